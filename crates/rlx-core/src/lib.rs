@@ -7,7 +7,11 @@ extern crate alloc;
 extern crate std;
 
 pub mod error;
+pub mod ir;
 pub mod math;
+pub mod ops;
+pub mod plan;
+pub mod runtime;
 pub mod types;
 
 pub use error::{Code, Error, Result};
