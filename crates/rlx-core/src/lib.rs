@@ -8,8 +8,10 @@ extern crate std;
 
 pub mod error;
 pub mod ir;
+pub mod lower;
 pub mod math;
 pub mod ops;
+pub mod passes;
 pub mod plan;
 pub mod runtime;
 pub mod types;
