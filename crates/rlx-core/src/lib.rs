@@ -7,7 +7,10 @@ extern crate alloc;
 extern crate std;
 
 pub mod error;
+pub mod gguf;
 pub mod math;
+pub mod reference;
+pub mod safetensors;
 pub mod types;
 
 pub use error::{Code, Error, Result};
