@@ -8,8 +8,14 @@ extern crate std;
 
 pub mod error;
 pub mod gguf;
+pub mod ir;
+pub mod lower;
 pub mod math;
+pub mod ops;
+pub mod passes;
+pub mod plan;
 pub mod reference;
+pub mod runtime;
 pub mod safetensors;
 pub mod types;
 
