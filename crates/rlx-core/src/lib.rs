@@ -7,13 +7,16 @@ extern crate alloc;
 extern crate std;
 
 pub mod error;
+pub mod gguf;
 pub mod ir;
 pub mod lower;
 pub mod math;
 pub mod ops;
 pub mod passes;
 pub mod plan;
+pub mod reference;
 pub mod runtime;
+pub mod safetensors;
 pub mod types;
 
 pub use error::{Code, Error, Result};
