@@ -8,6 +8,7 @@ extern crate std;
 
 pub mod error;
 pub mod math;
+pub mod sample;
 pub mod types;
 
 pub use error::{Code, Error, Result};
