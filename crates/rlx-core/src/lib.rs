@@ -8,6 +8,8 @@ extern crate std;
 
 pub mod error;
 pub mod math;
+#[cfg(feature = "text")]
+pub mod text;
 pub mod types;
 
 pub use error::{Code, Error, Result};
