@@ -7,7 +7,13 @@ extern crate alloc;
 extern crate std;
 
 pub mod error;
+pub mod ir;
+pub mod lower;
 pub mod math;
+pub mod ops;
+pub mod passes;
+pub mod plan;
+pub mod runtime;
 #[cfg(feature = "text")]
 pub mod text;
 pub mod types;
