@@ -107,6 +107,18 @@ fn every_family_cuts_words_where_llama_cpp_does() {
     assert_eq!(n_families, 14);
 }
 
+proptest::proptest! {
+    #[test]
+    fn literal_text_comes_back_and_holds_no_control_token(
+        text in r"(<\|eot_id\|>|<\||[ \na-zA-Z0-9']|\PC|\p{M}){0,40}"
+    ) {
+        let tokenizer = tokenizer(&fixtures().join("tokenizers/llama3.gguf"));
+        let ids = tokenizer.encode(&text, Special::Literal);
+        proptest::prop_assert!(ids.iter().all(|&id| !tokenizer.is_control(id)));
+        proptest::prop_assert_eq!(tokenizer.decode(&ids, false), text);
+    }
+}
+
 #[cfg(feature = "jinja")]
 mod chat {
     use super::*;

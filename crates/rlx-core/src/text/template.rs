@@ -81,7 +81,10 @@ pub struct ChatTemplate {
     source: String,
     bos: String,
     eos: String,
+    /// The texts of the control tokens, the longest first: it is the one that is recognised.
     controls: Vec<String>,
+    /// Their first bytes in lower case, so that most positions are passed over at once.
+    first_bytes: Vec<u8>,
 }
 
 impl ChatTemplate {
@@ -96,13 +99,17 @@ impl ChatTemplate {
                 .hint("use `--raw` to send the prompt as it is")
         })?;
         let mut controls: Vec<String> = tokenizer.control_texts().map(String::from).collect();
-        // The longest first: it is the one that is recognised.
         controls.sort_by_key(|text| core::cmp::Reverse(text.len()));
+        let first = |text: &String| text.as_bytes().first().map(u8::to_ascii_lowercase);
+        let mut first_bytes: Vec<u8> = controls.iter().filter_map(first).collect();
+        first_bytes.sort_unstable();
+        first_bytes.dedup();
         let template = Self {
             source: plain_source(source),
             bos: tokenizer.text_of(tokenizer.bos()),
             eos: tokenizer.text_of(tokenizer.eos()),
             controls,
+            first_bytes,
         };
         environment(None).template_from_str(&template.source).map_err(|e| fault(&e))?;
         Ok(template)
@@ -174,11 +181,15 @@ impl ChatTemplate {
                 let n = same.count();
                 n == control.len() || n >= 3 || (n > 0 && at + n >= trimmed)
             };
-            if self.controls.iter().any(begins) {
+            if self.may_begin(rest) && self.controls.iter().any(begins) {
                 out.push(mark);
             }
         }
         out
+    }
+
+    fn may_begin(&self, rest: &[u8]) -> bool {
+        rest.first().is_some_and(|byte| self.first_bytes.contains(&byte.to_ascii_lowercase()))
     }
 
     /// Cuts a rendered text at its unmarked control tokens and drops the marks.
@@ -187,7 +198,9 @@ impl ChatTemplate {
         let mut literal = String::new();
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
-            let found = self.controls.iter().find(|control| {
+            let candidates: &[String] =
+                if self.may_begin(rest.as_bytes()) { &self.controls } else { &[] };
+            let found = candidates.iter().find(|control| {
                 // The mark of a control token of one character can only stand behind it.
                 let marked = |rest: &str| rest.starts_with(mark) && control.chars().count() == 1;
                 rest.strip_prefix(control.as_str()).is_some_and(|rest| !marked(rest))
