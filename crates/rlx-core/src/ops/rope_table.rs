@@ -153,7 +153,11 @@ impl Operator for RopeTable {
     }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
-        if self.dims == 0 || !self.dims.is_multiple_of(2) || self.context == 0 || self.context > 1 << 40 {
+        if self.dims == 0
+            || !self.dims.is_multiple_of(2)
+            || self.context == 0
+            || self.context > 1 << 40
+        {
             return Err(Error::bad_graph(format!(
                 "rope_table: {} dims of {} positions, expected an even number and at least one",
                 self.dims, self.context
