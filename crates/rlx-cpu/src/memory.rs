@@ -28,6 +28,11 @@ impl Memory {
         self.len
     }
 
+    /// The allocation, and where in it the bytes start.
+    pub(crate) fn into_words(self) -> (Box<[u128]>, usize) {
+        (self.words, self.start)
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         &bytemuck::cast_slice(&self.words)[self.start..self.start + self.len]
     }

@@ -83,7 +83,7 @@ impl Pool {
             }
         }
         let whole = catch_unwind(AssertUnwindSafe(|| {
-            run.claim().is_some_and(|worker| run.walk(worker))
+            run.claim().is_some_and(|mut worker| run.walk(&mut worker))
         }));
         let mut spins = 0u32;
         while shared.busy.load(Ordering::SeqCst) > 0 {
@@ -121,7 +121,7 @@ fn work(shared: &Shared) {
         let run = shared.job().clone();
         if let Some(run) = run {
             let whole = catch_unwind(AssertUnwindSafe(|| {
-                run.claim().is_some_and(|worker| run.walk(worker))
+                run.claim().is_some_and(|mut worker| run.walk(&mut worker))
             }));
             if !matches!(whole, Ok(true)) {
                 shared.failed.store(true, Ordering::SeqCst);

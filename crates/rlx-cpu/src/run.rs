@@ -35,10 +35,10 @@ pub(crate) const RESULTS: usize = 4;
 
 /// Memory that workers read and write at once.
 pub(crate) struct Cells {
+    /// The allocation, which `drop` returns. No box: moving one would claim its bytes.
+    words: NonNull<[u128]>,
     start: NonNull<u8>,
     len: usize,
-    /// Keeps the memory; `start` was taken from it, and it is not looked at until it is dropped.
-    _memory: Memory,
 }
 
 // SAFETY: the bytes are reached only through `host` (exclusive) and through the views of a run,
@@ -49,9 +49,11 @@ unsafe impl Sync for Cells {}
 
 impl Cells {
     pub(crate) fn new(len: usize) -> Result<Cells> {
-        let mut memory = Memory::new(len)?;
-        let start = NonNull::from(memory.bytes_mut()).cast();
-        Ok(Cells { start, len, _memory: memory })
+        let (words, offset) = Memory::new(len)?.into_words();
+        let words = NonNull::from(Box::leak(words));
+        // SAFETY: `offset + len` bytes are in the allocation: a `Memory` has them.
+        let start = unsafe { words.cast::<u8>().add(offset) };
+        Ok(Cells { words, start, len })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -60,9 +62,17 @@ impl Cells {
 
     /// The bytes, while nobody else has them.
     pub(crate) fn host(&mut self) -> &mut [u8] {
-        // SAFETY: `start` points to `len` initialised bytes that `_memory` keeps; `&mut self`
+        // SAFETY: `start` points to `len` initialised bytes of the allocation; `&mut self`
         // excludes other references: views borrow an `Arc` of this value.
         unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Cells {
+    fn drop(&mut self) {
+        // SAFETY: `words` came from a box in `new` and is freed here alone; views borrow an `Arc`
+        // of this value, so none is left.
+        drop(unsafe { Box::from_raw(self.words.as_ptr()) });
     }
 }
 
@@ -126,7 +136,13 @@ impl Panel<'_> {
     }
 
     const fn empty() -> Self {
-        Panel { start: NonNull::dangling(), row_bytes: 0, rows: 0..0, columns: 0..0, memory: PhantomData }
+        Panel {
+            start: NonNull::dangling(),
+            row_bytes: 0,
+            rows: 0..0,
+            columns: 0..0,
+            memory: PhantomData,
+        }
     }
 
     /// The part's bytes of row `r`, as elements.
@@ -226,10 +242,9 @@ impl Run {
             && program.states.iter().zip(&memory.states).all(|(n, s)| s.len() >= *n)
             && program.inputs.len() <= inputs.len()
             && program.inputs.iter().zip(inputs.iter()).all(|(n, i)| i.len() >= *n)
-            && program
-                .weights
-                .iter()
-                .all(|&(entry, n)| entry < weights.entries.len() && weights.bytes(entry).len() >= n);
+            && program.weights.iter().all(|&(entry, n)| {
+                entry < weights.entries.len() && weights.bytes(entry).len() >= n
+            });
         if !fits {
             return Err(Error::internal(format!(
                 "program {} needs other memory than its session has",
@@ -256,12 +271,12 @@ impl Run {
     }
 
     /// Walks every step together with the other workers. False if one of them has failed.
-    pub(crate) fn walk(&self, mut worker: Worker) -> bool {
+    pub(crate) fn walk(&self, worker: &mut Worker) -> bool {
         let guard = BreakOnPanic(&self.barrier);
         let mut together = true;
         while together && worker.step < self.program.steps.len() {
             let (part, parts) = (worker.part, self.workers);
-            self.part(&mut worker, part, parts);
+            self.part(worker, part, parts);
             worker.step += 1;
             together = self.barrier.wait();
         }

@@ -44,12 +44,7 @@ pub(crate) trait Packed: Weight {
     fn x_blocks(row: &[u8]) -> &[Self::X];
     /// Adds one block's products with `R` rows of activations; a row's result is the sum of its
     /// accumulator's lanes. The weights are unpacked once for all rows.
-    fn dot<S: Simd, const R: usize>(
-        s: S,
-        w: &Self::Block,
-        x: [&Self::X; R],
-        acc: &mut [S::F; R],
-    );
+    fn dot<S: Simd, const R: usize>(s: S, w: &Self::Block, x: [&Self::X; R], acc: &mut [S::F; R]);
 }
 
 macro_rules! scalar_weight {
@@ -251,7 +246,13 @@ impl Weight for Q4K {
     block_types!(256, 144);
     #[inline(always)]
     fn decode<S: Simd>(s: S, w: &[u8; 144], y: &mut [f32]) {
-        decode_runs(s, w, y, #[inline(always)] |j| Self::pair(s, w, j));
+        decode_runs(
+            s,
+            w,
+            y,
+            #[inline(always)]
+            |j| Self::pair(s, w, j),
+        );
     }
 }
 
@@ -259,7 +260,14 @@ impl Packed for Q4K {
     block_types!(x 292);
     #[inline(always)]
     fn dot<S: Simd, const R: usize>(s: S, w: &[u8; 144], x: [&[u8; 292]; R], acc: &mut [S::F; R]) {
-        dot_runs(s, w, x, acc, #[inline(always)] |j| Self::pair(s, w, j));
+        dot_runs(
+            s,
+            w,
+            x,
+            acc,
+            #[inline(always)]
+            |j| Self::pair(s, w, j),
+        );
     }
 }
 
@@ -282,7 +290,13 @@ impl Weight for Q5K {
     #[inline(always)]
     fn decode<S: Simd>(s: S, w: &[u8; 176], y: &mut [f32]) {
         let high = s.bytes(at(w, 16));
-        decode_runs(s, w, y, #[inline(always)] |j| Self::pair(s, w, high, j));
+        decode_runs(
+            s,
+            w,
+            y,
+            #[inline(always)]
+            |j| Self::pair(s, w, high, j),
+        );
     }
 }
 
@@ -291,7 +305,14 @@ impl Packed for Q5K {
     #[inline(always)]
     fn dot<S: Simd, const R: usize>(s: S, w: &[u8; 176], x: [&[u8; 292]; R], acc: &mut [S::F; R]) {
         let high = s.bytes(at(w, 16));
-        dot_runs(s, w, x, acc, #[inline(always)] |j| Self::pair(s, w, high, j));
+        dot_runs(
+            s,
+            w,
+            x,
+            acc,
+            #[inline(always)]
+            |j| Self::pair(s, w, high, j),
+        );
     }
 }
 

@@ -117,11 +117,7 @@ impl<P: Packed> Task for Int8<'_, P> {
 }
 
 #[inline(always)]
-fn int8_row<P: Packed, S: Simd, const R: usize>(
-    s: S,
-    w: &[P::Block],
-    x: [&[u8]; R],
-) -> [f32; R] {
+fn int8_row<P: Packed, S: Simd, const R: usize>(s: S, w: &[P::Block], x: [&[u8]; R]) -> [f32; R] {
     let x = x.map(P::x_blocks);
     let n = x.iter().fold(w.len(), |n, x| n.min(x.len()));
     let x = x.map(|x| &x[..n]);
@@ -160,11 +156,7 @@ impl<W: Weight> Task for Float<'_, W> {
 }
 
 #[inline(always)]
-fn float_row<W: Weight, S: Simd, const R: usize>(
-    s: S,
-    w: &[u8],
-    x: [&[f32]; R],
-) -> [f32; R] {
+fn float_row<W: Weight, S: Simd, const R: usize>(s: S, w: &[u8], x: [&[f32]; R]) -> [f32; R] {
     let mut strip = [0.0f32; STRIP];
     let mut acc = [[s.splat(0.0); 2]; R];
     let mut tail = [0.0; R];

@@ -42,8 +42,7 @@ fn f16x4(h: v128) -> v128 {
     let magnitude = i32x4_shl(v128_and(h, u32x4_splat(0x7fff)), 13);
     let scaled = f32x4_mul(magnitude, u32x4_splat(0x7780_0000));
     let exponent = v128_and(h, u32x4_splat(0x7c00));
-    let special =
-        v128_and(i32x4_eq(exponent, u32x4_splat(0x7c00)), u32x4_splat(0x7f80_0000));
+    let special = v128_and(i32x4_eq(exponent, u32x4_splat(0x7c00)), u32x4_splat(0x7f80_0000));
     let sign = i32x4_shl(v128_and(h, u32x4_splat(0x8000)), 16);
     v128_or(v128_or(scaled, special), sign)
 }
@@ -73,19 +72,19 @@ impl Simd for Simd128 {
     }
     #[inline(always)]
     fn add(self, a: V2, b: V2) -> V2 {
-        zip(a, b, f32x4_add)
+        zip(a, b, |a, b| f32x4_add(a, b))
     }
     #[inline(always)]
     fn sub(self, a: V2, b: V2) -> V2 {
-        zip(a, b, f32x4_sub)
+        zip(a, b, |a, b| f32x4_sub(a, b))
     }
     #[inline(always)]
     fn mul(self, a: V2, b: V2) -> V2 {
-        zip(a, b, f32x4_mul)
+        zip(a, b, |a, b| f32x4_mul(a, b))
     }
     #[inline(always)]
     fn div(self, a: V2, b: V2) -> V2 {
-        zip(a, b, f32x4_div)
+        zip(a, b, |a, b| f32x4_div(a, b))
     }
     #[inline(always)]
     fn max(self, a: V2, b: V2) -> V2 {
@@ -139,15 +138,15 @@ impl Simd for Simd128 {
     }
     #[inline(always)]
     fn and(self, a: V2, b: V2) -> V2 {
-        zip(a, b, v128_and)
+        zip(a, b, |a, b| v128_and(a, b))
     }
     #[inline(always)]
     fn or(self, a: V2, b: V2) -> V2 {
-        zip(a, b, v128_or)
+        zip(a, b, |a, b| v128_or(a, b))
     }
     #[inline(always)]
     fn sub_u8(self, a: V2, b: V2) -> V2 {
-        zip(a, b, u8x16_sub)
+        zip(a, b, |a, b| u8x16_sub(a, b))
     }
     #[inline(always)]
     fn shr(self, a: V2, n: u32) -> V2 {
@@ -179,9 +178,7 @@ impl Simd for Simd128 {
     #[inline(always)]
     fn dot_signed(self, a: V2, b: V2) -> V2 {
         // Pairs are (i, i + 8) of a half here: only sums of a half are read.
-        zip(a, b, |a, b| {
-            i16x8_add(i16x8_extmul_low_i8x16(a, b), i16x8_extmul_high_i8x16(a, b))
-        })
+        zip(a, b, |a, b| i16x8_add(i16x8_extmul_low_i8x16(a, b), i16x8_extmul_high_i8x16(a, b)))
     }
     #[inline(always)]
     fn load_i16(self, x: &[u8; 32]) -> V2 {
@@ -204,7 +201,7 @@ impl Simd for Simd128 {
     }
     #[inline(always)]
     fn mul_i16(self, a: V2, b: V2) -> V2 {
-        zip(a, b, i16x8_mul)
+        zip(a, b, |a, b| i16x8_mul(a, b))
     }
     #[inline(always)]
     fn zero(self) -> V2 {
@@ -212,10 +209,10 @@ impl Simd for Simd128 {
     }
     #[inline(always)]
     fn madd(self, acc: V2, a: V2, b: V2) -> V2 {
-        zip(acc, zip(a, b, i32x4_dot_i16x8), i32x4_add)
+        zip(acc, zip(a, b, |a, b| i32x4_dot_i16x8(a, b)), |a, b| i32x4_add(a, b))
     }
     #[inline(always)]
     fn to_f32(self, a: V2) -> V2 {
-        each(a, f32x4_convert_i32x4)
+        each(a, |a| f32x4_convert_i32x4(a))
     }
 }
