@@ -1,0 +1,17 @@
+// What `wasm-bindgen --target web` makes of crates/rlx-wasm, as far as the package uses it.
+
+import type { GpuHost } from './gpu_host.js';
+import type { Platform, WasmEngine } from './wasm.js';
+
+export interface InitOutput {
+  readonly memory: WebAssembly.Memory;
+}
+
+export default function init(options: {
+  module_or_path: string | URL | Response | ArrayBufferView | ArrayBuffer | WebAssembly.Module;
+}): Promise<InitOutput>;
+
+export interface RlxEngine extends WasmEngine {}
+export class RlxEngine {
+  constructor(optionsJson: string, platform: Platform, gpu: GpuHost | undefined);
+}
