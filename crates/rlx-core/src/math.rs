@@ -1,4 +1,6 @@
 //! Float functions from `libm`, so that folding, RoPE tables and the reference executor give the
 //! same bits on every target.
 
-pub use libm::{cos, exp, exp2, expf, floor, log2, pow, powf, round, sin, sqrt, sqrtf, tanh, tanhf};
+pub use libm::{
+    cos, exp, exp2, expf, floor, log2, pow, powf, round, sin, sqrt, sqrtf, tanh, tanhf,
+};

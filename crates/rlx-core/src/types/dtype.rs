@@ -100,7 +100,7 @@ impl DType {
     /// Bytes of `elements` in a row, or `None` when they are no whole number of blocks or overflow.
     pub fn row_bytes(self, elements: u64) -> Option<u64> {
         let per = self.block_elements() as u64;
-        if elements % per != 0 {
+        if !elements.is_multiple_of(per) {
             return None;
         }
         (elements / per).checked_mul(self.block_bytes() as u64)

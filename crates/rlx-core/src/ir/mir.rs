@@ -1,0 +1,233 @@
+//! MIR: an SSA graph of operators over typed values, in the order they run.
+//!
+//! A graph's parameters are inputs, weights and states; a node has 1..n results, each with its own
+//! type. States are linear: `%k1 = kv_write %k0, …` consumes `%k0`, and the graph returns each
+//! state's last version. The rules are in [`verify`](super::verify).
+
+use crate::error::{Error, Result};
+use crate::ops::Op;
+use crate::types::{Binding, Type};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A value: a parameter or a node's result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ValueId(pub u32);
+
+/// What a parameter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ParamKind {
+    /// Written by the host before a step.
+    Input,
+    /// A tensor of the model file, by its name there.
+    Weight,
+    /// Lives on the device between steps.
+    State,
+}
+
+/// A parameter of a graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    /// Name: of the tensor in the file, of the state, of the input.
+    pub name: String,
+    /// What it is.
+    pub kind: ParamKind,
+    /// Its value; for a state, the version before the step.
+    pub value: ValueId,
+}
+
+/// An operator with its operands and results.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// What it does.
+    pub op: Op,
+    /// Operands.
+    pub inputs: Vec<ValueId>,
+    /// Results.
+    pub outputs: Vec<ValueId>,
+    /// Where it comes from: `blk.0.attn_q`.
+    pub label: String,
+}
+
+/// A named result of the graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// What the host calls it.
+    pub name: String,
+    /// The value.
+    pub value: ValueId,
+}
+
+/// A function: parameters, nodes in order, results.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Graph {
+    /// `decode`, `prefill`.
+    pub name: String,
+    /// Parameters.
+    pub params: Vec<Param>,
+    /// Nodes; each uses only what stands before it.
+    pub nodes: Vec<Node>,
+    /// Type of every value, by id. Values may be unused after a pass.
+    pub types: Vec<Type>,
+    /// Results.
+    pub outputs: Vec<Output>,
+}
+
+impl Graph {
+    /// An empty graph.
+    pub fn new(name: &str) -> Self {
+        Graph { name: name.into(), ..Self::default() }
+    }
+
+    /// A new value of type `ty`, not yet defined by anything.
+    pub fn value(&mut self, ty: Type) -> ValueId {
+        self.types.push(ty);
+        ValueId(self.types.len() as u32 - 1)
+    }
+
+    /// Adds a parameter.
+    pub fn param(&mut self, kind: ParamKind, name: &str, ty: Type) -> ValueId {
+        let value = self.value(ty);
+        self.params.push(Param { name: name.into(), kind, value });
+        value
+    }
+
+    /// The parameter of that kind and name, added on first use.
+    ///
+    /// # Errors
+    /// `BadGraph` if it is there with another type.
+    pub fn param_once(&mut self, kind: ParamKind, name: &str, ty: Type) -> Result<ValueId> {
+        match self.params.iter().find(|p| p.kind == kind && p.name == name) {
+            Some(p) if *self.ty(p.value) == ty => Ok(p.value),
+            Some(p) => {
+                Err(Error::bad_graph(format!("{name} is used as {ty} and as {}", self.ty(p.value))))
+            }
+            None => Ok(self.param(kind, name, ty)),
+        }
+    }
+
+    /// Appends a node; its results have the types the operator's rule says.
+    ///
+    /// # Errors
+    /// `BadGraph` from the type rule, with the label as place.
+    pub fn push(
+        &mut self,
+        op: impl Into<Op>,
+        inputs: &[ValueId],
+        label: &str,
+    ) -> Result<Vec<ValueId>> {
+        let op = op.into();
+        let operands: Vec<&Type> = inputs.iter().map(|&v| self.ty(v)).collect();
+        let types = op.infer(&operands).map_err(|e| e.at(label))?;
+        let outputs: Vec<ValueId> = types.into_iter().map(|t| self.value(t)).collect();
+        self.nodes.push(Node {
+            op,
+            inputs: inputs.to_vec(),
+            outputs: outputs.clone(),
+            label: label.into(),
+        });
+        Ok(outputs)
+    }
+
+    /// [`push`](Self::push) of an operator with one result.
+    ///
+    /// # Errors
+    /// As `push`.
+    pub fn push1(&mut self, op: impl Into<Op>, inputs: &[ValueId], label: &str) -> Result<ValueId> {
+        Ok(self.push(op, inputs, label)?[0])
+    }
+
+    /// Names a result.
+    pub fn output(&mut self, name: &str, value: ValueId) {
+        self.outputs.push(Output { name: name.into(), value });
+    }
+
+    /// The type of a value of this graph.
+    pub fn ty(&self, v: ValueId) -> &Type {
+        &self.types[v.0 as usize]
+    }
+
+    /// Index of the node that defines each value; `None` for parameters and unused values.
+    pub fn definers(&self) -> Vec<Option<usize>> {
+        let mut out = vec![None; self.types.len()];
+        for (i, node) in self.nodes.iter().enumerate() {
+            for v in &node.outputs {
+                out[v.0 as usize] = Some(i);
+            }
+        }
+        out
+    }
+
+    /// Indices of the nodes that read each value, ascending; an index occurs once an operand.
+    pub fn users(&self) -> Vec<Vec<usize>> {
+        let mut out = vec![Vec::new(); self.types.len()];
+        for (i, node) in self.nodes.iter().enumerate() {
+            for v in &node.inputs {
+                out[v.0 as usize].push(i);
+            }
+        }
+        out
+    }
+
+    /// True if the graph returns `v`.
+    pub fn is_output(&self, v: ValueId) -> bool {
+        self.outputs.iter().any(|o| o.value == v)
+    }
+
+    /// The last version of every state, in the order of the parameters: `(parameter, value)`.
+    pub fn final_states(&self) -> Vec<(usize, ValueId)> {
+        let mut last: Vec<(usize, ValueId)> = self
+            .params
+            .iter()
+            .enumerate()
+            .filter(|(_, p)| p.kind == ParamKind::State)
+            .map(|(i, p)| (i, p.value))
+            .collect();
+        for node in &self.nodes {
+            for &(operand, result) in node.op.writes() {
+                for entry in &mut last {
+                    if entry.1 == node.inputs[operand] {
+                        entry.1 = node.outputs[result];
+                    }
+                }
+            }
+        }
+        last
+    }
+
+    /// The graph with symbols bound; types are inferred again.
+    ///
+    /// # Errors
+    /// `BadGraph` if a bound size contradicts a type rule, with the node's label as place.
+    pub fn specialize(&self, name: &str, binding: &Binding) -> Result<Graph> {
+        let mut out = self.clone();
+        out.name = name.into();
+        for p in &out.params {
+            let at = p.value.0 as usize;
+            out.types[at] = out.types[at].bind(binding)?;
+        }
+        for i in 0..out.nodes.len() {
+            if let Op::TakeRows(t) = &mut out.nodes[i].op {
+                t.rows = t.rows.bind(binding)?;
+            }
+            out.infer_node(i)?;
+        }
+        Ok(out)
+    }
+
+    /// Types of node `i`'s results from its operands'.
+    ///
+    /// # Errors
+    /// As the operator's type rule.
+    pub fn infer_node(&mut self, i: usize) -> Result<()> {
+        let node = &self.nodes[i];
+        let operands: Vec<&Type> = node.inputs.iter().map(|&v| self.ty(v)).collect();
+        let types = node.op.infer(&operands).map_err(|e| e.at(node.label.clone()))?;
+        for (v, ty) in self.nodes[i].outputs.clone().into_iter().zip(types) {
+            self.types[v.0 as usize] = ty;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,67 @@
+//! MIR as text, one node a line. `parse.rs` reads it back.
+
+use super::mir::{Graph, ParamKind, ValueId};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+
+impl ParamKind {
+    /// The keyword in text IR.
+    pub fn keyword(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Weight => "weight",
+            Self::State => "state",
+        }
+    }
+}
+
+impl fmt::Display for Graph {
+    /// ```text
+    /// func @decode {
+    ///   weight %token_embd.weight : tensor<32000x2048xq4_k>
+    ///   state %ctl : state<16xu32>
+    ///   %0 = token %ctl -> tensor<1xu32>
+    ///   %1 = gather %token_embd.weight, %0 -> tensor<1x2048xf32> // embed
+    ///   return token = %1
+    /// }
+    /// ```
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut names: BTreeMap<ValueId, String> = BTreeMap::new();
+        writeln!(f, "func @{} {{", self.name)?;
+        for p in &self.params {
+            names.insert(p.value, format!("%{}", p.name));
+            writeln!(f, "  {} %{} : {}", p.kind.keyword(), p.name, self.ty(p.value))?;
+        }
+        let mut next = 0;
+        for node in &self.nodes {
+            f.write_str("  ")?;
+            for (i, v) in node.outputs.iter().enumerate() {
+                let name = format!("%{next}");
+                next += 1;
+                write!(f, "{}{name}", if i > 0 { ", " } else { "" })?;
+                names.insert(*v, name);
+            }
+            write!(f, " = {}", node.op.name())?;
+            for (i, v) in node.inputs.iter().enumerate() {
+                let name = names.get(v).map_or("%undefined", String::as_str);
+                write!(f, "{}{name}", if i > 0 { ", " } else { " " })?;
+            }
+            write!(f, "{} ->", node.op.attrs())?;
+            for (i, v) in node.outputs.iter().enumerate() {
+                write!(f, "{}{}", if i > 0 { ", " } else { " " }, self.ty(*v))?;
+            }
+            if !node.label.is_empty() {
+                write!(f, " // {}", node.label)?;
+            }
+            writeln!(f)?;
+        }
+        f.write_str("  return")?;
+        for (i, o) in self.outputs.iter().enumerate() {
+            let name = names.get(&o.value).map_or("%undefined", String::as_str);
+            write!(f, "{} {} = {name}", if i > 0 { "," } else { "" }, o.name)?;
+        }
+        writeln!(f, "\n}}")
+    }
+}

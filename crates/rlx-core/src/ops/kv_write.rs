@@ -1,0 +1,54 @@
+//! New rows of a key or value cache.
+
+use super::{Attrs, Class, Operator, arity, control, matrix};
+use crate::error::{Error, Result};
+use crate::types::{DType, Kind, Type};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `kv_write cache [K, C, E] f32|f16, x [S, K * E] f32, ctl -> cache'`: row `i < len` of `x` goes
+/// to position `past + i` of every head. Rows from `len` on write nothing, nor does a control
+/// block that is done.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct KvWrite;
+
+/// Checks that a cache is `[K, C, E]` of f32 or f16 and that `x` is `[S, K * E]`.
+pub(super) fn check_cache(name: &str, cache: &Type, x: &Type) -> Result<()> {
+    let (_, width) = matrix(name, "x", x)?;
+    let dims = match cache.shape.0.as_slice() {
+        [k, _, e] => k.as_static().zip(e.as_static()),
+        _ => None,
+    };
+    let ok = cache.kind == Kind::State
+        && matches!(cache.dtype, DType::F32 | DType::F16)
+        && x.dtype == DType::F32
+        && dims.is_some_and(|(k, e)| k.checked_mul(e) == width.as_static());
+    if ok {
+        return Ok(());
+    }
+    Err(Error::bad_graph(format!(
+        "{name}: cache is {cache}, expected a state [heads, capacity, head_dim] of f32 or f16 to match x {x}"
+    )))
+}
+
+impl Operator for KvWrite {
+    const NAME: &'static str = "kv_write";
+    const CLASS: Class = Class::Movement;
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&[])?;
+        Ok(KvWrite)
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("kv_write", operands, 3)?;
+        check_cache("kv_write", operands[0], operands[1])?;
+        control("kv_write", operands[2])?;
+        Ok(vec![operands[0].clone()])
+    }
+
+    fn writes(&self) -> &'static [(usize, usize)] {
+        &[(0, 0)]
+    }
+}

@@ -1,0 +1,194 @@
+//! One input times 1..4 weights: `y_i = x W_i^T + b_i`, with an optional norm before and an
+//! optional epilogue after.
+//!
+//! Segments keep weights apart: real files mix types within q, k and v, and no weight is ever
+//! concatenated in a graph.
+
+use super::{Attrs, Class, Operator, Unary, expect, matrix};
+use crate::error::{Error, Result};
+use crate::types::{DType, Kind, Shape, Type};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// What happens to the products before they are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub enum Epilogue {
+    /// Nothing.
+    #[default]
+    None,
+    /// `y + residual`, one segment.
+    Add,
+    /// `f(y)`, on every segment.
+    Map(Unary),
+    /// `f(y_0) * y_1`: two segments, gate and up, one result (arXiv:2002.05202).
+    Glu(Unary),
+}
+
+/// `matmul x [M, K], (norm [K])?, W_0 [N_0, K], …, (b_0 [N_0], …)?, (residual [M, N_0])?
+/// -> y_0 [M, N_0] f32, …`
+///
+/// `x` is f32, or int8 blocks made by `quantize_rows`; weights are any float or packed type.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct MatMul {
+    /// Number of weights, 1..4.
+    pub segments: usize,
+    /// Whether each segment has a bias.
+    pub bias: bool,
+    /// RMS norm of the rows of `x` first, with this eps; its weight is operand 1.
+    pub norm: Option<f32>,
+    /// What happens to the products.
+    pub epilogue: Epilogue,
+}
+
+/// Operand positions of a [`MatMul`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatMulParts {
+    /// The norm's weight.
+    pub norm: Option<usize>,
+    /// The first weight; the others follow.
+    pub weights: usize,
+    /// The first bias; the others follow.
+    pub biases: Option<usize>,
+    /// The residual.
+    pub residual: Option<usize>,
+    /// Operands in all.
+    pub count: usize,
+}
+
+impl MatMul {
+    /// A plain product of one weight.
+    pub fn plain() -> Self {
+        MatMul { segments: 1, ..Self::default() }
+    }
+
+    /// Where each operand stands.
+    pub fn parts(&self) -> MatMulParts {
+        let mut at = 1;
+        let mut take = |n: usize| {
+            let first = at;
+            at += n;
+            first
+        };
+        let norm = self.norm.map(|_| take(1));
+        let weights = take(self.segments);
+        let biases = self.bias.then(|| take(self.segments));
+        let residual = (self.epilogue == Epilogue::Add).then(|| take(1));
+        MatMulParts { norm, weights, biases, residual, count: at }
+    }
+}
+
+impl Operator for MatMul {
+    const NAME: &'static str = "matmul";
+    const CLASS: Class = Class::Compute;
+
+    fn attrs(&self) -> Attrs {
+        let mut attrs = Attrs::none();
+        if self.segments != 1 {
+            attrs = attrs.int("segments", self.segments as u64);
+        }
+        if self.bias {
+            attrs = attrs.with("bias", super::Attr::Bool(true));
+        }
+        if let Some(eps) = self.norm {
+            attrs = attrs.float("norm_eps", eps);
+        }
+        match self.epilogue {
+            Epilogue::None => attrs,
+            Epilogue::Add => attrs.name("epilogue", "add"),
+            Epilogue::Map(f) => attrs.name("map", f.name()),
+            Epilogue::Glu(f) => attrs.name("glu", f.name()),
+        }
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["segments", "bias", "norm_eps", "epilogue", "map", "glu"])?;
+        let function = |name: &str| {
+            Unary::from_name(name)
+                .ok_or_else(|| Error::bad_graph(format!("matmul: unknown function {name}")))
+        };
+        let epilogue =
+            match (attrs.opt_name("epilogue")?, attrs.opt_name("map")?, attrs.opt_name("glu")?) {
+                (None, None, None) => Epilogue::None,
+                (Some("add"), None, None) => Epilogue::Add,
+                (None, Some(f), None) => Epilogue::Map(function(f)?),
+                (None, None, Some(f)) => Epilogue::Glu(function(f)?),
+                _ => {
+                    return Err(Error::bad_graph(
+                        "matmul: more than one epilogue, or an unknown one",
+                    ));
+                }
+            };
+        Ok(MatMul {
+            segments: attrs.opt_int("segments")?.unwrap_or(1) as usize,
+            bias: attrs.flag("bias")?,
+            norm: attrs.opt_float("norm_eps")?,
+            epilogue,
+        })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        if !(1..=4).contains(&self.segments) {
+            return Err(Error::bad_graph(format!(
+                "matmul: {} segments, 1 to 4 fit",
+                self.segments
+            )));
+        }
+        let parts = self.parts();
+        super::arity("matmul", operands, parts.count)?;
+        let (m, k) = matrix("matmul", "x", operands[0])?;
+        let quantized = operands[0].dtype.is_block();
+        if !quantized && operands[0].dtype != DType::F32 {
+            return Err(Error::bad_graph(format!(
+                "matmul: x is {}, expected f32 or int8 blocks",
+                operands[0]
+            )));
+        }
+        if let Some(at) = parts.norm {
+            if quantized {
+                return Err(Error::bad_graph("matmul: a norm prologue needs x in f32"));
+            }
+            expect(
+                "matmul",
+                "norm",
+                operands[at],
+                &Type::tensor(DType::F32, Shape(vec![k.clone()])),
+            )?;
+        }
+        let mut results = Vec::with_capacity(self.segments);
+        for i in 0..self.segments {
+            let w = operands[parts.weights + i];
+            let (n, wk) = matrix("matmul", "weight", w)?;
+            if w.kind != Kind::Tensor || wk != k {
+                return Err(Error::bad_graph(format!(
+                    "matmul: weight {i} is {w}, expected {k} columns to match x {}",
+                    operands[0]
+                )));
+            }
+            if let Some(first) = parts.biases {
+                let need = Type::tensor(DType::F32, Shape(vec![n.clone()]));
+                expect("matmul", "bias", operands[first + i], &need)?;
+            }
+            results.push(Type::tensor(DType::F32, Shape(vec![m.clone(), n])));
+        }
+        match self.epilogue {
+            Epilogue::None | Epilogue::Map(_) => {}
+            Epilogue::Add => {
+                if self.segments != 1 {
+                    return Err(Error::bad_graph("matmul: a residual needs one segment"));
+                }
+                // `parts.residual` is set exactly for this epilogue.
+                if let Some(at) = parts.residual {
+                    expect("matmul", "residual", operands[at], &results[0])?;
+                }
+            }
+            Epilogue::Glu(_) => {
+                if self.segments != 2 || results[0] != results[1] {
+                    return Err(Error::bad_graph("matmul: glu needs two segments of one size"));
+                }
+                results.pop();
+            }
+        }
+        Ok(results)
+    }
+}

@@ -1,0 +1,234 @@
+//! Operators: one file each with attributes, arity and type rule.
+//!
+//! `enum Op` is written by hand, one struct a variant; a macro makes only names and delegation.
+//! Every operator is pure. One that writes a state takes the old version and returns the next.
+
+mod attention;
+mod attr;
+mod binary;
+mod gather;
+mod kv_write;
+mod matmul;
+mod quantize_rows;
+mod reshape;
+mod rms_norm;
+mod rope;
+mod rope_kv_write;
+mod rope_table;
+mod sample;
+mod scalar;
+mod take_rows;
+mod token;
+mod unary;
+
+pub use attention::Attention;
+pub use attr::{Attr, Attrs};
+pub use binary::BinaryOp;
+pub use gather::Gather;
+pub use kv_write::KvWrite;
+pub use matmul::{Epilogue, MatMul, MatMulParts};
+pub use quantize_rows::QuantizeRows;
+pub use reshape::Reshape;
+pub use rms_norm::RmsNorm;
+pub use rope::{Rope, RopeStyle};
+pub use rope_kv_write::RopeKvWrite;
+pub use rope_table::{RopeScaling, RopeTable};
+pub use sample::Sample;
+pub use scalar::{Binary, Unary};
+pub use take_rows::TakeRows;
+pub use token::Token;
+pub use unary::UnaryOp;
+
+use crate::error::{Error, Result};
+use crate::types::{Dim, Kind, Type};
+use alloc::format;
+use alloc::vec::Vec;
+
+/// How a result may share memory with an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alias {
+    /// The result needs memory of its own, disjoint from every operand.
+    None,
+    /// The result is the operand's bytes from an offset on: no step runs.
+    View {
+        /// Index of the operand.
+        operand: usize,
+        /// Bytes into the operand.
+        byte_offset: u64,
+    },
+    /// Each element of result 0 depends on the same element of that operand alone, so it may be
+    /// written in place when the operand dies here.
+    Elementwise {
+        /// Index of the operand.
+        operand: usize,
+    },
+}
+
+/// What a precision policy and a profiler want to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// Matrix products, attention.
+    Compute,
+    /// Norms, sampling.
+    Reduction,
+    /// Maps.
+    Elementwise,
+    /// Copies, gathers, views.
+    Movement,
+    /// Constants and tables.
+    Boundary,
+}
+
+/// What an operator's file says.
+pub trait Operator: Sized {
+    /// The name in text IR.
+    const NAME: &'static str;
+    /// What kind of work it is.
+    const CLASS: Class;
+
+    /// Attributes in print order.
+    fn attrs(&self) -> Attrs {
+        Attrs::none()
+    }
+
+    /// The operator of printed attributes. Errors on unknown, missing or mistyped ones.
+    fn from_attrs(attrs: &Attrs) -> Result<Self>;
+
+    /// The type rule: results of these operands, or why there are none.
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>>;
+
+    /// What result 0 may share.
+    fn alias(&self) -> Alias {
+        Alias::None
+    }
+
+    /// `(operand, result)` pairs of states that are written.
+    fn writes(&self) -> &'static [(usize, usize)] {
+        &[]
+    }
+}
+
+macro_rules! operators {
+    ($($(#[$doc:meta])* $variant:ident($ty:ty),)*) => {
+        impl Op {
+            /// The name in text IR.
+            pub fn name(&self) -> &'static str {
+                match self { $(Op::$variant(_) => <$ty>::NAME,)* }
+            }
+            /// What kind of work it is.
+            pub fn class(&self) -> Class {
+                match self { $(Op::$variant(_) => <$ty>::CLASS,)* }
+            }
+            /// Attributes in print order.
+            pub fn attrs(&self) -> Attrs {
+                match self { $(Op::$variant(op) => op.attrs(),)* }
+            }
+            /// The type rule. Errors name the operator.
+            pub fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+                match self { $(Op::$variant(op) => op.infer(operands),)* }
+            }
+            /// What result 0 may share with an operand.
+            pub fn alias(&self) -> Alias {
+                match self { $(Op::$variant(op) => op.alias(),)* }
+            }
+            /// `(operand, result)` pairs of states that are written.
+            pub fn writes(&self) -> &'static [(usize, usize)] {
+                match self { $(Op::$variant(op) => op.writes(),)* }
+            }
+            /// The operator of a printed name and attributes. Errors name what is unknown.
+            pub fn from_text(name: &str, attrs: &Attrs) -> Result<Op> {
+                match name {
+                    $(<$ty>::NAME => <$ty>::from_attrs(attrs).map(Op::$variant),)*
+                    _ => Err(Error::bad_graph(format!("unknown operator {name}"))
+                        .hint(format!("known: {}", [$(<$ty>::NAME),*].join(", ")))),
+                }
+            }
+        }
+        $(impl From<$ty> for Op { fn from(op: $ty) -> Op { Op::$variant(op) } })*
+    };
+}
+
+/// An operator with its attributes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// Rows of a table.
+    Gather(Gather),
+    /// Root-mean-square norm.
+    RmsNorm(RmsNorm),
+    /// One input times 1..4 weights.
+    MatMul(MatMul),
+    /// f32 rows to int8 blocks.
+    QuantizeRows(QuantizeRows),
+    /// cos and sin of every position.
+    RopeTable(RopeTable),
+    /// Rotary position embedding.
+    Rope(Rope),
+    /// New rows of a cache.
+    KvWrite(KvWrite),
+    /// Rotation of q and k, and both cache writes.
+    RopeKvWrite(RopeKvWrite),
+    /// Causal attention over the cache.
+    Attention(Attention),
+    /// A function of one tensor.
+    Unary(UnaryOp),
+    /// A function of two tensors.
+    Binary(BinaryOp),
+    /// The same bytes, another shape.
+    Reshape(Reshape),
+    /// The last real rows.
+    TakeRows(TakeRows),
+    /// The control block's token.
+    Token(Token),
+    /// Logits to a token.
+    Sample(Sample),
+}
+
+operators! {
+    Gather(Gather),
+    RmsNorm(RmsNorm),
+    MatMul(MatMul),
+    QuantizeRows(QuantizeRows),
+    RopeTable(RopeTable),
+    Rope(Rope),
+    KvWrite(KvWrite),
+    RopeKvWrite(RopeKvWrite),
+    Attention(Attention),
+    Unary(UnaryOp),
+    Binary(BinaryOp),
+    Reshape(Reshape),
+    TakeRows(TakeRows),
+    Token(Token),
+    Sample(Sample),
+}
+
+/// Words of the control block, a state every language-model program has (`sample/control.rs`).
+pub const CONTROL_WORDS: u64 = 16;
+/// Words of the sampling parameters.
+pub const PARAMS_WORDS: u64 = 32;
+
+fn arity(name: &str, operands: &[&Type], n: usize) -> Result<()> {
+    if operands.len() != n {
+        return Err(Error::bad_graph(format!("{name} takes {n} operands, got {}", operands.len())));
+    }
+    Ok(())
+}
+
+fn expect(name: &str, operand: &str, got: &Type, need: &Type) -> Result<()> {
+    if got != need {
+        return Err(Error::bad_graph(format!("{name}: {operand} is {got}, expected {need}")));
+    }
+    Ok(())
+}
+
+/// `[rows, columns]` of an f32 matrix operand.
+fn matrix(name: &str, operand: &str, ty: &Type) -> Result<(Dim, Dim)> {
+    match ty.shape.0.as_slice() {
+        [rows, columns] if ty.kind == Kind::Tensor => Ok((rows.clone(), columns.clone())),
+        _ => Err(Error::bad_graph(format!("{name}: {operand} is {ty}, expected a matrix"))),
+    }
+}
+
+fn control(name: &str, ty: &Type) -> Result<()> {
+    use crate::types::{DType, Shape};
+    expect(name, "ctl", ty, &Type::state(DType::U32, Shape::of(&[CONTROL_WORDS])))
+}

@@ -1,0 +1,54 @@
+//! f32 rows to int8 blocks, for integer dot products with packed weights.
+
+use super::{Attrs, Class, Operator, arity, matrix};
+use crate::error::{Error, Result};
+use crate::types::{BlockFormat, DType, Shape, Type};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `quantize_rows x [M, K] f32 -> [M, K] q8_0 | q8_k`. `legalise` inserts it where the policy
+/// says int8 activations; the result types never occur in files.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QuantizeRows {
+    /// `Q8_0` (blocks of 32) or `Q8K` (blocks of 256).
+    pub format: BlockFormat,
+}
+
+impl Operator for QuantizeRows {
+    const NAME: &'static str = "quantize_rows";
+    const CLASS: Class = Class::Movement;
+
+    fn attrs(&self) -> Attrs {
+        Attrs::none().name("to", self.format.name())
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["to"])?;
+        let name = attrs.get_name("to")?;
+        let format = BlockFormat::from_name(name)
+            .ok_or_else(|| Error::bad_graph(format!("quantize_rows: unknown format {name}")))?;
+        Ok(QuantizeRows { format })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("quantize_rows", operands, 1)?;
+        if !matches!(self.format, BlockFormat::Q8_0 | BlockFormat::Q8K) {
+            return Err(Error::bad_graph(format!(
+                "quantize_rows: {} is no activation format, expected q8_0 or q8_k",
+                self.format.name()
+            )));
+        }
+        let (m, k) = matrix("quantize_rows", "x", operands[0])?;
+        if operands[0].dtype != DType::F32
+            || k.as_static().is_some_and(|k| k % self.format.elements() as u64 != 0)
+        {
+            return Err(Error::bad_graph(format!(
+                "quantize_rows: x is {}, expected f32 with rows of whole {} blocks",
+                operands[0],
+                self.format.name()
+            )));
+        }
+        Ok(vec![Type::tensor(DType::Block(self.format), Shape(vec![m, k]))])
+    }
+}

@@ -1,0 +1,59 @@
+//! Rotation of q and k and both cache writes, in one step.
+
+use super::{Attrs, Class, Operator, RopeStyle, arity, control, kv_write, rope};
+use crate::error::{Error, Result};
+use crate::types::{DType, Type};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `rope_kv_write q [S, H * E], k [S, K * E], v [S, K * E], table, kcache, vcache, ctl
+/// -> q' [S, H * E], kcache', vcache'`: [`Rope`](super::Rope) of q and k, and
+/// [`KvWrite`](super::KvWrite) of k and v. k' never touches memory outside the cache.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RopeKvWrite {
+    /// Which dimensions form a pair.
+    pub style: RopeStyle,
+    /// Width of a head.
+    pub head_dim: usize,
+}
+
+impl Operator for RopeKvWrite {
+    const NAME: &'static str = "rope_kv_write";
+    const CLASS: Class = Class::Movement;
+
+    fn attrs(&self) -> Attrs {
+        Attrs::none().name("style", self.style.name()).int("head_dim", self.head_dim as u64)
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["style", "head_dim"])?;
+        Ok(RopeKvWrite {
+            style: RopeStyle::from_name(attrs.get_name("style")?)?,
+            head_dim: attrs.get_int("head_dim")? as usize,
+        })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("rope_kv_write", operands, 7)?;
+        let [q, k, v, table, kcache, vcache, ctl] = operands else {
+            return Err(Error::internal("rope_kv_write: arity was checked"));
+        };
+        rope::check_table("rope_kv_write", table, self.head_dim)?;
+        kv_write::check_cache("rope_kv_write", kcache, k)?;
+        kv_write::check_cache("rope_kv_write", vcache, v)?;
+        control("rope_kv_write", ctl)?;
+        let whole = q.shape.last().as_static().is_some_and(|w| w % self.head_dim as u64 == 0);
+        if q.dtype != DType::F32 || !whole || q.shape.0.first() != k.shape.0.first() {
+            return Err(Error::bad_graph(format!(
+                "rope_kv_write: q is {q}, expected f32 rows of whole heads of {} to match k {k}",
+                self.head_dim
+            )));
+        }
+        Ok(vec![(*q).clone(), (*kcache).clone(), (*vcache).clone()])
+    }
+
+    fn writes(&self) -> &'static [(usize, usize)] {
+        &[(4, 1), (5, 2)]
+    }
+}

@@ -1,0 +1,204 @@
+//! cos and sin for rotary embedding, in two short tables whose products give every position.
+//!
+//! With `L = low_rows`, position `p = h L + l` turns by `a + b`, `a = h L f`, `b = l f`:
+//! `cos(a+b) = cos a cos b - sin a sin b`. So `L + ceil(C / L)` rows serve `C` positions: 16 kB
+//! instead of 256 kB for 1,024 positions of 64, and no device ever takes the cosine of a large
+//! angle, where drivers are wrong.
+
+use super::{Attr, Attrs, Class, Operator};
+use crate::error::{Error, Result};
+use crate::math;
+use crate::types::{DType, Shape, Type};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// How frequencies are changed to reach longer contexts.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub enum RopeScaling {
+    /// As trained.
+    #[default]
+    None,
+    /// Every position divided by the factor.
+    Linear(f32),
+    /// Llama 3: wavelengths between the bands are interpolated.
+    Llama3 {
+        /// Divides the low frequencies.
+        factor: f32,
+        /// Wavelengths above `original / low` are divided.
+        low: f32,
+        /// Wavelengths below `original / high` are left.
+        high: f32,
+        /// Context the model was trained on first.
+        original: f32,
+    },
+}
+
+/// `rope_table (freq_factors [dims / 2] f32)? -> [low_rows + high_rows, dims / 2, 2] f32`.
+///
+/// Element `[r, i, 0]` is cos and `[r, i, 1]` sin of `position(r) * base^(-2i/dims) / factor(i)`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RopeTable {
+    /// Base of the frequencies.
+    pub base: f32,
+    /// Dimensions that turn, even.
+    pub dims: usize,
+    /// Positions served.
+    pub context: u64,
+    /// Change of frequencies.
+    pub scaling: RopeScaling,
+}
+
+impl RopeTable {
+    /// Rows of the low table: the power of two at or above `sqrt(context)`.
+    pub fn low_rows(&self) -> u64 {
+        let mut rows = 1;
+        while rows * rows < self.context {
+            rows *= 2;
+        }
+        rows
+    }
+
+    /// Rows of the high table.
+    pub fn high_rows(&self) -> u64 {
+        self.context.div_ceil(self.low_rows())
+    }
+
+    /// The table's elements. `factors` divide the frequencies, one each.
+    pub fn compute(&self, factors: Option<&[f32]>) -> Vec<f32> {
+        let (low, high) = (self.low_rows(), self.high_rows());
+        let freqs: Vec<f64> =
+            (0..self.dims / 2).map(|i| self.frequency(i, factors.map(|f| f[i]))).collect();
+        let mut out = Vec::with_capacity((low + high) as usize * self.dims);
+        for row in 0..low + high {
+            let position = if row < low { row } else { (row - low) * low };
+            for &f in &freqs {
+                let angle = position as f64 * f;
+                out.push(math::cos(angle) as f32);
+                out.push(math::sin(angle) as f32);
+            }
+        }
+        out
+    }
+
+    fn frequency(&self, i: usize, factor: Option<f32>) -> f64 {
+        let f = math::pow(f64::from(self.base), -2.0 * i as f64 / self.dims as f64)
+            / f64::from(factor.unwrap_or(1.0));
+        match self.scaling {
+            RopeScaling::None => f,
+            RopeScaling::Linear(by) => f / f64::from(by),
+            RopeScaling::Llama3 { factor, low, high, original } => {
+                let wavelength = 2.0 * core::f64::consts::PI / f;
+                let turns = f64::from(original) / wavelength;
+                let (low, high) = (f64::from(low), f64::from(high));
+                if turns < low {
+                    f / f64::from(factor)
+                } else if turns > high {
+                    f
+                } else {
+                    let smooth = (turns - low) / (high - low);
+                    (1.0 - smooth) * f / f64::from(factor) + smooth * f
+                }
+            }
+        }
+    }
+}
+
+impl Operator for RopeTable {
+    const NAME: &'static str = "rope_table";
+    const CLASS: Class = Class::Boundary;
+
+    fn attrs(&self) -> Attrs {
+        let attrs = Attrs::none()
+            .float("base", self.base)
+            .int("dims", self.dims as u64)
+            .int("context", self.context);
+        match self.scaling {
+            RopeScaling::None => attrs,
+            RopeScaling::Linear(by) => attrs.float("linear", by),
+            RopeScaling::Llama3 { factor, low, high, original } => attrs.with(
+                "llama3",
+                Attr::List(
+                    [factor, low, high, original].map(|x| Attr::Float(f64::from(x))).to_vec(),
+                ),
+            ),
+        }
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["base", "dims", "context", "linear", "llama3"])?;
+        let llama3 = attrs.0.iter().find(|a| a.0 == "llama3").map(|a| &a.1);
+        let scaling = match (attrs.opt_float("linear")?, llama3) {
+            (Some(by), None) => RopeScaling::Linear(by),
+            (None, Some(Attr::List(xs))) => match xs.as_slice() {
+                [Attr::Float(a), Attr::Float(b), Attr::Float(c), Attr::Float(d)] => {
+                    RopeScaling::Llama3 {
+                        factor: *a as f32,
+                        low: *b as f32,
+                        high: *c as f32,
+                        original: *d as f32,
+                    }
+                }
+                _ => return Err(Error::bad_graph("rope_table: llama3 takes four floats")),
+            },
+            (None, None) => RopeScaling::None,
+            _ => return Err(Error::bad_graph("rope_table: one scaling at most")),
+        };
+        Ok(RopeTable {
+            base: attrs.get_float("base")?,
+            dims: attrs.get_int("dims")? as usize,
+            context: attrs.get_int("context")?,
+            scaling,
+        })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        if self.dims == 0
+            || !self.dims.is_multiple_of(2)
+            || self.context == 0
+            || self.context > 1 << 40
+        {
+            return Err(Error::bad_graph(format!(
+                "rope_table: {} dims of {} positions, expected an even number and at least one",
+                self.dims, self.context
+            )));
+        }
+        let half = (self.dims / 2) as u64;
+        match operands {
+            [] => {}
+            [factors] => {
+                let need = Type::tensor(DType::F32, Shape::of(&[half]));
+                super::expect("rope_table", "freq_factors", factors, &need)?;
+            }
+            _ => return Err(Error::bad_graph("rope_table takes 0 or 1 operands")),
+        }
+        let rows = self.low_rows() + self.high_rows();
+        Ok(vec![Type::tensor(DType::F32, Shape::of(&[rows, half, 2]))])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_tables_reach_every_position() {
+        let op = RopeTable { base: 10000.0, dims: 64, context: 1000, scaling: RopeScaling::None };
+        let table = op.compute(None);
+        let low = op.low_rows();
+        assert_eq!((low, op.high_rows()), (32, 32));
+        for p in [0u64, 1, 31, 32, 33, 511, 999] {
+            for i in [0usize, 5, 31] {
+                let at = |row: u64| {
+                    let e = (row as usize * 32 + i) * 2;
+                    (f64::from(table[e]), f64::from(table[e + 1]))
+                };
+                let (ca, sa) = at(low + p / low);
+                let (cb, sb) = at(p % low);
+                let angle = p as f64 * math::pow(10000.0, -2.0 * i as f64 / 64.0);
+                assert!((ca * cb - sa * sb - math::cos(angle)).abs() < 2e-7, "cos {p} {i}");
+                assert!((sa * cb + ca * sb - math::sin(angle)).abs() < 2e-7, "sin {p} {i}");
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Logits to a token, on the device, in integers (see `sample/`).
+
+use super::{Attrs, Class, Operator, PARAMS_WORDS, arity, control, expect};
+use crate::error::{Error, Result};
+use crate::types::{DType, Shape, Type};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `sample logits [1, V] f32, params state [32] u32, counts state [V] u32, ctl -> counts', ctl'`.
+///
+/// Chooses an id, counts it, and advances the control block; a control block that is done stays
+/// as it is.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Sample;
+
+impl Operator for Sample {
+    const NAME: &'static str = "sample";
+    const CLASS: Class = Class::Reduction;
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&[])?;
+        Ok(Sample)
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("sample", operands, 4)?;
+        let [logits, params, counts, ctl] = operands else {
+            return Err(Error::internal("sample: arity was checked"));
+        };
+        let vocab = logits.shape.last();
+        if logits.dtype != DType::F32 || logits.shape.0.first() != Some(&1u64.into()) {
+            return Err(Error::bad_graph(format!(
+                "sample: logits is {logits}, expected f32 [1, V]"
+            )));
+        }
+        expect("sample", "params", params, &Type::state(DType::U32, Shape::of(&[PARAMS_WORDS])))?;
+        expect("sample", "counts", counts, &Type::state(DType::U32, Shape(vec![vocab])))?;
+        control("sample", ctl)?;
+        Ok(vec![(*counts).clone(), (*ctl).clone()])
+    }
+
+    fn writes(&self) -> &'static [(usize, usize)] {
+        &[(2, 0), (3, 1)]
+    }
+}

@@ -1,0 +1,51 @@
+//! The rows that reach the head: the last real ones.
+
+use super::{Attrs, Class, Operator, arity, control, matrix};
+use crate::error::{Error, Result};
+use crate::types::{DType, Dim, Shape, Type};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `take_rows x [S, D] f32, ctl -> [rows, D] f32`: rows `len - rows .. len` of `x`; rows before
+/// the first are row 0.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TakeRows {
+    /// Rows taken.
+    pub rows: Dim,
+}
+
+impl Operator for TakeRows {
+    const NAME: &'static str = "take_rows";
+    const CLASS: Class = Class::Movement;
+
+    fn attrs(&self) -> Attrs {
+        match self.rows.as_static() {
+            Some(n) => Attrs::none().int("rows", n),
+            None => Attrs::none().name("rows", &format!("{}", self.rows)),
+        }
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["rows"])?;
+        let rows = match attrs.opt_int("rows") {
+            Ok(Some(n)) => Dim::from(n),
+            _ => Dim::symbol(attrs.get_name("rows")?),
+        };
+        Ok(TakeRows { rows })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("take_rows", operands, 2)?;
+        let (rows, width) = matrix("take_rows", "x", operands[0])?;
+        control("take_rows", operands[1])?;
+        let too_many = self.rows.as_static().zip(rows.as_static()).is_some_and(|(r, s)| r > s);
+        if too_many || operands[0].dtype != DType::F32 {
+            return Err(Error::bad_graph(format!(
+                "take_rows: x is {}, expected f32 with at least {} rows",
+                operands[0], self.rows
+            )));
+        }
+        Ok(vec![Type::tensor(DType::F32, Shape(vec![self.rows.clone(), width]))])
+    }
+}

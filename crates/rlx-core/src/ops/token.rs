@@ -1,0 +1,37 @@
+//! The id that was sampled last, as a view of the control block: a decode program's input, and
+//! the four bytes a step reads back.
+
+use super::{Alias, Attrs, Class, Operator, arity, control};
+use crate::error::Result;
+use crate::types::{DType, Shape, Type};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `token ctl -> [1] u32`.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Token;
+
+impl Token {
+    /// Word of the control block that holds the id.
+    pub const WORD: u64 = 2;
+}
+
+impl Operator for Token {
+    const NAME: &'static str = "token";
+    const CLASS: Class = Class::Movement;
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&[])?;
+        Ok(Token)
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("token", operands, 1)?;
+        control("token", operands[0])?;
+        Ok(vec![Type::tensor(DType::U32, Shape::of(&[1]))])
+    }
+
+    fn alias(&self) -> Alias {
+        Alias::View { operand: 0, byte_offset: 4 * Self::WORD }
+    }
+}

@@ -1,0 +1,44 @@
+//! A scalar function of every element.
+
+use super::{Alias, Attrs, Class, Operator, Unary, arity};
+use crate::error::{Error, Result};
+use crate::types::{DType, Type};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `map x f32 -> f32`, the same shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnaryOp {
+    /// The function.
+    pub f: Unary,
+}
+
+impl Operator for UnaryOp {
+    const NAME: &'static str = "map";
+    const CLASS: Class = Class::Elementwise;
+
+    fn attrs(&self) -> Attrs {
+        Attrs::none().name("f", self.f.name())
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["f"])?;
+        let name = attrs.get_name("f")?;
+        Unary::from_name(name)
+            .map(|f| UnaryOp { f })
+            .ok_or_else(|| Error::bad_graph(format!("map: unknown function {name}")))
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("map", operands, 1)?;
+        if operands[0].dtype != DType::F32 {
+            return Err(Error::bad_graph(format!("map: x is {}, expected f32", operands[0])));
+        }
+        Ok(vec![operands[0].clone()])
+    }
+
+    fn alias(&self) -> Alias {
+        Alias::Elementwise { operand: 0 }
+    }
+}

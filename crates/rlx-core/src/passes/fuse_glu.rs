@@ -1,0 +1,76 @@
+//! Fuse gate and up projections with their product.
+//!
+//! ```text
+//! %g = matmul %x, %wg
+//! %u = matmul %x, %wu
+//! %a = map %g {f = silu}
+//! %h = zip %a, %u {f = mul}      =>      %h = matmul %x, %wg, %wu {segments = 2, glu = silu}
+//! ```
+//!
+//! Saves two launches and, a row, 5 F reads and writes of f32 (F is the feed-forward width): the
+//! two products never leave the workgroup that made them.
+//!
+//! Runs before `fuse_segments`, which would merge gate and up without their product. Leaves alone:
+//! products of different inputs, a gate or up with a bias on one side only, or read by others.
+
+use super::{Context, remove_nodes};
+use crate::error::Result;
+use crate::ir::mir::Graph;
+use crate::ops::{Binary, Epilogue, MatMul, Op};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Fuses in place; returns the number of products fused.
+pub fn fuse_glu(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
+    let (definers, users) = (g.definers(), g.users());
+    let single =
+        |g: &Graph, v: crate::ir::mir::ValueId| users[v.0 as usize].len() == 1 && !g.is_output(v);
+    let mut dead: Vec<usize> = Vec::new();
+    for i in 0..g.nodes.len() {
+        let Op::Binary(op) = &g.nodes[i].op else { continue };
+        if op.f != Binary::Mul {
+            continue;
+        }
+        let [a, u] = [g.nodes[i].inputs[0], g.nodes[i].inputs[1]];
+        let (Some(act), Some(up)) = (definers[a.0 as usize], definers[u.0 as usize]) else {
+            continue;
+        };
+        let Op::Unary(f) = &g.nodes[act].op else { continue };
+        let f = f.f;
+        let Some(gate) = definers[g.nodes[act].inputs[0].0 as usize] else { continue };
+        let (Op::MatMul(mg), Op::MatMul(mu)) = (&g.nodes[gate].op, &g.nodes[up].op) else {
+            continue;
+        };
+        let label = g.nodes[i].label.clone();
+        if mg != mu || mg.segments != 1 || mg.norm.is_some() || mg.epilogue != Epilogue::None {
+            cx.report.miss(
+                "glu",
+                &label,
+                "gate and up differ in form",
+                "give both a bias or neither",
+            );
+            continue;
+        }
+        if g.nodes[gate].inputs[0] != g.nodes[up].inputs[0] {
+            cx.report.miss("glu", &label, "gate and up read different inputs", "");
+            continue;
+        }
+        if !single(g, a) || !single(g, u) || !single(g, g.nodes[gate].outputs[0]) {
+            cx.report.miss("glu", &label, "an intermediate has another reader", "");
+            continue;
+        }
+        let bias = mg.bias;
+        let (gin, uin) = (g.nodes[gate].inputs.clone(), g.nodes[up].inputs.clone());
+        let mut inputs = vec![gin[0], gin[1], uin[1]];
+        if bias {
+            inputs.extend([gin[2], uin[2]]);
+        }
+        g.nodes[i].op = MatMul { segments: 2, bias, norm: None, epilogue: Epilogue::Glu(f) }.into();
+        g.nodes[i].inputs = inputs;
+        g.nodes[i].label = label.replace("_mul", "_gate_up");
+        dead.extend([gate, up, act]);
+    }
+    dead.sort_unstable();
+    remove_nodes(g, &dead);
+    Ok(dead.len() / 3)
+}

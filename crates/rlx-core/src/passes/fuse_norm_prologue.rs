@@ -1,0 +1,61 @@
+//! Scale by the norm inside the matmuls that read it.
+//!
+//! ```text
+//! %n = rms_norm %x, %g {eps}
+//! %y = matmul %n, %w      =>      %y = matmul %x, %g, %w {norm_eps}
+//! ```
+//!
+//! Saves a launch, which at one row costs more than the second read of x. Each workgroup sums x^2
+//! while it reads x, so with many rows the sums would be repeated for every tile of outputs.
+//!
+//! Runs last of the matmul fusions. Leaves alone: steps of more than one row, a norm that anything
+//! but a matmul reads, and int8 activations, which need the normed row itself.
+
+use super::Context;
+use crate::error::Result;
+use crate::ir::mir::Graph;
+use crate::ops::Op;
+use crate::plan::Activations;
+
+/// Fuses in place; returns the number of matmuls that took a norm. The norms are left to `dce`.
+pub fn fuse_norm_prologue(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
+    if cx.options.activations == Activations::Int8 {
+        return Ok(0);
+    }
+    let users = g.users();
+    let mut fused = 0;
+    for i in 0..g.nodes.len() {
+        let Op::RmsNorm(norm) = &g.nodes[i].op else { continue };
+        let eps = norm.eps;
+        let y = g.nodes[i].outputs[0];
+        let one_row = g.ty(y).shape.rows()?.as_static() == Some(1);
+        let readers = &users[y.0 as usize];
+        let takes = |g: &Graph, j: usize| match &g.nodes[j].op {
+            Op::MatMul(m) => {
+                m.norm.is_none()
+                    && g.nodes[j].inputs.iter().filter(|&&v| v == y).count() == 1
+                    && g.nodes[j].inputs[0] == y
+            }
+            _ => false,
+        };
+        if !one_row || g.is_output(y) || readers.is_empty() {
+            continue;
+        }
+        if !readers.iter().all(|&j| takes(g, j)) {
+            let label = g.nodes[i].label.clone();
+            cx.report.miss("norm_prologue", &label, "the norm has a reader that is no matmul", "");
+            continue;
+        }
+        let [x, weight] = [g.nodes[i].inputs[0], g.nodes[i].inputs[1]];
+        for &j in readers {
+            let node = &mut g.nodes[j];
+            if let Op::MatMul(m) = &mut node.op {
+                m.norm = Some(eps);
+            }
+            node.inputs[0] = x;
+            node.inputs.insert(1, weight);
+            fused += 1;
+        }
+    }
+    Ok(fused)
+}

@@ -1,0 +1,57 @@
+//! Add a residual where the product is made.
+//!
+//! ```text
+//! %t = matmul %h, %w
+//! %y = zip %x, %t {f = add}      =>      %y = matmul %h, %w, %x {epilogue = add}
+//! ```
+//!
+//! Saves a launch and a write and a read of the product.
+//!
+//! Leaves alone: a product that others read, one with an epilogue of its own, and an addend that
+//! is repeated over rows (that is a bias).
+
+use super::{Context, remove_nodes};
+use crate::error::Result;
+use crate::ir::mir::Graph;
+use crate::ops::{Binary, Epilogue, Op};
+use alloc::vec::Vec;
+
+/// Fuses in place; returns the number of sums fused.
+pub fn fuse_residual(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
+    let (definers, users) = (g.definers(), g.users());
+    let mut dead: Vec<usize> = Vec::new();
+    for i in 0..g.nodes.len() {
+        let Op::Binary(op) = &g.nodes[i].op else { continue };
+        let inputs = g.nodes[i].inputs.clone();
+        if op.f != Binary::Add || g.ty(inputs[0]) != g.ty(inputs[1]) {
+            continue;
+        }
+        // The later operand first: the earlier one is the running residual.
+        let mut candidates = [(inputs[1], inputs[0]), (inputs[0], inputs[1])];
+        candidates.sort_by_key(|c| core::cmp::Reverse(definers[c.0.0 as usize]));
+        let found = candidates.into_iter().find_map(|(t, residual)| {
+            let at = definers[t.0 as usize].filter(|at| !dead.contains(at))?;
+            let Op::MatMul(m) = &g.nodes[at].op else { return None };
+            (m.segments == 1 && m.epilogue == Epilogue::None).then_some((t, at, residual))
+        });
+        let Some((t, at, residual)) = found else { continue };
+        if users[t.0 as usize].len() != 1 || g.is_output(t) {
+            let label = g.nodes[i].label.clone();
+            cx.report.miss("residual", &label, "the product has another reader", "");
+            continue;
+        }
+        let Op::MatMul(mut m) = g.nodes[at].op.clone() else { continue };
+        m.epilogue = Epilogue::Add;
+        let mut operands = g.nodes[at].inputs.clone();
+        operands.push(residual);
+        let label = g.nodes[at].label.clone();
+        let node = &mut g.nodes[i];
+        node.op = m.into();
+        node.inputs = operands;
+        node.label = label;
+        dead.push(at);
+    }
+    dead.sort_unstable();
+    remove_nodes(g, &dead);
+    Ok(dead.len())
+}

@@ -1,0 +1,41 @@
+//! Passes: one file each, a function on the graph that returns how much it changed. No pass holds
+//! state or knows a device by name; fusions ask the target.
+
+mod dce;
+mod fuse_glu;
+mod fuse_norm_prologue;
+mod fuse_residual;
+mod fuse_rope_kv_write;
+mod fuse_segments;
+mod legalise;
+pub mod pipeline;
+mod report;
+
+pub use pipeline::{Options, compile};
+pub use report::{FusionReport, Miss};
+
+use crate::ir::mir::Graph;
+use crate::plan::Target;
+
+/// What a pass may ask.
+pub struct Context<'a> {
+    /// The device.
+    pub target: &'a Target,
+    /// The policy.
+    pub options: &'a Options,
+    /// Where near misses go.
+    pub report: FusionReport,
+}
+
+/// Removes the nodes whose indices are in `dead`, ascending.
+fn remove_nodes(g: &mut Graph, dead: &[usize]) {
+    let mut i = 0;
+    g.nodes.retain(|_| {
+        let keep = dead.binary_search(&i).is_err();
+        i += 1;
+        keep
+    });
+}
+
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,1 @@
+//! Text goldens for passes.

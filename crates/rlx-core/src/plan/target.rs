@@ -1,0 +1,160 @@
+//! What a device can do, as data. Passes and the planner ask this, never a device's name.
+
+use crate::types::{BlockFormat, DType};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// The type activations have where they meet packed weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Activations {
+    /// f32 throughout.
+    F32,
+    /// int8 blocks, where the weight is packed.
+    Int8,
+}
+
+impl Activations {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Int8 => "int8",
+        }
+    }
+}
+
+/// Fusions a target gains from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fusions {
+    /// A norm as a matmul's prologue: pays where a launch costs more than a second read of x.
+    pub norm_prologue: bool,
+    /// A residual as a matmul's epilogue.
+    pub residual: bool,
+    /// Matmuls of one input as segments of one.
+    pub segments: bool,
+    /// Gate and up with their product as one matmul.
+    pub glu: bool,
+    /// Rotation with both cache writes.
+    pub rope_kv_write: bool,
+}
+
+/// What a device's memory allows, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Limits {
+    /// The largest buffer.
+    pub buffer: u64,
+    /// The most of a buffer that one binding shows.
+    pub binding: u64,
+    /// Storage buffers in one step.
+    pub storage_buffers: u32,
+    /// Alignment of weights in their buffer.
+    pub alignment: u64,
+}
+
+/// A device as the compiler sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    /// `reference`, `cpu`, `webgpu`.
+    pub name: String,
+    /// What its memory allows.
+    pub limits: Limits,
+    /// What it gains from.
+    pub fusions: Fusions,
+    /// Packed formats its kernels read.
+    pub formats: Vec<BlockFormat>,
+    /// Whether it multiplies int8 activations.
+    pub int8: bool,
+}
+
+impl Target {
+    /// WebGPU's limits of an adapter that promises nothing more than the specification.
+    pub const WEBGPU_DEFAULT: Limits =
+        Limits { buffer: 256 << 20, binding: 128 << 20, storage_buffers: 8, alignment: 256 };
+
+    /// Formats this version has kernels for.
+    pub fn first_formats() -> Vec<BlockFormat> {
+        use BlockFormat as B;
+        Vec::from([B::Q4_0, B::Q8_0, B::Q4K, B::Q5K, B::Q6K])
+    }
+
+    /// The reference executor: nothing fused, no limits.
+    pub fn reference() -> Target {
+        Target {
+            name: "reference".into(),
+            limits: Limits {
+                buffer: 1 << 40,
+                binding: 1 << 40,
+                storage_buffers: 64,
+                alignment: 64,
+            },
+            fusions: Fusions {
+                norm_prologue: false,
+                residual: false,
+                segments: false,
+                glu: false,
+                rope_kv_write: false,
+            },
+            formats: Self::first_formats(),
+            int8: true,
+        }
+    }
+
+    /// The CPU executor. A norm of its own costs a barrier; as a prologue it would cost every
+    /// worker a pass over x, and int8 activations need it done first anyway.
+    pub fn cpu() -> Target {
+        Target {
+            name: "cpu".into(),
+            limits: Limits {
+                buffer: 1 << 30,
+                binding: 1 << 30,
+                storage_buffers: 64,
+                alignment: 64,
+            },
+            fusions: Fusions {
+                norm_prologue: false,
+                residual: true,
+                segments: true,
+                glu: true,
+                rope_kv_write: true,
+            },
+            formats: Self::first_formats(),
+            int8: true,
+        }
+    }
+
+    /// A WebGPU device with these limits.
+    pub fn webgpu(limits: Limits) -> Target {
+        Target {
+            name: "webgpu".into(),
+            limits,
+            fusions: Fusions {
+                norm_prologue: true,
+                residual: true,
+                segments: true,
+                glu: true,
+                rope_kv_write: true,
+            },
+            formats: Self::first_formats(),
+            int8: true,
+        }
+    }
+
+    /// True if a matmul or gather may read weights of this type.
+    pub fn reads(&self, dtype: DType) -> bool {
+        match dtype {
+            DType::Block(b) => self.formats.contains(&b),
+            other => matches!(other, DType::F32 | DType::F16 | DType::BF16),
+        }
+    }
+
+    /// One line that names everything plans depend on: `webgpu buffer=… binding=…`. It is hashed
+    /// into fingerprints and accepted by `rlx inspect --target`.
+    pub fn describe(&self) -> String {
+        let l = &self.limits;
+        format!(
+            "{} buffer={} binding={} storage_buffers={} alignment={}",
+            self.name, l.buffer, l.binding, l.storage_buffers, l.alignment
+        )
+    }
+}

@@ -1,0 +1,180 @@
+//! The trait every executor implements.
+//!
+//! It is object-safe: a page picks WebGPU or CPU at run time. Handles are ids; nothing is borrowed
+//! across an await; nothing need be `Send`. Work that takes time gives a [`Ticket`], and
+//! [`Device::poll`] answers for it.
+
+use crate::error::Result;
+use crate::ir::lir::{Program, StateDecl};
+use crate::plan::{Target, WeightPlan};
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::task::{Context, Poll};
+
+/// A model's weights on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ModelId(pub u32);
+
+/// A program built for a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProgramId(pub u32);
+
+/// States and an arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u32);
+
+/// A promise of an answer; redeemed once by [`Device::poll`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u32);
+
+/// What [`Device::free`] takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnyId {
+    /// A model: its programs go with it.
+    Model(ModelId),
+    /// A program.
+    Program(ProgramId),
+    /// A session.
+    Session(SessionId),
+}
+
+/// Where weight bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Buffer of the weight plan.
+    pub buffer: u32,
+    /// Bytes from its start, a multiple of 4 except where the executor keeps a shared map.
+    pub offset: u64,
+}
+
+/// Bytes of a file that stay where they are, such as a memory map.
+pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// Weight bytes on their way to a device.
+#[derive(Clone)]
+pub enum Bytes<'a> {
+    /// Copied before `poll_put` answers `Ready`. The length is a multiple of 4, or these are the
+    /// entry's last bytes.
+    Slice(&'a [u8]),
+    /// A whole entry of the weight plan inside a shared map: an executor may keep the map instead
+    /// of copying.
+    Shared {
+        /// The map.
+        map: SharedBytes,
+        /// The entry's bytes in it.
+        offset: usize,
+        /// How many.
+        len: usize,
+    },
+}
+
+impl Bytes<'_> {
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Slice(s) => s,
+            Self::Shared { map, offset, len } => {
+                (**map).as_ref().get(*offset..*offset + *len).unwrap_or(&[])
+            }
+        }
+    }
+}
+
+/// What a submission writes before its first step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteTo {
+    /// Input `n` of the program.
+    Input(u32),
+    /// State `n` of the session.
+    State(u32),
+}
+
+/// Host bytes for a submission.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Write {
+    /// Which memory.
+    pub to: WriteTo,
+    /// Bytes from its start, a multiple of 4.
+    pub offset: u64,
+    /// What; a multiple of 4 bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// What a submission reads back: the program's outputs, one byte string each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outputs {
+    /// As [`Program::outputs`] lists them. Empty for tickets of `allocate`, `build`, `session`.
+    pub values: Vec<Vec<u8>>,
+}
+
+/// Counts since the device was made; benches print them and tests compare them with outside counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Kernel launches.
+    pub dispatches: u64,
+    /// Queue submissions.
+    pub submits: u64,
+    /// Bytes copied back to the host.
+    pub readback_bytes: u64,
+    /// Bytes of buffers alive now.
+    pub live_bytes: u64,
+}
+
+/// Which executor runs, for `info()` and `--json`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// `reference`, `cpu`, `webgpu`.
+    pub kind: String,
+    /// The adapter's name, or the CPU's SIMD level and threads: `avx2, 2 threads`.
+    pub adapter: String,
+    /// Optional features in use: `subgroups`, `shader-f16`.
+    pub features: Vec<String>,
+}
+
+/// An executor. Every method answers at once; see the module's page.
+pub trait Device {
+    /// What the compiler plans for.
+    fn target(&self) -> &Target;
+
+    /// Which executor this is.
+    fn info(&self) -> DeviceInfo;
+
+    /// Makes every weight buffer of the plan, still empty. Out of memory arrives at `poll`.
+    fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)>;
+
+    /// Takes weight bytes. `Pending`: the staging ring is full, the waker is called when it is not.
+    fn poll_put(
+        &self,
+        m: ModelId,
+        at: Placed,
+        bytes: Bytes<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<()>>;
+
+    /// Prepares a program: pipelines, bind groups. Needs the plan, not the bytes. The program's
+    /// weights are bound to the plan's entries.
+    fn build(&self, m: ModelId, program: Rc<Program>) -> Result<(ProgramId, Ticket)>;
+
+    /// Makes states, zeroed, and an arena.
+    fn session(
+        &self,
+        m: ModelId,
+        states: &[StateDecl],
+        arena_bytes: u64,
+    ) -> Result<(SessionId, Ticket)>;
+
+    /// Queues the writes and then the program. Submissions of a session run in order.
+    fn submit(&self, s: SessionId, p: ProgramId, writes: &[Write]) -> Result<Ticket>;
+
+    /// Asks for a ticket's answer; a ticket answers `Ready` once. An executor that works on the
+    /// calling thread does so here, in slices of at most 50 ms, and wakes itself between them.
+    fn poll(&self, t: Ticket, cx: &mut Context<'_>) -> Poll<Result<Outputs>>;
+
+    /// Frees what an id stands for. Unknown ids are ignored: freeing twice is no fault.
+    fn free(&self, id: AnyId);
+
+    /// Counts so far.
+    fn counters(&self) -> Counters;
+}

@@ -1,0 +1,268 @@
+//! Sizes of axes: integers, or canonical polynomials over symbols.
+//!
+//! Two dims are equal when their canonical forms are. A form is a sum of terms in a fixed order,
+//! a term a coefficient times a sorted product of atoms, an atom a symbol or one of `floordiv,
+//! ceildiv, mod, min, max` over canonical dims that could not be folded.
+
+use crate::error::{Error, Result};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// A named unknown size.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Symbol(pub String);
+
+/// New tokens of a sequence in one step.
+pub const SEQ: &str = "SEQ";
+/// Sequences in a batch.
+pub const BATCH: &str = "BATCH";
+/// Rows already in the KV cache.
+pub const PAST_SEQ: &str = "PAST_SEQ";
+/// Rows that reach the head.
+pub const OUT_ROWS: &str = "OUT_ROWS";
+
+/// An operation on dims that does not fold to a polynomial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DimOp {
+    /// Quotient rounded down.
+    FloorDiv,
+    /// Quotient rounded up.
+    CeilDiv,
+    /// Remainder.
+    Mod,
+    /// The smaller.
+    Min,
+    /// The larger.
+    Max,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Atom {
+    Symbol(Symbol),
+    Op(DimOp, Box<Dim>, Box<Dim>),
+}
+
+/// The size of an axis. See the module's page.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Dim {
+    /// Product of atoms -> coefficient, never 0. The empty product is the constant term.
+    terms: Vec<(Vec<Atom>, u64)>,
+}
+
+/// Sizes given to symbols.
+pub type Binding = BTreeMap<String, u64>;
+
+impl From<u64> for Dim {
+    fn from(n: u64) -> Self {
+        Dim { terms: if n == 0 { vec![] } else { vec![(vec![], n)] } }
+    }
+}
+
+impl From<usize> for Dim {
+    fn from(n: usize) -> Self {
+        Dim::from(n as u64)
+    }
+}
+
+fn overflow() -> Error {
+    Error::bad_graph("a size overflows 64 bits")
+}
+
+impl Dim {
+    /// The symbol of that name.
+    pub fn symbol(name: &str) -> Dim {
+        Dim { terms: vec![(vec![Atom::Symbol(Symbol(name.into()))], 1)] }
+    }
+
+    /// The number, if no symbol is left.
+    pub fn as_static(&self) -> Option<u64> {
+        match self.terms.as_slice() {
+            [] => Some(0),
+            [(atoms, n)] if atoms.is_empty() => Some(*n),
+            _ => None,
+        }
+    }
+
+    fn from_terms(mut terms: Vec<(Vec<Atom>, u64)>) -> Result<Dim> {
+        for term in &mut terms {
+            term.0.sort();
+        }
+        terms.sort();
+        let mut out: Vec<(Vec<Atom>, u64)> = Vec::with_capacity(terms.len());
+        for (atoms, n) in terms {
+            match out.last_mut() {
+                Some(last) if last.0 == atoms => {
+                    last.1 = last.1.checked_add(n).ok_or_else(overflow)?;
+                }
+                _ => out.push((atoms, n)),
+            }
+        }
+        out.retain(|t| t.1 != 0);
+        Ok(Dim { terms: out })
+    }
+
+    /// The sum. Errors on overflow.
+    pub fn add(&self, other: &Dim) -> Result<Dim> {
+        Dim::from_terms(self.terms.iter().chain(&other.terms).cloned().collect())
+    }
+
+    /// The product. Errors on overflow.
+    pub fn mul(&self, other: &Dim) -> Result<Dim> {
+        let mut terms = Vec::new();
+        for (a, n) in &self.terms {
+            for (b, m) in &other.terms {
+                let atoms = a.iter().chain(b).cloned().collect();
+                terms.push((atoms, n.checked_mul(*m).ok_or_else(overflow)?));
+            }
+        }
+        Dim::from_terms(terms)
+    }
+
+    /// `self op other`, folded when both are static. Errors on division by zero.
+    pub fn apply(&self, op: DimOp, other: &Dim) -> Result<Dim> {
+        if let (Some(a), Some(b)) = (self.as_static(), other.as_static()) {
+            if b == 0 && matches!(op, DimOp::FloorDiv | DimOp::CeilDiv | DimOp::Mod) {
+                return Err(Error::bad_graph(format!("a size of {a} is divided by 0")));
+            }
+            return Ok(Dim::from(match op {
+                DimOp::FloorDiv => a / b,
+                DimOp::CeilDiv => a.div_ceil(b),
+                DimOp::Mod => a % b,
+                DimOp::Min => a.min(b),
+                DimOp::Max => a.max(b),
+            }));
+        }
+        if self == other {
+            match op {
+                DimOp::FloorDiv | DimOp::CeilDiv => return Ok(Dim::from(1u64)),
+                DimOp::Mod => return Ok(Dim::from(0u64)),
+                DimOp::Min | DimOp::Max => return Ok(self.clone()),
+            }
+        }
+        let atom = Atom::Op(op, Box::new(self.clone()), Box::new(other.clone()));
+        Ok(Dim { terms: vec![(vec![atom], 1)] })
+    }
+
+    /// The dim with every symbol of `binding` replaced. Errors on overflow or division by zero.
+    pub fn bind(&self, binding: &Binding) -> Result<Dim> {
+        let mut sum = Dim::from(0u64);
+        for (atoms, n) in &self.terms {
+            let mut product = Dim::from(*n);
+            for atom in atoms {
+                let factor = match atom {
+                    Atom::Symbol(s) => match binding.get(&s.0) {
+                        Some(n) => Dim::from(*n),
+                        None => Dim::symbol(&s.0),
+                    },
+                    Atom::Op(op, a, b) => a.bind(binding)?.apply(*op, &b.bind(binding)?)?,
+                };
+                product = product.mul(&factor)?;
+            }
+            sum = sum.add(&product)?;
+        }
+        Ok(sum)
+    }
+
+    /// Adds the names of the symbols that occur to `out`, sorted and unique.
+    pub fn symbols(&self, out: &mut Vec<String>) {
+        for (atoms, _) in &self.terms {
+            for atom in atoms {
+                match atom {
+                    Atom::Symbol(s) => {
+                        if let Err(at) = out.binary_search(&s.0) {
+                            out.insert(at, s.0.clone());
+                        }
+                    }
+                    Atom::Op(_, a, b) => {
+                        a.symbols(out);
+                        b.symbols(out);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Dim {
+    /// `4096`, `SEQ`, `2*SEQ+1`, `ceildiv(SEQ,32)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.terms.is_empty() {
+            return f.write_str("0");
+        }
+        // The constant term sorts first; people read it last.
+        let (constant, rest) = match &self.terms[0] {
+            (atoms, n) if atoms.is_empty() => (Some(*n), &self.terms[1..]),
+            _ => (None, &self.terms[..]),
+        };
+        for (i, (atoms, n)) in rest.iter().enumerate() {
+            if i > 0 {
+                f.write_str("+")?;
+            }
+            if *n != 1 {
+                write!(f, "{n}*")?;
+            }
+            for (j, atom) in atoms.iter().enumerate() {
+                if j > 0 {
+                    f.write_str("*")?;
+                }
+                match atom {
+                    Atom::Symbol(s) => f.write_str(&s.0)?,
+                    Atom::Op(op, a, b) => {
+                        let name = match op {
+                            DimOp::FloorDiv => "floordiv",
+                            DimOp::CeilDiv => "ceildiv",
+                            DimOp::Mod => "mod",
+                            DimOp::Min => "min",
+                            DimOp::Max => "max",
+                        };
+                        write!(f, "{name}({a},{b})")?;
+                    }
+                }
+            }
+        }
+        match constant {
+            Some(n) if rest.is_empty() => write!(f, "{n}"),
+            Some(n) => write!(f, "+{n}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    fn s(name: &str) -> Dim {
+        Dim::symbol(name)
+    }
+
+    #[test]
+    fn equal_polynomials_have_one_form() {
+        let a = s("A").add(&s("B")).unwrap().mul(&Dim::from(2u64)).unwrap();
+        let b = s("B").add(&s("A")).unwrap().add(&s("A").add(&s("B")).unwrap()).unwrap();
+        assert_eq!(a, b);
+        assert_eq!(a.to_string(), "2*A+2*B");
+    }
+
+    #[test]
+    fn binding_folds_what_became_static() {
+        let d = s("SEQ").apply(DimOp::CeilDiv, &Dim::from(32u64)).unwrap();
+        assert_eq!(d.to_string(), "ceildiv(SEQ,32)");
+        let bound = d.bind(&Binding::from([("SEQ".into(), 33)])).unwrap();
+        assert_eq!(bound.as_static(), Some(2));
+    }
+
+    #[test]
+    fn overflow_and_division_by_zero_are_errors() {
+        let big = Dim::from(u64::MAX);
+        assert!(big.mul(&Dim::from(2u64)).is_err());
+        assert!(big.add(&Dim::from(1u64)).is_err());
+        assert!(big.apply(DimOp::Mod, &Dim::from(0u64)).is_err());
+    }
+}

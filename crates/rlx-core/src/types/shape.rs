@@ -1,0 +1,154 @@
+//! Shapes and the types of values.
+
+use super::{Binding, DType, Dim};
+use crate::error::{Error, Result};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Sizes of axes, outermost first; row-major, the last axis contiguous.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Shape(pub Vec<Dim>);
+
+impl Shape {
+    /// A static shape.
+    pub fn of(dims: &[u64]) -> Shape {
+        Shape(dims.iter().map(|&n| Dim::from(n)).collect())
+    }
+
+    /// Number of axes.
+    pub fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Every size, if no symbol is left. Errors name the first symbolic axis.
+    pub fn static_dims(&self) -> Result<Vec<u64>> {
+        self.0
+            .iter()
+            .map(|d| {
+                d.as_static().ok_or_else(|| {
+                    Error::bad_graph(format!("shape {self} has the unbound size {d}"))
+                        .hint("bind every symbol with `specialize` first")
+                })
+            })
+            .collect()
+    }
+
+    /// The product of all sizes. Errors on symbols and overflow.
+    pub fn elements(&self) -> Result<u64> {
+        self.static_dims()?.iter().try_fold(1u64, |n, &d| {
+            n.checked_mul(d)
+                .ok_or_else(|| Error::bad_graph(format!("shape {self} overflows 64 bits")))
+        })
+    }
+
+    /// The last axis, or 1 for a scalar.
+    pub fn last(&self) -> Dim {
+        self.0.last().cloned().unwrap_or(Dim::from(1u64))
+    }
+
+    /// The product of all axes but the last.
+    pub fn rows(&self) -> Result<Dim> {
+        let mut n = Dim::from(1u64);
+        for d in self.0.iter().take(self.0.len().saturating_sub(1)) {
+            n = n.mul(d)?;
+        }
+        Ok(n)
+    }
+}
+
+impl fmt::Display for Shape {
+    /// `8x4096x64`; nothing for a scalar.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, d) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str("x")?;
+            }
+            write!(f, "{d}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a value is a tensor or the one live version of a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Immutable, used any number of times.
+    Tensor,
+    /// Linear: one writer consumes it and returns the next version, at the same address.
+    State,
+}
+
+/// The type of a value.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Type {
+    /// Tensor or state.
+    pub kind: Kind,
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes.
+    pub shape: Shape,
+}
+
+impl Type {
+    /// A tensor type.
+    pub fn tensor(dtype: DType, shape: Shape) -> Type {
+        Type { kind: Kind::Tensor, dtype, shape }
+    }
+
+    /// A state type.
+    pub fn state(dtype: DType, shape: Shape) -> Type {
+        Type { kind: Kind::State, dtype, shape }
+    }
+
+    /// Bytes of the whole value: rows of whole blocks. Errors on symbols, overflow, or a row that
+    /// is no whole number of blocks.
+    pub fn bytes(&self) -> Result<u64> {
+        let last = self.shape.last().as_static().ok_or_else(|| {
+            Error::bad_graph(format!("{self} has an unbound size"))
+                .hint("bind every symbol with `specialize` first")
+        })?;
+        let row = self.dtype.row_bytes(last).ok_or_else(|| {
+            Error::bad_graph(format!(
+                "a row of {last} elements is no multiple of the {} of a {} block",
+                self.dtype.block_elements(),
+                self.dtype
+            ))
+        })?;
+        let rows = self.shape.rows()?.as_static().ok_or_else(|| {
+            Error::bad_graph(format!("{self} has an unbound size"))
+                .hint("bind every symbol with `specialize` first")
+        })?;
+        row.checked_mul(rows)
+            .ok_or_else(|| Error::bad_graph(format!("the bytes of {self} overflow 64 bits")))
+    }
+
+    /// The type with symbols bound.
+    pub fn bind(&self, binding: &Binding) -> Result<Type> {
+        let dims = self.shape.0.iter().map(|d| d.bind(binding)).collect::<Result<_>>()?;
+        Ok(Type { kind: self.kind, dtype: self.dtype, shape: Shape(dims) })
+    }
+
+    /// Names of the symbols that occur, added to `out`.
+    pub fn symbols(&self, out: &mut Vec<String>) {
+        for d in &self.shape.0 {
+            d.symbols(out);
+        }
+    }
+}
+
+impl fmt::Display for Type {
+    /// `tensor<1x2048xf32>`, `state<8x4096x64xf16>`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            Kind::Tensor => "tensor",
+            Kind::State => "state",
+        };
+        if self.shape.rank() == 0 {
+            write!(f, "{kind}<{}>", self.dtype)
+        } else {
+            write!(f, "{kind}<{}x{}>", self.shape, self.dtype)
+        }
+    }
+}
