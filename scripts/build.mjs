@@ -12,6 +12,8 @@ import {
 } from './lib/tools.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
+/** TypeScript's compiler, run without npx, which writes about its own settings. */
+export const tsc = inRoot('node_modules', 'typescript', 'bin', 'tsc');
 const dist = inRoot('crates', 'rlx-wasm', 'js', 'dist');
 /** The post-1.0 features that rustc already uses for this target; wasm-opt takes no others by default. */
 const WASM_FEATURES = [
@@ -36,7 +38,7 @@ export async function buildWasm() {
 }
 
 export async function buildPackage() {
-  await step('building the package', '', () => run('npx', ['tsc', '-p', 'crates/rlx-wasm/js']));
+  await step('building the package', '', () => run(process.execPath, [tsc, '-p', 'crates/rlx-wasm/js']));
 }
 
 export async function buildDemo() {
