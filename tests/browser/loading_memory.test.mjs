@@ -56,7 +56,7 @@ async function streaming({ HEADER_BYTES, TENSOR_BYTES }) {
     finishLoad: async () => {},
   };
   const shards = [new ShardReader(new UrlSource('/model'), abort.signal)];
-  await load(shards, { module: null, engine, host, abort, onProgress: () => globalThis.rlxSample() });
+  await load(shards, { engine, host, abort, onProgress: () => globalThis.rlxSample() });
   const last = await host.read(2, half - 4, 4);
   host.dispose();
   return last[3];

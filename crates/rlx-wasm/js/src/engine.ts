@@ -72,7 +72,7 @@ export class Engine {
       throwIfAborted(signal);
       wasm = module.create(JSON.stringify(chosen.options), platform, host);
       const shards = await openShards(options, abort.signal);
-      await load(shards, { module, engine: wasm, host, abort, onProgress: options.onProgress });
+      await load(shards, { engine: wasm, host, abort, onProgress: options.onProgress });
       const error = host?.takeError();
       if (error) throw webgpuReported(error);
       return new Engine(wasm, host);

@@ -3,16 +3,16 @@
  *
  * Each shard's header goes to the engine; its stream is then held where it stands, the chunk that
  * ended the header in hand, until all headers are in and the plan exists. The plan's placement
- * table then says for every byte where it goes: to a GPU buffer (never through wasm memory), into
- * wasm memory, or to the engine.
+ * table then says for every byte where it goes: to a GPU buffer, never through wasm memory, or to
+ * the engine.
  */
 
 import { RlxError, throwIfAborted } from './error.js';
 import type { GpuHost } from './gpu_host.js';
 import type { ShardReader } from './shard.js';
 import type { LoadProgress } from './types.js';
-import { MEMORY, PLACEMENT_COLUMNS, PUT } from './wasm.js';
-import type { WasmEngine, WasmModule } from './wasm.js';
+import { PLACEMENT_COLUMNS, PUT } from './wasm.js';
+import type { WasmEngine } from './wasm.js';
 
 /**
  * Streams held open at once. A browser opens six connections to a server and no more, so the
@@ -21,7 +21,6 @@ import type { WasmEngine, WasmModule } from './wasm.js';
 const HELD_STREAMS = 4;
 
 export interface LoadContext {
-  module: WasmModule;
   engine: WasmEngine;
   host: Pick<GpuHost, 'stream' | 'workDone'> | null;
   /** Its signal is the one the shards were made with; the first fault fires it too. */
@@ -132,7 +131,7 @@ export class Placer {
   constructor(
     private readonly shard: number,
     private readonly table: Float64Array,
-    private readonly cx: Pick<LoadContext, 'module' | 'engine' | 'host'>,
+    private readonly cx: Pick<LoadContext, 'engine' | 'host'>,
   ) {}
 
   /** Takes the chunk that lies at `offset` in the file. Chunks come in order, without gaps. */
@@ -145,10 +144,7 @@ export class Placer {
       const n = Math.min(end - from, bytes - this.#taken);
       const part = chunk.subarray(from - offset, from - offset + n);
       const last = this.#taken + n === bytes;
-      if (target === MEMORY) {
-        // A fresh view each time: memory may have grown since the last chunk.
-        new Uint8Array(this.cx.module.memory.buffer, to + this.#taken, n).set(part);
-      } else if (target === PUT) {
+      if (target === PUT) {
         this.cx.engine.put(this.shard, from, part);
       } else {
         await this.#toBuffer(target, to, part, last);

@@ -3,13 +3,9 @@
 import type { GpuHost } from './gpu_host.js';
 import type { Platform, WasmEngine } from './wasm.js';
 
-export interface InitOutput {
-  readonly memory: WebAssembly.Memory;
-}
-
 export default function init(options: {
   module_or_path: string | URL | Response | ArrayBufferView | ArrayBuffer | WebAssembly.Module;
-}): Promise<InitOutput>;
+}): Promise<unknown>;
 
 export interface RlxEngine extends WasmEngine {}
 export class RlxEngine {

@@ -56,15 +56,13 @@ export type WasmEvent =
  *
  * `fileOffset`  first byte in the shard; rows are in ascending order and do not overlap
  * `bytes`       how many
- * `target`      a GPU buffer's id, or one of `PUT` and `MEMORY`
- * `offset`      where in the target; a multiple of 4 for a buffer, which has room for `bytes`
- *               rounded up to 4 (the padding is written as zeros)
+ * `target`      a GPU buffer's id, or `PUT`
+ * `offset`      where in the buffer: a multiple of 4, with room for `bytes` rounded up to 4 (the
+ *               padding is written as zeros); 0 for `PUT`
  */
 export const PLACEMENT_COLUMNS = 4;
-/** Target: `put` takes the bytes. For tensors the engine prepares itself, such as `rope_freqs`. */
+/** Target: `put` takes the bytes: all of them on the CPU, on a GPU what the host prepares, such as `rope_freqs`. */
 export const PUT = -1;
-/** Target: wasm memory, at the address `offset`, which stays where it is until `finishLoad`. */
-export const MEMORY = -2;
 
 /** One model on one device. */
 export interface WasmEngine {
@@ -98,7 +96,5 @@ export type WasmInfo = EngineInfo;
 
 /** The module's exports as the rest of the package uses them. */
 export interface WasmModule {
-  /** Linear memory; `buffer` is read anew at each use. */
-  readonly memory: { readonly buffer: ArrayBuffer | SharedArrayBuffer };
   create(optionsJson: string, platform: Platform, gpu: GpuHost | null): WasmEngine;
 }

@@ -21,9 +21,8 @@ async function start(wasmUrl?: string | URL): Promise<WasmModule> {
     ? new URL('./rlx_wasm_bg.wasm', import.meta.url)
     : new URL(wasmUrl, import.meta.url);
   try {
-    const { memory } = await init({ module_or_path: readLocal(url) ?? url });
+    await init({ module_or_path: readLocal(url) ?? url });
     return {
-      memory,
       create: (options, platform, gpu) => new RlxEngine(options, platform, gpu ?? undefined),
     };
   } catch (cause) {
