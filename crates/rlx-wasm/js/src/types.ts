@@ -59,6 +59,10 @@ export interface EngineInfo {
   device: 'webgpu' | 'cpu';
   /** The GPU adapter's name, or the CPU's SIMD level. */
   adapter: string;
+  /** What of the device is used: SIMD level, `shader-f16`, `subgroups`, … */
+  features: string[];
+  /** The target that the plan was made for, as `rlx inspect --target` takes it. */
+  target: string;
   /** Why `auto` did not take WebGPU; null when it did or was not asked. */
   fallbackReason: string | null;
   model: { name: string; architecture: string; contextLength: number };
