@@ -57,7 +57,10 @@ async function streaming({ HEADER_BYTES, TENSOR_BYTES }) {
   };
   const shards = [new ShardReader(new UrlSource('/model'), abort.signal)];
   await load(shards, { engine, host, abort, onProgress: () => globalThis.rlxSample() });
-  const last = await host.read(2, half - 4, 4);
+  host.createBuffer(3, 4, 1 | 8, 'read');
+  host.record(1, Uint32Array.of(2, 2, half - 4, 3, 0, 4));
+  host.submit(Uint32Array.of(1));
+  const last = await host.map(3, 4);
   host.dispose();
   return last[3];
 }

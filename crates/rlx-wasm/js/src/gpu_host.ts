@@ -45,8 +45,9 @@ const REPORTED_LIMITS = [
   'minStorageBufferOffsetAlignment', 'minUniformBufferOffsetAlignment',
 ] as const;
 
-// The numbers of GPUBufferUsage, GPUShaderStage and GPUMapMode: npm `webgpu` defines no such globals.
-const MAP_READ = 1, COPY_DST = 8, STAGE_COMPUTE = 4, MODE_READ = 1;
+// The numbers of GPUShaderStage and GPUMapMode: npm `webgpu` defines no such globals.
+const STAGE_COMPUTE = 4;
+const MODE_READ = 1;
 
 /** `describe`'s JSON. */
 export interface GpuDescription {
@@ -67,8 +68,6 @@ export class GpuHost {
   #groups = new Map<number, GPUBindGroup>();
   #lists = new Map<number, Uint32Array>();
   #layouts = new Map<string, GPUBindGroupLayout>();
-  /** Free staging buffers by size. */
-  #staging = new Map<number, GPUBuffer[]>();
   #fences: { bytes: number; passed: Promise<unknown> }[] = [];
   #unfenced = 0;
   #error: string | undefined;
@@ -276,40 +275,22 @@ export class GpuHost {
   }
 
   /**
-   * `submit`, then the bytes of a buffer as the lists leave them, in the same submit. Any number
-   * of these may be pending. `offset` and `size` are multiples of 4. Rejects with a sentence
-   * when the device is lost.
+   * The first `size` bytes of a buffer made for mapping, after everything submitted so far; the
+   * buffer is unmapped again when this resolves. Any number of buffers may be on their way.
+   * Rejects with a fault as JSON when the device is lost.
    */
-  async submitAndRead(lists: Uint32Array, buffer: number, offset: number, size: number): Promise<Uint8Array> {
-    const encoder = this.device.createCommandEncoder();
-    this.#encode(encoder, lists);
-    const staging = this.#takeStaging(size);
-    encoder.copyBufferToBuffer(this.#buffer(buffer), offset, staging, 0, size);
-    this.#queue.submit([encoder.finish()]);
+  async map(buffer: number, size: number): Promise<Uint8Array> {
+    const source = this.#buffer(buffer);
     try {
-      await staging.mapAsync(MODE_READ, 0, size);
+      await source.mapAsync(MODE_READ, 0, size);
     } catch (cause) {
-      staging.destroy();
       const what = this.#isLost ? await this.lost
         : `reading from the GPU failed: ${cause instanceof Error ? cause.message : String(cause)}`;
       throw JSON.stringify({ code: 'device_lost', what, at: '', hint: 'load the model again' });
     }
-    const bytes = new Uint8Array(staging.getMappedRange(0, size)).slice();
-    staging.unmap();
-    if (this.#disposed) staging.destroy();
-    else this.#staging.set(staging.size, [...(this.#staging.get(staging.size) ?? []), staging]);
+    const bytes = new Uint8Array(source.getMappedRange(0, size)).slice();
+    source.unmap();
     return bytes;
-  }
-
-  /** The bytes of a buffer after everything submitted so far. */
-  read(buffer: number, offset: number, size: number): Promise<Uint8Array> {
-    return this.submitAndRead(new Uint32Array(0), buffer, offset, size);
-  }
-
-  #takeStaging(size: number): GPUBuffer {
-    const rounded = Math.max(256, 2 ** Math.ceil(Math.log2(size)));
-    return this.#staging.get(rounded)?.pop()
-      ?? this.device.createBuffer({ size: rounded, usage: MAP_READ | COPY_DST, label: 'read' });
   }
 
   #encode(encoder: GPUCommandEncoder, lists: Uint32Array): void {
@@ -362,8 +343,7 @@ export class GpuHost {
     if (this.#disposed) return;
     this.#disposed = true;
     for (const buffer of this.#buffers.values()) buffer.destroy();
-    for (const buffers of this.#staging.values()) for (const buffer of buffers) buffer.destroy();
-    for (const map of [this.#buffers, this.#staging, this.#pipelines, this.#groups, this.#lists, this.#layouts]) map.clear();
+    for (const map of [this.#buffers, this.#pipelines, this.#groups, this.#lists, this.#layouts]) map.clear();
   }
 
   #buffer(id: number): GPUBuffer {
