@@ -13,7 +13,10 @@ pub mod math;
 pub mod ops;
 pub mod passes;
 pub mod plan;
+#[cfg(feature = "reference")]
+pub mod reference;
 pub mod runtime;
+pub mod sample;
 pub mod types;
 
 pub use error::{Code, Error, Result};
