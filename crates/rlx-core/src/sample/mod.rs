@@ -157,9 +157,9 @@ fn distance(logit: f32, max: f32, scale: f32) -> u32 {
     if logit == f32::NEG_INFINITY {
         return FAR;
     }
-    let gap = max.min(LARGEST) - logit.clamp(-LARGEST, LARGEST);
-    // `min` turns NaN into the bound: FAR. The lower clamp is for a max below -LARGEST.
-    (gap.min(FARTHEST).max(0.0) * scale).min(FAR as f32) as u32
+    let gap = max.clamp(-LARGEST, LARGEST) - logit.clamp(-LARGEST, LARGEST);
+    // `min` turns NaN into the bound: FAR.
+    (gap.min(FARTHEST) * scale).min(FAR as f32) as u32
 }
 
 /// Keeps the tokens that stand before it in the order of (distance, id).
