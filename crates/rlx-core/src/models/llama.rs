@@ -131,7 +131,8 @@ impl LlamaConfig {
         let number = |key: &str| rope.and_then(|r| r.get(key)).and_then(Json::as_f64);
         let need = |key: &str| {
             number(key).map(|x| x as f32).ok_or_else(|| {
-                Error::bad_file(format!("{key} of the rope parameters is missing")).at("config.json")
+                Error::bad_file(format!("{key} of the rope parameters is missing"))
+                    .at("config.json")
             })
         };
         let kind = rope
@@ -188,7 +189,8 @@ impl LlamaConfig {
         m.tap("layer.embed", x);
         for i in 0..self.layers {
             let at = |part| names.layer(i, part);
-            let h = m.rms_norm(x, norm(at(Part::AttnNorm))?, self.eps, &format!("blk.{i}.attn_norm"));
+            let h =
+                m.rms_norm(x, norm(at(Part::AttnNorm))?, self.eps, &format!("blk.{i}.attn_norm"));
             let a = self.attention(&mut m, h, i, tensors, &names)?;
             x = m.add(x, a, &format!("blk.{i}.attn_residual"));
             let h = m.rms_norm(x, norm(at(Part::FfnNorm))?, self.eps, &format!("blk.{i}.ffn_norm"));

@@ -44,10 +44,8 @@ impl ModelConfig {
             "llama" => LlamaConfig::from_gguf(files).map(Self::Llama),
             other => {
                 let known: Vec<&str> = FAMILIES.iter().map(|f| f.gguf).collect();
-                let mut e = meta.bad_value(
-                    "general.architecture",
-                    format!("unknown architecture {other}"),
-                );
+                let mut e =
+                    meta.bad_value("general.architecture", format!("unknown architecture {other}"));
                 e.code = Code::Unsupported;
                 Err(e.hint(format!("known: {}", known.join(", "))))
             }
@@ -61,9 +59,11 @@ impl ModelConfig {
     pub fn from_json(json: &Json) -> Result<Self> {
         match json.get("model_type").and_then(Json::as_str) {
             Some("llama") => LlamaConfig::from_json(json).map(Self::Llama),
-            Some(other) => Err(Error::new(Code::Unsupported, format!("unknown model_type {other}"))
-                .at("config.json")
-                .hint("known: llama")),
+            Some(other) => {
+                Err(Error::new(Code::Unsupported, format!("unknown model_type {other}"))
+                    .at("config.json")
+                    .hint("known: llama"))
+            }
             None => Err(Error::bad_file("model_type is missing").at("config.json")),
         }
     }

@@ -9,5 +9,5 @@ mod weights;
 
 pub use arena::ALIGNMENT;
 pub use schedule::plan;
-pub use target::{Activations, Fusions, Limits, Target};
+pub use target::{Activations, Fusions, Limits, Options, Target};
 pub use weights::{Buffer, Entry, HostTensor, Origin, WeightPlan};

@@ -158,3 +158,21 @@ impl Target {
         )
     }
 }
+
+/// Choices that are neither the model's nor the device's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// What meets packed weights.
+    pub activations: Activations,
+    /// Element type of the caches: f32 or f16.
+    pub kv: DType,
+    /// Names of passes that are not run.
+    pub without: Vec<String>,
+}
+
+impl Default for Options {
+    /// f32 throughout, every pass.
+    fn default() -> Self {
+        Options { activations: Activations::F32, kv: DType::F32, without: Vec::new() }
+    }
+}

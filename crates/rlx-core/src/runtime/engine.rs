@@ -91,7 +91,11 @@ impl Engine {
     ///
     /// # Errors
     /// `BadFile` if the tokenizer has another number of tokens than the model.
-    pub fn new(loaded: Loaded, compiled: Rc<CompiledModel>, tokenizer: Rc<Tokenizer>) -> Result<Self> {
+    pub fn new(
+        loaded: Loaded,
+        compiled: Rc<CompiledModel>,
+        tokenizer: Rc<Tokenizer>,
+    ) -> Result<Self> {
         let state = |name: &str| {
             compiled
                 .states
@@ -266,9 +270,13 @@ impl Generation {
     }
 
     /// Goes on as far as it can without waiting. After `Done` it answers `None`.
-    pub fn poll_next(&mut self, engine: &mut Engine, cx: &mut Context<'_>) -> Poll<Option<Progress>> {
+    pub fn poll_next(
+        &mut self,
+        engine: &mut Engine,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Progress>> {
         loop {
-            match self.machine.next() {
+            match self.machine.next_action() {
                 Action::Emit(text) => return Poll::Ready(Some(Progress::Text(text))),
                 Action::Done(_) if self.finished => return Poll::Ready(None),
                 Action::Done(reason) => {
@@ -355,9 +363,7 @@ impl Generation {
     }
 
     fn read(&mut self, ticket: Ticket, outputs: Outputs) {
-        let word = |b: &Vec<u8>| {
-            b.first_chunk::<4>().map(|b| u32::from_le_bytes(*b))
-        };
+        let word = |b: &Vec<u8>| b.first_chunk::<4>().map(|b| u32::from_le_bytes(*b));
         let id = outputs.values.first().and_then(word);
         if self.want_logits && self.last_chunk == Some(ticket) {
             self.logits = outputs.values.get(1).map(|bytes| {

@@ -162,19 +162,26 @@ impl Machine {
     }
 
     /// What to do next.
-    pub fn next(&mut self) -> Action {
+    pub fn next_action(&mut self) -> Action {
         if !self.emit.is_empty() {
             return Action::Emit(core::mem::take(&mut self.emit));
         }
         if let Some(reason) = &self.end {
-            return if self.flights.is_empty() { Action::Done(reason.clone()) } else { Action::Await };
+            return if self.flights.is_empty() {
+                Action::Done(reason.clone())
+            } else {
+                Action::Await
+            };
         }
         let prompt = &self.request.prompt;
         if self.fed < prompt.len() {
             let to = prompt.len().min(self.fed + self.request.chunk);
             let last = to == prompt.len();
-            let action =
-                Action::Prefill { tokens: prompt[self.fed..to].to_vec(), at: self.fed as u32, last };
+            let action = Action::Prefill {
+                tokens: prompt[self.fed..to].to_vec(),
+                at: self.fed as u32,
+                last,
+            };
             self.pending = Some((last, to - self.fed));
             return action;
         }
@@ -187,7 +194,7 @@ impl Machine {
         Action::Await
     }
 
-    /// The ticket of the action just returned by [`next`](Self::next).
+    /// The ticket of the action just returned by [`next_action`](Self::next_action).
     pub fn submitted(&mut self, ticket: Ticket) {
         if let Some((samples, rows)) = self.pending.take() {
             self.fed += rows;
@@ -223,7 +230,8 @@ impl Machine {
                 self.rows = 0;
                 self.flights.clear();
                 self.finish(Reason::Failed(
-                    Error::new(Code::DeviceLost, "the device was lost").hint("load the model again"),
+                    Error::new(Code::DeviceLost, "the device was lost")
+                        .hint("load the model again"),
                 ));
             }
         }

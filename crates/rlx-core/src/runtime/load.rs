@@ -244,9 +244,10 @@ impl Loader {
         let factors = match operands.first() {
             None => None,
             Some(name) => {
-                let bytes = self.host.get(name).ok_or_else(|| {
-                    Error::bad_file(format!("tensor {name} never arrived"))
-                })?;
+                let bytes = self
+                    .host
+                    .get(name)
+                    .ok_or_else(|| Error::bad_file(format!("tensor {name} never arrived")))?;
                 let floats: Vec<f32> = bytes
                     .chunks_exact(4)
                     .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))

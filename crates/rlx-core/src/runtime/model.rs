@@ -7,8 +7,8 @@ use crate::ir::hir::Module;
 use crate::ir::lir::{Program, StateDecl};
 use crate::lower::{ProgramSpec, states};
 use crate::models::{ModelConfig, Tensors};
-use crate::passes::{FusionReport, Options, compile};
-use crate::plan::{Target, WeightPlan};
+use crate::passes::{FusionReport, compile};
+use crate::plan::{Options, Target, WeightPlan};
 use crate::safetensors;
 use crate::safetensors::json::Json;
 use alloc::format;
@@ -127,7 +127,10 @@ impl CompiledModel {
         locate: impl FnMut(&str) -> Option<(u32, u64, u64)>,
     ) -> Result<Self> {
         if options.programs.is_empty() || options.chunk < 2 {
-            return Err(Error::new(Code::Internal, "a model needs programs, and a chunk of 2 rows"));
+            return Err(Error::new(
+                Code::Internal,
+                "a model needs programs, and a chunk of 2 rows",
+            ));
         }
         let (mut programs, mut reports) = (Vec::new(), Vec::new());
         for spec in &options.programs {
