@@ -1,1 +1,7 @@
-fn main() {}
+//! The `rlx` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    rlx_native::cli::main()
+}
