@@ -1,4 +1,13 @@
-//! RLX's compiler core.
+//! RLX's compiler core: from a model's description to a planned program, and what runs one.
+//!
+//! ```text
+//! bytes -> gguf | safetensors -> models -> ir::hir -> lower -> ir::mir -> passes -> plan -> ir::lir
+//! text  -> text (tokenizer, template)      runtime: load, generate, engine over any Device
+//! ```
+//!
+//! **Invariants.** This crate opens no file, starts no thread, reads no clock, no environment and no
+//! global; it has no `unsafe`; it names no executor. A module uses only those before it in the list
+//! below.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -7,13 +16,28 @@ extern crate alloc;
 extern crate std;
 
 pub mod error;
-pub mod ir;
-pub mod lower;
 pub mod math;
+pub mod types;
+
 pub mod ops;
+
+pub mod ir;
+
+pub mod lower;
 pub mod passes;
 pub mod plan;
+
+pub mod reference;
+
+pub mod gguf;
+pub mod safetensors;
+#[cfg(feature = "text")]
+pub mod text;
+
+pub mod models;
+
+pub mod sample;
+
 pub mod runtime;
-pub mod types;
 
 pub use error::{Code, Error, Result};

@@ -11,11 +11,11 @@ mod legalise;
 pub mod pipeline;
 mod report;
 
-pub use pipeline::{Options, compile};
+pub use pipeline::{compile, optimise};
 pub use report::{FusionReport, Miss};
 
 use crate::ir::mir::Graph;
-use crate::plan::Target;
+use crate::plan::{Options, Target};
 
 /// What a pass may ask.
 pub struct Context<'a> {

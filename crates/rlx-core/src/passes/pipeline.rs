@@ -10,28 +10,7 @@ use crate::ir::lir::Program;
 use crate::ir::mir::Graph;
 use crate::ir::verify::verify;
 use crate::lower::{ProgramSpec, lower, states};
-use crate::plan::{Activations, Target, plan};
-use crate::types::DType;
-use alloc::string::String;
-use alloc::vec::Vec;
-
-/// Choices that are neither the model's nor the device's.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Options {
-    /// What meets packed weights.
-    pub activations: Activations,
-    /// Element type of the caches: f32 or f16.
-    pub kv: DType,
-    /// Names of passes that are not run.
-    pub without: Vec<String>,
-}
-
-impl Default for Options {
-    /// f32 throughout, every pass.
-    fn default() -> Self {
-        Options { activations: Activations::F32, kv: DType::F32, without: Vec::new() }
-    }
-}
+use crate::plan::{Options, Target, plan};
 
 /// A pass: changes the graph, returns how much.
 type Pass = fn(&mut Graph, &mut Context<'_>) -> Result<usize>;

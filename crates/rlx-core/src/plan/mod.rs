@@ -1,13 +1,17 @@
 //! Weight plan and memory plan: every byte a program touches has an address here.
 
 mod arena;
+pub mod check;
 mod fingerprint;
+mod lifetimes;
 mod liveness;
+#[cfg(feature = "reference")]
+pub mod replay;
 mod schedule;
 mod target;
 mod weights;
 
 pub use arena::ALIGNMENT;
 pub use schedule::plan;
-pub use target::{Activations, Fusions, Limits, Target};
+pub use target::{Activations, Fusions, Limits, Options, Target};
 pub use weights::{Buffer, Entry, HostTensor, Origin, WeightPlan};

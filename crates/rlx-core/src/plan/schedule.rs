@@ -2,14 +2,13 @@
 
 use super::fingerprint::Hasher;
 use super::liveness::{Place, is_step, largest_live, liveness};
-use super::{Target, arena};
+use super::{Options, Target, arena};
 use crate::error::{Error, Result};
 use crate::ir::lir::{
     InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step, WeightUse,
 };
 use crate::ir::mir::{Graph, ParamKind, ValueId};
 use crate::ops::Op;
-use crate::passes::Options;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;

@@ -1,3 +1,10 @@
-//! Running a language model: the device trait, the generation machine, the driver.
+//! Running a language model: the device trait, loading, the generation machine, the engine.
 
 pub mod device;
+#[cfg(feature = "text")]
+pub mod engine;
+#[cfg(feature = "text")]
+pub mod generate;
+pub mod load;
+pub mod memory;
+pub mod model;

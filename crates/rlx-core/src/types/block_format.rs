@@ -134,3 +134,11 @@ pub fn from_ggml_id(id: u32) -> Option<DType> {
         .map(|row| DType::Scalar(row.1))
         .or_else(|| BlockFormat::ALL.iter().copied().find(|f| f.ggml_id() == id).map(DType::Block))
 }
+
+/// The ggml id of an element type, if ggml has it.
+pub fn to_ggml_id(dtype: DType) -> Option<u32> {
+    match dtype {
+        DType::Scalar(scalar) => GGML_SCALARS.iter().find(|row| row.1 == scalar).map(|row| row.0),
+        DType::Block(format) => Some(format.ggml_id()),
+    }
+}

@@ -5,7 +5,7 @@ mod dim;
 mod dtype;
 mod shape;
 
-pub use block_format::{BlockFormat, GGML_REMOVED, from_ggml_id};
+pub use block_format::{BlockFormat, GGML_REMOVED, from_ggml_id, to_ggml_id};
 pub use dim::{BATCH, Binding, Dim, DimOp, OUT_ROWS, PAST_SEQ, SEQ, Symbol};
 pub use dtype::{DType, Scalar};
 pub use shape::{Kind, Shape, Type};

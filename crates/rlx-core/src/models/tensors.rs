@@ -1,0 +1,95 @@
+//! A file's tensors as a model's author asks for them: by role, with the shape they must have.
+
+use crate::error::{Error, Result};
+use crate::gguf::ModelFiles;
+use crate::ir::hir::{LinearWeights, Weight};
+use crate::safetensors;
+use crate::types::{DType, Shape, Type};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// How a file names its tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// llama.cpp's: `blk.0.attn_q.weight`.
+    Gguf,
+    /// transformers': `model.layers.0.self_attn.q_proj.weight`.
+    Transformers,
+}
+
+/// Where tensors are looked up.
+#[derive(Clone, Copy)]
+pub enum Tensors<'a> {
+    /// A GGUF file or its shards.
+    Gguf(&'a ModelFiles),
+    /// A safetensors file.
+    Safetensors(&'a safetensors::Header),
+}
+
+/// `[a, b]` as people write shapes: `a x b`.
+fn by(dims: &[u64]) -> String {
+    let texts: Vec<String> = dims.iter().map(|d| format!("{d}")).collect();
+    texts.join(" x ")
+}
+
+impl Tensors<'_> {
+    /// How these files name tensors.
+    pub fn naming(&self) -> Naming {
+        match self {
+            Self::Gguf(_) => Naming::Gguf,
+            Self::Safetensors(_) => Naming::Transformers,
+        }
+    }
+
+    /// Element type and sizes, outermost first.
+    pub fn find(&self, name: &str) -> Option<(DType, &[u64])> {
+        match self {
+            Self::Gguf(files) => files.tensors.get(name).map(|(_, t)| (t.dtype, t.dims.as_slice())),
+            Self::Safetensors(h) => {
+                h.tensors.get(name).map(|t| (DType::Scalar(t.dtype), t.shape.as_slice()))
+            }
+        }
+    }
+
+    /// Shard, byte offset in it, and bytes of a tensor.
+    pub fn locate(&self, name: &str) -> Option<(u32, u64, u64)> {
+        match self {
+            Self::Gguf(f) => f.tensors.get(name).map(|(s, t)| (*s as u32, t.offset, t.bytes)),
+            Self::Safetensors(h) => h.tensors.get(name).map(|t| (0, t.offset, t.bytes)),
+        }
+    }
+
+    /// The tensor of that name and shape.
+    ///
+    /// # Errors
+    /// `BadFile` if it is missing or has another shape, with both shapes.
+    pub fn weight(&self, name: &str, dims: &[u64]) -> Result<Weight> {
+        let Some((dtype, have)) = self.find(name) else {
+            return Err(Error::bad_file(format!("tensor {name} is missing"))
+                .hint("the file is incomplete, or of another architecture"));
+        };
+        if have != dims {
+            let what = format!("tensor {name} is {}, expected {}", by(have), by(dims));
+            return Err(match self {
+                Self::Gguf(files) => files.bad_tensor(name, what),
+                Self::Safetensors(_) => Error::bad_file(what),
+            });
+        }
+        Ok(Weight { name: name.into(), ty: Type::tensor(dtype, Shape::of(dims)) })
+    }
+
+    /// A linear layer `name.weight` of `[out, in]`, with `name.bias` if the file has it.
+    ///
+    /// # Errors
+    /// As [`weight`](Self::weight).
+    pub fn linear(&self, name: &str, out: u64, input: u64) -> Result<LinearWeights> {
+        let weight = self.weight(&format!("{name}.weight"), &[out, input])?;
+        let bias = format!("{name}.bias");
+        let bias = match self.find(&bias) {
+            Some(_) => Some(self.weight(&bias, &[out])?),
+            None => None,
+        };
+        Ok(LinearWeights { weight, bias })
+    }
+}

@@ -1,0 +1,143 @@
+//! Activations to 8 bits, as ggml's reference code rounds them; `decode_row` is the way back.
+
+use super::{View, arity};
+use crate::math::round;
+use crate::ops::QuantizeRows;
+use crate::types::BlockFormat;
+use crate::{Error, Result};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use half::f16;
+
+/// Packs rows of whole blocks of 32 into `q8_0`: f16 `d = max |x| / 127`, then 32 `i8`
+/// `x / d`, halves rounded away from zero. `out` has 34 bytes a block.
+///
+/// The division uses `d` before it is rounded to f16, as ggml's does.
+///
+/// # Errors
+///
+/// `Internal` when the lengths do not fit each other.
+pub fn encode_q8_0(x: &[f32], out: &mut [u8]) -> Result<()> {
+    check("encode_q8_0", BlockFormat::Q8_0, x, out)?;
+    for (x, block) in x.as_chunks::<32>().0.iter().zip(out.as_chunks_mut::<34>().0) {
+        let largest = x.iter().fold(0.0f32, |most, v| most.max(v.abs()));
+        let d = largest / 127.0;
+        let inverse = if d != 0.0 { 1.0 / d } else { 0.0 };
+        block[..2].copy_from_slice(&f16::from_f32(d).to_le_bytes());
+        for (q, &v) in block[2..].iter_mut().zip(x) {
+            *q = round(f64::from(v * inverse)) as i8 as u8;
+        }
+    }
+    Ok(())
+}
+
+/// Packs rows of whole super-blocks of 256 into `q8_k`: f32 `d`, 256 `i8`, and the 16 sums of 16
+/// of them as `i16`. `out` has 292 bytes a block.
+///
+/// `d` is minus the value of largest magnitude, sign kept, over 127: that value becomes -127.
+/// Halves are rounded to even.
+///
+/// # Errors
+///
+/// `Internal` when the lengths do not fit each other.
+pub fn encode_q8_k(x: &[f32], out: &mut [u8]) -> Result<()> {
+    check("encode_q8_k", BlockFormat::Q8K, x, out)?;
+    for (x, block) in x.as_chunks::<256>().0.iter().zip(out.as_chunks_mut::<292>().0) {
+        let mut largest = 0.0f32; // the first of the largest magnitude, with its sign
+        for &v in x {
+            if v.abs() > largest.abs() {
+                largest = v;
+            }
+        }
+        if largest == 0.0 {
+            block.fill(0);
+            continue;
+        }
+        let inverse = -127.0 / largest;
+        block[..4].copy_from_slice(&(1.0 / inverse).to_le_bytes());
+        let mut sums = [0i16; 16];
+        for (i, &v) in x.iter().enumerate() {
+            let q = round_even(inverse * v).min(127.0) as i8;
+            block[4 + i] = q as u8;
+            sums[i / 16] += i16::from(q); // at most 16 * 128
+        }
+        for (slot, sum) in block[260..].as_chunks_mut::<2>().0.iter_mut().zip(sums) {
+            *slot = sum.to_le_bytes();
+        }
+    }
+    Ok(())
+}
+
+/// Rounds halves to even, for magnitudes below 2^22: adding 1.5 * 2^23 leaves no bits for a fraction.
+fn round_even(x: f32) -> f32 {
+    const MAGIC: f32 = 12_582_912.0;
+    (x + MAGIC) - MAGIC
+}
+
+fn check(name: &str, format: BlockFormat, x: &[f32], out: &[u8]) -> Result<()> {
+    let per = format.elements();
+    if x.len().is_multiple_of(per) && out.len() == x.len() / per * format.bytes() {
+        return Ok(());
+    }
+    Err(Error::internal(format!("{name}: {} elements do not fill {} bytes", x.len(), out.len())))
+}
+
+/// The operator: rows are whole blocks, so all of them are one run of blocks.
+pub(super) fn run(op: &QuantizeRows, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+    let [x] = operands else { return Err(arity("quantize_rows")) };
+    let x = x.f32s()?;
+    let mut out = vec![0; x.len() / op.format.elements() * op.format.bytes()];
+    match op.format {
+        BlockFormat::Q8_0 => encode_q8_0(&x, &mut out)?,
+        BlockFormat::Q8K => encode_q8_k(&x, &mut out)?,
+        other => return Err(Error::internal(format!("nothing encodes {}", other.name()))),
+    }
+    Ok(vec![out])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::dequantize::decode_block;
+
+    #[test]
+    fn q8_0_rounds_halves_away_from_zero() {
+        let mut x = [0.0f32; 32];
+        (x[0], x[1], x[2], x[3]) = (127.0, 0.5, -0.5, 2.5);
+        let mut block = [0; 34];
+        encode_q8_0(&x, &mut block).unwrap();
+        assert_eq!(block[..6], [0x00, 0x3c, 127, 1, (-1i8) as u8, 3]);
+        let mut y = [0.0; 32];
+        decode_block(BlockFormat::Q8_0, &block, &mut y).unwrap();
+        assert_eq!(y[..4], [127.0, 1.0, -1.0, 3.0]);
+    }
+
+    #[test]
+    fn q8_k_maps_the_largest_magnitude_to_minus_127_and_rounds_halves_to_even() {
+        let mut x = [0.0f32; 256];
+        (x[0], x[1], x[2], x[17]) = (127.0, 0.5, 1.5, -3.0);
+        let mut block = [0; 292];
+        encode_q8_k(&x, &mut block).unwrap();
+        assert_eq!(f32::from_le_bytes(*block.first_chunk().unwrap()), -1.0);
+        assert_eq!(block[4..7], [(-127i8) as u8, 0, (-2i8) as u8]);
+        assert_eq!(block[260..264], [0x7f, 0xff, 3, 0], "sums -129 and 3");
+        let mut y = [0.0; 256];
+        decode_block(BlockFormat::Q8K, &block, &mut y).unwrap();
+        assert_eq!((y[0], y[1], y[2], y[17]), (127.0, 0.0, 2.0, -3.0));
+    }
+
+    #[test]
+    fn zeros_stay_zeros() {
+        let (mut a, mut b) = ([1; 34], [1; 292]);
+        encode_q8_0(&[0.0; 32], &mut a).unwrap();
+        encode_q8_k(&[0.0; 256], &mut b).unwrap();
+        assert_eq!((a, b), ([0; 34], [0; 292]));
+    }
+
+    #[test]
+    fn lengths_that_do_not_fit_are_refused() {
+        let error = encode_q8_0(&[0.0; 33], &mut [0; 34]).unwrap_err();
+        assert_eq!(error.what, "encode_q8_0: 33 elements do not fill 34 bytes");
+    }
+}

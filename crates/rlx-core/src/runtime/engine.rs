@@ -1,0 +1,376 @@
+//! An engine: a loaded model, and generations that run on it one at a time.
+
+use super::device::{Device, DeviceInfo, Outputs, Ticket, Write, WriteTo};
+use super::generate::{Action, Event, Machine, Reason, Request};
+use super::load::Loaded;
+use super::model::CompiledModel;
+use crate::error::{Code, Error, Result};
+use crate::lower::{COUNTS, CTL, PARAMS};
+use crate::sample::{Control, IN_PROMPT, SampleParams};
+use crate::text::Tokenizer;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::task::{Context, Poll};
+
+/// What a generation is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GenerateOptions {
+    /// Tokens to sample at most; `None`: until the context is full.
+    pub max_tokens: Option<usize>,
+    /// How to sample. Its stop ids are added to the tokenizer's.
+    pub params: SampleParams,
+    /// Texts that end the answer.
+    pub stops: Vec<String>,
+    /// Decode steps in flight.
+    pub ahead: usize,
+    /// Keep the logits after the prompt (needs the program `prefill_last_logits`).
+    pub logits: bool,
+    /// Go on past end tokens: benches want a fixed number of steps.
+    pub ignore_stops: bool,
+}
+
+impl Default for GenerateOptions {
+    /// Greedy, to the end.
+    fn default() -> Self {
+        GenerateOptions {
+            max_tokens: None,
+            params: SampleParams::default(),
+            stops: Vec::new(),
+            ahead: 4,
+            logits: false,
+            ignore_stops: false,
+        }
+    }
+}
+
+/// What a generation reports.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Progress {
+    /// A chunk of the prompt is done: rows so far, of how many.
+    Prompt(usize, usize),
+    /// More text.
+    Text(String),
+    /// The end.
+    Done(Reason),
+}
+
+/// A loaded model with its tokenizer.
+pub struct Engine {
+    loaded: Loaded,
+    compiled: Rc<CompiledModel>,
+    tokenizer: Rc<Tokenizer>,
+    /// Tokens whose rows the caches hold.
+    cached: Vec<u32>,
+    /// States by number: control block, sampling parameters, counts.
+    states: [u32; 3],
+}
+
+/// A generation in progress. It borrows nothing: poll it with its engine.
+pub struct Generation {
+    machine: Machine,
+    control: Control,
+    /// Writes that go with the first submission.
+    first: Vec<Write>,
+    prompt_len: usize,
+    reused: usize,
+    want_logits: bool,
+    logits: Option<Vec<f32>>,
+    last_chunk: Option<Ticket>,
+    finished: bool,
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|w| w.to_le_bytes()).collect()
+}
+
+impl Engine {
+    /// An engine over a loaded model.
+    ///
+    /// # Errors
+    /// `BadFile` if the tokenizer has another number of tokens than the model.
+    pub fn new(
+        loaded: Loaded,
+        compiled: Rc<CompiledModel>,
+        tokenizer: Rc<Tokenizer>,
+    ) -> Result<Self> {
+        let state = |name: &str| {
+            compiled
+                .states
+                .iter()
+                .position(|s| s.name == name)
+                .map(|i| i as u32)
+                .ok_or_else(|| Error::internal(format!("the model has no state {name}")))
+        };
+        let states = [state(CTL)?, state(PARAMS)?, state(COUNTS)?];
+        if tokenizer.vocab_size() as u64 > compiled.module.vocab {
+            return Err(Error::bad_file(format!(
+                "the tokenizer has {} tokens, the model {}",
+                tokenizer.vocab_size(),
+                compiled.module.vocab
+            )));
+        }
+        Ok(Engine { loaded, compiled, tokenizer, cached: Vec::new(), states })
+    }
+
+    /// The compiled model.
+    pub fn compiled(&self) -> &CompiledModel {
+        &self.compiled
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &Rc<Tokenizer> {
+        &self.tokenizer
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Rc<dyn Device> {
+        &self.loaded.device
+    }
+
+    /// Which executor runs.
+    pub fn info(&self) -> DeviceInfo {
+        self.loaded.device.info()
+    }
+
+    /// Forgets what the caches hold: the next prompt is read whole.
+    pub fn reset(&mut self) {
+        self.cached.clear();
+    }
+
+    /// Starts a generation. One runs at a time: a caller queues others.
+    ///
+    /// # Errors
+    /// `Usage` for an empty prompt or sampling values out of range; `ContextFull` for a prompt that
+    /// leaves no room for an answer.
+    pub fn start(&mut self, prompt: Vec<u32>, options: &GenerateOptions) -> Result<Generation> {
+        let capacity = self.compiled.context as usize;
+        if prompt.is_empty() {
+            return Err(Error::usage("the prompt is empty").hint("give it at least one token"));
+        }
+        if prompt.len() > capacity {
+            return Err(Error::new(
+                Code::ContextFull,
+                format!("the prompt has {} tokens, the context holds {capacity}", prompt.len()),
+            )
+            .hint("shorten the prompt, start a new chat, or load with a longer context"));
+        }
+        if let Some(&id) = prompt.iter().find(|&&id| u64::from(id) >= self.compiled.module.vocab) {
+            return Err(Error::usage(format!("token {id} is outside the vocabulary")));
+        }
+        let max_tokens = options.max_tokens.unwrap_or(usize::MAX);
+        if max_tokens == 0 {
+            return Err(Error::usage("max_tokens is 0, expected 1 or more"));
+        }
+        let mut params = options.params.clone();
+        if options.ignore_stops {
+            params.stop_ids.clear();
+        } else {
+            for &id in self.tokenizer.eog() {
+                if !params.stop_ids.contains(&id) {
+                    params.stop_ids.push(id);
+                }
+            }
+        }
+        params.validate()?;
+        let reused = self
+            .cached
+            .iter()
+            .zip(&prompt)
+            .take_while(|(a, b)| a == b)
+            .count()
+            .min(prompt.len() - 1);
+        // Whatever happens next, rows past the common prefix are no longer these tokens'.
+        self.cached.truncate(reused);
+        let mut first = vec![Write {
+            to: WriteTo::State(self.states[1]),
+            offset: 0,
+            bytes: words(&params.to_words()),
+        }];
+        if params.has_penalties() {
+            let mut counts = vec![0u32; self.compiled.module.vocab as usize];
+            for &id in &prompt {
+                counts[id as usize] |= IN_PROMPT;
+            }
+            first.push(Write {
+                to: WriteTo::State(self.states[2]),
+                offset: 0,
+                bytes: words(&counts),
+            });
+        }
+        let control = Control {
+            limit: u32::try_from(max_tokens).unwrap_or(u32::MAX),
+            capacity: capacity as u32,
+            ..Control::default()
+        };
+        let request = Request {
+            cached: reused,
+            chunk: self.compiled.chunk as usize,
+            capacity,
+            max_tokens,
+            stop_ids: params.stop_ids.clone(),
+            stops: options.stops.clone(),
+            ahead: options.ahead.max(1),
+            prompt,
+        };
+        Ok(Generation {
+            prompt_len: request.prompt.len(),
+            reused,
+            machine: Machine::new(request, self.tokenizer.clone()),
+            control,
+            first,
+            want_logits: options.logits,
+            logits: None,
+            last_chunk: None,
+            finished: false,
+        })
+    }
+
+    fn submit(&self, name: &str, writes: &[Write]) -> Result<Ticket> {
+        let i = self
+            .compiled
+            .program(name)
+            .ok_or_else(|| Error::internal(format!("the model has no program {name}")))?;
+        self.loaded.device.submit(self.loaded.session, self.loaded.programs[i], writes)
+    }
+
+    /// Frees everything on the device.
+    pub fn dispose(&mut self) {
+        self.cached.clear();
+        self.loaded.free();
+    }
+}
+
+impl Generation {
+    /// Stops: nothing new is submitted; `poll` goes on until every ticket has answered.
+    pub fn cancel(&mut self) {
+        self.machine.feed(Event::Cancel);
+    }
+
+    /// Tokens of the prompt.
+    pub fn prompt_tokens(&self) -> usize {
+        self.prompt_len
+    }
+
+    /// Tokens of the prompt that earlier turns had left in the caches.
+    pub fn reused_tokens(&self) -> usize {
+        self.reused
+    }
+
+    /// Sampled tokens so far, the end token included.
+    pub fn tokens(&self) -> &[u32] {
+        self.machine.tokens()
+    }
+
+    /// Logits after the prompt, if they were asked for and the prompt is done.
+    pub fn logits(&self) -> Option<&[f32]> {
+        self.logits.as_deref()
+    }
+
+    /// Goes on as far as it can without waiting. After `Done` it answers `None`.
+    pub fn poll_next(
+        &mut self,
+        engine: &mut Engine,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Progress>> {
+        loop {
+            match self.machine.next_action() {
+                Action::Emit(text) => return Poll::Ready(Some(Progress::Text(text))),
+                Action::Done(_) if self.finished => return Poll::Ready(None),
+                Action::Done(reason) => {
+                    self.finished = true;
+                    engine.cached = self.machine.cached();
+                    return Poll::Ready(Some(Progress::Done(reason)));
+                }
+                Action::Prefill { tokens, at, last } => {
+                    let answer = self.prefill(engine, &tokens, at, last);
+                    self.note(answer, last);
+                }
+                Action::Decode => {
+                    let answer = engine.submit("decode", &[]);
+                    self.note(answer, false);
+                }
+                Action::Await => {
+                    let Some(progress) = self.poll_tickets(engine, cx) else {
+                        return Poll::Pending;
+                    };
+                    if let Some(p) = progress {
+                        return Poll::Ready(Some(p));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Hands a submission's ticket, or its refusal, to the machine.
+    fn note(&mut self, answer: Result<Ticket>, last_chunk: bool) {
+        match answer {
+            Ok(ticket) => {
+                if last_chunk {
+                    self.last_chunk = Some(ticket);
+                }
+                self.machine.submitted(ticket);
+            }
+            Err(e) if e.code == Code::DeviceLost => self.machine.feed(Event::Lost),
+            Err(error) => {
+                // No ticket was given: one that stands for none.
+                self.machine.feed(Event::Failed { ticket: Ticket(u32::MAX), error });
+            }
+        }
+    }
+
+    fn prefill(&mut self, engine: &Engine, tokens: &[u32], at: u32, last: bool) -> Result<Ticket> {
+        self.control.past = at;
+        self.control.len = tokens.len() as u32;
+        let mut writes = core::mem::take(&mut self.first);
+        writes.push(Write {
+            to: WriteTo::State(engine.states[0]),
+            offset: 0,
+            bytes: words(&self.control.to_words()),
+        });
+        writes.push(Write { to: WriteTo::Input(0), offset: 0, bytes: words(tokens) });
+        let name = match (last, self.want_logits) {
+            (false, _) => "prefill",
+            (true, false) => "prefill_last",
+            (true, true) => "prefill_last_logits",
+        };
+        engine.submit(name, &writes)
+    }
+
+    /// Polls every ticket; `None` if none answered, `Some(None)` if the machine should go on.
+    fn poll_tickets(&mut self, engine: &Engine, cx: &mut Context<'_>) -> Option<Option<Progress>> {
+        let tickets: Vec<Ticket> = self.machine.tickets().collect();
+        for ticket in tickets {
+            match engine.loaded.device.poll(ticket, cx) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(outputs)) => {
+                    self.read(ticket, outputs);
+                    return Some(None);
+                }
+                Poll::Ready(Err(e)) if e.code == Code::DeviceLost => {
+                    self.machine.feed(Event::Lost);
+                    return Some(None);
+                }
+                Poll::Ready(Err(error)) => {
+                    self.machine.feed(Event::Failed { ticket, error });
+                    return Some(None);
+                }
+            }
+        }
+        None
+    }
+
+    fn read(&mut self, ticket: Ticket, outputs: Outputs) {
+        let word = |b: &Vec<u8>| b.first_chunk::<4>().map(|b| u32::from_le_bytes(*b));
+        let id = outputs.values.first().and_then(word);
+        if self.want_logits && self.last_chunk == Some(ticket) {
+            self.logits = outputs.values.get(1).map(|bytes| {
+                let words = bytes.chunks_exact(4);
+                words.map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+            });
+        }
+        self.machine.feed(Event::Read { ticket, id });
+    }
+}

@@ -1,0 +1,295 @@
+//! The generation machine: owns tokens, not tensors. It says what to do next and is told what
+//! happened; it opens nothing, waits for nothing, reads no clock.
+//!
+//! Submissions of a session run in order, but their answers may be noticed in any order: the
+//! machine puts them in order again. Decode runs ahead of what was read: the control block carries
+//! the token on the device. A stop that is found late drops at most `ahead` tokens that nobody saw.
+
+use super::device::Ticket;
+use crate::error::{Code, Error};
+use crate::text::{TextStream, Tokenizer};
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Submit these tokens at position `at`, then call [`Machine::submitted`].
+    Prefill {
+        /// Tokens of the chunk.
+        tokens: Vec<u32>,
+        /// Position of the first.
+        at: u32,
+        /// True if its last row is sampled.
+        last: bool,
+    },
+    /// Submit one decode step, then call [`Machine::submitted`].
+    Decode,
+    /// Wait for a ticket's answer.
+    Await,
+    /// Show this text.
+    Emit(String),
+    /// Nothing is left to do and no ticket is out. Asked again, it is the same.
+    Done(Reason),
+}
+
+/// Why a generation ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reason {
+    /// A stop token or a stop string.
+    Stop,
+    /// `max_tokens`, or a full context.
+    Length,
+    /// The caller cancelled.
+    Cancelled,
+    /// A submission failed.
+    Failed(Error),
+}
+
+impl Reason {
+    /// OpenAI's `finish_reason`, where there is one.
+    pub fn finish(&self) -> Option<&'static str> {
+        match self {
+            Self::Stop => Some("stop"),
+            Self::Length => Some("length"),
+            Self::Cancelled | Self::Failed(_) => None,
+        }
+    }
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A ticket answered; `id` is the sampled token where the step sampled one.
+    Read {
+        /// Which.
+        ticket: Ticket,
+        /// The token.
+        id: Option<u32>,
+    },
+    /// A ticket failed.
+    Failed {
+        /// Which.
+        ticket: Ticket,
+        /// Why.
+        error: Error,
+    },
+    /// The caller wants no more. Nothing new is submitted.
+    Cancel,
+    /// The device is gone; no ticket will answer.
+    Lost,
+}
+
+/// What a generation is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// Tokens of the prompt, at least one.
+    pub prompt: Vec<u32>,
+    /// Tokens of the prompt whose rows are in the caches already, less than all.
+    pub cached: usize,
+    /// Rows of a chunk.
+    pub chunk: usize,
+    /// Rows the caches hold.
+    pub capacity: usize,
+    /// Tokens to sample at most, at least one.
+    pub max_tokens: usize,
+    /// Ids that end the answer.
+    pub stop_ids: Vec<u32>,
+    /// Texts that end the answer.
+    pub stops: Vec<String>,
+    /// Decode steps in flight at most, at least one.
+    pub ahead: usize,
+}
+
+struct Flight {
+    ticket: Ticket,
+    samples: bool,
+    rows: usize,
+    answer: Option<Option<u32>>,
+}
+
+/// The machine. See the module's page.
+pub struct Machine {
+    request: Request,
+    tokenizer: Rc<Tokenizer>,
+    text: TextStream,
+    /// Rows submitted.
+    fed: usize,
+    /// Rows whose submission has answered.
+    rows: usize,
+    /// Sampling steps submitted.
+    asked: usize,
+    /// Sampled tokens read, the end token included.
+    tokens: Vec<u32>,
+    flights: VecDeque<Flight>,
+    emit: String,
+    end: Option<Reason>,
+    lost: bool,
+    /// What the last Prefill or Decode action was, until its ticket is known.
+    pending: Option<(bool, usize)>,
+}
+
+impl Machine {
+    /// A machine at its start.
+    pub fn new(request: Request, tokenizer: Rc<Tokenizer>) -> Self {
+        Machine {
+            text: TextStream::new(request.stops.iter().map(String::as_str)),
+            tokenizer,
+            fed: request.cached,
+            rows: request.cached,
+            asked: 0,
+            tokens: Vec::new(),
+            flights: VecDeque::new(),
+            emit: String::new(),
+            end: None,
+            lost: false,
+            pending: None,
+            request,
+        }
+    }
+
+    /// Sampled tokens so far, the end token included.
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// Tokens whose rows the caches are known to hold: a prefix of the prompt and answer.
+    pub fn cached(&self) -> Vec<u32> {
+        let all = self.request.prompt.iter().chain(&self.tokens);
+        all.take(self.rows).copied().collect()
+    }
+
+    /// What to do next.
+    pub fn next_action(&mut self) -> Action {
+        if !self.emit.is_empty() {
+            return Action::Emit(core::mem::take(&mut self.emit));
+        }
+        if let Some(reason) = &self.end {
+            return if self.flights.is_empty() {
+                Action::Done(reason.clone())
+            } else {
+                Action::Await
+            };
+        }
+        let prompt = &self.request.prompt;
+        if self.fed < prompt.len() {
+            let to = prompt.len().min(self.fed + self.request.chunk);
+            let last = to == prompt.len();
+            let action = Action::Prefill {
+                tokens: prompt[self.fed..to].to_vec(),
+                at: self.fed as u32,
+                last,
+            };
+            self.pending = Some((last, to - self.fed));
+            return action;
+        }
+        let in_flight = self.flights.iter().filter(|f| f.samples).count();
+        let room = self.fed < self.request.capacity && self.asked < self.request.max_tokens;
+        if room && in_flight < self.request.ahead {
+            self.pending = Some((true, 1));
+            return Action::Decode;
+        }
+        Action::Await
+    }
+
+    /// The ticket of the action just returned by [`next_action`](Self::next_action).
+    pub fn submitted(&mut self, ticket: Ticket) {
+        if let Some((samples, rows)) = self.pending.take() {
+            self.fed += rows;
+            self.asked += usize::from(samples);
+            self.flights.push_back(Flight { ticket, samples, rows, answer: None });
+        }
+    }
+
+    /// Tickets that have not answered, oldest first.
+    pub fn tickets(&self) -> impl Iterator<Item = Ticket> {
+        self.flights.iter().filter(|f| f.answer.is_none()).map(|f| f.ticket)
+    }
+
+    /// What happened.
+    pub fn feed(&mut self, event: Event) {
+        match event {
+            Event::Read { ticket, id } => {
+                if let Some(f) = self.flights.iter_mut().find(|f| f.ticket == ticket) {
+                    f.answer = Some(id);
+                }
+                self.drain();
+            }
+            Event::Failed { ticket, error } => {
+                self.flights.retain(|f| f.ticket != ticket);
+                // Rows after a failure are not what the tokens say.
+                self.rows = 0;
+                self.finish(Reason::Failed(error));
+                self.drain();
+            }
+            Event::Cancel => self.finish(Reason::Cancelled),
+            Event::Lost => {
+                self.lost = true;
+                self.rows = 0;
+                self.flights.clear();
+                self.finish(Reason::Failed(
+                    Error::new(Code::DeviceLost, "the device was lost")
+                        .hint("load the model again"),
+                ));
+            }
+        }
+    }
+
+    /// Takes answers in the order of submission.
+    fn drain(&mut self) {
+        while let Some(Flight { answer: Some(_), .. }) = self.flights.front() {
+            let Some(flight) = self.flights.pop_front() else { return };
+            if let Some(Reason::Failed(_)) = self.end {
+                continue;
+            }
+            // A step after the end wrote nothing that counts.
+            if self.end.is_some() && flight.samples && self.ended_by_token() {
+                continue;
+            }
+            self.rows += flight.rows;
+            if let (true, Some(Some(id))) = (flight.samples, flight.answer) {
+                self.token(id);
+            }
+        }
+        let full = self.asked >= self.request.max_tokens || self.fed >= self.request.capacity;
+        let drained = self.flights.is_empty() && self.fed >= self.request.prompt.len();
+        if self.end.is_none() && full && drained && self.asked > 0 {
+            self.finish(Reason::Length);
+        }
+    }
+
+    fn ended_by_token(&self) -> bool {
+        matches!(self.end, Some(Reason::Stop | Reason::Length))
+    }
+
+    fn token(&mut self, id: u32) {
+        if self.end.is_some() {
+            return;
+        }
+        self.tokens.push(id);
+        if self.request.stop_ids.contains(&id) {
+            return self.finish(Reason::Stop);
+        }
+        let text = self.text.push_token(&self.tokenizer, id);
+        self.emit.push_str(text);
+        if self.text.stopped() {
+            return self.finish(Reason::Stop);
+        }
+        if self.tokens.len() >= self.request.max_tokens {
+            self.finish(Reason::Length);
+        }
+    }
+
+    fn finish(&mut self, reason: Reason) {
+        if self.end.is_none() {
+            // What was held back because it might have begun a stop string is text after all.
+            if !self.text.stopped() {
+                let rest = self.text.finish();
+                self.emit.push_str(rest);
+            }
+            self.end = Some(reason);
+        }
+    }
+}

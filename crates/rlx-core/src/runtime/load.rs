@@ -1,0 +1,287 @@
+//! Loading: from ranges of files to a device, without IO.
+//!
+//! A loader first waits for `allocate`, `session` and nothing else (on WebGPU out of memory is known
+//! only then); pipelines are built meanwhile. Bytes may then come in any order; each shard says
+//! where its ranges go. Small tensors that constants are made from stay on the host.
+
+use super::device::{AnyId, Bytes, Device, ModelId, Placed, ProgramId, SessionId, Ticket};
+use super::model::CompiledModel;
+use crate::error::{Error, Result};
+use crate::ops::Op;
+use crate::plan::{Origin, WeightPlan};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::task::{Context, Poll};
+
+/// Where a range of a shard goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// A device buffer.
+    Device(Placed),
+    /// The host keeps it, under this name.
+    Host(String),
+}
+
+/// A range of a shard and where it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Bytes from the file's start.
+    pub file_offset: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Where it goes.
+    pub to: Destination,
+}
+
+/// Ranges of a shard that the plan wants, by file offset.
+pub fn placements(plan: &WeightPlan, shard: u32) -> Vec<Placement> {
+    let mut out = Vec::new();
+    for e in &plan.entries {
+        if let Origin::File { shard: s, offset } = &e.origin
+            && *s == shard
+        {
+            let to = Destination::Device(Placed { buffer: e.buffer, offset: e.offset });
+            out.push(Placement { file_offset: *offset, bytes: e.bytes, to });
+        }
+    }
+    for h in plan.host.iter().filter(|h| h.shard == shard) {
+        let to = Destination::Host(h.name.clone());
+        out.push(Placement { file_offset: h.offset, bytes: h.bytes, to });
+    }
+    out.sort_by_key(|p| p.file_offset);
+    out
+}
+
+/// What [`Loader::poll_ready`] waits for.
+struct Pending {
+    tickets: Vec<Ticket>,
+}
+
+/// A model on its way to a device. Dropping it before [`finish`](Self::finish) frees everything.
+pub struct Loader {
+    device: Rc<dyn Device>,
+    plan: Rc<WeightPlan>,
+    model: ModelId,
+    session: SessionId,
+    programs: Vec<ProgramId>,
+    memory: Pending,
+    build: Pending,
+    /// Bytes of host tensors so far.
+    host: BTreeMap<String, Vec<u8>>,
+    /// Constants not yet on the device.
+    computed: Vec<usize>,
+    /// File bytes still to come.
+    missing: u64,
+    kept: bool,
+}
+
+/// A model on a device.
+pub struct Loaded {
+    /// Where.
+    pub device: Rc<dyn Device>,
+    /// Its weights.
+    pub model: ModelId,
+    /// Its states and arena.
+    pub session: SessionId,
+    /// Its programs, as the compiled model orders them.
+    pub programs: Vec<ProgramId>,
+}
+
+impl Loaded {
+    /// Frees everything on the device.
+    pub fn free(&self) {
+        self.device.free(AnyId::Session(self.session));
+        self.device.free(AnyId::Model(self.model));
+    }
+}
+
+impl Loader {
+    /// Asks the device for memory and pipelines.
+    ///
+    /// # Errors
+    /// What the device refuses at once; refusals that take time come from
+    /// [`poll_ready`](Self::poll_ready).
+    pub fn new(device: Rc<dyn Device>, compiled: &CompiledModel) -> Result<Self> {
+        let plan = Rc::new(compiled.plan.clone());
+        let (model, ticket) = device.allocate(plan.clone())?;
+        let file_bytes = |p: &WeightPlan| -> u64 {
+            let device: u64 = p
+                .entries
+                .iter()
+                .filter(|e| matches!(e.origin, Origin::File { .. }))
+                .map(|e| e.bytes)
+                .sum();
+            device + p.host.iter().map(|h| h.bytes).sum::<u64>()
+        };
+        let mut loader = Loader {
+            model,
+            session: SessionId(0),
+            programs: Vec::new(),
+            memory: Pending { tickets: Vec::from([ticket]) },
+            build: Pending { tickets: Vec::new() },
+            host: BTreeMap::new(),
+            computed: (0..plan.entries.len())
+                .filter(|&i| matches!(plan.entries[i].origin, Origin::Computed { .. }))
+                .collect(),
+            missing: file_bytes(&plan),
+            kept: false,
+            device: device.clone(),
+            plan,
+        };
+        let (session, ticket) = device.session(model, &compiled.states, compiled.arena_bytes())?;
+        loader.session = session;
+        loader.memory.tickets.push(ticket);
+        for program in &compiled.programs {
+            let (id, ticket) = device.build(model, Rc::new(program.clone()))?;
+            loader.programs.push(id);
+            loader.build.tickets.push(ticket);
+        }
+        Ok(loader)
+    }
+
+    fn poll_pending(
+        device: &Rc<dyn Device>,
+        pending: &mut Pending,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
+        while let Some(&ticket) = pending.tickets.last() {
+            match device.poll(ticket, cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(answer) => {
+                    pending.tickets.pop();
+                    if let Err(e) = answer {
+                        return Poll::Ready(Err(e));
+                    }
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Waits until memory is there: only then may bytes be put.
+    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Self::poll_pending(&self.device, &mut self.memory, cx)
+    }
+
+    /// The device's id of the weights, for a host that writes buffers itself.
+    pub fn model(&self) -> ModelId {
+        self.model
+    }
+
+    /// The plan that is being filled.
+    pub fn plan(&self) -> &WeightPlan {
+        &self.plan
+    }
+
+    /// Takes part of a range of a shard, where [`placements`] sent it.
+    pub fn poll_put(
+        &mut self,
+        to: &Destination,
+        skip: u64,
+        bytes: Bytes<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
+        let n = bytes.as_slice().len() as u64;
+        match to {
+            Destination::Device(at) => {
+                let at = Placed { buffer: at.buffer, offset: at.offset + skip };
+                match self.device.poll_put(self.model, at, bytes, cx) {
+                    Poll::Ready(Ok(())) => {}
+                    other => return other,
+                }
+            }
+            Destination::Host(name) => {
+                self.host.entry(name.clone()).or_default().extend_from_slice(bytes.as_slice());
+            }
+        }
+        self.missing = self.missing.saturating_sub(n);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Notes bytes that a host wrote into device buffers itself.
+    pub fn note_written(&mut self, bytes: u64) {
+        self.missing = self.missing.saturating_sub(bytes);
+    }
+
+    /// Makes the constants and waits for pipelines.
+    ///
+    /// # Errors
+    /// `BadFile` if ranges never came; what the device refuses.
+    pub fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        if self.missing > 0 {
+            return Poll::Ready(Err(Error::bad_file(format!(
+                "{} bytes of weights never arrived",
+                self.missing
+            ))
+            .hint("load again; the source ended early")));
+        }
+        while let Some(&i) = self.computed.last() {
+            let entry = self.plan.entries[i].clone();
+            let bytes = match self.compute(i) {
+                Ok(bytes) => bytes,
+                Err(e) => return Poll::Ready(Err(e)),
+            };
+            let at = Placed { buffer: entry.buffer, offset: entry.offset };
+            match self.device.poll_put(self.model, at, Bytes::Slice(&bytes), cx) {
+                Poll::Ready(Ok(())) => {
+                    self.computed.pop();
+                }
+                other => return other,
+            }
+        }
+        Self::poll_pending(&self.device, &mut self.build, cx)
+    }
+
+    /// Bytes of the constant at entry `i`.
+    fn compute(&self, i: usize) -> Result<Vec<u8>> {
+        let entry = &self.plan.entries[i];
+        let Origin::Computed { op: Op::RopeTable(table), operands } = &entry.origin else {
+            return Err(Error::internal(format!("no host operator makes {}", entry.name)));
+        };
+        let factors = match operands.first() {
+            None => None,
+            Some(name) => {
+                let bytes = self
+                    .host
+                    .get(name)
+                    .ok_or_else(|| Error::bad_file(format!("tensor {name} never arrived")))?;
+                let floats: Vec<f32> = bytes
+                    .chunks_exact(4)
+                    .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+                    .collect();
+                if floats.len() * 2 != table.dims {
+                    return Err(Error::bad_file(format!(
+                        "tensor {name} has {} elements, expected {}",
+                        floats.len(),
+                        table.dims / 2
+                    )));
+                }
+                Some(floats)
+            }
+        };
+        Ok(table.compute(factors.as_deref()).into_iter().flat_map(f32::to_le_bytes).collect())
+    }
+
+    /// The loaded model. Call when [`poll_finish`](Self::poll_finish) answered.
+    pub fn finish(mut self) -> Loaded {
+        self.kept = true;
+        Loaded {
+            device: self.device.clone(),
+            model: self.model,
+            session: self.session,
+            programs: core::mem::take(&mut self.programs),
+        }
+    }
+}
+
+impl Drop for Loader {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.device.free(AnyId::Session(self.session));
+            self.device.free(AnyId::Model(self.model));
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A model compiled for a device: its programs, its states, its weight plan. No weight byte is
+//! needed for any of it.
+
+use crate::error::{Code, Error, Result};
+use crate::gguf::ModelFiles;
+use crate::ir::hir::Module;
+use crate::ir::lir::{Program, StateDecl};
+use crate::lower::{ProgramSpec, states};
+use crate::models::{ModelConfig, Tensors};
+use crate::passes::{FusionReport, compile};
+use crate::plan::{Options, Target, WeightPlan};
+use crate::safetensors;
+use crate::safetensors::json::Json;
+use alloc::format;
+use alloc::vec::Vec;
+
+/// What to compile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelOptions {
+    /// Positions the caches hold; `None`: what the model was trained for, at most 4,096.
+    pub context: Option<u64>,
+    /// Rows of a prompt's chunk.
+    pub chunk: u64,
+    /// Activations, caches, passes.
+    pub compile: Options,
+    /// Programs to make.
+    pub programs: Vec<ProgramSpec>,
+}
+
+impl ModelOptions {
+    /// Programs of a chat: decode, inner chunk, last chunk.
+    pub fn chat(chunk: u64) -> Self {
+        ModelOptions {
+            context: None,
+            chunk,
+            compile: Options::default(),
+            programs: Vec::from([
+                ProgramSpec::decode(),
+                ProgramSpec::prefill(chunk),
+                ProgramSpec::prefill_last(chunk),
+            ]),
+        }
+    }
+
+    /// With the last chunk's logits returned too.
+    #[must_use]
+    pub fn with_logits(mut self) -> Self {
+        self.programs.push(ProgramSpec::prefill_last(self.chunk).with_logits());
+        self
+    }
+}
+
+/// A compiled model.
+#[derive(Clone, Debug)]
+pub struct CompiledModel {
+    /// What its author wrote.
+    pub module: Module,
+    /// What each program does, in the order asked for.
+    pub specs: Vec<ProgramSpec>,
+    /// Programs, their weights bound to the plan.
+    pub programs: Vec<Program>,
+    /// What fused in each.
+    pub reports: Vec<FusionReport>,
+    /// States of a session.
+    pub states: Vec<StateDecl>,
+    /// Where every weight goes.
+    pub plan: WeightPlan,
+    /// Positions the caches hold.
+    pub context: u64,
+    /// Rows of a prompt's chunk.
+    pub chunk: u64,
+}
+
+impl CompiledModel {
+    /// Compiles a GGUF model.
+    ///
+    /// # Errors
+    /// As [`ModelConfig::from_gguf`], [`ModelConfig::build`] and [`compile`]; `Usage` for a context
+    /// the model was not trained for.
+    pub fn from_gguf(files: &ModelFiles, target: &Target, options: &ModelOptions) -> Result<Self> {
+        let config = ModelConfig::from_gguf(files)?;
+        Self::new(&config, Tensors::Gguf(files), target, options)
+    }
+
+    /// Compiles a safetensors model.
+    ///
+    /// # Errors
+    /// As [`from_gguf`](Self::from_gguf).
+    pub fn from_safetensors(
+        json: &Json,
+        header: &safetensors::Header,
+        target: &Target,
+        options: &ModelOptions,
+    ) -> Result<Self> {
+        let config = ModelConfig::from_json(json)?;
+        Self::new(&config, Tensors::Safetensors(header), target, options)
+    }
+
+    fn new(
+        config: &ModelConfig,
+        tensors: Tensors<'_>,
+        target: &Target,
+        options: &ModelOptions,
+    ) -> Result<Self> {
+        let context = match options.context {
+            Some(n) if n == 0 || n > config.context() => {
+                return Err(Error::usage(format!(
+                    "a context of {n} tokens: this model takes 1 to {}",
+                    config.context()
+                )));
+            }
+            Some(n) => n,
+            None => config.context().min(4096),
+        };
+        let module = config.build(tensors, context)?;
+        Self::from_module(module, target, options, |name| tensors.locate(name))
+    }
+
+    /// Compiles a module whose tensors `locate` finds: shard, byte offset, bytes.
+    ///
+    /// # Errors
+    /// As [`compile`] and [`WeightPlan::new`].
+    pub fn from_module(
+        module: Module,
+        target: &Target,
+        options: &ModelOptions,
+        locate: impl FnMut(&str) -> Option<(u32, u64, u64)>,
+    ) -> Result<Self> {
+        if options.programs.is_empty() || options.chunk < 2 {
+            return Err(Error::new(
+                Code::Internal,
+                "a model needs programs, and a chunk of 2 rows",
+            ));
+        }
+        let (mut programs, mut reports) = (Vec::new(), Vec::new());
+        for spec in &options.programs {
+            let (program, report) = compile(&module, spec, target, &options.compile)?;
+            programs.push(program);
+            reports.push(report);
+        }
+        let plan = WeightPlan::new(&programs.iter().collect::<Vec<_>>(), &target.limits, locate)?;
+        for program in &mut programs {
+            plan.bind(program)?;
+        }
+        Ok(CompiledModel {
+            states: states(&module, options.compile.kv)?,
+            specs: options.programs.clone(),
+            context: module.context,
+            chunk: options.chunk,
+            module,
+            programs,
+            reports,
+            plan,
+        })
+    }
+
+    /// Bytes of the largest program's arena.
+    pub fn arena_bytes(&self) -> u64 {
+        self.programs.iter().map(|p| p.arena_bytes).max().unwrap_or(0)
+    }
+
+    /// Bytes of a session's states.
+    pub fn state_bytes(&self) -> u64 {
+        self.states.iter().map(|s| s.bytes).sum()
+    }
+
+    /// Index of the program of that name.
+    pub fn program(&self, name: &str) -> Option<usize> {
+        self.specs.iter().position(|s| s.name == name)
+    }
+}

@@ -1,0 +1,27 @@
+//! Text to token ids and back: vocabularies, byte-pair encoding, streaming text, chat templates.
+//!
+//! ```text
+//! messages ─ template ─▶ text ─ special tokens cut out ─▶ NFC ─▶ words ─▶ merges ─▶ ids
+//! ids ─▶ bytes ─ stream: whole characters, stop strings ─▶ text
+//! ```
+//!
+//! A [`Tokenizer`] is built from [`VocabData`], plain values that any file format can fill in.
+
+mod bpe;
+mod pretokenize;
+mod stream;
+#[cfg(feature = "jinja")]
+mod template;
+#[cfg(feature = "jinja")]
+mod template_env;
+mod tokenizer;
+mod unicode;
+mod unicode_tables;
+mod vocab;
+
+pub use pretokenize::words;
+pub use stream::TextStream;
+#[cfg(feature = "jinja")]
+pub use template::{ChatTemplate, Message, RenderOptions, Rendered, Segment, encode_chat};
+pub use tokenizer::{Special, Tokenizer};
+pub use vocab::VocabData;

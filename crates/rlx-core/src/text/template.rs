@@ -1,0 +1,253 @@
+//! Chat templates: Jinja, as model files carry it, rendered so that no message can forge structure.
+//!
+//! A rendered prompt mixes the template's control tokens with what people and tools wrote. Both are
+//! text by then, and content that spells `<|im_end|>` would end its turn. So before rendering every
+//! string of the conversation is **guarded**: where it spells a control token, or enough of one
+//! that the template could complete it, a mark goes in behind the first character. The mark is a
+//! private-use character that occurs nowhere in the template or its input; the template trims,
+//! splits, upper-cases and joins around it as around any letter. A control token is then
+//! recognised only where no mark breaks it, the marks are dropped, and what lies between control
+//! tokens is tokenized with [`Special::Literal`].
+//!
+//! Marked are positions that begin (in any ASCII case) a whole control token, three bytes or more
+//! of one (a template may cut text out of the middle), or any part of one that reaches the end of
+//! the string (the next string may go on). What a template compares with content keeps working
+//! unless it compares with control tokens; a `length` counts the marks.
+
+use super::template_env::{environment, fault, plain_source};
+use super::{Special, Tokenizer};
+use crate::{Error, Result};
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use minijinja::value::Serde;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
+
+/// A turn of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// `system`, `user`, `assistant`, or what else the template knows.
+    pub role: String,
+    /// The text, as it was written.
+    pub content: String,
+}
+
+impl Message {
+    /// A turn of `role`.
+    pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
+        Self { role: role.into(), content: content.into() }
+    }
+}
+
+/// What a template is told besides the messages.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RenderOptions {
+    /// End the prompt where the assistant's answer begins.
+    pub add_generation_prompt: bool,
+    /// Further variables: `tools`, `enable_thinking`, … Guarded like the messages.
+    pub variables: BTreeMap<String, Json>,
+    /// Local time in seconds since 1970, for `strftime_now`; without it that function is not
+    /// defined and templates use the date they were written with.
+    pub now: Option<i64>,
+}
+
+/// A piece of a rendered prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The text, without marks.
+    pub text: String,
+    /// Whether control tokens in it are plain text. If not, it is one control token.
+    pub literal: bool,
+}
+
+/// A rendered prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rendered {
+    /// Control tokens of the template, and what lies between.
+    pub segments: Vec<Segment>,
+}
+
+impl Rendered {
+    /// The whole prompt, as the template alone would have written it.
+    pub fn text(&self) -> String {
+        self.segments.iter().map(|segment| segment.text.as_str()).collect()
+    }
+}
+
+/// A model's chat template.
+#[derive(Clone, Debug)]
+pub struct ChatTemplate {
+    source: String,
+    bos: String,
+    eos: String,
+    /// The texts of the control tokens, the longest first: it is the one that is recognised.
+    controls: Vec<String>,
+    /// Their first bytes in lower case, so that most positions are passed over at once.
+    first_bytes: Vec<u8>,
+}
+
+impl ChatTemplate {
+    /// Reads a template: `tokenizer.chat_template`, for the tokenizer of the same file.
+    ///
+    /// # Errors
+    /// The file has no template, or one that is not Jinja.
+    pub fn new(source: Option<&str>, tokenizer: &Tokenizer) -> Result<Self> {
+        let source = source.filter(|source| !source.trim().is_empty()).ok_or_else(|| {
+            Error::usage("the model has no chat template")
+                .at("tokenizer.chat_template")
+                .hint("use `--raw` to send the prompt as it is")
+        })?;
+        let mut controls: Vec<String> = tokenizer.control_texts().map(String::from).collect();
+        controls.sort_by_key(|text| core::cmp::Reverse(text.len()));
+        let first = |text: &String| text.as_bytes().first().map(u8::to_ascii_lowercase);
+        let mut first_bytes: Vec<u8> = controls.iter().filter_map(first).collect();
+        first_bytes.sort_unstable();
+        first_bytes.dedup();
+        let template = Self {
+            source: plain_source(source),
+            bos: tokenizer.text_of(tokenizer.bos()),
+            eos: tokenizer.text_of(tokenizer.eos()),
+            controls,
+            first_bytes,
+        };
+        environment(None).template_from_str(&template.source).map_err(|e| fault(&e))?;
+        Ok(template)
+    }
+
+    /// Renders a conversation.
+    ///
+    /// # Errors
+    /// What the template raises, in its own words, and faults of the template.
+    pub fn render(&self, messages: &[Message], options: &RenderOptions) -> Result<Rendered> {
+        let messages = serde_json::to_value(messages)
+            .map_err(|e| Error::internal(alloc::format!("messages as JSON: {e}")))?;
+        self.render_json(&messages, options)
+    }
+
+    /// Renders a conversation with all that OpenAI's shapes allow: parts, tool calls, names.
+    ///
+    /// # Errors
+    /// As [`render`](Self::render).
+    pub fn render_json(&self, messages: &Json, options: &RenderOptions) -> Result<Rendered> {
+        let mut context = Map::new();
+        // Templates are written for a renderer that defines both, as none.
+        for name in ["tools", "documents"] {
+            context.insert(name.into(), Json::Null);
+        }
+        for (name, value) in &options.variables {
+            context.insert(name.clone(), value.clone());
+        }
+        context.insert("messages".into(), messages.clone());
+        let mut input = Json::Object(context);
+
+        let mark = self.unused_character(&input)?;
+        for_each_string(&mut input, &mut |text| *text = self.guard(text, mark));
+        if let Json::Object(context) = &mut input {
+            let generate = Json::Bool(options.add_generation_prompt);
+            context.insert("add_generation_prompt".into(), generate);
+            context.insert("bos_token".into(), Json::String(self.bos.clone()));
+            context.insert("eos_token".into(), Json::String(self.eos.clone()));
+        }
+        let env = environment(options.now);
+        let text = env
+            .template_from_str(&self.source)
+            .and_then(|template| template.render(minijinja::Value::from(Serde(&input))))
+            .map_err(|e| fault(&e))?;
+        Ok(Rendered { segments: self.segments(&text, mark) })
+    }
+
+    /// A private-use character that neither the template nor its input has.
+    fn unused_character(&self, input: &Json) -> Result<char> {
+        let mut input = input.clone();
+        let mut used: Vec<char> = Vec::new();
+        let mut note = |text: &str| used.extend(text.chars().filter(|&c| c >= '\u{100000}'));
+        note(&self.source);
+        self.controls.iter().for_each(|text| note(text));
+        for_each_string(&mut input, &mut |text| note(text));
+        let mut free = ('\u{100000}'..='\u{10fffd}').filter(|c| !used.contains(c));
+        free.next().ok_or_else(|| Error::usage("the messages use every private-use character"))
+    }
+
+    /// `text` with a mark wherever a control token could begin.
+    fn guard(&self, text: &str, mark: char) -> String {
+        let trimmed = text.trim_end().len();
+        let mut out = String::with_capacity(text.len() + 8);
+        for (at, c) in text.char_indices() {
+            out.push(c);
+            let rest = &text.as_bytes()[at..];
+            let begins = |control: &String| {
+                let same = control.bytes().zip(rest).take_while(|(a, b)| a.eq_ignore_ascii_case(b));
+                let n = same.count();
+                n == control.len() || n >= 3 || (n > 0 && at + n >= trimmed)
+            };
+            if self.may_begin(rest) && self.controls.iter().any(begins) {
+                out.push(mark);
+            }
+        }
+        out
+    }
+
+    fn may_begin(&self, rest: &[u8]) -> bool {
+        rest.first().is_some_and(|byte| self.first_bytes.contains(&byte.to_ascii_lowercase()))
+    }
+
+    /// Cuts a rendered text at its unmarked control tokens and drops the marks.
+    fn segments(&self, text: &str, mark: char) -> Vec<Segment> {
+        let mut segments = Vec::new();
+        let mut literal = String::new();
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            let candidates: &[String] =
+                if self.may_begin(rest.as_bytes()) { &self.controls } else { &[] };
+            let found = candidates.iter().find(|control| {
+                // The mark of a control token of one character can only stand behind it.
+                let marked = |rest: &str| rest.starts_with(mark) && control.chars().count() == 1;
+                rest.strip_prefix(control.as_str()).is_some_and(|rest| !marked(rest))
+            });
+            if let Some(control) = found {
+                if !literal.is_empty() {
+                    segments.push(Segment { text: core::mem::take(&mut literal), literal: true });
+                }
+                segments.push(Segment { text: control.clone(), literal: false });
+                rest = &rest[control.len()..];
+            } else {
+                if c != mark {
+                    literal.push(c);
+                }
+                rest = &rest[c.len_utf8()..];
+            }
+        }
+        if !literal.is_empty() {
+            segments.push(Segment { text: literal, literal: true });
+        }
+        segments
+    }
+}
+
+/// The tokens of a rendered prompt. No EOS is added, and a BOS only if the file wants one and the
+/// template wrote none.
+pub fn encode_chat(tokenizer: &Tokenizer, prompt: &Rendered) -> Vec<u32> {
+    let mut ids = Vec::new();
+    for Segment { text, literal } in &prompt.segments {
+        let special = if *literal { Special::Literal } else { Special::Parse };
+        tokenizer.encode_into(text, special, &mut ids);
+    }
+    if let Some(bos) = tokenizer.bos()
+        && tokenizer.add_bos()
+        && ids.first() != Some(&bos)
+    {
+        ids.insert(0, bos);
+    }
+    ids
+}
+
+/// Visits every string value; the keys of objects are names that the template looks up.
+fn for_each_string(value: &mut Json, visit: &mut dyn FnMut(&mut String)) {
+    match value {
+        Json::String(text) => visit(text),
+        Json::Array(values) => values.iter_mut().for_each(|value| for_each_string(value, visit)),
+        Json::Object(map) => map.values_mut().for_each(|value| for_each_string(value, visit)),
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
+}
