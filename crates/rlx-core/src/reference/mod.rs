@@ -5,6 +5,7 @@
 //! any plan, [`device::ReferenceDevice`] replays planned programs.
 
 pub mod dequantize;
+#[cfg(feature = "reference")]
 pub mod device;
 pub mod quantize_rows;
 
