@@ -166,8 +166,8 @@ impl Inner {
     /// Runs one step of a session's first submission, or answers its ticket.
     fn advance(&mut self, s: SessionId) {
         let Some(session) = self.sessions.get_mut(&s) else { return };
-        let Some(mut submission) = session.queue.pop_front() else { return };
         let Some(model) = self.models.get(&session.model) else { return };
+        let Some(mut submission) = session.queue.pop_front() else { return };
         let weights: Vec<&[u8]> = model.weights.iter().map(Weight::bytes).collect();
         let program = submission.program.clone();
         let inputs = session.inputs.entry(submission.id).or_default();
@@ -196,6 +196,19 @@ impl Inner {
                 }
                 let answer = answer.map(|values| Outputs { values });
                 self.tickets.insert(submission.ticket, Progress::Answered(answer));
+                self.drop_inputs(submission.id);
+            }
+        }
+    }
+
+    /// Drops the inputs of a program that is freed and has run for the last time.
+    fn drop_inputs(&mut self, p: ProgramId) {
+        if self.programs.contains_key(&p) {
+            return;
+        }
+        for session in self.sessions.values_mut() {
+            if !session.queue.iter().any(|q| q.id == p) {
+                session.inputs.remove(&p);
             }
         }
     }
@@ -366,11 +379,7 @@ impl Device for ReferenceDevice {
             AnyId::Program(p) => {
                 // What is queued keeps the program alive until it has run.
                 inner.programs.remove(&p);
-                for session in inner.sessions.values_mut() {
-                    if !session.queue.iter().any(|q| q.id == p) {
-                        session.inputs.remove(&p);
-                    }
-                }
+                inner.drop_inputs(p);
             }
             AnyId::Session(s) => inner.free_session(s),
             AnyId::Model(m) => {
