@@ -43,7 +43,8 @@ impl Operator for RopeKvWrite {
         kv_write::check_cache("rope_kv_write", kcache, k)?;
         kv_write::check_cache("rope_kv_write", vcache, v)?;
         control("rope_kv_write", ctl)?;
-        let whole = q.shape.last().as_static().is_some_and(|w| w % self.head_dim as u64 == 0);
+        let whole =
+            q.shape.last().as_static().is_some_and(|w| w.is_multiple_of(self.head_dim as u64));
         if q.dtype != DType::F32 || !whole || q.shape.0.first() != k.shape.0.first() {
             return Err(Error::bad_graph(format!(
                 "rope_kv_write: q is {q}, expected f32 rows of whole heads of {} to match k {k}",

@@ -12,7 +12,7 @@ use crate::runtime::device::{
     AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
     SharedBytes, Ticket, Write, WriteTo,
 };
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque, btree_map};
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
@@ -343,9 +343,8 @@ impl Device for ReferenceDevice {
                 )));
             }
         }
-        if !session.inputs.contains_key(&p) {
-            let inputs = program.inputs.iter().map(|i| zeros(i.bytes)).collect::<Result<_>>()?;
-            session.inputs.insert(p, inputs);
+        if let btree_map::Entry::Vacant(first) = session.inputs.entry(p) {
+            first.insert(program.inputs.iter().map(|i| zeros(i.bytes)).collect::<Result<_>>()?);
         }
         let (program, replay) = (program.clone(), built.replay.clone());
         inner.counters.submits += 1;

@@ -4,6 +4,7 @@
 mod device;
 mod model;
 mod plan;
+mod random;
 
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::ir::mir::{Graph, ParamKind, ValueId};
