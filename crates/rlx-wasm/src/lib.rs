@@ -1,1 +1,14 @@
-//! placeholder
+//! RLX in a page: what the TypeScript package calls.
+//!
+//! One class, [`RlxEngine`], and nothing else: a model on a device. Faults are thrown as JSON text.
+//! Every method returns at once or gives a promise; no borrow of the engine outlives a poll, so
+//! `cancel` may be called while a promise is pending.
+#![cfg(target_arch = "wasm32")]
+
+mod engine;
+mod fault;
+mod gpu;
+mod request;
+mod wait;
+
+pub use engine::RlxEngine;

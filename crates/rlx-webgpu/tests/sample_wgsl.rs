@@ -262,6 +262,28 @@ fn sums_carry_past_32_bits_and_split_a_tie_of_every_id() {
 }
 
 #[test]
+fn words_that_no_parameters_give_equal_the_core() {
+    let sampler = Sampler::new(16);
+    let p = SampleParams { temperature: 1.0, seed: 3, ..SampleParams::default() };
+    // A top-p of nothing keeps the best; a min-p above every weight falls back to it.
+    for (word, value) in [(params::TOP_P, 0), (params::MIN_P, u32::MAX)] {
+        let mut words = p.to_words();
+        words[word] = value;
+        let case = Case {
+            logits: vec![0.5, 0.75, 0.25, 0.75],
+            words,
+            counts: vec![0; 4],
+            control: Control { len: 1, limit: 99, capacity: 99, ..Control::default() },
+        };
+        for n_steps in 1..=8 {
+            let expected = case.expected(n_steps);
+            assert_eq!(expected.0.token, 1);
+            assert_eq!(sampler.run(&case, n_steps), expected, "word {word}, step {n_steps}");
+        }
+    }
+}
+
+#[test]
 fn extreme_logits_equal_the_core() {
     let (inf, nan) = (f32::INFINITY, f32::NAN);
     let sampler = Sampler::new(16);

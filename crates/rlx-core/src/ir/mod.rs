@@ -7,6 +7,7 @@ mod module;
 #[cfg(feature = "parse")]
 pub mod parse;
 mod print;
+mod print_lir;
 pub mod verify;
 
 pub use module::{GraphModule, Stage};

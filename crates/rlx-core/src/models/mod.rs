@@ -3,7 +3,13 @@
 mod llama;
 mod registry;
 mod tensors;
+#[cfg(feature = "text")]
+mod tokenizer;
 
 pub use llama::LlamaConfig;
 pub use registry::{FAMILIES, Family, ModelConfig};
 pub use tensors::{Naming, Tensors};
+#[cfg(feature = "jinja")]
+pub use tokenizer::chat_template;
+#[cfg(feature = "text")]
+pub use tokenizer::tokenizer;

@@ -29,7 +29,10 @@ impl Operator for Sample {
             return Err(Error::internal("sample: arity was checked"));
         };
         let vocab = logits.shape.last();
-        if logits.dtype != DType::F32 || logits.shape.0.first() != Some(&1u64.into()) {
+        // A symbol is checked when it is bound.
+        let one_row =
+            logits.shape.rank() == 2 && logits.shape.0[0].as_static().is_none_or(|rows| rows == 1);
+        if logits.dtype != DType::F32 || !one_row {
             return Err(Error::bad_graph(format!(
                 "sample: logits is {logits}, expected f32 [1, V]"
             )));

@@ -1,8 +1,12 @@
 //! Weight plan and memory plan: every byte a program touches has an address here.
 
 mod arena;
+pub mod check;
 mod fingerprint;
+mod lifetimes;
 mod liveness;
+#[cfg(feature = "reference")]
+pub mod replay;
 mod schedule;
 mod target;
 mod weights;

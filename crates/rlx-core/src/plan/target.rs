@@ -1,5 +1,6 @@
 //! What a device can do, as data. Passes and the planner ask this, never a device's name.
 
+use crate::error::{Error, Result};
 use crate::types::{BlockFormat, DType};
 use alloc::format;
 use alloc::string::String;
@@ -157,6 +158,49 @@ impl Target {
             self.name, l.buffer, l.binding, l.storage_buffers, l.alignment
         )
     }
+
+    /// Reads what [`describe`](Self::describe) writes. A name alone means that target with its
+    /// usual limits (`webgpu`: [`WEBGPU_DEFAULT`](Self::WEBGPU_DEFAULT)); limits may come in any
+    /// order, and those that are left out are the usual ones.
+    ///
+    /// # Errors
+    /// `Usage` for an unknown name or limit, or a value that is no number of 1 or more.
+    pub fn parse(text: &str) -> Result<Target> {
+        let mut words = text.split_whitespace();
+        let mut target = match words.next().unwrap_or_default() {
+            "reference" => Self::reference(),
+            "cpu" => Self::cpu(),
+            "webgpu" => Self::webgpu(Self::WEBGPU_DEFAULT),
+            other => {
+                return Err(Error::usage(format!("unknown target `{other}`"))
+                    .hint("targets: reference, cpu, webgpu"));
+            }
+        };
+        for word in words {
+            let limits = "limits: buffer, binding, storage_buffers, alignment";
+            let Some((key, value)) = word.split_once('=') else {
+                return Err(Error::usage(format!("`{word}` is no limit of a target"))
+                    .hint("write limit=number, as in `webgpu binding=134217728`"));
+            };
+            let bad = || Error::usage(format!("{key}={value} of a target: expected 1 or more"));
+            let number = value.parse().ok().filter(|&n: &u64| n > 0).ok_or_else(bad)?;
+            let l = &mut target.limits;
+            match key {
+                "buffer" => l.buffer = number,
+                "binding" => l.binding = number,
+                "storage_buffers" => {
+                    l.storage_buffers = u32::try_from(number).map_err(|_| bad())?
+                }
+                "alignment" => l.alignment = number,
+                _ => {
+                    return Err(
+                        Error::usage(format!("unknown limit `{key}` of a target")).hint(limits)
+                    );
+                }
+            }
+        }
+        Ok(target)
+    }
 }
 
 /// Choices that are neither the model's nor the device's.
@@ -174,5 +218,40 @@ impl Default for Options {
     /// f32 throughout, every pass.
     fn default() -> Self {
         Options { activations: Activations::F32, kv: DType::F32, without: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_reads_back_as_the_same_target() {
+        let odd = Limits { buffer: 1 << 31, binding: 12_345, storage_buffers: 10, alignment: 32 };
+        for target in [
+            Target::reference(),
+            Target::cpu(),
+            Target::webgpu(Target::WEBGPU_DEFAULT),
+            Target::webgpu(odd),
+        ] {
+            assert_eq!(Target::parse(&target.describe()), Ok(target));
+        }
+    }
+
+    #[test]
+    fn a_name_alone_has_the_usual_limits() {
+        assert_eq!(Target::parse("webgpu"), Ok(Target::webgpu(Target::WEBGPU_DEFAULT)));
+        let t = Target::parse("cpu binding=64").expect("one limit");
+        assert_eq!(t.limits, Limits { binding: 64, ..Target::cpu().limits });
+    }
+
+    #[test]
+    fn what_is_no_target_is_named() {
+        let what = |text| Target::parse(text).expect_err("no target").what;
+        assert_eq!(what("cuda"), "unknown target `cuda`");
+        assert_eq!(what(""), "unknown target ``");
+        assert_eq!(what("webgpu fast"), "`fast` is no limit of a target");
+        assert_eq!(what("webgpu speed=1"), "unknown limit `speed` of a target");
+        assert_eq!(what("webgpu binding=0"), "binding=0 of a target: expected 1 or more");
     }
 }

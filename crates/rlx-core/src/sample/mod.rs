@@ -86,7 +86,7 @@ pub fn sample(
         let scale = f32::from_bits(params[params::SCALE]);
         distances.clear();
         distances.extend(logits.iter().map(|&logit| distance(logit, max, scale)));
-        draw(distances, keep(distances, params), params, control.position())
+        draw(distances, keep(distances, params), params, control.position()).unwrap_or(best_id)
     };
 
     if has_penalties && let Some(word) = counts.get_mut(id as usize) {
@@ -241,8 +241,8 @@ fn reach(sums: impl Iterator<Item = u64>, mut need: u64) -> Option<(usize, u64)>
     None
 }
 
-/// Draws one of the kept tokens by weight.
-fn draw(distances: &[u32], cut: Cut, params: &[u32; params::WORDS], position: u32) -> u32 {
+/// Draws one of the kept tokens by weight. Valid parameters always keep the best one.
+fn draw(distances: &[u32], cut: Cut, params: &[u32; params::WORDS], position: u32) -> Option<u32> {
     const BLOCKS: usize = 256;
     let kept_weight = |id: usize| {
         let q = distances[id];
@@ -259,8 +259,8 @@ fn draw(distances: &[u32], cut: Cut, params: &[u32; params::WORDS], position: u3
     let [random, ..] = philox::philox4x32_10([position, 0, 0, 0], key);
     let target = ((u128::from(random) * u128::from(total)) >> 32) as u64;
 
-    // To exceed the target is to reach target + 1. The best token is always kept, so there is one.
-    let Some((b, need)) = reach(sums.into_iter(), target + 1) else { return 0 };
-    let within = reach(ids(b).map(kept_weight), need).map_or(0, |(i, _)| i);
-    (ids(b).start + within) as u32
+    // To exceed the target is to reach target + 1.
+    let (b, need) = reach(sums.into_iter(), target + 1)?;
+    let (within, _) = reach(ids(b).map(kept_weight), need)?;
+    Some((ids(b).start + within) as u32)
 }

@@ -1,8 +1,8 @@
-// sample      id = argmax, or a draw after penalties, top-k, top-p, min-p; ctl and counts advance (rlx-core sample/mod.rs)
+// sample      id = argmax, or a draw after penalties, top-k, top-p, min-p; advances ctl (rlx-core, sample/mod.rs)
 // shapes      logits f32[vocab] at arena[logits_at]    ctl u32[16]    params u32[32]    counts u32[vocab]
-// bytes       4*vocab a pass (8*vocab with penalties): greedy 1 pass, a draw 2, top-k and top-p 2 each, 3 if a tie is split
-// launch      (1, 1, 1): one workgroup of 256 threads; a thread strides the ids, or owns a block of them where order counts
-// numerics    one f32 subtraction and product a logit, then u32 and 64-bit integers: the core's bits, penalties aside
+// bytes       4*vocab a pass, 8*vocab with penalties; passes: best 1, draw 2, top-k and top-p 2 each, a split tie 2
+// launch      (1, 1, 1) workgroup of 256 threads: a thread strides the ids, or owns a block where order counts
+// numerics    one f32 subtraction and product a logit, then integers: the core's bits, penalties aside
 
 struct Step { vocab: u32, logits_at: u32, unused0: u32, unused1: u32 }  // logits_at in elements
 
@@ -102,11 +102,10 @@ fn divide_up(sum: vec2u, unit: u32, most: u32) -> u32 {
 // ---- logits ----
 
 // Orders f32 bits as integers: no comparison of floats meets a NaN or an infinity, which WGSL
-// lets an implementation assume away. 0 for NaN and -inf, which are never taken; -0 is 0.
+// lets an implementation assume away. 0 for NaN and -inf, which are never taken.
 fn key_of(bits: u32) -> u32 {
     if (bits & 0x7fffffffu) > 0x7f800000u || bits == 0xff800000u { return 0u; }
-    if bits == 0x80000000u { return bits; }
-    return select(bits | 0x80000000u, ~bits, bits > 0x80000000u);
+    return select(bits | 0x80000000u, ~bits, bits > 0x80000000u);  // -0 and 0 alike
 }
 
 // The logit after penalties, as a key.

@@ -1,0 +1,76 @@
+//! LIR as text: what a program needs, then one step a line with the place of every operand.
+
+use super::lir::{Program, Slice, Space};
+use core::fmt;
+
+impl fmt::Display for Space {
+    /// The keyword in text: `weight`, `state`, `arena`, `input`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Weight => "weight",
+            Self::State => "state",
+            Self::Arena => "arena",
+            Self::Input => "input",
+        })
+    }
+}
+
+impl fmt::Display for Slice {
+    /// `arena+512 : tensor<1x64xf32>`, `weight[3] : tensor<64x64xq4_k>`; an offset of 0 is left
+    /// out where there is an index.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.space)?;
+        if self.space != Space::Arena {
+            write!(f, "[{}]", self.index)?;
+        }
+        if self.space == Space::Arena || self.offset != 0 {
+            write!(f, "+{}", self.offset)?;
+        }
+        write!(f, " : {}", self.ty)
+    }
+}
+
+impl fmt::Display for Program {
+    /// ```text
+    /// program @decode {
+    ///   state[0] ctl : state<16xu32>
+    ///   weight token_embd.weight : tensor<600x64xf16>
+    ///   arena 2048 bytes
+    ///   0: token state[0] : state<16xu32> -> arena+0 : tensor<1xu32> // ids
+    ///   return token = arena+64 : tensor<1xu32>
+    /// }
+    /// ```
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "program @{} {{", self.name)?;
+        for (i, input) in self.inputs.iter().enumerate() {
+            writeln!(f, "  input[{i}] {} : {}", input.name, input.ty)?;
+        }
+        for (i, state) in self.states.iter().enumerate() {
+            writeln!(f, "  state[{i}] {} : {}", state.name, state.ty)?;
+        }
+        // Steps name a weight by its number in the model's plan, which is not known here.
+        for weight in &self.weights {
+            writeln!(f, "  weight {} : {}", weight.name, weight.ty)?;
+        }
+        writeln!(f, "  arena {} bytes", self.arena_bytes)?;
+        for (i, step) in self.steps.iter().enumerate() {
+            write!(f, "  {i}: {}", step.op.name())?;
+            for (k, operand) in step.operands.iter().enumerate() {
+                write!(f, "{}{operand}", if k > 0 { ", " } else { " " })?;
+            }
+            write!(f, "{} ->", step.op.attrs())?;
+            for (k, result) in step.results.iter().enumerate() {
+                write!(f, "{}{result}", if k > 0 { ", " } else { " " })?;
+            }
+            if !step.label.is_empty() {
+                write!(f, " // {}", step.label)?;
+            }
+            writeln!(f)?;
+        }
+        f.write_str("  return")?;
+        for (i, o) in self.outputs.iter().enumerate() {
+            write!(f, "{} {} = {}", if i > 0 { "," } else { "" }, o.name, o.slice)?;
+        }
+        writeln!(f, "\n}}")
+    }
+}

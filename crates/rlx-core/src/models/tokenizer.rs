@@ -1,0 +1,56 @@
+//! The tokenizer and the chat template that a GGUF file carries.
+
+use crate::error::{Code, Error, Result};
+use crate::gguf::ModelFiles;
+#[cfg(feature = "jinja")]
+use crate::text::ChatTemplate;
+use crate::text::{Tokenizer, VocabData};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+/// The tokenizer of a GGUF file.
+///
+/// # Errors
+/// `BadFile` without tokens, or naming the key that is wrong; `Unsupported` for a kind of tokenizer
+/// this version does not have.
+pub fn tokenizer(files: &ModelFiles) -> Result<Tokenizer> {
+    let meta = &files.metadata;
+    let Some(tokens) = meta.opt_strings("tokenizer.ggml.tokens")? else {
+        return Err(Error::bad_file("the file has no tokenizer (tokenizer.ggml.tokens)")
+            .at(meta.file())
+            .hint("use a GGUF that its converter gave a vocabulary"));
+    };
+    let strings = |key: &str| -> Result<Vec<String>> {
+        Ok(meta
+            .opt_strings(key)?
+            .map(|s| s.iter().map(ToString::to_string).collect())
+            .unwrap_or_default())
+    };
+    let id = |name: &str| meta.opt_u32(&alloc::format!("tokenizer.ggml.{name}_token_id"));
+    let data = VocabData {
+        model: meta.str("tokenizer.ggml.model")?.into(),
+        pre: meta.opt_str("tokenizer.ggml.pre")?.unwrap_or_default().into(),
+        tokens: tokens.iter().map(ToString::to_string).collect(),
+        token_types: meta.opt_i32s("tokenizer.ggml.token_type")?.map(<[i32]>::to_vec),
+        merges: strings("tokenizer.ggml.merges")?,
+        bos: id("bos")?,
+        eos: id("eos")?,
+        eot: id("eot")?,
+        eom: id("eom")?,
+        unk: id("unknown")?,
+        pad: id("padding")?,
+        add_bos: meta.opt_bool("tokenizer.ggml.add_bos_token")?,
+        add_eos: meta.opt_bool("tokenizer.ggml.add_eos_token")?,
+    };
+    Tokenizer::new(data)
+        .map_err(|e| if e.code == Code::BadFile && e.at.is_empty() { e.at(meta.file()) } else { e })
+}
+
+/// The chat template of a GGUF file.
+///
+/// # Errors
+/// `Usage` if the file has none, `BadFile` with the line if it does not parse.
+#[cfg(feature = "jinja")]
+pub fn chat_template(files: &ModelFiles, tokenizer: &Tokenizer) -> Result<ChatTemplate> {
+    ChatTemplate::new(files.metadata.opt_str("tokenizer.chat_template")?, tokenizer)
+}

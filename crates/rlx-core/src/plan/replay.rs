@@ -1,0 +1,214 @@
+//! Executes a program by its addresses: one byte arena, reference operators.
+//!
+//! The arena is NaN (bytes of 0xFF) before the first step, and every value becomes NaN again after
+//! the step that reads it last. So a step that reads what was never written, or was freed, shows.
+
+use super::lifetimes::{lifetimes, place_of};
+use crate::error::{Error, Result};
+use crate::ir::lir::{Program, Slice, Space, Step};
+use crate::ops::Alias;
+use crate::reference::{View, run};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// What bytes are before they are written and after they are freed: NaN in f32, f16 and bf16.
+pub const POISON: u8 = 0xff;
+
+/// The memories of a session, without the weights.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// At least as many bytes as the program's arena.
+    pub arena: Vec<u8>,
+    /// One byte string a state.
+    pub states: Vec<Vec<u8>>,
+    /// One byte string an input of the program.
+    pub inputs: Vec<Vec<u8>>,
+}
+
+impl Memory {
+    /// Zeroed states and inputs of a program, and its arena.
+    pub fn of(program: &Program) -> Memory {
+        let zeros = |bytes: u64| vec![0; bytes as usize];
+        Memory {
+            arena: vec![POISON; program.arena_bytes as usize],
+            states: program.states.iter().map(|s| zeros(s.bytes)).collect(),
+            inputs: program.inputs.iter().map(|i| zeros(i.bytes)).collect(),
+        }
+    }
+}
+
+/// A program made ready: what each step frees.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    frees: Vec<Vec<Range<usize>>>,
+}
+
+impl Replay {
+    /// Prepares a program.
+    ///
+    /// # Errors
+    /// `BadGraph` where its steps are not its graph's nodes.
+    pub fn new(program: &Program) -> Result<Replay> {
+        let lifetimes = lifetimes(program)?;
+        let mut frees = vec![Vec::new(); program.steps.len()];
+        for dead in &lifetimes {
+            // One that another replaces in place is that other's memory now.
+            let replaced = lifetimes.iter().any(|l| {
+                l.from == dead.to && l.in_place == Some(dead.value) && l.offset == dead.offset
+            });
+            if let (false, Some(frees)) = (replaced, frees.get_mut(dead.to)) {
+                frees.push(dead.offset as usize..dead.end() as usize);
+            }
+        }
+        Ok(Replay { frees })
+    }
+
+    /// Poisons the arena: call it before step 0.
+    pub fn start(&self, memory: &mut Memory) {
+        memory.arena.fill(POISON);
+    }
+
+    /// Runs step `s`. `weights` has the bytes of each weight, by [`Slice::index`].
+    ///
+    /// # Errors
+    /// `Internal` for a slice outside its memory, or a result over an operand that is not the same
+    /// elements in place; otherwise as [`run`]. The place names the step.
+    pub fn step(
+        &self,
+        program: &Program,
+        s: usize,
+        weights: &[&[u8]],
+        memory: &mut Memory,
+    ) -> Result<()> {
+        let step =
+            program.steps.get(s).ok_or_else(|| Error::internal(format!("there is no step {s}")))?;
+        execute(step, weights, memory).map_err(|e| {
+            let at = format!("@{}, {}", program.name, place_of(s, step));
+            e.at(at)
+        })?;
+        for range in self.frees.get(s).into_iter().flatten() {
+            if let Some(bytes) = memory.arena.get_mut(range.clone()) {
+                bytes.fill(POISON);
+            }
+        }
+        Ok(())
+    }
+
+    /// The program's outputs, after its last step.
+    ///
+    /// # Errors
+    /// `Internal` for a slice outside its memory.
+    pub fn outputs(
+        &self,
+        program: &Program,
+        weights: &[&[u8]],
+        memory: &Memory,
+    ) -> Result<Vec<Vec<u8>>> {
+        program
+            .outputs
+            .iter()
+            .map(|o| {
+                let bytes = read(&o.slice, weights, memory).map_err(|e| e.at(o.name.clone()))?;
+                Ok(bytes.to_vec())
+            })
+            .collect()
+    }
+}
+
+/// Runs a whole program and returns its outputs.
+///
+/// # Errors
+/// As [`Replay::new`] and [`Replay::step`].
+pub fn replay(program: &Program, weights: &[&[u8]], memory: &mut Memory) -> Result<Vec<Vec<u8>>> {
+    let ready = Replay::new(program)?;
+    ready.start(memory);
+    for s in 0..program.steps.len() {
+        ready.step(program, s, weights, memory)?;
+    }
+    ready.outputs(program, weights, memory)
+}
+
+fn execute(step: &Step, weights: &[&[u8]], memory: &mut Memory) -> Result<()> {
+    overlaps(step)?;
+    let operands = step
+        .operands
+        .iter()
+        .map(|slice| Ok(View::new(&slice.ty, read(slice, weights, memory)?)))
+        .collect::<Result<Vec<_>>>()?;
+    let results = run(&step.op, &operands)?;
+    if results.len() != step.results.len() {
+        return Err(Error::internal(format!("the operator gives {} results", results.len())));
+    }
+    for (slice, bytes) in step.results.iter().zip(results) {
+        write(slice, bytes, memory)?;
+    }
+    Ok(())
+}
+
+/// Refuses a result over an operand, unless it is a state's next version or the same elements.
+fn overlaps(step: &Step) -> Result<()> {
+    for (r, result) in step.results.iter().enumerate() {
+        for (k, operand) in step.operands.iter().enumerate() {
+            let apart = (result.space, result.index) != (operand.space, operand.index)
+                || result.offset >= operand.offset.saturating_add(operand.bytes)
+                || operand.offset >= result.offset.saturating_add(result.bytes)
+                || result.bytes == 0;
+            let same = result.offset == operand.offset && result.bytes == operand.bytes;
+            let in_place = r == 0 && step.op.alias() == Alias::Elementwise { operand: k };
+            let next_version = step.op.writes().contains(&(k, r));
+            if !(apart || same && (in_place || next_version)) {
+                return Err(Error::internal(format!(
+                    "result {r} at byte {} overlaps operand {k} at byte {}",
+                    result.offset, operand.offset
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn range(slice: &Slice) -> Range<usize> {
+    // A range that is no range is outside every memory.
+    let from = usize::try_from(slice.offset).unwrap_or(usize::MAX);
+    let bytes = usize::try_from(slice.bytes).unwrap_or(usize::MAX);
+    from..from.saturating_add(bytes)
+}
+
+fn outside(slice: &Slice) -> Error {
+    Error::internal(format!(
+        "{:?} {} has no bytes {}..{}",
+        slice.space,
+        slice.index,
+        slice.offset,
+        slice.offset.saturating_add(slice.bytes)
+    ))
+}
+
+fn read<'a>(slice: &Slice, weights: &[&'a [u8]], memory: &'a Memory) -> Result<&'a [u8]> {
+    let at = slice.index as usize;
+    let bytes = match slice.space {
+        Space::Arena => Some(memory.arena.as_slice()),
+        Space::Weight => weights.get(at).copied(),
+        Space::State => memory.states.get(at).map(Vec::as_slice),
+        Space::Input => memory.inputs.get(at).map(Vec::as_slice),
+    };
+    bytes.and_then(|b| b.get(range(slice))).ok_or_else(|| outside(slice))
+}
+
+fn write(slice: &Slice, bytes: Vec<u8>, memory: &mut Memory) -> Result<()> {
+    let memory = match slice.space {
+        Space::Arena => Some(&mut memory.arena),
+        Space::State => memory.states.get_mut(slice.index as usize),
+        Space::Weight | Space::Input => None,
+    };
+    let memory = memory.ok_or_else(|| outside(slice))?;
+    if slice.offset == 0 && bytes.len() == memory.len() {
+        *memory = bytes; // a whole state: moved, not copied
+        return Ok(());
+    }
+    let to = memory.get_mut(range(slice)).filter(|to| to.len() == bytes.len());
+    to.ok_or_else(|| outside(slice))?.copy_from_slice(&bytes);
+    Ok(())
+}

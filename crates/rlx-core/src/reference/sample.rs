@@ -1,0 +1,51 @@
+//! Logits to a token: the sampler over bytes.
+
+use super::view::word_bytes;
+use super::{View, arity};
+use crate::error::{Error, Result};
+use crate::sample::{Scratch, control, params, sample};
+use alloc::vec;
+use alloc::vec::Vec;
+
+pub(super) fn run(operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+    let [logits, params, counts, ctl] = operands else { return Err(arity("sample")) };
+    let params: [u32; params::WORDS] = params
+        .words()
+        .try_into()
+        .map_err(|_| Error::internal("sample: params has not 32 words"))?;
+    let mut counts = counts.words();
+    let mut block = ctl.control()?;
+    let was_done = block.done != control::RUNNING;
+    sample(&logits.f32s()?, &params, &mut counts, &mut block, &mut Scratch::default());
+    // A block that is done keeps its bytes, the reserved words too.
+    let next = if was_done { ctl.bytes.to_vec() } else { word_bytes(&block.to_words()) };
+    Ok(vec![word_bytes(&counts), next])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use crate::ops::Sample;
+    use crate::sample::{SampleParams, control as at};
+
+    #[test]
+    fn the_token_is_counted_and_the_control_block_advances() {
+        let params = SampleParams { repetition_penalty: 1.5, ..SampleParams::default() };
+        let logits = f32s(&[1, 4], &[0.0, 3.0, 5.0, 1.0]);
+        let counts = state_words(&[0, 0, 0, 0]);
+        let y =
+            run(Sample, &[&logits, &state_words(&params.to_words()), &counts, &control(4, 3, 0)]);
+        assert_eq!(y[0].u32s(), [0, 0, 1, 0]);
+        let ctl = y[1].u32s();
+        assert_eq!((ctl[at::TOKEN], ctl[at::PAST], ctl[at::LEN], ctl[at::STEP]), (2, 7, 1, 1));
+    }
+
+    #[test]
+    fn a_control_block_that_is_done_changes_nothing() {
+        let params = SampleParams { repetition_penalty: 1.5, ..SampleParams::default() };
+        let logits = f32s(&[1, 4], &[0.0, 3.0, 5.0, 1.0]);
+        let (counts, ctl) = (state_words(&[1, 2, 3, 4]), control(4, 1, 1));
+        let y = run(Sample, &[&logits, &state_words(&params.to_words()), &counts, &ctl]);
+        assert_eq!((&y[0].bytes, &y[1].bytes), (&counts.bytes, &ctl.bytes));
+    }
+}

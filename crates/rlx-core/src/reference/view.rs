@@ -1,0 +1,87 @@
+//! An operand's bytes with their type, and how loops read them.
+
+use super::dequantize::decode_row;
+use crate::error::{Error, Result};
+use crate::sample::{Control, control};
+use crate::types::Type;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Bytes of a value, row-major and contiguous, with their type.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// What the bytes are.
+    pub ty: &'a Type,
+    /// The bytes, little-endian.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> View<'a> {
+    /// A view.
+    pub fn new(ty: &'a Type, bytes: &'a [u8]) -> Self {
+        View { ty, bytes }
+    }
+
+    /// Static sizes of a value with `N` axes.
+    pub(super) fn dims<const N: usize>(&self) -> Result<[usize; N]> {
+        let dims: Vec<usize> = self.ty.shape.static_dims()?.iter().map(|&n| n as usize).collect();
+        dims.try_into().map_err(|_| Error::internal(format!("{} has not {N} axes", self.ty)))
+    }
+
+    /// Row `i` of the last axis, all other axes taken as one, decoded into `out`.
+    pub(super) fn row(&self, i: usize, out: &mut [f32]) -> Result<()> {
+        let dtype = self.ty.dtype;
+        let bytes = dtype.row_bytes(out.len() as u64).and_then(|n| {
+            let n = n as usize;
+            self.bytes.get(i.checked_mul(n)?..)?.get(..n)
+        });
+        let bytes = bytes.ok_or_else(|| Error::internal(format!("{} has no row {i}", self.ty)))?;
+        decode_row(dtype, bytes, out)
+    }
+
+    /// Every element, decoded.
+    pub(super) fn f32s(&self) -> Result<Vec<f32>> {
+        let mut out = vec![0.0; self.ty.shape.elements()? as usize];
+        decode_row(self.ty.dtype, self.bytes, &mut out)?;
+        Ok(out)
+    }
+
+    /// Every word of a u32 value.
+    pub(super) fn words(&self) -> Vec<u32> {
+        self.bytes.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect()
+    }
+
+    /// The control block.
+    pub(super) fn control(&self) -> Result<Control> {
+        let words: [u32; control::WORDS] = self
+            .words()
+            .try_into()
+            .map_err(|_| Error::internal(format!("{} is no control block", self.ty)))?;
+        Ok(Control::from_words(&words))
+    }
+}
+
+/// f32 elements as bytes.
+pub(super) fn f32_bytes(x: &[f32]) -> Vec<u8> {
+    x.iter().flat_map(|v| v.to_le_bytes()).collect()
+}
+
+/// Words as bytes.
+pub(super) fn word_bytes(x: &[u32]) -> Vec<u8> {
+    x.iter().flat_map(|v| v.to_le_bytes()).collect()
+}
+
+/// The dot product, in f64. Eight partial sums, so that the one expensive loop of this module is
+/// not as slow as a chain of additions.
+pub(super) fn dot<T: Copy + Into<f64>>(a: &[T], b: &[T]) -> f64 {
+    let mut sums = [0.0f64; 8];
+    let ((a8, a_rest), (b8, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    for (a, b) in a8.iter().zip(b8) {
+        for i in 0..8 {
+            sums[i] += a[i].into() * b[i].into();
+        }
+    }
+    let rest: f64 = a_rest.iter().zip(b_rest).map(|(a, b)| (*a).into() * (*b).into()).sum();
+    sums.iter().sum::<f64>() + rest
+}

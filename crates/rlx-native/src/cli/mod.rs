@@ -1,0 +1,121 @@
+//! The `rlx` command line: options, exit codes, and how errors look.
+//!
+//! Exit codes: 0 ok, 1 a check failed, 2 usage, 3 bad input file, 4 device unavailable, 5 out of
+//! memory. An error is one line of what and where on stderr, and one of what to do.
+
+mod bench;
+mod chat;
+mod devices;
+mod inspect;
+mod options;
+mod run;
+mod verify;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+use rlx_core::{Code, Error, Result};
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Language models from GGUF files, on the CPU or any WebGPU adapter.
+#[derive(Parser)]
+#[command(name = "rlx", version, propagate_version = true)]
+#[command(after_help = "Exit codes: 0 ok, 1 a check failed, 2 usage, 3 bad input file, \
+    4 device unavailable, 5 out of memory.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Answer one prompt.
+    Run(run::RunArgs),
+    /// A conversation: Ctrl-C stops an answer, a second one leaves; `/reset` begins anew.
+    Chat(chat::ChatArgs),
+    /// Show a model file, or its program at any stage.
+    Inspect(inspect::InspectArgs),
+    /// List the devices, and why one is not available.
+    Devices(devices::DevicesArgs),
+    /// Measure speed, launches and memory.
+    Bench(bench::BenchArgs),
+    /// Compare a model, or block formats, with recorded truth.
+    Verify(verify::VerifyArgs),
+}
+
+/// Runs the command of this process.
+pub fn main() -> ExitCode {
+    match run(std::env::args_os()) {
+        Ok(code) => code,
+        Err(error) => {
+            report(&error);
+            ExitCode::from(error.code.exit() as u8)
+        }
+    }
+}
+
+/// Runs a command line, program name first.
+///
+/// # Errors
+/// What the command meets; [`main`] prints it and turns its code into the exit code.
+pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<ExitCode> {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(e) if matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            print_text(&e.render().to_string())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(e) => return Err(usage(&e)),
+    };
+    match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Chat(args) => chat::chat(&args),
+        Command::Inspect(args) => inspect::inspect(&args),
+        Command::Devices(args) => devices::devices(&args),
+        Command::Bench(args) => bench::bench(&args),
+        Command::Verify(args) => verify::verify(&args),
+    }
+}
+
+/// clap's error as ours: its first paragraph is what is wrong.
+fn usage(e: &clap::Error) -> Error {
+    if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return Error::usage("no command is given").hint("see `rlx --help`");
+    }
+    let text = e.render().to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<&str> = first.split_whitespace().collect();
+    let what = words.join(" ");
+    Error::usage(what.strip_prefix("error: ").unwrap_or(&what)).hint("see `rlx --help`")
+}
+
+/// An error on stderr: what and where, then what to do.
+fn report(error: &Error) {
+    let mut text = format!("error: {}", error.what);
+    if !error.at.is_empty() {
+        text += &format!(" ({})", error.at);
+    }
+    if !error.hint.is_empty() {
+        text += &format!("\nhint: {}", error.hint);
+    }
+    // Nothing is left to tell it to.
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Prints to stdout at once. A reader that has gone (`rlx … | head`) ends the command.
+fn print_text(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(e) => Err(Error::new(Code::Io, format!("stdout cannot be written: {e}"))),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Prints a value as one line of JSON.
+fn print_json(value: &impl serde::Serialize) -> Result<()> {
+    let text = serde_json::to_string(value)
+        .map_err(|e| Error::internal(format!("the result is no JSON: {e}")))?;
+    print_text(&(text + "\n"))
+}

@@ -1,0 +1,196 @@
+//! Options that several commands share, and what they mean.
+
+use crate::devices::{self, DeviceRow, OpenOptions};
+use crate::files::{self, ModelSource};
+use crate::load::{LoadOptions, Model, load};
+use clap::{Args, ValueEnum};
+use rlx_core::plan::Activations;
+use rlx_core::runtime::engine::GenerateOptions;
+use rlx_core::sample::SampleParams;
+use rlx_core::types::DType;
+use rlx_core::{Error, Result};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+/// Element type of the caches.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Kv {
+    F32,
+    F16,
+}
+
+impl Kv {
+    pub fn dtype(self) -> DType {
+        match self {
+            Self::F32 => DType::F32,
+            Self::F16 => DType::F16,
+        }
+    }
+}
+
+/// What meets packed weights.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Act {
+    F32,
+    Int8,
+}
+
+impl Act {
+    pub fn activations(self) -> Activations {
+        match self {
+            Self::F32 => Activations::F32,
+            Self::Int8 => Activations::Int8,
+        }
+    }
+}
+
+/// Which model, on which device, compiled how.
+#[derive(Args)]
+pub struct ModelArgs {
+    /// A GGUF file, or one shard of a model [default: the model inside this binary]
+    #[arg(long, value_name = "PATH")]
+    pub model: Option<PathBuf>,
+    /// reference, cpu or webgpu
+    #[arg(long, value_name = "D", default_value = devices::DEFAULT)]
+    pub device: String,
+    /// Worker threads of the CPU device [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Positions of the caches [default: what the model was trained for, at most 4096]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub context: Option<u64>,
+    /// Element type of the caches [default: f16 on webgpu, else f32]
+    #[arg(long, value_name = "TYPE")]
+    pub kv: Option<Kv>,
+    /// What meets packed weights [default: int8 on cpu, else f32]
+    #[arg(long, value_name = "TYPE")]
+    pub activations: Option<Act>,
+}
+
+impl ModelArgs {
+    pub fn row(&self) -> Result<&'static DeviceRow> {
+        devices::find(&self.device)
+    }
+
+    pub fn open_options(&self) -> OpenOptions {
+        OpenOptions { threads: self.threads.map(usize::from), adapter: None }
+    }
+
+    pub fn load_options(&self, logits: bool) -> LoadOptions {
+        LoadOptions {
+            context: self.context,
+            kv: self.kv.map(Kv::dtype),
+            activations: self.activations.map(Act::activations),
+            logits,
+        }
+    }
+
+    /// The model's files.
+    pub fn source(&self) -> Result<ModelSource> {
+        match &self.model {
+            Some(path) => files::open(path),
+            None => files::embedded(),
+        }
+    }
+
+    /// Opens the device, then the files, and loads. On a terminal a long load says how far it is.
+    pub fn load(&self, logits: bool) -> Result<Model> {
+        let row = self.row()?;
+        let device = (row.open)(&self.open_options())?;
+        let source = self.source()?;
+        let mut progress = LoadLine::new();
+        let model = load(&source, row, device, &self.load_options(logits), &mut |done, total| {
+            progress.show(done, total);
+        })?;
+        progress.clear();
+        Ok(model)
+    }
+}
+
+/// `loading 12.0 of 18.8 MB` on a terminal, once a load has taken a quarter of a second.
+struct LoadLine {
+    start: std::time::Instant,
+    shown: bool,
+    terminal: bool,
+}
+
+impl LoadLine {
+    fn new() -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        LoadLine { start: std::time::Instant::now(), shown: false, terminal }
+    }
+
+    fn show(&mut self, done: u64, total: u64) {
+        if self.terminal && self.start.elapsed().as_millis() >= 250 {
+            self.shown = true;
+            let mb = |n: u64| n as f64 / 1e6;
+            // A progress line that cannot be shown is no fault.
+            let _ = write!(
+                std::io::stderr().lock(),
+                "\rloading {:.1} of {:.1} MB",
+                mb(done),
+                mb(total)
+            );
+        }
+    }
+
+    fn clear(&mut self) {
+        if self.shown {
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+        }
+    }
+}
+
+/// How to sample.
+#[derive(Args)]
+pub struct SampleArgs {
+    /// Tokens of an answer at most [default: until the context is full]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_tokens: Option<u64>,
+    /// 0 takes the best token, up to 100 [default: 0, or what the file asks for]
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    pub temperature: Option<f32>,
+    /// Keep the best K tokens; 0 keeps all
+    #[arg(long, value_name = "K", default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..))]
+    pub top_k: u32,
+    /// Keep the best tokens up to this sum of probabilities, above 0, at most 1
+    #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
+    pub top_p: f32,
+    /// Keep tokens with this share of the best one's probability, from 0, below 1
+    #[arg(long, value_name = "M", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub min_p: f32,
+    /// Divides logits of tokens already in the text, above 0, at most 10; 1 is off
+    #[arg(long, value_name = "R", default_value_t = 1.0, allow_negative_numbers = true)]
+    pub repeat_penalty: f32,
+    /// Text that ends the answer; may be repeated
+    #[arg(long, value_name = "TEXT")]
+    pub stop: Vec<String>,
+    /// Equal seeds and logits give equal tokens
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub seed: u64,
+}
+
+impl SampleArgs {
+    /// What a generation is asked for. `file_temperature` is what the model's file says.
+    pub fn generate(&self, file_temperature: Option<f32>) -> Result<GenerateOptions> {
+        if self.stop.iter().any(String::is_empty) {
+            return Err(Error::usage("--stop is empty, expected at least one character"));
+        }
+        let params = SampleParams {
+            temperature: self.temperature.or(file_temperature).unwrap_or(0.0),
+            top_k: self.top_k,
+            top_p: self.top_p,
+            min_p: self.min_p,
+            repetition_penalty: self.repeat_penalty,
+            seed: self.seed,
+            ..SampleParams::default()
+        };
+        params.validate()?;
+        Ok(GenerateOptions {
+            max_tokens: self.max_tokens.map(|n| n as usize),
+            params,
+            stops: self.stop.clone(),
+            ..GenerateOptions::default()
+        })
+    }
+}

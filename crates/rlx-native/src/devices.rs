@@ -1,0 +1,87 @@
+//! The devices of this build: one row each. Another executor is one more row.
+
+use rlx_core::plan::{Activations, Target};
+use rlx_core::reference::ReferenceDevice;
+use rlx_core::runtime::device::Device;
+use rlx_core::types::DType;
+use rlx_core::{Error, Result};
+use std::rc::Rc;
+
+/// What a device is opened with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Worker threads of the CPU executor; `None`: as many as it thinks best.
+    pub threads: Option<usize>,
+    /// Part of the name of the GPU to take; `None`: the fastest.
+    pub adapter: Option<String>,
+}
+
+/// A device as the command line knows it.
+pub struct DeviceRow {
+    /// `reference`, `cpu`, `webgpu`.
+    pub name: &'static str,
+    /// One line for people.
+    pub about: &'static str,
+    /// Rows of a prompt's chunk.
+    pub chunk: u64,
+    /// Element type of the caches unless asked otherwise.
+    pub kv: DType,
+    /// What meets packed weights unless asked otherwise.
+    pub activations: Activations,
+    /// Whether weights are read where the file is mapped, instead of being copied.
+    pub keeps_maps: bool,
+    /// What programs are planned for where no device is opened.
+    pub target: fn() -> Target,
+    /// Opens it.
+    pub open: fn(&OpenOptions) -> Result<Rc<dyn Device>>,
+}
+
+/// The device that is used when none is named.
+pub const DEFAULT: &str = "cpu";
+
+/// Every device.
+pub const DEVICES: &[DeviceRow] = &[
+    DeviceRow {
+        name: "reference",
+        about: "plain loops, the truth for every operator; slow",
+        chunk: 32,
+        kv: DType::F32,
+        activations: Activations::F32,
+        keeps_maps: true,
+        target: Target::reference,
+        open: |_| Ok(Rc::new(ReferenceDevice::new())),
+    },
+];
+
+/// The row of that name.
+///
+/// # Errors
+/// `Usage` for a name that no row has.
+pub fn find(name: &str) -> Result<&'static DeviceRow> {
+    DEVICES.iter().find(|row| row.name == name).ok_or_else(|| {
+        let names: Vec<&str> = DEVICES.iter().map(|row| row.name).collect();
+        Error::usage(format!("unknown device `{name}`"))
+            .hint(format!("devices: {}", names.join(", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_found_and_its_target_has_its_name() {
+        for row in DEVICES {
+            assert_eq!(find(row.name).map(|r| r.name), Ok(row.name));
+            assert_eq!((row.target)().name, row.name);
+        }
+        assert!(find(DEFAULT).is_ok());
+    }
+
+    #[test]
+    fn another_name_is_a_usage_error_that_lists_them() {
+        let e = find("cuda").map(|row| row.name).expect_err("no such row");
+        assert_eq!(e.what, "unknown device `cuda`");
+        assert_eq!(e.hint, "devices: reference, cpu, webgpu");
+    }
+}

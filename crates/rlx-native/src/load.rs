@@ -1,0 +1,136 @@
+//! From files to an engine: compiles for the device, then puts every range where the plan says.
+
+use crate::block_on::block_on;
+use crate::devices::DeviceRow;
+use crate::files::ModelSource;
+use rlx_core::models;
+use rlx_core::plan::Activations;
+use rlx_core::runtime::device::{Bytes, Device, SharedBytes};
+use rlx_core::runtime::engine::Engine;
+use rlx_core::runtime::load::{Destination, Loaded, Loader, placements};
+use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use rlx_core::text::ChatTemplate;
+use rlx_core::types::DType;
+use rlx_core::{Error, Result};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Bytes handed at once to a device that copies, so that a staging ring never has to hold more.
+const SLICE: usize = 4 << 20;
+
+/// Choices that a command line has and a file has not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LoadOptions {
+    /// Positions of the caches; `None`: what the model was trained for, at most 4,096.
+    pub context: Option<u64>,
+    /// Element type of the caches; `None`: the device's usual.
+    pub kv: Option<DType>,
+    /// What meets packed weights; `None`: the device's usual.
+    pub activations: Option<Activations>,
+    /// Whether the logits after a prompt may be asked for.
+    pub logits: bool,
+}
+
+impl LoadOptions {
+    /// What to compile on a device of that row.
+    pub fn model_options(&self, row: &DeviceRow) -> ModelOptions {
+        let mut options = ModelOptions::chat(row.chunk);
+        options.context = self.context;
+        options.compile.kv = self.kv.unwrap_or(row.kv);
+        options.compile.activations = self.activations.unwrap_or(row.activations);
+        if self.logits { options.with_logits() } else { options }
+    }
+}
+
+/// A model that answers.
+pub struct Model {
+    /// Runs it.
+    pub engine: Engine,
+    /// Its chat template, or why there is none.
+    pub template: Result<ChatTemplate>,
+    /// The caches' element type.
+    pub kv: DType,
+    /// What meets packed weights.
+    pub activations: Activations,
+    /// The temperature that the file asks for.
+    pub temperature: Option<f32>,
+    /// From the first byte read to the engine.
+    pub load_time: Duration,
+}
+
+/// Loads a GGUF model onto a device. `progress` is told bytes so far and of how many.
+///
+/// # Errors
+/// As the readers, the compiler and the device.
+pub fn load(
+    source: &ModelSource,
+    row: &DeviceRow,
+    device: Rc<dyn Device>,
+    options: &LoadOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Model> {
+    let start = Instant::now();
+    let model_options = options.model_options(row);
+    let compiled = CompiledModel::from_gguf(&source.files, device.target(), &model_options)?;
+    let tokenizer = Rc::new(models::tokenizer(&source.files)?);
+    let template = models::chat_template(&source.files, &tokenizer);
+    let temperature = source.files.metadata.opt_f32("general.sampling.temp")?;
+    let loaded = put(&compiled, &source.maps, device, row.keeps_maps, progress)?;
+    Ok(Model {
+        engine: Engine::new(loaded, Rc::new(compiled), tokenizer)?,
+        template,
+        kv: model_options.compile.kv,
+        activations: model_options.compile.activations,
+        temperature,
+        load_time: start.elapsed(),
+    })
+}
+
+/// Puts a compiled model's weights on a device, from files that are in memory.
+///
+/// # Errors
+/// What the device refuses.
+pub fn put(
+    compiled: &CompiledModel,
+    maps: &[SharedBytes],
+    device: Rc<dyn Device>,
+    keeps_maps: bool,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Loaded> {
+    let mut loader = Loader::new(device, compiled)?;
+    block_on(|cx| loader.poll_ready(cx))?;
+    let ranges: Vec<_> =
+        (0..maps.len() as u32).map(|shard| placements(&compiled.plan, shard)).collect();
+    let total = ranges.iter().flatten().map(|p| p.bytes).sum();
+    let mut done = 0;
+    for (map, ranges) in maps.iter().zip(&ranges) {
+        for range in ranges {
+            let (offset, len) = (range.file_offset as usize, range.bytes as usize);
+            let short = || Error::internal("a tensor lies outside its file");
+            let end = offset.checked_add(len).ok_or_else(short)?;
+            let all = (**map).as_ref().get(offset..end).ok_or_else(short)?;
+            match &range.to {
+                Destination::Device(_) if keeps_maps => {
+                    block_on(|cx| {
+                        let bytes = Bytes::Shared { map: map.clone(), offset, len };
+                        loader.poll_put(&range.to, 0, bytes, cx)
+                    })?;
+                }
+                Destination::Device(_) => {
+                    for (i, slice) in all.chunks(SLICE).enumerate() {
+                        let skip = (i * SLICE) as u64;
+                        block_on(|cx| loader.poll_put(&range.to, skip, Bytes::Slice(slice), cx))?;
+                        progress(done + skip + slice.len() as u64, total);
+                    }
+                }
+                Destination::Host(_) => {
+                    block_on(|cx| loader.poll_put(&range.to, 0, Bytes::Slice(all), cx))?;
+                }
+            }
+            done += range.bytes;
+            progress(done, total);
+        }
+    }
+    block_on(|cx| loader.poll_finish(cx))?;
+    Ok(loader.finish())
+}

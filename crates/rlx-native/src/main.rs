@@ -1,0 +1,7 @@
+//! The `rlx` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    rlx_native::cli::main()
+}

@@ -1,0 +1,464 @@
+//! One model on one device, from its first header byte to `dispose`.
+
+use crate::fault::throw;
+use crate::gpu::{GpuHost, HostGpu};
+use crate::request::{Options, request};
+use crate::wait::{Pace, Platform, wait};
+use core::cell::RefCell;
+use core::task::{Context, Poll};
+use js_sys::Promise;
+use rlx_core::gguf::{HeaderReader, ModelFiles, Progress as HeaderProgress};
+use rlx_core::models::{chat_template, tokenizer};
+use rlx_core::plan::Activations;
+use rlx_core::runtime::device::{Bytes, Device};
+use rlx_core::runtime::engine::{Engine, Generation, Progress};
+use rlx_core::runtime::generate::Reason;
+use rlx_core::runtime::load::{Destination, Loader, Placement, placements};
+use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use rlx_core::text::{ChatTemplate, RenderOptions, Tokenizer, encode_chat};
+use rlx_core::types::DType;
+use rlx_core::{Code, Error, Result};
+use rlx_cpu::{CpuDevice, CpuOptions};
+use rlx_webgpu::WebGpuDevice;
+use serde_json::json;
+use std::rc::Rc;
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::future_to_promise;
+
+/// Target of a placement whose bytes `put` takes.
+const PUT: f64 = -1.0;
+
+/// Rows of a prompt's chunk: on the GPU short enough for a watchdog on a slow adapter, on the CPU
+/// long enough that unpacked weights serve many rows.
+const CHUNK_GPU: u64 = 64;
+const CHUNK_CPU: u64 = 128;
+
+/// The device, and what only WebGPU has.
+struct Executor {
+    device: Rc<dyn Device>,
+    webgpu: Option<Rc<WebGpuDevice<HostGpu>>>,
+    pace: Pace,
+}
+
+/// A model that is compiled: what `open` makes.
+struct Opened {
+    compiled: Rc<CompiledModel>,
+    tokenizer: Rc<Tokenizer>,
+    template: Result<ChatTemplate>,
+    name: String,
+    architecture: String,
+    trained_context: u64,
+    temperature: f32,
+    placements: Vec<Vec<Placement>>,
+}
+
+struct Call {
+    generation: Generation,
+    started: f64,
+    first: Option<f64>,
+}
+
+struct State {
+    options: Options,
+    executor: Executor,
+    readers: Vec<HeaderReader>,
+    opened: Option<Opened>,
+    loader: Option<Loader>,
+    engine: Option<Engine>,
+    call: Option<Call>,
+    speed: (Option<f64>, Option<f64>),
+    reused: usize,
+}
+
+/// One model on one device. The methods are those of `WasmEngine` in `js/src/wasm.ts`.
+#[wasm_bindgen]
+pub struct RlxEngine {
+    state: Rc<RefCell<State>>,
+    platform: Rc<Platform>,
+}
+
+fn not_open() -> Error {
+    Error::internal("called before `open`")
+}
+
+/// Milliseconds.
+fn now() -> f64 {
+    js_sys::Date::now()
+}
+
+#[wasm_bindgen]
+impl RlxEngine {
+    /// An engine without a model. `gpu` is there when the device is `webgpu`.
+    #[wasm_bindgen(constructor)]
+    pub fn new(
+        options_json: &str,
+        platform: Platform,
+        gpu: Option<GpuHost>,
+    ) -> core::result::Result<RlxEngine, JsValue> {
+        let build = || -> Result<State> {
+            let options = Options::parse(options_json)?;
+            let executor = match (options.device.as_str(), gpu) {
+                ("webgpu", Some(host)) => {
+                    let webgpu = Rc::new(WebGpuDevice::new(HostGpu::new(host)?)?);
+                    Executor {
+                        device: webgpu.clone(),
+                        webgpu: Some(webgpu),
+                        pace: Pace::Promises,
+                    }
+                }
+                ("webgpu", None) => {
+                    return Err(Error::new(Code::DeviceUnavailable, "no WebGPU device was given"));
+                }
+                _ => {
+                    let device = CpuDevice::new(CpuOptions {
+                        threads: Some(1),
+                        clock: Some(now),
+                        ..CpuOptions::default()
+                    })?;
+                    Executor { device: Rc::new(device), webgpu: None, pace: Pace::Slices }
+                }
+            };
+            Ok(State {
+                options,
+                executor,
+                readers: Vec::new(),
+                opened: None,
+                loader: None,
+                engine: None,
+                call: None,
+                speed: (None, None),
+                reused: 0,
+            })
+        };
+        let state = build().map_err(|e| throw(&e))?;
+        Ok(RlxEngine { state: Rc::new(RefCell::new(state)), platform: Rc::new(platform) })
+    }
+
+    /// Takes the next bytes of a shard; true when its header is complete.
+    #[wasm_bindgen(js_name = pushHeader)]
+    pub fn push_header(
+        &self,
+        shard: usize,
+        name: &str,
+        file_bytes: f64,
+        chunk: &[u8],
+    ) -> core::result::Result<bool, JsValue> {
+        let readers = &mut self.state.borrow_mut().readers;
+        // Shards are numbered from 0 without gaps, and their first chunks come in any order.
+        while readers.len() <= shard {
+            readers.push(HeaderReader::new("", None));
+        }
+        let reader = &mut readers[shard];
+        if reader.seen() == 0 {
+            let size = (file_bytes >= 0.0).then_some(file_bytes as u64);
+            *reader = HeaderReader::new(name, size);
+        }
+        match reader.push(chunk) {
+            Ok(progress) => Ok(progress == HeaderProgress::Done),
+            Err(e) => Err(throw(&e)),
+        }
+    }
+
+    /// With all headers in: compiles, and asks the device for memory and pipelines.
+    pub fn open(&self) -> Promise {
+        let (state, platform) = (self.state.clone(), self.platform.clone());
+        future_to_promise(async move {
+            let pace = {
+                let mut s = state.borrow_mut();
+                s.open().map_err(|e| throw(&e))?;
+                s.executor.pace
+            };
+            wait(&platform, pace, |cx| state.borrow_mut().poll_ready(cx))
+                .await
+                .map_err(|e| throw(&e))?;
+            Ok(JsValue::UNDEFINED)
+        })
+    }
+
+    /// Where the ranges of a shard go: rows of file offset, bytes, target, offset.
+    pub fn placements(&self, shard: usize) -> core::result::Result<Vec<f64>, JsValue> {
+        self.state.borrow().placements(shard).map_err(|e| throw(&e))
+    }
+
+    /// Takes bytes of a placement whose target is `PUT`.
+    pub fn put(
+        &self,
+        shard: usize,
+        file_offset: f64,
+        bytes: &[u8],
+    ) -> core::result::Result<(), JsValue> {
+        let mut s = self.state.borrow_mut();
+        s.put(shard, file_offset as u64, bytes).map_err(|e| throw(&e))
+    }
+
+    /// With all bytes placed: makes the constants, waits for pipelines.
+    #[wasm_bindgen(js_name = finishLoad)]
+    pub fn finish_load(&self) -> Promise {
+        let (state, platform) = (self.state.clone(), self.platform.clone());
+        future_to_promise(async move {
+            let pace = state.borrow().executor.pace;
+            state.borrow_mut().note_written();
+            wait(&platform, pace, |cx| state.borrow_mut().poll_finish(cx))
+                .await
+                .map_err(|e| throw(&e))?;
+            state.borrow_mut().finish().map_err(|e| throw(&e))?;
+            Ok(JsValue::UNDEFINED)
+        })
+    }
+
+    /// Starts a call. One runs at a time.
+    pub fn start(&self, request_json: &str) -> core::result::Result<(), JsValue> {
+        self.state.borrow_mut().start(request_json).map_err(|e| throw(&e))
+    }
+
+    /// The next event of the running call, as JSON.
+    #[wasm_bindgen(js_name = nextEvent)]
+    pub fn next_event(&self) -> Promise {
+        let (state, platform) = (self.state.clone(), self.platform.clone());
+        future_to_promise(async move {
+            let pace = state.borrow().executor.pace;
+            let event = wait(&platform, pace, |cx| state.borrow_mut().poll_event(cx)).await;
+            event.map(|json| JsValue::from_str(&json)).map_err(|e| throw(&e))
+        })
+    }
+
+    /// The running call submits nothing more.
+    pub fn cancel(&self) {
+        if let Some(call) = &mut self.state.borrow_mut().call {
+            call.generation.cancel();
+        }
+    }
+
+    /// What runs where, as JSON.
+    pub fn info(&self) -> core::result::Result<String, JsValue> {
+        self.state.borrow().info().map_err(|e| throw(&e))
+    }
+
+    /// Frees everything on the device.
+    pub fn dispose(&self) {
+        let mut s = self.state.borrow_mut();
+        s.call = None;
+        s.loader = None;
+        if let Some(engine) = &mut s.engine {
+            engine.dispose();
+        }
+        s.engine = None;
+        s.opened = None;
+    }
+}
+
+impl State {
+    fn open(&mut self) -> Result<()> {
+        let mut headers = Vec::new();
+        for reader in core::mem::take(&mut self.readers) {
+            headers.push(reader.into_header().ok_or_else(|| {
+                Error::internal("`open` was called before every header was complete")
+            })?);
+        }
+        let shards = headers.len();
+        let files = ModelFiles::new(headers)?;
+        let meta = &files.metadata;
+        let gpu = self.executor.webgpu.is_some();
+        let mut options = ModelOptions::chat(if gpu { CHUNK_GPU } else { CHUNK_CPU });
+        options.context = self.options.context;
+        options.compile.kv =
+            self.options.kv.unwrap_or(if gpu { DType::F16 } else { DType::F32 });
+        options.compile.activations = self.options.activations.unwrap_or(if gpu {
+            Activations::F32
+        } else {
+            Activations::Int8
+        });
+        self.options.kv = Some(options.compile.kv);
+        self.options.activations = Some(options.compile.activations);
+        let tokenizer = Rc::new(tokenizer(&files)?);
+        let compiled = CompiledModel::from_gguf(&files, self.executor.device.target(), &options)?;
+        let architecture = meta.str("general.architecture")?.to_owned();
+        let opened = Opened {
+            template: chat_template(&files, &tokenizer),
+            tokenizer,
+            name: meta.opt_str("general.name")?.unwrap_or(&architecture).into(),
+            trained_context: meta
+                .opt_u32(&format!("{architecture}.context_length"))?
+                .map_or(compiled.context, u64::from),
+            architecture,
+            temperature: meta.opt_f32("general.sampling.temp")?.unwrap_or(0.7),
+            placements: (0..shards as u32).map(|i| placements(&compiled.plan, i)).collect(),
+            compiled: Rc::new(compiled),
+        };
+        self.loader = Some(Loader::new(self.executor.device.clone(), &opened.compiled)?);
+        self.opened = Some(opened);
+        Ok(())
+    }
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        match &mut self.loader {
+            Some(loader) => loader.poll_ready(cx),
+            None => Poll::Ready(Err(not_open())),
+        }
+    }
+
+    fn placements(&self, shard: usize) -> Result<Vec<f64>> {
+        let (opened, loader) = self.opened.as_ref().zip(self.loader.as_ref()).ok_or_else(not_open)?;
+        let mut rows = Vec::new();
+        for p in opened.placements.get(shard).into_iter().flatten() {
+            let (target, offset) = match (&p.to, &self.executor.webgpu) {
+                (Destination::Device(at), Some(webgpu)) => {
+                    let buffer = webgpu.weight_buffer(loader.model(), at.buffer);
+                    let id = buffer.ok_or_else(|| Error::internal("a weight has no buffer"))?;
+                    (f64::from(id), at.offset as f64)
+                }
+                _ => (PUT, 0.0),
+            };
+            rows.extend([p.file_offset as f64, p.bytes as f64, target, offset]);
+        }
+        Ok(rows)
+    }
+
+    /// The CPU has room at once, and so has the host: nothing here waits.
+    fn put(&mut self, shard: usize, file_offset: u64, bytes: &[u8]) -> Result<()> {
+        let (opened, loader) = self.opened.as_ref().zip(self.loader.as_mut()).ok_or_else(not_open)?;
+        let rows = opened.placements.get(shard).map_or(&[][..], Vec::as_slice);
+        let row = rows
+            .iter()
+            .find(|p| (p.file_offset..p.file_offset + p.bytes).contains(&file_offset))
+            .ok_or_else(|| Error::internal(format!("byte {file_offset} has no place")))?;
+        let mut cx = Context::from_waker(core::task::Waker::noop());
+        let skip = file_offset - row.file_offset;
+        match loader.poll_put(&row.to, skip, Bytes::Slice(bytes), &mut cx) {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => Err(Error::internal("the device took no bytes")),
+        }
+    }
+
+    /// What JavaScript wrote into GPU buffers itself has arrived.
+    fn note_written(&mut self) {
+        let (Some(opened), Some(loader), Some(_)) =
+            (&self.opened, &mut self.loader, &self.executor.webgpu)
+        else {
+            return;
+        };
+        for p in opened.placements.iter().flatten() {
+            if let Destination::Device(_) = p.to {
+                loader.note_written(p.bytes);
+            }
+        }
+    }
+
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        match &mut self.loader {
+            Some(loader) => loader.poll_finish(cx),
+            None => Poll::Ready(Err(not_open())),
+        }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let opened = self.opened.as_ref().ok_or_else(not_open)?;
+        let loaded = self.loader.take().ok_or_else(not_open)?.finish();
+        self.engine =
+            Some(Engine::new(loaded, opened.compiled.clone(), opened.tokenizer.clone())?);
+        Ok(())
+    }
+
+    fn start(&mut self, request_json: &str) -> Result<()> {
+        let (opened, engine) = self.opened.as_ref().zip(self.engine.as_mut()).ok_or_else(not_open)?;
+        if self.call.is_some() {
+            return Err(Error::internal("a call is running"));
+        }
+        let (messages, mut options) = request(request_json, opened.temperature)?;
+        // The CPU gains nothing from running ahead of the reader, and drops the work at a stop.
+        options.ahead = if self.executor.webgpu.is_some() { 4 } else { 1 };
+        let template = opened.template.as_ref().map_err(Clone::clone)?;
+        let render = RenderOptions { add_generation_prompt: true, ..RenderOptions::default() };
+        let prompt = encode_chat(&opened.tokenizer, &template.render_json(&messages, &render)?);
+        let generation = engine.start(prompt, &options)?;
+        self.reused = generation.reused_tokens();
+        self.call = Some(Call { generation, started: now(), first: None });
+        Ok(())
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<String>> {
+        let (Some(call), Some(engine)) = (&mut self.call, &mut self.engine) else {
+            return Poll::Ready(Err(Error::internal("no call is running")));
+        };
+        loop {
+            let progress = match call.generation.poll_next(engine, cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(progress)) => progress,
+                Poll::Ready(None) => {
+                    return Poll::Ready(Err(Error::internal("the call has ended")));
+                }
+            };
+            if call.first.is_none() && !call.generation.tokens().is_empty() {
+                call.first = Some(now());
+            }
+            let reason = match progress {
+                Progress::Prompt(..) => continue,
+                Progress::Text(text) => {
+                    return Poll::Ready(Ok(json!({ "type": "text", "text": text }).to_string()));
+                }
+                Progress::Done(reason) => reason,
+            };
+            let (prompt, answer) =
+                (call.generation.prompt_tokens(), call.generation.tokens().len());
+            let rate = |n: usize, from: f64, to: f64| {
+                (n > 0 && to > from).then(|| n as f64 * 1000.0 / (to - from))
+            };
+            let first = call.first.unwrap_or_else(now);
+            self.speed = (
+                rate(prompt - call.generation.reused_tokens(), call.started, first),
+                rate(answer.saturating_sub(1), first, now()),
+            );
+            self.call = None;
+            let name = match reason {
+                Reason::Stop => "stop",
+                Reason::Length => "length",
+                Reason::Cancelled => "cancelled",
+                Reason::Failed(e) => return Poll::Ready(Err(e)),
+            };
+            return Poll::Ready(Ok(json!({
+                "type": "done",
+                "reason": name,
+                "promptTokens": prompt,
+                "completionTokens": answer,
+            })
+            .to_string()));
+        }
+    }
+
+    fn info(&self) -> Result<String> {
+        let opened = self.opened.as_ref().ok_or_else(not_open)?;
+        let (compiled, device) = (&opened.compiled, &self.executor.device);
+        let about = device.info();
+        let fingerprint = |name: &str| {
+            compiled.program(name).map(|i| format!("{:016x}", compiled.programs[i].fingerprint))
+        };
+        let steps = |name: &str| compiled.program(name).map_or(0, |i| compiled.programs[i].steps.len());
+        Ok(json!({
+            "device": about.kind,
+            "adapter": about.adapter,
+            "features": about.features,
+            "fallbackReason": self.options.fallback,
+            "model": {
+                "name": opened.name,
+                "architecture": opened.architecture,
+                "contextLength": opened.trained_context,
+            },
+            "contextLength": compiled.context,
+            "kv": self.options.kv.map(DType::name),
+            "activations": self.options.activations.map(Activations::name),
+            "weightBytes": compiled.plan.bytes(),
+            "stateBytes": compiled.state_bytes(),
+            "arenaBytes": compiled.arena_bytes(),
+            "target": device.target().describe(),
+            "fingerprint": {
+                "prefill": fingerprint("prefill_last"),
+                "decode": fingerprint("decode"),
+            },
+            "dispatchesPerToken": if self.executor.webgpu.is_some() { steps("decode") } else { 0 },
+            "prefillTokensPerSecond": self.speed.0,
+            "decodeTokensPerSecond": self.speed.1,
+            "reusedTokens": self.reused,
+        })
+        .to_string())
+    }
+}

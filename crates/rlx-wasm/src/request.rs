@@ -1,0 +1,73 @@
+//! Options and requests as JSON texts.
+
+use rlx_core::plan::Activations;
+use rlx_core::runtime::engine::GenerateOptions;
+use rlx_core::sample::SampleParams;
+use rlx_core::types::DType;
+use rlx_core::{Error, Result};
+use serde_json::Value;
+
+/// The constructor's first argument.
+pub(crate) struct Options {
+    pub device: String,
+    pub fallback: Option<String>,
+    pub context: Option<u64>,
+    pub kv: Option<DType>,
+    pub activations: Option<Activations>,
+}
+
+fn parse(json: &str) -> Result<Value> {
+    serde_json::from_str(json).map_err(|e| Error::usage(format!("not JSON: {e}")))
+}
+
+impl Options {
+    pub fn parse(json: &str) -> Result<Self> {
+        let v = parse(json)?;
+        let text = |key: &str| v.get(key).and_then(Value::as_str);
+        Ok(Options {
+            device: text("device").unwrap_or("cpu").into(),
+            fallback: text("fallbackReason").map(Into::into),
+            context: v.get("contextLength").and_then(Value::as_u64),
+            kv: match text("kv") {
+                Some("f16") => Some(DType::F16),
+                Some("f32") => Some(DType::F32),
+                _ => None,
+            },
+            activations: match text("activations") {
+                Some("int8") => Some(Activations::Int8),
+                Some("f32") => Some(Activations::F32),
+                _ => None,
+            },
+        })
+    }
+}
+
+/// `start`'s argument: messages as the template takes them, and how to sample.
+pub(crate) fn request(json: &str, temperature: f32) -> Result<(Value, GenerateOptions)> {
+    let v = parse(json)?;
+    let number = |key: &str| v.get(key).and_then(Value::as_f64);
+    let off = SampleParams::default();
+    let float = |key: &str, otherwise: f32| number(key).map_or(otherwise, |x| x as f32);
+    let params = SampleParams {
+        temperature: float("temperature", temperature),
+        top_k: number("top_k").map_or(off.top_k, |n| n as u32),
+        top_p: float("top_p", off.top_p),
+        min_p: float("min_p", off.min_p),
+        repetition_penalty: float("repetition_penalty", off.repetition_penalty),
+        frequency_penalty: float("frequency_penalty", off.frequency_penalty),
+        presence_penalty: float("presence_penalty", off.presence_penalty),
+        seed: number("seed").map_or(0, |n| n as u64),
+        stop_ids: Vec::new(),
+    };
+    let stops = v.get("stop").and_then(Value::as_array).map_or_else(Vec::new, |stops| {
+        stops.iter().filter_map(Value::as_str).map(Into::into).collect()
+    });
+    let options = GenerateOptions {
+        max_tokens: v.get("max_tokens").and_then(Value::as_u64).map(|n| n as usize),
+        params,
+        stops,
+        ..GenerateOptions::default()
+    };
+    let messages = v.get("messages").cloned().unwrap_or(Value::Array(Vec::new()));
+    Ok((messages, options))
+}
