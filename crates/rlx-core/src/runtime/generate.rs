@@ -102,7 +102,7 @@ pub struct Request {
     pub stop_ids: Vec<u32>,
     /// Texts that end the answer.
     pub stops: Vec<String>,
-    /// Decode steps in flight at most, at least one. Chunks of the prompt: that, and at least two.
+    /// Steps that sample in flight at most, at least one. Chunks of the prompt: that, or two.
     pub ahead: usize,
 }
 
@@ -183,12 +183,12 @@ impl Machine {
                 Action::Await
             };
         }
+        // One chunk runs, one waits behind it: a cancel never waits for a whole long prompt.
+        if self.flights.len() >= self.request.ahead.max(2) {
+            return Action::Await;
+        }
         let prompt = &self.request.prompt;
         if self.fed < prompt.len() {
-            // One chunk runs, one waits behind it: a cancel never waits for a whole long prompt.
-            if self.flights.len() >= self.request.ahead.max(2) {
-                return Action::Await;
-            }
             let to = prompt.len().min(self.fed + self.request.chunk);
             let last = to == prompt.len();
             let action = Action::Prefill {
@@ -265,7 +265,9 @@ impl Machine {
                 Some(Some(id)) if flight.samples => self.token(id),
                 Some(None) if flight.samples => {
                     self.broken = true;
-                    self.end_with(Reason::Failed(Error::internal("a step answered without a token")));
+                    self.end_with(Reason::Failed(Error::internal(
+                        "a step answered without a token",
+                    )));
                 }
                 _ => {}
             }
