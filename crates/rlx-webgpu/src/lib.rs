@@ -1,1 +1,16 @@
-//! placeholder
+//! The WebGPU executor: WGSL kernels, printed per program, behind a small trait over a GPU.
+//!
+//! [`gpu::Gpu`] is what a WebGPU host offers (buffers, pipelines, recorded lists, reads);
+//! [`gpu::native::NativeGpu`] is one over wgpu, `rlx-wasm` has one over the browser's. [`kernels`]
+//! turns a step of a program into WGSL, step constants and a launch; [`device::WebGpuDevice`] is
+//! [`rlx_core::runtime::device::Device`] over both.
+//!
+//! Invariants: a program's commands are recorded once and replayed for every token, one queue
+//! submission each; nothing is allocated per step but readback buffers, which are reused; kernels
+//! use no optional WebGPU feature.
+
+pub mod device;
+pub mod gpu;
+pub mod kernels;
+
+pub use device::WebGpuDevice;

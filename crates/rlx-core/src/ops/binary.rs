@@ -2,7 +2,7 @@
 
 use super::{Alias, Attrs, Binary, Class, Operator, arity};
 use crate::error::{Error, Result};
-use crate::types::{DType, Type};
+use crate::types::{DType, Kind, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -34,9 +34,10 @@ impl Operator for BinaryOp {
         arity("zip", operands, 2)?;
         let [a, b] = operands else { return Err(Error::internal("zip: arity was checked")) };
         let row = b.shape.rank() == 1 && b.shape.last() == a.shape.last();
-        if a.dtype != DType::F32 || b.dtype != DType::F32 || (a.shape != b.shape && !row) {
+        let tensors = [a, b].iter().all(|t| t.dtype == DType::F32 && t.kind == Kind::Tensor);
+        if !tensors || (a.shape != b.shape && !row) {
             return Err(Error::bad_graph(format!(
-                "zip: a is {a}, b is {b}; expected f32 of one shape, or b as long as a's last axis"
+                "zip: a is {a}, b is {b}; expected tensors of f32 of one shape, or b as long as a's last axis"
             )));
         }
         Ok(vec![(*a).clone()])

@@ -23,7 +23,7 @@ pub(super) fn check_cache(name: &str, cache: &Type, x: &Type) -> Result<()> {
     let ok = cache.kind == Kind::State
         && matches!(cache.dtype, DType::F32 | DType::F16)
         && x.dtype == DType::F32
-        && dims.is_some_and(|(k, e)| k.checked_mul(e) == width.as_static());
+        && dims.and_then(|(k, e)| k.checked_mul(e)).is_some_and(|n| width.as_static() == Some(n));
     if ok {
         return Ok(());
     }

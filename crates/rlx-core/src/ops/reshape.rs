@@ -2,7 +2,7 @@
 
 use super::{Alias, Attr, Attrs, Class, Operator, arity};
 use crate::error::{Error, Result};
-use crate::types::{Shape, Type};
+use crate::types::{Kind, Shape, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -34,7 +34,7 @@ impl Operator for Reshape {
         let x = operands[0];
         let shape = Shape::of(&self.dims);
         let rows_whole = !x.dtype.is_block() || shape.last() == x.shape.last();
-        if shape.elements()? != x.shape.elements()? || !rows_whole {
+        if x.kind == Kind::State || shape.elements()? != x.shape.elements()? || !rows_whole {
             return Err(Error::bad_graph(format!("reshape: x is {x}, it has no shape {shape}")));
         }
         Ok(vec![Type { kind: x.kind, dtype: x.dtype, shape }])

@@ -52,7 +52,7 @@ pub(super) fn check_table(name: &str, ty: &Type, head_dim: usize) -> Result<()> 
     let ok = ty.dtype == DType::F32
         && ty.shape.rank() == 3
         && ty.shape.0[2].as_static() == Some(2)
-        && ty.shape.0[1].as_static().is_some_and(|half| 2 * half as usize <= head_dim);
+        && ty.shape.0[1].as_static().is_some_and(|half| half <= head_dim as u64 / 2);
     if ok {
         return Ok(());
     }

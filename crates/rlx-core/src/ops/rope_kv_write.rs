@@ -1,6 +1,6 @@
 //! Rotation of q and k and both cache writes, in one step.
 
-use super::{Attrs, Class, Operator, RopeStyle, arity, control, kv_write, rope};
+use super::{Attrs, Class, Operator, RopeStyle, arity, control, kv_write, matrix, rope};
 use crate::error::{Error, Result};
 use crate::types::{DType, Type};
 use alloc::format;
@@ -43,11 +43,18 @@ impl Operator for RopeKvWrite {
         kv_write::check_cache("rope_kv_write", kcache, k)?;
         kv_write::check_cache("rope_kv_write", vcache, v)?;
         control("rope_kv_write", ctl)?;
-        let whole = q.shape.last().as_static().is_some_and(|w| w % self.head_dim as u64 == 0);
-        if q.dtype != DType::F32 || !whole || q.shape.0.first() != k.shape.0.first() {
+        let (rows, width) = matrix("rope_kv_write", "q", q)?;
+        let e = self.head_dim as u64;
+        let whole = e > 0 && width.as_static().is_some_and(|w| w % e == 0);
+        let same_rows = [k, v].iter().all(|x| x.shape.0.first() == Some(&rows));
+        if q.dtype != DType::F32 || !whole || !same_rows {
             return Err(Error::bad_graph(format!(
-                "rope_kv_write: q is {q}, expected f32 rows of whole heads of {} to match k {k}",
-                self.head_dim
+                "rope_kv_write: q is {q}, expected f32 rows of whole heads of {e} to match k {k} and v {v}"
+            )));
+        }
+        if [kcache, vcache].iter().any(|c| c.shape.last().as_static() != Some(e)) {
+            return Err(Error::bad_graph(format!(
+                "rope_kv_write: caches are {kcache} and {vcache}, expected heads of {e}"
             )));
         }
         Ok(vec![(*q).clone(), (*kcache).clone(), (*vcache).clone()])

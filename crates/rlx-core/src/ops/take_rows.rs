@@ -30,7 +30,7 @@ impl Operator for TakeRows {
         attrs.only(&["rows"])?;
         let rows = match attrs.opt_int("rows") {
             Ok(Some(n)) => Dim::from(n),
-            _ => Dim::symbol(attrs.get_name("rows")?),
+            _ => Dim::parse(attrs.get_name("rows")?)?,
         };
         Ok(TakeRows { rows })
     }

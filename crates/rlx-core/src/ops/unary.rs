@@ -2,7 +2,7 @@
 
 use super::{Alias, Attrs, Class, Operator, Unary, arity};
 use crate::error::{Error, Result};
-use crate::types::{DType, Type};
+use crate::types::{DType, Kind, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -32,8 +32,11 @@ impl Operator for UnaryOp {
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("map", operands, 1)?;
-        if operands[0].dtype != DType::F32 {
-            return Err(Error::bad_graph(format!("map: x is {}, expected f32", operands[0])));
+        if operands[0].dtype != DType::F32 || operands[0].kind != Kind::Tensor {
+            return Err(Error::bad_graph(format!(
+                "map: x is {}, expected a tensor of f32",
+                operands[0]
+            )));
         }
         Ok(vec![operands[0].clone()])
     }

@@ -37,3 +37,11 @@ pub fn dce(g: &mut Graph, _: &mut Context<'_>) -> Result<usize> {
     g.params.retain(|p| p.kind == crate::ir::mir::ParamKind::State || live[p.value.0 as usize]);
     Ok(before - g.nodes.len())
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn goldens() {
+        crate::passes::testing::goldens("dce", super::dce);
+    }
+}

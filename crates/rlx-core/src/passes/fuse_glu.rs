@@ -10,12 +10,13 @@
 //! Saves two launches and, a row, 5 F reads and writes of f32 (F is the feed-forward width): the
 //! two products never leave the workgroup that made them.
 //!
-//! Runs before `fuse_segments`, which would merge gate and up without their product. Leaves alone:
-//! products of different inputs, a gate or up with a bias on one side only, or read by others.
+//! Either side of the product may be the gate. Runs before `fuse_segments`, which would merge gate
+//! and up without their product. Leaves alone: products of different inputs, a gate or up with a
+//! bias on one side only, or read by others.
 
 use super::{Context, remove_nodes};
 use crate::error::Result;
-use crate::ir::mir::Graph;
+use crate::ir::mir::{Graph, ValueId};
 use crate::ops::{Binary, Epilogue, MatMul, Op};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -23,15 +24,21 @@ use alloc::vec::Vec;
 /// Fuses in place; returns the number of products fused.
 pub fn fuse_glu(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
     let (definers, users) = (g.definers(), g.users());
-    let single =
-        |g: &Graph, v: crate::ir::mir::ValueId| users[v.0 as usize].len() == 1 && !g.is_output(v);
+    let single = |g: &Graph, v: ValueId| users[v.0 as usize].len() == 1 && !g.is_output(v);
     let mut dead: Vec<usize> = Vec::new();
     for i in 0..g.nodes.len() {
         let Op::Binary(op) = &g.nodes[i].op else { continue };
         if op.f != Binary::Mul {
             continue;
         }
-        let [a, u] = [g.nodes[i].inputs[0], g.nodes[i].inputs[1]];
+        // A product has no order: the activation may be either factor.
+        let is_map = |v: ValueId| {
+            definers[v.0 as usize].is_some_and(|at| matches!(g.nodes[at].op, Op::Unary(_)))
+        };
+        let [mut a, mut u] = [g.nodes[i].inputs[0], g.nodes[i].inputs[1]];
+        if !is_map(a) && is_map(u) {
+            (a, u) = (u, a);
+        }
         let (Some(act), Some(up)) = (definers[a.0 as usize], definers[u.0 as usize]) else {
             continue;
         };
@@ -73,4 +80,12 @@ pub fn fuse_glu(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
     dead.sort_unstable();
     remove_nodes(g, &dead);
     Ok(dead.len() / 3)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn goldens() {
+        crate::passes::testing::goldens("fuse_glu", super::fuse_glu);
+    }
 }

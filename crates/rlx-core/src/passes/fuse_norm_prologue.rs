@@ -9,9 +9,10 @@
 //! while it reads x, so with many rows the sums would be repeated for every tile of outputs.
 //!
 //! Runs last of the matmul fusions. Leaves alone: steps of more than one row, a norm that anything
-//! but a matmul reads, and int8 activations, which need the normed row itself.
+//! but a matmul reads, and a matmul that will read int8 blocks: they are made of the normed row.
 
 use super::Context;
+use super::legalise::activation_format;
 use crate::error::Result;
 use crate::ir::mir::Graph;
 use crate::ops::Op;
@@ -19,9 +20,7 @@ use crate::plan::Activations;
 
 /// Fuses in place; returns the number of matmuls that took a norm. The norms are left to `dce`.
 pub fn fuse_norm_prologue(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
-    if cx.options.activations == Activations::Int8 {
-        return Ok(0);
-    }
+    let int8 = cx.options.activations == Activations::Int8 && cx.target.int8;
     let users = g.users();
     let mut fused = 0;
     for i in 0..g.nodes.len() {
@@ -38,7 +37,17 @@ pub fn fuse_norm_prologue(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
             }
             _ => false,
         };
+        let reads_blocks = |&j: &usize| match &g.nodes[j].op {
+            Op::MatMul(m) => {
+                let weights = &g.nodes[j].inputs[m.parts().weights..][..m.segments];
+                weights.iter().any(|&w| activation_format(g.ty(w).dtype).is_some())
+            }
+            _ => false,
+        };
         if !one_row || g.is_output(y) || readers.is_empty() {
+            continue;
+        }
+        if int8 && readers.iter().any(reads_blocks) {
             continue;
         }
         if !readers.iter().all(|&j| takes(g, j)) {
@@ -58,4 +67,12 @@ pub fn fuse_norm_prologue(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
         }
     }
     Ok(fused)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn goldens() {
+        crate::passes::testing::goldens("fuse_norm_prologue", super::fuse_norm_prologue);
+    }
 }

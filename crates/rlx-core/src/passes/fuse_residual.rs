@@ -12,7 +12,7 @@
 
 use super::{Context, remove_nodes};
 use crate::error::Result;
-use crate::ir::mir::Graph;
+use crate::ir::mir::{Graph, ValueId};
 use crate::ops::{Binary, Epilogue, Op};
 use alloc::vec::Vec;
 
@@ -29,17 +29,20 @@ pub fn fuse_residual(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         // The later operand first: the earlier one is the running residual.
         let mut candidates = [(inputs[1], inputs[0]), (inputs[0], inputs[1])];
         candidates.sort_by_key(|c| core::cmp::Reverse(definers[c.0.0 as usize]));
-        let found = candidates.into_iter().find_map(|(t, residual)| {
-            let at = definers[t.0 as usize].filter(|at| !dead.contains(at))?;
+        let products = candidates.into_iter().filter_map(|(t, residual)| {
+            let at = definers[t.0 as usize]?;
             let Op::MatMul(m) = &g.nodes[at].op else { return None };
             (m.segments == 1 && m.epilogue == Epilogue::None).then_some((t, at, residual))
         });
-        let Some((t, at, residual)) = found else { continue };
-        if users[t.0 as usize].len() != 1 || g.is_output(t) {
-            let label = g.nodes[i].label.clone();
-            cx.report.miss("residual", &label, "the product has another reader", "");
+        let products: Vec<_> = products.collect();
+        let single = |t: ValueId| users[t.0 as usize].len() == 1 && !g.is_output(t);
+        let Some(&(_, at, residual)) = products.iter().find(|p| single(p.0)) else {
+            if !products.is_empty() {
+                let label = g.nodes[i].label.clone();
+                cx.report.miss("residual", &label, "the product has another reader", "");
+            }
             continue;
-        }
+        };
         let Op::MatMul(mut m) = g.nodes[at].op.clone() else { continue };
         m.epilogue = Epilogue::Add;
         let mut operands = g.nodes[at].inputs.clone();
@@ -54,4 +57,12 @@ pub fn fuse_residual(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
     dead.sort_unstable();
     remove_nodes(g, &dead);
     Ok(dead.len())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn goldens() {
+        crate::passes::testing::goldens("fuse_residual", super::fuse_residual);
+    }
 }

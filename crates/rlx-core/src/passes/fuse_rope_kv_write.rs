@@ -9,7 +9,9 @@
 //!
 //! Saves three launches and a write and a read of the rotated k.
 //!
-//! Leaves alone: a rotated k with another reader, tables that differ.
+//! The step stands where the last of the four stood. Leaves alone: a rotated k with another reader,
+//! tables or control blocks that differ, and results that are read before the last of the four, or
+//! by one of them.
 
 use super::{Context, remove_nodes};
 use crate::error::Result;
@@ -29,6 +31,10 @@ pub fn fuse_rope_kv_write(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
         let (Some(qr), Some(kw), Some(vw)) = (at(inputs[0]), at(inputs[1]), at(inputs[2])) else {
             continue;
         };
+        // A second reader of caches that are fused already, or one cache for both.
+        if kw == vw || [qr, kw, vw].iter().any(|at| dead.contains(at)) {
+            continue;
+        }
         let (Op::Rope(rq), Op::KvWrite(_), Op::KvWrite(_)) =
             (&g.nodes[qr].op, &g.nodes[kw].op, &g.nodes[vw].op)
         else {
@@ -42,6 +48,11 @@ pub fn fuse_rope_kv_write(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
             cx.report.miss("rope_kv_write", &label, "q and k rotate by different tables", "");
             continue;
         }
+        let ctl = g.nodes[qr].inputs[2];
+        if [kw, vw].iter().any(|&at| g.nodes[at].inputs[2] != ctl) {
+            cx.report.miss("rope_kv_write", &label, "control blocks differ", "");
+            continue;
+        }
         if users[k1.0 as usize].len() != 1 || g.is_output(k1) {
             cx.report.miss("rope_kv_write", &label, "the rotated k has another reader", "");
             continue;
@@ -49,19 +60,26 @@ pub fn fuse_rope_kv_write(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
         let op = RopeKvWrite { style: rq.style, head_dim: rq.head_dim };
         let [q, k] = [g.nodes[qr].inputs[0], g.nodes[kr].inputs[0]];
         let v = g.nodes[vw].inputs[1];
-        let (table, ctl) = (g.nodes[qr].inputs[1], g.nodes[qr].inputs[2]);
+        let table = g.nodes[qr].inputs[1];
         let (kc, vc) = (g.nodes[kw].inputs[0], g.nodes[vw].inputs[0]);
         let outputs = vec![g.nodes[qr].outputs[0], g.nodes[kw].outputs[0], g.nodes[vw].outputs[0]];
         // The last of the four stands after all operands; it must stand before other readers.
         let last = qr.max(kr).max(kw).max(vw);
-        let early = outputs.iter().any(|v| users[v.0 as usize].iter().any(|&j| j < last));
+        let early = outputs.iter().any(|v| users[v.0 as usize].iter().any(|&j| j <= last));
         if early {
             cx.report.miss("rope_kv_write", &label, "a result is read before the last write", "");
             continue;
         }
+        let op = Op::from(op);
+        let inputs = vec![q, k, v, table, kc, vc, ctl];
+        let operands: Vec<_> = inputs.iter().map(|&v| g.ty(v)).collect();
+        if op.infer(&operands).is_err() {
+            cx.report.miss("rope_kv_write", &label, "rows or heads of q, k and v differ", "");
+            continue;
+        }
         let node = &mut g.nodes[last];
-        node.op = op.into();
-        node.inputs = vec![q, k, v, table, kc, vc, ctl];
+        node.op = op;
+        node.inputs = inputs;
         node.outputs = outputs;
         node.label = alloc::format!("{label}_rope_kv");
         dead.extend([qr, kr, kw, vw].into_iter().filter(|&j| j != last));
@@ -69,4 +87,12 @@ pub fn fuse_rope_kv_write(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
     dead.sort_unstable();
     remove_nodes(g, &dead);
     Ok(dead.len() / 3)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn goldens() {
+        crate::passes::testing::goldens("fuse_rope_kv_write", super::fuse_rope_kv_write);
+    }
 }

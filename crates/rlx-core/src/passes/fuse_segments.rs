@@ -75,3 +75,11 @@ pub fn fuse_segments(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
     remove_nodes(g, &dead);
     Ok(dead.len())
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn goldens() {
+        crate::passes::testing::goldens("fuse_segments", super::fuse_segments);
+    }
+}

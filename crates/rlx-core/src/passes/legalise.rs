@@ -48,8 +48,13 @@ pub fn legalise(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         };
         for &w in weights {
             if !cx.target.reads(g.ty(w).dtype) {
-                let name = g.params.iter().find(|p| p.value == w).map_or("", |p| &p.name);
-                missing.push(format!("{name} is {}", g.ty(w).dtype));
+                let param = g.params.iter().find(|p| p.value == w);
+                let name = param.map_or(&node.label, |p| &p.name);
+                let line = format!("{name} is {}", g.ty(w).dtype);
+                // A tied embedding is read twice and named once.
+                if !missing.contains(&line) {
+                    missing.push(line);
+                }
             }
         }
     }
@@ -100,4 +105,12 @@ pub fn legalise(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
     }
     g.nodes = nodes;
     Ok(changed)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn goldens() {
+        crate::passes::testing::goldens("legalise", super::legalise);
+    }
 }

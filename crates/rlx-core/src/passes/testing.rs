@@ -1,1 +1,93 @@
-//! Text goldens for passes.
+//! Text goldens of passes: `<pass>/*.mir` holds a graph, what the pass reports, the graph after.
+//!
+//! ```text
+//! # A transpose reaches the matmul that reads it.        one fact a file
+//! # with activations=int8                                optional: other than webgpu's defaults
+//! func @f { … }
+//! # => 1 changes
+//! # miss residual blk.0.sum: the product has another reader
+//! # func @f { … }                                        absent when nothing changed
+//! ```
+//!
+//! Everything from `# =>` on is compared, and written anew under `BLESS=1`: then read the diff.
+
+use super::{Context, FusionReport};
+use crate::error::Result;
+use crate::ir::mir::Graph;
+use crate::ir::parse::parse;
+use crate::ir::verify::verify;
+use crate::plan::{Activations, Options, Target};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use std::path::Path;
+
+/// Runs `pass` over every file of its folder.
+pub fn goldens(name: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usize>) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/passes").join(name);
+    let entries = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let mut files: Vec<_> = entries.map(|e| e.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= 2, "{name}: a pass has goldens of changing and of leaving alone");
+    let mut wrong = String::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let before = text.find("# =>").map_or(&text[..], |at| &text[..at]);
+        let new = before.to_string() + &after(before, pass);
+        if new == text {
+            continue;
+        }
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(&file, new).unwrap();
+        } else {
+            let file = file.file_name().unwrap_or_default().to_string_lossy();
+            wrong += &format!("{name}/{file}\n{}\n", diff(&text, &new));
+        }
+    }
+    assert!(wrong.is_empty(), "- golden, + now; BLESS=1 rewrites\n{wrong}");
+}
+
+/// What the pass does to the graph in `text`, as comment lines.
+fn after(text: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usize>) -> String {
+    let mut target = Target::webgpu(Target::WEBGPU_DEFAULT);
+    let mut options = Options::default();
+    for word in
+        text.lines().filter_map(|l| l.strip_prefix("# with ")).flat_map(str::split_whitespace)
+    {
+        match word {
+            "activations=int8" => options.activations = Activations::Int8,
+            "target-int8=false" => target.int8 = false,
+            other => panic!("unknown option {other}"),
+        }
+    }
+    let mut g = parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let printed = g.to_string();
+    let mut cx = Context { target: &target, options: &options, report: FusionReport::default() };
+    let changes = match pass(&mut g, &mut cx) {
+        Ok(n) => n,
+        Err(e) => return format!("# => error: {e}\n"),
+    };
+    verify(&g).unwrap_or_else(|e| panic!("{e}\n{text}\n{g}"));
+    let mut out = format!("# => {changes} changes\n");
+    for miss in &cx.report.missed {
+        out += &format!("# miss {} {}: {}\n", miss.pattern, miss.node, miss.reason);
+    }
+    let now = g.to_string();
+    assert_eq!(parse(&now).unwrap().to_string(), now, "what the pass made prints and parses");
+    if now != printed {
+        out.extend(now.lines().map(|line| format!("# {line}\n")));
+    }
+    out
+}
+
+/// Lines that differ, between the first and the last that do.
+fn diff(old: &str, new: &str) -> String {
+    let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+    let same = |(a, b): &(&&str, &&str)| a == b;
+    let head = old.iter().zip(&new).take_while(same).count();
+    let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(same).count();
+    let lines = |sign: char, lines: &[&str]| -> String {
+        lines[head..lines.len() - tail].iter().map(|l| format!("{sign} {l}\n")).collect()
+    };
+    lines('-', &old) + &lines('+', &new)
+}

@@ -41,6 +41,26 @@ pub enum DimOp {
     Max,
 }
 
+impl DimOp {
+    const ALL: [(DimOp, &'static str); 5] = [
+        (DimOp::FloorDiv, "floordiv"),
+        (DimOp::CeilDiv, "ceildiv"),
+        (DimOp::Mod, "mod"),
+        (DimOp::Min, "min"),
+        (DimOp::Max, "max"),
+    ];
+
+    /// The name in text IR.
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// The operation of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|row| row.1 == name).map(|row| row.0)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Atom {
     Symbol(Symbol),
@@ -213,14 +233,7 @@ impl fmt::Display for Dim {
                 match atom {
                     Atom::Symbol(s) => f.write_str(&s.0)?,
                     Atom::Op(op, a, b) => {
-                        let name = match op {
-                            DimOp::FloorDiv => "floordiv",
-                            DimOp::CeilDiv => "ceildiv",
-                            DimOp::Mod => "mod",
-                            DimOp::Min => "min",
-                            DimOp::Max => "max",
-                        };
-                        write!(f, "{name}({a},{b})")?;
+                        write!(f, "{}({a},{b})", op.name())?;
                     }
                 }
             }

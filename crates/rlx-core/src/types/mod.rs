@@ -2,6 +2,7 @@
 
 mod block_format;
 mod dim;
+mod dim_text;
 mod dtype;
 mod shape;
 

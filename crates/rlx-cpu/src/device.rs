@@ -1,0 +1,469 @@
+//! The device: ids and tickets over models, programs and sessions.
+//!
+//! Nothing runs before it is polled for. A poll does the session's submissions in order up to the
+//! one asked for: with workers in one go each, on wasm in slices of at most 50 ms between which
+//! the task wakes itself.
+
+use crate::memory::Memory;
+#[cfg(all(feature = "threads", not(target_family = "wasm")))]
+use crate::pool::Pool;
+use crate::program::{Built, Place, Space, len_and_done};
+use crate::run::{Cells, Run, SessionMemory, WeightBytes, Weights, Worker};
+use crate::simd::Level;
+use core::cell::RefCell;
+use core::ops::Range;
+use core::task::{Context, Poll};
+use rlx_core::ir::lir::{Program, StateDecl};
+use rlx_core::plan::{Target, WeightPlan};
+use rlx_core::runtime::device::{
+    AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
+    Ticket, Write, WriteTo,
+};
+use rlx_core::types::DType;
+use rlx_core::{Code, Error, Result};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How the CPU is used.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuOptions {
+    /// Workers, the calling thread included; `None` for one a core. Without the feature
+    /// `threads`, and on wasm, there is one.
+    pub threads: Option<usize>,
+    /// SIMD level; `None` for the best one there is.
+    pub simd: Option<Level>,
+    /// Milliseconds that only grow. With it, and one worker, `poll` pauses every 50 ms at the
+    /// latest; without it a submission runs in one go.
+    pub clock: Option<fn() -> f64>,
+}
+
+/// Milliseconds that `poll` works before it pauses: 50 less one slice of a step and the reply.
+const SLICE_MS: f64 = 40.0;
+
+/// The CPU executor.
+pub struct CpuDevice {
+    target: Target,
+    level: Level,
+    workers: usize,
+    clock: Option<fn() -> f64>,
+    #[cfg(all(feature = "threads", not(target_family = "wasm")))]
+    pool: Pool,
+    inner: RefCell<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    next: u32,
+    models: BTreeMap<u32, Model>,
+    programs: BTreeMap<u32, Loaded>,
+    sessions: BTreeMap<u32, Session>,
+    /// Answers that wait for their poll.
+    answers: BTreeMap<u32, Result<Outputs>>,
+    counters: Counters,
+}
+
+struct Model {
+    plan: Rc<WeightPlan>,
+    weights: Arc<Weights>,
+}
+
+struct Loaded {
+    model: u32,
+    built: Arc<Built>,
+}
+
+struct Session {
+    model: u32,
+    memory: Arc<SessionMemory>,
+    /// Of each program that was submitted.
+    inputs: BTreeMap<u32, Arc<Vec<Memory>>>,
+    queue: VecDeque<Submission>,
+    bytes: u64,
+}
+
+struct Submission {
+    ticket: u32,
+    program: u32,
+    writes: Vec<Write>,
+    /// Set once it has begun; the host has the memory back when this is gone.
+    run: Option<(Arc<Run>, Worker)>,
+}
+
+impl CpuDevice {
+    /// A device.
+    ///
+    /// # Errors
+    /// `DeviceUnavailable` for a SIMD level that this processor lacks, or if no thread starts;
+    /// `Usage` for 0 threads.
+    pub fn new(options: CpuOptions) -> Result<CpuDevice> {
+        let level = options.simd.unwrap_or_else(Level::detect);
+        if !level.is_available() {
+            return Err(Error::new(
+                Code::DeviceUnavailable,
+                format!("this processor or build has no {}", level.name()),
+            )
+            .hint(format!("the best level here is {}", Level::detect().name())));
+        }
+        if options.threads == Some(0) {
+            return Err(Error::usage("threads is 0, expected at least 1"));
+        }
+        #[cfg(all(feature = "threads", not(target_family = "wasm")))]
+        let workers = options
+            .threads
+            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+        #[cfg(not(all(feature = "threads", not(target_family = "wasm"))))]
+        let workers = 1;
+        Ok(CpuDevice {
+            target: Target::cpu(),
+            level,
+            workers,
+            clock: options.clock,
+            #[cfg(all(feature = "threads", not(target_family = "wasm")))]
+            pool: Pool::new(workers - 1)?,
+            inner: RefCell::default(),
+        })
+    }
+
+    /// Begins the front submission of a session if it has not: applies its writes and readies
+    /// its run. `Ok(None)` if there is nothing to compute.
+    fn begin(&self, inner: &mut Inner, session: u32) -> Result<Option<()>> {
+        let Inner { models, programs, sessions, .. } = inner;
+        let Some(s) = sessions.get_mut(&session) else { return Err(gone("session")) };
+        let Some(front) = s.queue.front_mut() else { return Err(gone("submission")) };
+        if front.run.is_some() {
+            return Ok(Some(()));
+        }
+        let loaded = programs.get(&front.program).ok_or_else(|| gone("program"))?;
+        let model = models.get(&loaded.model).ok_or_else(|| gone("model"))?;
+        let inputs = s.inputs.get_mut(&front.program).ok_or_else(|| gone("input"))?;
+        for write in &front.writes {
+            let (bytes, name): (&mut [u8], _) = match write.to {
+                WriteTo::Input(i) => {
+                    let inputs = Arc::get_mut(inputs).ok_or_else(busy)?;
+                    (inputs.get_mut(i as usize).map_or(&mut [], Memory::bytes_mut), "input")
+                }
+                WriteTo::State(i) => {
+                    let memory = Arc::get_mut(&mut s.memory).ok_or_else(busy)?;
+                    (memory.states.get_mut(i as usize).map_or(&mut [], Cells::host), "state")
+                }
+            };
+            let at = usize::try_from(write.offset).unwrap_or(usize::MAX);
+            let end = at.saturating_add(write.bytes.len());
+            let size = bytes.len();
+            let Some(slot) = bytes.get_mut(at..end) else {
+                return Err(Error::internal(format!(
+                    "a write of {} bytes at {at} to {name} {:?} of {size} bytes",
+                    write.bytes.len(),
+                    write.to
+                )));
+            };
+            slot.copy_from_slice(&write.bytes);
+        }
+        let mut len = usize::MAX;
+        if let Some(state) = loaded.built.control {
+            let memory = Arc::get_mut(&mut s.memory).ok_or_else(busy)?;
+            let block = memory.states.get_mut(state).map_or(&mut [][..], Cells::host);
+            let (rows, done) = len_and_done(block);
+            if done && loaded.built.idle_when_done {
+                return Ok(None);
+            }
+            len = rows;
+        }
+        let alone = self.workers == 1;
+        let run = Arc::new(Run::new(
+            loaded.built.clone(),
+            model.weights.clone(),
+            s.memory.clone(),
+            inputs.clone(),
+            self.level,
+            self.workers,
+            len,
+        )?);
+        if alone {
+            let worker = run.claim().ok_or_else(|| Error::internal("a run without a part"))?;
+            front.run = Some((run, worker));
+            return Ok(Some(()));
+        }
+        #[cfg(all(feature = "threads", not(target_family = "wasm")))]
+        self.pool.run(run)?;
+        Ok(None)
+    }
+
+    /// Works on the front submission of a session; false if it paused.
+    fn advance(&self, inner: &mut Inner, session: u32, start: f64) -> bool {
+        let result = self.begin(inner, session);
+        let Some(s) = inner.sessions.get_mut(&session) else { return true };
+        let Some(front) = s.queue.front_mut() else { return true };
+        if let Ok(Some(())) = result
+            && let Some((run, worker)) = &mut front.run
+        {
+            let at_end = match self.clock {
+                Some(now) => run.walk_alone(worker, || now() - start >= SLICE_MS),
+                None => run.walk(worker),
+            };
+            if !at_end {
+                return false;
+            }
+        }
+        // The run goes, and with it its share of the memory.
+        let Some(done) = s.queue.pop_front() else { return true };
+        drop(done.run);
+        let answer = result.and_then(|_| {
+            let loaded = inner.programs.get(&done.program).ok_or_else(|| gone("program"))?;
+            let weights = inner.models.get(&s.model).map(|m| &m.weights);
+            let memory = Arc::get_mut(&mut s.memory).ok_or_else(busy)?;
+            let mut read = |place: &Place| -> Vec<u8> {
+                let bytes: &[u8] = match place.space {
+                    Space::State(i) => memory.states[i].host(),
+                    Space::Arena => memory.arena.host(),
+                    Space::Input(i) => s.inputs[&done.program][i].bytes(),
+                    Space::Weight(i) => weights.map_or(&[], |w| w.bytes(i)),
+                };
+                bytes.get(place.range()).unwrap_or(&[]).to_vec()
+            };
+            let values: Vec<Vec<u8>> = loaded.built.outputs.iter().map(&mut read).collect();
+            inner.counters.dispatches += loaded.built.steps.len() as u64;
+            inner.counters.readback_bytes += values.iter().map(|v| v.len() as u64).sum::<u64>();
+            Ok(Outputs { values })
+        });
+        inner.answers.insert(done.ticket, answer);
+        true
+    }
+}
+
+fn gone(what: &str) -> Error {
+    Error::internal(format!("the {what} was freed, or never was"))
+}
+
+fn busy() -> Error {
+    Error::internal("memory that a run still has")
+}
+
+impl Inner {
+    fn id(&mut self) -> u32 {
+        self.next += 1;
+        self.next
+    }
+
+    /// A ticket whose answer is there.
+    fn answered(&mut self, result: Result<()>) -> Ticket {
+        let ticket = self.id();
+        self.answers.insert(ticket, result.map(|()| Outputs::default()));
+        Ticket(ticket)
+    }
+}
+
+impl Device for CpuDevice {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn info(&self) -> DeviceInfo {
+        let s = if self.workers == 1 { "" } else { "s" };
+        DeviceInfo {
+            kind: "cpu".into(),
+            adapter: format!("{}, {} thread{s}", self.level.name(), self.workers),
+            features: vec![self.level.name().into()],
+        }
+    }
+
+    fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {
+        let inner = &mut *self.inner.borrow_mut();
+        let id = inner.id();
+        let buffers = plan
+            .buffers
+            .iter()
+            .map(|b| Memory::new(usize::try_from(b.bytes).unwrap_or(usize::MAX)))
+            .collect::<Result<Vec<_>>>();
+        let entries = plan
+            .entries
+            .iter()
+            .map(|e| {
+                let at = e.offset as usize;
+                WeightBytes::Owned { buffer: e.buffer as usize, range: at..at + e.bytes as usize }
+            })
+            .collect();
+        let inside = plan.entries.iter().all(|e| {
+            plan.buffers.get(e.buffer as usize).is_some_and(|b| e.offset + e.bytes <= b.bytes)
+        });
+        if !inside {
+            return Err(Error::internal("a weight lies outside its buffer"));
+        }
+        let result = buffers.map(|buffers| {
+            inner.counters.live_bytes += plan.bytes();
+            let weights = Arc::new(Weights { buffers, entries });
+            inner.models.insert(id, Model { plan, weights });
+        });
+        let ticket = inner.answered(result);
+        Ok((ModelId(id), ticket))
+    }
+
+    fn poll_put(
+        &self,
+        m: ModelId,
+        at: Placed,
+        bytes: Bytes<'_>,
+        _: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
+        let inner = &mut *self.inner.borrow_mut();
+        let mut put = || -> Result<()> {
+            let model = inner.models.get_mut(&m.0).ok_or_else(|| gone("model"))?;
+            let weights = Arc::get_mut(&mut model.weights).ok_or_else(busy)?;
+            if let Bytes::Shared { map, offset, len } = &bytes {
+                let entry = model.plan.entries.iter().position(|e| {
+                    (e.buffer, e.offset, e.bytes) == (at.buffer, at.offset, *len as u64)
+                });
+                let is_aligned = |e: usize| match model.plan.entries[e].ty.dtype {
+                    // Blocks are read byte by byte, and so are f16 and bf16; f32 as what it is.
+                    DType::Block(_) | DType::F16 | DType::BF16 => true,
+                    DType::Scalar(_) => bytes.as_slice().as_ptr().addr().is_multiple_of(16),
+                };
+                if let Some(entry) = entry
+                    && bytes.as_slice().len() == *len
+                    && is_aligned(entry)
+                {
+                    let range: Range<usize> = *offset..*offset + *len;
+                    weights.entries[entry] = WeightBytes::Shared { map: map.clone(), range };
+                    return Ok(());
+                }
+            }
+            let source = bytes.as_slice();
+            let start = usize::try_from(at.offset).unwrap_or(usize::MAX);
+            let slot = weights
+                .buffers
+                .get_mut(at.buffer as usize)
+                .and_then(|b| b.bytes_mut().get_mut(start..start.saturating_add(source.len())));
+            let slot = slot.ok_or_else(|| {
+                Error::internal(format!("{} bytes do not fit at {at:?}", source.len()))
+            })?;
+            slot.copy_from_slice(source);
+            Ok(())
+        };
+        Poll::Ready(put())
+    }
+
+    fn build(&self, m: ModelId, program: Rc<Program>) -> Result<(ProgramId, Ticket)> {
+        let inner = &mut *self.inner.borrow_mut();
+        let model = inner.models.get(&m.0).ok_or_else(|| gone("model"))?;
+        let built = Built::new(&program, &model.plan);
+        let id = inner.id();
+        let result = built.map(|built| {
+            let loaded = Loaded { model: m.0, built: Arc::new(built) };
+            inner.programs.insert(id, loaded);
+        });
+        let ticket = inner.answered(result);
+        Ok((ProgramId(id), ticket))
+    }
+
+    fn session(
+        &self,
+        m: ModelId,
+        states: &[StateDecl],
+        arena_bytes: u64,
+    ) -> Result<(SessionId, Ticket)> {
+        let inner = &mut *self.inner.borrow_mut();
+        if !inner.models.contains_key(&m.0) {
+            return Err(gone("model"));
+        }
+        let id = inner.id();
+        let cells = |n: u64| Cells::new(usize::try_from(n).unwrap_or(usize::MAX));
+        let memory = states
+            .iter()
+            .map(|s| cells(s.bytes))
+            .collect::<Result<Vec<_>>>()
+            .and_then(|states| Ok(SessionMemory { states, arena: cells(arena_bytes)? }));
+        let bytes = states.iter().map(|s| s.bytes).sum::<u64>() + arena_bytes;
+        let result = memory.map(|memory| {
+            inner.counters.live_bytes += bytes;
+            let session = Session {
+                model: m.0,
+                memory: Arc::new(memory),
+                inputs: BTreeMap::new(),
+                queue: VecDeque::new(),
+                bytes,
+            };
+            inner.sessions.insert(id, session);
+        });
+        let ticket = inner.answered(result);
+        Ok((SessionId(id), ticket))
+    }
+
+    fn submit(&self, s: SessionId, p: ProgramId, writes: &[Write]) -> Result<Ticket> {
+        let inner = &mut *self.inner.borrow_mut();
+        let ticket = inner.id();
+        let loaded = inner.programs.get(&p.0).ok_or_else(|| gone("program"))?;
+        let session = inner.sessions.get_mut(&s.0).ok_or_else(|| gone("session"))?;
+        if session.model != loaded.model {
+            return Err(Error::internal("the program and the session are of different models"));
+        }
+        if let std::collections::btree_map::Entry::Vacant(slot) = session.inputs.entry(p.0) {
+            let inputs = loaded.built.inputs.iter().map(|&n| Memory::new(n));
+            slot.insert(Arc::new(inputs.collect::<Result<_>>()?));
+            let bytes = loaded.built.inputs.iter().map(|&n| n as u64).sum::<u64>();
+            session.bytes += bytes;
+            inner.counters.live_bytes += bytes;
+        }
+        session.queue.push_back(Submission {
+            ticket,
+            program: p.0,
+            writes: writes.to_vec(),
+            run: None,
+        });
+        inner.counters.submits += 1;
+        Ok(Ticket(ticket))
+    }
+
+    fn poll(&self, t: Ticket, cx: &mut Context<'_>) -> Poll<Result<Outputs>> {
+        let paused = {
+            let inner = &mut *self.inner.borrow_mut();
+            let start = self.clock.map_or(0.0, |now| now());
+            loop {
+                if let Some(answer) = inner.answers.remove(&t.0) {
+                    return Poll::Ready(answer);
+                }
+                let session = inner
+                    .sessions
+                    .iter()
+                    .find(|(_, s)| s.queue.iter().any(|q| q.ticket == t.0))
+                    .map(|(id, _)| *id);
+                let Some(session) = session else {
+                    let what = format!("ticket {} was answered before, or its session freed", t.0);
+                    return Poll::Ready(Err(Error::internal(what)));
+                };
+                let done = self.advance(inner, session, start);
+                let late = self.clock.is_some_and(|now| now() - start >= SLICE_MS);
+                if !done || (late && !inner.answers.contains_key(&t.0)) {
+                    break true;
+                }
+            }
+        };
+        debug_assert!(paused);
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn free(&self, id: AnyId) {
+        let inner = &mut *self.inner.borrow_mut();
+        match id {
+            AnyId::Model(ModelId(m)) => {
+                if let Some(model) = inner.models.remove(&m) {
+                    inner.counters.live_bytes -= model.plan.bytes();
+                }
+                inner.programs.retain(|_, p| p.model != m);
+            }
+            AnyId::Program(ProgramId(p)) => {
+                inner.programs.remove(&p);
+            }
+            AnyId::Session(SessionId(s)) => {
+                if let Some(session) = inner.sessions.remove(&s) {
+                    inner.counters.live_bytes -= session.bytes;
+                }
+            }
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.borrow().counters
+    }
+}

@@ -1,0 +1,45 @@
+//! zip         y = f(a, b)
+//! shapes      a, y f32[rows, dim]   b as a, or f32[dim]; a and y may be one
+//! bytes       12 per element
+//! parts       columns of y's rows
+//! numerics    exact
+
+use super::{Kernel, Planned, math};
+use crate::program::Split;
+use crate::run::Cx;
+use rlx_core::Result;
+use rlx_core::ir::lir::Step;
+use rlx_core::ops::{Binary, BinaryOp};
+
+struct Zip {
+    f: Binary,
+    /// b has one row that is used for all.
+    repeats: bool,
+}
+
+pub(super) fn plan(op: &BinaryOp, step: &Step) -> Result<Planned> {
+    let repeats = step.operands[1].ty.shape != step.operands[0].ty.shape;
+    let work = step.results[0].bytes as usize;
+    Ok(Planned::new(Zip { f: op.f, repeats }, &[Split::Columns(64)], work))
+}
+
+impl Kernel for Zip {
+    fn run(&self, cx: &mut Cx<'_>) {
+        let (a, b) = (cx.slice::<f32>(0), cx.slice::<f32>(1));
+        let (columns, rows) = (cx.result(0).columns::<f32>(), cx.result(0).rows.clone());
+        let width = a.len().max(if self.repeats { 0 } else { b.len() }) / rows.len().max(1);
+        for r in 0..cx.real(rows.end) {
+            let y = cx.result(0).row(r);
+            if !a.is_empty() {
+                y.copy_from_slice(&a[r * width..][columns.clone()]);
+            }
+            if b.is_empty() {
+                // b is a, and both are y.
+                y.iter_mut().for_each(|y| *y = self.f.eval((*y).into(), (*y).into()) as f32);
+            } else {
+                let start = if self.repeats { 0 } else { r * width };
+                math::zip(self.f, y, &b[start..][columns.clone()]);
+            }
+        }
+    }
+}

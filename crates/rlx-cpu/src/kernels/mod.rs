@@ -1,0 +1,142 @@
+//! Kernels: one file an operator. A kernel computes one part of a step's results; what it needs
+//! is fixed when the program is built.
+//!
+//! `packed.rs` has the weight types and `tile.rs` the products of a few rows, which matmul and
+//! gather are made of; `math.rs` the scalar functions.
+
+mod attention;
+mod binary;
+mod gather;
+mod kv_write;
+mod math;
+mod matmul;
+pub(crate) mod packed;
+mod quantize_rows;
+mod rms_norm;
+mod rope;
+mod sample;
+mod take_rows;
+pub(crate) mod tile;
+mod unary;
+
+use crate::Level;
+use crate::program::Split;
+use crate::run::Cx;
+use rlx_core::ir::lir::{Slice, Step};
+use rlx_core::ops::Op;
+use rlx_core::types::DType;
+use rlx_core::{Code, Error, Result};
+
+/// A step's work.
+pub(crate) trait Kernel: Send + Sync {
+    /// Computes one part: the panels of `cx`'s results.
+    fn run(&self, cx: &mut Cx<'_>);
+}
+
+/// A kernel with what the program's builder needs to know about it.
+pub(crate) struct Planned {
+    pub(crate) kernel: Box<dyn Kernel>,
+    /// How each result is cut.
+    pub(crate) splits: Vec<Split>,
+    /// Multiply-adds of the whole step, roughly.
+    pub(crate) work: u64,
+}
+
+impl Planned {
+    fn new(kernel: impl Kernel + 'static, splits: &[Split], work: usize) -> Planned {
+        Planned { kernel: Box::new(kernel), splits: splits.to_vec(), work: work as u64 }
+    }
+}
+
+/// Picks the kernel of a step.
+///
+/// # Errors
+/// `Unsupported` for an operator that runs at load only; `Internal` for operands that break the
+/// operator's type rule.
+pub(crate) fn plan(step: &Step) -> Result<Planned> {
+    let types: Vec<_> = step.operands.iter().map(|s| &s.ty).collect();
+    let results = step.op.infer(&types)?;
+    if !results.iter().eq(step.results.iter().map(|r| &r.ty)) {
+        return Err(Error::internal("results have other types than the operator's rule gives"));
+    }
+    match &step.op {
+        Op::Gather(_) => gather::plan(step),
+        Op::RmsNorm(op) => rms_norm::plan(op, step),
+        Op::MatMul(op) => matmul::plan(op, step),
+        Op::QuantizeRows(op) => quantize_rows::plan(op, step),
+        Op::Rope(op) => rope::plan(op, step),
+        Op::KvWrite(_) => kv_write::plan(step),
+        Op::RopeKvWrite(op) => rope::plan_with_writes(op, step),
+        Op::Attention(op) => attention::plan(op, step),
+        Op::Unary(op) => unary::plan(op, step),
+        Op::Binary(op) => binary::plan(op, step),
+        Op::TakeRows(_) => take_rows::plan(step),
+        Op::Sample(_) => sample::plan(step),
+        Op::RopeTable(_) | Op::Reshape(_) | Op::Token(_) => Err(Error::new(
+            Code::Unsupported,
+            format!("{} is no step: it is a view, or made at load", step.op.name()),
+        )),
+    }
+}
+
+/// Static sizes of a slice.
+fn dims<const N: usize>(slice: &Slice) -> Result<[usize; N]> {
+    let dims: Vec<usize> = slice.ty.shape.static_dims()?.iter().map(|&n| n as usize).collect();
+    dims.try_into().map_err(|_| Error::internal(format!("{} has not {N} axes", slice.ty)))
+}
+
+/// Past position, real rows and whether the control block is done.
+struct Control {
+    past: usize,
+    len: usize,
+    done: bool,
+}
+
+/// Reads the control block.
+fn control(words: &[u32]) -> Control {
+    use rlx_core::sample::control as c;
+    let word = |i: usize| words.get(i).copied().unwrap_or(0);
+    Control {
+        past: word(c::PAST) as usize,
+        len: word(c::LEN) as usize,
+        done: word(c::DONE) != c::RUNNING,
+    }
+}
+
+/// Products of `w.len()` bytes of weight rows with one row of x: the inside of a decode step, for
+/// benches. `y` has one element a row; `x` is f32, or the bytes of `q8_0` or `q8_k` blocks.
+///
+/// # Errors
+/// `Unsupported` for a type without kernels, or x in blocks that do not fit it.
+pub fn mat_vec(level: Level, dtype: DType, w: &[u8], x: MatVecX<'_>, y: &mut [f32]) -> Result<()> {
+    let fits = match x {
+        MatVecX::F32(_) => tile::reads(dtype),
+        MatVecX::Q8_0(_) => tile::matches(dtype, rlx_core::types::BlockFormat::Q8_0),
+        MatVecX::Q8K(_) => tile::matches(dtype, rlx_core::types::BlockFormat::Q8K),
+    };
+    if !fits || y.is_empty() || !w.len().is_multiple_of(y.len()) {
+        return Err(Error::new(Code::Unsupported, format!("no mat_vec of {dtype} and this x")));
+    }
+    let row_bytes = w.len() / y.len();
+    let mut out = [[0.0; tile::ROWS]; tile::COLS];
+    let x = match x {
+        MatVecX::F32(x) => tile::X::F32([x; tile::COLS]),
+        MatVecX::Q8_0(x) | MatVecX::Q8K(x) => tile::X::Int8([x; tile::COLS]),
+    };
+    for (w, y) in w.chunks(row_bytes * tile::ROWS).zip(y.chunks_mut(tile::ROWS)) {
+        tile::multiply(level, dtype, w, row_bytes, x, 1, &mut out);
+        y.copy_from_slice(&out[0][..y.len()]);
+    }
+    Ok(())
+}
+
+/// One row of x, as [`mat_vec`] takes it.
+#[derive(Clone, Copy, Debug)]
+pub enum MatVecX<'a> {
+    /// f32.
+    F32(&'a [f32]),
+    /// Blocks of 32.
+    Q8_0(&'a [u8]),
+    /// Blocks of 256.
+    Q8K(&'a [u8]),
+}

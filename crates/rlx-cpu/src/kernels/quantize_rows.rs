@@ -1,0 +1,120 @@
+//! quantize    x f32[m, k] -> q8_0 (34 bytes per 32) or q8_k (292 bytes per 256)
+//! bytes       4 in, 1.1 out, per element
+//! parts       columns, in whole blocks
+//! numerics    the reference encoder's, bit for bit: q8_0 rounds halves away from zero, q8_k to even
+
+use super::{Kernel, Planned, dims};
+use crate::program::Split;
+use crate::run::Cx;
+use crate::simd::{Level, Simd, Task, dispatch};
+use half::f16;
+use rlx_core::Result;
+use rlx_core::ir::lir::Step;
+use rlx_core::ops::QuantizeRows;
+use rlx_core::types::BlockFormat;
+
+struct Quantize {
+    format: BlockFormat,
+    k: usize,
+}
+
+pub(super) fn plan(op: &QuantizeRows, step: &Step) -> Result<Planned> {
+    let [m, k] = dims(&step.operands[0])?;
+    let split = Split::Columns(op.format.bytes());
+    Ok(Planned::new(Quantize { format: op.format, k }, &[split], m * k))
+}
+
+impl Kernel for Quantize {
+    fn run(&self, cx: &mut Cx<'_>) {
+        let (level, x) = (cx.level, cx.slice::<f32>(0));
+        let (columns, rows) = (cx.result(0).columns::<u8>(), cx.result(0).rows.end);
+        let (bytes, elements) = (self.format.bytes(), self.format.elements());
+        let start = columns.start / bytes * elements;
+        let len = columns.len() / bytes * elements;
+        for r in 0..cx.real(rows) {
+            let x = &x[r * self.k + start..][..len];
+            encode(level, self.format, x, cx.result(0).row(r));
+        }
+    }
+}
+
+/// Whole blocks.
+pub(super) fn encode(level: Level, format: BlockFormat, x: &[f32], y: &mut [u8]) {
+    match format {
+        BlockFormat::Q8_0 => dispatch(level, ToQ8_0 { x, y }),
+        _ => dispatch(level, ToQ8K { x, y }),
+    }
+}
+
+/// The largest magnitude. NaN is passed over.
+#[inline(always)]
+fn largest(x: &[f32]) -> f32 {
+    let mut most = [0.0f32; 8];
+    for x in x.as_chunks::<8>().0 {
+        for i in 0..8 {
+            let v = x[i].abs();
+            most[i] = if v > most[i] { v } else { most[i] };
+        }
+    }
+    most.into_iter().fold(0.0, f32::max)
+}
+
+/// Plain loops: they become vectors because `dispatch` compiles them for the level's features.
+struct ToQ8_0<'a> {
+    x: &'a [f32],
+    y: &'a mut [u8],
+}
+
+impl Task for ToQ8_0<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        for (x, y) in self.x.as_chunks::<32>().0.iter().zip(self.y.as_chunks_mut::<34>().0) {
+            let d = largest(x) / 127.0;
+            let inverse = if d != 0.0 { 1.0 / d } else { 0.0 };
+            [y[0], y[1]] = f16::from_f32(d).to_le_bytes();
+            for (y, x) in y[2..].iter_mut().zip(x) {
+                // `v - trunc(v)` is exact: halves go away from zero, and nothing else moves.
+                let v = x * inverse;
+                let whole = v.trunc();
+                let up = if (v - whole).abs() >= 0.5 { 1.0f32.copysign(v) } else { 0.0 };
+                *y = (whole + up) as i8 as u8;
+            }
+        }
+    }
+}
+
+struct ToQ8K<'a> {
+    x: &'a [f32],
+    y: &'a mut [u8],
+}
+
+impl Task for ToQ8K<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        /// 1.5 * 2^23: adding it leaves no bits for a fraction, halves to even.
+        const MAGIC: f32 = 12_582_912.0;
+        for (x, y) in self.x.as_chunks::<256>().0.iter().zip(self.y.as_chunks_mut::<292>().0) {
+            let most = largest(x);
+            // The first of the largest magnitude decides the sign.
+            let signed = x.iter().find(|v| v.abs() == most).copied().unwrap_or(0.0);
+            if signed == 0.0 {
+                y.fill(0);
+                continue;
+            }
+            let inverse = -127.0 / signed;
+            y[..4].copy_from_slice(&(1.0 / inverse).to_le_bytes());
+            let (q, sums) = y[4..].split_at_mut(256);
+            for (q, x) in q.iter_mut().zip(x) {
+                // The low bits of the sum are the rounded integer.
+                let bits = (inverse * x + MAGIC).to_bits() as i32;
+                *q = bits.wrapping_sub(MAGIC.to_bits() as i32).min(127) as i8 as u8;
+            }
+            for (slot, q) in sums.as_chunks_mut::<2>().0.iter_mut().zip(q.as_chunks::<16>().0) {
+                let sum: i16 = q.iter().map(|&q| i16::from(q as i8)).sum();
+                *slot = sum.to_le_bytes();
+            }
+        }
+    }
+}

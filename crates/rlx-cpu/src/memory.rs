@@ -1,0 +1,57 @@
+//! Zeroed memory that starts on a cache line.
+
+use rlx_core::{Code, Error, Result};
+
+/// Bytes of a cache line, and the planner's alignment of arena slots.
+const LINE: usize = 64;
+
+/// Zeroed bytes whose start is a multiple of 64. The system gives pages as they are first
+/// written: a buffer that nothing writes costs no memory on Linux, macOS and Windows.
+pub(crate) struct Memory {
+    words: Box<[u128]>,
+    start: usize,
+    len: usize,
+}
+
+impl Memory {
+    /// # Errors
+    /// `OutOfMemory` with the bytes asked for.
+    pub(crate) fn new(len: usize) -> Result<Memory> {
+        let words = (len.div_ceil(16)).saturating_add(LINE / 16 - 1);
+        let words = bytemuck::try_zeroed_slice_box::<u128>(words)
+            .map_err(|()| Error::new(Code::OutOfMemory, format!("no memory for {len} bytes")))?;
+        let start = words.as_ptr().addr().wrapping_neg() % LINE;
+        Ok(Memory { words, start, len })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The allocation, and where in it the bytes start.
+    pub(crate) fn into_words(self) -> (Box<[u128]>, usize) {
+        (self.words, self.start)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[self.start..self.start + self.len]
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.words)[self.start..self.start + self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_zero_and_starts_on_a_cache_line() {
+        for len in [0, 1, 63, 64, 65, 1000] {
+            let m = Memory::new(len).unwrap();
+            assert_eq!(m.bytes(), vec![0; len]);
+            assert_eq!(m.bytes().as_ptr().addr() % LINE, 0);
+        }
+    }
+}

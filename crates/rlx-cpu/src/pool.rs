@@ -1,0 +1,163 @@
+//! Worker threads that stay hot between submissions: they spin for a while, then park.
+
+use crate::run::Run;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use rlx_core::{Code, Error, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long an idle worker spins for the next submission: longer than the host needs between two
+/// tokens, short enough that an idle engine costs nothing.
+const HOT: Duration = Duration::from_micros(300);
+
+struct Shared {
+    /// Counts runs; a worker that sees a new number takes the job.
+    number: AtomicU64,
+    job: Mutex<Option<Arc<Run>>>,
+    wake: Condvar,
+    parked: AtomicUsize,
+    busy: AtomicUsize,
+    failed: AtomicBool,
+    stop: AtomicBool,
+}
+
+impl Shared {
+    fn job(&self) -> MutexGuard<'_, Option<Arc<Run>>> {
+        self.job.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The workers beside the calling thread.
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Pool {
+    /// Starts `extra` workers.
+    ///
+    /// # Errors
+    /// `DeviceUnavailable` if the system gives no more threads.
+    pub(crate) fn new(extra: usize) -> Result<Pool> {
+        let shared = Arc::new(Shared {
+            number: AtomicU64::new(0),
+            job: Mutex::new(None),
+            wake: Condvar::new(),
+            parked: AtomicUsize::new(0),
+            busy: AtomicUsize::new(0),
+            failed: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+        });
+        let mut pool = Pool { shared, threads: Vec::new() };
+        for i in 0..extra {
+            let shared = pool.shared.clone();
+            let thread = std::thread::Builder::new()
+                .name(format!("rlx-cpu-{}", i + 1))
+                .spawn(move || work(&shared))
+                .map_err(|e| {
+                    Error::new(Code::DeviceUnavailable, format!("no thread for the CPU: {e}"))
+                        .hint("ask for fewer threads")
+                })?;
+            pool.threads.push(thread);
+        }
+        Ok(pool)
+    }
+
+    /// Runs to the end, on this thread and every worker.
+    ///
+    /// # Errors
+    /// `Internal` if a kernel panicked.
+    pub(crate) fn run(&self, run: Arc<Run>) -> Result<()> {
+        let shared = &*self.shared;
+        shared.failed.store(false, Ordering::SeqCst);
+        shared.busy.store(self.threads.len(), Ordering::SeqCst);
+        if !self.threads.is_empty() {
+            *shared.job() = Some(run.clone());
+            shared.number.fetch_add(1, Ordering::SeqCst);
+            // A worker that parks counts itself, under the lock, before it looks once more.
+            if shared.parked.load(Ordering::SeqCst) > 0 {
+                drop(shared.job());
+                shared.wake.notify_all();
+            }
+        }
+        let whole = catch_unwind(AssertUnwindSafe(|| {
+            run.claim().is_some_and(|mut worker| run.walk(&mut worker))
+        }));
+        let mut spins = 0u32;
+        while shared.busy.load(Ordering::SeqCst) > 0 {
+            spins += 1;
+            if spins > 4000 {
+                std::thread::yield_now();
+            } else {
+                core::hint::spin_loop();
+            }
+        }
+        *shared.job() = None;
+        if matches!(whole, Ok(true)) && !shared.failed.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        Err(Error::internal(format!("a kernel of program {} panicked", run.program.name)))
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        drop(self.shared.job());
+        self.shared.wake.notify_all();
+        for thread in self.threads.drain(..) {
+            // A worker catches panics of kernels: it has nothing else to fail with.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work(shared: &Shared) {
+    let mut seen = 0;
+    while let Some(number) = next(shared, seen) {
+        seen = number;
+        let run = shared.job().clone();
+        if let Some(run) = run {
+            let whole = catch_unwind(AssertUnwindSafe(|| {
+                run.claim().is_some_and(|mut worker| run.walk(&mut worker))
+            }));
+            if !matches!(whole, Ok(true)) {
+                shared.failed.store(true, Ordering::SeqCst);
+            }
+            // The run goes before the count: the host then holds the only share of the memory.
+            drop(run);
+        }
+        shared.busy.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The number of the next run; `None` when the pool is dropped.
+fn next(shared: &Shared, seen: u64) -> Option<u64> {
+    let changed = || {
+        let number = shared.number.load(Ordering::SeqCst);
+        (number != seen || shared.stop.load(Ordering::SeqCst)).then_some(number)
+    };
+    let done = |number| (!shared.stop.load(Ordering::SeqCst)).then_some(number);
+    let start = Instant::now();
+    while start.elapsed() < HOT {
+        for _ in 0..64 {
+            if let Some(number) = changed() {
+                return done(number);
+            }
+            core::hint::spin_loop();
+        }
+    }
+    let mut guard = shared.job();
+    shared.parked.fetch_add(1, Ordering::SeqCst);
+    let number = loop {
+        if let Some(number) = changed() {
+            break number;
+        }
+        guard = shared.wake.wait(guard).unwrap_or_else(PoisonError::into_inner);
+    };
+    shared.parked.fetch_sub(1, Ordering::SeqCst);
+    drop(guard);
+    done(number)
+}

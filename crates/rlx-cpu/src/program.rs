@@ -1,0 +1,300 @@
+//! A program ready to run: kernels picked from operators and types, places checked.
+
+use crate::kernels::{self, Kernel};
+use crate::run::{OPERANDS, RESULTS};
+use core::ops::Range;
+use rlx_core::ir::lir;
+use rlx_core::ops::Op;
+use rlx_core::plan::WeightPlan;
+use rlx_core::sample::control;
+use rlx_core::{Error, Result};
+
+/// Which memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    /// Entry of the weight plan.
+    Weight(usize),
+    /// State of the session.
+    State(usize),
+    /// The session's arena.
+    Arena,
+    /// Input of the program.
+    Input(usize),
+}
+
+/// A range of a memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) space: Space,
+    pub(crate) offset: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Place {
+    fn new(slice: &lir::Slice) -> Place {
+        let i = slice.index as usize;
+        let space = match slice.space {
+            lir::Space::Weight => Space::Weight(i),
+            lir::Space::State => Space::State(i),
+            lir::Space::Arena => Space::Arena,
+            lir::Space::Input => Space::Input(i),
+        };
+        Place { space, offset: slice.offset as usize, bytes: slice.bytes as usize }
+    }
+
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.offset..self.offset + self.bytes
+    }
+
+    fn overlaps(&self, other: &Place) -> bool {
+        let (a, b) = (self.range(), other.range());
+        self.space == other.space && a.start < b.end && b.start < a.end
+    }
+}
+
+/// How a result is cut into parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Split {
+    /// Whole rows.
+    Rows,
+    /// Columns of every row, in granules of so many bytes.
+    Columns(usize),
+    /// The first part has everything.
+    First,
+}
+
+/// A result: `rows` rows of `row_bytes`, cut as `split` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Output {
+    pub(crate) place: Place,
+    pub(crate) rows: usize,
+    pub(crate) row_bytes: usize,
+    pub(crate) split: Split,
+}
+
+/// A step with its kernel.
+pub(crate) struct Step {
+    pub(crate) kernel: Box<dyn Kernel>,
+    /// `None` for an operand that the step writes: its result shows it.
+    pub(crate) operands: Vec<Option<Place>>,
+    pub(crate) results: Vec<Output>,
+    /// Rows of the operator per row of the sequence, if rows past the control block's `len` need
+    /// not be computed.
+    pub(crate) limit: Option<usize>,
+    /// Parts that a worker alone does it in, so that it can pause between them.
+    pub(crate) slices: usize,
+}
+
+/// Steps and what they were checked against.
+pub(crate) struct Built {
+    pub(crate) name: String,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) states: Vec<usize>,
+    pub(crate) inputs: Vec<usize>,
+    pub(crate) arena_bytes: usize,
+    /// Weights read: entry and bytes.
+    pub(crate) weights: Vec<(usize, usize)>,
+    pub(crate) outputs: Vec<Place>,
+    /// The control block's state, if a step reads one.
+    pub(crate) control: Option<usize>,
+    /// True if a control block that is done leaves every state and output as it is.
+    pub(crate) idle_when_done: bool,
+}
+
+/// Multiply-adds of a slice: under a millisecond on the slowest machine that runs a page.
+const SLICE_WORK: u64 = 1 << 20;
+
+impl Built {
+    /// Picks kernels and checks places.
+    ///
+    /// # Errors
+    /// `Unsupported` for an operator or type without a kernel; `Internal` for a plan that breaks
+    /// a rule.
+    pub(crate) fn new(program: &lir::Program, plan: &WeightPlan) -> Result<Built> {
+        let sizes = |n: u64| {
+            usize::try_from(n).map_err(|_| Error::internal("a size is above this machine's"))
+        };
+        let mut built = Built {
+            name: program.name.clone(),
+            steps: Vec::with_capacity(program.steps.len()),
+            states: program.states.iter().map(|s| sizes(s.bytes)).collect::<Result<_>>()?,
+            inputs: program.inputs.iter().map(|i| sizes(i.bytes)).collect::<Result<_>>()?,
+            arena_bytes: sizes(program.arena_bytes)?,
+            weights: Vec::new(),
+            outputs: program.outputs.iter().map(|o| Place::new(&o.slice)).collect(),
+            control: None,
+            idle_when_done: false,
+        };
+        let mut limits = Limits::new(program);
+        for step in &program.steps {
+            let at = || format!("@{}, {}", program.name, step.label);
+            let step = built.step(step, &mut limits).map_err(|e| e.at(at()))?;
+            built.check(&step, plan).map_err(|e| e.at(at()))?;
+            built.steps.push(step);
+        }
+        for place in &built.outputs {
+            built.inside(place, plan)?;
+        }
+        built.control = limits.control;
+        // Sampling, cache writes and rotation leave states alone once the block is done, and
+        // nothing else writes one: if the host reads only states, there is nothing to do.
+        let in_states = built.outputs.iter().all(|o| matches!(o.space, Space::State(_)));
+        built.idle_when_done = built.control.is_some() && in_states;
+        Ok(built)
+    }
+
+    fn step(&mut self, step: &lir::Step, limits: &mut Limits) -> Result<Step> {
+        let planned = kernels::plan(step)?;
+        let too_many = step.operands.len() > OPERANDS || step.results.len() > RESULTS;
+        if too_many || planned.splits.len() != step.results.len() {
+            return Err(Error::internal(format!("{} has too many operands", step.op.name())));
+        }
+        let results: Vec<Output> = step
+            .results
+            .iter()
+            .zip(planned.splits)
+            .map(|(slice, split)| {
+                let place = Place::new(slice);
+                let rows = match split {
+                    // A cache's rows are its heads.
+                    Split::Rows if slice.ty.shape.rank() == 3 => slice.ty.shape.0[0].as_static(),
+                    _ => slice.ty.shape.rows()?.as_static(),
+                };
+                let rows = rows.unwrap_or(0) as usize;
+                let row_bytes = place.bytes.checked_div(rows).unwrap_or(0);
+                Ok(Output { place, rows, row_bytes, split })
+            })
+            .collect::<Result<_>>()?;
+        let operands = step
+            .operands
+            .iter()
+            .enumerate()
+            .map(|(i, slice)| {
+                let place = Place::new(slice);
+                let is_written = step.op.writes().iter().any(|w| w.0 == i)
+                    || (matches!(step.op, Op::Unary(_) | Op::Binary(_))
+                        && results[0].place == place);
+                (!is_written).then_some(place)
+            })
+            .collect();
+        for (i, slice) in step.operands.iter().enumerate() {
+            if slice.space == lir::Space::Weight {
+                self.weights.push((slice.index as usize, (slice.offset + slice.bytes) as usize));
+            }
+            if step.op.writes().iter().any(|&(operand, result)| {
+                operand == i && Place::new(slice) != results[result].place
+            }) {
+                return Err(Error::internal("a state's next version has another place"));
+            }
+        }
+        let slices = planned.work.div_ceil(SLICE_WORK).clamp(1, 4096) as usize;
+        Ok(Step { kernel: planned.kernel, operands, results, limit: limits.of(step), slices })
+    }
+
+    /// The rules that [`run`](crate::run) relies on.
+    fn check(&self, step: &Step, plan: &WeightPlan) -> Result<()> {
+        for place in step.operands.iter().flatten() {
+            self.inside(place, plan)?;
+        }
+        for (i, result) in step.results.iter().enumerate() {
+            self.inside(&result.place, plan)?;
+            let whole = result.rows.checked_mul(result.row_bytes) == Some(result.place.bytes);
+            let writable = matches!(result.place.space, Space::Arena | Space::State(_));
+            let shared = step.operands.iter().flatten().any(|o| o.overlaps(&result.place))
+                || step.results[..i].iter().any(|r| r.place.overlaps(&result.place));
+            if !whole || !writable || shared {
+                return Err(Error::internal(format!(
+                    "result {i} shares memory with another value, or is no whole rows: {:?}",
+                    result.place
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn inside(&self, place: &Place, plan: &WeightPlan) -> Result<()> {
+        let size = match place.space {
+            Space::Weight(i) => plan.entries.get(i).map(|e| e.bytes as usize),
+            Space::State(i) => self.states.get(i).copied(),
+            Space::Input(i) => self.inputs.get(i).copied(),
+            Space::Arena => Some(self.arena_bytes),
+        };
+        let end = place.offset.checked_add(place.bytes);
+        if size.zip(end).is_some_and(|(size, end)| end <= size) && place.offset.is_multiple_of(4) {
+            return Ok(());
+        }
+        Err(Error::internal(format!("{place:?} lies outside its memory")))
+    }
+}
+
+/// Which values have one group of rows for each row of the sequence, so that rows from the
+/// control block's `len` on are dead.
+struct Limits {
+    /// Rows of the sequence; 0 if nothing says.
+    seq: usize,
+    control: Option<usize>,
+    /// Arena places whose rows are limited, by offset.
+    limited: std::collections::BTreeMap<u64, bool>,
+}
+
+impl Limits {
+    fn new(program: &lir::Program) -> Limits {
+        let mut limits = Limits { seq: 0, control: None, limited: Default::default() };
+        for step in &program.steps {
+            // Where the control block stands, and the operand with a row for each position.
+            let (ctl, rows) = match &step.op {
+                Op::Attention(_) => (3, Some(0)),
+                Op::Rope(_) => (2, Some(0)),
+                Op::KvWrite(_) => (2, Some(1)),
+                Op::RopeKvWrite(_) => (6, Some(0)),
+                Op::TakeRows(_) => (1, Some(0)),
+                Op::Sample(_) => (3, None),
+                _ => continue,
+            };
+            let state = step.operands.get(ctl).filter(|s| s.space == lir::Space::State);
+            limits.control = limits.control.or(state.map(|s| s.index as usize));
+            if let Some(x) = rows.and_then(|i| step.operands.get(i))
+                && limits.seq == 0
+            {
+                limits.seq = rows_of(x);
+            }
+        }
+        limits
+    }
+
+    fn of(&mut self, step: &lir::Step) -> Option<usize> {
+        let source = match &step.op {
+            Op::Gather(_) => step.operands.get(1),
+            Op::TakeRows(_) | Op::Sample(_) => None,
+            Op::KvWrite(_) => step.operands.get(1),
+            _ => step.operands.first(),
+        };
+        let limited = source.is_some_and(|s| match s.space {
+            lir::Space::Input => true,
+            lir::Space::Arena => self.limited.get(&s.offset).copied().unwrap_or(false),
+            _ => false,
+        });
+        for r in step.results.iter().filter(|r| r.space == lir::Space::Arena) {
+            self.limited.insert(r.offset, limited);
+        }
+        // A gather's rows are its ids, elsewhere they are the source's.
+        let rows = match &step.op {
+            Op::Gather(_) => step.results.first().map_or(0, rows_of),
+            _ => source.map_or(0, rows_of),
+        };
+        let per = rows.checked_div(self.seq)?;
+        (limited && self.control.is_some() && per > 0 && per * self.seq == rows).then_some(per)
+    }
+}
+
+fn rows_of(slice: &lir::Slice) -> usize {
+    slice.ty.shape.rows().ok().and_then(|r| r.as_static()).unwrap_or(0) as usize
+}
+
+/// The control block's words at the start of a state's bytes: `(len, done)`.
+pub(crate) fn len_and_done(bytes: &[u8]) -> (usize, bool) {
+    let word = |i: usize| {
+        bytes.get(4 * i..).and_then(|b| b.first_chunk()).map_or(0, |b| u32::from_le_bytes(*b))
+    };
+    (word(control::LEN) as usize, word(control::DONE) != control::RUNNING)
+}

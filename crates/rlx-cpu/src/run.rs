@@ -1,0 +1,396 @@
+//! One pass over a program's steps, and the views of memory that kernels get on the way.
+//!
+//! **Unsafe.** This module alone makes references into memory that several threads use at once.
+//! The argument, in three parts:
+//!
+//! 1. *Places.* [`Built`](crate::program::Built) has checked of every step that its places lie
+//!    inside their memories, and that no result overlaps another result, or an operand that the
+//!    step reads. [`Run::new`] checks that memories have the sizes the program was checked for.
+//! 2. *Workers.* A step's result is cut into panels by part number; panels of different parts
+//!    share no byte ([`Panel::cut`]). A part number is handed out once: [`Run::claim`] counts
+//!    up, a [`Worker`] cannot be copied, and it walks each step once.
+//! 3. *Order.* Between two steps every worker passes a [`Barrier`]: whatever is read in a step
+//!    was written in an earlier one. Views live within one step: [`Cx`] borrows the worker.
+//!
+//! The host touches session memory only through `&mut` ([`Cells::host`]); a run holds its memory
+//! in an `Arc`, so the host's `Arc::get_mut` succeeds only when no run is left.
+#![allow(unsafe_code)]
+
+use crate::barrier::Barrier;
+use crate::memory::Memory;
+use crate::program::{Built, Output, Place, Space, Split};
+use crate::simd::Level;
+use core::marker::PhantomData;
+use core::ops::Range;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use rlx_core::runtime::device::SharedBytes;
+use rlx_core::{Error, Result};
+use std::sync::Arc;
+
+/// Most operands a step has: a matmul with 4 biased segments, a norm and a residual.
+pub(crate) const OPERANDS: usize = 12;
+/// Most results a step has: four segments.
+pub(crate) const RESULTS: usize = 4;
+
+/// Memory that workers read and write at once.
+pub(crate) struct Cells {
+    /// The allocation, which `drop` returns. No box: moving one would claim its bytes.
+    words: NonNull<[u128]>,
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the bytes are reached only through `host` (exclusive) and through the views of a run,
+// whose discipline is the module's argument; plain bytes belong to no thread.
+unsafe impl Send for Cells {}
+// SAFETY: as above: `&Cells` alone gives no access.
+unsafe impl Sync for Cells {}
+
+impl Cells {
+    pub(crate) fn new(len: usize) -> Result<Cells> {
+        let (words, offset) = Memory::new(len)?.into_words();
+        let words = NonNull::from(Box::leak(words));
+        // SAFETY: `offset + len` bytes are in the allocation: a `Memory` has them.
+        let start = unsafe { words.cast::<u8>().add(offset) };
+        Ok(Cells { words, start, len })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The bytes, while nobody else has them.
+    pub(crate) fn host(&mut self) -> &mut [u8] {
+        // SAFETY: `start` points to `len` initialised bytes of the allocation; `&mut self`
+        // excludes other references: views borrow an `Arc` of this value.
+        unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Cells {
+    fn drop(&mut self) {
+        // SAFETY: `words` came from a box in `new` and is freed here alone; views borrow an `Arc`
+        // of this value, so none is left.
+        drop(unsafe { Box::from_raw(self.words.as_ptr()) });
+    }
+}
+
+/// States and arena of a session.
+pub(crate) struct SessionMemory {
+    pub(crate) states: Vec<Cells>,
+    pub(crate) arena: Cells,
+}
+
+/// A weight's bytes: in memory of our own, or in a shared map.
+#[derive(Clone)]
+pub(crate) enum WeightBytes {
+    Owned { buffer: usize, range: Range<usize> },
+    Shared { map: SharedBytes, range: Range<usize> },
+}
+
+/// A model's weights.
+pub(crate) struct Weights {
+    pub(crate) buffers: Vec<Memory>,
+    pub(crate) entries: Vec<WeightBytes>,
+}
+
+impl Weights {
+    /// The bytes of an entry, or nothing if a map has shrunk.
+    pub(crate) fn bytes(&self, entry: usize) -> &[u8] {
+        match &self.entries[entry] {
+            WeightBytes::Owned { buffer, range } => &self.buffers[*buffer].bytes()[range.clone()],
+            WeightBytes::Shared { map, range } => {
+                (**map).as_ref().get(range.clone()).unwrap_or(&[])
+            }
+        }
+    }
+}
+
+/// The part of a result that one worker writes: a range of its rows, and of each row's bytes.
+pub(crate) struct Panel<'a> {
+    start: NonNull<u8>,
+    row_bytes: usize,
+    /// Rows.
+    pub(crate) rows: Range<usize>,
+    /// Bytes of a row.
+    columns: Range<usize>,
+    memory: PhantomData<&'a mut [u8]>,
+}
+
+impl Panel<'_> {
+    /// Rows and bytes of a row that part `part` of `parts` has. Disjoint for different parts.
+    fn cut(output: &Output, part: usize, parts: usize) -> (Range<usize>, Range<usize>) {
+        let share = |n: usize, granule: usize| {
+            let units = n.div_ceil(granule.max(1));
+            let edge = |p: usize| (units * p / parts * granule.max(1)).min(n);
+            edge(part)..edge(part + 1)
+        };
+        let (rows, columns) = (0..output.rows, 0..output.row_bytes);
+        match output.split {
+            Split::Rows => (share(output.rows, 1), columns),
+            Split::Columns(granule) => (rows, share(output.row_bytes, granule)),
+            Split::First if part == 0 => (rows, columns),
+            Split::First => (0..0, 0..0),
+        }
+    }
+
+    const fn empty() -> Self {
+        Panel {
+            start: NonNull::dangling(),
+            row_bytes: 0,
+            rows: 0..0,
+            columns: 0..0,
+            memory: PhantomData,
+        }
+    }
+
+    /// The part's bytes of row `r`, as elements.
+    ///
+    /// # Panics
+    /// If the part does not have that row.
+    pub(crate) fn row<T: bytemuck::Pod>(&mut self, r: usize) -> &mut [T] {
+        assert!(self.rows.contains(&r), "row {r} is another worker's");
+        // SAFETY: the rows and columns are within the result's place (`cut` clips them, the
+        // place was checked); no other part has these bytes, no operand shows them, and
+        // `&mut self` keeps this part from having them twice. The bytes are initialised.
+        let bytes = unsafe {
+            let at = self.start.as_ptr().add(r * self.row_bytes + self.columns.start);
+            core::slice::from_raw_parts_mut(at, self.columns.len())
+        };
+        bytemuck::cast_slice_mut(bytes)
+    }
+
+    /// The part's range of a row's elements of type `T`.
+    pub(crate) fn columns<T>(&self) -> Range<usize> {
+        self.columns.start / size_of::<T>()..self.columns.end / size_of::<T>()
+    }
+
+    /// True if this part has nothing to write.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty() || self.columns.is_empty()
+    }
+}
+
+/// What a kernel sees of one step: its operands, and its part of the results.
+pub(crate) struct Cx<'a> {
+    /// The SIMD level.
+    pub(crate) level: Level,
+    operands: [&'a [u8]; OPERANDS],
+    results: [Panel<'a>; RESULTS],
+    limit: usize,
+}
+
+impl<'a> Cx<'a> {
+    /// Operand `i`. Empty if the step writes it: the result shows it then.
+    pub(crate) fn bytes(&self, i: usize) -> &'a [u8] {
+        self.operands[i]
+    }
+
+    /// Operand `i` as elements. Places are aligned: checked when the program was built, and for
+    /// weights when their bytes came.
+    pub(crate) fn slice<T: bytemuck::Pod>(&self, i: usize) -> &'a [T] {
+        bytemuck::cast_slice(self.operands[i])
+    }
+
+    /// This part of result `i`.
+    pub(crate) fn result(&mut self, i: usize) -> &mut Panel<'a> {
+        &mut self.results[i]
+    }
+
+    /// How many of `rows` rows are real.
+    pub(crate) fn real(&self, rows: usize) -> usize {
+        rows.min(self.limit)
+    }
+}
+
+/// The right to one part of every step.
+pub(crate) struct Worker {
+    part: usize,
+    step: usize,
+    slice: usize,
+}
+
+/// A program at work on a session's memory.
+pub(crate) struct Run {
+    pub(crate) program: Arc<Built>,
+    weights: Arc<Weights>,
+    memory: Arc<SessionMemory>,
+    inputs: Arc<Vec<Memory>>,
+    level: Level,
+    workers: usize,
+    claimed: AtomicUsize,
+    barrier: Barrier,
+    /// Real rows of this submission.
+    len: usize,
+}
+
+impl Run {
+    /// # Errors
+    /// `Internal` if a memory is smaller than the program was checked for.
+    pub(crate) fn new(
+        program: Arc<Built>,
+        weights: Arc<Weights>,
+        memory: Arc<SessionMemory>,
+        inputs: Arc<Vec<Memory>>,
+        level: Level,
+        workers: usize,
+        len: usize,
+    ) -> Result<Run> {
+        let fits = memory.arena.len() >= program.arena_bytes
+            && program.states.len() <= memory.states.len()
+            && program.states.iter().zip(&memory.states).all(|(n, s)| s.len() >= *n)
+            && program.inputs.len() <= inputs.len()
+            && program.inputs.iter().zip(inputs.iter()).all(|(n, i)| i.len() >= *n)
+            && program.weights.iter().all(|&(entry, n)| {
+                entry < weights.entries.len() && weights.bytes(entry).len() >= n
+            });
+        if !fits {
+            return Err(Error::internal(format!(
+                "program {} needs other memory than its session has",
+                program.name
+            )));
+        }
+        Ok(Run {
+            program,
+            weights,
+            memory,
+            inputs,
+            level,
+            workers: workers.max(1),
+            claimed: AtomicUsize::new(0),
+            barrier: Barrier::new(workers.max(1)),
+            len,
+        })
+    }
+
+    /// The next part that nobody has.
+    pub(crate) fn claim(&self) -> Option<Worker> {
+        let part = self.claimed.fetch_add(1, Ordering::Relaxed);
+        (part < self.workers).then_some(Worker { part, step: 0, slice: 0 })
+    }
+
+    /// Walks every step together with the other workers. False if one of them has failed.
+    pub(crate) fn walk(&self, worker: &mut Worker) -> bool {
+        let guard = BreakOnPanic(&self.barrier);
+        let mut together = true;
+        while together && worker.step < self.program.steps.len() {
+            let (part, parts) = (worker.part, self.workers);
+            self.part(worker, part, parts);
+            worker.step += 1;
+            together = self.barrier.wait();
+        }
+        core::mem::forget(guard);
+        together
+    }
+
+    /// Walks on alone, a slice of a step at a time, until `pause` says so. True at the end.
+    pub(crate) fn walk_alone(&self, worker: &mut Worker, mut pause: impl FnMut() -> bool) -> bool {
+        assert_eq!(self.workers, 1, "alone means that nobody else has a part");
+        while let Some(step) = self.program.steps.get(worker.step) {
+            let (slice, slices) = (worker.slice, step.slices.max(1));
+            self.part(worker, slice, slices);
+            worker.slice += 1;
+            if worker.slice == slices {
+                (worker.step, worker.slice) = (worker.step + 1, 0);
+            }
+            if worker.step < self.program.steps.len() && pause() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// One part of the worker's step.
+    fn part(&self, worker: &mut Worker, part: usize, parts: usize) {
+        let step = &self.program.steps[worker.step];
+        let mut cx = self.views(worker, part, parts);
+        if cx.results.iter().any(|r| !r.is_empty()) {
+            step.kernel.run(&mut cx);
+        }
+    }
+
+    fn views<'a>(&'a self, worker: &'a mut Worker, part: usize, parts: usize) -> Cx<'a> {
+        let step = &self.program.steps[worker.step];
+        let mut operands: [&[u8]; OPERANDS] = [&[]; OPERANDS];
+        for (view, place) in operands.iter_mut().zip(&step.operands) {
+            if let Some(place) = place {
+                *view = self.read(place);
+            }
+        }
+        let mut results = [const { Panel::empty() }; RESULTS];
+        for (panel, output) in results.iter_mut().zip(&step.results) {
+            *panel = self.write(output, part, parts);
+        }
+        let limit = step.limit.map_or(usize::MAX, |per| self.len.saturating_mul(per));
+        Cx { level: self.level, operands, results, limit }
+    }
+
+    fn cells(&self, place: &Place) -> Option<&Cells> {
+        match place.space {
+            Space::State(i) => Some(&self.memory.states[i]),
+            Space::Arena => Some(&self.memory.arena),
+            Space::Weight(_) | Space::Input(_) => None,
+        }
+    }
+
+    fn read(&self, place: &Place) -> &[u8] {
+        let range = place.offset..place.offset + place.bytes;
+        match place.space {
+            Space::Weight(i) => self.weights.bytes(i).get(range).unwrap_or(&[]),
+            Space::Input(i) => &self.inputs[i].bytes()[range],
+            Space::State(_) | Space::Arena => match self.cells(place) {
+                // SAFETY: the place is within the memory (part 1 of the argument) and its bytes
+                // are initialised; nobody writes them during this step (part 1), and writes of
+                // earlier steps came before the barrier (part 3).
+                Some(cells) => unsafe {
+                    let at = cells.start.as_ptr().add(place.offset);
+                    core::slice::from_raw_parts(at, place.bytes)
+                },
+                None => &[],
+            },
+        }
+    }
+
+    fn write(&self, output: &Output, part: usize, parts: usize) -> Panel<'_> {
+        let Some(cells) = self.cells(&output.place) else { return Panel::empty() };
+        let (rows, columns) = Panel::cut(output, part, parts);
+        // SAFETY: the place is within the memory (part 1 of the argument).
+        let start = unsafe { cells.start.add(output.place.offset) };
+        Panel { start, row_bytes: output.row_bytes, rows, columns, memory: PhantomData }
+    }
+}
+
+/// Frees the other workers when this one panics.
+struct BreakOnPanic<'a>(&'a Barrier);
+
+impl Drop for BreakOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.break_up();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panels_of_all_parts_cover_a_result_once() {
+        for split in [Split::Rows, Split::Columns(64), Split::Columns(12), Split::First] {
+            for (rows, row_bytes) in [(1, 4), (1, 64), (5, 200), (3, 60), (0, 64), (7, 1024)] {
+                for parts in 1..7 {
+                    let place = Place { space: Space::Arena, offset: 0, bytes: rows * row_bytes };
+                    let output = Output { place, rows, row_bytes, split };
+                    let mut count = vec![0; rows * row_bytes];
+                    for part in 0..parts {
+                        let (r, c) = Panel::cut(&output, part, parts);
+                        for i in r.flat_map(|r| c.clone().map(move |c| r * row_bytes + c)) {
+                            count[i] += 1;
+                        }
+                    }
+                    assert_eq!(count, vec![1; rows * row_bytes], "{split:?} {rows} {row_bytes}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! SIMD levels, and the vector operations that kernels are written in.
+//!
+//! A kernel is one generic, safe function over [`Simd`]; a level is one implementation of it. The
+//! implementing types are tokens: a value exists only where the processor has the features, so
+//! their methods are safe to call. [`dispatch`] picks the token of a [`Level`] and runs a
+//! [`Task`] inside a function compiled for its features; everything below that function is
+//! `#[inline(always)]`, because code that is not inlined there would be compiled without them.
+//!
+//! Every level has the same 8 lanes of f32, so sums have the same order everywhere and levels
+//! differ only where one has fused multiply-add.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+mod scalar;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm;
+
+/// f32 in a vector.
+pub(crate) const LANES: usize = 8;
+
+/// A set of instructions that kernels exist for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// Plain loops; the oracle of the others.
+    Scalar,
+    /// x86-64 with AVX2, FMA and F16C.
+    Avx2,
+    /// AVX2 and the 256-bit integer dot products of AVX-512 VNNI.
+    Avx512Vnni,
+    /// AArch64's Advanced SIMD.
+    Neon,
+    /// WebAssembly's 128-bit SIMD, chosen when compiling.
+    Simd128,
+}
+
+impl Level {
+    /// Every level, slowest first.
+    pub const ALL: [Level; 5] =
+        [Level::Scalar, Level::Avx2, Level::Avx512Vnni, Level::Neon, Level::Simd128];
+
+    /// The name in `info()`: `avx2`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            Self::Avx2 => "avx2",
+            Self::Avx512Vnni => "avx512vnni",
+            Self::Neon => "neon",
+            Self::Simd128 => "simd128",
+        }
+    }
+
+    /// Whether this build and this processor have it.
+    pub fn is_available(self) -> bool {
+        match self {
+            #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+            Self::Scalar => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => avx2::Avx2::new().is_some(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Vnni => avx2::Vnni::new().is_some(),
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => true,
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Self::Simd128 => true,
+            _ => false,
+        }
+    }
+
+    /// The best level there is.
+    pub fn detect() -> Level {
+        Self::ALL.iter().rev().copied().find(|l| l.is_available()).unwrap_or(Self::Scalar)
+    }
+}
+
+/// Work that is compiled once for each level.
+pub(crate) trait Task {
+    /// What it answers.
+    type Output;
+    /// The work. Implementations are `#[inline(always)]`.
+    fn run<S: Simd>(self, s: S) -> Self::Output;
+}
+
+/// Runs `task` at `level`. A level that is not available runs the slowest one there is.
+#[inline]
+pub(crate) fn dispatch<T: Task>(level: Level, task: T) -> T::Output {
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    {
+        let _ = level;
+        task.run(wasm::Simd128)
+    }
+    #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => match avx2::Avx2::new() {
+            Some(s) => s.run(task),
+            None => task.run(scalar::Portable),
+        },
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512Vnni => match avx2::Vnni::new() {
+            Some(s) => s.run(task),
+            None => task.run(scalar::Portable),
+        },
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon => task.run(neon::Neon::new()),
+        _ => task.run(scalar::Portable),
+    }
+}
+
+/// Vector operations. `F` is 8 f32, `B` 32 bytes, `H` 16 i16, `I` 8 i32.
+pub(crate) trait Simd: Copy {
+    /// 8 f32.
+    type F: Copy;
+    /// 32 bytes.
+    type B: Copy;
+    /// 16 i16.
+    type H: Copy;
+    /// 8 i32; which lane holds what is the level's own business, only sums are read.
+    type I: Copy;
+
+    // f32
+
+    fn splat(self, x: f32) -> Self::F;
+    fn load(self, x: &[f32; LANES]) -> Self::F;
+    fn store(self, x: Self::F, out: &mut [f32; LANES]);
+    fn add(self, a: Self::F, b: Self::F) -> Self::F;
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F;
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F;
+    fn div(self, a: Self::F, b: Self::F) -> Self::F;
+    /// The larger; `b` where one is NaN.
+    fn max(self, a: Self::F, b: Self::F) -> Self::F;
+    /// The smaller; `b` where one is NaN.
+    fn min(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a b + c`, rounded once where the level can.
+    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// `2^n` for whole `n` in -126..=127.
+    fn exp2(self, n: Self::F) -> Self::F;
+    /// 8 f16, little-endian.
+    fn load_f16(self, x: &[u8; 2 * LANES]) -> Self::F;
+    /// To f16, halves to even.
+    fn store_f16(self, x: Self::F, out: &mut [u8; 2 * LANES]);
+    /// 8 bfloat16, little-endian.
+    fn load_bf16(self, x: &[u8; 2 * LANES]) -> Self::F;
+    /// One f16.
+    #[inline(always)]
+    fn f16(self, bits: u16) -> f32 {
+        f16_to_f32(bits)
+    }
+
+    // bytes
+
+    fn bytes(self, x: &[u8; 32]) -> Self::B;
+    /// Low nibbles of 16 bytes, then their high nibbles.
+    fn nibbles(self, x: &[u8; 16]) -> Self::B;
+    fn splat_u8(self, x: u8) -> Self::B;
+    fn and(self, a: Self::B, b: Self::B) -> Self::B;
+    fn or(self, a: Self::B, b: Self::B) -> Self::B;
+    fn sub_u8(self, a: Self::B, b: Self::B) -> Self::B;
+    /// Each byte shifted right by `n` in 0..8, zeros in.
+    fn shr(self, a: Self::B, n: u32) -> Self::B;
+    /// Each byte shifted left by `n` in 0..8, zeros in.
+    fn shl(self, a: Self::B, n: u32) -> Self::B;
+    /// Signed bytes to f32, in order.
+    fn widen(self, a: Self::B) -> [Self::F; 4];
+
+    // integers
+
+    /// Sums of two products `a b`: 8 from the first 16 bytes, 8 from the last. `a` is in
+    /// 0..=127, `b` a signed byte of -127..=127.
+    fn dot(self, a: Self::B, b: Self::B) -> Self::H;
+    /// As [`dot`](Self::dot) with `a` any signed byte.
+    fn dot_signed(self, a: Self::B, b: Self::B) -> Self::H;
+    /// 16 i16, little-endian.
+    fn load_i16(self, x: &[u8; 32]) -> Self::H;
+    /// 16 signed bytes.
+    fn widen_i8(self, x: &[u8; 16]) -> Self::H;
+    /// 8 unsigned bytes, each twice.
+    fn twice_u8(self, x: &[u8; 8]) -> Self::H;
+    /// `low` eight times, then `high` eight times.
+    fn splat_i16(self, low: i16, high: i16) -> Self::H;
+    /// Low 16 bits of the products.
+    fn mul_i16(self, a: Self::H, b: Self::H) -> Self::H;
+    fn zero(self) -> Self::I;
+    /// `acc` plus sums of two products.
+    fn madd(self, acc: Self::I, a: Self::H, b: Self::H) -> Self::I;
+    fn to_f32(self, a: Self::I) -> Self::F;
+
+    // Derived, in one order for every level.
+
+    /// The sum of the lanes, pairwise.
+    #[inline(always)]
+    fn sum(self, a: Self::F) -> f32 {
+        let mut v = [0.0; LANES];
+        self.store(a, &mut v);
+        ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]))
+    }
+
+    /// `e^x` within 2 ulp; 0 below -104, infinity above 88.8, NaN stays.
+    ///
+    /// `x = n ln 2 + r`, `|r| <= 0.347`: Taylor's series to `r^7` is off by less than 6e-9.
+    #[inline(always)]
+    fn exp(self, x: Self::F) -> Self::F {
+        const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: adding it leaves no bits for a fraction
+        const LN2_HIGH: f32 = 0.693_359_4; // 12 bits of ln 2: n times it is exact
+        const LN2_LOW: f32 = -2.121_944_4e-4;
+        let s = self;
+        let x = s.min(s.splat(89.0), s.max(s.splat(-105.0), x));
+        let magic = s.splat(ROUND);
+        let n = s.sub(s.fma(x, s.splat(core::f32::consts::LOG2_E), magic), magic);
+        let r = s.fma(n, s.splat(-LN2_HIGH), x);
+        let r = s.fma(n, s.splat(-LN2_LOW), r);
+        let mut y = s.splat(1.0 / 5040.0);
+        for c in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
+            y = s.fma(y, r, s.splat(c));
+        }
+        // n reaches -152 and 129: two factors, so that both ends are rounded by the product.
+        let half = s.sub(s.fma(n, s.splat(0.5), magic), magic);
+        s.mul(s.mul(y, s.exp2(half)), s.exp2(s.sub(n, half)))
+    }
+}
+
+/// f16 to f32 without a branch on subnormals: the exponent moves by a product with 2^112.
+#[inline(always)]
+pub(crate) fn f16_to_f32(bits: u16) -> f32 {
+    let magnitude = u32::from(bits & 0x7fff) << 13;
+    let scaled = (f32::from_bits(magnitude) * f32::from_bits(0x7780_0000)).to_bits();
+    let special = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
+    f32::from_bits(scaled | special | (u32::from(bits & 0x8000) << 16))
+}

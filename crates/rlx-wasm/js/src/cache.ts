@@ -1,0 +1,301 @@
+/**
+ * Shards kept for the next visit, in the origin private file system or, where that cannot be
+ * written, in the Cache API.
+ *
+ * An entry is two items: the bytes under a name nobody else uses, then a record that names them,
+ * written when they are complete. Only a record leads to bytes, so a partial entry is never read.
+ *
+ * A cached shard is used after the server has said that its version is the same, or when no
+ * server answers.
+ */
+
+import { RlxError, throwIfAborted } from './error.js';
+import { ShardReader } from './shard.js';
+import { BlobSource, httpError, UrlSource, validatorOf } from './source.js';
+import type { Opened } from './source.js';
+import type { Notice } from './types.js';
+
+/** Named items of bytes; what a browser's storage comes down to. */
+export interface Store {
+  /** Undefined when there is none. */
+  read(name: string): Promise<Blob | undefined>;
+  /** An item that appears when `close` resolves, and not at all after `abort`. */
+  write(name: string): Promise<StoreWriter>;
+  remove(name: string): Promise<void>;
+  names(): Promise<string[]>;
+}
+
+export interface StoreWriter {
+  /** The chunk may be reused once this resolves. */
+  write(chunk: Uint8Array): Promise<void>;
+  close(): Promise<void>;
+  abort(): Promise<void>;
+}
+
+/** What `ShardReader` writes to. A fault of the storage ends the keeping, never the loading. */
+export interface CacheWriter {
+  write(chunk: Uint8Array): Promise<void>;
+  publish(): Promise<void>;
+  abort(): Promise<void>;
+}
+
+interface Record {
+  url: string;
+  validator: string;
+  bytes: number;
+  /** The item that holds the bytes. */
+  item: string;
+}
+
+/** Items without a record belong to a load that runs in another tab, or died: after a day, the latter. */
+const ORPHAN_MS = 24 * 3600 * 1000;
+const FOLDER = 'rlx-shards-1';
+
+type Notify = (notice: Notice) => void;
+
+export class ShardCache {
+  constructor(
+    private readonly store: Store,
+    private readonly notify: Notify = () => {},
+    private readonly fetcher: typeof fetch = (...args) => fetch(...args),
+  ) {}
+
+  /** A reader of `url`: from here if the version is the server's, else from the server, keeping it. */
+  async reader(url: string, signal?: AbortSignal): Promise<ShardReader> {
+    const key = await keyOf(url);
+    const network = new UrlSource(url, 'no-store', this.fetcher);
+    const keep = (opened: Opened) => this.#writer(url, key, opened);
+    const kept = await this.#lookup(key, url);
+    if (!kept) return new ShardReader(network, signal, keep);
+
+    const cached = () => new ShardReader(new BlobSource(kept.blob, url, 'cache'), signal);
+    const answer = await this.#revalidate(network, signal);
+    if (answer === 'offline') {
+      this.notify({ code: 'offline', message: 'The server does not answer: using the copy kept from an earlier visit.' });
+      return cached();
+    }
+    if (answer.validator === kept.record.validator) {
+      await answer.opened?.stream.cancel().catch(() => {});
+      return cached();
+    }
+    return new ShardReader(network, signal, keep, answer.opened);
+  }
+
+  /** Removes bytes that no record leads to and that are too old to be on their way. */
+  async sweep(now = Date.now()): Promise<void> {
+    const names = await this.store.names();
+    const named = new Set<string>();
+    for (const name of names) {
+      if (name.endsWith('.json')) named.add((await this.#record(name))?.item ?? '');
+    }
+    for (const name of names) {
+      const written = Number(/\.(\d+)-[0-9a-f]+\.bytes$/.exec(name)?.[1] ?? NaN);
+      if (written < now - ORPHAN_MS && !named.has(name)) await this.store.remove(name);
+    }
+  }
+
+  /** The server's version, or `offline` when nothing that speaks for the server answers. */
+  async #revalidate(
+    network: UrlSource,
+    signal?: AbortSignal,
+  ): Promise<'offline' | { validator: string | undefined; opened?: Opened }> {
+    let head: Response;
+    try {
+      head = await this.fetcher(network.name, { method: 'HEAD', cache: 'no-store', signal: signal ?? null });
+    } catch {
+      throwIfAborted(signal);
+      return 'offline';
+    }
+    if (head.ok) return { validator: validatorOf(head.headers) };
+    if (head.status >= 500 && head.status !== 501) return 'offline';
+    if (head.status === 404 || head.status === 410) throw httpError(head, network.name);
+    // The server does not answer HEAD: ask for the file, and leave its body if the version is the same.
+    const opened = await network.open(0, signal);
+    return { validator: opened.validator, opened };
+  }
+
+  async #lookup(key: string, url: string): Promise<{ record: Record; blob: Blob } | undefined> {
+    try {
+      const record = await this.#record(`${key}.json`);
+      if (record?.url !== url) return undefined;
+      const blob = await this.store.read(record.item);
+      return blob?.size === record.bytes ? { record, blob } : undefined;
+    } catch {
+      return undefined; // storage that cannot be read holds nothing
+    }
+  }
+
+  async #record(name: string): Promise<Record | undefined> {
+    const blob = await this.store.read(name);
+    if (!blob) return undefined;
+    try {
+      return JSON.parse(await blob.text()) as Record;
+    } catch {
+      return undefined;
+    }
+  }
+
+  async #writer(url: string, key: string, opened: Opened): Promise<CacheWriter | undefined> {
+    const { validator, bytes } = opened;
+    if (validator === undefined || bytes === undefined) return undefined; // no way to know it again
+    const random = crypto.getRandomValues(new Uint32Array(2));
+    const item = `${key}.${Date.now()}-${[...random].map((n) => n.toString(16)).join('')}.bytes`;
+    let out: StoreWriter | undefined;
+    let written = 0;
+
+    const giveUp = async (cause: unknown) => {
+      const writer = out;
+      out = undefined;
+      await writer?.abort().catch(() => {});
+      await this.store.remove(item).catch(() => {});
+      this.#tell(cause);
+    };
+    try {
+      out = await this.store.write(item);
+    } catch (cause) {
+      this.#tell(cause);
+      return undefined;
+    }
+    return {
+      write: async (chunk) => {
+        try {
+          await out?.write(chunk);
+          written += chunk.byteLength;
+        } catch (cause) {
+          await giveUp(cause);
+        }
+      },
+      publish: async () => {
+        if (!out) return;
+        if (written !== bytes) return giveUp(new RlxError('io', 'incomplete', { at: url }));
+        try {
+          await out.close();
+          out = undefined;
+          const old = await this.#record(`${key}.json`);
+          const record: Record = { url, validator, bytes, item };
+          const json = await this.store.write(`${key}.json`);
+          await json.write(new TextEncoder().encode(JSON.stringify(record)));
+          await json.close();
+          if (old && old.item !== item) await this.store.remove(old.item);
+        } catch (cause) {
+          await giveUp(cause);
+        }
+      },
+      abort: async () => {
+        const writer = out;
+        out = undefined;
+        await writer?.abort().catch(() => {});
+        await this.store.remove(item).catch(() => {});
+      },
+    };
+  }
+
+  #tell(cause: unknown): void {
+    const full = cause instanceof Error && cause.name === 'QuotaExceededError';
+    this.notify(full
+      ? { code: 'cache_full', message: 'The browser has no room to keep the model: it will be downloaded again next time.' }
+      : { code: 'cache_unavailable', message: 'The browser does not let this page keep the model: it will be downloaded again next time.' });
+  }
+}
+
+/** The first store of this browser that takes bytes; undefined when none does. */
+export async function openStore(): Promise<Store | undefined> {
+  for (const open of [openFileSystem, openCacheApi]) {
+    try {
+      return await open();
+    } catch {
+      // Not in this browser, not in this context (storage needs a secure one), or denied.
+    }
+  }
+  return undefined;
+}
+
+/** Removes everything the package has kept for this origin. */
+export async function clearStores(): Promise<void> {
+  try {
+    const root = await navigator.storage.getDirectory();
+    await root.removeEntry(FOLDER, { recursive: true });
+  } catch {
+    // Nothing there, or no file system: nothing to clear.
+  }
+  if (typeof caches !== 'undefined') await caches.delete(FOLDER).catch(() => false);
+}
+
+async function openFileSystem(): Promise<Store> {
+  const root = await navigator.storage.getDirectory();
+  const folder = await root.getDirectoryHandle(FOLDER, { create: true });
+  const probe = await folder.getFileHandle('probe', { create: true });
+  const writable = await probe.createWritable(); // absent before Safari 26
+  await writable.write(new Uint8Array(1));
+  await writable.close();
+  await folder.removeEntry('probe');
+  const missing = (cause: unknown) => {
+    if (cause instanceof DOMException && cause.name === 'NotFoundError') return undefined;
+    throw cause;
+  };
+  return {
+    read: async (name) => {
+      const handle = await folder.getFileHandle(name).catch(missing);
+      return handle?.getFile();
+    },
+    write: async (name) => {
+      const handle = await folder.getFileHandle(name, { create: true });
+      const out = await handle.createWritable();
+      return {
+        write: (chunk) => out.write(chunk as Uint8Array<ArrayBuffer>),
+        close: () => out.close(),
+        abort: () => out.abort(),
+      };
+    },
+    remove: async (name) => {
+      await folder.removeEntry(name).catch(missing);
+    },
+    names: async () => {
+      const names: string[] = [];
+      const entries = folder as unknown as { keys(): AsyncIterable<string> };
+      for await (const name of entries.keys()) names.push(name);
+      return names;
+    },
+  };
+}
+
+async function openCacheApi(): Promise<Store> {
+  const cache = await caches.open(FOLDER);
+  const address = (name: string) => `https://rlx.invalid/${name}`;
+  await cache.put(address('probe'), new Response('.'));
+  await cache.delete(address('probe'));
+  return {
+    read: async (name) => (await cache.match(address(name)))?.blob(),
+    write: async (name) => {
+      const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+      const out = writable.getWriter();
+      const stored = cache.put(address(name), new Response(readable));
+      stored.catch((cause: unknown) => out.abort(cause).catch(() => {}));
+      return {
+        write: async (chunk) => {
+          await out.ready;
+          await out.write(chunk.slice()); // the cache reads it later; the caller's buffer is reused
+        },
+        close: async () => {
+          await out.close();
+          await stored;
+        },
+        abort: async () => {
+          await out.abort(new Error('not kept')).catch(() => {});
+          await stored.catch(() => {});
+        },
+      };
+    },
+    remove: async (name) => {
+      await cache.delete(address(name));
+    },
+    names: async () => (await cache.keys()).map(({ url }) => url.slice(url.lastIndexOf('/') + 1)),
+  };
+}
+
+/** A file name for an address. */
+async function keyOf(url: string): Promise<string> {
+  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(url));
+  return [...new Uint8Array(digest, 0, 16)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+

@@ -1,0 +1,76 @@
+/** The one error of the package; Rust's errors arrive as it with the same words. */
+
+import type { ErrorCode } from './types.js';
+
+export class RlxError extends Error {
+  /** What kind of fault; branch on this. */
+  readonly code: ErrorCode;
+  /** One sentence: what happened. */
+  readonly what: string;
+  /** Where: an address, a file and byte, a parameter. Empty when there is no place. */
+  readonly at: string;
+  /** What to do. Empty when there is nothing to be done. */
+  readonly hint: string;
+  /** The text so far of a call that was cancelled or failed on its way. */
+  readonly text?: string;
+
+  constructor(
+    code: ErrorCode,
+    what: string,
+    more: { at?: string; hint?: string; cause?: unknown; text?: string } = {},
+  ) {
+    const at = more.at ?? '';
+    const hint = more.hint ?? '';
+    super(
+      what + (at && ` (${at})`) + (hint && `; ${hint}`),
+      more.cause === undefined ? undefined : { cause: more.cause },
+    );
+    // The web's convention for whatever a signal ended, so that `err.name === 'AbortError'` holds.
+    this.name = code === 'cancelled' ? 'AbortError' : 'RlxError';
+    this.code = code;
+    this.what = what;
+    this.at = at;
+    this.hint = hint;
+    if (more.text !== undefined) this.text = more.text;
+  }
+}
+
+export const cancelled = (what = 'the call was cancelled', text?: string): RlxError =>
+  new RlxError('cancelled', what, text === undefined ? {} : { text });
+
+/** Throws `cancelled` when the signal has fired. */
+export function throwIfAborted(signal: AbortSignal | undefined): void {
+  if (signal?.aborted) throw cancelled();
+}
+
+/** The same fault with the text that had been generated before it. */
+export function withText(error: RlxError, text: string): RlxError {
+  const { code, what, at, hint, cause } = error;
+  return new RlxError(code, what, { at, hint, cause, text });
+}
+
+/**
+ * Makes an `RlxError` of whatever was thrown: Rust throws its error as JSON text
+ * (`{"code", "what", "at", "hint"}`), a wasm trap is a `RuntimeError`, an abort a `DOMException`.
+ */
+export function toRlxError(thrown: unknown): RlxError {
+  if (thrown instanceof RlxError) return thrown;
+  if (typeof thrown === 'string' && thrown.startsWith('{')) {
+    try {
+      const { code, what, at, hint } = JSON.parse(thrown) as Record<string, string>;
+      if (code && what) {
+        return new RlxError(code as ErrorCode, what, { at: at ?? '', hint: hint ?? '' });
+      }
+    } catch {
+      // Not ours after all: it is reported below as it is.
+    }
+  }
+  if (thrown instanceof Error && thrown.name === 'AbortError') return cancelled();
+  const bug = 'this is a bug in RLX, please report it';
+  if (thrown instanceof WebAssembly.RuntimeError) {
+    const what = `the wasm module stopped: ${thrown.message}`;
+    return new RlxError('internal', what, { hint: bug, cause: thrown });
+  }
+  const what = thrown instanceof Error ? thrown.message : String(thrown);
+  return new RlxError('internal', what, { hint: bug, cause: thrown });
+}

@@ -1,0 +1,382 @@
+/**
+ * WebGPU as Rust drives it: every object is a number that Rust chose, every call is one crossing.
+ *
+ * A step's commands are recorded once into arrays that JavaScript owns (a view of wasm memory
+ * would be detached when it grows) and then replayed by number: the control block on the device
+ * makes every decode step the same list.
+ *
+ * The device is this engine's own, requested from the adapter; it is never destroyed, since
+ * whoever wraps the `gpu` may share it. Disposing destroys the buffers made here.
+ */
+
+import { RlxError } from './error.js';
+
+/** Bytes that may be on their way to the device while weights stream. */
+export const STAGING_BYTES = 16 * 1024 * 1024;
+/** Bytes between two fences of the staging ring. */
+const FENCE_BYTES = 4 * 1024 * 1024;
+/** Largest single write. */
+const PIECE_BYTES = 1024 * 1024;
+
+/** Binding kinds of `createPipeline`. */
+const BINDING_TYPES = ['uniform', 'storage', 'read-only-storage'] as const;
+
+/** First word of a recorded command. */
+export const DISPATCH = 1; // pipeline, bind group, x, y, z
+export const COPY = 2; // source buffer, offset, destination buffer, offset, bytes
+const COMMAND_WORDS = 6;
+
+/** A fault that an error scope caught. */
+export interface ScopeError {
+  kind: 'out-of-memory' | 'validation' | 'internal';
+  message: string;
+}
+
+const OPTIONAL_FEATURES = ['shader-f16', 'subgroups', 'timestamp-query'] as const;
+/** Limits taken at the adapter's best; the others stay at WebGPU's defaults. */
+const RAISED_LIMITS = [
+  'maxBufferSize', 'maxStorageBufferBindingSize', 'maxComputeWorkgroupStorageSize',
+  'maxComputeInvocationsPerWorkgroup', 'maxComputeWorkgroupSizeX', 'maxComputeWorkgroupSizeY',
+  'maxComputeWorkgroupSizeZ', 'maxStorageBuffersPerShaderStage', 'maxComputeWorkgroupsPerDimension',
+] as const;
+/** Limits a planner reads. */
+const REPORTED_LIMITS = [
+  ...RAISED_LIMITS, 'maxUniformBufferBindingSize', 'maxBindGroups', 'maxBindingsPerBindGroup',
+  'minStorageBufferOffsetAlignment', 'minUniformBufferOffsetAlignment',
+] as const;
+
+// The numbers of GPUShaderStage and GPUMapMode: npm `webgpu` defines no such globals.
+const STAGE_COMPUTE = 4;
+const MODE_READ = 1;
+
+/** `describe`'s JSON. */
+export interface GpuDescription {
+  adapter: { vendor: string; architecture: string; device: string; description: string; fallback: boolean };
+  limits: { [name: string]: number };
+  features: string[];
+  wgslFeatures: string[];
+  /** Whether the compiler takes (and so demands) `enable subgroups;`: Tint does, naga does not. */
+  enableSubgroups: boolean;
+}
+
+export class GpuHost {
+  /** Resolves to a sentence when the device is lost. */
+  readonly lost: Promise<string>;
+  #queue: GPUQueue;
+  #buffers = new Map<number, GPUBuffer>();
+  #pipelines = new Map<number, GPUComputePipeline>();
+  #groups = new Map<number, GPUBindGroup>();
+  #lists = new Map<number, Uint32Array>();
+  #layouts = new Map<string, GPUBindGroupLayout>();
+  #fences: { bytes: number; passed: Promise<unknown> }[] = [];
+  #unfenced = 0;
+  #error: string | undefined;
+  #isLost = false;
+  #disposed = false;
+
+  private constructor(
+    private readonly device: GPUDevice,
+    private readonly description: GpuDescription,
+  ) {
+    this.#queue = device.queue;
+    this.lost = device.lost.then(({ reason, message }) => {
+      this.#isLost = true;
+      return message || `the GPU device was lost (${reason || 'unknown'})`;
+    });
+    device.addEventListener?.('uncapturederror', (event) => {
+      this.#error ??= (event as GPUUncapturedErrorEvent).error.message;
+    });
+  }
+
+  /** A device of the best adapter, with the limits and features that pay. */
+  static async create(gpu: GPU | undefined): Promise<GpuHost> {
+    const unavailable = (what: string, cause?: unknown) => new RlxError('device_unavailable', what, {
+      hint: "use a browser with WebGPU, or device: 'cpu'",
+      cause,
+    });
+    if (!gpu) throw unavailable('this browser has no WebGPU');
+    let adapter: GPUAdapter | null;
+    try {
+      adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' });
+    } catch (cause) {
+      throw unavailable('WebGPU failed to give an adapter', cause);
+    }
+    if (!adapter) throw unavailable('WebGPU has no adapter for this machine');
+
+    const requiredFeatures = OPTIONAL_FEATURES.filter((name) => adapter.features.has(name));
+    const best: Record<string, number> = {};
+    for (const name of RAISED_LIMITS) {
+      const limit = adapter.limits[name];
+      if (typeof limit === 'number') best[name] = limit;
+    }
+    let device: GPUDevice;
+    try {
+      device = await adapter.requestDevice({ requiredFeatures, requiredLimits: best });
+    } catch {
+      // Some drivers promise what they do not give: ask for the defaults. The adapter is spent.
+      const again = await gpu.requestAdapter({ powerPreference: 'high-performance' });
+      if (!again) throw unavailable('WebGPU has no adapter for this machine');
+      try {
+        device = await again.requestDevice();
+      } catch (cause) {
+        throw unavailable('WebGPU refused a device', cause);
+      }
+    }
+    return new GpuHost(device, await describe(gpu, adapter, device));
+  }
+
+  /** `GpuDescription` as JSON. */
+  describe(): string {
+    return JSON.stringify(this.description);
+  }
+
+  /** One line for people: the adapter's name. */
+  adapterName(): string {
+    const { vendor, architecture, device, description } = this.description.adapter;
+    return description || [vendor, architecture, device].filter(Boolean).join(' ') || 'unknown adapter';
+  }
+
+  /** What WebGPU reported outside any error scope, once. */
+  takeError(): string | undefined {
+    const error = this.#error;
+    this.#error = undefined;
+    return error;
+  }
+
+  isLost(): boolean {
+    return this.#isLost;
+  }
+
+  // Buffers. `usage` has WebGPU's bits.
+
+  createBuffer(id: number, size: number, usage: number, label: string): void {
+    this.#buffers.set(id, this.device.createBuffer({ size, usage, label }));
+  }
+
+  destroyBuffer(id: number): void {
+    this.#buffers.get(id)?.destroy();
+    this.#buffers.delete(id);
+  }
+
+  /** `offset` and the length are multiples of 4; the bytes are copied before this returns. */
+  writeBuffer(id: number, offset: number, bytes: Uint8Array): void {
+    this.#queue.writeBuffer(this.#buffer(id), offset, bytes as Uint8Array<ArrayBuffer>);
+  }
+
+  /** `writeBuffer` through the staging ring: waits while 16 MiB are on their way. */
+  async stream(id: number, offset: number, bytes: Uint8Array): Promise<void> {
+    for (let at = 0; at < bytes.byteLength; at += PIECE_BYTES) {
+      const piece = bytes.subarray(at, at + PIECE_BYTES);
+      await this.#reserve(piece.byteLength);
+      this.writeBuffer(id, offset + at, piece);
+      if (this.#unfenced >= FENCE_BYTES) this.#fence();
+    }
+  }
+
+  /** Resolves when `bytes` more fit the staging ring, with their room taken. */
+  async #reserve(bytes: number): Promise<void> {
+    const inFlight = () => this.#fences.reduce((sum, fence) => sum + fence.bytes, this.#unfenced);
+    while (inFlight() > 0 && inFlight() + bytes > STAGING_BYTES) {
+      if (this.#fences.length === 0) this.#fence();
+      const oldest = this.#fences[0]!;
+      await oldest.passed;
+      if (this.#fences[0] === oldest) this.#fences.shift();
+    }
+    this.#unfenced += bytes;
+  }
+
+  #fence(): void {
+    this.#queue.submit([]); // flushes the writes; some implementations hold them until a submit
+    this.#fences.push({ bytes: this.#unfenced, passed: this.#queue.onSubmittedWorkDone() });
+    this.#unfenced = 0;
+  }
+
+  /** Resolves when everything submitted so far has run. */
+  async workDone(): Promise<void> {
+    await this.#queue.onSubmittedWorkDone();
+  }
+
+  // Pipelines.
+
+  /**
+   * Compiles `wgsl`; `kinds[i]` is the kind of binding i of group 0: 0 uniform, 1 storage,
+   * 2 storage that is only read. Pipelines with equal kinds share a layout.
+   */
+  async createPipeline(id: number, wgsl: string, entry: string, kinds: Uint32Array): Promise<void> {
+    const layout = this.#layout(kinds);
+    const module = this.device.createShaderModule({ code: wgsl, label: entry });
+    try {
+      const pipeline = await this.device.createComputePipelineAsync({
+        label: entry,
+        layout: this.device.createPipelineLayout({ bindGroupLayouts: [layout] }),
+        compute: { module, entryPoint: entry },
+      });
+      if (!this.#disposed) this.#pipelines.set(id, pipeline);
+    } catch (cause) {
+      const info = await module.getCompilationInfo?.().catch(() => undefined);
+      const told = info?.messages.filter(({ type }) => type === 'error')
+        .map(({ lineNum, linePos, message }) => `${lineNum}:${linePos} ${message}`) ?? [];
+      const why = told.length > 0 ? told.join('; ') : cause instanceof Error ? cause.message : String(cause);
+      // Rust reads the same JSON that it throws.
+      throw JSON.stringify({ code: 'internal', what: `the GPU driver refused a kernel: ${why}`, at: entry, hint: "use device: 'cpu', and please report it" });
+    }
+  }
+
+  #layout(kinds: Uint32Array): GPUBindGroupLayout {
+    const key = kinds.join();
+    let layout = this.#layouts.get(key);
+    if (!layout) {
+      layout = this.device.createBindGroupLayout({
+        entries: Array.from(kinds, (kind, binding) => ({
+          binding,
+          visibility: STAGE_COMPUTE,
+          buffer: { type: BINDING_TYPES[kind] ?? 'storage' },
+        })),
+      });
+      this.#layouts.set(key, layout);
+    }
+    return layout;
+  }
+
+  freePipeline(id: number): void {
+    this.#pipelines.delete(id);
+  }
+
+  /** `entries` is rows of binding, buffer, offset, size; `kinds` those of the pipelines it is for. */
+  createBindGroup(id: number, kinds: Uint32Array, entries: Float64Array): void {
+    const list: GPUBindGroupEntry[] = [];
+    for (let i = 0; i + 4 <= entries.length; i += 4) {
+      const [binding, buffer, offset, size] = entries.subarray(i, i + 4) as unknown as [number, number, number, number];
+      list.push({ binding, resource: { buffer: this.#buffer(buffer), offset, size } });
+    }
+    this.#groups.set(id, this.device.createBindGroup({ layout: this.#layout(kinds), entries: list }));
+  }
+
+  freeBindGroup(id: number): void {
+    this.#groups.delete(id);
+  }
+
+  // Commands.
+
+  /** Keeps a list of commands, six words each; see `DISPATCH` and `COPY`. */
+  record(list: number, words: Uint32Array): void {
+    this.#lists.set(list, words.slice());
+  }
+
+  freeList(list: number): void {
+    this.#lists.delete(list);
+  }
+
+  /** Encodes the lists in order and submits them, once. */
+  submit(lists: Uint32Array): void {
+    const encoder = this.device.createCommandEncoder();
+    this.#encode(encoder, lists);
+    this.#queue.submit([encoder.finish()]);
+  }
+
+  /**
+   * The first `size` bytes of a buffer made for mapping, after everything submitted so far; the
+   * buffer is unmapped again when this resolves. Any number of buffers may be on their way.
+   * Rejects with a fault as JSON when the device is lost.
+   */
+  async map(buffer: number, size: number): Promise<Uint8Array> {
+    const source = this.#buffer(buffer);
+    try {
+      await source.mapAsync(MODE_READ, 0, size);
+    } catch (cause) {
+      const what = this.#isLost ? await this.lost
+        : `reading from the GPU failed: ${cause instanceof Error ? cause.message : String(cause)}`;
+      throw JSON.stringify({ code: 'device_lost', what, at: '', hint: 'load the model again' });
+    }
+    const bytes = new Uint8Array(source.getMappedRange(0, size)).slice();
+    source.unmap();
+    return bytes;
+  }
+
+  #encode(encoder: GPUCommandEncoder, lists: Uint32Array): void {
+    let pass: GPUComputePassEncoder | undefined;
+    let pipeline = -1;
+    for (const list of lists) {
+      const words = this.#lists.get(list);
+      if (!words) throw new RlxError('internal', `no command list ${list}`);
+      for (let i = 0; i + COMMAND_WORDS <= words.length; i += COMMAND_WORDS) {
+        const [op, a, b, c, d, e] = words.subarray(i, i + COMMAND_WORDS) as unknown as [number, number, number, number, number, number];
+        if (op === COPY) {
+          pass?.end();
+          pass = undefined;
+          encoder.copyBufferToBuffer(this.#buffer(a), b, this.#buffer(c), d, e);
+          continue;
+        }
+        if (!pass) {
+          pass = encoder.beginComputePass();
+          pipeline = -1;
+        }
+        if (pipeline !== a) pass.setPipeline(this.#pipelines.get(a)!);
+        pipeline = a;
+        pass.setBindGroup(0, this.#groups.get(b)!);
+        pass.dispatchWorkgroups(c, d, e);
+      }
+    }
+    pass?.end();
+  }
+
+  // Faults.
+
+  /** Catches what the calls up to `popErrorScopes` do wrong. */
+  pushErrorScopes(): void {
+    for (const kind of ['internal', 'validation', 'out-of-memory'] as const) this.device.pushErrorScope(kind);
+  }
+
+  /** `ScopeError` as JSON, memory first; null when nothing went wrong. */
+  async popErrorScopes(): Promise<string | null> {
+    const kinds = ['out-of-memory', 'validation', 'internal'] as const;
+    // All three are popped at once: another scope pushed meanwhile would come between them.
+    const errors = await Promise.all(kinds.map(() => this.device.popErrorScope()));
+    for (const [i, error] of errors.entries()) {
+      if (error) return JSON.stringify({ kind: kinds[i]!, message: error.message } satisfies ScopeError);
+    }
+    return null;
+  }
+
+  /** Destroys the buffers made here and forgets the rest. */
+  dispose(): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    for (const buffer of this.#buffers.values()) buffer.destroy();
+    for (const map of [this.#buffers, this.#pipelines, this.#groups, this.#lists, this.#layouts]) map.clear();
+  }
+
+  #buffer(id: number): GPUBuffer {
+    const buffer = this.#buffers.get(id);
+    if (!buffer) throw new RlxError('internal', `no GPU buffer ${id}`);
+    return buffer;
+  }
+}
+
+async function describe(gpu: GPU, adapter: GPUAdapter, device: GPUDevice): Promise<GpuDescription> {
+  const info = adapter.info as Partial<GPUAdapterInfo> | undefined;
+  const limits: { [name: string]: number } = {};
+  for (const name of REPORTED_LIMITS) {
+    const limit = device.limits[name];
+    if (typeof limit === 'number') limits[name] = limit;
+  }
+  let enableSubgroups = false;
+  if (device.features.has('subgroups')) {
+    device.pushErrorScope('validation');
+    device.createShaderModule({ code: 'enable subgroups;\n@compute @workgroup_size(1) fn main() {}' });
+    enableSubgroups = (await device.popErrorScope()) === null;
+  }
+  return {
+    adapter: {
+      vendor: info?.vendor ?? '',
+      architecture: info?.architecture ?? '',
+      device: info?.device ?? '',
+      description: info?.description ?? '',
+      fallback: info?.isFallbackAdapter ?? false,
+    },
+    limits,
+    features: OPTIONAL_FEATURES.filter((name) => device.features.has(name)),
+    wgslFeatures: [...(gpu.wgslLanguageFeatures ?? [])].sort(),
+    enableSubgroups,
+  };
+}

@@ -1,0 +1,15 @@
+/**
+ * Language models from GGUF shards, on WebGPU or the CPU.
+ *
+ * ```js
+ * const engine = await Engine.load({ model: ['a-00001-of-00002.gguf', 'a-00002-of-00002.gguf'] });
+ * const chunks = await engine.chat.completions.create({
+ *   messages: [{ role: 'user', content: 'What does Vec::push do?' }], stream: true,
+ * });
+ * for await (const chunk of chunks) print(chunk.choices[0].delta.content ?? '');
+ * ```
+ */
+
+export { Engine } from './engine.js';
+export { RlxError } from './error.js';
+export type * from './types.js';

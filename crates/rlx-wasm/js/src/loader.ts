@@ -1,0 +1,225 @@
+/**
+ * Brings shards to the device: headers first, then every tensor byte to its place.
+ *
+ * Each shard's header goes to the engine; its stream is then held where it stands, the chunk that
+ * ended the header in hand, until all headers are in and the plan exists. The plan's placement
+ * table then says for every byte where it goes: to a GPU buffer, never through wasm memory, or to
+ * the engine.
+ */
+
+import { RlxError, throwIfAborted } from './error.js';
+import type { GpuHost } from './gpu_host.js';
+import type { ShardReader } from './shard.js';
+import type { LoadProgress } from './types.js';
+import { PLACEMENT_COLUMNS, PUT } from './wasm.js';
+import type { WasmEngine } from './wasm.js';
+
+/**
+ * Streams held open at once. A browser opens six connections to a server and no more, so the
+ * seventh of seven held streams would wait for ever; the others are paused and reopened.
+ */
+const HELD_STREAMS = 4;
+
+export interface LoadContext {
+  engine: WasmEngine;
+  host: Pick<GpuHost, 'stream' | 'workDone'> | null;
+  /** Its signal is the one the shards were made with; the first fault fires it too. */
+  abort: AbortController;
+  onProgress?: ((progress: LoadProgress) => void) | undefined;
+}
+
+/** Loads all shards; they are closed when this settles, whatever happened. */
+export async function load(shards: readonly ShardReader[], cx: LoadContext): Promise<void> {
+  const progress = new Progress(shards, cx.onProgress);
+  const signal = cx.abort.signal;
+  try {
+    const held: (Uint8Array | null)[] = new Array<null>(shards.length).fill(null);
+    await inParallel(shards, cx.abort, async (shard, i) => {
+      held[i] = await readHeader(shard, i, cx, () => progress.report('headers'));
+      if (i >= HELD_STREAMS) {
+        // The chunk must outlive the reader's buffer.
+        held[i] = held[i]!.slice();
+        await shard.pause();
+      }
+    });
+    throwIfAborted(signal);
+    progress.report('compile');
+    await cx.engine.open();
+    throwIfAborted(signal);
+    await inParallel(shards, cx.abort, (shard, i) =>
+      readTensors(shard, i, held[i]!, cx, () => progress.report('weights')));
+    await cx.host?.workDone();
+    throwIfAborted(signal);
+    await cx.engine.finishLoad();
+    throwIfAborted(signal);
+    progress.report('ready');
+  } finally {
+    await Promise.all(shards.map((shard) => shard.close()));
+  }
+}
+
+/** Runs `work` on every shard, four at a time; the first fault stops the others and is thrown. */
+async function inParallel(
+  shards: readonly ShardReader[],
+  abort: AbortController,
+  work: (shard: ShardReader, i: number) => Promise<void>,
+): Promise<void> {
+  let next = 0;
+  let fault: { error: unknown } | undefined;
+  const worker = async () => {
+    while (next < shards.length && !fault) {
+      const i = next++;
+      try {
+        await work(shards[i]!, i);
+      } catch (error) {
+        fault ??= { error };
+        abort.abort();
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: HELD_STREAMS }, worker));
+  if (fault) throw (fault as { error: unknown }).error;
+}
+
+/** Pushes chunks until the header is complete; answers the chunk that completed it. */
+async function readHeader(shard: ShardReader, i: number, cx: LoadContext, report: () => void): Promise<Uint8Array> {
+  await shard.open();
+  for (;;) {
+    const chunk = await shard.read();
+    if (chunk === null) {
+      throw new RlxError('bad_file', `the file ends inside its header, after ${shard.position} bytes`, {
+        at: shard.source.name,
+        hint: 'the file is incomplete: get it again',
+      });
+    }
+    const done = cx.engine.pushHeader(i, shard.source.name, shard.bytes ?? -1, chunk);
+    report();
+    if (done) return chunk;
+  }
+}
+
+async function readTensors(
+  shard: ShardReader,
+  i: number,
+  held: Uint8Array,
+  cx: LoadContext,
+  report: () => void,
+): Promise<void> {
+  const placer = new Placer(i, cx.engine.placements(i), cx);
+  await placer.take(shard.position - held.byteLength, held);
+  report();
+  // To the very end, beyond the last tensor: the cache keeps whole files.
+  for (;;) {
+    const offset = shard.position;
+    const chunk = await shard.read();
+    if (chunk === null) break;
+    await placer.take(offset, chunk);
+    report();
+  }
+  placer.finish(shard);
+}
+
+/** Sends one shard's bytes where its placement table says. */
+export class Placer {
+  #row = 0;
+  /** Bytes of the current row that have been placed or are in the carry. */
+  #taken = 0;
+  /** Up to three bytes that do not yet fill a word: `writeBuffer` takes words, blocks are 18, 34, 210 bytes. */
+  #carry = new Uint8Array(4);
+  #carried = 0;
+
+  constructor(
+    private readonly shard: number,
+    private readonly table: Float64Array,
+    private readonly cx: Pick<LoadContext, 'engine' | 'host'>,
+  ) {}
+
+  /** Takes the chunk that lies at `offset` in the file. Chunks come in order, without gaps. */
+  async take(offset: number, chunk: Uint8Array): Promise<void> {
+    const end = offset + chunk.byteLength;
+    while (this.#row * PLACEMENT_COLUMNS < this.table.length) {
+      const [start, bytes, target, to] = this.#current();
+      const from = start + this.#taken;
+      if (from >= end && this.#taken < bytes) return;
+      const n = Math.min(end - from, bytes - this.#taken);
+      const part = chunk.subarray(from - offset, from - offset + n);
+      const last = this.#taken + n === bytes;
+      if (target === PUT) {
+        this.cx.engine.put(this.shard, from, part);
+      } else {
+        await this.#toBuffer(target, to, part, last);
+      }
+      this.#taken += n;
+      if (!last) return;
+      this.#row += 1;
+      this.#taken = 0;
+      this.#carried = 0;
+    }
+  }
+
+  /** Every row must be full. */
+  finish(shard: ShardReader): void {
+    if (this.#row * PLACEMENT_COLUMNS >= this.table.length) return;
+    const [start, bytes] = this.#current();
+    throw new RlxError('bad_file', `the file ends at byte ${shard.position}, its tensors need ${start + bytes} or more`, {
+      at: shard.source.name,
+      hint: 'the file is incomplete: get it again',
+    });
+  }
+
+  async #toBuffer(buffer: number, to: number, part: Uint8Array, last: boolean): Promise<void> {
+    const host = this.cx.host;
+    if (!host) throw new RlxError('internal', 'a placement names a GPU buffer, and there is no GPU');
+    let at = to + this.#taken - this.#carried;
+    let rest = part;
+    if (this.#carried > 0) {
+      const n = Math.min(4 - this.#carried, rest.byteLength);
+      this.#carry.set(rest.subarray(0, n), this.#carried);
+      this.#carried += n;
+      rest = rest.subarray(n);
+      if (this.#carried === 4) {
+        await host.stream(buffer, at, this.#carry);
+        at += 4;
+        this.#carried = 0;
+      }
+    }
+    const words = rest.byteLength - (rest.byteLength % 4);
+    if (words > 0) await host.stream(buffer, at, rest.subarray(0, words));
+    at += words;
+    if (words < rest.byteLength) {
+      this.#carry.set(rest.subarray(words));
+      this.#carried = rest.byteLength - words;
+    }
+    if (last && this.#carried > 0) {
+      this.#carry.fill(0, this.#carried);
+      await host.stream(buffer, at, this.#carry);
+    }
+  }
+
+  #current(): [start: number, bytes: number, target: number, to: number] {
+    const i = this.#row * PLACEMENT_COLUMNS;
+    return [this.table[i]!, this.table[i + 1]!, this.table[i + 2]!, this.table[i + 3]!];
+  }
+}
+
+/** Adds up what the shards have read. */
+class Progress {
+  constructor(
+    private readonly shards: readonly ShardReader[],
+    private readonly tell: LoadContext['onProgress'],
+  ) {}
+
+  report(phase: LoadProgress['phase']): void {
+    if (!this.tell) return;
+    let loadedBytes = 0;
+    let totalBytes: number | undefined = 0;
+    const kinds = new Set<LoadProgress['from']>();
+    for (const shard of this.shards) {
+      loadedBytes += shard.position;
+      totalBytes = shard.bytes === undefined || totalBytes === undefined ? undefined : totalBytes + shard.bytes;
+      kinds.add(shard.source.kind);
+    }
+    const from = kinds.size === 1 ? [...kinds][0]! : 'mixed';
+    this.tell({ phase, loadedBytes, from, ...(totalBytes === undefined ? {} : { totalBytes }) });
+  }
+}

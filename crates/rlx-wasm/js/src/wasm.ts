@@ -1,0 +1,100 @@
+/**
+ * What JavaScript needs of the wasm module, and what it gives it.
+ *
+ * Faults are thrown as JSON text, `{"code", "what", "at", "hint"}`. No method keeps a borrow of
+ * the engine across an await, so every method may be called while a promise of another is
+ * pending (`cancel` and `dispose` are). No view of wasm memory lives across a call: memory may
+ * grow in any of them.
+ */
+
+import type { GpuHost } from './gpu_host.js';
+import type { ChatMessage, EngineInfo, FinishReason } from './types.js';
+
+/** The clock and the scheduler, which the sans-IO core has not. */
+export interface Platform {
+  /** Milliseconds, monotonic. */
+  now(): number;
+  /** Resolves after the page has had its turn; the CPU executor awaits it every 50 ms or sooner. */
+  yieldToPage(): Promise<void>;
+}
+
+/** The constructor's first argument, as JSON. */
+export interface WasmOptions {
+  device: 'webgpu' | 'cpu';
+  /** Why `auto` came to the CPU; null otherwise. */
+  fallbackReason: string | null;
+  contextLength: number | null;
+  kv: 'f32' | 'f16' | null;
+  activations: 'f32' | 'int8' | null;
+}
+
+/** `start`'s argument, as JSON. Every number has been checked against its range. */
+export interface WasmRequest {
+  messages: readonly ChatMessage[];
+  /** null: what is left of the context. */
+  max_tokens: number | null;
+  /** null: the file's default, or 0.7. */
+  temperature: number | null;
+  top_p: number;
+  top_k: number;
+  min_p: number;
+  repetition_penalty: number;
+  frequency_penalty: number;
+  presence_penalty: number;
+  seed: number;
+  stop: readonly string[];
+}
+
+/** What `nextEvent` answers, as JSON. After `done` there is no further event. */
+export type WasmEvent =
+  /** One or more tokens' text; never half a character, never what may begin a stop text. */
+  | { type: 'text'; text: string }
+  | { type: 'done'; reason: FinishReason | 'cancelled'; promptTokens: number; completionTokens: number };
+
+/**
+ * A row of the placement table: four numbers in a Float64Array.
+ *
+ * `fileOffset`  first byte in the shard; rows are in ascending order and do not overlap
+ * `bytes`       how many
+ * `target`      a GPU buffer's id, or `PUT`
+ * `offset`      where in the buffer: a multiple of 4, with room for `bytes` rounded up to 4 (the
+ *               padding is written as zeros); 0 for `PUT`
+ */
+export const PLACEMENT_COLUMNS = 4;
+/** Target: `put` takes the bytes: all of them on the CPU, on a GPU what the host prepares, such as `rope_freqs`. */
+export const PUT = -1;
+
+/** One model on one device. */
+export interface WasmEngine {
+  /**
+   * Takes the next bytes of shard number `shard` (in the caller's order); true when its header
+   * is complete, and the rest of the chunk is then ignored. `fileBytes` is -1 when the source
+   * does not know its length.
+   */
+  pushHeader(shard: number, name: string, fileBytes: number, chunk: Uint8Array): boolean;
+  /** With all headers in: orders shards, compiles, allocates; resolves when the device said yes. */
+  open(): Promise<void>;
+  placements(shard: number): Float64Array;
+  /** Bytes of a `PUT` row, in order; `fileOffset` is that of the first byte given. */
+  put(shard: number, fileOffset: number, bytes: Uint8Array): void;
+  /** With all bytes placed: waits for pipelines, runs the self-test. */
+  finishLoad(): Promise<void>;
+  /** Renders and tokenizes; throws what is wrong with the request. One call at a time. */
+  start(requestJson: string): void;
+  /** The next event of the running call, as `WasmEvent` JSON. */
+  nextEvent(): Promise<string>;
+  /** The running call submits nothing more and ends with `done`, reason `cancelled`. */
+  cancel(): void;
+  /** `EngineInfo` as JSON; valid after `open`. */
+  info(): string;
+  /** Frees every id and byte. Called once, when no promise is pending. */
+  dispose(): void;
+}
+
+/** What `EngineInfo` is made of. */
+export type WasmInfo = EngineInfo;
+
+/** The module's exports as the rest of the package uses them. */
+export interface WasmModule {
+  create(optionsJson: string, platform: Platform, gpu: GpuHost | null): WasmEngine;
+}

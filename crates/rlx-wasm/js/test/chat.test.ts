@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { checkRequest, completions } from '../src/chat.js';
+import { platform } from '../src/platform.js';
+import { Queue } from '../src/queue.js';
+import type { ChatCompletionChunk, ChatRequest } from '../src/types.js';
+import type { WasmEvent } from '../src/wasm.js';
+import { FakeEngine } from './fakes.js';
+
+const messages = [{ role: 'user', content: 'hi' }] as const;
+const text = (...texts: string[]): WasmEvent[] => texts.map((text) => ({ type: 'text', text }));
+const done = (reason: 'stop' | 'length' = 'stop'): WasmEvent => ({ type: 'done', reason, promptTokens: 5, completionTokens: 3 });
+
+function setUp(events: WasmEvent[] = [...text('Hel', 'lo'), done()]) {
+  const engine = new FakeEngine();
+  engine.events = events;
+  const queue = new Queue();
+  return { engine, queue, api: completions({ engine, queue, platform, modelName: 'fake' }) };
+}
+
+async function collect(chunks: AsyncIterable<ChatCompletionChunk>): Promise<ChatCompletionChunk[]> {
+  const all = [];
+  for await (const chunk of chunks) all.push(chunk);
+  return all;
+}
+
+test('a stream has the role first, texts, and reason and usage last', async () => {
+  const { api } = setUp();
+  const chunks = await collect(await api.create({ messages, stream: true }));
+  assert.deepEqual(chunks.map(({ choices }) => choices[0].delta), [{ role: 'assistant', content: 'Hel' }, { content: 'lo' }, {}]);
+  assert.deepEqual(chunks.map(({ choices }) => choices[0].finish_reason), [null, null, 'stop']);
+  assert.deepEqual(chunks.map(({ usage }) => usage), [undefined, undefined, { prompt_tokens: 5, completion_tokens: 3, total_tokens: 8 }]);
+  assert.equal(new Set(chunks.map(({ id }) => id)).size, 1);
+  assert.ok(chunks.every(({ object, model }) => object === 'chat.completion.chunk' && model === 'fake'));
+});
+
+test('without stream the answer comes whole, with length when the limit was reached', async () => {
+  const { api } = setUp([...text('a', 'b'), done('length')]);
+  const answer = await api.create({ messages });
+  assert.deepEqual(answer.choices, [{ index: 0, message: { role: 'assistant', content: 'ab' }, finish_reason: 'length' }]);
+  assert.equal(answer.object, 'chat.completion');
+});
+
+test('the first chunk reaches the reader before generation ends', async () => {
+  const { engine, api } = setUp([...text('a', 'b', 'c', 'd'), done()]);
+  let finished = false;
+  engine.before = (n) => {
+    finished = n === 4;
+  };
+  const chunks = await api.create({ messages, stream: true });
+  await chunks.next();
+  assert.equal(finished, false);
+  await collect(chunks);
+});
+
+test('a second call waits for the first and then runs', async () => {
+  const { engine, api } = setUp();
+  const first = await api.create({ messages, stream: true });
+  const second = api.create({ messages: [{ role: 'user', content: 'two' }] });
+  assert.equal(engine.started.length, 1);
+  await collect(first);
+  assert.equal((await second).choices[0].message.content, 'Hello');
+  assert.equal(engine.started.length, 2);
+});
+
+test('a stream that nobody reads does not hold up the next call', async () => {
+  const { api } = setUp();
+  await api.create({ messages, stream: true });
+  assert.equal((await api.create({ messages })).choices[0].message.content, 'Hello');
+});
+
+test('a signal stops a running answer, keeps its text, and the next call works', async () => {
+  const { engine, api } = setUp([...text('one ', 'two ', 'three'), done()]);
+  const abort = new AbortController();
+  engine.before = (n) => {
+    if (n === 2) abort.abort();
+  };
+  const seen: string[] = [];
+  await assert.rejects(async () => {
+    for await (const chunk of await api.create({ messages, stream: true, signal: abort.signal })) {
+      seen.push(chunk.choices[0].delta.content ?? '');
+    }
+  }, { code: 'cancelled', name: 'AbortError', text: 'one two ' });
+  assert.deepEqual(seen, ['one ', 'two ']);
+  engine.before = () => {};
+  assert.equal((await api.create({ messages })).choices[0].message.content, 'one two three');
+});
+
+test('a signal takes a waiting call out of the queue, and it never starts', async () => {
+  const { engine, api } = setUp();
+  const abort = new AbortController();
+  const first = api.create({ messages });
+  const second = api.create({ messages, signal: abort.signal });
+  abort.abort();
+  await assert.rejects(second, { code: 'cancelled', what: 'the call was cancelled while it waited' });
+  await first;
+  assert.equal(engine.started.length, 1);
+});
+
+test('leaving the loop stops the answer before the next call starts', async () => {
+  const { engine, api } = setUp([...text('a', 'b', 'c'), done()]);
+  for await (const _ of await api.create({ messages, stream: true })) break;
+  assert.ok(engine.log.includes('cancel'));
+  assert.equal((await api.create({ messages })).choices[0].message.content, 'abc');
+});
+
+test('what Rust throws from start ends the call and frees the queue', async () => {
+  const { engine, api } = setUp();
+  const start = engine.start.bind(engine);
+  engine.start = () => {
+    throw '{"code":"context_full","what":"the prompt has 2000 tokens, the context 1024","at":"","hint":"shorten it"}';
+  };
+  await assert.rejects(api.create({ messages }), { code: 'context_full', message: 'the prompt has 2000 tokens, the context 1024; shorten it' });
+  engine.start = start;
+  await api.create({ messages });
+});
+
+test('defaults are filled in, and a missing seed is drawn', () => {
+  const { seed, ...rest } = checkRequest({ messages });
+  assert.ok(Number.isInteger(seed) && seed >= 0);
+  assert.deepEqual(rest, {
+    messages, max_tokens: null, temperature: null, top_p: 1, top_k: 0, min_p: 0,
+    repetition_penalty: 1, frequency_penalty: 0, presence_penalty: 0, stop: [],
+  });
+  assert.deepEqual(checkRequest({ messages, stop: 'x', seed: 7 }).stop, ['x']);
+});
+
+const wrong: [Partial<Record<keyof ChatRequest, unknown>>, string][] = [
+  [{ temperature: 2.5 }, 'temperature is 2.5, it must be from 0 to 2 (temperature)'],
+  [{ temperature: '1' }, 'temperature is 1, it must be from 0 to 2 (temperature)'],
+  [{ temperature: NaN }, 'temperature is NaN, it must be from 0 to 2 (temperature)'],
+  [{ top_p: 0 }, 'top_p is 0, it must be above 0 and at most 1 (top_p)'],
+  [{ top_k: 1.5 }, 'top_k is 1.5, it must be a whole number, 0 or more (top_k)'],
+  [{ min_p: -1 }, 'min_p is -1, it must be from 0 to 1 (min_p)'],
+  [{ repetition_penalty: 0 }, 'repetition_penalty is 0, it must be above 0 and at most 2 (repetition_penalty)'],
+  [{ frequency_penalty: 3 }, 'frequency_penalty is 3, it must be from -2 to 2 (frequency_penalty)'],
+  [{ presence_penalty: -3 }, 'presence_penalty is -3, it must be from -2 to 2 (presence_penalty)'],
+  [{ max_tokens: 0 }, 'max_tokens is 0, it must be a whole number, 1 or more (max_tokens)'],
+  [{ seed: -1 }, 'seed is -1, it must be a whole number from 0 to 2^53 - 1 (seed)'],
+  [{ stop: ['a', ''] }, 'stop must be at most 16 texts, none of them empty (stop)'],
+  [{ messages: [] }, 'messages must be an array of at least one message (messages)'],
+  [{ messages: [{ role: 'tool', content: '' }] }, 'role is tool, it must be system, user or assistant (messages[0])'],
+  [{ messages: [{ role: 'user' }] }, 'content must be a text (messages[0])'],
+  [{ temprature: 1 } as object, 'temprature is not a parameter of create (temprature)'],
+];
+for (const [change, message] of wrong) {
+  test(`${message}: refused before it queues`, async () => {
+    const { engine, api } = setUp();
+    await assert.rejects(api.create({ messages, ...change } as ChatRequest), { code: 'usage', message });
+    assert.equal(engine.started.length, 0);
+  });
+}

@@ -1,0 +1,22 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { RlxError, toRlxError } from '../src/error.js';
+
+test('the message is what, place and hint in one line, as Rust prints it', () => {
+  const error = new RlxError('io', 'the server answered 404 Not Found', { at: 'https://a/b', hint: 'check it' });
+  assert.equal(error.message, 'the server answered 404 Not Found (https://a/b); check it');
+});
+
+test("Rust's JSON becomes an error with the same fields", () => {
+  const error = toRlxError('{"code":"bad_file","what":"no magic","at":"m.gguf, byte 0","hint":""}');
+  assert.deepEqual([error.code, error.what, error.at, error.hint], ['bad_file', 'no magic', 'm.gguf, byte 0', '']);
+  assert.equal(error.message, 'no magic (m.gguf, byte 0)');
+});
+
+test('an abort is cancelled, a wasm trap and anything else are internal', () => {
+  assert.equal(toRlxError(new DOMException('x', 'AbortError')).code, 'cancelled');
+  assert.equal(toRlxError(new DOMException('x', 'AbortError')).name, 'AbortError');
+  assert.equal(toRlxError(new WebAssembly.RuntimeError('unreachable')).code, 'internal');
+  assert.equal(toRlxError('{"not": "ours"}').code, 'internal');
+  assert.equal(toRlxError(undefined).code, 'internal');
+});

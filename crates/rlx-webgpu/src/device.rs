@@ -1,0 +1,474 @@
+//! [`Device`] over a [`Gpu`]: buffers as the plans say, programs as recorded lists.
+//!
+//! A program is pipelines, one buffer of step constants and its inputs; with a session it becomes
+//! a run: bind groups, a recorded list, and readback buffers, one for each submission in flight.
+
+mod ids;
+mod run;
+mod staging;
+
+use crate::gpu::{Gpu, GpuInfo, Usage};
+use crate::kernels::{self, Access, Memory, STEP_BYTES};
+use core::cell::RefCell;
+use core::task::{Context, Poll};
+use ids::Ids;
+use rlx_core::ir::lir::{Program, StateDecl};
+use rlx_core::ops::{CONTROL_WORDS, Op};
+use rlx_core::plan::{Limits, Target, WeightPlan};
+use rlx_core::runtime::device::{
+    AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
+    Ticket, Write,
+};
+use rlx_core::{Code, Error, Result};
+use run::Run;
+use staging::Staging;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// A buffer that exists.
+#[derive(Clone, Copy, Debug)]
+struct Buffer {
+    id: u32,
+    bytes: u64,
+}
+
+struct Model {
+    plan: Rc<WeightPlan>,
+    buffers: Vec<Buffer>,
+}
+
+/// A launch of a program: what its bind group is made from.
+struct Launch {
+    pipeline: u32,
+    memory: Vec<Memory>,
+    groups: [u32; 3],
+}
+
+struct Built {
+    model: ModelId,
+    program: Rc<Program>,
+    launches: Vec<Launch>,
+    constants: Buffer,
+    inputs: Vec<Buffer>,
+}
+
+struct Session {
+    model: ModelId,
+    states: Vec<Buffer>,
+    arena: Buffer,
+}
+
+/// What a ticket waits for.
+enum Pending {
+    /// Error scopes around buffers.
+    Scopes(u32),
+    /// Pipelines of a program.
+    Build(ProgramId),
+    /// Outputs, in a slot of a run.
+    Read { key: (SessionId, ProgramId), slot: usize, read: u32 },
+    /// The end of a submission without outputs.
+    Fence(u32),
+    /// The answer is known.
+    Failed(Error),
+}
+
+#[derive(Default)]
+struct State {
+    ids: Ids,
+    models: BTreeMap<ModelId, Model>,
+    programs: BTreeMap<ProgramId, Built>,
+    sessions: BTreeMap<SessionId, Session>,
+    runs: BTreeMap<(SessionId, ProgramId), Run>,
+    tickets: BTreeMap<Ticket, Pending>,
+    /// Pipelines by their text; they outlive programs.
+    pipelines: BTreeMap<String, u32>,
+    staging: Staging,
+    counters: Counters,
+}
+
+/// The WebGPU executor over a host's GPU.
+pub struct WebGpuDevice<G> {
+    gpu: G,
+    info: GpuInfo,
+    target: Target,
+    state: RefCell<State>,
+}
+
+impl<G: Gpu> WebGpuDevice<G> {
+    /// An executor with the GPU's limits.
+    pub fn new(gpu: G) -> Self {
+        let info = gpu.info();
+        // Kernels address bytes with 32 bits.
+        let addressable = (1 << 32) - 4;
+        let limits = Limits {
+            buffer: info.max_buffer.min(addressable),
+            binding: info.max_binding.min(addressable),
+            storage_buffers: info.max_storage_buffers,
+            alignment: 256,
+        };
+        WebGpuDevice { gpu, info, target: Target::webgpu(limits), state: RefCell::default() }
+    }
+
+    /// The GPU.
+    pub fn gpu(&self) -> &G {
+        &self.gpu
+    }
+
+    fn alive(&self) -> Result<()> {
+        if self.gpu.is_lost() {
+            return Err(Error::new(Code::DeviceLost, "the GPU went away").hint("load again"));
+        }
+        Ok(())
+    }
+
+    fn create(&self, s: &mut State, bytes: u64, usage: Usage, label: &str) -> Buffer {
+        // Empty bindings are refused.
+        let bytes = bytes.div_ceil(4).max(1) * 4;
+        let id = s.ids.next();
+        self.gpu.create_buffer(id, bytes, usage, label);
+        s.counters.live_bytes += bytes;
+        Buffer { id, bytes }
+    }
+
+    fn destroy(&self, s: &mut State, buffers: impl IntoIterator<Item = Buffer>) {
+        for b in buffers {
+            self.gpu.destroy_buffer(b.id);
+            s.counters.live_bytes -= b.bytes;
+        }
+    }
+
+    fn fits(&self, what: &str, bytes: u64, hint: &str) -> Result<()> {
+        let most = self.target.limits.binding.min(self.target.limits.buffer);
+        if bytes > most {
+            return Err(Error::new(
+                Code::OutOfMemory,
+                format!("{what} needs {bytes} bytes, this GPU binds at most {most}"),
+            )
+            .hint(hint));
+        }
+        Ok(())
+    }
+
+    fn build_program(&self, s: &mut State, m: ModelId, program: Rc<Program>) -> Result<Built> {
+        let plan = s.models.get(&m).ok_or_else(|| unknown("model", m.0))?.plan.clone();
+        let ctl = program
+            .states
+            .iter()
+            .position(|d| d.name == rlx_core::lower::CTL && d.bytes == 4 * CONTROL_WORDS);
+        // After `take_rows` rows are no longer those that `len` counts.
+        let head = program.steps.iter().position(|s| matches!(s.op, Op::TakeRows(_)));
+        let mut launches = Vec::new();
+        let mut constants: Vec<u8> = Vec::new();
+        for (i, step) in program.steps.iter().enumerate() {
+            let rows_control =
+                if head.is_some_and(|h| i < h) { ctl.map(|n| n as u32) } else { None };
+            let cx =
+                kernels::Context { plan: &plan, rows_control, packed_dot: self.info.packed_dot };
+            let Some(kernel) = kernels::kernel(step, &cx)? else { continue };
+            if kernel.memory.len() > self.target.limits.storage_buffers as usize {
+                return Err(Error::new(
+                    Code::Unsupported,
+                    format!("a step binds {} buffers", kernel.memory.len()),
+                )
+                .at(step.label.clone())
+                .hint("this GPU binds too few; use another device"));
+            }
+            constants.extend(kernel.words.iter().flat_map(|w| w.to_le_bytes()));
+            constants.resize(constants.len().next_multiple_of(STEP_BYTES as usize), 0);
+            let pipeline = self.pipeline(s, &kernel);
+            let memory = kernel.memory.iter().map(|m| m.0).collect();
+            launches.push(Launch { pipeline, memory, groups: kernel.groups });
+        }
+        let buffer = self.create(s, constants.len() as u64, Usage::Uniform, "step constants");
+        if !constants.is_empty() {
+            self.gpu.write_buffer(buffer.id, 0, &constants);
+        }
+        let inputs = program
+            .inputs
+            .iter()
+            .map(|i| self.create(s, i.bytes, Usage::Storage, &i.name))
+            .collect();
+        Ok(Built { model: m, program, launches, constants: buffer, inputs })
+    }
+
+    fn pipeline(&self, s: &mut State, kernel: &kernels::Kernel) -> u32 {
+        use crate::gpu::BindingKind;
+        if let Some(&id) = s.pipelines.get(&kernel.wgsl) {
+            return id;
+        }
+        let id = s.ids.next();
+        let mut kinds = vec![BindingKind::Uniform];
+        kinds.extend(kernel.memory.iter().map(|m| match m.1 {
+            Access::Read => BindingKind::Read,
+            Access::ReadWrite => BindingKind::ReadWrite,
+        }));
+        self.gpu.create_pipeline(id, &kernel.wgsl, kernel.entry, &kinds);
+        s.pipelines.insert(kernel.wgsl.clone(), id);
+        id
+    }
+
+    fn free_run(&self, s: &mut State, key: (SessionId, ProgramId)) {
+        let Some(run) = s.runs.remove(&key) else { return };
+        for id in &run.bind_groups {
+            self.gpu.free_bind_group(*id);
+        }
+        self.gpu.free_list(run.list);
+        for slot in &run.slots {
+            self.gpu.free_list(slot.list);
+            self.destroy(s, [slot.buffer]);
+        }
+        for pending in s.tickets.values_mut() {
+            if matches!(pending, Pending::Read { key: k, .. } if *k == key) {
+                *pending = Pending::Failed(disposed());
+            }
+        }
+    }
+
+    fn free_runs(&self, s: &mut State, of: impl Fn(&(SessionId, ProgramId)) -> bool) {
+        let keys: Vec<_> = s.runs.keys().copied().filter(of).collect();
+        for key in keys {
+            self.free_run(s, key);
+        }
+    }
+
+    fn free_program(&self, s: &mut State, p: ProgramId) {
+        let Some(built) = s.programs.remove(&p) else { return };
+        self.free_runs(s, |key| key.1 == p);
+        self.destroy(s, built.inputs);
+        self.destroy(s, [built.constants]);
+    }
+
+    fn poll_pending(&self, pending: &Pending, cx: &mut Context<'_>) -> Poll<Result<Outputs>> {
+        match pending {
+            Pending::Scopes(id) => self.gpu.poll_scopes(*id, cx).map_ok(|()| Outputs::default()),
+            Pending::Failed(error) => Poll::Ready(Err(error.clone())),
+            Pending::Fence(id) => self.gpu.poll_fence(*id, cx).map(|()| self.finished()),
+            Pending::Build(p) => {
+                let s = self.state.borrow();
+                let Some(built) = s.programs.get(p) else {
+                    return Poll::Ready(Err(disposed()));
+                };
+                for launch in &built.launches {
+                    match self.gpu.poll_pipeline(launch.pipeline, cx) {
+                        Poll::Ready(Ok(())) => {}
+                        Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
+                        Poll::Pending => return Poll::Pending,
+                    }
+                }
+                Poll::Ready(self.finished())
+            }
+            Pending::Read { key, slot, read } => {
+                let Poll::Ready(bytes) = self.gpu.poll_read(*read, cx) else {
+                    return Poll::Pending;
+                };
+                let mut s = self.state.borrow_mut();
+                let s = &mut *s;
+                let (Some(run), Some(built)) = (s.runs.get_mut(key), s.programs.get(&key.1)) else {
+                    return Poll::Ready(Err(disposed()));
+                };
+                run.slots[*slot].busy = false;
+                Poll::Ready(bytes.and_then(|bytes| {
+                    s.counters.readback_bytes += bytes.len() as u64;
+                    self.finished()?;
+                    Ok(run::outputs(&built.program, &bytes))
+                }))
+            }
+        }
+    }
+
+    /// No outputs, unless the GPU has complained since.
+    fn finished(&self) -> Result<Outputs> {
+        match self.gpu.take_error() {
+            Some(error) => Err(error),
+            None => Ok(Outputs::default()),
+        }
+    }
+}
+
+fn unknown(what: &str, id: u32) -> Error {
+    Error::usage(format!("the device has no {what} {id}")).hint("it was freed, or never made")
+}
+
+fn disposed() -> Error {
+    Error::new(Code::Disposed, "the session or program was freed while it ran")
+}
+
+impl<G: Gpu> Device for WebGpuDevice<G> {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo {
+            kind: "webgpu".into(),
+            adapter: self.info.adapter.clone(),
+            features: self.info.features.clone(),
+        }
+    }
+
+    fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {
+        self.alive()?;
+        for b in &plan.buffers {
+            self.fits("a weight buffer", b.bytes, "plan for this device's limits")?;
+        }
+        let mut s = self.state.borrow_mut();
+        let s = &mut *s;
+        self.gpu.push_scopes();
+        let buffers = plan
+            .buffers
+            .iter()
+            .map(|b| self.create(s, b.bytes, Usage::Storage, "weights"))
+            .collect();
+        let scopes = s.ids.next();
+        self.gpu.pop_scopes(scopes);
+        let m = ModelId(s.ids.next());
+        s.models.insert(m, Model { plan, buffers });
+        Ok((m, s.ticket(Pending::Scopes(scopes))))
+    }
+
+    fn poll_put(
+        &self,
+        m: ModelId,
+        at: Placed,
+        bytes: Bytes<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
+        if let Err(e) = self.alive() {
+            return Poll::Ready(Err(e));
+        }
+        let mut s = self.state.borrow_mut();
+        let s = &mut *s;
+        let buffer = s.models.get(&m).map(|model| model.buffers.get(at.buffer as usize).copied());
+        let Some(Some(buffer)) = buffer else {
+            return Poll::Ready(Err(unknown("weight buffer", at.buffer)));
+        };
+        let bytes = bytes.as_slice();
+        let end = at.offset.checked_add(bytes.len().next_multiple_of(4) as u64);
+        if !at.offset.is_multiple_of(4) || end.is_none_or(|end| end > buffer.bytes) {
+            return Poll::Ready(Err(Error::usage(format!(
+                "{} weight bytes at {} of a buffer of {}",
+                bytes.len(),
+                at.offset,
+                buffer.bytes
+            ))));
+        }
+        s.staging.poll_put(&self.gpu, &mut s.ids, buffer.id, at.offset, bytes, cx).map(Ok)
+    }
+
+    fn build(&self, m: ModelId, program: Rc<Program>) -> Result<(ProgramId, Ticket)> {
+        self.alive()?;
+        let mut s = self.state.borrow_mut();
+        let s = &mut *s;
+        let built = self.build_program(s, m, program)?;
+        let p = ProgramId(s.ids.next());
+        s.programs.insert(p, built);
+        Ok((p, s.ticket(Pending::Build(p))))
+    }
+
+    fn session(
+        &self,
+        m: ModelId,
+        states: &[StateDecl],
+        arena_bytes: u64,
+    ) -> Result<(SessionId, Ticket)> {
+        self.alive()?;
+        self.fits("the arena", arena_bytes, "use a shorter prefill chunk")?;
+        for state in states {
+            let what = format!("state {}", state.name);
+            self.fits(&what, state.bytes, "use a smaller context, or --kv f16")?;
+        }
+        let mut s = self.state.borrow_mut();
+        let s = &mut *s;
+        if !s.models.contains_key(&m) {
+            return Err(unknown("model", m.0));
+        }
+        self.gpu.push_scopes();
+        let arena = self.create(s, arena_bytes, Usage::Storage, "arena");
+        let states =
+            states.iter().map(|d| self.create(s, d.bytes, Usage::Storage, &d.name)).collect();
+        let scopes = s.ids.next();
+        self.gpu.pop_scopes(scopes);
+        let id = SessionId(s.ids.next());
+        s.sessions.insert(id, Session { model: m, states, arena });
+        Ok((id, s.ticket(Pending::Scopes(scopes))))
+    }
+
+    fn submit(&self, id: SessionId, p: ProgramId, writes: &[Write]) -> Result<Ticket> {
+        self.alive()?;
+        let mut s = self.state.borrow_mut();
+        let s = &mut *s;
+        let session = s.sessions.get(&id).ok_or_else(|| unknown("session", id.0))?;
+        let built = s.programs.get(&p).ok_or_else(|| unknown("program", p.0))?;
+        if built.model != session.model {
+            return Err(Error::usage("the program and the session belong to different models"));
+        }
+        if built.program.states.len() > session.states.len()
+            || built.program.arena_bytes > session.arena.bytes
+        {
+            return Err(Error::usage("the session is too small for the program"));
+        }
+        run::check(writes, built, session)?;
+        let key = (id, p);
+        if !s.runs.contains_key(&key) {
+            let run = self.record(s, key)?;
+            s.runs.insert(key, run);
+        }
+        self.write_all(s, key, writes);
+        let pending = self.launch(s, key)?;
+        Ok(s.ticket(pending))
+    }
+
+    fn poll(&self, t: Ticket, cx: &mut Context<'_>) -> Poll<Result<Outputs>> {
+        let Some(pending) = self.state.borrow_mut().tickets.remove(&t) else {
+            return Poll::Ready(Err(
+                Error::usage(format!("ticket {} has no answer", t.0)).hint("it was redeemed")
+            ));
+        };
+        if let Err(e) = self.alive() {
+            return Poll::Ready(Err(e));
+        }
+        let answer = self.poll_pending(&pending, cx);
+        if answer.is_pending() {
+            self.state.borrow_mut().tickets.insert(t, pending);
+        }
+        answer
+    }
+
+    fn free(&self, id: AnyId) {
+        let mut s = self.state.borrow_mut();
+        let s = &mut *s;
+        match id {
+            AnyId::Program(p) => self.free_program(s, p),
+            AnyId::Session(id) => {
+                let Some(session) = s.sessions.remove(&id) else { return };
+                self.free_runs(s, |key| key.0 == id);
+                self.destroy(s, session.states);
+                self.destroy(s, [session.arena]);
+            }
+            AnyId::Model(m) => {
+                let Some(model) = s.models.remove(&m) else { return };
+                let programs: Vec<ProgramId> =
+                    s.programs.iter().filter(|p| p.1.model == m).map(|p| *p.0).collect();
+                for p in programs {
+                    self.free_program(s, p);
+                }
+                for b in &model.buffers {
+                    s.staging.forget(b.id);
+                }
+                self.destroy(s, model.buffers);
+            }
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        self.state.borrow().counters
+    }
+}
+
+impl State {
+    fn ticket(&mut self, pending: Pending) -> Ticket {
+        let t = Ticket(self.ids.next());
+        self.tickets.insert(t, pending);
+        t
+    }
+}

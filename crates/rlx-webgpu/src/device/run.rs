@@ -1,0 +1,203 @@
+//! A program in a session: recorded once, submitted for every token.
+
+use super::{Buffer, Built, Pending, Session, State, WebGpuDevice, unknown};
+use crate::gpu::{Binding, Command, Gpu, Usage};
+use crate::kernels::{Memory, STEP_BYTES};
+use core::task::{Context, Poll, Waker};
+use rlx_core::ir::lir::{Program, Space};
+use rlx_core::runtime::device::{Outputs, ProgramId, SessionId, Write, WriteTo};
+use rlx_core::{Error, Result};
+
+/// A readback buffer and the list that copies outputs into it.
+pub(super) struct Slot {
+    pub buffer: Buffer,
+    pub list: u32,
+    /// Whether a submission is on its way into it.
+    pub busy: bool,
+}
+
+pub(super) struct Run {
+    pub bind_groups: Vec<u32>,
+    pub list: u32,
+    launches: u64,
+    /// As many as were ever in flight at once.
+    pub slots: Vec<Slot>,
+}
+
+/// Bytes of an output in the readback buffer: copies are whole words.
+fn padded(bytes: u64) -> u64 {
+    bytes.next_multiple_of(4)
+}
+
+/// Cuts a readback buffer into the program's outputs.
+pub(super) fn outputs(program: &Program, bytes: &[u8]) -> Outputs {
+    let mut at = 0;
+    let values = program
+        .outputs
+        .iter()
+        .map(|o| {
+            let value = bytes[at..at + o.slice.bytes as usize].to_vec();
+            at += padded(o.slice.bytes) as usize;
+            value
+        })
+        .collect();
+    Outputs { values }
+}
+
+/// The buffer a write goes to.
+fn destination(to: WriteTo, built: &Built, session: &Session) -> Option<Buffer> {
+    match to {
+        WriteTo::Input(n) => built.inputs.get(n as usize).copied(),
+        WriteTo::State(n) => session.states.get(n as usize).copied(),
+    }
+}
+
+/// Checks every write before the first one is made.
+pub(super) fn check(writes: &[Write], built: &Built, session: &Session) -> Result<()> {
+    for w in writes {
+        let bytes = w.bytes.len() as u64;
+        let fits = destination(w.to, built, session)
+            .is_some_and(|b| w.offset.checked_add(bytes).is_some_and(|end| end <= b.bytes));
+        if !fits || !bytes.is_multiple_of(4) || !w.offset.is_multiple_of(4) {
+            return Err(Error::usage(format!(
+                "a write of {bytes} bytes at {} does not fit {:?}",
+                w.offset, w.to
+            )));
+        }
+    }
+    Ok(())
+}
+
+impl<G: Gpu> WebGpuDevice<G> {
+    /// Makes bind groups and records the launches.
+    pub(super) fn record(&self, s: &mut State, key: (SessionId, ProgramId)) -> Result<Run> {
+        let session = s.sessions.get(&key.0).ok_or_else(|| unknown("session", key.0.0))?;
+        let built = s.programs.get(&key.1).ok_or_else(|| unknown("program", key.1.0))?;
+        let model = s.models.get(&built.model).ok_or_else(|| unknown("model", built.model.0))?;
+        let mut bind_groups = Vec::with_capacity(built.launches.len());
+        let mut commands = Vec::with_capacity(built.launches.len());
+        for (i, launch) in built.launches.iter().enumerate() {
+            match self.gpu.poll_pipeline(launch.pipeline, &mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(ready) => ready?,
+                Poll::Pending => {
+                    return Err(Error::usage("the program's ticket has not answered yet"));
+                }
+            }
+            let offset = i as u64 * STEP_BYTES;
+            let mut bindings =
+                vec![Binding { buffer: built.constants.id, offset, size: STEP_BYTES }];
+            for memory in &launch.memory {
+                let buffer = match *memory {
+                    Memory::Arena => Some(&session.arena),
+                    Memory::State(n) => session.states.get(n as usize),
+                    Memory::Weights(n) => model.buffers.get(n as usize),
+                    Memory::Input(n) => built.inputs.get(n as usize),
+                };
+                let buffer = buffer.ok_or_else(|| {
+                    Error::internal(format!("a step binds {memory:?}, which is not there"))
+                })?;
+                bindings.push(Binding { buffer: buffer.id, offset: 0, size: buffer.bytes });
+            }
+            let bind_group = s.ids.next();
+            self.gpu.create_bind_group(bind_group, launch.pipeline, &bindings);
+            bind_groups.push(bind_group);
+            commands.push(Command::Dispatch {
+                pipeline: launch.pipeline,
+                bind_group,
+                groups: launch.groups,
+            });
+        }
+        let list = s.ids.next();
+        self.gpu.record(list, &commands);
+        Ok(Run { bind_groups, list, launches: commands.len() as u64, slots: Vec::new() })
+    }
+
+    /// Queues writes that [`check`] let pass.
+    pub(super) fn write_all(&self, s: &State, key: (SessionId, ProgramId), writes: &[Write]) {
+        let (Some(session), Some(built)) = (s.sessions.get(&key.0), s.programs.get(&key.1)) else {
+            return;
+        };
+        for w in writes {
+            if let Some(buffer) = destination(w.to, built, session)
+                && !w.bytes.is_empty()
+            {
+                self.gpu.write_buffer(buffer.id, w.offset, &w.bytes);
+            }
+        }
+    }
+
+    /// One queue submission: the launches and the copies of their outputs.
+    pub(super) fn launch(&self, s: &mut State, key: (SessionId, ProgramId)) -> Result<Pending> {
+        let bytes: u64 = {
+            let built = s.programs.get(&key.1).ok_or_else(|| unknown("program", key.1.0))?;
+            built.program.outputs.iter().map(|o| padded(o.slice.bytes)).sum()
+        };
+        let slot = if bytes == 0 { None } else { Some(self.slot(s, key, bytes)?) };
+        let run = s.runs.get_mut(&key).ok_or_else(|| Error::internal("no run was recorded"))?;
+        s.counters.submits += 1;
+        s.counters.dispatches += run.launches;
+        Ok(match slot {
+            None => {
+                self.gpu.submit(&[run.list]);
+                let fence = s.ids.next();
+                self.gpu.fence(fence);
+                Pending::Fence(fence)
+            }
+            Some(slot) => {
+                run.slots[slot].busy = true;
+                self.gpu.submit(&[run.list, run.slots[slot].list]);
+                let read = s.ids.next();
+                self.gpu.read(read, run.slots[slot].buffer.id, bytes);
+                Pending::Read { key, slot, read }
+            }
+        })
+    }
+
+    /// A free readback buffer of the run, made if all are in flight.
+    fn slot(&self, s: &mut State, key: (SessionId, ProgramId), bytes: u64) -> Result<usize> {
+        let missing = || Error::internal("no run was recorded");
+        let run = s.runs.get(&key).ok_or_else(missing)?;
+        if let Some(free) = run.slots.iter().position(|slot| !slot.busy) {
+            return Ok(free);
+        }
+        let buffer = self.create(s, bytes, Usage::Readback, "readback");
+        let list = s.ids.next();
+        let (Some(session), Some(built)) = (s.sessions.get(&key.0), s.programs.get(&key.1)) else {
+            return Err(missing());
+        };
+        let model = s.models.get(&built.model).ok_or_else(missing)?;
+        let mut to_offset = 0;
+        let mut commands = Vec::new();
+        for o in &built.program.outputs {
+            let slice = &o.slice;
+            let n = slice.index as usize;
+            let (from, start) = match slice.space {
+                Space::Arena => (Some(&session.arena), 0),
+                Space::State => (session.states.get(n), 0),
+                Space::Input => (built.inputs.get(n), 0),
+                Space::Weight => {
+                    let entry = model.plan.entries.get(n);
+                    let buffer = entry.and_then(|e| model.buffers.get(e.buffer as usize));
+                    (buffer, entry.map_or(0, |e| e.offset))
+                }
+            };
+            let from =
+                from.ok_or_else(|| Error::internal(format!("output {} is nowhere", o.name)))?;
+            let bytes = padded(slice.bytes);
+            if bytes > 0 {
+                commands.push(Command::Copy {
+                    from: from.id,
+                    from_offset: start + slice.offset,
+                    to: buffer.id,
+                    to_offset,
+                    bytes,
+                });
+            }
+            to_offset += bytes;
+        }
+        self.gpu.record(list, &commands);
+        let run = s.runs.get_mut(&key).ok_or_else(missing)?;
+        run.slots.push(Slot { buffer, list, busy: false });
+        Ok(run.slots.len() - 1)
+    }
+}

@@ -1,0 +1,163 @@
+//! Counts a GPU's work from outside: tests compare it with what the executor says of itself.
+
+use super::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage};
+use core::cell::RefCell;
+use core::task::{Context, Poll};
+use rlx_core::Result;
+use std::collections::BTreeMap;
+
+/// What a [`CountingGpu`] saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Kernel launches of submitted lists.
+    pub dispatches: u64,
+    /// Queue submissions.
+    pub submits: u64,
+    /// Bytes that were mapped for reading.
+    pub mapped_bytes: u64,
+    /// Bytes of buffers created and not destroyed.
+    pub live_bytes: u64,
+    /// Pipelines compiled.
+    pub pipelines: u64,
+    /// Most bytes written and not yet known done.
+    pub staged_bytes_max: u64,
+}
+
+#[derive(Default)]
+struct Seen {
+    counts: Counts,
+    buffers: BTreeMap<u32, u64>,
+    dispatches: BTreeMap<u32, u64>,
+    staged: u64,
+    fences: BTreeMap<u32, u64>,
+}
+
+/// A GPU that counts what another one is asked to do.
+pub struct CountingGpu<G> {
+    inner: G,
+    seen: RefCell<Seen>,
+}
+
+impl<G: Gpu> CountingGpu<G> {
+    /// Counts from zero.
+    pub fn new(inner: G) -> Self {
+        Self { inner, seen: RefCell::default() }
+    }
+
+    /// What was seen so far.
+    pub fn counts(&self) -> Counts {
+        self.seen.borrow().counts
+    }
+}
+
+impl<G: Gpu> Gpu for CountingGpu<G> {
+    fn info(&self) -> GpuInfo {
+        self.inner.info()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.inner.is_lost()
+    }
+
+    fn take_error(&self) -> Option<rlx_core::Error> {
+        self.inner.take_error()
+    }
+
+    fn create_buffer(&self, id: u32, size: u64, usage: Usage, label: &str) {
+        let mut seen = self.seen.borrow_mut();
+        seen.counts.live_bytes += size;
+        seen.buffers.insert(id, size);
+        self.inner.create_buffer(id, size, usage, label);
+    }
+
+    fn destroy_buffer(&self, id: u32) {
+        let mut seen = self.seen.borrow_mut();
+        seen.counts.live_bytes -= seen.buffers.remove(&id).unwrap_or(0);
+        self.inner.destroy_buffer(id);
+    }
+
+    fn write_buffer(&self, id: u32, offset: u64, bytes: &[u8]) {
+        let mut seen = self.seen.borrow_mut();
+        seen.staged += bytes.len() as u64;
+        seen.counts.staged_bytes_max = seen.counts.staged_bytes_max.max(seen.staged);
+        self.inner.write_buffer(id, offset, bytes);
+    }
+
+    fn create_pipeline(&self, id: u32, wgsl: &str, entry: &str, bindings: &[BindingKind]) {
+        self.seen.borrow_mut().counts.pipelines += 1;
+        self.inner.create_pipeline(id, wgsl, entry, bindings);
+    }
+
+    fn poll_pipeline(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.inner.poll_pipeline(id, cx)
+    }
+
+    fn free_pipeline(&self, id: u32) {
+        self.inner.free_pipeline(id);
+    }
+
+    fn create_bind_group(&self, id: u32, pipeline: u32, bindings: &[Binding]) {
+        self.inner.create_bind_group(id, pipeline, bindings);
+    }
+
+    fn free_bind_group(&self, id: u32) {
+        self.inner.free_bind_group(id);
+    }
+
+    fn record(&self, list: u32, commands: &[Command]) {
+        let n = commands.iter().filter(|c| matches!(c, Command::Dispatch { .. })).count();
+        self.seen.borrow_mut().dispatches.insert(list, n as u64);
+        self.inner.record(list, commands);
+    }
+
+    fn free_list(&self, list: u32) {
+        self.seen.borrow_mut().dispatches.remove(&list);
+        self.inner.free_list(list);
+    }
+
+    fn submit(&self, lists: &[u32]) {
+        let mut seen = self.seen.borrow_mut();
+        seen.counts.submits += 1;
+        let launches: u64 = lists.iter().filter_map(|l| seen.dispatches.get(l)).sum();
+        seen.counts.dispatches += launches;
+        self.inner.submit(lists);
+    }
+
+    fn read(&self, id: u32, buffer: u32, bytes: u64) {
+        self.seen.borrow_mut().counts.mapped_bytes += bytes;
+        self.inner.read(id, buffer, bytes);
+    }
+
+    fn poll_read(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<Vec<u8>>> {
+        self.inner.poll_read(id, cx)
+    }
+
+    fn fence(&self, id: u32) {
+        let mut seen = self.seen.borrow_mut();
+        let earlier: u64 = seen.fences.values().sum();
+        let staged = seen.staged - earlier;
+        seen.fences.insert(id, staged);
+        self.inner.fence(id);
+    }
+
+    fn poll_fence(&self, id: u32, cx: &mut Context<'_>) -> Poll<()> {
+        let answer = self.inner.poll_fence(id, cx);
+        if answer.is_ready() {
+            let mut seen = self.seen.borrow_mut();
+            seen.staged -= seen.fences.remove(&id).unwrap_or(0);
+        }
+        answer
+    }
+
+    fn push_scopes(&self) {
+        self.inner.push_scopes();
+    }
+
+    fn pop_scopes(&self, id: u32) {
+        self.inner.pop_scopes(id);
+    }
+
+    fn poll_scopes(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.inner.poll_scopes(id, cx)
+    }
+}

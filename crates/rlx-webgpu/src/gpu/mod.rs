@@ -1,0 +1,179 @@
+//! What the executor needs of a WebGPU host, small enough to implement in a page of JavaScript.
+//!
+//! Ids are the caller's: it numbers buffers, pipelines, bind groups, lists, reads, scopes and
+//! fences, each kind on its own, and never uses a number twice. No call blocks. Calls that cannot
+//! answer at once are polled; a poll that answers `Pending` wakes the context when it is worth
+//! asking again. Calls without a result report faults through error scopes, or, outside of them,
+//! through [`Gpu::take_error`].
+
+mod counting;
+#[cfg(all(feature = "native", not(target_arch = "wasm32")))]
+pub mod native;
+
+pub use counting::{CountingGpu, Counts};
+
+use core::task::{Context, Poll};
+use rlx_core::Result;
+
+/// What a buffer is for; a buffer has one of these uses only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Usage {
+    /// `STORAGE | COPY_SRC | COPY_DST`: weights, states, arena, inputs.
+    Storage,
+    /// `UNIFORM | COPY_DST`: step constants.
+    Uniform,
+    /// `MAP_READ | COPY_DST`: bytes on their way back.
+    Readback,
+}
+
+impl Usage {
+    /// The bits of JavaScript's `GPUBufferUsage`.
+    pub const fn bits(self) -> u32 {
+        match self {
+            Self::Storage => 0x80 | 0x04 | 0x08,
+            Self::Uniform => 0x40 | 0x08,
+            Self::Readback => 0x01 | 0x08,
+        }
+    }
+}
+
+/// The type of a binding; the position in the list is the number in `@binding`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BindingKind {
+    /// `var<uniform>`, JavaScript's `uniform`.
+    Uniform,
+    /// `var<storage, read>`, JavaScript's `read-only-storage`.
+    Read,
+    /// `var<storage, read_write>`, JavaScript's `storage`.
+    ReadWrite,
+}
+
+/// A range of a buffer for one binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// The buffer.
+    pub buffer: u32,
+    /// Bytes from its start, a multiple of 256.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// One entry of a recorded list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// A kernel launch. Consecutive ones share a compute pass.
+    Dispatch {
+        /// The pipeline.
+        pipeline: u32,
+        /// Its bind group 0.
+        bind_group: u32,
+        /// Workgroups, each at most 65,535.
+        groups: [u32; 3],
+    },
+    /// A copy between buffers; offsets and bytes are multiples of 4.
+    Copy {
+        /// Source buffer.
+        from: u32,
+        /// Bytes from its start.
+        from_offset: u64,
+        /// Destination buffer.
+        to: u32,
+        /// Bytes from its start.
+        to_offset: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
+}
+
+/// What the adapter is and allows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuInfo {
+    /// The adapter's name; in a browser what `GPUAdapterInfo` tells.
+    pub adapter: String,
+    /// Optional features in use, by their WebGPU names.
+    pub features: Vec<String>,
+    /// `maxBufferSize` of the device, in bytes.
+    pub max_buffer: u64,
+    /// `maxStorageBufferBindingSize` of the device, in bytes.
+    pub max_binding: u64,
+    /// `maxStorageBuffersPerShaderStage` of the device.
+    pub max_storage_buffers: u32,
+    /// Whether WGSL has `packed_4x8_integer_dot_product`.
+    pub packed_dot: bool,
+}
+
+/// A WebGPU host. See the module's page for ids and polling.
+pub trait Gpu {
+    /// What the adapter is and allows.
+    fn info(&self) -> GpuInfo;
+
+    /// True once the device is lost; nothing works after that.
+    fn is_lost(&self) -> bool;
+
+    /// The first fault since the last call that no scope caught.
+    fn take_error(&self) -> Option<rlx_core::Error>;
+
+    /// Makes a zeroed buffer of `size` bytes, a multiple of 4.
+    fn create_buffer(&self, id: u32, size: u64, usage: Usage, label: &str);
+
+    /// Destroys a buffer; reads of it are dropped.
+    fn destroy_buffer(&self, id: u32);
+
+    /// Queues a write; offset and length are multiples of 4. The bytes are copied before it returns.
+    fn write_buffer(&self, id: u32, offset: u64, bytes: &[u8]);
+
+    /// Starts compiling entry point `entry` of `wgsl`, whose bind group 0 has `bindings`.
+    fn create_pipeline(&self, id: u32, wgsl: &str, entry: &str, bindings: &[BindingKind]);
+
+    /// Whether the pipeline is ready. May be asked again after `Ready`.
+    ///
+    /// # Errors
+    /// `Internal` with the compiler's message.
+    fn poll_pipeline(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<()>>;
+
+    /// Forgets a pipeline.
+    fn free_pipeline(&self, id: u32);
+
+    /// Makes bind group 0 of a ready pipeline.
+    fn create_bind_group(&self, id: u32, pipeline: u32, bindings: &[Binding]);
+
+    /// Forgets a bind group.
+    fn free_bind_group(&self, id: u32);
+
+    /// Records a list; it is replayed by every [`submit`](Gpu::submit) that names it.
+    fn record(&self, list: u32, commands: &[Command]);
+
+    /// Forgets a list.
+    fn free_list(&self, list: u32);
+
+    /// Encodes the lists in order and submits them, as one queue submission.
+    fn submit(&self, lists: &[u32]);
+
+    /// Starts mapping a readback buffer from its start: what submissions so far leave in it.
+    fn read(&self, id: u32, buffer: u32, bytes: u64);
+
+    /// The bytes of a read, which ends with its answer; the buffer is unmapped by then.
+    ///
+    /// # Errors
+    /// `DeviceLost`, or `Internal` where mapping failed.
+    fn poll_read(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<Vec<u8>>>;
+
+    /// Starts waiting for everything queued so far, writes included.
+    fn fence(&self, id: u32);
+
+    /// Whether a fence is reached, which ends it with its answer.
+    fn poll_fence(&self, id: u32, cx: &mut Context<'_>) -> Poll<()>;
+
+    /// Opens error scopes for out-of-memory and validation; they do not nest.
+    fn push_scopes(&self);
+
+    /// Closes them under this id.
+    fn pop_scopes(&self, id: u32);
+
+    /// What closed scopes caught, which ends them with their answer.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, or `Internal` with the validation message.
+    fn poll_scopes(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<()>>;
+}

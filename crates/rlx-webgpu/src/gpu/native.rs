@@ -1,0 +1,486 @@
+//! The GPU of this machine, by wgpu.
+
+use super::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage};
+use core::cell::RefCell;
+use core::future::Future;
+use core::task::{Context, Poll, Waker};
+use rlx_core::{Code, Error, Result};
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// The longest a poll blocks before it answers `Pending`.
+const SLICE: Duration = Duration::from_millis(50);
+
+const MAPPING: u8 = 0;
+const MAPPED: u8 = 1;
+const FAILED: u8 = 2;
+
+struct Pipeline {
+    made: Result<(wgpu::ComputePipeline, wgpu::BindGroupLayout)>,
+}
+
+struct Read {
+    buffer: u32,
+    bytes: u64,
+    state: Arc<AtomicU8>,
+    after: Option<wgpu::SubmissionIndex>,
+}
+
+struct Fence {
+    reached: Arc<AtomicBool>,
+    after: wgpu::SubmissionIndex,
+}
+
+#[derive(Default)]
+struct Tables {
+    buffers: BTreeMap<u32, wgpu::Buffer>,
+    pipelines: BTreeMap<u32, Pipeline>,
+    bind_groups: BTreeMap<u32, wgpu::BindGroup>,
+    lists: BTreeMap<u32, Vec<Command>>,
+    reads: BTreeMap<u32, Read>,
+    fences: BTreeMap<u32, Fence>,
+    scopes: BTreeMap<u32, Result<()>>,
+    open: Vec<wgpu::ErrorScopeGuard>,
+    last: Option<wgpu::SubmissionIndex>,
+    /// Whether something was written since the last submission.
+    written: bool,
+}
+
+/// A [`Gpu`] over wgpu. Its polls wait on the device for up to 50 ms, so that a thread that has
+/// nothing else to do may simply poll in a loop.
+pub struct NativeGpu {
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    info: GpuInfo,
+    lost: Arc<AtomicBool>,
+    uncaught: Arc<Mutex<Option<Error>>>,
+    tables: RefCell<Tables>,
+}
+
+/// wgpu's native futures answer within a few polls: none waits for another thread.
+fn block<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let mut cx = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(out) = future.as_mut().poll(&mut cx) {
+            return out;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn unavailable(what: String) -> Error {
+    Error::new(Code::DeviceUnavailable, what).hint(
+        "install a Vulkan driver (on Debian: apt-get install mesa-vulkan-drivers libvulkan1), or use --device cpu",
+    )
+}
+
+fn fault(error: &wgpu::Error) -> Error {
+    match error {
+        wgpu::Error::OutOfMemory { .. } => {
+            Error::new(Code::OutOfMemory, "the GPU has too little memory")
+                .hint("use a smaller model or context, or another device")
+        }
+        wgpu::Error::Validation { description, .. } => {
+            Error::internal(format!("WebGPU refused a call: {description}"))
+        }
+        wgpu::Error::Internal { description, .. } => {
+            Error::internal(format!("the GPU driver failed: {description}"))
+        }
+    }
+}
+
+impl NativeGpu {
+    /// Opens the adapter whose name contains `adapter_name` (letter case does not matter), or the
+    /// fastest one. Asks for the adapter's own buffer limits and no optional feature.
+    ///
+    /// # Errors
+    /// `DeviceUnavailable` where there is no such adapter, or it refuses to open.
+    pub fn new(adapter_name: Option<&str>) -> Result<NativeGpu> {
+        let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+        descriptor.flags = wgpu::InstanceFlags::empty();
+        let instance = wgpu::Instance::new(descriptor);
+        let adapter = match adapter_name {
+            None => block(instance.request_adapter(&wgpu::RequestAdapterOptions {
+                power_preference: wgpu::PowerPreference::HighPerformance,
+                ..Default::default()
+            }))
+            .map_err(|_| unavailable("this machine has no WebGPU adapter".into()))?,
+            Some(name) => {
+                let all = block(instance.enumerate_adapters(wgpu::Backends::all()));
+                let names: Vec<String> = all.iter().map(|a| a.get_info().name).collect();
+                let wanted = name.to_lowercase();
+                let at = names.iter().position(|n| n.to_lowercase().contains(&wanted));
+                let have = if names.is_empty() { "none".into() } else { names.join(", ") };
+                at.and_then(|i| all.into_iter().nth(i)).ok_or_else(|| {
+                    unavailable(format!("no WebGPU adapter is named {name}; adapters: {have}"))
+                })?
+            }
+        };
+        let own = adapter.limits();
+        let limits = wgpu::Limits {
+            max_buffer_size: own.max_buffer_size,
+            max_storage_buffer_binding_size: own.max_storage_buffer_binding_size,
+            ..wgpu::Limits::default()
+        };
+        let open = |limits: wgpu::Limits| {
+            block(adapter.request_device(&wgpu::DeviceDescriptor {
+                label: Some("rlx"),
+                required_limits: limits,
+                memory_hints: wgpu::MemoryHints::MemoryUsage,
+                ..Default::default()
+            }))
+        };
+        let name = adapter.get_info().name;
+        let (device, queue) = open(limits)
+            .or_else(|_| open(wgpu::Limits::default()))
+            .map_err(|e| unavailable(format!("the WebGPU adapter {name} did not open: {e}")))?;
+        let lost = Arc::new(AtomicBool::new(false));
+        let set_lost = lost.clone();
+        device.set_device_lost_callback(move |_, _| set_lost.store(true, Ordering::Release));
+        let uncaught = Arc::new(Mutex::new(None));
+        let set_uncaught = uncaught.clone();
+        device.on_uncaptured_error(Arc::new(move |e| {
+            if let Ok(mut slot) = set_uncaught.lock()
+                && slot.is_none()
+            {
+                *slot = Some(fault(&e));
+            }
+        }));
+        let limits = device.limits();
+        let info = GpuInfo {
+            adapter: name,
+            features: Vec::new(),
+            max_buffer: limits.max_buffer_size,
+            max_binding: limits.max_storage_buffer_binding_size,
+            max_storage_buffers: limits.max_storage_buffers_per_shader_stage,
+            packed_dot: instance
+                .wgsl_language_features()
+                .contains(wgpu::WgslLanguageFeatures::Packed4x8IntegerDotProduct),
+        };
+        Ok(NativeGpu { device, queue, info, lost, uncaught, tables: RefCell::default() })
+    }
+
+    fn report(&self, error: Error) {
+        if let Ok(mut slot) = self.uncaught.lock()
+            && slot.is_none()
+        {
+            *slot = Some(error);
+        }
+    }
+
+    fn unknown(&self, what: &str, id: u32) {
+        self.report(Error::internal(format!("the GPU has no {what} {id}")));
+    }
+
+    /// Runs callbacks; waits for `after`, but no longer than a slice.
+    fn wait(&self, after: Option<&wgpu::SubmissionIndex>) {
+        let poll = match after {
+            Some(index) => {
+                wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: Some(SLICE) }
+            }
+            None => wgpu::PollType::Poll,
+        };
+        // A timeout is no fault: the caller asks again. A lost device is seen by its callback.
+        let _ = self.device.poll(poll);
+    }
+
+    fn scoped<T>(&self, make: impl FnOnce() -> T) -> Result<T> {
+        let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let internal = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
+        let made = make();
+        let caught = [block(internal.pop()), block(validation.pop()), block(memory.pop())];
+        match caught.into_iter().flatten().next() {
+            Some(error) => Err(fault(&error)),
+            None => Ok(made),
+        }
+    }
+}
+
+impl Gpu for NativeGpu {
+    fn info(&self) -> GpuInfo {
+        self.info.clone()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    fn take_error(&self) -> Option<Error> {
+        self.uncaught.lock().ok().and_then(|mut slot| slot.take())
+    }
+
+    fn create_buffer(&self, id: u32, size: u64, usage: Usage, label: &str) {
+        let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some(label),
+            size,
+            usage: wgpu::BufferUsages::from_bits_truncate(usage.bits()),
+            mapped_at_creation: false,
+        });
+        self.tables.borrow_mut().buffers.insert(id, buffer);
+    }
+
+    fn destroy_buffer(&self, id: u32) {
+        let mut tables = self.tables.borrow_mut();
+        tables.reads.retain(|_, r| r.buffer != id);
+        if let Some(buffer) = tables.buffers.remove(&id) {
+            buffer.destroy();
+        }
+    }
+
+    fn write_buffer(&self, id: u32, offset: u64, bytes: &[u8]) {
+        let mut tables = self.tables.borrow_mut();
+        tables.written = true;
+        match tables.buffers.get(&id) {
+            Some(buffer) => self.queue.write_buffer(buffer, offset, bytes),
+            None => self.unknown("buffer", id),
+        }
+    }
+
+    fn create_pipeline(&self, id: u32, wgsl: &str, entry: &str, bindings: &[BindingKind]) {
+        let entries: Vec<wgpu::BindGroupLayoutEntry> = bindings
+            .iter()
+            .enumerate()
+            .map(|(i, kind)| wgpu::BindGroupLayoutEntry {
+                binding: i as u32,
+                visibility: wgpu::ShaderStages::COMPUTE,
+                ty: wgpu::BindingType::Buffer {
+                    ty: match kind {
+                        BindingKind::Uniform => wgpu::BufferBindingType::Uniform,
+                        BindingKind::Read => wgpu::BufferBindingType::Storage { read_only: true },
+                        BindingKind::ReadWrite => {
+                            wgpu::BufferBindingType::Storage { read_only: false }
+                        }
+                    },
+                    has_dynamic_offset: false,
+                    min_binding_size: None,
+                },
+                count: None,
+            })
+            .collect();
+        let made = self.scoped(|| {
+            let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor {
+                label: Some(entry),
+                source: wgpu::ShaderSource::Wgsl(wgsl.into()),
+            });
+            let group = self.device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+                label: Some(entry),
+                entries: &entries,
+            });
+            let layout = self.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+                label: Some(entry),
+                bind_group_layouts: &[Some(&group)],
+                immediate_size: 0,
+            });
+            let pipeline = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+                label: Some(entry),
+                layout: Some(&layout),
+                module: &module,
+                entry_point: Some(entry),
+                compilation_options: Default::default(),
+                cache: None,
+            });
+            (pipeline, group)
+        });
+        let made = made.map_err(|e| e.at(format!("kernel {entry}")));
+        self.tables.borrow_mut().pipelines.insert(id, Pipeline { made });
+    }
+
+    fn poll_pipeline(&self, id: u32, _: &mut Context<'_>) -> Poll<Result<()>> {
+        Poll::Ready(match self.tables.borrow().pipelines.get(&id) {
+            Some(p) => p.made.as_ref().map(|_| ()).map_err(Clone::clone),
+            None => Err(Error::internal(format!("the GPU has no pipeline {id}"))),
+        })
+    }
+
+    fn free_pipeline(&self, id: u32) {
+        self.tables.borrow_mut().pipelines.remove(&id);
+    }
+
+    fn create_bind_group(&self, id: u32, pipeline: u32, bindings: &[Binding]) {
+        let mut tables = self.tables.borrow_mut();
+        let Some(Ok((_, layout))) = tables.pipelines.get(&pipeline).map(|p| &p.made) else {
+            return self.unknown("pipeline", pipeline);
+        };
+        let mut entries = Vec::with_capacity(bindings.len());
+        for (i, b) in bindings.iter().enumerate() {
+            let Some(buffer) = tables.buffers.get(&b.buffer) else {
+                return self.unknown("buffer", b.buffer);
+            };
+            entries.push(wgpu::BindGroupEntry {
+                binding: i as u32,
+                resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                    buffer,
+                    offset: b.offset,
+                    size: core::num::NonZeroU64::new(b.size),
+                }),
+            });
+        }
+        let group = self.device.create_bind_group(&wgpu::BindGroupDescriptor {
+            label: None,
+            layout,
+            entries: &entries,
+        });
+        tables.bind_groups.insert(id, group);
+    }
+
+    fn free_bind_group(&self, id: u32) {
+        self.tables.borrow_mut().bind_groups.remove(&id);
+    }
+
+    fn record(&self, list: u32, commands: &[Command]) {
+        self.tables.borrow_mut().lists.insert(list, commands.to_vec());
+    }
+
+    fn free_list(&self, list: u32) {
+        self.tables.borrow_mut().lists.remove(&list);
+    }
+
+    fn submit(&self, lists: &[u32]) {
+        let mut tables = self.tables.borrow_mut();
+        let mut encoder = self.device.create_command_encoder(&Default::default());
+        for list in lists {
+            let Some(commands) = tables.lists.get(list) else {
+                return self.unknown("list", *list);
+            };
+            let mut pass: Option<wgpu::ComputePass<'static>> = None;
+            for command in commands {
+                match *command {
+                    Command::Dispatch { pipeline, bind_group, groups: [x, y, z] } => {
+                        let made = tables.pipelines.get(&pipeline).map(|p| &p.made);
+                        let (Some(Ok((pipeline, _))), Some(group)) =
+                            (made, tables.bind_groups.get(&bind_group))
+                        else {
+                            return self.unknown("pipeline or bind group", bind_group);
+                        };
+                        let pass = pass.get_or_insert_with(|| {
+                            encoder.begin_compute_pass(&Default::default()).forget_lifetime()
+                        });
+                        pass.set_pipeline(pipeline);
+                        pass.set_bind_group(0, group, &[]);
+                        pass.dispatch_workgroups(x, y, z);
+                    }
+                    Command::Copy { from, from_offset, to, to_offset, bytes } => {
+                        pass = None;
+                        let (Some(from), Some(to)) =
+                            (tables.buffers.get(&from), tables.buffers.get(&to))
+                        else {
+                            return self.unknown("buffer", from);
+                        };
+                        encoder.copy_buffer_to_buffer(from, from_offset, to, to_offset, bytes);
+                    }
+                }
+            }
+            drop(pass);
+        }
+        tables.last = Some(self.queue.submit([encoder.finish()]));
+        tables.written = false;
+    }
+
+    fn read(&self, id: u32, buffer: u32, bytes: u64) {
+        let mut tables = self.tables.borrow_mut();
+        let state = Arc::new(AtomicU8::new(MAPPING));
+        let set = state.clone();
+        match tables.buffers.get(&buffer) {
+            Some(b) => b.map_async(wgpu::MapMode::Read, 0..bytes, move |result| {
+                set.store(if result.is_ok() { MAPPED } else { FAILED }, Ordering::Release);
+            }),
+            None => return self.unknown("buffer", buffer),
+        }
+        let after = tables.last.clone();
+        tables.reads.insert(id, Read { buffer, bytes, state, after });
+    }
+
+    fn poll_read(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<Vec<u8>>> {
+        let (state, after) = match self.tables.borrow().reads.get(&id) {
+            Some(read) => (read.state.clone(), read.after.clone()),
+            None => return Poll::Ready(Err(Error::internal(format!("the GPU has no read {id}")))),
+        };
+        if state.load(Ordering::Acquire) == MAPPING {
+            self.wait(after.as_ref());
+        }
+        if state.load(Ordering::Acquire) == MAPPING {
+            if self.is_lost() {
+                return Poll::Ready(Err(Error::new(Code::DeviceLost, "the GPU went away")));
+            }
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let mut tables = self.tables.borrow_mut();
+        let read = tables.reads.remove(&id);
+        let buffer = read.as_ref().and_then(|r| tables.buffers.get(&r.buffer));
+        let (Some(read), Some(buffer)) = (&read, buffer) else {
+            return Poll::Ready(Err(Error::internal("a read lost its buffer")));
+        };
+        if state.load(Ordering::Acquire) == FAILED {
+            let error = if self.is_lost() {
+                Error::new(Code::DeviceLost, "the GPU went away")
+            } else {
+                Error::internal("a readback buffer could not be mapped")
+            };
+            return Poll::Ready(Err(error));
+        }
+        let bytes = match buffer.get_mapped_range(0..read.bytes) {
+            Ok(view) => Ok(view.to_vec()),
+            Err(e) => Err(Error::internal(format!("a readback buffer is not mapped: {e}"))),
+        };
+        buffer.unmap();
+        Poll::Ready(bytes)
+    }
+
+    fn fence(&self, id: u32) {
+        let reached = Arc::new(AtomicBool::new(false));
+        let set = reached.clone();
+        let mut tables = self.tables.borrow_mut();
+        let after = match &tables.last {
+            Some(last) if !tables.written => last.clone(),
+            // wgpu sends writes with the next submission: an empty one carries them.
+            _ => self.queue.submit([]),
+        };
+        self.queue.on_submitted_work_done(move || set.store(true, Ordering::Release));
+        tables.written = false;
+        tables.last = Some(after.clone());
+        tables.fences.insert(id, Fence { reached, after });
+    }
+
+    fn poll_fence(&self, id: u32, cx: &mut Context<'_>) -> Poll<()> {
+        let (reached, after) = match self.tables.borrow().fences.get(&id) {
+            Some(f) => (f.reached.clone(), f.after.clone()),
+            None => return Poll::Ready(()),
+        };
+        if !reached.load(Ordering::Acquire) {
+            self.wait(Some(&after));
+        }
+        if !reached.load(Ordering::Acquire) && !self.is_lost() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.tables.borrow_mut().fences.remove(&id);
+        Poll::Ready(())
+    }
+
+    fn push_scopes(&self) {
+        let filters = [wgpu::ErrorFilter::OutOfMemory, wgpu::ErrorFilter::Validation];
+        let guards = filters.map(|f| self.device.push_error_scope(f));
+        self.tables.borrow_mut().open.extend(guards);
+    }
+
+    fn pop_scopes(&self, id: u32) {
+        let mut tables = self.tables.borrow_mut();
+        let mut caught = None;
+        while let Some(guard) = tables.open.pop() {
+            // Out of memory was pushed first, so it comes last and wins.
+            caught = block(guard.pop()).or(caught);
+        }
+        tables.scopes.insert(id, caught.map_or(Ok(()), |e| Err(fault(&e))));
+    }
+
+    fn poll_scopes(&self, id: u32, _: &mut Context<'_>) -> Poll<Result<()>> {
+        let answer = self.tables.borrow_mut().scopes.remove(&id);
+        Poll::Ready(answer.unwrap_or_else(|| Err(Error::internal(format!("no scopes {id}")))))
+    }
+}

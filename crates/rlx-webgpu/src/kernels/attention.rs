@@ -1,0 +1,113 @@
+//! `attention`: causal, over the cache.
+
+use super::emit::{Emit, fill};
+use super::rope::cache_dims;
+use super::{Launch, is_f16, matrix, unsupported, word};
+use rlx_core::ir::lir::Step;
+use rlx_core::ops::Attention;
+use rlx_core::{Error, Result};
+
+/// Teams of 64 threads for one row: a long context is split among them.
+const DECODE_TEAMS: u64 = 4;
+
+pub(super) fn attention(
+    op: &Attention,
+    step: &Step,
+    emit: &mut Emit<'_>,
+) -> Result<Option<Launch>> {
+    let [q, k_cache, v_cache, ctl] = step.operands.as_slice() else {
+        return Err(Error::internal("attention has four operands"));
+    };
+    let (rows, width) = matrix(q)?;
+    let e = op.head_dim as u64;
+    if rows * width == 0 {
+        return Ok(None);
+    }
+    if !e.is_multiple_of(2) || e > 512 {
+        return Err(unsupported(format!("attention heads of {e}, an even number up to 512 fits")));
+    }
+    let (kv_heads, capacity, _) = cache_dims(k_cache)?;
+    let heads = width / e;
+    let teams = if rows == 1 { DECODE_TEAMS } else { 1 };
+    let dims = e.div_ceil(64);
+    let ctl = emit.read(ctl)?;
+    let q_at = emit.read(q)?;
+    let (k, v) = (emit.read(k_cache)?, emit.read(v_cache)?);
+    let y = emit.write(&step.results[0])?;
+    let words = vec![
+        word(heads)?,
+        word(rows)?,
+        word(heads / kv_heads.max(1))?,
+        word(capacity)?,
+        q_at.word(),
+        k.word(),
+        v.word(),
+        y.word(),
+        ctl.word(),
+        op.scale.to_bits(),
+    ];
+    let readers = if is_f16(k_cache) {
+        format!(
+            "fn k_pair(at: u32) -> vec2f {{ return unpack2x16float({}[step.k + at / 2u]); }}\n\
+             fn v_at(at: u32) -> f32 {{\n    let pair = unpack2x16float({}[step.v + at / 2u]);\n    \
+             return select(pair.x, pair.y, at % 2u == 1u);\n}}\n",
+            k.var, v.var
+        )
+    } else {
+        format!(
+            "fn k_pair(at: u32) -> vec2f {{\n    \
+             return bitcast<vec2f>(vec2u({0}[step.k + at], {0}[step.k + at + 1u]));\n}}\n\
+             fn v_at(at: u32) -> f32 {{ return bitcast<f32>({1}[step.v + at]); }}\n",
+            k.var, v.var
+        )
+    };
+    let each = |f: &dyn Fn(u64) -> String| (0..dims).map(f).collect::<Vec<_>>().join("\n        ");
+    // A dimension past the head's last reads another row's first: never stored.
+    let finish = if teams == 1 {
+        each(&|d| {
+            format!(
+                "if lane + {0}u < E {{ {1}[step.y + at * E + lane + {0}u] = bitcast<u32>(acc{d} / total); }}",
+                d * 64,
+                y.var
+            )
+        })
+    } else {
+        let keep = each(&|d| {
+            format!("if lane + {0}u < E {{ sums[team * E + lane + {0}u] = acc{d}; }}", d * 64)
+        });
+        format!(
+            "{keep}\n    if lane == 0u {{ most_of[team] = most; total_of[team] = total; }}\n    \
+             workgroupBarrier();\n    \
+             for (var d = thread; d < E; d += {threads}u) {{\n        \
+             var highest = most_of[0];\n        \
+             for (var t = 1u; t < TEAMS; t++) {{ highest = max(highest, most_of[t]); }}\n        \
+             var sum = 0.0;\n        var all = 0.0;\n        \
+             for (var t = 0u; t < TEAMS; t++) {{\n            \
+             let w = exp(most_of[t] - highest);\n            \
+             sum += w * sums[t * E + d];\n            all += w * total_of[t];\n        }}\n        \
+             {y}[step.y + at * E + d] = bitcast<u32>(sum / all);\n    }}",
+            threads = teams * 64,
+            y = y.var
+        )
+    };
+    let wgsl = fill(
+        include_str!("attention.wgsl"),
+        &[
+            ("kv", if is_f16(k_cache) { "f16" } else { "f32" }),
+            ("bindings", &emit.bindings()),
+            ("e", &e.to_string()),
+            ("teams", &teams.to_string()),
+            ("dims", &dims.to_string()),
+            ("threads", &(teams * 64).to_string()),
+            ("joined", &if teams == 1 { 1 } else { teams * e }.to_string()),
+            ("readers", &readers),
+            ("ctl", &ctl.var),
+            ("q", &q_at.var),
+            ("acc_vars", &each(&|d| format!("var acc{d} = 0.0;"))),
+            ("acc_fade", &each(&|d| format!("acc{d} *= fade;"))),
+            ("acc_add", &each(&|d| format!("acc{d} += p * v_at(v + {}u);", d * 64))),
+            ("finish", &finish),
+        ],
+    );
+    Ok(Some(Launch { wgsl, entry: "attention", words, groups: heads * rows }))
+}

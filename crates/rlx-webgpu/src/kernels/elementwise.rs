@@ -1,0 +1,65 @@
+//! `map` and `zip`: a scalar function of one tensor or two.
+
+use super::emit::{Emit, Place, fill};
+use super::{Launch, word};
+use rlx_core::Result;
+use rlx_core::ir::lir::{Slice, Step};
+use rlx_core::ops::{BinaryOp, UnaryOp};
+
+/// Elements of the last axis that `b` repeats over: all of `b`.
+fn elements(slice: &Slice) -> u64 {
+    slice.bytes / 4
+}
+
+pub(super) fn unary(op: &UnaryOp, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+    let function = format!("fn f(x: f32) -> f32 {{ return {}; }}", op.f.wgsl());
+    launch("map", &function, None, step, emit)
+}
+
+pub(super) fn binary(op: &BinaryOp, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+    let function = format!("fn f(a: f32, b: f32) -> f32 {{ return {}; }}", op.f.wgsl());
+    launch("zip", &function, Some(&step.operands[1]), step, emit)
+}
+
+fn launch(
+    name: &'static str,
+    function: &str,
+    b: Option<&Slice>,
+    step: &Step,
+    emit: &mut Emit<'_>,
+) -> Result<Option<Launch>> {
+    let n = elements(&step.results[0]);
+    if n == 0 {
+        return Ok(None);
+    }
+    let a = emit.read(&step.operands[0])?;
+    let b_at = match b {
+        Some(b) => Some(emit.read(b)?),
+        None => None,
+    };
+    let y = emit.write(&step.results[0])?;
+    let words = vec![
+        word(n)?,
+        a.word(),
+        b_at.as_ref().map_or(0, Place::word),
+        y.word(),
+        word(b.map_or(1, elements))?,
+    ];
+    let b_text = b_at
+        .as_ref()
+        .map_or(String::new(), |b| format!(", bitcast<f32>({}[step.b + i % step.repeat])", b.var));
+    let wgsl = fill(
+        include_str!("elementwise.wgsl"),
+        &[
+            ("name", name),
+            ("second", if b.is_some() { ", b[i % repeat]" } else { "" }),
+            ("bindings", &emit.bindings()),
+            ("function", function),
+            ("entry", name),
+            ("a", &a.var),
+            ("b", &b_text),
+            ("y", &y.var),
+        ],
+    );
+    Ok(Some(Launch { wgsl, entry: name, words, groups: n.div_ceil(64) }))
+}

@@ -1,0 +1,133 @@
+//! Prints WGSL from templates: `{{name}}` is replaced, each buffer is bound once.
+
+use super::Access;
+use rlx_core::ir::lir::{Slice, Space};
+use rlx_core::plan::WeightPlan;
+use rlx_core::{Code, Error, Result};
+
+/// Memory that a kernel binds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Memory {
+    /// A buffer of the weight plan.
+    Weights(u32),
+    /// A state of the session.
+    State(u32),
+    /// The session's arena.
+    Arena,
+    /// An input of the program.
+    Input(u32),
+}
+
+/// A slice as WGSL sees it: a flat `array<u32>` and where the slice starts in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Name of the array.
+    pub var: String,
+    /// Bytes from its start.
+    pub byte: u32,
+}
+
+impl Place {
+    /// Index of the first word.
+    pub fn word(&self) -> u32 {
+        self.byte / 4
+    }
+}
+
+/// Collects a kernel's bindings while its text is made.
+pub(super) struct Emit<'a> {
+    plan: &'a WeightPlan,
+    /// Bound memory, from binding 1 on.
+    pub memory: Vec<(Memory, Access)>,
+}
+
+impl<'a> Emit<'a> {
+    pub fn new(plan: &'a WeightPlan) -> Self {
+        Emit { plan, memory: Vec::new() }
+    }
+
+    fn bind(&mut self, memory: Memory, access: Access) -> String {
+        let at = match self.memory.iter().position(|m| m.0 == memory) {
+            Some(at) => at,
+            None => {
+                self.memory.push((memory, Access::Read));
+                self.memory.len() - 1
+            }
+        };
+        // The arena has one access everywhere: fewer pipelines, and any step may write it.
+        if access == Access::ReadWrite || memory == Memory::Arena {
+            self.memory[at].1 = Access::ReadWrite;
+        }
+        format!("b{}", at + 1)
+    }
+
+    fn place(&mut self, slice: &Slice, access: Access) -> Result<Place> {
+        let (memory, start) = match slice.space {
+            Space::Arena => (Memory::Arena, 0),
+            Space::State => (Memory::State(slice.index), 0),
+            Space::Input => (Memory::Input(slice.index), 0),
+            Space::Weight => {
+                let entry = self.plan.entries.get(slice.index as usize).ok_or_else(|| {
+                    Error::internal(format!("weight {} is not in the plan", slice.index))
+                })?;
+                (Memory::Weights(entry.buffer), entry.offset)
+            }
+        };
+        let byte = u32::try_from(start + slice.offset).map_err(|_| {
+            Error::new(Code::Unsupported, "a buffer of more than 4 GiB").hint("use smaller buffers")
+        })?;
+        Ok(Place { var: self.bind(memory, access), byte })
+    }
+
+    /// A slice that the kernel reads.
+    pub fn read(&mut self, slice: &Slice) -> Result<Place> {
+        self.place(slice, Access::Read)
+    }
+
+    /// A slice that the kernel writes.
+    ///
+    /// # Errors
+    /// `Internal` for a weight or an input.
+    pub fn write(&mut self, slice: &Slice) -> Result<Place> {
+        if matches!(slice.space, Space::Weight | Space::Input) {
+            return Err(Error::internal("a step writes a weight or an input"));
+        }
+        self.place(slice, Access::ReadWrite)
+    }
+
+    /// The name of a state that the kernel reads.
+    pub fn state(&mut self, index: u32) -> String {
+        self.bind(Memory::State(index), Access::Read)
+    }
+
+    /// Declarations of everything bound, step constants first; the template declares `Step`.
+    pub fn bindings(&self) -> String {
+        let mut out = String::from("@group(0) @binding(0) var<uniform> step: Step;\n");
+        for (i, (_, access)) in self.memory.iter().enumerate() {
+            let n = i + 1;
+            let access = match access {
+                Access::Read => "read",
+                Access::ReadWrite => "read_write",
+            };
+            out += &format!("@group(0) @binding({n}) var<storage, {access}> b{n}: array<u32>;\n");
+        }
+        out
+    }
+}
+
+/// Replaces every `{{name}}` of a template.
+pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
+    let mut out = String::with_capacity(template.len() * 2);
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        out += before;
+        let (name, tail) = after.split_once("}}").unwrap_or((after, ""));
+        match values.iter().find(|v| v.0 == name) {
+            Some((_, value)) => out += value,
+            // Left in place, it fails to parse: every kernel's text is validated in tests.
+            None => out += &format!("{{{{{name}}}}}"),
+        }
+        rest = tail;
+    }
+    out + rest
+}

@@ -1,0 +1,49 @@
+//! `gather`: rows of an embedding table, decoded.
+
+use super::emit::{Emit, fill};
+use super::formats::{self, CHUNK, Readers};
+use super::{Launch, matrix, word};
+use rlx_core::ir::lir::Step;
+use rlx_core::{Error, Result};
+
+pub(super) fn gather(step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+    let (table, ids) = (&step.operands[0], &step.operands[1]);
+    let (rows, k) = matrix(table)?;
+    let (n, _) = matrix(&step.results[0])?;
+    if n == 0 || k == 0 {
+        return Ok(None);
+    }
+    let y = emit.write(&step.results[0])?;
+    let table_at = emit.read(table)?;
+    let ids_at = emit.read(ids)?;
+    let mut readers = Readers::default();
+    let reader = readers.add(table.ty.dtype, &table_at.var, k)?;
+    let row_bytes = table
+        .ty
+        .dtype
+        .row_bytes(k)
+        .ok_or_else(|| Error::internal(format!("a row of {k} is no whole number of blocks")))?;
+    let chunks = k.div_ceil(CHUNK);
+    let words = vec![
+        word(k)?,
+        word(chunks)?,
+        word(n)?,
+        word(rows)?,
+        table_at.byte,
+        word(row_bytes)?,
+        ids_at.word(),
+        y.word(),
+    ];
+    let wgsl = fill(
+        include_str!("gather.wgsl"),
+        &[
+            ("bindings", &emit.bindings()),
+            ("common", formats::COMMON),
+            ("readers", &readers.text),
+            ("reader", &reader),
+            ("ids", &ids_at.var),
+            ("y", &y.var),
+        ],
+    );
+    Ok(Some(Launch { wgsl, entry: "gather", words, groups: (n * chunks).div_ceil(64) }))
+}

@@ -1,0 +1,225 @@
+//! `matmul`: a mat-vec for one row of x, a tiled product for more.
+
+mod activations;
+mod tile;
+mod vector;
+
+use super::emit::{Emit, Place};
+use super::formats::{CHUNK, Readers};
+use super::{Context, Launch, matrix, word};
+use rlx_core::ir::lir::Step;
+use rlx_core::ops::{Epilogue, MatMul, Unary};
+use rlx_core::types::DType;
+use rlx_core::{Error, Result};
+
+/// A weight of the step.
+struct Segment {
+    /// Output columns: rows of the weight.
+    rows: u64,
+    /// Bytes of a row.
+    row_bytes: u64,
+    weight: Place,
+    /// Suffix of its readers.
+    reader: String,
+    bias: Option<Place>,
+    /// Its result; the second segment of a `glu` has none.
+    y: Option<Place>,
+}
+
+/// A matmul step with its operands bound and its readers printed.
+struct Parts {
+    m: u64,
+    k: u64,
+    x: Place,
+    x_type: DType,
+    norm: Option<(Place, f32)>,
+    segments: Vec<Segment>,
+    residual: Option<Place>,
+    map: Option<Unary>,
+    glu: bool,
+    readers: Readers,
+}
+
+pub(super) fn matmul(
+    op: &MatMul,
+    step: &Step,
+    cx: &Context<'_>,
+    emit: &mut Emit<'_>,
+) -> Result<Option<Launch>> {
+    let parts = Parts::of(op, step, emit)?;
+    if parts.m == 0 || parts.segments.iter().all(|s| s.rows == 0) {
+        return Ok(None);
+    }
+    if parts.m == 1 {
+        vector::launch(&parts, cx, emit).map(Some)
+    } else {
+        tile::launch(&parts, cx, emit).map(Some)
+    }
+}
+
+impl Parts {
+    fn of(op: &MatMul, step: &Step, emit: &mut Emit<'_>) -> Result<Parts> {
+        let at = op.parts();
+        let x = &step.operands[0];
+        let (m, k) = matrix(x)?;
+        let mut readers = Readers::default();
+        let x_place = emit.read(x)?;
+        let glu = matches!(op.epilogue, Epilogue::Glu(_));
+        let mut segments = Vec::with_capacity(op.segments);
+        for i in 0..op.segments {
+            let w = &step.operands[at.weights + i];
+            let (rows, _) = matrix(w)?;
+            let weight = emit.read(w)?;
+            let reader = readers.add(w.ty.dtype, &weight.var, k)?;
+            let bias = match at.biases {
+                Some(first) => Some(emit.read(&step.operands[first + i])?),
+                None => None,
+            };
+            let y = match step.results.get(i) {
+                Some(result) => Some(emit.write(result)?),
+                None => None,
+            };
+            let row_bytes = w.ty.dtype.row_bytes(k).ok_or_else(|| {
+                Error::internal(format!("a row of {k} is no whole number of blocks"))
+            })?;
+            segments.push(Segment { rows, row_bytes, weight, reader, bias, y });
+        }
+        let norm = match (at.norm, op.norm) {
+            (Some(i), Some(eps)) => Some((emit.read(&step.operands[i])?, eps)),
+            _ => None,
+        };
+        let residual = match at.residual {
+            Some(i) => Some(emit.read(&step.operands[i])?),
+            None => None,
+        };
+        let map = match op.epilogue {
+            Epilogue::Map(f) | Epilogue::Glu(f) => Some(f),
+            Epilogue::None | Epilogue::Add => None,
+        };
+        let x_type = x.ty.dtype;
+        Ok(Parts { m, k, x: x_place, x_type, norm, segments, residual, map, glu, readers })
+    }
+
+    fn chunks(&self) -> u64 {
+        self.k.div_ceil(CHUNK)
+    }
+
+    /// True if the last chunk of a row is not whole: only with scalar types.
+    fn ragged(&self) -> bool {
+        !self.k.is_multiple_of(CHUNK)
+    }
+
+    /// The array that results go to: the planner puts all of them in the arena.
+    fn y_var(&self) -> Result<&str> {
+        let mut vars = self.segments.iter().filter_map(|s| s.y.as_ref()).map(|y| &y.var);
+        let first = vars.next().ok_or_else(|| Error::internal("a matmul without results"))?;
+        if vars.any(|v| v != first) {
+            return Err(Error::internal("results of a matmul are in different buffers"));
+        }
+        Ok(first)
+    }
+
+    /// Segments whose code is the same, by `(reader, bias array)`; a segment's number here.
+    fn kinds(&self) -> (Vec<&Segment>, Vec<u32>) {
+        let mut kinds: Vec<&Segment> = Vec::new();
+        let mut numbers = Vec::new();
+        for s in &self.segments {
+            let key = |s: &Segment| (s.reader.clone(), s.bias.as_ref().map(|b| b.var.clone()));
+            let at = kinds.iter().position(|k| key(k) == key(s)).unwrap_or_else(|| {
+                kinds.push(s);
+                kinds.len() - 1
+            });
+            numbers.push(at as u32);
+        }
+        (kinds, numbers)
+    }
+
+    /// Segments that have workgroups of their own: with `glu` both share the first one's.
+    fn launched(&self) -> &[Segment] {
+        if self.glu { &self.segments[..1] } else { &self.segments }
+    }
+
+    /// The step constants that both kernels share, and the sum over segments of
+    /// `ceil(rows / rows_per_group)`.
+    fn words(&self, rows_per_group: u64) -> Result<(Vec<u32>, u64)> {
+        let mut first = 0u64;
+        let x_start = if self.x_type == DType::F32 { self.x.word() } else { self.x.byte };
+        let (norm, eps) = self.norm.as_ref().map_or((0, 0.0), |(p, eps)| (p.word(), *eps));
+        let mut segments = Vec::new();
+        let (_, kinds) = self.kinds();
+        for (i, s) in self.segments.iter().enumerate() {
+            segments.extend([
+                word(first)?,
+                word(s.rows)?,
+                s.weight.byte,
+                word(s.row_bytes)?,
+                s.bias.as_ref().map_or(0, Place::word),
+                s.y.as_ref().map_or(0, Place::word),
+                kinds[i],
+                0,
+            ]);
+            if i < self.launched().len() {
+                first += s.rows.div_ceil(rows_per_group);
+            }
+        }
+        let mut words = vec![
+            word(self.k)?,
+            word(self.chunks())?,
+            word(self.m)?,
+            word(first)?,
+            x_start,
+            norm,
+            eps.to_bits(),
+            self.residual.as_ref().map_or(0, Place::word),
+            self.launched().len() as u32,
+            0,
+            0,
+            0,
+        ];
+        words.extend(segments);
+        Ok((words, first))
+    }
+
+    /// `fn finish(s, at, i, y) -> f32`: bias, map and residual of segment `s`, row `i` of its
+    /// weight, element `at` of its result; with `glu` the map and the product.
+    fn finish(&self) -> String {
+        let mut text = String::from("fn bias_of(s: u32, i: u32) -> f32 {\n");
+        let (kinds, _) = self.kinds();
+        if kinds.iter().any(|k| k.bias.is_some()) {
+            text += "    let at = step.seg[s].bias + i;\n    switch step.seg[s].kind {\n";
+            for (n, kind) in kinds.iter().enumerate() {
+                if let Some(bias) = &kind.bias {
+                    let label =
+                        if n + 1 == kinds.len() { "default".into() } else { format!("case {n}u") };
+                    let var = &bias.var;
+                    text += &format!("        {label}: {{ return bitcast<f32>({var}[at]); }}\n");
+                }
+            }
+            text += "    }\n}\n";
+        } else {
+            text += "    return 0.0;\n}\n";
+        }
+        let map = self.map.map_or("x", Unary::wgsl);
+        text += &format!("fn map(x: f32) -> f32 {{ return {map}; }}\n");
+        let residual = match &self.residual {
+            Some(r) => format!("bitcast<f32>({}[step.residual + at])", r.var),
+            None => "0.0".into(),
+        };
+        text += &format!("fn residual_at(at: u32) -> f32 {{ return {residual}; }}\n");
+        text
+    }
+
+    /// A `switch` over the kinds of segment `s`; `arm` prints what one does.
+    fn switch(&self, s: &str, arm: impl Fn(&Segment) -> String) -> String {
+        let (kinds, _) = self.kinds();
+        if kinds.len() == 1 {
+            return arm(kinds[0]);
+        }
+        let mut text = format!("switch step.seg[{s}].kind {{\n");
+        for (n, kind) in kinds.iter().enumerate() {
+            let label = if n + 1 == kinds.len() { "default".into() } else { format!("case {n}u") };
+            text += &format!("        {label}: {{\n            {}\n        }}\n", arm(kind));
+        }
+        text + "    }"
+    }
+}

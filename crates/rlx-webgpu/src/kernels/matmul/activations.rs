@@ -1,0 +1,153 @@
+//! How matmul kernels read x: f32, or the int8 blocks that `quantize_rows` makes.
+
+use super::Parts;
+use rlx_core::types::{BlockFormat, DType};
+use rlx_core::{Error, Result};
+
+/// Four signed bytes times four; the second form where WGSL lacks the first.
+pub(super) fn dot4(packed: bool) -> &'static str {
+    if packed {
+        "fn dot4(a: u32, b: u32) -> i32 { return dot4I8Packed(a, b); }\n"
+    } else {
+        "fn signed(w: u32) -> vec4i {\n    \
+         return bitcast<vec4i>(vec4u(w) << vec4u(24u, 16u, 8u, 0u)) >> vec4u(24u);\n}\n\
+         fn dot4(a: u32, b: u32) -> i32 {\n    \
+         let p = signed(a) * signed(b);\n    return p.x + p.y + p.z + p.w;\n}\n"
+    }
+}
+
+impl Parts {
+    /// `fn raw_x(at, left) -> vec4f`: four elements of x from word `at` on, those from `left` on 0.
+    fn raw_x(&self) -> String {
+        let x = &self.x.var;
+        if self.ragged() {
+            format!(
+                "fn raw_x(at: u32, left: u32) -> vec4f {{\n    \
+                 let v = bitcast<vec4f>(vec4u({x}[at], {x}[at + 1u], {x}[at + 2u], {x}[at + 3u]));\n    \
+                 return select(vec4f(0.0), v, vec4u(0u, 1u, 2u, 3u) < vec4u(left));\n}}\n"
+            )
+        } else {
+            format!(
+                "fn raw_x(at: u32, left: u32) -> vec4f {{\n    \
+                 return bitcast<vec4f>(vec4u({x}[at], {x}[at + 1u], {x}[at + 2u], {x}[at + 3u]));\n}}\n"
+            )
+        }
+    }
+
+    /// `fn norm_at(e) -> vec4f`: four weights of the norm from element `e` on, or ones. Past the
+    /// row's end x is 0, so what stands there does not matter; but it must be no NaN.
+    fn norm_at(&self) -> String {
+        match &self.norm {
+            None => "fn norm_at(e: u32) -> vec4f { return vec4f(1.0); }\n".into(),
+            Some((place, _)) => {
+                let n = &place.var;
+                let end = if self.ragged() {
+                    "return select(vec4f(0.0), v, vec4u(e, e + 1u, e + 2u, e + 3u) < vec4u(step.k));"
+                } else {
+                    "return v;"
+                };
+                format!(
+                    "fn norm_at(e: u32) -> vec4f {{\n    let i = step.norm + e;\n    \
+                     let v = bitcast<vec4f>(vec4u({n}[i], {n}[i + 1u], {n}[i + 2u], {n}[i + 3u]));\n    \
+                     {end}\n}}\n"
+                )
+            }
+        }
+    }
+
+    /// `(block bytes, bytes before the quants, chunks in a block)` of int8 x.
+    fn int8(&self) -> Result<(usize, usize, usize)> {
+        match self.x_type {
+            DType::Block(BlockFormat::Q8_0) => Ok((34, 2, 1)),
+            DType::Block(BlockFormat::Q8K) => Ok((292, 4, 8)),
+            other => Err(Error::internal(format!("a matmul of {other} activations"))),
+        }
+    }
+
+    /// For the tile kernel: `fn quad_x(m, e) -> vec4f`, elements `e..e + 4` of row `m` of x,
+    /// before the norm, and `norm_at`.
+    pub(super) fn quads(&self) -> Result<String> {
+        if self.x_type == DType::F32 {
+            return Ok(self.raw_x()
+                + &self.norm_at()
+                + "fn quad_x(m: u32, e: u32) -> vec4f {\n    \
+                   return raw_x(step.x + m * step.k + e, max(step.k, e) - e);\n}\n");
+        }
+        let (bytes, before, per) = self.int8()?;
+        let x = &self.x.var;
+        let scale = if before == 2 {
+            format!("unpack2x16float({x}[block >> 2u] >> ((block & 2u) * 8u)).x")
+        } else {
+            format!("bitcast<f32>({x}[block >> 2u])")
+        };
+        Ok(self.norm_at()
+            + &format!(
+                "fn quad_x(m: u32, e: u32) -> vec4f {{\n    \
+                 let chunk = e >> 5u;\n    \
+                 let block = step.x + (m * (step.chunks / {per}u) + chunk / {per}u) * {bytes}u;\n    \
+                 let byte = block + {before}u + (chunk % {per}u) * 32u + (e & 31u);\n    \
+                 let i = byte >> 2u;\n    let shift = (byte & 2u) * 8u;\n    \
+                 let q = ({x}[i] >> shift) | (({x}[i + 1u] << 1u) << (31u - shift));\n    \
+                 return {scale} * bytes_of(q);\n}}\n"
+            ))
+    }
+
+    /// For the mat-vec: `struct X`, `fn load_x(chunk) -> X`, and `fn dot_<reader>(row, chunk, x)`
+    /// for every reader of the step.
+    pub(super) fn chunks_of_x(&self, packed_dot: bool) -> Result<String> {
+        let mut text = String::new();
+        let int8 = self.x_type != DType::F32;
+        if int8 {
+            let (bytes, before, per) = self.int8()?;
+            let x = &self.x.var;
+            let scale = if before == 2 { "half" } else { "float" };
+            text += dot4(packed_dot);
+            text += &format!(
+                "struct X {{ low: vec4u, high: vec4u, scale: f32, sum: f32, squares: f32 }}\n\
+                 fn x_half(byte: u32) -> f32 {{\n    \
+                 return unpack2x16float({x}[byte >> 2u] >> ((byte & 2u) * 8u)).x;\n}}\n\
+                 fn x_float(byte: u32) -> f32 {{ return bitcast<f32>({x}[byte >> 2u]); }}\n\
+                 fn x_words(byte: u32) -> vec4u {{\n    \
+                 let i = byte >> 2u;\n    let shift = (byte & 2u) * 8u;\n    \
+                 let low = vec4u({x}[i], {x}[i + 1u], {x}[i + 2u], {x}[i + 3u]);\n    \
+                 let high = vec4u(low.yzw, {x}[i + 4u]);\n    \
+                 return (low >> vec4u(shift)) | ((high << vec4u(1u)) << vec4u(31u - shift));\n}}\n\
+                 fn dots(a: vec4u, b: vec4u) -> f32 {{\n    \
+                 return f32(dot4(a.x, b.x) + dot4(a.y, b.y) + dot4(a.z, b.z) + dot4(a.w, b.w));\n}}\n\
+                 fn load_x(chunk: u32) -> X {{\n    \
+                 let block = step.x + (chunk / {per}u) * {bytes}u;\n    \
+                 let byte = block + {before}u + (chunk % {per}u) * 32u;\n    \
+                 let low = x_words(byte);\n    let high = x_words(byte + 16u);\n    \
+                 let ones = vec4u(0x01010101u);\n    \
+                 return X(low, high, x_{scale}(block), dots(low, ones) + dots(high, ones), 0.0);\n}}\n"
+            );
+        } else {
+            text += &self.raw_x();
+            text += &self.norm_at();
+            text += include_str!("load_x.wgsl");
+        }
+        let mut done: Vec<&str> = Vec::new();
+        for s in &self.segments {
+            let r = &s.reader;
+            if done.contains(&r.as_str()) {
+                continue;
+            }
+            done.push(r);
+            let packed = self.readers.text.contains(&format!("fn unpack_{r}("));
+            let body = match (packed, int8) {
+                (true, true) => format!(
+                    "let w = unpack_{r}(row, chunk);\n    \
+                     return x.scale * (w.scale.x * dots(w.low, x.low) + w.scale.y * dots(w.high, x.high)\n        \
+                     + w.offset * x.sum);"
+                ),
+                (true, false) => format!("return dot_quants(unpack_{r}(row, chunk), x);"),
+                (false, false) => format!("return dot_weights(decode_{r}(row, chunk), x);"),
+                (false, true) => {
+                    return Err(Error::internal("int8 activations meet an unpacked weight"));
+                }
+            };
+            text += &format!("fn dot_{r}(row: u32, chunk: u32, x: X) -> f32 {{\n    {body}\n}}\n");
+        }
+        Ok(text)
+    }
+}

@@ -1,0 +1,9 @@
+// A weight of the step: its first workgroup (or tile column), its rows, where its bytes, bias and
+// result start, and which code reads it.
+struct Segment { first: u32, rows: u32, weight: u32, row_bytes: u32, bias: u32, y: u32, kind: u32, pad: u32 }
+
+struct Step {
+    k: u32, chunks: u32, m: u32, groups: u32, x: u32, norm: u32, eps: f32, residual: u32,
+    segments: u32, pad0: u32, pad1: u32, pad2: u32,
+    seg: array<Segment, 4>,
+}

@@ -1,0 +1,355 @@
+//! One step on the real device, and the f64 truth of packed formats.
+#![allow(dead_code)]
+
+use half::{bf16, f16};
+use rlx_core::ir::lir::{InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step};
+use rlx_core::ir::mir::Graph;
+use rlx_core::ops::Op;
+use rlx_core::plan::{Buffer, Entry, Origin, WeightPlan};
+use rlx_core::runtime::device::{
+    AnyId, Bytes, Device, Outputs, Placed, SessionId, Ticket, Write, WriteTo,
+};
+use rlx_core::types::{BlockFormat, DType, Kind, Shape, Type};
+use rlx_core::{Error, Result};
+use rlx_webgpu::WebGpuDevice;
+use rlx_webgpu::gpu::CountingGpu;
+use rlx_webgpu::gpu::native::NativeGpu;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+pub type TestDevice = WebGpuDevice<CountingGpu<NativeGpu>>;
+
+/// The GPU of this machine; a machine without one fails the tests.
+pub fn device() -> TestDevice {
+    let gpu = NativeGpu::new(None).expect("these tests need a WebGPU adapter");
+    WebGpuDevice::new(CountingGpu::new(gpu))
+}
+
+/// Polls until a ticket has its answer.
+pub fn wait(d: &impl Device, t: Ticket) -> Result<Outputs> {
+    let mut cx = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(answer) = d.poll(t, &mut cx) {
+            return answer;
+        }
+    }
+}
+
+/// Puts all bytes of a weight.
+pub fn put(d: &impl Device, m: rlx_core::runtime::device::ModelId, at: Placed, bytes: &[u8]) {
+    let mut cx = Context::from_waker(Waker::noop());
+    while let Poll::Pending = d.poll_put(m, at, Bytes::Slice(bytes), &mut cx).map(|r| r.unwrap()) {}
+}
+
+/// A small generator: tests print nothing and repeat exactly.
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+    /// In [-1, 1).
+    pub fn float(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    }
+    pub fn floats(&mut self, n: usize) -> Vec<f32> {
+        (0..n).map(|_| self.float()).collect()
+    }
+    pub fn bytes(&mut self, n: usize) -> Vec<u8> {
+        (0..n).map(|_| (self.next() >> 32) as u8).collect()
+    }
+}
+
+/// An operand of a step under test.
+#[derive(Clone)]
+pub struct Operand {
+    pub space: Space,
+    pub ty: Type,
+    pub bytes: Vec<u8>,
+}
+
+pub fn f32_bytes(xs: &[f32]) -> Vec<u8> {
+    xs.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+pub fn u32_bytes(xs: &[u32]) -> Vec<u8> {
+    xs.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+pub fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.chunks_exact(4).map(|c| f32::from_le_bytes(c.try_into().unwrap())).collect()
+}
+
+pub fn words(bytes: &[u8]) -> Vec<u32> {
+    bytes.chunks_exact(4).map(|c| u32::from_le_bytes(c.try_into().unwrap())).collect()
+}
+
+/// An f32 tensor that the host writes: an activation.
+pub fn input(dims: &[u64], xs: &[f32]) -> Operand {
+    let ty = Type::tensor(DType::F32, Shape::of(dims));
+    Operand { space: Space::Input, ty, bytes: f32_bytes(xs) }
+}
+
+/// A weight.
+pub fn weight(dtype: DType, dims: &[u64], bytes: Vec<u8>) -> Operand {
+    Operand { space: Space::Weight, ty: Type::tensor(dtype, Shape::of(dims)), bytes }
+}
+
+/// A state.
+pub fn state(dtype: DType, dims: &[u64], bytes: Vec<u8>) -> Operand {
+    Operand { space: Space::State, ty: Type::state(dtype, Shape::of(dims)), bytes }
+}
+
+/// A control block.
+pub fn control(past: u32, len: u32, done: u32) -> Operand {
+    let mut w = [0u32; 16];
+    (w[0], w[1], w[4]) = (past, len, done);
+    state(DType::U32, &[16], u32_bytes(&w))
+}
+
+/// A weight buffer of its own for each of these operands, or one for all.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Buffers {
+    One,
+    Each,
+}
+
+/// A program of one step (and those `before` it), its plan, and what to write before it runs.
+pub struct Case {
+    pub program: Program,
+    pub plan: WeightPlan,
+    pub weights: Vec<Vec<u8>>,
+    pub writes: Vec<Write>,
+}
+
+/// Builds the program that runs `op` once and returns every result.
+pub fn case(op: impl Into<Op>, operands: &[Operand], buffers: Buffers) -> Case {
+    let op = op.into();
+    let types: Vec<&Type> = operands.iter().map(|o| &o.ty).collect();
+    let result_types = op.infer(&types).expect("the operator accepts these types");
+    let mut plan = WeightPlan::default();
+    let mut case_weights = Vec::new();
+    let mut writes = Vec::new();
+    let (mut states, mut inputs) = (Vec::new(), Vec::new());
+    let mut slices = Vec::new();
+    for (i, o) in operands.iter().enumerate() {
+        let bytes = o.bytes.len() as u64;
+        assert_eq!(o.ty.bytes().unwrap(), bytes, "operand {i} has {}", o.ty);
+        let name = format!("operand{i}");
+        let index = match o.space {
+            Space::Weight => {
+                let rounded = bytes.next_multiple_of(4);
+                if buffers == Buffers::Each || plan.buffers.is_empty() {
+                    // Something stands before every weight: offsets must be used.
+                    plan.buffers.push(Buffer { bytes: 256 });
+                }
+                let buffer = plan.buffers.len() as u32 - 1;
+                let last = plan.buffers.last_mut().unwrap();
+                let offset = last.bytes.next_multiple_of(256);
+                last.bytes = offset + rounded;
+                let origin = Origin::File { shard: 0, offset: 0 };
+                plan.entries.push(Entry { name, ty: o.ty.clone(), origin, buffer, offset, bytes });
+                case_weights.push(o.bytes.clone());
+                plan.entries.len() - 1
+            }
+            Space::State => {
+                states.push(StateDecl { name, ty: o.ty.clone(), bytes });
+                let to = WriteTo::State(states.len() as u32 - 1);
+                writes.push(Write { to, offset: 0, bytes: o.bytes.clone() });
+                states.len() - 1
+            }
+            Space::Input => {
+                inputs.push(InputDecl { name, ty: o.ty.clone(), bytes });
+                let to = WriteTo::Input(inputs.len() as u32 - 1);
+                writes.push(Write { to, offset: 0, bytes: o.bytes.clone() });
+                inputs.len() - 1
+            }
+            Space::Arena => unreachable!("operands of a test are written by the host"),
+        };
+        slices.push(Slice {
+            space: o.space,
+            index: index as u32,
+            offset: 0,
+            ty: o.ty.clone(),
+            bytes,
+        });
+    }
+    // Something stands before the results too.
+    let mut arena_bytes = 64;
+    let mut results = Vec::new();
+    for (i, ty) in result_types.iter().enumerate() {
+        let slice = match op.writes().iter().find(|w| w.1 == i) {
+            Some(&(operand, _)) => slices[operand].clone(),
+            None => {
+                assert_eq!(ty.kind, Kind::Tensor);
+                let bytes = ty.bytes().unwrap();
+                let offset = arena_bytes;
+                arena_bytes += bytes.next_multiple_of(64);
+                Slice { space: Space::Arena, index: 0, offset, ty: ty.clone(), bytes }
+            }
+        };
+        results.push(slice);
+    }
+    let outputs = results
+        .iter()
+        .enumerate()
+        .map(|(i, s)| OutputDecl { name: format!("y{i}"), slice: s.clone() })
+        .collect();
+    let step = Step { op, operands: slices, results, phase: Phase::Steady, label: "test".into() };
+    let program = Program {
+        name: "test".into(),
+        graph: Graph::new("test"),
+        steps: vec![step],
+        weights: Vec::new(),
+        states,
+        inputs,
+        outputs,
+        arena_bytes,
+        largest_live_bytes: arena_bytes,
+        unshared_bytes: arena_bytes,
+        fingerprint: 0,
+    };
+    Case { program, plan, weights: case_weights, writes }
+}
+
+/// Loads, runs once, frees; returns the outputs.
+pub fn run(d: &impl Device, case: &Case) -> Result<Vec<Vec<u8>>> {
+    let plan = Rc::new(case.plan.clone());
+    let (m, t) = d.allocate(plan.clone())?;
+    wait(d, t)?;
+    for (entry, bytes) in plan.entries.iter().zip(&case.weights) {
+        put(d, m, Placed { buffer: entry.buffer, offset: entry.offset }, bytes);
+    }
+    let (p, t) = d.build(m, Rc::new(case.program.clone()))?;
+    wait(d, t)?;
+    let (s, t): (SessionId, _) = d.session(m, &case.program.states, case.program.arena_bytes)?;
+    wait(d, t)?;
+    let t = d.submit(s, p, &case.writes)?;
+    let out = wait(d, t).map(|o| o.values);
+    d.free(AnyId::Session(s));
+    d.free(AnyId::Model(m));
+    out
+}
+
+/// `case` and `run` with all weights in one buffer.
+pub fn run_op(d: &impl Device, op: impl Into<Op>, operands: &[Operand]) -> Vec<Vec<u8>> {
+    run(d, &case(op, operands, Buffers::One)).unwrap_or_else(|e: Error| panic!("{e}"))
+}
+
+/// Fails unless every element is within `tolerance` times the largest expected one.
+pub fn assert_close(what: &str, got: &[f32], want: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), want.len(), "{what}: length");
+    let most = want.iter().fold(1e-30, |m: f64, w| m.max(w.abs()));
+    for (i, (g, w)) in got.iter().zip(want).enumerate() {
+        let error = (f64::from(*g) - w).abs() / most;
+        assert!(error <= tolerance, "{what}: element {i} is {g}, expected {w}, error {error:e}");
+    }
+}
+
+/// Every weight type with kernels.
+pub fn weight_types() -> Vec<DType> {
+    let mut types = vec![DType::F32, DType::F16, DType::BF16];
+    types.extend(
+        [
+            BlockFormat::Q4_0,
+            BlockFormat::Q8_0,
+            BlockFormat::Q4K,
+            BlockFormat::Q5K,
+            BlockFormat::Q6K,
+        ]
+        .map(DType::Block),
+    );
+    types
+}
+
+/// Random bytes of `rows` rows of `k` elements, whose scales are numbers of ordinary size.
+pub fn random_weights(rng: &mut Rng, dtype: DType, rows: usize, k: usize) -> Vec<u8> {
+    let n = rows * k;
+    match dtype {
+        DType::F32 => f32_bytes(&rng.floats(n)),
+        DType::F16 => (0..n).flat_map(|_| f16::from_f32(rng.float()).to_le_bytes()).collect(),
+        DType::BF16 => (0..n).flat_map(|_| bf16::from_f32(rng.float()).to_le_bytes()).collect(),
+        DType::Block(format) => {
+            let mut bytes = rng.bytes(n / format.elements() * format.bytes());
+            let scales: &[usize] = match format {
+                BlockFormat::Q4K | BlockFormat::Q5K => &[0, 2],
+                BlockFormat::Q6K => &[208],
+                _ => &[0],
+            };
+            for block in bytes.chunks_exact_mut(format.bytes()) {
+                for &at in scales {
+                    let d = f16::from_f32(rng.float() * 0.05);
+                    block[at..at + 2].copy_from_slice(&d.to_le_bytes());
+                }
+            }
+            bytes
+        }
+        other => panic!("no weights of {other}"),
+    }
+}
+
+/// The values of packed bytes, element by element as the formats define them.
+pub fn decode(dtype: DType, bytes: &[u8]) -> Vec<f64> {
+    let half = |b: &[u8], at: usize| f64::from(f16::from_le_bytes([b[at], b[at + 1]]));
+    match dtype {
+        DType::F32 => floats(bytes).iter().map(|&x| f64::from(x)).collect(),
+        DType::F16 => {
+            bytes.chunks_exact(2).map(|c| f64::from(f16::from_le_bytes([c[0], c[1]]))).collect()
+        }
+        DType::BF16 => {
+            bytes.chunks_exact(2).map(|c| f64::from(bf16::from_le_bytes([c[0], c[1]]))).collect()
+        }
+        DType::Block(format) => bytes
+            .chunks_exact(format.bytes())
+            .flat_map(|b| {
+                (0..format.elements())
+                    .map(|e| match format {
+                        BlockFormat::Q4_0 => {
+                            let byte = b[2 + e % 16];
+                            let q = if e < 16 { byte & 15 } else { byte >> 4 };
+                            half(b, 0) * (f64::from(q) - 8.0)
+                        }
+                        BlockFormat::Q8_0 => half(b, 0) * f64::from(b[2 + e] as i8),
+                        BlockFormat::Q8K => {
+                            let d = f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+                            f64::from(d) * f64::from(b[4 + e] as i8)
+                        }
+                        BlockFormat::Q4K | BlockFormat::Q5K => {
+                            let five = format == BlockFormat::Q5K;
+                            let (group, l) = (e / 32, e % 32);
+                            let s = &b[4..16];
+                            let (scale, least) = if group < 4 {
+                                (s[group] & 63, s[group + 4] & 63)
+                            } else {
+                                (
+                                    (s[group + 4] & 15) | (s[group - 4] >> 6 << 4),
+                                    (s[group + 4] >> 4) | (s[group] >> 6 << 4),
+                                )
+                            };
+                            let byte = b[if five { 48 } else { 16 } + group / 2 * 32 + l];
+                            let mut q = if group % 2 == 0 { byte & 15 } else { byte >> 4 };
+                            if five {
+                                q += 16 * ((b[16 + l] >> group) & 1);
+                            }
+                            half(b, 0) * f64::from(scale) * f64::from(q)
+                                - half(b, 2) * f64::from(least)
+                        }
+                        BlockFormat::Q6K => {
+                            let (n, j, l) = (e / 128, e % 128 / 32, e % 32);
+                            let low = b[64 * n + 32 * (j % 2) + l];
+                            let low = if j < 2 { low & 15 } else { low >> 4 };
+                            let high = (b[128 + 32 * n + l] >> (2 * j)) & 3;
+                            let scale = b[192 + 8 * n + 2 * j + l / 16] as i8;
+                            half(b, 208) * f64::from(scale) * (f64::from(low | (high << 4)) - 32.0)
+                        }
+                        other => panic!("no decode of {}", other.name()),
+                    })
+                    .collect::<Vec<_>>()
+            })
+            .collect(),
+        other => panic!("no decode of {other}"),
+    }
+}

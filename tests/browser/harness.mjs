@@ -1,0 +1,132 @@
+// Drives Chromium for the browser tests: pages with and without WebGPU, the heap as the browser
+// counts it, screenshots.
+
+import { existsSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { chromium } from 'playwright-core';
+
+export { startServer } from './server.mjs';
+
+export const root = fileURLToPath(new URL('../../', import.meta.url));
+/** What tests leave for people to look at; not tracked. */
+export const outFolder = join(root, 'tests', 'browser', 'out');
+
+const QUIET = [
+  '--no-sandbox', '--disable-quic', '--no-first-run', '--disable-background-networking',
+  '--disable-component-update', '--disable-sync',
+];
+const WEBGPU = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
+const NO_WEBGPU = ['--disable-features=WebGPU', '--disable-gpu'];
+
+/** The system's Chromium: Playwright's own download is not needed. */
+export function chromiumPath() {
+  const path = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((name) => existsSync(name));
+  if (!path) throw new Error('no Chromium: install it with `apt-get install chromium mesa-vulkan-drivers libvulkan1`');
+  return path;
+}
+
+/** A browser; `webgpu: false` is one whose `navigator.gpu` gives no adapter. */
+export function launch({ webgpu = true } = {}) {
+  return chromium.launch({
+    executablePath: chromiumPath(),
+    args: [...QUIET, ...(webgpu ? WEBGPU : NO_WEBGPU)],
+  });
+}
+
+/** A page that fails the test on an uncaught error; `logs` has what it wrote to the console. */
+export async function openPage(browser, url, options = {}) {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  const logs = [];
+  page.on('console', (message) => logs.push(`${message.type()}: ${message.text()}`));
+  page.on('pageerror', (error) => logs.push(`uncaught: ${error.stack ?? error}`));
+  // Before any script of the page: every wasm memory it makes, for `heapMeter`.
+  await page.addInitScript(() => {
+    globalThis.rlxMemories = [];
+    const note = ({ instance, exports } = {}) => {
+      for (const value of Object.values(instance?.exports ?? exports ?? {})) {
+        if (value instanceof WebAssembly.Memory) globalThis.rlxMemories.push(value);
+      }
+    };
+    for (const method of ['instantiate', 'instantiateStreaming']) {
+      const original = WebAssembly[method];
+      WebAssembly[method] = async (...args) => {
+        const result = await original.apply(WebAssembly, args);
+        note(result);
+        return result;
+      };
+    }
+  });
+  await page.goto(url);
+  return { page, context, logs };
+}
+
+/**
+ * Measures what a page holds: JS heap + ArrayBuffer backing stores + wasm memory, in bytes, over
+ * CDP, so that the page does not count itself. Call `rlxSample()` in the page at each progress
+ * event; `peak` is the largest sum over that of `start`.
+ */
+export async function heapMeter(page, context) {
+  const cdp = await context.newCDPSession(page);
+  let base = 0;
+  let most = 0;
+  let samples = 0;
+  let busy;
+  const measure = async () => {
+    const { usedSize, backingStorageSize = 0 } = await cdp.send('Runtime.getHeapUsage');
+    const { result } = await cdp.send('Runtime.evaluate', {
+      expression: '(globalThis.rlxMemories ?? []).reduce((sum, memory) => sum + memory.buffer.byteLength, 0)',
+    });
+    return usedSize + backingStorageSize + result.value;
+  };
+  const sample = () => {
+    busy ??= measure().then((bytes) => {
+      most = Math.max(most, bytes);
+      samples += 1;
+      busy = undefined;
+    });
+    return busy;
+  };
+  // A bare binding: Playwright's own answers each call in the page, which thousands of chunks
+  // would keep so busy that hardly a sample was taken.
+  await cdp.send('Runtime.enable');
+  await cdp.send('Runtime.addBinding', { name: 'rlxSampleNow' });
+  cdp.on('Runtime.bindingCalled', ({ name }) => name === 'rlxSampleNow' && sample());
+  await page.evaluate(() => {
+    globalThis.rlxSample = () => globalThis.rlxSampleNow('');
+  });
+  return {
+    async start() {
+      await cdp.send('HeapProfiler.collectGarbage');
+      base = most = await measure();
+      samples = 0;
+    },
+    /** Waits for a sample under way; bytes over the start, and how often was measured. */
+    async peak() {
+      await busy;
+      return { bytes: most - base, samples };
+    },
+    sample,
+  };
+}
+
+/** Pictures of the page at a phone's and a desk's width, for people to look at. */
+export async function screenshots(page, name) {
+  mkdirSync(outFolder, { recursive: true });
+  const paths = [];
+  for (const [width, height] of [[360, 740], [1280, 800]]) {
+    await page.setViewportSize({ width, height });
+    const path = join(outFolder, `${name}-${width}.png`);
+    await page.screenshot({ path });
+    paths.push(path);
+  }
+  return paths;
+}
+
+/** Where the built package and the test support are mounted. */
+export const mounts = {
+  '/dist/': join(root, 'crates/rlx-wasm/js/dist'),
+  '/support/': join(root, 'tests/support'),
+  '/pages/': join(root, 'tests/browser/pages'),
+};

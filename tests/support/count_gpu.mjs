@@ -1,0 +1,70 @@
+// Counts from outside what an engine does with WebGPU: wraps the methods of the device that an
+// injected `gpu` hands out. Runs in a page, in Node and in Deno.
+
+/** A `gpu` to inject and the counts of everything done through it. */
+export function countGpu(gpu) {
+  const counts = {
+    dispatches: 0, submits: 0, mappedBytes: 0, writtenBytes: 0,
+    createdBytes: 0, destroyedBytes: 0, liveBytes: 0, peakBytes: 0, devicesDestroyed: 0,
+  };
+  const wrapped = {
+    get wgslLanguageFeatures() {
+      return gpu.wgslLanguageFeatures;
+    },
+    async requestAdapter(options) {
+      const adapter = await gpu.requestAdapter(options);
+      if (!adapter) return adapter;
+      const requestDevice = adapter.requestDevice.bind(adapter);
+      adapter.requestDevice = async (descriptor) => countDevice(await requestDevice(descriptor), counts);
+      return adapter;
+    },
+  };
+  return { gpu: wrapped, counts };
+}
+
+function after(object, method, note) {
+  const original = object[method].bind(object);
+  object[method] = (...args) => {
+    const result = original(...args);
+    return note(result, ...args) ?? result;
+  };
+}
+
+function countDevice(device, counts) {
+  after(device, 'createBuffer', (buffer, { size }) => {
+    counts.createdBytes += size;
+    counts.liveBytes += size;
+    counts.peakBytes = Math.max(counts.peakBytes, counts.liveBytes);
+    let live = true;
+    after(buffer, 'destroy', () => {
+      if (!live) return;
+      live = false;
+      counts.destroyedBytes += size;
+      counts.liveBytes -= size;
+    });
+    after(buffer, 'mapAsync', (_, _mode, offset = 0, bytes = size - offset) => {
+      counts.mappedBytes += bytes;
+    });
+  });
+  after(device, 'createCommandEncoder', (encoder) => {
+    after(encoder, 'beginComputePass', (pass) => {
+      for (const method of ['dispatchWorkgroups', 'dispatchWorkgroupsIndirect']) {
+        after(pass, method, () => {
+          counts.dispatches += 1;
+        });
+      }
+    });
+  });
+  const { queue } = device;
+  after(queue, 'submit', (_, buffers) => {
+    // An empty submit only flushes; it runs nothing.
+    if (buffers.length > 0) counts.submits += 1;
+  });
+  after(queue, 'writeBuffer', (_, _buffer, _offset, data, from = 0, size = data.byteLength - from) => {
+    counts.writtenBytes += size;
+  });
+  after(device, 'destroy', () => {
+    counts.devicesDestroyed += 1;
+  });
+  return device;
+}

@@ -1,0 +1,8 @@
+import { defineConfig } from 'vite';
+
+export default defineConfig({
+  base: './', // the built demo works from any folder of any static server
+  publicDir: '../models', // the default model's shards, at /rustdoc-29m/
+  build: { target: 'es2022', emptyOutDir: true, assetsInlineLimit: 0, reportCompressedSize: false },
+  clearScreen: false,
+});
