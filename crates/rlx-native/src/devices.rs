@@ -40,18 +40,16 @@ pub struct DeviceRow {
 pub const DEFAULT: &str = "cpu";
 
 /// Every device.
-pub const DEVICES: &[DeviceRow] = &[
-    DeviceRow {
-        name: "reference",
-        about: "plain loops, the truth for every operator; slow",
-        chunk: 32,
-        kv: DType::F32,
-        activations: Activations::F32,
-        keeps_maps: true,
-        target: Target::reference,
-        open: |_| Ok(Rc::new(ReferenceDevice::new())),
-    },
-];
+pub const DEVICES: &[DeviceRow] = &[DeviceRow {
+    name: "reference",
+    about: "plain loops, the truth for every operator; slow",
+    chunk: 32,
+    kv: DType::F32,
+    activations: Activations::F32,
+    keeps_maps: true,
+    target: Target::reference,
+    open: |_| Ok(Rc::new(ReferenceDevice::new())),
+}];
 
 /// The row of that name.
 ///

@@ -128,13 +128,6 @@ impl<G: Gpu> WebGpuDevice<G> {
         &self.gpu
     }
 
-    /// The GPU's number of a weight buffer, for a host that writes it without passing the bytes
-    /// through here. The caller keeps the staging ring's bound.
-    pub fn weight_buffer(&self, m: ModelId, buffer: u32) -> Option<u32> {
-        let s = self.state.borrow();
-        s.models.get(&m)?.buffers.get(buffer as usize).map(|b| b.id)
-    }
-
     fn alive(&self) -> Result<()> {
         if self.gpu.is_lost() {
             return Err(Error::new(Code::DeviceLost, "the GPU went away").hint("load again"));

@@ -162,8 +162,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         bos.into_iter().chain(tokenizer.encode(&args.prompt, Special::Parse)).collect()
     } else {
         let system = args.system.iter().map(|text| Message::new("system", text));
-        let messages: Vec<Message> =
-            system.chain([Message::new("user", &args.prompt)]).collect();
+        let messages: Vec<Message> = system.chain([Message::new("user", &args.prompt)]).collect();
         chat_tokens(&model, &messages)?
     };
     let mut options = args.sample.generate(model.temperature)?;
