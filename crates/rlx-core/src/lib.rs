@@ -27,6 +27,7 @@ pub mod lower;
 pub mod passes;
 pub mod plan;
 
+#[cfg(feature = "reference")]
 pub mod reference;
 
 pub mod gguf;

@@ -2,7 +2,7 @@
 //!
 //! Values are f32 where the program stores them and f64 in between, so a fused operator gives the
 //! same bits as the ones it stands for. [`run`] is one step, [`interpret`] a whole graph without
-//! any plan, [`device::ReferenceDevice`] replays planned programs.
+//! any plan, [`ReferenceDevice`] replays planned programs.
 
 pub mod dequantize;
 pub mod device;
@@ -25,6 +25,7 @@ mod testing;
 mod unary;
 mod view;
 
+pub use device::ReferenceDevice;
 pub use interpret::{Interpreted, interpret};
 pub use view::View;
 
