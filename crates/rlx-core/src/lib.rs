@@ -27,7 +27,6 @@ pub mod lower;
 pub mod passes;
 pub mod plan;
 
-#[cfg(feature = "reference")]
 pub mod reference;
 
 pub mod gguf;
