@@ -1,7 +1,7 @@
 //! The devices of this build: one row each. Another executor is one more row.
 
 use rlx_core::plan::{Activations, Target};
-use rlx_core::reference::ReferenceDevice;
+use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::runtime::device::Device;
 use rlx_core::types::DType;
 use rlx_core::{Error, Result};
@@ -40,18 +40,16 @@ pub struct DeviceRow {
 pub const DEFAULT: &str = "cpu";
 
 /// Every device.
-pub const DEVICES: &[DeviceRow] = &[
-    DeviceRow {
-        name: "reference",
-        about: "plain loops, the truth for every operator; slow",
-        chunk: 32,
-        kv: DType::F32,
-        activations: Activations::F32,
-        keeps_maps: true,
-        target: Target::reference,
-        open: |_| Ok(Rc::new(ReferenceDevice::new())),
-    },
-];
+pub const DEVICES: &[DeviceRow] = &[DeviceRow {
+    name: "reference",
+    about: "plain loops, the truth for every operator; slow",
+    chunk: 32,
+    kv: DType::F32,
+    activations: Activations::F32,
+    keeps_maps: true,
+    target: Target::reference,
+    open: |_| Ok(Rc::new(ReferenceDevice::new())),
+}];
 
 /// The row of that name.
 ///

@@ -96,7 +96,14 @@ pub struct WebGpuDevice<G> {
 
 impl<G: Gpu> WebGpuDevice<G> {
     /// An executor with the GPU's limits.
-    pub fn new(gpu: G) -> Self {
+    ///
+    /// # Errors
+    /// `DeviceUnavailable` where the GPU is lost already.
+    pub fn new(gpu: G) -> Result<Self> {
+        if gpu.is_lost() {
+            return Err(Error::new(Code::DeviceUnavailable, "the GPU is lost")
+                .hint("ask for a new WebGPU device"));
+        }
         let info = gpu.info();
         // Kernels address bytes with 32 bits.
         let addressable = (1 << 32) - 4;
@@ -106,7 +113,14 @@ impl<G: Gpu> WebGpuDevice<G> {
             storage_buffers: info.max_storage_buffers,
             alignment: 256,
         };
-        WebGpuDevice { gpu, info, target: Target::webgpu(limits), state: RefCell::default() }
+        let target = Target::webgpu(limits);
+        Ok(WebGpuDevice { gpu, info, target, state: RefCell::default() })
+    }
+
+    /// The GPU's id of a weight buffer of the plan, for a host that writes it without this
+    /// device: bytes that never enter wasm memory.
+    pub fn weight_buffer(&self, m: ModelId, buffer: u32) -> Option<u32> {
+        self.state.borrow().models.get(&m)?.buffers.get(buffer as usize).map(|b| b.id)
     }
 
     /// The GPU.

@@ -157,11 +157,12 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     args.sample.generate(None)?; // a value out of range is said before a model is loaded
     let mut model = args.model.load(args.top_logits.is_some())?;
     let prompt = if args.raw {
-        model.engine.tokenizer().encode_document(&args.prompt, Special::Parse)
+        let tokenizer = model.engine.tokenizer();
+        let bos = tokenizer.bos().filter(|_| tokenizer.add_bos());
+        bos.into_iter().chain(tokenizer.encode(&args.prompt, Special::Parse)).collect()
     } else {
         let system = args.system.iter().map(|text| Message::new("system", text));
-        let messages: Vec<Message> =
-            system.chain([Message::new("user", &args.prompt)]).collect();
+        let messages: Vec<Message> = system.chain([Message::new("user", &args.prompt)]).collect();
         chat_tokens(&model, &messages)?
     };
     let mut options = args.sample.generate(model.temperature)?;
