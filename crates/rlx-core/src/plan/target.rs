@@ -188,7 +188,9 @@ impl Target {
             match key {
                 "buffer" => l.buffer = number,
                 "binding" => l.binding = number,
-                "storage_buffers" => l.storage_buffers = u32::try_from(number).map_err(|_| bad())?,
+                "storage_buffers" => {
+                    l.storage_buffers = u32::try_from(number).map_err(|_| bad())?
+                }
                 "alignment" => l.alignment = number,
                 _ => {
                     return Err(

@@ -1,13 +1,9 @@
 //! Activations to 8 bits, as ggml's reference code rounds them; `decode_row` is the way back.
 
-use super::{View, arity};
 use crate::math::round;
-use crate::ops::QuantizeRows;
 use crate::types::BlockFormat;
 use crate::{Error, Result};
 use alloc::format;
-use alloc::vec;
-use alloc::vec::Vec;
 use half::f16;
 
 /// Packs rows of whole blocks of 32 into `q8_0`: f16 `d = max |x| / 127`, then 32 `i8`
@@ -81,19 +77,6 @@ fn check(name: &str, format: BlockFormat, x: &[f32], out: &[u8]) -> Result<()> {
         return Ok(());
     }
     Err(Error::internal(format!("{name}: {} elements do not fill {} bytes", x.len(), out.len())))
-}
-
-/// The operator: rows are whole blocks, so all of them are one run of blocks.
-pub(super) fn run(op: &QuantizeRows, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("quantize_rows")) };
-    let x = x.f32s()?;
-    let mut out = vec![0; x.len() / op.format.elements() * op.format.bytes()];
-    match op.format {
-        BlockFormat::Q8_0 => encode_q8_0(&x, &mut out)?,
-        BlockFormat::Q8K => encode_q8_k(&x, &mut out)?,
-        other => return Err(Error::internal(format!("nothing encodes {}", other.name()))),
-    }
-    Ok(vec![out])
 }
 
 #[cfg(test)]

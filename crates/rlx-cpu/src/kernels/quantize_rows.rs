@@ -107,9 +107,10 @@ impl Task for ToQ8K<'_> {
             y[..4].copy_from_slice(&(1.0 / inverse).to_le_bytes());
             let (q, sums) = y[4..].split_at_mut(256);
             for (q, x) in q.iter_mut().zip(x) {
-                // The low bits of the sum are the rounded integer.
-                let bits = (inverse * x + MAGIC).to_bits() as i32;
-                *q = bits.wrapping_sub(MAGIC.to_bits() as i32).min(127) as i8 as u8;
+                // The low bits of the sum are the rounded integer. Subnormal blocks, whose inverse
+                // is infinite, reach both ends.
+                let bits = ((inverse * x).min(127.0).max(-128.0) + MAGIC).to_bits() as i32;
+                *q = bits.wrapping_sub(MAGIC.to_bits() as i32) as i8 as u8;
             }
             for (slot, q) in sums.as_chunks_mut::<2>().0.iter_mut().zip(q.as_chunks::<16>().0) {
                 let sum: i16 = q.iter().map(|&q| i16::from(q as i8)).sum();

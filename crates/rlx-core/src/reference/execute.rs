@@ -1,0 +1,87 @@
+//! One operator at a time, over bytes.
+
+use super::{View, quantize_rows};
+use super::{
+    attention, binary, gather, kv_write, matmul, rms_norm, rope, rope_kv_write, rope_table, sample,
+    take_rows, unary,
+};
+use crate::error::{Error, Result};
+use crate::ops::{Alias, Op, QuantizeRows};
+use crate::types::{BlockFormat, Type};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Runs one operator; returns the bytes of each result. A result that is a state is the next
+/// version of the whole state.
+///
+/// # Errors
+/// `BadGraph` from the type rule, or for sizes that make no sense; `Unsupported` for a packed type
+/// without a decoder; `ContextFull` for a cache write past the capacity; `Internal` for operand
+/// bytes that do not fit their type.
+pub fn run(op: &Op, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+    let types: Vec<&Type> = operands.iter().map(|v| v.ty).collect();
+    let results = op.infer(&types)?;
+    for (i, v) in operands.iter().enumerate() {
+        fits(op, "operand", i, v.ty, v.bytes.len())?;
+    }
+    let out = match op {
+        Op::Gather(_) => gather::run(operands),
+        Op::RmsNorm(op) => rms_norm::run(op, operands),
+        Op::MatMul(op) => matmul::run(op, operands),
+        Op::QuantizeRows(op) => quantize(op, operands),
+        Op::RopeTable(op) => rope_table::run(op, operands),
+        Op::Rope(op) => rope::run(op, operands),
+        Op::KvWrite(_) => kv_write::run(operands),
+        Op::RopeKvWrite(op) => rope_kv_write::run(op, operands),
+        Op::Attention(op) => attention::run(op, operands),
+        Op::Unary(op) => unary::run(op, operands),
+        Op::Binary(op) => binary::run(op, operands),
+        Op::TakeRows(op) => take_rows::run(op, operands),
+        Op::Sample(_) => sample::run(operands),
+        Op::Reshape(_) | Op::Token(_) => window(op, operands, &results),
+    }?;
+    for (i, (bytes, ty)) in out.iter().zip(&results).enumerate() {
+        fits(op, "result", i, ty, bytes.len())?;
+    }
+    Ok(out)
+}
+
+/// A view's bytes. Programs run no step for it; this is for [`interpret`].
+fn window(op: &Op, operands: &[View<'_>], results: &[Type]) -> Result<Vec<Vec<u8>>> {
+    let bytes = match (op.alias(), results) {
+        (Alias::View { operand, byte_offset }, [ty]) => {
+            let (from, len) = (byte_offset as usize, ty.bytes()? as usize);
+            operands.get(operand).and_then(|v| v.bytes.get(from..)?.get(..len))
+        }
+        _ => None,
+    };
+    let bytes = bytes.ok_or_else(|| Error::internal(format!("{} is no view", op.name())))?;
+    Ok(vec![bytes.to_vec()])
+}
+
+fn fits(op: &Op, what: &str, i: usize, ty: &Type, have: usize) -> Result<()> {
+    let need = ty.bytes()?;
+    if need == have as u64 {
+        return Ok(());
+    }
+    Err(Error::internal(format!("{}: {what} {i} is {ty} of {need} bytes, got {have}", op.name())))
+}
+
+/// The error of an operand list that the type rule should have refused.
+pub(super) fn arity(name: &str) -> Error {
+    Error::internal(format!("{name}: wrong number of operands"))
+}
+
+/// The operator: rows are whole blocks, so all of them are one run of blocks.
+fn quantize(op: &QuantizeRows, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+    let [x] = operands else { return Err(arity("quantize_rows")) };
+    let x = x.f32s()?;
+    let mut out = vec![0; x.len() / op.format.elements() * op.format.bytes()];
+    match op.format {
+        BlockFormat::Q8_0 => quantize_rows::encode_q8_0(&x, &mut out)?,
+        BlockFormat::Q8K => quantize_rows::encode_q8_k(&x, &mut out)?,
+        other => return Err(Error::internal(format!("nothing encodes {}", other.name()))),
+    }
+    Ok(vec![out])
+}

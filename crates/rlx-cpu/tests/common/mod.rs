@@ -1,0 +1,267 @@
+//! One operator on the device, and values to give it.
+#![allow(dead_code)] // each test binary uses its part
+
+use core::task::{Context, Poll, Waker};
+use rlx_core::ir::lir::{
+    InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step, WeightUse,
+};
+use rlx_core::ir::mir::Graph;
+use rlx_core::ops::Op;
+use rlx_core::plan::WeightPlan;
+use rlx_core::reference::{self, View};
+use rlx_core::runtime::device::{Bytes, Device, Outputs, Placed, Ticket, Write, WriteTo};
+use rlx_core::sample::Control;
+use rlx_core::types::{BlockFormat, DType, Kind, Scalar, Shape, Type};
+use rlx_core::{Error, Result};
+use rlx_cpu::{CpuDevice, CpuOptions, Level};
+use std::rc::Rc;
+
+/// A value and where it lives: a state by its type, a weight if it is one, else an input.
+#[derive(Clone, Debug)]
+pub struct Value {
+    pub ty: Type,
+    pub bytes: Vec<u8>,
+    pub is_weight: bool,
+}
+
+impl Value {
+    pub fn new(ty: Type, bytes: Vec<u8>) -> Value {
+        assert_eq!(ty.bytes().unwrap(), bytes.len() as u64);
+        Value { ty, bytes, is_weight: false }
+    }
+
+    pub fn weight(mut self) -> Value {
+        self.is_weight = true;
+        self
+    }
+}
+
+/// Numbers that depend on the seed alone (SplitMix64).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// In -1..1.
+    pub fn float(&mut self) -> f32 {
+        (self.bits() >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+
+    pub fn floats(&mut self, n: usize) -> Vec<f32> {
+        (0..n).map(|_| self.float()).collect()
+    }
+
+    /// Rows of a weight: random payloads, scales of sane size, and some blocks whose scale is
+    /// zero, subnormal or negative.
+    pub fn packed(&mut self, dtype: DType, dims: [u64; 2]) -> Value {
+        let ty = Type::tensor(dtype, Shape::of(&dims));
+        let n = ty.bytes().unwrap() as usize;
+        let mut bytes: Vec<u8> = (0..n).map(|_| self.bits() as u8).collect();
+        let half = |x: f32| half::f16::from_f32(x).to_le_bytes();
+        match dtype {
+            DType::Scalar(s) => {
+                bytes = Vec::new();
+                for x in self.floats((dims[0] * dims[1]) as usize) {
+                    match s {
+                        Scalar::F32 => bytes.extend(x.to_le_bytes()),
+                        Scalar::F16 => bytes.extend(half(x)),
+                        _ => bytes.extend(half::bf16::from_f32(x).to_le_bytes()),
+                    }
+                }
+            }
+            DType::Block(format) => {
+                for (i, block) in bytes.chunks_exact_mut(format.bytes()).enumerate() {
+                    let scale = match i % 11 {
+                        7 => 0.0,
+                        8 => 3e-7,
+                        9 => -0.02,
+                        _ => 0.01 + 0.01 * self.float().abs(),
+                    };
+                    let at: &[usize] = match format {
+                        BlockFormat::Q4K | BlockFormat::Q5K => &[0, 2],
+                        BlockFormat::Q6K => &[208],
+                        _ => &[0],
+                    };
+                    for at in at {
+                        block[*at..at + 2].copy_from_slice(&half(scale));
+                    }
+                }
+            }
+        }
+        Value::new(ty, bytes).weight()
+    }
+}
+
+pub fn f32s(dims: &[u64], x: &[f32]) -> Value {
+    let bytes = x.iter().flat_map(|x| x.to_le_bytes()).collect();
+    Value::new(Type::tensor(DType::F32, Shape::of(dims)), bytes)
+}
+
+pub fn u32s(dims: &[u64], x: &[u32]) -> Value {
+    let bytes = x.iter().flat_map(|x| x.to_le_bytes()).collect();
+    Value::new(Type::tensor(DType::U32, Shape::of(dims)), bytes)
+}
+
+pub fn state(value: Value) -> Value {
+    Value { ty: Type { kind: Kind::State, ..value.ty }, ..value }
+}
+
+pub fn cache(dtype: DType, dims: &[u64], x: &[f32]) -> Value {
+    let bytes = match dtype {
+        DType::F16 => x.iter().flat_map(|x| half::f16::from_f32(*x).to_le_bytes()).collect(),
+        _ => x.iter().flat_map(|x| x.to_le_bytes()).collect(),
+    };
+    Value::new(Type::state(dtype, Shape::of(dims)), bytes)
+}
+
+pub fn control(past: u32, len: u32, done: u32) -> Value {
+    let block = Control { past, len, done, limit: 1000, capacity: 1000, ..Control::default() };
+    state(u32s(&[16], &block.to_words()))
+}
+
+pub fn to_f32s(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+}
+
+/// Every level this machine has, one worker and three.
+pub fn devices() -> Vec<CpuDevice> {
+    let mut devices = Vec::new();
+    for level in Level::ALL.into_iter().filter(|l| l.is_available()) {
+        for threads in [1, 3] {
+            let options =
+                CpuOptions { threads: Some(threads), simd: Some(level), ..CpuOptions::default() };
+            devices.push(CpuDevice::new(options).unwrap());
+        }
+    }
+    devices
+}
+
+pub fn wait(device: &dyn Device, ticket: Ticket) -> Result<Outputs> {
+    loop {
+        if let Poll::Ready(r) = device.poll(ticket, &mut Context::from_waker(Waker::noop())) {
+            return r;
+        }
+    }
+}
+
+/// A program of one step, its results in the arena and read back.
+pub fn program_of(op: &Op, operands: &[Value]) -> (Program, Vec<Write>) {
+    let types: Vec<&Type> = operands.iter().map(|v| &v.ty).collect();
+    let results = op.infer(&types).unwrap();
+    let (mut weights, mut states, mut inputs, mut writes) = (vec![], vec![], vec![], vec![]);
+    let mut slices = Vec::new();
+    for (i, v) in operands.iter().enumerate() {
+        let (name, bytes) = (format!("v{i}"), v.bytes.len() as u64);
+        let (space, index) = if v.is_weight {
+            weights.push(WeightUse { name, ty: v.ty.clone(), computed: None });
+            (Space::Weight, weights.len() - 1)
+        } else if v.ty.kind == Kind::State {
+            states.push(StateDecl { name, ty: v.ty.clone(), bytes });
+            let to = WriteTo::State(states.len() as u32 - 1);
+            writes.push(Write { to, offset: 0, bytes: v.bytes.clone() });
+            (Space::State, states.len() - 1)
+        } else {
+            inputs.push(InputDecl { name, ty: v.ty.clone(), bytes });
+            let to = WriteTo::Input(inputs.len() as u32 - 1);
+            writes.push(Write { to, offset: 0, bytes: v.bytes.clone() });
+            (Space::Input, inputs.len() - 1)
+        };
+        slices.push(Slice { space, index: index as u32, offset: 0, ty: v.ty.clone(), bytes });
+    }
+    let mut arena_bytes = 0;
+    let mut places = Vec::new();
+    for (i, ty) in results.into_iter().enumerate() {
+        if let Some(w) = op.writes().iter().find(|w| w.1 == i) {
+            places.push(slices[w.0].clone());
+            continue;
+        }
+        let bytes = ty.bytes().unwrap();
+        places.push(Slice { space: Space::Arena, index: 0, offset: arena_bytes, ty, bytes });
+        arena_bytes += bytes.div_ceil(64) * 64;
+    }
+    let outputs = places
+        .iter()
+        .enumerate()
+        .map(|(i, s)| OutputDecl { name: format!("y{i}"), slice: s.clone() })
+        .collect();
+    let step = Step {
+        op: op.clone(),
+        operands: slices,
+        results: places,
+        phase: Phase::Steady,
+        label: "step".into(),
+    };
+    let program = Program {
+        name: "test".into(),
+        graph: Graph::new("test"),
+        steps: vec![step],
+        weights,
+        states,
+        inputs,
+        outputs,
+        arena_bytes,
+        largest_live_bytes: arena_bytes,
+        unshared_bytes: arena_bytes,
+        fingerprint: 0,
+    };
+    (program, writes)
+}
+
+/// Puts weights, builds, makes a session, submits, reads.
+pub fn run_program(
+    device: &dyn Device,
+    mut program: Program,
+    weights: &[&Value],
+    writes: &[Write],
+) -> Result<Vec<Vec<u8>>> {
+    let plan = WeightPlan::new(&[&program], &device.target().limits, |name| {
+        let at = program.weights.iter().position(|w| w.name == name)?;
+        Some((0, 0, weights[at].bytes.len() as u64))
+    })?;
+    plan.bind(&mut program)?;
+    let plan = Rc::new(plan);
+    let (model, ticket) = device.allocate(plan.clone())?;
+    wait(device, ticket)?;
+    for (entry, value) in plan.entries.iter().zip(weights) {
+        let at = Placed { buffer: entry.buffer, offset: entry.offset };
+        let bytes = Bytes::Slice(&value.bytes);
+        match device.poll_put(model, at, bytes, &mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(r) => r?,
+            Poll::Pending => return Err(Error::internal("the CPU has no ring to be full")),
+        }
+    }
+    let (session, ticket) = device.session(model, &program.states, program.arena_bytes)?;
+    wait(device, ticket)?;
+    let (id, ticket) = device.build(model, Rc::new(program))?;
+    wait(device, ticket)?;
+    let ticket = device.submit(session, id, writes)?;
+    Ok(wait(device, ticket)?.values)
+}
+
+pub fn run_op(device: &dyn Device, op: &Op, operands: &[Value]) -> Vec<Vec<u8>> {
+    let (program, writes) = program_of(op, operands);
+    let weights: Vec<&Value> = operands.iter().filter(|v| v.is_weight).collect();
+    run_program(device, program, &weights, &writes).unwrap()
+}
+
+pub fn oracle(op: &Op, operands: &[Value]) -> Vec<Vec<u8>> {
+    let views: Vec<View<'_>> = operands.iter().map(|v| View::new(&v.ty, &v.bytes)).collect();
+    reference::run(op, &views).unwrap()
+}
+
+/// Elements within `tolerance` of the largest magnitude.
+pub fn assert_close(got: &[f32], expected: &[f32], tolerance: f32, what: &str) {
+    assert_eq!(got.len(), expected.len(), "{what}");
+    let most = expected.iter().fold(0.0f32, |m, x| m.max(x.abs())).max(1e-30);
+    for (i, (g, e)) in got.iter().zip(expected).enumerate() {
+        assert!(
+            (g - e).abs() <= tolerance * most || g.to_bits() == e.to_bits(),
+            "{what}: element {i} is {g}, expected {e} of at most {most}"
+        );
+    }
+}

@@ -1,0 +1,80 @@
+//! Whole models: planned programs answer with the tokens that llama.cpp recorded.
+
+mod common {
+    pub mod model;
+}
+
+use common::model::{generate, load};
+use rlx_core::plan::Activations;
+use rlx_core::runtime::engine::GenerateOptions;
+use rlx_core::runtime::model::ModelOptions;
+use rlx_core::types::DType;
+use rlx_cpu::{CpuDevice, CpuOptions, Level};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+fn fixture(name: &str) -> PathBuf {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/rustdoc-2m");
+    Path::new(root).join(name)
+}
+
+fn ids(list: &Value) -> Vec<u32> {
+    list.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
+}
+
+/// Prompts, and the greedy answers of a format.
+fn recorded(format: &str) -> Vec<(Vec<u32>, Vec<u32>)> {
+    let text = std::fs::read_to_string(fixture("expected.json")).unwrap();
+    let json: Value = serde_json::from_str(&text).unwrap();
+    let questions = json["questions"].as_array().unwrap().iter();
+    questions.map(|q| (ids(&q["prompt_ids"]), ids(&q["formats"][format]["tokens"]))).collect()
+}
+
+fn check(format: &str, cpu: CpuOptions, activations: Activations, kv: DType, keep: bool) {
+    let mut options = ModelOptions::chat(16);
+    options.context = Some(256);
+    options.compile.activations = activations;
+    options.compile.kv = kv;
+    let device = Rc::new(CpuDevice::new(cpu).unwrap());
+    let path = fixture(&format!("rustdoc-2m-{}.gguf", format));
+    let mut engine = load(&[&path], device, &options, keep).unwrap();
+    for (prompt, expected) in recorded(format) {
+        let limit = GenerateOptions { max_tokens: Some(64), ..GenerateOptions::default() };
+        let got = generate(&mut engine, &prompt, &limit).unwrap();
+        assert_eq!(got, expected, "{format} {activations:?} {kv} {cpu:?}");
+    }
+}
+
+#[test]
+fn greedy_answers_are_the_recorded_ones_in_every_mode() {
+    for format in ["f16", "q8_0", "q4_k_m"] {
+        for activations in [Activations::F32, Activations::Int8] {
+            for kv in [DType::F32, DType::F16] {
+                check(format, CpuOptions::default(), activations, kv, true);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_level_and_number_of_workers_gives_the_recorded_answers() {
+    for level in Level::ALL.into_iter().filter(|l| l.is_available()) {
+        for threads in [1, 2, 5] {
+            let cpu = CpuOptions { threads: Some(threads), simd: Some(level), clock: None };
+            check("q4_k_m", cpu, Activations::Int8, DType::F16, false);
+        }
+    }
+}
+
+#[test]
+fn slices_of_a_clocked_worker_give_the_same_answers() {
+    // A clock that jumps: every slice of every step ends in a pause.
+    fn jump() -> f64 {
+        use core::sync::atomic::{AtomicU64, Ordering};
+        static NOW: AtomicU64 = AtomicU64::new(0);
+        NOW.fetch_add(50, Ordering::Relaxed) as f64
+    }
+    let cpu = CpuOptions { threads: Some(1), clock: Some(jump), ..CpuOptions::default() };
+    check("q4_k_m", cpu, Activations::F32, DType::F32, true);
+}

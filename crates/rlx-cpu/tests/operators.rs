@@ -1,0 +1,392 @@
+//! Every operator at every SIMD level, with one worker and with three, against the reference.
+
+mod common;
+
+use common::*;
+use rlx_core::ops::*;
+use rlx_core::reference::dequantize::decode_row;
+use rlx_core::runtime::device::Device;
+use rlx_core::types::{BlockFormat as B, DType, Shape, Type};
+
+const WEIGHTS: [DType; 8] = [
+    DType::F32,
+    DType::F16,
+    DType::BF16,
+    DType::Block(B::Q4_0),
+    DType::Block(B::Q8_0),
+    DType::Block(B::Q4K),
+    DType::Block(B::Q5K),
+    DType::Block(B::Q6K),
+];
+
+fn check(op: impl Into<Op>, operands: &[Value], tolerance: f32, what: &str) {
+    let op = op.into();
+    let expected = oracle(&op, operands);
+    for device in devices() {
+        let what = format!("{} {what}, {}", op.name(), device.info().adapter);
+        let got = run_op(&device, &op, operands);
+        for (got, expected) in got.iter().zip(&expected) {
+            assert_close(&to_f32s(got), &to_f32s(expected), tolerance, &what);
+        }
+    }
+}
+
+fn quantized(format: B, dims: [u64; 2], x: &[f32]) -> Value {
+    let op = Op::from(QuantizeRows { format });
+    let bytes = oracle(&op, &[f32s(&dims, x)]).remove(0);
+    Value::new(Type::tensor(DType::Block(format), Shape::of(&dims)), bytes)
+}
+
+#[test]
+fn matmul_of_f32_rows_is_the_references_for_every_weight_type() {
+    let mut random = Random(1);
+    for dtype in WEIGHTS {
+        let k = if dtype.is_block() { 512 } else { 77 };
+        for (m, n) in [(1, 1), (1, 5), (1, 37), (2, 3), (5, 16), (33, 19)] {
+            let x = f32s(&[m, k], &random.floats((m * k) as usize));
+            let w = random.packed(dtype, [n, k]);
+            check(MatMul::plain(), &[x, w], 2e-6, &format!("{dtype} {m}x{n}"));
+        }
+    }
+}
+
+#[test]
+fn integer_products_are_those_of_the_decoded_blocks() {
+    let mut random = Random(2);
+    for dtype in WEIGHTS.into_iter().filter(|d| d.is_block()) {
+        let format = if dtype.block_elements() == 32 { B::Q8_0 } else { B::Q8K };
+        for (m, n, blocks) in [(1, 1, 1), (1, 5, 3), (1, 67, 2), (2, 3, 1), (5, 16, 2), (33, 19, 1)]
+        {
+            let k = blocks * dtype.block_elements() as u64;
+            let x = quantized(format, [m, k], &random.floats((m * k) as usize));
+            let w = random.packed(dtype, [n, k]);
+            check(MatMul::plain(), &[x, w], 5e-7, &format!("{dtype} {m}x{n}x{k}"));
+        }
+    }
+}
+
+#[test]
+fn extreme_payloads_do_not_saturate() {
+    // All bits set, all clear, and q8_0's -128, against activations of +-127.
+    for dtype in WEIGHTS.into_iter().filter(|d| d.is_block()) {
+        let format = if dtype.block_elements() == 32 { B::Q8_0 } else { B::Q8K };
+        for fill in [0u8, 0x7f, 0x80, 0xff] {
+            let mut w = Random(3).packed(dtype, [2, 512]);
+            let at: &[usize] = match dtype {
+                DType::Block(B::Q6K) => &[208, 209],
+                DType::Block(B::Q4K | B::Q5K) => &[0, 1, 2, 3],
+                _ => &[0, 1],
+            };
+            for block in w.bytes.chunks_exact_mut(dtype.block_bytes()) {
+                for (i, b) in block.iter_mut().enumerate().filter(|(i, _)| !at.contains(i)) {
+                    *b = if i % 7 == 0 { !fill } else { fill };
+                }
+            }
+            for sign in [1.0, -1.0] {
+                let x = quantized(format, [1, 512], &[sign; 512]);
+                check(MatMul::plain(), &[x, w.clone()], 1e-6, &format!("{dtype} {fill:#x}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn segments_of_mixed_types_biases_and_every_epilogue() {
+    let mut random = Random(4);
+    let (q4, q6) = (DType::Block(B::Q4K), DType::Block(B::Q6K));
+    for m in [1, 6] {
+        for int8 in [false, true] {
+            let floats = random.floats((m * 256) as usize);
+            let x = match int8 {
+                true => quantized(B::Q8K, [m, 256], &floats),
+                false => f32s(&[m, 256], &floats),
+            };
+            let rows = |n: u64, random: &mut Random| f32s(&[n], &random.floats(n as usize));
+            let op = MatMul { segments: 3, bias: true, ..MatMul::plain() };
+            let operands = [
+                x.clone(),
+                random.packed(q4, [40, 256]),
+                random.packed(DType::F32, [24, 256]),
+                random.packed(q6, [17, 256]),
+                rows(40, &mut random).weight(),
+                rows(24, &mut random).weight(),
+                rows(17, &mut random).weight(),
+            ];
+            check(op, &operands, 2e-6, "segments");
+            let residual = f32s(&[m, 40], &random.floats((m * 40) as usize));
+            let op = MatMul { epilogue: Epilogue::Add, ..MatMul::plain() };
+            check(op, &[x.clone(), random.packed(q6, [40, 256]), residual], 2e-6, "add");
+            for f in [Unary::Silu, Unary::Gelu, Unary::Relu] {
+                let op = MatMul { epilogue: Epilogue::Map(f), ..MatMul::plain() };
+                check(op, &[x.clone(), random.packed(q4, [19, 256])], 2e-6, f.name());
+                let op = MatMul { segments: 2, epilogue: Epilogue::Glu(f), ..MatMul::plain() };
+                let (a, b) = (random.packed(q4, [70, 256]), random.packed(q4, [70, 256]));
+                check(op, &[x.clone(), a, b], 4e-6, f.name());
+            }
+            if !int8 {
+                let op = MatMul { norm: Some(1e-5), ..MatMul::plain() };
+                let norm = f32s(&[256], &random.floats(256)).weight();
+                check(op, &[x.clone(), norm, random.packed(q4, [33, 256])], 2e-6, "norm");
+            }
+        }
+    }
+}
+
+#[test]
+fn gather_decodes_to_the_references_bits() {
+    let mut random = Random(5);
+    for dtype in WEIGHTS {
+        let table = random.packed(dtype, [7, 512]);
+        let operands = [table, u32s(&[5], &[0, 6, 3, 3, 900])];
+        check(Gather, &operands, 0.0, dtype.name());
+    }
+}
+
+#[test]
+fn recorded_blocks_decode_to_their_recorded_bits() {
+    // Zero, subnormal, largest and negative scales, and every f16: ggml's own answers.
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/ggml_quants.safetensors");
+    let file = std::fs::read(file).unwrap();
+    let n = u64::from_le_bytes(*file.first_chunk().unwrap()) as usize;
+    let header = String::from_utf8(file[8..8 + n].to_vec()).unwrap();
+    let tensor = |name: &str| {
+        let entry = header.split(&format!("\"{name}\":")).nth(1).unwrap();
+        let list = entry.split("\"data_offsets\":[").nth(1).unwrap();
+        let mut ends =
+            list.split(']').next().unwrap().split(',').map(|n| n.trim().parse::<usize>());
+        let (a, b) = (ends.next().unwrap().unwrap(), ends.next().unwrap().unwrap());
+        &file[8 + n + a..8 + n + b]
+    };
+    for (name, dtype) in [
+        ("F16", DType::F16),
+        ("BF16", DType::BF16),
+        ("Q4_0", DType::Block(B::Q4_0)),
+        ("Q8_0", DType::Block(B::Q8_0)),
+        ("Q4_K", DType::Block(B::Q4K)),
+        ("Q5_K", DType::Block(B::Q5K)),
+        ("Q6_K", DType::Block(B::Q6K)),
+    ] {
+        let bytes = tensor(&format!("{name}.bytes"));
+        let expected = to_f32s(tensor(&format!("{name}.f32")));
+        let dims = [1, expected.len() as u64];
+        let table = Value::new(Type::tensor(dtype, Shape::of(&dims)), bytes.to_vec()).weight();
+        for device in devices() {
+            let got = run_op(&device, &Gather.into(), &[table.clone(), u32s(&[1], &[0])]);
+            for (i, (g, e)) in to_f32s(&got[0]).iter().zip(&expected).enumerate() {
+                let same = g.to_bits() == e.to_bits() || (g.is_nan() && e.is_nan());
+                assert!(same, "{name} element {i} is {g}, expected {e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn quantized_rows_have_the_references_bits() {
+    let mut random = Random(6);
+    for (format, k) in [(B::Q8_0, 96u64), (B::Q8K, 768)] {
+        for m in [1u64, 5] {
+            let n = (m * k) as usize;
+            let mut halves = random.floats(n);
+            halves.iter_mut().for_each(|x| *x = (*x * 127.0).trunc() + 0.5);
+            // A block whose scale is 1: every half is a tie.
+            halves.iter_mut().step_by(format.elements()).for_each(|x| *x = -127.0);
+            let tiny: Vec<f32> = random.floats(n).iter().map(|x| x * 1e-39).collect();
+            let mut twice = vec![0.25; n];
+            (twice[3], twice[5], twice[40]) = (2.0, -2.0, 2.0);
+            for x in [random.floats(n), halves, tiny, twice, vec![0.0; n]] {
+                let op = Op::from(QuantizeRows { format });
+                let x = f32s(&[m, k], &x);
+                let expected = oracle(&op, core::slice::from_ref(&x));
+                for device in devices() {
+                    let got = run_op(&device, &op, core::slice::from_ref(&x));
+                    assert_eq!(got, expected, "{} {m} {}", format.name(), device.info().adapter);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn norms_maps_and_zips() {
+    let mut random = Random(7);
+    for (m, d) in [(1, 1), (1, 7), (3, 8), (5, 100), (33, 257)] {
+        let x = f32s(&[m, d], &random.floats((m * d) as usize));
+        let y = f32s(&[m, d], &random.floats((m * d) as usize));
+        let w = f32s(&[d], &random.floats(d as usize)).weight();
+        check(RmsNorm { eps: 1e-5 }, &[x.clone(), w.clone()], 1e-6, "");
+        for (f, name, _) in Unary::ALL {
+            check(UnaryOp { f }, core::slice::from_ref(&x), 4e-7, name);
+        }
+        for (f, name, _) in Binary::ALL {
+            check(BinaryOp { f }, &[x.clone(), y.clone()], 0.0, name);
+            check(BinaryOp { f }, &[x.clone(), w.clone()], 0.0, name);
+        }
+    }
+}
+
+#[test]
+fn exp_is_within_2_ulp_and_keeps_its_ends() {
+    let mut xs: Vec<f32> = (-10_400..8_872).map(|i| i as f32 * 0.01).collect();
+    xs.extend([0.0, -0.0, 1e-30, f32::NEG_INFINITY, -200.0]);
+    let x = f32s(&[1, xs.len() as u64], &xs);
+    for device in devices() {
+        let got = run_op(&device, &UnaryOp { f: Unary::Exp }.into(), core::slice::from_ref(&x));
+        for (x, y) in xs.iter().zip(to_f32s(&got[0])) {
+            let exact = f64::from(*x).exp();
+            let ulp = f64::from((exact as f32).next_up() - exact as f32);
+            assert!((f64::from(y) - exact).abs() <= 2.0 * ulp, "exp({x}) is {y}, not {exact}");
+        }
+    }
+    let ends = [f32::INFINITY, 89.0, 88.8, f32::NAN, -105.0];
+    let x = f32s(&[1, 5], &ends);
+    for device in devices() {
+        let y = run_op(&device, &UnaryOp { f: Unary::Exp }.into(), core::slice::from_ref(&x));
+        let y = to_f32s(&y[0]);
+        assert_eq!((y[0], y[1], y[2], y[4]), (f32::INFINITY, f32::INFINITY, f32::INFINITY, 0.0));
+        assert!(y[3].is_nan());
+    }
+}
+
+fn table(dims: usize, context: u64) -> Value {
+    let op = RopeTable { base: 10000.0, dims, context, scaling: RopeScaling::None };
+    let ty = op.infer(&[]).unwrap().remove(0);
+    let dims: Vec<u64> = ty.shape.static_dims().unwrap();
+    f32s(&dims, &op.compute(None)).weight()
+}
+
+#[test]
+fn rotation_at_every_context_size() {
+    let mut random = Random(8);
+    for style in [RopeStyle::Adjacent, RopeStyle::Half] {
+        for context in [1u64, 2, 3, 5, 16, 17, 100, 1000] {
+            for past in [0, context / 2, context - 1] {
+                let x = f32s(&[1, 48], &random.floats(48));
+                let operands = [x, table(12, context), control(past as u32, 1, 0)];
+                let what = format!("{} {past} of {context}", style.name());
+                check(Rope { style, head_dim: 16 }, &operands, 1e-6, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn cache_writes_stop_at_len_and_when_done() {
+    let mut random = Random(9);
+    for dtype in [DType::F32, DType::F16] {
+        for (seq, past, len, done) in [(1, 0, 1, 0), (5, 3, 5, 0), (5, 3, 2, 0), (2, 1, 2, 1)] {
+            let old = cache(dtype, &[2, 16, 12], &random.floats(2 * 16 * 12));
+            let rows =
+                |w: u64, random: &mut Random| f32s(&[seq, w], &random.floats((seq * w) as usize));
+            let ctl = control(past, len, done);
+            let x = rows(24, &mut random);
+            let what = format!("{dtype} {seq} {past} {len} {done}");
+            let exact = |op: Op, operands: &[Value], first: usize| {
+                let expected = oracle(&op, operands);
+                for device in devices() {
+                    let got = run_op(&device, &op, operands);
+                    assert_eq!(got[first..], expected[first..], "{} {what}", op.name());
+                }
+            };
+            exact(KvWrite.into(), &[old.clone(), x.clone(), ctl.clone()], 0);
+
+            let (q, v) = (rows(72, &mut random), rows(24, &mut random));
+            let op = Op::from(RopeKvWrite { style: RopeStyle::Adjacent, head_dim: 12 });
+            let operands = [q, x, v, table(12, 16), old.clone(), old.clone(), ctl];
+            // v is copied exactly; k is rotated in f32, so its last bit may differ.
+            exact(op.clone(), &operands, 2);
+            let expected = oracle(&op, &operands);
+            let real = 4 * 72 * len as usize;
+            for device in devices() {
+                let got = run_op(&device, &op, &operands);
+                let (a, b) = (to_f32s(&got[0][..real]), to_f32s(&expected[0][..real]));
+                assert_close(&a, &b, 1e-6, &what);
+                let decode = |bytes: &[u8]| {
+                    let mut y = vec![0.0; 2 * 16 * 12];
+                    decode_row(dtype, bytes, &mut y).unwrap();
+                    y
+                };
+                let tolerance = if dtype == DType::F16 { 1e-3 } else { 1e-6 };
+                assert_close(&decode(&got[1]), &decode(&expected[1]), tolerance, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn attention_with_grouped_heads_and_odd_widths() {
+    let mut random = Random(10);
+    for dtype in [DType::F32, DType::F16] {
+        for (heads, kv, e) in [(1, 1, 8), (6, 2, 12), (8, 8, 16), (9, 3, 64), (4, 1, 5)] {
+            for (seq, past) in [(1, 0), (1, 31), (1, 32), (1, 90), (5, 0), (7, 40)] {
+                let q = f32s(&[seq, heads * e], &random.floats((seq * heads * e) as usize));
+                let mut rows = || {
+                    let x = random.floats((kv * 100 * e) as usize);
+                    cache(dtype, &[kv, 100, e], &x)
+                };
+                let operands = [q, rows(), rows(), control(past, seq as u32, 0)];
+                let op = Attention { head_dim: e as usize, scale: 1.5 };
+                let what = format!("{dtype} {heads}/{kv}x{e} {seq} after {past}");
+                check(op, &operands, 1e-6, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn large_scores_do_not_overflow() {
+    let q = f32s(&[1, 8], &[100.0; 8]);
+    let mut k = vec![-100.0; 50 * 8];
+    k[40 * 8..41 * 8].fill(100.0);
+    let v: Vec<f32> = (0..400).map(|i| i as f32).collect();
+    let (k, v) = (cache(DType::F32, &[1, 50, 8], &k), cache(DType::F32, &[1, 50, 8], &v));
+    check(Attention { head_dim: 8, scale: 1.0 }, &[q, k, v, control(49, 1, 0)], 1e-6, "");
+}
+
+#[test]
+fn last_rows_are_taken_from_the_real_ones() {
+    let x: Vec<f32> = (0..5 * 9).map(|i| i as f32).collect();
+    for (rows, len) in [(1u64, 1), (1, 3), (1, 5), (2, 4), (3, 2), (5, 5)] {
+        let op = TakeRows { rows: rows.into() };
+        let operands = [f32s(&[5, 9], &x), control(7, len, 0)];
+        check(op, &operands, 0.0, &format!("{rows} of {len}"));
+    }
+}
+
+#[test]
+fn sampling_is_the_references() {
+    use rlx_core::sample::SampleParams;
+    let mut random = Random(11);
+    let logits: Vec<f32> = random.floats(500).iter().map(|x| x * 8.0).collect();
+    for temperature in [0.0, 0.8] {
+        let penalised = SampleParams {
+            temperature,
+            repetition_penalty: 1.1,
+            seed: 5,
+            ..SampleParams::default()
+        };
+        let op = Op::from(Sample);
+        let operands = [
+            f32s(&[1, 500], &logits),
+            state(u32s(&[32], &penalised.to_words())),
+            state(u32s(&[500], &[0; 500])),
+            control(3, 1, 0),
+        ];
+        let expected = oracle(&op, &operands);
+        for device in devices() {
+            assert_eq!(run_op(&device, &op, &operands), expected);
+        }
+    }
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_workers() {
+    let mut random = Random(12);
+    let x = f32s(&[3, 512], &random.floats(3 * 512));
+    let w = random.packed(DType::Block(B::Q5K), [101, 512]);
+    let op = Op::from(MatMul::plain());
+    let devices = devices();
+    for pair in devices.chunks(2) {
+        let operands = [x.clone(), w.clone()];
+        assert_eq!(run_op(&pair[0], &op, &operands), run_op(&pair[1], &op, &operands));
+    }
+}
