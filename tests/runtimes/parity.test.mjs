@@ -1,5 +1,5 @@
-// WebGPU in Deno (wgpu on the system's Vulkan driver) against recorded answers, by the list that
-// every executor shares.
+// WebGPU outside browsers against recorded answers, by the list that every executor shares: Deno
+// (wgpu on the system's Vulkan driver) and Node (Dawn on Chromium's software driver).
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -10,25 +10,40 @@ import { questionsOf } from '../support/parity.mjs';
 
 const inRoot = (path) => fileURLToPath(new URL(`../../${path}`, import.meta.url));
 const json = (path) => JSON.parse(readFileSync(inRoot(path), 'utf8'));
-const script = inRoot('tests/runtimes/parity_deno.mjs');
+const script = inRoot('tests/runtimes/parity_run.mjs');
 const { cases } = json('tests/parity/cases.json');
-const wanted = cases.filter(({ kind, devices }) => kind === 'greedy' && devices.includes('deno-webgpu'));
+const { VK_DRIVER_FILES: _, ...env } = process.env; // Deno takes lavapipe, the system's driver
 
-test('cases.json has cases for deno-webgpu', () => assert.ok(wanted.length > 0));
-for (const testCase of wanted) {
-  test(`Deno: ${testCase.name} answers as recorded`, { timeout: 300_000 }, (t) => {
-    const expected = json(testCase.expected);
-    const questions = questionsOf(testCase, expected, 'deno-webgpu');
-    const job = { model: testCase.model.map(inRoot), questions, maxTokens: expected.max_new_tokens };
-    const { VK_DRIVER_FILES: _, ...env } = process.env;
-    const start = performance.now();
-    const deno = spawnSync('npx', ['deno', 'run', '-A', script, JSON.stringify(job)], { encoding: 'utf8', env });
-    assert.equal(deno.status, 0, deno.stderr);
-    const { found, info } = JSON.parse(deno.stdout.trim().split('\n').at(-1));
-    t.diagnostic(`${questions.length} questions in ${((performance.now() - start) / 1000).toFixed(1)} s, ${info.adapter}`);
-    assert.deepEqual(found, []);
-    assert.equal(info.device, 'webgpu');
-    assert.match(info.adapter, /llvmpipe/i);
-    assert.equal(info.fallbackReason, null);
-  });
+const RUNTIMES = [
+  { name: 'deno-webgpu', command: ['npx', 'deno', 'run', '-A', script], env, adapter: /llvmpipe/i },
+  {
+    name: 'node-webgpu',
+    command: [process.execPath, script],
+    env: { ...env, VK_DRIVER_FILES: '/usr/lib/chromium/vk_swiftshader_icd.json' }, // Dawn refuses lavapipe
+    adapter: /swiftshader/i,
+  },
+];
+
+for (const { name, command, env, adapter } of RUNTIMES) {
+  const wanted = cases.filter(({ kind, devices }) => kind === 'greedy' && devices.includes(name));
+  test(`cases.json has cases for ${name}`, () => assert.ok(wanted.length > 0));
+  for (const testCase of wanted) {
+    test(`${name}: ${testCase.name} answers as recorded`, { timeout: 400_000 }, (t) => {
+      const expected = json(testCase.expected);
+      const questions = questionsOf(testCase, expected, name);
+      const job = { model: testCase.model.map(inRoot), questions, maxTokens: expected.max_new_tokens };
+      const start = performance.now();
+      const [program, ...args] = command;
+      const run = spawnSync(program, [...args, JSON.stringify(job)], { encoding: 'utf8', env });
+      assert.equal(run.status, 0, run.stderr);
+      const { found, info, cost, liveBytes } = JSON.parse(run.stdout.trim().split('\n').at(-1));
+      t.diagnostic(`${questions.length} questions in ${((performance.now() - start) / 1000).toFixed(1)} s, ${info.adapter}`);
+      assert.deepEqual(found, []);
+      assert.equal(info.device, 'webgpu');
+      assert.match(info.adapter, adapter);
+      assert.equal(info.fallbackReason, null);
+      assert.deepEqual(cost, { dispatches: info.dispatchesPerToken, submits: 1, mappedBytes: 4 });
+      assert.equal(liveBytes, 0, 'dispose destroys every buffer');
+    });
+  }
 }

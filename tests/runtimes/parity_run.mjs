@@ -1,0 +1,22 @@
+// Runs in Deno and in Node (npm `webgpu`): takes a job as JSON in its last argument, answers the
+// questions on WebGPU, prints one line of JSON: what differs, `engine.info()`, what a token cost
+// and what was left on the GPU.
+
+import { readFileSync } from 'node:fs';
+import process from 'node:process';
+import { Engine } from '../../crates/rlx-wasm/js/dist/index.js';
+import { countGpu } from '../support/count_gpu.mjs';
+import { costOfToken, differences } from '../support/parity.mjs';
+
+const { model, questions, maxTokens } = JSON.parse(process.argv.at(-1));
+// Kept reachable: Dawn's Node binding frees a device under a pending promise otherwise.
+globalThis.rlxTestGpu = globalThis.navigator?.gpu ?? (await import('webgpu')).create([]);
+const { gpu, counts } = countGpu(globalThis.rlxTestGpu);
+const engine = await Engine.load({ model: model.map((path) => new Blob([readFileSync(path)])), device: 'webgpu', gpu });
+const found = await differences(engine, questions, maxTokens);
+const info = engine.info();
+const cost = await costOfToken(engine, counts, questions[0].messages);
+engine.dispose();
+await new Promise((resolve) => setTimeout(resolve));
+console.log(JSON.stringify({ found, info, cost, liveBytes: counts.liveBytes }));
+process.exit(0);
