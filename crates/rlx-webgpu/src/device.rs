@@ -95,7 +95,7 @@ pub struct WebGpuDevice<G> {
 }
 
 impl<G: Gpu> WebGpuDevice<G> {
-    /// An executor with the GPU's limits.
+    /// An executor with the GPU's limits. One that is lost already answers `DeviceLost`.
     pub fn new(gpu: G) -> Self {
         let info = gpu.info();
         // Kernels address bytes with 32 bits.
@@ -106,19 +106,19 @@ impl<G: Gpu> WebGpuDevice<G> {
             storage_buffers: info.max_storage_buffers,
             alignment: 256,
         };
-        WebGpuDevice { gpu, info, target: Target::webgpu(limits), state: RefCell::default() }
+        let target = Target::webgpu(limits);
+        WebGpuDevice { gpu, info, target, state: RefCell::default() }
+    }
+
+    /// The GPU's id of a weight buffer of the plan, for a host that writes it itself: bytes that
+    /// never enter wasm memory. The host keeps the staging ring's bound.
+    pub fn weight_buffer(&self, m: ModelId, buffer: u32) -> Option<u32> {
+        self.state.borrow().models.get(&m)?.buffers.get(buffer as usize).map(|b| b.id)
     }
 
     /// The GPU.
     pub fn gpu(&self) -> &G {
         &self.gpu
-    }
-
-    /// The GPU's number of a weight buffer, for a host that writes it without passing the bytes
-    /// through here. The caller keeps the staging ring's bound.
-    pub fn weight_buffer(&self, m: ModelId, buffer: u32) -> Option<u32> {
-        let s = self.state.borrow();
-        s.models.get(&m)?.buffers.get(buffer as usize).map(|b| b.id)
     }
 
     fn alive(&self) -> Result<()> {

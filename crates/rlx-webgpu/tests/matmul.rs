@@ -149,15 +149,11 @@ fn epilogues_and_the_norm_prologue_hold_for_every_type() {
     for dtype in weight_types() {
         let k = if dtype.is_block() { 512 } else { 130 };
         let n = 67usize;
-        for m in [1usize, 5, 33] {
-            for epilogue in [
-                Epilogue::Add,
-                Epilogue::Map(Unary::Gelu),
-                Epilogue::Glu(Unary::Silu),
-                Epilogue::Glu(Unary::Gelu),
-            ] {
+        for m in [1usize, 5] {
+            for epilogue in [Epilogue::Add, Epilogue::Map(Unary::Gelu), Epilogue::Glu(Unary::Silu)]
+            {
                 let norm = !matches!(epilogue, Epilogue::Map(_));
-                let bias = !matches!(epilogue, Epilogue::Glu(Unary::Silu));
+                let bias = m != 5;
                 let glu = matches!(epilogue, Epilogue::Glu(_));
                 let segments = if glu { 2 } else { 1 };
                 let xs = rng.floats(m * k);

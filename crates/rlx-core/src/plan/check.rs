@@ -118,7 +118,7 @@ fn memories(program: &Program, plan: &WeightPlan, limits: &Limits) -> Result<()>
     }
     for e in &plan.entries {
         let buffer = plan.buffers.get(e.buffer as usize).map_or(0, |b| b.bytes);
-        if e.offset % limits.alignment.max(4) != 0
+        if !e.offset.is_multiple_of(limits.alignment.max(4))
             || e.offset.checked_add(e.bytes).is_none_or(|end| end > buffer)
         {
             return Err(Error::bad_graph(format!(
@@ -166,7 +166,7 @@ impl Checker<'_> {
                 slice.ty, slice.bytes
             )));
         }
-        if slice.offset % alignment != 0 {
+        if !slice.offset.is_multiple_of(alignment) {
             return Err(Error::bad_graph(format!(
                 "{what} is at byte {} of {name}, no multiple of {alignment}",
                 slice.offset

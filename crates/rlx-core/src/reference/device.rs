@@ -12,7 +12,7 @@ use crate::runtime::device::{
     AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
     SharedBytes, Ticket, Write, WriteTo,
 };
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque, btree_map};
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
@@ -166,8 +166,8 @@ impl Inner {
     /// Runs one step of a session's first submission, or answers its ticket.
     fn advance(&mut self, s: SessionId) {
         let Some(session) = self.sessions.get_mut(&s) else { return };
-        let Some(mut submission) = session.queue.pop_front() else { return };
         let Some(model) = self.models.get(&session.model) else { return };
+        let Some(mut submission) = session.queue.pop_front() else { return };
         let weights: Vec<&[u8]> = model.weights.iter().map(Weight::bytes).collect();
         let program = submission.program.clone();
         let inputs = session.inputs.entry(submission.id).or_default();
@@ -196,6 +196,19 @@ impl Inner {
                 }
                 let answer = answer.map(|values| Outputs { values });
                 self.tickets.insert(submission.ticket, Progress::Answered(answer));
+                self.drop_inputs(submission.id);
+            }
+        }
+    }
+
+    /// Drops the inputs of a program that is freed and has run for the last time.
+    fn drop_inputs(&mut self, p: ProgramId) {
+        if self.programs.contains_key(&p) {
+            return;
+        }
+        for session in self.sessions.values_mut() {
+            if !session.queue.iter().any(|q| q.id == p) {
+                session.inputs.remove(&p);
             }
         }
     }
@@ -330,9 +343,8 @@ impl Device for ReferenceDevice {
                 )));
             }
         }
-        if !session.inputs.contains_key(&p) {
-            let inputs = program.inputs.iter().map(|i| zeros(i.bytes)).collect::<Result<_>>()?;
-            session.inputs.insert(p, inputs);
+        if let btree_map::Entry::Vacant(first) = session.inputs.entry(p) {
+            first.insert(program.inputs.iter().map(|i| zeros(i.bytes)).collect::<Result<_>>()?);
         }
         let (program, replay) = (program.clone(), built.replay.clone());
         inner.counters.submits += 1;
@@ -366,11 +378,7 @@ impl Device for ReferenceDevice {
             AnyId::Program(p) => {
                 // What is queued keeps the program alive until it has run.
                 inner.programs.remove(&p);
-                for session in inner.sessions.values_mut() {
-                    if !session.queue.iter().any(|q| q.id == p) {
-                        session.inputs.remove(&p);
-                    }
-                }
+                inner.drop_inputs(p);
             }
             AnyId::Session(s) => inner.free_session(s),
             AnyId::Model(m) => {

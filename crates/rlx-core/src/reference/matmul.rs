@@ -17,6 +17,8 @@ pub(super) fn run(op: &MatMul, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
             rms_norm::normalise(&mut x[i * width..][..width], &w, eps);
         }
     }
+    // Widened once, not once a product.
+    let x: Vec<f64> = x.into_iter().map(f64::from).collect();
     let mut results = Vec::with_capacity(op.segments);
     for segment in 0..op.segments {
         let weight = &operands[parts.weights + segment];
@@ -26,9 +28,10 @@ pub(super) fn run(op: &MatMul, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
             None => vec![0.0; columns],
         };
         let mut y = vec![0.0f32; rows * columns];
-        let mut w = vec![0.0f32; width];
+        let (mut decoded, mut w) = (vec![0.0f32; width], vec![0.0f64; width]);
         for n in 0..columns {
-            weight.row(n, &mut w)?;
+            weight.row(n, &mut decoded)?;
+            w.iter_mut().zip(&decoded).for_each(|(w, p)| *w = f64::from(*p));
             for m in 0..rows {
                 let product = dot(&x[m * width..][..width], &w);
                 y[m * columns + n] = (product + f64::from(bias[n])) as f32;

@@ -74,14 +74,14 @@ pub(super) fn word_bytes(x: &[u32]) -> Vec<u8> {
 
 /// The dot product, in f64. Eight partial sums, so that the one expensive loop of this module is
 /// not as slow as a chain of additions.
-pub(super) fn dot(a: &[f32], b: &[f32]) -> f64 {
+pub(super) fn dot<T: Copy + Into<f64>>(a: &[T], b: &[T]) -> f64 {
     let mut sums = [0.0f64; 8];
     let ((a8, a_rest), (b8, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
     for (a, b) in a8.iter().zip(b8) {
         for i in 0..8 {
-            sums[i] += f64::from(a[i]) * f64::from(b[i]);
+            sums[i] += a[i].into() * b[i].into();
         }
     }
-    let rest: f64 = a_rest.iter().zip(b_rest).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+    let rest: f64 = a_rest.iter().zip(b_rest).map(|(a, b)| (*a).into() * (*b).into()).sum();
     sums.iter().sum::<f64>() + rest
 }

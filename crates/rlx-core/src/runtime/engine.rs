@@ -66,6 +66,8 @@ pub struct Engine {
     cached: Vec<u32>,
     /// States by number: control block, sampling parameters, counts.
     states: [u32; 3],
+    /// Generations started.
+    turn: u64,
 }
 
 /// A generation in progress. It borrows nothing: poll it with its engine.
@@ -80,6 +82,7 @@ pub struct Generation {
     logits: Option<Vec<f32>>,
     last_chunk: Option<Ticket>,
     finished: bool,
+    turn: u64,
 }
 
 fn words(words: &[u32]) -> Vec<u8> {
@@ -112,7 +115,7 @@ impl Engine {
                 compiled.module.vocab
             )));
         }
-        Ok(Engine { loaded, compiled, tokenizer, cached: Vec::new(), states })
+        Ok(Engine { loaded, compiled, tokenizer, cached: Vec::new(), states, turn: 0 })
     }
 
     /// The compiled model.
@@ -140,10 +143,12 @@ impl Engine {
         self.cached.clear();
     }
 
-    /// Starts a generation. One runs at a time: a caller queues others.
+    /// Starts a generation. One runs at a time: a caller queues others. One that still runs is
+    /// cancelled at its next poll and says nothing of the caches.
     ///
     /// # Errors
-    /// `Usage` for an empty prompt or sampling values out of range; `ContextFull` for a prompt that
+    /// `Usage` for an empty prompt, sampling values out of range, or logits of a model compiled
+    /// without them; `ContextFull` for a prompt that
     /// leaves no room for an answer.
     pub fn start(&mut self, prompt: Vec<u32>, options: &GenerateOptions) -> Result<Generation> {
         let capacity = self.compiled.context as usize;
@@ -163,6 +168,10 @@ impl Engine {
         let max_tokens = options.max_tokens.unwrap_or(usize::MAX);
         if max_tokens == 0 {
             return Err(Error::usage("max_tokens is 0, expected 1 or more"));
+        }
+        if options.logits && self.compiled.program("prefill_last_logits").is_none() {
+            return Err(Error::usage("the model was compiled without logits")
+                .hint("compile it with `ModelOptions::with_logits`"));
         }
         let mut params = options.params.clone();
         if options.ignore_stops {
@@ -184,6 +193,7 @@ impl Engine {
             .min(prompt.len() - 1);
         // Whatever happens next, rows past the common prefix are no longer these tokens'.
         self.cached.truncate(reused);
+        self.turn += 1;
         let mut first = vec![Write {
             to: WriteTo::State(self.states[1]),
             offset: 0,
@@ -225,6 +235,7 @@ impl Engine {
             logits: None,
             last_chunk: None,
             finished: false,
+            turn: self.turn,
         })
     }
 
@@ -275,13 +286,19 @@ impl Generation {
         engine: &mut Engine,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Progress>> {
+        let latest = engine.turn == self.turn;
+        if !latest {
+            self.machine.feed(Event::Cancel);
+        }
         loop {
             match self.machine.next_action() {
                 Action::Emit(text) => return Poll::Ready(Some(Progress::Text(text))),
                 Action::Done(_) if self.finished => return Poll::Ready(None),
                 Action::Done(reason) => {
                     self.finished = true;
-                    engine.cached = self.machine.cached();
+                    if latest {
+                        engine.cached = self.machine.cached();
+                    }
                     return Poll::Ready(Some(Progress::Done(reason)));
                 }
                 Action::Prefill { tokens, at, last } => {
@@ -293,11 +310,13 @@ impl Generation {
                     self.note(answer, false);
                 }
                 Action::Await => {
-                    let Some(progress) = self.poll_tickets(engine, cx) else {
+                    let before = self.machine.prompt_rows();
+                    if !self.poll_tickets(engine, cx) {
                         return Poll::Pending;
-                    };
-                    if let Some(p) = progress {
-                        return Poll::Ready(Some(p));
+                    }
+                    let rows = self.machine.prompt_rows();
+                    if rows > before {
+                        return Poll::Ready(Some(Progress::Prompt(rows, self.prompt_len)));
                     }
                 }
             }
@@ -339,27 +358,27 @@ impl Generation {
         engine.submit(name, &writes)
     }
 
-    /// Polls every ticket; `None` if none answered, `Some(None)` if the machine should go on.
-    fn poll_tickets(&mut self, engine: &Engine, cx: &mut Context<'_>) -> Option<Option<Progress>> {
+    /// Polls tickets, oldest first, until one answers; false if none did.
+    fn poll_tickets(&mut self, engine: &Engine, cx: &mut Context<'_>) -> bool {
         let tickets: Vec<Ticket> = self.machine.tickets().collect();
         for ticket in tickets {
             match engine.loaded.device.poll(ticket, cx) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(outputs)) => {
                     self.read(ticket, outputs);
-                    return Some(None);
+                    return true;
                 }
                 Poll::Ready(Err(e)) if e.code == Code::DeviceLost => {
                     self.machine.feed(Event::Lost);
-                    return Some(None);
+                    return true;
                 }
                 Poll::Ready(Err(error)) => {
                     self.machine.feed(Event::Failed { ticket, error });
-                    return Some(None);
+                    return true;
                 }
             }
         }
-        None
+        false
     }
 
     fn read(&mut self, ticket: Ticket, outputs: Outputs) {

@@ -4,6 +4,9 @@
 //! Submissions of a session run in order, but their answers may be noticed in any order: the
 //! machine puts them in order again. Decode runs ahead of what was read: the control block carries
 //! the token on the device. A stop that is found late drops at most `ahead` tokens that nobody saw.
+//!
+//! The text is always a prefix of what an unhurried run would show: text that may begin a stop
+//! string, or is half a character, comes out at a stop token or a full context, not at a cancel.
 
 use super::device::Ticket;
 use crate::error::{Code, Error};
@@ -99,7 +102,7 @@ pub struct Request {
     pub stop_ids: Vec<u32>,
     /// Texts that end the answer.
     pub stops: Vec<String>,
-    /// Decode steps in flight at most, at least one.
+    /// Steps that sample in flight at most, at least one. Chunks of the prompt: that, or two.
     pub ahead: usize,
 }
 
@@ -126,7 +129,8 @@ pub struct Machine {
     flights: VecDeque<Flight>,
     emit: String,
     end: Option<Reason>,
-    lost: bool,
+    /// A submission failed: what the caches hold is unknown.
+    broken: bool,
     /// What the last Prefill or Decode action was, until its ticket is known.
     pending: Option<(bool, usize)>,
 }
@@ -144,7 +148,7 @@ impl Machine {
             flights: VecDeque::new(),
             emit: String::new(),
             end: None,
-            lost: false,
+            broken: false,
             pending: None,
             request,
         }
@@ -155,10 +159,16 @@ impl Machine {
         &self.tokens
     }
 
-    /// Tokens whose rows the caches are known to hold: a prefix of the prompt and answer.
+    /// Tokens whose rows the caches are known to hold: a prefix of the prompt and answer, empty
+    /// once a submission failed.
     pub fn cached(&self) -> Vec<u32> {
-        let all = self.request.prompt.iter().chain(&self.tokens);
-        all.take(self.rows).copied().collect()
+        let rows = if self.broken { 0 } else { self.rows };
+        self.request.prompt.iter().chain(&self.tokens).take(rows).copied().collect()
+    }
+
+    /// Rows of the prompt that the caches are known to hold.
+    pub fn prompt_rows(&self) -> usize {
+        self.rows.min(self.request.prompt.len())
     }
 
     /// What to do next.
@@ -172,6 +182,10 @@ impl Machine {
             } else {
                 Action::Await
             };
+        }
+        // One chunk runs, one waits behind it: a cancel never waits for a whole long prompt.
+        if self.flights.len() >= self.request.ahead.max(2) {
+            return Action::Await;
         }
         let prompt = &self.request.prompt;
         if self.fed < prompt.len() {
@@ -219,17 +233,15 @@ impl Machine {
             }
             Event::Failed { ticket, error } => {
                 self.flights.retain(|f| f.ticket != ticket);
-                // Rows after a failure are not what the tokens say.
-                self.rows = 0;
-                self.finish(Reason::Failed(error));
+                self.broken = true;
+                self.end_with(Reason::Failed(error));
                 self.drain();
             }
-            Event::Cancel => self.finish(Reason::Cancelled),
+            Event::Cancel => self.end_with(Reason::Cancelled),
             Event::Lost => {
-                self.lost = true;
-                self.rows = 0;
+                self.broken = true;
                 self.flights.clear();
-                self.finish(Reason::Failed(
+                self.end_with(Reason::Failed(
                     Error::new(Code::DeviceLost, "the device was lost")
                         .hint("load the model again"),
                 ));
@@ -241,7 +253,7 @@ impl Machine {
     fn drain(&mut self) {
         while let Some(Flight { answer: Some(_), .. }) = self.flights.front() {
             let Some(flight) = self.flights.pop_front() else { return };
-            if let Some(Reason::Failed(_)) = self.end {
+            if self.broken {
                 continue;
             }
             // A step after the end wrote nothing that counts.
@@ -249,8 +261,15 @@ impl Machine {
                 continue;
             }
             self.rows += flight.rows;
-            if let (true, Some(Some(id))) = (flight.samples, flight.answer) {
-                self.token(id);
+            match flight.answer {
+                Some(Some(id)) if flight.samples => self.token(id),
+                Some(None) if flight.samples => {
+                    self.broken = true;
+                    self.end_with(Reason::Failed(Error::internal(
+                        "a step answered without a token",
+                    )));
+                }
+                _ => {}
             }
         }
         let full = self.asked >= self.request.max_tokens || self.fed >= self.request.capacity;
@@ -282,14 +301,18 @@ impl Machine {
         }
     }
 
+    /// The end of the answer: what was held back, because it might have begun a stop string, is
+    /// text after all.
     fn finish(&mut self, reason: Reason) {
         if self.end.is_none() {
-            // What was held back because it might have begun a stop string is text after all.
-            if !self.text.stopped() {
-                let rest = self.text.finish();
-                self.emit.push_str(rest);
-            }
+            let rest = self.text.finish();
+            self.emit.push_str(rest);
             self.end = Some(reason);
         }
+    }
+
+    /// An end inside the answer: what is held back stays so.
+    fn end_with(&mut self, reason: Reason) {
+        self.end.get_or_insert(reason);
     }
 }

@@ -5,6 +5,8 @@
 //! reads and which of its operands share a buffer.
 
 mod attention;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod catalog;
 mod elementwise;
 mod emit;
 mod formats;
@@ -13,6 +15,7 @@ mod matmul;
 mod quantize_rows;
 mod rms_norm;
 mod rope;
+mod sample;
 mod take_rows;
 
 pub use emit::Memory;
@@ -83,8 +86,9 @@ pub fn kernel(step: &Step, cx: &Context<'_>) -> Result<Option<Kernel>> {
         Op::Binary(op) => elementwise::binary(op, step, &mut emit),
         Op::TakeRows(_) => take_rows::take_rows(step, &mut emit),
         Op::Reshape(_) | Op::Token(_) => return Ok(None),
-        Op::RopeTable(_) | Op::Sample(_) => {
-            Err(unsupported(format!("the WebGPU device has no {} kernel", step.op.name())))
+        Op::Sample(_) => sample::sample(step, &mut emit),
+        Op::RopeTable(_) => {
+            Err(Error::internal("a rope_table is a constant, made when weights are loaded"))
         }
     };
     let Some(launch) = made.map_err(|e| e.at(step.label.clone()))? else { return Ok(None) };

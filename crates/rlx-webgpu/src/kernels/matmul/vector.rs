@@ -87,7 +87,10 @@ pub(super) fn launch(p: &Parts, cx: &Context<'_>, emit: &Emit<'_>) -> Result<Lau
             ("store_partials", &each(&|r| format!("partial[thread * SUMS + {r}u] = sum{r};"))),
             ("store_squares", if norm { "squares_of[thread] = squares;" } else { "" }),
             ("second", if p.glu { "var up = 0.0;" } else { "" }),
-            ("add_second", if p.glu { "up += partial[(start + l) * SUMS + ROWS + r];" } else { "" }),
+            (
+                "add_second",
+                if p.glu { "up += partial[(start + l) * SUMS + ROWS + r];" } else { "" },
+            ),
             ("scale", &scale),
             ("result", &result),
         ],

@@ -1,0 +1,214 @@
+//! Recorded models through the whole road: GGUF, HIR, MIR, LIR, replay.
+
+use super::device::wait;
+use super::floats;
+use rlx_core::gguf::{HeaderReader, ModelFiles};
+use rlx_core::plan::check::check;
+use rlx_core::plan::{Activations, Options, Target};
+use rlx_core::reference::device::ReferenceDevice;
+use rlx_core::runtime::device::{Bytes, Device, SharedBytes, Write, WriteTo};
+use rlx_core::runtime::load::{Loaded, Loader, placements};
+use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use rlx_core::sample::{Control, SampleParams};
+use rlx_core::types::DType;
+use serde_json::Value;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+const CHUNK: u64 = 32;
+
+fn read(path: &str) -> Vec<u8> {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path);
+    std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn json(path: &str) -> Value {
+    serde_json::from_slice(&read(path)).unwrap()
+}
+
+fn ids(list: &Value) -> Vec<u32> {
+    list.as_array().unwrap().iter().map(|n| n.as_u64().unwrap() as u32).collect()
+}
+
+/// A model on a reference device that runs what is compiled for `target`.
+struct Running {
+    compiled: CompiledModel,
+    loaded: Loaded,
+}
+
+fn load(files: &[&str], target: Target, options: Options) -> Running {
+    let shards: Vec<SharedBytes> = files.iter().map(|f| Arc::new(read(f)) as SharedBytes).collect();
+    let headers = shards.iter().zip(files).map(|(shard, name)| {
+        let mut reader = HeaderReader::new(name, None);
+        reader.push((**shard).as_ref()).unwrap();
+        reader.into_header().unwrap()
+    });
+    let files = ModelFiles::new(headers.collect()).unwrap();
+    let options = ModelOptions { compile: options, ..ModelOptions::chat(CHUNK).with_logits() };
+    let compiled = CompiledModel::from_gguf(&files, &target, &options).unwrap();
+    let device: Rc<dyn Device> = Rc::new(ReferenceDevice::with_target(target));
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut loader = Loader::new(device, &compiled).unwrap();
+    assert_eq!(loader.poll_ready(&mut cx), Poll::Ready(Ok(())));
+    for (i, shard) in shards.iter().enumerate() {
+        for p in placements(loader.plan(), i as u32) {
+            let (offset, len) = (p.file_offset as usize, p.bytes as usize);
+            let bytes = Bytes::Shared { map: shard.clone(), offset, len };
+            assert_eq!(loader.poll_put(&p.to, 0, bytes, &mut cx), Poll::Ready(Ok(())));
+        }
+    }
+    assert_eq!(loader.poll_finish(&mut cx), Poll::Ready(Ok(())));
+    Running { compiled, loaded: loader.finish() }
+}
+
+impl Running {
+    fn step(&self, name: &str, writes: &[Write]) -> Vec<Vec<u8>> {
+        let p = self.compiled.program(name).unwrap();
+        let device = &self.loaded.device;
+        let t = device.submit(self.loaded.session, self.loaded.programs[p], writes).unwrap();
+        wait(&**device, t).0.unwrap().values
+    }
+
+    fn write(&self, state: &str, words: &[u32]) -> Write {
+        let n = self.compiled.states.iter().position(|s| s.name == state).unwrap() as u32;
+        let bytes = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        Write { to: WriteTo::State(n), offset: 0, bytes }
+    }
+
+    /// Feeds a prompt in chunks; outputs of the last one, run by `last`.
+    fn prompt(&self, ids: &[u32], last: &str) -> Vec<Vec<u8>> {
+        let mut values = Vec::new();
+        let chunks = ids.chunks(CHUNK as usize).enumerate();
+        for (i, chunk) in chunks {
+            let done = i * CHUNK as usize;
+            let ctl = Control {
+                past: done as u32,
+                len: chunk.len() as u32,
+                limit: 1000,
+                capacity: self.compiled.context as u32,
+                ..Control::default()
+            };
+            let writes = [
+                self.write("ctl", &ctl.to_words()),
+                self.write("params", &SampleParams::default().to_words()),
+                Write {
+                    to: WriteTo::Input(0),
+                    offset: 0,
+                    bytes: chunk.iter().flat_map(|w| w.to_le_bytes()).collect(),
+                },
+            ];
+            let name = if done + chunk.len() == ids.len() { last } else { "prefill" };
+            values = self.step(name, &writes);
+        }
+        values
+    }
+
+    /// The first `n` greedy tokens.
+    fn greedy(&self, prompt: &[u32], n: usize) -> Vec<u32> {
+        let token = |v: Vec<Vec<u8>>| u32::from_le_bytes(v[0][..4].try_into().unwrap());
+        let mut out = vec![token(self.prompt(prompt, "prefill_last"))];
+        while out.len() < n {
+            out.push(token(self.step("decode", &[])));
+        }
+        out
+    }
+
+    fn logits(&self, prompt: &[u32]) -> Vec<f32> {
+        let p = self.compiled.program("prefill_last_logits").unwrap();
+        let at = self.compiled.programs[p].outputs.iter().position(|o| o.name == "logits");
+        floats(&self.prompt(prompt, "prefill_last_logits")[at.unwrap()])
+    }
+}
+
+fn close(name: &str, got: &[f32], expected: &Value, tolerance: f32) {
+    let expected: Vec<f32> =
+        expected.as_array().unwrap().iter().map(|x| x.as_f64().unwrap() as f32).collect();
+    assert_eq!(got.len(), expected.len());
+    let largest = expected.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+    let worst = got.iter().zip(&expected).fold(0.0f32, |m, (a, b)| m.max((a - b).abs()));
+    println!("{name}: {:e} of the largest logit", worst / largest);
+    assert!(worst <= tolerance * largest, "{name}: {worst} of {largest}");
+}
+
+#[test]
+fn recorded_logits_come_out_whatever_is_fused() {
+    for name in ["llama", "llama-q4_k_m", "llama-q6_k"] {
+        let recorded = json(&format!("tests/fixtures/gguf/{name}.json"));
+        let file = format!("tests/fixtures/gguf/{name}.gguf");
+        let prompt = ids(&recorded["prompt_ids"]);
+        let plain = load(&[&file], Target::reference(), Options::default());
+        let logits = plain.logits(&prompt);
+        close(name, &logits, &recorded["logits"], 1e-3);
+        assert_eq!(plain.greedy(&prompt, 24), ids(&recorded["greedy"]), "{name}");
+        for target in [Target::webgpu(Target::WEBGPU_DEFAULT), Target::cpu()] {
+            let fused = load(&[&file], target.clone(), Options::default());
+            let p = &fused.compiled.programs[0];
+            assert!(p.steps.len() < plain.compiled.programs[0].steps.len(), "something fused");
+            assert_eq!(fused.logits(&prompt), logits, "{name} for {}: the same bits", target.name);
+        }
+    }
+}
+
+#[test]
+fn int8_activations_stay_within_their_tolerance() {
+    for name in ["llama-q4_k_m", "llama-q6_k"] {
+        let recorded = json(&format!("tests/fixtures/gguf/{name}.json"));
+        let file = format!("tests/fixtures/gguf/{name}.gguf");
+        let options = Options { activations: Activations::Int8, ..Options::default() };
+        let model = load(&[&file], Target::cpu(), options);
+        let logits = model.logits(&ids(&recorded["prompt_ids"]));
+        close(&format!("{name} int8"), &logits, &recorded["logits"], 2e-2);
+    }
+}
+
+#[test]
+fn f16_caches_stay_within_their_tolerance() {
+    let recorded = json("tests/fixtures/gguf/llama.json");
+    let options = Options { kv: DType::F16, ..Options::default() };
+    let model = load(&["tests/fixtures/gguf/llama.gguf"], Target::reference(), options);
+    let logits = model.logits(&ids(&recorded["prompt_ids"]));
+    close("llama f16 caches", &logits, &recorded["logits"], 3e-3);
+}
+
+#[test]
+fn rustdoc_2m_answers_in_every_format() {
+    let recorded = json("tests/fixtures/rustdoc-2m/expected.json");
+    for format in ["f16", "q8_0", "q4_k_m"] {
+        let file = format!("tests/fixtures/rustdoc-2m/rustdoc-2m-{format}.gguf");
+        let model = load(&[&file], Target::reference(), Options::default());
+        for q in recorded["questions"].as_array().unwrap() {
+            let expected = ids(&q["formats"][format]["tokens"]);
+            let got = model.greedy(&ids(&q["prompt_ids"]), expected.len());
+            assert_eq!(got, expected, "{format}: {}", q["prompt"]);
+        }
+    }
+}
+
+#[test]
+fn rustdoc_29m_begins_every_answer_right() {
+    let recorded = json("tests/fixtures/rustdoc-29m/expected.json");
+    let files =
+        [1, 2, 3].map(|n| format!("models/rustdoc-29m/rustdoc-29m-q4_k_m-0000{n}-of-00003.gguf"));
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let model = load(&files, Target::reference(), Options::default());
+    for program in &model.compiled.programs {
+        let target = Target::webgpu(Target::WEBGPU_DEFAULT);
+        check(program, &model.compiled.plan, &target.limits).unwrap();
+    }
+    let start = std::time::Instant::now();
+    let mut decoded = 0;
+    let questions = recorded["questions"].as_array().unwrap();
+    for q in questions {
+        let expected = ids(&q["formats"]["q4_k_m"]["tokens"]);
+        let n = expected.len().min(12);
+        let got = model.greedy(&ids(&q["prompt_ids"]), n);
+        assert_eq!(got, expected[..n], "{}", q["prompt"]);
+        decoded += n - 1;
+    }
+    println!("{} prompts and {decoded} more tokens in {:?}", questions.len(), start.elapsed());
+    let start = std::time::Instant::now();
+    (0..8).for_each(|_| drop(model.step("decode", &[])));
+    println!("{:.1} tokens/s", 8.0 / start.elapsed().as_secs_f64());
+}

@@ -1,0 +1,105 @@
+//! `rlx bench`.
+
+use super::options::ModelArgs;
+use super::{print_json, print_text};
+use crate::bench::{BenchOptions, bench as measure};
+use crate::platform::peak_rss_bytes;
+use clap::Args;
+use rlx_core::Result;
+use serde::Serialize;
+use std::process::ExitCode;
+
+#[derive(Args)]
+pub struct BenchArgs {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Prompt tokens whose prefill is timed
+    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
+    prompt_tokens: u32,
+    /// Decode steps that are timed
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..))]
+    tokens: u32,
+    /// Tokens that the caches hold before
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    depth: u32,
+    /// Repetitions; medians are printed
+    #[arg(long, value_name = "R", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+    /// One line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Measured {
+    prefill_tokens_per_s: f64,
+    decode_tokens_per_s: f64,
+    dispatches_per_token: f64,
+    submits_per_token: f64,
+    readback_bytes_per_token: f64,
+    peak_rss_bytes: Option<u64>,
+    device_bytes: u64,
+    device: String,
+    adapter: String,
+    kv: &'static str,
+    activations: &'static str,
+    prompt_tokens: u32,
+    tokens: u32,
+    depth: u32,
+    repeat: u32,
+}
+
+pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
+    let mut model = args.model.load(false)?;
+    let options = BenchOptions {
+        prompt_tokens: args.prompt_tokens as usize,
+        tokens: args.tokens as usize,
+        depth: args.depth as usize,
+        repeat: args.repeat as usize,
+    };
+    let r = measure(&mut model.engine, &options)?;
+    let info = model.engine.info();
+    let m = Measured {
+        prefill_tokens_per_s: r.prefill_tokens_per_s,
+        decode_tokens_per_s: r.decode_tokens_per_s,
+        dispatches_per_token: r.dispatches_per_token,
+        submits_per_token: r.submits_per_token,
+        readback_bytes_per_token: r.readback_bytes_per_token,
+        peak_rss_bytes: peak_rss_bytes(),
+        device_bytes: r.device_bytes,
+        device: info.kind,
+        adapter: info.adapter,
+        kv: model.kv.name(),
+        activations: model.activations.name(),
+        prompt_tokens: args.prompt_tokens,
+        tokens: args.tokens,
+        depth: args.depth,
+        repeat: args.repeat,
+    };
+    if args.json {
+        print_json(&m)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let peak = m.peak_rss_bytes.map_or("unknown".into(), |n| format!("{:.1} MB", n as f64 / 1e6));
+    print_text(&format!(
+        "{} ({}), kv {}, activations {}\n\
+         prefill   {:>10.1} tokens/s over {} tokens at depth {}\n\
+         decode    {:>10.1} tokens/s over {} tokens\n\
+         a token   {} dispatches, {} submits, {} bytes read back\n\
+         memory    {:.1} MB of buffers, {peak} resident at most\n",
+        m.device,
+        m.adapter,
+        m.kv,
+        m.activations,
+        m.prefill_tokens_per_s,
+        m.prompt_tokens,
+        m.depth,
+        m.decode_tokens_per_s,
+        m.tokens,
+        m.dispatches_per_token,
+        m.submits_per_token,
+        m.readback_bytes_per_token,
+        m.device_bytes as f64 / 1e6,
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,142 @@
+//! `rlx chat`: several turns. What earlier turns left in the caches is not read again.
+
+use super::options::{ModelArgs, SampleArgs};
+use super::run::AnswerJson;
+use super::{print_json, print_text, report};
+use crate::generate::{chat_tokens, generate};
+use clap::Args;
+use rlx_core::text::Message;
+use rlx_core::{Code, Error, Result};
+use std::io::{self, BufRead, IsTerminal};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+#[derive(Args)]
+pub struct ChatArgs {
+    #[command(flatten)]
+    model: ModelArgs,
+    #[command(flatten)]
+    sample: SampleArgs,
+    /// Text of the system turn
+    #[arg(long, value_name = "TEXT")]
+    system: Option<String>,
+    /// One line of JSON a turn
+    #[arg(long)]
+    json: bool,
+}
+
+/// Nobody is answering: Ctrl-C leaves.
+const IDLE: u8 = 0;
+/// An answer is being made: Ctrl-C stops it.
+const ANSWERING: u8 = 1;
+/// It was pressed; once more leaves.
+const STOPPING: u8 = 2;
+
+/// Listens for Ctrl-C.
+fn watch() -> Result<Arc<AtomicU8>> {
+    let phase = Arc::new(AtomicU8::new(IDLE));
+    let seen = phase.clone();
+    ctrlc::set_handler(move || {
+        let stop = (Ordering::AcqRel, Ordering::Acquire);
+        if seen.compare_exchange(ANSWERING, STOPPING, stop.0, stop.1).is_err() {
+            std::process::exit(0);
+        }
+    })
+    .map_err(|e| Error::internal(format!("Ctrl-C cannot be watched: {e}")))?;
+    Ok(phase)
+}
+
+/// The next line without its end; `None` when there is none.
+fn read_line(input: &mut impl BufRead, number: usize) -> Result<Option<String>> {
+    let mut line = Vec::new();
+    let n = input
+        .read_until(b'\n', &mut line)
+        .map_err(|e| Error::new(Code::Io, format!("stdin cannot be read: {e}")))?;
+    if n == 0 {
+        return Ok(None);
+    }
+    let text = String::from_utf8(line).map_err(|e| {
+        Error::usage(format!("byte {} is not UTF-8", e.utf8_error().valid_up_to()))
+            .at(format!("stdin, line {number}"))
+            .hint("send text in UTF-8")
+    })?;
+    Ok(Some(text.trim_end_matches(['\n', '\r']).to_owned()))
+}
+
+pub fn chat(args: &ChatArgs) -> Result<ExitCode> {
+    args.sample.generate(None)?; // a value out of range is said before a model is loaded
+    let mut model = args.model.load(false)?;
+    model.template.as_ref().map_err(Clone::clone)?;
+    let options = args.sample.generate(model.temperature)?;
+    let phase = watch()?;
+    let system: Vec<Message> =
+        args.system.iter().map(|text| Message::new("system", text)).collect();
+    let mut messages = system.clone();
+    let interactive = io::stdin().is_terminal();
+    let mut input = io::stdin().lock();
+    for number in 1.. {
+        if interactive {
+            print_text("> ")?;
+        }
+        let Some(line) = read_line(&mut input, number)? else { break };
+        match line.trim() {
+            "" => continue,
+            "/reset" => {
+                messages.clone_from(&system);
+                model.engine.reset();
+                continue;
+            }
+            _ => {}
+        }
+        messages.push(Message::new("user", line));
+        phase.store(ANSWERING, Ordering::Release);
+        let stopped = || phase.load(Ordering::Acquire) == STOPPING;
+        let mut show = |text: &str| if args.json { Ok(()) } else { print_text(text) };
+        let turn = chat_tokens(&model, &messages)
+            .and_then(|prompt| generate(&mut model, prompt, &options, &stopped, &mut show));
+        phase.store(IDLE, Ordering::Release);
+        match turn {
+            Ok(answer) => {
+                if args.json {
+                    print_json(&AnswerJson::of(&model, &answer, None))?;
+                } else {
+                    print_text("\n")?;
+                }
+                // A stopped answer stays, as far as it came.
+                messages.push(Message::new("assistant", answer.text));
+            }
+            // The next question may be shorter, or begin a new chat.
+            Err(e) if interactive && e.code == Code::ContextFull => {
+                report(&e.hint("shorten it, or begin anew with /reset"));
+                messages.pop();
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    if interactive {
+        print_text("\n")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_any_ending_is_its_text() {
+        let mut input: &[u8] = b"one\ntwo\r\n\nthree";
+        let lines: Vec<_> = (1..=5).map(|n| read_line(&mut input, n).expect("UTF-8")).collect();
+        let want = [Some("one"), Some("two"), Some(""), Some("three"), None];
+        assert_eq!(lines, want.map(|line| line.map(str::to_owned)));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_a_usage_error_with_their_line() {
+        let mut input: &[u8] = b"ab\xff\n";
+        let e = read_line(&mut input, 7).expect_err("not UTF-8");
+        assert_eq!(e.to_string(), "byte 2 is not UTF-8 (stdin, line 7); send text in UTF-8");
+        assert_eq!(e.code, Code::Usage);
+    }
+}

@@ -1,0 +1,61 @@
+//! `rlx devices`: what this machine runs models on, and why it does not.
+
+use super::{print_json, print_text};
+use crate::devices::{DEVICES, OpenOptions};
+use clap::Args;
+use rlx_core::Result;
+use serde::Serialize;
+use std::process::ExitCode;
+
+#[derive(Args)]
+pub struct DevicesArgs {
+    /// One line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Row {
+    device: &'static str,
+    about: &'static str,
+    available: bool,
+    adapter: Option<String>,
+    features: Vec<String>,
+    /// What programs are planned for; `rlx inspect --target` takes it.
+    target: Option<String>,
+    /// Why it is not available.
+    reason: Option<String>,
+}
+
+pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
+    let mut rows = Vec::new();
+    for row in DEVICES {
+        let opened = (row.open)(&OpenOptions::default());
+        let info = opened.as_ref().ok().map(|device| device.info());
+        rows.push(Row {
+            device: row.name,
+            about: row.about,
+            available: info.is_some(),
+            adapter: info.as_ref().map(|i| i.adapter.clone()),
+            features: info.map(|i| i.features).unwrap_or_default(),
+            target: opened.as_ref().ok().map(|device| device.target().describe()),
+            reason: opened.err().map(|e| e.to_string()),
+        });
+    }
+    if args.json {
+        print_json(&rows)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for row in &rows {
+        let adapter = match (&row.adapter, &row.reason) {
+            (Some(adapter), _) if row.features.is_empty() => adapter.clone(),
+            (Some(adapter), _) => format!("{adapter}, {}", row.features.join(", ")),
+            (None, reason) => format!("not available: {}", reason.as_deref().unwrap_or("unknown")),
+        };
+        print_text(&format!("{:<10} {adapter}\n{:<10} {}\n", row.device, "", row.about))?;
+        if let Some(target) = &row.target {
+            print_text(&format!("{:<10} {target}\n", ""))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

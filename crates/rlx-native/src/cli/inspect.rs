@@ -1,0 +1,310 @@
+//! `rlx inspect`: a model's file, or its program at any stage. Only headers are read.
+
+use super::options::{Act, Kv};
+use super::{print_json, print_text};
+use crate::devices;
+use crate::files::{self, ModelSource};
+use crate::load::LoadOptions;
+use clap::{Args, ValueEnum};
+use rlx_core::gguf::{Array, Value};
+use rlx_core::lower::lower;
+use rlx_core::passes::{FusionReport, optimise};
+use rlx_core::plan::Target;
+use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use rlx_core::types::Type;
+use rlx_core::{Error, Result};
+use serde::Serialize;
+use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Stage {
+    /// Metadata and tensors
+    File,
+    /// Blocks, as the model's author wrote them
+    Hir,
+    /// Operators, after every pass
+    Mir,
+    /// Steps over addresses
+    Lir,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Phase {
+    /// The last chunk of a prompt, which has the head
+    Prefill,
+    /// One token
+    Decode,
+}
+
+impl Phase {
+    fn program(self) -> &'static str {
+        match self {
+            Self::Prefill => "prefill_last",
+            Self::Decode => "decode",
+        }
+    }
+}
+
+#[derive(Args)]
+pub struct InspectArgs {
+    /// A GGUF file, or one shard of a model [default: the model inside this binary]
+    #[arg(value_name = "PATH")]
+    path: Option<PathBuf>,
+    /// What to show
+    #[arg(long, value_enum, default_value = "file")]
+    stage: Stage,
+    /// Which program
+    #[arg(long, value_enum, default_value = "decode")]
+    phase: Phase,
+    /// reference, cpu, webgpu, or a description such as `webgpu binding=134217728`
+    #[arg(long, value_name = "T", default_value = devices::DEFAULT)]
+    target: String,
+    /// Positions of the caches [default: what the model was trained for, at most 4096]
+    #[arg(long, value_name = "N")]
+    context: Option<u64>,
+    /// Element type of the caches [default: as the target's device has it]
+    #[arg(long, value_name = "TYPE")]
+    kv: Option<Kv>,
+    /// What meets packed weights [default: as the target's device has it]
+    #[arg(long, value_name = "TYPE")]
+    activations: Option<Act>,
+    /// One line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn inspect(args: &InspectArgs) -> Result<ExitCode> {
+    let source = match &args.path {
+        Some(path) => files::open(path)?,
+        None => files::embedded()?,
+    };
+    if args.stage == Stage::File {
+        if args.json {
+            print_json(&file_json(&source))?;
+        } else {
+            print_text(&file_text(&source))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let target = Target::parse(&args.target)?;
+    let load = LoadOptions {
+        context: args.context,
+        kv: args.kv.map(Kv::dtype),
+        activations: args.activations.map(Act::activations),
+        logits: false,
+    };
+    let options = load.model_options(devices::find(&target.name)?);
+    let compiled = CompiledModel::from_gguf(&source.files, &target, &options)?;
+    stage(args, &compiled, &target, &options)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn stage(
+    args: &InspectArgs,
+    compiled: &CompiledModel,
+    target: &Target,
+    options: &ModelOptions,
+) -> Result<()> {
+    let name = args.phase.program();
+    let at = compiled
+        .program(name)
+        .ok_or_else(|| Error::internal(format!("the model has no program {name}")))?;
+    let (spec, program) = (&compiled.specs[at], &compiled.programs[at]);
+    match args.stage {
+        Stage::Hir if args.json => print_json(&json!({
+            "stage": "hir",
+            "name": compiled.module.name,
+            "blocks": compiled.module.nodes.len(),
+            "context": compiled.module.context,
+            "vocab": compiled.module.vocab,
+            "text": compiled.module.to_string(),
+        })),
+        Stage::Mir if args.json => {
+            let lowered = lower(&compiled.module, spec, options.compile.kv)?;
+            let before = lowered.nodes.len();
+            let (graph, report) = optimise(lowered, target, &options.compile)?;
+            print_json(&json!({
+                "stage": "mir",
+                "program": name,
+                "nodes_lowered": before,
+                "nodes": graph.nodes.len(),
+                "fusion": fusion(&report),
+                "text": graph.to_string(),
+            }))
+        }
+        Stage::Hir => print_text(&compiled.module.to_string()),
+        Stage::Mir => print_text(&program.graph.to_string()),
+        Stage::Lir if args.json => print_json(&Lir {
+            stage: "lir",
+            program: name,
+            target: target.describe(),
+            nodes: program.graph.nodes.len(),
+            steps: program.steps.len(),
+            activation_bytes: program.arena_bytes,
+            largest_live_bytes: program.largest_live_bytes,
+            unshared_bytes: program.unshared_bytes,
+            weight_bytes: compiled.plan.bytes(),
+            state_bytes: compiled.state_bytes(),
+            readback_bytes: program.readback_bytes(),
+            context: compiled.context,
+            chunk: compiled.chunk,
+            kv: options.compile.kv.name(),
+            activations: options.compile.activations.name(),
+            fusion: fusion(&compiled.reports[at]),
+            fingerprint: format!("{:016x}", program.fingerprint),
+        }),
+        Stage::Lir | Stage::File => {
+            let mut text = format!(
+                "// {}\n// weights {} bytes in {} buffers, states {} bytes, fingerprint {:016x}\n",
+                target.describe(),
+                compiled.plan.bytes(),
+                compiled.plan.buffers.len(),
+                compiled.state_bytes(),
+                program.fingerprint
+            );
+            text += &program.to_string();
+            print_text(&text)
+        }
+    }
+}
+
+/// What `--stage lir --json` prints.
+#[derive(Serialize)]
+struct Lir {
+    stage: &'static str,
+    program: &'static str,
+    target: String,
+    nodes: usize,
+    steps: usize,
+    activation_bytes: u64,
+    largest_live_bytes: u64,
+    unshared_bytes: u64,
+    /// Of the model: all programs share them.
+    weight_bytes: u64,
+    state_bytes: u64,
+    readback_bytes: u64,
+    context: u64,
+    chunk: u64,
+    kv: &'static str,
+    activations: &'static str,
+    fusion: Json,
+    fingerprint: String,
+}
+
+fn fusion(report: &FusionReport) -> Json {
+    let mut fused: BTreeMap<&str, usize> = BTreeMap::new();
+    for (pass, n) in &report.fused {
+        *fused.entry(pass).or_default() += n;
+    }
+    let misses: Vec<Json> = report
+        .missed
+        .iter()
+        .map(|m| json!({ "pass": m.pattern, "node": m.node, "reason": m.reason, "hint": m.hint }))
+        .collect();
+    json!({ "fused": fused, "misses": misses })
+}
+
+/// Elements of an array that text shows.
+const SHOWN: usize = 8;
+
+/// A metadata value as JSON; of long arrays only the length and the type.
+fn value_json(value: &Value) -> Json {
+    if let Some(n) = value.as_integer() {
+        // Integers of GGUF are at most 64 bits wide.
+        return u64::try_from(n).map_or_else(|_| json!(n as i64), |n| json!(n));
+    }
+    match value {
+        Value::F32(v) => json!(v),
+        Value::F64(v) => json!(v),
+        Value::Bool(v) => json!(v),
+        Value::String(v) => json!(v),
+        Value::Array(Array::Strings(v)) if v.len() <= SHOWN => json!(v.iter().collect::<Vec<_>>()),
+        Value::Array(v) => json!({ "type": value.type_name(), "length": v.len() }),
+        other => json!(other.type_name()),
+    }
+}
+
+struct TypeTotal {
+    tensors: usize,
+    bytes: u64,
+}
+
+fn by_type(source: &ModelSource) -> BTreeMap<&'static str, TypeTotal> {
+    let mut types = BTreeMap::new();
+    for (_, t) in source.files.tensors.values() {
+        let row: &mut TypeTotal =
+            types.entry(t.dtype.name()).or_insert(TypeTotal { tensors: 0, bytes: 0 });
+        row.tensors += 1;
+        row.bytes += t.bytes;
+    }
+    types
+}
+
+fn file_json(source: &ModelSource) -> Json {
+    let files = &source.files;
+    let metadata: Map<String, Json> =
+        files.metadata.iter().map(|(k, e)| (k.to_owned(), value_json(&e.value))).collect();
+    let tensors: Vec<Json> = files
+        .tensors
+        .values()
+        .map(|(file, t)| {
+            json!({
+                "name": t.name, "type": t.dtype.name(), "shape": t.dims,
+                "file": file, "offset": t.offset, "bytes": t.bytes,
+            })
+        })
+        .collect();
+    let types: Map<String, Json> = by_type(source)
+        .into_iter()
+        .map(|(name, t)| (name.to_owned(), json!({ "tensors": t.tensors, "bytes": t.bytes })))
+        .collect();
+    json!({
+        "stage": "file",
+        "files": files.files,
+        "order": files.order,
+        "file_bytes": source.bytes(),
+        "tensor_bytes": files.tensor_bytes(),
+        "metadata": metadata,
+        "tensors": tensors,
+        "types": types,
+    })
+}
+
+fn file_text(source: &ModelSource) -> String {
+    let files = &source.files;
+    let mut out = String::new();
+    // Writing to a String never fails.
+    let mut line = |text: String| {
+        let _ = writeln!(out, "{text}");
+    };
+    for &i in &files.order {
+        let bytes = (*source.maps[i]).as_ref().len();
+        line(format!("{} ({bytes} bytes)", files.files[i]));
+    }
+    line(String::new());
+    for (key, entry) in files.metadata.iter() {
+        let text = match value_json(&entry.value) {
+            Json::Object(o) => format!("{} of {}", entry.value.type_name(), o["length"]),
+            Json::String(s) if s.chars().count() > 60 => {
+                format!("{:?}…", s.chars().take(60).collect::<String>())
+            }
+            other => other.to_string(),
+        };
+        line(format!("{key} = {text}"));
+    }
+    line(String::new());
+    for (file, t) in files.tensors.values() {
+        let ty = Type::tensor(t.dtype, rlx_core::types::Shape::of(&t.dims));
+        line(format!("{:<32} {ty} at {} of file {file}, {} bytes", t.name, t.offset, t.bytes));
+    }
+    line(String::new());
+    for (name, t) in by_type(source) {
+        line(format!("{name:<6} {:>4} tensors {:>12} bytes", t.tensors, t.bytes));
+    }
+    line(format!("all    {:>4} tensors {:>12} bytes", files.tensors.len(), files.tensor_bytes()));
+    out
+}

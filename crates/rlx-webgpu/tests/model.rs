@@ -1,0 +1,148 @@
+//! A whole model on the device: greedy tokens of llama.cpp, and the device's own counts against
+//! those taken outside of it.
+
+mod common;
+
+use common::{TestDevice, device};
+use rlx_core::gguf::{HeaderReader, ModelFiles};
+use rlx_core::models;
+use rlx_core::plan::Activations;
+use rlx_core::reference::device::ReferenceDevice;
+use rlx_core::runtime::device::{Bytes, Device};
+use rlx_core::runtime::engine::{Engine, GenerateOptions, Progress};
+use rlx_core::runtime::load::{Loader, placements};
+use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use rlx_core::types::DType;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures");
+
+fn block<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+    let mut cx = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(answer) = poll(&mut cx) {
+            return answer;
+        }
+    }
+}
+
+fn load(device: Rc<dyn Device>, path: &str, options: &ModelOptions) -> Engine {
+    let bytes = std::fs::read(format!("{FIXTURES}/{path}")).expect("the fixture is there");
+    let mut reader = HeaderReader::new(path, Some(bytes.len() as u64));
+    reader.push(&bytes).unwrap();
+    let files = ModelFiles::new(vec![reader.into_header().unwrap()]).unwrap();
+    let compiled = CompiledModel::from_gguf(&files, device.target(), options).unwrap();
+    let tokenizer = Rc::new(models::tokenizer(&files).unwrap());
+    let mut loader = Loader::new(device, &compiled).unwrap();
+    block(|cx| loader.poll_ready(cx)).unwrap();
+    for p in placements(&compiled.plan, 0) {
+        let all = &bytes[p.file_offset as usize..][..p.bytes as usize];
+        block(|cx| loader.poll_put(&p.to, 0, Bytes::Slice(all), cx)).unwrap();
+    }
+    block(|cx| loader.poll_finish(cx)).unwrap();
+    Engine::new(loader.finish(), Rc::new(compiled), tokenizer).unwrap()
+}
+
+/// Greedy tokens after a prompt, and the logits if the model was compiled for them.
+fn generate(
+    engine: &mut Engine,
+    prompt: Vec<u32>,
+    tokens: usize,
+    logits: bool,
+) -> (Vec<u32>, Option<Vec<f32>>) {
+    let options =
+        GenerateOptions { max_tokens: Some(tokens), logits, ..GenerateOptions::default() };
+    let mut generation = engine.start(prompt, &options).unwrap();
+    while let Some(progress) = block(|cx| generation.poll_next(engine, cx)) {
+        if let Progress::Done(reason) = progress {
+            assert!(reason.finish().is_some(), "{reason:?}");
+        }
+    }
+    (generation.tokens().to_vec(), generation.logits().map(<[f32]>::to_vec))
+}
+
+fn numbers(json: &serde_json::Value) -> Vec<u32> {
+    json.as_array().unwrap().iter().map(|n| n.as_u64().unwrap() as u32).collect()
+}
+
+#[test]
+fn greedy_tokens_are_llama_cpps() {
+    let text = std::fs::read_to_string(format!("{FIXTURES}/rustdoc-2m/expected.json")).unwrap();
+    let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let device: Rc<TestDevice> = Rc::new(device());
+    for (format, activations, kv, chunk) in [
+        ("f16", Activations::F32, DType::F32, 16),
+        ("q8_0", Activations::F32, DType::F16, 64),
+        ("q8_0", Activations::Int8, DType::F32, 16),
+        ("q4_k_m", Activations::F32, DType::F32, 7),
+        ("q4_k_m", Activations::Int8, DType::F16, 32),
+    ] {
+        let mut options = ModelOptions::chat(chunk);
+        options.compile.activations = activations;
+        options.compile.kv = kv;
+        options.context = Some(256);
+        let path = format!("rustdoc-2m/rustdoc-2m-{format}.gguf");
+        let mut engine = load(device.clone(), &path, &options);
+        for question in expected["questions"].as_array().unwrap() {
+            let prompt = numbers(&question["prompt_ids"]);
+            let want = numbers(&question["formats"][format]["tokens"]);
+            let (got, _) = generate(&mut engine, prompt, 64, false);
+            assert_eq!(got, want, "{format} {activations:?} {kv} {}", question["prompt"]);
+        }
+        engine.dispose();
+    }
+    assert_eq!(device.counters().live_bytes, 0, "everything was freed");
+    assert_eq!(device.gpu().counts().live_bytes, 0, "and destroyed");
+}
+
+#[test]
+fn logits_agree_with_the_reference_device() {
+    for (file, activations, tolerance) in [
+        ("gguf/llama.gguf", Activations::F32, 2e-4),
+        ("gguf/llama-q4_k_m.gguf", Activations::F32, 1e-3),
+        ("gguf/llama-q6_k.gguf", Activations::F32, 1e-3),
+        ("gguf/llama-q4_k_m.gguf", Activations::Int8, 2e-2),
+    ] {
+        let mut options = ModelOptions::chat(16).with_logits();
+        options.compile.activations = activations;
+        let on = |device: Rc<dyn Device>| {
+            let mut engine = load(device, file, &options);
+            generate(&mut engine, vec![1, 5, 9, 2, 7, 3], 2, true).1.expect("logits were asked for")
+        };
+        let want = on(Rc::new(ReferenceDevice::new()));
+        let got = on(Rc::new(device()));
+        let most = want.iter().fold(0.0f32, |m, w| m.max(w.abs()));
+        for (i, (g, w)) in got.iter().zip(&want).enumerate() {
+            let error = (g - w).abs() / most;
+            assert!(error <= tolerance, "{file} {activations:?}: logit {i} is off by {error:e}");
+        }
+    }
+}
+
+#[test]
+fn a_token_is_one_submission_and_four_bytes() {
+    let device: Rc<TestDevice> = Rc::new(device());
+    let options = ModelOptions::chat(16);
+    let mut engine = load(device.clone(), "rustdoc-2m/rustdoc-2m-q4_k_m.gguf", &options);
+    let decode = &engine.compiled().programs[0];
+    let launches = decode.steps.len() as u64;
+    let before = (device.counters(), device.gpu().counts());
+    let prompt = vec![2044, 2045, 100];
+    let (tokens, _) = generate(&mut engine, prompt, 9, false);
+    let (own, outside) = (device.counters(), device.gpu().counts());
+    assert_eq!(own.dispatches, outside.dispatches);
+    assert_eq!(own.submits, outside.submits);
+    assert_eq!(own.readback_bytes, outside.mapped_bytes);
+    assert_eq!(own.live_bytes, outside.live_bytes);
+    // A submission for the prompt, which gives the first token, and one for each other.
+    let submits = own.submits - before.0.submits;
+    assert!(submits >= tokens.len() as u64, "{submits} for {}", tokens.len());
+    assert_eq!(own.readback_bytes - before.0.readback_bytes, 4 * submits);
+    assert_eq!(outside.pipelines, before.1.pipelines, "nothing is compiled per token");
+    // The first submission ran the prompt's program, all others ran decode.
+    let last = engine.compiled().program("prefill_last").unwrap();
+    let prompt_launches = engine.compiled().programs[last].steps.len() as u64;
+    let dispatches = own.dispatches - before.0.dispatches;
+    assert_eq!(dispatches, prompt_launches + (submits - 1) * launches);
+}
