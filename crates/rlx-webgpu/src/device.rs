@@ -95,15 +95,8 @@ pub struct WebGpuDevice<G> {
 }
 
 impl<G: Gpu> WebGpuDevice<G> {
-    /// An executor with the GPU's limits.
-    ///
-    /// # Errors
-    /// `DeviceUnavailable` where the GPU is lost already.
-    pub fn new(gpu: G) -> Result<Self> {
-        if gpu.is_lost() {
-            return Err(Error::new(Code::DeviceUnavailable, "the GPU is lost")
-                .hint("ask for a new WebGPU device"));
-        }
+    /// An executor with the GPU's limits. One that is lost already answers `DeviceLost`.
+    pub fn new(gpu: G) -> Self {
         let info = gpu.info();
         // Kernels address bytes with 32 bits.
         let addressable = (1 << 32) - 4;
@@ -114,11 +107,11 @@ impl<G: Gpu> WebGpuDevice<G> {
             alignment: 256,
         };
         let target = Target::webgpu(limits);
-        Ok(WebGpuDevice { gpu, info, target, state: RefCell::default() })
+        WebGpuDevice { gpu, info, target, state: RefCell::default() }
     }
 
-    /// The GPU's id of a weight buffer of the plan, for a host that writes it without this
-    /// device: bytes that never enter wasm memory.
+    /// The GPU's id of a weight buffer of the plan, for a host that writes it itself: bytes that
+    /// never enter wasm memory. The host keeps the staging ring's bound.
     pub fn weight_buffer(&self, m: ModelId, buffer: u32) -> Option<u32> {
         self.state.borrow().models.get(&m)?.buffers.get(buffer as usize).map(|b| b.id)
     }

@@ -56,6 +56,9 @@ pub struct ModelArgs {
     /// Worker threads of the CPU device [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
+    /// Part of the name of the WebGPU adapter to use [default: the fastest]
+    #[arg(long, value_name = "NAME")]
+    pub adapter: Option<String>,
     /// Positions of the caches [default: what the model was trained for, at most 4096]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub context: Option<u64>,
@@ -73,7 +76,7 @@ impl ModelArgs {
     }
 
     pub fn open_options(&self) -> OpenOptions {
-        OpenOptions { threads: self.threads.map(usize::from), adapter: None }
+        OpenOptions { threads: self.threads.map(usize::from), adapter: self.adapter.clone() }
     }
 
     pub fn load_options(&self, logits: bool) -> LoadOptions {

@@ -5,6 +5,8 @@
 //! reads and which of its operands share a buffer.
 
 mod attention;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod catalog;
 mod elementwise;
 mod emit;
 mod formats;

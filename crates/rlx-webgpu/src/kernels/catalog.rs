@@ -1,0 +1,231 @@
+//! Every kernel this crate can print, by way of the operators that ask for it: validators of WGSL
+//! (naga, Dawn's Tint) read them all.
+
+use super::{Context, Kernel, kernel};
+use rlx_core::Result;
+use rlx_core::ir::lir::{Phase, Slice, Space, Step};
+use rlx_core::ops::{
+    Attention, Binary, BinaryOp, Epilogue, Gather, KvWrite, MatMul, Op, QuantizeRows, RmsNorm,
+    Rope, RopeKvWrite, RopeStyle, Sample, TakeRows, Unary, UnaryOp,
+};
+use rlx_core::plan::{Buffer, Entry, Origin, Target, WeightPlan};
+use rlx_core::types::{BlockFormat, DType, Shape, Type};
+use std::collections::BTreeMap;
+
+/// One step over made-up places.
+struct Maker {
+    plan: WeightPlan,
+    operands: Vec<Slice>,
+    states: u32,
+}
+
+impl Maker {
+    fn new() -> Self {
+        let plan =
+            WeightPlan { buffers: vec![Buffer { bytes: 1 << 20 }; 4], ..WeightPlan::default() };
+        Maker { plan, operands: Vec::new(), states: 0 }
+    }
+
+    fn push(mut self, space: Space, index: u32, ty: Type) -> Result<Self> {
+        let bytes = ty.bytes()?;
+        self.operands.push(Slice { space, index, offset: 0, ty, bytes });
+        Ok(self)
+    }
+
+    fn arena(self, dtype: DType, dims: &[u64]) -> Result<Self> {
+        self.push(Space::Arena, 0, Type::tensor(dtype, Shape::of(dims)))
+    }
+
+    fn state(mut self, dtype: DType, dims: &[u64]) -> Result<Self> {
+        self.states += 1;
+        let index = self.states - 1;
+        self.push(Space::State, index, Type::state(dtype, Shape::of(dims)))
+    }
+
+    fn weight(mut self, dtype: DType, dims: &[u64], buffer: u32) -> Result<Self> {
+        let ty = Type::tensor(dtype, Shape::of(dims));
+        let bytes = ty.bytes()?;
+        self.plan.entries.push(Entry {
+            name: String::new(),
+            ty: ty.clone(),
+            origin: Origin::File { shard: 0, offset: 0 },
+            buffer,
+            offset: 0,
+            bytes,
+        });
+        let index = self.plan.entries.len() as u32 - 1;
+        self.push(Space::Weight, index, ty)
+    }
+
+    fn kernel(self, op: impl Into<Op>, rows_control: bool, packed_dot: bool) -> Result<Kernel> {
+        let op = op.into();
+        let types: Vec<&Type> = self.operands.iter().map(|s| &s.ty).collect();
+        let mut results = Vec::new();
+        for (i, ty) in op.infer(&types)?.into_iter().enumerate() {
+            results.push(match op.writes().iter().find(|w| w.1 == i) {
+                Some(&(operand, _)) => self.operands[operand].clone(),
+                None => Slice { space: Space::Arena, index: 0, offset: 0, bytes: ty.bytes()?, ty },
+            });
+        }
+        let label = op.name().to_owned();
+        let step = Step { op, operands: self.operands, results, phase: Phase::Steady, label };
+        // A control block after the operands' states.
+        let rows_control = rows_control.then_some(self.states);
+        let cx = Context { plan: &self.plan, rows_control, packed_dot };
+        kernel(&step, &cx)?.ok_or_else(|| rlx_core::Error::internal("an empty step"))
+    }
+}
+
+/// Every kernel, by a name fit for a file.
+///
+/// # Errors
+/// Only where this crate is wrong about its own operators.
+pub fn all() -> Result<BTreeMap<String, Kernel>> {
+    let mut out = BTreeMap::new();
+    let mut types = vec![DType::F32, DType::F16, DType::BF16];
+    types.extend(Target::first_formats().into_iter().map(DType::Block));
+    for &dtype in &types {
+        matmuls(dtype, &mut out)?;
+        for k in if dtype.is_block() { vec![256] } else { vec![64, 33] } {
+            let made = Maker::new().weight(dtype, &[9, k], 0)?.arena(DType::U32, &[3])?;
+            out.insert(format!("gather_{dtype}_{k}"), made.kernel(Gather, false, true)?);
+        }
+    }
+    segments(&mut out)?;
+    let made = Maker::new().arena(DType::F32, &[3, 65])?.weight(DType::F32, &[65], 0)?;
+    out.insert("rms_norm".into(), made.kernel(RmsNorm { eps: 1e-5 }, false, true)?);
+    for format in [BlockFormat::Q8_0, BlockFormat::Q8K] {
+        let made = Maker::new().arena(DType::F32, &[3, 256])?;
+        let name = format!("quantize_rows_{}", format.name());
+        out.insert(name, made.kernel(QuantizeRows { format }, false, true)?);
+    }
+    for (f, name, _) in Unary::ALL {
+        let made = Maker::new().arena(DType::F32, &[3, 65])?;
+        out.insert(format!("map_{name}"), made.kernel(UnaryOp { f }, false, true)?);
+    }
+    for (f, name, _) in Binary::ALL {
+        let made = Maker::new().arena(DType::F32, &[3, 65])?.arena(DType::F32, &[65])?;
+        out.insert(format!("zip_{name}"), made.kernel(BinaryOp { f }, false, true)?);
+    }
+    let made = Maker::new().arena(DType::F32, &[7, 33])?.state(DType::U32, &[16])?;
+    out.insert("take_rows".into(), made.kernel(TakeRows { rows: 1u64.into() }, false, true)?);
+    let made = Maker::new()
+        .arena(DType::F32, &[1, 1000])?
+        .state(DType::U32, &[32])?
+        .state(DType::U32, &[1000])?
+        .state(DType::U32, &[16])?;
+    out.insert("sample".into(), made.kernel(Sample, false, true)?);
+    caches(&mut out)?;
+    Ok(out)
+}
+
+fn matmuls(dtype: DType, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
+    let int8 = match dtype {
+        DType::Block(b) if b.elements() == 32 => Some(DType::Block(BlockFormat::Q8_0)),
+        DType::Block(_) => Some(DType::Block(BlockFormat::Q8K)),
+        _ => None,
+    };
+    let k = if dtype.is_block() { 256 } else { 64 };
+    for m in [1, 5] {
+        for (x, k) in [(DType::F32, k), (DType::F32, 33)].into_iter().chain(int8.map(|x| (x, k))) {
+            if dtype.is_block() && k == 33 {
+                continue;
+            }
+            for (name, epilogue) in [
+                ("none", Epilogue::None),
+                ("add", Epilogue::Add),
+                ("map", Epilogue::Map(Unary::Gelu)),
+                ("glu", Epilogue::Glu(Unary::Silu)),
+            ] {
+                // int8 x has no norm; only int8 x asks for integer dot products.
+                let variants: &[(bool, bool)] = if x == DType::F32 {
+                    &[(false, true), (true, true)]
+                } else {
+                    &[(false, true), (false, false)]
+                };
+                for &(norm, packed_dot) in variants {
+                    {
+                        let segments = if name == "glu" { 2 } else { 1 };
+                        let mut made = Maker::new().arena(x, &[m, k])?;
+                        if norm {
+                            made = made.weight(DType::F32, &[k], 1)?;
+                        }
+                        for _ in 0..segments {
+                            made = made.weight(dtype, &[9, k], 0)?;
+                        }
+                        for _ in 0..segments {
+                            made = made.weight(DType::F32, &[9], 1)?;
+                        }
+                        if name == "add" {
+                            made = made.arena(DType::F32, &[m, 9])?;
+                        }
+                        let norm_eps = norm.then_some(1e-5);
+                        let op = MatMul { segments, bias: true, norm: norm_eps, epilogue };
+                        let key = format!(
+                            "matmul_{m}_{dtype}_{k}_{x}_{name}_norm_{norm}_packed_{packed_dot}"
+                        );
+                        out.insert(key, made.kernel(op, true, packed_dot)?);
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Segments of different types, in one buffer and in several.
+fn segments(out: &mut BTreeMap<String, Kernel>) -> Result<()> {
+    let types = [BlockFormat::Q4K, BlockFormat::Q6K].map(DType::Block);
+    for m in [1, 5] {
+        for buffers in [1u32, 2] {
+            let mut made = Maker::new().arena(DType::F32, &[m, 256])?;
+            made = made.weight(DType::F32, &[256], 0)?;
+            for i in 0..3u32 {
+                made = made.weight(types[i as usize % 2], &[9, 256], i % buffers)?;
+            }
+            let op = MatMul { segments: 3, norm: Some(1e-5), ..MatMul::plain() };
+            out.insert(format!("matmul_{m}_segments_{buffers}"), made.kernel(op, true, true)?);
+        }
+    }
+    Ok(())
+}
+
+fn caches(out: &mut BTreeMap<String, Kernel>) -> Result<()> {
+    for kv in [DType::F32, DType::F16] {
+        let made = Maker::new()
+            .state(kv, &[2, 8, 64])?
+            .arena(DType::F32, &[3, 128])?
+            .state(DType::U32, &[16])?;
+        out.insert(format!("kv_write_{kv}"), made.kernel(KvWrite, false, true)?);
+        for (rows, e) in [(1, 64), (5, 64), (1, 80), (5, 128)] {
+            let made = Maker::new()
+                .arena(DType::F32, &[rows, 4 * e])?
+                .state(kv, &[2, 8, e])?
+                .state(kv, &[2, 8, e])?
+                .state(DType::U32, &[16])?;
+            let op = Attention { head_dim: e as usize, scale: 0.125 };
+            out.insert(format!("attention_{kv}_{rows}_{e}"), made.kernel(op, false, true)?);
+        }
+        for style in [RopeStyle::Adjacent, RopeStyle::Half] {
+            let made = Maker::new()
+                .arena(DType::F32, &[3, 256])?
+                .arena(DType::F32, &[3, 128])?
+                .arena(DType::F32, &[3, 128])?
+                .weight(DType::F32, &[6, 32, 2], 0)?
+                .state(kv, &[2, 8, 64])?
+                .state(kv, &[2, 8, 64])?
+                .state(DType::U32, &[16])?;
+            let name = format!("rope_kv_write_{kv}_{}", style.name());
+            out.insert(name, made.kernel(RopeKvWrite { style, head_dim: 64 }, false, true)?);
+        }
+    }
+    for style in [RopeStyle::Adjacent, RopeStyle::Half] {
+        let made = Maker::new()
+            .arena(DType::F32, &[3, 256])?
+            .weight(DType::F32, &[6, 32, 2], 0)?
+            .state(DType::U32, &[16])?;
+        let name = format!("rope_{}", style.name());
+        out.insert(name, made.kernel(Rope { style, head_dim: 64 }, false, true)?);
+    }
+    Ok(())
+}
