@@ -76,7 +76,7 @@ pub const DEVICES: &[DeviceRow] = &[
         keeps_maps: false,
         target: || Target::webgpu(Target::WEBGPU_DEFAULT),
         open: |options| {
-            Ok(Rc::new(WebGpuDevice::new(NativeGpu::new(options.adapter.as_deref())?)?))
+            Ok(Rc::new(WebGpuDevice::new(NativeGpu::new(options.adapter.as_deref())?)))
         },
     },
 ];

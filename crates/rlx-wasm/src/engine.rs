@@ -99,7 +99,7 @@ impl RlxEngine {
             let options = Options::parse(options_json)?;
             let executor = match (options.device.as_str(), gpu) {
                 ("webgpu", Some(host)) => {
-                    let webgpu = Rc::new(WebGpuDevice::new(HostGpu::new(host)?)?);
+                    let webgpu = Rc::new(WebGpuDevice::new(HostGpu::new(host)?));
                     Executor { device: webgpu.clone(), webgpu: Some(webgpu), pace: Pace::Promises }
                 }
                 ("webgpu", None) => {
