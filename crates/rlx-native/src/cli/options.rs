@@ -148,13 +148,24 @@ impl LoadLine {
 #[derive(Args)]
 pub struct SampleArgs {
     /// Tokens of an answer at most [default: until the context is full]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
     pub max_tokens: Option<u64>,
     /// 0 takes the best token, up to 100 [default: 0, or what the file asks for]
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub temperature: Option<f32>,
     /// Keep the best K tokens; 0 keeps all
-    #[arg(long, value_name = "K", default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..))]
+    #[arg(
+        long,
+        value_name = "K",
+        default_value_t = 0,
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(0..)
+    )]
     pub top_k: u32,
     /// Keep the best tokens up to this sum of probabilities, above 0, at most 1
     #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
