@@ -70,9 +70,7 @@ fn a_whole_model_among_shards() {
     fails(
         &mut ask(&dir, &format!("{SHARD}-00001-of-00003.gguf")),
         3,
-        &format!(
-            "a whole model, not a shard, is among the files ({SHARD}-00003-of-00003.gguf)"
-        ),
+        &format!("a whole model, not a shard, is among the files ({SHARD}-00003-of-00003.gguf)"),
         "give one whole model, or the shards of one model",
     );
 }
@@ -92,7 +90,10 @@ fn a_shard_of_another_model() {
         "they are of different models ({SHARD}-00003-of-00003.gguf)\n\
          hint: give the shards of one model\n"
     );
-    assert!(stderr.starts_with("error: split.tensors.count is ") && stderr.ends_with(&want), "{stderr}");
+    assert!(
+        stderr.starts_with("error: split.tensors.count is ") && stderr.ends_with(&want),
+        "{stderr}"
+    );
 }
 
 #[test]

@@ -52,7 +52,8 @@ fn ctrl_c_stops_an_answer_and_the_next_turn_works() {
     let mut first = [0];
     stdout.read_exact(&mut first).unwrap();
     let interrupt = |id: u32| {
-        let status = std::process::Command::new("sh").args(["-c", &format!("kill -INT {id}")]).status();
+        let status =
+            std::process::Command::new("sh").args(["-c", &format!("kill -INT {id}")]).status();
         assert!(status.unwrap().success());
     };
     interrupt(child.id());

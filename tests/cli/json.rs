@@ -37,7 +37,9 @@ fn run_has_the_fields_that_scripts_depend_on() {
 #[test]
 fn top_logits_are_the_largest_in_order() {
     let args = ["--top-logits", "3", "--kv", "f16", "--activations", "f32", "--max-tokens", "2"];
-    let v = json(&[&["run", "--model", SMALL, "--json", "What does Vec::push do?"], &args[..]].concat());
+    let v = json(
+        &[&["run", "--model", SMALL, "--json", "What does Vec::push do?"], &args[..]].concat(),
+    );
     let top = v["top_logits"].as_array().unwrap();
     assert_eq!(top.len(), 3);
     // rustdoc-2m's record: [473, 29.51446], [2046, 8.31365], [697, 7.42317].
@@ -49,14 +51,25 @@ fn top_logits_are_the_largest_in_order() {
 
 #[test]
 fn a_stop_text_ends_the_answer_before_it() {
-    let v = json(&["run", "--model", SMALL, "--json", "--stop", "zzz", "--stop", " element", "What does Vec::push do?"]);
+    let v = json(&[
+        "run",
+        "--model",
+        SMALL,
+        "--json",
+        "--stop",
+        "zzz",
+        "--stop",
+        " element",
+        "What does Vec::push do?",
+    ]);
     assert_eq!(v["text"], "`Vec::push` appends an");
     assert_eq!(v["finish_reason"], "stop");
 }
 
 #[test]
 fn text_streams_and_ends_with_a_line_end() {
-    let (code, stdout, stderr) = run(&mut rlx(&["run", "--model", SMALL, "What does Vec::push do?"]));
+    let (code, stdout, stderr) =
+        run(&mut rlx(&["run", "--model", SMALL, "What does Vec::push do?"]));
     assert_eq!((code, stderr.as_str()), (0, ""));
     assert_eq!(stdout, "`Vec::push` appends an element to the back of a collection.\n");
 }
@@ -86,8 +99,20 @@ fn content_that_spells_a_control_token_is_text() {
 #[test]
 fn bench_has_the_fields_that_scripts_depend_on() {
     let v = json(&[
-        "bench", "--model", SMALL, "--prompt-tokens", "20", "--tokens", "8", "--depth", "10",
-        "--repeat", "2", "--threads", "2", "--json",
+        "bench",
+        "--model",
+        SMALL,
+        "--prompt-tokens",
+        "20",
+        "--tokens",
+        "8",
+        "--depth",
+        "10",
+        "--repeat",
+        "2",
+        "--threads",
+        "2",
+        "--json",
     ]);
     for key in ["prefill_tokens_per_s", "decode_tokens_per_s", "dispatches_per_token"] {
         assert!(v[key].as_f64().unwrap() > 0.0, "{key}");
@@ -104,20 +129,35 @@ fn bench_has_the_fields_that_scripts_depend_on() {
 fn inspect_lir_has_the_fields_that_scripts_depend_on() {
     for target in ["reference", "cpu", "webgpu"] {
         for phase in ["prefill", "decode"] {
-            let v = json(&["inspect", SMALL, "--stage", "lir", "--phase", phase, "--target", target, "--json"]);
-            for key in ["nodes", "steps", "activation_bytes", "largest_live_bytes", "unshared_bytes", "weight_bytes", "state_bytes"] {
+            let v = json(&[
+                "inspect", SMALL, "--stage", "lir", "--phase", phase, "--target", target, "--json",
+            ]);
+            for key in [
+                "nodes",
+                "steps",
+                "activation_bytes",
+                "largest_live_bytes",
+                "unshared_bytes",
+                "weight_bytes",
+                "state_bytes",
+            ] {
                 assert!(v[key].as_u64().unwrap() > 0, "{key}");
             }
             let bytes = |key: &str| v[key].as_u64().unwrap() as f64;
             assert!(bytes("largest_live_bytes") <= bytes("activation_bytes"));
-            assert!(bytes("activation_bytes") <= 1.05 * bytes("largest_live_bytes"), "{target} {phase}");
+            assert!(
+                bytes("activation_bytes") <= 1.05 * bytes("largest_live_bytes"),
+                "{target} {phase}"
+            );
             let fingerprint = v["fingerprint"].as_str().unwrap();
             assert_eq!(fingerprint.len(), 16);
             assert!(fingerprint.bytes().all(|b| b.is_ascii_hexdigit()));
             assert!(v["fusion"]["fused"].is_object() && v["fusion"]["misses"].is_array());
             // A target's description stands for the target.
             let text = v["target"].as_str().unwrap();
-            let same = json(&["inspect", SMALL, "--stage", "lir", "--phase", phase, "--target", text, "--json"]);
+            let same = json(&[
+                "inspect", SMALL, "--stage", "lir", "--phase", phase, "--target", text, "--json",
+            ]);
             assert_eq!(same["fingerprint"], v["fingerprint"]);
         }
     }
@@ -135,7 +175,8 @@ fn weights_take_no_more_than_the_file_has() {
         let file = json(&["inspect", model, "--json"]);
         for target in ["cpu", "webgpu"] {
             let lir = json(&["inspect", model, "--stage", "lir", "--target", target, "--json"]);
-            let (have, most) = (lir["weight_bytes"].as_f64().unwrap(), file["tensor_bytes"].as_f64().unwrap());
+            let (have, most) =
+                (lir["weight_bytes"].as_f64().unwrap(), file["tensor_bytes"].as_f64().unwrap());
             // The rotary table, a constant of its own, is a few kilobytes a thousand positions.
             assert!(have <= 1.02 * most, "{model} on {target}: {have} of {most}");
         }
@@ -156,7 +197,9 @@ fn inspect_prints_each_stage_as_text() {
     }
     let (_, lir, _) = run(&mut rlx(&["inspect", SMALL, "--stage", "lir"]));
     let steps = json(&["inspect", SMALL, "--stage", "lir", "--json"])["steps"].as_u64().unwrap();
-    assert!(lir.contains(&format!("\n  {}: ", steps - 1)) && !lir.contains(&format!("\n  {steps}: ")));
+    assert!(
+        lir.contains(&format!("\n  {}: ", steps - 1)) && !lir.contains(&format!("\n  {steps}: "))
+    );
 }
 
 #[test]
@@ -167,7 +210,8 @@ fn devices_say_what_is_there_and_why_not() {
     let (code, stdout, _) = run(&mut command);
     assert_eq!(code, 0);
     let v: Value = serde_json::from_str(&stdout).unwrap();
-    let names: Vec<_> = v.as_array().unwrap().iter().map(|r| r["device"].as_str().unwrap()).collect();
+    let names: Vec<_> =
+        v.as_array().unwrap().iter().map(|r| r["device"].as_str().unwrap()).collect();
     assert_eq!(names, ["reference", "cpu", "webgpu"]);
     assert_eq!(v[1]["available"], true);
     assert_eq!(v[2]["available"], false);
@@ -195,7 +239,10 @@ fn verify_compares_a_folder_and_says_what_fails() {
     let (code, stdout, stderr) = run(rlx(&["verify", ".", "--device", "cpu"]).current_dir(&dir));
     assert_eq!(code, 1);
     assert!(stdout.contains("ABOVE TOLERANCE"));
-    assert!(stderr.starts_with("error: ") && stderr.contains(" of 6 outputs fail the check (.)\n"), "{stderr}");
+    assert!(
+        stderr.starts_with("error: ") && stderr.contains(" of 6 outputs fail the check (.)\n"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -212,5 +259,7 @@ fn verify_decodes_block_formats_bit_for_bit() {
     assert!(stderr.contains("hint: name the types that are wanted with --types\n"));
     let (code, _, stderr) = run(&mut rlx(&["verify", file, "--types", "Q9_Z"]));
     assert_eq!(code, 2);
-    assert!(stderr.starts_with(&format!("error: --types Q9_Z: the file has no such type ({file})\n")));
+    assert!(
+        stderr.starts_with(&format!("error: --types Q9_Z: the file has no such type ({file})\n"))
+    );
 }

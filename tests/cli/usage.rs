@@ -18,10 +18,7 @@ fn a_value_out_of_range_names_its_range() {
         (["--top-p", "0"], "top_p 0 is out of range: above 0, at most 1"),
         (["--min-p", "1"], "min_p 1 is out of range: at least 0, below 1"),
         (["--repeat-penalty", "11"], "repetition_penalty 11 is out of range: above 0, at most 10"),
-        (
-            ["--top-k", "-1"],
-            "invalid value '-1' for '--top-k <K>': -1 is not in 0..=4294967295",
-        ),
+        (["--top-k", "-1"], "invalid value '-1' for '--top-k <K>': -1 is not in 0..=4294967295"),
         (
             ["--max-tokens", "0"],
             "invalid value '0' for '--max-tokens <N>': 0 is not in 1..18446744073709551615",

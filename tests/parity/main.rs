@@ -82,14 +82,12 @@ fn greedy(case: &Value, row: &DeviceRow) {
     let mut model = model(case, row, false);
     let most = expected["max_new_tokens"].as_u64().unwrap() as usize;
     for question in expected["questions"].as_array().unwrap().iter().take(questions) {
-        let messages: Vec<Message> =
-            serde_json::from_value(question["messages"].clone()).unwrap();
+        let messages: Vec<Message> = serde_json::from_value(question["messages"].clone()).unwrap();
         let prompt = chat_tokens(&model, &messages).unwrap();
         assert_eq!(serde_json::to_value(&prompt).unwrap(), question["prompt_ids"]);
         let options =
             GenerateOptions { max_tokens: Some(tokens.min(most)), ..GenerateOptions::default() };
-        let answer =
-            generate(&mut model, prompt, &options, &|| false, &mut |_| Ok(())).unwrap();
+        let answer = generate(&mut model, prompt, &options, &|| false, &mut |_| Ok(())).unwrap();
         let want = &question["formats"][text(case, "format")];
         let want_tokens: Vec<u32> = serde_json::from_value(want["tokens"].clone()).unwrap();
         let n = want_tokens.len().min(tokens);
