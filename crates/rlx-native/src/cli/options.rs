@@ -1,7 +1,7 @@
 //! Options that several commands share, and what they mean.
 
 use crate::devices::{self, DeviceRow, OpenOptions};
-use crate::files::{self, ModelSource};
+use crate::files::ModelSource;
 use crate::load::{LoadOptions, Model, load};
 use clap::{Args, ValueEnum};
 use rlx_core::plan::Activations;
@@ -91,8 +91,8 @@ impl ModelArgs {
     /// The model's files.
     pub fn source(&self) -> Result<ModelSource> {
         match &self.model {
-            Some(path) => files::open(path),
-            None => files::embedded(),
+            Some(path) => ModelSource::open(path),
+            None => ModelSource::embedded(),
         }
     }
 
