@@ -7,8 +7,8 @@
 use crate::memory::Memory;
 #[cfg(all(feature = "threads", not(target_family = "wasm")))]
 use crate::pool::Pool;
-use crate::program::{Built, Place, Space, len_and_done};
-use crate::run::{Cells, Run, SessionMemory, WeightBytes, Weights, Worker};
+use crate::program::{Built, Space, len_and_done};
+use crate::run::{Host, Run, WeightBytes, Weights};
 use crate::simd::Level;
 use core::cell::RefCell;
 use core::ops::Range;
@@ -75,9 +75,11 @@ struct Loaded {
 
 struct Session {
     model: u32,
-    memory: Arc<SessionMemory>,
+    /// States, and the arena behind them.
+    memory: Host,
+    n_states: usize,
     /// Of each program that was submitted.
-    inputs: BTreeMap<u32, Arc<Vec<Memory>>>,
+    inputs: BTreeMap<u32, Host>,
     queue: VecDeque<Submission>,
     bytes: u64,
 }
@@ -86,8 +88,8 @@ struct Submission {
     ticket: u32,
     program: u32,
     writes: Vec<Write>,
-    /// Set once it has begun; the host has the memory back when this is gone.
-    run: Option<(Arc<Run>, Worker)>,
+    /// Set once it has begun, if it pauses.
+    run: Option<Arc<Run>>,
 }
 
 impl CpuDevice {
@@ -138,22 +140,16 @@ impl CpuDevice {
         let model = models.get(&loaded.model).ok_or_else(|| gone("model"))?;
         let inputs = s.inputs.get_mut(&front.program).ok_or_else(|| gone("input"))?;
         for write in &front.writes {
-            let (bytes, name): (&mut [u8], _) = match write.to {
-                WriteTo::Input(i) => {
-                    let inputs = Arc::get_mut(inputs).ok_or_else(busy)?;
-                    (inputs.get_mut(i as usize).map_or(&mut [], Memory::bytes_mut), "input")
-                }
-                WriteTo::State(i) => {
-                    let memory = Arc::get_mut(&mut s.memory).ok_or_else(busy)?;
-                    (memory.states.get_mut(i as usize).map_or(&mut [], Cells::host), "state")
-                }
+            let bytes = match write.to {
+                WriteTo::Input(i) => inputs.bytes(i as usize)?,
+                WriteTo::State(i) if (i as usize) < s.n_states => s.memory.bytes(i as usize)?,
+                WriteTo::State(_) => &mut [],
             };
             let at = usize::try_from(write.offset).unwrap_or(usize::MAX);
-            let end = at.saturating_add(write.bytes.len());
-            let size = bytes.len();
+            let (end, size) = (at.saturating_add(write.bytes.len()), bytes.len());
             let Some(slot) = bytes.get_mut(at..end) else {
                 return Err(Error::internal(format!(
-                    "a write of {} bytes at {at} to {name} {:?} of {size} bytes",
+                    "a write of {} bytes at {at} to {:?} of {size} bytes",
                     write.bytes.len(),
                     write.to
                 )));
@@ -162,27 +158,24 @@ impl CpuDevice {
         }
         let mut len = usize::MAX;
         if let Some(state) = loaded.built.control {
-            let memory = Arc::get_mut(&mut s.memory).ok_or_else(busy)?;
-            let block = memory.states.get_mut(state).map_or(&mut [][..], Cells::host);
-            let (rows, done) = len_and_done(block);
+            let (rows, done) = len_and_done(s.memory.bytes(state)?);
             if done && loaded.built.idle_when_done {
                 return Ok(None);
             }
             len = rows;
         }
-        let alone = self.workers == 1;
+        let pauses = self.clock.is_some() && self.workers == 1;
         let run = Arc::new(Run::new(
             loaded.built.clone(),
             model.weights.clone(),
-            s.memory.clone(),
-            inputs.clone(),
+            &mut s.memory,
+            inputs,
             self.level,
-            self.workers,
+            (!pauses).then_some(self.workers),
             len,
         )?);
-        if alone {
-            let worker = run.claim().ok_or_else(|| Error::internal("a run without a part"))?;
-            front.run = Some((run, worker));
+        if pauses || self.workers == 1 {
+            front.run = Some(run);
             return Ok(Some(()));
         }
         #[cfg(all(feature = "threads", not(target_family = "wasm")))]
@@ -196,33 +189,30 @@ impl CpuDevice {
         let Some(s) = inner.sessions.get_mut(&session) else { return true };
         let Some(front) = s.queue.front_mut() else { return true };
         if let Ok(Some(())) = result
-            && let Some((run, worker)) = &mut front.run
+            && let Some(run) = &front.run
         {
-            let at_end = match self.clock {
-                Some(now) => run.walk_alone(worker, || now() - start >= SLICE_MS),
-                None => run.walk(worker),
-            };
-            if !at_end {
+            run.walk(|| self.clock.is_some_and(|now| now() - start >= SLICE_MS));
+            if !run.is_finished() {
                 return false;
             }
         }
-        // The run goes, and with it its share of the memory.
         let Some(done) = s.queue.pop_front() else { return true };
-        drop(done.run);
         let answer = result.and_then(|_| {
             let loaded = inner.programs.get(&done.program).ok_or_else(|| gone("program"))?;
             let weights = inner.models.get(&s.model).map(|m| &m.weights);
-            let memory = Arc::get_mut(&mut s.memory).ok_or_else(busy)?;
-            let mut read = |place: &Place| -> Vec<u8> {
+            let mut values = Vec::with_capacity(loaded.built.outputs.len());
+            for place in &loaded.built.outputs {
                 let bytes: &[u8] = match place.space {
-                    Space::State(i) => memory.states[i].host(),
-                    Space::Arena => memory.arena.host(),
-                    Space::Input(i) => s.inputs[&done.program][i].bytes(),
+                    Space::State(i) => s.memory.bytes(i)?,
+                    Space::Arena => s.memory.bytes(s.n_states)?,
+                    Space::Input(i) => match s.inputs.get_mut(&done.program) {
+                        Some(inputs) => inputs.bytes(i)?,
+                        None => &[],
+                    },
                     Space::Weight(i) => weights.map_or(&[], |w| w.bytes(i)),
                 };
-                bytes.get(place.range()).unwrap_or(&[]).to_vec()
-            };
-            let values: Vec<Vec<u8>> = loaded.built.outputs.iter().map(&mut read).collect();
+                values.push(bytes.get(place.range()).unwrap_or(&[]).to_vec());
+            }
             inner.counters.dispatches += loaded.built.steps.len() as u64;
             inner.counters.readback_bytes += values.iter().map(|v| v.len() as u64).sum::<u64>();
             Ok(Outputs { values })
@@ -367,18 +357,15 @@ impl Device for CpuDevice {
             return Err(gone("model"));
         }
         let id = inner.id();
-        let cells = |n: u64| Cells::new(usize::try_from(n).unwrap_or(usize::MAX));
-        let memory = states
-            .iter()
-            .map(|s| cells(s.bytes))
-            .collect::<Result<Vec<_>>>()
-            .and_then(|states| Ok(SessionMemory { states, arena: cells(arena_bytes)? }));
+        let sizes = states.iter().map(|s| s.bytes).chain([arena_bytes]);
+        let memory = Host::new(sizes.map(|n| usize::try_from(n).unwrap_or(usize::MAX)));
         let bytes = states.iter().map(|s| s.bytes).sum::<u64>() + arena_bytes;
         let result = memory.map(|memory| {
             inner.counters.live_bytes += bytes;
             let session = Session {
                 model: m.0,
-                memory: Arc::new(memory),
+                memory,
+                n_states: states.len(),
                 inputs: BTreeMap::new(),
                 queue: VecDeque::new(),
                 bytes,
@@ -398,8 +385,7 @@ impl Device for CpuDevice {
             return Err(Error::internal("the program and the session are of different models"));
         }
         if let std::collections::btree_map::Entry::Vacant(slot) = session.inputs.entry(p.0) {
-            let inputs = loaded.built.inputs.iter().map(|&n| Memory::new(n));
-            slot.insert(Arc::new(inputs.collect::<Result<_>>()?));
+            slot.insert(Host::new(loaded.built.inputs.iter().copied())?);
             let bytes = loaded.built.inputs.iter().map(|&n| n as u64).sum::<u64>();
             session.bytes += bytes;
             inner.counters.live_bytes += bytes;

@@ -24,10 +24,6 @@ impl Memory {
         Ok(Memory { words, start, len })
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
     /// The allocation, and where in it the bytes start.
     pub(crate) fn into_words(self) -> (Box<[u128]>, usize) {
         (self.words, self.start)

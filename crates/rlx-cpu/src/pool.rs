@@ -18,8 +18,6 @@ struct Shared {
     job: Mutex<Option<Arc<Run>>>,
     wake: Condvar,
     parked: AtomicUsize,
-    busy: AtomicUsize,
-    failed: AtomicBool,
     stop: AtomicBool,
 }
 
@@ -46,8 +44,6 @@ impl Pool {
             job: Mutex::new(None),
             wake: Condvar::new(),
             parked: AtomicUsize::new(0),
-            busy: AtomicUsize::new(0),
-            failed: AtomicBool::new(false),
             stop: AtomicBool::new(false),
         });
         let mut pool = Pool { shared, threads: Vec::new() };
@@ -65,14 +61,12 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Runs to the end, on this thread and every worker.
+    /// Runs to the end, on this thread and every worker that is awake.
     ///
     /// # Errors
     /// `Internal` if a kernel panicked.
     pub(crate) fn run(&self, run: Arc<Run>) -> Result<()> {
         let shared = &*self.shared;
-        shared.failed.store(false, Ordering::SeqCst);
-        shared.busy.store(self.threads.len(), Ordering::SeqCst);
         if !self.threads.is_empty() {
             *shared.job() = Some(run.clone());
             shared.number.fetch_add(1, Ordering::SeqCst);
@@ -82,20 +76,12 @@ impl Pool {
                 shared.wake.notify_all();
             }
         }
-        let whole = catch_unwind(AssertUnwindSafe(|| {
-            run.claim().is_some_and(|mut worker| run.walk(&mut worker))
-        }));
-        let mut spins = 0u32;
-        while shared.busy.load(Ordering::SeqCst) > 0 {
-            spins += 1;
-            if spins > 4000 {
-                std::thread::yield_now();
-            } else {
-                core::hint::spin_loop();
-            }
+        // A panic breaks the run, so it is not finished; what it said went to stderr.
+        let _ = catch_unwind(AssertUnwindSafe(|| run.walk(|| false)));
+        if !self.threads.is_empty() {
+            *shared.job() = None;
         }
-        *shared.job() = None;
-        if matches!(whole, Ok(true)) && !shared.failed.load(Ordering::SeqCst) {
+        if run.is_finished() {
             return Ok(());
         }
         Err(Error::internal(format!("a kernel of program {} panicked", run.program.name)))
@@ -120,16 +106,9 @@ fn work(shared: &Shared) {
         seen = number;
         let run = shared.job().clone();
         if let Some(run) = run {
-            let whole = catch_unwind(AssertUnwindSafe(|| {
-                run.claim().is_some_and(|mut worker| run.walk(&mut worker))
-            }));
-            if !matches!(whole, Ok(true)) {
-                shared.failed.store(true, Ordering::SeqCst);
-            }
-            // The run goes before the count: the host then holds the only share of the memory.
-            drop(run);
+            // As in `run`.
+            let _ = catch_unwind(AssertUnwindSafe(|| run.walk(|| false)));
         }
-        shared.busy.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -81,8 +81,32 @@ pub(crate) struct Step {
     /// Rows of the operator per row of the sequence, if rows past the control block's `len` need
     /// not be computed.
     pub(crate) limit: Option<usize>,
-    /// Parts that a worker alone does it in, so that it can pause between them.
-    pub(crate) slices: usize,
+    /// Multiply-adds, roughly.
+    work: u64,
+    /// Parts with something to do, at most.
+    units: usize,
+}
+
+/// Multiply-adds of a part for a worker that pauses: under a millisecond on the slowest machine
+/// that runs a page.
+const SLICE_WORK: u64 = 1 << 20;
+/// Multiply-adds from which on a part costs more than another worker's waking up to it.
+const PART_WORK: u64 = 1 << 16;
+
+impl Step {
+    /// Parts for `workers` threads; `None` for one that pauses between them.
+    ///
+    /// Several a worker, so that one which comes late or is put aside leaves its share to others;
+    /// a small step is one part, which nobody waits to share.
+    pub(crate) fn parts(&self, workers: Option<usize>) -> u32 {
+        let parts = match workers {
+            None => self.work.div_ceil(SLICE_WORK),
+            Some(1) => 1,
+            Some(_) if self.work < PART_WORK / 4 => 1,
+            Some(n) => (self.work / PART_WORK).clamp(n as u64, 4 * n as u64),
+        };
+        parts.clamp(1, self.units.max(1) as u64).min(1 << 16) as u32
+    }
 }
 
 /// Steps and what they were checked against.
@@ -100,9 +124,6 @@ pub(crate) struct Built {
     /// True if a control block that is done leaves every state and output as it is.
     pub(crate) idle_when_done: bool,
 }
-
-/// Multiply-adds of a slice: under a millisecond on the slowest machine that runs a page.
-const SLICE_WORK: u64 = 1 << 20;
 
 impl Built {
     /// Picks kernels and checks places.
@@ -187,8 +208,15 @@ impl Built {
                 return Err(Error::internal("a state's next version has another place"));
             }
         }
-        let slices = planned.work.div_ceil(SLICE_WORK).clamp(1, 4096) as usize;
-        Ok(Step { kernel: planned.kernel, operands, results, limit: limits.of(step), slices })
+        let units = results.iter().map(|r| match r.split {
+            Split::Rows => r.rows,
+            Split::Columns(granule) => r.row_bytes.div_ceil(granule.max(1)),
+            Split::First => 1,
+        });
+        let units = units.max().unwrap_or(1);
+        let limit = limits.of(step);
+        let (kernel, work) = (planned.kernel, planned.work);
+        Ok(Step { kernel, operands, results, limit, work, units })
     }
 
     /// The rules that [`run`](crate::run) relies on.

@@ -6,24 +6,23 @@
 //! 1. *Places.* [`Built`](crate::program::Built) has checked of every step that its places lie
 //!    inside their memories, and that no result overlaps another result, or an operand that the
 //!    step reads. [`Run::new`] checks that memories have the sizes the program was checked for.
-//! 2. *Workers.* A step's result is cut into panels by part number; panels of different parts
-//!    share no byte ([`Panel::cut`]). A part number is handed out once: [`Run::claim`] counts
-//!    up, a [`Worker`] cannot be copied, and it walks each step once.
-//! 3. *Order.* Between two steps every worker passes a [`Barrier`]: whatever is read in a step
-//!    was written in an earlier one. Views live within one step: [`Cx`] borrows the worker.
-//!
-//! The host touches session memory only through `&mut` ([`Cells::host`]); a run holds its memory
-//! in an `Arc`, so the host's `Arc::get_mut` succeeds only when no run is left.
+//! 2. *Parts.* A step's result is cut into panels by part number; panels of different parts share
+//!    no byte ([`Panel::cut`]). [`Turns`] hands out each part of each step once, and views are
+//!    made for a [`Turn`] alone ([`Run::part`]).
+//! 3. *Order.* A step's parts are handed out when every part of the step before is given back:
+//!    what is read in a step was written in an earlier one. Views live within one part.
+//! 4. *Host.* The host has a memory through its one [`Host`], which knows the turns of the last
+//!    run that took it: it gives no bytes, and no other run gets it, until those are finished. A
+//!    run whose kernel panicked never finishes, so its session stays closed.
 #![allow(unsafe_code)]
 
-use crate::barrier::Barrier;
 use crate::memory::Memory;
 use crate::program::{Built, Output, Place, Space, Split};
 use crate::simd::Level;
+use crate::turns::{Turn, Turns};
 use core::marker::PhantomData;
 use core::ops::Range;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicUsize, Ordering};
 use rlx_core::runtime::device::SharedBytes;
 use rlx_core::{Error, Result};
 use std::sync::Arc;
@@ -41,8 +40,8 @@ pub(crate) struct Cells {
     len: usize,
 }
 
-// SAFETY: the bytes are reached only through `host` (exclusive) and through the views of a run,
-// whose discipline is the module's argument; plain bytes belong to no thread.
+// SAFETY: the bytes are reached only through `Host` and through the views of a run, whose
+// discipline is the module's argument; plain bytes belong to no thread.
 unsafe impl Send for Cells {}
 // SAFETY: as above: `&Cells` alone gives no access.
 unsafe impl Sync for Cells {}
@@ -59,27 +58,53 @@ impl Cells {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
-
-    /// The bytes, while nobody else has them.
-    pub(crate) fn host(&mut self) -> &mut [u8] {
-        // SAFETY: `start` points to `len` initialised bytes of the allocation; `&mut self`
-        // excludes other references: views borrow an `Arc` of this value.
-        unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
-    }
 }
 
 impl Drop for Cells {
     fn drop(&mut self) {
-        // SAFETY: `words` came from a box in `new` and is freed here alone; views borrow an `Arc`
-        // of this value, so none is left.
+        // SAFETY: `words` came from a box in `new` and is freed here alone; views and slices
+        // borrow an `Arc` of this value, so none is left.
         drop(unsafe { Box::from_raw(self.words.as_ptr()) });
     }
 }
 
-/// States and arena of a session.
-pub(crate) struct SessionMemory {
-    pub(crate) states: Vec<Cells>,
-    pub(crate) arena: Cells,
+/// Memories that runs take in turn, and the host between them. Not to be cloned: the host's
+/// slices come one at a time because there is one of these.
+pub(crate) struct Host {
+    cells: Arc<Vec<Cells>>,
+    /// Of the last run that took them.
+    turns: Option<Arc<Turns>>,
+}
+
+impl Host {
+    /// Zeroed memories of these sizes.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub(crate) fn new(sizes: impl Iterator<Item = usize>) -> Result<Host> {
+        let cells = sizes.map(Cells::new).collect::<Result<_>>()?;
+        Ok(Host { cells: Arc::new(cells), turns: None })
+    }
+
+    fn check_free(&self) -> Result<()> {
+        if self.turns.as_ref().is_none_or(|t| t.is_finished()) {
+            return Ok(());
+        }
+        Err(Error::internal("memory of a run that has not ended"))
+    }
+
+    /// Memory `i`.
+    ///
+    /// # Errors
+    /// `Internal` while a run has it, or if there is none.
+    pub(crate) fn bytes(&mut self, i: usize) -> Result<&mut [u8]> {
+        self.check_free()?;
+        let cells = self.cells.get(i).ok_or_else(|| Error::internal("no such memory"))?;
+        // SAFETY: `start` points to `len` initialised bytes that the `Arc` keeps. No run has them
+        // (just checked; the next one needs `&mut` of this host, part 4 of the argument), and
+        // `&mut self` excludes the host's other slices.
+        Ok(unsafe { core::slice::from_raw_parts_mut(cells.start.as_ptr(), cells.len()) })
+    }
 }
 
 /// A weight's bytes: in memory of our own, or in a shared map.
@@ -204,44 +229,41 @@ impl<'a> Cx<'a> {
     }
 }
 
-/// The right to one part of every step.
-pub(crate) struct Worker {
-    part: usize,
-    step: usize,
-    slice: usize,
-}
-
 /// A program at work on a session's memory.
 pub(crate) struct Run {
     pub(crate) program: Arc<Built>,
     weights: Arc<Weights>,
-    memory: Arc<SessionMemory>,
-    inputs: Arc<Vec<Memory>>,
+    /// States, and the arena behind them.
+    memory: Arc<Vec<Cells>>,
+    inputs: Arc<Vec<Cells>>,
     level: Level,
-    workers: usize,
-    claimed: AtomicUsize,
-    barrier: Barrier,
+    turns: Arc<Turns>,
     /// Real rows of this submission.
     len: usize,
 }
 
 impl Run {
+    /// `workers` is how many threads may walk; `None` for one that pauses.
+    ///
     /// # Errors
-    /// `Internal` if a memory is smaller than the program was checked for.
+    /// `Internal` if a memory is smaller than the program was checked for, or another run has it.
     pub(crate) fn new(
         program: Arc<Built>,
         weights: Arc<Weights>,
-        memory: Arc<SessionMemory>,
-        inputs: Arc<Vec<Memory>>,
+        memory: &mut Host,
+        inputs: &mut Host,
         level: Level,
-        workers: usize,
+        workers: Option<usize>,
         len: usize,
     ) -> Result<Run> {
-        let fits = memory.arena.len() >= program.arena_bytes
-            && program.states.len() <= memory.states.len()
-            && program.states.iter().zip(&memory.states).all(|(n, s)| s.len() >= *n)
-            && program.inputs.len() <= inputs.len()
-            && program.inputs.iter().zip(inputs.iter()).all(|(n, i)| i.len() >= *n)
+        memory.check_free()?;
+        inputs.check_free()?;
+        let at_least = |have: &[Cells], need: &[usize]| {
+            have.len() >= need.len() && need.iter().zip(have).all(|(n, c)| c.len() >= *n)
+        };
+        let fits = memory.cells.split_last().is_some_and(|(arena, states)| {
+            arena.len() >= program.arena_bytes && at_least(states, &program.states)
+        }) && at_least(&inputs.cells, &program.inputs)
             && program.weights.iter().all(|&(entry, n)| {
                 entry < weights.entries.len() && weights.bytes(entry).len() >= n
             });
@@ -251,67 +273,43 @@ impl Run {
                 program.name
             )));
         }
-        Ok(Run {
-            program,
-            weights,
-            memory,
-            inputs,
-            level,
-            workers: workers.max(1),
-            claimed: AtomicUsize::new(0),
-            barrier: Barrier::new(workers.max(1)),
-            len,
-        })
+        let parts = program.steps.iter().map(|s| s.parts(workers)).collect();
+        let turns = Arc::new(Turns::new(parts));
+        memory.turns = Some(turns.clone());
+        inputs.turns = Some(turns.clone());
+        let (memory, inputs) = (memory.cells.clone(), inputs.cells.clone());
+        Ok(Run { program, weights, memory, inputs, level, turns, len })
     }
 
-    /// The next part that nobody has.
-    pub(crate) fn claim(&self) -> Option<Worker> {
-        let part = self.claimed.fetch_add(1, Ordering::Relaxed);
-        (part < self.workers).then_some(Worker { part, step: 0, slice: 0 })
-    }
-
-    /// Walks every step together with the other workers. False if one of them has failed.
-    pub(crate) fn walk(&self, worker: &mut Worker) -> bool {
-        let guard = BreakOnPanic(&self.barrier);
-        let mut together = true;
-        while together && worker.step < self.program.steps.len() {
-            let (part, parts) = (worker.part, self.workers);
-            self.part(worker, part, parts);
-            worker.step += 1;
-            together = self.barrier.wait();
-        }
-        core::mem::forget(guard);
-        together
-    }
-
-    /// Walks on alone, a slice of a step at a time, until `pause` says so. True at the end.
-    pub(crate) fn walk_alone(&self, worker: &mut Worker, mut pause: impl FnMut() -> bool) -> bool {
-        assert_eq!(self.workers, 1, "alone means that nobody else has a part");
-        while let Some(step) = self.program.steps.get(worker.step) {
-            let (slice, slices) = (worker.slice, step.slices.max(1));
-            self.part(worker, slice, slices);
-            worker.slice += 1;
-            if worker.slice == slices {
-                (worker.step, worker.slice) = (worker.step + 1, 0);
-            }
-            if worker.step < self.program.steps.len() && pause() {
-                return false;
+    /// Does parts until there are none left, or `pause` says so. Threads may walk together; when
+    /// one returns without a pause, the run is finished or broken.
+    pub(crate) fn walk(&self, mut pause: impl FnMut() -> bool) {
+        while let Some(turn) = self.turns.claim() {
+            let guard = BreakOnPanic(&self.turns);
+            self.part(&turn);
+            core::mem::forget(guard);
+            self.turns.finish(turn);
+            if !self.is_finished() && pause() {
+                return;
             }
         }
-        true
     }
 
-    /// One part of the worker's step.
-    fn part(&self, worker: &mut Worker, part: usize, parts: usize) {
-        let step = &self.program.steps[worker.step];
-        let mut cx = self.views(worker, part, parts);
+    /// True once every step is done.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.turns.is_finished()
+    }
+
+    fn part(&self, turn: &Turn) {
+        let mut cx = self.views(turn, self.turns.parts(turn.step));
         if cx.results.iter().any(|r| !r.is_empty()) {
-            step.kernel.run(&mut cx);
+            self.program.steps[turn.step].kernel.run(&mut cx);
         }
     }
 
-    fn views<'a>(&'a self, worker: &'a mut Worker, part: usize, parts: usize) -> Cx<'a> {
-        let step = &self.program.steps[worker.step];
+    /// The views of a turn, no longer than the turn is held.
+    fn views<'a>(&'a self, turn: &'a Turn, parts: usize) -> Cx<'a> {
+        let step = &self.program.steps[turn.step];
         let mut operands: [&[u8]; OPERANDS] = [&[]; OPERANDS];
         for (view, place) in operands.iter_mut().zip(&step.operands) {
             if let Some(place) = place {
@@ -320,7 +318,7 @@ impl Run {
         }
         let mut results = [const { Panel::empty() }; RESULTS];
         for (panel, output) in results.iter_mut().zip(&step.results) {
-            *panel = self.write(output, part, parts);
+            *panel = self.write(output, turn.part, parts);
         }
         let limit = step.limit.map_or(usize::MAX, |per| self.len.saturating_mul(per));
         Cx { level: self.level, operands, results, limit }
@@ -328,27 +326,27 @@ impl Run {
 
     fn cells(&self, place: &Place) -> Option<&Cells> {
         match place.space {
-            Space::State(i) => Some(&self.memory.states[i]),
-            Space::Arena => Some(&self.memory.arena),
-            Space::Weight(_) | Space::Input(_) => None,
+            Space::State(i) => self.memory.get(i),
+            Space::Arena => self.memory.last(),
+            Space::Input(i) => self.inputs.get(i),
+            Space::Weight(_) => None,
         }
     }
 
     fn read(&self, place: &Place) -> &[u8] {
         let range = place.offset..place.offset + place.bytes;
-        match place.space {
-            Space::Weight(i) => self.weights.bytes(i).get(range).unwrap_or(&[]),
-            Space::Input(i) => &self.inputs[i].bytes()[range],
-            Space::State(_) | Space::Arena => match self.cells(place) {
-                // SAFETY: the place is within the memory (part 1 of the argument) and its bytes
-                // are initialised; nobody writes them during this step (part 1), and writes of
-                // earlier steps came before the barrier (part 3).
-                Some(cells) => unsafe {
-                    let at = cells.start.as_ptr().add(place.offset);
-                    core::slice::from_raw_parts(at, place.bytes)
-                },
-                None => &[],
+        if let Space::Weight(i) = place.space {
+            return self.weights.bytes(i).get(range).unwrap_or(&[]);
+        }
+        match self.cells(place) {
+            // SAFETY: the place is within the memory (part 1 of the argument) and its bytes are
+            // initialised; nobody writes them during this step (parts 1 and 4), and writes of
+            // earlier steps came before (part 3).
+            Some(cells) => unsafe {
+                let at = cells.start.as_ptr().add(place.offset);
+                core::slice::from_raw_parts(at, place.bytes)
             },
+            None => &[],
         }
     }
 
@@ -362,7 +360,7 @@ impl Run {
 }
 
 /// Frees the other workers when this one panics.
-struct BreakOnPanic<'a>(&'a Barrier);
+struct BreakOnPanic<'a>(&'a Turns);
 
 impl Drop for BreakOnPanic<'_> {
     fn drop(&mut self) {

@@ -31,8 +31,7 @@ impl Wake for Unpark {
 
 /// Polls until the answer is there.
 pub fn block_on<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
-    let unpark =
-        Arc::new(Unpark { thread: std::thread::current(), woken: AtomicBool::new(false) });
+    let unpark = Arc::new(Unpark { thread: std::thread::current(), woken: AtomicBool::new(false) });
     let waker = Waker::from(unpark.clone());
     let mut cx = Context::from_waker(&waker);
     let mut park = PARK_FIRST;

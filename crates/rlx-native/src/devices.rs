@@ -5,6 +5,9 @@ use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::runtime::device::Device;
 use rlx_core::types::DType;
 use rlx_core::{Error, Result};
+use rlx_cpu::{CpuDevice, CpuOptions};
+use rlx_webgpu::WebGpuDevice;
+use rlx_webgpu::gpu::native::NativeGpu;
 use std::rc::Rc;
 
 /// What a device is opened with.
@@ -50,6 +53,29 @@ pub const DEVICES: &[DeviceRow] = &[
         keeps_maps: true,
         target: Target::reference,
         open: |_| Ok(Rc::new(ReferenceDevice::new())),
+    },
+    DeviceRow {
+        name: "cpu",
+        about: "SIMD kernels over packed weights, on hot threads",
+        chunk: 128,
+        kv: DType::F32,
+        activations: Activations::Int8,
+        keeps_maps: true,
+        target: Target::cpu,
+        open: |options| {
+            let options = CpuOptions { threads: options.threads, ..CpuOptions::default() };
+            Ok(Rc::new(CpuDevice::new(options)?))
+        },
+    },
+    DeviceRow {
+        name: "webgpu",
+        about: "any adapter with a Vulkan, Metal or DirectX 12 driver",
+        chunk: 64,
+        kv: DType::F16,
+        activations: Activations::F32,
+        keeps_maps: false,
+        target: || Target::webgpu(Target::WEBGPU_DEFAULT),
+        open: |options| Ok(Rc::new(WebGpuDevice::new(NativeGpu::new(options.adapter.as_deref())?))),
     },
 ];
 

@@ -7,6 +7,22 @@
 //!                                  devices ── block_on ┘ drives core's polls on this thread
 //! ```
 //!
+//! ```no_run
+//! use rlx_core::{runtime::engine::GenerateOptions, text::Message};
+//! use rlx_native::{devices, files::ModelSource, generate::{chat_tokens, generate}, load::{LoadOptions, load}};
+//!
+//! fn main() -> rlx_core::Result<()> {
+//!     let row = devices::find("cpu")?;
+//!     let device = (row.open)(&devices::OpenOptions::default())?;
+//!     let source = ModelSource::open("model.gguf".as_ref())?;
+//!     let mut model = load(&source, row, device, &LoadOptions::default(), &mut |_, _| {})?;
+//!     let prompt = chat_tokens(&model, &[Message::new("user", "What does Vec::push do?")])?;
+//!     let mut show = |text: &str| -> rlx_core::Result<()> { print!("{text}"); Ok(()) };
+//!     generate(&mut model, prompt, &GenerateOptions::default(), &|| false, &mut show)?;
+//!     Ok(())
+//! }
+//! ```
+//!
 //! Everything that answers a question lives in `rlx-core` and the executors; this crate opens
 //! files, reads the clock, parks the thread and prints.
 
@@ -15,6 +31,7 @@ pub mod block_on;
 pub mod cli;
 pub mod devices;
 pub mod files;
+pub mod generate;
 pub mod load;
 pub mod platform;
 pub mod verify;

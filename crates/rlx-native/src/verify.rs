@@ -149,7 +149,9 @@ impl Record {
     fn rows(&self, name: &str) -> Result<Vec<Vec<i64>>> {
         let (t, bytes) = self.tensor(name)?;
         let all: Vec<i64> = match t.dtype {
-            Scalar::I64 => bytes.as_chunks::<8>().0.iter().map(|b| i64::from_le_bytes(*b)).collect(),
+            Scalar::I64 => {
+                bytes.as_chunks::<8>().0.iter().map(|b| i64::from_le_bytes(*b)).collect()
+            }
             Scalar::U8 => bytes.iter().map(|&b| i64::from(b)).collect(),
             other => {
                 return Err(self.bad(format!("tensor {name} is {}, expected i64", other.name())));
@@ -422,25 +424,27 @@ pub fn verify_formats(path: &Path, types: &[String]) -> Result<Report> {
                 .hint(format!("it has {}", names.join(", "))));
         }
     }
-    let wanted =
-        |n: &&&str| types.is_empty() || types.iter().any(|t| t.eq_ignore_ascii_case(n));
+    let wanted = |n: &&&str| types.is_empty() || types.iter().any(|t| t.eq_ignore_ascii_case(n));
     let mut outputs = Vec::new();
     for &name in names.iter().filter(wanted) {
         let lower = name.to_lowercase();
-        let Some(dtype) = BlockFormat::from_name(&lower)
-            .map(DType::Block)
-            .or_else(|| DType::from_name(&lower))
+        let Some(dtype) =
+            BlockFormat::from_name(&lower).map(DType::Block).or_else(|| DType::from_name(&lower))
         else {
             outputs.push(Comparison::skip(name, "unknown type"));
             continue;
         };
         let want = record.floats(&format!("{name}.f32"))?;
         let mut got = vec![0.0; want.len()];
-        outputs.push(match decode_row(dtype, record.tensor(&format!("{name}.bytes"))?.1, &mut got) {
-            Ok(()) => Comparison::of(name, &got, &want, 0.0),
-            Err(e) if e.code == Code::Unsupported => Comparison::skip(name, "not supported yet"),
-            Err(e) => return Err(e.at(record.name.clone())),
-        });
+        outputs.push(
+            match decode_row(dtype, record.tensor(&format!("{name}.bytes"))?.1, &mut got) {
+                Ok(()) => Comparison::of(name, &got, &want, 0.0),
+                Err(e) if e.code == Code::Unsupported => {
+                    Comparison::skip(name, "not supported yet")
+                }
+                Err(e) => return Err(e.at(record.name.clone())),
+            },
+        );
     }
     let info = DeviceInfo { kind: "reference".into(), ..DeviceInfo::default() };
     Ok(Report { family: "block formats".into(), info, outputs })

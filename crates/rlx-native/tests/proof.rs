@@ -34,18 +34,23 @@ fn words(words: &[u32]) -> Vec<u8> {
 fn options(row: &DeviceRow, without: &[&str]) -> ModelOptions {
     let mut options = ModelOptions::chat(32);
     options.context = Some(64);
-    options.programs =
-        vec![ProgramSpec::prefill_last(32), ProgramSpec::decode().with_logits()];
+    options.programs = vec![ProgramSpec::prefill_last(32), ProgramSpec::decode().with_logits()];
     options.compile.activations = row.activations;
     options.compile.without = without.iter().map(|s| (*s).to_owned()).collect();
     options
 }
 
 /// Runs the prompt and one decode step: the two tokens, and the logits of the second.
-fn run(compiled: &CompiledModel, source: &ModelSource, row: &DeviceRow, device: Rc<dyn Device>) -> (u32, u32, Vec<f32>) {
+fn run(
+    compiled: &CompiledModel,
+    source: &ModelSource,
+    row: &DeviceRow,
+    device: Rc<dyn Device>,
+) -> (u32, u32, Vec<f32>) {
     let loaded = put(compiled, &source.maps, device.clone(), row.keeps_maps, &mut |_, _| {})
         .expect("the model loads");
-    let control = Control { len: PROMPT.len() as u32, limit: 8, capacity: 64, ..Control::default() };
+    let control =
+        Control { len: PROMPT.len() as u32, limit: 8, capacity: 64, ..Control::default() };
     let state = |name: &str| {
         let at = compiled.states.iter().position(|s| s.name == name).expect("a state");
         WriteTo::State(at as u32)
@@ -69,7 +74,12 @@ fn run(compiled: &CompiledModel, source: &ModelSource, row: &DeviceRow, device: 
 }
 
 /// The compiled model with its decode program replaced by what this text says.
-fn with_decode(compiled: &CompiledModel, text: &str, device: &dyn Device, options: &ModelOptions) -> CompiledModel {
+fn with_decode(
+    compiled: &CompiledModel,
+    text: &str,
+    device: &dyn Device,
+    options: &ModelOptions,
+) -> CompiledModel {
     let mut out = compiled.clone();
     let graph = parse(text).expect("printed MIR parses");
     let mut program =
@@ -100,10 +110,19 @@ fn the_printed_program_parsed_again_gives_the_same_logits() {
         let compiled = compile(source, &*device, &options);
         let text = compiled.programs[1].graph.to_string();
         let parsed = with_decode(&compiled, &text, &*device, &options);
-        assert_eq!(parsed.programs[1].fingerprint, compiled.programs[1].fingerprint, "{}", row.name);
+        assert_eq!(
+            parsed.programs[1].fingerprint, compiled.programs[1].fingerprint,
+            "{}",
+            row.name
+        );
         let (first, second, logits) = run(&compiled, source, row, device.clone());
         assert_eq!((first, second), (FIRST, SECOND), "{}", row.name);
-        assert_eq!(run(&parsed, source, row, device.clone()), (first, second, logits), "{}", row.name);
+        assert_eq!(
+            run(&parsed, source, row, device.clone()),
+            (first, second, logits),
+            "{}",
+            row.name
+        );
     });
 }
 

@@ -100,11 +100,7 @@ impl RlxEngine {
             let executor = match (options.device.as_str(), gpu) {
                 ("webgpu", Some(host)) => {
                     let webgpu = Rc::new(WebGpuDevice::new(HostGpu::new(host)?));
-                    Executor {
-                        device: webgpu.clone(),
-                        webgpu: Some(webgpu),
-                        pace: Pace::Promises,
-                    }
+                    Executor { device: webgpu.clone(), webgpu: Some(webgpu), pace: Pace::Promises }
                 }
                 ("webgpu", None) => {
                     return Err(Error::new(Code::DeviceUnavailable, "no WebGPU device was given"));
@@ -261,8 +257,7 @@ impl State {
         let gpu = self.executor.webgpu.is_some();
         let mut options = ModelOptions::chat(if gpu { CHUNK_GPU } else { CHUNK_CPU });
         options.context = self.options.context;
-        options.compile.kv =
-            self.options.kv.unwrap_or(if gpu { DType::F16 } else { DType::F32 });
+        options.compile.kv = self.options.kv.unwrap_or(if gpu { DType::F16 } else { DType::F32 });
         options.compile.activations = self.options.activations.unwrap_or(if gpu {
             Activations::F32
         } else {
@@ -298,7 +293,8 @@ impl State {
     }
 
     fn placements(&self, shard: usize) -> Result<Vec<f64>> {
-        let (opened, loader) = self.opened.as_ref().zip(self.loader.as_ref()).ok_or_else(not_open)?;
+        let (opened, loader) =
+            self.opened.as_ref().zip(self.loader.as_ref()).ok_or_else(not_open)?;
         let mut rows = Vec::new();
         for p in opened.placements.get(shard).into_iter().flatten() {
             let (target, offset) = match (&p.to, &self.executor.webgpu) {
@@ -316,7 +312,8 @@ impl State {
 
     /// The CPU has room at once, and so has the host: nothing here waits.
     fn put(&mut self, shard: usize, file_offset: u64, bytes: &[u8]) -> Result<()> {
-        let (opened, loader) = self.opened.as_ref().zip(self.loader.as_mut()).ok_or_else(not_open)?;
+        let (opened, loader) =
+            self.opened.as_ref().zip(self.loader.as_mut()).ok_or_else(not_open)?;
         let rows = opened.placements.get(shard).map_or(&[][..], Vec::as_slice);
         let row = rows
             .iter()
@@ -354,13 +351,13 @@ impl State {
     fn finish(&mut self) -> Result<()> {
         let opened = self.opened.as_ref().ok_or_else(not_open)?;
         let loaded = self.loader.take().ok_or_else(not_open)?.finish();
-        self.engine =
-            Some(Engine::new(loaded, opened.compiled.clone(), opened.tokenizer.clone())?);
+        self.engine = Some(Engine::new(loaded, opened.compiled.clone(), opened.tokenizer.clone())?);
         Ok(())
     }
 
     fn start(&mut self, request_json: &str) -> Result<()> {
-        let (opened, engine) = self.opened.as_ref().zip(self.engine.as_mut()).ok_or_else(not_open)?;
+        let (opened, engine) =
+            self.opened.as_ref().zip(self.engine.as_mut()).ok_or_else(not_open)?;
         if self.call.is_some() {
             return Err(Error::internal("a call is running"));
         }
@@ -432,7 +429,8 @@ impl State {
         let fingerprint = |name: &str| {
             compiled.program(name).map(|i| format!("{:016x}", compiled.programs[i].fingerprint))
         };
-        let steps = |name: &str| compiled.program(name).map_or(0, |i| compiled.programs[i].steps.len());
+        let steps =
+            |name: &str| compiled.program(name).map_or(0, |i| compiled.programs[i].steps.len());
         Ok(json!({
             "device": about.kind,
             "adapter": about.adapter,

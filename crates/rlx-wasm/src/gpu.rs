@@ -123,7 +123,9 @@ impl HostGpu {
         let json: Value = serde_json::from_str(&text)
             .map_err(|e| Error::internal(format!("the GPU host describes itself badly: {e}")))?;
         let limit = |name: &str, otherwise: u64| {
-            json.pointer(&format!("/limits/{name}")).and_then(Value::as_f64).map_or(otherwise, |n| n as u64)
+            json.pointer(&format!("/limits/{name}"))
+                .and_then(Value::as_f64)
+                .map_or(otherwise, |n| n as u64)
         };
         let names = |key: &str| -> Vec<String> {
             let list = json.get(key).and_then(Value::as_array);
@@ -225,8 +227,7 @@ impl Gpu for HostGpu {
         };
         if let Making::Pending(promise) = &mut pipeline.making {
             let Poll::Ready(answer) = Pin::new(promise).poll(cx) else { return Poll::Pending };
-            pipeline.making =
-                Making::Done(answer.map(|_| ()).map_err(|value| rejection(&value)));
+            pipeline.making = Making::Done(answer.map(|_| ()).map_err(|value| rejection(&value)));
         }
         match &pipeline.making {
             Making::Done(answer) => Poll::Ready(answer.clone()),
@@ -240,7 +241,8 @@ impl Gpu for HostGpu {
     }
 
     fn create_bind_group(&self, id: u32, pipeline: u32, bindings: &[Binding]) {
-        let kinds = self.pipelines.borrow().get(&pipeline).map(|p| p.kinds.clone()).unwrap_or_default();
+        let kinds =
+            self.pipelines.borrow().get(&pipeline).map(|p| p.kinds.clone()).unwrap_or_default();
         let rows: Vec<f64> = bindings
             .iter()
             .enumerate()
@@ -314,8 +316,11 @@ impl Gpu for HostGpu {
                 let v: Value = serde_json::from_str(&json).unwrap_or(Value::Null);
                 let text = |key: &str| v.get(key).and_then(Value::as_str).unwrap_or_default();
                 Err(if text("kind") == "out-of-memory" {
-                    Error::new(Code::OutOfMemory, format!("the GPU is out of memory: {}", text("message")))
-                        .hint("use a smaller model or contextLength, or close other tabs")
+                    Error::new(
+                        Code::OutOfMemory,
+                        format!("the GPU is out of memory: {}", text("message")),
+                    )
+                    .hint("use a smaller model or contextLength, or close other tabs")
                 } else {
                     Error::internal(format!("WebGPU refused a call: {}", text("message")))
                 })

@@ -66,8 +66,12 @@ impl Tensors<'_> {
     /// `BadFile` if it is missing or has another shape, with both shapes.
     pub fn weight(&self, name: &str, dims: &[u64]) -> Result<Weight> {
         let Some((dtype, have)) = self.find(name) else {
-            return Err(Error::bad_file(format!("tensor {name} is missing"))
-                .hint("the file is incomplete, or of another architecture"));
+            let missing = Error::bad_file(format!("tensor {name} is missing"))
+                .hint("the file is incomplete, or of another architecture");
+            return Err(match self {
+                Self::Gguf(files) => missing.at(files.metadata.file()),
+                Self::Safetensors(_) => missing,
+            });
         };
         if have != dims {
             let what = format!("tensor {name} is {}, expected {}", by(have), by(dims));

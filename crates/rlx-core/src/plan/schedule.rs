@@ -118,23 +118,22 @@ pub fn plan(g: Graph, states: &[StateDecl], target: &Target, options: &Options) 
     Ok(program)
 }
 
-/// Removes weights that no step reads, and renumbers the rest.
+/// Removes weights that no step reads and no output is, and renumbers the rest.
 fn drop_host_only(program: &mut Program) {
     let mut used: Vec<Option<u32>> = alloc::vec![None; program.weights.len()];
-    let steps = &mut program.steps;
-    for s in steps.iter().flat_map(|s| &s.operands) {
-        if s.space == Space::Weight {
-            used[s.index as usize] = Some(0);
-        }
+    let outputs = program.outputs.iter_mut().map(|o| &mut o.slice);
+    let operands = program.steps.iter_mut().flat_map(|s| &mut s.operands);
+    let mut slices: Vec<&mut Slice> =
+        operands.chain(outputs).filter(|s| s.space == Space::Weight).collect();
+    for s in &slices {
+        used[s.index as usize] = Some(0);
     }
     for (next, u) in used.iter_mut().flatten().enumerate() {
         *u = next as u32;
     }
-    for s in steps.iter_mut().flat_map(|s| &mut s.operands) {
-        if s.space == Space::Weight {
-            // Marked above.
-            s.index = used[s.index as usize].unwrap_or(0);
-        }
+    for s in &mut slices {
+        // Marked above.
+        s.index = used[s.index as usize].unwrap_or(0);
     }
     let mut i = 0;
     program.weights.retain(|_| {

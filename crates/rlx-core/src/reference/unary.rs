@@ -18,10 +18,12 @@ mod tests {
     use super::super::testing::*;
     use crate::ops::{Unary, UnaryOp};
 
+    type Formula = fn(f64) -> f64;
+
     #[test]
     fn every_function_has_its_formula() {
         let x = [-3.0f32, -0.5, 0.0, 0.25, 2.0];
-        let formulas: [(Unary, fn(f64) -> f64); 7] = [
+        let formulas: [(Unary, Formula); 7] = [
             (Unary::Silu, |x| x / (1.0 + (-x).exp())),
             (Unary::Gelu, |x| {
                 0.5 * x

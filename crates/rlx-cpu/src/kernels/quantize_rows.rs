@@ -108,8 +108,10 @@ impl Task for ToQ8K<'_> {
             let (q, sums) = y[4..].split_at_mut(256);
             for (q, x) in q.iter_mut().zip(x) {
                 // The low bits of the sum are the rounded integer. Subnormal blocks, whose inverse
-                // is infinite, reach both ends.
-                let bits = ((inverse * x).min(127.0).max(-128.0) + MAGIC).to_bits() as i32;
+                // is infinite, reach both ends, and their zeros (NaN here) the upper one.
+                #[allow(clippy::manual_clamp)] // clamp keeps NaN, min does not
+                let v = (inverse * x).min(127.0).max(-128.0);
+                let bits = (v + MAGIC).to_bits() as i32;
                 *q = bits.wrapping_sub(MAGIC.to_bits() as i32) as i8 as u8;
             }
             for (slot, q) in sums.as_chunks_mut::<2>().0.iter_mut().zip(q.as_chunks::<16>().0) {

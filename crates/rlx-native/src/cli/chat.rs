@@ -1,8 +1,9 @@
 //! `rlx chat`: several turns. What earlier turns left in the caches is not read again.
 
 use super::options::{ModelArgs, SampleArgs};
-use super::run::{answer, chat_tokens};
+use super::run::AnswerJson;
 use super::{print_json, print_text, report};
+use crate::generate::{chat_tokens, generate};
 use clap::Args;
 use rlx_core::text::Message;
 use rlx_core::{Code, Error, Result};
@@ -93,12 +94,12 @@ pub fn chat(args: &ChatArgs) -> Result<ExitCode> {
         let stopped = || phase.load(Ordering::Acquire) == STOPPING;
         let mut show = |text: &str| if args.json { Ok(()) } else { print_text(text) };
         let turn = chat_tokens(&model, &messages)
-            .and_then(|prompt| answer(&mut model, prompt, &options, &stopped, &mut show));
+            .and_then(|prompt| generate(&mut model, prompt, &options, &stopped, &mut show));
         phase.store(IDLE, Ordering::Release);
         match turn {
-            Ok((answer, _)) => {
+            Ok(answer) => {
                 if args.json {
-                    print_json(&answer)?;
+                    print_json(&AnswerJson::of(&model, &answer, None))?;
                 } else {
                     print_text("\n")?;
                 }

@@ -96,8 +96,12 @@ fn report(error: &Error) {
     if !error.at.is_empty() {
         text += &format!(" ({})", error.at);
     }
-    if !error.hint.is_empty() {
-        text += &format!("\nhint: {}", error.hint);
+    let hint = match error.hint.as_str() {
+        "" if error.code == Code::Usage => "see `rlx --help`",
+        hint => hint,
+    };
+    if !hint.is_empty() {
+        text += &format!("\nhint: {hint}");
     }
     // Nothing is left to tell it to.
     let _ = writeln!(io::stderr().lock(), "{text}");

@@ -1,7 +1,7 @@
 //! Options that several commands share, and what they mean.
 
 use crate::devices::{self, DeviceRow, OpenOptions};
-use crate::files::{self, ModelSource};
+use crate::files::ModelSource;
 use crate::load::{LoadOptions, Model, load};
 use clap::{Args, ValueEnum};
 use rlx_core::plan::Activations;
@@ -56,6 +56,9 @@ pub struct ModelArgs {
     /// Worker threads of the CPU device [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
+    /// Part of the name of the WebGPU adapter to use [default: the fastest]
+    #[arg(long, value_name = "NAME")]
+    pub adapter: Option<String>,
     /// Positions of the caches [default: what the model was trained for, at most 4096]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub context: Option<u64>,
@@ -73,7 +76,7 @@ impl ModelArgs {
     }
 
     pub fn open_options(&self) -> OpenOptions {
-        OpenOptions { threads: self.threads.map(usize::from), adapter: None }
+        OpenOptions { threads: self.threads.map(usize::from), adapter: self.adapter.clone() }
     }
 
     pub fn load_options(&self, logits: bool) -> LoadOptions {
@@ -88,8 +91,8 @@ impl ModelArgs {
     /// The model's files.
     pub fn source(&self) -> Result<ModelSource> {
         match &self.model {
-            Some(path) => files::open(path),
-            None => files::embedded(),
+            Some(path) => ModelSource::open(path),
+            None => ModelSource::embedded(),
         }
     }
 
@@ -145,13 +148,24 @@ impl LoadLine {
 #[derive(Args)]
 pub struct SampleArgs {
     /// Tokens of an answer at most [default: until the context is full]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
     pub max_tokens: Option<u64>,
     /// 0 takes the best token, up to 100 [default: 0, or what the file asks for]
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub temperature: Option<f32>,
     /// Keep the best K tokens; 0 keeps all
-    #[arg(long, value_name = "K", default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..))]
+    #[arg(
+        long,
+        value_name = "K",
+        default_value_t = 0,
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(0..)
+    )]
     pub top_k: u32,
     /// Keep the best tokens up to this sum of probabilities, above 0, at most 1
     #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]

@@ -21,6 +21,9 @@ pub struct VerifyArgs {
     /// Worker threads of the CPU device [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+    /// Part of the name of the WebGPU adapter to use [default: the fastest]
+    #[arg(long, value_name = "NAME")]
+    adapter: Option<String>,
     /// Of a file of block formats, only these types: Q4_0,Q8_0
     #[arg(long, value_name = "TYPES", value_delimiter = ',')]
     types: Vec<String>,
@@ -97,7 +100,8 @@ pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
         if !args.types.is_empty() {
             return Err(Error::usage("--types is for a file of block formats, not for a folder"));
         }
-        let open = OpenOptions { threads: args.threads.map(usize::from), adapter: None };
+        let threads = args.threads.map(usize::from);
+        let open = OpenOptions { threads, adapter: args.adapter.clone() };
         let device = (device_row.open)(&open)?;
         verify_model(&args.path, device_row, device)?
     } else {

@@ -1,0 +1,7 @@
+//! The planner on random graphs and on real models: what is optimised, planned and replayed gives
+//! the bits of what was written, in little memory; and text IR round-trips.
+#![cfg(all(feature = "reference", feature = "parse"))]
+
+mod graphs;
+mod model;
+mod random;

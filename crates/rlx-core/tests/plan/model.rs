@@ -1,0 +1,183 @@
+//! Real models, planned from their headers alone.
+
+use rlx_core::gguf::{HeaderReader, ModelFiles};
+use rlx_core::ir::parse::parse;
+use rlx_core::lower::ProgramSpec;
+use rlx_core::plan::check::check;
+use rlx_core::plan::{Activations, Options, Target};
+use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use rlx_core::types::DType;
+use std::path::Path;
+
+const CHUNK: u64 = 128;
+
+/// Headers of the files of a model, by paths from the repository's root.
+fn headers(files: &[String]) -> ModelFiles {
+    let headers = files.iter().map(|file| {
+        let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(file);
+        let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{file}: {e}"));
+        let mut reader = HeaderReader::new(file, Some(bytes.len() as u64));
+        reader.push(&bytes).unwrap();
+        reader.into_header().unwrap()
+    });
+    ModelFiles::new(headers.collect()).unwrap()
+}
+
+fn rustdoc_29m() -> ModelFiles {
+    let shard = |n| format!("models/rustdoc-29m/rustdoc-29m-q4_k_m-0000{n}-of-00003.gguf");
+    headers(&[1, 2, 3].map(shard))
+}
+
+fn rustdoc_2m(format: &str) -> ModelFiles {
+    headers(&[format!("tests/fixtures/rustdoc-2m/rustdoc-2m-{format}.gguf")])
+}
+
+fn models() -> Vec<(&'static str, ModelFiles)> {
+    let mut models = vec![("rustdoc-29m q4_k_m", rustdoc_29m())];
+    for format in ["f16", "q8_0", "q4_k_m"] {
+        models.push((format, rustdoc_2m(format)));
+    }
+    for name in ["llama", "llama-q4_k_m", "llama-q6_k"] {
+        models.push((name, headers(&[format!("tests/fixtures/gguf/{name}.gguf")])));
+    }
+    models
+}
+
+fn targets() -> [Target; 3] {
+    [Target::reference(), Target::cpu(), Target::webgpu(Target::WEBGPU_DEFAULT)]
+}
+
+fn options(activations: Activations) -> ModelOptions {
+    let mut options = ModelOptions::chat(CHUNK).with_logits();
+    options.programs.push(ProgramSpec::verify(32, true));
+    options.compile = Options { activations, ..Options::default() };
+    options
+}
+
+/// Every model on every target with both activations.
+fn each(mut f: impl FnMut(&str, &ModelFiles, &Target, &CompiledModel)) {
+    for (name, files) in models() {
+        for target in targets() {
+            for activations in [Activations::F32, Activations::Int8] {
+                let what = format!("{name} on {} with {}", target.name, activations.name());
+                let model = CompiledModel::from_gguf(&files, &target, &options(activations));
+                f(&what, &files, &target, &model.unwrap_or_else(|e| panic!("{what}: {e}")));
+            }
+        }
+    }
+}
+
+#[test]
+fn arenas_are_within_a_twentieth_of_the_largest_live_set() {
+    each(|what, _, _, model| {
+        for p in &model.programs {
+            let share = p.arena_bytes as f64 / p.largest_live_bytes.max(1) as f64;
+            assert!(
+                share <= 1.05,
+                "{what}, {}: {} of {} bytes",
+                p.name,
+                p.arena_bytes,
+                p.largest_live_bytes
+            );
+            assert!(p.largest_live_bytes <= p.unshared_bytes);
+        }
+    });
+}
+
+/// WebGPU's are its default limits: the largest buffer and the fewest bindings a page may count on.
+#[test]
+fn every_plan_passes_its_check_at_its_target_s_limits() {
+    each(|what, _, target, model| {
+        for p in &model.programs {
+            check(p, &model.plan, &target.limits)
+                .unwrap_or_else(|e| panic!("{what}, {}: {e}", p.name));
+        }
+    });
+}
+
+#[test]
+fn weights_take_two_hundredths_more_than_the_file_at_most() {
+    each(|what, files, _, model| {
+        let (have, file) = (model.plan.bytes(), files.tensor_bytes());
+        assert!(have as f64 <= 1.02 * file as f64, "{what}: {have} bytes of {file}");
+        let packed = model.plan.entries.iter().any(|e| e.ty.dtype.is_block());
+        assert_eq!(packed, !what.starts_with("f16") && !what.starts_with("llama on"), "{what}");
+    });
+}
+
+#[test]
+fn real_programs_read_back_from_their_text() {
+    each(|what, _, _, model| {
+        for p in &model.programs {
+            let text = p.graph.to_string();
+            let again = parse(&text).unwrap_or_else(|e| panic!("{what}, {}: {e}", p.name));
+            assert_eq!(again.to_string(), text, "{what}, {}", p.name);
+        }
+    });
+}
+
+#[test]
+fn fingerprints_name_the_content() {
+    let files = rustdoc_2m("q4_k_m");
+    let webgpu = || Target::webgpu(Target::WEBGPU_DEFAULT);
+    let decode = |target: Target, change: &dyn Fn(&mut ModelOptions)| {
+        let mut options = ModelOptions::chat(CHUNK);
+        change(&mut options);
+        let model = CompiledModel::from_gguf(&files, &target, &options).unwrap();
+        model.programs[0].fingerprint
+    };
+    let first = decode(webgpu(), &|_| {});
+    assert_eq!(first, decode(webgpu(), &|_| {}), "the same input gives the same fingerprint");
+    assert_eq!(first, decode(webgpu(), &|o| o.chunk = 64), "decode has nothing of the chunk");
+    let mut seen = vec![first];
+    let mut narrow = webgpu();
+    narrow.limits.binding /= 2;
+    for other in [
+        decode(Target::reference(), &|_| {}),
+        decode(Target::cpu(), &|_| {}),
+        decode(narrow, &|_| {}),
+        decode(webgpu(), &|o| o.compile.activations = Activations::Int8),
+        decode(webgpu(), &|o| o.compile.kv = DType::F16),
+        decode(webgpu(), &|o| o.compile.without = vec!["glu".into()]),
+        decode(webgpu(), &|o| o.context = Some(100)),
+    ] {
+        assert!(!seen.contains(&other), "a change shows");
+        seen.push(other);
+    }
+    // A constant of the model: the eps of a norm.
+    let mut module =
+        CompiledModel::from_gguf(&files, &webgpu(), &ModelOptions::chat(CHUNK)).unwrap().module;
+    let find =
+        |name: &str| files.tensor(name).ok().map(|(shard, t)| (*shard as u32, t.offset, t.bytes));
+    let print = |module: &rlx_core::ir::hir::Module| {
+        CompiledModel::from_module(module.clone(), &webgpu(), &ModelOptions::chat(CHUNK), find)
+            .unwrap()
+            .programs[0]
+            .fingerprint
+    };
+    assert_eq!(print(&module), first);
+    for node in &mut module.nodes {
+        if let rlx_core::ir::hir::Block::RmsNorm { eps, .. } = &mut node.block {
+            *eps *= 2.0;
+            break;
+        }
+    }
+    assert!(!seen.contains(&print(&module)), "a constant shows");
+}
+
+/// The page compares this with what its wasm gives. It changes with the program: passes, plan,
+/// names, types.
+#[test]
+fn the_decode_program_of_the_default_model_has_the_recorded_fingerprint() {
+    let target = Target::webgpu(Target::WEBGPU_DEFAULT);
+    let model =
+        CompiledModel::from_gguf(&rustdoc_29m(), &target, &ModelOptions::chat(CHUNK)).unwrap();
+    let decode = &model.programs[0];
+    assert_eq!(decode.name, "decode");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plan/decode_fingerprint.txt");
+    let now = format!("{:016x}", decode.fingerprint);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(file, format!("{now}\n")).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(file).unwrap().trim(), now, "BLESS=1 rewrites {file}");
+}

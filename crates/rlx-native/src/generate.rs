@@ -1,0 +1,121 @@
+//! One answer of a loaded model, on this thread, with the clock read beside it.
+
+use crate::block_on::block_on;
+use crate::load::Model;
+use rlx_core::runtime::engine::{GenerateOptions, Progress};
+use rlx_core::runtime::generate::Reason;
+use rlx_core::text::{Message, RenderOptions, Special, encode_chat};
+use rlx_core::{Error, Result};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// An answer and what it took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The text, without what a stop string cut off.
+    pub text: String,
+    /// Sampled ids, the end token included.
+    pub tokens: Vec<u32>,
+    /// Tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// Of those, the ones that the caches still held.
+    pub reused_tokens: usize,
+    /// Why it ended; never `Failed`.
+    pub reason: Reason,
+    /// Logits after the prompt, if they were asked for.
+    pub logits: Option<Vec<f32>>,
+    /// To the first token.
+    pub first: Duration,
+    /// To the end.
+    pub total: Duration,
+}
+
+impl Answer {
+    /// Prompt tokens a second; `None` where the clock saw no time pass.
+    pub fn prefill_tokens_per_s(&self) -> Option<f64> {
+        rate(self.prompt_tokens - self.reused_tokens, self.first)
+    }
+
+    /// Tokens a second after the first; `None` where there are none.
+    pub fn decode_tokens_per_s(&self) -> Option<f64> {
+        rate(self.tokens.len().saturating_sub(1), self.total - self.first)
+    }
+}
+
+fn rate(n: usize, time: Duration) -> Option<f64> {
+    (n > 0 && !time.is_zero()).then(|| n as f64 / time.as_secs_f64())
+}
+
+/// Tokens of a conversation, by the model's chat template. What spells a control token inside a
+/// message is text. One BOS is added if the file wants one and the template wrote none.
+///
+/// # Errors
+/// `Usage` for a model without a template; what the template raises.
+pub fn chat_tokens(model: &Model, messages: &[Message]) -> Result<Vec<u32>> {
+    let template = model.template.as_ref().map_err(Clone::clone)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let options = RenderOptions {
+        add_generation_prompt: true,
+        now: now.ok().map(|since| since.as_secs() as i64),
+        ..RenderOptions::default()
+    };
+    Ok(encode_chat(model.engine.tokenizer(), &template.render(messages, &options)?))
+}
+
+/// Tokens of a text as it is: control tokens parsed, a BOS as the file says.
+pub fn raw_tokens(model: &Model, text: &str) -> Vec<u32> {
+    let tokenizer = model.engine.tokenizer();
+    let bos = tokenizer.bos().filter(|_| tokenizer.add_bos());
+    bos.into_iter().chain(tokenizer.encode(text, Special::Parse)).collect()
+}
+
+/// Generates an answer. `show` is given text as it comes; once `cancelled` says so, nothing more is
+/// asked for, and what has come is the answer.
+///
+/// # Errors
+/// As [`Engine::start`](rlx_core::runtime::engine::Engine::start), of the device, and of `show`.
+pub fn generate(
+    model: &mut Model,
+    prompt: Vec<u32>,
+    options: &GenerateOptions,
+    cancelled: &dyn Fn() -> bool,
+    show: &mut dyn FnMut(&str) -> Result<()>,
+) -> Result<Answer> {
+    let engine = &mut model.engine;
+    let start = Instant::now();
+    let mut generation = engine.start(prompt, options)?;
+    let (mut text, mut first) = (String::new(), None);
+    let reason = loop {
+        let progress = block_on(|cx| {
+            if cancelled() {
+                generation.cancel();
+            }
+            let progress = generation.poll_next(engine, cx);
+            // The first token may bring no text, so the clock is read within the poll.
+            if first.is_none() && !generation.tokens().is_empty() {
+                first = Some(start.elapsed());
+            }
+            progress
+        });
+        match progress {
+            Some(Progress::Text(more)) => {
+                show(&more)?;
+                text += &more;
+            }
+            Some(Progress::Prompt(..)) => {}
+            Some(Progress::Done(Reason::Failed(error))) => return Err(error),
+            Some(Progress::Done(reason)) => break reason,
+            None => return Err(Error::internal("a generation ended twice")),
+        }
+    };
+    let total = start.elapsed();
+    Ok(Answer {
+        text,
+        tokens: generation.tokens().to_vec(),
+        prompt_tokens: generation.prompt_tokens(),
+        reused_tokens: generation.reused_tokens(),
+        reason,
+        logits: generation.logits().map(<[f32]>::to_vec),
+        first: first.unwrap_or(total),
+        total,
+    })
+}

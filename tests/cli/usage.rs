@@ -1,0 +1,101 @@
+//! Options out of range, and what is asked of the wrong device: exit code 2, or 4.
+
+use super::{SMALL, fails, repository, rlx, run};
+
+#[test]
+fn an_empty_prompt_is_a_usage_error() {
+    for prompt in ["", " \n"] {
+        fails(&mut rlx(&["run", prompt]), 2, "the prompt is empty", "give a question in quotes");
+    }
+    fails(&mut rlx(&["run", "--raw", ""]), 2, "the prompt is empty", "give a question in quotes");
+}
+
+#[test]
+fn a_value_out_of_range_names_its_range() {
+    let cases = [
+        (["--temperature", "101"], "temperature 101 is out of range: 0 to 100"),
+        (["--temperature", "-1"], "temperature -1 is out of range: 0 to 100"),
+        (["--top-p", "0"], "top_p 0 is out of range: above 0, at most 1"),
+        (["--min-p", "1"], "min_p 1 is out of range: at least 0, below 1"),
+        (["--repeat-penalty", "11"], "repetition_penalty 11 is out of range: above 0, at most 10"),
+        (["--top-k", "-1"], "invalid value '-1' for '--top-k <K>': -1 is not in 0..=4294967295"),
+        (
+            ["--max-tokens", "0"],
+            "invalid value '0' for '--max-tokens <N>': 0 is not in 1..18446744073709551615",
+        ),
+    ];
+    for (option, what) in cases {
+        let (code, stdout, stderr) = run(rlx(&["run", "hello"]).args(option));
+        assert_eq!(stderr.lines().next(), Some(format!("error: {what}").as_str()));
+        assert_eq!(stderr.lines().nth(1), Some("hint: see `rlx --help`"));
+        assert_eq!(stderr.lines().count(), 2, "{stderr}");
+        assert_eq!((code, stdout.as_str()), (2, ""));
+    }
+}
+
+#[test]
+fn a_context_out_of_range_names_the_models() {
+    for context in ["0", "100000"] {
+        fails(
+            &mut rlx(&["run", "--model", SMALL, "--context", context, "hello"]),
+            2,
+            &format!("a context of {context} tokens: this model takes 1 to 1024"),
+            "see `rlx --help`",
+        );
+    }
+}
+
+#[test]
+fn a_prompt_longer_than_the_context_is_a_usage_error() {
+    let mut command = rlx(&["run", "--model", SMALL, "--context", "8", "What does Vec::push do?"]);
+    fails(
+        &mut command,
+        2,
+        "the prompt has 19 tokens, the context holds 8",
+        "shorten the prompt, start a new chat, or load with a longer context",
+    );
+}
+
+#[test]
+fn an_unknown_device_is_a_usage_error() {
+    fails(
+        &mut rlx(&["run", "--device", "cuda", "hello"]),
+        2,
+        "unknown device `cuda`",
+        "devices: reference, cpu, webgpu",
+    );
+}
+
+#[test]
+fn webgpu_without_an_adapter_is_error_4_and_never_the_cpu() {
+    let nowhere = repository("tests/fixtures/no-such-driver.json");
+    for command in ["run", "bench", "chat"] {
+        let mut command = match command {
+            "run" => rlx(&["run", "--device", "webgpu", "--json", "hello"]),
+            "chat" => rlx(&["chat", "--device", "webgpu", "--json"]),
+            _ => rlx(&["bench", "--device", "webgpu", "--prompt-tokens", "1", "--tokens", "1"]),
+        };
+        command.env("VK_DRIVER_FILES", &nowhere).env("VK_ICD_FILENAMES", &nowhere);
+        fails(
+            &mut command,
+            4,
+            "this machine has no WebGPU adapter",
+            "install a Vulkan driver (on Debian: apt-get install mesa-vulkan-drivers libvulkan1), \
+             or use --device cpu",
+        );
+    }
+}
+
+#[test]
+fn missing_arguments_and_commands_are_usage_errors() {
+    let (code, stdout, stderr) = run(&mut rlx(&["run"]));
+    assert_eq!((code, stdout.as_str()), (2, ""));
+    assert!(stderr.starts_with("error: the following required arguments were not provided:"));
+    assert_eq!(stderr.lines().count(), 2);
+    fails(&mut rlx(&[]), 2, "no command is given", "see `rlx --help`");
+    let (code, stdout, stderr) = run(&mut rlx(&["--help"]));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    for command in ["run", "chat", "inspect", "devices", "bench", "verify"] {
+        assert!(stdout.contains(&format!("  {command} ")), "{stdout}");
+    }
+}

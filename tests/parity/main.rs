@@ -1,0 +1,179 @@
+//! Every native executor against recorded truth: `cases.json` says which, on what, how close.
+//!
+//! A device that is absent is a failure, not a skip. The WebGPU adapter is lavapipe, so that every
+//! machine tests the same one; `RLX_TEST_ADAPTER` names another.
+
+use rlx_core::plan::Activations;
+use rlx_core::runtime::engine::GenerateOptions;
+use rlx_core::text::Message;
+use rlx_core::types::DType;
+use rlx_native::devices::{self, DeviceRow, OpenOptions};
+use rlx_native::files::ModelSource;
+use rlx_native::generate::{chat_tokens, generate, raw_tokens};
+use rlx_native::load::{LoadOptions, Model, load};
+use rlx_native::verify::verify_model;
+use serde_json::Value;
+use std::path::PathBuf;
+
+fn repository(path: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)
+}
+
+fn json(path: &str) -> Value {
+    let bytes = std::fs::read(repository(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
+    serde_json::from_slice(&bytes).unwrap()
+}
+
+fn text<'a>(v: &'a Value, key: &str) -> &'a str {
+    v[key].as_str().unwrap_or_else(|| panic!("{key} of {v}"))
+}
+
+fn adapter() -> String {
+    std::env::var("RLX_TEST_ADAPTER").unwrap_or_else(|_| "llvmpipe".into())
+}
+
+/// Opens a device and asserts which executor and adapter it is.
+fn open(row: &DeviceRow) -> std::rc::Rc<dyn rlx_core::runtime::device::Device> {
+    let adapter = adapter();
+    let options = OpenOptions { threads: None, adapter: Some(adapter.clone()) };
+    let device = (row.open)(&options).unwrap_or_else(|e| panic!("{} is absent: {e}", row.name));
+    let info = device.info();
+    assert_eq!(info.kind, row.name);
+    let part = match row.name {
+        "reference" => "plain loops",
+        "cpu" => "thread",
+        _ => adapter.as_str(),
+    };
+    let name = info.adapter.to_lowercase();
+    assert!(name.contains(&part.to_lowercase()), "{} runs on {name}, not {part}", row.name);
+    device
+}
+
+fn model(case: &Value, row: &DeviceRow, logits: bool) -> Model {
+    let kv = case.get("kv").map(|kv| if kv == "f16" { DType::F16 } else { DType::F32 });
+    let activations = case
+        .get("activations")
+        .map(|a| if a == "int8" { Activations::Int8 } else { Activations::F32 });
+    let options = LoadOptions { kv, activations, logits, ..LoadOptions::default() };
+    let source = ModelSource::open(&repository(case["model"][0].as_str().unwrap())).unwrap();
+    load(&source, row, open(row), &options, &mut |_, _| {}).unwrap()
+}
+
+/// Runs every case of a kind that names the device.
+fn run(kind: &str, device: &str, check: fn(&Value, &DeviceRow)) {
+    let row = devices::find(device).unwrap();
+    let cases = json("tests/parity/cases.json");
+    let cases = cases["cases"].as_array().unwrap().iter();
+    let names = |case: &Value| case["devices"].as_array().unwrap().iter().any(|d| d == device);
+    let mut n = 0;
+    for case in cases.filter(|case| case["kind"] == kind && names(case)) {
+        println!("{} on {device}", text(case, "name"));
+        check(case, row);
+        n += 1;
+    }
+    assert!(n > 0, "no case of kind {kind} names {device}");
+}
+
+fn greedy(case: &Value, row: &DeviceRow) {
+    let expected = json(text(case, "expected"));
+    let limit = &case["limits"][row.name];
+    let questions = limit["questions"].as_u64().map_or(usize::MAX, |n| n as usize);
+    let tokens = limit["tokens"].as_u64().map_or(usize::MAX, |n| n as usize);
+    let mut model = model(case, row, false);
+    let most = expected["max_new_tokens"].as_u64().unwrap() as usize;
+    for question in expected["questions"].as_array().unwrap().iter().take(questions) {
+        let messages: Vec<Message> = serde_json::from_value(question["messages"].clone()).unwrap();
+        let prompt = chat_tokens(&model, &messages).unwrap();
+        assert_eq!(serde_json::to_value(&prompt).unwrap(), question["prompt_ids"]);
+        let options =
+            GenerateOptions { max_tokens: Some(tokens.min(most)), ..GenerateOptions::default() };
+        let answer = generate(&mut model, prompt, &options, &|| false, &mut |_| Ok(())).unwrap();
+        let want = &question["formats"][text(case, "format")];
+        let want_tokens: Vec<u32> = serde_json::from_value(want["tokens"].clone()).unwrap();
+        let n = want_tokens.len().min(tokens);
+        let at = format!("{} on {}: {}", text(case, "name"), row.name, messages[0].content);
+        assert_eq!(answer.tokens, want_tokens[..n], "{at}");
+        if n == want_tokens.len() {
+            assert_eq!(answer.text, text(want, "text"), "{at}");
+        }
+    }
+}
+
+fn logits(case: &Value, row: &DeviceRow) {
+    let expected = json(text(case, "expected"));
+    let want: Vec<f64> = serde_json::from_value(expected["logits"].clone()).unwrap();
+    let mut model = model(case, row, true);
+    let prompt = raw_tokens(&model, text(&expected, "prompt"));
+    assert_eq!(serde_json::to_value(&prompt).unwrap(), expected["prompt_ids"]);
+    let options =
+        GenerateOptions { max_tokens: Some(1), logits: true, ..GenerateOptions::default() };
+    let answer = generate(&mut model, prompt, &options, &|| false, &mut |_| Ok(())).unwrap();
+    let got = answer.logits.expect("logits were asked for");
+    assert_eq!((got.len(), want.len()), (600, 600));
+    let largest = want.iter().fold(0f64, |m, x| m.max(x.abs()));
+    let worst = got
+        .iter()
+        .zip(&want)
+        .map(|(&a, &b)| (f64::from(a) - b).abs() / largest)
+        .fold(0f64, |m, x| if x.is_nan() { f64::INFINITY } else { m.max(x) });
+    let tolerance = case["tolerance"].as_f64().unwrap();
+    println!("  {worst:.2e} of the largest, {tolerance:.0e} allowed");
+    assert!(worst <= tolerance, "{} on {}: {worst:.3e}", text(case, "name"), row.name);
+}
+
+fn verify(device: &str) {
+    let row = devices::find(device).unwrap();
+    let report = verify_model(&repository("tests/fixtures/llama32"), row, open(row)).unwrap();
+    assert_eq!(report.info.kind, device);
+    let count = |prefix: &str| report.outputs.iter().filter(|c| c.name.starts_with(prefix)).count();
+    assert_eq!(count("out."), 6);
+    assert_eq!(count("layer."), if device == "reference" { 4 } else { 0 });
+    for c in &report.outputs {
+        assert!(c.passes(), "{device}: {c:?}");
+    }
+}
+
+#[test]
+fn reference_answers_are_the_recorded_tokens() {
+    run("greedy", "reference", greedy);
+}
+
+#[test]
+fn cpu_answers_are_the_recorded_tokens() {
+    run("greedy", "cpu", greedy);
+}
+
+#[test]
+fn webgpu_answers_are_the_recorded_tokens() {
+    run("greedy", "webgpu", greedy);
+}
+
+#[test]
+fn reference_logits_are_the_recorded_ones() {
+    run("logits", "reference", logits);
+}
+
+#[test]
+fn cpu_logits_are_the_recorded_ones() {
+    run("logits", "cpu", logits);
+}
+
+#[test]
+fn webgpu_logits_are_the_recorded_ones() {
+    run("logits", "webgpu", logits);
+}
+
+#[test]
+fn reference_outputs_and_layers_are_pytorchs() {
+    verify("reference");
+}
+
+#[test]
+fn cpu_outputs_are_pytorchs() {
+    verify("cpu");
+}
+
+#[test]
+fn webgpu_outputs_are_pytorchs() {
+    verify("webgpu");
+}
