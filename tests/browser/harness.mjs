@@ -26,6 +26,13 @@ export function chromiumPath() {
   return path;
 }
 
+/** The command line, as `npm test` has built it by the time the browser is tested. */
+export function rlxBinary() {
+  const path = process.env.RLX_TEST_BINARY ?? join(root, 'target', 'release', 'rlx');
+  if (!existsSync(path)) throw new Error(`no ${path}: build it with \`cargo build --release -p rlx-native\``);
+  return path;
+}
+
 /** A browser; `webgpu: false` is one whose `navigator.gpu` gives no adapter. */
 export function launch({ webgpu = true } = {}) {
   return chromium.launch({

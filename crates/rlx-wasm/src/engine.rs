@@ -389,6 +389,10 @@ impl State {
                 call.first = Some(now());
             }
             let reason = match progress {
+                // A chunk may have used up the slice, and the next poll begins another.
+                Progress::Prompt(..) if self.executor.pace == Pace::Slices => {
+                    return Poll::Pending;
+                }
                 Progress::Prompt(..) => continue,
                 Progress::Text(text) => {
                     return Poll::Ready(Ok(json!({ "type": "text", "text": text }).to_string()));

@@ -7,8 +7,11 @@ import type {
 } from './types.js';
 import type { Platform, WasmEngine, WasmEvent, WasmRequest } from './wasm.js';
 
-/** The page gets a turn at least this often, however fast events come. */
-const SLICE_MS = 30;
+/**
+ * After this long without a turn of the page, the next event waits for one: the CPU executor may
+ * then work up to 40 ms on it, and the page must not be held for more than 50.
+ */
+const SLICE_MS = 4;
 
 const REQUEST_KEYS: { [key in keyof Required<ChatRequest>]: true } = {
   messages: true, stream: true, model: true, max_tokens: true, temperature: true, top_p: true,

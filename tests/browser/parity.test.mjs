@@ -1,0 +1,82 @@
+// The page's executors against recorded answers, by the list that every executor shares.
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { questionsOf } from '../support/parity.mjs';
+import { launch, mounts, openPage, root, rlxBinary, startServer } from './harness.mjs';
+
+const json = (path) => JSON.parse(readFileSync(join(root, path), 'utf8'));
+const { cases } = json('tests/parity/cases.json');
+
+let server, browser;
+before(async () => {
+  server = await startServer({ mounts: { ...mounts, '/models/': join(root, 'models'), '/tests/': join(root, 'tests') } });
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+/** Loads the case's model in a page of its own and asks; `info` is from after the last answer. */
+async function run(testCase, device, questions, maxTokens) {
+  const { page, context, logs } = await openPage(browser, `${server.url}/pages/empty.html`);
+  try {
+    return await page.evaluate(async ({ model, device, questions, maxTokens }) => {
+      const { Engine } = await import('/dist/index.js');
+      const { differences } = await import('/support/parity.mjs');
+      const engine = await Engine.load({ model, device, cache: false });
+      const found = await differences(engine, questions, maxTokens);
+      const info = engine.info();
+      engine.dispose();
+      return { found, info };
+    }, { model: testCase.model.map((path) => `/${path}`), device, questions, maxTokens });
+  } catch (error) {
+    throw new Error(`${error.message}\n${logs.join('\n')}`, { cause: error });
+  } finally {
+    await context.close();
+  }
+}
+
+/** The program in the page is the one that the command line prints for the same target. */
+function assertSameProgram(testCase, { target, kv, activations, contextLength, fingerprint, dispatchesPerToken, device, weightBytes }) {
+  for (const phase of ['prefill', 'decode']) {
+    const printed = execFileSync(rlxBinary(), [
+      'inspect', join(root, testCase.model[0]), '--stage', 'lir', '--phase', phase, '--json',
+      '--target', target, '--kv', kv, '--activations', activations, '--context', `${contextLength}`,
+    ], { encoding: 'utf8' });
+    const lir = JSON.parse(printed);
+    assert.equal(fingerprint[phase], lir.fingerprint, `${phase} for ${target}`);
+    assert.equal(weightBytes, lir.weight_bytes);
+    if (phase === 'decode' && device === 'webgpu') assert.equal(dispatchesPerToken, lir.steps);
+  }
+}
+
+const EXECUTORS = [
+  { name: 'page-cpu', device: 'cpu', adapter: /simd128/i, defaults: ['f32', 'int8'] },
+  // SwiftShader is a GPU in software: of the large model the three shortest answers.
+  { name: 'page-webgpu', device: 'webgpu', adapter: /swiftshader/i, defaults: ['f16', 'f32'], shortest: 3 },
+];
+
+for (const { name, device, adapter, defaults, shortest } of EXECUTORS) {
+  const wanted = cases.filter(({ kind, devices }) => kind === 'greedy' && devices.includes(name));
+  test(`cases.json has cases for ${name}`, () => assert.ok(wanted.length > 0));
+  for (const testCase of wanted) {
+    test(`${name}: ${testCase.name} answers as recorded`, { timeout: 300_000 }, async (t) => {
+      const expected = json(testCase.expected);
+      const questions = questionsOf(testCase, expected, shortest);
+      const start = performance.now();
+      const { found, info } = await run(testCase, device, questions, expected.max_new_tokens);
+      t.diagnostic(`${questions.length} questions in ${((performance.now() - start) / 1000).toFixed(1)} s, ${info.adapter}, ${info.decodeTokensPerSecond?.toFixed(1)} tokens/s`);
+      assert.deepEqual(found, []);
+      assert.equal(info.device, device);
+      assert.match(info.adapter, adapter);
+      assert.equal(info.fallbackReason, null);
+      assert.deepEqual([info.kv, info.activations], defaults);
+      assertSameProgram(testCase, info);
+    });
+  }
+}

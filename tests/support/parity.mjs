@@ -1,0 +1,34 @@
+// Recorded answers asked of an engine; runs in a page, in Node and in Deno. `cases.json` says
+// which models and devices, `expected.json` of a model what llama.cpp answered.
+
+/** The questions of a case: `shortest` takes only the ones with the fewest tokens. */
+export function questionsOf(testCase, expected, shortest = Infinity) {
+  const all = expected.questions.map(({ messages, prompt_ids, formats }) => {
+    const { tokens, text } = formats[testCase.format];
+    // The recorded end token counts as a token and is no text.
+    const reason = tokens.at(-1) === expected.eos_token_id ? 'stop' : 'length';
+    return { messages, promptTokens: prompt_ids.length, tokens: tokens.length, text, reason };
+  });
+  const fewest = [...all].sort((a, b) => a.tokens - b.tokens).slice(0, shortest);
+  return all.filter((question) => fewest.includes(question));
+}
+
+/** Answers greedily; what differs from what was recorded, in words. Empty when nothing does. */
+export async function differences(engine, questions, maxTokens) {
+  const found = [];
+  for (const { messages, promptTokens, tokens, text, reason } of questions) {
+    const answer = await engine.chat.completions.create({ messages, temperature: 0, max_tokens: maxTokens });
+    const { message, finish_reason } = answer.choices[0];
+    const got = {
+      text: message.content,
+      reason: finish_reason,
+      prompt: answer.usage.prompt_tokens,
+      tokens: answer.usage.completion_tokens,
+    };
+    const wanted = { text, reason, prompt: promptTokens, tokens };
+    if (JSON.stringify(got) !== JSON.stringify(wanted)) {
+      found.push(`${messages.at(-1).content}: ${JSON.stringify(got)} instead of ${JSON.stringify(wanted)}`);
+    }
+  }
+  return found;
+}
