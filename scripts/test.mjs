@@ -120,7 +120,7 @@ const STAGES = {
     },
   },
   browser: {
-    needs: [system, builtPackage],
+    needs: [system, builtPackage, buildDemo],
     work: () => nodeTests('--test-concurrency=1', ...testFiles('tests/browser', '.test.mjs')),
   },
   runtimes: {

@@ -27,12 +27,16 @@ async function run(testCase, device, questions, maxTokens) {
   try {
     return await page.evaluate(async ({ model, device, questions, maxTokens }) => {
       const { Engine } = await import('/dist/index.js');
-      const { differences } = await import('/support/parity.mjs');
-      const engine = await Engine.load({ model, device, cache: false });
+      const { differences, costOfToken } = await import('/support/parity.mjs');
+      const { countGpu } = await import('/support/count_gpu.mjs');
+      const counted = device === 'webgpu' ? countGpu(navigator.gpu) : undefined;
+      const engine = await Engine.load({ model, device, cache: false, ...(counted && { gpu: counted.gpu }) });
       const found = await differences(engine, questions, maxTokens);
       const info = engine.info();
+      const cost = counted && await costOfToken(engine, counted.counts, questions[0].messages);
       engine.dispose();
-      return { found, info };
+      await new Promise((resolve) => setTimeout(resolve)); // a pending promise may hold the buffers
+      return { found, info, cost, liveBytes: counted?.counts.liveBytes };
     }, { model: testCase.model.map((path) => `/${path}`), device, questions, maxTokens });
   } catch (error) {
     throw new Error(`${error.message}\n${logs.join('\n')}`, { cause: error });
@@ -57,19 +61,19 @@ function assertSameProgram(testCase, { target, kv, activations, contextLength, f
 
 const EXECUTORS = [
   { name: 'page-cpu', device: 'cpu', adapter: /simd128/i, defaults: ['f32', 'int8'] },
-  // SwiftShader is a GPU in software: of the large model the three shortest answers.
-  { name: 'page-webgpu', device: 'webgpu', adapter: /swiftshader/i, defaults: ['f16', 'f32'], shortest: 3 },
+  // A GPU in software: `limits` of cases.json leaves the shortest answers.
+  { name: 'page-webgpu', device: 'webgpu', adapter: /swiftshader/i, defaults: ['f16', 'f32'] },
 ];
 
-for (const { name, device, adapter, defaults, shortest } of EXECUTORS) {
+for (const { name, device, adapter, defaults } of EXECUTORS) {
   const wanted = cases.filter(({ kind, devices }) => kind === 'greedy' && devices.includes(name));
   test(`cases.json has cases for ${name}`, () => assert.ok(wanted.length > 0));
   for (const testCase of wanted) {
     test(`${name}: ${testCase.name} answers as recorded`, { timeout: 300_000 }, async (t) => {
       const expected = json(testCase.expected);
-      const questions = questionsOf(testCase, expected, shortest);
+      const questions = questionsOf(testCase, expected, name);
       const start = performance.now();
-      const { found, info } = await run(testCase, device, questions, expected.max_new_tokens);
+      const { found, info, cost, liveBytes } = await run(testCase, device, questions, expected.max_new_tokens);
       t.diagnostic(`${questions.length} questions in ${((performance.now() - start) / 1000).toFixed(1)} s, ${info.adapter}, ${info.decodeTokensPerSecond?.toFixed(1)} tokens/s`);
       assert.deepEqual(found, []);
       assert.equal(info.device, device);
@@ -77,6 +81,10 @@ for (const { name, device, adapter, defaults, shortest } of EXECUTORS) {
       assert.equal(info.fallbackReason, null);
       assert.deepEqual([info.kv, info.activations], defaults);
       assertSameProgram(testCase, info);
+      if (device === 'webgpu') {
+        assert.deepEqual(cost, { dispatches: info.dispatchesPerToken, submits: 1, mappedBytes: 4 });
+        assert.equal(liveBytes, 0, 'dispose destroys every buffer');
+      }
     });
   }
 }

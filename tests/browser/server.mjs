@@ -30,7 +30,7 @@ export async function startServer({ mounts = {}, files = {}, behave = {} } = {})
       response.writeHead(status !== 200 ? status : how.head).end();
       return;
     }
-    const headers = { 'content-type': TYPES[extname(path)] ?? 'application/octet-stream', 'cache-control': 'no-cache' };
+    const headers = { 'content-type': TYPES[path.endsWith('/') ? '.html' : extname(path)] ?? 'application/octet-stream', 'cache-control': 'no-cache' };
     if (how.etag !== null) headers.etag = how.etag ?? `"${file.bytes}-${file.version ?? 0}"`;
     if (how.lastModified) headers['last-modified'] = how.lastModified;
     let from = 0;

@@ -1,8 +1,9 @@
 // Recorded answers asked of an engine; runs in a page, in Node and in Deno. `cases.json` says
 // which models and devices, `expected.json` of a model what llama.cpp answered.
 
-/** The questions of a case: `shortest` takes only the ones with the fewest tokens. */
-export function questionsOf(testCase, expected, shortest = Infinity) {
+/** The questions of a case that a device is asked. */
+export function questionsOf(testCase, expected, device) {
+  const shortest = testCase.limits?.[device]?.shortest ?? Infinity;
   const all = expected.questions.map(({ messages, prompt_ids, formats }) => {
     const { tokens, text } = formats[testCase.format];
     // The recorded end token counts as a token and is no text.
@@ -31,4 +32,20 @@ export async function differences(engine, questions, maxTokens) {
     }
   }
   return found;
+}
+
+/**
+ * What one more token of an answer costs, counted from outside by `countGpu`: two answers that
+ * differ only in length, their prompt reused.
+ */
+export async function costOfToken(engine, counts, messages) {
+  const costs = [];
+  for (const max_tokens of [1, 2, 6]) {
+    const before = { ...counts };
+    await engine.chat.completions.create({ messages, temperature: 0, max_tokens });
+    costs.push(['dispatches', 'submits', 'mappedBytes'].map((key) => counts[key] - before[key]));
+  }
+  const [, short, long] = costs; // the first answer leaves its prompt in the cache
+  const [dispatches, submits, mappedBytes] = long.map((n, i) => (n - short[i]) / 4);
+  return { dispatches, submits, mappedBytes };
 }

@@ -1,0 +1,109 @@
+// The built demo, as any static server serves it: without cross-origin isolation headers.
+
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { launch, openPage, root, screenshots, startServer } from './harness.mjs';
+
+const ANSWER = /appends an element to the back of a collection/;
+
+let server, browser, page, context, logs;
+before(async () => {
+  const dist = join(root, 'www/dist');
+  assert.ok(existsSync(join(dist, 'index.html')), 'build the demo first: node scripts/build.mjs demo');
+  server = await startServer({ mounts: { '/': dist } });
+  browser = await launch({ webgpu: false });
+  ({ page, context, logs } = await openPage(browser, `${server.url}/`));
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+const shardRequests = () => server.asked('.gguf').map(({ method }) => method).sort();
+const ready = () => page.waitForFunction(() => document.querySelector('#questions button')?.disabled === false);
+const idle = () => page.waitForFunction(() => document.getElementById('stop').hidden);
+const lastAnswer = () => page.locator('.message.assistant').last();
+
+test('the first visit loads the default model and says what it runs on', { timeout: 60_000 }, async () => {
+  await ready();
+  assert.equal(await page.evaluate(() => crossOriginIsolated), false);
+  assert.match(await page.locator('#status').textContent(), /^rustdoc-29m · CPU: simd128.* · not WebGPU, because (this browser has no WebGPU|WebGPU has no adapter)/);
+  assert.equal(await page.locator('#loading').isVisible(), false);
+  assert.equal(await page.locator('#error').isVisible(), false);
+  assert.equal(await page.locator('#questions button').count(), 5);
+  assert.deepEqual(shardRequests(), ['GET', 'GET', 'GET']);
+  await screenshots(page, 'demo-ready');
+});
+
+test('a question button answers, and a follow-up stays in the conversation', { timeout: 60_000 }, async () => {
+  await page.locator('#questions button').first().click();
+  await page.waitForFunction(() => document.querySelector('.message.assistant')?.textContent.length > 5);
+  await idle();
+  assert.match(await lastAnswer().textContent(), ANSWER);
+  assert.match(await lastAnswer().locator('pre').textContent(), /vec\.push\(3\);/);
+  assert.match(await page.locator('#status').textContent(), /tokens\/s$/);
+  await page.locator('#prompt').fill('Who are you?');
+  await page.locator('#prompt').press('Enter');
+  await page.waitForFunction(() => document.querySelectorAll('.message.assistant').length === 2);
+  await idle();
+  assert.equal(await page.locator('.message').count(), 4);
+  assert.ok((await lastAnswer().textContent()).length > 5);
+  await screenshots(page, 'demo-answered');
+});
+
+test('on a narrow screen nothing is wider than the page', async () => {
+  await page.setViewportSize({ width: 360, height: 740 });
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  assert.ok(wide <= 0, `${wide} px too wide`);
+});
+
+test('Stop keeps what was said, and New chat begins again', { timeout: 60_000 }, async () => {
+  await page.locator('#new-chat').click();
+  assert.equal(await page.locator('.message').count(), 0);
+  // Stopped from within the page as soon as there is text: a round trip would come too late.
+  await page.evaluate(() => {
+    const observer = new MutationObserver(() => {
+      if ((document.querySelector('.message.assistant')?.textContent.length ?? 0) < 5) return;
+      observer.disconnect();
+      document.getElementById('stop').click();
+    });
+    observer.observe(document.getElementById('conversation'), { childList: true, subtree: true, characterData: true });
+    document.querySelectorAll('#questions button')[2].click();
+  });
+  await page.locator('.message.assistant .stopped').waitFor();
+  await idle();
+  assert.match(await lastAnswer().textContent(), /^.{5,}Stopped\.$/s);
+  await page.locator('#new-chat').click();
+  assert.equal(await page.locator('.message').count(), 0);
+  assert.equal(await page.locator('#welcome').isVisible(), true);
+  await page.locator('#questions button').first().click();
+  await page.waitForFunction(() => document.querySelector('.message.assistant')?.textContent.length > 5);
+  await idle();
+  assert.match(await lastAnswer().textContent(), ANSWER);
+});
+
+test('a second visit makes no shard request but a revalidation', { timeout: 60_000 }, async () => {
+  server.requests.length = 0;
+  await page.reload();
+  await ready();
+  assert.deepEqual(shardRequests(), ['HEAD', 'HEAD', 'HEAD']);
+  await page.locator('#questions button').first().click();
+  await page.waitForFunction(() => document.querySelector('.message.assistant')?.textContent.length > 5);
+  await idle();
+  assert.match(await lastAnswer().textContent(), ANSWER);
+});
+
+test('a model that is not there is told, with what to do', async () => {
+  const { page: other } = await openPage(browser, `${server.url}/?model=none.gguf`);
+  await other.locator('#error').waitFor();
+  assert.match(await other.locator('#error-what').textContent(), /^the server answered 404 Not Found \(.*\/none\.gguf\)$/);
+  assert.equal(await other.locator('#error-hint').textContent(), 'check the address of the shard');
+  assert.equal(await other.locator('#status').textContent(), 'No model loaded');
+});
+
+test('the console has no error', async () => {
+  await context.close();
+  assert.deepEqual(logs.filter((line) => /^(error|uncaught)/.test(line)), []);
+});
