@@ -1,7 +1,7 @@
 // `npm test`: every check, in an order that fails early. Stops at the first stage that fails.
 // `npm test -- rust browser` runs only the named stages (and what they need to be built).
 
-import { existsSync, mkdtempSync, readdirSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buildAll, buildDemo, buildPackage, tsc } from './build.mjs';
@@ -102,6 +102,15 @@ const STAGES = {
   },
   native: { work: () => check('cargo', 'build', '--release', '-p', 'rlx-native') },
   rust: { needs: [system], work: () => tests('cargo', ['test', '--workspace', '--no-fail-fast']) },
+  tint: {
+    // Every kernel the emitter can print, under the compiler that Chromium and Dawn have.
+    work: async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'rlx-wgsl-'));
+      await run('cargo', ['run', '-q', '-p', 'rlx-webgpu', '--example', 'emit', '--', folder]);
+      await check(process.execPath, 'crates/rlx-webgpu/tests/tint.mjs', folder);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  },
   size: {
     needs: [builtPackage],
     work: async () => {

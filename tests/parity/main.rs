@@ -8,7 +8,7 @@ use rlx_core::runtime::engine::GenerateOptions;
 use rlx_core::text::Message;
 use rlx_core::types::DType;
 use rlx_native::devices::{self, DeviceRow, OpenOptions};
-use rlx_native::files;
+use rlx_native::files::ModelSource;
 use rlx_native::generate::{chat_tokens, generate, raw_tokens};
 use rlx_native::load::{LoadOptions, Model, load};
 use rlx_native::verify::verify_model;
@@ -55,7 +55,7 @@ fn model(case: &Value, row: &DeviceRow, logits: bool) -> Model {
         .get("activations")
         .map(|a| if a == "int8" { Activations::Int8 } else { Activations::F32 });
     let options = LoadOptions { kv, activations, logits, ..LoadOptions::default() };
-    let source = files::open(&repository(case["model"][0].as_str().unwrap())).unwrap();
+    let source = ModelSource::open(&repository(case["model"][0].as_str().unwrap())).unwrap();
     load(&source, row, open(row), &options, &mut |_, _| {}).unwrap()
 }
 

@@ -24,8 +24,13 @@ pub mod ops;
 pub mod ir;
 
 pub mod lower;
-pub mod passes;
+// Before the passes: they ask its `Target`, and `passes::compile` ends with a plan.
 pub mod plan;
+
+pub mod passes;
+
+// Before the oracle, whose `sample` is this integer arithmetic.
+pub mod sample;
 
 pub mod reference;
 
@@ -35,8 +40,6 @@ pub mod safetensors;
 pub mod text;
 
 pub mod models;
-
-pub mod sample;
 
 pub mod runtime;
 

@@ -338,7 +338,7 @@ fn run(
             Poll::Ready(Some(Progress::Done(reason))) => break reason,
             Poll::Ready(Some(Progress::Text(ref t))) => {
                 assert!(!t.is_empty());
-                text += &*t;
+                text += t;
                 may.push(Do::GoOn);
             }
             Poll::Ready(Some(Progress::Prompt(n, of))) => {
@@ -586,7 +586,7 @@ fn a_generation_that_is_dropped_leaves_the_engine_usable() {
         if t < 10 {
             assert_eq!(fake.inner.borrow().next, submitted);
         } else if let Poll::Ready(Some(Progress::Text(t))) = poll(&mut generation, &mut engine) {
-            text += &*t;
+            text += &t;
         }
     }
     assert_eq!(text, "c");

@@ -12,9 +12,9 @@
 //! ```
 //!
 //! Native: workers walk the step list together and claim parts of each step; between steps they
-//! spin, then park, and nobody waits for one that has claimed nothing. A result's element is always computed whole by one worker in one order, so
-//! results do not depend on the number of threads. Wasm: one thread works inside `poll`, in
-//! slices of at most 50 ms by the clock it is given.
+//! spin, then park, and nobody waits for one that has claimed nothing. A result's element is always
+//! computed whole by one worker in one order, so results do not depend on the number of threads.
+//! Wasm: one thread works inside `poll`, in slices of at most 50 ms by the clock it is given.
 //!
 //! A GPU wins wherever there is one; this crate is for pages without WebGPU, for servers, tests,
 //! and the command line.

@@ -75,9 +75,7 @@ pub const DEVICES: &[DeviceRow] = &[
         activations: Activations::F32,
         keeps_maps: false,
         target: || Target::webgpu(Target::WEBGPU_DEFAULT),
-        open: |options| {
-            Ok(Rc::new(WebGpuDevice::new(NativeGpu::new(options.adapter.as_deref())?)))
-        },
+        open: |options| Ok(Rc::new(WebGpuDevice::new(NativeGpu::new(options.adapter.as_deref())?))),
     },
 ];
 

@@ -21,6 +21,68 @@ pub struct ModelSource {
 }
 
 impl ModelSource {
+    /// Opens a GGUF model: a file, or any one of its shards.
+    ///
+    /// # Errors
+    /// `Io` for a file that cannot be read; as the readers of `rlx_core::gguf` for what is in it.
+    pub fn open(path: &Path) -> Result<Self> {
+        let paths = siblings(path);
+        let named = |path: PathBuf| -> Result<(String, SharedBytes)> {
+            let map = map(&path)?;
+            Ok((path.display().to_string(), map))
+        };
+        Self::from_bytes(paths.into_iter().map(named).collect::<Result<_>>()?)
+    }
+
+    /// A model from files that are in memory: each a name, used in errors, and its bytes.
+    ///
+    /// # Errors
+    /// As the readers of `rlx_core::gguf`.
+    pub fn from_bytes(files: Vec<(String, SharedBytes)>) -> Result<Self> {
+        let (mut headers, mut maps) = (Vec::new(), Vec::new());
+        for (name, map) in files {
+            let bytes = (*map).as_ref();
+            let mut reader = HeaderReader::new(&name, Some(bytes.len() as u64));
+            let mut done = false;
+            for piece in bytes.chunks(PIECE) {
+                if reader.push(piece)? == Progress::Done {
+                    done = true;
+                    break;
+                }
+            }
+            if !done {
+                reader.eof()?;
+            }
+            headers.push(reader.into_header().ok_or_else(|| {
+                Error::internal("a header that ended without an error is not whole").at(name)
+            })?);
+            maps.push(map);
+        }
+        Ok(ModelSource { files: ModelFiles::new(headers)?, maps })
+    }
+
+    /// The default model, which is inside the binary.
+    ///
+    /// # Errors
+    /// `Usage` in a binary built without the feature `embed`.
+    #[cfg(feature = "embed")]
+    pub fn embedded() -> Result<Self> {
+        let shard = |(name, bytes): (&str, &'static [u8])| -> (String, SharedBytes) {
+            (name.to_owned(), Arc::new(bytes))
+        };
+        Self::from_bytes(embedded::shards().into_iter().map(shard).collect())
+    }
+
+    /// The default model, which is not inside this binary.
+    ///
+    /// # Errors
+    /// `Usage`, always.
+    #[cfg(not(feature = "embed"))]
+    pub fn embedded() -> Result<Self> {
+        Err(Error::usage("this rlx was built without a model")
+            .hint("give one with --model PATH, or build with the feature `embed`"))
+    }
+
     /// Bytes of all files.
     pub fn bytes(&self) -> u64 {
         self.maps.iter().map(|map| (**map).as_ref().len() as u64).sum()
@@ -81,46 +143,6 @@ fn siblings(path: &Path) -> Vec<PathBuf> {
     shards().unwrap_or_else(|| vec![path.to_path_buf()])
 }
 
-/// Opens a GGUF model: a file, or any one of its shards.
-///
-/// # Errors
-/// `Io` for a file that cannot be read; as the readers of `rlx_core::gguf` for what is in it.
-pub fn open(path: &Path) -> Result<ModelSource> {
-    let paths = siblings(path);
-    let named = |path: PathBuf| -> Result<(String, SharedBytes)> {
-        let map = map(&path)?;
-        Ok((path.display().to_string(), map))
-    };
-    from_bytes(paths.into_iter().map(named).collect::<Result<_>>()?)
-}
-
-/// A model from files that are in memory: each a name, used in errors, and its bytes.
-///
-/// # Errors
-/// As the readers of `rlx_core::gguf`.
-pub fn from_bytes(files: Vec<(String, SharedBytes)>) -> Result<ModelSource> {
-    let (mut headers, mut maps) = (Vec::new(), Vec::new());
-    for (name, map) in files {
-        let bytes = (*map).as_ref();
-        let mut reader = HeaderReader::new(&name, Some(bytes.len() as u64));
-        let mut done = false;
-        for piece in bytes.chunks(PIECE) {
-            if reader.push(piece)? == Progress::Done {
-                done = true;
-                break;
-            }
-        }
-        if !done {
-            reader.eof()?;
-        }
-        headers.push(reader.into_header().ok_or_else(|| {
-            Error::internal("a header that ended without an error is not whole").at(name)
-        })?);
-        maps.push(map);
-    }
-    Ok(ModelSource { files: ModelFiles::new(headers)?, maps })
-}
-
 /// A safetensors file's header and bytes.
 ///
 /// # Errors
@@ -171,28 +193,6 @@ mod embedded {
     }
 }
 
-/// The default model, which is inside the binary.
-///
-/// # Errors
-/// `Usage` in a binary built without the feature `embed`.
-#[cfg(feature = "embed")]
-pub fn embedded() -> Result<ModelSource> {
-    let shard = |(name, bytes): (&str, &'static [u8])| -> (String, SharedBytes) {
-        (name.to_owned(), Arc::new(bytes))
-    };
-    from_bytes(embedded::shards().into_iter().map(shard).collect())
-}
-
-/// The default model, which is not inside this binary.
-///
-/// # Errors
-/// `Usage`, always.
-#[cfg(not(feature = "embed"))]
-pub fn embedded() -> Result<ModelSource> {
-    Err(Error::usage("this rlx was built without a model")
-        .hint("give one with --model PATH, or build with the feature `embed`"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,7 +200,7 @@ mod tests {
     #[cfg(feature = "embed")]
     #[test]
     fn the_embedded_model_is_whole_and_aligned() {
-        let source = embedded().expect("three shards");
+        let source = ModelSource::embedded().expect("three shards");
         assert_eq!(source.files.order, [0, 1, 2]);
         assert_eq!(source.files.metadata.str("general.architecture"), Ok("llama"));
         for map in &source.maps {

@@ -9,12 +9,12 @@
 //!
 //! ```no_run
 //! use rlx_core::{runtime::engine::GenerateOptions, text::Message};
-//! use rlx_native::{devices, files, generate::{chat_tokens, generate}, load::{LoadOptions, load}};
+//! use rlx_native::{devices, files::ModelSource, generate::{chat_tokens, generate}, load::{LoadOptions, load}};
 //!
 //! fn main() -> rlx_core::Result<()> {
 //!     let row = devices::find("cpu")?;
 //!     let device = (row.open)(&devices::OpenOptions::default())?;
-//!     let source = files::open("model.gguf".as_ref())?;
+//!     let source = ModelSource::open("model.gguf".as_ref())?;
 //!     let mut model = load(&source, row, device, &LoadOptions::default(), &mut |_, _| {})?;
 //!     let prompt = chat_tokens(&model, &[Message::new("user", "What does Vec::push do?")])?;
 //!     let mut show = |text: &str| -> rlx_core::Result<()> { print!("{text}"); Ok(()) };

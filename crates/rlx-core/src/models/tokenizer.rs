@@ -1,7 +1,7 @@
 //! The tokenizer and the chat template that a GGUF file carries.
 
-use crate::error::{Code, Error, Result};
-use crate::gguf::ModelFiles;
+use crate::error::{Error, Result};
+use crate::gguf::{Metadata, ModelFiles};
 #[cfg(feature = "jinja")]
 use crate::text::ChatTemplate;
 use crate::text::{Tokenizer, VocabData};
@@ -42,8 +42,17 @@ pub fn tokenizer(files: &ModelFiles) -> Result<Tokenizer> {
         add_bos: meta.opt_bool("tokenizer.ggml.add_bos_token")?,
         add_eos: meta.opt_bool("tokenizer.ggml.add_eos_token")?,
     };
-    Tokenizer::new(data)
-        .map_err(|e| if e.code == Code::BadFile && e.at.is_empty() { e.at(meta.file()) } else { e })
+    Tokenizer::new(data).map_err(|e| locate(meta, e))
+}
+
+/// The tokenizer names the key that is wrong; the file knows at which byte its value is.
+fn locate(meta: &Metadata, e: Error) -> Error {
+    let mut located = meta.bad_value(&e.at, e.what);
+    located.code = e.code;
+    if !e.hint.is_empty() {
+        located.hint = e.hint;
+    }
+    located
 }
 
 /// The chat template of a GGUF file.

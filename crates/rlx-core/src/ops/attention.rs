@@ -57,7 +57,8 @@ impl Operator for Attention {
             });
         if !ok {
             return Err(Error::bad_graph(format!(
-                "attention: q is {q}, k {k}, v {v}; expected whole heads of {} and caches whose heads divide the query's",
+                "attention: q is {q}, k {k}, v {v}; expected whole heads of {} and caches whose \
+                 heads divide the query's",
                 self.head_dim
             )));
         }

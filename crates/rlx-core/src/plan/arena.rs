@@ -58,7 +58,7 @@ pub(super) fn place(intervals: &[Interval]) -> (Vec<u64>, u64) {
             let (offsets, total) = pack(intervals, order, true);
             let top = |&i: &usize| offsets[i] + slot(bytes(i)) == total;
             // The first of the order that ends highest goes to its front.
-            match order.iter().position(|i| top(i)) {
+            match order.iter().position(top) {
                 None | Some(0) => break,
                 Some(at) => order[..=at].rotate_right(1),
             }

@@ -60,20 +60,24 @@ impl Task for Map<'_> {
     }
 }
 
+/// `x / (1 + e^-t)`: silu where t is x, the sigmoid of t where x is 1.
+#[inline(always)]
+fn over<S: Simd>(s: S, x: S::F, t: S::F) -> S::F {
+    s.div(x, s.add(s.splat(1.0), s.exp(s.sub(s.splat(0.0), t))))
+}
+
 #[inline(always)]
 fn one<S: Simd>(s: S, f: Exp, x: S::F) -> S::F {
     let one = s.splat(1.0);
-    // x / (1 + e^-t): with t = x it is silu, with x = 1 the sigmoid of t.
-    let over = |x: S::F, t: S::F| s.div(x, s.add(one, s.exp(s.sub(s.splat(0.0), t))));
     match f {
         Exp::Plain => s.exp(x),
-        Exp::Sigmoid => over(one, x),
-        Exp::Silu => over(x, x),
+        Exp::Sigmoid => over(s, one, x),
+        Exp::Silu => over(s, x, x),
         // 0.5 x (1 + tanh u) = x / (1 + e^-2u), which has no cancellation.
         Exp::Gelu => {
             let cube = s.mul(s.mul(x, x), x);
             let u2 = s.mul(s.splat(1.595_769_2), s.fma(s.splat(0.044_715), cube, x));
-            over(x, u2)
+            over(s, x, u2)
         }
     }
 }

@@ -69,8 +69,8 @@ pub(super) fn plan(op: &MatMul, step: &Step) -> Result<Planned> {
 struct Scratch {
     /// f32 rows of x: normalised, or decoded from blocks that no integer kernel takes.
     x: Vec<f32>,
-    /// Decoded weight rows.
-    w: Vec<f32>,
+    /// Decoded weight rows, of the second segment too under a glu.
+    w: [Vec<f32>; 2],
 }
 
 std::thread_local! {
@@ -118,7 +118,7 @@ impl Matmul {
         };
         match self.epilogue {
             Epilogue::Glu(f) => self.glu(cx, x, m, w, f.into()),
-            _ => (0..self.segments.len()).for_each(|i| self.segment(cx, i, x, m, w)),
+            _ => (0..self.segments.len()).for_each(|i| self.segment(cx, i, x, m, &mut w[0])),
         }
     }
 
@@ -205,15 +205,21 @@ impl Matmul {
         }
     }
 
-    fn glu(&self, cx: &mut Cx<'_>, x: XRows<'_>, m: usize, scratch: &mut Vec<f32>, f: Function) {
+    fn glu(
+        &self,
+        cx: &mut Cx<'_>,
+        x: XRows<'_>,
+        m: usize,
+        scratch: &mut [Vec<f32>; 2],
+        f: Function,
+    ) {
         let columns = cx.result(0).columns::<f32>();
         let (mut gate, mut up) = ([[0.0; ROWS]; COLS], [[0.0; ROWS]; COLS]);
-        // Both decoded halves, one behind the other.
-        let mut second = Vec::new();
+        let [first, second] = scratch;
         for n in columns.clone().step_by(ROWS) {
             let end = (n + ROWS).min(columns.end);
-            let gate_rows = self.decoded(cx, 0, (n, end), x, m, scratch);
-            let up_rows = self.decoded(cx, 1, (n, end), x, m, &mut second);
+            let gate_rows = self.decoded(cx, 0, (n, end), x, m, first);
+            let up_rows = self.decoded(cx, 1, (n, end), x, m, second);
             for c in (0..m).step_by(COLS) {
                 let cols = (m - c).min(COLS);
                 self.tile(cx, 0, (n, end), x, (c, cols), gate_rows, &mut gate);

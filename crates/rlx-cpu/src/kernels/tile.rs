@@ -49,7 +49,9 @@ macro_rules! by_type {
         match $dtype {
             DType::Scalar(Scalar::F32) => dispatch($level, $task::<F32> { $($field,)* of: core::marker::PhantomData }),
             DType::Scalar(Scalar::F16) => dispatch($level, $task::<F16> { $($field,)* of: core::marker::PhantomData }),
-            DType::Scalar(Scalar::Bf16) => dispatch($level, $task::<Bf16> { $($field,)* of: core::marker::PhantomData }),
+            DType::Scalar(Scalar::Bf16) => {
+                dispatch($level, $task::<Bf16> { $($field,)* of: core::marker::PhantomData })
+            }
             other => by_type!(packed other, $task { $($field),* }, $level),
         }
     };

@@ -9,7 +9,8 @@ use super::{LANES, Simd, Task};
 use core::arch::x86_64::*;
 
 macro_rules! level {
-    ($(#[$doc:meta])* $name:ident, $features:literal, [$($detect:tt),*], |$acc:ident, $a:ident, $b:ident| $madd:expr) => {
+    ($(#[$doc:meta])* $name:ident, $features:literal, [$($detect:tt),*],
+        |$acc:ident, $a:ident, $b:ident| $madd:expr) => {
         $(#[$doc])*
         #[derive(Clone, Copy)]
         pub(crate) struct $name(());

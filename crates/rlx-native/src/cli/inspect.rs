@@ -3,7 +3,7 @@
 use super::options::{Act, Kv};
 use super::{print_json, print_text};
 use crate::devices;
-use crate::files::{self, ModelSource};
+use crate::files::ModelSource;
 use crate::load::LoadOptions;
 use clap::{Args, ValueEnum};
 use rlx_core::gguf::{Array, Value};
@@ -79,8 +79,8 @@ pub struct InspectArgs {
 
 pub fn inspect(args: &InspectArgs) -> Result<ExitCode> {
     let source = match &args.path {
-        Some(path) => files::open(path)?,
-        None => files::embedded()?,
+        Some(path) => ModelSource::open(path)?,
+        None => ModelSource::embedded()?,
     };
     if args.stage == Stage::File {
         if args.json {

@@ -1,7 +1,7 @@
 //! Options that several commands share, and what they mean.
 
 use crate::devices::{self, DeviceRow, OpenOptions};
-use crate::files::{self, ModelSource};
+use crate::files::ModelSource;
 use crate::load::{LoadOptions, Model, load};
 use clap::{Args, ValueEnum};
 use rlx_core::plan::Activations;
@@ -91,8 +91,8 @@ impl ModelArgs {
     /// The model's files.
     pub fn source(&self) -> Result<ModelSource> {
         match &self.model {
-            Some(path) => files::open(path),
-            None => files::embedded(),
+            Some(path) => ModelSource::open(path),
+            None => ModelSource::embedded(),
         }
     }
 
@@ -148,13 +148,24 @@ impl LoadLine {
 #[derive(Args)]
 pub struct SampleArgs {
     /// Tokens of an answer at most [default: until the context is full]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
     pub max_tokens: Option<u64>,
     /// 0 takes the best token, up to 100 [default: 0, or what the file asks for]
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub temperature: Option<f32>,
     /// Keep the best K tokens; 0 keeps all
-    #[arg(long, value_name = "K", default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..))]
+    #[arg(
+        long,
+        value_name = "K",
+        default_value_t = 0,
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(0..)
+    )]
     pub top_k: u32,
     /// Keep the best tokens up to this sum of probabilities, above 0, at most 1
     #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]

@@ -115,7 +115,7 @@ struct Launch {
 
 /// A linear number of workgroups as a launch: the last row may reach past the end.
 fn fold(groups: u64) -> Result<[u32; 3]> {
-    let rows = groups.div_ceil(GROUPS_PER_AXIS);
+    let rows = groups.div_ceil(GROUPS_PER_AXIS).max(1);
     if rows > GROUPS_PER_AXIS {
         return Err(unsupported(format!("a launch of {groups} workgroups")));
     }
@@ -153,7 +153,7 @@ mod tests {
     fn launches_above_the_axis_limit_become_two_dimensional() {
         assert_eq!(fold(65_535).unwrap(), [65_535, 1, 1]);
         assert_eq!(fold(65_536).unwrap(), [65_535, 2, 1]);
-        assert_eq!(fold(0).unwrap(), [0, 0, 1]);
+        assert_eq!(fold(0).unwrap(), [0, 1, 1]);
         assert!(fold(u64::from(u32::MAX) * 2).is_err());
     }
 }

@@ -141,9 +141,8 @@ fn launch(
         );
     }
     let store = |cache: &str, base: &str, f16: bool| {
-        let at = format!(
-            "((h / step.head_dim) * step.capacity + position) * step.head_dim + h % step.head_dim"
-        );
+        let at =
+            "((h / step.head_dim) * step.capacity + position) * step.head_dim + h % step.head_dim";
         if f16 {
             format!("{cache}[{base} + ({at}) / 2u] = pack2x16float(p);")
         } else {

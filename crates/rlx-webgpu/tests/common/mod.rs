@@ -38,7 +38,7 @@ pub fn wait(d: &impl Device, t: Ticket) -> Result<Outputs> {
 /// Puts all bytes of a weight.
 pub fn put(d: &impl Device, m: rlx_core::runtime::device::ModelId, at: Placed, bytes: &[u8]) {
     let mut cx = Context::from_waker(Waker::noop());
-    while let Poll::Pending = d.poll_put(m, at, Bytes::Slice(bytes), &mut cx).map(|r| r.unwrap()) {}
+    while d.poll_put(m, at, Bytes::Slice(bytes), &mut cx).map(|r| r.unwrap()).is_pending() {}
 }
 
 /// A small generator: tests print nothing and repeat exactly.

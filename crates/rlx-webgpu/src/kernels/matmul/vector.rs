@@ -7,45 +7,37 @@ use rlx_core::Result;
 
 /// Threads of a workgroup.
 const THREADS: u64 = 64;
+/// Rows of a team: what it reads of x serves all of them. The elements of a `vec4f` of sums.
+const ROWS: u64 = 4;
 
 pub(super) fn launch(p: &Parts, cx: &Context<'_>, emit: &Emit<'_>) -> Result<Launch> {
     // Lanes without a chunk idle, so short rows get few; long ones at most 32, since the end of
     // the kernel adds a row's lanes one after the other.
     let lanes = p.chunks().next_power_of_two().clamp(4, 32);
     let teams = THREADS / lanes;
-    let rows = if p.glu { 1 } else { 2 };
-    let sums = if p.glu { 2 * rows } else { rows };
-    let (words, groups) = p.words(teams * rows)?;
+    let sums = if p.glu { 2 * ROWS } else { ROWS };
+    let (words, groups) = p.words(teams * ROWS)?;
     let y = p.y_var()?;
 
-    let each = |f: &dyn Fn(u64) -> String| (0..sums).map(f).collect::<Vec<_>>().join("\n    ");
-    let row = |s: &str, r: u64| {
-        format!("step.seg[{s}].weight + min(row0 + {r}u, last) * step.seg[{s}].row_bytes")
-    };
+    // One copy of the reader for all rows: unrolled, it compiles for seconds on software drivers.
     let body = |lines: String| {
         format!(
             "for (var c = lane; c < step.chunks; c += LANES) {{\n        let x = load_x(c);\n        \
-             squares += x.squares;\n        {lines}\n    }}"
+             squares += x.squares;\n        for (var r = 0u; r < ROWS; r++) {{\n            \
+             let one = select(vec4f(0.0), vec4f(1.0), vec4u(0u, 1u, 2u, 3u) == vec4u(r));\n            \
+             let row = min(row0 + r, last);\n            {lines}\n        }}\n    }}"
+        )
+    };
+    let line = |sum: &str, s: &str, reader: &str| {
+        format!(
+            "{sum} += one * dot_{reader}(step.seg[{s}].weight + row * step.seg[{s}].row_bytes, c, x);"
         )
     };
     let body = if p.glu {
         let (gate, up) = (&p.segments[0].reader, &p.segments[1].reader);
-        let lines: Vec<String> = (0..rows)
-            .flat_map(|r| {
-                [
-                    format!("sum{r} += dot_{gate}({}, c, x);", row("0u", r)),
-                    format!("sum{} += dot_{up}({}, c, x);", rows + r, row("1u", r)),
-                ]
-            })
-            .collect();
-        body(lines.join("\n        "))
+        body(line("sums", "0u", gate) + "\n            " + &line("ups", "1u", up))
     } else {
-        p.switch("s", |kind| {
-            let lines: Vec<String> = (0..rows)
-                .map(|r| format!("sum{r} += dot_{}({}, c, x);", kind.reader, row("s", r)))
-                .collect();
-            body(lines.join("\n        "))
-        })
+        p.switch("s", |kind| body(line("sums", "s", &kind.reader)))
     };
     let norm = p.norm.is_some();
     let scale = if norm {
@@ -78,13 +70,13 @@ pub(super) fn launch(p: &Parts, cx: &Context<'_>, emit: &Emit<'_>) -> Result<Lau
             ("threads", &text(THREADS)),
             ("lanes", &text(lanes)),
             ("teams", &text(teams)),
-            ("rows", &text(rows)),
+            ("rows", &text(ROWS)),
             ("sums", &text(sums)),
             ("partials", &text(THREADS * sums)),
             ("squares_array", if norm { "var<workgroup> squares_of: array<f32, 64>;" } else { "" }),
-            ("sums_vars", &each(&|r| format!("var sum{r} = 0.0;"))),
+            ("ups", if p.glu { "var ups = vec4f();" } else { "" }),
             ("body", &body),
-            ("store_partials", &each(&|r| format!("partial[thread * SUMS + {r}u] = sum{r};"))),
+            ("store_ups", if p.glu { "store(thread * SUMS + ROWS, ups);" } else { "" }),
             ("store_squares", if norm { "squares_of[thread] = squares;" } else { "" }),
             ("second", if p.glu { "var up = 0.0;" } else { "" }),
             (

@@ -19,6 +19,13 @@ const SUMS = {{sums}}u;
 var<workgroup> partial: array<f32, {{partials}}>;
 {{squares_array}}
 
+fn store(at: u32, sums: vec4f) {
+    partial[at] = sums.x;
+    partial[at + 1u] = sums.y;
+    partial[at + 2u] = sums.z;
+    partial[at + 3u] = sums.w;
+}
+
 @compute @workgroup_size({{threads}})
 fn matmul_vector(
     @builtin(workgroup_id) id: vec3u,
@@ -34,10 +41,12 @@ fn matmul_vector(
     let lane = thread % LANES;
     let row0 = (group - step.seg[s].first) * (TEAMS * ROWS) + (thread / LANES) * ROWS;
     let last = step.seg[s].rows - 1u;
-    {{sums_vars}}
+    var sums = vec4f();
+    {{ups}}
     var squares = 0.0;
     {{body}}
-    {{store_partials}}
+    store(thread * SUMS, sums);
+    {{store_ups}}
     {{store_squares}}
     workgroupBarrier();
 
