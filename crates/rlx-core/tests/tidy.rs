@@ -16,6 +16,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/rlx-cpu/src/run.rs", "workers write disjoint slices of one arena"),
     ("crates/rlx-native/src/files.rs", "memory maps"),
     ("crates/rlx-native/src/main.rs", "the environment, before any thread"),
+    ("crates/rlx-native/tests/allocations.rs", "an allocator that counts"),
 ];
 
 /// Uses of a later module, and why they are right.
