@@ -147,15 +147,16 @@ test('Stop during a load ends it with code cancelled; the next load works', asyn
   assert.match((await attempt(urls(one, two, three))).text ?? '', ANSWER);
 });
 
-test('wasm memory returns after a dispose: five loads need the room of one', async () => {
+test('wasm memory returns after a dispose: six more loads need no room for six models', async () => {
   const bytes = await page.evaluate(async (model) => {
     const size = () => rlxMemories.reduce((sum, memory) => sum + memory.buffer.byteLength, 0);
     await t.attempt(model);
     const first = size();
-    for (let i = 0; i < 4; i += 1) await t.attempt(model);
+    for (let i = 0; i < 6; i += 1) await t.attempt(model);
     return { first, last: size() };
   }, urls(one, two, three));
-  assert.ok(bytes.last <= bytes.first + (4 << 20), JSON.stringify(bytes));
+  // 18 MiB a model; where small allocations lie may cost one more of them, a leak would cost six.
+  assert.ok(bytes.last <= bytes.first + (24 << 20), JSON.stringify(bytes));
 });
 
 test('webgpu where there is none is device_unavailable; auto takes the CPU and says why', async () => {

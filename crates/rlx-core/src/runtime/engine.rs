@@ -24,7 +24,7 @@ pub struct GenerateOptions {
     pub params: SampleParams,
     /// Texts that end the answer.
     pub stops: Vec<String>,
-    /// Decode steps in flight.
+    /// Submissions in flight: decode steps, and chunks of the prompt.
     pub ahead: usize,
     /// Keep the logits after the prompt (needs the program `prefill_last_logits`).
     pub logits: bool,

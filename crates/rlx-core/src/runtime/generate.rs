@@ -102,7 +102,8 @@ pub struct Request {
     pub stop_ids: Vec<u32>,
     /// Texts that end the answer.
     pub stops: Vec<String>,
-    /// Steps that sample in flight at most, at least one. Chunks of the prompt: that, or two.
+    /// Submissions in flight at most, chunks of the prompt included; at least one. A device that
+    /// works inside `poll`, in slices, takes one: each ticket that is polled begins a slice.
     pub ahead: usize,
 }
 
@@ -183,8 +184,8 @@ impl Machine {
                 Action::Await
             };
         }
-        // One chunk runs, one waits behind it: a cancel never waits for a whole long prompt.
-        if self.flights.len() >= self.request.ahead.max(2) {
+        // Few chunks wait behind the one that runs: a cancel never waits for a whole long prompt.
+        if self.flights.len() >= self.request.ahead.max(1) {
             return Action::Await;
         }
         let prompt = &self.request.prompt;
