@@ -1,4 +1,5 @@
-// What loads leave behind on the GPU, counted from outside: nothing, however they end.
+// Loads on the GPU: they leave nothing behind, counted from outside, however they end, and wasm
+// memory may grow under them.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -66,4 +67,27 @@ test('a load that is stopped or fails leaves no buffer', { timeout: 120_000 }, a
   });
   delete server.behave[MODEL];
   assert.deepEqual(failed, { code: 'io', live: 0 });
+});
+
+test('wasm memory may grow between any two calls', { timeout: 120_000 }, async () => {
+  const seen = await page.evaluate(async () => {
+    const grow = () => rlxMemories.forEach((memory) => memory.grow(1));
+    const answers = [];
+    for (const between of [() => {}, grow]) {
+      const engine = await t.load({ onProgress: between });
+      between();
+      let text = '';
+      const request = { messages: [{ role: 'user', content: 'Hello' }], temperature: 0, max_tokens: 24, stream: true };
+      for await (const chunk of await engine.chat.completions.create(request)) {
+        text += chunk.choices[0].delta.content ?? '';
+        between();
+      }
+      engine.dispose();
+      answers.push(text);
+    }
+    return { memories: rlxMemories.length, answers };
+  });
+  assert.equal(seen.memories, 1);
+  assert.ok(seen.answers[0].length > 0);
+  assert.equal(seen.answers[1], seen.answers[0]);
 });
