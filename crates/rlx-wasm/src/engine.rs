@@ -14,6 +14,7 @@ use rlx_core::runtime::device::{Bytes, Device};
 use rlx_core::runtime::engine::{Engine, Generation, Progress};
 use rlx_core::runtime::generate::Reason;
 use rlx_core::runtime::load::{Destination, Loader, Placement, placements};
+use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::text::{ChatTemplate, RenderOptions, Tokenizer, encode_chat};
 use rlx_core::types::DType;
@@ -75,6 +76,25 @@ struct State {
 pub struct RlxEngine {
     state: Rc<RefCell<State>>,
     platform: Rc<Platform>,
+}
+
+/// Bytes that wasm can address, less what the module itself and its stack take.
+const WASM_BYTES: u64 = (4 << 30) - (64 << 20);
+
+/// Refuses, before a tensor byte is fetched, what 32-bit wasm memory cannot hold.
+fn fits(fit: &Fit) -> Result<()> {
+    if fit.total() <= WASM_BYTES {
+        return Ok(());
+    }
+    let hint = match fit.largest_context(WASM_BYTES) {
+        0 => "use a smaller model, or WebGPU".into(),
+        n => format!("load with contextLength {n} or less, or use WebGPU"),
+    };
+    Err(Error::new(
+        Code::OutOfMemory,
+        format!("the CPU in a page holds 4 GiB, this model needs {}", fit.describe()),
+    )
+    .hint(hint))
 }
 
 fn not_open() -> Error {
@@ -267,6 +287,9 @@ impl State {
         self.options.activations = Some(options.compile.activations);
         let tokenizer = Rc::new(tokenizer(&files)?);
         let compiled = CompiledModel::from_gguf(&files, self.executor.device.target(), &options)?;
+        if !gpu {
+            fits(&Fit::of(&compiled, false))?;
+        }
         let architecture = meta.str("general.architecture")?.to_owned();
         let opened = Opened {
             template: chat_template(&files, &tokenizer),

@@ -10,6 +10,7 @@ use rlx_core::gguf::{Array, Value};
 use rlx_core::lower::lower;
 use rlx_core::passes::{FusionReport, optimise};
 use rlx_core::plan::Target;
+use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::types::Type;
 use rlx_core::{Error, Result};
@@ -114,6 +115,8 @@ fn stage(
         .program(name)
         .ok_or_else(|| Error::internal(format!("the model has no program {name}")))?;
     let (spec, program) = (&compiled.specs[at], &compiled.programs[at]);
+    // Only the CPU and the reference read weights where the file is mapped.
+    let fit = Fit::of(compiled, target.name == "webgpu");
     match args.stage {
         Stage::Hir if args.json => print_json(&json!({
             "stage": "hir",
@@ -149,6 +152,7 @@ fn stage(
             unshared_bytes: program.unshared_bytes,
             weight_bytes: compiled.plan.bytes(),
             state_bytes: compiled.state_bytes(),
+            fit_bytes: fit.total(),
             readback_bytes: program.readback_bytes(),
             context: compiled.context,
             chunk: compiled.chunk,
@@ -159,8 +163,9 @@ fn stage(
         }),
         Stage::Lir | Stage::File => {
             let mut text = format!(
-                "// {}\n// weights {} bytes in {} buffers, states {} bytes, fingerprint {:016x}\n",
+                "// {}\n// needs {}\n// weights {} bytes in {} buffers, states {} bytes, fingerprint {:016x}\n",
                 target.describe(),
+                fit.describe(),
                 compiled.plan.bytes(),
                 compiled.plan.buffers.len(),
                 compiled.state_bytes(),
@@ -186,6 +191,8 @@ struct Lir {
     /// Of the model: all programs share them.
     weight_bytes: u64,
     state_bytes: u64,
+    /// Weights, states, activations, inputs and staging: what loading takes at most.
+    fit_bytes: u64,
     readback_bytes: u64,
     context: u64,
     chunk: u64,
