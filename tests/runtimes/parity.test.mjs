@@ -6,6 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { difference } from '../support/logits.mjs';
 import { questionsOf } from '../support/parity.mjs';
 
 const inRoot = (path) => fileURLToPath(new URL(`../../${path}`, import.meta.url));
@@ -24,7 +25,30 @@ const RUNTIMES = [
   },
 ];
 
+/** What the script prints for a job. */
+function run(command, env, job) {
+  const [program, ...args] = command;
+  const { status, stdout, stderr } = spawnSync(program, [...args, JSON.stringify(job)], { encoding: 'utf8', env });
+  assert.equal(status, 0, stderr);
+  return JSON.parse(stdout.trim().split('\n').at(-1));
+}
+
 for (const { name, command, env, adapter } of RUNTIMES) {
+  for (const testCase of cases.filter(({ kind, devices }) => kind === 'logits' && devices.includes(name))) {
+    test(`${name}: ${testCase.name}`, { timeout: 240_000 }, (t) => {
+      const { kv, activations, tolerance } = testCase;
+      const expected = json(testCase.expected);
+      const job = { model: testCase.model.map(inRoot), logits: { kv, activations, prompt: expected.prompt_ids, maxTokens: 8 } };
+      const { logits, tokens, info, error } = run(command, env, job);
+      const apart = difference(logits, expected.logits);
+      t.diagnostic(`${apart.toExponential(2)} of the largest, ${info.adapter}`);
+      assert.equal(error, undefined);
+      assert.match(info.adapter, adapter);
+      assert.ok(apart <= tolerance, `${apart} of the largest, ${tolerance} allowed`);
+      assert.ok(tokens.length > 0);
+      assert.deepEqual(tokens, expected.greedy.slice(0, tokens.length));
+    });
+  }
   const wanted = cases.filter(({ kind, devices }) => kind === 'greedy' && devices.includes(name));
   test(`cases.json has cases for ${name}`, () => assert.ok(wanted.length > 0));
   for (const testCase of wanted) {
@@ -33,10 +57,7 @@ for (const { name, command, env, adapter } of RUNTIMES) {
       const questions = questionsOf(testCase, expected, name);
       const job = { model: testCase.model.map(inRoot), questions, maxTokens: expected.max_new_tokens };
       const start = performance.now();
-      const [program, ...args] = command;
-      const run = spawnSync(program, [...args, JSON.stringify(job)], { encoding: 'utf8', env });
-      assert.equal(run.status, 0, run.stderr);
-      const { found, info, cost, liveBytes } = JSON.parse(run.stdout.trim().split('\n').at(-1));
+      const { found, info, cost, liveBytes } = run(command, env, job);
       t.diagnostic(`${questions.length} questions in ${((performance.now() - start) / 1000).toFixed(1)} s, ${info.adapter}`);
       assert.deepEqual(found, []);
       assert.equal(info.device, 'webgpu');

@@ -2,7 +2,7 @@
 
 use crate::fault::throw;
 use crate::gpu::{GpuHost, HostGpu};
-use crate::request::{Options, request};
+use crate::request::{Options, Prompt, request};
 use crate::wait::{Pace, Platform, wait};
 use core::cell::RefCell;
 use core::task::{Context, Poll};
@@ -276,6 +276,9 @@ impl State {
         let meta = &files.metadata;
         let gpu = self.executor.webgpu.is_some();
         let mut options = ModelOptions::chat(if gpu { CHUNK_GPU } else { CHUNK_CPU });
+        if self.options.logits {
+            options = options.with_logits();
+        }
         options.context = self.options.context;
         options.compile.kv = self.options.kv.unwrap_or(if gpu { DType::F16 } else { DType::F32 });
         options.compile.activations = self.options.activations.unwrap_or(if gpu {
@@ -384,12 +387,19 @@ impl State {
         if self.call.is_some() {
             return Err(Error::internal("a call is running"));
         }
-        let (messages, mut options) = request(request_json, opened.temperature)?;
+        let (prompt, mut options) = request(request_json, opened.temperature)?;
+        options.logits = self.options.logits;
         // The CPU gains nothing from running ahead of the reader, and drops the work at a stop.
         options.ahead = if self.executor.webgpu.is_some() { 4 } else { 1 };
-        let template = opened.template.as_ref().map_err(Clone::clone)?;
-        let render = RenderOptions { add_generation_prompt: true, ..RenderOptions::default() };
-        let prompt = encode_chat(&opened.tokenizer, &template.render_json(&messages, &render)?);
+        let prompt = match prompt {
+            Prompt::Tokens(ids) => ids,
+            Prompt::Messages(messages) => {
+                let template = opened.template.as_ref().map_err(Clone::clone)?;
+                let render =
+                    RenderOptions { add_generation_prompt: true, ..RenderOptions::default() };
+                encode_chat(&opened.tokenizer, &template.render_json(&messages, &render)?)
+            }
+        };
         let generation = engine.start(prompt, &options)?;
         self.reused = generation.reused_tokens();
         self.call = Some(Call { generation, started: now(), first: None });
@@ -432,6 +442,9 @@ impl State {
                 rate(prompt - call.generation.reused_tokens(), call.started, first),
                 rate(answer.saturating_sub(1), first, now()),
             );
+            let checked = self.options.logits.then(|| {
+                (call.generation.tokens().to_vec(), call.generation.logits().map(<[f32]>::to_vec))
+            });
             self.call = None;
             let name = match reason {
                 Reason::Stop => "stop",
@@ -439,13 +452,17 @@ impl State {
                 Reason::Cancelled => "cancelled",
                 Reason::Failed(e) => return Poll::Ready(Err(e)),
             };
-            return Poll::Ready(Ok(json!({
+            let mut done = json!({
                 "type": "done",
                 "reason": name,
                 "promptTokens": prompt,
                 "completionTokens": answer,
-            })
-            .to_string()));
+            });
+            if let Some((tokens, logits)) = checked {
+                done["tokens"] = json!(tokens);
+                done["logits"] = json!(logits);
+            }
+            return Poll::Ready(Ok(done.to_string()));
         }
     }
 

@@ -14,6 +14,8 @@ pub(crate) struct Options {
     pub context: Option<u64>,
     pub kv: Option<DType>,
     pub activations: Option<Activations>,
+    /// For checks: `done` carries the tokens, and the logits after the prompt.
+    pub logits: bool,
 }
 
 fn parse(json: &str) -> Result<Value> {
@@ -38,12 +40,21 @@ impl Options {
                 Some("f32") => Some(Activations::F32),
                 _ => None,
             },
+            logits: v.get("logits").and_then(Value::as_bool).unwrap_or(false),
         })
     }
 }
 
-/// `start`'s argument: messages as the template takes them, and how to sample.
-pub(crate) fn request(json: &str, temperature: f32) -> Result<(Value, GenerateOptions)> {
+/// What is to be answered.
+pub(crate) enum Prompt {
+    /// Messages as the template takes them.
+    Messages(Value),
+    /// Tokens as they are.
+    Tokens(Vec<u32>),
+}
+
+/// `start`'s argument: the prompt, and how to sample.
+pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateOptions)> {
     let v = parse(json)?;
     let number = |key: &str| v.get(key).and_then(Value::as_f64);
     let off = SampleParams::default();
@@ -68,6 +79,11 @@ pub(crate) fn request(json: &str, temperature: f32) -> Result<(Value, GenerateOp
         stops,
         ..GenerateOptions::default()
     };
-    let messages = v.get("messages").cloned().unwrap_or(Value::Array(Vec::new()));
-    Ok((messages, options))
+    let prompt = match v.get("prompt_ids").and_then(Value::as_array) {
+        Some(ids) => {
+            Prompt::Tokens(ids.iter().filter_map(Value::as_u64).map(|n| n as u32).collect())
+        }
+        None => Prompt::Messages(v.get("messages").cloned().unwrap_or(Value::Array(Vec::new()))),
+    };
+    Ok((prompt, options))
 }

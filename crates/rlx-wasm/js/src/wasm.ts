@@ -26,11 +26,15 @@ export interface WasmOptions {
   contextLength: number | null;
   kv: 'f32' | 'f16' | null;
   activations: 'f32' | 'int8' | null;
+  /** For checks: `done` carries the sampled ids and the logits after the prompt. */
+  logits?: boolean;
 }
 
 /** `start`'s argument, as JSON. Every number has been checked against its range. */
 export interface WasmRequest {
   messages: readonly ChatMessage[];
+  /** For checks: the prompt as ids, instead of messages. */
+  prompt_ids?: readonly number[];
   /** null: what is left of the context. */
   max_tokens: number | null;
   /** null: the file's default, or 0.7. */
@@ -49,7 +53,7 @@ export interface WasmRequest {
 export type WasmEvent =
   /** One or more tokens' text; never half a character, never what may begin a stop text. */
   | { type: 'text'; text: string }
-  | { type: 'done'; reason: FinishReason | 'cancelled'; promptTokens: number; completionTokens: number };
+  | { type: 'done'; reason: FinishReason | 'cancelled'; promptTokens: number; completionTokens: number; tokens?: number[]; logits?: number[] };
 
 /**
  * A row of the placement table: four numbers in a Float64Array.

@@ -1,0 +1,53 @@
+// The page's executors against llama.cpp's recorded logits and greedy ids, by the shared list.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { difference } from '../support/logits.mjs';
+import { launch, mounts, openPage, root, startServer } from './harness.mjs';
+
+const json = (path) => JSON.parse(readFileSync(join(root, path), 'utf8'));
+const cases = json('tests/parity/cases.json').cases.filter(({ kind }) => kind === 'logits');
+
+let server, browser;
+before(async () => {
+  server = await startServer({ mounts: { ...mounts, '/tests/': join(root, 'tests') } });
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+for (const [name, device] of [['page-cpu', 'cpu'], ['page-webgpu', 'webgpu']]) {
+  const wanted = cases.filter(({ devices }) => devices.includes(name));
+  test(`cases.json has logits for ${name}`, () => assert.ok(wanted.length > 0));
+  for (const testCase of wanted) {
+    test(`${name}: ${testCase.name}`, { timeout: 240_000 }, async (t) => {
+      const expected = json(testCase.expected);
+      const { page, context, logs } = await openPage(browser, `${server.url}/pages/empty.html`);
+      try {
+        const found = await page.evaluate(async ({ url, ...job }) => {
+          const { logitsOf } = await import('/support/logits.mjs');
+          const blob = await (await fetch(url)).blob();
+          return logitsOf({ base: '/dist', blob, gpu: navigator.gpu, ...job });
+        }, {
+          url: `/${testCase.model[0]}`, device, kv: testCase.kv, activations: testCase.activations,
+          prompt: expected.prompt_ids, maxTokens: 8,
+        });
+        const apart = difference(found.logits, expected.logits);
+        t.diagnostic(`${apart.toExponential(2)} of the largest, ${found.info.adapter}`);
+        assert.equal(found.error, undefined);
+        assert.deepEqual([found.info.device, found.info.kv, found.info.activations], [device, testCase.kv, testCase.activations]);
+        assert.ok(apart <= testCase.tolerance, `${apart} of the largest, ${testCase.tolerance} allowed`);
+        assert.ok(found.tokens.length > 0);
+        assert.deepEqual(found.tokens, expected.greedy.slice(0, found.tokens.length));
+      } catch (error) {
+        throw new Error(`${error.message}\n${logs.join('\n')}`, { cause: error });
+      } finally {
+        await context.close();
+      }
+    });
+  }
+}

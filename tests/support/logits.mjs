@@ -1,0 +1,33 @@
+// A model's logits and greedy ids, through the package's own parts: what `Engine` has no name for.
+
+/**
+ * Loads `blob` on `device` and runs `prompt` (ids) greedily. `base` is where the package's modules
+ * are. Answers `{ logits, tokens, info, error }`.
+ */
+export async function logitsOf({ base, blob, device, gpu, kv, activations, prompt, maxTokens }) {
+  const part = (name) => import(`${base}/${name}.js`);
+  const [{ loadModule }, { GpuHost }, { load }, { platform }, { ShardReader }, { BlobSource }] =
+    await Promise.all(['wasm_module', 'gpu_host', 'loader', 'platform', 'shard', 'source'].map(part));
+  const module = await loadModule();
+  const host = device === 'webgpu' ? await GpuHost.create(gpu) : null;
+  const options = { device, fallbackReason: null, contextLength: null, kv, activations, logits: true };
+  const engine = module.create(JSON.stringify(options), platform, host);
+  const abort = new AbortController();
+  await load([new ShardReader(new BlobSource(blob), abort.signal)], { engine, host, abort });
+  engine.start(JSON.stringify({ prompt_ids: prompt, temperature: 0, max_tokens: maxTokens }));
+  let event;
+  do event = JSON.parse(await engine.nextEvent());
+  while (event.type !== 'done');
+  const info = JSON.parse(engine.info());
+  const error = host?.takeError();
+  engine.dispose();
+  host?.dispose();
+  return { logits: event.logits, tokens: event.tokens, info, error };
+}
+
+/** The largest difference, relative to the largest of `expected`. */
+export function difference(logits, expected) {
+  if (logits?.length !== expected.length) return Infinity;
+  const largest = Math.max(...expected.map(Math.abs));
+  return Math.max(...expected.map((x, i) => Math.abs(x - logits[i]))) / largest;
+}
