@@ -24,7 +24,7 @@ for (const [name, device] of [['page-cpu', 'cpu'], ['page-webgpu', 'webgpu']]) {
   const wanted = cases.filter(({ devices }) => devices.includes(name));
   test(`cases.json has logits for ${name}`, () => assert.ok(wanted.length > 0));
   for (const testCase of wanted) {
-    test(`${name}: ${testCase.name}`, { timeout: 240_000 }, async (t) => {
+    test(`${name}: ${testCase.name}`, { timeout: 600_000 }, async (t) => {
       const expected = json(testCase.expected);
       const { page, context, logs } = await openPage(browser, `${server.url}/pages/empty.html`);
       try {

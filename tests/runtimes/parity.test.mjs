@@ -52,7 +52,7 @@ for (const { name, command, env, adapter } of RUNTIMES) {
   const wanted = cases.filter(({ kind, devices }) => kind === 'greedy' && devices.includes(name));
   test(`cases.json has cases for ${name}`, () => assert.ok(wanted.length > 0));
   for (const testCase of wanted) {
-    test(`${name}: ${testCase.name} answers as recorded`, { timeout: 400_000 }, (t) => {
+    test(`${name}: ${testCase.name} answers as recorded`, { timeout: 900_000 }, (t) => {
       const expected = json(testCase.expected);
       const questions = questionsOf(testCase, expected, name);
       const job = { model: testCase.model.map(inRoot), questions, maxTokens: expected.max_new_tokens };
