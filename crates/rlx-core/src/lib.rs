@@ -7,7 +7,7 @@
 //!
 //! **Invariants.** This crate opens no file, starts no thread, reads no clock, no environment and no
 //! global; it has no `unsafe`; it names no executor. A module uses only those before it in the list
-//! below.
+//! below, but for the two exceptions that `tests/tidy.rs` names with their reasons.
 #![no_std]
 #![forbid(unsafe_code)]
 
