@@ -3,8 +3,8 @@
 //! A device that is absent is a failure, not a skip. The WebGPU adapter is lavapipe, so that every
 //! machine tests the same one; `RLX_TEST_ADAPTER` names another.
 
-use rlx_core::plan::Activations;
 use rlx_core::runtime::engine::GenerateOptions;
+use rlx_core::target::Activations;
 use rlx_core::text::Message;
 use rlx_core::types::DType;
 use rlx_native::devices::{self, DeviceRow, OpenOptions};

@@ -23,8 +23,10 @@ pub mod ops;
 
 pub mod ir;
 
+pub mod target;
+
 pub mod lower;
-// Before the passes: they ask its `Target`, and `passes::compile` ends with a plan.
+// Before the passes: `passes::compile` ends with a plan.
 pub mod plan;
 
 pub mod passes;

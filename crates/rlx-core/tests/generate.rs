@@ -8,7 +8,7 @@
 
 use rlx_core::ir::hir::{LinearWeights, Module, Weight};
 use rlx_core::ir::lir::{Program, StateDecl};
-use rlx_core::plan::{Target, WeightPlan};
+use rlx_core::plan::WeightPlan;
 use rlx_core::runtime::device::{
     AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
     Ticket, Write, WriteTo,
@@ -18,6 +18,7 @@ use rlx_core::runtime::generate::Reason;
 use rlx_core::runtime::load::Loaded;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::sample::Control;
+use rlx_core::target::Target;
 use rlx_core::text::{TextStream, Tokenizer, VocabData};
 use rlx_core::types::{DType, Shape, Type};
 use rlx_core::{Code, Error, Result};

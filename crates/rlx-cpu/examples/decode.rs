@@ -5,9 +5,9 @@
 #[path = "../tests/common/model.rs"]
 mod model;
 
-use rlx_core::plan::Activations;
 use rlx_core::runtime::engine::GenerateOptions;
 use rlx_core::runtime::model::ModelOptions;
+use rlx_core::target::Activations;
 use rlx_core::types::DType;
 use rlx_cpu::{CpuDevice, CpuOptions};
 use std::path::Path;

@@ -14,11 +14,12 @@ use core::cell::RefCell;
 use core::ops::Range;
 use core::task::{Context, Poll};
 use rlx_core::ir::lir::{Program, StateDecl};
-use rlx_core::plan::{Target, WeightPlan};
+use rlx_core::plan::WeightPlan;
 use rlx_core::runtime::device::{
     AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
     Ticket, Write, WriteTo,
 };
+use rlx_core::target::Target;
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
 use std::collections::{BTreeMap, VecDeque};

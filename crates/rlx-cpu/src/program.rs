@@ -193,8 +193,7 @@ impl Built {
             .map(|(i, slice)| {
                 let place = Place::new(slice);
                 let is_written = step.op.writes().iter().any(|w| w.0 == i)
-                    || (matches!(step.op, Op::Unary(_) | Op::Binary(_))
-                        && results[0].place == place);
+                    || (matches!(step.op, Op::Map(_) | Op::Zip(_)) && results[0].place == place);
                 (!is_written).then_some(place)
             })
             .collect();

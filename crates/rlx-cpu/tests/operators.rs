@@ -215,11 +215,11 @@ fn norms_maps_and_zips() {
         let w = f32s(&[d], &random.floats(d as usize)).weight();
         check(RmsNorm { eps: 1e-5 }, &[x.clone(), w.clone()], 1e-6, "");
         for (f, name, _) in Unary::ALL {
-            check(UnaryOp { f }, core::slice::from_ref(&x), 4e-7, name);
+            check(Map { f }, core::slice::from_ref(&x), 4e-7, name);
         }
         for (f, name, _) in Binary::ALL {
-            check(BinaryOp { f }, &[x.clone(), y.clone()], 0.0, name);
-            check(BinaryOp { f }, &[x.clone(), w.clone()], 0.0, name);
+            check(Zip { f }, &[x.clone(), y.clone()], 0.0, name);
+            check(Zip { f }, &[x.clone(), w.clone()], 0.0, name);
         }
     }
 }
@@ -230,7 +230,7 @@ fn exp_is_within_2_ulp_and_keeps_its_ends() {
     xs.extend([0.0, -0.0, 1e-30, f32::NEG_INFINITY, -200.0]);
     let x = f32s(&[1, xs.len() as u64], &xs);
     for device in devices() {
-        let got = run_op(&device, &UnaryOp { f: Unary::Exp }.into(), core::slice::from_ref(&x));
+        let got = run_op(&device, &Map { f: Unary::Exp }.into(), core::slice::from_ref(&x));
         for (x, y) in xs.iter().zip(to_f32s(&got[0])) {
             let exact = f64::from(*x).exp();
             let ulp = f64::from((exact as f32).next_up() - exact as f32);
@@ -240,7 +240,7 @@ fn exp_is_within_2_ulp_and_keeps_its_ends() {
     let ends = [f32::INFINITY, 89.0, 88.8, f32::NAN, -105.0];
     let x = f32s(&[1, 5], &ends);
     for device in devices() {
-        let y = run_op(&device, &UnaryOp { f: Unary::Exp }.into(), core::slice::from_ref(&x));
+        let y = run_op(&device, &Map { f: Unary::Exp }.into(), core::slice::from_ref(&x));
         let y = to_f32s(&y[0]);
         assert_eq!((y[0], y[1], y[2], y[4]), (f32::INFINITY, f32::INFINITY, f32::INFINITY, 0.0));
         assert!(y[3].is_nan());

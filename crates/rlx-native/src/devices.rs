@@ -1,8 +1,8 @@
 //! The devices of this build: one row each. Another executor is one more row.
 
-use rlx_core::plan::{Activations, Target};
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::runtime::device::Device;
+use rlx_core::target::{Activations, Target};
 use rlx_core::types::DType;
 use rlx_core::{Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions};

@@ -15,13 +15,13 @@ use crate::devices::DeviceRow;
 use crate::files::{map, open_safetensors};
 use crate::load::put;
 use rlx_core::lower::{CTL, PARAMS, ProgramSpec};
-use rlx_core::plan::Options;
 use rlx_core::reference::dequantize::decode_row;
 use rlx_core::runtime::device::{Device, DeviceInfo, Outputs, SharedBytes, Write, WriteTo};
 use rlx_core::runtime::load::Loaded;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::safetensors::{Header, Tensor, json::Json};
 use rlx_core::sample::{Control, SampleParams};
+use rlx_core::target::CompileOptions;
 use rlx_core::types::{BlockFormat, DType, Scalar};
 use rlx_core::{Code, Error, Result};
 use std::collections::BTreeMap;
@@ -327,7 +327,7 @@ pub fn verify_model(dir: &Path, row: &DeviceRow, device: Rc<dyn Device>) -> Resu
     let options = ModelOptions {
         context: None,
         chunk: CHUNK,
-        compile: Options::default(),
+        compile: CompileOptions::default(),
         programs: vec![
             ProgramSpec::verify(CHUNK, taps),
             ProgramSpec::prefill_last(CHUNK).with_logits(),

@@ -1,8 +1,8 @@
 //! Options and requests as JSON texts.
 
-use rlx_core::plan::Activations;
 use rlx_core::runtime::engine::GenerateOptions;
 use rlx_core::sample::SampleParams;
+use rlx_core::target::Activations;
 use rlx_core::types::DType;
 use rlx_core::{Error, Result};
 use serde_json::Value;

@@ -14,11 +14,12 @@ use core::task::{Context, Poll};
 use ids::Ids;
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::ops::{CONTROL_WORDS, Op};
-use rlx_core::plan::{Limits, Target, WeightPlan};
+use rlx_core::plan::WeightPlan;
 use rlx_core::runtime::device::{
     AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
     Ticket, Write,
 };
+use rlx_core::target::{Limits, Target};
 use rlx_core::{Code, Error, Result};
 use run::Run;
 use staging::Staging;

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use rlx_core::Code;
-use rlx_core::ops::{Binary, BinaryOp, MatMul};
+use rlx_core::ops::{Binary, MatMul, Zip};
 use rlx_core::plan::{Buffer, Entry, Origin, WeightPlan};
 use rlx_core::runtime::device::{
     AnyId, Bytes, Device, ModelId, Placed, ProgramId, SessionId, Ticket, Write, WriteTo,
@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 /// `y = a + b` over 8 elements, loaded and built.
 fn adder(d: &TestDevice) -> (ModelId, ProgramId, SessionId, Case) {
     let operands = [input(&[1, 8], &[1.0; 8]), input(&[1, 8], &[2.0; 8])];
-    let case = case(BinaryOp { f: Binary::Add }, &operands, Buffers::One);
+    let case = case(Zip { f: Binary::Add }, &operands, Buffers::One);
     let (m, t) = d.allocate(Rc::new(case.plan.clone())).unwrap();
     wait(d, t).unwrap();
     let (p, t) = d.build(m, Rc::new(case.program.clone())).unwrap();

@@ -5,8 +5,8 @@ mod common;
 use common::*;
 use half::f16;
 use rlx_core::ops::{
-    Attention, Binary, BinaryOp, Gather, KvWrite, Op, QuantizeRows, RmsNorm, Rope, RopeKvWrite,
-    RopeScaling, RopeStyle, RopeTable, Sample, TakeRows, Unary, UnaryOp,
+    Attention, Binary, Gather, KvWrite, Map, Op, QuantizeRows, RmsNorm, Rope, RopeKvWrite,
+    RopeScaling, RopeStyle, RopeTable, Sample, TakeRows, Unary, Zip,
 };
 use rlx_core::reference::{self, View};
 use rlx_core::sample::{Control, SampleParams};
@@ -227,7 +227,7 @@ fn scalar_functions_match_their_table() {
     let xs: Vec<f32> = rng.floats(195).iter().map(|x| x * 8.0).collect();
     for (f, name, _) in Unary::ALL {
         let operands = [input(&[3, 65], &xs)];
-        let op = Op::from(UnaryOp { f });
+        let op = Op::from(Map { f });
         let want = f64s(&truth(&op, &operands)[0]);
         let got = run_op(&d, op, &operands);
         assert_close(name, &floats(&got[0]), &want, 2e-6);
@@ -235,7 +235,7 @@ fn scalar_functions_match_their_table() {
     for (f, name, _) in Binary::ALL {
         for b in [input(&[3, 65], &rng.floats(195)), input(&[65], &rng.floats(65))] {
             let operands = [input(&[3, 65], &xs), b];
-            let op = Op::from(BinaryOp { f });
+            let op = Op::from(Zip { f });
             let want = f64s(&truth(&op, &operands)[0]);
             let got = run_op(&d, op, &operands);
             assert_close(name, &floats(&got[0]), &want, 1e-7);
@@ -248,7 +248,7 @@ fn functions_of_large_arguments_are_no_nan() {
     let d = device();
     let xs = [-1e4f32, -100.0, 100.0, 1e4];
     for f in [Unary::Silu, Unary::Gelu, Unary::Sigmoid, Unary::Tanh] {
-        let got = floats(&run_op(&d, UnaryOp { f }, &[input(&[1, 4], &xs)])[0]);
+        let got = floats(&run_op(&d, Map { f }, &[input(&[1, 4], &xs)])[0]);
         for (x, y) in xs.iter().zip(got) {
             let want = f.eval(f64::from(*x));
             let off = (f64::from(y) - want).abs();
@@ -313,7 +313,7 @@ fn with_logits_in_arena(mut case: Case) -> Case {
         bytes: zeros,
     });
     let copy = Step {
-        op: BinaryOp { f: Binary::Add }.into(),
+        op: Zip { f: Binary::Add }.into(),
         operands: vec![logits, zero],
         results: vec![moved],
         ..step.clone()

@@ -65,6 +65,8 @@ pub struct Step {
     pub operands: Vec<Slice>,
     /// Results, as the operator orders them.
     pub results: Vec<Slice>,
+    /// Bodies of control flow, as the node had them.
+    pub regions: Vec<Graph>,
     /// When it runs.
     pub phase: Phase,
     /// Where it comes from.

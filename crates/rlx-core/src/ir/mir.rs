@@ -5,16 +5,13 @@
 //! state's last version. The rules are in [`verify`](super::verify).
 
 use crate::error::{Error, Result};
-use crate::ops::Op;
+use crate::ops::{Emit, Op, Signature};
+pub use crate::types::ValueId;
 use crate::types::{Binding, Type};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// A value: a parameter or a node's result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ValueId(pub u32);
 
 /// What a parameter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,8 +44,28 @@ pub struct Node {
     pub inputs: Vec<ValueId>,
     /// Results.
     pub outputs: Vec<ValueId>,
+    /// Bodies of control flow, in the order the operator names them; empty for all others.
+    pub regions: Vec<Graph>,
     /// Where it comes from: `blk.0.attn_q`.
     pub label: String,
+}
+
+impl Node {
+    /// A node without regions.
+    pub fn new(
+        op: impl Into<Op>,
+        inputs: &[ValueId],
+        outputs: &[ValueId],
+        label: impl Into<String>,
+    ) -> Node {
+        Node {
+            op: op.into(),
+            inputs: inputs.to_vec(),
+            outputs: outputs.to_vec(),
+            regions: Vec::new(),
+            label: label.into(),
+        }
+    }
 }
 
 /// A named result of the graph.
@@ -118,17 +135,36 @@ impl Graph {
         inputs: &[ValueId],
         label: &str,
     ) -> Result<Vec<ValueId>> {
+        self.push_regions(op, inputs, Vec::new(), label)
+    }
+
+    /// [`push`](Self::push) of control flow with its bodies.
+    ///
+    /// # Errors
+    /// As `push`.
+    pub fn push_regions(
+        &mut self,
+        op: impl Into<Op>,
+        inputs: &[ValueId],
+        regions: Vec<Graph>,
+        label: &str,
+    ) -> Result<Vec<ValueId>> {
         let op = op.into();
         let operands: Vec<&Type> = inputs.iter().map(|&v| self.ty(v)).collect();
-        let types = op.infer(&operands).map_err(|e| e.at(label))?;
+        let bodies: Vec<Signature> = regions.iter().map(Graph::signature).collect();
+        let types = op.infer_regions(&operands, &bodies).map_err(|e| e.at(label))?;
         let outputs: Vec<ValueId> = types.into_iter().map(|t| self.value(t)).collect();
-        self.nodes.push(Node {
-            op,
-            inputs: inputs.to_vec(),
-            outputs: outputs.clone(),
-            label: label.into(),
-        });
+        let node = Node::new(op, inputs, &outputs, label);
+        self.nodes.push(Node { regions, ..node });
         Ok(outputs)
+    }
+
+    /// Types of the parameters and results, as control flow sees a body.
+    pub fn signature(&self) -> Signature {
+        Signature {
+            params: self.params.iter().map(|p| self.ty(p.value).clone()).collect(),
+            results: self.outputs.iter().map(|o| self.ty(o.value).clone()).collect(),
+        }
     }
 
     /// [`push`](Self::push) of an operator with one result.
@@ -224,10 +260,30 @@ impl Graph {
     pub fn infer_node(&mut self, i: usize) -> Result<()> {
         let node = &self.nodes[i];
         let operands: Vec<&Type> = node.inputs.iter().map(|&v| self.ty(v)).collect();
-        let types = node.op.infer(&operands).map_err(|e| e.at(node.label.clone()))?;
+        let bodies: Vec<Signature> = node.regions.iter().map(Graph::signature).collect();
+        let types =
+            node.op.infer_regions(&operands, &bodies).map_err(|e| e.at(node.label.clone()))?;
         for (v, ty) in self.nodes[i].outputs.clone().into_iter().zip(types) {
             self.types[v.0 as usize] = ty;
         }
         Ok(())
+    }
+}
+
+/// A graph as a decomposition writes it; new nodes have the label of the node they replace.
+pub struct Emitter<'a> {
+    /// The graph that grows.
+    pub graph: &'a mut Graph,
+    /// Label of every new node.
+    pub label: &'a str,
+}
+
+impl Emit for Emitter<'_> {
+    fn ty(&self, v: ValueId) -> &Type {
+        self.graph.ty(v)
+    }
+
+    fn emit(&mut self, op: Op, inputs: &[ValueId]) -> Result<Vec<ValueId>> {
+        self.graph.push(op, inputs, self.label)
     }
 }

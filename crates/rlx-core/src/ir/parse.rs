@@ -6,7 +6,7 @@
 use super::mir::{Graph, ParamKind, ValueId};
 use super::verify::{is_name_char, verify};
 use crate::error::{Error, Result};
-use crate::ops::{Attr, Attrs, Op};
+use crate::ops::{Attr, Attrs, CustomSet, Op};
 use crate::types::{DType, Dim, Kind, Shape, Type};
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -17,6 +17,8 @@ use alloc::vec::Vec;
 const TEXT_BYTES: usize = 16 << 20;
 /// Lists in lists at most.
 const LIST_DEPTH: usize = 8;
+/// Regions in regions at most.
+const REGION_DEPTH: usize = 16;
 
 /// Reads one function.
 ///
@@ -24,14 +26,27 @@ const LIST_DEPTH: usize = 8;
 /// `BadGraph` with line and column: for text that `print` would not write, for operators, types
 /// and attributes that are unknown, and for a graph that does not [`verify`].
 pub fn parse(text: &str) -> Result<Graph> {
+    parse_with(text, &CustomSet::new())
+}
+
+/// [`parse`] of text that names a user's operators.
+///
+/// # Errors
+/// As `parse`.
+pub fn parse_with(text: &str, custom: &CustomSet) -> Result<Graph> {
     if text.len() > TEXT_BYTES {
         return Err(Error::bad_graph(format!(
             "the text has {} bytes, {TEXT_BYTES} is the most",
             text.len()
         )));
     }
-    let mut parser = Parser { text, at: 0, names: BTreeMap::new(), g: Graph::default() };
+    let (names, g) = (BTreeMap::new(), Graph::default());
+    let mut parser = Parser { text, at: 0, names, g, custom, depth: 0 };
     parser.function()?;
+    parser.empty_lines();
+    if !parser.rest().is_empty() {
+        return parser.unexpected("the end of the text");
+    }
     verify(&parser.g)?;
     Ok(parser.g)
 }
@@ -42,6 +57,9 @@ struct Parser<'a> {
     at: usize,
     names: BTreeMap<&'a str, ValueId>,
     g: Graph,
+    custom: &'a CustomSet,
+    /// Regions around this function.
+    depth: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -153,9 +171,33 @@ impl<'a> Parser<'a> {
         self.results()?;
         self.empty_lines();
         self.need("}")?;
-        self.end_of_line()?;
-        self.empty_lines();
-        if self.rest().is_empty() { Ok(()) } else { self.unexpected("the end of the text") }
+        self.end_of_line().map(|_| ())
+    }
+
+    /// The functions of a node's regions, to the `]` behind them.
+    fn regions(&mut self) -> Result<Vec<Graph>> {
+        if self.depth == REGION_DEPTH {
+            return self.unexpected(&format!("at most {REGION_DEPTH} nested regions"));
+        }
+        let mut regions = Vec::new();
+        loop {
+            self.empty_lines();
+            if self.take("]") {
+                self.end_of_line()?;
+                return Ok(regions);
+            }
+            let mut body = Parser {
+                text: self.text,
+                at: self.at,
+                names: BTreeMap::new(),
+                g: Graph::default(),
+                custom: self.custom,
+                depth: self.depth + 1,
+            };
+            body.function()?;
+            self.at = body.at;
+            regions.push(body.g);
+        }
     }
 
     fn define(&mut self, name: &'a str, at: usize, value: ValueId) -> Result<()> {
@@ -215,9 +257,16 @@ impl<'a> Parser<'a> {
             self.blanks();
             types.push((self.at, self.ty()?));
         }
+        let has_regions = self.take("[");
         let label = self.end_of_line()?;
-        let op = Op::from_text(name, &attrs).map_err(|e| e.at(self.place(op_at)))?;
-        let values = self.g.push(op, &operands, label).map_err(|e| e.at(self.place(op_at)))?;
+        let regions = if has_regions { self.regions()? } else { Vec::new() };
+        let op = match self.custom.get(name) {
+            Some(make) => make(&attrs).map(Op::from),
+            None => Op::from_text(name, &attrs),
+        };
+        let op = op.map_err(|e| e.at(self.place(op_at)))?;
+        let values = self.g.push_regions(op, &operands, regions, label);
+        let values = values.map_err(|e| e.at(self.place(op_at)))?;
         if values.len() != results.len() || values.len() != types.len() {
             let what = format!(
                 "{name} gives {} results; {} names and {} types stand here",

@@ -27,41 +27,69 @@ impl fmt::Display for Graph {
     ///   return token = %1
     /// }
     /// ```
+    ///
+    /// The regions of control flow stand in brackets behind the node that has them:
+    ///
+    /// ```text
+    ///   %2 = if %0, %1 -> tensor<4xf32> [ // clip
+    ///     func @then {
+    ///       …
+    ///     }
+    ///     func @else {
+    ///       …
+    ///     }
+    ///   ]
+    /// ```
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut names: BTreeMap<ValueId, String> = BTreeMap::new();
-        writeln!(f, "func @{} {{", self.name)?;
-        for p in &self.params {
-            names.insert(p.value, format!("%{}", p.name));
-            writeln!(f, "  {} %{} : {}", p.kind.keyword(), p.name, self.ty(p.value))?;
-        }
-        let mut next = 0;
-        for node in &self.nodes {
-            f.write_str("  ")?;
-            for (i, v) in node.outputs.iter().enumerate() {
-                let name = format!("%{next}");
-                next += 1;
-                write!(f, "{}{name}", if i > 0 { ", " } else { "" })?;
-                names.insert(*v, name);
-            }
-            write!(f, " = {}", node.op.name())?;
-            for (i, v) in node.inputs.iter().enumerate() {
-                let name = names.get(v).map_or("%undefined", String::as_str);
-                write!(f, "{}{name}", if i > 0 { ", " } else { " " })?;
-            }
-            write!(f, "{} ->", node.op.attrs())?;
-            for (i, v) in node.outputs.iter().enumerate() {
-                write!(f, "{}{}", if i > 0 { ", " } else { " " }, self.ty(*v))?;
-            }
-            if !node.label.is_empty() {
-                write!(f, " // {}", node.label)?;
-            }
-            writeln!(f)?;
-        }
-        f.write_str("  return")?;
-        for (i, o) in self.outputs.iter().enumerate() {
-            let name = names.get(&o.value).map_or("%undefined", String::as_str);
-            write!(f, "{} {} = {name}", if i > 0 { "," } else { "" }, o.name)?;
-        }
-        writeln!(f, "\n}}")
+        function(self, f, 0)
     }
+}
+
+/// One function, `depth` regions deep.
+fn function(g: &Graph, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
+    let pad = depth * 4;
+    let mut names: BTreeMap<ValueId, String> = BTreeMap::new();
+    writeln!(f, "{:pad$}func @{} {{", "", g.name)?;
+    for p in &g.params {
+        names.insert(p.value, format!("%{}", p.name));
+        writeln!(f, "{:pad$}  {} %{} : {}", "", p.kind.keyword(), p.name, g.ty(p.value))?;
+    }
+    let mut next = 0;
+    for node in &g.nodes {
+        write!(f, "{:pad$}  ", "")?;
+        for (i, v) in node.outputs.iter().enumerate() {
+            let name = format!("%{next}");
+            next += 1;
+            write!(f, "{}{name}", if i > 0 { ", " } else { "" })?;
+            names.insert(*v, name);
+        }
+        write!(f, " = {}", node.op.name())?;
+        for (i, v) in node.inputs.iter().enumerate() {
+            let name = names.get(v).map_or("%undefined", String::as_str);
+            write!(f, "{}{name}", if i > 0 { ", " } else { " " })?;
+        }
+        write!(f, "{} ->", node.op.attrs())?;
+        for (i, v) in node.outputs.iter().enumerate() {
+            write!(f, "{}{}", if i > 0 { ", " } else { " " }, g.ty(*v))?;
+        }
+        if !node.regions.is_empty() {
+            f.write_str(" [")?;
+        }
+        if !node.label.is_empty() {
+            write!(f, " // {}", node.label)?;
+        }
+        writeln!(f)?;
+        for body in &node.regions {
+            function(body, f, depth + 1)?;
+        }
+        if !node.regions.is_empty() {
+            writeln!(f, "{:pad$}  ]", "")?;
+        }
+    }
+    write!(f, "{:pad$}  return", "")?;
+    for (i, o) in g.outputs.iter().enumerate() {
+        let name = names.get(&o.value).map_or("%undefined", String::as_str);
+        write!(f, "{} {} = {name}", if i > 0 { "," } else { "" }, o.name)?;
+    }
+    writeln!(f, "\n{:pad$}}}", "")
 }

@@ -5,12 +5,13 @@
 //! 3. A state is linear: at most one node writes a version, as one operand, and every reader of that
 //!    version, or of a view of it, stands before the writer. Only a write makes a new version.
 //! 4. Results of the graph are defined, and no later node overwrites them.
-//! 5. Names are words that text IR can hold. No two parameters share one, nor do two results of the
+//! 5. A region is a graph of its own over inputs, one for each capture; it has no weights or states.
+//! 6. Names are words that text IR can hold. No two parameters share one, nor do two results of the
 //!    graph; no parameter has a node's number for a name. Labels are one line.
 
 use super::mir::{Graph, ParamKind, ValueId};
 use crate::error::{Error, Result};
-use crate::ops::Alias;
+use crate::ops::{Alias, Signature};
 use crate::types::{Kind, Type};
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -85,7 +86,18 @@ pub fn verify(g: &Graph) -> Result<()> {
             }
         }
         let operands: Vec<&Type> = node.inputs.iter().map(|&v| g.ty(v)).collect();
-        let types = node.op.infer(&operands).map_err(|e| e.at(format!("@{}, {place}", g.name)))?;
+        let bodies: Vec<Signature> = node.regions.iter().map(Graph::signature).collect();
+        let types = node
+            .op
+            .infer_regions(&operands, &bodies)
+            .map_err(|e| e.at(format!("@{}, {place}", g.name)))?;
+        for body in &node.regions {
+            if let Some(p) = body.params.iter().find(|p| p.kind != ParamKind::Input) {
+                return fail(format!("region @{} has {}, not an input", body.name, p.name), &place);
+            }
+            verify(body)
+                .map_err(|e| e.at(format!("@{}, {place}, region @{}", g.name, body.name)))?;
+        }
         if types.len() != node.outputs.len() {
             return fail(
                 format!("{} results, the operator gives {}", node.outputs.len(), types.len()),

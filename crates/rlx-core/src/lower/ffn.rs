@@ -4,7 +4,7 @@ use super::{Lowering, linear};
 use crate::error::Result;
 use crate::ir::hir::FfnWeights;
 use crate::ir::mir::ValueId;
-use crate::ops::{Binary, BinaryOp, Unary, UnaryOp};
+use crate::ops::{Binary, Map, Unary, Zip};
 use alloc::format;
 
 pub(super) fn swiglu(
@@ -15,7 +15,7 @@ pub(super) fn swiglu(
 ) -> Result<ValueId> {
     let gate = linear::linear(cx, x, &w.gate, &format!("{label}_gate"))?;
     let up = linear::linear(cx, x, &w.up, &format!("{label}_up"))?;
-    let act = cx.g.push1(UnaryOp { f: Unary::Silu }, &[gate], &format!("{label}_act"))?;
-    let h = cx.g.push1(BinaryOp { f: Binary::Mul }, &[act, up], &format!("{label}_mul"))?;
+    let act = cx.g.push1(Map { f: Unary::Silu }, &[gate], &format!("{label}_act"))?;
+    let h = cx.g.push1(Zip { f: Binary::Mul }, &[act, up], &format!("{label}_mul"))?;
     linear::linear(cx, h, &w.down, &format!("{label}_down"))
 }

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::ir::hir::{Block, LinearWeights, Module, Tensor, Weight};
 use crate::ir::lir::StateDecl;
 use crate::ir::mir::{Graph, ParamKind, ValueId};
-use crate::ops::{Binary, BinaryOp, CONTROL_WORDS, Gather, PARAMS_WORDS, RmsNorm, TakeRows, Token};
+use crate::ops::{Binary, CONTROL_WORDS, Gather, PARAMS_WORDS, RmsNorm, TakeRows, Token, Zip};
 use crate::types::{Binding, DType, Dim, OUT_ROWS, SEQ, Shape, Type};
 use alloc::format;
 use alloc::string::String;
@@ -180,7 +180,7 @@ fn block(
             attention::attention(cx, [one(0)?, one(1)?, one(2)?], spec, label)?
         }
         Block::SwigluFfn(w) => ffn::swiglu(cx, one(0)?, w, label)?,
-        Block::Add => cx.g.push1(BinaryOp { f: Binary::Add }, &[one(0)?, one(1)?], label)?,
+        Block::Add => cx.g.push1(Zip { f: Binary::Add }, &[one(0)?, one(1)?], label)?,
         Block::OutRows => {
             if cx.spec.out_rows == 0 {
                 return Ok(None);

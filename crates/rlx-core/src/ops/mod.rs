@@ -5,9 +5,10 @@
 
 mod attention;
 mod attr;
-mod binary;
+mod custom;
 mod gather;
 mod kv_write;
+mod map;
 mod matmul;
 mod quantize_rows;
 mod reshape;
@@ -19,13 +20,14 @@ mod sample;
 mod scalar;
 mod take_rows;
 mod token;
-mod unary;
+mod zip;
 
 pub use attention::Attention;
 pub use attr::{Attr, Attrs};
-pub use binary::BinaryOp;
+pub use custom::{Custom, CustomOperator, CustomSet};
 pub use gather::Gather;
 pub use kv_write::KvWrite;
+pub use map::Map;
 pub use matmul::{Epilogue, MatMul, MatMulParts};
 pub use quantize_rows::QuantizeRows;
 pub use reshape::Reshape;
@@ -37,10 +39,10 @@ pub use sample::Sample;
 pub use scalar::{Binary, Unary};
 pub use take_rows::TakeRows;
 pub use token::Token;
-pub use unary::UnaryOp;
+pub use zip::Zip;
 
 use crate::error::{Error, Result};
-use crate::types::{Dim, Kind, Type};
+use crate::types::{Dim, Kind, Type, ValueId};
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -79,6 +81,35 @@ pub enum Class {
     Boundary,
 }
 
+/// Types of a region of control flow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Signature {
+    /// What it takes: its captures, in order.
+    pub params: Vec<Type>,
+    /// What it gives.
+    pub results: Vec<Type>,
+}
+
+/// What a decomposition writes to: a graph, seen from here.
+pub trait Emit {
+    /// The type of a value.
+    fn ty(&self, v: ValueId) -> &Type;
+
+    /// Appends an operator. Errors from its type rule.
+    fn emit(&mut self, op: Op, inputs: &[ValueId]) -> Result<Vec<ValueId>>;
+}
+
+impl dyn Emit + '_ {
+    /// Appends an operator with one result.
+    ///
+    /// # Errors
+    /// From the type rule.
+    pub fn one(&mut self, op: impl Into<Op>, inputs: &[ValueId]) -> Result<ValueId> {
+        let results = self.emit(op.into(), inputs)?;
+        results.first().copied().ok_or_else(|| Error::internal("an operator without results"))
+    }
+}
+
 /// What an operator's file says.
 pub trait Operator: Sized {
     /// The name in text IR.
@@ -97,6 +128,23 @@ pub trait Operator: Sized {
     /// The type rule: results of these operands, or why there are none.
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>>;
 
+    /// Names of its regions: control flow only.
+    fn regions(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The type rule of control flow, which sees its regions' types too.
+    fn infer_regions(&self, operands: &[&Type], regions: &[Signature]) -> Result<Vec<Type>> {
+        let _ = regions;
+        self.infer(operands)
+    }
+
+    /// The same results from simpler operators, or `None` for a primitive.
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let _ = (e, operands);
+        Ok(None)
+    }
+
     /// What result 0 may share.
     fn alias(&self) -> Alias {
         Alias::None
@@ -109,42 +157,100 @@ pub trait Operator: Sized {
 }
 
 macro_rules! operators {
-    ($($(#[$doc:meta])* $variant:ident($ty:ty),)*) => {
+    ($($(#[$gate:meta])* $variant:ident($ty:ty),)*) => {
         impl Op {
+            /// Every operator's name, but for custom ones.
+            pub const NAMES: &'static [&'static str] = &[$($(#[$gate])* <$ty>::NAME),*];
+
             /// The name in text IR.
-            pub fn name(&self) -> &'static str {
-                match self { $(Op::$variant(_) => <$ty>::NAME,)* }
+            pub fn name(&self) -> &str {
+                match self {
+                    $($(#[$gate])* Op::$variant(_) => <$ty>::NAME,)*
+                    Op::Custom(op) => op.0.name(),
+                }
             }
             /// What kind of work it is.
             pub fn class(&self) -> Class {
-                match self { $(Op::$variant(_) => <$ty>::CLASS,)* }
+                match self {
+                    $($(#[$gate])* Op::$variant(_) => <$ty>::CLASS,)*
+                    Op::Custom(_) => Class::Compute,
+                }
             }
             /// Attributes in print order.
             pub fn attrs(&self) -> Attrs {
-                match self { $(Op::$variant(op) => op.attrs(),)* }
+                match self {
+                    $($(#[$gate])* Op::$variant(op) => op.attrs(),)*
+                    Op::Custom(op) => op.0.attrs(),
+                }
             }
             /// The type rule. Errors name the operator.
             pub fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
-                match self { $(Op::$variant(op) => op.infer(operands),)* }
+                match self {
+                    $($(#[$gate])* Op::$variant(op) => op.infer(operands),)*
+                    Op::Custom(op) => op.0.infer(operands),
+                }
+            }
+            /// Names of its regions.
+            pub fn regions(&self) -> &'static [&'static str] {
+                match self {
+                    $($(#[$gate])* Op::$variant(op) => op.regions(),)*
+                    Op::Custom(_) => &[],
+                }
+            }
+            /// The type rule with the types of the node's regions. Errors name the operator.
+            pub fn infer_regions(
+                &self,
+                operands: &[&Type],
+                regions: &[Signature],
+            ) -> Result<Vec<Type>> {
+                if regions.len() != self.regions().len() {
+                    return Err(Error::bad_graph(format!(
+                        "{} has {} regions, got {}",
+                        self.name(),
+                        self.regions().len(),
+                        regions.len()
+                    )));
+                }
+                match self {
+                    $($(#[$gate])* Op::$variant(op) => op.infer_regions(operands, regions),)*
+                    Op::Custom(op) => op.0.infer(operands),
+                }
+            }
+            /// The same results from simpler operators, or `None` for a primitive.
+            pub fn decompose(
+                &self,
+                e: &mut dyn Emit,
+                operands: &[ValueId],
+            ) -> Result<Option<Vec<ValueId>>> {
+                match self {
+                    $($(#[$gate])* Op::$variant(op) => op.decompose(e, operands),)*
+                    Op::Custom(op) => op.0.decompose(e, operands),
+                }
             }
             /// What result 0 may share with an operand.
             pub fn alias(&self) -> Alias {
-                match self { $(Op::$variant(op) => op.alias(),)* }
+                match self {
+                    $($(#[$gate])* Op::$variant(op) => op.alias(),)*
+                    Op::Custom(_) => Alias::None,
+                }
             }
             /// `(operand, result)` pairs of states that are written.
             pub fn writes(&self) -> &'static [(usize, usize)] {
-                match self { $(Op::$variant(op) => op.writes(),)* }
+                match self {
+                    $($(#[$gate])* Op::$variant(op) => op.writes(),)*
+                    Op::Custom(_) => &[],
+                }
             }
             /// The operator of a printed name and attributes. Errors name what is unknown.
             pub fn from_text(name: &str, attrs: &Attrs) -> Result<Op> {
                 match name {
-                    $(<$ty>::NAME => <$ty>::from_attrs(attrs).map(Op::$variant),)*
+                    $($(#[$gate])* <$ty>::NAME => <$ty>::from_attrs(attrs).map(Op::$variant),)*
                     _ => Err(Error::bad_graph(format!("unknown operator {name}"))
-                        .hint(format!("known: {}", [$(<$ty>::NAME),*].join(", ")))),
+                        .hint(format!("known: {}", Self::NAMES.join(", ")))),
                 }
             }
         }
-        $(impl From<$ty> for Op { fn from(op: $ty) -> Op { Op::$variant(op) } })*
+        $($(#[$gate])* impl From<$ty> for Op { fn from(op: $ty) -> Op { Op::$variant(op) } })*
     };
 }
 
@@ -170,9 +276,9 @@ pub enum Op {
     /// Causal attention over the cache.
     Attention(Attention),
     /// A function of one tensor.
-    Unary(UnaryOp),
+    Map(Map),
     /// A function of two tensors.
-    Binary(BinaryOp),
+    Zip(Zip),
     /// The same bytes, another shape.
     Reshape(Reshape),
     /// The last real rows.
@@ -181,6 +287,8 @@ pub enum Op {
     Token(Token),
     /// Logits to a token.
     Sample(Sample),
+    /// A user's operator.
+    Custom(Custom),
 }
 
 operators! {
@@ -193,8 +301,8 @@ operators! {
     KvWrite(KvWrite),
     RopeKvWrite(RopeKvWrite),
     Attention(Attention),
-    Unary(UnaryOp),
-    Binary(BinaryOp),
+    Map(Map),
+    Zip(Zip),
     Reshape(Reshape),
     TakeRows(TakeRows),
     Token(Token),
@@ -218,6 +326,14 @@ fn expect(name: &str, operand: &str, got: &Type, need: &Type) -> Result<()> {
         return Err(Error::bad_graph(format!("{name}: {operand} is {got}, expected {need}")));
     }
     Ok(())
+}
+
+/// Fails unless the operand is a tensor of f64, f32, f16 or bf16.
+fn float_tensor(name: &str, operand: &str, ty: &Type) -> Result<()> {
+    if ty.kind == Kind::Tensor && ty.dtype.is_float() {
+        return Ok(());
+    }
+    Err(Error::bad_graph(format!("{name}: {operand} is {ty}, expected a tensor of floats")))
 }
 
 /// `[rows, columns]` of an f32 matrix operand.

@@ -27,13 +27,13 @@ pub fn fuse_glu(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
     let single = |g: &Graph, v: ValueId| users[v.0 as usize].len() == 1 && !g.is_output(v);
     let mut dead: Vec<usize> = Vec::new();
     for i in 0..g.nodes.len() {
-        let Op::Binary(op) = &g.nodes[i].op else { continue };
+        let Op::Zip(op) = &g.nodes[i].op else { continue };
         if op.f != Binary::Mul {
             continue;
         }
         // A product has no order: the activation may be either factor.
         let is_map = |v: ValueId| {
-            definers[v.0 as usize].is_some_and(|at| matches!(g.nodes[at].op, Op::Unary(_)))
+            definers[v.0 as usize].is_some_and(|at| matches!(g.nodes[at].op, Op::Map(_)))
         };
         let [mut a, mut u] = [g.nodes[i].inputs[0], g.nodes[i].inputs[1]];
         if !is_map(a) && is_map(u) {
@@ -42,7 +42,7 @@ pub fn fuse_glu(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         let (Some(act), Some(up)) = (definers[a.0 as usize], definers[u.0 as usize]) else {
             continue;
         };
-        let Op::Unary(f) = &g.nodes[act].op else { continue };
+        let Op::Map(f) = &g.nodes[act].op else { continue };
         let f = f.f;
         let Some(gate) = definers[g.nodes[act].inputs[0].0 as usize] else { continue };
         let (Op::MatMul(mg), Op::MatMul(mu)) = (&g.nodes[gate].op, &g.nodes[up].op) else {

@@ -16,7 +16,7 @@ use super::legalise::activation_format;
 use crate::error::Result;
 use crate::ir::mir::Graph;
 use crate::ops::Op;
-use crate::plan::Activations;
+use crate::target::Activations;
 
 /// Fuses in place; returns the number of matmuls that took a norm. The norms are left to `dce`.
 pub fn fuse_norm_prologue(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {

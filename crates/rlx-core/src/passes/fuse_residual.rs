@@ -21,7 +21,7 @@ pub fn fuse_residual(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
     let (definers, users) = (g.definers(), g.users());
     let mut dead: Vec<usize> = Vec::new();
     for i in 0..g.nodes.len() {
-        let Op::Binary(op) = &g.nodes[i].op else { continue };
+        let Op::Zip(op) = &g.nodes[i].op else { continue };
         let inputs = g.nodes[i].inputs.clone();
         if op.f != Binary::Add || g.ty(inputs[0]) != g.ty(inputs[1]) {
             continue;

@@ -17,7 +17,7 @@ use super::{Context, remove_nodes};
 use crate::error::Result;
 use crate::ir::mir::{Graph, ParamKind};
 use crate::ops::{Epilogue, MatMul, Op};
-use crate::plan::Activations;
+use crate::target::Activations;
 use alloc::vec;
 use alloc::vec::Vec;
 

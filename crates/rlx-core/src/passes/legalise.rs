@@ -14,12 +14,11 @@ use super::Context;
 use crate::error::{Code, Error, Result};
 use crate::ir::mir::{Graph, Node, ValueId};
 use crate::ops::{Op, QuantizeRows};
-use crate::plan::Activations;
+use crate::target::Activations;
 use crate::types::{BlockFormat, DType};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// The int8 blocks that a weight's kernels read, or `None` where activations stay f32.
@@ -92,7 +91,7 @@ pub fn legalise(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
                         let ty = op.infer(&[g.ty(x)]).map_err(|e| e.at(node.label.clone()))?;
                         let b = g.value(ty[0].clone());
                         let label = format!("{}_x", node.label);
-                        nodes.push(Node { op, inputs: vec![x], outputs: vec![b], label });
+                        nodes.push(Node::new(op, &[x], &[b], label));
                         quantized.insert((x, format), b);
                         b
                     }

@@ -15,14 +15,14 @@ pub use pipeline::{compile, optimise};
 pub use report::{FusionReport, Miss};
 
 use crate::ir::mir::Graph;
-use crate::plan::{Options, Target};
+use crate::target::{CompileOptions, Target};
 
 /// What a pass may ask.
 pub struct Context<'a> {
     /// The device.
     pub target: &'a Target,
     /// The policy.
-    pub options: &'a Options,
+    pub options: &'a CompileOptions,
     /// Where near misses go.
     pub report: FusionReport,
 }

@@ -10,7 +10,8 @@ use crate::ir::lir::Program;
 use crate::ir::mir::Graph;
 use crate::ir::verify::verify;
 use crate::lower::{ProgramSpec, lower, states};
-use crate::plan::{Options, Target, plan};
+use crate::plan::plan;
+use crate::target::{CompileOptions, Target};
 
 /// A pass: changes the graph, returns how much.
 type Pass = fn(&mut Graph, &mut Context<'_>) -> Result<usize>;
@@ -24,7 +25,7 @@ pub fn compile(
     module: &Module,
     spec: &ProgramSpec,
     target: &Target,
-    options: &Options,
+    options: &CompileOptions,
 ) -> Result<(Program, FusionReport)> {
     let g = lower(module, spec, options.kv)?;
     let (g, report) = optimise(g, target, options)?;
@@ -36,7 +37,11 @@ pub fn compile(
 ///
 /// # Errors
 /// As [`compile`].
-pub fn optimise(mut g: Graph, target: &Target, options: &Options) -> Result<(Graph, FusionReport)> {
+pub fn optimise(
+    mut g: Graph,
+    target: &Target,
+    options: &CompileOptions,
+) -> Result<(Graph, FusionReport)> {
     let mut cx = Context { target, options, report: FusionReport::default() };
     let wants = target.fusions;
     let before = g.nodes.len();

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::ir::mir::Graph;
 use crate::ir::parse::parse;
 use crate::ir::verify::verify;
-use crate::plan::{Activations, Options, Target};
+use crate::target::{Activations, CompileOptions, Target};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -50,7 +50,7 @@ pub fn goldens(name: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usiz
 /// What the pass does to the graph in `text`, as comment lines.
 fn after(text: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usize>) -> String {
     let mut target = Target::webgpu(Target::WEBGPU_DEFAULT);
-    let mut options = Options::default();
+    let mut options = CompileOptions::default();
     for word in
         text.lines().filter_map(|l| l.strip_prefix("# with ")).flat_map(str::split_whitespace)
     {

@@ -8,9 +8,10 @@
 //! 4. A step touches at most as many memories as the target binds.
 
 use super::lifetimes::{Lifetime, lifetimes, name_of, place_of};
-use super::{ALIGNMENT, Limits, WeightPlan};
+use super::{ALIGNMENT, WeightPlan};
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::{Program, Slice, Space};
+use crate::target::Limits;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;

@@ -8,10 +8,8 @@ mod liveness;
 #[cfg(feature = "reference")]
 pub mod replay;
 mod schedule;
-mod target;
 mod weights;
 
 pub use arena::ALIGNMENT;
 pub use schedule::plan;
-pub use target::{Activations, Fusions, Limits, Options, Target};
 pub use weights::{Buffer, Entry, HostTensor, Origin, WeightPlan};

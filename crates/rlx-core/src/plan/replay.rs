@@ -7,7 +7,7 @@ use super::lifetimes::{lifetimes, place_of};
 use crate::error::{Error, Result};
 use crate::ir::lir::{Program, Slice, Space, Step};
 use crate::ops::Alias;
-use crate::reference::{View, run};
+use crate::reference::{View, run_regions};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -137,7 +137,7 @@ fn execute(step: &Step, weights: &[&[u8]], memory: &mut Memory) -> Result<()> {
         .iter()
         .map(|slice| Ok(View::new(&slice.ty, read(slice, weights, memory)?)))
         .collect::<Result<Vec<_>>>()?;
-    let results = run(&step.op, &operands)?;
+    let results = run_regions(&step.op, &step.regions, &operands)?;
     if results.len() != step.results.len() {
         return Err(Error::internal(format!("the operator gives {} results", results.len())));
     }

@@ -1,14 +1,15 @@
 //! From a legalised graph to a program: places, steps, fingerprint.
 
+use super::arena;
 use super::fingerprint::Hasher;
 use super::liveness::{Place, is_step, largest_live, liveness};
-use super::{Options, Target, arena};
 use crate::error::{Error, Result};
 use crate::ir::lir::{
     InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step, WeightUse,
 };
 use crate::ir::mir::{Graph, ParamKind, ValueId};
 use crate::ops::Op;
+use crate::target::{CompileOptions, Target};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
@@ -17,7 +18,12 @@ use alloc::vec::Vec;
 ///
 /// # Errors
 /// `BadGraph` for unbound symbols, or a state that is not among `states`.
-pub fn plan(g: Graph, states: &[StateDecl], target: &Target, options: &Options) -> Result<Program> {
+pub fn plan(
+    g: Graph,
+    states: &[StateDecl],
+    target: &Target,
+    options: &CompileOptions,
+) -> Result<Program> {
     let (place, intervals) = liveness(&g)?;
     let (offsets, arena_bytes) = arena::place(&intervals);
     // Where each root lives.
@@ -86,6 +92,7 @@ pub fn plan(g: Graph, states: &[StateDecl], target: &Target, options: &Options) 
             op: node.op.clone(),
             operands: node.inputs.iter().map(|&v| slice(v)).collect::<Result<_>>()?,
             results: node.outputs.iter().map(|&v| slice(v)).collect::<Result<_>>()?,
+            regions: node.regions.clone(),
             phase,
             label: node.label.clone(),
         });

@@ -1,9 +1,9 @@
 //! The weight plan: from ranges of files to ranges of device buffers.
 
-use super::Limits;
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::{Program, Space};
 use crate::ops::Op;
+use crate::target::Limits;
 use crate::types::Type;
 use alloc::format;
 use alloc::string::String;

@@ -7,11 +7,12 @@ use crate::error::{Code, Error, Result};
 use crate::ir::lir::{Program, StateDecl};
 use crate::plan::check::check;
 use crate::plan::replay::{Memory, POISON, Replay};
-use crate::plan::{Entry, Target, WeightPlan};
+use crate::plan::{Entry, WeightPlan};
 use crate::runtime::device::{
     AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
     SharedBytes, Ticket, Write, WriteTo,
 };
+use crate::target::Target;
 use alloc::collections::{BTreeMap, VecDeque, btree_map};
 use alloc::format;
 use alloc::rc::Rc;

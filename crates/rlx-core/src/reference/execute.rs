@@ -2,11 +2,12 @@
 
 use super::{View, quantize_rows};
 use super::{
-    attention, binary, gather, kv_write, matmul, rms_norm, rope, rope_kv_write, rope_table, sample,
-    take_rows, unary,
+    attention, gather, kv_write, map, matmul, rms_norm, rope, rope_kv_write, rope_table, sample,
+    take_rows, zip,
 };
 use crate::error::{Error, Result};
-use crate::ops::{Alias, Op, QuantizeRows};
+use crate::ir::mir::Graph;
+use crate::ops::{Alias, Op, QuantizeRows, Signature};
 use crate::types::{BlockFormat, Type};
 use alloc::format;
 use alloc::vec;
@@ -20,8 +21,17 @@ use alloc::vec::Vec;
 /// without a decoder; `ContextFull` for a cache write past the capacity; `Internal` for operand
 /// bytes that do not fit their type.
 pub fn run(op: &Op, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+    run_regions(op, &[], operands)
+}
+
+/// [`run`] of an operator with its regions.
+///
+/// # Errors
+/// As `run`.
+pub fn run_regions(op: &Op, regions: &[Graph], operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
     let types: Vec<&Type> = operands.iter().map(|v| v.ty).collect();
-    let results = op.infer(&types)?;
+    let bodies: Vec<Signature> = regions.iter().map(Graph::signature).collect();
+    let results = op.infer_regions(&types, &bodies)?;
     for (i, v) in operands.iter().enumerate() {
         fits(op, "operand", i, v.ty, v.bytes.len())?;
     }
@@ -35,12 +45,20 @@ pub fn run(op: &Op, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
         Op::KvWrite(_) => kv_write::run(operands),
         Op::RopeKvWrite(op) => rope_kv_write::run(op, operands),
         Op::Attention(op) => attention::run(op, operands),
-        Op::Unary(op) => unary::run(op, operands),
-        Op::Binary(op) => binary::run(op, operands),
+        Op::Map(op) => map::run(op, operands),
+        Op::Zip(op) => zip::run(op, operands),
         Op::TakeRows(op) => take_rows::run(op, operands),
         Op::Sample(_) => sample::run(operands),
         Op::Reshape(_) | Op::Token(_) => window(op, operands, &results),
+        Op::Custom(op) => {
+            let operands: Vec<(&Type, &[u8])> = operands.iter().map(|v| (v.ty, v.bytes)).collect();
+            op.0.run(&operands)
+        }
     }?;
+    if out.len() != results.len() {
+        let (name, need, got) = (op.name(), results.len(), out.len());
+        return Err(Error::internal(format!("{name}: {got} results, its rule gives {need}")));
+    }
     for (i, (bytes, ty)) in out.iter().zip(&results).enumerate() {
         fits(op, "result", i, ty, bytes.len())?;
     }

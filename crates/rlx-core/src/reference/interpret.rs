@@ -1,6 +1,6 @@
 //! A graph node by node, every value in memory of its own: what any plan must agree with.
 
-use super::{View, run};
+use super::{View, run_regions};
 use crate::error::{Error, Result};
 use crate::ir::mir::Graph;
 use alloc::format;
@@ -36,7 +36,8 @@ pub fn interpret(g: &Graph, params: &[&[u8]]) -> Result<Interpreted> {
     for node in &g.nodes {
         let operands: Vec<View<'_>> =
             node.inputs.iter().map(|&v| View::new(g.ty(v), &values[v.0 as usize])).collect();
-        let results = run(&node.op, &operands).map_err(|e| e.at(node.label.clone()))?;
+        let results = run_regions(&node.op, &node.regions, &operands)
+            .map_err(|e| e.at(node.label.clone()))?;
         for (v, bytes) in node.outputs.iter().zip(results) {
             values[v.0 as usize] = bytes;
         }

@@ -68,7 +68,7 @@ pub(super) fn run(op: &MatMul, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::*;
-    use crate::ops::{Binary, BinaryOp, Epilogue, MatMul, QuantizeRows, RmsNorm, Unary, UnaryOp};
+    use crate::ops::{Binary, Epilogue, Map, MatMul, QuantizeRows, RmsNorm, Unary, Zip};
     use crate::types::BlockFormat;
     use alloc::vec::Vec;
 
@@ -130,12 +130,12 @@ mod tests {
             epilogue: Epilogue::Glu(Unary::Silu),
             ..MatMul::default()
         };
-        let gate = &run(UnaryOp { f: Unary::Silu }, &[y0])[0];
-        let expected = run(BinaryOp { f: Binary::Mul }, &[gate, y1]);
+        let gate = &run(Map { f: Unary::Silu }, &[y0])[0];
+        let expected = run(Zip { f: Binary::Mul }, &[gate, y1]);
         assert_eq!(run(glu, &[&x, &norm, &w0, &w1]), expected);
 
         let add = MatMul { epilogue: Epilogue::Add, ..MatMul::plain() };
-        let expected = run(BinaryOp { f: Binary::Add }, &[y0, &residual]);
+        let expected = run(Zip { f: Binary::Add }, &[y0, &residual]);
         assert_eq!(run(add, &[normed, &w0, &residual]), expected);
     }
 

@@ -13,8 +13,6 @@ pub mod quantize_rows;
 #[cfg(feature = "reference")]
 mod attention;
 #[cfg(feature = "reference")]
-mod binary;
-#[cfg(feature = "reference")]
 mod execute;
 #[cfg(feature = "reference")]
 mod gather;
@@ -22,6 +20,8 @@ mod gather;
 mod interpret;
 #[cfg(feature = "reference")]
 mod kv_write;
+#[cfg(feature = "reference")]
+mod map;
 #[cfg(feature = "reference")]
 mod matmul;
 #[cfg(feature = "reference")]
@@ -39,14 +39,14 @@ mod take_rows;
 #[cfg(all(test, feature = "reference"))]
 mod testing;
 #[cfg(feature = "reference")]
-mod unary;
-#[cfg(feature = "reference")]
 mod view;
+#[cfg(feature = "reference")]
+mod zip;
 
 #[cfg(feature = "reference")]
 use execute::arity;
 #[cfg(feature = "reference")]
-pub use execute::run;
+pub use execute::{run, run_regions};
 #[cfg(feature = "reference")]
 pub use interpret::{Interpreted, interpret};
 #[cfg(feature = "reference")]

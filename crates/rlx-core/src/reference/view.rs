@@ -3,7 +3,7 @@
 use super::dequantize::decode_row;
 use crate::error::{Error, Result};
 use crate::sample::{Control, control};
-use crate::types::Type;
+use crate::types::{DType, Scalar, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -47,6 +47,29 @@ impl<'a> View<'a> {
         Ok(out)
     }
 
+    /// Every element as f64: floats and packed types decoded, integers and booleans converted
+    /// (i64 beyond 2^53 rounds), complex numbers as real and imaginary parts in turn.
+    pub(super) fn f64s(&self) -> Result<Vec<f64>> {
+        fn each<const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> f64) -> Vec<f64> {
+            bytes.as_chunks::<N>().0.iter().map(|b| f(*b)).collect()
+        }
+        let DType::Scalar(scalar) = self.ty.dtype else {
+            return Ok(self.f32s()?.into_iter().map(f64::from).collect());
+        };
+        Ok(match scalar {
+            Scalar::F64 => each(self.bytes, f64::from_le_bytes),
+            Scalar::F32 | Scalar::C64 => each(self.bytes, |b| f32::from_le_bytes(b).into()),
+            Scalar::F16 => each(self.bytes, |b| half::f16::from_le_bytes(b).to_f64()),
+            Scalar::Bf16 => each(self.bytes, |b| half::bf16::from_le_bytes(b).to_f64()),
+            Scalar::I64 => each(self.bytes, |b| i64::from_le_bytes(b) as f64),
+            Scalar::I32 => each(self.bytes, |b| i32::from_le_bytes(b).into()),
+            Scalar::I16 => each(self.bytes, |b| i16::from_le_bytes(b).into()),
+            Scalar::I8 => each(self.bytes, |[b]| (b as i8).into()),
+            Scalar::U32 => each(self.bytes, |b| u32::from_le_bytes(b).into()),
+            Scalar::U8 | Scalar::Bool => each(self.bytes, |[b]| b.into()),
+        })
+    }
+
     /// Every word of a u32 value.
     pub(super) fn words(&self) -> Vec<u32> {
         self.bytes.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect()
@@ -65,6 +88,33 @@ impl<'a> View<'a> {
 /// f32 elements as bytes.
 pub(super) fn f32_bytes(x: &[f32]) -> Vec<u8> {
     x.iter().flat_map(|v| v.to_le_bytes()).collect()
+}
+
+/// Elements as bytes of a scalar type: floats are rounded once, to nearest even; integers are
+/// truncated and saturate; booleans are 1 for everything but 0.
+///
+/// # Errors
+/// `Internal` for a packed type.
+pub(super) fn scalar_bytes(dtype: DType, x: &[f64]) -> Result<Vec<u8>> {
+    fn each<const N: usize>(x: &[f64], f: impl Fn(f64) -> [u8; N]) -> Vec<u8> {
+        x.iter().flat_map(|&v| f(v)).collect()
+    }
+    let DType::Scalar(scalar) = dtype else {
+        return Err(Error::internal(format!("{dtype} has no single elements to write")));
+    };
+    Ok(match scalar {
+        Scalar::F64 => each(x, f64::to_le_bytes),
+        Scalar::F32 | Scalar::C64 => each(x, |v| (v as f32).to_le_bytes()),
+        Scalar::F16 => each(x, |v| half::f16::from_f64(v).to_le_bytes()),
+        Scalar::Bf16 => each(x, |v| half::bf16::from_f64(v).to_le_bytes()),
+        Scalar::I64 => each(x, |v| (v as i64).to_le_bytes()),
+        Scalar::I32 => each(x, |v| (v as i32).to_le_bytes()),
+        Scalar::I16 => each(x, |v| (v as i16).to_le_bytes()),
+        Scalar::I8 => each(x, |v| (v as i8).to_le_bytes()),
+        Scalar::U32 => each(x, |v| (v as u32).to_le_bytes()),
+        Scalar::U8 => each(x, |v| [v as u8]),
+        Scalar::Bool => each(x, |v| [u8::from(v != 0.0)]),
+    })
 }
 
 /// Words as bytes.

@@ -6,7 +6,8 @@
 
 use crate::error::Result;
 use crate::ir::lir::{Program, StateDecl};
-use crate::plan::{Target, WeightPlan};
+use crate::plan::WeightPlan;
+use crate::target::Target;
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::sync::Arc;

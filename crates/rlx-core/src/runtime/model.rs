@@ -8,9 +8,10 @@ use crate::ir::lir::{Program, StateDecl};
 use crate::lower::{ProgramSpec, states};
 use crate::models::{ModelConfig, Tensors};
 use crate::passes::{FusionReport, compile};
-use crate::plan::{Options, Target, WeightPlan};
+use crate::plan::WeightPlan;
 use crate::safetensors;
 use crate::safetensors::json::Json;
+use crate::target::{CompileOptions, Target};
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -22,7 +23,7 @@ pub struct ModelOptions {
     /// Rows of a prompt's chunk.
     pub chunk: u64,
     /// Activations, caches, passes.
-    pub compile: Options,
+    pub compile: CompileOptions,
     /// Programs to make.
     pub programs: Vec<ProgramSpec>,
 }
@@ -33,7 +34,7 @@ impl ModelOptions {
         ModelOptions {
             context: None,
             chunk,
-            compile: Options::default(),
+            compile: CompileOptions::default(),
             programs: Vec::from([
                 ProgramSpec::decode(),
                 ProgramSpec::prefill(chunk),

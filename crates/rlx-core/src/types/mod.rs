@@ -5,8 +5,10 @@ mod dim;
 mod dim_text;
 mod dtype;
 mod shape;
+mod value;
 
 pub use block_format::{BlockFormat, GGML_REMOVED, from_ggml_id, to_ggml_id};
 pub use dim::{BATCH, Binding, Dim, DimOp, OUT_ROWS, PAST_SEQ, SEQ, Symbol};
 pub use dtype::{DType, Scalar};
 pub use shape::{Kind, Shape, Type};
+pub use value::ValueId;

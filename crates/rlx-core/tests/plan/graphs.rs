@@ -2,8 +2,8 @@
 
 use rlx_core::ir::mir::{Graph, ParamKind, ValueId};
 use rlx_core::ops::{
-    Attention, Binary, BinaryOp, Gather, KvWrite, MatMul, Op, Reshape, RmsNorm, Rope, RopeScaling,
-    RopeStyle, RopeTable, TakeRows, Unary, UnaryOp,
+    Attention, Binary, Gather, KvWrite, Map, MatMul, Op, Reshape, RmsNorm, Rope, RopeScaling,
+    RopeStyle, RopeTable, TakeRows, Unary, Zip,
 };
 use rlx_core::sample::Control;
 use rlx_core::types::{BlockFormat, DType, Shape, Type};
@@ -155,7 +155,7 @@ impl Builder<'_> {
         let width = usize::from(self.rng.below(4) == 0);
         let x = self.value(width);
         let functions = [Unary::Silu, Unary::Gelu, Unary::Relu, Unary::Sigmoid, Unary::Tanh];
-        let unary = UnaryOp { f: self.rng.pick(&functions) };
+        let unary = Map { f: self.rng.pick(&functions) };
         match self.rng.below(12) {
             0 => {
                 let y = self.push(unary, &[x]);
@@ -168,10 +168,10 @@ impl Builder<'_> {
                 } else {
                     self.value(width)
                 };
-                let mut y = self.push(BinaryOp { f }, &[x, b]);
+                let mut y = self.push(Zip { f }, &[x, b]);
                 if f == Binary::Mul {
                     // Products of products would overflow, and infinity hides differences.
-                    y = self.push(UnaryOp { f: Unary::Tanh }, &[y]);
+                    y = self.push(Map { f: Unary::Tanh }, &[y]);
                 }
                 self.values[width].push(y);
             }
@@ -195,11 +195,11 @@ impl Builder<'_> {
                 let n = self.norm(x, d);
                 let (gate, up) = (self.linear(n, d, f), self.linear(n, d, f));
                 let act = self.push(unary, &[gate]);
-                let product = BinaryOp { f: Binary::Mul };
+                let product = Zip { f: Binary::Mul };
                 let swapped = self.rng.below(3) == 0;
                 let h = self.push(product, &if swapped { [up, act] } else { [act, up] });
                 let down = self.linear(h, f, d);
-                let y = self.push(BinaryOp { f: Binary::Add }, &[x, down]);
+                let y = self.push(Zip { f: Binary::Add }, &[x, down]);
                 self.values[0].push(y);
                 self.values[1].push(h);
             }

@@ -4,8 +4,8 @@ use rlx_core::gguf::{HeaderReader, ModelFiles};
 use rlx_core::ir::parse::parse;
 use rlx_core::lower::ProgramSpec;
 use rlx_core::plan::check::check;
-use rlx_core::plan::{Activations, Options, Target};
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use rlx_core::target::{Activations, CompileOptions, Target};
 use rlx_core::types::DType;
 use std::path::Path;
 
@@ -50,7 +50,7 @@ fn targets() -> [Target; 3] {
 fn options(activations: Activations) -> ModelOptions {
     let mut options = ModelOptions::chat(CHUNK).with_logits();
     options.programs.push(ProgramSpec::verify(32, true));
-    options.compile = Options { activations, ..Options::default() };
+    options.compile = CompileOptions { activations, ..CompileOptions::default() };
     options
 }
 

@@ -9,8 +9,9 @@ use rlx_core::ops::{Alias, Op};
 use rlx_core::passes::optimise;
 use rlx_core::plan::check::check;
 use rlx_core::plan::replay::{Memory, replay};
-use rlx_core::plan::{ALIGNMENT, Activations, Options, Origin, Target, WeightPlan, plan};
+use rlx_core::plan::{ALIGNMENT, Origin, WeightPlan, plan};
 use rlx_core::reference::interpret;
+use rlx_core::target::{Activations, CompileOptions, Target};
 use std::collections::BTreeMap;
 
 type Data = BTreeMap<String, Vec<u8>>;
@@ -116,7 +117,7 @@ fn optimised_and_replayed_graphs_give_the_bits_of_the_graph_as_written() {
         for target in targets() {
             for activations in [Activations::F32, Activations::Int8] {
                 let at = format!("seed {seed}, {}, {}", target.name, activations.name());
-                let options = Options { activations, ..Options::default() };
+                let options = CompileOptions { activations, ..CompileOptions::default() };
                 let (optimised, report) = optimise(g.clone(), &target, &options)
                     .unwrap_or_else(|e| panic!("{at}: {e}\n{g}"));
                 for (pass, n) in report.fused {

@@ -3,7 +3,7 @@
 use super::{bytes, f32s, floats, planned};
 use rlx_core::ir::lir::Program;
 use rlx_core::ir::mir::{Graph, ParamKind};
-use rlx_core::ops::{Binary, BinaryOp, KvWrite, Unary, UnaryOp};
+use rlx_core::ops::{Binary, KvWrite, Map, Unary, Zip};
 use rlx_core::plan::WeightPlan;
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::runtime::device::{
@@ -42,8 +42,8 @@ fn example() -> Graph {
     let w = g.param(ParamKind::Weight, "w", f32s(&[2]));
     let ctl = g.param(ParamKind::State, "ctl", Type::state(DType::U32, Shape::of(&[16])));
     let k = g.param(ParamKind::State, "k", Type::state(DType::F32, Shape::of(&[1, 4, 2])));
-    let y = g.push1(UnaryOp { f: Unary::Exp }, &[x], "exp").unwrap();
-    let y = g.push1(BinaryOp { f: Binary::Add }, &[y, w], "add").unwrap();
+    let y = g.push1(Map { f: Unary::Exp }, &[x], "exp").unwrap();
+    let y = g.push1(Zip { f: Binary::Add }, &[y, w], "add").unwrap();
     let k = g.push1(KvWrite, &[k, y, ctl], "write").unwrap();
     g.output("k", k);
     g.output("y", y);

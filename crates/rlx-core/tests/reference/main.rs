@@ -8,7 +8,8 @@ mod random;
 
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::ir::mir::{Graph, ParamKind, ValueId};
-use rlx_core::plan::{Buffer, Entry, Options, Origin, Target, WeightPlan};
+use rlx_core::plan::{Buffer, Entry, Origin, WeightPlan};
+use rlx_core::target::{CompileOptions, Target};
 use rlx_core::types::{DType, Shape, Type};
 
 fn f32s(dims: &[u64]) -> Type {
@@ -32,7 +33,7 @@ fn planned(g: Graph) -> (Program, WeightPlan) {
         })
         .collect();
     let program =
-        rlx_core::plan::plan(g, &states, &Target::reference(), &Options::default()).unwrap();
+        rlx_core::plan::plan(g, &states, &Target::reference(), &CompileOptions::default()).unwrap();
     let mut weights = WeightPlan::default();
     for w in &program.weights {
         let bytes = w.ty.bytes().unwrap();

@@ -4,12 +4,12 @@ use super::device::wait;
 use super::floats;
 use rlx_core::gguf::{HeaderReader, ModelFiles};
 use rlx_core::plan::check::check;
-use rlx_core::plan::{Activations, Options, Target};
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::runtime::device::{Bytes, Device, SharedBytes, Write, WriteTo};
 use rlx_core::runtime::load::{Loaded, Loader, placements};
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::sample::{Control, SampleParams};
+use rlx_core::target::{Activations, CompileOptions, Target};
 use rlx_core::types::DType;
 use serde_json::Value;
 use std::path::Path;
@@ -38,7 +38,7 @@ struct Running {
     loaded: Loaded,
 }
 
-fn load(files: &[&str], target: Target, options: Options) -> Running {
+fn load(files: &[&str], target: Target, options: CompileOptions) -> Running {
     let shards: Vec<SharedBytes> = files.iter().map(|f| Arc::new(read(f)) as SharedBytes).collect();
     let headers = shards.iter().zip(files).map(|(shard, name)| {
         let mut reader = HeaderReader::new(name, None);
@@ -138,12 +138,12 @@ fn recorded_logits_come_out_whatever_is_fused() {
         let recorded = json(&format!("tests/fixtures/gguf/{name}.json"));
         let file = format!("tests/fixtures/gguf/{name}.gguf");
         let prompt = ids(&recorded["prompt_ids"]);
-        let plain = load(&[&file], Target::reference(), Options::default());
+        let plain = load(&[&file], Target::reference(), CompileOptions::default());
         let logits = plain.logits(&prompt);
         close(name, &logits, &recorded["logits"], 1e-3);
         assert_eq!(plain.greedy(&prompt, 24), ids(&recorded["greedy"]), "{name}");
         for target in [Target::webgpu(Target::WEBGPU_DEFAULT), Target::cpu()] {
-            let fused = load(&[&file], target.clone(), Options::default());
+            let fused = load(&[&file], target.clone(), CompileOptions::default());
             let p = &fused.compiled.programs[0];
             assert!(p.steps.len() < plain.compiled.programs[0].steps.len(), "something fused");
             assert_eq!(fused.logits(&prompt), logits, "{name} for {}: the same bits", target.name);
@@ -156,7 +156,8 @@ fn int8_activations_stay_within_their_tolerance() {
     for name in ["llama-q4_k_m", "llama-q6_k"] {
         let recorded = json(&format!("tests/fixtures/gguf/{name}.json"));
         let file = format!("tests/fixtures/gguf/{name}.gguf");
-        let options = Options { activations: Activations::Int8, ..Options::default() };
+        let options =
+            CompileOptions { activations: Activations::Int8, ..CompileOptions::default() };
         let model = load(&[&file], Target::cpu(), options);
         let logits = model.logits(&ids(&recorded["prompt_ids"]));
         close(&format!("{name} int8"), &logits, &recorded["logits"], 2e-2);
@@ -166,7 +167,7 @@ fn int8_activations_stay_within_their_tolerance() {
 #[test]
 fn f16_caches_stay_within_their_tolerance() {
     let recorded = json("tests/fixtures/gguf/llama.json");
-    let options = Options { kv: DType::F16, ..Options::default() };
+    let options = CompileOptions { kv: DType::F16, ..CompileOptions::default() };
     let model = load(&["tests/fixtures/gguf/llama.gguf"], Target::reference(), options);
     let logits = model.logits(&ids(&recorded["prompt_ids"]));
     close("llama f16 caches", &logits, &recorded["logits"], 3e-3);
@@ -177,7 +178,7 @@ fn rustdoc_2m_answers_in_every_format() {
     let recorded = json("tests/fixtures/rustdoc-2m/expected.json");
     for format in ["f16", "q8_0", "q4_k_m"] {
         let file = format!("tests/fixtures/rustdoc-2m/rustdoc-2m-{format}.gguf");
-        let model = load(&[&file], Target::reference(), Options::default());
+        let model = load(&[&file], Target::reference(), CompileOptions::default());
         for q in recorded["questions"].as_array().unwrap() {
             let expected = ids(&q["formats"][format]["tokens"]);
             let got = model.greedy(&ids(&q["prompt_ids"]), expected.len());
@@ -192,7 +193,7 @@ fn rustdoc_29m_begins_every_answer_right() {
     let files =
         [1, 2, 3].map(|n| format!("models/rustdoc-29m/rustdoc-29m-q4_k_m-0000{n}-of-00003.gguf"));
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    let model = load(&files, Target::reference(), Options::default());
+    let model = load(&files, Target::reference(), CompileOptions::default());
     for program in &model.compiled.programs {
         let target = Target::webgpu(Target::WEBGPU_DEFAULT);
         check(program, &model.compiled.plan, &target.limits).unwrap();

@@ -3,11 +3,12 @@
 use super::{bytes, f32s, floats, planned};
 use rlx_core::ir::lir::Program;
 use rlx_core::ir::mir::{Graph, ParamKind};
-use rlx_core::ops::{Binary, BinaryOp, KvWrite, RmsNorm, Unary, UnaryOp};
+use rlx_core::ops::{Binary, KvWrite, Map, RmsNorm, Unary, Zip};
+use rlx_core::plan::WeightPlan;
 use rlx_core::plan::check::check;
 use rlx_core::plan::replay::{Memory, POISON, Replay, replay};
-use rlx_core::plan::{Limits, Target, WeightPlan};
 use rlx_core::reference::interpret;
+use rlx_core::target::{Limits, Target};
 use rlx_core::types::{DType, Shape, Type};
 
 /// `exp` (a), then three norms in a row (c, d, e), then `e + c`, each a step of `[2, 16]`.
@@ -15,12 +16,12 @@ fn chain() -> Graph {
     let mut g = Graph::new("chain");
     let x = g.param(ParamKind::Input, "x", f32s(&[2, 16]));
     let w = g.param(ParamKind::Weight, "w", f32s(&[16]));
-    let a = g.push1(UnaryOp { f: Unary::Exp }, &[x], "a").unwrap();
+    let a = g.push1(Map { f: Unary::Exp }, &[x], "a").unwrap();
     let norm = RmsNorm { eps: 1e-5 };
     let c = g.push1(norm.clone(), &[a, w], "c").unwrap();
     let d = g.push1(norm.clone(), &[c, w], "d").unwrap();
     let e = g.push1(norm, &[d, w], "e").unwrap();
-    let f = g.push1(BinaryOp { f: Binary::Add }, &[e, c], "f").unwrap();
+    let f = g.push1(Zip { f: Binary::Add }, &[e, c], "f").unwrap();
     g.output("y", f);
     g
 }
@@ -132,9 +133,9 @@ fn only_elementwise_results_take_their_operands_place_and_only_when_it_dies() {
     // A map in place of a value that is read again.
     let mut g = Graph::new("again");
     let x = g.param(ParamKind::Input, "x", f32s(&[2, 16]));
-    let a = g.push1(UnaryOp { f: Unary::Exp }, &[x], "a").unwrap();
-    let b = g.push1(UnaryOp { f: Unary::Neg }, &[a], "b").unwrap();
-    let c = g.push1(BinaryOp { f: Binary::Mul }, &[b, a], "c").unwrap();
+    let a = g.push1(Map { f: Unary::Exp }, &[x], "a").unwrap();
+    let b = g.push1(Map { f: Unary::Neg }, &[a], "b").unwrap();
+    let c = g.push1(Zip { f: Binary::Mul }, &[b, a], "c").unwrap();
     g.output("c", c);
     let (mut program, weights) = planned(g);
     check(&program, &weights, &Target::reference().limits).unwrap();
@@ -148,9 +149,9 @@ fn only_elementwise_results_take_their_operands_place_and_only_when_it_dies() {
 fn a_chain_in_place_is_fine_and_keeps_its_value() {
     let mut g = Graph::new("in_place");
     let x = g.param(ParamKind::Input, "x", f32s(&[2, 16]));
-    let a = g.push1(UnaryOp { f: Unary::Exp }, &[x], "a").unwrap();
-    let b = g.push1(UnaryOp { f: Unary::Neg }, &[a], "b").unwrap();
-    let c = g.push1(UnaryOp { f: Unary::Exp }, &[b], "c").unwrap();
+    let a = g.push1(Map { f: Unary::Exp }, &[x], "a").unwrap();
+    let b = g.push1(Map { f: Unary::Neg }, &[a], "b").unwrap();
+    let c = g.push1(Map { f: Unary::Exp }, &[b], "c").unwrap();
     g.output("c", c);
     let (program, weights) = planned(g);
     assert_eq!(program.arena_bytes, 128, "one place for all");

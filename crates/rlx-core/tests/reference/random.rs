@@ -2,12 +2,12 @@
 
 use super::{bytes, f32s, params, planned};
 use rlx_core::ir::mir::{Graph, ParamKind, ValueId};
-use rlx_core::ops::{Binary, BinaryOp, MatMul, Reshape, RmsNorm, Unary, UnaryOp};
+use rlx_core::ops::{Binary, Map, MatMul, Reshape, RmsNorm, Unary, Zip};
 use rlx_core::passes::optimise;
 use rlx_core::plan::check::check;
 use rlx_core::plan::replay::{Memory, replay};
-use rlx_core::plan::{Options, Target};
 use rlx_core::reference::interpret;
+use rlx_core::target::{CompileOptions, Target};
 
 struct Random(u64);
 
@@ -38,14 +38,14 @@ fn random_graph(r: &mut Random) -> Graph {
         let y = match r.below(6) {
             0 => {
                 let f = [Unary::Silu, Unary::Gelu, Unary::Neg, Unary::Tanh][r.below(4)];
-                g.push1(UnaryOp { f }, &[x], &label)
+                g.push1(Map { f }, &[x], &label)
             }
             1 => {
                 let f = Binary::ALL[r.below(4)].0;
                 let b = values[r.below(values.len())];
-                g.push1(BinaryOp { f }, &[x, b], &label)
+                g.push1(Zip { f }, &[x, b], &label)
             }
-            2 => g.push1(BinaryOp { f: Binary::Mul }, &[x, norms[r.below(2)]], &label),
+            2 => g.push1(Zip { f: Binary::Mul }, &[x, norms[r.below(2)]], &label),
             3 => g.push1(RmsNorm { eps: 1e-5 }, &[x, norms[r.below(2)]], &label),
             4 => {
                 let flat = g.push1(Reshape { dims: vec![32] }, &[x], &label).unwrap();
@@ -80,7 +80,7 @@ fn optimised_planned_and_replayed_graphs_give_the_bits_of_the_graph_as_written()
         let all: Vec<&[u8]> = g.params.iter().map(|p| get(&p.name)).collect();
         let expected = interpret(&g, &all).unwrap().outputs;
         for target in [Target::reference(), Target::cpu(), Target::webgpu(Target::WEBGPU_DEFAULT)] {
-            let (optimised, _) = optimise(g.clone(), &target, &Options::default()).unwrap();
+            let (optimised, _) = optimise(g.clone(), &target, &CompileOptions::default()).unwrap();
             let (program, plan) = planned(optimised);
             check(&program, &plan, &target.limits).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
             fewer += usize::from(program.steps.len() < g.nodes.len());

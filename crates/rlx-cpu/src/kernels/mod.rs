@@ -5,9 +5,9 @@
 //! gather are made of; `math.rs` the scalar functions.
 
 mod attention;
-mod binary;
 mod gather;
 mod kv_write;
+mod map;
 mod math;
 mod matmul;
 pub(crate) mod packed;
@@ -17,7 +17,7 @@ mod rope;
 mod sample;
 mod take_rows;
 pub(crate) mod tile;
-mod unary;
+mod zip;
 
 use crate::Level;
 use crate::program::Split;
@@ -68,13 +68,17 @@ pub(crate) fn plan(step: &Step) -> Result<Planned> {
         Op::KvWrite(_) => kv_write::plan(step),
         Op::RopeKvWrite(op) => rope::plan_with_writes(op, step),
         Op::Attention(op) => attention::plan(op, step),
-        Op::Unary(op) => unary::plan(op, step),
-        Op::Binary(op) => binary::plan(op, step),
+        Op::Map(op) => map::plan(op, step),
+        Op::Zip(op) => zip::plan(op, step),
         Op::TakeRows(_) => take_rows::plan(step),
         Op::Sample(_) => sample::plan(step),
         Op::RopeTable(_) | Op::Reshape(_) | Op::Token(_) => Err(Error::new(
             Code::Unsupported,
             format!("{} is no step: it is a view, or made at load", step.op.name()),
+        )),
+        other => Err(Error::new(
+            Code::Unsupported,
+            format!("the CPU has no kernel for {}", other.name()),
         )),
     }
 }

@@ -193,6 +193,7 @@ pub fn program_of(op: &Op, operands: &[Value]) -> (Program, Vec<Write>) {
         op: op.clone(),
         operands: slices,
         results: places,
+        regions: vec![],
         phase: Phase::Steady,
         label: "step".into(),
     };

@@ -5,10 +5,11 @@ use super::{Context, Kernel, kernel};
 use rlx_core::Result;
 use rlx_core::ir::lir::{Phase, Slice, Space, Step};
 use rlx_core::ops::{
-    Attention, Binary, BinaryOp, Epilogue, Gather, KvWrite, MatMul, Op, QuantizeRows, RmsNorm,
-    Rope, RopeKvWrite, RopeStyle, Sample, TakeRows, Unary, UnaryOp,
+    Attention, Binary, Epilogue, Gather, KvWrite, Map, MatMul, Op, QuantizeRows, RmsNorm, Rope,
+    RopeKvWrite, RopeStyle, Sample, TakeRows, Unary, Zip,
 };
-use rlx_core::plan::{Buffer, Entry, Origin, Target, WeightPlan};
+use rlx_core::plan::{Buffer, Entry, Origin, WeightPlan};
+use rlx_core::target::Target;
 use rlx_core::types::{BlockFormat, DType, Shape, Type};
 use std::collections::BTreeMap;
 
@@ -68,7 +69,14 @@ impl Maker {
             });
         }
         let label = op.name().to_owned();
-        let step = Step { op, operands: self.operands, results, phase: Phase::Steady, label };
+        let step = Step {
+            op,
+            operands: self.operands,
+            results,
+            regions: Vec::new(),
+            phase: Phase::Steady,
+            label,
+        };
         // A control block after the operands' states.
         let rows_control = rows_control.then_some(self.states);
         let cx = Context { plan: &self.plan, rows_control, packed_dot };
@@ -101,11 +109,11 @@ pub fn all() -> Result<BTreeMap<String, Kernel>> {
     }
     for (f, name, _) in Unary::ALL {
         let made = Maker::new().arena(DType::F32, &[3, 65])?;
-        out.insert(format!("map_{name}"), made.kernel(UnaryOp { f }, false, true)?);
+        out.insert(format!("map_{name}"), made.kernel(Map { f }, false, true)?);
     }
     for (f, name, _) in Binary::ALL {
         let made = Maker::new().arena(DType::F32, &[3, 65])?.arena(DType::F32, &[65])?;
-        out.insert(format!("zip_{name}"), made.kernel(BinaryOp { f }, false, true)?);
+        out.insert(format!("zip_{name}"), made.kernel(Zip { f }, false, true)?);
     }
     let made = Maker::new().arena(DType::F32, &[7, 33])?.state(DType::U32, &[16])?;
     out.insert("take_rows".into(), made.kernel(TakeRows { rows: 1u64.into() }, false, true)?);

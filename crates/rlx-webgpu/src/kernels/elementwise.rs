@@ -4,19 +4,19 @@ use super::emit::{Emit, Place, fill};
 use super::{Launch, word};
 use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Step};
-use rlx_core::ops::{BinaryOp, UnaryOp};
+use rlx_core::ops::{Map, Zip};
 
 /// Elements of the last axis that `b` repeats over: all of `b`.
 fn elements(slice: &Slice) -> u64 {
     slice.bytes / 4
 }
 
-pub(super) fn unary(op: &UnaryOp, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+pub(super) fn unary(op: &Map, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
     let function = format!("fn f(x: f32) -> f32 {{ return {}; }}", op.f.wgsl());
     launch("map", &function, None, step, emit)
 }
 
-pub(super) fn binary(op: &BinaryOp, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+pub(super) fn binary(op: &Zip, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
     let function = format!("fn f(a: f32, b: f32) -> f32 {{ return {}; }}", op.f.wgsl());
     launch("zip", &function, Some(&step.operands[1]), step, emit)
 }

@@ -82,13 +82,16 @@ pub fn kernel(step: &Step, cx: &Context<'_>) -> Result<Option<Kernel>> {
         Op::KvWrite(_) => rope::kv_write(step, &mut emit),
         Op::RopeKvWrite(op) => rope::rope_kv_write(op, step, &mut emit),
         Op::Attention(op) => attention::attention(op, step, &mut emit),
-        Op::Unary(op) => elementwise::unary(op, step, &mut emit),
-        Op::Binary(op) => elementwise::binary(op, step, &mut emit),
+        Op::Map(op) => elementwise::unary(op, step, &mut emit),
+        Op::Zip(op) => elementwise::binary(op, step, &mut emit),
         Op::TakeRows(_) => take_rows::take_rows(step, &mut emit),
         Op::Reshape(_) | Op::Token(_) => return Ok(None),
         Op::Sample(_) => sample::sample(step, &mut emit),
         Op::RopeTable(_) => {
             Err(Error::internal("a rope_table is a constant, made when weights are loaded"))
+        }
+        other => {
+            Err(Error::new(Code::Unsupported, format!("WebGPU has no kernel for {}", other.name())))
         }
     };
     let Some(launch) = made.map_err(|e| e.at(step.label.clone()))? else { return Ok(None) };

@@ -198,7 +198,14 @@ pub fn case(op: impl Into<Op>, operands: &[Operand], buffers: Buffers) -> Case {
         .enumerate()
         .map(|(i, s)| OutputDecl { name: format!("y{i}"), slice: s.clone() })
         .collect();
-    let step = Step { op, operands: slices, results, phase: Phase::Steady, label: "test".into() };
+    let step = Step {
+        op,
+        operands: slices,
+        results,
+        regions: vec![],
+        phase: Phase::Steady,
+        label: "test".into(),
+    };
     let program = Program {
         name: "test".into(),
         graph: Graph::new("test"),

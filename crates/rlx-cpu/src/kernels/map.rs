@@ -10,16 +10,16 @@ use crate::program::Split;
 use crate::run::Cx;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
-use rlx_core::ops::UnaryOp;
+use rlx_core::ops::Map;
 
-struct Map(Function);
+struct MapKernel(Function);
 
-pub(super) fn plan(op: &UnaryOp, step: &Step) -> Result<Planned> {
+pub(super) fn plan(op: &Map, step: &Step) -> Result<Planned> {
     let work = step.results[0].bytes as usize * 4;
-    Ok(Planned::new(Map(op.f.into()), &[Split::Columns(64)], work))
+    Ok(Planned::new(MapKernel(op.f.into()), &[Split::Columns(64)], work))
 }
 
-impl Kernel for Map {
+impl Kernel for MapKernel {
     fn run(&self, cx: &mut Cx<'_>) {
         let (level, x) = (cx.level, cx.slice::<f32>(0));
         let (columns, rows) = (cx.result(0).columns::<f32>(), cx.result(0).rows.clone());

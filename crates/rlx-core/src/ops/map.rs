@@ -9,12 +9,12 @@ use alloc::vec::Vec;
 
 /// `map x f32 -> f32`, the same shape.
 #[derive(Clone, Debug, PartialEq)]
-pub struct UnaryOp {
+pub struct Map {
     /// The function.
     pub f: Unary,
 }
 
-impl Operator for UnaryOp {
+impl Operator for Map {
     const NAME: &'static str = "map";
     const CLASS: Class = Class::Elementwise;
 
@@ -26,7 +26,7 @@ impl Operator for UnaryOp {
         attrs.only(&["f"])?;
         let name = attrs.get_name("f")?;
         Unary::from_name(name)
-            .map(|f| UnaryOp { f })
+            .map(|f| Map { f })
             .ok_or_else(|| Error::bad_graph(format!("map: unknown function {name}")))
     }
 

@@ -9,21 +9,21 @@ use crate::program::Split;
 use crate::run::Cx;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
-use rlx_core::ops::{Binary, BinaryOp};
+use rlx_core::ops::{Binary, Zip};
 
-struct Zip {
+struct ZipKernel {
     f: Binary,
     /// b has one row that is used for all.
     repeats: bool,
 }
 
-pub(super) fn plan(op: &BinaryOp, step: &Step) -> Result<Planned> {
+pub(super) fn plan(op: &Zip, step: &Step) -> Result<Planned> {
     let repeats = step.operands[1].ty.shape != step.operands[0].ty.shape;
     let work = step.results[0].bytes as usize;
-    Ok(Planned::new(Zip { f: op.f, repeats }, &[Split::Columns(64)], work))
+    Ok(Planned::new(ZipKernel { f: op.f, repeats }, &[Split::Columns(64)], work))
 }
 
-impl Kernel for Zip {
+impl Kernel for ZipKernel {
     fn run(&self, cx: &mut Cx<'_>) {
         let (a, b) = (cx.slice::<f32>(0), cx.slice::<f32>(1));
         let (columns, rows) = (cx.result(0).columns::<f32>(), cx.result(0).rows.clone());

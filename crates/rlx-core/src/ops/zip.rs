@@ -9,12 +9,12 @@ use alloc::vec::Vec;
 
 /// `zip a f32, b f32 -> f32`: `b` has the shape of `a`, or of its last axis and is repeated.
 #[derive(Clone, Debug, PartialEq)]
-pub struct BinaryOp {
+pub struct Zip {
     /// The function.
     pub f: Binary,
 }
 
-impl Operator for BinaryOp {
+impl Operator for Zip {
     const NAME: &'static str = "zip";
     const CLASS: Class = Class::Elementwise;
 
@@ -26,7 +26,7 @@ impl Operator for BinaryOp {
         attrs.only(&["f"])?;
         let name = attrs.get_name("f")?;
         Binary::from_name(name)
-            .map(|f| BinaryOp { f })
+            .map(|f| Zip { f })
             .ok_or_else(|| Error::bad_graph(format!("zip: unknown function {name}")))
     }
 

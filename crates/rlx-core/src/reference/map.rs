@@ -3,11 +3,11 @@
 use super::view::f32_bytes;
 use super::{View, arity};
 use crate::error::Result;
-use crate::ops::UnaryOp;
+use crate::ops::Map;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(super) fn run(op: &UnaryOp, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+pub(super) fn run(op: &Map, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
     let [x] = operands else { return Err(arity("map")) };
     let y: Vec<f32> = x.f32s()?.iter().map(|&v| op.f.eval(f64::from(v)) as f32).collect();
     Ok(vec![f32_bytes(&y)])
@@ -16,7 +16,7 @@ pub(super) fn run(op: &UnaryOp, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::*;
-    use crate::ops::{Unary, UnaryOp};
+    use crate::ops::{Map, Unary};
 
     type Formula = fn(f64) -> f64;
 
@@ -38,7 +38,7 @@ mod tests {
             (Unary::Neg, |x| 0.0 - x),
         ];
         for (f, formula) in formulas {
-            let y = run1(UnaryOp { f }, &[&f32s(&[5], &x)]);
+            let y = run1(Map { f }, &[&f32s(&[5], &x)]);
             close(&y, &x.map(|v| formula(f64::from(v))));
         }
     }

@@ -1,29 +1,19 @@
-//! What a device can do, as data. Passes and the planner ask this, never a device's name.
+//! What a device can do, as data, and what a compilation is asked for. Passes and the planner ask
+//! this, never a device's name.
+
+mod dispatch;
+mod options;
+mod precision;
+
+pub use dispatch::{DispatchPolicy, KernelDispatch};
+pub use options::{Activations, CompileOptions, RegionLimits};
+pub use precision::{CastConfig, Precision, PrecisionPolicy};
 
 use crate::error::{Error, Result};
 use crate::types::{BlockFormat, DType};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-
-/// The type activations have where they meet packed weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Activations {
-    /// f32 throughout.
-    F32,
-    /// int8 blocks, where the weight is packed.
-    Int8,
-}
-
-impl Activations {
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::Int8 => "int8",
-        }
-    }
-}
 
 /// Fusions a target gains from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -200,24 +190,6 @@ impl Target {
             }
         }
         Ok(target)
-    }
-}
-
-/// Choices that are neither the model's nor the device's.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Options {
-    /// What meets packed weights.
-    pub activations: Activations,
-    /// Element type of the caches: f32 or f16.
-    pub kv: DType,
-    /// Names of passes that are not run.
-    pub without: Vec<String>,
-}
-
-impl Default for Options {
-    /// f32 throughout, every pass.
-    fn default() -> Self {
-        Options { activations: Activations::F32, kv: DType::F32, without: Vec::new() }
     }
 }
 
