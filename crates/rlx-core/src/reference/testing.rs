@@ -104,3 +104,41 @@ pub(crate) fn close(got: &[f32], expected: &[f64]) {
         );
     }
 }
+
+/// Asserts that an operator's decomposition gives the operator's results, to a tolerance relative
+/// to the largest element. Every result's type must be the same too.
+#[allow(dead_code)]
+pub(crate) fn decomposes(op: impl Into<Op>, operands: &[&Value], tolerance: f64) {
+    use crate::ir::mir::{Emitter, Graph, ParamKind};
+    let op = op.into();
+    let views: Vec<View<'_>> = operands.iter().map(|v| v.view()).collect();
+    let expected = super::run(&op, &views).unwrap();
+    let types: Vec<&Type> = operands.iter().map(|v| &v.ty).collect();
+    let types = op.infer(&types).unwrap();
+    let mut g = Graph::new("decomposed");
+    let name = |i: usize| alloc::format!("x{i}");
+    let params: Vec<_> = operands
+        .iter()
+        .enumerate()
+        .map(|(i, v)| g.param(ParamKind::Input, &name(i), v.ty.clone()))
+        .collect();
+    let mut emitter = Emitter { graph: &mut g, label: "part" };
+    let results = op.decompose(&mut emitter, &params).unwrap().expect("a decomposition");
+    assert_eq!(results.len(), types.len(), "{}", op.name());
+    for (i, v) in results.iter().enumerate() {
+        assert_eq!(g.ty(*v), &types[i], "{} result {i}", op.name());
+        g.output(&alloc::format!("y{i}"), *v);
+    }
+    crate::ir::verify::verify(&g).unwrap_or_else(|e| panic!("{e}\n{g}"));
+    let bytes: Vec<&[u8]> = operands.iter().map(|v| v.bytes.as_slice()).collect();
+    let got = super::interpret(&g, &bytes).unwrap_or_else(|e| panic!("{e}\n{g}")).outputs;
+    for ((got, expected), ty) in got.iter().zip(&expected).zip(&types) {
+        let (got, expected) =
+            (View::new(ty, got).f64s().unwrap(), View::new(ty, expected).f64s().unwrap());
+        let largest = expected.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+        for (i, (a, b)) in got.iter().zip(&expected).enumerate() {
+            let near = (a - b).abs() <= tolerance * largest.max(f64::MIN_POSITIVE);
+            assert!(near || a == b || (a.is_nan() && b.is_nan()), "{} [{i}]: {a}, {b}", op.name());
+        }
+    }
+}
