@@ -1,7 +1,7 @@
 //! LIR: the legalised graph and, for planned targets, a straight list of steps over addresses.
 
 use super::mir::Graph;
-use crate::ops::Op;
+use crate::ops::{Alias, Op};
 use crate::types::Type;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -71,6 +71,14 @@ pub struct Step {
     pub phase: Phase,
     /// Where it comes from.
     pub label: String,
+}
+
+impl Step {
+    /// What result 0 may share with an operand.
+    pub fn alias(&self) -> Alias {
+        let operands: Vec<&Type> = self.operands.iter().map(|s| &s.ty).collect();
+        self.op.alias(&operands)
+    }
 }
 
 /// A state: memory that lives between steps.

@@ -5,7 +5,7 @@
 //! state's last version. The rules are in [`verify`](super::verify).
 
 use crate::error::{Error, Result};
-use crate::ops::{Emit, Op, Signature};
+use crate::ops::{Alias, Emit, Op, Signature};
 pub use crate::types::ValueId;
 use crate::types::{Binding, Type};
 use alloc::format;
@@ -157,6 +157,12 @@ impl Graph {
         let node = Node::new(op, inputs, &outputs, label);
         self.nodes.push(Node { regions, ..node });
         Ok(outputs)
+    }
+
+    /// What result 0 of a node may share with an operand.
+    pub fn alias(&self, node: &Node) -> Alias {
+        let operands: Vec<&Type> = node.inputs.iter().map(|&v| self.ty(v)).collect();
+        node.op.alias(&operands)
     }
 
     /// Types of the parameters and results, as control flow sees a body.

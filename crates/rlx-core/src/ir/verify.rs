@@ -120,7 +120,7 @@ pub fn verify(g: &Graph) -> Result<()> {
                 return fail(format!("result {k} is a state that nothing writes"), &place);
             }
         }
-        if let Alias::View { operand, .. } = node.op.alias() {
+        if let Alias::View { operand, .. } = g.alias(node) {
             root[node.outputs[0].0 as usize] = root[node.inputs[operand].0 as usize];
         }
         for &(operand, _) in writes {

@@ -41,7 +41,7 @@ impl Operator for Map {
         Ok(vec![operands[0].clone()])
     }
 
-    fn alias(&self) -> Alias {
+    fn alias(&self, _: &[&Type]) -> Alias {
         Alias::Elementwise { operand: 0 }
     }
 }

@@ -145,8 +145,9 @@ pub trait Operator: Sized {
         Ok(None)
     }
 
-    /// What result 0 may share.
-    fn alias(&self) -> Alias {
+    /// What result 0 may share, with operands of these types.
+    fn alias(&self, operands: &[&Type]) -> Alias {
+        let _ = operands;
         Alias::None
     }
 
@@ -227,10 +228,11 @@ macro_rules! operators {
                     Op::Custom(op) => op.0.decompose(e, operands),
                 }
             }
-            /// What result 0 may share with an operand.
-            pub fn alias(&self) -> Alias {
+            /// What result 0 may share with an operand; `operands` are the types that the type
+            /// rule accepted.
+            pub fn alias(&self, operands: &[&Type]) -> Alias {
                 match self {
-                    $($(#[$gate])* Op::$variant(op) => op.alias(),)*
+                    $($(#[$gate])* Op::$variant(op) => op.alias(operands),)*
                     Op::Custom(_) => Alias::None,
                 }
             }

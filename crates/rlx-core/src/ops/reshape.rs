@@ -40,7 +40,7 @@ impl Operator for Reshape {
         Ok(vec![Type { kind: x.kind, dtype: x.dtype, shape }])
     }
 
-    fn alias(&self) -> Alias {
+    fn alias(&self, _: &[&Type]) -> Alias {
         Alias::View { operand: 0, byte_offset: 0 }
     }
 }

@@ -31,7 +31,7 @@ impl Operator for Token {
         Ok(vec![Type::tensor(DType::U32, Shape::of(&[1]))])
     }
 
-    fn alias(&self) -> Alias {
+    fn alias(&self, _: &[&Type]) -> Alias {
         Alias::View { operand: 0, byte_offset: 4 * Self::WORD }
     }
 }

@@ -43,7 +43,7 @@ impl Operator for Zip {
         Ok(vec![(*a).clone()])
     }
 
-    fn alias(&self) -> Alias {
+    fn alias(&self, _: &[&Type]) -> Alias {
         Alias::Elementwise { operand: 0 }
     }
 }

@@ -66,7 +66,7 @@ pub(super) fn lifetimes(program: &Program) -> Result<Vec<Lifetime>> {
     walk.params()?;
     let mut steps = program.steps.iter().enumerate();
     for node in &g.nodes {
-        if let Alias::View { operand, byte_offset } = node.op.alias() {
+        if let Alias::View { operand, byte_offset } = program.graph.alias(node) {
             walk.view(node, operand, byte_offset);
         } else if !matches!(node.op, Op::RopeTable(_)) && !walk.is_empty(node) {
             let (s, step) = steps.next().ok_or_else(|| {
@@ -149,7 +149,7 @@ impl Walk<'_> {
         for (&v, slice) in node.inputs.iter().zip(&step.operands) {
             self.read(v, slice, s, &at)?;
         }
-        let in_place = match node.op.alias() {
+        let in_place = match self.g.alias(node) {
             Alias::Elementwise { operand } => {
                 let root = |v: &ValueId| self.roots[v.0 as usize];
                 let x = root(&node.inputs[operand]);

@@ -25,7 +25,7 @@ pub(super) struct Interval {
 /// True for a node that is no step: views, and constants made at load.
 pub(super) fn is_step(g: &Graph, node: &crate::ir::mir::Node) -> bool {
     let empty = node.outputs.iter().all(|&v| g.ty(v).bytes() == Ok(0));
-    !matches!(node.op.alias(), Alias::View { .. }) && !matches!(node.op, Op::RopeTable(_)) && !empty
+    !matches!(g.alias(node), Alias::View { .. }) && !matches!(node.op, Op::RopeTable(_)) && !empty
 }
 
 /// Place of every value, and the arena's intervals over step numbers. Positions of steps are node
@@ -40,7 +40,7 @@ pub(super) fn liveness(g: &Graph) -> Result<(Vec<Place>, Vec<Interval>)> {
     }
     // Roots by views and states first: a reader of a view reads its root.
     for node in &g.nodes {
-        if let Alias::View { operand, byte_offset } = node.op.alias() {
+        if let Alias::View { operand, byte_offset } = g.alias(node) {
             let from = place[node.inputs[operand].0 as usize];
             place[node.outputs[0].0 as usize] =
                 Place { root: from.root, offset: from.offset + byte_offset };
@@ -63,7 +63,7 @@ pub(super) fn liveness(g: &Graph) -> Result<(Vec<Place>, Vec<Interval>)> {
     // In place: the result takes the operand's root when this is the operand's last reading. In
     // order of nodes, so that a chain shares one root.
     for (i, node) in g.nodes.iter().enumerate() {
-        let Alias::Elementwise { operand } = node.op.alias() else { continue };
+        let Alias::Elementwise { operand } = g.alias(node) else { continue };
         let x = place[node.inputs[operand].0 as usize];
         let y = node.outputs[0];
         let same = g.ty(node.inputs[operand]).bytes()? == g.ty(y).bytes()?

@@ -156,7 +156,7 @@ fn overlaps(step: &Step) -> Result<()> {
                 || operand.offset >= result.offset.saturating_add(result.bytes)
                 || result.bytes == 0;
             let same = result.offset == operand.offset && result.bytes == operand.bytes;
-            let in_place = r == 0 && step.op.alias() == Alias::Elementwise { operand: k };
+            let in_place = r == 0 && step.alias() == Alias::Elementwise { operand: k };
             let next_version = step.op.writes().contains(&(k, r));
             if !(apart || same && (in_place || next_version)) {
                 return Err(Error::internal(format!(

@@ -49,7 +49,7 @@ pub fn run_regions(op: &Op, regions: &[Graph], operands: &[View<'_>]) -> Result<
         Op::Zip(op) => zip::run(op, operands),
         Op::TakeRows(op) => take_rows::run(op, operands),
         Op::Sample(_) => sample::run(operands),
-        Op::Reshape(_) | Op::Token(_) => window(op, operands, &results),
+        Op::Reshape(_) | Op::Token(_) => window(op, operands, &types, &results),
         Op::Custom(op) => {
             let operands: Vec<(&Type, &[u8])> = operands.iter().map(|v| (v.ty, v.bytes)).collect();
             op.0.run(&operands)
@@ -66,8 +66,13 @@ pub fn run_regions(op: &Op, regions: &[Graph], operands: &[View<'_>]) -> Result<
 }
 
 /// A view's bytes. Programs run no step for it; this is for [`interpret`].
-fn window(op: &Op, operands: &[View<'_>], results: &[Type]) -> Result<Vec<Vec<u8>>> {
-    let bytes = match (op.alias(), results) {
+fn window(
+    op: &Op,
+    operands: &[View<'_>],
+    types: &[&Type],
+    results: &[Type],
+) -> Result<Vec<Vec<u8>>> {
+    let bytes = match (op.alias(types), results) {
         (Alias::View { operand, byte_offset }, [ty]) => {
             let (from, len) = (byte_offset as usize, ty.bytes()? as usize);
             operands.get(operand).and_then(|v| v.bytes.get(from..)?.get(..len))

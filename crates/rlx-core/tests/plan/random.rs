@@ -78,7 +78,7 @@ fn largest_live_slots(p: &Program) -> u64 {
             if y.space != Space::Arena || y.bytes == 0 {
                 continue;
             }
-            let in_place = match step.op.alias() {
+            let in_place = match step.alias() {
                 Alias::Elementwise { operand } if r == 0 => {
                     let x = &step.operands[operand];
                     x.space == Space::Arena && x.offset == y.offset
