@@ -169,7 +169,7 @@ fn block(
         }
         Block::Embedding(table) => {
             let table = cx.weight(table)?;
-            cx.g.push1(Gather, &[table, one(0)?], label)?
+            cx.g.push1(Gather::default(), &[table, one(0)?], label)?
         }
         Block::RmsNorm { weight, eps } => {
             let w = cx.weight(weight)?;

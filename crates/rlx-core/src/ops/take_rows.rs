@@ -2,7 +2,7 @@
 
 use super::{Attrs, Class, Operator, arity, control, matrix};
 use crate::error::{Error, Result};
-use crate::types::{DType, Dim, Shape, Type};
+use crate::types::{Binding, DType, Dim, Shape, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -47,5 +47,9 @@ impl Operator for TakeRows {
             )));
         }
         Ok(vec![Type::tensor(DType::F32, Shape(vec![self.rows.clone(), width]))])
+    }
+    fn bind(&mut self, binding: &Binding) -> Result<()> {
+        self.rows = self.rows.bind(binding)?;
+        Ok(())
     }
 }
