@@ -2,10 +2,12 @@
 //! this, never a device's name.
 
 mod dispatch;
+mod fusion_target;
 mod options;
 mod precision;
 
 pub use dispatch::{DispatchPolicy, KernelDispatch};
+pub use fusion_target::{FusionPolicy, FusionTarget};
 pub use options::{Activations, CompileOptions, RegionLimits};
 pub use precision::{CastConfig, Precision, PrecisionPolicy};
 
