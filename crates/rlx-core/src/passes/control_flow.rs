@@ -57,7 +57,10 @@ pub fn control_flow(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
 
 /// True if the target runs the operator of that name.
 fn claims(cx: &Context<'_>, name: &str) -> bool {
-    cx.options.supported_ops.as_ref().is_some_and(|ops| ops.iter().any(|op| op == name))
+    match &cx.options.supported_ops {
+        Some(ops) => ops.iter().any(|op| op == name),
+        None => cx.target.claims_name(name),
+    }
 }
 
 fn lower(g: &mut Graph, claims: &dyn Fn(&str) -> bool) -> Result<usize> {

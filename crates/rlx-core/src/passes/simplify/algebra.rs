@@ -115,7 +115,15 @@ pub(super) fn cast(s: &mut Sweep<'_>, node: &Node) -> Rewritten {
     let (DType::Scalar(from), DType::Scalar(to)) = (s.ty(first).dtype, inner.to) else {
         return Ok(None);
     };
-    Ok(widens(from, to).then(|| Rewrite::Node(Cast { to: op.to }.into(), vec![first])))
+    // Integers wrap into a narrower integer and floats saturate: on the way through a float an
+    // integer meets the second rule.
+    let saturates = s.ty(first).dtype.is_int() && inner.to.is_float() && op.to.is_int();
+    let last = match op.to {
+        DType::Scalar(last) => last,
+        DType::Block(_) => return Ok(None),
+    };
+    let exact = widens(from, to) && (!saturates || widens(from, last));
+    Ok(exact.then(|| Rewrite::Node(Cast { to: op.to }.into(), vec![first])))
 }
 
 /// A clamp of a clamp is one: its bounds are the inner ones, clamped by the outer.

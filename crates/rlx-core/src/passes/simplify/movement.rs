@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ir::mir::{Node, ValueId};
-use crate::ops::{Expand, Op, Reshape, Reverse, Slice, Transpose};
+use crate::ops::{Expand, Op, Reduction, Reshape, Reverse, Slice, Transpose};
 use crate::passes::sweep::{Rewrite, Sweep};
 use crate::types::{Dim, Shape};
 use alloc::vec;
@@ -149,9 +149,13 @@ pub(super) fn nothing_moves(_: &mut Sweep<'_>, node: &Node) -> Rewritten {
     Ok(nothing.then_some(Rewrite::Value(x)))
 }
 
-/// A reduction of axes of size 1 is a reshape, or nothing.
+/// A reduction of axes of size 1 is a reshape, or nothing: of integers, and a product of floats.
+/// A sum of -0.0 alone is 0.0, and a NaN is no maximum.
 pub(super) fn reduce_of_one(s: &mut Sweep<'_>, node: &Node) -> Rewritten {
     let (Op::Reduce(op), &[x]) = (&node.op, &node.inputs[..]) else { return Ok(None) };
+    if op.f != Reduction::Prod && s.ty(x).dtype.is_float() {
+        return Ok(None);
+    }
     let dims = &s.ty(x).shape.0;
     if !op.axes.iter().all(|&axis| dims.get(axis).is_some_and(is_one)) {
         return Ok(None);
@@ -186,7 +190,8 @@ pub(super) fn towards_inputs(s: &mut Sweep<'_>, node: &Node) -> Rewritten {
         }
         let (Some(i), Some(maker)) = (passed(s, x, rank), s.maker(x).cloned()) else { break };
         let mut inputs = maker.inputs;
-        inputs[i] = s.emit(node.op.clone(), &[inputs[i]])?;
+        let Ok(moved) = s.emit(node.op.clone(), &[inputs[i]]) else { break };
+        inputs[i] = moved;
         return Ok(Some(Rewrite::Node(maker.op, inputs)));
     }
     Ok(None)
