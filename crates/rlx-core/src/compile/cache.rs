@@ -2,7 +2,9 @@
 
 use super::pipeline::bind;
 use super::result::graph_symbols;
-use super::{BindingManifest, CompilePipeline, CompileResult, ModelExecutionConfig, options_for_device};
+use super::{
+    BindingManifest, CompilePipeline, CompileResult, ModelExecutionConfig, options_for_device,
+};
 use crate::error::Result;
 use crate::ir::GraphModule;
 use crate::ir::mir::Graph;
@@ -103,7 +105,8 @@ impl ModelCompilePipeline {
         build: impl FnOnce() -> Result<GraphModule>,
     ) -> Result<CompileResult> {
         let key = self.template_key(key, options);
-        if let Some(at) = self.variants.iter().position(|v| v.template == key && v.binding == *binding)
+        if let Some(at) =
+            self.variants.iter().position(|v| v.template == key && v.binding == *binding)
         {
             // To the end: it is the most recently used one now.
             let variant = self.variants.remove(at);
@@ -130,7 +133,11 @@ impl ModelCompilePipeline {
         if self.variants.len() >= self.capacity {
             self.variants.remove(0);
         }
-        self.variants.push(Variant { template: key, binding: binding.clone(), result: result.clone() });
+        self.variants.push(Variant {
+            template: key,
+            binding: binding.clone(),
+            result: result.clone(),
+        });
         // A template without a variant would stay for ever.
         self.templates.retain(|key, _| self.variants.iter().any(|v| v.template == *key));
         Ok(result)
@@ -183,7 +190,7 @@ mod tests {
         let x = g.param(ParamKind::Input, "x", Type::tensor(DType::F32, rows));
         let w = Type::tensor(DType::F32, Shape::of(&[64, 64]));
         let w = g.param(ParamKind::Weight, "w", w);
-        let y = g.push1(MatMul::one(), &[x, w], "y").unwrap();
+        let y = g.push1(MatMul::plain(), &[x, w], "y").unwrap();
         let z = g.push1(Zip { f: Binary::Add }, &[y, x], "z").unwrap();
         g.output("z", z);
         GraphModule::Mir(Box::new(g))
@@ -238,7 +245,8 @@ mod tests {
     fn what_cannot_be_compiled_is_an_error_and_is_not_kept() {
         let options = CompileOptions::default();
         let mut cache = ModelCompilePipeline::new("cpu");
-        let failed = cache.get_or_compile(1, &seq(4), &options, || Err(Error::bad_graph("no graph")));
+        let failed =
+            cache.get_or_compile(1, &seq(4), &options, || Err(Error::bad_graph("no graph")));
         assert_eq!(failed.unwrap_err().what, "no graph");
         let odd = Binding::from([("SEQQ".into(), 4)]);
         let e = cache.get_or_compile(1, &odd, &options, || Ok(layer())).unwrap_err();

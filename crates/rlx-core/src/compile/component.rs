@@ -140,7 +140,9 @@ impl ModelComponent {
         } = self;
         let mut hasher = Hasher::new();
         hasher.text(device);
-        hasher.text(&format!("{phase:?} {kernel_dispatch:?} {compilation_mode:?} {profile_key:016x}"));
+        hasher.text(&format!(
+            "{phase:?} {kernel_dispatch:?} {compilation_mode:?} {profile_key:016x}"
+        ));
         hasher.text(&format!("{quant:?}"));
         hasher.text(&format!("{layer_composition_key:?}"));
         hasher.text(&format!("{options:?}"));
@@ -179,7 +181,7 @@ mod tests {
             |c| c.variant.batch = 2,
             |c| c.variant.seq = 2,
             |c| c.variant.phase = Phase::Prefill,
-            |c| drop(c.variant.extra.insert("IMAGE".into(), 2)),
+            |c| c.variant.extra = Binding::from([("IMAGE".into(), 2)]),
             |c| c.device = "webgpu".into(),
             |c| c.kernel_dispatch.policy = DispatchPolicy::ForceCommon,
             |c| c.compilation_mode = CompilationMode::Aot,

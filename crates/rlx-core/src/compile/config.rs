@@ -143,7 +143,8 @@ mod tests {
     #[test]
     fn every_builder_changes_the_key() {
         let base = ModelExecutionConfig::prefill(1, 8);
-        let forced = KernelDispatch { force_native: ["matmul".into()].into(), ..Default::default() };
+        let forced =
+            KernelDispatch { force_native: ["matmul".into()].into(), ..Default::default() };
         let others = [
             base.clone().with_preset(Preset::Encoder),
             base.clone().with_device("webgpu"),

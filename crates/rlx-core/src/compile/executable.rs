@@ -78,7 +78,10 @@ impl Executable {
             let given = inputs.iter().find(|i| i.0 == decl.name);
             let bytes = given.map(|i| i.1).filter(|b| b.len() == place.len()).ok_or_else(|| {
                 let got = given.map_or(0, |i| i.1.len());
-                Error::usage(format!("input {} has {got} bytes, {} has {}", decl.name, decl.ty, decl.bytes))
+                Error::usage(format!(
+                    "input {} has {got} bytes, {} has {}",
+                    decl.name, decl.ty, decl.bytes
+                ))
             })?;
             place.copy_from_slice(bytes);
         }

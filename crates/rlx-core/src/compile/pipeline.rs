@@ -7,10 +7,11 @@ use crate::ir::lir::{Program, StateDecl};
 use crate::ir::mir::{Graph, ParamKind};
 use crate::ir::verify::verify;
 use crate::ir::{GraphModule, hir};
+use crate::lower::lower_module;
 use crate::nearest::nearest;
 use crate::passes::{self, FusionReport};
 use crate::plan;
-use crate::target::{CompileOptions, DispatchPolicy, KernelDispatch, Target};
+use crate::target::{CompileOptions, DispatchPolicy, FusionTarget, KernelDispatch, Target};
 use crate::types::Binding;
 use alloc::format;
 use alloc::string::String;
@@ -60,9 +61,7 @@ impl CompilePipeline {
     pub fn for_device(device: &str, options: CompileOptions) -> Result<Self> {
         let target = match options.fusion_target.explicit() {
             // The device's own description has its limits; a backend's name the usual ones.
-            Some(t) if crate::target::FusionTarget::of_device(first_word(device)) != Ok(t) => {
-                target_of(t.name())?
-            }
+            Some(t) if FusionTarget::of_device(first_word(device)) != Ok(t) => target_of(t.name())?,
             _ => target_of(device)?,
         };
         Ok(Self::new(target).with_options(options))
@@ -114,7 +113,10 @@ impl CompilePipeline {
     /// # Errors
     /// `BadGraph` with the label of the block that does not fit.
     pub fn lower_hir(&self, module: &hir::Module) -> Result<Graph> {
-        let g = super::lower_module(module, &self.options)?;
+        let g = match self.options.fusion_policy {
+            Some(policy) => lower_module(&module.clone().with_policy(policy), self.options.kv)?,
+            None => lower_module(module, self.options.kv)?,
+        };
         verify(&g)?;
         Ok(g)
     }

@@ -29,7 +29,8 @@ mod presets;
 #[cfg(feature = "profile")]
 mod toml;
 
-pub use crate::target::{FusionPolicy, FusionTarget};
+pub use crate::ir::hir::FusionPolicy;
+pub use crate::target::FusionTarget;
 pub use presets::Preset;
 
 use crate::target::Precision;

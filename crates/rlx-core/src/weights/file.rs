@@ -8,7 +8,7 @@ use crate::types::DType;
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Where a tensor lies.
@@ -36,9 +36,12 @@ impl<'a> FileWeights<'a> {
     pub fn gguf(model: &ModelFiles, files: Vec<&'a [u8]>) -> Self {
         let place = |(name, (file, t)): (&String, &(usize, crate::gguf::TensorInfo))| {
             let (offset, bytes) = (t.offset, t.bytes);
-            (name.clone(), Place { dtype: t.dtype, dims: t.dims.clone(), file: *file, offset, bytes })
+            (
+                name.clone(),
+                Place { dtype: t.dtype, dims: t.dims.clone(), file: *file, offset, bytes },
+            )
         };
-        let arch = model.metadata.str("general.architecture").ok().map(ToString::to_string);
+        let arch = model.metadata.str("general.architecture").ok().map(Into::into);
         let places = model.tensors.iter().map(place).collect();
         FileWeights { format: "gguf", arch, places, files }
     }

@@ -138,3 +138,35 @@ fn missing<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Error {
         false => error.hint(format!("the nearest names: {}", near.join(", "))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+    use crate::types::BlockFormat;
+
+    fn weight(dtype: DType, dims: &[u64], bytes: Vec<u8>) -> Weight<'static> {
+        Weight { dtype, dims: dims.into(), bytes: Cow::Owned(bytes) }
+    }
+
+    #[test]
+    fn the_last_two_axes_are_exchanged_in_every_matrix() {
+        let w = weight(DType::F16, &[2, 2, 3], (0..24).collect());
+        let t = w.transposed().unwrap();
+        assert_eq!(t.dims, [2, 3, 2]);
+        assert_eq!(t.bytes[..12], [0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11]);
+        assert_eq!(t.transposed().unwrap(), w);
+        assert_eq!(weight(DType::F32, &[0, 3], Vec::new()).transposed().unwrap().dims, [3, 0]);
+    }
+
+    #[test]
+    fn what_has_no_two_axes_or_is_packed_is_not_transposed() {
+        let e = weight(DType::F32, &[4], Vec::from([0; 16])).transposed().unwrap_err();
+        assert_eq!(e.code, Code::BadFile);
+        let q8_0 = DType::Block(BlockFormat::Q8_0);
+        let e = weight(q8_0, &[2, 32], Vec::from([0; 68])).transposed().unwrap_err();
+        assert_eq!(e.what, "tensor<2x32xq8_0> cannot be transposed");
+        let short = weight(DType::F32, &[2, 2], Vec::from([0; 12]));
+        assert_eq!(short.transposed().unwrap_err().what, "tensor<2x2xf32> has 12 bytes");
+    }
+}
