@@ -32,7 +32,7 @@ pub(super) fn attention(
     let vcache = cx.g.param_once(ParamKind::State, &name("v"), cache)?;
     let kcache = cx.g.push1(KvWrite, &[kcache, k, ctl], &format!("{label}_k_write"))?;
     let vcache = cx.g.push1(KvWrite, &[vcache, v, ctl], &format!("{label}_v_write"))?;
-    let op = Attention { head_dim: spec.head_dim, scale: spec.scale };
+    let op = Attention::causal(spec.head_dim, spec.scale);
     cx.g.push1(op, &[q, kcache, vcache, ctl], label)
 }
 
