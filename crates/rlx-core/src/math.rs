@@ -8,17 +8,17 @@ pub use libm::{
 /// The f16 nearest to `x`, halves to even: one rounding, the same on every target. (`half` goes by
 /// way of f32 on x86 and drops bits elsewhere.)
 pub fn to_f16(x: f64) -> half::f16 {
-    half::f16::from_f32(odd(x))
+    half::f16::from_f32(to_odd_f32(x))
 }
 
 /// The bf16 nearest to `x`, halves to even.
 pub fn to_bf16(x: f64) -> half::bf16 {
-    half::bf16::from_f32(odd(x))
+    half::bf16::from_f32(to_odd_f32(x))
 }
 
 /// `x` as an f32 that rounds to a shorter float as `x` itself does: cut toward zero, with the last
 /// bit set if anything was cut (Boldo and Melquiond's rounding to odd, doi:10.1109/TC.2007.70819).
-fn odd(x: f64) -> f32 {
+pub fn to_odd_f32(x: f64) -> f32 {
     let near = x as f32;
     if f64::from(near) == x || !near.is_finite() {
         return near; // exact, NaN, or beyond every shorter float

@@ -4,7 +4,7 @@
 //! Segments keep weights apart: real files mix types within q, k and v, and no weight is ever
 //! concatenated in a graph.
 
-use super::{Attrs, Class, Operator, Unary, expect, matrix, rules};
+use super::{Attrs, Class, Operator, Unary, expect, fit, matrix};
 use crate::error::{Error, Result};
 use crate::types::{DType, Kind, Shape, Type};
 use alloc::format;
@@ -153,20 +153,20 @@ impl Operator for MatMul {
             if quantized {
                 return Err(Error::bad_graph("matmul: a norm prologue needs x in floats"));
             }
-            rules::vector("matmul", "norm", operands[at], k, dtype)?;
+            fit::vector("matmul", "norm", operands[at], k, dtype)?;
         }
         let mut results = Vec::with_capacity(self.segments);
         for i in 0..self.segments {
             let w = operands[parts.weights + i];
             let (n, wk) = matrix("matmul", "weight", w)?;
-            if !rules::is_weight(w) || wk != *k {
+            if !fit::is_weight(w) || wk != *k {
                 return Err(Error::bad_graph(format!(
                     "matmul: weight {i} is {w}, expected {k} columns to match x {}",
                     operands[0]
                 )));
             }
             if let Some(first) = parts.biases {
-                rules::vector("matmul", "bias", operands[first + i], &n, dtype)?;
+                fit::vector("matmul", "bias", operands[first + i], &n, dtype)?;
             }
             let mut dims = lead.to_vec();
             dims.push(n);

@@ -1,6 +1,6 @@
 //! Root-mean-square norm (arXiv:1910.07467): `y = x * w / sqrt(mean(x^2) + eps)`.
 
-use super::{Attrs, Class, Operator, arity, float_tensor, rules};
+use super::{Attrs, Class, Operator, arity, fit, float_tensor};
 use crate::error::{Error, Result};
 use crate::types::Type;
 use alloc::vec;
@@ -32,9 +32,9 @@ impl Operator for RmsNorm {
         let [x, w] = operands else { return Err(Error::internal("rms_norm: arity")) };
         float_tensor("rms_norm", "x", x)?;
         if x.shape.rank() == 0 {
-            return Err(rules::misfit("rms_norm", &[("x", x)], "at least one axis"));
+            return Err(fit::misfit("rms_norm", &[("x", x)], "at least one axis"));
         }
-        rules::vector("rms_norm", "w", w, &x.shape.last(), x.dtype)?;
+        fit::vector("rms_norm", "w", w, &x.shape.last(), x.dtype)?;
         Ok(vec![(*x).clone()])
     }
 }
