@@ -17,6 +17,7 @@ extern crate std;
 
 pub mod error;
 pub mod math;
+pub mod nearest;
 pub mod types;
 
 pub mod ops;
@@ -25,11 +26,15 @@ pub mod ir;
 
 pub mod target;
 
+pub mod profile;
+
 pub mod lower;
 // Before the passes: `passes::compile` ends with a plan.
 pub mod plan;
 
 pub mod passes;
+
+pub mod compile;
 
 // Before the oracle, whose `sample` is this integer arithmetic.
 pub mod sample;
@@ -42,6 +47,7 @@ pub mod safetensors;
 pub mod text;
 
 pub mod models;
+pub mod weights;
 
 pub mod runtime;
 

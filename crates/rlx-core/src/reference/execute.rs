@@ -2,10 +2,11 @@
 
 use super::{View, quantize_rows};
 use super::{
-    argmax, argmin, attention, cast, clamp, compare, concat, constant, cumsum, expand, gather,
-    gather_elements, iota, kv_write, map, matmul, pad, random_normal, random_uniform, reduce,
-    reverse, rms_norm, roll, rope, rope_kv_write, rope_table, sample, scatter_add, select, slice,
-    softmax, sort, take_rows, top_k, transpose, zip,
+    argmax, argmin, attention, batch_matmul, cast, clamp, compare, concat, constant, control_flow,
+    cumsum, dot_general, expand, gated_delta_net, gather, gather_elements, grouped_matmul, iota,
+    kv_write, lora_matmul, map, matmul, pad, random_normal, random_uniform, reduce, reverse,
+    rms_norm, roll, rope, rope_kv_write, rope_table, sample, scatter_add, sdpa, select,
+    selective_scan, slice, softmax, sort, state_write, take_rows, top_k, transpose, unpack, zip,
 };
 use crate::error::{Error, Result};
 use crate::ir::mir::Graph;
@@ -47,6 +48,18 @@ pub fn run_regions(op: &Op, regions: &[Graph], operands: &[View<'_>]) -> Result<
         Op::KvWrite(_) => kv_write::run(operands),
         Op::RopeKvWrite(op) => rope_kv_write::run(op, operands),
         Op::Attention(op) => attention::run(op, operands),
+        Op::BatchMatMul(op) => batch_matmul::run(op, operands),
+        Op::DotGeneral(op) => dot_general::run(op, operands),
+        Op::LoraMatMul(op) => lora_matmul::run(op, operands),
+        Op::GroupedMatMul(_) => grouped_matmul::run(operands),
+        Op::Unpack(_) => unpack::run(operands),
+        Op::Sdpa(op) => sdpa::run(op, operands),
+        Op::StateWrite(op) => state_write::run(op, operands),
+        Op::GatedDeltaNet(_) => gated_delta_net::run(operands),
+        Op::SelectiveScan(_) => selective_scan::run(operands),
+        Op::If(_) => control_flow::choose(regions, operands),
+        Op::While(op) => control_flow::repeat(op, regions, operands),
+        Op::Scan(op) => control_flow::scan(op, regions, operands),
         Op::Map(op) => map::run(op, operands),
         Op::Zip(op) => zip::run(op, operands),
         Op::TakeRows(op) => take_rows::run(op, operands),
@@ -75,7 +88,7 @@ pub fn run_regions(op: &Op, regions: &[Graph], operands: &[View<'_>]) -> Result<
         Op::ScatterAdd(op) => scatter_add::run(op, operands),
         Op::RandomUniform(op) => random_uniform::run(op, operands),
         Op::RandomNormal(op) => random_normal::run(op, operands),
-        Op::Reshape(_) | Op::Token(_) => window(op, operands, &types, &results),
+        Op::Reshape(_) | Op::Token(_) | Op::StateRead(_) => window(op, operands, &types, &results),
         Op::Custom(op) => {
             let operands: Vec<(&Type, &[u8])> = operands.iter().map(|v| (v.ty, v.bytes)).collect();
             op.0.run(&operands)

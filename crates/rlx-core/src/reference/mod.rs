@@ -17,6 +17,8 @@ mod argmin;
 #[cfg(feature = "reference")]
 mod attention;
 #[cfg(feature = "reference")]
+mod batch_matmul;
+#[cfg(feature = "reference")]
 mod cast;
 #[cfg(feature = "reference")]
 mod clamp;
@@ -27,15 +29,23 @@ mod concat;
 #[cfg(feature = "reference")]
 mod constant;
 #[cfg(feature = "reference")]
+mod control_flow;
+#[cfg(feature = "reference")]
 mod cumsum;
+#[cfg(feature = "reference")]
+mod dot_general;
 #[cfg(feature = "reference")]
 mod execute;
 #[cfg(feature = "reference")]
 mod expand;
 #[cfg(feature = "reference")]
+mod gated_delta_net;
+#[cfg(feature = "reference")]
 mod gather;
 #[cfg(feature = "reference")]
 mod gather_elements;
+#[cfg(feature = "reference")]
+mod grouped_matmul;
 #[cfg(feature = "reference")]
 mod index;
 #[cfg(feature = "reference")]
@@ -44,6 +54,8 @@ mod interpret;
 mod iota;
 #[cfg(feature = "reference")]
 mod kv_write;
+#[cfg(feature = "reference")]
+mod lora_matmul;
 #[cfg(feature = "reference")]
 mod map;
 #[cfg(feature = "reference")]
@@ -73,13 +85,19 @@ mod sample;
 #[cfg(feature = "reference")]
 mod scatter_add;
 #[cfg(feature = "reference")]
+mod sdpa;
+#[cfg(feature = "reference")]
 mod select;
+#[cfg(feature = "reference")]
+mod selective_scan;
 #[cfg(feature = "reference")]
 mod slice;
 #[cfg(feature = "reference")]
 mod softmax;
 #[cfg(feature = "reference")]
 mod sort;
+#[cfg(feature = "reference")]
+mod state_write;
 #[cfg(feature = "reference")]
 mod take_rows;
 #[cfg(all(test, feature = "reference"))]
@@ -88,6 +106,8 @@ mod testing;
 mod top_k;
 #[cfg(feature = "reference")]
 mod transpose;
+#[cfg(feature = "reference")]
+mod unpack;
 #[cfg(feature = "reference")]
 mod view;
 #[cfg(feature = "reference")]

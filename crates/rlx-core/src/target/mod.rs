@@ -1,11 +1,15 @@
 //! What a device can do, as data, and what a compilation is asked for. Passes and the planner ask
 //! this, never a device's name.
 
+mod claims;
 mod dispatch;
+mod fusion_target;
 mod options;
 mod precision;
 
+pub use claims::{Claim, Claims, Form, Path};
 pub use dispatch::{DispatchPolicy, KernelDispatch};
+pub use fusion_target::FusionTarget;
 pub use options::{Activations, CompileOptions, RegionLimits};
 pub use precision::{CastConfig, Precision, PrecisionPolicy};
 
@@ -28,6 +32,48 @@ pub struct Fusions {
     pub glu: bool,
     /// Rotation with both cache writes.
     pub rope_kv_write: bool,
+    /// A bias, or a function of the product, where the product is made.
+    pub matmul_epilogue: bool,
+}
+
+impl Fusions {
+    /// None.
+    pub const NONE: Fusions = Fusions {
+        norm_prologue: false,
+        residual: false,
+        segments: false,
+        glu: false,
+        rope_kv_write: false,
+        matmul_epilogue: false,
+    };
+    /// All.
+    pub const ALL: Fusions = Fusions {
+        norm_prologue: true,
+        residual: true,
+        segments: true,
+        glu: true,
+        rope_kv_write: true,
+        matmul_epilogue: true,
+    };
+}
+
+/// What running a program costs: `submit + launch * steps + bytes / bandwidth`. Round numbers of
+/// the kind of device, to compare two forms of one program with; none was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Microseconds of a submission.
+    pub submit_us: f64,
+    /// Microseconds of a step besides its work.
+    pub launch_us: f64,
+    /// Bytes that reach a kernel in a second, in units of 10^9.
+    pub bandwidth_gb_s: f64,
+}
+
+impl Cost {
+    /// Microseconds of a program of that many steps over that many bytes.
+    pub fn time_us(&self, steps: u64, bytes: u64) -> f64 {
+        self.submit_us + self.launch_us * steps as f64 + bytes as f64 / (self.bandwidth_gb_s * 1e3)
+    }
 }
 
 /// What a device's memory allows, in bytes.
@@ -56,6 +102,12 @@ pub struct Target {
     pub formats: Vec<BlockFormat>,
     /// Whether it multiplies int8 activations.
     pub int8: bool,
+    /// What it runs.
+    pub claims: Claims,
+    /// The longest elementwise chain that one kernel of it takes; `None`: it has no such kernel.
+    pub region_limits: Option<RegionLimits>,
+    /// What running costs.
+    pub cost: Cost,
 }
 
 impl Target {
@@ -79,15 +131,12 @@ impl Target {
                 storage_buffers: 64,
                 alignment: 64,
             },
-            fusions: Fusions {
-                norm_prologue: false,
-                residual: false,
-                segments: false,
-                glu: false,
-                rope_kv_write: false,
-            },
+            fusions: Fusions::NONE,
             formats: Self::first_formats(),
             int8: true,
+            claims: Claims::EVERYTHING,
+            region_limits: Some(RegionLimits::UNBOUNDED),
+            cost: Cost { submit_us: 0.0, launch_us: 0.1, bandwidth_gb_s: 1.0 },
         }
     }
 
@@ -102,15 +151,12 @@ impl Target {
                 storage_buffers: 64,
                 alignment: 64,
             },
-            fusions: Fusions {
-                norm_prologue: false,
-                residual: true,
-                segments: true,
-                glu: true,
-                rope_kv_write: true,
-            },
+            fusions: Fusions { norm_prologue: false, ..Fusions::ALL },
             formats: Self::first_formats(),
             int8: true,
+            claims: Claims::CPU,
+            region_limits: None,
+            cost: Cost { submit_us: 10.0, launch_us: 2.0, bandwidth_gb_s: 20.0 },
         }
     }
 
@@ -119,15 +165,12 @@ impl Target {
         Target {
             name: "webgpu".into(),
             limits,
-            fusions: Fusions {
-                norm_prologue: true,
-                residual: true,
-                segments: true,
-                glu: true,
-                rope_kv_write: true,
-            },
+            fusions: Fusions::ALL,
             formats: Self::first_formats(),
             int8: true,
+            claims: Claims::WEBGPU,
+            region_limits: None,
+            cost: Cost { submit_us: 50.0, launch_us: 5.0, bandwidth_gb_s: 100.0 },
         }
     }
 
@@ -140,11 +183,14 @@ impl Target {
     }
 
     /// One line that names everything plans depend on: `webgpu buffer=… binding=…`. It is hashed
-    /// into fingerprints and accepted by `rlx inspect --target`.
+    /// into fingerprints and accepted by `rlx inspect --target`. `loops=1` is said where the usual
+    /// target of that name has none.
     pub fn describe(&self) -> String {
         let l = &self.limits;
+        let usual = self.name == "reference";
+        let loops = if self.claims.loops && !usual { " loops=1" } else { "" };
         format!(
-            "{} buffer={} binding={} storage_buffers={} alignment={}",
+            "{} buffer={} binding={} storage_buffers={} alignment={}{loops}",
             self.name, l.buffer, l.binding, l.storage_buffers, l.alignment
         )
     }
@@ -167,7 +213,7 @@ impl Target {
             }
         };
         for word in words {
-            let limits = "limits: buffer, binding, storage_buffers, alignment";
+            let limits = "limits: buffer, binding, storage_buffers, alignment; loops=1";
             let Some((key, value)) = word.split_once('=') else {
                 return Err(Error::usage(format!("`{word}` is no limit of a target"))
                     .hint("write limit=number, as in `webgpu binding=134217728`"));
@@ -182,6 +228,7 @@ impl Target {
                     l.storage_buffers = u32::try_from(number).map_err(|_| bad())?
                 }
                 "alignment" => l.alignment = number,
+                "loops" if number == 1 => target.claims.loops = true,
                 _ => {
                     return Err(
                         Error::usage(format!("unknown limit `{key}` of a target")).hint(limits)
@@ -205,6 +252,7 @@ mod tests {
             Target::cpu(),
             Target::webgpu(Target::WEBGPU_DEFAULT),
             Target::webgpu(odd),
+            Target::cpu().with_loops(),
         ] {
             assert_eq!(Target::parse(&target.describe()), Ok(target));
         }

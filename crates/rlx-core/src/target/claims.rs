@@ -1,0 +1,330 @@
+//! Which operators a target runs, as data: rows of names, element types and forms.
+//!
+//! A row says what a kernel takes. What a row does not list it does not take: an attribute that an
+//! operator gains later is refused until the row names it. Views and constants cost no kernel and
+//! are claimed by every target.
+
+use super::Target;
+use crate::ops::{Alias, Op};
+use crate::types::{DType, Kind, Type};
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Restrictions of shape, and which operands are weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Whatever the type rule takes.
+    Any,
+    /// Operand 0 is a matrix.
+    Matrix,
+    /// Two operands of one shape, or the second is as long as the first's last axis.
+    TrailingRow,
+    /// A matrix by weights of any type that the target reads.
+    Weights,
+    /// Rows of a weight matrix by a vector of u32.
+    Rows,
+}
+
+/// What one kernel takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The operator's name.
+    pub op: &'static str,
+    /// Element types of its tensors, but for weights and indices.
+    pub activations: &'static [DType],
+    /// Attributes it knows; one that is printed and not here is refused.
+    pub attrs: &'static [&'static str],
+    /// Scalar functions it knows, as values of `f`, `map` and `glu`.
+    pub functions: &'static [&'static str],
+    /// Restrictions of shape.
+    pub form: Form,
+}
+
+/// How a claimed operator runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Path {
+    /// A kernel of the device's own.
+    Native,
+    /// The oracle's loops, on the host: right, and slow.
+    Loops,
+    /// Nothing runs: the result is bytes of an operand.
+    View,
+    /// Nothing runs: the host makes it once, when weights are loaded.
+    HostConstant,
+}
+
+impl Path {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Loops => "loops",
+            Self::View => "view",
+            Self::HostConstant => "host-constant",
+        }
+    }
+}
+
+/// What a target claims.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claims {
+    /// Its kernels.
+    pub rows: Cow<'static, [Claim]>,
+    /// Whether it runs the oracle's loops for everything else.
+    pub loops: bool,
+}
+
+/// Constants that the plan makes on the host.
+const HOST_CONSTANTS: &[&str] = &["constant", "rope_table"];
+
+const F32: &[DType] = &[DType::F32];
+const NO: &[&str] = &[];
+const UNARY: &[&str] = &["silu", "gelu", "relu", "sigmoid", "tanh", "exp", "neg"];
+const BINARY: &[&str] = &["add", "sub", "mul", "max"];
+
+const fn claim(op: &'static str, attrs: &'static [&'static str], form: Form) -> Claim {
+    Claim { op, activations: F32, attrs, functions: NO, form }
+}
+
+/// Kernels that the CPU and WebGPU executors both have today: they were written as a pair.
+const KERNELS: &[Claim] = &[
+    claim("gather", NO, Form::Rows),
+    claim("rms_norm", &["eps"], Form::Matrix),
+    Claim {
+        functions: UNARY,
+        ..claim(
+            "matmul",
+            &["segments", "bias", "norm_eps", "epilogue", "map", "glu"],
+            Form::Weights,
+        )
+    },
+    claim("quantize_rows", &["to"], Form::Matrix),
+    claim("rope", &["style", "head_dim"], Form::Matrix),
+    claim("kv_write", NO, Form::Any),
+    claim("rope_kv_write", &["style", "head_dim"], Form::Matrix),
+    claim("attention", &["head_dim", "scale"], Form::Matrix),
+    Claim { functions: UNARY, ..claim("map", &["f"], Form::Any) },
+    Claim { functions: BINARY, ..claim("zip", &["f"], Form::TrailingRow) },
+    claim("take_rows", &["rows"], Form::Matrix),
+    claim("sample", NO, Form::Any),
+];
+
+impl Claims {
+    /// Everything, by the oracle's loops.
+    pub const EVERYTHING: Claims = Claims { rows: Cow::Borrowed(&[]), loops: true };
+    /// The CPU executor's kernels.
+    pub const CPU: Claims = Claims { rows: Cow::Borrowed(KERNELS), loops: false };
+    /// The WebGPU executor's kernels.
+    pub const WEBGPU: Claims = Claims { rows: Cow::Borrowed(KERNELS), loops: false };
+
+    /// The row of an operator's name.
+    pub fn row(&self, name: &str) -> Option<&Claim> {
+        self.rows.iter().find(|r| r.op == name)
+    }
+}
+
+impl Claim {
+    /// Why a kernel of this row does not take the operator with these operands; `None` if it does.
+    fn refusal(&self, target: &Target, op: &Op, operands: &[&Type]) -> Option<String> {
+        for (name, value) in &op.attrs().0 {
+            if !self.attrs.contains(&name.as_str()) {
+                return Some(format!("its kernel has no {name}"));
+            }
+            let function = matches!(name.as_str(), "f" | "map" | "glu");
+            let value = format!("{value}");
+            if function && !self.functions.contains(&value.as_str()) {
+                return Some(format!("its kernel has no function {value}"));
+            }
+        }
+        let weights = match (self.form, op) {
+            (Form::Weights, Op::MatMul(m)) => {
+                let first = m.parts().weights;
+                first..first + m.segments
+            }
+            (Form::Rows, _) => 0..1,
+            _ => 0..0,
+        };
+        for (i, ty) in operands.iter().enumerate() {
+            if weights.contains(&i) {
+                if !target.reads(ty.dtype) {
+                    return Some(format!("it reads no {}", ty.dtype));
+                }
+                continue;
+            }
+            // Words of the control block and of counts are the kernel's own business; so are
+            // int8 blocks, which only `quantize_rows` makes.
+            let cache = ty.kind == Kind::State && ty.dtype.is_float();
+            let fits = match ty.kind {
+                Kind::State if cache => matches!(ty.dtype, DType::F32 | DType::F16),
+                Kind::State => ty.dtype == DType::U32,
+                Kind::Tensor if self.form == Form::Rows => ty.dtype == DType::U32,
+                Kind::Tensor if i == 0 && self.form == Form::Weights && ty.dtype.is_block() => {
+                    target.int8
+                }
+                Kind::Tensor => self.activations.contains(&ty.dtype),
+            };
+            if !fits {
+                return Some(format!("its kernel takes no {} as operand {i}", ty.dtype));
+            }
+        }
+        let rank = |i: usize| operands.get(i).map_or(0, |t| t.shape.rank());
+        let fits = match (self.form, operands) {
+            (Form::Any, _) => true,
+            (Form::Matrix | Form::Weights, _) => rank(0) == 2,
+            (Form::Rows, _) => rank(0) == 2 && rank(1) == 1,
+            (Form::TrailingRow, [a, b]) => {
+                let row = b.shape.rank() == 1 && b.shape.last() == a.shape.last();
+                a.shape == b.shape || (row && a.shape.rank() > 0)
+            }
+            (Form::TrailingRow, _) => false,
+        };
+        (!fits).then(|| match self.form {
+            Form::TrailingRow => "its kernel takes two operands of one shape, or a row".into(),
+            Form::Rows => "its kernel takes a matrix and a vector of indices".into(),
+            _ => "its kernel takes a matrix".into(),
+        })
+    }
+}
+
+impl Target {
+    /// How the target runs an operator with operands of these types, or why it does not.
+    ///
+    /// # Errors
+    /// The reason, as the end of "cpu does not run zip: …".
+    pub fn path(&self, op: &Op, operands: &[&Type]) -> Result<Path, String> {
+        if matches!(op.alias(operands), Alias::View { .. }) {
+            return Ok(Path::View);
+        }
+        if HOST_CONSTANTS.contains(&op.name()) {
+            return Ok(Path::HostConstant);
+        }
+        let refusal = match self.claims.row(op.name()) {
+            Some(row) => row.refusal(self, op, operands),
+            None => Some("it has no kernel".into()),
+        };
+        match refusal {
+            None => Ok(Path::Native),
+            Some(_) if self.claims.loops => Ok(Path::Loops),
+            Some(why) => Err(why),
+        }
+    }
+
+    /// Whether the target runs an operator with operands of these types.
+    ///
+    /// # Errors
+    /// The reason, as the end of "cpu does not run zip: …".
+    pub fn claims(&self, op: &Op, operands: &[&Type]) -> Result<(), String> {
+        self.path(op, operands).map(|_| ())
+    }
+
+    /// Whether the target runs some form of the operator of that name. Views are not asked: whether
+    /// an operator is one depends on its operands.
+    pub fn claims_name(&self, name: &str) -> bool {
+        self.claims.loops || HOST_CONSTANTS.contains(&name) || self.claims.row(name).is_some()
+    }
+
+    /// The same device with the oracle's loops for everything that has no kernel, as the native
+    /// CPU executor has them.
+    #[must_use]
+    pub fn with_loops(mut self) -> Target {
+        self.claims.loops = true;
+        self
+    }
+
+    /// Names it has kernels for, in the order of the rows.
+    pub fn kernels(&self) -> Vec<&'static str> {
+        self.claims.rows.iter().map(|r| r.op).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::{Attr, Attrs, Binary, Map, MatMul, RmsNorm, Unary, Zip};
+    use crate::types::{BlockFormat, Shape};
+
+    fn t(dtype: DType, dims: &[u64]) -> Type {
+        Type::tensor(dtype, Shape::of(dims))
+    }
+
+    fn why(op: impl Into<Op>, operands: &[&Type]) -> String {
+        Target::cpu().claims(&op.into(), operands).unwrap_err()
+    }
+
+    #[test]
+    fn every_row_names_an_operator() {
+        for row in KERNELS {
+            assert!(Op::NAMES.contains(&row.op), "{}", row.op);
+        }
+        for f in UNARY {
+            assert!(Unary::from_name(f).is_some(), "{f}");
+        }
+        for f in BINARY {
+            assert!(Binary::from_name(f).is_some(), "{f}");
+        }
+    }
+
+    #[test]
+    fn a_kernel_takes_its_types_and_no_others() {
+        let cpu = Target::cpu();
+        let (f32s, f16s) = (t(DType::F32, &[2, 8]), t(DType::F16, &[2, 8]));
+        let silu = Op::from(Map { f: Unary::Silu });
+        assert_eq!(cpu.path(&silu, &[&f32s]), Ok(Path::Native));
+        assert_eq!(why(silu, &[&f16s]), "its kernel takes no f16 as operand 0");
+        assert_eq!(
+            why(RmsNorm { eps: 1e-5 }, &[&t(DType::F32, &[1, 2, 8]), &t(DType::F32, &[8])]),
+            "its kernel takes a matrix"
+        );
+    }
+
+    #[test]
+    fn a_zip_repeats_a_trailing_row_and_nothing_else() {
+        let add = Op::from(Zip { f: Binary::Add });
+        let a = t(DType::F32, &[2, 8]);
+        assert!(Target::cpu().claims(&add, &[&a, &a]).is_ok());
+        assert!(Target::cpu().claims(&add, &[&a, &t(DType::F32, &[8])]).is_ok());
+        let column = t(DType::F32, &[2, 1]);
+        assert_eq!(
+            why(add, &[&a, &column]),
+            "its kernel takes two operands of one shape, or a row"
+        );
+    }
+
+    #[test]
+    fn packed_weights_are_claimed_where_the_target_reads_them() {
+        let (x, ids) = (t(DType::F32, &[1, 256]), t(DType::U32, &[1]));
+        let mut cpu = Target::cpu();
+        let packed = t(DType::Block(BlockFormat::Q4K), &[8, 256]);
+        let matmul = Op::from(MatMul::plain());
+        assert!(cpu.claims(&matmul, &[&x, &packed]).is_ok());
+        let gather = Op::from_text("gather", &Attrs::none()).expect("gather");
+        assert!(cpu.claims(&gather, &[&packed, &ids]).is_ok());
+        let blocks = t(DType::Block(BlockFormat::Q8K), &[1, 256]);
+        assert!(cpu.claims(&matmul, &[&blocks, &packed]).is_ok());
+        cpu.int8 = false;
+        assert!(cpu.claims(&matmul, &[&blocks, &packed]).is_err());
+        cpu.formats.clear();
+        assert_eq!(cpu.claims(&matmul, &[&x, &packed]), Err("it reads no q4_k".into()));
+    }
+
+    #[test]
+    fn loops_take_what_no_kernel_does() {
+        let f16s = t(DType::F16, &[2, 8]);
+        let silu = Op::from(Map { f: Unary::Silu });
+        assert_eq!(Target::cpu().with_loops().path(&silu, &[&f16s]), Ok(Path::Loops));
+        assert_eq!(Target::reference().path(&silu, &[&f16s]), Ok(Path::Loops));
+        assert!(Target::reference().claims_name("anything"));
+        assert!(!Target::cpu().claims_name("softmax"));
+        assert!(Target::cpu().claims_name("rope_table"));
+    }
+
+    #[test]
+    fn a_view_needs_no_kernel() {
+        let x = t(DType::BF16, &[2, 8]);
+        let attrs = Attrs::none().with("dims", Attr::List(alloc::vec![Attr::Int(16)]));
+        let reshape = Op::from_text("reshape", &attrs).expect("reshape");
+        assert_eq!(Target::cpu().path(&reshape, &[&x]), Ok(Path::View));
+    }
+}
