@@ -17,6 +17,7 @@ extern crate std;
 
 pub mod error;
 pub mod math;
+pub mod nearest;
 pub mod types;
 
 pub mod ops;
@@ -24,6 +25,8 @@ pub mod ops;
 pub mod ir;
 
 pub mod target;
+
+pub mod profile;
 
 pub mod lower;
 // Before the passes: `passes::compile` ends with a plan.

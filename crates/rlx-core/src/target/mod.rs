@@ -3,11 +3,13 @@
 
 mod claims;
 mod dispatch;
+mod fusion_target;
 mod options;
 mod precision;
 
 pub use claims::{Claim, Claims, Form, Path};
 pub use dispatch::{DispatchPolicy, KernelDispatch};
+pub use fusion_target::{FusionPolicy, FusionTarget};
 pub use options::{Activations, CompileOptions, RegionLimits};
 pub use precision::{CastConfig, Precision, PrecisionPolicy};
 

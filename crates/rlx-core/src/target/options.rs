@@ -1,6 +1,6 @@
 //! Choices that are neither the model's nor the device's.
 
-use super::{KernelDispatch, PrecisionPolicy};
+use super::{FusionPolicy, FusionTarget, KernelDispatch, PrecisionPolicy};
 use crate::types::{Binding, DType};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -56,6 +56,10 @@ pub struct CompileOptions {
     pub constant_folding: bool,
     /// Whether the report is for printing.
     pub verbose: bool,
+    /// The backend that is compiled for, where it is not the device's own.
+    pub fusion_target: FusionTarget,
+    /// How blocks are lowered; as the module says when absent.
+    pub fusion_policy: Option<FusionPolicy>,
     /// Leaves out every fusion.
     pub skip_fusion: bool,
     /// Leaves elementwise chains as single nodes.
@@ -88,6 +92,8 @@ impl Default for CompileOptions {
             dce: true,
             constant_folding: true,
             verbose: false,
+            fusion_target: FusionTarget::Auto,
+            fusion_policy: None,
             skip_fusion: false,
             unfuse_regions: false,
             region_limits: None,

@@ -1,0 +1,169 @@
+//! Compile profiles: what a model family asks of the compiler, as a value and as a file.
+//!
+//! ```toml
+//! [fusion]
+//! policy = "fusable"          # direct | fusable
+//! target = "auto"             # auto | cpu | metal | mlx | cuda | rocm | wgpu | tpu
+//! assert_clean = false
+//! skip = false
+//!
+//! [passes]
+//! dce = true
+//! constant_folding = true
+//! verbose = false
+//!
+//! [precision]
+//! compute = "f32"             # f32 | f16 | bf16
+//! mixed = "none"              # none | auto
+//!
+//! [backend.metal]             # one table per backend
+//! skip_fusion = false
+//! unfuse_regions = false
+//! ```
+//!
+//! Every table and key is optional. Text becomes a profile under the cargo feature `profile`
+//! (`from_toml_str`, `to_toml_string`); the core opens no file.
+
+mod options;
+mod presets;
+#[cfg(feature = "profile")]
+mod toml;
+
+pub use crate::target::{FusionPolicy, FusionTarget};
+pub use presets::{PRESETS, Preset};
+
+use crate::target::Precision;
+
+/// What a family asks of the compiler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompileProfile {
+    /// How blocks become fused operators.
+    pub fusion: FusionProfile,
+    /// Which passes run.
+    pub passes: PassProfile,
+    /// Element types.
+    pub precision: PrecisionProfile,
+    /// Hints for one backend each.
+    pub backend: BackendOverrides,
+}
+
+impl Default for CompileProfile {
+    /// [`llama32_prefill`](Self::llama32_prefill).
+    fn default() -> Self {
+        Self::llama32_prefill()
+    }
+}
+
+impl CompileProfile {
+    /// How blocks are lowered.
+    pub fn fusion_policy(&self) -> FusionPolicy {
+        self.fusion.policy
+    }
+}
+
+/// How blocks become fused operators.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FusionProfile {
+    /// To fused operators at once, or to chains that passes fuse.
+    pub policy: FusionPolicy,
+    /// The backend to compile for.
+    pub target: FusionTarget,
+    /// Whether a near miss is an error.
+    pub assert_clean: bool,
+    /// Leaves out every fusion, on every backend.
+    pub skip: bool,
+}
+
+/// Which passes run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassProfile {
+    /// Nodes that nothing reads are removed.
+    pub dce: bool,
+    /// Nodes over constants are computed.
+    pub constant_folding: bool,
+    /// The report is for printing.
+    pub verbose: bool,
+}
+
+impl Default for PassProfile {
+    fn default() -> Self {
+        PassProfile { dce: true, constant_folding: true, verbose: false }
+    }
+}
+
+/// Whether classes of operators may differ in precision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mixed {
+    /// One precision.
+    #[default]
+    None,
+    /// A 16-bit type where it is safe; f32 at the boundary and in accumulators.
+    Auto,
+}
+
+/// Element types.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PrecisionProfile {
+    /// The type of everything but the boundary.
+    pub compute: Precision,
+    /// Whether classes may differ.
+    pub mixed: Mixed,
+}
+
+/// Hints for one backend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackendHints {
+    /// Leaves out every fusion.
+    pub skip_fusion: bool,
+    /// Leaves elementwise chains as single nodes.
+    pub unfuse_regions: bool,
+}
+
+/// One table of hints a backend; only that of the compiled backend is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BackendOverrides {
+    /// `[backend.cpu]`
+    pub cpu: BackendHints,
+    /// `[backend.metal]`
+    pub metal: BackendHints,
+    /// `[backend.mlx]`
+    pub mlx: BackendHints,
+    /// `[backend.cuda]`
+    pub cuda: BackendHints,
+    /// `[backend.rocm]`
+    pub rocm: BackendHints,
+    /// `[backend.wgpu]`
+    pub wgpu: BackendHints,
+    /// `[backend.tpu]`
+    pub tpu: BackendHints,
+}
+
+impl BackendOverrides {
+    /// The hints of a backend; none for `auto`.
+    pub fn of(&self, target: FusionTarget) -> BackendHints {
+        match target {
+            FusionTarget::Auto => BackendHints::default(),
+            FusionTarget::Cpu => self.cpu,
+            FusionTarget::Metal => self.metal,
+            FusionTarget::Mlx => self.mlx,
+            FusionTarget::Cuda => self.cuda,
+            FusionTarget::Rocm => self.rocm,
+            FusionTarget::Wgpu => self.wgpu,
+            FusionTarget::Tpu => self.tpu,
+        }
+    }
+
+    /// The hints of a backend, to change; `None` for `auto`.
+    pub fn of_mut(&mut self, target: FusionTarget) -> Option<&mut BackendHints> {
+        Some(match target {
+            FusionTarget::Auto => return None,
+            FusionTarget::Cpu => &mut self.cpu,
+            FusionTarget::Metal => &mut self.metal,
+            FusionTarget::Mlx => &mut self.mlx,
+            FusionTarget::Cuda => &mut self.cuda,
+            FusionTarget::Rocm => &mut self.rocm,
+            FusionTarget::Wgpu => &mut self.wgpu,
+            FusionTarget::Tpu => &mut self.tpu,
+        })
+    }
+}
