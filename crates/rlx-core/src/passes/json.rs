@@ -44,6 +44,9 @@ mod tests {
     #[test]
     fn quotes_and_control_characters_are_escaped() {
         assert_eq!(text("a\"b\\c\n\u{1}é"), "\"a\\\"b\\\\c\\n\\u0001é\"");
-        assert_eq!(object(&[("k", array([or_null(Some(1)), or_null(None::<u8>)]))]), "{\"k\":[1,null]}");
+        assert_eq!(
+            object(&[("k", array([or_null(Some(1)), or_null(None::<u8>)]))]),
+            "{\"k\":[1,null]}"
+        );
     }
 }

@@ -256,9 +256,8 @@ impl Round<'_, '_> {
             return None;
         }
         let results = node.op.infer(&wide).ok()?;
-        let casts = |from: &Type, to: DType| {
-            cast(to).is_ok_and(|op| self.cx.path(&op, &[from]).is_ok())
-        };
+        let casts =
+            |from: &Type, to: DType| cast(to).is_ok_and(|op| self.cx.path(&op, &[from]).is_ok());
         let there = narrow.iter().zip(&wide).all(|(n, w)| n == w || casts(n, w.dtype));
         let back = results.len() == node.outputs.len()
             && results.iter().zip(&node.outputs).all(|(wide, &v)| {

@@ -20,7 +20,8 @@ mod report;
 
 pub use dispatch::{DispatchReport, KindReport, Route, Unsupported};
 pub use pipeline::{
-    Compiled, Optimised, PassTrace, Watch, compile, compile_watched, optimise, optimise_watched,
+    Compiled, Optimised, PassTrace, Watch, compile, compile_watched, dispatch_report, optimise,
+    optimise_watched, pass_names,
 };
 pub use report::{FusionReport, Miss, Reason, Traffic};
 
