@@ -5,7 +5,7 @@
 //! state's last version. The rules are in [`verify`](super::verify).
 
 use crate::error::{Error, Result};
-use crate::ops::{Alias, Emit, Op, Signature};
+use crate::ops::{Alias, Body, Emit, Op, Signature};
 pub use crate::types::ValueId;
 use crate::types::{Binding, Type};
 use alloc::format;
@@ -292,4 +292,30 @@ impl Emit for Emitter<'_> {
     fn emit(&mut self, op: Op, inputs: &[ValueId]) -> Result<Vec<ValueId>> {
         self.graph.push(op, inputs, self.label)
     }
+
+    fn emit_regions(
+        &mut self,
+        op: Op,
+        inputs: &[ValueId],
+        bodies: &mut [Body<'_>],
+    ) -> Result<Vec<ValueId>> {
+        let names = op.regions().iter().copied();
+        let regions = names.zip(bodies).map(|(name, body)| region(name, self.label, body));
+        let regions = regions.collect::<Result<Vec<Graph>>>()?;
+        self.graph.push_regions(op, inputs, regions, self.label)
+    }
+}
+
+/// A region of its own over inputs, with the results that its writer gives.
+fn region(name: &str, label: &str, body: &mut Body<'_>) -> Result<Graph> {
+    let mut graph = Graph::new(name);
+    let mut params = Vec::with_capacity(body.params.len());
+    for (i, ty) in body.params.iter().enumerate() {
+        params.push(graph.param(ParamKind::Input, &format!("x{i}"), ty.clone()));
+    }
+    let results = (body.write)(&mut Emitter { graph: &mut graph, label }, &params)?;
+    for (i, v) in results.into_iter().enumerate() {
+        graph.output(&format!("y{i}"), v);
+    }
+    Ok(graph)
 }
