@@ -11,6 +11,8 @@ mod legalise;
 pub mod pipeline;
 mod report;
 
+pub use dce::dce;
+
 pub use pipeline::{compile, optimise, preprocess};
 pub use report::{FusionReport, Miss};
 
