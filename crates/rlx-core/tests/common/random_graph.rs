@@ -218,7 +218,12 @@ impl Builder<'_> {
         match self.rng.below(34) {
             0..3 if float => drop(self.map(x)),
             3..8 => drop(self.pair(x)),
-            8 => drop(self.push(Cast { to: self.rng.pick(&[FLOATS[0], FLOATS[1], INTS[0], INTS[2]]) }, &[x])),
+            8 => {
+                drop(self.push(
+                    Cast { to: self.rng.pick(&[FLOATS[0], FLOATS[1], INTS[0], INTS[2]]) },
+                    &[x],
+                ))
+            }
             9 if float => drop(self.clamp(x)),
             10 => drop(self.select(x)),
             11 | 12 => drop(self.movement(x)),
@@ -229,8 +234,7 @@ impl Builder<'_> {
             17 => drop(self.expand(x)),
             18 if !dims.is_empty() => {
                 let f = Reduction::ALL[self.rng.below(5)].0;
-                let axes: Vec<usize> =
-                    (0..dims.len()).filter(|_| self.rng.once_in(2)).collect();
+                let axes: Vec<usize> = (0..dims.len()).filter(|_| self.rng.once_in(2)).collect();
                 let keep = self.rng.once_in(2);
                 drop(self.push(Reduce { f, axes, keep }, &[x]));
             }
@@ -627,7 +631,8 @@ impl Builder<'_> {
         let (mut carried, captures) = (vec![first], self.some_values(2));
         carried.extend(self.some_values(2));
         let takes = self.types(&[&carried[..], &captures].concat());
-        let mut cond = self.body("cond", &takes, Some(&[Type::tensor(DType::BOOL, Shape::of(&[]))]));
+        let mut cond =
+            self.body("cond", &takes, Some(&[Type::tensor(DType::BOOL, Shape::of(&[]))]));
         let bound = Constant::scalar(DType::I32, max as f64).unwrap();
         let bound = cond.push1(bound, &[], "bound").unwrap();
         let at = cond.params[0].value;

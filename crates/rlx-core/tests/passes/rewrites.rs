@@ -69,7 +69,8 @@ fn holds(name: &str, pass: Pass) -> usize {
         let at = format!("{name}, seed {seed}");
         let (before, data) = random_graph(seed);
         let mut after = before.clone();
-        changed += run(pass, &mut after, &options).unwrap_or_else(|e| panic!("{at}: {e}\n{before}"));
+        changed +=
+            run(pass, &mut after, &options).unwrap_or_else(|e| panic!("{at}: {e}\n{before}"));
         verify(&after).unwrap_or_else(|e| panic!("{at}: {e}\n{before}\n{after}"));
         reads_back(&after, &at);
         let same = outputs(&before, &data) == outputs(&after, &data);
