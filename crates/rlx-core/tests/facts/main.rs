@@ -7,7 +7,6 @@
 mod compiler;
 mod document;
 mod options;
-mod precision;
 mod profiles;
 mod stages;
 
