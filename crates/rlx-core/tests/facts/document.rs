@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Facts of each group.
-const GROUPS: [(&str, usize); 5] = [("000", 20), ("001", 29), ("002", 13), ("003", 23), ("004", 25)];
+const GROUPS: [(&str, usize); 5] =
+    [("000", 20), ("001", 29), ("002", 13), ("003", 23), ("004", 25)];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_path_buf()

@@ -162,7 +162,8 @@ fn fact_002_09_a_graph_is_specialised_only_where_a_binding_is_set() {
     let open = CompilePipeline::default().compile_graph(graph(CHAIN)).unwrap();
     assert_eq!(open.dynamic_symbols(), ["SEQ"]);
     assert!(open.has_dynamic_dims() && open.lir.steps.is_empty());
-    let bound = CompilePipeline::default().with_options(seq(5)).compile_graph(graph(CHAIN)).unwrap();
+    let bound =
+        CompilePipeline::default().with_options(seq(5)).compile_graph(graph(CHAIN)).unwrap();
     assert!(!bound.has_dynamic_dims() && !bound.lir.steps.is_empty());
     assert_eq!(bound.lir.inputs[0].bytes, 5 * 8 * 4);
 }
