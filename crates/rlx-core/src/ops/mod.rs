@@ -17,6 +17,7 @@ mod constant;
 mod cumsum;
 mod custom;
 mod dot_general;
+mod elementwise_region;
 mod expand;
 mod fit;
 mod gated_delta_net;
@@ -75,6 +76,7 @@ pub use constant::Constant;
 pub use cumsum::CumSum;
 pub use custom::{Custom, CustomOperator, CustomSet};
 pub use dot_general::DotGeneral;
+pub use elementwise_region::{Region, RegionStep, StepFn, StepOperand};
 pub use expand::Expand;
 pub use gated_delta_net::GatedDeltaNet;
 pub use gather::Gather;
@@ -416,6 +418,8 @@ pub enum Op {
     Map(Map),
     /// A function of two tensors.
     Zip(Zip),
+    /// A chain of elementwise operators.
+    Region(Region),
     /// The same bytes, another shape.
     Reshape(Reshape),
     /// The last real rows.
@@ -501,6 +505,7 @@ operators! {
     Scan(Scan),
     Map(Map),
     Zip(Zip),
+    Region(Region),
     Reshape(Reshape),
     TakeRows(TakeRows),
     Token(Token),

@@ -3,10 +3,11 @@
 use super::{View, quantize_rows};
 use super::{
     argmax, argmin, attention, batch_matmul, cast, clamp, compare, concat, constant, control_flow,
-    cumsum, dot_general, expand, gated_delta_net, gather, gather_elements, grouped_matmul, iota,
-    kv_write, lora_matmul, map, matmul, pad, random_normal, random_uniform, reduce, reverse,
-    rms_norm, roll, rope, rope_kv_write, rope_table, sample, scatter_add, sdpa, select,
-    selective_scan, slice, softmax, sort, state_write, take_rows, top_k, transpose, unpack, zip,
+    cumsum, dot_general, elementwise_region, expand, gated_delta_net, gather, gather_elements,
+    grouped_matmul, iota, kv_write, lora_matmul, map, matmul, pad, random_normal, random_uniform,
+    reduce, reverse, rms_norm, roll, rope, rope_kv_write, rope_table, sample, scatter_add, sdpa,
+    select, selective_scan, slice, softmax, sort, state_write, take_rows, top_k, transpose, unpack,
+    zip,
 };
 use crate::error::{Error, Result};
 use crate::ir::mir::Graph;
@@ -62,6 +63,7 @@ pub fn run_regions(op: &Op, regions: &[Graph], operands: &[View<'_>]) -> Result<
         Op::Scan(op) => control_flow::scan(op, regions, operands),
         Op::Map(op) => map::run(op, operands),
         Op::Zip(op) => zip::run(op, operands),
+        Op::Region(op) => elementwise_region::run(op, operands),
         Op::TakeRows(op) => take_rows::run(op, operands),
         Op::Sample(_) => sample::run(operands),
         Op::Constant(op) => constant::run(op, operands),

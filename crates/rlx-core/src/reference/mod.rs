@@ -18,7 +18,6 @@ mod argmin;
 mod attention;
 #[cfg(feature = "reference")]
 mod batch_matmul;
-#[cfg(feature = "reference")]
 mod cast;
 #[cfg(feature = "reference")]
 mod clamp;
@@ -34,6 +33,8 @@ mod control_flow;
 mod cumsum;
 #[cfg(feature = "reference")]
 mod dot_general;
+#[cfg(feature = "reference")]
+mod elementwise_region;
 #[cfg(feature = "reference")]
 mod execute;
 #[cfg(feature = "reference")]
@@ -82,7 +83,6 @@ mod rope_kv_write;
 mod rope_table;
 #[cfg(feature = "reference")]
 mod sample;
-#[cfg(feature = "reference")]
 mod scatter_add;
 #[cfg(feature = "reference")]
 mod sdpa;
@@ -102,7 +102,6 @@ mod state_write;
 mod take_rows;
 #[cfg(all(test, feature = "reference"))]
 mod testing;
-#[cfg(feature = "reference")]
 mod top_k;
 #[cfg(feature = "reference")]
 mod transpose;
