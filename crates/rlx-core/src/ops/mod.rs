@@ -2,6 +2,23 @@
 //!
 //! `enum Op` is written by hand, one struct a variant; a macro makes only names and delegation.
 //! Every operator is pure. One that writes a state takes the old version and returns the next.
+//!
+//! # Primitives of data
+//!
+//! What the other operators on data decompose into, and a target must run itself:
+//!
+//! ```text
+//! constant iota random_uniform random_normal
+//! map zip compare select cast
+//! reduce (sum, max, min, prod; of no known size mean too)
+//! sort
+//! reshape transpose slice concat expand
+//! gather
+//! ```
+//!
+//! `map` is one of the functions that [`Unary::is_composed`] leaves; `erf` in f64 is one more.
+//! `gather_elements`, `reverse`, `roll`, `pad` but of a constant, and `scatter_add` with signed ids
+//! have parts where the sizes that their indices need are known.
 
 mod argmax;
 mod argmin;
