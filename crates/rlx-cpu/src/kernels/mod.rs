@@ -87,7 +87,7 @@ pub(crate) fn plan(step: &Step) -> Result<Planned> {
 /// A kernel of this crate's own.
 fn native(step: &Step) -> Result<Planned> {
     match &step.op {
-        Op::Gather(_) => gather::plan(step),
+        Op::Gather(op) => gather::plan(op, step),
         Op::RmsNorm(op) => rms_norm::plan(op, step),
         Op::MatMul(op) => matmul::plan(op, step),
         Op::QuantizeRows(op) => quantize_rows::plan(op, step),
@@ -100,6 +100,17 @@ fn native(step: &Step) -> Result<Planned> {
         Op::TakeRows(_) => take_rows::plan(step),
         Op::Sample(_) => sample::plan(step),
         other => Err(Error::internal(format!("the CPU claims {}, which it has not", other.name()))),
+    }
+}
+
+/// Fails unless all operands and results are f32.
+fn floats(name: &str, step: &Step) -> Result<()> {
+    match step.operands.iter().chain(&step.results).find(|s| s.ty.dtype != DType::F32) {
+        None => Ok(()),
+        Some(s) => Err(Error::new(
+            Code::Unsupported,
+            format!("the CPU's {name} computes in f32, not {}", s.ty),
+        )),
     }
 }
 
