@@ -2,5 +2,6 @@
 //! same bits on every target.
 
 pub use libm::{
-    cos, exp, exp2, expf, floor, log2, pow, powf, round, sin, sqrt, sqrtf, tanh, tanhf,
+    cos, exp, exp2, expf, floor, log, log2, log10, pow, powf, rint, round, sin, sqrt, sqrtf, tanh,
+    tanhf,
 };
