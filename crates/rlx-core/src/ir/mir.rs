@@ -5,7 +5,7 @@
 //! state's last version. The rules are in [`verify`](super::verify).
 
 use crate::error::{Error, Result};
-use crate::ops::{Alias, Emit, Op, Signature};
+use crate::ops::{Alias, Body, Emit, Op, Signature};
 pub use crate::types::ValueId;
 use crate::types::{Binding, Type};
 use alloc::format;
@@ -256,6 +256,41 @@ impl Graph {
         last
     }
 
+    /// The graph with its values numbered as its text would be read back: parameters, then results
+    /// in order; values that nothing defines are gone. Equal text, equal graph.
+    #[must_use]
+    pub fn renumbered(&self) -> Graph {
+        let mut out = Graph::new(&self.name);
+        let mut ids: Vec<Option<ValueId>> = vec![None; self.types.len()];
+        let new = |ids: &[Option<ValueId>], v: &ValueId| {
+            // What nothing defines stays outside, for the verifier to find.
+            ids.get(v.0 as usize).copied().flatten().unwrap_or(ValueId(u32::MAX))
+        };
+        for p in &self.params {
+            let value = out.param(p.kind, &p.name, self.ty(p.value).clone());
+            ids[p.value.0 as usize] = Some(value);
+        }
+        for node in &self.nodes {
+            let inputs = node.inputs.iter().map(|v| new(&ids, v)).collect();
+            for v in &node.outputs {
+                ids[v.0 as usize] = Some(out.value(self.ty(*v).clone()));
+            }
+            out.nodes.push(Node {
+                op: node.op.clone(),
+                inputs,
+                outputs: node.outputs.iter().map(|v| new(&ids, v)).collect(),
+                regions: node.regions.iter().map(Graph::renumbered).collect(),
+                label: node.label.clone(),
+            });
+        }
+        out.outputs = self
+            .outputs
+            .iter()
+            .map(|o| Output { name: o.name.clone(), value: new(&ids, &o.value) })
+            .collect();
+        out
+    }
+
     /// The graph with symbols bound; types are inferred again.
     ///
     /// # Errors
@@ -309,4 +344,30 @@ impl Emit for Emitter<'_> {
     fn emit(&mut self, op: Op, inputs: &[ValueId]) -> Result<Vec<ValueId>> {
         self.graph.push(op, inputs, self.label)
     }
+
+    fn emit_regions(
+        &mut self,
+        op: Op,
+        inputs: &[ValueId],
+        bodies: &mut [Body<'_>],
+    ) -> Result<Vec<ValueId>> {
+        let names = op.regions().iter().copied();
+        let regions = names.zip(bodies).map(|(name, body)| region(name, self.label, body));
+        let regions = regions.collect::<Result<Vec<Graph>>>()?;
+        self.graph.push_regions(op, inputs, regions, self.label)
+    }
+}
+
+/// A region of its own over inputs, with the results that its writer gives.
+fn region(name: &str, label: &str, body: &mut Body<'_>) -> Result<Graph> {
+    let mut graph = Graph::new(name);
+    let mut params = Vec::with_capacity(body.params.len());
+    for (i, ty) in body.params.iter().enumerate() {
+        params.push(graph.param(ParamKind::Input, &format!("x{i}"), ty.clone()));
+    }
+    let results = (body.write)(&mut Emitter { graph: &mut graph, label }, &params)?;
+    for (i, v) in results.into_iter().enumerate() {
+        graph.output(&format!("y{i}"), v);
+    }
+    Ok(graph)
 }

@@ -46,7 +46,7 @@ impl fmt::Display for Graph {
 }
 
 /// One function, `depth` regions deep.
-fn function(g: &Graph, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
+pub(super) fn function(g: &Graph, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
     let pad = depth * 4;
     let mut names: BTreeMap<ValueId, String> = BTreeMap::new();
     writeln!(f, "{:pad$}func @{} {{", "", g.name)?;

@@ -1,59 +1,83 @@
-//! `attention`: rotation, cache writes, attention.
+//! `rope` and `attention`: rotation, cache writes, attention over a cache.
 
-use super::Lowering;
+use super::{Inputs, Lower, Lowering};
 use crate::error::Result;
-use crate::ir::hir::AttentionSpec;
+use crate::ir::hir;
 use crate::ir::mir::{ParamKind, ValueId};
-use crate::ops::{Attention, KvWrite, Rope};
+use crate::ops::{Attention, KvWrite, Rope, RopeKvWrite, RopeTable};
 use crate::types::{Shape, Type};
 use alloc::format;
-
-pub(super) fn attention(
-    cx: &mut Lowering<'_>,
-    [q, k, v]: [ValueId; 3],
-    spec: &AttentionSpec,
-    label: &str,
-) -> Result<ValueId> {
-    let ctl = cx.ctl;
-    let factors = match &spec.rope_factors {
-        Some(w) => Some(cx.weight(w)?),
-        None => None,
-    };
-    let table = cx.rope_table(&spec.rope, factors, label)?;
-    let rope = Rope { style: spec.rope_style, head_dim: spec.head_dim };
-    let q = cx.g.push1(rope.clone(), &[q, table, ctl], &format!("{label}_q_rope"))?;
-    let k = cx.g.push1(rope, &[k, table, ctl], &format!("{label}_k_rope"))?;
-    let cache = Type::state(
-        cx.kv,
-        Shape::of(&[spec.kv_heads as u64, cx.module.context, spec.head_dim as u64]),
-    );
-    let name = |part: &str| format!("blk.{}.{part}", spec.layer);
-    let kcache = cx.g.param_once(ParamKind::State, &name("k"), cache.clone())?;
-    let vcache = cx.g.param_once(ParamKind::State, &name("v"), cache)?;
-    let kcache = cx.g.push1(KvWrite, &[kcache, k, ctl], &format!("{label}_k_write"))?;
-    let vcache = cx.g.push1(KvWrite, &[vcache, v, ctl], &format!("{label}_v_write"))?;
-    let op = Attention { head_dim: spec.head_dim, scale: spec.scale };
-    cx.g.push1(op, &[q, kcache, vcache, ctl], label)
-}
+use alloc::vec;
+use alloc::vec::Vec;
 
 impl Lowering<'_> {
     /// The table of these angles, made once for all layers.
     fn rope_table(
         &mut self,
-        rope: &crate::ops::RopeTable,
+        rope: &RopeTable,
         factors: Option<ValueId>,
         label: &str,
     ) -> Result<ValueId> {
-        let op = crate::ops::Op::from(rope.clone());
-        let have = self
-            .g
-            .nodes
-            .iter()
-            .find(|n| n.op == op && n.inputs.first().copied() == factors)
-            .map(|n| n.outputs[0]);
-        match have {
-            Some(v) => Ok(v),
-            None => self.g.push1(op, factors.as_slice(), &format!("{label}_rope_table")),
+        if let Some(t) = self.rope_tables.iter().find(|t| t.0 == *rope && t.1 == factors) {
+            return Ok(t.2);
         }
+        let op = rope.clone();
+        let table = self.g.push1(op, factors.as_slice(), &format!("{label}_rope_table"))?;
+        self.rope_tables.push((rope.clone(), factors, table));
+        Ok(table)
+    }
+
+    /// Attention of projected q, k and v over the caches of a layer.
+    pub(super) fn attention(
+        &mut self,
+        [q, k, v]: [ValueId; 3],
+        factors: Option<ValueId>,
+        spec: &hir::Attention,
+        label: &str,
+    ) -> Result<ValueId> {
+        let ctl = self.control()?;
+        let table = self.rope_table(&spec.rope, factors, label)?;
+        let cache = |part: &str| {
+            let dims = [spec.kv_heads as u64, self.module.context, spec.head_dim as u64];
+            (format!("blk.{}.{part}", spec.layer), Type::state(self.kv, Shape::of(&dims)))
+        };
+        let [(kname, kty), (vname, vty)] = [cache("k"), cache("v")];
+        let (style, head_dim) = (spec.style, spec.head_dim);
+        let op = Attention::causal(head_dim, spec.scale);
+        if self.direct {
+            let kcache = self.g.param_once(ParamKind::State, &kname, kty)?;
+            let vcache = self.g.param_once(ParamKind::State, &vname, vty)?;
+            let y = self.g.push(
+                RopeKvWrite { style, head_dim },
+                &[q, k, v, table, kcache, vcache, ctl],
+                &format!("{label}_rope_kv"),
+            )?;
+            return self.g.push1(op, &[y[0], y[1], y[2], ctl], label);
+        }
+        let rope = Rope { style, head_dim };
+        let q = self.g.push1(rope.clone(), &[q, table, ctl], &format!("{label}_q_rope"))?;
+        let k = self.g.push1(rope, &[k, table, ctl], &format!("{label}_k_rope"))?;
+        let kcache = self.g.param_once(ParamKind::State, &kname, kty)?;
+        let vcache = self.g.param_once(ParamKind::State, &vname, vty)?;
+        let kcache = self.g.push1(KvWrite, &[kcache, k, ctl], &format!("{label}_k_write"))?;
+        let vcache = self.g.push1(KvWrite, &[vcache, v, ctl], &format!("{label}_v_write"))?;
+        self.g.push1(op, &[q, kcache, vcache, ctl], label)
+    }
+}
+
+impl Lower for hir::Rope {
+    fn lower(&self, cx: &mut Lowering<'_>, mut i: Inputs, label: &str) -> Result<Vec<ValueId>> {
+        let (x, factors) = (i.one()?, i.maybe(self.factors)?);
+        let ctl = cx.control()?;
+        let table = cx.rope_table(&self.rope, factors, label)?;
+        let op = Rope { style: self.style, head_dim: self.head_dim };
+        cx.g.push(op, &[x, table, ctl], label)
+    }
+}
+
+impl Lower for hir::Attention {
+    fn lower(&self, cx: &mut Lowering<'_>, mut i: Inputs, label: &str) -> Result<Vec<ValueId>> {
+        let (qkv, factors) = ([i.one()?, i.one()?, i.one()?], i.maybe(self.factors)?);
+        Ok(vec![cx.attention(qkv, factors, self, label)?])
     }
 }

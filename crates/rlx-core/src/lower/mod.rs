@@ -1,109 +1,206 @@
-//! HIR to MIR: one file per block family. Blocks become primitives; passes fuse them again.
+//! HIR to MIR: one file per block family. Under the policy `Fusable` blocks become primitives,
+//! which passes fuse again; under `Direct` the fused operator at once.
 
 mod attention;
+mod decoder;
+mod error;
 mod ffn;
+mod inputs;
 mod linear;
+mod module;
+mod norm;
 mod sampling;
+mod spec;
 
 use crate::error::{Error, Result};
-use crate::ir::hir::{Block, LinearWeights, Module, Tensor, Weight};
+use crate::ir::hir::{self, Block, BlockNode, FusionPolicy, Module, Tensor};
 use crate::ir::lir::StateDecl;
 use crate::ir::mir::{Graph, ParamKind, ValueId};
-use crate::ops::{Binary, CONTROL_WORDS, Gather, PARAMS_WORDS, RmsNorm, TakeRows, Token, Zip};
-use crate::types::{Binding, DType, Dim, OUT_ROWS, SEQ, Shape, Type};
+use crate::ops::{CONTROL_WORDS, Gather, PARAMS_WORDS, RopeTable, TakeRows, Token};
+use crate::types::{DType, Dim, OUT_ROWS, SEQ, Shape, Type};
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
+use inputs::Inputs;
 
+pub use error::LowerError;
 pub use sampling::{COUNTS, CTL, PARAMS};
+pub use spec::ProgramSpec;
 
-/// Which of a model's programs to make.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ProgramSpec {
-    /// `decode`, `prefill`, `prefill_last`, `verify`.
-    pub name: String,
-    /// Rows of a step, `SEQ`. With 1 the id comes from the control block, else from input `ids`.
-    pub seq: u64,
-    /// Rows that reach the head, `OUT_ROWS`; 0 for inner chunks.
-    pub out_rows: u64,
-    /// Sample from the one row of logits, advance the control block, return `token`.
-    pub sample: bool,
-    /// Return `logits`.
-    pub logits: bool,
-    /// Return every tap.
-    pub taps: bool,
-}
-
-impl ProgramSpec {
-    /// One token for every position.
-    pub fn decode() -> Self {
-        Self {
-            name: "decode".into(),
-            seq: 1,
-            out_rows: 1,
-            sample: true,
-            logits: false,
-            taps: false,
-        }
-    }
-
-    /// An inner chunk of a prompt: fills caches, nothing else.
-    pub fn prefill(chunk: u64) -> Self {
-        Self { name: "prefill".into(), seq: chunk, out_rows: 0, sample: false, ..Self::decode() }
-    }
-
-    /// The last chunk of a prompt: its last row is sampled.
-    pub fn prefill_last(chunk: u64) -> Self {
-        Self { name: "prefill_last".into(), seq: chunk, ..Self::decode() }
-    }
-
-    /// Every row's logits, and the taps if asked.
-    pub fn verify(chunk: u64, taps: bool) -> Self {
-        Self {
-            name: "verify".into(),
-            seq: chunk,
-            out_rows: chunk,
-            sample: false,
-            logits: true,
-            taps,
-        }
-    }
-
-    /// The same program with `logits` returned.
-    #[must_use]
-    pub fn with_logits(mut self) -> Self {
-        self.logits = true;
-        self.name.push_str("_logits");
-        self
-    }
-
-    fn binding(&self) -> Binding {
-        Binding::from([(SEQ.into(), self.seq), (OUT_ROWS.into(), self.out_rows)])
-    }
+/// What a block becomes.
+trait Lower {
+    /// Results, as many as the block's row says.
+    fn lower(&self, cx: &mut Lowering<'_>, inputs: Inputs, label: &str) -> Result<Vec<ValueId>>;
 }
 
 /// The graph under construction.
 struct Lowering<'a> {
     g: Graph,
-    spec: &'a ProgramSpec,
+    /// The program to make; `None` leaves symbols unbound.
+    spec: Option<&'a ProgramSpec>,
     module: &'a Module,
     kv: DType,
-    /// Value of each lowered tensor; `None` for what an inner chunk never computes.
-    values: Vec<Option<ValueId>>,
-    ctl: ValueId,
+    /// Whether blocks become fused operators.
+    direct: bool,
+    /// Value of each parameter that was read.
+    params: Vec<Option<ValueId>>,
+    /// Value of each result so far; `None` for what an inner chunk never computes.
+    results: Vec<Option<ValueId>>,
+    /// The control block, once something reads it.
+    ctl: Option<ValueId>,
+    /// Angles, divisors and the table of both.
+    rope_tables: Vec<(RopeTable, Option<ValueId>, ValueId)>,
 }
 
-impl Lowering<'_> {
-    fn weight(&mut self, w: &Weight) -> Result<ValueId> {
-        self.g.param_once(ParamKind::Weight, &w.name, w.ty.clone())
+impl<'a> Lowering<'a> {
+    fn new(module: &'a Module, spec: Option<&'a ProgramSpec>, kv: DType) -> Result<Self> {
+        let name = spec.map_or(&module.name, |s| &s.name);
+        let mut cx = Lowering {
+            g: Graph::new(name),
+            spec,
+            module,
+            kv,
+            direct: module.fusion_policy == FusionPolicy::Direct,
+            params: vec![None; module.params.len()],
+            results: Vec::with_capacity(module.results() as usize),
+            ctl: None,
+            rope_tables: Vec::new(),
+        };
+        if module.nodes.iter().any(|n| n.block.reads_control()) {
+            cx.control()?;
+        }
+        // Inputs are the host's: all of them, in the order the author gave.
+        for (i, p) in module.params.iter().enumerate() {
+            if p.kind == ParamKind::Input {
+                cx.param(i)?;
+            }
+        }
+        Ok(cx)
     }
 
-    fn get(&self, t: Tensor, label: &str) -> Result<Option<ValueId>> {
-        self.values
-            .get(t.0 as usize)
-            .copied()
-            .ok_or_else(|| Error::bad_graph(format!("input %{} is not built yet", t.0)).at(label))
+    /// The control block, a state of every program of a language model.
+    fn control(&mut self) -> Result<ValueId> {
+        let ctl = match self.ctl {
+            Some(v) => v,
+            None => sampling::control(&mut self.g)?,
+        };
+        self.ctl = Some(ctl);
+        Ok(ctl)
     }
+
+    /// The parameter of the module at `i`, added on first use.
+    fn param(&mut self, i: usize) -> Result<ValueId> {
+        if let Some(&Some(v)) = self.params.get(i) {
+            return Ok(v);
+        }
+        let p =
+            self.module.params.get(i).ok_or_else(|| {
+                Error::bad_graph(format!("parameter {i} is not among the module's"))
+            })?;
+        let v = self.g.param_once(p.kind, &p.name, p.ty.clone())?;
+        self.params[i] = Some(v);
+        Ok(v)
+    }
+
+    /// A tensor's value; `None` for what an inner chunk never computes.
+    fn get(&mut self, t: Tensor) -> Result<Option<ValueId>> {
+        match t {
+            Tensor::Param(i) => self.param(i as usize).map(Some),
+            Tensor::Result(i) => self
+                .results
+                .get(i as usize)
+                .copied()
+                .ok_or_else(|| Error::bad_graph(format!("input %{i} is not built yet"))),
+        }
+    }
+
+    /// Lowers one block.
+    fn node(&mut self, node: &BlockNode) -> Result<()> {
+        if let Some(e) = LowerError::of(&node.block, node.inputs.len()) {
+            return Err(e.into());
+        }
+        // An inner chunk has no head: whatever hangs on its rows is not built, nor are the weights
+        // that only it reads.
+        let missing = |t: &Tensor| match t {
+            Tensor::Result(i) => self.results.get(*i as usize) == Some(&None),
+            Tensor::Param(_) => false,
+        };
+        let no_rows =
+            matches!(node.block, Block::OutRows(_)) && self.spec.is_some_and(|s| s.out_rows == 0);
+        if no_rows || node.inputs.iter().any(missing) {
+            self.results.extend(node.outputs.iter().map(|_| None));
+            return Ok(());
+        }
+        let mut inputs = Vec::with_capacity(node.inputs.len());
+        for &t in &node.inputs {
+            inputs.extend(self.get(t)?);
+        }
+        let values = self.block(&node.block, inputs, &node.label)?;
+        if values.len() != node.outputs.len() {
+            return Err(Error::bad_graph(format!(
+                "{} gives {} results, the module names {}",
+                node.block.name(),
+                values.len(),
+                node.outputs.len()
+            )));
+        }
+        self.results.extend(values.into_iter().map(Some));
+        Ok(())
+    }
+
+    fn block(&mut self, block: &Block, inputs: Vec<ValueId>, label: &str) -> Result<Vec<ValueId>> {
+        if let Block::Op(op, regions) = block {
+            return self.g.push_regions(op.clone(), &inputs, regions.clone(), label);
+        }
+        let i = Inputs::new(inputs);
+        match block {
+            Block::Op(..) => Err(Error::internal("an operator is no block")),
+            Block::Ids(b) => b.lower(self, i, label),
+            Block::Embedding(b) => b.lower(self, i, label),
+            Block::OutRows(b) => b.lower(self, i, label),
+            Block::LmHead(b) => b.lower(self, i, label),
+            Block::Add(b) => b.lower(self, i, label),
+            Block::RmsNorm(b) => b.lower(self, i, label),
+            Block::ResidualRmsNorm(b) => b.lower(self, i, label),
+            Block::Linear(b) => b.lower(self, i, label),
+            Block::LinearFused(b) => b.lower(self, i, label),
+            Block::SharedLinearPair(b) => b.lower(self, i, label),
+            Block::SwigluFfn(b) => b.lower(self, i, label),
+            Block::GegluFfn(b) => b.lower(self, i, label),
+            Block::Mlp(b) => b.lower(self, i, label),
+            Block::Rope(b) => b.lower(self, i, label),
+            Block::Attention(b) => b.lower(self, i, label),
+            Block::DecoderBlock(b) => b.lower(self, i, label),
+        }
+    }
+
+    /// Every block, then the module's own outputs.
+    fn blocks(&mut self) -> Result<()> {
+        for node in &self.module.nodes {
+            self.node(node).map_err(|e| place(e, &node.label))?;
+        }
+        for (name, t) in &self.module.outputs {
+            if let Some(v) = self.get(*t).map_err(|e| place(e, name))? {
+                self.g.output(name, v);
+            }
+        }
+        Ok(())
+    }
+
+    /// Logits of the head, where the program has one.
+    fn logits(&self) -> Option<ValueId> {
+        let head = self.module.nodes.iter().rev().find(|n| matches!(n.block, Block::LmHead(_)))?;
+        match head.outputs.first()? {
+            Tensor::Result(i) => *self.results.get(*i as usize)?,
+            Tensor::Param(_) => None,
+        }
+    }
+}
+
+/// An error of a block says which, unless it says more.
+fn place(e: Error, label: &str) -> Error {
+    if e.at.is_empty() { e.at(label) } else { e }
 }
 
 /// Lowers a module to one program's graph, symbols bound.
@@ -111,24 +208,9 @@ impl Lowering<'_> {
 /// # Errors
 /// `BadGraph` with the label of the block whose shapes do not fit.
 pub fn lower(module: &Module, spec: &ProgramSpec, kv: DType) -> Result<Graph> {
-    let mut g = Graph::new(&spec.name);
-    let ctl = sampling::control(&mut g)?;
-    let mut cx = Lowering { g, spec, module, kv, values: Vec::new(), ctl };
-    for node in &module.nodes {
-        let mut inputs = Vec::with_capacity(node.inputs.len());
-        for &t in &node.inputs {
-            inputs.push(cx.get(t, &node.label)?);
-        }
-        // An inner chunk has no head: whatever hangs on its rows is not built.
-        let inputs: Option<Vec<ValueId>> = inputs.into_iter().collect();
-        let value = match inputs {
-            Some(inputs) => block(&mut cx, &node.block, &inputs, &node.label)
-                .map_err(|e| if e.at.is_empty() { e.at(node.label.clone()) } else { e })?,
-            None => None,
-        };
-        cx.values.push(value);
-    }
-    if let Some(&Some(logits)) = cx.values.last() {
+    let mut cx = Lowering::new(module, Some(spec), kv)?;
+    cx.blocks()?;
+    if let Some(logits) = cx.logits() {
         if spec.sample {
             sampling::sample(&mut cx, logits)?;
         }
@@ -138,7 +220,7 @@ pub fn lower(module: &Module, spec: &ProgramSpec, kv: DType) -> Result<Graph> {
     }
     if spec.taps {
         for (name, t) in &module.taps {
-            if let Some(v) = cx.get(*t, name)? {
+            if let Some(v) = cx.get(*t).map_err(|e| place(e, name))? {
                 cx.g.output(name, v);
             }
         }
@@ -146,65 +228,52 @@ pub fn lower(module: &Module, spec: &ProgramSpec, kv: DType) -> Result<Graph> {
     cx.g.specialize(&spec.name, &spec.binding())
 }
 
-fn block(
-    cx: &mut Lowering<'_>,
-    block: &Block,
-    inputs: &[ValueId],
-    label: &str,
-) -> Result<Option<ValueId>> {
-    let one = |n: usize| {
-        inputs
-            .get(n)
-            .copied()
-            .ok_or_else(|| Error::bad_graph(format!("{} lacks input {n}", block.name())).at(label))
-    };
-    let value = match block {
-        Block::Ids if cx.spec.seq == 1 => {
-            let ctl = cx.ctl;
-            cx.g.push1(Token, &[ctl], label)?
-        }
-        Block::Ids => {
-            let ty = Type::tensor(DType::U32, Shape(Vec::from([Dim::symbol(SEQ)])));
-            cx.g.param_once(ParamKind::Input, "ids", ty)?
-        }
-        Block::Embedding(table) => {
-            let table = cx.weight(table)?;
-            cx.g.push1(Gather, &[table, one(0)?], label)?
-        }
-        Block::RmsNorm { weight, eps } => {
-            let w = cx.weight(weight)?;
-            cx.g.push1(RmsNorm { eps: *eps }, &[one(0)?, w], label)?
-        }
-        Block::Linear(w) | Block::LmHead(w) => linear::linear(cx, one(0)?, w, label)?,
-        Block::Attention(spec) => {
-            attention::attention(cx, [one(0)?, one(1)?, one(2)?], spec, label)?
-        }
-        Block::SwigluFfn(w) => ffn::swiglu(cx, one(0)?, w, label)?,
-        Block::Add => cx.g.push1(Zip { f: Binary::Add }, &[one(0)?, one(1)?], label)?,
-        Block::OutRows => {
-            if cx.spec.out_rows == 0 {
-                return Ok(None);
-            }
-            // All rows of a one-row step, or of a step that returns every row.
-            if cx.spec.out_rows == cx.spec.seq {
-                return Ok(Some(one(0)?));
-            }
-            let ctl = cx.ctl;
-            cx.g.push1(TakeRows { rows: Dim::symbol(OUT_ROWS) }, &[one(0)?, ctl], label)?
-        }
-    };
-    Ok(Some(value))
+/// Lowers a module as it is: symbols stay, outputs are the module's own and, of a language model,
+/// `logits`. Token ids are input `ids`.
+///
+/// # Errors
+/// As [`lower`].
+pub fn lower_module(module: &Module, kv: DType) -> Result<Graph> {
+    let mut cx = Lowering::new(module, None, kv)?;
+    cx.blocks()?;
+    if let Some(logits) = cx.logits() {
+        cx.g.output("logits", logits);
+    }
+    Ok(cx.g)
 }
 
-/// A linear layer's `(weight, bias)`, shared by block families.
-fn linear_params(cx: &mut Lowering<'_>, w: &LinearWeights) -> Result<(ValueId, Option<ValueId>)> {
-    let weight = cx.weight(&w.weight)?;
-    let bias = w.bias.as_ref().map(|b| cx.weight(b)).transpose()?;
-    Ok((weight, bias))
+impl Lower for hir::Ids {
+    fn lower(&self, cx: &mut Lowering<'_>, _: Inputs, label: &str) -> Result<Vec<ValueId>> {
+        if cx.spec.is_some_and(|s| s.seq == 1) {
+            let ctl = cx.control()?;
+            return cx.g.push(Token, &[ctl], label);
+        }
+        let ty = Type::tensor(DType::U32, Shape(Vec::from([Dim::symbol(SEQ)])));
+        Ok(vec![cx.g.param_once(ParamKind::Input, "ids", ty)?])
+    }
+}
+
+impl Lower for hir::Embedding {
+    fn lower(&self, cx: &mut Lowering<'_>, mut i: Inputs, label: &str) -> Result<Vec<ValueId>> {
+        let (ids, table) = (i.one()?, i.one()?);
+        cx.g.push(Gather, &[table, ids], label)
+    }
+}
+
+impl Lower for hir::OutRows {
+    fn lower(&self, cx: &mut Lowering<'_>, mut i: Inputs, label: &str) -> Result<Vec<ValueId>> {
+        let x = i.one()?;
+        // All rows of a one-row step, or of a step that returns every row.
+        if cx.spec.is_some_and(|s| s.out_rows == s.seq) {
+            return Ok(vec![x]);
+        }
+        let ctl = cx.control()?;
+        cx.g.push(TakeRows { rows: Dim::symbol(OUT_ROWS) }, &[x, ctl], label)
+    }
 }
 
 /// Every state of a model's programs, in the order all of them use: control block, sampling
-/// parameters, counts, then the caches by layer.
+/// parameters, counts, then caches and the author's own states in the order of the blocks.
 ///
 /// # Errors
 /// `BadGraph` if sizes overflow.
@@ -216,16 +285,23 @@ pub fn states(module: &Module, kv: DType) -> Result<Vec<StateDecl>> {
         out.push(StateDecl { name, ty, bytes });
         Ok(())
     };
-    add(CTL.into(), words(CONTROL_WORDS))?;
-    add(PARAMS.into(), words(PARAMS_WORDS))?;
-    add(COUNTS.into(), words(module.vocab))?;
+    if module.nodes.iter().any(|n| n.block.reads_control()) {
+        add(CTL.into(), words(CONTROL_WORDS))?;
+    }
+    if module.is_language_model() {
+        add(PARAMS.into(), words(PARAMS_WORDS))?;
+        add(COUNTS.into(), words(module.vocab))?;
+    }
     for node in &module.nodes {
-        if let Block::Attention(a) = &node.block {
-            let dims = [a.kv_heads as u64, module.context, a.head_dim as u64];
+        if let Some((layer, kv_heads, head_dim)) = node.block.caches() {
+            let dims = [kv_heads as u64, module.context, head_dim as u64];
             for part in ["k", "v"] {
-                add(format!("blk.{}.{part}", a.layer), Type::state(kv, Shape::of(&dims)))?;
+                add(format!("blk.{layer}.{part}"), Type::state(kv, Shape::of(&dims)))?;
             }
         }
+    }
+    for p in module.params.iter().filter(|p| p.kind == ParamKind::State) {
+        add(p.name.clone(), p.ty.clone())?;
     }
     Ok(out)
 }

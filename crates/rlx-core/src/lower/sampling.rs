@@ -20,10 +20,11 @@ pub(super) fn control(g: &mut Graph) -> Result<ValueId> {
 
 /// Samples the one row of logits and returns `token`, a view of the advanced control block.
 pub(super) fn sample(cx: &mut Lowering<'_>, logits: ValueId) -> Result<()> {
+    let ctl = cx.control()?;
     let words = |n: u64| Type::state(DType::U32, Shape::of(&[n]));
     let params = cx.g.param_once(ParamKind::State, PARAMS, words(PARAMS_WORDS))?;
     let counts = cx.g.param_once(ParamKind::State, COUNTS, words(cx.module.vocab))?;
-    let results = cx.g.push(Sample, &[logits, params, counts, cx.ctl], "sample")?;
+    let results = cx.g.push(Sample, &[logits, params, counts, ctl], "sample")?;
     let token = cx.g.push1(Token, &[results[1]], "token")?;
     cx.g.output("token", token);
     Ok(())

@@ -9,7 +9,9 @@
 use super::{Naming, Tensors};
 use crate::error::{Code, Error, Result};
 use crate::gguf::ModelFiles;
-use crate::ir::hir::{AttentionSpec, FfnWeights, LinearWeights, Module, Tensor, Weight};
+use crate::ir::hir::{
+    AttentionSpec, FfnWeights, FusionPolicy, LinearWeights, Module, Tensor, Weight,
+};
 use crate::math;
 use crate::ops::{RopeScaling, RopeStyle, RopeTable};
 use crate::safetensors::json::Json;
@@ -180,7 +182,7 @@ impl LlamaConfig {
     /// `BadFile` for a tensor that is missing or has another shape.
     pub fn build(&self, tensors: Tensors<'_>, context: u64) -> Result<Module> {
         let names = Names(tensors.naming());
-        let mut m = Module::new("llama", context, self.vocab);
+        let mut m = Module::new("llama", context, self.vocab).with_policy(FusionPolicy::Fusable);
         let norm = |name: String| tensors.weight(&format!("{name}.weight"), &[self.dim]);
 
         let table = tensors.weight(names.embedding(), &[self.vocab, self.dim])?;

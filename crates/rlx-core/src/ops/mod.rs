@@ -5,9 +5,17 @@
 
 mod attention;
 mod attr;
+mod batch_matmul;
+mod bodies;
 mod custom;
+mod dot_general;
+mod fit;
+mod gated_delta_net;
 mod gather;
+mod grouped_matmul;
+mod if_else;
 mod kv_write;
+mod lora_matmul;
 mod map;
 mod matmul;
 mod quantize_rows;
@@ -18,15 +26,28 @@ mod rope_kv_write;
 mod rope_table;
 mod sample;
 mod scalar;
+mod scan;
+mod sdpa;
+mod selective_scan;
+mod state_read;
+mod state_write;
 mod take_rows;
 mod token;
+mod unpack;
+mod while_loop;
 mod zip;
 
 pub use attention::Attention;
 pub use attr::{Attr, Attrs};
+pub use batch_matmul::BatchMatMul;
 pub use custom::{Custom, CustomOperator, CustomSet};
+pub use dot_general::DotGeneral;
+pub use gated_delta_net::GatedDeltaNet;
 pub use gather::Gather;
+pub use grouped_matmul::GroupedMatMul;
+pub use if_else::If;
 pub use kv_write::KvWrite;
+pub use lora_matmul::LoraMatMul;
 pub use map::Map;
 pub use matmul::{Epilogue, MatMul, MatMulParts};
 pub use quantize_rows::QuantizeRows;
@@ -37,8 +58,15 @@ pub use rope_kv_write::RopeKvWrite;
 pub use rope_table::{RopeScaling, RopeTable};
 pub use sample::Sample;
 pub use scalar::{Binary, Unary};
+pub use scan::Scan;
+pub use sdpa::{HeadLayout, Mask, Sdpa};
+pub use selective_scan::SelectiveScan;
+pub use state_read::StateRead;
+pub use state_write::StateWrite;
 pub use take_rows::TakeRows;
 pub use token::Token;
+pub use unpack::Unpack;
+pub use while_loop::While;
 pub use zip::Zip;
 
 use crate::error::{Error, Result};
@@ -97,6 +125,25 @@ pub trait Emit {
 
     /// Appends an operator. Errors from its type rule.
     fn emit(&mut self, op: Op, inputs: &[ValueId]) -> Result<Vec<ValueId>>;
+
+    /// Appends control flow with its bodies, one for each name of `op.regions()`. Errors from its
+    /// type rule and from the bodies.
+    fn emit_regions(
+        &mut self,
+        op: Op,
+        inputs: &[ValueId],
+        bodies: &mut [Body<'_>],
+    ) -> Result<Vec<ValueId>>;
+}
+
+/// How a decomposition writes a region: types of its parameters, and what makes its results of
+/// them. A body sees its parameters alone.
+pub struct Body<'a> {
+    /// Types of the parameters.
+    pub params: Vec<Type>,
+    /// Writes the body and gives its results.
+    #[allow(clippy::type_complexity)]
+    pub write: &'a mut dyn FnMut(&mut dyn Emit, &[ValueId]) -> Result<Vec<ValueId>>,
 }
 
 impl dyn Emit + '_ {
@@ -277,6 +324,32 @@ pub enum Op {
     RopeKvWrite(RopeKvWrite),
     /// Causal attention over the cache.
     Attention(Attention),
+    /// Matrix products, batch by batch.
+    BatchMatMul(BatchMatMul),
+    /// Products over any axes.
+    DotGeneral(DotGeneral),
+    /// A product with a low-rank addition.
+    LoraMatMul(LoraMatMul),
+    /// Each row times its expert.
+    GroupedMatMul(GroupedMatMul),
+    /// Packed blocks to f32.
+    Unpack(Unpack),
+    /// Attention without a cache.
+    Sdpa(Sdpa),
+    /// New slices of a state.
+    StateWrite(StateWrite),
+    /// A state as a tensor.
+    StateRead(StateRead),
+    /// Linear attention with a gated delta rule.
+    GatedDeltaNet(GatedDeltaNet),
+    /// The selective state space of Mamba.
+    SelectiveScan(SelectiveScan),
+    /// One of two bodies.
+    If(If),
+    /// A body as long as a condition holds.
+    While(While),
+    /// A body for each slice.
+    Scan(Scan),
     /// A function of one tensor.
     Map(Map),
     /// A function of two tensors.
@@ -303,6 +376,19 @@ operators! {
     KvWrite(KvWrite),
     RopeKvWrite(RopeKvWrite),
     Attention(Attention),
+    BatchMatMul(BatchMatMul),
+    DotGeneral(DotGeneral),
+    LoraMatMul(LoraMatMul),
+    GroupedMatMul(GroupedMatMul),
+    Unpack(Unpack),
+    Sdpa(Sdpa),
+    StateWrite(StateWrite),
+    StateRead(StateRead),
+    GatedDeltaNet(GatedDeltaNet),
+    SelectiveScan(SelectiveScan),
+    If(If),
+    While(While),
+    Scan(Scan),
     Map(Map),
     Zip(Zip),
     Reshape(Reshape),

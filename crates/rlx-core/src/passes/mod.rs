@@ -11,7 +11,7 @@ mod legalise;
 pub mod pipeline;
 mod report;
 
-pub use pipeline::{compile, optimise};
+pub use pipeline::{compile, optimise, preprocess};
 pub use report::{FusionReport, Miss};
 
 use crate::ir::mir::Graph;

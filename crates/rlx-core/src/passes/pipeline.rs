@@ -33,6 +33,17 @@ pub fn compile(
     Ok((program, report))
 }
 
+/// Runs what a graph needs before it is a template: control flow that can be resolved is, and nodes
+/// that nothing reads go.
+///
+/// # Errors
+/// As the passes.
+pub fn preprocess(mut g: Graph, target: &Target, options: &CompileOptions) -> Result<Graph> {
+    let mut cx = Context { target, options, report: FusionReport::default() };
+    dce::dce(&mut g, &mut cx)?;
+    Ok(g)
+}
+
 /// Runs every pass the target gains from.
 ///
 /// # Errors

@@ -21,5 +21,6 @@ mod search;
 mod weights;
 
 pub use arena::ALIGNMENT;
+pub(crate) use fingerprint::Hasher;
 pub use schedule::plan;
 pub use weights::{Buffer, Entry, HostTensor, Origin, Piece, WeightPlan};

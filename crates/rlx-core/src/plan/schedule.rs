@@ -123,7 +123,7 @@ pub fn plan(
         unshared_bytes: live.spans.iter().map(|s| s.bytes).sum(),
         template: None,
         fingerprint: 0,
-        graph: g,
+        graph: g.renumbered(),
     };
     let mut hasher = Hasher::new();
     hasher.program(&program);

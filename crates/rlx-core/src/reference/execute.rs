@@ -2,8 +2,9 @@
 
 use super::{View, quantize_rows};
 use super::{
-    attention, gather, kv_write, map, matmul, rms_norm, rope, rope_kv_write, rope_table, sample,
-    take_rows, zip,
+    attention, batch_matmul, control_flow, dot_general, gated_delta_net, gather, grouped_matmul,
+    kv_write, lora_matmul, map, matmul, rms_norm, rope, rope_kv_write, rope_table, sample, sdpa,
+    selective_scan, state_write, take_rows, unpack, zip,
 };
 use crate::error::{Error, Result};
 use crate::ir::mir::Graph;
@@ -45,11 +46,23 @@ pub fn run_regions(op: &Op, regions: &[Graph], operands: &[View<'_>]) -> Result<
         Op::KvWrite(_) => kv_write::run(operands),
         Op::RopeKvWrite(op) => rope_kv_write::run(op, operands),
         Op::Attention(op) => attention::run(op, operands),
+        Op::BatchMatMul(op) => batch_matmul::run(op, operands),
+        Op::DotGeneral(op) => dot_general::run(op, operands),
+        Op::LoraMatMul(op) => lora_matmul::run(op, operands),
+        Op::GroupedMatMul(_) => grouped_matmul::run(operands),
+        Op::Unpack(_) => unpack::run(operands),
+        Op::Sdpa(op) => sdpa::run(op, operands),
+        Op::StateWrite(op) => state_write::run(op, operands),
+        Op::GatedDeltaNet(_) => gated_delta_net::run(operands),
+        Op::SelectiveScan(_) => selective_scan::run(operands),
+        Op::If(_) => control_flow::choose(regions, operands),
+        Op::While(op) => control_flow::repeat(op, regions, operands),
+        Op::Scan(op) => control_flow::scan(op, regions, operands),
         Op::Map(op) => map::run(op, operands),
         Op::Zip(op) => zip::run(op, operands),
         Op::TakeRows(op) => take_rows::run(op, operands),
         Op::Sample(_) => sample::run(operands),
-        Op::Reshape(_) | Op::Token(_) => window(op, operands, &types, &results),
+        Op::Reshape(_) | Op::Token(_) | Op::StateRead(_) => window(op, operands, &types, &results),
         Op::Custom(op) => {
             let operands: Vec<(&Type, &[u8])> = operands.iter().map(|v| (v.ty, v.bytes)).collect();
             op.0.run(&operands)

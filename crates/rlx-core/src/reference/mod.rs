@@ -13,13 +13,25 @@ pub mod quantize_rows;
 #[cfg(feature = "reference")]
 mod attention;
 #[cfg(feature = "reference")]
+mod batch_matmul;
+#[cfg(feature = "reference")]
+mod control_flow;
+#[cfg(feature = "reference")]
+mod dot_general;
+#[cfg(feature = "reference")]
 mod execute;
 #[cfg(feature = "reference")]
+mod gated_delta_net;
+#[cfg(feature = "reference")]
 mod gather;
+#[cfg(feature = "reference")]
+mod grouped_matmul;
 #[cfg(feature = "reference")]
 mod interpret;
 #[cfg(feature = "reference")]
 mod kv_write;
+#[cfg(feature = "reference")]
+mod lora_matmul;
 #[cfg(feature = "reference")]
 mod map;
 #[cfg(feature = "reference")]
@@ -35,9 +47,17 @@ mod rope_table;
 #[cfg(feature = "reference")]
 mod sample;
 #[cfg(feature = "reference")]
+mod sdpa;
+#[cfg(feature = "reference")]
+mod selective_scan;
+#[cfg(feature = "reference")]
+mod state_write;
+#[cfg(feature = "reference")]
 mod take_rows;
 #[cfg(all(test, feature = "reference"))]
 mod testing;
+#[cfg(feature = "reference")]
+mod unpack;
 #[cfg(feature = "reference")]
 mod view;
 #[cfg(feature = "reference")]

@@ -25,6 +25,10 @@ impl Value {
         self.view().f32s().unwrap()
     }
 
+    pub fn f64s(&self) -> Vec<f64> {
+        self.view().f64s().unwrap()
+    }
+
     pub fn u32s(&self) -> Vec<u32> {
         self.view().words()
     }
@@ -32,6 +36,16 @@ impl Value {
 
 pub(crate) fn f32s(dims: &[u64], x: &[f32]) -> Value {
     Value { ty: Type::tensor(DType::F32, Shape::of(dims)), bytes: f32_bytes(x) }
+}
+
+pub(crate) fn floats(dtype: DType, dims: &[u64], x: &[f32]) -> Value {
+    let x: Vec<f64> = x.iter().map(|v| f64::from(*v)).collect();
+    let bytes = super::view::scalar_bytes(dtype, &x).unwrap();
+    Value { ty: Type::tensor(dtype, Shape::of(dims)), bytes }
+}
+
+pub(crate) fn halfs(dims: &[u64], x: &[f32]) -> Value {
+    floats(DType::F16, dims, x)
 }
 
 pub(crate) fn u32s(dims: &[u64], x: &[u32]) -> Value {

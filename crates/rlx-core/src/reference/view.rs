@@ -2,6 +2,7 @@
 
 use super::dequantize::decode_row;
 use crate::error::{Error, Result};
+use crate::math::{to_bf16, to_f16};
 use crate::sample::{Control, control};
 use crate::types::{DType, Scalar, Type};
 use alloc::format;
@@ -38,6 +39,29 @@ impl<'a> View<'a> {
         });
         let bytes = bytes.ok_or_else(|| Error::internal(format!("{} has no row {i}", self.ty)))?;
         decode_row(dtype, bytes, out)
+    }
+
+    /// [`row`](Self::row) as f64, of any float or packed type.
+    pub(super) fn row_f64(&self, i: usize, out: &mut [f64]) -> Result<()> {
+        if self.ty.dtype == DType::Scalar(Scalar::F64) {
+            let bytes = out.len().checked_mul(8).and_then(|n| self.bytes.get(i.checked_mul(n)?..));
+            let bytes = bytes.filter(|b| b.len() >= 8 * out.len());
+            let bytes =
+                bytes.ok_or_else(|| Error::internal(format!("{} has no row {i}", self.ty)))?;
+            for (slot, b) in out.iter_mut().zip(bytes.as_chunks::<8>().0) {
+                *slot = f64::from_le_bytes(*b);
+            }
+            return Ok(());
+        }
+        let mut narrow = vec![0.0f32; out.len()];
+        self.row(i, &mut narrow)?;
+        out.iter_mut().zip(narrow).for_each(|(slot, v)| *slot = v.into());
+        Ok(())
+    }
+
+    /// Static sizes of all axes.
+    pub(super) fn sizes(&self) -> Result<Vec<usize>> {
+        Ok(self.ty.shape.static_dims()?.iter().map(|&n| n as usize).collect())
     }
 
     /// Every element, decoded.
@@ -105,8 +129,8 @@ pub(super) fn scalar_bytes(dtype: DType, x: &[f64]) -> Result<Vec<u8>> {
     Ok(match scalar {
         Scalar::F64 => each(x, f64::to_le_bytes),
         Scalar::F32 | Scalar::C64 => each(x, |v| (v as f32).to_le_bytes()),
-        Scalar::F16 => each(x, |v| half::f16::from_f64(v).to_le_bytes()),
-        Scalar::Bf16 => each(x, |v| half::bf16::from_f64(v).to_le_bytes()),
+        Scalar::F16 => each(x, |v| to_f16(v).to_le_bytes()),
+        Scalar::Bf16 => each(x, |v| to_bf16(v).to_le_bytes()),
         Scalar::I64 => each(x, |v| (v as i64).to_le_bytes()),
         Scalar::I32 => each(x, |v| (v as i32).to_le_bytes()),
         Scalar::I16 => each(x, |v| (v as i16).to_le_bytes()),
@@ -115,6 +139,16 @@ pub(super) fn scalar_bytes(dtype: DType, x: &[f64]) -> Result<Vec<u8>> {
         Scalar::U8 => each(x, |v| [v as u8]),
         Scalar::Bool => each(x, |v| [u8::from(v != 0.0)]),
     })
+}
+
+/// A number as a float type stores it, f32 for a packed one.
+pub(super) fn rounded(dtype: DType, x: f64) -> f64 {
+    match dtype {
+        DType::Scalar(Scalar::F64) => x,
+        DType::Scalar(Scalar::F16) => to_f16(x).to_f64(),
+        DType::Scalar(Scalar::Bf16) => to_bf16(x).to_f64(),
+        _ => f64::from(x as f32),
+    }
 }
 
 /// Words as bytes.

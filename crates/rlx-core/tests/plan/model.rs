@@ -157,8 +157,8 @@ fn fingerprints_name_the_content() {
     };
     assert_eq!(print(&module), first);
     for node in &mut module.nodes {
-        if let rlx_core::ir::hir::Block::RmsNorm { eps, .. } = &mut node.block {
-            *eps *= 2.0;
+        if let rlx_core::ir::hir::Block::RmsNorm(norm) = &mut node.block {
+            norm.eps *= 2.0;
             break;
         }
     }

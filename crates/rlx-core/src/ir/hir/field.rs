@@ -1,0 +1,124 @@
+//! Attributes of blocks: how a field of each type prints and reads back.
+
+use crate::error::{Error, Result};
+use crate::ops::{Attr, Attrs, Operator, RopeStyle, RopeTable, Unary};
+use alloc::format;
+use alloc::vec::Vec;
+
+/// A field of a block.
+pub(super) trait Field: Sized {
+    /// Adds the attributes that say it: none for false and for what is absent.
+    fn put(&self, name: &str, attrs: Attrs) -> Attrs;
+
+    /// Reads it. Errors where it is missing or mistyped.
+    fn take(name: &str, attrs: &Attrs) -> Result<Self>;
+
+    /// Names of its attributes.
+    fn names(name: &'static str, out: &mut Vec<&'static str>) {
+        out.push(name);
+    }
+}
+
+impl Field for bool {
+    fn put(&self, name: &str, attrs: Attrs) -> Attrs {
+        if *self { attrs.with(name, Attr::Bool(true)) } else { attrs }
+    }
+
+    fn take(name: &str, attrs: &Attrs) -> Result<Self> {
+        attrs.flag(name)
+    }
+}
+
+impl Field for usize {
+    fn put(&self, name: &str, attrs: Attrs) -> Attrs {
+        attrs.int(name, *self as u64)
+    }
+
+    fn take(name: &str, attrs: &Attrs) -> Result<Self> {
+        attrs.get_int(name).map(|n| n as usize)
+    }
+}
+
+impl Field for Option<u64> {
+    fn put(&self, name: &str, attrs: Attrs) -> Attrs {
+        self.map_or(attrs.clone(), |n| attrs.int(name, n))
+    }
+
+    fn take(name: &str, attrs: &Attrs) -> Result<Self> {
+        attrs.opt_int(name)
+    }
+}
+
+impl Field for f32 {
+    fn put(&self, name: &str, attrs: Attrs) -> Attrs {
+        attrs.float(name, *self)
+    }
+
+    fn take(name: &str, attrs: &Attrs) -> Result<Self> {
+        attrs.get_float(name)
+    }
+}
+
+impl Field for Option<f32> {
+    fn put(&self, name: &str, attrs: Attrs) -> Attrs {
+        self.map_or(attrs.clone(), |x| attrs.float(name, x))
+    }
+
+    fn take(name: &str, attrs: &Attrs) -> Result<Self> {
+        attrs.opt_float(name)
+    }
+}
+
+fn function(name: &str) -> Result<Unary> {
+    Unary::from_name(name).ok_or_else(|| Error::bad_graph(format!("unknown function {name}")))
+}
+
+impl Field for Unary {
+    fn put(&self, name: &str, attrs: Attrs) -> Attrs {
+        attrs.name(name, (*self).name())
+    }
+
+    fn take(name: &str, attrs: &Attrs) -> Result<Self> {
+        function(attrs.get_name(name)?)
+    }
+}
+
+impl Field for Option<Unary> {
+    fn put(&self, name: &str, attrs: Attrs) -> Attrs {
+        self.map_or(attrs.clone(), |f| f.put(name, attrs))
+    }
+
+    fn take(name: &str, attrs: &Attrs) -> Result<Self> {
+        attrs.opt_name(name)?.map(function).transpose()
+    }
+}
+
+impl Field for RopeStyle {
+    fn put(&self, name: &str, attrs: Attrs) -> Attrs {
+        attrs.name(name, (*self).name())
+    }
+
+    fn take(name: &str, attrs: &Attrs) -> Result<Self> {
+        RopeStyle::from_name(attrs.get_name(name)?)
+    }
+}
+
+/// The table's own attributes, next to the block's.
+impl Field for RopeTable {
+    fn put(&self, _: &str, mut attrs: Attrs) -> Attrs {
+        attrs.0.extend(self.attrs().0);
+        attrs
+    }
+
+    fn take(name: &str, attrs: &Attrs) -> Result<Self> {
+        let mut mine = Vec::new();
+        <RopeTable as Field>::names("", &mut mine);
+        let _ = name;
+        let own = attrs.0.iter().filter(|a| mine.contains(&a.0.as_str())).cloned();
+        RopeTable::from_attrs(&Attrs(own.collect()))
+    }
+
+    fn names(_: &'static str, out: &mut Vec<&'static str>) {
+        out.extend(["base", "dims", "context", "linear", "llama3"]);
+    }
+}

@@ -1,0 +1,70 @@
+//! Which programs a language model has.
+
+use crate::types::{Binding, OUT_ROWS, SEQ};
+use alloc::string::String;
+
+/// Which of a model's programs to make.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProgramSpec {
+    /// `decode`, `prefill`, `prefill_last`, `verify`.
+    pub name: String,
+    /// Rows of a step, `SEQ`. With 1 the id comes from the control block, else from input `ids`.
+    pub seq: u64,
+    /// Rows that reach the head, `OUT_ROWS`; 0 for inner chunks.
+    pub out_rows: u64,
+    /// Sample from the one row of logits, advance the control block, return `token`.
+    pub sample: bool,
+    /// Return `logits`.
+    pub logits: bool,
+    /// Return every tap.
+    pub taps: bool,
+}
+
+impl ProgramSpec {
+    /// One token for every position.
+    pub fn decode() -> Self {
+        Self {
+            name: "decode".into(),
+            seq: 1,
+            out_rows: 1,
+            sample: true,
+            logits: false,
+            taps: false,
+        }
+    }
+
+    /// An inner chunk of a prompt: fills caches, nothing else.
+    pub fn prefill(chunk: u64) -> Self {
+        Self { name: "prefill".into(), seq: chunk, out_rows: 0, sample: false, ..Self::decode() }
+    }
+
+    /// The last chunk of a prompt: its last row is sampled.
+    pub fn prefill_last(chunk: u64) -> Self {
+        Self { name: "prefill_last".into(), seq: chunk, ..Self::decode() }
+    }
+
+    /// Every row's logits, and the taps if asked.
+    pub fn verify(chunk: u64, taps: bool) -> Self {
+        Self {
+            name: "verify".into(),
+            seq: chunk,
+            out_rows: chunk,
+            sample: false,
+            logits: true,
+            taps,
+        }
+    }
+
+    /// The same program with `logits` returned.
+    #[must_use]
+    pub fn with_logits(mut self) -> Self {
+        self.logits = true;
+        self.name.push_str("_logits");
+        self
+    }
+
+    /// Sizes of the symbols.
+    pub fn binding(&self) -> Binding {
+        Binding::from([(SEQ.into(), self.seq), (OUT_ROWS.into(), self.out_rows)])
+    }
+}

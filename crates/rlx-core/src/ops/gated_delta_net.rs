@@ -1,0 +1,95 @@
+//! Linear attention with a gated delta rule (arXiv:2412.06464).
+
+use super::fit::{self, recurrent_arity, recurrent_results};
+use super::{Attr, Attrs, Class, Operator};
+use crate::error::{Error, Result};
+use crate::types::Type;
+use alloc::format;
+use alloc::vec::Vec;
+
+/// `gated_delta_net q [.., S, K, N], k [.., S, K, N], v [.., S, H, V], g [.., S, H],
+/// beta [.., S, H], (state [.., H, N, V] f32, (ctl)?)? -> y [.., S, H, V], (state')?`
+///
+/// Each head has a matrix `M [N, V]`, which starts as the state, or as zeros. For each position in
+/// turn, with that position's and head's vectors and numbers:
+///
+/// ```text
+/// M = exp(g) M        d = beta (v - M^T k)        M = M + k d^T        y = M^T q / sqrt(N)
+/// ```
+///
+/// Value head `h` reads query and key head `h * K / H`. `g` may be `[.., S, H, N]`: a gate for
+/// each row of `M`. With a control block rows from `len` on are zeros and leave the state alone,
+/// and a block that is done leaves the state alone. The five tensors are of one float type, the
+/// result's; the state keeps f32.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct GatedDeltaNet {
+    /// N.
+    pub state_size: usize,
+    /// The matrices start as a state and are written back to it.
+    pub carry: bool,
+}
+
+impl Operator for GatedDeltaNet {
+    const NAME: &'static str = "gated_delta_net";
+    const CLASS: Class = Class::Compute;
+
+    fn attrs(&self) -> Attrs {
+        let attrs = Attrs::none().int("state_size", self.state_size as u64);
+        if self.carry { attrs.with("carry", Attr::Bool(true)) } else { attrs }
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["state_size", "carry"])?;
+        Ok(GatedDeltaNet {
+            state_size: attrs.get_int("state_size")? as usize,
+            carry: attrs.flag("carry")?,
+        })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        const NAME: &str = GatedDeltaNet::NAME;
+        recurrent_arity(NAME, operands, 5, self.carry)?;
+        let [q, k, v, g, beta, rest @ ..] = operands else {
+            return Err(Error::internal("gated_delta_net: arity"));
+        };
+        let named = [("q", *q), ("k", *k), ("v", *v), ("g", *g), ("beta", *beta)];
+        let dtype = fit::same_floats(NAME, &named)?;
+        let need = format!(
+            "q and k [.., S, K, {n}], v [.., S, H, V], g [.., S, H] or [.., S, H, {n}], beta \
+             [.., S, H], and K heads that divide H",
+            n = self.state_size
+        );
+        let misfit = || fit::misfit(NAME, &named, &need);
+        let ([q_lead @ .., k_heads, n], [v_lead @ .., heads, width]) =
+            (q.shape.0.as_slice(), v.shape.0.as_slice())
+        else {
+            return Err(misfit());
+        };
+        let mut gate = v_lead.to_vec();
+        gate.push(heads.clone());
+        let mut wide = gate.clone();
+        wide.push(n.clone());
+        let divides = k_heads
+            .as_static()
+            .zip(heads.as_static())
+            .map_or(k_heads == heads, |(k, h)| k > 0 && h % k == 0);
+        let fits = q == k
+            && q_lead == v_lead
+            && !v_lead.is_empty()
+            && n.as_static() == Some(self.state_size as u64)
+            && self.state_size > 0
+            && divides
+            && beta.shape.0 == gate
+            && (g.shape.0 == gate || g.shape.0 == wide);
+        if !fits {
+            return Err(misfit());
+        }
+        let batch = &v_lead[..v_lead.len() - 1];
+        let matrix = [heads.clone(), n.clone(), width.clone()];
+        recurrent_results(NAME, Type::tensor(dtype, v.shape.clone()), rest, batch, &matrix)
+    }
+
+    fn writes(&self) -> &'static [(usize, usize)] {
+        if self.carry { &[(5, 1)] } else { &[] }
+    }
+}

@@ -1,0 +1,263 @@
+//! Attention without a cache, with grouped heads [PyTorch scaled_dot_product_attention, ONNX
+//! Attention-23].
+
+use super::{Attrs, Class, Operator, arity, fit};
+use crate::error::{Error, Result};
+use crate::types::{DType, Dim, Kind, Scalar, Shape, Type};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Which keys a query sees. With more keys than queries, queries are the last positions: query
+/// `i` stands at `p = S_k - S_q + i`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Mask {
+    /// Every key.
+    #[default]
+    None,
+    /// Keys `0 ..= p`.
+    Causal,
+    /// Keys `p - w ..= p`, of which there are at most `w + 1`.
+    Window(u64),
+    /// Keys where the operand `[B, S_k]`, of floats or booleans, has 0.5 or more.
+    Custom,
+    /// Every key; the operand `[B, H, S_q, S_k]` is added to the scores. An axis of it may be 1
+    /// and is repeated then.
+    Bias,
+}
+
+/// Where the heads of an attention's operands stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum HeadLayout {
+    /// `[B, S, H, E]`, or `[B, S, H * E]`.
+    #[default]
+    Bshd,
+    /// `[B, H, S, E]`.
+    Bhsd,
+}
+
+/// `sdpa q, k, v, (mask)? -> y`: `softmax(cap(scale q k^T) + mask) v` per head, where
+/// `cap(s) = softcap tanh(s / softcap)` if there is one.
+///
+/// In the layout `bshd` q is `[B, S_q, H, E]`, k `[B, S_k, K, E]`, v `[B, S_k, K, V]` and y
+/// `[B, S_q, H, V]`, or all of them have heads and widths as one last axis; in `bhsd` the heads
+/// are axis 1. Query head `h` reads key and value head `h * K / H`. A query that sees no key gives
+/// zeros. q, k and v are of one float type, the result's.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Sdpa {
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads; they divide the query's.
+    pub kv_heads: usize,
+    /// Width of a query's and a key's head.
+    pub head_dim: usize,
+    /// Width of a value's head.
+    pub v_head_dim: usize,
+    /// Which keys a query sees.
+    pub mask: Mask,
+    /// Multiplies the scores; `1 / sqrt(head_dim)` if there is none.
+    pub scale: Option<f32>,
+    /// Bounds the scores.
+    pub softcap: Option<f32>,
+    /// Where the heads stand.
+    pub layout: HeadLayout,
+}
+
+impl Sdpa {
+    /// As many key heads as query heads, one width, no mask.
+    pub fn new(heads: usize, head_dim: usize) -> Sdpa {
+        Sdpa { heads, kv_heads: heads, head_dim, v_head_dim: head_dim, ..Sdpa::default() }
+    }
+
+    /// What multiplies the scores.
+    pub fn score_scale(&self) -> f64 {
+        match self.scale {
+            Some(scale) => scale.into(),
+            None => 1.0 / crate::math::sqrt(self.head_dim as f64),
+        }
+    }
+
+    /// `[batch, sequence]` of an operand with that many heads of that width, if it has them.
+    pub(crate) fn batch_and_sequence(
+        &self,
+        ty: &Type,
+        heads: usize,
+        width: usize,
+    ) -> Option<[Dim; 2]> {
+        let is = |dim: &Dim, n: usize| dim.as_static() == Some(n as u64);
+        match (self.layout, ty.shape.0.as_slice()) {
+            (HeadLayout::Bshd, [b, s, h, e]) if is(h, heads) && is(e, width) => {
+                Some([b.clone(), s.clone()])
+            }
+            (HeadLayout::Bshd, [b, s, he])
+                if heads.checked_mul(width).is_some_and(|n| is(he, n)) =>
+            {
+                Some([b.clone(), s.clone()])
+            }
+            (HeadLayout::Bhsd, [b, h, s, e]) if is(h, heads) && is(e, width) => {
+                Some([b.clone(), s.clone()])
+            }
+            _ => None,
+        }
+    }
+
+    fn check_mask(&self, operands: &[&Type], b: &Dim, s_q: &Dim, s_k: &Dim) -> Result<()> {
+        let Some(mask) = operands.get(3).copied() else { return Ok(()) };
+        let is_bool = mask.dtype == DType::Scalar(Scalar::Bool);
+        let (types, full) = match self.mask {
+            Mask::Custom => (mask.dtype.is_float() || is_bool, vec![b.clone(), s_k.clone()]),
+            _ => {
+                let heads = Dim::from(self.heads);
+                (mask.dtype.is_float(), vec![b.clone(), heads, s_q.clone(), s_k.clone()])
+            }
+        };
+        let one = Dim::from(1u64);
+        let fits = mask.kind == Kind::Tensor
+            && types
+            && mask.shape.rank() == full.len()
+            && mask
+                .shape
+                .0
+                .iter()
+                .zip(&full)
+                .all(|(have, need)| have == need || (self.mask == Mask::Bias && *have == one));
+        if fits {
+            return Ok(());
+        }
+        Err(Error::bad_graph(format!(
+            "sdpa: mask is {mask}, expected [{}] to match q {} and k {}",
+            Shape(full),
+            operands[0],
+            operands[1]
+        )))
+    }
+}
+
+impl Operator for Sdpa {
+    const NAME: &'static str = "sdpa";
+    const CLASS: Class = Class::Compute;
+
+    fn attrs(&self) -> Attrs {
+        let mut attrs = Attrs::none()
+            .int("heads", self.heads as u64)
+            .int("kv_heads", self.kv_heads as u64)
+            .int("head_dim", self.head_dim as u64);
+        if self.v_head_dim != self.head_dim {
+            attrs = attrs.int("v_head_dim", self.v_head_dim as u64);
+        }
+        attrs = match self.mask {
+            Mask::None => attrs,
+            Mask::Causal => attrs.name("mask", "causal"),
+            Mask::Window(w) => attrs.int("window", w),
+            Mask::Custom => attrs.name("mask", "custom"),
+            Mask::Bias => attrs.name("mask", "bias"),
+        };
+        if let Some(scale) = self.scale {
+            attrs = attrs.float("scale", scale);
+        }
+        if let Some(softcap) = self.softcap {
+            attrs = attrs.float("softcap", softcap);
+        }
+        match self.layout {
+            HeadLayout::Bshd => attrs,
+            HeadLayout::Bhsd => attrs.name("layout", "bhsd"),
+        }
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&[
+            "heads",
+            "kv_heads",
+            "head_dim",
+            "v_head_dim",
+            "mask",
+            "window",
+            "scale",
+            "softcap",
+            "layout",
+        ])?;
+        let mask = match (attrs.opt_name("mask")?, attrs.opt_int("window")?) {
+            (None, None) => Mask::None,
+            (None, Some(w)) => Mask::Window(w),
+            (Some("causal"), None) => Mask::Causal,
+            (Some("custom"), None) => Mask::Custom,
+            (Some("bias"), None) => Mask::Bias,
+            (Some(other), None) => {
+                return Err(Error::bad_graph(format!("sdpa: unknown mask {other}"))
+                    .hint("known: causal, custom, bias; window = n; none is left out"));
+            }
+            (Some(_), Some(_)) => return Err(Error::bad_graph("sdpa: a window is a mask itself")),
+        };
+        let layout = match attrs.opt_name("layout")? {
+            None | Some("bshd") => HeadLayout::Bshd,
+            Some("bhsd") => HeadLayout::Bhsd,
+            Some(other) => {
+                return Err(Error::bad_graph(format!("sdpa: unknown layout {other}"))
+                    .hint("known: bshd, bhsd"));
+            }
+        };
+        let head_dim = attrs.get_int("head_dim")?;
+        Ok(Sdpa {
+            heads: attrs.get_int("heads")? as usize,
+            kv_heads: attrs.get_int("kv_heads")? as usize,
+            head_dim: head_dim as usize,
+            v_head_dim: attrs.opt_int("v_head_dim")?.unwrap_or(head_dim) as usize,
+            mask,
+            scale: attrs.opt_float("scale")?,
+            softcap: attrs.opt_float("softcap")?,
+            layout,
+        })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        const NAME: &str = Sdpa::NAME;
+        let masked = matches!(self.mask, Mask::Custom | Mask::Bias);
+        arity(NAME, operands, 3 + usize::from(masked))?;
+        let [q, k, v, ..] = operands else { return Err(Error::internal("sdpa: arity")) };
+        let named = [("q", *q), ("k", *k), ("v", *v)];
+        let dtype = fit::same_floats(NAME, &named)?;
+        if self.kv_heads == 0 || !self.heads.is_multiple_of(self.kv_heads) || self.heads == 0 {
+            return Err(Error::bad_graph(format!(
+                "sdpa: {} query heads on {} key heads, expected a multiple",
+                self.heads, self.kv_heads
+            )));
+        }
+        let sizes = (
+            self.batch_and_sequence(q, self.heads, self.head_dim),
+            self.batch_and_sequence(k, self.kv_heads, self.head_dim),
+            self.batch_and_sequence(v, self.kv_heads, self.v_head_dim),
+        );
+        let ranks = q.shape.rank() == k.shape.rank() && k.shape.rank() == v.shape.rank();
+        let (Some([b, s_q]), Some([k_b, s_k]), Some([v_b, v_s])) = sizes else {
+            return Err(self.misfit(&named));
+        };
+        if !ranks || k_b != b || v_b != b || v_s != s_k {
+            return Err(self.misfit(&named));
+        }
+        let ends = matches!(self.mask, Mask::Causal | Mask::Window(_));
+        if ends && s_q.as_static().zip(s_k.as_static()).is_some_and(|(q, k)| q > k) {
+            return Err(fit::misfit(NAME, &named, "at least as many keys as queries"));
+        }
+        self.check_mask(operands, &b, &s_q, &s_k)?;
+        let mut dims = q.shape.0.clone();
+        if let Some(last) = dims.last_mut() {
+            let heads = if q.shape.rank() == 3 { self.heads } else { 1 };
+            *last = Dim::from(heads).mul(&Dim::from(self.v_head_dim))?;
+        }
+        Ok(vec![Type::tensor(dtype, Shape(dims))])
+    }
+}
+
+impl Sdpa {
+    fn misfit(&self, named: &[(&str, &Type)]) -> Error {
+        let layout = match self.layout {
+            HeadLayout::Bshd => "[B, S, H, E] or [B, S, H * E]",
+            HeadLayout::Bhsd => "[B, H, S, E]",
+        };
+        let need = format!(
+            "{layout} with {} and {} heads of {} (values {}), one batch, and as many values as keys",
+            self.heads, self.kv_heads, self.head_dim, self.v_head_dim
+        );
+        fit::misfit(Sdpa::NAME, named, &need)
+    }
+}
