@@ -1,7 +1,13 @@
 //! Passes: one file each, a function on the graph that returns how much it changed. No pass holds
 //! state or knows a device by name; fusions ask the target.
 
+mod bake;
+mod cleanup;
+mod control_flow;
+mod cse;
 mod dce;
+mod elementwise_region;
+mod fold;
 mod fuse_glu;
 mod fuse_norm_prologue;
 mod fuse_residual;
@@ -10,6 +16,17 @@ mod fuse_segments;
 mod legalise;
 pub mod pipeline;
 mod report;
+mod simplify;
+mod sweep;
+
+pub use bake::bake;
+pub use cleanup::cleanup;
+pub use control_flow::control_flow;
+pub use cse::cse;
+pub use dce::dce;
+pub use elementwise_region::elementwise_region;
+pub use fold::fold;
+pub use simplify::simplify;
 
 pub use pipeline::{compile, optimise, preprocess};
 pub use report::{FusionReport, Miss};
