@@ -9,6 +9,9 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// Arena slots start at multiples of this many bytes, or of a larger power of two if options say so.
+pub const ALIGNMENT: u64 = 64;
+
 /// Where bytes live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Space {
@@ -221,19 +224,19 @@ impl Program {
         self.unshared_bytes.saturating_sub(self.arena_bytes)
     }
 
-    /// True if every size is known: no symbol is bound at run.
+    /// True if no size is left to bind, now or at run.
     pub fn is_fully_static(&self) -> bool {
-        self.template.is_none()
+        !self.has_dynamic_dims()
     }
 
-    /// True if a symbol is bound at run.
+    /// True if a symbol is bound at run, or still to be bound before planning.
     pub fn has_dynamic_dims(&self) -> bool {
-        self.template.is_some()
+        !self.dynamic_symbols().is_empty()
     }
 
-    /// Names of the symbols that are bound at run, sorted.
+    /// Names of the symbols that are bound at run, or are still to be bound; sorted.
     pub fn dynamic_symbols(&self) -> Vec<String> {
-        self.template.iter().flat_map(|t| t.graph.symbols()).collect()
+        self.template.as_ref().map_or(&self.graph, |t| &t.graph).symbols()
     }
 
     /// The graph, to be optimised or planned again; with its symbols if it has any.

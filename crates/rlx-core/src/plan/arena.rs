@@ -6,12 +6,11 @@
 //! the same arena on every machine.
 
 use super::search::Search;
+pub use crate::ir::lir::ALIGNMENT;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Slots start at multiples of this many bytes, or of a larger power of two if options say so.
-pub const ALIGNMENT: u64 = 64;
 /// Pairs of values of one time that are worth a table. A program of 100 layers has some 5,000; a
 /// graph with more than this is packed in one sweep.
 const PAIRS: u64 = 1 << 21;

@@ -1,15 +1,15 @@
 //! Which values of a graph the host makes while loading, and how.
 //!
-//! A value made of weights and constants alone, by the closed list of
-//! [`Transform`](crate::ir::recipe::Transform)s, is a weight of its own: no step makes it. A view of
-//! a weight needs no place. What only moves bytes has any size; what computes is made from small
+//! A value made of weights and constants alone, by the closed list that
+//! [`Recipe`](crate::ir::recipe::Recipe) has, is a weight of its own: no step makes it. A view of a
+//! weight needs no place. What only moves bytes has any size; what computes is made from small
 //! tensors, and above that it stays a step, which is slow and right.
 
 use crate::error::{Error, Result};
-use crate::ir::mir::{Graph, Node, ParamKind, ValueId};
-use crate::ir::recipe::{HOST_TENSOR_BYTES, Recipe, Transform};
-use crate::ops::{Alias, Op};
-use alloc::boxed::Box;
+use crate::ir::mir::{Graph, ParamKind};
+use crate::ir::recipe::{HOST_TENSOR_BYTES, Recipe};
+use crate::ops::Op;
+use crate::types::Type;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -41,7 +41,7 @@ pub(super) fn recipes(g: &Graph) -> Result<Vec<Option<Recipe>>> {
         };
         let depth = of.iter().map(|r| r.1 + 1).max().unwrap_or(0);
         let of: Vec<Recipe> = of.into_iter().map(|r| r.0).collect();
-        let Some(recipe) = apply(g, node, *v, of) else { continue };
+        let Some(recipe) = Recipe::made(&node.op, of, g.ty(*v).clone()) else { continue };
         let is_table = matches!(node.op, Op::RopeTable(_));
         if depth > DEPTH || !(is_table || can_be_made(&recipe)) {
             continue;
@@ -54,18 +54,7 @@ pub(super) fn recipes(g: &Graph) -> Result<Vec<Option<Recipe>>> {
     Ok(out)
 }
 
-/// The node as a transform, if the closed list has it.
-fn apply(g: &Graph, node: &Node, v: ValueId, of: Vec<Recipe>) -> Option<Recipe> {
-    let ty = g.ty(v).clone();
-    let transform = match (&node.op, g.alias(node)) {
-        (_, Alias::View { operand: 0, byte_offset }) => Transform::Window { offset: byte_offset },
-        (Op::RopeTable(table), _) => Transform::RopeTable(Box::new(table.clone())),
-        _ => return None,
-    };
-    Some(Recipe::Made { transform, of, ty })
-}
-
 fn can_be_made(recipe: &Recipe) -> bool {
-    let small = |ty: &crate::types::Type| ty.bytes().is_ok_and(|n| n <= HOST_TENSOR_BYTES);
+    let small = |ty: &Type| ty.bytes().is_ok_and(|n| n <= HOST_TENSOR_BYTES);
     recipe.is_view() || recipe.runs().is_some() || recipe.tensors().iter().all(|t| small(t.1))
 }

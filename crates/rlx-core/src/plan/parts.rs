@@ -6,8 +6,8 @@
 
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::{Part, Slice, Space, Step, WeightUse};
-use crate::ir::recipe::{Recipe, Transform};
-use crate::ops::Op;
+use crate::ir::recipe::Recipe;
+use crate::ops::{self, Op};
 use crate::target::Target;
 use crate::types::{Dim, Type};
 use alloc::format;
@@ -50,7 +50,7 @@ pub(super) fn split(
             let biases = at.biases.map(|b| (b..b + m.segments).collect::<Vec<_>>());
             ([weights.clone(), biases.unwrap_or_default()].concat(), weights)
         }
-        Op::Gather(_) => (vec![0], vec![0]),
+        Op::Gather(g) if g.axis == 0 => (vec![0], vec![0]),
         _ => return Err(refuse(", and only matmul and gather read a weight in parts")),
     };
     let rows = |k: usize| step.operands.get(k).and_then(|s| s.ty.shape.0.first()?.as_static());
@@ -78,7 +78,7 @@ pub(super) fn split(
             let narrow = rows_of(whole, first, count)?;
             part.operands[k] = match whole.space {
                 // A part of a weight has a place of its own; of a bias, it is a view.
-                Space::Weight if last.contains(&k) => place(whole, narrow, weights)?,
+                Space::Weight if last.contains(&k) => place(whole, narrow, first, weights)?,
                 _ => narrow,
             };
         }
@@ -101,15 +101,20 @@ fn rows_of(whole: &Slice, first: u64, count: u64) -> Result<Slice> {
 }
 
 /// The slice of a part in the weight that holds only that part.
-fn place(whole: &Slice, part: Slice, weights: &mut Vec<WeightUse>) -> Result<Slice> {
+fn place(whole: &Slice, part: Slice, first: u64, weights: &mut Vec<WeightUse>) -> Result<Slice> {
     let source =
         weights.get(whole.index as usize).ok_or_else(|| Error::internal("no such weight"))?;
     let recipe = match &source.made {
         Some(recipe) => recipe.clone(),
         None => Recipe::Tensor { name: source.name.clone(), ty: source.ty.clone() },
     };
-    let transform = Transform::Window { offset: part.offset };
-    let made = Recipe::Made { transform, of: vec![recipe], ty: part.ty.clone() };
+    let rows = ops::Slice {
+        axis: 0,
+        start: Dim::from(first),
+        len: part.ty.shape.0.first().cloned().unwrap_or(Dim::from(1u64)),
+        step: 1,
+    };
+    let made = Recipe::Made { op: rows.into(), of: vec![recipe], ty: part.ty.clone() };
     let name = made.name();
     let index = match weights.iter().position(|w| w.name == name) {
         Some(at) => at,

@@ -197,7 +197,7 @@ fn last_compute(g: &Graph, live: &Liveness) -> Option<usize> {
 
 /// True for an operator that draws from what the model computed.
 fn is_epilogue(op: &Op) -> bool {
-    matches!(op.name(), "sample" | "top_k" | "random")
+    matches!(op, Op::Sample(_) | Op::TopK(_) | Op::RandomUniform(_) | Op::RandomNormal(_))
 }
 
 fn phase(node: &Node, i: usize, last_compute: Option<usize>) -> Phase {

@@ -1,9 +1,10 @@
 //! Makes the weights that are no copy of the file's bytes, on the host, while loading.
 
 use crate::error::{Error, Result};
-use crate::ir::recipe::{Recipe, Transform, gather_pieces};
+use crate::ir::recipe::{Recipe, gather_pieces};
+use crate::ops::Op;
 use crate::reference::dequantize::decode_row;
-use crate::types::{DType, Type};
+use crate::types::DType;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,7 +16,7 @@ use half::{bf16, f16};
 /// `BadFile` for a tensor that is not there or has other bytes than its type; `Unsupported` for an
 /// element type that is not decoded or made.
 pub fn make<'a>(recipe: &Recipe, tensor: &dyn Fn(&str) -> Option<&'a [u8]>) -> Result<Vec<u8>> {
-    let (transform, of, ty) = match recipe {
+    let (op, of, ty) = match recipe {
         Recipe::Tensor { name, ty } => {
             let bytes = tensor(name)
                 .ok_or_else(|| Error::bad_file(format!("tensor {name} never arrived")))?;
@@ -27,41 +28,45 @@ pub fn make<'a>(recipe: &Recipe, tensor: &dyn Fn(&str) -> Option<&'a [u8]>) -> R
             }
             return Ok(bytes.to_vec());
         }
-        Recipe::Constant { bytes, .. } => return Ok(bytes.to_vec()),
-        Recipe::Made { transform, of, ty } => (transform, of, ty),
+        Recipe::Made { op, of, ty } => (op, of, ty),
     };
+    if let Op::Constant(c) = op {
+        return Ok(c.data.to_vec());
+    }
     let operands = of.iter().map(|r| make(r, tensor)).collect::<Result<Vec<_>>>()?;
-    let types: Vec<&Type> = of.iter().map(Recipe::ty).collect();
-    if let Some(pieces) = transform.pieces(&types, ty) {
+    if let Some(pieces) = recipe.pieces() {
         return gather_pieces(&pieces, &operands);
     }
-    let floats = || -> Result<Vec<f32>> {
-        let (Some(ty), Some(bytes)) = (types.first(), operands.first()) else {
-            return Err(Error::internal("a transform of nothing"));
+    let floats = |k: usize| -> Result<Vec<f32>> {
+        let (Some(recipe), Some(bytes)) = (of.get(k), operands.get(k)) else {
+            return Err(Error::internal(format!("{} has no operand {k}", recipe.name())));
         };
-        let mut out = vec![0.0; ty.shape.elements()? as usize];
-        decode_row(ty.dtype, bytes, &mut out)?;
+        let mut out = vec![0.0; recipe.ty().shape.elements()? as usize];
+        decode_row(recipe.ty().dtype, bytes, &mut out)?;
         Ok(out)
     };
-    match transform {
-        Transform::RopeTable(table) => {
-            let factors = if of.is_empty() { None } else { Some(floats()?) };
+    match op {
+        Op::RopeTable(table) => {
+            let factors = if of.is_empty() { None } else { Some(floats(0)?) };
             let table = table.compute(factors.as_deref());
             Ok(table.into_iter().flat_map(f32::to_le_bytes).collect())
         }
-        Transform::Cast => encode(ty.dtype, floats()?),
-        Transform::AddConstant(c) => {
-            encode(ty.dtype, floats()?.into_iter().map(|x| (f64::from(x) + c) as f32).collect())
+        Op::Cast(_) => encode(ty.dtype, floats(0)?.into_iter().map(f64::from)),
+        Op::Zip(_) => {
+            let (x, c) = (floats(0)?, floats(1)?);
+            let sums = x.iter().zip(c.iter().cycle()).map(|(x, c)| f64::from(*x) + f64::from(*c));
+            encode(ty.dtype, sums)
         }
-        other => Err(Error::internal(format!("{other:?} of {ty} has too many pieces"))),
+        other => Err(Error::internal(format!("the host makes no {} of {ty}", other.name()))),
     }
 }
 
-fn encode(dtype: DType, x: Vec<f32>) -> Result<Vec<u8>> {
+/// Each number rounded once.
+fn encode(dtype: DType, x: impl Iterator<Item = f64>) -> Result<Vec<u8>> {
     Ok(match dtype {
-        DType::F32 => x.into_iter().flat_map(f32::to_le_bytes).collect(),
-        DType::F16 => x.into_iter().flat_map(|x| f16::from_f32(x).to_le_bytes()).collect(),
-        DType::BF16 => x.into_iter().flat_map(|x| bf16::from_f32(x).to_le_bytes()).collect(),
+        DType::F32 => x.flat_map(|x| (x as f32).to_le_bytes()).collect(),
+        DType::F16 => x.flat_map(|x| f16::from_f64(x).to_le_bytes()).collect(),
+        DType::BF16 => x.flat_map(|x| bf16::from_f64(x).to_le_bytes()).collect(),
         other => return Err(Error::internal(format!("the host makes no {other}"))),
     })
 }
