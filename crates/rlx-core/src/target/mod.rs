@@ -2,12 +2,14 @@
 //! this, never a device's name.
 
 mod claims;
+mod class;
 mod dispatch;
 mod fusion_target;
 mod options;
 mod precision;
 
 pub use claims::{Claim, Claims, Form, Path};
+pub use class::class_of_kind;
 pub use dispatch::{DispatchPolicy, KernelDispatch};
 pub use fusion_target::FusionTarget;
 pub use options::{Activations, CompileOptions, RegionLimits};

@@ -219,10 +219,8 @@ impl Builder<'_> {
             0..3 if float => drop(self.map(x)),
             3..8 => drop(self.pair(x)),
             8 => {
-                drop(self.push(
-                    Cast { to: self.rng.pick(&[FLOATS[0], FLOATS[1], INTS[0], INTS[2]]) },
-                    &[x],
-                ))
+                let to = self.rng.pick(&[FLOATS[0], FLOATS[1], INTS[0], INTS[2]]);
+                drop(self.push(Cast { to }, &[x]))
             }
             9 if float => drop(self.clamp(x)),
             10 => drop(self.select(x)),
