@@ -4,6 +4,8 @@ use super::{CompileResult, ModelCompilePipeline, ModelExecutionConfig};
 use crate::error::{Error, Result};
 use crate::ir::GraphModule;
 use crate::nearest::nearest;
+#[cfg(feature = "reference")]
+use crate::runtime::constants;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -27,22 +29,24 @@ impl Executable {
     /// # Errors
     /// `BadFile` for a weight that is missing (with the nearest names) or has another length.
     pub fn new(result: CompileResult, params: Params) -> Result<Self> {
-        for w in &result.lir.weights {
-            let Some(bytes) = params.get(&w.name) else {
-                let near = nearest(&w.name, params.keys().map(String::as_str), 3);
+        // Constants that the host makes are made when the program runs.
+        let tensors = result.lir.weights.iter().flat_map(|w| match &w.made {
+            None => Vec::from([(w.name.as_str(), &w.ty)]),
+            Some(recipe) => recipe.tensors(),
+        });
+        for (name, ty) in tensors {
+            let Some(bytes) = params.get(name) else {
+                let near = nearest(name, params.keys().map(String::as_str), 3);
                 let hint = match near.is_empty() {
                     true => format!("{} weights were given", params.len()),
                     false => format!("the nearest names: {}", near.join(", ")),
                 };
-                return Err(Error::bad_file(format!("weight {} is missing", w.name)).hint(hint));
+                return Err(Error::bad_file(format!("weight {name} is missing")).hint(hint));
             };
-            if bytes.len() as u64 != w.ty.bytes()? {
+            let (have, need) = (bytes.len() as u64, ty.bytes()?);
+            if have != need {
                 return Err(Error::bad_file(format!(
-                    "weight {} has {} bytes, {} has {}",
-                    w.name,
-                    bytes.len(),
-                    w.ty,
-                    w.ty.bytes()?
+                    "weight {name} has {have} bytes, {ty} has {need}"
                 )));
             }
         }
@@ -86,8 +90,18 @@ impl Executable {
             place.copy_from_slice(bytes);
         }
         // Every name was looked up in `new`.
-        let weight = |name: &str| self.params.get(name).map_or(&[][..], Vec::as_slice);
-        let weights: Vec<&[u8]> = program.weights.iter().map(|w| weight(&w.name)).collect();
+        let tensor = |name: &str| self.params.get(name).map(Vec::as_slice);
+        let made: Vec<Option<Vec<u8>>> = program
+            .weights
+            .iter()
+            .map(|w| w.made.as_ref().map(|recipe| constants::make(recipe, &tensor)).transpose())
+            .collect::<Result<_>>()?;
+        let weights: Vec<&[u8]> = program
+            .weights
+            .iter()
+            .zip(&made)
+            .map(|(w, made)| made.as_deref().or_else(|| tensor(&w.name)).unwrap_or_default())
+            .collect();
         let outputs = replay(program, &weights, &mut memory)?;
         Ok(program.outputs.iter().map(|o| o.name.clone()).zip(outputs).collect())
     }

@@ -3,74 +3,251 @@
 //! `enum Op` is written by hand, one struct a variant; a macro makes only names and delegation.
 //! Every operator is pure. One that writes a state takes the old version and returns the next.
 
+mod argmax;
+mod argmin;
 mod attention;
 mod attr;
 mod batch_matmul;
 mod bodies;
+mod cast;
+mod clamp;
+mod compare;
+mod concat;
+mod constant;
+mod cumsum;
 mod custom;
 mod dot_general;
+mod elementwise_region;
+mod expand;
 mod fit;
 mod gated_delta_net;
 mod gather;
+mod gather_elements;
 mod grouped_matmul;
 mod if_else;
+mod iota;
 mod kv_write;
 mod lora_matmul;
 mod map;
 mod matmul;
+mod pad;
 mod quantize_rows;
+mod random_normal;
+mod random_uniform;
+mod reduce;
 mod reshape;
+mod reverse;
 mod rms_norm;
+mod roll;
 mod rope;
 mod rope_kv_write;
 mod rope_table;
+mod rules;
 mod sample;
 mod scalar;
 mod scan;
+mod scatter_add;
 mod sdpa;
+mod select;
 mod selective_scan;
+mod slice;
+mod softmax;
+mod sort;
 mod state_read;
 mod state_write;
 mod take_rows;
 mod token;
+mod top_k;
+mod transpose;
 mod unpack;
 mod while_loop;
 mod zip;
 
+pub use argmax::ArgMax;
+pub use argmin::ArgMin;
+// Norms, vision, spectra, solvers and quantisation.
+mod ada_norm;
+#[cfg(feature = "vision")]
+mod axial_rope_2d;
+#[cfg(feature = "vision")]
+mod batch_norm_inference;
+#[cfg(feature = "linalg")]
+mod cholesky;
+#[cfg(feature = "audio")]
+mod complex_norm_sq;
+#[cfg(feature = "audio")]
+mod conjugate;
+#[cfg(feature = "vision")]
+mod conv;
+#[cfg(feature = "vision")]
+mod conv_transpose;
+#[cfg(feature = "linalg")]
+mod dense_solve;
+#[cfg(feature = "quant")]
+mod dequantize;
+#[cfg(feature = "quant")]
+mod fake_quantize;
+#[cfg(feature = "quant")]
+mod fake_quantize_lsq;
+#[cfg(feature = "audio")]
+mod fft;
+mod gated_residual;
+#[cfg(feature = "vision")]
+mod group_norm;
+#[cfg(feature = "vision")]
+mod im2col;
+#[cfg(feature = "vision")]
+mod interpolate;
+mod layer_norm;
+#[cfg(feature = "vision")]
+mod layer_norm_2d;
+#[cfg(feature = "audio")]
+mod log_mel;
+mod norms;
+#[cfg(feature = "vision")]
+mod pool;
+#[cfg(all(feature = "quant", feature = "vision"))]
+mod q_conv2d;
+#[cfg(feature = "quant")]
+mod q_matmul;
+#[cfg(feature = "quant")]
+mod quantize;
+mod residual_layer_norm;
+mod residual_rms_norm;
+#[cfg(feature = "quant")]
+mod scaled_dequantize;
+#[cfg(feature = "quant")]
+mod scaled_matmul;
+#[cfg(feature = "quant")]
+mod scaled_quantize;
+#[cfg(feature = "quant")]
+mod scaling;
+#[cfg(any(feature = "vision", feature = "audio"))]
+mod slide;
+#[cfg(feature = "vision")]
+mod window;
+
 pub use attention::Attention;
 pub use attr::{Attr, Attrs};
 pub use batch_matmul::BatchMatMul;
+pub use cast::Cast;
+pub use clamp::Clamp;
+pub use compare::Compare;
+pub use concat::Concat;
+pub use constant::Constant;
+pub use cumsum::CumSum;
 pub use custom::{Custom, CustomOperator, CustomSet};
 pub use dot_general::DotGeneral;
+pub use elementwise_region::{Region, RegionStep, StepFn, StepOperand};
+pub use expand::Expand;
 pub use gated_delta_net::GatedDeltaNet;
 pub use gather::Gather;
+pub use gather_elements::GatherElements;
 pub use grouped_matmul::GroupedMatMul;
 pub use if_else::If;
+pub use iota::Iota;
 pub use kv_write::KvWrite;
 pub use lora_matmul::LoraMatMul;
 pub use map::Map;
 pub use matmul::{Epilogue, MatMul, MatMulParts};
+pub use pad::{Pad, PadMode};
 pub use quantize_rows::QuantizeRows;
+pub use random_normal::RandomNormal;
+pub use random_uniform::RandomUniform;
+pub use reduce::Reduce;
 pub use reshape::Reshape;
+pub use reverse::Reverse;
 pub use rms_norm::RmsNorm;
+pub use roll::Roll;
 pub use rope::{Rope, RopeStyle};
 pub use rope_kv_write::RopeKvWrite;
 pub use rope_table::{RopeScaling, RopeTable};
 pub use sample::Sample;
-pub use scalar::{Binary, Unary};
+pub use scalar::{Binary, Comparison, Reduction, Unary};
 pub use scan::Scan;
+pub use scatter_add::ScatterAdd;
 pub use sdpa::{HeadLayout, Mask, Sdpa};
+pub use select::Select;
 pub use selective_scan::SelectiveScan;
+pub use slice::Slice;
+pub use softmax::Softmax;
+pub use sort::Sort;
 pub use state_read::StateRead;
 pub use state_write::StateWrite;
 pub use take_rows::TakeRows;
 pub use token::Token;
+pub use top_k::TopK;
+pub use transpose::Transpose;
 pub use unpack::Unpack;
 pub use while_loop::While;
 pub use zip::Zip;
 
+pub use ada_norm::{AdaNorm, NormKind};
+#[cfg(feature = "vision")]
+pub use axial_rope_2d::AxialRope2d;
+#[cfg(feature = "vision")]
+pub use batch_norm_inference::BatchNormInference;
+#[cfg(feature = "linalg")]
+pub use cholesky::Cholesky;
+#[cfg(feature = "audio")]
+pub use complex_norm_sq::ComplexNormSq;
+#[cfg(feature = "audio")]
+pub use conjugate::Conjugate;
+#[cfg(feature = "vision")]
+pub use conv::Conv;
+#[cfg(feature = "vision")]
+pub use conv_transpose::ConvTranspose;
+#[cfg(feature = "linalg")]
+pub use dense_solve::DenseSolve;
+#[cfg(feature = "quant")]
+pub use dequantize::Dequantize;
+#[cfg(all(feature = "quant", feature = "reference"))]
+pub(crate) use fake_quantize::levels;
+#[cfg(feature = "quant")]
+pub use fake_quantize::{FakeQuantize, FakeScale, StraightThrough};
+#[cfg(feature = "quant")]
+pub use fake_quantize_lsq::FakeQuantizeLsq;
+#[cfg(feature = "audio")]
+pub use fft::{Fft, FftNorm};
+pub use gated_residual::GatedResidual;
+#[cfg(feature = "vision")]
+pub use group_norm::GroupNorm;
+#[cfg(feature = "vision")]
+pub use im2col::Im2Col;
+#[cfg(feature = "vision")]
+pub use interpolate::{Interpolate, Interpolation};
+pub use layer_norm::LayerNorm;
+#[cfg(feature = "vision")]
+pub use layer_norm_2d::LayerNorm2d;
+#[cfg(feature = "audio")]
+pub use log_mel::{Log, LogMel};
+#[cfg(feature = "vision")]
+pub use pool::{Pool, PoolKind};
+#[cfg(all(feature = "quant", feature = "vision"))]
+pub use q_conv2d::QConv2d;
+#[cfg(feature = "quant")]
+pub use q_matmul::{QMatMul, Requantize};
+#[cfg(feature = "quant")]
+pub use quantize::Quantize;
+#[cfg(all(feature = "quant", feature = "reference"))]
+pub(crate) use quantize::byte_range;
+pub use residual_layer_norm::ResidualLayerNorm;
+pub use residual_rms_norm::ResidualRmsNorm;
+#[cfg(feature = "quant")]
+pub use scaled_dequantize::ScaledDequantize;
+#[cfg(feature = "quant")]
+pub use scaled_matmul::ScaledMatMul;
+#[cfg(feature = "quant")]
+pub use scaled_quantize::ScaledQuantize;
+#[cfg(feature = "quant")]
+pub use scaling::{ScaleLayout, Scaling};
+#[cfg(feature = "vision")]
+pub(crate) use window::Grid;
+#[cfg(feature = "vision")]
+pub use window::Window;
+
 use crate::error::{Error, Result};
-use crate::types::{Dim, Kind, Type, ValueId};
+use crate::types::{Binding, Dim, Kind, Type, ValueId};
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -198,6 +375,12 @@ pub trait Operator: Sized {
         Alias::None
     }
 
+    /// Replaces symbols of its attributes by their sizes. Errors on overflow.
+    fn bind(&mut self, binding: &Binding) -> Result<()> {
+        let _ = binding;
+        Ok(())
+    }
+
     /// `(operand, result)` pairs of states that are written.
     fn writes(&self) -> &'static [(usize, usize)] {
         &[]
@@ -283,6 +466,13 @@ macro_rules! operators {
                     Op::Custom(_) => Alias::None,
                 }
             }
+            /// Replaces symbols of attributes by their sizes. Errors on overflow.
+            pub fn bind(&mut self, binding: &Binding) -> Result<()> {
+                match self {
+                    $($(#[$gate])* Op::$variant(op) => op.bind(binding),)*
+                    Op::Custom(_) => Ok(()),
+                }
+            }
             /// `(operand, result)` pairs of states that are written.
             pub fn writes(&self) -> &'static [(usize, usize)] {
                 match self {
@@ -306,7 +496,7 @@ macro_rules! operators {
 /// An operator with its attributes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
-    /// Rows of a table.
+    /// Rows of a table, or indices of any axis.
     Gather(Gather),
     /// Root-mean-square norm.
     RmsNorm(RmsNorm),
@@ -354,6 +544,8 @@ pub enum Op {
     Map(Map),
     /// A function of two tensors.
     Zip(Zip),
+    /// A chain of elementwise operators.
+    Region(Region),
     /// The same bytes, another shape.
     Reshape(Reshape),
     /// The last real rows.
@@ -362,6 +554,136 @@ pub enum Op {
     Token(Token),
     /// Logits to a token.
     Sample(Sample),
+    /// A tensor that the graph holds.
+    Constant(Constant),
+    /// Indices along an axis.
+    Iota(Iota),
+    /// A test of two tensors.
+    Compare(Compare),
+    /// One of two tensors, by element.
+    Select(Select),
+    /// Another element type.
+    Cast(Cast),
+    /// Numbers between bounds.
+    Clamp(Clamp),
+    /// Sum, mean, extreme or product along axes.
+    Reduce(Reduce),
+    /// Shares of exponentials.
+    Softmax(Softmax),
+    /// Running sums.
+    CumSum(CumSum),
+    /// Index of the largest.
+    ArgMax(ArgMax),
+    /// Index of the smallest.
+    ArgMin(ArgMin),
+    /// Elements in order, and where they stood.
+    Sort(Sort),
+    /// Indices of the largest.
+    TopK(TopK),
+    /// Axes in another order.
+    Transpose(Transpose),
+    /// A range of an axis.
+    Slice(Slice),
+    /// Tensors one after another.
+    Concat(Concat),
+    /// Elements repeated.
+    Expand(Expand),
+    /// Elements around a tensor.
+    Pad(Pad),
+    /// Axes turned round.
+    Roll(Roll),
+    /// Axes from their ends.
+    Reverse(Reverse),
+    /// One element an index.
+    GatherElements(GatherElements),
+    /// Updates added at indices.
+    ScatterAdd(ScatterAdd),
+    /// Uniform random numbers.
+    RandomUniform(RandomUniform),
+    /// Normal random numbers.
+    RandomNormal(RandomNormal),
+    /// A norm whose scale and shift are computed.
+    AdaNorm(AdaNorm),
+    /// A residual sum with a gate.
+    GatedResidual(GatedResidual),
+    /// Layer norm over the last axis.
+    LayerNorm(LayerNorm),
+    /// A residual sum and its layer norm.
+    ResidualLayerNorm(ResidualLayerNorm),
+    /// A residual sum and its root-mean-square norm.
+    ResidualRmsNorm(ResidualRmsNorm),
+    /// Rotary positions of a grid.
+    #[cfg(feature = "vision")]
+    AxialRope2d(AxialRope2d),
+    /// Batch norm with stored statistics.
+    #[cfg(feature = "vision")]
+    BatchNormInference(BatchNormInference),
+    /// Convolution.
+    #[cfg(feature = "vision")]
+    Conv(Conv),
+    /// Transposed convolution.
+    #[cfg(feature = "vision")]
+    ConvTranspose(ConvTranspose),
+    /// Group norm.
+    #[cfg(feature = "vision")]
+    GroupNorm(GroupNorm),
+    /// Windows as columns.
+    #[cfg(feature = "vision")]
+    Im2Col(Im2Col),
+    /// Resizing.
+    #[cfg(feature = "vision")]
+    Interpolate(Interpolate),
+    /// Layer norm over channels.
+    #[cfg(feature = "vision")]
+    LayerNorm2d(LayerNorm2d),
+    /// Pooling.
+    #[cfg(feature = "vision")]
+    Pool(Pool),
+    /// Squared absolute values.
+    #[cfg(feature = "audio")]
+    ComplexNormSq(ComplexNormSq),
+    /// Conjugates.
+    #[cfg(feature = "audio")]
+    Conjugate(Conjugate),
+    /// Discrete Fourier transform.
+    #[cfg(feature = "audio")]
+    Fft(Fft),
+    /// Logarithms of mel energies.
+    #[cfg(feature = "audio")]
+    LogMel(LogMel),
+    /// Cholesky factor.
+    #[cfg(feature = "linalg")]
+    Cholesky(Cholesky),
+    /// Linear systems.
+    #[cfg(feature = "linalg")]
+    DenseSolve(DenseSolve),
+    /// 8-bit integers to floats.
+    #[cfg(feature = "quant")]
+    Dequantize(Dequantize),
+    /// Rounding to quantised values, in floats.
+    #[cfg(feature = "quant")]
+    FakeQuantize(FakeQuantize),
+    /// The same with a learned step.
+    #[cfg(feature = "quant")]
+    FakeQuantizeLsq(FakeQuantizeLsq),
+    /// Convolution of 8-bit integers.
+    #[cfg(all(feature = "quant", feature = "vision"))]
+    QConv2d(QConv2d),
+    /// Matrix product of 8-bit integers.
+    #[cfg(feature = "quant")]
+    QMatMul(QMatMul),
+    /// Floats to 8-bit integers.
+    #[cfg(feature = "quant")]
+    Quantize(Quantize),
+    /// Small floats with scales to floats.
+    #[cfg(feature = "quant")]
+    ScaledDequantize(ScaledDequantize),
+    /// Matrix product of small floats with scales.
+    #[cfg(feature = "quant")]
+    ScaledMatMul(ScaledMatMul),
+    /// Floats to small floats with scales.
+    #[cfg(feature = "quant")]
+    ScaledQuantize(ScaledQuantize),
     /// A user's operator.
     Custom(Custom),
 }
@@ -391,10 +713,88 @@ operators! {
     Scan(Scan),
     Map(Map),
     Zip(Zip),
+    Region(Region),
     Reshape(Reshape),
     TakeRows(TakeRows),
     Token(Token),
     Sample(Sample),
+    Constant(Constant),
+    Iota(Iota),
+    Compare(Compare),
+    Select(Select),
+    Cast(Cast),
+    Clamp(Clamp),
+    Reduce(Reduce),
+    Softmax(Softmax),
+    CumSum(CumSum),
+    ArgMax(ArgMax),
+    ArgMin(ArgMin),
+    Sort(Sort),
+    TopK(TopK),
+    Transpose(Transpose),
+    Slice(Slice),
+    Concat(Concat),
+    Expand(Expand),
+    Pad(Pad),
+    Roll(Roll),
+    Reverse(Reverse),
+    GatherElements(GatherElements),
+    ScatterAdd(ScatterAdd),
+    RandomUniform(RandomUniform),
+    RandomNormal(RandomNormal),
+    AdaNorm(AdaNorm),
+    GatedResidual(GatedResidual),
+    LayerNorm(LayerNorm),
+    ResidualLayerNorm(ResidualLayerNorm),
+    ResidualRmsNorm(ResidualRmsNorm),
+    #[cfg(feature = "vision")]
+    AxialRope2d(AxialRope2d),
+    #[cfg(feature = "vision")]
+    BatchNormInference(BatchNormInference),
+    #[cfg(feature = "vision")]
+    Conv(Conv),
+    #[cfg(feature = "vision")]
+    ConvTranspose(ConvTranspose),
+    #[cfg(feature = "vision")]
+    GroupNorm(GroupNorm),
+    #[cfg(feature = "vision")]
+    Im2Col(Im2Col),
+    #[cfg(feature = "vision")]
+    Interpolate(Interpolate),
+    #[cfg(feature = "vision")]
+    LayerNorm2d(LayerNorm2d),
+    #[cfg(feature = "vision")]
+    Pool(Pool),
+    #[cfg(feature = "audio")]
+    ComplexNormSq(ComplexNormSq),
+    #[cfg(feature = "audio")]
+    Conjugate(Conjugate),
+    #[cfg(feature = "audio")]
+    Fft(Fft),
+    #[cfg(feature = "audio")]
+    LogMel(LogMel),
+    #[cfg(feature = "linalg")]
+    Cholesky(Cholesky),
+    #[cfg(feature = "linalg")]
+    DenseSolve(DenseSolve),
+    #[cfg(feature = "quant")]
+    Dequantize(Dequantize),
+    #[cfg(feature = "quant")]
+    FakeQuantize(FakeQuantize),
+    #[cfg(feature = "quant")]
+    FakeQuantizeLsq(FakeQuantizeLsq),
+    #[cfg(all(feature = "quant", feature = "vision"))]
+    QConv2d(QConv2d),
+    #[cfg(feature = "quant")]
+    QMatMul(QMatMul),
+    #[cfg(feature = "quant")]
+    Quantize(Quantize),
+    #[cfg(feature = "quant")]
+    ScaledDequantize(ScaledDequantize),
+    #[cfg(feature = "quant")]
+    ScaledMatMul(ScaledMatMul),
+    #[cfg(feature = "quant")]
+    ScaledQuantize(ScaledQuantize),
 }
 
 /// Words of the control block, a state every language-model program has (`sample/control.rs`).
