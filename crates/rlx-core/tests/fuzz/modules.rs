@@ -105,6 +105,7 @@ impl Builder<'_> {
                         scaling: RopeScaling::None,
                     },
                     rope_factors: None,
+                    qk_norm: None,
                 };
                 self.m.attention(q, k, v, spec)
             }
