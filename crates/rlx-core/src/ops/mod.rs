@@ -31,6 +31,7 @@ mod lora_matmul;
 mod map;
 mod matmul;
 mod pad;
+mod parts;
 mod quantize_rows;
 mod random_normal;
 mod random_uniform;
