@@ -33,6 +33,7 @@ mod pad;
 mod quantize_rows;
 mod random_normal;
 mod random_uniform;
+mod recurrence;
 mod reduce;
 mod reshape;
 mod reverse;
@@ -60,6 +61,7 @@ mod top_k;
 mod transpose;
 mod unpack;
 mod while_loop;
+mod writing;
 mod zip;
 
 pub use argmax::ArgMax;
