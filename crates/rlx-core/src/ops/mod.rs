@@ -35,6 +35,7 @@ mod parts;
 mod quantize_rows;
 mod random_normal;
 mod random_uniform;
+mod recurrence;
 mod reduce;
 mod reshape;
 mod reverse;
@@ -62,6 +63,7 @@ mod top_k;
 mod transpose;
 mod unpack;
 mod while_loop;
+mod writing;
 mod zip;
 
 pub use argmax::ArgMax;

@@ -32,6 +32,8 @@ mod constant;
 mod control_flow;
 #[cfg(feature = "reference")]
 mod cumsum;
+#[cfg(all(test, feature = "reference"))]
+mod decompositions;
 #[cfg(feature = "reference")]
 mod dot_general;
 #[cfg(feature = "reference")]
