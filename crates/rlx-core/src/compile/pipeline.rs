@@ -10,7 +10,7 @@ use crate::ir::{GraphModule, hir};
 use crate::lower::lower_module;
 use crate::nearest::nearest;
 use crate::passes::{self, FusionReport};
-use crate::plan;
+use crate::plan::{self, ALIGNMENT};
 use crate::target::{CompileOptions, DispatchPolicy, FusionTarget, KernelDispatch, Target};
 use crate::types::Binding;
 use alloc::format;
@@ -183,6 +183,8 @@ impl CompilePipeline {
     /// # Errors
     /// As the stages.
     pub fn compile_mir(&self, g: Graph) -> Result<CompileResult> {
+        // The last place where a graph's author can be wrong: passes take what is well formed.
+        verify(&g)?;
         let mut g = self.preprocess_mir(g)?;
         if !self.options.binding.is_empty() {
             g = bind(&g, &self.options.binding)?;
@@ -274,8 +276,11 @@ fn unplanned(g: Graph) -> Program {
         inputs: Vec::new(),
         outputs: Vec::new(),
         arena_bytes: 0,
+        segments: Vec::new(),
+        alignment: ALIGNMENT,
         largest_live_bytes: 0,
         unshared_bytes: 0,
+        template: None,
         fingerprint: 0,
         graph: g,
     }

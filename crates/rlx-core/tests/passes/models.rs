@@ -4,7 +4,7 @@ use rlx_core::error::Result;
 use rlx_core::gguf::{HeaderReader, ModelFiles};
 use rlx_core::ir::mir::Graph;
 use rlx_core::lower::{ProgramSpec, lower};
-use rlx_core::passes::{Context, FusionReport, control_flow, cse, fold, simplify};
+use rlx_core::passes::{Context, control_flow, cse, fold, simplify};
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::target::{CompileOptions, Target};
 use rlx_core::types::DType;
@@ -29,10 +29,7 @@ fn programs() -> Vec<Graph> {
 fn changes(pass: Pass) -> usize {
     let target = Target::webgpu(Target::WEBGPU_DEFAULT);
     let options = CompileOptions::default();
-    let run = |mut g: Graph| {
-        let report = FusionReport::default();
-        pass(&mut g, &mut Context { target: &target, options: &options, report }).unwrap()
-    };
+    let run = |mut g: Graph| pass(&mut g, &mut Context::new(&target, &options)).unwrap();
     programs().into_iter().map(run).sum()
 }
 

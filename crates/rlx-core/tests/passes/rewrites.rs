@@ -8,8 +8,7 @@ use rlx_core::ir::parse::parse;
 use rlx_core::ir::verify::verify;
 use rlx_core::ops::Op;
 use rlx_core::passes::{
-    Context, FusionReport, bake, cleanup, control_flow, cse, dce, elementwise_region, fold,
-    simplify,
+    Context, bake, cleanup, control_flow, cse, dce, elementwise_region, fold, simplify,
 };
 use rlx_core::reference::interpret;
 use rlx_core::target::{CompileOptions, RegionLimits, Target};
@@ -26,8 +25,7 @@ fn graphs() -> u64 {
 fn run(pass: Pass, g: &mut Graph, options: &CompileOptions) -> Result<usize> {
     let mut target = Target::webgpu(Target::WEBGPU_DEFAULT);
     target.region_limits = Some(RegionLimits { steps: 8, inputs: 4 });
-    let report = FusionReport::default();
-    pass(g, &mut Context { target: &target, options, report })
+    pass(g, &mut Context::new(&target, options))
 }
 
 /// Outputs, every NaN the same one: which of two an operator gives is nobody's promise.
