@@ -8,6 +8,7 @@
 pub mod dequantize;
 #[cfg(feature = "reference")]
 pub mod device;
+pub mod make;
 pub mod quantize_rows;
 
 #[cfg(feature = "reference")]
