@@ -324,7 +324,7 @@ fn attention_with_grouped_heads_and_odd_widths() {
                     cache(dtype, &[kv, 100, e], &x)
                 };
                 let operands = [q, rows(), rows(), control(past, seq as u32, 0)];
-                let op = Attention { head_dim: e as usize, scale: 1.5 };
+                let op = Attention::causal(e as usize, 1.5);
                 let what = format!("{dtype} {heads}/{kv}x{e} {seq} after {past}");
                 check(op, &operands, 1e-6, &what);
             }
@@ -339,7 +339,7 @@ fn large_scores_do_not_overflow() {
     k[40 * 8..41 * 8].fill(100.0);
     let v: Vec<f32> = (0..400).map(|i| i as f32).collect();
     let (k, v) = (cache(DType::F32, &[1, 50, 8], &k), cache(DType::F32, &[1, 50, 8], &v));
-    check(Attention { head_dim: 8, scale: 1.0 }, &[q, k, v, control(49, 1, 0)], 1e-6, "");
+    check(Attention::causal(8, 1.0), &[q, k, v, control(49, 1, 0)], 1e-6, "");
 }
 
 #[test]

@@ -209,7 +209,7 @@ fn attention_sees_the_past_and_its_own_rows() {
                     cache(&mut rng, dtype, kv_heads, 704, e),
                     control(past, len as u32, 0),
                 ];
-                let op = Op::from(Attention { head_dim: e as usize, scale: 0.3 });
+                let op = Op::from(Attention::causal(e as usize, 0.3));
                 let want = truth(&op, &operands);
                 let got = run_op(&d, op, &operands);
                 let want = f64s(rows_of(&want[0], len, width));

@@ -43,7 +43,7 @@ impl Lowering<'_> {
         };
         let [(kname, kty), (vname, vty)] = [cache("k"), cache("v")];
         let (style, head_dim) = (spec.style, spec.head_dim);
-        let op = Attention { head_dim, scale: spec.scale };
+        let op = Attention::causal(head_dim, spec.scale);
         if self.direct {
             let kcache = self.g.param_once(ParamKind::State, &kname, kty)?;
             let vcache = self.g.param_once(ParamKind::State, &vname, vty)?;

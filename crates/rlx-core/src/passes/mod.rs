@@ -21,7 +21,7 @@ mod report;
 pub use dispatch::{DispatchReport, KindReport, Route, Unsupported};
 pub use pipeline::{
     Compiled, Optimised, PassTrace, Watch, compile, compile_watched, dispatch_report, optimise,
-    optimise_watched, pass_names,
+    optimise_watched, pass_names, preprocess,
 };
 pub use report::{FusionReport, Miss, Reason, Traffic};
 

@@ -193,6 +193,17 @@ pub fn compile_watched(
     Ok(Compiled { module: GraphModule::Lir(Box::new(program)), fusion, dispatch })
 }
 
+/// Runs what a graph needs before it is a template: control flow that can be resolved is, and nodes
+/// that nothing reads go.
+///
+/// # Errors
+/// As the passes.
+pub fn preprocess(mut g: Graph, target: &Target, options: &CompileOptions) -> Result<Graph> {
+    let mut cx = Context::new(target, options);
+    dce::dce(&mut g, &mut cx)?;
+    Ok(g)
+}
+
 /// Runs every pass that the options and the target want.
 ///
 /// # Errors

@@ -2,6 +2,7 @@
 
 use super::dequantize::decode_row;
 use crate::error::{Error, Result};
+use crate::math::{to_bf16, to_f16};
 use crate::sample::{Control, control};
 use crate::types::{DType, Scalar, Type};
 use alloc::format;
@@ -128,8 +129,8 @@ pub(super) fn scalar_bytes(dtype: DType, x: &[f64]) -> Result<Vec<u8>> {
     Ok(match scalar {
         Scalar::F64 => each(x, f64::to_le_bytes),
         Scalar::F32 | Scalar::C64 => each(x, |v| (v as f32).to_le_bytes()),
-        Scalar::F16 => each(x, |v| half::f16::from_f64(v).to_le_bytes()),
-        Scalar::Bf16 => each(x, |v| half::bf16::from_f64(v).to_le_bytes()),
+        Scalar::F16 => each(x, |v| to_f16(v).to_le_bytes()),
+        Scalar::Bf16 => each(x, |v| to_bf16(v).to_le_bytes()),
         Scalar::I64 => each(x, |v| (v as i64).to_le_bytes()),
         Scalar::I32 => each(x, |v| (v as i32).to_le_bytes()),
         Scalar::I16 => each(x, |v| (v as i16).to_le_bytes()),
@@ -144,8 +145,8 @@ pub(super) fn scalar_bytes(dtype: DType, x: &[f64]) -> Result<Vec<u8>> {
 pub(super) fn rounded(dtype: DType, x: f64) -> f64 {
     match dtype {
         DType::Scalar(Scalar::F64) => x,
-        DType::Scalar(Scalar::F16) => half::f16::from_f64(x).to_f64(),
-        DType::Scalar(Scalar::Bf16) => half::bf16::from_f64(x).to_f64(),
+        DType::Scalar(Scalar::F16) => to_f16(x).to_f64(),
+        DType::Scalar(Scalar::Bf16) => to_bf16(x).to_f64(),
         _ => f64::from(x as f32),
     }
 }

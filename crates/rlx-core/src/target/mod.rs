@@ -11,7 +11,7 @@ mod precision;
 pub use claims::{Claim, Claims, Form, Path};
 pub use class::class_of_kind;
 pub use dispatch::{DispatchPolicy, KernelDispatch};
-pub use fusion_target::{FusionPolicy, FusionTarget};
+pub use fusion_target::FusionTarget;
 pub use options::{Activations, CompileOptions, RegionLimits};
 pub use precision::{CastConfig, Precision, PrecisionPolicy};
 

@@ -146,7 +146,7 @@ impl Builder<'_> {
             let vc = self.push(KvWrite, &[vc, v, ctl]);
             (self.push(KvWrite, &[kc, k, ctl]), vc)
         };
-        let y = self.push(Attention { head_dim: 8, scale: 0.35 }, &[q, kc, vc, ctl]);
+        let y = self.push(Attention::causal(8, 0.35), &[q, kc, vc, ctl]);
         self.values[0].push(y);
     }
 

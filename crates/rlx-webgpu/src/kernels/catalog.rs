@@ -211,7 +211,7 @@ fn caches(out: &mut BTreeMap<String, Kernel>) -> Result<()> {
                 .state(kv, &[2, 8, e])?
                 .state(kv, &[2, 8, e])?
                 .state(DType::U32, &[16])?;
-            let op = Attention { head_dim: e as usize, scale: 0.125 };
+            let op = Attention::causal(e as usize, 0.125);
             out.insert(format!("attention_{kv}_{rows}_{e}"), made.kernel(op, false, true)?);
         }
         for style in [RopeStyle::Adjacent, RopeStyle::Half] {

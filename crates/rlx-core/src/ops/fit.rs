@@ -99,3 +99,16 @@ pub(super) fn recurrent_results(
     }
     Ok(vec![y, need])
 }
+
+/// Fails unless a vector of a norm or bias is `[n]` of f32 or of the activations' type.
+pub(super) fn vector(op: &str, operand: &str, got: &Type, n: &Dim, x: DType) -> Result<()> {
+    let fits = got.kind == Kind::Tensor
+        && got.shape.0.as_slice() == core::slice::from_ref(n)
+        && (got.dtype == DType::F32 || got.dtype == x);
+    if fits {
+        return Ok(());
+    }
+    let need = Type::tensor(DType::F32, Shape(vec![n.clone()]));
+    let or = if x == DType::F32 { String::new() } else { format!(" or {x}") };
+    Err(Error::bad_graph(format!("{op}: {operand} is {got}, expected {need}{or}")))
+}

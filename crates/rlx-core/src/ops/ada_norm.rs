@@ -1,0 +1,69 @@
+//! Adaptive norm: scale and shift come from a condition (DiT, arXiv:2212.09748).
+
+use super::norms::{floats, repeats};
+use super::{Attrs, Class, Operator, arity};
+use crate::error::{Error, Result};
+use crate::types::Type;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Which norm, without weights of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NormKind {
+    /// `(x - mean) / sqrt(var + eps)`
+    LayerNorm,
+    /// `x / sqrt(mean(x^2) + eps)`
+    RmsNorm,
+}
+
+impl NormKind {
+    const ALL: [(NormKind, &'static str); 2] =
+        [(NormKind::LayerNorm, "layer_norm"), (NormKind::RmsNorm, "rms_norm")];
+
+    /// The name in text IR.
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// The norm of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|row| row.1 == name).map(|row| row.0)
+    }
+}
+
+/// `ada_norm x [.., D], scale, shift -> [.., D]`: `norm(x) * (1 + scale) + shift` over the last
+/// axis. Scale and shift repeat to x as NumPy does it: `[B, 1, D]` is one pair for each item.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdaNorm {
+    /// Which norm.
+    pub norm: NormKind,
+    /// Added to the variance or the mean square.
+    pub eps: f32,
+}
+
+impl Operator for AdaNorm {
+    const NAME: &'static str = "ada_norm";
+    const CLASS: Class = Class::Reduction;
+
+    fn attrs(&self) -> Attrs {
+        Attrs::none().name("norm", self.norm.name()).float("eps", self.eps)
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["norm", "eps"])?;
+        let name = attrs.get_name("norm")?;
+        let norm = NormKind::from_name(name)
+            .ok_or_else(|| Error::bad_graph(format!("ada_norm: unknown norm {name}")))?;
+        Ok(AdaNorm { norm, eps: attrs.get_float("eps")? })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("ada_norm", operands, 3)?;
+        let x = operands[0];
+        floats("ada_norm", x, 1)?;
+        repeats("ada_norm", "scale", operands[1], x)?;
+        repeats("ada_norm", "shift", operands[2], x)?;
+        Ok(vec![x.clone()])
+    }
+}

@@ -1,0 +1,113 @@
+//! Rotary positions of a grid, one half of a head by column and one by row (SAM 2, SAM 3).
+
+use super::{Attrs, Class, Operator, arity, float_tensor};
+use crate::error::{Error, Result};
+use crate::math;
+use crate::types::{Dim, Type};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `axial_rope_2d x [.., S, heads * head_dim] -> the same`.
+///
+/// Token s of the grid has column `s mod end_x` and row `s / end_x mod end_y`. Neighbours
+/// (2j, 2j + 1) of a head are turned by `position * scale * theta^(-4j / head_dim)`: by the column
+/// in the first half of the head, by the row (and j from 0 again) in the second. The grid occurs
+/// `repeat` times in a row; tokens past that, and there may be any number, are left as they are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AxialRope2d {
+    /// Columns of the grid.
+    pub end_x: u64,
+    /// Rows of the grid.
+    pub end_y: u64,
+    /// Elements of a head, a multiple of 4.
+    pub head_dim: u64,
+    /// Heads in a row.
+    pub heads: u64,
+    /// Base of the frequencies.
+    pub theta: f32,
+    /// How often the grid occurs along S.
+    pub repeat: u64,
+    /// Factor on positions; 1 for none.
+    pub scale: f32,
+}
+
+impl Operator for AxialRope2d {
+    const NAME: &'static str = "axial_rope_2d";
+    const CLASS: Class = Class::Elementwise;
+
+    fn attrs(&self) -> Attrs {
+        let attrs = Attrs::none()
+            .int("end_x", self.end_x)
+            .int("end_y", self.end_y)
+            .int("head_dim", self.head_dim)
+            .int("heads", self.heads)
+            .float("theta", self.theta)
+            .int("repeat", self.repeat);
+        if self.scale == 1.0 { attrs } else { attrs.float("scale", self.scale) }
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["end_x", "end_y", "head_dim", "heads", "theta", "repeat", "scale"])?;
+        Ok(AxialRope2d {
+            end_x: attrs.get_int("end_x")?,
+            end_y: attrs.get_int("end_y")?,
+            head_dim: attrs.get_int("head_dim")?,
+            heads: attrs.get_int("heads")?,
+            theta: attrs.get_float("theta")?,
+            repeat: attrs.get_int("repeat")?,
+            scale: attrs.opt_float("scale")?.unwrap_or(1.0),
+        })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("axial_rope_2d", operands, 1)?;
+        let x = operands[0];
+        float_tensor("axial_rope_2d", "x", x)?;
+        let tokens = self.tokens().filter(|&n| n > 0);
+        let width = self.heads.checked_mul(self.head_dim).filter(|&n| n > 0);
+        let (Some(tokens), Some(width), true) =
+            (tokens, width, self.head_dim.is_multiple_of(4) && self.theta > 0.0)
+        else {
+            return Err(Error::bad_graph(format!(
+                "axial_rope_2d: a grid of {} x {}, {} times, with {} heads of {} and theta {}; expected sizes of 1 or more, heads in fours",
+                self.end_x, self.end_y, self.repeat, self.heads, self.head_dim, self.theta
+            )));
+        };
+        let [.., rows, last] = x.shape.0.as_slice() else {
+            return Err(Error::bad_graph(format!(
+                "axial_rope_2d: x is {x}, expected [.., S, {width}]"
+            )));
+        };
+        let short = rows.as_static().is_some_and(|n| n < tokens);
+        if short || *last != Dim::from(width) {
+            return Err(Error::bad_graph(format!(
+                "axial_rope_2d: x is {x}, expected [.., S, {width}] with S of {tokens} or more"
+            )));
+        }
+        Ok(vec![x.clone()])
+    }
+}
+
+impl AxialRope2d {
+    /// Tokens that are turned.
+    pub(crate) fn tokens(&self) -> Option<u64> {
+        self.end_x.checked_mul(self.end_y)?.checked_mul(self.repeat)
+    }
+
+    /// Cosine and sine for each pair of a head, at a token of the grid.
+    pub(crate) fn turns(&self, token: u64) -> Vec<(f64, f64)> {
+        let quarter = self.head_dim / 4;
+        let angle = |i: u64| {
+            let (position, j) = match i.checked_sub(quarter) {
+                None => (token % self.end_x, i),
+                Some(j) => (token / self.end_x % self.end_y, j),
+            };
+            let exponent = -4.0 * j as f64 / self.head_dim as f64;
+            let frequency = math::pow(f64::from(self.theta), exponent);
+            let angle = position as f64 * f64::from(self.scale) * frequency;
+            (math::cos(angle), math::sin(angle))
+        };
+        (0..2 * quarter).map(angle).collect()
+    }
+}

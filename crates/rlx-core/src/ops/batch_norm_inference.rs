@@ -1,0 +1,54 @@
+//! Batch norm with stored statistics (arXiv:1502.03167) [ONNX BatchNormalization, inference].
+
+use super::norms::{floats, vector};
+use super::{Attrs, Class, Operator, arity};
+use crate::error::{Error, Result};
+use crate::types::Type;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `batch_norm_inference x, scale [C], bias [C], mean [C], var [C] -> x's type`:
+/// `(x - mean) / sqrt(var + eps) * scale + bias` along `axis`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BatchNormInference {
+    /// The axis of channels: 1 in NCHW.
+    pub axis: usize,
+    /// Added to the variance.
+    pub eps: f32,
+}
+
+impl Operator for BatchNormInference {
+    const NAME: &'static str = "batch_norm_inference";
+    const CLASS: Class = Class::Elementwise;
+
+    fn attrs(&self) -> Attrs {
+        Attrs::none().int("axis", self.axis as u64).float("eps", self.eps)
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["axis", "eps"])?;
+        let (axis, eps) = (attrs.get_int("axis")? as usize, attrs.get_float("eps")?);
+        Ok(BatchNormInference { axis, eps })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("batch_norm_inference", operands, 5)?;
+        let x = operands[0];
+        floats("batch_norm_inference", x, 1)?;
+        let Some(channels) = x.shape.0.get(self.axis) else {
+            return Err(Error::bad_graph(format!(
+                "batch_norm_inference: x is {x}, it has no axis {}",
+                self.axis
+            )));
+        };
+        for (name, v) in ["scale", "bias", "mean", "var"].iter().zip(&operands[1..]) {
+            vector("batch_norm_inference", name, v, x, channels)?;
+        }
+        Ok(vec![x.clone()])
+    }
+
+    fn alias(&self, _: &[&Type]) -> super::Alias {
+        super::Alias::Elementwise { operand: 0 }
+    }
+}

@@ -1,0 +1,83 @@
+//! Convolution (a cross-correlation, as everywhere in the field) [ONNX Conv].
+
+use super::norms::vector;
+use super::window::Window;
+use super::{Attr, Attrs, Class, Operator, arity, float_tensor};
+use crate::error::{Error, Result};
+use crate::types::{Dim, Shape, Type};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `conv x [N, Cin, ..], w [Cout, Cin / groups, k..], (bias [Cout]) -> [N, Cout, ..]` over one to
+/// three spatial axes; floats of one type.
+///
+/// `y[n, o, p] = bias[o] + sum over c, t of x[n, c, p * stride + t * dilation - pad_low] * w[o, c, t]`
+/// with c in the group of o and zeros in the padding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conv {
+    /// Stride, padding and dilation.
+    pub window: Window,
+    /// Groups of channels; they divide Cin and Cout.
+    pub groups: u64,
+    /// Whether there is a bias.
+    pub bias: bool,
+}
+
+impl Operator for Conv {
+    const NAME: &'static str = "conv";
+    const CLASS: Class = Class::Compute;
+
+    fn attrs(&self) -> Attrs {
+        let attrs = self.window.write(Attrs::none()).int("groups", self.groups);
+        if self.bias { attrs.with("bias", Attr::Bool(true)) } else { attrs }
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["stride", "pad_low", "pad_high", "dilation", "groups", "bias"])?;
+        let (window, groups) = (Window::read(attrs)?, attrs.get_int("groups")?);
+        Ok(Conv { window, groups, bias: attrs.flag("bias")? })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("conv", operands, 2 + usize::from(self.bias))?;
+        let (x, w) = (operands[0], operands[1]);
+        float_tensor("conv", "x", x)?;
+        let shape = conv_shape("conv", &self.window, self.groups, x, w)?;
+        if w.dtype != x.dtype {
+            return Err(Error::bad_graph(format!("conv: x is {x}, w is {w}, of another type")));
+        }
+        if self.bias {
+            vector("conv", "bias", operands[2], x, &shape.0[1])?;
+        }
+        Ok(vec![Type::tensor(x.dtype, shape)])
+    }
+}
+
+/// `[N, Cout, ..]` of a convolution; what x and w are made of is the caller's affair.
+pub(super) fn conv_shape(
+    name: &str,
+    window: &Window,
+    groups: u64,
+    x: &Type,
+    w: &Type,
+) -> Result<Shape> {
+    window.check(name)?;
+    let axes = window.axes();
+    let no = |why: &str| Err(Error::bad_graph(format!("{name}: x is {x}, w is {w}; {why}")));
+    if x.shape.rank() != axes + 2 || w.shape.rank() != axes + 2 || x.kind != w.kind {
+        return no(&format!("expected tensors with {axes} spatial axes each"));
+    }
+    let Ok(kernel) = w.shape.static_dims() else { return no("w has a size that is not bound") };
+    let (outputs, depth) = (kernel[0], kernel[1]);
+    if groups == 0 || !outputs.is_multiple_of(groups) {
+        return no(&format!("{outputs} filters do not split into {groups} groups"));
+    }
+    match depth.checked_mul(groups) {
+        Some(channels) if x.shape.0[1] == Dim::from(channels) => {}
+        _ => return no(&format!("with {groups} groups x needs {depth} channels for each")),
+    }
+    let mut dims = vec![x.shape.0[0].clone(), Dim::from(outputs)];
+    dims.extend(window.outputs(name, &x.shape.0[2..], &kernel[2..])?);
+    Ok(Shape(dims))
+}

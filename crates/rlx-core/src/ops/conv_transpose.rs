@@ -1,0 +1,116 @@
+//! Transposed convolution: the adjoint of [`Conv`](super::Conv) [ONNX ConvTranspose].
+
+use super::norms::vector;
+use super::window::{Window, get_ints, ints};
+use super::{Attr, Attrs, Class, Operator, arity, float_tensor};
+use crate::error::{Error, Result};
+use crate::types::{Dim, Shape, Type};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `conv_transpose x [N, Cin, ..], w [Cin, Cout / groups, k..], (bias [Cout]) -> [N, Cout, ..]`.
+///
+/// Every x[n, c, p] adds `x * w[c, o, t]` to y[n, o, p * stride + t * dilation - pad_low]; what
+/// falls outside is dropped. Along an axis of n the result has
+/// `(n - 1) * stride + (k - 1) * dilation + 1 + extra - pad_low - pad_high` elements.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConvTranspose {
+    /// Stride, dilation, and what is cut off at both ends as padding.
+    pub window: Window,
+    /// Elements more at the high end of each axis [`output_padding`]; less than stride or dilation.
+    pub extra: Vec<u64>,
+    /// Groups of channels; they divide Cin and Cout.
+    pub groups: u64,
+    /// Whether there is a bias.
+    pub bias: bool,
+}
+
+impl ConvTranspose {
+    /// Size along an axis.
+    fn output(&self, axis: usize, input: &Dim, kernel: u64) -> Result<Dim> {
+        let (w, no) = (&self.window, |why: &str| {
+            Err(Error::bad_graph(format!(
+                "conv_transpose: spatial axis {axis} is {input}, the padding is {} and {}; {why}",
+                self.window.pad_low[axis], self.window.pad_high[axis]
+            )))
+        });
+        // n * stride + gain - loss
+        let gain = w.reach("conv_transpose", axis, kernel)? + self.extra[axis];
+        let loss = w.pad_low[axis] + w.pad_high[axis] + w.stride[axis];
+        let grown = input.mul(&Dim::from(w.stride[axis]))?;
+        match grown.as_static() {
+            Some(0) => no("an empty axis has no result"),
+            Some(n) => match n.checked_add(gain).map(|n| n.checked_sub(loss)) {
+                Some(Some(n)) if n > 0 => Ok(Dim::from(n)),
+                _ => no("nothing is left"),
+            },
+            None => match gain.checked_sub(loss) {
+                Some(more) => grown.add(&Dim::from(more)),
+                None => no("sizes of symbols only grow: bind the symbol first"),
+            },
+        }
+    }
+}
+
+impl Operator for ConvTranspose {
+    const NAME: &'static str = "conv_transpose";
+    const CLASS: Class = Class::Compute;
+
+    fn attrs(&self) -> Attrs {
+        let attrs = self.window.write(Attrs::none());
+        let attrs = attrs.with("extra", ints(&self.extra)).int("groups", self.groups);
+        if self.bias { attrs.with("bias", Attr::Bool(true)) } else { attrs }
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["stride", "pad_low", "pad_high", "dilation", "extra", "groups", "bias"])?;
+        Ok(ConvTranspose {
+            window: Window::read(attrs)?,
+            extra: get_ints(attrs, "extra")?,
+            groups: attrs.get_int("groups")?,
+            bias: attrs.flag("bias")?,
+        })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("conv_transpose", operands, 2 + usize::from(self.bias))?;
+        let (x, w, axes) = (operands[0], operands[1], self.window.axes());
+        float_tensor("conv_transpose", "x", x)?;
+        self.window.check("conv_transpose")?;
+        let no =
+            |why: &str| Err(Error::bad_graph(format!("conv_transpose: x is {x}, w is {w}; {why}")));
+        if x.shape.rank() != axes + 2 || w.shape.rank() != axes + 2 || w.kind != x.kind {
+            return no(&format!("expected tensors with {axes} spatial axes each"));
+        }
+        if w.dtype != x.dtype {
+            return no("expected one element type");
+        }
+        let Ok(kernel) = w.shape.static_dims() else { return no("w has a size that is not bound") };
+        let (channels, per_group) = (kernel[0], kernel[1]);
+        if self.groups == 0 || !channels.is_multiple_of(self.groups) {
+            return no(&format!("{channels} channels do not split into {} groups", self.groups));
+        }
+        if x.shape.0[1] != Dim::from(channels) {
+            return no(&format!("w is for {channels} channels"));
+        }
+        let larger = |(i, &n): (usize, &u64)| {
+            n >= self.window.stride[i].max(self.window.dilation[i])
+        };
+        if self.extra.len() != axes || self.extra.iter().enumerate().any(larger) {
+            return no(&format!(
+                "extra is {:?}, expected one number less than stride or dilation for each axis",
+                self.extra
+            ));
+        }
+        let outputs = Dim::from(per_group).mul(&Dim::from(self.groups))?;
+        let mut dims = vec![x.shape.0[0].clone(), outputs.clone()];
+        for (i, &k) in kernel[2..].iter().enumerate() {
+            dims.push(self.output(i, &x.shape.0[2 + i], k)?);
+        }
+        if self.bias {
+            vector("conv_transpose", "bias", operands[2], x, &outputs)?;
+        }
+        Ok(vec![Type::tensor(x.dtype, Shape(dims))])
+    }
+}

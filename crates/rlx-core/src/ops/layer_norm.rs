@@ -1,0 +1,45 @@
+//! Layer norm over the last axis (arXiv:1607.06450) [ONNX LayerNormalization].
+
+use super::norms::{floats, vector};
+use super::{Attr, Attrs, Class, Operator, arity};
+use crate::error::Result;
+use crate::types::Type;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `layer_norm x [.., D], scale [D], (bias [D]) -> [.., D]`, floats of one type.
+///
+/// `y = (x - mean) / sqrt(var + eps) * scale + bias` with the mean and the biased variance of each
+/// row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayerNorm {
+    /// Added to the variance.
+    pub eps: f32,
+    /// Whether there is a bias.
+    pub bias: bool,
+}
+
+impl Operator for LayerNorm {
+    const NAME: &'static str = "layer_norm";
+    const CLASS: Class = Class::Reduction;
+
+    fn attrs(&self) -> Attrs {
+        let attrs = Attrs::none().float("eps", self.eps);
+        if self.bias { attrs.with("bias", Attr::Bool(true)) } else { attrs }
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["eps", "bias"])?;
+        Ok(LayerNorm { eps: attrs.get_float("eps")?, bias: attrs.flag("bias")? })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("layer_norm", operands, 2 + usize::from(self.bias))?;
+        let x = operands[0];
+        floats("layer_norm", x, 1)?;
+        for (name, v) in ["scale", "bias"].iter().zip(&operands[1..]) {
+            vector("layer_norm", name, v, x, &x.shape.last())?;
+        }
+        Ok(vec![x.clone()])
+    }
+}

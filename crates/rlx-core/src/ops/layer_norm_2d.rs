@@ -1,0 +1,40 @@
+//! Layer norm over the channels of images (ConvNeXt, SAM).
+
+use super::norms::{floats, vector};
+use super::{Attrs, Class, Operator, arity};
+use crate::error::Result;
+use crate::types::Type;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `layer_norm_2d x [N, C, ..], scale [C], bias [C] -> [N, C, ..]`: mean and biased variance over
+/// C, for each item and place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayerNorm2d {
+    /// Added to the variance.
+    pub eps: f32,
+}
+
+impl Operator for LayerNorm2d {
+    const NAME: &'static str = "layer_norm_2d";
+    const CLASS: Class = Class::Reduction;
+
+    fn attrs(&self) -> Attrs {
+        Attrs::none().float("eps", self.eps)
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["eps"])?;
+        Ok(LayerNorm2d { eps: attrs.get_float("eps")? })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("layer_norm_2d", operands, 3)?;
+        let x = operands[0];
+        floats("layer_norm_2d", x, 2)?;
+        for (name, v) in ["scale", "bias"].iter().zip(&operands[1..]) {
+            vector("layer_norm_2d", name, v, x, &x.shape.0[1])?;
+        }
+        Ok(vec![x.clone()])
+    }
+}

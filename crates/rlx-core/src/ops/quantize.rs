@@ -1,0 +1,77 @@
+//! Floats to 8-bit integers with scales and zero points [ONNX QuantizeLinear].
+
+use super::{Attrs, Class, Operator, arity, expect, float_tensor};
+use crate::error::{Error, Result};
+use crate::types::{DType, Scalar, Shape, Type};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `quantize x float, scales, zero_points -> i8 or u8`, the shape of x:
+/// `saturate(round(x / scale) + zero_point)`, ties to even.
+///
+/// Scales have x's element type, zero points the result's; both are `[]`, or `[C]` along `axis`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quantize {
+    /// i8 or u8.
+    pub to: DType,
+    /// The axis that has scales of its own; `None` for one scale.
+    pub axis: Option<usize>,
+}
+
+impl Operator for Quantize {
+    const NAME: &'static str = "quantize";
+    const CLASS: Class = Class::Elementwise;
+
+    fn attrs(&self) -> Attrs {
+        let attrs = Attrs::none().name("to", self.to.name());
+        match self.axis {
+            Some(axis) => attrs.int("axis", axis as u64),
+            None => attrs,
+        }
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["to", "axis"])?;
+        let to = dtype(attrs.get_name("to")?)?;
+        Ok(Quantize { to, axis: attrs.opt_int("axis")?.map(|n| n as usize) })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("quantize", operands, 3)?;
+        let x = operands[0];
+        float_tensor("quantize", "x", x)?;
+        if byte_range(self.to).is_none() {
+            return Err(Error::bad_graph(format!("quantize: to is {}, expected i8 or u8", self.to)));
+        }
+        let shape = along("quantize", x, self.axis)?;
+        expect("quantize", "scales", operands[1], &Type::tensor(x.dtype, shape.clone()))?;
+        expect("quantize", "zero_points", operands[2], &Type::tensor(self.to, shape))?;
+        Ok(vec![Type::tensor(self.to, x.shape.clone())])
+    }
+}
+
+/// The type of that name.
+pub(super) fn dtype(name: &str) -> Result<DType> {
+    DType::from_name(name).ok_or_else(|| Error::bad_graph(format!("unknown type {name}")))
+}
+
+/// The least and the largest value of i8 or u8.
+pub(crate) fn byte_range(dtype: DType) -> Option<(f64, f64)> {
+    match dtype {
+        DType::Scalar(Scalar::I8) => Some((-128.0, 127.0)),
+        DType::Scalar(Scalar::U8) => Some((0.0, 255.0)),
+        _ => None,
+    }
+}
+
+/// The shape of scales: `[]`, or one for each index of the axis.
+pub(super) fn along(name: &str, x: &Type, axis: Option<usize>) -> Result<Shape> {
+    match axis.map(|a| (a, x.shape.0.get(a))) {
+        None => Ok(Shape(vec![])),
+        Some((_, Some(d))) => Ok(Shape(vec![d.clone()])),
+        Some((a, None)) => {
+            Err(Error::bad_graph(format!("{name}: x is {x}, it has no axis {a}")))
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! A residual sum and its layer norm.
+
+use super::norms::{floats, vector};
+use super::{Attr, Attrs, Class, Operator, arity, expect};
+use crate::error::Result;
+use crate::types::Type;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `residual_layer_norm x [.., D], residual [.., D], (bias [D]), scale [D], (shift [D]) -> sum, y`.
+///
+/// `sum = x + residual + bias`, stored, and `y = layer_norm(sum) * scale + shift`: the bits of
+/// separate operators.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResidualLayerNorm {
+    /// Added to the variance.
+    pub eps: f32,
+    /// Whether a bias joins the sum.
+    pub bias: bool,
+    /// Whether the norm has a shift (the bias of `layer_norm`).
+    pub shift: bool,
+}
+
+impl Operator for ResidualLayerNorm {
+    const NAME: &'static str = "residual_layer_norm";
+    const CLASS: Class = Class::Reduction;
+
+    fn attrs(&self) -> Attrs {
+        let mut attrs = Attrs::none().float("eps", self.eps);
+        for (name, flag) in [("bias", self.bias), ("shift", self.shift)] {
+            attrs = if flag { attrs.with(name, Attr::Bool(true)) } else { attrs };
+        }
+        attrs
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["eps", "bias", "shift"])?;
+        Ok(ResidualLayerNorm {
+            eps: attrs.get_float("eps")?,
+            bias: attrs.flag("bias")?,
+            shift: attrs.flag("shift")?,
+        })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        let n = 3 + usize::from(self.bias) + usize::from(self.shift);
+        arity("residual_layer_norm", operands, n)?;
+        let x = operands[0];
+        floats("residual_layer_norm", x, 1)?;
+        expect("residual_layer_norm", "residual", operands[1], x)?;
+        let names: &[&str] =
+            if self.bias { &["bias", "scale", "shift"] } else { &["scale", "shift"] };
+        for (name, v) in names.iter().zip(&operands[2..]) {
+            vector("residual_layer_norm", name, v, x, &x.shape.last())?;
+        }
+        Ok(vec![x.clone(), x.clone()])
+    }
+}

@@ -1,0 +1,47 @@
+//! A residual sum and its root-mean-square norm.
+
+use super::norms::{floats, vector};
+use super::{Attr, Attrs, Class, Operator, arity, expect};
+use crate::error::Result;
+use crate::types::Type;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `residual_rms_norm x [.., D], residual [.., D], (bias [D]), scale [D] -> sum, y`.
+///
+/// `sum = x + residual + bias`, stored, and `y = sum / sqrt(mean(sum^2) + eps) * scale`: the bits
+/// of separate operators.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResidualRmsNorm {
+    /// Added to the mean square.
+    pub eps: f32,
+    /// Whether a bias joins the sum.
+    pub bias: bool,
+}
+
+impl Operator for ResidualRmsNorm {
+    const NAME: &'static str = "residual_rms_norm";
+    const CLASS: Class = Class::Reduction;
+
+    fn attrs(&self) -> Attrs {
+        let attrs = Attrs::none().float("eps", self.eps);
+        if self.bias { attrs.with("bias", Attr::Bool(true)) } else { attrs }
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["eps", "bias"])?;
+        Ok(ResidualRmsNorm { eps: attrs.get_float("eps")?, bias: attrs.flag("bias")? })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("residual_rms_norm", operands, 3 + usize::from(self.bias))?;
+        let x = operands[0];
+        floats("residual_rms_norm", x, 1)?;
+        expect("residual_rms_norm", "residual", operands[1], x)?;
+        let names: &[&str] = if self.bias { &["bias", "scale"] } else { &["scale"] };
+        for (name, v) in names.iter().zip(&operands[2..]) {
+            vector("residual_rms_norm", name, v, x, &x.shape.last())?;
+        }
+        Ok(vec![x.clone(), x.clone()])
+    }
+}
