@@ -2,7 +2,8 @@
 //! same bits on every target.
 
 pub use libm::{
-    cos, exp, exp2, expf, floor, log2, pow, powf, round, sin, sqrt, sqrtf, tanh, tanhf,
+    atan, ceil, cos, erf, exp, exp2, expf, expm1, floor, fmod, log, log1p, log2, pow, powf, rint,
+    round, sin, sqrt, sqrtf, tan, tanh, tanhf,
 };
 
 /// The f16 nearest to `x`, halves to even: one rounding, the same on every target. (`half` goes by
@@ -27,9 +28,31 @@ pub fn to_odd_f32(x: f64) -> f32 {
     f32::from_bits(cut | 1)
 }
 
+/// An integer as an f64 that rounds to any shorter float as the integer does.
+pub fn to_odd_f64(x: i64) -> f64 {
+    let near = x as f64;
+    // In i128: the largest i64 rounds to 2^63.
+    let back = near as i128;
+    if back == i128::from(x) {
+        return near;
+    }
+    let cut = near.to_bits() - u64::from(back.abs() > i128::from(x).abs());
+    f64::from_bits(cut | 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_integer_past_a_tie_rounds_to_its_own_side() {
+        // 2^60 + 2^36 + 1: past a tie of f32, which an f64 cannot hold.
+        let n = (1i64 << 60) + (1 << 36) + 1;
+        assert_eq!(to_odd_f64(n) as f32, n as f32);
+        assert_ne!(n as f64 as f32, n as f32);
+        assert_eq!(to_odd_f64(i64::MAX) as f32, i64::MAX as f32);
+        assert_eq!(to_odd_f64(i64::MIN), i64::MIN as f64);
+    }
 
     #[test]
     fn numbers_just_off_a_tie_round_to_their_own_side() {

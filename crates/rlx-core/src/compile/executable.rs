@@ -1,9 +1,13 @@
 //! A program with its weights by name: what a caller keeps, and clones for nothing.
 
 use super::{CompileResult, ModelCompilePipeline, ModelExecutionConfig};
+#[cfg(feature = "reference")]
+use crate::error::Code;
 use crate::error::{Error, Result};
 use crate::ir::GraphModule;
 use crate::nearest::nearest;
+#[cfg(feature = "reference")]
+use crate::ops::Op;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -27,7 +31,8 @@ impl Executable {
     /// # Errors
     /// `BadFile` for a weight that is missing (with the nearest names) or has another length.
     pub fn new(result: CompileResult, params: Params) -> Result<Self> {
-        for w in &result.lir.weights {
+        // Constants that the host makes are made when the program runs.
+        for w in result.lir.weights.iter().filter(|w| w.computed.is_none()) {
             let Some(bytes) = params.get(&w.name) else {
                 let near = nearest(&w.name, params.keys().map(String::as_str), 3);
                 let hint = match near.is_empty() {
@@ -86,11 +91,32 @@ impl Executable {
             place.copy_from_slice(bytes);
         }
         // Every name was looked up in `new`.
-        let weight = |name: &str| self.params.get(name).map_or(&[][..], Vec::as_slice);
-        let weights: Vec<&[u8]> = program.weights.iter().map(|w| weight(&w.name)).collect();
+        let weight = |name: &String| self.params.get(name).map_or(&[][..], Vec::as_slice);
+        let made: Vec<Option<Vec<u8>>> = program
+            .weights
+            .iter()
+            .map(|w| w.computed.as_ref().map(|(op, operands)| constant(op, operands)).transpose())
+            .collect::<Result<_>>()?;
+        let weights: Vec<&[u8]> = program
+            .weights
+            .iter()
+            .zip(&made)
+            .map(|(w, made)| made.as_deref().unwrap_or_else(|| weight(&w.name)))
+            .collect();
         let outputs = replay(program, &weights, &mut memory)?;
         Ok(program.outputs.iter().map(|o| o.name.clone()).zip(outputs).collect())
     }
+}
+
+/// Bytes of a constant that the host makes.
+#[cfg(feature = "reference")]
+fn constant(op: &Op, operands: &[String]) -> Result<Vec<u8>> {
+    if let Some(name) = operands.first() {
+        let what = format!("{} of the weight {name} is made when a model is loaded", op.name());
+        return Err(Error::new(Code::Unsupported, what).hint("load it on a device"));
+    }
+    let results = crate::reference::run(op, &[])?;
+    results.into_iter().next().ok_or_else(|| Error::internal("an operator without results"))
 }
 
 /// The variant of a config from the cache, compiled if it is not there, over these weights.

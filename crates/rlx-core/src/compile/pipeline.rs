@@ -183,6 +183,8 @@ impl CompilePipeline {
     /// # Errors
     /// As the stages.
     pub fn compile_mir(&self, g: Graph) -> Result<CompileResult> {
+        // The last place where a graph's author can be wrong: passes take what is well formed.
+        verify(&g)?;
         let mut g = self.preprocess_mir(g)?;
         if !self.options.binding.is_empty() {
             g = bind(&g, &self.options.binding)?;

@@ -286,8 +286,10 @@ impl Graph {
             out.types[at] = out.types[at].bind(binding)?;
         }
         for i in 0..out.nodes.len() {
-            if let Op::TakeRows(t) = &mut out.nodes[i].op {
-                t.rows = t.rows.bind(binding)?;
+            let node = &mut out.nodes[i];
+            node.op.bind(binding).map_err(|e| e.at(node.label.clone()))?;
+            for body in &mut node.regions {
+                *body = body.specialize(&body.name, binding)?;
             }
             out.infer_node(i)?;
         }

@@ -256,7 +256,7 @@ impl Lower for hir::Ids {
 impl Lower for hir::Embedding {
     fn lower(&self, cx: &mut Lowering<'_>, mut i: Inputs, label: &str) -> Result<Vec<ValueId>> {
         let (ids, table) = (i.one()?, i.one()?);
-        cx.g.push(Gather, &[table, ids], label)
+        cx.g.push(Gather::default(), &[table, ids], label)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Attributes of operators as text IR prints them.
 
 use crate::error::{Error, Result};
+use crate::types::{DType, Dim, Shape};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -42,6 +43,16 @@ impl fmt::Display for Attr {
     }
 }
 
+impl From<&Dim> for Attr {
+    /// A size: an integer, or its text as a name. The few integers beyond `i64` are text too.
+    fn from(d: &Dim) -> Self {
+        match d.as_static().and_then(|n| i64::try_from(n).ok()) {
+            Some(n) => Self::Int(n),
+            None => Self::Name(format!("{d}")),
+        }
+    }
+}
+
 /// Attributes in the order they print.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attrs(pub Vec<(String, Attr)>);
@@ -79,7 +90,56 @@ impl Attrs {
         self.with(name, Attr::Name(value.into()))
     }
 
-    fn get(&self, name: &str) -> Option<&Attr> {
+    /// Adds an integer of either sign.
+    #[must_use]
+    pub fn signed(self, name: &str, n: i64) -> Self {
+        self.with(name, Attr::Int(n))
+    }
+
+    /// Adds a list of integers.
+    #[must_use]
+    pub fn ints(self, name: &str, xs: &[u64]) -> Self {
+        self.with(name, Attr::List(xs.iter().map(|&n| (&Dim::from(n)).into()).collect()))
+    }
+
+    /// Adds a list of integers of either sign.
+    #[must_use]
+    pub fn signeds(self, name: &str, xs: &[i64]) -> Self {
+        self.with(name, Attr::List(xs.iter().map(|&n| Attr::Int(n)).collect()))
+    }
+
+    /// Adds an axis.
+    #[must_use]
+    pub fn axis(self, name: &str, axis: usize) -> Self {
+        self.int(name, axis as u64)
+    }
+
+    /// Adds a list of axes.
+    #[must_use]
+    pub fn axes(self, name: &str, axes: &[usize]) -> Self {
+        self.with(name, Attr::List(axes.iter().map(|&n| Attr::Int(n as i64)).collect()))
+    }
+
+    /// Adds a boolean that prints only when true.
+    #[must_use]
+    pub fn when(self, name: &str, is: bool) -> Self {
+        if is { self.with(name, Attr::Bool(true)) } else { self }
+    }
+
+    /// Adds a size: `64`, `2*SEQ`.
+    #[must_use]
+    pub fn dim(self, name: &str, d: &Dim) -> Self {
+        self.with(name, d.into())
+    }
+
+    /// Adds sizes: `[SEQ, 64]`.
+    #[must_use]
+    pub fn dims(self, name: &str, shape: &Shape) -> Self {
+        self.with(name, Attr::List(shape.0.iter().map(Attr::from).collect()))
+    }
+
+    /// The value of that name.
+    pub fn get(&self, name: &str) -> Option<&Attr> {
         self.0.iter().find(|a| a.0 == name).map(|a| &a.1)
     }
 
@@ -159,6 +219,72 @@ impl Attrs {
         }
     }
 
+    /// Integers of a list.
+    pub fn get_ints(&self, name: &str) -> Result<Vec<u64>> {
+        self.opt_ints(name)?.ok_or_else(|| Self::missing(name))
+    }
+
+    /// An integer of either sign that may be absent.
+    pub fn opt_signed(&self, name: &str) -> Result<Option<i64>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Attr::Int(n)) => Ok(Some(*n)),
+            Some(other) => Err(Self::mistyped(name, other, "an integer")),
+        }
+    }
+
+    /// Integers of either sign of a list.
+    pub fn get_signeds(&self, name: &str) -> Result<Vec<i64>> {
+        self.list(name, "a list of integers", |x| match x {
+            Attr::Int(n) => Some(*n),
+            _ => None,
+        })
+    }
+
+    /// An axis.
+    pub fn get_axis(&self, name: &str) -> Result<usize> {
+        let n = self.get_int(name)?;
+        usize::try_from(n).map_err(|_| Self::mistyped(name, &Attr::Int(n as i64), "an axis"))
+    }
+
+    /// Axes of a list.
+    pub fn get_axes(&self, name: &str) -> Result<Vec<usize>> {
+        self.list(name, "a list of axes", |x| match x {
+            Attr::Int(n) => usize::try_from(*n).ok(),
+            _ => None,
+        })
+    }
+
+    /// A size that may be absent.
+    pub fn opt_dim(&self, name: &str) -> Result<Option<Dim>> {
+        let Some(got) = self.get(name) else { return Ok(None) };
+        size(got).map(Some).ok_or_else(|| Self::mistyped(name, got, "a size"))
+    }
+
+    /// A size.
+    pub fn get_dim(&self, name: &str) -> Result<Dim> {
+        self.opt_dim(name)?.ok_or_else(|| Self::missing(name))
+    }
+
+    /// Sizes of a list.
+    pub fn get_dims(&self, name: &str) -> Result<Shape> {
+        self.list(name, "a list of sizes", size).map(Shape)
+    }
+
+    /// An element type.
+    pub fn get_dtype(&self, name: &str) -> Result<DType> {
+        let text = self.get_name(name)?;
+        DType::from_name(text)
+            .ok_or_else(|| Self::mistyped(name, &Attr::Name(text.into()), "an element type"))
+    }
+
+    /// The elements of a list as `one` reads them.
+    fn list<T>(&self, name: &str, need: &str, one: impl Fn(&Attr) -> Option<T>) -> Result<Vec<T>> {
+        let got = self.get(name).ok_or_else(|| Self::missing(name))?;
+        let Attr::List(xs) = got else { return Err(Self::mistyped(name, got, need)) };
+        xs.iter().map(|x| one(x).ok_or_else(|| Self::mistyped(name, got, need))).collect()
+    }
+
     /// Fails on an attribute that is not among `known`.
     pub fn only(&self, known: &[&str]) -> Result<()> {
         match self.0.iter().find(|a| !known.contains(&a.0.as_str())) {
@@ -166,6 +292,15 @@ impl Attrs {
                 .hint(format!("known here: {}", known.join(", ")))),
             None => Ok(()),
         }
+    }
+}
+
+/// The size that an attribute says.
+fn size(attr: &Attr) -> Option<Dim> {
+    match attr {
+        Attr::Int(n) => u64::try_from(*n).ok().map(Dim::from),
+        Attr::Name(text) => Dim::parse(text).ok(),
+        _ => None,
     }
 }
 

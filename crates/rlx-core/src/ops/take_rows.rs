@@ -2,7 +2,7 @@
 
 use super::{Attrs, Class, Operator, arity, control, matrix};
 use crate::error::{Error, Result};
-use crate::types::{Dim, Kind, Shape, Type};
+use crate::types::{Binding, Dim, Kind, Shape, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -47,5 +47,9 @@ impl Operator for TakeRows {
             )));
         }
         Ok(vec![Type::tensor(operands[0].dtype, Shape(vec![self.rows.clone(), width]))])
+    }
+    fn bind(&mut self, binding: &Binding) -> Result<()> {
+        self.rows = self.rows.bind(binding)?;
+        Ok(())
     }
 }

@@ -94,6 +94,22 @@ impl<'a> View<'a> {
         })
     }
 
+    /// Every element of an integer or boolean type, exact.
+    pub(super) fn i64s(&self) -> Result<Vec<i64>> {
+        fn each<const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> i64) -> Vec<i64> {
+            bytes.as_chunks::<N>().0.iter().map(|b| f(*b)).collect()
+        }
+        Ok(match self.ty.dtype {
+            DType::Scalar(Scalar::I64) => each(self.bytes, i64::from_le_bytes),
+            DType::Scalar(Scalar::I32) => each(self.bytes, |b| i32::from_le_bytes(b).into()),
+            DType::Scalar(Scalar::I16) => each(self.bytes, |b| i16::from_le_bytes(b).into()),
+            DType::Scalar(Scalar::I8) => each(self.bytes, |[b]| (b as i8).into()),
+            DType::Scalar(Scalar::U32) => each(self.bytes, |b| u32::from_le_bytes(b).into()),
+            DType::Scalar(Scalar::U8 | Scalar::Bool) => each(self.bytes, |[b]| b.into()),
+            other => return Err(Error::internal(format!("{other} is no integer"))),
+        })
+    }
+
     /// Every word of a u32 value.
     pub(super) fn words(&self) -> Vec<u32> {
         self.bytes.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect()
@@ -138,6 +154,26 @@ pub(super) fn scalar_bytes(dtype: DType, x: &[f64]) -> Result<Vec<u8>> {
         Scalar::U32 => each(x, |v| (v as u32).to_le_bytes()),
         Scalar::U8 => each(x, |v| [v as u8]),
         Scalar::Bool => each(x, |v| [u8::from(v != 0.0)]),
+    })
+}
+
+/// Integers as bytes of an integer type or of bool: the low bits; bool is 1 for all but 0.
+///
+/// # Errors
+/// `Internal` for another type.
+pub(super) fn int_bytes(dtype: DType, x: &[i64]) -> Result<Vec<u8>> {
+    fn each<const N: usize>(x: &[i64], f: impl Fn(i64) -> [u8; N]) -> Vec<u8> {
+        x.iter().flat_map(|&v| f(v)).collect()
+    }
+    Ok(match dtype {
+        DType::Scalar(Scalar::I64) => each(x, i64::to_le_bytes),
+        DType::Scalar(Scalar::I32) => each(x, |v| (v as i32).to_le_bytes()),
+        DType::Scalar(Scalar::I16) => each(x, |v| (v as i16).to_le_bytes()),
+        DType::Scalar(Scalar::I8) => each(x, |v| (v as i8).to_le_bytes()),
+        DType::Scalar(Scalar::U32) => each(x, |v| (v as u32).to_le_bytes()),
+        DType::Scalar(Scalar::U8) => each(x, |v| [v as u8]),
+        DType::Scalar(Scalar::Bool) => each(x, |v| [u8::from(v != 0)]),
+        other => return Err(Error::internal(format!("{other} is no integer"))),
     })
 }
 
