@@ -146,6 +146,8 @@ fn spec(layer: usize) -> AttentionSpec {
         kv_heads: HEADS[1] as usize,
         head_dim: HEADS[2] as usize,
         scale: 0.4,
+        window: None,
+        softcap: None,
         rope_style: RopeStyle::Half,
         rope: RopeTable { base: 500.0, dims: 4, context: 16, scaling: RopeScaling::None },
         rope_factors: Some(weight("rope_freqs", &[2])),

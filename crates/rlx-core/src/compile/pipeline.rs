@@ -10,7 +10,7 @@ use crate::ir::{GraphModule, hir};
 use crate::lower::lower_module;
 use crate::nearest::nearest;
 use crate::passes::{self, FusionReport};
-use crate::plan;
+use crate::plan::{self, ALIGNMENT};
 use crate::target::{CompileOptions, DispatchPolicy, FusionTarget, KernelDispatch, Target};
 use crate::types::Binding;
 use alloc::format;
@@ -276,8 +276,11 @@ fn unplanned(g: Graph) -> Program {
         inputs: Vec::new(),
         outputs: Vec::new(),
         arena_bytes: 0,
+        segments: Vec::new(),
+        alignment: ALIGNMENT,
         largest_live_bytes: 0,
         unshared_bytes: 0,
+        template: None,
         fingerprint: 0,
         graph: g,
     }

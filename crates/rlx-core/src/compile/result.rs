@@ -22,7 +22,7 @@ pub struct CompileResult {
 impl CompileResult {
     /// Symbols that are not bound, sorted; a program with any has no plan yet.
     pub fn dynamic_symbols(&self) -> Vec<String> {
-        graph_symbols(&self.lir.graph)
+        self.lir.dynamic_symbols()
     }
 
     /// Whether symbols are left to bind.
