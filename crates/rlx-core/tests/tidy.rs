@@ -17,11 +17,14 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/rlx-native/src/files.rs", "memory maps"),
     ("crates/rlx-native/src/main.rs", "the environment, before any thread"),
     ("crates/rlx-native/tests/allocations.rs", "an allocator that counts"),
+    ("benches/compile/src/heap.rs", "an allocator that counts"),
 ];
 
 /// Uses of a later module, and why they are right.
 const LATER: &[(&str, &str, &str)] = &[
     ("plan/replay.rs", "reference", "a plan's proof runs it with the oracle's operators"),
+    ("plan/part.rs", "reference", "the same, over part of a weight"),
+    ("compile/executable.rs", "reference", "a program runs on the oracle without a device"),
     ("reference/device.rs", "runtime", "the oracle behind the trait that every executor has"),
 ];
 

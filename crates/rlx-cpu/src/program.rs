@@ -6,7 +6,7 @@ use rlx_core::ir::lir;
 use rlx_core::ops::{Alias, Op};
 use rlx_core::plan::WeightPlan;
 use rlx_core::sample::control;
-use rlx_core::{Error, Result};
+use rlx_core::{Code, Error, Result};
 
 /// Which memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +131,16 @@ impl Built {
     /// `Unsupported` for an operator or type without a kernel; `Internal` for a plan that breaks
     /// a rule.
     pub(crate) fn new(program: &lir::Program, plan: &WeightPlan) -> Result<Built> {
+        if program.segments.len() > 1 || program.steps.iter().any(|s| s.part.is_some()) {
+            return Err(Error::new(
+                Code::Unsupported,
+                format!(
+                    "program {} has several arena segments or weights in parts, which this device does not run",
+                    program.name
+                ),
+            )
+            .hint("compile it for this device's own target"));
+        }
         let sizes = |n: u64| {
             usize::try_from(n).map_err(|_| Error::internal("a size is above this machine's"))
         };

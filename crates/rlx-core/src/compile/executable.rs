@@ -27,22 +27,20 @@ impl Executable {
     /// # Errors
     /// `BadFile` for a weight that is missing (with the nearest names) or has another length.
     pub fn new(result: CompileResult, params: Params) -> Result<Self> {
-        for w in &result.lir.weights {
-            let Some(bytes) = params.get(&w.name) else {
-                let near = nearest(&w.name, params.keys().map(String::as_str), 3);
+        // What the host makes is made when the program runs, from these too.
+        for (name, ty) in result.lir.weights.iter().flat_map(|w| w.tensors()) {
+            let Some(bytes) = params.get(name) else {
+                let near = nearest(name, params.keys().map(String::as_str), 3);
                 let hint = match near.is_empty() {
                     true => format!("{} weights were given", params.len()),
                     false => format!("the nearest names: {}", near.join(", ")),
                 };
-                return Err(Error::bad_file(format!("weight {} is missing", w.name)).hint(hint));
+                return Err(Error::bad_file(format!("weight {name} is missing")).hint(hint));
             };
-            if bytes.len() as u64 != w.ty.bytes()? {
+            let (have, need) = (bytes.len(), ty.bytes()?);
+            if have as u64 != need {
                 return Err(Error::bad_file(format!(
-                    "weight {} has {} bytes, {} has {}",
-                    w.name,
-                    bytes.len(),
-                    w.ty,
-                    w.ty.bytes()?
+                    "weight {name} has {have} bytes, {ty} has {need}"
                 )));
             }
         }
@@ -67,6 +65,7 @@ impl Executable {
     #[cfg(feature = "reference")]
     pub fn run_reference(&self, inputs: &[(&str, &[u8])]) -> Result<Vec<(String, Vec<u8>)>> {
         use crate::plan::replay::{Memory, replay};
+        use crate::reference::make::make;
         let program = &self.result.lir;
         if let Some((name, _)) = inputs.iter().find(|i| program.input(i.0).is_none()) {
             let known: Vec<&str> = program.inputs.iter().map(|i| i.name.as_str()).collect();
@@ -85,9 +84,19 @@ impl Executable {
             })?;
             place.copy_from_slice(bytes);
         }
-        // Every name was looked up in `new`.
-        let weight = |name: &str| self.params.get(name).map_or(&[][..], Vec::as_slice);
-        let weights: Vec<&[u8]> = program.weights.iter().map(|w| weight(&w.name)).collect();
+        let tensor = |name: &str| self.params.get(name).map(Vec::as_slice);
+        let made: Vec<Option<Vec<u8>>> = program
+            .weights
+            .iter()
+            .map(|w| w.made.as_ref().map(|recipe| make(recipe, &tensor)).transpose())
+            .collect::<Result<_>>()?;
+        let weights: Vec<&[u8]> = program
+            .weights
+            .iter()
+            .zip(&made)
+            // Every name was looked up in `new`.
+            .map(|(w, made)| made.as_deref().or_else(|| tensor(&w.name)).unwrap_or(&[]))
+            .collect();
         let outputs = replay(program, &weights, &mut memory)?;
         Ok(program.outputs.iter().map(|o| o.name.clone()).zip(outputs).collect())
     }

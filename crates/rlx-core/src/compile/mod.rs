@@ -26,7 +26,7 @@ pub use device::{
     compile_hir_with_profile, options_for, options_for_device, packed_device, target_of,
     with_packed_options,
 };
-pub use executable::{Executable, compile_built_with_config};
+pub use executable::{Executable, Params, compile_built_with_config};
 pub use manifest::{BindingEntry, BindingManifest};
-pub use pipeline::CompilePipeline;
+pub use pipeline::{CompilePipeline, ReportSink};
 pub use result::CompileResult;

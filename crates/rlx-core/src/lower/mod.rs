@@ -2,15 +2,22 @@
 //! which passes fuse again; under `Direct` the fused operator at once.
 
 mod attention;
+mod conv;
 mod decoder;
+mod dit;
+mod encoder;
 mod error;
 mod ffn;
 mod inputs;
 mod linear;
 mod module;
+mod moe;
+mod movement;
 mod norm;
+mod recurrent;
 mod sampling;
 mod spec;
+mod window;
 
 use crate::error::{Error, Result};
 use crate::ir::hir::{self, Block, BlockNode, FusionPolicy, Module, Tensor};
@@ -171,7 +178,20 @@ impl<'a> Lowering<'a> {
             Block::Mlp(b) => b.lower(self, i, label),
             Block::Rope(b) => b.lower(self, i, label),
             Block::Attention(b) => b.lower(self, i, label),
+            Block::EncoderAttention(b) => b.lower(self, i, label),
+            Block::CrossAttention(b) => b.lower(self, i, label),
+            Block::GatedDeltaNet(b) => b.lower(self, i, label),
             Block::DecoderBlock(b) => b.lower(self, i, label),
+            Block::LayerNorm(b) => b.lower(self, i, label),
+            Block::ResidualLayerNorm(b) => b.lower(self, i, label),
+            Block::MoeFfn(b) => b.lower(self, i, label),
+            Block::WindowAttention(b) => b.lower(self, i, label),
+            Block::DitBlock(b) => b.lower(self, i, label),
+            Block::DepthwiseConv1dCausal(b) => b.lower(self, i, label),
+            #[cfg(feature = "vision")]
+            Block::Conv(b) => b.lower(self, i, label),
+            #[cfg(feature = "vision")]
+            Block::PatchEmbed(b) => b.lower(self, i, label),
         }
     }
 
@@ -293,11 +313,8 @@ pub fn states(module: &Module, kv: DType) -> Result<Vec<StateDecl>> {
         add(COUNTS.into(), words(module.vocab))?;
     }
     for node in &module.nodes {
-        if let Some((layer, kv_heads, head_dim)) = node.block.caches() {
-            let dims = [kv_heads as u64, module.context, head_dim as u64];
-            for part in ["k", "v"] {
-                add(format!("blk.{layer}.{part}"), Type::state(kv, Shape::of(&dims)))?;
-            }
+        for (name, ty) in node.block.states(module.context, kv) {
+            add(name, ty)?;
         }
     }
     for p in module.params.iter().filter(|p| p.kind == ParamKind::State) {

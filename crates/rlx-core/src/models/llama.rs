@@ -237,6 +237,8 @@ impl LlamaConfig {
             kv_heads: self.kv_heads as usize,
             head_dim: self.head_dim as usize,
             scale: (1.0 / math::sqrt(self.head_dim as f64)) as f32,
+            window: None,
+            softcap: None,
             rope_style: names.rope_style(),
             rope: RopeTable {
                 base: self.rope_base,
@@ -245,6 +247,7 @@ impl LlamaConfig {
                 scaling: self.rope_scaling,
             },
             rope_factors: self.rope_factors(tensors)?,
+            qk_norm: None,
         };
         let a = m.attention(q, k, v, spec);
         Ok(m.linear(a, linear(Part::O, self.dim, q_dim)?, &format!("blk.{i}.attn_output")))

@@ -146,9 +146,7 @@ impl RegionStep {
                 let bounds = Attrs::none().with("min", min.clone()).with("max", max.clone());
                 StepFn::Clamp(bounds.get_float("min")?, bounds.get_float("max")?)
             }
-            (Cast::NAME, [Attr::Name(to)]) => {
-                StepFn::Cast(DType::from_name(to).ok_or_else(wrong)?)
-            }
+            (Cast::NAME, [Attr::Name(to)]) => StepFn::Cast(DType::from_name(to).ok_or_else(wrong)?),
             (name, []) => Unary::from_name(name)
                 .map(StepFn::Map)
                 .or_else(|| Binary::from_name(name).map(StepFn::Zip))

@@ -90,11 +90,14 @@ fn lower(g: &mut Graph, claims: &dyn Fn(&str) -> bool) -> Result<usize> {
             }
             None if claimed => out.push(node),
             None => {
-                let what = format!("the target runs no {}, and it has no straight form", node.op.name());
-                return Err(Error::new(Code::Unsupported, what).at(node.label.clone()).hint(format!(
-                    "loops need a constant count or a max of at most {TRIPS}; bodies that run \
+                let what =
+                    format!("the target runs no {}, and it has no straight form", node.op.name());
+                return Err(Error::new(Code::Unsupported, what).at(node.label.clone()).hint(
+                    format!(
+                        "loops need a constant count or a max of at most {TRIPS}; bodies that run \
                      unasked may not divide integers"
-                )));
+                    ),
+                ));
             }
         }
     }

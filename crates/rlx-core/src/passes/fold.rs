@@ -76,8 +76,7 @@ mod oracle {
                 nodes.push(node);
                 continue;
             }
-            let views: Vec<View<'_>> =
-                operands.iter().map(|c| View::new(&c.ty, &c.data)).collect();
+            let views: Vec<View<'_>> = operands.iter().map(|c| View::new(&c.ty, &c.data)).collect();
             let Ok(results) = run(&node.op, &views) else {
                 nodes.push(node);
                 continue;

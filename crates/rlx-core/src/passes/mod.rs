@@ -1,9 +1,14 @@
 //! Passes: one file each, a function on the graph that returns how much it changed. No pass holds
 //! state or knows a device by name; fusions ask the target.
 
+mod bake;
 mod casts;
+mod control_flow;
+mod cse;
 mod dce;
 mod dispatch;
+mod elementwise_region;
+mod fold;
 mod fuse_bias;
 mod fuse_glu;
 mod fuse_map;
@@ -17,11 +22,21 @@ mod legalise;
 pub mod pipeline;
 mod precision;
 mod report;
+mod simplify;
+mod sweep;
+
+pub use bake::bake;
+pub use control_flow::control_flow;
+pub use cse::cse;
+pub use dce::dce;
+pub use elementwise_region::elementwise_region;
+pub use fold::fold;
+pub use simplify::simplify;
 
 pub use dispatch::{DispatchReport, KindReport, Route, Unsupported};
 pub use pipeline::{
-    Compiled, Optimised, PassTrace, Watch, compile, compile_watched, dispatch_report, optimise,
-    optimise_watched, pass_names, preprocess,
+    Compiled, Optimised, PassTrace, Watch, cleanup, compile, compile_watched, dispatch_report,
+    optimise, optimise_watched, pass_names, preprocess,
 };
 pub use report::{FusionReport, Miss, Reason, Traffic};
 

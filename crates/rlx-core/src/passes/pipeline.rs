@@ -1,8 +1,9 @@
 //! The pipeline: [`RECIPE`] is the compiler between lowering and planning.
 
 use super::{
-    Context, DispatchReport, FusionReport, Traffic, dce, fuse_bias, fuse_glu, fuse_map,
-    fuse_norm_prologue, fuse_residual, fuse_rope_kv_write, fuse_segments, legalise, precision,
+    Context, DispatchReport, FusionReport, Traffic, bake, control_flow, cse, dce,
+    elementwise_region, fold, fuse_bias, fuse_glu, fuse_map, fuse_norm_prologue, fuse_residual,
+    fuse_rope_kv_write, fuse_segments, legalise, precision, simplify,
 };
 use crate::error::{Error, Result};
 use crate::ir::GraphModule;
@@ -35,7 +36,6 @@ enum When {
 /// Passes that run once, in order, or again and again until none of them changes anything.
 enum Group {
     Once(&'static [(&'static str, When, Pass)]),
-    #[allow(dead_code)]
     FixedPoint(&'static [(&'static str, When, Pass)]),
 }
 
@@ -43,12 +43,26 @@ use Group::{FixedPoint, Once};
 use When::{Always, Fusion, Option as If};
 
 /// How often a fixed-point group runs at most: each round feeds on the last, and few have three.
-const ROUNDS: usize = 16;
+const ROUNDS: usize = 64;
+
+/// Each makes work for the others: a fold makes the constant that an identity looks for, an
+/// identity makes two nodes equal, a merge leaves one of them dead, and a reader less lets a movement
+/// pass.
+const CLEANUP: Group = FixedPoint(&[
+    ("simplify", Always, simplify::simplify),
+    ("fold", If(|o| o.constant_folding), fold::fold),
+    ("cse", Always, cse::cse),
+    ("dce", If(|o| o.dce), dce::dce),
+]);
 
 /// Every pass, in order. A comment stands where the order matters.
 const RECIPE: &[Group] = &[
-    Once(&[("dce", If(|o| o.dce), dce::dce)]),
-    FixedPoint(&[]),
+    Once(&[
+        ("bake", Always, bake::bake), // before control flow: a baked predicate decides a branch
+        ("control_flow", Always, control_flow::control_flow),
+        ("dce", If(|o| o.dce), dce::dce),
+    ]),
+    CLEANUP,
     Once(&[
         ("auto_mixed_precision", Always, precision::auto_mixed_precision),
         ("matmul_bias", Fusion(|f| f.matmul_epilogue), fuse_bias::fuse_bias), // others carry it on
@@ -58,6 +72,8 @@ const RECIPE: &[Group] = &[
         ("residual", Fusion(|f| f.residual), fuse_residual::fuse_residual),
         ("norm_prologue", Fusion(|f| f.norm_prologue), fuse_norm_prologue::fuse_norm_prologue),
         ("rope_kv_write", Fusion(|f| f.rope_kv_write), fuse_rope_kv_write::fuse_rope_kv_write),
+        // Behind the matmul's epilogues, which take from its chains.
+        ("elementwise_region", If(|o| !o.skip_fusion), elementwise_region::elementwise_region),
         ("legalise", Always, legalise::legalise),
         ("dce", If(|o| o.dce), dce::dce), // takes the norms that prologues replaced
     ]),
@@ -168,6 +184,7 @@ pub fn compile(
 /// As the passes.
 pub fn preprocess(mut g: Graph, target: &Target, options: &CompileOptions) -> Result<Graph> {
     let mut cx = Context::new(target, options);
+    control_flow::control_flow(&mut g, &mut cx)?;
     dce::dce(&mut g, &mut cx)?;
     Ok(g)
 }
@@ -234,7 +251,7 @@ pub fn optimise_watched(
     if cfg!(debug_assertions) {
         verify(&g)?;
     }
-    let finished = run(&mut g, &mut cx, watch)?;
+    let finished = run(RECIPE, &mut g, &mut cx, watch)?;
     cx.report.nodes.1 = g.nodes.len();
     cx.report.traffic = before.zip(Traffic::of(&g, &cx));
     if options.assert_clean {
@@ -257,15 +274,33 @@ pub fn dispatch_report(
     Ok(cx.dispatch)
 }
 
-/// Runs the recipe; false if the watch ended it.
-fn run(g: &mut Graph, cx: &mut Context<'_>, watch: &mut Watch<'_>) -> Result<bool> {
-    for group in RECIPE {
+/// Simplification, folding, common subexpressions and dead nodes until nothing changes; returns the
+/// number of changes. A second run changes nothing.
+///
+/// # Errors
+/// `Internal` if the passes do not come to an end.
+pub fn cleanup(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
+    let before = cx.report.fused.len();
+    run(&[CLEANUP], g, cx, &mut Watch::default())?;
+    Ok(cx.report.fused[before..].iter().map(|f| f.1).sum())
+}
+
+/// Runs a recipe; false if the watch ended it.
+fn run(
+    recipe: &[Group],
+    g: &mut Graph,
+    cx: &mut Context<'_>,
+    watch: &mut Watch<'_>,
+) -> Result<bool> {
+    for group in recipe {
         let (passes, rounds) = match group {
             Once(passes) => (passes, 1),
             FixedPoint(passes) => (passes, ROUNDS),
         };
+        let first = cx.report.fused.len();
+        let mut changed = 0;
         for _ in 0..rounds {
-            let mut changed = 0;
+            changed = 0;
             for &(name, when, pass) in *passes {
                 if !wanted(name, when, cx) {
                     continue;
@@ -273,7 +308,7 @@ fn run(g: &mut Graph, cx: &mut Context<'_>, watch: &mut Watch<'_>) -> Result<boo
                 let start = watch.now();
                 let n = pass(g, cx)?;
                 changed += n;
-                match cx.report.fused.iter_mut().rev().find(|f| f.0 == name && rounds > 1) {
+                match cx.report.fused[first..].iter_mut().find(|f| f.0 == name && rounds > 1) {
                     Some(row) => row.1 += n,
                     None => cx.report.fused.push((name, n)),
                 }
@@ -287,6 +322,12 @@ fn run(g: &mut Graph, cx: &mut Context<'_>, watch: &mut Watch<'_>) -> Result<boo
             if changed == 0 {
                 break;
             }
+        }
+        if rounds > 1 && changed > 0 {
+            return Err(Error::internal(format!(
+                "@{}: {rounds} rounds of passes do not end",
+                g.name
+            )));
         }
     }
     Ok(true)

@@ -157,16 +157,6 @@ pub(super) fn scalar_bytes(dtype: DType, x: &[f64]) -> Result<Vec<u8>> {
     })
 }
 
-/// A number as a float type stores it, f32 for a packed one.
-pub(super) fn rounded(dtype: DType, x: f64) -> f64 {
-    match dtype {
-        DType::Scalar(Scalar::F64) => x,
-        DType::Scalar(Scalar::F16) => to_f16(x).to_f64(),
-        DType::Scalar(Scalar::Bf16) => to_bf16(x).to_f64(),
-        _ => f64::from(x as f32),
-    }
-}
-
 /// Integers as bytes of an integer type or of bool: the low bits; bool is 1 for all but 0.
 ///
 /// # Errors
@@ -185,6 +175,16 @@ pub(super) fn int_bytes(dtype: DType, x: &[i64]) -> Result<Vec<u8>> {
         DType::Scalar(Scalar::Bool) => each(x, |v| [u8::from(v != 0)]),
         other => return Err(Error::internal(format!("{other} is no integer"))),
     })
+}
+
+/// A number as a float type stores it, f32 for a packed one.
+pub(super) fn rounded(dtype: DType, x: f64) -> f64 {
+    match dtype {
+        DType::Scalar(Scalar::F64) => x,
+        DType::Scalar(Scalar::F16) => to_f16(x).to_f64(),
+        DType::Scalar(Scalar::Bf16) => to_bf16(x).to_f64(),
+        _ => f64::from(x as f32),
+    }
 }
 
 /// Words as bytes.

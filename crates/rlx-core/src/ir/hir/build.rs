@@ -1,9 +1,9 @@
 //! Builders: one method a block, weights by value, so that a model's file reads top to bottom.
 
 use super::{
-    Add, Attention, Block, DecoderBlock, Embedding, GegluFfn, Ids, Linear, LinearFused, LmHead,
-    Mlp, Module, OutRows, ResidualRmsNorm, RmsNorm, Rope, SharedLinearPair, SwigluFfn, Tensor,
-    Weight,
+    Add, Attention, Block, CrossAttention, DecoderBlock, Embedding, EncoderAttention, GegluFfn,
+    Ids, LayerNorm, Linear, LinearFused, LmHead, Mlp, Module, OutRows, ResidualRmsNorm, RmsNorm,
+    Rope, SharedLinearPair, SwigluFfn, Tensor, Weight,
 };
 use crate::ops::{Op, RopeStyle, RopeTable, Unary};
 use alloc::format;
@@ -31,12 +31,18 @@ pub struct AttentionSpec {
     pub head_dim: usize,
     /// Multiplies the scores.
     pub scale: f32,
+    /// Rows that a row sees before its own, at most.
+    pub window: Option<u64>,
+    /// Bounds the scores: `softcap tanh(s / softcap)`.
+    pub softcap: Option<f32>,
     /// Which dimensions rotate together.
     pub rope_style: RopeStyle,
     /// Angles.
     pub rope: RopeTable,
     /// Tensor that divides the frequencies.
     pub rope_factors: Option<Weight>,
+    /// RMS norms of q and k per head, before they rotate: weights `[E]` and eps.
+    pub qk_norm: Option<([Weight; 2], f32)>,
 }
 
 /// A gated feed-forward: `down(f(gate(x)) * up(x))`.
@@ -129,6 +135,21 @@ impl Module {
         (y[0], y[1])
     }
 
+    /// Layer norm of the rows of `x`.
+    pub fn layer_norm(
+        &mut self,
+        x: Tensor,
+        scale: Weight,
+        bias: Option<Weight>,
+        eps: f32,
+        label: &str,
+    ) -> Tensor {
+        let mut inputs = Vec::from([x, self.weight(scale)]);
+        inputs.extend(bias.map(|b| self.weight(b)));
+        let bias = inputs.len() > 2;
+        self.push(LayerNorm { eps, bias }, &inputs, label)
+    }
+
     /// A linear layer.
     pub fn linear(&mut self, x: Tensor, weights: LinearWeights, label: &str) -> Tensor {
         self.linear_act(x, weights, None, label)
@@ -198,6 +219,11 @@ impl Module {
     pub fn attention(&mut self, q: Tensor, k: Tensor, v: Tensor, spec: AttentionSpec) -> Tensor {
         let label = format!("blk.{}.attn", spec.layer);
         let mut inputs = Vec::from([q, k, v]);
+        let qk_eps = spec.qk_norm.as_ref().map(|n| n.1);
+        if let Some((weights, _)) = spec.qk_norm {
+            inputs.extend(weights.map(|w| self.weight(w)));
+        }
+        let before = inputs.len();
         inputs.extend(spec.rope_factors.map(|w| self.weight(w)));
         let block = Attention {
             layer: spec.layer,
@@ -205,9 +231,12 @@ impl Module {
             kv_heads: spec.kv_heads,
             head_dim: spec.head_dim,
             scale: spec.scale,
+            window: spec.window,
+            softcap: spec.softcap,
             style: spec.rope_style,
             rope: spec.rope,
-            factors: inputs.len() > 3,
+            factors: inputs.len() > before,
+            qk_eps,
         };
         self.push(block, &inputs, label)
     }
@@ -264,11 +293,45 @@ impl Module {
             kv_heads: spec.kv_heads,
             head_dim: spec.head_dim,
             scale: spec.scale,
+            window: spec.window,
+            softcap: spec.softcap,
             eps,
             style: spec.rope_style,
             rope: spec.rope,
             factors: inputs.len() > 10,
         };
+        self.push(block, &inputs, label)
+    }
+
+    /// Self-attention without a cache; `projections` are q, k, v, o, all with a bias or none.
+    pub fn encoder_attention(
+        &mut self,
+        x: Tensor,
+        projections: [LinearWeights; 4],
+        mask: Option<Tensor>,
+        mut block: EncoderAttention,
+        label: &str,
+    ) -> Tensor {
+        let mut inputs = Vec::from([x]);
+        let biases = projections.map(|w| self.add_linear(&mut inputs, w));
+        block.bias = biases.contains(&true);
+        inputs.extend(mask);
+        self.push(block, &inputs, label)
+    }
+
+    /// Attention of x over a memory; `projections` are q, k, v, o, all with a bias or none.
+    pub fn cross_attention(
+        &mut self,
+        [x, memory]: [Tensor; 2],
+        projections: [LinearWeights; 4],
+        mask: Option<Tensor>,
+        mut block: CrossAttention,
+        label: &str,
+    ) -> Tensor {
+        let mut inputs = Vec::from([x, memory]);
+        let biases = projections.map(|w| self.add_linear(&mut inputs, w));
+        block.bias = biases.contains(&true);
+        inputs.extend(mask);
         self.push(block, &inputs, label)
     }
 

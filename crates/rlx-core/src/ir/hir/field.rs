@@ -1,7 +1,7 @@
 //! Attributes of blocks: how a field of each type prints and reads back.
 
 use crate::error::{Error, Result};
-use crate::ops::{Attr, Attrs, Operator, RopeStyle, RopeTable, Unary};
+use crate::ops::{Attr, Attrs, Mask, Operator, RopeStyle, RopeTable, Unary};
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -103,22 +103,64 @@ impl Field for RopeStyle {
     }
 }
 
-/// The table's own attributes, next to the block's.
-impl Field for RopeTable {
-    fn put(&self, _: &str, mut attrs: Attrs) -> Attrs {
-        attrs.0.extend(self.attrs().0);
-        attrs
+/// An operator as a field: its own attributes, next to the block's.
+macro_rules! operator {
+    ($(#[$gate:meta])* $ty:ty, $names:expr) => {
+        $(#[$gate])*
+        impl Field for $ty {
+            fn put(&self, _: &str, mut attrs: Attrs) -> Attrs {
+                attrs.0.extend(self.attrs().0);
+                attrs
+            }
+
+            fn take(_: &str, attrs: &Attrs) -> Result<Self> {
+                let names: &[&str] = &$names;
+                let own = attrs.0.iter().filter(|a| names.contains(&a.0.as_str())).cloned();
+                <$ty>::from_attrs(&Attrs(own.collect()))
+            }
+
+            fn names(_: &'static str, out: &mut Vec<&'static str>) {
+                out.extend($names);
+            }
+        }
+    };
+}
+
+operator!(RopeTable, ["base", "dims", "context", "linear", "llama3"]);
+operator!(
+    #[cfg(feature = "vision")]
+    crate::ops::Conv,
+    ["stride", "pad_low", "pad_high", "dilation", "groups", "bias"]
+);
+
+/// A window is an attribute of its own, as in `sdpa`.
+impl Field for Mask {
+    fn put(&self, name: &str, attrs: Attrs) -> Attrs {
+        match self {
+            Mask::None => attrs,
+            Mask::Causal => attrs.name(name, "causal"),
+            Mask::Window(w) => attrs.int("window", *w),
+            Mask::Custom => attrs.name(name, "custom"),
+            Mask::Bias => attrs.name(name, "bias"),
+        }
     }
 
     fn take(name: &str, attrs: &Attrs) -> Result<Self> {
-        let mut mine = Vec::new();
-        <RopeTable as Field>::names("", &mut mine);
-        let _ = name;
-        let own = attrs.0.iter().filter(|a| mine.contains(&a.0.as_str())).cloned();
-        RopeTable::from_attrs(&Attrs(own.collect()))
+        Ok(match (attrs.opt_name(name)?, attrs.opt_int("window")?) {
+            (None, None) => Mask::None,
+            (None, Some(w)) => Mask::Window(w),
+            (Some("causal"), None) => Mask::Causal,
+            (Some("custom"), None) => Mask::Custom,
+            (Some("bias"), None) => Mask::Bias,
+            (Some(_), Some(_)) => return Err(Error::bad_graph("a window is a mask itself")),
+            (Some(other), None) => {
+                return Err(Error::bad_graph(format!("unknown mask {other}"))
+                    .hint("known: causal, custom, bias; window = n; none is left out"));
+            }
+        })
     }
 
-    fn names(_: &'static str, out: &mut Vec<&'static str>) {
-        out.extend(["base", "dims", "context", "linear", "llama3"]);
+    fn names(name: &'static str, out: &mut Vec<&'static str>) {
+        out.extend([name, "window"]);
     }
 }

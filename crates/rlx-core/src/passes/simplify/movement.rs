@@ -50,7 +50,7 @@ pub(super) fn transpose(s: &mut Sweep<'_>, node: &Node) -> Rewritten {
         return Ok(perm.map(|perm| Rewrite::Node(Transpose { perm }.into(), vec![first])));
     }
     let dims = &s.ty(x).shape.0;
-    let mut wide = op.perm.iter().filter(|&&axis| dims.get(axis).is_some_and(|d| !is_one(d)));
+    let wide = op.perm.iter().filter(|&&axis| dims.get(axis).is_some_and(|d| !is_one(d)));
     if wide.is_sorted() {
         let dims = s.ty(node.outputs[0]).shape.clone();
         return Ok(Some(Rewrite::Node(Reshape { dims }.into(), vec![x])));
@@ -86,7 +86,7 @@ pub(super) fn reverse(s: &mut Sweep<'_>, node: &Node) -> Rewritten {
 pub(super) fn slice(s: &mut Sweep<'_>, node: &Node) -> Rewritten {
     let (Op::Slice(op), &[x]) = (&node.op, &node.inputs[..]) else { return Ok(None) };
     let whole = s.ty(x).shape.0.get(op.axis) == Some(&op.len);
-    if whole && op.step == 1 {
+    if whole && op.step == 1 && op.start.as_static() == Some(0) {
         return Ok(Some(Rewrite::Value(x)));
     }
     let Some(maker) = s.maker(x) else { return Ok(None) };
@@ -201,10 +201,8 @@ pub(super) fn towards_inputs(s: &mut Sweep<'_>, node: &Node) -> Rewritten {
 /// reads `v`, and any other operand is one element that stays one for results of `rank` axes.
 fn passed(s: &Sweep<'_>, v: ValueId, rank: usize) -> Option<usize> {
     let node = s.maker(v).filter(|_| s.uses(v) == 1)?;
-    let elementwise = matches!(
-        node.op,
-        Op::Map(_) | Op::Cast(_) | Op::Clamp(_) | Op::Zip(_) | Op::Compare(_)
-    );
+    let elementwise =
+        matches!(node.op, Op::Map(_) | Op::Cast(_) | Op::Clamp(_) | Op::Zip(_) | Op::Compare(_));
     let shape = &s.ty(v).shape;
     let single = |x: &ValueId| {
         let Shape(dims) = &s.ty(*x).shape;
