@@ -34,6 +34,8 @@ pub mod plan;
 
 pub mod passes;
 
+pub mod compile;
+
 // Before the oracle, whose `sample` is this integer arithmetic.
 pub mod sample;
 
@@ -45,6 +47,7 @@ pub mod safetensors;
 pub mod text;
 
 pub mod models;
+pub mod weights;
 
 pub mod runtime;
 

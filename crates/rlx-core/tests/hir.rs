@@ -79,8 +79,9 @@ fn fact_004_20_a_linear_layer_with_bias_has_five_nodes_at_most_and_an_arena() {
 #[test]
 fn fact_004_21_a_direct_swiglu_has_the_glu_matmul_and_no_miss() {
     let g = lowered(&swiglu(FusionPolicy::Direct));
-    let glu = |n: &&rlx_core::ir::mir::Node| matches!(&n.op, Op::MatMul(m) if m.segments == 2 && m.epilogue == Epilogue::Glu(Unary::Silu));
-    assert_eq!(g.nodes.iter().filter(glu).count(), 1, "{g}");
+    let glu = Epilogue::Glu(Unary::Silu);
+    let is_glu = |op: &Op| matches!(op, Op::MatMul(m) if m.segments == 2 && m.epilogue == glu);
+    assert_eq!(g.nodes.iter().filter(|n| is_glu(&n.op)).count(), 1, "{g}");
     assert_eq!(g.nodes.len(), 2, "{g}");
     let (_, report) = optimise(g, &Target::cpu(), &CompileOptions::default()).unwrap();
     assert_eq!(report.missed, []);
@@ -145,6 +146,8 @@ fn spec(layer: usize) -> AttentionSpec {
         kv_heads: HEADS[1] as usize,
         head_dim: HEADS[2] as usize,
         scale: 0.4,
+        window: None,
+        softcap: None,
         rope_style: RopeStyle::Half,
         rope: RopeTable { base: 500.0, dims: 4, context: 16, scaling: RopeScaling::None },
         rope_factors: Some(weight("rope_freqs", &[2])),

@@ -2,7 +2,7 @@
 
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::runtime::device::Device;
-use rlx_core::target::{Activations, Target};
+use rlx_core::target::{Activations, FusionTarget, Target};
 use rlx_core::types::DType;
 use rlx_core::{Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions};
@@ -25,6 +25,8 @@ pub struct DeviceRow {
     pub name: &'static str,
     /// One line for people.
     pub about: &'static str,
+    /// The backend, as profiles name it.
+    pub backend: FusionTarget,
     /// Rows of a prompt's chunk.
     pub chunk: u64,
     /// Element type of the caches unless asked otherwise.
@@ -47,6 +49,7 @@ pub const DEVICES: &[DeviceRow] = &[
     DeviceRow {
         name: "reference",
         about: "plain loops, the truth for every operator; slow",
+        backend: FusionTarget::Cpu,
         chunk: 32,
         kv: DType::F32,
         activations: Activations::F32,
@@ -57,6 +60,7 @@ pub const DEVICES: &[DeviceRow] = &[
     DeviceRow {
         name: "cpu",
         about: "SIMD kernels over packed weights, on hot threads",
+        backend: FusionTarget::Cpu,
         chunk: 128,
         kv: DType::F32,
         activations: Activations::Int8,
@@ -70,6 +74,7 @@ pub const DEVICES: &[DeviceRow] = &[
     DeviceRow {
         name: "webgpu",
         about: "any adapter with a Vulkan, Metal or DirectX 12 driver",
+        backend: FusionTarget::Wgpu,
         chunk: 64,
         kv: DType::F16,
         activations: Activations::F32,
@@ -100,6 +105,7 @@ mod tests {
         for row in DEVICES {
             assert_eq!(find(row.name).map(|r| r.name), Ok(row.name));
             assert_eq!((row.target)().name, row.name);
+            assert_eq!(FusionTarget::of_device(row.name), Ok(row.backend));
         }
         assert!(find(DEFAULT).is_ok());
     }

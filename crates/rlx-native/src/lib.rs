@@ -34,4 +34,5 @@ pub mod files;
 pub mod generate;
 pub mod load;
 pub mod platform;
+pub mod profile;
 pub mod verify;

@@ -4,6 +4,7 @@ use crate::block_on::block_on;
 use crate::devices::DeviceRow;
 use crate::files::ModelSource;
 use rlx_core::models;
+use rlx_core::profile::CompileProfile;
 use rlx_core::runtime::device::{Bytes, Device, SharedBytes};
 use rlx_core::runtime::engine::Engine;
 use rlx_core::runtime::load::{Destination, Loaded, Loader, placements};
@@ -29,6 +30,8 @@ pub struct LoadOptions {
     pub activations: Option<Activations>,
     /// Whether the logits after a prompt may be asked for.
     pub logits: bool,
+    /// What the compiler is asked for; `None`: default options.
+    pub profile: Option<CompileProfile>,
 }
 
 impl LoadOptions {
@@ -38,6 +41,10 @@ impl LoadOptions {
         options.context = self.context;
         options.compile.kv = self.kv.unwrap_or(row.kv);
         options.compile.activations = self.activations.unwrap_or(row.activations);
+        if let Some(profile) = &self.profile {
+            options.compile.fusion_target = row.backend;
+            profile.apply(&mut options.compile);
+        }
         if self.logits { options.with_logits() } else { options }
     }
 }

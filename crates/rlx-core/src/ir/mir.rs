@@ -239,6 +239,41 @@ impl Graph {
         last
     }
 
+    /// The graph with its values numbered as its text would be read back: parameters, then results
+    /// in order; values that nothing defines are gone. Equal text, equal graph.
+    #[must_use]
+    pub fn renumbered(&self) -> Graph {
+        let mut out = Graph::new(&self.name);
+        let mut ids: Vec<Option<ValueId>> = vec![None; self.types.len()];
+        let new = |ids: &[Option<ValueId>], v: &ValueId| {
+            // What nothing defines stays outside, for the verifier to find.
+            ids.get(v.0 as usize).copied().flatten().unwrap_or(ValueId(u32::MAX))
+        };
+        for p in &self.params {
+            let value = out.param(p.kind, &p.name, self.ty(p.value).clone());
+            ids[p.value.0 as usize] = Some(value);
+        }
+        for node in &self.nodes {
+            let inputs = node.inputs.iter().map(|v| new(&ids, v)).collect();
+            for v in &node.outputs {
+                ids[v.0 as usize] = Some(out.value(self.ty(*v).clone()));
+            }
+            out.nodes.push(Node {
+                op: node.op.clone(),
+                inputs,
+                outputs: node.outputs.iter().map(|v| new(&ids, v)).collect(),
+                regions: node.regions.iter().map(Graph::renumbered).collect(),
+                label: node.label.clone(),
+            });
+        }
+        out.outputs = self
+            .outputs
+            .iter()
+            .map(|o| Output { name: o.name.clone(), value: new(&ids, &o.value) })
+            .collect();
+        out
+    }
+
     /// The graph with symbols bound; types are inferred again.
     ///
     /// # Errors
@@ -251,8 +286,10 @@ impl Graph {
             out.types[at] = out.types[at].bind(binding)?;
         }
         for i in 0..out.nodes.len() {
-            if let Op::TakeRows(t) = &mut out.nodes[i].op {
-                t.rows = t.rows.bind(binding)?;
+            let node = &mut out.nodes[i];
+            node.op.bind(binding).map_err(|e| e.at(node.label.clone()))?;
+            for body in &mut node.regions {
+                *body = body.specialize(&body.name, binding)?;
             }
             out.infer_node(i)?;
         }

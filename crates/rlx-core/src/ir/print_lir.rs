@@ -1,6 +1,8 @@
 //! LIR as text: what a program needs, then one step a line with the place of every operand.
+//! `parse/lir.rs` reads it back.
 
-use super::lir::{Program, Slice, Space};
+use super::lir::{Phase, Program, Slice, Space, WeightUse};
+use super::print::function;
 use core::fmt;
 
 impl fmt::Display for Space {
@@ -30,16 +32,36 @@ impl fmt::Display for Slice {
     }
 }
 
+impl fmt::Display for WeightUse {
+    /// `blk.0.attn_q.weight : tensor<64x64xq4_k>`, or of a constant
+    /// `"…" : tensor<…> = rope_table rope_freqs.weight {base = 10000.0, …}`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((op, operands)) = &self.computed else {
+            return write!(f, "{} : {}", self.name, self.ty);
+        };
+        write!(f, "\"{}\" : {} = {}", self.name, self.ty, op.name())?;
+        for (k, operand) in operands.iter().enumerate() {
+            write!(f, "{}{operand}", if k > 0 { ", " } else { " " })?;
+        }
+        write!(f, "{}", op.attrs())
+    }
+}
+
 impl fmt::Display for Program {
     /// ```text
     /// program @decode {
     ///   state[0] ctl : state<16xu32>
     ///   weight token_embd.weight : tensor<600x64xf16>
-    ///   arena 2048 bytes
+    ///   arena 2048 bytes, 1984 live, 8192 unshared
+    ///   fingerprint 0f9e…
     ///   0: token state[0] : state<16xu32> -> arena+0 : tensor<1xu32> // ids
+    ///   9: epilogue sample arena+64 : … -> state[1] : …
     ///   return token = arena+64 : tensor<1xu32>
     /// }
     /// ```
+    ///
+    /// A step's phase stands before the operator where it is not `steady`. `{:#}` prints the graph
+    /// the steps were made from behind the steps, as a function.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "program @{} {{", self.name)?;
         for (i, input) in self.inputs.iter().enumerate() {
@@ -50,11 +72,20 @@ impl fmt::Display for Program {
         }
         // Steps name a weight by its number in the model's plan, which is not known here.
         for weight in &self.weights {
-            writeln!(f, "  weight {} : {}", weight.name, weight.ty)?;
+            writeln!(f, "  weight {weight}")?;
         }
-        writeln!(f, "  arena {} bytes", self.arena_bytes)?;
+        writeln!(
+            f,
+            "  arena {} bytes, {} live, {} unshared",
+            self.arena_bytes, self.largest_live_bytes, self.unshared_bytes
+        )?;
+        writeln!(f, "  fingerprint {:016x}", self.fingerprint)?;
         for (i, step) in self.steps.iter().enumerate() {
-            write!(f, "  {i}: {}", step.op.name())?;
+            write!(f, "  {i}:")?;
+            if step.phase != Phase::Steady {
+                write!(f, " {}", step.phase.name())?;
+            }
+            write!(f, " {}", step.op.name())?;
             for (k, operand) in step.operands.iter().enumerate() {
                 write!(f, "{}{operand}", if k > 0 { ", " } else { " " })?;
             }
@@ -62,15 +93,28 @@ impl fmt::Display for Program {
             for (k, result) in step.results.iter().enumerate() {
                 write!(f, "{}{result}", if k > 0 { ", " } else { " " })?;
             }
+            if !step.regions.is_empty() {
+                f.write_str(" [")?;
+            }
             if !step.label.is_empty() {
                 write!(f, " // {}", step.label)?;
             }
             writeln!(f)?;
+            for body in &step.regions {
+                function(body, f, 1)?;
+            }
+            if !step.regions.is_empty() {
+                writeln!(f, "  ]")?;
+            }
         }
         f.write_str("  return")?;
         for (i, o) in self.outputs.iter().enumerate() {
             write!(f, "{} {} = {}", if i > 0 { "," } else { "" }, o.name, o.slice)?;
         }
-        writeln!(f, "\n}}")
+        writeln!(f)?;
+        if f.alternate() {
+            function(&self.graph, f, 0)?;
+        }
+        writeln!(f, "}}")
     }
 }

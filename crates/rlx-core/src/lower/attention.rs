@@ -5,7 +5,6 @@ use crate::error::Result;
 use crate::ir::hir;
 use crate::ir::mir::{ParamKind, ValueId};
 use crate::ops::{Attention, KvWrite, Rope, RopeKvWrite, RopeTable};
-use crate::types::{Shape, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -37,19 +36,17 @@ impl Lowering<'_> {
     ) -> Result<ValueId> {
         let ctl = self.control()?;
         let table = self.rope_table(&spec.rope, factors, label)?;
-        let cache = |part: &str| {
-            let dims = [spec.kv_heads as u64, self.module.context, spec.head_dim as u64];
-            (format!("blk.{}.{part}", spec.layer), Type::state(self.kv, Shape::of(&dims)))
-        };
-        let [(kname, kty), (vname, vty)] = [cache("k"), cache("v")];
+        let mut caches = Vec::with_capacity(2);
+        for (name, ty) in spec.states(self.module.context, self.kv) {
+            caches.push(self.g.param_once(ParamKind::State, &name, ty)?);
+        }
         let (style, head_dim) = (spec.style, spec.head_dim);
-        let op = Attention { head_dim, scale: spec.scale };
+        let op =
+            Attention { head_dim, scale: spec.scale, window: spec.window, softcap: spec.softcap };
         if self.direct {
-            let kcache = self.g.param_once(ParamKind::State, &kname, kty)?;
-            let vcache = self.g.param_once(ParamKind::State, &vname, vty)?;
             let y = self.g.push(
                 RopeKvWrite { style, head_dim },
-                &[q, k, v, table, kcache, vcache, ctl],
+                &[q, k, v, table, caches[0], caches[1], ctl],
                 &format!("{label}_rope_kv"),
             )?;
             return self.g.push1(op, &[y[0], y[1], y[2], ctl], label);
@@ -57,10 +54,8 @@ impl Lowering<'_> {
         let rope = Rope { style, head_dim };
         let q = self.g.push1(rope.clone(), &[q, table, ctl], &format!("{label}_q_rope"))?;
         let k = self.g.push1(rope, &[k, table, ctl], &format!("{label}_k_rope"))?;
-        let kcache = self.g.param_once(ParamKind::State, &kname, kty)?;
-        let vcache = self.g.param_once(ParamKind::State, &vname, vty)?;
-        let kcache = self.g.push1(KvWrite, &[kcache, k, ctl], &format!("{label}_k_write"))?;
-        let vcache = self.g.push1(KvWrite, &[vcache, v, ctl], &format!("{label}_v_write"))?;
+        let kcache = self.g.push1(KvWrite, &[caches[0], k, ctl], &format!("{label}_k_write"))?;
+        let vcache = self.g.push1(KvWrite, &[caches[1], v, ctl], &format!("{label}_v_write"))?;
         self.g.push1(op, &[q, kcache, vcache, ctl], label)
     }
 }

@@ -3,12 +3,14 @@
 
 mod attention;
 mod decoder;
+mod encoder;
 mod error;
 mod ffn;
 mod inputs;
 mod linear;
 mod module;
 mod norm;
+mod recurrent;
 mod sampling;
 mod spec;
 
@@ -171,6 +173,9 @@ impl<'a> Lowering<'a> {
             Block::Mlp(b) => b.lower(self, i, label),
             Block::Rope(b) => b.lower(self, i, label),
             Block::Attention(b) => b.lower(self, i, label),
+            Block::EncoderAttention(b) => b.lower(self, i, label),
+            Block::CrossAttention(b) => b.lower(self, i, label),
+            Block::GatedDeltaNet(b) => b.lower(self, i, label),
             Block::DecoderBlock(b) => b.lower(self, i, label),
         }
     }
@@ -256,7 +261,7 @@ impl Lower for hir::Ids {
 impl Lower for hir::Embedding {
     fn lower(&self, cx: &mut Lowering<'_>, mut i: Inputs, label: &str) -> Result<Vec<ValueId>> {
         let (ids, table) = (i.one()?, i.one()?);
-        cx.g.push(Gather, &[table, ids], label)
+        cx.g.push(Gather::default(), &[table, ids], label)
     }
 }
 
@@ -293,11 +298,8 @@ pub fn states(module: &Module, kv: DType) -> Result<Vec<StateDecl>> {
         add(COUNTS.into(), words(module.vocab))?;
     }
     for node in &module.nodes {
-        if let Some((layer, kv_heads, head_dim)) = node.block.caches() {
-            let dims = [kv_heads as u64, module.context, head_dim as u64];
-            for part in ["k", "v"] {
-                add(format!("blk.{layer}.{part}"), Type::state(kv, Shape::of(&dims)))?;
-            }
+        for (name, ty) in node.block.states(module.context, kv) {
+            add(name, ty)?;
         }
     }
     for p in module.params.iter().filter(|p| p.kind == ParamKind::State) {

@@ -237,6 +237,8 @@ impl LlamaConfig {
             kv_heads: self.kv_heads as usize,
             head_dim: self.head_dim as usize,
             scale: (1.0 / math::sqrt(self.head_dim as f64)) as f32,
+            window: None,
+            softcap: None,
             rope_style: names.rope_style(),
             rope: RopeTable {
                 base: self.rope_base,

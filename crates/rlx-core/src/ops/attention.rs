@@ -2,21 +2,34 @@
 
 use super::{Attrs, Class, Operator, arity, control, matrix};
 use crate::error::{Error, Result};
-use crate::types::{DType, Kind, Type};
+use crate::types::{Kind, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// `attention q [S, H * E] f32, kcache [K, C, E], vcache [K, C, E], ctl -> [S, H * E] f32`:
-/// `softmax(scale q k^T) v` per head. Row `i` has position `past + i` and sees the cache's rows
-/// `0 ..= past + i`; query head `h` reads key and value head `h * K / H`. Rows from `len` on are
-/// whatever the executor leaves there: nothing reads them.
-#[derive(Clone, Debug, PartialEq)]
+/// `attention q [S, H * E], kcache [K, C, E], vcache [K, C, E], ctl -> [S, H * E]`:
+/// `softmax(cap(scale q k^T)) v` per head, where `cap(s) = softcap tanh(s / softcap)` if there is
+/// one. Row `i` has position `p = past + i` and sees the cache's rows `0 ..= p`, or `p - window ..=
+/// p` if there is a window; query head `h` reads key and value head `h * K / H`. Rows from `len` on
+/// are whatever the executor leaves there: nothing reads them. `q` is of any float type, the
+/// result's; both caches are of one float type.
+#[derive(Clone, Debug, PartialEq, Default)]
 pub struct Attention {
     /// Width of a head.
     pub head_dim: usize,
     /// Multiplies the scores, `1 / sqrt(E)` unless the model says otherwise.
     pub scale: f32,
+    /// Rows that a row sees before its own, at most.
+    pub window: Option<u64>,
+    /// Bounds the scores.
+    pub softcap: Option<f32>,
+}
+
+impl Attention {
+    /// Over all of the past, with scores as they are.
+    pub fn causal(head_dim: usize, scale: f32) -> Attention {
+        Attention { head_dim, scale, window: None, softcap: None }
+    }
 }
 
 impl Operator for Attention {
@@ -24,14 +37,24 @@ impl Operator for Attention {
     const CLASS: Class = Class::Compute;
 
     fn attrs(&self) -> Attrs {
-        Attrs::none().int("head_dim", self.head_dim as u64).float("scale", self.scale)
+        let mut attrs =
+            Attrs::none().int("head_dim", self.head_dim as u64).float("scale", self.scale);
+        if let Some(window) = self.window {
+            attrs = attrs.int("window", window);
+        }
+        match self.softcap {
+            Some(softcap) => attrs.float("softcap", softcap),
+            None => attrs,
+        }
     }
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["head_dim", "scale"])?;
+        attrs.only(&["head_dim", "scale", "window", "softcap"])?;
         Ok(Attention {
             head_dim: attrs.get_int("head_dim")? as usize,
             scale: attrs.get_float("scale")?,
+            window: attrs.opt_int("window")?,
+            softcap: attrs.opt_float("softcap")?,
         })
     }
 
@@ -50,8 +73,8 @@ impl Operator for Attention {
         };
         let q_heads = width.as_static().map(|w| w / (self.head_dim as u64).max(1));
         let ok = k == v
-            && matches!(k.dtype, DType::F32 | DType::F16)
-            && q.dtype == DType::F32
+            && k.dtype.is_float()
+            && (q.kind == Kind::Tensor && q.dtype.is_float())
             && heads(k).zip(q_heads).is_some_and(|(kv, h)| {
                 kv > 0 && h % kv == 0 && width.as_static() == Some(h * self.head_dim as u64)
             });

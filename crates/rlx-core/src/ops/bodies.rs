@@ -1,6 +1,6 @@
 //! Pieces of control flow's type rules: what a region takes and gives.
 
-use super::{Signature, rules};
+use super::{Signature, fit};
 use crate::error::{Error, Result};
 use crate::types::{DType, Kind, Scalar, Type};
 use alloc::format;
@@ -14,7 +14,7 @@ pub(super) fn missing(op: &str) -> Error {
 
 /// Fails unless the value is one bool.
 pub(super) fn condition(op: &str, what: &str, ty: &Type) -> Result<()> {
-    if rules::is_scalar(ty, DType::Scalar(Scalar::Bool)) {
+    if fit::is_scalar(ty, DType::Scalar(Scalar::Bool)) {
         return Ok(());
     }
     Err(Error::bad_graph(format!("{op}: {what} is {ty}, expected one bool")))

@@ -1,6 +1,6 @@
 //! Linear attention with a gated delta rule (arXiv:2412.06464).
 
-use super::rules::{self, recurrent_arity, recurrent_results};
+use super::fit::{self, recurrent_arity, recurrent_results};
 use super::{Attr, Attrs, Class, Operator};
 use crate::error::{Error, Result};
 use crate::types::Type;
@@ -53,13 +53,13 @@ impl Operator for GatedDeltaNet {
             return Err(Error::internal("gated_delta_net: arity"));
         };
         let named = [("q", *q), ("k", *k), ("v", *v), ("g", *g), ("beta", *beta)];
-        let dtype = rules::same_floats(NAME, &named)?;
+        let dtype = fit::same_floats(NAME, &named)?;
         let need = format!(
             "q and k [.., S, K, {n}], v [.., S, H, V], g [.., S, H] or [.., S, H, {n}], beta \
              [.., S, H], and K heads that divide H",
             n = self.state_size
         );
-        let misfit = || rules::misfit(NAME, &named, &need);
+        let misfit = || fit::misfit(NAME, &named, &need);
         let ([q_lead @ .., k_heads, n], [v_lead @ .., heads, width]) =
             (q.shape.0.as_slice(), v.shape.0.as_slice())
         else {

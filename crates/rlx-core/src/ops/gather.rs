@@ -1,32 +1,63 @@
-//! `y[i, :] = table[ids[i], :]`: an embedding look-up. The table may be packed.
+//! `y[i, :] = table[ids[i], :]`: an embedding look-up, and indices on any axis. Tables may be packed.
 
-use super::{Attrs, Class, Operator, arity, matrix};
+use super::{Attrs, Class, Operator, arity, rules};
 use crate::error::{Error, Result};
-use crate::types::{DType, Shape, Type};
+use crate::types::{DType, Kind, Scalar, Shape, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// `gather table [V, D] any, ids [N] u32 -> [N, D] f32`. An id of V or more reads row V - 1.
+/// `gather table, ids u32 | i32 | i64 -> y`: the shape of `ids` stands for `axis` of the table.
+///
+/// An embedding is axis 0 of a matrix, packed or of `f32 f16 bf16`: it gives f32. All other tables
+/// have a scalar type, which is the result's. A negative id counts from the end; what is outside of
+/// the axis then reads the nearest element on it: an id of V or more reads V - 1.
+/// ONNX `Gather`, NumPy `take`.
 #[derive(Clone, Debug, PartialEq, Default)]
-pub struct Gather;
+pub struct Gather {
+    /// The axis of the table that ids index.
+    pub axis: usize,
+}
+
+impl Gather {
+    /// True for a table whose rows are decoded to f32.
+    pub fn is_embedding(&self, table: &Type) -> bool {
+        let decodes = matches!(
+            table.dtype,
+            DType::Block(_) | DType::Scalar(Scalar::F32 | Scalar::F16 | Scalar::Bf16)
+        );
+        self.axis == 0 && table.shape.rank() == 2 && decodes
+    }
+}
 
 impl Operator for Gather {
     const NAME: &'static str = "gather";
     const CLASS: Class = Class::Movement;
 
+    fn attrs(&self) -> Attrs {
+        if self.axis == 0 { Attrs::none() } else { Attrs::none().axis("axis", self.axis) }
+    }
+
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&[])?;
-        Ok(Gather)
+        attrs.only(&["axis"])?;
+        let axis = if attrs.get("axis").is_some() { attrs.get_axis("axis")? } else { 0 };
+        Ok(Gather { axis })
     }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("gather", operands, 2)?;
-        let (_, width) = matrix("gather", "table", operands[0])?;
-        let ids = operands[1];
-        if ids.dtype != DType::U32 || ids.shape.rank() != 1 {
-            return Err(Error::bad_graph(format!("gather: ids is {ids}, expected u32 of rank 1")));
+        let (table, ids) = (operands[0], operands[1]);
+        rules::ids_tensor("gather", ids)?;
+        rules::has_axis("gather", table, self.axis)?;
+        let embedding = self.is_embedding(table);
+        if table.kind != Kind::Tensor || (table.dtype.is_block() && !embedding) {
+            return Err(Error::bad_graph(format!(
+                "gather: table is {table}, expected a tensor, and rows of a matrix where it is packed"
+            )));
         }
-        Ok(vec![Type::tensor(DType::F32, Shape(vec![ids.shape.0[0].clone(), width]))])
+        let mut dims = table.shape.0.clone();
+        dims.splice(self.axis..=self.axis, ids.shape.0.iter().cloned());
+        let dtype = if embedding { DType::F32 } else { table.dtype };
+        Ok(vec![Type::tensor(dtype, Shape(dims))])
     }
 }

@@ -1,7 +1,7 @@
 //! Each row times the weight of its expert: the products of a mixture of experts [PyTorch
 //! grouped_mm].
 
-use super::{Attrs, Class, Operator, arity, matrix, rules};
+use super::{Attrs, Class, Operator, arity, fit, matrix};
 use crate::error::{Error, Result};
 use crate::types::{DType, Kind, Shape, Type};
 use alloc::vec;
@@ -31,15 +31,15 @@ impl Operator for GroupedMatMul {
         let named = [("x", *x), ("w", *w), ("ids", *ids)];
         let need = "w [E, N, K] of at least one expert to match x [M, K], and ids u32 [M]";
         let [experts, n, w_k] = w.shape.0.as_slice() else {
-            return Err(rules::misfit(NAME, &named, need));
+            return Err(fit::misfit(NAME, &named, need));
         };
-        let fits = rules::is_weight(w)
+        let fits = fit::is_weight(w)
             && experts.as_static() != Some(0)
             && *w_k == k
             && (ids.kind, ids.dtype) == (Kind::Tensor, DType::U32)
             && ids.shape.0 == [m.clone()];
         if !fits {
-            return Err(rules::misfit(NAME, &named, need));
+            return Err(fit::misfit(NAME, &named, need));
         }
         Ok(vec![Type::tensor(x.dtype, Shape(vec![m, n.clone()]))])
     }

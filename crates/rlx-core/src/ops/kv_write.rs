@@ -2,18 +2,18 @@
 
 use super::{Attrs, Class, Operator, arity, control, matrix};
 use crate::error::{Error, Result};
-use crate::types::{DType, Kind, Type};
+use crate::types::{Kind, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// `kv_write cache [K, C, E] f32|f16, x [S, K * E] f32, ctl -> cache'`: row `i < len` of `x` goes
-/// to position `past + i` of every head. Rows from `len` on write nothing, nor does a control
-/// block that is done.
+/// `kv_write cache [K, C, E], x [S, K * E], ctl -> cache'`: row `i < len` of `x` goes to position
+/// `past + i` of every head, rounded to the cache's type. Rows from `len` on write nothing, nor
+/// does a control block that is done. Both are of any float type.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct KvWrite;
 
-/// Checks that a cache is `[K, C, E]` of f32 or f16 and that `x` is `[S, K * E]`.
+/// Checks that a cache is `[K, C, E]` of floats and that `x` is `[S, K * E]`.
 pub(super) fn check_cache(name: &str, cache: &Type, x: &Type) -> Result<()> {
     let (_, width) = matrix(name, "x", x)?;
     let dims = match cache.shape.0.as_slice() {
@@ -21,14 +21,14 @@ pub(super) fn check_cache(name: &str, cache: &Type, x: &Type) -> Result<()> {
         _ => None,
     };
     let ok = cache.kind == Kind::State
-        && matches!(cache.dtype, DType::F32 | DType::F16)
-        && x.dtype == DType::F32
+        && cache.dtype.is_float()
+        && x.dtype.is_float()
         && dims.and_then(|(k, e)| k.checked_mul(e)).is_some_and(|n| width.as_static() == Some(n));
     if ok {
         return Ok(());
     }
     Err(Error::bad_graph(format!(
-        "{name}: cache is {cache}, expected a state [heads, capacity, head_dim] of f32 or f16 to match x {x}"
+        "{name}: cache is {cache}, expected a state [heads, capacity, head_dim] of floats to match x {x}"
     )))
 }
 

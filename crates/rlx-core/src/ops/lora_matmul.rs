@@ -1,6 +1,6 @@
 //! A product with a low-rank addition to its weight (arXiv:2106.09685).
 
-use super::{Attrs, Class, Operator, arity, matrix, rules};
+use super::{Attrs, Class, Operator, arity, fit, matrix};
 use crate::error::{Error, Result};
 use crate::types::{Shape, Type};
 use alloc::format;
@@ -38,7 +38,7 @@ impl Operator for LoraMatMul {
         super::float_tensor(NAME, "b", b)?;
         let ((n, k), (r, a_k), (b_n, b_r)) =
             (matrix(NAME, "w", w)?, matrix(NAME, "a", a)?, matrix(NAME, "b", b)?);
-        let fits = rules::is_weight(w)
+        let fits = fit::is_weight(w)
             && x.shape.rank() > 0
             && [&x.shape.last(), &a_k] == [&k, &k]
             && b_n == n
@@ -48,7 +48,7 @@ impl Operator for LoraMatMul {
                 "w [N, K], a [R, K] and b [N, R] to match x's last axis {}",
                 x.shape.last()
             );
-            return Err(rules::misfit(NAME, &[("x", x), ("w", w), ("a", a), ("b", b)], &need));
+            return Err(fit::misfit(NAME, &[("x", x), ("w", w), ("a", a), ("b", b)], &need));
         }
         let mut dims = x.shape.0.clone();
         dims.pop();

@@ -1,13 +1,13 @@
 //! A scalar function of every element.
 
-use super::{Alias, Attrs, Class, Operator, Unary, arity};
+use super::{Alias, Attrs, Class, Operator, Unary, arity, float_tensor};
 use crate::error::{Error, Result};
-use crate::types::{DType, Kind, Type};
+use crate::types::Type;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// `map x f32 -> f32`, the same shape.
+/// `map x -> x`: `y[i] = f(x[i])` of floats, the same shape and type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Map {
     /// The function.
@@ -32,12 +32,7 @@ impl Operator for Map {
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("map", operands, 1)?;
-        if operands[0].dtype != DType::F32 || operands[0].kind != Kind::Tensor {
-            return Err(Error::bad_graph(format!(
-                "map: x is {}, expected a tensor of f32",
-                operands[0]
-            )));
-        }
+        float_tensor("map", "x", operands[0])?;
         Ok(vec![operands[0].clone()])
     }
 

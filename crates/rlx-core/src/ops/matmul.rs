@@ -4,11 +4,10 @@
 //! Segments keep weights apart: real files mix types within q, k and v, and no weight is ever
 //! concatenated in a graph.
 
-use super::{Attrs, Class, Operator, Unary, expect, matrix};
+use super::{Attrs, Class, Operator, Unary, expect, fit, matrix};
 use crate::error::{Error, Result};
 use crate::types::{DType, Kind, Shape, Type};
 use alloc::format;
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// What happens to the products before they are stored.
@@ -25,10 +24,13 @@ pub enum Epilogue {
     Glu(Unary),
 }
 
-/// `matmul x [M, K], (norm [K])?, W_0 [N_0, K], …, (b_0 [N_0], …)?, (residual [M, N_0])?
-/// -> y_0 [M, N_0] f32, …`
+/// `matmul x [.., K], (norm [K])?, W_0 [N_0, K], …, (b_0 [N_0], …)?, (residual [.., N_0])?
+/// -> y_0 [.., N_0], …`
 ///
-/// `x` is f32, or int8 blocks made by `quantize_rows`; weights are any float or packed type.
+/// `x` is of any float type, which results have too, or int8 blocks made by `quantize_rows`, whose
+/// results are f32; weights are any float or packed type; norm and biases have the results' type
+/// or f32. The norm, the products and the epilogue round to that type one after the other, as
+/// steps of their own would.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct MatMul {
     /// Number of weights, 1..4.
@@ -136,40 +138,39 @@ impl Operator for MatMul {
         }
         let parts = self.parts();
         super::arity("matmul", operands, parts.count)?;
-        let (m, k) = matrix("matmul", "x", operands[0])?;
-        let quantized = operands[0].dtype.is_block();
-        if !quantized && operands[0].dtype != DType::F32 {
+        let x = operands[0];
+        let quantized = x.kind == Kind::Tensor && x.dtype.is_block();
+        let [lead @ .., k] = x.shape.0.as_slice() else {
+            return Err(Error::bad_graph(format!("matmul: x is {x}, expected at least one axis")));
+        };
+        if !quantized && !(x.kind == Kind::Tensor && x.dtype.is_float()) {
             return Err(Error::bad_graph(format!(
-                "matmul: x is {}, expected f32 or int8 blocks",
-                operands[0]
+                "matmul: x is {x}, expected floats or int8 blocks"
             )));
         }
+        let dtype = if quantized { DType::F32 } else { x.dtype };
         if let Some(at) = parts.norm {
             if quantized {
-                return Err(Error::bad_graph("matmul: a norm prologue needs x in f32"));
+                return Err(Error::bad_graph("matmul: a norm prologue needs x in floats"));
             }
-            expect(
-                "matmul",
-                "norm",
-                operands[at],
-                &Type::tensor(DType::F32, Shape(vec![k.clone()])),
-            )?;
+            fit::vector("matmul", "norm", operands[at], k, dtype)?;
         }
         let mut results = Vec::with_capacity(self.segments);
         for i in 0..self.segments {
             let w = operands[parts.weights + i];
             let (n, wk) = matrix("matmul", "weight", w)?;
-            if w.kind != Kind::Tensor || wk != k {
+            if !fit::is_weight(w) || wk != *k {
                 return Err(Error::bad_graph(format!(
                     "matmul: weight {i} is {w}, expected {k} columns to match x {}",
                     operands[0]
                 )));
             }
             if let Some(first) = parts.biases {
-                let need = Type::tensor(DType::F32, Shape(vec![n.clone()]));
-                expect("matmul", "bias", operands[first + i], &need)?;
+                fit::vector("matmul", "bias", operands[first + i], &n, dtype)?;
             }
-            results.push(Type::tensor(DType::F32, Shape(vec![m.clone(), n])));
+            let mut dims = lead.to_vec();
+            dims.push(n);
+            results.push(Type::tensor(dtype, Shape(dims)));
         }
         match self.epilogue {
             Epilogue::None | Epilogue::Map(_) => {}

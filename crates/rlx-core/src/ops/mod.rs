@@ -3,23 +3,42 @@
 //! `enum Op` is written by hand, one struct a variant; a macro makes only names and delegation.
 //! Every operator is pure. One that writes a state takes the old version and returns the next.
 
+mod argmax;
+mod argmin;
 mod attention;
 mod attr;
 mod batch_matmul;
 mod bodies;
+mod cast;
+mod clamp;
+mod compare;
+mod concat;
+mod constant;
+mod cumsum;
 mod custom;
 mod dot_general;
+mod elementwise_region;
+mod expand;
+mod fit;
 mod gated_delta_net;
 mod gather;
+mod gather_elements;
 mod grouped_matmul;
 mod if_else;
+mod iota;
 mod kv_write;
 mod lora_matmul;
 mod map;
 mod matmul;
+mod pad;
 mod quantize_rows;
+mod random_normal;
+mod random_uniform;
+mod reduce;
 mod reshape;
+mod reverse;
 mod rms_norm;
+mod roll;
 mod rope;
 mod rope_kv_write;
 mod rope_table;
@@ -27,12 +46,19 @@ mod rules;
 mod sample;
 mod scalar;
 mod scan;
+mod scatter_add;
 mod sdpa;
+mod select;
 mod selective_scan;
+mod slice;
+mod softmax;
+mod sort;
 mod state_read;
 mod state_write;
 mod take_rows;
 mod token;
+mod top_k;
+mod transpose;
 mod unpack;
 mod while_loop;
 mod zip;
@@ -43,6 +69,7 @@ mod ada_norm;
 mod axial_rope_2d;
 #[cfg(feature = "vision")]
 mod batch_norm_inference;
+mod build;
 #[cfg(feature = "linalg")]
 mod cholesky;
 #[cfg(feature = "audio")]
@@ -99,34 +126,59 @@ mod slide;
 #[cfg(feature = "vision")]
 mod window;
 
+pub use argmax::ArgMax;
+pub use argmin::ArgMin;
 pub use attention::Attention;
 pub use attr::{Attr, Attrs};
 pub use batch_matmul::BatchMatMul;
+pub use cast::Cast;
+pub use clamp::Clamp;
+pub use compare::Compare;
+pub use concat::Concat;
+pub use constant::Constant;
+pub use cumsum::CumSum;
 pub use custom::{Custom, CustomOperator, CustomSet};
 pub use dot_general::DotGeneral;
+pub use elementwise_region::{Region, RegionStep, StepFn, StepOperand};
+pub use expand::Expand;
 pub use gated_delta_net::GatedDeltaNet;
 pub use gather::Gather;
+pub use gather_elements::GatherElements;
 pub use grouped_matmul::GroupedMatMul;
 pub use if_else::If;
+pub use iota::Iota;
 pub use kv_write::KvWrite;
 pub use lora_matmul::LoraMatMul;
 pub use map::Map;
 pub use matmul::{Epilogue, MatMul, MatMulParts};
+pub use pad::{Pad, PadMode};
 pub use quantize_rows::QuantizeRows;
+pub use random_normal::RandomNormal;
+pub use random_uniform::RandomUniform;
+pub use reduce::Reduce;
 pub use reshape::Reshape;
+pub use reverse::Reverse;
 pub use rms_norm::RmsNorm;
+pub use roll::Roll;
 pub use rope::{Rope, RopeStyle};
 pub use rope_kv_write::RopeKvWrite;
 pub use rope_table::{RopeScaling, RopeTable};
 pub use sample::Sample;
-pub use scalar::{Binary, Unary};
+pub use scalar::{Binary, Comparison, Reduction, Unary};
 pub use scan::Scan;
+pub use scatter_add::ScatterAdd;
 pub use sdpa::{HeadLayout, Mask, Sdpa};
+pub use select::Select;
 pub use selective_scan::SelectiveScan;
+pub use slice::Slice;
+pub use softmax::Softmax;
+pub use sort::Sort;
 pub use state_read::StateRead;
 pub use state_write::StateWrite;
 pub use take_rows::TakeRows;
 pub use token::Token;
+pub use top_k::TopK;
+pub use transpose::Transpose;
 pub use unpack::Unpack;
 pub use while_loop::While;
 pub use zip::Zip;
@@ -196,7 +248,7 @@ pub(crate) use window::Grid;
 pub use window::Window;
 
 use crate::error::{Error, Result};
-use crate::types::{Dim, Kind, Type, ValueId};
+use crate::types::{Binding, Dim, Kind, Type, ValueId};
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -324,6 +376,12 @@ pub trait Operator: Sized {
         Alias::None
     }
 
+    /// Replaces symbols of its attributes by their sizes. Errors on overflow.
+    fn bind(&mut self, binding: &Binding) -> Result<()> {
+        let _ = binding;
+        Ok(())
+    }
+
     /// `(operand, result)` pairs of states that are written.
     fn writes(&self) -> &'static [(usize, usize)] {
         &[]
@@ -409,6 +467,13 @@ macro_rules! operators {
                     Op::Custom(_) => Alias::None,
                 }
             }
+            /// Replaces symbols of attributes by their sizes. Errors on overflow.
+            pub fn bind(&mut self, binding: &Binding) -> Result<()> {
+                match self {
+                    $($(#[$gate])* Op::$variant(op) => op.bind(binding),)*
+                    Op::Custom(_) => Ok(()),
+                }
+            }
             /// `(operand, result)` pairs of states that are written.
             pub fn writes(&self) -> &'static [(usize, usize)] {
                 match self {
@@ -432,7 +497,7 @@ macro_rules! operators {
 /// An operator with its attributes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
-    /// Rows of a table.
+    /// Rows of a table, or indices of any axis.
     Gather(Gather),
     /// Root-mean-square norm.
     RmsNorm(RmsNorm),
@@ -480,6 +545,8 @@ pub enum Op {
     Map(Map),
     /// A function of two tensors.
     Zip(Zip),
+    /// A chain of elementwise operators.
+    Region(Region),
     /// The same bytes, another shape.
     Reshape(Reshape),
     /// The last real rows.
@@ -570,6 +637,54 @@ pub enum Op {
     /// Floats to small floats with scales.
     #[cfg(feature = "quant")]
     ScaledQuantize(ScaledQuantize),
+    /// A tensor that the graph holds.
+    Constant(Constant),
+    /// Indices along an axis.
+    Iota(Iota),
+    /// A test of two tensors.
+    Compare(Compare),
+    /// One of two tensors, by element.
+    Select(Select),
+    /// Another element type.
+    Cast(Cast),
+    /// Numbers between bounds.
+    Clamp(Clamp),
+    /// Sum, mean, extreme or product along axes.
+    Reduce(Reduce),
+    /// Shares of exponentials.
+    Softmax(Softmax),
+    /// Running sums.
+    CumSum(CumSum),
+    /// Index of the largest.
+    ArgMax(ArgMax),
+    /// Index of the smallest.
+    ArgMin(ArgMin),
+    /// Elements in order, and where they stood.
+    Sort(Sort),
+    /// Indices of the largest.
+    TopK(TopK),
+    /// Axes in another order.
+    Transpose(Transpose),
+    /// A range of an axis.
+    Slice(Slice),
+    /// Tensors one after another.
+    Concat(Concat),
+    /// Elements repeated.
+    Expand(Expand),
+    /// Elements around a tensor.
+    Pad(Pad),
+    /// Axes turned round.
+    Roll(Roll),
+    /// Axes from their ends.
+    Reverse(Reverse),
+    /// One element an index.
+    GatherElements(GatherElements),
+    /// Updates added at indices.
+    ScatterAdd(ScatterAdd),
+    /// Uniform random numbers.
+    RandomUniform(RandomUniform),
+    /// Normal random numbers.
+    RandomNormal(RandomNormal),
     /// A user's operator.
     Custom(Custom),
 }
@@ -599,6 +714,7 @@ operators! {
     Scan(Scan),
     Map(Map),
     Zip(Zip),
+    Region(Region),
     Reshape(Reshape),
     TakeRows(TakeRows),
     Token(Token),
@@ -656,6 +772,30 @@ operators! {
     ScaledMatMul(ScaledMatMul),
     #[cfg(feature = "quant")]
     ScaledQuantize(ScaledQuantize),
+    Constant(Constant),
+    Iota(Iota),
+    Compare(Compare),
+    Select(Select),
+    Cast(Cast),
+    Clamp(Clamp),
+    Reduce(Reduce),
+    Softmax(Softmax),
+    CumSum(CumSum),
+    ArgMax(ArgMax),
+    ArgMin(ArgMin),
+    Sort(Sort),
+    TopK(TopK),
+    Transpose(Transpose),
+    Slice(Slice),
+    Concat(Concat),
+    Expand(Expand),
+    Pad(Pad),
+    Roll(Roll),
+    Reverse(Reverse),
+    GatherElements(GatherElements),
+    ScatterAdd(ScatterAdd),
+    RandomUniform(RandomUniform),
+    RandomNormal(RandomNormal),
 }
 
 /// Words of the control block, a state every language-model program has (`sample/control.rs`).

@@ -1,17 +1,17 @@
 //! The same elements under another shape: a view, no step.
 
-use super::{Alias, Attr, Attrs, Class, Operator, arity};
+use super::{Alias, Attrs, Class, Operator, arity, rules};
 use crate::error::{Error, Result};
-use crate::types::{Kind, Shape, Type};
+use crate::types::{Binding, Kind, Shape, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// `reshape x -> x`, static sizes with the same number of elements; packed rows stay whole.
+/// `reshape x -> x`: sizes whose product is the same, symbols included; packed rows stay whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reshape {
     /// The new sizes.
-    pub dims: Vec<u64>,
+    pub dims: Shape,
 }
 
 impl Operator for Reshape {
@@ -19,22 +19,20 @@ impl Operator for Reshape {
     const CLASS: Class = Class::Movement;
 
     fn attrs(&self) -> Attrs {
-        let dims = self.dims.iter().map(|&n| Attr::Int(n as i64)).collect();
-        Attrs::none().with("dims", Attr::List(dims))
+        Attrs::none().dims("dims", &self.dims)
     }
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
         attrs.only(&["dims"])?;
-        let dims = attrs.opt_ints("dims")?;
-        Ok(Reshape { dims: dims.ok_or_else(|| Error::bad_graph("reshape: dims is missing"))? })
+        Ok(Reshape { dims: attrs.get_dims("dims")? })
     }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("reshape", operands, 1)?;
-        let x = operands[0];
-        let shape = Shape::of(&self.dims);
+        let (x, shape) = (operands[0], self.dims.clone());
         let rows_whole = !x.dtype.is_block() || shape.last() == x.shape.last();
-        if x.kind == Kind::State || shape.elements()? != x.shape.elements()? || !rows_whole {
+        let same = rules::product(&shape.0)? == rules::product(&x.shape.0)?;
+        if x.kind == Kind::State || !same || !rows_whole {
             return Err(Error::bad_graph(format!("reshape: x is {x}, it has no shape {shape}")));
         }
         Ok(vec![Type { kind: x.kind, dtype: x.dtype, shape }])
@@ -42,5 +40,10 @@ impl Operator for Reshape {
 
     fn alias(&self, _: &[&Type]) -> Alias {
         Alias::View { operand: 0, byte_offset: 0 }
+    }
+
+    fn bind(&mut self, binding: &Binding) -> Result<()> {
+        self.dims = self.dims.bind(binding)?;
+        Ok(())
     }
 }

@@ -1,12 +1,13 @@
 //! Root-mean-square norm (arXiv:1910.07467): `y = x * w / sqrt(mean(x^2) + eps)`.
 
-use super::{Attrs, Class, Operator, arity, expect, matrix};
-use crate::error::Result;
-use crate::types::{DType, Shape, Type};
+use super::{Attrs, Class, Operator, arity, fit, float_tensor};
+use crate::error::{Error, Result};
+use crate::types::Type;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// `rms_norm x [R, D] f32, w [D] f32 -> [R, D] f32`.
+/// `rms_norm x [.., D], w [D] -> [.., D]`: `x` is of any float type, the result's; `w` of that or
+/// of f32.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RmsNorm {
     /// Added to the mean square.
@@ -28,11 +29,12 @@ impl Operator for RmsNorm {
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("rms_norm", operands, 2)?;
-        let (rows, width) = matrix("rms_norm", "x", operands[0])?;
-        let x = Type::tensor(DType::F32, Shape(vec![rows, width.clone()]));
-        expect("rms_norm", "x", operands[0], &x)?;
-        let w = Type::tensor(DType::F32, Shape(vec![width]));
-        expect("rms_norm", "w", operands[1], &w)?;
-        Ok(vec![x])
+        let [x, w] = operands else { return Err(Error::internal("rms_norm: arity")) };
+        float_tensor("rms_norm", "x", x)?;
+        if x.shape.rank() == 0 {
+            return Err(fit::misfit("rms_norm", &[("x", x)], "at least one axis"));
+        }
+        fit::vector("rms_norm", "w", w, &x.shape.last(), x.dtype)?;
+        Ok(vec![(*x).clone()])
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{Attrs, Class, Operator, arity, control, matrix};
 use crate::error::{Error, Result};
-use crate::types::{DType, Shape, Type};
+use crate::types::{DType, Kind, Shape, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -37,8 +37,10 @@ impl RopeStyle {
     }
 }
 
-/// `rope x [S, H * head_dim] f32, table, ctl -> [S, H * head_dim] f32`. Row `i` has position
-/// `past + i`. Dimensions past the table's pass through.
+/// `rope x [S, H * head_dim], table [rows, R / 2, 2] f32, ctl -> [S, H * head_dim]`. Row `i` has
+/// position `past + i`. The first R dimensions of each head turn, as many as the table has; the
+/// others pass through [ONNX RotaryEmbedding's `rotary_embedding_dim`]. `x` is of any float type,
+/// the result's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rope {
     /// Which dimensions form a pair.
@@ -82,15 +84,15 @@ impl Operator for Rope {
         let (rows, width) = matrix("rope", "x", operands[0])?;
         if self.head_dim == 0
             || width.as_static().is_none_or(|w| w % self.head_dim as u64 != 0)
-            || operands[0].dtype != DType::F32
+            || !(operands[0].kind == Kind::Tensor && operands[0].dtype.is_float())
         {
             return Err(Error::bad_graph(format!(
-                "rope: x is {}, expected f32 rows of whole heads of {}",
+                "rope: x is {}, expected float rows of whole heads of {}",
                 operands[0], self.head_dim
             )));
         }
         check_table("rope", operands[1], self.head_dim)?;
         control("rope", operands[2])?;
-        Ok(vec![Type::tensor(DType::F32, Shape(vec![rows, width]))])
+        Ok(vec![Type::tensor(operands[0].dtype, Shape(vec![rows, width]))])
     }
 }

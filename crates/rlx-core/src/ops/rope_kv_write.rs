@@ -2,14 +2,14 @@
 
 use super::{Attrs, Class, Operator, RopeStyle, arity, control, kv_write, matrix, rope};
 use crate::error::{Error, Result};
-use crate::types::{DType, Type};
+use crate::types::{Kind, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// `rope_kv_write q [S, H * E], k [S, K * E], v [S, K * E], table, kcache, vcache, ctl
 /// -> q' [S, H * E], kcache', vcache'`: [`Rope`](super::Rope) of q and k, and
-/// [`KvWrite`](super::KvWrite) of k and v. k' never touches memory outside the cache.
+/// [`KvWrite`](super::KvWrite) of k and v, which have the type of q. k' never touches memory outside the cache.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RopeKvWrite {
     /// Which dimensions form a pair.
@@ -47,9 +47,10 @@ impl Operator for RopeKvWrite {
         let e = self.head_dim as u64;
         let whole = e > 0 && width.as_static().is_some_and(|w| w % e == 0);
         let same_rows = [k, v].iter().all(|x| x.shape.0.first() == Some(&rows));
-        if q.dtype != DType::F32 || !whole || !same_rows {
+        let same_type = q.dtype.is_float() && [k, v].iter().all(|x| x.dtype == q.dtype);
+        if q.kind != Kind::Tensor || !same_type || !whole || !same_rows {
             return Err(Error::bad_graph(format!(
-                "rope_kv_write: q is {q}, expected f32 rows of whole heads of {e} to match k {k} and v {v}"
+                "rope_kv_write: q is {q}, expected float rows of whole heads of {e} to match k {k} and v {v}"
             )));
         }
         if [kcache, vcache].iter().any(|c| c.shape.last().as_static() != Some(e)) {

@@ -2,14 +2,14 @@
 
 use super::{Attrs, Class, Operator, PARAMS_WORDS, arity, control, expect};
 use crate::error::{Error, Result};
-use crate::types::{DType, Shape, Type};
+use crate::types::{DType, Kind, Shape, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// `sample logits [1, V] f32, params state [32] u32, counts state [V] u32, ctl -> counts', ctl'`.
+/// `sample logits [1, V], params state [32] u32, counts state [V] u32, ctl -> counts', ctl'`.
 ///
-/// Chooses an id, counts it, and advances the control block; a control block that is done stays
+/// Logits are of any float type; f64 ones are rounded to f32 first. Chooses an id, counts it, and advances the control block; a control block that is done stays
 /// as it is.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Sample;
@@ -32,9 +32,9 @@ impl Operator for Sample {
         // A symbol is checked when it is bound.
         let one_row =
             logits.shape.rank() == 2 && logits.shape.0[0].as_static().is_none_or(|rows| rows == 1);
-        if logits.dtype != DType::F32 || !one_row {
+        if !(logits.kind == Kind::Tensor && logits.dtype.is_float()) || !one_row {
             return Err(Error::bad_graph(format!(
-                "sample: logits is {logits}, expected f32 [1, V]"
+                "sample: logits is {logits}, expected floats [1, V]"
             )));
         }
         expect("sample", "params", params, &Type::state(DType::U32, Shape::of(&[PARAMS_WORDS])))?;

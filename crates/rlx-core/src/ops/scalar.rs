@@ -1,8 +1,10 @@
 //! Scalar functions as data: one table that the reference, the CPU and the WGSL emitter read.
+//!
+//! `max` and `min` prefer a number to a NaN, everywhere: in functions, reductions and `clamp`.
 
 use crate::math;
 
-/// A function of one f32.
+/// A function of one float.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unary {
     /// `x / (1 + exp(-x))`
@@ -19,37 +21,136 @@ pub enum Unary {
     Exp,
     /// `-x`
     Neg,
+    /// `0.5 x (1 + erf(x / sqrt(2)))`, arXiv:1606.08415
+    GeluErf,
+    /// `ln(x)`
+    Log,
+    /// `sqrt(x)`
+    Sqrt,
+    /// `1 / sqrt(x)`
+    Rsqrt,
+    /// `|x|`
+    Abs,
+    /// `sin(x)`
+    Sin,
+    /// `cos(x)`
+    Cos,
+    /// `tan(x)`
+    Tan,
+    /// `atan(x)`
+    Atan,
+    /// `1 / x`
+    Recip,
+    /// The nearest integer, halves to the even one
+    Round,
+    /// The largest integer that is not larger
+    Floor,
+    /// The smallest integer that is not smaller
+    Ceil,
+    /// `-1`, `0` or `1`; NaN for NaN
+    Sign,
+    /// `ln(1 + exp(x))`
+    Softplus,
+    /// `2/sqrt(pi) * integral of exp(-t^2) from 0 to x`
+    Erf,
+    /// `x` where it is positive, elsewhere `exp(x) - 1`, arXiv:1511.07289 with alpha 1
+    Elu,
+    /// `x * hard_sigmoid(x)`, arXiv:1905.02244
+    HardSwish,
+    /// `clamp(x / 6 + 1/2, 0, 1)`, PyTorch's slope
+    HardSigmoid,
 }
 
-/// A function of two f32.
+/// A function of two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Binary {
-    /// `a + b`
+    /// `a + b`; integers wrap
     Add,
-    /// `a - b`
+    /// `a - b`; integers wrap
     Sub,
-    /// `a * b`
+    /// `a * b`; integers wrap
     Mul,
-    /// `max(a, b)`
+    /// The larger
     Max,
+    /// `a / b`; integers towards 0
+    Div,
+    /// The smaller
+    Min,
+    /// `a ^ b`, floats only
+    Pow,
+    /// The remainder of `a / b` rounded towards 0: it has the sign of `a`, as C's `fmod` and `%`
+    Mod,
+}
+
+/// A test of two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Comparison {
+    /// `a == b`
+    Eq,
+    /// `a != b`, the only one that holds for a NaN
+    Ne,
+    /// `a < b`
+    Lt,
+    /// `a <= b`
+    Le,
+    /// `a > b`
+    Gt,
+    /// `a >= b`
+    Ge,
+}
+
+/// A function of all elements along axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reduction {
+    /// The sum; 0 of nothing; integers wrap
+    Sum,
+    /// The sum over the number of elements, floats only; NaN of nothing
+    Mean,
+    /// The largest; `-inf`, or the integer type's least value, of nothing
+    Max,
+    /// The smallest; `inf`, or the integer type's largest value, of nothing
+    Min,
+    /// The product; 1 of nothing; integers wrap
+    Prod,
 }
 
 impl Unary {
-    /// Every function, with its name in text IR and its WGSL over `x`.
+    /// Every function, with its name in text IR and its WGSL over `x`, where WGSL has one.
     ///
     /// Tanh of a large argument is NaN on some drivers (inf / inf), so WGSL clamps it first.
-    pub const ALL: [(Unary, &'static str, &'static str); 7] = [
-        (Unary::Silu, "silu", "(x / (1.0 + exp(-x)))"),
+    pub const ALL: [(Unary, &'static str, Option<&'static str>); 26] = [
+        (Unary::Silu, "silu", Some("(x / (1.0 + exp(-x)))")),
         (
             Unary::Gelu,
             "gelu",
-            "(0.5 * x * (1.0 + tanh(clamp(0.7978845608 * (x + 0.044715 * x * x * x), -15.0, 15.0))))",
+            Some(
+                "(0.5 * x * (1.0 + tanh(clamp(0.7978845608 * (x + 0.044715 * x * x * x), -15.0, 15.0))))",
+            ),
         ),
-        (Unary::Relu, "relu", "max(x, 0.0)"),
-        (Unary::Sigmoid, "sigmoid", "(1.0 / (1.0 + exp(-x)))"),
-        (Unary::Tanh, "tanh", "tanh(clamp(x, -15.0, 15.0))"),
-        (Unary::Exp, "exp", "exp(x)"),
-        (Unary::Neg, "neg", "(-x)"),
+        (Unary::Relu, "relu", Some("max(x, 0.0)")),
+        (Unary::Sigmoid, "sigmoid", Some("(1.0 / (1.0 + exp(-x)))")),
+        (Unary::Tanh, "tanh", Some("tanh(clamp(x, -15.0, 15.0))")),
+        (Unary::Exp, "exp", Some("exp(x)")),
+        (Unary::Neg, "neg", Some("(-x)")),
+        (Unary::GeluErf, "gelu_erf", None),
+        (Unary::Log, "log", Some("log(x)")),
+        (Unary::Sqrt, "sqrt", Some("sqrt(x)")),
+        (Unary::Rsqrt, "rsqrt", Some("inverseSqrt(x)")),
+        (Unary::Abs, "abs", Some("abs(x)")),
+        (Unary::Sin, "sin", Some("sin(x)")),
+        (Unary::Cos, "cos", Some("cos(x)")),
+        (Unary::Tan, "tan", Some("tan(x)")),
+        (Unary::Atan, "atan", Some("atan(x)")),
+        (Unary::Recip, "recip", Some("(1.0 / x)")),
+        (Unary::Round, "round", Some("round(x)")),
+        (Unary::Floor, "floor", Some("floor(x)")),
+        (Unary::Ceil, "ceil", Some("ceil(x)")),
+        (Unary::Sign, "sign", Some("sign(x)")),
+        (Unary::Softplus, "softplus", Some("(max(x, 0.0) + log(1.0 + exp(-abs(x))))")),
+        (Unary::Erf, "erf", None),
+        (Unary::Elu, "elu", Some("select(x, exp(x) - 1.0, x < 0.0)")),
+        (Unary::HardSwish, "hard_swish", Some("(x * clamp(x / 6.0 + 0.5, 0.0, 1.0))")),
+        (Unary::HardSigmoid, "hard_sigmoid", Some("clamp(x / 6.0 + 0.5, 0.0, 1.0)")),
     ];
 
     /// The name in text IR.
@@ -57,8 +158,8 @@ impl Unary {
         Self::ALL[self as usize].1
     }
 
-    /// A WGSL expression over `x`.
-    pub fn wgsl(self) -> &'static str {
+    /// A WGSL expression over `x`; `None` for what WGSL cannot say in one, such as `erf`.
+    pub fn wgsl(self) -> Option<&'static str> {
         Self::ALL[self as usize].2
     }
 
@@ -80,17 +181,53 @@ impl Unary {
             Self::Tanh => math::tanh(x),
             Self::Exp => math::exp(x),
             Self::Neg => -x,
+            Self::GeluErf => 0.5 * x * (1.0 + math::erf(x * core::f64::consts::FRAC_1_SQRT_2)),
+            Self::Log => math::log(x),
+            Self::Sqrt => math::sqrt(x),
+            Self::Rsqrt => 1.0 / math::sqrt(x),
+            Self::Abs => x.abs(),
+            Self::Sin => math::sin(x),
+            Self::Cos => math::cos(x),
+            Self::Tan => math::tan(x),
+            Self::Atan => math::atan(x),
+            Self::Recip => 1.0 / x,
+            Self::Round => math::rint(x),
+            Self::Floor => math::floor(x),
+            Self::Ceil => math::ceil(x),
+            Self::Sign if x > 0.0 => 1.0,
+            Self::Sign if x < 0.0 => -1.0,
+            // Zeros keep their sign, NaN stays.
+            Self::Sign => x,
+            // Without overflow: exp of what is never positive.
+            Self::Softplus => x.max(0.0) + math::log1p(math::exp(-x.abs())),
+            Self::Erf => math::erf(x),
+            Self::Elu if x < 0.0 => math::expm1(x),
+            Self::Elu => x,
+            Self::HardSwish => x * Self::HardSigmoid.eval(x),
+            Self::HardSigmoid => (x / 6.0 + 0.5).clamp(0.0, 1.0),
         }
     }
 }
 
 impl Binary {
-    /// Every function, with its name in text IR and its WGSL over `a` and `b`.
-    pub const ALL: [(Binary, &'static str, &'static str); 4] = [
-        (Binary::Add, "add", "(a + b)"),
-        (Binary::Sub, "sub", "(a - b)"),
-        (Binary::Mul, "mul", "(a * b)"),
-        (Binary::Max, "max", "max(a, b)"),
+    /// Every function, with its name in text IR and its WGSL over `a` and `b` of f32.
+    ///
+    /// WGSL's `pow` knows no negative base: an even or odd integer of an exponent is told apart.
+    pub const ALL: [(Binary, &'static str, Option<&'static str>); 8] = [
+        (Binary::Add, "add", Some("(a + b)")),
+        (Binary::Sub, "sub", Some("(a - b)")),
+        (Binary::Mul, "mul", Some("(a * b)")),
+        (Binary::Max, "max", Some("max(a, b)")),
+        (Binary::Div, "div", Some("(a / b)")),
+        (Binary::Min, "min", Some("min(a, b)")),
+        (
+            Binary::Pow,
+            "pow",
+            Some(
+                "select(pow(a, b), pow(abs(a), b) * select(1.0, -1.0, fract(b * 0.5) != 0.0), a < 0.0 && b == floor(b))",
+            ),
+        ),
+        (Binary::Mod, "mod", Some("(a % b)")),
     ];
 
     /// The name in text IR.
@@ -98,8 +235,8 @@ impl Binary {
         Self::ALL[self as usize].1
     }
 
-    /// A WGSL expression over `a` and `b`.
-    pub fn wgsl(self) -> &'static str {
+    /// A WGSL expression over `a` and `b`, two f32; `None` for what WGSL cannot say in one.
+    pub fn wgsl(self) -> Option<&'static str> {
         Self::ALL[self as usize].2
     }
 
@@ -115,6 +252,105 @@ impl Binary {
             Self::Sub => a - b,
             Self::Mul => a * b,
             Self::Max => a.max(b),
+            Self::Div => a / b,
+            Self::Min => a.min(b),
+            Self::Pow => math::pow(a, b),
+            Self::Mod => math::fmod(a, b),
+        }
+    }
+
+    /// The value of integers, before it wraps to their type; `None` for a division by zero, and
+    /// for `pow`, which integers have not.
+    pub fn eval_int(self, a: i64, b: i64) -> Option<i64> {
+        Some(match self {
+            Self::Add => a.wrapping_add(b),
+            Self::Sub => a.wrapping_sub(b),
+            Self::Mul => a.wrapping_mul(b),
+            Self::Max => a.max(b),
+            Self::Min => a.min(b),
+            Self::Div if b != 0 => a.wrapping_div(b),
+            Self::Mod if b != 0 => a.wrapping_rem(b),
+            Self::Div | Self::Mod | Self::Pow => return None,
+        })
+    }
+}
+
+impl Comparison {
+    /// Every test, with its name in text IR and its WGSL over `a` and `b`.
+    pub const ALL: [(Comparison, &'static str, &'static str); 6] = [
+        (Comparison::Eq, "eq", "(a == b)"),
+        (Comparison::Ne, "ne", "(a != b)"),
+        (Comparison::Lt, "lt", "(a < b)"),
+        (Comparison::Le, "le", "(a <= b)"),
+        (Comparison::Gt, "gt", "(a > b)"),
+        (Comparison::Ge, "ge", "(a >= b)"),
+    ];
+
+    /// The name in text IR.
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// A WGSL expression of type bool over `a` and `b`.
+    pub fn wgsl(self) -> &'static str {
+        Self::ALL[self as usize].2
+    }
+
+    /// The test of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|r| r.1 == name).map(|r| r.0)
+    }
+
+    /// Whether it holds.
+    pub fn eval<T: PartialOrd>(self, a: T, b: T) -> bool {
+        match self {
+            Self::Eq => a == b,
+            Self::Ne => a != b,
+            Self::Lt => a < b,
+            Self::Le => a <= b,
+            Self::Gt => a > b,
+            Self::Ge => a >= b,
+        }
+    }
+}
+
+impl Reduction {
+    /// Every reduction with its name in text IR.
+    pub const ALL: [(Reduction, &'static str); 5] = [
+        (Reduction::Sum, "sum"),
+        (Reduction::Mean, "mean"),
+        (Reduction::Max, "max"),
+        (Reduction::Min, "min"),
+        (Reduction::Prod, "prod"),
+    ];
+
+    /// The name in text IR.
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// The reduction of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|r| r.1 == name).map(|r| r.0)
+    }
+
+    /// The function that is folded, one element after another.
+    pub fn step(self) -> Binary {
+        match self {
+            Self::Sum | Self::Mean => Binary::Add,
+            Self::Max => Binary::Max,
+            Self::Min => Binary::Min,
+            Self::Prod => Binary::Mul,
+        }
+    }
+
+    /// What a fold of floats begins with: the value of nothing, but for the mean's.
+    pub fn start(self) -> f64 {
+        match self {
+            Self::Sum | Self::Mean => 0.0,
+            Self::Max => f64::NEG_INFINITY,
+            Self::Min => f64::INFINITY,
+            Self::Prod => 1.0,
         }
     }
 }
@@ -131,11 +367,18 @@ mod tests {
         for (i, row) in Binary::ALL.iter().enumerate() {
             assert_eq!(row.0 as usize, i);
         }
+        for (i, row) in Comparison::ALL.iter().enumerate() {
+            assert_eq!(row.0 as usize, i);
+        }
+        for (i, row) in Reduction::ALL.iter().enumerate() {
+            assert_eq!(row.0 as usize, i);
+        }
     }
 
     #[test]
     fn gelu_and_silu_have_their_published_values() {
         assert!((Unary::Gelu.eval(1.0) - 0.841_192).abs() < 1e-6);
+        assert!((Unary::GeluErf.eval(1.0) - 0.841_344_746).abs() < 1e-9);
         assert!((Unary::Silu.eval(1.0) - 0.731_058_6).abs() < 1e-6);
     }
 }

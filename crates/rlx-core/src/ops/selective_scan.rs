@@ -1,6 +1,6 @@
 //! The selective state space of Mamba (arXiv:2312.00752).
 
-use super::rules::{self, recurrent_arity, recurrent_results};
+use super::fit::{self, recurrent_arity, recurrent_results};
 use super::{Attr, Attrs, Class, Operator};
 use crate::error::{Error, Result};
 use crate::types::{Dim, Shape, Type};
@@ -52,12 +52,12 @@ impl Operator for SelectiveScan {
             return Err(Error::internal("selective_scan: arity"));
         };
         let named = [("x", *x), ("delta", *delta), ("a", *a), ("b", *b), ("c", *c)];
-        let dtype = rules::same_floats(NAME, &named)?;
+        let dtype = fit::same_floats(NAME, &named)?;
         let need = format!(
             "x and delta [.., S, D], a [D, {n}], b and c [.., S, {n}]",
             n = self.state_size
         );
-        let misfit = || rules::misfit(NAME, &named, &need);
+        let misfit = || fit::misfit(NAME, &named, &need);
         let [lead @ .., d] = x.shape.0.as_slice() else { return Err(misfit()) };
         let Some((_, batch)) = lead.split_last() else { return Err(misfit()) };
         let n = Dim::from(self.state_size);

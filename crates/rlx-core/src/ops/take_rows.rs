@@ -2,13 +2,13 @@
 
 use super::{Attrs, Class, Operator, arity, control, matrix};
 use crate::error::{Error, Result};
-use crate::types::{DType, Dim, Shape, Type};
+use crate::types::{Binding, Dim, Kind, Shape, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// `take_rows x [S, D] f32, ctl -> [rows, D] f32`: rows `len - rows .. len` of `x`; rows before
-/// the first are row 0.
+/// `take_rows x [S, D], ctl -> [rows, D]`: rows `len - rows .. len` of `x`, of any float type; rows
+/// before the first are row 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TakeRows {
     /// Rows taken.
@@ -40,12 +40,16 @@ impl Operator for TakeRows {
         let (rows, width) = matrix("take_rows", "x", operands[0])?;
         control("take_rows", operands[1])?;
         let too_many = self.rows.as_static().zip(rows.as_static()).is_some_and(|(r, s)| r > s);
-        if too_many || operands[0].dtype != DType::F32 {
+        if too_many || !(operands[0].kind == Kind::Tensor && operands[0].dtype.is_float()) {
             return Err(Error::bad_graph(format!(
-                "take_rows: x is {}, expected f32 with at least {} rows",
+                "take_rows: x is {}, expected floats with at least {} rows",
                 operands[0], self.rows
             )));
         }
-        Ok(vec![Type::tensor(DType::F32, Shape(vec![self.rows.clone(), width]))])
+        Ok(vec![Type::tensor(operands[0].dtype, Shape(vec![self.rows.clone(), width]))])
+    }
+    fn bind(&mut self, binding: &Binding) -> Result<()> {
+        self.rows = self.rows.bind(binding)?;
+        Ok(())
     }
 }

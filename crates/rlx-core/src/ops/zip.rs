@@ -1,13 +1,15 @@
 //! A scalar function of two tensors, element by element.
 
-use super::{Alias, Attrs, Binary, Class, Operator, arity};
+use super::{Alias, Attrs, Binary, Class, Operator, arity, rules};
 use crate::error::{Error, Result};
-use crate::types::{DType, Kind, Type};
+use crate::types::Type;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// `zip a f32, b f32 -> f32`: `b` has the shape of `a`, or of its last axis and is repeated.
+/// `zip a, b -> y`: `y[i] = f(a[i], b[i])` of one element type, floats or integers; shapes repeat to
+/// one [NumPy broadcasting]. Integers wrap; dividing them by 0 is an error of the reference and a
+/// value nobody may read elsewhere. Integers have no `pow`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Zip {
     /// The function.
@@ -32,18 +34,20 @@ impl Operator for Zip {
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("zip", operands, 2)?;
-        let [a, b] = operands else { return Err(Error::internal("zip: arity was checked")) };
-        let row = b.shape.rank() == 1 && b.shape.last() == a.shape.last();
-        let tensors = [a, b].iter().all(|t| t.dtype == DType::F32 && t.kind == Kind::Tensor);
-        if !tensors || (a.shape != b.shape && !row) {
-            return Err(Error::bad_graph(format!(
-                "zip: a is {a}, b is {b}; expected tensors of f32 of one shape, or b as long as a's last axis"
-            )));
+        let (a, b) = (operands[0], operands[1]);
+        rules::number_tensor("zip", "a", a)?;
+        rules::number_tensor("zip", "b", b)?;
+        rules::one_dtype("zip", a, b)?;
+        if self.f == Binary::Pow && !a.dtype.is_float() {
+            return Err(Error::bad_graph(format!("zip: a is {a}, pow is of floats")));
         }
-        Ok(vec![(*a).clone()])
+        Ok(vec![Type::tensor(a.dtype, rules::broadcast("zip", operands)?)])
     }
 
-    fn alias(&self, _: &[&Type]) -> Alias {
-        Alias::Elementwise { operand: 0 }
+    fn alias(&self, operands: &[&Type]) -> Alias {
+        match operands {
+            [a, _] => rules::in_place("zip", 0, operands, a.dtype),
+            _ => Alias::None,
+        }
     }
 }

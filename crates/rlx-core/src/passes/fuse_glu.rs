@@ -14,10 +14,11 @@
 //! and up without their product. Leaves alone: products of different inputs, a gate or up with a
 //! bias on one side only, or read by others.
 
-use super::{Context, remove_nodes};
+use super::{Context, Reason, remove_nodes};
 use crate::error::Result;
 use crate::ir::mir::{Graph, ValueId};
 use crate::ops::{Binary, Epilogue, MatMul, Op};
+use crate::target::Path;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -50,20 +51,23 @@ pub fn fuse_glu(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         };
         let label = g.nodes[i].label.clone();
         if mg != mu || mg.segments != 1 || mg.norm.is_some() || mg.epilogue != Epilogue::None {
-            cx.report.miss(
-                "glu",
-                &label,
-                "gate and up differ in form",
-                "give both a bias or neither",
-            );
+            let hint = "give both a bias or neither";
+            let context = "gate and up differ in form";
+            cx.report.miss("glu", &label, Reason::PartsDiffer, context, hint);
             continue;
         }
         if g.nodes[gate].inputs[0] != g.nodes[up].inputs[0] {
-            cx.report.miss("glu", &label, "gate and up read different inputs", "");
+            let context = "gate and up read different inputs";
+            cx.report.miss("glu", &label, Reason::SwigluNotSharedInput, context, "");
             continue;
         }
-        if !single(g, a) || !single(g, u) || !single(g, g.nodes[gate].outputs[0]) {
-            cx.report.miss("glu", &label, "an intermediate has another reader", "");
+        // A result that the graph returns is asked for; one that another node reads is a chance.
+        let parts = [a, u, g.nodes[gate].outputs[0]];
+        if !parts.iter().all(|&v| single(g, v)) {
+            if !parts.iter().any(|&v| g.is_output(v)) {
+                let context = "an intermediate has another reader";
+                cx.report.miss("glu", &label, Reason::MultiConsumer, context, "");
+            }
             continue;
         }
         let bias = mg.bias;
@@ -72,7 +76,20 @@ pub fn fuse_glu(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         if bias {
             inputs.extend([gin[2], uin[2]]);
         }
-        g.nodes[i].op = MatMul { segments: 2, bias, norm: None, epilogue: Epilogue::Glu(f) }.into();
+        let fused = MatMul { segments: 2, bias, norm: None, epilogue: Epilogue::Glu(f) };
+        let fused = Op::from(fused);
+        let types: Vec<_> = inputs.iter().map(|&v| g.ty(v)).collect();
+        let same =
+            fused.infer(&types).is_ok_and(|r| r.first() == Some(g.ty(g.nodes[i].outputs[0])));
+        if !same || !cx.fuses(g, &fused, &inputs) {
+            if cx.path(&g.nodes[act].op, &[g.ty(g.nodes[act].inputs[0])]) == Ok(Path::Native) {
+                let context = alloc::format!("no matmul of the target applies {}", f.name());
+                let reason = Reason::UnsupportedEpilogueActivation;
+                cx.report.miss("glu", &label, reason, context, "");
+            }
+            continue;
+        }
+        g.nodes[i].op = fused;
         g.nodes[i].inputs = inputs;
         g.nodes[i].label = label.replace("_mul", "_gate_up");
         dead.extend([gate, up, act]);

@@ -12,15 +12,15 @@
 //! but a matmul reads, and a matmul that will read int8 blocks: they are made of the normed row.
 
 use super::Context;
-use super::legalise::activation_format;
+use super::int8::activation_format;
 use crate::error::Result;
 use crate::ir::mir::Graph;
-use crate::ops::Op;
-use crate::target::Activations;
+use crate::ops::{MatMul, Op};
+use alloc::vec::Vec;
 
 /// Fuses in place; returns the number of matmuls that took a norm. The norms are left to `dce`.
 pub fn fuse_norm_prologue(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
-    let int8 = cx.options.activations == Activations::Int8 && cx.target.int8;
+    let int8 = cx.int8();
     let users = g.users();
     let mut fused = 0;
     for i in 0..g.nodes.len() {
@@ -50,19 +50,28 @@ pub fn fuse_norm_prologue(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
         if int8 && readers.iter().any(reads_blocks) {
             continue;
         }
+        // A reader that needs the normed row keeps it in memory; the others then read it there.
         if !readers.iter().all(|&j| takes(g, j)) {
-            let label = g.nodes[i].label.clone();
-            cx.report.miss("norm_prologue", &label, "the norm has a reader that is no matmul", "");
             continue;
         }
         let [x, weight] = [g.nodes[i].inputs[0], g.nodes[i].inputs[1]];
-        for &j in readers {
-            let node = &mut g.nodes[j];
-            if let Op::MatMul(m) = &mut node.op {
-                m.norm = Some(eps);
-            }
-            node.inputs[0] = x;
-            node.inputs.insert(1, weight);
+        let with_norm = |g: &Graph, j: usize| {
+            let Op::MatMul(m) = &g.nodes[j].op else { return None };
+            let op = Op::from(MatMul { norm: Some(eps), ..m.clone() });
+            let mut inputs = g.nodes[j].inputs.clone();
+            inputs[0] = x;
+            inputs.insert(1, weight);
+            let types: Vec<_> = inputs.iter().map(|&v| g.ty(v)).collect();
+            let same = op
+                .infer(&types)
+                .is_ok_and(|r| r.iter().eq(g.nodes[j].outputs.iter().map(|&v| g.ty(v))));
+            (same && cx.fuses(g, &op, &inputs)).then_some((op, inputs))
+        };
+        let normed: Option<Vec<_>> = readers.iter().map(|&j| with_norm(g, j)).collect();
+        let Some(normed) = normed else { continue };
+        for (&j, (op, inputs)) in readers.iter().zip(normed) {
+            g.nodes[j].op = op;
+            g.nodes[j].inputs = inputs;
             fused += 1;
         }
     }

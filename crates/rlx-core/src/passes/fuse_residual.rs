@@ -10,7 +10,7 @@
 //! Leaves alone: a product that others read, one with an epilogue of its own, and an addend that
 //! is repeated over rows (that is a bias).
 
-use super::{Context, remove_nodes};
+use super::{Context, Reason, remove_nodes};
 use crate::error::Result;
 use crate::ir::mir::{Graph, ValueId};
 use crate::ops::{Binary, Epilogue, Op};
@@ -37,19 +37,27 @@ pub fn fuse_residual(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         let products: Vec<_> = products.collect();
         let single = |t: ValueId| users[t.0 as usize].len() == 1 && !g.is_output(t);
         let Some(&(_, at, residual)) = products.iter().find(|p| single(p.0)) else {
-            if !products.is_empty() {
-                let label = g.nodes[i].label.clone();
-                cx.report.miss("residual", &label, "the product has another reader", "");
+            // A product that the graph returns is asked for; the sum cannot have it.
+            if products.iter().any(|p| !g.is_output(p.0)) {
+                let (label, context) = (g.nodes[i].label.clone(), "the product has another reader");
+                cx.report.miss("residual", &label, Reason::MultiConsumer, context, "");
             }
             continue;
         };
         let Op::MatMul(mut m) = g.nodes[at].op.clone() else { continue };
         m.epilogue = Epilogue::Add;
+        let fused = Op::from(m);
         let mut operands = g.nodes[at].inputs.clone();
         operands.push(residual);
+        let types: Vec<_> = operands.iter().map(|&v| g.ty(v)).collect();
+        let same =
+            fused.infer(&types).is_ok_and(|r| r.first() == Some(g.ty(g.nodes[i].outputs[0])));
+        if !same || !cx.fuses(g, &fused, &operands) {
+            continue;
+        }
         let label = g.nodes[at].label.clone();
         let node = &mut g.nodes[i];
-        node.op = m.into();
+        node.op = fused;
         node.inputs = operands;
         node.label = label;
         dead.push(at);

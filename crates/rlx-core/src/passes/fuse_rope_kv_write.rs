@@ -13,7 +13,7 @@
 //! tables or control blocks that differ, and results that are read before the last of the four, or
 //! by one of them.
 
-use super::{Context, remove_nodes};
+use super::{Context, Reason, remove_nodes};
 use crate::error::Result;
 use crate::ir::mir::{Graph, ValueId};
 use crate::ops::{Op, RopeKvWrite};
@@ -45,16 +45,19 @@ pub fn fuse_rope_kv_write(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
         let Op::Rope(rk) = &g.nodes[kr].op else { continue };
         let label = g.nodes[i].label.clone();
         if rq != rk || g.nodes[qr].inputs[1..] != g.nodes[kr].inputs[1..] {
-            cx.report.miss("rope_kv_write", &label, "q and k rotate by different tables", "");
+            let context = "q and k rotate by different tables";
+            cx.report.miss("rope_kv_write", &label, Reason::PartsDiffer, context, "");
             continue;
         }
         let ctl = g.nodes[qr].inputs[2];
         if [kw, vw].iter().any(|&at| g.nodes[at].inputs[2] != ctl) {
-            cx.report.miss("rope_kv_write", &label, "control blocks differ", "");
+            let context = "control blocks differ";
+            cx.report.miss("rope_kv_write", &label, Reason::PartsDiffer, context, "");
             continue;
         }
         if users[k1.0 as usize].len() != 1 || g.is_output(k1) {
-            cx.report.miss("rope_kv_write", &label, "the rotated k has another reader", "");
+            let context = "the rotated k has another reader";
+            cx.report.miss("rope_kv_write", &label, Reason::MultiConsumer, context, "");
             continue;
         }
         let op = RopeKvWrite { style: rq.style, head_dim: rq.head_dim };
@@ -67,14 +70,19 @@ pub fn fuse_rope_kv_write(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
         let last = qr.max(kr).max(kw).max(vw);
         let early = outputs.iter().any(|v| users[v.0 as usize].iter().any(|&j| j <= last));
         if early {
-            cx.report.miss("rope_kv_write", &label, "a result is read before the last write", "");
+            let context = "a result is read before the last write";
+            cx.report.miss("rope_kv_write", &label, Reason::ReadTooEarly, context, "");
             continue;
         }
         let op = Op::from(op);
         let inputs = vec![q, k, v, table, kc, vc, ctl];
         let operands: Vec<_> = inputs.iter().map(|&v| g.ty(v)).collect();
         if op.infer(&operands).is_err() {
-            cx.report.miss("rope_kv_write", &label, "rows or heads of q, k and v differ", "");
+            let context = "rows or heads of q, k and v differ";
+            cx.report.miss("rope_kv_write", &label, Reason::PartsDiffer, context, "");
+            continue;
+        }
+        if !cx.fuses(g, &op, &inputs) {
             continue;
         }
         let node = &mut g.nodes[last];

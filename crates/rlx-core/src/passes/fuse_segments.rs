@@ -9,15 +9,16 @@
 //! Saves a launch and a read of x for each merged matmul. Weights are not concatenated: each
 //! segment keeps its own type.
 //!
-//! Runs after `fuse_glu`. Leaves alone: matmuls with a prologue or epilogue, a mixture with and
-//! without bias, and, with int8 activations, weights that want different blocks of x.
+//! Runs after `fuse_glu` and `fuse_map`. Leaves alone: matmuls with a prologue or a residual, with
+//! different functions of their products, a mixture with and without bias, weights that are
+//! computed, and, with int8 activations, weights that want different blocks of x.
 
-use super::legalise::activation_format;
+use super::int8::activation_format;
 use super::{Context, remove_nodes};
 use crate::error::Result;
-use crate::ir::mir::{Graph, ParamKind};
+use crate::ir::mir::Graph;
 use crate::ops::{Epilogue, MatMul, Op};
-use crate::target::Activations;
+use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -26,52 +27,53 @@ const SEGMENTS: usize = 4;
 
 /// Fuses in place; returns the number of matmuls merged into another.
 pub fn fuse_segments(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
-    let params: Vec<_> =
-        g.params.iter().filter(|p| p.kind != ParamKind::State).map(|p| p.value).collect();
-    let int8 = cx.options.activations == Activations::Int8 && cx.target.int8;
-    let mut dead = Vec::new();
+    let (definers, users) = (g.definers(), g.users());
+    let int8 = cx.int8();
+    let mut dead = BTreeSet::new();
     for i in 0..g.nodes.len() {
         if dead.contains(&i) {
             continue;
         }
-        let plain = |g: &Graph, j: usize| match &g.nodes[j].op {
-            Op::MatMul(m) => {
-                m.segments == 1
-                    && m.norm.is_none()
-                    && m.epilogue == Epilogue::None
-                    && g.nodes[j].inputs[1..].iter().all(|v| params.contains(v))
-            }
-            _ => false,
-        };
-        if !plain(g, i) {
-            continue;
-        }
+        // What two matmuls must have in common; `None` for one that is not to be merged.
         let key = |g: &Graph, j: usize| {
-            let dtype = g.ty(g.nodes[j].inputs[1]).dtype;
-            (g.nodes[j].inputs[0], g.nodes[j].inputs.len(), int8.then(|| activation_format(dtype)))
+            let node = &g.nodes[j];
+            let Op::MatMul(m) = &node.op else { return None };
+            let plain = m.segments == 1
+                && m.norm.is_none()
+                && matches!(m.epilogue, Epilogue::None | Epilogue::Map(_))
+                && node.inputs[1..].iter().all(|v| definers[v.0 as usize].is_none());
+            let format = activation_format(g.ty(*node.inputs.get(1)?).dtype);
+            plain.then(|| (node.inputs[0], m.bias, m.epilogue, int8.then_some(format)))
         };
-        let group: Vec<usize> = (i..g.nodes.len())
-            .filter(|&j| !dead.contains(&j) && plain(g, j) && key(g, j) == key(g, i))
-            .take(SEGMENTS)
-            .collect();
+        let Some(first) = key(g, i) else { continue };
+        let mut group = vec![i];
+        for &j in &users[first.0.0 as usize] {
+            let merges = j > i && !dead.contains(&j) && key(g, j) == Some(first);
+            if merges && group.len() < SEGMENTS {
+                group.push(j);
+            }
+        }
         if group.len() < 2 {
             continue;
         }
-        let bias = g.nodes[i].inputs.len() == 3;
-        let mut inputs = vec![g.nodes[i].inputs[0]];
+        let (x, bias, epilogue, _) = first;
+        let mut inputs = vec![x];
         inputs.extend(group.iter().map(|&j| g.nodes[j].inputs[1]));
         if bias {
             inputs.extend(group.iter().map(|&j| g.nodes[j].inputs[2]));
         }
+        let merged = Op::from(MatMul { segments: group.len(), bias, norm: None, epilogue });
+        if !cx.fuses(g, &merged, &inputs) {
+            continue;
+        }
         let outputs = group.iter().map(|&j| g.nodes[j].outputs[0]).collect();
         let node = &mut g.nodes[i];
-        node.op =
-            MatMul { segments: group.len(), bias, norm: None, epilogue: Epilogue::None }.into();
+        node.op = merged;
         node.inputs = inputs;
         node.outputs = outputs;
         dead.extend(&group[1..]);
     }
-    dead.sort_unstable();
+    let dead: Vec<usize> = dead.into_iter().collect();
     remove_nodes(g, &dead);
     Ok(dead.len())
 }

@@ -1,55 +1,90 @@
 //! Make every node something the target runs.
 //!
-//! With int8 activations a matmul of packed weights reads int8 blocks of x:
-//!
 //! ```text
-//! %y = matmul %x, %w      =>      %b = quantize_rows %x {to = q8_k}
-//!                                 %y = matmul %b, %w
+//! %y = layer_norm %x, %g, %b      =>      %m = reduce %x {f = mean, …}       no kernel: its parts
+//!                                         …
+//! %y = map %x {f = silu}          =>      %w = cast %x {to = f32}            no kernel for f16:
+//!   (f16)                                 %z = map %w {f = silu}             in f32, rounded back
+//!                                         %y = cast %z {to = f16}
 //! ```
 //!
-//! Blocks are as long as the weight's: 32 (`q8_0`) or 256 (`q8_k`). One quantisation serves every
-//! matmul of that x. Leaves alone: f32, f16 and bf16 weights, and matmuls that mix block lengths.
+//! What the target claims stays, unless the options say that an operator runs by its parts. Parts
+//! are legalised in turn, at most 16 times, and carry the label of what they stand for. What then
+//! is still unclaimed is one error with every node in it. Regions are legalised like the graph.
+//!
+//! Before that: weights of types that no kernel reads are an error that names them, and matmuls of
+//! packed weights get int8 activations where the options ask (`int8.rs`).
+//!
+//! Leaves alone: everything, if no claim is made and no kind is forced.
 
 use super::Context;
+use super::casts::{Casts, cast, is_narrow};
+use super::dispatch::{Route, Unsupported};
+use super::int8::int8;
 use crate::error::{Code, Error, Result};
-use crate::ir::mir::{Graph, Node, ValueId};
-use crate::ops::{Op, QuantizeRows};
-use crate::target::Activations;
-use crate::types::{BlockFormat, DType};
+use crate::ir::mir::{Emitter, Graph, Node, ValueId};
+use crate::ops::{Class, Op};
+use crate::target::{DispatchPolicy, Path};
+use crate::types::{DType, Type};
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-/// The int8 blocks that a weight's kernels read, or `None` where activations stay f32.
-pub fn activation_format(weight: DType) -> Option<BlockFormat> {
-    match weight {
-        DType::Block(b) if b.elements() == 256 => Some(BlockFormat::Q8K),
-        DType::Block(b) if b.elements() == 32 => Some(BlockFormat::Q8_0),
-        _ => None,
-    }
-}
+/// How often parts are looked at for parts of their own.
+const ROUNDS: usize = 16;
 
-/// Legalises in place; returns the number of matmuls that now read int8.
+/// Legalises in place; returns the number of matmuls that now read int8 and of nodes that were
+/// widened or decomposed.
 ///
 /// # Errors
-/// `Unsupported` with every weight whose type the target cannot read.
+/// `Unsupported` with every weight whose type the target cannot read, or every node that it does
+/// not run; `BadGraph` from a decomposition that gives other types than its operator, or has no end.
 pub fn legalise(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
+    readable(g, cx)?;
+    let changed = int8(g, cx)? + lower(g, cx)?;
+    let missing = &cx.dispatch.unsupported;
+    if missing.is_empty() {
+        return Ok(changed);
+    }
+    let lines: Vec<String> =
+        missing.iter().map(|u| format!("{}: {}: {}", u.node, u.form, u.why)).collect();
+    let (target, n) = (&cx.target.name, lines.len());
+    let operators = if n == 1 { "operator" } else { "operators" };
+    Err(Error::new(
+        Code::Unsupported,
+        format!("the {target} device does not run {n} {operators}: {}", lines.join("; ")),
+    )
+    .hint("another target, or other element types"))
+}
+
+/// Fails on weights that no kernel of the target reads.
+fn readable(g: &Graph, cx: &Context<'_>) -> Result<()> {
     let mut missing: Vec<String> = Vec::new();
+    unreadable(g, cx, &mut missing);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = cx.target.formats.iter().map(|f| f.name()).collect();
+    Err(Error::new(
+        Code::Unsupported,
+        format!("the {} device cannot read {}", cx.target.name, missing.join(", ")),
+    )
+    .hint(format!("it reads f32, f16, bf16, {}", names.join(", "))))
+}
+
+fn unreadable(g: &Graph, cx: &Context<'_>, missing: &mut Vec<String>) {
     for node in &g.nodes {
-        let weights = match &node.op {
-            Op::MatMul(m) => {
-                let first = m.parts().weights;
-                &node.inputs[first..first + m.segments]
-            }
-            Op::Gather(_) => &node.inputs[..1],
-            _ => continue,
-        };
+        for body in &node.regions {
+            unreadable(body, cx, missing);
+        }
+        let weights = node.inputs.get(super::weights(&node.op)).unwrap_or_default();
         for &w in weights {
-            if !cx.target.reads(g.ty(w).dtype) {
+            let dtype = g.ty(w).dtype;
+            if dtype.is_block() && !cx.target.reads(dtype) {
                 let param = g.params.iter().find(|p| p.value == w);
                 let name = param.map_or(&node.label, |p| &p.name);
-                let line = format!("{name} is {}", g.ty(w).dtype);
+                let line = format!("{name} is {dtype}");
                 // A tied embedding is read twice and named once.
                 if !missing.contains(&line) {
                     missing.push(line);
@@ -57,53 +92,244 @@ pub fn legalise(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
             }
         }
     }
-    if !missing.is_empty() {
-        let names: Vec<&str> = cx.target.formats.iter().map(|f| f.name()).collect();
-        return Err(Error::new(
-            Code::Unsupported,
-            format!("the {} device cannot read {}", cx.target.name, missing.join(", ")),
-        )
-        .hint(format!("it reads f32, f16, bf16, {}", names.join(", "))));
-    }
-    if cx.options.activations == Activations::F32 || !cx.target.int8 {
-        return Ok(0);
-    }
-    let mut quantized: BTreeMap<(ValueId, BlockFormat), ValueId> = BTreeMap::new();
+}
+
+/// Lowers until nothing changes; what is left goes to the report. Returns the number of changes.
+pub(super) fn lower(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
+    let mut made_of = BTreeMap::new();
     let mut changed = 0;
-    let mut nodes = Vec::with_capacity(g.nodes.len());
-    for mut node in core::mem::take(&mut g.nodes) {
-        if let Op::MatMul(m) = &node.op {
-            let first = m.parts().weights;
-            let mut formats = node.inputs[first..first + m.segments]
-                .iter()
-                .map(|&w| activation_format(g.ty(w).dtype));
-            let format = formats.next().flatten();
-            let x = node.inputs[0];
-            if let Some(format) = format
-                && formats.all(|f| f == Some(format))
-                && m.norm.is_none()
-                && g.ty(x).dtype == DType::F32
-            {
-                let b = match quantized.get(&(x, format)) {
-                    Some(&b) => b,
-                    None => {
-                        let op = Op::from(QuantizeRows { format });
-                        let ty = op.infer(&[g.ty(x)]).map_err(|e| e.at(node.label.clone()))?;
-                        let b = g.value(ty[0].clone());
-                        let label = format!("{}_x", node.label);
-                        nodes.push(Node::new(op, &[x], &[b], label));
-                        quantized.insert((x, format), b);
-                        b
-                    }
-                };
-                node.inputs[0] = b;
-                changed += 1;
-            }
+    for round in 0.. {
+        let now = Round { cx, made_of: &mut made_of, first: round == 0 }.graph(g)?;
+        changed += now;
+        if now == 0 {
+            break;
         }
-        nodes.push(node);
+        if round == ROUNDS {
+            let what = format!("after {ROUNDS} rounds operators still decompose");
+            return Err(Error::bad_graph(what).hint("a custom operator that is a part of itself?"));
+        }
     }
-    g.nodes = nodes;
+    let mut left = Vec::new();
+    unclaimed(g, cx, &made_of, &mut left)?;
+    for u in &left {
+        if !made_of.contains_key(&u.node) {
+            cx.dispatch.note(&u.kind, Route::Unsupported, &u.why);
+        }
+    }
+    cx.dispatch.unsupported = left;
     Ok(changed)
+}
+
+/// Nodes that the target does not run, with the reason.
+fn unclaimed(
+    g: &mut Graph,
+    cx: &Context<'_>,
+    made_of: &BTreeMap<String, String>,
+    out: &mut Vec<Unsupported>,
+) -> Result<()> {
+    for i in 0..g.nodes.len() {
+        let mut regions = core::mem::take(&mut g.nodes[i].regions);
+        for body in &mut regions {
+            unclaimed(body, cx, made_of, out)?;
+        }
+        g.nodes[i].regions = regions;
+        let node = &g.nodes[i];
+        let types: Vec<&Type> = node.inputs.iter().map(|&v| g.ty(v)).collect();
+        let Err(mut why) = cx.path(&node.op, &types) else { continue };
+        match wanted(cx, node.op.name()) {
+            DispatchPolicy::ForceNative => why += ", and the options ask for a kernel",
+            _ => why += ", and there is nothing it decomposes into",
+        }
+        if let Some(whole) = made_of.get(&node.label) {
+            why += &format!("; it is a part of {whole}");
+        }
+        let types: Vec<String> = types.iter().map(|t| t.to_string()).collect();
+        let form = format!("{}{} {}", node.op.name(), node.op.attrs(), types.join(", "));
+        let (kind, label) = (node.op.name().to_string(), node.label.clone());
+        out.push(Unsupported { node: label, kind, form: form.trim_end().to_string(), why });
+    }
+    Ok(())
+}
+
+/// The policy of one kind of operator.
+fn wanted(cx: &Context<'_>, kind: &str) -> DispatchPolicy {
+    let dispatch = &cx.options.dispatch;
+    if dispatch.force_native.iter().any(|k| k == kind) {
+        DispatchPolicy::ForceNative
+    } else if dispatch.force_common.iter().any(|k| k == kind) {
+        DispatchPolicy::ForceCommon
+    } else {
+        dispatch.policy
+    }
+}
+
+/// One look at every node.
+struct Round<'a, 'b> {
+    cx: &'a mut Context<'b>,
+    /// Of a part's label: the operator it is a part of.
+    made_of: &'a mut BTreeMap<String, String>,
+    /// Whether nodes are counted for the report.
+    first: bool,
+}
+
+impl Round<'_, '_> {
+    fn graph(&mut self, g: &mut Graph) -> Result<usize> {
+        let mut changed = 0;
+        // What stands for a value that lost its node.
+        let mut stands: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+        let mut casts = Casts::default();
+        let mut nodes = Vec::with_capacity(g.nodes.len());
+        for mut node in core::mem::take(&mut g.nodes) {
+            for v in &mut node.inputs {
+                *v = stands.get(v).copied().unwrap_or(*v);
+            }
+            for body in &mut node.regions {
+                changed += self.graph(body)?;
+            }
+            let kind = node.op.name().to_string();
+            let types: Vec<&Type> = node.inputs.iter().map(|&v| g.ty(v)).collect();
+            let claim = self.cx.path(&node.op, &types);
+            let want = wanted(self.cx, &kind);
+            let forced = want == DispatchPolicy::ForceCommon
+                && !matches!(claim, Ok(Path::View | Path::HostConstant));
+            // What the heavy operators gain by a kernel pays for two casts; a map does not.
+            let heavy = matches!(node.op.class(), Class::Compute | Class::Reduction);
+            let widens = match claim {
+                Ok(Path::Loops) => heavy && !forced,
+                Ok(_) => false,
+                Err(_) => !forced,
+            };
+            if widens && let Some(results) = self.widens(g, &node) {
+                self.note(&kind, Route::Widened, "its kernel takes f32 only");
+                widen(g, &mut nodes, &mut casts, node, results)?;
+                changed += 1;
+                continue;
+            }
+            let common = match (&claim, want) {
+                (_, DispatchPolicy::ForceCommon) => forced,
+                (Err(_), DispatchPolicy::PreferNative) => true,
+                _ => false,
+            };
+            if common && let Some((parts, results)) = decompose(g, &node)? {
+                let why = match &claim {
+                    Ok(_) => "the options ask for its parts",
+                    Err(why) => why.as_str(),
+                };
+                self.note(&kind, Route::Common, why);
+                for part in parts {
+                    self.made_of.entry(part.label.clone()).or_insert_with(|| kind.clone());
+                    nodes.push(part);
+                }
+                stands.extend(node.outputs.iter().copied().zip(results));
+                changed += 1;
+                continue;
+            }
+            if let Ok(path) = claim {
+                let why = if forced { "it has no parts" } else { "" };
+                self.note(&kind, Route::Claimed(path), why);
+            }
+            nodes.push(node);
+        }
+        for o in &mut g.outputs {
+            o.value = stands.get(&o.value).copied().unwrap_or(o.value);
+        }
+        g.nodes = nodes;
+        Ok(changed)
+    }
+
+    fn note(&mut self, kind: &str, route: Route, why: &str) {
+        if self.first {
+            self.cx.dispatch.note(kind, route, why);
+        }
+    }
+
+    /// Types of the node's results in f32, if a kernel takes its narrow operands as f32 and the
+    /// target casts there and back.
+    fn widens(&self, g: &Graph, node: &Node) -> Option<Vec<Type>> {
+        let narrow: Vec<&Type> = node.inputs.iter().map(|&v| g.ty(v)).collect();
+        let wide = widened(&node.op, &narrow);
+        if !node.regions.is_empty() || wide.iter().zip(&narrow).all(|(w, n)| w == *n) {
+            return None;
+        }
+        let wide: Vec<&Type> = wide.iter().collect();
+        if self.cx.path(&node.op, &wide) != Ok(Path::Native) {
+            return None;
+        }
+        let results = node.op.infer(&wide).ok()?;
+        let casts =
+            |from: &Type, to: DType| cast(to).is_ok_and(|op| self.cx.path(&op, &[from]).is_ok());
+        let there = narrow.iter().zip(&wide).all(|(n, w)| n == w || casts(n, w.dtype));
+        let back = results.len() == node.outputs.len()
+            && results.iter().zip(&node.outputs).all(|(wide, &v)| {
+                let ty = g.ty(v);
+                let same_but_wide = is_narrow(ty)
+                    && *wide == Type { dtype: DType::F32, ..ty.clone() }
+                    && casts(wide, ty.dtype);
+                wide == ty || same_but_wide
+            });
+        (there && back).then_some(results)
+    }
+}
+
+/// Types of an operator's operands with narrow floats as f32; weights, which kernels read in any
+/// float type, stay.
+pub(super) fn widened(op: &Op, operands: &[&Type]) -> Vec<Type> {
+    let weights = super::weights(op);
+    let each = operands.iter().enumerate().map(|(i, &ty)| {
+        let wide = is_narrow(ty) && !weights.contains(&i);
+        if wide { Type { dtype: DType::F32, ..ty.clone() } } else { ty.clone() }
+    });
+    each.collect()
+}
+
+/// Puts the node between casts.
+fn widen(
+    g: &mut Graph,
+    nodes: &mut Vec<Node>,
+    casts: &mut Casts,
+    mut node: Node,
+    results: Vec<Type>,
+) -> Result<()> {
+    let label = node.label.clone();
+    let types: Vec<&Type> = node.inputs.iter().map(|&v| g.ty(v)).collect();
+    let wide = widened(&node.op, &types);
+    for (v, ty) in node.inputs.iter_mut().zip(wide) {
+        *v = casts.get(g, nodes, *v, ty.dtype, &label)?;
+    }
+    let mut back = Vec::new();
+    for (v, ty) in node.outputs.iter_mut().zip(results) {
+        if *g.ty(*v) != ty {
+            let to = g.ty(*v).dtype;
+            let wide = g.value(ty);
+            back.push(Node::new(cast(to)?, &[wide], &[*v], format!("{label}/{to}")));
+            *v = wide;
+        }
+    }
+    nodes.push(node);
+    nodes.extend(back);
+    Ok(())
+}
+
+/// The nodes that stand for `node`, labelled as its parts, and their results.
+fn decompose(g: &mut Graph, node: &Node) -> Result<Option<(Vec<Node>, Vec<ValueId>)>> {
+    let at = |e: Error| if e.at.is_empty() { e.at(node.label.clone()) } else { e };
+    debug_assert!(g.nodes.is_empty(), "the graph's nodes are taken");
+    let mut emitter = Emitter { graph: g, label: &node.label };
+    let results = node.op.decompose(&mut emitter, &node.inputs).map_err(at)?;
+    let mut parts = core::mem::take(&mut g.nodes);
+    let Some(results) = results else { return Ok(None) };
+    let types = |values: &[ValueId]| values.iter().map(|&v| g.ty(v)).collect::<Vec<_>>();
+    if types(&results) != types(&node.outputs) {
+        return Err(Error::bad_graph(format!(
+            "the parts of {} give other types than it does",
+            node.op.name()
+        ))
+        .at(node.label.clone()));
+    }
+    for part in &mut parts {
+        part.label = format!("{}/{}", node.label, part.op.name());
+    }
+    Ok(Some((parts, results)))
 }
 
 #[cfg(test)]

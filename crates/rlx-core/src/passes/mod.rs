@@ -1,21 +1,51 @@
 //! Passes: one file each, a function on the graph that returns how much it changed. No pass holds
 //! state or knows a device by name; fusions ask the target.
 
+mod bake;
+mod casts;
+mod control_flow;
+mod cse;
 mod dce;
+mod dispatch;
+mod elementwise_region;
+mod fold;
+mod fuse_bias;
 mod fuse_glu;
+mod fuse_map;
 mod fuse_norm_prologue;
 mod fuse_residual;
 mod fuse_rope_kv_write;
 mod fuse_segments;
+mod int8;
+mod json;
 mod legalise;
 pub mod pipeline;
+mod precision;
 mod report;
+mod simplify;
+mod sweep;
 
-pub use pipeline::{compile, optimise};
-pub use report::{FusionReport, Miss};
+pub use bake::bake;
+pub use control_flow::control_flow;
+pub use cse::cse;
+pub use dce::dce;
+pub use elementwise_region::elementwise_region;
+pub use fold::fold;
+pub use simplify::simplify;
 
-use crate::ir::mir::Graph;
-use crate::target::{CompileOptions, Target};
+pub use dispatch::{DispatchReport, KindReport, Route, Unsupported};
+pub use pipeline::{
+    Compiled, Optimised, PassTrace, Watch, cleanup, compile, compile_watched, dispatch_report,
+    optimise, optimise_watched, pass_names, preprocess,
+};
+pub use report::{FusionReport, Miss, Reason, Traffic};
+
+use crate::ir::mir::{Graph, ValueId};
+use crate::ops::{Alias, Op};
+use crate::target::{CompileOptions, Path, Target};
+use crate::types::{DType, Type};
+use alloc::string::String;
+use alloc::vec::Vec;
 
 /// What a pass may ask.
 pub struct Context<'a> {
@@ -25,6 +55,76 @@ pub struct Context<'a> {
     pub options: &'a CompileOptions,
     /// Where near misses go.
     pub report: FusionReport,
+    /// Where legalisation writes how operators run.
+    pub dispatch: DispatchReport,
+}
+
+impl<'a> Context<'a> {
+    /// A context with empty reports.
+    pub fn new(target: &'a Target, options: &'a CompileOptions) -> Self {
+        let claim = match &options.supported_ops {
+            Some(names) => (!names.is_empty()).then_some(names.len()),
+            None if target.claims.loops => None,
+            None => Some(target.claims.rows.len()),
+        };
+        let dispatch = DispatchReport::new(&target.name, options.dispatch.policy, claim);
+        Context { target, options, report: FusionReport::default(), dispatch }
+    }
+
+    /// How an operator runs: by the names of the options where they claim any, else by the target's
+    /// own claims. An empty list of names is no claim: everything is taken to run.
+    ///
+    /// # Errors
+    /// Why it does not run, as a clause.
+    pub fn path(&self, op: &Op, operands: &[&Type]) -> Result<Path, String> {
+        let Some(names) = &self.options.supported_ops else {
+            return self.target.path(op, operands);
+        };
+        if matches!(op.alias(operands), Alias::View { .. }) {
+            Ok(Path::View)
+        } else if names.is_empty() || names.iter().any(|n| n == op.name()) {
+            Ok(Path::Native)
+        } else if Target::makes_on_host(op) {
+            Ok(Path::HostConstant)
+        } else {
+            Err("it is not among the operators that the options claim".into())
+        }
+    }
+
+    /// Whether the target has a kernel of its own for an operator over values of `g`, in their
+    /// element types or in f32. What fuses must run at least as well as its parts.
+    pub fn fuses(&self, g: &Graph, op: &Op, inputs: &[ValueId]) -> bool {
+        let exact: Vec<&Type> = inputs.iter().map(|&v| g.ty(v)).collect();
+        if self.path(op, &exact) == Ok(Path::Native) {
+            return true;
+        }
+        let wide = legalise::widened(op, &exact);
+        let wide: Vec<&Type> = wide.iter().collect();
+        self.path(op, &wide) == Ok(Path::Native)
+    }
+
+    /// Whether matmuls of packed weights will read int8 blocks.
+    pub fn int8(&self) -> bool {
+        self.options.activations == crate::target::Activations::Int8 && self.target.int8
+    }
+}
+
+/// The element type, if it is one that a policy may choose.
+fn policy_float(ty: &Type) -> Option<DType> {
+    let tensor = ty.kind == crate::types::Kind::Tensor;
+    (tensor && matches!(ty.dtype, DType::F32 | DType::F16 | DType::BF16)).then_some(ty.dtype)
+}
+
+/// Operands that a kernel reads in any float or packed type: no cast is due before them.
+fn weights(op: &Op) -> core::ops::Range<usize> {
+    match op {
+        Op::MatMul(m) => {
+            let first = m.parts().weights;
+            first..first + m.segments
+        }
+        Op::Gather(_) => 0..1,
+        _ => 0..0,
+    }
 }
 
 /// Removes the nodes whose indices are in `dead`, ascending.

@@ -1,73 +1,374 @@
-//! The pipeline: this function is the compiler.
+//! The pipeline: [`RECIPE`] is the compiler between lowering and planning.
 
 use super::{
-    Context, FusionReport, dce, fuse_glu, fuse_norm_prologue, fuse_residual, fuse_rope_kv_write,
-    fuse_segments, legalise,
+    Context, DispatchReport, FusionReport, Traffic, bake, control_flow, cse, dce,
+    elementwise_region, fold, fuse_bias, fuse_glu, fuse_map, fuse_norm_prologue, fuse_residual,
+    fuse_rope_kv_write, fuse_segments, legalise, precision, simplify,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::ir::GraphModule;
 use crate::ir::hir::Module;
 use crate::ir::lir::Program;
 use crate::ir::mir::Graph;
 use crate::ir::verify::verify;
 use crate::lower::{ProgramSpec, lower, states};
+use crate::nearest::did_you_mean;
 use crate::plan::plan;
-use crate::target::{CompileOptions, Target};
+use crate::target::{CompileOptions, Fusions, Target};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 /// A pass: changes the graph, returns how much.
 type Pass = fn(&mut Graph, &mut Context<'_>) -> Result<usize>;
+
+/// When a pass runs.
+#[derive(Clone, Copy)]
+enum When {
+    Always,
+    /// Where the options ask for it.
+    Option(fn(&CompileOptions) -> bool),
+    /// Where the target gains from it, and the options leave fusions in.
+    Fusion(fn(&Fusions) -> bool),
+}
+
+/// Passes that run once, in order, or again and again until none of them changes anything.
+enum Group {
+    Once(&'static [(&'static str, When, Pass)]),
+    FixedPoint(&'static [(&'static str, When, Pass)]),
+}
+
+use Group::{FixedPoint, Once};
+use When::{Always, Fusion, Option as If};
+
+/// How often a fixed-point group runs at most: each round feeds on the last, and few have three.
+const ROUNDS: usize = 64;
+
+/// Each makes work for the others: a fold makes the constant that an identity looks for, an
+/// identity makes two nodes equal, a merge leaves one of them dead, and a reader less lets a movement
+/// pass.
+const CLEANUP: Group = FixedPoint(&[
+    ("simplify", Always, simplify::simplify),
+    ("fold", If(|o| o.constant_folding), fold::fold),
+    ("cse", Always, cse::cse),
+    ("dce", If(|o| o.dce), dce::dce),
+]);
+
+/// Every pass, in order. A comment stands where the order matters.
+const RECIPE: &[Group] = &[
+    Once(&[
+        ("bake", Always, bake::bake), // before control flow: a baked predicate decides a branch
+        ("control_flow", Always, control_flow::control_flow),
+        ("dce", If(|o| o.dce), dce::dce),
+    ]),
+    CLEANUP,
+    Once(&[
+        ("auto_mixed_precision", Always, precision::auto_mixed_precision),
+        ("matmul_bias", Fusion(|f| f.matmul_epilogue), fuse_bias::fuse_bias), // others carry it on
+        ("glu", Fusion(|f| f.glu), fuse_glu::fuse_glu),
+        ("matmul_map", Fusion(|f| f.matmul_epilogue), fuse_map::fuse_map), // what glu left
+        ("segments", Fusion(|f| f.segments), fuse_segments::fuse_segments), // what glu left
+        ("residual", Fusion(|f| f.residual), fuse_residual::fuse_residual),
+        ("norm_prologue", Fusion(|f| f.norm_prologue), fuse_norm_prologue::fuse_norm_prologue),
+        ("rope_kv_write", Fusion(|f| f.rope_kv_write), fuse_rope_kv_write::fuse_rope_kv_write),
+        // Behind the matmul's epilogues, which take from its chains.
+        ("elementwise_region", If(|o| !o.skip_fusion), elementwise_region::elementwise_region),
+        ("legalise", Always, legalise::legalise),
+        ("dce", If(|o| o.dce), dce::dce), // takes the norms that prologues replaced
+    ]),
+];
+
+/// The stages around the recipe, by the names a [`Watch`] knows them by.
+const LOWER: &str = "lower";
+const PLAN: &str = "plan";
+
+/// What one pass did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PassTrace {
+    /// Its name; `lower` and `plan` for the stages around the passes.
+    pub pass: &'static str,
+    /// How much it changed, as it counts; nodes made by `lower`, steps by `plan`.
+    pub changes: usize,
+    /// Nodes after it.
+    pub nodes: usize,
+    /// Milliseconds, if the watch has a clock.
+    pub ms: Option<f64>,
+    /// The graph after it, if it was asked for.
+    pub text: Option<String>,
+}
+
+/// Looks on while a program compiles. The core reads no clock: who wants times brings one.
+#[derive(Default)]
+pub struct Watch<'a> {
+    /// Told after every pass.
+    pub each: Option<&'a mut dyn FnMut(PassTrace)>,
+    /// Milliseconds since any fixed moment.
+    pub clock: Option<&'a dyn Fn() -> f64>,
+    /// The pass after whose first run compilation ends.
+    pub stop_after: Option<&'a str>,
+    /// The pass after whose every run the graph's text is in the trace.
+    pub print_after: Option<&'a str>,
+}
+
+impl Watch<'_> {
+    fn now(&self) -> Option<f64> {
+        self.clock.map(|clock| clock())
+    }
+
+    /// Reports a pass; true if compilation ends here.
+    fn seen(
+        &mut self,
+        pass: &'static str,
+        changes: usize,
+        start: Option<f64>,
+        nodes: usize,
+        text: &dyn Fn() -> String,
+    ) -> bool {
+        let ms = self.now().zip(start).map(|(end, start)| end - start);
+        let text = (self.print_after == Some(pass)).then(text);
+        if let Some(each) = &mut self.each {
+            each(PassTrace { pass, changes, nodes, ms, text });
+        }
+        self.stop_after == Some(pass)
+    }
+}
+
+/// An optimised graph with its reports.
+#[derive(Clone, Debug)]
+pub struct Optimised {
+    /// The graph.
+    pub graph: Graph,
+    /// What fused.
+    pub fusion: FusionReport,
+    /// How operators run.
+    pub dispatch: DispatchReport,
+    /// Whether every pass ran; false after a watch's `stop_after`.
+    pub finished: bool,
+}
+
+/// A compiled program with its reports.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The program, or the graph where compilation was told to stop.
+    pub module: GraphModule,
+    /// What fused.
+    pub fusion: FusionReport,
+    /// How operators run.
+    pub dispatch: DispatchReport,
+}
 
 /// Compiles one program of a module for a target.
 ///
 /// # Errors
 /// `BadGraph` where shapes do not fit, with the block's label; `Unsupported` with every weight the
-/// target cannot read.
+/// target cannot read or every node it does not run, or with every miss where the options assert
+/// that there is none; `Usage` for a pass that the options leave out and nobody knows.
 pub fn compile(
     module: &Module,
     spec: &ProgramSpec,
     target: &Target,
     options: &CompileOptions,
 ) -> Result<(Program, FusionReport)> {
-    let g = lower(module, spec, options.kv)?;
-    let (g, report) = optimise(g, target, options)?;
-    let program = plan(g, &states(module, options.kv)?, target, options)?;
-    Ok((program, report))
+    let compiled = compile_watched(module, spec, target, options, &mut Watch::default())?;
+    match compiled.module {
+        GraphModule::Lir(program) => Ok((*program, compiled.fusion)),
+        other => Err(Error::internal(format!("compiling ended at {}", other.stage().name()))),
+    }
 }
 
-/// Runs every pass the target gains from.
+/// Runs what a graph needs before it is a template: control flow that can be resolved is, and nodes
+/// that nothing reads go.
+///
+/// # Errors
+/// As the passes.
+pub fn preprocess(mut g: Graph, target: &Target, options: &CompileOptions) -> Result<Graph> {
+    let mut cx = Context::new(target, options);
+    control_flow::control_flow(&mut g, &mut cx)?;
+    dce::dce(&mut g, &mut cx)?;
+    Ok(g)
+}
+
+/// [`compile`] under a watch.
+///
+/// # Errors
+/// As [`compile`]; `Usage` for a pass of the watch that nobody knows.
+pub fn compile_watched(
+    module: &Module,
+    spec: &ProgramSpec,
+    target: &Target,
+    options: &CompileOptions,
+    watch: &mut Watch<'_>,
+) -> Result<Compiled> {
+    check_names(options, watch)?;
+    let start = watch.now();
+    let g = lower(module, spec, options.kv)?;
+    let stop = watch.seen(LOWER, g.nodes.len(), start, g.nodes.len(), &|| g.to_string());
+    if stop {
+        let cx = Context::new(target, options);
+        let module = GraphModule::Mir(Box::new(g));
+        return Ok(Compiled { module, fusion: cx.report, dispatch: cx.dispatch });
+    }
+    let Optimised { graph, fusion, dispatch, finished } =
+        optimise_watched(g, target, options, watch)?;
+    if !finished {
+        return Ok(Compiled { module: GraphModule::Mir(Box::new(graph)), fusion, dispatch });
+    }
+    let start = watch.now();
+    let program = plan(graph, &states(module, options.kv)?, target, options)?;
+    let nodes = program.graph.nodes.len();
+    watch.seen(PLAN, program.steps.len(), start, nodes, &|| program.to_string());
+    Ok(Compiled { module: GraphModule::Lir(Box::new(program)), fusion, dispatch })
+}
+
+/// Runs every pass that the options and the target want.
 ///
 /// # Errors
 /// As [`compile`].
 pub fn optimise(
-    mut g: Graph,
+    g: Graph,
     target: &Target,
     options: &CompileOptions,
 ) -> Result<(Graph, FusionReport)> {
-    let mut cx = Context { target, options, report: FusionReport::default() };
-    let wants = target.fusions;
-    let before = g.nodes.len();
-    let passes: &[(&'static str, bool, Pass)] = &[
-        ("dce", true, dce::dce),
-        ("glu", wants.glu, fuse_glu::fuse_glu),
-        ("segments", wants.segments, fuse_segments::fuse_segments), // after glu: takes what it left
-        ("residual", wants.residual, fuse_residual::fuse_residual),
-        ("norm_prologue", wants.norm_prologue, fuse_norm_prologue::fuse_norm_prologue),
-        ("rope_kv_write", wants.rope_kv_write, fuse_rope_kv_write::fuse_rope_kv_write),
-        ("legalise", true, legalise::legalise),
-        ("dce", true, dce::dce), // takes the norms that prologues replaced
-    ];
+    let done = optimise_watched(g, target, options, &mut Watch::default())?;
+    Ok((done.graph, done.fusion))
+}
+
+/// [`optimise`] under a watch, with both reports.
+///
+/// # Errors
+/// As [`compile_watched`].
+pub fn optimise_watched(
+    mut g: Graph,
+    target: &Target,
+    options: &CompileOptions,
+    watch: &mut Watch<'_>,
+) -> Result<Optimised> {
+    check_names(options, watch)?;
+    let mut cx = Context::new(target, options);
+    cx.report.nodes = (g.nodes.len(), g.nodes.len());
+    let before = Traffic::of(&g, &cx);
     if cfg!(debug_assertions) {
         verify(&g)?;
     }
-    for &(name, wanted, pass) in passes {
-        if !wanted || options.without.iter().any(|w| w == name) {
-            continue;
+    let finished = run(RECIPE, &mut g, &mut cx, watch)?;
+    cx.report.nodes.1 = g.nodes.len();
+    cx.report.traffic = before.zip(Traffic::of(&g, &cx));
+    if options.assert_clean {
+        cx.report.assert_clean()?;
+    }
+    Ok(Optimised { graph: g, fusion: cx.report, dispatch: cx.dispatch, finished })
+}
+
+/// How the operators of a graph would run, whether or not all of them do.
+///
+/// # Errors
+/// As [`compile`], but not for nodes that the target does not run: the report lists them.
+pub fn dispatch_report(
+    mut g: Graph,
+    target: &Target,
+    options: &CompileOptions,
+) -> Result<DispatchReport> {
+    let mut cx = Context::new(target, options);
+    legalise::lower(&mut g, &mut cx)?;
+    Ok(cx.dispatch)
+}
+
+/// Simplification, folding, common subexpressions and dead nodes until nothing changes; returns the
+/// number of changes. A second run changes nothing.
+///
+/// # Errors
+/// `Internal` if the passes do not come to an end.
+pub fn cleanup(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
+    let before = cx.report.fused.len();
+    run(&[CLEANUP], g, cx, &mut Watch::default())?;
+    Ok(cx.report.fused[before..].iter().map(|f| f.1).sum())
+}
+
+/// Runs a recipe; false if the watch ended it.
+fn run(
+    recipe: &[Group],
+    g: &mut Graph,
+    cx: &mut Context<'_>,
+    watch: &mut Watch<'_>,
+) -> Result<bool> {
+    for group in recipe {
+        let (passes, rounds) = match group {
+            Once(passes) => (passes, 1),
+            FixedPoint(passes) => (passes, ROUNDS),
+        };
+        let first = cx.report.fused.len();
+        let mut changed = 0;
+        for _ in 0..rounds {
+            changed = 0;
+            for &(name, when, pass) in *passes {
+                if !wanted(name, when, cx) {
+                    continue;
+                }
+                let start = watch.now();
+                let n = pass(g, cx)?;
+                changed += n;
+                match cx.report.fused[first..].iter_mut().find(|f| f.0 == name && rounds > 1) {
+                    Some(row) => row.1 += n,
+                    None => cx.report.fused.push((name, n)),
+                }
+                if cfg!(debug_assertions) {
+                    verify(g).map_err(|e| e.hint(format!("after pass {name}")))?;
+                }
+                if watch.seen(name, n, start, g.nodes.len(), &|| g.to_string()) {
+                    return Ok(false);
+                }
+            }
+            if changed == 0 {
+                break;
+            }
         }
-        let changed = pass(&mut g, &mut cx)?;
-        cx.report.fused.push((name, changed));
-        if cfg!(debug_assertions) {
-            verify(&g).map_err(|e| e.hint(alloc::format!("after pass {name}")))?;
+        if rounds > 1 && changed > 0 {
+            return Err(Error::internal(format!(
+                "@{}: {rounds} rounds of passes do not end",
+                g.name
+            )));
         }
     }
-    cx.report.nodes = (before, g.nodes.len());
-    Ok((g, cx.report))
+    Ok(true)
+}
+
+fn wanted(name: &str, when: When, cx: &Context<'_>) -> bool {
+    let asked = match when {
+        Always => true,
+        If(asked) => asked(cx.options),
+        Fusion(gains) => !cx.options.skip_fusion && gains(&cx.target.fusions),
+    };
+    asked && !cx.options.without.iter().any(|w| w == name)
+}
+
+/// Names of all passes, in the order they first run.
+pub fn pass_names() -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for group in RECIPE {
+        let (Once(passes) | FixedPoint(passes)) = group;
+        for (name, ..) in *passes {
+            if !names.contains(name) {
+                names.push(*name);
+            }
+        }
+    }
+    names
+}
+
+/// Fails on a pass that nobody knows, with the nearest name.
+fn check_names(options: &CompileOptions, watch: &Watch<'_>) -> Result<()> {
+    let passes = pass_names();
+    let mut stages = alloc::vec![LOWER];
+    stages.extend(&passes);
+    stages.push(PLAN);
+    let check = |name: &str, known: &[&str]| {
+        if known.contains(&name) {
+            return Ok(());
+        }
+        Err(Error::usage(format!("there is no pass {name}"))
+            .hint(did_you_mean(name, "passes", known)))
+    };
+    options.without.iter().try_for_each(|name| check(name, &passes))?;
+    watch.stop_after.iter().chain(&watch.print_after).try_for_each(|name| check(name, &stages))
 }

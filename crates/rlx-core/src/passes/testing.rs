@@ -5,18 +5,21 @@
 //! # with activations=int8                                optional: other than webgpu's defaults
 //! func @f { … }
 //! # => 1 changes
-//! # miss residual blk.0.sum: the product has another reader
+//! # miss residual blk.0.sum: MultiConsumer, the product has another reader
 //! # func @f { … }                                        absent when nothing changed
 //! ```
 //!
 //! Everything from `# =>` on is compared, and written anew under `BLESS=1`: then read the diff.
 
-use super::{Context, FusionReport};
+use super::Context;
 use crate::error::Result;
 use crate::ir::mir::Graph;
 use crate::ir::parse::parse;
 use crate::ir::verify::verify;
-use crate::target::{Activations, CompileOptions, Target};
+use crate::ops::Class;
+use crate::target::{
+    Activations, CompileOptions, DispatchPolicy, Precision, PrecisionPolicy, RegionLimits, Target,
+};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -26,7 +29,9 @@ use std::path::Path;
 pub fn goldens(name: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usize>) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/passes").join(name);
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let mut files: Vec<_> = entries.map(|e| e.unwrap().path()).collect();
+    let files = entries.map(|e| e.unwrap().path());
+    // The pass's own modules may stand here too.
+    let mut files: Vec<_> = files.filter(|f| f.extension().is_some_and(|e| e == "mir")).collect();
     files.sort();
     assert!(files.len() >= 2, "{name}: a pass has goldens of changing and of leaving alone");
     let mut wrong = String::new();
@@ -51,18 +56,44 @@ pub fn goldens(name: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usiz
 fn after(text: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usize>) -> String {
     let mut target = Target::webgpu(Target::WEBGPU_DEFAULT);
     let mut options = CompileOptions::default();
-    for word in
-        text.lines().filter_map(|l| l.strip_prefix("# with ")).flat_map(str::split_whitespace)
-    {
-        match word {
-            "activations=int8" => options.activations = Activations::Int8,
-            "target-int8=false" => target.int8 = false,
-            other => panic!("unknown option {other}"),
+    let words = text.lines().filter_map(|l| l.strip_prefix("# with "));
+    for word in words.flat_map(str::split_whitespace) {
+        let (key, value) = word.split_once('=').unwrap_or((word, ""));
+        let list = || value.split(',').filter(|w| !w.is_empty()).map(String::from).collect();
+        match (key, value) {
+            ("target", name) => target = Target::parse(name).unwrap(),
+            ("loops", "") => target = target.with_loops(),
+            ("target-int8", "false") => target.int8 = false,
+            ("activations", "int8") => options.activations = Activations::Int8,
+            ("claims", _) => options.supported_ops = Some(list()),
+            ("force_common", _) => options.dispatch.force_common = list(),
+            ("force_native", _) => options.dispatch.force_native = list(),
+            ("dispatch", name) => {
+                use DispatchPolicy as D;
+                let all = [D::PreferNative, D::ForceCommon, D::ForceNative];
+                options.dispatch.policy = all.into_iter().find(|d| d.name() == name).unwrap();
+            }
+            ("unfuse-regions", "") => options.unfuse_regions = true,
+            // regions=steps,inputs
+            ("regions", limits) => {
+                let (steps, inputs) = limits.split_once(',').unwrap();
+                let (steps, inputs) = (steps.parse().unwrap(), inputs.parse().unwrap());
+                target.region_limits = Some(RegionLimits { steps, inputs });
+            }
+            // bake=name:bytes in hexadecimal digits
+            ("bake", value) => {
+                let (name, hex) = value.split_once(':').unwrap();
+                let digits = hex.as_bytes().chunks(2).map(|d| str::from_utf8(d).unwrap());
+                let bytes = digits.map(|d| u8::from_str_radix(d, 16).unwrap()).collect();
+                options.baked.insert(name.into(), bytes);
+            }
+            ("precision", name) => options.precision = precision(name),
+            other => panic!("unknown option {other:?}"),
         }
     }
     let mut g = parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let printed = g.to_string();
-    let mut cx = Context { target: &target, options: &options, report: FusionReport::default() };
+    let mut cx = Context::new(&target, &options);
     let changes = match pass(&mut g, &mut cx) {
         Ok(n) => n,
         Err(e) => return format!("# => error: {e}\n"),
@@ -70,7 +101,8 @@ fn after(text: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usize>) ->
     verify(&g).unwrap_or_else(|e| panic!("{e}\n{text}\n{g}"));
     let mut out = format!("# => {changes} changes\n");
     for miss in &cx.report.missed {
-        out += &format!("# miss {} {}: {}\n", miss.pattern, miss.node, miss.reason);
+        let reason = miss.reason.name();
+        out += &format!("# miss {} {}: {reason}, {}\n", miss.pattern, miss.node, miss.context);
     }
     let now = g.to_string();
     assert_eq!(parse(&now).unwrap().to_string(), now, "what the pass made prints and parses");
@@ -78,6 +110,19 @@ fn after(text: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usize>) ->
         out.extend(now.lines().map(|line| format!("# {line}\n")));
     }
     out
+}
+
+fn precision(name: &str) -> PrecisionPolicy {
+    match name {
+        "always_f16" => PrecisionPolicy::AlwaysF16,
+        "conservative" => PrecisionPolicy::AutoMixedConservative,
+        "auto_mixed" => PrecisionPolicy::AutoMixed,
+        "auto_mixed_bf16" => PrecisionPolicy::AutoMixedBf16,
+        "elementwise_bf16" => {
+            PrecisionPolicy::Custom([(Class::Elementwise, Precision::Bf16)].into())
+        }
+        other => panic!("unknown policy {other}"),
+    }
 }
 
 /// Lines that differ, between the first and the last that do.

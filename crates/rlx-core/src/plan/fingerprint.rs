@@ -4,7 +4,7 @@ use crate::ir::lir::{Program, Slice};
 use alloc::format;
 
 /// FNV-1a, 64 bits: the content is ours, so collisions by malice are no concern.
-pub(super) struct Hasher(u64);
+pub(crate) struct Hasher(u64);
 
 impl Hasher {
     pub fn new() -> Self {

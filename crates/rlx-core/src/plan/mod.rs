@@ -11,5 +11,6 @@ mod schedule;
 mod weights;
 
 pub use arena::ALIGNMENT;
+pub(crate) use fingerprint::Hasher;
 pub use schedule::plan;
 pub use weights::{Buffer, Entry, HostTensor, Origin, WeightPlan};

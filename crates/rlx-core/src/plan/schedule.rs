@@ -113,7 +113,7 @@ pub fn plan(
         largest_live_bytes: largest_live(&intervals, g.nodes.len()),
         unshared_bytes: intervals.iter().map(|i| i.bytes).sum(),
         fingerprint: 0,
-        graph: g,
+        graph: g.renumbered(),
     };
     let mut hasher = Hasher::new();
     hasher.program(&program);

@@ -29,8 +29,9 @@ mod presets;
 #[cfg(feature = "profile")]
 mod toml;
 
-pub use crate::target::{FusionPolicy, FusionTarget};
-pub use presets::{PRESETS, Preset};
+pub use crate::ir::hir::FusionPolicy;
+pub use crate::target::FusionTarget;
+pub use presets::Preset;
 
 use crate::target::Precision;
 
@@ -62,7 +63,7 @@ impl CompileProfile {
 }
 
 /// How blocks become fused operators.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FusionProfile {
     /// To fused operators at once, or to chains that passes fuse.
     pub policy: FusionPolicy,
@@ -72,6 +73,17 @@ pub struct FusionProfile {
     pub assert_clean: bool,
     /// Leaves out every fusion, on every backend.
     pub skip: bool,
+}
+
+impl Default for FusionProfile {
+    fn default() -> Self {
+        FusionProfile {
+            policy: FusionPolicy::Direct,
+            target: FusionTarget::Auto,
+            assert_clean: false,
+            skip: false,
+        }
+    }
 }
 
 /// Which passes run.

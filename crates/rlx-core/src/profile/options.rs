@@ -5,6 +5,8 @@ use crate::error::Result;
 use crate::ops::Class;
 use crate::target::{CompileOptions, FusionTarget, KernelDispatch, Precision, PrecisionPolicy};
 use crate::types::Binding;
+use alloc::format;
+use alloc::string::String;
 
 impl PrecisionProfile {
     /// The policy these keys mean. What is asked for is given: `bf16` is never f16.
@@ -75,6 +77,23 @@ impl CompileOptions {
     /// As [`from_profile`](Self::from_profile).
     pub fn packed(profile: &CompileProfile, device: &str) -> Result<Self> {
         Self::from_profile(profile, device, KernelDispatch::default())
+    }
+
+    /// One line of what a profile says, in its own words: `target=cpu policy=direct dce=true …`.
+    pub fn describe(&self) -> String {
+        let policy = self.fusion_policy.map_or("module", |p| p.name());
+        format!(
+            "target={} policy={policy} fusions={} regions={} assert_clean={} dce={} \
+             constant_folding={} verbose={} precision={:?}",
+            self.fusion_target.name(),
+            !self.skip_fusion,
+            !self.unfuse_regions,
+            self.assert_clean,
+            self.dce,
+            self.constant_folding,
+            self.verbose,
+            self.precision
+        )
     }
 
     /// A copy that takes these operators for the device's claim.

@@ -7,29 +7,85 @@ use super::{CompileProfile, FusionPolicy, FusionProfile, PassProfile, PrecisionP
 use crate::error::{Error, Result};
 use crate::nearest::did_you_mean;
 use alloc::format;
-use alloc::vec::Vec;
 
-/// A preset's name and maker.
-pub type Preset = (&'static str, fn() -> CompileProfile);
+/// A preset by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Preset {
+    /// Llama 3.2, many rows.
+    #[default]
+    Llama32Prefill,
+    /// Llama 3.2, one row.
+    Llama32Decode,
+    /// Qwen3, many rows.
+    Qwen3Prefill,
+    /// Qwen3, one row.
+    Qwen3Decode,
+    /// Qwen3.5, many rows.
+    Qwen35Prefill,
+    /// Qwen3.5, one row.
+    Qwen35Decode,
+    /// Gemma, many rows.
+    GemmaPrefill,
+    /// Gemma, one row.
+    GemmaDecode,
+    /// An encoder.
+    Encoder,
+    /// FLUX.2.
+    Flux2,
+    /// SAM's image encoder.
+    SamEncoder,
+    /// SAM 2.
+    Sam2,
+    /// SAM 3.
+    Sam3,
+    /// SAM 2's memory attention.
+    Sam2MemoryAttention,
+    /// LLaDA2's diffusion step.
+    Llada2Diffusion,
+}
 
-/// Every preset.
-pub const PRESETS: [Preset; 15] = [
-    ("llama32_prefill", CompileProfile::llama32_prefill),
-    ("llama32_decode", CompileProfile::llama32_decode),
-    ("qwen3_prefill", CompileProfile::qwen3_prefill),
-    ("qwen3_decode", CompileProfile::qwen3_decode),
-    ("qwen35_prefill", CompileProfile::qwen35_prefill),
-    ("qwen35_decode", CompileProfile::qwen35_decode),
-    ("gemma_prefill", CompileProfile::gemma_prefill),
-    ("gemma_decode", CompileProfile::gemma_decode),
-    ("encoder", CompileProfile::encoder),
-    ("flux2", CompileProfile::flux2),
-    ("sam_encoder", CompileProfile::sam_encoder),
-    ("sam2", CompileProfile::sam2),
-    ("sam3", CompileProfile::sam3),
-    ("sam2_memory_attention", CompileProfile::sam2_memory_attention),
-    ("llada2_diffusion", CompileProfile::llada2_diffusion),
-];
+impl Preset {
+    /// Every preset with its name and its profile.
+    pub const ALL: [(Preset, &'static str, fn() -> CompileProfile); 15] = [
+        (Self::Llama32Prefill, "llama32_prefill", CompileProfile::llama32_prefill),
+        (Self::Llama32Decode, "llama32_decode", CompileProfile::llama32_decode),
+        (Self::Qwen3Prefill, "qwen3_prefill", CompileProfile::qwen3_prefill),
+        (Self::Qwen3Decode, "qwen3_decode", CompileProfile::qwen3_decode),
+        (Self::Qwen35Prefill, "qwen35_prefill", CompileProfile::qwen35_prefill),
+        (Self::Qwen35Decode, "qwen35_decode", CompileProfile::qwen35_decode),
+        (Self::GemmaPrefill, "gemma_prefill", CompileProfile::gemma_prefill),
+        (Self::GemmaDecode, "gemma_decode", CompileProfile::gemma_decode),
+        (Self::Encoder, "encoder", CompileProfile::encoder),
+        (Self::Flux2, "flux2", CompileProfile::flux2),
+        (Self::SamEncoder, "sam_encoder", CompileProfile::sam_encoder),
+        (Self::Sam2, "sam2", CompileProfile::sam2),
+        (Self::Sam3, "sam3", CompileProfile::sam3),
+        (Self::Sam2MemoryAttention, "sam2_memory_attention", CompileProfile::sam2_memory_attention),
+        (Self::Llada2Diffusion, "llada2_diffusion", CompileProfile::llada2_diffusion),
+    ];
+
+    /// The name, which is also that of its file, `profiles/<name>.rlx.toml`.
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// The profile.
+    pub fn profile(self) -> CompileProfile {
+        Self::ALL[self as usize].2()
+    }
+
+    /// The preset of that name.
+    ///
+    /// # Errors
+    /// `Usage` for another name, with the nearest.
+    pub fn from_name(name: &str) -> Result<Self> {
+        Self::ALL.iter().find(|p| p.1 == name).map(|p| p.0).ok_or_else(|| {
+            let known = Self::ALL.map(|p| p.1);
+            Error::usage(format!("unknown preset `{name}`"))
+                .hint(did_you_mean(name, "presets", &known))
+        })
+    }
+}
 
 impl CompileProfile {
     fn of(policy: FusionPolicy, skip: bool) -> Self {
@@ -39,18 +95,6 @@ impl CompileProfile {
             precision: PrecisionProfile::default(),
             backend: super::BackendOverrides::default(),
         }
-    }
-
-    /// The preset of that name.
-    ///
-    /// # Errors
-    /// `Usage` for another name, with the nearest.
-    pub fn preset(name: &str) -> Result<Self> {
-        PRESETS.iter().find(|p| p.0 == name).map(|p| p.1()).ok_or_else(|| {
-            let known: Vec<&str> = PRESETS.iter().map(|p| p.0).collect();
-            Error::usage(format!("unknown preset `{name}`"))
-                .hint(did_you_mean(name, "presets", &known))
-        })
     }
 
     /// Llama 3.2, many rows: fused operators at once.
@@ -134,8 +178,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_list_is_in_the_order_of_the_enum_and_names_read_back() {
+        for (i, (preset, name, _)) in Preset::ALL.into_iter().enumerate() {
+            assert_eq!(preset as usize, i);
+            assert_eq!(Preset::from_name(name), Ok(preset));
+        }
+    }
+
+    #[test]
     fn an_unknown_preset_is_told_the_nearest() {
-        let e = CompileProfile::preset("llama32_prefil").expect_err("no such preset");
+        let e = Preset::from_name("llama32_prefil").expect_err("no such preset");
         assert_eq!(e.what, "unknown preset `llama32_prefil`");
         assert_eq!(e.hint, "did you mean `llama32_prefill`?");
     }

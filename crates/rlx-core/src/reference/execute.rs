@@ -2,9 +2,12 @@
 
 use super::{View, quantize_rows};
 use super::{
-    attention, batch_matmul, control_flow, dot_general, gated_delta_net, gather, grouped_matmul,
-    kv_write, lora_matmul, map, matmul, rms_norm, rope, rope_kv_write, rope_table, sample, sdpa,
-    selective_scan, state_write, take_rows, unpack, zip,
+    argmax, argmin, attention, batch_matmul, cast, clamp, compare, concat, constant, control_flow,
+    cumsum, dot_general, elementwise_region, expand, gated_delta_net, gather, gather_elements,
+    grouped_matmul, iota, kv_write, lora_matmul, map, matmul, pad, random_normal, random_uniform,
+    reduce, reverse, rms_norm, roll, rope, rope_kv_write, rope_table, sample, scatter_add, sdpa,
+    select, selective_scan, slice, softmax, sort, state_write, take_rows, top_k, transpose, unpack,
+    zip,
 };
 use crate::error::{Error, Result};
 use crate::ir::mir::Graph;
@@ -37,7 +40,7 @@ pub fn run_regions(op: &Op, regions: &[Graph], operands: &[View<'_>]) -> Result<
         fits(op, "operand", i, v.ty, v.bytes.len())?;
     }
     let out = match op {
-        Op::Gather(_) => gather::run(operands),
+        Op::Gather(op) => gather::run(op, operands),
         Op::RmsNorm(op) => rms_norm::run(op, operands),
         Op::MatMul(op) => matmul::run(op, operands),
         Op::QuantizeRows(op) => quantize(op, operands),
@@ -60,8 +63,33 @@ pub fn run_regions(op: &Op, regions: &[Graph], operands: &[View<'_>]) -> Result<
         Op::Scan(op) => control_flow::scan(op, regions, operands),
         Op::Map(op) => map::run(op, operands),
         Op::Zip(op) => zip::run(op, operands),
+        Op::Region(op) => elementwise_region::run(op, operands),
         Op::TakeRows(op) => take_rows::run(op, operands),
         Op::Sample(_) => sample::run(operands),
+        Op::Constant(op) => constant::run(op, operands),
+        Op::Iota(op) => iota::run(op, operands),
+        Op::Compare(op) => compare::run(op, operands),
+        Op::Select(op) => select::run(op, operands),
+        Op::Cast(op) => cast::run(op, operands),
+        Op::Clamp(op) => clamp::run(op, operands),
+        Op::Reduce(op) => reduce::run(op, operands),
+        Op::Softmax(op) => softmax::run(op, operands),
+        Op::CumSum(op) => cumsum::run(op, operands),
+        Op::ArgMax(op) => argmax::run(op, operands),
+        Op::ArgMin(op) => argmin::run(op, operands),
+        Op::Sort(op) => sort::run(op, operands),
+        Op::TopK(op) => top_k::run(op, operands),
+        Op::Transpose(op) => transpose::run(op, operands),
+        Op::Slice(op) => slice::run(op, operands),
+        Op::Concat(op) => concat::run(op, operands),
+        Op::Expand(op) => expand::run(op, operands),
+        Op::Pad(op) => pad::run(op, operands),
+        Op::Roll(op) => roll::run(op, operands),
+        Op::Reverse(op) => reverse::run(op, operands),
+        Op::GatherElements(op) => gather_elements::run(op, operands),
+        Op::ScatterAdd(op) => scatter_add::run(op, operands),
+        Op::RandomUniform(op) => random_uniform::run(op, operands),
+        Op::RandomNormal(op) => random_normal::run(op, operands),
         Op::Reshape(_) | Op::Token(_) | Op::StateRead(_) => window(op, operands, &types, &results),
         Op::AdaNorm(op) => super::ada_norm::run(op, operands),
         Op::GatedResidual(_) => super::gated_residual::run(operands),

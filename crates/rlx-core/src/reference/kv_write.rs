@@ -1,21 +1,20 @@
 //! New rows of a cache.
 
+use super::view::scalar_bytes;
 use super::{View, arity};
 use crate::error::{Code, Error, Result};
 use crate::sample::{Control, control};
-use crate::types::DType;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
-use half::f16;
 
 pub(super) fn run(operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
     let [cache, x, ctl] = operands else { return Err(arity("kv_write")) };
-    Ok(vec![write(cache, &x.f32s()?, &ctl.control()?)?])
+    Ok(vec![write(cache, &x.f64s()?, &ctl.control()?)?])
 }
 
 /// The cache with rows `0..len` of `x` at positions `past..past + len` of every head.
-pub(super) fn write(cache: &View<'_>, x: &[f32], ctl: &Control) -> Result<Vec<u8>> {
+pub(super) fn write(cache: &View<'_>, x: &[f64], ctl: &Control) -> Result<Vec<u8>> {
     let mut out = cache.bytes.to_vec();
     let [heads, capacity, head_dim] = cache.dims()?;
     let width = heads * head_dim;
@@ -34,19 +33,9 @@ pub(super) fn write(cache: &View<'_>, x: &[f32], ctl: &Control) -> Result<Vec<u8
         for head in 0..heads {
             let row = &x[i * width + head * head_dim..][..head_dim];
             let first = (head * capacity + past + i) * head_dim;
-            match cache.ty.dtype {
-                DType::F16 => {
-                    for (slot, v) in out.as_chunks_mut::<2>().0[first..].iter_mut().zip(row) {
-                        *slot = f16::from_f32(*v).to_le_bytes();
-                    }
-                }
-                // The type rule leaves f32.
-                _ => {
-                    for (slot, v) in out.as_chunks_mut::<4>().0[first..].iter_mut().zip(row) {
-                        *slot = v.to_le_bytes();
-                    }
-                }
-            }
+            let bytes = scalar_bytes(cache.ty.dtype, row)?;
+            let first = first * cache.ty.dtype.block_bytes();
+            out[first..][..bytes.len()].copy_from_slice(&bytes);
         }
     }
     Ok(out)

@@ -1,6 +1,6 @@
 //! A scalar function of every element.
 
-use super::view::f32_bytes;
+use super::view::scalar_bytes;
 use super::{View, arity};
 use crate::error::Result;
 use crate::ops::Map;
@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 
 pub(super) fn run(op: &Map, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
     let [x] = operands else { return Err(arity("map")) };
-    let y: Vec<f32> = x.f32s()?.iter().map(|&v| op.f.eval(f64::from(v)) as f32).collect();
-    Ok(vec![f32_bytes(&y)])
+    let y: Vec<f64> = x.f64s()?.iter().map(|&v| op.f.eval(v)).collect();
+    Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
 }
 
 #[cfg(test)]

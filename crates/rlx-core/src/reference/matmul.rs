@@ -1,75 +1,81 @@
 //! One input times its weights. Each weight row is decoded once.
 
-use super::view::{dot, f32_bytes};
+use super::view::{dot, rounded, scalar_bytes};
 use super::{View, rms_norm};
 use crate::error::Result;
 use crate::ops::{Epilogue, MatMul};
+use crate::types::DType;
 use alloc::vec;
 use alloc::vec::Vec;
 
 pub(super) fn run(op: &MatMul, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
     let parts = op.parts();
-    let [rows, width] = operands[0].dims()?;
-    let mut x = operands[0].f32s()?;
+    let sizes = operands[0].sizes()?;
+    let width = sizes.last().copied().unwrap_or(1);
+    let rows = sizes.iter().rev().skip(1).product::<usize>();
+    // int8 blocks give f32.
+    let dtype = match operands[0].ty.dtype {
+        DType::Block(_) => DType::F32,
+        float => float,
+    };
+    let mut x = operands[0].f64s()?;
     if let (Some(eps), Some(at)) = (op.norm, parts.norm) {
-        let w = operands[at].f32s()?;
+        let w = operands[at].f64s()?;
         for i in 0..rows {
-            rms_norm::normalise(&mut x[i * width..][..width], &w, eps);
+            rms_norm::normalise(&mut x[i * width..][..width], &w, eps, dtype);
         }
     }
-    // Widened once, not once a product.
-    let x: Vec<f64> = x.into_iter().map(f64::from).collect();
     let mut results = Vec::with_capacity(op.segments);
     for segment in 0..op.segments {
         let weight = &operands[parts.weights + segment];
         let [columns, _] = weight.dims()?;
         let bias = match parts.biases {
-            Some(first) => operands[first + segment].f32s()?,
+            Some(first) => operands[first + segment].f64s()?,
             None => vec![0.0; columns],
         };
-        let mut y = vec![0.0f32; rows * columns];
-        let (mut decoded, mut w) = (vec![0.0f32; width], vec![0.0f64; width]);
+        let mut y = vec![0.0f64; rows * columns];
+        let mut w = vec![0.0f64; width];
         for n in 0..columns {
-            weight.row(n, &mut decoded)?;
-            w.iter_mut().zip(&decoded).for_each(|(w, p)| *w = f64::from(*p));
+            weight.row_f64(n, &mut w)?;
             for m in 0..rows {
                 let product = dot(&x[m * width..][..width], &w);
-                y[m * columns + n] = (product + f64::from(bias[n])) as f32;
+                y[m * columns + n] = rounded(dtype, product + bias[n]);
             }
         }
         results.push(y);
     }
-    // Rounded to f32 between the product and the epilogue, as if that were a step of its own.
+    // Rounded between the product and the epilogue, as if that were a step of its own.
     match op.epilogue {
         Epilogue::None => {}
         Epilogue::Map(f) => {
             for y in results.iter_mut().flatten() {
-                *y = f.eval(f64::from(*y)) as f32;
+                *y = f.eval(*y);
             }
         }
         Epilogue::Add => {
             if let (Some(at), Some(y)) = (parts.residual, results.first_mut()) {
-                for (y, r) in y.iter_mut().zip(operands[at].f32s()?) {
-                    *y = (f64::from(*y) + f64::from(r)) as f32;
+                for (y, r) in y.iter_mut().zip(operands[at].f64s()?) {
+                    *y += r;
                 }
             }
         }
         Epilogue::Glu(f) => {
             let up = results.pop().unwrap_or_default(); // the type rule asks for two segments
             for (gate, up) in results.iter_mut().flatten().zip(up) {
-                let gated = f.eval(f64::from(*gate)) as f32;
-                *gate = (f64::from(gated) * f64::from(up)) as f32;
+                *gate = rounded(dtype, f.eval(*gate)) * up;
             }
         }
     }
-    Ok(results.iter().map(|y| f32_bytes(y)).collect())
+    results.iter().map(|y| scalar_bytes(dtype, y)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::testing::*;
+    use super::super::view::scalar_bytes;
     use crate::ops::{Binary, Epilogue, Map, MatMul, QuantizeRows, RmsNorm, Unary, Zip};
-    use crate::types::BlockFormat;
+    use crate::types::{BlockFormat, DType, Scalar};
+    use alloc::string::ToString;
     use alloc::vec::Vec;
 
     /// `x W^T` in f64, rows of `k`.
@@ -151,5 +157,43 @@ mod tests {
                 assert!((f64::from(*y) - e).abs() < 0.02 * largest, "{format:?}: {y} {e}");
             }
         }
+    }
+
+    #[test]
+    fn leading_axes_of_x_are_rows() {
+        let (x, w) = (noise(2 * 3 * 5, 1), f32s(&[4, 5], &noise(20, 2)));
+        let y = &run(MatMul::plain(), &[&f32s(&[2, 3, 5], &x), &w])[0];
+        assert_eq!(y.ty.to_string(), "tensor<2x3x4xf32>");
+        assert_eq!(y.bytes, run(MatMul::plain(), &[&f32s(&[6, 5], &x), &w])[0].bytes);
+    }
+
+    #[test]
+    fn results_have_the_type_of_x_whatever_the_weights_are_and_round_once() {
+        let (x, w, b) = (noise(2 * 32, 1), noise(3 * 32, 2), f32s(&[3], &noise(3, 3)));
+        let op = MatMul { bias: true, ..MatMul::plain() };
+        for dtype in [DType::F16, DType::BF16] {
+            let x = floats(dtype, &[2, 32], &x);
+            let exact: Vec<f32> = x.f64s().iter().map(|v| *v as f32).collect();
+            let exact = floats(DType::Scalar(Scalar::F64), &[2, 32], &exact);
+            for w in [f32s(&[3, 32], &w), halfs(&[3, 32], &w), q8_0(&[3, 32], &w)] {
+                let wide = run(op.clone(), &[&exact, &w, &b])[0].f64s();
+                let y = &run(op.clone(), &[&x, &w, &b])[0];
+                assert_eq!(y.ty.dtype, dtype);
+                assert_eq!(y.bytes, scalar_bytes(dtype, &wide).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn a_weight_of_another_width_is_refused_with_both_types() {
+        let (x, w) = (halfs(&[1, 4], &[0.0; 4]), f32s(&[2, 3], &[0.0; 6]));
+        assert_eq!(
+            fails(MatMul::plain(), &[&x, &w]).what,
+            "matmul: weight 0 is tensor<2x3xf32>, expected 4 columns to match x tensor<1x4xf16>"
+        );
+        let op = MatMul { bias: true, ..MatMul::plain() };
+        let w = f32s(&[2, 4], &[0.0; 8]);
+        let e = fails(op, &[&x, &w, &floats(DType::BF16, &[2], &[0.0; 2])]);
+        assert_eq!(e.what, "matmul: bias is tensor<2xbf16>, expected tensor<2xf32> or f16");
     }
 }

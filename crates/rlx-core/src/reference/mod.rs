@@ -11,23 +11,48 @@ pub mod device;
 pub mod quantize_rows;
 
 #[cfg(feature = "reference")]
+mod argmax;
+#[cfg(feature = "reference")]
+mod argmin;
+#[cfg(feature = "reference")]
 mod attention;
 #[cfg(feature = "reference")]
 mod batch_matmul;
+mod cast;
+#[cfg(feature = "reference")]
+mod clamp;
+#[cfg(feature = "reference")]
+mod compare;
+#[cfg(feature = "reference")]
+mod concat;
+#[cfg(feature = "reference")]
+mod constant;
 #[cfg(feature = "reference")]
 mod control_flow;
 #[cfg(feature = "reference")]
+mod cumsum;
+#[cfg(feature = "reference")]
 mod dot_general;
 #[cfg(feature = "reference")]
+mod elementwise_region;
+#[cfg(feature = "reference")]
 mod execute;
+#[cfg(feature = "reference")]
+mod expand;
 #[cfg(feature = "reference")]
 mod gated_delta_net;
 #[cfg(feature = "reference")]
 mod gather;
 #[cfg(feature = "reference")]
+mod gather_elements;
+#[cfg(feature = "reference")]
 mod grouped_matmul;
 #[cfg(feature = "reference")]
+mod index;
+#[cfg(feature = "reference")]
 mod interpret;
+#[cfg(feature = "reference")]
+mod iota;
 #[cfg(feature = "reference")]
 mod kv_write;
 #[cfg(feature = "reference")]
@@ -37,7 +62,19 @@ mod map;
 #[cfg(feature = "reference")]
 mod matmul;
 #[cfg(feature = "reference")]
+mod pad;
+#[cfg(feature = "reference")]
+mod random_normal;
+#[cfg(feature = "reference")]
+mod random_uniform;
+#[cfg(feature = "reference")]
+mod reduce;
+#[cfg(feature = "reference")]
+mod reverse;
+#[cfg(feature = "reference")]
 mod rms_norm;
+#[cfg(feature = "reference")]
+mod roll;
 #[cfg(feature = "reference")]
 mod rope;
 #[cfg(feature = "reference")]
@@ -46,16 +83,28 @@ mod rope_kv_write;
 mod rope_table;
 #[cfg(feature = "reference")]
 mod sample;
+mod scatter_add;
 #[cfg(feature = "reference")]
 mod sdpa;
 #[cfg(feature = "reference")]
+mod select;
+#[cfg(feature = "reference")]
 mod selective_scan;
+#[cfg(feature = "reference")]
+mod slice;
+#[cfg(feature = "reference")]
+mod softmax;
+#[cfg(feature = "reference")]
+mod sort;
 #[cfg(feature = "reference")]
 mod state_write;
 #[cfg(feature = "reference")]
 mod take_rows;
 #[cfg(all(test, feature = "reference"))]
 mod testing;
+mod top_k;
+#[cfg(feature = "reference")]
+mod transpose;
 #[cfg(feature = "reference")]
 mod unpack;
 #[cfg(feature = "reference")]

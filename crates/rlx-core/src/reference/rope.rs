@@ -1,6 +1,6 @@
 //! Rotary position embedding from the two short tables.
 
-use super::view::f32_bytes;
+use super::view::{rounded, scalar_bytes};
 use super::{View, arity};
 use crate::error::Result;
 use crate::ops::{Rope, RopeStyle};
@@ -11,10 +11,10 @@ use alloc::vec::Vec;
 pub(super) fn run(op: &Rope, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
     let [x, table, ctl] = operands else { return Err(arity("rope")) };
     let y = rotate(x, table, &ctl.control()?, op.style, op.head_dim)?;
-    Ok(vec![f32_bytes(&y)])
+    Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
 }
 
-/// Every row of `x`, turned by its position. A position past the table's last turns like that one:
+/// Every row of `x`, turned by its position and rounded to its type. A position past the table's last turns like that one:
 /// only rows from `len` on have one.
 pub(super) fn rotate(
     x: &View<'_>,
@@ -22,10 +22,10 @@ pub(super) fn rotate(
     ctl: &Control,
     style: RopeStyle,
     head_dim: usize,
-) -> Result<Vec<f32>> {
+) -> Result<Vec<f64>> {
     let [rows, width] = x.dims()?;
     let [table_rows, half, _] = table.dims()?;
-    let (mut y, table) = (x.f32s()?, table.f32s()?);
+    let (dtype, mut y, table) = (x.ty.dtype, x.f64s()?, table.f64s()?);
     if width == 0 || head_dim == 0 || table_rows < 2 {
         return Ok(y);
     }
@@ -34,7 +34,7 @@ pub(super) fn rotate(
     let high = table_rows - low;
     let turn = |row: usize, i: usize| {
         let at = (row * half + i) * 2;
-        (f64::from(table[at]), f64::from(table[at + 1]))
+        (table[at], table[at + 1])
     };
     for (i, row) in y.chunks_exact_mut(width).enumerate().take(rows) {
         let position = (ctl.past as usize).saturating_add(i).min(low * high - 1);
@@ -47,9 +47,9 @@ pub(super) fn rotate(
                     RopeStyle::Adjacent => (2 * pair, 2 * pair + 1),
                     RopeStyle::Half => (pair, pair + half),
                 };
-                let (a, b) = (f64::from(head[first]), f64::from(head[second]));
-                head[first] = (a * cos - b * sin) as f32;
-                head[second] = (a * sin + b * cos) as f32;
+                let (a, b) = (head[first], head[second]);
+                head[first] = rounded(dtype, a * cos - b * sin);
+                head[second] = rounded(dtype, a * sin + b * cos);
             }
         }
     }
@@ -59,7 +59,9 @@ pub(super) fn rotate(
 #[cfg(test)]
 mod tests {
     use super::super::testing::*;
+    use super::super::view::scalar_bytes;
     use crate::ops::{Rope, RopeScaling, RopeStyle, RopeTable};
+    use crate::types::{DType, Scalar, Type};
 
     #[test]
     fn pairs_turn_by_position_times_frequency_in_both_styles_across_both_tables() {
@@ -110,5 +112,25 @@ mod tests {
         let table = &run(op, &[])[0];
         let op = Rope { style: RopeStyle::Half, head_dim: 2 };
         run(op, &[&f32s(&[2, 2], &[1.0; 4]), table, &control(u32::MAX, 1, 0)]);
+    }
+
+    #[test]
+    fn half_floats_turn_wide_and_round_once() {
+        let op = RopeTable { base: 100.0, dims: 4, context: 9, scaling: RopeScaling::None };
+        let table = &run(op, &[])[0];
+        let op = Rope { style: RopeStyle::Adjacent, head_dim: 6 };
+        for dtype in [DType::F16, DType::BF16] {
+            let x = floats(dtype, &[2, 12], &noise(24, 3));
+            let exact = Value {
+                ty: Type::tensor(DType::Scalar(Scalar::F64), x.ty.shape.clone()),
+                bytes: x.f64s().iter().flat_map(|v| v.to_le_bytes()).collect(),
+            };
+            let ctl = control(5, 2, 0);
+            let wide = run(op.clone(), &[&exact, table, &ctl])[0].f64s();
+            let y = &run(op.clone(), &[&x, table, &ctl])[0];
+            assert_eq!((&y.ty, &y.bytes), (&x.ty, &scalar_bytes(dtype, &wide).unwrap()));
+            // Dimensions 4 and 5 of 6 pass through.
+            assert_eq!(y.f64s()[4..6], x.f64s()[4..6]);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Rotation of q and k and both cache writes: the sum of its parts.
 
-use super::view::f32_bytes;
+use super::view::scalar_bytes;
 use super::{View, arity, kv_write, rope};
 use crate::error::Result;
 use crate::ops::RopeKvWrite;
@@ -12,11 +12,12 @@ pub(super) fn run(op: &RopeKvWrite, operands: &[View<'_>]) -> Result<Vec<Vec<u8>
         return Err(arity("rope_kv_write"));
     };
     let ctl = ctl.control()?;
+    let q_type = q.ty.dtype;
     let q = rope::rotate(q, table, &ctl, op.style, op.head_dim)?;
     let k = rope::rotate(k, table, &ctl, op.style, op.head_dim)?;
     let kcache = kv_write::write(kcache, &k, &ctl)?;
-    let vcache = kv_write::write(vcache, &v.f32s()?, &ctl)?;
-    Ok(vec![f32_bytes(&q), kcache, vcache])
+    let vcache = kv_write::write(vcache, &v.f64s()?, &ctl)?;
+    Ok(vec![scalar_bytes(q_type, &q)?, kcache, vcache])
 }
 
 #[cfg(test)]

@@ -16,7 +16,8 @@ pub(super) fn run(operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
     let mut counts = counts.words();
     let mut block = ctl.control()?;
     let was_done = block.done != control::RUNNING;
-    sample(&logits.f32s()?, &params, &mut counts, &mut block, &mut Scratch::default());
+    let logits: Vec<f32> = logits.f64s()?.into_iter().map(|v| v as f32).collect();
+    sample(&logits, &params, &mut counts, &mut block, &mut Scratch::default());
     // A block that is done keeps its bytes, the reserved words too.
     let next = if was_done { ctl.bytes.to_vec() } else { word_bytes(&block.to_words()) };
     Ok(vec![word_bytes(&counts), next])
@@ -27,6 +28,7 @@ mod tests {
     use super::super::testing::*;
     use crate::ops::Sample;
     use crate::sample::{SampleParams, control as at};
+    use crate::types::{DType, Scalar};
 
     #[test]
     fn the_token_is_counted_and_the_control_block_advances() {
@@ -47,5 +49,20 @@ mod tests {
         let (counts, ctl) = (state_words(&[1, 2, 3, 4]), control(4, 1, 1));
         let y = run(Sample, &[&logits, &state_words(&params.to_words()), &counts, &ctl]);
         assert_eq!((&y[0].bytes, &y[1].bytes), (&counts.bytes, &ctl.bytes));
+    }
+
+    #[test]
+    fn logits_of_any_float_type_choose_the_same_token() {
+        let params = state_words(&SampleParams::default().to_words());
+        let logits = [0.0, 3.0, 5.0, 1.0];
+        let exact = run(
+            Sample,
+            &[&f32s(&[1, 4], &logits), &params, &state_words(&[0; 4]), &control(4, 3, 0)],
+        );
+        for dtype in [DType::F16, DType::BF16, DType::Scalar(Scalar::F64)] {
+            let logits = floats(dtype, &[1, 4], &logits);
+            let y = run(Sample, &[&logits, &params, &state_words(&[0; 4]), &control(4, 3, 0)]);
+            assert_eq!(y, exact);
+        }
     }
 }

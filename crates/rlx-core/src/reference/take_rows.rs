@@ -11,7 +11,7 @@ pub(super) fn run(op: &TakeRows, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> 
     let [have, width] = x.dims()?;
     let rows = op.rows.as_static().ok_or_else(|| Error::bad_graph("take_rows: rows is unbound"))?;
     let rows = rows as usize; // the type rule says at most as many as x has
-    let row_bytes = width * 4;
+    let row_bytes = width * x.ty.dtype.block_bytes();
     let len = (ctl.control()?.len as usize).min(have);
     let mut out = Vec::with_capacity(rows * row_bytes);
     for i in 0..rows {
@@ -38,5 +38,12 @@ mod tests {
         assert_eq!(take(3, 1), [10.0, 10.0, 10.0]);
         assert_eq!(take(1, 0), [10.0]);
         assert!(take(0, 2).is_empty());
+    }
+
+    #[test]
+    fn rows_of_half_floats_are_copied_as_they_are() {
+        let x = halfs(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
+        let y = &run(TakeRows { rows: 1u64.into() }, &[&x, &control(0, 2, 0)])[0];
+        assert_eq!(*y, halfs(&[1, 2], &[3.0, 4.0]));
     }
 }

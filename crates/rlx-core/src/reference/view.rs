@@ -2,6 +2,7 @@
 
 use super::dequantize::decode_row;
 use crate::error::{Error, Result};
+use crate::math::{to_bf16, to_f16};
 use crate::sample::{Control, control};
 use crate::types::{DType, Scalar, Type};
 use alloc::format;
@@ -93,6 +94,22 @@ impl<'a> View<'a> {
         })
     }
 
+    /// Every element of an integer or boolean type, exact.
+    pub(super) fn i64s(&self) -> Result<Vec<i64>> {
+        fn each<const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> i64) -> Vec<i64> {
+            bytes.as_chunks::<N>().0.iter().map(|b| f(*b)).collect()
+        }
+        Ok(match self.ty.dtype {
+            DType::Scalar(Scalar::I64) => each(self.bytes, i64::from_le_bytes),
+            DType::Scalar(Scalar::I32) => each(self.bytes, |b| i32::from_le_bytes(b).into()),
+            DType::Scalar(Scalar::I16) => each(self.bytes, |b| i16::from_le_bytes(b).into()),
+            DType::Scalar(Scalar::I8) => each(self.bytes, |[b]| (b as i8).into()),
+            DType::Scalar(Scalar::U32) => each(self.bytes, |b| u32::from_le_bytes(b).into()),
+            DType::Scalar(Scalar::U8 | Scalar::Bool) => each(self.bytes, |[b]| b.into()),
+            other => return Err(Error::internal(format!("{other} is no integer"))),
+        })
+    }
+
     /// Every word of a u32 value.
     pub(super) fn words(&self) -> Vec<u32> {
         self.bytes.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect()
@@ -128,8 +145,8 @@ pub(super) fn scalar_bytes(dtype: DType, x: &[f64]) -> Result<Vec<u8>> {
     Ok(match scalar {
         Scalar::F64 => each(x, f64::to_le_bytes),
         Scalar::F32 | Scalar::C64 => each(x, |v| (v as f32).to_le_bytes()),
-        Scalar::F16 => each(x, |v| half::f16::from_f64(v).to_le_bytes()),
-        Scalar::Bf16 => each(x, |v| half::bf16::from_f64(v).to_le_bytes()),
+        Scalar::F16 => each(x, |v| to_f16(v).to_le_bytes()),
+        Scalar::Bf16 => each(x, |v| to_bf16(v).to_le_bytes()),
         Scalar::I64 => each(x, |v| (v as i64).to_le_bytes()),
         Scalar::I32 => each(x, |v| (v as i32).to_le_bytes()),
         Scalar::I16 => each(x, |v| (v as i16).to_le_bytes()),
@@ -140,12 +157,32 @@ pub(super) fn scalar_bytes(dtype: DType, x: &[f64]) -> Result<Vec<u8>> {
     })
 }
 
+/// Integers as bytes of an integer type or of bool: the low bits; bool is 1 for all but 0.
+///
+/// # Errors
+/// `Internal` for another type.
+pub(super) fn int_bytes(dtype: DType, x: &[i64]) -> Result<Vec<u8>> {
+    fn each<const N: usize>(x: &[i64], f: impl Fn(i64) -> [u8; N]) -> Vec<u8> {
+        x.iter().flat_map(|&v| f(v)).collect()
+    }
+    Ok(match dtype {
+        DType::Scalar(Scalar::I64) => each(x, i64::to_le_bytes),
+        DType::Scalar(Scalar::I32) => each(x, |v| (v as i32).to_le_bytes()),
+        DType::Scalar(Scalar::I16) => each(x, |v| (v as i16).to_le_bytes()),
+        DType::Scalar(Scalar::I8) => each(x, |v| (v as i8).to_le_bytes()),
+        DType::Scalar(Scalar::U32) => each(x, |v| (v as u32).to_le_bytes()),
+        DType::Scalar(Scalar::U8) => each(x, |v| [v as u8]),
+        DType::Scalar(Scalar::Bool) => each(x, |v| [u8::from(v != 0)]),
+        other => return Err(Error::internal(format!("{other} is no integer"))),
+    })
+}
+
 /// A number as a float type stores it, f32 for a packed one.
 pub(super) fn rounded(dtype: DType, x: f64) -> f64 {
     match dtype {
         DType::Scalar(Scalar::F64) => x,
-        DType::Scalar(Scalar::F16) => half::f16::from_f64(x).to_f64(),
-        DType::Scalar(Scalar::Bf16) => half::bf16::from_f64(x).to_f64(),
+        DType::Scalar(Scalar::F16) => to_f16(x).to_f64(),
+        DType::Scalar(Scalar::Bf16) => to_bf16(x).to_f64(),
         _ => f64::from(x as f32),
     }
 }

@@ -1,18 +1,29 @@
-//! A scalar function of two tensors; the second may be one row that repeats.
+//! A scalar function of two tensors, repeated to one shape.
 
-use super::view::f32_bytes;
+use super::index::{repeated, sizes};
+use super::view::{int_bytes, scalar_bytes};
 use super::{View, arity};
-use crate::error::Result;
-use crate::ops::Zip;
+use crate::error::{Error, Result};
+use crate::ops::{Op, Zip};
+use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
 pub(super) fn run(op: &Zip, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
     let [a, b] = operands else { return Err(arity("zip")) };
-    let (a, b) = (a.f32s()?, b.f32s()?);
-    let pairs = a.iter().zip(b.iter().cycle());
-    let y: Vec<f32> = pairs.map(|(&a, &b)| op.f.eval(f64::from(a), f64::from(b)) as f32).collect();
-    Ok(vec![f32_bytes(&y)])
+    let ty = &Op::Zip(op.clone()).infer(&[a.ty, b.ty])?[0];
+    let to = sizes(&ty.shape)?;
+    let places = repeated(&sizes(&a.ty.shape)?, &to)?.into_iter();
+    let places = places.zip(repeated(&sizes(&b.ty.shape)?, &to)?);
+    if ty.dtype.is_float() {
+        let (a, b) = (a.f64s()?, b.f64s()?);
+        let y: Vec<f64> = places.map(|(i, j)| op.f.eval(a[i], b[j])).collect();
+        return Ok(vec![scalar_bytes(ty.dtype, &y)?]);
+    }
+    let (a, b) = (a.i64s()?, b.i64s()?);
+    let zero = |i| Error::bad_graph(format!("zip: element {i} is divided by 0"));
+    let y = places.enumerate().map(|(n, (i, j))| op.f.eval_int(a[i], b[j]).ok_or_else(|| zero(n)));
+    Ok(vec![int_bytes(ty.dtype, &y.collect::<Result<Vec<i64>>>()?)?])
 }
 
 #[cfg(test)]

@@ -133,6 +133,10 @@ impl CompiledModel {
                 "a model needs programs, and a chunk of 2 rows",
             ));
         }
+        let module = match options.compile.fusion_policy {
+            Some(policy) => module.with_policy(policy),
+            None => module,
+        };
         let (mut programs, mut reports) = (Vec::new(), Vec::new());
         for spec in &options.programs {
             let (program, report) = compile(&module, spec, target, &options.compile)?;

@@ -197,7 +197,7 @@ impl Target {
         if matches!(op.alias(operands), Alias::View { .. }) {
             return Ok(Path::View);
         }
-        if HOST_CONSTANTS.contains(&op.name()) {
+        if Self::makes_on_host(op) {
             return Ok(Path::HostConstant);
         }
         let refusal = match self.claims.row(op.name()) {
@@ -231,6 +231,11 @@ impl Target {
     pub fn with_loops(mut self) -> Target {
         self.claims.loops = true;
         self
+    }
+
+    /// Whether the plan makes the operator's result on the host, for every target.
+    pub fn makes_on_host(op: &Op) -> bool {
+        HOST_CONSTANTS.contains(&op.name())
     }
 
     /// Names it has kernels for, in the order of the rows.

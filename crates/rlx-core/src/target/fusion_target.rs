@@ -4,16 +4,6 @@ use crate::error::{Code, Error, Result};
 use alloc::format;
 use alloc::vec::Vec;
 
-/// How blocks are lowered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FusionPolicy {
-    /// A block becomes its fused operator at once.
-    #[default]
-    Direct,
-    /// A block becomes a chain of primitives that passes fuse.
-    Fusable,
-}
-
 /// A backend that fusions and hints are chosen for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FusionTarget {

@@ -1,15 +1,19 @@
 //! What a device can do, as data, and what a compilation is asked for. Passes and the planner ask
 //! this, never a device's name.
 
+#[cfg(feature = "quant")]
+mod cast;
 mod claims;
+mod class;
 mod dispatch;
 mod fusion_target;
 mod options;
 mod precision;
 
 pub use claims::{Claim, Claims, Form, Path};
+pub use class::class_of_kind;
 pub use dispatch::{DispatchPolicy, KernelDispatch};
-pub use fusion_target::{FusionPolicy, FusionTarget};
+pub use fusion_target::FusionTarget;
 pub use options::{Activations, CompileOptions, RegionLimits};
 pub use precision::{CastConfig, Precision, PrecisionPolicy};
 

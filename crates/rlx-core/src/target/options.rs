@@ -1,6 +1,7 @@
 //! Choices that are neither the model's nor the device's.
 
-use super::{FusionPolicy, FusionTarget, KernelDispatch, PrecisionPolicy};
+use super::{FusionTarget, KernelDispatch, PrecisionPolicy};
+use crate::ir::hir::FusionPolicy;
 use crate::types::{Binding, DType};
 use alloc::collections::BTreeMap;
 use alloc::string::String;

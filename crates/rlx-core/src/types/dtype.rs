@@ -81,6 +81,13 @@ impl DType {
     /// 32-bit signed integer.
     pub const I32: DType = DType::Scalar(Scalar::I32);
 
+    /// 64-bit float.
+    pub const F64: DType = DType::Scalar(Scalar::F64);
+    /// 64-bit signed integer.
+    pub const I64: DType = DType::Scalar(Scalar::I64);
+    /// A byte, 0 or 1.
+    pub const BOOL: DType = DType::Scalar(Scalar::Bool);
+
     /// Elements that share a block: 1 for a scalar.
     pub fn block_elements(self) -> usize {
         match self {
@@ -114,6 +121,12 @@ impl DType {
     /// True for `f64 f32 f16 bf16`.
     pub fn is_float(self) -> bool {
         matches!(self, Self::Scalar(Scalar::F64 | Scalar::F32 | Scalar::F16 | Scalar::Bf16))
+    }
+
+    /// True for `i64 i32 i16 i8 u32 u8`.
+    pub fn is_int(self) -> bool {
+        use Scalar::{I8, I16, I32, I64, U8, U32};
+        matches!(self, Self::Scalar(I64 | I32 | I16 | I8 | U32 | U8))
     }
 
     /// The name in text IR: `f32`, `q4_k`.

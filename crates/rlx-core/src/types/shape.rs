@@ -43,6 +43,11 @@ impl Shape {
         })
     }
 
+    /// The shape with symbols bound. Errors on overflow or a division by zero.
+    pub fn bind(&self, binding: &Binding) -> Result<Shape> {
+        self.0.iter().map(|d| d.bind(binding)).collect::<Result<_>>().map(Shape)
+    }
+
     /// The last axis, or 1 for a scalar.
     pub fn last(&self) -> Dim {
         self.0.last().cloned().unwrap_or(Dim::from(1u64))
@@ -126,8 +131,7 @@ impl Type {
 
     /// The type with symbols bound.
     pub fn bind(&self, binding: &Binding) -> Result<Type> {
-        let dims = self.shape.0.iter().map(|d| d.bind(binding)).collect::<Result<_>>()?;
-        Ok(Type { kind: self.kind, dtype: self.dtype, shape: Shape(dims) })
+        Ok(Type { kind: self.kind, dtype: self.dtype, shape: self.shape.bind(binding)? })
     }
 
     /// Names of the symbols that occur, added to `out`.

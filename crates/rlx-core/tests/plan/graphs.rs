@@ -146,7 +146,7 @@ impl Builder<'_> {
             let vc = self.push(KvWrite, &[vc, v, ctl]);
             (self.push(KvWrite, &[kc, k, ctl]), vc)
         };
-        let y = self.push(Attention { head_dim: 8, scale: 0.35 }, &[q, kc, vc, ctl]);
+        let y = self.push(Attention::causal(8, 0.35), &[q, kc, vc, ctl]);
         self.values[0].push(y);
     }
 
@@ -176,8 +176,10 @@ impl Builder<'_> {
                 self.values[width].push(y);
             }
             3 => {
-                let flat = self.push(Reshape { dims: vec![self.rows * WIDTHS[width]] }, &[x]);
-                let y = self.push(Reshape { dims: vec![self.rows, WIDTHS[width]] }, &[flat]);
+                let flat =
+                    self.push(Reshape { dims: Shape::of(&[self.rows * WIDTHS[width]]) }, &[x]);
+                let y =
+                    self.push(Reshape { dims: Shape::of(&[self.rows, WIDTHS[width]]) }, &[flat]);
                 self.values[width].push(y);
             }
             4 | 5 => {
@@ -208,7 +210,7 @@ impl Builder<'_> {
                 let ids = self.g.params.iter().find(|p| p.name == "ids").unwrap().value;
                 let table = self.matrix(VOCAB, WIDTHS[width]);
                 if n == 1 {
-                    let y = self.push(Gather, &[table, ids]);
+                    let y = self.push(Gather::default(), &[table, ids]);
                     self.values[width].push(y);
                 }
             }
@@ -235,7 +237,7 @@ pub fn random_graph(rng: &mut Rng) -> (Graph, BTreeMap<String, Vec<u8>>) {
     let (layers, weights) = (0, 0);
     let mut b = Builder { g, rng, values, rows, ctl, tables: tables.to_vec(), layers, weights };
     let table = b.matrix(VOCAB, WIDTHS[0]);
-    let embedded = b.push(Gather, &[table, ids]);
+    let embedded = b.push(Gather::default(), &[table, ids]);
     b.values[0].push(embedded);
     let nodes = 12 + b.rng.below(38);
     while b.g.nodes.len() < nodes {

@@ -8,6 +8,7 @@ use rlx_core::plan::check::check;
 use rlx_core::plan::replay::{Memory, replay};
 use rlx_core::reference::interpret;
 use rlx_core::target::{CompileOptions, Target};
+use rlx_core::types::Shape;
 
 struct Random(u64);
 
@@ -48,8 +49,8 @@ fn random_graph(r: &mut Random) -> Graph {
             2 => g.push1(Zip { f: Binary::Mul }, &[x, norms[r.below(2)]], &label),
             3 => g.push1(RmsNorm { eps: 1e-5 }, &[x, norms[r.below(2)]], &label),
             4 => {
-                let flat = g.push1(Reshape { dims: vec![32] }, &[x], &label).unwrap();
-                g.push1(Reshape { dims: vec![2, 16] }, &[flat], &label)
+                let flat = g.push1(Reshape { dims: Shape::of(&[32]) }, &[x], &label).unwrap();
+                g.push1(Reshape { dims: Shape::of(&[2, 16]) }, &[flat], &label)
             }
             _ => g.push1(MatMul::plain(), &[x, weights[r.below(3)]], &label),
         };

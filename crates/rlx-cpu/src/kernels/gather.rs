@@ -8,6 +8,7 @@ use super::{Kernel, Planned, dims, tile};
 use crate::program::Split;
 use crate::run::Cx;
 use rlx_core::ir::lir::Step;
+use rlx_core::ops;
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
 
@@ -17,8 +18,14 @@ struct Gather {
     row_bytes: usize,
 }
 
-pub(super) fn plan(step: &Step) -> Result<Planned> {
-    let table = &step.operands[0];
+pub(super) fn plan(op: &ops::Gather, step: &Step) -> Result<Planned> {
+    let (table, ids) = (&step.operands[0], &step.operands[1].ty);
+    if !op.is_embedding(&table.ty) || ids.dtype != DType::U32 || ids.shape.rank() != 1 {
+        return Err(Error::new(
+            Code::Unsupported,
+            format!("the CPU's gather takes rows of a matrix by u32, not of {} by {ids}", table.ty),
+        ));
+    }
     let [rows, width] = dims(table)?;
     let dtype = table.ty.dtype;
     let row_bytes = dtype.row_bytes(width as u64).filter(|_| rows > 0 && tile::reads(dtype));

@@ -5,7 +5,7 @@
 //! numerics    see `math.rs`
 
 use super::math::Function;
-use super::{Kernel, Planned};
+use super::{Kernel, Planned, floats};
 use crate::program::Split;
 use crate::run::Cx;
 use rlx_core::Result;
@@ -15,6 +15,7 @@ use rlx_core::ops::Map;
 struct MapKernel(Function);
 
 pub(super) fn plan(op: &Map, step: &Step) -> Result<Planned> {
+    floats("map", step)?;
     let work = step.results[0].bytes as usize * 4;
     Ok(Planned::new(MapKernel(op.f.into()), &[Split::Columns(64)], work))
 }

@@ -1,7 +1,7 @@
 //! Scalar functions over slices.
 //!
 //! numerics    exp within 2 ulp ([`Simd::exp`]); silu, sigmoid and gelu are quotients of it;
-//!             tanh from libm, one by one
+//!             tanh from libm, one by one; the others are the reference's f64, rounded
 
 use crate::simd::{LANES, Level, Simd, Task, dispatch};
 use rlx_core::math;
@@ -28,6 +28,7 @@ impl Function {
             Unary::Gelu => dispatch(level, Map { y, f: Exp::Gelu }),
             Unary::Sigmoid => dispatch(level, Map { y, f: Exp::Sigmoid }),
             Unary::Exp => dispatch(level, Map { y, f: Exp::Plain }),
+            f => y.iter_mut().for_each(|y| *y = f.eval((*y).into()) as f32),
         }
     }
 }
@@ -91,6 +92,7 @@ pub(super) fn zip(f: Binary, y: &mut [f32], b: &[f32]) {
             Binary::Sub => pairs.for_each(|(y, b)| *y -= b),
             Binary::Mul => pairs.for_each(|(y, b)| *y *= b),
             Binary::Max => pairs.for_each(|(y, b)| *y = y.max(*b)),
+            f => pairs.for_each(|(y, b)| *y = f.eval((*y).into(), (*b).into()) as f32),
         }
     };
     each(y, b);

@@ -60,7 +60,7 @@ pub(crate) fn plan(step: &Step) -> Result<Planned> {
         return Err(Error::internal("results have other types than the operator's rule gives"));
     }
     match &step.op {
-        Op::Gather(_) => gather::plan(step),
+        Op::Gather(op) => gather::plan(op, step),
         Op::RmsNorm(op) => rms_norm::plan(op, step),
         Op::MatMul(op) => matmul::plan(op, step),
         Op::QuantizeRows(op) => quantize_rows::plan(op, step),
@@ -79,6 +79,17 @@ pub(crate) fn plan(step: &Step) -> Result<Planned> {
         other => Err(Error::new(
             Code::Unsupported,
             format!("the CPU has no kernel for {}", other.name()),
+        )),
+    }
+}
+
+/// Fails unless all operands and results are f32.
+fn floats(name: &str, step: &Step) -> Result<()> {
+    match step.operands.iter().chain(&step.results).find(|s| s.ty.dtype != DType::F32) {
+        None => Ok(()),
+        Some(s) => Err(Error::new(
+            Code::Unsupported,
+            format!("the CPU's {name} computes in f32, not {}", s.ty),
         )),
     }
 }

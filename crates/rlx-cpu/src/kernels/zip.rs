@@ -4,12 +4,12 @@
 //! parts       columns of y's rows
 //! numerics    exact
 
-use super::{Kernel, Planned, math};
+use super::{Kernel, Planned, floats, math};
 use crate::program::Split;
 use crate::run::Cx;
-use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::{Binary, Zip};
+use rlx_core::{Code, Error, Result};
 
 struct ZipKernel {
     f: Binary,
@@ -18,6 +18,15 @@ struct ZipKernel {
 }
 
 pub(super) fn plan(op: &Zip, step: &Step) -> Result<Planned> {
+    floats("zip", step)?;
+    let (a, b) = (&step.operands[0].ty, &step.operands[1].ty);
+    let row = b.shape.rank() == 1 && b.shape.last() == a.shape.last();
+    if a.shape != step.results[0].ty.shape || (a.shape != b.shape && !row) {
+        return Err(Error::new(
+            Code::Unsupported,
+            format!("the CPU's zip repeats a row at most, not {b} along {a}"),
+        ));
+    }
     let repeats = step.operands[1].ty.shape != step.operands[0].ty.shape;
     let work = step.results[0].bytes as usize;
     Ok(Planned::new(ZipKernel { f: op.f, repeats }, &[Split::Columns(64)], work))

@@ -1,6 +1,6 @@
 //! `rlx inspect`: a model's file, or its program at any stage. Only headers are read.
 
-use super::options::{Act, Kv};
+use super::options::{Act, Kv, profile};
 use super::{print_json, print_text};
 use crate::devices;
 use crate::files::ModelSource;
@@ -73,6 +73,9 @@ pub struct InspectArgs {
     /// What meets packed weights [default: as the target's device has it]
     #[arg(long, value_name = "TYPE")]
     activations: Option<Act>,
+    /// A compile profile, as in profiles/; its options are shown with `--stage lir`
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
     /// One line of JSON
     #[arg(long)]
     json: bool,
@@ -92,13 +95,15 @@ pub fn inspect(args: &InspectArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let target = Target::parse(&args.target)?;
+    let row = devices::find(&target.name)?;
     let load = LoadOptions {
         context: args.context,
         kv: args.kv.map(Kv::dtype),
         activations: args.activations.map(Act::activations),
         logits: false,
+        profile: profile(args.profile.as_deref(), row)?,
     };
-    let options = load.model_options(devices::find(&target.name)?);
+    let options = load.model_options(row);
     let compiled = CompiledModel::from_gguf(&source.files, &target, &options)?;
     stage(args, &compiled, &target, &options)?;
     Ok(ExitCode::SUCCESS)
@@ -171,6 +176,9 @@ fn stage(
                 compiled.state_bytes(),
                 program.fingerprint
             );
+            if args.profile.is_some() {
+                text += &format!("// options {}\n", options.compile.describe());
+            }
             text += &program.to_string();
             print_text(&text)
         }

@@ -3,14 +3,16 @@
 use crate::devices::{self, DeviceRow, OpenOptions};
 use crate::files::ModelSource;
 use crate::load::{LoadOptions, Model, load};
+use crate::profile::{check_device, from_toml_path};
 use clap::{Args, ValueEnum};
+use rlx_core::profile::CompileProfile;
 use rlx_core::runtime::engine::GenerateOptions;
 use rlx_core::sample::SampleParams;
 use rlx_core::target::Activations;
 use rlx_core::types::DType;
 use rlx_core::{Error, Result};
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Element type of the caches.
 #[derive(Clone, Copy, ValueEnum)]
@@ -68,6 +70,17 @@ pub struct ModelArgs {
     /// What meets packed weights [default: int8 on cpu, else f32]
     #[arg(long, value_name = "TYPE")]
     pub activations: Option<Act>,
+    /// A compile profile, as in profiles/ [default: none]
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
+}
+
+/// The profile of a file, if one is given, for a device of that row.
+pub fn profile(path: Option<&Path>, row: &DeviceRow) -> Result<Option<CompileProfile>> {
+    let Some(path) = path else { return Ok(None) };
+    let profile = from_toml_path(path)?;
+    check_device(&profile, row)?;
+    Ok(Some(profile))
 }
 
 impl ModelArgs {
@@ -79,13 +92,14 @@ impl ModelArgs {
         OpenOptions { threads: self.threads.map(usize::from), adapter: self.adapter.clone() }
     }
 
-    pub fn load_options(&self, logits: bool) -> LoadOptions {
-        LoadOptions {
+    pub fn load_options(&self, logits: bool) -> Result<LoadOptions> {
+        Ok(LoadOptions {
             context: self.context,
             kv: self.kv.map(Kv::dtype),
             activations: self.activations.map(Act::activations),
             logits,
-        }
+            profile: profile(self.profile.as_deref(), self.row()?)?,
+        })
     }
 
     /// The model's files.
@@ -99,10 +113,11 @@ impl ModelArgs {
     /// Opens the device, then the files, and loads. On a terminal a long load says how far it is.
     pub fn load(&self, logits: bool) -> Result<Model> {
         let row = self.row()?;
+        let options = self.load_options(logits)?;
         let device = (row.open)(&self.open_options())?;
         let source = self.source()?;
         let mut progress = LoadLine::new();
-        let model = load(&source, row, device, &self.load_options(logits), &mut |done, total| {
+        let model = load(&source, row, device, &options, &mut |done, total| {
             progress.show(done, total);
         })?;
         progress.clear();

@@ -96,7 +96,7 @@ pub fn all() -> Result<BTreeMap<String, Kernel>> {
         matmuls(dtype, &mut out)?;
         for k in if dtype.is_block() { vec![256] } else { vec![64, 33] } {
             let made = Maker::new().weight(dtype, &[9, k], 0)?.arena(DType::U32, &[3])?;
-            out.insert(format!("gather_{dtype}_{k}"), made.kernel(Gather, false, true)?);
+            out.insert(format!("gather_{dtype}_{k}"), made.kernel(Gather::default(), false, true)?);
         }
     }
     segments(&mut out)?;
@@ -107,11 +107,11 @@ pub fn all() -> Result<BTreeMap<String, Kernel>> {
         let name = format!("quantize_rows_{}", format.name());
         out.insert(name, made.kernel(QuantizeRows { format }, false, true)?);
     }
-    for (f, name, _) in Unary::ALL {
+    for (f, name, _) in Unary::ALL.into_iter().filter(|row| row.2.is_some()) {
         let made = Maker::new().arena(DType::F32, &[3, 65])?;
         out.insert(format!("map_{name}"), made.kernel(Map { f }, false, true)?);
     }
-    for (f, name, _) in Binary::ALL {
+    for (f, name, _) in Binary::ALL.into_iter().filter(|row| row.2.is_some()) {
         let made = Maker::new().arena(DType::F32, &[3, 65])?.arena(DType::F32, &[65])?;
         out.insert(format!("zip_{name}"), made.kernel(Zip { f }, false, true)?);
     }
@@ -211,7 +211,7 @@ fn caches(out: &mut BTreeMap<String, Kernel>) -> Result<()> {
                 .state(kv, &[2, 8, e])?
                 .state(kv, &[2, 8, e])?
                 .state(DType::U32, &[16])?;
-            let op = Attention { head_dim: e as usize, scale: 0.125 };
+            let op = Attention::causal(e as usize, 0.125);
             out.insert(format!("attention_{kv}_{rows}_{e}"), made.kernel(op, false, true)?);
         }
         for style in [RopeStyle::Adjacent, RopeStyle::Half] {

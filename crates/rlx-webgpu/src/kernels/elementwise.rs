@@ -2,22 +2,46 @@
 
 use super::emit::{Emit, Place, fill};
 use super::{Launch, word};
-use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Map, Zip};
+use rlx_core::types::DType;
+use rlx_core::{Code, Error, Result};
 
 /// Elements of the last axis that `b` repeats over: all of `b`.
 fn elements(slice: &Slice) -> u64 {
     slice.bytes / 4
 }
 
+/// Fails unless all operands and results are f32.
+fn floats(name: &str, step: &Step) -> Result<()> {
+    match step.operands.iter().chain(&step.results).find(|s| s.ty.dtype != DType::F32) {
+        None => Ok(()),
+        Some(s) => Err(unsupported(format!("WebGPU's {name} computes in f32, not {}", s.ty))),
+    }
+}
+
+fn unsupported(what: String) -> Error {
+    Error::new(Code::Unsupported, what)
+}
+
 pub(super) fn unary(op: &Map, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
-    let function = format!("fn f(x: f32) -> f32 {{ return {}; }}", op.f.wgsl());
+    floats("map", step)?;
+    let text = op.f.wgsl();
+    let text = text.ok_or_else(|| unsupported(format!("WGSL has no {}", op.f.name())))?;
+    let function = format!("fn f(x: f32) -> f32 {{ return {text}; }}");
     launch("map", &function, None, step, emit)
 }
 
 pub(super) fn binary(op: &Zip, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
-    let function = format!("fn f(a: f32, b: f32) -> f32 {{ return {}; }}", op.f.wgsl());
+    floats("zip", step)?;
+    let (a, b) = (&step.operands[0].ty, &step.operands[1].ty);
+    let row = b.shape.rank() == 1 && b.shape.last() == a.shape.last();
+    if a.shape != step.results[0].ty.shape || (a.shape != b.shape && !row) {
+        return Err(unsupported(format!("WebGPU's zip repeats a row at most, not {b} along {a}")));
+    }
+    let text = op.f.wgsl();
+    let text = text.ok_or_else(|| unsupported(format!("WGSL has no {}", op.f.name())))?;
+    let function = format!("fn f(a: f32, b: f32) -> f32 {{ return {text}; }}");
     launch("zip", &function, Some(&step.operands[1]), step, emit)
 }
 

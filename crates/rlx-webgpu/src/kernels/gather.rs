@@ -4,10 +4,19 @@ use super::emit::{Emit, fill};
 use super::formats::{self, CHUNK, Readers};
 use super::{Launch, matrix, word};
 use rlx_core::ir::lir::Step;
-use rlx_core::{Error, Result};
+use rlx_core::ops::Gather;
+use rlx_core::types::DType;
+use rlx_core::{Code, Error, Result};
 
-pub(super) fn gather(step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+pub(super) fn gather(op: &Gather, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
     let (table, ids) = (&step.operands[0], &step.operands[1]);
+    if !op.is_embedding(&table.ty) || ids.ty.dtype != DType::U32 || ids.ty.shape.rank() != 1 {
+        let what = format!(
+            "WebGPU's gather takes rows of a matrix by u32, not of {} by {}",
+            table.ty, ids.ty
+        );
+        return Err(Error::new(Code::Unsupported, what));
+    }
     let (rows, k) = matrix(table)?;
     let (n, _) = matrix(&step.results[0])?;
     if n == 0 || k == 0 {

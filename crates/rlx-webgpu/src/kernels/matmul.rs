@@ -8,9 +8,9 @@ use super::emit::{Emit, Place};
 use super::formats::{CHUNK, Readers};
 use super::{Context, Launch, matrix, word};
 use rlx_core::ir::lir::Step;
-use rlx_core::ops::{Epilogue, MatMul, Unary};
+use rlx_core::ops::{Epilogue, MatMul};
 use rlx_core::types::DType;
-use rlx_core::{Error, Result};
+use rlx_core::{Code, Error, Result};
 
 /// A weight of the step.
 struct Segment {
@@ -35,7 +35,8 @@ struct Parts {
     norm: Option<(Place, f32)>,
     segments: Vec<Segment>,
     residual: Option<Place>,
-    map: Option<Unary>,
+    /// Its WGSL over `x`.
+    map: Option<&'static str>,
     glu: bool,
     readers: Readers,
 }
@@ -93,7 +94,9 @@ impl Parts {
             None => None,
         };
         let map = match op.epilogue {
-            Epilogue::Map(f) | Epilogue::Glu(f) => Some(f),
+            Epilogue::Map(f) | Epilogue::Glu(f) => Some(f.wgsl().ok_or_else(|| {
+                Error::new(Code::Unsupported, format!("WGSL has no {}", f.name()))
+            })?),
             Epilogue::None | Epilogue::Add => None,
         };
         let x_type = x.ty.dtype;
@@ -199,7 +202,7 @@ impl Parts {
         } else {
             text += "    return 0.0;\n}\n";
         }
-        let map = self.map.map_or("x", Unary::wgsl);
+        let map = self.map.unwrap_or("x");
         text += &format!("fn map(x: f32) -> f32 {{ return {map}; }}\n");
         let residual = match &self.residual {
             Some(r) => format!("bitcast<f32>({}[step.residual + at])", r.var),

@@ -75,7 +75,7 @@ pub fn kernel(step: &Step, cx: &Context<'_>) -> Result<Option<Kernel>> {
     let mut emit = Emit::new(cx.plan);
     let made = match &step.op {
         Op::MatMul(op) => matmul::matmul(op, step, cx, &mut emit),
-        Op::Gather(_) => gather::gather(step, &mut emit),
+        Op::Gather(op) => gather::gather(op, step, &mut emit),
         Op::RmsNorm(op) => rms_norm::rms_norm(op, step, &mut emit),
         Op::QuantizeRows(op) => quantize_rows::quantize_rows(op, step, &mut emit),
         Op::Rope(op) => rope::rope(op, step, &mut emit),

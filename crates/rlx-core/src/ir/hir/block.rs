@@ -3,8 +3,10 @@
 use super::field::Field;
 use crate::error::{Error, Result};
 use crate::ir::mir::Graph;
-use crate::ops::{Attrs, Op, RopeStyle, RopeTable, Unary};
+use crate::ops::{Attrs, Mask, Op, RopeStyle, RopeTable, Unary};
+use crate::types::{DType, Shape, Type};
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Rows of the table: documentation, variant, name in text, attributes, then inputs and results
@@ -12,14 +14,16 @@ use alloc::vec::Vec;
 macro_rules! blocks {
     ($(
         $(#[$doc:meta])*
-        $variant:ident $name:literal { $($(#[$field_doc:meta])* $field:ident: $ty:ty,)* }
+        $variant:ident $name:literal $([$gate:literal])? { $($(#[$field_doc:meta])* $field:ident: $ty:ty,)* }
         inputs |$b:ident| $inputs:expr, results $results:expr;
     )*) => {
         $(
             $(#[$doc])*
+            $(#[cfg(feature = $gate)])?
             #[derive(Clone, Debug, PartialEq)]
             pub struct $variant { $($(#[$field_doc])* pub $field: $ty,)* }
 
+            $(#[cfg(feature = $gate)])?
             impl $variant {
                 /// Attributes in print order.
                 #[allow(unused_mut, unused_assignments)]
@@ -38,6 +42,7 @@ macro_rules! blocks {
                 }
             }
 
+            $(#[cfg(feature = $gate)])?
             impl From<$variant> for Block {
                 fn from(block: $variant) -> Block {
                     Block::$variant(block)
@@ -48,19 +53,19 @@ macro_rules! blocks {
         /// A block.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Block {
-            $($(#[$doc])* $variant($variant),)*
+            $($(#[$doc])* $(#[cfg(feature = $gate)])? $variant($variant),)*
             /// Any operator of MIR, with its regions if it has some.
             Op(Op, Vec<Graph>),
         }
 
         impl Block {
             /// Names of all blocks in text.
-            pub const NAMES: &'static [&'static str] = &[$($name),*];
+            pub const NAMES: &'static [&'static str] = &[$($(#[cfg(feature = $gate)])? $name),*];
 
             /// The name in text; of an operator, the operator's.
             pub fn name(&self) -> &str {
                 match self {
-                    $(Self::$variant(_) => $name,)*
+                    $($(#[cfg(feature = $gate)])? Self::$variant(_) => $name,)*
                     Self::Op(op, _) => op.name(),
                 }
             }
@@ -68,7 +73,7 @@ macro_rules! blocks {
             /// Attributes in print order.
             pub fn attrs(&self) -> Attrs {
                 match self {
-                    $(Self::$variant(b) => b.attrs(),)*
+                    $($(#[cfg(feature = $gate)])? Self::$variant(b) => b.attrs(),)*
                     Self::Op(op, _) => op.attrs(),
                 }
             }
@@ -76,7 +81,7 @@ macro_rules! blocks {
             /// How many inputs it takes; `None` for an operator, whose type rule knows.
             pub fn inputs(&self) -> Option<usize> {
                 match self {
-                    $(Self::$variant($b) => { let _ = $b; Some($inputs) })*
+                    $($(#[cfg(feature = $gate)])? Self::$variant($b) => { let _ = $b; Some($inputs) })*
                     Self::Op(..) => None,
                 }
             }
@@ -84,7 +89,7 @@ macro_rules! blocks {
             /// How many results it has; 1 for an operator unless it is pushed with more.
             pub fn results(&self) -> usize {
                 match self {
-                    $(Self::$variant(_) => $results,)*
+                    $($(#[cfg(feature = $gate)])? Self::$variant(_) => $results,)*
                     Self::Op(..) => 1,
                 }
             }
@@ -92,7 +97,7 @@ macro_rules! blocks {
             /// The block of a printed name and attributes. Errors name what is unknown.
             pub fn from_text(name: &str, attrs: &Attrs) -> Result<Block> {
                 match name {
-                    $($name => $variant::from_attrs(attrs).map(Block::$variant),)*
+                    $($(#[cfg(feature = $gate)])? $name => $variant::from_attrs(attrs).map(Block::$variant),)*
                     _ => Err(Error::bad_graph(format!("unknown block {name}"))
                         .hint(format!("known: {}, and mir. before an operator", Self::NAMES.join(", ")))),
                 }
@@ -104,6 +109,11 @@ macro_rules! blocks {
 /// Inputs of a linear layer: weight, bias.
 const fn linear(bias: bool) -> usize {
     1 + bias as usize
+}
+
+/// The mask, where it is a tensor.
+fn masked(mask: Mask) -> usize {
+    usize::from(matches!(mask, Mask::Custom | Mask::Bias))
 }
 
 blocks! {
@@ -201,6 +211,10 @@ blocks! {
         head_dim: usize,
         /// Multiplies the scores.
         scale: f32,
+        /// Rows that a row sees before its own, at most.
+        window: Option<u64>,
+        /// Bounds the scores: `softcap tanh(s / softcap)`.
+        softcap: Option<f32>,
         /// Which dimensions rotate together.
         style: RopeStyle,
         /// Angles.
@@ -208,6 +222,52 @@ blocks! {
         /// Whether a tensor divides the frequencies.
         factors: bool,
     } inputs |b| 3 + b.factors as usize, results 1;
+    /// `x [B, S, D], q, (b)?, k, (b)?, v, (b)?, o, (b)?, (mask)? -> [B, S, D]`: self-attention
+    /// without a cache, its four projections among the inputs.
+    EncoderAttention "encoder_attention" {
+        /// Query heads.
+        heads: usize,
+        /// Key and value heads.
+        kv_heads: usize,
+        /// Width of a head.
+        head_dim: usize,
+        /// Whether the projections have biases.
+        bias: bool,
+        /// Which keys a query sees.
+        mask: Mask,
+        /// Multiplies the scores; `1 / sqrt(head_dim)` if there is none.
+        scale: Option<f32>,
+        /// Bounds the scores.
+        softcap: Option<f32>,
+    } inputs |b| 1 + 4 * linear(b.bias) + masked(b.mask), results 1;
+    /// `x [B, S, D], memory [B, T, C], q, (b)?, k, (b)?, v, (b)?, o, (b)?, (mask)? -> [B, S, D]`:
+    /// queries of x, keys and values of the memory.
+    CrossAttention "cross_attention" {
+        /// Query heads.
+        heads: usize,
+        /// Key and value heads.
+        kv_heads: usize,
+        /// Width of a head.
+        head_dim: usize,
+        /// Whether the projections have biases.
+        bias: bool,
+        /// Which keys a query sees.
+        mask: Mask,
+    } inputs |b| 2 + 4 * linear(b.bias) + masked(b.mask), results 1;
+    /// `q [.., S, K, N], k, v [.., S, H, V], g [.., S, H], beta [.., S, H] -> [.., S, H, V]`:
+    /// linear attention with a gated delta rule (arXiv:2412.06464).
+    GatedDeltaNet "gated_delta_net" {
+        /// The layer's number: names the state `blk.N.s`.
+        layer: usize,
+        /// H.
+        heads: usize,
+        /// N.
+        state_size: usize,
+        /// V.
+        width: usize,
+        /// The matrices start as the state, f32 `[H, N, V]`, and are written back to it.
+        carry: bool,
+    } inputs |b| 5, results 1;
     /// A layer of LLaMA: `x, attn_norm, q, k, v, o, ffn_norm, gate, up, down, (factors)? -> x`.
     DecoderBlock "decoder_block" {
         /// The layer's number: names the caches.
@@ -220,6 +280,10 @@ blocks! {
         head_dim: usize,
         /// Multiplies the scores.
         scale: f32,
+        /// Rows that a row sees before its own, at most.
+        window: Option<u64>,
+        /// Bounds the scores: `softcap tanh(s / softcap)`.
+        softcap: Option<f32>,
         /// Added to the mean square of both norms.
         eps: f32,
         /// Which dimensions rotate together.
@@ -234,33 +298,53 @@ blocks! {
 impl Block {
     /// Whether its program has the control block of a language model.
     pub fn reads_control(&self) -> bool {
-        matches!(
-            self,
-            Self::Ids(_)
-                | Self::OutRows(_)
-                | Self::Rope(_)
-                | Self::Attention(_)
-                | Self::DecoderBlock(_)
-        )
+        match self {
+            Self::GatedDeltaNet(b) => b.carry,
+            Self::Ids(_) | Self::OutRows(_) | Self::Rope(_) => true,
+            Self::Attention(_) | Self::DecoderBlock(_) => true,
+            _ => false,
+        }
     }
 
     /// Whether an attribute says that a bias is among the inputs.
     pub fn has_bias(&self) -> bool {
         let bias = |a: &(_, _)| -> bool {
-            let (name, value): &(alloc::string::String, crate::ops::Attr) = a;
+            let (name, value): &(String, crate::ops::Attr) = a;
             name.ends_with("bias") && *value == crate::ops::Attr::Bool(true)
         };
         matches!(self, Self::LinearFused(_)) || self.attrs().0.iter().any(bias)
     }
 }
 
+/// Both caches of a layer of attention.
+fn caches(layer: usize, dims: [u64; 3], kv: DType) -> Vec<(String, Type)> {
+    let cache = |part| (format!("blk.{layer}.{part}"), Type::state(kv, Shape::of(&dims)));
+    Vec::from(["k", "v"].map(cache))
+}
+
+impl Attention {
+    /// Its caches: names, and types for this many positions.
+    pub fn states(&self, context: u64, kv: DType) -> Vec<(String, Type)> {
+        caches(self.layer, [self.kv_heads as u64, context, self.head_dim as u64], kv)
+    }
+}
+
+impl GatedDeltaNet {
+    /// Its state's name and type.
+    pub fn state(&self) -> (String, Type) {
+        let dims = [self.heads, self.state_size, self.width].map(|n| n as u64);
+        (format!("blk.{}.s", self.layer), Type::state(DType::F32, Shape::of(&dims)))
+    }
+}
+
 impl Block {
-    /// `(layer, kv_heads, head_dim)` of the caches it keeps.
-    pub fn caches(&self) -> Option<(usize, usize, usize)> {
+    /// Names and types of the states it keeps, for this many positions.
+    pub fn states(&self, context: u64, kv: DType) -> Vec<(String, Type)> {
         match self {
-            Self::Attention(a) => Some((a.layer, a.kv_heads, a.head_dim)),
-            Self::DecoderBlock(a) => Some((a.layer, a.kv_heads, a.head_dim)),
-            _ => None,
+            Self::Attention(a) => a.states(context, kv),
+            Self::DecoderBlock(a) => a.attention().states(context, kv),
+            Self::GatedDeltaNet(b) if b.carry => Vec::from([b.state()]),
+            _ => Vec::new(),
         }
     }
 }
@@ -274,6 +358,8 @@ impl DecoderBlock {
             kv_heads: self.kv_heads,
             head_dim: self.head_dim,
             scale: self.scale,
+            window: self.window,
+            softcap: self.softcap,
             style: self.style,
             rope: self.rope.clone(),
             factors: self.factors,

@@ -1,9 +1,9 @@
 //! Builders: one method a block, weights by value, so that a model's file reads top to bottom.
 
 use super::{
-    Add, Attention, Block, DecoderBlock, Embedding, GegluFfn, Ids, Linear, LinearFused, LmHead,
-    Mlp, Module, OutRows, ResidualRmsNorm, RmsNorm, Rope, SharedLinearPair, SwigluFfn, Tensor,
-    Weight,
+    Add, Attention, Block, CrossAttention, DecoderBlock, Embedding, EncoderAttention, GegluFfn,
+    Ids, Linear, LinearFused, LmHead, Mlp, Module, OutRows, ResidualRmsNorm, RmsNorm, Rope,
+    SharedLinearPair, SwigluFfn, Tensor, Weight,
 };
 use crate::ops::{Op, RopeStyle, RopeTable, Unary};
 use alloc::format;
@@ -31,6 +31,10 @@ pub struct AttentionSpec {
     pub head_dim: usize,
     /// Multiplies the scores.
     pub scale: f32,
+    /// Rows that a row sees before its own, at most.
+    pub window: Option<u64>,
+    /// Bounds the scores: `softcap tanh(s / softcap)`.
+    pub softcap: Option<f32>,
     /// Which dimensions rotate together.
     pub rope_style: RopeStyle,
     /// Angles.
@@ -205,6 +209,8 @@ impl Module {
             kv_heads: spec.kv_heads,
             head_dim: spec.head_dim,
             scale: spec.scale,
+            window: spec.window,
+            softcap: spec.softcap,
             style: spec.rope_style,
             rope: spec.rope,
             factors: inputs.len() > 3,
@@ -264,11 +270,45 @@ impl Module {
             kv_heads: spec.kv_heads,
             head_dim: spec.head_dim,
             scale: spec.scale,
+            window: spec.window,
+            softcap: spec.softcap,
             eps,
             style: spec.rope_style,
             rope: spec.rope,
             factors: inputs.len() > 10,
         };
+        self.push(block, &inputs, label)
+    }
+
+    /// Self-attention without a cache; `projections` are q, k, v, o, all with a bias or none.
+    pub fn encoder_attention(
+        &mut self,
+        x: Tensor,
+        projections: [LinearWeights; 4],
+        mask: Option<Tensor>,
+        mut block: EncoderAttention,
+        label: &str,
+    ) -> Tensor {
+        let mut inputs = Vec::from([x]);
+        let biases = projections.map(|w| self.add_linear(&mut inputs, w));
+        block.bias = biases.contains(&true);
+        inputs.extend(mask);
+        self.push(block, &inputs, label)
+    }
+
+    /// Attention of x over a memory; `projections` are q, k, v, o, all with a bias or none.
+    pub fn cross_attention(
+        &mut self,
+        [x, memory]: [Tensor; 2],
+        projections: [LinearWeights; 4],
+        mask: Option<Tensor>,
+        mut block: CrossAttention,
+        label: &str,
+    ) -> Tensor {
+        let mut inputs = Vec::from([x, memory]);
+        let biases = projections.map(|w| self.add_linear(&mut inputs, w));
+        block.bias = biases.contains(&true);
+        inputs.extend(mask);
         self.push(block, &inputs, label)
     }
 

@@ -1,7 +1,7 @@
 //! Attributes of blocks: how a field of each type prints and reads back.
 
 use crate::error::{Error, Result};
-use crate::ops::{Attr, Attrs, Operator, RopeStyle, RopeTable, Unary};
+use crate::ops::{Attr, Attrs, Mask, Operator, RopeStyle, RopeTable, Unary};
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -120,5 +120,37 @@ impl Field for RopeTable {
 
     fn names(_: &'static str, out: &mut Vec<&'static str>) {
         out.extend(["base", "dims", "context", "linear", "llama3"]);
+    }
+}
+
+/// A window is an attribute of its own, as in `sdpa`.
+impl Field for Mask {
+    fn put(&self, name: &str, attrs: Attrs) -> Attrs {
+        match self {
+            Mask::None => attrs,
+            Mask::Causal => attrs.name(name, "causal"),
+            Mask::Window(w) => attrs.int("window", *w),
+            Mask::Custom => attrs.name(name, "custom"),
+            Mask::Bias => attrs.name(name, "bias"),
+        }
+    }
+
+    fn take(name: &str, attrs: &Attrs) -> Result<Self> {
+        Ok(match (attrs.opt_name(name)?, attrs.opt_int("window")?) {
+            (None, None) => Mask::None,
+            (None, Some(w)) => Mask::Window(w),
+            (Some("causal"), None) => Mask::Causal,
+            (Some("custom"), None) => Mask::Custom,
+            (Some("bias"), None) => Mask::Bias,
+            (Some(_), Some(_)) => return Err(Error::bad_graph("a window is a mask itself")),
+            (Some(other), None) => {
+                return Err(Error::bad_graph(format!("unknown mask {other}"))
+                    .hint("known: causal, custom, bias; window = n; none is left out"));
+            }
+        })
+    }
+
+    fn names(name: &'static str, out: &mut Vec<&'static str>) {
+        out.extend([name, "window"]);
     }
 }

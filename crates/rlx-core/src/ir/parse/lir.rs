@@ -1,0 +1,361 @@
+//! LIR from text: what `print_lir.rs` writes.
+
+use super::lexer::Lexer;
+use super::mir::{function, operator, regions};
+use crate::error::{Error, Result};
+use crate::ir::lir::{
+    InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step, WeightUse,
+};
+use crate::ir::mir::Graph;
+use crate::ir::verify::{is_name_char, verify};
+use crate::ops::{CustomSet, Signature};
+use crate::types::Type;
+use alloc::format;
+use alloc::vec::Vec;
+
+/// Reads one program.
+pub(super) fn program(lex: &mut Lexer<'_>, custom: &CustomSet) -> Result<Program> {
+    let mut parser = Parser {
+        lex,
+        custom,
+        p: Program {
+            name: Default::default(),
+            graph: Graph::default(),
+            steps: Vec::new(),
+            weights: Vec::new(),
+            states: Vec::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            arena_bytes: 0,
+            largest_live_bytes: 0,
+            unshared_bytes: 0,
+            fingerprint: 0,
+        },
+    };
+    parser.program()?;
+    Ok(parser.p)
+}
+
+struct Parser<'a, 't> {
+    lex: &'a mut Lexer<'t>,
+    custom: &'a CustomSet,
+    p: Program,
+}
+
+impl<'t> Parser<'_, 't> {
+    fn program(&mut self) -> Result<()> {
+        self.lex.empty_lines();
+        self.lex.need("program")?;
+        self.lex.need("@")?;
+        self.p.name = self.lex.name("a program's name")?.into();
+        self.p.graph.name = self.p.name.clone();
+        self.lex.need("{")?;
+        self.lex.end_of_line()?;
+        loop {
+            self.lex.empty_lines();
+            self.lex.blanks();
+            if self.lex.rest().starts_with(|c: char| c.is_ascii_digit()) {
+                self.step()?;
+                continue;
+            }
+            let at = self.lex.at;
+            match self.lex.name("a declaration, a step or return")? {
+                "input" => {
+                    let (name, ty, bytes) = self.declaration(self.p.inputs.len())?;
+                    self.p.inputs.push(InputDecl { name: name.into(), ty, bytes });
+                }
+                "state" => {
+                    let (name, ty, bytes) = self.declaration(self.p.states.len())?;
+                    self.p.states.push(StateDecl { name: name.into(), ty, bytes });
+                }
+                "weight" => self.weight()?,
+                "arena" => {
+                    self.p.arena_bytes = self.lex.number("bytes of the arena")?;
+                    self.lex.need("bytes")?;
+                    self.lex.need(",")?;
+                    self.p.largest_live_bytes = self.lex.number("live bytes")?;
+                    self.lex.need("live")?;
+                    self.lex.need(",")?;
+                    self.p.unshared_bytes = self.lex.number("unshared bytes")?;
+                    self.lex.need("unshared")?;
+                }
+                "fingerprint" => {
+                    let at = self.lex.at;
+                    let word = self.lex.name("16 hexadecimal digits")?;
+                    self.p.fingerprint = match u64::from_str_radix(word, 16) {
+                        Ok(n) if word.len() == 16 => n,
+                        _ => return self.lex.error(format!("{word} is no fingerprint"), at + 1),
+                    };
+                }
+                "return" => break,
+                _ => {
+                    self.lex.at = at;
+                    return self
+                        .lex
+                        .unexpected("input, state, weight, arena, fingerprint, return or a step");
+                }
+            }
+            self.lex.end_of_line()?;
+        }
+        self.outputs()?;
+        self.lex.empty_lines();
+        self.lex.blanks();
+        if self.lex.rest().starts_with("func") {
+            self.p.graph = function(self.lex, self.custom, 0)?;
+            verify(&self.p.graph)?;
+        }
+        self.lex.empty_lines();
+        self.lex.need("}")?;
+        self.lex.end_of_line().map(|_| ())
+    }
+
+    /// `[3] ctl : state<16xu32>`, with its bytes.
+    fn declaration(&mut self, at: usize) -> Result<(&'t str, Type, u64)> {
+        self.lex.need(&format!("[{at}]"))?;
+        let name = self.lex.name("a name")?;
+        let (ty, bytes) = self.ty()?;
+        Ok((name, ty, bytes))
+    }
+
+    /// ` : tensor<4xf32>` with its bytes.
+    fn ty(&mut self) -> Result<(Type, u64)> {
+        self.lex.need(":")?;
+        self.lex.blanks();
+        let at = self.lex.at;
+        let ty = self.lex.ty()?;
+        let bytes = ty.bytes().map_err(|e| e.at(self.lex.place(at)))?;
+        Ok((ty, bytes))
+    }
+
+    fn weight(&mut self) -> Result<()> {
+        if !self.lex.take("\"") {
+            let name = self.lex.name("a weight's name")?.into();
+            let (ty, _) = self.ty()?;
+            self.p.weights.push(WeightUse { name, ty, computed: None });
+            return Ok(());
+        }
+        let rest = self.lex.rest();
+        let Some(end) = rest.find(['"', '\n']).filter(|&i| rest[i..].starts_with('"')) else {
+            return self.lex.unexpected("a name and '\"'");
+        };
+        let name = rest[..end].into();
+        self.lex.at += end + 1;
+        let (ty, _) = self.ty()?;
+        self.lex.need("=")?;
+        self.lex.blanks();
+        let at = self.lex.at;
+        let op = self.lex.name("an operator")?;
+        let mut operands = Vec::new();
+        self.lex.blanks();
+        if self.lex.rest().starts_with(is_name_char) {
+            while operands.is_empty() || self.lex.take(",") {
+                operands.push(self.lex.name("a weight's name")?.into());
+            }
+        }
+        let attrs = self.lex.attrs()?;
+        let op = operator(self.lex, self.custom, (op, at), &attrs)?;
+        self.p.weights.push(WeightUse { name, ty, computed: Some((op, operands)) });
+        Ok(())
+    }
+
+    /// `arena+512 : tensor<1x64xf32>`.
+    fn slice(&mut self) -> Result<Slice> {
+        self.lex.blanks();
+        let at = self.lex.at;
+        let spaces = [Space::Weight, Space::State, Space::Input];
+        let space = match spaces.into_iter().find(|s| self.lex.take(&format!("{s}["))) {
+            Some(space) => space,
+            None if self.lex.take("arena") => Space::Arena,
+            None => {
+                return self.lex.unexpected("a place: weight[…], state[…], input[…] or arena+…");
+            }
+        };
+        let mut index = 0;
+        if space != Space::Arena {
+            let n = self.lex.number("an index")?;
+            index = u32::try_from(n).or_else(|_| self.lex.unexpected("an index of 32 bits"))?;
+            self.lex.need("]")?;
+        }
+        let mut offset = 0;
+        if space == Space::Arena || self.lex.rest().starts_with('+') {
+            self.lex.need("+")?;
+            offset = self.lex.number("an offset")?;
+        }
+        let (ty, bytes) = self.ty()?;
+        let size = match space {
+            // Its number is one of the model's plan, which is not known here.
+            Space::Weight => None,
+            Space::Arena => Some(self.p.arena_bytes),
+            Space::State => Some(self.p.states.get(index as usize).map_or(0, |s| s.bytes)),
+            Space::Input => Some(self.p.inputs.get(index as usize).map_or(0, |s| s.bytes)),
+        };
+        let end = offset.checked_add(bytes);
+        match (end, size) {
+            (Some(end), Some(size)) if end > size => self
+                .lex
+                .error(format!("bytes {offset}..{end} lie outside the {size} of {space}"), at),
+            (None, _) => self.lex.error(format!("{offset} and {bytes} bytes overflow 64 bits"), at),
+            _ => Ok(Slice { space, index, offset, ty, bytes }),
+        }
+    }
+
+    /// `3: sample arena+64 : …, state[1] : … {…} -> arena+0 : … // label`.
+    fn step(&mut self) -> Result<()> {
+        let at = self.lex.at;
+        let n = self.lex.number("a step's number")?;
+        if n != self.p.steps.len() as u64 {
+            return self
+                .lex
+                .error(format!("step {n} stands where {} does", self.p.steps.len()), at);
+        }
+        self.lex.need(":")?;
+        self.lex.blanks();
+        let mut op_at = self.lex.at;
+        let mut name = self.lex.name("an operator")?;
+        let phases = [Phase::Prologue, Phase::Epilogue];
+        let phase = phases.into_iter().find(|p| p.name() == name);
+        if phase.is_some() {
+            self.lex.blanks();
+            op_at = self.lex.at;
+            name = self.lex.name("an operator")?;
+        }
+        let mut operands = Vec::new();
+        self.lex.blanks();
+        if self.lex.rest().starts_with(|c: char| c.is_ascii_lowercase()) {
+            while operands.is_empty() || self.lex.take(",") {
+                operands.push(self.slice()?);
+            }
+        }
+        let attrs = self.lex.attrs()?;
+        self.lex.need("->")?;
+        let mut results = Vec::new();
+        while results.is_empty() || self.lex.take(",") {
+            results.push(self.slice()?);
+        }
+        let has_regions = self.lex.take("[");
+        let label = self.lex.end_of_line()?.into();
+        let regions = match has_regions {
+            true => regions(self.lex, self.custom, 0)?,
+            false => Vec::new(),
+        };
+        let op = operator(self.lex, self.custom, (name, op_at), &attrs)?;
+        let types: Vec<&Type> = operands.iter().map(|s: &Slice| &s.ty).collect();
+        let bodies: Vec<Signature> = regions.iter().map(Graph::signature).collect();
+        let rule = op.infer_regions(&types, &bodies).map_err(|e| e.at(self.lex.place(op_at)))?;
+        if !rule.iter().eq(results.iter().map(|s| &s.ty)) {
+            let rule: Vec<_> = rule.iter().map(|t| format!("{t}")).collect();
+            let what =
+                format!("results do not fit {name}, whose type rule gives {}", rule.join(", "));
+            return Err(Error::bad_graph(what).at(self.lex.place(op_at)));
+        }
+        let phase = phase.unwrap_or(Phase::Steady);
+        self.p.steps.push(Step { op, operands, results, regions, phase, label });
+        Ok(())
+    }
+
+    /// ` token = arena+64 : …`, or nothing.
+    fn outputs(&mut self) -> Result<()> {
+        self.lex.blanks();
+        if self.lex.rest().starts_with(is_name_char) {
+            let mut first = true;
+            while core::mem::take(&mut first) || self.lex.take(",") {
+                let name = self.lex.name("an output's name")?.into();
+                self.lex.need("=")?;
+                let slice = self.slice()?;
+                self.p.outputs.push(OutputDecl { name, slice });
+            }
+        }
+        self.lex.end_of_line().map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ir::GraphModule;
+    use crate::ir::parse::parse_lir;
+    use alloc::format;
+    use alloc::string::ToString;
+
+    const TEXT: &str = "\
+program @f {
+  input[0] x : tensor<2x6xf32>
+  state[0] ctl : state<16xu32>
+  weight w : tensor<6xf32>
+  weight \"rope_table() {…}\" : tensor<7x2x2xf32> = rope_table {base = 500.0, dims = 4, context = 9}
+  arena 192 bytes, 96 live, 128 unshared
+  fingerprint 00000000deadbeef
+  0: rms_norm input[0] : tensor<2x6xf32>, weight[0] : tensor<6xf32> {eps = 1e-5} -> arena+0 : tensor<2x6xf32> // norm
+  1: rope arena+0 : tensor<2x6xf32>, weight[1] : tensor<7x2x2xf32>, state[0] : state<16xu32> {style = half, head_dim = 6} -> arena+64 : tensor<2x6xf32>
+  2: epilogue token state[0] : state<16xu32> -> state[0]+4 : tensor<1xu32> // token
+  return y = arena+64 : tensor<2x6xf32>, token = state[0]+4 : tensor<1xu32>
+}
+";
+
+    #[test]
+    fn what_print_writes_reads_back() {
+        let p = parse_lir(TEXT).unwrap();
+        assert_eq!(p.to_string(), TEXT);
+        assert_eq!(parse_lir(&p.to_string()).unwrap(), p);
+        assert_eq!(parse_lir(&format!("{p:#}")).unwrap(), p);
+        assert_eq!(GraphModule::parse(TEXT).unwrap().into_lir().unwrap(), p);
+    }
+
+    #[test]
+    fn an_error_says_where_what_and_what_was_expected() {
+        for (from, to, error) in [
+            ("program @f", "func @f", "found 'func', expected 'program' (line 1, column 1)"),
+            ("input[0]", "input[1]", "found '[', expected '[0]' (line 2, column 8)"),
+            (
+                "2x6xf32>\n",
+                "SEQx6xf32>\n",
+                "tensor<SEQx6xf32> has an unbound size (line 2, column 16)",
+            ),
+            ("\"rope", "rope", "found '{', expected ':' (line 5, column 23)"),
+            ("{…}\"", "{…}", "found 'rope_table()', expected a name and '\"' (line 5, column 11)"),
+            ("deadbeef", "deadbeet", "00000000deadbeet is no fingerprint (line 7, column 15)"),
+            ("  1: rope", "  2: rope", "step 2 stands where 1 does (line 9, column 3)"),
+            (
+                "arena+0 : tensor<2x6xf32> // norm",
+                "arena+192 : tensor<2x6xf32>",
+                "bytes 192..240 lie outside the 192 of arena (line 8, column 85)",
+            ),
+            (
+                "arena+0 : tensor<2x6xf32> // norm",
+                "arena+18446744073709551615 : tensor<2x6xf32>",
+                "18446744073709551615 and 48 bytes overflow 64 bits (line 8, column 85)",
+            ),
+            (
+                "arena+0 : tensor<2x6xf32> // norm",
+                "arena+0 : tensor<2x5xf32>",
+                "results do not fit rms_norm, whose type rule gives tensor<2x6xf32> (line 8, column 6)",
+            ),
+            (
+                "weight[0] :",
+                "wait[0] :",
+                "found 'wait', expected a place: weight[…], state[…], input[…] or arena+…",
+            ),
+            (
+                "state[0] : state<16xu32> -> state[0]+4",
+                "state[1] : state<16xu32> -> state[0]+4",
+                "bytes 0..64 lie outside the 0 of state (line 10, column 21)",
+            ),
+            ("return y = arena+64", "return y = ", "found ':', expected a place"),
+        ] {
+            assert!(TEXT.contains(from), "{from}");
+            let found = parse_lir(&TEXT.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(found.starts_with(error), "{from} -> {to}\n{found}\n{error}");
+        }
+    }
+
+    #[test]
+    fn no_cut_or_changed_byte_panics() {
+        for at in
+            (0..TEXT.len()).filter(|&at| TEXT.is_char_boundary(at) && TEXT.is_char_boundary(at + 1))
+        {
+            let _ = parse_lir(&TEXT[..at]);
+            for other in ["", "%", "{", "[", "<", "9999999999999999999999", "\u{00e9}", "\n", "-"] {
+                let _ = parse_lir(&(TEXT[..at].to_string() + other + &TEXT[at + 1..]));
+            }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Recurrences with a state of their own: `gated_delta_net`.
+
+use super::{Inputs, Lower, Lowering};
+use crate::error::Result;
+use crate::ir::hir;
+use crate::ir::mir::{ParamKind, ValueId};
+use crate::ops::GatedDeltaNet;
+use alloc::vec;
+use alloc::vec::Vec;
+
+impl Lower for hir::GatedDeltaNet {
+    fn lower(&self, cx: &mut Lowering<'_>, mut i: Inputs, label: &str) -> Result<Vec<ValueId>> {
+        let mut operands = vec![i.one()?, i.one()?, i.one()?, i.one()?, i.one()?];
+        if self.carry {
+            let (name, ty) = self.state();
+            operands.push(cx.g.param_once(ParamKind::State, &name, ty)?);
+            operands.push(cx.control()?);
+        }
+        let op = GatedDeltaNet { state_size: self.state_size, carry: self.carry };
+        let y = cx.g.push(op, &operands, label)?;
+        // What follows is the state's next version, which nothing in this step reads.
+        Ok(y.into_iter().take(1).collect())
+    }
+}

@@ -1,0 +1,34 @@
+//! Where the smallest element stands.
+
+use super::{Attrs, Class, Operator, argmax};
+use crate::error::Result;
+use crate::types::Type;
+use alloc::vec::Vec;
+
+/// `argmin x -> u32`: the lowest index of the smallest element along `axis`, which goes, or stays
+/// with size 1. Floats or integers. A NaN is never the smallest; where all are NaN the index is 0.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArgMin {
+    /// The axis.
+    pub axis: usize,
+    /// Whether the axis stays, with size 1.
+    pub keep: bool,
+}
+
+impl Operator for ArgMin {
+    const NAME: &'static str = "argmin";
+    const CLASS: Class = Class::Reduction;
+
+    fn attrs(&self) -> Attrs {
+        Attrs::none().axis("axis", self.axis).when("keep", self.keep)
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["axis", "keep"])?;
+        Ok(ArgMin { axis: attrs.get_axis("axis")?, keep: attrs.flag("keep")? })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        argmax::rule("argmin", self.axis, self.keep, operands)
+    }
+}

@@ -1,0 +1,47 @@
+//! Numbers between two bounds.
+
+use super::{Alias, Attrs, Class, Operator, arity, float_tensor};
+use crate::error::{Error, Result};
+use crate::types::Type;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `clamp x -> x`: `min(max(x, min), max)` of floats; a NaN becomes `min`. ONNX `Clip`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clamp {
+    /// The lower bound.
+    pub min: f32,
+    /// The upper bound, no less than the lower one.
+    pub max: f32,
+}
+
+impl Operator for Clamp {
+    const NAME: &'static str = "clamp";
+    const CLASS: Class = Class::Elementwise;
+
+    fn attrs(&self) -> Attrs {
+        Attrs::none().float("min", self.min).float("max", self.max)
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["min", "max"])?;
+        Ok(Clamp { min: attrs.get_float("min")?, max: attrs.get_float("max")? })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("clamp", operands, 1)?;
+        float_tensor("clamp", "x", operands[0])?;
+        if self.min.is_nan() || self.max.is_nan() || self.min > self.max {
+            return Err(Error::bad_graph(format!(
+                "clamp: bounds are {} and {}, expected a lower and an upper one",
+                self.min, self.max
+            )));
+        }
+        Ok(vec![operands[0].clone()])
+    }
+
+    fn alias(&self, _: &[&Type]) -> Alias {
+        Alias::Elementwise { operand: 0 }
+    }
+}

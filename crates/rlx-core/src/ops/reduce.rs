@@ -1,0 +1,58 @@
+//! Sums, means, extremes and products along axes.
+
+use super::{Attrs, Class, Operator, Reduction, arity, rules};
+use crate::error::{Error, Result};
+use crate::types::{Dim, Shape, Type};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `reduce x -> y`: `f` of all elements along `axes`, which go, or stay with size 1. Floats or
+/// integers (which have no mean), accumulated wide and rounded once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reduce {
+    /// The function.
+    pub f: Reduction,
+    /// The axes, ascending. None at all is the identity.
+    pub axes: Vec<usize>,
+    /// Whether the axes stay, with size 1.
+    pub keep: bool,
+}
+
+/// The shape without axes, or with 1 in their place.
+pub(super) fn without(shape: &Shape, axes: &[usize], keep: bool) -> Shape {
+    let axis = |(i, d): (usize, &Dim)| match (axes.contains(&i), keep) {
+        (false, _) => Some(d.clone()),
+        (true, true) => Some(Dim::from(1u64)),
+        (true, false) => None,
+    };
+    Shape(shape.0.iter().enumerate().filter_map(axis).collect())
+}
+
+impl Operator for Reduce {
+    const NAME: &'static str = "reduce";
+    const CLASS: Class = Class::Reduction;
+
+    fn attrs(&self) -> Attrs {
+        Attrs::none().name("f", self.f.name()).axes("axes", &self.axes).when("keep", self.keep)
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["f", "axes", "keep"])?;
+        let name = attrs.get_name("f")?;
+        let f = Reduction::from_name(name)
+            .ok_or_else(|| Error::bad_graph(format!("reduce: unknown function {name}")))?;
+        Ok(Reduce { f, axes: attrs.get_axes("axes")?, keep: attrs.flag("keep")? })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("reduce", operands, 1)?;
+        let x = operands[0];
+        rules::number_tensor("reduce", "x", x)?;
+        rules::has_axes("reduce", x, &self.axes)?;
+        if self.f == Reduction::Mean && !x.dtype.is_float() {
+            return Err(Error::bad_graph(format!("reduce: x is {x}, a mean is of floats")));
+        }
+        Ok(vec![Type::tensor(x.dtype, without(&x.shape, &self.axes, self.keep))])
+    }
+}

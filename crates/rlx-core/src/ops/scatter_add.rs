@@ -1,0 +1,54 @@
+//! Updates added at indices.
+
+use super::{Attrs, Class, Operator, arity, rules};
+use crate::error::{Error, Result};
+use crate::types::Type;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `scatter_add target, ids u32 | i32 | i64 [N], updates -> target`: slice `i` of `updates` along
+/// `axis` is added to slice `ids[i]` of the target; ids may repeat. Floats, accumulated wide in the
+/// order of ids and rounded once, or integers, which wrap. A negative id counts from the end; one
+/// outside of the axis adds nothing. PyTorch `index_add`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScatterAdd {
+    /// The axis.
+    pub axis: usize,
+}
+
+impl Operator for ScatterAdd {
+    const NAME: &'static str = "scatter_add";
+    const CLASS: Class = Class::Movement;
+
+    fn attrs(&self) -> Attrs {
+        Attrs::none().axis("axis", self.axis)
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["axis"])?;
+        Ok(ScatterAdd { axis: attrs.get_axis("axis")? })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("scatter_add", operands, 3)?;
+        let (target, ids, updates) = (operands[0], operands[1], operands[2]);
+        rules::number_tensor("scatter_add", "target", target)?;
+        rules::number_tensor("scatter_add", "updates", updates)?;
+        rules::one_dtype("scatter_add", target, updates)?;
+        rules::ids_tensor("scatter_add", ids)?;
+        rules::has_axis("scatter_add", target, self.axis)?;
+        let mut need = target.shape.clone();
+        if let [n] = ids.shape.0.as_slice() {
+            need.0[self.axis] = n.clone();
+        }
+        if ids.shape.rank() != 1 || updates.shape != need {
+            return Err(Error::bad_graph(format!(
+                "scatter_add: target is {target}, ids is {ids}, updates is {updates}; expected ids of \
+                 rank 1 and as many slices of the target along axis {}",
+                self.axis
+            )));
+        }
+        Ok(vec![target.clone()])
+    }
+}

@@ -1,0 +1,40 @@
+//! Elements in order.
+
+use super::{Attrs, Class, Operator, arity, rules};
+use crate::error::Result;
+use crate::types::{DType, Type};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `sort x -> values, indices u32`: elements along `axis` in ascending or descending order, and
+/// where each stood. Floats or integers. Stable: equal elements keep their order, whichever way is
+/// sorted; zeros of either sign are equal. A NaN counts as larger than all numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sort {
+    /// The axis.
+    pub axis: usize,
+    /// Whether the largest comes first.
+    pub descending: bool,
+}
+
+impl Operator for Sort {
+    const NAME: &'static str = "sort";
+    const CLASS: Class = Class::Reduction;
+
+    fn attrs(&self) -> Attrs {
+        Attrs::none().axis("axis", self.axis).when("descending", self.descending)
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["axis", "descending"])?;
+        Ok(Sort { axis: attrs.get_axis("axis")?, descending: attrs.flag("descending")? })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("sort", operands, 1)?;
+        let x = operands[0];
+        rules::number_tensor("sort", "x", x)?;
+        rules::has_axis("sort", x, self.axis)?;
+        Ok(vec![x.clone(), Type::tensor(DType::U32, x.shape.clone())])
+    }
+}

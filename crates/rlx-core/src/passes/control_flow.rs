@@ -1,0 +1,291 @@
+//! Straight lines instead of branches and loops, for targets that run none.
+//!
+//! ```text
+//! %y = if %p, %x [then, else]        =>    %t = <then of %x>
+//!                                          %e = <else of %x>
+//!                                          %y = select %p, %t, %e
+//! ```
+//!
+//! | node | becomes | when |
+//! |---|---|---|
+//! | `if` of a constant | the body that is taken | always |
+//! | `if` | both bodies, and a `select` of each result | `if` is not claimed |
+//! | `while` that never runs | its operands | always |
+//! | `while` of a counter | its body as often as the counter says | `while` is not claimed |
+//! | `while` with a `max` | its body `max` times, results selected while the condition held | the same |
+//! | `scan` of a static length | its body as often, between slices and a concat | `scan` is not claimed |
+//!
+//! A counter is a carried integer that starts at a constant, that the body adds a constant to and
+//! that the condition compares with a constant. Loops are unrolled up to [`TRIPS`] times and
+//! [`NODES`] nodes. A program without control flow is one list of steps, which a GPU takes in one
+//! submission; it is all that kernels, fusions and the memory plan know.
+//!
+//! A loop of which the condition still holds after `max` trips is an error where loops are run;
+//! unrolled, it gives what it had after `max`.
+//!
+//! Runs before everything: other passes see into straight lines only. Leaves alone: bodies that may
+//! fail where the graph would not have run them (a division of integers, a user's operator, a loop
+//! of its own); packed types, which `select` does not read. What is left and is not claimed is an
+//! error that names the node.
+
+mod counter;
+mod inline;
+
+use super::Context;
+use crate::error::{Code, Error, Result};
+use crate::ir::mir::{Graph, Node, ValueId};
+use crate::ops::{Binary, Concat, Constant, Op, Reshape, Scan, Select, Slice, While};
+use crate::types::{DType, Dim, Kind, Shape, Type};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use inline::Inline;
+
+/// Runs of a body that are unrolled at most.
+pub const TRIPS: u64 = 64;
+/// Nodes that a loop may become at most.
+pub const NODES: usize = 16_384;
+
+/// Lowers in place; returns the number of nodes of control flow that are gone, those in regions too.
+///
+/// # Errors
+/// `Unsupported` for the first node of control flow that is left and that the target does not
+/// claim.
+pub fn control_flow(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
+    lower(g, &|name| claims(cx, name))
+}
+
+/// True if the target runs the operator of that name.
+fn claims(cx: &Context<'_>, name: &str) -> bool {
+    match &cx.options.supported_ops {
+        Some(ops) => ops.iter().any(|op| op == name),
+        None => cx.target.claims_name(name),
+    }
+}
+
+fn lower(g: &mut Graph, claims: &dyn Fn(&str) -> bool) -> Result<usize> {
+    if g.nodes.iter().all(|n| n.regions.is_empty()) {
+        return Ok(0);
+    }
+    let mut changed = 0;
+    let nodes = core::mem::take(&mut g.nodes);
+    let mut out = Inline::new(g, nodes.len());
+    for mut node in nodes {
+        for v in &mut node.inputs {
+            *v = out.stands(*v);
+        }
+        for body in &mut node.regions {
+            changed += lower(body, claims)?;
+        }
+        if node.regions.is_empty() {
+            out.push(node);
+            continue;
+        }
+        let claimed = claims(node.op.name());
+        match straight(&mut out, &node, claimed)? {
+            Some((nodes, results)) => {
+                nodes.into_iter().for_each(|n| out.push(n));
+                out.replace(&node.outputs, &results);
+                changed += 1;
+            }
+            None if claimed => out.push(node),
+            None => {
+                let what =
+                    format!("the target runs no {}, and it has no straight form", node.op.name());
+                return Err(Error::new(Code::Unsupported, what).at(node.label.clone()).hint(
+                    format!(
+                        "loops need a constant count or a max of at most {TRIPS}; bodies that run \
+                     unasked may not divide integers"
+                    ),
+                ));
+            }
+        }
+    }
+    out.finish();
+    Ok(changed)
+}
+
+type Straight = Option<(Vec<Node>, Vec<ValueId>)>;
+
+/// The node's straight form, where there is one and it is wanted.
+fn straight(out: &mut Inline<'_>, node: &Node, claimed: bool) -> Result<Straight> {
+    let form = match &node.op {
+        Op::If(_) => branch(out, node, claimed)?,
+        Op::While(op) => repeat(out, op, node, claimed)?,
+        Op::Scan(op) if !claimed => each(out, op, node)?,
+        _ => None,
+    };
+    // A view of a state that comes out as it went in would be read later than it may be.
+    Ok(form.filter(|(_, results)| !results.iter().any(|&v| out.stateful(v))))
+}
+
+fn branch(out: &mut Inline<'_>, node: &Node, claimed: bool) -> Result<Straight> {
+    let (Some((&pred, captures)), [then, other]) = (node.inputs.split_first(), &node.regions[..])
+    else {
+        return Ok(None);
+    };
+    if let Some(pred) = out.constant(pred) {
+        let taken = if pred != 0 { then } else { other };
+        let mut nodes = Vec::new();
+        let results = out.inline(&mut nodes, taken, captures, &node.label);
+        return Ok(Some((nodes, results)));
+    }
+    if claimed || !total(then) || !total(other) || !selectable(out, &node.outputs) {
+        return Ok(None);
+    }
+    let mut nodes = Vec::new();
+    let pred = scalar(out, &mut nodes, pred, &node.label)?;
+    let yes = out.inline(&mut nodes, then, captures, &node.label);
+    let no = out.inline(&mut nodes, other, captures, &node.label);
+    let results = select(out, &mut nodes, pred, &yes, &no, &node.label)?;
+    Ok(Some((nodes, results)))
+}
+
+fn repeat(out: &mut Inline<'_>, op: &While, node: &Node, claimed: bool) -> Result<Straight> {
+    let [cond, body] = &node.regions[..] else { return Ok(None) };
+    let constant = |v| out.constant(v);
+    let trips = counter::trips(op, cond, body, &node.inputs, &constant);
+    if trips == Some(0) {
+        return Ok(Some((Vec::new(), node.inputs[..op.carried].to_vec())));
+    }
+    if claimed {
+        return Ok(None);
+    }
+    let (mut carried, captures) = (node.inputs[..op.carried].to_vec(), &node.inputs[op.carried..]);
+    let mut nodes = Vec::new();
+    if let Some(trips) = trips.filter(|&n| op.max.is_none_or(|max| n <= max)) {
+        if !fits(trips, body.nodes.len()) {
+            return Ok(None);
+        }
+        for i in 0..trips {
+            let operands = [&carried[..], captures].concat();
+            carried = out.inline(&mut nodes, body, &operands, &format!("{}.{i}", node.label));
+        }
+        return Ok(Some((nodes, carried)));
+    }
+    let size = cond.nodes.len() + body.nodes.len() + op.carried + 2;
+    let max = match op.max {
+        Some(max) if fits(max, size) => max,
+        _ => return Ok(None),
+    };
+    if !total(cond) || !total(body) || !selectable(out, &node.outputs) {
+        return Ok(None);
+    }
+    let mut active: Option<ValueId> = None;
+    for i in 0..max {
+        let label = format!("{}.{i}", node.label);
+        let operands = [&carried[..], captures].concat();
+        let holds = out.inline(&mut nodes, cond, &operands, &label);
+        let holds = scalar(out, &mut nodes, holds[0], &label)?;
+        // What has ended stays ended, whatever the condition says of the values it ended with.
+        let held = match active {
+            None => holds,
+            Some(held) => out.emit(&mut nodes, Select, &[held, holds, held], &label)?,
+        };
+        active = Some(held);
+        let next = out.inline(&mut nodes, body, &operands, &label);
+        carried = select(out, &mut nodes, held, &next, &carried, &label)?;
+    }
+    Ok(Some((nodes, carried)))
+}
+
+fn each(out: &mut Inline<'_>, op: &Scan, node: &Node) -> Result<Straight> {
+    let [body] = &node.regions[..] else { return Ok(None) };
+    let size = body.nodes.len() + 2 * op.xs + body.outputs.len();
+    let Some(length) = op.length.as_static().filter(|&n| fits(n, size)) else { return Ok(None) };
+    let (mut carried, rest) = (node.inputs[..op.carried].to_vec(), &node.inputs[op.carried..]);
+    let (xs, captures) = rest.split_at(op.xs);
+    let mut nodes = Vec::new();
+    let mut rows: Vec<Vec<ValueId>> = vec![Vec::new(); node.outputs.len() - op.carried];
+    for i in 0..length {
+        let at = if op.reverse { length - 1 - i } else { i };
+        let label = format!("{}.{at}", node.label);
+        let mut operands = carried;
+        for &x in xs {
+            let (start, len) = (Dim::from(at), Dim::from(1u64));
+            let slice = Slice { axis: 0, start, len, step: 1 };
+            let row = out.emit(&mut nodes, slice, &[x], &label)?;
+            let dims = Shape(out.ty(x).shape.0[1..].to_vec());
+            operands.push(out.emit(&mut nodes, Reshape { dims }, &[row], &label)?);
+        }
+        operands.extend(captures);
+        carried = out.inline(&mut nodes, body, &operands, &label);
+        for (y, rows) in carried.split_off(op.carried).into_iter().zip(&mut rows) {
+            let mut dims = out.ty(y).shape.clone();
+            dims.0.insert(0, Dim::from(1u64));
+            rows.push(out.emit(&mut nodes, Reshape { dims }, &[y], &label)?);
+        }
+    }
+    let mut results = carried;
+    for (mut rows, &y) in rows.into_iter().zip(&node.outputs[op.carried..]) {
+        if op.reverse {
+            rows.reverse();
+        }
+        results.push(if rows.is_empty() {
+            let empty = Constant { ty: out.ty(y).clone(), data: Vec::new().into() };
+            out.emit(&mut nodes, empty, &[], &node.label)?
+        } else {
+            out.emit(&mut nodes, Concat { axis: 0 }, &rows, &node.label)?
+        });
+    }
+    Ok(Some((nodes, results)))
+}
+
+/// True if a body of `nodes` may be unrolled `trips` times.
+fn fits(trips: u64, nodes: usize) -> bool {
+    trips <= TRIPS && nodes.saturating_mul(trips as usize) <= NODES
+}
+
+/// True if no operator of the body can fail, whatever its operands hold.
+fn total(body: &Graph) -> bool {
+    body.nodes.iter().all(|node| match &node.op {
+        Op::Zip(zip) => {
+            let float = node.inputs.iter().all(|&v| body.ty(v).dtype.is_float());
+            float || !matches!(zip.f, Binary::Div | Binary::Mod)
+        }
+        Op::Custom(_) => false,
+        _ => node.regions.is_empty(),
+    })
+}
+
+/// True if `select` gives values of these types.
+fn selectable(out: &Inline<'_>, results: &[ValueId]) -> bool {
+    results.iter().all(|&v| {
+        let ty = out.ty(v);
+        ty.kind == Kind::Tensor && matches!(ty.dtype, DType::Scalar(_))
+    })
+}
+
+/// A bool without axes, so that it repeats over any shape.
+fn scalar(
+    out: &mut Inline<'_>,
+    nodes: &mut Vec<Node>,
+    pred: ValueId,
+    label: &str,
+) -> Result<ValueId> {
+    match out.ty(pred) {
+        Type { shape: Shape(dims), .. } if dims.is_empty() => Ok(pred),
+        _ => out.emit(nodes, Reshape { dims: Shape(Vec::new()) }, &[pred], label),
+    }
+}
+
+/// Each of `yes` where `pred` holds, else that of `no`.
+fn select(
+    out: &mut Inline<'_>,
+    nodes: &mut Vec<Node>,
+    pred: ValueId,
+    yes: &[ValueId],
+    no: &[ValueId],
+    label: &str,
+) -> Result<Vec<ValueId>> {
+    let pairs = yes.iter().zip(no);
+    pairs.map(|(&a, &b)| out.emit(nodes, Select, &[pred, a, b], label)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn goldens() {
+        crate::passes::testing::goldens("control_flow", super::control_flow);
+    }
+}

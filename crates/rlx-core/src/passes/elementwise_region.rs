@@ -1,0 +1,133 @@
+//! Make one node of a chain of elementwise operators.
+//!
+//! ```text
+//! %t = zip %a, %b {f = mul}
+//! %u = map %t {f = silu}        =>    %y = elementwise_region %a, %b, %c
+//! %y = zip %u, %c {f = add}               {steps = [[mul, i0, i1], [silu, s0], [add, s1, i2]]}
+//! ```
+//!
+//! Saves a launch, a write and a read for every step but the last. A chain grows from its last
+//! node backwards: a node joins when all its readers have, it is not returned, it has the last
+//! node's shape, and the chain keeps within the limits. What it reads may be smaller and repeat
+//! (NumPy broadcasting); element types may differ, each step rounds to its own.
+//!
+//! Runs after the matmul fusions, which want some of these nodes as prologue or epilogue; what is
+//! left over is this pass's. `decompose` of the region is the chain again.
+//!
+//! Leaves alone: everything on a target that names no limits, since it runs no regions, or under
+//! `unfuse_regions`; single nodes; a node with a reader outside the chain; views of states, which
+//! may not be read later than they are.
+
+use super::{Context, remove_nodes};
+use crate::error::{Error, Result};
+use crate::ir::mir::{Graph, ValueId};
+use crate::ops::{Alias, Region, RegionStep, StepFn, StepOperand};
+use crate::target::RegionLimits;
+use crate::types::Kind;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Fuses in place; returns the number of regions made, those inside control flow too.
+pub fn elementwise_region(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
+    let Some(limits) = cx.target.region_limits else { return Ok(0) };
+    if cx.options.unfuse_regions {
+        return Ok(0);
+    }
+    fuse(g, cx.options.region_limits.unwrap_or(limits))
+}
+
+fn fuse(g: &mut Graph, limits: RegionLimits) -> Result<usize> {
+    let mut made = 0;
+    for body in g.nodes.iter_mut().flat_map(|n| &mut n.regions) {
+        made += fuse(body, limits)?;
+    }
+    let (definers, users, stateful) = (g.definers(), g.users(), stateful(g));
+    let mut taken = vec![false; g.nodes.len()];
+    let mut dead = Vec::new();
+    // From the last node on: the end of a chain is met before the rest of it.
+    for root in (0..g.nodes.len()).rev() {
+        if taken[root] || StepFn::of(&g.nodes[root].op).is_none() {
+            continue;
+        }
+        let shape = &g.ty(g.nodes[root].outputs[0]).shape;
+        let mut chain = BTreeSet::from([root]);
+        let mut reads: BTreeSet<ValueId> = g.nodes[root].inputs.iter().copied().collect();
+        let maker = |v: &ValueId| definers[v.0 as usize];
+        let mut candidates: BTreeSet<usize> = reads.iter().filter_map(maker).collect();
+        // The latest first: all its readers are decided.
+        while let Some(at) = candidates.pop_last() {
+            let node = &g.nodes[at];
+            let [v] = node.outputs[..] else { continue };
+            let joins = !taken[at]
+                && StepFn::of(&node.op).is_some()
+                && g.ty(v).shape == *shape
+                && users[v.0 as usize].iter().all(|user| chain.contains(user))
+                && !g.is_output(v)
+                && !node.inputs.iter().any(|x| stateful[x.0 as usize]);
+            let new: BTreeSet<ValueId> = node.inputs.iter().copied().collect();
+            let count = reads.union(&new).count() - 1;
+            if joins && chain.len() < limits.steps && count <= limits.inputs {
+                reads.remove(&v);
+                reads.extend(new);
+                chain.insert(at);
+                candidates.extend(node.inputs.iter().filter_map(maker));
+            }
+        }
+        if chain.len() < 2 {
+            continue;
+        }
+        let (region, operands) = region(g, &chain)?;
+        dead.extend(chain.iter().filter(|&&at| at != root));
+        chain.iter().for_each(|&at| taken[at] = true);
+        let node = &mut g.nodes[root];
+        node.op = region.into();
+        node.inputs = operands;
+        made += 1;
+    }
+    dead.sort_unstable();
+    remove_nodes(g, &dead);
+    Ok(made)
+}
+
+/// True for versions of states and views of them.
+fn stateful(g: &Graph) -> Vec<bool> {
+    let mut out: Vec<bool> = g.types.iter().map(|ty| ty.kind == Kind::State).collect();
+    for node in &g.nodes {
+        if let Alias::View { operand, .. } = g.alias(node)
+            && let (Some(y), Some(x)) = (node.outputs.first(), node.inputs.get(operand))
+        {
+            out[y.0 as usize] |= out[x.0 as usize];
+        }
+    }
+    out
+}
+
+/// The chain as an operator, and what it reads, in the order it does.
+fn region(g: &Graph, chain: &BTreeSet<usize>) -> Result<(Region, Vec<ValueId>)> {
+    let mut known: BTreeMap<ValueId, StepOperand> = BTreeMap::new();
+    let (mut operands, mut steps) = (Vec::new(), Vec::new());
+    for &at in chain {
+        let node = &g.nodes[at];
+        let f = StepFn::of(&node.op);
+        let f = f.ok_or_else(|| Error::internal("a chain has another operator"))?;
+        let mut reads = Vec::with_capacity(node.inputs.len());
+        for &v in &node.inputs {
+            reads.push(*known.entry(v).or_insert_with(|| {
+                operands.push(v);
+                StepOperand::Input(operands.len() - 1)
+            }));
+        }
+        known.extend(node.outputs.iter().map(|&v| (v, StepOperand::Step(steps.len()))));
+        steps.push(RegionStep { f, operands: reads });
+    }
+    Ok((Region { steps }, operands))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn goldens() {
+        crate::passes::testing::goldens("elementwise_region", super::elementwise_region);
+    }
+}

@@ -1,0 +1,101 @@
+//! Int8 activations: a matmul of packed weights reads int8 blocks of x.
+//!
+//! ```text
+//! %y = matmul %x, %w      =>      %b = quantize_rows %x {to = q8_k}
+//!                                 %y = matmul %b, %w
+//! ```
+//!
+//! Blocks are as long as the weight's: 32 (`q8_0`) or 256 (`q8_k`). One quantisation serves every
+//! matmul of that x. An x of f16 or bf16 is widened first, and the product rounded back.
+//!
+//! A part of legalisation. Leaves alone: f32, f16 and bf16 weights, matmuls that mix block lengths,
+//! and everything where the options or the target say f32.
+
+use super::Context;
+use super::casts::{Casts, is_narrow};
+use crate::error::Result;
+use crate::ir::mir::{Graph, Node, ValueId};
+use crate::ops::{Op, QuantizeRows};
+use crate::types::{BlockFormat, DType, Type};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+
+/// The int8 blocks that a weight's kernels read, or `None` where activations stay f32.
+pub(super) fn activation_format(weight: DType) -> Option<BlockFormat> {
+    match weight {
+        DType::Block(b) if b.elements() == 256 => Some(BlockFormat::Q8K),
+        DType::Block(b) if b.elements() == 32 => Some(BlockFormat::Q8_0),
+        _ => None,
+    }
+}
+
+/// Quantises in place; returns the number of matmuls that now read int8.
+pub(super) fn int8(g: &mut Graph, cx: &Context<'_>) -> Result<usize> {
+    if !cx.int8() {
+        return Ok(0);
+    }
+    let mut blocks: BTreeMap<(ValueId, BlockFormat), ValueId> = BTreeMap::new();
+    let mut casts = Casts::default();
+    let mut changed = 0;
+    let mut nodes = Vec::with_capacity(g.nodes.len());
+    for mut node in core::mem::take(&mut g.nodes) {
+        for body in &mut node.regions {
+            changed += int8(body, cx)?;
+        }
+        let Some(format) = format(g, &node) else {
+            nodes.push(node);
+            continue;
+        };
+        // What the matmul gives of blocks; one that takes none of its other operands stays.
+        let x = node.inputs[0];
+        let packed = Type { dtype: DType::Block(format), ..g.ty(x).clone() };
+        let mut types: Vec<&Type> = node.inputs.iter().map(|&v| g.ty(v)).collect();
+        types[0] = &packed;
+        let Ok(results) = node.op.infer(&types) else {
+            nodes.push(node);
+            continue;
+        };
+        let b = match blocks.get(&(x, format)) {
+            Some(&b) => b,
+            None => {
+                let wide = casts.get(g, &mut nodes, x, DType::F32, &node.label)?;
+                let op = Op::from(QuantizeRows { format });
+                op.infer(&[g.ty(wide)]).map_err(|e| e.at(node.label.clone()))?;
+                let b = g.value(packed);
+                nodes.push(Node::new(op, &[wide], &[b], format!("{}_x", node.label)));
+                blocks.insert((x, format), b);
+                b
+            }
+        };
+        node.inputs[0] = b;
+        changed += 1;
+        let mut back = Vec::new();
+        for (v, ty) in node.outputs.iter_mut().zip(results) {
+            if *g.ty(*v) != ty {
+                let (old, wide) = (*v, g.value(ty));
+                *v = wide;
+                back.push((wide, old));
+            }
+        }
+        let label = node.label.clone();
+        nodes.push(node);
+        for (wide, old) in back {
+            let op = super::casts::cast(g.ty(old).dtype)?;
+            nodes.push(Node::new(op, &[wide], &[old], format!("{label}/{}", g.ty(old).dtype)));
+        }
+    }
+    g.nodes = nodes;
+    Ok(changed)
+}
+
+/// The one format that all weights of a matmul want of a float x.
+fn format(g: &Graph, node: &Node) -> Option<BlockFormat> {
+    let Op::MatMul(m) = &node.op else { return None };
+    let weights = node.inputs.get(super::weights(&node.op))?;
+    let mut formats = weights.iter().map(|&w| activation_format(g.ty(w).dtype));
+    let first = formats.next().flatten()?;
+    let x = g.ty(*node.inputs.first()?);
+    let float = x.dtype == DType::F32 || is_narrow(x);
+    (m.norm.is_none() && float && formats.all(|f| f == Some(first))).then_some(first)
+}
