@@ -134,17 +134,22 @@ impl Operator for ConvTranspose {
             let behind = self.extra[i] as i64 - stride as i64 + 1;
             high.push(reach - self.window.pad_high[i] as i64 + behind);
         }
-        let y = b.reshape(*x, apart)?;
-        let y = b.pad(y, &vec![0; zeros.len()], &zeros, 0.0)?;
-        let mut y = b.reshape(y, spread.clone())?;
+        // What is cut off before and behind, and what stays.
+        let mut cuts = Vec::new();
         for i in 0..axes {
             let (from, less) = (low[i].min(0).unsigned_abs(), high[i].min(0).unsigned_abs());
-            if from + less == 0 {
-                continue;
+            let stays = spread[2 + i].as_static().and_then(|n| n.checked_sub(from + less));
+            match stays {
+                _ if from + less == 0 => {}
+                Some(len) => cuts.push((2 + i, Dim::from(from), Dim::from(len))),
+                None => return Ok(None),
             }
-            let Some(n) = spread[2 + i].as_static() else { return Ok(None) };
-            let Some(len) = n.checked_sub(from + less) else { return Ok(None) };
-            y = b.slice(y, 2 + i, &Dim::from(from), &Dim::from(len))?;
+        }
+        let y = b.reshape(*x, apart)?;
+        let y = b.pad(y, &vec![0; zeros.len()], &zeros, 0.0)?;
+        let mut y = b.reshape(y, spread)?;
+        for (axis, from, len) in &cuts {
+            y = b.slice(y, *axis, from, len)?;
         }
         let positive =
             |list: &[i64]| -> Vec<u64> { list.iter().map(|&n| n.max(0) as u64).collect() };

@@ -86,8 +86,8 @@ fn all() -> Vec<(Op, Vec<Value>)> {
             Im2Col { kernel: vec![3, 5], window: Window::new(2).stride(&[3, 5]) }.into(),
             vec![image()],
         ),
-        (axial(rope.clone(), 12), vec![f(&[2, 12, 16], 1)]),
-        (axial(AxialRope2d { scale: 1.0, ..rope }, 15), vec![f(&[15, 16], 1)]),
+        (rope.clone().into(), vec![f(&[2, 12, 16], 1)]),
+        (AxialRope2d { scale: 1.0, ..rope }.into(), vec![f(&[15, 16], 1)]),
         (Fft { inverse: true, norm: FftNorm::Ortho }.into(), vec![f(&[10], 1)]),
         (ComplexNormSq.into(), vec![f(&[3, 8], 1)]),
         (Conjugate.into(), vec![f(&[3, 8], 1)]),
@@ -158,10 +158,6 @@ fn all() -> Vec<(Op, Vec<Value>)> {
     operands.push(f(&[4], 3));
     list.push((ScaledMatMul { x, w, bias: true }.into(), operands));
     list
-}
-
-fn axial(op: AxialRope2d, _tokens: u64) -> Op {
-    op.into()
 }
 
 /// Those that do not come apart, with operands.

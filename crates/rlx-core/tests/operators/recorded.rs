@@ -116,6 +116,8 @@ fn every_code_of_a_small_float_has_the_value_that_ml_dtypes_gives_it() {
     assert_eq!(formats, SmallFloat::all().count());
     for (code, expected) in floats(&record["scales"]).into_iter().enumerate() {
         let got = decode_e8m0(code as u8);
-        assert!(got == expected || got.is_nan() && expected.is_nan(), "{code}: {got}");
+        // Reading JSON may be off in the last bit.
+        let same = (got - expected).abs() <= 1e-15 * expected;
+        assert!(same || got.is_nan() && expected.is_nan(), "{code}: {got}");
     }
 }

@@ -1,7 +1,7 @@
 //! Operands of tests, and operators taken apart.
 
-use rlx_core::ir::mir::{Graph, ParamKind};
-use rlx_core::ops::{Emit, Op};
+use rlx_core::ir::mir::{Emitter, Graph, ParamKind};
+use rlx_core::ops::{Body, Emit, Op};
 use rlx_core::reference::{View, interpret, run};
 use rlx_core::types::{DType, Scalar, Shape, Type, ValueId};
 use std::path::PathBuf;
@@ -93,6 +93,15 @@ impl Emit for Apart {
             Some(results) => Ok(results),
             None => self.0.push(op, inputs, "part"),
         }
+    }
+
+    fn emit_regions(
+        &mut self,
+        op: Op,
+        inputs: &[ValueId],
+        bodies: &mut [Body<'_>],
+    ) -> rlx_core::Result<Vec<ValueId>> {
+        Emitter { graph: &mut self.0, label: "part" }.emit_regions(op, inputs, bodies)
     }
 }
 
