@@ -365,6 +365,16 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
 
     fn build(&self, m: ModelId, program: Rc<Program>) -> Result<(ProgramId, Ticket)> {
         self.alive()?;
+        if program.segments.len() > 1 || program.steps.iter().any(|s| s.part.is_some()) {
+            return Err(Error::new(
+                Code::Unsupported,
+                format!(
+                    "program {} has several arena segments or weights in parts, which this device does not run",
+                    program.name
+                ),
+            )
+            .hint("compile it for this device's own target"));
+        }
         let mut s = self.state.borrow_mut();
         let s = &mut *s;
         let built = self.build_program(s, m, program)?;

@@ -1,13 +1,9 @@
 //! A program with its weights by name: what a caller keeps, and clones for nothing.
 
 use super::{CompileResult, ModelCompilePipeline, ModelExecutionConfig};
-#[cfg(feature = "reference")]
-use crate::error::Code;
 use crate::error::{Error, Result};
 use crate::ir::GraphModule;
 use crate::nearest::nearest;
-#[cfg(feature = "reference")]
-use crate::ops::Op;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -31,23 +27,20 @@ impl Executable {
     /// # Errors
     /// `BadFile` for a weight that is missing (with the nearest names) or has another length.
     pub fn new(result: CompileResult, params: Params) -> Result<Self> {
-        // Constants that the host makes are made when the program runs.
-        for w in result.lir.weights.iter().filter(|w| w.computed.is_none()) {
-            let Some(bytes) = params.get(&w.name) else {
-                let near = nearest(&w.name, params.keys().map(String::as_str), 3);
+        // What the host makes is made when the program runs, from these too.
+        for (name, ty) in result.lir.weights.iter().flat_map(|w| w.tensors()) {
+            let Some(bytes) = params.get(name) else {
+                let near = nearest(name, params.keys().map(String::as_str), 3);
                 let hint = match near.is_empty() {
                     true => format!("{} weights were given", params.len()),
                     false => format!("the nearest names: {}", near.join(", ")),
                 };
-                return Err(Error::bad_file(format!("weight {} is missing", w.name)).hint(hint));
+                return Err(Error::bad_file(format!("weight {name} is missing")).hint(hint));
             };
-            if bytes.len() as u64 != w.ty.bytes()? {
+            let (have, need) = (bytes.len(), ty.bytes()?);
+            if have as u64 != need {
                 return Err(Error::bad_file(format!(
-                    "weight {} has {} bytes, {} has {}",
-                    w.name,
-                    bytes.len(),
-                    w.ty,
-                    w.ty.bytes()?
+                    "weight {name} has {have} bytes, {ty} has {need}"
                 )));
             }
         }
@@ -72,6 +65,7 @@ impl Executable {
     #[cfg(feature = "reference")]
     pub fn run_reference(&self, inputs: &[(&str, &[u8])]) -> Result<Vec<(String, Vec<u8>)>> {
         use crate::plan::replay::{Memory, replay};
+        use crate::reference::make::make;
         let program = &self.result.lir;
         if let Some((name, _)) = inputs.iter().find(|i| program.input(i.0).is_none()) {
             let known: Vec<&str> = program.inputs.iter().map(|i| i.name.as_str()).collect();
@@ -90,33 +84,22 @@ impl Executable {
             })?;
             place.copy_from_slice(bytes);
         }
-        // Every name was looked up in `new`.
-        let weight = |name: &String| self.params.get(name).map_or(&[][..], Vec::as_slice);
+        let tensor = |name: &str| self.params.get(name).map(Vec::as_slice);
         let made: Vec<Option<Vec<u8>>> = program
             .weights
             .iter()
-            .map(|w| w.computed.as_ref().map(|(op, operands)| constant(op, operands)).transpose())
+            .map(|w| w.made.as_ref().map(|recipe| make(recipe, &tensor)).transpose())
             .collect::<Result<_>>()?;
         let weights: Vec<&[u8]> = program
             .weights
             .iter()
             .zip(&made)
-            .map(|(w, made)| made.as_deref().unwrap_or_else(|| weight(&w.name)))
+            // Every name was looked up in `new`.
+            .map(|(w, made)| made.as_deref().or_else(|| tensor(&w.name)).unwrap_or(&[]))
             .collect();
         let outputs = replay(program, &weights, &mut memory)?;
         Ok(program.outputs.iter().map(|o| o.name.clone()).zip(outputs).collect())
     }
-}
-
-/// Bytes of a constant that the host makes.
-#[cfg(feature = "reference")]
-fn constant(op: &Op, operands: &[String]) -> Result<Vec<u8>> {
-    if let Some(name) = operands.first() {
-        let what = format!("{} of the weight {name} is made when a model is loaded", op.name());
-        return Err(Error::new(Code::Unsupported, what).hint("load it on a device"));
-    }
-    let results = crate::reference::run(op, &[])?;
-    results.into_iter().next().ok_or_else(|| Error::internal("an operator without results"))
 }
 
 /// The variant of a config from the cache, compiled if it is not there, over these weights.

@@ -1,10 +1,16 @@
 //! LIR: the legalised graph and, for planned targets, a straight list of steps over addresses.
 
-use super::mir::Graph;
+use super::mir::{Graph, ValueId};
+use super::recipe::Recipe;
 use crate::ops::{Alias, Op};
-use crate::types::Type;
+use crate::types::{Binding, Type};
+use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
+
+/// Arena slots start at multiples of this many bytes, or of a larger power of two if options say so.
+pub const ALIGNMENT: u64 = 64;
 
 /// Where bytes live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,7 +19,7 @@ pub enum Space {
     Weight,
     /// State `index` of the session's [`StateDecl`]s.
     State,
-    /// The session's arena; `index` is 0.
+    /// Segment `index` of the session's arena.
     Arena,
     /// Input `index` of the program's [`InputDecl`]s.
     Input,
@@ -24,9 +30,10 @@ pub enum Space {
 pub struct Slice {
     /// Which memory.
     pub space: Space,
-    /// Which weight, state or input.
+    /// Which weight, state, segment or input.
     pub index: u32,
-    /// Bytes from its start. A multiple of 64 in the arena, of 4 elsewhere.
+    /// Bytes from its start. In the arena a multiple of 64, or for a view, as elsewhere, of 4 and of
+    /// the element's size.
     pub offset: u64,
     /// What lies there.
     pub ty: Type,
@@ -56,6 +63,22 @@ impl Phase {
     }
 }
 
+/// Which rows of a weight a step reads, where the whole weight is above a device's binding limit.
+///
+/// The weights of the step (and a matmul's biases) are those rows; all other operands and the results
+/// are whole. A matmul writes columns `first..first + rows` of every row of its results and reads the
+/// same columns of a residual. A gather writes the rows whose ids lie in the part, the last part also
+/// those of ids past the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// First row of the whole weight.
+    pub first: u64,
+    /// How many.
+    pub rows: u64,
+    /// Rows of the whole weight.
+    pub of: u64,
+}
+
 /// One launch: an operator over places. Results that are states have their operand's place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
@@ -67,6 +90,8 @@ pub struct Step {
     pub results: Vec<Slice>,
     /// Bodies of control flow, as the node had them.
     pub regions: Vec<Graph>,
+    /// The part of its weights that it reads, if they have several.
+    pub part: Option<Part>,
     /// When it runs.
     pub phase: Phase,
     /// Where it comes from.
@@ -115,12 +140,12 @@ pub struct OutputDecl {
 /// A weight that a program reads, before the model's weight plan gives it a number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WeightUse {
-    /// Name in the file; of a computed constant, `rope_table` and a number.
+    /// Name in the file, or the name of its recipe.
     pub name: String,
     /// Its type.
     pub ty: Type,
-    /// For a constant: the operator that makes it, and the names of the tensors it reads.
-    pub computed: Option<(Op, Vec<String>)>,
+    /// How it is made, if it is not a tensor of the file as that has it.
+    pub made: Option<Recipe>,
 }
 
 /// A program: what executors run.
@@ -141,14 +166,40 @@ pub struct Program {
     pub inputs: Vec<InputDecl>,
     /// Results read back, packed one after the other.
     pub outputs: Vec<OutputDecl>,
-    /// Bytes of the arena.
+    /// Bytes of the arena, all segments together.
     pub arena_bytes: u64,
+    /// Bytes of the arena's segments: one, unless the arena is above the device's binding limit. A
+    /// device with one buffer puts them one behind the other.
+    pub segments: Vec<u64>,
+    /// Arena slots start at multiples of this.
+    pub alignment: u64,
     /// The most bytes that are live at once: no plan needs less.
     pub largest_live_bytes: u64,
     /// Bytes if no two values shared memory.
     pub unshared_bytes: u64,
-    /// Content hash over steps, places, target and options; the same on every platform.
+    /// For a program with runtime symbols: the graph before they were bound, and their bounds.
+    pub template: Option<Box<Template>>,
+    /// Content hash over steps, constants, places, target and options; the same on every platform.
     pub fingerprint: u64,
+}
+
+/// What a program with runtime symbols was planned from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Template {
+    /// The graph with its symbols.
+    pub graph: Graph,
+    /// The most each symbol may be: the program's types are those sizes.
+    pub bounds: Binding,
+}
+
+impl WeightUse {
+    /// Tensors of the file that it is, or is made from.
+    pub fn tensors(&self) -> Vec<(&str, &Type)> {
+        match &self.made {
+            None => Vec::from([(self.name.as_str(), &self.ty)]),
+            Some(recipe) => recipe.tensors(),
+        }
+    }
 }
 
 impl Program {
@@ -165,5 +216,76 @@ impl Program {
     /// Index of the state of that name.
     pub fn state(&self, name: &str) -> Option<usize> {
         self.states.iter().position(|s| s.name == name)
+    }
+
+    /// Bytes of a slice from the arena's start, its segments one behind the other; nothing for
+    /// another space, or a segment that is not there.
+    pub fn arena_start(&self, slice: &Slice) -> Option<u64> {
+        let at = slice.index as usize;
+        if slice.space != Space::Arena || (at > 0 && at >= self.segments.len()) {
+            return None;
+        }
+        let before: u64 = self.segments.iter().take(at).sum();
+        before.checked_add(slice.offset)
+    }
+
+    /// Bytes that sharing memory saves.
+    pub fn bytes_saved(&self) -> u64 {
+        self.unshared_bytes.saturating_sub(self.arena_bytes)
+    }
+
+    /// True if no size is left to bind, now or at run.
+    pub fn is_fully_static(&self) -> bool {
+        !self.has_dynamic_dims()
+    }
+
+    /// True if a symbol is bound at run, or still to be bound before planning.
+    pub fn has_dynamic_dims(&self) -> bool {
+        !self.dynamic_symbols().is_empty()
+    }
+
+    /// Names of the symbols that are bound at run, or are still to be bound; sorted.
+    pub fn dynamic_symbols(&self) -> Vec<String> {
+        self.template.as_ref().map_or(&self.graph, |t| &t.graph).symbols()
+    }
+
+    /// The graph, to be optimised or planned again; with its symbols if it has any.
+    pub fn into_graph(self) -> Graph {
+        match self.template {
+            Some(template) => template.graph,
+            None => self.graph,
+        }
+    }
+
+    /// When each value of the graph is made, by its id: parameters and what loading makes in the
+    /// prologue, the others with their step; a view with what it views.
+    pub fn phases(&self) -> Vec<Phase> {
+        let mut phases = vec![Phase::Prologue; self.graph.types.len()];
+        let mut steps = self.steps.iter().peekable();
+        for node in &self.graph.nodes {
+            let is_step = |s: &&Step| s.op == node.op && s.label == node.label;
+            let phase = match steps.next_if(is_step) {
+                Some(step) => {
+                    while steps.next_if(|s| s.part.is_some_and(|p| p.first > 0)).is_some() {}
+                    step.phase
+                }
+                None => {
+                    let of = node.inputs.iter().map(|v| phases[v.0 as usize]);
+                    of.max().unwrap_or(Phase::Prologue)
+                }
+            };
+            for v in &node.outputs {
+                phases[v.0 as usize] = phase;
+            }
+        }
+        phases
+    }
+
+    /// Values of a phase in the order they are made, parameters first.
+    pub fn values_of(&self, phase: Phase) -> Vec<ValueId> {
+        let phases = self.phases();
+        let params = self.graph.params.iter().map(|p| p.value);
+        let made = self.graph.nodes.iter().flat_map(|n| n.outputs.iter().copied());
+        params.chain(made).filter(|v| phases[v.0 as usize] == phase).collect()
     }
 }

@@ -218,6 +218,23 @@ impl Graph {
         self.outputs.iter().any(|o| o.value == v)
     }
 
+    /// Names of the symbols in the types of parameters and results, regions too, sorted and unique.
+    pub fn symbols(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        self.add_symbols(&mut out);
+        out
+    }
+
+    fn add_symbols(&self, out: &mut Vec<String>) {
+        let params = self.params.iter().map(|p| p.value);
+        for v in params.chain(self.nodes.iter().flat_map(|n| n.outputs.iter().copied())) {
+            self.ty(v).symbols(out);
+        }
+        for body in self.nodes.iter().flat_map(|n| &n.regions) {
+            body.add_symbols(out);
+        }
+    }
+
     /// The last version of every state, in the order of the parameters: `(parameter, value)`.
     pub fn final_states(&self) -> Vec<(usize, ValueId)> {
         let mut last: Vec<(usize, ValueId)> = self

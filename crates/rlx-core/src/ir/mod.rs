@@ -8,6 +8,7 @@ mod module;
 pub mod parse;
 mod print;
 mod print_lir;
+pub mod recipe;
 pub mod verify;
 
 pub use module::{GraphModule, Stage};

@@ -1,8 +1,9 @@
 //! LIR as text: what a program needs, then one step a line with the place of every operand.
 //! `parse/lir.rs` reads it back.
 
-use super::lir::{Phase, Program, Slice, Space, WeightUse};
+use super::lir::{ALIGNMENT, Part, Phase, Program, Slice, Space, WeightUse};
 use super::print::function;
+use super::recipe::Recipe;
 use core::fmt;
 
 impl fmt::Display for Space {
@@ -19,10 +20,10 @@ impl fmt::Display for Space {
 
 impl fmt::Display for Slice {
     /// `arena+512 : tensor<1x64xf32>`, `weight[3] : tensor<64x64xq4_k>`; an offset of 0 is left
-    /// out where there is an index.
+    /// out where there is an index. Segments of the arena from the second on are `arena[1]+512`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.space)?;
-        if self.space != Space::Arena {
+        if self.space != Space::Arena || self.index > 0 {
             write!(f, "[{}]", self.index)?;
         }
         if self.space == Space::Arena || self.offset != 0 {
@@ -33,15 +34,31 @@ impl fmt::Display for Slice {
 }
 
 impl fmt::Display for WeightUse {
-    /// `blk.0.attn_q.weight : tensor<64x64xq4_k>`, or of a constant
-    /// `"…" : tensor<…> = rope_table rope_freqs.weight {base = 10000.0, …}`.
+    /// `blk.0.attn_q.weight : tensor<64x64xq4_k>`, or of one that is made
+    /// `"…" : tensor<…> = rope_table rope_freqs.weight : tensor<32xf32> {base = 10000.0, …}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some((op, operands)) = &self.computed else {
-            return write!(f, "{} : {}", self.name, self.ty);
+        match &self.made {
+            None => write!(f, "{} : {}", self.name, self.ty),
+            Some(recipe) => write!(f, "\"{}\" : {} = {recipe}", self.name, self.ty),
+        }
+    }
+}
+
+impl fmt::Display for Recipe {
+    /// `cast a : tensor<64xf16> {to = f32}`; what is made of what is made stands in parentheses:
+    /// `zip (cast a : tensor<64xf16> {to = f32}), (constant {…}) {f = add}`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (op, of) = match self {
+            Self::Tensor { name, ty } => return write!(f, "{name} : {ty}"),
+            Self::Made { op, of, .. } => (op, of),
         };
-        write!(f, "\"{}\" : {} = {}", self.name, self.ty, op.name())?;
-        for (k, operand) in operands.iter().enumerate() {
-            write!(f, "{}{operand}", if k > 0 { ", " } else { " " })?;
+        f.write_str(op.name())?;
+        for (k, operand) in of.iter().enumerate() {
+            f.write_str(if k > 0 { ", " } else { " " })?;
+            match operand {
+                Self::Tensor { .. } => write!(f, "{operand}")?,
+                Self::Made { .. } => write!(f, "({operand})")?,
+            }
         }
         write!(f, "{}", op.attrs())
     }
@@ -79,6 +96,16 @@ impl fmt::Display for Program {
             "  arena {} bytes, {} live, {} unshared",
             self.arena_bytes, self.largest_live_bytes, self.unshared_bytes
         )?;
+        if self.alignment != ALIGNMENT {
+            writeln!(f, "  alignment {}", self.alignment)?;
+        }
+        if self.segments.len() > 1 {
+            f.write_str("  segments")?;
+            for (i, bytes) in self.segments.iter().enumerate() {
+                write!(f, "{} {bytes}", if i > 0 { "," } else { "" })?;
+            }
+            writeln!(f)?;
+        }
         writeln!(f, "  fingerprint {:016x}", self.fingerprint)?;
         for (i, step) in self.steps.iter().enumerate() {
             write!(f, "  {i}:")?;
@@ -89,7 +116,11 @@ impl fmt::Display for Program {
             for (k, operand) in step.operands.iter().enumerate() {
                 write!(f, "{}{operand}", if k > 0 { ", " } else { " " })?;
             }
-            write!(f, "{} ->", step.op.attrs())?;
+            write!(f, "{}", step.op.attrs())?;
+            if let Some(Part { first, rows, of }) = step.part {
+                write!(f, " rows {first}, {rows} of {of}")?;
+            }
+            f.write_str(" ->")?;
             for (k, result) in step.results.iter().enumerate() {
                 write!(f, "{}{result}", if k > 0 { ", " } else { " " })?;
             }

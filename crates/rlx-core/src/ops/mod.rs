@@ -31,9 +31,11 @@ mod lora_matmul;
 mod map;
 mod matmul;
 mod pad;
+mod parts;
 mod quantize_rows;
 mod random_normal;
 mod random_uniform;
+mod recurrence;
 mod reduce;
 mod reshape;
 mod reverse;
@@ -61,6 +63,7 @@ mod top_k;
 mod transpose;
 mod unpack;
 mod while_loop;
+mod writing;
 mod zip;
 
 // Norms, vision, spectra, solvers and quantisation.

@@ -1,162 +1,187 @@
-//! Offsets in the arena: each value at the lowest or the tightest gap that no value of its time
-//! holds.
+//! Offsets in the arena: each value in a gap that no value of its time holds.
 //!
 //! Which value is placed first decides how well it goes; the best order is hard to find and easy to
-//! recognise, since no arena is smaller than the largest live set. So a few orders are tried, then
-//! each is changed: the value that ends highest is placed first, until nothing is gained. A small
-//! graph's order is then changed at random.
+//! recognise, since no arena is smaller than the largest live set. So a few orders are tried, and
+//! [`search`](super::search) changes the good ones. Work is counted, not timed: the same graph gets
+//! the same arena on every machine.
 
-use super::liveness::Interval;
+use super::search::Search;
+pub use crate::ir::lir::ALIGNMENT;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Slots start at multiples of this many bytes.
-pub const ALIGNMENT: u64 = 64;
-/// Changes of the best order at most. A program of 100 layers has some 800 values, and placing them
-/// takes about a millisecond.
-const CHANGES: usize = 64;
-/// Values of a graph that is small enough for a walk of [`SWAPS`] steps, some milliseconds.
-const SMALL: usize = 96;
-const SWAPS: usize = 2000;
+/// Pairs of values of one time that are worth a table. A program of 100 layers has some 5,000; a
+/// graph with more than this is packed in one sweep.
+const PAIRS: u64 = 1 << 21;
 
-fn slot(bytes: u64) -> u64 {
-    bytes.div_ceil(ALIGNMENT) * ALIGNMENT
+/// A value's bytes and the steps from its writing to its last reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub bytes: u64,
+    pub from: usize,
+    pub to: usize,
 }
 
-/// Offset of each interval, and the arena's bytes.
-pub(super) fn place(intervals: &[Interval]) -> (Vec<u64>, u64) {
-    let least = largest_live_slots(intervals);
-    let length = |i: usize| (intervals[i].to - intervals[i].from + 1) as u64;
-    let area = |i: usize| slot(intervals[i].bytes).saturating_mul(length(i));
-    let (bytes, from) = (|i: usize| intervals[i].bytes, |i: usize| intervals[i].from);
-    let mut orders: [Vec<usize>; 4] = core::array::from_fn(|_| (0..intervals.len()).collect());
-    orders[0].sort_by_key(|&i| (Reverse(bytes(i)), from(i)));
-    orders[1].sort_by_key(|&i| (Reverse(bytes(i)), Reverse(length(i)), from(i)));
-    orders[2].sort_by_key(|&i| (Reverse(area(i)), from(i)));
-    orders[3].sort_by_key(|&i| (Reverse(length(i)), Reverse(bytes(i))));
-    let mut best = (Vec::new(), u64::MAX);
-    let mut attempt = |order: &[usize]| {
-        for tightest in [true, false] {
-            let placed = pack(intervals, order, tightest);
-            if placed.1 < best.1 {
-                best = placed;
-            }
-            if best.1 <= least {
-                return Some(core::mem::take(&mut best));
-            }
-        }
-        None
-    };
-    for order in &orders {
-        if let Some(done) = attempt(order) {
-            return done;
-        }
-    }
-    for order in &mut orders {
-        for _ in 0..CHANGES {
-            let (offsets, total) = pack(intervals, order, true);
-            let top = |&i: &usize| offsets[i] + slot(bytes(i)) == total;
-            // The first of the order that ends highest goes to its front.
-            match order.iter().position(top) {
-                None | Some(0) => break,
-                Some(at) => order[..=at].rotate_right(1),
-            }
-            if let Some(done) = attempt(order) {
-                return done;
-            }
-        }
-    }
-    if intervals.len() <= SMALL {
-        // A walk that never goes up, the same in every run.
-        let [mut order, ..] = orders;
-        let (mut now, mut seed) = (u64::MAX, 1u64);
-        let mut below = |n: usize| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            ((seed >> 33) as usize) % n
-        };
-        for _ in 0..SWAPS {
-            let (a, b) = (below(order.len()), below(order.len()));
-            order.swap(a, b);
-            let (_, total) = pack(intervals, &order, true);
-            if total > now {
-                order.swap(a, b);
-                continue;
-            }
-            if total < now
-                && let Some(done) = attempt(&order)
-            {
-                return done;
-            }
-            now = total;
-        }
-    }
-    best
+/// What places must keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rules {
+    /// Slots start at multiples of it, a power of two.
+    pub alignment: u64,
+    /// No slot lies across a multiple of this, itself a multiple of the alignment. A slot is never
+    /// larger.
+    pub segment: Option<u64>,
 }
 
-/// Places the values in that order, in the smallest gap that holds each, or the lowest.
-fn pack(intervals: &[Interval], order: &[usize], tightest: bool) -> (Vec<u64>, u64) {
-    let mut offsets = vec![0u64; intervals.len()];
-    let mut total = 0;
-    for (n, &i) in order.iter().enumerate() {
-        let me = intervals[i];
-        // Slots of the same time, by offset.
-        let mut taken: Vec<(u64, u64)> = order[..n]
-            .iter()
-            .filter(|&&j| intervals[j].from <= me.to && me.from <= intervals[j].to)
-            .map(|&j| (offsets[j], offsets[j] + slot(intervals[j].bytes)))
-            .collect();
-        taken.sort_unstable();
-        // Gaps that hold it, else the end.
+impl Rules {
+    /// Bytes of the slot of a value.
+    pub fn slot(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(self.alignment) * self.alignment
+    }
+
+    /// Where a slot starts that would start at `at`.
+    pub fn shift(&self, at: u64, size: u64) -> u64 {
+        match self.segment {
+            Some(segment) if at % segment + size > segment => at.div_ceil(segment) * segment,
+            _ => at,
+        }
+    }
+
+    /// The place for `size` bytes between `taken` ranges, sorted by their start: in the smallest
+    /// gap that holds them, or in the lowest.
+    pub fn gap(&self, taken: &[(u64, u64)], size: u64, tightest: bool) -> u64 {
         let (mut best, mut end) = (None::<(u64, u64)>, 0u64);
-        for (from, to) in taken {
-            if from > end && from - end >= slot(me.bytes) {
-                let gap = if tightest { from - end } else { 0 };
-                if best.is_none_or(|(b, _)| gap < b) {
-                    best = Some((gap, end));
+        for &(from, to) in taken {
+            if from > end {
+                let at = self.shift(end, size);
+                if at + size <= from {
+                    if !tightest {
+                        return at;
+                    }
+                    if best.is_none_or(|(gap, _)| from - end < gap) {
+                        best = Some((from - end, at));
+                    }
                 }
             }
             end = end.max(to);
         }
-        offsets[i] = best.map_or(end, |(_, at)| at);
-        total = total.max(offsets[i] + slot(me.bytes));
+        best.map_or(self.shift(end, size), |(_, at)| at)
     }
-    (offsets, total)
 }
 
-/// The most bytes of slots that are live at one step: no arena is smaller.
-fn largest_live_slots(intervals: &[Interval]) -> u64 {
-    let live = |step: usize| -> u64 {
-        let now = intervals.iter().filter(|i| i.from <= step && step <= i.to);
-        now.map(|i| slot(i.bytes)).sum()
-    };
-    // The live set grows only where a value begins.
-    intervals.iter().map(|i| live(i.from)).max().unwrap_or(0)
+/// Offset of each value, and the arena's bytes. The sum of all slots must fit 63 bits, and so must
+/// as many segments as there are values.
+pub(super) fn place(spans: &[Span], rules: Rules) -> (Vec<u64>, u64) {
+    let (least, pairs) = live(spans, rules);
+    if pairs > PAIRS {
+        return sweep(spans, rules);
+    }
+    let mut search = Search::new(spans, rules, least);
+    let length = |i: usize| spans[i].to - spans[i].from + 1;
+    let area = |i: usize| rules.slot(spans[i].bytes).saturating_mul(length(i) as u64);
+    let (bytes, from) = (|i: usize| spans[i].bytes, |i: usize| spans[i].from);
+    let mut orders: [Vec<usize>; 4] = core::array::from_fn(|_| (0..spans.len()).collect());
+    orders[0].sort_by_key(|&i| (Reverse(bytes(i)), Reverse(length(i)), from(i)));
+    orders[1].sort_by_key(|&i| (Reverse(area(i)), from(i)));
+    orders[2].sort_by_key(|&i| (Reverse(length(i)), Reverse(bytes(i)), from(i)));
+    orders[3].sort_by_key(|&i| (from(i), Reverse(bytes(i))));
+    for order in orders {
+        if search.start(&order) {
+            break;
+        }
+    }
+    search.improve();
+    search.best()
+}
+
+/// The most bytes of slots live at one step, which no arena is smaller than, and the number of pairs
+/// of values of one time.
+fn live(spans: &[Span], rules: Rules) -> (u64, u64) {
+    let mut begins: Vec<usize> = (0..spans.len()).collect();
+    let mut ends = begins.clone();
+    begins.sort_by_key(|&i| spans[i].from);
+    ends.sort_by_key(|&i| spans[i].to);
+    let mut ends = ends.into_iter().peekable();
+    let (mut now, mut count, mut most, mut pairs) = (0u64, 0u64, 0u64, 0u64);
+    for i in begins {
+        while let Some(dead) = ends.next_if(|&e| spans[e].to < spans[i].from) {
+            now -= rules.slot(spans[dead].bytes);
+            count -= 1;
+        }
+        pairs += count;
+        count += 1;
+        now += rules.slot(spans[i].bytes);
+        most = most.max(now);
+    }
+    (most, pairs)
+}
+
+/// Places values in the order of their writing, each in the tightest gap of its moment.
+fn sweep(spans: &[Span], rules: Rules) -> (Vec<u64>, u64) {
+    let mut order: Vec<usize> = (0..spans.len()).collect();
+    order.sort_by_key(|&i| (spans[i].from, Reverse(spans[i].bytes)));
+    let mut offsets = vec![0; spans.len()];
+    // What lives now, by offset: start, end, last step.
+    let mut taken: Vec<(u64, u64)> = Vec::new();
+    let mut until: Vec<usize> = Vec::new();
+    let (mut total, mut step) = (0, 0);
+    for i in order {
+        if spans[i].from > step {
+            step = spans[i].from;
+            let mut alive = until.iter().map(|&to| to >= step);
+            taken.retain(|_| alive.next().unwrap_or(true));
+            until.retain(|&to| to >= step);
+        }
+        let size = rules.slot(spans[i].bytes);
+        let at = rules.gap(&taken, size, true);
+        let k = taken.partition_point(|t| t.0 < at);
+        taken.insert(k, (at, at + size));
+        until.insert(k, spans[i].to);
+        offsets[i] = at;
+        total = total.max(at + size);
+    }
+    (offsets, total)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::mir::ValueId;
 
-    fn interval(bytes: u64, from: usize, to: usize) -> Interval {
-        Interval { root: ValueId(0), bytes, from, to }
+    const PLAIN: Rules = Rules { alignment: ALIGNMENT, segment: None };
+
+    fn span(bytes: u64, from: usize, to: usize) -> Span {
+        Span { bytes, from, to }
+    }
+
+    /// Fails if two values of one time share a byte, or a value breaks a rule.
+    fn proven(spans: &[Span], rules: Rules, (offsets, total): &(Vec<u64>, u64)) {
+        for (i, a) in spans.iter().enumerate() {
+            let end = offsets[i] + a.bytes;
+            assert!(offsets[i].is_multiple_of(rules.alignment) && end <= *total);
+            if let (Some(s), true) = (rules.segment, a.bytes > 0) {
+                assert_eq!(offsets[i] / s, (end - 1) / s, "{i} crosses a segment");
+            }
+            for (j, b) in spans[..i].iter().enumerate() {
+                let apart = end <= offsets[j] || offsets[j] + b.bytes <= offsets[i];
+                assert!(apart || a.from > b.to || b.from > a.to, "{i} and {j}");
+            }
+        }
+    }
+
+    fn random(n: usize, spread: u64, seed: u64) -> Vec<Span> {
+        let mut rng = super::super::search::Rng::new(seed);
+        let mut below = |n: u64| rng.below(n as usize) as u64;
+        (0..n)
+            .map(|i| span(4 + 4 * below(4096), i, (i + 1 + below(spread) as usize).min(n)))
+            .collect()
     }
 
     #[test]
     fn values_of_one_time_never_overlap_and_others_share() {
-        let all =
-            [interval(100, 0, 2), interval(200, 1, 3), interval(100, 3, 5), interval(1, 4, 4)];
-        let (offsets, total) = place(&all);
-        assert_eq!(total, largest_live_slots(&all));
-        for (i, a) in all.iter().enumerate() {
-            assert_eq!(offsets[i] % ALIGNMENT, 0);
-            for (j, b) in all[..i].iter().enumerate() {
-                let apart =
-                    offsets[i] + a.bytes <= offsets[j] || offsets[j] + b.bytes <= offsets[i];
-                assert!(apart || a.from > b.to || b.from > a.to, "{i} and {j}");
-            }
-        }
+        let all = [span(100, 0, 2), span(200, 1, 3), span(100, 3, 5), span(1, 4, 4)];
+        let placed = place(&all, PLAIN);
+        proven(&all, PLAIN, &placed);
+        assert_eq!(placed.1, live(&all, PLAIN).0);
     }
 
     #[test]
@@ -165,17 +190,36 @@ mod tests {
         // them in time then fits neither below nor between.
         let s = ALIGNMENT;
         let all = [
-            interval(2 * s, 0, 1),
-            interval(2 * s, 1, 2),
-            interval(s, 2, 4),
-            interval(3 * s, 3, 4),
-            interval(2 * s, 0, 0),
+            span(2 * s, 0, 1),
+            span(2 * s, 1, 2),
+            span(s, 2, 4),
+            span(3 * s, 3, 4),
+            span(2 * s, 0, 0),
         ];
-        assert_eq!(place(&all).1, largest_live_slots(&all));
+        assert_eq!(place(&all, PLAIN).1, live(&all, PLAIN).0);
     }
 
     #[test]
     fn nothing_takes_nothing() {
-        assert_eq!(place(&[]), (Vec::new(), 0));
+        assert_eq!(place(&[], PLAIN), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn random_values_keep_every_rule() {
+        for seed in 0..40 {
+            let spans = random(12 + 5 * seed as usize, 12, seed);
+            for (alignment, segment) in [(64, None), (256, None), (64, Some(32 << 10))] {
+                let rules = Rules { alignment, segment };
+                proven(&spans, rules, &place(&spans, rules));
+                proven(&spans, rules, &sweep(&spans, rules));
+            }
+        }
+    }
+
+    #[test]
+    fn a_graph_of_very_many_long_lives_is_packed_in_one_sweep() {
+        let spans = random(3000, 3000, 1);
+        assert!(live(&spans, PLAIN).1 > PAIRS);
+        proven(&spans, PLAIN, &place(&spans, PLAIN));
     }
 }

@@ -2,12 +2,14 @@
 //!
 //! 1. Steps are the graph's nodes in order; each value is read where it was written; a state's next
 //!    version is at the place of the last.
-//! 2. Every slice is aligned and within its memory; every memory is within the target's limits.
+//! 2. Every slice is aligned and within its memory; every memory, and every segment of the arena, is
+//!    within the target's limits. Views lie at words and at whole elements.
 //! 3. No two values of the arena overlap while both live. A result may take its operand's place
 //!    only element by element, at the same offset, when the operand is read for the last time.
 //! 4. A step touches at most as many memories as the target binds.
 
 use super::lifetimes::{Lifetime, lifetimes, name_of, place_of};
+use super::liveness::view_alignment;
 use super::{ALIGNMENT, WeightPlan};
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::{Program, Slice, Space};
@@ -63,6 +65,18 @@ fn check_inner(program: &Program, plan: &WeightPlan, limits: &Limits) -> Result<
     }
     let lifetimes = lifetimes(program)?;
     for (i, b) in lifetimes.iter().enumerate() {
+        if !program.alignment.is_power_of_two()
+            || program.alignment < ALIGNMENT
+            || !b.offset.is_multiple_of(program.alignment)
+        {
+            return Err(Error::bad_graph(format!(
+                "{} is at arena byte {}, no multiple of {}",
+                name_of(&program.graph, b.value),
+                b.offset,
+                program.alignment.max(ALIGNMENT)
+            ))
+            .at(place_of(b.from, &program.steps[b.from])));
+        }
         // Written in order: `a` is never younger.
         for a in &lifetimes[..i] {
             let together = b.from <= a.to;
@@ -107,7 +121,18 @@ fn memories(program: &Program, plan: &WeightPlan, limits: &Limits) -> Result<()>
         )
         .hint("use a smaller context or chunk, or a device with larger bindings"))
     };
-    fits("the arena", "", program.arena_bytes)?;
+    if program.segments.iter().sum::<u64>() != program.arena_bytes {
+        return Err(Error::bad_graph("the arena is not as large as its segments"));
+    }
+    for (i, &bytes) in program.segments.iter().enumerate() {
+        match program.segments.len() {
+            1 => fits("the arena", "", bytes)?,
+            _ => fits("arena segment ", &format!("{i}"), bytes)?,
+        }
+        if !bytes.is_multiple_of(program.alignment) {
+            return Err(Error::bad_graph(format!("arena segment {i} has {bytes} bytes")));
+        }
+    }
     for s in &program.states {
         fits("state ", &s.name, s.bytes)?;
     }
@@ -152,7 +177,8 @@ impl Checker<'_> {
         let p = self.program;
         let at = slice.index as usize;
         let (name, size) = match slice.space {
-            Space::Arena => ("the arena", (at == 0).then_some(p.arena_bytes)),
+            Space::Arena if slice.bytes == 0 => return Ok(()),
+            Space::Arena => ("the arena", p.segments.get(at).copied()),
             Space::Weight => ("its weight", self.plan.entries.get(at).map(|e| e.bytes)),
             Space::State => ("its state", p.states.get(at).map(|s| s.bytes)),
             Space::Input => ("its input", p.inputs.get(at).map(|i| i.bytes)),
@@ -160,7 +186,10 @@ impl Checker<'_> {
         let Some(size) = size else {
             return Err(Error::bad_graph(format!("{what} is in {name} {at}, which is not there")));
         };
-        let alignment = if slice.space == Space::Arena { ALIGNMENT } else { 4 };
+        let alignment = match slice.space {
+            Space::Arena | Space::Weight => view_alignment(&slice.ty),
+            Space::State | Space::Input => 4,
+        };
         if slice.bytes != slice.ty.bytes()? {
             return Err(Error::bad_graph(format!(
                 "{what} is {} and has {} bytes",

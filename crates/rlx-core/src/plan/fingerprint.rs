@@ -23,11 +23,18 @@ impl Hasher {
         self.text(&format!("{:?} {} {} {}", s.space, s.index, s.offset, s.ty));
     }
 
-    /// Steps with every attribute and address, weights, states, inputs, outputs.
+    /// Steps with every attribute and address, weights, states, inputs, outputs. A constant's name
+    /// is a hash of its bytes, so its content is in here too.
     pub fn program(&mut self, p: &Program) {
         self.text(&p.name);
         for s in &p.steps {
             self.text(&format!("{}{} {} {}", s.op.name(), s.op.attrs(), s.phase.name(), s.label));
+            if let Some(part) = s.part {
+                self.text(&format!("rows {}+{} of {}", part.first, part.rows, part.of));
+            }
+            for body in &s.regions {
+                self.text(&format!("{body}"));
+            }
             s.operands.iter().chain(&s.results).for_each(|x| self.slice(x));
         }
         for w in &p.weights {
@@ -43,7 +50,7 @@ impl Hasher {
             self.text(&o.name);
             self.slice(&o.slice);
         }
-        self.text(&format!("{}", p.arena_bytes));
+        self.text(&format!("{:?} {}", p.segments, p.alignment));
     }
 
     pub fn finish(&self) -> u64 {

@@ -4,10 +4,12 @@
 //! not a fault in the other. On the way it proves that the steps are the graph's nodes, in order,
 //! and that every operand is read from where its value was written.
 
+use super::liveness::view_alignment;
 use crate::error::{Error, Result};
-use crate::ir::lir::{Program, Slice, Space, Step};
+use crate::ir::lir::{Part, Program, Slice, Space, Step};
 use crate::ir::mir::{Graph, Node, ParamKind, ValueId};
-use crate::ops::{Alias, Op};
+use crate::ops::Alias;
+use crate::types::Dim;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -18,11 +20,11 @@ use alloc::vec::Vec;
 pub(super) struct Lifetime {
     /// The value; views of it count as it.
     pub value: ValueId,
-    /// Bytes from the arena's start.
+    /// Bytes from the arena's start, segments one behind the other.
     pub offset: u64,
     /// How many.
     pub bytes: u64,
-    /// The step that writes it.
+    /// The step that writes it; the first, if each writes a part.
     pub from: usize,
     /// The last step that reads it: `from` if none does, the number of steps for an output.
     pub to: usize,
@@ -47,7 +49,13 @@ struct Walk<'a> {
     places: Vec<Option<Place>>,
     /// The value whose memory a value is, itself unless it is a view.
     roots: Vec<ValueId>,
+    /// Bytes of a view from its root's start.
+    offsets: Vec<u64>,
+    /// Values that nothing but weights and constants make: loading may make them.
+    fixed: Vec<bool>,
     lifetimes: Vec<Lifetime>,
+    /// Index of each value's lifetime.
+    lives: Vec<Option<usize>>,
 }
 
 /// Lifetimes of every arena value, in the order they are written.
@@ -56,23 +64,51 @@ struct Walk<'a> {
 /// `BadGraph` naming the step where steps and graph differ.
 pub(super) fn lifetimes(program: &Program) -> Result<Vec<Lifetime>> {
     let g = &program.graph;
+    let n = g.types.len();
     let mut walk = Walk {
         program,
         g,
-        places: vec![None; g.types.len()],
-        roots: (0..g.types.len() as u32).map(ValueId).collect(),
+        places: vec![None; n],
+        roots: (0..n as u32).map(ValueId).collect(),
+        offsets: vec![0; n],
+        fixed: vec![false; n],
         lifetimes: Vec::new(),
+        lives: vec![None; n],
     };
     walk.params()?;
-    let mut steps = program.steps.iter().enumerate();
+    let mut steps = program.steps.iter().enumerate().peekable();
     for node in &g.nodes {
-        if let Alias::View { operand, byte_offset } = program.graph.alias(node) {
-            walk.view(node, operand, byte_offset);
-        } else if !matches!(node.op, Op::RopeTable(_)) && !walk.is_empty(node) {
-            let (s, step) = steps.next().ok_or_else(|| {
-                Error::bad_graph(format!("no step for node {} {}", node.op.name(), node.label))
-            })?;
-            walk.step(s, step, node)?;
+        let fixed = node.inputs.iter().all(|v| walk.fixed[v.0 as usize]);
+        for v in &node.outputs {
+            walk.fixed[v.0 as usize] = fixed;
+        }
+        let is_next = |s: &Step| s.op == node.op && s.label == node.label;
+        if walk.view(node) || walk.is_empty(node) {
+            continue;
+        }
+        match steps.next_if(|(_, step)| !fixed || is_next(step)) {
+            Some((s, step)) => {
+                walk.step(s, step, node)?;
+                // The parts of a large weight follow each other.
+                let mut part = step.part;
+                while let Some(p) = part.filter(|p| p.first + p.rows < p.of) {
+                    let follows = |s: &Step| {
+                        s.part.is_some_and(|q| (q.first, q.of) == (p.first + p.rows, p.of))
+                    };
+                    let (s, step) = steps.next_if(|(_, s)| follows(s)).ok_or_else(|| {
+                        let what = format!("no step for rows from {} on", p.first + p.rows);
+                        Error::bad_graph(what).at(place_of(s, step))
+                    })?;
+                    walk.step(s, step, node)?;
+                    part = step.part;
+                }
+            }
+            // Made while loading: its place is known at its first reading, as a weight's is.
+            None if fixed => {}
+            None => {
+                let what = format!("no step for node {} {}", node.op.name(), node.label);
+                return Err(Error::bad_graph(what));
+            }
         }
     }
     if let Some((s, step)) = steps.next() {
@@ -110,7 +146,10 @@ impl Walk<'_> {
             let missing =
                 || Error::bad_graph(format!("{} is not among the program's memories", p.name));
             let place = match p.kind {
-                ParamKind::Weight => continue,
+                ParamKind::Weight => {
+                    self.fixed[p.value.0 as usize] = true;
+                    continue;
+                }
                 ParamKind::Input => {
                     (Space::Input, self.program.input(&p.name).ok_or_else(missing)? as u32, 0)
                 }
@@ -127,10 +166,18 @@ impl Walk<'_> {
         node.outputs.iter().all(|&v| self.g.ty(v).bytes() == Ok(0))
     }
 
-    fn view(&mut self, node: &Node, operand: usize, byte_offset: u64) {
+    /// True for a view, which is no step: its bytes are its operand's, at words and elements.
+    fn view(&mut self, node: &Node) -> bool {
+        let Alias::View { operand, byte_offset } = self.g.alias(node) else { return false };
         let (x, y) = (node.inputs[operand].0 as usize, node.outputs[0].0 as usize);
+        let offset = self.offsets[x] + byte_offset;
+        if !offset.is_multiple_of(view_alignment(self.g.ty(node.outputs[0]))) {
+            return false;
+        }
         self.roots[y] = self.roots[x];
+        self.offsets[y] = offset;
         self.places[y] = self.places[x].map(|(space, index, at)| (space, index, at + byte_offset));
+        true
     }
 
     fn step(&mut self, s: usize, step: &Step, node: &Node) -> Result<()> {
@@ -147,7 +194,10 @@ impl Walk<'_> {
             .at(at));
         }
         for (&v, slice) in node.inputs.iter().zip(&step.operands) {
-            self.read(v, slice, s, &at)?;
+            match step.part {
+                Some(part) => self.read_part(v, slice, part, s, &at)?,
+                None => self.read(v, slice, s, &at)?,
+            }
         }
         let in_place = match self.g.alias(node) {
             Alias::Elementwise { operand } => {
@@ -175,13 +225,23 @@ impl Walk<'_> {
                     )));
                 }
                 self.roots[v.0 as usize] = self.roots[old.0 as usize];
-            } else if slice.bytes > 0 {
-                if slice.space != Space::Arena {
-                    return Err(wrong(format!("{} is written outside the arena", name())));
+            } else if step.part.is_some_and(|p| p.first > 0) {
+                // Another part of what the first step wrote.
+                if self.places[v.0 as usize] != Some(place) {
+                    return Err(wrong(format!("{} is not where its other parts are", name())));
                 }
+                if let Some(life) = self.life(v) {
+                    life.to = s;
+                }
+            } else if slice.bytes > 0 {
+                let start = self.program.arena_start(slice);
+                let Some(start) = start.filter(|_| slice.space == Space::Arena) else {
+                    return Err(wrong(format!("{} is written outside the arena", name())));
+                };
+                self.lives[v.0 as usize] = Some(self.lifetimes.len());
                 self.lifetimes.push(Lifetime {
                     value: v,
-                    offset: slice.offset,
+                    offset: start,
                     bytes: slice.bytes,
                     from: s,
                     to: s,
@@ -189,6 +249,34 @@ impl Walk<'_> {
                 });
             }
             self.places[v.0 as usize] = Some(place);
+        }
+        Ok(())
+    }
+
+    fn life(&mut self, root: ValueId) -> Option<&mut Lifetime> {
+        self.lives[root.0 as usize].and_then(|at| self.lifetimes.get_mut(at))
+    }
+
+    /// `reader` reads `v`, or if it is a weight the rows of `part`.
+    fn read_part(
+        &mut self,
+        v: ValueId,
+        slice: &Slice,
+        part: Part,
+        s: usize,
+        at: &str,
+    ) -> Result<()> {
+        let mut rows = self.g.ty(v).clone();
+        let whole = rows.shape.0.first().and_then(Dim::as_static);
+        if !self.fixed[v.0 as usize] || slice.space != Space::Weight || whole != Some(part.of) {
+            return self.read(v, slice, s, at);
+        }
+        if let Some(d) = rows.shape.0.first_mut() {
+            *d = Dim::from(part.rows);
+        }
+        if slice.ty != rows || part.first + part.rows > part.of {
+            let what = format!("{} is {}, read as {}", name_of(self.g, v), rows, slice.ty);
+            return Err(Error::bad_graph(what).at(at));
         }
         Ok(())
     }
@@ -223,8 +311,8 @@ impl Walk<'_> {
             }
         }
         let root = self.roots[v.0 as usize];
-        if let Some(l) = self.lifetimes.iter_mut().find(|l| l.value == root) {
-            l.to = l.to.max(reader);
+        if let Some(life) = self.life(root) {
+            life.to = life.to.max(reader);
         }
         Ok(())
     }
@@ -232,7 +320,8 @@ impl Walk<'_> {
 
 fn place_name((space, index, offset): Place) -> String {
     match space {
-        Space::Arena => format!("arena byte {offset}"),
+        Space::Arena if index == 0 => format!("arena byte {offset}"),
+        Space::Arena => format!("arena {index} byte {offset}"),
         Space::Weight => format!("weight {index} byte {offset}"),
         Space::State => format!("state {index} byte {offset}"),
         Space::Input => format!("input {index} byte {offset}"),

@@ -1,8 +1,16 @@
 //! Which values share memory, and when each is needed.
+//!
+//! A view is its operand's bytes from an offset on; chains of views resolve to one root and one
+//! offset. A state's next version is its operand. A result that is made element by element takes
+//! over the operand that dies there. What a region of control flow captures is read by the node that
+//! has the region.
 
-use crate::error::Result;
+use super::arena::Span;
+use crate::error::{Error, Result};
 use crate::ir::mir::{Graph, ParamKind, ValueId};
-use crate::ops::{Alias, Op};
+use crate::ops::Alias;
+use crate::types::{DType, Type};
+use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -13,104 +21,135 @@ pub(super) struct Place {
     pub offset: u64,
 }
 
-/// A root in the arena: its bytes and the steps from its writing to its last reading.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Interval {
-    pub root: ValueId,
-    pub bytes: u64,
-    pub from: usize,
-    pub to: usize,
+/// Memory of a graph's values.
+#[derive(Debug)]
+pub(super) struct Liveness {
+    /// Place of every value.
+    pub places: Vec<Place>,
+    /// Bytes of every value.
+    pub bytes: Vec<u64>,
+    /// Whether each node is a step: views, what is made at load, and what has no bytes are none.
+    pub steps: Vec<bool>,
+    /// Roots in the arena.
+    pub roots: Vec<ValueId>,
+    /// The bytes and life of each root, over node indices: in-order execution makes them exact.
+    pub spans: Vec<Span>,
 }
 
-/// True for a node that is no step: views, and constants made at load.
-pub(super) fn is_step(g: &Graph, node: &crate::ir::mir::Node) -> bool {
-    let empty = node.outputs.iter().all(|&v| g.ty(v).bytes() == Ok(0));
-    !matches!(g.alias(node), Alias::View { .. }) && !matches!(node.op, Op::RopeTable(_)) && !empty
+/// What a view's offset must be a multiple of: the words that kernels address, or the element where
+/// that is longer.
+pub(super) fn view_alignment(ty: &Type) -> u64 {
+    match ty.dtype {
+        DType::Scalar(s) => (s.bytes() as u64).max(4),
+        DType::Block(_) => 4,
+    }
 }
 
-/// Place of every value, and the arena's intervals over step numbers. Positions of steps are node
-/// indices: in-order execution makes them exact.
-pub(super) fn liveness(g: &Graph) -> Result<(Vec<Place>, Vec<Interval>)> {
-    let mut place: Vec<Place> =
-        (0..g.types.len()).map(|i| Place { root: ValueId(i as u32), offset: 0 }).collect();
-    let mut last_read = vec![0usize; g.types.len()];
-    let mut in_arena = vec![true; g.types.len()];
+/// Memory of every value. `made` says which are no part of the arena because the host makes them
+/// while loading.
+///
+/// # Errors
+/// `BadGraph` for unbound symbols, or sizes whose sum overflows.
+pub(super) fn liveness(g: &Graph, made: &[bool], alignment: u64) -> Result<Liveness> {
+    let mut bytes = vec![0; g.types.len()];
+    let mut total = 0u64;
+    let defined = g.params.iter().map(|p| p.value);
+    for v in defined.chain(g.nodes.iter().flat_map(|n| n.outputs.iter().copied())) {
+        let n = g.ty(v).bytes()?;
+        bytes[v.0 as usize] = n;
+        // Half of 64 bits, so that an offset plus a size is never too much.
+        total = total
+            .checked_add(n.saturating_add(alignment))
+            .filter(|&t| t <= u64::MAX / 2)
+            .ok_or_else(|| {
+                Error::bad_graph(format!("the bytes of all values overflow at {}", g.ty(v)))
+            })?;
+    }
+    let at = |v: ValueId| v.0 as usize;
+    let mut places: Vec<Place> =
+        (0..g.types.len() as u32).map(|i| Place { root: ValueId(i), offset: 0 }).collect();
+    let mut in_arena: Vec<bool> = made.iter().map(|&m| !m).collect();
     for p in &g.params {
-        in_arena[p.value.0 as usize] = false;
+        in_arena[at(p.value)] = false;
     }
-    // Roots by views and states first: a reader of a view reads its root.
-    for node in &g.nodes {
-        if let Alias::View { operand, byte_offset } = g.alias(node) {
-            let from = place[node.inputs[operand].0 as usize];
-            place[node.outputs[0].0 as usize] =
-                Place { root: from.root, offset: from.offset + byte_offset };
-        }
+    // Views and states first: a reader of a view reads its root.
+    let mut steps = vec![false; g.nodes.len()];
+    for (node, step) in g.nodes.iter().zip(&mut steps) {
+        *step = node.outputs.iter().any(|&v| bytes[at(v)] > 0 && !made[at(v)]);
         for &(operand, result) in node.op.writes() {
-            place[node.outputs[result].0 as usize] = place[node.inputs[operand].0 as usize];
+            places[at(node.outputs[result])] = places[at(node.inputs[operand])];
         }
-        if matches!(node.op, Op::RopeTable(_)) {
-            in_arena[node.outputs[0].0 as usize] = false;
+        let Alias::View { operand, byte_offset } = g.alias(node) else { continue };
+        let (x, y) = (node.inputs[operand], node.outputs[0]);
+        let Place { root, offset } = places[at(x)];
+        let fits = byte_offset.checked_add(bytes[at(y)]).is_some_and(|end| end <= bytes[at(x)]);
+        if !fits {
+            return Err(Error::bad_graph(format!("{} is no part of {}", g.ty(y), g.ty(x)))
+                .at(node.label.clone()));
+        }
+        if made[at(y)] {
+            continue;
+        }
+        if (offset + byte_offset).is_multiple_of(view_alignment(g.ty(y))) {
+            places[at(y)] = Place { root, offset: offset + byte_offset };
+            *step = false;
         }
     }
+    let mut last_read = vec![0usize; g.types.len()];
     for (i, node) in g.nodes.iter().enumerate() {
-        for v in &node.inputs {
-            last_read[place[v.0 as usize].root.0 as usize] = i;
+        for &v in &node.inputs {
+            last_read[at(places[at(v)].root)] = i;
         }
     }
     for o in &g.outputs {
-        last_read[place[o.value.0 as usize].root.0 as usize] = usize::MAX;
+        last_read[at(places[at(o.value)].root)] = usize::MAX;
     }
-    // In place: the result takes the operand's root when this is the operand's last reading. In
+    // In place: the result takes the operand's root where that is read for the last time. In the
     // order of nodes, so that a chain shares one root.
-    for (i, node) in g.nodes.iter().enumerate() {
+    let mut heirs: Vec<ValueId> = (0..g.types.len() as u32).map(ValueId).collect();
+    for (i, node) in g.nodes.iter().enumerate().filter(|(i, _)| steps[*i]) {
         let Alias::Elementwise { operand } = g.alias(node) else { continue };
-        let x = place[node.inputs[operand].0 as usize];
-        let y = node.outputs[0];
-        let same = g.ty(node.inputs[operand]).bytes()? == g.ty(y).bytes()?
-            && g.ty(x.root).bytes()? == g.ty(y).bytes()?;
-        let others = node
-            .inputs
-            .iter()
-            .enumerate()
-            .any(|(k, v)| k != operand && place[v.0 as usize].root == x.root);
-        if in_arena[x.root.0 as usize] && last_read[x.root.0 as usize] == i && same && !others {
-            last_read[x.root.0 as usize] = last_read[y.0 as usize].max(i);
-            for p in &mut place {
-                if p.root == y {
-                    p.root = x.root;
-                }
-            }
+        let root = |v: ValueId| heirs[at(places[at(v)].root)];
+        let (x, y) = (root(node.inputs[operand]), node.outputs[0]);
+        let readers = node.inputs.iter().filter(|&&v| root(v) == x).count();
+        let whole = bytes[at(node.inputs[operand])] == bytes[at(y)] && bytes[at(x)] == bytes[at(y)];
+        if in_arena[at(x)] && last_read[at(x)] == i && whole && readers == 1 && bytes[at(y)] > 0 {
+            last_read[at(x)] = last_read[at(y)].max(i);
+            heirs[at(y)] = x;
         }
     }
-    let mut intervals = Vec::new();
+    for place in &mut places {
+        place.root = heirs[at(place.root)];
+    }
+    let (mut roots, mut spans) = (Vec::new(), Vec::new());
     for (i, node) in g.nodes.iter().enumerate() {
         for &v in &node.outputs {
-            let bytes = g.ty(v).bytes()?;
-            if place[v.0 as usize].root == v && in_arena[v.0 as usize] && bytes > 0 {
-                let to = last_read[v.0 as usize].max(i).min(g.nodes.len());
-                intervals.push(Interval { root: v, bytes, from: i, to });
+            if places[at(v)].root == v && in_arena[at(v)] && bytes[at(v)] > 0 {
+                let to = last_read[at(v)].max(i).min(g.nodes.len());
+                roots.push(v);
+                spans.push(Span { bytes: bytes[at(v)], from: i, to });
             }
         }
     }
     debug_assert!(
-        g.params
-            .iter()
-            .all(|p| p.kind != ParamKind::State || place[p.value.0 as usize].root == p.value)
+        g.params.iter().all(|p| p.kind != ParamKind::State || places[at(p.value)].root == p.value)
     );
-    Ok((place, intervals))
+    Ok(Liveness { places, bytes, steps, roots, spans })
 }
 
-/// The most bytes live at one step: no arena can be smaller.
-pub(super) fn largest_live(intervals: &[Interval], steps: usize) -> u64 {
-    let mut delta = vec![0i64; steps + 2];
-    for i in intervals {
-        delta[i.from] += i.bytes as i64;
-        delta[i.to + 1] -= i.bytes as i64;
+/// The most bytes live at one node, which no arena is smaller than, and that node.
+pub(super) fn largest_live(spans: &[Span], nodes: usize) -> (u64, usize) {
+    let (mut begins, mut ends) = (vec![0u64; nodes + 2], vec![0u64; nodes + 2]);
+    for s in spans {
+        begins[s.from] += s.bytes;
+        ends[s.to + 1] += s.bytes;
     }
-    let (mut live, mut most) = (0, 0);
-    for d in delta {
-        live += d;
-        most = most.max(live);
+    let (mut live, mut most) = (0, (0, 0));
+    for i in 0..=nodes {
+        live = live + begins[i] - ends[i];
+        if live > most.0 {
+            most = (live, i);
+        }
     }
-    most as u64
+    most
 }

@@ -1,16 +1,26 @@
 //! Weight plan and memory plan: every byte a program touches has an address here.
+//!
+//! ```text
+//! graph ── constants: which values are weights of their own ── liveness: what shares memory ──▶
+//!       ── arena, search: offsets ── parts: steps over large weights ── schedule: the program
+//! ```
 
 mod arena;
 pub mod check;
+mod constants;
 mod fingerprint;
 mod lifetimes;
 mod liveness;
 #[cfg(feature = "reference")]
+mod part;
+mod parts;
+#[cfg(feature = "reference")]
 pub mod replay;
 mod schedule;
+mod search;
 mod weights;
 
 pub use arena::ALIGNMENT;
 pub(crate) use fingerprint::Hasher;
 pub use schedule::plan;
-pub use weights::{Buffer, Entry, HostTensor, Origin, WeightPlan};
+pub use weights::{Buffer, Entry, HostTensor, Origin, Piece, WeightPlan};

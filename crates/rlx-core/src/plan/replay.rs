@@ -4,6 +4,7 @@
 //! the step that reads it last. So a step that reads what was never written, or was freed, shows.
 
 use super::lifetimes::{lifetimes, place_of};
+use super::part;
 use crate::error::{Error, Result};
 use crate::ir::lir::{Program, Slice, Space, Step};
 use crate::ops::Alias;
@@ -19,7 +20,7 @@ pub const POISON: u8 = 0xff;
 /// The memories of a session, without the weights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// At least as many bytes as the program's arena.
+    /// At least as many bytes as the program's arena, its segments one behind the other.
     pub arena: Vec<u8>,
     /// One byte string a state.
     pub states: Vec<Vec<u8>>,
@@ -84,7 +85,7 @@ impl Replay {
     ) -> Result<()> {
         let step =
             program.steps.get(s).ok_or_else(|| Error::internal(format!("there is no step {s}")))?;
-        execute(step, weights, memory).map_err(|e| {
+        execute(program, step, weights, memory).map_err(|e| {
             let at = format!("@{}, {}", program.name, place_of(s, step));
             e.at(at)
         })?;
@@ -110,7 +111,8 @@ impl Replay {
             .outputs
             .iter()
             .map(|o| {
-                let bytes = read(&o.slice, weights, memory).map_err(|e| e.at(o.name.clone()))?;
+                let bytes =
+                    read(program, &o.slice, weights, memory).map_err(|e| e.at(o.name.clone()))?;
                 Ok(bytes.to_vec())
             })
             .collect()
@@ -130,19 +132,25 @@ pub fn replay(program: &Program, weights: &[&[u8]], memory: &mut Memory) -> Resu
     ready.outputs(program, weights, memory)
 }
 
-fn execute(step: &Step, weights: &[&[u8]], memory: &mut Memory) -> Result<()> {
+fn execute(program: &Program, step: &Step, weights: &[&[u8]], memory: &mut Memory) -> Result<()> {
     overlaps(step)?;
     let operands = step
         .operands
         .iter()
-        .map(|slice| Ok(View::new(&slice.ty, read(slice, weights, memory)?)))
+        .map(|slice| Ok(View::new(&slice.ty, read(program, slice, weights, memory)?)))
         .collect::<Result<Vec<_>>>()?;
-    let results = run_regions(&step.op, &step.regions, &operands)?;
+    let results = match step.part {
+        None => run_regions(&step.op, &step.regions, &operands)?,
+        Some(part) => {
+            let whole = step.results.iter().map(|r| read(program, r, weights, memory));
+            part::run(step, part, &operands, whole.collect::<Result<_>>()?)?
+        }
+    };
     if results.len() != step.results.len() {
         return Err(Error::internal(format!("the operator gives {} results", results.len())));
     }
     for (slice, bytes) in step.results.iter().zip(results) {
-        write(slice, bytes, memory)?;
+        write(program, slice, bytes, memory)?;
     }
     Ok(())
 }
@@ -169,10 +177,10 @@ fn overlaps(step: &Step) -> Result<()> {
     Ok(())
 }
 
-fn range(slice: &Slice) -> Range<usize> {
+fn range(from: u64, bytes: u64) -> Range<usize> {
     // A range that is no range is outside every memory.
-    let from = usize::try_from(slice.offset).unwrap_or(usize::MAX);
-    let bytes = usize::try_from(slice.bytes).unwrap_or(usize::MAX);
+    let from = usize::try_from(from).unwrap_or(usize::MAX);
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     from..from.saturating_add(bytes)
 }
 
@@ -186,29 +194,42 @@ fn outside(slice: &Slice) -> Error {
     ))
 }
 
-fn read<'a>(slice: &Slice, weights: &[&'a [u8]], memory: &'a Memory) -> Result<&'a [u8]> {
+fn read<'a>(
+    program: &Program,
+    slice: &Slice,
+    weights: &[&'a [u8]],
+    memory: &'a Memory,
+) -> Result<&'a [u8]> {
     let at = slice.index as usize;
     let bytes = match slice.space {
-        Space::Arena => Some(memory.arena.as_slice()),
+        Space::Arena => {
+            let start = program.arena_start(slice).ok_or_else(|| outside(slice))?;
+            let bytes = memory.arena.get(range(start, slice.bytes));
+            return bytes.ok_or_else(|| outside(slice));
+        }
         Space::Weight => weights.get(at).copied(),
         Space::State => memory.states.get(at).map(Vec::as_slice),
         Space::Input => memory.inputs.get(at).map(Vec::as_slice),
     };
-    bytes.and_then(|b| b.get(range(slice))).ok_or_else(|| outside(slice))
+    bytes.and_then(|b| b.get(range(slice.offset, slice.bytes))).ok_or_else(|| outside(slice))
 }
 
-fn write(slice: &Slice, bytes: Vec<u8>, memory: &mut Memory) -> Result<()> {
+fn write(program: &Program, slice: &Slice, bytes: Vec<u8>, memory: &mut Memory) -> Result<()> {
+    let start = match slice.space {
+        Space::Arena => program.arena_start(slice),
+        _ => Some(slice.offset),
+    };
     let memory = match slice.space {
         Space::Arena => Some(&mut memory.arena),
         Space::State => memory.states.get_mut(slice.index as usize),
         Space::Weight | Space::Input => None,
     };
-    let memory = memory.ok_or_else(|| outside(slice))?;
-    if slice.offset == 0 && bytes.len() == memory.len() {
+    let (Some(memory), Some(start)) = (memory, start) else { return Err(outside(slice)) };
+    if slice.space == Space::State && start == 0 && bytes.len() == memory.len() {
         *memory = bytes; // a whole state: moved, not copied
         return Ok(());
     }
-    let to = memory.get_mut(range(slice)).filter(|to| to.len() == bytes.len());
+    let to = memory.get_mut(range(start, slice.bytes)).filter(|to| to.len() == bytes.len());
     to.ok_or_else(|| outside(slice))?.copy_from_slice(&bytes);
     Ok(())
 }

@@ -1,101 +1,108 @@
-//! From a legalised graph to a program: places, steps, fingerprint.
+//! From a legalised graph to a program: places, steps, phases, fingerprint.
 
-use super::arena;
+use super::arena::{self, Rules};
 use super::fingerprint::Hasher;
-use super::liveness::{Place, is_step, largest_live, liveness};
-use crate::error::{Error, Result};
+use super::liveness::{Liveness, largest_live, liveness};
+use super::{constants, parts};
+use crate::error::{Code, Error, Result};
 use crate::ir::lir::{
     InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step, WeightUse,
 };
-use crate::ir::mir::{Graph, ParamKind, ValueId};
-use crate::ops::Op;
+use crate::ir::mir::{Graph, Node, ParamKind, ValueId};
+use crate::ir::recipe::Recipe;
+use crate::ops::{Class, Op};
 use crate::target::{CompileOptions, Target};
-use alloc::collections::BTreeMap;
 use alloc::format;
+use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
+
+/// Where the bytes of a root are.
+#[derive(Clone, Copy)]
+struct Home {
+    space: Space,
+    index: u32,
+    offset: u64,
+}
 
 /// Plans a graph for a target. `states` is the model's list; every program has all of it.
 ///
 /// # Errors
-/// `BadGraph` for unbound symbols, or a state that is not among `states`.
+/// `BadGraph` for unbound symbols, sizes that overflow, or a state that is not among `states`;
+/// `Usage` for an alignment that is no power of two from 64 on; `Unsupported` for an arena, or a
+/// weight, above what the target binds, where it has neither segments nor row parts.
 pub fn plan(
     g: Graph,
     states: &[StateDecl],
     target: &Target,
     options: &CompileOptions,
 ) -> Result<Program> {
-    let (place, intervals) = liveness(&g)?;
-    let (offsets, arena_bytes) = arena::place(&intervals);
-    // Where each root lives.
-    let mut homes: BTreeMap<ValueId, (Space, u32, u64)> = BTreeMap::new();
+    let alignment = options.alignment;
+    if !alignment.is_power_of_two() || alignment < arena::ALIGNMENT {
+        return Err(Error::usage(format!(
+            "an arena alignment of {alignment} bytes: it is a power of two, 64 or more"
+        )));
+    }
+    let recipes = constants::recipes(&g)?;
+    let made: Vec<bool> = recipes.iter().map(Option::is_some).collect();
+    let live = liveness(&g, &made, alignment)?;
+    let (offsets, segments) = place(&g, &live, target, alignment)?;
+    let mut homes: Vec<Option<Home>> = vec![None; g.types.len()];
     let (mut weights, mut inputs) = (Vec::new(), Vec::new());
     for p in &g.params {
         let ty = g.ty(p.value).clone();
-        let bytes = ty.bytes()?;
-        let home = match p.kind {
+        let bytes = live.bytes[p.value.0 as usize];
+        let (space, index) = match p.kind {
             ParamKind::Weight => {
-                weights.push(WeightUse { name: p.name.clone(), ty, computed: None });
-                (Space::Weight, weights.len() as u32 - 1)
+                weights.push(WeightUse { name: p.name.clone(), ty, made: None });
+                (Space::Weight, weights.len() - 1)
             }
             ParamKind::Input => {
                 inputs.push(InputDecl { name: p.name.clone(), ty, bytes });
-                (Space::Input, inputs.len() as u32 - 1)
+                (Space::Input, inputs.len() - 1)
             }
             ParamKind::State => {
-                let at = states.iter().position(|s| s.name == p.name && s.ty == ty).ok_or_else(
-                    || {
-                        Error::bad_graph(format!(
-                            "state {} : {ty} is not among the model's",
-                            p.name
-                        ))
-                    },
-                )?;
-                (Space::State, at as u32)
+                let at = states.iter().position(|s| s.name == p.name && s.ty == ty);
+                let at = at.ok_or_else(|| {
+                    Error::bad_graph(format!("state {} : {ty} is not among the model's", p.name))
+                })?;
+                (Space::State, at)
             }
         };
-        homes.insert(p.value, (home.0, home.1, 0));
+        homes[p.value.0 as usize] = Some(Home { space, index: index as u32, offset: 0 });
     }
-    for node in &g.nodes {
-        if let Op::RopeTable(_) = &node.op {
-            let operands = node.inputs.iter().map(|v| {
-                let param = g.params.iter().find(|p| p.value == *v && p.kind == ParamKind::Weight);
-                param.map(|p| p.name.clone()).ok_or_else(|| {
-                    Error::bad_graph("rope_table reads a value that is no weight")
-                        .at(node.label.clone())
-                })
-            });
-            let operands: Vec<_> = operands.collect::<Result<_>>()?;
-            let name = format!("{}({}){}", node.op.name(), operands.join(", "), node.op.attrs());
-            let ty = g.ty(node.outputs[0]).clone();
-            weights.push(WeightUse { name, ty, computed: Some((node.op.clone(), operands)) });
-            homes.insert(node.outputs[0], (Space::Weight, weights.len() as u32 - 1, 0));
+    for (v, recipe) in recipes.into_iter().enumerate() {
+        if let Some(recipe) = recipe {
+            homes[v] = Some(Home { space: Space::Weight, index: weights.len() as u32, offset: 0 });
+            weights.push(WeightUse::new(recipe));
         }
     }
-    for (interval, offset) in intervals.iter().zip(&offsets) {
-        homes.insert(interval.root, (Space::Arena, 0, *offset));
+    for (root, &(segment, offset)) in live.roots.iter().zip(&offsets) {
+        homes[root.0 as usize] = Some(Home { space: Space::Arena, index: segment, offset });
     }
     let slice = |v: ValueId| -> Result<Slice> {
-        let Place { root, offset } = place[v.0 as usize];
-        let ty = g.ty(v).clone();
-        let bytes = ty.bytes()?;
-        let (space, index, base) = match homes.get(&root) {
-            Some(&home) => home,
-            None if bytes == 0 => (Space::Arena, 0, 0),
+        let at = live.places[v.0 as usize];
+        let (ty, bytes) = (g.ty(v).clone(), live.bytes[v.0 as usize]);
+        let Home { space, index, offset } = match homes[at.root.0 as usize] {
+            Some(home) => home,
+            None if bytes == 0 => Home { space: Space::Arena, index: 0, offset: 0 },
             None => return Err(Error::internal(format!("value {} has no place", v.0))),
         };
-        Ok(Slice { space, index, offset: base + offset, ty, bytes })
+        Ok(Slice { space, index, offset: offset + at.offset, ty, bytes })
     };
     let mut steps = Vec::new();
-    for node in g.nodes.iter().filter(|n| is_step(&g, n)) {
-        let phase = if matches!(node.op, Op::Sample(_)) { Phase::Epilogue } else { Phase::Steady };
-        steps.push(Step {
+    let last = last_compute(&g, &live);
+    for (i, node) in g.nodes.iter().enumerate().filter(|(i, _)| live.steps[*i]) {
+        let step = Step {
             op: node.op.clone(),
             operands: node.inputs.iter().map(|&v| slice(v)).collect::<Result<_>>()?,
             results: node.outputs.iter().map(|&v| slice(v)).collect::<Result<_>>()?,
             regions: node.regions.clone(),
-            phase,
+            part: None,
+            phase: phase(node, i, last),
             label: node.label.clone(),
-        });
+        };
+        parts::split(step, &mut weights, target, &mut steps)?;
     }
     let outputs = g
         .outputs
@@ -109,9 +116,12 @@ pub fn plan(
         states: states.to_vec(),
         inputs,
         outputs,
-        arena_bytes,
-        largest_live_bytes: largest_live(&intervals, g.nodes.len()),
-        unshared_bytes: intervals.iter().map(|i| i.bytes).sum(),
+        arena_bytes: segments.iter().sum(),
+        segments,
+        alignment,
+        largest_live_bytes: largest_live(&live.spans, g.nodes.len()).0,
+        unshared_bytes: live.spans.iter().map(|s| s.bytes).sum(),
+        template: None,
         fingerprint: 0,
         graph: g.renumbered(),
     };
@@ -120,14 +130,87 @@ pub fn plan(
     hasher.text(&target.describe());
     hasher.text(&format!("{options:?}"));
     program.fingerprint = hasher.finish();
-    // A weight that only a constant reads needs no place on the device.
-    drop_host_only(&mut program);
+    // A weight that only a constant reads, or that is read in parts, needs no place of its own.
+    drop_unread(&mut program);
     Ok(program)
 }
 
+/// Segment and offset of each root, and the bytes of the segments.
+fn place(
+    g: &Graph,
+    live: &Liveness,
+    target: &Target,
+    alignment: u64,
+) -> Result<(Vec<(u32, u64)>, Vec<u64>)> {
+    let most = target.limits.binding.min(target.limits.buffer) / alignment * alignment;
+    let mut rules = Rules { alignment, segment: None };
+    let (offsets, total) = arena::place(&live.spans, rules);
+    if total <= most {
+        let segments = if total > 0 { vec![total] } else { Vec::new() };
+        return Ok((offsets.into_iter().map(|at| (0, at)).collect(), segments));
+    }
+    let too_large = |what: String, hint: &str| {
+        let what = format!("@{}: {what}, the {} device binds at most {most}", g.name, target.name);
+        Err(Error::new(Code::Unsupported, what).hint(hint))
+    };
+    if !target.segments {
+        let (bytes, node) = largest_live(&live.spans, g.nodes.len());
+        let label = g.nodes.get(node).map_or("the results", |n| n.label.as_str());
+        return too_large(
+            format!("the arena has {total} bytes, {bytes} of them in use at once at {label}"),
+            "use a smaller context or chunk, or a device with larger bindings",
+        );
+    }
+    for (root, span) in live.roots.iter().zip(&live.spans) {
+        let label = g.nodes.get(span.from).map_or("", |n| n.label.as_str());
+        if rules.slot(span.bytes) > most {
+            let ty = g.ty(*root);
+            return too_large(
+                format!("the {ty} of {label} has {} bytes", span.bytes),
+                "use a smaller chunk: a value lies in one binding",
+            );
+        }
+    }
+    if most.checked_mul(live.spans.len() as u64).is_none_or(|n| n > u64::MAX / 2) {
+        return Err(Error::bad_graph("the bytes of all arena segments overflow"));
+    }
+    rules.segment = Some(most);
+    let (offsets, total) = arena::place(&live.spans, rules);
+    let mut segments = vec![0; total.div_ceil(most) as usize];
+    let places = offsets.into_iter().zip(&live.spans).map(|(at, span)| {
+        let (segment, offset) = (at / most, at % most);
+        let size: &mut u64 = &mut segments[segment as usize];
+        *size = (*size).max(offset + rules.slot(span.bytes));
+        (segment as u32, offset)
+    });
+    let places = places.collect();
+    Ok((places, segments))
+}
+
+/// The last step that computes or samples; nothing if none does.
+fn last_compute(g: &Graph, live: &Liveness) -> Option<usize> {
+    (0..g.nodes.len()).rev().find(|&i| {
+        let op = &g.nodes[i].op;
+        live.steps[i] && (op.class() == Class::Compute || is_epilogue(op))
+    })
+}
+
+/// True for an operator that draws from what the model computed.
+fn is_epilogue(op: &Op) -> bool {
+    matches!(op, Op::Sample(_) | Op::TopK(_) | Op::RandomUniform(_) | Op::RandomNormal(_))
+}
+
+fn phase(node: &Node, i: usize, last_compute: Option<usize>) -> Phase {
+    match last_compute {
+        _ if is_epilogue(&node.op) => Phase::Epilogue,
+        Some(last) if i > last => Phase::Epilogue,
+        _ => Phase::Steady,
+    }
+}
+
 /// Removes weights that no step reads and no output is, and renumbers the rest.
-fn drop_host_only(program: &mut Program) {
-    let mut used: Vec<Option<u32>> = alloc::vec![None; program.weights.len()];
+fn drop_unread(program: &mut Program) {
+    let mut used: Vec<Option<u32>> = vec![None; program.weights.len()];
     let outputs = program.outputs.iter_mut().map(|o| &mut o.slice);
     let operands = program.steps.iter_mut().flat_map(|s| &mut s.operands);
     let mut slices: Vec<&mut Slice> =
@@ -147,4 +230,13 @@ fn drop_host_only(program: &mut Program) {
         i += 1;
         used[i - 1].is_some()
     });
+}
+
+impl WeightUse {
+    /// The use of what a recipe makes.
+    fn new(recipe: Recipe) -> WeightUse {
+        let (name, ty) = (recipe.name(), recipe.ty().clone());
+        let made = (!matches!(recipe, Recipe::Tensor { .. })).then_some(recipe);
+        WeightUse { name, ty, made }
+    }
 }

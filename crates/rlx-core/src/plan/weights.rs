@@ -1,13 +1,25 @@
 //! The weight plan: from ranges of files to ranges of device buffers.
 
 use crate::error::{Code, Error, Result};
-use crate::ir::lir::{Program, Space};
-use crate::ops::Op;
+use crate::ir::lir::{Program, Space, WeightUse};
+use crate::ir::recipe::{HOST_TENSOR_BYTES, Recipe};
 use crate::target::Limits;
 use crate::types::Type;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+
+/// A range of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Which shard, as the caller numbers them.
+    pub shard: u32,
+    /// Bytes from the file's start.
+    pub offset: u64,
+    /// How many.
+    pub bytes: u64,
+}
 
 /// Where a weight's bytes come from.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,13 +31,10 @@ pub enum Origin {
         /// Bytes from the file's start.
         offset: u64,
     },
-    /// Made on the host by the reference operator, from small tensors that the host keeps.
-    Computed {
-        /// What makes it.
-        op: Op,
-        /// Names of the tensors it reads.
-        operands: Vec<String>,
-    },
+    /// Copied from several ranges of files, one behind the other: rows of tensors.
+    Pieces(Vec<Piece>),
+    /// Made on the host, from small tensors that the host keeps.
+    Made(Recipe),
 }
 
 /// One weight's place.
@@ -43,6 +52,28 @@ pub struct Entry {
     pub offset: u64,
     /// Bytes.
     pub bytes: u64,
+}
+
+impl Entry {
+    /// Ranges of files that it is copied from, in order; none if the host makes it.
+    pub fn pieces(&self) -> Vec<Piece> {
+        match &self.origin {
+            Origin::File { shard, offset } => {
+                Vec::from([Piece { shard: *shard, offset: *offset, bytes: self.bytes }])
+            }
+            Origin::Pieces(pieces) => pieces.clone(),
+            Origin::Made(_) => Vec::new(),
+        }
+    }
+
+    /// What happens to the file's bytes on the way, in the words of the closed list.
+    pub fn transforms(&self) -> Vec<&'static str> {
+        match &self.origin {
+            Origin::File { .. } => Vec::from(["copy"]),
+            Origin::Pieces(_) => Vec::from(["rows"]),
+            Origin::Made(recipe) => recipe.transforms(),
+        }
+    }
 }
 
 /// A device buffer of weights.
@@ -76,77 +107,140 @@ pub struct WeightPlan {
     pub buffers: Vec<Buffer>,
     /// Small tensors that constants are made from.
     pub host: Vec<HostTensor>,
+    /// Weights that are part of an entry.
+    within: Vec<Within>,
 }
 
-/// Constants are made on the host from tensors of at most this many bytes.
-const HOST_TENSOR_BYTES: u64 = 64 << 10;
+/// A weight that is part of another entry.
+#[derive(Clone, Debug, PartialEq)]
+struct Within {
+    name: String,
+    entry: usize,
+    offset: u64,
+}
+
+/// A weight that some program reads, and where it comes from.
+struct Wanted<'a> {
+    used: &'a WeightUse,
+    origin: Origin,
+    bytes: u64,
+}
 
 impl WeightPlan {
     /// Merges the weights of all programs of a model. `find` gives shard, offset and bytes of a
-    /// tensor of the file.
+    /// tensor of the file. File bytes have one place: what is part of another weight is read there.
     ///
     /// # Errors
-    /// `Unsupported` for a tensor above the target's binding limit; `BadFile` for one that the
-    /// file does not have.
+    /// `Unsupported` for a tensor above the target's binding limit, or a constant that is made from
+    /// a large one; `BadFile` for one that the file does not have.
     pub fn new(
         programs: &[&Program],
         limits: &Limits,
         mut find: impl FnMut(&str) -> Option<(u32, u64, u64)>,
     ) -> Result<WeightPlan> {
         let mut plan = WeightPlan::default();
-        let missing = |name: &str| {
-            Error::bad_file(format!("tensor {name} is missing"))
-                .hint("the file is incomplete, or of another model")
-        };
-        for program in programs {
-            for used in &program.weights {
-                if plan.entry(&used.name).is_some() {
-                    continue;
+        let mut wanted: Vec<Wanted<'_>> = Vec::new();
+        let mut known: BTreeMap<&str, usize> = BTreeMap::new();
+        for used in programs.iter().flat_map(|p| &p.weights) {
+            match known.get(used.name.as_str()) {
+                Some(&at) if wanted[at].used == used => continue,
+                Some(_) => {
+                    let what = format!("{} is used as {} and as another type", used.name, used.ty);
+                    return Err(Error::bad_graph(what));
                 }
-                let bytes = used.ty.bytes()?;
-                let origin = match &used.computed {
-                    None => {
-                        let (shard, offset, have) =
-                            find(&used.name).ok_or_else(|| missing(&used.name))?;
-                        if have != bytes {
-                            return Err(Error::bad_file(format!(
-                                "tensor {} has {have} bytes, its type {} needs {bytes}",
-                                used.name, used.ty
-                            )));
-                        }
-                        Origin::File { shard, offset }
-                    }
-                    Some((op, operands)) => {
-                        for name in operands {
-                            let (shard, offset, bytes) = find(name).ok_or_else(|| missing(name))?;
-                            if bytes > HOST_TENSOR_BYTES {
-                                return Err(Error::new(
-                                    Code::Unsupported,
-                                    format!("a constant is made from {name} of {bytes} bytes"),
-                                )
-                                .hint(format!("{HOST_TENSOR_BYTES} bytes is the most")));
-                            }
-                            let ty = Type::tensor(
-                                crate::types::DType::F32,
-                                crate::types::Shape::of(&[bytes / 4]),
-                            );
-                            if !plan.host.iter().any(|h| h.name == *name) {
-                                plan.host.push(HostTensor {
-                                    name: name.clone(),
-                                    ty,
-                                    shard,
-                                    offset,
-                                    bytes,
-                                });
-                            }
-                        }
-                        Origin::Computed { op: op.clone(), operands: operands.clone() }
-                    }
-                };
-                plan.place(&used.name, used.ty.clone(), origin, bytes, limits)?;
+                None => known.insert(&used.name, wanted.len()),
+            };
+            let (origin, bytes) = (plan.origin(used, &mut find)?, used.ty.bytes()?);
+            wanted.push(Wanted { used, origin, bytes });
+        }
+        // Several pieces first: tensors that are among them need no place of their own.
+        let (several, single): (Vec<_>, Vec<_>) =
+            wanted.into_iter().partition(|w| matches!(w.origin, Origin::Pieces(_)));
+        for w in several.into_iter().chain(single) {
+            match plan.within(&w) {
+                Some((entry, offset)) => {
+                    plan.within.push(Within { name: w.used.name.clone(), entry, offset });
+                }
+                None => plan.place(&w.used.name, w.used.ty.clone(), w.origin, w.bytes, limits)?,
             }
         }
         Ok(plan)
+    }
+
+    /// Where a weight comes from; notes tensors that the host must keep.
+    fn origin(
+        &mut self,
+        used: &WeightUse,
+        find: &mut impl FnMut(&str) -> Option<(u32, u64, u64)>,
+    ) -> Result<Origin> {
+        let mut tensor = |name: &str, ty: &Type| {
+            let (shard, offset, have) = find(name).ok_or_else(|| {
+                Error::bad_file(format!("tensor {name} is missing"))
+                    .hint("the file is incomplete, or of another model")
+            })?;
+            let need = ty.bytes()?;
+            if have != need {
+                return Err(Error::bad_file(format!(
+                    "tensor {name} has {have} bytes, its type {ty} needs {need}"
+                )));
+            }
+            Ok(Piece { shard, offset, bytes: have })
+        };
+        let Some(recipe) = &used.made else {
+            let Piece { shard, offset, .. } = tensor(&used.name, &used.ty)?;
+            return Ok(Origin::File { shard, offset });
+        };
+        let mut sources = BTreeMap::new();
+        for (name, ty) in recipe.tensors() {
+            sources.insert(name, (tensor(name, ty)?, ty));
+        }
+        if let Some(runs) = recipe.runs() {
+            let pieces = runs.iter().map(|run| {
+                let source = sources.get(run.tensor.as_str()).map(|s| s.0);
+                let source = source.ok_or_else(|| Error::internal("a run of no tensor"))?;
+                Ok(Piece { offset: source.offset + run.from, bytes: run.bytes, ..source })
+            });
+            let pieces = pieces.collect::<Result<Vec<Piece>>>()?;
+            return Ok(match pieces.as_slice() {
+                [one] => Origin::File { shard: one.shard, offset: one.offset },
+                _ => Origin::Pieces(pieces),
+            });
+        }
+        for (name, (piece, ty)) in sources {
+            if piece.bytes > HOST_TENSOR_BYTES {
+                return Err(Error::new(
+                    Code::Unsupported,
+                    format!("a constant is made from {name} of {} bytes", piece.bytes),
+                )
+                .hint(format!("{HOST_TENSOR_BYTES} bytes is the most")));
+            }
+            if !self.host.iter().any(|h| h.name == name) {
+                let Piece { shard, offset, bytes } = piece;
+                let (name, ty) = (name.into(), ty.clone());
+                self.host.push(HostTensor { name, ty, shard, offset, bytes });
+            }
+        }
+        Ok(Origin::Made(recipe.clone()))
+    }
+
+    /// The entry that holds a weight's file bytes already, and where in it.
+    fn within(&self, w: &Wanted<'_>) -> Option<(usize, u64)> {
+        let Origin::File { shard, offset } = w.origin else { return None };
+        let holds = |p: &Piece| {
+            let at = offset.checked_sub(p.offset)?;
+            (p.shard == shard && at + w.bytes <= p.bytes).then_some(at)
+        };
+        self.entries.iter().enumerate().find_map(|(i, e)| {
+            let mut before = 0;
+            for piece in e.pieces() {
+                // A view must lie at a word, and at an element.
+                if let Some(at) = holds(&piece).filter(|at| (before + at).is_multiple_of(8)) {
+                    return Some((i, before + at));
+                }
+                before += piece.bytes;
+            }
+            None
+        })
     }
 
     fn place(
@@ -165,7 +259,8 @@ impl WeightPlan {
             )
             .hint("use a smaller quantisation, or a device with larger bindings"));
         }
-        let aligned = |n: u64| n.div_ceil(limits.alignment) * limits.alignment;
+        let alignment = limits.alignment.max(4);
+        let aligned = |n: u64| n.div_ceil(alignment) * alignment;
         let rounded = bytes.div_ceil(4) * 4;
         let offset = match self.buffers.last() {
             Some(b) if aligned(b.bytes) + rounded <= most => aligned(b.bytes),
@@ -188,27 +283,39 @@ impl WeightPlan {
         self.entries.iter().position(|e| e.name == name)
     }
 
+    /// Index of the entry that holds the weight of that name, and bytes into it.
+    pub fn locate(&self, name: &str) -> Option<(usize, u64)> {
+        let within = || self.within.iter().find(|w| w.name == name).map(|w| (w.entry, w.offset));
+        self.entry(name).map(|e| (e, 0)).or_else(within)
+    }
+
     /// Turns a program's weight numbers into entries of this plan.
     ///
     /// # Errors
     /// `Internal` if the program was not among those the plan was made from.
     pub fn bind(&self, program: &mut Program) -> Result<()> {
-        let numbers: Vec<u32> = program
+        let entries = self.entries.iter().enumerate().map(|(i, e)| (e.name.as_str(), (i, 0)));
+        let within = self.within.iter().map(|w| (w.name.as_str(), (w.entry, w.offset)));
+        let homes: BTreeMap<&str, (usize, u64)> = entries.chain(within).collect();
+        let numbers: Vec<(usize, u64)> = program
             .weights
             .iter()
             .map(|w| {
-                self.entry(&w.name)
-                    .map(|i| i as u32)
+                homes
+                    .get(w.name.as_str())
+                    .copied()
                     .ok_or_else(|| Error::internal(format!("weight {} is not in the plan", w.name)))
             })
             .collect::<Result<_>>()?;
         let outputs = program.outputs.iter_mut().map(|o| &mut o.slice);
         let slices =
             program.steps.iter_mut().flat_map(|s| s.operands.iter_mut().chain(&mut s.results));
-        for slice in slices.chain(outputs) {
-            if slice.space == Space::Weight {
-                slice.index = numbers[slice.index as usize];
-            }
+        for slice in slices.chain(outputs).filter(|s| s.space == Space::Weight) {
+            let (entry, offset) = *numbers
+                .get(slice.index as usize)
+                .ok_or_else(|| Error::internal("the program is bound already"))?;
+            slice.index = entry as u32;
+            slice.offset += offset;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@
 pub mod dequantize;
 #[cfg(feature = "reference")]
 pub mod device;
+pub mod make;
 pub mod quantize_rows;
 
 #[cfg(feature = "reference")]
@@ -31,6 +32,8 @@ mod constant;
 mod control_flow;
 #[cfg(feature = "reference")]
 mod cumsum;
+#[cfg(all(test, feature = "reference"))]
+mod decompositions;
 #[cfg(feature = "reference")]
 mod dot_general;
 #[cfg(feature = "reference")]

@@ -7,8 +7,8 @@
 use super::device::{AnyId, Bytes, Device, ModelId, Placed, ProgramId, SessionId, Ticket};
 use super::model::CompiledModel;
 use crate::error::{Error, Result};
-use crate::ops::Op;
 use crate::plan::{Origin, WeightPlan};
+use crate::reference::make::make;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::Rc;
@@ -40,11 +40,13 @@ pub struct Placement {
 pub fn placements(plan: &WeightPlan, shard: u32) -> Vec<Placement> {
     let mut out = Vec::new();
     for e in &plan.entries {
-        if let Origin::File { shard: s, offset } = &e.origin
-            && *s == shard
-        {
-            let to = Destination::Device(Placed { buffer: e.buffer, offset: e.offset });
-            out.push(Placement { file_offset: *offset, bytes: e.bytes, to });
+        let mut at = e.offset;
+        for piece in e.pieces() {
+            if piece.shard == shard {
+                let to = Destination::Device(Placed { buffer: e.buffer, offset: at });
+                out.push(Placement { file_offset: piece.offset, bytes: piece.bytes, to });
+            }
+            at += piece.bytes;
         }
     }
     for h in plan.host.iter().filter(|h| h.shard == shard) {
@@ -111,7 +113,7 @@ impl Loader {
             let device: u64 = p
                 .entries
                 .iter()
-                .filter(|e| matches!(e.origin, Origin::File { .. }))
+                .filter(|e| !matches!(e.origin, Origin::Made(_)))
                 .map(|e| e.bytes)
                 .sum();
             device + p.host.iter().map(|h| h.bytes).sum::<u64>()
@@ -124,7 +126,7 @@ impl Loader {
             build: Pending { tickets: Vec::new() },
             host: BTreeMap::new(),
             computed: (0..plan.entries.len())
-                .filter(|&i| matches!(plan.entries[i].origin, Origin::Computed { .. }))
+                .filter(|&i| matches!(plan.entries[i].origin, Origin::Made(_)))
                 .collect(),
             missing: file_bytes(&plan),
             kept: false,
@@ -238,31 +240,10 @@ impl Loader {
     /// Bytes of the constant at entry `i`.
     fn compute(&self, i: usize) -> Result<Vec<u8>> {
         let entry = &self.plan.entries[i];
-        let Origin::Computed { op: Op::RopeTable(table), operands } = &entry.origin else {
-            return Err(Error::internal(format!("no host operator makes {}", entry.name)));
-        };
-        let factors = match operands.first() {
-            None => None,
-            Some(name) => {
-                let bytes = self
-                    .host
-                    .get(name)
-                    .ok_or_else(|| Error::bad_file(format!("tensor {name} never arrived")))?;
-                let floats: Vec<f32> = bytes
-                    .chunks_exact(4)
-                    .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-                    .collect();
-                if floats.len() * 2 != table.dims {
-                    return Err(Error::bad_file(format!(
-                        "tensor {name} has {} elements, expected {}",
-                        floats.len(),
-                        table.dims / 2
-                    )));
-                }
-                Some(floats)
-            }
-        };
-        Ok(table.compute(factors.as_deref()).into_iter().flat_map(f32::to_le_bytes).collect())
+        match &entry.origin {
+            Origin::Made(recipe) => make(recipe, &|name| self.host.get(name).map(Vec::as_slice)),
+            _ => Err(Error::internal(format!("{} comes from a file", entry.name))),
+        }
     }
 
     /// The loaded model. Call when [`poll_finish`](Self::poll_finish) answered.

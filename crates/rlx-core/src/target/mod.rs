@@ -112,6 +112,10 @@ pub struct Target {
     pub region_limits: Option<RegionLimits>,
     /// What running costs.
     pub cost: Cost,
+    /// Whether its arena may be several segments, each within the binding limit.
+    pub segments: bool,
+    /// Rows of a tile, if it reads a weight above the binding limit in parts of whole tiles.
+    pub row_parts: Option<u64>,
 }
 
 impl Target {
@@ -141,6 +145,8 @@ impl Target {
             claims: Claims::EVERYTHING,
             region_limits: Some(RegionLimits::UNBOUNDED),
             cost: Cost { submit_us: 0.0, launch_us: 0.1, bandwidth_gb_s: 1.0 },
+            segments: true,
+            row_parts: Some(8),
         }
     }
 
@@ -161,6 +167,8 @@ impl Target {
             claims: Claims::CPU,
             region_limits: None,
             cost: Cost { submit_us: 10.0, launch_us: 2.0, bandwidth_gb_s: 20.0 },
+            segments: false,
+            row_parts: None,
         }
     }
 
@@ -175,6 +183,8 @@ impl Target {
             claims: Claims::WEBGPU,
             region_limits: None,
             cost: Cost { submit_us: 50.0, launch_us: 5.0, bandwidth_gb_s: 100.0 },
+            segments: false,
+            row_parts: None,
         }
     }
 

@@ -37,7 +37,11 @@ impl Shape {
 
     /// The product of all sizes. Errors on symbols and overflow.
     pub fn elements(&self) -> Result<u64> {
-        self.static_dims()?.iter().try_fold(1u64, |n, &d| {
+        let dims = self.static_dims()?;
+        if dims.contains(&0) {
+            return Ok(0);
+        }
+        dims.iter().try_fold(1u64, |n, &d| {
             n.checked_mul(d)
                 .ok_or_else(|| Error::bad_graph(format!("shape {self} overflows 64 bits")))
         })
@@ -110,23 +114,35 @@ impl Type {
     /// Bytes of the whole value: rows of whole blocks. Errors on symbols, overflow, or a row that
     /// is no whole number of blocks.
     pub fn bytes(&self) -> Result<u64> {
-        let last = self.shape.last().as_static().ok_or_else(|| {
-            Error::bad_graph(format!("{self} has an unbound size"))
-                .hint("bind every symbol with `specialize` first")
+        let axis = |d: &Dim| {
+            d.as_static().ok_or_else(|| {
+                Error::bad_graph(format!("{self} has the unbound size {d}"))
+                    .hint("bind every symbol with `specialize` first")
+            })
+        };
+        let (last, rows) = match self.shape.0.split_last() {
+            Some((last, rows)) => (axis(last)?, rows),
+            None => (1, &[][..]),
+        };
+        let mut bytes = self.dtype.row_bytes(last).ok_or_else(|| {
+            Error::bad_graph(match self.dtype.block_elements() {
+                1 => format!("the bytes of {self} overflow 64 bits"),
+                per => format!(
+                    "a row of {last} elements is no multiple of the {per} of a {} block",
+                    self.dtype
+                ),
+            })
         })?;
-        let row = self.dtype.row_bytes(last).ok_or_else(|| {
-            Error::bad_graph(format!(
-                "a row of {last} elements is no multiple of the {} of a {} block",
-                self.dtype.block_elements(),
-                self.dtype
-            ))
-        })?;
-        let rows = self.shape.rows()?.as_static().ok_or_else(|| {
-            Error::bad_graph(format!("{self} has an unbound size"))
-                .hint("bind every symbol with `specialize` first")
-        })?;
-        row.checked_mul(rows)
-            .ok_or_else(|| Error::bad_graph(format!("the bytes of {self} overflow 64 bits")))
+        // An axis of no elements makes any other axis harmless.
+        let empty = rows.iter().any(|d| d.as_static() == Some(0));
+        for d in rows {
+            let n = axis(d)?;
+            bytes = if empty { 0 } else { bytes.checked_mul(n).unwrap_or(u64::MAX) };
+        }
+        if bytes == u64::MAX {
+            return Err(Error::bad_graph(format!("the bytes of {self} overflow 64 bits")));
+        }
+        Ok(bytes)
     }
 
     /// The type with symbols bound.

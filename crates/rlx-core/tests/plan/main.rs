@@ -2,6 +2,7 @@
 //! the bits of what was written, in little memory; and text IR round-trips.
 #![cfg(all(feature = "reference", feature = "parse"))]
 
+mod arena;
 mod graphs;
 mod model;
 mod random;

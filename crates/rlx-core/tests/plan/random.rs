@@ -5,12 +5,13 @@ use rlx_core::ir::lir::{Program, Space, StateDecl};
 use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ir::parse::parse;
 use rlx_core::ir::verify::verify;
-use rlx_core::ops::{Alias, Op};
+use rlx_core::ops::Alias;
 use rlx_core::passes::optimise;
 use rlx_core::plan::check::check;
 use rlx_core::plan::replay::{Memory, replay};
 use rlx_core::plan::{ALIGNMENT, Origin, WeightPlan, plan};
 use rlx_core::reference::interpret;
+use rlx_core::reference::make::make;
 use rlx_core::target::{Activations, CompileOptions, Target};
 use std::collections::BTreeMap;
 
@@ -45,10 +46,8 @@ fn replayed(program: &Program, weights: &WeightPlan, data: &Data) -> (Vec<Vec<u8
         .iter()
         .map(|e| match &e.origin {
             Origin::File { .. } => data[&e.name].clone(),
-            Origin::Computed { op: Op::RopeTable(t), .. } => {
-                t.compute(None).into_iter().flat_map(f32::to_le_bytes).collect()
-            }
-            Origin::Computed { op, .. } => panic!("no constant is made by {}", op.name()),
+            Origin::Made(recipe) => make(recipe, &|name| Some(data[name].as_slice())).unwrap(),
+            other => panic!("{other:?} of {}", e.name),
         })
         .collect();
     let bytes: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
@@ -65,7 +64,7 @@ fn replayed(program: &Program, weights: &WeightPlan, data: &Data) -> (Vec<Vec<u8
 }
 
 /// The most bytes of 64-byte slots that live at once, told from the steps alone.
-fn largest_live_slots(p: &Program) -> u64 {
+pub fn largest_live_slots(p: &Program) -> u64 {
     let slot = |bytes: u64| bytes.div_ceil(ALIGNMENT) * ALIGNMENT;
     // Offset, bytes, first and last step.
     let mut values: Vec<(u64, u64, usize, usize)> = Vec::new();

@@ -158,7 +158,7 @@ pub fn program_of(op: &Op, operands: &[Value]) -> (Program, Vec<Write>) {
     for (i, v) in operands.iter().enumerate() {
         let (name, bytes) = (format!("v{i}"), v.bytes.len() as u64);
         let (space, index) = if v.is_weight {
-            weights.push(WeightUse { name, ty: v.ty.clone(), computed: None });
+            weights.push(WeightUse { name, ty: v.ty.clone(), made: None });
             (Space::Weight, weights.len() - 1)
         } else if v.ty.kind == Kind::State {
             states.push(StateDecl { name, ty: v.ty.clone(), bytes });
@@ -194,6 +194,7 @@ pub fn program_of(op: &Op, operands: &[Value]) -> (Program, Vec<Write>) {
         operands: slices,
         results: places,
         regions: vec![],
+        part: None,
         phase: Phase::Steady,
         label: "step".into(),
     };
@@ -206,8 +207,11 @@ pub fn program_of(op: &Op, operands: &[Value]) -> (Program, Vec<Write>) {
         inputs,
         outputs,
         arena_bytes,
+        segments: vec![arena_bytes],
+        alignment: 64,
         largest_live_bytes: arena_bytes,
         unshared_bytes: arena_bytes,
+        template: None,
         fingerprint: 0,
     };
     (program, writes)
@@ -222,7 +226,7 @@ pub fn run_program(
 ) -> Result<Vec<Vec<u8>>> {
     let plan = WeightPlan::new(&[&program], &device.target().limits, |name| {
         let at = program.weights.iter().position(|w| w.name == name)?;
-        Some((0, 0, weights[at].bytes.len() as u64))
+        Some((0, (at as u64) << 32, weights[at].bytes.len() as u64))
     })?;
     plan.bind(&mut program)?;
     let plan = Rc::new(plan);

@@ -74,6 +74,7 @@ impl Maker {
             operands: self.operands,
             results,
             regions: Vec::new(),
+            part: None,
             phase: Phase::Steady,
             label,
         };

@@ -203,6 +203,7 @@ pub fn case(op: impl Into<Op>, operands: &[Operand], buffers: Buffers) -> Case {
         operands: slices,
         results,
         regions: vec![],
+        part: None,
         phase: Phase::Steady,
         label: "test".into(),
     };
@@ -215,8 +216,11 @@ pub fn case(op: impl Into<Op>, operands: &[Operand], buffers: Buffers) -> Case {
         inputs,
         outputs,
         arena_bytes,
+        segments: vec![arena_bytes],
+        alignment: 64,
         largest_live_bytes: arena_bytes,
         unshared_bytes: arena_bytes,
+        template: None,
         fingerprint: 0,
     };
     Case { program, plan, weights: case_weights, writes }

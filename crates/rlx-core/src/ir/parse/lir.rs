@@ -4,14 +4,19 @@ use super::lexer::Lexer;
 use super::mir::{function, operator, regions};
 use crate::error::{Error, Result};
 use crate::ir::lir::{
-    InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step, WeightUse,
+    ALIGNMENT, InputDecl, OutputDecl, Part, Phase, Program, Slice, Space, StateDecl, Step,
+    WeightUse,
 };
 use crate::ir::mir::Graph;
+use crate::ir::recipe::Recipe;
 use crate::ir::verify::{is_name_char, verify};
 use crate::ops::{CustomSet, Signature};
 use crate::types::Type;
 use alloc::format;
 use alloc::vec::Vec;
+
+/// Recipes in each other at most: text comes from anywhere, the stack is small.
+const DEPTH: usize = 17;
 
 /// Reads one program.
 pub(super) fn program(lex: &mut Lexer<'_>, custom: &CustomSet) -> Result<Program> {
@@ -27,8 +32,11 @@ pub(super) fn program(lex: &mut Lexer<'_>, custom: &CustomSet) -> Result<Program
             inputs: Vec::new(),
             outputs: Vec::new(),
             arena_bytes: 0,
+            segments: Vec::new(),
+            alignment: ALIGNMENT,
             largest_live_bytes: 0,
             unshared_bytes: 0,
+            template: None,
             fingerprint: 0,
         },
     };
@@ -78,6 +86,22 @@ impl<'t> Parser<'_, 't> {
                     self.lex.need(",")?;
                     self.p.unshared_bytes = self.lex.number("unshared bytes")?;
                     self.lex.need("unshared")?;
+                    if self.p.arena_bytes > 0 {
+                        self.p.segments = Vec::from([self.p.arena_bytes]);
+                    }
+                }
+                "alignment" => self.p.alignment = self.lex.number("an alignment")?,
+                "segments" => {
+                    let mut segments = Vec::new();
+                    while segments.is_empty() || self.lex.take(",") {
+                        segments.push(self.lex.number("bytes of a segment")?);
+                    }
+                    let total = segments.iter().try_fold(0u64, |n, s| n.checked_add(*s));
+                    if total != Some(self.p.arena_bytes) {
+                        let what = "the segments are not as large as the arena";
+                        return self.lex.error(what.into(), at);
+                    }
+                    self.p.segments = segments;
                 }
                 "fingerprint" => {
                     let at = self.lex.at;
@@ -92,7 +116,7 @@ impl<'t> Parser<'_, 't> {
                     self.lex.at = at;
                     return self
                         .lex
-                        .unexpected("input, state, weight, arena, fingerprint, return or a step");
+                        .unexpected("input, state, weight, arena, alignment, segments, fingerprint, return or a step");
                 }
             }
             self.lex.end_of_line()?;
@@ -131,7 +155,7 @@ impl<'t> Parser<'_, 't> {
         if !self.lex.take("\"") {
             let name = self.lex.name("a weight's name")?.into();
             let (ty, _) = self.ty()?;
-            self.p.weights.push(WeightUse { name, ty, computed: None });
+            self.p.weights.push(WeightUse { name, ty, made: None });
             return Ok(());
         }
         let rest = self.lex.rest();
@@ -142,20 +166,50 @@ impl<'t> Parser<'_, 't> {
         self.lex.at += end + 1;
         let (ty, _) = self.ty()?;
         self.lex.need("=")?;
+        let at = self.lex.at;
+        let made = self.recipe(DEPTH)?;
+        if *made.ty() != ty {
+            return self.lex.error(format!("the weight is {ty}, it is made as {}", made.ty()), at);
+        }
+        self.p.weights.push(WeightUse { name, ty, made: Some(made) });
+        Ok(())
+    }
+
+    /// `cast a : tensor<64xf16> {to = f32}`, at most `depth` in each other.
+    fn recipe(&mut self, depth: usize) -> Result<Recipe> {
         self.lex.blanks();
         let at = self.lex.at;
+        let Some(depth) = depth.checked_sub(1) else {
+            return self.lex.error(format!("more than {DEPTH} in each other"), at);
+        };
         let op = self.lex.name("an operator")?;
-        let mut operands = Vec::new();
+        let mut of = Vec::new();
         self.lex.blanks();
-        if self.lex.rest().starts_with(is_name_char) {
-            while operands.is_empty() || self.lex.take(",") {
-                operands.push(self.lex.name("a weight's name")?.into());
+        if self.lex.rest().starts_with(|c: char| c == '(' || is_name_char(c)) {
+            while of.is_empty() || self.lex.take(",") {
+                self.lex.blanks();
+                if self.lex.take("(") {
+                    of.push(self.recipe(depth)?);
+                    self.lex.need(")")?;
+                } else {
+                    let name = self.lex.name("a weight's name")?.into();
+                    let (ty, _) = self.ty()?;
+                    of.push(Recipe::Tensor { name, ty });
+                }
             }
         }
         let attrs = self.lex.attrs()?;
         let op = operator(self.lex, self.custom, (op, at), &attrs)?;
-        self.p.weights.push(WeightUse { name, ty, computed: Some((op, operands)) });
-        Ok(())
+        let types: Vec<&Type> = of.iter().map(Recipe::ty).collect();
+        let results = op.infer(&types).map_err(|e| e.at(self.lex.place(at)))?;
+        let made = match results.as_slice() {
+            [ty] => Recipe::made(&op, of, ty.clone()),
+            _ => None,
+        };
+        match made {
+            Some(recipe) => Ok(recipe),
+            None => self.lex.error(format!("no weight is made by {} so", op.name()), at),
+        }
     }
 
     /// `arena+512 : tensor<1x64xf32>`.
@@ -171,7 +225,7 @@ impl<'t> Parser<'_, 't> {
             }
         };
         let mut index = 0;
-        if space != Space::Arena {
+        if space != Space::Arena || self.lex.take("[") {
             let n = self.lex.number("an index")?;
             index = u32::try_from(n).or_else(|_| self.lex.unexpected("an index of 32 bits"))?;
             self.lex.need("]")?;
@@ -185,7 +239,7 @@ impl<'t> Parser<'_, 't> {
         let size = match space {
             // Its number is one of the model's plan, which is not known here.
             Space::Weight => None,
-            Space::Arena => Some(self.p.arena_bytes),
+            Space::Arena => Some(self.p.segments.get(index as usize).copied().unwrap_or(0)),
             Space::State => Some(self.p.states.get(index as usize).map_or(0, |s| s.bytes)),
             Space::Input => Some(self.p.inputs.get(index as usize).map_or(0, |s| s.bytes)),
         };
@@ -227,6 +281,7 @@ impl<'t> Parser<'_, 't> {
             }
         }
         let attrs = self.lex.attrs()?;
+        let part = self.part()?;
         self.lex.need("->")?;
         let mut results = Vec::new();
         while results.is_empty() || self.lex.take(",") {
@@ -239,18 +294,40 @@ impl<'t> Parser<'_, 't> {
             false => Vec::new(),
         };
         let op = operator(self.lex, self.custom, (name, op_at), &attrs)?;
-        let types: Vec<&Type> = operands.iter().map(|s: &Slice| &s.ty).collect();
-        let bodies: Vec<Signature> = regions.iter().map(Graph::signature).collect();
-        let rule = op.infer_regions(&types, &bodies).map_err(|e| e.at(self.lex.place(op_at)))?;
-        if !rule.iter().eq(results.iter().map(|s| &s.ty)) {
-            let rule: Vec<_> = rule.iter().map(|t| format!("{t}")).collect();
-            let what =
-                format!("results do not fit {name}, whose type rule gives {}", rule.join(", "));
-            return Err(Error::bad_graph(what).at(self.lex.place(op_at)));
+        // The type rule is of whole weights.
+        if part.is_none() {
+            let types: Vec<&Type> = operands.iter().map(|s: &Slice| &s.ty).collect();
+            let bodies: Vec<Signature> = regions.iter().map(Graph::signature).collect();
+            let rule =
+                op.infer_regions(&types, &bodies).map_err(|e| e.at(self.lex.place(op_at)))?;
+            if !rule.iter().eq(results.iter().map(|s| &s.ty)) {
+                let rule: Vec<_> = rule.iter().map(|t| format!("{t}")).collect();
+                let what =
+                    format!("results do not fit {name}, whose type rule gives {}", rule.join(", "));
+                return Err(Error::bad_graph(what).at(self.lex.place(op_at)));
+            }
         }
         let phase = phase.unwrap_or(Phase::Steady);
-        self.p.steps.push(Step { op, operands, results, regions, phase, label });
+        self.p.steps.push(Step { op, operands, results, regions, part, phase, label });
         Ok(())
+    }
+
+    /// `rows 64, 32 of 96`, or nothing.
+    fn part(&mut self) -> Result<Option<Part>> {
+        self.lex.blanks();
+        let at = self.lex.at;
+        if !self.lex.take("rows") {
+            return Ok(None);
+        }
+        let first = self.lex.number("the first row")?;
+        self.lex.need(",")?;
+        let rows = self.lex.number("how many rows")?;
+        self.lex.need("of")?;
+        let of = self.lex.number("rows of the whole")?;
+        if first.checked_add(rows).is_none_or(|end| end > of) {
+            return self.lex.error(format!("{rows} rows from {first} on are no part of {of}"), at);
+        }
+        Ok(Some(Part { first, rows, of }))
     }
 
     /// ` token = arena+64 : …`, or nothing.

@@ -1,0 +1,60 @@
+//! Which values of a graph the host makes while loading, and how.
+//!
+//! A value made of weights and constants alone, by the closed list that
+//! [`Recipe`](crate::ir::recipe::Recipe) has, is a weight of its own: no step makes it. A view of a
+//! weight needs no place. What only moves bytes has any size; what computes is made from small
+//! tensors, and above that it stays a step, which is slow and right.
+
+use crate::error::{Error, Result};
+use crate::ir::mir::{Graph, ParamKind};
+use crate::ir::recipe::{HOST_TENSOR_BYTES, Recipe};
+use crate::ops::Op;
+use crate::types::Type;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Transforms upon transforms at most.
+const DEPTH: usize = 16;
+
+/// For every value that is a weight of its own but no tensor of the file, how it is made.
+///
+/// # Errors
+/// `BadGraph` for a table over what is no weight.
+pub(super) fn recipes(g: &Graph) -> Result<Vec<Option<Recipe>>> {
+    // Every value that could be made, tensors of the file and views too; its depth.
+    let mut known: Vec<Option<(Recipe, usize)>> = vec![None; g.types.len()];
+    for p in g.params.iter().filter(|p| p.kind == ParamKind::Weight) {
+        let recipe = Recipe::Tensor { name: p.name.clone(), ty: g.ty(p.value).clone() };
+        known[p.value.0 as usize] = Some((recipe, 0));
+    }
+    let mut out = vec![None; g.types.len()];
+    for node in &g.nodes {
+        let [v] = node.outputs.as_slice() else { continue };
+        let of: Option<Vec<(Recipe, usize)>> =
+            node.inputs.iter().map(|x| known[x.0 as usize].clone()).collect();
+        let Some(of) = of else {
+            if matches!(node.op, Op::RopeTable(_)) {
+                return Err(Error::bad_graph("rope_table reads a value that is no weight")
+                    .at(node.label.clone()));
+            }
+            continue;
+        };
+        let depth = of.iter().map(|r| r.1 + 1).max().unwrap_or(0);
+        let of: Vec<Recipe> = of.into_iter().map(|r| r.0).collect();
+        let Some(recipe) = Recipe::made(&node.op, of, g.ty(*v).clone()) else { continue };
+        let is_table = matches!(node.op, Op::RopeTable(_));
+        if depth > DEPTH || !(is_table || can_be_made(&recipe)) {
+            continue;
+        }
+        if !recipe.is_view() {
+            out[v.0 as usize] = Some(recipe.clone());
+        }
+        known[v.0 as usize] = Some((recipe, depth));
+    }
+    Ok(out)
+}
+
+fn can_be_made(recipe: &Recipe) -> bool {
+    let small = |ty: &Type| ty.bytes().is_ok_and(|n| n <= HOST_TENSOR_BYTES);
+    recipe.is_view() || recipe.runs().is_some() || recipe.tensors().iter().all(|t| small(t.1))
+}

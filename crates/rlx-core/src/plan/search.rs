@@ -1,0 +1,288 @@
+//! Better orders for the arena.
+//!
+//! Values are packed in an order, each in a gap of its time; the arena is as high as the value that
+//! ends highest. A change takes that value, or one beside it, and lets it trade its turn with one of
+//! its own time. Only values whose neighbours moved are packed again, so a change costs a few
+//! places, not a packing. A change that makes the arena no higher stays, and now and then one that
+//! makes it a little higher does.
+
+use super::arena::{Rules, Span};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// How far a search goes: `(looks, percent)`. Until so many neighbours were looked at, it wants an
+/// arena of at most so many hundredths above the largest live set. A look takes some 10 ns.
+const PATIENCE: [(u64, u64); 3] = [(1 << 19, 0), (1 << 21, 3), (1 << 24, 8)];
+/// The search ends at the second of these where there are more values than this.
+const MANY: usize = 1000;
+/// Changes from one start.
+const CHANGES: usize = 400;
+
+/// A generator that gives the same numbers everywhere.
+pub(super) struct Rng(u64);
+
+impl Rng {
+    pub fn new(seed: u64) -> Self {
+        Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// A number below `n`, which is not 0.
+    pub fn below(&mut self, n: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % n
+    }
+}
+
+pub(super) struct Search {
+    rules: Rules,
+    sizes: Vec<u64>,
+    /// Values of the same time as value `i`: `near[starts[i]..starts[i + 1]]`.
+    starts: Vec<usize>,
+    near: Vec<u32>,
+    /// No arena is smaller.
+    least: u64,
+    looks: u64,
+    rng: Rng,
+    /// Offsets and bytes of the best arena so far.
+    best: (Vec<u64>, u64),
+    /// Arena, order, and whether gaps are the tightest, of what was started from.
+    tried: Vec<(u64, Vec<usize>, bool)>,
+    taken: Vec<(u64, u64)>,
+}
+
+/// A packing that is being changed.
+struct Packing {
+    order: Vec<usize>,
+    turn: Vec<usize>,
+    offsets: Vec<u64>,
+    total: u64,
+    tightest: bool,
+    /// Values whose neighbours moved.
+    dirty: Vec<bool>,
+    /// What moved, and from where.
+    log: Vec<(usize, u64)>,
+    /// Values that end highest.
+    tops: Vec<usize>,
+}
+
+impl Search {
+    pub fn new(spans: &[Span], rules: Rules, least: u64) -> Search {
+        let n = spans.len();
+        let mut begins: Vec<usize> = (0..n).collect();
+        begins.sort_by_key(|&i| spans[i].from);
+        let (mut live, mut pairs): (Vec<usize>, Vec<(u32, u32)>) = Default::default();
+        for i in begins {
+            live.retain(|&j| spans[j].to >= spans[i].from);
+            for &j in &live {
+                pairs.push((i as u32, j as u32));
+            }
+            live.push(i);
+        }
+        let mut starts = vec![0; n + 1];
+        for &(a, b) in &pairs {
+            starts[a as usize + 1] += 1;
+            starts[b as usize + 1] += 1;
+        }
+        for i in 0..n {
+            starts[i + 1] += starts[i];
+        }
+        let mut next = starts.clone();
+        let mut near = vec![0; 2 * pairs.len()];
+        for (a, b) in pairs {
+            for (x, y) in [(a, b), (b, a)] {
+                near[next[x as usize]] = y;
+                next[x as usize] += 1;
+            }
+        }
+        let sizes = spans.iter().map(|s| rules.slot(s.bytes)).collect();
+        Search {
+            rules,
+            sizes,
+            starts,
+            near,
+            least,
+            looks: 0,
+            rng: Rng::new(1),
+            best: (Vec::new(), u64::MAX),
+            tried: Vec::new(),
+            taken: Vec::new(),
+        }
+    }
+
+    /// Packs in an order, both ways; true if there can be no better.
+    pub fn start(&mut self, order: &[usize]) -> bool {
+        for tightest in [true, false] {
+            let packing = self.pack(order.to_vec(), tightest);
+            self.tried.push((packing.total, packing.order, tightest));
+            if self.best.1 <= self.least {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Offsets of the values, and the arena's bytes.
+    pub fn best(self) -> (Vec<u64>, u64) {
+        self.best
+    }
+
+    /// Changes the orders that were tried, the best first.
+    pub fn improve(&mut self) {
+        self.tried.sort_by_key(|t| t.0);
+        let tried = core::mem::take(&mut self.tried);
+        let mut round = 0;
+        while self.wants_more() {
+            let Some((_, order, tightest)) = tried.get(round % tried.len().max(1)) else { return };
+            let mut packing = self.pack(order.clone(), *tightest);
+            for _ in 0..CHANGES {
+                if !self.wants_more() {
+                    return;
+                }
+                self.change(&mut packing);
+            }
+            round += 1;
+        }
+    }
+
+    fn wants_more(&self) -> bool {
+        let levels = if self.sizes.len() > MANY { &PATIENCE[..2] } else { &PATIENCE[..] };
+        let level = levels.iter().find(|l| self.looks < l.0);
+        level.is_some_and(|l| self.best.1 > self.least + self.least / 100 * l.1)
+    }
+
+    fn near(&self, i: usize) -> &[u32] {
+        &self.near[self.starts[i]..self.starts[i + 1]]
+    }
+
+    /// Where value `i` goes among those whose turn was before `turn`.
+    fn gap(
+        &mut self,
+        i: usize,
+        before: usize,
+        turn: &[usize],
+        offsets: &[u64],
+        tight: bool,
+    ) -> u64 {
+        self.taken.clear();
+        let near = &self.near[self.starts[i]..self.starts[i + 1]];
+        for &j in near {
+            let j = j as usize;
+            if turn[j] < before {
+                self.taken.push((offsets[j], offsets[j] + self.sizes[j]));
+            }
+        }
+        self.looks += near.len() as u64 + 1;
+        self.taken.sort_unstable();
+        self.rules.gap(&self.taken, self.sizes[i], tight)
+    }
+
+    fn pack(&mut self, order: Vec<usize>, tightest: bool) -> Packing {
+        let n = order.len();
+        let mut turn = vec![0; n];
+        for (t, &i) in order.iter().enumerate() {
+            turn[i] = t;
+        }
+        let mut offsets = vec![0; n];
+        let mut total = 0;
+        for (t, &i) in order.iter().enumerate() {
+            offsets[i] = self.gap(i, t, &turn, &offsets, tightest);
+            total = total.max(offsets[i] + self.sizes[i]);
+        }
+        if total < self.best.1 {
+            self.best = (offsets.clone(), total);
+        }
+        let dirty = vec![false; n];
+        let log = Vec::new();
+        let mut packing =
+            Packing { order, turn, offsets, total, tightest, dirty, log, tops: Vec::new() };
+        packing.find_tops(&self.sizes);
+        packing
+    }
+
+    fn change(&mut self, p: &mut Packing) {
+        let top = p.tops[self.rng.below(p.tops.len())];
+        let pick = |search: &mut Self, of: usize| {
+            let n = search.near(of).len();
+            // A value alone at its time ends highest only if it is as large as the largest live set.
+            (n > 0).then(|| search.rng.below(n)).map_or(of, |k| search.near(of)[k] as usize)
+        };
+        let a = if self.rng.below(2) == 0 { top } else { pick(self, top) };
+        let b = pick(self, a);
+        let (x, y) = (p.turn[a].min(p.turn[b]), p.turn[a].max(p.turn[b]));
+        let swap = self.rng.below(2) == 0;
+        let most = match self.rng.below(8) {
+            0 => p.total.max(self.best.1 + self.best.1 / 100),
+            _ => p.total,
+        };
+        // Both trade places, or the later one comes first and those between follow.
+        if swap {
+            p.order.swap(x, y);
+        } else {
+            p.order[x..=y].rotate_right(1);
+        }
+        p.number(x, y);
+        self.looks += (p.order.len() - x) as u64 / 8 + 1;
+        let moved = [Some(p.order[x]), swap.then_some(p.order[y])];
+        for m in moved.into_iter().flatten() {
+            p.dirty[m] = true;
+            for &j in self.near(m) {
+                if (x..=y).contains(&p.turn[j as usize]) {
+                    p.dirty[j as usize] = true;
+                }
+            }
+        }
+        p.log.clear();
+        let mut kept = true;
+        for t in x..p.order.len() {
+            let i = p.order[t];
+            if !core::mem::take(&mut p.dirty[i]) || !kept {
+                continue;
+            }
+            let at = self.gap(i, t, &p.turn, &p.offsets, p.tightest);
+            if at == p.offsets[i] {
+                continue;
+            }
+            p.log.push((i, p.offsets[i]));
+            p.offsets[i] = at;
+            kept = at + self.sizes[i] <= most;
+            for &j in self.near(i) {
+                if p.turn[j as usize] > t {
+                    p.dirty[j as usize] = true;
+                }
+            }
+        }
+        if !kept {
+            for &(i, at) in p.log.iter().rev() {
+                p.offsets[i] = at;
+            }
+            if swap {
+                p.order.swap(x, y);
+            } else {
+                p.order[x..=y].rotate_left(1);
+            }
+            p.number(x, y);
+        } else if p.log.iter().any(|&(i, at)| at.max(p.offsets[i]) + self.sizes[i] >= p.total) {
+            p.find_tops(&self.sizes);
+            if p.total < self.best.1 {
+                self.best = (p.offsets.clone(), p.total);
+            }
+        }
+    }
+}
+
+impl Packing {
+    /// Turns of the values from `x` to `y` of the order.
+    fn number(&mut self, x: usize, y: usize) {
+        for t in x..=y {
+            self.turn[self.order[t]] = t;
+        }
+    }
+
+    fn find_tops(&mut self, sizes: &[u64]) {
+        let end = |i: usize| self.offsets[i] + sizes[i];
+        self.total = (0..sizes.len()).map(end).max().unwrap_or(0);
+        self.tops.clear();
+        self.tops.extend((0..sizes.len()).filter(|&i| self.offsets[i] + sizes[i] == self.total));
+    }
+}
