@@ -77,7 +77,7 @@ fn run(result: &CompileResult) -> Vec<f32> {
         let seed = name.bytes().fold(7, |n: u64, b| n.wrapping_mul(31) + u64::from(b));
         bytes(&numbers(ty.shape.elements().unwrap(), seed))
     };
-    let weights = result.lir.weights.iter().filter(|w| w.computed.is_none());
+    let weights = result.lir.weights.iter().filter(|w| w.made.is_none());
     let params: BTreeMap<String, Vec<u8>> =
         weights.map(|w| (w.name.clone(), of(&w.name, &w.ty))).collect();
     let inputs: Vec<(&str, Vec<u8>)> =
