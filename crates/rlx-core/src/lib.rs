@@ -34,8 +34,6 @@ pub mod plan;
 
 pub mod passes;
 
-pub mod compile;
-
 // Before the oracle, whose `sample` is this integer arithmetic.
 pub mod sample;
 
@@ -50,5 +48,7 @@ pub mod models;
 pub mod weights;
 
 pub mod runtime;
+
+pub mod compile;
 
 pub use error::{Code, Error, Result};

@@ -2,8 +2,8 @@
 //! same bits on every target.
 
 pub use libm::{
-    atan, ceil, cos, erf, exp, exp2, expf, expm1, floor, fmod, log, log1p, log2, pow, powf, rint,
-    round, sin, sqrt, sqrtf, tan, tanh, tanhf,
+    atan, ceil, cos, erf, exp, exp2, expf, expm1, floor, fmod, log, log1p, log2, log10, pow, powf,
+    rint, round, sin, sqrt, sqrtf, tan, tanh, tanhf,
 };
 
 /// The f16 nearest to `x`, halves to even: one rounding, the same on every target. (`half` goes by

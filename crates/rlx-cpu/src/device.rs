@@ -4,6 +4,7 @@
 //! one asked for: with workers in one go each, on wasm in slices of at most 50 ms between which
 //! the task wakes itself.
 
+use crate::kernels;
 use crate::memory::Memory;
 #[cfg(all(feature = "threads", not(target_family = "wasm")))]
 use crate::pool::Pool;
@@ -118,7 +119,7 @@ impl CpuDevice {
         #[cfg(not(all(feature = "threads", not(target_family = "wasm"))))]
         let workers = 1;
         Ok(CpuDevice {
-            target: Target::cpu(),
+            target: kernels::target(),
             level,
             workers,
             clock: options.clock,
@@ -180,13 +181,13 @@ impl CpuDevice {
             return Ok(Some(()));
         }
         #[cfg(all(feature = "threads", not(target_family = "wasm")))]
-        self.pool.run(run)?;
-        Ok(None)
+        self.pool.run(run.clone())?;
+        run.failure().map_or(Ok(None), Err)
     }
 
     /// Works on the front submission of a session; false if it paused.
     fn advance(&self, inner: &mut Inner, session: u32, start: f64) -> bool {
-        let result = self.begin(inner, session);
+        let mut result = self.begin(inner, session);
         let Some(s) = inner.sessions.get_mut(&session) else { return true };
         let Some(front) = s.queue.front_mut() else { return true };
         if let Ok(Some(())) = result
@@ -195,6 +196,9 @@ impl CpuDevice {
             run.walk(|| self.clock.is_some_and(|now| now() - start >= SLICE_MS));
             if !run.is_finished() {
                 return false;
+            }
+            if let Some(e) = run.failure() {
+                result = Err(e);
             }
         }
         let Some(done) = s.queue.pop_front() else { return true };

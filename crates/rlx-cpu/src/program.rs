@@ -1,10 +1,9 @@
 //! A program ready to run: kernels picked from operators and types, places checked.
 
 use crate::kernels::{self, Kernel};
-use crate::run::{OPERANDS, RESULTS};
 use core::ops::Range;
 use rlx_core::ir::lir;
-use rlx_core::ops::Op;
+use rlx_core::ops::{Alias, Op};
 use rlx_core::plan::WeightPlan;
 use rlx_core::sample::control;
 use rlx_core::{Code, Error, Result};
@@ -167,18 +166,18 @@ impl Built {
             built.inside(place, plan)?;
         }
         built.control = limits.control;
-        // Sampling, cache writes and rotation leave states alone once the block is done, and
-        // nothing else writes one: if the host reads only states, there is nothing to do.
+        // If every step leaves states alone once the block is done, and the host reads only
+        // states, there is nothing to do.
         let in_states = built.outputs.iter().all(|o| matches!(o.space, Space::State(_)));
-        built.idle_when_done = built.control.is_some() && in_states;
+        let heed = program.steps.iter().all(heeds_done);
+        built.idle_when_done = built.control.is_some() && in_states && heed;
         Ok(built)
     }
 
     fn step(&mut self, step: &lir::Step, limits: &mut Limits) -> Result<Step> {
         let planned = kernels::plan(step)?;
-        let too_many = step.operands.len() > OPERANDS || step.results.len() > RESULTS;
-        if too_many || planned.splits.len() != step.results.len() {
-            return Err(Error::internal(format!("{} has too many operands", step.op.name())));
+        if planned.splits.len() != step.results.len() {
+            return Err(Error::internal(format!("{} has other results", step.op.name())));
         }
         let results: Vec<Output> = step
             .results
@@ -196,6 +195,7 @@ impl Built {
                 Ok(Output { place, rows, row_bytes, split })
             })
             .collect::<Result<_>>()?;
+        let in_place = matches!(step.alias(), Alias::Elementwise { .. });
         let operands = step
             .operands
             .iter()
@@ -203,7 +203,7 @@ impl Built {
             .map(|(i, slice)| {
                 let place = Place::new(slice);
                 let is_written = step.op.writes().iter().any(|w| w.0 == i)
-                    || (matches!(step.op, Op::Map(_) | Op::Zip(_)) && results[0].place == place);
+                    || (in_place && results.first().is_some_and(|r| r.place == place));
                 (!is_written).then_some(place)
             })
             .collect();
@@ -264,6 +264,16 @@ impl Built {
     }
 }
 
+/// Whether a step writes no state once the control block is done.
+fn heeds_done(step: &lir::Step) -> bool {
+    match &step.op {
+        Op::KvWrite(_) | Op::RopeKvWrite(_) | Op::Sample(_) => true,
+        // The control block is the last operand, if there is one.
+        Op::GatedDeltaNet(_) | Op::SelectiveScan(_) => step.operands.len() != 6,
+        op => op.writes().is_empty(),
+    }
+}
+
 /// Which values have one group of rows for each row of the sequence, so that rows from the
 /// control block's `len` on are dead.
 struct Limits {
@@ -286,6 +296,7 @@ impl Limits {
                 Op::RopeKvWrite(_) => (6, Some(0)),
                 Op::TakeRows(_) => (1, Some(0)),
                 Op::Sample(_) => (3, None),
+                Op::GatedDeltaNet(_) | Op::SelectiveScan(_) => (6, None),
                 _ => continue,
             };
             let state = step.operands.get(ctl).filter(|s| s.space == lir::Space::State);

@@ -25,12 +25,13 @@ use core::ops::Range;
 use core::ptr::NonNull;
 use rlx_core::runtime::device::SharedBytes;
 use rlx_core::{Error, Result};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-/// Most operands a step has: a matmul with 4 biased segments, a norm and a residual.
-pub(crate) const OPERANDS: usize = 12;
-/// Most results a step has: four segments.
-pub(crate) const RESULTS: usize = 4;
+/// Most operands a kernel of this crate has: a matmul with 4 biased segments, a norm and a
+/// residual. Bodies of control flow have more; their views stand in a list.
+const OPERANDS: usize = 12;
+/// Most results such a kernel has: four segments.
+const RESULTS: usize = 4;
 
 /// Memory that workers read and write at once.
 pub(crate) struct Cells {
@@ -202,25 +203,44 @@ pub(crate) struct Cx<'a> {
     /// The SIMD level.
     pub(crate) level: Level,
     operands: [&'a [u8]; OPERANDS],
+    /// Operands from `OPERANDS` on.
+    more_operands: Vec<&'a [u8]>,
     results: [Panel<'a>; RESULTS],
+    /// Results from `RESULTS` on.
+    more_results: Vec<Panel<'a>>,
     limit: usize,
+    failure: &'a OnceLock<Error>,
 }
 
 impl<'a> Cx<'a> {
     /// Operand `i`. Empty if the step writes it: the result shows it then.
     pub(crate) fn bytes(&self, i: usize) -> &'a [u8] {
-        self.operands[i]
+        match i.checked_sub(OPERANDS) {
+            None => self.operands[i],
+            Some(i) => self.more_operands[i],
+        }
     }
 
     /// Operand `i` as elements. Places are aligned: checked when the program was built, and for
     /// weights when their bytes came.
     pub(crate) fn slice<T: bytemuck::Pod>(&self, i: usize) -> &'a [T] {
-        bytemuck::cast_slice(self.operands[i])
+        bytemuck::cast_slice(self.bytes(i))
     }
 
     /// This part of result `i`.
     pub(crate) fn result(&mut self, i: usize) -> &mut Panel<'a> {
-        &mut self.results[i]
+        match i.checked_sub(RESULTS) {
+            None => &mut self.results[i],
+            Some(i) => &mut self.more_results[i],
+        }
+    }
+
+    /// Gives the step up: no later step runs, and the submission answers with this error, or with
+    /// one that came before.
+    #[cfg_attr(not(feature = "reference"), allow(dead_code))]
+    pub(crate) fn fail(&self, e: Error) {
+        // The first one counts.
+        let _ = self.failure.set(e);
     }
 
     /// How many of `rows` rows are real.
@@ -240,6 +260,8 @@ pub(crate) struct Run {
     turns: Arc<Turns>,
     /// Real rows of this submission.
     len: usize,
+    /// Why a step was given up.
+    failure: OnceLock<Error>,
 }
 
 impl Run {
@@ -278,7 +300,8 @@ impl Run {
         memory.turns = Some(turns.clone());
         inputs.turns = Some(turns.clone());
         let (memory, inputs) = (memory.cells.clone(), inputs.cells.clone());
-        Ok(Run { program, weights, memory, inputs, level, turns, len })
+        let failure = OnceLock::new();
+        Ok(Run { program, weights, memory, inputs, level, turns, len, failure })
     }
 
     /// Does parts until there are none left, or `pause` says so. Threads may walk together; when
@@ -300,9 +323,20 @@ impl Run {
         self.turns.is_finished()
     }
 
+    /// Why the run gave up, if it did. Read it when the run is finished.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.failure.get().map(|e| match e.at.as_str() {
+            "" => e.clone().at(format!("@{}", self.program.name)),
+            label => e.clone().at(format!("@{}, {label}", self.program.name)),
+        })
+    }
+
     fn part(&self, turn: &Turn) {
+        if self.failure.get().is_some() {
+            return; // what the step would read was not computed
+        }
         let mut cx = self.views(turn, self.turns.parts(turn.step));
-        if cx.results.iter().any(|r| !r.is_empty()) {
+        if cx.results.iter().chain(&cx.more_results).any(|r| !r.is_empty()) {
             self.program.steps[turn.step].kernel.run(&mut cx);
         }
     }
@@ -310,18 +344,21 @@ impl Run {
     /// The views of a turn, no longer than the turn is held.
     fn views<'a>(&'a self, turn: &'a Turn, parts: usize) -> Cx<'a> {
         let step = &self.program.steps[turn.step];
+        let read = |place: &Option<Place>| place.as_ref().map_or(&[][..], |p| self.read(p));
         let mut operands: [&[u8]; OPERANDS] = [&[]; OPERANDS];
         for (view, place) in operands.iter_mut().zip(&step.operands) {
-            if let Some(place) = place {
-                *view = self.read(place);
-            }
+            *view = read(place);
         }
+        let more_operands = step.operands.iter().skip(OPERANDS).map(read).collect();
         let mut results = [const { Panel::empty() }; RESULTS];
         for (panel, output) in results.iter_mut().zip(&step.results) {
             *panel = self.write(output, turn.part, parts);
         }
+        let more = step.results.iter().skip(RESULTS);
+        let more_results = more.map(|output| self.write(output, turn.part, parts)).collect();
         let limit = step.limit.map_or(usize::MAX, |per| self.len.saturating_mul(per));
-        Cx { level: self.level, operands, results, limit }
+        let (level, failure) = (self.level, &self.failure);
+        Cx { level, operands, more_operands, results, more_results, limit, failure }
     }
 
     fn cells(&self, place: &Place) -> Option<&Cells> {

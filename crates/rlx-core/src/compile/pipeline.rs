@@ -1,6 +1,6 @@
 //! The compiler's stages for one target, each callable alone.
 
-use super::result::{CompileResult, graph_symbols};
+use super::CompileResult;
 use super::target_of;
 use crate::error::Result;
 use crate::ir::lir::{Program, StateDecl};
@@ -161,7 +161,7 @@ impl CompilePipeline {
     /// # Errors
     /// As [`plan::plan`].
     pub fn plan_lir_with_options(&self, g: Graph, options: &CompileOptions) -> Result<Program> {
-        if !graph_symbols(&g).is_empty() {
+        if !g.symbols().is_empty() {
             return Ok(unplanned(g));
         }
         let states = graph_states(&g)?;
@@ -237,7 +237,7 @@ fn first_word(device: &str) -> &str {
 /// # Errors
 /// `BadGraph` for an unknown symbol or a contradiction.
 pub(super) fn bind(g: &Graph, binding: &Binding) -> Result<Graph> {
-    binding.only(&graph_symbols(g)).map_err(|e| e.at(format!("@{}", g.name)))?;
+    binding.only(&g.symbols()).map_err(|e| e.at(format!("@{}", g.name)))?;
     g.specialize(&g.name, binding)
 }
 

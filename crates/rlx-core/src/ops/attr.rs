@@ -233,6 +233,11 @@ impl Attrs {
         }
     }
 
+    /// An integer of either sign.
+    pub fn get_signed(&self, name: &str) -> Result<i64> {
+        self.opt_signed(name)?.ok_or_else(|| Self::missing(name))
+    }
+
     /// Integers of either sign of a list.
     pub fn get_signeds(&self, name: &str) -> Result<Vec<i64>> {
         self.list(name, "a list of integers", |x| match x {

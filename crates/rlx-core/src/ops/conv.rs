@@ -2,7 +2,7 @@
 
 use super::norms::vector;
 use super::window::Window;
-use super::{Attr, Attrs, Class, Operator, arity, float_tensor};
+use super::{Attrs, Class, Operator, arity, float_tensor};
 use crate::error::{Error, Result};
 use crate::types::{Dim, Shape, Type};
 use alloc::format;
@@ -30,7 +30,7 @@ impl Operator for Conv {
 
     fn attrs(&self) -> Attrs {
         let attrs = self.window.write(Attrs::none()).int("groups", self.groups);
-        if self.bias { attrs.with("bias", Attr::Bool(true)) } else { attrs }
+        attrs.when("bias", self.bias)
     }
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {

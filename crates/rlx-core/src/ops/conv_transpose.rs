@@ -1,8 +1,8 @@
 //! Transposed convolution: the adjoint of [`Conv`](super::Conv) [ONNX ConvTranspose].
 
 use super::norms::vector;
-use super::window::{Window, get_ints, ints};
-use super::{Attr, Attrs, Class, Operator, arity, float_tensor};
+use super::window::Window;
+use super::{Attrs, Class, Operator, arity, float_tensor};
 use crate::error::{Error, Result};
 use crate::types::{Dim, Shape, Type};
 use alloc::format;
@@ -59,15 +59,15 @@ impl Operator for ConvTranspose {
 
     fn attrs(&self) -> Attrs {
         let attrs = self.window.write(Attrs::none());
-        let attrs = attrs.with("extra", ints(&self.extra)).int("groups", self.groups);
-        if self.bias { attrs.with("bias", Attr::Bool(true)) } else { attrs }
+        let attrs = attrs.ints("extra", &self.extra).int("groups", self.groups);
+        attrs.when("bias", self.bias)
     }
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
         attrs.only(&["stride", "pad_low", "pad_high", "dilation", "extra", "groups", "bias"])?;
         Ok(ConvTranspose {
             window: Window::read(attrs)?,
-            extra: get_ints(attrs, "extra")?,
+            extra: attrs.get_ints("extra")?,
             groups: attrs.get_int("groups")?,
             bias: attrs.flag("bias")?,
         })
@@ -94,9 +94,8 @@ impl Operator for ConvTranspose {
         if x.shape.0[1] != Dim::from(channels) {
             return no(&format!("w is for {channels} channels"));
         }
-        let larger = |(i, &n): (usize, &u64)| {
-            n >= self.window.stride[i].max(self.window.dilation[i])
-        };
+        let larger =
+            |(i, &n): (usize, &u64)| n >= self.window.stride[i].max(self.window.dilation[i]);
         if self.extra.len() != axes || self.extra.iter().enumerate().any(larger) {
             return no(&format!(
                 "extra is {:?}, expected one number less than stride or dilation for each axis",

@@ -98,9 +98,8 @@ impl Operator for FakeQuantize {
         Ok(FakeQuantize {
             bits: attrs.get_int("bits")?,
             axis: attrs.opt_int("axis")?.map(|n| n as usize),
-            scale: FakeScale::from_name(scale).ok_or_else(|| {
-                Error::bad_graph(format!("fake_quantize: unknown scale {scale}"))
-            })?,
+            scale: FakeScale::from_name(scale)
+                .ok_or_else(|| Error::bad_graph(format!("fake_quantize: unknown scale {scale}")))?,
             gradient: StraightThrough::from_name(gradient).ok_or_else(|| {
                 Error::bad_graph(format!("fake_quantize: unknown gradient {gradient}"))
             })?,

@@ -1,6 +1,6 @@
 //! Discrete Fourier transform [ONNX DFT].
 
-use super::{Attr, Attrs, Class, Operator, arity};
+use super::{Attrs, Class, Operator, arity};
 use crate::error::{Error, Result};
 use crate::types::{DType, Dim, DimOp, Kind, Scalar, Shape, Type};
 use alloc::format;
@@ -19,11 +19,8 @@ pub enum FftNorm {
 }
 
 impl FftNorm {
-    const ALL: [(FftNorm, &'static str); 3] = [
-        (FftNorm::Backward, "backward"),
-        (FftNorm::Forward, "forward"),
-        (FftNorm::Ortho, "ortho"),
-    ];
+    const ALL: [(FftNorm, &'static str); 3] =
+        [(FftNorm::Backward, "backward"), (FftNorm::Forward, "forward"), (FftNorm::Ortho, "ortho")];
 
     /// The name in text IR.
     pub fn name(self) -> &'static str {
@@ -54,7 +51,7 @@ impl Operator for Fft {
 
     fn attrs(&self) -> Attrs {
         let attrs = Attrs::none();
-        let attrs = if self.inverse { attrs.with("inverse", Attr::Bool(true)) } else { attrs };
+        let attrs = attrs.when("inverse", self.inverse);
         attrs.name("norm", self.norm.name())
     }
 

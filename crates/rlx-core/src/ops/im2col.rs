@@ -1,6 +1,6 @@
 //! Windows of an image as columns [PyTorch unfold].
 
-use super::window::{Window, get_ints, ints};
+use super::window::Window;
 use super::{Attrs, Class, Operator, arity, float_tensor};
 use crate::error::{Error, Result};
 use crate::types::{Dim, Shape, Type};
@@ -23,12 +23,12 @@ impl Operator for Im2Col {
     const CLASS: Class = Class::Movement;
 
     fn attrs(&self) -> Attrs {
-        self.window.write(Attrs::none().with("kernel", ints(&self.kernel)))
+        self.window.write(Attrs::none().ints("kernel", &self.kernel))
     }
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
         attrs.only(&["kernel", "stride", "pad_low", "pad_high", "dilation"])?;
-        Ok(Im2Col { kernel: get_ints(attrs, "kernel")?, window: Window::read(attrs)? })
+        Ok(Im2Col { kernel: attrs.get_ints("kernel")?, window: Window::read(attrs)? })
     }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {

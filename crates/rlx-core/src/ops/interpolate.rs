@@ -2,8 +2,7 @@
 //!
 //! Every mode is separable: along each axis a result is a weighted sum of neighbours, [`taps`].
 
-use super::window::{get_ints, ints};
-use super::{Attr, Attrs, Class, Operator, arity, float_tensor};
+use super::{Attrs, Class, Operator, arity, float_tensor};
 use crate::error::{Error, Result};
 use crate::math;
 use crate::types::{Dim, Shape, Type};
@@ -62,9 +61,9 @@ impl Operator for Interpolate {
     const CLASS: Class = Class::Movement;
 
     fn attrs(&self) -> Attrs {
-        let mut attrs = Attrs::none().with("size", ints(&self.size)).name("mode", self.mode.name());
+        let mut attrs = Attrs::none().ints("size", &self.size).name("mode", self.mode.name());
         for (name, flag) in [("align_corners", self.align_corners), ("antialias", self.antialias)] {
-            attrs = if flag { attrs.with(name, Attr::Bool(true)) } else { attrs };
+            attrs = attrs.when(name, flag);
         }
         attrs
     }
@@ -75,7 +74,7 @@ impl Operator for Interpolate {
         let mode = Interpolation::from_name(name)
             .ok_or_else(|| Error::bad_graph(format!("interpolate: unknown mode {name}")))?;
         Ok(Interpolate {
-            size: get_ints(attrs, "size")?,
+            size: attrs.get_ints("size")?,
             mode,
             align_corners: attrs.flag("align_corners")?,
             antialias: attrs.flag("antialias")?,

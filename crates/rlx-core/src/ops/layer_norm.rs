@@ -1,7 +1,7 @@
 //! Layer norm over the last axis (arXiv:1607.06450) [ONNX LayerNormalization].
 
 use super::norms::{floats, vector};
-use super::{Attr, Attrs, Class, Operator, arity};
+use super::{Attrs, Class, Operator, arity};
 use crate::error::Result;
 use crate::types::Type;
 use alloc::vec;
@@ -25,7 +25,7 @@ impl Operator for LayerNorm {
 
     fn attrs(&self) -> Attrs {
         let attrs = Attrs::none().float("eps", self.eps);
-        if self.bias { attrs.with("bias", Attr::Bool(true)) } else { attrs }
+        attrs.when("bias", self.bias)
     }
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {

@@ -1,7 +1,7 @@
 //! Logarithms of mel energies of a waveform: the front end of Whisper and its kind.
 
-use super::window::Window;
-use super::{Attr, Attrs, Class, Operator, arity, float_tensor};
+use super::slide::slide;
+use super::{Attrs, Class, Operator, arity, float_tensor};
 use crate::error::{Error, Result};
 use crate::types::{Dim, Shape, Type};
 use alloc::format;
@@ -84,9 +84,13 @@ impl LogMel {
         let side = if self.center { n / 2 } else { 0 };
         // One frame less is a window longer by one step.
         let reach = if self.drop_last { n.saturating_add(self.hop) } else { n };
-        let window = Window::new(1).stride(&[self.hop]).pad(&[side], &[side]);
-        window.check("log_mel")?;
-        window.output("log_mel", 0, samples, reach)
+        if self.hop == 0 {
+            return Err(Error::bad_graph("log_mel: hop is 0, expected 1 or more"));
+        }
+        slide(samples, 2 * side, reach, self.hop).map_err(|e| {
+            let what = format!("log_mel: {samples} samples; {}", e.what);
+            Error { what, ..e }
+        })
     }
 }
 
@@ -97,7 +101,7 @@ impl Operator for LogMel {
     fn attrs(&self) -> Attrs {
         let mut attrs = Attrs::none().int("hop", self.hop);
         for (name, flag) in [("center", self.center), ("drop_last", self.drop_last)] {
-            attrs = if flag { attrs.with(name, Attr::Bool(true)) } else { attrs };
+            attrs = attrs.when(name, flag);
         }
         attrs = attrs.name("log", self.log.name()).float("floor", self.floor);
         if let Some(range) = self.range {
@@ -141,8 +145,8 @@ impl Operator for LogMel {
         else {
             return no("expected [.., T], [n] and [mels, n / 2 + 1]");
         };
-        let Some(n) = n.as_static().filter(|&n| n > 0) else {
-            return no("the window needs a length");
+        let Some(n) = n.as_static().filter(|&n| n > 0 && n < 1 << 31) else {
+            return no("the window needs a length below 2^31");
         };
         if *bins != Dim::from(n / 2 + 1) {
             return no(&format!("filters needs {} columns", n / 2 + 1));

@@ -159,7 +159,7 @@ impl Operator for MatMul {
         for i in 0..self.segments {
             let w = operands[parts.weights + i];
             let (n, wk) = matrix("matmul", "weight", w)?;
-            if !fit::is_weight(w) || wk != *k {
+            if !fit::is_weight(w) || wk.differs(k) {
                 return Err(Error::bad_graph(format!(
                     "matmul: weight {i} is {w}, expected {k} columns to match x {}",
                     operands[0]

@@ -31,6 +31,7 @@ mod lora_matmul;
 mod map;
 mod matmul;
 mod pad;
+mod parts;
 mod quantize_rows;
 mod random_normal;
 mod random_uniform;
@@ -65,6 +66,68 @@ mod zip;
 
 pub use argmax::ArgMax;
 pub use argmin::ArgMin;
+// Norms, vision, spectra, solvers and quantisation.
+mod ada_norm;
+#[cfg(feature = "vision")]
+mod axial_rope_2d;
+#[cfg(feature = "vision")]
+mod batch_norm_inference;
+#[cfg(feature = "linalg")]
+mod cholesky;
+#[cfg(feature = "audio")]
+mod complex_norm_sq;
+#[cfg(feature = "audio")]
+mod conjugate;
+#[cfg(feature = "vision")]
+mod conv;
+#[cfg(feature = "vision")]
+mod conv_transpose;
+#[cfg(feature = "linalg")]
+mod dense_solve;
+#[cfg(feature = "quant")]
+mod dequantize;
+#[cfg(feature = "quant")]
+mod fake_quantize;
+#[cfg(feature = "quant")]
+mod fake_quantize_lsq;
+#[cfg(feature = "audio")]
+mod fft;
+mod gated_residual;
+#[cfg(feature = "vision")]
+mod group_norm;
+#[cfg(feature = "vision")]
+mod im2col;
+#[cfg(feature = "vision")]
+mod interpolate;
+mod layer_norm;
+#[cfg(feature = "vision")]
+mod layer_norm_2d;
+#[cfg(feature = "audio")]
+mod log_mel;
+mod norms;
+#[cfg(feature = "vision")]
+mod pool;
+#[cfg(all(feature = "quant", feature = "vision"))]
+mod q_conv2d;
+#[cfg(feature = "quant")]
+mod q_matmul;
+#[cfg(feature = "quant")]
+mod quantize;
+mod residual_layer_norm;
+mod residual_rms_norm;
+#[cfg(feature = "quant")]
+mod scaled_dequantize;
+#[cfg(feature = "quant")]
+mod scaled_matmul;
+#[cfg(feature = "quant")]
+mod scaled_quantize;
+#[cfg(feature = "quant")]
+mod scaling;
+#[cfg(any(feature = "vision", feature = "audio"))]
+mod slide;
+#[cfg(feature = "vision")]
+mod window;
+
 pub use attention::Attention;
 pub use attr::{Attr, Attrs};
 pub use batch_matmul::BatchMatMul;
@@ -119,6 +182,70 @@ pub use transpose::Transpose;
 pub use unpack::Unpack;
 pub use while_loop::While;
 pub use zip::Zip;
+
+pub use ada_norm::{AdaNorm, NormKind};
+#[cfg(feature = "vision")]
+pub use axial_rope_2d::AxialRope2d;
+#[cfg(feature = "vision")]
+pub use batch_norm_inference::BatchNormInference;
+#[cfg(feature = "linalg")]
+pub use cholesky::Cholesky;
+#[cfg(feature = "audio")]
+pub use complex_norm_sq::ComplexNormSq;
+#[cfg(feature = "audio")]
+pub use conjugate::Conjugate;
+#[cfg(feature = "vision")]
+pub use conv::Conv;
+#[cfg(feature = "vision")]
+pub use conv_transpose::ConvTranspose;
+#[cfg(feature = "linalg")]
+pub use dense_solve::DenseSolve;
+#[cfg(feature = "quant")]
+pub use dequantize::Dequantize;
+#[cfg(all(feature = "quant", feature = "reference"))]
+pub(crate) use fake_quantize::levels;
+#[cfg(feature = "quant")]
+pub use fake_quantize::{FakeQuantize, FakeScale, StraightThrough};
+#[cfg(feature = "quant")]
+pub use fake_quantize_lsq::FakeQuantizeLsq;
+#[cfg(feature = "audio")]
+pub use fft::{Fft, FftNorm};
+pub use gated_residual::GatedResidual;
+#[cfg(feature = "vision")]
+pub use group_norm::GroupNorm;
+#[cfg(feature = "vision")]
+pub use im2col::Im2Col;
+#[cfg(feature = "vision")]
+pub use interpolate::{Interpolate, Interpolation};
+pub use layer_norm::LayerNorm;
+#[cfg(feature = "vision")]
+pub use layer_norm_2d::LayerNorm2d;
+#[cfg(feature = "audio")]
+pub use log_mel::{Log, LogMel};
+#[cfg(feature = "vision")]
+pub use pool::{Pool, PoolKind};
+#[cfg(all(feature = "quant", feature = "vision"))]
+pub use q_conv2d::QConv2d;
+#[cfg(feature = "quant")]
+pub use q_matmul::{QMatMul, Requantize};
+#[cfg(feature = "quant")]
+pub use quantize::Quantize;
+#[cfg(all(feature = "quant", feature = "reference"))]
+pub(crate) use quantize::byte_range;
+pub use residual_layer_norm::ResidualLayerNorm;
+pub use residual_rms_norm::ResidualRmsNorm;
+#[cfg(feature = "quant")]
+pub use scaled_dequantize::ScaledDequantize;
+#[cfg(feature = "quant")]
+pub use scaled_matmul::ScaledMatMul;
+#[cfg(feature = "quant")]
+pub use scaled_quantize::ScaledQuantize;
+#[cfg(feature = "quant")]
+pub use scaling::{ScaleLayout, Scaling};
+#[cfg(feature = "vision")]
+pub(crate) use window::Grid;
+#[cfg(feature = "vision")]
+pub use window::Window;
 
 use crate::error::{Error, Result};
 use crate::types::{Binding, Dim, Kind, Type, ValueId};
@@ -476,6 +603,88 @@ pub enum Op {
     RandomUniform(RandomUniform),
     /// Normal random numbers.
     RandomNormal(RandomNormal),
+    /// A norm whose scale and shift are computed.
+    AdaNorm(AdaNorm),
+    /// A residual sum with a gate.
+    GatedResidual(GatedResidual),
+    /// Layer norm over the last axis.
+    LayerNorm(LayerNorm),
+    /// A residual sum and its layer norm.
+    ResidualLayerNorm(ResidualLayerNorm),
+    /// A residual sum and its root-mean-square norm.
+    ResidualRmsNorm(ResidualRmsNorm),
+    /// Rotary positions of a grid.
+    #[cfg(feature = "vision")]
+    AxialRope2d(AxialRope2d),
+    /// Batch norm with stored statistics.
+    #[cfg(feature = "vision")]
+    BatchNormInference(BatchNormInference),
+    /// Convolution.
+    #[cfg(feature = "vision")]
+    Conv(Conv),
+    /// Transposed convolution.
+    #[cfg(feature = "vision")]
+    ConvTranspose(ConvTranspose),
+    /// Group norm.
+    #[cfg(feature = "vision")]
+    GroupNorm(GroupNorm),
+    /// Windows as columns.
+    #[cfg(feature = "vision")]
+    Im2Col(Im2Col),
+    /// Resizing.
+    #[cfg(feature = "vision")]
+    Interpolate(Interpolate),
+    /// Layer norm over channels.
+    #[cfg(feature = "vision")]
+    LayerNorm2d(LayerNorm2d),
+    /// Pooling.
+    #[cfg(feature = "vision")]
+    Pool(Pool),
+    /// Squared absolute values.
+    #[cfg(feature = "audio")]
+    ComplexNormSq(ComplexNormSq),
+    /// Conjugates.
+    #[cfg(feature = "audio")]
+    Conjugate(Conjugate),
+    /// Discrete Fourier transform.
+    #[cfg(feature = "audio")]
+    Fft(Fft),
+    /// Logarithms of mel energies.
+    #[cfg(feature = "audio")]
+    LogMel(LogMel),
+    /// Cholesky factor.
+    #[cfg(feature = "linalg")]
+    Cholesky(Cholesky),
+    /// Linear systems.
+    #[cfg(feature = "linalg")]
+    DenseSolve(DenseSolve),
+    /// 8-bit integers to floats.
+    #[cfg(feature = "quant")]
+    Dequantize(Dequantize),
+    /// Rounding to quantised values, in floats.
+    #[cfg(feature = "quant")]
+    FakeQuantize(FakeQuantize),
+    /// The same with a learned step.
+    #[cfg(feature = "quant")]
+    FakeQuantizeLsq(FakeQuantizeLsq),
+    /// Convolution of 8-bit integers.
+    #[cfg(all(feature = "quant", feature = "vision"))]
+    QConv2d(QConv2d),
+    /// Matrix product of 8-bit integers.
+    #[cfg(feature = "quant")]
+    QMatMul(QMatMul),
+    /// Floats to 8-bit integers.
+    #[cfg(feature = "quant")]
+    Quantize(Quantize),
+    /// Small floats with scales to floats.
+    #[cfg(feature = "quant")]
+    ScaledDequantize(ScaledDequantize),
+    /// Matrix product of small floats with scales.
+    #[cfg(feature = "quant")]
+    ScaledMatMul(ScaledMatMul),
+    /// Floats to small floats with scales.
+    #[cfg(feature = "quant")]
+    ScaledQuantize(ScaledQuantize),
     /// A user's operator.
     Custom(Custom),
 }
@@ -534,6 +743,59 @@ operators! {
     ScatterAdd(ScatterAdd),
     RandomUniform(RandomUniform),
     RandomNormal(RandomNormal),
+    AdaNorm(AdaNorm),
+    GatedResidual(GatedResidual),
+    LayerNorm(LayerNorm),
+    ResidualLayerNorm(ResidualLayerNorm),
+    ResidualRmsNorm(ResidualRmsNorm),
+    #[cfg(feature = "vision")]
+    AxialRope2d(AxialRope2d),
+    #[cfg(feature = "vision")]
+    BatchNormInference(BatchNormInference),
+    #[cfg(feature = "vision")]
+    Conv(Conv),
+    #[cfg(feature = "vision")]
+    ConvTranspose(ConvTranspose),
+    #[cfg(feature = "vision")]
+    GroupNorm(GroupNorm),
+    #[cfg(feature = "vision")]
+    Im2Col(Im2Col),
+    #[cfg(feature = "vision")]
+    Interpolate(Interpolate),
+    #[cfg(feature = "vision")]
+    LayerNorm2d(LayerNorm2d),
+    #[cfg(feature = "vision")]
+    Pool(Pool),
+    #[cfg(feature = "audio")]
+    ComplexNormSq(ComplexNormSq),
+    #[cfg(feature = "audio")]
+    Conjugate(Conjugate),
+    #[cfg(feature = "audio")]
+    Fft(Fft),
+    #[cfg(feature = "audio")]
+    LogMel(LogMel),
+    #[cfg(feature = "linalg")]
+    Cholesky(Cholesky),
+    #[cfg(feature = "linalg")]
+    DenseSolve(DenseSolve),
+    #[cfg(feature = "quant")]
+    Dequantize(Dequantize),
+    #[cfg(feature = "quant")]
+    FakeQuantize(FakeQuantize),
+    #[cfg(feature = "quant")]
+    FakeQuantizeLsq(FakeQuantizeLsq),
+    #[cfg(all(feature = "quant", feature = "vision"))]
+    QConv2d(QConv2d),
+    #[cfg(feature = "quant")]
+    QMatMul(QMatMul),
+    #[cfg(feature = "quant")]
+    Quantize(Quantize),
+    #[cfg(feature = "quant")]
+    ScaledDequantize(ScaledDequantize),
+    #[cfg(feature = "quant")]
+    ScaledMatMul(ScaledMatMul),
+    #[cfg(feature = "quant")]
+    ScaledQuantize(ScaledQuantize),
 }
 
 /// Words of the control block, a state every language-model program has (`sample/control.rs`).

@@ -15,9 +15,7 @@ pub(super) fn vector(name: &str, operand: &str, v: &Type, x: &Type, len: &Dim) -
 pub(super) fn floats(name: &str, x: &Type, rank: usize) -> Result<()> {
     float_tensor(name, "x", x)?;
     if x.shape.rank() < rank {
-        return Err(Error::bad_graph(format!(
-            "{name}: x is {x}, expected at least {rank} axes"
-        )));
+        return Err(Error::bad_graph(format!("{name}: x is {x}, expected at least {rank} axes")));
     }
     Ok(())
 }

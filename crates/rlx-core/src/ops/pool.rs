@@ -1,7 +1,7 @@
 //! Pooling [ONNX MaxPool, AveragePool].
 
-use super::window::{Window, get_ints, ints};
-use super::{Attr, Attrs, Class, Operator, arity, float_tensor};
+use super::window::Window;
+use super::{Attrs, Class, Operator, arity, float_tensor};
 use crate::error::{Error, Result};
 use crate::types::{Shape, Type};
 use alloc::format;
@@ -51,8 +51,8 @@ impl Operator for Pool {
 
     fn attrs(&self) -> Attrs {
         let attrs = Attrs::none().name("kind", self.kind.name());
-        let attrs = self.window.write(attrs.with("kernel", ints(&self.kernel)));
-        if self.count_padding { attrs.with("count_padding", Attr::Bool(true)) } else { attrs }
+        let attrs = self.window.write(attrs.ints("kernel", &self.kernel));
+        attrs.when("count_padding", self.count_padding)
     }
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
@@ -70,7 +70,7 @@ impl Operator for Pool {
             .ok_or_else(|| Error::bad_graph(format!("pool: unknown kind {name}")))?;
         Ok(Pool {
             kind,
-            kernel: get_ints(attrs, "kernel")?,
+            kernel: attrs.get_ints("kernel")?,
             window: Window::read(attrs)?,
             count_padding: attrs.flag("count_padding")?,
         })

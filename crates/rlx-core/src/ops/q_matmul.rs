@@ -1,6 +1,6 @@
 //! A product of 8-bit integers, requantised [ONNX QLinearMatMul].
 
-use super::{Attr, Attrs, Class, Operator, arity, expect};
+use super::{Attrs, Class, Operator, arity, expect};
 use crate::error::{Error, Result};
 use crate::types::{DType, Dim, Kind, Scalar, Shape, Type};
 use alloc::format;
@@ -29,11 +29,11 @@ impl Requantize {
 
     pub(super) fn write(&self, attrs: Attrs) -> Attrs {
         let attrs = attrs
-            .with("x_zero", Attr::Int(self.x_zero.into()))
-            .with("w_zero", Attr::Int(self.w_zero.into()))
-            .with("out_zero", Attr::Int(self.out_zero.into()))
+            .signed("x_zero", self.x_zero.into())
+            .signed("w_zero", self.w_zero.into())
+            .signed("out_zero", self.out_zero.into())
             .float("multiplier", self.multiplier);
-        if self.bias { attrs.with("bias", Attr::Bool(true)) } else { attrs }
+        attrs.when("bias", self.bias)
     }
 
     pub(super) fn read(attrs: &Attrs) -> Result<Requantize> {

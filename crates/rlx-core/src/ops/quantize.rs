@@ -33,7 +33,7 @@ impl Operator for Quantize {
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
         attrs.only(&["to", "axis"])?;
-        let to = dtype(attrs.get_name("to")?)?;
+        let to = attrs.get_dtype("to")?;
         Ok(Quantize { to, axis: attrs.opt_int("axis")?.map(|n| n as usize) })
     }
 
@@ -42,18 +42,16 @@ impl Operator for Quantize {
         let x = operands[0];
         float_tensor("quantize", "x", x)?;
         if byte_range(self.to).is_none() {
-            return Err(Error::bad_graph(format!("quantize: to is {}, expected i8 or u8", self.to)));
+            return Err(Error::bad_graph(format!(
+                "quantize: to is {}, expected i8 or u8",
+                self.to
+            )));
         }
         let shape = along("quantize", x, self.axis)?;
         expect("quantize", "scales", operands[1], &Type::tensor(x.dtype, shape.clone()))?;
         expect("quantize", "zero_points", operands[2], &Type::tensor(self.to, shape))?;
         Ok(vec![Type::tensor(self.to, x.shape.clone())])
     }
-}
-
-/// The type of that name.
-pub(super) fn dtype(name: &str) -> Result<DType> {
-    DType::from_name(name).ok_or_else(|| Error::bad_graph(format!("unknown type {name}")))
 }
 
 /// The least and the largest value of i8 or u8.
@@ -70,8 +68,6 @@ pub(super) fn along(name: &str, x: &Type, axis: Option<usize>) -> Result<Shape> 
     match axis.map(|a| (a, x.shape.0.get(a))) {
         None => Ok(Shape(vec![])),
         Some((_, Some(d))) => Ok(Shape(vec![d.clone()])),
-        Some((a, None)) => {
-            Err(Error::bad_graph(format!("{name}: x is {x}, it has no axis {a}")))
-        }
+        Some((a, None)) => Err(Error::bad_graph(format!("{name}: x is {x}, it has no axis {a}"))),
     }
 }

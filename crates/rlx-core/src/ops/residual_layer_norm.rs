@@ -1,7 +1,7 @@
 //! A residual sum and its layer norm.
 
 use super::norms::{floats, vector};
-use super::{Attr, Attrs, Class, Operator, arity, expect};
+use super::{Attrs, Class, Operator, arity, expect};
 use crate::error::Result;
 use crate::types::Type;
 use alloc::vec;
@@ -28,7 +28,7 @@ impl Operator for ResidualLayerNorm {
     fn attrs(&self) -> Attrs {
         let mut attrs = Attrs::none().float("eps", self.eps);
         for (name, flag) in [("bias", self.bias), ("shift", self.shift)] {
-            attrs = if flag { attrs.with(name, Attr::Bool(true)) } else { attrs };
+            attrs = attrs.when(name, flag);
         }
         attrs
     }

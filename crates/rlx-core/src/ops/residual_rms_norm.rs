@@ -1,7 +1,7 @@
 //! A residual sum and its root-mean-square norm.
 
 use super::norms::{floats, vector};
-use super::{Attr, Attrs, Class, Operator, arity, expect};
+use super::{Attrs, Class, Operator, arity, expect};
 use crate::error::Result;
 use crate::types::Type;
 use alloc::vec;
@@ -25,7 +25,7 @@ impl Operator for ResidualRmsNorm {
 
     fn attrs(&self) -> Attrs {
         let attrs = Attrs::none().float("eps", self.eps);
-        if self.bias { attrs.with("bias", Attr::Bool(true)) } else { attrs }
+        attrs.when("bias", self.bias)
     }
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {

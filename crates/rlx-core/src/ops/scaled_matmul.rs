@@ -1,7 +1,7 @@
 //! A product of two matrices of small floats with scales.
 
 use super::scaling::Scaling;
-use super::{Attr, Attrs, Class, Operator, arity, expect};
+use super::{Attrs, Class, Operator, arity, expect};
 use crate::error::{Error, Result};
 use crate::types::{DType, Shape, Type};
 use alloc::format;
@@ -26,7 +26,7 @@ impl Operator for ScaledMatMul {
 
     fn attrs(&self) -> Attrs {
         let attrs = self.w.write(self.x.write(Attrs::none(), "x_"), "w_");
-        if self.bias { attrs.with("bias", Attr::Bool(true)) } else { attrs }
+        attrs.when("bias", self.bias)
     }
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {

@@ -1,7 +1,6 @@
 //! Small floats with scales: which format, and which elements share a scale.
 
-use super::window::{get_ints, ints};
-use super::{Attr, Attrs};
+use super::Attrs;
 use crate::error::{Error, Result};
 use crate::types::{DType, Dim, DimOp, Kind, Scalar, Shape, SmallFloat, Type};
 use alloc::format;
@@ -56,8 +55,8 @@ impl Scaling {
         let attrs = attrs.name(&name("layout"), layout);
         match self.layout {
             ScaleLayout::Block { rows, columns, round } => {
-                let attrs = attrs.with(&name("block"), ints(&[rows, columns]));
-                if round { attrs.with(&name("round"), Attr::Bool(true)) } else { attrs }
+                let attrs = attrs.ints(&name("block"), &[rows, columns]);
+                attrs.when(&name("round"), round)
             }
             _ => attrs,
         }
@@ -72,7 +71,7 @@ impl Scaling {
             "tensor" => ScaleLayout::Tensor,
             "mx" => ScaleLayout::Mx,
             "nvfp4" => ScaleLayout::Nvfp4,
-            "block" => match get_ints(attrs, &name("block"))?.as_slice() {
+            "block" => match attrs.get_ints(&name("block"))?.as_slice() {
                 &[rows, columns] => {
                     let round = attrs.flag(&name("round"))?;
                     ScaleLayout::Block { rows, columns, round }

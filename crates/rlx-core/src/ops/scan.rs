@@ -1,8 +1,8 @@
 //! A body that runs for each slice of its inputs in turn [JAX scan].
 
-use super::{Attr, Attrs, Class, Operator, Signature, bodies};
+use super::{Attrs, Class, Operator, Signature, bodies};
 use crate::error::{Error, Result};
-use crate::types::{Dim, Shape, Type};
+use crate::types::{Binding, Dim, Shape, Type};
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -27,25 +27,22 @@ impl Operator for Scan {
 
     fn attrs(&self) -> Attrs {
         let attrs = Attrs::none().int("carried", self.carried as u64).int("xs", self.xs as u64);
-        let attrs = match self.length.as_static() {
-            Some(n) => attrs.int("length", n),
-            None => attrs.name("length", &format!("{}", self.length)),
-        };
-        if self.reverse { attrs.with("reverse", Attr::Bool(true)) } else { attrs }
+        attrs.dim("length", &self.length).when("reverse", self.reverse)
     }
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
         attrs.only(&["carried", "xs", "length", "reverse"])?;
-        let length = match attrs.opt_int("length") {
-            Ok(Some(n)) => Dim::from(n),
-            _ => Dim::parse(attrs.get_name("length")?)?,
-        };
         Ok(Scan {
             carried: attrs.get_int("carried")? as usize,
             xs: attrs.get_int("xs")? as usize,
-            length,
+            length: attrs.get_dim("length")?,
             reverse: attrs.flag("reverse")?,
         })
+    }
+
+    fn bind(&mut self, binding: &Binding) -> Result<()> {
+        self.length = self.length.bind(binding)?;
+        Ok(())
     }
 
     fn infer(&self, _: &[&Type]) -> Result<Vec<Type>> {

@@ -1,8 +1,9 @@
 //! How a window slides over spatial axes: what convolutions, pooling and `im2col` share.
 
-use super::{Attr, Attrs};
+use super::Attrs;
+use super::slide::slide;
 use crate::error::{Error, Result};
-use crate::types::{Dim, DimOp};
+use crate::types::Dim;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -64,18 +65,18 @@ impl Window {
 
     pub(super) fn write(&self, attrs: Attrs) -> Attrs {
         attrs
-            .with("stride", ints(&self.stride))
-            .with("pad_low", ints(&self.pad_low))
-            .with("pad_high", ints(&self.pad_high))
-            .with("dilation", ints(&self.dilation))
+            .ints("stride", &self.stride)
+            .ints("pad_low", &self.pad_low)
+            .ints("pad_high", &self.pad_high)
+            .ints("dilation", &self.dilation)
     }
 
     pub(super) fn read(attrs: &Attrs) -> Result<Window> {
         Ok(Window {
-            stride: get_ints(attrs, "stride")?,
-            pad_low: get_ints(attrs, "pad_low")?,
-            pad_high: get_ints(attrs, "pad_high")?,
-            dilation: get_ints(attrs, "dilation")?,
+            stride: attrs.get_ints("stride")?,
+            pad_low: attrs.get_ints("pad_low")?,
+            pad_high: attrs.get_ints("pad_high")?,
+            dilation: attrs.get_ints("dilation")?,
         })
     }
 
@@ -110,37 +111,21 @@ impl Window {
         Ok(self.dilation[axis] * (kernel - 1) + 1)
     }
 
-    /// Positions along `axis`: `floor((input + padding - reach) / stride) + 1`.
+    /// Positions along `axis`.
     ///
     /// # Errors
-    /// `BadGraph` for a window that does not fit, or, on a symbolic axis, for one that padding and
-    /// stride together do not make up for: sizes have no subtraction.
+    /// As [`slide`], with the axis.
     pub(super) fn output(&self, name: &str, axis: usize, input: &Dim, kernel: u64) -> Result<Dim> {
         let reach = self.reach(name, axis, kernel)?;
-        let (pad, stride) = (self.pad_low[axis] + self.pad_high[axis], self.stride[axis]);
-        if let Some(n) = input.as_static() {
-            let room = n.checked_add(pad).and_then(|n| n.checked_sub(reach));
-            let room = room.ok_or_else(|| {
-                Error::bad_graph(format!(
-                    "{name}: a window of {reach} elements does not fit spatial axis {axis} of {n} with {pad} of padding"
-                ))
-            })?;
-            return Ok(Dim::from(room / stride + 1));
-        }
-        // floor((n + pad - reach) / stride) + 1 = floor((n + pad + stride - reach) / stride)
-        let Some(shift) = (pad + stride).checked_sub(reach) else {
-            return Err(Error::bad_graph(format!(
-                "{name}: spatial axis {axis} is {input}, and a window of {reach} elements with {pad} of padding and stride {stride} takes {} from it",
-                reach - pad - stride
-            ))
-            .hint("sizes of symbols only grow: pad more, or bind the symbol first"));
-        };
-        let sum = input.add(&Dim::from(shift))?;
-        if stride == 1 { Ok(sum) } else { sum.apply(DimOp::FloorDiv, &Dim::from(stride)) }
+        let pad = self.pad_low[axis] + self.pad_high[axis];
+        slide(input, pad, reach, self.stride[axis]).map_err(|e| {
+            let what = format!("{name}: spatial axis {axis} is {input}; {}", e.what);
+            Error { what, ..e }
+        })
     }
 
     /// Positions along every axis.
-    pub(super) fn outputs(&self, name: &str, input: &[Dim], kernel: &[u64]) -> Result<Vec<Dim>> {
+    pub(crate) fn outputs(&self, name: &str, input: &[Dim], kernel: &[u64]) -> Result<Vec<Dim>> {
         self.check(name)?;
         if input.len() != self.axes() || kernel.len() != self.axes() {
             return Err(Error::bad_graph(format!(
@@ -152,15 +137,6 @@ impl Window {
         }
         (0..self.axes()).map(|i| self.output(name, i, &input[i], kernel[i])).collect()
     }
-}
-
-pub(super) fn ints(list: &[u64]) -> Attr {
-    Attr::List(list.iter().map(|&n| Attr::Int(n as i64)).collect())
-}
-
-pub(super) fn get_ints(attrs: &Attrs, name: &str) -> Result<Vec<u64>> {
-    let list = attrs.opt_ints(name)?;
-    list.ok_or_else(|| Error::bad_graph(format!("attribute {name} is missing")))
 }
 
 /// Which input element lies under a tap: a window over static sizes, taken as three axes.
@@ -213,9 +189,11 @@ impl Grid {
         for a in 0..self.kernel[0] {
             for b in 0..self.kernel[1] {
                 for c in 0..self.kernel[2] {
-                    out.push(source(0, a).zip(source(1, b)).zip(source(2, c)).map(
-                        |((z, y), x)| ((z * self.input[1] + y) * self.input[2] + x) as usize,
-                    ));
+                    out.push(
+                        source(0, a).zip(source(1, b)).zip(source(2, c)).map(|((z, y), x)| {
+                            ((z * self.input[1] + y) * self.input[2] + x) as usize
+                        }),
+                    );
                 }
             }
         }
@@ -262,11 +240,11 @@ mod tests {
         );
         assert_eq!(
             say(&w.clone().pad(&[1], &[0]), n(), 6),
-            "pool: a window of 6 elements does not fit spatial axis 0 of 4 with 1 of padding"
+            "pool: spatial axis 0 is 4; a window of 6 elements does not fit, with 1 of padding"
         );
         assert_eq!(
             say(&w, Dim::symbol("SEQ"), 3),
-            "pool: spatial axis 0 is SEQ, and a window of 3 elements with 0 of padding and stride 1 takes 2 from it; sizes of symbols only grow: pad more, or bind the symbol first"
+            "pool: spatial axis 0 is SEQ; a window of 3 elements with 0 of padding and stride 1 takes 2 from it; sizes of symbols only grow: pad more, or bind the symbol first"
         );
         assert_eq!(
             say(&Window { stride: vec![1, 1], ..Window::new(1) }, n(), 2),

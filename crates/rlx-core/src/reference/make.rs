@@ -3,12 +3,12 @@
 use super::dequantize::decode_row;
 use crate::error::{Error, Result};
 use crate::ir::recipe::{Recipe, gather_pieces};
+use crate::math::{to_bf16, to_f16};
 use crate::ops::Op;
 use crate::types::DType;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
-use half::{bf16, f16};
 
 /// Bytes of what a recipe makes; `tensor` gives those of a tensor of the file.
 ///
@@ -65,8 +65,8 @@ pub fn make<'a>(recipe: &Recipe, tensor: &dyn Fn(&str) -> Option<&'a [u8]>) -> R
 fn encode(dtype: DType, x: impl Iterator<Item = f64>) -> Result<Vec<u8>> {
     Ok(match dtype {
         DType::F32 => x.flat_map(|x| (x as f32).to_le_bytes()).collect(),
-        DType::F16 => x.flat_map(|x| f16::from_f64(x).to_le_bytes()).collect(),
-        DType::BF16 => x.flat_map(|x| bf16::from_f64(x).to_le_bytes()).collect(),
+        DType::F16 => x.flat_map(|x| to_f16(x).to_le_bytes()).collect(),
+        DType::BF16 => x.flat_map(|x| to_bf16(x).to_le_bytes()).collect(),
         other => return Err(Error::internal(format!("the host makes no {other}"))),
     })
 }

@@ -113,6 +113,66 @@ mod view;
 #[cfg(feature = "reference")]
 mod zip;
 
+// Norms, vision, spectra, solvers and quantisation.
+#[cfg(feature = "reference")]
+mod ada_norm;
+#[cfg(all(feature = "reference", feature = "vision"))]
+mod axial_rope_2d;
+#[cfg(all(feature = "reference", feature = "vision"))]
+mod batch_norm_inference;
+#[cfg(all(feature = "reference", feature = "linalg"))]
+mod cholesky;
+#[cfg(all(feature = "reference", feature = "audio"))]
+mod complex_norm_sq;
+#[cfg(all(feature = "reference", feature = "audio"))]
+mod conjugate;
+#[cfg(all(feature = "reference", feature = "vision"))]
+mod conv;
+#[cfg(all(feature = "reference", feature = "vision"))]
+mod conv_transpose;
+#[cfg(all(feature = "reference", feature = "linalg"))]
+mod dense_solve;
+#[cfg(all(feature = "reference", feature = "quant"))]
+mod dequantize_linear;
+#[cfg(all(feature = "reference", feature = "quant"))]
+mod fake_quantize;
+#[cfg(all(feature = "reference", feature = "quant"))]
+mod fake_quantize_lsq;
+#[cfg(all(feature = "reference", feature = "audio"))]
+mod fft;
+#[cfg(feature = "reference")]
+mod gated_residual;
+#[cfg(all(feature = "reference", feature = "vision"))]
+mod group_norm;
+#[cfg(all(feature = "reference", feature = "vision"))]
+mod im2col;
+#[cfg(all(feature = "reference", feature = "vision"))]
+mod interpolate;
+#[cfg(feature = "reference")]
+mod layer_norm;
+#[cfg(all(feature = "reference", feature = "vision"))]
+mod layer_norm_2d;
+#[cfg(all(feature = "reference", feature = "audio"))]
+mod log_mel;
+#[cfg(all(feature = "reference", feature = "vision"))]
+mod pool;
+#[cfg(all(feature = "reference", feature = "quant", feature = "vision"))]
+mod q_conv2d;
+#[cfg(all(feature = "reference", feature = "quant"))]
+mod q_matmul;
+#[cfg(all(feature = "reference", feature = "quant"))]
+mod quantize;
+#[cfg(feature = "reference")]
+mod residual_layer_norm;
+#[cfg(feature = "reference")]
+mod residual_rms_norm;
+#[cfg(all(feature = "reference", feature = "quant"))]
+mod scaled_dequantize;
+#[cfg(all(feature = "reference", feature = "quant"))]
+mod scaled_matmul;
+#[cfg(all(feature = "reference", feature = "quant"))]
+mod scaled_quantize;
+
 #[cfg(feature = "reference")]
 use execute::arity;
 #[cfg(feature = "reference")]

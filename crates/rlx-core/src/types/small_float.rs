@@ -76,7 +76,8 @@ impl SmallFloat {
                 if infinite { f64::INFINITY } else { f64::NAN }
             }
             _ => {
-                let (e, f) = (i32::from(magnitude) >> fractions, i32::from(magnitude) % (1 << fractions));
+                let (e, f) =
+                    (i32::from(magnitude) >> fractions, i32::from(magnitude) % (1 << fractions));
                 let f = if e == 0 { f } else { f + (1 << fractions) };
                 f64::from(f) * power_of_two(e.max(1) - bias - fractions)
             }

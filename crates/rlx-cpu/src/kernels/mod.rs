@@ -2,7 +2,8 @@
 //! is fixed when the program is built.
 //!
 //! `packed.rs` has the weight types and `tile.rs` the products of a few rows, which matmul and
-//! gather are made of; `math.rs` the scalar functions.
+//! gather are made of; `math.rs` the scalar functions; `reference.rs` runs what has no kernel of its
+//! own on the oracle's loops (feature `reference`).
 
 mod attention;
 mod gather;
@@ -12,6 +13,8 @@ mod math;
 mod matmul;
 pub(crate) mod packed;
 mod quantize_rows;
+#[cfg(feature = "reference")]
+mod reference;
 mod rms_norm;
 mod rope;
 mod sample;
@@ -23,7 +26,9 @@ use crate::Level;
 use crate::program::Split;
 use crate::run::Cx;
 use rlx_core::ir::lir::{Slice, Step};
-use rlx_core::ops::Op;
+use rlx_core::ir::mir::Graph;
+use rlx_core::ops::{Op, Signature};
+use rlx_core::target::{Path, Target};
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
 
@@ -48,17 +53,39 @@ impl Planned {
     }
 }
 
+/// What the executor runs: its kernels, and the oracle's loops for everything else where they are
+/// linked.
+pub(crate) fn target() -> Target {
+    let target = Target::cpu();
+    if cfg!(feature = "reference") { target.with_loops() } else { target }
+}
+
 /// Picks the kernel of a step.
 ///
 /// # Errors
-/// `Unsupported` for an operator that runs at load only; `Internal` for operands that break the
-/// operator's type rule.
+/// `Unsupported` for an operator that is no step, or that has no kernel for its element types,
+/// shapes or attributes; `Internal` for operands that break the operator's type rule.
 pub(crate) fn plan(step: &Step) -> Result<Planned> {
     let types: Vec<_> = step.operands.iter().map(|s| &s.ty).collect();
-    let results = step.op.infer(&types)?;
+    let bodies: Vec<Signature> = step.regions.iter().map(Graph::signature).collect();
+    let results = step.op.infer_regions(&types, &bodies)?;
     if !results.iter().eq(step.results.iter().map(|r| &r.ty)) {
         return Err(Error::internal("results have other types than the operator's rule gives"));
     }
+    let unsupported = |what: String| Err(Error::new(Code::Unsupported, what));
+    match target().path(&step.op, &types) {
+        Ok(Path::Native) => native(step),
+        #[cfg(feature = "reference")]
+        Ok(Path::Loops) => Ok(reference::plan(step)),
+        Ok(_) => {
+            unsupported(format!("{} is no step: it is a view, or made at load", step.op.name()))
+        }
+        Err(why) => unsupported(format!("the CPU does not run {}: {why}", step.op.name())),
+    }
+}
+
+/// A kernel of this crate's own.
+fn native(step: &Step) -> Result<Planned> {
     match &step.op {
         Op::Gather(op) => gather::plan(op, step),
         Op::RmsNorm(op) => rms_norm::plan(op, step),
@@ -72,14 +99,7 @@ pub(crate) fn plan(step: &Step) -> Result<Planned> {
         Op::Zip(op) => zip::plan(op, step),
         Op::TakeRows(_) => take_rows::plan(step),
         Op::Sample(_) => sample::plan(step),
-        Op::RopeTable(_) | Op::Reshape(_) | Op::Token(_) => Err(Error::new(
-            Code::Unsupported,
-            format!("{} is no step: it is a view, or made at load", step.op.name()),
-        )),
-        other => Err(Error::new(
-            Code::Unsupported,
-            format!("the CPU has no kernel for {}", other.name()),
-        )),
+        other => Err(Error::internal(format!("the CPU claims {}, which it has not", other.name()))),
     }
 }
 
