@@ -30,10 +30,13 @@ use crate::error::Result;
 use crate::ir::mir::Graph;
 
 /// Bytes of a result at most.
+#[cfg(feature = "reference")]
 pub const RESULT_BYTES: u64 = 1 << 20;
 /// Bytes of all operands together at most.
+#[cfg(feature = "reference")]
 pub const OPERAND_BYTES: u64 = 16 << 20;
 /// Bytes up to which a graph's constants may grow.
+#[cfg(feature = "reference")]
 pub const TOTAL_BYTES: u64 = 64 << 20;
 
 /// Folds in place; returns the number of nodes that became constants, those of regions too.
