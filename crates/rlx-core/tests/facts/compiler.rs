@@ -70,9 +70,8 @@ fn specialising_a_compiled_template_equals_compiling_the_bound_graph() {
     for precision in
         [PrecisionPolicy::AlwaysF32, PrecisionPolicy::AutoMixed, PrecisionPolicy::AutoMixedBf16]
     {
-        for target in
-            [Target::reference(), Target::cpu().with_loops(), target_of("webgpu").unwrap()]
-        {
+        let webgpu = target_of("webgpu").unwrap().with_loops();
+        for target in [Target::reference(), Target::cpu().with_loops(), webgpu] {
             let options = CompileOptions { precision: precision.clone(), ..Default::default() };
             let pipeline = CompilePipeline::new(target).with_options(options);
             let template = pipeline.compile_graph(graph(&rows())).unwrap();
