@@ -59,6 +59,7 @@ fn layer(m: &mut Module, x: Tensor, i: usize) -> Tensor {
             scaling: RopeScaling::None,
         },
         rope_factors: Some(weight("rope_freqs.weight".into(), &[HEADS[2] / 2])),
+        qk_norm: None,
     };
     let a = m.attention(q, k, v, spec);
     let a = m.linear(a, linear(name("attn_output"), DIM, q_dim), &label("attn_output"));

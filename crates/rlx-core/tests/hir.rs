@@ -153,6 +153,7 @@ fn spec(layer: usize) -> AttentionSpec {
         rope_style: RopeStyle::Half,
         rope: RopeTable { base: 500.0, dims: 4, context: 16, scaling: RopeScaling::None },
         rope_factors: Some(weight("rope_freqs", &[2])),
+        qk_norm: None,
     }
 }
 

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::ir::hir;
 use crate::ir::mir::{ParamKind, ValueId};
 use crate::ops::{Attention, KvWrite, Rope, RopeKvWrite, RopeTable};
+use crate::types::Dim;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -26,15 +27,39 @@ impl Lowering<'_> {
         Ok(table)
     }
 
+    /// RMS norm of each head of the rows of `x`.
+    fn head_norm(
+        &mut self,
+        x: ValueId,
+        weight: ValueId,
+        (head_dim, eps): (usize, f32),
+        label: &str,
+    ) -> Result<ValueId> {
+        let dims = self.g.ty(x).shape.clone();
+        let width = dims.last().as_static().unwrap_or(0);
+        let mut heads = dims.0.clone();
+        heads.pop();
+        heads.extend([Dim::from(width / (head_dim as u64).max(1)), Dim::from(head_dim as u64)]);
+        let y = self.reshape(x, heads, &format!("{label}_heads"))?;
+        let y = self.rms_norm(y, weight, eps, label)?;
+        self.reshape(y, dims.0, &format!("{label}_rows"))
+    }
+
     /// Attention of projected q, k and v over the caches of a layer.
     pub(super) fn attention(
         &mut self,
         [q, k, v]: [ValueId; 3],
+        qk_norm: Option<[ValueId; 2]>,
         factors: Option<ValueId>,
         spec: &hir::Attention,
         label: &str,
     ) -> Result<ValueId> {
         let ctl = self.control()?;
+        let (mut q, mut k) = (q, k);
+        if let Some((norms, eps)) = qk_norm.zip(spec.qk_eps) {
+            q = self.head_norm(q, norms[0], (spec.head_dim, eps), &format!("{label}_q_norm"))?;
+            k = self.head_norm(k, norms[1], (spec.head_dim, eps), &format!("{label}_k_norm"))?;
+        }
         let table = self.rope_table(&spec.rope, factors, label)?;
         let mut caches = Vec::with_capacity(2);
         for (name, ty) in spec.states(self.module.context, self.kv) {
@@ -72,7 +97,11 @@ impl Lower for hir::Rope {
 
 impl Lower for hir::Attention {
     fn lower(&self, cx: &mut Lowering<'_>, mut i: Inputs, label: &str) -> Result<Vec<ValueId>> {
-        let (qkv, factors) = ([i.one()?, i.one()?, i.one()?], i.maybe(self.factors)?);
-        Ok(vec![cx.attention(qkv, factors, self, label)?])
+        let qkv = [i.one()?, i.one()?, i.one()?];
+        let norms = match self.qk_eps {
+            Some(_) => Some([i.one()?, i.one()?]),
+            None => None,
+        };
+        Ok(vec![cx.attention(qkv, norms, i.maybe(self.factors)?, self, label)?])
     }
 }

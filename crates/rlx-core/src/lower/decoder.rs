@@ -27,7 +27,8 @@ impl Lower for hir::DecoderBlock {
                 vec![q, k, cx.linear(h, qkv[2], &at("attn_v"))?]
             }
         };
-        let a = cx.attention([qkv[0], qkv[1], qkv[2]], factors, &self.attention(), &at("attn"))?;
+        let a =
+            cx.attention([qkv[0], qkv[1], qkv[2]], None, factors, &self.attention(), &at("attn"))?;
         let x = cx.linear_residual(a, o, x, [&at("attn_output"), &at("attn_residual")])?;
         let h = cx.rms_norm(x, ffn_norm, self.eps, &at("ffn_norm"))?;
         let h = cx.glu(h, gate_up, Unary::Silu, &at("ffn"))?;

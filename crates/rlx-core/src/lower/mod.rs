@@ -2,17 +2,22 @@
 //! which passes fuse again; under `Direct` the fused operator at once.
 
 mod attention;
+mod conv;
 mod decoder;
+mod dit;
 mod encoder;
 mod error;
 mod ffn;
 mod inputs;
 mod linear;
 mod module;
+mod moe;
+mod movement;
 mod norm;
 mod recurrent;
 mod sampling;
 mod spec;
+mod window;
 
 use crate::error::{Error, Result};
 use crate::ir::hir::{self, Block, BlockNode, FusionPolicy, Module, Tensor};
@@ -177,6 +182,16 @@ impl<'a> Lowering<'a> {
             Block::CrossAttention(b) => b.lower(self, i, label),
             Block::GatedDeltaNet(b) => b.lower(self, i, label),
             Block::DecoderBlock(b) => b.lower(self, i, label),
+            Block::LayerNorm(b) => b.lower(self, i, label),
+            Block::ResidualLayerNorm(b) => b.lower(self, i, label),
+            Block::MoeFfn(b) => b.lower(self, i, label),
+            Block::WindowAttention(b) => b.lower(self, i, label),
+            Block::DitBlock(b) => b.lower(self, i, label),
+            Block::DepthwiseConv1dCausal(b) => b.lower(self, i, label),
+            #[cfg(feature = "vision")]
+            Block::Conv(b) => b.lower(self, i, label),
+            #[cfg(feature = "vision")]
+            Block::PatchEmbed(b) => b.lower(self, i, label),
         }
     }
 

@@ -247,6 +247,7 @@ impl LlamaConfig {
                 scaling: self.rope_scaling,
             },
             rope_factors: self.rope_factors(tensors)?,
+            qk_norm: None,
         };
         let a = m.attention(q, k, v, spec);
         Ok(m.linear(a, linear(Part::O, self.dim, q_dim)?, &format!("blk.{i}.attn_output")))

@@ -3,7 +3,7 @@
 use super::field::Field;
 use crate::error::{Error, Result};
 use crate::ir::mir::Graph;
-use crate::ops::{Attrs, Mask, Op, RopeStyle, RopeTable, Unary};
+use crate::ops::{self, Attrs, Mask, Op, RopeStyle, RopeTable, Unary};
 use crate::types::{DType, Shape, Type};
 use alloc::format;
 use alloc::string::String;
@@ -142,6 +142,21 @@ blocks! {
         eps: f32,
     } inputs |b| 3, results 2;
 
+    /// `x, scale [D], (bias [D])? -> [.., D]`: layer norm over the last axis.
+    LayerNorm "layer_norm" {
+        /// Added to the variance.
+        eps: f32,
+        /// Whether there is a bias.
+        bias: bool,
+    } inputs |b| 1 + linear(b.bias), results 1;
+    /// `x, residual, scale [D], (bias [D])? -> norm(x + residual), x + residual`.
+    ResidualLayerNorm "residual_layer_norm" {
+        /// Added to the variance.
+        eps: f32,
+        /// Whether there is a bias.
+        bias: bool,
+    } inputs |b| 2 + linear(b.bias), results 2;
+
     /// `x [.., K], w [N, K], (b [N])? -> act(x w^T + b) [.., N]`.
     Linear "linear" {
         /// Whether there is a bias.
@@ -187,6 +202,24 @@ blocks! {
         bias: bool,
     } inputs |b| 1 + 2 * linear(b.bias), results 1;
 
+    /// `x [M, D], router [E, D], gate [E, F, D], up [E, F, D], down [E, D, F], (bias [E])? -> [M, D]`:
+    /// a mixture of experts. A row goes to the `top_k` experts of largest score; the sum of what
+    /// they give is weighted by their scores. The bias counts for the choice alone.
+    MoeFfn "moe_ffn" {
+        /// Experts of a row.
+        top_k: usize,
+        /// What the gate's product goes through.
+        act: Unary,
+        /// Scores are sigmoids of the router's products, not their softmax.
+        sigmoid: bool,
+        /// Weights of a row are divided by their sum.
+        normalise: bool,
+        /// Multiplies the weights.
+        scale: Option<f32>,
+        /// Whether the choice has a bias.
+        choice_bias: bool,
+    } inputs |b| 5 + b.choice_bias as usize, results 1;
+
     /// `x [SEQ, H * head_dim], (factors)? -> x`: rotary positions of the step (arXiv:2104.09864).
     Rope "rope" {
         /// Which dimensions rotate together.
@@ -221,7 +254,10 @@ blocks! {
         rope: RopeTable,
         /// Whether a tensor divides the frequencies.
         factors: bool,
-    } inputs |b| 3 + b.factors as usize, results 1;
+        /// q and k have an RMS norm per head before they rotate, with this eps; its weights
+        /// `[head_dim]` stand behind v.
+        qk_eps: Option<f32>,
+    } inputs |b| 3 + b.factors as usize + 2 * usize::from(b.qk_eps.is_some()), results 1;
     /// `x [B, S, D], q, (b)?, k, (b)?, v, (b)?, o, (b)?, (mask)? -> [B, S, D]`: self-attention
     /// without a cache, its four projections among the inputs.
     EncoderAttention "encoder_attention" {
@@ -254,6 +290,54 @@ blocks! {
         /// Which keys a query sees.
         mask: Mask,
     } inputs |b| 2 + 4 * linear(b.bias) + masked(b.mask), results 1;
+    /// `x [B, H, W, C], q, (b)?, k, (b)?, v, (b)?, o, (b)? -> [B, H, W, C]`: self-attention within
+    /// windows of `window` by `window` places; a grid that they do not divide is padded with zeros.
+    WindowAttention "window_attention" {
+        /// Places along an edge of a window.
+        window: usize,
+        /// Heads.
+        heads: usize,
+        /// Width of a head.
+        head_dim: usize,
+        /// Whether the projections have biases.
+        bias: bool,
+    } inputs |b| 1 + 4 * linear(b.bias), results 1;
+    /// `x [B, S, D], c [B, D], m [6 D, D], (b)?, q, (b)?, k, (b)?, v, (b)?, o, (b)?, w1, (b)?, w2,
+    /// (b)? -> [B, S, D]`: a diffusion transformer's layer (arXiv:2212.09748). `m` of `silu(c)` gives
+    /// shift, scale and gate of the attention, then those of the feed-forward.
+    DitBlock "dit_block" {
+        /// Heads.
+        heads: usize,
+        /// Width of a head.
+        head_dim: usize,
+        /// Added to the variance of both norms.
+        eps: f32,
+        /// What stands within the feed-forward.
+        act: Unary,
+        /// Whether linear layers have biases.
+        bias: bool,
+    } inputs |b| 2 + 7 * linear(b.bias), results 1;
+    /// `x [B, S, C], w [C, K], left [B, K - 1, C] -> [B, S, C]`: a convolution of each channel over
+    /// the positions up to its own; `left` are those before the first.
+    DepthwiseConv1dCausal "depthwise_conv1d_causal" {
+        /// K.
+        kernel: usize,
+    } inputs |b| 3, results 1;
+    /// `x, w, (b)? -> act(conv(x, w) + b)`.
+    Conv "conv" ["vision"] {
+        /// Stride, padding, dilation, groups, bias.
+        conv: ops::Conv,
+        /// What follows.
+        act: Option<Unary>,
+    } inputs |b| 2 + b.conv.bias as usize, results 1;
+    /// `x [B, C, H, W], w [D, C, patch, patch], (b [D])? -> [B, H / patch * W / patch, D]`: patches
+    /// of an image as rows.
+    PatchEmbed "patch_embed" ["vision"] {
+        /// Pixels along an edge.
+        patch: usize,
+        /// Whether there is a bias.
+        bias: bool,
+    } inputs |b| 1 + linear(b.bias), results 1;
     /// `q [.., S, K, N], k, v [.., S, H, V], g [.., S, H], beta [.., S, H] -> [.., S, H, V]`:
     /// linear attention with a gated delta rule (arXiv:2412.06464).
     GatedDeltaNet "gated_delta_net" {
@@ -363,6 +447,7 @@ impl DecoderBlock {
             style: self.style,
             rope: self.rope.clone(),
             factors: self.factors,
+            qk_eps: None,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{
     Add, Attention, Block, CrossAttention, DecoderBlock, Embedding, EncoderAttention, GegluFfn,
-    Ids, Linear, LinearFused, LmHead, Mlp, Module, OutRows, ResidualRmsNorm, RmsNorm, Rope,
-    SharedLinearPair, SwigluFfn, Tensor, Weight,
+    Ids, LayerNorm, Linear, LinearFused, LmHead, Mlp, Module, OutRows, ResidualRmsNorm, RmsNorm,
+    Rope, SharedLinearPair, SwigluFfn, Tensor, Weight,
 };
 use crate::ops::{Op, RopeStyle, RopeTable, Unary};
 use alloc::format;
@@ -41,6 +41,8 @@ pub struct AttentionSpec {
     pub rope: RopeTable,
     /// Tensor that divides the frequencies.
     pub rope_factors: Option<Weight>,
+    /// RMS norms of q and k per head, before they rotate: weights `[E]` and eps.
+    pub qk_norm: Option<([Weight; 2], f32)>,
 }
 
 /// A gated feed-forward: `down(f(gate(x)) * up(x))`.
@@ -133,6 +135,21 @@ impl Module {
         (y[0], y[1])
     }
 
+    /// Layer norm of the rows of `x`.
+    pub fn layer_norm(
+        &mut self,
+        x: Tensor,
+        scale: Weight,
+        bias: Option<Weight>,
+        eps: f32,
+        label: &str,
+    ) -> Tensor {
+        let mut inputs = Vec::from([x, self.weight(scale)]);
+        inputs.extend(bias.map(|b| self.weight(b)));
+        let bias = inputs.len() > 2;
+        self.push(LayerNorm { eps, bias }, &inputs, label)
+    }
+
     /// A linear layer.
     pub fn linear(&mut self, x: Tensor, weights: LinearWeights, label: &str) -> Tensor {
         self.linear_act(x, weights, None, label)
@@ -202,6 +219,11 @@ impl Module {
     pub fn attention(&mut self, q: Tensor, k: Tensor, v: Tensor, spec: AttentionSpec) -> Tensor {
         let label = format!("blk.{}.attn", spec.layer);
         let mut inputs = Vec::from([q, k, v]);
+        let qk_eps = spec.qk_norm.as_ref().map(|n| n.1);
+        if let Some((weights, _)) = spec.qk_norm {
+            inputs.extend(weights.map(|w| self.weight(w)));
+        }
+        let before = inputs.len();
         inputs.extend(spec.rope_factors.map(|w| self.weight(w)));
         let block = Attention {
             layer: spec.layer,
@@ -213,7 +235,8 @@ impl Module {
             softcap: spec.softcap,
             style: spec.rope_style,
             rope: spec.rope,
-            factors: inputs.len() > 3,
+            factors: inputs.len() > before,
+            qk_eps,
         };
         self.push(block, &inputs, label)
     }

@@ -103,25 +103,35 @@ impl Field for RopeStyle {
     }
 }
 
-/// The table's own attributes, next to the block's.
-impl Field for RopeTable {
-    fn put(&self, _: &str, mut attrs: Attrs) -> Attrs {
-        attrs.0.extend(self.attrs().0);
-        attrs
-    }
+/// An operator as a field: its own attributes, next to the block's.
+macro_rules! operator {
+    ($(#[$gate:meta])* $ty:ty, $names:expr) => {
+        $(#[$gate])*
+        impl Field for $ty {
+            fn put(&self, _: &str, mut attrs: Attrs) -> Attrs {
+                attrs.0.extend(self.attrs().0);
+                attrs
+            }
 
-    fn take(name: &str, attrs: &Attrs) -> Result<Self> {
-        let mut mine = Vec::new();
-        <RopeTable as Field>::names("", &mut mine);
-        let _ = name;
-        let own = attrs.0.iter().filter(|a| mine.contains(&a.0.as_str())).cloned();
-        RopeTable::from_attrs(&Attrs(own.collect()))
-    }
+            fn take(_: &str, attrs: &Attrs) -> Result<Self> {
+                let names: &[&str] = &$names;
+                let own = attrs.0.iter().filter(|a| names.contains(&a.0.as_str())).cloned();
+                <$ty>::from_attrs(&Attrs(own.collect()))
+            }
 
-    fn names(_: &'static str, out: &mut Vec<&'static str>) {
-        out.extend(["base", "dims", "context", "linear", "llama3"]);
-    }
+            fn names(_: &'static str, out: &mut Vec<&'static str>) {
+                out.extend($names);
+            }
+        }
+    };
 }
+
+operator!(RopeTable, ["base", "dims", "context", "linear", "llama3"]);
+operator!(
+    #[cfg(feature = "vision")]
+    crate::ops::Conv,
+    ["stride", "pad_low", "pad_high", "dilation", "groups", "bias"]
+);
 
 /// A window is an attribute of its own, as in `sdpa`.
 impl Field for Mask {
