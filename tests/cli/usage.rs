@@ -99,3 +99,50 @@ fn missing_arguments_and_commands_are_usage_errors() {
         assert!(stdout.contains(&format!("  {command} ")), "{stdout}");
     }
 }
+
+/// A file of this text that only this test has.
+fn profile(name: &str, text: &str) -> std::path::PathBuf {
+    let path = std::env::temp_dir().join(format!("rlx-cli-{name}-{}.rlx.toml", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn a_profile_with_an_unknown_key_is_told_the_line_and_the_nearest() {
+    let path = profile("key", "[fusion]\nskpi = true\n");
+    let text = path.to_string_lossy().into_owned();
+    let what = format!("unknown key fusion.skpi ({text}, line 2)");
+    let mut command = rlx(&["run", "--model", SMALL, "--profile", &text, "hello"]);
+    fails(&mut command, 3, &what, "did you mean `skip`?");
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_profile_for_a_backend_that_is_not_built_in_names_those_that_are() {
+    let path = profile("backend", "[fusion]\ntarget = \"mlx\"\n");
+    let text = path.to_string_lossy().into_owned();
+    let mut command = rlx(&["run", "--model", SMALL, "--profile", &text, "hello"]);
+    fails(
+        &mut command,
+        4,
+        "the backend mlx is not built in",
+        "this build has reference, cpu, webgpu",
+    );
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn inspect_shows_what_a_profile_asks_for() {
+    let lir = |profile: &str| {
+        let path = format!("profiles/{profile}.rlx.toml");
+        let path = repository(&path).to_string_lossy().into_owned();
+        let (code, stdout, stderr) =
+            run(&mut rlx(&["inspect", SMALL, "--stage", "lir", "--profile", &path]));
+        assert_eq!((code, stderr.as_str()), (0, ""));
+        stdout
+    };
+    let (plain, fused) = (lir("llada2_diffusion"), lir("llama32_decode"));
+    assert!(plain.contains("// options target=cpu policy=direct fusions=false"), "{plain}");
+    assert!(fused.contains("// options target=cpu policy=fusable fusions=true"), "{fused}");
+    assert!(plain.lines().count() > fused.lines().count(), "fewer steps when fused");
+}
