@@ -1,6 +1,6 @@
 //! Options out of range, and what is asked of the wrong device: exit code 2, or 4.
 
-use super::{SMALL, fails, repository, rlx, run};
+use super::{SMALL, fails, folder, repository, rlx, run};
 
 #[test]
 fn an_empty_prompt_is_a_usage_error() {
@@ -100,35 +100,31 @@ fn missing_arguments_and_commands_are_usage_errors() {
     }
 }
 
-/// A file of this text that only this test has.
-fn profile(name: &str, text: &str) -> std::path::PathBuf {
-    let path = std::env::temp_dir().join(format!("rlx-cli-{name}-{}.rlx.toml", std::process::id()));
+/// A profile of this text in a folder of its own, as a command line takes it.
+fn profile(name: &str, text: &str) -> String {
+    let path = folder(name).join("a.rlx.toml");
     std::fs::write(&path, text).unwrap();
-    path
+    path.to_str().unwrap().into()
 }
 
 #[test]
 fn a_profile_with_an_unknown_key_is_told_the_line_and_the_nearest() {
-    let path = profile("key", "[fusion]\nskpi = true\n");
-    let text = path.to_string_lossy().into_owned();
-    let what = format!("unknown key fusion.skpi ({text}, line 2)");
-    let mut command = rlx(&["run", "--model", SMALL, "--profile", &text, "hello"]);
+    let path = profile("profile_key", "[fusion]\nskpi = true\n");
+    let what = format!("unknown key fusion.skpi ({path}, line 2)");
+    let mut command = rlx(&["run", "--model", SMALL, "--profile", &path, "hello"]);
     fails(&mut command, 3, &what, "did you mean `skip`?");
-    std::fs::remove_file(path).unwrap();
 }
 
 #[test]
 fn a_profile_for_a_backend_that_is_not_built_in_names_those_that_are() {
-    let path = profile("backend", "[fusion]\ntarget = \"mlx\"\n");
-    let text = path.to_string_lossy().into_owned();
-    let mut command = rlx(&["run", "--model", SMALL, "--profile", &text, "hello"]);
+    let path = profile("profile_backend", "[fusion]\ntarget = \"mlx\"\n");
+    let mut command = rlx(&["run", "--model", SMALL, "--profile", &path, "hello"]);
     fails(
         &mut command,
         4,
         "the backend mlx is not built in",
         "this build has reference, cpu, webgpu",
     );
-    std::fs::remove_file(path).unwrap();
 }
 
 #[test]
