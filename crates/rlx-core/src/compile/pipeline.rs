@@ -2,19 +2,17 @@
 
 use super::CompileResult;
 use super::target_of;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ir::lir::{Program, StateDecl};
 use crate::ir::mir::{Graph, ParamKind};
 use crate::ir::verify::verify;
 use crate::ir::{GraphModule, hir};
 use crate::lower::lower_module;
-use crate::nearest::nearest;
 use crate::passes::{self, FusionReport};
 use crate::plan::{self, ALIGNMENT};
 use crate::target::{CompileOptions, DispatchPolicy, FusionTarget, KernelDispatch, Target};
-use crate::types::Binding;
+use crate::types::{Binding, DimBinding};
 use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -239,18 +237,7 @@ fn first_word(device: &str) -> &str {
 /// # Errors
 /// `BadGraph` for an unknown symbol or a contradiction.
 pub(super) fn bind(g: &Graph, binding: &Binding) -> Result<Graph> {
-    let symbols = g.symbols();
-    if let Some(unknown) = binding.keys().find(|k| !symbols.contains(k)) {
-        let near = nearest(unknown, symbols.iter().map(String::as_str), 1);
-        let hint = match (near.first(), symbols.is_empty()) {
-            (Some(near), _) => format!("did you mean {near}?"),
-            (None, true) => "every size is static".into(),
-            (None, false) => format!("symbols: {}", symbols.join(", ")),
-        };
-        return Err(Error::bad_graph(format!("the graph has no symbol {unknown}"))
-            .at(format!("@{}", g.name))
-            .hint(hint));
-    }
+    binding.only(&g.symbols()).map_err(|e| e.at(format!("@{}", g.name)))?;
     g.specialize(&g.name, binding)
 }
 

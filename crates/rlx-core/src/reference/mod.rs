@@ -72,6 +72,8 @@ mod random_normal;
 mod random_uniform;
 #[cfg(feature = "reference")]
 mod reduce;
+#[cfg(all(test, feature = "reference"))]
+mod reshape;
 #[cfg(feature = "reference")]
 mod reverse;
 #[cfg(feature = "reference")]
@@ -108,6 +110,8 @@ mod testing;
 mod top_k;
 #[cfg(feature = "reference")]
 mod transpose;
+#[cfg(all(test, feature = "reference"))]
+mod type_rules;
 #[cfg(feature = "reference")]
 mod unpack;
 #[cfg(feature = "reference")]
