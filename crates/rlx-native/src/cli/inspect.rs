@@ -240,7 +240,7 @@ fn fusion(report: &FusionReport) -> Json {
     let misses: Vec<Json> = report
         .missed
         .iter()
-        .map(|m| json!({ "pass": m.pattern, "node": m.node, "reason": m.reason, "hint": m.hint }))
+        .map(|m| json!({ "pass": m.pattern, "node": m.node, "reason": m.reason.name(), "hint": m.hint }))
         .collect();
     json!({ "fused": fused, "misses": misses })
 }
