@@ -120,9 +120,11 @@ fn fact_004_25_symbols_are_listed_and_a_binding_that_contradicts_a_weight_is_an_
         m
     };
     assert_eq!(module(4).symbols(), [BATCH, SEQ]);
-    // A size that no symbol can have is found before one is bound.
-    let e = error(&module(4));
+    // Whether SEQ is 4 is asked when it is bound.
+    let bound = |batch, seq| Binding::from([(BATCH.into(), batch), (SEQ.into(), seq)]);
+    let e = lowered(&module(4)).specialize("static", &bound(2, 16)).unwrap_err();
     assert_eq!((e.code, e.at.as_str()), (Code::BadGraph, "fc"), "{e}");
+    assert!(lowered(&module(16)).specialize("static", &bound(2, 16)).is_ok());
     let mut m = Module::graph("dynamic");
     let x = m.input("x", Type::tensor(DType::F32, dims));
     let w = Type::tensor(DType::F32, Shape(vec![Dim::from(8u64), Dim::symbol(SEQ)]));

@@ -23,6 +23,9 @@ const UNSAFE: &[(&str, &str)] = &[
 /// Uses of a later module, and why they are right.
 const LATER: &[(&str, &str, &str)] = &[
     ("plan/replay.rs", "reference", "a plan's proof runs it with the oracle's operators"),
+    ("plan/part.rs", "reference", "the same, over part of a weight"),
+    ("compile/executable.rs", "reference", "a program runs on the oracle without a device"),
+    ("passes/fold.rs", "reference", "a constant is what the oracle computes"),
     ("reference/device.rs", "runtime", "the oracle behind the trait that every executor has"),
 ];
 

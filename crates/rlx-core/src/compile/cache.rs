@@ -1,7 +1,6 @@
 //! Variants of a model, compiled once each and kept while they are used.
 
 use super::pipeline::bind;
-use super::result::graph_symbols;
 use super::{
     BindingManifest, CompilePipeline, CompileResult, ModelExecutionConfig, options_for_device,
 };
@@ -167,7 +166,7 @@ impl ModelCompilePipeline {
 /// A binding without the well-known sizes of a step that a graph does not have: an encoder without
 /// a batch axis has no `BATCH`. Any other name must be the graph's own.
 fn applicable(g: &Graph, binding: &Binding) -> Binding {
-    let symbols = graph_symbols(g);
+    let symbols = g.symbols();
     let known = [BATCH, SEQ];
     let keep = |name: &String| symbols.contains(name) || !known.contains(&name.as_str());
     binding.iter().filter(|(name, _)| keep(name)).map(|(name, n)| (name.clone(), *n)).collect()

@@ -4,8 +4,6 @@ use super::{CompileResult, ModelCompilePipeline, ModelExecutionConfig};
 use crate::error::{Error, Result};
 use crate::ir::GraphModule;
 use crate::nearest::nearest;
-#[cfg(feature = "reference")]
-use crate::runtime::constants;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -29,12 +27,8 @@ impl Executable {
     /// # Errors
     /// `BadFile` for a weight that is missing (with the nearest names) or has another length.
     pub fn new(result: CompileResult, params: Params) -> Result<Self> {
-        // Constants that the host makes are made when the program runs.
-        let tensors = result.lir.weights.iter().flat_map(|w| match &w.made {
-            None => Vec::from([(w.name.as_str(), &w.ty)]),
-            Some(recipe) => recipe.tensors(),
-        });
-        for (name, ty) in tensors {
+        // What the host makes is made when the program runs, from these too.
+        for (name, ty) in result.lir.weights.iter().flat_map(|w| w.tensors()) {
             let Some(bytes) = params.get(name) else {
                 let near = nearest(name, params.keys().map(String::as_str), 3);
                 let hint = match near.is_empty() {
@@ -43,8 +37,8 @@ impl Executable {
                 };
                 return Err(Error::bad_file(format!("weight {name} is missing")).hint(hint));
             };
-            let (have, need) = (bytes.len() as u64, ty.bytes()?);
-            if have != need {
+            let (have, need) = (bytes.len(), ty.bytes()?);
+            if have as u64 != need {
                 return Err(Error::bad_file(format!(
                     "weight {name} has {have} bytes, {ty} has {need}"
                 )));
@@ -71,6 +65,7 @@ impl Executable {
     #[cfg(feature = "reference")]
     pub fn run_reference(&self, inputs: &[(&str, &[u8])]) -> Result<Vec<(String, Vec<u8>)>> {
         use crate::plan::replay::{Memory, replay};
+        use crate::reference::make::make;
         let program = &self.result.lir;
         if let Some((name, _)) = inputs.iter().find(|i| program.input(i.0).is_none()) {
             let known: Vec<&str> = program.inputs.iter().map(|i| i.name.as_str()).collect();
@@ -89,18 +84,18 @@ impl Executable {
             })?;
             place.copy_from_slice(bytes);
         }
-        // Every name was looked up in `new`.
         let tensor = |name: &str| self.params.get(name).map(Vec::as_slice);
         let made: Vec<Option<Vec<u8>>> = program
             .weights
             .iter()
-            .map(|w| w.made.as_ref().map(|recipe| constants::make(recipe, &tensor)).transpose())
+            .map(|w| w.made.as_ref().map(|recipe| make(recipe, &tensor)).transpose())
             .collect::<Result<_>>()?;
         let weights: Vec<&[u8]> = program
             .weights
             .iter()
             .zip(&made)
-            .map(|(w, made)| made.as_deref().or_else(|| tensor(&w.name)).unwrap_or_default())
+            // Every name was looked up in `new`.
+            .map(|(w, made)| made.as_deref().or_else(|| tensor(&w.name)).unwrap_or(&[]))
             .collect();
         let outputs = replay(program, &weights, &mut memory)?;
         Ok(program.outputs.iter().map(|o| o.name.clone()).zip(outputs).collect())

@@ -1,6 +1,6 @@
 //! The compiler's stages for one target, each callable alone.
 
-use super::result::{CompileResult, graph_symbols};
+use super::CompileResult;
 use super::target_of;
 use crate::error::{Error, Result};
 use crate::ir::lir::{Program, StateDecl};
@@ -163,7 +163,7 @@ impl CompilePipeline {
     /// # Errors
     /// As [`plan::plan`].
     pub fn plan_lir_with_options(&self, g: Graph, options: &CompileOptions) -> Result<Program> {
-        if !graph_symbols(&g).is_empty() {
+        if !g.symbols().is_empty() {
             return Ok(unplanned(g));
         }
         let states = graph_states(&g)?;
@@ -239,7 +239,7 @@ fn first_word(device: &str) -> &str {
 /// # Errors
 /// `BadGraph` for an unknown symbol or a contradiction.
 pub(super) fn bind(g: &Graph, binding: &Binding) -> Result<Graph> {
-    let symbols = graph_symbols(g);
+    let symbols = g.symbols();
     if let Some(unknown) = binding.keys().find(|k| !symbols.contains(k)) {
         let near = nearest(unknown, symbols.iter().map(String::as_str), 1);
         let hint = match (near.first(), symbols.is_empty()) {

@@ -27,7 +27,7 @@ impl CompileResult {
 
     /// Whether symbols are left to bind.
     pub fn has_dynamic_dims(&self) -> bool {
-        !self.dynamic_symbols().is_empty()
+        self.lir.has_dynamic_dims()
     }
 
     /// The optimised graph, for planning it again.
@@ -43,14 +43,4 @@ impl CompileResult {
         let lir = pipeline.specialize_lir(&self.lir, binding)?;
         Ok(CompileResult { lir: Arc::new(lir), fusion: self.fusion.clone() })
     }
-}
-
-/// Symbols that occur in a graph's types, sorted.
-pub(super) fn graph_symbols(g: &Graph) -> Vec<String> {
-    let mut out = Vec::new();
-    let results = g.nodes.iter().flat_map(|n| &n.outputs);
-    for v in g.params.iter().map(|p| &p.value).chain(results) {
-        g.ty(*v).symbols(&mut out);
-    }
-    out
 }

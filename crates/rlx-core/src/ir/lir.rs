@@ -192,6 +192,16 @@ pub struct Template {
     pub bounds: Binding,
 }
 
+impl WeightUse {
+    /// Tensors of the file that it is, or is made from.
+    pub fn tensors(&self) -> Vec<(&str, &Type)> {
+        match &self.made {
+            None => Vec::from([(self.name.as_str(), &self.ty)]),
+            Some(recipe) => recipe.tensors(),
+        }
+    }
+}
+
 impl Program {
     /// Bytes that one step reads back.
     pub fn readback_bytes(&self) -> u64 {

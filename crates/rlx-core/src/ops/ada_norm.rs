@@ -1,9 +1,10 @@
 //! Adaptive norm: scale and shift come from a condition (DiT, arXiv:2212.09748).
 
+use super::build::Build;
 use super::norms::{floats, repeats};
-use super::{Attrs, Class, Operator, arity};
+use super::{Attrs, Binary, Class, Emit, Operator, arity};
 use crate::error::{Error, Result};
-use crate::types::Type;
+use crate::types::{Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -65,5 +66,17 @@ impl Operator for AdaNorm {
         repeats("ada_norm", "scale", operands[1], x)?;
         repeats("ada_norm", "shift", operands[2], x)?;
         Ok(vec![x.clone()])
+    }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x, scale, shift] = operands else { return Ok(None) };
+        let mut b = Build(e);
+        let (dtype, last) = (b.dtype(x), b.dims(x).len() - 1);
+        let y = b.normalise(x, &[last], self.eps, self.norm == NormKind::LayerNorm)?;
+        let (scale, shift) = (b.wide(scale)?, b.wide(shift)?);
+        let scale = b.with(Binary::Add, scale, 1.0)?;
+        let y = b.mul(y, scale)?;
+        let y = b.add(y, shift)?;
+        Ok(Some(vec![b.cast(y, dtype)?]))
     }
 }

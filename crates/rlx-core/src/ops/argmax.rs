@@ -1,8 +1,10 @@
 //! Where the largest element stands.
 
-use super::{Attrs, Class, Operator, arity, reduce, rules};
+use super::{
+    Attrs, Class, Comparison, Emit, Operator, Reduce, Reduction, arity, parts, reduce, rules,
+};
 use crate::error::{Error, Result};
-use crate::types::{DType, Type};
+use crate::types::{DType, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -29,6 +31,30 @@ pub(super) fn rule(name: &str, axis: usize, keep: bool, operands: &[&Type]) -> R
     Ok(vec![Type::tensor(DType::U32, reduce::without(&x.shape, &[axis], keep))])
 }
 
+/// The decomposition of both: the lowest index of an element that equals the extreme. Where all
+/// are NaN none does.
+pub(super) fn first_of(
+    name: &str,
+    e: &mut dyn Emit,
+    operands: &[ValueId],
+    extreme: Reduction,
+    (axis, keep): (usize, bool),
+) -> Result<Option<Vec<ValueId>>> {
+    let &[x] = operands else {
+        return Err(Error::internal(format!("{name}: arity was checked")));
+    };
+    let shape = e.ty(x).shape.clone();
+    let best = parts::reduce(e, extreme, x, axis)?;
+    let found = parts::compare(e, Comparison::Eq, x, best)?;
+    let index = parts::indices(e, DType::U32, (shape.0[axis].clone(), axis, shape.rank()))?;
+    let none = parts::number(e, DType::U32, u32::MAX.into())?;
+    let index = parts::select(e, found, index, none)?;
+    let first = e.one(Reduce { f: Reduction::Min, axes: vec![axis], keep }, &[index])?;
+    let nowhere = parts::compare(e, Comparison::Eq, first, none)?;
+    let zero = parts::number(e, DType::U32, 0.0)?;
+    Ok(Some(vec![parts::select(e, nowhere, zero, first)?]))
+}
+
 impl Operator for ArgMax {
     const NAME: &'static str = "argmax";
     const CLASS: Class = Class::Reduction;
@@ -44,5 +70,8 @@ impl Operator for ArgMax {
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         rule("argmax", self.axis, self.keep, operands)
+    }
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        first_of("argmax", e, operands, Reduction::Max, (self.axis, self.keep))
     }
 }

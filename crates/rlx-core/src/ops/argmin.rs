@@ -1,8 +1,8 @@
 //! Where the smallest element stands.
 
-use super::{Attrs, Class, Operator, argmax};
+use super::{Attrs, Class, Emit, Operator, Reduction, argmax};
 use crate::error::Result;
-use crate::types::Type;
+use crate::types::{Type, ValueId};
 use alloc::vec::Vec;
 
 /// `argmin x -> u32`: the lowest index of the smallest element along `axis`, which goes, or stays
@@ -30,5 +30,8 @@ impl Operator for ArgMin {
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         argmax::rule("argmin", self.axis, self.keep, operands)
+    }
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        argmax::first_of("argmin", e, operands, Reduction::Min, (self.axis, self.keep))
     }
 }

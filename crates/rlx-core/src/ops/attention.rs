@@ -1,8 +1,12 @@
 //! Causal attention over a cache, with grouped heads (arXiv:1706.03762, arXiv:2305.13245).
 
-use super::{Attrs, Class, Operator, arity, control, matrix};
+use super::{
+    Attrs, BatchMatMul, Binary, Class, Comparison, Emit, Operator, Softmax, StateRead, arity,
+    control, matrix, writing,
+};
 use crate::error::{Error, Result};
-use crate::types::{Kind, Type};
+use crate::sample::control as words;
+use crate::types::{Dim, Kind, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -86,5 +90,51 @@ impl Operator for Attention {
             )));
         }
         Ok(vec![(*q).clone()])
+    }
+
+    /// Over the whole capacity of the caches, positions that a row does not see masked. What the
+    /// cache holds there must be finite. For caches whose sizes are known.
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let [q, k, v, ctl] = *operands else { return Err(Error::internal("attention: arity")) };
+        let (ty, cache) = (e.ty(q).clone(), e.dims(k));
+        let sizes: Vec<u64> = cache.iter().filter_map(Dim::as_static).collect();
+        let (&[kv_heads, capacity, width], Some(q_width)) =
+            (sizes.as_slice(), ty.shape.last().as_static())
+        else {
+            return Ok(None);
+        };
+        let (heads, to) = (q_width / width, writing::wide(ty.dtype));
+        let groups = heads / kv_heads;
+        let seq = ty.shape.0[0].clone();
+        // q [K, G, S, E]; k, v [K, 1, C, E].
+        let wide = e.cast(q, to)?;
+        let split = [seq.clone(), kv_heads.into(), groups.into(), width.into()];
+        let wide = e.reshape(wide, &split)?;
+        let wide = e.transpose(wide, &[1, 2, 0, 3])?;
+        let mut read = |cache: ValueId| -> Result<ValueId> {
+            let tensor = e.one(StateRead, &[cache])?;
+            let tensor = e.cast(tensor, to)?;
+            e.with_ones(tensor, &[1])
+        };
+        let (keys, values) = (read(k)?, read(v)?);
+        let scores = e.one(BatchMatMul { transpose_b: true }, &[wide, keys])?;
+        let scores = writing::scaled(e, scores, self.scale.into(), self.softcap)?;
+        let past = e.control_word(ctl, words::PAST)?;
+        let row = e.iota(&[seq.clone(), 1u64.into()], 0)?;
+        let position = e.zip(Binary::Add, row, past)?;
+        let column = e.iota(&[1u64.into(), capacity.into()], 1)?;
+        let seen = e.compare(Comparison::Le, column, position)?;
+        let mut scores = e.keep_where(seen, scores, f64::NEG_INFINITY)?;
+        if let Some(window) = self.window {
+            let window = window.min(1 << 30);
+            let reach = e.zip_number(Binary::Add, column, window as f64)?;
+            let near = e.compare(Comparison::Ge, reach, position)?;
+            scores = e.keep_where(near, scores, f64::NEG_INFINITY)?;
+        }
+        let weights = e.one(Softmax { axis: 3 }, &[scores])?;
+        let y = e.one(BatchMatMul::default(), &[weights, values])?;
+        let y = e.transpose(y, &[2, 0, 1, 3])?;
+        let y = e.reshape(y, &ty.shape.0)?;
+        Ok(Some(vec![e.cast(y, ty.dtype)?]))
     }
 }

@@ -1,9 +1,10 @@
 //! Rotary positions of a grid, one half of a head by column and one by row (SAM 2, SAM 3).
 
-use super::{Attrs, Class, Operator, arity, float_tensor};
+use super::build::Build;
+use super::{Attrs, Class, Concat, Emit, Operator, arity, float_tensor};
 use crate::error::{Error, Result};
 use crate::math;
-use crate::types::{Dim, Type};
+use crate::types::{DType, Dim, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -87,6 +88,38 @@ impl Operator for AxialRope2d {
         }
         Ok(vec![x.clone()])
     }
+
+    /// `x * cos + x' * sin` with the neighbours of each pair swapped in x'. `None` for a symbolic
+    /// number of tokens.
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x] = operands else { return Ok(None) };
+        let mut b = Build(e);
+        let (dtype, dims) = (b.dtype(x), b.dims(x));
+        let [lead @ .., rows, width] = dims.as_slice() else { return Ok(None) };
+        let (Some(rows), Some(tokens)) = (rows.as_static(), self.tokens()) else {
+            return Ok(None);
+        };
+        let (axis, heads, head) = (lead.len(), Dim::from(self.heads), Dim::from(self.head_dim));
+        let turned = b.slice(x, axis, &Dim::from(0u64), &Dim::from(tokens))?;
+        let turned = b.wide(turned)?;
+        let grid = [self.repeat.into(), (tokens / self.repeat).into(), heads, head];
+        let turned = b.reshape(turned, lead.iter().chain(&grid).cloned().collect())?;
+        let swapped: Vec<f64> = (0..self.head_dim).map(|i| (i ^ 1) as f64).collect();
+        let swapped = b.constant(DType::U32, &[self.head_dim], &swapped)?;
+        let swapped = b.gather(turned, axis + 3, swapped)?;
+        let cos = self.table(&mut b, turned, |(cos, _)| [cos, cos])?;
+        let sin = self.table(&mut b, turned, |(_, sin)| [-sin, sin])?;
+        let (a, c) = (b.mul(turned, cos)?, b.mul(swapped, sin)?);
+        let sum = b.add(a, c)?;
+        let flat = [Dim::from(tokens), width.clone()];
+        let sum = b.reshape(sum, lead.iter().chain(&flat).cloned().collect())?;
+        let sum = b.cast(sum, dtype)?;
+        if rows == tokens {
+            return Ok(Some(vec![sum]));
+        }
+        let rest = b.slice(x, axis, &Dim::from(tokens), &Dim::from(rows - tokens))?;
+        Ok(Some(vec![b.one(Concat { axis }, &[sum, rest])?]))
+    }
 }
 
 impl AxialRope2d {
@@ -109,5 +142,30 @@ impl AxialRope2d {
             (math::cos(angle), math::sin(angle))
         };
         (0..2 * quarter).map(angle).collect()
+    }
+}
+
+impl AxialRope2d {
+    /// `[grid, 1, head_dim]` of two numbers for each pair: a row of the grid has its columns' first
+    /// halves, a column its rows' second halves.
+    fn table(
+        &self,
+        b: &mut Build<'_>,
+        like: ValueId,
+        two: fn((f64, f64)) -> [f64; 2],
+    ) -> Result<ValueId> {
+        let (dtype, half, quarter) = (b.dtype(like), self.head_dim / 2, self.head_dim as usize / 4);
+        let (x, y) = (self.end_x, self.end_y);
+        let columns: Vec<f64> =
+            (0..x).flat_map(|i| self.turns(i).into_iter().take(quarter).flat_map(two)).collect();
+        let rows: Vec<f64> = (0..y)
+            .flat_map(|i| self.turns(i * x).into_iter().skip(quarter).flat_map(two))
+            .collect();
+        let columns = b.constant(dtype, &[1, x, half], &columns)?;
+        let rows = b.constant(dtype, &[y, 1, half], &rows)?;
+        let whole = [y, x, half].map(Dim::from).to_vec();
+        let (columns, rows) = (b.expand(columns, whole.clone())?, b.expand(rows, whole)?);
+        let both = b.one(Concat { axis: 2 }, &[columns, rows])?;
+        b.reshape(both, [x * y, 1, self.head_dim].map(Dim::from).to_vec())
     }
 }

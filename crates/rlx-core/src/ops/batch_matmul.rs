@@ -1,8 +1,8 @@
 //! Matrix products of two tensors, batch by batch [ONNX MatMul].
 
-use super::{Attr, Attrs, Class, Operator, arity, fit};
+use super::{Attr, Attrs, Class, Emit, MatMul, Operator, arity, fit};
 use crate::error::{Error, Result};
-use crate::types::{Shape, Type};
+use crate::types::{Shape, Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -51,5 +51,15 @@ impl Operator for BatchMatMul {
         };
         dims.extend([m.clone(), n.clone()]);
         Ok(vec![Type::tensor(dtype, Shape(dims))])
+    }
+
+    /// A `b` that is one matrix is a weight.
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let [a, b] = *operands else { return Err(Error::internal("batch_matmul: arity")) };
+        if e.ty(b).shape.rank() != 2 {
+            return Ok(None);
+        }
+        let w = if self.transpose_b { b } else { e.transpose(b, &[1, 0])? };
+        Ok(Some(vec![e.one(MatMul::plain(), &[a, w])?]))
     }
 }

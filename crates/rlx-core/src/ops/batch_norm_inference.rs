@@ -1,9 +1,10 @@
 //! Batch norm with stored statistics (arXiv:1502.03167) [ONNX BatchNormalization, inference].
 
+use super::build::Build;
 use super::norms::{floats, vector};
-use super::{Attrs, Class, Operator, arity};
+use super::{Attrs, Binary, Class, Emit, Operator, Unary, arity};
 use crate::error::{Error, Result};
-use crate::types::Type;
+use crate::types::{Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -46,6 +47,20 @@ impl Operator for BatchNormInference {
             vector("batch_norm_inference", name, v, x, channels)?;
         }
         Ok(vec![x.clone()])
+    }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x, scale, bias, mean, var] = operands else { return Ok(None) };
+        let mut b = Build(e);
+        let (dtype, rank) = (b.dtype(x), b.dims(x).len());
+        let (x, mean, var) = (b.wide(x)?, b.wide(mean)?, b.wide(var)?);
+        let var = b.with(Binary::Add, var, f64::from(self.eps))?;
+        let inverse = b.map(Unary::Rsqrt, var)?;
+        let (mean, inverse) = (b.along(mean, self.axis, rank)?, b.along(inverse, self.axis, rank)?);
+        let y = b.sub(x, mean)?;
+        let y = b.mul(y, inverse)?;
+        let y = b.affine(y, self.axis, scale, Some(bias))?;
+        Ok(Some(vec![b.cast(y, dtype)?]))
     }
 
     fn alias(&self, _: &[&Type]) -> super::Alias {

@@ -1,8 +1,8 @@
 //! Numbers between two bounds.
 
-use super::{Alias, Attrs, Class, Operator, arity, float_tensor};
+use super::{Alias, Attrs, Binary, Class, Emit, Operator, arity, float_tensor, parts};
 use crate::error::{Error, Result};
-use crate::types::Type;
+use crate::types::{Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -39,6 +39,12 @@ impl Operator for Clamp {
             )));
         }
         Ok(vec![operands[0].clone()])
+    }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x] = operands else { return Err(Error::internal("clamp: arity was checked")) };
+        let low = parts::with(e, Binary::Max, x, self.min.into())?;
+        Ok(Some(vec![parts::with(e, Binary::Min, low, self.max.into())?]))
     }
 
     fn alias(&self, _: &[&Type]) -> Alias {

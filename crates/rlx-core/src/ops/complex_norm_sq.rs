@@ -1,9 +1,10 @@
 //! Squared absolute values of complex numbers.
 
+use super::build::Build;
 use super::fft::{complex_length, with_last};
-use super::{Attrs, Class, Operator, arity};
+use super::{Attrs, Class, Emit, Operator, arity};
 use crate::error::Result;
-use crate::types::{DType, Type};
+use crate::types::{DType, Dim, Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -27,5 +28,21 @@ impl Operator for ComplexNormSq {
         let n = complex_length("complex_norm_sq", x)?;
         let dtype = if x.dtype.is_float() { x.dtype } else { DType::F32 };
         Ok(vec![with_last(x, dtype, n)])
+    }
+
+    /// Of pairs; c64 is primitive.
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x] = operands else { return Ok(None) };
+        if !e.ty(x).dtype.is_float() {
+            return Ok(None);
+        }
+        let n = complex_length(Self::NAME, e.ty(x))?;
+        let mut b = Build(e);
+        let (dtype, axis) = (b.dtype(x), b.dims(x).len() - 1);
+        let x = b.wide(x)?;
+        let (re, im) = (b.slice(x, axis, &Dim::from(0u64), &n)?, b.slice(x, axis, &n, &n)?);
+        let (re, im) = (b.mul(re, re)?, b.mul(im, im)?);
+        let sum = b.add(re, im)?;
+        Ok(Some(vec![b.cast(sum, dtype)?]))
     }
 }

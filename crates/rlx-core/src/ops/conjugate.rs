@@ -1,9 +1,11 @@
 //! Conjugates of complex numbers.
 
-use super::fft::complex_like;
-use super::{Attrs, Class, Operator};
+use super::build::Build;
+use super::fft::{complex_length, complex_like};
+use super::{Attrs, Class, Concat, Emit, Operator, Unary};
 use crate::error::Result;
-use crate::types::Type;
+use crate::types::{Dim, Type, ValueId};
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// `conjugate x -> x's type`: imaginary parts change sign. x is c64, or floats whose rows are n
@@ -22,5 +24,19 @@ impl Operator for Conjugate {
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         complex_like("conjugate", operands)
+    }
+
+    /// Of pairs whose number is known; c64 is primitive.
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x] = operands else { return Ok(None) };
+        let n = complex_length(Self::NAME, e.ty(x))?;
+        if !e.ty(x).dtype.is_float() || n.as_static().is_none() {
+            return Ok(None);
+        }
+        let mut b = Build(e);
+        let axis = b.dims(x).len() - 1;
+        let (re, im) = (b.slice(x, axis, &Dim::from(0u64), &n)?, b.slice(x, axis, &n, &n)?);
+        let im = b.map(Unary::Neg, im)?;
+        Ok(Some(vec![b.one(Concat { axis }, &[re, im])?]))
     }
 }

@@ -1,10 +1,11 @@
 //! Convolution (a cross-correlation, as everywhere in the field) [ONNX Conv].
 
+use super::build::Build;
 use super::norms::vector;
 use super::window::Window;
-use super::{Attrs, Class, Operator, arity, float_tensor};
+use super::{Attrs, Class, Emit, Im2Col, Operator, arity, float_tensor};
 use crate::error::{Error, Result};
-use crate::types::{Dim, Shape, Type};
+use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -51,6 +52,28 @@ impl Operator for Conv {
             vector("conv", "bias", operands[2], x, &shape.0[1])?;
         }
         Ok(vec![Type::tensor(x.dtype, shape)])
+    }
+
+    /// Columns, then a product with the filters of each group.
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let [x, w, bias @ ..] = operands else { return Ok(None) };
+        let types: Vec<Type> = operands.iter().map(|&v| e.ty(v).clone()).collect();
+        let result = self.infer(&types.iter().collect::<Vec<_>>())?;
+        let kernel = types[1].shape.static_dims()?;
+        let depth = kernel[1..].iter().product::<u64>();
+        let mut b = Build(e);
+        let columns = Im2Col { kernel: kernel[2..].to_vec(), window: self.window.clone() };
+        let columns = b.one(columns, &[*x])?;
+        let (batch, places) = (b.dims(columns)[0].clone(), b.dims(columns)[2].clone());
+        let dims = vec![batch, self.groups.into(), depth.into(), places];
+        let columns = b.reshape(columns, dims)?;
+        let filters = vec![self.groups.into(), (kernel[0] / self.groups).into(), depth.into()];
+        let w = b.reshape(*w, filters)?;
+        let y = b.matmul(w, columns, false)?;
+        let y = b.reshape(y, result[0].shape.0.clone())?;
+        let Some(bias) = bias.first() else { return Ok(Some(vec![y])) };
+        let bias = b.along(*bias, 1, result[0].shape.rank())?;
+        Ok(Some(vec![b.add(y, bias)?]))
     }
 }
 

@@ -1,10 +1,11 @@
 //! Transposed convolution: the adjoint of [`Conv`](super::Conv) [ONNX ConvTranspose].
 
+use super::build::Build;
 use super::norms::vector;
 use super::window::Window;
-use super::{Attrs, Class, Operator, arity, float_tensor};
+use super::{Attrs, Class, Conv, Emit, Operator, Reverse, arity, float_tensor};
 use crate::error::{Error, Result};
-use crate::types::{Dim, Shape, Type};
+use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -111,5 +112,60 @@ impl Operator for ConvTranspose {
             vector("conv_transpose", "bias", operands[2], x, &outputs)?;
         }
         Ok(vec![Type::tensor(x.dtype, Shape(dims))])
+    }
+
+    /// A convolution of x with zeros between its elements and the filters turned round. `None`
+    /// where a symbolic axis would have to be cut.
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let [x, w, bias @ ..] = operands else { return Ok(None) };
+        let (axes, mut b) = (self.window.axes(), Build(e));
+        let (dims, kernel) = (b.dims(*x), b.ty(*w).shape.static_dims()?);
+        let (mut apart, mut spread, mut zeros) =
+            (dims[..2].to_vec(), dims[..2].to_vec(), vec![0; 2 + 2 * axes]);
+        let (mut low, mut high) = (Vec::new(), Vec::new());
+        for i in 0..axes {
+            let stride = self.window.stride[i];
+            apart.extend([dims[2 + i].clone(), Dim::from(1u64)]);
+            spread.push(dims[2 + i].mul(&Dim::from(stride))?);
+            zeros[3 + 2 * i] = stride - 1;
+            let reach = self.window.reach(Self::NAME, i, kernel[2 + i])? as i64 - 1;
+            low.push(reach - self.window.pad_low[i] as i64);
+            // The zeros behind the last element count as padding.
+            let behind = self.extra[i] as i64 - stride as i64 + 1;
+            high.push(reach - self.window.pad_high[i] as i64 + behind);
+        }
+        // What is cut off before and behind, and what stays.
+        let mut cuts = Vec::new();
+        for i in 0..axes {
+            let (from, less) = (low[i].min(0).unsigned_abs(), high[i].min(0).unsigned_abs());
+            let stays = spread[2 + i].as_static().and_then(|n| n.checked_sub(from + less));
+            match stays {
+                _ if from + less == 0 => {}
+                Some(len) => cuts.push((2 + i, Dim::from(from), Dim::from(len))),
+                None => return Ok(None),
+            }
+        }
+        let y = b.reshape(*x, apart)?;
+        let y = b.pad(y, &vec![0; zeros.len()], &zeros, 0.0)?;
+        let mut y = b.reshape(y, spread)?;
+        for (axis, from, len) in &cuts {
+            y = b.slice(y, *axis, from, len)?;
+        }
+        let positive =
+            |list: &[i64]| -> Vec<u64> { list.iter().map(|&n| n.max(0) as u64).collect() };
+        let window = Window::new(axes)
+            .dilation(&self.window.dilation)
+            .pad(&positive(&low), &positive(&high));
+        // [Cin, Cout / g, k..] to [Cout, Cin / g, k..], each filter from its end.
+        let (groups, taps) = (self.groups, &kernel[2..]);
+        let sizes =
+            |list: &[u64]| -> Vec<Dim> { list.iter().chain(taps).map(|&n| Dim::from(n)).collect() };
+        let w = b.reshape(*w, sizes(&[groups, kernel[0] / groups, kernel[1]]))?;
+        let perm: Vec<usize> = [0, 2, 1].into_iter().chain(3..3 + axes).collect();
+        let w = b.transpose(w, &perm)?;
+        let w = b.reshape(w, sizes(&[groups * kernel[1], kernel[0] / groups]))?;
+        let w = b.one(Reverse { axes: (2..2 + axes).collect() }, &[w])?;
+        let inputs: Vec<ValueId> = [y, w].iter().chain(bias).copied().collect();
+        Ok(Some(vec![b.one(Conv { window, groups, bias: self.bias }, &inputs)?]))
     }
 }

@@ -1,8 +1,8 @@
 //! Running sums along an axis.
 
-use super::{Attrs, Class, Operator, arity, rules};
-use crate::error::Result;
-use crate::types::Type;
+use super::{Attrs, Class, Comparison, Emit, Operator, arity, parts, rules};
+use crate::error::{Error, Result};
+use crate::types::{DType, Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -34,5 +34,17 @@ impl Operator for CumSum {
         rules::number_tensor("cumsum", "x", operands[0])?;
         rules::has_axis("cumsum", operands[0], self.axis)?;
         Ok(vec![operands[0].clone()])
+    }
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x] = operands else { return Err(Error::internal("cumsum: arity was checked")) };
+        let ty = e.ty(x).clone();
+        let n = &ty.shape.0[self.axis];
+        let to = parts::indices(e, DType::U32, (n.clone(), 0, 2))?;
+        let from = parts::indices(e, DType::U32, (n.clone(), 1, 2))?;
+        let f = if self.exclusive { Comparison::Lt } else { Comparison::Le };
+        let mask = parts::compare(e, f, from, to)?;
+        let x = parts::wide(e, x)?;
+        let y = parts::masked_sum(e, mask, x, self.axis)?;
+        Ok(Some(vec![parts::cast(e, y, ty.dtype)?]))
     }
 }

@@ -1,9 +1,10 @@
 //! 8-bit integers with scales and zero points to floats [ONNX DequantizeLinear].
 
-use super::quantize::{along, byte_range};
-use super::{Attrs, Class, Operator, arity, expect, float_tensor};
+use super::build::Build;
+use super::quantize::{along, byte_range, spread};
+use super::{Attrs, Class, Emit, Operator, arity, expect, float_tensor};
 use crate::error::{Error, Result};
-use crate::types::{Kind, Type};
+use crate::types::{Kind, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -48,5 +49,19 @@ impl Operator for Dequantize {
         expect("dequantize", "scales", scales, &need)?;
         expect("dequantize", "zero_points", operands[2], &Type::tensor(x.dtype, shape))?;
         Ok(vec![Type::tensor(scales.dtype, x.shape.clone())])
+    }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x, scales, zeros] = operands else { return Ok(None) };
+        let mut b = Build(e);
+        let (dtype, rank) = (b.dtype(scales), b.dims(x).len());
+        let scales = b.wide(scales)?;
+        let wide = b.dtype(scales);
+        let (x, zeros) = (b.cast(x, wide)?, b.cast(zeros, wide)?);
+        let scales = spread(&mut b, scales, self.axis, rank)?;
+        let zeros = spread(&mut b, zeros, self.axis, rank)?;
+        let y = b.sub(x, zeros)?;
+        let y = b.mul(y, scales)?;
+        Ok(Some(vec![b.cast(y, dtype)?]))
     }
 }

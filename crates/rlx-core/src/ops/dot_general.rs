@@ -1,8 +1,8 @@
 //! Products over any axes [StableHLO dot_general].
 
-use super::{Attr, Attrs, Class, Operator, arity, fit};
+use super::{Attr, Attrs, BatchMatMul, Class, Emit, Operator, arity, fit, rules};
 use crate::error::{Error, Result};
-use crate::types::{Shape, Type};
+use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -96,4 +96,29 @@ impl Operator for DotGeneral {
         }
         Ok(vec![Type::tensor(dtype, Shape(dims))])
     }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let [a, b] = *operands else { return Err(Error::internal("dot_general: arity")) };
+        let named: [&Type; 2] = [e.ty(a), e.ty(b)];
+        let result = self.infer(&named)?.swap_remove(0);
+        let a = rows(e, a, &self.lhs_batch, &self.lhs_contract)?;
+        let b = rows(e, b, &self.rhs_batch, &self.rhs_contract)?;
+        let y = e.one(BatchMatMul { transpose_b: true }, &[a, b])?;
+        Ok(Some(vec![e.reshape(y, &result.shape.0)?]))
+    }
+}
+
+/// An operand as `[batch.., free axes in one, contracted axes in one]`.
+fn rows(e: &mut dyn Emit, x: ValueId, batch: &[usize], contract: &[usize]) -> Result<ValueId> {
+    let dims = e.dims(x);
+    let free = DotGeneral::free(batch, contract, dims.len());
+    let perm: Vec<usize> = batch.iter().chain(&free).chain(contract).copied().collect();
+    let turned = e.transpose(x, &perm)?;
+    let sizes = |axes: &[usize]| -> Vec<Dim> {
+        axes.iter().filter_map(|&i| dims.get(i).cloned()).collect()
+    };
+    let mut shape = sizes(batch);
+    shape.push(rules::product(&sizes(&free))?);
+    shape.push(rules::product(&sizes(contract))?);
+    e.reshape(turned, &shape)
 }

@@ -130,30 +130,34 @@ impl RegionStep {
         let wrong = || bad(format!("step {attr} is none; a step is [mul, i0, s1]"));
         let Attr::List(words) = attr else { return Err(wrong()) };
         let Some((Attr::Name(name), words)) = words.split_first() else { return Err(wrong()) };
-        let (mut operands, mut rest) = (Vec::new(), words);
-        while let Some((Attr::Name(word), more)) = rest.split_first() {
-            let number = |prefix| word.strip_prefix(prefix).and_then(|n| n.parse().ok());
-            operands.push(match (number('i'), number('s')) {
-                (Some(i), _) => StepOperand::Input(i),
-                (_, Some(i)) => StepOperand::Step(i),
-                _ => break,
-            });
-            rest = more;
-        }
-        let f = match (name.as_str(), rest) {
-            (Select::NAME, []) => StepFn::Select,
+        // What stands behind the operands goes first: `i32` may be a type and may be an input.
+        let behind = match name.as_str() {
+            Clamp::NAME => 2,
+            Cast::NAME => 1,
+            _ => 0,
+        };
+        let at = words.len().checked_sub(behind).ok_or_else(wrong)?;
+        let (words, behind) = words.split_at(at);
+        let f = match (name.as_str(), behind) {
+            (Select::NAME, _) => StepFn::Select,
             (Clamp::NAME, [min, max]) => {
                 let bounds = Attrs::none().with("min", min.clone()).with("max", max.clone());
                 StepFn::Clamp(bounds.get_float("min")?, bounds.get_float("max")?)
             }
             (Cast::NAME, [Attr::Name(to)]) => StepFn::Cast(DType::from_name(to).ok_or_else(wrong)?),
-            (name, []) => Unary::from_name(name)
+            (name, _) => Unary::from_name(name)
                 .map(StepFn::Map)
                 .or_else(|| Binary::from_name(name).map(StepFn::Zip))
                 .or_else(|| Comparison::from_name(name).map(StepFn::Compare))
                 .ok_or_else(wrong)?,
-            _ => return Err(wrong()),
         };
+        let operand = |word: &Attr| {
+            let Attr::Name(word) = word else { return None };
+            let number = |prefix| word.strip_prefix(prefix).and_then(|n| n.parse().ok());
+            number('i').map(StepOperand::Input).or_else(|| number('s').map(StepOperand::Step))
+        };
+        let operands: Option<Vec<StepOperand>> = words.iter().map(operand).collect();
+        let operands = operands.ok_or_else(wrong)?;
         Ok(RegionStep { f, operands })
     }
 }
@@ -239,12 +243,18 @@ impl Operator for Region {
         Ok(results.pop().map(|v| vec![v]))
     }
 
-    /// In place over the first operand of the result's own type. An operand that is read by
-    /// broadcast is smaller and has another type; one of the same type is read element by element,
-    /// since no step between them can be larger than the result.
+    /// In place over the first operand of the result's shape whose elements have the same size. One
+    /// that is read by broadcast is smaller; one of the same shape is read element by element, since
+    /// no step between them can be larger than the result.
     fn alias(&self, operands: &[&Type]) -> Alias {
-        let result = self.infer(operands).ok().and_then(|mut types| types.pop());
-        match operands.iter().position(|t| Some(*t) == result.as_ref()) {
+        let Some(y) = self.infer(operands).ok().and_then(|mut types| types.pop()) else {
+            return Alias::None;
+        };
+        let whole = |x: &&Type| {
+            let scalar = !x.dtype.is_block() && !y.dtype.is_block();
+            scalar && x.shape == y.shape && x.dtype.block_bytes() == y.dtype.block_bytes()
+        };
+        match operands.iter().position(whole) {
             Some(operand) => Alias::Elementwise { operand },
             None => Alias::None,
         }
@@ -282,6 +292,12 @@ mod tests {
     }
 
     #[test]
+    fn a_cast_to_i32_is_no_input_32() {
+        let text = graph("[[add, i0, i1], [cast, s0, i32]]", "tensor<2x3xi32>");
+        assert_eq!(crate::ir::parse::parse(&text).unwrap().to_string(), text);
+    }
+
+    #[test]
     fn a_step_reads_only_what_is_before_it_and_everything_is_read() {
         for (steps, error) in [
             ("[]", "it has no steps"),
@@ -300,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_operand_of_the_results_type_is_overwritten() {
+    fn only_an_operand_of_the_results_shape_is_overwritten() {
         let wide = Type::tensor(DType::F32, Shape::of(&[2, 3]));
         let row = Type::tensor(DType::F32, Shape::of(&[3]));
         let add = Region {
@@ -311,6 +327,11 @@ mod tests {
         };
         assert_eq!(add.alias(&[&wide, &row]), Alias::Elementwise { operand: 0 });
         assert_eq!(add.alias(&[&row, &wide]), Alias::Elementwise { operand: 1 });
+        // A comparison's bools do not fit over floats.
+        let less = Region {
+            steps: vec![RegionStep { f: StepFn::Compare(Comparison::Lt), ..add.steps[0].clone() }],
+        };
+        assert_eq!(less.alias(&[&wide, &row]), Alias::None);
         let column = Type::tensor(DType::F32, Shape::of(&[2, 1]));
         assert_eq!(add.alias(&[&column, &row]), Alias::None);
     }

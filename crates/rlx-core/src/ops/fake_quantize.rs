@@ -1,9 +1,13 @@
 //! Rounding to the values of a quantised type, in floats: what training with quantisation sees.
 
-use super::quantize::along;
-use super::{Attrs, Class, Operator, arity, expect, float_tensor};
+use super::build::Build;
+use super::quantize::{along, spread};
+use super::{
+    Attrs, Binary, Clamp, Class, Compare, Comparison, Constant, Emit, Operator, Reduce, Reduction,
+    Select, Unary, arity, expect, float_tensor,
+};
 use crate::error::{Error, Result};
-use crate::types::Type;
+use crate::types::{Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -117,6 +121,33 @@ impl Operator for FakeQuantize {
         }
         Ok(vec![x.clone()])
     }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let [x, scale @ ..] = operands else { return Ok(None) };
+        let mut b = Build(e);
+        let (dtype, rank) = (b.dtype(*x), b.dims(*x).len());
+        let most = levels(Self::NAME, self.bits)? - 1.0;
+        let x = b.wide(*x)?;
+        let scale = match scale.first() {
+            Some(&scale) => b.wide(scale)?,
+            None => {
+                let magnitudes = b.map(Unary::Abs, x)?;
+                let axes: Vec<usize> = (0..rank).filter(|&i| Some(i) != self.axis).collect();
+                let largest =
+                    b.one(Reduce { f: Reduction::Max, axes, keep: false }, &[magnitudes])?;
+                let scale = b.with(Binary::Div, largest, most)?;
+                // As it would be stored.
+                let scale = b.cast(scale, dtype)?;
+                b.wide(scale)?
+            }
+        };
+        let scale = spread(&mut b, scale, self.axis, rank)?;
+        let y = stepped(&mut b, x, scale, |b, y| {
+            let y = b.map(Unary::Round, y)?;
+            b.one(Clamp { min: -most as f32, max: most as f32 }, &[y])
+        })?;
+        Ok(Some(vec![b.cast(y, dtype)?]))
+    }
 }
 
 /// `2^(bits - 1)` for 8, 4 or 2 bits.
@@ -127,4 +158,21 @@ pub(crate) fn levels(name: &str, bits: u64) -> Result<f64> {
         2 => Ok(2.0),
         _ => Err(Error::bad_graph(format!("{name}: bits is {bits}, expected 8, 4 or 2"))),
     }
+}
+
+/// `f(x / scale) * scale`, 0 where the scale is 0.
+pub(super) fn stepped(
+    b: &mut Build<'_>,
+    x: ValueId,
+    scale: ValueId,
+    f: impl FnOnce(&mut Build<'_>, ValueId) -> Result<ValueId>,
+) -> Result<ValueId> {
+    let dtype = b.dtype(scale);
+    let (zero, one) = (Constant::scalar(dtype, 0.0)?, Constant::scalar(dtype, 1.0)?);
+    let (zero, one) = (b.one(zero, &[])?, b.one(one, &[])?);
+    let none = b.one(Compare { f: Comparison::Eq }, &[scale, zero])?;
+    let divisor = b.one(Select, &[none, one, scale])?;
+    let y = b.zip(Binary::Div, x, divisor)?;
+    let y = f(b, y)?;
+    b.mul(y, scale)
 }

@@ -1,10 +1,11 @@
 //! Fake quantisation with a step size that training learns (LSQ, arXiv:1902.08153).
 
-use super::fake_quantize::levels;
-use super::quantize::along;
-use super::{Attrs, Class, Operator, arity, expect, float_tensor};
+use super::build::Build;
+use super::fake_quantize::{levels, stepped};
+use super::quantize::{along, spread};
+use super::{Attrs, Clamp, Class, Emit, Operator, Unary, arity, expect, float_tensor};
 use crate::error::Result;
-use crate::types::Type;
+use crate::types::{Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -44,5 +45,18 @@ impl Operator for FakeQuantizeLsq {
         let need = Type::tensor(x.dtype, along("fake_quantize_lsq", x, self.axis)?);
         expect("fake_quantize_lsq", "scale", operands[1], &need)?;
         Ok(vec![x.clone()])
+    }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x, scale] = operands else { return Ok(None) };
+        let mut b = Build(e);
+        let (dtype, rank, n) = (b.dtype(x), b.dims(x).len(), levels(Self::NAME, self.bits)?);
+        let (x, scale) = (b.wide(x)?, b.wide(scale)?);
+        let scale = spread(&mut b, scale, self.axis, rank)?;
+        let y = stepped(&mut b, x, scale, |b, y| {
+            let y = b.one(Clamp { min: -n as f32, max: n as f32 - 1.0 }, &[y])?;
+            b.map(Unary::Round, y)
+        })?;
+        Ok(Some(vec![b.cast(y, dtype)?]))
     }
 }

@@ -1,8 +1,10 @@
 //! Discrete Fourier transform [ONNX DFT].
 
-use super::{Attrs, Class, Operator, arity};
+use super::build::Build;
+use super::{Attrs, Class, Emit, Operator, arity};
 use crate::error::{Error, Result};
-use crate::types::{DType, Dim, DimOp, Kind, Scalar, Shape, Type};
+use crate::math;
+use crate::types::{DType, Dim, DimOp, Kind, Scalar, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -65,6 +67,46 @@ impl Operator for Fft {
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         complex_like("fft", operands)
+    }
+
+    /// A product with the matrix of the transform, for pairs of up to 512 numbers; c64 and longer
+    /// rows are primitive.
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x] = operands else { return Ok(None) };
+        let mut b = Build(e);
+        let (dtype, dims) = (b.dtype(x), b.dims(x));
+        let Some(n) = dims.last().and_then(Dim::as_static).map(|n| n / 2) else { return Ok(None) };
+        if !dtype.is_float() || n > 512 {
+            return Ok(None);
+        }
+        let (sign, factor) = (if self.inverse { 1.0 } else { -1.0 }, self.factor(n));
+        let mut matrix = Vec::with_capacity((4 * n * n) as usize);
+        for i in 0..2 * n {
+            for j in 0..2 * n {
+                let angle = core::f64::consts::TAU * ((i % n) * (j % n) % n) as f64 / n as f64;
+                let (cos, sin) = (math::cos(angle), sign * math::sin(angle));
+                matrix.push(
+                    factor
+                        * match (i < n, j < n) {
+                            (true, true) | (false, false) => cos,
+                            (true, false) => -sin,
+                            (false, true) => sin,
+                        },
+                );
+            }
+        }
+        let x = b.wide(x)?;
+        let wide = b.dtype(x);
+        let matrix = b.constant(wide, &[2 * n, 2 * n], &matrix)?;
+        let rows: Vec<Dim> = if dims.len() > 1 {
+            dims.clone()
+        } else {
+            [Dim::from(1u64)].iter().chain(&dims).cloned().collect()
+        };
+        let y = b.reshape(x, rows)?;
+        let y = b.matmul(y, matrix, true)?;
+        let y = b.reshape(y, dims)?;
+        Ok(Some(vec![b.cast(y, dtype)?]))
     }
 }
 

@@ -1,10 +1,12 @@
 //! Linear attention with a gated delta rule (arXiv:2412.06464).
 
 use super::fit::{self, recurrent_arity, recurrent_results};
-use super::{Attr, Attrs, Class, Operator};
+use super::recurrence::Recurrence;
+use super::{Attr, Attrs, BatchMatMul, Binary, Class, Emit, Operator, Unary, writing};
 use crate::error::{Error, Result};
-use crate::types::Type;
+use crate::types::{Type, ValueId};
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// `gated_delta_net q [.., S, K, N], k [.., S, K, N], v [.., S, H, V], g [.., S, H],
@@ -87,6 +89,67 @@ impl Operator for GatedDeltaNet {
         let batch = &v_lead[..v_lead.len() - 1];
         let matrix = [heads.clone(), n.clone(), width.clone()];
         recurrent_results(NAME, Type::tensor(dtype, v.shape.clone()), rest, batch, &matrix)
+    }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let [q, k, v, g, beta, ref rest @ ..] = *operands else {
+            return Err(Error::internal("gated_delta_net: arity"));
+        };
+        let (ty, q_dims) = (e.ty(v).clone(), e.dims(q));
+        let to = writing::wide(ty.dtype);
+        let ([lead @ .., heads, width], [.., k_heads, n]) =
+            (ty.shape.0.as_slice(), q_dims.as_slice())
+        else {
+            return Err(Error::internal("gated_delta_net: shapes"));
+        };
+        let Some((h, kh)) = heads.as_static().zip(k_heads.as_static()) else { return Ok(None) };
+        let batch = lead.len().saturating_sub(1);
+        // A query and a key for each value head, a number of the gate for each row.
+        let mut every = |x: ValueId| -> Result<ValueId> {
+            let x = e.with_ones(x, &[lead.len() + 1])?;
+            let mut dims = lead.to_vec();
+            dims.extend([k_heads.clone(), (h / kh).into(), n.clone()]);
+            let x = e.expand(x, &dims)?;
+            dims.splice(lead.len()..lead.len() + 2, [heads.clone()]);
+            e.reshape(x, &dims)
+        };
+        let (q, k) = (every(q)?, every(k)?);
+        let mut carried = lead[..batch].to_vec();
+        carried.extend([heads.clone(), n.clone(), width.clone()]);
+        let gate_rank = e.ty(g).shape.rank();
+        let root = crate::math::sqrt(self.state_size as f64);
+        let xs = vec![q, k, v, g, beta];
+        let rest = rest.to_vec();
+        let recurrence = Recurrence { to, carried, xs, batch, captures: Vec::new(), rest };
+        // Inside, a head's axis is `batch`, and a vector is a row or a column of two axes.
+        let (row, column) = (batch + 1, batch + 2);
+        let mut results = recurrence.write(e, &mut |e, values| {
+            let [m, q, k, v, g, beta] = *values else {
+                return Err(Error::internal("gated_delta_net: a body of six"));
+            };
+            let decay = e.map(Unary::Exp, g)?;
+            let places = [row, column];
+            let wide = usize::from(gate_rank > lead.len() + 1);
+            let decay = e.with_ones(decay, &places[wide..])?;
+            let m = e.zip(Binary::Mul, m, decay)?;
+            let key = e.with_ones(k, &[row])?;
+            let kept = e.one(BatchMatMul::default(), &[key, m])?;
+            let v = e.with_ones(v, &[row])?;
+            let d = e.zip(Binary::Sub, v, kept)?;
+            let beta = e.with_ones(beta, &[row, column])?;
+            let d = e.zip(Binary::Mul, d, beta)?;
+            let key = e.with_ones(k, &[column])?;
+            let change = e.zip(Binary::Mul, key, d)?;
+            let m = e.zip(Binary::Add, m, change)?;
+            let query = e.with_ones(q, &[row])?;
+            let read = e.one(BatchMatMul::default(), &[query, m])?;
+            let mut dims = e.dims(read);
+            dims.remove(row);
+            let read = e.reshape(read, &dims)?;
+            Ok([m, e.zip_number(Binary::Div, read, root)?])
+        })?;
+        results[0] = e.cast(results[0], ty.dtype)?;
+        Ok(Some(results))
     }
 
     fn writes(&self) -> &'static [(usize, usize)] {

@@ -1,9 +1,10 @@
 //! A residual sum whose branch has a gate.
 
+use super::build::Build;
 use super::norms::repeats;
-use super::{Alias, Attrs, Class, Operator, arity, expect, float_tensor};
+use super::{Alias, Attrs, Class, Emit, Operator, arity, expect, float_tensor};
 use crate::error::Result;
-use crate::types::Type;
+use crate::types::{Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -27,6 +28,16 @@ impl Operator for GatedResidual {
         expect("gated_residual", "y", operands[1], x)?;
         repeats("gated_residual", "gate", operands[2], x)?;
         Ok(vec![x.clone()])
+    }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x, y, gate] = operands else { return Ok(None) };
+        let mut b = Build(e);
+        let dtype = b.dtype(x);
+        let (x, y, gate) = (b.wide(x)?, b.wide(y)?, b.wide(gate)?);
+        let y = b.mul(y, gate)?;
+        let sum = b.add(x, y)?;
+        Ok(Some(vec![b.cast(sum, dtype)?]))
     }
 
     fn alias(&self, _: &[&Type]) -> Alias {

@@ -1,8 +1,8 @@
 //! One element an index.
 
-use super::{Attrs, Class, Operator, arity, rules};
+use super::{Attrs, Binary, Class, Emit, Gather, Operator, arity, parts, rules};
 use crate::error::{Error, Result};
-use crate::types::Type;
+use crate::types::{DType, Dim, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -46,5 +46,53 @@ impl Operator for GatherElements {
             )));
         }
         Ok(vec![Type::tensor(x.dtype, ids.shape.clone())])
+    }
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x, ids] = operands else {
+            return Err(Error::internal("gather_elements: arity was checked"));
+        };
+        let (x_ty, to) = (e.ty(x).clone(), e.ty(ids).shape.clone());
+        // One index into all elements, in u32: sizes are numbers, and not too large.
+        let (Ok(dims), Ok(count)) = (x_ty.shape.static_dims(), x_ty.shape.elements()) else {
+            return Ok(None);
+        };
+        if count == 0 || count > u32::MAX.into() {
+            return Ok(None);
+        }
+        let n = dims[self.axis];
+        let Some(ids) = parts::places(e, ids, &Dim::from(n))? else { return Ok(None) };
+        let ids = match e.ty(ids).dtype {
+            DType::U32 => ids,
+            _ => parts::with(e, Binary::Max, ids, 0.0)?,
+        };
+        let ids = parts::with(e, Binary::Min, ids, (n - 1) as f64)?;
+        let mut at = parts::cast(e, ids, DType::U32)?;
+        let mut stride = 1u64;
+        let mut rest = None;
+        for (axis, &n) in dims.iter().enumerate().rev() {
+            let index = if axis == self.axis {
+                at
+            } else {
+                parts::indices(e, DType::U32, (to.0[axis].clone(), axis, to.rank()))?
+            };
+            let scaled = match stride {
+                1 => index,
+                _ => parts::with(e, Binary::Mul, index, stride as f64)?,
+            };
+            if axis == self.axis {
+                at = scaled;
+            } else if n > 1 {
+                rest = Some(match rest {
+                    None => scaled,
+                    Some(sum) => parts::zip(e, Binary::Add, sum, scaled)?,
+                });
+            }
+            stride *= n;
+        }
+        if let Some(rest) = rest {
+            at = parts::zip(e, Binary::Add, at, rest)?;
+        }
+        let flat = parts::reshape(e, x, vec![Dim::from(count)])?;
+        Ok(Some(vec![e.one(Gather { axis: 0 }, &[flat, at])?]))
     }
 }

@@ -1,10 +1,11 @@
 //! Group norm (arXiv:1803.08494) [ONNX GroupNormalization]. With one channel a group it is the
 //! instance norm.
 
+use super::build::Build;
 use super::norms::{floats, vector};
-use super::{Attrs, Class, Operator, arity};
+use super::{Attrs, Class, Emit, Operator, arity};
 use crate::error::{Error, Result};
-use crate::types::Type;
+use crate::types::{Dim, DimOp, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -47,5 +48,22 @@ impl Operator for GroupNorm {
             vector("group_norm", name, v, x, &x.shape.0[1])?;
         }
         Ok(vec![x.clone()])
+    }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x, scale, bias] = operands else { return Ok(None) };
+        let mut b = Build(e);
+        let (dtype, dims) = (b.dtype(x), b.dims(x));
+        let [batch, channels, places @ ..] = dims.as_slice() else { return Ok(None) };
+        let groups = Dim::from(self.groups);
+        let mut run = channels.apply(DimOp::FloorDiv, &groups)?;
+        for d in places {
+            run = run.mul(d)?;
+        }
+        let runs = b.reshape(x, vec![batch.clone(), groups, run])?;
+        let y = b.normalise(runs, &[2], self.eps, true)?;
+        let y = b.reshape(y, dims)?;
+        let y = b.affine(y, 1, scale, Some(bias))?;
+        Ok(Some(vec![b.cast(y, dtype)?]))
     }
 }

@@ -1,9 +1,10 @@
 //! Windows of an image as columns [PyTorch unfold].
 
+use super::build::Build;
 use super::window::Window;
-use super::{Attrs, Class, Operator, arity, float_tensor};
+use super::{Attrs, Class, Concat, Emit, Operator, Slice, arity, float_tensor};
 use crate::error::{Error, Result};
-use crate::types::{Dim, Shape, Type};
+use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -48,4 +49,79 @@ impl Operator for Im2Col {
         }
         Ok(vec![Type::tensor(x.dtype, Shape(vec![batch.clone(), rows, positions]))])
     }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x] = operands else { return Ok(None) };
+        let result = self.infer(&[e.ty(x)])?;
+        let mut b = Build(e);
+        let outputs = self.window.outputs(Self::NAME, &b.dims(x)[2..], &self.kernel)?;
+        let x = padded(&mut b, x, &self.window, 0.0)?;
+        let y = columns(&mut b, x, &self.kernel, &self.window, &outputs)?;
+        Ok(Some(vec![b.reshape(y, result[0].shape.0.clone())?]))
+    }
+}
+
+/// x with the window's padding around its spatial axes.
+pub(super) fn padded(b: &mut Build<'_>, x: ValueId, w: &Window, fill: f32) -> Result<ValueId> {
+    let ends = |list: &[u64]| -> Vec<u64> { [0, 0].iter().chain(list).copied().collect() };
+    b.pad(x, &ends(&w.pad_low), &ends(&w.pad_high), fill)
+}
+
+/// `[N, C, K, L]` of an x that has its padding already, with `outputs` positions along each axis:
+/// one slice for each tap, or for windows that tile x, a transpose.
+pub(super) fn columns(
+    b: &mut Build<'_>,
+    x: ValueId,
+    kernel: &[u64],
+    window: &Window,
+    outputs: &[Dim],
+) -> Result<ValueId> {
+    let dims = b.dims(x);
+    let mut places = Dim::from(1u64);
+    for d in outputs {
+        places = places.mul(d)?;
+    }
+    let sizes = |k: u64| vec![dims[0].clone(), dims[1].clone(), k.into(), places.clone()];
+    if let Some(y) = tiles(b, x, kernel, window, outputs)? {
+        return b.reshape(y, sizes(kernel.iter().product()));
+    }
+    let mut taps = vec![x];
+    for (i, &k) in kernel.iter().enumerate() {
+        let mut next = Vec::new();
+        for v in taps {
+            for tap in 0..k {
+                let (axis, start) = (2 + i, Dim::from(tap * window.dilation[i]));
+                let (len, step) = (outputs[i].clone(), window.stride[i] as i64);
+                next.push(b.one(Slice { axis, start, len, step }, &[v])?);
+            }
+        }
+        taps = next;
+    }
+    let taps: Vec<ValueId> =
+        taps.into_iter().map(|v| b.reshape(v, sizes(1))).collect::<Result<_>>()?;
+    b.one(Concat { axis: 2 }, &taps)
+}
+
+/// `[N, C, k.., out..]` of windows that lie side by side and cover x.
+fn tiles(
+    b: &mut Build<'_>,
+    x: ValueId,
+    kernel: &[u64],
+    window: &Window,
+    outputs: &[Dim],
+) -> Result<Option<ValueId>> {
+    let (dims, axes) = (b.dims(x), kernel.len());
+    let mut apart = dims[..2].to_vec();
+    for (i, &k) in kernel.iter().enumerate() {
+        let covered = outputs[i].mul(&Dim::from(k))? == dims[2 + i];
+        if window.stride[i] != k || window.dilation[i] != 1 || !covered {
+            return Ok(None);
+        }
+        apart.extend([outputs[i].clone(), Dim::from(k)]);
+    }
+    let y = b.reshape(x, apart)?;
+    let taps = (0..axes).map(|i| 3 + 2 * i);
+    let places = (0..axes).map(|i| 2 + 2 * i);
+    let perm: Vec<usize> = [0, 1].into_iter().chain(taps).chain(places).collect();
+    b.transpose(y, &perm).map(Some)
 }

@@ -1,9 +1,10 @@
 //! Layer norm over the last axis (arXiv:1607.06450) [ONNX LayerNormalization].
 
+use super::build::Build;
 use super::norms::{floats, vector};
-use super::{Attrs, Class, Operator, arity};
+use super::{Attrs, Class, Emit, Operator, arity};
 use crate::error::Result;
-use crate::types::Type;
+use crate::types::{Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -41,5 +42,14 @@ impl Operator for LayerNorm {
             vector("layer_norm", name, v, x, &x.shape.last())?;
         }
         Ok(vec![x.clone()])
+    }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let [x, scale, bias @ ..] = operands else { return Ok(None) };
+        let mut b = Build(e);
+        let (dtype, last) = (b.dtype(*x), b.dims(*x).len() - 1);
+        let y = b.normalise(*x, &[last], self.eps, true)?;
+        let y = b.affine(y, last, *scale, bias.first().copied())?;
+        Ok(Some(vec![b.cast(y, dtype)?]))
     }
 }

@@ -1,9 +1,10 @@
 //! Layer norm over the channels of images (ConvNeXt, SAM).
 
+use super::build::Build;
 use super::norms::{floats, vector};
-use super::{Attrs, Class, Operator, arity};
+use super::{Attrs, Class, Emit, Operator, arity};
 use crate::error::Result;
-use crate::types::Type;
+use crate::types::{Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -36,5 +37,14 @@ impl Operator for LayerNorm2d {
             vector("layer_norm_2d", name, v, x, &x.shape.0[1])?;
         }
         Ok(vec![x.clone()])
+    }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x, scale, bias] = operands else { return Ok(None) };
+        let mut b = Build(e);
+        let dtype = b.dtype(x);
+        let y = b.normalise(x, &[1], self.eps, true)?;
+        let y = b.affine(y, 1, scale, Some(bias))?;
+        Ok(Some(vec![b.cast(y, dtype)?]))
     }
 }

@@ -1,8 +1,8 @@
 //! A product with a low-rank addition to its weight (arXiv:2106.09685).
 
-use super::{Attrs, Class, Operator, arity, fit, matrix};
+use super::{Attrs, Binary, Class, Emit, MatMul, Operator, arity, fit, matrix};
 use crate::error::{Error, Result};
-use crate::types::{Shape, Type};
+use crate::types::{Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -54,5 +54,14 @@ impl Operator for LoraMatMul {
         dims.pop();
         dims.push(n);
         Ok(vec![Type::tensor(x.dtype, Shape(dims))])
+    }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let [x, w, a, b] = *operands else { return Err(Error::internal("lora_matmul: arity")) };
+        let y = e.one(MatMul::plain(), &[x, w])?;
+        let narrow = e.one(MatMul::plain(), &[x, a])?;
+        let narrow = e.zip_number(Binary::Mul, narrow, self.scale.into())?;
+        let low = e.one(MatMul::plain(), &[narrow, b])?;
+        Ok(Some(vec![e.zip(Binary::Add, y, low)?]))
     }
 }

@@ -4,10 +4,11 @@
 //! Segments keep weights apart: real files mix types within q, k and v, and no weight is ever
 //! concatenated in a graph.
 
-use super::{Attrs, Class, Operator, Unary, expect, fit, matrix};
+use super::{Attrs, Binary, Class, Emit, Operator, RmsNorm, Unary, expect, fit, matrix, writing};
 use crate::error::{Error, Result};
-use crate::types::{DType, Kind, Shape, Type};
+use crate::types::{DType, Kind, Shape, Type, ValueId};
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// What happens to the products before they are stored.
@@ -159,7 +160,7 @@ impl Operator for MatMul {
         for i in 0..self.segments {
             let w = operands[parts.weights + i];
             let (n, wk) = matrix("matmul", "weight", w)?;
-            if !fit::is_weight(w) || wk != *k {
+            if !fit::is_weight(w) || wk.differs(k) {
                 return Err(Error::bad_graph(format!(
                     "matmul: weight {i} is {w}, expected {k} columns to match x {}",
                     operands[0]
@@ -191,5 +192,72 @@ impl Operator for MatMul {
             }
         }
         Ok(results)
+    }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let parts = self.parts();
+        let (Some(&x), Some(weights)) = (operands.first(), operands.get(parts.weights..)) else {
+            return Err(Error::internal("matmul: arity"));
+        };
+        let plain = MatMul { bias: self.bias, ..MatMul::plain() };
+        // One step at a time, so that a target takes the largest piece it knows.
+        if *self != plain {
+            return self.apart(e, x, operands).map(Some);
+        }
+        let ty = e.ty(x).clone();
+        let float = ty.dtype.is_float();
+        if self.bias {
+            let y = e.one(MatMul::plain(), &operands[..2])?;
+            let bias = e.cast(operands[2], e.ty(y).dtype)?;
+            return Ok(Some(vec![e.zip(Binary::Add, y, bias)?]));
+        }
+        if ty.shape.rank() != 2 {
+            let rows = e.reshape(x, &[ty.shape.rows()?, ty.shape.last()])?;
+            let y = e.one(plain, &[rows, weights[0]])?;
+            let mut dims = ty.shape.0;
+            dims.pop();
+            dims.push(e.ty(y).shape.last());
+            return Ok(Some(vec![e.reshape(y, &dims)?]));
+        }
+        if float && writing::is_half(ty.dtype) {
+            let wide = e.cast(x, DType::F32)?;
+            let y = e.one(plain, &[wide, weights[0]])?;
+            return Ok(Some(vec![e.cast(y, ty.dtype)?]));
+        }
+        Ok(None)
+    }
+}
+
+impl MatMul {
+    /// A norm, a product for each segment, and the epilogue: the same bits.
+    fn apart(&self, e: &mut dyn Emit, x: ValueId, operands: &[ValueId]) -> Result<Vec<ValueId>> {
+        let parts = self.parts();
+        let lacks = || Error::internal("matmul: arity");
+        let operand = |at: usize| operands.get(at).copied().ok_or_else(lacks);
+        let x = match (self.norm, parts.norm) {
+            (Some(eps), Some(at)) => e.one(RmsNorm { eps }, &[x, operand(at)?])?,
+            _ => x,
+        };
+        let mut results = Vec::with_capacity(self.segments);
+        for i in 0..self.segments {
+            let mut inputs = vec![x, operand(parts.weights + i)?];
+            if let Some(first) = parts.biases {
+                inputs.push(operand(first + i)?);
+            }
+            results.push(e.one(MatMul { bias: self.bias, ..MatMul::plain() }, &inputs)?);
+        }
+        match (self.epilogue, results.as_slice()) {
+            (Epilogue::None, _) => Ok(results),
+            (Epilogue::Map(f), _) => results.into_iter().map(|y| e.map(f, y)).collect(),
+            (Epilogue::Add, &[y]) => {
+                let residual = operand(parts.residual.ok_or_else(lacks)?)?;
+                Ok(vec![e.zip(Binary::Add, y, residual)?])
+            }
+            (Epilogue::Glu(f), &[gate, up]) => {
+                let gate = e.map(f, gate)?;
+                Ok(vec![e.zip(Binary::Mul, gate, up)?])
+            }
+            _ => Err(lacks()),
+        }
     }
 }

@@ -2,6 +2,23 @@
 //!
 //! `enum Op` is written by hand, one struct a variant; a macro makes only names and delegation.
 //! Every operator is pure. One that writes a state takes the old version and returns the next.
+//!
+//! # Primitives of data
+//!
+//! What the other operators on data decompose into, and a target must run itself:
+//!
+//! ```text
+//! constant iota random_uniform random_normal
+//! map zip compare select cast
+//! reduce (sum, max, min, prod; of no known size mean too)
+//! sort
+//! reshape transpose slice concat expand
+//! gather
+//! ```
+//!
+//! `map` is one of the functions that [`Unary::is_composed`] leaves; `erf` in f64 is one more.
+//! `gather_elements`, `reverse`, `roll`, `pad` but of a constant, and `scatter_add` with signed ids
+//! have parts where the sizes that their indices need are known.
 
 mod argmax;
 mod argmin;
@@ -31,9 +48,11 @@ mod lora_matmul;
 mod map;
 mod matmul;
 mod pad;
+mod parts;
 mod quantize_rows;
 mod random_normal;
 mod random_uniform;
+mod recurrence;
 mod reduce;
 mod reshape;
 mod reverse;
@@ -61,16 +80,16 @@ mod top_k;
 mod transpose;
 mod unpack;
 mod while_loop;
+mod writing;
 mod zip;
 
-pub use argmax::ArgMax;
-pub use argmin::ArgMin;
 // Norms, vision, spectra, solvers and quantisation.
 mod ada_norm;
 #[cfg(feature = "vision")]
 mod axial_rope_2d;
 #[cfg(feature = "vision")]
 mod batch_norm_inference;
+mod build;
 #[cfg(feature = "linalg")]
 mod cholesky;
 #[cfg(feature = "audio")]
@@ -127,6 +146,8 @@ mod slide;
 #[cfg(feature = "vision")]
 mod window;
 
+pub use argmax::ArgMax;
+pub use argmin::ArgMin;
 pub use attention::Attention;
 pub use attr::{Attr, Attrs};
 pub use batch_matmul::BatchMatMul;
@@ -554,54 +575,6 @@ pub enum Op {
     Token(Token),
     /// Logits to a token.
     Sample(Sample),
-    /// A tensor that the graph holds.
-    Constant(Constant),
-    /// Indices along an axis.
-    Iota(Iota),
-    /// A test of two tensors.
-    Compare(Compare),
-    /// One of two tensors, by element.
-    Select(Select),
-    /// Another element type.
-    Cast(Cast),
-    /// Numbers between bounds.
-    Clamp(Clamp),
-    /// Sum, mean, extreme or product along axes.
-    Reduce(Reduce),
-    /// Shares of exponentials.
-    Softmax(Softmax),
-    /// Running sums.
-    CumSum(CumSum),
-    /// Index of the largest.
-    ArgMax(ArgMax),
-    /// Index of the smallest.
-    ArgMin(ArgMin),
-    /// Elements in order, and where they stood.
-    Sort(Sort),
-    /// Indices of the largest.
-    TopK(TopK),
-    /// Axes in another order.
-    Transpose(Transpose),
-    /// A range of an axis.
-    Slice(Slice),
-    /// Tensors one after another.
-    Concat(Concat),
-    /// Elements repeated.
-    Expand(Expand),
-    /// Elements around a tensor.
-    Pad(Pad),
-    /// Axes turned round.
-    Roll(Roll),
-    /// Axes from their ends.
-    Reverse(Reverse),
-    /// One element an index.
-    GatherElements(GatherElements),
-    /// Updates added at indices.
-    ScatterAdd(ScatterAdd),
-    /// Uniform random numbers.
-    RandomUniform(RandomUniform),
-    /// Normal random numbers.
-    RandomNormal(RandomNormal),
     /// A norm whose scale and shift are computed.
     AdaNorm(AdaNorm),
     /// A residual sum with a gate.
@@ -684,6 +657,54 @@ pub enum Op {
     /// Floats to small floats with scales.
     #[cfg(feature = "quant")]
     ScaledQuantize(ScaledQuantize),
+    /// A tensor that the graph holds.
+    Constant(Constant),
+    /// Indices along an axis.
+    Iota(Iota),
+    /// A test of two tensors.
+    Compare(Compare),
+    /// One of two tensors, by element.
+    Select(Select),
+    /// Another element type.
+    Cast(Cast),
+    /// Numbers between bounds.
+    Clamp(Clamp),
+    /// Sum, mean, extreme or product along axes.
+    Reduce(Reduce),
+    /// Shares of exponentials.
+    Softmax(Softmax),
+    /// Running sums.
+    CumSum(CumSum),
+    /// Index of the largest.
+    ArgMax(ArgMax),
+    /// Index of the smallest.
+    ArgMin(ArgMin),
+    /// Elements in order, and where they stood.
+    Sort(Sort),
+    /// Indices of the largest.
+    TopK(TopK),
+    /// Axes in another order.
+    Transpose(Transpose),
+    /// A range of an axis.
+    Slice(Slice),
+    /// Tensors one after another.
+    Concat(Concat),
+    /// Elements repeated.
+    Expand(Expand),
+    /// Elements around a tensor.
+    Pad(Pad),
+    /// Axes turned round.
+    Roll(Roll),
+    /// Axes from their ends.
+    Reverse(Reverse),
+    /// One element an index.
+    GatherElements(GatherElements),
+    /// Updates added at indices.
+    ScatterAdd(ScatterAdd),
+    /// Uniform random numbers.
+    RandomUniform(RandomUniform),
+    /// Normal random numbers.
+    RandomNormal(RandomNormal),
     /// A user's operator.
     Custom(Custom),
 }
@@ -718,30 +739,6 @@ operators! {
     TakeRows(TakeRows),
     Token(Token),
     Sample(Sample),
-    Constant(Constant),
-    Iota(Iota),
-    Compare(Compare),
-    Select(Select),
-    Cast(Cast),
-    Clamp(Clamp),
-    Reduce(Reduce),
-    Softmax(Softmax),
-    CumSum(CumSum),
-    ArgMax(ArgMax),
-    ArgMin(ArgMin),
-    Sort(Sort),
-    TopK(TopK),
-    Transpose(Transpose),
-    Slice(Slice),
-    Concat(Concat),
-    Expand(Expand),
-    Pad(Pad),
-    Roll(Roll),
-    Reverse(Reverse),
-    GatherElements(GatherElements),
-    ScatterAdd(ScatterAdd),
-    RandomUniform(RandomUniform),
-    RandomNormal(RandomNormal),
     AdaNorm(AdaNorm),
     GatedResidual(GatedResidual),
     LayerNorm(LayerNorm),
@@ -795,6 +792,30 @@ operators! {
     ScaledMatMul(ScaledMatMul),
     #[cfg(feature = "quant")]
     ScaledQuantize(ScaledQuantize),
+    Constant(Constant),
+    Iota(Iota),
+    Compare(Compare),
+    Select(Select),
+    Cast(Cast),
+    Clamp(Clamp),
+    Reduce(Reduce),
+    Softmax(Softmax),
+    CumSum(CumSum),
+    ArgMax(ArgMax),
+    ArgMin(ArgMin),
+    Sort(Sort),
+    TopK(TopK),
+    Transpose(Transpose),
+    Slice(Slice),
+    Concat(Concat),
+    Expand(Expand),
+    Pad(Pad),
+    Roll(Roll),
+    Reverse(Reverse),
+    GatherElements(GatherElements),
+    ScatterAdd(ScatterAdd),
+    RandomUniform(RandomUniform),
+    RandomNormal(RandomNormal),
 }
 
 /// Words of the control block, a state every language-model program has (`sample/control.rs`).

@@ -1,8 +1,8 @@
 //! Elements around a tensor.
 
-use super::{Attrs, Class, Operator, arity, rules};
+use super::{Attrs, Class, Concat, Emit, Operator, arity, parts, rules};
 use crate::error::{Error, Result};
-use crate::types::{Dim, Shape, Type};
+use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -109,5 +109,49 @@ impl Operator for Pad {
             dims.push(d.add(&Dim::from(low))?.add(&Dim::from(high))?);
         }
         Ok(vec![Type::tensor(x.dtype, Shape(dims))])
+    }
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x] = operands else { return Err(Error::internal("pad: arity was checked")) };
+        let mut y = x;
+        for (axis, (&low, &high)) in self.low.iter().zip(&self.high).enumerate() {
+            if low == 0 && high == 0 {
+                continue;
+            }
+            let mut dims = e.ty(y).shape.0.clone();
+            let n = dims[axis].as_static();
+            let mut run = Vec::with_capacity(3);
+            for (count, is_low) in [(low, true), (high, false)] {
+                let piece = match (self.mode, n) {
+                    _ if count == 0 => None,
+                    (PadMode::Constant(value), _) => {
+                        let value = parts::like(e, y, value.into())?;
+                        dims[axis] = count.into();
+                        Some(parts::expand(e, value, dims.clone())?)
+                    }
+                    // The end of an axis that is no number has no index.
+                    (_, None) => return Ok(None),
+                    (PadMode::Replicate, Some(n)) => {
+                        let at = if is_low { 0 } else { n.saturating_sub(1) };
+                        let edge = parts::slice(e, y, axis, (at, 1, 1))?;
+                        dims[axis] = count.into();
+                        Some(parts::expand(e, edge, dims.clone())?)
+                    }
+                    (PadMode::Reflect, Some(n)) => {
+                        let at = if is_low { count } else { n.saturating_sub(2) };
+                        Some(parts::slice(e, y, axis, (at, count, -1))?)
+                    }
+                    (PadMode::Circular, Some(n)) => {
+                        let at = if is_low { n.saturating_sub(count) } else { 0 };
+                        Some(parts::slice(e, y, axis, (at, count, 1))?)
+                    }
+                };
+                run.extend(piece);
+                if is_low {
+                    run.push(y);
+                }
+            }
+            y = e.one(Concat { axis }, &run)?;
+        }
+        Ok(Some(vec![if y == x { parts::whole(e, x)? } else { y }]))
     }
 }

@@ -1,9 +1,11 @@
 //! Pooling [ONNX MaxPool, AveragePool].
 
+use super::build::Build;
+use super::im2col::{columns, padded};
 use super::window::Window;
-use super::{Attrs, Class, Operator, arity, float_tensor};
+use super::{Attrs, Binary, Class, Emit, Grid, Operator, Reduction, arity, float_tensor};
 use crate::error::{Error, Result};
-use crate::types::{Shape, Type};
+use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -86,5 +88,58 @@ impl Operator for Pool {
         let mut dims = vec![batch.clone(), channels.clone()];
         dims.extend(self.window.outputs("pool", spatial, &self.kernel)?);
         Ok(vec![Type::tensor(x.dtype, Shape(dims))])
+    }
+
+    /// Columns and their largest or mean. `None` for a mean without padding of a symbolic image.
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x] = operands else { return Ok(None) };
+        let result = self.infer(&[e.ty(x)])?;
+        let (w, mut b) = (&self.window, Build(e));
+        let (dtype, input, output) = (b.dtype(x), b.dims(x), result[0].shape.0.clone());
+        let pads = w.pad_low.iter().chain(&w.pad_high).any(|&n| n > 0);
+        let counts = match self.kind {
+            PoolKind::Average if pads && !self.count_padding => {
+                match self.counts(&input, &output) {
+                    Some(counts) => Some(counts),
+                    None => return Ok(None),
+                }
+            }
+            _ => None,
+        };
+        let fill = if self.kind == PoolKind::Max { f32::NEG_INFINITY } else { 0.0 };
+        let x = b.wide(x)?;
+        let x = padded(&mut b, x, w, fill)?;
+        let columns = columns(&mut b, x, &self.kernel, w, &output[2..])?;
+        let f = match (self.kind, &counts) {
+            (PoolKind::Max, _) => Reduction::Max,
+            (PoolKind::Average, Some(_)) => Reduction::Sum,
+            (PoolKind::Average, None) => Reduction::Mean,
+        };
+        let y = b.reduce(f, columns, &[2])?;
+        let mut y = b.reshape(y, output)?;
+        if let Some((sizes, counts)) = counts {
+            let wide = b.dtype(y);
+            let counts = b.constant(wide, &sizes, &counts)?;
+            y = b.zip(Binary::Div, y, counts)?;
+        }
+        Ok(Some(vec![b.cast(y, dtype)?]))
+    }
+}
+
+impl Pool {
+    /// How many elements of each window are none of the padding, with the sizes of the image of
+    /// windows; `None` for symbolic images.
+    fn counts(&self, input: &[Dim], output: &[Dim]) -> Option<(Vec<u64>, Vec<f64>)> {
+        let fixed =
+            |dims: &[Dim]| dims[2..].iter().map(Dim::as_static).collect::<Option<Vec<u64>>>();
+        let (input, output) = (fixed(input)?, fixed(output)?);
+        let grid = Grid::new(&self.window, &input, &self.kernel, &output);
+        let mut sources = Vec::new();
+        let count = |p: usize| {
+            grid.sources(p, &mut sources);
+            sources.iter().flatten().count().max(1) as f64
+        };
+        let counts = (0..grid.positions()).map(count).collect();
+        Some((output, counts))
     }
 }

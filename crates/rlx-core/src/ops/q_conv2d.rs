@@ -1,11 +1,12 @@
 //! A convolution of 8-bit integers, requantised [ONNX QLinearConv].
 
+use super::build::Build;
 use super::conv::conv_shape;
 use super::q_matmul::{I8, Requantize};
 use super::window::Window;
-use super::{Attrs, Class, Operator, arity};
+use super::{Attrs, Class, Conv, Emit, Operator, arity};
 use crate::error::{Error, Result};
-use crate::types::Type;
+use crate::types::{Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -55,5 +56,16 @@ impl Operator for QConv2d {
         let shape = conv_shape("q_conv2d", &self.window, self.groups, x, w)?;
         self.requantize.check("q_conv2d", operands, &shape.0[1])?;
         Ok(vec![Type::tensor(I8, shape)])
+    }
+
+    /// In f64, which holds every sum exactly.
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let [x, w, bias @ ..] = operands else { return Ok(None) };
+        let mut b = Build(e);
+        let x = self.requantize.centred(&mut b, *x, self.requantize.x_zero)?;
+        let w = self.requantize.centred(&mut b, *w, self.requantize.w_zero)?;
+        let conv = Conv { window: self.window.clone(), groups: self.groups, bias: false };
+        let sums = b.one(conv, &[x, w])?;
+        Ok(Some(vec![self.requantize.finish(&mut b, sums, bias.first().copied(), 1)?]))
     }
 }

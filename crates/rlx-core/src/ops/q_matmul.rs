@@ -1,8 +1,9 @@
 //! A product of 8-bit integers, requantised [ONNX QLinearMatMul].
 
-use super::{Attrs, Class, Operator, arity, expect};
+use super::build::Build;
+use super::{Attrs, Binary, Class, Emit, Operator, Unary, arity, expect};
 use crate::error::{Error, Result};
-use crate::types::{DType, Dim, Kind, Scalar, Shape, Type};
+use crate::types::{DType, Dim, Kind, Scalar, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -67,6 +68,32 @@ impl Requantize {
         }
         Ok(())
     }
+
+    /// `v - zero` in f64.
+    pub(super) fn centred(&self, b: &mut Build<'_>, v: ValueId, zero: i8) -> Result<ValueId> {
+        let v = b.cast(v, DType::F64)?;
+        b.with(Binary::Sub, v, f64::from(zero))
+    }
+
+    /// Sums in f64 as i8, with a bias along `axis`.
+    pub(super) fn finish(
+        &self,
+        b: &mut Build<'_>,
+        sums: ValueId,
+        bias: Option<ValueId>,
+        axis: usize,
+    ) -> Result<ValueId> {
+        let (mut y, rank) = (sums, b.dims(sums).len());
+        if let Some(bias) = bias {
+            let bias = b.cast(bias, DType::F64)?;
+            let bias = b.along(bias, axis, rank)?;
+            y = b.add(y, bias)?;
+        }
+        let y = b.with(Binary::Mul, y, f64::from(self.multiplier))?;
+        let y = b.map(Unary::Round, y)?;
+        let y = b.with(Binary::Add, y, f64::from(self.out_zero))?;
+        b.cast(y, I8)
+    }
 }
 
 pub(super) const I8: DType = DType::Scalar(Scalar::I8);
@@ -111,5 +138,16 @@ impl Operator for QMatMul {
         let mut dims = lead.to_vec();
         dims.extend([m.clone(), n.clone()]);
         Ok(vec![Type::tensor(I8, Shape(dims))])
+    }
+
+    /// In f64, which holds every sum exactly.
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let [x, w, bias @ ..] = operands else { return Ok(None) };
+        let mut b = Build(e);
+        let x = self.requantize.centred(&mut b, *x, self.requantize.x_zero)?;
+        let w = self.requantize.centred(&mut b, *w, self.requantize.w_zero)?;
+        let sums = b.matmul(x, w, true)?;
+        let axis = b.dims(sums).len() - 1;
+        Ok(Some(vec![self.requantize.finish(&mut b, sums, bias.first().copied(), axis)?]))
     }
 }

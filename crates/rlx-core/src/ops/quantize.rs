@@ -1,8 +1,9 @@
 //! Floats to 8-bit integers with scales and zero points [ONNX QuantizeLinear].
 
-use super::{Attrs, Class, Operator, arity, expect, float_tensor};
+use super::build::Build;
+use super::{Attrs, Binary, Class, Emit, Operator, Unary, arity, expect, float_tensor};
 use crate::error::{Error, Result};
-use crate::types::{DType, Scalar, Shape, Type};
+use crate::types::{DType, Scalar, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -52,6 +53,21 @@ impl Operator for Quantize {
         expect("quantize", "zero_points", operands[2], &Type::tensor(self.to, shape))?;
         Ok(vec![Type::tensor(self.to, x.shape.clone())])
     }
+
+    /// A cast to bytes truncates what is an integer already, and saturates.
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x, scales, zeros] = operands else { return Ok(None) };
+        let mut b = Build(e);
+        let (x, scales) = (b.wide(x)?, b.wide(scales)?);
+        let (rank, wide) = (b.dims(x).len(), b.dtype(x));
+        let scales = spread(&mut b, scales, self.axis, rank)?;
+        let zeros = b.cast(zeros, wide)?;
+        let zeros = spread(&mut b, zeros, self.axis, rank)?;
+        let y = b.zip(Binary::Div, x, scales)?;
+        let y = b.map(Unary::Round, y)?;
+        let y = b.add(y, zeros)?;
+        Ok(Some(vec![b.cast(y, self.to)?]))
+    }
 }
 
 /// The least and the largest value of i8 or u8.
@@ -70,4 +86,14 @@ pub(super) fn along(name: &str, x: &Type, axis: Option<usize>) -> Result<Shape> 
         Some((_, Some(d))) => Ok(Shape(vec![d.clone()])),
         Some((a, None)) => Err(Error::bad_graph(format!("{name}: x is {x}, it has no axis {a}"))),
     }
+}
+
+/// Scales as an axis among `rank`; one scale as it is.
+pub(super) fn spread(
+    b: &mut Build<'_>,
+    v: ValueId,
+    axis: Option<usize>,
+    rank: usize,
+) -> Result<ValueId> {
+    axis.map_or(Ok(v), |axis| b.along(v, axis, rank))
 }

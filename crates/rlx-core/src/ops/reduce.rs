@@ -1,8 +1,8 @@
 //! Sums, means, extremes and products along axes.
 
-use super::{Attrs, Class, Operator, Reduction, arity, rules};
+use super::{Attrs, Binary, Class, Emit, Operator, Reduction, arity, parts, rules};
 use crate::error::{Error, Result};
-use crate::types::{Dim, Shape, Type};
+use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -54,5 +54,18 @@ impl Operator for Reduce {
             return Err(Error::bad_graph(format!("reduce: x is {x}, a mean is of floats")));
         }
         Ok(vec![Type::tensor(x.dtype, without(&x.shape, &self.axes, self.keep))])
+    }
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x] = operands else { return Err(Error::internal("reduce: arity was checked")) };
+        let ty = e.ty(x).clone();
+        let count = self
+            .axes
+            .iter()
+            .try_fold(1.0, |n, &axis| ty.shape.0.get(axis)?.as_static().map(|d| n * d as f64));
+        let (Reduction::Mean, Some(count)) = (self.f, count) else { return Ok(None) };
+        let x = parts::wide(e, x)?;
+        let sum = e.one(Reduce { f: Reduction::Sum, ..self.clone() }, &[x])?;
+        let mean = parts::with(e, Binary::Mul, sum, 1.0 / count)?;
+        Ok(Some(vec![parts::cast(e, mean, ty.dtype)?]))
     }
 }

@@ -1,9 +1,10 @@
 //! A residual sum and its layer norm.
 
+use super::build::Build;
 use super::norms::{floats, vector};
-use super::{Attrs, Class, Operator, arity, expect};
-use crate::error::Result;
-use crate::types::Type;
+use super::{Attrs, Class, Emit, LayerNorm, Operator, arity, expect};
+use crate::error::{Error, Result};
+use crate::types::{Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -55,4 +56,27 @@ impl Operator for ResidualLayerNorm {
         }
         Ok(vec![x.clone(), x.clone()])
     }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let (residual, norm) = operands.split_at((2 + usize::from(self.bias)).min(operands.len()));
+        let sum = residual_sum(e, residual)?;
+        let norm: Vec<ValueId> = [sum].iter().chain(norm).copied().collect();
+        Ok(Some(vec![sum, e.one(LayerNorm { eps: self.eps, bias: self.shift }, &norm)?]))
+    }
+}
+
+/// `x + residual`, or `x + residual + bias`, rounded once as far as f32 can.
+pub(super) fn residual_sum(e: &mut dyn Emit, operands: &[ValueId]) -> Result<ValueId> {
+    let [x, residual, bias @ ..] = operands else {
+        return Err(Error::internal("a residual sum of less than two"));
+    };
+    let mut b = Build(e);
+    let dtype = b.dtype(*x);
+    let (x, residual) = (b.wide(*x)?, b.wide(*residual)?);
+    let mut sum = b.add(x, residual)?;
+    if let Some(bias) = bias.first() {
+        let bias = b.wide(*bias)?;
+        sum = b.add(sum, bias)?;
+    }
+    b.cast(sum, dtype)
 }

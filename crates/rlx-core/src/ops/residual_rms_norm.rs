@@ -1,9 +1,10 @@
 //! A residual sum and its root-mean-square norm.
 
 use super::norms::{floats, vector};
-use super::{Attrs, Class, Operator, arity, expect};
+use super::residual_layer_norm::residual_sum;
+use super::{Attrs, Class, Emit, Operator, RmsNorm, arity, expect};
 use crate::error::Result;
-use crate::types::Type;
+use crate::types::{Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -43,5 +44,12 @@ impl Operator for ResidualRmsNorm {
             vector("residual_rms_norm", name, v, x, &x.shape.last())?;
         }
         Ok(vec![x.clone(), x.clone()])
+    }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let (residual, norm) = operands.split_at((2 + usize::from(self.bias)).min(operands.len()));
+        let sum = residual_sum(e, residual)?;
+        let norm: Vec<ValueId> = [sum].iter().chain(norm).copied().collect();
+        Ok(Some(vec![sum, e.one(RmsNorm { eps: self.eps }, &norm)?]))
     }
 }

@@ -1,8 +1,8 @@
 //! Axes from their ends.
 
-use super::{Attrs, Class, Operator, arity, rules};
-use crate::error::Result;
-use crate::types::Type;
+use super::{Attrs, Class, Emit, Operator, arity, parts, rules};
+use crate::error::{Error, Result};
+use crate::types::{Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -31,5 +31,18 @@ impl Operator for Reverse {
         rules::scalar_tensor("reverse", "x", operands[0])?;
         rules::has_axes("reverse", operands[0], &self.axes)?;
         Ok(vec![operands[0].clone()])
+    }
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x] = operands else { return Err(Error::internal("reverse: arity was checked")) };
+        let shape = e.ty(x).shape.clone();
+        let mut y = x;
+        for &axis in &self.axes {
+            // Where the last index is no number, no slice can begin there.
+            let Some(n) = shape.0[axis].as_static() else { return Ok(None) };
+            if n > 1 {
+                y = parts::slice(e, y, axis, (n - 1, n, -1))?;
+            }
+        }
+        Ok(Some(vec![if y == x { parts::whole(e, x)? } else { y }]))
     }
 }

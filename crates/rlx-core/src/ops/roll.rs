@@ -1,8 +1,8 @@
 //! Axes turned round.
 
-use super::{Attrs, Class, Operator, arity, rules};
+use super::{Attrs, Class, Concat, Emit, Operator, arity, parts, rules};
 use crate::error::{Error, Result};
-use crate::types::Type;
+use crate::types::{Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -42,5 +42,21 @@ impl Operator for Roll {
             )));
         }
         Ok(vec![x.clone()])
+    }
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x] = operands else { return Err(Error::internal("roll: arity was checked")) };
+        let shape = e.ty(x).shape.clone();
+        let mut y = x;
+        for (&axis, &shift) in self.axes.iter().zip(&self.shifts) {
+            let Some(n) = shape.0[axis].as_static() else { return Ok(None) };
+            // In i128, which holds every u64 and i64; the remainder is below n again.
+            let moved = i128::from(shift).rem_euclid(i128::from(n.max(1))) as u64;
+            if moved > 0 {
+                let last = parts::slice(e, y, axis, (n - moved, moved, 1))?;
+                let first = parts::slice(e, y, axis, (0, n - moved, 1))?;
+                y = e.one(Concat { axis }, &[last, first])?;
+            }
+        }
+        Ok(Some(vec![if y == x { parts::whole(e, x)? } else { y }]))
     }
 }

@@ -1,8 +1,10 @@
 //! Rotation of q and k and both cache writes, in one step.
 
-use super::{Attrs, Class, Operator, RopeStyle, arity, control, kv_write, matrix, rope};
+use super::{
+    Attrs, Class, Emit, KvWrite, Operator, Rope, RopeStyle, arity, control, kv_write, matrix, rope,
+};
 use crate::error::{Error, Result};
-use crate::types::{Kind, Type};
+use crate::types::{Kind, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -59,6 +61,17 @@ impl Operator for RopeKvWrite {
             )));
         }
         Ok(vec![(*q).clone(), (*kcache).clone(), (*vcache).clone()])
+    }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let [q, k, v, table, kcache, vcache, ctl] = *operands else {
+            return Err(Error::internal("rope_kv_write: arity"));
+        };
+        let rope = Rope { style: self.style, head_dim: self.head_dim };
+        let q = e.one(rope.clone(), &[q, table, ctl])?;
+        let k = e.one(rope, &[k, table, ctl])?;
+        let kcache = e.one(KvWrite, &[kcache, k, ctl])?;
+        Ok(Some(vec![q, kcache, e.one(KvWrite, &[vcache, v, ctl])?]))
     }
 
     fn writes(&self) -> &'static [(usize, usize)] {

@@ -168,6 +168,12 @@ impl Unary {
         Self::ALL.iter().find(|r| r.1 == name).map(|r| r.0)
     }
 
+    /// True for functions that `map` decomposes into others; the rest are primitives.
+    pub fn is_composed(self) -> bool {
+        use Unary::{Elu, Erf, Gelu, GeluErf, HardSigmoid, HardSwish, Silu, Softplus};
+        matches!(self, Silu | Gelu | GeluErf | Erf | Softplus | Elu | HardSwish | HardSigmoid)
+    }
+
     /// The value in f64, the reference's precision.
     pub fn eval(self, x: f64) -> f64 {
         match self {
@@ -204,7 +210,7 @@ impl Unary {
             Self::Elu if x < 0.0 => math::expm1(x),
             Self::Elu => x,
             Self::HardSwish => x * Self::HardSigmoid.eval(x),
-            Self::HardSigmoid => (x / 6.0 + 0.5).clamp(0.0, 1.0),
+            Self::HardSigmoid => (x / 6.0 + 0.5).max(0.0).min(1.0),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Small floats with scales to floats.
 
+use super::build::Build;
 use super::scaled_quantize::ATTRS;
 use super::scaling::Scaling;
-use super::{Attrs, Class, Operator, arity};
+use super::{Attrs, Class, Emit, Operator, ScaleLayout, arity};
 use crate::error::Result;
-use crate::types::{DType, Type};
+use crate::types::{DType, Dim, Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -34,4 +35,53 @@ impl Operator for ScaledDequantize {
         self.scaling.check("scaled_dequantize", "codes", codes, operands[1])?;
         Ok(vec![Type::tensor(DType::F32, codes.shape.clone())])
     }
+
+    /// Codes and bytes of scales are looked up in tables.
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[codes, scales] = operands else { return Ok(None) };
+        let mut b = Build(e);
+        let dims = b.dims(codes);
+        let values = looked_up(&mut b, codes, |code| self.scaling.format.decode(code))?;
+        let y = match (self.scaling.layout, dims.as_slice()) {
+            (ScaleLayout::Block { rows, columns, .. }, [lead @ .., m, k]) => {
+                let scales_dims = b.dims(scales);
+                let [.., down, across] = scales_dims.as_slice() else { return Ok(None) };
+                let sizes =
+                    |four: [Dim; 4]| -> Vec<Dim> { lead.iter().cloned().chain(four).collect() };
+                let (one, r, c) = (Dim::from(1u64), Dim::from(rows), Dim::from(columns));
+                let apart = sizes([down.clone(), one.clone(), across.clone(), one]);
+                let scales = b.reshape(scales, apart)?;
+                let scales =
+                    b.expand(scales, sizes([down.clone(), r.clone(), across.clone(), c.clone()]))?;
+                let whole = [down.mul(&r)?, across.mul(&c)?];
+                let scales = b.reshape(scales, lead.iter().cloned().chain(whole).collect())?;
+                let (axis, zero) = (lead.len(), Dim::from(0u64));
+                let scales = b.slice(scales, axis, &zero, m)?;
+                let scales = b.slice(scales, axis + 1, &zero, k)?;
+                b.mul(values, scales)?
+            }
+            (ScaleLayout::Mx | ScaleLayout::Nvfp4, [lead @ .., _]) => {
+                let group = Dim::from(self.scaling.group().unwrap_or(1));
+                let scales = looked_up(&mut b, scales, |code| self.scaling.scale_value(code))?;
+                let groups = b.ty(scales).shape.last();
+                let sizes = |n: Dim| -> Vec<Dim> {
+                    lead.iter().cloned().chain([groups.clone(), n]).collect()
+                };
+                let scales = b.reshape(scales, sizes(1u64.into()))?;
+                let values = b.reshape(values, sizes(group))?;
+                let y = b.mul(values, scales)?;
+                b.reshape(y, dims.clone())?
+            }
+            _ => b.mul(values, scales)?,
+        };
+        Ok(Some(vec![y]))
+    }
+}
+
+/// The f32 of every byte, from a table.
+fn looked_up(b: &mut Build<'_>, codes: ValueId, value: impl Fn(u8) -> f64) -> Result<ValueId> {
+    let table: Vec<f64> = (0..=u8::MAX).map(value).collect();
+    let table = b.constant(DType::F32, &[256], &table)?;
+    let ids = b.cast(codes, DType::U32)?;
+    b.gather(table, 0, ids)
 }

@@ -1,9 +1,10 @@
 //! A product of two matrices of small floats with scales.
 
+use super::build::Build;
 use super::scaling::Scaling;
-use super::{Attrs, Class, Operator, arity, expect};
+use super::{Attrs, Class, Emit, Operator, ScaledDequantize, arity, expect};
 use crate::error::{Error, Result};
-use crate::types::{DType, Shape, Type};
+use crate::types::{DType, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -60,5 +61,15 @@ impl Operator for ScaledMatMul {
         let mut dims = lead.to_vec();
         dims.extend([m.clone(), n.clone()]);
         Ok(vec![Type::tensor(DType::F32, Shape(dims))])
+    }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let [x, x_scales, w, w_scales, bias @ ..] = operands else { return Ok(None) };
+        let mut b = Build(e);
+        let x = b.one(ScaledDequantize { scaling: self.x }, &[*x, *x_scales])?;
+        let w = b.one(ScaledDequantize { scaling: self.w }, &[*w, *w_scales])?;
+        let y = b.matmul(x, w, true)?;
+        let Some(bias) = bias.first() else { return Ok(Some(vec![y])) };
+        Ok(Some(vec![b.add(y, *bias)?]))
     }
 }

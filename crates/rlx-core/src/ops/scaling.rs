@@ -2,6 +2,7 @@
 
 use super::Attrs;
 use crate::error::{Error, Result};
+use crate::types::small_float::decode_e8m0;
 use crate::types::{DType, Dim, DimOp, Kind, Scalar, Shape, SmallFloat, Type};
 use alloc::format;
 use alloc::string::String;
@@ -131,6 +132,14 @@ impl Scaling {
             )));
         }
         super::expect(name, &format!("scales of {what}"), scales, &self.scales(name, codes)?)
+    }
+
+    /// The scale that a byte means: E8M0 in the layout `mx`, f8e4m3 otherwise.
+    pub(crate) fn scale_value(&self, code: u8) -> f64 {
+        match self.layout {
+            ScaleLayout::Mx => decode_e8m0(code),
+            _ => SmallFloat::F8E4M3.decode(code),
+        }
     }
 
     /// Index of the scale of element `i` of a value whose last axes are `rows` and `width`.

@@ -1,8 +1,8 @@
 //! Updates added at indices.
 
-use super::{Attrs, Class, Operator, arity, rules};
+use super::{Attrs, Binary, Class, Comparison, Emit, Operator, arity, parts, rules};
 use crate::error::{Error, Result};
-use crate::types::Type;
+use crate::types::{Dim, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -50,5 +50,20 @@ impl Operator for ScatterAdd {
             )));
         }
         Ok(vec![target.clone()])
+    }
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[target, ids, updates] = operands else {
+            return Err(Error::internal("scatter_add: arity was checked"));
+        };
+        let (ty, ids_ty) = (e.ty(target).clone(), e.ty(ids).clone());
+        let n = &ty.shape.0[self.axis];
+        let Some(ids) = parts::places(e, ids, n)? else { return Ok(None) };
+        let ids = parts::reshape(e, ids, vec![Dim::from(1u64), ids_ty.shape.last()])?;
+        let index = parts::indices(e, ids_ty.dtype, (n.clone(), 0, 2))?;
+        let mask = parts::compare(e, Comparison::Eq, index, ids)?;
+        let (target, updates) = (parts::wide(e, target)?, parts::wide(e, updates)?);
+        let sum = parts::masked_sum(e, mask, updates, self.axis)?;
+        let y = parts::zip(e, Binary::Add, target, sum)?;
+        Ok(Some(vec![parts::cast(e, y, ty.dtype)?]))
     }
 }

@@ -1,9 +1,12 @@
 //! Attention without a cache, with grouped heads [PyTorch scaled_dot_product_attention, ONNX
 //! Attention-23].
 
-use super::{Attrs, Class, Operator, arity, fit};
+use super::{
+    Attrs, BatchMatMul, Binary, Class, Comparison, Emit, Operator, Reduction, Reverse, Softmax,
+    arity, fit, writing,
+};
 use crate::error::{Error, Result};
-use crate::types::{DType, Dim, Kind, Scalar, Shape, Type};
+use crate::types::{DType, Dim, Kind, Scalar, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -245,6 +248,120 @@ impl Operator for Sdpa {
             *last = Dim::from(heads).mul(&Dim::from(self.v_head_dim))?;
         }
         Ok(vec![Type::tensor(dtype, Shape(dims))])
+    }
+
+    /// For heads that are split by reshapes: `q [B, K, G, S_q, E]` against `k [B, K, 1, S_k, E]`.
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let [q, k, v, ..] = *operands else { return Err(Error::internal("sdpa: arity")) };
+        let (ty, to) = (e.ty(q).clone(), writing::wide(e.ty(q).dtype));
+        let groups = self.heads / self.kv_heads.max(1);
+        let queries = self.split(e, q, self.heads, self.head_dim, to)?;
+        let keys = self.split(e, k, self.kv_heads, self.head_dim, to)?;
+        let values = self.split(e, v, self.kv_heads, self.v_head_dim, to)?;
+        let (keys, values) = (e.with_ones(keys, &[2])?, e.with_ones(values, &[2])?);
+        let [b, _, s_q, _] = <[Dim; 4]>::try_from(e.dims(queries))
+            .map_err(|_| Error::internal("sdpa: no four axes"))?;
+        let grouped =
+            [b.clone(), self.kv_heads.into(), groups.into(), s_q.clone(), self.head_dim.into()];
+        let queries = e.reshape(queries, &grouped)?;
+        let scores = e.one(BatchMatMul { transpose_b: true }, &[queries, keys])?;
+        let scores = writing::scaled(e, scores, self.score_scale(), self.softcap)?;
+        let scores = self.masked(e, scores, operands.get(3).copied(), &s_q)?;
+        let mut weights = e.one(Softmax { axis: 4 }, &[scores])?;
+        if matches!(self.mask, Mask::Custom | Mask::Bias) {
+            // A query that sees no key has no softmax.
+            let most = e.reduce_last(Reduction::Max, scores)?;
+            let none = e.number(to, f64::NEG_INFINITY)?;
+            let any = e.compare(Comparison::Gt, most, none)?;
+            weights = e.keep_where(any, weights, 0.0)?;
+        }
+        let y = e.one(BatchMatMul::default(), &[weights, values])?;
+        let y = e.reshape(y, &[b, self.heads.into(), s_q, self.v_head_dim.into()])?;
+        let y = match self.layout {
+            HeadLayout::Bhsd => y,
+            HeadLayout::Bshd => e.transpose(y, &[0, 2, 1, 3])?,
+        };
+        let mut dims = ty.shape.0;
+        if let Some(last) = dims.last_mut() {
+            let heads = if e.ty(q).shape.rank() == 3 { self.heads } else { 1 };
+            *last = Dim::from(heads).mul(&Dim::from(self.v_head_dim))?;
+        }
+        let y = e.reshape(y, &dims)?;
+        Ok(Some(vec![e.cast(y, ty.dtype)?]))
+    }
+}
+
+impl Sdpa {
+    /// An operand as `[B, heads, S, width]` of a type.
+    fn split(
+        &self,
+        e: &mut dyn Emit,
+        x: ValueId,
+        heads: usize,
+        width: usize,
+        to: DType,
+    ) -> Result<ValueId> {
+        let sizes = self.batch_and_sequence(e.ty(x), heads, width);
+        let [b, s] = sizes.ok_or_else(|| Error::internal("sdpa: an operand without heads"))?;
+        let x = e.cast(x, to)?;
+        match self.layout {
+            HeadLayout::Bhsd => Ok(x),
+            HeadLayout::Bshd => {
+                let x = e.reshape(x, &[b, s, heads.into(), width.into()])?;
+                e.transpose(x, &[0, 2, 1, 3])
+            }
+        }
+    }
+
+    /// Scores `[B, K, G, S_q, S_k]` with minus infinity where a query sees no key.
+    fn masked(
+        &self,
+        e: &mut dyn Emit,
+        scores: ValueId,
+        mask: Option<ValueId>,
+        s_q: &Dim,
+    ) -> Result<ValueId> {
+        let (s_k, one) = (e.ty(scores).shape.last(), Dim::from(1u64));
+        match (self.mask, mask) {
+            (Mask::None, _) => Ok(scores),
+            (Mask::Causal | Mask::Window(_), _) => {
+                // Counted from the end, where both sequences meet.
+                let row = e.iota(&[s_q.clone(), one.clone()], 0)?;
+                let row = e.one(Reverse { axes: vec![0] }, &[row])?;
+                let column = e.iota(&[one, s_k], 1)?;
+                let column = e.one(Reverse { axes: vec![1] }, &[column])?;
+                let seen = e.compare(Comparison::Ge, column, row)?;
+                let scores = e.keep_where(seen, scores, f64::NEG_INFINITY)?;
+                let Mask::Window(window) = self.mask else { return Ok(scores) };
+                let reach = e.zip_number(Binary::Add, row, window.min(1 << 30) as f64)?;
+                let near = e.compare(Comparison::Le, column, reach)?;
+                e.keep_where(near, scores, f64::NEG_INFINITY)
+            }
+            (Mask::Custom, Some(mask)) => {
+                let valid = if e.ty(mask).dtype.is_float() {
+                    let half = e.number(e.ty(mask).dtype, 0.5)?;
+                    e.compare(Comparison::Ge, mask, half)?
+                } else {
+                    mask
+                };
+                let valid = e.with_ones(valid, &[1, 2, 3])?;
+                e.keep_where(valid, scores, f64::NEG_INFINITY)
+            }
+            (Mask::Bias, Some(bias)) => {
+                let bias = e.cast(bias, e.ty(scores).dtype)?;
+                let mut dims = e.dims(bias);
+                let groups = self.heads / self.kv_heads.max(1);
+                let split = if dims.get(1) == Some(&one) {
+                    [one.clone(), one]
+                } else {
+                    [self.kv_heads.into(), groups.into()]
+                };
+                dims.splice(1..2, split);
+                let bias = e.reshape(bias, &dims)?;
+                e.zip(Binary::Add, scores, bias)
+            }
+            (Mask::Custom | Mask::Bias, None) => Err(Error::internal("sdpa: no mask operand")),
+        }
     }
 }
 

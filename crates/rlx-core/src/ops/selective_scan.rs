@@ -1,10 +1,12 @@
 //! The selective state space of Mamba (arXiv:2312.00752).
 
 use super::fit::{self, recurrent_arity, recurrent_results};
-use super::{Attr, Attrs, Class, Operator};
+use super::recurrence::Recurrence;
+use super::{Attr, Attrs, Binary, Class, Emit, Operator, Reduction, Unary, writing};
 use crate::error::{Error, Result};
-use crate::types::{Dim, Shape, Type};
+use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// `selective_scan x [.., S, D], delta [.., S, D], a [D, N], b [.., S, N], c [.., S, N],
@@ -73,6 +75,40 @@ impl Operator for SelectiveScan {
         }
         let y = Type::tensor(dtype, Shape(x.shape.0.clone()));
         recurrent_results(NAME, y, rest, batch, &[d.clone(), n])
+    }
+
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let [x, delta, a, b, c, ref rest @ ..] = *operands else {
+            return Err(Error::internal("selective_scan: arity"));
+        };
+        let (ty, a_dims) = (e.ty(x).clone(), e.dims(a));
+        let (batch, to) = (ty.shape.rank().saturating_sub(2), writing::wide(ty.dtype));
+        let mut carried = ty.shape.0[..batch].to_vec();
+        carried.extend(a_dims);
+        let captures = vec![e.cast(a, to)?];
+        let (xs, rest) = (vec![x, delta, b, c], rest.to_vec());
+        let recurrence = Recurrence { to, carried, xs, batch, captures, rest };
+        let (channels, numbers) = (batch, batch + 1);
+        let mut results = recurrence.write(e, &mut |e, values| {
+            let [h, x, delta, b, c, a] = *values else {
+                return Err(Error::internal("selective_scan: a body of six"));
+            };
+            let input = e.zip(Binary::Mul, delta, x)?;
+            let (delta, input) = (e.with_ones(delta, &[numbers])?, e.with_ones(input, &[numbers])?);
+            let (b, c) = (e.with_ones(b, &[channels])?, e.with_ones(c, &[channels])?);
+            let decay = e.zip(Binary::Mul, delta, a)?;
+            let decay = e.map(Unary::Exp, decay)?;
+            let kept = e.zip(Binary::Mul, decay, h)?;
+            let new = e.zip(Binary::Mul, input, b)?;
+            let h = e.zip(Binary::Add, kept, new)?;
+            let read = e.zip(Binary::Mul, h, c)?;
+            let read = e.reduce_last(Reduction::Sum, read)?;
+            let mut dims = e.dims(read);
+            dims.pop();
+            Ok([h, e.reshape(read, &dims)?])
+        })?;
+        results[0] = e.cast(results[0], ty.dtype)?;
+        Ok(Some(results))
     }
 
     fn writes(&self) -> &'static [(usize, usize)] {

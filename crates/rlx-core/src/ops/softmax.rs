@@ -1,8 +1,10 @@
 //! Shares of exponentials along an axis.
 
-use super::{Attrs, Class, Operator, arity, float_tensor, rules};
-use crate::error::Result;
-use crate::types::Type;
+use super::{
+    Attrs, Binary, Class, Emit, Operator, Reduction, Unary, arity, float_tensor, parts, rules,
+};
+use crate::error::{Error, Result};
+use crate::types::{Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -32,5 +34,16 @@ impl Operator for Softmax {
         float_tensor("softmax", "x", operands[0])?;
         rules::has_axis("softmax", operands[0], self.axis)?;
         Ok(vec![operands[0].clone()])
+    }
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x] = operands else { return Err(Error::internal("softmax: arity was checked")) };
+        let dtype = e.ty(x).dtype;
+        let x = parts::wide(e, x)?;
+        let largest = parts::reduce(e, Reduction::Max, x, self.axis)?;
+        let below = parts::zip(e, Binary::Sub, x, largest)?;
+        let shares = parts::map(e, Unary::Exp, below)?;
+        let sum = parts::reduce(e, Reduction::Sum, shares, self.axis)?;
+        let y = parts::zip(e, Binary::Div, shares, sum)?;
+        Ok(Some(vec![parts::cast(e, y, dtype)?]))
     }
 }

@@ -1,8 +1,8 @@
 //! Where the largest elements stand.
 
-use super::{Attrs, Class, Operator, arity, rules};
+use super::{Attrs, Class, Emit, Operator, Sort, arity, parts, rules};
 use crate::error::{Error, Result};
-use crate::types::{DType, Dim, Type};
+use crate::types::{DType, Dim, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -45,5 +45,14 @@ impl Operator for TopK {
             }
         }
         Ok(vec![Type::tensor(DType::U32, shape)])
+    }
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let &[x] = operands else { return Err(Error::internal("top_k: arity was checked")) };
+        let axis = e.ty(x).shape.rank().saturating_sub(1);
+        let sorted = e.emit(Sort { axis, descending: true }.into(), &[x])?;
+        let &[_, indices] = sorted.as_slice() else {
+            return Err(Error::internal("sort has two results"));
+        };
+        Ok(Some(vec![parts::slice(e, indices, axis, (0, self.k, 1))?]))
     }
 }

@@ -1,8 +1,8 @@
 //! Packed blocks to the numbers they mean.
 
-use super::{Attrs, Class, Operator, arity};
+use super::{Attrs, Class, Emit, Gather, Operator, arity};
 use crate::error::{Error, Result};
-use crate::types::{DType, Kind, Type};
+use crate::types::{DType, Kind, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -30,5 +30,15 @@ impl Operator for Unpack {
             .hint("cast converts scalar types"));
         }
         Ok(vec![Type::tensor(DType::F32, x.shape.clone())])
+    }
+
+    /// Every row of an embedding.
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        let [x] = *operands else { return Err(Error::internal("unpack: arity")) };
+        let shape = e.ty(x).shape.clone();
+        let table = e.reshape(x, &[shape.rows()?, shape.last()])?;
+        let ids = e.iota(&[shape.rows()?], 0)?;
+        let y = e.one(Gather::default(), &[table, ids])?;
+        Ok(Some(vec![e.reshape(y, &shape.0)?]))
     }
 }

@@ -1,20 +1,20 @@
 //! Casts that passes insert: at most one of a value to a type.
 
-use crate::error::Result;
 use crate::ir::mir::{Graph, Node, ValueId};
-use crate::ops::{Attrs, Op};
+use crate::ops::Cast;
 use crate::types::{DType, Kind, Type};
 use alloc::collections::BTreeMap;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Casts there are already.
 #[derive(Default)]
 pub(super) struct Casts(BTreeMap<(ValueId, DType), ValueId>);
 
-/// The cast to an element type.
-pub(super) fn cast(to: DType) -> Result<Op> {
-    Op::from_text("cast", &Attrs::none().name("to", to.name()))
+/// The label of a node that is a part of another's work.
+pub(super) fn part(label: &str, name: &str) -> String {
+    if label.is_empty() { name.into() } else { format!("{label}/{name}") }
 }
 
 /// True for a tensor of f16 or bf16.
@@ -31,16 +31,16 @@ impl Casts {
         v: ValueId,
         to: DType,
         label: &str,
-    ) -> Result<ValueId> {
+    ) -> ValueId {
         if g.ty(v).dtype == to {
-            return Ok(v);
+            return v;
         }
         if let Some(&there) = self.0.get(&(v, to)) {
-            return Ok(there);
+            return there;
         }
         let y = g.value(Type { dtype: to, ..g.ty(v).clone() });
-        nodes.push(Node::new(cast(to)?, &[v], &[y], format!("{label}/{to}")));
+        nodes.push(Node::new(Cast { to }, &[v], &[y], part(label, to.name())));
         self.0.insert((v, to), y);
-        Ok(y)
+        y
     }
 }

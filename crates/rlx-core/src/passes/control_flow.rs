@@ -55,10 +55,11 @@ pub fn control_flow(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
     lower(g, &|name| claims(cx, name))
 }
 
-/// True if the target runs the operator of that name.
+/// True if the target runs the operator of that name. A list of no names is no claim: everything
+/// is taken to run.
 fn claims(cx: &Context<'_>, name: &str) -> bool {
     match &cx.options.supported_ops {
-        Some(ops) => ops.iter().any(|op| op == name),
+        Some(ops) => ops.is_empty() || ops.iter().any(|op| op == name),
         None => cx.target.claims_name(name),
     }
 }
@@ -74,7 +75,9 @@ fn lower(g: &mut Graph, claims: &dyn Fn(&str) -> bool) -> Result<usize> {
         for v in &mut node.inputs {
             *v = out.stands(*v);
         }
-        for body in &mut node.regions {
+        // A body that never runs may have anything in it.
+        let runs = runs(&out, &node);
+        for (body, _) in node.regions.iter_mut().zip(runs).filter(|(_, runs)| *runs) {
             changed += lower(body, claims)?;
         }
         if node.regions.is_empty() {
@@ -89,20 +92,41 @@ fn lower(g: &mut Graph, claims: &dyn Fn(&str) -> bool) -> Result<usize> {
                 changed += 1;
             }
             None if claimed => out.push(node),
-            None => {
-                let what =
-                    format!("the target runs no {}, and it has no straight form", node.op.name());
-                return Err(Error::new(Code::Unsupported, what).at(node.label.clone()).hint(
-                    format!(
-                        "loops need a constant count or a max of at most {TRIPS}; bodies that run \
-                     unasked may not divide integers"
-                    ),
-                ));
-            }
+            None => return Err(no_straight_form(&node)),
         }
     }
     out.finish();
     Ok(changed)
+}
+
+/// Which of the node's regions may run.
+fn runs(out: &Inline<'_>, node: &Node) -> [bool; 2] {
+    match (&node.op, &node.regions[..]) {
+        (Op::If(_), _) => match node.inputs.first().and_then(|&pred| out.constant(pred)) {
+            Some(pred) => [pred != 0, pred == 0],
+            None => [true, true],
+        },
+        (Op::While(op), [cond, body]) => {
+            let trips = counter::trips(op, cond, body, &node.inputs, &|v| out.constant(v));
+            [trips != Some(0); 2]
+        }
+        _ => [true, true],
+    }
+}
+
+fn no_straight_form(node: &Node) -> Error {
+    let name = node.op.name();
+    let what = format!("the target runs no {name}, and this one has no straight form");
+    Error::new(Code::Unsupported, what).at(node.label.clone()).hint(match &node.op {
+        Op::If(_) => "both branches would run, so neither may divide integers or call a user's \
+                      operator; results are of scalar types"
+            .into(),
+        Op::While(_) => format!(
+            "it needs a counter that ends within {TRIPS} trips, or a max of at most {TRIPS} and \
+             bodies that never fail"
+        ),
+        _ => format!("it needs a static length of at most {TRIPS}"),
+    })
 }
 
 type Straight = Option<(Vec<Node>, Vec<ValueId>)>;
@@ -238,13 +262,23 @@ fn fits(trips: u64, nodes: usize) -> bool {
 
 /// True if no operator of the body can fail, whatever its operands hold.
 fn total(body: &Graph) -> bool {
-    body.nodes.iter().all(|node| match &node.op {
-        Op::Zip(zip) => {
-            let float = node.inputs.iter().all(|&v| body.ty(v).dtype.is_float());
-            float || !matches!(zip.f, Binary::Div | Binary::Mod)
+    body.nodes.iter().all(|node| match (&node.op, &node.inputs[..]) {
+        (Op::Zip(zip), &[a, b]) if matches!(zip.f, Binary::Div | Binary::Mod) => {
+            body.ty(a).dtype.is_float() || never_zero(body, b)
         }
-        Op::Custom(_) => false,
+        (Op::Custom(_), _) => false,
         _ => node.regions.is_empty(),
+    })
+}
+
+/// True for a constant of the body without a zero.
+fn never_zero(body: &Graph, v: ValueId) -> bool {
+    body.nodes.iter().any(|node| match &node.op {
+        Op::Constant(c) if node.outputs[0] == v => {
+            let mut elements = c.data.chunks_exact(c.ty.dtype.block_bytes());
+            elements.all(|bytes| bytes.iter().any(|&b| b != 0))
+        }
+        _ => false,
     })
 }
 

@@ -12,10 +12,10 @@
 //! and everything where the options or the target say f32.
 
 use super::Context;
-use super::casts::{Casts, is_narrow};
+use super::casts::{Casts, is_narrow, part};
 use crate::error::Result;
 use crate::ir::mir::{Graph, Node, ValueId};
-use crate::ops::{Op, QuantizeRows};
+use crate::ops::{Cast, Op, QuantizeRows};
 use crate::types::{BlockFormat, DType, Type};
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -59,7 +59,7 @@ pub(super) fn int8(g: &mut Graph, cx: &Context<'_>) -> Result<usize> {
         let b = match blocks.get(&(x, format)) {
             Some(&b) => b,
             None => {
-                let wide = casts.get(g, &mut nodes, x, DType::F32, &node.label)?;
+                let wide = casts.get(g, &mut nodes, x, DType::F32, &node.label);
                 let op = Op::from(QuantizeRows { format });
                 op.infer(&[g.ty(wide)]).map_err(|e| e.at(node.label.clone()))?;
                 let b = g.value(packed);
@@ -81,8 +81,8 @@ pub(super) fn int8(g: &mut Graph, cx: &Context<'_>) -> Result<usize> {
         let label = node.label.clone();
         nodes.push(node);
         for (wide, old) in back {
-            let op = super::casts::cast(g.ty(old).dtype)?;
-            nodes.push(Node::new(op, &[wide], &[old], format!("{label}/{}", g.ty(old).dtype)));
+            let to = g.ty(old).dtype;
+            nodes.push(Node::new(Cast { to }, &[wide], &[old], part(&label, to.name())));
         }
     }
     g.nodes = nodes;

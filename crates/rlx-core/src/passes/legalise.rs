@@ -18,12 +18,12 @@
 //! Leaves alone: everything, if no claim is made and no kind is forced.
 
 use super::Context;
-use super::casts::{Casts, cast, is_narrow};
+use super::casts::{Casts, is_narrow, part};
 use super::dispatch::{Route, Unsupported};
 use super::int8::int8;
 use crate::error::{Code, Error, Result};
 use crate::ir::mir::{Emitter, Graph, Node, ValueId};
-use crate::ops::{Class, Op};
+use crate::ops::{Cast, Class, Op};
 use crate::target::{DispatchPolicy, Path};
 use crate::types::{DType, Type};
 use alloc::collections::BTreeMap;
@@ -201,7 +201,7 @@ impl Round<'_, '_> {
             };
             if widens && let Some(results) = self.widens(g, &node) {
                 self.note(&kind, Route::Widened, "its kernel takes f32 only");
-                widen(g, &mut nodes, &mut casts, node, results)?;
+                widen(g, &mut nodes, &mut casts, node, results);
                 changed += 1;
                 continue;
             }
@@ -256,8 +256,7 @@ impl Round<'_, '_> {
             return None;
         }
         let results = node.op.infer(&wide).ok()?;
-        let casts =
-            |from: &Type, to: DType| cast(to).is_ok_and(|op| self.cx.path(&op, &[from]).is_ok());
+        let casts = |from: &Type, to: DType| self.cx.path(&Cast { to }.into(), &[from]).is_ok();
         let there = narrow.iter().zip(&wide).all(|(n, w)| n == w || casts(n, w.dtype));
         let back = results.len() == node.outputs.len()
             && results.iter().zip(&node.outputs).all(|(wide, &v)| {
@@ -289,25 +288,24 @@ fn widen(
     casts: &mut Casts,
     mut node: Node,
     results: Vec<Type>,
-) -> Result<()> {
+) {
     let label = node.label.clone();
     let types: Vec<&Type> = node.inputs.iter().map(|&v| g.ty(v)).collect();
     let wide = widened(&node.op, &types);
     for (v, ty) in node.inputs.iter_mut().zip(wide) {
-        *v = casts.get(g, nodes, *v, ty.dtype, &label)?;
+        *v = casts.get(g, nodes, *v, ty.dtype, &label);
     }
     let mut back = Vec::new();
     for (v, ty) in node.outputs.iter_mut().zip(results) {
         if *g.ty(*v) != ty {
             let to = g.ty(*v).dtype;
             let wide = g.value(ty);
-            back.push(Node::new(cast(to)?, &[wide], &[*v], format!("{label}/{to}")));
+            back.push(Node::new(Cast { to }, &[wide], &[*v], part(&label, to.name())));
             *v = wide;
         }
     }
     nodes.push(node);
     nodes.extend(back);
-    Ok(())
 }
 
 /// The nodes that stand for `node`, labelled as its parts, and their results.
@@ -327,7 +325,7 @@ fn decompose(g: &mut Graph, node: &Node) -> Result<Option<(Vec<Node>, Vec<ValueI
         .at(node.label.clone()));
     }
     for part in &mut parts {
-        part.label = format!("{}/{}", node.label, part.op.name());
+        part.label = super::casts::part(&node.label, part.op.name());
     }
     Ok(Some((parts, results)))
 }

@@ -61,7 +61,7 @@ fn retype(g: &mut Graph, policy: &PrecisionPolicy) -> Result<usize> {
         let to = policy.of(node.op.class()).dtype();
         let (dtypes, results) = choose(g, &node, to, &written, &boundary)?;
         for (v, dtype) in node.inputs.iter_mut().zip(dtypes) {
-            *v = casts.get(g, &mut nodes, *v, dtype, &node.label)?;
+            *v = casts.get(g, &mut nodes, *v, dtype, &node.label);
         }
         let other = node.outputs.iter().zip(&results).any(|(v, ty)| g.ty(*v) != ty);
         for (v, ty) in node.outputs.iter().zip(results) {
@@ -74,7 +74,7 @@ fn retype(g: &mut Graph, policy: &PrecisionPolicy) -> Result<usize> {
         let v = g.outputs[i].value;
         let Some(ty) = written.get(v.0 as usize) else { continue };
         let label = format!("{}/out", g.outputs[i].name);
-        g.outputs[i].value = casts.get(g, &mut nodes, v, ty.dtype, &label)?;
+        g.outputs[i].value = casts.get(g, &mut nodes, v, ty.dtype, &label);
     }
     changed += nodes.len() - before;
     g.nodes = nodes;
@@ -100,7 +100,7 @@ fn choose(
     let as_is: Vec<DType> = have.iter().map(|t| t.dtype).collect();
     let f64s = have.iter().any(|t| t.kind == crate::types::Kind::Tensor && is_f64(t.dtype));
     // A cast says what it gives and takes anything; control flow has its bodies' types.
-    let tries = if matches!(node.op.name(), "cast") {
+    let tries = if matches!(node.op, Op::Cast(_)) {
         vec![as_is]
     } else if !node.regions.is_empty() || f64s {
         vec![original]

@@ -31,7 +31,6 @@ mod tests {
     use super::super::testing::*;
     use crate::ops::{Binary, Region, RegionStep, StepFn, StepOperand as X, Unary};
     use crate::types::DType;
-    use alloc::vec;
     use alloc::vec::Vec;
 
     fn region(steps: &[(StepFn, &[X])]) -> Region {

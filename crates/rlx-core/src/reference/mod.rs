@@ -8,6 +8,7 @@
 pub mod dequantize;
 #[cfg(feature = "reference")]
 pub mod device;
+pub mod make;
 pub mod quantize_rows;
 
 #[cfg(feature = "reference")]
@@ -31,6 +32,8 @@ mod constant;
 mod control_flow;
 #[cfg(feature = "reference")]
 mod cumsum;
+#[cfg(all(test, feature = "reference"))]
+mod decompositions;
 #[cfg(feature = "reference")]
 mod dot_general;
 #[cfg(feature = "reference")]
@@ -69,6 +72,8 @@ mod random_normal;
 mod random_uniform;
 #[cfg(feature = "reference")]
 mod reduce;
+#[cfg(all(test, feature = "reference"))]
+mod reshape;
 #[cfg(feature = "reference")]
 mod reverse;
 #[cfg(feature = "reference")]
@@ -105,6 +110,8 @@ mod testing;
 mod top_k;
 #[cfg(feature = "reference")]
 mod transpose;
+#[cfg(all(test, feature = "reference"))]
+mod type_rules;
 #[cfg(feature = "reference")]
 mod unpack;
 #[cfg(feature = "reference")]

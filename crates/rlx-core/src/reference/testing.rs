@@ -6,7 +6,7 @@ use super::view::{f32_bytes, word_bytes};
 use crate::error::Error;
 use crate::ops::Op;
 use crate::sample::Control;
-use crate::types::{BlockFormat, DType, Shape, Type};
+use crate::types::{BlockFormat, DType, Kind, Shape, Type};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -134,7 +134,13 @@ pub(crate) fn decomposes(op: impl Into<Op>, operands: &[&Value], tolerance: f64)
     let params: Vec<_> = operands
         .iter()
         .enumerate()
-        .map(|(i, v)| g.param(ParamKind::Input, &name(i), v.ty.clone()))
+        .map(|(i, v)| {
+            let kind = match v.ty.kind {
+                Kind::Tensor => ParamKind::Input,
+                Kind::State => ParamKind::State,
+            };
+            g.param(kind, &name(i), v.ty.clone())
+        })
         .collect();
     let mut emitter = Emitter { graph: &mut g, label: "part" };
     let results = op.decompose(&mut emitter, &params).unwrap().expect("a decomposition");

@@ -4,11 +4,11 @@
 //! only then); pipelines are built meanwhile. Bytes may then come in any order; each shard says
 //! where its ranges go. Small tensors that constants are made from stay on the host.
 
-use super::constants::make;
 use super::device::{AnyId, Bytes, Device, ModelId, Placed, ProgramId, SessionId, Ticket};
 use super::model::CompiledModel;
 use crate::error::{Error, Result};
 use crate::plan::{Origin, WeightPlan};
+use crate::reference::make::make;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::Rc;

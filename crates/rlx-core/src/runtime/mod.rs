@@ -1,6 +1,5 @@
 //! Running a language model: the device trait, loading, the generation machine, the engine.
 
-pub mod constants;
 pub mod device;
 #[cfg(feature = "text")]
 pub mod engine;

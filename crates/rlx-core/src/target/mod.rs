@@ -1,6 +1,8 @@
 //! What a device can do, as data, and what a compilation is asked for. Passes and the planner ask
 //! this, never a device's name.
 
+#[cfg(feature = "quant")]
+mod cast;
 mod claims;
 mod class;
 mod dispatch;

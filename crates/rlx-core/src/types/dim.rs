@@ -108,6 +108,12 @@ impl Dim {
         }
     }
 
+    /// True if no binding makes them equal: numbers that differ. A symbol and a number are a
+    /// question that [`bind`](Self::bind) answers.
+    pub fn differs(&self, other: &Dim) -> bool {
+        matches!((self.as_static(), other.as_static()), (Some(a), Some(b)) if a != b)
+    }
+
     fn from_terms(mut terms: Vec<(Vec<Atom>, u64)>) -> Result<Dim> {
         for term in &mut terms {
             term.0.sort();
@@ -261,6 +267,13 @@ mod tests {
         let b = s("B").add(&s("A")).unwrap().add(&s("A").add(&s("B")).unwrap()).unwrap();
         assert_eq!(a, b);
         assert_eq!(a.to_string(), "2*A+2*B");
+    }
+
+    #[test]
+    fn only_different_numbers_can_never_be_equal() {
+        let four = Dim::from(4u64);
+        assert!(four.differs(&Dim::from(5u64)));
+        assert!(!four.differs(&four) && !four.differs(&s("SEQ")) && !s("A").differs(&s("B")));
     }
 
     #[test]

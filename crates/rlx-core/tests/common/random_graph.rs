@@ -26,7 +26,9 @@ impl Rng {
     /// One for each seed.
     pub fn new(seed: u64) -> Rng {
         let mut rng = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def1);
-        (0..4).for_each(|_| drop(rng.below(2)));
+        (0..4).for_each(|_| {
+            rng.below(2);
+        });
         rng
     }
 
@@ -216,25 +218,25 @@ impl Builder<'_> {
         let dims = self.dims(x);
         let float = self.g.ty(x).dtype.is_float();
         match self.rng.below(34) {
-            0..3 if float => drop(self.map(x)),
-            3..8 => drop(self.pair(x)),
+            0..3 if float => _ = self.map(x),
+            3..8 => _ = self.pair(x),
             8 => {
                 let to = self.rng.pick(&[FLOATS[0], FLOATS[1], INTS[0], INTS[2]]);
-                drop(self.push(Cast { to }, &[x]))
+                _ = self.push(Cast { to }, &[x]);
             }
-            9 if float => drop(self.clamp(x)),
-            10 => drop(self.select(x)),
-            11 | 12 => drop(self.movement(x)),
-            13 => drop(self.reshape(x)),
+            9 if float => _ = self.clamp(x),
+            10 => _ = self.select(x),
+            11 | 12 => _ = self.movement(x),
+            13 => _ = self.reshape(x),
             14 => self.there_and_back(x),
             15 => self.slices(x),
             16 => self.concat_and_slice(x),
-            17 => drop(self.expand(x)),
+            17 => _ = self.expand(x),
             18 if !dims.is_empty() => {
                 let f = Reduction::ALL[self.rng.below(5)].0;
                 let axes: Vec<usize> = (0..dims.len()).filter(|_| self.rng.once_in(2)).collect();
                 let keep = self.rng.once_in(2);
-                drop(self.push(Reduce { f, axes, keep }, &[x]));
+                _ = self.push(Reduce { f, axes, keep }, &[x]);
             }
             19 if !dims.is_empty() => {
                 let axis = self.rng.below(dims.len());
@@ -247,13 +249,13 @@ impl Builder<'_> {
                     4 => Sort { axis, descending: flag }.into(),
                     _ => TopK { k }.into(),
                 };
-                drop(self.push(op, &[x]));
+                _ = self.push(op, &[x]);
             }
             20 if !dims.is_empty() => self.indexing(x),
             21 => {
                 let ty = self.ty();
                 let axis = self.rng.below(ty.shape.rank().max(1));
-                drop(self.push(Iota { dtype: ty.dtype, dims: ty.shape, axis }, &[]));
+                _ = self.push(Iota { dtype: ty.dtype, dims: ty.shape, axis }, &[]);
             }
             22 => {
                 let key = self.constant(&Type::tensor(DType::U32, Shape::of(&[4])));
@@ -262,7 +264,7 @@ impl Builder<'_> {
                     true => RandomUniform { dims }.into(),
                     false => RandomNormal { dims }.into(),
                 };
-                drop(self.push(op, &[key]));
+                _ = self.push(op, &[key]);
             }
             23 => self.again(),
             24..28 if float => self.chain(x),
@@ -270,7 +272,7 @@ impl Builder<'_> {
             30 if self.depth < DEPTH => self.counted_loop(),
             31 if self.depth < DEPTH => self.bounded_loop(),
             32 if self.depth < DEPTH => self.scan(),
-            _ => drop(self.neutral(x)),
+            _ => _ = self.neutral(x),
         }
     }
 
@@ -403,7 +405,7 @@ impl Builder<'_> {
     /// A movement, functions, and the movement that undoes the first; or casts to and fro.
     fn there_and_back(&mut self, x: ValueId) {
         let (rank, shape) = (self.dims(x).len(), self.g.ty(x).shape.clone());
-        let _ = match self.rng.below(3) {
+        _ = match self.rng.below(3) {
             0 => {
                 let perm = self.perm(rank);
                 let mut back = vec![0; rank];
@@ -477,7 +479,7 @@ impl Builder<'_> {
         let dims = self.dims(x);
         let axis = self.rng.below(dims.len());
         let dtype = self.rng.pick(&INTS);
-        let _ = match self.rng.below(3) {
+        _ = match self.rng.below(3) {
             0 => {
                 let shape = self.rng.pick(&[vec![], vec![2], vec![2, 1]]);
                 let ids = self.of_type(&Type::tensor(dtype, Shape::of(&shape)));
@@ -513,7 +515,7 @@ impl Builder<'_> {
             if self.may_fail(&node) {
                 return;
             }
-            drop(self.push(node.op, &node.inputs));
+            _ = self.push(node.op, &node.inputs);
         }
     }
 
@@ -583,7 +585,7 @@ impl Builder<'_> {
         let then = self.body("then", &takes, None);
         let gives = then.signature().results;
         let other = self.body("else", &takes, Some(&gives));
-        drop(self.push_regions(If, &[&[p][..], &captures].concat(), vec![then, other]));
+        _ = self.push_regions(If, &[&[p][..], &captures].concat(), vec![then, other]);
     }
 
     /// A loop with a counter in front of what it carries.
@@ -614,7 +616,7 @@ impl Builder<'_> {
         body.outputs[0].value = next;
         let operands = [&carried[..], &captures].concat();
         let op = While { carried: carried.len(), max: None };
-        drop(self.push_regions(op, &operands, vec![cond, body]));
+        _ = self.push_regions(op, &operands, vec![cond, body]);
     }
 
     /// A loop whose condition is computed, but for a counter that ends it in time.
@@ -645,7 +647,7 @@ impl Builder<'_> {
         body.outputs[0].value = next;
         let operands = [&carried[..], &captures].concat();
         let op = While { carried: carried.len(), max: Some(max) };
-        drop(self.push_regions(op, &operands, vec![cond, body]));
+        _ = self.push_regions(op, &operands, vec![cond, body]);
     }
 
     fn scan(&mut self) {
@@ -675,6 +677,6 @@ impl Builder<'_> {
         let operands = [&carried[..], &xs, &captures].concat();
         let reverse = self.rng.once_in(2);
         let op = Scan { carried: carried.len(), xs: xs.len(), length: length.into(), reverse };
-        drop(self.push_regions(op, &operands, vec![body]));
+        _ = self.push_regions(op, &operands, vec![body]);
     }
 }

@@ -207,7 +207,7 @@ fn fact_004_14_binding_reaches_attributes_then_types_then_the_plan() {
     let pipeline = CompilePipeline::new(Target::reference());
     let text = "func @f {
   input %x : tensor<BATCHxSEQx8xf32>
-  %0 = reshape %x {shape = [BATCH*SEQ, 8]} -> tensor<BATCH*SEQx8xf32> // rows
+  %0 = reshape %x {dims = [BATCH*SEQ, 8]} -> tensor<BATCH*SEQx8xf32> // rows
   %1 = concat %0, %0 {axis = 0} -> tensor<2*BATCH*SEQx8xf32> // twice
   %2 = map %1 {f = neg} -> tensor<2*BATCH*SEQx8xf32> // neg
   return y = %2
@@ -253,7 +253,7 @@ fn fact_004_19_a_plan_carries_views_phases_manifest_and_symbols() {
   input %x : tensor<2x3x8xf32>
   weight %w : tensor<4x8xf32>
   %0 = map %x {f = exp} -> tensor<2x3x8xf32> // exp
-  %1 = reshape %0 {shape = [6, 8]} -> tensor<6x8xf32> // rows
+  %1 = reshape %0 {dims = [6, 8]} -> tensor<6x8xf32> // rows
   %2 = matmul %1, %w -> tensor<6x4xf32> // y
   return y = %2
 }
@@ -335,15 +335,31 @@ fn fact_004_24_a_plan_has_phases_inputs_and_a_fingerprint_that_repeats() {
 #[test]
 fn fact_004_25_a_binding_that_contradicts_a_weight_is_an_error_and_one_that_fits_a_plan() {
     let pipeline = CompilePipeline::default();
-    // Over a weight of 4 columns SEQ cannot be anything but 4, and the type rule says so at once.
-    let template = pipeline.compile_graph(graph(&symbolic(16)).clone());
-    match template {
-        Ok(template) => {
-            assert!(template.has_dynamic_dims());
-            assert!(template.dynamic_symbols().contains(&SEQ.to_string()));
-            let fixed = template.specialize(&pipeline, &bound(2, 16)).unwrap();
-            assert!(!fixed.has_dynamic_dims() && fixed.lir.arena_bytes > 0);
-        }
-        Err(e) => assert_eq!(e.code, Code::BadGraph),
-    }
+    let compile = |width| pipeline.compile_graph(graph(&symbolic(width))).unwrap();
+    let template = compile(4);
+    assert!(template.has_dynamic_dims());
+    assert_eq!(template.dynamic_symbols(), ["BATCH", "SEQ"]);
+    let e = template.specialize(&pipeline, &bound(2, 16)).unwrap_err();
+    assert_eq!((e.code, e.at.as_str()), (Code::BadGraph, "y"));
+    assert!(e.what.contains("tensor<8x4xf32>") && e.what.contains("tensor<2x16xf32>"), "{e}");
+    let fixed = compile(16).specialize(&pipeline, &bound(2, 16)).unwrap();
+    assert!(!fixed.has_dynamic_dims() && fixed.lir.arena_bytes > 0);
+}
+
+#[test]
+fn fact_004_18_the_planners_result_is_the_program() {
+    let pipeline = CompilePipeline::default();
+    let result = pipeline.compile_graph(graph(LAYER)).unwrap();
+    let again = pipeline.plan_lir(result.graph().clone()).unwrap();
+    let places = |p: &Program| -> Vec<(Space, u32, u64, u64)> {
+        slices(p).map(|s| (s.space, s.index, s.offset, s.bytes)).collect()
+    };
+    assert_eq!(places(&again), places(&result.lir));
+    assert_eq!(
+        (again.arena_bytes, again.steps.len()),
+        (result.lir.arena_bytes, result.lir.steps.len())
+    );
+    // Offsets and sizes are within the arena they were planned for.
+    let mut arena = slices(&again).filter(|s| s.space == Space::Arena);
+    assert!(arena.all(|s| s.offset + s.bytes <= again.arena_bytes));
 }

@@ -77,9 +77,13 @@ fn run(result: &CompileResult) -> Vec<f32> {
         let seed = name.bytes().fold(7, |n: u64, b| n.wrapping_mul(31) + u64::from(b));
         bytes(&numbers(ty.shape.elements().unwrap(), seed))
     };
-    let weights = result.lir.weights.iter().filter(|w| w.made.is_none());
+    // Of what loading makes, the tensors that it is made of.
+    let tensors = result.lir.weights.iter().flat_map(|w| match &w.made {
+        None => vec![(w.name.as_str(), &w.ty)],
+        Some(recipe) => recipe.tensors(),
+    });
     let params: BTreeMap<String, Vec<u8>> =
-        weights.map(|w| (w.name.clone(), of(&w.name, &w.ty))).collect();
+        tensors.map(|(name, ty)| (name.into(), of(name, ty))).collect();
     let inputs: Vec<(&str, Vec<u8>)> =
         result.lir.inputs.iter().map(|i| (i.name.as_str(), of(&i.name, &i.ty))).collect();
     let inputs: Vec<(&str, &[u8])> = inputs.iter().map(|(n, b)| (*n, b.as_slice())).collect();
