@@ -115,8 +115,7 @@ impl Operator for Rope {
         if rows < 2 || half == 0 {
             return Ok(None);
         }
-        let (cos, sin) = angles(e, &ty.shape.0[0], table, ctl, rows, half)?;
-        let (cos, sin) = (e.cast(cos, ty.dtype)?, e.cast(sin, ty.dtype)?);
+        let (cos, sin) = angles(e, &ty, table, ctl, [rows, half])?;
         // [S, heads, E], and its first dimensions as the two of each pair.
         let (seq, e_dim) = (ty.shape.0[0].clone(), self.head_dim as u64);
         let heads = e.reshape(x, &[seq.clone(), (width / e_dim).into(), e_dim.into()])?;
@@ -148,15 +147,16 @@ impl Operator for Rope {
     }
 }
 
-/// cos and sin `[S, half]` of every row's position, by the products of the table's two parts.
+/// cos and sin `[S, half]` of the position of every row of `x`, in its type, by the products of the
+/// table's two parts.
 fn angles(
     e: &mut dyn Emit,
-    seq: &Dim,
+    x: &Type,
     table: ValueId,
     ctl: ValueId,
-    rows: u64,
-    half: u64,
+    [rows, half]: [u64; 2],
 ) -> Result<(ValueId, ValueId)> {
+    let seq = &x.shape.0[0];
     // With L low rows there are more than L / 4 and at most L high rows, so the sum tells L.
     let low = rows.div_ceil(2).next_power_of_two();
     let past = e.control_word(ctl, words::PAST)?;
@@ -168,6 +168,7 @@ fn angles(
     let near = e.zip_number(Binary::Mod, position, low as f64)?;
     let mut turn = |row: ValueId| -> Result<[ValueId; 2]> {
         let taken = e.one(Gather::default(), &[table, row])?;
+        let taken = e.cast(taken, x.dtype)?;
         let shape = [seq.clone(), half.into()];
         let (cos, sin) = (e.slice(taken, 2, 0, 1u64)?, e.slice(taken, 2, 1, 1u64)?);
         Ok([e.reshape(cos, &shape)?, e.reshape(sin, &shape)?])

@@ -19,6 +19,7 @@ mod argmin;
 mod attention;
 #[cfg(feature = "reference")]
 mod batch_matmul;
+#[cfg(feature = "reference")]
 mod cast;
 #[cfg(feature = "reference")]
 mod clamp;
@@ -72,6 +73,8 @@ mod random_normal;
 mod random_uniform;
 #[cfg(feature = "reference")]
 mod reduce;
+#[cfg(all(test, feature = "reference"))]
+mod reshape;
 #[cfg(feature = "reference")]
 mod reverse;
 #[cfg(feature = "reference")]
@@ -86,6 +89,7 @@ mod rope_kv_write;
 mod rope_table;
 #[cfg(feature = "reference")]
 mod sample;
+#[cfg(feature = "reference")]
 mod scatter_add;
 #[cfg(feature = "reference")]
 mod sdpa;
@@ -105,9 +109,12 @@ mod state_write;
 mod take_rows;
 #[cfg(all(test, feature = "reference"))]
 mod testing;
+#[cfg(feature = "reference")]
 mod top_k;
 #[cfg(feature = "reference")]
 mod transpose;
+#[cfg(all(test, feature = "reference"))]
+mod type_rules;
 #[cfg(feature = "reference")]
 mod unpack;
 #[cfg(feature = "reference")]

@@ -27,3 +27,55 @@ pub(super) fn run(op: &Softmax, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
     }
     Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::super::type_rules::*;
+    use crate::ops::Softmax;
+    use crate::types::DType;
+
+    #[test]
+    fn shares_are_of_exponentials_and_sum_to_1() {
+        let y = run1(Softmax { axis: 0 }, &[&f32s(&[3], &[0.0, 1.0, 2.0])]);
+        close(&y, &[0.09003057317038046, 0.24472847105479764, 0.6652409557748218]);
+        let x = f32s(&[2, 2], &[0.0, 5.0, 0.0, 5.0]);
+        assert_eq!(run1(Softmax { axis: 0 }, &[&x]), [0.5; 4]);
+    }
+
+    #[test]
+    fn large_numbers_do_not_overflow_and_masked_ones_have_no_share() {
+        let x = f32s(&[3], &[1e30, f32::NEG_INFINITY, 1e30]);
+        assert_eq!(run1(Softmax { axis: 0 }, &[&x]), [0.5, 0.0, 0.5]);
+        let none = run1(Softmax { axis: 0 }, &[&f32s(&[2], &[f32::NEG_INFINITY; 2])]);
+        assert!(none.iter().all(|y| y.is_nan()), "{none:?}");
+        assert!(run1(Softmax { axis: 1 }, &[&f32s(&[2, 0], &[])]).is_empty());
+        assert!(run1(Softmax { axis: 1 }, &[&f32s(&[0, 2], &[])]).is_empty());
+        assert_eq!(
+            run_f64s(Softmax { axis: 0 }, &[&numbers(DType::BF16, &[3], &[1.0; 3])])[0],
+            0.333984375
+        );
+    }
+
+    #[test]
+    fn its_parts_give_its_results() {
+        let x = noise(60, 6).iter().map(|x| x * 20.0).collect::<alloc::vec::Vec<_>>();
+        for axis in 0..3 {
+            decomposes(Softmax { axis }, &[&f32s(&[3, 4, 5], &x)], 3e-7);
+            decomposes(Softmax { axis }, &[&halfs(&[3, 4, 5], &x)], 1e-3);
+        }
+        decomposes(Softmax { axis: 0 }, &[&f32s(&[2], &[f32::NEG_INFINITY; 2])], 0.0);
+        decomposes(Softmax { axis: 1 }, &[&f32s(&[2, 0], &[])], 0.0);
+    }
+
+    #[test]
+    fn the_axis_must_be_there() {
+        assert_eq!(gives(Softmax { axis: 1 }, &["2xSEQxbf16"]), ["tensor<2xSEQxbf16>"]);
+        assert_eq!(
+            refuses(Softmax { axis: 1 }, &["2xf32"]),
+            "softmax: x is tensor<2xf32>, it has no axis 1"
+        );
+        assert!(refuses(Softmax { axis: 0 }, &["2xi32"]).contains("tensor<2xi32>"));
+        assert_eq!(text(Softmax { axis: 1 }, &["2x3xf32"]), "softmax {axis = 1}");
+    }
+}

@@ -1,6 +1,7 @@
 //! The reference executor: plans checked and replayed, the device's contract, recorded models.
 #![cfg(feature = "reference")]
 
+mod data;
 mod device;
 mod model;
 mod plan;

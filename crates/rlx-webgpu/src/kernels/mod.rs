@@ -22,9 +22,9 @@ pub use emit::Memory;
 
 use emit::Emit;
 use rlx_core::ir::lir::{Slice, Step};
-use rlx_core::ops::Op;
+use rlx_core::ops::{Alias, Op};
 use rlx_core::plan::WeightPlan;
-use rlx_core::types::DType;
+use rlx_core::types::{DType, Kind};
 use rlx_core::{Code, Error, Result};
 
 /// How a kernel uses a buffer.
@@ -72,6 +72,7 @@ pub struct Context<'a> {
 /// # Errors
 /// `Unsupported` for types or sizes that no kernel has.
 pub fn kernel(step: &Step, cx: &Context<'_>) -> Result<Option<Kernel>> {
+    reads_its_types(step).map_err(|e| e.at(step.label.clone()))?;
     let mut emit = Emit::new(cx.plan);
     let made = match &step.op {
         Op::MatMul(op) => matmul::matmul(op, step, cx, &mut emit),
@@ -105,6 +106,45 @@ pub fn kernel(step: &Step, cx: &Context<'_>) -> Result<Option<Kernel>> {
         words: launch.words,
         groups: fold(launch.groups)?,
     }))
+}
+
+/// Refuses element types, ranks and attributes that an operator takes and its kernel does not:
+/// activations are f32, states f32, f16 or words, and a matrix has two axes.
+fn reads_its_types(step: &Step) -> Result<()> {
+    // Of these a kernel reads more types, and checks them itself.
+    let free = match &step.op {
+        Op::MatMul(op) => {
+            let first = op.parts().weights;
+            first..first + op.segments
+        }
+        Op::Gather(_) => 0..1,
+        _ => 0..0,
+    };
+    let blocks = matches!(step.op, Op::MatMul(_) | Op::QuantizeRows(_));
+    let fits = |i: usize, slice: &Slice| {
+        let state = slice.ty.kind == Kind::State;
+        free.contains(&i)
+            || matches!(slice.ty.dtype, DType::F32 | DType::U32)
+            || (state && slice.ty.dtype == DType::F16)
+            || (blocks && slice.ty.dtype.is_block())
+    };
+    let view = matches!(step.alias(), Alias::View { .. });
+    let operands = step.operands.iter().enumerate();
+    if let Some((i, slice)) = operands.clone().find(|(i, s)| !view && !fits(*i, s)) {
+        let (name, ty) = (step.op.name(), &slice.ty);
+        return Err(unsupported(format!("WebGPU's {name} takes no {ty} as operand {i}")));
+    }
+    let matrix = matches!(step.op, Op::MatMul(_) | Op::RmsNorm(_));
+    if let Some(x) = step.operands.first().filter(|x| matrix && x.ty.shape.rank() != 2) {
+        let (name, ty) = (step.op.name(), &x.ty);
+        return Err(unsupported(format!("WebGPU's {name} takes a matrix, x is {ty}")));
+    }
+    match &step.op {
+        Op::Attention(op) if op.window.is_some() || op.softcap.is_some() => {
+            Err(unsupported("WebGPU's attention has no window and no softcap".into()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What an operator's file gives.
@@ -151,6 +191,9 @@ fn is_f16(slice: &Slice) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rlx_core::ir::lir::{Phase, Space};
+    use rlx_core::ops::{Attention, MatMul, RmsNorm};
+    use rlx_core::types::{Shape, Type};
 
     #[test]
     fn launches_above_the_axis_limit_become_two_dimensional() {
@@ -158,5 +201,53 @@ mod tests {
         assert_eq!(fold(65_536).unwrap(), [65_535, 2, 1]);
         assert_eq!(fold(0).unwrap(), [0, 1, 1]);
         assert!(fold(u64::from(u32::MAX) * 2).is_err());
+    }
+
+    /// The error of a step of this operator.
+    fn refused(op: impl Into<Op>, operands: &[Type]) -> Error {
+        let op = op.into();
+        let slice = |(i, ty): (usize, &Type)| Slice {
+            space: match ty.kind {
+                Kind::Tensor => Space::Arena,
+                Kind::State => Space::State,
+            },
+            index: i as u32,
+            offset: 0,
+            ty: ty.clone(),
+            bytes: ty.bytes().unwrap(),
+        };
+        let results = op.infer(&operands.iter().collect::<Vec<_>>()).unwrap();
+        let step = Step {
+            op,
+            operands: operands.iter().enumerate().map(slice).collect(),
+            results: results.iter().enumerate().map(slice).collect(),
+            regions: Vec::new(),
+            part: None,
+            phase: Phase::Steady,
+            label: "here".into(),
+        };
+        let plan = WeightPlan::default();
+        let cx = Context { plan: &plan, rows_control: None, packed_dot: false };
+        kernel(&step, &cx).unwrap_err()
+    }
+
+    #[test]
+    fn types_ranks_and_attributes_without_a_kernel_are_refused_and_named() {
+        let t = |dtype, dims: &[u64]| Type::tensor(dtype, Shape::of(dims));
+        let e = refused(RmsNorm { eps: 1e-5 }, &[t(DType::F16, &[2, 8]), t(DType::F32, &[8])]);
+        assert_eq!(e.code, Code::Unsupported);
+        assert_eq!(e.what, "WebGPU's rms_norm takes no tensor<2x8xf16> as operand 0");
+        let e = refused(MatMul::plain(), &[t(DType::F32, &[2, 3, 8]), t(DType::F32, &[4, 8])]);
+        assert_eq!(e.what, "WebGPU's matmul takes a matrix, x is tensor<2x3x8xf32>");
+        let biased = MatMul { bias: true, ..MatMul::plain() };
+        let e =
+            refused(biased, &[t(DType::F16, &[2, 8]), t(DType::F16, &[4, 8]), t(DType::F16, &[4])]);
+        assert_eq!(e.code, Code::Unsupported);
+        let cache = Type::state(DType::F16, Shape::of(&[1, 8, 4]));
+        let ctl = Type::state(DType::U32, Shape::of(&[16]));
+        let op = Attention { window: Some(4), ..Attention::causal(4, 1.0) };
+        let e = refused(op, &[t(DType::F32, &[1, 4]), cache.clone(), cache, ctl]);
+        assert_eq!((e.code, e.at.as_str()), (Code::Unsupported, "here"));
+        assert_eq!(e.what, "WebGPU's attention has no window and no softcap");
     }
 }
