@@ -83,6 +83,7 @@ mod top_k;
 mod transpose;
 mod unpack;
 mod while_loop;
+pub(crate) mod words;
 mod writing;
 mod zip;
 

@@ -2,10 +2,9 @@
 //! that grows with the position.
 
 use super::{
-    Attrs, Binary, Class, Concat, Emit, Gather, Operator, arity, control, matrix, writing,
+    Attrs, Binary, Class, Concat, Emit, Gather, Operator, arity, control, matrix, words, writing,
 };
 use crate::error::{Error, Result};
-use crate::sample::control as words;
 use crate::types::{DType, Dim, Kind, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
