@@ -49,7 +49,7 @@ pub struct Pool {
 
 impl Operator for Pool {
     const NAME: &'static str = "pool";
-    const CLASS: Class = Class::Reduction;
+    const CLASS: Class = Class::Movement;
 
     fn attrs(&self) -> Attrs {
         let attrs = Attrs::none().name("kind", self.kind.name());

@@ -67,7 +67,7 @@ pub(super) fn check_table(name: &str, ty: &Type, head_dim: usize) -> Result<()> 
 
 impl Operator for Rope {
     const NAME: &'static str = "rope";
-    const CLASS: Class = Class::Elementwise;
+    const CLASS: Class = Class::Movement;
 
     fn attrs(&self) -> Attrs {
         Attrs::none().name("style", self.style.name()).int("head_dim", self.head_dim as u64)
