@@ -2,19 +2,17 @@
 
 use super::CompileResult;
 use super::target_of;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ir::lir::{Program, StateDecl};
 use crate::ir::mir::{Graph, ParamKind};
 use crate::ir::verify::verify;
 use crate::ir::{GraphModule, hir};
 use crate::lower::lower_module;
-use crate::nearest::nearest;
 use crate::passes::{self, FusionReport, Optimised, Watch};
 use crate::plan::{self, ALIGNMENT};
 use crate::target::{CompileOptions, DispatchPolicy, FusionTarget, KernelDispatch, Target};
-use crate::types::Binding;
+use crate::types::{Binding, DimBinding};
 use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -179,6 +177,16 @@ impl CompilePipeline {
         plan::plan(g, &states, &self.target, options)
     }
 
+    /// A legal graph to a program whose symbols are bound at each run, each at most its bound: the
+    /// way to have `PAST_SEQ` in neither key nor plan.
+    ///
+    /// # Errors
+    /// As [`plan::plan_bounded`].
+    pub fn plan_lir_bounded(&self, g: Graph, bounds: &Binding) -> Result<Program> {
+        let states = graph_states(&g)?;
+        plan::plan_bounded(g, bounds, &states, &self.target, &self.options)
+    }
+
     /// HIR to a program.
     ///
     /// # Errors
@@ -253,18 +261,7 @@ fn first_word(device: &str) -> &str {
 /// # Errors
 /// `BadGraph` for an unknown symbol or a contradiction.
 pub(super) fn bind(g: &Graph, binding: &Binding) -> Result<Graph> {
-    let symbols = g.symbols();
-    if let Some(unknown) = binding.keys().find(|k| !symbols.contains(k)) {
-        let near = nearest(unknown, symbols.iter().map(String::as_str), 1);
-        let hint = match (near.first(), symbols.is_empty()) {
-            (Some(near), _) => format!("did you mean {near}?"),
-            (None, true) => "every size is static".into(),
-            (None, false) => format!("symbols: {}", symbols.join(", ")),
-        };
-        return Err(Error::bad_graph(format!("the graph has no symbol {unknown}"))
-            .at(format!("@{}", g.name))
-            .hint(hint));
-    }
+    binding.only(&g.symbols()).map_err(|e| e.at(format!("@{}", g.name)))?;
     g.specialize(&g.name, binding)
 }
 
