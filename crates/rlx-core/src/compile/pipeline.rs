@@ -177,6 +177,16 @@ impl CompilePipeline {
         plan::plan(g, &states, &self.target, options)
     }
 
+    /// A legal graph to a program whose symbols are bound at each run, each at most its bound: the
+    /// way to have `PAST_SEQ` in neither key nor plan.
+    ///
+    /// # Errors
+    /// As [`plan::plan_bounded`].
+    pub fn plan_lir_bounded(&self, g: Graph, bounds: &Binding) -> Result<Program> {
+        let states = graph_states(&g)?;
+        plan::plan_bounded(g, bounds, &states, &self.target, &self.options)
+    }
+
     /// HIR to a program.
     ///
     /// # Errors
