@@ -11,7 +11,7 @@ use rlx_core::plan::check::check;
 use rlx_core::plan::replay::{Memory, replay};
 use rlx_core::plan::{ALIGNMENT, Origin, WeightPlan, plan};
 use rlx_core::reference::interpret;
-use rlx_core::runtime::constants::make;
+use rlx_core::reference::make::make;
 use rlx_core::target::{CompileOptions, Target};
 use rlx_core::types::{DType, Scalar, Type};
 use std::collections::BTreeMap;
