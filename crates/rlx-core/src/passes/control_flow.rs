@@ -152,7 +152,10 @@ fn branch(out: &mut Inline<'_>, node: &Node, claimed: bool) -> Result<Straight> 
         let taken = if pred != 0 { then } else { other };
         let mut nodes = Vec::new();
         let results = out.inline(&mut nodes, taken, captures, &node.label);
-        return Ok(Some((nodes, results)));
+        // A view of a state that comes out as it went in is selected, which copies it.
+        if !results.iter().any(|&v| out.stateful(v)) {
+            return Ok(Some((nodes, results)));
+        }
     }
     if claimed || !total(then) || !total(other) || !selectable(out, &node.outputs) {
         return Ok(None);

@@ -6,12 +6,14 @@
 //! ```
 //!
 //! A node whose operands are all constants is run by the oracle and becomes a constant, of each
-//! result. Saves the node at every step; a chain folds in one walk. Results have the bits that the
+//! result. Saves the node at every step; a chain folds in one walk, and constants that only folded
+//! nodes read go as it does, so a long chain holds two at a time. Results have the bits that the
 //! oracle gives, rounded once from f64, where a device's kernel might differ in the last place.
 //!
 //! Leaves alone:
 //! - results of more than [`RESULT_BYTES`], and operands of more than [`OPERAND_BYTES`]: a constant
 //!   is carried by the program and uploaded, which for a large one costs more than computing it;
+//! - results that are larger than their operands once a graph's constants have [`TOTAL_BYTES`];
 //! - nodes without operands: constants are folded already, an `iota` is smaller than its elements,
 //!   and a rope table is made when the program is loaded;
 //! - nodes that fail, such as a division of integers by zero: they fail when they run;
@@ -28,9 +30,14 @@ use crate::error::Result;
 use crate::ir::mir::Graph;
 
 /// Bytes of a result at most.
+#[cfg(feature = "reference")]
 pub const RESULT_BYTES: u64 = 1 << 20;
 /// Bytes of all operands together at most.
+#[cfg(feature = "reference")]
 pub const OPERAND_BYTES: u64 = 16 << 20;
+/// Bytes up to which a graph's constants may grow.
+#[cfg(feature = "reference")]
+pub const TOTAL_BYTES: u64 = 64 << 20;
 
 /// Folds in place; returns the number of nodes that became constants, those of regions too.
 #[cfg(not(feature = "reference"))]
@@ -46,13 +53,14 @@ pub fn fold(g: &mut Graph, _: &mut Context<'_>) -> Result<usize> {
 
 #[cfg(feature = "reference")]
 mod oracle {
-    use super::{OPERAND_BYTES, RESULT_BYTES};
+    use super::{OPERAND_BYTES, RESULT_BYTES, TOTAL_BYTES};
     use crate::error::Result;
-    use crate::ir::mir::{Graph, Node};
+    use crate::ir::mir::{Graph, Node, ValueId};
     use crate::ops::{Constant, Op};
     use crate::reference::{View, run};
     use crate::types::{DType, Kind, Type};
-    use alloc::collections::BTreeMap;
+    use alloc::collections::{BTreeMap, BTreeSet};
+    use alloc::vec;
     use alloc::vec::Vec;
 
     pub(super) fn fold(g: &mut Graph) -> Result<usize> {
@@ -60,36 +68,67 @@ mod oracle {
         for body in g.nodes.iter_mut().flat_map(|n| &mut n.regions) {
             changed += fold(body)?;
         }
-        let mut known: BTreeMap<_, Constant> = BTreeMap::new();
+        let mut reads = vec![0usize; g.types.len()];
+        let returned = g.outputs.iter().map(|o| &o.value);
+        let read = g.nodes.iter().flat_map(|n| &n.inputs).chain(returned);
+        read.for_each(|v| reads[v.0 as usize] += 1);
+        let mut known: BTreeMap<ValueId, Constant> = BTreeMap::new();
+        let mut spent: BTreeSet<ValueId> = BTreeSet::new();
+        let mut total = 0u64;
         let mut nodes = Vec::with_capacity(g.nodes.len());
         for node in core::mem::take(&mut g.nodes) {
             if let Op::Constant(c) = &node.op {
+                total += c.data.len() as u64;
                 known.insert(node.outputs[0], c.clone());
                 nodes.push(node);
                 continue;
             }
-            let operands: Option<Vec<&Constant>> =
-                node.inputs.iter().map(|v| known.get(v)).collect();
-            let operands = operands.filter(|_| worth(g, &node)).unwrap_or_default();
-            let bytes: u64 = operands.iter().map(|c| c.data.len() as u64).sum();
-            if operands.is_empty() || bytes > OPERAND_BYTES {
-                nodes.push(node);
-                continue;
-            }
-            let views: Vec<View<'_>> = operands.iter().map(|c| View::new(&c.ty, &c.data)).collect();
-            let Ok(results) = run(&node.op, &views) else {
+            let Some(results) = folded(g, &node, &known, total) else {
                 nodes.push(node);
                 continue;
             };
+            for v in &node.inputs {
+                reads[v.0 as usize] -= 1;
+                if reads[v.0 as usize] == 0
+                    && let Some(c) = known.remove(v)
+                {
+                    total -= c.data.len() as u64;
+                    spent.insert(*v);
+                }
+            }
             for (&v, data) in node.outputs.iter().zip(results) {
                 let c = Constant { ty: g.ty(v).clone(), data: data.into() };
+                total += c.data.len() as u64;
                 nodes.push(Node::new(c.clone(), &[], &[v], node.label.clone()));
                 known.insert(v, c);
             }
             changed += 1;
         }
+        nodes.retain(|n| n.outputs.first().is_none_or(|v| !spent.contains(v)));
         g.nodes = nodes;
         Ok(changed)
+    }
+
+    /// Bytes of the node's results, if it is one to fold.
+    fn folded(
+        g: &Graph,
+        node: &Node,
+        known: &BTreeMap<ValueId, Constant>,
+        total: u64,
+    ) -> Option<Vec<Vec<u8>>> {
+        if !worth(g, node) {
+            return None;
+        }
+        let operands: Vec<&Constant> =
+            node.inputs.iter().map(|v| known.get(v)).collect::<Option<_>>()?;
+        let bytes: u64 = operands.iter().map(|c| c.data.len() as u64).sum();
+        let results = node.outputs.iter().map(|&v| g.ty(v).bytes().ok()).sum::<Option<u64>>()?;
+        let grows = results > bytes && total.saturating_add(results) > TOTAL_BYTES;
+        if operands.is_empty() || bytes > OPERAND_BYTES || grows {
+            return None;
+        }
+        let views: Vec<View<'_>> = operands.iter().map(|c| View::new(&c.ty, &c.data)).collect();
+        run(&node.op, &views).ok()
     }
 
     fn worth(g: &Graph, node: &Node) -> bool {
@@ -103,8 +142,32 @@ mod oracle {
 
 #[cfg(all(test, feature = "reference"))]
 mod tests {
+    use super::*;
+    use crate::ops::{Constant, Expand, Op};
+    use crate::target::{CompileOptions, Target};
+    use crate::types::{DType, Shape};
+    use alloc::format;
+
     #[test]
     fn goldens() {
-        crate::passes::testing::goldens("fold", super::fold);
+        crate::passes::testing::goldens("fold", fold);
+    }
+
+    #[test]
+    fn constants_grow_to_their_limit_and_a_second_run_changes_nothing() {
+        let mut g = Graph::new("f");
+        for i in 0..70 {
+            let x = Constant::scalar(DType::F32, i.into()).unwrap();
+            let x = g.push1(x, &[], "x").unwrap();
+            let dims = Shape::of(&[RESULT_BYTES / 4]);
+            let y = g.push1(Expand { dims }, &[x], "y").unwrap();
+            g.output(&format!("y{i}"), y);
+        }
+        let (target, options) = (Target::reference(), CompileOptions::default());
+        let mut cx = Context::new(&target, &options);
+        let n = fold(&mut g, &mut cx).unwrap();
+        assert_eq!(n as u64, TOTAL_BYTES / RESULT_BYTES - 1, "and the scalars");
+        assert_eq!(fold(&mut g, &mut cx).unwrap(), 0);
+        assert_eq!(g.nodes.iter().filter(|n| matches!(n.op, Op::Expand(_))).count(), 70 - n);
     }
 }

@@ -19,6 +19,7 @@ mod argmin;
 mod attention;
 #[cfg(feature = "reference")]
 mod batch_matmul;
+#[cfg(feature = "reference")]
 mod cast;
 #[cfg(feature = "reference")]
 mod clamp;
@@ -88,6 +89,7 @@ mod rope_kv_write;
 mod rope_table;
 #[cfg(feature = "reference")]
 mod sample;
+#[cfg(feature = "reference")]
 mod scatter_add;
 #[cfg(feature = "reference")]
 mod sdpa;
@@ -107,6 +109,7 @@ mod state_write;
 mod take_rows;
 #[cfg(all(test, feature = "reference"))]
 mod testing;
+#[cfg(feature = "reference")]
 mod top_k;
 #[cfg(feature = "reference")]
 mod transpose;
@@ -172,6 +175,8 @@ mod quantize;
 mod residual_layer_norm;
 #[cfg(feature = "reference")]
 mod residual_rms_norm;
+#[cfg(all(feature = "reference", feature = "vision"))]
+mod room;
 #[cfg(all(feature = "reference", feature = "quant"))]
 mod scaled_dequantize;
 #[cfg(all(feature = "reference", feature = "quant"))]
