@@ -1,6 +1,7 @@
 // Runs the fuzz targets of rlx-core for longer than CI does, and records how much they did:
 //   node scripts/fuzz.mjs [--seconds 600] [--seed 1000000] [--note "…"] [--dry]
-// Each target runs for that long in the release profile. A failure prints its seed:
+// Each target runs for that long, with debug assertions: the verifier runs after every pass, and
+// arithmetic that overflows stops. A failure prints its seed:
 // RLX_FUZZ_SEED=<seed> cargo test -p rlx-core --test fuzz runs on from it.
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -19,7 +20,7 @@ const { values } = parseArgs({
   },
 });
 // One after the other, so that each has the machine.
-const args = ["test", "--release", "-p", "rlx-core", "--test", "fuzz", "--", "--nocapture", "--test-threads", "1"];
+const args = ["test", "-p", "rlx-core", "--test", "fuzz", "--", "--nocapture", "--test-threads", "1"];
 const done = spawnSync("cargo", args, {
   cwd: root,
   encoding: "utf8",

@@ -4,12 +4,16 @@
 //! with states and packed weights.
 
 use super::execute::{Data, Outcome, interpreted, planned, replayed};
+use super::modules::random_module;
 use super::{data_graphs, graphs, seeds};
 use rlx_core::Code;
+use rlx_core::ir::hir::FusionPolicy;
 use rlx_core::ir::mir::{Graph, ValueId};
+use rlx_core::lower::lower_module;
 use rlx_core::passes::optimise;
+use rlx_core::sample::Control;
 use rlx_core::target::{CompileOptions, RegionLimits, Target};
-use rlx_core::types::Kind;
+use rlx_core::types::{BATCH, Binding, DType, Kind, OUT_ROWS, SEQ};
 
 /// One target a seed: the oracle, the oracle with every fusion a device has, devices.
 fn target(seed: u64) -> Target {
@@ -109,4 +113,50 @@ fn optimised_unoptimised_and_replayed_programs_agree() {
     });
     println!("{counts:?}");
     assert!(counts.optimised_nodes < counts.nodes);
+}
+
+/// Bytes of a module's parameters: small floats, ids, a control block.
+fn module_data(g: &Graph, rng: &mut graphs::Rng) -> Data {
+    let mut data = Data::new();
+    for p in &g.params {
+        let n = g.ty(p.value).shape.elements().unwrap();
+        let ctl = Control { past: 2, len: 3, capacity: 8, ..Control::default() };
+        let bytes: Vec<u8> = match p.name.as_str() {
+            "ctl" => ctl.to_words().iter().flat_map(|w| w.to_le_bytes()).collect(),
+            _ if g.ty(p.value).dtype == DType::U32 => {
+                (0..n).flat_map(|_| (rng.below(11) as u32).to_le_bytes()).collect()
+            }
+            _ => (0..n)
+                .flat_map(|_| ((rng.below(2001) as f32 - 1000.0) / 2000.0).to_le_bytes())
+                .collect(),
+        };
+        data.insert(p.name.clone(), bytes);
+    }
+    data
+}
+
+#[test]
+fn random_modules_give_the_same_under_both_policies() {
+    let mut counts = Counts::default();
+    seeds("RLX_FUZZ_MODULES", 1_000, |seed| {
+        let module = random_module(&mut graphs::Rng(seed * 7919 + 1));
+        let sizes = [(BATCH, 3), (SEQ, 3), (OUT_ROWS, 3)];
+        let binding: Binding = sizes.into_iter().map(|(s, n)| (s.into(), n)).collect();
+        let runs = [FusionPolicy::Direct, FusionPolicy::Fusable].map(|policy| {
+            let g = lower_module(&module.clone().with_policy(policy), DType::F32).unwrap();
+            let g = g.specialize("bound", &binding).unwrap();
+            let data = module_data(&g, &mut graphs::Rng(seed));
+            agree(&g, &data, seed, &mut counts);
+            interpreted(&g, &data).unwrap().0
+        });
+        let [direct, fusable] = runs.map(|outputs| {
+            let bytes = outputs.concat();
+            bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect::<Vec<f32>>()
+        });
+        for (a, b) in direct.iter().zip(&fusable) {
+            let same = a.to_bits() == b.to_bits() || (a - b).abs() <= 1e-4 * a.abs().max(1.0);
+            assert!(same, "seed {seed}: {a} and {b}\n{module}");
+        }
+    });
+    println!("{counts:?}");
 }
