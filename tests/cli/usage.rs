@@ -1,6 +1,6 @@
 //! Options out of range, and what is asked of the wrong device: exit code 2, or 4.
 
-use super::{SMALL, fails, repository, rlx, run};
+use super::{SMALL, fails, folder, repository, rlx, run};
 
 #[test]
 fn an_empty_prompt_is_a_usage_error() {
@@ -98,4 +98,47 @@ fn missing_arguments_and_commands_are_usage_errors() {
     for command in ["run", "chat", "inspect", "devices", "bench", "verify"] {
         assert!(stdout.contains(&format!("  {command} ")), "{stdout}");
     }
+}
+
+/// A profile of this text in a folder of its own, as a command line takes it.
+fn profile(name: &str, text: &str) -> String {
+    let path = folder(name).join("a.rlx.toml");
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().into()
+}
+
+#[test]
+fn a_profile_with_an_unknown_key_is_told_the_line_and_the_nearest() {
+    let path = profile("profile_key", "[fusion]\nskpi = true\n");
+    let what = format!("unknown key fusion.skpi ({path}, line 2)");
+    let mut command = rlx(&["run", "--model", SMALL, "--profile", &path, "hello"]);
+    fails(&mut command, 3, &what, "did you mean `skip`?");
+}
+
+#[test]
+fn a_profile_for_a_backend_that_is_not_built_in_names_those_that_are() {
+    let path = profile("profile_backend", "[fusion]\ntarget = \"mlx\"\n");
+    let mut command = rlx(&["run", "--model", SMALL, "--profile", &path, "hello"]);
+    fails(
+        &mut command,
+        4,
+        "the backend mlx is not built in",
+        "this build has reference, cpu, webgpu",
+    );
+}
+
+#[test]
+fn inspect_shows_what_a_profile_asks_for() {
+    let lir = |profile: &str| {
+        let path = format!("profiles/{profile}.rlx.toml");
+        let path = repository(&path).to_string_lossy().into_owned();
+        let (code, stdout, stderr) =
+            run(&mut rlx(&["inspect", SMALL, "--stage", "lir", "--profile", &path]));
+        assert_eq!((code, stderr.as_str()), (0, ""));
+        stdout
+    };
+    let (plain, fused) = (lir("llada2_diffusion"), lir("llama32_decode"));
+    assert!(plain.contains("// options target=cpu policy=direct fusions=false"), "{plain}");
+    assert!(fused.contains("// options target=cpu policy=fusable fusions=true"), "{fused}");
+    assert!(plain.lines().count() > fused.lines().count(), "fewer steps when fused");
 }

@@ -142,6 +142,20 @@ impl ModelCompilePipeline {
         Ok(result)
     }
 
+    /// The variant of a module, addressed by its content: equal modules are one template, whoever
+    /// made them.
+    ///
+    /// # Errors
+    /// As [`get_or_compile`](Self::get_or_compile).
+    pub fn get_or_compile_module(
+        &mut self,
+        module: &GraphModule,
+        binding: &Binding,
+        options: &CompileOptions,
+    ) -> Result<CompileResult> {
+        self.get_or_compile(content_key(module), binding, options, || Ok(module.clone()))
+    }
+
     /// The variant of a config on this cache's device, with what a host binds. `model` says which
     /// model `build` makes.
     ///
@@ -161,6 +175,14 @@ impl ModelCompilePipeline {
         let manifest = BindingManifest::of(&result.lir);
         Ok((result, manifest))
     }
+}
+
+/// Hash of a module's text, which says all of it; the same in every process and on every platform.
+pub fn content_key(module: &GraphModule) -> u64 {
+    let mut hasher = Hasher::new();
+    hasher.text(module.stage().name());
+    hasher.text(&module.inspect());
+    hasher.finish()
 }
 
 /// A binding without the well-known sizes of a step that a graph does not have: an encoder without
@@ -238,6 +260,21 @@ mod tests {
         assert_eq!((cache.len(), cache.capacity()), (2, 2));
         assert_eq!(ModelCompilePipeline::with_capacity("cpu", 0).capacity(), 1);
         assert_eq!(ModelCompilePipeline::new("cpu").capacity(), 8);
+    }
+
+    #[test]
+    fn equal_modules_are_one_template_and_others_are_not() {
+        let options = CompileOptions::default();
+        let mut cache = ModelCompilePipeline::new("cpu");
+        let first = cache.get_or_compile_module(&layer(), &seq(4), &options).unwrap();
+        let again = cache.get_or_compile_module(&layer(), &seq(4), &options).unwrap();
+        assert!(Arc::ptr_eq(&first.lir, &again.lir));
+        let GraphModule::Mir(mut g) = layer() else { panic!("a graph") };
+        g.nodes[1].op = Zip { f: Binary::Sub }.into();
+        let other = GraphModule::Mir(g);
+        assert_ne!(content_key(&other), content_key(&layer()));
+        cache.get_or_compile_module(&other, &seq(4), &options).unwrap();
+        assert_eq!(cache.len(), 2);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What a host must bind to run a program, by name.
 
-use crate::ir::lir::{Program, Slice, Space};
+use crate::ir::lir::{Program, Space};
+use crate::ir::mir::ValueId;
+use crate::ops::Alias;
 use crate::types::Type;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -57,9 +59,15 @@ impl BindingManifest {
     pub fn of(program: &Program) -> Self {
         let weights: Vec<BindingEntry> =
             program.weights.iter().map(|w| entry(&w.name, &w.ty, Space::Weight, 0)).collect();
-        let made: Vec<&Slice> = program.steps.iter().flat_map(|s| &s.results).collect();
-        let outputs = program.outputs.iter().map(|o| BindingEntry {
-            is_view: !made.contains(&&o.slice),
+        // What no step makes, or a step that only shows another value's bytes.
+        let g = &program.graph;
+        let definers = g.definers();
+        let is_view = |v: ValueId| {
+            let definer = definers.get(v.0 as usize).copied().flatten();
+            definer.is_none_or(|i| matches!(g.alias(&g.nodes[i]), Alias::View { .. }))
+        };
+        let outputs = program.outputs.iter().zip(&g.outputs).map(|(o, value)| BindingEntry {
+            is_view: is_view(value.value),
             ..entry(&o.name, &o.slice.ty, o.slice.space, o.slice.offset)
         });
         BindingManifest {

@@ -18,7 +18,7 @@ mod manifest;
 mod pipeline;
 mod result;
 
-pub use cache::ModelCompilePipeline;
+pub use cache::{ModelCompilePipeline, content_key};
 pub use component::{CompilationMode, ModelComponent, ModelVariant, Phase};
 pub use config::ModelExecutionConfig;
 pub use device::{

@@ -2,19 +2,17 @@
 
 use super::CompileResult;
 use super::target_of;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ir::lir::{Program, StateDecl};
 use crate::ir::mir::{Graph, ParamKind};
 use crate::ir::verify::verify;
 use crate::ir::{GraphModule, hir};
 use crate::lower::lower_module;
-use crate::nearest::nearest;
-use crate::passes::{self, FusionReport};
+use crate::passes::{self, FusionReport, Optimised, Watch};
 use crate::plan::{self, ALIGNMENT};
 use crate::target::{CompileOptions, DispatchPolicy, FusionTarget, KernelDispatch, Target};
-use crate::types::Binding;
+use crate::types::{Binding, DimBinding};
 use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -142,11 +140,20 @@ impl CompilePipeline {
     /// # Errors
     /// As [`passes::optimise`].
     pub fn optimize_with_report(&self, g: Graph) -> Result<(Graph, FusionReport)> {
-        let (g, report) = passes::optimise(g, &self.target, &self.options)?;
+        let done = self.optimize_watched(g, &mut Watch::default())?;
+        Ok((done.graph, done.fusion))
+    }
+
+    /// Every pass, looked on by a watch: times, text after a pass, a pass to stop after.
+    ///
+    /// # Errors
+    /// As [`passes::optimise_watched`].
+    pub fn optimize_watched(&self, g: Graph, watch: &mut Watch<'_>) -> Result<Optimised> {
+        let done = passes::optimise_watched(g, &self.target, &self.options, watch)?;
         if let Some(sink) = &self.on_report {
-            sink(&report);
+            sink(&done.fusion);
         }
-        Ok((g, report))
+        Ok(done)
     }
 
     /// A legal graph to a program, with the pipeline's alignment. A graph with unbound symbols
@@ -223,9 +230,14 @@ impl CompilePipeline {
     /// `BadGraph` for a symbol the program does not have (with the nearest), or a size that
     /// contradicts a type rule (with the node).
     pub fn specialize_lir(&self, lir: &Program, binding: &Binding) -> Result<Program> {
-        let g = bind(&lir.graph, binding)?;
+        let template = lir.template.as_ref().map_or(&lir.graph, |t| &t.graph);
+        let g = bind(template, binding)?;
         verify(&g)?;
-        let (g, _) = passes::optimise(g, &self.target, &self.options)?;
+        // Element types were chosen on the symbolic graph; asked again, operators that have fused
+        // since would be other classes, with other types.
+        let mut options = self.options.clone();
+        options.without.push("auto_mixed_precision".into());
+        let (g, _) = passes::optimise(g, &self.target, &options)?;
         self.plan_lir(g)
     }
 }
@@ -239,18 +251,7 @@ fn first_word(device: &str) -> &str {
 /// # Errors
 /// `BadGraph` for an unknown symbol or a contradiction.
 pub(super) fn bind(g: &Graph, binding: &Binding) -> Result<Graph> {
-    let symbols = g.symbols();
-    if let Some(unknown) = binding.keys().find(|k| !symbols.contains(k)) {
-        let near = nearest(unknown, symbols.iter().map(String::as_str), 1);
-        let hint = match (near.first(), symbols.is_empty()) {
-            (Some(near), _) => format!("did you mean {near}?"),
-            (None, true) => "every size is static".into(),
-            (None, false) => format!("symbols: {}", symbols.join(", ")),
-        };
-        return Err(Error::bad_graph(format!("the graph has no symbol {unknown}"))
-            .at(format!("@{}", g.name))
-            .hint(hint));
-    }
+    binding.only(&g.symbols()).map_err(|e| e.at(format!("@{}", g.name)))?;
     g.specialize(&g.name, binding)
 }
 

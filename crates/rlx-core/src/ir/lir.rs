@@ -257,23 +257,38 @@ impl Program {
         }
     }
 
+    /// The node of each step, by its index.
+    pub fn step_nodes(&self) -> Vec<usize> {
+        let mut out = Vec::with_capacity(self.steps.len());
+        for (n, node) in self.graph.nodes.iter().enumerate() {
+            let Some(step) = self.steps.get(out.len()) else { break };
+            let types = step.results.iter().map(|s| &s.ty);
+            if step.op != node.op
+                || step.label != node.label
+                || !types.eq(node.outputs.iter().map(|&v| self.graph.ty(v)))
+            {
+                continue;
+            }
+            out.push(n);
+            // Parts of one node follow each other.
+            while self.steps.get(out.len()).and_then(|s| s.part).is_some_and(|p| p.first > 0) {
+                out.push(n);
+            }
+        }
+        out
+    }
+
     /// When each value of the graph is made, by its id: parameters and what loading makes in the
     /// prologue, the others with their step; a view with what it views.
     pub fn phases(&self) -> Vec<Phase> {
+        let mut own = vec![None; self.graph.nodes.len()];
+        for (step, n) in self.steps.iter().zip(self.step_nodes()) {
+            own[n] = Some(step.phase);
+        }
         let mut phases = vec![Phase::Prologue; self.graph.types.len()];
-        let mut steps = self.steps.iter().peekable();
-        for node in &self.graph.nodes {
-            let is_step = |s: &&Step| s.op == node.op && s.label == node.label;
-            let phase = match steps.next_if(is_step) {
-                Some(step) => {
-                    while steps.next_if(|s| s.part.is_some_and(|p| p.first > 0)).is_some() {}
-                    step.phase
-                }
-                None => {
-                    let of = node.inputs.iter().map(|v| phases[v.0 as usize]);
-                    of.max().unwrap_or(Phase::Prologue)
-                }
-            };
+        for (node, own) in self.graph.nodes.iter().zip(own) {
+            let of = node.inputs.iter().map(|v| phases[v.0 as usize]);
+            let phase = own.or(of.max()).unwrap_or(Phase::Prologue);
             for v in &node.outputs {
                 phases[v.0 as usize] = phase;
             }

@@ -218,6 +218,14 @@ impl Graph {
         self.outputs.iter().any(|o| o.value == v)
     }
 
+    /// True for a weight, and for what nothing but weights and constants make.
+    pub fn is_fixed(&self, v: ValueId) -> bool {
+        match self.nodes.iter().find(|n| n.outputs.contains(&v)) {
+            Some(node) => node.inputs.iter().all(|&x| self.is_fixed(x)),
+            None => self.params.iter().any(|p| p.value == v && p.kind == ParamKind::Weight),
+        }
+    }
+
     /// Names of the symbols in the types of parameters and results, regions too, sorted and unique.
     pub fn symbols(&self) -> Vec<String> {
         let mut out = Vec::new();
@@ -291,10 +299,12 @@ impl Graph {
         out
     }
 
-    /// The graph with symbols bound; types are inferred again.
+    /// The graph with symbols bound; types are inferred again, in regions too. Symbols that do not
+    /// occur are left out: [`DimBinding::only`](crate::types::DimBinding::only) refuses them.
     ///
     /// # Errors
-    /// `BadGraph` if a bound size contradicts a type rule, with the node's label as place.
+    /// `BadGraph` if a bound size contradicts a type rule, with both types, the node's label as
+    /// place, and what was bound as hint.
     pub fn specialize(&self, name: &str, binding: &Binding) -> Result<Graph> {
         let mut out = self.clone();
         out.name = name.into();
@@ -308,7 +318,11 @@ impl Graph {
             for body in &mut node.regions {
                 *body = body.specialize(&body.name, binding)?;
             }
-            out.infer_node(i)?;
+            out.infer_node(i).map_err(|e| {
+                let sizes: Vec<String> =
+                    binding.iter().map(|(s, n)| format!("{s} = {n}")).collect();
+                if e.hint.is_empty() { e.hint(format!("with {}", sizes.join(", "))) } else { e }
+            })?;
         }
         Ok(out)
     }

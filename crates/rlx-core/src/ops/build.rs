@@ -9,6 +9,9 @@ use crate::math;
 use crate::types::{DType, Dim, Scalar, Shape, Type, ValueId};
 use alloc::vec::Vec;
 
+/// Elements of a constant at most: what needs a larger one stays whole.
+pub(super) const LARGEST: u64 = 1 << 24;
+
 /// A decomposition in the making.
 pub(super) struct Build<'a>(pub &'a mut dyn Emit);
 

@@ -6,6 +6,7 @@
 //! ```
 
 mod arena;
+mod at_run;
 pub mod check;
 mod constants;
 mod fingerprint;
@@ -14,6 +15,7 @@ mod liveness;
 #[cfg(feature = "reference")]
 mod part;
 mod parts;
+mod picture;
 #[cfg(feature = "reference")]
 pub mod replay;
 mod schedule;
@@ -21,6 +23,8 @@ mod search;
 mod weights;
 
 pub use arena::ALIGNMENT;
+pub use at_run::{at_run, plan_bounded};
 pub(crate) use fingerprint::Hasher;
+pub use picture::picture;
 pub use schedule::plan;
 pub use weights::{Buffer, Entry, HostTensor, Origin, Piece, WeightPlan};

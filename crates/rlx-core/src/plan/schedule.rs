@@ -1,17 +1,19 @@
 //! From a legalised graph to a program: places, steps, phases, fingerprint.
 
 use super::arena::{self, Rules};
+use super::at_run::upper_bytes;
 use super::fingerprint::Hasher;
 use super::liveness::{Liveness, largest_live, liveness};
 use super::{constants, parts};
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::{
-    InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step, WeightUse,
+    InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step, Template, WeightUse,
 };
 use crate::ir::mir::{Graph, Node, ParamKind, ValueId};
 use crate::ir::recipe::Recipe;
 use crate::ops::{Class, Op};
 use crate::target::{CompileOptions, Target};
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -37,6 +39,17 @@ pub fn plan(
     target: &Target,
     options: &CompileOptions,
 ) -> Result<Program> {
+    schedule(g, None, states, target, options)
+}
+
+/// [`plan`] of a graph whose symbols were bound to their bounds, from a template that has them.
+pub(super) fn schedule(
+    g: Graph,
+    template: Option<Box<Template>>,
+    states: &[StateDecl],
+    target: &Target,
+    options: &CompileOptions,
+) -> Result<Program> {
     let alignment = options.alignment;
     if !alignment.is_power_of_two() || alignment < arena::ALIGNMENT {
         return Err(Error::usage(format!(
@@ -45,7 +58,13 @@ pub fn plan(
     }
     let recipes = constants::recipes(&g)?;
     let made: Vec<bool> = recipes.iter().map(Option::is_some).collect();
-    let live = liveness(&g, &made, alignment)?;
+    let mut live = liveness(&g, &made, alignment)?;
+    if let Some(template) = &template {
+        for (root, span) in live.roots.iter().zip(&mut live.spans) {
+            // What a remainder makes small at the bound may be larger below it.
+            span.bytes = span.bytes.max(upper_bytes(template.graph.ty(*root), &template.bounds)?);
+        }
+    }
     let (offsets, segments) = place(&g, &live, target, alignment)?;
     let mut homes: Vec<Option<Home>> = vec![None; g.types.len()];
     let (mut weights, mut inputs) = (Vec::new(), Vec::new());
@@ -121,7 +140,7 @@ pub fn plan(
         alignment,
         largest_live_bytes: largest_live(&live.spans, g.nodes.len()).0,
         unshared_bytes: live.spans.iter().map(|s| s.bytes).sum(),
-        template: None,
+        template,
         fingerprint: 0,
         graph: g.renumbered(),
     };
@@ -129,6 +148,9 @@ pub fn plan(
     hasher.program(&program);
     hasher.text(&target.describe());
     hasher.text(&format!("{options:?}"));
+    if let Some(template) = &program.template {
+        hasher.text(&format!("{} {:?}", template.graph, template.bounds));
+    }
     program.fingerprint = hasher.finish();
     // A weight that only a constant reads, or that is read in parts, needs no place of its own.
     drop_unread(&mut program);

@@ -99,6 +99,12 @@ impl Dim {
         Dim { terms: vec![(vec![Atom::Symbol(Symbol(name.into()))], 1)] }
     }
 
+    /// Rows of all sequences: `BATCH*SEQ`.
+    pub fn rows() -> Dim {
+        let atoms = [BATCH, SEQ].map(|s| Atom::Symbol(Symbol(s.into())));
+        Dim { terms: vec![(atoms.to_vec(), 1)] }
+    }
+
     /// The number, if no symbol is left.
     pub fn as_static(&self) -> Option<u64> {
         match self.terms.as_slice() {
@@ -149,49 +155,105 @@ impl Dim {
         Dim::from_terms(terms)
     }
 
-    /// `self op other`, folded when both are static. Errors on division by zero.
+    /// `self op other`, folded where that is known: two numbers, a size and itself, a divisor of
+    /// every term, 0 and 1. `min` and `max` have their operands in one order. Errors on division by
+    /// zero.
     pub fn apply(&self, op: DimOp, other: &Dim) -> Result<Dim> {
-        if let (Some(a), Some(b)) = (self.as_static(), other.as_static()) {
-            if b == 0 && matches!(op, DimOp::FloorDiv | DimOp::CeilDiv | DimOp::Mod) {
-                return Err(Error::bad_graph(format!("a size of {a} is divided by 0")));
+        use DimOp::{CeilDiv, FloorDiv, Max, Min, Mod};
+        let divides = matches!(op, FloorDiv | CeilDiv | Mod);
+        match (self.as_static(), other.as_static()) {
+            (_, Some(0)) if divides => {
+                return Err(Error::bad_graph(format!("a size of {self} is divided by 0")));
             }
-            return Ok(Dim::from(match op {
-                DimOp::FloorDiv => a / b,
-                DimOp::CeilDiv => a.div_ceil(b),
-                DimOp::Mod => a % b,
-                DimOp::Min => a.min(b),
-                DimOp::Max => a.max(b),
-            }));
+            (Some(a), Some(b)) => {
+                return Ok(Dim::from(match op {
+                    FloorDiv => a / b,
+                    CeilDiv => a.div_ceil(b),
+                    Mod => a % b,
+                    Min => a.min(b),
+                    Max => a.max(b),
+                }));
+            }
+            (_, Some(b)) if divides && self.terms.iter().all(|t| t.1.is_multiple_of(b)) => {
+                let quotient = self.terms.iter().map(|(atoms, n)| (atoms.clone(), n / b));
+                return Ok(match op {
+                    Mod => Dim::from(0u64),
+                    _ => Dim { terms: quotient.collect() },
+                });
+            }
+            (Some(0), _) | (_, Some(0)) => match op {
+                Min => return Ok(Dim::from(0u64)),
+                Max => return Ok(if self.terms.is_empty() { other } else { self }.clone()),
+                _ => {}
+            },
+            _ => {}
         }
         if self == other {
-            match op {
-                DimOp::FloorDiv | DimOp::CeilDiv => return Ok(Dim::from(1u64)),
-                DimOp::Mod => return Ok(Dim::from(0u64)),
-                DimOp::Min | DimOp::Max => return Ok(self.clone()),
-            }
+            return Ok(match op {
+                FloorDiv | CeilDiv => Dim::from(1u64),
+                Mod => Dim::from(0u64),
+                Min | Max => self.clone(),
+            });
         }
-        let atom = Atom::Op(op, Box::new(self.clone()), Box::new(other.clone()));
+        let (mut a, mut b) = (self, other);
+        if matches!(op, Min | Max) && b < a {
+            (a, b) = (b, a);
+        }
+        let atom = Atom::Op(op, Box::new(a.clone()), Box::new(b.clone()));
         Ok(Dim { terms: vec![(vec![atom], 1)] })
     }
 
     /// The dim with every symbol of `binding` replaced. Errors on overflow or division by zero.
     pub fn bind(&self, binding: &Binding) -> Result<Dim> {
+        self.replace(&mut |symbol| Ok(binding.get(symbol).copied()), &mut |op, a, b| {
+            a.bind(binding)?.apply(op, &b.bind(binding)?)
+        })
+    }
+
+    /// The dim with numbers for symbols, where there are any, and other dims for operations.
+    pub(super) fn replace(
+        &self,
+        symbol: &mut dyn FnMut(&str) -> Result<Option<u64>>,
+        op: &mut dyn FnMut(DimOp, &Dim, &Dim) -> Result<Dim>,
+    ) -> Result<Dim> {
         let mut sum = Dim::from(0u64);
         for (atoms, n) in &self.terms {
-            let mut product = Dim::from(*n);
+            let mut factors = Vec::with_capacity(atoms.len());
             for atom in atoms {
-                let factor = match atom {
-                    Atom::Symbol(s) => match binding.get(&s.0) {
-                        Some(n) => Dim::from(*n),
+                factors.push(match atom {
+                    Atom::Symbol(s) => match symbol(&s.0)? {
+                        Some(n) => Dim::from(n),
                         None => Dim::symbol(&s.0),
                     },
-                    Atom::Op(op, a, b) => a.bind(binding)?.apply(*op, &b.bind(binding)?)?,
-                };
+                    Atom::Op(kind, a, b) => op(*kind, a, b)?,
+                });
+            }
+            // Nothing times anything is nothing, and does not overflow on the way.
+            if factors.iter().any(|f| f.terms.is_empty()) {
+                continue;
+            }
+            let mut product = Dim::from(*n);
+            for factor in factors {
                 product = product.mul(&factor)?;
             }
             sum = sum.add(&product)?;
         }
         Ok(sum)
+    }
+
+    /// `(a, symbol, b)` of the form `a * symbol + b`.
+    pub(super) fn as_line(&self) -> Option<(u64, &str, u64)> {
+        let (constant, rest) = match self.terms.as_slice() {
+            [(atoms, n), rest @ ..] if atoms.is_empty() => (*n, rest),
+            all => (0, all),
+        };
+        match rest {
+            [(atoms, n)] => match atoms.as_slice() {
+                [Atom::Symbol(s)] => Some((*n, &s.0, constant)),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// Adds the names of the symbols that occur to `out`, sorted and unique.
@@ -285,10 +347,36 @@ mod tests {
     }
 
     #[test]
+    fn what_is_known_folds() {
+        let apply = |a: &Dim, op, b: u64| a.apply(op, &Dim::from(b)).unwrap().to_string();
+        let d = s("SEQ").mul(&Dim::from(8u64)).unwrap();
+        assert_eq!(apply(&d, DimOp::FloorDiv, 4), "2*SEQ");
+        assert_eq!(apply(&d, DimOp::Mod, 4), "0");
+        assert_eq!(apply(&d, DimOp::CeilDiv, 3), "ceildiv(8*SEQ,3)");
+        assert_eq!(apply(&s("SEQ"), DimOp::FloorDiv, 1), "SEQ");
+        assert_eq!(apply(&s("SEQ"), DimOp::Max, 0), "SEQ");
+        assert_eq!(apply(&s("SEQ"), DimOp::Min, 0), "0");
+        let (a, b) = (s("A"), s("B"));
+        assert_eq!(a.apply(DimOp::Max, &b).unwrap(), b.apply(DimOp::Max, &a).unwrap());
+        assert_eq!(Dim::rows(), s(SEQ).mul(&s(BATCH)).unwrap());
+    }
+
+    #[test]
+    fn nothing_times_what_overflows_is_nothing() {
+        let d = Dim::parse("4294967296*A*B*C").unwrap();
+        let all = Binding::from([("A".into(), 1 << 40), ("B".into(), 1 << 40), ("C".into(), 0)]);
+        assert_eq!(d.bind(&all).unwrap().as_static(), Some(0));
+    }
+
+    #[test]
     fn overflow_and_division_by_zero_are_errors() {
         let big = Dim::from(u64::MAX);
         assert!(big.mul(&Dim::from(2u64)).is_err());
         assert!(big.add(&Dim::from(1u64)).is_err());
-        assert!(big.apply(DimOp::Mod, &Dim::from(0u64)).is_err());
+        let e = s("SEQ").apply(DimOp::Mod, &Dim::from(0u64)).unwrap_err();
+        assert_eq!(e.what, "a size of SEQ is divided by 0");
+        let d = Dim::parse("A*B").unwrap();
+        let large = Binding::from([("A".into(), 1 << 40), ("B".into(), 1 << 40)]);
+        assert_eq!(d.bind(&large).unwrap_err().what, "a size overflows 64 bits");
     }
 }

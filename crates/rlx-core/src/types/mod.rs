@@ -1,5 +1,6 @@
 //! Element types, dimensions, shapes.
 
+mod binding;
 mod block_format;
 mod dim;
 mod dim_text;
@@ -9,6 +10,7 @@ mod shape;
 pub mod small_float;
 mod value;
 
+pub use binding::{DimBinding, infer_binding};
 pub use block_format::{BlockFormat, GGML_REMOVED, from_ggml_id, to_ggml_id};
 pub use dim::{BATCH, Binding, Dim, DimOp, OUT_ROWS, PAST_SEQ, SEQ, Symbol};
 pub use dtype::{DType, Scalar};

@@ -5,11 +5,13 @@ use rlx_core::Code;
 use rlx_core::compile::{BindingManifest, CompilePipeline, CompileResult, target_of};
 use rlx_core::ir::hir::{FfnWeights, LinearWeights, Module, Weight};
 use rlx_core::ir::lir::{Phase, Program, Slice, Space};
+use rlx_core::ir::mir::ParamKind;
 use rlx_core::ir::verify::verify;
 use rlx_core::ir::{GraphModule, Stage};
 use rlx_core::ops::{Binary, Map, Unary, Zip};
-use rlx_core::profile::FusionTarget;
-use rlx_core::target::{CompileOptions, DispatchPolicy, KernelDispatch, Target};
+use rlx_core::passes::{PassTrace, Watch};
+use rlx_core::profile::{FusionPolicy, FusionTarget};
+use rlx_core::target::{CompileOptions, DispatchPolicy, KernelDispatch, PrecisionPolicy, Target};
 use rlx_core::types::{BATCH, Binding, SEQ};
 use std::sync::Arc;
 
@@ -60,6 +62,26 @@ fn fact_004_02_specialising_plans_again_and_keeps_the_report() {
     assert_eq!(four.lir.arena_bytes, fixed.lir.arena_bytes);
     assert_eq!(four.lir.steps.len(), fixed.lir.steps.len());
     assert!(difference(&run(&fixed), &run(&four)) < 1e-6);
+}
+
+/// Passes that run again on their own result change no number.
+#[test]
+fn specialising_a_compiled_template_equals_compiling_the_bound_graph() {
+    for precision in
+        [PrecisionPolicy::AlwaysF32, PrecisionPolicy::AutoMixed, PrecisionPolicy::AutoMixedBf16]
+    {
+        let webgpu = target_of("webgpu").unwrap().with_loops();
+        for target in [Target::reference(), Target::cpu().with_loops(), webgpu] {
+            let options = CompileOptions { precision: precision.clone(), ..Default::default() };
+            let pipeline = CompilePipeline::new(target).with_options(options);
+            let template = pipeline.compile_graph(graph(&rows())).unwrap();
+            let late = template.specialize(&pipeline, &Binding::from([(SEQ.into(), 4)])).unwrap();
+            let early = pipeline.compile_graph(graph(LAYER)).unwrap();
+            let name = &pipeline.target.name;
+            assert!(difference(&run(&early), &run(&late)) < 1e-6, "{name} {precision:?}");
+            assert_eq!(early.lir.steps.len(), late.lir.steps.len(), "{name} {precision:?}");
+        }
+    }
 }
 
 #[test]
@@ -230,7 +252,15 @@ fn fact_004_16_a_graph_is_compiled_as_mir_and_a_module_lowered_first() {
     assert_eq!(a, b);
     let mir = pipeline.compile_mir(pipeline.lower_hir(&swiglu()).unwrap()).unwrap();
     assert_eq!(pipeline.compile_hir(&swiglu()).unwrap(), mir);
-    // Every stage is text.
+    // Every stage is text, and one compilation can be asked for all of it.
+    let mut texts = Vec::new();
+    let mut each = |trace: PassTrace| texts.push((trace.pass, trace.text));
+    let mut watch = Watch { each: Some(&mut each), print_after: Some("glu"), ..Watch::default() };
+    let done = pipeline.optimize_watched(graph(LAYER), &mut watch).unwrap();
+    assert!(done.finished && texts.len() > 5);
+    let of_glu: Vec<_> = texts.iter().filter(|t| t.1.is_some()).collect();
+    assert_eq!(of_glu.len(), 1);
+    assert!(of_glu[0].0 == "glu" && of_glu[0].1.as_ref().unwrap().starts_with("func @layer"));
     let module = GraphModule::from(swiglu());
     assert!(module.inspect().contains("swiglu_ffn"));
     assert!(GraphModule::Mir(Box::new(mir.graph().clone())).inspect().contains("func @ffn"));
@@ -265,6 +295,8 @@ fn fact_004_19_a_plan_carries_views_phases_manifest_and_symbols() {
     let (made, read) = (&program.steps[0].results[0], &program.steps[1].operands[0]);
     assert_eq!((made.space, made.offset, made.bytes), (read.space, read.offset, read.bytes));
     assert!(program.steps.iter().all(|s| s.phase == Phase::Steady));
+    assert_eq!(program.values_of(Phase::Prologue).len(), 2, "the parameters");
+    assert_eq!(program.alignment, 64);
     let manifest = BindingManifest::of(program);
     let row = &manifest.inputs[0];
     assert_eq!((row.name.as_str(), row.elements, row.bytes), ("x", 48, 192));
@@ -289,7 +321,6 @@ fn fact_004_20_a_linear_layer_with_bias_is_one_fused_step() {
 
 #[test]
 fn fact_004_21_direct_and_fusable_swiglu_compile_to_one_program() {
-    use rlx_core::profile::FusionPolicy;
     let compile = |policy| {
         let options = CompileOptions { fusion_policy: Some(policy), ..CompileOptions::default() };
         CompilePipeline::default().with_options(options).compile_hir(&swiglu()).unwrap()
@@ -324,6 +355,10 @@ fn fact_004_24_a_plan_has_phases_inputs_and_a_fingerprint_that_repeats() {
     // Inputs are no steps: they are in place before the first, which is steady.
     assert!(slices(&a.lir).any(|s| s.space == Space::Input));
     assert_eq!(a.lir.steps[0].phase, Phase::Steady);
+    let prologue = a.lir.values_of(Phase::Prologue);
+    let mut params = a.graph().params.iter().filter(|p| p.kind == ParamKind::Input);
+    assert!(params.all(|p| prologue.contains(&p.value)));
+    assert_eq!(a.lir.alignment, 64);
     let mut arena = slices(&a.lir).filter(|s| s.space == Space::Arena);
     assert!(arena.all(|s| s.offset.is_multiple_of(64)));
     // Options are part of what is hashed.

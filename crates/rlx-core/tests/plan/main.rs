@@ -3,6 +3,8 @@
 #![cfg(all(feature = "reference", feature = "parse"))]
 
 mod arena;
+mod dims;
 mod graphs;
+mod memory;
 mod model;
 mod random;

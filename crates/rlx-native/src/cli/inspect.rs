@@ -9,16 +9,17 @@ use clap::{Args, ValueEnum};
 use rlx_core::gguf::{Array, Value};
 use rlx_core::lower::lower;
 use rlx_core::passes::{FusionReport, optimise};
+use rlx_core::plan::picture;
 use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::target::Target;
 use rlx_core::types::Type;
-use rlx_core::{Error, Result};
+use rlx_core::{Code, Error, Result};
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -76,6 +77,9 @@ pub struct InspectArgs {
     /// A compile profile, as in profiles/; its options are shown with `--stage lir`
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
+    /// Draw the program's arena: an SVG, time across and bytes up
+    #[arg(long, value_name = "SVG")]
+    plan: Option<PathBuf>,
     /// One line of JSON
     #[arg(long)]
     json: bool,
@@ -86,7 +90,7 @@ pub fn inspect(args: &InspectArgs) -> Result<ExitCode> {
         Some(path) => ModelSource::open(path)?,
         None => ModelSource::embedded()?,
     };
-    if args.stage == Stage::File {
+    if args.stage == Stage::File && args.plan.is_none() {
         if args.json {
             print_json(&file_json(&source))?;
         } else {
@@ -105,8 +109,26 @@ pub fn inspect(args: &InspectArgs) -> Result<ExitCode> {
     };
     let options = load.model_options(row);
     let compiled = CompiledModel::from_gguf(&source.files, &target, &options)?;
-    stage(args, &compiled, &target, &options)?;
+    if let Some(path) = &args.plan {
+        draw(args, &compiled, path)?;
+    }
+    if args.stage != Stage::File {
+        stage(args, &compiled, &target, &options)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the picture of the program's arena.
+fn draw(args: &InspectArgs, compiled: &CompiledModel, path: &Path) -> Result<()> {
+    let name = args.phase.program();
+    let at = compiled.program(name);
+    let program = at.and_then(|at| compiled.programs.get(at));
+    let program =
+        program.ok_or_else(|| Error::internal(format!("the model has no program {name}")))?;
+    std::fs::write(path, picture(program)?).map_err(|e| {
+        Error::new(Code::Io, format!("the picture cannot be written: {e}"))
+            .at(path.display().to_string())
+    })
 }
 
 fn stage(
@@ -218,7 +240,7 @@ fn fusion(report: &FusionReport) -> Json {
     let misses: Vec<Json> = report
         .missed
         .iter()
-        .map(|m| json!({ "pass": m.pattern, "node": m.node, "reason": m.reason, "hint": m.hint }))
+        .map(|m| json!({ "pass": m.pattern, "node": m.node, "reason": m.reason.name(), "hint": m.hint }))
         .collect();
     json!({ "fused": fused, "misses": misses })
 }

@@ -385,7 +385,7 @@ program @f {
             (
                 "2x6xf32>\n",
                 "SEQx6xf32>\n",
-                "tensor<SEQx6xf32> has an unbound size (line 2, column 16)",
+                "tensor<SEQx6xf32> has the unbound size SEQ (line 2, column 16)",
             ),
             ("\"rope", "rope", "found '{', expected ':' (line 5, column 23)"),
             ("{…}\"", "{…}", "found 'rope_table()', expected a name and '\"' (line 5, column 11)"),
