@@ -28,7 +28,7 @@ const FAMILIES: [(&str, &str); 6] = [
     ("products", "#4477aa"),
     ("attention, positions", "#ee7733"),
     ("norms, reductions", "#228866"),
-    ("elementwise", "#ddaa33"),
+    ("elementwise", "#b5851d"),
     ("movement", "#aa6699"),
     ("other", "#8899a6"),
 ];
@@ -281,12 +281,10 @@ mod tests {
         assert_eq!(svg.matches("class=\"buffer\"").count(), 3);
         let tip = "<title>a&lt;&amp;&gt;\nmap : tensor&lt;1000xf32&gt;\n4000 bytes at 0\nwritten at step 0, needed until the end: it is an output</title>";
         assert!(svg.contains(tip), "{svg}");
-        assert!(svg.contains("largest live set: 7.8 KiB at step 1 b"), "{svg}");
-        assert!(svg.contains("arena: 7.9 KiB"), "{svg}");
+        assert!(svg.contains("largest live set: 11.7 KiB at step 2 c"), "{svg}");
+        assert!(svg.contains("arena: 11.8 KiB"), "{svg}");
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
-        let opened = svg.matches("<rect").count() + svg.matches("<text").count();
-        let closed = svg.matches("</rect>").count() + svg.matches("</text>").count();
-        assert_eq!(opened - svg.matches("/>").count() + svg.matches("<line").count(), closed);
+        assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());
     }
 
     #[test]
