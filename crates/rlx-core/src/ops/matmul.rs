@@ -140,11 +140,12 @@ impl Operator for MatMul {
         let parts = self.parts();
         super::arity("matmul", operands, parts.count)?;
         let x = operands[0];
-        let quantized = x.kind == Kind::Tensor && x.dtype.is_block();
+        let quantized = x.dtype.is_block();
         let [lead @ .., k] = x.shape.0.as_slice() else {
             return Err(Error::bad_graph(format!("matmul: x is {x}, expected at least one axis")));
         };
-        if !quantized && !(x.kind == Kind::Tensor && x.dtype.is_float()) {
+        let is_tensor = x.kind == Kind::Tensor;
+        if !is_tensor || !(x.dtype.is_float() || x.dtype.is_block()) {
             return Err(Error::bad_graph(format!(
                 "matmul: x is {x}, expected floats or int8 blocks"
             )));

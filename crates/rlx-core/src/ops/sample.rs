@@ -32,7 +32,8 @@ impl Operator for Sample {
         // A symbol is checked when it is bound.
         let one_row =
             logits.shape.rank() == 2 && logits.shape.0[0].as_static().is_none_or(|rows| rows == 1);
-        if !(logits.kind == Kind::Tensor && logits.dtype.is_float()) || !one_row {
+        let floats = logits.kind == Kind::Tensor && logits.dtype.is_float();
+        if !floats || !one_row {
             return Err(Error::bad_graph(format!(
                 "sample: logits is {logits}, expected floats [1, V]"
             )));
