@@ -93,16 +93,20 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether the target has a kernel of its own for an operator over values of `g`, in their
-    /// element types or in f32. What fuses must run at least as well as its parts.
+    /// Whether the target runs an operator over values of `g` as well as what it stands for: by a
+    /// kernel, in their element types or in f32, or by loops where it has nothing but loops.
     pub fn fuses(&self, g: &Graph, op: &Op, inputs: &[ValueId]) -> bool {
+        let best = |types: &[&Type]| match self.path(op, types) {
+            Ok(Path::Native) => true,
+            Ok(Path::Loops) => self.target.claims.rows.is_empty(),
+            _ => false,
+        };
         let exact: Vec<&Type> = inputs.iter().map(|&v| g.ty(v)).collect();
-        if self.path(op, &exact) == Ok(Path::Native) {
+        if best(&exact) {
             return true;
         }
         let wide = legalise::widened(op, &exact);
-        let wide: Vec<&Type> = wide.iter().collect();
-        self.path(op, &wide) == Ok(Path::Native)
+        best(&wide.iter().collect::<Vec<_>>())
     }
 
     /// Whether matmuls of packed weights will read int8 blocks.

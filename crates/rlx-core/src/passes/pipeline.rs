@@ -72,8 +72,8 @@ const RECIPE: &[Group] = &[
         ("segments", Fusion(|f| f.segments), fuse_segments::fuse_segments), // what glu left
         ("residual", Fusion(|f| f.residual), fuse_residual::fuse_residual),
         ("norm_prologue", Fusion(|f| f.norm_prologue), fuse_norm_prologue::fuse_norm_prologue),
-        ("residual_norm", Fusion(|_| true), fuse_residual_norm::fuse_residual_norm), // left sums
-        ("attention", Fusion(|_| true), fuse_attention::fuse_attention),
+        ("residual_norm", Fusion(|f| f.residual_norm), fuse_residual_norm::fuse_residual_norm), // left sums
+        ("attention", Fusion(|f| f.attention), fuse_attention::fuse_attention),
         ("rope_kv_write", Fusion(|f| f.rope_kv_write), fuse_rope_kv_write::fuse_rope_kv_write),
         // Behind the matmul's epilogues, which take from its chains.
         ("elementwise_region", If(|o| !o.skip_fusion), elementwise_region::elementwise_region),

@@ -38,6 +38,10 @@ pub struct Fusions {
     pub rope_kv_write: bool,
     /// A bias, or a function of the product, where the product is made.
     pub matmul_epilogue: bool,
+    /// A residual with the norm of the sum.
+    pub residual_norm: bool,
+    /// Two products and the softmax between them.
+    pub attention: bool,
 }
 
 impl Fusions {
@@ -49,6 +53,8 @@ impl Fusions {
         glu: false,
         rope_kv_write: false,
         matmul_epilogue: false,
+        residual_norm: false,
+        attention: false,
     };
     /// All.
     pub const ALL: Fusions = Fusions {
@@ -58,6 +64,8 @@ impl Fusions {
         glu: true,
         rope_kv_write: true,
         matmul_epilogue: true,
+        residual_norm: true,
+        attention: true,
     };
 }
 
