@@ -164,6 +164,47 @@ fn inspect_lir_has_the_fields_that_scripts_depend_on() {
 }
 
 #[test]
+fn inspect_reports_what_fused_and_how_operators_run() {
+    let (code, text, stderr) =
+        run(&mut rlx(&["inspect", SMALL, "--stage", "fusion", "--target", "webgpu"]));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(text.contains("launches") && text.contains("0 missed"), "{text}");
+    let (code, text, stderr) =
+        run(&mut rlx(&["inspect", SMALL, "--stage", "dispatch", "--target", "webgpu"]));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(text.contains("matmul") && text.contains("native"), "{text}");
+    let v = json(&["inspect", SMALL, "--stage", "dispatch", "--target", "webgpu", "--json"]);
+    assert_eq!(v["dispatch"]["compile_ready"], true);
+    let launches = |when: &str| v["fusion"]["traffic"][when]["launches"].as_u64().unwrap();
+    assert!(launches("after") < launches("before"));
+    let lir = json(&["inspect", SMALL, "--stage", "lir", "--target", "webgpu", "--json"]);
+    assert_eq!(lir["steps"], launches("after"));
+}
+
+#[test]
+fn inspect_shows_passes_one_by_one() {
+    let (code, text, _) = run(&mut rlx(&["inspect", SMALL, "--print-after", "glu"]));
+    assert_eq!(code, 0);
+    assert!(text.starts_with("// after glu: ") && text.contains("glu = silu"), "{text}");
+    let (code, text, _) = run(&mut rlx(&["inspect", SMALL, "--stop-after", "lower"]));
+    assert_eq!(code, 0);
+    assert!(text.starts_with("func @decode {") && !text.contains("glu = silu"), "{text}");
+    let (code, text, _) = run(&mut rlx(&["inspect", SMALL, "--timing"]));
+    assert_eq!(code, 0);
+    assert!(text.contains("legalise") && text.contains("plan"), "{text}");
+    let v = json(&["inspect", SMALL, "--timing", "--json"]);
+    let passes = v["passes"].as_array().unwrap();
+    assert_eq!((&passes[0]["pass"], &v["text"]), (&Value::from("lower"), &Value::Null));
+    assert!(passes.iter().all(|p| p["ms"].as_f64().unwrap() >= 0.0));
+    let (code, _, stderr) = run(&mut rlx(&["inspect", SMALL, "--stop-after", "legalize"]));
+    assert_eq!(code, 2);
+    assert!(
+        stderr.contains("there is no pass legalize") && stderr.contains("legalise"),
+        "{stderr}"
+    );
+}
+
+#[test]
 fn weights_take_no_more_than_the_file_has() {
     for model in [
         "models/rustdoc-29m/rustdoc-29m-q4_k_m-00001-of-00003.gguf",

@@ -89,13 +89,17 @@ pub fn module(policy: FusionPolicy) -> Module {
     m
 }
 
+/// What every case is compiled with.
+pub fn options() -> CompileOptions {
+    CompileOptions { kv: DType::F16, ..CompileOptions::default() }
+}
+
 /// One program of the model.
 ///
 /// # Errors
 /// None that a caller can cause: the blocks fit.
 pub fn program(m: &Module, spec: &ProgramSpec, target: &Target) -> Result<Program> {
-    let options = CompileOptions { kv: DType::F16, ..CompileOptions::default() };
-    compile(m, spec, target, &options).map(|(program, _)| program)
+    compile(m, spec, target, &options()).map(|(program, _)| program)
 }
 
 /// Programs and targets that are timed, by number.

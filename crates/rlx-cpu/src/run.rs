@@ -224,7 +224,11 @@ impl<'a> Cx<'a> {
     /// Operand `i` as elements. Places are aligned: checked when the program was built, and for
     /// weights when their bytes came.
     pub(crate) fn slice<T: bytemuck::Pod>(&self, i: usize) -> &'a [T] {
-        bytemuck::cast_slice(self.bytes(i))
+        match self.bytes(i) {
+            // Nothing is at no address in particular.
+            [] => &[],
+            bytes => bytemuck::cast_slice(bytes),
+        }
     }
 
     /// This part of result `i`.

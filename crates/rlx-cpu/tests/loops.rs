@@ -242,11 +242,12 @@ fn a_branch_with_more_captures_and_results_than_any_kernel_has() {
         let results: Vec<String> = (0..9).map(|i| format!("y{i} = %x{}", order(i))).collect();
         format!("func @{name} {{\n{inputs}return {}\n}}\n", results.join(", "))
     };
-    let results: Vec<String> = (0..9).map(|i| format!("%{i}")).collect();
-    let outputs: Vec<String> = (0..9).map(|i| format!("y{i} = %{i}")).collect();
+    let results: Vec<String> = (0..9).map(|i| format!("%r{i}")).collect();
+    let outputs: Vec<String> = (0..9).map(|i| format!("y{i} = %r{i}")).collect();
     let text = format!(
-        "func @f {{\ninput %p : tensor<1xbool>\n{inputs}{} = if %p, {} -> {} [ // choose\n{}{}]\n\
-         return {}\n}}\n",
+        "func @f {{\ninput %p : tensor<1xf32>\n{inputs}\
+         %c = compare %p, %p {{f = eq}} -> tensor<1xbool>\n\
+         {} = if %c, {} -> {} [ // choose\n{}{}]\nreturn {}\n}}\n",
         results.join(", "),
         names.join(", "),
         ["tensor<2xf32>"; 9].join(", "),
@@ -255,9 +256,9 @@ fn a_branch_with_more_captures_and_results_than_any_kernel_has() {
         outputs.join(", ")
     );
     let g = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    for p in [0, 1] {
-        let flag = Type::tensor(DType::Scalar(Scalar::Bool), Shape::of(&[1]));
-        let mut params = vec![Value::new(flag, vec![p])];
+    // A NaN is not equal to itself.
+    for p in [f32::NAN, 1.0] {
+        let mut params = vec![f32s(&[1], &[p])];
         params.extend((0..15).map(|i| f32s(&[2], &[i as f32, 100.0 + i as f32])));
         agrees(&g, &params, "if");
     }

@@ -100,18 +100,17 @@ fn writes_outside_their_memory_are_refused_before_any_is_made() {
 /// A plan of one f32 weight.
 fn one_weight(elements: u64) -> WeightPlan {
     let bytes = 4 * elements;
-    WeightPlan {
-        entries: vec![Entry {
-            name: "w".into(),
-            ty: Type::tensor(DType::F32, Shape::of(&[elements])),
-            origin: Origin::File { shard: 0, offset: 0 },
-            buffer: 0,
-            offset: 0,
-            bytes,
-        }],
-        buffers: vec![Buffer { bytes }],
-        host: Vec::new(),
-    }
+    let mut plan = WeightPlan::default();
+    plan.entries.push(Entry {
+        name: "w".into(),
+        ty: Type::tensor(DType::F32, Shape::of(&[elements])),
+        origin: Origin::File { shard: 0, offset: 0 },
+        buffer: 0,
+        offset: 0,
+        bytes,
+    });
+    plan.buffers.push(Buffer { bytes });
+    plan
 }
 
 #[test]

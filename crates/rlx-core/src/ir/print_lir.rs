@@ -78,7 +78,8 @@ impl fmt::Display for Program {
     /// ```
     ///
     /// A step's phase stands before the operator where it is not `steady`. `{:#}` prints the graph
-    /// the steps were made from behind the steps, as a function.
+    /// the steps were made from behind the steps, as a function; of a program with runtime symbols
+    /// also their bounds, and the graph before they were bound.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "program @{} {{", self.name)?;
         for (i, input) in self.inputs.iter().enumerate() {
@@ -145,6 +146,14 @@ impl fmt::Display for Program {
         writeln!(f)?;
         if f.alternate() {
             function(&self.graph, f, 0)?;
+            if let Some(template) = &self.template {
+                f.write_str("  bounds")?;
+                for (i, (symbol, n)) in template.bounds.iter().enumerate() {
+                    write!(f, "{} {symbol} = {n}", if i > 0 { "," } else { "" })?;
+                }
+                writeln!(f)?;
+                function(&template.graph, f, 0)?;
+            }
         }
         writeln!(f, "}}")
     }

@@ -2,10 +2,9 @@
 
 use super::{
     Attrs, BatchMatMul, Binary, Class, Comparison, Emit, Operator, Softmax, StateRead, arity,
-    control, matrix, writing,
+    control, matrix, words, writing,
 };
 use crate::error::{Error, Result};
-use crate::sample::control as words;
 use crate::types::{Dim, Kind, Type, ValueId};
 use alloc::format;
 use alloc::vec;

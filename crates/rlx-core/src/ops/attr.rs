@@ -252,6 +252,11 @@ impl Attrs {
         usize::try_from(n).map_err(|_| Self::mistyped(name, &Attr::Int(n as i64), "an axis"))
     }
 
+    /// An axis that may be absent.
+    pub fn opt_axis(&self, name: &str) -> Result<Option<usize>> {
+        self.get(name).map(|_| self.get_axis(name)).transpose()
+    }
+
     /// Axes of a list.
     pub fn get_axes(&self, name: &str) -> Result<Vec<usize>> {
         self.list(name, "a list of axes", |x| match x {

@@ -35,7 +35,7 @@ pub struct AxialRope2d {
 
 impl Operator for AxialRope2d {
     const NAME: &'static str = "axial_rope_2d";
-    const CLASS: Class = Class::Elementwise;
+    const CLASS: Class = Class::Movement;
 
     fn attrs(&self) -> Attrs {
         let attrs = Attrs::none()

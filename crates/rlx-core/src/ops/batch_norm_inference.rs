@@ -1,8 +1,8 @@
 //! Batch norm with stored statistics (arXiv:1502.03167) [ONNX BatchNormalization, inference].
 
 use super::build::Build;
-use super::norms::{floats, vector};
-use super::{Attrs, Binary, Class, Emit, Operator, Unary, arity};
+use super::norms::floats;
+use super::{Attrs, Binary, Class, Emit, Operator, Unary, arity, fit};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::format;
@@ -29,7 +29,7 @@ impl Operator for BatchNormInference {
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
         attrs.only(&["axis", "eps"])?;
-        let (axis, eps) = (attrs.get_int("axis")? as usize, attrs.get_float("eps")?);
+        let (axis, eps) = (attrs.get_axis("axis")?, attrs.get_float("eps")?);
         Ok(BatchNormInference { axis, eps })
     }
 
@@ -44,7 +44,7 @@ impl Operator for BatchNormInference {
             )));
         };
         for (name, v) in ["scale", "bias", "mean", "var"].iter().zip(&operands[1..]) {
-            vector("batch_norm_inference", name, v, x, channels)?;
+            fit::vector("batch_norm_inference", name, v, channels, x.dtype)?;
         }
         Ok(vec![x.clone()])
     }
@@ -53,7 +53,9 @@ impl Operator for BatchNormInference {
         let &[x, scale, bias, mean, var] = operands else { return Ok(None) };
         let mut b = Build(e);
         let (dtype, rank) = (b.dtype(x), b.dims(x).len());
-        let (x, mean, var) = (b.wide(x)?, b.wide(mean)?, b.wide(var)?);
+        let x = b.wide(x)?;
+        let wide = b.dtype(x);
+        let (mean, var) = (b.cast(mean, wide)?, b.cast(var, wide)?);
         let var = b.with(Binary::Add, var, f64::from(self.eps))?;
         let inverse = b.map(Unary::Rsqrt, var)?;
         let (mean, inverse) = (b.along(mean, self.axis, rank)?, b.along(inverse, self.axis, rank)?);

@@ -9,9 +9,22 @@ use crate::math;
 use crate::types::{DType, Dim, Scalar, Shape, Type, ValueId};
 use alloc::vec::Vec;
 
+/// Elements of a constant at most: what needs a larger one stays whole.
+#[cfg_attr(
+    not(all(feature = "vision", feature = "audio", feature = "quant")),
+    // Each group of operators uses some of it.
+    allow(dead_code)
+)]
+pub(super) const LARGEST: u64 = 1 << 24;
+
 /// A decomposition in the making.
 pub(super) struct Build<'a>(pub &'a mut dyn Emit);
 
+#[cfg_attr(
+    not(all(feature = "vision", feature = "audio", feature = "quant")),
+    // Each group of operators uses some of it.
+    allow(dead_code)
+)]
 impl Build<'_> {
     pub fn ty(&self, v: ValueId) -> &Type {
         self.0.ty(v)

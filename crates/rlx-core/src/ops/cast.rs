@@ -25,7 +25,7 @@ pub struct Cast {
 
 impl Operator for Cast {
     const NAME: &'static str = "cast";
-    const CLASS: Class = Class::Elementwise;
+    const CLASS: Class = Class::Movement;
 
     fn attrs(&self) -> Attrs {
         Attrs::none().name("to", self.to.name())

@@ -138,8 +138,8 @@ fn write_float(scalar: Scalar, x: f64, out: &mut Vec<u8>) {
     match scalar {
         Scalar::F64 => out.extend(x.to_le_bytes()),
         Scalar::F32 => out.extend((x as f32).to_le_bytes()),
-        Scalar::F16 => out.extend(half::f16::from_f32(math::to_odd_f32(x)).to_le_bytes()),
-        Scalar::Bf16 => out.extend(half::bf16::from_f32(math::to_odd_f32(x)).to_le_bytes()),
+        Scalar::F16 => out.extend(math::to_f16(x).to_le_bytes()),
+        Scalar::Bf16 => out.extend(math::to_bf16(x).to_le_bytes()),
         Scalar::I64 => out.extend((x as i64).to_le_bytes()),
         Scalar::I32 => out.extend((x as i32).to_le_bytes()),
         Scalar::I16 => out.extend((x as i16).to_le_bytes()),

@@ -1,9 +1,8 @@
 //! Convolution (a cross-correlation, as everywhere in the field) [ONNX Conv].
 
 use super::build::Build;
-use super::norms::vector;
 use super::window::Window;
-use super::{Attrs, Class, Emit, Im2Col, Operator, arity, float_tensor};
+use super::{Attrs, Class, Emit, Im2Col, Operator, arity, expect, float_tensor};
 use crate::error::{Error, Result};
 use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
@@ -49,7 +48,8 @@ impl Operator for Conv {
             return Err(Error::bad_graph(format!("conv: x is {x}, w is {w}, of another type")));
         }
         if self.bias {
-            vector("conv", "bias", operands[2], x, &shape.0[1])?;
+            let need = Type::tensor(x.dtype, Shape(vec![shape.0[1].clone()]));
+            expect("conv", "bias", operands[2], &need)?;
         }
         Ok(vec![Type::tensor(x.dtype, shape)])
     }

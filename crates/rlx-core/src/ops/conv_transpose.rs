@@ -1,9 +1,8 @@
 //! Transposed convolution: the adjoint of [`Conv`](super::Conv) [ONNX ConvTranspose].
 
 use super::build::Build;
-use super::norms::vector;
 use super::window::Window;
-use super::{Attrs, Class, Conv, Emit, Operator, Reverse, arity, float_tensor};
+use super::{Attrs, Class, Conv, Emit, Operator, Reverse, arity, expect, float_tensor};
 use crate::error::{Error, Result};
 use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
@@ -109,7 +108,8 @@ impl Operator for ConvTranspose {
             dims.push(self.output(i, &x.shape.0[2 + i], k)?);
         }
         if self.bias {
-            vector("conv_transpose", "bias", operands[2], x, &outputs)?;
+            let need = Type::tensor(x.dtype, Shape(vec![outputs.clone()]));
+            expect("conv_transpose", "bias", operands[2], &need)?;
         }
         Ok(vec![Type::tensor(x.dtype, Shape(dims))])
     }

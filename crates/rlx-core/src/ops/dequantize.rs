@@ -32,7 +32,7 @@ impl Operator for Dequantize {
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
         attrs.only(&["axis"])?;
-        Ok(Dequantize { axis: attrs.opt_int("axis")?.map(|n| n as usize) })
+        Ok(Dequantize { axis: attrs.opt_axis("axis")? })
     }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {

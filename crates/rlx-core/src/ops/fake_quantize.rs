@@ -101,7 +101,7 @@ impl Operator for FakeQuantize {
         let (scale, gradient) = (attrs.get_name("scale")?, attrs.get_name("gradient")?);
         Ok(FakeQuantize {
             bits: attrs.get_int("bits")?,
-            axis: attrs.opt_int("axis")?.map(|n| n as usize),
+            axis: attrs.opt_axis("axis")?,
             scale: FakeScale::from_name(scale)
                 .ok_or_else(|| Error::bad_graph(format!("fake_quantize: unknown scale {scale}")))?,
             gradient: StraightThrough::from_name(gradient).ok_or_else(|| {

@@ -33,7 +33,7 @@ impl Operator for FakeQuantizeLsq {
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
         attrs.only(&["bits", "axis"])?;
-        let axis = attrs.opt_int("axis")?.map(|n| n as usize);
+        let axis = attrs.opt_axis("axis")?;
         Ok(FakeQuantizeLsq { bits: attrs.get_int("bits")?, axis })
     }
 

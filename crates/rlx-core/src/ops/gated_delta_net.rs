@@ -33,7 +33,7 @@ pub struct GatedDeltaNet {
 
 impl Operator for GatedDeltaNet {
     const NAME: &'static str = "gated_delta_net";
-    const CLASS: Class = Class::Compute;
+    const CLASS: Class = Class::Reduction;
 
     fn attrs(&self) -> Attrs {
         let attrs = Attrs::none().int("state_size", self.state_size as u64);

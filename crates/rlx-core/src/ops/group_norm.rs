@@ -2,8 +2,8 @@
 //! instance norm.
 
 use super::build::Build;
-use super::norms::{floats, vector};
-use super::{Attrs, Class, Emit, Operator, arity};
+use super::norms::floats;
+use super::{Attrs, Class, Emit, Operator, arity, fit};
 use crate::error::{Error, Result};
 use crate::types::{Dim, DimOp, Type, ValueId};
 use alloc::format;
@@ -45,7 +45,7 @@ impl Operator for GroupNorm {
             )));
         }
         for (name, v) in ["scale", "bias"].iter().zip(&operands[1..]) {
-            vector("group_norm", name, v, x, &x.shape.0[1])?;
+            fit::vector("group_norm", name, v, &x.shape.0[1], x.dtype)?;
         }
         Ok(vec![x.clone()])
     }

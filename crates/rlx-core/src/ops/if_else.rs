@@ -13,7 +13,7 @@ pub struct If;
 
 impl Operator for If {
     const NAME: &'static str = "if";
-    const CLASS: Class = Class::Boundary;
+    const CLASS: Class = Class::Movement;
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
         attrs.only(&[])?;

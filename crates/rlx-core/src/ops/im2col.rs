@@ -54,11 +54,19 @@ impl Operator for Im2Col {
         let &[x] = operands else { return Ok(None) };
         let result = self.infer(&[e.ty(x)])?;
         let mut b = Build(e);
+        if !few(&self.kernel) {
+            return Ok(None);
+        }
         let outputs = self.window.outputs(Self::NAME, &b.dims(x)[2..], &self.kernel)?;
         let x = padded(&mut b, x, &self.window, 0.0)?;
         let y = columns(&mut b, x, &self.kernel, &self.window, &outputs)?;
         Ok(Some(vec![b.reshape(y, result[0].shape.0.clone())?]))
     }
+}
+
+/// True for a kernel of so many taps that a slice for each is no nonsense.
+pub(super) fn few(kernel: &[u64]) -> bool {
+    kernel.iter().try_fold(1u64, |n, &k| n.checked_mul(k)).is_some_and(|n| n <= 1024)
 }
 
 /// x with the window's padding around its spatial axes.

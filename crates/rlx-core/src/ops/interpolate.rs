@@ -2,7 +2,7 @@
 //!
 //! Every mode is separable: along each axis a result is a weighted sum of neighbours, [`taps`].
 
-use super::build::Build;
+use super::build::{Build, LARGEST};
 use super::{Attrs, Class, Emit, Operator, arity, float_tensor};
 use crate::error::{Error, Result};
 use crate::math;
@@ -109,12 +109,15 @@ impl Operator for Interpolate {
     }
 
     /// Nearest elements are gathered; other modes are a product with a matrix of weights for each
-    /// axis. `None` for symbolic images.
+    /// axis. `None` for symbolic images and for very large ones.
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let &[x] = operands else { return Ok(None) };
         let mut b = Build(e);
         let (dtype, dims) = (b.dtype(x), b.dims(x));
         let Ok(mut input) = Shape(dims[2..].to_vec()).static_dims() else { return Ok(None) };
+        if input.iter().zip(&self.size).any(|(a, b)| a.saturating_mul(*b) > LARGEST) {
+            return Ok(None);
+        }
         let mut y = if self.mode == Interpolation::Nearest { x } else { b.wide(x)? };
         for (i, &size) in self.size.iter().enumerate() {
             let taps = self.taps(input[i], size);

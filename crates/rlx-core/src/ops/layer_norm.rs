@@ -1,14 +1,14 @@
 //! Layer norm over the last axis (arXiv:1607.06450) [ONNX LayerNormalization].
 
 use super::build::Build;
-use super::norms::{floats, vector};
-use super::{Attrs, Class, Emit, Operator, arity};
+use super::norms::floats;
+use super::{Attrs, Class, Emit, Operator, arity, fit};
 use crate::error::Result;
 use crate::types::{Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// `layer_norm x [.., D], scale [D], (bias [D]) -> [.., D]`, floats of one type.
+/// `layer_norm x [.., D], scale [D], (bias [D]) -> [.., D]`: floats; weights may be f32 with any x.
 ///
 /// `y = (x - mean) / sqrt(var + eps) * scale + bias` with the mean and the biased variance of each
 /// row.
@@ -39,7 +39,7 @@ impl Operator for LayerNorm {
         let x = operands[0];
         floats("layer_norm", x, 1)?;
         for (name, v) in ["scale", "bias"].iter().zip(&operands[1..]) {
-            vector("layer_norm", name, v, x, &x.shape.last())?;
+            fit::vector("layer_norm", name, v, &x.shape.last(), x.dtype)?;
         }
         Ok(vec![x.clone()])
     }

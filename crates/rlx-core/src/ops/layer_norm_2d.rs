@@ -1,8 +1,8 @@
 //! Layer norm over the channels of images (ConvNeXt, SAM).
 
 use super::build::Build;
-use super::norms::{floats, vector};
-use super::{Attrs, Class, Emit, Operator, arity};
+use super::norms::floats;
+use super::{Attrs, Class, Emit, Operator, arity, fit};
 use crate::error::Result;
 use crate::types::{Type, ValueId};
 use alloc::vec;
@@ -34,7 +34,7 @@ impl Operator for LayerNorm2d {
         let x = operands[0];
         floats("layer_norm_2d", x, 2)?;
         for (name, v) in ["scale", "bias"].iter().zip(&operands[1..]) {
-            vector("layer_norm_2d", name, v, x, &x.shape.0[1])?;
+            fit::vector("layer_norm_2d", name, v, &x.shape.0[1], x.dtype)?;
         }
         Ok(vec![x.clone()])
     }

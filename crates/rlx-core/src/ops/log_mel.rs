@@ -1,6 +1,6 @@
 //! Logarithms of mel energies of a waveform: the front end of Whisper and its kind.
 
-use super::build::Build;
+use super::build::{Build, LARGEST};
 use super::slide::slide;
 use super::{
     Attrs, Binary, Class, Emit, Operator, Pad, PadMode, Reduction, Unary, arity, float_tensor,
@@ -174,6 +174,9 @@ impl Operator for LogMel {
             return Ok(None);
         };
         let Some(frames) = self.frames(&samples, n)?.as_static() else { return Ok(None) };
+        if frames.saturating_mul(n) > LARGEST {
+            return Ok(None);
+        }
         let (mut x, window, filters) = (b.wide(x)?, b.wide(window)?, b.wide(filters)?);
         let wide = b.dtype(x);
         if self.center {

@@ -1,15 +1,9 @@
 //! What the type rules of norms share.
 
-use super::{expect, float_tensor};
+use super::float_tensor;
 use crate::error::{Error, Result};
-use crate::types::{Dim, Shape, Type};
+use crate::types::{Dim, Type};
 use alloc::format;
-use alloc::vec;
-
-/// Fails unless `v` is a vector of `len` elements of `x`'s element type.
-pub(super) fn vector(name: &str, operand: &str, v: &Type, x: &Type, len: &Dim) -> Result<()> {
-    expect(name, operand, v, &Type::tensor(x.dtype, Shape(vec![len.clone()])))
-}
 
 /// Fails unless `x` is a tensor of floats with at least `rank` axes.
 pub(super) fn floats(name: &str, x: &Type, rank: usize) -> Result<()> {

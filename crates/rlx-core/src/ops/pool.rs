@@ -1,7 +1,7 @@
 //! Pooling [ONNX MaxPool, AveragePool].
 
-use super::build::Build;
-use super::im2col::{columns, padded};
+use super::build::{Build, LARGEST};
+use super::im2col::{columns, few, padded};
 use super::window::Window;
 use super::{Attrs, Binary, Class, Emit, Grid, Operator, Reduction, arity, float_tensor};
 use crate::error::{Error, Result};
@@ -49,7 +49,7 @@ pub struct Pool {
 
 impl Operator for Pool {
     const NAME: &'static str = "pool";
-    const CLASS: Class = Class::Reduction;
+    const CLASS: Class = Class::Movement;
 
     fn attrs(&self) -> Attrs {
         let attrs = Attrs::none().name("kind", self.kind.name());
@@ -106,6 +106,9 @@ impl Operator for Pool {
             }
             _ => None,
         };
+        if !few(&self.kernel) {
+            return Ok(None);
+        }
         let fill = if self.kind == PoolKind::Max { f32::NEG_INFINITY } else { 0.0 };
         let x = b.wide(x)?;
         let x = padded(&mut b, x, w, fill)?;
@@ -133,6 +136,7 @@ impl Pool {
         let fixed =
             |dims: &[Dim]| dims[2..].iter().map(Dim::as_static).collect::<Option<Vec<u64>>>();
         let (input, output) = (fixed(input)?, fixed(output)?);
+        output.iter().try_fold(1u64, |n, &d| n.checked_mul(d)).filter(|&n| n <= LARGEST)?;
         let grid = Grid::new(&self.window, &input, &self.kernel, &output);
         let mut sources = Vec::new();
         let count = |p: usize| {

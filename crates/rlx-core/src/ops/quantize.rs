@@ -35,7 +35,7 @@ impl Operator for Quantize {
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
         attrs.only(&["to", "axis"])?;
         let to = attrs.get_dtype("to")?;
-        Ok(Quantize { to, axis: attrs.opt_int("axis")?.map(|n| n as usize) })
+        Ok(Quantize { to, axis: attrs.opt_axis("axis")? })
     }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {

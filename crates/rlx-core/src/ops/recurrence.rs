@@ -1,9 +1,8 @@
 //! What decompositions of recurrences share: a scan along the sequence, its state before and
 //! after, and rows past the control block's `len`.
 
-use super::{Body, Comparison, Emit, Scan, Select, StateRead, StateWrite};
+use super::{Body, Comparison, Emit, Scan, Select, StateRead, StateWrite, words};
 use crate::error::{Error, Result};
-use crate::sample::control;
 use crate::types::{DType, Dim, Kind, Shape, Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -51,7 +50,7 @@ impl Recurrence {
         let length = e.dims(*some).first().cloned().unwrap_or(Dim::from(0u64));
         let ctl = self.rest.get(1).copied();
         if let Some(ctl) = ctl {
-            let len = e.control_word(ctl, control::LEN)?;
+            let len = e.control_word(ctl, words::LEN)?;
             let i = e.iota(core::slice::from_ref(&length), 0)?;
             xs.push(e.compare(Comparison::Lt, i, len)?);
         }
@@ -86,8 +85,8 @@ impl Recurrence {
         let Some(state) = first else { return Ok(vec![y]) };
         let next = match ctl {
             Some(ctl) => {
-                let done = e.control_word(ctl, control::DONE)?;
-                let running = e.number(DType::U32, control::RUNNING.into())?;
+                let done = e.control_word(ctl, words::DONE)?;
+                let running = e.number(DType::U32, words::RUNNING.into())?;
                 let runs = e.compare(Comparison::Eq, done, running)?;
                 e.one(Select, &[runs, last, start])?
             }

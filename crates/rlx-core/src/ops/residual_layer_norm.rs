@@ -1,8 +1,8 @@
 //! A residual sum and its layer norm.
 
 use super::build::Build;
-use super::norms::{floats, vector};
-use super::{Attrs, Class, Emit, LayerNorm, Operator, arity, expect};
+use super::norms::floats;
+use super::{Attrs, Class, Emit, LayerNorm, Operator, arity, expect, fit};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::vec;
@@ -52,7 +52,7 @@ impl Operator for ResidualLayerNorm {
         let names: &[&str] =
             if self.bias { &["bias", "scale", "shift"] } else { &["scale", "shift"] };
         for (name, v) in names.iter().zip(&operands[2..]) {
-            vector("residual_layer_norm", name, v, x, &x.shape.last())?;
+            fit::vector("residual_layer_norm", name, v, &x.shape.last(), x.dtype)?;
         }
         Ok(vec![x.clone(), x.clone()])
     }
@@ -75,7 +75,8 @@ pub(super) fn residual_sum(e: &mut dyn Emit, operands: &[ValueId]) -> Result<Val
     let (x, residual) = (b.wide(*x)?, b.wide(*residual)?);
     let mut sum = b.add(x, residual)?;
     if let Some(bias) = bias.first() {
-        let bias = b.wide(*bias)?;
+        let wide = b.dtype(sum);
+        let bias = b.cast(*bias, wide)?;
         sum = b.add(sum, bias)?;
     }
     b.cast(sum, dtype)

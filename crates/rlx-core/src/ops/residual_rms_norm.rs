@@ -1,8 +1,8 @@
 //! A residual sum and its root-mean-square norm.
 
-use super::norms::{floats, vector};
+use super::norms::floats;
 use super::residual_layer_norm::residual_sum;
-use super::{Attrs, Class, Emit, Operator, RmsNorm, arity, expect};
+use super::{Attrs, Class, Emit, Operator, RmsNorm, arity, expect, fit};
 use crate::error::Result;
 use crate::types::{Type, ValueId};
 use alloc::vec;
@@ -41,7 +41,7 @@ impl Operator for ResidualRmsNorm {
         expect("residual_rms_norm", "residual", operands[1], x)?;
         let names: &[&str] = if self.bias { &["bias", "scale"] } else { &["scale"] };
         for (name, v) in names.iter().zip(&operands[2..]) {
-            vector("residual_rms_norm", name, v, x, &x.shape.last())?;
+            fit::vector("residual_rms_norm", name, v, &x.shape.last(), x.dtype)?;
         }
         Ok(vec![x.clone(), x.clone()])
     }

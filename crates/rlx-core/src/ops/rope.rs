@@ -2,10 +2,9 @@
 //! that grows with the position.
 
 use super::{
-    Attrs, Binary, Class, Concat, Emit, Gather, Operator, arity, control, matrix, writing,
+    Attrs, Binary, Class, Concat, Emit, Gather, Operator, arity, control, matrix, words, writing,
 };
 use crate::error::{Error, Result};
-use crate::sample::control as words;
 use crate::types::{DType, Dim, Kind, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
@@ -68,7 +67,7 @@ pub(super) fn check_table(name: &str, ty: &Type, head_dim: usize) -> Result<()> 
 
 impl Operator for Rope {
     const NAME: &'static str = "rope";
-    const CLASS: Class = Class::Elementwise;
+    const CLASS: Class = Class::Movement;
 
     fn attrs(&self) -> Attrs {
         Attrs::none().name("style", self.style.name()).int("head_dim", self.head_dim as u64)

@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 
 /// `sample logits [1, V], params state [32] u32, counts state [V] u32, ctl -> counts', ctl'`.
 ///
-/// Logits are of any float type; f64 ones are rounded to f32 first. Chooses an id, counts it, and advances the control block; a control block that is done stays
-/// as it is.
+/// Chooses an id, counts it, and advances the control block; a control block that is done stays
+/// as it is. Logits are of any float type; f64 ones are rounded to f32 first.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Sample;
 

@@ -210,7 +210,8 @@ impl Unary {
             Self::Elu if x < 0.0 => math::expm1(x),
             Self::Elu => x,
             Self::HardSwish => x * Self::HardSigmoid.eval(x),
-            Self::HardSigmoid => (x / 6.0 + 0.5).max(0.0).min(1.0),
+            // Not `clamp`, which keeps a NaN.
+            Self::HardSigmoid => Binary::Min.eval((x / 6.0 + 0.5).max(0.0), 1.0),
         }
     }
 }

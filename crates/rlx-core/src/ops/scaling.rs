@@ -100,9 +100,13 @@ impl Scaling {
     /// The type of the scales of codes (or floats) of this type.
     ///
     /// # Errors
-    /// `BadGraph` for rows that are no whole number of groups, blocks of nothing, too few axes.
+    /// `BadGraph` for rows that are no whole number of groups, blocks of nothing, too few axes, and
+    /// for `nvfp4` of another format: its scales reach down to 2^-9 only.
     pub(super) fn scales(&self, name: &str, x: &Type) -> Result<Type> {
         let no = |why: &str| Err(Error::bad_graph(format!("{name}: x is {x}; {why}")));
+        if self.layout == ScaleLayout::Nvfp4 && self.format != SmallFloat::F4E2M1 {
+            return no(&format!("the layout nvfp4 is of f4e2m1, not of {}", self.format.name()));
+        }
         let mut dims = x.shape.0.clone();
         if let Some(group) = self.group() {
             let Some(last) = dims.last_mut() else { return no("expected rows") };

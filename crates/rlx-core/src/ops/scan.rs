@@ -23,7 +23,7 @@ pub struct Scan {
 
 impl Operator for Scan {
     const NAME: &'static str = "scan";
-    const CLASS: Class = Class::Boundary;
+    const CLASS: Class = Class::Compute;
 
     fn attrs(&self) -> Attrs {
         let attrs = Attrs::none().int("carried", self.carried as u64).int("xs", self.xs as u64);

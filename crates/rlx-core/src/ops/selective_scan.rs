@@ -32,7 +32,7 @@ pub struct SelectiveScan {
 
 impl Operator for SelectiveScan {
     const NAME: &'static str = "selective_scan";
-    const CLASS: Class = Class::Compute;
+    const CLASS: Class = Class::Reduction;
 
     fn attrs(&self) -> Attrs {
         let attrs = Attrs::none().int("state_size", self.state_size as u64);

@@ -1,8 +1,7 @@
 //! The rows that reach the head: the last real ones.
 
-use super::{Attrs, Binary, Class, Emit, Gather, Operator, arity, matrix};
+use super::{Attrs, Binary, Class, Emit, Gather, Operator, arity, matrix, words};
 use crate::error::{Error, Result};
-use crate::sample::control;
 use crate::types::{Binding, Dim, Kind, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
@@ -59,7 +58,7 @@ impl Operator for TakeRows {
         else {
             return Ok(None);
         };
-        let len = e.control_word(ctl, control::LEN)?;
+        let len = e.control_word(ctl, words::LEN)?;
         let len = e.zip_number(Binary::Min, len, have as f64)?;
         // len + i - rows, but not below 0: u32 have no sign.
         let i = e.iota(core::slice::from_ref(&self.rows), 0)?;

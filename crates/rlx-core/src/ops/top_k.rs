@@ -18,7 +18,7 @@ pub struct TopK {
 
 impl Operator for TopK {
     const NAME: &'static str = "top_k";
-    const CLASS: Class = Class::Reduction;
+    const CLASS: Class = Class::Movement;
 
     fn attrs(&self) -> Attrs {
         Attrs::none().int("k", self.k)

@@ -27,7 +27,7 @@ impl While {
 
 impl Operator for While {
     const NAME: &'static str = "while";
-    const CLASS: Class = Class::Boundary;
+    const CLASS: Class = Class::Movement;
 
     fn attrs(&self) -> Attrs {
         let attrs = Attrs::none().int("carried", self.carried as u64);

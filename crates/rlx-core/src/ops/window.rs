@@ -211,7 +211,7 @@ mod tests {
             [(10, 3, 1, 2, 1), (7, 2, 2, 0, 1), (9, 3, 2, 2, 1), (16, 3, 4, 4, 2), (5, 1, 1, 0, 9)]
         {
             let w = Window::new(1).stride(&[s]).pad(&[p], &[0]).dilation(&[d]);
-            let fixed = w.output("conv", 0, &Dim::from(n as u64), k).unwrap();
+            let fixed = w.output("conv", 0, &Dim::from(n), k).unwrap();
             let symbolic = w.output("conv", 0, &Dim::symbol("N"), k).unwrap();
             let bound = symbolic.bind(&[("N".to_string(), n)].into()).unwrap();
             assert_eq!(fixed, bound, "{symbolic}");

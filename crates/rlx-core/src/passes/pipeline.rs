@@ -2,8 +2,9 @@
 
 use super::{
     Context, DispatchReport, FusionReport, Traffic, bake, control_flow, cse, dce,
-    elementwise_region, fold, fuse_bias, fuse_glu, fuse_map, fuse_norm_prologue, fuse_residual,
-    fuse_rope_kv_write, fuse_segments, legalise, precision, simplify,
+    elementwise_region, fold, fuse_attention, fuse_bias, fuse_glu, fuse_map, fuse_norm_prologue,
+    fuse_residual, fuse_residual_norm, fuse_rope_kv_write, fuse_segments, legalise, precision,
+    simplify,
 };
 use crate::error::{Error, Result};
 use crate::ir::GraphModule;
@@ -71,6 +72,8 @@ const RECIPE: &[Group] = &[
         ("segments", Fusion(|f| f.segments), fuse_segments::fuse_segments), // what glu left
         ("residual", Fusion(|f| f.residual), fuse_residual::fuse_residual),
         ("norm_prologue", Fusion(|f| f.norm_prologue), fuse_norm_prologue::fuse_norm_prologue),
+        ("residual_norm", Fusion(|_| true), fuse_residual_norm::fuse_residual_norm), // left sums
+        ("attention", Fusion(|_| true), fuse_attention::fuse_attention),
         ("rope_kv_write", Fusion(|f| f.rope_kv_write), fuse_rope_kv_write::fuse_rope_kv_write),
         // Behind the matmul's epilogues, which take from its chains.
         ("elementwise_region", If(|o| !o.skip_fusion), elementwise_region::elementwise_region),

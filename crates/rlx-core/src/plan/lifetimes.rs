@@ -83,7 +83,8 @@ pub(super) fn lifetimes(program: &Program) -> Result<Vec<Lifetime>> {
             walk.fixed[v.0 as usize] = fixed;
         }
         let is_next = |s: &Step| s.op == node.op && s.label == node.label;
-        if walk.view(node) || walk.is_empty(node) {
+        let next = steps.peek().map(|s| s.1).filter(|s| is_next(s));
+        if walk.view(node, next) || (walk.is_empty(node) && next.is_none()) {
             continue;
         }
         match steps.next_if(|(_, step)| !fixed || is_next(step)) {
@@ -166,17 +167,24 @@ impl Walk<'_> {
         node.outputs.iter().all(|&v| self.g.ty(v).bytes() == Ok(0))
     }
 
-    /// True for a view, which is no step: its bytes are its operand's, at words and elements.
-    fn view(&mut self, node: &Node) -> bool {
+    /// True for a view, which is no step: its bytes are its operand's, at words and elements. At
+    /// the sizes of a run a step may be one that would be a view: its place is its own.
+    fn view(&mut self, node: &Node, next: Option<&Step>) -> bool {
         let Alias::View { operand, byte_offset } = self.g.alias(node) else { return false };
         let (x, y) = (node.inputs[operand].0 as usize, node.outputs[0].0 as usize);
         let offset = self.offsets[x] + byte_offset;
         if !offset.is_multiple_of(view_alignment(self.g.ty(node.outputs[0]))) {
             return false;
         }
+        let place = self.places[x].map(|(space, index, at)| (space, index, at + byte_offset));
+        let own =
+            next.and_then(|s| s.results.first()).filter(|r| r.ty == *self.g.ty(node.outputs[0]));
+        if own.is_some_and(|r| place.is_some_and(|p| p != (r.space, r.index, r.offset))) {
+            return false;
+        }
         self.roots[y] = self.roots[x];
         self.offsets[y] = offset;
-        self.places[y] = self.places[x].map(|(space, index, at)| (space, index, at + byte_offset));
+        self.places[y] = place;
         true
     }
 

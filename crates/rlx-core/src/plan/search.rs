@@ -17,6 +17,8 @@ const PATIENCE: [(u64, u64); 3] = [(1 << 19, 0), (1 << 21, 3), (1 << 24, 8)];
 const MANY: usize = 1000;
 /// Changes from one start.
 const CHANGES: usize = 400;
+/// Packings' worth of looks at most: a handful of values that fit no better is no reason to go on.
+const PACKINGS: u64 = 4096;
 
 /// A generator that gives the same numbers everywhere.
 pub(super) struct Rng(u64);
@@ -147,7 +149,8 @@ impl Search {
 
     fn wants_more(&self) -> bool {
         let levels = if self.sizes.len() > MANY { &PATIENCE[..2] } else { &PATIENCE[..] };
-        let level = levels.iter().find(|l| self.looks < l.0);
+        let most = (self.near.len() as u64 + 1) * PACKINGS;
+        let level = levels.iter().find(|l| self.looks < l.0.min(most));
         level.is_some_and(|l| self.best.1 > self.least + self.least / 100 * l.1)
     }
 

@@ -1,5 +1,6 @@
 //! Convolution.
 
+use super::room::filled;
 use super::view::{dot, scalar_bytes};
 use super::{View, arity};
 use crate::error::Result;
@@ -35,8 +36,8 @@ pub(super) fn convolve(
     let (channels, outputs) = (input[1] as usize, kernel[0] as usize);
     let (depth, taps) = (kernel[1] as usize, kernel[2..].iter().product::<u64>() as usize);
     let places: usize = input[2..].iter().product::<u64>() as usize;
+    let mut y = filled(&output, 0.0)?;
     let (positions, per_group) = (grid.positions(), outputs / groups as usize);
-    let mut y = vec![0.0; input[0] as usize * outputs * positions];
     let (mut sources, mut patch) = (Vec::new(), vec![0.0; depth * taps]);
     for p in 0..positions {
         grid.sources(p, &mut sources);

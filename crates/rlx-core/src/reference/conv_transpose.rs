@@ -1,5 +1,6 @@
 //! Transposed convolution: every element is added where a convolution would read it.
 
+use super::room::filled;
 use super::view::scalar_bytes;
 use super::{View, arity};
 use crate::error::Result;
@@ -14,13 +15,13 @@ pub(super) fn run(op: &ConvTranspose, operands: &[View<'_>]) -> Result<Vec<Vec<u
     let output = op.infer(&types)?[0].shape.static_dims()?;
     let (input, kernel) = (x_view.ty.shape.static_dims()?, w_view.ty.shape.static_dims()?);
     let (x, w) = (x_view.f64s()?, w_view.f64s()?);
+    let mut y = filled(&output, 0.0)?;
     // The convolution whose adjoint this is: from the output's size to the input's.
     let grid = Grid::new(&op.window, &output[2..], &kernel[2..], &input[2..]);
     let (channels, outputs) = (input[1] as usize, output[1] as usize);
     let (per_group, taps) = (kernel[1] as usize, kernel[2..].iter().product::<u64>() as usize);
     let depth = channels / op.groups as usize;
     let (places, positions) = (output[2..].iter().product::<u64>() as usize, grid.positions());
-    let mut y = vec![0.0; output[0] as usize * outputs * places];
     if let Some(bias) = bias.first() {
         let bias = bias.f64s()?;
         y.iter_mut().enumerate().for_each(|(i, v)| *v = bias[i / places % outputs]);

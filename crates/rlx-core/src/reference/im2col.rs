@@ -1,5 +1,6 @@
 //! Windows as columns.
 
+use super::room::filled;
 use super::view::scalar_bytes;
 use super::{View, arity};
 use crate::error::Result;
@@ -28,11 +29,12 @@ pub(super) fn windows(
         .iter()
         .filter_map(crate::types::Dim::as_static)
         .collect();
+    let sizes: Vec<u64> = input[..2].iter().chain(kernel).chain(&output).copied().collect();
+    let mut out = filled(&sizes, fill)?;
     let grid = Grid::new(window, spatial, kernel, &output);
     let (positions, taps) = (grid.positions(), kernel.iter().product::<u64>() as usize);
     let (planes, places) =
         ((input[0] * input[1]) as usize, spatial.iter().product::<u64>() as usize);
-    let mut out = vec![fill; planes * taps * positions];
     let mut sources = Vec::new();
     for p in 0..positions {
         grid.sources(p, &mut sources);

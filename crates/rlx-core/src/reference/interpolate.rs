@@ -1,5 +1,6 @@
 //! Resizing, axis by axis.
 
+use super::room::filled;
 use super::view::scalar_bytes;
 use super::{View, arity};
 use crate::error::Result;
@@ -10,6 +11,10 @@ use alloc::vec::Vec;
 pub(super) fn run(op: &Interpolate, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
     let [x] = operands else { return Err(arity("interpolate")) };
     let (mut y, mut dims) = (x.f64s()?, x.sizes()?);
+    // No step between has more elements than the larger of both images, axis by axis.
+    let most = dims[2..].iter().zip(&op.size).map(|(&a, &b)| b.max(a as u64));
+    let most: Vec<u64> = dims[..2].iter().map(|&n| n as u64).chain(most).collect();
+    drop(filled(&most, 0.0)?);
     for (i, &size) in op.size.iter().enumerate() {
         let axis = i + 2;
         let inner: usize = dims[axis + 1..].iter().product();

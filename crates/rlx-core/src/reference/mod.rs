@@ -175,6 +175,8 @@ mod quantize;
 mod residual_layer_norm;
 #[cfg(feature = "reference")]
 mod residual_rms_norm;
+#[cfg(all(feature = "reference", feature = "vision"))]
+mod room;
 #[cfg(all(feature = "reference", feature = "quant"))]
 mod scaled_dequantize;
 #[cfg(all(feature = "reference", feature = "quant"))]

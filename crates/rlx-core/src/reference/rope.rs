@@ -14,8 +14,8 @@ pub(super) fn run(op: &Rope, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
     Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
 }
 
-/// Every row of `x`, turned by its position and rounded to its type. A position past the table's last turns like that one:
-/// only rows from `len` on have one.
+/// Every row of `x`, turned by its position and rounded to its type. A position past the table's
+/// last turns like that one: only rows from `len` on have one.
 pub(super) fn rotate(
     x: &View<'_>,
     table: &View<'_>,

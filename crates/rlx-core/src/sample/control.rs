@@ -29,6 +29,12 @@ pub const STOPPED: u32 = 1;
 /// [`DONE`]: the limit or the context's capacity is reached.
 pub const FULL: u32 = 2;
 
+const _: () = {
+    use crate::ops::words;
+    assert!(PAST == words::PAST && LEN == words::LEN && DONE == words::DONE);
+    assert!(RUNNING == words::RUNNING);
+};
+
 /// The control block as a value; words 8..16 are reserved and zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Control {

@@ -129,4 +129,81 @@ mod tests {
         assert_eq!(class_of_kind("FusedAttentionBlock"), Class::Compute);
         assert_eq!(class_of_kind("FakeQuantizeLSQBackwardScale"), Class::Elementwise);
     }
+
+    /// The same classes, told by operators instead of names.
+    #[test]
+    fn operators_have_the_class_of_the_kind_they_are() {
+        use crate::ops::*;
+        let same = [
+            (MatMul::CLASS, "MatMul"),
+            (BatchMatMul::CLASS, "MatMul"),
+            (DotGeneral::CLASS, "DotGeneral"),
+            (Attention::CLASS, "Attention"),
+            (Sdpa::CLASS, "Attention"),
+            (GroupedMatMul::CLASS, "GroupedMatMul"),
+            (LoraMatMul::CLASS, "LoraMatMul"),
+            (Scan::CLASS, "Scan"),
+            (LayerNorm::CLASS, "LayerNorm"),
+            (RmsNorm::CLASS, "RmsNorm"),
+            (Softmax::CLASS, "Softmax"),
+            (ResidualLayerNorm::CLASS, "FusedResidualLN"),
+            (ResidualRmsNorm::CLASS, "FusedResidualRmsNorm"),
+            (Reduce::CLASS, "Reduce"),
+            (CumSum::CLASS, "Cumsum"),
+            (Sample::CLASS, "Sample"),
+            (SelectiveScan::CLASS, "SelectiveScan"),
+            (GatedDeltaNet::CLASS, "GatedDeltaNet"),
+            (Map::CLASS, "Activation"),
+            (Zip::CLASS, "Binary"),
+            (Compare::CLASS, "Compare"),
+            (Select::CLASS, "Where"),
+            (Region::CLASS, "ElementwiseRegion"),
+            (Gather::CLASS, "Gather"),
+            (Slice::CLASS, "Narrow"),
+            (Reshape::CLASS, "Reshape"),
+            (Transpose::CLASS, "Transpose"),
+            (Concat::CLASS, "Concat"),
+            (Expand::CLASS, "Expand"),
+            (Cast::CLASS, "Cast"),
+            (Rope::CLASS, "Rope"),
+            (TopK::CLASS, "TopK"),
+            (ScatterAdd::CLASS, "ScatterAdd"),
+            (If::CLASS, "If"),
+            (While::CLASS, "While"),
+            (Constant::CLASS, "Constant"),
+        ];
+        for (class, kind) in same {
+            assert_eq!(class, class_of_kind(kind), "{kind}");
+        }
+        #[cfg(feature = "vision")]
+        for (class, kind) in [
+            (Conv::CLASS, "Conv"),
+            (GroupNorm::CLASS, "GroupNorm"),
+            (Pool::CLASS, "Pool"),
+            (AxialRope2d::CLASS, "AxialRope2d"),
+            (Interpolate::CLASS, "ResizeNearest2x"),
+        ] {
+            assert_eq!(class, class_of_kind(kind), "{kind}");
+        }
+        #[cfg(feature = "linalg")]
+        assert_eq!(DenseSolve::CLASS, class_of_kind("DenseSolve"));
+        #[cfg(feature = "audio")]
+        for (class, kind) in [
+            (Fft::CLASS, "Fft"),
+            (ComplexNormSq::CLASS, "ComplexNormSq"),
+            (Conjugate::CLASS, "Conjugate"),
+        ] {
+            assert_eq!(class, class_of_kind(kind), "{kind}");
+        }
+        #[cfg(feature = "quant")]
+        for (class, kind) in [
+            (Quantize::CLASS, "Quantize"),
+            (Dequantize::CLASS, "Dequantize"),
+            (FakeQuantize::CLASS, "FakeQuantize"),
+            (QMatMul::CLASS, "QMatMul"),
+            (QConv2d::CLASS, "QConv2d"),
+        ] {
+            assert_eq!(class, class_of_kind(kind), "{kind}");
+        }
+    }
 }

@@ -5,9 +5,14 @@
 //! `scripts/fuzz.mjs` runs the long version and records the counts.
 #![cfg(all(feature = "reference", feature = "parse"))]
 
+#[path = "../common/random_graph.rs"]
+mod data_graphs;
+#[path = "../common/execute.rs"]
+mod execute;
 #[path = "../plan/graphs.rs"]
 mod graphs;
 mod modules;
+mod pipeline;
 mod text;
 
 use std::time::{Duration, Instant};

@@ -89,6 +89,9 @@ impl Emit for Apart {
     }
 
     fn emit(&mut self, op: Op, inputs: &[ValueId]) -> rlx_core::Result<Vec<ValueId>> {
+        if PRIMITIVES.contains(&op.name()) {
+            return self.0.push(op, inputs, "part");
+        }
         match op.decompose(self, inputs)? {
             Some(results) => Ok(results),
             None => self.0.push(op, inputs, "part"),

@@ -17,7 +17,7 @@ enum Tree {
 }
 
 fn tree(rng: &mut Rng, depth: usize, polynomial: bool) -> Tree {
-    let mut two = |rng: &mut Rng| {
+    let two = |rng: &mut Rng| {
         (Box::new(tree(rng, depth - 1, polynomial)), Box::new(tree(rng, depth - 1, polynomial)))
     };
     match rng.below(if depth == 0 { 2 } else { 6 }) {

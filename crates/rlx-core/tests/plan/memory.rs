@@ -1,6 +1,6 @@
 //! What the plan gives addresses to: segments, views, constants, weights in parts, runtime symbols.
 
-use rlx_core::ir::lir::{Phase, Program, Space};
+use rlx_core::ir::lir::{Phase, Program};
 use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ir::parse::{parse, parse_lir};
 use rlx_core::plan::check::check;
@@ -28,7 +28,7 @@ fn data(g: &Graph) -> Data {
         let elements = ty.shape.elements().unwrap();
         let bytes = (0..elements).flat_map(|i| match ty.dtype {
             DType::U32 => (i as u32 * 37 % 90).to_le_bytes().to_vec(),
-            DType::F16 => (0x3000 + (i as u16 * 77 % 0x800)).to_le_bytes().to_vec(),
+            DType::F16 => (0x3000 + (i * 77 % 0x800) as u16).to_le_bytes().to_vec(),
             _ => number().to_le_bytes().to_vec(),
         });
         out.insert(p.name.clone(), bytes.collect());
@@ -247,7 +247,7 @@ fn a_weight_above_the_limit_is_named_where_there_are_no_parts() {
     target.row_parts = None;
     let e = plan(text(TIED), &[], &target, &CompileOptions::default()).unwrap_err();
     assert_eq!(e.what, "tensor table has 23040 bytes, this device binds at most 10240");
-    let e = plan(text(TIED), &[], &reference(1000), &CompileOptions::default()).unwrap_err();
+    let e = plan(text(TIED), &[], &reference(2000), &CompileOptions::default()).unwrap_err();
     assert!(e.what.ends_with(", less than 8 rows of 256"), "{e}");
 }
 

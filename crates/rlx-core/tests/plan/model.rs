@@ -106,6 +106,23 @@ fn weights_take_two_hundredths_more_than_the_file_at_most() {
 }
 
 #[test]
+fn no_program_of_a_real_model_misses_a_fusion() {
+    each(|what, _, target, model| {
+        for (p, report) in model.programs.iter().zip(&model.reports) {
+            report.assert_clean().unwrap_or_else(|e| panic!("{what}, {}: {e}", p.name));
+            let (before, after) = report.traffic.expect("every symbol is bound");
+            // Quantisation is a step of its own, and pays in the products.
+            let quantizes = what.ends_with("int8");
+            assert!(quantizes || after.launches <= before.launches, "{what}, {}\n{report}", p.name);
+            assert!(quantizes || after.time_us <= before.time_us, "{what}, {}\n{report}", p.name);
+            assert_eq!(after.launches, p.steps.len() as u64, "{what}, {}", p.name);
+            let gains = target.name == "webgpu" && p.name == "decode" && !quantizes;
+            assert!(!gains || after.launches * 2 < before.launches, "{what}\n{report}");
+        }
+    });
+}
+
+#[test]
 fn real_programs_read_back_from_their_text() {
     each(|what, _, _, model| {
         for p in &model.programs {

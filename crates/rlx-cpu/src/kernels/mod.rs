@@ -73,6 +73,9 @@ pub(crate) fn plan(step: &Step) -> Result<Planned> {
         return Err(Error::internal("results have other types than the operator's rule gives"));
     }
     let unsupported = |what: String| Err(Error::new(Code::Unsupported, what));
+    if step.part.is_some() {
+        return unsupported(format!("the CPU runs no {} of a part of its weights", step.op.name()));
+    }
     match target().path(&step.op, &types) {
         Ok(Path::Native) => native(step),
         #[cfg(feature = "reference")]

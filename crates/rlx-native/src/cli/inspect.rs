@@ -1,6 +1,7 @@
 //! `rlx inspect`: a model's file, or its program at any stage. Only headers are read.
 
 use super::options::{Act, Kv, profile};
+use super::passes::{PassArgs, Report, parsed, show};
 use super::{print_json, print_text};
 use crate::devices;
 use crate::files::ModelSource;
@@ -8,7 +9,7 @@ use crate::load::LoadOptions;
 use clap::{Args, ValueEnum};
 use rlx_core::gguf::{Array, Value};
 use rlx_core::lower::lower;
-use rlx_core::passes::{FusionReport, optimise};
+use rlx_core::passes::optimise;
 use rlx_core::plan::picture;
 use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
@@ -32,6 +33,10 @@ enum Stage {
     Mir,
     /// Steps over addresses
     Lir,
+    /// What fused, what nearly did, and what that is worth
+    Fusion,
+    /// How each operator runs, and why
+    Dispatch,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -80,6 +85,8 @@ pub struct InspectArgs {
     /// Draw the program's arena: an SVG, time across and bytes up
     #[arg(long, value_name = "SVG")]
     plan: Option<PathBuf>,
+    #[command(flatten)]
+    passes: PassArgs,
     /// One line of JSON
     #[arg(long)]
     json: bool,
@@ -90,7 +97,7 @@ pub fn inspect(args: &InspectArgs) -> Result<ExitCode> {
         Some(path) => ModelSource::open(path)?,
         None => ModelSource::embedded()?,
     };
-    if args.stage == Stage::File && args.plan.is_none() {
+    if args.stage == Stage::File && args.plan.is_none() && !args.passes.any() {
         if args.json {
             print_json(&file_json(&source))?;
         } else {
@@ -112,7 +119,7 @@ pub fn inspect(args: &InspectArgs) -> Result<ExitCode> {
     if let Some(path) = &args.plan {
         draw(args, &compiled, path)?;
     }
-    if args.stage != Stage::File {
+    if args.stage != Stage::File || args.passes.any() {
         stage(args, &compiled, &target, &options)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -142,6 +149,15 @@ fn stage(
         .program(name)
         .ok_or_else(|| Error::internal(format!("the model has no program {name}")))?;
     let (spec, program) = (&compiled.specs[at], &compiled.programs[at]);
+    let report = match args.stage {
+        Stage::Fusion => Report::Fusion,
+        Stage::Dispatch => Report::Dispatch,
+        _ => Report::None,
+    };
+    if report != Report::None || args.passes.any() {
+        let options = &options.compile;
+        return show(&args.passes, report, args.json, &compiled.module, spec, target, options);
+    }
     // Only the CPU and the reference read weights where the file is mapped.
     let fit = Fit::of(compiled, target.name == "webgpu");
     match args.stage {
@@ -162,7 +178,7 @@ fn stage(
                 "program": name,
                 "nodes_lowered": before,
                 "nodes": graph.nodes.len(),
-                "fusion": fusion(&report),
+                "fusion": parsed(&report.json()),
                 "text": graph.to_string(),
             }))
         }
@@ -185,10 +201,10 @@ fn stage(
             chunk: compiled.chunk,
             kv: options.compile.kv.name(),
             activations: options.compile.activations.name(),
-            fusion: fusion(&compiled.reports[at]),
+            fusion: parsed(&compiled.reports[at].json()),
             fingerprint: format!("{:016x}", program.fingerprint),
         }),
-        Stage::Lir | Stage::File => {
+        Stage::Lir | Stage::File | Stage::Fusion | Stage::Dispatch => {
             let mut text = format!(
                 "// {}\n// needs {}\n// weights {} bytes in {} buffers, states {} bytes, fingerprint {:016x}\n",
                 target.describe(),
@@ -230,19 +246,6 @@ struct Lir {
     activations: &'static str,
     fusion: Json,
     fingerprint: String,
-}
-
-fn fusion(report: &FusionReport) -> Json {
-    let mut fused: BTreeMap<&str, usize> = BTreeMap::new();
-    for (pass, n) in &report.fused {
-        *fused.entry(pass).or_default() += n;
-    }
-    let misses: Vec<Json> = report
-        .missed
-        .iter()
-        .map(|m| json!({ "pass": m.pattern, "node": m.node, "reason": m.reason, "hint": m.hint }))
-        .collect();
-    json!({ "fused": fused, "misses": misses })
 }
 
 /// Elements of an array that text shows.

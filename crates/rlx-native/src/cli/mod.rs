@@ -8,6 +8,7 @@ mod chat;
 mod devices;
 mod inspect;
 mod options;
+mod passes;
 mod run;
 mod verify;
 

@@ -22,8 +22,8 @@ struct Maker {
 
 impl Maker {
     fn new() -> Self {
-        let plan =
-            WeightPlan { buffers: vec![Buffer { bytes: 1 << 20 }; 4], ..WeightPlan::default() };
+        let mut plan = WeightPlan::default();
+        plan.buffers = vec![Buffer { bytes: 1 << 20 }; 4];
         Maker { plan, operands: Vec::new(), states: 0 }
     }
 

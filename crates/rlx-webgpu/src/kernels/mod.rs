@@ -222,6 +222,7 @@ mod tests {
             operands: operands.iter().enumerate().map(slice).collect(),
             results: results.iter().enumerate().map(slice).collect(),
             regions: Vec::new(),
+            part: None,
             phase: Phase::Steady,
             label: "here".into(),
         };

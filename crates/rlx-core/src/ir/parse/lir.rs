@@ -5,13 +5,14 @@ use super::mir::{function, operator, regions};
 use crate::error::{Error, Result};
 use crate::ir::lir::{
     ALIGNMENT, InputDecl, OutputDecl, Part, Phase, Program, Slice, Space, StateDecl, Step,
-    WeightUse,
+    Template, WeightUse,
 };
 use crate::ir::mir::Graph;
 use crate::ir::recipe::Recipe;
 use crate::ir::verify::{is_name_char, verify};
 use crate::ops::{CustomSet, Signature};
-use crate::types::Type;
+use crate::types::{Binding, Type};
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -127,10 +128,30 @@ impl<'t> Parser<'_, 't> {
         if self.lex.rest().starts_with("func") {
             self.p.graph = function(self.lex, self.custom, 0)?;
             verify(&self.p.graph)?;
+            self.template()?;
         }
         self.lex.empty_lines();
         self.lex.need("}")?;
         self.lex.end_of_line().map(|_| ())
+    }
+
+    /// `bounds SEQ = 64, …` and the graph before they were bound, if they stand here.
+    fn template(&mut self) -> Result<()> {
+        self.lex.empty_lines();
+        if !self.lex.take("bounds") {
+            return Ok(());
+        }
+        let mut bounds = Binding::new();
+        while bounds.is_empty() || self.lex.take(",") {
+            let symbol = self.lex.name("a symbol")?;
+            self.lex.need("=")?;
+            bounds.insert(symbol.into(), self.lex.number("a bound")?);
+        }
+        self.lex.end_of_line()?;
+        let graph = function(self.lex, self.custom, 0)?;
+        verify(&graph)?;
+        self.p.template = Some(Box::new(Template { graph, bounds }));
+        Ok(())
     }
 
     /// `[3] ctl : state<16xu32>`, with its bytes.
@@ -378,6 +399,21 @@ program @f {
     }
 
     #[test]
+    fn graphs_and_bounds_stand_behind_the_steps() {
+        let graph = |rows: &str| {
+            format!("func @f {{\n  input %x : tensor<{rows}x6xf32>\n  return y = %x\n}}\n")
+        };
+        let (end, graphs) = (TEXT.len() - 2, [graph("2"), graph("SEQ")]);
+        let text = format!("{}{}  bounds SEQ = 2\n{}}}\n", &TEXT[..end], graphs[0], graphs[1]);
+        let p = parse_lir(&text).unwrap();
+        assert_eq!(p.graph.to_string(), graphs[0]);
+        let template = p.template.as_ref().unwrap();
+        assert_eq!((template.graph.to_string(), template.bounds["SEQ"]), (graphs[1].clone(), 2));
+        assert_eq!(format!("{p:#}"), text);
+        assert_eq!(p.to_string(), TEXT);
+    }
+
+    #[test]
     fn an_error_says_where_what_and_what_was_expected() {
         for (from, to, error) in [
             ("program @f", "func @f", "found 'func', expected 'program' (line 1, column 1)"),
@@ -385,7 +421,7 @@ program @f {
             (
                 "2x6xf32>\n",
                 "SEQx6xf32>\n",
-                "tensor<SEQx6xf32> has an unbound size (line 2, column 16)",
+                "tensor<SEQx6xf32> has the unbound size SEQ (line 2, column 16)",
             ),
             ("\"rope", "rope", "found '{', expected ':' (line 5, column 23)"),
             ("{…}\"", "{…}", "found 'rope_table()', expected a name and '\"' (line 5, column 11)"),

@@ -1,0 +1,131 @@
+//! Attention from its products and its softmax.
+//!
+//! ```text
+//! %s = batch_matmul %q, %k {transpose_b = true}
+//! %t = zip %s, %scale {f = mul}
+//! %u = zip %t, %mask {f = add}
+//! %p = softmax %u {axis = 3}
+//! %y = batch_matmul %p, %v      =>      %y = sdpa %q, %k, %v, %mask {mask = bias, layout = bhsd, …}
+//! ```
+//!
+//! Scale and mask may be absent; the scale is a constant that multiplies or divides. Saves up to
+//! four launches, and the scores, which grow with the square of the sequence, never reach memory.
+//! The sum of a row is then divided at its end, so results may differ in the last place.
+//!
+//! Operands are `[B, H, S, E]`. Leaves alone: scores or weights that others read, a mask that does
+//! not fit the scores, and every graph on a target without the fused operator.
+
+use super::{Context, remove_nodes};
+use crate::error::Result;
+use crate::ir::mir::{Graph, ValueId};
+use crate::ops::{BatchMatMul, Binary, HeadLayout, Mask, Op, Sdpa};
+use crate::types::DType;
+use alloc::collections::BTreeSet;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Fuses in place; returns the number of attentions.
+pub fn fuse_attention(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
+    let (definers, users) = (g.definers(), g.users());
+    let mut dead: BTreeSet<usize> = BTreeSet::new();
+    let mut fused = 0;
+    for i in 0..g.nodes.len() {
+        let Some((op, inputs, parts)) = attention(g, i, &definers, &users) else { continue };
+        let types: Vec<_> = inputs.iter().map(|&v| g.ty(v)).collect();
+        let y = g.ty(g.nodes[i].outputs[0]);
+        let same = op.infer(&types).is_ok_and(|r| r.first() == Some(y));
+        if !same || !cx.fuses(g, &op, &inputs) {
+            continue;
+        }
+        g.nodes[i].op = op;
+        g.nodes[i].inputs = inputs;
+        dead.extend(parts);
+        fused += 1;
+    }
+    let dead: Vec<usize> = dead.into_iter().collect();
+    remove_nodes(g, &dead);
+    Ok(fused)
+}
+
+/// The attention that ends in node `i`: the operator, its operands, the nodes it replaces.
+fn attention(
+    g: &Graph,
+    i: usize,
+    definers: &[Option<usize>],
+    users: &[Vec<usize>],
+) -> Option<(Op, Vec<ValueId>, Vec<usize>)> {
+    let product = |at: usize, transposed: bool| {
+        let Op::BatchMatMul(BatchMatMul { transpose_b }) = g.nodes[at].op else { return None };
+        (transpose_b == transposed).then_some((g.nodes[at].inputs[0], g.nodes[at].inputs[1]))
+    };
+    // The node that made a value for this one reader.
+    let own = |v: ValueId| {
+        let alone = users[v.0 as usize].len() == 1 && !g.is_output(v);
+        if alone { definers[v.0 as usize] } else { None }
+    };
+    let (p, v) = product(i, false)?;
+    let mut at = own(p)?;
+    let mut parts = vec![at];
+    let rank = g.ty(p).shape.rank();
+    if !matches!(&g.nodes[at].op, Op::Softmax(s) if s.axis + 1 == rank) || rank != 4 {
+        return None;
+    }
+    let step = |at: usize, parts: &mut Vec<usize>| {
+        let next = own(g.nodes[at].inputs[0])?;
+        parts.push(next);
+        Some(next)
+    };
+    at = step(at, &mut parts)?;
+    let mut mask = None;
+    let zip = |at: usize| match (&g.nodes[at].op, g.nodes[at].inputs.as_slice()) {
+        (Op::Zip(z), &[_, b]) => Some((z.f, b)),
+        _ => None,
+    };
+    if let Some((Binary::Add, m)) = zip(at) {
+        mask = Some(m);
+        at = step(at, &mut parts)?;
+    }
+    let mut scale = 1.0;
+    if let Some((f, c)) = zip(at) {
+        let c = constant(g, definers[c.0 as usize]?)?;
+        scale = match f {
+            Binary::Mul => c,
+            Binary::Div => 1.0 / c,
+            _ => return None,
+        };
+        at = step(at, &mut parts)?;
+    }
+    let (q, k) = product(at, true)?;
+    let dim = |v: ValueId, axis: usize| {
+        let n = g.ty(v).shape.0.get(axis)?.as_static()?;
+        usize::try_from(n).ok()
+    };
+    let op = Sdpa {
+        heads: dim(q, 1)?,
+        kv_heads: dim(k, 1)?,
+        head_dim: dim(q, 3)?,
+        v_head_dim: dim(v, 3)?,
+        mask: if mask.is_some() { Mask::Bias } else { Mask::None },
+        scale: Some(scale),
+        softcap: None,
+        layout: HeadLayout::Bhsd,
+    };
+    let mut inputs = vec![q, k, v];
+    inputs.extend(mask);
+    Some((op.into(), inputs, parts))
+}
+
+/// The one element of a constant of f32.
+fn constant(g: &Graph, at: usize) -> Option<f32> {
+    let Op::Constant(c) = &g.nodes[at].op else { return None };
+    let bytes: [u8; 4] = c.data.as_ref().try_into().ok()?;
+    (c.ty.dtype == DType::F32).then(|| f32::from_le_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn goldens() {
+        crate::passes::testing::goldens("fuse_attention", super::fuse_attention);
+    }
+}

@@ -1,0 +1,128 @@
+//! `rlx inspect` of a compilation: what each pass did and how long it took, what fused, how
+//! operators run.
+
+use super::{print_json, print_text};
+use clap::Args;
+use rlx_core::Result;
+use rlx_core::ir::GraphModule;
+use rlx_core::ir::hir::Module;
+use rlx_core::lower::ProgramSpec;
+use rlx_core::passes::{Compiled, PassTrace, Watch, compile_watched};
+use rlx_core::target::{CompileOptions, Target};
+use serde_json::{Value as Json, json};
+use std::fmt::Write;
+use std::time::Instant;
+
+/// Which passes to look at.
+#[derive(Args)]
+pub struct PassArgs {
+    /// Print the program's operators after every run of a pass
+    #[arg(long, value_name = "PASS")]
+    print_after: Option<String>,
+    /// End the compilation after the first run of a pass, and print the operators there
+    #[arg(long, value_name = "PASS")]
+    stop_after: Option<String>,
+    /// Print how long each pass takes
+    #[arg(long)]
+    timing: bool,
+}
+
+impl PassArgs {
+    /// True if any of these was asked for.
+    pub fn any(&self) -> bool {
+        self.timing || self.print_after.is_some() || self.stop_after.is_some()
+    }
+}
+
+/// A report at the end of the compilation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Report {
+    None,
+    Fusion,
+    Dispatch,
+}
+
+/// Compiles a program once more, under a watch, and prints what was asked for.
+pub fn show(
+    args: &PassArgs,
+    report: Report,
+    as_json: bool,
+    module: &Module,
+    spec: &ProgramSpec,
+    target: &Target,
+    options: &CompileOptions,
+) -> Result<()> {
+    let start = Instant::now();
+    let clock = || start.elapsed().as_secs_f64() * 1e3;
+    let mut traces: Vec<PassTrace> = Vec::new();
+    let mut each = |trace| traces.push(trace);
+    let mut watch = Watch {
+        each: Some(&mut each),
+        clock: Some(&clock),
+        stop_after: args.stop_after.as_deref(),
+        print_after: args.print_after.as_deref(),
+    };
+    let done = compile_watched(module, spec, target, options, &mut watch)?;
+    let stopped = match &done.module {
+        GraphModule::Mir(g) => Some(g.to_string()),
+        _ => None,
+    };
+    if as_json {
+        return print_json(&json!({
+            "program": spec.name,
+            "target": target.describe(),
+            "passes": traces.iter().map(trace_json).collect::<Vec<_>>(),
+            "text": stopped,
+            "fusion": parsed(&done.fusion.json()),
+            "dispatch": parsed(&done.dispatch.json()),
+        }));
+    }
+    print_text(&text(args, report, &traces, &done, stopped.as_deref()))
+}
+
+/// A report's JSON as a value among others.
+pub fn parsed(text: &str) -> Json {
+    serde_json::from_str(text).unwrap_or(Json::Null)
+}
+
+fn trace_json(t: &PassTrace) -> Json {
+    json!({
+        "pass": t.pass, "changes": t.changes, "nodes": t.nodes, "ms": t.ms, "text": t.text,
+    })
+}
+
+fn text(
+    args: &PassArgs,
+    report: Report,
+    traces: &[PassTrace],
+    done: &Compiled,
+    stopped: Option<&str>,
+) -> String {
+    let mut out = String::new();
+    for t in traces {
+        if let Some(text) = &t.text {
+            // Writing to a String never fails.
+            let _ = writeln!(out, "// after {}: {} changes", t.pass, t.changes);
+            out += text;
+        }
+    }
+    out += stopped.unwrap_or_default();
+    if args.timing {
+        let _ = writeln!(out, "{:<22} {:>8} {:>8} {:>10}", "pass", "changes", "nodes", "ms");
+        let row = |out: &mut String, name: &str, changes: usize, nodes: usize, ms: f64| {
+            let _ = writeln!(out, "{name:<22} {changes:>8} {nodes:>8} {ms:>10.3}");
+        };
+        for t in traces {
+            row(&mut out, t.pass, t.changes, t.nodes, t.ms.unwrap_or_default());
+        }
+        let (changes, nodes) = (traces.iter().map(|t| t.changes).sum(), traces.last());
+        let ms = traces.iter().filter_map(|t| t.ms).sum();
+        row(&mut out, "all", changes, nodes.map_or(0, |t| t.nodes), ms);
+    }
+    match report {
+        Report::Fusion => out += &done.fusion.to_string(),
+        Report::Dispatch => out += &done.dispatch.to_string(),
+        Report::None => {}
+    }
+    out
+}
