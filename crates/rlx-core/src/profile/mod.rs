@@ -31,7 +31,7 @@ mod toml;
 
 pub use crate::ir::hir::FusionPolicy;
 pub use crate::target::FusionTarget;
-pub use presets::Preset;
+pub use presets::{Preset, PresetRow};
 
 use crate::target::Precision;
 

@@ -44,9 +44,12 @@ pub enum Preset {
     Llada2Diffusion,
 }
 
+/// A preset with its name and the maker of its profile.
+pub type PresetRow = (Preset, &'static str, fn() -> CompileProfile);
+
 impl Preset {
     /// Every preset with its name and its profile.
-    pub const ALL: [(Preset, &'static str, fn() -> CompileProfile); 15] = [
+    pub const ALL: [PresetRow; 15] = [
         (Self::Llama32Prefill, "llama32_prefill", CompileProfile::llama32_prefill),
         (Self::Llama32Decode, "llama32_decode", CompileProfile::llama32_decode),
         (Self::Qwen3Prefill, "qwen3_prefill", CompileProfile::qwen3_prefill),
