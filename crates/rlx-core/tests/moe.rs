@@ -86,7 +86,7 @@ fn top_k_grouped_products_and_a_scatter_are_a_mixture_of_experts() {
         order.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));
         let chosen = &order[..CHOSEN];
         let total: f64 = chosen.iter().map(|&e| logits[e].exp()).sum();
-        let mut expected = vec![0.0; WIDTH];
+        let mut expected = [0.0; WIDTH];
         for &e in chosen {
             let part = |w: &[f32]| w[e * HIDDEN * WIDTH..][..HIDDEN * WIDTH].to_vec();
             let gate = product(&part(&gate), &x);

@@ -158,12 +158,10 @@ pub(super) fn schedule(
 }
 
 /// Segment and offset of each root, and the bytes of the segments.
-fn place(
-    g: &Graph,
-    live: &Liveness,
-    target: &Target,
-    alignment: u64,
-) -> Result<(Vec<(u32, u64)>, Vec<u64>)> {
+type Places = (Vec<(u32, u64)>, Vec<u64>);
+
+/// Places every root.
+fn place(g: &Graph, live: &Liveness, target: &Target, alignment: u64) -> Result<Places> {
     let most = target.limits.binding.min(target.limits.buffer) / alignment * alignment;
     let mut rules = Rules { alignment, segment: None };
     let (offsets, total) = arena::place(&live.spans, rules);

@@ -13,7 +13,8 @@ use alloc::vec::Vec;
 /// How far a search goes: `(looks, percent)`. Until so many neighbours were looked at, it wants an
 /// arena of at most so many hundredths above the largest live set. A look takes some 10 ns.
 const PATIENCE: [(u64, u64); 3] = [(1 << 19, 0), (1 << 21, 3), (1 << 24, 8)];
-/// The search ends at the second of these where there are more values than this.
+/// The same where there are more than [`MANY`] values.
+const HASTE: [(u64, u64); 3] = [(1 << 18, 0), (1 << 20, 4), (1 << 21, 7)];
 const MANY: usize = 1000;
 /// Changes from one start.
 const CHANGES: usize = 400;
@@ -112,12 +113,12 @@ impl Search {
         }
     }
 
-    /// Packs in an order, both ways; true if there can be no better.
+    /// Packs in an order, both ways; true if the best so far is good enough for the work done.
     pub fn start(&mut self, order: &[usize]) -> bool {
         for tightest in [true, false] {
             let packing = self.pack(order.to_vec(), tightest);
             self.tried.push((packing.total, packing.order, tightest));
-            if self.best.1 <= self.least {
+            if !self.wants_more() {
                 return true;
             }
         }
@@ -148,7 +149,7 @@ impl Search {
     }
 
     fn wants_more(&self) -> bool {
-        let levels = if self.sizes.len() > MANY { &PATIENCE[..2] } else { &PATIENCE[..] };
+        let levels = if self.sizes.len() > MANY { HASTE } else { PATIENCE };
         let most = (self.near.len() as u64 + 1) * PACKINGS;
         let level = levels.iter().find(|l| self.looks < l.0.min(most));
         level.is_some_and(|l| self.best.1 > self.least + self.least / 100 * l.1)

@@ -137,7 +137,7 @@ impl Type {
         let empty = rows.iter().any(|d| d.as_static() == Some(0));
         for d in rows {
             let n = axis(d)?;
-            bytes = if empty { 0 } else { bytes.checked_mul(n).unwrap_or(u64::MAX) };
+            bytes = if empty { 0 } else { bytes.saturating_mul(n) };
         }
         if bytes == u64::MAX {
             return Err(Error::bad_graph(format!("the bytes of {self} overflow 64 bits")));

@@ -103,6 +103,9 @@ fn targets() -> [Target; 4] {
     [Target::reference(), fused, Target::cpu(), webgpu]
 }
 
+/// Fusions whose operator rounds once where its parts round twice or more.
+const ROUND_ONCE: [&str; 3] = ["matmul_bias", "residual_norm", "attention"];
+
 /// Fails where two runs differ by more than a few roundings, outputs and states.
 fn near(a: &Outcome, b: &Outcome, at: &str) {
     let [a, b] = [a, b].map(|(outputs, states)| {
@@ -151,7 +154,7 @@ fn every_module_and_its_graphs_read_back_from_their_text() {
 }
 
 #[test]
-fn optimised_planned_and_replayed_blocks_give_the_bits_of_the_graph_as_written() {
+fn optimised_blocks_give_the_graphs_bits_or_round_less_and_replay_gives_theirs() {
     let (mut fused, mut ran, mut worst) = (BTreeMap::new(), BTreeSet::new(), 1.0f64);
     for (name, text) in fixtures() {
         let module = parse_hir(&text).unwrap();
@@ -191,11 +194,15 @@ fn optimised_planned_and_replayed_blocks_give_the_bits_of_the_graph_as_written()
                     }
                     assert_eq!(report.missed, [], "{at}");
                     let got = interpreted(&optimised, &data).unwrap();
-                    assert!(got == expected, "{at}: optimised differs\n{g}\n{optimised}");
+                    if ROUND_ONCE.iter().any(|pass| report.count(pass) > 0) {
+                        near(&got, &expected, &at);
+                    } else {
+                        assert!(got == expected, "{at}: optimised differs\n{g}\n{optimised}");
+                    }
                     let planned = planned(optimised, &target, &options, &data)
                         .unwrap_or_else(|e| panic!("{at}: {e}"));
-                    let got = replayed(&planned, &data).unwrap_or_else(|e| panic!("{at}: {e}"));
-                    assert!(got == expected, "{at}: replayed differs\n{}", planned.program);
+                    let again = replayed(&planned, &data).unwrap_or_else(|e| panic!("{at}: {e}"));
+                    assert!(again == got, "{at}: replayed differs\n{}", planned.program);
                     let p = &planned.program;
                     // Tensors this small are counted in the slots they take.
                     let least = largest_live_slots(p);

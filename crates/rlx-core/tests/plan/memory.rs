@@ -57,8 +57,11 @@ fn bound(program: &mut Program, target: &Target) -> WeightPlan {
     weights
 }
 
+/// Bytes, and where each tensor lies: shard, offset, length.
+type File = (Vec<u8>, BTreeMap<String, (u32, u64, u64)>);
+
 /// A file with every weight of a graph, and where in it each is.
-fn file(g: &Graph) -> (Vec<u8>, BTreeMap<String, (u32, u64, u64)>) {
+fn file(g: &Graph) -> File {
     let data = data(g);
     let (mut bytes, mut places) = (vec![0; 32], BTreeMap::new());
     for p in g.params.iter().filter(|p| p.kind == ParamKind::Weight) {

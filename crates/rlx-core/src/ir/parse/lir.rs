@@ -383,7 +383,8 @@ program @f {
   arena 192 bytes, 96 live, 128 unshared
   fingerprint 00000000deadbeef
   0: rms_norm input[0] : tensor<2x6xf32>, weight[0] : tensor<6xf32> {eps = 1e-5} -> arena+0 : tensor<2x6xf32> // norm
-  1: rope arena+0 : tensor<2x6xf32>, weight[1] : tensor<7x2x2xf32>, state[0] : state<16xu32> {style = half, head_dim = 6} -> arena+64 : tensor<2x6xf32>
+  1: rope arena+0 : tensor<2x6xf32>, weight[1] : tensor<7x2x2xf32>, \
+state[0] : state<16xu32> {style = half, head_dim = 6} -> arena+64 : tensor<2x6xf32>
   2: epilogue token state[0] : state<16xu32> -> state[0]+4 : tensor<1xu32> // token
   return y = arena+64 : tensor<2x6xf32>, token = state[0]+4 : tensor<1xu32>
 }
