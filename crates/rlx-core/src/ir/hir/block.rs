@@ -3,7 +3,7 @@
 use super::field::Field;
 use crate::error::{Error, Result};
 use crate::ir::mir::Graph;
-use crate::ops::{self, Attrs, Mask, Op, RopeStyle, RopeTable, Unary};
+use crate::ops::{Attrs, Mask, Op, RopeStyle, RopeTable, Unary};
 use crate::types::{DType, Shape, Type};
 use alloc::format;
 use alloc::string::String;
@@ -326,7 +326,7 @@ blocks! {
     /// `x, w, (b)? -> act(conv(x, w) + b)`.
     Conv "conv" ["vision"] {
         /// Stride, padding, dilation, groups, bias.
-        conv: ops::Conv,
+        conv: crate::ops::Conv,
         /// What follows.
         act: Option<Unary>,
     } inputs |b| 2 + b.conv.bias as usize, results 1;
