@@ -33,7 +33,11 @@ pub(super) fn normalise(row: &mut [f64], eps: f64, centre: bool) {
 /// `x * scale + bias`, element by element.
 pub(super) fn affine(row: &mut [f64], scale: &[f64], bias: Option<&[f64]>) {
     for (i, v) in row.iter_mut().enumerate() {
-        *v = *v * scale[i] + bias.map_or(0.0, |b| b[i]);
+        *v *= scale[i];
+        // Not `+ 0.0` where there is none: that makes a -0 a 0.
+        if let Some(b) = bias {
+            *v += b[i];
+        }
     }
 }
 
