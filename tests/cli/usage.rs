@@ -116,6 +116,13 @@ fn a_profile_with_an_unknown_key_is_told_the_line_and_the_nearest() {
 }
 
 #[test]
+fn inspect_reads_its_profile_at_every_stage() {
+    let path = profile("profile_inspect", "[fusion]\nskpi = true\n");
+    let what = format!("unknown key fusion.skpi ({path}, line 2)");
+    fails(&mut rlx(&["inspect", "--profile", &path]), 3, &what, "did you mean `skip`?");
+}
+
+#[test]
 fn a_profile_for_a_backend_that_is_not_built_in_names_those_that_are() {
     let path = profile("profile_backend", "[fusion]\ntarget = \"mlx\"\n");
     let mut command = rlx(&["run", "--model", SMALL, "--profile", &path, "hello"]);

@@ -97,6 +97,10 @@ pub fn inspect(args: &InspectArgs) -> Result<ExitCode> {
         Some(path) => ModelSource::open(path)?,
         None => ModelSource::embedded()?,
     };
+    // Before the file's own stage, which needs neither: what is wrong in them is told there too.
+    let target = Target::parse(&args.target)?;
+    let row = devices::find(&target.name)?;
+    let profile = profile(args.profile.as_deref(), row)?;
     if args.stage == Stage::File && args.plan.is_none() && !args.passes.any() {
         if args.json {
             print_json(&file_json(&source))?;
@@ -105,14 +109,12 @@ pub fn inspect(args: &InspectArgs) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let target = Target::parse(&args.target)?;
-    let row = devices::find(&target.name)?;
     let load = LoadOptions {
         context: args.context,
         kv: args.kv.map(Kv::dtype),
         activations: args.activations.map(Act::activations),
         logits: false,
-        profile: profile(args.profile.as_deref(), row)?,
+        profile,
     };
     let options = load.model_options(row);
     let compiled = CompiledModel::from_gguf(&source.files, &target, &options)?;
