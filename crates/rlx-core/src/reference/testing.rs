@@ -121,7 +121,6 @@ pub(crate) fn close(got: &[f32], expected: &[f64]) {
 
 /// Asserts that an operator's decomposition gives the operator's results, to a tolerance relative
 /// to the largest element. Every result's type must be the same too.
-#[allow(dead_code)]
 pub(crate) fn decomposes(op: impl Into<Op>, operands: &[&Value], tolerance: f64) {
     use crate::ir::mir::{Emitter, Graph, ParamKind};
     let op = op.into();

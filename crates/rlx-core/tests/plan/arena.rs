@@ -1,7 +1,7 @@
 //! The arena on graphs of any shape: 1,000 random ones close to the least, 10,000 nodes in no time.
 
+use super::execute::largest_live_slots;
 use super::graphs::Rng;
-use super::random::largest_live_slots;
 use rlx_core::ir::lir::Program;
 use rlx_core::ir::mir::{Graph, ParamKind, ValueId};
 use rlx_core::ops::{Attrs, Custom, CustomOperator};

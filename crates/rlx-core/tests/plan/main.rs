@@ -4,6 +4,8 @@
 
 mod arena;
 mod dims;
+#[path = "../common/execute.rs"]
+mod execute;
 mod graphs;
 mod memory;
 mod model;

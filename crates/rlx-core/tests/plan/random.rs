@@ -1,15 +1,15 @@
 //! Random graphs: optimised = unoptimised = replayed, in memory close to the least.
 
+use super::execute::largest_live_slots;
 use super::graphs::{Rng, random_graph};
-use rlx_core::ir::lir::{Program, Space, StateDecl};
+use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ir::parse::parse;
 use rlx_core::ir::verify::verify;
-use rlx_core::ops::Alias;
 use rlx_core::passes::optimise;
 use rlx_core::plan::check::check;
 use rlx_core::plan::replay::{Memory, replay};
-use rlx_core::plan::{ALIGNMENT, Origin, WeightPlan, plan};
+use rlx_core::plan::{Origin, WeightPlan, plan};
 use rlx_core::reference::interpret;
 use rlx_core::reference::make::make;
 use rlx_core::target::{Activations, CompileOptions, Target};
@@ -61,40 +61,6 @@ fn replayed(program: &Program, weights: &WeightPlan, data: &Data) -> (Vec<Vec<u8
     let outputs = replay(program, &bytes, &mut memory).unwrap();
     let names = program.states.iter().map(|s| s.name.clone());
     (outputs, names.zip(memory.states).collect())
-}
-
-/// The most bytes of 64-byte slots that live at once, told from the steps alone.
-pub fn largest_live_slots(p: &Program) -> u64 {
-    let slot = |bytes: u64| bytes.div_ceil(ALIGNMENT) * ALIGNMENT;
-    // Offset, bytes, first and last step.
-    let mut values: Vec<(u64, u64, usize, usize)> = Vec::new();
-    for (s, step) in p.steps.iter().enumerate() {
-        for x in step.operands.iter().filter(|x| x.space == Space::Arena) {
-            let v = values.iter_mut().rev().find(|v| v.0 <= x.offset && x.offset < v.0 + v.1);
-            v.expect("an operand was written").3 = s;
-        }
-        for (r, y) in step.results.iter().enumerate() {
-            if y.space != Space::Arena || y.bytes == 0 {
-                continue;
-            }
-            let in_place = match step.alias() {
-                Alias::Elementwise { operand } if r == 0 => {
-                    let x = &step.operands[operand];
-                    x.space == Space::Arena && x.offset == y.offset
-                }
-                _ => false,
-            };
-            if !in_place {
-                values.push((y.offset, y.bytes, s, s));
-            }
-        }
-    }
-    for o in p.outputs.iter().filter(|o| o.slice.space == Space::Arena) {
-        let v = values.iter_mut().rev().find(|v| v.0 == o.slice.offset);
-        v.expect("an output was written").3 = p.steps.len();
-    }
-    let live = |s: usize| values.iter().filter(|v| v.2 <= s && s <= v.3).map(|v| slot(v.1)).sum();
-    (0..p.steps.len()).map(live).max().unwrap_or(0)
 }
 
 #[test]
