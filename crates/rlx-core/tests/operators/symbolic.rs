@@ -1,6 +1,7 @@
 //! Sizes that are symbols: types come out in them, and so do decompositions that bind later.
 
 use crate::support::{Value, apart, execute, near};
+use rlx_core::ir::mir::Graph;
 use rlx_core::ir::parse::parse;
 use rlx_core::ops::*;
 use rlx_core::passes::optimise;
@@ -142,8 +143,8 @@ const UNPADDED: &str = "
 func @edges {
   input %x : tensor<1x2xSEQxf32>
   weight %w : tensor<2x2x3xf32>
-  %0 = conv %x, %w {stride = [1], pad_low = [0], pad_high = [0], dilation = [1], groups = 1} -> tensor<1x2xSEQ-2xf32> // first
-  %1 = conv %0, %w {stride = [1], pad_low = [0], pad_high = [0], dilation = [1], groups = 1} -> tensor<1x2xSEQ-4xf32> // second
+  %0 = conv %x, %w {WINDOW} -> tensor<1x2xSEQ-2xf32> // first
+  %1 = conv %0, %w {WINDOW} -> tensor<1x2xSEQ-4xf32> // second
   %2 = pad %1 {low = [0, 0, 2], high = [0, 0, 2], mode = constant, value = 0.0} -> tensor<1x2xSEQxf32> // back
   %3 = zip %2, %x {f = add} -> tensor<1x2xSEQxf32> // sum
   %4 = slice %3 {axis = 2, start = 1, len = SEQ-1, step = 1} -> tensor<1x2xSEQ-1xf32> // tail
@@ -151,9 +152,14 @@ func @edges {
 }
 ";
 
+fn unpadded() -> Graph {
+    let window = "{stride = [1], pad_low = [0], pad_high = [0], dilation = [1], groups = 1}";
+    parse(&UNPADDED.trim_start().replace("{WINDOW}", window)).unwrap()
+}
+
 #[test]
 fn windows_without_padding_take_from_a_symbol_and_padding_gives_it_back() {
-    let g = parse(UNPADDED.trim_start()).unwrap();
+    let g = unpadded();
     assert_eq!(parse(&g.to_string()).unwrap(), g);
     let at = |seq: u64| g.specialize("bound", &[("SEQ".to_string(), seq)].into());
     assert_eq!(at(5).unwrap().ty(g.outputs[0].value).to_string(), "tensor<1x2x4xf32>");
@@ -176,7 +182,7 @@ fn windows_without_padding_take_from_a_symbol_and_padding_gives_it_back() {
 
 #[test]
 fn a_program_of_an_unpadded_window_is_planned_at_its_bound_and_runs_below_it() {
-    let g = parse(UNPADDED.trim_start()).unwrap();
+    let g = unpadded();
     let (target, options) = (Target::reference(), CompileOptions::default());
     let (g, _) = optimise(g, &target, &options).unwrap();
     let bounds: Binding = [("SEQ".to_string(), 9)].into();
