@@ -18,6 +18,8 @@ mod blocks;
 pub mod codebook;
 mod codebook_members;
 mod codebooks;
+#[cfg(feature = "encode")]
+pub mod encode;
 mod floats;
 mod k_quants;
 
