@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod chat;
+mod files;
 mod json;
 mod usage;
 
