@@ -4,6 +4,7 @@ mod bad_input;
 mod chat;
 mod files;
 mod json;
+mod quantize;
 mod usage;
 
 use std::path::{Path, PathBuf};

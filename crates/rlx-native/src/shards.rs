@@ -105,7 +105,7 @@ pub fn merge(
 }
 
 /// The model's metadata in the file's order, what says of shards left out.
-fn metadata(source: &ModelSource) -> Vec<(String, Value)> {
+pub(crate) fn metadata(source: &ModelSource) -> Vec<(String, Value)> {
     let mut entries: Vec<_> = source.files.metadata.iter().collect();
     entries.sort_by_key(|(_, entry)| entry.at);
     let whole = entries.into_iter().filter(|(key, _)| !SPLIT_KEYS.contains(key));
@@ -113,7 +113,7 @@ fn metadata(source: &ModelSource) -> Vec<(String, Value)> {
 }
 
 /// The tensors with their files, in the order of the shards and of their headers.
-fn tensors(source: &ModelSource) -> Vec<&(usize, TensorInfo)> {
+pub(crate) fn tensors(source: &ModelSource) -> Vec<&(usize, TensorInfo)> {
     let mut place = vec![0; source.files.order.len()];
     for (no, &file) in source.files.order.iter().enumerate() {
         place[file] = no;

@@ -1,8 +1,9 @@
 //! Encoders lose no more than ggml's, row by row of the recorded matrix.
 
 use crate::fixture;
+use rlx_core::Code;
 use rlx_core::formats::decode_row;
-use rlx_core::formats::encode::encode_row;
+use rlx_core::formats::encode::{ENCODABLE, encode_row};
 use rlx_core::safetensors::HeaderReader;
 use rlx_core::types::{BlockFormat, DType};
 
@@ -87,4 +88,68 @@ fn no_row_loses_more_than_ggml_s_encoder_and_two_per_cent() {
         println!("{line}");
     }
     assert_eq!(worse, [String::new(); 0], "of {ROWS} rows");
+}
+
+#[test]
+fn q8_0_has_ggml_s_bytes() {
+    let recorded = Recorded::open();
+    let dtype = DType::Block(BlockFormat::Q8_0);
+    assert!(packed(dtype, &recorded.floats("x")) == recorded.bytes("Q8_0.bytes"));
+}
+
+#[test]
+fn blocks_do_not_depend_on_their_neighbours() {
+    let x = Recorded::open().floats("x");
+    for &dtype in ENCODABLE {
+        let whole = packed(dtype, &x[..1024]);
+        let apart: Vec<u8> = x[..1024].chunks(256).flat_map(|x| packed(dtype, x)).collect();
+        assert!(whole == apart, "{dtype}");
+    }
+}
+
+#[test]
+fn numbers_of_every_size_decode_to_something_near() {
+    // A ramp over a block of every format, from denormal to the largest.
+    for &dtype in ENCODABLE {
+        let steps = if matches!(dtype, DType::Block(_)) { 3.0 } else { 250.0 };
+        for size in [0.0, 1e-44, 1e-30, 1e-7, 1e-3, 1.0, 1e3, 6.5e4] {
+            let x: Vec<f32> = (0..256).map(|i| size * (i as f32 / 127.5 - 1.0)).collect();
+            let bytes = packed(dtype, &x);
+            let mut y = vec![f32::NAN; 256];
+            decode_row(dtype, &bytes, &mut y).unwrap();
+            // Half a step, and what an f16 scale cannot tell apart.
+            let most = size / steps + 1.3e-7;
+            for (i, (x, y)) in x.iter().zip(&y).enumerate() {
+                assert!((x - y).abs() <= most, "{dtype}, size {size:e}: {y:e} for {x:e} at {i}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_type_cannot_hold_is_refused() {
+    let mut x = [1.0; 256];
+    for (value, hint) in [
+        (f32::NAN, "a packed format holds finite numbers; keep the tensor in f32, f16 or bf16"),
+        (
+            f32::INFINITY,
+            "a packed format holds finite numbers; keep the tensor in f32, f16 or bf16",
+        ),
+        (-7e4, "q4_k holds numbers up to 65504; keep the tensor in f32 or bf16"),
+    ] {
+        x[200] = value;
+        let error = encode_row(DType::Block(BlockFormat::Q4K), &x, &mut [0; 144]).unwrap_err();
+        assert_eq!((error.code, error.hint.as_str()), (Code::BadFile, hint));
+        assert_eq!(error.what, format!("element 200 of a row is {value}"));
+    }
+    assert!(encode_row(DType::F16, &x, &mut [0; 512]).is_err());
+    x[200] = f32::INFINITY;
+    encode_row(DType::F16, &x, &mut [0; 512]).unwrap();
+    let error = encode_row(DType::Block(BlockFormat::Iq1S), &[0.0; 256], &mut [0; 50]).unwrap_err();
+    assert_eq!(
+        (error.code, error.what.as_str()),
+        (Code::Unsupported, "iq1_s is no type to encode to")
+    );
+    let error = encode_row(DType::F16, &[0.0; 3], &mut [0; 5]).unwrap_err();
+    assert_eq!(error.what, "encode_row: 3 elements of f16 are not 5 bytes");
 }

@@ -10,6 +10,7 @@ mod inspect;
 mod options;
 mod passes;
 mod progress;
+mod quantize;
 mod run;
 mod shards;
 mod synth;
@@ -48,6 +49,8 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Write a model file of random weights with a real model's shapes.
     Synth(synth::SynthArgs),
+    /// Write a model file with its matrices in another format.
+    Quantize(quantize::QuantizeArgs),
     /// Cut a model file into shards.
     Split(shards::SplitArgs),
     /// Put a model's shards into one file.
@@ -86,6 +89,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Resul
         Command::Bench(args) => bench::bench(&args),
         Command::Verify(args) => verify::verify(&args),
         Command::Synth(args) => synth::synth(&args),
+        Command::Quantize(args) => quantize::quantize(&args),
         Command::Split(args) => shards::split(&args),
         Command::Merge(args) => shards::merge(&args),
     }

@@ -2,7 +2,8 @@
 
 use super::print_text;
 use super::progress::ProgressLine;
-use crate::synth::{Quant, SHAPES, Shape, synth as write};
+use crate::mix::Quant;
+use crate::synth::{SHAPES, Shape, synth as write};
 use clap::Args;
 use rlx_core::{Error, Result};
 use std::path::PathBuf;

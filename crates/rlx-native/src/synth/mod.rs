@@ -5,14 +5,13 @@
 //! finite. A file is a function of shape, quant and seed.
 
 mod blocks;
-mod mix;
 mod shapes;
 mod tokens;
 
 pub use blocks::{Weights, formats};
-pub use mix::Quant;
-pub use shapes::{Family, Role, SHAPES, Shape, Tensor};
+pub use shapes::{Family, SHAPES, Shape, Tensor};
 
+use crate::mix::{Quant, Role};
 use crate::new_file::create_gguf;
 use rlx_core::Result;
 use rlx_core::gguf::{TensorSpec, Value};
@@ -36,9 +35,10 @@ pub fn synth(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<u64> {
     let tensors = shape.tensors();
+    let traits = shape.traits();
     let spec = |t: &Tensor| TensorSpec {
         name: t.name.clone(),
-        dtype: quant.of(shape, t),
+        dtype: quant.of(&traits, t.role, t.dims.last().copied().unwrap_or(1)).0,
         dims: t.dims.clone(),
     };
     let specs: Vec<TensorSpec> = tensors.iter().map(spec).collect();

@@ -1,6 +1,7 @@
 //! Published dimensions of models, and what their files say and hold. Key and tensor names are those
 //! that llama.cpp reads.
 
+use crate::mix::{Role, Traits};
 use rlx_core::gguf::Value;
 
 /// A family: its name in a file, and how its blocks differ.
@@ -164,25 +165,6 @@ pub const SHAPES: [Shape; 7] = [
     },
 ];
 
-/// What a tensor is, as far as its element type and its values depend on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// The embedding, which may be the head as well.
-    Embedding,
-    /// The head.
-    Head,
-    /// A matrix of values in block i.
-    Values(u32),
-    /// The second matrix of the feed-forward part in block i.
-    Down(u32),
-    /// Any other matrix.
-    Matrix,
-    /// A norm's gains.
-    Norm,
-    /// What rope's frequencies are divided by.
-    RopeFactors,
-}
-
 /// A tensor of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
@@ -198,6 +180,18 @@ impl Shape {
     /// The shape of that name.
     pub fn find(name: &str) -> Option<&'static Shape> {
         SHAPES.iter().find(|shape| shape.name == name)
+    }
+
+    /// What a mix depends on.
+    pub fn traits(&self) -> Traits {
+        Traits {
+            layers: self.layers,
+            values: self.layers,
+            group: self.heads / self.kv_heads.max(1),
+            experts: 0,
+            tied: self.tied,
+            seventy: false,
+        }
     }
 
     /// The tensors in the order of a converted file.
@@ -217,9 +211,9 @@ impl Shape {
             let name = |part: &str| format!("blk.{i}.{part}.weight");
             push(name("attn_norm"), Role::Norm, &[width]);
             push(name("attn_q"), Role::Matrix, &[q, width]);
-            push(name("attn_k"), Role::Matrix, &[kv, width]);
+            push(name("attn_k"), Role::Keys, &[kv, width]);
             push(name("attn_v"), Role::Values(i), &[kv, width]);
-            push(name("attn_output"), Role::Matrix, &[width, q]);
+            push(name("attn_output"), Role::AttentionOutput, &[width, q]);
             if self.family != Family::Llama {
                 push(name("attn_q_norm"), Role::Norm, &[self.head]);
                 push(name("attn_k_norm"), Role::Norm, &[self.head]);

@@ -39,8 +39,9 @@ pub const ENCODABLE: &[DType] = &[
 ///
 /// # Errors
 ///
-/// `Unsupported` for a type that is not [`ENCODABLE`]; `BadFile` for an infinity or NaN, which a packed
-/// format cannot hold (f32, f16 and bf16 keep them); `Internal` when the lengths do not fit each other.
+/// `Unsupported` for a type that is not [`ENCODABLE`]; `BadFile` for an infinity or NaN in a packed
+/// format, which cannot hold it (f32, f16 and bf16 keep it), and for a number beyond 65,504 in one whose
+/// scales are f16, or in f16; `Internal` when the lengths do not fit each other.
 pub fn encode_row(dtype: DType, x: &[f32], out: &mut [u8]) -> Result<()> {
     if dtype.row_bytes(x.len() as u64) != Some(out.len() as u64) {
         return Err(Error::internal(format!(
@@ -49,12 +50,7 @@ pub fn encode_row(dtype: DType, x: &[f32], out: &mut [u8]) -> Result<()> {
             out.len()
         )));
     }
-    if matches!(dtype, DType::Block(_))
-        && let Some(i) = x.iter().position(|v| !v.is_finite())
-    {
-        return Err(Error::bad_file(format!("element {i} of a row is {}", x[i]))
-            .hint("a packed format holds finite numbers; keep the tensor in f32, f16 or bf16"));
-    }
+    check(dtype, x)?;
     match dtype {
         DType::Scalar(Scalar::F32) => {
             for (y, x) in out.as_chunks_mut::<4>().0.iter_mut().zip(x) {
@@ -86,6 +82,23 @@ pub fn encode_row(dtype: DType, x: &[f32], out: &mut [u8]) -> Result<()> {
         _ => {
             return Err(Error::new(Code::Unsupported, format!("{dtype} is no type to encode to")));
         }
+    }
+    Ok(())
+}
+
+/// Checks that the type can hold the numbers.
+fn check(dtype: DType, x: &[f32]) -> Result<()> {
+    let packed = matches!(dtype, DType::Block(_));
+    if packed && let Some(i) = x.iter().position(|v| !v.is_finite()) {
+        return Err(Error::bad_file(format!("element {i} of a row is {}", x[i]))
+            .hint("a packed format holds finite numbers; keep the tensor in f32, f16 or bf16"));
+    }
+    let large = |v: &f32| v.is_finite() && v.abs() > f32::from(f16::MAX);
+    if (packed || dtype == DType::F16)
+        && let Some(i) = x.iter().position(large)
+    {
+        return Err(Error::bad_file(format!("element {i} of a row is {}", x[i]))
+            .hint(format!("{dtype} holds numbers up to 65504; keep the tensor in f32 or bf16")));
     }
     Ok(())
 }

@@ -1,8 +1,7 @@
 //! Which element type each tensor of a file has, as `llama-quantize` decides without an importance
-//! matrix.
+//! matrix for models of Llama's kind.
 
-use super::blocks::formats;
-use super::shapes::{Role, Shape, Tensor};
+use crate::synth::formats;
 use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Error, Result};
 
@@ -15,6 +14,46 @@ pub struct Quant {
     pub medium: bool,
     /// Whether every matrix has the base type, the head too.
     pub pure: bool,
+}
+
+/// What a tensor is, as far as its element type and its values depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The embedding, which may be the head as well.
+    Embedding,
+    /// The head.
+    Head,
+    /// The i-th matrix of attention values, alone or with those of queries and keys.
+    Values(u32),
+    /// A matrix of attention keys.
+    Keys,
+    /// The matrix behind attention.
+    AttentionOutput,
+    /// The second matrix of the feed-forward part in block i, or those of its experts.
+    Down(u32),
+    /// Any other matrix.
+    Matrix,
+    /// A norm's gains.
+    Norm,
+    /// What rope's frequencies are divided by.
+    RopeFactors,
+}
+
+/// What a mix depends on besides the tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traits {
+    /// Blocks.
+    pub layers: u32,
+    /// Matrices of attention values: one a block with attention.
+    pub values: u32,
+    /// Query heads to a key-value head.
+    pub group: u32,
+    /// Experts of a feed-forward part; 0 where there are none.
+    pub experts: u32,
+    /// Whether the embedding is the head as well.
+    pub tied: bool,
+    /// Whether it is the Llama of 80 blocks that groups its heads, called 70B.
+    pub seventy: bool,
 }
 
 /// `general.file_type` of what has one: name and number.
@@ -96,27 +135,35 @@ impl Quant {
         FILE_TYPES.iter().find(|row| row.0 == self.name()).map(|row| row.1)
     }
 
-    /// The element type of a tensor.
-    pub fn of(self, shape: &Shape, tensor: &Tensor) -> DType {
-        if matches!(tensor.role, Role::Norm | Role::RopeFactors) {
-            return DType::F32;
+    /// The element type of a tensor with rows of `row` elements, and the one that it would have if
+    /// blocks of that filled its rows.
+    pub fn of(self, model: &Traits, role: Role, row: u64) -> (DType, DType) {
+        if matches!(role, Role::Norm | Role::RopeFactors) {
+            return (DType::F32, DType::F32);
         }
-        let row = tensor.dims.last().copied().unwrap_or(1);
-        let wanted = if self.pure { self.base } else { self.wanted(shape, tensor.role, row) };
-        fitting(wanted, row)
+        let wanted = if self.pure { self.base } else { self.wanted(model, role, row) };
+        (fitting(wanted, row), wanted)
     }
 
-    fn wanted(self, shape: &Shape, role: Role, row: u64) -> DType {
+    fn wanted(self, model: &Traits, role: Role, row: u64) -> DType {
         use BlockFormat as B;
         let DType::Block(base) = self.base else { return self.base };
-        let group = shape.heads / shape.kv_heads.max(1);
         let levels = matches!(base, B::Iq4Nl | B::Iq4Xs);
         let format = match role {
             Role::Head => head(base, row),
-            Role::Embedding if shape.tied => head(base, row),
-            Role::Values(i) | Role::Down(i) if self.medium && more(i, shape.layers) => B::Q6K,
-            Role::Values(_) if levels && group >= 4 => B::Q5K,
-            Role::Down(i) if levels && i < shape.layers / 8 => B::Q5K,
+            Role::Embedding if model.tied => head(base, row),
+            Role::Values(_) | Role::Keys if model.experts == 8 => B::Q8_0,
+            Role::Values(i) if self.medium && more(i, model.values) => B::Q6K,
+            Role::Values(_) if model.seventy && matches!(base, B::Q3K | B::Q4K) => B::Q5K,
+            Role::Values(_) if levels && model.group >= 4 => B::Q5K,
+            Role::Down(i) if self.medium && more(i, model.layers) => B::Q6K,
+            Role::Down(i) if levels && i < model.layers / 8 => B::Q5K,
+            Role::AttentionOutput
+                if model.experts == 8
+                    && matches!(base, B::Q2K | B::Q3K | B::Q4K | B::Iq4Nl | B::Iq4Xs) =>
+            {
+                B::Q5K
+            }
             _ => base,
         };
         DType::Block(format)
@@ -152,7 +199,9 @@ fn fitting(dtype: DType, row: u64) -> DType {
         DType::Block(B::Q4K) => B::Q5_0,
         DType::Block(B::Q5K) => B::Q5_1,
         DType::Block(B::Q6K) => B::Q8_0,
-        DType::Block(B::Tq1_0 | B::Tq2_0 | B::Nvfp4 | B::Q1_0 | B::Q2_0) => B::Q4_0,
+        DType::Block(B::Q2K | B::Q3K | B::Tq1_0 | B::Tq2_0 | B::Nvfp4 | B::Q1_0 | B::Q2_0) => {
+            B::Q4_0
+        }
         _ => B::Iq4Nl,
     };
     if fits(DType::Block(smaller)) { DType::Block(smaller) } else { DType::F16 }
@@ -161,11 +210,14 @@ fn fitting(dtype: DType, row: u64) -> DType {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::synth::{Shape, Tensor};
 
     fn types(shape: &str, quant: &str) -> Vec<(String, &'static str)> {
         let shape = Shape::find(shape).unwrap();
         let quant = Quant::parse(quant, false).unwrap();
-        let of = |t: Tensor| (t.name.clone(), quant.of(shape, &t).name());
+        let of = |t: Tensor| {
+            (t.name.clone(), quant.of(&shape.traits(), t.role, t.dims[t.dims.len() - 1]).0.name())
+        };
         shape.tensors().into_iter().map(of).collect()
     }
 
@@ -199,7 +251,9 @@ mod tests {
             } else {
                 "q4_k"
             };
-            assert_eq!(quant.of(&shape, &tensor).name(), want, "{}", tensor.name);
+            let row = tensor.dims[tensor.dims.len() - 1];
+            let (got, _) = quant.of(&shape.traits(), tensor.role, row);
+            assert_eq!(got.name(), want, "{}", tensor.name);
         }
     }
 
