@@ -1,6 +1,7 @@
 //! `rlx quantize`: the types, metadata and accuracy of llama.cpp's files, and nothing half done.
 
 use super::{fails, fixture, folder, repository, rlx, run};
+use rlx_core::formats::encode::ENCODABLE;
 use rlx_core::gguf::{Header, HeaderReader, Stream, TensorSpec, Value, Writer};
 use rlx_core::types::DType;
 use serde_json::Value as Json;
@@ -74,6 +75,25 @@ fn answer(model: &Path, question: &str) -> (Vec<u32>, Vec<f32>) {
         logits[pair[0].as_u64().unwrap() as usize] = pair[1].as_f64().unwrap() as f32;
     }
     (tokens, logits)
+}
+
+#[test]
+fn the_reference_answers_from_every_format_that_is_written() {
+    let dir = folder("quantize-formats");
+    let expected: Json = serde_json::from_slice(&fixture("rustdoc-2m/expected.json")).unwrap();
+    let question = &expected["questions"][0];
+    let text = question["messages"][0]["content"].as_str().unwrap();
+    for dtype in ENCODABLE {
+        let out = dir.join(dtype.name());
+        made(F16, &out, &["--to", dtype.name(), "--pure"]);
+        let model = out.to_str().unwrap();
+        let args = ["run", "--json", "--device", "reference", "--model", model, text];
+        let (code, stdout, stderr) = run(&mut rlx(&args));
+        assert_eq!((code, stderr.as_str()), (0, ""));
+        let json: Json = serde_json::from_str(&stdout).unwrap();
+        // The model was trained so that every format gives these.
+        assert_eq!(json["tokens"], question["formats"]["f16"]["tokens"], "{dtype}");
+    }
 }
 
 fn distance(a: &[f32], b: &[f32]) -> f64 {

@@ -127,6 +127,7 @@ pub fn scale<L: Levels>(x: &[f32]) -> f32 {
 pub struct Line<'a> {
     x: &'a [f32],
     sum: f32,
+    squares: f32,
     top: f32,
     /// The offset is not negative.
     positive: bool,
@@ -134,7 +135,7 @@ pub struct Line<'a> {
 
 impl<'a> Line<'a> {
     pub fn new(x: &'a [f32], top: f32, positive: bool) -> Self {
-        Self { x, sum: x.iter().sum(), top, positive }
+        Self { x, sum: x.iter().sum(), squares: x.iter().map(|v| v * v).sum(), top, positive }
     }
 
     /// The sum of the run.
@@ -171,8 +172,9 @@ impl<'a> Line<'a> {
         total(s)
     }
 
-    /// The line that is best for the rounding of another; `None` where the rounding is all one number.
-    fn fitted(&self, scale: f32, offset: f32) -> Option<(f32, f32)> {
+    /// The line that is best for the rounding of another, and its sum of squared errors under that
+    /// rounding, which its own can only lower; `None` where the rounding is all one number.
+    fn fitted(&self, scale: f32, offset: f32) -> Option<(f32, (f32, f32))> {
         let [q, qq, xq] = self.sums(scale, offset);
         let n = self.x.len() as f32;
         let spread = n * qq - q * q;
@@ -183,7 +185,9 @@ impl<'a> Line<'a> {
         let offset = (scale * q - self.sum) / n;
         let (scale, offset) =
             if self.positive && offset < 0.0 { (xq / qq, 0.0) } else { (scale, offset) };
-        (scale > 0.0).then_some((scale, offset))
+        // Errors of a best fit are orthogonal to the fit, so their product with x is all of them.
+        let error = self.squares + offset * self.sum - scale * xq;
+        (scale > 0.0).then_some((error, (scale, offset)))
     }
 
     /// From the least to the largest value, each exactly on an end. The offset of values that are all
@@ -201,29 +205,30 @@ impl<'a> Line<'a> {
         if first == 0.0 {
             return (first, offset);
         }
-        let mut best = self.error(first, offset);
-        let mut attempt = |scale: f32, offset: f32| {
-            let line = self.fitted(scale, offset)?;
-            let error = self.error(line.0, line.1);
-            let better = error < best;
-            if better {
-                best = error;
-            }
-            better.then_some(line)
-        };
-        let mut found = (first, offset);
+        let (mut bound, mut found) = (self.error(first, offset), (first, offset));
+        // A difference of sums near each other has their roundings; a line that is exact stays.
+        let noise = 1e-6 * self.squares;
         // Less than the whole range, cut at the lower end, at both, at the upper.
         for k in 0..8 {
             let scale = first * (1.04 - 0.05 * k as f32);
             for cut in [0.0, 0.5, 1.0] {
                 let offset = offset - cut * (first - scale) * self.top;
                 let offset = if self.positive && offset < 0.0 { 0.0 } else { offset };
-                found = attempt(scale, offset).unwrap_or(found);
+                if let Some((error, line)) = self.fitted(scale, offset)
+                    && error < bound - noise
+                {
+                    (bound, found) = (error, line);
+                }
             }
         }
+        let mut best = self.error(found.0, found.1);
         for _ in 0..4 {
-            let Some(better) = attempt(found.0, found.1) else { break };
-            found = better;
+            let Some((_, line)) = self.fitted(found.0, found.1) else { break };
+            let error = self.error(line.0, line.1);
+            if error >= best {
+                break;
+            }
+            (best, found) = (error, line);
         }
         found
     }
