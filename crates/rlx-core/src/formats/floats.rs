@@ -59,7 +59,7 @@ pub(super) fn tq1_0(b: &[u8], out: &mut [f32]) {
         for (digit, y) in y.chunks_exact_mut(q.len()).enumerate() {
             for (y, q) in y.iter_mut().zip(q) {
                 let rest = q.wrapping_mul([1, 3, 9, 27, 81][digit]);
-                *y = d * ((i32::from(rest) * 3 >> 8) - 1) as f32;
+                *y = d * (((i32::from(rest) * 3) >> 8) - 1) as f32;
             }
         }
     }
