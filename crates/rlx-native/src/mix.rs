@@ -57,7 +57,7 @@ pub struct Traits {
 }
 
 /// `general.file_type` of what has one: name and number.
-const FILE_TYPES: [(&str, u32); 26] = [
+const FILE_TYPES: [(&str, u32); 29] = [
     ("f32", 0),
     ("f16", 1),
     ("q4_0", 2),
@@ -84,6 +84,9 @@ const FILE_TYPES: [(&str, u32); 26] = [
     ("bf16", 32),
     ("tq1_0", 36),
     ("tq2_0", 37),
+    ("nvfp4", 39),
+    ("q1_0", 40),
+    ("q2_0", 41),
 ];
 
 impl Quant {
