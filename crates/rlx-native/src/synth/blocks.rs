@@ -249,7 +249,7 @@ fn ue4m3(x: f32) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rlx_core::reference::dequantize::decode_row;
+    use rlx_core::formats::decode_row;
 
     fn made(dtype: DType, elements: u64, sigma: f32, seed: u64) -> Vec<u8> {
         let mut bytes = vec![0; dtype.row_bytes(elements).unwrap() as usize];
