@@ -24,7 +24,7 @@ TRIAL_TOKENS = 16
 class Context:
     def __init__(self, model, args, flash):
         params = lib.llama_context_default_params()
-        params.n_ctx = args.depth + max(args.prompt_tokens, 1) + args.tokens + 8
+        params.n_ctx = args.depth + args.prompt_tokens + args.tokens
         params.n_batch = params.n_ubatch = BATCH
         params.n_seq_max = 1
         params.n_threads = params.n_threads_batch = args.threads
@@ -42,6 +42,8 @@ class Context:
 
     def feed(self, tokens):
         """Runs tokens after what the cache holds, in batches; the last one's logits are computed."""
+        if not tokens:
+            return
         for at in range(0, len(tokens), BATCH):
             part = tokens[at : at + BATCH]
             array = (lib.llama_token * len(part))(*part)

@@ -26,6 +26,8 @@ LLAMA = {"prefill": {0: 512, 4096: 0}, "decode": 128}
 DECODE_GOAL, PREFILL_GOAL = 1.10, 1.00
 # Where both run within 10 % of the measured bandwidth, equal is enough.
 BOUND, BOUND_GOAL = 0.90, 1.00
+# One minute's load average above which something else runs; the cell before leaves some behind.
+QUIET = 3.0
 
 
 def matrix(args):
@@ -114,7 +116,7 @@ def read_bytes(path, cell, args):
 
 
 def bandwidth(weight_bytes, threads):
-    binary = ROOT / "target" / "release" / "examples" / "bandwidth"
+    binary = ROOT / "target" / "release" / "rlx-bench-bandwidth"
     return json.loads(output(str(binary), str(weight_bytes), str(threads)))
 
 
@@ -138,10 +140,12 @@ def measure(cell, args):
     # A bench has at least one prompt token; where prefill is not measured it costs nothing.
     options += ["--prompt-tokens", max(prefill, 1), "--tokens", decode, "--depth", depth]
     load_before = os.getloadavg()
+    if load_before[0] > QUIET:
+        print(f"{cell['id']}: the load is {load_before[0]:.1f}; figures of a busy machine mean little", file=sys.stderr)
     reads = read_bytes(path, cell, args)
     bandwidths = [bandwidth(reads["weight_bytes"], cell["threads"])]
     rlx = Engine("rlx", [
-        args.rlx, "bench", "--turns", "--device", "cpu", "--context", depth + prefill + decode + 8, *options,
+        args.rlx, "bench", "--turns", "--device", "cpu", "--context", depth + max(prefill, 1) + decode, *options,
     ])
     llama = Engine("llama.cpp", [args.python, HERE / "llama_turns.py", *options])
     engines, seconds, rss = [rlx, llama], {}, {}
@@ -221,7 +225,7 @@ def main():
     parser.add_argument("--kv", choices=["f32", "f16"], default="f16")
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--only", nargs="+", help="cells whose id has one of these texts in it")
-    parser.add_argument("--quick", action="store_true", help="3 repeats")
+    parser.add_argument("--quick", action="store_true", help="3 repeats, and a result of its own")
     parser.add_argument("--again", action="store_true", help="measure cells again that are in the result")
     parser.add_argument("--out", type=pathlib.Path, help="the result; one of today's date by default")
     parser.add_argument("--note", default="", help="what else the machine does")
@@ -230,11 +234,11 @@ def main():
         args.repeat = min(args.repeat, 3)
 
     cargo = ["cargo", "build", "--release", "--manifest-path", str(ROOT / "Cargo.toml")]
-    subprocess.run([*cargo, "-p", "rlx-native"], check=True)
-    subprocess.run([*cargo, "-p", "rlx-cpu", "--example", "bandwidth"], check=True)
+    for package in ["rlx-native", "rlx-bench-bandwidth"]:
+        subprocess.run([*cargo, "-p", package], check=True)
 
     today = datetime.date.today().isoformat()
-    out = args.out or ROOT / "benches" / "results" / f"{today}-cpu-vs-llamacpp.json"
+    out = args.out or ROOT / "benches" / "results" / f"{today}-cpu-vs-llamacpp{'-quick' if args.quick else ''}.json"
     result = json.loads(out.read_text()) if out.exists() else {"cells": []}
     commit = output("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD").strip()
     binary = hashlib.sha256(args.rlx.read_bytes()).hexdigest()[:12]
@@ -246,7 +250,8 @@ def main():
     for cell in matrix(args):
         done = next((c for c in result["cells"] if c["id"] == cell["id"]), None)
         if done and not args.again:
-            print(shown(done) + "  (before)", flush=True)
+            other = runs[done["run"]]["rlx_sha256"] != binary
+            print(shown(done) + ("  (before, by another rlx)" if other else "  (before)"), flush=True)
             continue
         got = measure(cell, args)
         if got is None:

@@ -148,7 +148,7 @@ if (!existsSync(join(here, 'node_modules/@wllama/wllama'))) {
 }
 if (!existsSync(join(values.dist, 'index.js'))) throw new Error(`no package in ${values.dist}: build it with \`npm run build\``);
 const today = new Date().toISOString().slice(0, 10);
-const out = values.out ?? join(root, 'benches/results', `${today}-wasm-vs-wllama.json`);
+const out = values.out ?? join(root, 'benches/results', `${today}-wasm-vs-wllama${values.quick ? '-quick' : ''}.json`);
 const result = existsSync(out) ? JSON.parse(readFileSync(out, 'utf8')) : { cells: [] };
 Object.assign(result, {
   date: today,

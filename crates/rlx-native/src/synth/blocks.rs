@@ -83,7 +83,7 @@ const ROWS: [Row; 25] = {
         row(B::Iq4Nl, 67.44, Half(0), Any),
         row(B::Iq4Xs, 1246.0, Half(0), Any),
         row(B::Tq1_0, 0.8165, Half(52), Any),
-        row(B::Tq2_0, 0.7071, Half(64), NoThrees(0, 64)),
+        row(B::Tq2_0, std::f32::consts::FRAC_1_SQRT_2, Half(64), NoThrees(0, 64)),
         row(B::Mxfp4, 5.852, E8m0(0), Any),
         row(B::Nvfp4, 5.852, Ue4m3(0), Any),
         row(B::Q1_0, 1.0, Half(0), Any),
@@ -143,13 +143,11 @@ impl Weights {
 
     /// Makes the bytes of the tensor from `at` on, a multiple of [`piece`](Self::piece)s.
     pub fn fill(&self, at: u64, out: &mut [u8]) {
-        let mut draw = at / DRAW as u64;
-        for part in out.chunks_mut(DRAW) {
+        for (part, draw) in out.chunks_mut(DRAW).zip(at / DRAW as u64..) {
             let words = philox4x32_10([draw as u32, (draw >> 32) as u32, self.tensor, 0], self.key);
             for (bytes, word) in part.chunks_mut(4).zip(words) {
                 bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
             }
-            draw += 1;
         }
         match self.row {
             Some(row) => out.chunks_exact_mut(row.format.bytes()).for_each(|b| self.finish(row, b)),

@@ -1,6 +1,6 @@
 //! Read bandwidth: threads sum a buffer of the given size, each its own part, again and again.
 //!
-//! `cargo run --release -p rlx-cpu --example bandwidth BYTES THREADS`
+//! `cargo run --release -p rlx-bench-bandwidth BYTES THREADS`
 //!
 //! Prints JSON: the median and the best of the passes in bytes a second. A buffer of the size of a
 //! model's weights tells how fast a decode step could be at most, caches included.
