@@ -2,6 +2,8 @@
 
 use super::{SMALL, folder, repository, rlx, run};
 use serde_json::Value;
+use std::io::Write;
+use std::process::Stdio;
 
 fn json(args: &[&str]) -> Value {
     let (code, stdout, stderr) = run(&mut rlx(args));
@@ -123,6 +125,26 @@ fn bench_has_the_fields_that_scripts_depend_on() {
     // The plan says how many steps a token has.
     let lir = json(&["inspect", SMALL, "--stage", "lir", "--target", "cpu", "--json"]);
     assert_eq!(v["dispatches_per_token"].as_f64(), lir["steps"].as_f64());
+}
+
+#[test]
+fn a_bench_in_turns_answers_each_line_with_its_seconds() {
+    let sizes = ["--prompt-tokens", "20", "--tokens", "8", "--depth", "10", "--threads", "1"];
+    let mut child = rlx(&["bench", "--turns", "--model", SMALL])
+        .args(sizes)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"prefill\ndecode\ndecode\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[0]["ready"]), (4, &Value::Bool(true)));
+    for line in &lines[1..] {
+        assert!(line["seconds"].as_f64().unwrap() > 0.0, "{text}");
+    }
 }
 
 #[test]

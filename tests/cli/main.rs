@@ -2,7 +2,9 @@
 
 mod bad_input;
 mod chat;
+mod files;
 mod json;
+mod quantize;
 mod usage;
 
 use std::path::{Path, PathBuf};

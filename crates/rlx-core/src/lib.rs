@@ -20,6 +20,8 @@ pub mod math;
 pub mod nearest;
 pub mod types;
 
+pub mod formats;
+
 pub mod ops;
 
 pub mod ir;

@@ -3,7 +3,7 @@
 //! `cargo run --release -p rlx-cpu --example kernels [LEVEL]`. Rows are shared between threads as
 //! in a decode step. Fresh matrices are walked in turn, so that every byte comes from memory.
 
-use rlx_core::reference::quantize_rows::{encode_q8_0, encode_q8_k};
+use rlx_core::formats::activations::{encode_q8_0, encode_q8_k};
 use rlx_core::types::{BlockFormat as B, DType};
 use rlx_cpu::Level;
 use rlx_cpu::kernels::{MatVecX, mat_vec};

@@ -3,8 +3,8 @@
 mod common;
 
 use common::*;
+use rlx_core::formats::decode_row;
 use rlx_core::ops::*;
-use rlx_core::reference::dequantize::decode_row;
 use rlx_core::runtime::device::Device;
 use rlx_core::types::{BlockFormat as B, DType, Shape, Type};
 

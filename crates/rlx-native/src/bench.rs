@@ -102,12 +102,8 @@ fn median(values: &mut [f64]) -> f64 {
     }
 }
 
-/// Measures an engine. A generation before the first repetition is not counted: it warms up what
-/// is made on first use.
-///
-/// # Errors
-/// `Usage` where the tokens do not fit the context; what the device meets.
-pub fn bench(engine: &mut Engine, options: &BenchOptions) -> Result<BenchResult> {
+/// Checks that an engine can be measured so.
+fn check(engine: &Engine, options: &BenchOptions) -> Result<()> {
     let BenchOptions { prompt_tokens, tokens, depth, repeat } = *options;
     if prompt_tokens == 0 || tokens == 0 || repeat == 0 {
         return Err(Error::usage("a bench needs 1 or more prompt tokens, tokens and repetitions"));
@@ -121,20 +117,36 @@ pub fn bench(engine: &mut Engine, options: &BenchOptions) -> Result<BenchResult>
         );
         return Err(Error::usage(what).hint("measure fewer, or give a longer --context"));
     }
+    Ok(())
+}
+
+/// Tokens of one run. Any do: the work does not depend on them. Runs differ in the first after the
+/// depth, so that nothing else is reused.
+fn prompt(engine: &Engine, depth: usize, new: usize, run: u32) -> Vec<u32> {
     let vocab = engine.compiled().module.vocab as u32;
-    // Any tokens do: the work does not depend on them. Runs differ in the first, so none is reused.
-    let prompt = |run: u32| -> Vec<u32> {
-        let at_depth = (0..depth as u32).map(|i| i % vocab);
-        let new = (0..prompt_tokens as u32).map(|i| (run + 7 * i) % vocab);
-        at_depth.chain(new).collect()
-    };
-    generate(engine, prompt(0), tokens.min(2))?;
+    let at_depth = (0..depth as u32).map(|i| i % vocab);
+    let new = (0..new as u32).map(|i| (run + 7 * i) % vocab);
+    at_depth.chain(new).collect()
+}
+
+/// Measures an engine. A generation before the first repetition is not counted: it warms up what
+/// is made on first use.
+///
+/// # Errors
+/// `Usage` where the tokens do not fit the context; what the device meets.
+pub fn bench(engine: &mut Engine, options: &BenchOptions) -> Result<BenchResult> {
+    check(engine, options)?;
+    let BenchOptions { prompt_tokens, tokens, depth, repeat } = *options;
+    let prompt = |engine: &Engine, run: u32| prompt(engine, depth, prompt_tokens, run);
+    let first = prompt(engine, 0);
+    generate(engine, first, tokens.min(2))?;
     let (mut prefill, mut decode) = (Vec::new(), Vec::new());
     let [mut dispatches, mut submits, mut readback] = [const { Vec::new() }; 3];
     let mut device_bytes = 0;
     for i in 0..repeat as u32 {
-        let short = generate(engine, prompt(2 * i + 1), 1)?;
-        let long = generate(engine, prompt(2 * i + 2), tokens + 1)?;
+        let (one, two) = (prompt(engine, 2 * i + 1), prompt(engine, 2 * i + 2));
+        let short = generate(engine, one, 1)?;
+        let long = generate(engine, two, tokens + 1)?;
         prefill.push(prompt_tokens as f64 / short.total.as_secs_f64());
         decode.push(tokens as f64 / (long.total - long.first).as_secs_f64());
         let per_token = |long: u64, short: u64| (long as f64 - short as f64) / tokens as f64;
@@ -151,6 +163,53 @@ pub fn bench(engine: &mut Engine, options: &BenchOptions) -> Result<BenchResult>
         readback_bytes_per_token: median(&mut readback),
         device_bytes,
     })
+}
+
+/// Measures an engine one turn at a time, so that a caller can let another program have its turn
+/// between. What the caches hold up to the depth is computed once.
+pub struct Turns<'a> {
+    engine: &'a mut Engine,
+    options: BenchOptions,
+    turn: u32,
+}
+
+impl<'a> Turns<'a> {
+    /// Warms the engine up and fills its caches to the depth; `repeat` means nothing here.
+    ///
+    /// # Errors
+    /// As [`bench`].
+    pub fn new(engine: &'a mut Engine, options: &BenchOptions) -> Result<Self> {
+        check(engine, options)?;
+        let mut turns = Self { engine, options: *options, turn: 0 };
+        let prompt = turns.prompt(1);
+        generate(turns.engine, prompt, options.tokens.min(2))?;
+        Ok(turns)
+    }
+
+    /// The depth's tokens, and `new` ones that differ from the last turn's in the first.
+    fn prompt(&mut self, new: usize) -> Vec<u32> {
+        self.turn += 1;
+        prompt(self.engine, self.options.depth, new, self.turn)
+    }
+
+    /// The time of the prompt tokens, the first sampled token included.
+    ///
+    /// # Errors
+    /// What the device meets.
+    pub fn prefill(&mut self) -> Result<Duration> {
+        let prompt = self.prompt(self.options.prompt_tokens);
+        Ok(generate(self.engine, prompt, 1)?.total)
+    }
+
+    /// The time of the decode steps, which begin one token after the depth.
+    ///
+    /// # Errors
+    /// What the device meets.
+    pub fn decode(&mut self) -> Result<Duration> {
+        let prompt = self.prompt(1);
+        let timed = generate(self.engine, prompt, self.options.tokens + 1)?;
+        Ok(timed.total - timed.first)
+    }
 }
 
 #[cfg(test)]

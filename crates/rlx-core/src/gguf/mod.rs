@@ -20,6 +20,7 @@ mod header;
 mod metadata;
 mod reader;
 mod shards;
+mod stream;
 mod value;
 mod writer;
 
@@ -27,6 +28,7 @@ pub use header::{Header, TensorInfo};
 pub use metadata::{Entry, Metadata};
 pub use reader::{HeaderReader, Progress};
 pub use shards::ModelFiles;
+pub use stream::{Sink, Stream};
 pub use value::{Array, Strings, Value};
 pub use writer::{TensorSpec, Writer};
 

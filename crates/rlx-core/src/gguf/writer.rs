@@ -1,4 +1,5 @@
-//! Writes GGUF version 3: the header at once, then each tensor's bytes and its padding by the caller.
+//! Lays GGUF version 3 out: the header's bytes, and where each tensor goes. [`Stream`](super::Stream)
+//! writes such a file.
 
 use super::value::{Array, Value};
 use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, DIMS_MAX, NAME_BYTES_MAX, align_up};
@@ -111,6 +112,11 @@ impl Writer {
     /// The header with its padding: what goes before the first tensor. Unpadded when there is none.
     pub fn header(&self) -> &[u8] {
         &self.header
+    }
+
+    /// The number of tensors.
+    pub fn tensors(&self) -> usize {
+        self.ranges.len()
     }
 
     /// Bytes of tensor `i`.

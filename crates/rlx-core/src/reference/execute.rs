@@ -1,6 +1,6 @@
 //! One operator at a time, over bytes.
 
-use super::{View, quantize_rows};
+use super::View;
 use super::{
     argmax, argmin, attention, batch_matmul, cast, clamp, compare, concat, constant, control_flow,
     cumsum, dot_general, elementwise_region, expand, gated_delta_net, gather, gather_elements,
@@ -10,6 +10,7 @@ use super::{
     zip,
 };
 use crate::error::{Error, Result};
+use crate::formats::activations;
 use crate::ir::mir::Graph;
 use crate::ops::{Alias, Op, QuantizeRows, Signature};
 use crate::types::{BlockFormat, Type};
@@ -196,8 +197,8 @@ fn quantize(op: &QuantizeRows, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
     let x = x.f32s()?;
     let mut out = vec![0; x.len() / op.format.elements() * op.format.bytes()];
     match op.format {
-        BlockFormat::Q8_0 => quantize_rows::encode_q8_0(&x, &mut out)?,
-        BlockFormat::Q8K => quantize_rows::encode_q8_k(&x, &mut out)?,
+        BlockFormat::Q8_0 => activations::encode_q8_0(&x, &mut out)?,
+        BlockFormat::Q8K => activations::encode_q8_k(&x, &mut out)?,
         other => return Err(Error::internal(format!("nothing encodes {}", other.name()))),
     }
     Ok(vec![out])

@@ -1,7 +1,7 @@
 //! Makes the weights that are no copy of the file's bytes, on the host, while loading.
 
-use super::dequantize::decode_row;
 use crate::error::{Error, Result};
+use crate::formats::decode_row;
 use crate::ir::recipe::{Recipe, gather_pieces};
 use crate::math::{to_bf16, to_f16};
 use crate::ops::Op;

@@ -3,13 +3,11 @@
 //! Values are f32 where the program stores them and f64 in between, so a fused operator gives the
 //! same bits as the ones it stands for. [`run`] is one step, [`interpret`] a whole graph without
 //! any plan, [`device::ReferenceDevice`] replays planned programs. Those need the feature
-//! `reference`; the formats' decoders are always there.
+//! `reference`; what makes weights ([`make`]) is always there.
 
-pub mod dequantize;
 #[cfg(feature = "reference")]
 pub mod device;
 pub mod make;
-pub mod quantize_rows;
 
 #[cfg(feature = "reference")]
 mod argmax;

@@ -1,9 +1,9 @@
 //! Operands of tests: a type and bytes that own themselves.
 
 use super::View;
-use super::quantize_rows::encode_q8_0;
 use super::view::{f32_bytes, word_bytes};
 use crate::error::Error;
+use crate::formats::activations::encode_q8_0;
 use crate::ops::Op;
 use crate::sample::Control;
 use crate::types::{BlockFormat, DType, Kind, Shape, Type};

@@ -1,7 +1,7 @@
 //! An operand's bytes with their type, and how loops read them.
 
-use super::dequantize::decode_row;
 use crate::error::{Error, Result};
+use crate::formats::decode_row;
 use crate::math::{to_bf16, to_f16};
 use crate::sample::{Control, control};
 use crate::types::{DType, Scalar, Type};

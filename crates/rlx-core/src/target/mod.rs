@@ -131,13 +131,13 @@ impl Target {
     pub const WEBGPU_DEFAULT: Limits =
         Limits { buffer: 256 << 20, binding: 128 << 20, storage_buffers: 8, alignment: 256 };
 
-    /// Formats this version has kernels for.
+    /// Formats that this version's executors have kernels for.
     pub fn first_formats() -> Vec<BlockFormat> {
         use BlockFormat as B;
         Vec::from([B::Q4_0, B::Q8_0, B::Q4K, B::Q5K, B::Q6K])
     }
 
-    /// The reference executor: nothing fused, no limits.
+    /// The reference executor: nothing fused, no limits, every format.
     pub fn reference() -> Target {
         Target {
             name: "reference".into(),
@@ -148,7 +148,7 @@ impl Target {
                 alignment: 64,
             },
             fusions: Fusions::NONE,
-            formats: Self::first_formats(),
+            formats: BlockFormat::ALL.to_vec(),
             int8: true,
             claims: Claims::EVERYTHING,
             region_limits: Some(RegionLimits::UNBOUNDED),

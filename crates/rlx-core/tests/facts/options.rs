@@ -6,12 +6,12 @@ use rlx_core::compile::{
     compile_graph_legacy, compile_graph_preset, compile_graph_with_profile, compile_hir_preset,
     compile_hir_with_profile, options_for, options_for_device, packed_device, with_packed_options,
 };
+use rlx_core::formats::decode_row;
 use rlx_core::gguf::{HeaderReader, ModelFiles, Progress};
 use rlx_core::ir::GraphModule;
 use rlx_core::ir::hir::{LinearWeights, Module, Weight};
 use rlx_core::ops::Class;
 use rlx_core::profile::{CompileProfile, FusionTarget, Mixed, PrecisionProfile, Preset};
-use rlx_core::reference::dequantize::decode_row;
 use rlx_core::safetensors;
 use rlx_core::target::{
     CompileOptions, DispatchPolicy, KernelDispatch, Precision, PrecisionPolicy, Target,

@@ -1,6 +1,7 @@
 //! The file readers and block decoding against recorded files, broken files and random ones.
 
 mod dequantize;
+mod encode;
 mod gguf;
 mod malformed;
 mod random;

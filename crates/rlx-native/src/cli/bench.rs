@@ -2,11 +2,13 @@
 
 use super::options::ModelArgs;
 use super::{print_json, print_text};
-use crate::bench::{BenchOptions, bench as measure};
+use crate::bench::{BenchOptions, Turns, bench as measure};
+use crate::load::Model;
 use crate::platform::peak_rss_bytes;
 use clap::Args;
-use rlx_core::Result;
+use rlx_core::{Code, Error, Result};
 use serde::Serialize;
+use serde_json::json;
 use std::process::ExitCode;
 
 #[derive(Args)]
@@ -28,6 +30,9 @@ pub struct BenchArgs {
     /// One line of JSON
     #[arg(long)]
     json: bool,
+    /// Wait for lines `prefill` and `decode` on stdin; answer each with its seconds, as JSON
+    #[arg(long, conflicts_with_all = ["json", "repeat"])]
+    turns: bool,
 }
 
 #[derive(Serialize)]
@@ -57,6 +62,9 @@ pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
         depth: args.depth as usize,
         repeat: args.repeat as usize,
     };
+    if args.turns {
+        return turns(&mut model, &options);
+    }
     let r = measure(&mut model.engine, &options)?;
     let info = model.engine.info();
     let m = Measured {
@@ -101,5 +109,29 @@ pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
         m.readback_bytes_per_token,
         m.device_bytes as f64 / 1e6,
     ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One measurement a line, so that another program can be measured between.
+fn turns(model: &mut Model, options: &BenchOptions) -> Result<ExitCode> {
+    let (kv, activations) = (model.kv.name(), model.activations.name());
+    let info = model.engine.info();
+    let mut turns = Turns::new(&mut model.engine, options)?;
+    print_json(&json!({
+        "ready": true, "device": info.kind, "adapter": info.adapter, "kv": kv, "activations": activations,
+        "peak_rss_bytes": peak_rss_bytes(),
+    }))?;
+    for line in std::io::stdin().lines() {
+        let line = line.map_err(|e| Error::new(Code::Io, format!("stdin cannot be read: {e}")))?;
+        let time = match line.trim() {
+            "prefill" => turns.prefill()?,
+            "decode" => turns.decode()?,
+            other => {
+                let what = format!("{other:?} is no turn of a bench");
+                return Err(Error::usage(what).hint("write `prefill` or `decode`"));
+            }
+        };
+        print_json(&json!({ "seconds": time.as_secs_f64(), "peak_rss_bytes": peak_rss_bytes() }))?;
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -9,7 +9,11 @@ mod devices;
 mod inspect;
 mod options;
 mod passes;
+mod progress;
+mod quantize;
 mod run;
+mod shards;
+mod synth;
 mod verify;
 
 use clap::error::ErrorKind;
@@ -43,6 +47,14 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Compare a model, or block formats, with recorded truth.
     Verify(verify::VerifyArgs),
+    /// Write a model file of random weights with a real model's shapes.
+    Synth(synth::SynthArgs),
+    /// Write a model file with its matrices in another format.
+    Quantize(quantize::QuantizeArgs),
+    /// Cut a model file into shards.
+    Split(shards::SplitArgs),
+    /// Put a model's shards into one file.
+    Merge(shards::MergeArgs),
 }
 
 /// Runs the command of this process.
@@ -76,6 +88,10 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Resul
         Command::Devices(args) => devices::devices(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Verify(args) => verify::verify(&args),
+        Command::Synth(args) => synth::synth(&args),
+        Command::Quantize(args) => quantize::quantize(&args),
+        Command::Split(args) => shards::split(&args),
+        Command::Merge(args) => shards::merge(&args),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Options that several commands share, and what they mean.
 
+use super::progress::ProgressLine;
 use crate::devices::{self, DeviceRow, OpenOptions};
 use crate::files::ModelSource;
 use crate::load::{LoadOptions, Model, load};
@@ -11,7 +12,6 @@ use rlx_core::sample::SampleParams;
 use rlx_core::target::Activations;
 use rlx_core::types::DType;
 use rlx_core::{Error, Result};
-use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 /// Element type of the caches.
@@ -116,46 +116,12 @@ impl ModelArgs {
         let options = self.load_options(logits)?;
         let device = (row.open)(&self.open_options())?;
         let source = self.source()?;
-        let mut progress = LoadLine::new();
+        let mut progress = ProgressLine::new("loading");
         let model = load(&source, row, device, &options, &mut |done, total| {
             progress.show(done, total);
         })?;
         progress.clear();
         Ok(model)
-    }
-}
-
-/// `loading 12.0 of 18.8 MB` on a terminal, once a load has taken a quarter of a second.
-struct LoadLine {
-    start: std::time::Instant,
-    shown: bool,
-    terminal: bool,
-}
-
-impl LoadLine {
-    fn new() -> Self {
-        let terminal = std::io::stderr().is_terminal();
-        LoadLine { start: std::time::Instant::now(), shown: false, terminal }
-    }
-
-    fn show(&mut self, done: u64, total: u64) {
-        if self.terminal && self.start.elapsed().as_millis() >= 250 {
-            self.shown = true;
-            let mb = |n: u64| n as f64 / 1e6;
-            // A progress line that cannot be shown is no fault.
-            let _ = write!(
-                std::io::stderr().lock(),
-                "\rloading {:.1} of {:.1} MB",
-                mb(done),
-                mb(total)
-            );
-        }
-    }
-
-    fn clear(&mut self) {
-        if self.shown {
-            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
-        }
     }
 }
 

@@ -82,7 +82,7 @@ fn check(name: &str, format: BlockFormat, x: &[f32], out: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reference::dequantize::decode_block;
+    use crate::formats::decode_block;
 
     #[test]
     fn q8_0_rounds_halves_away_from_zero() {

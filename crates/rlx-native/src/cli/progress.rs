@@ -1,0 +1,46 @@
+//! How far a long command is.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// How often the line changes.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// `loading 12.0 of 18.8 MB` on a terminal, once the work has taken a quarter of a second.
+pub struct ProgressLine {
+    verb: &'static str,
+    next: Instant,
+    shown: bool,
+    terminal: bool,
+}
+
+impl ProgressLine {
+    /// A line for what is done to bytes.
+    pub fn new(verb: &'static str) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let next = Instant::now() + Duration::from_millis(250);
+        Self { verb, next, shown: false, terminal }
+    }
+
+    pub fn show(&mut self, done: u64, total: u64) {
+        let now = Instant::now();
+        if self.terminal && now >= self.next {
+            (self.shown, self.next) = (true, now + PAUSE);
+            let mb = |n: u64| n as f64 / 1e6;
+            let text = format!("\r{} {:.1} of {:.1} MB", self.verb, mb(done), mb(total));
+            // A progress line that cannot be shown is no fault.
+            let _ = std::io::stderr().lock().write_all(text.as_bytes());
+        }
+    }
+
+    /// Leaves the line empty.
+    pub fn clear(self) {}
+}
+
+impl Drop for ProgressLine {
+    fn drop(&mut self) {
+        if self.shown {
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+        }
+    }
+}

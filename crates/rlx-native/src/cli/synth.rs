@@ -1,0 +1,55 @@
+//! `rlx synth`.
+
+use super::print_text;
+use super::progress::ProgressLine;
+use crate::mix::Quant;
+use crate::synth::{SHAPES, Shape, synth as write};
+use clap::Args;
+use rlx_core::{Error, Result};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Args)]
+pub struct SynthArgs {
+    /// The file to write
+    #[arg(value_name = "OUT")]
+    out: PathBuf,
+    /// llama-3.2-1b, llama-3.1-8b, qwen3-0.6b, qwen3-4b, gemma-3-1b, llama-125m or llama-tiny
+    #[arg(long, value_name = "S")]
+    shape: String,
+    /// q4_k_m, q5_k_m, f32, f16, bf16 or a block format, such as q4_0 or iq4_xs
+    #[arg(long, value_name = "Q")]
+    quant: String,
+    /// Equal seeds give equal files
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Every matrix in the format, the head too
+    #[arg(long)]
+    pure: bool,
+    /// Replace a file that is there
+    #[arg(long)]
+    force: bool,
+}
+
+pub fn synth(args: &SynthArgs) -> Result<ExitCode> {
+    let shape = Shape::find(&args.shape).ok_or_else(|| {
+        let names = SHAPES.map(|shape| shape.name).join(", ");
+        Error::usage(format!("there is no shape {}", args.shape))
+            .hint(format!("give one of {names}"))
+    })?;
+    let quant = Quant::parse(&args.quant, args.pure)?;
+    let mut line = ProgressLine::new("writing");
+    let bytes = write(shape, quant, args.seed, &args.out, args.force, &mut |done, total| {
+        line.show(done, total);
+    })?;
+    line.clear();
+    print_text(&format!(
+        "{}: {} in {}, {:.1} M parameters, {:.1} MB\n",
+        args.out.display(),
+        shape.name,
+        quant.name(),
+        shape.parameters() as f64 / 1e6,
+        bytes as f64 / 1e6
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}

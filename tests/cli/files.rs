@@ -1,0 +1,179 @@
+//! Commands that write model files: `split`, `merge`, `synth`.
+
+use super::{SMALL, fails, fixture, folder, repository, rlx, run};
+use rlx_core::gguf::{Header, HeaderReader};
+use std::path::Path;
+use std::process::Command;
+
+/// Runs a command that must succeed; what it printed.
+#[track_caller]
+fn ok(command: &mut Command) -> String {
+    let (code, stdout, stderr) = run(command);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    stdout
+}
+
+fn header(bytes: &[u8]) -> Header {
+    let mut reader = HeaderReader::new("file", Some(bytes.len() as u64));
+    reader.push(bytes).unwrap();
+    reader.into_header().unwrap()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_split_file_merges_to_the_same_bytes() {
+    let folder = folder("split");
+    let whole = fixture("gguf/llama.gguf");
+    let (prefix, back) = (folder.join("llama"), folder.join("back.gguf"));
+    let (prefix, back) = (prefix.to_str().unwrap(), back.to_str().unwrap());
+    for limit in [["--max-size", "100K"], ["--max-tensors", "7"], ["--max-size", "1G"]] {
+        let mut split = rlx(&["split", "tests/fixtures/gguf/llama.gguf", prefix, "--force"]);
+        let shards = ok(split.args(limit));
+        let shards: Vec<&str> = shards.lines().collect();
+        ok(&mut rlx(&["merge", shards[0], back, "--force"]));
+        assert!(std::fs::read(back).unwrap() == whole, "{limit:?}: {} shards", shards.len());
+    }
+}
+
+#[test]
+fn shards_have_the_names_and_keys_that_llama_cpp_gives_them() {
+    let folder = folder("shards");
+    let prefix = folder.join("m");
+    let input = "tests/fixtures/gguf/llama.gguf";
+    ok(&mut rlx(&["split", input, prefix.to_str().unwrap(), "--max-size", "150K"]));
+    let files = names(&folder);
+    let n = files.len();
+    assert!(n > 1);
+    let whole = header(&fixture("gguf/llama.gguf"));
+    let mut tensors = Vec::new();
+    for (no, name) in files.iter().enumerate() {
+        assert_eq!(*name, format!("m-{:05}-of-{n:05}.gguf", no + 1));
+        let shard = header(&std::fs::read(folder.join(name)).unwrap());
+        let mut keys: Vec<_> = shard.metadata.iter().map(|(k, e)| (e.at, k.to_owned())).collect();
+        keys.sort();
+        let split: Vec<_> = keys.split_off(keys.len() - 3).into_iter().map(|(_, k)| k).collect();
+        assert_eq!(split, ["split.no", "split.tensors.count", "split.count"]);
+        let types = ["split.no", "split.tensors.count", "split.count"]
+            .map(|key| shard.metadata.get(key).unwrap().value.type_name());
+        assert_eq!(types, ["u16", "i32", "u16"]);
+        assert_eq!(shard.metadata.u32("split.no"), Ok(no as u32));
+        assert_eq!(shard.metadata.u32("split.count"), Ok(n as u32));
+        assert_eq!(shard.metadata.u32("split.tensors.count"), Ok(whole.tensors.len() as u32));
+        assert_eq!(keys.len(), if no == 0 { whole.metadata.iter().count() } else { 0 });
+        let padded = |bytes: u64| bytes.next_multiple_of(32);
+        let bytes: u64 = shard.tensors.iter().map(|t| padded(t.bytes)).sum();
+        assert!(bytes <= 150_000 || shard.tensors.len() == 1, "{bytes}");
+        tensors.extend(shard.tensors.iter().map(|t| t.name.clone()));
+    }
+    assert_eq!(tensors, whole.tensors.iter().map(|t| t.name.clone()).collect::<Vec<_>>());
+}
+
+/// Where the recorded files of llama.cpp's own tool lie; a clone alone has them not.
+#[test]
+fn llama_cpps_own_shards_are_ours_byte_for_byte() {
+    let recorded = repository("../shared/reference/gguf");
+    if !recorded.exists() {
+        eprintln!("skipped: no recorded files");
+        return;
+    }
+    let folder = folder("recorded");
+    let (whole, prefix) = (recorded.join("qwen2.gguf"), folder.join("qwen2"));
+    let (whole, prefix) = (whole.to_str().unwrap(), prefix.to_str().unwrap());
+    ok(&mut rlx(&["split", whole, prefix, "--max-tensors", "10"]));
+    let files = names(&folder);
+    assert_eq!(files.len(), 3);
+    for name in &files {
+        let theirs = std::fs::read(recorded.join("split").join(name)).unwrap();
+        assert!(std::fs::read(folder.join(name)).unwrap() == theirs, "{name}");
+    }
+    let back = folder.join("back.gguf");
+    let first = recorded.join("split").join(&files[0]);
+    ok(&mut rlx(&["merge", first.to_str().unwrap(), back.to_str().unwrap()]));
+    assert!(std::fs::read(back).unwrap() == std::fs::read(whole).unwrap());
+}
+
+#[test]
+fn what_is_in_the_way_is_not_replaced() {
+    let folder = folder("way");
+    let path = folder.join("a.gguf");
+    std::fs::write(&path, "mine").unwrap();
+    let out = path.to_str().unwrap();
+    let error = format!("there is a file of this name already ({out})");
+    let hint = "give another name, or --force to replace it";
+    fails(&mut rlx(&["merge", SMALL, out]), 2, &error, hint);
+    fails(&mut rlx(&["synth", out, "--shape", "llama-tiny", "--quant", "f16"]), 2, &error, hint);
+    let shard = folder.join("a-00001-of-00001.gguf");
+    std::fs::write(&shard, "mine").unwrap();
+    let prefix = folder.join("a");
+    fails(
+        &mut rlx(&["split", SMALL, prefix.to_str().unwrap(), "--max-size", "1G"]),
+        2,
+        &format!("there is a file of this name already ({})", shard.display()),
+        hint,
+    );
+    assert_eq!(names(&folder), ["a-00001-of-00001.gguf", "a.gguf"]);
+    assert_eq!(std::fs::read(path).unwrap(), b"mine");
+}
+
+#[test]
+fn wrong_shapes_quants_and_sizes_name_the_right_ones() {
+    fails(
+        &mut rlx(&["synth", "x.gguf", "--shape", "llama-9b", "--quant", "f16"]),
+        2,
+        "there is no shape llama-9b",
+        "give one of llama-3.2-1b, llama-3.1-8b, qwen3-0.6b, qwen3-4b, gemma-3-1b, llama-125m, llama-tiny",
+    );
+    let (code, _, stderr) =
+        run(&mut rlx(&["synth", "x.gguf", "--shape", "llama-tiny", "--quant", "q8_k"]));
+    assert_eq!(code, 2);
+    assert!(stderr.starts_with("error: there is no quant q8_k\nhint: give one of f32, f16, "));
+    fails(
+        &mut rlx(&["split", SMALL, "x", "--max-size", "1T"]),
+        2,
+        "1T is no size",
+        "give bytes, or a number with K, M or G",
+    );
+    let shard = "models/rustdoc-29m/rustdoc-29m-q4_k_m-00001-of-00003.gguf";
+    let (code, _, stderr) = run(&mut rlx(&["split", shard, "x", "--max-size", "1G"]));
+    assert_eq!(code, 2);
+    assert!(stderr.starts_with("error: the model is already in 3 shards ("), "{stderr}");
+}
+
+#[test]
+fn a_synthesised_model_answers_the_same_whole_and_in_shards() {
+    let folder = folder("synth");
+    let path = folder.join("tiny.gguf");
+    let model = path.to_str().unwrap();
+    let told = ok(&mut rlx(&[
+        "synth",
+        model,
+        "--shape",
+        "llama-tiny",
+        "--quant",
+        "q4_k_m",
+        "--seed",
+        "5",
+    ]));
+    assert_eq!(told, format!("{model}: llama-tiny in q4_k_m, 1.3 M parameters, 0.8 MB\n"));
+    let answer = |model: &str| {
+        ok(rlx(&["run", "--model", model, "--device", "cpu", "--max-tokens", "12", "--json", "Hi"])
+            .env("RUST_BACKTRACE", "0"))
+    };
+    let prefix = folder.join("tiny");
+    let shards = ok(&mut rlx(&["split", model, prefix.to_str().unwrap(), "--max-size", "300K"]));
+    let first = shards.lines().next().unwrap();
+    let text = |json: &str| {
+        let value: serde_json::Value = serde_json::from_str(json).unwrap();
+        value["text"].as_str().unwrap().to_owned()
+    };
+    let whole = text(&answer(model));
+    assert!(!whole.is_empty());
+    assert_eq!(whole, text(&answer(first)));
+}
