@@ -1,5 +1,6 @@
 //! Sizes for symbols: how they are written down, read off inputs, and what bounds say of a size.
 
+use super::dim::Range;
 use super::{BATCH, Binding, Dim, DimOp, PAST_SEQ, SEQ, Shape, Type};
 use crate::error::{Error, Result};
 use crate::nearest::nearest;
@@ -66,7 +67,7 @@ impl Dim {
     }
 
     /// Symbols may be 0.
-    fn least_and_most(&self, bounds: &Binding) -> Result<(u64, u64)> {
+    fn least_and_most(&self, bounds: &Binding) -> Result<Range> {
         let bound = |s: &str| match bounds.get(s) {
             Some(&n) => Ok((0, n)),
             None => {
@@ -75,7 +76,7 @@ impl Dim {
                 Err(Error::bad_graph(what).hint(format!("bounded: {}", bounded.join(", "))))
             }
         };
-        self.range(&mut { bound }, &mut |op, a, b| {
+        self.range(&bound, &|op, a, b| {
             let ((x0, x), (y0, y)) = (a.least_and_most(bounds)?, b.least_and_most(bounds)?);
             if y == 0 && matches!(op, DimOp::FloorDiv | DimOp::CeilDiv | DimOp::Mod) {
                 return Err(Error::bad_graph(format!("a size of {a} is divided by 0")));

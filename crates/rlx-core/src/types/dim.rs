@@ -78,6 +78,9 @@ pub struct Dim {
     pub(super) terms: Vec<(Vec<Atom>, i128)>,
 }
 
+/// The least and the most that a size can be.
+pub(super) type Range = (u64, u64);
+
 /// Sizes given to symbols.
 pub type Binding = BTreeMap<String, u64>;
 
@@ -303,9 +306,9 @@ impl Dim {
     /// The least and the most that the dim can be, from what its symbols and operations can be.
     pub(super) fn range(
         &self,
-        symbol: &mut dyn FnMut(&str) -> Result<(u64, u64)>,
-        op: &mut dyn FnMut(DimOp, &Dim, &Dim) -> Result<(u64, u64)>,
-    ) -> Result<(u64, u64)> {
+        symbol: &dyn Fn(&str) -> Result<Range>,
+        op: &dyn Fn(DimOp, &Dim, &Dim) -> Result<Range>,
+    ) -> Result<Range> {
         let (mut least, mut most) = (0i128, 0i128);
         for (atoms, n) in &self.terms {
             let (mut low, mut high) = (Some(1u128), Some(1u128));
