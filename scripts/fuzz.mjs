@@ -19,6 +19,8 @@ const { values } = parseArgs({
     dry: { type: "boolean", default: false },
   },
 });
+// Of what runs: hours later there may be another.
+const git = spawnSync("git", ["rev-parse", "--short", "HEAD"], { cwd: root, encoding: "utf8" });
 // One after the other, so that each has the machine.
 const args = ["test", "-p", "rlx-core", "--test", "fuzz", "--", "--nocapture", "--test-threads", "1"];
 const done = spawnSync("cargo", args, {
@@ -30,8 +32,7 @@ const done = spawnSync("cargo", args, {
 process.stderr.write(done.stderr);
 process.stdout.write(done.stdout);
 const counts = {};
-for (const [, name, n] of done.stdout.matchAll(/^RLX_FUZZ_(\w+)=(\d+) from/gm)) counts[name.toLowerCase()] = Number(n);
-const git = spawnSync("git", ["rev-parse", "--short", "HEAD"], { cwd: root, encoding: "utf8" });
+for (const [, name, n] of done.stdout.matchAll(/\bRLX_FUZZ_(\w+)=(\d+) from/g)) counts[name.toLowerCase()] = Number(n);
 const result = {
   date: new Date().toISOString().slice(0, 10),
   command: `node scripts/fuzz.mjs --seconds ${values.seconds} --seed ${values.seed}`,
