@@ -1,6 +1,5 @@
 //! Rotary positions of a grid, one half of a head by column and one by row (SAM 2, SAM 3).
 
-use super::build::Build;
 use super::{Attrs, Class, Concat, Emit, Operator, arity, float_tensor};
 use crate::error::{Error, Result};
 use crate::math;
@@ -93,32 +92,31 @@ impl Operator for AxialRope2d {
     /// number of tokens.
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let &[x] = operands else { return Ok(None) };
-        let mut b = Build(e);
-        let (dtype, dims) = (b.dtype(x), b.dims(x));
+        let (dtype, dims) = (e.ty(x).dtype, e.dims(x));
         let [lead @ .., rows, width] = dims.as_slice() else { return Ok(None) };
         let (Some(rows), Some(tokens)) = (rows.as_static(), self.tokens()) else {
             return Ok(None);
         };
         let (axis, heads, head) = (lead.len(), Dim::from(self.heads), Dim::from(self.head_dim));
-        let turned = b.slice(x, axis, &Dim::from(0u64), &Dim::from(tokens))?;
-        let turned = b.wide(turned)?;
+        let turned = e.slice(x, axis, 0u64, tokens)?;
+        let turned = e.wide(turned)?;
         let grid = [self.repeat.into(), (tokens / self.repeat).into(), heads, head];
-        let turned = b.reshape(turned, lead.iter().chain(&grid).cloned().collect())?;
+        let turned = e.reshape(turned, &lead.iter().chain(&grid).cloned().collect::<Vec<_>>())?;
         let swapped: Vec<f64> = (0..self.head_dim).map(|i| (i ^ 1) as f64).collect();
-        let swapped = b.constant(DType::U32, &[self.head_dim], &swapped)?;
-        let swapped = b.gather(turned, axis + 3, swapped)?;
-        let cos = self.table(&mut b, turned, |(cos, _)| [cos, cos])?;
-        let sin = self.table(&mut b, turned, |(_, sin)| [-sin, sin])?;
-        let (a, c) = (b.mul(turned, cos)?, b.mul(swapped, sin)?);
-        let sum = b.add(a, c)?;
+        let swapped = e.constant(DType::U32, &[self.head_dim], &swapped)?;
+        let swapped = e.gather(turned, axis + 3, swapped)?;
+        let cos = self.table(e, turned, |(cos, _)| [cos, cos])?;
+        let sin = self.table(e, turned, |(_, sin)| [-sin, sin])?;
+        let (a, c) = (e.mul(turned, cos)?, e.mul(swapped, sin)?);
+        let sum = e.add(a, c)?;
         let flat = [Dim::from(tokens), width.clone()];
-        let sum = b.reshape(sum, lead.iter().chain(&flat).cloned().collect())?;
-        let sum = b.cast(sum, dtype)?;
+        let sum = e.reshape(sum, &lead.iter().chain(&flat).cloned().collect::<Vec<_>>())?;
+        let sum = e.cast(sum, dtype)?;
         if rows == tokens {
             return Ok(Some(vec![sum]));
         }
-        let rest = b.slice(x, axis, &Dim::from(tokens), &Dim::from(rows - tokens))?;
-        Ok(Some(vec![b.one(Concat { axis }, &[sum, rest])?]))
+        let rest = e.slice(x, axis, tokens, rows - tokens)?;
+        Ok(Some(vec![e.one(Concat { axis }, &[sum, rest])?]))
     }
 }
 
@@ -150,22 +148,23 @@ impl AxialRope2d {
     /// halves, a column its rows' second halves.
     fn table(
         &self,
-        b: &mut Build<'_>,
+        e: &mut dyn Emit,
         like: ValueId,
         two: fn((f64, f64)) -> [f64; 2],
     ) -> Result<ValueId> {
-        let (dtype, half, quarter) = (b.dtype(like), self.head_dim / 2, self.head_dim as usize / 4);
+        let (dtype, half, quarter) =
+            (e.ty(like).dtype, self.head_dim / 2, self.head_dim as usize / 4);
         let (x, y) = (self.end_x, self.end_y);
         let columns: Vec<f64> =
             (0..x).flat_map(|i| self.turns(i).into_iter().take(quarter).flat_map(two)).collect();
         let rows: Vec<f64> = (0..y)
             .flat_map(|i| self.turns(i * x).into_iter().skip(quarter).flat_map(two))
             .collect();
-        let columns = b.constant(dtype, &[1, x, half], &columns)?;
-        let rows = b.constant(dtype, &[y, 1, half], &rows)?;
+        let columns = e.constant(dtype, &[1, x, half], &columns)?;
+        let rows = e.constant(dtype, &[y, 1, half], &rows)?;
         let whole = [y, x, half].map(Dim::from).to_vec();
-        let (columns, rows) = (b.expand(columns, whole.clone())?, b.expand(rows, whole)?);
-        let both = b.one(Concat { axis: 2 }, &[columns, rows])?;
-        b.reshape(both, [x * y, 1, self.head_dim].map(Dim::from).to_vec())
+        let (columns, rows) = (e.expand(columns, &whole)?, e.expand(rows, &whole)?);
+        let both = e.one(Concat { axis: 2 }, &[columns, rows])?;
+        e.reshape(both, &[x * y, 1, self.head_dim].map(Dim::from))
     }
 }

@@ -1,6 +1,5 @@
 //! Batch norm with stored statistics (arXiv:1502.03167) [ONNX BatchNormalization, inference].
 
-use super::build::Build;
 use super::norms::floats;
 use super::{Attrs, Binary, Class, Emit, Operator, Unary, arity, fit};
 use crate::error::{Error, Result};
@@ -51,18 +50,17 @@ impl Operator for BatchNormInference {
 
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let &[x, scale, bias, mean, var] = operands else { return Ok(None) };
-        let mut b = Build(e);
-        let (dtype, rank) = (b.dtype(x), b.dims(x).len());
-        let x = b.wide(x)?;
-        let wide = b.dtype(x);
-        let (mean, var) = (b.cast(mean, wide)?, b.cast(var, wide)?);
-        let var = b.with(Binary::Add, var, f64::from(self.eps))?;
-        let inverse = b.map(Unary::Rsqrt, var)?;
-        let (mean, inverse) = (b.along(mean, self.axis, rank)?, b.along(inverse, self.axis, rank)?);
-        let y = b.sub(x, mean)?;
-        let y = b.mul(y, inverse)?;
-        let y = b.affine(y, self.axis, scale, Some(bias))?;
-        Ok(Some(vec![b.cast(y, dtype)?]))
+        let (dtype, rank) = (e.ty(x).dtype, e.dims(x).len());
+        let x = e.wide(x)?;
+        let wide = e.ty(x).dtype;
+        let (mean, var) = (e.cast(mean, wide)?, e.cast(var, wide)?);
+        let var = e.zip_number(Binary::Add, var, f64::from(self.eps))?;
+        let inverse = e.map(Unary::Rsqrt, var)?;
+        let (mean, inverse) = (e.along(mean, self.axis, rank)?, e.along(inverse, self.axis, rank)?);
+        let y = e.sub(x, mean)?;
+        let y = e.mul(y, inverse)?;
+        let y = e.affine(y, self.axis, scale, Some(bias))?;
+        Ok(Some(vec![e.cast(y, dtype)?]))
     }
 
     fn alias(&self, _: &[&Type]) -> super::Alias {

@@ -1,10 +1,9 @@
 //! Squared absolute values of complex numbers.
 
-use super::build::Build;
 use super::fft::{complex_length, with_last};
 use super::{Attrs, Class, Emit, Operator, arity};
 use crate::error::Result;
-use crate::types::{DType, Dim, Type, ValueId};
+use crate::types::{DType, Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -37,12 +36,11 @@ impl Operator for ComplexNormSq {
             return Ok(None);
         }
         let n = complex_length(Self::NAME, e.ty(x))?;
-        let mut b = Build(e);
-        let (dtype, axis) = (b.dtype(x), b.dims(x).len() - 1);
-        let x = b.wide(x)?;
-        let (re, im) = (b.slice(x, axis, &Dim::from(0u64), &n)?, b.slice(x, axis, &n, &n)?);
-        let (re, im) = (b.mul(re, re)?, b.mul(im, im)?);
-        let sum = b.add(re, im)?;
-        Ok(Some(vec![b.cast(sum, dtype)?]))
+        let (dtype, axis) = (e.ty(x).dtype, e.dims(x).len() - 1);
+        let x = e.wide(x)?;
+        let (re, im) = (e.slice(x, axis, 0u64, n.clone())?, e.slice(x, axis, n.clone(), n)?);
+        let (re, im) = (e.mul(re, re)?, e.mul(im, im)?);
+        let sum = e.add(re, im)?;
+        Ok(Some(vec![e.cast(sum, dtype)?]))
     }
 }

@@ -1,10 +1,9 @@
 //! Conjugates of complex numbers.
 
-use super::build::Build;
 use super::fft::{complex_length, complex_like};
 use super::{Attrs, Class, Concat, Emit, Operator, Unary};
 use crate::error::Result;
-use crate::types::{Dim, Type, ValueId};
+use crate::types::{Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -33,10 +32,9 @@ impl Operator for Conjugate {
         if !e.ty(x).dtype.is_float() || n.as_static().is_none() {
             return Ok(None);
         }
-        let mut b = Build(e);
-        let axis = b.dims(x).len() - 1;
-        let (re, im) = (b.slice(x, axis, &Dim::from(0u64), &n)?, b.slice(x, axis, &n, &n)?);
-        let im = b.map(Unary::Neg, im)?;
-        Ok(Some(vec![b.one(Concat { axis }, &[re, im])?]))
+        let axis = e.dims(x).len() - 1;
+        let (re, im) = (e.slice(x, axis, 0u64, n.clone())?, e.slice(x, axis, n.clone(), n)?);
+        let im = e.map(Unary::Neg, im)?;
+        Ok(Some(vec![e.one(Concat { axis }, &[re, im])?]))
     }
 }

@@ -1,6 +1,5 @@
 //! Convolution (a cross-correlation, as everywhere in the field) [ONNX Conv].
 
-use super::build::Build;
 use super::window::Window;
 use super::{Attrs, Class, Emit, Im2Col, Operator, arity, expect, float_tensor};
 use crate::error::{Error, Result};
@@ -61,19 +60,18 @@ impl Operator for Conv {
         let result = self.infer(&types.iter().collect::<Vec<_>>())?;
         let kernel = types[1].shape.static_dims()?;
         let depth = kernel[1..].iter().product::<u64>();
-        let mut b = Build(e);
         let columns = Im2Col { kernel: kernel[2..].to_vec(), window: self.window.clone() };
-        let columns = b.one(columns, &[*x])?;
-        let (batch, places) = (b.dims(columns)[0].clone(), b.dims(columns)[2].clone());
+        let columns = e.one(columns, &[*x])?;
+        let (batch, places) = (e.dims(columns)[0].clone(), e.dims(columns)[2].clone());
         let dims = vec![batch, self.groups.into(), depth.into(), places];
-        let columns = b.reshape(columns, dims)?;
+        let columns = e.reshape(columns, &dims)?;
         let filters = vec![self.groups.into(), (kernel[0] / self.groups).into(), depth.into()];
-        let w = b.reshape(*w, filters)?;
-        let y = b.matmul(w, columns, false)?;
-        let y = b.reshape(y, result[0].shape.0.clone())?;
+        let w = e.reshape(*w, &filters)?;
+        let y = e.matmul(w, columns, false)?;
+        let y = e.reshape(y, &result[0].shape.0)?;
         let Some(bias) = bias.first() else { return Ok(Some(vec![y])) };
-        let bias = b.along(*bias, 1, result[0].shape.rank())?;
-        Ok(Some(vec![b.add(y, bias)?]))
+        let bias = e.along(*bias, 1, result[0].shape.rank())?;
+        Ok(Some(vec![e.add(y, bias)?]))
     }
 }
 

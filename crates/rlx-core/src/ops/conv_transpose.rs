@@ -1,6 +1,5 @@
 //! Transposed convolution: the adjoint of [`Conv`](super::Conv) [ONNX ConvTranspose].
 
-use super::build::Build;
 use super::window::Window;
 use super::{Attrs, Class, Conv, Emit, Operator, Reverse, arity, expect, float_tensor};
 use crate::error::{Error, Result};
@@ -118,8 +117,8 @@ impl Operator for ConvTranspose {
     /// where a symbolic axis would have to be cut.
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let [x, w, bias @ ..] = operands else { return Ok(None) };
-        let (axes, mut b) = (self.window.axes(), Build(e));
-        let (dims, kernel) = (b.dims(*x), b.ty(*w).shape.static_dims()?);
+        let axes = self.window.axes();
+        let (dims, kernel) = (e.dims(*x), e.ty(*w).shape.static_dims()?);
         let (mut apart, mut spread, mut zeros) =
             (dims[..2].to_vec(), dims[..2].to_vec(), vec![0; 2 + 2 * axes]);
         let (mut low, mut high) = (Vec::new(), Vec::new());
@@ -145,11 +144,11 @@ impl Operator for ConvTranspose {
                 None => return Ok(None),
             }
         }
-        let y = b.reshape(*x, apart)?;
-        let y = b.pad(y, &vec![0; zeros.len()], &zeros, 0.0)?;
-        let mut y = b.reshape(y, spread)?;
+        let y = e.reshape(*x, &apart)?;
+        let y = e.pad(y, &vec![0; zeros.len()], &zeros, 0.0)?;
+        let mut y = e.reshape(y, &spread)?;
         for (axis, from, len) in &cuts {
-            y = b.slice(y, *axis, from, len)?;
+            y = e.slice(y, *axis, from.clone(), len.clone())?;
         }
         let positive =
             |list: &[i64]| -> Vec<u64> { list.iter().map(|&n| n.max(0) as u64).collect() };
@@ -160,12 +159,12 @@ impl Operator for ConvTranspose {
         let (groups, taps) = (self.groups, &kernel[2..]);
         let sizes =
             |list: &[u64]| -> Vec<Dim> { list.iter().chain(taps).map(|&n| Dim::from(n)).collect() };
-        let w = b.reshape(*w, sizes(&[groups, kernel[0] / groups, kernel[1]]))?;
+        let w = e.reshape(*w, &sizes(&[groups, kernel[0] / groups, kernel[1]]))?;
         let perm: Vec<usize> = [0, 2, 1].into_iter().chain(3..3 + axes).collect();
-        let w = b.transpose(w, &perm)?;
-        let w = b.reshape(w, sizes(&[groups * kernel[1], kernel[0] / groups]))?;
-        let w = b.one(Reverse { axes: (2..2 + axes).collect() }, &[w])?;
+        let w = e.transpose(w, &perm)?;
+        let w = e.reshape(w, &sizes(&[groups * kernel[1], kernel[0] / groups]))?;
+        let w = e.one(Reverse { axes: (2..2 + axes).collect() }, &[w])?;
         let inputs: Vec<ValueId> = [y, w].iter().chain(bias).copied().collect();
-        Ok(Some(vec![b.one(Conv { window, groups, bias: self.bias }, &inputs)?]))
+        Ok(Some(vec![e.one(Conv { window, groups, bias: self.bias }, &inputs)?]))
     }
 }

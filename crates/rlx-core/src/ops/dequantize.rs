@@ -1,6 +1,5 @@
 //! 8-bit integers with scales and zero points to floats [ONNX DequantizeLinear].
 
-use super::build::Build;
 use super::quantize::{along, byte_range, spread};
 use super::{Attrs, Class, Emit, Operator, arity, expect, float_tensor};
 use crate::error::{Error, Result};
@@ -53,15 +52,14 @@ impl Operator for Dequantize {
 
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let &[x, scales, zeros] = operands else { return Ok(None) };
-        let mut b = Build(e);
-        let (dtype, rank) = (b.dtype(scales), b.dims(x).len());
-        let scales = b.wide(scales)?;
-        let wide = b.dtype(scales);
-        let (x, zeros) = (b.cast(x, wide)?, b.cast(zeros, wide)?);
-        let scales = spread(&mut b, scales, self.axis, rank)?;
-        let zeros = spread(&mut b, zeros, self.axis, rank)?;
-        let y = b.sub(x, zeros)?;
-        let y = b.mul(y, scales)?;
-        Ok(Some(vec![b.cast(y, dtype)?]))
+        let (dtype, rank) = (e.ty(scales).dtype, e.dims(x).len());
+        let scales = e.wide(scales)?;
+        let wide = e.ty(scales).dtype;
+        let (x, zeros) = (e.cast(x, wide)?, e.cast(zeros, wide)?);
+        let scales = spread(e, scales, self.axis, rank)?;
+        let zeros = spread(e, zeros, self.axis, rank)?;
+        let y = e.sub(x, zeros)?;
+        let y = e.mul(y, scales)?;
+        Ok(Some(vec![e.cast(y, dtype)?]))
     }
 }

@@ -1,6 +1,5 @@
 //! Rounding to the values of a quantised type, in floats: what training with quantisation sees.
 
-use super::build::Build;
 use super::quantize::{along, spread};
 use super::{
     Attrs, Binary, Clamp, Class, Compare, Comparison, Constant, Emit, Operator, Reduce, Reduction,
@@ -124,29 +123,28 @@ impl Operator for FakeQuantize {
 
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let [x, scale @ ..] = operands else { return Ok(None) };
-        let mut b = Build(e);
-        let (dtype, rank) = (b.dtype(*x), b.dims(*x).len());
+        let (dtype, rank) = (e.ty(*x).dtype, e.dims(*x).len());
         let most = levels(Self::NAME, self.bits)? - 1.0;
-        let x = b.wide(*x)?;
+        let x = e.wide(*x)?;
         let scale = match scale.first() {
-            Some(&scale) => b.wide(scale)?,
+            Some(&scale) => e.wide(scale)?,
             None => {
-                let magnitudes = b.map(Unary::Abs, x)?;
+                let magnitudes = e.map(Unary::Abs, x)?;
                 let axes: Vec<usize> = (0..rank).filter(|&i| Some(i) != self.axis).collect();
                 let largest =
-                    b.one(Reduce { f: Reduction::Max, axes, keep: false }, &[magnitudes])?;
-                let scale = b.with(Binary::Div, largest, most)?;
+                    e.one(Reduce { f: Reduction::Max, axes, keep: false }, &[magnitudes])?;
+                let scale = e.zip_number(Binary::Div, largest, most)?;
                 // As it would be stored.
-                let scale = b.cast(scale, dtype)?;
-                b.wide(scale)?
+                let scale = e.cast(scale, dtype)?;
+                e.wide(scale)?
             }
         };
-        let scale = spread(&mut b, scale, self.axis, rank)?;
-        let y = stepped(&mut b, x, scale, |b, y| {
-            let y = b.map(Unary::Round, y)?;
-            b.one(Clamp { min: -most as f32, max: most as f32 }, &[y])
+        let scale = spread(e, scale, self.axis, rank)?;
+        let y = stepped(e, x, scale, |e, y| {
+            let y = e.map(Unary::Round, y)?;
+            e.one(Clamp { min: -most as f32, max: most as f32 }, &[y])
         })?;
-        Ok(Some(vec![b.cast(y, dtype)?]))
+        Ok(Some(vec![e.cast(y, dtype)?]))
     }
 }
 
@@ -162,17 +160,17 @@ pub(crate) fn levels(name: &str, bits: u64) -> Result<f64> {
 
 /// `f(x / scale) * scale`, 0 where the scale is 0.
 pub(super) fn stepped(
-    b: &mut Build<'_>,
+    e: &mut dyn Emit,
     x: ValueId,
     scale: ValueId,
-    f: impl FnOnce(&mut Build<'_>, ValueId) -> Result<ValueId>,
+    f: impl FnOnce(&mut dyn Emit, ValueId) -> Result<ValueId>,
 ) -> Result<ValueId> {
-    let dtype = b.dtype(scale);
+    let dtype = e.ty(scale).dtype;
     let (zero, one) = (Constant::scalar(dtype, 0.0)?, Constant::scalar(dtype, 1.0)?);
-    let (zero, one) = (b.one(zero, &[])?, b.one(one, &[])?);
-    let none = b.one(Compare { f: Comparison::Eq }, &[scale, zero])?;
-    let divisor = b.one(Select, &[none, one, scale])?;
-    let y = b.zip(Binary::Div, x, divisor)?;
-    let y = f(b, y)?;
-    b.mul(y, scale)
+    let (zero, one) = (e.one(zero, &[])?, e.one(one, &[])?);
+    let none = e.one(Compare { f: Comparison::Eq }, &[scale, zero])?;
+    let divisor = e.one(Select, &[none, one, scale])?;
+    let y = e.zip(Binary::Div, x, divisor)?;
+    let y = f(e, y)?;
+    e.mul(y, scale)
 }

@@ -1,6 +1,5 @@
 //! Fake quantisation with a step size that training learns (LSQ, arXiv:1902.08153).
 
-use super::build::Build;
 use super::fake_quantize::{levels, stepped};
 use super::quantize::{along, spread};
 use super::{Attrs, Clamp, Class, Emit, Operator, Unary, arity, expect, float_tensor};
@@ -49,14 +48,13 @@ impl Operator for FakeQuantizeLsq {
 
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let &[x, scale] = operands else { return Ok(None) };
-        let mut b = Build(e);
-        let (dtype, rank, n) = (b.dtype(x), b.dims(x).len(), levels(Self::NAME, self.bits)?);
-        let (x, scale) = (b.wide(x)?, b.wide(scale)?);
-        let scale = spread(&mut b, scale, self.axis, rank)?;
-        let y = stepped(&mut b, x, scale, |b, y| {
-            let y = b.one(Clamp { min: -n as f32, max: n as f32 - 1.0 }, &[y])?;
-            b.map(Unary::Round, y)
+        let (dtype, rank, n) = (e.ty(x).dtype, e.dims(x).len(), levels(Self::NAME, self.bits)?);
+        let (x, scale) = (e.wide(x)?, e.wide(scale)?);
+        let scale = spread(e, scale, self.axis, rank)?;
+        let y = stepped(e, x, scale, |e, y| {
+            let y = e.one(Clamp { min: -n as f32, max: n as f32 - 1.0 }, &[y])?;
+            e.map(Unary::Round, y)
         })?;
-        Ok(Some(vec![b.cast(y, dtype)?]))
+        Ok(Some(vec![e.cast(y, dtype)?]))
     }
 }

@@ -1,6 +1,5 @@
 //! Discrete Fourier transform [ONNX DFT].
 
-use super::build::Build;
 use super::{Attrs, Class, Emit, Operator, arity};
 use crate::error::{Error, Result};
 use crate::math;
@@ -73,8 +72,7 @@ impl Operator for Fft {
     /// rows are primitive.
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let &[x] = operands else { return Ok(None) };
-        let mut b = Build(e);
-        let (dtype, dims) = (b.dtype(x), b.dims(x));
+        let (dtype, dims) = (e.ty(x).dtype, e.dims(x));
         let Some(n) = dims.last().and_then(Dim::as_static).map(|n| n / 2) else { return Ok(None) };
         if !dtype.is_float() || n > 512 {
             return Ok(None);
@@ -95,18 +93,18 @@ impl Operator for Fft {
                 );
             }
         }
-        let x = b.wide(x)?;
-        let wide = b.dtype(x);
-        let matrix = b.constant(wide, &[2 * n, 2 * n], &matrix)?;
+        let x = e.wide(x)?;
+        let wide = e.ty(x).dtype;
+        let matrix = e.constant(wide, &[2 * n, 2 * n], &matrix)?;
         let rows: Vec<Dim> = if dims.len() > 1 {
             dims.clone()
         } else {
             [Dim::from(1u64)].iter().chain(&dims).cloned().collect()
         };
-        let y = b.reshape(x, rows)?;
-        let y = b.matmul(y, matrix, true)?;
-        let y = b.reshape(y, dims)?;
-        Ok(Some(vec![b.cast(y, dtype)?]))
+        let y = e.reshape(x, &rows)?;
+        let y = e.matmul(y, matrix, true)?;
+        let y = e.reshape(y, &dims)?;
+        Ok(Some(vec![e.cast(y, dtype)?]))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Group norm (arXiv:1803.08494) [ONNX GroupNormalization]. With one channel a group it is the
 //! instance norm.
 
-use super::build::Build;
 use super::norms::floats;
 use super::{Attrs, Class, Emit, Operator, arity, fit};
 use crate::error::{Error, Result};
@@ -52,18 +51,17 @@ impl Operator for GroupNorm {
 
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let &[x, scale, bias] = operands else { return Ok(None) };
-        let mut b = Build(e);
-        let (dtype, dims) = (b.dtype(x), b.dims(x));
+        let (dtype, dims) = (e.ty(x).dtype, e.dims(x));
         let [batch, channels, places @ ..] = dims.as_slice() else { return Ok(None) };
         let groups = Dim::from(self.groups);
         let mut run = channels.apply(DimOp::FloorDiv, &groups)?;
         for d in places {
             run = run.mul(d)?;
         }
-        let runs = b.reshape(x, vec![batch.clone(), groups, run])?;
-        let y = b.normalise(runs, &[2], self.eps, true)?;
-        let y = b.reshape(y, dims)?;
-        let y = b.affine(y, 1, scale, Some(bias))?;
-        Ok(Some(vec![b.cast(y, dtype)?]))
+        let runs = e.reshape(x, &[batch.clone(), groups, run])?;
+        let y = e.normalise(runs, &[2], self.eps, true)?;
+        let y = e.reshape(y, &dims)?;
+        let y = e.affine(y, 1, scale, Some(bias))?;
+        Ok(Some(vec![e.cast(y, dtype)?]))
     }
 }

@@ -1,6 +1,5 @@
 //! Windows of an image as columns [PyTorch unfold].
 
-use super::build::Build;
 use super::window::Window;
 use super::{Attrs, Class, Concat, Emit, Operator, Slice, arity, float_tensor};
 use crate::error::{Error, Result};
@@ -53,14 +52,13 @@ impl Operator for Im2Col {
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let &[x] = operands else { return Ok(None) };
         let result = self.infer(&[e.ty(x)])?;
-        let mut b = Build(e);
         if !few(&self.kernel) {
             return Ok(None);
         }
-        let outputs = self.window.outputs(Self::NAME, &b.dims(x)[2..], &self.kernel)?;
-        let x = padded(&mut b, x, &self.window, 0.0)?;
-        let y = columns(&mut b, x, &self.kernel, &self.window, &outputs)?;
-        Ok(Some(vec![b.reshape(y, result[0].shape.0.clone())?]))
+        let outputs = self.window.outputs(Self::NAME, &e.dims(x)[2..], &self.kernel)?;
+        let x = padded(e, x, &self.window, 0.0)?;
+        let y = columns(e, x, &self.kernel, &self.window, &outputs)?;
+        Ok(Some(vec![e.reshape(y, &result[0].shape.0)?]))
     }
 }
 
@@ -70,28 +68,28 @@ pub(super) fn few(kernel: &[u64]) -> bool {
 }
 
 /// x with the window's padding around its spatial axes.
-pub(super) fn padded(b: &mut Build<'_>, x: ValueId, w: &Window, fill: f32) -> Result<ValueId> {
+pub(super) fn padded(e: &mut dyn Emit, x: ValueId, w: &Window, fill: f32) -> Result<ValueId> {
     let ends = |list: &[u64]| -> Vec<u64> { [0, 0].iter().chain(list).copied().collect() };
-    b.pad(x, &ends(&w.pad_low), &ends(&w.pad_high), fill)
+    e.pad(x, &ends(&w.pad_low), &ends(&w.pad_high), fill)
 }
 
 /// `[N, C, K, L]` of an x that has its padding already, with `outputs` positions along each axis:
 /// one slice for each tap, or for windows that tile x, a transpose.
 pub(super) fn columns(
-    b: &mut Build<'_>,
+    e: &mut dyn Emit,
     x: ValueId,
     kernel: &[u64],
     window: &Window,
     outputs: &[Dim],
 ) -> Result<ValueId> {
-    let dims = b.dims(x);
+    let dims = e.dims(x);
     let mut places = Dim::from(1u64);
     for d in outputs {
         places = places.mul(d)?;
     }
     let sizes = |k: u64| vec![dims[0].clone(), dims[1].clone(), k.into(), places.clone()];
-    if let Some(y) = tiles(b, x, kernel, window, outputs)? {
-        return b.reshape(y, sizes(kernel.iter().product()));
+    if let Some(y) = tiles(e, x, kernel, window, outputs)? {
+        return e.reshape(y, &sizes(kernel.iter().product()));
     }
     let mut taps = vec![x];
     for (i, &k) in kernel.iter().enumerate() {
@@ -100,25 +98,25 @@ pub(super) fn columns(
             for tap in 0..k {
                 let (axis, start) = (2 + i, Dim::from(tap * window.dilation[i]));
                 let (len, step) = (outputs[i].clone(), window.stride[i] as i64);
-                next.push(b.one(Slice { axis, start, len, step }, &[v])?);
+                next.push(e.one(Slice { axis, start, len, step }, &[v])?);
             }
         }
         taps = next;
     }
     let taps: Vec<ValueId> =
-        taps.into_iter().map(|v| b.reshape(v, sizes(1))).collect::<Result<_>>()?;
-    b.one(Concat { axis: 2 }, &taps)
+        taps.into_iter().map(|v| e.reshape(v, &sizes(1))).collect::<Result<_>>()?;
+    e.one(Concat { axis: 2 }, &taps)
 }
 
 /// `[N, C, k.., out..]` of windows that lie side by side and cover x.
 fn tiles(
-    b: &mut Build<'_>,
+    e: &mut dyn Emit,
     x: ValueId,
     kernel: &[u64],
     window: &Window,
     outputs: &[Dim],
 ) -> Result<Option<ValueId>> {
-    let (dims, axes) = (b.dims(x), kernel.len());
+    let (dims, axes) = (e.dims(x), kernel.len());
     let mut apart = dims[..2].to_vec();
     for (i, &k) in kernel.iter().enumerate() {
         let covered = outputs[i].mul(&Dim::from(k))? == dims[2 + i];
@@ -127,9 +125,9 @@ fn tiles(
         }
         apart.extend([outputs[i].clone(), Dim::from(k)]);
     }
-    let y = b.reshape(x, apart)?;
+    let y = e.reshape(x, &apart)?;
     let taps = (0..axes).map(|i| 3 + 2 * i);
     let places = (0..axes).map(|i| 2 + 2 * i);
     let perm: Vec<usize> = [0, 1].into_iter().chain(taps).chain(places).collect();
-    b.transpose(y, &perm).map(Some)
+    e.transpose(y, &perm).map(Some)
 }

@@ -2,7 +2,7 @@
 //!
 //! Every mode is separable: along each axis a result is a weighted sum of neighbours, [`taps`].
 
-use super::build::{Build, LARGEST};
+use super::writing::tables::LARGEST;
 use super::{Attrs, Class, Emit, Operator, arity, float_tensor};
 use crate::error::{Error, Result};
 use crate::math;
@@ -112,37 +112,36 @@ impl Operator for Interpolate {
     /// axis. `None` for symbolic images and for very large ones.
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let &[x] = operands else { return Ok(None) };
-        let mut b = Build(e);
-        let (dtype, dims) = (b.dtype(x), b.dims(x));
+        let (dtype, dims) = (e.ty(x).dtype, e.dims(x));
         let Ok(mut input) = Shape(dims[2..].to_vec()).static_dims() else { return Ok(None) };
         if input.iter().zip(&self.size).any(|(a, b)| a.saturating_mul(*b) > LARGEST) {
             return Ok(None);
         }
-        let mut y = if self.mode == Interpolation::Nearest { x } else { b.wide(x)? };
+        let mut y = if self.mode == Interpolation::Nearest { x } else { e.wide(x)? };
         for (i, &size) in self.size.iter().enumerate() {
             let taps = self.taps(input[i], size);
             if self.mode == Interpolation::Nearest {
                 let ids: Vec<f64> = taps.iter().map(|t| t.0 as f64).collect();
-                let ids = b.constant(DType::U32, &[size], &ids)?;
-                y = b.gather(y, 2 + i, ids)?;
+                let ids = e.constant(DType::U32, &[size], &ids)?;
+                y = e.gather(y, 2 + i, ids)?;
                 continue;
             }
             let mut matrix = vec![0.0; taps.len() * input[i] as usize];
             for (row, (first, weights)) in matrix.chunks_exact_mut(input[i] as usize).zip(&taps) {
                 row[*first..][..weights.len()].copy_from_slice(weights);
             }
-            let wide = b.dtype(y);
-            let matrix = b.constant(wide, &[size, input[i]], &matrix)?;
+            let wide = e.ty(y).dtype;
+            let matrix = e.constant(wide, &[size, input[i]], &matrix)?;
             let (outer, inner) =
                 (input[..i].iter().product::<u64>(), input[i + 1..].iter().product::<u64>());
             let flat = [outer, input[i], inner].map(Dim::from);
-            y = b.reshape(y, dims[..2].iter().chain(&flat).cloned().collect())?;
-            y = b.matmul(matrix, y, false)?;
+            y = e.reshape(y, &dims[..2].iter().chain(&flat).cloned().collect::<Vec<_>>())?;
+            y = e.matmul(matrix, y, false)?;
             input[i] = size;
             let whole = input.iter().map(|&n| Dim::from(n));
-            y = b.reshape(y, dims[..2].iter().cloned().chain(whole).collect())?;
+            y = e.reshape(y, &dims[..2].iter().cloned().chain(whole).collect::<Vec<_>>())?;
         }
-        Ok(Some(vec![b.cast(y, dtype)?]))
+        Ok(Some(vec![e.cast(y, dtype)?]))
     }
 }
 

@@ -1,6 +1,5 @@
 //! Layer norm over the channels of images (ConvNeXt, SAM).
 
-use super::build::Build;
 use super::norms::floats;
 use super::{Attrs, Class, Emit, Operator, arity, fit};
 use crate::error::Result;
@@ -41,10 +40,9 @@ impl Operator for LayerNorm2d {
 
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let &[x, scale, bias] = operands else { return Ok(None) };
-        let mut b = Build(e);
-        let dtype = b.dtype(x);
-        let y = b.normalise(x, &[1], self.eps, true)?;
-        let y = b.affine(y, 1, scale, Some(bias))?;
-        Ok(Some(vec![b.cast(y, dtype)?]))
+        let dtype = e.ty(x).dtype;
+        let y = e.normalise(x, &[1], self.eps, true)?;
+        let y = e.affine(y, 1, scale, Some(bias))?;
+        Ok(Some(vec![e.cast(y, dtype)?]))
     }
 }

@@ -1,7 +1,7 @@
 //! Logarithms of mel energies of a waveform: the front end of Whisper and its kind.
 
-use super::build::{Build, LARGEST};
 use super::slide::slide;
+use super::writing::tables::LARGEST;
 use super::{
     Attrs, Binary, Class, Emit, Operator, Pad, PadMode, Reduction, Unary, arity, float_tensor,
 };
@@ -167,9 +167,8 @@ impl Operator for LogMel {
     /// samples, and for windows of more than 1024.
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let &[x, window, filters] = operands else { return Ok(None) };
-        let mut b = Build(e);
-        let (dtype, axis) = (b.dtype(x), b.dims(x).len() - 1);
-        let (samples, n) = (b.ty(x).shape.last(), b.ty(window).shape.last());
+        let (dtype, axis) = (e.ty(x).dtype, e.dims(x).len() - 1);
+        let (samples, n) = (e.ty(x).shape.last(), e.ty(window).shape.last());
         let (Some(n), Some(_)) = (n.as_static().filter(|&n| n <= 1024), samples.as_static()) else {
             return Ok(None);
         };
@@ -177,41 +176,41 @@ impl Operator for LogMel {
         if frames.saturating_mul(n) > LARGEST {
             return Ok(None);
         }
-        let (mut x, window, filters) = (b.wide(x)?, b.wide(window)?, b.wide(filters)?);
-        let wide = b.dtype(x);
+        let (mut x, window, filters) = (e.wide(x)?, e.wide(window)?, e.wide(filters)?);
+        let wide = e.ty(x).dtype;
         if self.center {
             let mut ends = vec![0; axis + 1];
             ends[axis] = n / 2;
-            x = b.one(Pad { low: ends.clone(), high: ends, mode: PadMode::Reflect }, &[x])?;
+            x = e.one(Pad { low: ends.clone(), high: ends, mode: PadMode::Reflect }, &[x])?;
         }
         let ids: Vec<f64> =
             (0..frames).flat_map(|t| (0..n).map(move |j| (t * self.hop + j) as f64)).collect();
-        let ids = b.constant(DType::U32, &[frames, n], &ids)?;
-        let x = b.gather(x, axis, ids)?;
-        let x = b.mul(x, window)?;
+        let ids = e.constant(DType::U32, &[frames, n], &ids)?;
+        let x = e.gather(x, axis, ids)?;
+        let x = e.mul(x, window)?;
         let bins = n / 2 + 1;
-        let part = |b: &mut Build<'_>, f: fn(f64) -> f64| -> Result<ValueId> {
+        let part = |e: &mut dyn Emit, f: fn(f64) -> f64| -> Result<ValueId> {
             let angle = |i: u64| core::f64::consts::TAU * (i / n * (i % n) % n) as f64 / n as f64;
             let waves: Vec<f64> = (0..bins * n).map(|i| f(angle(i))).collect();
-            let waves = b.constant(wide, &[bins, n], &waves)?;
-            let y = b.matmul(x, waves, true)?;
-            b.mul(y, y)
+            let waves = e.constant(wide, &[bins, n], &waves)?;
+            let y = e.matmul(x, waves, true)?;
+            e.mul(y, y)
         };
-        let (re, im) = (part(&mut b, math::cos)?, part(&mut b, math::sin)?);
-        let power = b.add(re, im)?;
-        let y = b.matmul(filters, power, true)?;
-        let y = b.with(Binary::Max, y, f64::from(self.floor))?;
-        let mut y = b.map(Unary::Log, y)?;
+        let (re, im) = (part(e, math::cos)?, part(e, math::sin)?);
+        let power = e.add(re, im)?;
+        let y = e.matmul(filters, power, true)?;
+        let y = e.zip_number(Binary::Max, y, f64::from(self.floor))?;
+        let mut y = e.map(Unary::Log, y)?;
         if self.log == Log::Log10 {
-            y = b.with(Binary::Mul, y, core::f64::consts::LOG10_E)?;
+            y = e.zip_number(Binary::Mul, y, core::f64::consts::LOG10_E)?;
         }
         if let Some(range) = self.range {
-            let most = b.reduce(Reduction::Max, y, &[axis, axis + 1])?;
-            let least = b.with(Binary::Sub, most, f64::from(range))?;
-            y = b.zip(Binary::Max, y, least)?;
+            let most = e.reduce(Reduction::Max, y, &[axis, axis + 1])?;
+            let least = e.zip_number(Binary::Sub, most, f64::from(range))?;
+            y = e.zip(Binary::Max, y, least)?;
         }
-        let y = b.with(Binary::Mul, y, f64::from(self.gain))?;
-        let y = b.with(Binary::Add, y, f64::from(self.offset))?;
-        Ok(Some(vec![b.cast(y, dtype)?]))
+        let y = e.zip_number(Binary::Mul, y, f64::from(self.gain))?;
+        let y = e.zip_number(Binary::Add, y, f64::from(self.offset))?;
+        Ok(Some(vec![e.cast(y, dtype)?]))
     }
 }

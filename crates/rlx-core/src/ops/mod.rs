@@ -50,7 +50,6 @@ mod map;
 mod matmul;
 mod operator;
 mod pad;
-mod parts;
 mod quantize_rows;
 mod random_normal;
 mod random_uniform;
@@ -93,7 +92,6 @@ mod ada_norm;
 mod axial_rope_2d;
 #[cfg(feature = "vision")]
 mod batch_norm_inference;
-mod build;
 #[cfg(feature = "linalg")]
 mod cholesky;
 #[cfg(feature = "audio")]

@@ -1,8 +1,8 @@
 //! Pooling [ONNX MaxPool, AveragePool].
 
-use super::build::{Build, LARGEST};
 use super::im2col::{columns, few, padded};
 use super::window::Window;
+use super::writing::tables::LARGEST;
 use super::{Attrs, Binary, Class, Emit, Grid, Operator, Reduction, arity, float_tensor};
 use crate::error::{Error, Result};
 use crate::types::{Dim, Shape, Type, ValueId};
@@ -94,8 +94,8 @@ impl Operator for Pool {
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let &[x] = operands else { return Ok(None) };
         let result = self.infer(&[e.ty(x)])?;
-        let (w, mut b) = (&self.window, Build(e));
-        let (dtype, input, output) = (b.dtype(x), b.dims(x), result[0].shape.0.clone());
+        let w = &self.window;
+        let (dtype, input, output) = (e.ty(x).dtype, e.dims(x), result[0].shape.0.clone());
         let pads = w.pad_low.iter().chain(&w.pad_high).any(|&n| n > 0);
         let counts = match self.kind {
             PoolKind::Average if pads && !self.count_padding => {
@@ -110,22 +110,22 @@ impl Operator for Pool {
             return Ok(None);
         }
         let fill = if self.kind == PoolKind::Max { f32::NEG_INFINITY } else { 0.0 };
-        let x = b.wide(x)?;
-        let x = padded(&mut b, x, w, fill)?;
-        let columns = columns(&mut b, x, &self.kernel, w, &output[2..])?;
+        let x = e.wide(x)?;
+        let x = padded(e, x, w, fill)?;
+        let columns = columns(e, x, &self.kernel, w, &output[2..])?;
         let f = match (self.kind, &counts) {
             (PoolKind::Max, _) => Reduction::Max,
             (PoolKind::Average, Some(_)) => Reduction::Sum,
             (PoolKind::Average, None) => Reduction::Mean,
         };
-        let y = b.reduce(f, columns, &[2])?;
-        let mut y = b.reshape(y, output)?;
+        let y = e.reduce(f, columns, &[2])?;
+        let mut y = e.reshape(y, &output)?;
         if let Some((sizes, counts)) = counts {
-            let wide = b.dtype(y);
-            let counts = b.constant(wide, &sizes, &counts)?;
-            y = b.zip(Binary::Div, y, counts)?;
+            let wide = e.ty(y).dtype;
+            let counts = e.constant(wide, &sizes, &counts)?;
+            y = e.zip(Binary::Div, y, counts)?;
         }
-        Ok(Some(vec![b.cast(y, dtype)?]))
+        Ok(Some(vec![e.cast(y, dtype)?]))
     }
 }
 

@@ -1,6 +1,5 @@
 //! A convolution of 8-bit integers, requantised [ONNX QLinearConv].
 
-use super::build::Build;
 use super::conv::conv_shape;
 use super::q_matmul::{I8, Requantize};
 use super::window::Window;
@@ -61,11 +60,10 @@ impl Operator for QConv2d {
     /// In f64, which holds every sum exactly.
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let [x, w, bias @ ..] = operands else { return Ok(None) };
-        let mut b = Build(e);
-        let x = self.requantize.centred(&mut b, *x, self.requantize.x_zero)?;
-        let w = self.requantize.centred(&mut b, *w, self.requantize.w_zero)?;
+        let x = self.requantize.centred(e, *x, self.requantize.x_zero)?;
+        let w = self.requantize.centred(e, *w, self.requantize.w_zero)?;
         let conv = Conv { window: self.window.clone(), groups: self.groups, bias: false };
-        let sums = b.one(conv, &[x, w])?;
-        Ok(Some(vec![self.requantize.finish(&mut b, sums, bias.first().copied(), 1)?]))
+        let sums = e.one(conv, &[x, w])?;
+        Ok(Some(vec![self.requantize.finish(e, sums, bias.first().copied(), 1)?]))
     }
 }

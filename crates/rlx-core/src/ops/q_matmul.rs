@@ -1,6 +1,5 @@
 //! A product of 8-bit integers, requantised [ONNX QLinearMatMul].
 
-use super::build::Build;
 use super::{Attrs, Binary, Class, Emit, Operator, Unary, arity, expect};
 use crate::error::{Error, Result};
 use crate::types::{DType, Dim, Kind, Scalar, Shape, Type, ValueId};
@@ -70,29 +69,29 @@ impl Requantize {
     }
 
     /// `v - zero` in f64.
-    pub(super) fn centred(&self, b: &mut Build<'_>, v: ValueId, zero: i8) -> Result<ValueId> {
-        let v = b.cast(v, DType::F64)?;
-        b.with(Binary::Sub, v, f64::from(zero))
+    pub(super) fn centred(&self, e: &mut dyn Emit, v: ValueId, zero: i8) -> Result<ValueId> {
+        let v = e.cast(v, DType::F64)?;
+        e.zip_number(Binary::Sub, v, f64::from(zero))
     }
 
     /// Sums in f64 as i8, with a bias along `axis`.
     pub(super) fn finish(
         &self,
-        b: &mut Build<'_>,
+        e: &mut dyn Emit,
         sums: ValueId,
         bias: Option<ValueId>,
         axis: usize,
     ) -> Result<ValueId> {
-        let (mut y, rank) = (sums, b.dims(sums).len());
+        let (mut y, rank) = (sums, e.dims(sums).len());
         if let Some(bias) = bias {
-            let bias = b.cast(bias, DType::F64)?;
-            let bias = b.along(bias, axis, rank)?;
-            y = b.add(y, bias)?;
+            let bias = e.cast(bias, DType::F64)?;
+            let bias = e.along(bias, axis, rank)?;
+            y = e.add(y, bias)?;
         }
-        let y = b.with(Binary::Mul, y, f64::from(self.multiplier))?;
-        let y = b.map(Unary::Round, y)?;
-        let y = b.with(Binary::Add, y, f64::from(self.out_zero))?;
-        b.cast(y, I8)
+        let y = e.zip_number(Binary::Mul, y, f64::from(self.multiplier))?;
+        let y = e.map(Unary::Round, y)?;
+        let y = e.zip_number(Binary::Add, y, f64::from(self.out_zero))?;
+        e.cast(y, I8)
     }
 }
 
@@ -143,11 +142,10 @@ impl Operator for QMatMul {
     /// In f64, which holds every sum exactly.
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let [x, w, bias @ ..] = operands else { return Ok(None) };
-        let mut b = Build(e);
-        let x = self.requantize.centred(&mut b, *x, self.requantize.x_zero)?;
-        let w = self.requantize.centred(&mut b, *w, self.requantize.w_zero)?;
-        let sums = b.matmul(x, w, true)?;
-        let axis = b.dims(sums).len() - 1;
-        Ok(Some(vec![self.requantize.finish(&mut b, sums, bias.first().copied(), axis)?]))
+        let x = self.requantize.centred(e, *x, self.requantize.x_zero)?;
+        let w = self.requantize.centred(e, *w, self.requantize.w_zero)?;
+        let sums = e.matmul(x, w, true)?;
+        let axis = e.dims(sums).len() - 1;
+        Ok(Some(vec![self.requantize.finish(e, sums, bias.first().copied(), axis)?]))
     }
 }

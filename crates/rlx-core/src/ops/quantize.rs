@@ -1,6 +1,5 @@
 //! Floats to 8-bit integers with scales and zero points [ONNX QuantizeLinear].
 
-use super::build::Build;
 use super::{Attrs, Binary, Class, Emit, Operator, Unary, arity, expect, float_tensor};
 use crate::error::{Error, Result};
 use crate::types::{DType, Scalar, Shape, Type, ValueId};
@@ -57,16 +56,15 @@ impl Operator for Quantize {
     /// A cast to bytes truncates what is an integer already, and saturates.
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let &[x, scales, zeros] = operands else { return Ok(None) };
-        let mut b = Build(e);
-        let (x, scales) = (b.wide(x)?, b.wide(scales)?);
-        let (rank, wide) = (b.dims(x).len(), b.dtype(x));
-        let scales = spread(&mut b, scales, self.axis, rank)?;
-        let zeros = b.cast(zeros, wide)?;
-        let zeros = spread(&mut b, zeros, self.axis, rank)?;
-        let y = b.zip(Binary::Div, x, scales)?;
-        let y = b.map(Unary::Round, y)?;
-        let y = b.add(y, zeros)?;
-        Ok(Some(vec![b.cast(y, self.to)?]))
+        let (x, scales) = (e.wide(x)?, e.wide(scales)?);
+        let (rank, wide) = (e.dims(x).len(), e.ty(x).dtype);
+        let scales = spread(e, scales, self.axis, rank)?;
+        let zeros = e.cast(zeros, wide)?;
+        let zeros = spread(e, zeros, self.axis, rank)?;
+        let y = e.zip(Binary::Div, x, scales)?;
+        let y = e.map(Unary::Round, y)?;
+        let y = e.add(y, zeros)?;
+        Ok(Some(vec![e.cast(y, self.to)?]))
     }
 }
 
@@ -90,10 +88,10 @@ pub(super) fn along(name: &str, x: &Type, axis: Option<usize>) -> Result<Shape> 
 
 /// Scales as an axis among `rank`; one scale as it is.
 pub(super) fn spread(
-    b: &mut Build<'_>,
+    e: &mut dyn Emit,
     v: ValueId,
     axis: Option<usize>,
     rank: usize,
 ) -> Result<ValueId> {
-    axis.map_or(Ok(v), |axis| b.along(v, axis, rank))
+    axis.map_or(Ok(v), |axis| e.along(v, axis, rank))
 }

@@ -1,6 +1,5 @@
 //! Small floats with scales to floats.
 
-use super::build::Build;
 use super::scaled_quantize::ATTRS;
 use super::scaling::Scaling;
 use super::{Attrs, Class, Emit, Operator, ScaleLayout, arity};
@@ -39,49 +38,49 @@ impl Operator for ScaledDequantize {
     /// Codes and bytes of scales are looked up in tables.
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let &[codes, scales] = operands else { return Ok(None) };
-        let mut b = Build(e);
-        let dims = b.dims(codes);
-        let values = looked_up(&mut b, codes, |code| self.scaling.format.decode(code))?;
+        let dims = e.dims(codes);
+        let values = looked_up(e, codes, |code| self.scaling.format.decode(code))?;
         let y = match (self.scaling.layout, dims.as_slice()) {
             (ScaleLayout::Block { rows, columns, .. }, [lead @ .., m, k]) => {
-                let scales_dims = b.dims(scales);
+                let scales_dims = e.dims(scales);
                 let [.., down, across] = scales_dims.as_slice() else { return Ok(None) };
                 let sizes =
                     |four: [Dim; 4]| -> Vec<Dim> { lead.iter().cloned().chain(four).collect() };
                 let (one, r, c) = (Dim::from(1u64), Dim::from(rows), Dim::from(columns));
                 let apart = sizes([down.clone(), one.clone(), across.clone(), one]);
-                let scales = b.reshape(scales, apart)?;
+                let scales = e.reshape(scales, &apart)?;
                 let scales =
-                    b.expand(scales, sizes([down.clone(), r.clone(), across.clone(), c.clone()]))?;
+                    e.expand(scales, &sizes([down.clone(), r.clone(), across.clone(), c.clone()]))?;
                 let whole = [down.mul(&r)?, across.mul(&c)?];
-                let scales = b.reshape(scales, lead.iter().cloned().chain(whole).collect())?;
-                let (axis, zero) = (lead.len(), Dim::from(0u64));
-                let scales = b.slice(scales, axis, &zero, m)?;
-                let scales = b.slice(scales, axis + 1, &zero, k)?;
-                b.mul(values, scales)?
+                let scales =
+                    e.reshape(scales, &lead.iter().cloned().chain(whole).collect::<Vec<_>>())?;
+                let axis = lead.len();
+                let scales = e.slice(scales, axis, 0u64, m.clone())?;
+                let scales = e.slice(scales, axis + 1, 0u64, k.clone())?;
+                e.mul(values, scales)?
             }
             (ScaleLayout::Mx | ScaleLayout::Nvfp4, [lead @ .., _]) => {
                 let group = Dim::from(self.scaling.group().unwrap_or(1));
-                let scales = looked_up(&mut b, scales, |code| self.scaling.scale_value(code))?;
-                let groups = b.ty(scales).shape.last();
+                let scales = looked_up(e, scales, |code| self.scaling.scale_value(code))?;
+                let groups = e.ty(scales).shape.last();
                 let sizes = |n: Dim| -> Vec<Dim> {
                     lead.iter().cloned().chain([groups.clone(), n]).collect()
                 };
-                let scales = b.reshape(scales, sizes(1u64.into()))?;
-                let values = b.reshape(values, sizes(group))?;
-                let y = b.mul(values, scales)?;
-                b.reshape(y, dims.clone())?
+                let scales = e.reshape(scales, &sizes(1u64.into()))?;
+                let values = e.reshape(values, &sizes(group))?;
+                let y = e.mul(values, scales)?;
+                e.reshape(y, &dims)?
             }
-            _ => b.mul(values, scales)?,
+            _ => e.mul(values, scales)?,
         };
         Ok(Some(vec![y]))
     }
 }
 
 /// The f32 of every byte, from a table.
-fn looked_up(b: &mut Build<'_>, codes: ValueId, value: impl Fn(u8) -> f64) -> Result<ValueId> {
+fn looked_up(e: &mut dyn Emit, codes: ValueId, value: impl Fn(u8) -> f64) -> Result<ValueId> {
     let table: Vec<f64> = (0..=u8::MAX).map(value).collect();
-    let table = b.constant(DType::F32, &[256], &table)?;
-    let ids = b.cast(codes, DType::U32)?;
-    b.gather(table, 0, ids)
+    let table = e.constant(DType::F32, &[256], &table)?;
+    let ids = e.cast(codes, DType::U32)?;
+    e.gather(table, 0, ids)
 }

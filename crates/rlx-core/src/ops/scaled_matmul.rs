@@ -1,6 +1,5 @@
 //! A product of two matrices of small floats with scales.
 
-use super::build::Build;
 use super::scaling::Scaling;
 use super::{Attrs, Class, Emit, Operator, ScaledDequantize, arity, expect};
 use crate::error::{Error, Result};
@@ -65,11 +64,10 @@ impl Operator for ScaledMatMul {
 
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let [x, x_scales, w, w_scales, bias @ ..] = operands else { return Ok(None) };
-        let mut b = Build(e);
-        let x = b.one(ScaledDequantize { scaling: self.x }, &[*x, *x_scales])?;
-        let w = b.one(ScaledDequantize { scaling: self.w }, &[*w, *w_scales])?;
-        let y = b.matmul(x, w, true)?;
+        let x = e.one(ScaledDequantize { scaling: self.x }, &[*x, *x_scales])?;
+        let w = e.one(ScaledDequantize { scaling: self.w }, &[*w, *w_scales])?;
+        let y = e.matmul(x, w, true)?;
         let Some(bias) = bias.first() else { return Ok(Some(vec![y])) };
-        Ok(Some(vec![b.add(y, *bias)?]))
+        Ok(Some(vec![e.add(y, *bias)?]))
     }
 }
