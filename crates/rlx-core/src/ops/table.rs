@@ -74,12 +74,16 @@ macro_rules! operators {
                     Op::Custom(op) => op.0.infer(operands),
                 }
             }
-            /// The same results from simpler operators, or `None` for a primitive.
+            /// The same results from simpler operators; `None` for a primitive, and for all in a
+            /// build without the feature `decompose`.
             pub fn decompose(
                 &self,
                 e: &mut dyn Emit,
                 operands: &[ValueId],
             ) -> Result<Option<Vec<ValueId>>> {
+                if cfg!(not(feature = "decompose")) {
+                    return Ok(None);
+                }
                 match self {
                     $($(#[cfg($gate)])? Op::$op(op) => op.decompose(e, operands),)*
                     Op::Custom(op) => op.0.decompose(e, operands),
