@@ -39,6 +39,8 @@ pub mod sample;
 
 pub mod reference;
 
+mod intake;
+
 pub mod gguf;
 pub mod safetensors;
 #[cfg(feature = "text")]

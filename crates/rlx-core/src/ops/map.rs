@@ -2,11 +2,11 @@
 
 use super::{
     Alias, Attrs, Binary, Clamp, Class, Comparison, Emit, Operator, Unary, arity, float_tensor,
+    rules,
 };
 use crate::error::{Error, Result};
 use crate::math;
 use crate::types::{DType, Type, ValueId};
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -106,11 +106,7 @@ impl Operator for Map {
     }
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["f"])?;
-        let name = attrs.get_name("f")?;
-        Unary::from_name(name)
-            .map(|f| Map { f })
-            .ok_or_else(|| Error::bad_graph(format!("map: unknown function {name}")))
+        rules::function("map", attrs, Unary::from_name).map(|f| Map { f })
     }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {

@@ -74,16 +74,12 @@ macro_rules! operators {
                     Op::Custom(op) => op.0.infer(operands),
                 }
             }
-            /// The same results from simpler operators; `None` for a primitive, and for all in a
-            /// build without the feature `decompose`.
-            pub fn decompose(
+            #[cfg(feature = "decompose")]
+            fn parts(
                 &self,
                 e: &mut dyn Emit,
                 operands: &[ValueId],
             ) -> Result<Option<Vec<ValueId>>> {
-                if cfg!(not(feature = "decompose")) {
-                    return Ok(None);
-                }
                 match self {
                     $($(#[cfg($gate)])? Op::$op(op) => op.decompose(e, operands),)*
                     Op::Custom(op) => op.0.decompose(e, operands),
@@ -313,4 +309,31 @@ operators! {
     RandomUniform,
     /// Normal random numbers.
     RandomNormal,
+}
+
+impl Op {
+    /// The same results from simpler operators; `None` for a primitive.
+    ///
+    /// A build without the feature `decompose` has only the parts that executors of language models
+    /// have kernels for: other forms of the operator itself, and operators it was fused of.
+    ///
+    /// # Errors
+    /// From the type rules of the parts.
+    pub fn decompose(
+        &self,
+        e: &mut dyn Emit,
+        operands: &[ValueId],
+    ) -> Result<Option<Vec<ValueId>>> {
+        #[cfg(feature = "decompose")]
+        return self.parts(e, operands);
+        #[cfg(not(feature = "decompose"))]
+        match self {
+            Op::MatMul(op) => op.decompose(e, operands),
+            Op::ResidualRmsNorm(op) => op.decompose(e, operands),
+            Op::RmsNorm(op) => op.decompose(e, operands),
+            Op::RopeKvWrite(op) => op.decompose(e, operands),
+            Op::Custom(op) => op.0.decompose(e, operands),
+            _ => Ok(None),
+        }
+    }
 }
