@@ -20,10 +20,11 @@ use rlx_core::runtime::device::{
     AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
     Ticket, Write, WriteTo,
 };
+use rlx_core::runtime::table::{Ids, Table};
 use rlx_core::target::Target;
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -56,12 +57,12 @@ pub struct CpuDevice {
 
 #[derive(Default)]
 struct Inner {
-    next: u32,
-    models: BTreeMap<u32, Model>,
-    programs: BTreeMap<u32, Loaded>,
-    sessions: BTreeMap<u32, Session>,
+    ids: Ids,
+    models: Table<u32, Model>,
+    programs: Table<u32, Loaded>,
+    sessions: Table<u32, Session>,
     /// Answers that wait for their poll.
-    answers: BTreeMap<u32, Result<Outputs>>,
+    answers: Table<u32, Result<Outputs>>,
     counters: Counters,
 }
 
@@ -81,7 +82,7 @@ struct Session {
     memory: Host,
     n_states: usize,
     /// Of each program that was submitted.
-    inputs: BTreeMap<u32, Host>,
+    inputs: Table<u32, Host>,
     queue: VecDeque<Submission>,
     bytes: u64,
 }
@@ -236,14 +237,9 @@ fn busy() -> Error {
 }
 
 impl Inner {
-    fn id(&mut self) -> u32 {
-        self.next += 1;
-        self.next
-    }
-
     /// A ticket whose answer is there.
     fn answered(&mut self, result: Result<()>) -> Ticket {
-        let ticket = self.id();
+        let ticket = self.ids.next();
         self.answers.insert(ticket, result.map(|()| Outputs::default()));
         Ticket(ticket)
     }
@@ -265,7 +261,7 @@ impl Device for CpuDevice {
 
     fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {
         let inner = &mut *self.inner.borrow_mut();
-        let id = inner.id();
+        let id = inner.ids.next();
         let buffers = plan
             .buffers
             .iter()
@@ -342,7 +338,7 @@ impl Device for CpuDevice {
         let inner = &mut *self.inner.borrow_mut();
         let model = inner.models.get(&m.0).ok_or_else(|| gone("model"))?;
         let built = Built::new(&program, &model.plan);
-        let id = inner.id();
+        let id = inner.ids.next();
         let result = built.map(|built| {
             let loaded = Loaded { model: m.0, built: Arc::new(built) };
             inner.programs.insert(id, loaded);
@@ -361,7 +357,7 @@ impl Device for CpuDevice {
         if !inner.models.contains_key(&m.0) {
             return Err(gone("model"));
         }
-        let id = inner.id();
+        let id = inner.ids.next();
         let sizes = states.iter().map(|s| s.bytes).chain([arena_bytes]);
         let memory = Host::new(sizes.map(|n| usize::try_from(n).unwrap_or(usize::MAX)));
         let bytes = states.iter().map(|s| s.bytes).sum::<u64>() + arena_bytes;
@@ -371,7 +367,7 @@ impl Device for CpuDevice {
                 model: m.0,
                 memory,
                 n_states: states.len(),
-                inputs: BTreeMap::new(),
+                inputs: Table::new(),
                 queue: VecDeque::new(),
                 bytes,
             };
@@ -383,14 +379,14 @@ impl Device for CpuDevice {
 
     fn submit(&self, s: SessionId, p: ProgramId, writes: &[Write]) -> Result<Ticket> {
         let inner = &mut *self.inner.borrow_mut();
-        let ticket = inner.id();
+        let ticket = inner.ids.next();
         let loaded = inner.programs.get(&p.0).ok_or_else(|| gone("program"))?;
         let session = inner.sessions.get_mut(&s.0).ok_or_else(|| gone("session"))?;
         if session.model != loaded.model {
             return Err(Error::internal("the program and the session are of different models"));
         }
-        if let std::collections::btree_map::Entry::Vacant(slot) = session.inputs.entry(p.0) {
-            slot.insert(Host::new(loaded.built.inputs.iter().copied())?);
+        if !session.inputs.contains_key(&p.0) {
+            session.inputs.insert(p.0, Host::new(loaded.built.inputs.iter().copied())?);
             let bytes = loaded.built.inputs.iter().map(|&n| n as u64).sum::<u64>();
             session.bytes += bytes;
             inner.counters.live_bytes += bytes;

@@ -5,6 +5,7 @@ use core::ops::Range;
 use rlx_core::ir::lir;
 use rlx_core::ops::{Alias, Op};
 use rlx_core::plan::WeightPlan;
+use rlx_core::runtime::table::Table;
 use rlx_core::sample::control;
 use rlx_core::{Code, Error, Result};
 
@@ -281,7 +282,7 @@ struct Limits {
     seq: usize,
     control: Option<usize>,
     /// Arena places whose rows are limited, by offset.
-    limited: std::collections::BTreeMap<u64, bool>,
+    limited: Table<u64, bool>,
 }
 
 impl Limits {
