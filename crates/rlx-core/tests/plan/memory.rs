@@ -513,9 +513,7 @@ fn the_cpu_refuses_no_tensor_for_its_size_and_cuts_none_into_parts() {
   %2 = matmul %r, %big -> tensor<1x4096xf32>
   %3 = matmul %2, %w -> tensor<1x98304xf32>
   %4 = map %n {f = exp} -> tensor<5242880xf32>
-  return a = %1
-  return b = %3
-  return c = %4
+  return a = %1, b = %3, c = %4
 }
 ",
         );
