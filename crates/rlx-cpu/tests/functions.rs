@@ -104,7 +104,8 @@ fn every_binary_function_is_the_references_on_every_pair_of_edges() {
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for x in EDGES {
         for y in EDGES {
-            (a.push(x), b.push(y));
+            a.push(x);
+            b.push(y);
         }
     }
     let n = EDGES.len() as u64;

@@ -130,7 +130,8 @@ fn claimed_binary_functions_are_the_references_on_pairs_of_edges_and_others_are_
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for x in EDGES {
         for y in EDGES {
-            (a.push(x), b.push(y));
+            a.push(x);
+            b.push(y);
         }
     }
     let n = EDGES.len() as u64;
