@@ -108,7 +108,7 @@ fn claimed_unary_functions_are_the_references_on_edges_and_between_and_others_ar
             refused.push(name);
             continue;
         }
-        let (want, other) = (truth(&op, &operands), truth(&op, &[at_zero.clone()]));
+        let (want, other) = (truth(&op, &operands), truth(&op, core::slice::from_ref(&at_zero)));
         let got = floats(&run_op(&d, op, &operands)[0]);
         for i in 0..xs.len() {
             let ok = |want: f32| near(got[i], want, tolerance(f));
