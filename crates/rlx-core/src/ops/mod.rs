@@ -71,6 +71,7 @@ mod rope_table;
 mod rules;
 mod sample;
 mod scalar;
+mod scalar_wgsl;
 mod scan;
 mod scatter_add;
 mod sdpa;

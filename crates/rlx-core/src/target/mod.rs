@@ -160,12 +160,15 @@ impl Target {
 
     /// The CPU executor. A norm of its own costs a barrier; as a prologue it would cost every
     /// worker a pass over x, and int8 activations need it done first anyway.
+    ///
+    /// It binds nothing: limits are what an address reaches, one number for every platform, as
+    /// fingerprints are. What a 32-bit host has no memory for, it says when it allocates.
     pub fn cpu() -> Target {
         Target {
             name: "cpu".into(),
             limits: Limits {
-                buffer: 1 << 30,
-                binding: 1 << 30,
+                buffer: 1 << 40,
+                binding: 1 << 40,
                 storage_buffers: 64,
                 alignment: 64,
             },
