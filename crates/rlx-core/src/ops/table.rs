@@ -20,6 +20,10 @@ macro_rules! operators {
             /// Every operator's name, but for custom ones.
             pub const NAMES: &'static [&'static str] = &[$($(#[cfg($gate)])? $op::NAME),*];
 
+            /// Every operator's name with its class, but for custom ones, which are compute.
+            pub const CLASSES: &'static [(&'static str, Class)] =
+                &[$($(#[cfg($gate)])? ($op::NAME, $op::CLASS)),*];
+
             /// The name in text IR.
             pub fn name(&self) -> &str {
                 match self {

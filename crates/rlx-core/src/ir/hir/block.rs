@@ -127,6 +127,8 @@ blocks! {
     LmHead "lm_head" {
         /// Whether there is a bias.
         bias: bool,
+        /// Bounds the logits: `softcap tanh(l / softcap)`.
+        softcap: Option<f32>,
     } inputs |b| 1 + linear(b.bias), results 1;
 
     /// `a, b -> a + b`: a residual sum.
@@ -352,7 +354,8 @@ blocks! {
         /// The matrices start as the state, f32 `[H, N, V]`, and are written back to it.
         carry: bool,
     } inputs |b| 5, results 1;
-    /// A layer of LLaMA: `x, attn_norm, q, k, v, o, ffn_norm, gate, up, down, (factors)? -> x`.
+    /// A layer of LLaMA: `x, attn_norm, q, k, v, o, ffn_norm, gate, up, down, (q_norm, k_norm)?,
+    /// (factors)? -> x`; with norms of q and k, one of Qwen 3.
     DecoderBlock "decoder_block" {
         /// The layer's number: names the caches.
         layer: usize,
@@ -376,7 +379,10 @@ blocks! {
         rope: RopeTable,
         /// Whether a tensor divides the frequencies.
         factors: bool,
-    } inputs |b| 10 + b.factors as usize, results 1;
+        /// q and k have an RMS norm per head before they rotate, with this eps; its weights
+        /// `[head_dim]` stand behind down.
+        qk_eps: Option<f32>,
+    } inputs |b| 10 + b.factors as usize + 2 * usize::from(b.qk_eps.is_some()), results 1;
 }
 
 impl Block {
@@ -447,7 +453,7 @@ impl DecoderBlock {
             style: self.style,
             rope: self.rope.clone(),
             factors: self.factors,
-            qk_eps: None,
+            qk_eps: self.qk_eps,
         }
     }
 }

@@ -18,6 +18,8 @@ pub enum FakeScale {
     PerBatch,
     /// An operand.
     Fixed,
+    /// An operand too: the moving average that training kept. Inference reads it and leaves it.
+    Ema,
 }
 
 /// What gradients pass through the rounding (arXiv:1308.3432). The value is the same for all.
@@ -34,8 +36,8 @@ pub enum StraightThrough {
 }
 
 impl FakeScale {
-    const ALL: [(FakeScale, &'static str); 2] =
-        [(FakeScale::PerBatch, "per_batch"), (FakeScale::Fixed, "fixed")];
+    const ALL: [(FakeScale, &'static str); 3] =
+        [(FakeScale::PerBatch, "per_batch"), (FakeScale::Fixed, "fixed"), (FakeScale::Ema, "ema")];
 
     /// The name in text IR.
     pub fn name(self) -> &'static str {
@@ -110,7 +112,7 @@ impl Operator for FakeQuantize {
     }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
-        arity("fake_quantize", operands, 1 + usize::from(self.scale == FakeScale::Fixed))?;
+        arity("fake_quantize", operands, 1 + usize::from(self.scale != FakeScale::PerBatch))?;
         let x = operands[0];
         float_tensor("fake_quantize", "x", x)?;
         levels("fake_quantize", self.bits)?;

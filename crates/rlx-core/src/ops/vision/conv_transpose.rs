@@ -46,7 +46,7 @@ impl ConvTranspose {
             },
             None => match gain.checked_sub(loss) {
                 Some(more) => grown.add(&Dim::from(more)),
-                None => no("sizes of symbols only grow: bind the symbol first"),
+                None => grown.sub(loss - gain),
             },
         }
     }
@@ -113,8 +113,8 @@ impl Operator for ConvTranspose {
         Ok(vec![Type::tensor(x.dtype, Shape(dims))])
     }
 
-    /// A convolution of x with zeros between its elements and the filters turned round. `None`
-    /// where a symbolic axis would have to be cut.
+    /// A convolution of x with zeros between its elements and the filters turned round. `None` where
+    /// a cut leaves nothing of an axis.
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let [x, w, bias @ ..] = operands else { return Ok(None) };
         let axes = self.window.axes();
@@ -137,11 +137,10 @@ impl Operator for ConvTranspose {
         let mut cuts = Vec::new();
         for i in 0..axes {
             let (from, less) = (low[i].min(0).unsigned_abs(), high[i].min(0).unsigned_abs());
-            let stays = spread[2 + i].as_static().and_then(|n| n.checked_sub(from + less));
-            match stays {
+            match spread[2 + i].sub(from + less) {
                 _ if from + less == 0 => {}
-                Some(len) => cuts.push((2 + i, Dim::from(from), Dim::from(len))),
-                None => return Ok(None),
+                Ok(len) => cuts.push((2 + i, Dim::from(from), len)),
+                Err(_) => return Ok(None),
             }
         }
         let y = e.reshape(*x, &apart)?;

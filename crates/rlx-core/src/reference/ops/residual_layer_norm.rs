@@ -22,23 +22,25 @@ pub(crate) fn run(op: &ResidualLayerNorm, operands: &[View<'_>]) -> Result<Vec<V
     Ok(vec![scalar_bytes(x.ty.dtype, &sum)?, scalar_bytes(x.ty.dtype, &y)?])
 }
 
-/// `x + residual + bias`, rounded as it is stored.
+/// `x + residual + bias`, rounded as it is stored. Without a bias nothing is added: `-0 + 0` is 0.
 pub(crate) fn residual_sum(
     x: &View<'_>,
     residual: &View<'_>,
     bias: Option<&View<'_>>,
 ) -> Result<Vec<f64>> {
-    let (mut sum, residual) = (x.f64s()?, residual.f64s()?);
-    let bias = bias.map_or_else(|| Ok(vec![0.0]), View::f64s)?;
-    for ((s, r), b) in sum.iter_mut().zip(residual).zip(bias.iter().cycle()) {
-        *s = rounded(x.ty.dtype, *s + r + b);
+    let mut sum = x.f64s()?;
+    sum.iter_mut().zip(residual.f64s()?).for_each(|(s, r)| *s += r);
+    if let Some(bias) = bias {
+        let bias = bias.f64s()?;
+        sum.iter_mut().zip(bias.iter().cycle()).for_each(|(s, b)| *s += b);
     }
+    sum.iter_mut().for_each(|s| *s = rounded(x.ty.dtype, *s));
     Ok(sum)
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::ops::{LayerNorm, ResidualLayerNorm};
+    use crate::ops::{Binary, LayerNorm, ResidualLayerNorm, ResidualRmsNorm, RmsNorm, Zip};
     use crate::reference::testing::*;
     use alloc::vec::Vec;
 
@@ -54,6 +56,18 @@ mod tests {
             (0..16).map(|i| f64::from(x[i]) + f64::from(r[i]) + f64::from(b[i % 8])).collect();
         close(&y[0].f32s(), &sum);
         assert_eq!(y[1], run(LayerNorm { eps: 1e-5, bias: true }, &[&y[0], &scale, &shift])[0]);
+    }
+
+    #[test]
+    fn a_sum_of_negative_zeros_keeps_its_sign_as_a_sum_alone_does() {
+        let (zeros, one) = (f32s(&[1, 2], &[-0.0, -0.0]), f32s(&[2], &[1.0, 1.0]));
+        let sum = &run(Zip { f: Binary::Add }, &[&zeros, &zeros])[0];
+        let op = ResidualLayerNorm { eps: 1e-5, bias: false, shift: false };
+        assert_eq!(run(op, &[&zeros, &zeros, &one])[0], *sum);
+        let op = ResidualRmsNorm { eps: 1e-5, bias: false };
+        let y = run(op, &[&zeros, &zeros, &one]);
+        assert_eq!(y[0], *sum);
+        assert_eq!(y[1], run(RmsNorm { eps: 1e-5 }, &[sum, &one])[0]);
     }
 
     #[test]
