@@ -6,13 +6,17 @@
 //! visitors of the same function. Layouts are drawn in `rlx_core::reference::dequantize`, by byte; here
 //! word `i` of a block is bytes `4 i..` behind the odd ones ([`Cut`](crate::panel::Cut)).
 
+mod codebook;
 mod k;
 mod levels;
 mod simple;
+mod small;
 
+pub(crate) use codebook::{Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs};
 pub(crate) use k::{Q2K, Q3K, Q4K, Q5K, Q6K};
 pub(crate) use levels::{Iq4Nl, Iq4Xs, Mxfp4, Nvfp4};
 pub(crate) use simple::{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
+pub(crate) use small::{Q1_0, Q2_0, Tq1_0, Tq2_0};
 
 use crate::panel::ROWS;
 use crate::simd::Lanes;

@@ -70,6 +70,50 @@ macro_rules! by_format {
                 type $f = Nvfp4;
                 $call
             }
+            B::Q1_0 => {
+                type $f = Q1_0;
+                $call
+            }
+            B::Q2_0 => {
+                type $f = Q2_0;
+                $call
+            }
+            B::Tq1_0 => {
+                type $f = Tq1_0;
+                $call
+            }
+            B::Tq2_0 => {
+                type $f = Tq2_0;
+                $call
+            }
+            B::Iq1S => {
+                type $f = Iq1S;
+                $call
+            }
+            B::Iq1M => {
+                type $f = Iq1M;
+                $call
+            }
+            B::Iq2Xxs => {
+                type $f = Iq2Xxs;
+                $call
+            }
+            B::Iq2Xs => {
+                type $f = Iq2Xs;
+                $call
+            }
+            B::Iq2S => {
+                type $f = Iq2S;
+                $call
+            }
+            B::Iq3Xxs => {
+                type $f = Iq3Xxs;
+                $call
+            }
+            B::Iq3S => {
+                type $f = Iq3S;
+                $call
+            }
             _ => $otherwise,
         }
     };
