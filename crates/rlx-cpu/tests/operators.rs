@@ -34,7 +34,8 @@ fn matmul_of_f32_rows_is_the_references_for_every_weight_type() {
         for (m, n) in [(1, 1), (1, 5), (1, 37), (2, 3), (5, 16), (33, 19)] {
             let x = f32s(&[m, k], &random.floats((m * k) as usize));
             let w = random.packed(dtype, [n, k]);
-            check(MatMul::plain(), &[x, w], 2e-6, &format!("{dtype} {m}x{n}"));
+            // Sums of 512 terms that cancel.
+            check(MatMul::plain(), &[x, w], 1e-5, &format!("{dtype} {m}x{n}"));
         }
     }
 }
@@ -80,7 +81,7 @@ fn extreme_payloads_do_not_saturate() {
             for sign in [1.0, -1.0] {
                 let x = quantized(format, [1, 512], &[sign; 512]);
                 let what = format!("{dtype} {fill:#x}");
-                check(MatMul::plain(), &[x, w.clone()], 1e-5, &what);
+                check(MatMul::plain(), &[x, w.clone()], 2e-6, &what);
             }
         }
     }

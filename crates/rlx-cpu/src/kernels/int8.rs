@@ -32,16 +32,20 @@ pub(crate) struct Rows {
     /// Minus the sums of 16 and of 32 elements; times the scale, where blocks have 32 elements.
     sums16: Vec<f32>,
     sums32: Vec<f32>,
+    /// The sums as they are.
+    whole16: Vec<i32>,
+    whole32: Vec<i32>,
 }
 
 impl Rows {
     /// Takes rows of `q8_0` or `q8_k` blocks apart, each of `k` elements.
     pub(crate) fn fill(&mut self, format: B, k: usize, x: &[u8]) {
         *self = Rows { k, block: format.elements(), ..core::mem::take(self) };
-        let Rows { q, d, sums16, sums32, .. } = self;
+        let Rows { q, d, sums16, sums32, whole16, whole32, .. } = self;
         q.clear();
         d.clear();
         sums16.clear();
+        whole16.clear();
         for block in x.chunks_exact(format.bytes()) {
             let (scale, bytes) = match format {
                 B::Q8_0 => (f16_to_f32(u16::from_le_bytes([block[0], block[1]])), &block[2..34]),
@@ -53,22 +57,24 @@ impl Rows {
             for run in bytes.as_chunks::<SHORT>().0 {
                 let sum: i16 = run.iter().map(|&q| i16::from(q as i8)).sum();
                 sums16.push(factor * f32::from(sum));
+                whole16.push(sum.into());
             }
         }
         sums32.clear();
         sums32.extend(sums16.as_chunks::<2>().0.iter().map(|[a, b]| a + b));
+        whole32.clear();
+        whole32.extend(whole16.as_chunks::<2>().0.iter().map(|[a, b]| a + b));
     }
 
     fn row(&self, m: usize) -> Row<'_> {
-        let part = |v: &'_ [f32], n: usize| -> core::ops::Range<usize> {
-            debug_assert!((m + 1) * n <= v.len());
-            m * n..(m + 1) * n
-        };
+        let part = |elements: usize| m * (self.k / elements)..(m + 1) * (self.k / elements);
         Row {
-            q: &self.q[m * self.k..][..self.k],
-            d: &self.d[part(&self.d, self.k / self.block)],
-            sums16: &self.sums16[part(&self.sums16, self.k / 16)],
-            sums32: &self.sums32[part(&self.sums32, self.k / 32)],
+            q: &self.q[part(1)],
+            d: &self.d[part(self.block)],
+            sums16: &self.sums16[part(16)],
+            sums32: &self.sums32[part(32)],
+            whole16: &self.whole16[part(16)],
+            whole32: &self.whole32[part(32)],
         }
     }
 }
@@ -79,6 +85,8 @@ struct Row<'a> {
     d: &'a [f32],
     sums16: &'a [f32],
     sums32: &'a [f32],
+    whole16: &'a [i32],
+    whole32: &'a [i32],
 }
 
 /// `y[i] = w[i] . x[row]` for every row of whole panels: `16 row_bytes` bytes and 16 elements of y each.
@@ -122,6 +130,12 @@ impl<F: Format> Task for MatVec<'_, F> {
     }
 }
 
+/// Part `b` of `n` elements.
+#[inline(always)]
+fn part<T>(v: &[T], b: usize, n: usize) -> &[T] {
+    v.get(b * n..(b + 1) * n).unwrap_or(&[])
+}
+
 /// A block's products with a block of x.
 struct Dot<'a, S: Lanes, F> {
     s: S,
@@ -130,6 +144,8 @@ struct Dot<'a, S: Lanes, F> {
     d: &'a [f32],
     sums16: &'a [f32],
     sums32: &'a [f32],
+    whole16: &'a [i32],
+    whole32: &'a [i32],
     /// Of this block, if x's block is as long; else everything so far.
     acc: S::G,
     before: S::G,
@@ -141,16 +157,17 @@ impl<'a, S: Lanes, F: Format> Dot<'a, S, F> {
 
     #[inline(always)]
     fn new(s: S, x: &Row<'a>, b: usize, acc: S::G) -> Self {
-        let part = |v: &'a [f32], elements: usize| {
-            let n = F::ELEMENTS / elements;
-            v.get(b * n..(b + 1) * n).unwrap_or(&[])
-        };
+        let n16 = F::ELEMENTS / 16;
+        let n32 = F::ELEMENTS / 32;
+        let n = if Self::WHOLE { 1 } else { n32 };
         Dot {
             s,
             x: x.q.get(b * F::ELEMENTS..(b + 1) * F::ELEMENTS).unwrap_or(&[]),
-            d: part(x.d, if Self::WHOLE { 256 } else { 32 }),
-            sums16: part(x.sums16, 16),
-            sums32: part(x.sums32, 32),
+            d: part(x.d, b, n),
+            sums16: part(x.sums16, b, n16),
+            sums32: part(x.sums32, b, n32),
+            whole16: part(x.whole16, b, n16),
+            whole32: part(x.whole32, b, n32),
             acc: if Self::WHOLE { s.all(0.0) } else { acc },
             before: acc,
             of: PhantomData,
@@ -170,23 +187,9 @@ impl<'a, S: Lanes, F: Format> Dot<'a, S, F> {
         let s = self.s;
         let factor = if Self::WHOLE { scale } else { s.product(scale, s.all(d)) };
         self.acc = s.add_product(s.floats(total), factor, self.acc);
-        if F::LEAST || has_bias::<S, F>() {
-            self.acc = s.add_product(biased::<S, F>(s, scale, least), s.all(sum), self.acc);
+        if F::LEAST {
+            self.acc = s.add_product(least, s.all(sum), self.acc);
         }
-    }
-}
-
-const fn has_bias<S: Lanes, F: Format>() -> bool {
-    F::SIGNED && S::BIAS != 0
-}
-
-/// What is taken away from every element, with what the level's products add.
-#[inline(always)]
-fn biased<S: Lanes, F: Format>(s: S, scale: S::G, least: S::G) -> S::G {
-    match (has_bias::<S, F>(), F::LEAST) {
-        (false, _) => least,
-        (true, false) => s.product(scale, s.all(S::BIAS as f32)),
-        (true, true) => s.add_product(scale, s.all(S::BIAS as f32), least),
     }
 }
 
@@ -197,9 +200,15 @@ fn x_word(x: &[u8], i: usize) -> u32 {
 }
 
 #[inline(always)]
-fn products<S: Lanes, const N: usize>(s: S, signed: bool, q: [S::V; N], x: &[u8]) -> S::V {
+fn products<S: Lanes, const N: usize>(
+    s: S,
+    signed: bool,
+    q: [S::V; N],
+    x: &[u8],
+    sum: i32,
+) -> S::V {
     if signed {
-        let mut acc = s.zero_signed();
+        let mut acc = s.zero_signed(sum);
         for (i, q) in q.into_iter().enumerate() {
             acc = s.dot_signed(acc, q, x_word(x, i));
         }
@@ -216,14 +225,14 @@ fn products<S: Lanes, const N: usize>(s: S, signed: bool, q: [S::V; N], x: &[u8]
 impl<S: Lanes, F: Format> Visitor<S> for Dot<'_, S, F> {
     #[inline(always)]
     fn run32(&mut self, r: usize, q: [S::V; 8], scale: S::G, least: S::G) {
-        let total = products(self.s, F::SIGNED, q, &self.x[32 * r..][..32]);
+        let total = products(self.s, F::SIGNED, q, &self.x[32 * r..][..32], self.whole32[r]);
         let d = if Self::WHOLE { 1.0 } else { self.d[r] };
         self.add(d, self.sums32[r], total, scale, least);
     }
 
     #[inline(always)]
     fn run16(&mut self, r: usize, q: [S::V; 4], scale: S::G, least: S::G) {
-        let total = products(self.s, F::SIGNED, q, &self.x[16 * r..][..16]);
+        let total = products(self.s, F::SIGNED, q, &self.x[16 * r..][..16], self.whole16[r]);
         let d = if Self::WHOLE { 1.0 } else { self.d[r / 2] };
         self.add(d, self.sums16[r], total, scale, least);
     }
@@ -244,24 +253,17 @@ pub(crate) struct Unpacked {
     has_least: bool,
 }
 
-/// Unpacks one panel. With `for_products` the minima hold what the level's products add.
-pub(crate) fn unpack<F: Format>(
-    level: Level,
-    panel: &[u8],
-    k: usize,
-    for_products: bool,
-    out: &mut Unpacked,
-) {
+/// Unpacks one panel.
+pub(crate) fn unpack<F: Format>(level: Level, panel: &[u8], k: usize, out: &mut Unpacked) {
     out.q.resize(ROWS * k, 0);
     out.scale.resize(ROWS * (k / (4 * F::RUN)), 0.0);
     out.least.resize(ROWS * (k / (4 * F::RUN)), 0.0);
     (out.run, out.signed) = (F::RUN, F::SIGNED);
-    dispatch(level, Unpack::<F> { panel, for_products, out, of: PhantomData });
+    dispatch(level, Unpack::<F> { panel, out, of: PhantomData });
 }
 
 struct Unpack<'a, F> {
     panel: &'a [u8],
-    for_products: bool,
     out: &'a mut Unpacked,
     of: PhantomData<F>,
 }
@@ -270,8 +272,7 @@ impl<F: Format> Task for Unpack<'_, F> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let bias = self.for_products && has_bias::<S, F>();
-        self.out.has_least = F::LEAST || bias;
+        self.out.has_least = F::LEAST;
         let runs = ROWS * (F::ELEMENTS / (4 * F::RUN));
         let q = self.out.q.chunks_exact_mut(ROWS * F::ELEMENTS);
         let scale = self.out.scale.chunks_exact_mut(runs);
@@ -280,7 +281,7 @@ impl<F: Format> Task for Unpack<'_, F> {
             F::blocks(self.panel).iter().zip(q).zip(scale).zip(least)
         {
             for h in 0..ROWS / S::LANES {
-                let mut put = Put::<S, F> { s, h, q, scale, least, bias, of: PhantomData };
+                let mut put = Put::<S, F> { s, h, q, scale, least, of: PhantomData };
                 F::visit(s, block, h, &mut put);
             }
         }
@@ -293,7 +294,6 @@ struct Put<'a, S, F> {
     q: &'a mut [u8],
     scale: &'a mut [f32],
     least: &'a mut [f32],
-    bias: bool,
     of: PhantomData<F>,
 }
 
@@ -305,8 +305,7 @@ impl<S: Lanes, F: Format> Put<'_, S, F> {
             s.put_words(q, &mut self.q[4 * (ROWS * (N * r + i) + at)..]);
         }
         s.put(scale, &mut self.scale[ROWS * r + at..]);
-        if F::LEAST || self.bias {
-            let least = if self.bias { biased::<S, F>(s, scale, least) } else { least };
+        if F::LEAST {
             s.put(least, &mut self.least[ROWS * r + at..]);
         }
     }
@@ -396,7 +395,10 @@ fn tile<S: Lanes, const M: usize, const RUN: usize, const X: usize, const SIGNED
                 let words = &w.q[4 * ROWS * RUN * run..][..4 * ROWS * RUN];
                 let words: &[[u8; 4 * ROWS]] = words.as_chunks().0;
                 let mut u = [s.zero(); M];
-                let mut v = [s.zero_signed(); M];
+                let mut v: [S::AS; M] = from_fn(|m| {
+                    let sums = if RUN == 8 { x[m].whole32 } else { x[m].whole16 };
+                    s.zero_signed(sums[run])
+                });
                 for (i, word) in words.iter().enumerate() {
                     let q = s.words(&word[4 * lane..]);
                     for m in 0..M {

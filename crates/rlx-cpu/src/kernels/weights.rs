@@ -234,12 +234,12 @@ impl Weight {
             }
             (DType::Block(b), X::Int8(x)) => {
                 let w = &mut scratch.unpacked;
-                by_format!(b, F => int8::unpack::<F>(level, panel, self.k, true, w), else {});
+                by_format!(b, F => int8::unpack::<F>(level, panel, self.k, w), else {});
                 int8::multiply(level, w, x, m, y);
             }
             (DType::Block(b), X::F32(x)) => {
                 let w = &mut scratch.unpacked;
-                by_format!(b, F => int8::unpack::<F>(level, panel, self.k, false, w), else {});
+                by_format!(b, F => int8::unpack::<F>(level, panel, self.k, w), else {});
                 scratch.dense.resize(ROWS * self.k, 0.0);
                 int8::decode(level, w, &mut scratch.dense);
                 dense::multiply::<F32>(level, bytemuck::cast_slice(&scratch.dense), x, self.k, y);

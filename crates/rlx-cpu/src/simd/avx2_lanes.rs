@@ -16,7 +16,6 @@ impl Lanes for Avx2 {
     type AS = __m256i;
     const LANES: usize = 8;
     const TILE: usize = 4;
-    const BIAS: i32 = 0;
 
     #[inline(always)]
     fn words(self, x: &[u8]) -> __m256i {
@@ -132,7 +131,7 @@ impl Lanes for Avx2 {
         acc
     }
     #[inline(always)]
-    fn zero_signed(self) -> __m256i {
+    fn zero_signed(self, _: i32) -> __m256i {
         self.zero()
     }
     #[inline(always)]

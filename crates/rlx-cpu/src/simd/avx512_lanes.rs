@@ -16,7 +16,6 @@ impl Lanes for Vnni {
     type AS = __m512i;
     const LANES: usize = 16;
     const TILE: usize = 8;
-    const BIAS: i32 = 128;
 
     #[inline(always)]
     fn words(self, x: &[u8]) -> __m512i {
@@ -129,8 +128,9 @@ impl Lanes for Vnni {
         acc
     }
     #[inline(always)]
-    fn zero_signed(self) -> __m512i {
-        self.zero()
+    fn zero_signed(self, sum: i32) -> __m512i {
+        // `dot_signed` adds 128 to every weight.
+        self.set((-128 * sum) as u32)
     }
     #[inline(always)]
     fn dot_signed(self, acc: __m512i, w: __m512i, x: u32) -> __m512i {

@@ -21,8 +21,6 @@ pub(crate) trait Lanes: Copy {
     const LANES: usize;
     /// Rows of x that a tile of a matrix product has: its sums stay in registers.
     const TILE: usize;
-    /// What [`dot_signed`](Self::dot_signed) adds to every weight.
-    const BIAS: i32;
 
     // words
 
@@ -61,8 +59,10 @@ pub(crate) trait Lanes: Copy {
     /// -127..=127.
     fn dot(self, acc: Self::A, w: Self::V, x: u32) -> Self::A;
     fn total(self, acc: Self::A) -> Self::V;
-    fn zero_signed(self) -> Self::AS;
-    /// As [`dot`](Self::dot) with signed bytes, to each of which [`BIAS`](Self::BIAS) is added.
+    /// Where sums with signed bytes begin; `sum` is that of the bytes of x to come. A level that adds
+    /// to every weight takes it back here, in integers.
+    fn zero_signed(self, sum: i32) -> Self::AS;
+    /// As [`dot`](Self::dot) with signed bytes.
     fn dot_signed(self, acc: Self::AS, w: Self::V, x: u32) -> Self::AS;
     fn total_signed(self, acc: Self::AS) -> Self::V;
 

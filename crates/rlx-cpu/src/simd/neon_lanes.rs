@@ -19,7 +19,6 @@ impl Lanes for Neon {
     type AS = Pairs;
     const LANES: usize = 4;
     const TILE: usize = 4;
-    const BIAS: i32 = 0;
 
     #[inline(always)]
     fn words(self, x: &[u8]) -> uint32x4_t {
@@ -134,7 +133,7 @@ impl Lanes for Neon {
         self.total_signed(acc)
     }
     #[inline(always)]
-    fn zero_signed(self) -> Pairs {
+    fn zero_signed(self, _: i32) -> Pairs {
         self.zero()
     }
     #[inline(always)]

@@ -31,7 +31,6 @@ impl Lanes for Portable {
     type AS = Words;
     const LANES: usize = N;
     const TILE: usize = 4;
-    const BIAS: i32 = 0;
 
     #[inline(always)]
     fn words(self, x: &[u8]) -> Words {
@@ -122,7 +121,7 @@ impl Lanes for Portable {
         acc
     }
     #[inline(always)]
-    fn zero_signed(self) -> Words {
+    fn zero_signed(self, _: i32) -> Words {
         [0; N]
     }
     #[inline(always)]

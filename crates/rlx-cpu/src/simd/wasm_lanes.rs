@@ -39,7 +39,6 @@ impl Lanes for Simd128 {
     type AS = Pairs;
     const LANES: usize = 4;
     const TILE: usize = 4;
-    const BIAS: i32 = 0;
 
     #[inline(always)]
     fn words(self, x: &[u8]) -> v128 {
@@ -155,7 +154,7 @@ impl Lanes for Simd128 {
         join(acc)
     }
     #[inline(always)]
-    fn zero_signed(self) -> Pairs {
+    fn zero_signed(self, _: i32) -> Pairs {
         [u32x4_splat(0); 2]
     }
     #[inline(always)]
