@@ -5,6 +5,7 @@
 //! the task wakes itself.
 
 use crate::kernels;
+use crate::layout::Layout;
 use crate::memory::Memory;
 #[cfg(all(feature = "threads", not(target_family = "wasm")))]
 use crate::pool::Pool;
@@ -12,7 +13,6 @@ use crate::program::{Built, Space, len_and_done};
 use crate::run::{Host, Run, WeightBytes, Weights};
 use crate::simd::Level;
 use core::cell::RefCell;
-use core::ops::Range;
 use core::task::{Context, Poll};
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::plan::WeightPlan;
@@ -22,7 +22,6 @@ use rlx_core::runtime::device::{
 };
 use rlx_core::runtime::table::{Ids, Table};
 use rlx_core::target::Target;
-use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -69,6 +68,7 @@ struct Inner {
 struct Model {
     plan: Rc<WeightPlan>,
     weights: Arc<Weights>,
+    layout: Layout,
 }
 
 struct Loaded {
@@ -272,7 +272,8 @@ impl Device for CpuDevice {
             .iter()
             .map(|e| {
                 let at = e.offset as usize;
-                WeightBytes::Owned { buffer: e.buffer as usize, range: at..at + e.bytes as usize }
+                let range = at..at + e.bytes as usize;
+                WeightBytes::Owned { buffer: e.buffer as usize, range, is_panels: false }
             })
             .collect();
         let inside = plan.entries.iter().all(|e| {
@@ -284,7 +285,8 @@ impl Device for CpuDevice {
         let result = buffers.map(|buffers| {
             inner.counters.live_bytes += plan.bytes();
             let weights = Arc::new(Weights { buffers, entries });
-            inner.models.insert(id, Model { plan, weights });
+            let layout = Layout::new(&plan);
+            inner.models.insert(id, Model { plan, weights, layout });
         });
         let ticket = inner.answered(result);
         Ok((ModelId(id), ticket))
@@ -301,34 +303,7 @@ impl Device for CpuDevice {
         let mut put = || -> Result<()> {
             let model = inner.models.get_mut(&m.0).ok_or_else(|| gone("model"))?;
             let weights = Arc::get_mut(&mut model.weights).ok_or_else(busy)?;
-            if let Bytes::Shared { map, offset, len } = &bytes {
-                let entry = model.plan.entries.iter().position(|e| {
-                    (e.buffer, e.offset, e.bytes) == (at.buffer, at.offset, *len as u64)
-                });
-                let is_aligned = |e: usize| match model.plan.entries[e].ty.dtype {
-                    // Blocks are read byte by byte, and so are f16 and bf16; f32 as what it is.
-                    DType::Block(_) | DType::F16 | DType::BF16 => true,
-                    DType::Scalar(_) => bytes.as_slice().as_ptr().addr().is_multiple_of(16),
-                };
-                if let Some(entry) = entry
-                    && bytes.as_slice().len() == *len
-                    && is_aligned(entry)
-                {
-                    let range: Range<usize> = *offset..*offset + *len;
-                    weights.entries[entry] = WeightBytes::Shared { map: map.clone(), range };
-                    return Ok(());
-                }
-            }
-            let source = bytes.as_slice();
-            let start = usize::try_from(at.offset).unwrap_or(usize::MAX);
-            let slot = weights
-                .buffers
-                .get_mut(at.buffer as usize)
-                .and_then(|b| b.bytes_mut().get_mut(start..start.saturating_add(source.len())));
-            let slot = slot.ok_or_else(|| {
-                Error::internal(format!("{} bytes do not fit at {at:?}", source.len()))
-            })?;
-            slot.copy_from_slice(source);
+            model.layout.put(&model.plan, weights, at, &bytes)?;
             Ok(())
         };
         Poll::Ready(put())
@@ -336,9 +311,13 @@ impl Device for CpuDevice {
 
     fn build(&self, m: ModelId, program: Rc<Program>) -> Result<(ProgramId, Ticket)> {
         let inner = &mut *self.inner.borrow_mut();
-        let model = inner.models.get(&m.0).ok_or_else(|| gone("model"))?;
-        let built = Built::new(&program, &model.plan);
         let id = inner.ids.next();
+        let model = inner.models.get_mut(&m.0).ok_or_else(|| gone("model"))?;
+        let Model { plan, weights, layout } = model;
+        let built = Built::new(&program, plan).and_then(|built| {
+            layout.note(plan, &built.weights, || Arc::get_mut(weights).ok_or_else(busy))?;
+            Ok(built)
+        });
         let result = built.map(|built| {
             let loaded = Loaded { model: m.0, built: Arc::new(built) };
             inner.programs.insert(id, loaded);

@@ -4,7 +4,7 @@ use rlx_core::compile::CompilePipeline;
 use rlx_core::ir::parse::parse;
 use rlx_core::plan::WeightPlan;
 use rlx_core::profile::CompileProfile;
-use rlx_core::reference::dequantize::decode_row;
+use rlx_core::formats::decode_row;
 use rlx_core::runtime::device::{AnyId, Bytes, Device, Placed, Write, WriteTo};
 use rlx_core::safetensors;
 use rlx_core::target::{Activations, CompileOptions, KernelDispatch};

@@ -1,5 +1,6 @@
 //! One operator at a time, over bytes.
 
+use super::View;
 #[cfg(feature = "audio")]
 use super::ops::audio;
 #[cfg(feature = "linalg")]
@@ -16,7 +17,6 @@ use super::ops::{
     rms_norm, roll, rope, rope_kv_write, rope_table, sample, scatter_add, sdpa, select,
     selective_scan, slice, softmax, sort, state_write, take_rows, top_k, transpose, unpack, zip,
 };
-use super::View;
 use crate::error::{Error, Result};
 use crate::formats::activations;
 use crate::ir::mir::Graph;

@@ -131,7 +131,13 @@ impl Target {
     pub const WEBGPU_DEFAULT: Limits =
         Limits { buffer: 256 << 20, binding: 128 << 20, storage_buffers: 8, alignment: 256 };
 
-    /// Formats that this version's executors have kernels for.
+    /// Every format of a file's weights.
+    pub fn every_format() -> Vec<BlockFormat> {
+        let working = [BlockFormat::Q8_1, BlockFormat::Q8K]; // activations only
+        BlockFormat::ALL.iter().copied().filter(|b| !working.contains(b)).collect()
+    }
+
+    /// Formats that WebGPU has kernels for.
     pub fn first_formats() -> Vec<BlockFormat> {
         use BlockFormat as B;
         Vec::from([B::Q4_0, B::Q8_0, B::Q4K, B::Q5K, B::Q6K])
@@ -173,7 +179,7 @@ impl Target {
                 alignment: 64,
             },
             fusions: Fusions { norm_prologue: false, ..Fusions::ALL },
-            formats: Self::first_formats(),
+            formats: Self::every_format(),
             int8: true,
             claims: Claims::CPU,
             region_limits: None,

@@ -9,7 +9,7 @@ use super::kv_write::Cache;
 use super::{Kernel, Planned, control, dims};
 use crate::program::Split;
 use crate::run::Cx;
-use crate::simd::{LANES, Simd, Task, dispatch, f16_to_f32};
+use crate::simd::{LANES, Simd, Task, dispatch, f16_to_f32, head};
 use core::array::from_fn;
 use core::cell::RefCell;
 use core::ops::Range;
@@ -127,9 +127,9 @@ impl Task for Group<'_> {
 #[inline(always)]
 fn load<S: Simd, const F16: bool>(s: S, row: &[u8], i: usize) -> S::F {
     if F16 {
-        s.load_f16(super::packed::at(row, 2 * LANES * i))
+        s.load_f16(head(&row[2 * LANES * i..]))
     } else {
-        let row = super::packed::at::<{ 4 * LANES }>(row, 4 * LANES * i).as_chunks::<4>().0;
+        let row = head::<{ 4 * LANES }>(&row[4 * LANES * i..]).as_chunks::<4>().0;
         s.load(&from_fn(|i| f32::from_le_bytes(row[i])))
     }
 }
@@ -140,7 +140,7 @@ fn element<const F16: bool>(row: &[u8], i: usize) -> f32 {
     if F16 {
         f16_to_f32(u16::from_le_bytes([row[2 * i], row[2 * i + 1]]))
     } else {
-        f32::from_le_bytes(*super::packed::at(row, 4 * i))
+        f32::from_le_bytes(*head(&row[4 * i..]))
     }
 }
 
