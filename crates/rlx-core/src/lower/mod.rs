@@ -4,6 +4,7 @@
 mod attention;
 mod conv;
 mod decoder;
+#[cfg(feature = "vision")]
 mod dit;
 mod encoder;
 mod error;
@@ -17,6 +18,7 @@ mod norm;
 mod recurrent;
 mod sampling;
 mod spec;
+#[cfg(feature = "vision")]
 mod window;
 
 use crate::error::{Error, Result};
@@ -195,7 +197,9 @@ impl<'a> Lowering<'a> {
             Block::LayerNorm(b) => b.lower(self, i, label),
             Block::ResidualLayerNorm(b) => b.lower(self, i, label),
             Block::MoeFfn(b) => b.lower(self, i, label),
+            #[cfg(feature = "vision")]
             Block::WindowAttention(b) => b.lower(self, i, label),
+            #[cfg(feature = "vision")]
             Block::DitBlock(b) => b.lower(self, i, label),
             Block::DepthwiseConv1dCausal(b) => b.lower(self, i, label),
             #[cfg(feature = "vision")]

@@ -294,7 +294,7 @@ blocks! {
     } inputs |b| 2 + 4 * linear(b.bias) + masked(b.mask), results 1;
     /// `x [B, H, W, C], q, (b)?, k, (b)?, v, (b)?, o, (b)? -> [B, H, W, C]`: self-attention within
     /// windows of `window` by `window` places; a grid that they do not divide is padded with zeros.
-    WindowAttention "window_attention" {
+    WindowAttention "window_attention" ["vision"] {
         /// Places along an edge of a window.
         window: usize,
         /// Heads.
@@ -307,7 +307,7 @@ blocks! {
     /// `x [B, S, D], c [B, D], m [6 D, D], (b)?, q, (b)?, k, (b)?, v, (b)?, o, (b)?, w1, (b)?, w2,
     /// (b)? -> [B, S, D]`: a diffusion transformer's layer (arXiv:2212.09748). `m` of `silu(c)` gives
     /// shift, scale and gate of the attention, then those of the feed-forward.
-    DitBlock "dit_block" {
+    DitBlock "dit_block" ["vision"] {
         /// Heads.
         heads: usize,
         /// Width of a head.
