@@ -5,6 +5,7 @@
 // (`wasm-bindgen --target web` into the package's dist, beside what tsc writes).
 
 import { mkdirSync, rmSync } from 'node:fs';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import {
@@ -21,12 +22,16 @@ const WASM_FEATURES = [
   '--enable-nontrapping-float-to-int', '--enable-reference-types', '--enable-multivalue',
 ];
 
+/** Messages of panics name source files: of a crate its own path, not where this machine keeps it. */
+const registry = join(process.env.CARGO_HOME ?? join(homedir(), '.cargo'), 'registry', 'src');
+const rustflags = `target.${WASM}.rustflags=[${JSON.stringify(`--remap-path-prefix=${registry}=crates`)}]`;
+
 export async function buildWasm() {
   requireRust();
   await ensureTargets(WASM);
   const bindgen = await ensureWasmBindgen();
   await step('building the wasm module', '1 to 2 minutes the first time', () =>
-    run('cargo', ['build', '-p', 'rlx-wasm', '--profile', 'wasm', '--target', WASM]));
+    run('cargo', ['build', '-p', 'rlx-wasm', '--profile', 'wasm', '--target', WASM, '--config', rustflags]));
   mkdirSync(dist, { recursive: true });
   await run(bindgen, [
     inRoot('target', WASM, 'wasm', 'rlx_wasm.wasm'), '--target', 'web', '--out-dir', dist,

@@ -1,8 +1,8 @@
 //! Broken model files: exit code 3, what and where, what to do. Headers that do not parse are core's
 //! tests; here are the faults that only loading finds.
 
+use super::broken::{Case, as_recorded, cases};
 use super::{fails, fixture, folder, repository, rlx, run};
-use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 const SHARD: &str = "rustdoc-29m-q4_k_m";
@@ -113,39 +113,6 @@ fn a_truncated_shard() {
     assert!(stderr.ends_with(&end), "{stderr}");
 }
 
-/// The good file after a case's edits: the highest offset first.
-fn broken(good: &[u8], ops: &[Value]) -> Vec<u8> {
-    let mut file = good.to_vec();
-    let mut ops: Vec<_> = ops.iter().map(|op| op.as_array().unwrap()).collect();
-    ops.sort_by_key(|op| std::cmp::Reverse(op[1].as_u64().unwrap()));
-    for op in ops {
-        let at = op[1].as_u64().unwrap() as usize;
-        let bytes = || -> Vec<u8> {
-            let hex = op[2].as_str().unwrap();
-            let byte = |i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap();
-            (0..hex.len()).step_by(2).map(byte).collect()
-        };
-        match op[0].as_str().unwrap() {
-            "set" => file[at..at + bytes().len()].copy_from_slice(&bytes()),
-            "insert" | "append" => drop(file.splice(at..at, bytes())),
-            "delete" => drop(file.drain(at..at + op[2].as_u64().unwrap() as usize)),
-            "truncate" => file.truncate(at),
-            other => panic!("{other}"),
-        }
-    }
-    file
-}
-
-fn recorded_cases() -> Vec<(String, Vec<u8>)> {
-    let table: Value = serde_json::from_slice(&fixture("malformed.json")).unwrap();
-    let good = fixture(table["base"].as_str().unwrap());
-    let case = |case: &Value| {
-        let file = broken(&good, case["ops"].as_array().unwrap());
-        (case["name"].as_str().unwrap().to_owned(), file)
-    };
-    table["cases"].as_array().unwrap().iter().map(case).collect()
-}
-
 /// Cases of `malformed.json` that are no fault.
 const LOAD: [&str; 2] = ["token-types-missing", "trailing-garbage"];
 
@@ -155,7 +122,7 @@ const LOAD: [&str; 2] = ["token-types-missing", "trailing-garbage"];
 fn each_recorded_fault_gives_its_message() {
     let dir = folder("malformed");
     let mut table = String::new();
-    for (name, file) in recorded_cases() {
+    for Case { name, file, .. } in cases(fixture) {
         std::fs::write(dir.join("llama.gguf"), file).unwrap();
         let (code, _, stderr) = run(&mut ask(&dir, "llama.gguf"));
         if LOAD.contains(&name.as_str()) {
@@ -167,15 +134,7 @@ fn each_recorded_fault_gives_its_message() {
         assert!(stderr.contains("(llama.gguf"), "{name} names no place: {stderr}");
         table += &format!("{name}\n{stderr}");
     }
-    let path = repository("tests/cli/malformed.txt");
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&path, &table).unwrap();
-    }
-    let recorded = std::fs::read_to_string(&path).unwrap();
-    for (got, want) in table.lines().zip(recorded.lines()) {
-        assert_eq!(got, want);
-    }
-    assert_eq!(table, recorded);
+    as_recorded(&table, &repository("tests/cli/malformed.txt"));
 }
 
 #[test]

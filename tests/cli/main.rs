@@ -1,6 +1,8 @@
 //! The command line as scripts see it: exit codes, messages, JSON.
 
 mod bad_input;
+#[path = "../support/malformed.rs"]
+mod broken;
 mod chat;
 mod files;
 mod json;

@@ -41,6 +41,8 @@ pub mod sample;
 
 pub mod reference;
 
+mod intake;
+
 pub mod gguf;
 pub mod safetensors;
 #[cfg(feature = "text")]
@@ -54,3 +56,9 @@ pub mod runtime;
 pub mod compile;
 
 pub use error::{Code, Error, Result};
+
+/// The examples of the guides run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/operator.md")]
+#[doc = include_str!("../../../docs/guides/pass.md")]
+pub mod guides {}

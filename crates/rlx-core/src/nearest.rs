@@ -28,20 +28,23 @@ fn distance(a: &str, b: &str) -> usize {
     above[b.len()]
 }
 
-/// The known words nearest to `word`, nearest first and at most `most`; those that share less than
-/// half of their characters with it are left out. Equal distances keep the order of `known`.
+/// The known words nearest to `word`, nearest first and at most `most`. One slip in three characters
+/// of the longer word is near, and one slip in a word of two. Equal distances keep the order of
+/// `known`.
 pub fn nearest<'a>(
     word: &str,
     known: impl IntoIterator<Item = &'a str>,
     most: usize,
 ) -> Vec<&'a str> {
-    let mut near: Vec<(usize, &str)> = known
-        .into_iter()
-        .map(|k| (distance(word, k), k))
-        .filter(|(d, k)| *d * 2 <= k.chars().count().max(word.chars().count()))
-        .collect();
-    near.sort_by_key(|n| n.0);
-    near.into_iter().take(most).map(|n| n.1).collect()
+    let mut near: Vec<(usize, &str)> = Vec::new();
+    for k in known {
+        let d = distance(word, k);
+        if d * 3 <= k.chars().count().max(word.chars().count()).max(3) {
+            near.insert(near.partition_point(|n| n.0 <= d), (d, k));
+            near.truncate(most);
+        }
+    }
+    near.into_iter().map(|n| n.1).collect()
 }
 
 /// A hint for an unknown word: `did you mean `skip`?`, or the whole list when nothing is near.
@@ -64,6 +67,15 @@ mod tests {
         assert_eq!(distance("direct", "direct"), 0);
         assert_eq!(distance("", "abc"), 3);
         assert_eq!(distance("abc", ""), 3);
+    }
+
+    #[test]
+    fn one_slip_in_three_characters_is_near() {
+        let near = |word, known| !nearest(word, [known], 1).is_empty();
+        assert!(near("cs", "cse") && near("dec", "dce") && near("kw", "kv"));
+        assert!(near("constant_fold", "constant_folding") && near("SEQS", "SEQ"));
+        assert!(!near("cse", "fuse") && !near("dce", "cse") && !near("fold", "glu"));
+        assert!(!near("silu", "gelu") && !near("f16", "f32") && !near("", "dce"));
     }
 
     #[test]

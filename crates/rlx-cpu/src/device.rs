@@ -5,6 +5,7 @@
 //! the task wakes itself.
 
 use crate::kernels;
+use crate::layout::Layout;
 use crate::memory::Memory;
 #[cfg(all(feature = "threads", not(target_family = "wasm")))]
 use crate::pool::Pool;
@@ -12,7 +13,6 @@ use crate::program::{Built, Space, len_and_done};
 use crate::run::{Host, Run, WeightBytes, Weights};
 use crate::simd::Level;
 use core::cell::RefCell;
-use core::ops::Range;
 use core::task::{Context, Poll};
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::plan::WeightPlan;
@@ -20,10 +20,10 @@ use rlx_core::runtime::device::{
     AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
     Ticket, Write, WriteTo,
 };
+use rlx_core::runtime::table::{Ids, Table};
 use rlx_core::target::Target;
-use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -56,18 +56,19 @@ pub struct CpuDevice {
 
 #[derive(Default)]
 struct Inner {
-    next: u32,
-    models: BTreeMap<u32, Model>,
-    programs: BTreeMap<u32, Loaded>,
-    sessions: BTreeMap<u32, Session>,
+    ids: Ids,
+    models: Table<u32, Model>,
+    programs: Table<u32, Loaded>,
+    sessions: Table<u32, Session>,
     /// Answers that wait for their poll.
-    answers: BTreeMap<u32, Result<Outputs>>,
+    answers: Table<u32, Result<Outputs>>,
     counters: Counters,
 }
 
 struct Model {
     plan: Rc<WeightPlan>,
     weights: Arc<Weights>,
+    layout: Layout,
 }
 
 struct Loaded {
@@ -81,7 +82,7 @@ struct Session {
     memory: Host,
     n_states: usize,
     /// Of each program that was submitted.
-    inputs: BTreeMap<u32, Host>,
+    inputs: Table<u32, Host>,
     queue: VecDeque<Submission>,
     bytes: u64,
 }
@@ -236,14 +237,9 @@ fn busy() -> Error {
 }
 
 impl Inner {
-    fn id(&mut self) -> u32 {
-        self.next += 1;
-        self.next
-    }
-
     /// A ticket whose answer is there.
     fn answered(&mut self, result: Result<()>) -> Ticket {
-        let ticket = self.id();
+        let ticket = self.ids.next();
         self.answers.insert(ticket, result.map(|()| Outputs::default()));
         Ticket(ticket)
     }
@@ -265,7 +261,7 @@ impl Device for CpuDevice {
 
     fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {
         let inner = &mut *self.inner.borrow_mut();
-        let id = inner.id();
+        let id = inner.ids.next();
         let buffers = plan
             .buffers
             .iter()
@@ -276,7 +272,8 @@ impl Device for CpuDevice {
             .iter()
             .map(|e| {
                 let at = e.offset as usize;
-                WeightBytes::Owned { buffer: e.buffer as usize, range: at..at + e.bytes as usize }
+                let range = at..at + e.bytes as usize;
+                WeightBytes::Owned { buffer: e.buffer as usize, range, is_panels: false }
             })
             .collect();
         let inside = plan.entries.iter().all(|e| {
@@ -288,7 +285,8 @@ impl Device for CpuDevice {
         let result = buffers.map(|buffers| {
             inner.counters.live_bytes += plan.bytes();
             let weights = Arc::new(Weights { buffers, entries });
-            inner.models.insert(id, Model { plan, weights });
+            let layout = Layout::new(&plan);
+            inner.models.insert(id, Model { plan, weights, layout });
         });
         let ticket = inner.answered(result);
         Ok((ModelId(id), ticket))
@@ -305,34 +303,7 @@ impl Device for CpuDevice {
         let mut put = || -> Result<()> {
             let model = inner.models.get_mut(&m.0).ok_or_else(|| gone("model"))?;
             let weights = Arc::get_mut(&mut model.weights).ok_or_else(busy)?;
-            if let Bytes::Shared { map, offset, len } = &bytes {
-                let entry = model.plan.entries.iter().position(|e| {
-                    (e.buffer, e.offset, e.bytes) == (at.buffer, at.offset, *len as u64)
-                });
-                let is_aligned = |e: usize| match model.plan.entries[e].ty.dtype {
-                    // Blocks are read byte by byte, and so are f16 and bf16; f32 as what it is.
-                    DType::Block(_) | DType::F16 | DType::BF16 => true,
-                    DType::Scalar(_) => bytes.as_slice().as_ptr().addr().is_multiple_of(16),
-                };
-                if let Some(entry) = entry
-                    && bytes.as_slice().len() == *len
-                    && is_aligned(entry)
-                {
-                    let range: Range<usize> = *offset..*offset + *len;
-                    weights.entries[entry] = WeightBytes::Shared { map: map.clone(), range };
-                    return Ok(());
-                }
-            }
-            let source = bytes.as_slice();
-            let start = usize::try_from(at.offset).unwrap_or(usize::MAX);
-            let slot = weights
-                .buffers
-                .get_mut(at.buffer as usize)
-                .and_then(|b| b.bytes_mut().get_mut(start..start.saturating_add(source.len())));
-            let slot = slot.ok_or_else(|| {
-                Error::internal(format!("{} bytes do not fit at {at:?}", source.len()))
-            })?;
-            slot.copy_from_slice(source);
+            model.layout.put(&model.plan, weights, at, &bytes)?;
             Ok(())
         };
         Poll::Ready(put())
@@ -340,9 +311,13 @@ impl Device for CpuDevice {
 
     fn build(&self, m: ModelId, program: Rc<Program>) -> Result<(ProgramId, Ticket)> {
         let inner = &mut *self.inner.borrow_mut();
-        let model = inner.models.get(&m.0).ok_or_else(|| gone("model"))?;
-        let built = Built::new(&program, &model.plan);
-        let id = inner.id();
+        let id = inner.ids.next();
+        let model = inner.models.get_mut(&m.0).ok_or_else(|| gone("model"))?;
+        let Model { plan, weights, layout } = model;
+        let built = Built::new(&program, plan).and_then(|built| {
+            layout.note(plan, &built.weights, || Arc::get_mut(weights).ok_or_else(busy))?;
+            Ok(built)
+        });
         let result = built.map(|built| {
             let loaded = Loaded { model: m.0, built: Arc::new(built) };
             inner.programs.insert(id, loaded);
@@ -361,7 +336,7 @@ impl Device for CpuDevice {
         if !inner.models.contains_key(&m.0) {
             return Err(gone("model"));
         }
-        let id = inner.id();
+        let id = inner.ids.next();
         let sizes = states.iter().map(|s| s.bytes).chain([arena_bytes]);
         let memory = Host::new(sizes.map(|n| usize::try_from(n).unwrap_or(usize::MAX)));
         let bytes = states.iter().map(|s| s.bytes).sum::<u64>() + arena_bytes;
@@ -371,7 +346,7 @@ impl Device for CpuDevice {
                 model: m.0,
                 memory,
                 n_states: states.len(),
-                inputs: BTreeMap::new(),
+                inputs: Table::new(),
                 queue: VecDeque::new(),
                 bytes,
             };
@@ -383,14 +358,14 @@ impl Device for CpuDevice {
 
     fn submit(&self, s: SessionId, p: ProgramId, writes: &[Write]) -> Result<Ticket> {
         let inner = &mut *self.inner.borrow_mut();
-        let ticket = inner.id();
+        let ticket = inner.ids.next();
         let loaded = inner.programs.get(&p.0).ok_or_else(|| gone("program"))?;
         let session = inner.sessions.get_mut(&s.0).ok_or_else(|| gone("session"))?;
         if session.model != loaded.model {
             return Err(Error::internal("the program and the session are of different models"));
         }
-        if let std::collections::btree_map::Entry::Vacant(slot) = session.inputs.entry(p.0) {
-            slot.insert(Host::new(loaded.built.inputs.iter().copied())?);
+        if !session.inputs.contains_key(&p.0) {
+            session.inputs.insert(p.0, Host::new(loaded.built.inputs.iter().copied())?);
             let bytes = loaded.built.inputs.iter().map(|&n| n as u64).sum::<u64>();
             session.bytes += bytes;
             inner.counters.live_bytes += bytes;

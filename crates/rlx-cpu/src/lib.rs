@@ -7,7 +7,10 @@
 //! turns.rs     who does which part of which step
 //! pool.rs      hot worker threads (native, feature `threads`)
 //! memory.rs    zeroed, aligned bytes
-//! kernels/     one file an operator; packed.rs and tile.rs are the inside of matmul
+//! layout.rs    which weights stand in panels, and how they come there
+//! panel.rs     panels: 16 rows of a weight, word by word
+//! formats/     packed formats as programs over the rows of a panel
+//! kernels/     one file an operator; weights.rs, int8.rs and dense.rs are the inside of matmul
 //! simd/        levels: scalar, AVX2, AVX-512 VNNI, NEON, wasm simd128 (unsafe, fenced)
 //! ```
 //!
@@ -20,10 +23,14 @@
 //! and the command line.
 
 mod device;
-pub mod kernels;
+mod formats;
+mod kernels;
+mod layout;
 mod memory;
+mod panel;
 #[cfg(all(feature = "threads", not(target_family = "wasm")))]
 mod pool;
+pub mod products;
 mod program;
 mod run;
 mod simd;

@@ -5,7 +5,9 @@ use core::ops::Range;
 use rlx_core::ir::lir;
 use rlx_core::ops::{Alias, Op};
 use rlx_core::plan::WeightPlan;
+use rlx_core::runtime::table::Table;
 use rlx_core::sample::control;
+use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
 
 /// Which memory.
@@ -108,6 +110,17 @@ impl Step {
     }
 }
 
+/// A weight that a step reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WeightUse {
+    pub(crate) entry: usize,
+    pub(crate) offset: usize,
+    pub(crate) end: usize,
+    pub(crate) dtype: DType,
+    /// Whether the step's kernel reads panels.
+    pub(crate) panels: bool,
+}
+
 /// Steps and what they were checked against.
 pub(crate) struct Built {
     pub(crate) name: String,
@@ -115,8 +128,7 @@ pub(crate) struct Built {
     pub(crate) states: Vec<usize>,
     pub(crate) inputs: Vec<usize>,
     pub(crate) arena_bytes: usize,
-    /// Weights read: entry and bytes.
-    pub(crate) weights: Vec<(usize, usize)>,
+    pub(crate) weights: Vec<WeightUse>,
     pub(crate) outputs: Vec<Place>,
     /// The control block's state, if a step reads one.
     pub(crate) control: Option<usize>,
@@ -182,7 +194,7 @@ impl Built {
         let results: Vec<Output> = step
             .results
             .iter()
-            .zip(planned.splits)
+            .zip(planned.splits.clone())
             .map(|(slice, split)| {
                 let place = Place::new(slice);
                 let rows = match split {
@@ -209,7 +221,14 @@ impl Built {
             .collect();
         for (i, slice) in step.operands.iter().enumerate() {
             if slice.space == lir::Space::Weight {
-                self.weights.push((slice.index as usize, (slice.offset + slice.bytes) as usize));
+                let Place { offset, bytes, .. } = Place::new(slice);
+                self.weights.push(WeightUse {
+                    entry: slice.index as usize,
+                    offset,
+                    end: offset.saturating_add(bytes),
+                    dtype: slice.ty.dtype,
+                    panels: planned.panels.contains(&i),
+                });
             }
             if step.op.writes().iter().any(|&(operand, result)| {
                 operand == i && Place::new(slice) != results[result].place
@@ -281,7 +300,7 @@ struct Limits {
     seq: usize,
     control: Option<usize>,
     /// Arena places whose rows are limited, by offset.
-    limited: std::collections::BTreeMap<u64, bool>,
+    limited: Table<u64, bool>,
 }
 
 impl Limits {

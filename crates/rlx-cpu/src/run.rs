@@ -111,7 +111,7 @@ impl Host {
 /// A weight's bytes: in memory of our own, or in a shared map.
 #[derive(Clone)]
 pub(crate) enum WeightBytes {
-    Owned { buffer: usize, range: Range<usize> },
+    Owned { buffer: usize, range: Range<usize>, is_panels: bool },
     Shared { map: SharedBytes, range: Range<usize> },
 }
 
@@ -122,10 +122,17 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
+    /// Whether an entry's rows stand in panels.
+    fn is_panels(&self, entry: usize) -> bool {
+        matches!(self.entries[entry], WeightBytes::Owned { is_panels: true, .. })
+    }
+
     /// The bytes of an entry, or nothing if a map has shrunk.
     pub(crate) fn bytes(&self, entry: usize) -> &[u8] {
         match &self.entries[entry] {
-            WeightBytes::Owned { buffer, range } => &self.buffers[*buffer].bytes()[range.clone()],
+            WeightBytes::Owned { buffer, range, .. } => {
+                &self.buffers[*buffer].bytes()[range.clone()]
+            }
             WeightBytes::Shared { map, range } => {
                 (**map).as_ref().get(range.clone()).unwrap_or(&[])
             }
@@ -208,11 +215,24 @@ pub(crate) struct Cx<'a> {
     results: [Panel<'a>; RESULTS],
     /// Results from `RESULTS` on.
     more_results: Vec<Panel<'a>>,
+    n_results: usize,
     limit: usize,
     failure: &'a OnceLock<Error>,
+    /// One bit an operand: a weight whose rows stand in panels.
+    panels: u64,
 }
 
 impl<'a> Cx<'a> {
+    /// Whether operand `i` is a weight whose rows stand in panels.
+    pub(crate) fn is_panels(&self, i: usize) -> bool {
+        self.panels.checked_shr(i as u32).is_some_and(|bits| bits & 1 == 1)
+    }
+
+    /// How many results the step has.
+    pub(crate) fn results(&self) -> usize {
+        self.n_results
+    }
+
     /// Operand `i`. Empty if the step writes it: the result shows it then.
     pub(crate) fn bytes(&self, i: usize) -> &'a [u8] {
         match i.checked_sub(OPERANDS) {
@@ -290,9 +310,10 @@ impl Run {
         let fits = memory.cells.split_last().is_some_and(|(arena, states)| {
             arena.len() >= program.arena_bytes && at_least(states, &program.states)
         }) && at_least(&inputs.cells, &program.inputs)
-            && program.weights.iter().all(|&(entry, n)| {
-                entry < weights.entries.len() && weights.bytes(entry).len() >= n
-            });
+            && program
+                .weights
+                .iter()
+                .all(|w| w.entry < weights.entries.len() && weights.bytes(w.entry).len() >= w.end);
         if !fits {
             return Err(Error::internal(format!(
                 "program {} needs other memory than its session has",
@@ -362,7 +383,24 @@ impl Run {
         let more_results = more.map(|output| self.write(output, turn.part, parts)).collect();
         let limit = step.limit.map_or(usize::MAX, |per| self.len.saturating_mul(per));
         let (level, failure) = (self.level, &self.failure);
-        Cx { level, operands, more_operands, results, more_results, limit, failure }
+        let is_panels = |place: &Option<Place>| match place {
+            Some(Place { space: Space::Weight(i), .. }) => self.weights.is_panels(*i),
+            _ => false,
+        };
+        let panels = step.operands.iter().take(64).enumerate();
+        let panels = panels.fold(0, |bits, (i, place)| bits | u64::from(is_panels(place)) << i);
+        let n_results = step.results.len();
+        Cx {
+            level,
+            operands,
+            more_operands,
+            results,
+            more_results,
+            n_results,
+            limit,
+            failure,
+            panels,
+        }
     }
 
     fn cells(&self, place: &Place) -> Option<&Cells> {

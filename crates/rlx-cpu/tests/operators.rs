@@ -8,17 +8,6 @@ use rlx_core::ops::*;
 use rlx_core::runtime::device::Device;
 use rlx_core::types::{BlockFormat as B, DType, Shape, Type};
 
-const WEIGHTS: [DType; 8] = [
-    DType::F32,
-    DType::F16,
-    DType::BF16,
-    DType::Block(B::Q4_0),
-    DType::Block(B::Q8_0),
-    DType::Block(B::Q4K),
-    DType::Block(B::Q5K),
-    DType::Block(B::Q6K),
-];
-
 fn check(op: impl Into<Op>, operands: &[Value], tolerance: f32, what: &str) {
     let op = op.into();
     let expected = oracle(&op, operands);
@@ -40,12 +29,13 @@ fn quantized(format: B, dims: [u64; 2], x: &[f32]) -> Value {
 #[test]
 fn matmul_of_f32_rows_is_the_references_for_every_weight_type() {
     let mut random = Random(1);
-    for dtype in WEIGHTS {
+    for dtype in weight_types() {
         let k = if dtype.is_block() { 512 } else { 77 };
         for (m, n) in [(1, 1), (1, 5), (1, 37), (2, 3), (5, 16), (33, 19)] {
             let x = f32s(&[m, k], &random.floats((m * k) as usize));
             let w = random.packed(dtype, [n, k]);
-            check(MatMul::plain(), &[x, w], 2e-6, &format!("{dtype} {m}x{n}"));
+            // Sums of 512 terms that cancel.
+            check(MatMul::plain(), &[x, w], 1e-5, &format!("{dtype} {m}x{n}"));
         }
     }
 }
@@ -53,14 +43,16 @@ fn matmul_of_f32_rows_is_the_references_for_every_weight_type() {
 #[test]
 fn integer_products_are_those_of_the_decoded_blocks() {
     let mut random = Random(2);
-    for dtype in WEIGHTS.into_iter().filter(|d| d.is_block()) {
-        let format = if dtype.block_elements() == 32 { B::Q8_0 } else { B::Q8K };
-        for (m, n, blocks) in [(1, 1, 1), (1, 5, 3), (1, 67, 2), (2, 3, 1), (5, 16, 2), (33, 19, 1)]
+    for dtype in weight_types().into_iter().filter(|d| d.is_block()) {
+        let format = int8_of(dtype);
+        for (m, n, blocks) in
+            [(1, 1, 1), (1, 5, 3), (1, 67, 2), (2, 35, 1), (5, 16, 2), (33, 19, 1)]
         {
             let k = blocks * dtype.block_elements() as u64;
             let x = quantized(format, [m, k], &random.floats((m * k) as usize));
             let w = random.packed(dtype, [n, k]);
-            check(MatMul::plain(), &[x, w], 5e-7, &format!("{dtype} {m}x{n}x{k}"));
+            // Sums of a run are exact; minima are taken away in f32, run by run.
+            check(MatMul::plain(), &[x, w], 2e-6, &format!("{dtype} {m}x{n}x{k}"));
         }
     }
 }
@@ -68,23 +60,28 @@ fn integer_products_are_those_of_the_decoded_blocks() {
 #[test]
 fn extreme_payloads_do_not_saturate() {
     // All bits set, all clear, and q8_0's -128, against activations of +-127.
-    for dtype in WEIGHTS.into_iter().filter(|d| d.is_block()) {
-        let format = if dtype.block_elements() == 32 { B::Q8_0 } else { B::Q8K };
+    for dtype in weight_types().into_iter().filter(|d| d.is_block()) {
+        let format = int8_of(dtype);
         for fill in [0u8, 0x7f, 0x80, 0xff] {
-            let mut w = Random(3).packed(dtype, [2, 512]);
-            let at: &[usize] = match dtype {
-                DType::Block(B::Q6K) => &[208, 209],
-                DType::Block(B::Q4K | B::Q5K) => &[0, 1, 2, 3],
-                _ => &[0, 1],
+            let mut w = Random(3).packed(dtype, [17, 512]);
+            let DType::Block(kind) = dtype else { continue };
+            let at = scale_bytes(kind);
+            // The scales of formats that have no f16 of their own stand where these bytes would go.
+            let keep = |i: usize| match kind {
+                B::Mxfp4 => i == 0,
+                B::Nvfp4 => i < 4,
+                B::Iq1M => i >= 48,
+                _ => at.iter().any(|a| i == *a || i == a + 1),
             };
             for block in w.bytes.chunks_exact_mut(dtype.block_bytes()) {
-                for (i, b) in block.iter_mut().enumerate().filter(|(i, _)| !at.contains(i)) {
+                for (i, b) in block.iter_mut().enumerate().filter(|(i, _)| !keep(*i)) {
                     *b = if i % 7 == 0 { !fill } else { fill };
                 }
             }
             for sign in [1.0, -1.0] {
                 let x = quantized(format, [1, 512], &[sign; 512]);
-                check(MatMul::plain(), &[x, w.clone()], 1e-6, &format!("{dtype} {fill:#x}"));
+                let what = format!("{dtype} {fill:#x}");
+                check(MatMul::plain(), &[x, w.clone()], 2e-6, &what);
             }
         }
     }
@@ -135,7 +132,7 @@ fn segments_of_mixed_types_biases_and_every_epilogue() {
 #[test]
 fn gather_decodes_to_the_references_bits() {
     let mut random = Random(5);
-    for dtype in WEIGHTS {
+    for dtype in weight_types() {
         let table = random.packed(dtype, [7, 512]);
         let operands = [table, u32s(&[5], &[0, 6, 3, 3, 900])];
         check(Gather::default(), &operands, 0.0, dtype.name());
@@ -157,15 +154,12 @@ fn recorded_blocks_decode_to_their_recorded_bits() {
         let (a, b) = (ends.next().unwrap().unwrap(), ends.next().unwrap().unwrap());
         &file[8 + n + a..8 + n + b]
     };
-    for (name, dtype) in [
-        ("F16", DType::F16),
-        ("BF16", DType::BF16),
-        ("Q4_0", DType::Block(B::Q4_0)),
-        ("Q8_0", DType::Block(B::Q8_0)),
-        ("Q4_K", DType::Block(B::Q4K)),
-        ("Q5_K", DType::Block(B::Q5K)),
-        ("Q6_K", DType::Block(B::Q6K)),
-    ] {
+    let blocks = weight_types().into_iter().filter_map(|d| match d {
+        DType::Block(b) => Some((b.name().to_uppercase(), d)),
+        DType::Scalar(_) => None,
+    });
+    let scalars = [("F16".to_owned(), DType::F16), ("BF16".to_owned(), DType::BF16)];
+    for (name, dtype) in scalars.into_iter().chain(blocks) {
         let bytes = tensor(&format!("{name}.bytes"));
         let expected = to_f32s(tensor(&format!("{name}.f32")));
         let dims = [1, expected.len() as u64];

@@ -8,10 +8,10 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use js_sys::{Promise, Uint8Array};
+use rlx_core::runtime::table::Table;
 use rlx_core::{Code, Error, Result};
 use rlx_webgpu::gpu::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
@@ -89,10 +89,10 @@ struct Pipeline {
 pub struct HostGpu {
     host: GpuHost,
     info: GpuInfo,
-    pipelines: RefCell<BTreeMap<u32, Pipeline>>,
-    reads: RefCell<BTreeMap<u32, JsFuture>>,
-    fences: RefCell<BTreeMap<u32, JsFuture>>,
-    scopes: RefCell<BTreeMap<u32, JsFuture>>,
+    pipelines: RefCell<Table<u32, Pipeline>>,
+    reads: RefCell<Table<u32, JsFuture>>,
+    fences: RefCell<Table<u32, JsFuture>>,
+    scopes: RefCell<Table<u32, JsFuture>>,
     /// The first call that threw: WebGPU itself throws only for misuse and after a loss.
     thrown: RefCell<Option<Error>>,
     lost: Cell<bool>,
@@ -159,7 +159,7 @@ impl HostGpu {
 
     /// Polls a promise of a table; its answer takes it out.
     fn poll_table(
-        table: &RefCell<BTreeMap<u32, JsFuture>>,
+        table: &RefCell<Table<u32, JsFuture>>,
         id: u32,
         cx: &mut Context<'_>,
     ) -> Poll<Result<JsValue>> {

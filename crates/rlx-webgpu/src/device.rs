@@ -3,7 +3,6 @@
 //! A program is pipelines, one buffer of step constants and its inputs; with a session it becomes
 //! a run: bind groups, a recorded list, and readback buffers, one for each submission in flight.
 
-mod ids;
 mod run;
 mod staging;
 
@@ -11,7 +10,6 @@ use crate::gpu::{Gpu, GpuInfo, Usage};
 use crate::kernels::{self, Access, Memory, STEP_BYTES};
 use core::cell::RefCell;
 use core::task::{Context, Poll};
-use ids::Ids;
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::ops::{CONTROL_WORDS, Op};
 use rlx_core::plan::WeightPlan;
@@ -19,11 +17,11 @@ use rlx_core::runtime::device::{
     AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
     Ticket, Write,
 };
+use rlx_core::runtime::table::{Ids, Table};
 use rlx_core::target::{Limits, Target};
 use rlx_core::{Code, Error, Result};
 use run::Run;
 use staging::Staging;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// A buffer that exists.
@@ -76,13 +74,13 @@ enum Pending {
 #[derive(Default)]
 struct State {
     ids: Ids,
-    models: BTreeMap<ModelId, Model>,
-    programs: BTreeMap<ProgramId, Built>,
-    sessions: BTreeMap<SessionId, Session>,
-    runs: BTreeMap<(SessionId, ProgramId), Run>,
-    tickets: BTreeMap<Ticket, Pending>,
+    models: Table<ModelId, Model>,
+    programs: Table<ProgramId, Built>,
+    sessions: Table<SessionId, Session>,
+    runs: Table<(SessionId, ProgramId), Run>,
+    tickets: Table<Ticket, Pending>,
     /// Pipelines by their text; they outlive programs.
-    pipelines: BTreeMap<String, u32>,
+    pipelines: Table<String, u32>,
     staging: Staging,
     counters: Counters,
 }

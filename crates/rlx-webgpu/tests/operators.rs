@@ -4,7 +4,6 @@ mod common;
 
 use common::*;
 use half::f16;
-use rlx_core::Code;
 use rlx_core::ops::{
     Attention, Binary, Gather, KvWrite, Map, Op, QuantizeRows, RmsNorm, Rope, RopeKvWrite,
     RopeScaling, RopeStyle, RopeTable, Sample, TakeRows, Unary, Zip,
@@ -217,55 +216,6 @@ fn attention_sees_the_past_and_its_own_rows() {
                 let what = format!("{dtype} head {e} past {past} rows {rows}");
                 assert_close(&what, &floats(rows_of(&got[0], len, width)), &want, 5e-6);
             }
-        }
-    }
-}
-
-#[test]
-fn scalar_functions_match_their_table() {
-    let d = device();
-    let mut rng = Rng(17);
-    let xs: Vec<f32> = rng.floats(195).iter().map(|x| x * 8.0).collect();
-    let positive: Vec<f32> = xs.iter().map(|x| x.abs() + 0.125).collect();
-    for (f, name, wgsl) in Unary::ALL {
-        if wgsl.is_none() {
-            let made = run(&d, &case(Map { f }, &[input(&[3, 65], &xs)], Buffers::One));
-            assert_eq!(made.unwrap_err().code, Code::Unsupported, "{name}");
-            continue;
-        }
-        // WGSL promises an absolute 2^-11 of sin and cos, and devices give better.
-        let (xs, tolerance) = match f {
-            Unary::Log | Unary::Sqrt | Unary::Rsqrt => (&positive, 4e-6),
-            Unary::Sin | Unary::Cos | Unary::Tan | Unary::Atan => (&xs, 5e-4),
-            _ => (&xs, 2e-6),
-        };
-        let operands = [input(&[3, 65], xs)];
-        let op = Op::from(Map { f });
-        let want = f64s(&truth(&op, &operands)[0]);
-        let got = run_op(&d, op, &operands);
-        assert_close(name, &floats(&got[0]), &want, tolerance);
-    }
-    for (f, name, _) in Binary::ALL {
-        // A product of 2^-22 ulp of division and of pow's logarithm; a remainder near a multiple
-        // may be a whole divisor off, so its operands are multiples of 1/8.
-        let (xs, tolerance) = match f {
-            Binary::Div => (xs.clone(), 1e-6),
-            Binary::Pow => (positive.clone(), 1e-4),
-            Binary::Mod => (xs.iter().map(|x| (x * 8.0).round() / 8.0).collect(), 1e-6),
-            _ => (xs.clone(), 1e-7),
-        };
-        for b in [rng.floats(195), rng.floats(65)] {
-            let rows: &[u64] = if b.len() == 65 { &[65] } else { &[3, 65] };
-            let b: Vec<f32> = match f {
-                Binary::Div => b.iter().map(|b| b + 2.0).collect(),
-                Binary::Mod => b.iter().map(|b| (b * 8.0).round() / 8.0 + 2.0).collect(),
-                _ => b,
-            };
-            let operands = [input(&[3, 65], &xs), input(rows, &b)];
-            let op = Op::from(Zip { f });
-            let want = f64s(&truth(&op, &operands)[0]);
-            let got = run_op(&d, op, &operands);
-            assert_close(name, &floats(&got[0]), &want, tolerance);
         }
     }
 }

@@ -11,6 +11,7 @@ use super::header::{Header, TensorInfo};
 use super::metadata::{Entry, Metadata};
 use super::value::{Array, Kind, Value};
 use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, HINT_PAST_END, KEY_BYTES_MAX, align_up, place};
+use crate::intake::Intake;
 use crate::{Code, Error, Result};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -34,12 +35,8 @@ pub enum Progress {
 /// Reads the header of one GGUF file from pushed bytes.
 #[derive(Clone, Debug)]
 pub struct HeaderReader {
-    file: String,
-    file_bytes: Option<u64>,
-    /// Bytes that have arrived, those after the header included.
-    seen: u64,
-    /// What has arrived and is not parsed; it begins at byte `at` of the file.
-    buffer: Vec<u8>,
+    input: Intake<Header>,
+    /// The byte of the file at which what is not parsed begins.
     at: u64,
     state: State,
     version: u32,
@@ -48,8 +45,6 @@ pub struct HeaderReader {
     entries: BTreeMap<String, Entry>,
     tensors: Vec<TensorInfo>,
     names: BTreeSet<String>,
-    failed: Option<Error>,
-    header: Option<Header>,
 }
 
 /// The unit to be read next.
@@ -79,10 +74,7 @@ impl HeaderReader {
     /// where the source knows it; with it, ranges past the end are found before the bytes run out.
     pub fn new(file: &str, file_bytes: Option<u64>) -> Self {
         Self {
-            file: file.to_string(),
-            file_bytes,
-            seen: 0,
-            buffer: Vec::new(),
+            input: Intake::new(file, file_bytes),
             at: 0,
             state: State::Magic,
             version: 0,
@@ -91,8 +83,6 @@ impl HeaderReader {
             entries: BTreeMap::new(),
             tensors: Vec::new(),
             names: BTreeSet::new(),
-            failed: None,
-            header: None,
         }
     }
 
@@ -104,15 +94,7 @@ impl HeaderReader {
     /// `BadFile` for a malformed file, `Unsupported` for a version or tensor type RLX does not
     /// read; each names the byte. After an error every call gives it again.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Progress> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        self.seen += bytes.len() as u64;
-        if self.header.is_some() {
-            return Ok(Progress::Done);
-        }
-        self.buffer.extend_from_slice(bytes);
-        self.run()
+        if self.input.push(bytes)? { self.run() } else { Ok(Progress::Done) }
     }
 
     /// The source has no more bytes.
@@ -122,62 +104,39 @@ impl HeaderReader {
     /// `BadFile` when the header, or a tensor's data, is cut off; `Io` when the file was said to be
     /// longer.
     pub fn eof(&mut self) -> Result<()> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        if let Some(size) = self.file_bytes {
-            if self.seen < size {
-                return self.fail(
-                    Error::new(
-                        Code::Io,
-                        format!("the source ended after {} of {size} bytes", self.seen),
-                    )
-                    .at(self.file.clone())
-                    .hint("try again; if it ends there again, the source is incomplete"),
-                );
-            }
-        } else {
-            self.file_bytes = Some(self.seen);
-        }
-        if self.header.is_none() {
+        self.input.end()?;
+        if self.input.header.is_none() {
             self.run()?;
         }
-        match &self.header {
-            Some(header) => match header.check_data(self.file_bytes) {
+        match &self.input.header {
+            Some(header) => match header.check_data(self.input.file_bytes) {
                 Ok(()) => Ok(()),
-                Err(error) => self.fail(error),
+                Err(error) => self.input.fail(error),
             },
             // Every unit that the end of the file cuts is an error by itself.
-            None => self.fail(Error::internal("a header that ended was not noticed")),
+            None => self.input.fail(Error::internal("a header that ended was not noticed")),
         }
     }
 
     /// The header, once [`push`](Self::push) has answered [`Progress::Done`].
     pub fn header(&self) -> Option<&Header> {
-        self.header.as_ref()
+        self.input.header.as_ref()
     }
 
     /// The header by value.
     pub fn into_header(self) -> Option<Header> {
-        self.header
+        self.input.header
     }
 
     /// Bytes that have been pushed.
     pub fn seen(&self) -> u64 {
-        self.seen
-    }
-
-    fn fail<T>(&mut self, error: Error) -> Result<T> {
-        self.failed = Some(error.clone());
-        self.buffer = Vec::new();
-        self.header = None;
-        Err(error)
+        self.input.seen
     }
 
     /// Reads units until the header is whole or the bytes run out.
     fn run(&mut self) -> Result<Progress> {
-        let buffer = core::mem::take(&mut self.buffer);
-        let file = self.file.clone();
+        let buffer = core::mem::take(&mut self.input.buffer);
+        let file = self.input.file.clone();
         let mut used = 0;
         let outcome = loop {
             if matches!(self.state, State::Done) {
@@ -188,7 +147,7 @@ impl HeaderReader {
                 bytes: &buffer[used..],
                 pos: 0,
                 base: self.at,
-                size: self.file_bytes,
+                size: self.input.file_bytes,
             };
             match self.unit(&mut cursor) {
                 Ok(()) => {
@@ -201,12 +160,12 @@ impl HeaderReader {
         };
         match outcome {
             Ok(Progress::NeedMore) => {
-                self.buffer = buffer;
-                self.buffer.drain(..used);
+                self.input.buffer = buffer;
+                self.input.buffer.drain(..used);
                 Ok(Progress::NeedMore)
             }
             Ok(Progress::Done) => Ok(Progress::Done),
-            Err(error) => self.fail(error),
+            Err(error) => self.input.fail(error),
         }
     }
 
@@ -324,13 +283,13 @@ impl HeaderReader {
         let header = Header {
             version: self.version,
             alignment,
-            metadata: Metadata::new(self.file.clone(), core::mem::take(&mut self.entries)),
+            metadata: Metadata::new(self.input.file.clone(), core::mem::take(&mut self.entries)),
             tensors,
             data_start,
         };
-        header.check_data(self.file_bytes)?;
+        header.check_data(self.input.file_bytes)?;
         self.names.clear();
-        self.header = Some(header);
+        self.input.header = Some(header);
         Ok(())
     }
 }

@@ -310,7 +310,8 @@ impl Graph {
         out.name = name.into();
         for p in &out.params {
             let at = p.value.0 as usize;
-            out.types[at] = out.types[at].bind(binding)?;
+            let named = |e: Error| e.at(format!("%{}", p.name));
+            out.types[at] = out.types[at].bind(binding).map_err(named)?;
         }
         for i in 0..out.nodes.len() {
             let node = &mut out.nodes[i];

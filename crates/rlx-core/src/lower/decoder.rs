@@ -15,6 +15,10 @@ impl Lower for hir::DecoderBlock {
         let qkv = [i.linear(false)?, i.linear(false)?, i.linear(false)?];
         let (o, ffn_norm) = (i.linear(false)?, i.one()?);
         let (gate_up, down) = ([i.linear(false)?, i.linear(false)?], i.linear(false)?);
+        let norms = match self.qk_eps {
+            Some(_) => Some([i.one()?, i.one()?]),
+            None => None,
+        };
         let factors = i.maybe(self.factors)?;
         let at = |part: &str| format!("{label}.{part}");
 
@@ -27,8 +31,8 @@ impl Lower for hir::DecoderBlock {
                 vec![q, k, cx.linear(h, qkv[2], &at("attn_v"))?]
             }
         };
-        let a =
-            cx.attention([qkv[0], qkv[1], qkv[2]], None, factors, &self.attention(), &at("attn"))?;
+        let qkv = [qkv[0], qkv[1], qkv[2]];
+        let a = cx.attention(qkv, norms, factors, &self.attention(), &at("attn"))?;
         let x = cx.linear_residual(a, o, x, [&at("attn_output"), &at("attn_residual")])?;
         let h = cx.rms_norm(x, ffn_norm, self.eps, &at("ffn_norm"))?;
         let h = cx.glu(h, gate_up, Unary::Silu, &at("ffn"))?;

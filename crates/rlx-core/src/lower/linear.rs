@@ -1,10 +1,12 @@
 //! `linear` and its kin: one matmul.
 
 use super::{Inputs, Lower, Lowering};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ir::hir;
 use crate::ir::mir::ValueId;
-use crate::ops::{Epilogue, Map, MatMul, Unary};
+use crate::ops::{Binary, Constant, Epilogue, Map, MatMul, Unary, Zip};
+use crate::types::DType;
+use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -30,7 +32,7 @@ impl Lowering<'_> {
             return self.segments(x, &[w], Epilogue::Map(f), &[], label).map(|y| y[0]);
         }
         let y = self.linear(x, w, label)?;
-        self.g.push1(Map { f }, &[y], &alloc::format!("{label}_act"))
+        self.g.push1(Map { f }, &[y], &format!("{label}_act"))
     }
 
     /// `x w^T + b + residual`: an epilogue when fused.
@@ -96,14 +98,25 @@ impl Lower for hir::SharedLinearPair {
         if cx.direct && cx.alike(&weights) {
             return cx.segments(x, &weights, Epilogue::None, &[], label);
         }
-        let first = cx.linear(x, weights[0], &alloc::format!("{label}_0"))?;
-        Ok(vec![first, cx.linear(x, weights[1], &alloc::format!("{label}_1"))?])
+        let first = cx.linear(x, weights[0], &format!("{label}_0"))?;
+        Ok(vec![first, cx.linear(x, weights[1], &format!("{label}_1"))?])
     }
 }
 
 impl Lower for hir::LmHead {
     fn lower(&self, cx: &mut Lowering<'_>, mut i: Inputs, label: &str) -> Result<Vec<ValueId>> {
         let (x, w) = (i.one()?, i.linear(self.bias)?);
-        Ok(vec![cx.linear(x, w, label)?])
+        let logits = cx.linear(x, w, label)?;
+        let Some(cap) = self.softcap else { return Ok(vec![logits]) };
+        if !(cap > 0.0 && cap.is_finite()) {
+            return Err(Error::bad_graph(format!(
+                "a softcap of {cap}, expected a positive number"
+            )));
+        }
+        let c = Constant::scalar(DType::F32, cap.into())?;
+        let c = cx.g.push1(c, &[], &format!("{label}_softcap"))?;
+        let y = cx.g.push1(Zip { f: Binary::Div }, &[logits, c], &format!("{label}_scaled"))?;
+        let y = cx.g.push1(Map { f: Unary::Tanh }, &[y], &format!("{label}_tanh"))?;
+        Ok(vec![cx.g.push1(Zip { f: Binary::Mul }, &[y, c], &format!("{label}_capped"))?])
     }
 }

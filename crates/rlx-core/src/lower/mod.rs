@@ -4,6 +4,7 @@
 mod attention;
 mod conv;
 mod decoder;
+#[cfg(feature = "vision")]
 mod dit;
 mod encoder;
 mod error;
@@ -17,6 +18,7 @@ mod norm;
 mod recurrent;
 mod sampling;
 mod spec;
+#[cfg(feature = "vision")]
 mod window;
 
 use crate::error::{Error, Result};
@@ -24,7 +26,7 @@ use crate::ir::hir::{self, Block, BlockNode, FusionPolicy, Module, Tensor};
 use crate::ir::lir::StateDecl;
 use crate::ir::mir::{Graph, ParamKind, ValueId};
 use crate::ops::{CONTROL_WORDS, Gather, PARAMS_WORDS, RopeTable, TakeRows, Token};
-use crate::types::{DType, Dim, OUT_ROWS, SEQ, Shape, Type};
+use crate::types::{Binding, DType, Dim, OUT_ROWS, SEQ, Shape, Type};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -86,6 +88,11 @@ impl<'a> Lowering<'a> {
         Ok(cx)
     }
 
+    /// Sizes of the program's symbols; none where a module is lowered as it is.
+    fn binding(&self) -> Binding {
+        self.spec.map(ProgramSpec::binding).unwrap_or_default()
+    }
+
     /// The control block, a state of every program of a language model.
     fn control(&mut self) -> Result<ValueId> {
         let ctl = match self.ctl {
@@ -105,7 +112,8 @@ impl<'a> Lowering<'a> {
             self.module.params.get(i).ok_or_else(|| {
                 Error::bad_graph(format!("parameter {i} is not among the module's"))
             })?;
-        let v = self.g.param_once(p.kind, &p.name, p.ty.clone())?;
+        let ty = p.ty.bind(&self.binding()).map_err(|e| e.at(format!("%{}", p.name)))?;
+        let v = self.g.param_once(p.kind, &p.name, ty)?;
         self.params[i] = Some(v);
         Ok(v)
     }
@@ -158,7 +166,11 @@ impl<'a> Lowering<'a> {
 
     fn block(&mut self, block: &Block, inputs: Vec<ValueId>, label: &str) -> Result<Vec<ValueId>> {
         if let Block::Op(op, regions) = block {
-            return self.g.push_regions(op.clone(), &inputs, regions.clone(), label);
+            // What it reads has the program's sizes already.
+            let (mut op, binding) = (op.clone(), self.binding());
+            op.bind(&binding)?;
+            let bodies = regions.iter().map(|body| body.specialize(&body.name, &binding));
+            return self.g.push_regions(op, &inputs, bodies.collect::<Result<_>>()?, label);
         }
         let i = Inputs::new(inputs);
         match block {
@@ -185,7 +197,9 @@ impl<'a> Lowering<'a> {
             Block::LayerNorm(b) => b.lower(self, i, label),
             Block::ResidualLayerNorm(b) => b.lower(self, i, label),
             Block::MoeFfn(b) => b.lower(self, i, label),
+            #[cfg(feature = "vision")]
             Block::WindowAttention(b) => b.lower(self, i, label),
+            #[cfg(feature = "vision")]
             Block::DitBlock(b) => b.lower(self, i, label),
             Block::DepthwiseConv1dCausal(b) => b.lower(self, i, label),
             #[cfg(feature = "vision")]
@@ -268,7 +282,8 @@ impl Lower for hir::Ids {
             let ctl = cx.control()?;
             return cx.g.push(Token, &[ctl], label);
         }
-        let ty = Type::tensor(DType::U32, Shape(Vec::from([Dim::symbol(SEQ)])));
+        let rows = Dim::symbol(SEQ).bind(&cx.binding())?;
+        let ty = Type::tensor(DType::U32, Shape(Vec::from([rows])));
         Ok(vec![cx.g.param_once(ParamKind::Input, "ids", ty)?])
     }
 }
@@ -288,7 +303,8 @@ impl Lower for hir::OutRows {
             return Ok(vec![x]);
         }
         let ctl = cx.control()?;
-        cx.g.push(TakeRows { rows: Dim::symbol(OUT_ROWS) }, &[x, ctl], label)
+        let rows = Dim::symbol(OUT_ROWS).bind(&cx.binding())?;
+        cx.g.push(TakeRows { rows }, &[x, ctl], label)
     }
 }
 

@@ -3,7 +3,9 @@
 use super::Lowering;
 use crate::error::{Error, Result};
 use crate::ir::mir::ValueId;
-use crate::ops::{Reshape, Slice, Transpose};
+#[cfg(feature = "vision")]
+use crate::ops::Transpose;
+use crate::ops::{Reshape, Slice};
 use crate::types::{Dim, Shape};
 use alloc::format;
 use alloc::vec::Vec;
@@ -16,18 +18,11 @@ impl Lowering<'_> {
             .map_err(|_| Error::bad_graph(format!("{what} is {ty}, expected {N} axes")))
     }
 
-    /// A size that must be bound.
-    pub(super) fn bound(&self, what: &str, dim: &Dim) -> Result<u64> {
-        dim.as_static().ok_or_else(|| {
-            Error::bad_graph(format!("{what} has the unbound size {dim}"))
-                .hint("bind it before the module is lowered")
-        })
-    }
-
     pub(super) fn reshape(&mut self, x: ValueId, dims: Vec<Dim>, label: &str) -> Result<ValueId> {
         self.g.push1(Reshape { dims: Shape(dims) }, &[x], label)
     }
 
+    #[cfg(feature = "vision")]
     pub(super) fn transpose(&mut self, x: ValueId, perm: &[usize], label: &str) -> Result<ValueId> {
         self.g.push1(Transpose { perm: perm.to_vec() }, &[x], label)
     }

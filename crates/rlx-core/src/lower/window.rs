@@ -14,6 +14,14 @@ use alloc::vec::Vec;
 /// and back.
 const WINDOWS: [usize; 6] = [0, 1, 3, 2, 4, 5];
 
+/// A size that must be bound.
+fn bound(what: &str, dim: &Dim) -> Result<u64> {
+    dim.as_static().ok_or_else(|| {
+        Error::bad_graph(format!("{what} has the unbound size {dim}"))
+            .hint("bind it before the module is lowered")
+    })
+}
+
 impl Lower for hir::WindowAttention {
     fn lower(&self, cx: &mut Lowering<'_>, mut i: Inputs, label: &str) -> Result<Vec<ValueId>> {
         let b = self.bias;
@@ -21,8 +29,8 @@ impl Lower for hir::WindowAttention {
         let (qkv, o) = ([i.linear(b)?, i.linear(b)?, i.linear(b)?], i.linear(b)?);
         let at = |part: &str| format!("{label}_{part}");
         let [batch, height, width, channels] = cx.dims("x of window_attention", x)?;
-        let h = cx.bound("the height of window_attention", &height)?;
-        let w = cx.bound("the width of window_attention", &width)?;
+        let h = bound("the height of window_attention", &height)?;
+        let w = bound("the width of window_attention", &width)?;
         let window = self.window as u64;
         let whole = |n: u64| n.checked_next_multiple_of(window);
         let (Some(whole_h), Some(whole_w)) = (whole(h), whole(w)) else {

@@ -1,6 +1,5 @@
 //! Adaptive norm: scale and shift come from a condition (DiT, arXiv:2212.09748).
 
-use super::build::Build;
 use super::norms::{floats, repeats};
 use super::{Attrs, Binary, Class, Emit, Operator, arity};
 use crate::error::{Error, Result};
@@ -70,13 +69,12 @@ impl Operator for AdaNorm {
 
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let &[x, scale, shift] = operands else { return Ok(None) };
-        let mut b = Build(e);
-        let (dtype, last) = (b.dtype(x), b.dims(x).len() - 1);
-        let y = b.normalise(x, &[last], self.eps, self.norm == NormKind::LayerNorm)?;
-        let (scale, shift) = (b.wide(scale)?, b.wide(shift)?);
-        let scale = b.with(Binary::Add, scale, 1.0)?;
-        let y = b.mul(y, scale)?;
-        let y = b.add(y, shift)?;
-        Ok(Some(vec![b.cast(y, dtype)?]))
+        let (dtype, last) = (e.ty(x).dtype, e.dims(x).len() - 1);
+        let y = e.normalise(x, &[last], self.eps, self.norm == NormKind::LayerNorm)?;
+        let (scale, shift) = (e.wide(scale)?, e.wide(shift)?);
+        let scale = e.zip_number(Binary::Add, scale, 1.0)?;
+        let y = e.mul(y, scale)?;
+        let y = e.add(y, shift)?;
+        Ok(Some(vec![e.cast(y, dtype)?]))
     }
 }

@@ -1,8 +1,6 @@
 //! Where the largest element stands.
 
-use super::{
-    Attrs, Class, Comparison, Emit, Operator, Reduce, Reduction, arity, parts, reduce, rules,
-};
+use super::{Attrs, Class, Comparison, Emit, Operator, Reduce, Reduction, arity, reduce, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Type, ValueId};
 use alloc::format;
@@ -44,15 +42,15 @@ pub(super) fn first_of(
         return Err(Error::internal(format!("{name}: arity was checked")));
     };
     let shape = e.ty(x).shape.clone();
-    let best = parts::reduce(e, extreme, x, axis)?;
-    let found = parts::compare(e, Comparison::Eq, x, best)?;
-    let index = parts::indices(e, DType::U32, (shape.0[axis].clone(), axis, shape.rank()))?;
-    let none = parts::number(e, DType::U32, u32::MAX.into())?;
-    let index = parts::select(e, found, index, none)?;
+    let best = e.reduce(extreme, x, &[axis])?;
+    let found = e.compare(Comparison::Eq, x, best)?;
+    let index = e.indices(DType::U32, (shape.0[axis].clone(), axis, shape.rank()))?;
+    let none = e.number(DType::U32, u32::MAX.into())?;
+    let index = e.select(found, index, none)?;
     let first = e.one(Reduce { f: Reduction::Min, axes: vec![axis], keep }, &[index])?;
-    let nowhere = parts::compare(e, Comparison::Eq, first, none)?;
-    let zero = parts::number(e, DType::U32, 0.0)?;
-    Ok(Some(vec![parts::select(e, nowhere, zero, first)?]))
+    let nowhere = e.compare(Comparison::Eq, first, none)?;
+    let zero = e.number(DType::U32, 0.0)?;
+    Ok(Some(vec![e.select(nowhere, zero, first)?]))
 }
 
 impl Operator for ArgMax {

@@ -1,6 +1,6 @@
 //! Numbers between two bounds.
 
-use super::{Alias, Attrs, Binary, Class, Emit, Operator, arity, float_tensor, parts};
+use super::{Alias, Attrs, Binary, Class, Emit, Operator, arity, float_tensor};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::format;
@@ -43,8 +43,8 @@ impl Operator for Clamp {
 
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let &[x] = operands else { return Err(Error::internal("clamp: arity was checked")) };
-        let low = parts::with(e, Binary::Max, x, self.min.into())?;
-        Ok(Some(vec![parts::with(e, Binary::Min, low, self.max.into())?]))
+        let low = e.zip_number(Binary::Max, x, self.min.into())?;
+        Ok(Some(vec![e.zip_number(Binary::Min, low, self.max.into())?]))
     }
 
     fn alias(&self, _: &[&Type]) -> Alias {

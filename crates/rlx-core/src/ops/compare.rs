@@ -24,11 +24,7 @@ impl Operator for Compare {
     }
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["f"])?;
-        let name = attrs.get_name("f")?;
-        Comparison::from_name(name)
-            .map(|f| Compare { f })
-            .ok_or_else(|| Error::bad_graph(format!("compare: unknown test {name}")))
+        rules::function("compare", attrs, Comparison::from_name).map(|f| Compare { f })
     }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {

@@ -1,6 +1,6 @@
 //! Running sums along an axis.
 
-use super::{Attrs, Class, Comparison, Emit, Operator, arity, parts, rules};
+use super::{Attrs, Class, Comparison, Emit, Operator, arity, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Type, ValueId};
 use alloc::vec;
@@ -39,12 +39,12 @@ impl Operator for CumSum {
         let &[x] = operands else { return Err(Error::internal("cumsum: arity was checked")) };
         let ty = e.ty(x).clone();
         let n = &ty.shape.0[self.axis];
-        let to = parts::indices(e, DType::U32, (n.clone(), 0, 2))?;
-        let from = parts::indices(e, DType::U32, (n.clone(), 1, 2))?;
+        let to = e.indices(DType::U32, (n.clone(), 0, 2))?;
+        let from = e.indices(DType::U32, (n.clone(), 1, 2))?;
         let f = if self.exclusive { Comparison::Lt } else { Comparison::Le };
-        let mask = parts::compare(e, f, from, to)?;
-        let x = parts::wide(e, x)?;
-        let y = parts::masked_sum(e, mask, x, self.axis)?;
-        Ok(Some(vec![parts::cast(e, y, ty.dtype)?]))
+        let mask = e.compare(f, from, to)?;
+        let x = e.wide(x)?;
+        let y = e.masked_sum(mask, x, self.axis)?;
+        Ok(Some(vec![e.cast(y, ty.dtype)?]))
     }
 }

@@ -1,6 +1,5 @@
 //! A residual sum whose branch has a gate.
 
-use super::build::Build;
 use super::norms::repeats;
 use super::{Alias, Attrs, Class, Emit, Operator, arity, expect, float_tensor};
 use crate::error::Result;
@@ -32,12 +31,11 @@ impl Operator for GatedResidual {
 
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let &[x, y, gate] = operands else { return Ok(None) };
-        let mut b = Build(e);
-        let dtype = b.dtype(x);
-        let (x, y, gate) = (b.wide(x)?, b.wide(y)?, b.wide(gate)?);
-        let y = b.mul(y, gate)?;
-        let sum = b.add(x, y)?;
-        Ok(Some(vec![b.cast(sum, dtype)?]))
+        let dtype = e.ty(x).dtype;
+        let (x, y, gate) = (e.wide(x)?, e.wide(y)?, e.wide(gate)?);
+        let y = e.mul(y, gate)?;
+        let sum = e.add(x, y)?;
+        Ok(Some(vec![e.cast(sum, dtype)?]))
     }
 
     fn alias(&self, _: &[&Type]) -> Alias {

@@ -1,6 +1,6 @@
 //! One element an index.
 
-use super::{Attrs, Binary, Class, Emit, Gather, Operator, arity, parts, rules};
+use super::{Attrs, Binary, Class, Emit, Gather, Operator, arity, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Dim, Type, ValueId};
 use alloc::format;
@@ -60,39 +60,39 @@ impl Operator for GatherElements {
             return Ok(None);
         }
         let n = dims[self.axis];
-        let Some(ids) = parts::places(e, ids, &Dim::from(n))? else { return Ok(None) };
+        let Some(ids) = e.places(ids, &Dim::from(n))? else { return Ok(None) };
         let ids = match e.ty(ids).dtype {
             DType::U32 => ids,
-            _ => parts::with(e, Binary::Max, ids, 0.0)?,
+            _ => e.zip_number(Binary::Max, ids, 0.0)?,
         };
-        let ids = parts::with(e, Binary::Min, ids, (n - 1) as f64)?;
-        let mut at = parts::cast(e, ids, DType::U32)?;
+        let ids = e.zip_number(Binary::Min, ids, (n - 1) as f64)?;
+        let mut at = e.cast(ids, DType::U32)?;
         let mut stride = 1u64;
         let mut rest = None;
         for (axis, &n) in dims.iter().enumerate().rev() {
             let index = if axis == self.axis {
                 at
             } else {
-                parts::indices(e, DType::U32, (to.0[axis].clone(), axis, to.rank()))?
+                e.indices(DType::U32, (to.0[axis].clone(), axis, to.rank()))?
             };
             let scaled = match stride {
                 1 => index,
-                _ => parts::with(e, Binary::Mul, index, stride as f64)?,
+                _ => e.zip_number(Binary::Mul, index, stride as f64)?,
             };
             if axis == self.axis {
                 at = scaled;
             } else if n > 1 {
                 rest = Some(match rest {
                     None => scaled,
-                    Some(sum) => parts::zip(e, Binary::Add, sum, scaled)?,
+                    Some(sum) => e.zip(Binary::Add, sum, scaled)?,
                 });
             }
             stride *= n;
         }
         if let Some(rest) = rest {
-            at = parts::zip(e, Binary::Add, at, rest)?;
+            at = e.zip(Binary::Add, at, rest)?;
         }
-        let flat = parts::reshape(e, x, vec![Dim::from(count)])?;
+        let flat = e.reshape(x, &[Dim::from(count)])?;
         Ok(Some(vec![e.one(Gather { axis: 0 }, &[flat, at])?]))
     }
 }

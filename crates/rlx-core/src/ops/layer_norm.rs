@@ -1,6 +1,5 @@
 //! Layer norm over the last axis (arXiv:1607.06450) [ONNX LayerNormalization].
 
-use super::build::Build;
 use super::norms::floats;
 use super::{Attrs, Class, Emit, Operator, arity, fit};
 use crate::error::Result;
@@ -46,10 +45,9 @@ impl Operator for LayerNorm {
 
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let [x, scale, bias @ ..] = operands else { return Ok(None) };
-        let mut b = Build(e);
-        let (dtype, last) = (b.dtype(*x), b.dims(*x).len() - 1);
-        let y = b.normalise(*x, &[last], self.eps, true)?;
-        let y = b.affine(y, last, *scale, bias.first().copied())?;
-        Ok(Some(vec![b.cast(y, dtype)?]))
+        let (dtype, last) = (e.ty(*x).dtype, e.dims(*x).len() - 1);
+        let y = e.normalise(*x, &[last], self.eps, true)?;
+        let y = e.affine(y, last, *scale, bias.first().copied())?;
+        Ok(Some(vec![e.cast(y, dtype)?]))
     }
 }

@@ -2,12 +2,11 @@
 
 use super::{
     Alias, Attrs, Binary, Clamp, Class, Comparison, Emit, Operator, Unary, arity, float_tensor,
-    parts,
+    rules,
 };
 use crate::error::{Error, Result};
 use crate::math;
 use crate::types::{DType, Type, ValueId};
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -23,20 +22,20 @@ fn compose(f: Unary, e: &mut dyn Emit, x: ValueId) -> Result<ValueId> {
     use Binary::{Add, Div, Max, Mul, Sub};
     Ok(match f {
         Unary::Silu => {
-            let share = parts::map(e, Unary::Sigmoid, x)?;
-            parts::zip(e, Mul, x, share)?
+            let share = e.map(Unary::Sigmoid, x)?;
+            e.zip(Mul, x, share)?
         }
         Unary::Gelu => {
-            let square = parts::zip(e, Mul, x, x)?;
-            let cubic = parts::with(e, Mul, square, 0.044715)?;
-            let cubic = parts::with(e, Add, cubic, 1.0)?;
-            let inner = parts::zip(e, Mul, cubic, x)?;
-            let inner = parts::with(e, Mul, inner, math::sqrt(2.0 / core::f64::consts::PI))?;
-            let tanh = parts::map(e, Unary::Tanh, inner)?;
+            let square = e.zip(Mul, x, x)?;
+            let cubic = e.zip_number(Mul, square, 0.044715)?;
+            let cubic = e.zip_number(Add, cubic, 1.0)?;
+            let inner = e.zip(Mul, cubic, x)?;
+            let inner = e.zip_number(Mul, inner, math::sqrt(2.0 / core::f64::consts::PI))?;
+            let tanh = e.map(Unary::Tanh, inner)?;
             half_of_one_more(e, tanh, x)?
         }
         Unary::GeluErf => {
-            let inner = parts::with(e, Mul, x, core::f64::consts::FRAC_1_SQRT_2)?;
+            let inner = e.zip_number(Mul, x, core::f64::consts::FRAC_1_SQRT_2)?;
             let erf = compose(Unary::Erf, e, inner)?;
             half_of_one_more(e, erf, x)?
         }
@@ -44,58 +43,58 @@ fn compose(f: Unary, e: &mut dyn Emit, x: ValueId) -> Result<ValueId> {
         // [Abramowitz and Stegun 7.1.26].
         Unary::Erf => {
             const A: [f64; 5] = [1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592];
-            let size = parts::map(e, Unary::Abs, x)?;
-            let t = parts::with(e, Mul, size, 0.3275911)?;
-            let t = parts::with(e, Add, t, 1.0)?;
-            let t = parts::map(e, Unary::Recip, t)?;
-            let mut sum = parts::with(e, Mul, t, A[0])?;
+            let size = e.map(Unary::Abs, x)?;
+            let t = e.zip_number(Mul, size, 0.3275911)?;
+            let t = e.zip_number(Add, t, 1.0)?;
+            let t = e.map(Unary::Recip, t)?;
+            let mut sum = e.zip_number(Mul, t, A[0])?;
             for a in &A[1..] {
-                let next = parts::with(e, Add, sum, *a)?;
-                sum = parts::zip(e, Mul, next, t)?;
+                let next = e.zip_number(Add, sum, *a)?;
+                sum = e.zip(Mul, next, t)?;
             }
-            let square = parts::zip(e, Mul, x, x)?;
-            let square = parts::map(e, Unary::Neg, square)?;
-            let bell = parts::map(e, Unary::Exp, square)?;
-            let tail = parts::zip(e, Mul, sum, bell)?;
-            let tail = parts::map(e, Unary::Neg, tail)?;
-            let erf = parts::with(e, Add, tail, 1.0)?;
-            let sign = parts::map(e, Unary::Sign, x)?;
-            parts::zip(e, Mul, sign, erf)?
+            let square = e.zip(Mul, x, x)?;
+            let square = e.map(Unary::Neg, square)?;
+            let bell = e.map(Unary::Exp, square)?;
+            let tail = e.zip(Mul, sum, bell)?;
+            let tail = e.map(Unary::Neg, tail)?;
+            let erf = e.zip_number(Add, tail, 1.0)?;
+            let sign = e.map(Unary::Sign, x)?;
+            e.zip(Mul, sign, erf)?
         }
         Unary::Softplus => {
-            let size = parts::map(e, Unary::Abs, x)?;
-            let size = parts::map(e, Unary::Neg, size)?;
-            let small = parts::map(e, Unary::Exp, size)?;
-            let small = parts::with(e, Add, small, 1.0)?;
-            let small = parts::map(e, Unary::Log, small)?;
-            let large = parts::with(e, Max, x, 0.0)?;
-            parts::zip(e, Add, large, small)?
+            let size = e.map(Unary::Abs, x)?;
+            let size = e.map(Unary::Neg, size)?;
+            let small = e.map(Unary::Exp, size)?;
+            let small = e.zip_number(Add, small, 1.0)?;
+            let small = e.map(Unary::Log, small)?;
+            let large = e.zip_number(Max, x, 0.0)?;
+            e.zip(Add, large, small)?
         }
         Unary::Elu => {
-            let zero = parts::like(e, x, 0.0)?;
-            let below = parts::compare(e, Comparison::Lt, x, zero)?;
-            let exp = parts::map(e, Unary::Exp, x)?;
-            let exp = parts::with(e, Sub, exp, 1.0)?;
-            parts::select(e, below, exp, x)?
+            let zero = e.like(x, 0.0)?;
+            let below = e.compare(Comparison::Lt, x, zero)?;
+            let exp = e.map(Unary::Exp, x)?;
+            let exp = e.zip_number(Sub, exp, 1.0)?;
+            e.select(below, exp, x)?
         }
         Unary::HardSwish => {
             let share = compose(Unary::HardSigmoid, e, x)?;
-            parts::zip(e, Mul, x, share)?
+            e.zip(Mul, x, share)?
         }
         Unary::HardSigmoid => {
-            let line = parts::with(e, Div, x, 6.0)?;
-            let line = parts::with(e, Add, line, 0.5)?;
+            let line = e.zip_number(Div, x, 6.0)?;
+            let line = e.zip_number(Add, line, 0.5)?;
             e.one(Clamp { min: 0.0, max: 1.0 }, &[line])?
         }
-        f => parts::map(e, f, x)?,
+        f => e.map(f, x)?,
     })
 }
 
 /// `(1 + y) x / 2`
 fn half_of_one_more(e: &mut dyn Emit, y: ValueId, x: ValueId) -> Result<ValueId> {
-    let more = parts::with(e, Binary::Add, y, 1.0)?;
-    let half = parts::with(e, Binary::Mul, more, 0.5)?;
-    parts::zip(e, Binary::Mul, half, x)
+    let more = e.zip_number(Binary::Add, y, 1.0)?;
+    let half = e.zip_number(Binary::Mul, more, 0.5)?;
+    e.zip(Binary::Mul, half, x)
 }
 
 impl Operator for Map {
@@ -107,11 +106,7 @@ impl Operator for Map {
     }
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["f"])?;
-        let name = attrs.get_name("f")?;
-        Unary::from_name(name)
-            .map(|f| Map { f })
-            .ok_or_else(|| Error::bad_graph(format!("map: unknown function {name}")))
+        rules::function("map", attrs, Unary::from_name).map(|f| Map { f })
     }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
@@ -128,9 +123,9 @@ impl Operator for Map {
         if !self.f.is_composed() || (series && dtype == DType::F64) {
             return Ok(None);
         }
-        let x = parts::wide(e, x)?;
+        let x = e.wide(x)?;
         let y = compose(self.f, e, x)?;
-        Ok(Some(vec![parts::cast(e, y, dtype)?]))
+        Ok(Some(vec![e.cast(y, dtype)?]))
     }
 
     fn alias(&self, _: &[&Type]) -> Alias {

@@ -20,6 +20,7 @@
 //! `gather_elements`, `reverse`, `roll`, `pad` but of a constant, and `scatter_add` with signed ids
 //! have parts where the sizes that their indices need are known.
 
+mod ada_norm;
 mod argmax;
 mod argmin;
 mod attention;
@@ -39,24 +40,28 @@ mod elementwise_region;
 mod expand;
 mod fit;
 mod gated_delta_net;
+mod gated_residual;
 mod gather;
 mod gather_elements;
 mod grouped_matmul;
 mod if_else;
 mod iota;
 mod kv_write;
+mod layer_norm;
 mod lora_matmul;
 mod map;
 mod matmul;
+mod norms;
 mod operator;
 mod pad;
-mod parts;
 mod quantize_rows;
 mod random_normal;
 mod random_uniform;
 mod recurrence;
 mod reduce;
 mod reshape;
+mod residual_layer_norm;
+mod residual_rms_norm;
 mod reverse;
 mod rms_norm;
 mod roll;
@@ -66,12 +71,15 @@ mod rope_table;
 mod rules;
 mod sample;
 mod scalar;
+mod scalar_wgsl;
 mod scan;
 mod scatter_add;
 mod sdpa;
 mod select;
 mod selective_scan;
 mod slice;
+#[cfg(any(feature = "vision", feature = "audio"))]
+mod slide;
 mod softmax;
 mod sort;
 mod state_read;
@@ -87,68 +95,15 @@ pub(crate) mod words;
 mod writing;
 mod zip;
 
-// Norms, vision, spectra, solvers and quantisation.
-mod ada_norm;
-#[cfg(feature = "vision")]
-mod axial_rope_2d;
-#[cfg(feature = "vision")]
-mod batch_norm_inference;
-mod build;
+// Groups: a folder and a gate each.
+#[cfg(feature = "audio")]
+mod audio;
 #[cfg(feature = "linalg")]
-mod cholesky;
-#[cfg(feature = "audio")]
-mod complex_norm_sq;
-#[cfg(feature = "audio")]
-mod conjugate;
+mod linalg;
+#[cfg(feature = "quant")]
+mod quant;
 #[cfg(feature = "vision")]
-mod conv;
-#[cfg(feature = "vision")]
-mod conv_transpose;
-#[cfg(feature = "linalg")]
-mod dense_solve;
-#[cfg(feature = "quant")]
-mod dequantize;
-#[cfg(feature = "quant")]
-mod fake_quantize;
-#[cfg(feature = "quant")]
-mod fake_quantize_lsq;
-#[cfg(feature = "audio")]
-mod fft;
-mod gated_residual;
-#[cfg(feature = "vision")]
-mod group_norm;
-#[cfg(feature = "vision")]
-mod im2col;
-#[cfg(feature = "vision")]
-mod interpolate;
-mod layer_norm;
-#[cfg(feature = "vision")]
-mod layer_norm_2d;
-#[cfg(feature = "audio")]
-mod log_mel;
-mod norms;
-#[cfg(feature = "vision")]
-mod pool;
-#[cfg(all(feature = "quant", feature = "vision"))]
-mod q_conv2d;
-#[cfg(feature = "quant")]
-mod q_matmul;
-#[cfg(feature = "quant")]
-mod quantize;
-mod residual_layer_norm;
-mod residual_rms_norm;
-#[cfg(feature = "quant")]
-mod scaled_dequantize;
-#[cfg(feature = "quant")]
-mod scaled_matmul;
-#[cfg(feature = "quant")]
-mod scaled_quantize;
-#[cfg(feature = "quant")]
-mod scaling;
-#[cfg(any(feature = "vision", feature = "audio"))]
-mod slide;
-#[cfg(feature = "vision")]
-mod window;
+mod vision;
 
 pub use argmax::ArgMax;
 pub use argmin::ArgMin;
@@ -208,70 +163,21 @@ pub use while_loop::While;
 pub use zip::Zip;
 
 pub use ada_norm::{AdaNorm, NormKind};
-#[cfg(feature = "vision")]
-pub use axial_rope_2d::AxialRope2d;
-#[cfg(feature = "vision")]
-pub use batch_norm_inference::BatchNormInference;
-#[cfg(feature = "linalg")]
-pub use cholesky::Cholesky;
-#[cfg(feature = "audio")]
-pub use complex_norm_sq::ComplexNormSq;
-#[cfg(feature = "audio")]
-pub use conjugate::Conjugate;
-#[cfg(feature = "vision")]
-pub use conv::Conv;
-#[cfg(feature = "vision")]
-pub use conv_transpose::ConvTranspose;
-#[cfg(feature = "linalg")]
-pub use dense_solve::DenseSolve;
-#[cfg(feature = "quant")]
-pub use dequantize::Dequantize;
-#[cfg(all(feature = "quant", feature = "reference"))]
-pub(crate) use fake_quantize::levels;
-#[cfg(feature = "quant")]
-pub use fake_quantize::{FakeQuantize, FakeScale, StraightThrough};
-#[cfg(feature = "quant")]
-pub use fake_quantize_lsq::FakeQuantizeLsq;
-#[cfg(feature = "audio")]
-pub use fft::{Fft, FftNorm};
 pub use gated_residual::GatedResidual;
-#[cfg(feature = "vision")]
-pub use group_norm::GroupNorm;
-#[cfg(feature = "vision")]
-pub use im2col::Im2Col;
-#[cfg(feature = "vision")]
-pub use interpolate::{Interpolate, Interpolation};
 pub use layer_norm::LayerNorm;
-#[cfg(feature = "vision")]
-pub use layer_norm_2d::LayerNorm2d;
-#[cfg(feature = "audio")]
-pub use log_mel::{Log, LogMel};
 pub use operator::{Alias, Body, Class, Emit, Operator, Signature};
-#[cfg(feature = "vision")]
-pub use pool::{Pool, PoolKind};
-#[cfg(all(feature = "quant", feature = "vision"))]
-pub use q_conv2d::QConv2d;
-#[cfg(feature = "quant")]
-pub use q_matmul::{QMatMul, Requantize};
-#[cfg(feature = "quant")]
-pub use quantize::Quantize;
-#[cfg(all(feature = "quant", feature = "reference"))]
-pub(crate) use quantize::byte_range;
 pub use residual_layer_norm::ResidualLayerNorm;
 pub use residual_rms_norm::ResidualRmsNorm;
-#[cfg(feature = "quant")]
-pub use scaled_dequantize::ScaledDequantize;
-#[cfg(feature = "quant")]
-pub use scaled_matmul::ScaledMatMul;
-#[cfg(feature = "quant")]
-pub use scaled_quantize::ScaledQuantize;
-#[cfg(feature = "quant")]
-pub use scaling::{ScaleLayout, Scaling};
 pub use table::Op;
+
+#[cfg(feature = "audio")]
+pub use audio::*;
+#[cfg(feature = "linalg")]
+pub use linalg::*;
+#[cfg(feature = "quant")]
+pub use quant::*;
 #[cfg(feature = "vision")]
-pub(crate) use window::Grid;
-#[cfg(feature = "vision")]
-pub use window::Window;
+pub use vision::*;
 
 use check::{arity, control, expect, float_tensor, matrix};
 

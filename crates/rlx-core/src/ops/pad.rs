@@ -1,6 +1,6 @@
 //! Elements around a tensor.
 
-use super::{Attrs, Class, Concat, Emit, Operator, arity, parts, rules};
+use super::{Attrs, Class, Concat, Emit, Operator, arity, rules};
 use crate::error::{Error, Result};
 use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
@@ -124,25 +124,25 @@ impl Operator for Pad {
                 let piece = match (self.mode, n) {
                     _ if count == 0 => None,
                     (PadMode::Constant(value), _) => {
-                        let value = parts::like(e, y, value.into())?;
+                        let value = e.like(y, value.into())?;
                         dims[axis] = count.into();
-                        Some(parts::expand(e, value, dims.clone())?)
+                        Some(e.expand(value, &dims)?)
                     }
                     // The end of an axis that is no number has no index.
                     (_, None) => return Ok(None),
                     (PadMode::Replicate, Some(n)) => {
                         let at = if is_low { 0 } else { n.saturating_sub(1) };
-                        let edge = parts::slice(e, y, axis, (at, 1, 1))?;
+                        let edge = e.slice(y, axis, at, 1u64)?;
                         dims[axis] = count.into();
-                        Some(parts::expand(e, edge, dims.clone())?)
+                        Some(e.expand(edge, &dims)?)
                     }
                     (PadMode::Reflect, Some(n)) => {
                         let at = if is_low { count } else { n.saturating_sub(2) };
-                        Some(parts::slice(e, y, axis, (at, count, -1))?)
+                        Some(e.slice_back(y, axis, at, count)?)
                     }
                     (PadMode::Circular, Some(n)) => {
                         let at = if is_low { n.saturating_sub(count) } else { 0 };
-                        Some(parts::slice(e, y, axis, (at, count, 1))?)
+                        Some(e.slice(y, axis, at, count)?)
                     }
                 };
                 run.extend(piece);
@@ -152,6 +152,6 @@ impl Operator for Pad {
             }
             y = e.one(Concat { axis }, &run)?;
         }
-        Ok(Some(vec![if y == x { parts::whole(e, x)? } else { y }]))
+        Ok(Some(vec![if y == x { e.whole(x)? } else { y }]))
     }
 }

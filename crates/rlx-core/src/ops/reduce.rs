@@ -1,6 +1,6 @@
 //! Sums, means, extremes and products along axes.
 
-use super::{Attrs, Binary, Class, Emit, Operator, Reduction, arity, parts, rules};
+use super::{Attrs, Binary, Class, Emit, Operator, Reduction, arity, rules};
 use crate::error::{Error, Result};
 use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
@@ -63,9 +63,9 @@ impl Operator for Reduce {
             .iter()
             .try_fold(1.0, |n, &axis| ty.shape.0.get(axis)?.as_static().map(|d| n * d as f64));
         let (Reduction::Mean, Some(count)) = (self.f, count) else { return Ok(None) };
-        let x = parts::wide(e, x)?;
+        let x = e.wide(x)?;
         let sum = e.one(Reduce { f: Reduction::Sum, ..self.clone() }, &[x])?;
-        let mean = parts::with(e, Binary::Mul, sum, 1.0 / count)?;
-        Ok(Some(vec![parts::cast(e, mean, ty.dtype)?]))
+        let mean = e.zip_number(Binary::Mul, sum, 1.0 / count)?;
+        Ok(Some(vec![e.cast(mean, ty.dtype)?]))
     }
 }

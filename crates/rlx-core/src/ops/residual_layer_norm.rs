@@ -1,6 +1,5 @@
 //! A residual sum and its layer norm.
 
-use super::build::Build;
 use super::norms::floats;
 use super::{Attrs, Class, Emit, LayerNorm, Operator, arity, expect, fit};
 use crate::error::{Error, Result};
@@ -70,14 +69,13 @@ pub(super) fn residual_sum(e: &mut dyn Emit, operands: &[ValueId]) -> Result<Val
     let [x, residual, bias @ ..] = operands else {
         return Err(Error::internal("a residual sum of less than two"));
     };
-    let mut b = Build(e);
-    let dtype = b.dtype(*x);
-    let (x, residual) = (b.wide(*x)?, b.wide(*residual)?);
-    let mut sum = b.add(x, residual)?;
+    let dtype = e.ty(*x).dtype;
+    let (x, residual) = (e.wide(*x)?, e.wide(*residual)?);
+    let mut sum = e.add(x, residual)?;
     if let Some(bias) = bias.first() {
-        let wide = b.dtype(sum);
-        let bias = b.cast(*bias, wide)?;
-        sum = b.add(sum, bias)?;
+        let wide = e.ty(sum).dtype;
+        let bias = e.cast(*bias, wide)?;
+        sum = e.add(sum, bias)?;
     }
-    b.cast(sum, dtype)
+    e.cast(sum, dtype)
 }

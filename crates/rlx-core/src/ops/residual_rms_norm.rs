@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 /// `residual_rms_norm x [.., D], residual [.., D], (bias [D]), scale [D] -> sum, y`.
 ///
 /// `sum = x + residual + bias`, stored, and `y = sum / sqrt(mean(sum^2) + eps) * scale`: the bits
-/// of separate operators.
+/// of separate operators, but for a bias, which joins before the one rounding of the sum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResidualRmsNorm {
     /// Added to the mean square.

@@ -1,6 +1,6 @@
 //! Axes from their ends.
 
-use super::{Attrs, Class, Emit, Operator, arity, parts, rules};
+use super::{Attrs, Class, Emit, Operator, arity, rules};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::vec;
@@ -40,9 +40,9 @@ impl Operator for Reverse {
             // Where the last index is no number, no slice can begin there.
             let Some(n) = shape.0[axis].as_static() else { return Ok(None) };
             if n > 1 {
-                y = parts::slice(e, y, axis, (n - 1, n, -1))?;
+                y = e.slice_back(y, axis, n - 1, n)?;
             }
         }
-        Ok(Some(vec![if y == x { parts::whole(e, x)? } else { y }]))
+        Ok(Some(vec![if y == x { e.whole(x)? } else { y }]))
     }
 }

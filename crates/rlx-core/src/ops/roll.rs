@@ -1,6 +1,6 @@
 //! Axes turned round.
 
-use super::{Attrs, Class, Concat, Emit, Operator, arity, parts, rules};
+use super::{Attrs, Class, Concat, Emit, Operator, arity, rules};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::format;
@@ -52,11 +52,11 @@ impl Operator for Roll {
             // In i128, which holds every u64 and i64; the remainder is below n again.
             let moved = i128::from(shift).rem_euclid(i128::from(n.max(1))) as u64;
             if moved > 0 {
-                let last = parts::slice(e, y, axis, (n - moved, moved, 1))?;
-                let first = parts::slice(e, y, axis, (0, n - moved, 1))?;
+                let last = e.slice(y, axis, n - moved, moved)?;
+                let first = e.slice(y, axis, 0u64, n - moved)?;
                 y = e.one(Concat { axis }, &[last, first])?;
             }
         }
-        Ok(Some(vec![if y == x { parts::whole(e, x)? } else { y }]))
+        Ok(Some(vec![if y == x { e.whole(x)? } else { y }]))
     }
 }

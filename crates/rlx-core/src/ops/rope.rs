@@ -118,7 +118,7 @@ impl Operator for Rope {
         // [S, heads, E], and its first dimensions as the two of each pair.
         let (seq, e_dim) = (ty.shape.0[0].clone(), self.head_dim as u64);
         let heads = e.reshape(x, &[seq.clone(), (width / e_dim).into(), e_dim.into()])?;
-        let turning = e.slice(heads, 2, 0, 2 * half)?;
+        let turning = e.slice(heads, 2, 0u64, 2 * half)?;
         let pairs = match self.style {
             RopeStyle::Half => [2u64, half],
             RopeStyle::Adjacent => [half, 2],
@@ -126,7 +126,7 @@ impl Operator for Rope {
         let axis = if self.style == RopeStyle::Half { 2 } else { 3 };
         let split = [seq.clone(), (width / e_dim).into(), pairs[0].into(), pairs[1].into()];
         let turning = e.reshape(turning, &split)?;
-        let (a, b) = (e.slice(turning, axis, 0, 1u64)?, e.slice(turning, axis, 1, 1u64)?);
+        let (a, b) = (e.slice(turning, axis, 0u64, 1u64)?, e.slice(turning, axis, 1u64, 1u64)?);
         // cos and sin as [S, 1, 1, half] or [S, 1, half, 1].
         let ones: [usize; 2] = if axis == 2 { [1, 2] } else { [1, 3] };
         let (cos, sin) = (e.with_ones(cos, &ones)?, e.with_ones(sin, &ones)?);
@@ -169,7 +169,7 @@ fn angles(
         let taken = e.one(Gather::default(), &[table, row])?;
         let taken = e.cast(taken, x.dtype)?;
         let shape = [seq.clone(), half.into()];
-        let (cos, sin) = (e.slice(taken, 2, 0, 1u64)?, e.slice(taken, 2, 1, 1u64)?);
+        let (cos, sin) = (e.slice(taken, 2, 0u64, 1u64)?, e.slice(taken, 2, 1u64, 1u64)?);
         Ok([e.reshape(cos, &shape)?, e.reshape(sin, &shape)?])
     };
     let ([cos_a, sin_a], [cos_b, sin_b]) = (turn(high)?, turn(near)?);

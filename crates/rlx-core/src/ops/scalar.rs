@@ -115,40 +115,36 @@ pub enum Reduction {
 }
 
 impl Unary {
-    /// Every function, with its name in text IR and its WGSL over `x`, where WGSL has one.
+    /// Every function, with its name in text IR and its WGSL over `x`, where that is good enough.
     ///
-    /// Tanh of a large argument is NaN on some drivers (inf / inf), so WGSL clamps it first.
+    /// Tanh of a large argument is NaN on some drivers (inf / inf), so WGSL clamps it first. There
+    /// is no WGSL of `sin`, `cos` and `tan`: WGSL promises them within 2^-11 between -pi and pi and
+    /// nothing beyond, and a reduction of the argument in f32 may be reordered to nothing.
     pub const ALL: [(Unary, &'static str, Option<&'static str>); 26] = [
-        (Unary::Silu, "silu", Some("(x / (1.0 + exp(-x)))")),
-        (
-            Unary::Gelu,
-            "gelu",
-            Some(
-                "(0.5 * x * (1.0 + tanh(clamp(0.7978845608 * (x + 0.044715 * x * x * x), -15.0, 15.0))))",
-            ),
-        ),
+        (Unary::Silu, "silu", Some("silu_of(x)")),
+        (Unary::Gelu, "gelu", Some("gelu_of(x)")),
         (Unary::Relu, "relu", Some("max(x, 0.0)")),
-        (Unary::Sigmoid, "sigmoid", Some("(1.0 / (1.0 + exp(-x)))")),
+        (Unary::Sigmoid, "sigmoid", Some("(1.0 / (1.0 + exp(-max(x, -80.0))))")),
         (Unary::Tanh, "tanh", Some("tanh(clamp(x, -15.0, 15.0))")),
         (Unary::Exp, "exp", Some("exp(x)")),
         (Unary::Neg, "neg", Some("(-x)")),
-        (Unary::GeluErf, "gelu_erf", None),
+        (Unary::GeluErf, "gelu_erf", Some("gelu_erf_of(x)")),
         (Unary::Log, "log", Some("log(x)")),
         (Unary::Sqrt, "sqrt", Some("sqrt(x)")),
         (Unary::Rsqrt, "rsqrt", Some("inverseSqrt(x)")),
         (Unary::Abs, "abs", Some("abs(x)")),
-        (Unary::Sin, "sin", Some("sin(x)")),
-        (Unary::Cos, "cos", Some("cos(x)")),
-        (Unary::Tan, "tan", Some("tan(x)")),
-        (Unary::Atan, "atan", Some("atan(x)")),
+        (Unary::Sin, "sin", None),
+        (Unary::Cos, "cos", None),
+        (Unary::Tan, "tan", None),
+        (Unary::Atan, "atan", Some("atan_of(x)")),
         (Unary::Recip, "recip", Some("(1.0 / x)")),
         (Unary::Round, "round", Some("round(x)")),
         (Unary::Floor, "floor", Some("floor(x)")),
         (Unary::Ceil, "ceil", Some("ceil(x)")),
         (Unary::Sign, "sign", Some("sign(x)")),
-        (Unary::Softplus, "softplus", Some("(max(x, 0.0) + log(1.0 + exp(-abs(x))))")),
-        (Unary::Erf, "erf", None),
-        (Unary::Elu, "elu", Some("select(x, exp(x) - 1.0, x < 0.0)")),
+        (Unary::Softplus, "softplus", Some("softplus_of(x)")),
+        (Unary::Erf, "erf", Some("erf_of(x)")),
+        (Unary::Elu, "elu", Some("elu_of(x)")),
         (Unary::HardSwish, "hard_swish", Some("(x * clamp(x / 6.0 + 0.5, 0.0, 1.0))")),
         (Unary::HardSigmoid, "hard_sigmoid", Some("clamp(x / 6.0 + 0.5, 0.0, 1.0)")),
     ];
@@ -158,7 +154,8 @@ impl Unary {
         Self::ALL[self as usize].1
     }
 
-    /// A WGSL expression over `x`; `None` for what WGSL cannot say in one, such as `erf`.
+    /// A WGSL expression over `x`, an f32, that may call [`wgsl_helpers`](Self::wgsl_helpers);
+    /// `None` for what WGSL gives too little precision.
     pub fn wgsl(self) -> Option<&'static str> {
         Self::ALL[self as usize].2
     }
@@ -219,7 +216,8 @@ impl Unary {
 impl Binary {
     /// Every function, with its name in text IR and its WGSL over `a` and `b` of f32.
     ///
-    /// WGSL's `pow` knows no negative base: an even or odd integer of an exponent is told apart.
+    /// There is no WGSL of `pow`, which is as far off as its logarithm times `b`, nor of `mod`,
+    /// whose quotient may round up to the next integer and put it a whole `b` off.
     pub const ALL: [(Binary, &'static str, Option<&'static str>); 8] = [
         (Binary::Add, "add", Some("(a + b)")),
         (Binary::Sub, "sub", Some("(a - b)")),
@@ -227,14 +225,8 @@ impl Binary {
         (Binary::Max, "max", Some("max(a, b)")),
         (Binary::Div, "div", Some("(a / b)")),
         (Binary::Min, "min", Some("min(a, b)")),
-        (
-            Binary::Pow,
-            "pow",
-            Some(
-                "select(pow(a, b), pow(abs(a), b) * select(1.0, -1.0, fract(b * 0.5) != 0.0), a < 0.0 && b == floor(b))",
-            ),
-        ),
-        (Binary::Mod, "mod", Some("(a % b)")),
+        (Binary::Pow, "pow", None),
+        (Binary::Mod, "mod", None),
     ];
 
     /// The name in text IR.
@@ -242,7 +234,8 @@ impl Binary {
         Self::ALL[self as usize].1
     }
 
-    /// A WGSL expression over `a` and `b`, two f32; `None` for what WGSL cannot say in one.
+    /// A WGSL expression over `a` and `b`, two f32; `None` for what WGSL gives too
+    /// little precision.
     pub fn wgsl(self) -> Option<&'static str> {
         Self::ALL[self as usize].2
     }

@@ -1,6 +1,6 @@
 //! Updates added at indices.
 
-use super::{Attrs, Binary, Class, Comparison, Emit, Operator, arity, parts, rules};
+use super::{Attrs, Binary, Class, Comparison, Emit, Operator, arity, rules};
 use crate::error::{Error, Result};
 use crate::types::{Dim, Type, ValueId};
 use alloc::format;
@@ -57,13 +57,13 @@ impl Operator for ScatterAdd {
         };
         let (ty, ids_ty) = (e.ty(target).clone(), e.ty(ids).clone());
         let n = &ty.shape.0[self.axis];
-        let Some(ids) = parts::places(e, ids, n)? else { return Ok(None) };
-        let ids = parts::reshape(e, ids, vec![Dim::from(1u64), ids_ty.shape.last()])?;
-        let index = parts::indices(e, ids_ty.dtype, (n.clone(), 0, 2))?;
-        let mask = parts::compare(e, Comparison::Eq, index, ids)?;
-        let (target, updates) = (parts::wide(e, target)?, parts::wide(e, updates)?);
-        let sum = parts::masked_sum(e, mask, updates, self.axis)?;
-        let y = parts::zip(e, Binary::Add, target, sum)?;
-        Ok(Some(vec![parts::cast(e, y, ty.dtype)?]))
+        let Some(ids) = e.places(ids, n)? else { return Ok(None) };
+        let ids = e.reshape(ids, &[Dim::from(1u64), ids_ty.shape.last()])?;
+        let index = e.indices(ids_ty.dtype, (n.clone(), 0, 2))?;
+        let mask = e.compare(Comparison::Eq, index, ids)?;
+        let (target, updates) = (e.wide(target)?, e.wide(updates)?);
+        let sum = e.masked_sum(mask, updates, self.axis)?;
+        let y = e.zip(Binary::Add, target, sum)?;
+        Ok(Some(vec![e.cast(y, ty.dtype)?]))
     }
 }

@@ -1,8 +1,6 @@
 //! Shares of exponentials along an axis.
 
-use super::{
-    Attrs, Binary, Class, Emit, Operator, Reduction, Unary, arity, float_tensor, parts, rules,
-};
+use super::{Attrs, Binary, Class, Emit, Operator, Reduction, Unary, arity, float_tensor, rules};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::vec;
@@ -38,12 +36,12 @@ impl Operator for Softmax {
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let &[x] = operands else { return Err(Error::internal("softmax: arity was checked")) };
         let dtype = e.ty(x).dtype;
-        let x = parts::wide(e, x)?;
-        let largest = parts::reduce(e, Reduction::Max, x, self.axis)?;
-        let below = parts::zip(e, Binary::Sub, x, largest)?;
-        let shares = parts::map(e, Unary::Exp, below)?;
-        let sum = parts::reduce(e, Reduction::Sum, shares, self.axis)?;
-        let y = parts::zip(e, Binary::Div, shares, sum)?;
-        Ok(Some(vec![parts::cast(e, y, dtype)?]))
+        let x = e.wide(x)?;
+        let largest = e.reduce(Reduction::Max, x, &[self.axis])?;
+        let below = e.zip(Binary::Sub, x, largest)?;
+        let shares = e.map(Unary::Exp, below)?;
+        let sum = e.reduce(Reduction::Sum, shares, &[self.axis])?;
+        let y = e.zip(Binary::Div, shares, sum)?;
+        Ok(Some(vec![e.cast(y, dtype)?]))
     }
 }

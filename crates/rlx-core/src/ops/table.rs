@@ -20,6 +20,10 @@ macro_rules! operators {
             /// Every operator's name, but for custom ones.
             pub const NAMES: &'static [&'static str] = &[$($(#[cfg($gate)])? $op::NAME),*];
 
+            /// Every operator's name with its class, but for custom ones, which are compute.
+            pub const CLASSES: &'static [(&'static str, Class)] =
+                &[$($(#[cfg($gate)])? ($op::NAME, $op::CLASS)),*];
+
             /// The name in text IR.
             pub fn name(&self) -> &str {
                 match self {
@@ -74,8 +78,8 @@ macro_rules! operators {
                     Op::Custom(op) => op.0.infer(operands),
                 }
             }
-            /// The same results from simpler operators, or `None` for a primitive.
-            pub fn decompose(
+            #[cfg(feature = "decompose")]
+            fn parts(
                 &self,
                 e: &mut dyn Emit,
                 operands: &[ValueId],
@@ -309,4 +313,31 @@ operators! {
     RandomUniform,
     /// Normal random numbers.
     RandomNormal,
+}
+
+impl Op {
+    /// The same results from simpler operators; `None` for a primitive.
+    ///
+    /// A build without the feature `decompose` has only the parts that executors of language models
+    /// have kernels for: other forms of the operator itself, and operators it was fused of.
+    ///
+    /// # Errors
+    /// From the type rules of the parts.
+    pub fn decompose(
+        &self,
+        e: &mut dyn Emit,
+        operands: &[ValueId],
+    ) -> Result<Option<Vec<ValueId>>> {
+        #[cfg(feature = "decompose")]
+        return self.parts(e, operands);
+        #[cfg(not(feature = "decompose"))]
+        match self {
+            Op::MatMul(op) => op.decompose(e, operands),
+            Op::ResidualRmsNorm(op) => op.decompose(e, operands),
+            Op::RmsNorm(op) => op.decompose(e, operands),
+            Op::RopeKvWrite(op) => op.decompose(e, operands),
+            Op::Custom(op) => op.0.decompose(e, operands),
+            _ => Ok(None),
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Where the largest elements stand.
 
-use super::{Attrs, Class, Emit, Operator, Sort, arity, parts, rules};
+use super::{Attrs, Class, Emit, Operator, Sort, arity, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Dim, Type, ValueId};
 use alloc::format;
@@ -53,6 +53,6 @@ impl Operator for TopK {
         let &[_, indices] = sorted.as_slice() else {
             return Err(Error::internal("sort has two results"));
         };
-        Ok(Some(vec![parts::slice(e, indices, axis, (0, self.k, 1))?]))
+        Ok(Some(vec![e.slice(indices, axis, 0u64, self.k)?]))
     }
 }

@@ -1,4 +1,11 @@
-//! Short forms of the operators that decompositions write.
+//! What decompositions are written with: one call an operator, and forms that several share.
+//!
+//! Calls that would change nothing (a cast to the same type, a reshape to the same shape, a slice of
+//! everything) give their operand and write no node. An operator's results are never its operands:
+//! where nothing was written, [`whole`](dyn Emit::whole) makes one of them.
+
+#[cfg(any(feature = "vision", feature = "audio", feature = "quant"))]
+pub(super) mod tables;
 
 use super::{
     Binary, Cast, Compare, Comparison, Constant, Emit, Expand, Iota, Map, Reduce, Reduction,
@@ -9,15 +16,11 @@ use crate::types::{DType, Dim, Scalar, Shape, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// One call an operator.
 impl dyn Emit + '_ {
     /// Sizes of a value.
     pub(super) fn dims(&self, v: ValueId) -> Vec<Dim> {
         self.ty(v).shape.0.clone()
-    }
-
-    /// `f(a, b)`, broadcast.
-    pub(super) fn zip(&mut self, f: Binary, a: ValueId, b: ValueId) -> Result<ValueId> {
-        self.one(Zip { f }, &[a, b])
     }
 
     /// `f(x)`.
@@ -25,20 +28,66 @@ impl dyn Emit + '_ {
         self.one(Map { f }, &[x])
     }
 
+    /// `f(a, b)`, broadcast.
+    pub(super) fn zip(&mut self, f: Binary, a: ValueId, b: ValueId) -> Result<ValueId> {
+        self.one(Zip { f }, &[a, b])
+    }
+
+    /// `a + b`.
+    pub(super) fn add(&mut self, a: ValueId, b: ValueId) -> Result<ValueId> {
+        self.zip(Binary::Add, a, b)
+    }
+
+    /// `a - b`.
+    pub(super) fn sub(&mut self, a: ValueId, b: ValueId) -> Result<ValueId> {
+        self.zip(Binary::Sub, a, b)
+    }
+
+    /// `a b`, element by element.
+    pub(super) fn mul(&mut self, a: ValueId, b: ValueId) -> Result<ValueId> {
+        self.zip(Binary::Mul, a, b)
+    }
+
+    /// `f(a, b)` as bool.
+    pub(super) fn compare(&mut self, f: Comparison, a: ValueId, b: ValueId) -> Result<ValueId> {
+        self.one(Compare { f }, &[a, b])
+    }
+
+    /// `a` where `cond`, and `b` elsewhere.
+    pub(super) fn select(&mut self, cond: ValueId, a: ValueId, b: ValueId) -> Result<ValueId> {
+        self.one(Select, &[cond, a, b])
+    }
+
     /// `x` in another element type, or `x` itself.
     pub(super) fn cast(&mut self, x: ValueId, to: DType) -> Result<ValueId> {
         if self.ty(x).dtype == to { Ok(x) } else { self.one(Cast { to }, &[x]) }
     }
 
-    /// One number of a type.
+    /// Half floats as f32, so that what is made of them rounds once; others as they are.
+    pub(super) fn wide(&mut self, x: ValueId) -> Result<ValueId> {
+        if is_half(self.ty(x).dtype) { self.cast(x, DType::F32) } else { Ok(x) }
+    }
+
+    /// One number of a type, without axes.
     pub(super) fn number(&mut self, dtype: DType, x: f64) -> Result<ValueId> {
         self.one(Constant::scalar(dtype, x)?, &[])
     }
 
-    /// `x` and a number by `f`.
+    /// One number of the element type of `x`.
+    pub(super) fn like(&mut self, x: ValueId, number: f64) -> Result<ValueId> {
+        self.number(self.ty(x).dtype, number)
+    }
+
+    /// `f` of every element and one number.
     pub(super) fn zip_number(&mut self, f: Binary, x: ValueId, number: f64) -> Result<ValueId> {
-        let number = self.number(self.ty(x).dtype, number)?;
+        let number = self.like(x, number)?;
         self.zip(f, x, number)
+    }
+
+    /// `x` where `cond`, and a number elsewhere.
+    pub(super) fn keep_where(&mut self, cond: ValueId, x: ValueId, other: f64) -> Result<ValueId> {
+        let other = self.like(x, other)?;
+        self.select(cond, x, other)
     }
 
     /// `x` under another shape, or `x` itself.
@@ -47,6 +96,12 @@ impl dyn Emit + '_ {
             return Ok(x);
         }
         self.one(Reshape { dims: Shape(dims.to_vec()) }, &[x])
+    }
+
+    /// The value as an operator's result: a view of all of it.
+    pub(super) fn whole(&mut self, x: ValueId) -> Result<ValueId> {
+        let dims = self.ty(x).shape.clone();
+        self.one(Reshape { dims }, &[x])
     }
 
     /// `x` with axes of size 1 at these places of the result, ascending.
@@ -58,7 +113,16 @@ impl dyn Emit + '_ {
         self.reshape(x, &dims)
     }
 
-    /// `x` repeated to a shape.
+    /// A vector as the axis `axis` of `rank`, size 1 on the others.
+    pub(super) fn along(&mut self, v: ValueId, axis: usize, rank: usize) -> Result<ValueId> {
+        let mut dims = vec![Dim::from(1u64); rank];
+        if let Some(d) = dims.get_mut(axis) {
+            *d = self.ty(v).shape.last();
+        }
+        self.reshape(v, &dims)
+    }
+
+    /// `x` repeated to a shape, or `x` itself.
     pub(super) fn expand(&mut self, x: ValueId, dims: &[Dim]) -> Result<ValueId> {
         if self.ty(x).shape.0 == dims {
             return Ok(x);
@@ -79,20 +143,36 @@ impl dyn Emit + '_ {
         &mut self,
         x: ValueId,
         axis: usize,
-        start: usize,
+        start: impl Into<Dim>,
         len: impl Into<Dim>,
     ) -> Result<ValueId> {
-        let len = len.into();
-        if start == 0 && self.ty(x).shape.0.get(axis) == Some(&len) {
+        let (start, len) = (start.into(), len.into());
+        if start.as_static() == Some(0) && self.ty(x).shape.0.get(axis) == Some(&len) {
             return Ok(x);
         }
-        self.one(Slice { axis, start: start.into(), len, step: 1 }, &[x])
+        self.one(Slice { axis, start, len, step: 1 }, &[x])
+    }
+
+    /// `len` indices of an axis from `start` on, backwards.
+    pub(super) fn slice_back(
+        &mut self,
+        x: ValueId,
+        axis: usize,
+        start: u64,
+        len: u64,
+    ) -> Result<ValueId> {
+        self.one(Slice { axis, start: start.into(), len: len.into(), step: -1 }, &[x])
+    }
+
+    /// `f` along axes, which stay with size 1.
+    pub(super) fn reduce(&mut self, f: Reduction, x: ValueId, axes: &[usize]) -> Result<ValueId> {
+        self.one(Reduce { f, axes: axes.to_vec(), keep: true }, &[x])
     }
 
     /// A reduction of the last axis, which stays as 1.
     pub(super) fn reduce_last(&mut self, f: Reduction, x: ValueId) -> Result<ValueId> {
         let last = self.ty(x).shape.rank().saturating_sub(1);
-        self.one(Reduce { f, axes: vec![last], keep: true }, &[x])
+        self.reduce(f, x, &[last])
     }
 
     /// Indices along an axis of a shape, as u32.
@@ -100,20 +180,90 @@ impl dyn Emit + '_ {
         self.one(Iota { dtype: DType::U32, dims: Shape(dims.to_vec()), axis }, &[])
     }
 
-    /// `f(a, b)` as bool.
-    pub(super) fn compare(&mut self, f: Comparison, a: ValueId, b: ValueId) -> Result<ValueId> {
-        self.one(Compare { f }, &[a, b])
+    /// The indices of an axis of `n`, in a shape that repeats along all others of `rank`.
+    pub(super) fn indices(
+        &mut self,
+        dtype: DType,
+        (n, axis, rank): (Dim, usize, usize),
+    ) -> Result<ValueId> {
+        let mut dims = Shape(vec![Dim::from(1u64); rank]);
+        if let Some(d) = dims.0.get_mut(axis) {
+            *d = n;
+        }
+        self.one(Iota { dtype, dims, axis }, &[])
     }
+}
 
-    /// `x` where `cond`, and a number elsewhere.
-    pub(super) fn keep_where(&mut self, cond: ValueId, x: ValueId, other: f64) -> Result<ValueId> {
-        let other = self.number(self.ty(x).dtype, other)?;
-        self.one(Select, &[cond, x, other])
-    }
-
+/// Forms that several operators share.
+impl dyn Emit + '_ {
     /// One word of a control block, `[1] u32`.
     pub(super) fn control_word(&mut self, ctl: ValueId, word: usize) -> Result<ValueId> {
         self.slice(ctl, 0, word, 1u64)
+    }
+
+    /// `(x - mean) / sqrt(var + eps)` over axes, or `x / sqrt(mean(x^2) + eps)`; half floats give
+    /// f32.
+    pub(super) fn normalise(
+        &mut self,
+        x: ValueId,
+        axes: &[usize],
+        eps: f32,
+        centre: bool,
+    ) -> Result<ValueId> {
+        let mut x = self.wide(x)?;
+        if centre {
+            let mean = self.reduce(Reduction::Mean, x, axes)?;
+            x = self.sub(x, mean)?;
+        }
+        let squares = self.mul(x, x)?;
+        let mean = self.reduce(Reduction::Mean, squares, axes)?;
+        let sum = self.zip_number(Binary::Add, mean, f64::from(eps))?;
+        let inverse = self.map(Unary::Rsqrt, sum)?;
+        self.mul(x, inverse)
+    }
+
+    /// `x * scale + bias` with vectors along `axis`, in the width of x.
+    pub(super) fn affine(
+        &mut self,
+        x: ValueId,
+        axis: usize,
+        scale: ValueId,
+        bias: Option<ValueId>,
+    ) -> Result<ValueId> {
+        let (rank, dtype) = (self.ty(x).shape.rank(), self.ty(x).dtype);
+        let scale = self.cast(scale, dtype)?;
+        let scale = self.along(scale, axis, rank)?;
+        let x = self.mul(x, scale)?;
+        let Some(bias) = bias else { return Ok(x) };
+        let bias = self.cast(bias, dtype)?;
+        let bias = self.along(bias, axis, rank)?;
+        self.add(x, bias)
+    }
+
+    /// Ids as places on an axis of `n`: negative ones count from the end. `None` where that takes a
+    /// size that is not known.
+    pub(super) fn places(&mut self, ids: ValueId, n: &Dim) -> Result<Option<ValueId>> {
+        if self.ty(ids).dtype == DType::U32 {
+            return Ok(Some(ids));
+        }
+        let Some(n) = n.as_static() else { return Ok(None) };
+        let zero = self.like(ids, 0.0)?;
+        let negative = self.compare(Comparison::Lt, ids, zero)?;
+        let from_end = self.zip_number(Binary::Add, ids, n as f64)?;
+        self.select(negative, from_end, ids).map(Some)
+    }
+
+    /// `y[.., v, ..]` is the sum of all `x[.., n, ..]` for which `mask[v, n]` holds. In memory that
+    /// is `x` as often as the mask has rows: what is not taken is 0 and not a factor, so that it may
+    /// be infinite or NaN.
+    pub(super) fn masked_sum(&mut self, mask: ValueId, x: ValueId, axis: usize) -> Result<ValueId> {
+        let behind = self.ty(x).shape.rank().saturating_sub(axis + 1);
+        let x = self.with_ones(x, &[axis])?;
+        let mut dims = self.dims(mask);
+        dims.extend((0..behind).map(|_| Dim::from(1u64)));
+        let mask = self.reshape(mask, &dims)?;
+        let taken = self.keep_where(mask, x, 0.0)?;
+        self.one(Reduce { f: Reduction::Sum, axes: vec![axis + 1], keep: false }, &[taken])
     }
 }
 

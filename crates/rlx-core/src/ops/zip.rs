@@ -25,11 +25,7 @@ impl Operator for Zip {
     }
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["f"])?;
-        let name = attrs.get_name("f")?;
-        Binary::from_name(name)
-            .map(|f| Zip { f })
-            .ok_or_else(|| Error::bad_graph(format!("zip: unknown function {name}")))
+        rules::function("zip", attrs, Binary::from_name).map(|f| Zip { f })
     }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {

@@ -23,10 +23,12 @@
 //! A loop of which the condition still holds after `max` trips is an error where loops are run;
 //! unrolled, it gives what it had after `max`.
 //!
-//! Runs before everything: other passes see into straight lines only. Leaves alone: bodies that may
-//! fail where the graph would not have run them (a division of integers, a user's operator, a loop
-//! of its own); packed types, which `select` does not read. What is left and is not claimed is an
-//! error that names the node.
+//! Runs before everything, as [`resolve`]: other passes see into straight lines only. Then again
+//! whenever they have changed something, since a predicate or the start of a counter may be a
+//! constant only once it is folded. Leaves alone: bodies that may fail where the graph would not
+//! have run them (a division of integers, a user's operator, a loop of its own); packed types, which
+//! `select` does not read. [`control_flow`] ends it: what is left and is not claimed is an error that
+//! names the node.
 
 mod counter;
 mod inline;
@@ -45,6 +47,14 @@ use inline::Inline;
 pub const TRIPS: u64 = 64;
 /// Nodes that a loop may become at most.
 pub const NODES: usize = 16_384;
+/// Nodes of a graph or body up to which loops are unrolled.
+pub const GRAPH_NODES: usize = 131_072;
+
+/// Lowers in place what has a straight form by now; returns the number of nodes of control flow that
+/// are gone, those in regions too.
+pub fn resolve(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
+    lower(g, &|name| claims(cx, name), false)
+}
 
 /// Lowers in place; returns the number of nodes of control flow that are gone, those in regions too.
 ///
@@ -52,7 +62,7 @@ pub const NODES: usize = 16_384;
 /// `Unsupported` for the first node of control flow that is left and that the target does not
 /// claim.
 pub fn control_flow(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
-    lower(g, &|name| claims(cx, name))
+    lower(g, &|name| claims(cx, name), true)
 }
 
 /// True if the target runs the operator of that name. A list of no names is no claim: everything
@@ -64,7 +74,8 @@ fn claims(cx: &Context<'_>, name: &str) -> bool {
     }
 }
 
-fn lower(g: &mut Graph, claims: &dyn Fn(&str) -> bool) -> Result<usize> {
+/// `all`: what the target does not claim may not be left.
+fn lower(g: &mut Graph, claims: &dyn Fn(&str) -> bool, all: bool) -> Result<usize> {
     if g.nodes.iter().all(|n| n.regions.is_empty()) {
         return Ok(0);
     }
@@ -78,7 +89,7 @@ fn lower(g: &mut Graph, claims: &dyn Fn(&str) -> bool) -> Result<usize> {
         // A body that never runs may have anything in it.
         let runs = runs(&out, &node);
         for (body, _) in node.regions.iter_mut().zip(runs).filter(|(_, runs)| *runs) {
-            changed += lower(body, claims)?;
+            changed += lower(body, claims, all)?;
         }
         if node.regions.is_empty() {
             out.push(node);
@@ -91,7 +102,7 @@ fn lower(g: &mut Graph, claims: &dyn Fn(&str) -> bool) -> Result<usize> {
                 out.replace(&node.outputs, &results);
                 changed += 1;
             }
-            None if claimed => out.push(node),
+            None if claimed || !all => out.push(node),
             None => return Err(no_straight_form(&node)),
         }
     }
@@ -181,7 +192,7 @@ fn repeat(out: &mut Inline<'_>, op: &While, node: &Node, claimed: bool) -> Resul
     let (mut carried, captures) = (node.inputs[..op.carried].to_vec(), &node.inputs[op.carried..]);
     let mut nodes = Vec::new();
     if let Some(trips) = trips.filter(|&n| op.max.is_none_or(|max| n <= max)) {
-        if !fits(trips, body.nodes.len()) {
+        if !fits(out, trips, body.nodes.len()) {
             return Ok(None);
         }
         for i in 0..trips {
@@ -192,7 +203,7 @@ fn repeat(out: &mut Inline<'_>, op: &While, node: &Node, claimed: bool) -> Resul
     }
     let size = cond.nodes.len() + body.nodes.len() + op.carried + 2;
     let max = match op.max {
-        Some(max) if fits(max, size) => max,
+        Some(max) if fits(out, max, size) => max,
         _ => return Ok(None),
     };
     if !total(cond) || !total(body) || !selectable(out, &node.outputs) {
@@ -219,7 +230,9 @@ fn repeat(out: &mut Inline<'_>, op: &While, node: &Node, claimed: bool) -> Resul
 fn each(out: &mut Inline<'_>, op: &Scan, node: &Node) -> Result<Straight> {
     let [body] = &node.regions[..] else { return Ok(None) };
     let size = body.nodes.len() + 2 * op.xs + body.outputs.len();
-    let Some(length) = op.length.as_static().filter(|&n| fits(n, size)) else { return Ok(None) };
+    let Some(length) = op.length.as_static().filter(|&n| fits(out, n, size)) else {
+        return Ok(None);
+    };
     let (mut carried, rest) = (node.inputs[..op.carried].to_vec(), &node.inputs[op.carried..]);
     let (xs, captures) = rest.split_at(op.xs);
     let mut nodes = Vec::new();
@@ -259,8 +272,9 @@ fn each(out: &mut Inline<'_>, op: &Scan, node: &Node) -> Result<Straight> {
 }
 
 /// True if a body of `nodes` may be unrolled `trips` times.
-fn fits(trips: u64, nodes: usize) -> bool {
-    trips <= TRIPS && nodes.saturating_mul(trips as usize) <= NODES
+fn fits(out: &Inline<'_>, trips: u64, nodes: usize) -> bool {
+    let more = nodes.saturating_mul(trips.min(TRIPS) as usize);
+    trips <= TRIPS && more <= NODES && out.len().saturating_add(more) <= GRAPH_NODES
 }
 
 /// True if no operator of the body can fail, whatever its operands hold.

@@ -14,6 +14,8 @@
 //! - results of more than [`RESULT_BYTES`], and operands of more than [`OPERAND_BYTES`]: a constant
 //!   is carried by the program and uploaded, which for a large one costs more than computing it;
 //! - results that are larger than their operands once a graph's constants have [`TOTAL_BYTES`];
+//! - nodes that would bring the multiply-adds spent on a graph above [`ARITHMETIC`]: a product of two
+//!   constants may be small and long in coming;
 //! - nodes without operands: constants are folded already, an `iota` is smaller than its elements,
 //!   and a rope table is made when the program is loaded;
 //! - nodes that fail, such as a division of integers by zero: they fail when they run;
@@ -39,6 +41,11 @@ pub const OPERAND_BYTES: u64 = 16 << 20;
 #[cfg(feature = "reference")]
 pub const TOTAL_BYTES: u64 = 64 << 20;
 
+/// Multiply-adds at most, or elements where nothing is multiplied, of all that is folded of a graph:
+/// some tenths of a second.
+#[cfg(feature = "reference")]
+pub const ARITHMETIC: u64 = 1 << 26;
+
 /// Folds in place; returns the number of nodes that became constants, those of regions too.
 #[cfg(not(feature = "reference"))]
 pub fn fold(_: &mut Graph, _: &mut Context<'_>) -> Result<usize> {
@@ -47,26 +54,26 @@ pub fn fold(_: &mut Graph, _: &mut Context<'_>) -> Result<usize> {
 
 /// Folds in place; returns the number of nodes that became constants, those of regions too.
 #[cfg(feature = "reference")]
-pub fn fold(g: &mut Graph, _: &mut Context<'_>) -> Result<usize> {
-    oracle::fold(g)
+pub fn fold(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
+    oracle::fold(g, &mut cx.folded)
 }
 
 #[cfg(feature = "reference")]
 mod oracle {
-    use super::{OPERAND_BYTES, RESULT_BYTES, TOTAL_BYTES};
+    use super::{ARITHMETIC, OPERAND_BYTES, RESULT_BYTES, TOTAL_BYTES};
     use crate::error::Result;
     use crate::ir::mir::{Graph, Node, ValueId};
-    use crate::ops::{Constant, Op};
+    use crate::ops::{Class, Constant, Op};
     use crate::reference::{View, run};
     use crate::types::{DType, Kind, Type};
     use alloc::collections::{BTreeMap, BTreeSet};
     use alloc::vec;
     use alloc::vec::Vec;
 
-    pub(super) fn fold(g: &mut Graph) -> Result<usize> {
+    pub(super) fn fold(g: &mut Graph, spent_on: &mut u64) -> Result<usize> {
         let mut changed = 0;
         for body in g.nodes.iter_mut().flat_map(|n| &mut n.regions) {
-            changed += fold(body)?;
+            changed += fold(body, spent_on)?;
         }
         let mut reads = vec![0usize; g.types.len()];
         let returned = g.outputs.iter().map(|o| &o.value);
@@ -83,7 +90,7 @@ mod oracle {
                 nodes.push(node);
                 continue;
             }
-            let Some(results) = folded(g, &node, &known, total) else {
+            let Some(results) = folded(g, &node, &known, total, spent_on) else {
                 nodes.push(node);
                 continue;
             };
@@ -115,6 +122,7 @@ mod oracle {
         node: &Node,
         known: &BTreeMap<ValueId, Constant>,
         total: u64,
+        spent_on: &mut u64,
     ) -> Option<Vec<Vec<u8>>> {
         if !worth(g, node) {
             return None;
@@ -127,8 +135,37 @@ mod oracle {
         if operands.is_empty() || bytes > OPERAND_BYTES || grows {
             return None;
         }
+        let work = spent_on.checked_add(arithmetic(g, node)?).filter(|n| *n <= ARITHMETIC)?;
         let views: Vec<View<'_>> = operands.iter().map(|c| View::new(&c.ty, &c.data)).collect();
+        // What fails may have cost as much.
+        *spent_on = work;
         run(&node.op, &views).ok()
+    }
+
+    /// What the oracle computes for the node at most: its operands' elements, and for each of its
+    /// results' elements what is summed there. `None` for more than 64 bits.
+    fn arithmetic(g: &Graph, node: &Node) -> Option<u64> {
+        let elements = |v: &ValueId| g.ty(*v).shape.elements().ok();
+        let sum =
+            |values: &[ValueId]| values.iter().try_fold(0u64, |n, v| n.checked_add(elements(v)?));
+        let terms = match (&node.op, &node.inputs[..]) {
+            (
+                Op::MatMul(_) | Op::BatchMatMul(_) | Op::GroupedMatMul(_) | Op::LoraMatMul(_),
+                [x, ..],
+            ) => g.ty(*x).shape.last().as_static()?,
+            #[cfg(feature = "vision")]
+            (Op::Conv(_) | Op::ConvTranspose(_), [_, w, ..]) => elements(w)?,
+            #[cfg(feature = "vision")]
+            (Op::Pool(pool), _) => pool.kernel.iter().try_fold(1u64, |n, &k| n.checked_mul(k))?,
+            (Op::Sort(_) | Op::TopK(_), _) => 64,
+            // One walk over each row: what their operands have.
+            (Op::Reduce(_) | Op::CumSum(_) | Op::ArgMax(_) | Op::ArgMin(_), _) => 1,
+            (Op::Softmax(_) | Op::RmsNorm(_) | Op::LayerNorm(_), _) => 1,
+            (op, _) if !matches!(op.class(), Class::Compute | Class::Reduction) => 1,
+            // Each result may be a sum over all of an operand.
+            (_, inputs) => inputs.iter().map(elements).try_fold(1u64, |n, m| Some(n.max(m?)))?,
+        };
+        sum(&node.outputs)?.checked_mul(terms)?.checked_add(sum(&node.inputs)?)
     }
 
     fn worth(g: &Graph, node: &Node) -> bool {
@@ -143,10 +180,11 @@ mod oracle {
 #[cfg(all(test, feature = "reference"))]
 mod tests {
     use super::*;
-    use crate::ops::{Constant, Expand, Op};
+    use crate::ops::{BatchMatMul, Constant, Expand, MatMul, Op};
     use crate::target::{CompileOptions, Target};
-    use crate::types::{DType, Shape};
+    use crate::types::{DType, Shape, Type};
     use alloc::format;
+    use alloc::vec;
 
     #[test]
     fn goldens() {
@@ -169,5 +207,51 @@ mod tests {
         assert_eq!(n as u64, TOTAL_BYTES / RESULT_BYTES - 1, "and the scalars");
         assert_eq!(fold(&mut g, &mut cx).unwrap(), 0);
         assert_eq!(g.nodes.iter().filter(|n| matches!(n.op, Op::Expand(_))).count(), 70 - n);
+    }
+
+    /// `[m, k] [k, n]` of constants, as often as said.
+    fn products(m: u64, k: u64, n: u64, times: usize) -> Graph {
+        let mut g = Graph::new("f");
+        let constant = |g: &mut Graph, dims: [u64; 2]| {
+            let ty = Type::tensor(DType::F16, Shape::of(&dims));
+            let data = vec![0; ty.bytes().unwrap() as usize].into();
+            g.push1(Constant { ty, data }, &[], "c").unwrap()
+        };
+        for i in 0..times {
+            let (a, b) = (constant(&mut g, [m, k]), constant(&mut g, [k, n]));
+            let y = g.push1(BatchMatMul { transpose_b: false }, &[a, b], "y").unwrap();
+            g.output(&format!("y{i}"), y);
+        }
+        g
+    }
+
+    fn folded(mut g: Graph) -> (usize, u64) {
+        let (target, options) = (Target::reference(), CompileOptions::default());
+        let mut cx = Context::new(&target, &options);
+        let n = fold(&mut g, &mut cx).unwrap();
+        assert_eq!(fold(&mut g, &mut cx).unwrap(), 0, "and a second run changes nothing");
+        (n, cx.folded)
+    }
+
+    #[test]
+    fn a_small_product_of_large_constants_that_would_take_long_stays() {
+        // 700 x 700 results of f16 are below every limit of bytes.
+        assert!(2 * 700 * 700 <= RESULT_BYTES && 700 * 700 * 700 > ARITHMETIC);
+        assert_eq!(folded(products(700, 700, 700, 1)), (0, 0));
+        // Weights of a matmul are [out, in]: the width is what is summed.
+        let mut g = products(700, 700, 700, 0);
+        let ty = Type::tensor(DType::F16, Shape::of(&[700, 700]));
+        let data = vec![0; ty.bytes().unwrap() as usize].into();
+        let c = g.push1(Constant { ty, data }, &[], "c").unwrap();
+        let y = g.push1(MatMul::plain(), &[c, c], "y").unwrap();
+        g.output("y", y);
+        assert_eq!(folded(g), (0, 0));
+    }
+
+    #[test]
+    fn many_products_fold_until_the_graph_has_spent_its_multiply_adds() {
+        let one = 100 * 400 * 100 + 2 * 100 * 400;
+        let all = ARITHMETIC / one;
+        assert_eq!(folded(products(100, 400, 100, all as usize + 5)), (all as usize, all * one));
     }
 }

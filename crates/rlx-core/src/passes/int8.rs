@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 pub(super) fn activation_format(weight: DType) -> Option<BlockFormat> {
     match weight {
         DType::Block(b) if b.elements() == 256 => Some(BlockFormat::Q8K),
-        DType::Block(b) if b.elements() == 32 => Some(BlockFormat::Q8_0),
+        DType::Block(b) if b.elements() % 32 == 0 => Some(BlockFormat::Q8_0),
         _ => None,
     }
 }

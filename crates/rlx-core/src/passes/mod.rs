@@ -59,6 +59,8 @@ pub struct Context<'a> {
     pub report: FusionReport,
     /// Where legalisation writes how operators run.
     pub dispatch: DispatchReport,
+    /// Multiply-adds that folding has spent on the graph.
+    pub folded: u64,
 }
 
 impl<'a> Context<'a> {
@@ -70,7 +72,7 @@ impl<'a> Context<'a> {
             None => Some(target.claims.rows.len()),
         };
         let dispatch = DispatchReport::new(&target.name, options.dispatch.policy, claim);
-        Context { target, options, report: FusionReport::default(), dispatch }
+        Context { target, options, report: FusionReport::default(), dispatch, folded: 0 }
     }
 
     /// How an operator runs: by the names of the options where they claim any, else by the target's

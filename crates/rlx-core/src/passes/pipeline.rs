@@ -46,10 +46,11 @@ use When::{Always, Fusion, Option as If};
 /// How often a fixed-point group runs at most: each round feeds on the last, and few have three.
 const ROUNDS: usize = 64;
 
-/// Each makes work for the others: a fold makes the constant that an identity looks for, an
-/// identity makes two nodes equal, a merge leaves one of them dead, and a reader less lets a movement
-/// pass.
+/// Each makes work for the others: a fold makes the constant that an identity or a loop's counter
+/// looks for, an identity makes two nodes equal, a merge leaves one of them dead, and a reader less
+/// lets a movement pass.
 const CLEANUP: Group = FixedPoint(&[
+    ("control_flow", Always, control_flow::resolve), // first: others see into straight lines only
     ("simplify", Always, simplify::simplify),
     ("fold", If(|o| o.constant_folding), fold::fold),
     ("cse", Always, cse::cse),
@@ -60,11 +61,10 @@ const CLEANUP: Group = FixedPoint(&[
 const RECIPE: &[Group] = &[
     Once(&[
         ("bake", Always, bake::bake), // before control flow: a baked predicate decides a branch
-        ("control_flow", Always, control_flow::control_flow),
-        ("dce", If(|o| o.dce), dce::dce),
     ]),
     CLEANUP,
     Once(&[
+        ("control_flow", Always, control_flow::control_flow), // an error for what is left
         ("auto_mixed_precision", Always, precision::auto_mixed_precision),
         ("matmul_bias", Fusion(|f| f.matmul_epilogue), fuse_bias::fuse_bias), // others carry it on
         ("glu", Fusion(|f| f.glu), fuse_glu::fuse_glu),
@@ -187,7 +187,7 @@ pub fn compile(
 /// As the passes.
 pub fn preprocess(mut g: Graph, target: &Target, options: &CompileOptions) -> Result<Graph> {
     let mut cx = Context::new(target, options);
-    control_flow::control_flow(&mut g, &mut cx)?;
+    control_flow::resolve(&mut g, &mut cx)?;
     dce::dce(&mut g, &mut cx)?;
     Ok(g)
 }
@@ -277,7 +277,7 @@ pub fn dispatch_report(
     Ok(cx.dispatch)
 }
 
-/// Simplification, folding, common subexpressions and dead nodes until nothing changes; returns the
+/// Straight lines, simplification, folding, common subexpressions and dead nodes until nothing changes; returns the
 /// number of changes. A second run changes nothing.
 ///
 /// # Errors

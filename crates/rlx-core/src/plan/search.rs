@@ -11,10 +11,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// How far a search goes: `(looks, percent)`. Until so many neighbours were looked at, it wants an
-/// arena of at most so many hundredths above the largest live set. A look takes some 10 ns.
-const PATIENCE: [(u64, u64); 3] = [(1 << 19, 0), (1 << 21, 3), (1 << 24, 8)];
+/// arena of at most so many hundredths above the largest live set. A look takes some 10 ns, so that
+/// no search of a program of a model's size takes longer than 50 ms.
+const PATIENCE: [(u64, u64); 3] = [(1 << 19, 0), (1 << 21, 3), (1 << 22, 8)];
 /// The same where there are more than [`MANY`] values.
-const HASTE: [(u64, u64); 3] = [(1 << 18, 0), (1 << 20, 4), (1 << 21, 7)];
+const HASTE: [(u64, u64); 3] = [(1 << 18, 0), (5 << 18, 4), (5 << 19, 7)];
 const MANY: usize = 1000;
 /// Changes from one start.
 const CHANGES: usize = 400;
@@ -125,6 +126,12 @@ impl Search {
         false
     }
 
+    /// How much was looked at.
+    #[cfg(test)]
+    pub fn looks(&self) -> u64 {
+        self.looks
+    }
+
     /// Offsets of the values, and the arena's bytes.
     pub fn best(self) -> (Vec<u64>, u64) {
         self.best
@@ -176,7 +183,10 @@ impl Search {
                 self.taken.push((offsets[j], offsets[j] + self.sizes[j]));
             }
         }
-        self.looks += near.len() as u64 + 1;
+        // Sorting takes a quarter of a look an element and level.
+        let n = self.taken.len();
+        let sorting = n * n.checked_ilog2().unwrap_or(0) as usize / 4;
+        self.looks += (near.len() + sorting) as u64 + 1;
         self.taken.sort_unstable();
         self.rules.gap(&self.taken, self.sizes[i], tight)
     }

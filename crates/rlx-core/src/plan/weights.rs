@@ -10,6 +10,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+/// Bytes that weights fill a buffer to: several moderate allocations succeed where one huge one does
+/// not, as on a 32-bit host. A larger tensor has a buffer of its own.
+const FULL_BUFFER: u64 = 1 << 30;
+
 /// A range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
@@ -263,7 +267,7 @@ impl WeightPlan {
         let aligned = |n: u64| n.div_ceil(alignment) * alignment;
         let rounded = bytes.div_ceil(4) * 4;
         let offset = match self.buffers.last() {
-            Some(b) if aligned(b.bytes) + rounded <= most => aligned(b.bytes),
+            Some(b) if aligned(b.bytes) + rounded <= most.min(FULL_BUFFER) => aligned(b.bytes),
             _ => {
                 self.buffers.push(Buffer { bytes: 0 });
                 0

@@ -12,8 +12,9 @@ use crate::runtime::device::{
     AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
     SharedBytes, Ticket, Write, WriteTo,
 };
+use crate::runtime::table::{Ids, Table};
 use crate::target::Target;
-use alloc::collections::{BTreeMap, VecDeque, btree_map};
+use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
@@ -29,12 +30,11 @@ pub struct ReferenceDevice {
 
 #[derive(Default)]
 struct Inner {
-    /// The number of the next id; ids of all kinds share it.
-    next: u32,
-    models: BTreeMap<ModelId, Model>,
-    programs: BTreeMap<ProgramId, Built>,
-    sessions: BTreeMap<SessionId, Session>,
-    tickets: BTreeMap<Ticket, Progress>,
+    ids: Ids,
+    models: Table<ModelId, Model>,
+    programs: Table<ProgramId, Built>,
+    sessions: Table<SessionId, Session>,
+    tickets: Table<Ticket, Progress>,
     counters: Counters,
 }
 
@@ -71,7 +71,7 @@ struct Session {
     /// `inputs` is the running program's, and empty between submissions.
     memory: Memory,
     /// Inputs of each program that was submitted.
-    inputs: BTreeMap<ProgramId, Vec<Vec<u8>>>,
+    inputs: Table<ProgramId, Vec<Vec<u8>>>,
     queue: VecDeque<Submission>,
 }
 
@@ -109,13 +109,8 @@ impl ReferenceDevice {
 }
 
 impl Inner {
-    fn id(&mut self) -> u32 {
-        self.next += 1;
-        self.next
-    }
-
     fn ticket(&mut self, progress: Progress) -> Ticket {
-        let ticket = Ticket(self.id());
+        let ticket = Ticket(self.ids.next());
         self.tickets.insert(ticket, progress);
         ticket
     }
@@ -171,7 +166,8 @@ impl Inner {
         let Some(mut submission) = session.queue.pop_front() else { return };
         let weights: Vec<&[u8]> = model.weights.iter().map(Weight::bytes).collect();
         let program = submission.program.clone();
-        let inputs = session.inputs.entry(submission.id).or_default();
+        let inputs = session.inputs.get_or_make(submission.id, || Ok(Vec::new()));
+        let Ok(inputs) = inputs else { return };
         core::mem::swap(inputs, &mut session.memory.inputs);
         let answer = if submission.step < program.steps.len() {
             if submission.step == 0 {
@@ -261,7 +257,7 @@ impl Device for ReferenceDevice {
 
     fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {
         let mut inner = self.inner.borrow_mut();
-        let id = ModelId(inner.id());
+        let id = ModelId(inner.ids.next());
         // Memory comes with the first bytes: a shared map needs none.
         let weights = plan.entries.iter().map(|_| Weight::Owned(Vec::new())).collect();
         inner.models.insert(id, Model { plan, weights });
@@ -282,7 +278,7 @@ impl Device for ReferenceDevice {
         let mut inner = self.inner.borrow_mut();
         check(&program, &inner.model(m)?.plan, &self.target.limits)?;
         let replay = Rc::new(Replay::new(&program)?);
-        let id = ProgramId(inner.id());
+        let id = ProgramId(inner.ids.next());
         inner.programs.insert(id, Built { model: m, program, replay });
         Ok((id, inner.answered()))
     }
@@ -302,8 +298,8 @@ impl Device for ReferenceDevice {
             states: states.iter().map(|s| zeros(s.bytes)).collect::<Result<_>>()?,
             inputs: Vec::new(),
         };
-        let id = SessionId(inner.id());
-        let session = Session { model: m, memory, inputs: BTreeMap::new(), queue: VecDeque::new() };
+        let id = SessionId(inner.ids.next());
+        let session = Session { model: m, memory, inputs: Table::new(), queue: VecDeque::new() };
         inner.sessions.insert(id, session);
         Ok((id, inner.answered()))
     }
@@ -344,9 +340,9 @@ impl Device for ReferenceDevice {
                 )));
             }
         }
-        if let btree_map::Entry::Vacant(first) = session.inputs.entry(p) {
-            first.insert(program.inputs.iter().map(|i| zeros(i.bytes)).collect::<Result<_>>()?);
-        }
+        session
+            .inputs
+            .get_or_make(p, || program.inputs.iter().map(|i| zeros(i.bytes)).collect())?;
         let (program, replay) = (program.clone(), built.replay.clone());
         inner.counters.submits += 1;
         let ticket = inner.ticket(Progress::Waiting(s));

@@ -1,13 +1,21 @@
 //! One operator at a time, over bytes.
 
 use super::View;
-use super::{
-    argmax, argmin, attention, batch_matmul, cast, clamp, compare, concat, constant, control_flow,
-    cumsum, dot_general, elementwise_region, expand, gated_delta_net, gather, gather_elements,
-    grouped_matmul, iota, kv_write, lora_matmul, map, matmul, pad, random_normal, random_uniform,
-    reduce, reverse, rms_norm, roll, rope, rope_kv_write, rope_table, sample, scatter_add, sdpa,
-    select, selective_scan, slice, softmax, sort, state_write, take_rows, top_k, transpose, unpack,
-    zip,
+#[cfg(feature = "audio")]
+use super::ops::audio;
+#[cfg(feature = "linalg")]
+use super::ops::linalg;
+#[cfg(feature = "quant")]
+use super::ops::quant;
+#[cfg(feature = "vision")]
+use super::ops::vision;
+use super::ops::{
+    ada_norm, argmax, argmin, attention, batch_matmul, cast, clamp, compare, concat, constant,
+    control_flow, cumsum, dot_general, elementwise_region, expand, gated_delta_net, gated_residual,
+    gather, gather_elements, grouped_matmul, iota, kv_write, layer_norm, lora_matmul, map, matmul,
+    pad, random_normal, random_uniform, reduce, residual_layer_norm, residual_rms_norm, reverse,
+    rms_norm, roll, rope, rope_kv_write, rope_table, sample, scatter_add, sdpa, select,
+    selective_scan, slice, softmax, sort, state_write, take_rows, top_k, transpose, unpack, zip,
 };
 use crate::error::{Error, Result};
 use crate::formats::activations;
@@ -92,59 +100,59 @@ pub fn run_regions(op: &Op, regions: &[Graph], operands: &[View<'_>]) -> Result<
         Op::RandomUniform(op) => random_uniform::run(op, operands),
         Op::RandomNormal(op) => random_normal::run(op, operands),
         Op::Reshape(_) | Op::Token(_) | Op::StateRead(_) => window(op, operands, &types, &results),
-        Op::AdaNorm(op) => super::ada_norm::run(op, operands),
-        Op::GatedResidual(_) => super::gated_residual::run(operands),
-        Op::LayerNorm(op) => super::layer_norm::run(op, operands),
-        Op::ResidualLayerNorm(op) => super::residual_layer_norm::run(op, operands),
-        Op::ResidualRmsNorm(op) => super::residual_rms_norm::run(op, operands),
+        Op::AdaNorm(op) => ada_norm::run(op, operands),
+        Op::GatedResidual(_) => gated_residual::run(operands),
+        Op::LayerNorm(op) => layer_norm::run(op, operands),
+        Op::ResidualLayerNorm(op) => residual_layer_norm::run(op, operands),
+        Op::ResidualRmsNorm(op) => residual_rms_norm::run(op, operands),
         #[cfg(feature = "vision")]
-        Op::AxialRope2d(op) => super::axial_rope_2d::run(op, operands),
+        Op::AxialRope2d(op) => vision::axial_rope_2d::run(op, operands),
         #[cfg(feature = "vision")]
-        Op::BatchNormInference(op) => super::batch_norm_inference::run(op, operands),
+        Op::BatchNormInference(op) => vision::batch_norm_inference::run(op, operands),
         #[cfg(feature = "vision")]
-        Op::Conv(op) => super::conv::run(op, operands),
+        Op::Conv(op) => vision::conv::run(op, operands),
         #[cfg(feature = "vision")]
-        Op::ConvTranspose(op) => super::conv_transpose::run(op, operands),
+        Op::ConvTranspose(op) => vision::conv_transpose::run(op, operands),
         #[cfg(feature = "vision")]
-        Op::GroupNorm(op) => super::group_norm::run(op, operands),
+        Op::GroupNorm(op) => vision::group_norm::run(op, operands),
         #[cfg(feature = "vision")]
-        Op::Im2Col(op) => super::im2col::run(op, operands),
+        Op::Im2Col(op) => vision::im2col::run(op, operands),
         #[cfg(feature = "vision")]
-        Op::Interpolate(op) => super::interpolate::run(op, operands),
+        Op::Interpolate(op) => vision::interpolate::run(op, operands),
         #[cfg(feature = "vision")]
-        Op::LayerNorm2d(op) => super::layer_norm_2d::run(op, operands),
+        Op::LayerNorm2d(op) => vision::layer_norm_2d::run(op, operands),
         #[cfg(feature = "vision")]
-        Op::Pool(op) => super::pool::run(op, operands),
+        Op::Pool(op) => vision::pool::run(op, operands),
         #[cfg(feature = "audio")]
-        Op::ComplexNormSq(_) => super::complex_norm_sq::run(operands),
+        Op::ComplexNormSq(_) => audio::complex_norm_sq::run(operands),
         #[cfg(feature = "audio")]
-        Op::Conjugate(_) => super::conjugate::run(operands),
+        Op::Conjugate(_) => audio::conjugate::run(operands),
         #[cfg(feature = "audio")]
-        Op::Fft(op) => super::fft::run(op, operands),
+        Op::Fft(op) => audio::fft::run(op, operands),
         #[cfg(feature = "audio")]
-        Op::LogMel(op) => super::log_mel::run(op, operands),
+        Op::LogMel(op) => audio::log_mel::run(op, operands),
         #[cfg(feature = "linalg")]
-        Op::Cholesky(_) => super::cholesky::run(operands),
+        Op::Cholesky(_) => linalg::cholesky::run(operands),
         #[cfg(feature = "linalg")]
-        Op::DenseSolve(_) => super::dense_solve::run(operands),
+        Op::DenseSolve(_) => linalg::dense_solve::run(operands),
         #[cfg(feature = "quant")]
-        Op::Dequantize(op) => super::dequantize_linear::run(op, operands),
+        Op::Dequantize(op) => quant::dequantize_linear::run(op, operands),
         #[cfg(feature = "quant")]
-        Op::FakeQuantize(op) => super::fake_quantize::run(op, operands),
+        Op::FakeQuantize(op) => quant::fake_quantize::run(op, operands),
         #[cfg(feature = "quant")]
-        Op::FakeQuantizeLsq(op) => super::fake_quantize_lsq::run(op, operands),
+        Op::FakeQuantizeLsq(op) => quant::fake_quantize_lsq::run(op, operands),
         #[cfg(all(feature = "quant", feature = "vision"))]
-        Op::QConv2d(op) => super::q_conv2d::run(op, operands),
+        Op::QConv2d(op) => quant::q_conv2d::run(op, operands),
         #[cfg(feature = "quant")]
-        Op::QMatMul(op) => super::q_matmul::run(op, operands),
+        Op::QMatMul(op) => quant::q_matmul::run(op, operands),
         #[cfg(feature = "quant")]
-        Op::Quantize(op) => super::quantize::run(op, operands),
+        Op::Quantize(op) => quant::quantize::run(op, operands),
         #[cfg(feature = "quant")]
-        Op::ScaledDequantize(op) => super::scaled_dequantize::run(op, operands),
+        Op::ScaledDequantize(op) => quant::scaled_dequantize::run(op, operands),
         #[cfg(feature = "quant")]
-        Op::ScaledMatMul(op) => super::scaled_matmul::run(op, operands),
+        Op::ScaledMatMul(op) => quant::scaled_matmul::run(op, operands),
         #[cfg(feature = "quant")]
-        Op::ScaledQuantize(op) => super::scaled_quantize::run(op, operands),
+        Op::ScaledQuantize(op) => quant::scaled_quantize::run(op, operands),
         Op::Custom(op) => {
             let operands: Vec<(&Type, &[u8])> = operands.iter().map(|v| (v.ty, v.bytes)).collect();
             op.0.run(&operands)

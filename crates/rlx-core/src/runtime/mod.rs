@@ -8,3 +8,4 @@ pub mod generate;
 pub mod load;
 pub mod memory;
 pub mod model;
+pub mod table;

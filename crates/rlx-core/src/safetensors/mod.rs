@@ -7,6 +7,7 @@
 
 pub mod json;
 
+use crate::intake::Intake;
 use crate::types::Scalar;
 use crate::{Code, Error, Result};
 use alloc::collections::BTreeMap;
@@ -47,27 +48,13 @@ pub struct Tensor {
 
 /// Reads the header of one safetensors file from bytes pushed in chunks of any size.
 #[derive(Clone, Debug)]
-pub struct HeaderReader {
-    file: String,
-    file_bytes: Option<u64>,
-    seen: u64,
-    buffer: Vec<u8>,
-    header: Option<Header>,
-    failed: Option<Error>,
-}
+pub struct HeaderReader(Intake<Header>);
 
 impl HeaderReader {
     /// A reader for the file of that name (used in errors only). `file_bytes` is the file's size
     /// where the source knows it.
     pub fn new(file: &str, file_bytes: Option<u64>) -> Self {
-        Self {
-            file: file.to_string(),
-            file_bytes,
-            seen: 0,
-            buffer: Vec::new(),
-            header: None,
-            failed: None,
-        }
+        HeaderReader(Intake::new(file, file_bytes))
     }
 
     /// Takes the next bytes; `true` when the header is whole. Bytes after it are not kept.
@@ -77,15 +64,10 @@ impl HeaderReader {
     /// `BadFile` for a malformed header, `Unsupported` for an element type RLX lacks; each names
     /// the tensor or the byte. After an error every call gives it again.
     pub fn push(&mut self, bytes: &[u8]) -> Result<bool> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        self.seen += bytes.len() as u64;
-        if self.header.is_some() {
+        if !self.0.push(bytes)? {
             return Ok(true);
         }
-        self.buffer.extend_from_slice(bytes);
-        self.run().or_else(|error| self.fail(error))
+        self.run().or_else(|error| self.0.fail(error))
     }
 
     /// The source has no more bytes.
@@ -95,51 +77,31 @@ impl HeaderReader {
     /// `BadFile` when the header or a tensor's data is cut off; `Io` when the file was said to be
     /// longer.
     pub fn eof(&mut self) -> Result<()> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        match self.file_bytes {
-            Some(size) if self.seen < size => {
-                let what = format!("the source ended after {} of {size} bytes", self.seen);
-                let error = Error::new(Code::Io, what)
-                    .at(self.file.clone())
-                    .hint("try again; if it ends there again, the source is incomplete");
-                return self.fail(error);
-            }
-            Some(_) => {}
-            None => self.file_bytes = Some(self.seen),
-        }
-        let result = match &self.header {
-            Some(header) => check_ranges(&self.file, header, self.file_bytes),
+        self.0.end()?;
+        let result = match &self.0.header {
+            Some(header) => check_ranges(&self.0.file, header, self.0.file_bytes),
             None => self.run().map(|_| ()),
         };
-        result.or_else(|error| self.fail(error))
+        result.or_else(|error| self.0.fail(error))
     }
 
     /// The header, once [`push`](Self::push) has answered `true`.
     pub fn header(&self) -> Option<&Header> {
-        self.header.as_ref()
+        self.0.header.as_ref()
     }
 
     /// The header by value.
     pub fn into_header(self) -> Option<Header> {
-        self.header
-    }
-
-    fn fail<T>(&mut self, error: Error) -> Result<T> {
-        self.failed = Some(error.clone());
-        self.buffer = Vec::new();
-        self.header = None;
-        Err(error)
+        self.0.header
     }
 
     fn error(&self, byte: u64, what: String, hint: &str) -> Error {
-        Error::bad_file(what).at(format!("{}, byte {byte}", self.file)).hint(hint)
+        Error::bad_file(what).at(format!("{}, byte {byte}", self.0.file)).hint(hint)
     }
 
     fn run(&mut self) -> Result<bool> {
-        let Some(head) = self.buffer.first_chunk::<8>() else {
-            return match self.file_bytes {
+        let Some(head) = self.0.buffer.first_chunk::<8>() else {
+            return match self.0.file_bytes {
                 Some(size) if size < 8 => {
                     let what = format!("not a safetensors file: it ends after {size} bytes");
                     Err(self.error(0, what, HINT_CUT))
@@ -155,7 +117,7 @@ impl HeaderReader {
             return Err(self.error(0, what, "give a .safetensors file"));
         }
         let data_start = 8 + json_bytes;
-        if let Some(size) = self.file_bytes
+        if let Some(size) = self.0.file_bytes
             && data_start > size
         {
             let what = format!(
@@ -164,14 +126,14 @@ impl HeaderReader {
             return Err(self.error(0, what, HINT_CUT));
         }
         // At most 100 MB, so it fits a usize of 32 bits.
-        let Some(text) = self.buffer.get(8..data_start as usize) else { return Ok(false) };
-        let json = Json::parse(text, &self.file, 8).map_err(|error| {
+        let Some(text) = self.0.buffer.get(8..data_start as usize) else { return Ok(false) };
+        let json = Json::parse(text, &self.0.file, 8).map_err(|error| {
             if error.hint.is_empty() { error.hint(HINT_DAMAGED) } else { error }
         })?;
-        let header = header(&self.file, &json, data_start)?;
-        check_ranges(&self.file, &header, self.file_bytes)?;
-        self.buffer = Vec::new();
-        self.header = Some(header);
+        let header = header(&self.0.file, &json, data_start)?;
+        check_ranges(&self.0.file, &header, self.0.file_bytes)?;
+        self.0.buffer = Vec::new();
+        self.0.header = Some(header);
         Ok(true)
     }
 }

@@ -131,7 +131,13 @@ impl Target {
     pub const WEBGPU_DEFAULT: Limits =
         Limits { buffer: 256 << 20, binding: 128 << 20, storage_buffers: 8, alignment: 256 };
 
-    /// Formats that this version's executors have kernels for.
+    /// Every format of a file's weights.
+    pub fn every_format() -> Vec<BlockFormat> {
+        let working = [BlockFormat::Q8_1, BlockFormat::Q8K]; // activations only
+        BlockFormat::ALL.iter().copied().filter(|b| !working.contains(b)).collect()
+    }
+
+    /// Formats that WebGPU has kernels for.
     pub fn first_formats() -> Vec<BlockFormat> {
         use BlockFormat as B;
         Vec::from([B::Q4_0, B::Q8_0, B::Q4K, B::Q5K, B::Q6K])
@@ -160,17 +166,20 @@ impl Target {
 
     /// The CPU executor. A norm of its own costs a barrier; as a prologue it would cost every
     /// worker a pass over x, and int8 activations need it done first anyway.
+    ///
+    /// It binds nothing: limits are what an address reaches, one number for every platform, as
+    /// fingerprints are. What a 32-bit host has no memory for, it says when it allocates.
     pub fn cpu() -> Target {
         Target {
             name: "cpu".into(),
             limits: Limits {
-                buffer: 1 << 30,
-                binding: 1 << 30,
+                buffer: 1 << 40,
+                binding: 1 << 40,
                 storage_buffers: 64,
                 alignment: 64,
             },
             fusions: Fusions { norm_prologue: false, ..Fusions::ALL },
-            formats: Self::first_formats(),
+            formats: Self::every_format(),
             int8: true,
             claims: Claims::CPU,
             region_limits: None,

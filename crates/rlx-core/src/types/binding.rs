@@ -53,48 +53,41 @@ impl Dim {
     /// size that is known at run.
     ///
     /// # Errors
-    /// `BadGraph` for a symbol without a bound, overflow, or a divisor that is always 0.
+    /// `BadGraph` for a symbol without a bound, overflow, a divisor that is always 0, or a difference
+    /// that always leaves nothing.
     pub fn upper(&self, bounds: &Binding) -> Result<u64> {
+        let most = self.least_and_most(bounds)?.1;
+        if most == 0 && self.is_difference() {
+            let bounds: Vec<String> = bounds.iter().map(|(s, n)| format!("{s} <= {n}")).collect();
+            let what = format!("a size of {self} is never 1 or more");
+            return Err(Error::bad_graph(what).hint(format!("with {}", bounds.join(", "))));
+        }
+        Ok(most)
+    }
+
+    /// Symbols may be 0.
+    fn least_and_most(&self, bounds: &Binding) -> Result<(u64, u64)> {
         let bound = |s: &str| match bounds.get(s) {
-            Some(&n) => Ok(Some(n)),
+            Some(&n) => Ok((0, n)),
             None => {
                 let bounded: Vec<&str> = bounds.keys().map(String::as_str).collect();
                 let what = format!("the symbol {s} of the size {self} has no bound");
                 Err(Error::bad_graph(what).hint(format!("bounded: {}", bounded.join(", "))))
             }
         };
-        // Terms are only added and multiplied, so the largest operands make the largest sum.
-        let most = self.replace(&mut { bound }, &mut |op, a, b| {
-            let (x, y) = (a.upper(bounds)?, b.upper(bounds)?);
-            let least = b.lower(bounds)?.max(1);
+        self.range(&mut { bound }, &mut |op, a, b| {
+            let ((x0, x), (y0, y)) = (a.least_and_most(bounds)?, b.least_and_most(bounds)?);
             if y == 0 && matches!(op, DimOp::FloorDiv | DimOp::CeilDiv | DimOp::Mod) {
                 return Err(Error::bad_graph(format!("a size of {a} is divided by 0")));
             }
-            Ok(Dim::from(match op {
-                DimOp::FloorDiv => x / least,
-                DimOp::CeilDiv => x.div_ceil(least),
-                DimOp::Mod => x.min(y - 1),
-                DimOp::Min => x.min(y),
-                DimOp::Max => x.max(y),
-            }))
-        })?;
-        most.as_static().ok_or_else(|| Error::internal("a bounded size has symbols"))
-    }
-
-    /// A size this one never falls below; symbols may be 0.
-    fn lower(&self, bounds: &Binding) -> Result<u64> {
-        let least = self.replace(&mut |_| Ok(Some(0)), &mut |op, a, b| {
-            let (x, y) = (a.lower(bounds)?, b.lower(bounds)?);
-            let most = b.upper(bounds)?.max(1);
-            Ok(Dim::from(match op {
-                DimOp::FloorDiv => x / most,
-                DimOp::CeilDiv => x.div_ceil(most),
-                DimOp::Mod => 0,
-                DimOp::Min => x.min(y),
-                DimOp::Max => x.max(y),
-            }))
-        })?;
-        least.as_static().ok_or_else(|| Error::internal("a bounded size has symbols"))
+            Ok(match op {
+                DimOp::FloorDiv => (x0 / y, x / y0.max(1)),
+                DimOp::CeilDiv => (x0.div_ceil(y), x.div_ceil(y0.max(1))),
+                DimOp::Mod => (0, x.min(y - 1)),
+                DimOp::Min => (x0.min(y0), x.min(y)),
+                DimOp::Max => (x0.max(y0), x.max(y)),
+            })
+        })
     }
 }
 
@@ -153,11 +146,11 @@ pub fn infer_binding(inputs: &[(&str, &Type, u64)]) -> Result<Binding> {
                     return Err(Error::bad_graph(what).hint(known.join(", ")));
                 }
                 ([symbol], _, Some((a, _, b))) => {
-                    let size =
-                        given.checked_sub(b).filter(|n| n.is_multiple_of(a)).ok_or_else(|| {
-                            let what = format!("input {name} of {ty} has {given} elements");
-                            Error::bad_graph(what).hint(format!("{elements} for any {symbol}"))
-                        })?;
+                    let size = i128::from(given).checked_sub(b).and_then(|n| u64::try_from(n).ok());
+                    let size = size.filter(|n| n.is_multiple_of(a)).ok_or_else(|| {
+                        let what = format!("input {name} of {ty} has {given} elements");
+                        Error::bad_graph(what).hint(format!("{elements} for any {symbol}"))
+                    })?;
                     binding.insert(symbol.clone(), size / a);
                     told.insert(symbol.clone(), name);
                 }
@@ -197,11 +190,16 @@ mod tests {
             "floordiv(20,B+2)",
             "ceildiv(A,max(B,2))",
             "mod(A,B+1)",
+            "A*B-2*A-B+2",
+            "floordiv(20,B-2)",
+            "max(A-3,B)",
         ] {
             let upper = dim(text).upper(&bounds).unwrap();
             for a in 0..=7 {
                 for b in 0..=5 {
-                    let n = dim(text).bind(&Binding::from_pairs(&[("A", a), ("B", b)])).unwrap();
+                    let n = dim(text).bind(&Binding::from_pairs(&[("A", a), ("B", b)]));
+                    // A difference may leave nothing.
+                    let Ok(n) = n else { continue };
                     let n = n.as_static().unwrap();
                     assert!(n <= upper, "{text} is {n} at {a}, {b}, above {upper}");
                 }
@@ -209,6 +207,9 @@ mod tests {
         }
         assert_eq!(dim("ceildiv(A,3)").upper(&bounds), Ok(3));
         assert_eq!(dim("mod(A,4)").upper(&bounds), Ok(3));
+        assert_eq!(dim("A-6").upper(&bounds), Ok(1));
+        let e = dim("A-7").upper(&bounds).unwrap_err();
+        assert_eq!(e.to_string(), "a size of A-7 is never 1 or more; with A <= 7, B <= 5");
         let e = dim("A+C").upper(&bounds).unwrap_err();
         assert_eq!(e.to_string(), "the symbol C of the size A+C has no bound; bounded: A, B");
     }
@@ -221,6 +222,8 @@ mod tests {
         let read = |ids_n, x_n, mask_n| {
             infer_binding(&[("ids", &ids, ids_n), ("x", &x, x_n), ("mask", &mask, mask_n)])
         };
+        let edges = Type::tensor(DType::F32, Shape(Vec::from([dim("SEQ-2")])));
+        assert_eq!(infer_binding(&[("e", &edges, 3)]), Ok(Binding::from_pairs(&[("SEQ", 5)])));
         assert_eq!(read(6, 384, 4), Ok(Binding::batch_seq(2, 3)));
         // 3 by the mask, so 8 ids are no whole number of sequences.
         assert_eq!(

@@ -3,6 +3,10 @@
 //! Two dims are equal when their canonical forms are. A form is a sum of terms in a fixed order,
 //! a term a coefficient times a sorted product of atoms, an atom a symbol or one of `floordiv,
 //! ceildiv, mod, min, max` over canonical dims that could not be folded.
+//!
+//! **Differences.** A number may be taken from a size, `SEQ-2`, so coefficients have signs. What is
+//! taken must leave something: a dim with a negative term whose symbols are bound is 1 or more, or
+//! binding it is an error. So no size is ever negative, and none that a difference makes is 0.
 
 use crate::error::{Error, Result};
 use alloc::boxed::Box;
@@ -11,7 +15,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 
 /// A named unknown size.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,7 +65,7 @@ impl DimOp {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Atom {
+pub(super) enum Atom {
     Symbol(Symbol),
     Op(DimOp, Box<Dim>, Box<Dim>),
 }
@@ -70,8 +73,9 @@ enum Atom {
 /// The size of an axis. See the module's page.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dim {
-    /// Product of atoms -> coefficient, never 0. The empty product is the constant term.
-    terms: Vec<(Vec<Atom>, u64)>,
+    /// Product of atoms -> coefficient, never 0 and of at most 64 bits and a sign. The empty product
+    /// is the constant term. At least one is positive, but for the sum of nothing, which is 0.
+    pub(super) terms: Vec<(Vec<Atom>, i128)>,
 }
 
 /// Sizes given to symbols.
@@ -79,7 +83,7 @@ pub type Binding = BTreeMap<String, u64>;
 
 impl From<u64> for Dim {
     fn from(n: u64) -> Self {
-        Dim { terms: if n == 0 { vec![] } else { vec![(vec![], n)] } }
+        Dim { terms: if n == 0 { vec![] } else { vec![(vec![], n.into())] } }
     }
 }
 
@@ -109,7 +113,7 @@ impl Dim {
     pub fn as_static(&self) -> Option<u64> {
         match self.terms.as_slice() {
             [] => Some(0),
-            [(atoms, n)] if atoms.is_empty() => Some(*n),
+            [(atoms, n)] if atoms.is_empty() => u64::try_from(*n).ok(),
             _ => None,
         }
     }
@@ -120,12 +124,12 @@ impl Dim {
         matches!((self.as_static(), other.as_static()), (Some(a), Some(b)) if a != b)
     }
 
-    fn from_terms(mut terms: Vec<(Vec<Atom>, u64)>) -> Result<Dim> {
+    fn from_terms(mut terms: Vec<(Vec<Atom>, i128)>) -> Result<Dim> {
         for term in &mut terms {
             term.0.sort();
         }
         terms.sort();
-        let mut out: Vec<(Vec<Atom>, u64)> = Vec::with_capacity(terms.len());
+        let mut out: Vec<(Vec<Atom>, i128)> = Vec::with_capacity(terms.len());
         for (atoms, n) in terms {
             match out.last_mut() {
                 Some(last) if last.0 == atoms => {
@@ -135,12 +139,54 @@ impl Dim {
             }
         }
         out.retain(|t| t.1 != 0);
-        Ok(Dim { terms: out })
+        if out.iter().any(|t| t.1.unsigned_abs() > u64::MAX.into()) {
+            return Err(overflow());
+        }
+        let dim = Dim { terms: out };
+        if dim.terms.iter().all(|t| t.1 < 0) && !dim.terms.is_empty() {
+            return Err(Error::bad_graph(format!("a size of {dim} is below 0")));
+        }
+        Ok(dim)
+    }
+
+    /// True if a term is taken away.
+    pub fn is_difference(&self) -> bool {
+        self.terms.iter().any(|t| t.1 < 0)
     }
 
     /// The sum. Errors on overflow.
     pub fn add(&self, other: &Dim) -> Result<Dim> {
         Dim::from_terms(self.terms.iter().chain(&other.terms).cloned().collect())
+    }
+
+    /// `self - n`, at least 1: of a number at once, of symbols when they are bound.
+    ///
+    /// # Errors
+    /// `BadGraph` for a number of `n` or less, or overflow.
+    pub fn sub(&self, n: u64) -> Result<Dim> {
+        match self.as_static() {
+            Some(size) => match size.checked_sub(n) {
+                Some(left) if left > 0 || n == 0 => Ok(Dim::from(left)),
+                _ => {
+                    Err(Error::bad_graph(format!("a size of {size} has nothing left without {n}")))
+                }
+            },
+            None => self.plus(-i128::from(n)),
+        }
+    }
+
+    fn plus(&self, n: i128) -> Result<Dim> {
+        Dim::from_terms(self.terms.iter().cloned().chain([(vec![], n)]).collect())
+    }
+
+    /// Sum and difference of terms as text has them: each with its sign.
+    pub(super) fn signed_sum(terms: &[(bool, Dim)]) -> Result<Dim> {
+        let mut all = Vec::new();
+        for (taken, dim) in terms {
+            let sign = if *taken { -1 } else { 1 };
+            all.extend(dim.terms.iter().map(|(atoms, n)| (atoms.clone(), sign * n)));
+        }
+        Dim::from_terms(all)
     }
 
     /// The product. Errors on overflow.
@@ -174,7 +220,8 @@ impl Dim {
                     Max => a.max(b),
                 }));
             }
-            (_, Some(b)) if divides && self.terms.iter().all(|t| t.1.is_multiple_of(b)) => {
+            (_, Some(b)) if divides && self.terms.iter().all(|t| t.1 % i128::from(b) == 0) => {
+                let b = i128::from(b);
                 let quotient = self.terms.iter().map(|(atoms, n)| (atoms.clone(), n / b));
                 return Ok(match op {
                     Mod => Dim::from(0u64),
@@ -203,53 +250,100 @@ impl Dim {
         Ok(Dim { terms: vec![(vec![atom], 1)] })
     }
 
-    /// The dim with every symbol of `binding` replaced. Errors on overflow or division by zero.
+    /// The dim with every symbol of `binding` replaced.
+    ///
+    /// # Errors
+    /// `BadGraph` for overflow, division by zero, or a difference that leaves nothing, with the
+    /// symbols' sizes.
     pub fn bind(&self, binding: &Binding) -> Result<Dim> {
-        self.replace(&mut |symbol| Ok(binding.get(symbol).copied()), &mut |op, a, b| {
-            a.bind(binding)?.apply(op, &b.bind(binding)?)
-        })
-    }
-
-    /// The dim with numbers for symbols, where there are any, and other dims for operations.
-    pub(super) fn replace(
-        &self,
-        symbol: &mut dyn FnMut(&str) -> Result<Option<u64>>,
-        op: &mut dyn FnMut(DimOp, &Dim, &Dim) -> Result<Dim>,
-    ) -> Result<Dim> {
-        let mut sum = Dim::from(0u64);
+        let mut terms = Vec::new();
         for (atoms, n) in &self.terms {
             let mut factors = Vec::with_capacity(atoms.len());
             for atom in atoms {
                 factors.push(match atom {
-                    Atom::Symbol(s) => match symbol(&s.0)? {
-                        Some(n) => Dim::from(n),
+                    Atom::Symbol(s) => match binding.get(&s.0) {
+                        Some(&n) => Dim::from(n),
                         None => Dim::symbol(&s.0),
                     },
-                    Atom::Op(kind, a, b) => op(*kind, a, b)?,
+                    Atom::Op(op, a, b) => a.bind(binding)?.apply(*op, &b.bind(binding)?)?,
                 });
             }
             // Nothing times anything is nothing, and does not overflow on the way.
             if factors.iter().any(|f| f.terms.is_empty()) {
                 continue;
             }
-            let mut product = Dim::from(*n);
+            let mut product = Dim::from(1u64);
             for factor in factors {
                 product = product.mul(&factor)?;
             }
-            sum = sum.add(&product)?;
+            for (atoms, m) in product.terms {
+                terms.push((atoms, m.checked_mul(*n).ok_or_else(overflow)?));
+            }
         }
-        Ok(sum)
+        if !self.is_difference() {
+            return Dim::from_terms(terms);
+        }
+        let fixed = terms.iter().all(|t| t.0.is_empty());
+        let sum = terms.iter().try_fold(0i128, |sum, t| sum.checked_add(t.1));
+        match sum.ok_or_else(overflow)? {
+            sum if fixed && sum <= 0 => Err(self.nothing_left(binding, sum)),
+            _ => Dim::from_terms(terms),
+        }
+    }
+
+    fn nothing_left(&self, binding: &Binding, sum: i128) -> Error {
+        let mut symbols = Vec::new();
+        self.symbols(&mut symbols);
+        let sizes = symbols.iter().filter_map(|s| Some(format!("{s} = {}", binding.get(s)?)));
+        let sizes: Vec<String> = sizes.collect();
+        Error::bad_graph(format!("a size of {self} is {sum} with {}", sizes.join(", ")))
+            .hint("1 at least: something is taken from it, as an unpadded window takes its edges")
+    }
+
+    /// The least and the most that the dim can be, from what its symbols and operations can be.
+    pub(super) fn range(
+        &self,
+        symbol: &mut dyn FnMut(&str) -> Result<(u64, u64)>,
+        op: &mut dyn FnMut(DimOp, &Dim, &Dim) -> Result<(u64, u64)>,
+    ) -> Result<(u64, u64)> {
+        let (mut least, mut most) = (0i128, 0i128);
+        for (atoms, n) in &self.terms {
+            let (mut low, mut high) = (Some(1u128), Some(1u128));
+            for atom in atoms {
+                let (a, b) = match atom {
+                    Atom::Symbol(s) => symbol(&s.0)?,
+                    Atom::Op(kind, a, b) => op(*kind, a, b)?,
+                };
+                // Nothing times anything is nothing, and does not overflow on the way.
+                let times = |x: Option<u128>, y: u64| match (x, y) {
+                    (Some(0), _) | (_, 0) => Some(0),
+                    (x, y) => x?.checked_mul(y.into()),
+                };
+                (low, high) = (times(low, a), times(high, b));
+            }
+            let of = |x: Option<u128>| {
+                let x = i128::try_from(x.ok_or_else(overflow)?).map_err(|_| overflow())?;
+                n.checked_mul(x).ok_or_else(overflow)
+            };
+            let (a, b) = if *n < 0 { (of(high)?, of(low)?) } else { (of(low)?, of(high)?) };
+            least = least.checked_add(a).ok_or_else(overflow)?;
+            most = most.checked_add(b).ok_or_else(overflow)?;
+        }
+        // A difference that leaves nothing is an error when it is bound.
+        let least = u64::try_from(least.max(self.is_difference().into()));
+        let most = u64::try_from(most.max(0));
+        least.ok().zip(most.ok()).ok_or_else(overflow)
     }
 
     /// `(a, symbol, b)` of the form `a * symbol + b`.
-    pub(super) fn as_line(&self) -> Option<(u64, &str, u64)> {
+    pub(super) fn as_line(&self) -> Option<(u64, &str, i128)> {
         let (constant, rest) = match self.terms.as_slice() {
             [(atoms, n), rest @ ..] if atoms.is_empty() => (*n, rest),
             all => (0, all),
         };
         match rest {
             [(atoms, n)] => match atoms.as_slice() {
-                [Atom::Symbol(s)] => Some((*n, &s.0, constant)),
+                [Atom::Symbol(s)] => Some((u64::try_from(*n).ok()?, &s.0, constant)),
                 _ => None,
             },
             _ => None,
@@ -272,44 +366,6 @@ impl Dim {
                     }
                 }
             }
-        }
-    }
-}
-
-impl fmt::Display for Dim {
-    /// `4096`, `SEQ`, `2*SEQ+1`, `ceildiv(SEQ,32)`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.terms.is_empty() {
-            return f.write_str("0");
-        }
-        // The constant term sorts first; people read it last.
-        let (constant, rest) = match &self.terms[0] {
-            (atoms, n) if atoms.is_empty() => (Some(*n), &self.terms[1..]),
-            _ => (None, &self.terms[..]),
-        };
-        for (i, (atoms, n)) in rest.iter().enumerate() {
-            if i > 0 {
-                f.write_str("+")?;
-            }
-            if *n != 1 {
-                write!(f, "{n}*")?;
-            }
-            for (j, atom) in atoms.iter().enumerate() {
-                if j > 0 {
-                    f.write_str("*")?;
-                }
-                match atom {
-                    Atom::Symbol(s) => f.write_str(&s.0)?,
-                    Atom::Op(op, a, b) => {
-                        write!(f, "{}({a},{b})", op.name())?;
-                    }
-                }
-            }
-        }
-        match constant {
-            Some(n) if rest.is_empty() => write!(f, "{n}"),
-            Some(n) => write!(f, "+{n}"),
-            None => Ok(()),
         }
     }
 }
@@ -366,6 +422,40 @@ mod tests {
         let d = Dim::parse("4294967296*A*B*C").unwrap();
         let all = Binding::from([("A".into(), 1 << 40), ("B".into(), 1 << 40), ("C".into(), 0)]);
         assert_eq!(d.bind(&all).unwrap().as_static(), Some(0));
+    }
+
+    #[test]
+    fn what_is_taken_from_a_symbol_comes_off_when_it_is_bound() {
+        let d = s("SEQ").sub(2).unwrap();
+        assert_eq!(d.to_string(), "SEQ-2");
+        assert_eq!(d.add(&Dim::from(2u64)).unwrap(), s("SEQ"));
+        assert_eq!(d.add(&Dim::from(5u64)).unwrap().to_string(), "SEQ+3");
+        assert_eq!(d.sub(1).unwrap().to_string(), "SEQ-3");
+        let area = d.mul(&s("T").sub(1).unwrap()).unwrap();
+        assert_eq!(area.to_string(), "SEQ*T-SEQ-2*T+2");
+        let at = |seq| Binding::from([("SEQ".into(), seq)]);
+        assert_eq!(d.bind(&at(3)).unwrap().as_static(), Some(1));
+        assert_eq!(area.bind(&at(4)).unwrap().to_string(), "2*T-2");
+        for (seq, n) in [(2, 0), (1, -1)] {
+            let e = d.bind(&at(seq)).unwrap_err();
+            assert_eq!(e.what, format!("a size of SEQ-2 is {n} with SEQ = {seq}"));
+        }
+        let half = d.apply(DimOp::FloorDiv, &Dim::from(2u64)).unwrap();
+        assert_eq!(half.bind(&at(6)).unwrap().as_static(), Some(2));
+        assert!(half.bind(&at(2)).is_err());
+    }
+
+    #[test]
+    fn a_number_keeps_at_least_one_and_no_form_is_always_negative() {
+        let n = Dim::from(4u64);
+        assert_eq!(n.sub(3).unwrap().as_static(), Some(1));
+        assert_eq!(n.sub(4).unwrap_err().what, "a size of 4 has nothing left without 4");
+        assert!(n.sub(5).is_err() && Dim::from(0u64).sub(0).is_ok());
+        // Nothing is left of the symbol, and all that stays is taken.
+        let d = s("A").mul(&s("B").sub(1).unwrap()).unwrap();
+        let none = d.bind(&Binding::from([("B".into(), 0)])).unwrap_err();
+        assert_eq!(none.what, "a size of -A is below 0");
+        assert_eq!(s("A").sub(u64::MAX).unwrap().sub(1).unwrap_err().what, overflow().what);
     }
 
     #[test]

@@ -1,10 +1,14 @@
-//! Reading what a [`Dim`] prints: `4096`, `SEQ`, `2*SEQ+1`, `ceildiv(SEQ,32)`.
+//! The text of a [`Dim`] and its reading: `4096`, `SEQ`, `2*SEQ+1`, `SEQ-2`, `ceildiv(SEQ,32)`.
 //!
 //! Symbols are upper case, so that `SEQx64xf32` has one reading.
 
+use super::dim::Atom;
 use super::{Dim, DimOp};
 use crate::error::{Error, Result};
 use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
 
 /// Functions in functions at most: text comes from anywhere, the stack is small.
 const DEPTH: usize = 16;
@@ -27,6 +31,44 @@ impl Dim {
     }
 }
 
+impl fmt::Display for Dim {
+    /// What is added comes before what is taken, and numbers come last: `SEQ*T-SEQ+1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.terms.is_empty() {
+            return f.write_str("0");
+        }
+        // Symbols that are added, symbols that are taken, the number.
+        let place = |t: &(Vec<Atom>, i128)| if t.0.is_empty() { 2 } else { u8::from(t.1 < 0) };
+        let all = || self.terms.iter();
+        let order = if all().any(|t| place(t) == 0) { [0, 1, 2] } else { [2, 1, 0] };
+        let terms = order.into_iter().flat_map(|at| all().filter(move |t| place(t) == at));
+        for (i, (atoms, n)) in terms.enumerate() {
+            f.write_str(if *n < 0 {
+                "-"
+            } else if i > 0 {
+                "+"
+            } else {
+                ""
+            })?;
+            let n = n.unsigned_abs();
+            if n != 1 || atoms.is_empty() {
+                write!(f, "{n}")?;
+                f.write_str(if atoms.is_empty() { "" } else { "*" })?;
+            }
+            for (j, atom) in atoms.iter().enumerate() {
+                if j > 0 {
+                    f.write_str("*")?;
+                }
+                match atom {
+                    Atom::Symbol(s) => f.write_str(&s.0)?,
+                    Atom::Op(op, a, b) => write!(f, "{}({a},{b})", op.name())?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 fn unexpected(rest: &str, need: &str) -> Error {
     match rest.chars().next() {
         Some(c) => Error::bad_graph(format!("found '{c}', expected {need}")),
@@ -35,13 +77,18 @@ fn unexpected(rest: &str, need: &str) -> Error {
 }
 
 fn sum(text: &str, depth: usize) -> Result<(Dim, &str)> {
-    let (mut total, mut rest) = product(text, depth)?;
-    while let Some(after) = rest.strip_prefix('+') {
-        let (term, after) = product(after, depth)?;
-        total = total.add(&term)?;
+    let (first, mut rest) = product(text, depth)?;
+    let mut terms = vec![(false, first)];
+    while let Some(sign) = rest.chars().next().filter(|c| matches!(c, '+' | '-')) {
+        // The arrow behind attributes is none of the size.
+        if rest.starts_with("->") {
+            break;
+        }
+        let (term, after) = product(&rest[1..], depth)?;
+        terms.push((sign == '-', term));
         rest = after;
     }
-    Ok((total, rest))
+    Ok((Dim::signed_sum(&terms)?, rest))
 }
 
 fn product(text: &str, depth: usize) -> Result<(Dim, &str)> {
@@ -103,6 +150,10 @@ mod tests {
             "2*SEQ+1",
             "ceildiv(SEQ,32)",
             "BATCH*SEQ+3*max(PAST_SEQ+1,mod(SEQ,7))+12",
+            "SEQ-2",
+            "SEQ*T-2*SEQ-T+2",
+            "7-SEQ",
+            "floordiv(SEQ-1,2)",
         ] {
             assert_eq!(Dim::parse(text).unwrap().to_string(), text);
         }
@@ -113,6 +164,14 @@ mod tests {
         let say = |text: &str| Dim::parse(text).unwrap_err().to_string();
         assert_eq!(say("2*"), {
             "found the end of the text, expected a size: a number, an upper-case symbol or a function"
+        });
+        assert_eq!(say("SEQ-SEQ-1"), "a size of -1 is below 0");
+        assert_eq!(say("2-4*SEQ-2"), "a size of -4*SEQ is below 0");
+        assert_eq!(say("SEQ-"), {
+            "found the end of the text, expected a size: a number, an upper-case symbol or a function"
+        });
+        assert_eq!(say("-SEQ"), {
+            "found '-', expected a size: a number, an upper-case symbol or a function"
         });
         assert_eq!(say("SEQ seq"), "found ' ', expected the end of the size");
         assert_eq!(say("ceildiv(SEQ)"), "found ')', expected ','");

@@ -1,4 +1,5 @@
-//! Floats of 4, 6 and 8 bits (OCP 8-bit Floating Point and Microscaling Formats, v1.0).
+//! Floats of 4, 6 and 8 bits (OCP 8-bit Floating Point and Microscaling Formats, v1.0), and the two
+//! of 8 bits without infinities and negative zero (arXiv:2206.02915).
 
 use crate::math;
 
@@ -15,18 +16,28 @@ pub enum SmallFloat {
     F6E3M2,
     /// 2 bits of exponent, 1 of fraction: up to 6, all finite.
     F4E2M1,
+    /// 4 bits of exponent, 3 of fraction: up to 240; what would be -0 is the one NaN.
+    F8E4M3Fnuz,
+    /// 5 bits of exponent, 2 of fraction: up to 57,344; what would be -0 is the one NaN.
+    F8E5M2Fnuz,
 }
 
-/// Name, bits of exponent and of fraction, bias, code of the largest value, code of a NaN.
+/// Name, bits of exponent and of fraction, bias, code of the largest value, code of a NaN; it has a
+/// sign of its own but for [`MINUS_ZERO`].
 type Row = (SmallFloat, &'static str, i32, i32, i32, u8, Option<u8>);
 
+/// The code of -0 where that is the NaN.
+const MINUS_ZERO: u8 = 0x80;
+
 impl SmallFloat {
-    const ALL: [Row; 5] = [
+    const ALL: [Row; 7] = [
         (SmallFloat::F8E4M3, "f8e4m3", 4, 3, 7, 0x7e, Some(0x7f)),
         (SmallFloat::F8E5M2, "f8e5m2", 5, 2, 15, 0x7b, Some(0x7e)),
         (SmallFloat::F6E2M3, "f6e2m3", 2, 3, 1, 0x1f, None),
         (SmallFloat::F6E3M2, "f6e3m2", 3, 2, 3, 0x1f, None),
         (SmallFloat::F4E2M1, "f4e2m1", 2, 1, 1, 0x07, None),
+        (SmallFloat::F8E4M3Fnuz, "f8e4m3fnuz", 4, 3, 8, 0x7f, Some(MINUS_ZERO)),
+        (SmallFloat::F8E5M2Fnuz, "f8e5m2fnuz", 5, 2, 16, 0x7f, Some(MINUS_ZERO)),
     ];
 
     fn row(self) -> &'static Row {
@@ -69,6 +80,9 @@ impl SmallFloat {
         let &(_, _, exponents, fractions, bias, largest, nan) = self.row();
         let sign = 1u8 << (exponents + fractions);
         let magnitude = code & (sign - 1);
+        if nan == Some(MINUS_ZERO) && code == MINUS_ZERO {
+            return f64::NAN;
+        }
         let value = match nan {
             Some(_) if magnitude > largest => {
                 // Above the largest: infinity where the fraction is 0 and the format has one.
@@ -102,7 +116,7 @@ impl SmallFloat {
         // runs into the exponent by itself.
         let units = math::rint(x * power_of_two(fractions - e)) as i32;
         let code = ((e + bias - 1) << fractions) + units;
-        sign | (code as u8).min(largest)
+        if code == 0 && nan == Some(MINUS_ZERO) { 0 } else { sign | (code as u8).min(largest) }
     }
 }
 
@@ -138,6 +152,8 @@ mod tests {
             (SmallFloat::F6E2M3, 7.5, 0.125, 6),
             (SmallFloat::F6E3M2, 28.0, 0.0625, 6),
             (SmallFloat::F4E2M1, 6.0, 0.5, 4),
+            (SmallFloat::F8E4M3Fnuz, 240.0, 0.000_976_562_5, 8),
+            (SmallFloat::F8E5M2Fnuz, 57344.0, 0.000_007_629_394_531_25, 8),
         ];
         for (i, (format, max, min, bits)) in ends.into_iter().enumerate() {
             assert_eq!(SmallFloat::ALL[i].0, format, "rows are indexed by discriminant");
@@ -152,7 +168,10 @@ mod tests {
             for code in 0..=largest {
                 let x = format.decode(code);
                 assert_eq!(format.encode(x), code, "{format:?} {x}");
-                let negative = code | 1 << (format.bits() - 1);
+                let negative = match (code, format.row().6) {
+                    (0, Some(MINUS_ZERO)) => 0,
+                    _ => code | 1 << (format.bits() - 1),
+                };
                 assert_eq!(format.encode(-x), negative);
                 assert_eq!(format.decode(negative), -x);
                 if code < largest {
@@ -176,6 +195,11 @@ mod tests {
             }
             let nan = format.decode(format.encode(f64::NAN));
             assert!(nan.is_nan() || format.bits() < 8 && nan == format.max());
+        }
+        for format in [SmallFloat::F8E4M3Fnuz, SmallFloat::F8E5M2Fnuz] {
+            assert!(format.decode(MINUS_ZERO).is_nan());
+            assert_eq!((0..=255).filter(|&c| !format.decode(c).is_finite()).count(), 1);
+            assert_eq!((format.encode(-1e-300), format.encode(-f64::NAN)), (0, MINUS_ZERO));
         }
         assert_eq!(SmallFloat::F8E5M2.decode(0x7c), f64::INFINITY);
         assert_eq!(SmallFloat::F8E5M2.decode(0xfc), f64::NEG_INFINITY);

@@ -13,6 +13,7 @@ mod execute;
 mod graphs;
 mod modules;
 mod pipeline;
+mod rounding;
 mod text;
 
 use std::time::{Duration, Instant};

@@ -149,14 +149,9 @@ fn random_modules_give_the_same_under_both_policies() {
             agree(&g, &data, seed, &mut counts);
             interpreted(&g, &data).unwrap().0
         });
-        let [direct, fusable] = runs.map(|outputs| {
-            let bytes = outputs.concat();
-            bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect::<Vec<f32>>()
-        });
-        for (a, b) in direct.iter().zip(&fusable) {
-            let same = a.to_bits() == b.to_bits() || (a - b).abs() <= 1e-4 * a.abs().max(1.0);
-            assert!(same, "seed {seed}: {a} and {b}\n{module}");
-        }
+        // No block here has a form that rounds less often than its parts.
+        let [direct, fusable] = runs;
+        assert!(direct == fusable, "seed {seed}: the policies differ\n{module}");
     });
     println!("{counts:?}");
 }

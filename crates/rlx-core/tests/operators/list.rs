@@ -133,10 +133,11 @@ fn all() -> Vec<(Op, Vec<Value>)> {
         (4, Some(0), FakeScale::PerBatch, StraightThrough::ClippedIdentity),
         (2, None, FakeScale::Fixed, StraightThrough::Tanh),
         (4, Some(1), FakeScale::Fixed, StraightThrough::HardTanh),
+        (8, Some(1), FakeScale::Ema, StraightThrough::Identity),
     ];
     for (bits, axis, scale, gradient) in common {
         let mut operands = vec![f(&[4, 3], 9)];
-        if scale == FakeScale::Fixed {
+        if scale != FakeScale::PerBatch {
             let x = [0.25, 0.0, 0.125];
             operands.push(if axis.is_some() {
                 Value::f32s(&[3], &x)

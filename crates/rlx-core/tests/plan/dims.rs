@@ -14,13 +14,14 @@ enum Tree {
     Add(Box<Tree>, Box<Tree>),
     Mul(Box<Tree>, Box<Tree>),
     Op(DimOp, Box<Tree>, Box<Tree>),
+    Sub(Box<Tree>, u64),
 }
 
 fn tree(rng: &mut Rng, depth: usize, polynomial: bool) -> Tree {
     let two = |rng: &mut Rng| {
         (Box::new(tree(rng, depth - 1, polynomial)), Box::new(tree(rng, depth - 1, polynomial)))
     };
-    match rng.below(if depth == 0 { 2 } else { 6 }) {
+    match rng.below(if depth == 0 { 2 } else { 7 }) {
         0 => Tree::Number(rng.below(7) as u64),
         1 => Tree::Symbol(rng.below(3)),
         2 | 3 => {
@@ -31,6 +32,9 @@ fn tree(rng: &mut Rng, depth: usize, polynomial: bool) -> Tree {
             let (a, b) = two(rng);
             Tree::Mul(a, b)
         }
+        5 if !polynomial => {
+            Tree::Sub(Box::new(tree(rng, depth - 1, false)), 1 + rng.below(4) as u64)
+        }
         _ => {
             let (a, b) = two(rng);
             if polynomial { Tree::Add(a, b) } else { Tree::Op(OPS[rng.below(5)], a, b) }
@@ -38,7 +42,7 @@ fn tree(rng: &mut Rng, depth: usize, polynomial: bool) -> Tree {
     }
 }
 
-/// The dim; `None` where something is divided by 0.
+/// The dim; `None` where something is divided by 0 or nothing is left.
 fn dim(t: &Tree) -> Option<Dim> {
     match t {
         Tree::Number(n) => Some(Dim::from(*n)),
@@ -46,6 +50,7 @@ fn dim(t: &Tree) -> Option<Dim> {
         Tree::Add(a, b) => dim(a)?.add(&dim(b)?).ok(),
         Tree::Mul(a, b) => dim(a)?.mul(&dim(b)?).ok(),
         Tree::Op(op, a, b) => dim(a)?.apply(*op, &dim(b)?).ok(),
+        Tree::Sub(a, n) => dim(a)?.sub(*n).ok(),
     }
 }
 
@@ -55,6 +60,7 @@ fn value(t: &Tree, at: [u64; 3]) -> Option<u64> {
         Tree::Symbol(s) => at[*s],
         Tree::Add(a, b) => value(a, at)?.checked_add(value(b, at)?)?,
         Tree::Mul(a, b) => value(a, at)?.checked_mul(value(b, at)?)?,
+        Tree::Sub(a, n) => value(a, at)?.checked_sub(*n).filter(|n| *n > 0)?,
         Tree::Op(op, a, b) => {
             let (a, b) = (value(a, at)?, value(b, at)?);
             match op {

@@ -496,3 +496,42 @@ fn sizes_that_overflow_and_sizes_of_nothing_are_no_panic() {
     let (program, _) = proven(&huge(0), &target, &options);
     assert_eq!((program.steps.len(), program.arena_bytes), (0, 0));
 }
+
+#[test]
+fn the_cpu_refuses_no_tensor_for_its_size_and_cuts_none_into_parts() {
+    // 3 GiB and 1.5 GiB of weights, 20 MB, and 2 GiB between two steps.
+    let program = |target: &Target| {
+        let g = text(
+            "func @f {
+  input %x : tensor<131072x4096xf32>
+  weight %big : tensor<4096x196608xf32>
+  weight %w : tensor<98304x4096xf32>
+  weight %n : tensor<5242880xf32>
+  input %r : tensor<1x196608xf32>
+  %0 = map %x {f = exp} -> tensor<131072x4096xf32>
+  %1 = map %0 {f = relu} -> tensor<131072x4096xf32>
+  %2 = matmul %r, %big -> tensor<1x4096xf32>
+  %3 = matmul %2, %w -> tensor<1x98304xf32>
+  %4 = map %n {f = exp} -> tensor<5242880xf32>
+  return a = %1, b = %3, c = %4
+}
+",
+        );
+        plan(g, &[], target, &CompileOptions::default())
+    };
+    let cpu = Target::cpu();
+    let program_of_cpu = program(&cpu).unwrap();
+    assert!(program_of_cpu.steps.iter().all(|s| s.part.is_none()));
+    assert_eq!(program_of_cpu.segments.len(), 1);
+    let sizes: Vec<u64> = program_of_cpu.weights.iter().map(|w| w.ty.bytes().unwrap()).collect();
+    let weights = WeightPlan::new(&[&program_of_cpu], &cpu.limits, |name| {
+        let at = program_of_cpu.weights.iter().position(|w| w.name == name)?;
+        Some((0, (at as u64) << 40, sizes[at]))
+    })
+    .unwrap();
+    // Each of the large ones has its own buffer; none is filled above 1 GiB with several.
+    let buffers: Vec<u64> = weights.buffers.iter().map(|b| b.bytes).collect();
+    assert_eq!(buffers, [3 << 30, 3 << 29, 20 << 20]);
+    let e = program(&Target::webgpu(Target::WEBGPU_DEFAULT)).unwrap_err();
+    assert!(e.what.contains("binds at most"), "{e}");
+}

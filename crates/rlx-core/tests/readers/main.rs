@@ -1,5 +1,7 @@
 //! The file readers and block decoding against recorded files, broken files and random ones.
 
+#[path = "../../../../tests/support/malformed.rs"]
+mod broken;
 mod dequantize;
 mod encode;
 mod gguf;

@@ -1,4 +1,5 @@
-//! attention   y[i, h] = softmax(scale q[i, h] K[h']^T) V[h'], positions 0..=past + i      arXiv:2205.14135
+//! attention   y[i, h] = softmax(cap(scale q[i, h] K[h']^T)) V[h'], positions p - window..=p of
+//!             p = past + i; cap(s) = softcap tanh(s / softcap)                            arXiv:2205.14135
 //! shapes      q, y f32[s, heads e]   K, V f32|f16[kv heads, capacity, e]   h' = h kv_heads / heads
 //! bytes       K and V once for 4 queries: rows of a prompt, or the heads of a group
 //! parts       heads of y
@@ -8,9 +9,10 @@ use super::kv_write::Cache;
 use super::{Kernel, Planned, control, dims};
 use crate::program::Split;
 use crate::run::Cx;
-use crate::simd::{LANES, Simd, Task, dispatch, f16_to_f32};
+use crate::simd::{LANES, Simd, Task, dispatch, f16_to_f32, head};
 use core::array::from_fn;
 use core::cell::RefCell;
+use core::ops::Range;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::Attention;
@@ -25,12 +27,18 @@ struct Attend {
     heads: usize,
     seq: usize,
     scale: f32,
+    /// Rows seen before a row's own, at most.
+    window: usize,
+    softcap: Option<f32>,
 }
 
 pub(super) fn plan(op: &Attention, step: &Step) -> Result<Planned> {
     let [seq, width] = dims(&step.operands[0])?;
     let cache = Cache::new(&step.operands[1])?;
-    let kernel = Attend { cache, heads: width / op.head_dim, seq, scale: op.scale };
+    // A window longer than addresses is none.
+    let window = op.window.map_or(usize::MAX, |w| usize::try_from(w).unwrap_or(usize::MAX));
+    let heads = width / op.head_dim;
+    let kernel = Attend { cache, heads, seq, scale: op.scale, window, softcap: op.softcap };
     // A prompt's rows see half the cache on average; that it is full is not known here.
     let work = seq * width * cache.capacity;
     Ok(Planned::new(kernel, &[Split::Columns(4 * op.head_dim)], work))
@@ -67,11 +75,15 @@ impl Kernel for Attend {
                         level,
                         Group {
                             q: query.map(|(i, h)| &q[(i * self.heads + h) * e..][..e]),
-                            seen: query.map(|(i, _)| (ctl.past + i + 1).min(self.cache.capacity)),
+                            seen: query.map(|(i, _)| {
+                                let own = ctl.past + i;
+                                own.saturating_sub(self.window)..(own + 1).min(self.cache.capacity)
+                            }),
                             keys,
                             values,
                             is_f16: self.cache.is_f16,
                             scale: self.scale,
+                            softcap: self.softcap,
                             out,
                         },
                     );
@@ -89,11 +101,12 @@ impl Kernel for Attend {
 struct Group<'a> {
     q: [&'a [f32]; QUERIES],
     /// Positions that each one sees, at least 1.
-    seen: [usize; QUERIES],
+    seen: [Range<usize>; QUERIES],
     keys: &'a [u8],
     values: &'a [u8],
     is_f16: bool,
     scale: f32,
+    softcap: Option<f32>,
     /// `[QUERIES][e]`.
     out: &'a mut [f32],
 }
@@ -114,9 +127,9 @@ impl Task for Group<'_> {
 #[inline(always)]
 fn load<S: Simd, const F16: bool>(s: S, row: &[u8], i: usize) -> S::F {
     if F16 {
-        s.load_f16(super::packed::at(row, 2 * LANES * i))
+        s.load_f16(head(&row[2 * LANES * i..]))
     } else {
-        let row = super::packed::at::<{ 4 * LANES }>(row, 4 * LANES * i).as_chunks::<4>().0;
+        let row = head::<{ 4 * LANES }>(&row[4 * LANES * i..]).as_chunks::<4>().0;
         s.load(&from_fn(|i| f32::from_le_bytes(row[i])))
     }
 }
@@ -127,23 +140,35 @@ fn element<const F16: bool>(row: &[u8], i: usize) -> f32 {
     if F16 {
         f16_to_f32(u16::from_le_bytes([row[2 * i], row[2 * i + 1]]))
     } else {
-        f32::from_le_bytes(*super::packed::at(row, 4 * i))
+        f32::from_le_bytes(*head(&row[4 * i..]))
+    }
+}
+
+/// `softcap tanh(x / softcap)` of every score, within 3e-7 of the cap.
+#[inline(always)]
+fn cap<S: Simd>(s: S, softcap: f32, scores: &mut [f32; BLOCK]) {
+    let (one, two) = (s.splat(1.0), s.splat(2.0));
+    for x in scores.as_chunks_mut::<LANES>().0 {
+        let u = s.div(s.load(x), s.splat(softcap));
+        let tanh = s.sub(one, s.div(two, s.add(s.exp(s.mul(two, u)), one)));
+        s.store(s.mul(s.splat(softcap), tanh), x);
     }
 }
 
 impl Group<'_> {
     #[inline(always)]
     fn attend<S: Simd, const F16: bool>(self, s: S) {
-        let Group { q, seen, keys, values, scale, out, .. } = self;
+        let Group { q, seen, keys, values, scale, softcap, out, .. } = self;
         let e = q[0].len();
         let row_bytes = e * if F16 { 2 } else { 4 };
         let (vectors, tail) = (e / LANES, e / LANES * LANES..e);
-        let most = seen.iter().fold(0, |m, n| m.max(*n));
+        let most = seen.iter().fold(0, |m, n| m.max(n.end));
+        let least = seen.iter().fold(most, |m, n| m.min(n.start));
         let mut max = [f32::NEG_INFINITY; QUERIES];
         let mut sum = [0.0f32; QUERIES];
         out.fill(0.0);
         let mut p = [[0.0f32; BLOCK]; QUERIES];
-        for start in (0..most).step_by(BLOCK) {
+        for start in (least..most).step_by(BLOCK) {
             let count = (most - start).min(BLOCK);
             // Scores; what a query does not see weighs nothing.
             let rows = keys[start * row_bytes..][..count * row_bytes].chunks_exact(row_bytes);
@@ -158,12 +183,17 @@ impl Group<'_> {
                 }
                 for r in 0..QUERIES {
                     let rest: f32 = tail.clone().map(|i| q[r][i] * element::<F16>(row, i)).sum();
-                    let score = (s.sum(acc[r]) + rest) * scale;
-                    p[r][j] = if start + j < seen[r] { score } else { f32::NEG_INFINITY };
+                    p[r][j] = (s.sum(acc[r]) + rest) * scale;
                 }
             }
             for r in 0..QUERIES {
-                p[r][count..].fill(f32::NEG_INFINITY);
+                if let Some(softcap) = softcap {
+                    cap(s, softcap, &mut p[r]);
+                }
+                let own = seen[r].start.saturating_sub(start).min(count)
+                    ..seen[r].end.saturating_sub(start).min(count);
+                p[r][..own.start].fill(f32::NEG_INFINITY);
+                p[r][own.end.max(own.start)..].fill(f32::NEG_INFINITY);
                 let block_max = p[r].iter().fold(max[r], |m, x| if *x > m { *x } else { m });
                 // A block that the query does not see at all leaves everything as it is.
                 let base = if block_max == f32::NEG_INFINITY { 0.0 } else { block_max };

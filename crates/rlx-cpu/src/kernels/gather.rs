@@ -4,9 +4,12 @@
 //! parts       columns of y, in whole blocks
 //! numerics    as the reference decodes, bit for bit
 
-use super::{Kernel, Planned, dims, tile};
+use super::weights::reads;
+use super::{Kernel, Planned, dims};
+use crate::panel::Cut;
 use crate::program::Split;
 use crate::run::Cx;
+use rlx_core::formats::decode_row;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops;
 use rlx_core::types::DType;
@@ -28,25 +31,36 @@ pub(super) fn plan(op: &ops::Gather, step: &Step) -> Result<Planned> {
     }
     let [rows, width] = dims(table)?;
     let dtype = table.ty.dtype;
-    let row_bytes = dtype.row_bytes(width as u64).filter(|_| rows > 0 && tile::reads(dtype));
+    let row_bytes = dtype.row_bytes(width as u64).filter(|_| rows > 0 && reads(dtype));
     let row_bytes = row_bytes.ok_or_else(|| {
         Error::new(Code::Unsupported, format!("no gather reads rows of {}", table.ty))
     })? as usize;
     let granule = 4 * dtype.block_elements().max(16);
     let work = step.results[0].bytes as usize;
-    Ok(Planned::new(Gather { dtype, rows, row_bytes }, &[Split::Columns(granule)], work))
+    let kernel = Gather { dtype, rows, row_bytes };
+    Ok(Planned::new(kernel, &[Split::Columns(granule)], work).reads_panels(0..1))
 }
 
 impl Kernel for Gather {
     fn run(&self, cx: &mut Cx<'_>) {
-        let (level, table, ids) = (cx.level, cx.bytes(0), cx.slice::<u32>(1));
+        let (table, ids, is_panels) = (cx.bytes(0), cx.slice::<u32>(1), cx.is_panels(0));
         let columns = cx.result(0).columns::<f32>();
         // Granules are whole blocks, so the part's bytes are whole ones too.
-        let to_bytes = |e: usize| e / self.dtype.block_elements() * self.dtype.block_bytes();
+        let cut = Cut::of(self.dtype);
+        let to_blocks = |e: usize| e / self.dtype.block_elements();
+        let (first, end) = (to_blocks(columns.start), to_blocks(columns.end));
+        let mut row = vec![0; (end - first) * cut.block];
         for i in 0..cx.real(ids.len()) {
-            let row = (ids[i] as usize).min(self.rows - 1) * self.row_bytes;
-            let w = &table[row + to_bytes(columns.start)..row + to_bytes(columns.end)];
-            tile::decode(level, self.dtype, w, cx.result(0).row(i));
+            let r = (ids[i] as usize).min(self.rows - 1);
+            let y = cx.result(0).row(i);
+            if is_panels {
+                cut.read_row(table, self.row_bytes, r, first, &mut row);
+            } else {
+                let at = r * self.row_bytes;
+                row.copy_from_slice(&table[at + first * cut.block..at + end * cut.block]);
+            }
+            let done = decode_row(self.dtype, &row, y);
+            debug_assert_eq!(done, Ok(()), "`plan` takes only types that have rows");
         }
     }
 }

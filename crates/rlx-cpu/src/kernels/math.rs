@@ -1,7 +1,9 @@
 //! Scalar functions over slices.
 //!
-//! numerics    exp within 2 ulp ([`Simd::exp`]); silu, sigmoid and gelu are quotients of it;
-//!             tanh from libm, one by one; the others are the reference's f64, rounded
+//! numerics    exp within 2 ulp ([`Simd::exp`]); silu, sigmoid and gelu are quotients of it, gelu_erf
+//!             and softplus polynomials of it, within 4e-7 (gelu_erf below -1: 6e-6, as the exponent
+//!             is rounded); tanh from libm, one by one; what f32 rounds once is exact; the others are
+//!             the reference's f64, rounded
 
 use crate::simd::{LANES, Level, Simd, Task, dispatch};
 use rlx_core::math;
@@ -28,6 +30,11 @@ impl Function {
             Unary::Gelu => dispatch(level, Map { y, f: Exp::Gelu }),
             Unary::Sigmoid => dispatch(level, Map { y, f: Exp::Sigmoid }),
             Unary::Exp => dispatch(level, Map { y, f: Exp::Plain }),
+            Unary::GeluErf => dispatch(level, Map { y, f: Exp::GeluErf }),
+            Unary::Softplus => dispatch(level, Map { y, f: Exp::Softplus }),
+            Unary::Abs => y.iter_mut().for_each(|y| *y = y.abs()),
+            Unary::Sqrt => y.iter_mut().for_each(|y| *y = y.sqrt()),
+            Unary::Recip => y.iter_mut().for_each(|y| *y = 1.0 / *y),
             f => y.iter_mut().for_each(|y| *y = f.eval((*y).into()) as f32),
         }
     }
@@ -39,6 +46,8 @@ enum Exp {
     Gelu,
     Sigmoid,
     Plain,
+    GeluErf,
+    Softplus,
 }
 
 struct Map<'a> {
@@ -80,7 +89,49 @@ fn one<S: Simd>(s: S, f: Exp, x: S::F) -> S::F {
             let u2 = s.mul(s.splat(1.595_769_2), s.fma(s.splat(0.044_715), cube, x));
             over(s, x, u2)
         }
+        // max(x, 0) - |x|/2 erfc(|x| / sqrt 2): nothing cancels on either side of 0. Beyond 20 the
+        // product is 0, and an infinity must not make it NaN.
+        Exp::GeluErf => {
+            let size = s.min(s.splat(20.0), s.max(s.sub(s.splat(0.0), x), x));
+            let tail = erfc(s, s.mul(size, s.splat(core::f32::consts::FRAC_1_SQRT_2)));
+            s.sub(s.max(x, s.splat(0.0)), s.mul(s.mul(s.splat(0.5), size), tail))
+        }
+        // ln(1 + e) = 2 atanh(e / (2 + e)), whose series needs seven terms up to e = 1.
+        Exp::Softplus => {
+            let size = s.max(s.sub(s.splat(0.0), x), x);
+            let e = s.exp(s.sub(s.splat(0.0), size));
+            let t = s.div(e, s.add(s.splat(2.0), e));
+            let t2 = s.mul(t, t);
+            let mut y = s.splat(1.0 / 13.0);
+            for c in [11.0, 9.0, 7.0, 5.0, 3.0, 1.0f32] {
+                y = s.fma(y, t2, s.splat(1.0 / c));
+            }
+            s.fma(s.add(t, t), y, s.max(x, s.splat(0.0)))
+        }
     }
+}
+
+/// erfc of what is not negative: `e^(-z^2)` times a polynomial in `1 / (1 + z/2)`, its own
+/// interpolation at Chebyshev nodes.
+#[inline(always)]
+fn erfc<S: Simd>(s: S, z: S::F) -> S::F {
+    const Q: [f32; 9] = [
+        0.224_487_4,
+        -0.354_680_9,
+        0.113_771_52,
+        0.099_131_13,
+        0.141_273_66,
+        0.262_173_6,
+        0.278_755_3,
+        0.282_466_8,
+        -1.684_097_7e-5,
+    ];
+    let t = s.div(s.splat(1.0), s.fma(s.splat(0.5), z, s.splat(1.0)));
+    let mut q = s.splat(-0.047_361_62);
+    for c in Q {
+        q = s.fma(q, t, s.splat(c));
+    }
+    s.mul(s.exp(s.sub(s.splat(0.0), s.mul(z, z))), q)
 }
 
 /// `y = f(y, b)` of every element, `b` repeated.
@@ -92,6 +143,8 @@ pub(super) fn zip(f: Binary, y: &mut [f32], b: &[f32]) {
             Binary::Sub => pairs.for_each(|(y, b)| *y -= b),
             Binary::Mul => pairs.for_each(|(y, b)| *y *= b),
             Binary::Max => pairs.for_each(|(y, b)| *y = y.max(*b)),
+            Binary::Min => pairs.for_each(|(y, b)| *y = y.min(*b)),
+            Binary::Div => pairs.for_each(|(y, b)| *y /= b),
             f => pairs.for_each(|(y, b)| *y = f.eval((*y).into(), (*b).into()) as f32),
         }
     };

@@ -1,17 +1,18 @@
 //! Kernels: one file an operator. A kernel computes one part of a step's results; what it needs
 //! is fixed when the program is built.
 //!
-//! `packed.rs` has the weight types and `tile.rs` the products of a few rows, which matmul and
-//! gather are made of; `math.rs` the scalar functions; `reference.rs` runs what has no kernel of its
-//! own on the oracle's loops (feature `reference`).
+//! `weights.rs` is a weight as matmul reads it, `int8.rs` and `dense.rs` the products of its panels with
+//! rows of x; `math.rs` has the scalar functions; `reference.rs` runs what has no kernel of its own on the
+//! oracle's loops (feature `reference`).
 
 mod attention;
+mod dense;
 mod gather;
+pub(crate) mod int8;
 mod kv_write;
 mod map;
 mod math;
 mod matmul;
-pub(crate) mod packed;
 mod quantize_rows;
 #[cfg(feature = "reference")]
 mod reference;
@@ -19,12 +20,12 @@ mod rms_norm;
 mod rope;
 mod sample;
 mod take_rows;
-pub(crate) mod tile;
+pub(crate) mod weights;
 mod zip;
 
-use crate::Level;
 use crate::program::Split;
 use crate::run::Cx;
+use core::ops::Range;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ir::mir::Graph;
 use rlx_core::ops::{Op, Signature};
@@ -45,11 +46,18 @@ pub(crate) struct Planned {
     pub(crate) splits: Vec<Split>,
     /// Multiply-adds of the whole step, roughly.
     pub(crate) work: u64,
+    /// Operands whose rows may stand in panels.
+    pub(crate) panels: Range<usize>,
 }
 
 impl Planned {
     fn new(kernel: impl Kernel + 'static, splits: &[Split], work: usize) -> Planned {
-        Planned { kernel: Box::new(kernel), splits: splits.to_vec(), work: work as u64 }
+        let (kernel, splits) = (Box::new(kernel), splits.to_vec());
+        Planned { kernel, splits, work: work as u64, panels: 0..0 }
+    }
+
+    fn reads_panels(self, panels: Range<usize>) -> Planned {
+        Planned { panels, ..self }
     }
 }
 
@@ -139,42 +147,4 @@ fn control(words: &[u32]) -> Control {
         len: word(c::LEN) as usize,
         done: word(c::DONE) != c::RUNNING,
     }
-}
-
-/// Products of `w.len()` bytes of weight rows with one row of x: the inside of a decode step, for
-/// benches. `y` has one element a row; `x` is f32, or the bytes of `q8_0` or `q8_k` blocks.
-///
-/// # Errors
-/// `Unsupported` for a type without kernels, or x in blocks that do not fit it.
-pub fn mat_vec(level: Level, dtype: DType, w: &[u8], x: MatVecX<'_>, y: &mut [f32]) -> Result<()> {
-    let fits = match x {
-        MatVecX::F32(_) => tile::reads(dtype),
-        MatVecX::Q8_0(_) => tile::matches(dtype, rlx_core::types::BlockFormat::Q8_0),
-        MatVecX::Q8K(_) => tile::matches(dtype, rlx_core::types::BlockFormat::Q8K),
-    };
-    if !fits || y.is_empty() || !w.len().is_multiple_of(y.len()) {
-        return Err(Error::new(Code::Unsupported, format!("no mat_vec of {dtype} and this x")));
-    }
-    let row_bytes = w.len() / y.len();
-    let mut out = [[0.0; tile::ROWS]; tile::COLS];
-    let x = match x {
-        MatVecX::F32(x) => tile::X::F32([x; tile::COLS]),
-        MatVecX::Q8_0(x) | MatVecX::Q8K(x) => tile::X::Int8([x; tile::COLS]),
-    };
-    for (w, y) in w.chunks(row_bytes * tile::ROWS).zip(y.chunks_mut(tile::ROWS)) {
-        tile::multiply(level, dtype, w, row_bytes, x, 1, &mut out);
-        y.copy_from_slice(&out[0][..y.len()]);
-    }
-    Ok(())
-}
-
-/// One row of x, as [`mat_vec`] takes it.
-#[derive(Clone, Copy, Debug)]
-pub enum MatVecX<'a> {
-    /// f32.
-    F32(&'a [f32]),
-    /// Blocks of 32.
-    Q8_0(&'a [u8]),
-    /// Blocks of 256.
-    Q8K(&'a [u8]),
 }

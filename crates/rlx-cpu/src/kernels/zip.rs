@@ -2,7 +2,7 @@
 //! shapes      a, y f32[rows, dim]   b as a, or f32[dim]; a and y may be one
 //! bytes       12 per element
 //! parts       columns of y's rows
-//! numerics    exact
+//! numerics    rounded once; pow within the reference's f64
 
 use super::{Kernel, Planned, floats, math};
 use crate::program::Split;

@@ -11,12 +11,25 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx2_lanes;
+#[cfg(target_arch = "x86_64")]
+mod avx512_lanes;
+mod lanes;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+#[cfg(target_arch = "aarch64")]
+mod neon_lanes;
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 mod scalar;
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+mod scalar_lanes;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm_lanes;
+
+pub(crate) use lanes::{Lanes, head};
 
 /// f32 in a vector.
 pub(crate) const LANES: usize = 8;
@@ -28,7 +41,7 @@ pub enum Level {
     Scalar,
     /// x86-64 with AVX2, FMA and F16C.
     Avx2,
-    /// AVX2 and the 256-bit integer dot products of AVX-512 VNNI.
+    /// AVX-512 with its integer dot products (VNNI).
     Avx512Vnni,
     /// AArch64's Advanced SIMD.
     Neon,
@@ -109,18 +122,10 @@ pub(crate) fn dispatch<T: Task>(level: Level, task: T) -> T::Output {
     }
 }
 
-/// Vector operations. `F` is 8 f32, `B` 32 bytes, `H` 16 i16, `I` 8 i32.
-pub(crate) trait Simd: Copy {
+/// Vector operations on 8 f32.
+pub(crate) trait Simd: Lanes {
     /// 8 f32.
     type F: Copy;
-    /// 32 bytes.
-    type B: Copy;
-    /// 16 i16.
-    type H: Copy;
-    /// 8 i32; which lane holds what is the level's own business, only sums are read.
-    type I: Copy;
-
-    // f32
 
     fn splat(self, x: f32) -> Self::F;
     fn load(self, x: &[f32; LANES]) -> Self::F;
@@ -141,51 +146,6 @@ pub(crate) trait Simd: Copy {
     fn load_f16(self, x: &[u8; 2 * LANES]) -> Self::F;
     /// To f16, halves to even.
     fn store_f16(self, x: Self::F, out: &mut [u8; 2 * LANES]);
-    /// 8 bfloat16, little-endian.
-    fn load_bf16(self, x: &[u8; 2 * LANES]) -> Self::F;
-    /// One f16.
-    #[inline(always)]
-    fn f16(self, bits: u16) -> f32 {
-        f16_to_f32(bits)
-    }
-
-    // bytes
-
-    fn bytes(self, x: &[u8; 32]) -> Self::B;
-    /// Low nibbles of 16 bytes, then their high nibbles.
-    fn nibbles(self, x: &[u8; 16]) -> Self::B;
-    fn splat_u8(self, x: u8) -> Self::B;
-    fn and(self, a: Self::B, b: Self::B) -> Self::B;
-    fn or(self, a: Self::B, b: Self::B) -> Self::B;
-    fn sub_u8(self, a: Self::B, b: Self::B) -> Self::B;
-    /// Each byte shifted right by `n` in 0..8, zeros in.
-    fn shr(self, a: Self::B, n: u32) -> Self::B;
-    /// Each byte shifted left by `n` in 0..8, zeros in.
-    fn shl(self, a: Self::B, n: u32) -> Self::B;
-    /// Signed bytes to f32, in order.
-    fn widen(self, a: Self::B) -> [Self::F; 4];
-
-    // integers
-
-    /// Sums of two products `a b`: 8 from the first 16 bytes, 8 from the last. `a` is in
-    /// 0..=127, `b` a signed byte of -127..=127.
-    fn dot(self, a: Self::B, b: Self::B) -> Self::H;
-    /// As [`dot`](Self::dot) with `a` any signed byte.
-    fn dot_signed(self, a: Self::B, b: Self::B) -> Self::H;
-    /// 16 i16, little-endian.
-    fn load_i16(self, x: &[u8; 32]) -> Self::H;
-    /// 16 signed bytes.
-    fn widen_i8(self, x: &[u8; 16]) -> Self::H;
-    /// 8 unsigned bytes, each twice.
-    fn twice_u8(self, x: &[u8; 8]) -> Self::H;
-    /// `low` eight times, then `high` eight times.
-    fn splat_i16(self, low: i16, high: i16) -> Self::H;
-    /// Low 16 bits of the products.
-    fn mul_i16(self, a: Self::H, b: Self::H) -> Self::H;
-    fn zero(self) -> Self::I;
-    /// `acc` plus sums of two products.
-    fn madd(self, acc: Self::I, a: Self::H, b: Self::H) -> Self::I;
-    fn to_f32(self, a: Self::I) -> Self::F;
 
     // Derived, in one order for every level.
 

@@ -1,7 +1,7 @@
 //! Plain loops over arrays: the oracle, and what runs where there is nothing better.
 
 use super::{LANES, Simd};
-use half::{bf16, f16};
+use half::f16;
 
 /// The level that every processor has.
 #[derive(Clone, Copy)]
@@ -19,9 +19,6 @@ fn pair(x: &[u8], i: usize) -> [u8; 2] {
 
 impl Simd for Portable {
     type F = [f32; LANES];
-    type B = [u8; 32];
-    type H = [i16; 16];
-    type I = [i32; LANES];
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::F {
@@ -76,89 +73,5 @@ impl Simd for Portable {
         for (i, x) in x.into_iter().enumerate() {
             [out[2 * i], out[2 * i + 1]] = f16::from_f32(x).to_le_bytes();
         }
-    }
-    #[inline(always)]
-    fn load_bf16(self, x: &[u8; 2 * LANES]) -> Self::F {
-        core::array::from_fn(|i| bf16::from_le_bytes(pair(x, i)).to_f32())
-    }
-
-    #[inline(always)]
-    fn bytes(self, x: &[u8; 32]) -> Self::B {
-        *x
-    }
-    #[inline(always)]
-    fn nibbles(self, x: &[u8; 16]) -> Self::B {
-        core::array::from_fn(|i| if i < 16 { x[i] & 15 } else { x[i - 16] >> 4 })
-    }
-    #[inline(always)]
-    fn splat_u8(self, x: u8) -> Self::B {
-        [x; 32]
-    }
-    #[inline(always)]
-    fn and(self, a: Self::B, b: Self::B) -> Self::B {
-        zip(a, b, |a, b| a & b)
-    }
-    #[inline(always)]
-    fn or(self, a: Self::B, b: Self::B) -> Self::B {
-        zip(a, b, |a, b| a | b)
-    }
-    #[inline(always)]
-    fn sub_u8(self, a: Self::B, b: Self::B) -> Self::B {
-        zip(a, b, u8::wrapping_sub)
-    }
-    #[inline(always)]
-    fn shr(self, a: Self::B, n: u32) -> Self::B {
-        a.map(|a| a >> n)
-    }
-    #[inline(always)]
-    fn shl(self, a: Self::B, n: u32) -> Self::B {
-        a.map(|a| a << n)
-    }
-    #[inline(always)]
-    fn widen(self, a: Self::B) -> [Self::F; 4] {
-        core::array::from_fn(|q| core::array::from_fn(|i| f32::from(a[8 * q + i] as i8)))
-    }
-
-    #[inline(always)]
-    fn dot(self, a: Self::B, b: Self::B) -> Self::H {
-        self.dot_signed(a, b)
-    }
-    #[inline(always)]
-    fn dot_signed(self, a: Self::B, b: Self::B) -> Self::H {
-        let product = |i: usize| i16::from(a[i] as i8) * i16::from(b[i] as i8);
-        core::array::from_fn(|i| product(2 * i) + product(2 * i + 1))
-    }
-    #[inline(always)]
-    fn load_i16(self, x: &[u8; 32]) -> Self::H {
-        core::array::from_fn(|i| i16::from_le_bytes(pair(x, i)))
-    }
-    #[inline(always)]
-    fn widen_i8(self, x: &[u8; 16]) -> Self::H {
-        x.map(|x| i16::from(x as i8))
-    }
-    #[inline(always)]
-    fn twice_u8(self, x: &[u8; 8]) -> Self::H {
-        core::array::from_fn(|i| i16::from(x[i / 2]))
-    }
-    #[inline(always)]
-    fn splat_i16(self, low: i16, high: i16) -> Self::H {
-        core::array::from_fn(|i| if i < 8 { low } else { high })
-    }
-    #[inline(always)]
-    fn mul_i16(self, a: Self::H, b: Self::H) -> Self::H {
-        zip(a, b, i16::wrapping_mul)
-    }
-    #[inline(always)]
-    fn zero(self) -> Self::I {
-        [0; LANES]
-    }
-    #[inline(always)]
-    fn madd(self, acc: Self::I, a: Self::H, b: Self::H) -> Self::I {
-        let product = |i: usize| i32::from(a[i]) * i32::from(b[i]);
-        core::array::from_fn(|i| acc[i] + product(2 * i) + product(2 * i + 1))
-    }
-    #[inline(always)]
-    fn to_f32(self, a: Self::I) -> Self::F {
-        a.map(|a| a as f32)
     }
 }

@@ -49,9 +49,6 @@ fn f16x4(h: v128) -> v128 {
 
 impl Simd for Simd128 {
     type F = V2;
-    type B = V2;
-    type H = V2;
-    type I = V2;
 
     #[inline(always)]
     fn splat(self, x: f32) -> V2 {
@@ -116,103 +113,5 @@ impl Simd for Simd128 {
         for (i, x) in v.into_iter().enumerate() {
             [out[2 * i], out[2 * i + 1]] = half::f16::from_f32(x).to_le_bytes();
         }
-    }
-    #[inline(always)]
-    fn load_bf16(self, x: &[u8; 2 * LANES]) -> V2 {
-        let h = load16(x);
-        each([u32x4_extend_low_u16x8(h), u32x4_extend_high_u16x8(h)], |h| i32x4_shl(h, 16))
-    }
-
-    #[inline(always)]
-    fn bytes(self, x: &[u8; 32]) -> V2 {
-        load32(x)
-    }
-    #[inline(always)]
-    fn nibbles(self, x: &[u8; 16]) -> V2 {
-        let x = load16(x);
-        each([x, u16x8_shr(x, 4)], |x| v128_and(x, u8x16_splat(15)))
-    }
-    #[inline(always)]
-    fn splat_u8(self, x: u8) -> V2 {
-        [u8x16_splat(x); 2]
-    }
-    #[inline(always)]
-    fn and(self, a: V2, b: V2) -> V2 {
-        zip(a, b, |a, b| v128_and(a, b))
-    }
-    #[inline(always)]
-    fn or(self, a: V2, b: V2) -> V2 {
-        zip(a, b, |a, b| v128_or(a, b))
-    }
-    #[inline(always)]
-    fn sub_u8(self, a: V2, b: V2) -> V2 {
-        zip(a, b, |a, b| u8x16_sub(a, b))
-    }
-    #[inline(always)]
-    fn shr(self, a: V2, n: u32) -> V2 {
-        // In 16 bits and masked: engines have no shift of bytes.
-        each(a, |a| v128_and(u16x8_shr(a, n), u8x16_splat(0xff >> n)))
-    }
-    #[inline(always)]
-    fn shl(self, a: V2, n: u32) -> V2 {
-        each(a, |a| v128_and(u16x8_shl(a, n), u8x16_splat(0xff << n)))
-    }
-    #[inline(always)]
-    fn widen(self, a: V2) -> [V2; 4] {
-        let quarter = |h: v128| {
-            let low = f32x4_convert_i32x4(i32x4_extend_low_i16x8(h));
-            [low, f32x4_convert_i32x4(i32x4_extend_high_i16x8(h))]
-        };
-        [
-            quarter(i16x8_extend_low_i8x16(a[0])),
-            quarter(i16x8_extend_high_i8x16(a[0])),
-            quarter(i16x8_extend_low_i8x16(a[1])),
-            quarter(i16x8_extend_high_i8x16(a[1])),
-        ]
-    }
-
-    #[inline(always)]
-    fn dot(self, a: V2, b: V2) -> V2 {
-        self.dot_signed(a, b)
-    }
-    #[inline(always)]
-    fn dot_signed(self, a: V2, b: V2) -> V2 {
-        // Pairs are (i, i + 8) of a half here: only sums of a half are read.
-        zip(a, b, |a, b| i16x8_add(i16x8_extmul_low_i8x16(a, b), i16x8_extmul_high_i8x16(a, b)))
-    }
-    #[inline(always)]
-    fn load_i16(self, x: &[u8; 32]) -> V2 {
-        load32(x)
-    }
-    #[inline(always)]
-    fn widen_i8(self, x: &[u8; 16]) -> V2 {
-        let x = load16(x);
-        [i16x8_extend_low_i8x16(x), i16x8_extend_high_i8x16(x)]
-    }
-    #[inline(always)]
-    fn twice_u8(self, x: &[u8; 8]) -> V2 {
-        let x = i64x2_splat(i64::from_le_bytes(*x));
-        let x = i8x16_shuffle::<0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7>(x, x);
-        [u16x8_extend_low_u8x16(x), u16x8_extend_high_u8x16(x)]
-    }
-    #[inline(always)]
-    fn splat_i16(self, low: i16, high: i16) -> V2 {
-        [i16x8_splat(low), i16x8_splat(high)]
-    }
-    #[inline(always)]
-    fn mul_i16(self, a: V2, b: V2) -> V2 {
-        zip(a, b, |a, b| i16x8_mul(a, b))
-    }
-    #[inline(always)]
-    fn zero(self) -> V2 {
-        [i32x4_splat(0); 2]
-    }
-    #[inline(always)]
-    fn madd(self, acc: V2, a: V2, b: V2) -> V2 {
-        zip(acc, zip(a, b, |a, b| i32x4_dot_i16x8(a, b)), |a, b| i32x4_add(a, b))
-    }
-    #[inline(always)]
-    fn to_f32(self, a: V2) -> V2 {
-        each(a, |a| f32x4_convert_i32x4(a))
     }
 }

@@ -82,19 +82,60 @@ impl Random {
                         9 => -0.02,
                         _ => 0.01 + 0.01 * self.float().abs(),
                     };
-                    let at: &[usize] = match format {
-                        BlockFormat::Q4K | BlockFormat::Q5K => &[0, 2],
-                        BlockFormat::Q6K => &[208],
-                        _ => &[0],
-                    };
-                    for at in at {
+                    for at in scale_bytes(format) {
                         block[*at..at + 2].copy_from_slice(&half(scale));
+                    }
+                    match format {
+                        // A power of two; a byte for each of 16; the top nibbles of the last four words.
+                        BlockFormat::Mxfp4 => block[0] = 120 + block[0] % 8,
+                        BlockFormat::Nvfp4 => block[..4].iter_mut().for_each(|b| *b %= 64),
+                        BlockFormat::Iq1M => {
+                            for (i, n) in half::f16::from_f32(scale)
+                                .to_bits()
+                                .to_le_bytes()
+                                .into_iter()
+                                .flat_map(|b| [b & 15, b >> 4])
+                                .enumerate()
+                            {
+                                block[49 + 2 * i] = block[49 + 2 * i] & 15 | n << 4;
+                            }
+                        }
+                        _ => {}
                     }
                 }
             }
         }
         Value::new(ty, bytes).weight()
     }
+}
+
+/// Where a block has its f16 scales.
+pub fn scale_bytes(format: BlockFormat) -> &'static [usize] {
+    use BlockFormat as B;
+    match format {
+        B::Q4K | B::Q5K | B::Q4_1 | B::Q5_1 => &[0, 2],
+        B::Q2K => &[80, 82],
+        B::Q3K => &[108],
+        B::Q6K => &[208],
+        B::Tq1_0 => &[52],
+        B::Tq2_0 => &[64],
+        B::Mxfp4 | B::Nvfp4 | B::Iq1M => &[],
+        _ => &[0],
+    }
+}
+
+/// Every type that a file's weights may have.
+pub fn weight_types() -> Vec<DType> {
+    let mut types = vec![DType::F32, DType::F16, DType::BF16];
+    let working = [BlockFormat::Q8_1, BlockFormat::Q8K];
+    types
+        .extend(BlockFormat::ALL.iter().filter(|b| !working.contains(b)).map(|b| DType::Block(*b)));
+    types
+}
+
+/// The int8 blocks that meet weights of this type.
+pub fn int8_of(dtype: DType) -> BlockFormat {
+    if dtype.block_elements() == 256 { BlockFormat::Q8K } else { BlockFormat::Q8_0 }
 }
 
 pub fn f32s(dims: &[u64], x: &[f32]) -> Value {
@@ -232,6 +273,9 @@ pub fn run_program(
     let plan = Rc::new(plan);
     let (model, ticket) = device.allocate(plan.clone())?;
     wait(device, ticket)?;
+    // Built first, as a loader does: the device arranges weights for the programs that it knows.
+    let (id, ticket) = device.build(model, Rc::new(program.clone()))?;
+    wait(device, ticket)?;
     for (entry, value) in plan.entries.iter().zip(weights) {
         let at = Placed { buffer: entry.buffer, offset: entry.offset };
         let bytes = Bytes::Slice(&value.bytes);
@@ -241,8 +285,6 @@ pub fn run_program(
         }
     }
     let (session, ticket) = device.session(model, &program.states, program.arena_bytes)?;
-    wait(device, ticket)?;
-    let (id, ticket) = device.build(model, Rc::new(program))?;
     wait(device, ticket)?;
     let ticket = device.submit(session, id, writes)?;
     Ok(wait(device, ticket)?.values)

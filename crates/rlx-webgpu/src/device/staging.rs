@@ -3,10 +3,10 @@
 //! `writeBuffer` copies at once and never refuses, so nothing but this keeps a fast source from
 //! filling the host's memory.
 
-use super::ids::Ids;
 use crate::gpu::Gpu;
 use core::task::{Context, Poll};
-use std::collections::{BTreeMap, VecDeque};
+use rlx_core::runtime::table::{Ids, Table};
+use std::collections::VecDeque;
 
 /// Bytes in flight.
 const RING_BYTES: u64 = 16 << 20;
@@ -20,7 +20,7 @@ pub(super) struct Staging {
     /// Bytes behind the last fence.
     unfenced: u64,
     /// Bytes already written of puts that answered `Pending`, by buffer and offset.
-    begun: BTreeMap<(u32, u64), usize>,
+    begun: Table<(u32, u64), usize>,
 }
 
 impl Staging {

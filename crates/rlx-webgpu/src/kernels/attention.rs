@@ -45,6 +45,9 @@ pub(super) fn attention(
         y.word(),
         ctl.word(),
         op.scale.to_bits(),
+        // A window as long as positions are is none.
+        op.window.map_or(u32::MAX, |w| u32::try_from(w).unwrap_or(u32::MAX)),
+        op.softcap.unwrap_or(0.0).to_bits(),
     ];
     let readers = if is_f16(k_cache) {
         format!(
@@ -103,6 +106,7 @@ pub(super) fn attention(
             ("readers", &readers),
             ("ctl", &ctl.var),
             ("q", &q_at.var),
+            ("cap", if op.softcap.is_some() { "score = capped(score);" } else { "" }),
             ("acc_vars", &each(&|d| format!("var acc{d} = 0.0;"))),
             ("acc_fade", &each(&|d| format!("acc{d} *= fade;"))),
             ("acc_add", &each(&|d| format!("acc{d} += p * v_at(v + {}u);", d * 64))),

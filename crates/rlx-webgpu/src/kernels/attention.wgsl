@@ -1,12 +1,14 @@
-// attention   y[i, h, :] = softmax(scale q[i, h, :] K[g, 0..=past+i, :]^T) V[g, .., :], g = h / group
+// attention   y[i, h, :] = softmax(cap(scale q[i, h, :] K[g, p-window..=p, :]^T)) V[g, .., :],
+//             p = past + i, g = h / group, cap(s) = softcap tanh(s / softcap)
 // shapes      q, y f32[S, H*E]    K, V {{kv}}[kv heads, C, E]    ctl: past, len are words 0 and 1
-// bytes       the cache's rows up to the position, once for each query head and row
+// bytes       the cache's rows in the window, once for each query head and row
 // launch      a workgroup is a head of a row: {{teams}} teams of 64 threads, a team takes every
 //             {{teams}}th 64 positions; a thread scores a position, then sums {{dims}} dimension(s) of V
-// numerics    f32; a running maximum per team, teams are joined at the end; rows at or past len are
-//             not written
+// numerics    f32; a running maximum per team, teams are joined at the end; tanh by exp, within
+//             3e-7; rows at or past len are not written
 struct Step {
     heads: u32, rows: u32, group: u32, capacity: u32, q: u32, k: u32, v: u32, y: u32, ctl: u32, scale: f32,
+    window: u32, softcap: f32,
 }
 {{bindings}}
 const E = {{e}}u;
@@ -22,6 +24,11 @@ var<workgroup> most_of: array<f32, TEAMS>;
 var<workgroup> total_of: array<f32, TEAMS>;
 
 {{readers}}
+// WGSL's tanh may be 1e-5 off, of which a cap of 50 makes 5e-4.
+fn capped(score: f32) -> f32 {
+    let u = clamp(score / step.softcap, -15.0, 15.0);
+    return step.softcap * (1.0 - 2.0 / (exp(2.0 * u) + 1.0));
+}
 
 @compute @workgroup_size({{threads}})
 fn attention(
@@ -37,7 +44,9 @@ fn attention(
     // Loop bounds must be the same for the whole workgroup, and known to be.
     let ctl = workgroupUniformLoad(&control);
     if row >= ctl.y { return; }
-    let n = min(ctl.x + row + 1u, step.capacity);
+    let own = ctl.x + row;
+    let n = min(own + 1u, step.capacity);
+    let low = own - min(own, step.window);
     let q = step.q + at * E;
     for (var d = thread; d < E; d += {{threads}}u) {
         query[d] = bitcast<f32>({{q}}[q + d]) * step.scale;
@@ -50,7 +59,7 @@ fn attention(
     {{acc_vars}}
     workgroupBarrier();
 
-    for (var block = 0u; block < n; block += {{threads}}u) {
+    for (var block = low; block < n; block += {{threads}}u) {
         let first = block + team * 64u;
         let position = first + lane;
         var score = -3.0e38;
@@ -61,6 +70,7 @@ fn attention(
                 let pair = k_pair(k + d);
                 score += query[d] * pair.x + query[d + 1u] * pair.y;
             }
+            {{cap}}
         }
         scores[thread] = score;
         workgroupBarrier();

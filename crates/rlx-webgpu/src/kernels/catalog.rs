@@ -116,6 +116,14 @@ pub fn all() -> Result<BTreeMap<String, Kernel>> {
         let made = Maker::new().arena(DType::F32, &[3, 65])?.arena(DType::F32, &[65])?;
         out.insert(format!("zip_{name}"), made.kernel(Zip { f }, false, true)?);
     }
+    for (f, name, _) in Unary::ALL.into_iter().filter(|row| row.2.is_some()) {
+        for m in [1, 5] {
+            let made = Maker::new().arena(DType::F32, &[m, 64])?;
+            let made = made.weight(DType::F32, &[9, 64], 0)?.weight(DType::F32, &[9, 64], 0)?;
+            let op = MatMul { segments: 2, epilogue: Epilogue::Glu(f), ..MatMul::plain() };
+            out.insert(format!("matmul_{m}_glu_{name}"), made.kernel(op, true, true)?);
+        }
+    }
     let made = Maker::new().arena(DType::F32, &[7, 33])?.state(DType::U32, &[16])?;
     out.insert("take_rows".into(), made.kernel(TakeRows { rows: 1u64.into() }, false, true)?);
     let made = Maker::new()
@@ -214,6 +222,16 @@ fn caches(out: &mut BTreeMap<String, Kernel>) -> Result<()> {
                 .state(DType::U32, &[16])?;
             let op = Attention::causal(e as usize, 0.125);
             out.insert(format!("attention_{kv}_{rows}_{e}"), made.kernel(op, false, true)?);
+        }
+        for rows in [1, 5] {
+            let made = Maker::new()
+                .arena(DType::F32, &[rows, 256])?
+                .state(kv, &[2, 8, 64])?
+                .state(kv, &[2, 8, 64])?
+                .state(DType::U32, &[16])?;
+            let causal = Attention::causal(64, 0.125);
+            let op = Attention { window: Some(3), softcap: Some(50.0), ..causal };
+            out.insert(format!("attention_{kv}_{rows}_capped"), made.kernel(op, false, true)?);
         }
         for style in [RopeStyle::Adjacent, RopeStyle::Half] {
             let made = Maker::new()

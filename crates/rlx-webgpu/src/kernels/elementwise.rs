@@ -28,7 +28,8 @@ pub(super) fn unary(op: &Map, step: &Step, emit: &mut Emit<'_>) -> Result<Option
     floats("map", step)?;
     let text = op.f.wgsl();
     let text = text.ok_or_else(|| unsupported(format!("WGSL has no {}", op.f.name())))?;
-    let function = format!("fn f(x: f32) -> f32 {{ return {text}; }}");
+    let helpers = op.f.wgsl_helpers();
+    let function = format!("{helpers}fn f(x: f32) -> f32 {{ return {text}; }}");
     launch("map", &function, None, step, emit)
 }
 

@@ -35,8 +35,8 @@ struct Parts {
     norm: Option<(Place, f32)>,
     segments: Vec<Segment>,
     residual: Option<Place>,
-    /// Its WGSL over `x`.
-    map: Option<&'static str>,
+    /// The functions that its WGSL calls, and its WGSL over `x`.
+    map: Option<(&'static str, &'static str)>,
     glu: bool,
     readers: Readers,
 }
@@ -94,9 +94,12 @@ impl Parts {
             None => None,
         };
         let map = match op.epilogue {
-            Epilogue::Map(f) | Epilogue::Glu(f) => Some(f.wgsl().ok_or_else(|| {
-                Error::new(Code::Unsupported, format!("WGSL has no {}", f.name()))
-            })?),
+            Epilogue::Map(f) | Epilogue::Glu(f) => {
+                let text = f.wgsl().ok_or_else(|| {
+                    Error::new(Code::Unsupported, format!("WGSL has no {}", f.name()))
+                })?;
+                Some((f.wgsl_helpers(), text))
+            }
             Epilogue::None | Epilogue::Add => None,
         };
         let x_type = x.ty.dtype;
@@ -202,8 +205,8 @@ impl Parts {
         } else {
             text += "    return 0.0;\n}\n";
         }
-        let map = self.map.unwrap_or("x");
-        text += &format!("fn map(x: f32) -> f32 {{ return {map}; }}\n");
+        let (helpers, map) = self.map.unwrap_or(("", "x"));
+        text += &format!("{helpers}fn map(x: f32) -> f32 {{ return {map}; }}\n");
         let residual = match &self.residual {
             Some(r) => format!("bitcast<f32>({}[step.residual + at])", r.var),
             None => "0.0".into(),

@@ -127,6 +127,8 @@ blocks! {
     LmHead "lm_head" {
         /// Whether there is a bias.
         bias: bool,
+        /// Bounds the logits: `softcap tanh(l / softcap)`.
+        softcap: Option<f32>,
     } inputs |b| 1 + linear(b.bias), results 1;
 
     /// `a, b -> a + b`: a residual sum.
@@ -292,7 +294,7 @@ blocks! {
     } inputs |b| 2 + 4 * linear(b.bias) + masked(b.mask), results 1;
     /// `x [B, H, W, C], q, (b)?, k, (b)?, v, (b)?, o, (b)? -> [B, H, W, C]`: self-attention within
     /// windows of `window` by `window` places; a grid that they do not divide is padded with zeros.
-    WindowAttention "window_attention" {
+    WindowAttention "window_attention" ["vision"] {
         /// Places along an edge of a window.
         window: usize,
         /// Heads.
@@ -305,7 +307,7 @@ blocks! {
     /// `x [B, S, D], c [B, D], m [6 D, D], (b)?, q, (b)?, k, (b)?, v, (b)?, o, (b)?, w1, (b)?, w2,
     /// (b)? -> [B, S, D]`: a diffusion transformer's layer (arXiv:2212.09748). `m` of `silu(c)` gives
     /// shift, scale and gate of the attention, then those of the feed-forward.
-    DitBlock "dit_block" {
+    DitBlock "dit_block" ["vision"] {
         /// Heads.
         heads: usize,
         /// Width of a head.
@@ -352,7 +354,8 @@ blocks! {
         /// The matrices start as the state, f32 `[H, N, V]`, and are written back to it.
         carry: bool,
     } inputs |b| 5, results 1;
-    /// A layer of LLaMA: `x, attn_norm, q, k, v, o, ffn_norm, gate, up, down, (factors)? -> x`.
+    /// A layer of LLaMA: `x, attn_norm, q, k, v, o, ffn_norm, gate, up, down, (q_norm, k_norm)?,
+    /// (factors)? -> x`; with norms of q and k, one of Qwen 3.
     DecoderBlock "decoder_block" {
         /// The layer's number: names the caches.
         layer: usize,
@@ -376,7 +379,10 @@ blocks! {
         rope: RopeTable,
         /// Whether a tensor divides the frequencies.
         factors: bool,
-    } inputs |b| 10 + b.factors as usize, results 1;
+        /// q and k have an RMS norm per head before they rotate, with this eps; its weights
+        /// `[head_dim]` stand behind down.
+        qk_eps: Option<f32>,
+    } inputs |b| 10 + b.factors as usize + 2 * usize::from(b.qk_eps.is_some()), results 1;
 }
 
 impl Block {
@@ -447,7 +453,7 @@ impl DecoderBlock {
             style: self.style,
             rope: self.rope.clone(),
             factors: self.factors,
-            qk_eps: None,
+            qk_eps: self.qk_eps,
         }
     }
 }

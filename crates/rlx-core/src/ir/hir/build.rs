@@ -286,6 +286,11 @@ impl Module {
             .map(|w| self.weight(w));
         let mut inputs = Vec::from([x]);
         inputs.extend(weights);
+        let qk_eps = spec.qk_norm.as_ref().map(|n| n.1);
+        for w in spec.qk_norm.into_iter().flat_map(|n| n.0) {
+            inputs.push(self.weight(w));
+        }
+        let factors = spec.rope_factors.is_some();
         inputs.extend(spec.rope_factors.map(|w| self.weight(w)));
         let block = DecoderBlock {
             layer: spec.layer,
@@ -298,7 +303,8 @@ impl Module {
             eps,
             style: spec.rope_style,
             rope: spec.rope,
-            factors: inputs.len() > 10,
+            factors,
+            qk_eps,
         };
         self.push(block, &inputs, label)
     }
@@ -347,8 +353,18 @@ impl Module {
 
     /// Logits, `[OUT_ROWS, V]`: the head of a language model.
     pub fn lm_head(&mut self, x: Tensor, weights: LinearWeights) -> Tensor {
+        self.lm_head_capped(x, weights, None)
+    }
+
+    /// Logits within `-softcap` and `softcap`, as Gemma 2 bounds them.
+    pub fn lm_head_capped(
+        &mut self,
+        x: Tensor,
+        weights: LinearWeights,
+        softcap: Option<f32>,
+    ) -> Tensor {
         let mut inputs = Vec::from([x]);
         let bias = self.add_linear(&mut inputs, weights);
-        self.push(LmHead { bias }, &inputs, "lm_head")
+        self.push(LmHead { bias, softcap }, &inputs, "lm_head")
     }
 }

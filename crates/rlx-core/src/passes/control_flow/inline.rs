@@ -29,6 +29,11 @@ impl<'a> Inline<'a> {
         Inline { g, nodes: Vec::with_capacity(n), stands, constants, stateful }
     }
 
+    /// Nodes so far.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// What `v` has become.
     pub fn stands(&self, v: ValueId) -> ValueId {
         self.stands.get(&v).copied().unwrap_or(v)

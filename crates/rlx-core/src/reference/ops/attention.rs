@@ -1,0 +1,203 @@
+//! Causal attention over a cache, one softmax a row and head.
+
+use super::sdpa::{capped, weighted};
+use crate::error::Result;
+use crate::ops::Attention;
+use crate::reference::view::{dot, scalar_bytes};
+use crate::reference::{View, arity};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Rows from `len` on are NaN, so that whoever reads one shows.
+pub(crate) fn run(op: &Attention, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+    let [q, kcache, vcache, ctl] = operands else { return Err(arity("attention")) };
+    let (ctl, dtype) = (ctl.control()?, q.ty.dtype);
+    let [rows, width] = q.dims()?;
+    let [kv_heads, capacity, head_dim] = kcache.dims()?;
+    let q = q.f64s()?;
+    let mut y = vec![f64::NAN; q.len()];
+    if width == 0 {
+        return Ok(vec![scalar_bytes(dtype, &y)?]);
+    }
+    let heads = width / head_dim;
+    let group = heads / kv_heads;
+    let rows = (ctl.len as usize).min(rows);
+    let visible = |i: usize| (ctl.past as usize).saturating_add(i + 1).min(capacity);
+    let most = rows.checked_sub(1).map_or(0, visible);
+    let (mut k, mut v) = (vec![0.0; most * head_dim], vec![0.0; most * head_dim]);
+    for kv_head in 0..kv_heads {
+        for p in 0..most {
+            let range = p * head_dim..(p + 1) * head_dim;
+            kcache.row_f64(kv_head * capacity + p, &mut k[range.clone()])?;
+            vcache.row_f64(kv_head * capacity + p, &mut v[range])?;
+        }
+        for head in kv_head * group..(kv_head + 1) * group {
+            for i in 0..rows {
+                let at = i * width + head * head_dim;
+                let position = (ctl.past as usize).saturating_add(i);
+                let first = op.window.map_or(0, |w| {
+                    position.saturating_sub(usize::try_from(w).unwrap_or(usize::MAX))
+                });
+                let seen = first.min(visible(i)) * head_dim..visible(i) * head_dim;
+                one(op, &q[at..][..head_dim], &k[seen.clone()], &v[seen], &mut y[at..][..head_dim]);
+            }
+        }
+    }
+    Ok(vec![scalar_bytes(dtype, &y)?])
+}
+
+/// One row of one head over the rows it sees.
+fn one(op: &Attention, q: &[f64], k: &[f64], v: &[f64], y: &mut [f64]) {
+    let score = |k: &[f64]| capped(f64::from(op.scale) * dot(q, k), op.softcap);
+    let scores: Vec<f64> = k.chunks_exact(q.len()).map(score).collect();
+    weighted(&scores, |j| &v[j * q.len()..][..q.len()], y);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::{Attention, HeadLayout, Mask, Sdpa};
+    use crate::reference::testing::*;
+    use crate::reference::view::scalar_bytes;
+    use crate::types::{DType, Scalar, Type};
+    use alloc::vec::Vec;
+
+    /// The definition: `softmax(scale q k^T) v` without a maximum taken out.
+    fn direct(q: &[f32], k: &[f32], v: &[f32], scale: f64, positions: usize) -> Vec<f64> {
+        let e = q.len();
+        let weight = |p: usize| {
+            let score: f64 =
+                (0..e).map(|j| f64::from(q[j]) * f64::from(k[p * e + j])).sum::<f64>() * scale;
+            score.exp()
+        };
+        let total: f64 = (0..positions).map(weight).sum();
+        (0..e)
+            .map(|j| {
+                (0..positions).map(|p| weight(p) * f64::from(v[p * e + j])).sum::<f64>() / total
+            })
+            .collect()
+    }
+
+    #[test]
+    fn grouped_heads_see_their_past_and_nothing_after() {
+        // 4 query heads on 2 key heads of 3, capacity 8; past 2, 3 rows of which 2 are real.
+        let (s, h, k_heads, c, e) = (3, 4, 2, 8, 3);
+        let q = noise(s * h * e, 1);
+        for dtype in [DType::F32, DType::F16] {
+            let mut k = noise(k_heads * c * e, 2);
+            let mut v = noise(k_heads * c * e, 3);
+            if dtype == DType::F16 {
+                for x in k.iter_mut().chain(&mut v) {
+                    *x = half::f16::from_f32(*x).to_f32();
+                }
+            }
+            // Rows that nobody may see.
+            for head in 0..k_heads {
+                for p in 4..c {
+                    v[(head * c + p) * e..][..e].fill(f32::NAN);
+                }
+            }
+            let dims = [k_heads as u64, c as u64, e as u64];
+            let y = run1(
+                Attention::causal(e, 0.7),
+                &[
+                    &f32s(&[s as u64, (h * e) as u64], &q),
+                    &cache(dtype, &dims, &k),
+                    &cache(dtype, &dims, &v),
+                    &control(2, 2, 0),
+                ],
+            );
+            for i in 0..2 {
+                for head in 0..h {
+                    let at = (i * h + head) * e;
+                    let first = head * k_heads / h * c * e;
+                    let expected = direct(
+                        &q[at..][..e],
+                        &k[first..],
+                        &v[first..],
+                        f64::from(0.7f32),
+                        2 + i + 1,
+                    );
+                    close(&y[at..][..e], &expected);
+                }
+            }
+            assert!(y[2 * h * e..].iter().all(|v| v.is_nan()), "rows from len on are not computed");
+        }
+    }
+
+    #[test]
+    fn large_scores_do_not_overflow() {
+        let q = f32s(&[1, 1], &[1000.0]);
+        let k = cache(DType::F32, &[1, 2, 1], &[1000.0, 999.0]);
+        let v = cache(DType::F32, &[1, 2, 1], &[5.0, 6.0]);
+        let y = run1(Attention::causal(1, 1.0), &[&q, &k, &v, &control(1, 1, 0)]);
+        assert_eq!(y, [5.0]);
+    }
+
+    #[test]
+    fn a_window_of_w_sees_its_row_and_w_before_it() {
+        let q = f32s(&[2, 1], &[0.0; 2]);
+        let k = cache(DType::F32, &[1, 8, 1], &noise(8, 1));
+        let v = cache(DType::F32, &[1, 8, 1], &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0]);
+        let y = |window, past| {
+            let op = Attention { window, ..Attention::causal(1, 1.0) };
+            run1(op, &[&q, &k, &v, &control(past, 2, 0)])
+        };
+        assert_eq!(y(Some(1), 3), [6.0, 12.0]);
+        assert_eq!(y(Some(0), 3), [8.0, 16.0]);
+        assert_eq!(y(Some(100), 3), y(None, 3));
+    }
+
+    #[test]
+    fn a_softcap_bounds_scores_and_it_is_sdpa_over_the_rows_of_the_cache() {
+        // 4 query heads on 2 key heads of 3; 3 rows behind 2 of the past.
+        let (q, k, v) = (noise(3 * 12, 1), noise(2 * 5 * 3, 2), noise(2 * 5 * 3, 3));
+        let big: Vec<f32> = q.iter().map(|x| x * 20.0).collect();
+        let op = Attention { softcap: Some(2.0), window: Some(2), ..Attention::causal(3, 0.7) };
+        let dims = [2, 5, 3];
+        let q = f32s(&[3, 12], &big);
+        let (kc, vc) = (cache(DType::F32, &dims, &k), cache(DType::F32, &dims, &v));
+        let y = run1(op, &[&q, &kc, &vc, &control(2, 3, 0)]);
+        // The same with heads outside positions and no cache.
+        let turned: Vec<f32> = (0..4)
+            .flat_map(|h| (0..3).flat_map(move |i| (0..3).map(move |e| i * 12 + h * 3 + e)))
+            .map(|at| big[at])
+            .collect();
+        let op = Sdpa {
+            kv_heads: 2,
+            mask: Mask::Window(2),
+            scale: Some(0.7),
+            softcap: Some(2.0),
+            layout: HeadLayout::Bhsd,
+            ..Sdpa::new(4, 3)
+        };
+        let four = |dims: &[u64], x: &[f32]| f32s(&[&[1], dims].concat(), x);
+        let z = run1(op, &[&four(&[4, 3, 3], &turned), &four(&dims, &k), &four(&dims, &v)]);
+        for (i, h, e) in (0..36).map(|n| (n / 12, n / 3 % 4, n % 3)) {
+            assert_eq!(y[i * 12 + h * 3 + e], z[(h * 3 + i) * 3 + e]);
+        }
+    }
+
+    #[test]
+    fn half_floats_and_caches_of_any_float_type_are_read_wide() {
+        let (q, k, v) = (noise(2 * 4, 1), noise(3 * 4, 2), noise(3 * 4, 3));
+        let state = |dtype, x: &[f32]| {
+            let Value { ty, bytes } = floats(dtype, &[1, 3, 4], x);
+            Value { ty: Type::state(ty.dtype, ty.shape), bytes }
+        };
+        let half = |x: &[f32]| -> Vec<f32> {
+            x.iter().map(|v| half::bf16::from_f32(*v).to_f32()).collect()
+        };
+        let (k, v) = (half(&k), half(&v));
+        let op = Attention::causal(4, 0.5);
+        let ctl = control(1, 2, 0);
+        let q = floats(DType::BF16, &[2, 4], &q);
+        let wide = Value {
+            ty: Type::tensor(DType::Scalar(Scalar::F64), q.ty.shape.clone()),
+            bytes: q.f64s().iter().flat_map(|v| v.to_le_bytes()).collect(),
+        };
+        let exact = DType::Scalar(Scalar::F64);
+        let z = run(op.clone(), &[&wide, &state(exact, &k), &state(exact, &v), &ctl])[0].f64s();
+        let y = &run(op, &[&q, &state(DType::BF16, &k), &state(DType::BF16, &v), &ctl])[0];
+        assert_eq!((&y.ty, &y.bytes), (&q.ty, &scalar_bytes(DType::BF16, &z).unwrap()));
+    }
+}

@@ -1,0 +1,68 @@
+//! Logits to a token: the sampler over bytes.
+
+use crate::error::{Error, Result};
+use crate::reference::view::word_bytes;
+use crate::reference::{View, arity};
+use crate::sample::{Scratch, control, params, sample};
+use alloc::vec;
+use alloc::vec::Vec;
+
+pub(crate) fn run(operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+    let [logits, params, counts, ctl] = operands else { return Err(arity("sample")) };
+    let params: [u32; params::WORDS] = params
+        .words()
+        .try_into()
+        .map_err(|_| Error::internal("sample: params has not 32 words"))?;
+    let mut counts = counts.words();
+    let mut block = ctl.control()?;
+    let was_done = block.done != control::RUNNING;
+    let logits: Vec<f32> = logits.f64s()?.into_iter().map(|v| v as f32).collect();
+    sample(&logits, &params, &mut counts, &mut block, &mut Scratch::default());
+    // A block that is done keeps its bytes, the reserved words too.
+    let next = if was_done { ctl.bytes.to_vec() } else { word_bytes(&block.to_words()) };
+    Ok(vec![word_bytes(&counts), next])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::Sample;
+    use crate::reference::testing::*;
+    use crate::sample::{SampleParams, control as at};
+    use crate::types::{DType, Scalar};
+
+    #[test]
+    fn the_token_is_counted_and_the_control_block_advances() {
+        let params = SampleParams { repetition_penalty: 1.5, ..SampleParams::default() };
+        let logits = f32s(&[1, 4], &[0.0, 3.0, 5.0, 1.0]);
+        let counts = state_words(&[0, 0, 0, 0]);
+        let y =
+            run(Sample, &[&logits, &state_words(&params.to_words()), &counts, &control(4, 3, 0)]);
+        assert_eq!(y[0].u32s(), [0, 0, 1, 0]);
+        let ctl = y[1].u32s();
+        assert_eq!((ctl[at::TOKEN], ctl[at::PAST], ctl[at::LEN], ctl[at::STEP]), (2, 7, 1, 1));
+    }
+
+    #[test]
+    fn a_control_block_that_is_done_changes_nothing() {
+        let params = SampleParams { repetition_penalty: 1.5, ..SampleParams::default() };
+        let logits = f32s(&[1, 4], &[0.0, 3.0, 5.0, 1.0]);
+        let (counts, ctl) = (state_words(&[1, 2, 3, 4]), control(4, 1, 1));
+        let y = run(Sample, &[&logits, &state_words(&params.to_words()), &counts, &ctl]);
+        assert_eq!((&y[0].bytes, &y[1].bytes), (&counts.bytes, &ctl.bytes));
+    }
+
+    #[test]
+    fn logits_of_any_float_type_choose_the_same_token() {
+        let params = state_words(&SampleParams::default().to_words());
+        let logits = [0.0, 3.0, 5.0, 1.0];
+        let exact = run(
+            Sample,
+            &[&f32s(&[1, 4], &logits), &params, &state_words(&[0; 4]), &control(4, 3, 0)],
+        );
+        for dtype in [DType::F16, DType::BF16, DType::Scalar(Scalar::F64)] {
+            let logits = floats(dtype, &[1, 4], &logits);
+            let y = run(Sample, &[&logits, &params, &state_words(&[0; 4]), &control(4, 3, 0)]);
+            assert_eq!(y, exact);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Packed formats as programs over rows: one function a format says what a panel's block means.
+//!
+//! A function visits the block's runs: 16 or 32 elements of each row as words of four bytes, with the
+//! run's scale and, where the format has one, what is taken away from every element:
+//! `w = scale q - least`. Products in integers, decoding for many rows of x, decoding to f32: all are
+//! visitors of the same function. Layouts are drawn in `rlx_core::reference::dequantize`, by byte; here
+//! word `i` of a block is bytes `4 i..` behind the odd ones ([`Cut`](crate::panel::Cut)).
+
+mod codebook;
+mod k;
+mod levels;
+mod simple;
+mod small;
+
+pub(crate) use codebook::{Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs};
+pub(crate) use k::{Q2K, Q3K, Q4K, Q5K, Q6K};
+pub(crate) use levels::{Iq4Nl, Iq4Xs, Mxfp4, Nvfp4};
+pub(crate) use simple::{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
+pub(crate) use small::{Q1_0, Q2_0, Tq1_0, Tq2_0};
+
+use crate::panel::ROWS;
+use crate::simd::Lanes;
+
+/// What is done with a block's runs.
+pub(crate) trait Visitor<S: Lanes> {
+    /// Run `r` of 32 elements.
+    fn run32(&mut self, r: usize, q: [S::V; 8], scale: S::G, least: S::G);
+    /// Run `r` of 16 elements.
+    fn run16(&mut self, r: usize, q: [S::V; 4], scale: S::G, least: S::G);
+}
+
+/// A packed format.
+pub(crate) trait Format {
+    /// Elements of a block.
+    const ELEMENTS: usize;
+    /// Words of a run: 8 or 4.
+    const RUN: usize;
+    /// Whether bytes of a run are signed; else they are 0..=127.
+    const SIGNED: bool;
+    /// Whether runs have a `least`; else it is not computed.
+    const LEAST: bool;
+    /// A block of a panel.
+    type Block: 'static;
+    /// The blocks of a panel.
+    fn blocks(panel: &[u8]) -> &[Self::Block];
+    /// Visits every run of the `LANES` rows of group `h`, in order or pairs of it.
+    fn visit<S: Lanes>(s: S, block: &Self::Block, h: usize, v: &mut impl Visitor<S>);
+}
+
+/// Elements, bytes of 16 blocks, words of a run, signed, least.
+macro_rules! shape {
+    ($elements:literal, 16 * $bytes:literal, $run:literal, $signed:literal, $least:literal) => {
+        const ELEMENTS: usize = $elements;
+        const RUN: usize = $run;
+        const SIGNED: bool = $signed;
+        const LEAST: bool = $least;
+        type Block = [u8; 16 * $bytes];
+        #[inline(always)]
+        fn blocks(panel: &[u8]) -> &[Self::Block] {
+            panel.as_chunks().0
+        }
+    };
+}
+use shape;
+
+/// `[e(0), …, e(7)]` and `[e(0), …, e(3)]`, written out: closures of `from_fn` and `map` are functions of
+/// their own, which are compiled without a level's features where they are not inlined.
+macro_rules! eight {
+    ($i:ident => $e:expr) => {
+        eight!($i => $e; 0 1 2 3 4 5 6 7)
+    };
+    ($i:ident => $e:expr; $($n:literal)*) => {
+        [$({
+            let $i: usize = $n;
+            $e
+        }),*]
+    };
+}
+macro_rules! four {
+    ($i:ident => $e:expr) => {
+        super::eight!($i => $e; 0 1 2 3)
+    };
+}
+use {eight, four};
+
+/// Word `i` of a block's rows.
+#[inline(always)]
+fn word<S: Lanes, const N: usize>(s: S, block: &[u8; N], h: usize, i: usize) -> S::V {
+    s.words(&block[4 * (ROWS * i + h * S::LANES)..])
+}
+
+/// The f16 that is the block's odd part, behind `words` words.
+#[inline(always)]
+fn odd_f16<S: Lanes, const N: usize>(s: S, block: &[u8; N], h: usize) -> S::G {
+    let words = N / ROWS / 4;
+    s.take_f16(&block[4 * ROWS * words + 2 * h * S::LANES..])
+}
+
+/// The low nibbles of the bytes.
+#[inline(always)]
+fn low<S: Lanes>(s: S, w: S::V) -> S::V {
+    s.and(w, s.set(0x0f0f_0f0f))
+}
+
+/// The high nibbles of the bytes.
+#[inline(always)]
+fn high<S: Lanes>(s: S, w: S::V) -> S::V {
+    low(s, s.right(w, 4))
+}
+
+/// The two bits at `shift` of each byte.
+#[inline(always)]
+fn two_bits<S: Lanes>(s: S, w: S::V, shift: u32) -> S::V {
+    s.and(s.right(w, shift), s.set(0x0303_0303))
+}
+
+/// Bits 0..4 of each word, one to a byte, as 0 or 1.
+#[inline(always)]
+fn spread<S: Lanes>(s: S, nibble: S::V) -> S::V {
+    s.and(s.times(nibble, s.set(0x0020_4081)), s.set(0x0101_0101))
+}
+
+/// Byte `i` of each word, without a sign.
+#[inline(always)]
+fn byte<S: Lanes>(s: S, w: S::V, i: usize) -> S::V {
+    s.and(s.right(w, 8 * i as u32), s.set(0xff))
+}
+
+/// Byte `i` of each word, with its sign.
+#[inline(always)]
+fn signed_byte<S: Lanes>(s: S, w: S::V, i: usize) -> S::V {
+    s.signed_right(s.left(w, 24 - 8 * i as u32), 24)
+}

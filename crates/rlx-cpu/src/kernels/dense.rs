@@ -1,0 +1,137 @@
+//! Products of f32, f16 and bfloat16 weights with f32 rows of x, panel by panel.
+//!
+//! A panel of a scalar type is `[k][16]`: one vector is one element of 16 rows.
+//!
+//! numerics f32 sums in order of k; four of them for one row of x
+
+use crate::panel::ROWS;
+use crate::simd::{Lanes, Level, Simd, Task, dispatch};
+use core::array::from_fn;
+use core::marker::PhantomData;
+
+/// A scalar type.
+pub(crate) trait Scalar {
+    /// Bytes of 16 elements.
+    const STEP: usize;
+    /// An element of each row.
+    fn load<S: Lanes>(s: S, x: &[u8]) -> S::G;
+}
+
+macro_rules! scalar {
+    ($name:ident, $step:literal, $load:ident) => {
+        /// The type.
+        pub(crate) struct $name;
+        impl Scalar for $name {
+            const STEP: usize = $step;
+            #[inline(always)]
+            fn load<S: Lanes>(s: S, x: &[u8]) -> S::G {
+                s.$load(x)
+            }
+        }
+    };
+}
+scalar!(F32, 64, take_f32);
+scalar!(F16, 32, take_f16);
+scalar!(Bf16, 32, take_bf16);
+
+/// `y[i][0..16]` for rows `i` of `x`, each of `k` elements.
+pub(crate) fn multiply<T: Scalar>(level: Level, panel: &[u8], x: &[f32], k: usize, y: &mut [f32]) {
+    dispatch(level, Multiply::<T> { panel, x, k, y, of: PhantomData });
+}
+
+struct Multiply<'a, T> {
+    panel: &'a [u8],
+    x: &'a [f32],
+    k: usize,
+    y: &'a mut [f32],
+    of: PhantomData<T>,
+}
+
+impl<T: Scalar> Task for Multiply<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Multiply { panel, x, k, y, .. } = self;
+        let (mut x, mut y) = (x, y);
+        while y.len() >= ROWS {
+            let rows = y.len() / ROWS;
+            let tile = if S::TILE >= 8 && rows >= 8 {
+                8
+            } else if rows >= 4 {
+                4
+            } else {
+                1
+            };
+            let (now, later) = y.split_at_mut(tile * ROWS);
+            match tile {
+                8 => self::tile::<S, T, 8>(s, panel, x, k, now),
+                4 => self::tile::<S, T, 4>(s, panel, x, k, now),
+                _ => one::<S, T>(s, panel, x, k, now),
+            }
+            (x, y) = (&x[tile * k..], later);
+        }
+    }
+}
+
+/// Elements of k whose bounds are looked at once.
+const STRIP: usize = 16;
+
+#[inline(always)]
+fn tile<S: Lanes, T: Scalar, const M: usize>(s: S, w: &[u8], x: &[f32], k: usize, y: &mut [f32]) {
+    let x: [&[f32]; M] = from_fn(|m| &x[m * k..][..k]);
+    let strips = k / STRIP;
+    for h in 0..ROWS / S::LANES {
+        let lane = h * S::LANES;
+        let mut acc = [s.all(0.0); M];
+        for i in 0..strips {
+            let xs: [&[f32; STRIP]; M] =
+                from_fn(|m| x[m].as_chunks().0.get(i).unwrap_or(const { &[0.0; STRIP] }));
+            let w = &w[i * STRIP * T::STEP..][..STRIP * T::STEP];
+            for j in 0..STRIP {
+                let w = T::load(s, &w[j * T::STEP + lane * (T::STEP / ROWS)..]);
+                for m in 0..M {
+                    acc[m] = s.add_product(w, s.all(xs[m][j]), acc[m]);
+                }
+            }
+        }
+        for j in strips * STRIP..k {
+            let w = T::load(s, &w[j * T::STEP + lane * (T::STEP / ROWS)..]);
+            for m in 0..M {
+                acc[m] = s.add_product(w, s.all(x[m][j]), acc[m]);
+            }
+        }
+        for m in 0..M {
+            s.put(acc[m], &mut y[ROWS * m + lane..]);
+        }
+    }
+}
+
+/// One row: four sums in flight for each vector of rows.
+#[inline(always)]
+fn one<S: Lanes, T: Scalar>(s: S, w: &[u8], x: &[f32], k: usize, y: &mut [f32]) {
+    let groups = ROWS / S::LANES;
+    let mut acc = [[s.all(0.0); 4]; ROWS];
+    let (xs, tail) = x[..k].as_chunks::<4>();
+    let mut steps = w.chunks_exact(4 * T::STEP);
+    for (w, x) in (&mut steps).zip(xs) {
+        for (h, acc) in acc[..groups].iter_mut().enumerate() {
+            for j in 0..4 {
+                let w = T::load(s, &w[j * T::STEP + h * S::LANES * (T::STEP / ROWS)..]);
+                acc[j] = s.add_product(w, s.all(x[j]), acc[j]);
+            }
+        }
+    }
+    let rest = w.get(xs.len() * 4 * T::STEP..).unwrap_or(&[]);
+    for (w, x) in rest.chunks_exact(T::STEP).zip(tail) {
+        for (h, acc) in acc[..groups].iter_mut().enumerate() {
+            let w = T::load(s, &w[h * S::LANES * (T::STEP / ROWS)..]);
+            acc[0] = s.add_product(w, s.all(*x), acc[0]);
+        }
+    }
+    for (h, acc) in acc[..groups].iter().enumerate() {
+        let one = s.all(1.0);
+        let sum = s.add_product(acc[0], one, acc[1]);
+        let sum = s.add_product(sum, one, s.add_product(acc[2], one, acc[3]));
+        s.put(sum, &mut y[h * S::LANES..]);
+    }
+}

@@ -1,0 +1,482 @@
+//! Products of packed weights with int8 rows of x, panel by panel.
+//!
+//! ```text
+//! y[row] = sum over blocks of dx (sum over runs of scale (q . x) - least sum(x))
+//! ```
+//!
+//! One row of x meets the packed words as they are unpacked, in registers. For several the panel is
+//! unpacked once to bytes, scales and minima ([`Unpacked`]), and tiles of up to [`Lanes::TILE`] rows of x
+//! go over that.
+//!
+//! bytes    a weight once; x from cache, once a panel
+//! numerics integer sums within a run, f32 sums over runs in order; the same for any number of threads
+
+use crate::formats::{Format, Visitor};
+use crate::panel::ROWS;
+use crate::simd::{Lanes, Level, Simd, Task, dispatch, f16_to_f32};
+use core::marker::PhantomData;
+use rlx_core::types::BlockFormat as B;
+
+/// Elements of the shortest run: what sums of x are kept for.
+const SHORT: usize = 16;
+
+/// Int8 rows of x, taken apart once for all panels.
+#[derive(Default)]
+pub(crate) struct Rows {
+    k: usize,
+    /// Elements of a block of x: 32 or 256.
+    block: usize,
+    q: Vec<u8>,
+    /// Scales of blocks.
+    d: Vec<f32>,
+    /// Minus the sums of 16 and of 32 elements; times the scale, where blocks have 32 elements.
+    sums16: Vec<f32>,
+    sums32: Vec<f32>,
+    /// The sums as they are.
+    whole16: Vec<i32>,
+    whole32: Vec<i32>,
+}
+
+impl Rows {
+    /// Takes rows of `q8_0` or `q8_k` blocks apart, each of `k` elements.
+    pub(crate) fn fill(&mut self, format: B, k: usize, x: &[u8]) {
+        *self = Rows { k, block: format.elements(), ..core::mem::take(self) };
+        let Rows { q, d, sums16, sums32, whole16, whole32, .. } = self;
+        q.clear();
+        d.clear();
+        sums16.clear();
+        whole16.clear();
+        for block in x.chunks_exact(format.bytes()) {
+            let (scale, bytes) = match format {
+                B::Q8_0 => (f16_to_f32(u16::from_le_bytes([block[0], block[1]])), &block[2..34]),
+                _ => (f32::from_le_bytes([block[0], block[1], block[2], block[3]]), &block[4..260]),
+            };
+            q.extend_from_slice(bytes);
+            d.push(scale);
+            let factor = if format == B::Q8_0 { -scale } else { -1.0 };
+            for run in bytes.as_chunks::<SHORT>().0 {
+                let sum: i16 = run.iter().map(|&q| i16::from(q as i8)).sum();
+                sums16.push(factor * f32::from(sum));
+                whole16.push(sum.into());
+            }
+        }
+        sums32.clear();
+        sums32.extend(sums16.as_chunks::<2>().0.iter().map(|[a, b]| a + b));
+        whole32.clear();
+        whole32.extend(whole16.as_chunks::<2>().0.iter().map(|[a, b]| a + b));
+    }
+
+    fn row(&self, m: usize) -> Row<'_> {
+        let part = |elements: usize| m * (self.k / elements)..(m + 1) * (self.k / elements);
+        Row {
+            q: &self.q[part(1)],
+            d: &self.d[part(self.block)],
+            sums16: &self.sums16[part(16)],
+            sums32: &self.sums32[part(32)],
+            whole16: &self.whole16[part(16)],
+            whole32: &self.whole32[part(32)],
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Row<'a> {
+    q: &'a [u8],
+    d: &'a [f32],
+    sums16: &'a [f32],
+    sums32: &'a [f32],
+    whole16: &'a [i32],
+    whole32: &'a [i32],
+}
+
+/// `y[i] = w[i] . x[row]` for every row of whole panels: `16 row_bytes` bytes and 16 elements of y each.
+pub(crate) fn mat_vec<F: Format>(
+    level: Level,
+    panels: &[u8],
+    row_bytes: usize,
+    x: &Rows,
+    row: usize,
+    y: &mut [f32],
+) {
+    dispatch(level, MatVec::<F> { panels, row_bytes, x: x.row(row), y, of: PhantomData });
+}
+
+struct MatVec<'a, F> {
+    panels: &'a [u8],
+    row_bytes: usize,
+    x: Row<'a>,
+    y: &'a mut [f32],
+    of: PhantomData<F>,
+}
+
+impl<F: Format> Task for MatVec<'_, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let panels = self.panels.chunks_exact(ROWS * self.row_bytes);
+        for (panel, y) in panels.zip(self.y.as_chunks_mut::<ROWS>().0) {
+            let mut acc = [s.all(0.0); ROWS];
+            for (b, block) in F::blocks(panel).iter().enumerate() {
+                for (h, acc) in acc[..ROWS / S::LANES].iter_mut().enumerate() {
+                    let mut dot = Dot::<S, F>::new(s, &self.x, b, *acc);
+                    F::visit(s, block, h, &mut dot);
+                    *acc = dot.end();
+                }
+            }
+            for (h, acc) in acc[..ROWS / S::LANES].iter().enumerate() {
+                s.put(*acc, &mut y[h * S::LANES..]);
+            }
+        }
+    }
+}
+
+/// Part `b` of `n` elements.
+#[inline(always)]
+fn part<T>(v: &[T], b: usize, n: usize) -> &[T] {
+    v.get(b * n..(b + 1) * n).unwrap_or(&[])
+}
+
+/// A block's products with a block of x.
+struct Dot<'a, S: Lanes, F> {
+    s: S,
+    x: &'a [u8],
+    /// Scales of 32 elements each, or one of 256.
+    d: &'a [f32],
+    sums16: &'a [f32],
+    sums32: &'a [f32],
+    whole16: &'a [i32],
+    whole32: &'a [i32],
+    /// Of this block, if x's block is as long; else everything so far.
+    acc: S::G,
+    before: S::G,
+    of: PhantomData<F>,
+}
+
+impl<'a, S: Lanes, F: Format> Dot<'a, S, F> {
+    const WHOLE: bool = F::ELEMENTS == 256;
+
+    #[inline(always)]
+    fn new(s: S, x: &Row<'a>, b: usize, acc: S::G) -> Self {
+        let n16 = F::ELEMENTS / 16;
+        let n32 = F::ELEMENTS / 32;
+        let n = if Self::WHOLE { 1 } else { n32 };
+        Dot {
+            s,
+            x: x.q.get(b * F::ELEMENTS..(b + 1) * F::ELEMENTS).unwrap_or(&[]),
+            d: part(x.d, b, n),
+            sums16: part(x.sums16, b, n16),
+            sums32: part(x.sums32, b, n32),
+            whole16: part(x.whole16, b, n16),
+            whole32: part(x.whole32, b, n32),
+            acc: if Self::WHOLE { s.all(0.0) } else { acc },
+            before: acc,
+            of: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    fn end(self) -> S::G {
+        match self.d.first() {
+            Some(&d) if Self::WHOLE => self.s.add_product(self.acc, self.s.all(d), self.before),
+            _ => self.acc,
+        }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, d: f32, sum: f32, total: S::V, scale: S::G, least: S::G) {
+        let s = self.s;
+        let factor = if Self::WHOLE { scale } else { s.product(scale, s.all(d)) };
+        self.acc = s.add_product(s.floats(total), factor, self.acc);
+        if F::LEAST {
+            self.acc = s.add_product(least, s.all(sum), self.acc);
+        }
+    }
+}
+
+/// Word `i` of bytes of x.
+#[inline(always)]
+fn x_word(x: &[u8], i: usize) -> u32 {
+    x.as_chunks::<4>().0.get(i).map_or(0, |w| u32::from_le_bytes(*w))
+}
+
+#[inline(always)]
+fn products<S: Lanes, const N: usize>(
+    s: S,
+    signed: bool,
+    q: [S::V; N],
+    x: &[u8],
+    sum: i32,
+) -> S::V {
+    if signed {
+        let mut acc = s.zero_signed(sum);
+        for (i, q) in q.into_iter().enumerate() {
+            acc = s.dot_signed(acc, q, x_word(x, i));
+        }
+        s.total_signed(acc)
+    } else {
+        let mut acc = s.zero();
+        for (i, q) in q.into_iter().enumerate() {
+            acc = s.dot(acc, q, x_word(x, i));
+        }
+        s.total(acc)
+    }
+}
+
+impl<S: Lanes, F: Format> Visitor<S> for Dot<'_, S, F> {
+    #[inline(always)]
+    fn run32(&mut self, r: usize, q: [S::V; 8], scale: S::G, least: S::G) {
+        let total = products(self.s, F::SIGNED, q, &self.x[32 * r..][..32], self.whole32[r]);
+        let d = if Self::WHOLE { 1.0 } else { self.d[r] };
+        self.add(d, self.sums32[r], total, scale, least);
+    }
+
+    #[inline(always)]
+    fn run16(&mut self, r: usize, q: [S::V; 4], scale: S::G, least: S::G) {
+        let total = products(self.s, F::SIGNED, q, &self.x[16 * r..][..16], self.whole16[r]);
+        let d = if Self::WHOLE { 1.0 } else { self.d[r / 2] };
+        self.add(d, self.sums16[r], total, scale, least);
+    }
+}
+
+/// A panel's elements as bytes, with scales and minima of their runs.
+#[derive(Default)]
+pub(crate) struct Unpacked {
+    /// Words of 16 rows: `[k / 4][16]`.
+    q: Vec<u8>,
+    /// `[runs][16]`.
+    scale: Vec<f32>,
+    /// `[runs][16]`.
+    least: Vec<f32>,
+    /// Words of a run.
+    run: usize,
+    signed: bool,
+    has_least: bool,
+}
+
+/// Unpacks one panel.
+pub(crate) fn unpack<F: Format>(level: Level, panel: &[u8], k: usize, out: &mut Unpacked) {
+    out.q.resize(ROWS * k, 0);
+    out.scale.resize(ROWS * (k / (4 * F::RUN)), 0.0);
+    out.least.resize(ROWS * (k / (4 * F::RUN)), 0.0);
+    (out.run, out.signed) = (F::RUN, F::SIGNED);
+    dispatch(level, Unpack::<F> { panel, out, of: PhantomData });
+}
+
+struct Unpack<'a, F> {
+    panel: &'a [u8],
+    out: &'a mut Unpacked,
+    of: PhantomData<F>,
+}
+
+impl<F: Format> Task for Unpack<'_, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        self.out.has_least = F::LEAST;
+        let runs = ROWS * (F::ELEMENTS / (4 * F::RUN));
+        let q = self.out.q.chunks_exact_mut(ROWS * F::ELEMENTS);
+        let scale = self.out.scale.chunks_exact_mut(runs);
+        let least = self.out.least.chunks_exact_mut(runs);
+        for (((block, q), scale), least) in
+            F::blocks(self.panel).iter().zip(q).zip(scale).zip(least)
+        {
+            for h in 0..ROWS / S::LANES {
+                let mut put = Put::<S, F> { s, h, q, scale, least, of: PhantomData };
+                F::visit(s, block, h, &mut put);
+            }
+        }
+    }
+}
+
+struct Put<'a, S, F> {
+    s: S,
+    h: usize,
+    q: &'a mut [u8],
+    scale: &'a mut [f32],
+    least: &'a mut [f32],
+    of: PhantomData<F>,
+}
+
+impl<S: Lanes, F: Format> Put<'_, S, F> {
+    #[inline(always)]
+    fn put<const N: usize>(&mut self, r: usize, q: [S::V; N], scale: S::G, least: S::G) {
+        let (s, at) = (self.s, self.h * S::LANES);
+        for (i, q) in q.into_iter().enumerate() {
+            s.put_words(q, &mut self.q[4 * (ROWS * (N * r + i) + at)..]);
+        }
+        s.put(scale, &mut self.scale[ROWS * r + at..]);
+        if F::LEAST {
+            s.put(least, &mut self.least[ROWS * r + at..]);
+        }
+    }
+}
+
+impl<S: Lanes, F: Format> Visitor<S> for Put<'_, S, F> {
+    #[inline(always)]
+    fn run32(&mut self, r: usize, q: [S::V; 8], scale: S::G, least: S::G) {
+        self.put(r, q, scale, least);
+    }
+
+    #[inline(always)]
+    fn run16(&mut self, r: usize, q: [S::V; 4], scale: S::G, least: S::G) {
+        self.put(r, q, scale, least);
+    }
+}
+
+/// `y[m][0..16]` for the first `m` rows of x.
+pub(crate) fn multiply(level: Level, w: &Unpacked, x: &Rows, m: usize, y: &mut [f32]) {
+    match (w.run, x.block, w.signed) {
+        (8, 256, false) => dispatch(level, Multiply::<8, 256, false> { w, x, m, y }),
+        (8, 256, true) => dispatch(level, Multiply::<8, 256, true> { w, x, m, y }),
+        (_, 256, false) => dispatch(level, Multiply::<4, 256, false> { w, x, m, y }),
+        (_, 256, true) => dispatch(level, Multiply::<4, 256, true> { w, x, m, y }),
+        (8, _, false) => dispatch(level, Multiply::<8, 32, false> { w, x, m, y }),
+        (8, _, true) => dispatch(level, Multiply::<8, 32, true> { w, x, m, y }),
+        (_, _, false) => dispatch(level, Multiply::<4, 32, false> { w, x, m, y }),
+        (_, _, true) => dispatch(level, Multiply::<4, 32, true> { w, x, m, y }),
+    }
+}
+
+struct Multiply<'a, const RUN: usize, const X: usize, const SIGNED: bool> {
+    w: &'a Unpacked,
+    x: &'a Rows,
+    m: usize,
+    y: &'a mut [f32],
+}
+
+impl<const RUN: usize, const X: usize, const SIGNED: bool> Task for Multiply<'_, RUN, X, SIGNED> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let mut at = 0;
+        let mut rest = self.y;
+        while at < self.m {
+            let left = self.m - at;
+            let tile = if S::TILE >= 8 && left >= 8 {
+                8
+            } else if left >= 4 {
+                4
+            } else {
+                1
+            };
+            let (y, more) = rest.split_at_mut(tile * ROWS);
+            match tile {
+                8 => self::tile::<S, 8, RUN, X, SIGNED>(s, self.w, self.x, at, y),
+                4 => self::tile::<S, 4, RUN, X, SIGNED>(s, self.w, self.x, at, y),
+                _ => self::tile::<S, 1, RUN, X, SIGNED>(s, self.w, self.x, at, y),
+            }
+            rest = more;
+            at += tile;
+        }
+    }
+}
+
+#[inline(always)]
+fn tile<S: Lanes, const M: usize, const RUN: usize, const X: usize, const SIGNED: bool>(
+    s: S,
+    w: &Unpacked,
+    x: &Rows,
+    at: usize,
+    y: &mut [f32],
+) {
+    use core::array::from_fn;
+    let x: [Row<'_>; M] = from_fn(|m| x.row(at + m));
+    let blocks = x[0].d.len();
+    let runs = X / (4 * RUN);
+    for h in 0..ROWS / S::LANES {
+        let lane = h * S::LANES;
+        let mut acc = [s.all(0.0); M];
+        for b in 0..blocks {
+            let xb: [&[u8; X]; M] =
+                from_fn(|m| x[m].q.as_chunks::<X>().0.get(b).unwrap_or(const { &[0; X] }));
+            let mut inner = [s.all(0.0); M];
+            for r in 0..runs {
+                let run = b * runs + r;
+                let words = &w.q[4 * ROWS * RUN * run..][..4 * ROWS * RUN];
+                let words: &[[u8; 4 * ROWS]] = words.as_chunks().0;
+                let mut u = [s.zero(); M];
+                let mut v: [S::AS; M] = from_fn(|m| {
+                    let sums = if RUN == 8 { x[m].whole32 } else { x[m].whole16 };
+                    s.zero_signed(sums[run])
+                });
+                for (i, word) in words.iter().enumerate() {
+                    let q = s.words(&word[4 * lane..]);
+                    for m in 0..M {
+                        let x = x_word(&xb[m][4 * RUN * r..][..4 * RUN], i);
+                        if SIGNED {
+                            v[m] = s.dot_signed(v[m], q, x);
+                        } else {
+                            u[m] = s.dot(u[m], q, x);
+                        }
+                    }
+                }
+                let total =
+                    |m: usize| s.floats(if SIGNED { s.total_signed(v[m]) } else { s.total(u[m]) });
+                let scale = s.take(&w.scale[ROWS * run + lane..]);
+                if X == 256 {
+                    for m in 0..M {
+                        inner[m] = s.add_product(total(m), scale, inner[m]);
+                    }
+                } else {
+                    for m in 0..M {
+                        let factor = s.product(scale, s.all(x[m].d[b]));
+                        acc[m] = s.add_product(total(m), factor, acc[m]);
+                    }
+                }
+                if w.has_least {
+                    let least = s.take(&w.least[ROWS * run + lane..]);
+                    for m in 0..M {
+                        let sums = if RUN == 8 { x[m].sums32 } else { x[m].sums16 };
+                        let to = if X == 256 { &mut inner[m] } else { &mut acc[m] };
+                        *to = s.add_product(least, s.all(sums[run]), *to);
+                    }
+                }
+            }
+            if X == 256 {
+                for m in 0..M {
+                    acc[m] = s.add_product(inner[m], s.all(x[m].d[b]), acc[m]);
+                }
+            }
+        }
+        for m in 0..M {
+            s.put(acc[m], &mut y[ROWS * m + lane..]);
+        }
+    }
+}
+
+/// An unpacked panel's elements as f32: `[k][16]`.
+pub(crate) fn decode(level: Level, w: &Unpacked, out: &mut [f32]) {
+    dispatch(level, Decode { w, out });
+}
+
+struct Decode<'a> {
+    w: &'a Unpacked,
+    out: &'a mut [f32],
+}
+
+impl Task for Decode<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Decode { w, out } = self;
+        let words = w.q.as_chunks::<{ 4 * ROWS }>().0;
+        for (i, (word, out)) in words.iter().zip(out.chunks_exact_mut(4 * ROWS)).enumerate() {
+            let run = i / w.run;
+            for h in 0..ROWS / S::LANES {
+                let lane = h * S::LANES;
+                let q = s.words(&word[4 * lane..]);
+                let scale = s.take(&w.scale[ROWS * run + lane..]);
+                let least = if w.has_least {
+                    s.product(s.take(&w.least[ROWS * run + lane..]), s.all(-1.0))
+                } else {
+                    s.all(0.0)
+                };
+                for b in 0..4 {
+                    let byte = s.left(q, 24 - 8 * b as u32);
+                    let byte = if w.signed { s.signed_right(byte, 24) } else { s.right(byte, 24) };
+                    s.put(s.add_product(s.floats(byte), scale, least), &mut out[ROWS * b + lane..]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! A weight as products read it: panels where the device has arranged it so, else rows that are packed
+//! to a panel on the way.
+
+use super::dense::{self, Bf16, F16, F32};
+use super::int8;
+use crate::formats::*;
+use crate::panel::{Cut, ROWS};
+use crate::simd::Level;
+use core::ops::Range;
+use rlx_core::types::{BlockFormat as B, DType, Scalar};
+use rlx_core::{Code, Error, Result};
+
+/// Every packed format with its program.
+macro_rules! by_format {
+    ($format:expr, $f:ident => $call:expr, else $otherwise:expr) => {
+        match $format {
+            B::Q4_0 => {
+                type $f = Q4_0;
+                $call
+            }
+            B::Q4_1 => {
+                type $f = Q4_1;
+                $call
+            }
+            B::Q5_0 => {
+                type $f = Q5_0;
+                $call
+            }
+            B::Q5_1 => {
+                type $f = Q5_1;
+                $call
+            }
+            B::Q8_0 => {
+                type $f = Q8_0;
+                $call
+            }
+            B::Q2K => {
+                type $f = Q2K;
+                $call
+            }
+            B::Q3K => {
+                type $f = Q3K;
+                $call
+            }
+            B::Q4K => {
+                type $f = Q4K;
+                $call
+            }
+            B::Q5K => {
+                type $f = Q5K;
+                $call
+            }
+            B::Q6K => {
+                type $f = Q6K;
+                $call
+            }
+            B::Iq4Nl => {
+                type $f = Iq4Nl;
+                $call
+            }
+            B::Iq4Xs => {
+                type $f = Iq4Xs;
+                $call
+            }
+            B::Mxfp4 => {
+                type $f = Mxfp4;
+                $call
+            }
+            B::Nvfp4 => {
+                type $f = Nvfp4;
+                $call
+            }
+            B::Q1_0 => {
+                type $f = Q1_0;
+                $call
+            }
+            B::Q2_0 => {
+                type $f = Q2_0;
+                $call
+            }
+            B::Tq1_0 => {
+                type $f = Tq1_0;
+                $call
+            }
+            B::Tq2_0 => {
+                type $f = Tq2_0;
+                $call
+            }
+            B::Iq1S => {
+                type $f = Iq1S;
+                $call
+            }
+            B::Iq1M => {
+                type $f = Iq1M;
+                $call
+            }
+            B::Iq2Xxs => {
+                type $f = Iq2Xxs;
+                $call
+            }
+            B::Iq2Xs => {
+                type $f = Iq2Xs;
+                $call
+            }
+            B::Iq2S => {
+                type $f = Iq2S;
+                $call
+            }
+            B::Iq3Xxs => {
+                type $f = Iq3Xxs;
+                $call
+            }
+            B::Iq3S => {
+                type $f = Iq3S;
+                $call
+            }
+            _ => $otherwise,
+        }
+    };
+}
+
+/// `n` rows of `k` elements.
+#[derive(Clone, Copy)]
+pub(crate) struct Weight {
+    dtype: DType,
+    n: usize,
+    k: usize,
+    row_bytes: usize,
+}
+
+/// Rows of x.
+#[derive(Clone, Copy)]
+pub(crate) enum X<'a> {
+    /// `[m][k]`.
+    F32(&'a [f32]),
+    /// Blocks that the weight [`meets`](Weight::meets).
+    Int8(&'a int8::Rows),
+}
+
+/// Memory that products reuse.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    panel: Vec<u8>,
+    unpacked: int8::Unpacked,
+    dense: Vec<f32>,
+}
+
+impl Weight {
+    /// # Errors
+    /// `Unsupported` for a type without kernels.
+    pub(crate) fn new(dtype: DType, n: usize, k: usize) -> Result<Weight> {
+        let row_bytes = dtype.row_bytes(k as u64).filter(|_| reads(dtype));
+        let row_bytes = row_bytes.ok_or_else(|| {
+            Error::new(Code::Unsupported, format!("no matmul reads rows of {k} {dtype}"))
+        })?;
+        Ok(Weight { dtype, n, k, row_bytes: row_bytes as usize })
+    }
+
+    /// Whether blocks of x of this format meet the weight in integers.
+    pub(crate) fn meets(&self, x: B) -> bool {
+        match self.dtype {
+            DType::Block(b) if b.elements() == 256 => x == B::Q8K,
+            DType::Block(b) => b.elements() % 32 == 0 && x == B::Q8_0,
+            DType::Scalar(_) => false,
+        }
+    }
+
+    /// Products of rows `n` with the first `m` rows of x: `y[m][n]`, rows of y padded to whole panels.
+    /// `n` starts at a panel and, for several rows of x, is one.
+    pub(crate) fn multiply(
+        &self,
+        level: Level,
+        bytes: &[u8],
+        is_panels: bool,
+        n: Range<usize>,
+        x: X<'_>,
+        m: usize,
+        scratch: &mut Scratch,
+        y: &mut [f32],
+    ) {
+        let panel_bytes = ROWS * self.row_bytes;
+        let whole =
+            if is_panels { (n.end.min(self.n / ROWS * ROWS)).max(n.start) } else { n.start };
+        let (now, rest) = y.split_at_mut(if m == 1 { whole - n.start } else { 0 });
+        if let (X::Int8(x), DType::Block(b)) = (x, self.dtype)
+            && m == 1
+        {
+            let panels = &bytes[n.start * self.row_bytes..whole * self.row_bytes];
+            by_format!(b, F => int8::mat_vec::<F>(level, panels, self.row_bytes, x, 0, now), else {});
+        } else if m == 1 {
+            for (p, y) in now.chunks_exact_mut(ROWS).enumerate() {
+                let panel = &bytes[n.start * self.row_bytes + p * panel_bytes..][..panel_bytes];
+                self.panel(level, panel, x, 1, scratch, y);
+            }
+        }
+        let (first, y) = if m == 1 { (whole, rest) } else { (n.start, rest) };
+        for (start, y) in (first..n.end).step_by(ROWS).zip(y.chunks_exact_mut(m.max(1) * ROWS)) {
+            let at = start * self.row_bytes;
+            if start < whole {
+                self.panel(level, &bytes[at..at + panel_bytes], x, m, scratch, y);
+                continue;
+            }
+            let end = (start + ROWS).min(self.n) * self.row_bytes;
+            let mut panel = core::mem::take(&mut scratch.panel);
+            panel.resize(panel_bytes, 0);
+            let cut = Cut::of(self.dtype);
+            for (b, out) in panel.chunks_exact_mut(ROWS * cut.block).enumerate() {
+                cut.pack(&bytes[at + b * cut.block..end], self.row_bytes, out);
+            }
+            self.panel(level, &panel, x, m, scratch, y);
+            scratch.panel = panel;
+        }
+    }
+
+    /// Products of one panel: `y[m][16]`.
+    fn panel(
+        &self,
+        level: Level,
+        panel: &[u8],
+        x: X<'_>,
+        m: usize,
+        scratch: &mut Scratch,
+        y: &mut [f32],
+    ) {
+        let y = &mut y[..m * ROWS];
+        match (self.dtype, x) {
+            (DType::Scalar(t), X::F32(x)) => match t {
+                Scalar::F16 => dense::multiply::<F16>(level, panel, x, self.k, y),
+                Scalar::Bf16 => dense::multiply::<Bf16>(level, panel, x, self.k, y),
+                _ => dense::multiply::<F32>(level, panel, x, self.k, y),
+            },
+            (DType::Block(b), X::Int8(x)) if m == 1 => {
+                by_format!(b, F => int8::mat_vec::<F>(level, panel, self.row_bytes, x, 0, y), else {});
+            }
+            (DType::Block(b), X::Int8(x)) => {
+                let w = &mut scratch.unpacked;
+                by_format!(b, F => int8::unpack::<F>(level, panel, self.k, w), else {});
+                int8::multiply(level, w, x, m, y);
+            }
+            (DType::Block(b), X::F32(x)) => {
+                let w = &mut scratch.unpacked;
+                by_format!(b, F => int8::unpack::<F>(level, panel, self.k, w), else {});
+                scratch.dense.resize(ROWS * self.k, 0.0);
+                int8::decode(level, w, &mut scratch.dense);
+                dense::multiply::<F32>(level, bytemuck::cast_slice(&scratch.dense), x, self.k, y);
+            }
+            (DType::Scalar(_), X::Int8(_)) => {
+                debug_assert!(false, "int8 x meets only types of blocks: `meets` says so");
+            }
+        }
+    }
+}
+
+/// Whether there are kernels for weights of this type.
+pub(crate) fn reads(dtype: DType) -> bool {
+    match dtype {
+        DType::Scalar(t) => matches!(t, Scalar::F32 | Scalar::F16 | Scalar::Bf16),
+        DType::Block(b) => by_format!(b, F => { let _ = F::ELEMENTS; true }, else false),
+    }
+}

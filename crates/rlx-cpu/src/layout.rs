@@ -1,0 +1,161 @@
+//! Which weights stand in panels, and how they come there.
+//!
+//! A weight that only matmuls and gathers read is arranged in panels: when all programs are known, which
+//! is when its first byte comes. It is arranged in place once its last byte is there, or on the way from a
+//! shared map, so there is one copy of it. Other weights stay as they are in the file, in the map where
+//! there is one.
+
+use crate::panel::{Cut, ROWS};
+use crate::program::WeightUse;
+use crate::run::{WeightBytes, Weights};
+use rlx_core::plan::{Entry, WeightPlan};
+use rlx_core::runtime::device::{Bytes, Placed};
+use rlx_core::types::DType;
+use rlx_core::{Error, Result};
+
+#[derive(Clone, Copy, Default)]
+struct Weight {
+    is_read_in_panels: bool,
+    is_read_otherwise: bool,
+    /// Bytes that have come.
+    have: u64,
+}
+
+/// How a model's weights stand.
+pub(crate) struct Layout {
+    weights: Vec<Weight>,
+}
+
+impl Layout {
+    pub(crate) fn new(plan: &WeightPlan) -> Layout {
+        Layout { weights: vec![Weight::default(); plan.entries.len()] }
+    }
+
+    /// Notes how a program reads the weights. One that stands in panels and is now read otherwise is
+    /// put back.
+    ///
+    /// # Errors
+    /// What `memory` answers.
+    pub(crate) fn note<'a>(
+        &mut self,
+        plan: &WeightPlan,
+        uses: &[WeightUse],
+        memory: impl FnOnce() -> Result<&'a mut Weights>,
+    ) -> Result<()> {
+        let mut back = Vec::new();
+        for used in uses {
+            let Some((entry, weight)) =
+                plan.entries.get(used.entry).zip(self.weights.get_mut(used.entry))
+            else {
+                continue; // the program was not built
+            };
+            let fits = used.panels && row_bytes(entry).is_some_and(|n| fits(entry, n, used));
+            if fits {
+                weight.is_read_in_panels = true;
+            } else if !weight.is_read_otherwise {
+                weight.is_read_otherwise = true;
+                back.push(used.entry);
+            }
+        }
+        back.retain(|&i| self.weights[i].have > 0);
+        if back.is_empty() {
+            return Ok(());
+        }
+        let memory = memory()?;
+        for i in back {
+            if let WeightBytes::Owned { buffer, range, is_panels: is_panels @ true } =
+                &mut memory.entries[i]
+                && let Some(row) = row_bytes(&plan.entries[i])
+            {
+                let bytes = &mut memory.buffers[*buffer].bytes_mut()[range.clone()];
+                Cut::of(plan.entries[i].ty.dtype).restore_in_place(bytes, row);
+                *is_panels = false;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes bytes of a weight.
+    ///
+    /// # Errors
+    /// `Internal` for bytes that fit no weight.
+    pub(crate) fn put(
+        &mut self,
+        plan: &WeightPlan,
+        memory: &mut Weights,
+        at: Placed,
+        bytes: &Bytes<'_>,
+    ) -> Result<()> {
+        let source = bytes.as_slice();
+        let end = at.offset.saturating_add(source.len() as u64);
+        let wrong = || Error::internal(format!("{} bytes do not fit at {at:?}", source.len()));
+        let i = plan.entries.iter().position(|e| {
+            e.buffer == at.buffer && e.offset <= at.offset && end <= e.offset + e.bytes
+        });
+        let i = i.ok_or_else(wrong)?;
+        let (entry, weight) = (&plan.entries[i], &mut self.weights[i]);
+        let in_panels = weight.is_read_in_panels && !weight.is_read_otherwise;
+        let row = row_bytes(entry).filter(|_| in_panels);
+        weight.have += source.len() as u64;
+        let is_whole = source.len() as u64 == entry.bytes;
+        if let Bytes::Shared { map, offset, len } = bytes
+            && is_whole
+            && row.is_none()
+            && is_aligned(entry, source)
+        {
+            let range = *offset..*offset + *len;
+            memory.entries[i] = WeightBytes::Shared { map: map.clone(), range };
+            return Ok(());
+        }
+        let WeightBytes::Owned { buffer, range, is_panels } = &mut memory.entries[i] else {
+            return Err(Error::internal("a weight in a map was put twice"));
+        };
+        if *is_panels {
+            return Err(Error::internal(format!("weight {} was put twice", entry.name)));
+        }
+        let own =
+            memory.buffers.get_mut(*buffer).and_then(|b| b.bytes_mut().get_mut(range.clone()));
+        let own = own.ok_or_else(wrong)?;
+        let cut = Cut::of(entry.ty.dtype);
+        match row {
+            Some(row) if is_whole => {
+                cut.arrange(source, row, own);
+                *is_panels = true;
+            }
+            _ => {
+                let start = (at.offset - entry.offset) as usize;
+                own[start..start + source.len()].copy_from_slice(source);
+                if let Some(row) = row
+                    && weight.have == entry.bytes
+                {
+                    cut.arrange_in_place(own, row);
+                    *is_panels = true;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Blocks, f16 and bf16 are read byte by byte; f32 as what it is.
+fn is_aligned(entry: &Entry, bytes: &[u8]) -> bool {
+    match entry.ty.dtype {
+        DType::Block(_) | DType::F16 | DType::BF16 => true,
+        DType::Scalar(_) => bytes.as_ptr().addr().is_multiple_of(16),
+    }
+}
+
+/// Bytes of a row of a matrix with at least a panel's rows.
+fn row_bytes(entry: &Entry) -> Option<usize> {
+    let [rows, columns] = entry.ty.shape.static_dims().ok()?[..] else { return None };
+    let row = entry.ty.dtype.row_bytes(columns)?;
+    (rows >= ROWS as u64 && row > 0).then_some(row as usize)
+}
+
+/// Whether the rows that are read are whole panels of the entry.
+fn fits(entry: &Entry, row: usize, used: &WeightUse) -> bool {
+    let panel = ROWS * row;
+    used.dtype == entry.ty.dtype
+        && used.offset.is_multiple_of(panel)
+        && (used.end.is_multiple_of(panel) || used.end as u64 == entry.bytes)
+}

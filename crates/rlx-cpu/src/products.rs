@@ -1,0 +1,160 @@
+//! Matrix products outside a program: for tests of the kernels, and benches.
+
+use crate::kernels::int8::Rows;
+use crate::kernels::weights::{Scratch, Weight, X};
+use crate::panel::{Cut, ROWS};
+use crate::simd::Level;
+use core::ops::Range;
+use rlx_core::types::{BlockFormat, DType};
+use rlx_core::{Error, Result};
+
+/// A weight `[n, k]` in panels.
+pub struct Matrix {
+    weight: Weight,
+    n: usize,
+    k: usize,
+    row_bytes: usize,
+    bytes: Vec<u8>,
+    is_panels: bool,
+}
+
+/// Rows of x for [`Matrix::multiply`].
+pub struct Activations {
+    m: usize,
+    k: usize,
+    rows: Form,
+}
+
+enum Form {
+    F32(Vec<f32>),
+    Int8(BlockFormat, Rows),
+}
+
+impl Activations {
+    /// `[m, k]` in f32.
+    ///
+    /// # Errors
+    /// `Usage` for a length that is no whole rows.
+    pub fn f32(k: usize, x: &[f32]) -> Result<Self> {
+        if k == 0 || !x.len().is_multiple_of(k) {
+            return Err(Error::usage(format!("{} elements are no rows of {k}", x.len())));
+        }
+        Ok(Self { m: x.len() / k, k, rows: Form::F32(x.to_vec()) })
+    }
+
+    /// Rows of `q8_0` or `q8_k` blocks, as `quantize_rows` makes them.
+    ///
+    /// # Errors
+    /// `Usage` for another format, or a length that is no whole rows.
+    pub fn int8(format: BlockFormat, k: usize, x: &[u8]) -> Result<Self> {
+        let row = DType::Block(format).row_bytes(k as u64).unwrap_or(0) as usize;
+        let known = matches!(format, BlockFormat::Q8_0 | BlockFormat::Q8K);
+        if !known || row == 0 || !x.len().is_multiple_of(row) {
+            return Err(Error::usage(format!(
+                "{} bytes are no rows of {k} in {}",
+                x.len(),
+                format.name()
+            )));
+        }
+        let mut rows = Rows::default();
+        rows.fill(format, k, x);
+        Ok(Self { m: x.len() / row, k, rows: Form::Int8(format, rows) })
+    }
+}
+
+impl Activations {
+    /// Elements of a row.
+    pub fn k(&self) -> usize {
+        self.k
+    }
+}
+
+impl Matrix {
+    /// Arranges rows as a file has them.
+    ///
+    /// # Errors
+    /// `Unsupported` for a type without kernels, `Usage` for a wrong length.
+    pub fn new(dtype: DType, n: usize, k: usize, rows: &[u8]) -> Result<Matrix> {
+        let mut matrix = Matrix::in_rows(dtype, n, k, rows)?;
+        Cut::of(dtype).arrange_in_place(&mut matrix.bytes, matrix.row_bytes);
+        matrix.is_panels = true;
+        Ok(matrix)
+    }
+
+    /// Leaves the rows as they are: they are packed to panels in every product.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn in_rows(dtype: DType, n: usize, k: usize, rows: &[u8]) -> Result<Matrix> {
+        let weight = Weight::new(dtype, n, k)?;
+        let row_bytes = dtype.row_bytes(k as u64).unwrap_or(0) as usize;
+        if rows.len() != n * row_bytes {
+            return Err(Error::usage(format!(
+                "{} bytes are not {n} rows of {k} {dtype}",
+                rows.len()
+            )));
+        }
+        Ok(Matrix { weight, n, k, row_bytes, bytes: rows.to_vec(), is_panels: false })
+    }
+
+    /// The int8 blocks that meet this weight in integers, if any do.
+    pub fn int8(&self) -> Option<BlockFormat> {
+        [BlockFormat::Q8_0, BlockFormat::Q8K].into_iter().find(|b| self.weight.meets(*b))
+    }
+
+    /// `y[m][rows]`: products of these rows, of whole panels but for the last, with every row of x.
+    ///
+    /// # Errors
+    /// `Usage` for rows, x or y that do not fit; `Unsupported` for a level that is not there.
+    pub fn multiply(
+        &self,
+        level: Level,
+        rows: Range<usize>,
+        x: &Activations,
+        y: &mut [f32],
+    ) -> Result<()> {
+        if !level.is_available() {
+            return Err(Error::new(
+                rlx_core::Code::Unsupported,
+                format!("no {} here", level.name()),
+            ));
+        }
+        let fits = rows.start.is_multiple_of(ROWS)
+            && (rows.end == self.n || rows.end.is_multiple_of(ROWS) && rows.end < self.n)
+            && rows.start <= rows.end
+            && x.k == self.k
+            && y.len() == x.m * rows.len();
+        let xs = match &x.rows {
+            Form::F32(x) => X::F32(x),
+            Form::Int8(b, x) if self.weight.meets(*b) => X::Int8(x),
+            Form::Int8(b, _) => {
+                return Err(Error::usage(format!("the weight meets no {}", b.name())));
+            }
+        };
+        if !fits {
+            return Err(Error::usage("rows, x and y do not fit the weight"));
+        }
+        let mut scratch = Scratch::default();
+        let width = if x.m == 1 { rows.len().max(1) } else { ROWS };
+        for start in rows.clone().step_by(width) {
+            let n = start..(start + width).min(rows.end);
+            let padded = n.len().next_multiple_of(ROWS);
+            let mut out = vec![0.0; x.m * padded];
+            let to = n.start - rows.start..n.end - rows.start;
+            self.weight.multiply(
+                level,
+                &self.bytes,
+                self.is_panels,
+                n,
+                xs,
+                x.m,
+                &mut scratch,
+                &mut out,
+            );
+            for (y, out) in y.chunks_exact_mut(rows.len()).zip(out.chunks_exact(padded)) {
+                y[to.clone()].copy_from_slice(&out[..to.len()]);
+            }
+        }
+        Ok(())
+    }
+}

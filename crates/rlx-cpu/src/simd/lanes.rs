@@ -1,0 +1,100 @@
+//! Vectors whose lanes are rows of a weight: what matrix products are written in.
+//!
+//! A panel ([`panel`](crate::panel)) holds 16 rows of a weight word by word, so a vector of words is the
+//! same word of [`Lanes::LANES`] rows. Code over them reads like code for one row: a product needs no sum
+//! across lanes, and a block's scale is one vector.
+
+/// Vector operations on words and floats of rows.
+///
+/// `V` is a 32-bit word a row, `G` an f32 a row. `A` and `AS` are sums of integer products, which a level
+/// may keep in pieces until [`total`](Self::total).
+pub(crate) trait Lanes: Copy {
+    /// A word of each row.
+    type V: Copy;
+    /// An f32 of each row.
+    type G: Copy;
+    /// Integer sums of [`dot`](Self::dot).
+    type A: Copy;
+    /// Integer sums of [`dot_signed`](Self::dot_signed).
+    type AS: Copy;
+    /// Rows in a vector: 16, or a divisor of it.
+    const LANES: usize;
+    /// Rows of x that a tile of a matrix product has: its sums stay in registers.
+    const TILE: usize;
+
+    // words
+
+    /// The first `4 LANES` bytes.
+    fn words(self, x: &[u8]) -> Self::V;
+    /// The first `LANES` bytes, each to a word.
+    fn bytes(self, x: &[u8]) -> Self::V;
+    fn put_words(self, x: Self::V, out: &mut [u8]);
+    fn set(self, x: u32) -> Self::V;
+    fn and(self, a: Self::V, b: Self::V) -> Self::V;
+    fn or(self, a: Self::V, b: Self::V) -> Self::V;
+    fn xor(self, a: Self::V, b: Self::V) -> Self::V;
+    fn plus(self, a: Self::V, b: Self::V) -> Self::V;
+    fn minus(self, a: Self::V, b: Self::V) -> Self::V;
+    /// Low 32 bits.
+    fn times(self, a: Self::V, b: Self::V) -> Self::V;
+    /// All ones where equal, else zero.
+    fn equal(self, a: Self::V, b: Self::V) -> Self::V;
+    /// Left by `n` in 0..32.
+    fn left(self, a: Self::V, n: u32) -> Self::V;
+    /// Right by `n` in 0..32, zeros in.
+    fn right(self, a: Self::V, n: u32) -> Self::V;
+    /// Right by `n` in 0..32, the sign in.
+    fn signed_right(self, a: Self::V, n: u32) -> Self::V;
+    /// Byte by byte, wrapping.
+    fn minus_bytes(self, a: Self::V, b: Self::V) -> Self::V;
+    /// The table's entry for each byte of `a`, which is in 0..16.
+    fn look_up(self, table: &[u8; 16], a: Self::V) -> Self::V;
+    /// `table[a mod len]`; the length is a power of two.
+    fn gather(self, table: &[u32], a: Self::V) -> Self::V;
+
+    // sums of products of four bytes
+
+    fn zero(self) -> Self::A;
+    /// Adds the products of each row's four bytes, 0..=127, with the four signed bytes of `x`, each in
+    /// -127..=127.
+    fn dot(self, acc: Self::A, w: Self::V, x: u32) -> Self::A;
+    fn total(self, acc: Self::A) -> Self::V;
+    /// Where sums with signed bytes begin; `sum` is that of the bytes of x to come. A level that adds
+    /// to every weight takes it back here, in integers.
+    fn zero_signed(self, sum: i32) -> Self::AS;
+    /// As [`dot`](Self::dot) with signed bytes.
+    fn dot_signed(self, acc: Self::AS, w: Self::V, x: u32) -> Self::AS;
+    fn total_signed(self, acc: Self::AS) -> Self::V;
+
+    // floats
+
+    /// From signed words.
+    fn floats(self, a: Self::V) -> Self::G;
+    /// From f16 in the words' low halves.
+    fn halves(self, a: Self::V) -> Self::G;
+    fn from_bits(self, a: Self::V) -> Self::G;
+    /// From the first `LANES` f32.
+    fn take_f32(self, x: &[u8]) -> Self::G;
+    /// From the first `LANES` f16.
+    fn take_f16(self, x: &[u8]) -> Self::G;
+    /// From the first `LANES` bfloat16.
+    fn take_bf16(self, x: &[u8]) -> Self::G;
+    fn take(self, x: &[f32]) -> Self::G;
+    fn put(self, x: Self::G, out: &mut [f32]);
+    fn all(self, x: f32) -> Self::G;
+    fn product(self, a: Self::G, b: Self::G) -> Self::G;
+    /// `a b + c`, rounded once where the level can.
+    fn add_product(self, a: Self::G, b: Self::G, c: Self::G) -> Self::G;
+}
+
+/// An array, byte offset 0; what is missing is zero. Callers pass slices that are long enough, which
+/// the compiler sees: no branch is left.
+#[inline(always)]
+pub(crate) fn head<const N: usize>(x: &[u8]) -> &[u8; N] {
+    x.first_chunk().unwrap_or(const { &[0; N] })
+}
+
+#[inline(always)]
+pub(crate) fn head_f32<const N: usize>(x: &[f32]) -> &[f32; N] {
+    x.first_chunk().unwrap_or(const { &[0.0; N] })
+}
