@@ -74,7 +74,7 @@ async function builtPackage() {
   built.package = true;
 }
 
-const NO_STD = ['-p', 'rlx-core', '--no-default-features', '--features', 'text,parse,reference,vision,audio,linalg,quant', '--target', 'wasm32v1-none'];
+const NO_STD = ['-p', 'rlx-core', '--no-default-features', '--features', 'text,parse,reference,vision,audio,linalg,quant,encode', '--target', 'wasm32v1-none'];
 
 /** Name, what it needs, what it does. */
 const STAGES = {
