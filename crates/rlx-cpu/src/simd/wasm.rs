@@ -102,11 +102,6 @@ impl Simd for Simd128 {
         each(n, |n| i32x4_shl(i32x4_add(i32x4_trunc_sat_f32x4(n), i32x4_splat(127)), 23))
     }
     #[inline(always)]
-    fn load_f16(self, x: &[u8; 2 * LANES]) -> V2 {
-        let h = load16(x);
-        [f16x4(u32x4_extend_low_u16x8(h)), f16x4(u32x4_extend_high_u16x8(h))]
-    }
-    #[inline(always)]
     fn store_f16(self, x: V2, out: &mut [u8; 2 * LANES]) {
         let mut v = [0.0; LANES];
         self.store(x, &mut v);
