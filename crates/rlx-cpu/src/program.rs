@@ -92,7 +92,7 @@ pub(crate) struct Step {
 /// that runs a page.
 const SLICE_WORK: u64 = 1 << 20;
 /// Multiply-adds from which on a part costs more than another worker's waking up to it.
-const PART_WORK: u64 = 1 << 16;
+const PART_WORK: u64 = 1 << 17;
 
 impl Step {
     /// Parts for `workers` threads; `None` for one that pauses between them.
@@ -103,7 +103,7 @@ impl Step {
         let parts = match workers {
             None => self.work.div_ceil(SLICE_WORK),
             Some(1) => 1,
-            Some(_) if self.work < PART_WORK / 4 => 1,
+            Some(_) if self.work < PART_WORK / 2 => 1,
             Some(n) => (self.work / PART_WORK).clamp(n as u64, 4 * n as u64),
         };
         parts.clamp(1, self.units.max(1) as u64).min(1 << 16) as u32
