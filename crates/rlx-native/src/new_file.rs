@@ -93,7 +93,7 @@ impl Drop for NewFile {
 /// let mut stream = create_gguf("a.gguf".as_ref(), &[], &tensors, false)?;
 /// stream.write(&1.0f32.to_le_bytes())?;
 /// stream.end()?.commit()?;
-/// # rlx_core::Result::Ok(())
+/// # Ok::<(), rlx_core::Error>(())
 /// ```
 ///
 /// # Errors

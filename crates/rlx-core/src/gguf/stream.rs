@@ -38,7 +38,7 @@ impl Sink for Vec<u8> {
 /// stream.write(&2.0f32.to_le_bytes())?;
 /// let file = stream.end()?;
 /// assert_eq!(&file[..4], b"GGUF");
-/// # rlx_core::Result::Ok(())
+/// # Ok::<(), rlx_core::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Stream<S> {
