@@ -4,12 +4,12 @@
 // same three, download its own copies, and choose the package's layout, which is ours
 // (`wasm-bindgen --target web` into the package's dist, beside what tsc writes).
 
-import { mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import {
-  ensureNpm, ensureTargets, ensureWasmBindgen, inRoot, main, requireNode, requireRust, run, step,
+  ensureNpm, ensureTargets, ensureWasmBindgen, inRoot, main, requireNode, requireRust, run, step, Stop,
 } from './lib/tools.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
@@ -22,24 +22,48 @@ const WASM_FEATURES = [
   '--enable-nontrapping-float-to-int', '--enable-reference-types', '--enable-multivalue',
 ];
 
+/**
+ * The module's builds: name in dist, folder of cargo's (one each, for flags are not part of the
+ * names of what cargo keeps), flags beside .cargo/config.toml's, wasm-opt's features.
+ */
+export const BUILDS = [
+  { name: 'rlx', target: 'target', flags: [], features: [] },
+  { name: 'rlx-relaxed', target: 'target/relaxed', flags: ['-C', 'target-feature=+relaxed-simd'], features: ['--enable-relaxed-simd'] },
+];
+
 /** Messages of panics name source files: of a crate its own path, not where this machine keeps it. */
 const registry = join(process.env.CARGO_HOME ?? join(homedir(), '.cargo'), 'registry', 'src');
-const rustflags = `target.${WASM}.rustflags=[${JSON.stringify(`--remap-path-prefix=${registry}=crates`)}]`;
 
+/** One build: its module in dist, its glue's path. */
+async function buildOne(bindgen, { name, target, flags, features }) {
+  const rustflags = `target.${WASM}.rustflags=${JSON.stringify([...flags, `--remap-path-prefix=${registry}=crates`])}`;
+  await step(`building ${name}.wasm`, '1 to 2 minutes the first time', () =>
+    run('cargo', ['build', '-p', 'rlx-wasm', '--profile', 'wasm', '--target', WASM, '--target-dir', inRoot(target), '--config', rustflags]));
+  const bound = inRoot(target, WASM, 'bindgen');
+  await run(bindgen, [
+    inRoot(target, WASM, 'wasm', 'rlx_wasm.wasm'), '--target', 'web', '--out-dir', bound,
+    '--out-name', 'rlx_wasm', '--no-typescript', '--remove-producers-section', '--omit-default-module-path',
+  ]);
+  await step(`optimising ${name}.wasm`, 'about 20 s', () => run(process.execPath, [
+    inRoot('node_modules', 'binaryen', 'bin', 'wasm-opt'), join(bound, 'rlx_wasm_bg.wasm'), '-Os',
+    ...WASM_FEATURES, ...features, '-o', join(dist, `${name}.wasm`),
+  ]));
+  return join(bound, 'rlx_wasm.js');
+}
+
+/** All builds, and the one file of glue that they share. */
 export async function buildWasm() {
   requireRust();
   await ensureTargets(WASM);
   const bindgen = await ensureWasmBindgen();
-  await step('building the wasm module', '1 to 2 minutes the first time', () =>
-    run('cargo', ['build', '-p', 'rlx-wasm', '--profile', 'wasm', '--target', WASM, '--config', rustflags]));
   mkdirSync(dist, { recursive: true });
-  await run(bindgen, [
-    inRoot('target', WASM, 'wasm', 'rlx_wasm.wasm'), '--target', 'web', '--out-dir', dist,
-    '--out-name', 'rlx_wasm', '--no-typescript', '--remove-producers-section',
-  ]);
-  const module = join(dist, 'rlx_wasm_bg.wasm');
-  await step('optimising the wasm module', 'about 20 s', () =>
-    run(process.execPath, [inRoot('node_modules', 'binaryen', 'bin', 'wasm-opt'), module, '-Os', ...WASM_FEATURES, '-o', module]));
+  let glue;
+  for (const build of BUILDS) {
+    const text = readFileSync(await buildOne(bindgen, build), 'utf8');
+    glue ??= text;
+    if (text !== glue) throw new Stop(`wasm-bindgen made other glue for ${build.name}.wasm than for ${BUILDS[0].name}.wasm, and the package ships one`);
+  }
+  writeFileSync(join(dist, 'rlx_wasm.js'), glue);
 }
 
 export async function buildPackage() {

@@ -29,11 +29,12 @@ const lastAnswer = () => page.locator('.message.assistant').last();
 test('the first visit loads the default model and says what it runs on', { timeout: 60_000 }, async () => {
   await ready();
   assert.equal(await page.evaluate(() => crossOriginIsolated), false);
-  assert.match(await page.locator('#status').textContent(), /^rustdoc-29m · CPU: simd128.* · not WebGPU, because (this browser has no WebGPU|WebGPU has no adapter)/);
+  assert.match(await page.locator('#status').textContent(), /^rustdoc-29m · CPU: relaxed-simd, 1 thread · not WebGPU, because (this browser has no WebGPU|WebGPU has no adapter)/);
   assert.equal(await page.locator('#loading').isVisible(), false);
   assert.equal(await page.locator('#error').isVisible(), false);
   assert.equal(await page.locator('#questions button').count(), 5);
   assert.deepEqual(shardRequests(), ['GET', 'GET', 'GET']);
+  assert.deepEqual(server.asked('.wasm').map(({ path }) => /rlx-?[a-z]*(?=-)/.exec(path)[0]), ['rlx-relaxed'], 'one build');
   await screenshots(page, 'demo-ready');
 });
 

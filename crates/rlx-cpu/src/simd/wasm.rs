@@ -30,15 +30,9 @@ fn load16(x: &[u8; 16]) -> v128 {
     unsafe { v128_load(x.as_ptr().cast()) }
 }
 
-#[inline(always)]
-fn load32(x: &[u8; 32]) -> V2 {
-    // SAFETY: 32 bytes are there, the second load is 16 in; no alignment asked.
-    unsafe { [v128_load(x.as_ptr().cast()), v128_load(x.as_ptr().add(16).cast())] }
-}
-
 /// Four f16 in the low halves of 32-bit lanes to f32.
 #[inline(always)]
-fn f16x4(h: v128) -> v128 {
+pub(super) fn f16x4(h: v128) -> v128 {
     let magnitude = i32x4_shl(v128_and(h, u32x4_splat(0x7fff)), 13);
     let scaled = f32x4_mul(magnitude, u32x4_splat(0x7780_0000));
     let exponent = v128_and(h, u32x4_splat(0x7c00));

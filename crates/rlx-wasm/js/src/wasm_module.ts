@@ -1,7 +1,15 @@
 /** Loads the wasm module, once for all engines of a page. */
 
+import { chooseBuild } from './builds.js';
+import type { Build } from './builds.js';
 import { RlxError } from './error.js';
 import type { WasmModule } from './wasm.js';
+
+/** Where each build is. Bundlers know this form and bring the files along. */
+const FILES: { [build in Build]: () => URL } = {
+  'rlx': () => new URL('./rlx.wasm', import.meta.url),
+  'rlx-relaxed': () => new URL('./rlx-relaxed.wasm', import.meta.url),
+};
 
 let loading: Promise<WasmModule> | undefined;
 
@@ -15,11 +23,9 @@ export function loadModule(wasmUrl?: string | URL): Promise<WasmModule> {
 }
 
 async function start(wasmUrl?: string | URL): Promise<WasmModule> {
+  // One for both builds: scripts/build.mjs sees to it that they have the same exports and imports.
   const { default: init, RlxEngine } = await import('./rlx_wasm.js');
-  // Bundlers know this form and bring the file along.
-  const url = wasmUrl === undefined
-    ? new URL('./rlx_wasm_bg.wasm', import.meta.url)
-    : new URL(wasmUrl, import.meta.url);
+  const url = wasmUrl === undefined ? FILES[chooseBuild()]() : new URL(wasmUrl, import.meta.url);
   try {
     await init({ module_or_path: readLocal(url) ?? url });
     return {
