@@ -9,7 +9,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import {
-  ensureNpm, ensureTargets, ensureWasmBindgen, inRoot, main, requireNode, requireRust, run, step, Stop,
+  ask, ensureNpm, ensureTargets, ensureWasmBindgen, inRoot, main, requireNode, requireRust, run, step, Stop,
 } from './lib/tools.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
@@ -23,22 +23,50 @@ const WASM_FEATURES = [
 ];
 
 /**
- * The module's builds: name in dist, folder of cargo's (one each, for flags are not part of the
- * names of what cargo keeps), flags beside .cargo/config.toml's, wasm-opt's features.
+ * std itself must be built with atomics, which only nightly does; pinned by date. Workers share
+ * memory that the page makes: imported, its size the same for both builds, for one glue.
+ */
+const NIGHTLY = 'nightly-2026-10-30';
+const THREADS = {
+  glue: 'rlx_wasm_threads',
+  cargo: [`+${NIGHTLY}`],
+  more: ['-Z', 'build-std=std,panic_abort'],
+  features: ['--enable-threads'],
+};
+const THREADS_FLAGS = [
+  '-C', 'target-feature=+atomics,+bulk-memory',
+  ...[
+    '--shared-memory', '--import-memory', '--initial-memory=4194304', '--max-memory=4294967296',
+    '--export=__wasm_init_tls', '--export=__tls_size', '--export=__tls_align', '--export=__tls_base',
+  ].flatMap((argument) => ['-C', `link-arg=${argument}`]),
+];
+const RELAXED = ['-C', 'target-feature=+relaxed-simd'];
+
+/**
+ * The module's builds: name in dist, glue, folder of cargo's (one each, for flags are not part of
+ * the names of what cargo keeps), flags beside .cargo/config.toml's, wasm-opt's features.
  */
 export const BUILDS = [
-  { name: 'rlx', target: 'target', flags: [], features: [] },
-  { name: 'rlx-relaxed', target: 'target/relaxed', flags: ['-C', 'target-feature=+relaxed-simd'], features: ['--enable-relaxed-simd'] },
+  { name: 'rlx', glue: 'rlx_wasm', target: 'target', flags: [], features: [] },
+  { name: 'rlx-relaxed', glue: 'rlx_wasm', target: 'target/relaxed', flags: RELAXED, features: ['--enable-relaxed-simd'] },
+  { name: 'rlx-threads', target: 'target/threads', flags: THREADS_FLAGS, ...THREADS },
+  {
+    name: 'rlx-threads-relaxed', target: 'target/threads-relaxed', flags: [...THREADS_FLAGS, ...RELAXED], ...THREADS,
+    features: [...THREADS.features, '--enable-relaxed-simd'],
+  },
 ];
 
 /** Messages of panics name source files: of a crate its own path, not where this machine keeps it. */
 const registry = join(process.env.CARGO_HOME ?? join(homedir(), '.cargo'), 'registry', 'src');
 
 /** One build: its module in dist, its glue's path. */
-async function buildOne(bindgen, { name, target, flags, features }) {
+async function buildOne(bindgen, { name, target, flags, features, cargo = [], more = [] }) {
   const rustflags = `target.${WASM}.rustflags=${JSON.stringify([...flags, `--remap-path-prefix=${registry}=crates`])}`;
   await step(`building ${name}.wasm`, '1 to 2 minutes the first time', () =>
-    run('cargo', ['build', '-p', 'rlx-wasm', '--profile', 'wasm', '--target', WASM, '--target-dir', inRoot(target), '--config', rustflags]));
+    run('cargo', [
+      ...cargo, 'build', '-p', 'rlx-wasm', '--profile', 'wasm', '--target', WASM, '--target-dir', inRoot(target),
+      '--config', rustflags, ...more,
+    ]));
   const bound = inRoot(target, WASM, 'bindgen');
   await run(bindgen, [
     inRoot(target, WASM, 'wasm', 'rlx_wasm.wasm'), '--target', 'web', '--out-dir', bound,
@@ -51,19 +79,28 @@ async function buildOne(bindgen, { name, target, flags, features }) {
   return join(bound, 'rlx_wasm.js');
 }
 
-/** All builds, and the one file of glue that they share. */
+/** The threaded builds' toolchain. */
+async function ensureNightly() {
+  if (ask('cargo', [`+${NIGHTLY}`, '--version']) !== null) return;
+  if (ask('rustup', ['--version']) === null) throw new Stop(`the threaded builds need ${NIGHTLY}, and there is no rustup to install it: see https://rustup.rs`);
+  await step(`installing ${NIGHTLY}`, 'about 20 s', () =>
+    run('rustup', ['toolchain', 'install', NIGHTLY, '--profile', 'minimal', '-c', 'rust-src', '-t', WASM]));
+}
+
+/** All builds, and the glue: one file for two builds. */
 export async function buildWasm() {
   requireRust();
   await ensureTargets(WASM);
   const bindgen = await ensureWasmBindgen();
   mkdirSync(dist, { recursive: true });
-  let glue;
+  await ensureNightly();
+  const glues = {};
   for (const build of BUILDS) {
     const text = readFileSync(await buildOne(bindgen, build), 'utf8');
-    glue ??= text;
-    if (text !== glue) throw new Stop(`wasm-bindgen made other glue for ${build.name}.wasm than for ${BUILDS[0].name}.wasm, and the package ships one`);
+    glues[build.glue] ??= text;
+    if (text !== glues[build.glue]) throw new Stop(`wasm-bindgen made other glue for ${build.name}.wasm than for its sister, and the package ships one`);
   }
-  writeFileSync(join(dist, 'rlx_wasm.js'), glue);
+  for (const [name, text] of Object.entries(glues)) writeFileSync(join(dist, `${name}.js`), text);
 }
 
 export async function buildPackage() {

@@ -43,11 +43,14 @@ export function launch({ webgpu = true } = {}) {
 
 /**
  * The page's executors: their name in cases.json, the device, the module's build that Chromium
- * takes, and what `openPage` needs to make it another one.
+ * takes, and what `openPage` needs to make it another one. `isolated`: on a page that may share
+ * memory with workers, with two threads.
  */
 export const EXECUTORS = [
   { name: 'page-cpu', device: 'cpu', build: 'rlx-relaxed.wasm', adapter: /^relaxed-simd, 1 thread$/ },
   { name: 'page-cpu', device: 'cpu', build: 'rlx.wasm', adapter: /^simd128, 1 thread$/, page: { relaxedSimd: false } },
+  { name: 'page-cpu', device: 'cpu', build: 'rlx-threads-relaxed.wasm', adapter: /^relaxed-simd, 2 threads$/, isolated: true },
+  { name: 'page-cpu', device: 'cpu', build: 'rlx-threads.wasm', adapter: /^simd128, 2 threads$/, isolated: true, page: { relaxedSimd: false } },
   // A GPU in software: three tokens a second of the larger model.
   { name: 'page-webgpu', device: 'webgpu', build: 'rlx-relaxed.wasm', adapter: /swiftshader/i },
 ];

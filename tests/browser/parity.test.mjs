@@ -11,26 +11,30 @@ import { EXECUTORS, launch, mounts, openPage, root, rlxBinary, startServer } fro
 const json = (path) => JSON.parse(readFileSync(join(root, path), 'utf8'));
 const { cases } = json('tests/parity/cases.json');
 
-let server, browser;
+let server, isolatedServer, browser;
 before(async () => {
-  server = await startServer({ mounts: { ...mounts, '/models/': join(root, 'models'), '/tests/': join(root, 'tests') } });
+  const all = { ...mounts, '/models/': join(root, 'models'), '/tests/': join(root, 'tests') };
+  server = await startServer({ mounts: all });
+  isolatedServer = await startServer({ mounts: all, isolated: true });
   browser = await launch();
 });
 after(async () => {
   await browser?.close();
   await server?.close();
+  await isolatedServer?.close();
 });
 
 /** Loads the case's model in a page of its own and asks; `info` is from after the last answer. */
-async function run(testCase, { device, page: kind }, questions, maxTokens) {
-  const { page, context, logs } = await openPage(browser, `${server.url}/pages/empty.html`, kind);
+async function run(testCase, { device, isolated, page: kind }, questions, maxTokens) {
+  const { url } = isolated ? isolatedServer : server;
+  const { page, context, logs } = await openPage(browser, `${url}/pages/empty.html`, kind);
   try {
     return await page.evaluate(async ({ model, device, questions, maxTokens }) => {
       const { Engine } = await import('/dist/index.js');
       const { differences, costOfToken } = await import('/support/parity.mjs');
       const { countGpu } = await import('/support/count_gpu.mjs');
       const counted = device === 'webgpu' ? countGpu(navigator.gpu) : undefined;
-      const engine = await Engine.load({ model, device, cache: false, ...(counted && { gpu: counted.gpu }) });
+      const engine = await Engine.load({ model, device, threads: 2, cache: false, ...(counted && { gpu: counted.gpu }) });
       const found = await differences(engine, questions, maxTokens);
       const info = engine.info();
       const cost = counted && await costOfToken(engine, counted.counts, questions[0].messages);
@@ -62,7 +66,7 @@ function assertSameProgram(testCase, { target, kv, activations, contextLength, f
 const DEFAULTS = { cpu: ['f32', 'int8'], webgpu: ['f16', 'f32'] };
 
 for (const executor of EXECUTORS) {
-  const { name, device, build, adapter } = executor;
+  const { name, device, build, adapter, isolated } = executor;
   const wanted = cases.filter(({ kind, devices }) => kind === 'greedy' && devices.includes(name));
   test(`cases.json has cases for ${name}`, () => assert.ok(wanted.length > 0));
   for (const testCase of wanted) {
@@ -70,7 +74,8 @@ for (const executor of EXECUTORS) {
       const expected = json(testCase.expected);
       const questions = questionsOf(testCase, expected, name);
       const start = performance.now();
-      server.requests.length = 0;
+      const { requests, asked } = isolated ? isolatedServer : server;
+      requests.length = 0;
       const { found, info, cost, liveBytes } = await run(testCase, executor, questions, expected.max_new_tokens);
       t.diagnostic(`${questions.length} questions in ${((performance.now() - start) / 1000).toFixed(1)} s, ${info.adapter}, ${info.decodeTokensPerSecond?.toFixed(1)} tokens/s`);
       assert.deepEqual(found, []);
@@ -78,7 +83,7 @@ for (const executor of EXECUTORS) {
       assert.match(info.adapter, adapter);
       assert.equal(info.fallbackReason, null);
       assert.deepEqual([info.kv, info.activations], DEFAULTS[device]);
-      assert.deepEqual(server.asked('.wasm').map(({ path }) => path), [`/dist/${build}`], 'a page downloads one build');
+      assert.deepEqual(asked('.wasm').map(({ path }) => path), [`/dist/${build}`], 'a page downloads one build');
       assertSameProgram(testCase, info);
       if (device === 'webgpu') {
         assert.deepEqual(cost, { dispatches: info.dispatchesPerToken, submits: 1, mappedBytes: 4 });

@@ -19,7 +19,7 @@
 use crate::memory::Memory;
 use crate::program::{Built, Output, Place, Space, Split};
 use crate::simd::Level;
-use crate::turns::{Turn, Turns};
+use crate::turns::{Claim, Turn, Turns};
 use core::marker::PhantomData;
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -289,7 +289,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// `workers` is how many threads may walk; `None` for one that pauses.
+    /// `workers` is how many threads may walk, `pauses` whether one of them does so in slices.
     ///
     /// # Errors
     /// `Internal` if a memory is smaller than the program was checked for, or another run has it.
@@ -299,7 +299,8 @@ impl Run {
         memory: &mut Host,
         inputs: &mut Host,
         level: Level,
-        workers: Option<usize>,
+        workers: usize,
+        pauses: bool,
         len: usize,
     ) -> Result<Run> {
         memory.check_free()?;
@@ -320,7 +321,7 @@ impl Run {
                 program.name
             )));
         }
-        let parts = program.steps.iter().map(|s| s.parts(workers)).collect();
+        let parts = program.steps.iter().map(|s| s.parts(workers, pauses)).collect();
         let turns = Arc::new(Turns::new(parts));
         memory.turns = Some(turns.clone());
         inputs.turns = Some(turns.clone());
@@ -329,18 +330,44 @@ impl Run {
         Ok(Run { program, weights, memory, inputs, level, turns, len, failure })
     }
 
-    /// Does parts until there are none left, or `pause` says so. Threads may walk together; when
-    /// one returns without a pause, the run is finished or broken.
-    pub(crate) fn walk(&self, mut pause: impl FnMut() -> bool) {
+    /// Does parts until there are none left. Threads may walk together; when one returns, the run
+    /// is finished or broken.
+    pub(crate) fn walk(&self) {
         while let Some(turn) = self.turns.claim() {
-            let guard = BreakOnPanic(&self.turns);
-            self.part(&turn);
-            core::mem::forget(guard);
-            self.turns.finish(turn);
+            self.take(turn);
+        }
+    }
+
+    /// As [`walk`](Self::walk), on a thread that must not wait for others, until `pause` says so.
+    pub(crate) fn walk_until(&self, mut pause: impl FnMut() -> bool) {
+        loop {
+            match self.turns.try_claim() {
+                Claim::Turn(turn) => self.take(turn),
+                Claim::Wait(_) => core::hint::spin_loop(),
+                Claim::End => return,
+            }
             if !self.is_finished() && pause() {
                 return;
             }
         }
+    }
+
+    fn take(&self, turn: Turn) {
+        let guard = BreakOnPanic(&self.turns);
+        self.part(&turn);
+        core::mem::forget(guard);
+        self.turns.finish(turn);
+    }
+
+    /// True if a part will never be done.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.turns.is_broken()
+    }
+
+    /// A worker has died in the run: nobody waits for its part.
+    #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
+    pub(crate) fn break_up(&self) {
+        self.turns.break_up();
     }
 
     /// True once every step is done.

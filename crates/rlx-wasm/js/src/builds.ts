@@ -2,12 +2,13 @@
  * Which of the wasm module's builds this browser runs.
  *
  * An engine that does not know one instruction refuses the whole module, so what goes beyond the
- * floor (simd128) is a build of its own, chosen before it is fetched. Every build has both
- * devices: a page downloads one and keeps it, whatever devices its engines take.
+ * floor (simd128) is a build of its own, chosen before it is fetched. Builds have both devices: a
+ * page downloads one and keeps it, whatever devices its engines take. Only threads are for the CPU
+ * alone, so an engine on the GPU has a build without.
  */
 
 /** The file's name without its ending. */
-export type Build = 'rlx' | 'rlx-relaxed';
+export type Build = 'rlx' | 'rlx-relaxed' | 'rlx-threads' | 'rlx-threads-relaxed';
 
 /**
  * A module of one function, `() -> v128`, whose body is relaxed SIMD's dot product
@@ -23,7 +24,23 @@ const RELAXED_DOT = [
   0x0b,
 ];
 
-/** The best build that runs here. */
-export function chooseBuild(validate: (module: BufferSource) => boolean = WebAssembly.validate): Build {
-  return validate(new Uint8Array(RELAXED_DOT)) ? 'rlx-relaxed' : 'rlx';
+/** The best build that runs here; `threaded` where the page may share memory with workers. */
+export function chooseBuild(
+  threaded: boolean,
+  validate: (module: BufferSource) => boolean = WebAssembly.validate,
+): Build {
+  const relaxed = validate(new Uint8Array(RELAXED_DOT));
+  return `rlx${threaded ? '-threads' : ''}${relaxed ? '-relaxed' : ''}`;
+}
+
+/** More workers cost more at their start than memory lets them give. */
+const MOST_BY_DEFAULT = 8;
+
+/** Threads of the CPU, the page's own included: one where the page may not share memory. */
+export function chooseThreads(
+  asked: number | undefined,
+  page: { crossOriginIsolated?: boolean; Worker?: unknown; navigator?: { hardwareConcurrency?: number } } = globalThis,
+): number {
+  if (!page.crossOriginIsolated || !page.Worker) return 1;
+  return asked ?? Math.min(page.navigator?.hardwareConcurrency ?? 1, MOST_BY_DEFAULT);
 }
