@@ -19,13 +19,14 @@
 use crate::memory::Memory;
 use crate::program::{Built, Output, Place, Space, Split};
 use crate::simd::Level;
-use crate::turns::{Claim, Turn, Turns};
+use crate::turns::{Claim, Turn, Turns, lock};
 use core::marker::PhantomData;
 use core::ops::Range;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use rlx_core::runtime::device::SharedBytes;
 use rlx_core::{Error, Result};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 
 /// Most operands a kernel of this crate has: a matmul with 4 biased segments, a norm and a
 /// residual. Bodies of control flow have more; their views stand in a list.
@@ -205,6 +206,20 @@ impl Panel<'_> {
     }
 }
 
+/// The first error of a run. No `OnceLock`: a page's thread must not wait for who sets one.
+#[derive(Default)]
+struct Failure {
+    is_set: AtomicBool,
+    error: Mutex<Option<Error>>,
+}
+
+impl Failure {
+    fn set(&self, e: Error) {
+        lock(&self.error).get_or_insert(e);
+        self.is_set.store(true, SeqCst);
+    }
+}
+
 /// What a kernel sees of one step: its operands, and its part of the results.
 pub(crate) struct Cx<'a> {
     /// The SIMD level.
@@ -217,7 +232,7 @@ pub(crate) struct Cx<'a> {
     more_results: Vec<Panel<'a>>,
     n_results: usize,
     limit: usize,
-    failure: &'a OnceLock<Error>,
+    failure: &'a Failure,
     /// One bit an operand: a weight whose rows stand in panels.
     panels: u64,
 }
@@ -264,7 +279,7 @@ impl<'a> Cx<'a> {
     #[cfg_attr(not(feature = "reference"), allow(dead_code))]
     pub(crate) fn fail(&self, e: Error) {
         // The first one counts.
-        let _ = self.failure.set(e);
+        self.failure.set(e);
     }
 
     /// How many of `rows` rows are real.
@@ -285,7 +300,7 @@ pub(crate) struct Run {
     /// Real rows of this submission.
     len: usize,
     /// Why a step was given up.
-    failure: OnceLock<Error>,
+    failure: Failure,
 }
 
 impl Run {
@@ -326,7 +341,7 @@ impl Run {
         memory.turns = Some(turns.clone());
         inputs.turns = Some(turns.clone());
         let (memory, inputs) = (memory.cells.clone(), inputs.cells.clone());
-        let failure = OnceLock::new();
+        let failure = Failure::default();
         Ok(Run { program, weights, memory, inputs, level, turns, len, failure })
     }
 
@@ -377,14 +392,17 @@ impl Run {
 
     /// Why the run gave up, if it did. Read it when the run is finished.
     pub(crate) fn failure(&self) -> Option<Error> {
-        self.failure.get().map(|e| match e.at.as_str() {
-            "" => e.clone().at(format!("@{}", self.program.name)),
-            label => e.clone().at(format!("@{}, {label}", self.program.name)),
+        lock(&self.failure.error).clone().map(|e| match e.at.as_str() {
+            "" => e.at(format!("@{}", self.program.name)),
+            label => {
+                let at = format!("@{}, {label}", self.program.name);
+                e.at(at)
+            }
         })
     }
 
     fn part(&self, turn: &Turn) {
-        if self.failure.get().is_some() {
+        if self.failure.is_set.load(SeqCst) {
             return; // what the step would read was not computed
         }
         let mut cx = self.views(turn, self.turns.parts(turn.step));
