@@ -59,7 +59,7 @@ export const BUILDS = [
 /** Messages of panics name source files: of a crate its own path, not where this machine keeps it. */
 const registry = join(process.env.CARGO_HOME ?? join(homedir(), '.cargo'), 'registry', 'src');
 
-/** One build: its module in dist, its glue's path. */
+/** One build: its glue's text, and the promise of its module in dist. */
 async function buildOne(bindgen, { name, target, flags, features, cargo = [], more = [] }) {
   const rustflags = `target.${WASM}.rustflags=${JSON.stringify([...flags, `--remap-path-prefix=${registry}=crates`])}`;
   await step(`building ${name}.wasm`, '1 to 2 minutes the first time', () =>
@@ -72,11 +72,12 @@ async function buildOne(bindgen, { name, target, flags, features, cargo = [], mo
     inRoot(target, WASM, 'wasm', 'rlx_wasm.wasm'), '--target', 'web', '--out-dir', bound,
     '--out-name', 'rlx_wasm', '--no-typescript', '--remove-producers-section', '--omit-default-module-path',
   ]);
-  await step(`optimising ${name}.wasm`, 'about 20 s', () => run(process.execPath, [
+  const optimised = step(`optimising ${name}.wasm`, 'about 20 s', () => run(process.execPath, [
     inRoot('node_modules', 'binaryen', 'bin', 'wasm-opt'), join(bound, 'rlx_wasm_bg.wasm'), '-Os',
     ...WASM_FEATURES, ...features, '-o', join(dist, `${name}.wasm`),
   ]));
-  return join(bound, 'rlx_wasm.js');
+  optimised.catch(() => {}); // the caller awaits it, after the next build
+  return { text: readFileSync(join(bound, 'rlx_wasm.js'), 'utf8'), optimised };
 }
 
 /** The threaded builds' toolchain. */
@@ -95,11 +96,14 @@ export async function buildWasm() {
   mkdirSync(dist, { recursive: true });
   await ensureNightly();
   const glues = {};
+  const modules = [];
   for (const build of BUILDS) {
-    const text = readFileSync(await buildOne(bindgen, build), 'utf8');
+    const { text, optimised } = await buildOne(bindgen, build);
+    modules.push(optimised);
     glues[build.glue] ??= text;
     if (text !== glues[build.glue]) throw new Stop(`wasm-bindgen made other glue for ${build.name}.wasm than for its sister, and the package ships one`);
   }
+  await Promise.all(modules);
   for (const [name, text] of Object.entries(glues)) writeFileSync(join(dist, `${name}.js`), text);
 }
 

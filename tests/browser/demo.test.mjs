@@ -108,3 +108,22 @@ test('the console has no error', async () => {
   await context.close();
   assert.deepEqual(logs.filter((line) => /^(error|uncaught)/.test(line)), []);
 });
+
+test('on a page that may share memory the same demo has threads, and downloads one build', { timeout: 60_000 }, async () => {
+  const isolated = await startServer({ mounts: { '/': join(root, 'www/dist') }, isolated: true });
+  const other = await openPage(browser, `${isolated.url}/`);
+  try {
+    await other.page.waitForFunction(() => document.querySelector('#questions button')?.disabled === false);
+    const cores = await other.page.evaluate(() => Math.min(8, navigator.hardwareConcurrency));
+    assert.match(await other.page.locator('#status').textContent(), new RegExp(`CPU: relaxed-simd, ${cores} thread`));
+    if (cores > 1) assert.deepEqual(isolated.asked('.wasm').map(({ path }) => /rlx-threads-relaxed/.test(path)), [true]);
+    await other.page.locator('#questions button').first().click();
+    await other.page.waitForFunction(() => document.getElementById('stop').hidden
+      && document.querySelector('.message.assistant')?.textContent.length > 5);
+    assert.match(await other.page.locator('.message.assistant').last().textContent(), ANSWER);
+    assert.deepEqual(other.logs.filter((line) => /^(error|uncaught)/.test(line)), []);
+  } finally {
+    await other.context.close();
+    await isolated.close();
+  }
+});

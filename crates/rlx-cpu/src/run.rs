@@ -278,7 +278,6 @@ impl<'a> Cx<'a> {
     /// one that came before.
     #[cfg_attr(not(feature = "reference"), allow(dead_code))]
     pub(crate) fn fail(&self, e: Error) {
-        // The first one counts.
         self.failure.set(e);
     }
 
@@ -347,6 +346,7 @@ impl Run {
 
     /// Does parts until there are none left. Threads may walk together; when one returns, the run
     /// is finished or broken.
+    #[cfg_attr(not(feature = "threads"), allow(dead_code))] // one thread waits for nobody
     pub(crate) fn walk(&self) {
         while let Some(turn) = self.turns.claim() {
             self.take(turn);

@@ -14,6 +14,10 @@ pub(crate) struct Simd128;
 
 type V2 = [v128; 2];
 
+/// Where it has relaxed SIMD, LLVM makes its minimum and maximum of pmin and pmax, and with a NaN
+/// those give the other operand (x86-64) or NaN (AArch64): there we select ourselves.
+const RELAXED: bool = cfg!(target_feature = "relaxed-simd");
+
 #[inline(always)]
 fn each(a: V2, f: impl Fn(v128) -> v128) -> V2 {
     [f(a[0]), f(a[1])]
@@ -80,12 +84,20 @@ impl Simd for Simd128 {
     #[inline(always)]
     fn max(self, a: V2, b: V2) -> V2 {
         // pmax(b, a) is `b < a ? a : b`: b where one is NaN.
-        zip(a, b, |a, b| f32x4_pmax(b, a))
+        zip(
+            a,
+            b,
+            |a, b| if RELAXED { v128_bitselect(a, b, f32x4_gt(a, b)) } else { f32x4_pmax(b, a) },
+        )
     }
     #[inline(always)]
     fn min(self, a: V2, b: V2) -> V2 {
         // pmin(b, a) is `a < b ? a : b`: b where one is NaN.
-        zip(a, b, |a, b| f32x4_pmin(b, a))
+        zip(
+            a,
+            b,
+            |a, b| if RELAXED { v128_bitselect(a, b, f32x4_lt(a, b)) } else { f32x4_pmin(b, a) },
+        )
     }
     #[inline(always)]
     fn fma(self, a: V2, b: V2, c: V2) -> V2 {
