@@ -57,7 +57,7 @@ impl Activations {
             )));
         }
         let mut rows = Rows::default();
-        rows.fill(format, k, x);
+        rows.fill(Level::detect(), format, k, x);
         Ok(Self { m: x.len() / row, k, rows: Form::Int8(format, rows) })
     }
 }

@@ -92,7 +92,7 @@ pub(crate) struct Step {
 /// that runs a page.
 const SLICE_WORK: u64 = 1 << 20;
 /// Multiply-adds from which on a part costs more than another worker's waking up to it.
-const PART_WORK: u64 = 1 << 16;
+const PART_WORK: u64 = 1 << 17;
 
 impl Step {
     /// Parts for `workers` threads, of which one may pause between them.
@@ -102,7 +102,7 @@ impl Step {
     pub(crate) fn parts(&self, workers: usize, pauses: bool) -> u32 {
         let shares = match workers as u64 {
             0 | 1 => 1,
-            _ if self.work < PART_WORK / 4 => 1,
+            _ if self.work < PART_WORK / 2 => 1,
             n => (self.work / PART_WORK).clamp(n, 4 * n),
         };
         let slices = if pauses { self.work.div_ceil(SLICE_WORK) } else { 1 };

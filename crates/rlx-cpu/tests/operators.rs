@@ -139,9 +139,9 @@ fn gather_decodes_to_the_references_bits() {
     }
 }
 
-#[test]
-fn recorded_blocks_decode_to_their_recorded_bits() {
-    // Zero, subnormal, largest and negative scales, and every f16: ggml's own answers.
+/// Type, bytes and values of ggml's recorded blocks: zero, subnormal, largest and negative scales, every
+/// entry of every codebook.
+fn recorded_blocks() -> Vec<(DType, Vec<u8>, Vec<f32>)> {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/ggml_quants.safetensors");
     let file = std::fs::read(file).unwrap();
     let n = u64::from_le_bytes(*file.first_chunk().unwrap()) as usize;
@@ -152,24 +152,67 @@ fn recorded_blocks_decode_to_their_recorded_bits() {
         let mut ends =
             list.split(']').next().unwrap().split(',').map(|n| n.trim().parse::<usize>());
         let (a, b) = (ends.next().unwrap().unwrap(), ends.next().unwrap().unwrap());
-        &file[8 + n + a..8 + n + b]
+        file[8 + n + a..8 + n + b].to_vec()
     };
-    let blocks = weight_types().into_iter().filter_map(|d| match d {
-        DType::Block(b) => Some((b.name().to_uppercase(), d)),
-        DType::Scalar(_) => None,
-    });
-    let scalars = [("F16".to_owned(), DType::F16), ("BF16".to_owned(), DType::BF16)];
-    for (name, dtype) in scalars.into_iter().chain(blocks) {
-        let bytes = tensor(&format!("{name}.bytes"));
-        let expected = to_f32s(tensor(&format!("{name}.f32")));
+    let types = weight_types().into_iter().filter(|d| *d != DType::F32);
+    types
+        .map(|dtype| {
+            let name = match dtype {
+                DType::Block(b) => b.name().to_uppercase(),
+                other => other.name().to_uppercase(),
+            };
+            (dtype, tensor(&format!("{name}.bytes")), to_f32s(&tensor(&format!("{name}.f32"))))
+        })
+        .collect()
+}
+
+#[test]
+fn recorded_blocks_decode_to_their_recorded_bits() {
+    for (dtype, bytes, expected) in recorded_blocks() {
         let dims = [1, expected.len() as u64];
-        let table = Value::new(Type::tensor(dtype, Shape::of(&dims)), bytes.to_vec()).weight();
+        let table = Value::new(Type::tensor(dtype, Shape::of(&dims)), bytes).weight();
         for device in devices() {
             let got =
                 run_op(&device, &Gather::default().into(), &[table.clone(), u32s(&[1], &[0])]);
             for (i, (g, e)) in to_f32s(&got[0]).iter().zip(&expected).enumerate() {
                 let same = g.to_bits() == e.to_bits() || (g.is_nan() && e.is_nan());
-                assert!(same, "{name} element {i} is {g}, expected {e}");
+                assert!(same, "{dtype} element {i} is {g}, expected {e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_product_with_a_single_one_is_a_recorded_element_at_every_level() {
+    for (dtype, bytes, expected) in recorded_blocks() {
+        let DType::Block(_) = dtype else { continue };
+        let k = dtype.block_elements();
+        let n = expected.len() / k;
+        let w = Value::new(Type::tensor(dtype, Shape::of(&[n as u64, k as u64])), bytes).weight();
+        // Every element once: a row of x for each. And the same from int8 blocks.
+        let mut x = vec![0.0; k * k];
+        (0..k).for_each(|i| x[i * k + i] = 1.0);
+        let dims = [k as u64, k as u64];
+        for x in [f32s(&dims, &x), quantized(int8_of(dtype), dims, &x)] {
+            for device in devices() {
+                let y =
+                    to_f32s(&run_op(&device, &MatMul::plain().into(), &[x.clone(), w.clone()])[0]);
+                for (row, block) in expected.chunks_exact(k).enumerate() {
+                    // What is not finite spoils its whole row's products with zeros.
+                    if block.iter().any(|e| !e.is_finite()) {
+                        continue;
+                    }
+                    let most = block.iter().fold(0.0f32, |m, e| m.max(e.abs()));
+                    for (i, e) in block.iter().enumerate() {
+                        let (g, name) = (y[i * n + row], device.info().adapter);
+                        // Int8 ones are 127 / 127 in f16 or f32; a minimum is taken away in f32.
+                        let bound = 5e-4 * e.abs() + 1e-6 * most + f32::MIN_POSITIVE;
+                        assert!(
+                            (g - e).abs() <= bound,
+                            "{dtype} block {row}, {i}: {g}, not {e}, {name}"
+                        );
+                    }
+                }
             }
         }
     }

@@ -18,6 +18,8 @@ pub struct ModelSource {
     pub files: ModelFiles,
     /// Bytes of each file, as [`ModelFiles`] numbers them.
     pub maps: Vec<SharedBytes>,
+    /// The same, where they are maps of files.
+    mapped: Vec<Option<Arc<memmap2::Mmap>>>,
 }
 
 impl ModelSource {
@@ -27,11 +29,38 @@ impl ModelSource {
     /// `Io` for a file that cannot be read; as the readers of `rlx_core::gguf` for what is in it.
     pub fn open(path: &Path) -> Result<Self> {
         let paths = siblings(path);
+        let mut mapped = Vec::new();
         let named = |path: PathBuf| -> Result<(String, SharedBytes)> {
-            let map = map(&path)?;
-            Ok((path.display().to_string(), map))
+            let map = map_file(&path)?.map(Arc::new);
+            mapped.push(map.clone());
+            Ok((path.display().to_string(), shared(map)))
         };
-        Self::from_bytes(paths.into_iter().map(named).collect::<Result<_>>()?)
+        let files = paths.into_iter().map(named).collect::<Result<_>>()?;
+        Ok(ModelSource { mapped, ..Self::from_bytes(files)? })
+    }
+
+    /// Lets go of the memory that a range of a file's map takes: a device has copied it. The bytes are
+    /// still there, and come from the file again if they are read.
+    pub fn release(&self, file: usize, offset: usize, len: usize) {
+        #[cfg(unix)]
+        if let Some(Some(map)) = self.mapped.get(file) {
+            // Whole pages inside the range: its neighbours may still be wanted.
+            let page = 64 << 10;
+            let (start, end) = (offset.next_multiple_of(page), (offset + len) / page * page);
+            if start < end {
+                // SAFETY: the map is of a file and read-only, so a page that is let go holds the
+                // same bytes when it comes back.
+                #[allow(unsafe_code)]
+                let done = unsafe {
+                    let advice = memmap2::UncheckedAdvice::DontNeed;
+                    map.unchecked_advise_range(advice, start, end - start)
+                };
+                // Advice: a system that does not take it keeps the pages.
+                let _ = done;
+            }
+        }
+        #[cfg(not(unix))]
+        let _ = (file, offset, len);
     }
 
     /// A model from files that are in memory: each a name, used in errors, and its bytes.
@@ -58,7 +87,8 @@ impl ModelSource {
             })?);
             maps.push(map);
         }
-        Ok(ModelSource { files: ModelFiles::new(headers)?, maps })
+        let mapped = vec![None; maps.len()];
+        Ok(ModelSource { files: ModelFiles::new(headers)?, maps, mapped })
     }
 
     /// The default model, which is inside the binary.
@@ -105,6 +135,21 @@ fn io_error(path: &Path, error: &io::Error) -> Error {
 /// # Errors
 /// `Io` where there is no such file, or it cannot be read.
 pub fn map(path: &Path) -> Result<SharedBytes> {
+    Ok(shared(map_file(path)?.map(Arc::new)))
+}
+
+fn shared(map: Option<Arc<memmap2::Mmap>>) -> SharedBytes {
+    struct Bytes(Arc<memmap2::Mmap>);
+    impl AsRef<[u8]> for Bytes {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    map.map_or_else(|| Arc::new(Vec::new()) as SharedBytes, |map| Arc::new(Bytes(map)))
+}
+
+/// The map, or nothing for an empty file.
+fn map_file(path: &Path) -> Result<Option<memmap2::Mmap>> {
     let file = File::open(path).map_err(|e| io_error(path, &e))?;
     let meta = file.metadata().map_err(|e| io_error(path, &e))?;
     if meta.is_dir() {
@@ -113,14 +158,14 @@ pub fn map(path: &Path) -> Result<SharedBytes> {
             .hint("give the path of a model file, or of its first shard"));
     }
     if meta.len() == 0 {
-        return Ok(Arc::new(Vec::new()));
+        return Ok(None);
     }
     // SAFETY: the map is read-only and private to us; nothing here writes the file. Another process
     // that changes it while the model runs changes the model, and one that cuts it short ends this
     // process with a bus error, as for every program that maps files: the command line says so.
     #[allow(unsafe_code)]
     let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|e| io_error(path, &e))?;
-    Ok(Arc::new(map))
+    Ok(Some(map))
 }
 
 /// The files of a model by the name of one: its shards `…-NNNNN-of-NNNNN.gguf` that are there, or

@@ -82,7 +82,8 @@ pub fn load(
     let tokenizer = Rc::new(models::tokenizer(&source.files)?);
     let template = models::chat_template(&source.files, &tokenizer);
     let temperature = source.files.metadata.opt_f32("general.sampling.temp")?;
-    let loaded = put(&compiled, &source.maps, device, row.keeps_maps, progress)?;
+    let mut placed = |file: usize, offset: usize, len: usize| source.release(file, offset, len);
+    let loaded = put(&compiled, &source.maps, device, row.keeps_maps, &mut placed, progress)?;
     Ok(Model {
         engine: Engine::new(loaded, Rc::new(compiled), tokenizer)?,
         template,
@@ -93,7 +94,8 @@ pub fn load(
     })
 }
 
-/// Puts a compiled model's weights on a device, from files that are in memory.
+/// Puts a compiled model's weights on a device, from files that are in memory. `placed` is told what of
+/// which file the device has (offset and bytes): memory of a map that a device has copied may go.
 ///
 /// # Errors
 /// What the device refuses.
@@ -102,6 +104,7 @@ pub fn put(
     maps: &[SharedBytes],
     device: Rc<dyn Device>,
     keeps_maps: bool,
+    placed: &mut dyn FnMut(usize, usize, usize),
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Loaded> {
     let mut loader = Loader::new(device, compiled)?;
@@ -110,14 +113,16 @@ pub fn put(
         (0..maps.len() as u32).map(|shard| placements(&compiled.plan, shard)).collect();
     let total = ranges.iter().flatten().map(|p| p.bytes).sum();
     let mut done = 0;
-    for (map, ranges) in maps.iter().zip(&ranges) {
+    for (file, (map, ranges)) in maps.iter().zip(&ranges).enumerate() {
         for range in ranges {
             let (offset, len) = (range.file_offset as usize, range.bytes as usize);
             let short = || Error::internal("a tensor lies outside its file");
             let end = offset.checked_add(len).ok_or_else(short)?;
             let all = (**map).as_ref().get(offset..end).ok_or_else(short)?;
             match &range.to {
-                Destination::Device(_) if keeps_maps => {
+                // A large weight is copied piece by piece, whose maps' pages go one by one too: a
+                // device that keeps maps arranges it on the way, and would have it twice for a while.
+                Destination::Device(_) if keeps_maps && len <= SLICE => {
                     block_on(|cx| {
                         let bytes = Bytes::Shared { map: map.clone(), offset, len };
                         loader.poll_put(&range.to, 0, bytes, cx)
@@ -127,6 +132,7 @@ pub fn put(
                     for (i, slice) in all.chunks(SLICE).enumerate() {
                         let skip = (i * SLICE) as u64;
                         block_on(|cx| loader.poll_put(&range.to, skip, Bytes::Slice(slice), cx))?;
+                        placed(file, offset + i * SLICE, slice.len());
                         progress(done + skip + slice.len() as u64, total);
                     }
                 }
@@ -134,6 +140,7 @@ pub fn put(
                     block_on(|cx| loader.poll_put(&range.to, 0, Bytes::Slice(all), cx))?;
                 }
             }
+            placed(file, offset, len);
             done += range.bytes;
             progress(done, total);
         }

@@ -336,7 +336,8 @@ pub fn verify_model(dir: &Path, row: &DeviceRow, device: Rc<dyn Device>) -> Resu
     };
     let info = device.info();
     let compiled = CompiledModel::from_safetensors(&config, &header, device.target(), &options)?;
-    let loaded = put(&compiled, &[weights], device, row.keeps_maps, &mut |_, _| {})?;
+    let loaded =
+        put(&compiled, &[weights], device, row.keeps_maps, &mut |_, _, _| {}, &mut |_, _| {})?;
     let runner = Runner { compiled, loaded };
     let mut outputs = Vec::new();
     let names = || record.header.tensors.keys().map(String::as_str);

@@ -62,7 +62,9 @@ fn the_allocator_agrees_with_the_plan_and_a_step_leaves_nothing_behind() {
     let cycle = || {
         let before = live();
         // Copied, not kept as maps: then every weight byte is the allocator's too.
-        let loaded = put(&compiled, &source.maps, device.clone(), false, &mut |_, _| {}).unwrap();
+        let loaded =
+            put(&compiled, &source.maps, device.clone(), false, &mut |_, _, _| {}, &mut |_, _| {})
+                .unwrap();
         let planned = compiled.plan.bytes() + compiled.state_bytes() + compiled.arena_bytes();
         let grown = live() - before;
         // Besides the planned bytes: the programs' steps, a few hundred kB.

@@ -1,10 +1,10 @@
 //! Facts of docs/facts.md that need executors: the same programs on every device of this build.
 
 use rlx_core::compile::CompilePipeline;
+use rlx_core::formats::decode_row;
 use rlx_core::ir::parse::parse;
 use rlx_core::plan::WeightPlan;
 use rlx_core::profile::CompileProfile;
-use rlx_core::formats::decode_row;
 use rlx_core::runtime::device::{AnyId, Bytes, Device, Placed, Write, WriteTo};
 use rlx_core::safetensors;
 use rlx_core::target::{Activations, CompileOptions, KernelDispatch};

@@ -47,8 +47,15 @@ fn run(
     row: &DeviceRow,
     device: Rc<dyn Device>,
 ) -> (u32, u32, Vec<f32>) {
-    let loaded = put(compiled, &source.maps, device.clone(), row.keeps_maps, &mut |_, _| {})
-        .expect("the model loads");
+    let loaded = put(
+        compiled,
+        &source.maps,
+        device.clone(),
+        row.keeps_maps,
+        &mut |_, _, _| {},
+        &mut |_, _| {},
+    )
+    .expect("the model loads");
     let control =
         Control { len: PROMPT.len() as u32, limit: 8, capacity: 64, ..Control::default() };
     let state = |name: &str| {

@@ -123,6 +123,6 @@ mod tests {
     #[test]
     fn the_number_of_negative_values_is_even() {
         assert_eq!([0, 1, 2, 3, 126, 127].map(even_signs), [0, 0x81, 0x82, 3, 126, 255]);
-        assert!((0..128).all(|i| even_signs(i).count_ones() % 2 == 0));
+        assert!((0..128).all(|i| even_signs(i).count_ones().is_multiple_of(2)));
     }
 }

@@ -74,7 +74,7 @@ impl Format for Mxfp4 {
         // 2^(e - 128), half of what the byte says since levels are doubled: as two factors, because
         // the ends are no normal numbers.
         let half = s.right(e, 1);
-        let power = |n: S::V| s.from_bits(s.left(s.plus(n, s.set(63)), 23));
+        let power = |n: S::V| s.as_floats(s.left(s.plus(n, s.set(63)), 23));
         let scale = s.product(power(half), power(s.minus(e, half)));
         v.run32(0, levels(s, b, h, 0, &FP4), scale, s.all(0.0));
     }

@@ -3,7 +3,7 @@
 //! A function visits the block's runs: 16 or 32 elements of each row as words of four bytes, with the
 //! run's scale and, where the format has one, what is taken away from every element:
 //! `w = scale q - least`. Products in integers, decoding for many rows of x, decoding to f32: all are
-//! visitors of the same function. Layouts are drawn in `rlx_core::reference::dequantize`, by byte; here
+//! visitors of the same function. Layouts are drawn in `rlx_core::formats`, by byte; here
 //! word `i` of a block is bytes `4 i..` behind the odd ones ([`Cut`](crate::panel::Cut)).
 
 mod codebook;

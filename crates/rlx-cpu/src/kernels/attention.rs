@@ -6,10 +6,10 @@
 //! numerics    online softmax over blocks of 32 positions, f32; exp within 2 ulp
 
 use super::kv_write::Cache;
-use super::{Kernel, Planned, control, dims};
+use super::{Control, Kernel, Planned, control, dims};
 use crate::program::Split;
 use crate::run::Cx;
-use crate::simd::{LANES, Simd, Task, dispatch, f16_to_f32, head};
+use crate::simd::{LANES, Lanes, Level, Simd, Task, dispatch, f16_to_f32, head};
 use core::array::from_fn;
 use core::cell::RefCell;
 use core::ops::Range;
@@ -17,7 +17,7 @@ use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::Attention;
 
-/// Queries that share each read of the cache.
+/// Queries that share each read of the cache, at most.
 const QUERIES: usize = 4;
 /// Positions between two updates of the running maximum.
 const BLOCK: usize = 32;
@@ -65,53 +65,77 @@ impl Kernel for Attend {
                 let values = &values[kv * head_bytes..][..head_bytes];
                 // Queries of this head group: all heads of a row, then the next row's.
                 let n = rows * heads.len();
-                for at in (0..n).step_by(QUERIES) {
-                    let count = (n - at).min(QUERIES);
-                    let query: [(usize, usize); QUERIES] = from_fn(|r| {
-                        let u = at + r.min(count - 1);
-                        (u / heads.len(), heads.start + u % heads.len())
-                    });
-                    dispatch(
-                        level,
-                        Group {
-                            q: query.map(|(i, h)| &q[(i * self.heads + h) * e..][..e]),
-                            seen: query.map(|(i, _)| {
-                                let own = ctl.past + i;
-                                own.saturating_sub(self.window)..(own + 1).min(self.cache.capacity)
-                            }),
-                            keys,
-                            values,
-                            is_f16: self.cache.is_f16,
-                            scale: self.scale,
-                            softcap: self.softcap,
-                            out,
-                        },
-                    );
-                    for (r, &(i, h)) in query[..count].iter().enumerate() {
+                let query = |u: usize| (u / heads.len(), heads.start + u % heads.len());
+                let mut at = 0;
+                while at < n {
+                    let left = n - at;
+                    let done = if left >= QUERIES {
+                        self.queries::<4>(level, q, &ctl, (keys, values), out, |r| query(at + r))
+                    } else if left >= 2 {
+                        self.queries::<2>(level, q, &ctl, (keys, values), out, |r| query(at + r))
+                    } else {
+                        self.queries::<1>(level, q, &ctl, (keys, values), out, |r| query(at + r))
+                    };
+                    for r in 0..done {
+                        let (i, h) = query(at + r);
                         let y = &mut cx.result(0).row::<f32>(i)[h * e - columns.start..][..e];
                         y.copy_from_slice(&out[r * e..][..e]);
                     }
+                    at += done;
                 }
             }
         });
     }
 }
 
-/// Up to four queries over one head of the cache.
-struct Group<'a> {
-    q: [&'a [f32]; QUERIES],
+impl Attend {
+    /// `R` queries, whose rows and heads `query` tells, over one head of the cache.
+    fn queries<const R: usize>(
+        &self,
+        level: Level,
+        q: &[f32],
+        ctl: &Control,
+        (keys, values): (&[u8], &[u8]),
+        out: &mut [f32],
+        query: impl Fn(usize) -> (usize, usize),
+    ) -> usize {
+        let e = self.cache.head_dim;
+        let group = Group::<R> {
+            q: from_fn(|r| {
+                let (i, h) = query(r);
+                &q[(i * self.heads + h) * e..][..e]
+            }),
+            seen: from_fn(|r| {
+                let own = ctl.past + query(r).0;
+                own.saturating_sub(self.window)..(own + 1).min(self.cache.capacity)
+            }),
+            keys,
+            values,
+            is_f16: self.cache.is_f16,
+            scale: self.scale,
+            softcap: self.softcap,
+            out: &mut out[..R * e],
+        };
+        dispatch(level, group);
+        R
+    }
+}
+
+/// Queries over one head of the cache.
+struct Group<'a, const R: usize> {
+    q: [&'a [f32]; R],
     /// Positions that each one sees, at least 1.
-    seen: [Range<usize>; QUERIES],
+    seen: [Range<usize>; R],
     keys: &'a [u8],
     values: &'a [u8],
     is_f16: bool,
     scale: f32,
     softcap: Option<f32>,
-    /// `[QUERIES][e]`.
+    /// `[R][e]`.
     out: &'a mut [f32],
 }
 
-impl Task for Group<'_> {
+impl<const R: usize> Task for Group<'_, R> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
@@ -123,15 +147,10 @@ impl Task for Group<'_> {
     }
 }
 
-/// Eight elements of a cache row.
+/// A vector of a cache row, or of 16 positions.
 #[inline(always)]
-fn load<S: Simd, const F16: bool>(s: S, row: &[u8], i: usize) -> S::F {
-    if F16 {
-        s.load_f16(head(&row[2 * LANES * i..]))
-    } else {
-        let row = head::<{ 4 * LANES }>(&row[4 * LANES * i..]).as_chunks::<4>().0;
-        s.load(&from_fn(|i| f32::from_le_bytes(row[i])))
-    }
+fn load<S: Lanes, const F16: bool>(s: S, row: &[u8], i: usize) -> S::G {
+    if F16 { s.take_f16(&row[2 * S::LANES * i..]) } else { s.take_f32(&row[4 * S::LANES * i..]) }
 }
 
 /// One element of a cache row.
@@ -155,46 +174,38 @@ fn cap<S: Simd>(s: S, softcap: f32, scores: &mut [f32; BLOCK]) {
     }
 }
 
-impl Group<'_> {
+impl<const R: usize> Group<'_, R> {
     #[inline(always)]
     fn attend<S: Simd, const F16: bool>(self, s: S) {
         let Group { q, seen, keys, values, scale, softcap, out, .. } = self;
         let e = q[0].len();
         let row_bytes = e * if F16 { 2 } else { 4 };
-        let (vectors, tail) = (e / LANES, e / LANES * LANES..e);
         let most = seen.iter().fold(0, |m, n| m.max(n.end));
         let least = seen.iter().fold(most, |m, n| m.min(n.start));
-        let mut max = [f32::NEG_INFINITY; QUERIES];
-        let mut sum = [0.0f32; QUERIES];
+        let mut max = [f32::NEG_INFINITY; R];
+        let mut sum = [0.0f32; R];
         out.fill(0.0);
-        let mut p = [[0.0f32; BLOCK]; QUERIES];
+        let mut p = [[0.0f32; BLOCK]; R];
         for start in (least..most).step_by(BLOCK) {
             let count = (most - start).min(BLOCK);
-            // Scores; what a query does not see weighs nothing.
-            let rows = keys[start * row_bytes..][..count * row_bytes].chunks_exact(row_bytes);
-            for (j, row) in rows.enumerate() {
-                let mut acc = [s.splat(0.0); QUERIES];
-                for i in 0..vectors {
-                    let k = load::<S, F16>(s, row, i);
-                    for r in 0..QUERIES {
-                        let q = s.load(super_chunk(q[r], i));
-                        acc[r] = s.fma(q, k, acc[r]);
-                    }
-                }
-                for r in 0..QUERIES {
-                    let rest: f32 = tail.clone().map(|i| q[r][i] * element::<F16>(row, i)).sum();
-                    p[r][j] = (s.sum(acc[r]) + rest) * scale;
-                }
-            }
-            for r in 0..QUERIES {
+            let rows = start * row_bytes..(start + count) * row_bytes;
+            scores::<S, F16, R>(s, &q, &keys[rows.clone()], row_bytes, scale, &mut p);
+            for r in 0..R {
                 if let Some(softcap) = softcap {
                     cap(s, softcap, &mut p[r]);
                 }
+                // What a query does not see weighs nothing.
                 let own = seen[r].start.saturating_sub(start).min(count)
                     ..seen[r].end.saturating_sub(start).min(count);
                 p[r][..own.start].fill(f32::NEG_INFINITY);
                 p[r][own.end.max(own.start)..].fill(f32::NEG_INFINITY);
-                let block_max = p[r].iter().fold(max[r], |m, x| if *x > m { *x } else { m });
+                let mut most = s.splat(max[r]);
+                for p in p[r].as_chunks::<LANES>().0 {
+                    most = s.max(s.load(p), most);
+                }
+                let mut lanes = [0.0; LANES];
+                s.store(most, &mut lanes);
+                let block_max = lanes.iter().fold(max[r], |m, x| if *x > m { *x } else { m });
                 // A block that the query does not see at all leaves everything as it is.
                 let base = if block_max == f32::NEG_INFINITY { 0.0 } else { block_max };
                 let mut total = s.splat(0.0);
@@ -207,43 +218,94 @@ impl Group<'_> {
                 let mut keep = [0.0; LANES];
                 s.store(s.exp(s.splat(max[r] - base)), &mut keep);
                 sum[r] = sum[r] * keep[0] + s.sum(total);
+                if max[r] != block_max {
+                    out[r * e..][..e].iter_mut().for_each(|y| *y *= keep[0]);
+                }
                 max[r] = block_max;
-                for y in &mut out[r * e..][..e] {
-                    *y *= keep[0];
-                }
             }
-            let rows = &values[start * row_bytes..][..count * row_bytes];
-            for i in 0..vectors {
-                let mut acc: [S::F; QUERIES] =
-                    from_fn(|r| s.load(super_chunk(&out[r * e..][..e], i)));
-                for (j, row) in rows.chunks_exact(row_bytes).enumerate() {
-                    let v = load::<S, F16>(s, row, i);
-                    for r in 0..QUERIES {
-                        acc[r] = s.fma(s.splat(p[r][j]), v, acc[r]);
-                    }
-                }
-                for r in 0..QUERIES {
-                    if let Some(y) = out[r * e + i * LANES..].first_chunk_mut() {
-                        s.store(acc[r], y);
-                    }
-                }
+            let values = &values[rows];
+            let vectors = e / S::LANES;
+            let mut i = 0;
+            // Four vectors of a row at once: a row is read in its own order.
+            while i + 4 <= vectors {
+                weigh::<S, F16, R, 4>(s, &p, values, row_bytes, i, out);
+                i += 4;
             }
-            for i in tail.clone() {
-                for (j, row) in rows.chunks_exact(row_bytes).enumerate() {
+            while i < vectors {
+                weigh::<S, F16, R, 1>(s, &p, values, row_bytes, i, out);
+                i += 1;
+            }
+            for i in vectors * S::LANES..e {
+                for (j, row) in values.chunks_exact(row_bytes).enumerate() {
                     let v = element::<F16>(row, i);
-                    (0..QUERIES).for_each(|r| out[r * e + i] += p[r][j] * v);
+                    (0..R).for_each(|r| out[r * e + i] += p[r][j] * v);
                 }
             }
         }
-        for r in 0..QUERIES {
+        for r in 0..R {
             let inverse = 1.0 / sum[r];
             out[r * e..][..e].iter_mut().for_each(|y| *y *= inverse);
         }
     }
 }
 
-/// Vector `i` of a slice of whole vectors.
+/// `p[r][j] = scale q[r] . k[j]` for every row of `keys`.
 #[inline(always)]
-fn super_chunk(x: &[f32], i: usize) -> &[f32; LANES] {
-    x[i * LANES..].first_chunk().unwrap_or(const { &[0.0; LANES] })
+fn scores<S: Simd, const F16: bool, const R: usize>(
+    s: S,
+    q: &[&[f32]; R],
+    keys: &[u8],
+    row_bytes: usize,
+    scale: f32,
+    p: &mut [[f32; BLOCK]; R],
+) {
+    let e = q[0].len();
+    let vectors = e / S::LANES;
+    for (j, row) in keys.chunks_exact(row_bytes).enumerate().take(BLOCK) {
+        let mut acc = [s.all(0.0); R];
+        for i in 0..vectors {
+            let k = load::<S, F16>(s, row, i);
+            for r in 0..R {
+                acc[r] = s.add_product(s.take(&q[r][i * S::LANES..]), k, acc[r]);
+            }
+        }
+        for r in 0..R {
+            let tail = vectors * S::LANES..e;
+            let rest: f32 = tail.map(|i| q[r][i] * element::<F16>(row, i)).sum();
+            p[r][j] = (s.across(acc[r]) + rest) * scale;
+        }
+    }
+}
+
+/// Adds `p[r][j] v[j]` to `N` vectors of each output, from vector `i` on.
+#[inline(always)]
+fn weigh<S: Simd, const F16: bool, const R: usize, const N: usize>(
+    s: S,
+    p: &[[f32; BLOCK]; R],
+    values: &[u8],
+    row_bytes: usize,
+    i: usize,
+    out: &mut [f32],
+) {
+    let e = out.len() / R;
+    let at = |r: usize, n: usize| r * e + (i + n) * S::LANES;
+    let mut acc = [[s.all(0.0); N]; R];
+    for r in 0..R {
+        for n in 0..N {
+            acc[r][n] = s.take(&out[at(r, n)..]);
+        }
+    }
+    for (j, row) in values.chunks_exact(row_bytes).enumerate().take(BLOCK) {
+        for n in 0..N {
+            let v = load::<S, F16>(s, row, i + n);
+            for r in 0..R {
+                acc[r][n] = s.add_product(s.all(p[r][j]), v, acc[r][n]);
+            }
+        }
+    }
+    for r in 0..R {
+        for n in 0..N {
+            s.put(acc[r][n], &mut out[at(r, n)..]);
+        }
+    }
 }

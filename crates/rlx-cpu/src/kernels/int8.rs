@@ -17,9 +17,6 @@ use crate::simd::{Lanes, Level, Simd, Task, dispatch, f16_to_f32};
 use core::marker::PhantomData;
 use rlx_core::types::BlockFormat as B;
 
-/// Elements of the shortest run: what sums of x are kept for.
-const SHORT: usize = 16;
-
 /// Int8 rows of x, taken apart once for all panels.
 #[derive(Default)]
 pub(crate) struct Rows {
@@ -39,31 +36,16 @@ pub(crate) struct Rows {
 
 impl Rows {
     /// Takes rows of `q8_0` or `q8_k` blocks apart, each of `k` elements.
-    pub(crate) fn fill(&mut self, format: B, k: usize, x: &[u8]) {
-        *self = Rows { k, block: format.elements(), ..core::mem::take(self) };
-        let Rows { q, d, sums16, sums32, whole16, whole32, .. } = self;
-        q.clear();
-        d.clear();
-        sums16.clear();
-        whole16.clear();
-        for block in x.chunks_exact(format.bytes()) {
-            let (scale, bytes) = match format {
-                B::Q8_0 => (f16_to_f32(u16::from_le_bytes([block[0], block[1]])), &block[2..34]),
-                _ => (f32::from_le_bytes([block[0], block[1], block[2], block[3]]), &block[4..260]),
-            };
-            q.extend_from_slice(bytes);
-            d.push(scale);
-            let factor = if format == B::Q8_0 { -scale } else { -1.0 };
-            for run in bytes.as_chunks::<SHORT>().0 {
-                let sum: i16 = run.iter().map(|&q| i16::from(q as i8)).sum();
-                sums16.push(factor * f32::from(sum));
-                whole16.push(sum.into());
-            }
-        }
-        sums32.clear();
-        sums32.extend(sums16.as_chunks::<2>().0.iter().map(|[a, b]| a + b));
-        whole32.clear();
-        whole32.extend(whole16.as_chunks::<2>().0.iter().map(|[a, b]| a + b));
+    pub(crate) fn fill(&mut self, level: Level, format: B, k: usize, x: &[u8]) {
+        let elements = x.len() / format.bytes() * format.elements();
+        (self.k, self.block) = (k, format.elements());
+        self.q.resize(elements, 0);
+        self.d.resize(elements / self.block, 0.0);
+        self.sums16.resize(elements / 16, 0.0);
+        self.whole16.resize(elements / 16, 0);
+        self.sums32.resize(elements / 32, 0.0);
+        self.whole32.resize(elements / 32, 0);
+        dispatch(level, Fill { x, rows: self });
     }
 
     fn row(&self, m: usize) -> Row<'_> {
@@ -77,6 +59,59 @@ impl Rows {
             whole32: &self.whole32[part(32)],
         }
     }
+}
+
+/// Plain loops: they become vectors because `dispatch` compiles them for the level's features.
+struct Fill<'a> {
+    x: &'a [u8],
+    rows: &'a mut Rows,
+}
+
+impl Task for Fill<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Rows { block, q, d, sums16, sums32, whole16, whole32, .. } = self.rows;
+        if *block == 32 {
+            let blocks = self.x.as_chunks::<34>().0.iter().zip(q.as_chunks_mut::<32>().0);
+            let sums = whole16.as_chunks_mut::<2>().0.iter_mut();
+            for (((x, q), sums), d) in blocks.zip(sums).zip(d.iter_mut()) {
+                *d = f16_to_f32(u16::from_le_bytes([x[0], x[1]]));
+                q.copy_from_slice(&x[2..]);
+                *sums = [sum(&q[..16]), sum(&q[16..])];
+            }
+        } else {
+            let blocks = self.x.as_chunks::<292>().0.iter().zip(q.as_chunks_mut::<256>().0);
+            let sums = whole16.as_chunks_mut::<16>().0.iter_mut();
+            for (((x, q), sums), d) in blocks.zip(sums).zip(d.iter_mut()) {
+                *d = f32::from_le_bytes([x[0], x[1], x[2], x[3]]);
+                q.copy_from_slice(&x[4..260]);
+                for (sum, s) in sums.iter_mut().zip(x[260..].as_chunks::<2>().0) {
+                    *sum = i16::from_le_bytes(*s).into();
+                }
+            }
+        }
+        for (whole, [a, b]) in whole32.iter_mut().zip(whole16.as_chunks::<2>().0) {
+            *whole = a + b;
+        }
+        for (sum, whole) in sums16.iter_mut().zip(whole16) {
+            *sum = -(*whole as f32);
+        }
+        for (sum, whole) in sums32.iter_mut().zip(whole32) {
+            *sum = -(*whole as f32);
+        }
+        if *block == 32 {
+            for ((sums, sum), d) in sums16.as_chunks_mut::<2>().0.iter_mut().zip(sums32).zip(d) {
+                sums.iter_mut().for_each(|s| *s *= *d);
+                *sum *= *d;
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn sum(q: &[u8]) -> i32 {
+    q.iter().map(|&q| i32::from(q as i8)).sum()
 }
 
 #[derive(Clone, Copy)]

@@ -90,7 +90,12 @@ impl Matmul {
         let integer = self.blocks.filter(|b| self.segments.iter().all(|s| s.meets(*b)));
         let x = match (integer, self.blocks, self.norm) {
             (Some(b), ..) => {
-                int8.fill(b, self.k, &cx.bytes(0)[..m * b.bytes() * (self.k / b.elements())]);
+                int8.fill(
+                    cx.level,
+                    b,
+                    self.k,
+                    &cx.bytes(0)[..m * b.bytes() * (self.k / b.elements())],
+                );
                 weights::X::Int8(int8)
             }
             (None, Some(b), _) => {

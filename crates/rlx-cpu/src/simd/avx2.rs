@@ -95,11 +95,6 @@ macro_rules! level {
                 }
             }
             #[inline(always)]
-            fn load_f16(self, x: &[u8; 2 * LANES]) -> __m256 {
-                // SAFETY: F16C by the token; 16 bytes are there; no alignment asked.
-                unsafe { _mm256_cvtph_ps(_mm_loadu_si128(x.as_ptr().cast())) }
-            }
-            #[inline(always)]
             fn store_f16(self, x: __m256, out: &mut [u8; 2 * LANES]) {
                 // SAFETY: F16C by the token; 16 bytes are there; no alignment asked.
                 unsafe {

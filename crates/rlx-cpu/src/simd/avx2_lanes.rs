@@ -164,13 +164,13 @@ impl Lanes for Avx2 {
         }
     }
     #[inline(always)]
-    fn from_bits(self, a: __m256i) -> __m256 {
+    fn as_floats(self, a: __m256i) -> __m256 {
         // SAFETY: AVX2 by the token.
         unsafe { _mm256_castsi256_ps(a) }
     }
     #[inline(always)]
     fn take_f32(self, x: &[u8]) -> __m256 {
-        self.from_bits(self.words(x))
+        self.as_floats(self.words(x))
     }
     #[inline(always)]
     fn take_f16(self, x: &[u8]) -> __m256 {
@@ -211,5 +211,14 @@ impl Lanes for Avx2 {
     fn add_product(self, a: __m256, b: __m256, c: __m256) -> __m256 {
         // SAFETY: AVX2 by the token.
         unsafe { _mm256_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    fn across(self, a: __m256) -> f32 {
+        // SAFETY: AVX by the token.
+        unsafe {
+            let q = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+            let d = _mm_add_ps(q, _mm_movehl_ps(q, q));
+            _mm_cvtss_f32(_mm_add_ss(d, _mm_shuffle_ps::<1>(d, d)))
+        }
     }
 }

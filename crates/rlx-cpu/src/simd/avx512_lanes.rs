@@ -152,13 +152,13 @@ impl Lanes for Vnni {
         unsafe { _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)) }
     }
     #[inline(always)]
-    fn from_bits(self, a: __m512i) -> __m512 {
+    fn as_floats(self, a: __m512i) -> __m512 {
         // SAFETY: AVX-512 by the token.
         unsafe { _mm512_castsi512_ps(a) }
     }
     #[inline(always)]
     fn take_f32(self, x: &[u8]) -> __m512 {
-        self.from_bits(self.words(x))
+        self.as_floats(self.words(x))
     }
     #[inline(always)]
     fn take_f16(self, x: &[u8]) -> __m512 {
@@ -199,5 +199,10 @@ impl Lanes for Vnni {
     fn add_product(self, a: __m512, b: __m512, c: __m512) -> __m512 {
         // SAFETY: AVX-512 by the token.
         unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    fn across(self, a: __m512) -> f32 {
+        // SAFETY: AVX-512 by the token.
+        unsafe { _mm512_reduce_add_ps(a) }
     }
 }

@@ -72,7 +72,7 @@ pub(crate) trait Lanes: Copy {
     fn floats(self, a: Self::V) -> Self::G;
     /// From f16 in the words' low halves.
     fn halves(self, a: Self::V) -> Self::G;
-    fn from_bits(self, a: Self::V) -> Self::G;
+    fn as_floats(self, a: Self::V) -> Self::G;
     /// From the first `LANES` f32.
     fn take_f32(self, x: &[u8]) -> Self::G;
     /// From the first `LANES` f16.
@@ -85,6 +85,20 @@ pub(crate) trait Lanes: Copy {
     fn product(self, a: Self::G, b: Self::G) -> Self::G;
     /// `a b + c`, rounded once where the level can.
     fn add_product(self, a: Self::G, b: Self::G, c: Self::G) -> Self::G;
+    /// The sum of the lanes, in halves.
+    #[inline(always)]
+    fn across(self, a: Self::G) -> f32 {
+        let mut v = [0.0; 16];
+        self.put(a, &mut v);
+        let mut n = Self::LANES;
+        while n > 1 {
+            n /= 2;
+            for i in 0..n {
+                v[i] += v[i + n];
+            }
+        }
+        v[0]
+    }
 }
 
 /// An array, byte offset 0; what is missing is zero. Callers pass slices that are long enough, which

@@ -144,8 +144,6 @@ pub(crate) trait Simd: Lanes {
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     /// `2^n` for whole `n` in -126..=127.
     fn exp2(self, n: Self::F) -> Self::F;
-    /// 8 f16, little-endian.
-    fn load_f16(self, x: &[u8; 2 * LANES]) -> Self::F;
     /// To f16, halves to even.
     fn store_f16(self, x: Self::F, out: &mut [u8; 2 * LANES]);
 

@@ -119,14 +119,6 @@ impl Simd for Neon {
         })
     }
     #[inline(always)]
-    fn load_f16(self, x: &[u8; 2 * LANES]) -> Self::F {
-        // SAFETY: neon by the target.
-        unsafe {
-            let h = vreinterpretq_u16_u8(load16(x));
-            [f16x4(vmovl_u16(vget_low_u16(h))), f16x4(vmovl_high_u16(h))]
-        }
-    }
-    #[inline(always)]
     fn store_f16(self, x: Self::F, out: &mut [u8; 2 * LANES]) {
         let mut v = [0.0; LANES];
         self.store(x, &mut v);

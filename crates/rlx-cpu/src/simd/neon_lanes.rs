@@ -165,13 +165,13 @@ impl Lanes for Neon {
         self.take(&words.map(|w| f16_to_f32(w as u16)))
     }
     #[inline(always)]
-    fn from_bits(self, a: uint32x4_t) -> float32x4_t {
+    fn as_floats(self, a: uint32x4_t) -> float32x4_t {
         // SAFETY: as above.
         unsafe { vreinterpretq_f32_u32(a) }
     }
     #[inline(always)]
     fn take_f32(self, x: &[u8]) -> float32x4_t {
-        self.from_bits(self.words(x))
+        self.as_floats(self.words(x))
     }
     #[inline(always)]
     fn take_f16(self, x: &[u8]) -> float32x4_t {

@@ -12,11 +12,6 @@ fn zip<T: Copy, const N: usize>(a: [T; N], b: [T; N], f: impl Fn(T, T) -> T) -> 
     core::array::from_fn(|i| f(a[i], b[i]))
 }
 
-#[inline(always)]
-fn pair(x: &[u8], i: usize) -> [u8; 2] {
-    [x[2 * i], x[2 * i + 1]]
-}
-
 impl Simd for Portable {
     type F = [f32; LANES];
 
@@ -63,10 +58,6 @@ impl Simd for Portable {
     #[inline(always)]
     fn exp2(self, n: Self::F) -> Self::F {
         n.map(|n| f32::from_bits(((n as i32).wrapping_add(127) as u32) << 23))
-    }
-    #[inline(always)]
-    fn load_f16(self, x: &[u8; 2 * LANES]) -> Self::F {
-        core::array::from_fn(|i| f16::from_le_bytes(pair(x, i)).to_f32())
     }
     #[inline(always)]
     fn store_f16(self, x: Self::F, out: &mut [u8; 2 * LANES]) {

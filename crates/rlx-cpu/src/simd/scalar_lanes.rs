@@ -142,12 +142,12 @@ impl Lanes for Portable {
         a.map(|a| f16_to_f32(a as u16))
     }
     #[inline(always)]
-    fn from_bits(self, a: Words) -> [f32; N] {
+    fn as_floats(self, a: Words) -> [f32; N] {
         a.map(f32::from_bits)
     }
     #[inline(always)]
     fn take_f32(self, x: &[u8]) -> [f32; N] {
-        self.from_bits(self.words(x))
+        self.as_floats(self.words(x))
     }
     #[inline(always)]
     fn take_f16(self, x: &[u8]) -> [f32; N] {

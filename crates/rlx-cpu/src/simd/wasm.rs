@@ -28,12 +28,6 @@ fn zip(a: V2, b: V2, f: impl Fn(v128, v128) -> v128) -> V2 {
     [f(a[0], b[0]), f(a[1], b[1])]
 }
 
-#[inline(always)]
-fn load16(x: &[u8; 16]) -> v128 {
-    // SAFETY: 16 bytes are there; no alignment asked.
-    unsafe { v128_load(x.as_ptr().cast()) }
-}
-
 /// Four f16 in the low halves of 32-bit lanes to f32.
 #[inline(always)]
 pub(super) fn f16x4(h: v128) -> v128 {
@@ -106,11 +100,6 @@ impl Simd for Simd128 {
     #[inline(always)]
     fn exp2(self, n: V2) -> V2 {
         each(n, |n| i32x4_shl(i32x4_add(i32x4_trunc_sat_f32x4(n), i32x4_splat(127)), 23))
-    }
-    #[inline(always)]
-    fn load_f16(self, x: &[u8; 2 * LANES]) -> V2 {
-        let h = load16(x);
-        [f16x4(u32x4_extend_low_u16x8(h)), f16x4(u32x4_extend_high_u16x8(h))]
     }
     #[inline(always)]
     fn store_f16(self, x: V2, out: &mut [u8; 2 * LANES]) {

@@ -175,7 +175,7 @@ impl Lanes for Simd128 {
         f16x4(a)
     }
     #[inline(always)]
-    fn from_bits(self, a: v128) -> v128 {
+    fn as_floats(self, a: v128) -> v128 {
         a
     }
     #[inline(always)]

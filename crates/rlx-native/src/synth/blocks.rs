@@ -266,15 +266,11 @@ mod tests {
     #[test]
     fn decoded_weights_have_the_deviation_that_was_asked_for() {
         let dense = [DType::F32, DType::F16, DType::BF16].into_iter();
-        let mut decoded = 0;
         for dtype in dense.chain(formats().map(DType::Block)) {
             for sigma in [1.0 / 32.0, 1.0 / 120.0] {
                 let bytes = made(dtype, 65536, sigma, 1);
                 let mut x = vec![0.0; 65536];
-                if decode_row(dtype, &bytes, &mut x).is_err() {
-                    continue; // a format that the oracle does not decode
-                }
-                decoded += 1;
+                decode_row(dtype, &bytes, &mut x).unwrap();
                 let mean = x.iter().map(|&v| f64::from(v)).sum::<f64>() / 65536.0;
                 let square = x.iter().map(|&v| f64::from(v).powi(2)).sum::<f64>() / 65536.0;
                 let (mean, rms) = (mean / f64::from(sigma), square.sqrt() / f64::from(sigma));
@@ -285,7 +281,6 @@ mod tests {
                 assert!(mean.abs() < 0.05, "{dtype}: a mean of {mean} deviations");
             }
         }
-        assert!(decoded >= 16, "the oracle decodes 8 types and more");
     }
 
     #[test]
