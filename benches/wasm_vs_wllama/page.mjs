@@ -10,9 +10,7 @@ const engines = {
   async rlx({ model, threads, context, kv }) {
     const { Engine } = await import('/dist/index.js');
     const blob = await (await fetch(model)).blob();
-    const options = { model: [new File([blob], 'model.gguf')], device: 'cpu', contextLength: context, kv };
-    // The option is there in builds that have threads; asking others for it is a usage error.
-    if (threads > 1) options.threads = threads;
+    const options = { model: [new File([blob], 'model.gguf')], device: 'cpu', contextLength: context, kv, threads };
     const engine = await Engine.load(options);
     return {
       async turn(text, tokens) {

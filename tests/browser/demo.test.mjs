@@ -29,11 +29,12 @@ const lastAnswer = () => page.locator('.message.assistant').last();
 test('the first visit loads the default model and says what it runs on', { timeout: 60_000 }, async () => {
   await ready();
   assert.equal(await page.evaluate(() => crossOriginIsolated), false);
-  assert.match(await page.locator('#status').textContent(), /^rustdoc-29m · CPU: simd128.* · not WebGPU, because (this browser has no WebGPU|WebGPU has no adapter)/);
+  assert.match(await page.locator('#status').textContent(), /^rustdoc-29m · CPU: relaxed-simd, 1 thread · not WebGPU, because (this browser has no WebGPU|WebGPU has no adapter)/);
   assert.equal(await page.locator('#loading').isVisible(), false);
   assert.equal(await page.locator('#error').isVisible(), false);
   assert.equal(await page.locator('#questions button').count(), 5);
   assert.deepEqual(shardRequests(), ['GET', 'GET', 'GET']);
+  assert.deepEqual(server.asked('.wasm').map(({ path }) => /rlx-?[a-z]*(?=-)/.exec(path)[0]), ['rlx-relaxed'], 'one build');
   await screenshots(page, 'demo-ready');
 });
 
@@ -106,4 +107,23 @@ test('a model that is not there is told, with what to do', async () => {
 test('the console has no error', async () => {
   await context.close();
   assert.deepEqual(logs.filter((line) => /^(error|uncaught)/.test(line)), []);
+});
+
+test('on a page that may share memory the same demo has threads, and downloads one build', { timeout: 60_000 }, async () => {
+  const isolated = await startServer({ mounts: { '/': join(root, 'www/dist') }, isolated: true });
+  const other = await openPage(browser, `${isolated.url}/`);
+  try {
+    await other.page.waitForFunction(() => document.querySelector('#questions button')?.disabled === false);
+    const cores = await other.page.evaluate(() => Math.min(8, navigator.hardwareConcurrency));
+    assert.match(await other.page.locator('#status').textContent(), new RegExp(`CPU: relaxed-simd, ${cores} thread`));
+    if (cores > 1) assert.deepEqual(isolated.asked('.wasm').map(({ path }) => /rlx-threads-relaxed/.test(path)), [true]);
+    await other.page.locator('#questions button').first().click();
+    await other.page.waitForFunction(() => document.getElementById('stop').hidden
+      && document.querySelector('.message.assistant')?.textContent.length > 5);
+    assert.match(await other.page.locator('.message.assistant').last().textContent(), ANSWER);
+    assert.deepEqual(other.logs.filter((line) => /^(error|uncaught)/.test(line)), []);
+  } finally {
+    await other.context.close();
+    await isolated.close();
+  }
 });

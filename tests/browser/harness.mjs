@@ -41,8 +41,25 @@ export function launch({ webgpu = true } = {}) {
   });
 }
 
-/** A page that fails the test on an uncaught error; `logs` has what it wrote to the console. */
-export async function openPage(browser, url, options = {}) {
+/**
+ * The page's executors: their name in cases.json, the device, the module's build that Chromium
+ * takes, and what `openPage` needs to make it another one. `isolated`: on a page that may share
+ * memory with workers, with two threads.
+ */
+export const EXECUTORS = [
+  { name: 'page-cpu', device: 'cpu', build: 'rlx-relaxed.wasm', adapter: /^relaxed-simd, 1 thread$/ },
+  { name: 'page-cpu', device: 'cpu', build: 'rlx.wasm', adapter: /^simd128, 1 thread$/, page: { relaxedSimd: false } },
+  { name: 'page-cpu', device: 'cpu', build: 'rlx-threads-relaxed.wasm', adapter: /^relaxed-simd, 2 threads$/, isolated: true },
+  { name: 'page-cpu', device: 'cpu', build: 'rlx-threads.wasm', adapter: /^simd128, 2 threads$/, isolated: true, page: { relaxedSimd: false } },
+  // A GPU in software: three tokens a second of the larger model.
+  { name: 'page-webgpu', device: 'webgpu', build: 'rlx-relaxed.wasm', adapter: /swiftshader/i },
+];
+
+/**
+ * A page that fails the test on an uncaught error; `logs` has what it wrote to the console.
+ * `relaxedSimd: false` makes it one of a browser that refuses such modules.
+ */
+export async function openPage(browser, url, { relaxedSimd = true, ...options } = {}) {
   const context = await browser.newContext(options);
   const page = await context.newPage();
   const logs = [];
@@ -65,6 +82,11 @@ export async function openPage(browser, url, options = {}) {
       };
     }
   });
+  if (!relaxedSimd) {
+    await page.addInitScript(() => {
+      WebAssembly.validate = () => false;
+    });
+  }
   await page.goto(url);
   return { page, context, logs };
 }

@@ -5,28 +5,32 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { difference } from '../support/logits.mjs';
-import { launch, mounts, openPage, root, startServer } from './harness.mjs';
+import { EXECUTORS, launch, mounts, openPage, root, startServer } from './harness.mjs';
 
 const json = (path) => JSON.parse(readFileSync(join(root, path), 'utf8'));
 const cases = json('tests/parity/cases.json').cases.filter(({ kind }) => kind === 'logits');
 
-let server, browser;
+let server, isolatedServer, browser;
 before(async () => {
-  server = await startServer({ mounts: { ...mounts, '/tests/': join(root, 'tests') } });
+  const all = { ...mounts, '/tests/': join(root, 'tests') };
+  server = await startServer({ mounts: all });
+  isolatedServer = await startServer({ mounts: all, isolated: true });
   browser = await launch();
 });
 after(async () => {
   await browser?.close();
   await server?.close();
+  await isolatedServer?.close();
 });
 
-for (const [name, device] of [['page-cpu', 'cpu'], ['page-webgpu', 'webgpu']]) {
+for (const { name, device, build, adapter, isolated, page: kind } of EXECUTORS) {
   const wanted = cases.filter(({ devices }) => devices.includes(name));
   test(`cases.json has logits for ${name}`, () => assert.ok(wanted.length > 0));
   for (const testCase of wanted) {
-    test(`${name}: ${testCase.name}`, { timeout: 600_000 }, async (t) => {
+    test(`${name}, ${build}: ${testCase.name}`, { timeout: 600_000 }, async (t) => {
       const expected = json(testCase.expected);
-      const { page, context, logs } = await openPage(browser, `${server.url}/pages/empty.html`);
+      const { url } = isolated ? isolatedServer : server;
+      const { page, context, logs } = await openPage(browser, `${url}/pages/empty.html`, kind);
       try {
         const found = await page.evaluate(async ({ url, ...job }) => {
           const { logitsOf } = await import('/support/logits.mjs');
@@ -34,11 +38,12 @@ for (const [name, device] of [['page-cpu', 'cpu'], ['page-webgpu', 'webgpu']]) {
           return logitsOf({ base: '/dist', blob, gpu: navigator.gpu, ...job });
         }, {
           url: `/${testCase.model[0]}`, device, kv: testCase.kv, activations: testCase.activations,
-          prompt: expected.prompt_ids, maxTokens: 8,
+          prompt: expected.prompt_ids, maxTokens: 8, threads: isolated ? 2 : 1,
         });
         const apart = difference(found.logits, expected.logits);
         t.diagnostic(`${apart.toExponential(2)} of the largest, ${found.info.adapter}`);
         assert.equal(found.error, undefined);
+        assert.match(found.info.adapter, adapter);
         assert.deepEqual([found.info.device, found.info.kv, found.info.activations], [device, testCase.kv, testCase.activations]);
         assert.ok(apart <= testCase.tolerance, `${apart} of the largest, ${testCase.tolerance} allowed`);
         assert.ok(found.tokens.length > 0);

@@ -6,31 +6,35 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { questionsOf } from '../support/parity.mjs';
-import { launch, mounts, openPage, root, rlxBinary, startServer } from './harness.mjs';
+import { EXECUTORS, launch, mounts, openPage, root, rlxBinary, startServer } from './harness.mjs';
 
 const json = (path) => JSON.parse(readFileSync(join(root, path), 'utf8'));
 const { cases } = json('tests/parity/cases.json');
 
-let server, browser;
+let server, isolatedServer, browser;
 before(async () => {
-  server = await startServer({ mounts: { ...mounts, '/models/': join(root, 'models'), '/tests/': join(root, 'tests') } });
+  const all = { ...mounts, '/models/': join(root, 'models'), '/tests/': join(root, 'tests') };
+  server = await startServer({ mounts: all });
+  isolatedServer = await startServer({ mounts: all, isolated: true });
   browser = await launch();
 });
 after(async () => {
   await browser?.close();
   await server?.close();
+  await isolatedServer?.close();
 });
 
 /** Loads the case's model in a page of its own and asks; `info` is from after the last answer. */
-async function run(testCase, device, questions, maxTokens) {
-  const { page, context, logs } = await openPage(browser, `${server.url}/pages/empty.html`);
+async function run(testCase, { device, isolated, page: kind }, questions, maxTokens) {
+  const { url } = isolated ? isolatedServer : server;
+  const { page, context, logs } = await openPage(browser, `${url}/pages/empty.html`, kind);
   try {
     return await page.evaluate(async ({ model, device, questions, maxTokens }) => {
       const { Engine } = await import('/dist/index.js');
       const { differences, costOfToken } = await import('/support/parity.mjs');
       const { countGpu } = await import('/support/count_gpu.mjs');
       const counted = device === 'webgpu' ? countGpu(navigator.gpu) : undefined;
-      const engine = await Engine.load({ model, device, cache: false, ...(counted && { gpu: counted.gpu }) });
+      const engine = await Engine.load({ model, device, threads: 2, cache: false, ...(counted && { gpu: counted.gpu }) });
       const found = await differences(engine, questions, maxTokens);
       const info = engine.info();
       const cost = counted && await costOfToken(engine, counted.counts, questions[0].messages);
@@ -59,27 +63,27 @@ function assertSameProgram(testCase, { target, kv, activations, contextLength, f
   }
 }
 
-const EXECUTORS = [
-  { name: 'page-cpu', device: 'cpu', adapter: /simd128/i, defaults: ['f32', 'int8'] },
-  // A GPU in software: three tokens a second of the larger model.
-  { name: 'page-webgpu', device: 'webgpu', adapter: /swiftshader/i, defaults: ['f16', 'f32'] },
-];
+const DEFAULTS = { cpu: ['f32', 'int8'], webgpu: ['f16', 'f32'] };
 
-for (const { name, device, adapter, defaults } of EXECUTORS) {
+for (const executor of EXECUTORS) {
+  const { name, device, build, adapter, isolated } = executor;
   const wanted = cases.filter(({ kind, devices }) => kind === 'greedy' && devices.includes(name));
   test(`cases.json has cases for ${name}`, () => assert.ok(wanted.length > 0));
   for (const testCase of wanted) {
-    test(`${name}: ${testCase.name} answers as recorded`, { timeout: 900_000 }, async (t) => {
+    test(`${name}, ${build}: ${testCase.name} answers as recorded`, { timeout: 900_000 }, async (t) => {
       const expected = json(testCase.expected);
       const questions = questionsOf(testCase, expected, name);
       const start = performance.now();
-      const { found, info, cost, liveBytes } = await run(testCase, device, questions, expected.max_new_tokens);
+      const { requests, asked } = isolated ? isolatedServer : server;
+      requests.length = 0;
+      const { found, info, cost, liveBytes } = await run(testCase, executor, questions, expected.max_new_tokens);
       t.diagnostic(`${questions.length} questions in ${((performance.now() - start) / 1000).toFixed(1)} s, ${info.adapter}, ${info.decodeTokensPerSecond?.toFixed(1)} tokens/s`);
       assert.deepEqual(found, []);
       assert.equal(info.device, device);
       assert.match(info.adapter, adapter);
       assert.equal(info.fallbackReason, null);
-      assert.deepEqual([info.kv, info.activations], defaults);
+      assert.deepEqual([info.kv, info.activations], DEFAULTS[device]);
+      assert.deepEqual(asked('.wasm').map(({ path }) => path), [`/dist/${build}`], 'a page downloads one build');
       assertSameProgram(testCase, info);
       if (device === 'webgpu') {
         assert.deepEqual(cost, { dispatches: info.dispatchesPerToken, submits: 1, mappedBytes: 4 });

@@ -10,14 +10,18 @@ const TYPES = {
   '.css': 'text/css', '.wasm': 'application/wasm', '.json': 'application/json',
 };
 
+/** With these a page may share memory with its workers. */
+const ISOLATED = { 'cross-origin-opener-policy': 'same-origin', 'cross-origin-embedder-policy': 'require-corp' };
+
 /**
  * Serves `mounts` (URL prefix → folder) and `files` (URL path → bytes as Buffer, or
  * `{ bytes, read(from, to) }` for bytes made on the way).
  *
  * `behave[path]`, changeable at any time: `bytesPerSecond`, `stopAfter` (bytes, then the socket is
  * cut), `status`, `etag` (null: none), `lastModified`, `ranges` (default true), `head` (a status), `length` (default true).
+ * `isolated`: pages are cross-origin isolated.
  */
-export async function startServer({ mounts = {}, files = {}, behave = {} } = {}) {
+export async function startServer({ mounts = {}, files = {}, behave = {}, isolated = false } = {}) {
   const requests = [];
   const sockets = new Set();
   const server = createServer((request, response) => {
@@ -31,6 +35,7 @@ export async function startServer({ mounts = {}, files = {}, behave = {} } = {})
       return;
     }
     const headers = { 'content-type': TYPES[path.endsWith('/') ? '.html' : extname(path)] ?? 'application/octet-stream', 'cache-control': 'no-cache' };
+    if (isolated) Object.assign(headers, ISOLATED);
     if (how.etag !== null) headers.etag = how.etag ?? `"${file.bytes}-${file.version ?? 0}"`;
     if (how.lastModified) headers['last-modified'] = how.lastModified;
     let from = 0;

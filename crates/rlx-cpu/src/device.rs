@@ -1,12 +1,14 @@
 //! The device: ids and tickets over models, programs and sessions.
 //!
 //! Nothing runs before it is polled for. A poll does the session's submissions in order up to the
-//! one asked for: with workers in one go each, on wasm in slices of at most 50 ms between which
-//! the task wakes itself.
+//! one asked for: with a clock in slices of at most 50 ms between which the task wakes itself,
+//! without one, or with the native pool, in one go each.
 
 use crate::kernels;
 use crate::layout::Layout;
 use crate::memory::Memory;
+#[cfg(all(target_family = "wasm", target_feature = "atomics"))]
+use crate::page_pool;
 #[cfg(all(feature = "threads", not(target_family = "wasm")))]
 use crate::pool::Pool;
 use crate::program::{Built, Space, len_and_done};
@@ -31,12 +33,13 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuOptions {
     /// Workers, the calling thread included; `None` for one a core. Without the feature
-    /// `threads`, and on wasm, there is one.
+    /// `threads` there is one. On wasm `None` is one too, and the module must be built with
+    /// atomics for more, which then are the workers that have called `page_pool::join`.
     pub threads: Option<usize>,
     /// SIMD level; `None` for the best one there is.
     pub simd: Option<Level>,
-    /// Milliseconds that only grow. With it, and one worker, `poll` pauses every 50 ms at the
-    /// latest; without it a submission runs in one go.
+    /// Milliseconds that only grow. With it `poll` pauses every 50 ms at the latest, unless the
+    /// native pool has several workers; without it a submission runs in one go.
     pub clock: Option<fn() -> f64>,
 }
 
@@ -117,7 +120,12 @@ impl CpuDevice {
         let workers = options
             .threads
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-        #[cfg(not(all(feature = "threads", not(target_family = "wasm"))))]
+        #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
+        let workers = options.threads.unwrap_or(1);
+        #[cfg(not(any(
+            all(feature = "threads", not(target_family = "wasm")),
+            all(target_family = "wasm", target_feature = "atomics")
+        )))]
         let workers = 1;
         Ok(CpuDevice {
             target: kernels::target(),
@@ -167,17 +175,24 @@ impl CpuDevice {
             }
             len = rows;
         }
-        let pauses = self.clock.is_some() && self.workers == 1;
+        // A page's thread never waits, whoever walks along.
+        let page = cfg!(target_family = "wasm");
+        let pauses = self.clock.is_some() && (self.workers == 1 || page);
         let run = Arc::new(Run::new(
             loaded.built.clone(),
             model.weights.clone(),
             &mut s.memory,
             inputs,
             self.level,
-            (!pauses).then_some(self.workers),
+            self.workers,
+            pauses,
             len,
         )?);
-        if pauses || self.workers == 1 {
+        if pauses || self.workers == 1 || page {
+            #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
+            if self.workers > 1 {
+                page_pool::offer(&run, self.workers - 1);
+            }
             front.run = Some(run);
             return Ok(Some(()));
         }
@@ -194,13 +209,16 @@ impl CpuDevice {
         if let Ok(Some(())) = result
             && let Some(run) = &front.run
         {
-            run.walk(|| self.clock.is_some_and(|now| now() - start >= SLICE_MS));
-            if !run.is_finished() {
+            run.walk_until(|| self.clock.is_some_and(|now| now() - start >= SLICE_MS));
+            if run.is_broken() {
+                result = Err(Error::internal("a worker stopped in the middle of its part"));
+            } else if !run.is_finished() {
                 return false;
-            }
-            if let Some(e) = run.failure() {
+            } else if let Some(e) = run.failure() {
                 result = Err(e);
             }
+            #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
+            page_pool::withdraw(run);
         }
         let Some(done) = s.queue.pop_front() else { return true };
         let answer = result.and_then(|_| {

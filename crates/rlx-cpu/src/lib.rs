@@ -6,6 +6,7 @@
 //! run.rs       one pass over the steps by one or more workers; the views they get (unsafe, fenced)
 //! turns.rs     who does which part of which step
 //! pool.rs      hot worker threads (native, feature `threads`)
+//! page_pool.rs web workers that walk along (wasm built with atomics)
 //! memory.rs    zeroed, aligned bytes
 //! layout.rs    which weights stand in panels, and how they come there
 //! panel.rs     panels: 16 rows of a weight, word by word
@@ -17,7 +18,8 @@
 //! Native: workers walk the step list together and claim parts of each step; between steps they
 //! spin, then park, and nobody waits for one that has claimed nothing. A result's element is always
 //! computed whole by one worker in one order, so results do not depend on the number of threads.
-//! Wasm: one thread works inside `poll`, in slices of at most 50 ms by the clock it is given.
+//! Wasm: the page's thread works inside `poll`, in slices of at most 50 ms by the clock it is given,
+//! and never waits; in a build with atomics web workers walk along.
 //!
 //! A GPU wins wherever there is one; this crate is for pages without WebGPU, for servers, tests,
 //! and the command line.
@@ -27,6 +29,8 @@ mod formats;
 mod kernels;
 mod layout;
 mod memory;
+#[cfg(all(target_family = "wasm", target_feature = "atomics"))]
+pub mod page_pool;
 mod panel;
 #[cfg(all(feature = "threads", not(target_family = "wasm")))]
 mod pool;

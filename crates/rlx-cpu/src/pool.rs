@@ -77,7 +77,7 @@ impl Pool {
             }
         }
         // A panic breaks the run, so it is not finished; what it said went to stderr.
-        let _ = catch_unwind(AssertUnwindSafe(|| run.walk(|| false)));
+        let _ = catch_unwind(AssertUnwindSafe(|| run.walk()));
         if !self.threads.is_empty() {
             *shared.job() = None;
         }
@@ -107,7 +107,7 @@ fn work(shared: &Shared) {
         let run = shared.job().clone();
         if let Some(run) = run {
             // As in `run`.
-            let _ = catch_unwind(AssertUnwindSafe(|| run.walk(|| false)));
+            let _ = catch_unwind(AssertUnwindSafe(|| run.walk()));
         }
     }
 }

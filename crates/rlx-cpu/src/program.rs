@@ -95,18 +95,18 @@ const SLICE_WORK: u64 = 1 << 20;
 const PART_WORK: u64 = 1 << 17;
 
 impl Step {
-    /// Parts for `workers` threads; `None` for one that pauses between them.
+    /// Parts for `workers` threads, of which one may pause between them.
     ///
     /// Several a worker, so that one which comes late or is put aside leaves its share to others;
     /// a small step is one part, which nobody waits to share.
-    pub(crate) fn parts(&self, workers: Option<usize>) -> u32 {
-        let parts = match workers {
-            None => self.work.div_ceil(SLICE_WORK),
-            Some(1) => 1,
-            Some(_) if self.work < PART_WORK / 2 => 1,
-            Some(n) => (self.work / PART_WORK).clamp(n as u64, 4 * n as u64),
+    pub(crate) fn parts(&self, workers: usize, pauses: bool) -> u32 {
+        let shares = match workers as u64 {
+            0 | 1 => 1,
+            _ if self.work < PART_WORK / 2 => 1,
+            n => (self.work / PART_WORK).clamp(n, 4 * n),
         };
-        parts.clamp(1, self.units.max(1) as u64).min(1 << 16) as u32
+        let slices = if pauses { self.work.div_ceil(SLICE_WORK) } else { 1 };
+        shares.max(slices).clamp(1, self.units.max(1) as u64).min(1 << 16) as u32
     }
 }
 

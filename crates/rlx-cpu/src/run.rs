@@ -19,13 +19,14 @@
 use crate::memory::Memory;
 use crate::program::{Built, Output, Place, Space, Split};
 use crate::simd::Level;
-use crate::turns::{Turn, Turns};
+use crate::turns::{Claim, Turn, Turns, lock};
 use core::marker::PhantomData;
 use core::ops::Range;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use rlx_core::runtime::device::SharedBytes;
 use rlx_core::{Error, Result};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 
 /// Most operands a kernel of this crate has: a matmul with 4 biased segments, a norm and a
 /// residual. Bodies of control flow have more; their views stand in a list.
@@ -205,6 +206,20 @@ impl Panel<'_> {
     }
 }
 
+/// The first error of a run. No `OnceLock`: a page's thread must not wait for who sets one.
+#[derive(Default)]
+struct Failure {
+    is_set: AtomicBool,
+    error: Mutex<Option<Error>>,
+}
+
+impl Failure {
+    fn set(&self, e: Error) {
+        lock(&self.error).get_or_insert(e);
+        self.is_set.store(true, SeqCst);
+    }
+}
+
 /// What a kernel sees of one step: its operands, and its part of the results.
 pub(crate) struct Cx<'a> {
     /// The SIMD level.
@@ -217,7 +232,7 @@ pub(crate) struct Cx<'a> {
     more_results: Vec<Panel<'a>>,
     n_results: usize,
     limit: usize,
-    failure: &'a OnceLock<Error>,
+    failure: &'a Failure,
     /// One bit an operand: a weight whose rows stand in panels.
     panels: u64,
 }
@@ -263,8 +278,7 @@ impl<'a> Cx<'a> {
     /// one that came before.
     #[cfg_attr(not(feature = "reference"), allow(dead_code))]
     pub(crate) fn fail(&self, e: Error) {
-        // The first one counts.
-        let _ = self.failure.set(e);
+        self.failure.set(e);
     }
 
     /// How many of `rows` rows are real.
@@ -285,11 +299,11 @@ pub(crate) struct Run {
     /// Real rows of this submission.
     len: usize,
     /// Why a step was given up.
-    failure: OnceLock<Error>,
+    failure: Failure,
 }
 
 impl Run {
-    /// `workers` is how many threads may walk; `None` for one that pauses.
+    /// `workers` is how many threads may walk, `pauses` whether one of them does so in slices.
     ///
     /// # Errors
     /// `Internal` if a memory is smaller than the program was checked for, or another run has it.
@@ -299,7 +313,8 @@ impl Run {
         memory: &mut Host,
         inputs: &mut Host,
         level: Level,
-        workers: Option<usize>,
+        workers: usize,
+        pauses: bool,
         len: usize,
     ) -> Result<Run> {
         memory.check_free()?;
@@ -320,27 +335,54 @@ impl Run {
                 program.name
             )));
         }
-        let parts = program.steps.iter().map(|s| s.parts(workers)).collect();
+        let parts = program.steps.iter().map(|s| s.parts(workers, pauses)).collect();
         let turns = Arc::new(Turns::new(parts));
         memory.turns = Some(turns.clone());
         inputs.turns = Some(turns.clone());
         let (memory, inputs) = (memory.cells.clone(), inputs.cells.clone());
-        let failure = OnceLock::new();
+        let failure = Failure::default();
         Ok(Run { program, weights, memory, inputs, level, turns, len, failure })
     }
 
-    /// Does parts until there are none left, or `pause` says so. Threads may walk together; when
-    /// one returns without a pause, the run is finished or broken.
-    pub(crate) fn walk(&self, mut pause: impl FnMut() -> bool) {
+    /// Does parts until there are none left. Threads may walk together; when one returns, the run
+    /// is finished or broken.
+    #[cfg_attr(not(feature = "threads"), allow(dead_code))] // one thread waits for nobody
+    pub(crate) fn walk(&self) {
         while let Some(turn) = self.turns.claim() {
-            let guard = BreakOnPanic(&self.turns);
-            self.part(&turn);
-            core::mem::forget(guard);
-            self.turns.finish(turn);
+            self.take(turn);
+        }
+    }
+
+    /// As [`walk`](Self::walk), on a thread that must not wait for others, until `pause` says so.
+    pub(crate) fn walk_until(&self, mut pause: impl FnMut() -> bool) {
+        loop {
+            match self.turns.try_claim() {
+                Claim::Turn(turn) => self.take(turn),
+                Claim::Wait(_) => core::hint::spin_loop(),
+                Claim::End => return,
+            }
             if !self.is_finished() && pause() {
                 return;
             }
         }
+    }
+
+    fn take(&self, turn: Turn) {
+        let guard = BreakOnPanic(&self.turns);
+        self.part(&turn);
+        core::mem::forget(guard);
+        self.turns.finish(turn);
+    }
+
+    /// True if a part will never be done.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.turns.is_broken()
+    }
+
+    /// A worker has died in the run: nobody waits for its part.
+    #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
+    pub(crate) fn break_up(&self) {
+        self.turns.break_up();
     }
 
     /// True once every step is done.
@@ -350,14 +392,17 @@ impl Run {
 
     /// Why the run gave up, if it did. Read it when the run is finished.
     pub(crate) fn failure(&self) -> Option<Error> {
-        self.failure.get().map(|e| match e.at.as_str() {
-            "" => e.clone().at(format!("@{}", self.program.name)),
-            label => e.clone().at(format!("@{}, {label}", self.program.name)),
+        lock(&self.failure.error).clone().map(|e| match e.at.as_str() {
+            "" => e.at(format!("@{}", self.program.name)),
+            label => {
+                let at = format!("@{}, {label}", self.program.name);
+                e.at(at)
+            }
         })
     }
 
     fn part(&self, turn: &Turn) {
-        if self.failure.get().is_some() {
+        if self.failure.is_set.load(SeqCst) {
             return; // what the step would read was not computed
         }
         let mut cx = self.views(turn, self.turns.parts(turn.step));

@@ -10,16 +10,41 @@
 //! between a little slower than one thread and a hundred times slower.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Turns of the spin before a worker parks: tens of microseconds, several steps of a small model.
-const SPINS: u32 = 2000;
+/// Wasm has no pause instruction, so its turns are shorter.
+const SPINS: u32 = if cfg!(target_family = "wasm") { 20_000 } else { 2000 };
 
 /// A part of a step. Each is handed out once.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) step: usize,
     pub(crate) part: usize,
+}
+
+/// What there is to do for a thread that asks.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    Turn(Turn),
+    /// Others have the last parts of this step.
+    Wait(usize),
+    /// All is done, or never will be: [`Turns::is_finished`] tells.
+    End,
+}
+
+/// Locks. Nothing is left half done under a lock here, so a panic elsewhere does not matter. A
+/// page's thread must not wait, and locks here are held for a moment: in wasm it spins.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    use std::sync::TryLockError;
+    while cfg!(target_family = "wasm") {
+        match mutex.try_lock() {
+            Ok(guard) => return guard,
+            Err(TryLockError::Poisoned(e)) => return e.into_inner(),
+            Err(TryLockError::WouldBlock) => core::hint::spin_loop(),
+        }
+    }
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The order of a run.
@@ -56,16 +81,28 @@ impl Turns {
     /// will be: [`is_finished`](Self::is_finished) tells.
     pub(crate) fn claim(&self) -> Option<Turn> {
         loop {
+            match self.try_claim() {
+                Claim::Turn(turn) => return Some(turn),
+                Claim::Wait(step) => self.wait_past(step),
+                Claim::End => return None,
+            }
+        }
+    }
+
+    /// As [`claim`](Self::claim), without waiting.
+    pub(crate) fn try_claim(&self) -> Claim {
+        loop {
             let next = self.next.load(SeqCst);
             let (step, part) = ((next >> 32) as usize, next as u32);
-            let parts = *self.parts.get(step)?;
+            let Some(&parts) = self.parts.get(step) else { return Claim::End };
             if self.broken.load(SeqCst) {
-                return None;
+                return Claim::End;
             }
             if part >= parts {
-                self.wait_past(step);
-            } else if self.next.compare_exchange(next, next + 1, SeqCst, SeqCst).is_ok() {
-                return Some(Turn { step, part: part as usize });
+                return Claim::Wait(step);
+            }
+            if self.next.compare_exchange(next, next + 1, SeqCst, SeqCst).is_ok() {
+                return Claim::Turn(Turn { step, part: part as usize });
             }
         }
     }
@@ -91,11 +128,16 @@ impl Turns {
         self.release();
     }
 
+    /// True if a part will never be done.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(SeqCst)
+    }
+
     fn release(&self) {
         // A worker that parks counts itself before it looks once more, under the lock: either it
         // sees what is new, or it is seen here.
         if self.parked.load(SeqCst) > 0 {
-            drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(lock(&self.lock));
             self.wake.notify_all();
         }
     }
@@ -108,7 +150,7 @@ impl Turns {
             }
             core::hint::spin_loop();
         }
-        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = lock(&self.lock);
         self.parked.fetch_add(1, SeqCst);
         while waits() {
             guard = self.wake.wait(guard).unwrap_or_else(PoisonError::into_inner);
@@ -143,6 +185,18 @@ mod tests {
         });
         assert!(turns.is_finished());
         assert!(counts.iter().enumerate().all(|(i, n)| n.load(SeqCst) == turns.parts(i)));
+    }
+
+    #[test]
+    fn who_must_not_wait_is_told_so_and_later_gets_the_next_step() {
+        let turns = Turns::new(vec![1, 1]);
+        let Claim::Turn(first) = turns.try_claim() else { panic!("the first part is free") };
+        assert_eq!(turns.try_claim(), Claim::Wait(0));
+        turns.finish(first);
+        assert_eq!(turns.try_claim(), Claim::Turn(Turn { step: 1, part: 0 }));
+        turns.break_up();
+        assert_eq!(turns.try_claim(), Claim::End);
+        assert!(turns.is_broken() && !turns.is_finished());
     }
 
     #[test]

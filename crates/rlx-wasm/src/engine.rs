@@ -127,7 +127,7 @@ impl RlxEngine {
                 }
                 _ => {
                     let device = CpuDevice::new(CpuOptions {
-                        threads: Some(1),
+                        threads: Some(options.threads),
                         clock: Some(now),
                         ..CpuOptions::default()
                     })?;

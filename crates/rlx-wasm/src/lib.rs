@@ -1,6 +1,7 @@
 //! RLX in a page: what the TypeScript package calls.
 //!
-//! One class, [`RlxEngine`], and nothing else: a model on a device. Faults are thrown as JSON text.
+//! One class, [`RlxEngine`]: a model on a device; in the threaded builds also what a worker calls to
+//! be one of the CPU's threads. Faults are thrown as JSON text.
 //! Every method returns at once or gives a promise; no borrow of the engine outlives a poll, so
 //! `cancel` may be called while a promise is pending.
 #![cfg(target_arch = "wasm32")]
@@ -10,5 +11,7 @@ mod fault;
 mod gpu;
 mod request;
 mod wait;
+#[cfg(target_feature = "atomics")]
+mod worker;
 
 pub use engine::RlxEngine;

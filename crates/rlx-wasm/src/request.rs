@@ -14,6 +14,8 @@ pub(crate) struct Options {
     pub context: Option<u64>,
     pub kv: Option<DType>,
     pub activations: Option<Activations>,
+    /// Threads of the CPU, the page's own included.
+    pub threads: usize,
     /// For checks: `done` carries the tokens, and the logits after the prompt.
     pub logits: bool,
 }
@@ -40,6 +42,7 @@ impl Options {
                 Some("f32") => Some(Activations::F32),
                 _ => None,
             },
+            threads: v.get("threads").and_then(Value::as_u64).map_or(1, |n| n as usize),
             logits: v.get("logits").and_then(Value::as_bool).unwrap_or(false),
         })
     }

@@ -45,7 +45,8 @@ pub enum Level {
     Avx512Vnni,
     /// AArch64's Advanced SIMD.
     Neon,
-    /// WebAssembly's 128-bit SIMD, chosen when compiling.
+    /// WebAssembly's 128-bit SIMD, with its relaxed instructions where the build has them: both
+    /// chosen when compiling.
     Simd128,
 }
 
@@ -61,6 +62,7 @@ impl Level {
             Self::Avx2 => "avx2",
             Self::Avx512Vnni => "avx512vnni",
             Self::Neon => "neon",
+            Self::Simd128 if cfg!(target_feature = "relaxed-simd") => "relaxed-simd",
             Self::Simd128 => "simd128",
         }
     }

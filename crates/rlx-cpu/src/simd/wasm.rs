@@ -14,6 +14,10 @@ pub(crate) struct Simd128;
 
 type V2 = [v128; 2];
 
+/// Where it has relaxed SIMD, LLVM makes its minimum and maximum of pmin and pmax, and with a NaN
+/// those give the other operand (x86-64) or NaN (AArch64): there we select ourselves.
+const RELAXED: bool = cfg!(target_feature = "relaxed-simd");
+
 #[inline(always)]
 fn each(a: V2, f: impl Fn(v128) -> v128) -> V2 {
     [f(a[0]), f(a[1])]
@@ -24,21 +28,9 @@ fn zip(a: V2, b: V2, f: impl Fn(v128, v128) -> v128) -> V2 {
     [f(a[0], b[0]), f(a[1], b[1])]
 }
 
-#[inline(always)]
-fn load16(x: &[u8; 16]) -> v128 {
-    // SAFETY: 16 bytes are there; no alignment asked.
-    unsafe { v128_load(x.as_ptr().cast()) }
-}
-
-#[inline(always)]
-fn load32(x: &[u8; 32]) -> V2 {
-    // SAFETY: 32 bytes are there, the second load is 16 in; no alignment asked.
-    unsafe { [v128_load(x.as_ptr().cast()), v128_load(x.as_ptr().add(16).cast())] }
-}
-
 /// Four f16 in the low halves of 32-bit lanes to f32.
 #[inline(always)]
-fn f16x4(h: v128) -> v128 {
+pub(super) fn f16x4(h: v128) -> v128 {
     let magnitude = i32x4_shl(v128_and(h, u32x4_splat(0x7fff)), 13);
     let scaled = f32x4_mul(magnitude, u32x4_splat(0x7780_0000));
     let exponent = v128_and(h, u32x4_splat(0x7c00));
@@ -86,12 +78,20 @@ impl Simd for Simd128 {
     #[inline(always)]
     fn max(self, a: V2, b: V2) -> V2 {
         // pmax(b, a) is `b < a ? a : b`: b where one is NaN.
-        zip(a, b, |a, b| f32x4_pmax(b, a))
+        zip(
+            a,
+            b,
+            |a, b| if RELAXED { v128_bitselect(a, b, f32x4_gt(a, b)) } else { f32x4_pmax(b, a) },
+        )
     }
     #[inline(always)]
     fn min(self, a: V2, b: V2) -> V2 {
         // pmin(b, a) is `a < b ? a : b`: b where one is NaN.
-        zip(a, b, |a, b| f32x4_pmin(b, a))
+        zip(
+            a,
+            b,
+            |a, b| if RELAXED { v128_bitselect(a, b, f32x4_lt(a, b)) } else { f32x4_pmin(b, a) },
+        )
     }
     #[inline(always)]
     fn fma(self, a: V2, b: V2, c: V2) -> V2 {

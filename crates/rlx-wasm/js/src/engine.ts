@@ -1,5 +1,6 @@
 /** `Engine`: a model on a device. */
 
+import { chooseThreads } from './builds.js';
 import { clearStores, openStore, ShardCache } from './cache.js';
 import { completions } from './chat.js';
 import { cancelled, RlxError, throwIfAborted, toRlxError } from './error.js';
@@ -15,7 +16,7 @@ import { loadModule } from './wasm_module.js';
 
 const LOAD_KEYS: { [key in keyof Required<LoadOptions>]: true } = {
   model: true, device: true, contextLength: true, gpu: true, cache: true, kv: true,
-  activations: true, wasmUrl: true, onProgress: true, onNotice: true, signal: true,
+  activations: true, threads: true, wasmUrl: true, onProgress: true, onNotice: true, signal: true,
 };
 
 export class Engine {
@@ -66,11 +67,12 @@ export class Engine {
     let host: GpuHost | null = null;
     let wasm: WasmEngine | undefined;
     try {
-      const module = await loadModule(options.wasmUrl);
       const chosen = await chooseDevice(options);
       host = chosen.host;
       throwIfAborted(signal);
-      wasm = module.create(JSON.stringify(chosen.options), platform, host);
+      const { create, threads } = await loadModule(options.wasmUrl, host ? 1 : chooseThreads(options.threads));
+      throwIfAborted(signal);
+      wasm = create(JSON.stringify({ ...chosen.options, threads }), platform, host);
       const shards = await openShards(options, abort.signal);
       await load(shards, { engine: wasm, host, abort, onProgress: options.onProgress });
       const error = host?.takeError();
@@ -170,6 +172,10 @@ function checkOptions(options: LoadOptions): void {
   if (context !== undefined && !(Number.isInteger(context) && context >= 16 && context <= 2 ** 24)) {
     throw usage(`contextLength is ${String(context)}, it must be a whole number from 16 to 16777216`, 'contextLength');
   }
+  const { threads } = options;
+  if (threads !== undefined && !(Number.isInteger(threads) && threads >= 1 && threads <= 64)) {
+    throw usage(`threads is ${String(threads)}, it must be a whole number from 1 to 64`, 'threads');
+  }
   const items = modelItems(options);
   const fits = items.every((item) => typeof item === 'string' || item instanceof URL || item instanceof Blob);
   if (items.length === 0 || !fits) {
@@ -182,7 +188,7 @@ function modelItems({ model }: LoadOptions): (string | URL | Blob)[] {
 }
 
 /** The device's host and what the engine is told, `auto` decided. */
-async function chooseDevice(options: LoadOptions): Promise<{ host: GpuHost | null; options: WasmOptions }> {
+async function chooseDevice(options: LoadOptions): Promise<{ host: GpuHost | null; options: Omit<WasmOptions, 'threads'> }> {
   const { device = 'auto', gpu, contextLength = null, kv = null, activations = null } = options;
   const common = { contextLength, kv, activations };
   if (device !== 'cpu') {

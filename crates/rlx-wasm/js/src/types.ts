@@ -25,7 +25,15 @@ export interface LoadOptions {
   kv?: 'f32' | 'f16';
   /** Element type of matmul inputs against packed weights. Default: the device's. */
   activations?: 'f32' | 'int8';
-  /** Address of `rlx_wasm_bg.wasm`. Default: beside the package's modules. */
+  /**
+   * Threads of the CPU, the page's own included, 1 to 64. Default: one a core, at most 8. More than
+   * one needs a page that is cross-origin isolated: elsewhere there is one, see `info().adapter`.
+   */
+  threads?: number;
+  /**
+   * Address of `rlx.wasm` or `rlx-relaxed.wasm`. Default: beside the package's modules, the one that
+   * this browser runs. A build at an address of its own has one thread.
+   */
   wasmUrl?: string | URL;
   /** Called as bytes arrive, at most once a chunk. */
   onProgress?: (progress: LoadProgress) => void;
@@ -57,9 +65,9 @@ export interface Notice {
 /** What runs, as measured by what ran. */
 export interface EngineInfo {
   device: 'webgpu' | 'cpu';
-  /** The GPU adapter's name, or the CPU's SIMD level. */
+  /** The GPU adapter's name, or the CPU's SIMD level and threads. */
   adapter: string;
-  /** What of the device is used: SIMD level, `shader-f16`, `subgroups`, … */
+  /** What of the device is used: on the CPU `simd128` or `relaxed-simd`, on a GPU `shader-f16`, `subgroups`, … */
   features: string[];
   /** The target that the plan was made for, as `rlx inspect --target` takes it. */
   target: string;

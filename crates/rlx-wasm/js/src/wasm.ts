@@ -26,6 +26,8 @@ export interface WasmOptions {
   contextLength: number | null;
   kv: 'f32' | 'f16' | null;
   activations: 'f32' | 'int8' | null;
+  /** Of the CPU, the page's own included; more than one only in a module whose workers have joined. */
+  threads: number;
   /** For checks: `done` carries the sampled ids and the logits after the prompt. */
   logits?: boolean;
 }
@@ -100,5 +102,7 @@ export type WasmInfo = EngineInfo;
 
 /** The module's exports as the rest of the package uses them. */
 export interface WasmModule {
+  /** How many there are for an engine on the CPU. */
+  threads: number;
   create(optionsJson: string, platform: Platform, gpu: GpuHost | null): WasmEngine;
 }
