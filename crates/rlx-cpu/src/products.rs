@@ -1,4 +1,4 @@
-//! Matrix products outside a program: for tests of the kernels, and benches.
+//! Matrix products outside a program: what the example `kernels` times.
 
 use crate::kernels::int8::Rows;
 use crate::kernels::weights::{Scratch, Weight, X};
@@ -13,9 +13,7 @@ pub struct Matrix {
     weight: Weight,
     n: usize,
     k: usize,
-    row_bytes: usize,
     bytes: Vec<u8>,
-    is_panels: bool,
 }
 
 /// Rows of x for [`Matrix::multiply`].
@@ -75,17 +73,6 @@ impl Matrix {
     /// # Errors
     /// `Unsupported` for a type without kernels, `Usage` for a wrong length.
     pub fn new(dtype: DType, n: usize, k: usize, rows: &[u8]) -> Result<Matrix> {
-        let mut matrix = Matrix::in_rows(dtype, n, k, rows)?;
-        Cut::of(dtype).arrange_in_place(&mut matrix.bytes, matrix.row_bytes);
-        matrix.is_panels = true;
-        Ok(matrix)
-    }
-
-    /// Leaves the rows as they are: they are packed to panels in every product.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
-    pub fn in_rows(dtype: DType, n: usize, k: usize, rows: &[u8]) -> Result<Matrix> {
         let weight = Weight::new(dtype, n, k)?;
         let row_bytes = dtype.row_bytes(k as u64).unwrap_or(0) as usize;
         if rows.len() != n * row_bytes {
@@ -94,7 +81,9 @@ impl Matrix {
                 rows.len()
             )));
         }
-        Ok(Matrix { weight, n, k, row_bytes, bytes: rows.to_vec(), is_panels: false })
+        let mut bytes = rows.to_vec();
+        Cut::of(dtype).arrange_in_place(&mut bytes, row_bytes);
+        Ok(Matrix { weight, n, k, bytes })
     }
 
     /// The int8 blocks that meet this weight in integers, if any do.
@@ -141,16 +130,7 @@ impl Matrix {
             let padded = n.len().next_multiple_of(ROWS);
             let mut out = vec![0.0; x.m * padded];
             let to = n.start - rows.start..n.end - rows.start;
-            self.weight.multiply(
-                level,
-                &self.bytes,
-                self.is_panels,
-                n,
-                xs,
-                x.m,
-                &mut scratch,
-                &mut out,
-            );
+            self.weight.multiply(level, &self.bytes, true, n, xs, x.m, &mut scratch, &mut out);
             for (y, out) in y.chunks_exact_mut(rows.len()).zip(out.chunks_exact(padded)) {
                 y[to.clone()].copy_from_slice(&out[..to.len()]);
             }

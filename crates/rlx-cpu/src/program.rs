@@ -194,7 +194,7 @@ impl Built {
         let results: Vec<Output> = step
             .results
             .iter()
-            .zip(planned.splits.clone())
+            .zip(planned.splits)
             .map(|(slice, split)| {
                 let place = Place::new(slice);
                 let rows = match split {

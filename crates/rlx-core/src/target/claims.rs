@@ -5,7 +5,7 @@
 //! are claimed by every target.
 
 use super::Target;
-use crate::ops::{Alias, Op};
+use crate::ops::{Alias, Binary, Op, Unary};
 use crate::types::{DType, Kind, Type};
 use alloc::borrow::Cow;
 use alloc::format;
@@ -82,64 +82,51 @@ const HOST_CONSTANTS: &[&str] = &["constant", "rope_table"];
 const F32: &[DType] = &[DType::F32];
 const NO: &[&str] = &[];
 
-/// The CPU has every function: those without vectors of their own are the reference's, one by one.
-const CPU_UNARY: &[&str] = &[
-    "silu",
-    "gelu",
-    "relu",
-    "sigmoid",
-    "tanh",
-    "exp",
-    "neg",
-    "gelu_erf",
-    "log",
-    "sqrt",
-    "rsqrt",
-    "abs",
-    "sin",
-    "cos",
-    "tan",
-    "atan",
-    "recip",
-    "round",
-    "floor",
-    "ceil",
-    "sign",
-    "softplus",
-    "erf",
-    "elu",
-    "hard_swish",
-    "hard_sigmoid",
-];
-const CPU_BINARY: &[&str] = &["add", "sub", "mul", "max", "div", "min", "pow", "mod"];
+/// A row of the tables of scalar functions: the function, its name, its WGSL.
+type Row<F> = (F, &'static str, Option<&'static str>);
 
-/// Not `sin`, `cos`, `tan`, `pow` and `mod`: `ops/scalar.rs` says why they have no WGSL.
-const WEBGPU_UNARY: &[&str] = &[
-    "silu",
-    "gelu",
-    "relu",
-    "sigmoid",
-    "tanh",
-    "exp",
-    "neg",
-    "gelu_erf",
-    "log",
-    "sqrt",
-    "rsqrt",
-    "abs",
-    "atan",
-    "recip",
-    "round",
-    "floor",
-    "ceil",
-    "sign",
-    "softplus",
-    "erf",
-    "elu",
-    "hard_swish",
-    "hard_sigmoid",
-];
-const WEBGPU_BINARY: &[&str] = &["add", "sub", "mul", "max", "div", "min"];
+/// The names of all functions.
+const fn every<F, const N: usize>(rows: &[Row<F>; N]) -> [&'static str; N] {
+    let mut names = [""; N];
+    let mut i = 0;
+    while i < N {
+        names[i] = rows[i].1;
+        i += 1;
+    }
+    names
+}
+
+/// How many functions have WGSL.
+const fn count<F>(rows: &[Row<F>]) -> usize {
+    let (mut n, mut i) = (0, 0);
+    while i < rows.len() {
+        n += rows[i].2.is_some() as usize;
+        i += 1;
+    }
+    n
+}
+
+/// The names of the functions that have WGSL; `N` is their [`count`].
+const fn printed<F, const N: usize>(rows: &[Row<F>]) -> [&'static str; N] {
+    let mut names = [""; N];
+    let (mut n, mut i) = (0, 0);
+    while i < rows.len() {
+        if rows[i].2.is_some() {
+            names[n] = rows[i].1;
+            n += 1;
+        }
+        i += 1;
+    }
+    names
+}
+
+/// The CPU has every function: those without vectors of their own are the reference's, one by one.
+const CPU_UNARY: &[&str] = &every(&Unary::ALL);
+const CPU_BINARY: &[&str] = &every(&Binary::ALL);
+
+/// Those that have WGSL; `ops/scalar.rs` says why the others have none.
+const WEBGPU_UNARY: &[&str] = &printed::<_, { count(&Unary::ALL) }>(&Unary::ALL);
+const WEBGPU_BINARY: &[&str] = &printed::<_, { count(&Binary::ALL) }>(&Binary::ALL);
 
 const fn claim(op: &'static str, attrs: &'static [&'static str], form: Form) -> Claim {
     Claim { op, activations: F32, attrs, functions: NO, form }
@@ -335,6 +322,11 @@ mod tests {
         assert!(WEBGPU_UNARY.iter().copied().eq(printed));
         let printed = Binary::ALL.iter().filter(|row| row.2.is_some()).map(|row| row.1);
         assert!(WEBGPU_BINARY.iter().copied().eq(printed));
+        let missing = |all: &[&'static str], some: &[&str]| -> Vec<&'static str> {
+            all.iter().copied().filter(|f| !some.contains(f)).collect()
+        };
+        assert_eq!(missing(CPU_UNARY, WEBGPU_UNARY), ["sin", "cos", "tan"]);
+        assert_eq!(missing(CPU_BINARY, WEBGPU_BINARY), ["pow", "mod"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! attention   y[i, h] = softmax(cap(scale q[i, h] K[h']^T)) V[h'], positions p - window..=p of
 //!             p = past + i; cap(s) = softcap tanh(s / softcap)                            arXiv:2205.14135
 //! shapes      q, y f32[s, heads e]   K, V f32|f16[kv heads, capacity, e]   h' = h kv_heads / heads
-//! bytes       K and V once for 4 queries: rows of a prompt, or the heads of a group
+//! bytes       K and V once for up to 4 queries: rows of a prompt, or the heads of a group
 //! parts       heads of y
 //! numerics    online softmax over blocks of 32 positions, f32; exp within 2 ulp
 

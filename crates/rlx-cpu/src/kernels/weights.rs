@@ -179,23 +179,17 @@ impl Weight {
         y: &mut [f32],
     ) {
         let panel_bytes = ROWS * self.row_bytes;
-        let whole =
-            if is_panels { (n.end.min(self.n / ROWS * ROWS)).max(n.start) } else { n.start };
-        let (now, rest) = y.split_at_mut(if m == 1 { whole - n.start } else { 0 });
-        if let (X::Int8(x), DType::Block(b)) = (x, self.dtype)
-            && m == 1
-        {
-            let panels = &bytes[n.start * self.row_bytes..whole * self.row_bytes];
-            by_format!(b, F => int8::mat_vec::<F>(level, panels, self.row_bytes, x, 0, now), else {});
-        } else if m == 1 {
-            for (p, y) in now.chunks_exact_mut(ROWS).enumerate() {
-                let panel = &bytes[n.start * self.row_bytes + p * panel_bytes..][..panel_bytes];
-                self.panel(level, panel, x, 1, scratch, y);
-            }
+        // Where whole panels of the weight end, and rows as the file has them begin.
+        let whole = if is_panels { n.end.min(self.n / ROWS * ROWS).max(n.start) } else { n.start };
+        let mut first = n.start;
+        if let (1, X::Int8(x), DType::Block(b)) = (m, x, self.dtype) {
+            let panels = &bytes[first * self.row_bytes..whole * self.row_bytes];
+            let y = &mut y[..whole - first];
+            by_format!(b, F => int8::mat_vec::<F>(level, panels, self.row_bytes, x, 0, y), else {});
+            first = whole;
         }
-        let (first, y) = if m == 1 { (whole, rest) } else { (n.start, rest) };
-        for (start, y) in (first..n.end).step_by(ROWS).zip(y.chunks_exact_mut(m.max(1) * ROWS)) {
-            let at = start * self.row_bytes;
+        for start in (first..n.end).step_by(ROWS) {
+            let (at, y) = (start * self.row_bytes, &mut y[start - n.start..]);
             if start < whole {
                 self.panel(level, &bytes[at..at + panel_bytes], x, m, scratch, y);
                 continue;

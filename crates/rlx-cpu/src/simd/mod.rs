@@ -1,13 +1,15 @@
 //! SIMD levels, and the vector operations that kernels are written in.
 //!
-//! A kernel is one generic, safe function over [`Simd`]; a level is one implementation of it. The
+//! A kernel is one generic, safe function over [`Simd`], whose vectors are 8 floats of one row, or over
+//! [`Lanes`], whose lanes are rows of a weight; a level is one implementation of both. The
 //! implementing types are tokens: a value exists only where the processor has the features, so
 //! their methods are safe to call. [`dispatch`] picks the token of a [`Level`] and runs a
 //! [`Task`] inside a function compiled for its features; everything below that function is
 //! `#[inline(always)]`, because code that is not inlined there would be compiled without them.
 //!
-//! Every level has the same 8 lanes of f32, so sums have the same order everywhere and levels
-//! differ only where one has fused multiply-add.
+//! `Simd` has 8 lanes at every level, so its sums have one order everywhere; `Lanes` has 16, 8 or 4, and
+//! sums across lanes only in attention. Products of a weight's rows have one order at every level, in
+//! which levels differ where one has fused multiply-add.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
