@@ -80,10 +80,14 @@ fn runs<S: Lanes, const N: usize>(
     let (scales, minima) = scales_and_minima(s, x, y, z);
     for j in 0..4 {
         let [even, odd] = pair(j);
-        for (r, q) in [(2 * j, even), (2 * j + 1, odd)] {
-            let scale = s.product(d, s.floats(byte(s, scales[r / 4], r % 4)));
-            v.run32(r, q, scale, s.product(m, s.floats(byte(s, minima[r / 4], r % 4))));
-        }
+        // Runs 2 j and 2 j + 1 have bytes 2 (j mod 2) and the next of a word.
+        let (scales, minima) = (scales[j / 2], minima[j / 2]);
+        let shift = 16 * (j % 2) as u32;
+        let (scales, minima) = (s.right(scales, shift), s.right(minima, shift));
+        let scale = s.product(d, s.floats(byte(s, scales, 0)));
+        v.run32(2 * j, even, scale, s.product(m, s.floats(byte(s, minima, 0))));
+        let scale = s.product(d, s.floats(byte(s, scales, 1)));
+        v.run32(2 * j + 1, odd, scale, s.product(m, s.floats(byte(s, minima, 1))));
     }
 }
 
@@ -160,12 +164,15 @@ impl Format for Q6K {
             // Runs 8 half + 2 k + part: their scales are bytes 2 k + part of two words.
             let scale = |i: usize| s.right(word(s, b, h, 48 + 2 * half + i), 8 * part as u32);
             let scales = [scale(0), scale(1)];
-            let runs =
-                [(q0, scales[0], 0), (q1, scales[0], 2), (q2, scales[1], 0), (q3, scales[1], 2)];
-            for (k, (q, scale, at)) in runs.into_iter().enumerate() {
-                let scale = s.product(d, s.floats(signed_byte(s, scale, at)));
-                v.run16(8 * half + 2 * k + part, q, scale, s.product(scale, s.all(32.0)));
-            }
+            let first = 8 * half + part;
+            let scale = s.product(d, s.floats(signed_byte(s, scales[0], 0)));
+            v.run16(first, q0, scale, s.product(scale, s.all(32.0)));
+            let scale = s.product(d, s.floats(signed_byte(s, scales[0], 2)));
+            v.run16(first + 2, q1, scale, s.product(scale, s.all(32.0)));
+            let scale = s.product(d, s.floats(signed_byte(s, scales[1], 0)));
+            v.run16(first + 4, q2, scale, s.product(scale, s.all(32.0)));
+            let scale = s.product(d, s.floats(signed_byte(s, scales[1], 2)));
+            v.run16(first + 6, q3, scale, s.product(scale, s.all(32.0)));
         }
     }
 }

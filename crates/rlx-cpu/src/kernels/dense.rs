@@ -106,32 +106,26 @@ fn tile<S: Lanes, T: Scalar, const M: usize>(s: S, w: &[u8], x: &[f32], k: usize
     }
 }
 
-/// One row: four sums in flight for each vector of rows.
+/// One row: four sums in flight.
 #[inline(always)]
 fn one<S: Lanes, T: Scalar>(s: S, w: &[u8], x: &[f32], k: usize, y: &mut [f32]) {
-    let groups = ROWS / S::LANES;
-    let mut acc = [[s.all(0.0); 4]; ROWS];
     let (xs, tail) = x[..k].as_chunks::<4>();
-    let mut steps = w.chunks_exact(4 * T::STEP);
-    for (w, x) in (&mut steps).zip(xs) {
-        for (h, acc) in acc[..groups].iter_mut().enumerate() {
-            for j in 0..4 {
-                let w = T::load(s, &w[j * T::STEP + h * S::LANES * (T::STEP / ROWS)..]);
-                acc[j] = s.add_product(w, s.all(x[j]), acc[j]);
-            }
-        }
-    }
     let rest = w.get(xs.len() * 4 * T::STEP..).unwrap_or(&[]);
-    for (w, x) in rest.chunks_exact(T::STEP).zip(tail) {
-        for (h, acc) in acc[..groups].iter_mut().enumerate() {
-            let w = T::load(s, &w[h * S::LANES * (T::STEP / ROWS)..]);
-            acc[0] = s.add_product(w, s.all(*x), acc[0]);
+    for h in 0..ROWS / S::LANES {
+        let lane = h * S::LANES * (T::STEP / ROWS);
+        let mut a = s.all(0.0);
+        let (mut b, mut c, mut d) = (a, a, a);
+        for (w, x) in w.chunks_exact(4 * T::STEP).zip(xs) {
+            a = s.add_product(T::load(s, &w[lane..]), s.all(x[0]), a);
+            b = s.add_product(T::load(s, &w[T::STEP + lane..]), s.all(x[1]), b);
+            c = s.add_product(T::load(s, &w[2 * T::STEP + lane..]), s.all(x[2]), c);
+            d = s.add_product(T::load(s, &w[3 * T::STEP + lane..]), s.all(x[3]), d);
         }
-    }
-    for (h, acc) in acc[..groups].iter().enumerate() {
+        for (w, x) in rest.chunks_exact(T::STEP).zip(tail) {
+            a = s.add_product(T::load(s, &w[lane..]), s.all(*x), a);
+        }
         let one = s.all(1.0);
-        let sum = s.add_product(acc[0], one, acc[1]);
-        let sum = s.add_product(sum, one, s.add_product(acc[2], one, acc[3]));
+        let sum = s.add_product(s.add_product(a, one, b), one, s.add_product(c, one, d));
         s.put(sum, &mut y[h * S::LANES..]);
     }
 }

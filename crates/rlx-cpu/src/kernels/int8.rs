@@ -234,40 +234,45 @@ fn x_word(x: &[u8], i: usize) -> u32 {
     x.as_chunks::<4>().0.get(i).map_or(0, |w| u32::from_le_bytes(*w))
 }
 
-#[inline(always)]
-fn products<S: Lanes, const N: usize>(
-    s: S,
-    signed: bool,
-    q: [S::V; N],
-    x: &[u8],
-    sum: i32,
-) -> S::V {
-    if signed {
-        let mut acc = s.zero_signed(sum);
-        for (i, q) in q.into_iter().enumerate() {
-            acc = s.dot_signed(acc, q, x_word(x, i));
+/// Statements for each of some numbers, written out. Optimisers for wasm unroll next to nothing, and an
+/// array whose index is no constant lives in memory.
+macro_rules! each {
+    ($i:ident in $($n:literal)* => $body:expr) => {
+        $({
+            const $i: usize = $n;
+            $body;
+        })*
+    };
+}
+
+/// The products of the words of a run with as many of x.
+macro_rules! products {
+    ($s:expr, $q:expr, $x:expr, $sum:expr, $($n:literal)*) => {
+        if F::SIGNED {
+            let mut acc = $s.zero_signed($sum);
+            each!(I in $($n)* => acc = $s.dot_signed(acc, $q[I], x_word($x, I)));
+            $s.total_signed(acc)
+        } else {
+            let mut acc = $s.zero();
+            each!(I in $($n)* => acc = $s.dot(acc, $q[I], x_word($x, I)));
+            $s.total(acc)
         }
-        s.total_signed(acc)
-    } else {
-        let mut acc = s.zero();
-        for (i, q) in q.into_iter().enumerate() {
-            acc = s.dot(acc, q, x_word(x, i));
-        }
-        s.total(acc)
-    }
+    };
 }
 
 impl<S: Lanes, F: Format> Visitor<S> for Dot<'_, S, F> {
     #[inline(always)]
     fn run32(&mut self, r: usize, q: [S::V; 8], scale: S::G, least: S::G) {
-        let total = products(self.s, F::SIGNED, q, &self.x[32 * r..][..32], self.whole32[r]);
+        let x = &self.x[32 * r..][..32];
+        let total = products!(self.s, q, x, self.whole32[r], 0 1 2 3 4 5 6 7);
         let d = if Self::WHOLE { 1.0 } else { self.d[r] };
         self.add(d, self.sums32[r], total, scale, least);
     }
 
     #[inline(always)]
     fn run16(&mut self, r: usize, q: [S::V; 4], scale: S::G, least: S::G) {
-        let total = products(self.s, F::SIGNED, q, &self.x[16 * r..][..16], self.whole16[r]);
+        let x = &self.x[16 * r..][..16];
+        let total = products!(self.s, q, x, self.whole16[r], 0 1 2 3);
         let d = if Self::WHOLE { 1.0 } else { self.d[r / 2] };
         self.add(d, self.sums16[r], total, scale, least);
     }
@@ -333,15 +338,19 @@ struct Put<'a, S, F> {
 }
 
 impl<S: Lanes, F: Format> Put<'_, S, F> {
+    /// Word `i` of `n` of run `r`.
     #[inline(always)]
-    fn put<const N: usize>(&mut self, r: usize, q: [S::V; N], scale: S::G, least: S::G) {
-        let (s, at) = (self.s, self.h * S::LANES);
-        for (i, q) in q.into_iter().enumerate() {
-            s.put_words(q, &mut self.q[4 * (ROWS * (N * r + i) + at)..]);
-        }
-        s.put(scale, &mut self.scale[ROWS * r + at..]);
+    fn word(&mut self, r: usize, n: usize, i: usize, q: S::V) {
+        let at = ROWS * (n * r + i) + self.h * S::LANES;
+        self.s.put_words(q, &mut self.q[4 * at..]);
+    }
+
+    #[inline(always)]
+    fn scales(&mut self, r: usize, scale: S::G, least: S::G) {
+        let at = ROWS * r + self.h * S::LANES;
+        self.s.put(scale, &mut self.scale[at..]);
         if F::LEAST {
-            s.put(least, &mut self.least[ROWS * r + at..]);
+            self.s.put(least, &mut self.least[at..]);
         }
     }
 }
@@ -349,12 +358,14 @@ impl<S: Lanes, F: Format> Put<'_, S, F> {
 impl<S: Lanes, F: Format> Visitor<S> for Put<'_, S, F> {
     #[inline(always)]
     fn run32(&mut self, r: usize, q: [S::V; 8], scale: S::G, least: S::G) {
-        self.put(r, q, scale, least);
+        each!(I in 0 1 2 3 4 5 6 7 => self.word(r, 8, I, q[I]));
+        self.scales(r, scale, least);
     }
 
     #[inline(always)]
     fn run16(&mut self, r: usize, q: [S::V; 4], scale: S::G, least: S::G) {
-        self.put(r, q, scale, least);
+        each!(I in 0 1 2 3 => self.word(r, 4, I, q[I]));
+        self.scales(r, scale, least);
     }
 }
 
@@ -396,9 +407,9 @@ impl<const RUN: usize, const X: usize, const SIGNED: bool> Task for Multiply<'_,
             };
             let (y, more) = rest.split_at_mut(tile * ROWS);
             match tile {
-                8 => self::tile::<S, 8, RUN, X, SIGNED>(s, self.w, self.x, at, y),
-                4 => self::tile::<S, 4, RUN, X, SIGNED>(s, self.w, self.x, at, y),
-                _ => self::tile::<S, 1, RUN, X, SIGNED>(s, self.w, self.x, at, y),
+                8 => eight_rows::<S, RUN, X, SIGNED>(s, self.w, self.x, at, y),
+                4 => four_rows::<S, RUN, X, SIGNED>(s, self.w, self.x, at, y),
+                _ => one_row::<S, RUN, X, SIGNED>(s, self.w, self.x, at, y),
             }
             rest = more;
             at += tile;
@@ -406,78 +417,88 @@ impl<const RUN: usize, const X: usize, const SIGNED: bool> Task for Multiply<'_,
     }
 }
 
-#[inline(always)]
-fn tile<S: Lanes, const M: usize, const RUN: usize, const X: usize, const SIGNED: bool>(
-    s: S,
-    w: &Unpacked,
-    x: &Rows,
-    at: usize,
-    y: &mut [f32],
-) {
-    use core::array::from_fn;
-    let x: [Row<'_>; M] = from_fn(|m| x.row(at + m));
-    let blocks = x[0].d.len();
-    let runs = X / (4 * RUN);
-    for h in 0..ROWS / S::LANES {
-        let lane = h * S::LANES;
-        let mut acc = [s.all(0.0); M];
-        for b in 0..blocks {
-            let xb: [&[u8; X]; M] =
-                from_fn(|m| x[m].q.as_chunks::<X>().0.get(b).unwrap_or(const { &[0; X] }));
-            let mut inner = [s.all(0.0); M];
-            for r in 0..runs {
-                let run = b * runs + r;
-                let words = &w.q[4 * ROWS * RUN * run..][..4 * ROWS * RUN];
-                let words: &[[u8; 4 * ROWS]] = words.as_chunks().0;
-                let mut u = [s.zero(); M];
-                let mut v: [S::AS; M] = from_fn(|m| {
-                    let sums = if RUN == 8 { x[m].whole32 } else { x[m].whole16 };
-                    s.zero_signed(sums[run])
-                });
-                for (i, word) in words.iter().enumerate() {
-                    let q = s.words(&word[4 * lane..]);
-                    for m in 0..M {
-                        let x = x_word(&xb[m][4 * RUN * r..][..4 * RUN], i);
-                        if SIGNED {
-                            v[m] = s.dot_signed(v[m], q, x);
-                        } else {
-                            u[m] = s.dot(u[m], q, x);
+/// A tile of rows `at + m` of x.
+macro_rules! tile {
+    ($name:ident, $($m:literal)*) => {
+        #[inline(always)]
+        fn $name<S: Lanes, const RUN: usize, const X: usize, const SIGNED: bool>(
+            s: S,
+            w: &Unpacked,
+            x: &Rows,
+            at: usize,
+            y: &mut [f32],
+        ) {
+            let x = [$(x.row(at + $m)),*];
+            let blocks = x[0].d.len();
+            let runs = X / (4 * RUN);
+            for h in 0..ROWS / S::LANES {
+                let lane = h * S::LANES;
+                let mut acc = [$({ let _ = $m; s.all(0.0) }),*];
+                for b in 0..blocks {
+                    let xb: [&[u8; X]; _] = [$(
+                        x[$m].q.as_chunks::<X>().0.get(b).unwrap_or(const { &[0; X] })
+                    ),*];
+                    let mut inner = [$({ let _ = $m; s.all(0.0) }),*];
+                    for r in 0..runs {
+                        let run = b * runs + r;
+                        let words = &w.q[4 * ROWS * RUN * run..][..4 * ROWS * RUN];
+                        let words: &[[u8; 4 * ROWS]] = words.as_chunks().0;
+                        let mut u = [$({ let _ = $m; s.zero() }),*];
+                        let mut v = [$({
+                            let sums = if RUN == 8 { x[$m].whole32 } else { x[$m].whole16 };
+                            s.zero_signed(sums[run])
+                        }),*];
+                        for (i, word) in words.iter().enumerate() {
+                            let q = s.words(&word[4 * lane..]);
+                            each!(M in $($m)* => {
+                                let x = x_word(&xb[M][4 * RUN * r..][..4 * RUN], i);
+                                if SIGNED {
+                                    v[M] = s.dot_signed(v[M], q, x);
+                                } else {
+                                    u[M] = s.dot(u[M], q, x);
+                                }
+                            });
+                        }
+                        let scale = s.take(&w.scale[ROWS * run + lane..]);
+                        each!(M in $($m)* => {
+                            let total =
+                                if SIGNED { s.total_signed(v[M]) } else { s.total(u[M]) };
+                            let total = s.floats(total);
+                            if X == 256 {
+                                inner[M] = s.add_product(total, scale, inner[M]);
+                            } else {
+                                let factor = s.product(scale, s.all(x[M].d[b]));
+                                acc[M] = s.add_product(total, factor, acc[M]);
+                            }
+                        });
+                        if w.has_least {
+                            let least = s.take(&w.least[ROWS * run + lane..]);
+                            each!(M in $($m)* => {
+                                let sums = if RUN == 8 { x[M].sums32 } else { x[M].sums16 };
+                                let sum = s.all(sums[run]);
+                                if X == 256 {
+                                    inner[M] = s.add_product(least, sum, inner[M]);
+                                } else {
+                                    acc[M] = s.add_product(least, sum, acc[M]);
+                                }
+                            });
                         }
                     }
-                }
-                let total =
-                    |m: usize| s.floats(if SIGNED { s.total_signed(v[m]) } else { s.total(u[m]) });
-                let scale = s.take(&w.scale[ROWS * run + lane..]);
-                if X == 256 {
-                    for m in 0..M {
-                        inner[m] = s.add_product(total(m), scale, inner[m]);
-                    }
-                } else {
-                    for m in 0..M {
-                        let factor = s.product(scale, s.all(x[m].d[b]));
-                        acc[m] = s.add_product(total(m), factor, acc[m]);
+                    if X == 256 {
+                        each!(M in $($m)* => {
+                            acc[M] = s.add_product(inner[M], s.all(x[M].d[b]), acc[M])
+                        });
                     }
                 }
-                if w.has_least {
-                    let least = s.take(&w.least[ROWS * run + lane..]);
-                    for m in 0..M {
-                        let sums = if RUN == 8 { x[m].sums32 } else { x[m].sums16 };
-                        let to = if X == 256 { &mut inner[m] } else { &mut acc[m] };
-                        *to = s.add_product(least, s.all(sums[run]), *to);
-                    }
-                }
-            }
-            if X == 256 {
-                for m in 0..M {
-                    acc[m] = s.add_product(inner[m], s.all(x[m].d[b]), acc[m]);
-                }
+                each!(M in $($m)* => s.put(acc[M], &mut y[ROWS * M + lane..]));
             }
         }
-        for m in 0..M {
-            s.put(acc[m], &mut y[ROWS * m + lane..]);
-        }
-    }
+    };
 }
+
+tile!(one_row, 0);
+tile!(four_rows, 0 1 2 3);
+tile!(eight_rows, 0 1 2 3 4 5 6 7);
 
 /// An unpacked panel's elements as f32: `[k][16]`.
 pub(crate) fn decode(level: Level, w: &Unpacked, out: &mut [f32]) {
