@@ -14,6 +14,7 @@
 use crate::formats::{Format, Visitor};
 use crate::panel::ROWS;
 use crate::simd::{Lanes, Level, Simd, Task, dispatch, f16_to_f32};
+use crate::written_out::each;
 use core::marker::PhantomData;
 use rlx_core::types::BlockFormat as B;
 
@@ -232,17 +233,6 @@ impl<'a, S: Lanes, F: Format> Dot<'a, S, F> {
 #[inline(always)]
 fn x_word(x: &[u8], i: usize) -> u32 {
     x.as_chunks::<4>().0.get(i).map_or(0, |w| u32::from_le_bytes(*w))
-}
-
-/// Statements for each of some numbers, written out. Optimisers for wasm unroll next to nothing, and an
-/// array whose index is no constant lives in memory.
-macro_rules! each {
-    ($i:ident in $($n:literal)* => $body:expr) => {
-        $({
-            const $i: usize = $n;
-            $body;
-        })*
-    };
 }
 
 /// The products of the words of a run with as many of x.

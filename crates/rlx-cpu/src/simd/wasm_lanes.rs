@@ -51,6 +51,12 @@ impl Lanes for Simd128 {
         u32x4(x[0].into(), x[1].into(), x[2].into(), x[3].into())
     }
     #[inline(always)]
+    fn signed_bytes(self, x: &[u8]) -> v128 {
+        // SAFETY: 4 bytes are there; no alignment asked.
+        let x = unsafe { v128_load32_zero(head::<4>(x).as_ptr().cast()) };
+        i32x4_extend_low_i16x8(i16x8_extend_low_i8x16(x))
+    }
+    #[inline(always)]
     fn put_words(self, x: v128, out: &mut [u8]) {
         if let Some(out) = out.first_chunk_mut::<16>() {
             // SAFETY: 16 bytes are there; no alignment asked.
@@ -219,5 +225,10 @@ impl Lanes for Simd128 {
     #[inline(always)]
     fn add_product(self, a: v128, b: v128, c: v128) -> v128 {
         f32x4_add(f32x4_mul(a, b), c)
+    }
+    #[inline(always)]
+    fn across(self, a: v128) -> f32 {
+        let pairs = f32x4_add(a, i32x4_shuffle::<2, 3, 0, 1>(a, a));
+        f32x4_extract_lane::<0>(f32x4_add(pairs, i32x4_shuffle::<1, 0, 3, 2>(pairs, pairs)))
     }
 }
