@@ -6,6 +6,9 @@
 /** Which executor runs the model. `auto` takes WebGPU where it works and the CPU elsewhere. */
 export type DeviceChoice = 'auto' | 'webgpu' | 'cpu';
 
+/** Element types that the key-value cache may have. */
+export type KvType = 'f32' | 'f16' | 'q8_0';
+
 /** What to load and where to run it. */
 export interface LoadOptions {
   /**
