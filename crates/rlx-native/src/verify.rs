@@ -312,13 +312,16 @@ fn about(record: &Record) -> Result<(String, f64)> {
     ))
 }
 
-/// The largest difference, relative to the largest value, that caches of a type may make: what they
-/// were measured to make on the models of the tests, with some room.
+/// The largest difference, relative to the largest value, that caches of a type may make.
+///
+/// Measured, CPU and reference alike: on the recorded random model of two layers f16 makes 7.3e-4 at
+/// most and q8_0 2.16e-2 (a batch's logits), some 30 times as much, as its step is to f16's. On the
+/// trained models of the tests q8_0 makes up to 4.3e-3 with f32 activations.
 pub fn cache_tolerance(kv: DType) -> f64 {
     match kv {
         DType::F32 => 0.0,
         DType::F16 => 3e-3,
-        _ => 2e-2,
+        _ => 3e-2,
     }
 }
 
