@@ -110,7 +110,7 @@ def read_bytes(path, cell, args):
     width = meta.get(f"{family}.attention.key_length", meta[f"{family}.embedding_length"] // heads)
     heads_kv = meta.get(f"{family}.attention.head_count_kv", heads)
     positions = cell["depth"] + 1 + cell["decode_tokens"] / 2
-    element = {"f32": 4, "f16": 2}[args.kv]
+    element = {"f32": 4, "f16": 2, "q8_0": 34 / 32}[args.kv]
     kv = 2 * meta[f"{family}.block_count"] * heads_kv * width * element * positions
     return {"weight_bytes": weights, "kv_bytes": int(kv), "file_bytes": model["file_bytes"]}
 
@@ -222,7 +222,7 @@ def main():
     parser.add_argument("--files", type=pathlib.Path, default=ROOT / "target" / "synth", help="where synth files are made")
     parser.add_argument("--rustdoc-q8-0", type=pathlib.Path, help="rustdoc-29m-q8_0.gguf")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--kv", choices=["f32", "f16"], default="f16")
+    parser.add_argument("--kv", choices=["f32", "f16", "q8_0"], default="f16")
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--only", nargs="+", help="cells whose id has one of these texts in it")
     parser.add_argument("--quick", action="store_true", help="3 repeats, and a result of its own")

@@ -64,6 +64,12 @@ impl Lanes for Simd128 {
         [u32x4(x[0], x[1], x[2], x[3]), u32x4(x[4], x[5], x[6], x[7])]
     }
     #[inline(always)]
+    fn signed_bytes(self, x: &[u8]) -> V2 {
+        // SAFETY: 8 bytes are there; no alignment asked.
+        let x = unsafe { i16x8_load_extend_i8x8(head::<8>(x).as_ptr().cast()) };
+        [i32x4_extend_low_i16x8(x), i32x4_extend_high_i16x8(x)]
+    }
+    #[inline(always)]
     fn put_words(self, x: V2, out: &mut [u8]) {
         if let Some(out) = out.first_chunk_mut::<32>() {
             // SAFETY: 32 bytes are there, the second store is 16 in; no alignment asked.
@@ -254,5 +260,11 @@ impl Lanes for Simd128 {
     #[inline(always)]
     fn add_product(self, a: V2, b: V2, c: V2) -> V2 {
         zip(zip(a, b, |a, b| f32x4_mul(a, b)), c, |p, c| f32x4_add(p, c))
+    }
+    #[inline(always)]
+    fn across(self, a: V2) -> f32 {
+        let a = f32x4_add(a[0], a[1]);
+        let pairs = f32x4_add(a, i32x4_shuffle::<2, 3, 0, 1>(a, a));
+        f32x4_extract_lane::<0>(f32x4_add(pairs, i32x4_shuffle::<1, 0, 3, 2>(pairs, pairs)))
     }
 }
