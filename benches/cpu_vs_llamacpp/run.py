@@ -119,9 +119,9 @@ def read_bytes(path, cell, args):
     kv = kv_bytes(model["metadata"], positions, {"f32": 4, "f16": 2}[args.kv])
     reads = {"weight_bytes": weights, "kv_bytes": kv, "file_bytes": model["file_bytes"]}
     looked_up = sum(
-        lookups(tensor["dtype"]) * math.prod(tensor["shape"])
+        lookups(tensor["type"]) * math.prod(tensor["shape"])
         for name, tensor in tensors.items()
-        if is_codebook(tensor["dtype"]) and not (name == "token_embd.weight" and "output.weight" in tensors)
+        if is_codebook(tensor["type"]) and not (name == "token_embd.weight" and "output.weight" in tensors)
     )
     return reads | ({"lookups": int(looked_up)} if looked_up else {})
 

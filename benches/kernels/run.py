@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """GB/s and GFLOP/s of the CPU's matrix kernels, by format and shape. README.md says what is measured.
 
-Options that are not named here go to the binary: --level, --threads, --format (each again for more
-than one), --rounds, --cache-kib, --memory-mib, --rows, --scalar-rows.
+Options that are not named here go to the binary: --level, --threads, --format, --place (each again
+for more than one), --rounds, --cache-kib, --memory-mib, --rows, --scalar-rows.
 """
 
 import argparse
@@ -67,13 +67,14 @@ def show(result):
     threads = sorted({c["threads"] for c in cells.values()})
     levels = list(dict.fromkeys(c["level"] for c in cells.values()))
     shapes = list(dict.fromkeys(f"{c['n']}x{c['k']}" for c in cells.values() if c["place"] == "prefill"))
+    places = [p for p in ("cache", "memory") if any(c["place"] == p for c in cells.values())]
     for level in levels:
         print(f"\n{level}: GB/s of weights in cache and from memory (share of the bandwidth); GFLOP/s of prefill")
-        heads = [f"{p} {t}t" for p in ("cache", "memory") for t in threads] + [f"{s} {t}t" for s in shapes for t in threads]
+        heads = [f"{p} {t}t" for p in places for t in threads] + [f"{s} {t}t" for s in shapes for t in threads]
         print(f"{'':<8}" + "".join(f"{h:>14}" for h in heads))
         for name in dict.fromkeys(c["format"] for c in cells.values()):
             texts = []
-            for place in ("cache", "memory"):
+            for place in places:
                 for t in threads:
                     same = (c for c in cells.values() if (c["format"], c["place"], c["level"], c["threads"]) == (name, place, level, t))
                     texts += [f"{c['gb_per_s']:.1f} ({100 * c['share_of_bandwidth']:.0f}%)" for c in same]

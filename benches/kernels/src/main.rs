@@ -23,6 +23,8 @@ struct Plan {
     levels: Vec<Level>,
     threads: Vec<usize>,
     formats: Vec<DType>,
+    /// `cache`, `memory`, `prefill`.
+    places: Vec<String>,
     rounds: usize,
     /// Weights in cache and from memory, in bytes.
     cache: usize,
@@ -32,6 +34,8 @@ struct Plan {
     scalar_rows: usize,
 }
 
+/// Decode twice, and prefill.
+const PLACES: [&str; 3] = ["cache", "memory", "prefill"];
 /// Shapes `[n, k]` of llama-3.2-1b's matrices.
 const SHAPES: [(usize, usize); 3] = [(2048, 2048), (8192, 2048), (2048, 8192)];
 /// Rows of the matrices that decode is measured with have that many elements.
@@ -52,6 +56,7 @@ fn plan(mut args: impl Iterator<Item = String>) -> Result<Plan> {
         levels: Vec::new(),
         threads: Vec::new(),
         formats: Vec::new(),
+        places: Vec::new(),
         rounds: 7,
         cache: 640 << 10,
         memory: 128 << 20,
@@ -70,12 +75,13 @@ fn plan(mut args: impl Iterator<Item = String>) -> Result<Plan> {
                 let dtype = every_format().find(|dtype| dtype.name() == value);
                 plan.formats.push(dtype.ok_or_else(|| format!("{value} is no format"))?);
             }
+            "--place" if PLACES.contains(&&*value) => plan.places.push(value),
             "--rounds" => plan.rounds = value.parse()?,
             "--cache-kib" => plan.cache = value.parse::<usize>()? << 10,
             "--memory-mib" => plan.memory = value.parse::<usize>()? << 20,
             "--rows" => plan.rows = value.parse()?,
             "--scalar-rows" => plan.scalar_rows = value.parse()?,
-            _ => return Err(format!("{name} is no option").into()),
+            _ => return Err(format!("{name} {value}: no such option or value").into()),
         }
     }
     if plan.levels.is_empty() {
@@ -86,6 +92,9 @@ fn plan(mut args: impl Iterator<Item = String>) -> Result<Plan> {
     }
     if plan.formats.is_empty() {
         plan.formats = every_format().collect();
+    }
+    if plan.places.is_empty() {
+        plan.places = PLACES.map(String::from).to_vec();
     }
     if plan.rounds == 0 || plan.threads.contains(&0) || plan.rows < 2 || plan.scalar_rows < 2 {
         return Err("1 round, 1 thread and 2 rows at least".into());
@@ -120,7 +129,11 @@ fn round(plan: &Plan, dtype: DType, cells: &mut Cells) -> Result<()> {
     let row = dtype.row_bytes(DECODE_K as u64).ok_or("rows of another length")? as usize;
     let cached = (plan.cache / row / 32).max(1) * 32;
     let matrices = plan.memory.div_ceil(row * DECODE_N);
+    let takes = |place: &str| plan.places.iter().any(|p| p == place);
     for (place, n, matrices) in [("cache", cached, 1), ("memory", DECODE_N, matrices)] {
+        if !takes(place) {
+            continue;
+        }
         let product = Product::new(dtype, n, DECODE_K, matrices)?;
         let timing = Timing::new(&product, 1)?;
         for &level in &plan.levels {
@@ -129,7 +142,7 @@ fn round(plan: &Plan, dtype: DType, cells: &mut Cells) -> Result<()> {
             }
         }
     }
-    for (n, k) in SHAPES {
+    for (n, k) in SHAPES.into_iter().filter(|_| takes("prefill")) {
         let product = Product::new(dtype, n, k, 1)?;
         for &level in &plan.levels {
             let m = if level == Level::Scalar { plan.scalar_rows } else { plan.rows };
