@@ -5,6 +5,7 @@
 //! program.rs   a program's steps with kernels picked and places checked
 //! run.rs       one pass over the steps by one or more workers; the views they get (unsafe, fenced)
 //! turns.rs     who does which part of which step
+//! dispatch.rs  steps outside a program, products.rs products outside one: for benches
 //! pool.rs      hot worker threads (native, feature `threads`)
 //! page_pool.rs web workers that walk along (wasm built with atomics)
 //! memory.rs    zeroed, aligned bytes
@@ -26,6 +27,8 @@
 //! and the command line.
 
 mod device;
+#[cfg(all(feature = "threads", not(target_family = "wasm")))]
+pub mod dispatch;
 mod formats;
 mod kernels;
 mod layout;
