@@ -369,9 +369,9 @@ fn weights_begin_at_any_byte_of_a_map() {
     for dtype in weight_types() {
         let k = if dtype.is_block() { 256 } else { 83 };
         // Too few rows for a panel are read where they are; others are arranged on the way.
-        for n in [5, 37] {
+        for n in [5, if cfg!(miri) { 17 } else { 37 }] {
             let w = random.packed(dtype, [n, k]);
-            for m in [1, 5] {
+            for m in if cfg!(miri) { 1..=1 } else { 1..=2 } {
                 let floats = random.floats((m * k) as usize);
                 let mut rows = vec![f32s(&[m, k], &floats)];
                 if dtype.is_block() {
@@ -385,7 +385,7 @@ fn weights_begin_at_any_byte_of_a_map() {
                 for (op, operands) in runs {
                     for device in devices() {
                         let expected = run_op(&device, &op, &operands);
-                        for at in [1, 2, 3, 7, 13] {
+                        for at in if cfg!(miri) { 3..=3 } else { 1..=3 } {
                             let got = run_op_mapped(&device, &op, &operands, at);
                             let level = device.info().adapter;
                             assert_eq!(got, expected, "{dtype} {n} {m} at {at}, {level}");

@@ -125,9 +125,14 @@ pub fn scale_bytes(format: BlockFormat) -> &'static [usize] {
     }
 }
 
-/// Every type that a file's weights may have.
+/// Every type that a file's weights may have; under Miri one of each kind, for the code is safe.
 pub fn weight_types() -> Vec<DType> {
     let mut types = vec![DType::F32, DType::F16, DType::BF16];
+    if cfg!(miri) {
+        use BlockFormat as B;
+        types.extend([B::Q4_1, B::Q6K, B::Nvfp4, B::Tq1_0, B::Iq3S].map(DType::Block));
+        return types;
+    }
     let working = [BlockFormat::Q8_1, BlockFormat::Q8K];
     types
         .extend(BlockFormat::ALL.iter().filter(|b| !working.contains(b)).map(|b| DType::Block(*b)));
@@ -170,7 +175,7 @@ pub fn to_f32s(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
 }
 
-/// Every level this machine has, one worker and three.
+/// Every level this machine has (under Miri the plain loops alone), one worker and three.
 pub fn devices() -> Vec<CpuDevice> {
     let mut devices = Vec::new();
     for level in Level::ALL.into_iter().filter(|l| l.is_available()) {
