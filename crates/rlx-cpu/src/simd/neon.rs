@@ -1,5 +1,5 @@
 //! AArch64: a vector of 8 f32 is a pair of 4. Advanced SIMD is part of every AArch64 target that
-//! Rust has; the dot product instructions are not stable yet, so products widen to 16 bits.
+//! Rust has. Its products widen to 16 bits; `neon_dot.rs` is for processors with dot products.
 //!
 //! **Unsafe.** Intrinsics that touch memory take references to arrays of their exact size, and
 //! ask for no alignment beyond the element's. The others need the `neon` feature, which
