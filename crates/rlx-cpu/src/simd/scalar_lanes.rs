@@ -1,7 +1,7 @@
 //! Plain loops over 16 rows.
 
 use super::f16_to_f32;
-use super::lanes::{Lanes, head, head_f32};
+use super::lanes::{Lanes, four, head, head_f32};
 use super::scalar::Portable;
 use core::array::from_fn;
 
@@ -113,8 +113,8 @@ impl Lanes for Portable {
         [0; N]
     }
     #[inline(always)]
-    fn dot(self, acc: Words, w: Words, x: u32) -> Words {
-        products(acc, w, x, i32::from)
+    fn dot(self, acc: Words, w: Words, x: &[u8]) -> Words {
+        products(acc, w, four(x), i32::from)
     }
     #[inline(always)]
     fn total(self, acc: Words) -> Words {
@@ -125,8 +125,8 @@ impl Lanes for Portable {
         [0; N]
     }
     #[inline(always)]
-    fn dot_signed(self, acc: Words, w: Words, x: u32) -> Words {
-        products(acc, w, x, |w| i32::from(w as i8))
+    fn dot_signed(self, acc: Words, w: Words, x: &[u8]) -> Words {
+        products(acc, w, four(x), |w| i32::from(w as i8))
     }
     #[inline(always)]
     fn total_signed(self, acc: Words) -> Words {

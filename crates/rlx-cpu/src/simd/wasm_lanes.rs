@@ -3,23 +3,24 @@
 //! **Unsafe.** Only loads and stores are, as in `wasm.rs`.
 #![allow(unsafe_code)]
 
-use super::lanes::{Lanes, head, head_f32};
+use super::lanes::{Lanes, four, head, head_f32};
 use super::wasm::{Simd128, f16x4};
 use core::arch::wasm32::*;
 
-/// Sums of pairs of products: of rows 0 and 1, of rows 2 and 3.
-type Pairs = [v128; 2];
-
+/// Adds products of 16 bits: of each word's bytes 0 and 2, and of its bytes 1 and 3. The second and third
+/// word of x have these of x.
 #[inline(always)]
-fn add_pairs(acc: Pairs, low: v128, high: v128, x: u32) -> Pairs {
-    let x = i16x8_extend_low_i8x16(u32x4_splat(x));
-    [i32x4_add(acc[0], i32x4_dot_i16x8(low, x)), i32x4_add(acc[1], i32x4_dot_i16x8(high, x))]
+fn add_pairs(acc: v128, even: v128, odd: v128, x: &[u8]) -> v128 {
+    let [x_even, x_odd] = [4, 8].map(|at| u32x4_splat(four(&x[at..])));
+    i32x4_add(i32x4_add(acc, i32x4_dot_i16x8(even, x_even)), i32x4_dot_i16x8(odd, x_odd))
 }
 
-#[inline(always)]
-fn join(acc: Pairs) -> v128 {
-    let even = i32x4_shuffle::<0, 2, 4, 6>(acc[0], acc[1]);
-    i32x4_add(even, i32x4_shuffle::<1, 3, 5, 7>(acc[0], acc[1]))
+/// Sums of pairs of products in 16 bits, and what was settled of them.
+#[cfg(target_feature = "relaxed-simd")]
+#[derive(Clone, Copy)]
+pub(crate) struct Sums {
+    pairs: v128,
+    settled: v128,
 }
 
 /// The first 8 bytes as words of 16 bits, zeros above.
@@ -33,12 +34,15 @@ impl Lanes for Simd128 {
     type V = v128;
     type G = v128;
     #[cfg(target_feature = "relaxed-simd")]
-    type A = v128;
+    type A = Sums;
     #[cfg(not(target_feature = "relaxed-simd"))]
-    type A = Pairs;
-    type AS = Pairs;
+    type A = v128;
+    type AS = v128;
     const LANES: usize = 4;
     const TILE: usize = 4;
+    const X: usize = 12;
+    #[cfg(target_feature = "relaxed-simd")]
+    const MOST: i32 = i16::MAX as i32;
 
     #[inline(always)]
     fn words(self, x: &[u8]) -> v128 {
@@ -121,49 +125,61 @@ impl Lanes for Simd128 {
         )
     }
 
+    // The four bytes, then bytes 0 and 2 and bytes 1 and 3 as 16 bits each.
+    #[inline(always)]
+    fn put_x(x: [u8; 4], out: &mut [u8]) {
+        let [a, b, c, d] = x.map(|x| i16::from(x as i8).to_le_bytes());
+        out.copy_from_slice(bytemuck::cast_slice(&[[x[0], x[1]], [x[2], x[3]], a, c, b, d]));
+    }
     #[cfg(target_feature = "relaxed-simd")]
+    #[inline(always)]
+    fn zero(self) -> Sums {
+        Sums { pairs: u32x4_splat(0), settled: u32x4_splat(0) }
+    }
+    #[cfg(not(target_feature = "relaxed-simd"))]
     #[inline(always)]
     fn zero(self) -> v128 {
         u32x4_splat(0)
     }
-    #[cfg(not(target_feature = "relaxed-simd"))]
-    #[inline(always)]
-    fn zero(self) -> Pairs {
-        [u32x4_splat(0); 2]
-    }
     // The relaxed product's second operand has 7 bits: w has, and then every engine's answer is the
-    // same.
+    // same. Of the two relaxed products this one is an instruction of every x86 processor.
     #[cfg(target_feature = "relaxed-simd")]
     #[inline(always)]
-    fn dot(self, acc: v128, w: v128, x: u32) -> v128 {
-        i32x4_relaxed_dot_i8x16_i7x16_add(u32x4_splat(x), w, acc)
+    fn dot(self, acc: Sums, w: v128, x: &[u8]) -> Sums {
+        let pairs = i16x8_relaxed_dot_i8x16_i7x16(u32x4_splat(four(x)), w);
+        Sums { pairs: i16x8_add(acc.pairs, pairs), ..acc }
     }
     #[cfg(not(target_feature = "relaxed-simd"))]
     #[inline(always)]
-    fn dot(self, acc: Pairs, w: v128, x: u32) -> Pairs {
-        add_pairs(acc, u16x8_extend_low_u8x16(w), u16x8_extend_high_u8x16(w), x)
+    fn dot(self, acc: v128, w: v128, x: &[u8]) -> v128 {
+        add_pairs(acc, v128_and(w, u16x8_splat(0xff)), u16x8_shr(w, 8), x)
     }
     #[cfg(target_feature = "relaxed-simd")]
+    #[inline(always)]
+    fn settle(self, acc: Sums) -> Sums {
+        Sums { pairs: u32x4_splat(0), settled: self.total(acc) }
+    }
+    #[cfg(target_feature = "relaxed-simd")]
+    #[inline(always)]
+    fn total(self, acc: Sums) -> v128 {
+        i32x4_add(acc.settled, i32x4_extadd_pairwise_i16x8(acc.pairs))
+    }
+    #[cfg(not(target_feature = "relaxed-simd"))]
     #[inline(always)]
     fn total(self, acc: v128) -> v128 {
         acc
     }
-    #[cfg(not(target_feature = "relaxed-simd"))]
     #[inline(always)]
-    fn total(self, acc: Pairs) -> v128 {
-        join(acc)
+    fn zero_signed(self, _: i32) -> v128 {
+        u32x4_splat(0)
     }
     #[inline(always)]
-    fn zero_signed(self, _: i32) -> Pairs {
-        [u32x4_splat(0); 2]
+    fn dot_signed(self, acc: v128, w: v128, x: &[u8]) -> v128 {
+        add_pairs(acc, i16x8_shr(i16x8_shl(w, 8), 8), i16x8_shr(w, 8), x)
     }
     #[inline(always)]
-    fn dot_signed(self, acc: Pairs, w: v128, x: u32) -> Pairs {
-        add_pairs(acc, i16x8_extend_low_i8x16(w), i16x8_extend_high_i8x16(w), x)
-    }
-    #[inline(always)]
-    fn total_signed(self, acc: Pairs) -> v128 {
-        join(acc)
+    fn total_signed(self, acc: v128) -> v128 {
+        acc
     }
 
     #[inline(always)]
