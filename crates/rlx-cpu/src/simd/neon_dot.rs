@@ -7,7 +7,7 @@
 //! processor has the feature, which the token proves: its field is private and `new` alone makes one.
 #![allow(unsafe_code)]
 
-use super::lanes::Lanes;
+use super::lanes::{Lanes, four};
 use super::neon::Neon;
 use super::{LANES, Simd, Task};
 use core::arch::aarch64::*;
@@ -116,8 +116,8 @@ impl Lanes for NeonDot {
     }
     // A weight of 0..=127 is the same byte with a sign.
     #[inline(always)]
-    fn dot(self, acc: int32x4_t, w: V, x: u32) -> int32x4_t {
-        sdot(self, acc, w, self.set(x))
+    fn dot(self, acc: int32x4_t, w: V, x: &[u8]) -> int32x4_t {
+        sdot(self, acc, w, self.set(four(x)))
     }
     #[inline(always)]
     fn total(self, acc: int32x4_t) -> V {
@@ -129,8 +129,8 @@ impl Lanes for NeonDot {
         self.zero()
     }
     #[inline(always)]
-    fn dot_signed(self, acc: int32x4_t, w: V, x: u32) -> int32x4_t {
-        sdot(self, acc, w, self.set(x))
+    fn dot_signed(self, acc: int32x4_t, w: V, x: &[u8]) -> int32x4_t {
+        sdot(self, acc, w, self.set(four(x)))
     }
     #[inline(always)]
     fn total_signed(self, acc: int32x4_t) -> V {
