@@ -26,7 +26,7 @@ const WASM_FEATURES = [
  * std itself must be built with atomics, which only nightly does; pinned by date. Workers share
  * memory that the page makes: imported, its size the same for both builds, for one glue.
  */
-const NIGHTLY = 'nightly-2026-10-30';
+export const NIGHTLY = 'nightly-2026-10-30';
 const THREADS = {
   glue: 'rlx_wasm_threads',
   cargo: [`+${NIGHTLY}`],

@@ -2,13 +2,37 @@
 // counts it, screenshots.
 
 import { existsSync, mkdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
 
 export { startServer } from './server.mjs';
 
 export const root = fileURLToPath(new URL('../../', import.meta.url));
+
+/** The folder of recorded truth that is not tracked: beside the checkout or the nearest above it, or null. */
+export const shared = (() => {
+  for (let folder = root; folder !== dirname(folder); ) {
+    folder = dirname(folder);
+    const found = join(folder, 'shared');
+    if (existsSync(join(found, 'reference'))) return found;
+  }
+  return null;
+})();
+
+/** Where a path of cases.json is: on this machine, and under the server's mounts. */
+export const inRoot = (path) => (path.startsWith('../shared/') ? join(shared, path.slice('../shared/'.length)) : join(root, path));
+export const atServer = (path) => (path.startsWith('../') ? path.slice('..'.length) : `/${path}`);
+
+/**
+ * The cases of a kind for an executor. Those whose files are not tracked come with the executors that
+ * ask for them, where the files are.
+ */
+export function casesFor({ cases, wider }, kind, { name, wider: asks }) {
+  const all = asks && shared ? [...cases, ...wider] : cases;
+  return all.filter((c) => c.kind === kind && c.devices.includes(name));
+}
+
 /** What tests leave for people to look at; not tracked. */
 export const outFolder = join(root, 'tests', 'browser', 'out');
 
@@ -44,11 +68,11 @@ export function launch({ webgpu = true } = {}) {
 /**
  * The page's executors: their name in cases.json, the device, the module's build that Chromium
  * takes, and what `openPage` needs to make it another one. `isolated`: on a page that may share
- * memory with workers, with two threads.
+ * memory with workers, with two threads. `wider`: it runs the cases whose files are not tracked.
  */
 export const EXECUTORS = [
-  { name: 'page-cpu', device: 'cpu', build: 'rlx-relaxed.wasm', adapter: /^relaxed-simd, 1 thread$/ },
-  { name: 'page-cpu', device: 'cpu', build: 'rlx.wasm', adapter: /^simd128, 1 thread$/, page: { relaxedSimd: false } },
+  { name: 'page-cpu', device: 'cpu', build: 'rlx-relaxed.wasm', adapter: /^relaxed-simd, 1 thread$/, wider: true },
+  { name: 'page-cpu', device: 'cpu', build: 'rlx.wasm', adapter: /^simd128, 1 thread$/, page: { relaxedSimd: false }, wider: true },
   { name: 'page-cpu', device: 'cpu', build: 'rlx-threads-relaxed.wasm', adapter: /^relaxed-simd, 2 threads$/, isolated: true },
   { name: 'page-cpu', device: 'cpu', build: 'rlx-threads.wasm', adapter: /^simd128, 2 threads$/, isolated: true, page: { relaxedSimd: false } },
   // A GPU in software: three tokens a second of the larger model.
@@ -158,4 +182,5 @@ export const mounts = {
   '/dist/': join(root, 'crates/rlx-wasm/js/dist'),
   '/support/': join(root, 'tests/support'),
   '/pages/': join(root, 'tests/browser/pages'),
+  ...(shared && { '/shared/': shared }),
 };

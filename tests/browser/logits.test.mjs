@@ -5,10 +5,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { difference } from '../support/logits.mjs';
-import { EXECUTORS, launch, mounts, openPage, root, startServer } from './harness.mjs';
+import { EXECUTORS, atServer, casesFor, inRoot, launch, mounts, openPage, root, startServer } from './harness.mjs';
 
-const json = (path) => JSON.parse(readFileSync(join(root, path), 'utf8'));
-const cases = json('tests/parity/cases.json').cases.filter(({ kind }) => kind === 'logits');
+const json = (path) => JSON.parse(readFileSync(inRoot(path), 'utf8'));
+const lists = json('tests/parity/cases.json');
 
 let server, isolatedServer, browser;
 before(async () => {
@@ -23,8 +23,9 @@ after(async () => {
   await isolatedServer?.close();
 });
 
-for (const { name, device, build, adapter, isolated, page: kind } of EXECUTORS) {
-  const wanted = cases.filter(({ devices }) => devices.includes(name));
+for (const executor of EXECUTORS) {
+  const { name, device, build, adapter, isolated, page: kind } = executor;
+  const wanted = casesFor(lists, 'logits', executor);
   test(`cases.json has logits for ${name}`, () => assert.ok(wanted.length > 0));
   for (const testCase of wanted) {
     test(`${name}, ${build}: ${testCase.name}`, { timeout: 600_000 }, async (t) => {
@@ -37,7 +38,7 @@ for (const { name, device, build, adapter, isolated, page: kind } of EXECUTORS) 
           const blob = await (await fetch(url)).blob();
           return logitsOf({ base: '/dist', blob, gpu: navigator.gpu, ...job });
         }, {
-          url: `/${testCase.model[0]}`, device, kv: testCase.kv, activations: testCase.activations,
+          url: atServer(testCase.model[0]), device, kv: testCase.kv, activations: testCase.activations,
           prompt: expected.prompt_ids, maxTokens: 8, threads: isolated ? 2 : 1,
         });
         const apart = difference(found.logits, expected.logits);

@@ -13,12 +13,26 @@ use rlx_native::generate::{chat_tokens, generate, raw_tokens};
 use rlx_native::load::{LoadOptions, Model, load};
 use rlx_native::verify::{Comparison, cache_tolerance, verify_model};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const Q8_0: DType = DType::Block(BlockFormat::Q8_0);
 
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
+}
+
+/// The folder of recorded truth that is not tracked: beside the checkout, or the nearest above it.
+fn shared() -> Option<PathBuf> {
+    let mut folders = root().ancestors().skip(1).map(|folder| folder.join("shared"));
+    folders.find(|folder| folder.join("reference").is_dir())
+}
+
+/// A path of `cases.json`.
 fn repository(path: &str) -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)
+    match path.strip_prefix("../shared/") {
+        Some(path) => shared().expect("only wider cases are there").join(path),
+        None => root().join(path),
+    }
 }
 
 fn json(path: &str) -> Value {
@@ -61,11 +75,24 @@ fn model(case: &Value, row: &DeviceRow, logits: bool) -> Model {
     load(&source, row, open(row), &options, &mut |_, _| {}).unwrap()
 }
 
-/// Runs every case of a kind that names the device.
+/// Runs every tracked case of a kind that names the device.
 fn run(kind: &str, device: &str, check: fn(&Value, &DeviceRow)) {
+    run_of("cases", kind, device, check);
+}
+
+/// The same for cases whose files are not tracked, where they are.
+fn run_wider(kind: &str, device: &str, check: fn(&Value, &DeviceRow)) {
+    if shared().is_none() {
+        println!("skipped: no folder `shared` beside the checkout");
+        return;
+    }
+    run_of("wider", kind, device, check);
+}
+
+fn run_of(list: &str, kind: &str, device: &str, check: fn(&Value, &DeviceRow)) {
     let row = devices::find(device).unwrap();
     let cases = json("tests/parity/cases.json");
-    let cases = cases["cases"].as_array().unwrap().iter();
+    let cases = cases[list].as_array().unwrap().iter();
     let names = |case: &Value| case["devices"].as_array().unwrap().iter().any(|d| d == device);
     let mut n = 0;
     for case in cases.filter(|case| case["kind"] == kind && names(case)) {
@@ -73,7 +100,7 @@ fn run(kind: &str, device: &str, check: fn(&Value, &DeviceRow)) {
         check(case, row);
         n += 1;
     }
-    assert!(n > 0, "no case of kind {kind} names {device}");
+    assert!(n > 0, "no case of kind {kind} in {list} names {device}");
 }
 
 fn greedy(case: &Value, row: &DeviceRow) {
@@ -147,6 +174,11 @@ fn cpu_answers_are_the_recorded_tokens() {
 }
 
 #[test]
+fn cpu_answers_are_the_recorded_tokens_of_formats_that_are_not_tracked() {
+    run_wider("greedy", "cpu", greedy);
+}
+
+#[test]
 fn webgpu_answers_are_the_recorded_tokens() {
     run("greedy", "webgpu", greedy);
 }
@@ -159,6 +191,11 @@ fn reference_logits_are_the_recorded_ones() {
 #[test]
 fn cpu_logits_are_the_recorded_ones() {
     run("logits", "cpu", logits);
+}
+
+#[test]
+fn cpu_logits_are_the_recorded_ones_of_formats_that_are_not_tracked() {
+    run_wider("logits", "cpu", logits);
 }
 
 #[test]

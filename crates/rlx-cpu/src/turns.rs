@@ -14,7 +14,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Turns of the spin before a worker parks: tens of microseconds, several steps of a small model.
 /// Wasm has no pause instruction, so its turns are shorter.
-const SPINS: u32 = if cfg!(target_family = "wasm") { 20_000 } else { 2000 };
+const SPINS: u32 = match (cfg!(miri), cfg!(target_family = "wasm")) {
+    (true, _) => 20,
+    (_, true) => 20_000,
+    _ => 2000,
+};
 
 /// A part of a step. Each is handed out once.
 #[derive(Debug, PartialEq, Eq)]

@@ -21,6 +21,8 @@ mod lanes;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 #[cfg(target_arch = "aarch64")]
+mod neon_dot;
+#[cfg(target_arch = "aarch64")]
 mod neon_lanes;
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 mod scalar;
@@ -47,6 +49,8 @@ pub enum Level {
     Avx512Vnni,
     /// AArch64's Advanced SIMD.
     Neon,
+    /// The same with its integer dot products.
+    NeonDot,
     /// WebAssembly's 128-bit SIMD, with its relaxed instructions where the build has them: both
     /// chosen when compiling.
     Simd128,
@@ -54,8 +58,14 @@ pub enum Level {
 
 impl Level {
     /// Every level, slowest first.
-    pub const ALL: [Level; 5] =
-        [Level::Scalar, Level::Avx2, Level::Avx512Vnni, Level::Neon, Level::Simd128];
+    pub const ALL: [Level; 6] = [
+        Level::Scalar,
+        Level::Avx2,
+        Level::Avx512Vnni,
+        Level::Neon,
+        Level::NeonDot,
+        Level::Simd128,
+    ];
 
     /// The name in `info()`: `avx2`.
     pub fn name(self) -> &'static str {
@@ -64,6 +74,7 @@ impl Level {
             Self::Avx2 => "avx2",
             Self::Avx512Vnni => "avx512vnni",
             Self::Neon => "neon",
+            Self::NeonDot => "neon-dotprod",
             Self::Simd128 if cfg!(target_feature = "relaxed-simd") => "relaxed-simd",
             Self::Simd128 => "simd128",
         }
@@ -80,6 +91,8 @@ impl Level {
             Self::Avx512Vnni => avx2::Vnni::new().is_some(),
             #[cfg(target_arch = "aarch64")]
             Self::Neon => true,
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonDot => neon_dot::NeonDot::new().is_some(),
             #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
             Self::Simd128 => true,
             _ => false,
@@ -122,6 +135,11 @@ pub(crate) fn dispatch<T: Task>(level: Level, task: T) -> T::Output {
         },
         #[cfg(target_arch = "aarch64")]
         Level::Neon => task.run(neon::Neon::new()),
+        #[cfg(target_arch = "aarch64")]
+        Level::NeonDot => match neon_dot::NeonDot::new() {
+            Some(s) => s.run(task),
+            None => task.run(neon::Neon::new()),
+        },
         _ => task.run(scalar::Portable),
     }
 }

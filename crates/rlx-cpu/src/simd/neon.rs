@@ -1,5 +1,5 @@
 //! AArch64: a vector of 8 f32 is a pair of 4. Advanced SIMD is part of every AArch64 target that
-//! Rust has; the dot product instructions are not stable yet, so products widen to 16 bits.
+//! Rust has. Its products widen to 16 bits; `neon_dot.rs` is for processors with dot products.
 //!
 //! **Unsafe.** Intrinsics that touch memory take references to arrays of their exact size, and
 //! ask for no alignment beyond the element's. The others need the `neon` feature, which
@@ -30,28 +30,6 @@ fn zip<A: Copy, B: Copy, C>(a: [A; 2], b: [B; 2], f: impl Fn(A, B) -> C) -> [C; 
 #[inline(always)]
 fn each<A: Copy, C>(a: [A; 2], f: impl Fn(A) -> C) -> [C; 2] {
     [f(a[0]), f(a[1])]
-}
-
-#[inline(always)]
-fn load16(x: &[u8; 16]) -> uint8x16_t {
-    // SAFETY: neon by the target; 16 bytes are there.
-    unsafe { vld1q_u8(x.as_ptr()) }
-}
-
-/// Four f16 in the low halves of 32-bit lanes to f32.
-#[inline(always)]
-fn f16x4(h: uint32x4_t) -> float32x4_t {
-    // SAFETY: neon by the target.
-    unsafe {
-        let and = |mask: u32| vandq_u32(h, vdupq_n_u32(mask));
-        let magnitude = vreinterpretq_f32_u32(vshlq_n_u32::<13>(and(0x7fff)));
-        let factor = vreinterpretq_f32_u32(vdupq_n_u32(0x7780_0000));
-        let scaled = vreinterpretq_u32_f32(vmulq_f32(magnitude, factor));
-        let is_special = vceqq_u32(and(0x7c00), vdupq_n_u32(0x7c00));
-        let special = vandq_u32(is_special, vdupq_n_u32(0x7f80_0000));
-        let sign = vshlq_n_u32::<16>(and(0x8000));
-        vreinterpretq_f32_u32(vorrq_u32(vorrq_u32(scaled, special), sign))
-    }
 }
 
 impl Simd for Neon {

@@ -16,6 +16,7 @@ use rlx_core::types::{BlockFormat, DType, Kind, Scalar, Shape, Type};
 use rlx_core::{Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions, Level};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A value and where it lives: a state by its type, a weight if it is one, else an input.
 #[derive(Clone, Debug)]
@@ -125,9 +126,14 @@ pub fn scale_bytes(format: BlockFormat) -> &'static [usize] {
     }
 }
 
-/// Every type that a file's weights may have.
+/// Every type that a file's weights may have; under Miri one of each kind, for the code is safe.
 pub fn weight_types() -> Vec<DType> {
     let mut types = vec![DType::F32, DType::F16, DType::BF16];
+    if cfg!(miri) {
+        use BlockFormat as B;
+        types.extend([B::Q4_1, B::Q6K, B::Nvfp4, B::Tq1_0, B::Iq3S].map(DType::Block));
+        return types;
+    }
     let working = [BlockFormat::Q8_1, BlockFormat::Q8K];
     types
         .extend(BlockFormat::ALL.iter().filter(|b| !working.contains(b)).map(|b| DType::Block(*b)));
@@ -175,7 +181,7 @@ pub fn to_f32s(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
 }
 
-/// Every level this machine has, one worker and three.
+/// Every level this machine has (under Miri the plain loops alone), one worker and three.
 pub fn devices() -> Vec<CpuDevice> {
     let mut devices = Vec::new();
     for level in Level::ALL.into_iter().filter(|l| l.is_available()) {
@@ -267,9 +273,20 @@ pub fn program_of(op: &Op, operands: &[Value]) -> (Program, Vec<Write>) {
 /// Puts weights, builds, makes a session, submits, reads.
 pub fn run_program(
     device: &dyn Device,
+    program: Program,
+    weights: &[&Value],
+    writes: &[Write],
+) -> Result<Vec<Vec<u8>>> {
+    run_put(device, program, weights, writes, None)
+}
+
+/// The same; the weights come from a map each, in which they begin `at` bytes past a multiple of 16.
+fn run_put(
+    device: &dyn Device,
     mut program: Program,
     weights: &[&Value],
     writes: &[Write],
+    at: Option<usize>,
 ) -> Result<Vec<Vec<u8>>> {
     let plan = WeightPlan::new(&[&program], &device.target().limits, |name| {
         let at = program.weights.iter().position(|w| w.name == name)?;
@@ -283,9 +300,18 @@ pub fn run_program(
     let (id, ticket) = device.build(model, Rc::new(program.clone()))?;
     wait(device, ticket)?;
     for (entry, value) in plan.entries.iter().zip(weights) {
-        let at = Placed { buffer: entry.buffer, offset: entry.offset };
-        let bytes = Bytes::Slice(&value.bytes);
-        match device.poll_put(model, at, bytes, &mut Context::from_waker(Waker::noop())) {
+        let to = Placed { buffer: entry.buffer, offset: entry.offset };
+        let len = value.bytes.len();
+        let bytes = match at {
+            None => Bytes::Slice(&value.bytes),
+            Some(at) => {
+                let mut map = vec![0; len + 32];
+                let offset = (16 - map.as_ptr().addr() % 16) % 16 + at;
+                map[offset..offset + len].copy_from_slice(&value.bytes);
+                Bytes::Shared { map: Arc::new(map), offset, len }
+            }
+        };
+        match device.poll_put(model, to, bytes, &mut Context::from_waker(Waker::noop())) {
             Poll::Ready(r) => r?,
             Poll::Pending => return Err(Error::internal("the CPU has no ring to be full")),
         }
@@ -300,6 +326,13 @@ pub fn run_op(device: &dyn Device, op: &Op, operands: &[Value]) -> Vec<Vec<u8>> 
     let (program, writes) = program_of(op, operands);
     let weights: Vec<&Value> = operands.iter().filter(|v| v.is_weight).collect();
     run_program(device, program, &weights, &writes).unwrap()
+}
+
+/// The same; weights begin `at` (below 16) bytes past a multiple of 16 in a map.
+pub fn run_op_mapped(device: &dyn Device, op: &Op, operands: &[Value], at: usize) -> Vec<Vec<u8>> {
+    let (program, writes) = program_of(op, operands);
+    let weights: Vec<&Value> = operands.iter().filter(|v| v.is_weight).collect();
+    run_put(device, program, &weights, &writes, Some(at)).unwrap()
 }
 
 pub fn oracle(op: &Op, operands: &[Value]) -> Vec<Vec<u8>> {

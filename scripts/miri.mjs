@@ -1,0 +1,42 @@
+// Runs what is unsafe and portable in rlx-cpu under Miri: the fence that gives workers views of shared
+// memory, the pool, and every operator on the plain loops, with one worker and with three.
+//   node scripts/miri.mjs [--test operators]
+// Not part of `npm test`: docs/architecture.md, "Unsafe code", says how long it takes and what it leaves out.
+
+import { parseArgs } from 'node:util';
+import { NIGHTLY } from './build.mjs';
+import { ask, inRoot, main, requireRust, run, say, seconds, step, Stop } from './lib/tools.mjs';
+
+/** A test binary's tests by parts of their names. */
+const TESTS = {
+  lib: ['memory', 'run', 'turns'],
+  operators: [
+    'matmul_of_f32', 'integer_products', 'gather_decodes', 'quantized_rows', 'last_rows',
+  ],
+  caches: ['cache_writes'],
+  hostile: ['weights_begin'],
+};
+
+/** Tests read fixtures; what they compute has nothing random. */
+const FLAGS = '-Zmiri-disable-isolation';
+
+await main(async () => {
+  requireRust();
+  const { values } = parseArgs({ options: { test: { type: 'string' } } });
+  const wanted = values.test ? [values.test] : Object.keys(TESTS);
+  if (!wanted.every((name) => name in TESTS)) throw new Stop(`no tests ${values.test}; there are ${Object.keys(TESTS).join(', ')}`);
+  if (ask('cargo', [`+${NIGHTLY}`, 'miri', '--version']) === null) {
+    if (ask('rustup', ['--version']) === null) throw new Stop(`Miri comes with ${NIGHTLY}, and there is no rustup to install it: see https://rustup.rs`);
+    await step(`installing ${NIGHTLY} with Miri`, 'about 20 s', () =>
+      run('rustup', ['toolchain', 'install', NIGHTLY, '--profile', 'minimal', '-c', 'rust-src', '-c', 'miri']));
+  }
+  const env = { ...process.env, MIRIFLAGS: FLAGS, CARGO_TARGET_DIR: inRoot('target', 'miri') };
+  const start = performance.now();
+  for (const name of wanted) {
+    const binary = name === 'lib' ? ['--lib'] : ['--test', name];
+    await step(`Miri: ${name}`, '', () => run('cargo', [
+      `+${NIGHTLY}`, 'miri', 'test', '-p', 'rlx-cpu', ...binary, '--', '-Zunstable-options', '--report-time', ...TESTS[name],
+    ], { env }));
+  }
+  say(`all in ${seconds(start)}`);
+});
