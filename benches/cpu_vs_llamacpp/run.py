@@ -116,7 +116,7 @@ def read_bytes(path, cell, args):
         embedding = tensors["token_embd.weight"]
         weights -= embedding["bytes"] - embedding["bytes"] // embedding["shape"][0]
     positions = cell["depth"] + 1 + cell["decode_tokens"] / 2
-    kv = kv_bytes(model["metadata"], positions, {"f32": 4, "f16": 2}[args.kv])
+    kv = kv_bytes(model["metadata"], positions, {"f32": 4, "f16": 2, "q8_0": 34 / 32}[args.kv])
     reads = {"weight_bytes": weights, "kv_bytes": kv, "file_bytes": model["file_bytes"]}
     looked_up = sum(
         lookups(tensor["type"]) * math.prod(tensor["shape"])
@@ -233,7 +233,7 @@ def main():
     parser.add_argument("--files", type=pathlib.Path, default=ROOT / "target" / "synth", help="where synth files are made")
     parser.add_argument("--rustdoc-q8-0", type=pathlib.Path, help="rustdoc-29m-q8_0.gguf")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--kv", choices=["f32", "f16"], default="f16")
+    parser.add_argument("--kv", choices=["f32", "f16", "q8_0"], default="f16")
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--only", nargs="+", help="cells whose id has one of these texts in it")
     parser.add_argument("--formats", action="store_true", help="every other format, in the shape of llama-125m")

@@ -14,6 +14,7 @@
 //! formats/     packed formats as programs over the rows of a panel
 //! kernels/     one file an operator; weights.rs, int8.rs and dense.rs are the inside of matmul
 //! simd/        levels: scalar, AVX2, AVX-512 VNNI, NEON, wasm simd128 (unsafe, fenced)
+//! written_out.rs  loops of a fixed length, written out by macros
 //! ```
 //!
 //! Native: workers walk the step list together and claim parts of each step; between steps they
@@ -42,6 +43,7 @@ mod program;
 mod run;
 mod simd;
 mod turns;
+mod written_out;
 
 pub use device::{CpuDevice, CpuOptions};
 pub use simd::Level;

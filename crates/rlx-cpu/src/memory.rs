@@ -1,4 +1,7 @@
 //! Zeroed memory that starts on a cache line.
+//!
+//! **Unsafe.** One call advises Linux about pages; it changes no bytes.
+#![allow(unsafe_code)]
 
 use rlx_core::{Code, Error, Result};
 
@@ -18,8 +21,11 @@ impl Memory {
     /// `OutOfMemory` with the bytes asked for.
     pub(crate) fn new(len: usize) -> Result<Memory> {
         let words = (len.div_ceil(16)).saturating_add(LINE / 16 - 1);
-        let words = bytemuck::try_zeroed_slice_box::<u128>(words)
+        #[cfg_attr(not(target_os = "linux"), expect(unused_mut))]
+        let mut words = bytemuck::try_zeroed_slice_box::<u128>(words)
             .map_err(|()| Error::new(Code::OutOfMemory, format!("no memory for {len} bytes")))?;
+        #[cfg(target_os = "linux")]
+        advise_huge_pages(&mut words);
         let start = words.as_ptr().addr().wrapping_neg() % LINE;
         Ok(Memory { words, start, len })
     }
@@ -35,6 +41,22 @@ impl Memory {
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.words)[self.start..self.start + self.len]
+    }
+}
+
+/// Asks for pages of 2 MiB, of which a pass over gigabytes of weights translates 512 times fewer. Whether
+/// there are any is the system's to say.
+#[cfg(target_os = "linux")]
+fn advise_huge_pages(words: &mut [u128]) {
+    const HUGE: usize = 2 << 20;
+    let all = words.as_mut_ptr_range();
+    let (start, end) = (all.start.addr().next_multiple_of(HUGE), all.end.addr() / HUGE * HUGE);
+    if start < end && !cfg!(miri) {
+        // SAFETY: the range lies in memory that is borrowed here for writing, and starts on a page. The
+        // advice changes how the system backs it, not what it holds; refused, it does nothing.
+        unsafe {
+            libc::madvise(all.start.with_addr(start).cast(), end - start, libc::MADV_HUGEPAGE)
+        };
     }
 }
 

@@ -2,12 +2,15 @@
 //!
 //! ```text
 //! rows     row 0: block 0, block 1, …    row 1: block 0, …                       as in the file
-//! panel    block 0: word 0 of rows 0..16, word 1 of rows 0..16, …, odd bytes of rows 0..16; block 1: …
+//! panel    block 0: word 0 of rows 0..16, word 1 of rows 0..16, …; block 1: …
+//!          odd bytes of block 0 of rows 0..16; of block 1; …
 //! ```
 //!
-//! A block's words are its 4-byte pieces. The 1 or 2 bytes that are left over (at the block's start or
-//! end, as the format has its scale) follow behind them. A scalar type's block is one element. Nothing is
-//! decoded, and 16 rows have as many bytes as before; rows behind the last whole panel stay as they are.
+//! A block's words are its 4-byte pieces, in the order in which kernels read them: memory is read in one
+//! stream, which the processor fetches ahead. The 1 or 2 bytes that are left over (at the block's start
+//! or end, as the format has its scale) stand behind the words of all blocks, so that a vector of words
+//! is one cache line. A scalar type's block is one element. Nothing is decoded, and 16 rows have as many
+//! bytes as before; rows behind the last whole panel stay as they are.
 
 use rlx_core::types::{BlockFormat as B, DType};
 
@@ -23,48 +26,85 @@ pub(crate) struct Cut {
     odd: usize,
     /// Where they are.
     odd_at: usize,
+    /// The block's words as they stand in a panel, if in another order.
+    order: Option<&'static [u8]>,
 }
+
+/// `q6_k`: each half's scales, then per 32 elements the words of top bits and both of low ones.
+const Q6_K: [u8; 52] = {
+    let mut order = [0; 52];
+    let mut i = 0;
+    while i < 52 {
+        let (half, at) = (i / 26, i % 26);
+        order[i] = if at < 2 {
+            48 + 2 * half + at
+        } else {
+            let (part, which, word) = ((at - 2) / 12, (at - 2) % 12 / 4, (at - 2) % 4);
+            match which {
+                0 => 32 + 8 * half + 4 * part + word,
+                1 => 16 * half + 4 * part + word,
+                _ => 16 * half + 8 + 4 * part + word,
+            }
+        } as u8;
+        i += 1;
+    }
+    order
+};
 
 impl Cut {
     pub(crate) fn of(dtype: DType) -> Cut {
         let block = dtype.block_bytes();
         let odd = block % 4;
         let at_end = matches!(dtype, DType::Block(B::Q6K | B::Q3K | B::Tq1_0 | B::Tq2_0));
-        Cut { block, odd, odd_at: if at_end { block - odd } else { 0 } }
+        let order = matches!(dtype, DType::Block(B::Q6K)).then_some(&Q6_K[..]);
+        Cut { block, odd, odd_at: if at_end { block - odd } else { 0 }, order }
     }
 
     fn words(&self) -> usize {
         self.block / 4
     }
 
-    /// Where word `i` starts in a block of a row.
+    /// Where a panel's word `i` starts in a block of a row.
     fn word_at(&self, i: usize) -> usize {
+        let i = self.order.and_then(|order| order.get(i)).map_or(i, |i| usize::from(*i));
         4 * i + if self.odd_at == 0 { self.odd } else { 0 }
     }
 
-    /// One block of up to 16 rows, `stride` bytes apart, to a panel's block. Missing rows are zero.
-    pub(crate) fn pack(&self, rows: &[u8], stride: usize, panel: &mut [u8]) {
-        let count = rows.len().div_ceil(stride.max(1)).min(ROWS);
-        if count < ROWS {
-            panel[..ROWS * self.block].fill(0);
+    /// Where word `i` of block `b` of row `r` stands in a panel.
+    fn place(&self, b: usize, i: usize, r: usize) -> usize {
+        4 * (ROWS * (b * self.words() + i) + r)
+    }
+
+    /// Where the odd bytes of block `b` of row `r` stand in a panel of `blocks`.
+    fn odd_place(&self, blocks: usize, b: usize, r: usize) -> usize {
+        ROWS * (4 * self.words() * blocks + self.odd * b) + self.odd * r
+    }
+
+    /// Up to 16 rows of `row_bytes` to a panel. Missing rows are zero.
+    pub(crate) fn pack(&self, rows: &[u8], row_bytes: usize, panel: &mut [u8]) {
+        let blocks = row_bytes / self.block;
+        if rows.len() < panel.len() {
+            panel.fill(0);
         }
-        for r in 0..count {
-            let row = &rows[r * stride..][..self.block];
-            for i in 0..self.words() {
-                panel[4 * (ROWS * i + r)..][..4].copy_from_slice(&row[self.word_at(i)..][..4]);
+        for (r, row) in rows.chunks_exact(row_bytes).take(ROWS).enumerate() {
+            for (b, block) in row.chunks_exact(self.block).enumerate() {
+                for i in 0..self.words() {
+                    let word = &block[self.word_at(i)..][..4];
+                    panel[self.place(b, i, r)..][..4].copy_from_slice(word);
+                }
+                let odd = &block[self.odd_at..][..self.odd];
+                panel[self.odd_place(blocks, b, r)..][..self.odd].copy_from_slice(odd);
             }
-            let at = 4 * ROWS * self.words() + self.odd * r;
-            panel[at..at + self.odd].copy_from_slice(&row[self.odd_at..][..self.odd]);
         }
     }
 
-    /// Row `r` of a panel's block.
-    pub(crate) fn unpack(&self, panel: &[u8], r: usize, row: &mut [u8]) {
+    /// Block `b` of row `r` of a panel.
+    fn unpack(&self, panel: &[u8], b: usize, r: usize, block: &mut [u8]) {
         for i in 0..self.words() {
-            row[self.word_at(i)..][..4].copy_from_slice(&panel[4 * (ROWS * i + r)..][..4]);
+            block[self.word_at(i)..][..4].copy_from_slice(&panel[self.place(b, i, r)..][..4]);
         }
-        let at = 4 * ROWS * self.words() + self.odd * r;
-        row[self.odd_at..][..self.odd].copy_from_slice(&panel[at..at + self.odd]);
+        let at = self.odd_place(panel.len() / (ROWS * self.block), b, r);
+        block[self.odd_at..][..self.odd].copy_from_slice(&panel[at..at + self.odd]);
     }
 
     /// Whole rows to panels: `rows` and `out` are equally long. What is no whole panel is copied.
@@ -72,16 +112,10 @@ impl Cut {
         let panel = ROWS * row_bytes;
         let mut panels = out.chunks_exact_mut(panel);
         for (rows, out) in rows.chunks_exact(panel).zip(&mut panels) {
-            self.arrange_panel(rows, row_bytes, out);
+            self.pack(rows, row_bytes, out);
         }
         let rest = panels.into_remainder();
         rest.copy_from_slice(&rows[rows.len() - rest.len()..]);
-    }
-
-    fn arrange_panel(&self, rows: &[u8], row_bytes: usize, out: &mut [u8]) {
-        for (b, out) in out.chunks_exact_mut(ROWS * self.block).enumerate() {
-            self.pack(&rows[b * self.block..], row_bytes, out);
-        }
     }
 
     /// The same in place, through one panel of scratch memory.
@@ -89,7 +123,7 @@ impl Cut {
         let mut rows = vec![0; ROWS * row_bytes];
         for panel in bytes.chunks_exact_mut(ROWS * row_bytes) {
             rows.copy_from_slice(panel);
-            self.arrange_panel(&rows, row_bytes, panel);
+            self.pack(&rows, row_bytes, panel);
         }
     }
 
@@ -98,13 +132,9 @@ impl Cut {
         let mut from = vec![0; ROWS * row_bytes];
         for panel in bytes.chunks_exact_mut(ROWS * row_bytes) {
             from.copy_from_slice(panel);
-            for (b, blocks) in from.chunks_exact(ROWS * self.block).enumerate() {
-                for r in 0..ROWS {
-                    self.unpack(
-                        blocks,
-                        r,
-                        &mut panel[r * row_bytes + b * self.block..][..self.block],
-                    );
+            for (r, row) in panel.chunks_exact_mut(row_bytes).enumerate() {
+                for (b, block) in row.chunks_exact_mut(self.block).enumerate() {
+                    self.unpack(&from, b, r, block);
                 }
             }
         }
@@ -126,9 +156,8 @@ impl Cut {
                 out.copy_from_slice(&bytes[at..at + out.len()]);
             }
             Some(panel) => {
-                let blocks = panel.chunks_exact(ROWS * self.block).skip(first);
-                for (block, out) in blocks.zip(out.chunks_exact_mut(self.block)) {
-                    self.unpack(block, r % ROWS, out);
+                for (b, block) in (first..).zip(out.chunks_exact_mut(self.block)) {
+                    self.unpack(panel, b, r % ROWS, block);
                 }
             }
         }

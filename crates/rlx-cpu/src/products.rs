@@ -2,6 +2,7 @@
 
 use crate::kernels::int8::Rows;
 use crate::kernels::weights::{Scratch, Weight, X};
+use crate::memory::Memory;
 use crate::panel::{Cut, ROWS};
 use crate::simd::Level;
 use core::ops::Range;
@@ -13,7 +14,7 @@ pub struct Matrix {
     weight: Weight,
     n: usize,
     k: usize,
-    bytes: Vec<u8>,
+    bytes: Memory,
 }
 
 /// Rows of x for [`Matrix::multiply`].
@@ -81,8 +82,8 @@ impl Matrix {
                 rows.len()
             )));
         }
-        let mut bytes = rows.to_vec();
-        Cut::of(dtype).arrange_in_place(&mut bytes, row_bytes);
+        let mut bytes = Memory::new(rows.len())?;
+        Cut::of(dtype).arrange(rows, row_bytes, bytes.bytes_mut());
         Ok(Matrix { weight, n, k, bytes })
     }
 
@@ -130,7 +131,16 @@ impl Matrix {
             let padded = n.len().next_multiple_of(ROWS);
             let mut out = vec![0.0; x.m * padded];
             let to = n.start - rows.start..n.end - rows.start;
-            self.weight.multiply(level, &self.bytes, true, n, xs, x.m, &mut scratch, &mut out);
+            self.weight.multiply(
+                level,
+                self.bytes.bytes(),
+                true,
+                n,
+                xs,
+                x.m,
+                &mut scratch,
+                &mut out,
+            );
             for (y, out) in y.chunks_exact_mut(rows.len()).zip(out.chunks_exact(padded)) {
                 y[to.clone()].copy_from_slice(&out[..to.len()]);
             }

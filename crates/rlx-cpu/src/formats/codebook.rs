@@ -3,7 +3,7 @@
 //! A gather brings the 4 or 8 values of an index. Books of 8 are kept as 8 nibbles that number levels:
 //! nibble `i` of the bytes' low ones is value `i`, of their high ones value `4 + i`; books of 4 as bytes.
 
-use super::{Format, Visitor, byte, eight, four, high, low, odd_f16, shape, spread, word};
+use super::{Block, Format, Visitor, byte, eight, four, high, low, odd_f16, shape, spread, word};
 use crate::simd::Lanes;
 use rlx_core::formats::codebook as book;
 
@@ -108,9 +108,9 @@ fn nibble<S: Lanes>(s: S, w: S::V, i: usize) -> S::V {
 pub(crate) struct Iq1S;
 
 impl Format for Iq1S {
-    shape!(256, 16 * 50, 8, true, false);
+    shape!(256, 16 * 50, 8, signed, false);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let d = odd_f16(s, b, h);
         for r in 0..8 {
             let head = u16_of(s, word(s, b, h, 8 + r / 2), r % 2);
@@ -131,9 +131,9 @@ impl Format for Iq1S {
 pub(crate) struct Iq1M;
 
 impl Format for Iq1M {
-    shape!(256, 16 * 56, 4, true, false);
+    shape!(256, 16 * 56, 4, signed, false);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let (x, y) = (word(s, b, h, 12), word(s, b, h, 13));
         let top = |w: S::V, right: u32, mask: u32| s.and(s.right(w, right), s.set(mask));
         let d = s.or(
@@ -161,9 +161,9 @@ impl Format for Iq1M {
 pub(crate) struct Iq2Xxs;
 
 impl Format for Iq2Xxs {
-    shape!(256, 16 * 66, 8, true, false);
+    shape!(256, 16 * 66, 8, signed, false);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let d = odd_f16(s, b, h);
         for r in 0..8 {
             let (index, g) = (word(s, b, h, 2 * r), word(s, b, h, 2 * r + 1));
@@ -181,9 +181,9 @@ impl Format for Iq2Xxs {
 pub(crate) struct Iq2Xs;
 
 impl Format for Iq2Xs {
-    shape!(256, 16 * 74, 4, true, false);
+    shape!(256, 16 * 74, 4, signed, false);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let d = odd_f16(s, b, h);
         for r in 0..16 {
             let pair = word(s, b, h, r);
@@ -201,9 +201,9 @@ impl Format for Iq2Xs {
 pub(crate) struct Iq2S;
 
 impl Format for Iq2S {
-    shape!(256, 16 * 82, 4, true, false);
+    shape!(256, 16 * 82, 4, signed, false);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let d = odd_f16(s, b, h);
         for r in 0..16 {
             let (index, signs) = (word(s, b, h, r / 2), word(s, b, h, 8 + r / 2));
@@ -224,9 +224,9 @@ impl Format for Iq2S {
 pub(crate) struct Iq3Xxs;
 
 impl Format for Iq3Xxs {
-    shape!(256, 16 * 98, 8, true, false);
+    shape!(256, 16 * 98, 8, signed, false);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let d = odd_f16(s, b, h);
         for r in 0..8 {
             let (x, y) = (word(s, b, h, 2 * r), word(s, b, h, 2 * r + 1));
@@ -245,9 +245,9 @@ impl Format for Iq3Xxs {
 pub(crate) struct Iq3S;
 
 impl Format for Iq3S {
-    shape!(256, 16 * 110, 8, true, false);
+    shape!(256, 16 * 110, 8, signed, false);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let d = odd_f16(s, b, h);
         let scales = word(s, b, h, 26);
         for r in 0..8 {

@@ -1,7 +1,8 @@
 //! Super-blocks of 256: runs of 16 or 32 with small scales, one or two f16 for all.
 
 use super::{
-    Format, Visitor, byte, eight, four, high, low, odd_f16, shape, signed_byte, two_bits, word,
+    Block, Format, Parts, Visitor, byte, eight, four, high, low, odd_f16, shape, signed_byte,
+    two_bits, word,
 };
 use crate::simd::Lanes;
 
@@ -9,9 +10,9 @@ use crate::simd::Lanes;
 pub(crate) struct Q2K;
 
 impl Format for Q2K {
-    shape!(256, 16 * 84, 4, false, true);
+    shape!(256, 16 * 84, 4, 0..=3, true);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let dm = word(s, b, h, 20);
         let (d, m) = (s.halves(dm), s.halves(s.right(dm, 16)));
         for r in 0..16 {
@@ -30,9 +31,9 @@ impl Format for Q2K {
 pub(crate) struct Q3K;
 
 impl Format for Q3K {
-    shape!(256, 16 * 110, 4, false, true);
+    shape!(256, 16 * 110, 4, 0..=7, true);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let d = odd_f16(s, b, h);
         let (x, y, top) = (word(s, b, h, 24), word(s, b, h, 25), word(s, b, h, 26));
         let scales = [
@@ -67,9 +68,9 @@ fn scales_and_minima<S: Lanes>(s: S, x: S::V, y: S::V, z: S::V) -> ([S::V; 2], [
 
 /// Visits the eight runs of 32 of such a block; `pair(j)` gives runs `2 j` and `2 j + 1`.
 #[inline(always)]
-fn runs<S: Lanes, const N: usize>(
+fn runs<S: Lanes, const N: usize, const O: usize>(
     s: S,
-    b: &[u8; N],
+    b: Parts<'_, [u8; N], [u8; O]>,
     h: usize,
     v: &mut impl Visitor<S>,
     pair: impl Fn(usize) -> [[S::V; 8]; 2],
@@ -95,9 +96,9 @@ fn runs<S: Lanes, const N: usize>(
 pub(crate) struct Q4K;
 
 impl Format for Q4K {
-    shape!(256, 16 * 144, 8, false, true);
+    shape!(256, 16 * 144, 8, 0..=15, true);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         runs(
             s,
             b,
@@ -116,9 +117,9 @@ impl Format for Q4K {
 pub(crate) struct Q5K;
 
 impl Format for Q5K {
-    shape!(256, 16 * 176, 8, false, true);
+    shape!(256, 16 * 176, 8, 0..=31, true);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         runs(
             s,
             b,
@@ -144,25 +145,26 @@ impl Format for Q5K {
 pub(crate) struct Q6K;
 
 impl Format for Q6K {
-    shape!(256, 16 * 210, 4, false, true);
+    shape!(256, 16 * 210, 4, 0..=63, true);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let d = odd_f16(s, b, h);
         // A half of 128: 64 bytes of low nibbles, 32 of top bits; four runs of 32 in it. The same words
         // have the low and the high nibbles of runs that stand 64 apart.
         for quarter in 0..4 {
             let (half, part) = (quarter / 2, quarter % 2);
-            let tops = four!(i => word(s, b, h, 32 + 8 * half + 4 * part + i));
+            // Words stand in the order in which they are read (`panel`).
+            let at = 26 * half + 2 + 12 * part;
+            let tops = four!(i => word(s, b, h, at + i));
             let six = s.set(0x3030_3030);
-            let (x, y) = (16 * half + 4 * part, 16 * half + 8 + 4 * part);
-            let x = four!(i => word(s, b, h, x + i));
-            let y = four!(i => word(s, b, h, y + i));
+            let x = four!(i => word(s, b, h, at + 4 + i));
+            let y = four!(i => word(s, b, h, at + 8 + i));
             let q0 = four!(i => s.or(low(s, x[i]), s.and(s.left(tops[i], 4), six)));
             let q1 = four!(i => s.or(low(s, y[i]), s.and(s.left(tops[i], 2), six)));
             let q2 = four!(i => s.or(high(s, x[i]), s.and(tops[i], six)));
             let q3 = four!(i => s.or(high(s, y[i]), s.and(s.right(tops[i], 2), six)));
             // Runs 8 half + 2 k + part: their scales are bytes 2 k + part of two words.
-            let scale = |i: usize| s.right(word(s, b, h, 48 + 2 * half + i), 8 * part as u32);
+            let scale = |i: usize| s.right(word(s, b, h, 26 * half + i), 8 * part as u32);
             let scales = [scale(0), scale(1)];
             let first = 8 * half + part;
             let scale = s.product(d, s.floats(signed_byte(s, scales[0], 0)));

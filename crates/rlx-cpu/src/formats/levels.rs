@@ -1,7 +1,6 @@
 //! 4 bits that number levels of a table.
 
-use super::{Format, Visitor, byte, eight, four, high, low, odd_f16, shape, word};
-use crate::panel::ROWS;
+use super::{Block, Format, Parts, Visitor, byte, eight, four, high, low, odd_f16, shape, word};
 use crate::simd::Lanes;
 
 /// Levels of `iq4_nl` and `iq4_xs`, as bytes.
@@ -22,9 +21,9 @@ const fn bytes(x: [i8; 16]) -> [u8; 16] {
 
 /// Sixteen bytes of nibbles from word `first` on, looked up: low ones are elements 0..16.
 #[inline(always)]
-fn levels<S: Lanes, const N: usize>(
+fn levels<S: Lanes, const N: usize, const O: usize>(
     s: S,
-    b: &[u8; N],
+    b: Parts<'_, [u8; N], [u8; O]>,
     h: usize,
     first: usize,
     table: &[u8; 16],
@@ -37,9 +36,9 @@ fn levels<S: Lanes, const N: usize>(
 pub(crate) struct Iq4Nl;
 
 impl Format for Iq4Nl {
-    shape!(32, 16 * 18, 8, true, false);
+    shape!(32, 16 * 18, 8, signed, false);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         v.run32(0, levels(s, b, h, 0, &IQ4), odd_f16(s, b, h), s.all(0.0));
     }
 }
@@ -48,9 +47,9 @@ impl Format for Iq4Nl {
 pub(crate) struct Iq4Xs;
 
 impl Format for Iq4Xs {
-    shape!(256, 16 * 136, 8, true, false);
+    shape!(256, 16 * 136, 8, signed, false);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let (head, nibbles) = (word(s, b, h, 0), word(s, b, h, 1));
         let d = s.halves(head);
         for r in 0..8 {
@@ -67,10 +66,10 @@ impl Format for Iq4Xs {
 pub(crate) struct Mxfp4;
 
 impl Format for Mxfp4 {
-    shape!(32, 16 * 17, 8, true, false);
+    shape!(32, 16 * 17, 8, signed, false);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
-        let e = s.bytes(&b[4 * ROWS * 4 + h * S::LANES..]);
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
+        let e = s.bytes(&b.odd[h * S::LANES..]);
         // 2^(e - 128), half of what the byte says since levels are doubled: as two factors, because
         // the ends are no normal numbers.
         let half = s.right(e, 1);
@@ -84,9 +83,9 @@ impl Format for Mxfp4 {
 pub(crate) struct Nvfp4;
 
 impl Format for Nvfp4 {
-    shape!(64, 16 * 36, 4, true, false);
+    shape!(64, 16 * 36, 4, signed, false);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let scales = word(s, b, h, 0);
         for r in 0..4 {
             let code = byte(s, scales, r);

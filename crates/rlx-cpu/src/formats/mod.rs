@@ -4,7 +4,7 @@
 //! run's scale and, where the format has one, what is taken away from every element:
 //! `w = scale q - least`. Products in integers, decoding for many rows of x, decoding to f32: all are
 //! visitors of the same function. Layouts are drawn in `rlx_core::formats`, by byte; here
-//! word `i` of a block is bytes `4 i..` behind the odd ones ([`Cut`](crate::panel::Cut)).
+//! word `i` of a block is bytes `4 i..` behind the odd ones, or as [`Cut`](crate::panel::Cut) orders them.
 
 mod codebook;
 mod k;
@@ -29,35 +29,86 @@ pub(crate) trait Visitor<S: Lanes> {
     fn run16(&mut self, r: usize, q: [S::V; 4], scale: S::G, least: S::G);
 }
 
+/// A block of a panel: words and odd bytes of 16 rows.
+pub(crate) struct Parts<'a, W, O> {
+    words: &'a W,
+    odd: &'a O,
+}
+
+/// A block of a format's panel.
+pub(crate) type Block<'a, F> = Parts<'a, <F as Format>::Words, <F as Format>::Odd>;
+
+impl<W, O> Parts<'_, W, O> {
+    /// Where its words begin.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> *const u8 {
+        core::ptr::from_ref(self.words).cast()
+    }
+}
+
+impl<W, O> Clone for Parts<'_, W, O> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W, O> Copy for Parts<'_, W, O> {}
+
 /// A packed format.
 pub(crate) trait Format {
     /// Elements of a block.
     const ELEMENTS: usize;
     /// Words of a run: 8 or 4.
     const RUN: usize;
-    /// Whether bytes of a run are signed; else they are 0..=127.
+    /// Whether bytes of a run are signed.
     const SIGNED: bool;
+    /// The largest byte, of those without a sign: with [`Lanes::MOST`] it says how many products a lane
+    /// takes.
+    const LARGEST: i32;
     /// Whether runs have a `least`; else it is not computed.
     const LEAST: bool;
-    /// A block of a panel.
-    type Block: 'static;
+    /// Words of a panel's block.
+    type Words: 'static;
+    /// Its odd bytes.
+    type Odd: 'static;
     /// The blocks of a panel.
-    fn blocks(panel: &[u8]) -> &[Self::Block];
+    fn blocks(panel: &[u8]) -> impl Iterator<Item = Block<'_, Self>>;
     /// Visits every run of the `LANES` rows of group `h`, in order or pairs of it.
-    fn visit<S: Lanes>(s: S, block: &Self::Block, h: usize, v: &mut impl Visitor<S>);
+    fn visit<S: Lanes>(s: S, block: Block<Self>, h: usize, v: &mut impl Visitor<S>);
 }
 
-/// Elements, bytes of 16 blocks, words of a run, signed, least.
+/// Elements, bytes of 16 blocks, words of a run, its bytes, least.
 macro_rules! shape {
-    ($elements:literal, 16 * $bytes:literal, $run:literal, $signed:literal, $least:literal) => {
+    ($elements:literal, 16 * $bytes:literal, $run:literal, signed, $least:literal) => {
+        shape!($elements, 16 * $bytes, $run, true, 128, $least);
+    };
+    ($elements:literal, 16 * $bytes:literal, $run:literal, 0..=$largest:literal, $least:literal) => {
+        shape!($elements, 16 * $bytes, $run, false, $largest, $least);
+    };
+    ($elements:literal, 16 * $bytes:literal, $run:literal, $signed:literal, $largest:literal, $least:literal) => {
         const ELEMENTS: usize = $elements;
         const RUN: usize = $run;
         const SIGNED: bool = $signed;
+        const LARGEST: i32 = $largest;
         const LEAST: bool = $least;
-        type Block = [u8; 16 * $bytes];
+        type Words = [u8; 64 * ($bytes / 4)];
+        type Odd = [u8; 16 * ($bytes % 4)];
         #[inline(always)]
-        fn blocks(panel: &[u8]) -> &[Self::Block] {
-            panel.as_chunks().0
+        fn blocks(panel: &[u8]) -> impl Iterator<Item = Block<'_, Self>> {
+            let blocks = panel.len() / (16 * $bytes);
+            let (words, odd) = panel.split_at(blocks * size_of::<Self::Words>());
+            words.as_chunks().0.iter().enumerate().map(
+                #[inline(always)]
+                move |(b, words)| {
+                    let odd = odd.get(b * size_of::<Self::Odd>()..);
+                    let odd = odd.and_then(<[u8]>::first_chunk);
+                    $crate::formats::Parts {
+                        words,
+                        odd: odd.unwrap_or(const { &[0; 16 * ($bytes % 4)] }),
+                    }
+                },
+            )
         }
     };
 }
@@ -85,15 +136,14 @@ use {eight, four};
 
 /// Word `i` of a block's rows.
 #[inline(always)]
-fn word<S: Lanes, const N: usize>(s: S, block: &[u8; N], h: usize, i: usize) -> S::V {
-    s.words(&block[4 * (ROWS * i + h * S::LANES)..])
+fn word<S: Lanes, const N: usize, O>(s: S, b: Parts<'_, [u8; N], O>, h: usize, i: usize) -> S::V {
+    s.words(&b.words[4 * (ROWS * i + h * S::LANES)..])
 }
 
-/// The f16 that is the block's odd part, behind `words` words.
+/// The f16 that is the block's odd part.
 #[inline(always)]
-fn odd_f16<S: Lanes, const N: usize>(s: S, block: &[u8; N], h: usize) -> S::G {
-    let words = N / ROWS / 4;
-    s.take_f16(&block[4 * ROWS * words + 2 * h * S::LANES..])
+fn odd_f16<S: Lanes, W>(s: S, b: Parts<'_, W, [u8; 32]>, h: usize) -> S::G {
+    s.take_f16(&b.odd[2 * h * S::LANES..])
 }
 
 /// The low nibbles of the bytes.

@@ -1,18 +1,28 @@
 //! Blocks of 32 with one scale, and a minimum or none.
 
-use super::{Format, Visitor, eight, four, high, low, odd_f16, shape, spread, word};
+use super::{Block, Format, Parts, Visitor, eight, four, high, low, odd_f16, shape, spread, word};
 use crate::simd::Lanes;
 
 /// Sixteen bytes of nibbles from word `first` on: low ones are elements 0..16, high ones 16..32.
 #[inline(always)]
-fn nibbles<S: Lanes, const N: usize>(s: S, b: &[u8; N], h: usize, first: usize) -> [S::V; 8] {
+fn nibbles<S: Lanes, const N: usize, const O: usize>(
+    s: S,
+    b: Parts<'_, [u8; N], [u8; O]>,
+    h: usize,
+    first: usize,
+) -> [S::V; 8] {
     let w = four!(i => word(s, b, h, first + i));
     eight!(i => if i < 4 { low(s, w[i % 4]) } else { high(s, w[i % 4]) })
 }
 
 /// The same with a fifth bit: bit `i` of word `first` is element `i`'s.
 #[inline(always)]
-fn five_bits<S: Lanes, const N: usize>(s: S, b: &[u8; N], h: usize, first: usize) -> [S::V; 8] {
+fn five_bits<S: Lanes, const N: usize, const O: usize>(
+    s: S,
+    b: Parts<'_, [u8; N], [u8; O]>,
+    h: usize,
+    first: usize,
+) -> [S::V; 8] {
     let (fifth, q) = (word(s, b, h, first), nibbles(s, b, h, first + 1));
     eight!(i => {
         let bits = s.and(s.right(fifth, 4 * i as u32), s.set(15));
@@ -24,9 +34,9 @@ fn five_bits<S: Lanes, const N: usize>(s: S, b: &[u8; N], h: usize, first: usize
 pub(crate) struct Q4_0;
 
 impl Format for Q4_0 {
-    shape!(32, 16 * 18, 8, false, true);
+    shape!(32, 16 * 18, 8, 0..=15, true);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let d = odd_f16(s, b, h);
         v.run32(0, nibbles(s, b, h, 0), d, s.product(d, s.all(8.0)));
     }
@@ -36,9 +46,9 @@ impl Format for Q4_0 {
 pub(crate) struct Q4_1;
 
 impl Format for Q4_1 {
-    shape!(32, 16 * 20, 8, false, true);
+    shape!(32, 16 * 20, 8, 0..=15, true);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let dm = word(s, b, h, 0);
         let least = s.product(s.halves(s.right(dm, 16)), s.all(-1.0));
         v.run32(0, nibbles(s, b, h, 1), s.halves(dm), least);
@@ -49,9 +59,9 @@ impl Format for Q4_1 {
 pub(crate) struct Q5_0;
 
 impl Format for Q5_0 {
-    shape!(32, 16 * 22, 8, false, true);
+    shape!(32, 16 * 22, 8, 0..=31, true);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let d = odd_f16(s, b, h);
         v.run32(0, five_bits(s, b, h, 0), d, s.product(d, s.all(16.0)));
     }
@@ -61,9 +71,9 @@ impl Format for Q5_0 {
 pub(crate) struct Q5_1;
 
 impl Format for Q5_1 {
-    shape!(32, 16 * 24, 8, false, true);
+    shape!(32, 16 * 24, 8, 0..=31, true);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let dm = word(s, b, h, 0);
         let least = s.product(s.halves(s.right(dm, 16)), s.all(-1.0));
         v.run32(0, five_bits(s, b, h, 1), s.halves(dm), least);
@@ -74,9 +84,9 @@ impl Format for Q5_1 {
 pub(crate) struct Q8_0;
 
 impl Format for Q8_0 {
-    shape!(32, 16 * 34, 8, true, false);
+    shape!(32, 16 * 34, 8, signed, false);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         v.run32(0, eight!(i => word(s, b, h, i)), odd_f16(s, b, h), s.all(0.0));
     }
 }

@@ -1,15 +1,15 @@
 //! One and two bits an element, and three values.
 
-use super::{Format, Visitor, eight, four, odd_f16, shape, spread, two_bits, word};
+use super::{Block, Format, Visitor, eight, four, odd_f16, shape, spread, two_bits, word};
 use crate::simd::Lanes;
 
 /// 1 bit: -d or d.
 pub(crate) struct Q1_0;
 
 impl Format for Q1_0 {
-    shape!(128, 16 * 18, 8, false, true);
+    shape!(128, 16 * 18, 8, 0..=1, true);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let d = odd_f16(s, b, h);
         for r in 0..4 {
             let bits = word(s, b, h, r);
@@ -23,9 +23,9 @@ impl Format for Q1_0 {
 pub(crate) struct Q2_0;
 
 impl Format for Q2_0 {
-    shape!(64, 16 * 18, 8, false, true);
+    shape!(64, 16 * 18, 8, 0..=3, true);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let d = odd_f16(s, b, h);
         for r in 0..2 {
             let (x, y) = (word(s, b, h, 2 * r), word(s, b, h, 2 * r + 1));
@@ -44,9 +44,9 @@ impl Format for Q2_0 {
 pub(crate) struct Tq2_0;
 
 impl Format for Tq2_0 {
-    shape!(256, 16 * 66, 8, false, true);
+    shape!(256, 16 * 66, 8, 0..=3, true);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let d = odd_f16(s, b, h);
         for r in 0..8 {
             let q = eight!(i => two_bits(s, word(s, b, h, 8 * (r / 4) + i), 2 * (r % 4) as u32));
@@ -72,9 +72,9 @@ fn digit<S: Lanes>(s: S, w: S::V, n: usize) -> S::V {
 }
 
 impl Format for Tq1_0 {
-    shape!(256, 16 * 54, 4, false, true);
+    shape!(256, 16 * 54, 4, 0..=2, true);
     #[inline(always)]
-    fn visit<S: Lanes>(s: S, b: &Self::Block, h: usize, v: &mut impl Visitor<S>) {
+    fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let d = odd_f16(s, b, h);
         for n in 0..5 {
             for part in 0..2 {

@@ -14,6 +14,7 @@
 use crate::formats::{Format, Visitor};
 use crate::panel::ROWS;
 use crate::simd::{Lanes, Level, Simd, Task, dispatch, f16_to_f32};
+use crate::written_out::each;
 use core::marker::PhantomData;
 use rlx_core::types::BlockFormat as B;
 
@@ -23,7 +24,10 @@ pub(crate) struct Rows {
     k: usize,
     /// Elements of a block of x: 32 or 256.
     block: usize,
+    /// Words of four elements, each as the level reads it.
     q: Vec<u8>,
+    /// Bytes of such a word.
+    word: usize,
     /// Scales of blocks.
     d: Vec<f32>,
     /// Minus the sums of 16 and of 32 elements; times the scale, where blocks have 32 elements.
@@ -39,7 +43,6 @@ impl Rows {
     pub(crate) fn fill(&mut self, level: Level, format: B, k: usize, x: &[u8]) {
         let elements = x.len() / format.bytes() * format.elements();
         (self.k, self.block) = (k, format.elements());
-        self.q.resize(elements, 0);
         self.d.resize(elements / self.block, 0.0);
         self.sums16.resize(elements / 16, 0.0);
         self.whole16.resize(elements / 16, 0);
@@ -51,7 +54,7 @@ impl Rows {
     fn row(&self, m: usize) -> Row<'_> {
         let part = |elements: usize| m * (self.k / elements)..(m + 1) * (self.k / elements);
         Row {
-            q: &self.q[part(1)],
+            q: &self.q[m * (self.k / 4) * self.word..(m + 1) * (self.k / 4) * self.word],
             d: &self.d[part(self.block)],
             sums16: &self.sums16[part(16)],
             sums32: &self.sums32[part(32)],
@@ -71,21 +74,24 @@ impl Task for Fill<'_> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        let Rows { block, q, d, sums16, sums32, whole16, whole32, .. } = self.rows;
+        let Rows { k, block, q, word, d, sums16, sums32, whole16, whole32 } = self.rows;
+        let _ = k;
+        *word = S::X;
+        q.resize(d.len() * *block / 4 * S::X, 0);
         if *block == 32 {
-            let blocks = self.x.as_chunks::<34>().0.iter().zip(q.as_chunks_mut::<32>().0);
+            let blocks = self.x.as_chunks::<34>().0.iter().zip(q.chunks_exact_mut(8 * S::X));
             let sums = whole16.as_chunks_mut::<2>().0.iter_mut();
             for (((x, q), sums), d) in blocks.zip(sums).zip(d.iter_mut()) {
                 *d = f16_to_f32(u16::from_le_bytes([x[0], x[1]]));
-                q.copy_from_slice(&x[2..]);
-                *sums = [sum(&q[..16]), sum(&q[16..])];
+                put::<S>(&x[2..], q);
+                *sums = [sum(&x[2..18]), sum(&x[18..])];
             }
         } else {
-            let blocks = self.x.as_chunks::<292>().0.iter().zip(q.as_chunks_mut::<256>().0);
+            let blocks = self.x.as_chunks::<292>().0.iter().zip(q.chunks_exact_mut(64 * S::X));
             let sums = whole16.as_chunks_mut::<16>().0.iter_mut();
             for (((x, q), sums), d) in blocks.zip(sums).zip(d.iter_mut()) {
                 *d = f32::from_le_bytes([x[0], x[1], x[2], x[3]]);
-                q.copy_from_slice(&x[4..260]);
+                put::<S>(&x[4..260], q);
                 for (sum, s) in sums.iter_mut().zip(x[260..].as_chunks::<2>().0) {
                     *sum = i16::from_le_bytes(*s).into();
                 }
@@ -106,6 +112,13 @@ impl Task for Fill<'_> {
                 *sum *= *d;
             }
         }
+    }
+}
+
+#[inline(always)]
+fn put<S: Lanes>(x: &[u8], out: &mut [u8]) {
+    for (x, out) in x.as_chunks().0.iter().zip(out.chunks_exact_mut(S::X)) {
+        S::put_x(*x, out);
     }
 }
 
@@ -136,6 +149,10 @@ pub(crate) fn mat_vec<F: Format>(
     dispatch(level, MatVec::<F> { panels, row_bytes, x: x.row(row), y, of: PhantomData });
 }
 
+/// How far ahead weights are fetched, to the second cache: the first one's few misses in flight do not
+/// cover memory's latency. Of 0 to 16 KiB and each cache this was the best (`benches/kernels`).
+const AHEAD: usize = 8192;
+
 struct MatVec<'a, F> {
     panels: &'a [u8],
     row_bytes: usize,
@@ -151,9 +168,10 @@ impl<F: Format> Task for MatVec<'_, F> {
         let panels = self.panels.chunks_exact(ROWS * self.row_bytes);
         for (panel, y) in panels.zip(self.y.as_chunks_mut::<ROWS>().0) {
             let mut acc = [s.all(0.0); ROWS];
-            for (b, block) in F::blocks(panel).iter().enumerate() {
+            for (b, block) in F::blocks(panel).enumerate() {
+                let ahead = block.words().wrapping_add(AHEAD);
                 for (h, acc) in acc[..ROWS / S::LANES].iter_mut().enumerate() {
-                    let mut dot = Dot::<S, F>::new(s, &self.x, b, *acc);
+                    let mut dot = Dot::<S, F>::new(s, &self.x, b, *acc, ahead);
                     F::visit(s, block, h, &mut dot);
                     *acc = dot.end();
                 }
@@ -184,6 +202,8 @@ struct Dot<'a, S: Lanes, F> {
     /// Of this block, if x's block is as long; else everything so far.
     acc: S::G,
     before: S::G,
+    /// What is fetched meanwhile, a part with each run.
+    ahead: *const u8,
     of: PhantomData<F>,
 }
 
@@ -191,13 +211,13 @@ impl<'a, S: Lanes, F: Format> Dot<'a, S, F> {
     const WHOLE: bool = F::ELEMENTS == 256;
 
     #[inline(always)]
-    fn new(s: S, x: &Row<'a>, b: usize, acc: S::G) -> Self {
+    fn new(s: S, x: &Row<'a>, b: usize, acc: S::G, ahead: *const u8) -> Self {
         let n16 = F::ELEMENTS / 16;
         let n32 = F::ELEMENTS / 32;
         let n = if Self::WHOLE { 1 } else { n32 };
         Dot {
             s,
-            x: x.q.get(b * F::ELEMENTS..(b + 1) * F::ELEMENTS).unwrap_or(&[]),
+            x: part(x.q, b, F::ELEMENTS / 4 * S::X),
             d: part(x.d, b, n),
             sums16: part(x.sums16, b, n16),
             sums32: part(x.sums32, b, n32),
@@ -205,6 +225,7 @@ impl<'a, S: Lanes, F: Format> Dot<'a, S, F> {
             whole32: part(x.whole32, b, n32),
             acc: if Self::WHOLE { s.all(0.0) } else { acc },
             before: acc,
+            ahead,
             of: PhantomData,
         }
     }
@@ -214,6 +235,18 @@ impl<'a, S: Lanes, F: Format> Dot<'a, S, F> {
         match self.d.first() {
             Some(&d) if Self::WHOLE => self.s.add_product(self.acc, self.s.all(d), self.before),
             _ => self.acc,
+        }
+    }
+
+    /// Asks for run `r`'s part of what is ahead. Where words need no unpacking, the processor's own
+    /// prefetching keeps up.
+    #[inline(always)]
+    fn fetch(&self, r: usize) {
+        let lines = const { (size_of::<F::Words>() * 4 * F::RUN / F::ELEMENTS).div_ceil(64) };
+        if lines < F::RUN {
+            for i in 0..lines {
+                self.s.fetch(self.ahead.wrapping_add(64 * (r * lines + i)));
+            }
         }
     }
 
@@ -228,21 +261,11 @@ impl<'a, S: Lanes, F: Format> Dot<'a, S, F> {
     }
 }
 
-/// Word `i` of bytes of x.
-#[inline(always)]
-fn x_word(x: &[u8], i: usize) -> u32 {
-    x.as_chunks::<4>().0.get(i).map_or(0, |w| u32::from_le_bytes(*w))
-}
-
-/// Statements for each of some numbers, written out. Optimisers for wasm unroll next to nothing, and an
-/// array whose index is no constant lives in memory.
-macro_rules! each {
-    ($i:ident in $($n:literal)* => $body:expr) => {
-        $({
-            const $i: usize = $n;
-            $body;
-        })*
-    };
+/// Words of a run after which sums settle: before a lane is full. Signed bytes never are.
+const fn steps<S: Lanes>(largest: i32) -> usize {
+    let steps = S::MOST / (2 * 127 * if largest == 0 { 1 } else { largest });
+    assert!(steps > 0, "a lane has room for one word's products");
+    steps as usize
 }
 
 /// The products of the words of a run with as many of x.
@@ -250,11 +273,16 @@ macro_rules! products {
     ($s:expr, $q:expr, $x:expr, $sum:expr, $($n:literal)*) => {
         if F::SIGNED {
             let mut acc = $s.zero_signed($sum);
-            each!(I in $($n)* => acc = $s.dot_signed(acc, $q[I], x_word($x, I)));
+            each!(I in $($n)* => acc = $s.dot_signed(acc, $q[I], &$x[I * S::X..]));
             $s.total_signed(acc)
         } else {
             let mut acc = $s.zero();
-            each!(I in $($n)* => acc = $s.dot(acc, $q[I], x_word($x, I)));
+            each!(I in $($n)* => {
+                if I > 0 && I % const { steps::<S>(F::LARGEST) } == 0 {
+                    acc = $s.settle(acc);
+                }
+                acc = $s.dot(acc, $q[I], &$x[I * S::X..]);
+            });
             $s.total(acc)
         }
     };
@@ -263,7 +291,8 @@ macro_rules! products {
 impl<S: Lanes, F: Format> Visitor<S> for Dot<'_, S, F> {
     #[inline(always)]
     fn run32(&mut self, r: usize, q: [S::V; 8], scale: S::G, least: S::G) {
-        let x = &self.x[32 * r..][..32];
+        self.fetch(r);
+        let x = &self.x[8 * S::X * r..][..8 * S::X];
         let total = products!(self.s, q, x, self.whole32[r], 0 1 2 3 4 5 6 7);
         let d = if Self::WHOLE { 1.0 } else { self.d[r] };
         self.add(d, self.sums32[r], total, scale, least);
@@ -271,7 +300,8 @@ impl<S: Lanes, F: Format> Visitor<S> for Dot<'_, S, F> {
 
     #[inline(always)]
     fn run16(&mut self, r: usize, q: [S::V; 4], scale: S::G, least: S::G) {
-        let x = &self.x[16 * r..][..16];
+        self.fetch(r);
+        let x = &self.x[4 * S::X * r..][..4 * S::X];
         let total = products!(self.s, q, x, self.whole16[r], 0 1 2 3);
         let d = if Self::WHOLE { 1.0 } else { self.d[r / 2] };
         self.add(d, self.sums16[r], total, scale, least);
@@ -289,16 +319,18 @@ pub(crate) struct Unpacked {
     least: Vec<f32>,
     /// Words of a run.
     run: usize,
-    signed: bool,
+    /// The largest byte of a run; 0 where they are signed.
+    largest: i32,
     has_least: bool,
 }
 
 /// Unpacks one panel.
 pub(crate) fn unpack<F: Format>(level: Level, panel: &[u8], k: usize, out: &mut Unpacked) {
+    const { assert!(F::SIGNED || F::LARGEST <= if F::RUN == 8 { 31 } else { 63 }) }; // as `multiply` has
     out.q.resize(ROWS * k, 0);
     out.scale.resize(ROWS * (k / (4 * F::RUN)), 0.0);
     out.least.resize(ROWS * (k / (4 * F::RUN)), 0.0);
-    (out.run, out.signed) = (F::RUN, F::SIGNED);
+    (out.run, out.largest) = (F::RUN, if F::SIGNED { 0 } else { F::LARGEST });
     dispatch(level, Unpack::<F> { panel, out, of: PhantomData });
 }
 
@@ -317,9 +349,7 @@ impl<F: Format> Task for Unpack<'_, F> {
         let q = self.out.q.chunks_exact_mut(ROWS * F::ELEMENTS);
         let scale = self.out.scale.chunks_exact_mut(runs);
         let least = self.out.least.chunks_exact_mut(runs);
-        for (((block, q), scale), least) in
-            F::blocks(self.panel).iter().zip(q).zip(scale).zip(least)
-        {
+        for (((block, q), scale), least) in F::blocks(self.panel).zip(q).zip(scale).zip(least) {
             for h in 0..ROWS / S::LANES {
                 let mut put = Put::<S, F> { s, h, q, scale, least, of: PhantomData };
                 F::visit(s, block, h, &mut put);
@@ -371,26 +401,30 @@ impl<S: Lanes, F: Format> Visitor<S> for Put<'_, S, F> {
 
 /// `y[m][0..16]` for the first `m` rows of x.
 pub(crate) fn multiply(level: Level, w: &Unpacked, x: &Rows, m: usize, y: &mut [f32]) {
-    match (w.run, x.block, w.signed) {
-        (8, 256, false) => dispatch(level, Multiply::<8, 256, false> { w, x, m, y }),
-        (8, 256, true) => dispatch(level, Multiply::<8, 256, true> { w, x, m, y }),
-        (_, 256, false) => dispatch(level, Multiply::<4, 256, false> { w, x, m, y }),
-        (_, 256, true) => dispatch(level, Multiply::<4, 256, true> { w, x, m, y }),
-        (8, _, false) => dispatch(level, Multiply::<8, 32, false> { w, x, m, y }),
-        (8, _, true) => dispatch(level, Multiply::<8, 32, true> { w, x, m, y }),
-        (_, _, false) => dispatch(level, Multiply::<4, 32, false> { w, x, m, y }),
-        (_, _, true) => dispatch(level, Multiply::<4, 32, true> { w, x, m, y }),
+    match (w.run, x.block, w.largest) {
+        (8, 256, 0) => dispatch(level, Multiply::<8, 256, 0> { w, x, m, y }),
+        (8, 256, 1..=15) => dispatch(level, Multiply::<8, 256, 15> { w, x, m, y }),
+        (8, 256, _) => dispatch(level, Multiply::<8, 256, 31> { w, x, m, y }),
+        (8, _, 0) => dispatch(level, Multiply::<8, 32, 0> { w, x, m, y }),
+        (8, _, 1..=15) => dispatch(level, Multiply::<8, 32, 15> { w, x, m, y }),
+        (8, _, _) => dispatch(level, Multiply::<8, 32, 31> { w, x, m, y }),
+        (_, 256, 0) => dispatch(level, Multiply::<4, 256, 0> { w, x, m, y }),
+        (_, 256, 1..=15) => dispatch(level, Multiply::<4, 256, 15> { w, x, m, y }),
+        (_, 256, _) => dispatch(level, Multiply::<4, 256, 63> { w, x, m, y }),
+        (_, _, 0) => dispatch(level, Multiply::<4, 32, 0> { w, x, m, y }),
+        (_, _, _) => dispatch(level, Multiply::<4, 32, 63> { w, x, m, y }),
     }
 }
 
-struct Multiply<'a, const RUN: usize, const X: usize, const SIGNED: bool> {
+/// `LARGEST` is that of [`Unpacked`] or more, 0 for signed bytes.
+struct Multiply<'a, const RUN: usize, const X: usize, const LARGEST: i32> {
     w: &'a Unpacked,
     x: &'a Rows,
     m: usize,
     y: &'a mut [f32],
 }
 
-impl<const RUN: usize, const X: usize, const SIGNED: bool> Task for Multiply<'_, RUN, X, SIGNED> {
+impl<const RUN: usize, const X: usize, const LARGEST: i32> Task for Multiply<'_, RUN, X, LARGEST> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
@@ -407,9 +441,9 @@ impl<const RUN: usize, const X: usize, const SIGNED: bool> Task for Multiply<'_,
             };
             let (y, more) = rest.split_at_mut(tile * ROWS);
             match tile {
-                8 => eight_rows::<S, RUN, X, SIGNED>(s, self.w, self.x, at, y),
-                4 => four_rows::<S, RUN, X, SIGNED>(s, self.w, self.x, at, y),
-                _ => one_row::<S, RUN, X, SIGNED>(s, self.w, self.x, at, y),
+                8 => eight_rows::<S, RUN, X, LARGEST>(s, self.w, self.x, at, y),
+                4 => four_rows::<S, RUN, X, LARGEST>(s, self.w, self.x, at, y),
+                _ => one_row::<S, RUN, X, LARGEST>(s, self.w, self.x, at, y),
             }
             rest = more;
             at += tile;
@@ -421,7 +455,7 @@ impl<const RUN: usize, const X: usize, const SIGNED: bool> Task for Multiply<'_,
 macro_rules! tile {
     ($name:ident, $($m:literal)*) => {
         #[inline(always)]
-        fn $name<S: Lanes, const RUN: usize, const X: usize, const SIGNED: bool>(
+        fn $name<S: Lanes, const RUN: usize, const X: usize, const LARGEST: i32>(
             s: S,
             w: &Unpacked,
             x: &Rows,
@@ -435,34 +469,36 @@ macro_rules! tile {
                 let lane = h * S::LANES;
                 let mut acc = [$({ let _ = $m; s.all(0.0) }),*];
                 for b in 0..blocks {
-                    let xb: [&[u8; X]; _] = [$(
-                        x[$m].q.as_chunks::<X>().0.get(b).unwrap_or(const { &[0; X] })
-                    ),*];
+                    let xb: [&[u8]; _] = [$(&x[$m].q[b * (X / 4 * S::X)..][..X / 4 * S::X]),*];
                     let mut inner = [$({ let _ = $m; s.all(0.0) }),*];
                     for r in 0..runs {
                         let run = b * runs + r;
                         let words = &w.q[4 * ROWS * RUN * run..][..4 * ROWS * RUN];
-                        let words: &[[u8; 4 * ROWS]] = words.as_chunks().0;
+                        let words: &[[u8; 4 * ROWS]; RUN] =
+                            words.as_chunks().0.as_array().unwrap_or(const { &[[0; 4 * ROWS]; RUN] });
                         let mut u = [$({ let _ = $m; s.zero() }),*];
                         let mut v = [$({
                             let sums = if RUN == 8 { x[$m].whole32 } else { x[$m].whole16 };
                             s.zero_signed(sums[run])
                         }),*];
-                        for (i, word) in words.iter().enumerate() {
-                            let q = s.words(&word[4 * lane..]);
+                        each!(I in 0 1 2 3 4 5 6 7 => if I < RUN {
+                            let q = s.words(&words[I][4 * lane..]);
                             each!(M in $($m)* => {
-                                let x = x_word(&xb[M][4 * RUN * r..][..4 * RUN], i);
-                                if SIGNED {
+                                let x = &xb[M][(RUN * r + I) * S::X..][..S::X];
+                                if LARGEST == 0 {
                                     v[M] = s.dot_signed(v[M], q, x);
                                 } else {
+                                    if I > 0 && I % const { steps::<S>(LARGEST) } == 0 {
+                                        u[M] = s.settle(u[M]);
+                                    }
                                     u[M] = s.dot(u[M], q, x);
                                 }
                             });
-                        }
+                        });
                         let scale = s.take(&w.scale[ROWS * run + lane..]);
                         each!(M in $($m)* => {
                             let total =
-                                if SIGNED { s.total_signed(v[M]) } else { s.total(u[M]) };
+                                if LARGEST == 0 { s.total_signed(v[M]) } else { s.total(u[M]) };
                             let total = s.floats(total);
                             if X == 256 {
                                 inner[M] = s.add_product(total, scale, inner[M]);
@@ -529,7 +565,8 @@ impl Task for Decode<'_> {
                 };
                 for b in 0..4 {
                     let byte = s.left(q, 24 - 8 * b as u32);
-                    let byte = if w.signed { s.signed_right(byte, 24) } else { s.right(byte, 24) };
+                    let byte =
+                        if w.largest == 0 { s.signed_right(byte, 24) } else { s.right(byte, 24) };
                     s.put(s.add_product(s.floats(byte), scale, least), &mut out[ROWS * b + lane..]);
                 }
             }

@@ -197,10 +197,7 @@ impl Weight {
             let end = (start + ROWS).min(self.n) * self.row_bytes;
             let mut panel = core::mem::take(&mut scratch.panel);
             panel.resize(panel_bytes, 0);
-            let cut = Cut::of(self.dtype);
-            for (b, out) in panel.chunks_exact_mut(ROWS * cut.block).enumerate() {
-                cut.pack(&bytes[at + b * cut.block..end], self.row_bytes, out);
-            }
+            Cut::of(self.dtype).pack(&bytes[at..end], self.row_bytes, &mut panel);
             self.panel(level, &panel, x, m, scratch, y);
             scratch.panel = panel;
         }

@@ -6,16 +6,31 @@
 #![allow(unsafe_code)]
 
 use super::avx2::Avx2;
-use super::lanes::{Lanes, head, head_f32};
+use super::lanes::{Lanes, four, head, head_f32};
 use core::arch::x86_64::*;
+
+/// Sums of pairs of products in 16 bits, and what was settled of them.
+#[derive(Clone, Copy)]
+pub(crate) struct Sums {
+    pairs: __m256i,
+    settled: __m256i,
+}
+
+/// Neighbours of 16 bits added, in 32.
+#[inline(always)]
+fn widened(_: Avx2, pairs: __m256i) -> __m256i {
+    // SAFETY: AVX2 by the token.
+    unsafe { _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)) }
+}
 
 impl Lanes for Avx2 {
     type V = __m256i;
     type G = __m256;
-    type A = __m256i;
+    type A = Sums;
     type AS = __m256i;
     const LANES: usize = 8;
     const TILE: usize = 4;
+    const MOST: i32 = i16::MAX as i32;
 
     #[inline(always)]
     fn words(self, x: &[u8]) -> __m256i {
@@ -23,9 +38,20 @@ impl Lanes for Avx2 {
         unsafe { _mm256_loadu_si256(head::<32>(x).as_ptr().cast()) }
     }
     #[inline(always)]
+    fn fetch(self, line: *const u8) {
+        // SAFETY: part of x86-64; a prefetch reads nothing that the program sees, and from where there
+        // is nothing it does nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) }
+    }
+    #[inline(always)]
     fn bytes(self, x: &[u8]) -> __m256i {
         // SAFETY: AVX2 by the token; 8 bytes are there; no alignment asked.
         unsafe { _mm256_cvtepu8_epi32(_mm_loadl_epi64(head::<8>(x).as_ptr().cast())) }
+    }
+    #[inline(always)]
+    fn signed_bytes(self, x: &[u8]) -> __m256i {
+        // SAFETY: AVX2 by the token; 8 bytes are there; no alignment asked.
+        unsafe { _mm256_cvtepi8_epi32(_mm_loadl_epi64(head::<8>(x).as_ptr().cast())) }
     }
     #[inline(always)]
     fn put_words(self, x: __m256i, out: &mut [u8]) {
@@ -114,35 +140,40 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn zero(self) -> __m256i {
-        // SAFETY: AVX2 by the token.
-        unsafe { _mm256_setzero_si256() }
+    fn zero(self) -> Sums {
+        let zero = self.set(0);
+        Sums { pairs: zero, settled: zero }
     }
     #[inline(always)]
-    fn dot(self, acc: __m256i, w: __m256i, x: u32) -> __m256i {
+    fn dot(self, acc: Sums, w: __m256i, x: &[u8]) -> Sums {
         // SAFETY: AVX2 by the token. Two products of at most 127^2 do not saturate.
-        unsafe {
-            let pairs = _mm256_maddubs_epi16(w, _mm256_set1_epi32(x as i32));
-            _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
-        }
+        let pairs = unsafe {
+            let pairs = _mm256_maddubs_epi16(w, _mm256_set1_epi32(four(x) as i32));
+            _mm256_add_epi16(acc.pairs, pairs)
+        };
+        Sums { pairs, ..acc }
     }
     #[inline(always)]
-    fn total(self, acc: __m256i) -> __m256i {
-        acc
+    fn settle(self, acc: Sums) -> Sums {
+        Sums { pairs: self.set(0), settled: self.total(acc) }
+    }
+    #[inline(always)]
+    fn total(self, acc: Sums) -> __m256i {
+        self.plus(acc.settled, widened(self, acc.pairs))
     }
     #[inline(always)]
     fn zero_signed(self, _: i32) -> __m256i {
-        self.zero()
+        self.set(0)
     }
     #[inline(always)]
-    fn dot_signed(self, acc: __m256i, w: __m256i, x: u32) -> __m256i {
+    fn dot_signed(self, acc: __m256i, w: __m256i, x: &[u8]) -> __m256i {
         // SAFETY: AVX2 by the token. |w| is at most 128 and x at least -127, so negating x is exact,
         // and two products of at most 128 * 127 do not saturate.
-        unsafe {
-            let x = _mm256_sign_epi8(_mm256_set1_epi32(x as i32), w);
-            let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), x);
-            _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
-        }
+        let pairs = unsafe {
+            let x = _mm256_sign_epi8(_mm256_set1_epi32(four(x) as i32), w);
+            _mm256_maddubs_epi16(_mm256_abs_epi8(w), x)
+        };
+        self.plus(acc, widened(self, pairs))
     }
     #[inline(always)]
     fn total_signed(self, acc: __m256i) -> __m256i {

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::avx2::Vnni;
-use super::lanes::{Lanes, head, head_f32};
+use super::lanes::{Lanes, four, head, head_f32};
 use core::arch::x86_64::*;
 
 impl Lanes for Vnni {
@@ -23,9 +23,20 @@ impl Lanes for Vnni {
         unsafe { _mm512_loadu_si512(head::<64>(x).as_ptr().cast()) }
     }
     #[inline(always)]
+    fn fetch(self, line: *const u8) {
+        // SAFETY: part of x86-64; a prefetch reads nothing that the program sees, and from where there
+        // is nothing it does nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) }
+    }
+    #[inline(always)]
     fn bytes(self, x: &[u8]) -> __m512i {
         // SAFETY: AVX-512 by the token; 16 bytes are there; no alignment asked.
         unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(head::<16>(x).as_ptr().cast())) }
+    }
+    #[inline(always)]
+    fn signed_bytes(self, x: &[u8]) -> __m512i {
+        // SAFETY: AVX-512 by the token; 16 bytes are there; no alignment asked.
+        unsafe { _mm512_cvtepi8_epi32(_mm_loadu_si128(head::<16>(x).as_ptr().cast())) }
     }
     #[inline(always)]
     fn put_words(self, x: __m512i, out: &mut [u8]) {
@@ -119,9 +130,9 @@ impl Lanes for Vnni {
         unsafe { _mm512_setzero_si512() }
     }
     #[inline(always)]
-    fn dot(self, acc: __m512i, w: __m512i, x: u32) -> __m512i {
+    fn dot(self, acc: __m512i, w: __m512i, x: &[u8]) -> __m512i {
         // SAFETY: AVX-512 VNNI by the token.
-        unsafe { _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(x as i32)) }
+        unsafe { _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(four(x) as i32)) }
     }
     #[inline(always)]
     fn total(self, acc: __m512i) -> __m512i {
@@ -133,7 +144,7 @@ impl Lanes for Vnni {
         self.set((-128 * sum) as u32)
     }
     #[inline(always)]
-    fn dot_signed(self, acc: __m512i, w: __m512i, x: u32) -> __m512i {
+    fn dot_signed(self, acc: __m512i, w: __m512i, x: &[u8]) -> __m512i {
         self.dot(acc, self.xor(w, self.set(0x8080_8080)), x)
     }
     #[inline(always)]

@@ -7,7 +7,7 @@
 /// Vector operations on words and floats of rows.
 ///
 /// `V` is a 32-bit word a row, `G` an f32 a row. `A` and `AS` are sums of integer products, which a level
-/// may keep in pieces until [`total`](Self::total).
+/// may keep in pieces until [`total`](Self::total), and in 16 bits until [`settle`](Self::settle).
 pub(crate) trait Lanes: Copy {
     /// A word of each row.
     type V: Copy;
@@ -21,13 +21,23 @@ pub(crate) trait Lanes: Copy {
     const LANES: usize;
     /// Rows of x that a tile of a matrix product has: its sums stay in registers.
     const TILE: usize;
+    /// Bytes that a word of x takes, as [`put_x`](Self::put_x) writes them.
+    const X: usize = 4;
+    /// What a lane of `A` holds before it must [`settle`](Self::settle); each [`dot`](Self::dot) adds two
+    /// products to it.
+    const MOST: i32 = i32::MAX;
 
     // words
 
     /// The first `4 LANES` bytes.
     fn words(self, x: &[u8]) -> Self::V;
+    /// Asks for a cache line that will be read soon. Any address will do.
+    #[inline(always)]
+    fn fetch(self, _: *const u8) {}
     /// The first `LANES` bytes, each to a word.
     fn bytes(self, x: &[u8]) -> Self::V;
+    /// The first `LANES` bytes, each to a word with its sign.
+    fn signed_bytes(self, x: &[u8]) -> Self::V;
     fn put_words(self, x: Self::V, out: &mut [u8]);
     fn set(self, x: u32) -> Self::V;
     fn and(self, a: Self::V, b: Self::V) -> Self::V;
@@ -54,16 +64,26 @@ pub(crate) trait Lanes: Copy {
 
     // sums of products of four bytes
 
+    /// Writes four signed bytes of x, each in -127..=127, as [`dot`](Self::dot) and
+    /// [`dot_signed`](Self::dot_signed) read them: `X` bytes.
+    #[inline(always)]
+    fn put_x(x: [u8; 4], out: &mut [u8]) {
+        out.copy_from_slice(&x);
+    }
     fn zero(self) -> Self::A;
-    /// Adds the products of each row's four bytes, 0..=127, with the four signed bytes of `x`, each in
-    /// -127..=127.
-    fn dot(self, acc: Self::A, w: Self::V, x: u32) -> Self::A;
+    /// Adds the products of each row's four bytes, 0..=127, with the word of x.
+    fn dot(self, acc: Self::A, w: Self::V, x: &[u8]) -> Self::A;
+    /// Makes room for as many products as at the beginning.
+    #[inline(always)]
+    fn settle(self, acc: Self::A) -> Self::A {
+        acc
+    }
     fn total(self, acc: Self::A) -> Self::V;
     /// Where sums with signed bytes begin; `sum` is that of the bytes of x to come. A level that adds
     /// to every weight takes it back here, in integers.
     fn zero_signed(self, sum: i32) -> Self::AS;
     /// As [`dot`](Self::dot) with signed bytes.
-    fn dot_signed(self, acc: Self::AS, w: Self::V, x: u32) -> Self::AS;
+    fn dot_signed(self, acc: Self::AS, w: Self::V, x: &[u8]) -> Self::AS;
     fn total_signed(self, acc: Self::AS) -> Self::V;
 
     // floats
@@ -106,6 +126,12 @@ pub(crate) trait Lanes: Copy {
 #[inline(always)]
 pub(crate) fn head<const N: usize>(x: &[u8]) -> &[u8; N] {
     x.first_chunk().unwrap_or(const { &[0; N] })
+}
+
+/// A word of x that is kept as its four bytes.
+#[inline(always)]
+pub(crate) fn four(x: &[u8]) -> u32 {
+    u32::from_le_bytes(*head(x))
 }
 
 #[inline(always)]

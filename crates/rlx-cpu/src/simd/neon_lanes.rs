@@ -5,20 +5,30 @@
 #![allow(unsafe_code)]
 
 use super::f16_to_f32;
-use super::lanes::{Lanes, head, head_f32};
+use super::lanes::{Lanes, four, head, head_f32};
 use super::neon::Neon;
 use core::arch::aarch64::*;
 
 /// Sums of pairs of products: of rows 0 and 1, of rows 2 and 3.
 type Pairs = [int32x4_t; 2];
 
+/// Sums of products in 16 bits, and what was settled of them.
+#[derive(Clone, Copy)]
+pub(crate) struct Sums {
+    /// Of rows 0 and 1, of rows 2 and 3.
+    products: [int16x8_t; 2],
+    settled: Pairs,
+}
+
 impl Lanes for Neon {
     type V = uint32x4_t;
     type G = float32x4_t;
-    type A = Pairs;
+    type A = Sums;
     type AS = Pairs;
     const LANES: usize = 4;
     const TILE: usize = 4;
+    // A lane takes one product of a word, not two.
+    const MOST: i32 = 2 * i16::MAX as i32;
 
     #[inline(always)]
     fn words(self, x: &[u8]) -> uint32x4_t {
@@ -30,6 +40,15 @@ impl Lanes for Neon {
         let x = head::<4>(x).map(u32::from);
         // SAFETY: 16 bytes are there; no alignment asked.
         unsafe { vld1q_u32(x.as_ptr()) }
+    }
+    #[inline(always)]
+    fn signed_bytes(self, x: &[u8]) -> uint32x4_t {
+        let x = u64::from(u32::from_le_bytes(*head(x)));
+        // SAFETY: Advanced SIMD is part of the target.
+        unsafe {
+            let halves = vmovl_s8(vreinterpret_s8_u64(vcreate_u64(x)));
+            vreinterpretq_u32_s32(vmovl_s16(vget_low_s16(halves)))
+        }
     }
     #[inline(always)]
     fn put_words(self, x: uint32x4_t, out: &mut [u8]) {
@@ -119,28 +138,43 @@ impl Lanes for Neon {
     }
 
     #[inline(always)]
-    fn zero(self) -> Pairs {
+    fn zero(self) -> Sums {
         // SAFETY: Advanced SIMD is part of the target.
-        unsafe { [vdupq_n_s32(0); 2] }
+        let products = unsafe { [vdupq_n_s16(0); 2] };
+        Sums { products, settled: self.zero_signed(0) }
     }
     // A weight of 0..=127 is the same byte with a sign.
     #[inline(always)]
-    fn dot(self, acc: Pairs, w: uint32x4_t, x: u32) -> Pairs {
-        self.dot_signed(acc, w, x)
+    fn dot(self, acc: Sums, w: uint32x4_t, x: &[u8]) -> Sums {
+        let [low, high] = acc.products;
+        // SAFETY: Advanced SIMD is part of the target.
+        let products = unsafe {
+            let (w, x) = (vreinterpretq_s8_u32(w), vreinterpretq_s8_u32(vdupq_n_u32(four(x))));
+            [vmlal_s8(low, vget_low_s8(w), vget_low_s8(x)), vmlal_high_s8(high, w, x)]
+        };
+        Sums { products, ..acc }
     }
     #[inline(always)]
-    fn total(self, acc: Pairs) -> uint32x4_t {
-        self.total_signed(acc)
+    fn settle(self, acc: Sums) -> Sums {
+        let ([a, b], [low, high]) = (acc.settled, acc.products);
+        // SAFETY: Advanced SIMD is part of the target.
+        let settled = unsafe { [vpadalq_s16(a, low), vpadalq_s16(b, high)] };
+        Sums { settled, ..self.zero() }
+    }
+    #[inline(always)]
+    fn total(self, acc: Sums) -> uint32x4_t {
+        self.total_signed(self.settle(acc).settled)
     }
     #[inline(always)]
     fn zero_signed(self, _: i32) -> Pairs {
-        self.zero()
+        // SAFETY: Advanced SIMD is part of the target.
+        unsafe { [vdupq_n_s32(0); 2] }
     }
     #[inline(always)]
-    fn dot_signed(self, acc: Pairs, w: uint32x4_t, x: u32) -> Pairs {
+    fn dot_signed(self, acc: Pairs, w: uint32x4_t, x: &[u8]) -> Pairs {
         // SAFETY: Advanced SIMD is part of the target. A product of two bytes fits 16 bits.
         unsafe {
-            let (w, x) = (vreinterpretq_s8_u32(w), vreinterpretq_s8_u32(vdupq_n_u32(x)));
+            let (w, x) = (vreinterpretq_s8_u32(w), vreinterpretq_s8_u32(vdupq_n_u32(four(x))));
             let low = vmull_s8(vget_low_s8(w), vget_low_s8(x));
             let high = vmull_high_s8(w, x);
             [vpadalq_s16(acc[0], low), vpadalq_s16(acc[1], high)]

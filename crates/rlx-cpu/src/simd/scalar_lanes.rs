@@ -1,7 +1,7 @@
 //! Plain loops over 16 rows.
 
 use super::f16_to_f32;
-use super::lanes::{Lanes, head, head_f32};
+use super::lanes::{Lanes, four, head, head_f32};
 use super::scalar::Portable;
 use core::array::from_fn;
 
@@ -40,6 +40,10 @@ impl Lanes for Portable {
     #[inline(always)]
     fn bytes(self, x: &[u8]) -> Words {
         head::<N>(x).map(u32::from)
+    }
+    #[inline(always)]
+    fn signed_bytes(self, x: &[u8]) -> Words {
+        head::<N>(x).map(|x| x as i8 as u32)
     }
     #[inline(always)]
     fn put_words(self, x: Words, out: &mut [u8]) {
@@ -113,8 +117,8 @@ impl Lanes for Portable {
         [0; N]
     }
     #[inline(always)]
-    fn dot(self, acc: Words, w: Words, x: u32) -> Words {
-        products(acc, w, x, i32::from)
+    fn dot(self, acc: Words, w: Words, x: &[u8]) -> Words {
+        products(acc, w, four(x), i32::from)
     }
     #[inline(always)]
     fn total(self, acc: Words) -> Words {
@@ -125,8 +129,8 @@ impl Lanes for Portable {
         [0; N]
     }
     #[inline(always)]
-    fn dot_signed(self, acc: Words, w: Words, x: u32) -> Words {
-        products(acc, w, x, |w| i32::from(w as i8))
+    fn dot_signed(self, acc: Words, w: Words, x: &[u8]) -> Words {
+        products(acc, w, four(x), |w| i32::from(w as i8))
     }
     #[inline(always)]
     fn total_signed(self, acc: Words) -> Words {
