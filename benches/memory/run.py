@@ -13,7 +13,7 @@ import record
 
 # Peak RSS is at most FILE times the file's size, the caches, and OTHER bytes.
 FILE, OTHER = 1.15, 50_000_000
-ELEMENTS = {"f32": 4, "f16": 2}
+ELEMENTS = {"f32": 4, "f16": 2, "q8_0": 34 / 32}
 
 
 def models(paths):
