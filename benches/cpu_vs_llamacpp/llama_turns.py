@@ -14,7 +14,7 @@ import time
 
 import llama_cpp as lib
 
-KV = {"f32": 0, "f16": 1}  # ggml's ids
+KV = {"f32": 0, "f16": 1, "q8_0": 8}  # ggml's ids
 BATCH = 512
 # Flash attention is chosen at this depth at most: trying both at 4,096 would double the prefill.
 TRIAL_DEPTH = 1024
@@ -116,7 +116,9 @@ def main():
     if not model:
         sys.exit(f"llama.cpp does not load {args.model}")
 
-    contexts = [Context(model, args, flash) for flash in (True, False)]
+    # Values in blocks need flash attention.
+    ways = (True,) if args.kv == "q8_0" else (True, False)
+    contexts = [Context(model, args, flash) for flash in ways]
     trial = min(args.depth, TRIAL_DEPTH)
     tried = {}
     for context in contexts:

@@ -10,19 +10,25 @@ import argparse
 import datetime
 import hashlib
 import json
+import math
 import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from formats import CODEBOOKS, is_codebook, lookups
+from record import ROOT, RESULTS, binary, build, commit, inspect, kv_bytes, machine, output, save, today
+
 SYNTH = ["q4_k_m", "q4_0", "q8_0", "q6_k", "iq4_xs", "f16"]
 # name: where it is, prefill tokens by depth (0: not measured), decode tokens.
 RUSTDOC = {"prefill": {0: 256, 768: 128}, "decode": 128}
 LLAMA = {"prefill": {0: 512, 4096: 0}, "decode": 128}
+# Every other format that llama.cpp reads, in a small model: `--formats`.
+SMALL = {"prefill": {0: 256}, "decode": 64}
+FORMATS = [*CODEBOOKS, "q2_k", "q3_k", "q5_k", "q4_1", "q5_0", "q5_1", "iq4_nl", "tq1_0", "tq2_0", "mxfp4"]
 DECODE_GOAL, PREFILL_GOAL = 1.10, 1.00
 # Where both run within 10 % of the measured bandwidth, equal is enough.
 BOUND, BOUND_GOAL = 0.90, 1.00
@@ -31,6 +37,9 @@ QUIET = 3.0
 
 
 def matrix(args):
+    if args.formats:
+        names = [f"llama-125m-{quant}" for quant in FORMATS]
+        return cells_of({name: (args.files / f"{name}.gguf", SMALL) for name in names}, args)
     shared = ROOT.parent / "shared" / "models" / "rustdoc-29m"
     first = "rustdoc-29m-q4_k_m-00001-of-00003.gguf"
     files = {
@@ -40,6 +49,10 @@ def matrix(args):
     for quant in SYNTH:
         name = f"llama-3.2-1b-{quant}"
         files[name] = (args.files / f"{name}.gguf", LLAMA)
+    return cells_of(files, args)
+
+
+def cells_of(files, args):
     cells = []
     for name, (path, sizes) in files.items():
         for threads in args.threads:
@@ -49,10 +62,6 @@ def matrix(args):
                 cell |= {"prefill_tokens": prefill, "decode_tokens": sizes["decode"]}
                 cells.append(cell)
     return [cell for cell in cells if not args.only or any(part in cell["id"] for part in args.only)]
-
-
-def output(*command, **options):
-    return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, **options).stdout
 
 
 class Engine:
@@ -91,33 +100,39 @@ def ready(cell, args):
     shape, _, quant = cell["file"].rpartition("-")
     print(f"making {path}", file=sys.stderr)
     path.parent.mkdir(parents=True, exist_ok=True)
-    output(args.rlx, "synth", path, "--shape", shape, "--quant", quant, stdin=subprocess.DEVNULL)
+    # Of the formats that are measured for themselves every matrix is one, the head too.
+    pure = ["--pure"] if args.formats else []
+    output(args.rlx, "synth", path, "--shape", shape, "--quant", quant, *pure, stdin=subprocess.DEVNULL)
     return path
 
 
 def read_bytes(path, cell, args):
     """Bytes that a decode step reads: weights, of which an embedding that is not the head gives one
     row, and in the middle of the measured steps keys and values."""
-    model = json.loads(output(args.rlx, "inspect", path, "--json"))
-    meta = model["metadata"]
+    model = inspect(args.rlx, path)
     tensors = {tensor["name"]: tensor for tensor in model["tensors"]}
     weights = model["tensor_bytes"]
     if "output.weight" in tensors:
         embedding = tensors["token_embd.weight"]
         weights -= embedding["bytes"] - embedding["bytes"] // embedding["shape"][0]
-    family = meta["general.architecture"]
-    heads = meta[f"{family}.attention.head_count"]
-    width = meta.get(f"{family}.attention.key_length", meta[f"{family}.embedding_length"] // heads)
-    heads_kv = meta.get(f"{family}.attention.head_count_kv", heads)
     positions = cell["depth"] + 1 + cell["decode_tokens"] / 2
-    element = {"f32": 4, "f16": 2}[args.kv]
-    kv = 2 * meta[f"{family}.block_count"] * heads_kv * width * element * positions
-    return {"weight_bytes": weights, "kv_bytes": int(kv), "file_bytes": model["file_bytes"]}
+    kv = kv_bytes(model["metadata"], positions, {"f32": 4, "f16": 2, "q8_0": 34 / 32}[args.kv])
+    reads = {"weight_bytes": weights, "kv_bytes": kv, "file_bytes": model["file_bytes"]}
+    looked_up = sum(
+        lookups(tensor["type"]) * math.prod(tensor["shape"])
+        for name, tensor in tensors.items()
+        if is_codebook(tensor["type"]) and not (name == "token_embd.weight" and "output.weight" in tensors)
+    )
+    return reads | ({"lookups": int(looked_up)} if looked_up else {})
 
 
 def bandwidth(weight_bytes, threads):
-    binary = ROOT / "target" / "release" / "rlx-bench-bandwidth"
-    return json.loads(output(str(binary), str(weight_bytes), str(threads)))
+    return json.loads(output(binary("rlx-bench-bandwidth"), weight_bytes, threads))
+
+
+def clock():
+    """Cycles a second of a core, by counting."""
+    return float(output(binary("rlx-bench-kernels"), "--clock"))
 
 
 def rates(seconds, tokens):
@@ -144,6 +159,7 @@ def measure(cell, args):
         print(f"{cell['id']}: the load is {load_before[0]:.1f}; figures of a busy machine mean little", file=sys.stderr)
     reads = read_bytes(path, cell, args)
     bandwidths = [bandwidth(reads["weight_bytes"], cell["threads"])]
+    clocks = [clock()] if "lookups" in reads else []
     rlx = Engine("rlx", [
         args.rlx, "bench", "--turns", "--device", "cpu", "--context", depth + max(prefill, 1) + decode, *options,
     ])
@@ -160,10 +176,14 @@ def measure(cell, args):
         engine.end()
     bandwidths.append(bandwidth(reads["weight_bytes"], cell["threads"]))
     best = max(b["median_bytes_per_s"] for b in bandwidths)
+    if clocks:
+        clocks.append(clock())
 
     result = {"id": cell["id"], "file": cell["file"], "threads": cell["threads"], "depth": depth}
     result |= {"prefill_tokens": prefill, "decode_tokens": decode, "kv": args.kv, **reads}
     result |= {"bandwidth_bytes_per_s": best, "bandwidth_measured": bandwidths}
+    if clocks:
+        result["clock_hz"] = clocks
     step = reads["weight_bytes"] + reads["kv_bytes"]
     for engine in engines:
         row = {"peak_rss_bytes": rss[engine.name], "about": engine.about}
@@ -171,6 +191,9 @@ def measure(cell, args):
             if (engine.name, what) in seconds:
                 row[what] = rates(seconds[engine.name, what], tokens)
         row["decode_share_of_bandwidth"] = round(row["decode"]["median_tokens_per_s"] * step / best, 4)
+        if clocks:
+            cycles = max(clocks) * cell["threads"]
+            row["lookups_per_cycle"] = round(row["decode"]["median_tokens_per_s"] * reads["lookups"] / cycles, 4)
         result[engine.name] = row
     for what in ["prefill", "decode"]:
         if what in result["rlx"]:
@@ -197,34 +220,23 @@ def shown(cell):
             texts.append(f"{what} {ours:>8} : {theirs:>8} tok/s = {cell[what + '_ratio']:.2f} (spread {spread})")
     shares = " : ".join(f"{100 * cell[n]['decode_share_of_bandwidth']:.0f}%" for n in ("rlx", "llama.cpp"))
     texts.append(f"{shares} of {cell['bandwidth_bytes_per_s'] / 1e9:.1f} GB/s")
+    if "lookups" in cell:
+        texts.append(" : ".join(f"{cell[n]['lookups_per_cycle']:.2f}" for n in ("rlx", "llama.cpp")) + " lookups a cycle")
     texts.append("met" if cell["goals_met"] else "missed")
     return "  ".join(texts)
-
-
-def machine():
-    model = next(
-        (line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
-        platform.processor(),
-    )
-    return f"{os.cpu_count()} cores of {model}, {platform.system()} {platform.release()}"
-
-
-def save(path, result):
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(result, indent=1) + "\n")
-    part.replace(path)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default=sys.executable, help="a Python that has llama-cpp-python")
-    parser.add_argument("--rlx", type=pathlib.Path, default=ROOT / "target" / "release" / "rlx")
+    parser.add_argument("--rlx", type=pathlib.Path, default=binary("rlx"))
     parser.add_argument("--files", type=pathlib.Path, default=ROOT / "target" / "synth", help="where synth files are made")
     parser.add_argument("--rustdoc-q8-0", type=pathlib.Path, help="rustdoc-29m-q8_0.gguf")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--kv", choices=["f32", "f16"], default="f16")
+    parser.add_argument("--kv", choices=["f32", "f16", "q8_0"], default="f16")
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--only", nargs="+", help="cells whose id has one of these texts in it")
+    parser.add_argument("--formats", action="store_true", help="every other format, in the shape of llama-125m")
     parser.add_argument("--quick", action="store_true", help="3 repeats, and a result of its own")
     parser.add_argument("--again", action="store_true", help="measure cells again that are in the result")
     parser.add_argument("--out", type=pathlib.Path, help="the result; one of today's date by default")
@@ -233,16 +245,12 @@ def main():
     if args.quick:
         args.repeat = min(args.repeat, 3)
 
-    cargo = ["cargo", "build", "--release", "--manifest-path", str(ROOT / "Cargo.toml")]
-    for package in ["rlx-native", "rlx-bench-bandwidth"]:
-        subprocess.run([*cargo, "-p", package], check=True)
-
-    today = datetime.date.today().isoformat()
-    out = args.out or ROOT / "benches" / "results" / f"{today}-cpu-vs-llamacpp{'-quick' if args.quick else ''}.json"
+    build("rlx-native", "rlx-bench-bandwidth", "rlx-bench-kernels")
+    kind = ("-formats" if args.formats else "") + ("-quick" if args.quick else "")
+    out = args.out or RESULTS / f"{today()}-cpu-vs-llamacpp{kind}.json"
     result = json.loads(out.read_text()) if out.exists() else {"cells": []}
-    commit = output("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD").strip()
-    binary = hashlib.sha256(args.rlx.read_bytes()).hexdigest()[:12]
-    run = {"date": today, "commit": commit, "rlx_sha256": binary, "machine": machine()}
+    sha = hashlib.sha256(args.rlx.read_bytes()).hexdigest()[:12]
+    run = {"date": today(), "commit": commit(), "rlx_sha256": sha, "machine": machine()}
     run |= {"repeat": args.repeat, "kv": args.kv, "note": args.note}
     runs = result.setdefault("runs", [])
     if not runs or runs[-1] != run:
@@ -250,7 +258,7 @@ def main():
     for cell in matrix(args):
         done = next((c for c in result["cells"] if c["id"] == cell["id"]), None)
         if done and not args.again:
-            other = runs[done["run"]]["rlx_sha256"] != binary
+            other = runs[done["run"]]["rlx_sha256"] != sha
             print(shown(done) + ("  (before, by another rlx)" if other else "  (before)"), flush=True)
             continue
         got = measure(cell, args)

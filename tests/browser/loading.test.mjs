@@ -179,7 +179,7 @@ test('wrong options are refused by name', async () => {
   assert.deepEqual(errors.map(({ code, what, at }) => [code, what, at]), [
     ['usage', 'device is tpu, it must be auto or webgpu or cpu', 'device'],
     ['usage', 'contextLength is 3, it must be a whole number from 16 to 16777216', 'contextLength'],
-    ['usage', 'kv is q8, it must be f32 or f16', 'kv'],
+    ['usage', 'kv is q8, it must be f32 or f16 or q8_0', 'kv'],
     ['usage', 'colour is not an option of load', 'colour'],
     ['usage', 'model must be one address or Blob, or an array of at least one', 'model'],
   ]);

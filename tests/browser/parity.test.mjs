@@ -29,19 +29,19 @@ async function run(testCase, { device, isolated, page: kind }, questions, maxTok
   const { url } = isolated ? isolatedServer : server;
   const { page, context, logs } = await openPage(browser, `${url}/pages/empty.html`, kind);
   try {
-    return await page.evaluate(async ({ model, device, questions, maxTokens }) => {
+    return await page.evaluate(async ({ model, device, kv, questions, maxTokens }) => {
       const { Engine } = await import('/dist/index.js');
       const { differences, costOfToken } = await import('/support/parity.mjs');
       const { countGpu } = await import('/support/count_gpu.mjs');
       const counted = device === 'webgpu' ? countGpu(navigator.gpu) : undefined;
-      const engine = await Engine.load({ model, device, threads: 2, cache: false, ...(counted && { gpu: counted.gpu }) });
+      const engine = await Engine.load({ model, device, kv, threads: 2, cache: false, ...(counted && { gpu: counted.gpu }) });
       const found = await differences(engine, questions, maxTokens);
       const info = engine.info();
       const cost = counted && await costOfToken(engine, counted.counts, questions[0].messages);
       engine.dispose();
       await new Promise((resolve) => setTimeout(resolve)); // a pending promise may hold the buffers
       return { found, info, cost, liveBytes: counted?.counts.liveBytes };
-    }, { model: testCase.model.map(atServer), device, questions, maxTokens });
+    }, { model: testCase.model.map(atServer), device, kv: testCase.kv, questions, maxTokens });
   } catch (error) {
     throw new Error(`${error.message}\n${logs.join('\n')}`, { cause: error });
   } finally {
@@ -84,7 +84,8 @@ for (const executor of EXECUTORS) {
       assert.equal(info.device, device);
       assert.match(info.adapter, adapter);
       assert.equal(info.fallbackReason, null);
-      assert.deepEqual([info.kv, info.activations], DEFAULTS[device]);
+      const [kv, activations] = DEFAULTS[device];
+      assert.deepEqual([info.kv, info.activations], [testCase.kv ?? kv, activations]);
       assert.deepEqual(asked('.wasm').map(({ path }) => path), [`/dist/${build}`], 'a page downloads one build');
       assertSameProgram(testCase, info);
       if (device === 'webgpu') {

@@ -52,6 +52,14 @@ fn top_logits_are_the_largest_in_order() {
 }
 
 #[test]
+fn caches_of_q8_0_are_named_and_answer_the_same() {
+    let args = ["run", "--model", SMALL, "--json", "--kv", "q8_0", "What does Vec::push do?"];
+    let v = json(&args);
+    assert_eq!(v["kv"], "q8_0");
+    assert_eq!(v["text"], "`Vec::push` appends an element to the back of a collection.");
+}
+
+#[test]
 fn a_stop_text_ends_the_answer_before_it() {
     let v = json(&[
         "run",

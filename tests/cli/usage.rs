@@ -67,6 +67,23 @@ fn an_unknown_device_is_a_usage_error() {
 }
 
 #[test]
+fn caches_of_q8_0_are_refused_by_webgpu_and_by_heads_of_other_widths() {
+    let lir = ["--stage", "lir", "--kv", "q8_0"];
+    fails(
+        &mut rlx(&[&["inspect", SMALL, "--target", "webgpu"], &lir[..]].concat()),
+        3,
+        "the webgpu device has no caches of q8_0, it has f32 and f16",
+        "take caches of f16: --kv f16, or kv: 'f16' for Engine.load",
+    );
+    fails(
+        &mut rlx(&[&["inspect", "tests/fixtures/gguf/llama.gguf"], &lir[..]].concat()),
+        2,
+        "a cache of q8_0 holds heads of whole blocks of 32, and those of this model have 16 elements",
+        "take caches of f16: --kv f16, or kv: 'f16' for Engine.load",
+    );
+}
+
+#[test]
 fn webgpu_without_an_adapter_is_error_4_and_never_the_cpu() {
     let nowhere = repository("tests/fixtures/no-such-driver.json");
     for command in ["run", "bench", "chat"] {

@@ -6,14 +6,16 @@
 use rlx_core::runtime::engine::GenerateOptions;
 use rlx_core::target::Activations;
 use rlx_core::text::Message;
-use rlx_core::types::DType;
+use rlx_core::types::{BlockFormat, DType};
 use rlx_native::devices::{self, DeviceRow, OpenOptions};
 use rlx_native::files::ModelSource;
 use rlx_native::generate::{chat_tokens, generate, raw_tokens};
 use rlx_native::load::{LoadOptions, Model, load};
-use rlx_native::verify::verify_model;
+use rlx_native::verify::{Comparison, cache_tolerance, verify_model};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+
+const Q8_0: DType = DType::Block(BlockFormat::Q8_0);
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
@@ -64,7 +66,7 @@ fn open(row: &DeviceRow) -> std::rc::Rc<dyn rlx_core::runtime::device::Device> {
 }
 
 fn model(case: &Value, row: &DeviceRow, logits: bool) -> Model {
-    let kv = case.get("kv").map(|kv| if kv == "f16" { DType::F16 } else { DType::F32 });
+    let kv = case.get("kv").map(|kv| DType::from_name(kv.as_str().unwrap()).unwrap());
     let activations = case
         .get("activations")
         .map(|a| if a == "int8" { Activations::Int8 } else { Activations::F32 });
@@ -150,7 +152,8 @@ fn logits(case: &Value, row: &DeviceRow) {
 
 fn verify(device: &str) {
     let row = devices::find(device).unwrap();
-    let report = verify_model(&repository("tests/fixtures/llama32"), row, open(row)).unwrap();
+    let folder = repository("tests/fixtures/llama32");
+    let report = verify_model(&folder, row, open(row), DType::F32).unwrap();
     assert_eq!(report.info.kind, device);
     let count = |prefix: &str| report.outputs.iter().filter(|c| c.name.starts_with(prefix)).count();
     assert_eq!(count("out."), 6);
@@ -213,4 +216,48 @@ fn cpu_outputs_are_pytorchs() {
 #[test]
 fn webgpu_outputs_are_pytorchs() {
     verify("webgpu");
+}
+
+/// Caches of q8_0 next to caches of f32: the same prompt, the same activations.
+fn q8_0_caches(device: &str) {
+    let row = devices::find(device).unwrap();
+    let cases = json("tests/parity/cases.json");
+    let named = |case: &&Value| case["kind"] == "greedy" && case.get("kv").is_none();
+    let mut n = 0;
+    for case in cases["cases"].as_array().unwrap().iter().filter(named) {
+        let logits = |kv: &str| {
+            let mut case = case.clone();
+            (case["kv"], case["activations"]) = (kv.into(), "f32".into());
+            let mut model = model(&case, row, true);
+            // Some hundred positions, which every later one reads.
+            let prompt =
+                raw_tokens(&model, &"How does a borrow end before its owner moves? ".repeat(8));
+            let options =
+                GenerateOptions { max_tokens: Some(1), logits: true, ..GenerateOptions::default() };
+            let answer =
+                generate(&mut model, prompt, &options, &|| false, &mut |_| Ok(())).unwrap();
+            answer.logits.expect("logits were asked for")
+        };
+        let c = Comparison::of("logits", &logits("q8_0"), &logits("f32"), cache_tolerance(Q8_0));
+        println!("{} on {device}: {:.2e} of the largest", text(case, "name"), c.relative);
+        assert!(c.relative > 0.0, "blocks do round");
+        assert!(c.passes(), "{} on {device}: {c:?}", text(case, "name"));
+        n += 1;
+    }
+    assert!(n > 0);
+    let folder = repository("tests/fixtures/llama32");
+    let report = verify_model(&folder, row, open(row), Q8_0).unwrap();
+    for c in report.outputs.iter().filter(|c| c.name.starts_with("out.")) {
+        assert!(c.passes(), "{device}: {c:?}");
+    }
+}
+
+#[test]
+fn reference_caches_of_q8_0_stay_within_their_tolerance() {
+    q8_0_caches("reference");
+}
+
+#[test]
+fn cpu_caches_of_q8_0_stay_within_their_tolerance() {
+    q8_0_caches("cpu");
 }

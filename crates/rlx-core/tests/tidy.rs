@@ -14,7 +14,7 @@ const TABLES: &[&str] = &["crates/rlx-core/src/text/unicode_tables.rs"];
 const UNSAFE: &[(&str, &str)] = &[
     ("crates/rlx-cpu/src/simd/", "SIMD intrinsics"),
     ("crates/rlx-cpu/src/run.rs", "workers write disjoint slices of one arena"),
-    ("benches/bandwidth/src/main.rs", "loads as wide as the machine has"),
+    ("benches/bandwidth/src/lib.rs", "loads as wide as the machine has"),
     ("crates/rlx-native/src/files.rs", "memory maps"),
     ("crates/rlx-native/src/main.rs", "the environment, before any thread"),
     ("crates/rlx-native/tests/allocations.rs", "an allocator that counts"),

@@ -53,7 +53,7 @@ pub struct CpuDevice {
     workers: usize,
     clock: Option<fn() -> f64>,
     #[cfg(all(feature = "threads", not(target_family = "wasm")))]
-    pool: Pool,
+    pool: Pool<Run>,
     inner: RefCell<Inner>,
 }
 

@@ -5,6 +5,7 @@
 //! program.rs   a program's steps with kernels picked and places checked
 //! run.rs       one pass over the steps by one or more workers; the views they get (unsafe, fenced)
 //! turns.rs     who does which part of which step
+//! dispatch.rs  steps outside a program, products.rs products outside one: for benches
 //! pool.rs      hot worker threads (native, feature `threads`)
 //! page_pool.rs web workers that walk along (wasm built with atomics)
 //! memory.rs    zeroed, aligned bytes
@@ -13,6 +14,7 @@
 //! formats/     packed formats as programs over the rows of a panel
 //! kernels/     one file an operator; weights.rs, int8.rs and dense.rs are the inside of matmul
 //! simd/        levels: scalar, AVX2, AVX-512 VNNI, NEON (with dotprod or without), wasm simd128 (unsafe, fenced)
+//! written_out.rs  loops of a fixed length, written out by macros
 //! ```
 //!
 //! Native: workers walk the step list together and claim parts of each step; between steps they
@@ -25,6 +27,8 @@
 //! and the command line.
 
 mod device;
+#[cfg(all(feature = "threads", not(target_family = "wasm")))]
+pub mod dispatch;
 mod formats;
 mod kernels;
 mod layout;
@@ -39,6 +43,7 @@ mod program;
 mod run;
 mod simd;
 mod turns;
+mod written_out;
 
 pub use device::{CpuDevice, CpuOptions};
 pub use simd::Level;

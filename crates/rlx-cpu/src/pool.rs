@@ -1,6 +1,5 @@
 //! Worker threads that stay hot between submissions: they spin for a while, then park.
 
-use crate::run::Run;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use rlx_core::{Code, Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,33 +11,43 @@ use std::time::{Duration, Instant};
 /// tokens, short enough that an idle engine costs nothing.
 const HOT: Duration = Duration::from_micros(300);
 
-struct Shared {
+/// What threads do together.
+pub(crate) trait Job: Send + Sync + 'static {
+    /// Does parts until there are none left.
+    fn walk(&self);
+    /// True once every part is done.
+    fn is_finished(&self) -> bool;
+    /// What it is called in an error.
+    fn name(&self) -> &str;
+}
+
+struct Shared<J> {
     /// Counts runs; a worker that sees a new number takes the job.
     number: AtomicU64,
-    job: Mutex<Option<Arc<Run>>>,
+    job: Mutex<Option<Arc<J>>>,
     wake: Condvar,
     parked: AtomicUsize,
     stop: AtomicBool,
 }
 
-impl Shared {
-    fn job(&self) -> MutexGuard<'_, Option<Arc<Run>>> {
+impl<J> Shared<J> {
+    fn job(&self) -> MutexGuard<'_, Option<Arc<J>>> {
         self.job.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The workers beside the calling thread.
-pub(crate) struct Pool {
-    shared: Arc<Shared>,
+pub(crate) struct Pool<J> {
+    shared: Arc<Shared<J>>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Pool {
+impl<J: Job> Pool<J> {
     /// Starts `extra` workers.
     ///
     /// # Errors
     /// `DeviceUnavailable` if the system gives no more threads.
-    pub(crate) fn new(extra: usize) -> Result<Pool> {
+    pub(crate) fn new(extra: usize) -> Result<Self> {
         let shared = Arc::new(Shared {
             number: AtomicU64::new(0),
             job: Mutex::new(None),
@@ -65,10 +74,10 @@ impl Pool {
     ///
     /// # Errors
     /// `Internal` if a kernel panicked.
-    pub(crate) fn run(&self, run: Arc<Run>) -> Result<()> {
+    pub(crate) fn run(&self, job: Arc<J>) -> Result<()> {
         let shared = &*self.shared;
         if !self.threads.is_empty() {
-            *shared.job() = Some(run.clone());
+            *shared.job() = Some(job.clone());
             shared.number.fetch_add(1, Ordering::SeqCst);
             // A worker that parks counts itself, under the lock, before it looks once more.
             if shared.parked.load(Ordering::SeqCst) > 0 {
@@ -76,19 +85,19 @@ impl Pool {
                 shared.wake.notify_all();
             }
         }
-        // A panic breaks the run, so it is not finished; what it said went to stderr.
-        let _ = catch_unwind(AssertUnwindSafe(|| run.walk()));
+        // A panic breaks the job, so it is not finished; what it said went to stderr.
+        let _ = catch_unwind(AssertUnwindSafe(|| job.walk()));
         if !self.threads.is_empty() {
             *shared.job() = None;
         }
-        if run.is_finished() {
+        if job.is_finished() {
             return Ok(());
         }
-        Err(Error::internal(format!("a kernel of program {} panicked", run.program.name)))
+        Err(Error::internal(format!("a kernel of program {} panicked", job.name())))
     }
 }
 
-impl Drop for Pool {
+impl<J> Drop for Pool<J> {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
         drop(self.shared.job());
@@ -100,20 +109,20 @@ impl Drop for Pool {
     }
 }
 
-fn work(shared: &Shared) {
+fn work<J: Job>(shared: &Shared<J>) {
     let mut seen = 0;
     while let Some(number) = next(shared, seen) {
         seen = number;
-        let run = shared.job().clone();
-        if let Some(run) = run {
+        let job = shared.job().clone();
+        if let Some(job) = job {
             // As in `run`.
-            let _ = catch_unwind(AssertUnwindSafe(|| run.walk()));
+            let _ = catch_unwind(AssertUnwindSafe(|| job.walk()));
         }
     }
 }
 
 /// The number of the next run; `None` when the pool is dropped.
-fn next(shared: &Shared, seen: u64) -> Option<u64> {
+fn next<J>(shared: &Shared<J>, seen: u64) -> Option<u64> {
     let changed = || {
         let number = shared.number.load(Ordering::SeqCst);
         (number != seen || shared.stop.load(Ordering::SeqCst)).then_some(number)

@@ -348,16 +348,14 @@ impl Run {
     /// is finished or broken.
     #[cfg_attr(not(feature = "threads"), allow(dead_code))] // one thread waits for nobody
     pub(crate) fn walk(&self) {
-        while let Some(turn) = self.turns.claim() {
-            self.take(turn);
-        }
+        self.turns.walk(|turn| self.part(turn));
     }
 
     /// As [`walk`](Self::walk), on a thread that must not wait for others, until `pause` says so.
     pub(crate) fn walk_until(&self, mut pause: impl FnMut() -> bool) {
         loop {
             match self.turns.try_claim() {
-                Claim::Turn(turn) => self.take(turn),
+                Claim::Turn(turn) => self.turns.take(turn, |turn| self.part(turn)),
                 Claim::Wait(_) => core::hint::spin_loop(),
                 Claim::End => return,
             }
@@ -365,13 +363,6 @@ impl Run {
                 return;
             }
         }
-    }
-
-    fn take(&self, turn: Turn) {
-        let guard = BreakOnPanic(&self.turns);
-        self.part(&turn);
-        core::mem::forget(guard);
-        self.turns.finish(turn);
     }
 
     /// True if a part will never be done.
@@ -483,12 +474,18 @@ impl Run {
     }
 }
 
-/// Frees the other workers when this one panics.
-struct BreakOnPanic<'a>(&'a Turns);
+#[cfg(all(feature = "threads", not(target_family = "wasm")))]
+impl crate::pool::Job for Run {
+    fn walk(&self) {
+        self.walk();
+    }
 
-impl Drop for BreakOnPanic<'_> {
-    fn drop(&mut self) {
-        self.0.break_up();
+    fn is_finished(&self) -> bool {
+        self.is_finished()
+    }
+
+    fn name(&self) -> &str {
+        &self.program.name
     }
 }
 

@@ -121,6 +121,22 @@ impl Turns {
         }
     }
 
+    /// Does a part that was claimed. Should `work` panic, nobody waits for it.
+    pub(crate) fn take(&self, turn: Turn, work: impl FnOnce(&Turn)) {
+        let guard = BreakOnPanic(self);
+        work(&turn);
+        core::mem::forget(guard);
+        self.finish(turn);
+    }
+
+    /// Does parts, with others, until all are done or never will be.
+    #[cfg_attr(not(feature = "threads"), allow(dead_code))] // one thread waits for nobody
+    pub(crate) fn walk(&self, mut work: impl FnMut(&Turn)) {
+        while let Some(turn) = self.claim() {
+            self.take(turn, &mut work);
+        }
+    }
+
     /// True once every part of every step is done.
     pub(crate) fn is_finished(&self) -> bool {
         (self.next.load(SeqCst) >> 32) as usize >= self.parts.len()
@@ -160,6 +176,15 @@ impl Turns {
             guard = self.wake.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
         self.parked.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Frees the other workers when this one panics.
+struct BreakOnPanic<'a>(&'a Turns);
+
+impl Drop for BreakOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.break_up();
     }
 }
 

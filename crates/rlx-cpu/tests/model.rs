@@ -8,7 +8,7 @@ use common::model::{generate, load};
 use rlx_core::runtime::engine::GenerateOptions;
 use rlx_core::runtime::model::ModelOptions;
 use rlx_core::target::Activations;
-use rlx_core::types::DType;
+use rlx_core::types::{BlockFormat, DType};
 use rlx_cpu::{CpuDevice, CpuOptions, Level};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ fn check(format: &str, cpu: CpuOptions, activations: Activations, kv: DType, kee
 fn greedy_answers_are_the_recorded_ones_in_every_mode() {
     for format in ["f16", "q8_0", "q4_k_m"] {
         for activations in [Activations::F32, Activations::Int8] {
-            for kv in [DType::F32, DType::F16] {
+            for kv in [DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)] {
                 check(format, CpuOptions::default(), activations, kv, true);
             }
         }

@@ -3,7 +3,6 @@
 mod common;
 
 use common::*;
-use rlx_core::formats::decode_row;
 use rlx_core::ops::*;
 use rlx_core::runtime::device::Device;
 use rlx_core::types::{BlockFormat as B, DType, Shape, Type};
@@ -305,104 +304,6 @@ fn exp_is_within_2_ulp_and_keeps_its_ends() {
         assert_eq!((y[0], y[1], y[2], y[4]), (f32::INFINITY, f32::INFINITY, f32::INFINITY, 0.0));
         assert!(y[3].is_nan());
     }
-}
-
-fn table(dims: usize, context: u64) -> Value {
-    let op = RopeTable { base: 10000.0, dims, context, scaling: RopeScaling::None };
-    let ty = op.infer(&[]).unwrap().remove(0);
-    let dims: Vec<u64> = ty.shape.static_dims().unwrap();
-    f32s(&dims, &op.compute(None)).weight()
-}
-
-#[test]
-fn rotation_at_every_context_size() {
-    let mut random = Random(8);
-    for style in [RopeStyle::Adjacent, RopeStyle::Half] {
-        for &context in sizes(&[1u64, 2, 3, 5, 16, 17, 100, 1000], 4) {
-            for past in [0, context / 2, context - 1] {
-                let x = f32s(&[1, 48], &random.floats(48));
-                let operands = [x, table(12, context), control(past as u32, 1, 0)];
-                let what = format!("{} {past} of {context}", style.name());
-                check(Rope { style, head_dim: 16 }, &operands, 1e-6, &what);
-            }
-        }
-    }
-}
-
-#[test]
-fn cache_writes_stop_at_len_and_when_done() {
-    let mut random = Random(9);
-    for dtype in [DType::F32, DType::F16] {
-        for &(seq, past, len, done) in
-            sizes(&[(5, 3, 2, 0), (1, 0, 1, 0), (5, 3, 5, 0), (2, 1, 2, 1)], 1)
-        {
-            let old = cache(dtype, &[2, 16, 12], &random.floats(2 * 16 * 12));
-            let rows =
-                |w: u64, random: &mut Random| f32s(&[seq, w], &random.floats((seq * w) as usize));
-            let ctl = control(past, len, done);
-            let x = rows(24, &mut random);
-            let what = format!("{dtype} {seq} {past} {len} {done}");
-            let exact = |op: Op, operands: &[Value], first: usize| {
-                let expected = oracle(&op, operands);
-                for device in devices() {
-                    let got = run_op(&device, &op, operands);
-                    assert_eq!(got[first..], expected[first..], "{} {what}", op.name());
-                }
-            };
-            exact(KvWrite.into(), &[old.clone(), x.clone(), ctl.clone()], 0);
-
-            let (q, v) = (rows(72, &mut random), rows(24, &mut random));
-            let op = Op::from(RopeKvWrite { style: RopeStyle::Adjacent, head_dim: 12 });
-            let operands = [q, x, v, table(12, 16), old.clone(), old.clone(), ctl];
-            // v is copied exactly; k is rotated in f32, so its last bit may differ.
-            exact(op.clone(), &operands, 2);
-            let expected = oracle(&op, &operands);
-            let real = 4 * 72 * len as usize;
-            for device in devices() {
-                let got = run_op(&device, &op, &operands);
-                let (a, b) = (to_f32s(&got[0][..real]), to_f32s(&expected[0][..real]));
-                assert_close(&a, &b, 1e-6, &what);
-                let decode = |bytes: &[u8]| {
-                    let mut y = vec![0.0; 2 * 16 * 12];
-                    decode_row(dtype, bytes, &mut y).unwrap();
-                    y
-                };
-                let tolerance = if dtype == DType::F16 { 1e-3 } else { 1e-6 };
-                assert_close(&decode(&got[1]), &decode(&expected[1]), tolerance, &what);
-            }
-        }
-    }
-}
-
-#[test]
-fn attention_with_grouped_heads_and_odd_widths() {
-    let mut random = Random(10);
-    for dtype in [DType::F32, DType::F16] {
-        for &(heads, kv, e) in sizes(&[(6, 2, 12), (1, 1, 8), (8, 8, 16), (9, 3, 64), (4, 1, 5)], 1)
-        {
-            for &(seq, past) in sizes(&[(5, 0), (1, 31), (1, 0), (1, 32), (1, 90), (7, 40)], 2) {
-                let q = f32s(&[seq, heads * e], &random.floats((seq * heads * e) as usize));
-                let mut rows = || {
-                    let x = random.floats((kv * 100 * e) as usize);
-                    cache(dtype, &[kv, 100, e], &x)
-                };
-                let operands = [q, rows(), rows(), control(past, seq as u32, 0)];
-                let op = Attention::causal(e as usize, 1.5);
-                let what = format!("{dtype} {heads}/{kv}x{e} {seq} after {past}");
-                check(op, &operands, 1e-6, &what);
-            }
-        }
-    }
-}
-
-#[test]
-fn large_scores_do_not_overflow() {
-    let q = f32s(&[1, 8], &[100.0; 8]);
-    let mut k = vec![-100.0; 50 * 8];
-    k[40 * 8..41 * 8].fill(100.0);
-    let v: Vec<f32> = (0..400).map(|i| i as f32).collect();
-    let (k, v) = (cache(DType::F32, &[1, 50, 8], &k), cache(DType::F32, &[1, 50, 8], &v));
-    check(Attention::causal(8, 1.0), &[q, k, v, control(49, 1, 0)], 1e-6, "");
 }
 
 #[test]

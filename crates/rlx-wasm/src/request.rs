@@ -32,11 +32,7 @@ impl Options {
             device: text("device").unwrap_or("cpu").into(),
             fallback: text("fallbackReason").map(Into::into),
             context: v.get("contextLength").and_then(Value::as_u64),
-            kv: match text("kv") {
-                Some("f16") => Some(DType::F16),
-                Some("f32") => Some(DType::F32),
-                _ => None,
-            },
+            kv: text("kv").and_then(DType::from_name),
             activations: match text("activations") {
                 Some("int8") => Some(Activations::Int8),
                 Some("f32") => Some(Activations::F32),

@@ -2,6 +2,7 @@
 //! which passes fuse again; under `Direct` the fused operator at once.
 
 mod attention;
+mod caches;
 mod conv;
 mod decoder;
 #[cfg(feature = "vision")]
@@ -33,6 +34,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use inputs::Inputs;
 
+pub use caches::{check_caches, check_target};
 pub use error::LowerError;
 pub use sampling::{COUNTS, CTL, PARAMS};
 pub use spec::ProgramSpec;
@@ -64,6 +66,7 @@ struct Lowering<'a> {
 
 impl<'a> Lowering<'a> {
     fn new(module: &'a Module, spec: Option<&'a ProgramSpec>, kv: DType) -> Result<Self> {
+        check_caches(module, kv)?;
         let name = spec.map_or(&module.name, |s| &s.name);
         let mut cx = Lowering {
             g: Graph::new(name),
@@ -240,7 +243,7 @@ fn place(e: Error, label: &str) -> Error {
 /// Lowers a module to one program's graph, symbols bound.
 ///
 /// # Errors
-/// `BadGraph` with the label of the block whose shapes do not fit.
+/// As [`check_caches`]; `BadGraph` with the label of the block whose shapes do not fit.
 pub fn lower(module: &Module, spec: &ProgramSpec, kv: DType) -> Result<Graph> {
     let mut cx = Lowering::new(module, Some(spec), kv)?;
     cx.blocks()?;
@@ -312,8 +315,9 @@ impl Lower for hir::OutRows {
 /// parameters, counts, then caches and the author's own states in the order of the blocks.
 ///
 /// # Errors
-/// `BadGraph` if sizes overflow.
+/// As [`check_caches`]; `BadGraph` if sizes overflow.
 pub fn states(module: &Module, kv: DType) -> Result<Vec<StateDecl>> {
+    check_caches(module, kv)?;
     let words = |n: u64| Type::state(DType::U32, Shape::of(&[n]));
     let mut out = Vec::new();
     let mut add = |name: String, ty: Type| -> Result<()> {

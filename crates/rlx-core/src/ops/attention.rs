@@ -2,7 +2,7 @@
 
 use super::{
     Attrs, BatchMatMul, Binary, Class, Comparison, Emit, Operator, Softmax, StateRead, arity,
-    control, matrix, words, writing,
+    control, kv_write, matrix, words, writing,
 };
 use crate::error::{Error, Result};
 use crate::types::{Dim, Kind, Type, ValueId};
@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 /// one. Row `i` has position `p = past + i` and sees the cache's rows `0 ..= p`, or `p - window ..=
 /// p` if there is a window; query head `h` reads key and value head `h * K / H`. Rows from `len` on
 /// are whatever the executor leaves there: nothing reads them. `q` is of any float type, the
-/// result's; both caches are of one float type.
+/// result's; both caches are of one type that [`KvWrite`](super::KvWrite) writes.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Attention {
     /// Width of a head.
@@ -76,15 +76,15 @@ impl Operator for Attention {
         };
         let q_heads = width.as_static().map(|w| w / (self.head_dim as u64).max(1));
         let ok = k == v
-            && k.dtype.is_float()
+            && kv_write::holds_heads(k.dtype, k.shape.last().as_static())
             && (q.kind == Kind::Tensor && q.dtype.is_float())
             && heads(k).zip(q_heads).is_some_and(|(kv, h)| {
                 kv > 0 && h % kv == 0 && width.as_static() == Some(h * self.head_dim as u64)
             });
         if !ok {
             return Err(Error::bad_graph(format!(
-                "attention: q is {q}, k {k}, v {v}; expected whole heads of {} and caches whose \
-                 heads divide the query's",
+                "attention: q is {q}, k {k}, v {v}; expected whole heads of {} and caches of floats or \
+                 q8_0 whose heads divide the query's",
                 self.head_dim
             )));
         }
@@ -92,10 +92,14 @@ impl Operator for Attention {
     }
 
     /// Over the whole capacity of the caches, positions that a row does not see masked. What the
-    /// cache holds there must be finite. For caches whose sizes are known.
+    /// cache holds there must be finite. For caches of floats whose sizes are known: nothing simpler
+    /// decodes a state's blocks.
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let [q, k, v, ctl] = *operands else { return Err(Error::internal("attention: arity")) };
         let (ty, cache) = (e.ty(q).clone(), e.dims(k));
+        if e.ty(k).dtype.is_block() {
+            return Ok(None);
+        }
         let sizes: Vec<u64> = cache.iter().filter_map(Dim::as_static).collect();
         let (&[kv_heads, capacity, width], Some(q_width)) =
             (sizes.as_slice(), ty.shape.last().as_static())

@@ -2,18 +2,30 @@
 
 use super::{Attrs, Class, Operator, arity, control, matrix};
 use crate::error::{Error, Result};
-use crate::types::{Kind, Type};
+use crate::types::{BlockFormat, DType, Kind, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// `kv_write cache [K, C, E], x [S, K * E], ctl -> cache'`: row `i < len` of `x` goes to position
 /// `past + i` of every head, rounded to the cache's type. Rows from `len` on write nothing, nor
-/// does a control block that is done. Both are of any float type.
+/// does a control block that is done. `x` is of any float type, the cache too, or of `q8_0`: blocks
+/// of 32 along the head, each rounded as
+/// [`encode_q8_0`](crate::formats::activations::encode_q8_0) does.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct KvWrite;
 
-/// Checks that a cache is `[K, C, E]` of floats and that `x` is `[S, K * E]`.
+/// Whether a cache may be of this type, whatever its heads.
+pub(crate) fn is_cache_type(dtype: DType) -> bool {
+    dtype.is_float() || dtype == DType::Block(BlockFormat::Q8_0)
+}
+
+/// Whether a head's row in this type is whole blocks.
+pub(super) fn holds_heads(dtype: DType, head_dim: Option<u64>) -> bool {
+    is_cache_type(dtype) && head_dim.is_some_and(|e| dtype.row_bytes(e).is_some())
+}
+
+/// Checks that a cache is `[K, C, E]` of a type that holds its heads, and that `x` is `[S, K * E]`.
 pub(super) fn check_cache(name: &str, cache: &Type, x: &Type) -> Result<()> {
     let (_, width) = matrix(name, "x", x)?;
     let dims = match cache.shape.0.as_slice() {
@@ -21,14 +33,15 @@ pub(super) fn check_cache(name: &str, cache: &Type, x: &Type) -> Result<()> {
         _ => None,
     };
     let ok = cache.kind == Kind::State
-        && cache.dtype.is_float()
+        && holds_heads(cache.dtype, cache.shape.last().as_static())
         && x.dtype.is_float()
         && dims.and_then(|(k, e)| k.checked_mul(e)).is_some_and(|n| width.as_static() == Some(n));
     if ok {
         return Ok(());
     }
     Err(Error::bad_graph(format!(
-        "{name}: cache is {cache}, expected a state [heads, capacity, head_dim] of floats to match x {x}"
+        "{name}: cache is {cache}, expected a state [heads, capacity, head_dim] of floats, or of q8_0 with \
+         heads of whole blocks, to match x {x}"
     )))
 }
 

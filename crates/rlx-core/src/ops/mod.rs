@@ -127,6 +127,7 @@ pub use grouped_matmul::GroupedMatMul;
 pub use if_else::If;
 pub use iota::Iota;
 pub use kv_write::KvWrite;
+pub(crate) use kv_write::is_cache_type;
 pub use lora_matmul::LoraMatMul;
 pub use map::Map;
 pub use matmul::{Epilogue, MatMul, MatMulParts};

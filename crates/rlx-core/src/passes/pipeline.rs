@@ -12,7 +12,7 @@ use crate::ir::hir::Module;
 use crate::ir::lir::Program;
 use crate::ir::mir::Graph;
 use crate::ir::verify::verify;
-use crate::lower::{ProgramSpec, lower, states};
+use crate::lower::{ProgramSpec, check_target, lower, states};
 use crate::nearest::did_you_mean;
 use crate::plan::plan;
 use crate::target::{CompileOptions, Fusions, Target};
@@ -165,7 +165,7 @@ pub struct Compiled {
 ///
 /// # Errors
 /// `BadGraph` where shapes do not fit, with the block's label; `Unsupported` with every weight the
-/// target cannot read or every node it does not run, or with every miss where the options assert
+/// target cannot read or every node it does not run, or for caches of a type it has not, or with every miss where the options assert
 /// that there is none; `Usage` for a pass that the options leave out and nobody knows.
 pub fn compile(
     module: &Module,
@@ -204,6 +204,7 @@ pub fn compile_watched(
     watch: &mut Watch<'_>,
 ) -> Result<Compiled> {
     check_names(options, watch)?;
+    check_target(module, options.kv, target)?;
     let start = watch.now();
     let g = lower(module, spec, options.kv)?;
     let stop = watch.seen(LOWER, g.nodes.len(), start, g.nodes.len(), &|| g.to_string());

@@ -70,6 +70,11 @@ pub(crate) fn q8_0(dims: &[u64], x: &[f32]) -> Value {
     Value { ty: Type::tensor(DType::Block(BlockFormat::Q8_0), Shape::of(dims)), bytes }
 }
 
+pub(crate) fn q8_0_cache(dims: &[u64], x: &[f32]) -> Value {
+    let Value { ty, bytes } = q8_0(dims, x);
+    Value { ty: Type::state(ty.dtype, ty.shape), bytes }
+}
+
 pub(crate) fn control(past: u32, len: u32, done: u32) -> Value {
     let ctl = Control { past, len, done, limit: 100, capacity: 1000, ..Control::default() };
     state_words(&ctl.to_words())

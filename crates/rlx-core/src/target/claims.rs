@@ -6,7 +6,7 @@
 
 use super::Target;
 use crate::ops::{Alias, Binary, Op, Unary};
-use crate::types::{DType, Kind, Type};
+use crate::types::{BlockFormat, DType, Kind, Type};
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
@@ -34,6 +34,8 @@ pub struct Claim {
     pub op: &'static str,
     /// Element types of its tensors, but for weights and indices.
     pub activations: &'static [DType],
+    /// Element types of its caches.
+    pub caches: &'static [DType],
     /// Attributes it knows; one that is printed and not here is refused.
     pub attrs: &'static [&'static str],
     /// Scalar functions it knows, as values of `f`, `map` and `glu`.
@@ -129,14 +131,22 @@ const WEBGPU_UNARY: &[&str] = &printed::<_, { count(&Unary::ALL) }>(&Unary::ALL)
 const WEBGPU_BINARY: &[&str] = &printed::<_, { count(&Binary::ALL) }>(&Binary::ALL);
 
 const fn claim(op: &'static str, attrs: &'static [&'static str], form: Form) -> Claim {
-    Claim { op, activations: F32, attrs, functions: NO, form }
+    Claim { op, activations: F32, caches: &[], attrs, functions: NO, form }
 }
 
-const CPU: &[Claim] = &kernels(CPU_UNARY, CPU_BINARY);
-const WEBGPU: &[Claim] = &kernels(WEBGPU_UNARY, WEBGPU_BINARY);
+/// What the executors' caches may be of.
+const CPU_CACHES: &[DType] = &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
+const WEBGPU_CACHES: &[DType] = &[DType::F32, DType::F16];
 
-/// Kernels that the CPU and WebGPU executors both have, with the functions of one of them.
-const fn kernels(unary: &'static [&'static str], binary: &'static [&'static str]) -> [Claim; 12] {
+const CPU: &[Claim] = &kernels(CPU_UNARY, CPU_BINARY, CPU_CACHES);
+const WEBGPU: &[Claim] = &kernels(WEBGPU_UNARY, WEBGPU_BINARY, WEBGPU_CACHES);
+
+/// Kernels that the CPU and WebGPU executors both have, with the functions and caches of one of them.
+const fn kernels(
+    unary: &'static [&'static str],
+    binary: &'static [&'static str],
+    caches: &'static [DType],
+) -> [Claim; 12] {
     [
         claim("gather", NO, Form::Rows),
         claim("rms_norm", &["eps"], Form::Matrix),
@@ -150,9 +160,12 @@ const fn kernels(unary: &'static [&'static str], binary: &'static [&'static str]
         },
         claim("quantize_rows", &["to"], Form::Matrix),
         claim("rope", &["style", "head_dim"], Form::Matrix),
-        claim("kv_write", NO, Form::Any),
-        claim("rope_kv_write", &["style", "head_dim"], Form::Matrix),
-        claim("attention", &["head_dim", "scale", "window", "softcap"], Form::Matrix),
+        Claim { caches, ..claim("kv_write", NO, Form::Any) },
+        Claim { caches, ..claim("rope_kv_write", &["style", "head_dim"], Form::Matrix) },
+        Claim {
+            caches,
+            ..claim("attention", &["head_dim", "scale", "window", "softcap"], Form::Matrix)
+        },
         Claim { functions: unary, ..claim("map", &["f"], Form::Any) },
         Claim { functions: binary, ..claim("zip", &["f"], Form::TrailingRow) },
         claim("take_rows", &["rows"], Form::Matrix),
@@ -204,10 +217,8 @@ impl Claim {
             }
             // Words of the control block and of counts are the kernel's own business; so are
             // int8 blocks, which only `quantize_rows` makes.
-            let cache = ty.kind == Kind::State && ty.dtype.is_float();
             let fits = match ty.kind {
-                Kind::State if cache => matches!(ty.dtype, DType::F32 | DType::F16),
-                Kind::State => ty.dtype == DType::U32,
+                Kind::State => ty.dtype == DType::U32 || self.caches.contains(&ty.dtype),
                 Kind::Tensor if self.form == Form::Rows => ty.dtype == DType::U32,
                 Kind::Tensor if i == 0 && self.form == Form::Weights && ty.dtype.is_block() => {
                     target.int8
@@ -268,6 +279,15 @@ impl Target {
         self.path(op, operands).map(|_| ())
     }
 
+    /// The types that caches may have on the target; `None` where every type that an operator writes
+    /// will do, as for the oracle's loops.
+    pub fn caches(&self) -> Option<&'static [DType]> {
+        if self.claims.loops {
+            return None;
+        }
+        Some(self.claims.row("attention").map_or(&[], |row| row.caches))
+    }
+
     /// Whether the target runs some form of the operator of that name. Views are not asked: whether
     /// an operator is one depends on its operands.
     pub fn claims_name(&self, name: &str) -> bool {
@@ -297,7 +317,7 @@ impl Target {
 mod tests {
     use super::*;
     use crate::ops::{Attr, Attrs, Binary, Map, MatMul, RmsNorm, Unary, Zip};
-    use crate::types::{BlockFormat, Shape};
+    use crate::types::Shape;
 
     fn t(dtype: DType, dims: &[u64]) -> Type {
         Type::tensor(dtype, Shape::of(dims))
@@ -370,6 +390,29 @@ mod tests {
         assert!(cpu.claims(&matmul, &[&blocks, &packed]).is_err());
         cpu.formats.clear();
         assert_eq!(cpu.claims(&matmul, &[&x, &packed]), Err("it reads no q4_k".into()));
+    }
+
+    #[test]
+    fn caches_of_q8_0_are_the_cpus_alone() {
+        use crate::ops::{Attention, KvWrite, RopeKvWrite, RopeStyle};
+        let q8_0 = DType::Block(BlockFormat::Q8_0);
+        let cache = Type::state(q8_0, Shape::of(&[1, 8, 32]));
+        let ctl = Type::state(DType::U32, Shape::of(&[16]));
+        let (x, table) = (t(DType::F32, &[2, 32]), t(DType::F32, &[8, 16, 2]));
+        let rope = RopeKvWrite { style: RopeStyle::Half, head_dim: 32 };
+        let gpu = Target::webgpu(Target::WEBGPU_DEFAULT);
+        for (op, operands) in [
+            (Op::from(KvWrite), alloc::vec![&cache, &x, &ctl]),
+            (rope.into(), alloc::vec![&x, &x, &x, &table, &cache, &cache, &ctl]),
+            (Attention::causal(32, 1.0).into(), alloc::vec![&x, &cache, &cache, &ctl]),
+        ] {
+            assert_eq!(Target::cpu().path(&op, &operands), Ok(Path::Native));
+            let why = gpu.claims(&op, &operands).unwrap_err();
+            assert!(why.starts_with("its kernel takes no q8_0 as operand"), "{why}");
+        }
+        assert!(gpu.caches().is_some_and(|c| !c.contains(&q8_0) && c.contains(&DType::F16)));
+        assert!(Target::cpu().caches().is_some_and(|c| c.contains(&q8_0)));
+        assert_eq!(Target::reference().caches(), None);
     }
 
     #[test]

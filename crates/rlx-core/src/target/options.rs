@@ -47,7 +47,7 @@ impl RegionLimits {
 pub struct CompileOptions {
     /// What meets packed weights.
     pub activations: Activations,
-    /// Element type of the caches: f32 or f16.
+    /// Element type of the caches: f32, f16 or q8_0.
     pub kv: DType,
     /// Element types of everything else.
     pub precision: PrecisionPolicy,

@@ -4,9 +4,11 @@ use rlx_core::gguf::{HeaderReader, ModelFiles};
 use rlx_core::ir::parse::parse;
 use rlx_core::lower::ProgramSpec;
 use rlx_core::plan::check::check;
+use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::target::{Activations, CompileOptions, Target};
-use rlx_core::types::DType;
+use rlx_core::types::{BlockFormat, DType};
+use rlx_core::{Code, Error};
 use std::path::Path;
 
 const CHUNK: u64 = 128;
@@ -131,6 +133,62 @@ fn real_programs_read_back_from_their_text() {
             assert_eq!(again.to_string(), text, "{what}, {}", p.name);
         }
     });
+}
+
+fn with_caches(files: &ModelFiles, target: &Target, kv: DType) -> Result<CompiledModel, Error> {
+    let mut options = ModelOptions::chat(CHUNK);
+    options.compile.kv = kv;
+    CompiledModel::from_gguf(files, target, &options)
+}
+
+#[test]
+fn caches_take_the_bytes_of_their_type() {
+    // 8 layers of k and v with 4 heads of 64.
+    let (files, elements) = (rustdoc_29m(), 8 * 2 * 4 * 64);
+    let mut others = Vec::new();
+    for (kv, per_32) in [(DType::F32, 128), (DType::F16, 64), (DType::Block(BlockFormat::Q8_0), 34)]
+    {
+        let model = with_caches(&files, &Target::cpu(), kv).unwrap();
+        let fit = Fit::of(&model, false);
+        assert_eq!(fit.bytes_per_position, elements / 32 * per_32, "{kv}");
+        let caches = fit.bytes_per_position * model.context;
+        others.push(model.state_bytes() - caches);
+        for p in &model.programs {
+            check(p, &model.plan, &Target::cpu().limits).unwrap();
+            let declared: u64 = p.states.iter().filter(|s| s.ty.dtype == kv).map(|s| s.bytes).sum();
+            assert_eq!(declared, caches, "{kv}, {}", p.name);
+        }
+    }
+    assert!(others.iter().all(|n| *n == others[0]), "nothing but the caches differs");
+}
+
+#[test]
+fn caches_that_a_device_or_a_model_cannot_have_are_named_before_anything_is_loaded() {
+    let (q8_0, gpu) = (DType::Block(BlockFormat::Q8_0), Target::webgpu(Target::WEBGPU_DEFAULT));
+    let e = with_caches(&rustdoc_2m("f16"), &gpu, q8_0).unwrap_err();
+    assert_eq!(e.code, Code::Unsupported);
+    assert_eq!(e.what, "the webgpu device has no caches of q8_0, it has f32 and f16");
+    assert_eq!(e.hint, "take caches of f16: --kv f16, or kv: 'f16' for Engine.load");
+    // Heads of 16.
+    let llama = headers(&["tests/fixtures/gguf/llama.gguf".into()]);
+    for target in targets() {
+        let e = with_caches(&llama, &target, q8_0).unwrap_err();
+        if target.name == "webgpu" {
+            continue;
+        }
+        assert_eq!((e.code, e.at.as_str()), (Code::Usage, "blk.0.k"), "{}", target.name);
+        assert_eq!(
+            e.what,
+            "a cache of q8_0 holds heads of whole blocks of 32, and those of this model have 16 elements"
+        );
+        assert!(e.hint.contains("f16"));
+    }
+    let q4_0 = DType::Block(BlockFormat::Q4_0);
+    let e = with_caches(&rustdoc_2m("f16"), &Target::reference(), q4_0).unwrap_err();
+    assert_eq!(
+        (e.code, e.what.as_str()),
+        (Code::Usage, "caches of q4_0: they are f32, f16 or q8_0")
+    );
 }
 
 #[test]

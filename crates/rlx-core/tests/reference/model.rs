@@ -10,7 +10,7 @@ use rlx_core::runtime::load::{Loaded, Loader, placements};
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::sample::{Control, SampleParams};
 use rlx_core::target::{Activations, CompileOptions, Target};
-use rlx_core::types::DType;
+use rlx_core::types::{BlockFormat, DType};
 use serde_json::Value;
 use std::path::Path;
 use std::rc::Rc;
@@ -171,6 +171,28 @@ fn f16_caches_stay_within_their_tolerance() {
     let model = load(&["tests/fixtures/gguf/llama.gguf"], Target::reference(), options);
     let logits = model.logits(&ids(&recorded["prompt_ids"]));
     close("llama f16 caches", &logits, &recorded["logits"], 3e-3);
+}
+
+#[test]
+fn q8_0_caches_answer_as_recorded_and_stay_within_their_tolerance() {
+    let recorded = json("tests/fixtures/rustdoc-2m/expected.json");
+    let file = "tests/fixtures/rustdoc-2m/rustdoc-2m-f16.gguf";
+    let q8_0 = DType::Block(BlockFormat::Q8_0);
+    for target in [Target::reference(), Target::cpu()] {
+        let with =
+            |kv| load(&[file], target.clone(), CompileOptions { kv, ..CompileOptions::default() });
+        let (blocks, floats) = (with(q8_0), with(DType::F32));
+        for q in recorded["questions"].as_array().unwrap().iter().take(3) {
+            let prompt = ids(&q["prompt_ids"]);
+            let (got, expected) = (blocks.logits(&prompt), floats.logits(&prompt));
+            let largest = expected.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+            let worst = got.iter().zip(&expected).fold(0.0f32, |m, (a, b)| m.max((a - b).abs()));
+            println!("{}: {:e} of the largest logit", target.name, worst / largest);
+            assert!(worst > 0.0 && worst <= 2e-2 * largest, "{worst} of {largest}");
+            let tokens = ids(&q["formats"]["f16"]["tokens"]);
+            assert_eq!(blocks.greedy(&prompt, tokens.len()), tokens, "{}", q["prompt"]);
+        }
+    }
 }
 
 #[test]

@@ -146,14 +146,13 @@ impl Format for Iq1M {
             let scale = s.and(s.right(scales, 3 * (r % 4) as u32), s.set(7));
             let heads = byte(s, word(s, b, h, 8 + r / 4), r % 4);
             let index = word(s, b, h, r / 2);
-            let part = |p: usize| {
+            let [[a, b2], [c, d8]] = eight!(p => {
                 let head = nibble(s, heads, p);
                 let index = byte(s, index, 2 * (r % 2) + p);
                 let index = s.or(index, s.left(s.and(head, s.set(7)), 8));
                 iq1(s, index, s.right(head, 3))
-            };
-            let ([a, b], [c, d8]) = (part(0), part(1));
-            v.run16(r, [a, b, c, d8], odd_scale(s, d, scale, 0.125), s.all(0.0));
+            }; 0 1);
+            v.run16(r, [a, b2, c, d8], odd_scale(s, d, scale, 0.125), s.all(0.0));
         }
     }
 }
@@ -188,11 +187,10 @@ impl Format for Iq2Xs {
         let d = odd_f16(s, b, h);
         for r in 0..16 {
             let pair = word(s, b, h, r);
-            let part = |p: usize| {
+            let [[a, b2], [c, d8]] = eight!(p => {
                 let q = u16_of(s, pair, p);
                 iq2(s, &IQ2_XS, s.and(q, s.set(511)), even_signs(s, s.right(q, 9)))
-            };
-            let ([a, b2], [c, d8]) = (part(0), part(1));
+            }; 0 1);
             let scale = nibble(s, word(s, b, h, 16 + r / 8), r % 8);
             v.run16(r, [a, b2, c, d8], half_scale(s, d, scale, 0.25), s.all(0.0));
         }
@@ -210,13 +208,12 @@ impl Format for Iq2S {
         for r in 0..16 {
             let (index, signs) = (word(s, b, h, r / 2), word(s, b, h, 8 + r / 2));
             let tops = byte(s, word(s, b, h, 16 + r / 8), r / 2 % 4);
-            let part = |p: usize| {
+            let [[a, b2], [c, d8]] = eight!(p => {
                 let at = 2 * (r % 2) + p;
                 let top = s.and(s.right(tops, 2 * at as u32), s.set(3));
                 let index = s.or(byte(s, index, at), s.left(top, 8));
                 iq2(s, &IQ2_S, index, byte(s, signs, at))
-            };
-            let ([a, b2], [c, d8]) = (part(0), part(1));
+            }; 0 1);
             let scale = nibble(s, word(s, b, h, 18 + r / 8), r % 8);
             v.run16(r, [a, b2, c, d8], half_scale(s, d, scale, 0.25), s.all(0.0));
         }

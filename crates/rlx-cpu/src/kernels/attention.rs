@@ -1,26 +1,28 @@
 //! attention   y[i, h] = softmax(cap(scale q[i, h] K[h']^T)) V[h'], positions p - window..=p of
 //!             p = past + i; cap(s) = softcap tanh(s / softcap)                            arXiv:2205.14135
-//! shapes      q, y f32[s, heads e]   K, V f32|f16[kv heads, capacity, e]   h' = h kv_heads / heads
+//! shapes      q, y f32[s, heads e]   K, V f32|f16|q8_0[kv heads, capacity, e]   h' = h kv_heads / heads
 //! bytes       K and V once for up to 4 queries: rows of a prompt, or the heads of a group
 //! parts       heads of y
-//! numerics    online softmax over blocks of 32 positions, f32; exp within 2 ulp
+//! numerics    online softmax over blocks of 32 positions, f32; exp within 2 ulp; blocks of q8_0 as they
+//!             decode, their scale multiplied with a block's sum, and with a position's weight
 
+use super::attention_loops::{BLOCK, Loops, Queries};
+use super::cells::{Cells, F16, F32, Q8_0};
 use super::kv_write::Cache;
 use super::{Control, Kernel, Planned, control, dims};
 use crate::program::Split;
 use crate::run::Cx;
-use crate::simd::{LANES, Lanes, Level, Simd, Task, dispatch, f16_to_f32, head};
+use crate::simd::{LANES, Level, Simd, Task, dispatch};
 use core::array::from_fn;
 use core::cell::RefCell;
 use core::ops::Range;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::Attention;
+use rlx_core::types::DType;
 
 /// Queries that share each read of the cache, at most.
 const QUERIES: usize = 4;
-/// Positions between two updates of the running maximum.
-const BLOCK: usize = 32;
 
 struct Attend {
     cache: Cache,
@@ -55,7 +57,7 @@ impl Kernel for Attend {
         let (e, group) = (self.cache.head_dim, self.heads / self.cache.heads.max(1));
         let columns = cx.result(0).columns::<f32>();
         let (first, last) = (columns.start / e, columns.end / e);
-        let head_bytes = self.cache.capacity * self.cache.row_bytes();
+        let head_bytes = self.cache.capacity * self.cache.row_bytes;
         let rows = ctl.len.min(self.seq);
         OUT.with_borrow_mut(|out| {
             out.resize(QUERIES * e, 0.0);
@@ -98,7 +100,10 @@ impl Attend {
         (keys, values): (&[u8], &[u8]),
         out: &mut [f32],
         query: impl Fn(usize) -> (usize, usize),
-    ) -> usize {
+    ) -> usize
+    where
+        Loops: Queries<R>,
+    {
         let e = self.cache.head_dim;
         let group = Group::<R> {
             q: from_fn(|r| {
@@ -111,7 +116,8 @@ impl Attend {
             }),
             keys,
             values,
-            is_f16: self.cache.is_f16,
+            dtype: self.cache.dtype,
+            row_bytes: self.cache.row_bytes,
             scale: self.scale,
             softcap: self.softcap,
             out: &mut out[..R * e],
@@ -128,38 +134,26 @@ struct Group<'a, const R: usize> {
     seen: [Range<usize>; R],
     keys: &'a [u8],
     values: &'a [u8],
-    is_f16: bool,
+    dtype: DType,
+    row_bytes: usize,
     scale: f32,
     softcap: Option<f32>,
     /// `[R][e]`.
     out: &'a mut [f32],
 }
 
-impl<const R: usize> Task for Group<'_, R> {
+impl<const R: usize> Task for Group<'_, R>
+where
+    Loops: Queries<R>,
+{
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        if self.is_f16 {
-            self.attend::<S, true>(s);
-        } else {
-            self.attend::<S, false>(s);
+        match self.dtype {
+            F16::DTYPE => self.attend::<S, F16>(s),
+            Q8_0::DTYPE => self.attend::<S, Q8_0>(s),
+            _ => self.attend::<S, F32>(s),
         }
-    }
-}
-
-/// A vector of a cache row, or of 16 positions.
-#[inline(always)]
-fn load<S: Lanes, const F16: bool>(s: S, row: &[u8], i: usize) -> S::G {
-    if F16 { s.take_f16(&row[2 * S::LANES * i..]) } else { s.take_f32(&row[4 * S::LANES * i..]) }
-}
-
-/// One element of a cache row.
-#[inline(always)]
-fn element<const F16: bool>(row: &[u8], i: usize) -> f32 {
-    if F16 {
-        f16_to_f32(u16::from_le_bytes([row[2 * i], row[2 * i + 1]]))
-    } else {
-        f32::from_le_bytes(*head(&row[4 * i..]))
     }
 }
 
@@ -174,12 +168,14 @@ fn cap<S: Simd>(s: S, softcap: f32, scores: &mut [f32; BLOCK]) {
     }
 }
 
-impl<const R: usize> Group<'_, R> {
+impl<const R: usize> Group<'_, R>
+where
+    Loops: Queries<R>,
+{
     #[inline(always)]
-    fn attend<S: Simd, const F16: bool>(self, s: S) {
-        let Group { q, seen, keys, values, scale, softcap, out, .. } = self;
+    fn attend<S: Simd, C: Cells>(self, s: S) {
+        let Group { q, seen, keys, values, row_bytes, scale, softcap, out, .. } = self;
         let e = q[0].len();
-        let row_bytes = e * if F16 { 2 } else { 4 };
         let most = seen.iter().fold(0, |m, n| m.max(n.end));
         let least = seen.iter().fold(most, |m, n| m.min(n.start));
         let mut max = [f32::NEG_INFINITY; R];
@@ -189,7 +185,7 @@ impl<const R: usize> Group<'_, R> {
         for start in (least..most).step_by(BLOCK) {
             let count = (most - start).min(BLOCK);
             let rows = start * row_bytes..(start + count) * row_bytes;
-            scores::<S, F16, R>(s, &q, &keys[rows.clone()], row_bytes, scale, &mut p);
+            Loops::scores::<S, C>(s, &q, &keys[rows.clone()], row_bytes, scale, &mut p);
             for r in 0..R {
                 if let Some(softcap) = softcap {
                     cap(s, softcap, &mut p[r]);
@@ -223,89 +219,11 @@ impl<const R: usize> Group<'_, R> {
                 }
                 max[r] = block_max;
             }
-            let values = &values[rows];
-            let vectors = e / S::LANES;
-            let mut i = 0;
-            // Four vectors of a row at once: a row is read in its own order.
-            while i + 4 <= vectors {
-                weigh::<S, F16, R, 4>(s, &p, values, row_bytes, i, out);
-                i += 4;
-            }
-            while i < vectors {
-                weigh::<S, F16, R, 1>(s, &p, values, row_bytes, i, out);
-                i += 1;
-            }
-            for i in vectors * S::LANES..e {
-                for (j, row) in values.chunks_exact(row_bytes).enumerate() {
-                    let v = element::<F16>(row, i);
-                    (0..R).for_each(|r| out[r * e + i] += p[r][j] * v);
-                }
-            }
+            Loops::weigh::<S, C>(s, &p, &values[rows], row_bytes, out);
         }
         for r in 0..R {
             let inverse = 1.0 / sum[r];
             out[r * e..][..e].iter_mut().for_each(|y| *y *= inverse);
-        }
-    }
-}
-
-/// `p[r][j] = scale q[r] . k[j]` for every row of `keys`.
-#[inline(always)]
-fn scores<S: Simd, const F16: bool, const R: usize>(
-    s: S,
-    q: &[&[f32]; R],
-    keys: &[u8],
-    row_bytes: usize,
-    scale: f32,
-    p: &mut [[f32; BLOCK]; R],
-) {
-    let e = q[0].len();
-    let vectors = e / S::LANES;
-    for (j, row) in keys.chunks_exact(row_bytes).enumerate().take(BLOCK) {
-        let mut acc = [s.all(0.0); R];
-        for i in 0..vectors {
-            let k = load::<S, F16>(s, row, i);
-            for r in 0..R {
-                acc[r] = s.add_product(s.take(&q[r][i * S::LANES..]), k, acc[r]);
-            }
-        }
-        for r in 0..R {
-            let tail = vectors * S::LANES..e;
-            let rest: f32 = tail.map(|i| q[r][i] * element::<F16>(row, i)).sum();
-            p[r][j] = (s.across(acc[r]) + rest) * scale;
-        }
-    }
-}
-
-/// Adds `p[r][j] v[j]` to `N` vectors of each output, from vector `i` on.
-#[inline(always)]
-fn weigh<S: Simd, const F16: bool, const R: usize, const N: usize>(
-    s: S,
-    p: &[[f32; BLOCK]; R],
-    values: &[u8],
-    row_bytes: usize,
-    i: usize,
-    out: &mut [f32],
-) {
-    let e = out.len() / R;
-    let at = |r: usize, n: usize| r * e + (i + n) * S::LANES;
-    let mut acc = [[s.all(0.0); N]; R];
-    for r in 0..R {
-        for n in 0..N {
-            acc[r][n] = s.take(&out[at(r, n)..]);
-        }
-    }
-    for (j, row) in values.chunks_exact(row_bytes).enumerate().take(BLOCK) {
-        for n in 0..N {
-            let v = load::<S, F16>(s, row, i + n);
-            for r in 0..R {
-                acc[r][n] = s.add_product(s.all(p[r][j]), v, acc[r][n]);
-            }
-        }
-    }
-    for r in 0..R {
-        for n in 0..N {
-            s.put(acc[r][n], &mut out[at(r, n)..]);
         }
     }
 }

@@ -14,6 +14,7 @@
 use crate::formats::{Format, Visitor};
 use crate::panel::ROWS;
 use crate::simd::{Lanes, Level, Simd, Task, dispatch, f16_to_f32};
+use crate::written_out::each;
 use core::marker::PhantomData;
 use rlx_core::types::BlockFormat as B;
 
@@ -265,17 +266,6 @@ const fn steps<S: Lanes>(largest: i32) -> usize {
     let steps = S::MOST / (2 * 127 * if largest == 0 { 1 } else { largest });
     assert!(steps > 0, "a lane has room for one word's products");
     steps as usize
-}
-
-/// Statements for each of some numbers, written out. Optimisers for wasm unroll next to nothing, and an
-/// array whose index is no constant lives in memory.
-macro_rules! each {
-    ($i:ident in $($n:literal)* => $body:expr) => {
-        $({
-            const $i: usize = $n;
-            $body;
-        })*
-    };
 }
 
 /// The products of the words of a run with as many of x.

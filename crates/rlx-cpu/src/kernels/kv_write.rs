@@ -1,35 +1,37 @@
 //! kv_write    cache[h, past + i, :] = x[i, h, :] for i < len, unless the block is done
-//! shapes      cache f32|f16[heads, capacity, e]   x f32[s, heads e]
-//! bytes       4 in, 2 or 4 out, per element
+//! shapes      cache f32|f16|q8_0[heads, capacity, e]   x f32[s, heads e]
+//! bytes       4 in, 4, 2 or 1.06 out, per element
 //! parts       heads of the cache
-//! numerics    f16 rounds halves to even
+//! numerics    f16 rounds halves to even, q8_0 away from zero: the reference encoder's bits
 
-use super::{Kernel, Planned, control, dims};
+use super::cells::{Cells, F16, Q8_0};
+use super::{Kernel, Planned, control, dims, quantize_rows};
 use crate::program::Split;
 use crate::run::{Cx, Panel};
 use crate::simd::{LANES, Level, Simd, Task, dispatch};
-use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Step};
-use rlx_core::types::DType;
+use rlx_core::types::{BlockFormat, DType};
+use rlx_core::{Error, Result};
 
-/// A cache's sizes.
-#[derive(Clone, Copy)]
+/// A cache's type and sizes.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cache {
     pub(super) heads: usize,
     pub(super) capacity: usize,
     pub(super) head_dim: usize,
-    pub(super) is_f16: bool,
+    pub(super) dtype: DType,
+    /// Bytes of one position of one head.
+    pub(super) row_bytes: usize,
 }
 
 impl Cache {
     pub(super) fn new(slice: &Slice) -> Result<Cache> {
         let [heads, capacity, head_dim] = dims(slice)?;
-        Ok(Cache { heads, capacity, head_dim, is_f16: slice.ty.dtype == DType::F16 })
-    }
-
-    /// Bytes of one position of one head.
-    pub(super) fn row_bytes(self) -> usize {
-        self.head_dim * if self.is_f16 { 2 } else { 4 }
+        let dtype = slice.ty.dtype;
+        let row_bytes = dtype.row_bytes(head_dim as u64).ok_or_else(|| {
+            Error::internal(format!("a row of {} is no whole number of blocks", slice.ty))
+        })?;
+        Ok(Cache { heads, capacity, head_dim, dtype, row_bytes: row_bytes as usize })
     }
 
     /// Writes row `x` of head `h` at `position`, if the cache has it.
@@ -44,12 +46,12 @@ impl Cache {
         if position >= self.capacity {
             return;
         }
-        let n = self.row_bytes();
+        let n = self.row_bytes;
         let row = &mut panel.row::<u8>(h)[position * n..][..n];
-        if self.is_f16 {
-            dispatch(level, ToF16 { x, y: row });
-        } else {
-            row.copy_from_slice(bytemuck::cast_slice(x));
+        match self.dtype {
+            F16::DTYPE => dispatch(level, ToF16 { x, y: row }),
+            Q8_0::DTYPE => quantize_rows::encode(level, BlockFormat::Q8_0, x, row),
+            _ => row.copy_from_slice(bytemuck::cast_slice(x)),
         }
     }
 }

@@ -112,10 +112,10 @@ pub(super) fn plan_with_writes(op: &RopeKvWrite, step: &Step) -> Result<Planned>
     let rotation = Rotation::new(op.style, op.head_dim, &step.operands[3])?;
     let cache = Cache::new(&step.operands[4])?;
     let values = Cache::new(&step.operands[5])?;
-    let same = (values.heads, values.capacity, values.head_dim, values.is_f16)
-        == (cache.heads, cache.capacity, cache.head_dim, cache.is_f16);
-    if !same || cache.head_dim != op.head_dim {
-        return Err(Error::internal("rope_kv_write: the caches have other sizes than the heads"));
+    if values != cache || cache.head_dim != op.head_dim {
+        return Err(Error::internal(
+            "rope_kv_write: the caches differ, or have other sizes than the heads",
+        ));
     }
     let work = seq * (width + 2 * cache.heads * cache.head_dim);
     let splits = [Split::Columns(4 * op.head_dim), Split::Rows, Split::Rows];

@@ -49,6 +49,11 @@ impl Lanes for Avx2 {
         unsafe { _mm256_cvtepu8_epi32(_mm_loadl_epi64(head::<8>(x).as_ptr().cast())) }
     }
     #[inline(always)]
+    fn signed_bytes(self, x: &[u8]) -> __m256i {
+        // SAFETY: AVX2 by the token; 8 bytes are there; no alignment asked.
+        unsafe { _mm256_cvtepi8_epi32(_mm_loadl_epi64(head::<8>(x).as_ptr().cast())) }
+    }
+    #[inline(always)]
     fn put_words(self, x: __m256i, out: &mut [u8]) {
         if let Some(out) = out.first_chunk_mut::<32>() {
             // SAFETY: AVX2 by the token; 32 bytes are there; no alignment asked.

@@ -34,6 +34,11 @@ impl Lanes for Vnni {
         unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(head::<16>(x).as_ptr().cast())) }
     }
     #[inline(always)]
+    fn signed_bytes(self, x: &[u8]) -> __m512i {
+        // SAFETY: AVX-512 by the token; 16 bytes are there; no alignment asked.
+        unsafe { _mm512_cvtepi8_epi32(_mm_loadu_si128(head::<16>(x).as_ptr().cast())) }
+    }
+    #[inline(always)]
     fn put_words(self, x: __m512i, out: &mut [u8]) {
         if let Some(out) = out.first_chunk_mut::<64>() {
             // SAFETY: AVX-512 by the token; 64 bytes are there; no alignment asked.

@@ -36,6 +36,8 @@ pub(crate) trait Lanes: Copy {
     fn fetch(self, _: *const u8) {}
     /// The first `LANES` bytes, each to a word.
     fn bytes(self, x: &[u8]) -> Self::V;
+    /// The first `LANES` bytes, each to a word with its sign.
+    fn signed_bytes(self, x: &[u8]) -> Self::V;
     fn put_words(self, x: Self::V, out: &mut [u8]);
     fn set(self, x: u32) -> Self::V;
     fn and(self, a: Self::V, b: Self::V) -> Self::V;

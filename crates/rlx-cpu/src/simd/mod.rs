@@ -119,7 +119,7 @@ pub(crate) fn dispatch<T: Task>(level: Level, task: T) -> T::Output {
     #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
     {
         let _ = level;
-        task.run(wasm::Simd128)
+        task.run(wasm::Simd128::new())
     }
     #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
     match level {

@@ -42,6 +42,15 @@ impl Lanes for Neon {
         unsafe { vld1q_u32(x.as_ptr()) }
     }
     #[inline(always)]
+    fn signed_bytes(self, x: &[u8]) -> uint32x4_t {
+        let x = u64::from(u32::from_le_bytes(*head(x)));
+        // SAFETY: Advanced SIMD is part of the target.
+        unsafe {
+            let halves = vmovl_s8(vreinterpret_s8_u64(vcreate_u64(x)));
+            vreinterpretq_u32_s32(vmovl_s16(vget_low_s16(halves)))
+        }
+    }
+    #[inline(always)]
     fn put_words(self, x: uint32x4_t, out: &mut [u8]) {
         if let Some(out) = out.first_chunk_mut::<16>() {
             // SAFETY: 16 bytes are there; no alignment asked.

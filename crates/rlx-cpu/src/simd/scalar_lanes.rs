@@ -42,6 +42,10 @@ impl Lanes for Portable {
         head::<N>(x).map(u32::from)
     }
     #[inline(always)]
+    fn signed_bytes(self, x: &[u8]) -> Words {
+        head::<N>(x).map(|x| x as i8 as u32)
+    }
+    #[inline(always)]
     fn put_words(self, x: Words, out: &mut [u8]) {
         for (out, x) in out.as_chunks_mut::<4>().0.iter_mut().zip(x) {
             *out = x.to_le_bytes();

@@ -10,32 +10,50 @@ use core::arch::wasm32::*;
 
 /// simd128, which this build has.
 #[derive(Clone, Copy)]
-pub(crate) struct Simd128;
+pub(crate) struct Simd128 {
+    /// 0, which the compiler does not know.
+    zero: u32,
+}
 
-type V2 = [v128; 2];
+impl Simd128 {
+    #[inline(always)]
+    pub(super) fn new() -> Simd128 {
+        Simd128 { zero: core::hint::black_box(0) }
+    }
+
+    /// A constant that is made once for a loop. Engines make one that is known in three instructions, at
+    /// every use.
+    #[inline(always)]
+    pub(super) fn constant(self, x: u32) -> v128 {
+        u32x4_splat(x ^ self.zero)
+    }
+}
+
+pub(super) type V2 = [v128; 2];
 
 /// Where it has relaxed SIMD, LLVM makes its minimum and maximum of pmin and pmax, and with a NaN
 /// those give the other operand (x86-64) or NaN (AArch64): there we select ourselves.
 const RELAXED: bool = cfg!(target_feature = "relaxed-simd");
 
 #[inline(always)]
-fn each(a: V2, f: impl Fn(v128) -> v128) -> V2 {
+pub(super) fn each(a: V2, f: impl Fn(v128) -> v128) -> V2 {
     [f(a[0]), f(a[1])]
 }
 
 #[inline(always)]
-fn zip(a: V2, b: V2, f: impl Fn(v128, v128) -> v128) -> V2 {
+pub(super) fn zip(a: V2, b: V2, f: impl Fn(v128, v128) -> v128) -> V2 {
     [f(a[0], b[0]), f(a[1], b[1])]
 }
 
 /// Four f16 in the low halves of 32-bit lanes to f32.
 #[inline(always)]
-pub(super) fn f16x4(h: v128) -> v128 {
-    let magnitude = i32x4_shl(v128_and(h, u32x4_splat(0x7fff)), 13);
-    let scaled = f32x4_mul(magnitude, u32x4_splat(0x7780_0000));
-    let exponent = v128_and(h, u32x4_splat(0x7c00));
-    let special = v128_and(i32x4_eq(exponent, u32x4_splat(0x7c00)), u32x4_splat(0x7f80_0000));
-    let sign = i32x4_shl(v128_and(h, u32x4_splat(0x8000)), 16);
+pub(super) fn f16x4(s: Simd128, h: v128) -> v128 {
+    let magnitude = i32x4_shl(v128_and(h, s.constant(0x7fff)), 13);
+    let scaled = f32x4_mul(magnitude, s.constant(0x7780_0000));
+    let ones = s.constant(0x7c00);
+    let infinite = i32x4_eq(v128_and(h, ones), ones);
+    let special = v128_and(infinite, s.constant(0x7f80_0000));
+    let sign = i32x4_shl(v128_and(h, s.constant(0x8000)), 16);
     v128_or(v128_or(scaled, special), sign)
 }
 

@@ -1,128 +1,150 @@
-//! WebAssembly simd128, with relaxed SIMD's dot product where the build has it: 4 rows in a vector.
+//! WebAssembly simd128, with relaxed SIMD's dot product where the build has it: 8 rows in two vectors,
+//! which share the words of x and the constants.
 //!
 //! **Unsafe.** Only loads and stores are, as in `wasm.rs`.
 #![allow(unsafe_code)]
 
 use super::lanes::{Lanes, four, head, head_f32};
-use super::wasm::{Simd128, f16x4};
+use super::wasm::{Simd128, V2, each, f16x4, zip};
 use core::arch::wasm32::*;
 
 /// Adds products of 16 bits: of each word's bytes 0 and 2, and of its bytes 1 and 3. The second and third
 /// word of x have these of x.
 #[inline(always)]
-fn add_pairs(acc: v128, even: v128, odd: v128, x: &[u8]) -> v128 {
-    let [x_even, x_odd] = [4, 8].map(|at| u32x4_splat(four(&x[at..])));
-    i32x4_add(i32x4_add(acc, i32x4_dot_i16x8(even, x_even)), i32x4_dot_i16x8(odd, x_odd))
+fn add_pairs(acc: V2, even: V2, odd: V2, x: &[u8]) -> V2 {
+    let [x_even, x_odd] = [u32x4_splat(four(&x[4..])), u32x4_splat(four(&x[8..]))];
+    let acc = zip(acc, even, |acc, w| i32x4_add(acc, i32x4_dot_i16x8(w, x_even)));
+    zip(acc, odd, |acc, w| i32x4_add(acc, i32x4_dot_i16x8(w, x_odd)))
 }
 
 /// Sums of pairs of products in 16 bits, and what was settled of them.
 #[cfg(target_feature = "relaxed-simd")]
 #[derive(Clone, Copy)]
 pub(crate) struct Sums {
-    pairs: v128,
-    settled: v128,
+    pairs: V2,
+    settled: V2,
 }
 
-/// The first 8 bytes as words of 16 bits, zeros above.
+/// Eight words of 16 bits, each in the low half of 32.
 #[inline(always)]
-fn halves_of(x: &[u8]) -> v128 {
-    // SAFETY: 8 bytes are there; no alignment asked.
-    unsafe { u32x4_load_extend_u16x4(head::<8>(x).as_ptr().cast()) }
+fn halves_of(x: &[u8]) -> V2 {
+    let x = head::<16>(x);
+    // SAFETY: 16 bytes are there, the second load is 8 in; no alignment asked.
+    unsafe {
+        [
+            u32x4_load_extend_u16x4(x.as_ptr().cast()),
+            u32x4_load_extend_u16x4(x.as_ptr().add(8).cast()),
+        ]
+    }
 }
 
 impl Lanes for Simd128 {
-    type V = v128;
-    type G = v128;
+    type V = V2;
+    type G = V2;
     #[cfg(target_feature = "relaxed-simd")]
     type A = Sums;
     #[cfg(not(target_feature = "relaxed-simd"))]
-    type A = v128;
-    type AS = v128;
-    const LANES: usize = 4;
+    type A = V2;
+    type AS = V2;
+    const LANES: usize = 8;
     const TILE: usize = 4;
     const X: usize = 12;
     #[cfg(target_feature = "relaxed-simd")]
     const MOST: i32 = i16::MAX as i32;
 
     #[inline(always)]
-    fn words(self, x: &[u8]) -> v128 {
-        // SAFETY: 16 bytes are there; no alignment asked.
-        unsafe { v128_load(head::<16>(x).as_ptr().cast()) }
+    fn words(self, x: &[u8]) -> V2 {
+        let x = head::<32>(x);
+        // SAFETY: 32 bytes are there, the second load is 16 in; no alignment asked.
+        unsafe { [v128_load(x.as_ptr().cast()), v128_load(x.as_ptr().add(16).cast())] }
     }
     #[inline(always)]
-    fn bytes(self, x: &[u8]) -> v128 {
-        let x = head::<4>(x);
-        u32x4(x[0].into(), x[1].into(), x[2].into(), x[3].into())
+    fn bytes(self, x: &[u8]) -> V2 {
+        let x = head::<8>(x).map(u32::from);
+        [u32x4(x[0], x[1], x[2], x[3]), u32x4(x[4], x[5], x[6], x[7])]
     }
     #[inline(always)]
-    fn put_words(self, x: v128, out: &mut [u8]) {
-        if let Some(out) = out.first_chunk_mut::<16>() {
-            // SAFETY: 16 bytes are there; no alignment asked.
-            unsafe { v128_store(out.as_mut_ptr().cast(), x) }
+    fn signed_bytes(self, x: &[u8]) -> V2 {
+        // SAFETY: 8 bytes are there; no alignment asked.
+        let x = unsafe { i16x8_load_extend_i8x8(head::<8>(x).as_ptr().cast()) };
+        [i32x4_extend_low_i16x8(x), i32x4_extend_high_i16x8(x)]
+    }
+    #[inline(always)]
+    fn put_words(self, x: V2, out: &mut [u8]) {
+        if let Some(out) = out.first_chunk_mut::<32>() {
+            // SAFETY: 32 bytes are there, the second store is 16 in; no alignment asked.
+            unsafe {
+                v128_store(out.as_mut_ptr().cast(), x[0]);
+                v128_store(out.as_mut_ptr().add(16).cast(), x[1]);
+            }
         }
     }
     #[inline(always)]
-    fn set(self, x: u32) -> v128 {
-        u32x4_splat(x)
+    fn set(self, x: u32) -> V2 {
+        [self.constant(x); 2]
     }
     #[inline(always)]
-    fn and(self, a: v128, b: v128) -> v128 {
-        v128_and(a, b)
+    fn and(self, a: V2, b: V2) -> V2 {
+        zip(a, b, |a, b| v128_and(a, b))
     }
     #[inline(always)]
-    fn or(self, a: v128, b: v128) -> v128 {
-        v128_or(a, b)
+    fn or(self, a: V2, b: V2) -> V2 {
+        zip(a, b, |a, b| v128_or(a, b))
     }
     #[inline(always)]
-    fn xor(self, a: v128, b: v128) -> v128 {
-        v128_xor(a, b)
+    fn xor(self, a: V2, b: V2) -> V2 {
+        zip(a, b, |a, b| v128_xor(a, b))
     }
     #[inline(always)]
-    fn plus(self, a: v128, b: v128) -> v128 {
-        i32x4_add(a, b)
+    fn plus(self, a: V2, b: V2) -> V2 {
+        zip(a, b, |a, b| i32x4_add(a, b))
     }
     #[inline(always)]
-    fn minus(self, a: v128, b: v128) -> v128 {
-        i32x4_sub(a, b)
+    fn minus(self, a: V2, b: V2) -> V2 {
+        zip(a, b, |a, b| i32x4_sub(a, b))
     }
     #[inline(always)]
-    fn times(self, a: v128, b: v128) -> v128 {
-        i32x4_mul(a, b)
+    fn times(self, a: V2, b: V2) -> V2 {
+        zip(a, b, |a, b| i32x4_mul(a, b))
     }
     #[inline(always)]
-    fn equal(self, a: v128, b: v128) -> v128 {
-        i32x4_eq(a, b)
+    fn equal(self, a: V2, b: V2) -> V2 {
+        zip(a, b, |a, b| i32x4_eq(a, b))
     }
     #[inline(always)]
-    fn left(self, a: v128, n: u32) -> v128 {
-        i32x4_shl(a, n)
+    fn left(self, a: V2, n: u32) -> V2 {
+        each(a, |a| i32x4_shl(a, n))
     }
     #[inline(always)]
-    fn right(self, a: v128, n: u32) -> v128 {
-        u32x4_shr(a, n)
+    fn right(self, a: V2, n: u32) -> V2 {
+        each(a, |a| u32x4_shr(a, n))
     }
     #[inline(always)]
-    fn signed_right(self, a: v128, n: u32) -> v128 {
-        i32x4_shr(a, n)
+    fn signed_right(self, a: V2, n: u32) -> V2 {
+        each(a, |a| i32x4_shr(a, n))
     }
     #[inline(always)]
-    fn minus_bytes(self, a: v128, b: v128) -> v128 {
-        i8x16_sub(a, b)
+    fn minus_bytes(self, a: V2, b: V2) -> V2 {
+        zip(a, b, |a, b| i8x16_sub(a, b))
     }
     #[inline(always)]
-    fn look_up(self, table: &[u8; 16], a: v128) -> v128 {
-        i8x16_swizzle(self.words(table), a)
+    fn look_up(self, table: &[u8; 16], a: V2) -> V2 {
+        // SAFETY: the table has 16 bytes; no alignment asked.
+        let table = unsafe { v128_load(table.as_ptr().cast()) };
+        each(a, |a| i8x16_swizzle(table, a))
     }
     #[inline(always)]
-    fn gather(self, table: &[u32], a: v128) -> v128 {
+    fn gather(self, table: &[u32], a: V2) -> V2 {
         assert!(table.len().is_power_of_two());
         let at = |i: u32| table[i as usize & (table.len() - 1)];
-        u32x4(
-            at(u32x4_extract_lane::<0>(a)),
-            at(u32x4_extract_lane::<1>(a)),
-            at(u32x4_extract_lane::<2>(a)),
-            at(u32x4_extract_lane::<3>(a)),
-        )
+        each(a, |a| {
+            u32x4(
+                at(u32x4_extract_lane::<0>(a)),
+                at(u32x4_extract_lane::<1>(a)),
+                at(u32x4_extract_lane::<2>(a)),
+                at(u32x4_extract_lane::<3>(a)),
+            )
+        })
     }
 
     // The four bytes, then bytes 0 and 2 and bytes 1 and 3 as 16 bits each.
@@ -134,106 +156,115 @@ impl Lanes for Simd128 {
     #[cfg(target_feature = "relaxed-simd")]
     #[inline(always)]
     fn zero(self) -> Sums {
-        Sums { pairs: u32x4_splat(0), settled: u32x4_splat(0) }
+        let zero = [u32x4_splat(0); 2];
+        Sums { pairs: zero, settled: zero }
     }
     #[cfg(not(target_feature = "relaxed-simd"))]
     #[inline(always)]
-    fn zero(self) -> v128 {
-        u32x4_splat(0)
+    fn zero(self) -> V2 {
+        [u32x4_splat(0); 2]
     }
     // The relaxed product's second operand has 7 bits: w has, and then every engine's answer is the
     // same. Of the two relaxed products this one is an instruction of every x86 processor.
     #[cfg(target_feature = "relaxed-simd")]
     #[inline(always)]
-    fn dot(self, acc: Sums, w: v128, x: &[u8]) -> Sums {
-        let pairs = i16x8_relaxed_dot_i8x16_i7x16(u32x4_splat(four(x)), w);
-        Sums { pairs: i16x8_add(acc.pairs, pairs), ..acc }
+    fn dot(self, acc: Sums, w: V2, x: &[u8]) -> Sums {
+        let x = u32x4_splat(four(x));
+        let add = |acc, w| i16x8_add(acc, i16x8_relaxed_dot_i8x16_i7x16(x, w));
+        Sums { pairs: zip(acc.pairs, w, add), ..acc }
     }
     #[cfg(not(target_feature = "relaxed-simd"))]
     #[inline(always)]
-    fn dot(self, acc: v128, w: v128, x: &[u8]) -> v128 {
-        add_pairs(acc, v128_and(w, u16x8_splat(0xff)), u16x8_shr(w, 8), x)
+    fn dot(self, acc: V2, w: V2, x: &[u8]) -> V2 {
+        let even = self.and(w, self.set(0x00ff_00ff));
+        add_pairs(acc, even, each(w, |w| u16x8_shr(w, 8)), x)
     }
     #[cfg(target_feature = "relaxed-simd")]
     #[inline(always)]
     fn settle(self, acc: Sums) -> Sums {
-        Sums { pairs: u32x4_splat(0), settled: self.total(acc) }
+        Sums { pairs: [u32x4_splat(0); 2], settled: self.total(acc) }
     }
     #[cfg(target_feature = "relaxed-simd")]
     #[inline(always)]
-    fn total(self, acc: Sums) -> v128 {
-        i32x4_add(acc.settled, i32x4_extadd_pairwise_i16x8(acc.pairs))
+    fn total(self, acc: Sums) -> V2 {
+        let add = |acc, pairs| i32x4_add(acc, i32x4_extadd_pairwise_i16x8(pairs));
+        zip(acc.settled, acc.pairs, add)
     }
     #[cfg(not(target_feature = "relaxed-simd"))]
     #[inline(always)]
-    fn total(self, acc: v128) -> v128 {
+    fn total(self, acc: V2) -> V2 {
         acc
     }
     #[inline(always)]
-    fn zero_signed(self, _: i32) -> v128 {
-        u32x4_splat(0)
+    fn zero_signed(self, _: i32) -> V2 {
+        [u32x4_splat(0); 2]
     }
     #[inline(always)]
-    fn dot_signed(self, acc: v128, w: v128, x: &[u8]) -> v128 {
-        add_pairs(acc, i16x8_shr(i16x8_shl(w, 8), 8), i16x8_shr(w, 8), x)
+    fn dot_signed(self, acc: V2, w: V2, x: &[u8]) -> V2 {
+        let even = each(w, |w| i16x8_shr(i16x8_shl(w, 8), 8));
+        add_pairs(acc, even, each(w, |w| i16x8_shr(w, 8)), x)
     }
     #[inline(always)]
-    fn total_signed(self, acc: v128) -> v128 {
+    fn total_signed(self, acc: V2) -> V2 {
         acc
     }
 
     #[inline(always)]
-    fn floats(self, a: v128) -> v128 {
-        f32x4_convert_i32x4(a)
+    fn floats(self, a: V2) -> V2 {
+        each(a, |a| f32x4_convert_i32x4(a))
     }
     #[inline(always)]
-    fn halves(self, a: v128) -> v128 {
-        f16x4(a)
+    fn halves(self, a: V2) -> V2 {
+        each(a, |a| f16x4(self, a))
     }
     #[inline(always)]
-    fn as_floats(self, a: v128) -> v128 {
+    fn as_floats(self, a: V2) -> V2 {
         a
     }
     #[inline(always)]
-    fn take_f32(self, x: &[u8]) -> v128 {
+    fn take_f32(self, x: &[u8]) -> V2 {
         self.words(x)
     }
     #[inline(always)]
-    fn take_f16(self, x: &[u8]) -> v128 {
-        f16x4(halves_of(x))
+    fn take_f16(self, x: &[u8]) -> V2 {
+        self.halves(halves_of(x))
     }
     #[inline(always)]
-    fn take_bf16(self, x: &[u8]) -> v128 {
-        i32x4_shl(halves_of(x), 16)
+    fn take_bf16(self, x: &[u8]) -> V2 {
+        self.left(halves_of(x), 16)
     }
     #[inline(always)]
-    fn take(self, x: &[f32]) -> v128 {
-        // SAFETY: 16 bytes are there; no alignment asked.
-        unsafe { v128_load(head_f32::<4>(x).as_ptr().cast()) }
+    fn take(self, x: &[f32]) -> V2 {
+        self.words(bytemuck::cast_slice(head_f32::<8>(x)))
     }
     #[inline(always)]
-    fn put(self, x: v128, out: &mut [f32]) {
-        if let Some(out) = out.first_chunk_mut::<4>() {
-            // SAFETY: 16 bytes are there; no alignment asked.
-            unsafe { v128_store(out.as_mut_ptr().cast(), x) }
+    fn put(self, x: V2, out: &mut [f32]) {
+        if let Some(out) = out.first_chunk_mut::<8>() {
+            self.put_words(x, bytemuck::cast_slice_mut(out));
         }
     }
     #[inline(always)]
-    fn all(self, x: f32) -> v128 {
-        f32x4_splat(x)
+    fn all(self, x: f32) -> V2 {
+        [f32x4_splat(x); 2]
     }
     #[inline(always)]
-    fn product(self, a: v128, b: v128) -> v128 {
-        f32x4_mul(a, b)
+    fn product(self, a: V2, b: V2) -> V2 {
+        zip(a, b, |a, b| f32x4_mul(a, b))
     }
     #[cfg(target_feature = "relaxed-simd")]
     #[inline(always)]
-    fn add_product(self, a: v128, b: v128, c: v128) -> v128 {
-        f32x4_relaxed_madd(a, b, c)
+    fn add_product(self, a: V2, b: V2, c: V2) -> V2 {
+        [f32x4_relaxed_madd(a[0], b[0], c[0]), f32x4_relaxed_madd(a[1], b[1], c[1])]
     }
     #[cfg(not(target_feature = "relaxed-simd"))]
     #[inline(always)]
-    fn add_product(self, a: v128, b: v128, c: v128) -> v128 {
-        f32x4_add(f32x4_mul(a, b), c)
+    fn add_product(self, a: V2, b: V2, c: V2) -> V2 {
+        zip(zip(a, b, |a, b| f32x4_mul(a, b)), c, |p, c| f32x4_add(p, c))
+    }
+    #[inline(always)]
+    fn across(self, a: V2) -> f32 {
+        let a = f32x4_add(a[0], a[1]);
+        let pairs = f32x4_add(a, i32x4_shuffle::<2, 3, 0, 1>(a, a));
+        f32x4_extract_lane::<0>(f32x4_add(pairs, i32x4_shuffle::<1, 0, 3, 2>(pairs, pairs)))
     }
 }

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test binary uses its part
 
 use core::task::{Context, Poll, Waker};
+use rlx_core::formats::activations::encode_q8_0;
 use rlx_core::ir::lir::{
     InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step, WeightUse,
 };
@@ -161,6 +162,11 @@ pub fn state(value: Value) -> Value {
 pub fn cache(dtype: DType, dims: &[u64], x: &[f32]) -> Value {
     let bytes = match dtype {
         DType::F16 => x.iter().flat_map(|x| half::f16::from_f32(*x).to_le_bytes()).collect(),
+        DType::Block(_) => {
+            let mut bytes = vec![0; dtype.row_bytes(x.len() as u64).unwrap() as usize];
+            encode_q8_0(x, &mut bytes).unwrap();
+            bytes
+        }
         _ => x.iter().flat_map(|x| x.to_le_bytes()).collect(),
     };
     Value::new(Type::state(dtype, Shape::of(dims)), bytes)

@@ -10,7 +10,7 @@ use rlx_core::profile::CompileProfile;
 use rlx_core::runtime::engine::GenerateOptions;
 use rlx_core::sample::SampleParams;
 use rlx_core::target::Activations;
-use rlx_core::types::DType;
+use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 pub enum Kv {
     F32,
     F16,
+    #[value(name = "q8_0")]
+    Q8_0,
 }
 
 impl Kv {
@@ -26,6 +28,7 @@ impl Kv {
         match self {
             Self::F32 => DType::F32,
             Self::F16 => DType::F16,
+            Self::Q8_0 => DType::Block(BlockFormat::Q8_0),
         }
     }
 }
@@ -64,7 +67,7 @@ pub struct ModelArgs {
     /// Positions of the caches [default: what the model was trained for, at most 4096]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub context: Option<u64>,
-    /// Element type of the caches [default: f16 on webgpu, else f32]
+    /// Element type of the caches; q8_0 not on webgpu [default: f16 on webgpu, else f32]
     #[arg(long, value_name = "TYPE")]
     pub kv: Option<Kv>,
     /// What meets packed weights [default: int8 on cpu, else f32]

@@ -1,9 +1,11 @@
 //! `rlx verify`: prints comparisons; exit code 1 above tolerance.
 
+use super::options::Kv;
 use super::{print_json, print_text};
 use crate::devices::{self, OpenOptions};
 use crate::verify::{Comparison, Report, verify_formats, verify_model};
 use clap::Args;
+use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -24,6 +26,9 @@ pub struct VerifyArgs {
     /// Part of the name of the WebGPU adapter to use [default: the fastest]
     #[arg(long, value_name = "NAME")]
     adapter: Option<String>,
+    /// Element type of the caches; one that rounds has a wider tolerance [default: f32, as recorded]
+    #[arg(long, value_name = "TYPE")]
+    kv: Option<Kv>,
     /// Of a file of block formats, only these types: Q4_0,Q8_0
     #[arg(long, value_name = "TYPES", value_delimiter = ',')]
     types: Vec<String>,
@@ -103,8 +108,13 @@ pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
         let threads = args.threads.map(usize::from);
         let open = OpenOptions { threads, adapter: args.adapter.clone() };
         let device = (device_row.open)(&open)?;
-        verify_model(&args.path, device_row, device)?
+        verify_model(&args.path, device_row, device, args.kv.map_or(DType::F32, Kv::dtype))?
     } else {
+        if args.kv.is_some() {
+            return Err(Error::usage(
+                "--kv is for a folder, a file of block formats has no caches",
+            ));
+        }
         verify_formats(&args.path, &args.types)?
     };
     let failed = report.outputs.iter().filter(|c| !c.passes()).count();

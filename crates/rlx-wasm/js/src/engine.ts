@@ -166,7 +166,7 @@ function checkOptions(options: LoadOptions): void {
     }
   };
   oneOf('device', ['auto', 'webgpu', 'cpu']);
-  oneOf('kv', ['f32', 'f16']);
+  oneOf('kv', ['f32', 'f16', 'q8_0']);
   oneOf('activations', ['f32', 'int8']);
   const context = options.contextLength;
   if (context !== undefined && !(Number.isInteger(context) && context >= 16 && context <= 2 ** 24)) {

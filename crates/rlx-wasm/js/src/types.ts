@@ -6,6 +6,9 @@
 /** Which executor runs the model. `auto` takes WebGPU where it works and the CPU elsewhere. */
 export type DeviceChoice = 'auto' | 'webgpu' | 'cpu';
 
+/** Element types that the key-value cache may have. */
+export type KvType = 'f32' | 'f16' | 'q8_0';
+
 /** What to load and where to run it. */
 export interface LoadOptions {
   /**
@@ -21,8 +24,11 @@ export interface LoadOptions {
   gpu?: GPU;
   /** Keep shards that come by address in the browser's storage for the next visit. Default true. */
   cache?: boolean;
-  /** Element type of the key-value cache. Default: the device's, see `info().kv`. */
-  kv?: 'f32' | 'f16';
+  /**
+   * Element type of the key-value cache. Default: the device's, see `info().kv`. `q8_0` (blocks of 32, 34
+   * bytes each) takes about half the memory of `f16`, runs on the CPU, and needs heads of whole blocks.
+   */
+  kv?: KvType;
   /** Element type of matmul inputs against packed weights. Default: the device's. */
   activations?: 'f32' | 'int8';
   /**
@@ -76,7 +82,7 @@ export interface EngineInfo {
   model: { name: string; architecture: string; contextLength: number };
   /** Tokens of prompt and answer together that this engine holds. */
   contextLength: number;
-  kv: 'f32' | 'f16';
+  kv: KvType;
   activations: 'f32' | 'int8';
   /** Bytes on the device. */
   weightBytes: number;

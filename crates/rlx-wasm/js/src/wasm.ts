@@ -8,7 +8,7 @@
  */
 
 import type { GpuHost } from './gpu_host.js';
-import type { ChatMessage, EngineInfo, FinishReason } from './types.js';
+import type { ChatMessage, EngineInfo, FinishReason, KvType } from './types.js';
 
 /** The clock and the scheduler, which the sans-IO core has not. */
 export interface Platform {
@@ -24,7 +24,7 @@ export interface WasmOptions {
   /** Why `auto` came to the CPU; null otherwise. */
   fallbackReason: string | null;
   contextLength: number | null;
-  kv: 'f32' | 'f16' | null;
+  kv: KvType | null;
   activations: 'f32' | 'int8' | null;
   /** Of the CPU, the page's own included; more than one only in a module whose workers have joined. */
   threads: number;

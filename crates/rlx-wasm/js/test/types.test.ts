@@ -6,9 +6,12 @@ export const loads = [
   { model: 'a.gguf' },
   { model: new URL('https://a/b.gguf'), device: 'cpu' },
   { model: ['a', 'b'], device: 'webgpu', contextLength: 1024, cache: false, kv: 'f16', activations: 'int8' },
+  { model: 'a', device: 'cpu', kv: 'q8_0' },
   { model: [] as File[], signal: new AbortController().signal, onProgress: ({ loadedBytes }) => void (loadedBytes satisfies number) },
   // @ts-expect-error a device that is not one of the three
   { model: 'a', device: 'gpu' },
+  // @ts-expect-error a type that no cache has
+  { model: 'a', kv: 'q4_0' },
   // @ts-expect-error addresses and files do not mix
   { model: ['a', new Blob()] },
   // @ts-expect-error a typing mistake

@@ -1,9 +1,11 @@
 //! New rows of a cache.
 
 use crate::error::{Code, Error, Result};
+use crate::formats::activations::encode_q8_0;
 use crate::reference::view::scalar_bytes;
 use crate::reference::{View, arity};
 use crate::sample::{Control, control};
+use crate::types::{BlockFormat, DType};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -32,20 +34,30 @@ pub(crate) fn write(cache: &View<'_>, x: &[f64], ctl: &Control) -> Result<Vec<u8
     for i in 0..rows {
         for head in 0..heads {
             let row = &x[i * width + head * head_dim..][..head_dim];
-            let first = (head * capacity + past + i) * head_dim;
-            let bytes = scalar_bytes(cache.ty.dtype, row)?;
-            let first = first * cache.ty.dtype.block_bytes();
+            let bytes = stored(cache.ty.dtype, row)?;
+            let first = (head * capacity + past + i) * bytes.len();
             out[first..][..bytes.len()].copy_from_slice(&bytes);
         }
     }
     Ok(out)
 }
 
+/// A row as the cache holds it. Blocks are made of f32, as everywhere.
+fn stored(dtype: DType, row: &[f64]) -> Result<Vec<u8>> {
+    let DType::Block(BlockFormat::Q8_0) = dtype else { return scalar_bytes(dtype, row) };
+    let row: Vec<f32> = row.iter().map(|x| *x as f32).collect();
+    let blocks = row.len() / dtype.block_elements();
+    let mut bytes = vec![0; blocks * dtype.block_bytes()];
+    encode_q8_0(&row, &mut bytes)?;
+    Ok(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use crate::ops::KvWrite;
     use crate::reference::testing::*;
-    use crate::types::DType;
+    use crate::types::{BlockFormat, DType, Shape, Type};
+    use alloc::vec;
 
     #[test]
     fn rows_go_to_their_position_in_every_head_and_rows_from_len_on_nowhere() {
@@ -56,6 +68,42 @@ mod tests {
             let y = run1(KvWrite, &[&cache, &x, &control(1, 1, 0)]);
             assert_eq!(y, [0.0, 0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0]);
         }
+    }
+
+    #[test]
+    fn a_cache_of_q8_0_holds_blocks_with_an_f16_scale_and_rounded_quotients() {
+        // 1 head of 64, capacity 2: the row at position 1 is two blocks.
+        let empty = q8_0_cache(&[1, 2, 64], &[0.0; 128]);
+        let mut x = [0.0f32; 64];
+        // Largest 254: d is 2, and halves go away from zero.
+        (x[0], x[1], x[2], x[3]) = (-254.0, 3.0, -5.0, 2.9);
+        // Largest 1: d is 1 / 127, its f16 0x2008; the quotients are made before it is rounded.
+        (x[32], x[33], x[63]) = (1.0, 0.5, -0.25);
+        let y = &run(KvWrite, &[&empty, &f32s(&[1, 64], &x), &control(1, 1, 0)])[0];
+        assert_eq!(y.bytes.len(), 2 * 68);
+        assert!(y.bytes[..68].iter().all(|b| *b == 0));
+        let row = &y.bytes[68..];
+        assert_eq!(row[..6], [0x00, 0x40, (-127i8) as u8, 2, (-3i8) as u8, 1]);
+        assert_eq!(row[34..38], [0x08, 0x20, 127, 64]);
+        assert_eq!(row[67] as i8, -32);
+        let d = 1032.0 / 131_072.0; // 0x2008: (1 + 8 / 1024) 2^-7
+        let decoded = y.f32s();
+        assert_eq!(decoded[64..68], [-254.0, 4.0, -6.0, 2.0]);
+        assert_eq!((decoded[96], decoded[97], decoded[127]), (127.0 * d, 64.0 * d, -32.0 * d));
+    }
+
+    #[test]
+    fn a_cache_of_q8_0_is_refused_where_a_head_is_no_whole_blocks() {
+        let cache = Value {
+            ty: Type::state(DType::Block(BlockFormat::Q8_0), Shape::of(&[1, 2, 48])),
+            bytes: vec![0; 102],
+        };
+        let e = fails(KvWrite, &[&cache, &f32s(&[1, 48], &[0.0; 48]), &control(0, 1, 0)]);
+        assert_eq!(
+            e.what,
+            "kv_write: cache is state<1x2x48xq8_0>, expected a state [heads, capacity, head_dim] of \
+             floats, or of q8_0 with heads of whole blocks, to match x tensor<1x48xf32>"
+        );
     }
 
     #[test]

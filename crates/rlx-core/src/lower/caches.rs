@@ -1,0 +1,56 @@
+//! Which element types a model's caches may have.
+
+use crate::error::{Code, Error, Result};
+use crate::ir::hir::{BlockNode, Module};
+use crate::ops::is_cache_type;
+use crate::target::Target;
+use crate::types::{DType, Kind};
+use alloc::format;
+use alloc::vec::Vec;
+
+/// What the caller can do about a type that does not fit.
+const ASK_F16: &str = "take caches of f16: --kv f16, or kv: 'f16' for Engine.load";
+
+/// Checks that caches of the type `kv` can hold the heads of every block of a module.
+///
+/// # Errors
+/// `Usage` for a type that no cache has, or whose blocks a head does not fill.
+pub fn check_caches(module: &Module, kv: DType) -> Result<()> {
+    if !is_cache_type(kv) {
+        return Err(Error::usage(format!("caches of {kv}: they are f32, f16 or q8_0"))
+            .hint("take caches of q8_0 for the least memory, of f16 or f32 otherwise"));
+    }
+    let per = kv.block_elements() as u64;
+    for node in &module.nodes {
+        for (name, ty) in node.block.states(module.context, kv) {
+            let head = ty.shape.last().as_static();
+            if ty.kind == Kind::State && ty.dtype == kv && head.is_some_and(|e| e % per != 0) {
+                let what = format!(
+                    "a cache of {kv} holds heads of whole blocks of {per}, and those of this model have {} \
+                     elements",
+                    ty.shape.last()
+                );
+                return Err(Error::usage(what).at(name).hint(ASK_F16));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a target has kernels for caches of the type `kv`, if the module has caches.
+///
+/// # Errors
+/// `Unsupported` with the types that it has kernels for.
+pub fn check_target(module: &Module, kv: DType, target: &Target) -> Result<()> {
+    let Some(types) = target.caches().filter(|types| !types.contains(&kv)) else { return Ok(()) };
+    let has = |node: &BlockNode| {
+        node.block.states(module.context, kv).iter().any(|(_, ty)| ty.dtype == kv)
+    };
+    if !module.nodes.iter().any(has) {
+        return Ok(());
+    }
+    let names: Vec<&str> = types.iter().map(|t| t.name()).collect();
+    let what =
+        format!("the {} device has no caches of {kv}, it has {}", target.name, names.join(" and "));
+    Err(Error::new(Code::Unsupported, what).hint(ASK_F16))
+}

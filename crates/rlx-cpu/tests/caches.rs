@@ -1,0 +1,194 @@
+//! Rotation, cache writes and attention at every SIMD level, with one worker and with three, against the
+//! reference: caches of f32, f16 and q8_0.
+
+mod common;
+
+use common::*;
+use rlx_core::formats::decode_row;
+use rlx_core::ops::*;
+use rlx_core::runtime::device::Device;
+use rlx_core::types::{BlockFormat, DType};
+
+const Q8_0: DType = DType::Block(BlockFormat::Q8_0);
+const CACHES: [DType; 3] = [DType::F32, DType::F16, Q8_0];
+
+fn check(op: impl Into<Op>, operands: &[Value], tolerance: f32, what: &str) {
+    let op = op.into();
+    let expected = oracle(&op, operands);
+    for device in devices() {
+        let what = format!("{} {what}, {}", op.name(), device.info().adapter);
+        let got = run_op(&device, &op, operands);
+        for (got, expected) in got.iter().zip(&expected) {
+            assert_close(&to_f32s(got), &to_f32s(expected), tolerance, &what);
+        }
+    }
+}
+
+fn table(dims: usize, context: u64) -> Value {
+    let op = RopeTable { base: 10000.0, dims, context, scaling: RopeScaling::None };
+    let ty = op.infer(&[]).unwrap().remove(0);
+    let dims: Vec<u64> = ty.shape.static_dims().unwrap();
+    f32s(&dims, &op.compute(None)).weight()
+}
+
+#[test]
+fn rotation_at_every_context_size() {
+    let mut random = Random(8);
+    for style in [RopeStyle::Adjacent, RopeStyle::Half] {
+        for context in [1u64, 2, 3, 5, 16, 17, 100, 1000] {
+            for past in [0, context / 2, context - 1] {
+                let x = f32s(&[1, 48], &random.floats(48));
+                let operands = [x, table(12, context), control(past as u32, 1, 0)];
+                let what = format!("{} {past} of {context}", style.name());
+                check(Rope { style, head_dim: 16 }, &operands, 1e-6, &what);
+            }
+        }
+    }
+}
+
+/// Width of a head that the type's blocks fill, near `e`.
+fn head(dtype: DType, e: u64) -> u64 {
+    e.next_multiple_of(dtype.block_elements() as u64)
+}
+
+#[test]
+fn cache_writes_stop_at_len_and_when_done() {
+    let mut random = Random(9);
+    for (dtype, e) in CACHES.iter().flat_map(|d| [12, 80].map(|e| (*d, head(*d, e)))) {
+        for (seq, past, len, done) in [(1, 0, 1, 0), (5, 3, 5, 0), (5, 3, 2, 0), (2, 1, 2, 1)] {
+            let n = (2 * 16 * e) as usize;
+            let old = cache(dtype, &[2, 16, e], &random.floats(n));
+            let rows =
+                |w: u64, random: &mut Random| f32s(&[seq, w], &random.floats((seq * w) as usize));
+            let ctl = control(past, len, done);
+            let x = rows(2 * e, &mut random);
+            let what = format!("{dtype} x{e} {seq} {past} {len} {done}");
+            let exact = |op: Op, operands: &[Value], first: usize| {
+                let expected = oracle(&op, operands);
+                for device in devices() {
+                    let got = run_op(&device, &op, operands);
+                    assert_eq!(got[first..], expected[first..], "{} {what}", op.name());
+                }
+            };
+            exact(KvWrite.into(), &[old.clone(), x.clone(), ctl.clone()], 0);
+
+            let (q, v) = (rows(6 * e, &mut random), rows(2 * e, &mut random));
+            let op = Op::from(RopeKvWrite { style: RopeStyle::Adjacent, head_dim: e as usize });
+            let operands = [q, x, v, table(e as usize, 16), old.clone(), old.clone(), ctl];
+            // v is copied exactly; k is rotated in f32, so its last bit may differ.
+            exact(op.clone(), &operands, 2);
+            let expected = oracle(&op, &operands);
+            let real = (4 * 6 * e) as usize * len as usize;
+            for device in devices() {
+                let got = run_op(&device, &op, &operands);
+                let (a, b) = (to_f32s(&got[0][..real]), to_f32s(&expected[0][..real]));
+                assert_close(&a, &b, 1e-6, &what);
+                let decode = |bytes: &[u8]| {
+                    let mut y = vec![0.0; n];
+                    decode_row(dtype, bytes, &mut y).unwrap();
+                    y
+                };
+                // A last bit before it is rounded may be a step of the cache's type after: an f16's
+                // last bit, or one of 127 parts of a block's largest element.
+                let tolerance = match dtype {
+                    DType::F32 => 1e-6,
+                    DType::F16 => 1e-3,
+                    _ => 1.001 / 127.0,
+                };
+                assert_close(&decode(&got[1]), &decode(&expected[1]), tolerance, &what);
+            }
+        }
+    }
+}
+
+/// Operands of attention over random caches of 100 positions, and what they are.
+fn attention(
+    random: &mut Random,
+    dtype: DType,
+    [heads, kv, e]: [u64; 3],
+    (seq, past): (u64, u32),
+) -> ([Value; 4], String) {
+    let q = f32s(&[seq, heads * e], &random.floats((seq * heads * e) as usize));
+    let mut rows = || {
+        let x = random.floats((kv * 100 * e) as usize);
+        cache(dtype, &[kv, 100, e], &x)
+    };
+    let operands = [q, rows(), rows(), control(past, seq as u32, 0)];
+    (operands, format!("{dtype} {heads}/{kv}x{e} {seq} after {past}"))
+}
+
+#[test]
+fn attention_with_grouped_heads_and_odd_widths() {
+    let mut random = Random(10);
+    for dtype in CACHES {
+        for (heads, kv, e) in [(1, 1, 8), (6, 2, 12), (8, 8, 16), (9, 3, 64), (4, 1, 5), (5, 1, 96)]
+        {
+            for chunk in [(1, 0), (1, 31), (1, 32), (1, 90), (5, 0), (7, 40)] {
+                let sizes = [heads, kv, head(dtype, e)];
+                let (operands, what) = attention(&mut random, dtype, sizes, chunk);
+                check(Attention::causal(sizes[2] as usize, 1.5), &operands, 1e-6, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn attention_with_windows_and_softcaps() {
+    let mut random = Random(13);
+    for dtype in CACHES {
+        for (window, softcap) in [(Some(7), None), (None, Some(2.0)), (Some(40), Some(0.5))] {
+            for chunk in [(1, 6), (1, 95), (6, 33)] {
+                let sizes = [6, 2, head(dtype, 40)];
+                let (operands, what) = attention(&mut random, dtype, sizes, chunk);
+                let op = Attention { window, softcap, ..Attention::causal(sizes[2] as usize, 1.5) };
+                check(op, &operands, 2e-6, &format!("{what} {window:?} {softcap:?}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn extreme_blocks_of_a_cache_are_read_as_they_decode() {
+    // Every byte of a block from -128 on, and scales that are zero, subnormal, negative and large.
+    let mut random = Random(14);
+    let q = f32s(&[3, 64], &random.floats(192));
+    let mut blocks = |scales: [f32; 5]| {
+        let mut value = cache(Q8_0, &[1, 40, 32], &random.floats(40 * 32));
+        for (i, block) in value.bytes.chunks_exact_mut(34).enumerate() {
+            block[..2].copy_from_slice(&half::f16::from_f32(scales[i % 5]).to_le_bytes());
+            for (j, b) in block[2..].iter_mut().enumerate() {
+                *b = (128 + 7 * i + 8 * j) as u8;
+            }
+        }
+        value
+    };
+    let (k, v) = (blocks([1e-3, 0.0, 3e-7, -2e-3, 5e-3]), blocks([1.0, 0.0, 3e-7, -2.0, 300.0]));
+    let operands = [q, k, v, control(30, 3, 0)];
+    check(Attention::causal(32, 1.0), &operands, 1e-6, "extreme blocks");
+}
+
+#[test]
+fn large_scores_do_not_overflow() {
+    let q = f32s(&[1, 32], &[100.0; 32]);
+    let mut k = vec![-100.0; 50 * 32];
+    k[40 * 32..41 * 32].fill(100.0);
+    let v: Vec<f32> = (0..1600).map(|i| i as f32).collect();
+    for dtype in CACHES {
+        let (k, v) = (cache(dtype, &[1, 50, 32], &k), cache(dtype, &[1, 50, 32], &v));
+        let operands = [q.clone(), k, v, control(49, 1, 0)];
+        check(Attention::causal(32, 1.0), &operands, 1e-6, dtype.name());
+    }
+}
+
+#[test]
+fn attention_does_not_depend_on_the_number_of_workers() {
+    let mut random = Random(15);
+    for dtype in CACHES {
+        let (operands, what) = attention(&mut random, dtype, [9, 3, 64], (5, 70));
+        let op = Op::from(Attention::causal(64, 0.2));
+        for pair in devices().chunks(2) {
+            let [one, three] = [0, 1].map(|i| run_op(&pair[i], &op, &operands));
+            assert_eq!(one, three, "{what}");
+        }
+    }
+}
