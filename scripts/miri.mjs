@@ -9,7 +9,7 @@ import { ask, inRoot, main, requireRust, run, say, seconds, step, Stop } from '.
 
 /** A test binary's tests by parts of their names. */
 const TESTS = {
-  lib: ['memory', 'run', 'turns'],
+  lib: ['memory', 'turns'],
   operators: [
     'matmul_of_f32', 'integer_products', 'gather_decodes', 'quantized_rows', 'last_rows',
   ],
