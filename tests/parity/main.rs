@@ -188,7 +188,7 @@ fn q8_0_caches(device: &str) {
     let named = |case: &&Value| case["kind"] == "greedy" && case.get("kv").is_none();
     let mut n = 0;
     for case in cases["cases"].as_array().unwrap().iter().filter(named) {
-        let mut logits = |kv: &str| {
+        let logits = |kv: &str| {
             let mut case = case.clone();
             (case["kv"], case["activations"]) = (kv.into(), "f32".into());
             let mut model = model(&case, row, true);
