@@ -78,7 +78,8 @@ fn caches_of_q8_0_are_refused_by_webgpu_and_by_heads_of_other_widths() {
     fails(
         &mut rlx(&[&["inspect", "tests/fixtures/gguf/llama.gguf"], &lir[..]].concat()),
         2,
-        "a cache of q8_0 holds heads of whole blocks of 32, and those of this model have 16 elements",
+        "a cache of q8_0 holds heads of whole blocks of 32, and those of this model have 16 elements \
+         (blk.0.k)",
         "take caches of f16: --kv f16, or kv: 'f16' for Engine.load",
     );
 }
