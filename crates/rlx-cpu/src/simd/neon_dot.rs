@@ -81,6 +81,7 @@ impl Lanes for NeonDot {
     handed_on! {
         words(x: &[u8]) -> V;
         bytes(x: &[u8]) -> V;
+        signed_bytes(x: &[u8]) -> V;
         put_words(x: V, out: &mut [u8]);
         set(x: u32) -> V;
         and(a: V, b: V) -> V;
