@@ -166,7 +166,8 @@ pub struct Compiled {
 /// # Errors
 /// `BadGraph` where shapes do not fit, with the block's label; `Unsupported` with every weight the
 /// target cannot read or every node it does not run, or for caches of a type it has not, or with
-/// every miss where the options assert that there is none; `Usage` for a pass that the options leave out and nobody knows.
+/// every miss where the options assert that there is none; `Usage` for a pass that the options
+/// leave out and nobody knows.
 pub fn compile(
     module: &Module,
     spec: &ProgramSpec,
