@@ -79,17 +79,10 @@ fn iq1<S: Lanes>(s: S, index: S::V, down: S::V) -> Two<S::V> {
     ]
 }
 
-/// `d (n + 1/2) unit`.
+/// `2 n + 1`.
 #[inline(always)]
-fn half_scale<S: Lanes>(s: S, d: S::G, n: S::V, unit: f32) -> S::G {
-    let odd = s.plus(s.plus(n, n), s.set(1));
-    s.product(s.product(d, s.floats(odd)), s.all(0.5 * unit))
-}
-
-/// `d (2 n + 1) unit`.
-#[inline(always)]
-fn odd_scale<S: Lanes>(s: S, d: S::G, n: S::V, unit: f32) -> S::G {
-    half_scale(s, d, n, 2.0 * unit)
+fn odd<S: Lanes>(s: S, n: S::V) -> S::G {
+    s.floats(s.plus(s.plus(n, n), s.set(1)))
 }
 
 /// Half `i` of a word.
@@ -108,10 +101,10 @@ fn nibble<S: Lanes>(s: S, w: S::V, i: usize) -> S::V {
 pub(crate) struct Iq1S;
 
 impl Format for Iq1S {
-    shape!(256, 16 * 50, 8, signed, false);
+    shape!(256, 16 * 50, 8, signed, plain);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
-        let d = odd_f16(s, b, h);
+        v.block(s.product(odd_f16(s, b, h), s.all(0.125)), s.all(0.0));
         for r in 0..8 {
             let head = u16_of(s, word(s, b, h, 8 + r / 2), r % 2);
             let low = word(s, b, h, r);
@@ -121,7 +114,7 @@ impl Format for Iq1S {
                 iq1(s, s.or(byte(s, low, p), s.left(top, 8)), down)
             });
             let q = eight!(i => eights[i / 2][i % 2]);
-            let scale = odd_scale(s, d, s.and(s.right(head, 12), s.set(7)), 0.125);
+            let scale = odd(s, s.and(s.right(head, 12), s.set(7)));
             v.run32(r, q, scale, s.all(0.0));
         }
     }
@@ -131,7 +124,7 @@ impl Format for Iq1S {
 pub(crate) struct Iq1M;
 
 impl Format for Iq1M {
-    shape!(256, 16 * 56, 4, signed, false);
+    shape!(256, 16 * 56, 4, signed, plain);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let (x, y) = (word(s, b, h, 12), word(s, b, h, 13));
@@ -140,7 +133,7 @@ impl Format for Iq1M {
             s.or(top(x, 12, 0xf), top(x, 24, 0xf0)),
             s.or(top(y, 4, 0xf00), top(y, 16, 0xf000)),
         );
-        let d = s.halves(d);
+        v.block(s.product(s.halves(d), s.all(0.125)), s.all(0.0));
         for r in 0..16 {
             let scales = u16_of(s, if r < 8 { x } else { y }, r / 4 % 2);
             let scale = s.and(s.right(scales, 3 * (r % 4) as u32), s.set(7));
@@ -152,7 +145,7 @@ impl Format for Iq1M {
                 let index = s.or(index, s.left(s.and(head, s.set(7)), 8));
                 iq1(s, index, s.right(head, 3))
             }; 0 1);
-            v.run16(r, [a, b2, c, d8], odd_scale(s, d, scale, 0.125), s.all(0.0));
+            v.run16(r, [a, b2, c, d8], odd(s, scale), s.all(0.0));
         }
     }
 }
@@ -161,10 +154,10 @@ impl Format for Iq1M {
 pub(crate) struct Iq2Xxs;
 
 impl Format for Iq2Xxs {
-    shape!(256, 16 * 66, 8, signed, false);
+    shape!(256, 16 * 66, 8, signed, plain);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
-        let d = odd_f16(s, b, h);
+        v.block(s.product(odd_f16(s, b, h), s.all(0.125)), s.all(0.0));
         for r in 0..8 {
             let (index, g) = (word(s, b, h, 2 * r), word(s, b, h, 2 * r + 1));
             let eights = four!(p => {
@@ -172,7 +165,7 @@ impl Format for Iq2Xxs {
                 iq2(s, &IQ2_XXS, byte(s, index, p), signs)
             });
             let q = eight!(i => eights[i / 2][i % 2]);
-            v.run32(r, q, half_scale(s, d, s.right(g, 28), 0.25), s.all(0.0));
+            v.run32(r, q, odd(s, s.right(g, 28)), s.all(0.0));
         }
     }
 }
@@ -181,10 +174,10 @@ impl Format for Iq2Xxs {
 pub(crate) struct Iq2Xs;
 
 impl Format for Iq2Xs {
-    shape!(256, 16 * 74, 4, signed, false);
+    shape!(256, 16 * 74, 4, signed, plain);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
-        let d = odd_f16(s, b, h);
+        v.block(s.product(odd_f16(s, b, h), s.all(0.125)), s.all(0.0));
         for r in 0..16 {
             let pair = word(s, b, h, r);
             let [[a, b2], [c, d8]] = eight!(p => {
@@ -192,7 +185,7 @@ impl Format for Iq2Xs {
                 iq2(s, &IQ2_XS, s.and(q, s.set(511)), even_signs(s, s.right(q, 9)))
             }; 0 1);
             let scale = nibble(s, word(s, b, h, 16 + r / 8), r % 8);
-            v.run16(r, [a, b2, c, d8], half_scale(s, d, scale, 0.25), s.all(0.0));
+            v.run16(r, [a, b2, c, d8], odd(s, scale), s.all(0.0));
         }
     }
 }
@@ -201,10 +194,10 @@ impl Format for Iq2Xs {
 pub(crate) struct Iq2S;
 
 impl Format for Iq2S {
-    shape!(256, 16 * 82, 4, signed, false);
+    shape!(256, 16 * 82, 4, signed, plain);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
-        let d = odd_f16(s, b, h);
+        v.block(s.product(odd_f16(s, b, h), s.all(0.125)), s.all(0.0));
         for r in 0..16 {
             let (index, signs) = (word(s, b, h, r / 2), word(s, b, h, 8 + r / 2));
             let tops = byte(s, word(s, b, h, 16 + r / 8), r / 2 % 4);
@@ -215,7 +208,7 @@ impl Format for Iq2S {
                 iq2(s, &IQ2_S, index, byte(s, signs, at))
             }; 0 1);
             let scale = nibble(s, word(s, b, h, 18 + r / 8), r % 8);
-            v.run16(r, [a, b2, c, d8], half_scale(s, d, scale, 0.25), s.all(0.0));
+            v.run16(r, [a, b2, c, d8], odd(s, scale), s.all(0.0));
         }
     }
 }
@@ -224,10 +217,10 @@ impl Format for Iq2S {
 pub(crate) struct Iq3Xxs;
 
 impl Format for Iq3Xxs {
-    shape!(256, 16 * 98, 8, signed, false);
+    shape!(256, 16 * 98, 8, signed, plain);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
-        let d = odd_f16(s, b, h);
+        v.block(s.product(odd_f16(s, b, h), s.all(0.25)), s.all(0.0));
         for r in 0..8 {
             let (x, y) = (word(s, b, h, 2 * r), word(s, b, h, 2 * r + 1));
             let g = word(s, b, h, 16 + r);
@@ -236,7 +229,7 @@ impl Format for Iq3Xxs {
                 let values = s.gather(&IQ3_XXS, byte(s, if i < 4 { x } else { y }, i % 4));
                 with_signs(s, values, s.right(signs[i / 2], 4 * (i % 2) as u32))
             });
-            v.run32(r, q, half_scale(s, d, s.right(g, 28), 0.5), s.all(0.0));
+            v.run32(r, q, odd(s, s.right(g, 28)), s.all(0.0));
         }
     }
 }
@@ -245,10 +238,10 @@ impl Format for Iq3Xxs {
 pub(crate) struct Iq3S;
 
 impl Format for Iq3S {
-    shape!(256, 16 * 110, 8, signed, false);
+    shape!(256, 16 * 110, 8, signed, plain);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
-        let d = odd_f16(s, b, h);
+        v.block(odd_f16(s, b, h), s.all(0.0));
         let scales = word(s, b, h, 26);
         for r in 0..8 {
             let (x, y) = (word(s, b, h, 2 * r), word(s, b, h, 2 * r + 1));
@@ -259,7 +252,7 @@ impl Format for Iq3S {
                 let index = s.or(byte(s, if i < 4 { x } else { y }, i % 4), s.left(top, 8));
                 with_signs(s, s.gather(&IQ3_S, index), s.right(signs, 4 * i as u32))
             });
-            v.run32(r, q, odd_scale(s, d, nibble(s, scales, r), 1.0), s.all(0.0));
+            v.run32(r, q, odd(s, nibble(s, scales, r)), s.all(0.0));
         }
     }
 }

@@ -10,19 +10,19 @@ use crate::simd::Lanes;
 pub(crate) struct Q2K;
 
 impl Format for Q2K {
-    shape!(256, 16 * 84, 4, 0..=3, true);
+    shape!(256, 16 * 84, 4, 0..=3, least);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let dm = word(s, b, h, 20);
-        let (d, m) = (s.halves(dm), s.halves(s.right(dm, 16)));
+        v.block(s.halves(dm), s.halves(s.right(dm, 16)));
         for r in 0..16 {
             // A half of 128 has 32 bytes; run 2 j and 2 j + 1 of it are bits 2 j.. of both 16s.
             let (half, j, part) = (r / 8, r / 2 % 4, r % 2);
             let q =
                 four!(i => two_bits(s, word(s, b, h, 4 + 8 * half + 4 * part + i), 2 * j as u32));
             let scale = byte(s, word(s, b, h, r / 4), r % 4);
-            let least = s.product(m, s.floats(s.right(scale, 4)));
-            v.run16(r, q, s.product(d, s.floats(s.and(scale, s.set(15)))), least);
+            let least = s.floats(s.right(scale, 4));
+            v.run16(r, q, s.floats(s.and(scale, s.set(15))), least);
         }
     }
 }
@@ -31,10 +31,10 @@ impl Format for Q2K {
 pub(crate) struct Q3K;
 
 impl Format for Q3K {
-    shape!(256, 16 * 110, 4, 0..=7, true);
+    shape!(256, 16 * 110, 4, 0..=7, less 4);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
-        let d = odd_f16(s, b, h);
+        v.block(odd_f16(s, b, h), s.all(0.0));
         let (x, y, top) = (word(s, b, h, 24), word(s, b, h, 25), word(s, b, h, 26));
         let scales = [
             s.or(low(s, x), s.left(two_bits(s, top, 0), 4)),
@@ -50,8 +50,7 @@ impl Format for Q3K {
                 s.or(low, s.left(s.and(third, s.set(0x0101_0101)), 2))
             });
             let scale = s.minus(byte(s, scales[r / 4], r % 4), s.set(32));
-            let scale = s.product(d, s.floats(scale));
-            v.run16(r, q, scale, s.product(scale, s.all(4.0)));
+            v.run16(r, q, s.floats(scale), s.all(0.0));
         }
     }
 }
@@ -76,7 +75,7 @@ fn runs<S: Lanes, const N: usize, const O: usize>(
     pair: impl Fn(usize) -> [[S::V; 8]; 2],
 ) {
     let dm = word(s, b, h, 0);
-    let (d, m) = (s.halves(dm), s.halves(s.right(dm, 16)));
+    v.block(s.halves(dm), s.halves(s.right(dm, 16)));
     let (x, y, z) = (word(s, b, h, 1), word(s, b, h, 2), word(s, b, h, 3));
     let (scales, minima) = scales_and_minima(s, x, y, z);
     for j in 0..4 {
@@ -85,10 +84,10 @@ fn runs<S: Lanes, const N: usize, const O: usize>(
         let (scales, minima) = (scales[j / 2], minima[j / 2]);
         let shift = 16 * (j % 2) as u32;
         let (scales, minima) = (s.right(scales, shift), s.right(minima, shift));
-        let scale = s.product(d, s.floats(byte(s, scales, 0)));
-        v.run32(2 * j, even, scale, s.product(m, s.floats(byte(s, minima, 0))));
-        let scale = s.product(d, s.floats(byte(s, scales, 1)));
-        v.run32(2 * j + 1, odd, scale, s.product(m, s.floats(byte(s, minima, 1))));
+        let (scale, least) = (s.floats(byte(s, scales, 0)), s.floats(byte(s, minima, 0)));
+        v.run32(2 * j, even, scale, least);
+        let (scale, least) = (s.floats(byte(s, scales, 1)), s.floats(byte(s, minima, 1)));
+        v.run32(2 * j + 1, odd, scale, least);
     }
 }
 
@@ -96,7 +95,7 @@ fn runs<S: Lanes, const N: usize, const O: usize>(
 pub(crate) struct Q4K;
 
 impl Format for Q4K {
-    shape!(256, 16 * 144, 8, 0..=15, true);
+    shape!(256, 16 * 144, 8, 0..=15, least);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         runs(
@@ -117,7 +116,7 @@ impl Format for Q4K {
 pub(crate) struct Q5K;
 
 impl Format for Q5K {
-    shape!(256, 16 * 176, 8, 0..=31, true);
+    shape!(256, 16 * 176, 8, 0..=31, least);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         runs(
@@ -145,10 +144,10 @@ impl Format for Q5K {
 pub(crate) struct Q6K;
 
 impl Format for Q6K {
-    shape!(256, 16 * 210, 4, 0..=63, true);
+    shape!(256, 16 * 210, 4, 0..=63, less 32);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
-        let d = odd_f16(s, b, h);
+        v.block(odd_f16(s, b, h), s.all(0.0));
         // A half of 128: 64 bytes of low nibbles, 32 of top bits; four runs of 32 in it. The same words
         // have the low and the high nibbles of runs that stand 64 apart.
         for quarter in 0..4 {
@@ -167,14 +166,14 @@ impl Format for Q6K {
             let scale = |i: usize| s.right(word(s, b, h, 26 * half + i), 8 * part as u32);
             let scales = [scale(0), scale(1)];
             let first = 8 * half + part;
-            let scale = s.product(d, s.floats(signed_byte(s, scales[0], 0)));
-            v.run16(first, q0, scale, s.product(scale, s.all(32.0)));
-            let scale = s.product(d, s.floats(signed_byte(s, scales[0], 2)));
-            v.run16(first + 2, q1, scale, s.product(scale, s.all(32.0)));
-            let scale = s.product(d, s.floats(signed_byte(s, scales[1], 0)));
-            v.run16(first + 4, q2, scale, s.product(scale, s.all(32.0)));
-            let scale = s.product(d, s.floats(signed_byte(s, scales[1], 2)));
-            v.run16(first + 6, q3, scale, s.product(scale, s.all(32.0)));
+            let scale = s.floats(signed_byte(s, scales[0], 0));
+            v.run16(first, q0, scale, s.all(0.0));
+            let scale = s.floats(signed_byte(s, scales[0], 2));
+            v.run16(first + 2, q1, scale, s.all(0.0));
+            let scale = s.floats(signed_byte(s, scales[1], 0));
+            v.run16(first + 4, q2, scale, s.all(0.0));
+            let scale = s.floats(signed_byte(s, scales[1], 2));
+            v.run16(first + 6, q3, scale, s.all(0.0));
         }
     }
 }

@@ -36,7 +36,7 @@ fn levels<S: Lanes, const N: usize, const O: usize>(
 pub(crate) struct Iq4Nl;
 
 impl Format for Iq4Nl {
-    shape!(32, 16 * 18, 8, signed, false);
+    shape!(32, 16 * 18, 8, signed, plain);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         v.run32(0, levels(s, b, h, 0, &IQ4), odd_f16(s, b, h), s.all(0.0));
@@ -47,17 +47,16 @@ impl Format for Iq4Nl {
 pub(crate) struct Iq4Xs;
 
 impl Format for Iq4Xs {
-    shape!(256, 16 * 136, 8, signed, false);
+    shape!(256, 16 * 136, 8, signed, plain);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let (head, nibbles) = (word(s, b, h, 0), word(s, b, h, 1));
-        let d = s.halves(head);
+        v.block(s.halves(head), s.all(0.0));
         for r in 0..8 {
             let low = s.and(s.right(nibbles, 4 * r as u32), s.set(15));
             let top = s.and(s.right(head, 16 + 2 * r as u32), s.set(3));
             let scale = s.minus(s.or(low, s.left(top, 4)), s.set(32));
-            let scale = s.product(d, s.floats(scale));
-            v.run32(r, levels(s, b, h, 2 + 4 * r, &IQ4), scale, s.all(0.0));
+            v.run32(r, levels(s, b, h, 2 + 4 * r, &IQ4), s.floats(scale), s.all(0.0));
         }
     }
 }
@@ -66,7 +65,7 @@ impl Format for Iq4Xs {
 pub(crate) struct Mxfp4;
 
 impl Format for Mxfp4 {
-    shape!(32, 16 * 17, 8, signed, false);
+    shape!(32, 16 * 17, 8, signed, plain);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let e = s.bytes(&b.odd[h * S::LANES..]);
@@ -83,7 +82,7 @@ impl Format for Mxfp4 {
 pub(crate) struct Nvfp4;
 
 impl Format for Nvfp4 {
-    shape!(64, 16 * 36, 4, signed, false);
+    shape!(64, 16 * 36, 4, signed, plain);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let scales = word(s, b, h, 0);

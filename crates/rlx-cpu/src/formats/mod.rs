@@ -2,7 +2,7 @@
 //!
 //! A function visits the block's runs: 16 or 32 elements of each row as words of four bytes, with the
 //! run's scale and, where the format has one, what is taken away from every element:
-//! `w = scale q - least`. Products in integers, decoding for many rows of x, decoding to f32: all are
+//! `w = d scale (q - ZERO) - m least`, with the block's `d` and `m`. Products in integers, decoding for many rows of x, decoding to f32: all are
 //! visitors of the same function. Layouts are drawn in `rlx_core::formats`, by byte; here
 //! word `i` of a block is bytes `4 i..` behind the odd ones, or as [`Cut`](crate::panel::Cut) orders them.
 
@@ -23,6 +23,8 @@ use crate::simd::Lanes;
 
 /// What is done with a block's runs.
 pub(crate) trait Visitor<S: Lanes> {
+    /// The scales of scales and of minima in a block of 256, before its runs. Shorter blocks have none.
+    fn block(&mut self, d: S::G, m: S::G);
     /// Run `r` of 32 elements.
     fn run32(&mut self, r: usize, q: [S::V; 8], scale: S::G, least: S::G);
     /// Run `r` of 16 elements.
@@ -66,7 +68,9 @@ pub(crate) trait Format {
     /// The largest byte, of those without a sign: with [`Lanes::MOST`] it says how many products a lane
     /// takes.
     const LARGEST: i32;
-    /// Whether runs have a `least`; else it is not computed.
+    /// What every byte stands above its value.
+    const ZERO: i32;
+    /// Whether runs have a `least`; else it is not read.
     const LEAST: bool;
     /// Words of a panel's block.
     type Words: 'static;
@@ -78,19 +82,26 @@ pub(crate) trait Format {
     fn visit<S: Lanes>(s: S, block: Block<Self>, h: usize, v: &mut impl Visitor<S>);
 }
 
-/// Elements, bytes of 16 blocks, words of a run, its bytes, least.
+/// Elements, bytes of 16 blocks, words of a run, its bytes, and what they are above their values.
 macro_rules! shape {
-    ($elements:literal, 16 * $bytes:literal, $run:literal, signed, $least:literal) => {
-        shape!($elements, 16 * $bytes, $run, true, 128, $least);
+    ($elements:literal, 16 * $bytes:literal, $run:literal, signed, plain) => {
+        shape!($elements, 16 * $bytes, $run, true, 128, 0, false);
     };
-    ($elements:literal, 16 * $bytes:literal, $run:literal, 0..=$largest:literal, $least:literal) => {
-        shape!($elements, 16 * $bytes, $run, false, $largest, $least);
+    ($elements:literal, 16 * $bytes:literal, $run:literal, 0..=$largest:literal, less $zero:literal) => {
+        shape!($elements, 16 * $bytes, $run, false, $largest, $zero, false);
     };
-    ($elements:literal, 16 * $bytes:literal, $run:literal, $signed:literal, $largest:literal, $least:literal) => {
+    ($elements:literal, 16 * $bytes:literal, $run:literal, 0..=$largest:literal, least) => {
+        shape!($elements, 16 * $bytes, $run, false, $largest, 0, true);
+    };
+    (
+        $elements:literal, 16 * $bytes:literal, $run:literal,
+        $signed:literal, $largest:literal, $zero:literal, $least:literal
+    ) => {
         const ELEMENTS: usize = $elements;
         const RUN: usize = $run;
         const SIGNED: bool = $signed;
         const LARGEST: i32 = $largest;
+        const ZERO: i32 = $zero;
         const LEAST: bool = $least;
         type Words = [u8; 64 * ($bytes / 4)];
         type Odd = [u8; 16 * ($bytes % 4)];

@@ -34,11 +34,11 @@ fn five_bits<S: Lanes, const N: usize, const O: usize>(
 pub(crate) struct Q4_0;
 
 impl Format for Q4_0 {
-    shape!(32, 16 * 18, 8, 0..=15, true);
+    shape!(32, 16 * 18, 8, 0..=15, less 8);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let d = odd_f16(s, b, h);
-        v.run32(0, nibbles(s, b, h, 0), d, s.product(d, s.all(8.0)));
+        v.run32(0, nibbles(s, b, h, 0), d, s.all(0.0));
     }
 }
 
@@ -46,7 +46,7 @@ impl Format for Q4_0 {
 pub(crate) struct Q4_1;
 
 impl Format for Q4_1 {
-    shape!(32, 16 * 20, 8, 0..=15, true);
+    shape!(32, 16 * 20, 8, 0..=15, least);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let dm = word(s, b, h, 0);
@@ -59,11 +59,11 @@ impl Format for Q4_1 {
 pub(crate) struct Q5_0;
 
 impl Format for Q5_0 {
-    shape!(32, 16 * 22, 8, 0..=31, true);
+    shape!(32, 16 * 22, 8, 0..=31, less 16);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let d = odd_f16(s, b, h);
-        v.run32(0, five_bits(s, b, h, 0), d, s.product(d, s.all(16.0)));
+        v.run32(0, five_bits(s, b, h, 0), d, s.all(0.0));
     }
 }
 
@@ -71,7 +71,7 @@ impl Format for Q5_0 {
 pub(crate) struct Q5_1;
 
 impl Format for Q5_1 {
-    shape!(32, 16 * 24, 8, 0..=31, true);
+    shape!(32, 16 * 24, 8, 0..=31, least);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let dm = word(s, b, h, 0);
@@ -84,7 +84,7 @@ impl Format for Q5_1 {
 pub(crate) struct Q8_0;
 
 impl Format for Q8_0 {
-    shape!(32, 16 * 34, 8, signed, false);
+    shape!(32, 16 * 34, 8, signed, plain);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         v.run32(0, eight!(i => word(s, b, h, i)), odd_f16(s, b, h), s.all(0.0));

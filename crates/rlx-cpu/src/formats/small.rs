@@ -1,20 +1,24 @@
 //! One and two bits an element, and three values.
 
-use super::{Block, Format, Visitor, eight, four, odd_f16, shape, spread, two_bits, word};
+use super::{Block, Format, Visitor, eight, four, odd_f16, shape, two_bits, word};
 use crate::simd::Lanes;
 
 /// 1 bit: -d or d.
 pub(crate) struct Q1_0;
 
 impl Format for Q1_0 {
-    shape!(128, 16 * 18, 8, 0..=1, true);
+    shape!(128, 16 * 18, 8, 0..=2, less 1);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let d = odd_f16(s, b, h);
         for r in 0..4 {
             let bits = word(s, b, h, r);
-            let q = eight!(i => spread(s, s.and(s.right(bits, 4 * i as u32), s.set(15))));
-            v.run32(r, q, s.product(d, s.all(2.0)), d);
+            // Twice each bit: `spread` a place further up.
+            let q = eight!(i => {
+                let nibble = s.and(s.right(bits, 4 * i as u32), s.set(15));
+                s.and(s.times(nibble, s.set(0x0040_8102)), s.set(0x0202_0202))
+            });
+            v.run32(r, q, d, s.all(0.0));
         }
     }
 }
@@ -23,7 +27,7 @@ impl Format for Q1_0 {
 pub(crate) struct Q2_0;
 
 impl Format for Q2_0 {
-    shape!(64, 16 * 18, 8, 0..=3, true);
+    shape!(64, 16 * 18, 8, 0..=3, less 1);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let d = odd_f16(s, b, h);
@@ -35,7 +39,7 @@ impl Format for Q2_0 {
                 let two = s.and(s.or(four, s.left(four, 12)), s.set(0x000f_000f));
                 s.and(s.or(two, s.left(two, 6)), s.set(0x0303_0303))
             });
-            v.run32(r, q, d, d);
+            v.run32(r, q, d, s.all(0.0));
         }
     }
 }
@@ -44,13 +48,13 @@ impl Format for Q2_0 {
 pub(crate) struct Tq2_0;
 
 impl Format for Tq2_0 {
-    shape!(256, 16 * 66, 8, 0..=3, true);
+    shape!(256, 16 * 66, 8, 0..=3, less 1);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
-        let d = odd_f16(s, b, h);
+        v.block(odd_f16(s, b, h), s.all(0.0));
         for r in 0..8 {
             let q = eight!(i => two_bits(s, word(s, b, h, 8 * (r / 4) + i), 2 * (r % 4) as u32));
-            v.run32(r, q, d, d);
+            v.run32(r, q, s.all(1.0), s.all(0.0));
         }
     }
 }
@@ -72,19 +76,20 @@ fn digit<S: Lanes>(s: S, w: S::V, n: usize) -> S::V {
 }
 
 impl Format for Tq1_0 {
-    shape!(256, 16 * 54, 4, 0..=2, true);
+    shape!(256, 16 * 54, 4, 0..=2, less 1);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
-        let d = odd_f16(s, b, h);
+        v.block(odd_f16(s, b, h), s.all(0.0));
+        let one = s.all(1.0);
         for n in 0..5 {
             for part in 0..2 {
                 let q = four!(i => digit(s, word(s, b, h, 4 * part + i), n));
-                v.run16(2 * n + part, q, d, d);
+                v.run16(2 * n + part, q, one, s.all(0.0));
             }
             let q = four!(i => digit(s, word(s, b, h, 8 + i), n));
-            v.run16(10 + n, q, d, d);
+            v.run16(10 + n, q, one, s.all(0.0));
         }
         let last = word(s, b, h, 12);
-        v.run16(15, four!(n => digit(s, last, n)), d, d);
+        v.run16(15, four!(n => digit(s, last, n)), one, s.all(0.0));
     }
 }

@@ -1,7 +1,7 @@
 //! Products of packed weights with int8 rows of x, panel by panel.
 //!
 //! ```text
-//! y[row] = sum over blocks of dx (sum over runs of scale (q . x) - least sum(x))
+//! y[row] = sum over blocks of dx (d sum over runs of scale (q - ZERO) . x - m sum over runs of least sum(x))
 //! ```
 //!
 //! One row of x meets the packed words as they are unpacked, in registers. For several the panel is
@@ -193,15 +193,20 @@ fn part<T>(v: &[T], b: usize, n: usize) -> &[T] {
 struct Dot<'a, S: Lanes, F> {
     s: S,
     x: &'a [u8],
-    /// Scales of 32 elements each, or one of 256.
-    d: &'a [f32],
+    /// Scales of 32 elements of x each, or one of 256.
+    dx: &'a [f32],
     sums16: &'a [f32],
     sums32: &'a [f32],
     whole16: &'a [i32],
     whole32: &'a [i32],
-    /// Of this block, if x's block is as long; else everything so far.
+    /// Of this block before its scales, if x's block is as long; else everything so far.
     acc: S::G,
+    /// Minima of this block before their scale, if x's block is as long.
+    low: S::G,
     before: S::G,
+    /// The block's scales.
+    d: S::G,
+    m: S::G,
     /// What is fetched meanwhile, a part with each run.
     ahead: *const u8,
     of: PhantomData<F>,
@@ -218,13 +223,16 @@ impl<'a, S: Lanes, F: Format> Dot<'a, S, F> {
         Dot {
             s,
             x: part(x.q, b, F::ELEMENTS / 4 * S::X),
-            d: part(x.d, b, n),
+            dx: part(x.d, b, n),
             sums16: part(x.sums16, b, n16),
             sums32: part(x.sums32, b, n32),
             whole16: part(x.whole16, b, n16),
             whole32: part(x.whole32, b, n32),
             acc: if Self::WHOLE { s.all(0.0) } else { acc },
+            low: s.all(0.0),
             before: acc,
+            d: s.all(1.0),
+            m: s.all(1.0),
             ahead,
             of: PhantomData,
         }
@@ -232,8 +240,13 @@ impl<'a, S: Lanes, F: Format> Dot<'a, S, F> {
 
     #[inline(always)]
     fn end(self) -> S::G {
-        match self.d.first() {
-            Some(&d) if Self::WHOLE => self.s.add_product(self.acc, self.s.all(d), self.before),
+        let s = self.s;
+        match self.dx.first() {
+            Some(&dx) if Self::WHOLE => {
+                let acc = s.product(self.d, self.acc);
+                let acc = if F::LEAST { s.add_product(self.m, self.low, acc) } else { acc };
+                s.add_product(acc, s.all(dx), self.before)
+            }
             _ => self.acc,
         }
     }
@@ -256,7 +269,8 @@ impl<'a, S: Lanes, F: Format> Dot<'a, S, F> {
         let factor = if Self::WHOLE { scale } else { s.product(scale, s.all(d)) };
         self.acc = s.add_product(s.floats(total), factor, self.acc);
         if F::LEAST {
-            self.acc = s.add_product(least, s.all(sum), self.acc);
+            let low = if Self::WHOLE { &mut self.low } else { &mut self.acc };
+            *low = s.add_product(least, s.all(sum), *low);
         }
     }
 }
@@ -276,7 +290,7 @@ macro_rules! products {
             each!(I in $($n)* => acc = $s.dot_signed(acc, $q[I], &$x[I * S::X..]));
             $s.total_signed(acc)
         } else {
-            let mut acc = $s.zero();
+            let mut acc = $s.start(-F::ZERO * $sum);
             each!(I in $($n)* => {
                 if I > 0 && I % const { steps::<S>(F::LARGEST) } == 0 {
                     acc = $s.settle(acc);
@@ -290,11 +304,16 @@ macro_rules! products {
 
 impl<S: Lanes, F: Format> Visitor<S> for Dot<'_, S, F> {
     #[inline(always)]
+    fn block(&mut self, d: S::G, m: S::G) {
+        (self.d, self.m) = (d, m);
+    }
+
+    #[inline(always)]
     fn run32(&mut self, r: usize, q: [S::V; 8], scale: S::G, least: S::G) {
         self.fetch(r);
         let x = &self.x[8 * S::X * r..][..8 * S::X];
         let total = products!(self.s, q, x, self.whole32[r], 0 1 2 3 4 5 6 7);
-        let d = if Self::WHOLE { 1.0 } else { self.d[r] };
+        let d = if Self::WHOLE { 1.0 } else { self.dx[r] };
         self.add(d, self.sums32[r], total, scale, least);
     }
 
@@ -303,7 +322,7 @@ impl<S: Lanes, F: Format> Visitor<S> for Dot<'_, S, F> {
         self.fetch(r);
         let x = &self.x[4 * S::X * r..][..4 * S::X];
         let total = products!(self.s, q, x, self.whole16[r], 0 1 2 3);
-        let d = if Self::WHOLE { 1.0 } else { self.d[r / 2] };
+        let d = if Self::WHOLE { 1.0 } else { self.dx[r / 2] };
         self.add(d, self.sums16[r], total, scale, least);
     }
 }
@@ -321,6 +340,8 @@ pub(crate) struct Unpacked {
     run: usize,
     /// The largest byte of a run; 0 where they are signed.
     largest: i32,
+    /// What every byte stands above its value.
+    zero: i32,
     has_least: bool,
 }
 
@@ -330,7 +351,8 @@ pub(crate) fn unpack<F: Format>(level: Level, panel: &[u8], k: usize, out: &mut 
     out.q.resize(ROWS * k, 0);
     out.scale.resize(ROWS * (k / (4 * F::RUN)), 0.0);
     out.least.resize(ROWS * (k / (4 * F::RUN)), 0.0);
-    (out.run, out.largest) = (F::RUN, if F::SIGNED { 0 } else { F::LARGEST });
+    (out.run, out.zero) = (F::RUN, F::ZERO);
+    out.largest = if F::SIGNED { 0 } else { F::LARGEST };
     dispatch(level, Unpack::<F> { panel, out, of: PhantomData });
 }
 
@@ -351,16 +373,20 @@ impl<F: Format> Task for Unpack<'_, F> {
         let least = self.out.least.chunks_exact_mut(runs);
         for (((block, q), scale), least) in F::blocks(self.panel).zip(q).zip(scale).zip(least) {
             for h in 0..ROWS / S::LANES {
-                let mut put = Put::<S, F> { s, h, q, scale, least, of: PhantomData };
+                let (d, m) = (s.all(1.0), s.all(1.0));
+                let mut put = Put::<S, F> { s, h, d, m, q, scale, least, of: PhantomData };
                 F::visit(s, block, h, &mut put);
             }
         }
     }
 }
 
-struct Put<'a, S, F> {
+struct Put<'a, S: Lanes, F> {
     s: S,
     h: usize,
+    /// The block's scales.
+    d: S::G,
+    m: S::G,
     q: &'a mut [u8],
     scale: &'a mut [f32],
     least: &'a mut [f32],
@@ -378,14 +404,19 @@ impl<S: Lanes, F: Format> Put<'_, S, F> {
     #[inline(always)]
     fn scales(&mut self, r: usize, scale: S::G, least: S::G) {
         let at = ROWS * r + self.h * S::LANES;
-        self.s.put(scale, &mut self.scale[at..]);
+        self.s.put(self.s.product(self.d, scale), &mut self.scale[at..]);
         if F::LEAST {
-            self.s.put(least, &mut self.least[at..]);
+            self.s.put(self.s.product(self.m, least), &mut self.least[at..]);
         }
     }
 }
 
 impl<S: Lanes, F: Format> Visitor<S> for Put<'_, S, F> {
+    #[inline(always)]
+    fn block(&mut self, d: S::G, m: S::G) {
+        (self.d, self.m) = (d, m);
+    }
+
     #[inline(always)]
     fn run32(&mut self, r: usize, q: [S::V; 8], scale: S::G, least: S::G) {
         each!(I in 0 1 2 3 4 5 6 7 => self.word(r, 8, I, q[I]));
@@ -476,11 +507,12 @@ macro_rules! tile {
                         let words = &w.q[4 * ROWS * RUN * run..][..4 * ROWS * RUN];
                         let words: &[[u8; 4 * ROWS]; RUN] =
                             words.as_chunks().0.as_array().unwrap_or(const { &[[0; 4 * ROWS]; RUN] });
-                        let mut u = [$({ let _ = $m; s.zero() }),*];
-                        let mut v = [$({
+                        let sums = [$({
                             let sums = if RUN == 8 { x[$m].whole32 } else { x[$m].whole16 };
-                            s.zero_signed(sums[run])
+                            sums[run]
                         }),*];
+                        let mut u = [$(s.start(-w.zero * sums[$m])),*];
+                        let mut v = [$(s.zero_signed(sums[$m])),*];
                         each!(I in 0 1 2 3 4 5 6 7 => if I < RUN {
                             let q = s.words(&words[I][4 * lane..]);
                             each!(M in $($m)* => {
@@ -567,6 +599,7 @@ impl Task for Decode<'_> {
                     let byte = s.left(q, 24 - 8 * b as u32);
                     let byte =
                         if w.largest == 0 { s.signed_right(byte, 24) } else { s.right(byte, 24) };
+                    let byte = s.minus(byte, s.set(w.zero as u32));
                     s.put(s.add_product(s.floats(byte), scale, least), &mut out[ROWS * b + lane..]);
                 }
             }

@@ -140,9 +140,8 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn zero(self) -> Sums {
-        let zero = self.set(0);
-        Sums { pairs: zero, settled: zero }
+    fn start(self, sum: i32) -> Sums {
+        Sums { pairs: self.set(0), settled: self.set(sum as u32) }
     }
     #[inline(always)]
     fn dot(self, acc: Sums, w: __m256i, x: &[u8]) -> Sums {

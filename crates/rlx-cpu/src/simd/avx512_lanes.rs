@@ -125,9 +125,8 @@ impl Lanes for Vnni {
     }
 
     #[inline(always)]
-    fn zero(self) -> __m512i {
-        // SAFETY: AVX-512 by the token.
-        unsafe { _mm512_setzero_si512() }
+    fn start(self, sum: i32) -> __m512i {
+        self.set(sum as u32)
     }
     #[inline(always)]
     fn dot(self, acc: __m512i, w: __m512i, x: &[u8]) -> __m512i {

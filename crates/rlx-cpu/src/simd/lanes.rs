@@ -70,7 +70,8 @@ pub(crate) trait Lanes: Copy {
     fn put_x(x: [u8; 4], out: &mut [u8]) {
         out.copy_from_slice(&x);
     }
-    fn zero(self) -> Self::A;
+    /// Where sums begin: what they have more than products.
+    fn start(self, sum: i32) -> Self::A;
     /// Adds the products of each row's four bytes, 0..=127, with the word of x.
     fn dot(self, acc: Self::A, w: Self::V, x: &[u8]) -> Self::A;
     /// Makes room for as many products as at the beginning.

@@ -111,9 +111,9 @@ impl Lanes for NeonDot {
     }
 
     #[inline(always)]
-    fn zero(self) -> int32x4_t {
+    fn start(self, sum: i32) -> int32x4_t {
         // SAFETY: Advanced SIMD is part of the target.
-        unsafe { vdupq_n_s32(0) }
+        unsafe { vdupq_n_s32(sum) }
     }
     // A weight of 0..=127 is the same byte with a sign.
     #[inline(always)]
@@ -127,7 +127,7 @@ impl Lanes for NeonDot {
     }
     #[inline(always)]
     fn zero_signed(self, _: i32) -> int32x4_t {
-        self.zero()
+        self.start(0)
     }
     #[inline(always)]
     fn dot_signed(self, acc: int32x4_t, w: V, x: &[u8]) -> int32x4_t {

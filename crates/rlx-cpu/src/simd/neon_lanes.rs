@@ -138,10 +138,13 @@ impl Lanes for Neon {
     }
 
     #[inline(always)]
-    fn zero(self) -> Sums {
-        // SAFETY: Advanced SIMD is part of the target.
-        let products = unsafe { [vdupq_n_s16(0); 2] };
-        Sums { products, settled: self.zero_signed(0) }
+    fn start(self, sum: i32) -> Sums {
+        // SAFETY: Advanced SIMD is part of the target. A row's two lanes are added at last: the first one
+        // has the sum.
+        unsafe {
+            let settled = vreinterpretq_s32_u64(vdupq_n_u64(u64::from(sum as u32)));
+            Sums { products: [vdupq_n_s16(0); 2], settled: [settled; 2] }
+        }
     }
     // A weight of 0..=127 is the same byte with a sign.
     #[inline(always)]
@@ -159,7 +162,7 @@ impl Lanes for Neon {
         let ([a, b], [low, high]) = (acc.settled, acc.products);
         // SAFETY: Advanced SIMD is part of the target.
         let settled = unsafe { [vpadalq_s16(a, low), vpadalq_s16(b, high)] };
-        Sums { settled, ..self.zero() }
+        Sums { settled, ..self.start(0) }
     }
     #[inline(always)]
     fn total(self, acc: Sums) -> uint32x4_t {

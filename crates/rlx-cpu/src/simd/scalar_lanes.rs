@@ -113,8 +113,8 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
-    fn zero(self) -> Words {
-        [0; N]
+    fn start(self, sum: i32) -> Words {
+        [sum as u32; N]
     }
     #[inline(always)]
     fn dot(self, acc: Words, w: Words, x: &[u8]) -> Words {

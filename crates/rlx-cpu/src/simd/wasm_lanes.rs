@@ -155,14 +155,13 @@ impl Lanes for Simd128 {
     }
     #[cfg(target_feature = "relaxed-simd")]
     #[inline(always)]
-    fn zero(self) -> Sums {
-        let zero = [u32x4_splat(0); 2];
-        Sums { pairs: zero, settled: zero }
+    fn start(self, sum: i32) -> Sums {
+        Sums { pairs: [u32x4_splat(0); 2], settled: [i32x4_splat(sum); 2] }
     }
     #[cfg(not(target_feature = "relaxed-simd"))]
     #[inline(always)]
-    fn zero(self) -> V2 {
-        [u32x4_splat(0); 2]
+    fn start(self, sum: i32) -> V2 {
+        [i32x4_splat(sum); 2]
     }
     // The relaxed product's second operand has 7 bits: w has, and then every engine's answer is the
     // same. Of the two relaxed products this one is an instruction of every x86 processor.
