@@ -4,7 +4,8 @@
 //! run's scale and, where the format has one, what is taken away from every element:
 //! `w = d scale (q - ZERO) - m least`, with the block's `d` and `m`. Products in integers, decoding for
 //! many rows of x, decoding to f32: all are visitors of the same function. Layouts are drawn in
-//! `rlx_core::formats`, by byte; here word `i` of a block is bytes `4 i..` behind the odd ones, or as [`Cut`](crate::panel::Cut) orders them.
+//! `rlx_core::formats`, by byte; here word `i` of a block is bytes `4 i..` behind the odd ones, or as
+//! [`Cut`](crate::panel::Cut) orders them.
 
 mod codebook;
 mod k;
