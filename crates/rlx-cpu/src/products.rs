@@ -1,4 +1,4 @@
-//! Matrix products outside a program: what the example `kernels` times.
+//! Matrix products outside a program: what `benches/kernels` times.
 
 use crate::kernels::int8::Rows;
 use crate::kernels::weights::{Scratch, Weight, X};

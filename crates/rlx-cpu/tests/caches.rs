@@ -6,23 +6,10 @@ mod common;
 use common::*;
 use rlx_core::formats::decode_row;
 use rlx_core::ops::*;
-use rlx_core::runtime::device::Device;
 use rlx_core::types::{BlockFormat, DType};
 
 const Q8_0: DType = DType::Block(BlockFormat::Q8_0);
 const CACHES: [DType; 3] = [DType::F32, DType::F16, Q8_0];
-
-fn check(op: impl Into<Op>, operands: &[Value], tolerance: f32, what: &str) {
-    let op = op.into();
-    let expected = oracle(&op, operands);
-    for device in devices() {
-        let what = format!("{} {what}, {}", op.name(), device.info().adapter);
-        let got = run_op(&device, &op, operands);
-        for (got, expected) in got.iter().zip(&expected) {
-            assert_close(&to_f32s(got), &to_f32s(expected), tolerance, &what);
-        }
-    }
-}
 
 fn table(dims: usize, context: u64) -> Value {
     let op = RopeTable { base: 10000.0, dims, context, scaling: RopeScaling::None };

@@ -7,24 +7,6 @@ use rlx_core::ops::*;
 use rlx_core::runtime::device::Device;
 use rlx_core::types::{BlockFormat as B, DType, Shape, Type};
 
-fn check(op: impl Into<Op>, operands: &[Value], tolerance: f32, what: &str) {
-    let op = op.into();
-    let expected = oracle(&op, operands);
-    for device in devices() {
-        let what = format!("{} {what}, {}", op.name(), device.info().adapter);
-        let got = run_op(&device, &op, operands);
-        for (got, expected) in got.iter().zip(&expected) {
-            assert_close(&to_f32s(got), &to_f32s(expected), tolerance, &what);
-        }
-    }
-}
-
-fn quantized(format: B, dims: [u64; 2], x: &[f32]) -> Value {
-    let op = Op::from(QuantizeRows { format });
-    let bytes = oracle(&op, &[f32s(&dims, x)]).remove(0);
-    Value::new(Type::tensor(DType::Block(format), Shape::of(&dims)), bytes)
-}
-
 /// The first few of a list of sizes under Miri, which is a thousand times slower; else all.
 fn sizes<T>(all: &[T], under_miri: usize) -> &[T] {
     if cfg!(miri) { &all[..under_miri] } else { all }

@@ -351,3 +351,24 @@ pub fn assert_close(got: &[f32], expected: &[f32], tolerance: f32, what: &str) {
         );
     }
 }
+
+/// Runs an operator on every device and compares what it gives with the reference's, as f32.
+#[track_caller]
+pub fn check(op: impl Into<Op>, operands: &[Value], tolerance: f32, what: &str) {
+    let op = op.into();
+    let expected = oracle(&op, operands);
+    for device in devices() {
+        let what = format!("{} {what}, {}", op.name(), device.info().adapter);
+        let got = run_op(&device, &op, operands);
+        for (got, expected) in got.iter().zip(&expected) {
+            assert_close(&to_f32s(got), &to_f32s(expected), tolerance, &what);
+        }
+    }
+}
+
+/// Rows of int8 blocks, as the reference makes them of f32.
+pub fn quantized(format: BlockFormat, dims: [u64; 2], x: &[f32]) -> Value {
+    let op = Op::from(rlx_core::ops::QuantizeRows { format });
+    let bytes = oracle(&op, &[f32s(&dims, x)]).remove(0);
+    Value::new(Type::tensor(DType::Block(format), Shape::of(&dims)), bytes)
+}
