@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! rows     row 0: block 0, block 1, …    row 1: block 0, …                       as in the file
-//! panel    block 0: word 0 of rows 0..16, word 1 of rows 0..16, …; block 1: …
-//!          odd bytes of block 0 of rows 0..16; of block 1; …
+//! panel    odd bytes of block 0 of rows 0..16; of block 1; …
+//!          block 0: word 0 of rows 0..16, word 1 of rows 0..16, …; block 1: …
 //! ```
 //!
 //! A block's words are its 4-byte pieces, in the order in which kernels read them: memory is read in one
-//! stream, which the processor fetches ahead. The 1 or 2 bytes that are left over (at the block's start
-//! or end, as the format has its scale) stand behind the words of all blocks, so that a vector of words
-//! is one cache line. A scalar type's block is one element. Nothing is decoded, and 16 rows have as many
+//! stream, which is fetched ahead. The 1 or 2 bytes that are left over (at the block's start or end, as
+//! the format has its scale) stand before the words of all blocks, so that a vector of words is one cache
+//! line, and that they have come with the stream when they are read. A scalar type's block is one element. Nothing is decoded, and 16 rows have as many
 //! bytes as before; rows behind the last whole panel stay as they are.
 
 use rlx_core::types::{BlockFormat as B, DType};
@@ -70,14 +70,14 @@ impl Cut {
         4 * i + if self.odd_at == 0 { self.odd } else { 0 }
     }
 
-    /// Where word `i` of block `b` of row `r` stands in a panel.
-    fn place(&self, b: usize, i: usize, r: usize) -> usize {
-        4 * (ROWS * (b * self.words() + i) + r)
+    /// Where word `i` of block `b` of row `r` stands in a panel of `blocks`.
+    fn place(&self, blocks: usize, b: usize, i: usize, r: usize) -> usize {
+        ROWS * self.odd * blocks + 4 * (ROWS * (b * self.words() + i) + r)
     }
 
-    /// Where the odd bytes of block `b` of row `r` stand in a panel of `blocks`.
-    fn odd_place(&self, blocks: usize, b: usize, r: usize) -> usize {
-        ROWS * (4 * self.words() * blocks + self.odd * b) + self.odd * r
+    /// Where the odd bytes of block `b` of row `r` stand in a panel.
+    fn odd_place(&self, b: usize, r: usize) -> usize {
+        self.odd * (ROWS * b + r)
     }
 
     /// Up to 16 rows of `row_bytes` to a panel. Missing rows are zero.
@@ -90,20 +90,22 @@ impl Cut {
             for (b, block) in row.chunks_exact(self.block).enumerate() {
                 for i in 0..self.words() {
                     let word = &block[self.word_at(i)..][..4];
-                    panel[self.place(b, i, r)..][..4].copy_from_slice(word);
+                    panel[self.place(blocks, b, i, r)..][..4].copy_from_slice(word);
                 }
                 let odd = &block[self.odd_at..][..self.odd];
-                panel[self.odd_place(blocks, b, r)..][..self.odd].copy_from_slice(odd);
+                panel[self.odd_place(b, r)..][..self.odd].copy_from_slice(odd);
             }
         }
     }
 
     /// Block `b` of row `r` of a panel.
     fn unpack(&self, panel: &[u8], b: usize, r: usize, block: &mut [u8]) {
+        let blocks = panel.len() / (ROWS * self.block);
         for i in 0..self.words() {
-            block[self.word_at(i)..][..4].copy_from_slice(&panel[self.place(b, i, r)..][..4]);
+            let at = self.place(blocks, b, i, r);
+            block[self.word_at(i)..][..4].copy_from_slice(&panel[at..][..4]);
         }
-        let at = self.odd_place(panel.len() / (ROWS * self.block), b, r);
+        let at = self.odd_place(b, r);
         block[self.odd_at..][..self.odd].copy_from_slice(&panel[at..at + self.odd]);
     }
 

@@ -4,7 +4,7 @@
 //! run's scale and, where the format has one, what is taken away from every element:
 //! `w = d scale (q - ZERO) - m least`, with the block's `d` and `m`. Products in integers, decoding for
 //! many rows of x, decoding to f32: all are visitors of the same function. Layouts are drawn in
-//! `rlx_core::formats`, by byte; here word `i` of a block is bytes `4 i..` behind the odd ones, or as
+//! `rlx_core::formats`, by byte; here word `i` of a block is bytes `4 i..` without the odd ones, or as
 //! [`Cut`](crate::panel::Cut) orders them.
 
 mod codebook;
@@ -109,7 +109,7 @@ macro_rules! shape {
         #[inline(always)]
         fn blocks(panel: &[u8]) -> impl Iterator<Item = Block<'_, Self>> {
             let blocks = panel.len() / (16 * $bytes);
-            let (words, odd) = panel.split_at(blocks * size_of::<Self::Words>());
+            let (odd, words) = panel.split_at(blocks * size_of::<Self::Odd>());
             words.as_chunks().0.iter().enumerate().map(
                 #[inline(always)]
                 move |(b, words)| {

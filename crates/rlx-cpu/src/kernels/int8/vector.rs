@@ -122,15 +122,12 @@ impl<'a, S: Lanes, F: Format> Dot<'a, S, F> {
         }
     }
 
-    /// Asks for run `r`'s part of what is ahead. Where words need no unpacking, the processor's own
-    /// prefetching keeps up.
+    /// Asks for run `r`'s part of what is ahead.
     #[inline(always)]
     fn fetch(&self, r: usize) {
-        let lines = const { (size_of::<F::Words>() * 4 * F::RUN / F::ELEMENTS).div_ceil(64) };
-        if lines < F::RUN {
-            for i in 0..lines {
-                self.s.fetch(self.ahead.wrapping_add(64 * (r * lines + i)));
-            }
+        let bytes = const { size_of::<F::Words>() * 4 * F::RUN / F::ELEMENTS };
+        for i in 0..bytes.div_ceil(64) {
+            self.s.fetch(self.ahead.wrapping_add(bytes * r + 64 * i));
         }
     }
 
