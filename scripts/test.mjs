@@ -6,7 +6,7 @@ import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buildAll, buildDemo, buildPackage, tsc } from './build.mjs';
 import {
-  ask, ensureNpm, ensureTargets, inRoot, main, requireNode, requireRust, run, say, seconds, Stop, tee,
+  ask, ensureDebian, ensureNpm, ensureTargets, inRoot, main, NEON, requireNode, requireRust, run, say, seconds, Stop, tee,
 } from './lib/tools.mjs';
 import { sizeReport } from './size.mjs';
 
@@ -57,14 +57,7 @@ async function system() {
     return !(path && existsSync(path));
   }).map(([name]) => name);
   if (missing.length === 0) return;
-  const install = `apt-get install -y --no-install-recommends ${missing.join(' ')}`;
-  if (process.getuid?.() !== 0 || ask('apt-get', ['--version']) === null) {
-    throw new Stop(`the browser tests need ${missing.join(', ')}: run \`sudo ${install}\` (Debian), or install a Chromium at /usr/bin/chromium and a Vulkan driver`);
-  }
-  say(`installing ${missing.join(', ')} (about a minute) …`);
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
-  await run('apt-get', ['update', '-q'], { env });
-  await run('apt-get', install.split(' ').slice(1), { env });
+  await ensureDebian('the browser tests', missing, ', or install a Chromium at /usr/bin/chromium and a Vulkan driver');
 }
 
 const built = { package: false };
@@ -81,9 +74,11 @@ const STAGES = {
   format: { work: () => check('cargo', 'fmt', '--all', '--check') },
   clippy: {
     work: async () => {
-      await ensureTargets('wasm32-unknown-unknown');
+      await ensureTargets('wasm32-unknown-unknown', NEON);
       await check('cargo', 'clippy', '--workspace', '--all-targets', '--', '-D', 'warnings');
       await check('cargo', 'clippy', '-p', 'rlx-wasm', '--target', 'wasm32-unknown-unknown', '--', '-D', 'warnings');
+      // As it is tested under qemu by scripts/neon.mjs.
+      await check('cargo', 'clippy', '-p', 'rlx-cpu', '--target', NEON, '--', '-D', 'warnings');
     },
   },
   no_std: {

@@ -85,6 +85,9 @@ export function requireNode() {
   }
 }
 
+/** The target that NEON is checked and tested for: musl and rustc's own linker need no C compiler. */
+export const NEON = 'aarch64-unknown-linux-musl';
+
 /** Installs the rustup targets that are not there. */
 export async function ensureTargets(...targets) {
   const installed = ask('rustup', ['target', 'list', '--installed'])?.split('\n');
@@ -98,6 +101,18 @@ export async function ensureTargets(...targets) {
   if (missing.length > 0) {
     await step(`adding the Rust target ${missing.join(', ')}`, 'about 20 s', () => run('rustup', ['target', 'add', ...missing]));
   }
+}
+
+/** Installs Debian packages if we may, else says what to run; `otherwise` names another way. */
+export async function ensureDebian(who, packages, otherwise = '') {
+  const install = `apt-get install -y --no-install-recommends ${packages.join(' ')}`;
+  if (process.getuid?.() !== 0 || ask('apt-get', ['--version']) === null) {
+    throw new Stop(`${who} need ${packages.join(', ')}: run \`sudo ${install}\` (Debian)${otherwise}`);
+  }
+  say(`installing ${packages.join(', ')} (about a minute) …`);
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+  await run('apt-get', ['update', '-q'], { env });
+  await run('apt-get', install.split(' ').slice(1), { env });
 }
 
 /** `npm ci` when node_modules is not what package-lock.json says. */

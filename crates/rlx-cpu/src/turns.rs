@@ -116,7 +116,7 @@ impl Turns {
         if self.done.fetch_add(1, SeqCst) + 1 == self.parts[turn.step] {
             // Nobody counts between these two: every part of this step is done.
             self.done.store(0, SeqCst);
-            self.next.store((turn.step as u64 + 1) << 32, SeqCst);
+            self.next.swap((turn.step as u64 + 1) << 32, SeqCst); // not `store`: see `release`
             self.release();
         }
     }
@@ -144,7 +144,7 @@ impl Turns {
 
     /// A part will never be done: nobody waits for it.
     pub(crate) fn break_up(&self) {
-        self.broken.store(true, SeqCst);
+        self.broken.swap(true, SeqCst);
         self.release();
     }
 
@@ -155,7 +155,9 @@ impl Turns {
 
     fn release(&self) {
         // A worker that parks counts itself before it looks once more, under the lock: either it
-        // sees what is new, or it is seen here.
+        // sees what is new, or it is seen here. What is new was swapped in, not stored: qemu lets this
+        // load overtake a store of AArch64 (7.2 on x86; no processor may), and the worker sleeps for ever.
+        // x86 stores by swapping anyway.
         if self.parked.load(SeqCst) > 0 {
             drop(lock(&self.lock));
             self.wake.notify_all();
