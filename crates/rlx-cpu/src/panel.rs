@@ -9,8 +9,9 @@
 //! A block's words are its 4-byte pieces, in the order in which kernels read them: memory is read in one
 //! stream, which is fetched ahead. The 1 or 2 bytes that are left over (at the block's start or end, as
 //! the format has its scale) stand before the words of all blocks, so that a vector of words is one cache
-//! line, and that they have come with the stream when they are read. A scalar type's block is one element. Nothing is decoded, and 16 rows have as many
-//! bytes as before; rows behind the last whole panel stay as they are.
+//! line, and that they have come with the stream when they are read. A scalar type's block is one
+//! element. Nothing is decoded, and 16 rows have as many bytes as before; rows behind the last whole panel
+//! stay as they are.
 
 use rlx_core::types::{BlockFormat as B, DType};
 

@@ -1,33 +1,18 @@
 //! Indices into codebooks: `iq1`, `iq2`, `iq3`.
 //!
-//! A gather brings the 4 or 8 values of an index. Books of 8 are kept as 8 nibbles that number levels:
-//! nibble `i` of the bytes' low ones is value `i`, of their high ones value `4 + i`; books of 4 as bytes.
+//! Four indices of each row are looked up at once, as [`Lanes::eights`] and [`Lanes::fours`] do at their
+//! level: their low bytes in one word, what is above these in the bytes of another.
 
-use super::{Block, Format, Visitor, byte, eight, four, high, low, odd_f16, shape, spread, word};
-use crate::simd::Lanes;
+use super::{Block, Format, Visitor, byte, eight, four, odd_f16, shape, spread, word};
+use crate::simd::{Eights, Fours, Lanes};
 use rlx_core::formats::codebook as book;
 
-static IQ1: [u32; 2048] = nibbles(&book::IQ1_S);
-static IQ2_XXS: [u32; 256] = nibbles(&book::IQ2_XXS);
-static IQ2_XS: [u32; 512] = nibbles(&book::IQ2_XS);
-static IQ2_S: [u32; 1024] = nibbles(&book::IQ2_S);
-static IQ3_XXS: [u32; 256] = book::grid4(&book::IQ3_XXS, book::IQ3_XXS_LEVELS);
-static IQ3_S: [u32; 512] = book::grid4(&book::IQ3_S, book::IQ3_S_LEVELS);
-
-const fn nibbles<const N: usize>(book: &[u16; N]) -> [u32; N] {
-    let mut out = [0; N];
-    let mut n = 0;
-    while n < N {
-        let mut i = 0;
-        while i < 8 {
-            let level = (book[n] as u32 >> (2 * i)) & 3;
-            out[n] |= level << (8 * (i % 4) + 4 * (i / 4));
-            i += 1;
-        }
-        n += 1;
-    }
-    out
-}
+static IQ1: Eights<2048> = Eights::new(&book::IQ1_S);
+static IQ2_XXS: Eights<256> = Eights::new(&book::IQ2_XXS);
+static IQ2_XS: Eights<512> = Eights::new(&book::IQ2_XS);
+static IQ2_S: Eights<1024> = Eights::new(&book::IQ2_S);
+static IQ3_XXS: Fours<256> = Fours::new(&book::IQ3_XXS, book::IQ3_XXS_LEVELS);
+static IQ3_S: Fours<512> = Fours::new(&book::IQ3_S, book::IQ3_S_LEVELS);
 
 /// Magnitudes of `iq2` by level.
 const IQ2: [u8; 16] = {
@@ -38,45 +23,66 @@ const IQ2: [u8; 16] = {
 const IQ1_EIGHTHS: [u8; 16] =
     [(-7i8) as u8, 1, 9, 0, (-9i8) as u8, (-1i8) as u8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// Eight values as two words.
-type Two<V> = [V; 2];
-
-/// Magnitudes with the signs of bits 0..4 of each word.
+/// Seven bits from 7 p on, for p in 0..4, each to a byte.
 #[inline(always)]
-fn with_signs<S: Lanes>(s: S, w: S::V, signs: S::V) -> S::V {
-    let ones = spread(s, s.and(signs, s.set(15)));
-    let mask = s.minus(s.left(ones, 8), ones); // 255 for each 1
-    s.minus_bytes(s.xor(w, mask), mask)
+fn sevens<S: Lanes>(s: S, w: S::V) -> S::V {
+    let [a, b, c, d] = four!(p => s.and(s.left(w, p as u32), s.set(0x7f << (8 * p))));
+    s.or(s.or(a, b), s.or(c, d))
 }
 
-/// The eighth sign: it makes their number even.
+/// Each byte's seven signs and the eighth, which makes their number even.
 #[inline(always)]
-fn even_signs<S: Lanes>(s: S, seven: S::V) -> S::V {
-    let seven = s.and(seven, s.set(127));
-    let p = s.xor(seven, s.right(seven, 4));
+fn even_signs<S: Lanes>(s: S, sevens: S::V) -> S::V {
+    // Only the lowest bits count: what comes from the byte above does not reach them.
+    let p = s.xor(sevens, s.right(sevens, 4));
     let p = s.xor(p, s.right(p, 2));
-    let p = s.and(s.xor(p, s.right(p, 1)), s.set(1));
-    s.or(seven, s.left(p, 7))
+    let p = s.and(s.xor(p, s.right(p, 1)), s.set(0x0101_0101));
+    s.or(sevens, s.left(p, 7))
 }
 
+/// Four magnitudes' worth of entries and their signs, a byte for each.
 #[inline(always)]
-fn iq2<S: Lanes>(s: S, table: &[u32], index: S::V, signs: S::V) -> Two<S::V> {
-    let levels = s.gather(table, index);
-    [
-        with_signs(s, s.look_up(&IQ2, low(s, levels)), signs),
-        with_signs(s, s.look_up(&IQ2, high(s, levels)), s.right(signs, 4)),
-    ]
+fn iq2<S: Lanes, const N: usize>(
+    s: S,
+    book: &Eights<N>,
+    low: S::V,
+    top: S::V,
+    signs: S::V,
+) -> [[S::V; 2]; 4] {
+    let levels = s.eights(book, low, top);
+    four!(p => {
+        let [a, b] = levels[p];
+        s.with_signs([s.look_up(&IQ2, a), s.look_up(&IQ2, b)], signs, p as u32)
+    })
 }
 
-/// `down` is 0 or 1.
+/// Four entries' values; byte `p` of `down` is 0 or 1.
 #[inline(always)]
-fn iq1<S: Lanes>(s: S, index: S::V, down: S::V) -> Two<S::V> {
-    let levels = s.gather(&IQ1, index);
-    let down = s.times(down, s.set(0x0404_0404));
-    [
-        s.look_up(&IQ1_EIGHTHS, s.or(low(s, levels), down)),
-        s.look_up(&IQ1_EIGHTHS, s.or(high(s, levels), down)),
-    ]
+fn iq1<S: Lanes>(s: S, low: S::V, top: S::V, down: S::V) -> [[S::V; 2]; 4] {
+    let levels = s.eights(&IQ1, low, top);
+    four!(p => {
+        let [a, b] = levels[p];
+        let down = s.times(byte(s, down, p), s.set(0x0404_0404));
+        [s.look_up(&IQ1_EIGHTHS, s.or(a, down)), s.look_up(&IQ1_EIGHTHS, s.or(b, down))]
+    })
+}
+
+/// Eight entries of four, and their signs: byte `p` has those of entries `2 p` and `2 p + 1`.
+#[inline(always)]
+fn iq3<S: Lanes, const N: usize>(
+    s: S,
+    book: &Fours<N>,
+    low: [S::V; 2],
+    top: [S::V; 2],
+    signs: S::V,
+) -> [S::V; 8] {
+    let [a, b, c, d] = s.fours(book, low[0], top[0]);
+    let [e, f, g, i] = s.fours(book, low[1], top[1]);
+    let [a, b] = s.with_signs([a, b], signs, 0);
+    let [c, d] = s.with_signs([c, d], signs, 1);
+    let [e, f] = s.with_signs([e, f], signs, 2);
+    let [g, i] = s.with_signs([g, i], signs, 3);
+    [a, b, c, d, e, f, g, i]
 }
 
 /// `2 n + 1`.
@@ -107,12 +113,12 @@ impl Format for Iq1S {
         v.block(s.product(odd_f16(s, b, h), s.all(0.125)), s.all(0.0));
         for r in 0..8 {
             let head = u16_of(s, word(s, b, h, 8 + r / 2), r % 2);
-            let low = word(s, b, h, r);
-            let down = s.right(head, 15);
-            let eights = four!(p => {
-                let top = s.and(s.right(head, 3 * p as u32), s.set(7));
-                iq1(s, s.or(byte(s, low, p), s.left(top, 8)), down)
-            });
+            // Three bits for each index, to bytes.
+            let [i0, i1, i2, i3] =
+                four!(p => s.and(s.left(head, 5 * p as u32), s.set(7 << (8 * p))));
+            let top = s.or(s.or(i0, i1), s.or(i2, i3));
+            let down = s.times(s.right(head, 15), s.set(0x0101_0101));
+            let eights = iq1(s, word(s, b, h, r), top, down);
             let q = eight!(i => eights[i / 2][i % 2]);
             let scale = odd(s, s.and(s.right(head, 12), s.set(7)));
             v.run32(r, q, scale, s.all(0.0));
@@ -134,18 +140,20 @@ impl Format for Iq1M {
             s.or(top(y, 4, 0xf00), top(y, 16, 0xf000)),
         );
         v.block(s.product(s.halves(d), s.all(0.125)), s.all(0.0));
-        for r in 0..16 {
-            let scales = u16_of(s, if r < 8 { x } else { y }, r / 4 % 2);
-            let scale = s.and(s.right(scales, 3 * (r % 4) as u32), s.set(7));
-            let heads = byte(s, word(s, b, h, 8 + r / 4), r % 4);
-            let index = word(s, b, h, r / 2);
-            let [[a, b2], [c, d8]] = eight!(p => {
-                let head = nibble(s, heads, p);
-                let index = byte(s, index, 2 * (r % 2) + p);
-                let index = s.or(index, s.left(s.and(head, s.set(7)), 8));
-                iq1(s, index, s.right(head, 3))
-            }; 0 1);
-            v.run16(r, [a, b2, c, d8], odd(s, scale), s.all(0.0));
+        for pair in 0..8 {
+            let heads = u16_of(s, word(s, b, h, 8 + pair / 2), pair % 2);
+            // A nibble for each index, to bytes.
+            let heads = s.and(s.or(heads, s.left(heads, 8)), s.set(0x00ff_00ff));
+            let heads = s.and(s.or(heads, s.left(heads, 4)), s.set(0x0f0f_0f0f));
+            let top = s.and(heads, s.set(0x0707_0707));
+            let down = s.and(s.right(heads, 3), s.set(0x0101_0101));
+            let [[q0, q1], [q2, q3], [q4, q5], [q6, q7]] = iq1(s, word(s, b, h, pair), top, down);
+            let scales = u16_of(s, if pair < 4 { x } else { y }, pair / 2 % 2);
+            let three = s.set(7);
+            let scales = s.right(scales, 6 * (pair % 2) as u32);
+            v.run16(2 * pair, [q0, q1, q2, q3], odd(s, s.and(scales, three)), s.all(0.0));
+            let scale = odd(s, s.and(s.right(scales, 3), three));
+            v.run16(2 * pair + 1, [q4, q5, q6, q7], scale, s.all(0.0));
         }
     }
 }
@@ -160,14 +168,17 @@ impl Format for Iq2Xxs {
         v.block(s.product(odd_f16(s, b, h), s.all(0.125)), s.all(0.0));
         for r in 0..8 {
             let (index, g) = (word(s, b, h, 2 * r), word(s, b, h, 2 * r + 1));
-            let eights = four!(p => {
-                let signs = even_signs(s, s.right(g, 7 * p as u32));
-                iq2(s, &IQ2_XXS, byte(s, index, p), signs)
-            });
+            let eights = iq2(s, &IQ2_XXS, index, s.set(0), even_signs(s, sevens(s, g)));
             let q = eight!(i => eights[i / 2][i % 2]);
             v.run32(r, q, odd(s, s.right(g, 28)), s.all(0.0));
         }
     }
+}
+
+/// Of one word what the mask has, of the other what it has a byte further up.
+#[inline(always)]
+fn mix<S: Lanes>(s: S, x: S::V, y: S::V, mask: u32) -> S::V {
+    s.or(s.and(x, s.set(mask)), s.and(y, s.set(mask << 8)))
 }
 
 /// 2.31 bits.
@@ -178,14 +189,18 @@ impl Format for Iq2Xs {
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         v.block(s.product(odd_f16(s, b, h), s.all(0.125)), s.all(0.0));
-        for r in 0..16 {
-            let pair = word(s, b, h, r);
-            let [[a, b2], [c, d8]] = eight!(p => {
-                let q = u16_of(s, pair, p);
-                iq2(s, &IQ2_XS, s.and(q, s.set(511)), even_signs(s, s.right(q, 9)))
-            }; 0 1);
-            let scale = nibble(s, word(s, b, h, 16 + r / 8), r % 8);
-            v.run16(r, [a, b2, c, d8], odd(s, scale), s.all(0.0));
+        for pair in 0..8 {
+            // Nine bits of index and seven signs, twice in a word: bytes are indices 0, 2, 1 and 3.
+            let (x, y) = (word(s, b, h, 2 * pair), word(s, b, h, 2 * pair + 1));
+            let low = mix(s, x, s.left(y, 8), 0x00ff_00ff);
+            let top = mix(s, s.right(x, 8), y, 0x0001_0001);
+            let signs = even_signs(s, mix(s, s.right(x, 9), s.right(y, 1), 0x007f_007f));
+            let [[q0, q1], [q4, q5], [q2, q3], [q6, q7]] = iq2(s, &IQ2_XS, low, top, signs);
+            let scales = word(s, b, h, 16 + pair / 4);
+            let scale = odd(s, nibble(s, scales, 2 * pair % 8));
+            v.run16(2 * pair, [q0, q1, q2, q3], scale, s.all(0.0));
+            let scale = odd(s, nibble(s, scales, 2 * pair % 8 + 1));
+            v.run16(2 * pair + 1, [q4, q5, q6, q7], scale, s.all(0.0));
         }
     }
 }
@@ -198,17 +213,18 @@ impl Format for Iq2S {
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         v.block(s.product(odd_f16(s, b, h), s.all(0.125)), s.all(0.0));
-        for r in 0..16 {
-            let (index, signs) = (word(s, b, h, r / 2), word(s, b, h, 8 + r / 2));
-            let tops = byte(s, word(s, b, h, 16 + r / 8), r / 2 % 4);
-            let [[a, b2], [c, d8]] = eight!(p => {
-                let at = 2 * (r % 2) + p;
-                let top = s.and(s.right(tops, 2 * at as u32), s.set(3));
-                let index = s.or(byte(s, index, at), s.left(top, 8));
-                iq2(s, &IQ2_S, index, byte(s, signs, at))
-            }; 0 1);
-            let scale = nibble(s, word(s, b, h, 18 + r / 8), r % 8);
-            v.run16(r, [a, b2, c, d8], odd(s, scale), s.all(0.0));
+        for pair in 0..8 {
+            let (index, signs) = (word(s, b, h, pair), word(s, b, h, 8 + pair));
+            // Two bits for each index, to bytes.
+            let top = byte(s, word(s, b, h, 16 + pair / 4), pair % 4);
+            let top = s.and(s.or(top, s.left(top, 12)), s.set(0x000f_000f));
+            let top = s.and(s.or(top, s.left(top, 6)), s.set(0x0303_0303));
+            let [[q0, q1], [q2, q3], [q4, q5], [q6, q7]] = iq2(s, &IQ2_S, index, top, signs);
+            let scales = word(s, b, h, 18 + pair / 4);
+            let scale = odd(s, nibble(s, scales, 2 * pair % 8));
+            v.run16(2 * pair, [q0, q1, q2, q3], scale, s.all(0.0));
+            let scale = odd(s, nibble(s, scales, 2 * pair % 8 + 1));
+            v.run16(2 * pair + 1, [q4, q5, q6, q7], scale, s.all(0.0));
         }
     }
 }
@@ -224,11 +240,7 @@ impl Format for Iq3Xxs {
         for r in 0..8 {
             let (x, y) = (word(s, b, h, 2 * r), word(s, b, h, 2 * r + 1));
             let g = word(s, b, h, 16 + r);
-            let signs = four!(p => even_signs(s, s.right(g, 7 * p as u32)));
-            let q = eight!(i => {
-                let values = s.gather(&IQ3_XXS, byte(s, if i < 4 { x } else { y }, i % 4));
-                with_signs(s, values, s.right(signs[i / 2], 4 * (i % 2) as u32))
-            });
+            let q = iq3(s, &IQ3_XXS, [x, y], [s.set(0); 2], even_signs(s, sevens(s, g)));
             v.run32(r, q, odd(s, s.right(g, 28)), s.all(0.0));
         }
     }
@@ -246,12 +258,8 @@ impl Format for Iq3S {
         for r in 0..8 {
             let (x, y) = (word(s, b, h, 2 * r), word(s, b, h, 2 * r + 1));
             let ninth = byte(s, word(s, b, h, 16 + r / 4), r % 4);
-            let signs = word(s, b, h, 18 + r);
-            let q = eight!(i => {
-                let top = s.and(s.right(ninth, i as u32), s.set(1));
-                let index = s.or(byte(s, if i < 4 { x } else { y }, i % 4), s.left(top, 8));
-                with_signs(s, s.gather(&IQ3_S, index), s.right(signs, 4 * i as u32))
-            });
+            let top = [spread(s, s.and(ninth, s.set(15))), spread(s, s.right(ninth, 4))];
+            let q = iq3(s, &IQ3_S, [x, y], top, word(s, b, h, 18 + r));
             v.run32(r, q, odd(s, nibble(s, scales, r)), s.all(0.0));
         }
     }

@@ -13,11 +13,7 @@ impl Format for Q1_0 {
         let d = odd_f16(s, b, h);
         for r in 0..4 {
             let bits = word(s, b, h, r);
-            // Twice each bit: `spread` a place further up.
-            let q = eight!(i => {
-                let nibble = s.and(s.right(bits, 4 * i as u32), s.set(15));
-                s.and(s.times(nibble, s.set(0x0040_8102)), s.set(0x0202_0202))
-            });
+            let q = eight!(i => s.bits(bits, i as u32));
             v.run32(r, q, d, s.all(0.0));
         }
     }
@@ -33,12 +29,7 @@ impl Format for Q2_0 {
         let d = odd_f16(s, b, h);
         for r in 0..2 {
             let (x, y) = (word(s, b, h, 2 * r), word(s, b, h, 2 * r + 1));
-            let q = eight!(i => {
-                let four = s.and(s.right(if i < 4 { x } else { y }, 8 * (i % 4) as u32), s.set(0xff));
-                // Four pairs of bits, one to a byte.
-                let two = s.and(s.or(four, s.left(four, 12)), s.set(0x000f_000f));
-                s.and(s.or(two, s.left(two, 6)), s.set(0x0303_0303))
-            });
+            let q = eight!(i => s.pairs(if i < 4 { x } else { y }, i as u32 % 4));
             v.run32(r, q, d, s.all(0.0));
         }
     }

@@ -1,4 +1,4 @@
-//! x86-64: AVX2 with FMA and F16C; and the same where AVX-512 VNNI is there too.
+//! x86-64: AVX2 with FMA and F16C; the same where AVX-512 VNNI is there too; and VBMI besides.
 //!
 //! **Unsafe.** Intrinsics that touch memory take references to arrays of their exact size, and
 //! ask for no alignment. The others are safe wherever the features are, which the token proves:
@@ -128,4 +128,11 @@ level!(
     Vnni,
     "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni",
     ["avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512vnni"]
+);
+
+level!(
+    /// AVX2, FMA, F16C, AVX-512 VNNI and VBMI.
+    Vbmi,
+    "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni,avx512vbmi",
+    ["avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512vnni", "avx512vbmi"]
 );

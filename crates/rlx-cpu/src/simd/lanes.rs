@@ -4,6 +4,8 @@
 //! same word of [`Lanes::LANES`] rows. Code over them reads like code for one row: a product needs no sum
 //! across lanes, and a block's scale is one vector.
 
+use super::books::{Eights, Fours};
+
 /// Vector operations on words and floats of rows.
 ///
 /// `V` is a 32-bit word a row, `G` an f32 a row. `A` and `AS` are sums of integer products, which a level
@@ -61,6 +63,55 @@ pub(crate) trait Lanes: Copy {
     fn look_up(self, table: &[u8; 16], a: Self::V) -> Self::V;
     /// `table[a mod len]`; the length is a power of two.
     fn gather(self, table: &[u32], a: Self::V) -> Self::V;
+
+    // bits to bytes
+
+    /// Bits `4 i..4 i + 4` of each word, `i` in 0..8, one to a byte, as 0 or 2.
+    #[inline(always)]
+    fn bits(self, w: Self::V, i: u32) -> Self::V {
+        let four = self.and(self.right(w, 4 * i), self.set(15));
+        self.and(self.times(four, self.set(0x0040_8102)), self.set(0x0202_0202))
+    }
+    /// Four pairs of bits of each word, those of its byte `i`, one to a byte.
+    #[inline(always)]
+    fn pairs(self, w: Self::V, i: u32) -> Self::V {
+        let four = self.and(self.right(w, 8 * i), self.set(0xff));
+        let two = self.and(self.or(four, self.left(four, 12)), self.set(0x000f_000f));
+        self.and(self.or(two, self.left(two, 6)), self.set(0x0303_0303))
+    }
+
+    // codebooks
+
+    /// Levels, one to a byte, of entries `low + 256 top` of the book, for bytes 0, 1, 2 and 3 of each word.
+    #[inline(always)]
+    fn eights<const N: usize>(
+        self,
+        book: &Eights<N>,
+        low: Self::V,
+        top: Self::V,
+    ) -> [[Self::V; 2]; 4] {
+        [
+            two(self, self.gather(&book.nibbles, index::<Self, N>(self, low, top, 0))),
+            two(self, self.gather(&book.nibbles, index::<Self, N>(self, low, top, 1))),
+            two(self, self.gather(&book.nibbles, index::<Self, N>(self, low, top, 2))),
+            two(self, self.gather(&book.nibbles, index::<Self, N>(self, low, top, 3))),
+        ]
+    }
+    /// Values, one to a byte, of the same entries of a book of four.
+    #[inline(always)]
+    fn fours<const N: usize>(self, book: &Fours<N>, low: Self::V, top: Self::V) -> [Self::V; 4] {
+        [
+            self.gather(&book.words, index::<Self, N>(self, low, top, 0)),
+            self.gather(&book.words, index::<Self, N>(self, low, top, 1)),
+            self.gather(&book.words, index::<Self, N>(self, low, top, 2)),
+            self.gather(&book.words, index::<Self, N>(self, low, top, 3)),
+        ]
+    }
+    /// Bytes less than 128 with the signs of bits `8 p..` of each word, four for each of the two.
+    #[inline(always)]
+    fn with_signs(self, w: [Self::V; 2], signs: Self::V, p: u32) -> [Self::V; 2] {
+        [signed(self, w[0], signs, 8 * p), signed(self, w[1], signs, 8 * p + 4)]
+    }
 
     // sums of products of four bytes
 
@@ -120,6 +171,30 @@ pub(crate) trait Lanes: Copy {
         }
         v[0]
     }
+}
+
+/// Byte `p` of `low`, and of `top` above it where a book has more than 256 entries.
+#[inline(always)]
+fn index<S: Lanes, const N: usize>(s: S, low: S::V, top: S::V, p: u32) -> S::V {
+    let byte = s.set(0xff);
+    let low = s.and(s.right(low, 8 * p), byte);
+    if N > 256 { s.or(low, s.left(s.and(s.right(top, 8 * p), byte), 8)) } else { low }
+}
+
+/// The low nibbles and the high ones.
+#[inline(always)]
+fn two<S: Lanes>(s: S, w: S::V) -> [S::V; 2] {
+    let nibbles = s.set(0x0f0f_0f0f);
+    [s.and(w, nibbles), s.and(s.right(w, 4), nibbles)]
+}
+
+/// Bytes with the signs of four bits from `at` on.
+#[inline(always)]
+fn signed<S: Lanes>(s: S, w: S::V, signs: S::V, at: u32) -> S::V {
+    let four = s.and(s.right(signs, at), s.set(15));
+    let ones = s.and(s.times(four, s.set(0x0020_4081)), s.set(0x0101_0101));
+    let mask = s.minus(s.left(ones, 8), ones); // 255 for each 1
+    s.minus_bytes(s.xor(w, mask), mask)
 }
 
 /// An array, byte offset 0; what is missing is zero. Callers pass slices that are long enough, which

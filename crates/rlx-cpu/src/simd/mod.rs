@@ -16,7 +16,10 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx2_lanes;
 #[cfg(target_arch = "x86_64")]
+mod avx512_bytes;
+#[cfg(target_arch = "x86_64")]
 mod avx512_lanes;
+mod books;
 mod lanes;
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -33,6 +36,7 @@ mod wasm;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm_lanes;
 
+pub(crate) use books::{Eights, Fours};
 pub(crate) use lanes::{Lanes, head};
 
 /// f32 in a vector.
@@ -47,6 +51,8 @@ pub enum Level {
     Avx2,
     /// AVX-512 with its integer dot products (VNNI).
     Avx512Vnni,
+    /// The same with its permutations of bytes (VBMI: Ice Lake, Zen 4 and later), which read codebooks.
+    Avx512Vbmi,
     /// AArch64's Advanced SIMD.
     Neon,
     /// The same with its integer dot products.
@@ -58,10 +64,11 @@ pub enum Level {
 
 impl Level {
     /// Every level, slowest first.
-    pub const ALL: [Level; 6] = [
+    pub const ALL: [Level; 7] = [
         Level::Scalar,
         Level::Avx2,
         Level::Avx512Vnni,
+        Level::Avx512Vbmi,
         Level::Neon,
         Level::NeonDot,
         Level::Simd128,
@@ -73,6 +80,7 @@ impl Level {
             Self::Scalar => "scalar",
             Self::Avx2 => "avx2",
             Self::Avx512Vnni => "avx512vnni",
+            Self::Avx512Vbmi => "avx512vbmi",
             Self::Neon => "neon",
             Self::NeonDot => "neon-dotprod",
             Self::Simd128 if cfg!(target_feature = "relaxed-simd") => "relaxed-simd",
@@ -89,6 +97,8 @@ impl Level {
             Self::Avx2 => avx2::Avx2::new().is_some(),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512Vnni => avx2::Vnni::new().is_some(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Vbmi => avx2::Vbmi::new().is_some(),
             #[cfg(target_arch = "aarch64")]
             Self::Neon => true,
             #[cfg(target_arch = "aarch64")]
@@ -130,6 +140,11 @@ pub(crate) fn dispatch<T: Task>(level: Level, task: T) -> T::Output {
         },
         #[cfg(target_arch = "x86_64")]
         Level::Avx512Vnni => match avx2::Vnni::new() {
+            Some(s) => s.run(task),
+            None => task.run(scalar::Portable),
+        },
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512Vbmi => match avx2::Vbmi::new() {
             Some(s) => s.run(task),
             None => task.run(scalar::Portable),
         },
