@@ -41,7 +41,8 @@ fn head(dtype: DType, e: u64) -> u64 {
 #[test]
 fn cache_writes_stop_at_len_and_when_done() {
     let mut random = Random(9);
-    for (dtype, e) in CACHES.iter().flat_map(|d| [12, 80].map(|e| (*d, head(*d, e)))) {
+    let widths = if cfg!(miri) { &[12][..] } else { &[12, 80] };
+    for (dtype, e) in CACHES.iter().flat_map(|d| widths.iter().map(|e| (*d, head(*d, *e)))) {
         for (seq, past, len, done) in [(1, 0, 1, 0), (5, 3, 5, 0), (5, 3, 2, 0), (2, 1, 2, 1)] {
             let n = (2 * 16 * e) as usize;
             let old = cache(dtype, &[2, 16, e], &random.floats(n));
