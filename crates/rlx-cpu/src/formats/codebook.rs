@@ -3,8 +3,8 @@
 //! Four indices of each row are looked up at once, as [`Lanes::eights`] and [`Lanes::fours`] do at their
 //! level: their low bytes in one word, what is above these in the bytes of another.
 
-use super::{Block, Format, Visitor, byte, eight, four, odd_f16, shape, spread, word};
-use crate::simd::{Eights, Fours, Lanes};
+use super::{Block, Format, Visitor, eight, four, odd_f16, shape, word};
+use crate::simd::{Eights, Fours, Lanes, byte};
 use rlx_core::formats::codebook as book;
 
 static IQ1: Eights<2048> = Eights::new(&book::IQ1_S);
@@ -40,7 +40,7 @@ fn even_signs<S: Lanes>(s: S, sevens: S::V) -> S::V {
     s.or(sevens, s.left(p, 7))
 }
 
-/// Four magnitudes' worth of entries and their signs, a byte for each.
+/// Magnitudes of four entries with their signs: byte `p` has those of entry `p`.
 #[inline(always)]
 fn iq2<S: Lanes, const N: usize>(
     s: S,
@@ -52,7 +52,7 @@ fn iq2<S: Lanes, const N: usize>(
     let levels = s.eights(book, low, top);
     four!(p => {
         let [a, b] = levels[p];
-        s.with_signs([s.look_up(&IQ2, a), s.look_up(&IQ2, b)], signs, p as u32)
+        s.with_signs([s.look_up(&IQ2, a), s.look_up(&IQ2, b)], signs, p)
     })
 }
 
@@ -101,6 +101,21 @@ fn u16_of<S: Lanes>(s: S, w: S::V, i: usize) -> S::V {
 #[inline(always)]
 fn nibble<S: Lanes>(s: S, w: S::V, i: usize) -> S::V {
     s.and(s.right(w, 4 * i as u32), s.set(15))
+}
+
+/// Runs `2 pair` and the next, with their nibbles of eight as scales.
+#[inline(always)]
+fn two_runs<S: Lanes>(
+    s: S,
+    v: &mut impl Visitor<S>,
+    pair: usize,
+    [[q0, q1], [q2, q3], [q4, q5], [q6, q7]]: [[S::V; 2]; 4],
+    scales: S::V,
+) {
+    let scale = odd(s, nibble(s, scales, 2 * pair % 8));
+    v.run16(2 * pair, [q0, q1, q2, q3], scale, s.all(0.0));
+    let scale = odd(s, nibble(s, scales, 2 * pair % 8 + 1));
+    v.run16(2 * pair + 1, [q4, q5, q6, q7], scale, s.all(0.0));
 }
 
 /// 1.56 bits.
@@ -195,12 +210,8 @@ impl Format for Iq2Xs {
             let low = mix(s, x, s.left(y, 8), 0x00ff_00ff);
             let top = mix(s, s.right(x, 8), y, 0x0001_0001);
             let signs = even_signs(s, mix(s, s.right(x, 9), s.right(y, 1), 0x007f_007f));
-            let [[q0, q1], [q4, q5], [q2, q3], [q6, q7]] = iq2(s, &IQ2_XS, low, top, signs);
-            let scales = word(s, b, h, 16 + pair / 4);
-            let scale = odd(s, nibble(s, scales, 2 * pair % 8));
-            v.run16(2 * pair, [q0, q1, q2, q3], scale, s.all(0.0));
-            let scale = odd(s, nibble(s, scales, 2 * pair % 8 + 1));
-            v.run16(2 * pair + 1, [q4, q5, q6, q7], scale, s.all(0.0));
+            let [a, c, b2, d] = iq2(s, &IQ2_XS, low, top, signs);
+            two_runs(s, v, pair, [a, b2, c, d], word(s, b, h, 16 + pair / 4));
         }
     }
 }
@@ -215,16 +226,9 @@ impl Format for Iq2S {
         v.block(s.product(odd_f16(s, b, h), s.all(0.125)), s.all(0.0));
         for pair in 0..8 {
             let (index, signs) = (word(s, b, h, pair), word(s, b, h, 8 + pair));
-            // Two bits for each index, to bytes.
-            let top = byte(s, word(s, b, h, 16 + pair / 4), pair % 4);
-            let top = s.and(s.or(top, s.left(top, 12)), s.set(0x000f_000f));
-            let top = s.and(s.or(top, s.left(top, 6)), s.set(0x0303_0303));
-            let [[q0, q1], [q2, q3], [q4, q5], [q6, q7]] = iq2(s, &IQ2_S, index, top, signs);
-            let scales = word(s, b, h, 18 + pair / 4);
-            let scale = odd(s, nibble(s, scales, 2 * pair % 8));
-            v.run16(2 * pair, [q0, q1, q2, q3], scale, s.all(0.0));
-            let scale = odd(s, nibble(s, scales, 2 * pair % 8 + 1));
-            v.run16(2 * pair + 1, [q4, q5, q6, q7], scale, s.all(0.0));
+            let top = s.pairs(word(s, b, h, 16 + pair / 4), pair % 4);
+            let q = iq2(s, &IQ2_S, index, top, signs);
+            two_runs(s, v, pair, q, word(s, b, h, 18 + pair / 4));
         }
     }
 }
@@ -258,7 +262,7 @@ impl Format for Iq3S {
         for r in 0..8 {
             let (x, y) = (word(s, b, h, 2 * r), word(s, b, h, 2 * r + 1));
             let ninth = byte(s, word(s, b, h, 16 + r / 4), r % 4);
-            let top = [spread(s, s.and(ninth, s.set(15))), spread(s, s.right(ninth, 4))];
+            let top = [s.bits(ninth, 0, 0), s.bits(ninth, 1, 0)];
             let q = iq3(s, &IQ3_S, [x, y], top, word(s, b, h, 18 + r));
             v.run32(r, q, odd(s, nibble(s, scales, r)), s.all(0.0));
         }

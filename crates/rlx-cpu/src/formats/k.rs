@@ -1,10 +1,9 @@
 //! Super-blocks of 256: runs of 16 or 32 with small scales, one or two f16 for all.
 
 use super::{
-    Block, Format, Parts, Visitor, byte, eight, four, high, low, odd_f16, shape, signed_byte,
-    two_bits, word,
+    Block, Format, Parts, Visitor, eight, four, odd_f16, shape, signed_byte, two_bits, word,
 };
-use crate::simd::Lanes;
+use crate::simd::{Lanes, byte, high, low};
 
 /// 2 bits: 16 runs of 16 with 4-bit scales and minima.
 pub(crate) struct Q2K;

@@ -1,7 +1,7 @@
 //! 4 bits that number levels of a table.
 
-use super::{Block, Format, Parts, Visitor, byte, eight, four, high, low, odd_f16, shape, word};
-use crate::simd::Lanes;
+use super::{Block, Format, Parts, Visitor, eight, four, odd_f16, shape, word};
+use crate::simd::{Lanes, byte, high, low};
 
 /// Levels of `iq4_nl` and `iq4_xs`, as bytes.
 const IQ4: [u8; 16] =

@@ -158,34 +158,10 @@ fn odd_f16<S: Lanes, W>(s: S, b: Parts<'_, W, [u8; 32]>, h: usize) -> S::G {
     s.take_f16(&b.odd[2 * h * S::LANES..])
 }
 
-/// The low nibbles of the bytes.
-#[inline(always)]
-fn low<S: Lanes>(s: S, w: S::V) -> S::V {
-    s.and(w, s.set(0x0f0f_0f0f))
-}
-
-/// The high nibbles of the bytes.
-#[inline(always)]
-fn high<S: Lanes>(s: S, w: S::V) -> S::V {
-    low(s, s.right(w, 4))
-}
-
 /// The two bits at `shift` of each byte.
 #[inline(always)]
 fn two_bits<S: Lanes>(s: S, w: S::V, shift: u32) -> S::V {
     s.and(s.right(w, shift), s.set(0x0303_0303))
-}
-
-/// Bits 0..4 of each word, one to a byte, as 0 or 1.
-#[inline(always)]
-fn spread<S: Lanes>(s: S, nibble: S::V) -> S::V {
-    s.and(s.times(nibble, s.set(0x0020_4081)), s.set(0x0101_0101))
-}
-
-/// Byte `i` of each word, without a sign.
-#[inline(always)]
-fn byte<S: Lanes>(s: S, w: S::V, i: usize) -> S::V {
-    s.and(s.right(w, 8 * i as u32), s.set(0xff))
 }
 
 /// Byte `i` of each word, with its sign.

@@ -1,7 +1,7 @@
 //! Blocks of 32 with one scale, and a minimum or none.
 
-use super::{Block, Format, Parts, Visitor, eight, four, high, low, odd_f16, shape, spread, word};
-use crate::simd::Lanes;
+use super::{Block, Format, Parts, Visitor, eight, four, odd_f16, shape, word};
+use crate::simd::{Lanes, high, low};
 
 /// Sixteen bytes of nibbles from word `first` on: low ones are elements 0..16, high ones 16..32.
 #[inline(always)]
@@ -24,10 +24,7 @@ fn five_bits<S: Lanes, const N: usize, const O: usize>(
     first: usize,
 ) -> [S::V; 8] {
     let (fifth, q) = (word(s, b, h, first), nibbles(s, b, h, first + 1));
-    eight!(i => {
-        let bits = s.and(s.right(fifth, 4 * i as u32), s.set(15));
-        s.or(q[i], s.left(spread(s, bits), 4))
-    })
+    eight!(i => s.or(q[i], s.bits(fifth, i, 4)))
 }
 
 /// 4 bits less 8, one scale.

@@ -13,7 +13,7 @@ impl Format for Q1_0 {
         let d = odd_f16(s, b, h);
         for r in 0..4 {
             let bits = word(s, b, h, r);
-            let q = eight!(i => s.bits(bits, i as u32));
+            let q = eight!(i => s.bits(bits, i, 1));
             v.run32(r, q, d, s.all(0.0));
         }
     }
@@ -29,7 +29,7 @@ impl Format for Q2_0 {
         let d = odd_f16(s, b, h);
         for r in 0..2 {
             let (x, y) = (word(s, b, h, 2 * r), word(s, b, h, 2 * r + 1));
-            let q = eight!(i => s.pairs(if i < 4 { x } else { y }, i as u32 % 4));
+            let q = eight!(i => s.pairs(if i < 4 { x } else { y }, i % 4));
             v.run32(r, q, d, s.all(0.0));
         }
     }

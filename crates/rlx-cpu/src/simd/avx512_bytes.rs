@@ -8,6 +8,7 @@
 use super::avx2::Vbmi;
 use super::books::{Eights, Fours};
 use super::lanes::Lanes;
+use crate::written_out::{each, list};
 use core::arch::x86_64::*;
 
 /// Entries `low + 256 part` of the table, for each byte of `low`. A permutation takes 7 bits of an index; the
@@ -36,43 +37,15 @@ fn choose(_: Vbmi, top: __m512i, bit: i8, a: __m512i, b: __m512i) -> __m512i {
     unsafe { _mm512_mask_blend_epi8(_mm512_test_epi8_mask(top, _mm512_set1_epi8(bit)), a, b) }
 }
 
-#[inline(always)]
-fn look_up_512<const N: usize>(
-    s: Vbmi,
-    table: &[u8; N],
-    part: usize,
-    low: __m512i,
-    top: __m512i,
-) -> __m512i {
-    let a = look_up_256(s, table, 2 * part, low);
-    choose(s, top, 1, a, look_up_256(s, table, 2 * part + 1, low))
-}
-
-#[inline(always)]
-fn look_up_1024<const N: usize>(
-    s: Vbmi,
-    table: &[u8; N],
-    part: usize,
-    low: __m512i,
-    top: __m512i,
-) -> __m512i {
-    let a = look_up_512(s, table, 2 * part, low, top);
-    choose(s, top, 2, a, look_up_512(s, table, 2 * part + 1, low, top))
-}
-
 /// Entry `low + 256 top` of the table for every byte.
 #[inline(always)]
 fn look_up<const N: usize>(s: Vbmi, table: &[u8; N], low: __m512i, top: __m512i) -> __m512i {
     const { assert!(N == 256 || N == 512 || N == 1024 || N == 2048) };
-    match N {
-        256 => look_up_256(s, table, 0, low),
-        512 => look_up_512(s, table, 0, low, top),
-        1024 => look_up_1024(s, table, 0, low, top),
-        _ => {
-            let a = look_up_1024(s, table, 0, low, top);
-            choose(s, top, 4, a, look_up_1024(s, table, 1, low, top))
-        }
-    }
+    let mut found = [low; 8];
+    each!(I in 0 1 2 3 4 5 6 7 => if I < N / 256 { found[I] = look_up_256(s, table, I, low) });
+    each!(I in 0 1 2 3 => if I < N / 512 { found[I] = choose(s, top, 1, found[2 * I], found[2 * I + 1]) });
+    each!(I in 0 1 => if I < N / 1024 { found[I] = choose(s, top, 2, found[2 * I], found[2 * I + 1]) });
+    if N == 2048 { choose(s, top, 4, found[0], found[1]) } else { found[0] }
 }
 
 /// Eight bits of each word from bits `at` on, each to its byte. What lies behind the word's end is not
@@ -89,16 +62,10 @@ fn fields(_: Vbmi, w: __m512i, at: [u8; 4]) -> __m512i {
 
 /// As [`Lanes::bits`].
 #[inline(always)]
-pub(super) fn bits(s: Vbmi, w: __m512i, i: u32) -> __m512i {
-    // From a bit further down, since they count twice; before the first is the last of both words'.
-    let at = 4 * i as u8;
-    and(s, fields(s, w, [at.wrapping_sub(1) & 63, at, at + 1, at + 2]), 2)
-}
-
-/// As [`Lanes::pairs`].
-#[inline(always)]
-pub(super) fn pairs(s: Vbmi, w: __m512i, i: u32) -> __m512i {
-    levels(s, w, i as u8)
+pub(super) fn bits(s: Vbmi, w: __m512i, i: usize, up: u32) -> __m512i {
+    // A field begins `up` bits before its own; before bit 0 stands the last of both words.
+    let at = list!(J in 0 1 2 3 => (4 * i + J).wrapping_sub(up as usize) as u8 & 63);
+    and(s, fields(s, w, at), 1 << up)
 }
 
 #[inline(always)]
@@ -115,20 +82,14 @@ pub(super) fn eights<const N: usize>(
     low: __m512i,
     top: __m512i,
 ) -> [[__m512i; 2]; 4] {
-    let first = look_up(s, &book.first, low, top);
-    let second = look_up(s, &book.second, low, top);
-    [
-        [levels(s, first, 0), levels(s, second, 0)],
-        [levels(s, first, 1), levels(s, second, 1)],
-        [levels(s, first, 2), levels(s, second, 2)],
-        [levels(s, first, 3), levels(s, second, 3)],
-    ]
+    let codes = list!(I in 0 1 => look_up(s, &book.codes[I], low, top));
+    list!(P in 0 1 2 3 => list!(I in 0 1 => pairs(s, codes[I], P)))
 }
 
-/// Four levels of two bits of each word's byte `p`.
+/// As [`Lanes::pairs`].
 #[inline(always)]
-fn levels(s: Vbmi, codes: __m512i, p: u8) -> __m512i {
-    and(s, fields(s, codes, [8 * p, 8 * p + 2, 8 * p + 4, 8 * p + 6]), 3)
+pub(super) fn pairs(s: Vbmi, w: __m512i, i: usize) -> __m512i {
+    and(s, fields(s, w, list!(J in 0 1 2 3 => (8 * i + 2 * J) as u8)), 3)
 }
 
 /// As [`Lanes::fours`].
@@ -139,28 +100,12 @@ pub(super) fn fours<const N: usize>(
     low: __m512i,
     top: __m512i,
 ) -> [__m512i; 4] {
-    let first = look_up(s, &book.first, low, top);
-    let second = look_up(s, &book.second, low, top);
-    [
-        values(s, book, first, second, 0),
-        values(s, book, first, second, 1),
-        values(s, book, first, second, 2),
-        values(s, book, first, second, 3),
-    ]
-}
-
-/// Values of the nibbles of byte `p` of two words.
-#[inline(always)]
-fn values<const N: usize>(
-    s: Vbmi,
-    book: &Fours<N>,
-    first: __m512i,
-    second: __m512i,
-    p: u8,
-) -> __m512i {
-    let at = [8 * p, 8 * p + 4, 8 * p, 8 * p + 4];
-    let (first, second) = (fields(s, first, at), fields(s, second, at));
-    // SAFETY: AVX-512 BW by the token.
-    let both = unsafe { _mm512_mask_blend_epi16(0xaaaa_aaaa, first, second) };
-    s.look_up(&book.values, and(s, both, 15))
+    let codes = list!(I in 0 1 => look_up(s, &book.codes[I], low, top));
+    list!(P in 0 1 2 3 => {
+        const AT: [u8; 4] = [8 * P as u8, 8 * P as u8 + 4, 8 * P as u8, 8 * P as u8 + 4];
+        let nibbles = list!(I in 0 1 => fields(s, codes[I], AT));
+        // SAFETY: AVX-512 BW by the token.
+        let both = unsafe { _mm512_mask_blend_epi16(0xaaaa_aaaa, nibbles[0], nibbles[1]) };
+        s.look_up(&book.values, and(s, both, 15))
+    })
 }

@@ -129,7 +129,7 @@ macro_rules! lanes {
             }
 
             #[inline(always)]
-            fn with_signs(self, w: [__m512i; 2], signs: __m512i, p: u32) -> [__m512i; 2] {
+            fn with_signs(self, w: [__m512i; 2], signs: __m512i, p: usize) -> [__m512i; 2] {
                 // SAFETY: AVX-512 BW by the token. A word's byte `p` to all four of it; each looks at its bit.
                 unsafe {
                     let at = i32::from_le_bytes([p as u8; 4]);
@@ -245,11 +245,11 @@ lanes!(Vnni,);
 lanes! {
     Vbmi,
     #[inline(always)]
-    fn bits(self, w: __m512i, i: u32) -> __m512i {
-        avx512_bytes::bits(self, w, i)
+    fn bits(self, w: __m512i, i: usize, up: u32) -> __m512i {
+        avx512_bytes::bits(self, w, i, up)
     }
     #[inline(always)]
-    fn pairs(self, w: __m512i, i: u32) -> __m512i {
+    fn pairs(self, w: __m512i, i: usize) -> __m512i {
         avx512_bytes::pairs(self, w, i)
     }
     #[inline(always)]

@@ -6,12 +6,9 @@ use rlx_core::formats::codebook::grid4;
 pub(crate) struct Eights<const N: usize> {
     /// Levels as nibbles: of the bytes' low ones levels 0..4, of their high ones 4..8.
     pub(super) nibbles: [u32; N],
-    /// Levels 0..4, two bits each.
+    /// Levels 0..4 and 4..8, two bits each.
     #[cfg(target_arch = "x86_64")]
-    pub(super) first: [u8; N],
-    /// Levels 4..8.
-    #[cfg(target_arch = "x86_64")]
-    pub(super) second: [u8; N],
+    pub(super) codes: [[u8; N]; 2],
 }
 
 impl<const N: usize> Eights<N> {
@@ -30,9 +27,7 @@ impl<const N: usize> Eights<N> {
         Eights {
             nibbles,
             #[cfg(target_arch = "x86_64")]
-            first: bytes(book, 0),
-            #[cfg(target_arch = "x86_64")]
-            second: bytes(book, 8),
+            codes: [bytes(book, 0), bytes(book, 8)],
         }
     }
 }
@@ -41,12 +36,9 @@ impl<const N: usize> Eights<N> {
 pub(crate) struct Fours<const N: usize> {
     /// Values as bytes.
     pub(super) words: [u32; N],
-    /// Levels 0 and 1, a nibble each.
+    /// Levels 0 and 1, and 2 and 3, a nibble each.
     #[cfg(target_arch = "x86_64")]
-    pub(super) first: [u8; N],
-    /// Levels 2 and 3.
-    #[cfg(target_arch = "x86_64")]
-    pub(super) second: [u8; N],
+    pub(super) codes: [[u8; N]; 2],
     /// Values of levels, twice.
     #[cfg(target_arch = "x86_64")]
     pub(super) values: [u8; 16],
@@ -57,9 +49,7 @@ impl<const N: usize> Fours<N> {
         Fours {
             words: grid4(book, levels),
             #[cfg(target_arch = "x86_64")]
-            first: nibbles(book, 0),
-            #[cfg(target_arch = "x86_64")]
-            second: nibbles(book, 6),
+            codes: [nibbles(book, 0), nibbles(book, 6)],
             #[cfg(target_arch = "x86_64")]
             values: {
                 let [a, b, c, d, e, f, g, h] = levels;

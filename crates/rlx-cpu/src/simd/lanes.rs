@@ -5,6 +5,7 @@
 //! across lanes, and a block's scale is one vector.
 
 use super::books::{Eights, Fours};
+use crate::written_out::list;
 
 /// Vector operations on words and floats of rows.
 ///
@@ -66,16 +67,16 @@ pub(crate) trait Lanes: Copy {
 
     // bits to bytes
 
-    /// Bits `4 i..4 i + 4` of each word, `i` in 0..8, one to a byte, as 0 or 2.
+    /// Bits `4 i..4 i + 4` of each word, `i` in 0..8, each at place `up`, 0..=4, of its byte.
     #[inline(always)]
-    fn bits(self, w: Self::V, i: u32) -> Self::V {
-        let four = self.and(self.right(w, 4 * i), self.set(15));
-        self.and(self.times(four, self.set(0x0040_8102)), self.set(0x0202_0202))
+    fn bits(self, w: Self::V, i: usize, up: u32) -> Self::V {
+        let four = self.and(self.right(w, 4 * i as u32), self.set(15));
+        self.and(self.times(four, self.set(0x0020_4081 << up)), self.set(0x0101_0101 << up))
     }
     /// Four pairs of bits of each word, those of its byte `i`, one to a byte.
     #[inline(always)]
-    fn pairs(self, w: Self::V, i: u32) -> Self::V {
-        let four = self.and(self.right(w, 8 * i), self.set(0xff));
+    fn pairs(self, w: Self::V, i: usize) -> Self::V {
+        let four = byte(self, w, i);
         let two = self.and(self.or(four, self.left(four, 12)), self.set(0x000f_000f));
         self.and(self.or(two, self.left(two, 6)), self.set(0x0303_0303))
     }
@@ -90,27 +91,20 @@ pub(crate) trait Lanes: Copy {
         low: Self::V,
         top: Self::V,
     ) -> [[Self::V; 2]; 4] {
-        [
-            two(self, self.gather(&book.nibbles, index::<Self, N>(self, low, top, 0))),
-            two(self, self.gather(&book.nibbles, index::<Self, N>(self, low, top, 1))),
-            two(self, self.gather(&book.nibbles, index::<Self, N>(self, low, top, 2))),
-            two(self, self.gather(&book.nibbles, index::<Self, N>(self, low, top, 3))),
-        ]
+        list!(P in 0 1 2 3 => {
+            let levels = self.gather(&book.nibbles, index::<Self, N>(self, low, top, P));
+            [self::low(self, levels), high(self, levels)]
+        })
     }
     /// Values, one to a byte, of the same entries of a book of four.
     #[inline(always)]
     fn fours<const N: usize>(self, book: &Fours<N>, low: Self::V, top: Self::V) -> [Self::V; 4] {
-        [
-            self.gather(&book.words, index::<Self, N>(self, low, top, 0)),
-            self.gather(&book.words, index::<Self, N>(self, low, top, 1)),
-            self.gather(&book.words, index::<Self, N>(self, low, top, 2)),
-            self.gather(&book.words, index::<Self, N>(self, low, top, 3)),
-        ]
+        list!(P in 0 1 2 3 => self.gather(&book.words, index::<Self, N>(self, low, top, P)))
     }
     /// Bytes less than 128 with the signs of bits `8 p..` of each word, four for each of the two.
     #[inline(always)]
-    fn with_signs(self, w: [Self::V; 2], signs: Self::V, p: u32) -> [Self::V; 2] {
-        [signed(self, w[0], signs, 8 * p), signed(self, w[1], signs, 8 * p + 4)]
+    fn with_signs(self, w: [Self::V; 2], signs: Self::V, p: usize) -> [Self::V; 2] {
+        [signed(self, w[0], signs, 2 * p), signed(self, w[1], signs, 2 * p + 1)]
     }
 
     // sums of products of four bytes
@@ -173,26 +167,35 @@ pub(crate) trait Lanes: Copy {
     }
 }
 
+/// Byte `i` of each word, without a sign.
+#[inline(always)]
+pub(crate) fn byte<S: Lanes>(s: S, w: S::V, i: usize) -> S::V {
+    s.and(s.right(w, 8 * i as u32), s.set(0xff))
+}
+
+/// The low nibbles of the bytes.
+#[inline(always)]
+pub(crate) fn low<S: Lanes>(s: S, w: S::V) -> S::V {
+    s.and(w, s.set(0x0f0f_0f0f))
+}
+
+/// The high nibbles of the bytes.
+#[inline(always)]
+pub(crate) fn high<S: Lanes>(s: S, w: S::V) -> S::V {
+    low(s, s.right(w, 4))
+}
+
 /// Byte `p` of `low`, and of `top` above it where a book has more than 256 entries.
 #[inline(always)]
-fn index<S: Lanes, const N: usize>(s: S, low: S::V, top: S::V, p: u32) -> S::V {
-    let byte = s.set(0xff);
-    let low = s.and(s.right(low, 8 * p), byte);
-    if N > 256 { s.or(low, s.left(s.and(s.right(top, 8 * p), byte), 8)) } else { low }
+fn index<S: Lanes, const N: usize>(s: S, low: S::V, top: S::V, p: usize) -> S::V {
+    let low = byte(s, low, p);
+    if N > 256 { s.or(low, s.left(byte(s, top, p), 8)) } else { low }
 }
 
-/// The low nibbles and the high ones.
+/// Bytes with the signs of bits `4 i..4 i + 4`.
 #[inline(always)]
-fn two<S: Lanes>(s: S, w: S::V) -> [S::V; 2] {
-    let nibbles = s.set(0x0f0f_0f0f);
-    [s.and(w, nibbles), s.and(s.right(w, 4), nibbles)]
-}
-
-/// Bytes with the signs of four bits from `at` on.
-#[inline(always)]
-fn signed<S: Lanes>(s: S, w: S::V, signs: S::V, at: u32) -> S::V {
-    let four = s.and(s.right(signs, at), s.set(15));
-    let ones = s.and(s.times(four, s.set(0x0020_4081)), s.set(0x0101_0101));
+fn signed<S: Lanes>(s: S, w: S::V, signs: S::V, i: usize) -> S::V {
+    let ones = s.bits(signs, i, 0);
     let mask = s.minus(s.left(ones, 8), ones); // 255 for each 1
     s.minus_bytes(s.xor(w, mask), mask)
 }

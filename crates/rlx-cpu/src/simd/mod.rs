@@ -37,7 +37,7 @@ mod wasm;
 mod wasm_lanes;
 
 pub(crate) use books::{Eights, Fours};
-pub(crate) use lanes::{Lanes, head};
+pub(crate) use lanes::{Lanes, byte, head, high, low};
 
 /// f32 in a vector.
 pub(crate) const LANES: usize = 8;
