@@ -10,7 +10,7 @@ use core::task::{Context, Poll};
 use js_sys::{Promise, Uint8Array};
 use rlx_core::runtime::table::Table;
 use rlx_core::{Code, Error, Result};
-use rlx_webgpu::gpu::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage};
+use rlx_webgpu::gpu::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage, Wgsl};
 use serde_json::Value;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
@@ -137,7 +137,15 @@ impl HostGpu {
             max_buffer: limit("maxBufferSize", 256 << 20),
             max_binding: limit("maxStorageBufferBindingSize", 128 << 20),
             max_storage_buffers: limit("maxStorageBuffersPerShaderStage", 8) as u32,
-            packed_dot: names("wgslFeatures").iter().any(|f| f == "packed_4x8_integer_dot_product"),
+            wgsl: Wgsl {
+                packed_dot: names("wgslFeatures").iter().any(|f| f == "packed_4x8_integer_dot_product"),
+                subgroup: json
+                    .get("subgroupMinSize")
+                    .and_then(Value::as_u64)
+                    .filter(|&n| n > 0)
+                    .map(|n| n as u32),
+                enable_subgroups: json.get("enableSubgroups").and_then(Value::as_bool) == Some(true),
+            },
         };
         Ok(HostGpu {
             host,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = PathBuf::from(std::env::args().nth(1).ok_or("usage: emit DIR")?);
     std::fs::create_dir_all(&dir)?;
-    let all = catalog::all()?;
+    let all = catalog::all(true)?;
     for (name, kernel) in &all {
         std::fs::write(dir.join(format!("{name}.wgsl")), &kernel.wgsl)?;
     }

@@ -6,7 +6,7 @@
 mod run;
 mod staging;
 
-use crate::gpu::{Gpu, GpuInfo, Usage};
+use crate::gpu::{Gpu, GpuInfo, Usage, Wgsl};
 use crate::kernels::{self, Access, Memory, STEP_BYTES};
 use core::cell::RefCell;
 use core::task::{Context, Poll};
@@ -96,7 +96,13 @@ pub struct WebGpuDevice<G> {
 impl<G: Gpu> WebGpuDevice<G> {
     /// An executor with the GPU's limits. One that is lost already answers `DeviceLost`.
     pub fn new(gpu: G) -> Self {
-        let info = gpu.info();
+        let wgsl = gpu.info().wgsl;
+        Self::with_wgsl(gpu, wgsl)
+    }
+
+    /// The same with kernels that use no more of WGSL than this, which the device must have.
+    pub fn with_wgsl(gpu: G, wgsl: Wgsl) -> Self {
+        let info = GpuInfo { wgsl, ..gpu.info() };
         // Kernels address bytes with 32 bits.
         let addressable = (1 << 32) - 4;
         let limits = Limits {
@@ -168,8 +174,7 @@ impl<G: Gpu> WebGpuDevice<G> {
         for (i, step) in program.steps.iter().enumerate() {
             let rows_control =
                 if head.is_some_and(|h| i < h) { ctl.map(|n| n as u32) } else { None };
-            let cx =
-                kernels::Context { plan: &plan, rows_control, packed_dot: self.info.packed_dot };
+            let cx = kernels::Context { plan: &plan, rows_control, wgsl: self.info.wgsl };
             let Some(kernel) = kernels::kernel(step, &cx)? else { continue };
             if kernel.memory.len() > self.target.limits.storage_buffers as usize {
                 return Err(Error::new(

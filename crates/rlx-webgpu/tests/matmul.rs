@@ -125,7 +125,7 @@ fn segments_of_different_types_share_a_step() {
                     segments: 4,
                     bias,
                     norm: norm.then_some(1e-5),
-                    epilogue: Epilogue::None,
+                    ..MatMul::plain()
                 };
                 // Nine weights in buffers of their own are more than a step may bind.
                 if buffers == Buffers::Each && operands.len() > 7 {
@@ -179,7 +179,13 @@ fn epilogues_and_the_norm_prologue_hold_for_every_type() {
                 if epilogue == Epilogue::Add {
                     operands.push(input(&[m as u64, n as u64], &residual));
                 }
-                let op = MatMul { segments, bias, norm: norm.then_some(1e-6), epilogue };
+                let op = MatMul {
+                    segments,
+                    bias,
+                    norm: norm.then_some(1e-6),
+                    epilogue,
+                    ..MatMul::plain()
+                };
                 let got = run_op(&d, op, &operands);
                 let ys: Vec<Vec<f64>> = (0..segments)
                     .map(|i| {

@@ -1,17 +1,23 @@
 //! Every kernel's text is what naga takes, and has the header that readers expect.
 
-use naga::valid::{Capabilities, ValidationFlags, Validator};
+use naga::valid::{
+    Capabilities, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator,
+};
 use rlx_webgpu::kernels::catalog;
 
 #[test]
 fn naga_accepts_every_kernel() {
-    let all = catalog::all().expect("every operator has a kernel");
+    let all = catalog::all(false).expect("every operator has a kernel");
     assert!(all.len() > 100, "{} kernels", all.len());
     for (name, kernel) in &all {
         let module = naga::front::wgsl::parse_str(&kernel.wgsl)
             .unwrap_or_else(|e| panic!("{name}: {}", e.emit_to_string(&kernel.wgsl)));
-        // naga's name for `unpack2x16float`, which every WebGPU has; nothing else.
-        Validator::new(ValidationFlags::all(), Capabilities::SHADER_FLOAT16_IN_FLOAT32)
+        // The first is naga's name for `unpack2x16float`, which every WebGPU has; the others are for
+        // kernels that are printed where there are subgroups.
+        let capabilities = Capabilities::SHADER_FLOAT16_IN_FLOAT32 | Capabilities::SUBGROUP;
+        Validator::new(ValidationFlags::all(), capabilities)
+            .subgroup_stages(ShaderStages::COMPUTE)
+            .subgroup_operations(SubgroupOperationSet::all())
             .validate(&module)
             .unwrap_or_else(|e| panic!("{name}: {}", e.emit_to_string(&kernel.wgsl)));
         assert!(module.entry_points.iter().any(|e| e.name == kernel.entry), "{name}");
@@ -20,19 +26,21 @@ fn naga_accepts_every_kernel() {
 
 #[test]
 fn kernels_stay_within_default_limits() {
-    for (name, kernel) in catalog::all().expect("every operator has a kernel") {
+    for (name, kernel) in catalog::all(false).expect("every operator has a kernel") {
         assert!(kernel.memory.len() <= 8, "{name} binds {} buffers", kernel.memory.len());
         assert!(kernel.words.len() <= 64, "{name} has {} step constants", kernel.words.len());
         assert!(kernel.groups.iter().all(|&n| n > 0 && n <= 65_535), "{name}");
         for directive in ["enable ", "requires "] {
             assert!(!kernel.wgsl.contains(directive), "{name} asks for a feature");
         }
+        let shuffles = kernel.wgsl.contains("subgroup");
+        assert_eq!(shuffles, name.contains("_lanes_") && !name.ends_with("_lanes_0"), "{name}");
     }
 }
 
 #[test]
 fn headers_say_formula_shapes_bytes_launch_and_numerics() {
-    for (name, kernel) in catalog::all().expect("every operator has a kernel") {
+    for (name, kernel) in catalog::all(false).expect("every operator has a kernel") {
         let mut lines = kernel.wgsl.lines().take_while(|l| l.starts_with("//"));
         let words: Vec<&str> = lines
             .by_ref()

@@ -1,12 +1,14 @@
-//! One input times 1..4 weights: `y_i = x W_i^T + b_i`, with an optional norm before and an
-//! optional epilogue after.
+//! One input times 1..4 weights: `y_i = x W_i^T + b_i`, with an optional norm and an optional
+//! quantisation of x before and an optional epilogue after.
 //!
 //! Segments keep weights apart: real files mix types within q, k and v, and no weight is ever
 //! concatenated in a graph.
 
-use super::{Attrs, Binary, Class, Emit, Operator, RmsNorm, Unary, expect, fit, matrix, writing};
+use super::{
+    Attrs, Binary, Class, Emit, Operator, QuantizeRows, RmsNorm, Unary, expect, fit, matrix, writing,
+};
 use crate::error::{Error, Result};
-use crate::types::{DType, Kind, Shape, Type, ValueId};
+use crate::types::{BlockFormat, DType, Kind, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -40,6 +42,9 @@ pub struct MatMul {
     pub bias: bool,
     /// RMS norm of the rows of `x` first, with this eps; its weight is operand 1.
     pub norm: Option<f32>,
+    /// Rows of `x`, a matrix of f32 that is normed first if there is a norm, become int8 blocks of
+    /// this format, as `quantize_rows` makes them.
+    pub quantize: Option<BlockFormat>,
     /// What happens to the products.
     pub epilogue: Epilogue,
 }
@@ -96,6 +101,9 @@ impl Operator for MatMul {
         if let Some(eps) = self.norm {
             attrs = attrs.float("norm_eps", eps);
         }
+        if let Some(format) = self.quantize {
+            attrs = attrs.name("quantize", format.name());
+        }
         match self.epilogue {
             Epilogue::None => attrs,
             Epilogue::Add => attrs.name("epilogue", "add"),
@@ -105,7 +113,7 @@ impl Operator for MatMul {
     }
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["segments", "bias", "norm_eps", "epilogue", "map", "glu"])?;
+        attrs.only(&["segments", "bias", "norm_eps", "quantize", "epilogue", "map", "glu"])?;
         let function = |name: &str| {
             Unary::from_name(name)
                 .ok_or_else(|| Error::bad_graph(format!("matmul: unknown function {name}")))
@@ -122,7 +130,12 @@ impl Operator for MatMul {
                     ));
                 }
             };
+        let quantize = attrs.opt_name("quantize")?.map(|name| {
+            BlockFormat::from_name(name)
+                .ok_or_else(|| Error::bad_graph(format!("matmul: unknown format {name}")))
+        });
         Ok(MatMul {
+            quantize: quantize.transpose()?,
             segments: attrs.opt_int("segments")?.unwrap_or(1) as usize,
             bias: attrs.flag("bias")?,
             norm: attrs.opt_float("norm_eps")?,
@@ -156,6 +169,9 @@ impl Operator for MatMul {
                 return Err(Error::bad_graph("matmul: a norm prologue needs x in floats"));
             }
             fit::vector("matmul", "norm", operands[at], k, dtype)?;
+        }
+        if let Some(format) = self.quantize {
+            QuantizeRows { format }.infer(&[x])?;
         }
         let mut results = Vec::with_capacity(self.segments);
         for i in 0..self.segments {
@@ -238,6 +254,10 @@ impl MatMul {
         let x = match (self.norm, parts.norm) {
             (Some(eps), Some(at)) => e.one(RmsNorm { eps }, &[x, operand(at)?])?,
             _ => x,
+        };
+        let x = match self.quantize {
+            Some(format) => e.one(QuantizeRows { format }, &[x])?,
+            None => x,
         };
         let mut results = Vec::with_capacity(self.segments);
         for i in 0..self.segments {

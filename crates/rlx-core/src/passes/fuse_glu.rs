@@ -76,7 +76,7 @@ pub fn fuse_glu(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         if bias {
             inputs.extend([gin[2], uin[2]]);
         }
-        let fused = MatMul { segments: 2, bias, norm: None, epilogue: Epilogue::Glu(f) };
+        let fused = MatMul { segments: 2, bias, epilogue: Epilogue::Glu(f), ..MatMul::plain() };
         let fused = Op::from(fused);
         let types: Vec<_> = inputs.iter().map(|&v| g.ty(v)).collect();
         let same =

@@ -9,10 +9,11 @@
 //! while it reads x, so with many rows the sums would be repeated for every tile of outputs.
 //!
 //! Runs last of the matmul fusions. Leaves alone: steps of more than one row, a norm that anything
-//! but a matmul reads, and a matmul that will read int8 blocks: they are made of the normed row.
+//! but a matmul reads, and a matmul that will read int8 blocks, which are made of the normed row:
+//! unless the target's kernel makes them itself, behind the norm.
 
 use super::Context;
-use super::int8::activation_format;
+use super::int8::{activation_format, blocks_of, prologue};
 use crate::error::Result;
 use crate::ir::mir::Graph;
 use crate::ops::{MatMul, Op};
@@ -37,7 +38,7 @@ pub fn fuse_norm_prologue(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
             }
             _ => false,
         };
-        let reads_blocks = |&j: &usize| match &g.nodes[j].op {
+        let reads_blocks = |g: &Graph, j: usize| match &g.nodes[j].op {
             Op::MatMul(m) => {
                 let weights = &g.nodes[j].inputs[m.parts().weights..][..m.segments];
                 weights.iter().any(|&w| activation_format(g.ty(w).dtype).is_some())
@@ -45,9 +46,6 @@ pub fn fuse_norm_prologue(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
             _ => false,
         };
         if !one_row || g.is_output(y) || readers.is_empty() {
-            continue;
-        }
-        if int8 && readers.iter().any(reads_blocks) {
             continue;
         }
         // A reader that needs the normed row keeps it in memory; the others then read it there.
@@ -65,7 +63,13 @@ pub fn fuse_norm_prologue(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
             let same = op
                 .infer(&types)
                 .is_ok_and(|r| r.iter().eq(g.nodes[j].outputs.iter().map(|&v| g.ty(v))));
-            (same && cx.fuses(g, &op, &inputs)).then_some((op, inputs))
+            let runs = if int8 && reads_blocks(g, j) {
+                let weights = inputs.get(crate::passes::weights(&op))?;
+                prologue(g, &op, &inputs, blocks_of(g, weights)?, cx).is_some()
+            } else {
+                cx.fuses(g, &op, &inputs)
+            };
+            (same && runs).then_some((op, inputs))
         };
         let normed: Option<Vec<_>> = readers.iter().map(|&j| with_norm(g, j)).collect();
         let Some(normed) = normed else { continue };

@@ -62,7 +62,7 @@ pub fn fuse_segments(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         if bias {
             inputs.extend(group.iter().map(|&j| g.nodes[j].inputs[2]));
         }
-        let merged = Op::from(MatMul { segments: group.len(), bias, norm: None, epilogue });
+        let merged = Op::from(MatMul { segments: group.len(), bias, epilogue, ..MatMul::plain() });
         if !cx.fuses(g, &merged, &inputs) {
             continue;
         }

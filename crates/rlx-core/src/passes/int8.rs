@@ -8,6 +8,12 @@
 //! Blocks are as long as the weight's: 32 (`q8_0`) or 256 (`q8_k`). One quantisation serves every
 //! matmul of that x. An x of f16 or bf16 is widened first, and the product rounded back.
 //!
+//! Where the target gains from it and its kernel does so, a matmul makes the blocks itself:
+//!
+//! ```text
+//! %y = matmul %x, %g, %w {norm_eps}   =>   %y = matmul %x, %g, %w {norm_eps, quantize = q8_k}
+//! ```
+//!
 //! A part of legalisation. Leaves alone: f32, f16 and bf16 weights, matmuls that mix block lengths,
 //! and everything where the options or the target say f32.
 
@@ -15,7 +21,8 @@ use super::Context;
 use super::casts::{Casts, is_narrow, part};
 use crate::error::Result;
 use crate::ir::mir::{Graph, Node, ValueId};
-use crate::ops::{Cast, Op, QuantizeRows};
+use crate::ops::{Cast, MatMul, Op, QuantizeRows};
+use crate::target::Path;
 use crate::types::{BlockFormat, DType, Type};
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -47,6 +54,16 @@ pub(super) fn int8(g: &mut Graph, cx: &Context<'_>) -> Result<usize> {
             nodes.push(node);
             continue;
         };
+        if let Some(op) = prologue(g, &node.op, &node.inputs, format, cx) {
+            node.op = op;
+            nodes.push(node);
+            changed += 1;
+            continue;
+        }
+        if matches!(&node.op, Op::MatMul(m) if m.norm.is_some()) {
+            nodes.push(node);
+            continue;
+        }
         // What the matmul gives of blocks; one that takes none of its other operands stays.
         let x = node.inputs[0];
         let packed = Type { dtype: DType::Block(format), ..g.ty(x).clone() };
@@ -89,13 +106,35 @@ pub(super) fn int8(g: &mut Graph, cx: &Context<'_>) -> Result<usize> {
     Ok(changed)
 }
 
+/// The matmul with the quantisation inside, if the target gains from it and runs that.
+pub(super) fn prologue(
+    g: &Graph,
+    op: &Op,
+    inputs: &[ValueId],
+    format: BlockFormat,
+    cx: &Context<'_>,
+) -> Option<Op> {
+    let Op::MatMul(m) = op else { return None };
+    let gains = cx.target.fusions.quantize_prologue && !cx.options.skip_fusion;
+    let op = Op::from(MatMul { quantize: Some(format), ..m.clone() });
+    let types: Vec<&Type> = inputs.iter().map(|&v| g.ty(v)).collect();
+    let runs = op.infer(&types).is_ok() && cx.path(&op, &types) == Ok(Path::Native);
+    (gains && runs).then_some(op)
+}
+
 /// The one format that all weights of a matmul want of a float x.
 fn format(g: &Graph, node: &Node) -> Option<BlockFormat> {
     let Op::MatMul(m) = &node.op else { return None };
     let weights = node.inputs.get(super::weights(&node.op))?;
-    let mut formats = weights.iter().map(|&w| activation_format(g.ty(w).dtype));
-    let first = formats.next().flatten()?;
+    let first = blocks_of(g, weights)?;
     let x = g.ty(*node.inputs.first()?);
     let float = x.dtype == DType::F32 || is_narrow(x);
-    (m.norm.is_none() && float && formats.all(|f| f == Some(first))).then_some(first)
+    (m.quantize.is_none() && float).then_some(first)
+}
+
+/// The one format of activations that all these weights want.
+pub(super) fn blocks_of(g: &Graph, weights: &[ValueId]) -> Option<BlockFormat> {
+    let mut formats = weights.iter().map(|&w| activation_format(g.ty(w).dtype));
+    let first = formats.next().flatten()?;
+    formats.all(|f| f == Some(first)).then_some(first)
 }

@@ -13,15 +13,14 @@ use super::ops::{
     ada_norm, argmax, argmin, attention, batch_matmul, cast, clamp, compare, concat, constant,
     control_flow, cumsum, dot_general, elementwise_region, expand, gated_delta_net, gated_residual,
     gather, gather_elements, grouped_matmul, iota, kv_write, layer_norm, lora_matmul, map, matmul,
-    pad, random_normal, random_uniform, reduce, residual_layer_norm, residual_rms_norm, reverse,
+    pad, quantize_rows, random_normal, random_uniform, reduce, residual_layer_norm, residual_rms_norm, reverse,
     rms_norm, roll, rope, rope_kv_write, rope_table, sample, scatter_add, sdpa, select,
     selective_scan, slice, softmax, sort, state_write, take_rows, top_k, transpose, unpack, zip,
 };
 use crate::error::{Error, Result};
-use crate::formats::activations;
 use crate::ir::mir::Graph;
-use crate::ops::{Alias, Op, QuantizeRows, Signature};
-use crate::types::{BlockFormat, Type};
+use crate::ops::{Alias, Op, Signature};
+use crate::types::Type;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -52,7 +51,7 @@ pub fn run_regions(op: &Op, regions: &[Graph], operands: &[View<'_>]) -> Result<
         Op::Gather(op) => gather::run(op, operands),
         Op::RmsNorm(op) => rms_norm::run(op, operands),
         Op::MatMul(op) => matmul::run(op, operands),
-        Op::QuantizeRows(op) => quantize(op, operands),
+        Op::QuantizeRows(op) => quantize_rows::run(op, operands),
         Op::RopeTable(op) => rope_table::run(op, operands),
         Op::Rope(op) => rope::run(op, operands),
         Op::KvWrite(_) => kv_write::run(operands),
@@ -197,17 +196,4 @@ fn fits(op: &Op, what: &str, i: usize, ty: &Type, have: usize) -> Result<()> {
 /// The error of an operand list that the type rule should have refused.
 pub(super) fn arity(name: &str) -> Error {
     Error::internal(format!("{name}: wrong number of operands"))
-}
-
-/// The operator: rows are whole blocks, so all of them are one run of blocks.
-fn quantize(op: &QuantizeRows, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("quantize_rows")) };
-    let x = x.f32s()?;
-    let mut out = vec![0; x.len() / op.format.elements() * op.format.bytes()];
-    match op.format {
-        BlockFormat::Q8_0 => activations::encode_q8_0(&x, &mut out)?,
-        BlockFormat::Q8K => activations::encode_q8_k(&x, &mut out)?,
-        other => return Err(Error::internal(format!("nothing encodes {}", other.name()))),
-    }
-    Ok(vec![out])
 }

@@ -138,26 +138,30 @@ const fn claim(op: &'static str, attrs: &'static [&'static str], form: Form) -> 
 const CPU_CACHES: &[DType] = &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
 const WEBGPU_CACHES: &[DType] = &[DType::F32, DType::F16];
 
-const CPU: &[Claim] = &kernels(CPU_UNARY, CPU_BINARY, CPU_CACHES);
-const WEBGPU: &[Claim] = &kernels(WEBGPU_UNARY, WEBGPU_BINARY, WEBGPU_CACHES);
+/// What the executors' matmuls know.
+const CPU_MATMUL: &[&str] = &["segments", "bias", "norm_eps", "epilogue", "map", "glu"];
+const WEBGPU_MATMUL: &[&str] =
+    &["segments", "bias", "norm_eps", "quantize", "epilogue", "map", "glu"];
 
-/// Kernels that the CPU and WebGPU executors both have, with the functions and caches of one of them.
+/// The longest row that a kernel keeps as int8 blocks of 32 or 256, with their scales and sums, in
+/// the 16 KiB of memory that every WebGPU workgroup has; and what a lane multiplies at a time.
+const QUANTIZED_ROW: [u64; 2] = [12_288, 14_336];
+const QUANTIZED_SHARE: u64 = 64;
+
+const CPU: &[Claim] = &kernels(CPU_UNARY, CPU_BINARY, CPU_MATMUL, CPU_CACHES);
+const WEBGPU: &[Claim] = &kernels(WEBGPU_UNARY, WEBGPU_BINARY, WEBGPU_MATMUL, WEBGPU_CACHES);
+
+/// Kernels that the CPU and WebGPU executors both have, with what one of them knows.
 const fn kernels(
     unary: &'static [&'static str],
     binary: &'static [&'static str],
+    matmul: &'static [&'static str],
     caches: &'static [DType],
 ) -> [Claim; 12] {
     [
         claim("gather", NO, Form::Rows),
         claim("rms_norm", &["eps"], Form::Matrix),
-        Claim {
-            functions: unary,
-            ..claim(
-                "matmul",
-                &["segments", "bias", "norm_eps", "epilogue", "map", "glu"],
-                Form::Weights,
-            )
-        },
+        Claim { functions: unary, ..claim("matmul", matmul, Form::Weights) },
         claim("quantize_rows", &["to"], Form::Matrix),
         claim("rope", &["style", "head_dim"], Form::Matrix),
         Claim { caches, ..claim("kv_write", NO, Form::Any) },
@@ -240,12 +244,32 @@ impl Claim {
             }
             (Form::TrailingRow, _) => false,
         };
+        if let Op::MatMul(m) = op
+            && let Some(format) = m.quantize
+            && let Some(why) = quantizes_not(target, format, operands[0])
+        {
+            return Some(why);
+        }
         (!fits).then(|| match self.form {
             Form::TrailingRow => "its kernel takes two operands of one shape, or a row".into(),
             Form::Rows => "its kernel takes a matrix and a vector of indices".into(),
             _ => "its kernel takes a matrix".into(),
         })
     }
+}
+
+/// Why a matmul's kernel does not make int8 blocks of `x` itself.
+fn quantizes_not(target: &Target, format: BlockFormat, x: &Type) -> Option<String> {
+    if !target.int8 {
+        return Some("it reads no int8 blocks".into());
+    }
+    let [rows, k] = x.shape.0.as_slice() else { return None };
+    let longest = QUANTIZED_ROW[usize::from(format == BlockFormat::Q8K)];
+    let fits = |k: u64| k <= longest && k.is_multiple_of(QUANTIZED_SHARE);
+    let fits = rows.as_static() == Some(1) && k.as_static().is_some_and(fits);
+    (!fits).then(|| {
+        format!("its kernel makes {} of one row, of whole {QUANTIZED_SHARE} and at most {longest}", format.name())
+    })
 }
 
 impl Target {

@@ -28,6 +28,9 @@ use alloc::vec::Vec;
 pub struct Fusions {
     /// A norm as a matmul's prologue: pays where a launch costs more than a second read of x.
     pub norm_prologue: bool,
+    /// Int8 blocks of x made inside the matmul of one row: a launch less, for a pass over x in
+    /// every workgroup.
+    pub quantize_prologue: bool,
     /// A residual as a matmul's epilogue.
     pub residual: bool,
     /// Matmuls of one input as segments of one.
@@ -48,6 +51,7 @@ impl Fusions {
     /// None.
     pub const NONE: Fusions = Fusions {
         norm_prologue: false,
+        quantize_prologue: false,
         residual: false,
         segments: false,
         glu: false,
@@ -59,6 +63,7 @@ impl Fusions {
     /// All.
     pub const ALL: Fusions = Fusions {
         norm_prologue: true,
+        quantize_prologue: true,
         residual: true,
         segments: true,
         glu: true,
@@ -178,7 +183,7 @@ impl Target {
                 storage_buffers: 64,
                 alignment: 64,
             },
-            fusions: Fusions { norm_prologue: false, ..Fusions::ALL },
+            fusions: Fusions { norm_prologue: false, quantize_prologue: false, ..Fusions::ALL },
             formats: Self::every_format(),
             int8: true,
             claims: Claims::CPU,

@@ -57,6 +57,8 @@ export interface GpuDescription {
   wgslFeatures: string[];
   /** Whether the compiler takes (and so demands) `enable subgroups;`: Tint does, naga does not. */
   enableSubgroups: boolean;
+  /** The fewest lanes of a subgroup; 0 where there are none, or the browser does not say. */
+  subgroupMinSize: number;
 }
 
 export class GpuHost {
@@ -378,5 +380,6 @@ async function describe(gpu: GPU, adapter: GPUAdapter, device: GPUDevice): Promi
     features: OPTIONAL_FEATURES.filter((name) => device.features.has(name)),
     wgslFeatures: [...(gpu.wgslLanguageFeatures ?? [])].sort(),
     enableSubgroups,
+    subgroupMinSize: enableSubgroups ? adapter.info?.subgroupMinSize ?? 0 : 0,
   };
 }

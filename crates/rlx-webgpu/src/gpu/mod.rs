@@ -99,8 +99,19 @@ pub struct GpuInfo {
     pub max_binding: u64,
     /// `maxStorageBuffersPerShaderStage` of the device.
     pub max_storage_buffers: u32,
-    /// Whether WGSL has `packed_4x8_integer_dot_product`.
+    /// What its WGSL has.
+    pub wgsl: Wgsl,
+}
+
+/// What a device's WGSL has beyond what every WebGPU has, and how it wants to be asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wgsl {
+    /// `packed_4x8_integer_dot_product`.
     pub packed_dot: bool,
+    /// The fewest lanes that a subgroup may have, where there are subgroups.
+    pub subgroup: Option<u32>,
+    /// Whether a shader with subgroups must say `enable subgroups;`: Tint demands it, naga refuses it.
+    pub enable_subgroups: bool,
 }
 
 /// A WebGPU host. See the module's page for ids and polling.

@@ -1,6 +1,6 @@
 //! The GPU of this machine, by wgpu.
 
-use super::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage};
+use super::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage, Wgsl};
 use core::cell::RefCell;
 use core::future::Future;
 use core::task::{Context, Poll, Waker};
@@ -95,7 +95,7 @@ fn fault(error: &wgpu::Error) -> Error {
 
 impl NativeGpu {
     /// Opens the adapter whose name contains `adapter_name` (letter case does not matter), or the
-    /// fastest one. Asks for the adapter's own buffer limits and no optional feature.
+    /// fastest one. Asks for the adapter's own buffer limits, and for subgroups where it has them.
     ///
     /// # Errors
     /// `DeviceUnavailable` where there is no such adapter, or it refuses to open.
@@ -126,15 +126,18 @@ impl NativeGpu {
             max_storage_buffer_binding_size: own.max_storage_buffer_binding_size,
             ..wgpu::Limits::default()
         };
+        let features = adapter.features() & wgpu::Features::SUBGROUP;
         let open = |limits: wgpu::Limits| {
             block(adapter.request_device(&wgpu::DeviceDescriptor {
                 label: Some("rlx"),
+                required_features: features,
                 required_limits: limits,
                 memory_hints: wgpu::MemoryHints::MemoryUsage,
                 ..Default::default()
             }))
         };
-        let name = adapter.get_info().name;
+        let about = adapter.get_info();
+        let name = about.name;
         let (device, queue) = open(limits)
             .or_else(|_| open(wgpu::Limits::default()))
             .map_err(|e| unavailable(format!("the WebGPU adapter {name} did not open: {e}")))?;
@@ -153,13 +156,17 @@ impl NativeGpu {
         let limits = device.limits();
         let info = GpuInfo {
             adapter: name,
-            features: Vec::new(),
+            features: if features.is_empty() { Vec::new() } else { vec!["subgroups".into()] },
             max_buffer: limits.max_buffer_size,
             max_binding: limits.max_storage_buffer_binding_size,
             max_storage_buffers: limits.max_storage_buffers_per_shader_stage,
-            packed_dot: instance
-                .wgsl_language_features()
-                .contains(wgpu::WgslLanguageFeatures::Packed4x8IntegerDotProduct),
+            wgsl: Wgsl {
+                packed_dot: instance
+                    .wgsl_language_features()
+                    .contains(wgpu::WgslLanguageFeatures::Packed4x8IntegerDotProduct),
+                subgroup: (!features.is_empty()).then_some(about.subgroup_min_size),
+                enable_subgroups: false,
+            },
         };
         Ok(NativeGpu { device, queue, info, lost, uncaught, tables: RefCell::default() })
     }

@@ -2,6 +2,7 @@
 //! (naga, Dawn's Tint) read them all.
 
 use super::{Context, Kernel, kernel};
+use crate::gpu::Wgsl;
 use rlx_core::Result;
 use rlx_core::ir::lir::{Phase, Slice, Space, Step};
 use rlx_core::ops::{
@@ -59,6 +60,10 @@ impl Maker {
     }
 
     fn kernel(self, op: impl Into<Op>, rows_control: bool, packed_dot: bool) -> Result<Kernel> {
+        self.kernel_in(op, rows_control, Wgsl { packed_dot, ..Wgsl::default() })
+    }
+
+    fn kernel_in(self, op: impl Into<Op>, rows_control: bool, wgsl: Wgsl) -> Result<Kernel> {
         let op = op.into();
         let types: Vec<&Type> = self.operands.iter().map(|s| &s.ty).collect();
         let mut results = Vec::new();
@@ -80,16 +85,16 @@ impl Maker {
         };
         // A control block after the operands' states.
         let rows_control = rows_control.then_some(self.states);
-        let cx = Context { plan: &self.plan, rows_control, packed_dot };
+        let cx = Context { plan: &self.plan, rows_control, wgsl };
         kernel(&step, &cx)?.ok_or_else(|| rlx_core::Error::internal("an empty step"))
     }
 }
 
-/// Every kernel, by a name fit for a file.
+/// Every kernel, by a name fit for a file; those with subgroups say so where the compiler asks for it.
 ///
 /// # Errors
 /// Only where this crate is wrong about its own operators.
-pub fn all() -> Result<BTreeMap<String, Kernel>> {
+pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
     let mut out = BTreeMap::new();
     let mut types = vec![DType::F32, DType::F16, DType::BF16];
     types.extend(Target::first_formats().into_iter().map(DType::Block));
@@ -101,6 +106,7 @@ pub fn all() -> Result<BTreeMap<String, Kernel>> {
         }
     }
     segments(&mut out)?;
+    quantising(enable_subgroups, &mut out)?;
     let made = Maker::new().arena(DType::F32, &[3, 65])?.weight(DType::F32, &[65], 0)?;
     out.insert("rms_norm".into(), made.kernel(RmsNorm { eps: 1e-5 }, false, true)?);
     for format in [BlockFormat::Q8_0, BlockFormat::Q8K] {
@@ -177,12 +183,58 @@ fn matmuls(dtype: DType, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
                             made = made.arena(DType::F32, &[m, 9])?;
                         }
                         let norm_eps = norm.then_some(1e-5);
-                        let op = MatMul { segments, bias: true, norm: norm_eps, epilogue };
+                        let op = MatMul {
+                            segments,
+                            bias: true,
+                            norm: norm_eps,
+                            epilogue,
+                            ..MatMul::plain()
+                        };
                         let key = format!(
                             "matmul_{m}_{dtype}_{k}_{x}_{name}_norm_{norm}_packed_{packed_dot}"
                         );
                         out.insert(key, made.kernel(op, true, packed_dot)?);
                     }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Matmuls that make int8 blocks of their row: every epilogue, with and without subgroups and norms.
+fn quantising(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
+    for block in Target::first_formats() {
+        let (dtype, short) = (DType::Block(block), block.elements() == 32);
+        let quantize = Some(if short { BlockFormat::Q8_0 } else { BlockFormat::Q8K });
+        for subgroup in [None, Some(4), Some(8), Some(32)] {
+            for (name, epilogue) in [
+                ("none", Epilogue::None),
+                ("add", Epilogue::Add),
+                ("map", Epilogue::Map(Unary::Gelu)),
+                ("glu", Epilogue::Glu(Unary::Silu)),
+            ] {
+                for (norm, bias, k) in [(true, false, 512), (false, true, 8192), (true, true, 12_288)] {
+                    let segments = if name == "glu" { 2 } else { 1 };
+                    let mut made = Maker::new().arena(DType::F32, &[1, k])?;
+                    if norm {
+                        made = made.weight(DType::F32, &[k], 1)?;
+                    }
+                    for _ in 0..segments {
+                        made = made.weight(dtype, &[9, k], 0)?;
+                    }
+                    for _ in 0..if bias { segments } else { 0 } {
+                        made = made.weight(DType::F32, &[9], 1)?;
+                    }
+                    if name == "add" {
+                        made = made.arena(DType::F32, &[1, 9])?;
+                    }
+                    let op = MatMul { segments, bias, norm: norm.then_some(1e-5), quantize, epilogue };
+                    let packed_dot = subgroup != Some(8);
+                    let wgsl = Wgsl { packed_dot, subgroup, enable_subgroups };
+                    let lanes = subgroup.unwrap_or(0);
+                    let key = format!("matmul_rows_{dtype}_{k}_{name}_norm_{norm}_lanes_{lanes}");
+                    out.insert(key, made.kernel_in(op, false, wgsl)?);
                 }
             }
         }

@@ -18,7 +18,16 @@ pub enum Memory {
     Input(u32),
 }
 
-/// A slice as WGSL sees it: a flat `array<u32>` and where the slice starts in it.
+/// Elements of a bound array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Element {
+    /// `array<u32>`.
+    Word,
+    /// `array<vec4u>`: one load of 16 bytes, where what is read starts at a multiple of them.
+    Quad,
+}
+
+/// A slice as WGSL sees it: a flat array of words, or of quads, and where the slice starts in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// Name of the array.
@@ -39,18 +48,23 @@ pub(super) struct Emit<'a> {
     plan: &'a WeightPlan,
     /// Bound memory, from binding 1 on.
     pub memory: Vec<(Memory, Access)>,
+    /// What each of it is an array of.
+    elements: Vec<Element>,
 }
 
 impl<'a> Emit<'a> {
     pub fn new(plan: &'a WeightPlan) -> Self {
-        Emit { plan, memory: Vec::new() }
+        Emit { plan, memory: Vec::new(), elements: Vec::new() }
     }
 
-    fn bind(&mut self, memory: Memory, access: Access) -> String {
-        let at = match self.memory.iter().position(|m| m.0 == memory) {
+    /// Memory that is only read may be bound twice, as words and as quads; the arena is bound once.
+    fn bind(&mut self, memory: Memory, access: Access, element: Element) -> String {
+        let bound = self.memory.iter().zip(&self.elements);
+        let at = match bound.clone().position(|(m, e)| m.0 == memory && *e == element) {
             Some(at) => at,
             None => {
                 self.memory.push((memory, Access::Read));
+                self.elements.push(element);
                 self.memory.len() - 1
             }
         };
@@ -61,7 +75,7 @@ impl<'a> Emit<'a> {
         format!("b{}", at + 1)
     }
 
-    fn place(&mut self, slice: &Slice, access: Access) -> Result<Place> {
+    fn place(&mut self, slice: &Slice, access: Access, element: Element) -> Result<Place> {
         let (memory, start) = match slice.space {
             Space::Arena => (Memory::Arena, 0),
             Space::State => (Memory::State(slice.index), 0),
@@ -76,12 +90,29 @@ impl<'a> Emit<'a> {
         let byte = u32::try_from(start + slice.offset).map_err(|_| {
             Error::new(Code::Unsupported, "a buffer of more than 4 GiB").hint("use smaller buffers")
         })?;
-        Ok(Place { var: self.bind(memory, access), byte })
+        Ok(Place { var: self.bind(memory, access, element), byte })
     }
 
     /// A slice that the kernel reads.
     pub fn read(&mut self, slice: &Slice) -> Result<Place> {
-        self.place(slice, Access::Read)
+        self.place(slice, Access::Read, Element::Word)
+    }
+
+    /// A slice that the kernel reads by 16 bytes.
+    ///
+    /// # Errors
+    /// `Internal` where it does not start at a multiple of them.
+    pub fn read_quads(&mut self, slice: &Slice) -> Result<Place> {
+        aligned(self.place(slice, Access::Read, Element::Quad)?)
+    }
+
+    /// A slice that the kernel writes by 16 bytes.
+    ///
+    /// # Errors
+    /// `Internal` for a weight or an input, or where it does not start at a multiple of them.
+    pub fn write_quads(&mut self, slice: &Slice) -> Result<Place> {
+        self.writable(slice)?;
+        aligned(self.place(slice, Access::ReadWrite, Element::Quad)?)
     }
 
     /// A slice that the kernel writes.
@@ -89,30 +120,46 @@ impl<'a> Emit<'a> {
     /// # Errors
     /// `Internal` for a weight or an input.
     pub fn write(&mut self, slice: &Slice) -> Result<Place> {
+        self.writable(slice)?;
+        self.place(slice, Access::ReadWrite, Element::Word)
+    }
+
+    fn writable(&self, slice: &Slice) -> Result<()> {
         if matches!(slice.space, Space::Weight | Space::Input) {
             return Err(Error::internal("a step writes a weight or an input"));
         }
-        self.place(slice, Access::ReadWrite)
+        Ok(())
     }
 
     /// The name of a state that the kernel reads.
     pub fn state(&mut self, index: u32) -> String {
-        self.bind(Memory::State(index), Access::Read)
+        self.bind(Memory::State(index), Access::Read, Element::Word)
     }
 
     /// Declarations of everything bound, step constants first; the template declares `Step`.
     pub fn bindings(&self) -> String {
         let mut out = String::from("@group(0) @binding(0) var<uniform> step: Step;\n");
-        for (i, (_, access)) in self.memory.iter().enumerate() {
+        for (i, ((_, access), element)) in self.memory.iter().zip(&self.elements).enumerate() {
             let n = i + 1;
+            let element = match element {
+                Element::Word => "u32",
+                Element::Quad => "vec4u",
+            };
             let access = match access {
                 Access::Read => "read",
                 Access::ReadWrite => "read_write",
             };
-            out += &format!("@group(0) @binding({n}) var<storage, {access}> b{n}: array<u32>;\n");
+            out += &format!("@group(0) @binding({n}) var<storage, {access}> b{n}: array<{element}>;\n");
         }
         out
     }
+}
+
+fn aligned(place: Place) -> Result<Place> {
+    if place.byte.is_multiple_of(16) {
+        return Ok(place);
+    }
+    Err(Error::internal(format!("a slice at byte {} is read by 16", place.byte)))
 }
 
 /// Replaces every `{{name}}` of a template.

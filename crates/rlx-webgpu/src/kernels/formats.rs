@@ -15,6 +15,24 @@ pub(super) const CHUNK: u64 = 32;
 /// Functions that every reader uses.
 pub(super) const COMMON: &str = include_str!("formats/common.wgsl");
 
+/// The suffix of a type's readers over an array.
+pub(super) fn suffix(dtype: DType, var: &str) -> String {
+    format!("{}_{var}", dtype.name())
+}
+
+/// Products of 64 weights at a time over an array of quads, of types whose rows are whole quads.
+pub(super) fn share(dtype: DType) -> Option<&'static str> {
+    match dtype {
+        DType::Block(BlockFormat::Q4K) => Some(include_str!("formats/q4_k_share.wgsl")),
+        _ => None,
+    }
+}
+
+/// Whether a type's weights have an offset, which is multiplied with sums of x.
+pub(super) fn has_offset(dtype: DType) -> bool {
+    matches!(dtype, DType::Block(BlockFormat::Q4K | BlockFormat::Q5K))
+}
+
 /// Text of the readers that a kernel asked for; each is printed once.
 #[derive(Default)]
 pub(super) struct Readers {
@@ -38,7 +56,7 @@ impl Readers {
     /// `Unsupported` for a type without a reader.
     pub fn add(&mut self, dtype: DType, var: &str, k: u64) -> Result<String> {
         let name = dtype.name();
-        let suffix = format!("{name}_{var}");
+        let suffix = suffix(dtype, var);
         let b = ("b", var);
         let words = |r: &mut Self| {
             r.once(format!("words {var}"), || fill(include_str!("formats/words.wgsl"), &[b]));

@@ -1,16 +1,20 @@
 //! `matmul`: a mat-vec for one row of x, a tiled product for more.
 
 mod activations;
+mod rows;
 mod tile;
 mod vector;
 
 use super::emit::{Emit, Place};
-use super::formats::{CHUNK, Readers};
+use super::formats::{self, CHUNK, Readers};
 use super::{Context, Launch, matrix, word};
-use rlx_core::ir::lir::Step;
+use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Epilogue, MatMul};
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
+
+/// Which step constant says how often a workgroup takes more rows.
+const REPEAT: usize = 9;
 
 /// A weight of the step.
 struct Segment {
@@ -19,6 +23,7 @@ struct Segment {
     /// Bytes of a row.
     row_bytes: u64,
     weight: Place,
+    dtype: DType,
     /// Suffix of its readers.
     reader: String,
     bias: Option<Place>,
@@ -51,7 +56,9 @@ pub(super) fn matmul(
     if parts.m == 0 || parts.segments.iter().all(|s| s.rows == 0) {
         return Ok(None);
     }
-    if parts.m == 1 {
+    if let Some(format) = op.quantize {
+        rows::launch(&parts, format, cx, emit).map(Some)
+    } else if parts.m == 1 {
         vector::launch(&parts, cx, emit).map(Some)
     } else {
         tile::launch(&parts, cx, emit).map(Some)
@@ -64,33 +71,43 @@ impl Parts {
         let x = &step.operands[0];
         let (m, k) = matrix(x)?;
         let mut readers = Readers::default();
-        let x_place = emit.read(x)?;
+        // What makes blocks of x itself reads and writes by 16 bytes.
+        let wide = op.quantize.is_some();
+        let read = |emit: &mut Emit<'_>, s: &Slice| if wide { emit.read_quads(s) } else { emit.read(s) };
+        let x_place = read(emit, x)?;
         let glu = matches!(op.epilogue, Epilogue::Glu(_));
         let mut segments = Vec::with_capacity(op.segments);
         for i in 0..op.segments {
             let w = &step.operands[at.weights + i];
             let (rows, _) = matrix(w)?;
-            let weight = emit.read(w)?;
-            let reader = readers.add(w.ty.dtype, &weight.var, k)?;
+            let share = wide && formats::share(w.ty.dtype).is_some();
+            let weight = if share { emit.read_quads(w)? } else { emit.read(w)? };
+            let reader = if share {
+                formats::suffix(w.ty.dtype, &weight.var)
+            } else {
+                readers.add(w.ty.dtype, &weight.var, k)?
+            };
             let bias = match at.biases {
                 Some(first) => Some(emit.read(&step.operands[first + i])?),
                 None => None,
             };
             let y = match step.results.get(i) {
+                Some(result) if wide => Some(emit.write_quads(result)?),
                 Some(result) => Some(emit.write(result)?),
                 None => None,
             };
             let row_bytes = w.ty.dtype.row_bytes(k).ok_or_else(|| {
                 Error::internal(format!("a row of {k} is no whole number of blocks"))
             })?;
-            segments.push(Segment { rows, row_bytes, weight, reader, bias, y });
+            let dtype = w.ty.dtype;
+            segments.push(Segment { rows, row_bytes, weight, dtype, reader, bias, y });
         }
         let norm = match (at.norm, op.norm) {
-            (Some(i), Some(eps)) => Some((emit.read(&step.operands[i])?, eps)),
+            (Some(i), Some(eps)) => Some((read(emit, &step.operands[i])?, eps)),
             _ => None,
         };
         let residual = match at.residual {
-            Some(i) => Some(emit.read(&step.operands[i])?),
+            Some(i) => Some(read(emit, &step.operands[i])?),
             None => None,
         };
         let map = match op.epilogue {
@@ -186,9 +203,18 @@ impl Parts {
         Ok((words, first))
     }
 
-    /// `fn finish(s, at, i, y) -> f32`: bias, map and residual of segment `s`, row `i` of its
-    /// weight, element `at` of its result; with `glu` the map and the product.
+    /// `bias_of(s, i)` of segment `s`, row `i` of its weight; `map(x)`; and `residual_at(at)`, element
+    /// `at` of its result.
     fn finish(&self) -> String {
+        let residual = match &self.residual {
+            Some(r) => format!("bitcast<f32>({}[step.residual + at])", r.var),
+            None => "0.0".into(),
+        };
+        self.epilogue() + &format!("fn residual_at(at: u32) -> f32 {{ return {residual}; }}\n")
+    }
+
+    /// `bias_of` and `map` of [`finish`](Self::finish).
+    fn epilogue(&self) -> String {
         let mut text = String::from("fn bias_of(s: u32, i: u32) -> f32 {\n");
         let (kinds, _) = self.kinds();
         if kinds.iter().any(|k| k.bias.is_some()) {
@@ -207,11 +233,6 @@ impl Parts {
         }
         let (helpers, map) = self.map.unwrap_or(("", "x"));
         text += &format!("{helpers}fn map(x: f32) -> f32 {{ return {map}; }}\n");
-        let residual = match &self.residual {
-            Some(r) => format!("bitcast<f32>({}[step.residual + at])", r.var),
-            None => "0.0".into(),
-        };
-        text += &format!("fn residual_at(at: u32) -> f32 {{ return {residual}; }}\n");
         text
     }
 

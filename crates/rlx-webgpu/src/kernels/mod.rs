@@ -20,6 +20,7 @@ mod take_rows;
 
 pub use emit::Memory;
 
+use crate::gpu::Wgsl;
 use emit::Emit;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Alias, Op};
@@ -63,8 +64,8 @@ pub struct Context<'a> {
     pub plan: &'a WeightPlan,
     /// The control block's state, for steps whose rows past its `len` nobody reads.
     pub rows_control: Option<u32>,
-    /// Whether WGSL has `dot4I8Packed`.
-    pub packed_dot: bool,
+    /// What the device's WGSL has.
+    pub wgsl: Wgsl,
 }
 
 /// The kernel of a step; `None` where the step has nothing to do.
@@ -222,7 +223,7 @@ mod tests {
             label: "here".into(),
         };
         let plan = WeightPlan::default();
-        let cx = Context { plan: &plan, rows_control: None, packed_dot: false };
+        let cx = Context { plan: &plan, rows_control: None, wgsl: Wgsl::default() };
         kernel(&step, &cx).unwrap_err()
     }
 

@@ -1,7 +1,8 @@
 //! One input times its weights. Each weight row is decoded once.
 
-use super::rms_norm;
+use super::{quantize_rows, rms_norm};
 use crate::error::Result;
+use crate::formats::decode_row;
 use crate::ops::{Epilogue, MatMul};
 use crate::reference::View;
 use crate::reference::view::{dot, rounded, scalar_bytes};
@@ -25,6 +26,13 @@ pub(crate) fn run(op: &MatMul, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
         for i in 0..rows {
             rms_norm::normalise(&mut x[i * width..][..width], &w, eps, dtype);
         }
+    }
+    if let Some(format) = op.quantize {
+        // Rows are f32, so nothing is lost on the way there.
+        let rows: Vec<f32> = x.iter().map(|&v| v as f32).collect();
+        let mut decoded = vec![0.0; rows.len()];
+        decode_row(DType::Block(format), &quantize_rows::blocks(&rows, format)?, &mut decoded)?;
+        x = decoded.into_iter().map(f64::from).collect();
     }
     let mut results = Vec::with_capacity(op.segments);
     for segment in 0..op.segments {
@@ -157,6 +165,21 @@ mod tests {
             for (y, e) in y.iter().zip(exact) {
                 assert!((f64::from(*y) - e).abs() < 0.02 * largest, "{format:?}: {y} {e}");
             }
+        }
+    }
+
+    #[test]
+    fn a_quantisation_inside_is_one_before() {
+        let x = f32s(&[1, 256], &noise(256, 6));
+        let (g, w) = (f32s(&[256], &noise(256, 8)), q8_0(&[3, 256], &noise(3 * 256, 7)));
+        for format in [BlockFormat::Q8_0, BlockFormat::Q8K] {
+            let normed = &run(RmsNorm { eps: 1e-5 }, &[&x, &g])[0];
+            let quantized = &run(QuantizeRows { format }, &[normed])[0];
+            let plain = MatMul { quantize: Some(format), ..MatMul::plain() };
+            let expected = run(MatMul::plain(), &[quantized, &w]);
+            assert_eq!(run(plain.clone(), &[normed, &w]), expected);
+            let inside = MatMul { norm: Some(1e-5), ..plain };
+            assert_eq!(run(inside, &[&x, &g, &w]), expected);
         }
     }
 

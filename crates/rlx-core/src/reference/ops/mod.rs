@@ -27,6 +27,7 @@ pub(super) mod lora_matmul;
 pub(super) mod map;
 pub(super) mod matmul;
 pub(super) mod pad;
+pub(super) mod quantize_rows;
 pub(super) mod random_normal;
 pub(super) mod random_uniform;
 pub(super) mod reduce;

@@ -65,7 +65,7 @@ pub(super) fn launch(p: &Parts, cx: &Context<'_>, emit: &Emit<'_>) -> Result<Lau
             ("bindings", &emit.bindings()),
             ("common", formats::COMMON),
             ("readers", &p.readers.text),
-            ("activations", &p.chunks_of_x(cx.packed_dot)?),
+            ("activations", &p.chunks_of_x(cx.wgsl.packed_dot)?),
             ("finish", &p.finish()),
             ("threads", &text(THREADS)),
             ("lanes", &text(lanes)),

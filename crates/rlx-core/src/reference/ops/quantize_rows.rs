@@ -1,0 +1,27 @@
+//! f32 rows to int8 blocks. Rows are whole blocks, so all of them are one run of blocks.
+
+use crate::error::{Error, Result};
+use crate::formats::activations;
+use crate::ops::QuantizeRows;
+use crate::reference::View;
+use crate::reference::execute::arity;
+use crate::types::BlockFormat;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+pub(crate) fn run(op: &QuantizeRows, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+    let [x] = operands else { return Err(arity("quantize_rows")) };
+    Ok(vec![blocks(&x.f32s()?, op.format)?])
+}
+
+/// The blocks of whole rows.
+pub(super) fn blocks(x: &[f32], format: BlockFormat) -> Result<Vec<u8>> {
+    let mut out = vec![0; x.len() / format.elements() * format.bytes()];
+    match format {
+        BlockFormat::Q8_0 => activations::encode_q8_0(x, &mut out)?,
+        BlockFormat::Q8K => activations::encode_q8_k(x, &mut out)?,
+        other => return Err(Error::internal(format!("nothing encodes {}", other.name()))),
+    }
+    Ok(out)
+}

@@ -1,0 +1,126 @@
+//! `matmul` that makes int8 blocks of its row, against the reference: every format, epilogue and
+//! length of row, with subgroups and without, with integer dot products and without.
+
+mod common;
+
+use common::*;
+use rlx_core::ops::{Epilogue, MatMul, Op, Unary};
+use rlx_core::reference::{self, View};
+use rlx_core::types::{BlockFormat, DType};
+use rlx_webgpu::WebGpuDevice;
+use rlx_webgpu::gpu::native::NativeGpu;
+use rlx_webgpu::gpu::{CountingGpu, Gpu, Wgsl};
+
+/// One quant that rounds the other way, of a row's largest sum.
+const ONE_QUANT: f64 = 2e-3;
+
+/// The GPU as it is, and with less.
+fn devices() -> Vec<(&'static str, TestDevice)> {
+    let masked = |mask: fn(Wgsl) -> Wgsl| {
+        let gpu = NativeGpu::new(None).expect("these tests need a WebGPU adapter");
+        let wgsl = mask(gpu.info().wgsl);
+        WebGpuDevice::with_wgsl(CountingGpu::new(gpu), wgsl)
+    };
+    vec![
+        ("whole", masked(|w| w)),
+        ("no subgroups", masked(|w| Wgsl { subgroup: None, ..w })),
+        ("no packed dot", masked(|w| Wgsl { packed_dot: false, ..w })),
+        // Fewer lanes than a subgroup has: a driver may promise less than it does.
+        ("four lanes", masked(|w| Wgsl { subgroup: w.subgroup.map(|_| 4), ..w })),
+    ]
+}
+
+fn blocks(dtype: DType) -> BlockFormat {
+    if dtype.block_elements() == 32 { BlockFormat::Q8_0 } else { BlockFormat::Q8K }
+}
+
+fn check(what: &str, d: &TestDevice, op: MatMul, operands: &[Operand]) {
+    let views: Vec<View<'_>> =
+        operands.iter().map(|o| View { ty: &o.ty, bytes: &o.bytes }).collect();
+    let op = Op::from(op);
+    let want = reference::run(&op, &views).expect("the reference runs this");
+    let got = run_op(d, op, operands);
+    for (got, want) in got.iter().zip(&want) {
+        let want: Vec<f64> = floats(want).into_iter().map(f64::from).collect();
+        assert_close(what, &floats(got), &want, ONE_QUANT);
+    }
+}
+
+/// Every format with one epilogue at one length, and one format with the others: each is a pipeline,
+/// which software drivers compile for most of a second.
+#[test]
+fn every_format_epilogue_and_length() {
+    let (add, map) = (Epilogue::Add, Epilogue::Map(Unary::Gelu));
+    let glu = Epilogue::Glu(Unary::Silu);
+    for (at, (name, d)) in devices().into_iter().enumerate() {
+        let mut rng = Rng(1);
+        for dtype in weight_types().into_iter().filter(|t| t.is_block()) {
+            let short = dtype.block_elements() == 32;
+            let common = matches!(dtype, DType::Block(BlockFormat::Q4K | BlockFormat::Q8_0));
+            let mut cases = vec![(256, 70, add, true)];
+            if common && at == 0 {
+                cases.extend([(1280, 33, map, false), (4352, 1, Epilogue::None, true)]);
+            }
+            if common {
+                cases.push((if short { 192 } else { 512 }, 66, glu, false));
+            }
+            for (k, n, epilogue, norm) in cases {
+                let segments = if matches!(epilogue, Epilogue::Glu(_)) { 2 } else { 1 };
+                let bias = !norm;
+                let dims = [n as u64, k as u64];
+                let mut operands = vec![input(&[1, k as u64], &rng.floats(k))];
+                if norm {
+                    let w = rng.floats(k);
+                    operands.push(weight(DType::F32, &[k as u64], f32_bytes(&w)));
+                }
+                for _ in 0..segments {
+                    let w = random_weights(&mut rng, dtype, n, k);
+                    operands.push(weight(dtype, &dims, w));
+                }
+                for _ in 0..if bias { segments } else { 0 } {
+                    let b = f32_bytes(&rng.floats(n));
+                    operands.push(weight(DType::F32, &[n as u64], b));
+                }
+                if epilogue == Epilogue::Add {
+                    operands.push(input(&[1, n as u64], &rng.floats(n)));
+                }
+                let quantize = Some(blocks(dtype));
+                let norm = norm.then_some(1e-5);
+                let op = MatMul { segments, bias, norm, quantize, epilogue };
+                let what = format!("{name}: {dtype} 1x{k}x{n} {epilogue:?}");
+                check(&what, &d, op, &operands);
+            }
+        }
+    }
+}
+
+#[test]
+fn segments_of_different_formats_and_a_matrix_of_many_rows() {
+    for (name, d) in devices() {
+        let mut rng = Rng(2);
+        let k = 512usize;
+        let types = [BlockFormat::Q4K, BlockFormat::Q6K, BlockFormat::Q4K].map(DType::Block);
+        let mut operands = vec![input(&[1, k as u64], &rng.floats(k))];
+        for (dtype, n) in types.into_iter().zip([130usize, 33, 20_000]) {
+            let w = random_weights(&mut rng, dtype, n, k);
+            operands.push(weight(dtype, &[n as u64, k as u64], w));
+        }
+        let quantize = Some(BlockFormat::Q8K);
+        let op = MatMul { segments: 3, quantize, ..MatMul::plain() };
+        check(&format!("{name}: segments"), &d, op, &operands);
+    }
+}
+
+#[test]
+fn a_row_of_zeros_and_one_of_the_longest() {
+    for (name, d) in devices() {
+        let mut rng = Rng(3);
+        for (k, x) in [(512usize, vec![0.0; 512]), (14_336, rng.floats(14_336))] {
+            let dtype = DType::Block(BlockFormat::Q4K);
+            let w = random_weights(&mut rng, dtype, 9, k);
+            let operands = [input(&[1, k as u64], &x), weight(dtype, &[9, k as u64], w)];
+            let op = MatMul { quantize: Some(BlockFormat::Q8K), ..MatMul::plain() };
+            check(&format!("{name}: {k}"), &d, op, &operands);
+        }
+    }
+}
