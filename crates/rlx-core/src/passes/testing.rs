@@ -64,6 +64,7 @@ fn after(text: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usize>) ->
             ("target", name) => target = Target::parse(name).unwrap(),
             ("loops", "") => target = target.with_loops(),
             ("target-int8", "false") => target.int8 = false,
+            ("attention_parts", n) => target.attention_parts = n.parse().unwrap(),
             ("activations", "int8") => options.activations = Activations::Int8,
             ("claims", _) => options.supported_ops = Some(list()),
             ("force_common", _) => options.dispatch.force_common = list(),

@@ -28,7 +28,7 @@ pub enum Form {
 }
 
 /// What one kernel takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The operator's name.
     pub op: &'static str,
@@ -138,8 +138,29 @@ const fn claim(op: &'static str, attrs: &'static [&'static str], form: Form) -> 
 const CPU_CACHES: &[DType] = &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
 const WEBGPU_CACHES: &[DType] = &[DType::F32, DType::F16];
 
-const CPU: &[Claim] = &kernels(CPU_UNARY, CPU_BINARY, CPU_CACHES);
+const CPU: &[Claim] = &cpu_kernels();
 const WEBGPU: &[Claim] = &kernels(WEBGPU_UNARY, WEBGPU_BINARY, WEBGPU_CACHES);
+
+/// What both executors have, and attention in splits.
+const fn cpu_kernels() -> [Claim; 14] {
+    let both = kernels(CPU_UNARY, CPU_BINARY, CPU_CACHES);
+    let split = Claim {
+        caches: CPU_CACHES,
+        ..claim(
+            "attention_split",
+            &["head_dim", "scale", "window", "softcap", "splits"],
+            Form::Matrix,
+        )
+    };
+    let mut all = [split; 14];
+    let mut i = 0;
+    while i < both.len() {
+        all[i] = both[i];
+        i += 1;
+    }
+    all[i] = claim("attention_join", &["splits"], Form::Matrix);
+    all
+}
 
 /// Kernels that the CPU and WebGPU executors both have, with the functions and caches of one of them.
 const fn kernels(

@@ -124,6 +124,10 @@ pub struct Target {
     pub segments: bool,
     /// Rows of a tile, if it reads a weight above the binding limit in parts of whole tiles.
     pub row_parts: Option<u64>,
+    /// Parts that it wants of one row's attention, which has as many as there are key and value
+    /// heads unless positions are split; 0: it wants no splits. One number whatever the threads
+    /// are, for the sums of splits are other roundings.
+    pub attention_parts: u64,
 }
 
 impl Target {
@@ -161,6 +165,7 @@ impl Target {
             cost: Cost { submit_us: 0.0, launch_us: 0.1, bandwidth_gb_s: 1.0 },
             segments: true,
             row_parts: Some(8),
+            attention_parts: 0,
         }
     }
 
@@ -186,6 +191,7 @@ impl Target {
             cost: Cost { submit_us: 10.0, launch_us: 2.0, bandwidth_gb_s: 20.0 },
             segments: false,
             row_parts: None,
+            attention_parts: 16,
         }
     }
 
@@ -202,6 +208,7 @@ impl Target {
             cost: Cost { submit_us: 50.0, launch_us: 5.0, bandwidth_gb_s: 100.0 },
             segments: false,
             row_parts: None,
+            attention_parts: 0,
         }
     }
 
