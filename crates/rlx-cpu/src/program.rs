@@ -309,7 +309,7 @@ impl Limits {
         for step in &program.steps {
             // Where the control block stands, and the operand with a row for each position.
             let (ctl, rows) = match &step.op {
-                Op::Attention(_) => (3, Some(0)),
+                Op::Attention(_) | Op::AttentionSplit(_) => (3, Some(0)),
                 Op::Rope(_) => (2, Some(0)),
                 Op::KvWrite(_) => (2, Some(1)),
                 Op::RopeKvWrite(_) => (6, Some(0)),

@@ -5,17 +5,15 @@
 mod common;
 
 use common::*;
-use rlx_core::ir::lir::StateDecl;
+use rlx_core::Code;
 use rlx_core::ir::mir::{Graph, ParamKind, ValueId};
 use rlx_core::ir::parse::parse;
 use rlx_core::ops::*;
-use rlx_core::plan::plan;
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::reference::interpret;
-use rlx_core::runtime::device::{Device, Write, WriteTo};
-use rlx_core::target::{CompileOptions, Path};
+use rlx_core::runtime::device::Device;
+use rlx_core::target::Path;
 use rlx_core::types::{BlockFormat, DType, Scalar, Shape, Type};
-use rlx_core::{Code, Error};
 use rlx_cpu::{CpuDevice, CpuOptions};
 
 fn clock() -> f64 {
@@ -31,37 +29,6 @@ fn cpus() -> Vec<CpuDevice> {
             .unwrap()
     };
     vec![device(1, None), device(2, None), device(1, Some(clock))]
-}
-
-/// What a device makes of a graph with these parameters, in the order of the graph's.
-fn outputs(device: &dyn Device, g: &Graph, params: &[Value]) -> Result<Vec<Vec<u8>>, Error> {
-    let of = |kind: ParamKind| {
-        g.params.iter().zip(params).filter(move |(p, _)| p.kind == kind).map(|(p, v)| (&p.name, v))
-    };
-    let states: Vec<StateDecl> = of(ParamKind::State)
-        .map(|(name, v)| StateDecl {
-            name: name.clone(),
-            ty: v.ty.clone(),
-            bytes: v.bytes.len() as u64,
-        })
-        .collect();
-    let program = plan(g.clone(), &states, device.target(), &CompileOptions::default())?;
-    let mut writes = Vec::new();
-    for (i, (_, v)) in of(ParamKind::State).enumerate() {
-        writes.push(Write { to: WriteTo::State(i as u32), offset: 0, bytes: v.bytes.clone() });
-    }
-    for (name, v) in of(ParamKind::Input) {
-        if let Some(i) = program.input(name) {
-            writes.push(Write { to: WriteTo::Input(i as u32), offset: 0, bytes: v.bytes.clone() });
-        }
-    }
-    let weights: Vec<&Value> = program
-        .weights
-        .iter()
-        .filter_map(|w| of(ParamKind::Weight).find(|(name, _)| **name == w.name))
-        .map(|(_, v)| v)
-        .collect();
-    run_program(device, program, &weights, &writes)
 }
 
 fn agrees(g: &Graph, params: &[Value], what: &str) {

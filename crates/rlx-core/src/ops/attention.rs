@@ -33,6 +33,44 @@ impl Attention {
     pub fn causal(head_dim: usize, scale: f32) -> Attention {
         Attention { head_dim, scale, window: None, softcap: None }
     }
+
+    /// The operator of these attributes, whatever else there is.
+    pub(super) fn known(attrs: &Attrs) -> Result<Attention> {
+        Ok(Attention {
+            head_dim: attrs.get_int("head_dim")? as usize,
+            scale: attrs.get_float("scale")?,
+            window: attrs.opt_int("window")?,
+            softcap: attrs.opt_float("softcap")?,
+        })
+    }
+
+    /// Heads of queries and of keys, if the operands are what the operator `name` takes.
+    pub(super) fn heads(&self, name: &str, operands: &[&Type]) -> Result<(u64, u64)> {
+        arity(name, operands, 4)?;
+        let [q, k, v, ctl] = operands else {
+            return Err(Error::internal("attention: arity was checked"));
+        };
+        control(name, ctl)?;
+        let (_, width) = matrix(name, "q", q)?;
+        let e = self.head_dim as u64;
+        let kv_heads = match k.shape.0.as_slice() {
+            [h, _, w] if k.kind == Kind::State && w.as_static() == Some(e) => h.as_static(),
+            _ => None,
+        };
+        let heads = width.as_static().map(|w| w / e.max(1));
+        let sizes = heads.zip(kv_heads).filter(|&(h, kv)| {
+            k == v
+                && kv_write::holds_heads(k.dtype, k.shape.last().as_static())
+                && (q.kind == Kind::Tensor && q.dtype.is_float())
+                && (kv > 0 && h % kv == 0 && width.as_static() == h.checked_mul(e))
+        });
+        sizes.ok_or_else(|| {
+            Error::bad_graph(format!(
+                "{name}: q is {q}, k {k}, v {v}; expected whole heads of {e} and caches of floats or \
+                 q8_0 whose heads divide the query's"
+            ))
+        })
+    }
 }
 
 impl Operator for Attention {
@@ -53,42 +91,12 @@ impl Operator for Attention {
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
         attrs.only(&["head_dim", "scale", "window", "softcap"])?;
-        Ok(Attention {
-            head_dim: attrs.get_int("head_dim")? as usize,
-            scale: attrs.get_float("scale")?,
-            window: attrs.opt_int("window")?,
-            softcap: attrs.opt_float("softcap")?,
-        })
+        Attention::known(attrs)
     }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
-        arity("attention", operands, 4)?;
-        let [q, k, v, ctl] = operands else {
-            return Err(Error::internal("attention: arity was checked"));
-        };
-        control("attention", ctl)?;
-        let (_, width) = matrix("attention", "q", q)?;
-        let heads = |t: &Type| match t.shape.0.as_slice() {
-            [h, _, e] if t.kind == Kind::State && e.as_static() == Some(self.head_dim as u64) => {
-                h.as_static()
-            }
-            _ => None,
-        };
-        let q_heads = width.as_static().map(|w| w / (self.head_dim as u64).max(1));
-        let ok = k == v
-            && kv_write::holds_heads(k.dtype, k.shape.last().as_static())
-            && (q.kind == Kind::Tensor && q.dtype.is_float())
-            && heads(k).zip(q_heads).is_some_and(|(kv, h)| {
-                kv > 0 && h % kv == 0 && width.as_static() == Some(h * self.head_dim as u64)
-            });
-        if !ok {
-            return Err(Error::bad_graph(format!(
-                "attention: q is {q}, k {k}, v {v}; expected whole heads of {} and caches of floats or \
-                 q8_0 whose heads divide the query's",
-                self.head_dim
-            )));
-        }
-        Ok(vec![(*q).clone()])
+        self.heads("attention", operands)?;
+        Ok(vec![operands[0].clone()])
     }
 
     /// Over the whole capacity of the caches, positions that a row does not see masked. What the

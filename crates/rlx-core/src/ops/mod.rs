@@ -19,11 +19,16 @@
 //! `map` is one of the functions that [`Unary::is_composed`] leaves; `erf` in f64 is one more.
 //! `gather_elements`, `reverse`, `roll`, `pad` but of a constant, and `scatter_add` with signed ids
 //! have parts where the sizes that their indices need are known.
+//!
+//! `attention_split` and `attention_join` stay whole as well: a pass makes them of `attention`, which has
+//! parts, and only for a target that runs both.
 
 mod ada_norm;
 mod argmax;
 mod argmin;
 mod attention;
+mod attention_join;
+mod attention_split;
 mod attr;
 mod batch_matmul;
 mod bodies;
@@ -108,6 +113,8 @@ mod vision;
 pub use argmax::ArgMax;
 pub use argmin::ArgMin;
 pub use attention::Attention;
+pub use attention_join::AttentionJoin;
+pub use attention_split::AttentionSplit;
 pub use attr::{Attr, Attrs};
 pub use batch_matmul::BatchMatMul;
 pub use cast::Cast;

@@ -143,6 +143,10 @@ operators! {
     RopeKvWrite,
     /// Causal attention over the cache.
     Attention,
+    /// The same of one row, over parts of its positions.
+    AttentionSplit,
+    /// The row that the parts make.
+    AttentionJoin,
     /// Matrix products, batch by batch.
     BatchMatMul,
     /// Products over any axes.

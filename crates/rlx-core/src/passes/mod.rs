@@ -25,6 +25,7 @@ pub mod pipeline;
 mod precision;
 mod report;
 mod simplify;
+mod split_attention;
 mod sweep;
 
 pub use bake::bake;

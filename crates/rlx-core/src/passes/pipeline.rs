@@ -4,7 +4,7 @@ use super::{
     Context, DispatchReport, FusionReport, Traffic, bake, control_flow, cse, dce,
     elementwise_region, fold, fuse_attention, fuse_bias, fuse_glu, fuse_map, fuse_norm_prologue,
     fuse_residual, fuse_residual_norm, fuse_rope_kv_write, fuse_segments, legalise, precision,
-    simplify,
+    simplify, split_attention,
 };
 use crate::error::{Error, Result};
 use crate::ir::GraphModule;
@@ -32,6 +32,8 @@ enum When {
     Option(fn(&CompileOptions) -> bool),
     /// Where the target gains from it, and the options leave fusions in.
     Fusion(fn(&Fusions) -> bool),
+    /// Where the target asks for it.
+    Target(fn(&Target) -> bool),
 }
 
 /// Passes that run once, in order, or again and again until none of them changes anything.
@@ -41,7 +43,7 @@ enum Group {
 }
 
 use Group::{FixedPoint, Once};
-use When::{Always, Fusion, Option as If};
+use When::{Always, Fusion, Option as If, Target as For};
 
 /// How often a fixed-point group runs at most: each round feeds on the last, and few have three.
 const ROUNDS: usize = 64;
@@ -75,6 +77,8 @@ const RECIPE: &[Group] = &[
         ("residual_norm", Fusion(|f| f.residual_norm), fuse_residual_norm::fuse_residual_norm), // left sums
         ("attention", Fusion(|f| f.attention), fuse_attention::fuse_attention),
         ("rope_kv_write", Fusion(|f| f.rope_kv_write), fuse_rope_kv_write::fuse_rope_kv_write),
+        // Behind the fusions that make and read attention.
+        ("split_attention", For(|t| t.attention_splits.is_some()), split_attention::split_attention),
         // Behind the matmul's epilogues, which take from its chains.
         ("elementwise_region", If(|o| !o.skip_fusion), elementwise_region::elementwise_region),
         ("legalise", Always, legalise::legalise),
@@ -343,6 +347,7 @@ fn wanted(name: &str, when: When, cx: &Context<'_>) -> bool {
         Always => true,
         If(asked) => asked(cx.options),
         Fusion(gains) => !cx.options.skip_fusion && gains(&cx.target.fusions),
+        For(asks) => asks(cx.target),
     };
     asked && !cx.options.without.iter().any(|w| w == name)
 }

@@ -18,7 +18,7 @@ use crate::ir::parse::parse;
 use crate::ir::verify::verify;
 use crate::ops::Class;
 use crate::target::{
-    Activations, CompileOptions, DispatchPolicy, Precision, PrecisionPolicy, RegionLimits, Target,
+    Activations, CompileOptions, DispatchPolicy, Precision, PrecisionPolicy, RegionLimits, Splits, Target,
 };
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -64,6 +64,10 @@ fn after(text: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usize>) ->
             ("target", name) => target = Target::parse(name).unwrap(),
             ("loops", "") => target = target.with_loops(),
             ("target-int8", "false") => target.int8 = false,
+            ("attention_parts", n) => {
+                target.attention_splits =
+                    Target::cpu().attention_splits.map(|s| Splits { parts: n.parse().unwrap(), ..s });
+            }
             ("activations", "int8") => options.activations = Activations::Int8,
             ("claims", _) => options.supported_ops = Some(list()),
             ("force_common", _) => options.dispatch.force_common = list(),

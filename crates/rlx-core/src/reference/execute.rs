@@ -10,12 +10,13 @@ use super::ops::quant;
 #[cfg(feature = "vision")]
 use super::ops::vision;
 use super::ops::{
-    ada_norm, argmax, argmin, attention, batch_matmul, cast, clamp, compare, concat, constant,
-    control_flow, cumsum, dot_general, elementwise_region, expand, gated_delta_net, gated_residual,
-    gather, gather_elements, grouped_matmul, iota, kv_write, layer_norm, lora_matmul, map, matmul,
-    pad, quantize_rows, random_normal, random_uniform, reduce, residual_layer_norm, residual_rms_norm, reverse,
-    rms_norm, roll, rope, rope_kv_write, rope_table, sample, scatter_add, sdpa, select,
-    selective_scan, slice, softmax, sort, state_write, take_rows, top_k, transpose, unpack, zip,
+    ada_norm, argmax, argmin, attention, attention_join, attention_split, batch_matmul, cast,
+    clamp, compare, concat, constant, control_flow, cumsum, dot_general, elementwise_region,
+    expand, gated_delta_net, gated_residual, gather, gather_elements, grouped_matmul, iota,
+    kv_write, layer_norm, lora_matmul, map, matmul, pad, quantize_rows, random_normal,
+    random_uniform, reduce, residual_layer_norm, residual_rms_norm, reverse, rms_norm, roll, rope,
+    rope_kv_write, rope_table, sample, scatter_add, sdpa, select, selective_scan, slice, softmax,
+    sort, state_write, take_rows, top_k, transpose, unpack, zip,
 };
 use crate::error::{Error, Result};
 use crate::ir::mir::Graph;
@@ -57,6 +58,8 @@ pub fn run_regions(op: &Op, regions: &[Graph], operands: &[View<'_>]) -> Result<
         Op::KvWrite(_) => kv_write::run(operands),
         Op::RopeKvWrite(op) => rope_kv_write::run(op, operands),
         Op::Attention(op) => attention::run(op, operands),
+        Op::AttentionSplit(op) => attention_split::run(op, operands),
+        Op::AttentionJoin(op) => attention_join::run(op, operands),
         Op::BatchMatMul(op) => batch_matmul::run(op, operands),
         Op::DotGeneral(op) => dot_general::run(op, operands),
         Op::LoraMatMul(op) => lora_matmul::run(op, operands),

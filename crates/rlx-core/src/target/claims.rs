@@ -28,7 +28,7 @@ pub enum Form {
 }
 
 /// What one kernel takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The operator's name.
     pub op: &'static str,
@@ -157,7 +157,7 @@ const fn kernels(
     binary: &'static [&'static str],
     matmul: &'static [&'static str],
     caches: &'static [DType],
-) -> [Claim; 12] {
+) -> [Claim; 14] {
     [
         claim("gather", NO, Form::Rows),
         claim("rms_norm", &["eps"], Form::Matrix),
@@ -170,6 +170,15 @@ const fn kernels(
             caches,
             ..claim("attention", &["head_dim", "scale", "window", "softcap"], Form::Matrix)
         },
+        Claim {
+            caches,
+            ..claim(
+                "attention_split",
+                &["head_dim", "scale", "window", "softcap", "splits", "least"],
+                Form::Matrix,
+            )
+        },
+        claim("attention_join", &["splits"], Form::Matrix),
         Claim { functions: unary, ..claim("map", &["f"], Form::Any) },
         Claim { functions: binary, ..claim("zip", &["f"], Form::TrailingRow) },
         claim("take_rows", &["rows"], Form::Matrix),

@@ -143,6 +143,8 @@ mod tests {
         ("kv_write", Err(Class::Movement)), // a copy into a state
         ("rope_kv_write", Ok("Rope")),
         ("attention", Ok("Attention")),
+        ("attention_split", Ok("Attention")),
+        ("attention_join", Err(Class::Reduction)), // weighted sums over splits
         ("batch_matmul", Ok("MatMul")),
         ("dot_general", Ok("DotGeneral")),
         ("lora_matmul", Ok("LoraMatMul")),

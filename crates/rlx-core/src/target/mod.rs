@@ -129,6 +129,24 @@ pub struct Target {
     pub segments: bool,
     /// Rows of a tile, if it reads a weight above the binding limit in parts of whole tiles.
     pub row_parts: Option<u64>,
+    /// How it wants one row's attention split, if at all.
+    pub attention_splits: Option<Splits>,
+}
+
+/// How one row's attention is split by positions: one way whatever the threads are, for the sums of
+/// splits are other roundings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Splits {
+    /// Parts wanted in all; unsplit there are as many as key and value heads.
+    pub parts: u64,
+    /// Positions that are worth a part.
+    pub least: u64,
+    /// Of what a head's elements are a multiple.
+    pub multiple: u64,
+    /// Heads that share keys and values, at most; and their elements, at most.
+    pub group: u64,
+    /// See [`group`](Self::group).
+    pub width: u64,
 }
 
 impl Target {
@@ -166,6 +184,7 @@ impl Target {
             cost: Cost { submit_us: 0.0, launch_us: 0.1, bandwidth_gb_s: 1.0 },
             segments: true,
             row_parts: Some(8),
+            attention_splits: None,
         }
     }
 
@@ -191,6 +210,13 @@ impl Target {
             cost: Cost { submit_us: 10.0, launch_us: 2.0, bandwidth_gb_s: 20.0 },
             segments: false,
             row_parts: None,
+            attention_splits: Some(Splits {
+                parts: 16,
+                least: 256,
+                multiple: 1,
+                group: u64::MAX,
+                width: u64::MAX,
+            }),
         }
     }
 
@@ -207,6 +233,13 @@ impl Target {
             cost: Cost { submit_us: 50.0, launch_us: 5.0, bandwidth_gb_s: 100.0 },
             segments: false,
             row_parts: None,
+            attention_splits: Some(Splits {
+                parts: 256,
+                least: 64,
+                multiple: 8,
+                group: 8,
+                width: 1024,
+            }),
         }
     }
 

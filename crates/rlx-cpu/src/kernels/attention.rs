@@ -9,7 +9,7 @@
 use super::attention_loops::{BLOCK, Loops, Queries};
 use super::cells::{Cells, F16, F32, Q8_0};
 use super::kv_write::Cache;
-use super::{Control, Kernel, Planned, control, dims};
+use super::{Kernel, Planned, control, dims};
 use crate::program::Split;
 use crate::run::Cx;
 use crate::simd::{LANES, Level, Simd, Task, dispatch};
@@ -22,27 +22,111 @@ use rlx_core::ops::Attention;
 use rlx_core::types::DType;
 
 /// Queries that share each read of the cache, at most.
-const QUERIES: usize = 4;
+pub(super) const QUERIES: usize = 4;
 
-struct Attend {
-    cache: Cache,
-    heads: usize,
-    seq: usize,
+/// The operator over a cache.
+pub(super) struct Attend {
+    pub(super) cache: Cache,
     scale: f32,
     /// Rows seen before a row's own, at most.
     window: usize,
     softcap: Option<f32>,
 }
 
+/// A query and the positions that it sees.
+#[derive(Clone)]
+pub(super) struct Query<'a> {
+    pub(super) q: &'a [f32],
+    pub(super) seen: Range<usize>,
+}
+
+/// Of a query: the largest score, and the sum of exponentials relative to it.
+#[derive(Clone, Copy)]
+pub(super) struct Sums {
+    pub(super) max: f32,
+    pub(super) sum: f32,
+}
+
+impl Attend {
+    pub(super) fn new(op: &Attention, step: &Step) -> Result<Attend> {
+        let cache = Cache::new(&step.operands[1])?;
+        // A window longer than addresses is none.
+        let window = op.window.map_or(usize::MAX, |w| usize::try_from(w).unwrap_or(usize::MAX));
+        Ok(Attend { cache, scale: op.scale, window, softcap: op.softcap })
+    }
+
+    /// Positions that the one at `position` sees.
+    pub(super) fn seen(&self, position: usize) -> Range<usize> {
+        position.saturating_sub(self.window)..(position + 1).min(self.cache.capacity)
+    }
+
+    /// Head `kv` of a cache.
+    pub(super) fn head<'a>(&self, cache: &'a [u8], kv: usize) -> &'a [u8] {
+        let bytes = self.cache.capacity * self.cache.row_bytes;
+        &cache[kv * bytes..][..bytes]
+    }
+
+    /// The first of `n` queries, as many as read a head of the cache together: `out` is their
+    /// weighted sums of values, `[queries][e]`, undivided.
+    pub(super) fn some<'a>(
+        &self,
+        level: Level,
+        n: usize,
+        query: impl Fn(usize) -> Query<'a>,
+        head: (&[u8], &[u8]),
+        out: &mut [f32],
+    ) -> ([Sums; QUERIES], usize) {
+        let count = [1, 1, 2, 2, 4][n.min(QUERIES)];
+        let queries: [Query<'_>; QUERIES] = from_fn(|r| query(r.min(count - 1)));
+        let out = &mut out[..count * self.cache.head_dim];
+        let sums = match count {
+            4 => self.queries::<4>(level, &queries, head, out),
+            2 => self.queries::<2>(level, &queries, head, out),
+            _ => self.queries::<1>(level, &queries, head, out),
+        };
+        (sums, count)
+    }
+
+    /// The first `R` queries. Not inlined: both operators that attend call the same three.
+    #[inline(never)]
+    fn queries<const R: usize>(
+        &self,
+        level: Level,
+        queries: &[Query<'_>; QUERIES],
+        (keys, values): (&[u8], &[u8]),
+        out: &mut [f32],
+    ) -> [Sums; QUERIES]
+    where
+        Loops: Queries<R>,
+    {
+        let group = Group::<R> {
+            q: from_fn(|r| queries[r].q),
+            seen: from_fn(|r| queries[r].seen.clone()),
+            keys,
+            values,
+            dtype: self.cache.dtype,
+            row_bytes: self.cache.row_bytes,
+            scale: self.scale,
+            softcap: self.softcap,
+            out,
+        };
+        let sums = dispatch(level, group);
+        from_fn(|r| sums[r.min(R - 1)])
+    }
+}
+
+struct Whole {
+    attend: Attend,
+    heads: usize,
+    seq: usize,
+}
+
 pub(super) fn plan(op: &Attention, step: &Step) -> Result<Planned> {
     let [seq, width] = dims(&step.operands[0])?;
-    let cache = Cache::new(&step.operands[1])?;
-    // A window longer than addresses is none.
-    let window = op.window.map_or(usize::MAX, |w| usize::try_from(w).unwrap_or(usize::MAX));
-    let heads = width / op.head_dim;
-    let kernel = Attend { cache, heads, seq, scale: op.scale, window, softcap: op.softcap };
+    let attend = Attend::new(op, step)?;
     // A prompt's rows see half the cache on average; that it is full is not known here.
-    let work = seq * width * cache.capacity;
+    let work = seq * width * attend.cache.capacity;
+    let kernel = Whole { attend, heads: width / op.head_dim, seq };
     Ok(Planned::new(kernel, &[Split::Columns(4 * op.head_dim)], work))
 }
 
@@ -50,38 +134,36 @@ std::thread_local! {
     static OUT: RefCell<Vec<f32>> = RefCell::default();
 }
 
-impl Kernel for Attend {
+impl Kernel for Whole {
     fn run(&self, cx: &mut Cx<'_>) {
         let (q, ctl) = (cx.slice::<f32>(0), control(cx.slice(3)));
         let (keys, values, level) = (cx.bytes(1), cx.bytes(2), cx.level);
-        let (e, group) = (self.cache.head_dim, self.heads / self.cache.heads.max(1));
+        let Attend { cache, .. } = &self.attend;
+        let (e, group) = (cache.head_dim, self.heads / cache.heads.max(1));
         let columns = cx.result(0).columns::<f32>();
         let (first, last) = (columns.start / e, columns.end / e);
-        let head_bytes = self.cache.capacity * self.cache.row_bytes;
         let rows = ctl.len.min(self.seq);
         OUT.with_borrow_mut(|out| {
             out.resize(QUERIES * e, 0.0);
             for kv in first / group..last.div_ceil(group) {
                 let heads = first.max(kv * group)..last.min((kv + 1) * group);
-                let keys = &keys[kv * head_bytes..][..head_bytes];
-                let values = &values[kv * head_bytes..][..head_bytes];
+                let head = (self.attend.head(keys, kv), self.attend.head(values, kv));
                 // Queries of this head group: all heads of a row, then the next row's.
                 let n = rows * heads.len();
-                let query = |u: usize| (u / heads.len(), heads.start + u % heads.len());
+                let place = |u: usize| (u / heads.len(), heads.start + u % heads.len());
                 let mut at = 0;
                 while at < n {
-                    let left = n - at;
-                    let done = if left >= QUERIES {
-                        self.queries::<4>(level, q, &ctl, (keys, values), out, |r| query(at + r))
-                    } else if left >= 2 {
-                        self.queries::<2>(level, q, &ctl, (keys, values), out, |r| query(at + r))
-                    } else {
-                        self.queries::<1>(level, q, &ctl, (keys, values), out, |r| query(at + r))
+                    let query = |r: usize| {
+                        let (i, h) = place(at + r);
+                        let q = &q[(i * self.heads + h) * e..][..e];
+                        Query { q, seen: self.attend.seen(ctl.past + i) }
                     };
+                    let (sums, done) = self.attend.some(level, n - at, query, head, out);
                     for r in 0..done {
-                        let (i, h) = query(at + r);
+                        let (i, h) = place(at + r);
                         let y = &mut cx.result(0).row::<f32>(i)[h * e - columns.start..][..e];
-                        y.copy_from_slice(&out[r * e..][..e]);
+                        let inverse = 1.0 / sums[r].sum;
+                        y.iter_mut().zip(&out[r * e..]).for_each(|(y, x)| *y = x * inverse);
                     }
                     at += done;
                 }
@@ -90,47 +172,10 @@ impl Kernel for Attend {
     }
 }
 
-impl Attend {
-    /// `R` queries, whose rows and heads `query` tells, over one head of the cache.
-    fn queries<const R: usize>(
-        &self,
-        level: Level,
-        q: &[f32],
-        ctl: &Control,
-        (keys, values): (&[u8], &[u8]),
-        out: &mut [f32],
-        query: impl Fn(usize) -> (usize, usize),
-    ) -> usize
-    where
-        Loops: Queries<R>,
-    {
-        let e = self.cache.head_dim;
-        let group = Group::<R> {
-            q: from_fn(|r| {
-                let (i, h) = query(r);
-                &q[(i * self.heads + h) * e..][..e]
-            }),
-            seen: from_fn(|r| {
-                let own = ctl.past + query(r).0;
-                own.saturating_sub(self.window)..(own + 1).min(self.cache.capacity)
-            }),
-            keys,
-            values,
-            dtype: self.cache.dtype,
-            row_bytes: self.cache.row_bytes,
-            scale: self.scale,
-            softcap: self.softcap,
-            out: &mut out[..R * e],
-        };
-        dispatch(level, group);
-        R
-    }
-}
-
 /// Queries over one head of the cache.
 struct Group<'a, const R: usize> {
     q: [&'a [f32]; R],
-    /// Positions that each one sees, at least 1.
+    /// Positions that each one sees.
     seen: [Range<usize>; R],
     keys: &'a [u8],
     values: &'a [u8],
@@ -146,9 +191,9 @@ impl<const R: usize> Task for Group<'_, R>
 where
     Loops: Queries<R>,
 {
-    type Output = ();
+    type Output = [Sums; R];
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: Simd>(self, s: S) -> [Sums; R] {
         match self.dtype {
             F16::DTYPE => self.attend::<S, F16>(s),
             Q8_0::DTYPE => self.attend::<S, Q8_0>(s),
@@ -173,7 +218,7 @@ where
     Loops: Queries<R>,
 {
     #[inline(always)]
-    fn attend<S: Simd, C: Cells>(self, s: S) {
+    fn attend<S: Simd, C: Cells>(self, s: S) -> [Sums; R] {
         let Group { q, seen, keys, values, row_bytes, scale, softcap, out, .. } = self;
         let e = q[0].len();
         let most = seen.iter().fold(0, |m, n| m.max(n.end));
@@ -221,9 +266,6 @@ where
             }
             Loops::weigh::<S, C>(s, &p, &values[rows], row_bytes, out);
         }
-        for r in 0..R {
-            let inverse = 1.0 / sum[r];
-            out[r * e..][..e].iter_mut().for_each(|y| *y *= inverse);
-        }
+        from_fn(|r| Sums { max: max[r], sum: sum[r] })
     }
 }

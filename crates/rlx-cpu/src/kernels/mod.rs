@@ -7,7 +7,9 @@
 //! loops (feature `reference`).
 
 mod attention;
+mod attention_join;
 mod attention_loops;
+mod attention_split;
 mod cells;
 mod dense;
 mod gather;
@@ -109,6 +111,8 @@ fn native(step: &Step) -> Result<Planned> {
         Op::KvWrite(_) => kv_write::plan(step),
         Op::RopeKvWrite(op) => rope::plan_with_writes(op, step),
         Op::Attention(op) => attention::plan(op, step),
+        Op::AttentionSplit(op) => attention_split::plan(op, step),
+        Op::AttentionJoin(op) => attention_join::plan(op, step),
         Op::Map(op) => map::plan(op, step),
         Op::Zip(op) => zip::plan(op, step),
         Op::TakeRows(_) => take_rows::plan(step),

@@ -6,12 +6,13 @@ use rlx_core::formats::activations::encode_q8_0;
 use rlx_core::ir::lir::{
     InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step, WeightUse,
 };
-use rlx_core::ir::mir::Graph;
+use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ops::Op;
-use rlx_core::plan::WeightPlan;
+use rlx_core::plan::{WeightPlan, plan};
 use rlx_core::reference::{self, View};
 use rlx_core::runtime::device::{Bytes, Device, Outputs, Placed, Ticket, Write, WriteTo};
 use rlx_core::sample::Control;
+use rlx_core::target::CompileOptions;
 use rlx_core::types::{BlockFormat, DType, Kind, Scalar, Shape, Type};
 use rlx_core::{Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions, Level};
@@ -268,6 +269,37 @@ pub fn program_of(op: &Op, operands: &[Value]) -> (Program, Vec<Write>) {
         fingerprint: 0,
     };
     (program, writes)
+}
+
+/// What a device makes of a graph with these parameters, in the order of the graph's.
+pub fn outputs(device: &dyn Device, g: &Graph, params: &[Value]) -> Result<Vec<Vec<u8>>> {
+    let of = |kind: ParamKind| {
+        g.params.iter().zip(params).filter(move |(p, _)| p.kind == kind).map(|(p, v)| (&p.name, v))
+    };
+    let states: Vec<StateDecl> = of(ParamKind::State)
+        .map(|(name, v)| StateDecl {
+            name: name.clone(),
+            ty: v.ty.clone(),
+            bytes: v.bytes.len() as u64,
+        })
+        .collect();
+    let program = plan(g.clone(), &states, device.target(), &CompileOptions::default())?;
+    let mut writes = Vec::new();
+    for (i, (_, v)) in of(ParamKind::State).enumerate() {
+        writes.push(Write { to: WriteTo::State(i as u32), offset: 0, bytes: v.bytes.clone() });
+    }
+    for (name, v) in of(ParamKind::Input) {
+        if let Some(i) = program.input(name) {
+            writes.push(Write { to: WriteTo::Input(i as u32), offset: 0, bytes: v.bytes.clone() });
+        }
+    }
+    let weights: Vec<&Value> = program
+        .weights
+        .iter()
+        .filter_map(|w| of(ParamKind::Weight).find(|(name, _)| **name == w.name))
+        .map(|(_, v)| v)
+        .collect();
+    run_program(device, program, &weights, &writes)
 }
 
 /// Puts weights, builds, makes a session, submits, reads.

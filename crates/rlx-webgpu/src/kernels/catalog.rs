@@ -6,8 +6,8 @@ use crate::gpu::Wgsl;
 use rlx_core::Result;
 use rlx_core::ir::lir::{Phase, Slice, Space, Step};
 use rlx_core::ops::{
-    Attention, Binary, Epilogue, Gather, KvWrite, Map, MatMul, Op, QuantizeRows, RmsNorm, Rope,
-    RopeKvWrite, RopeStyle, Sample, TakeRows, Unary, Zip,
+    Attention, AttentionJoin, AttentionSplit, Binary, Epilogue, Gather, KvWrite, Map, MatMul, Op,
+    QuantizeRows, RmsNorm, Rope, RopeKvWrite, RopeStyle, Sample, TakeRows, Unary, Zip,
 };
 use rlx_core::plan::{Buffer, Entry, Origin, WeightPlan};
 use rlx_core::target::Target;
@@ -214,7 +214,9 @@ fn quantising(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Res
                 ("map", Epilogue::Map(Unary::Gelu)),
                 ("glu", Epilogue::Glu(Unary::Silu)),
             ] {
-                for (norm, bias, k) in [(true, false, 512), (false, true, 8192), (true, true, 12_288)] {
+                for (norm, bias, k) in
+                    [(true, false, 512), (false, true, 8192), (true, true, 12_288)]
+                {
                     let segments = if name == "glu" { 2 } else { 1 };
                     let mut made = Maker::new().arena(DType::F32, &[1, k])?;
                     if norm {
@@ -229,7 +231,8 @@ fn quantising(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Res
                     if name == "add" {
                         made = made.arena(DType::F32, &[1, 9])?;
                     }
-                    let op = MatMul { segments, bias, norm: norm.then_some(1e-5), quantize, epilogue };
+                    let op =
+                        MatMul { segments, bias, norm: norm.then_some(1e-5), quantize, epilogue };
                     let packed_dot = subgroup != Some(8);
                     let wgsl = Wgsl { packed_dot, subgroup, enable_subgroups };
                     let lanes = subgroup.unwrap_or(0);
@@ -266,6 +269,20 @@ fn caches(out: &mut BTreeMap<String, Kernel>) -> Result<()> {
             .arena(DType::F32, &[3, 128])?
             .state(DType::U32, &[16])?;
         out.insert(format!("kv_write_{kv}"), made.kernel(KvWrite, false, true)?);
+        for (e, kv_heads) in [(64, 1), (64, 4), (80, 2), (256, 1)] {
+            let made = Maker::new()
+                .arena(DType::F32, &[1, 4 * e])?
+                .state(kv, &[kv_heads, 512, e])?
+                .state(kv, &[kv_heads, 512, e])?
+                .state(DType::U32, &[16])?;
+            let causal = Attention::causal(e as usize, 0.125);
+            let whole = Attention { softcap: (e == 80).then_some(50.0), ..causal };
+            let op = AttentionSplit { whole, splits: 3, least: 64 };
+            let key = format!("attention_split_{kv}_{kv_heads}_{e}");
+            out.insert(key, made.kernel(op, false, true)?);
+        }
+        let made = Maker::new().arena(DType::F32, &[6, 128])?.arena(DType::F32, &[6, 4])?;
+        out.insert("attention_join".into(), made.kernel(AttentionJoin { splits: 3 }, false, true)?);
         for (rows, e) in [(1, 64), (5, 64), (1, 80), (5, 128)] {
             let made = Maker::new()
                 .arena(DType::F32, &[rows, 4 * e])?

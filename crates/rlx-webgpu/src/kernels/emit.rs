@@ -149,7 +149,9 @@ impl<'a> Emit<'a> {
                 Access::Read => "read",
                 Access::ReadWrite => "read_write",
             };
-            out += &format!("@group(0) @binding({n}) var<storage, {access}> b{n}: array<{element}>;\n");
+            out += &format!(
+                "@group(0) @binding({n}) var<storage, {access}> b{n}: array<{element}>;\n"
+            );
         }
         out
     }

@@ -73,7 +73,8 @@ impl Parts {
         let mut readers = Readers::default();
         // What makes blocks of x itself reads and writes by 16 bytes.
         let wide = op.quantize.is_some();
-        let read = |emit: &mut Emit<'_>, s: &Slice| if wide { emit.read_quads(s) } else { emit.read(s) };
+        let read =
+            |emit: &mut Emit<'_>, s: &Slice| if wide { emit.read_quads(s) } else { emit.read(s) };
         let x_place = read(emit, x)?;
         let glu = matches!(op.epilogue, Epilogue::Glu(_));
         let mut segments = Vec::with_capacity(op.segments);

@@ -7,6 +7,7 @@ use crate::reference::view::{dot, scalar_bytes};
 use crate::reference::{View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// Rows from `len` on are NaN, so that whoever reads one shows.
 pub(crate) fn run(op: &Attention, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
@@ -35,10 +36,8 @@ pub(crate) fn run(op: &Attention, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>>
             for i in 0..rows {
                 let at = i * width + head * head_dim;
                 let position = (ctl.past as usize).saturating_add(i);
-                let first = op.window.map_or(0, |w| {
-                    position.saturating_sub(usize::try_from(w).unwrap_or(usize::MAX))
-                });
-                let seen = first.min(visible(i)) * head_dim..visible(i) * head_dim;
+                let Range { start, end } = position_seen(op, position, capacity);
+                let seen = start * head_dim..end * head_dim;
                 one(op, &q[at..][..head_dim], &k[seen.clone()], &v[seen], &mut y[at..][..head_dim]);
             }
         }
@@ -46,10 +45,21 @@ pub(crate) fn run(op: &Attention, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>>
     Ok(vec![scalar_bytes(dtype, &y)?])
 }
 
+/// Positions of the cache that a position sees.
+pub(super) fn position_seen(op: &Attention, position: usize, capacity: usize) -> Range<usize> {
+    let window = op.window.map(|w| usize::try_from(w).unwrap_or(usize::MAX));
+    let end = position.saturating_add(1).min(capacity);
+    window.map_or(0, |w| position.saturating_sub(w)).min(end)..end
+}
+
+/// The score of a query and a key.
+pub(super) fn score(op: &Attention, q: &[f64], k: &[f64]) -> f64 {
+    capped(f64::from(op.scale) * dot(q, k), op.softcap)
+}
+
 /// One row of one head over the rows it sees.
 fn one(op: &Attention, q: &[f64], k: &[f64], v: &[f64], y: &mut [f64]) {
-    let score = |k: &[f64]| capped(f64::from(op.scale) * dot(q, k), op.softcap);
-    let scores: Vec<f64> = k.chunks_exact(q.len()).map(score).collect();
+    let scores: Vec<f64> = k.chunks_exact(q.len()).map(|k| score(op, q, k)).collect();
     weighted(&scores, |j| &v[j * q.len()..][..q.len()], y);
 }
 

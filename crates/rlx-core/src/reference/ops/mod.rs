@@ -4,6 +4,8 @@ pub(super) mod ada_norm;
 pub(super) mod argmax;
 pub(super) mod argmin;
 pub(super) mod attention;
+pub(super) mod attention_join;
+pub(super) mod attention_split;
 pub(super) mod batch_matmul;
 pub(super) mod cast;
 pub(super) mod clamp;

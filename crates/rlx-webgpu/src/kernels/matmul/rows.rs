@@ -73,7 +73,14 @@ pub(super) fn launch(
     let wgsl = fill(
         include_str!("rows.wgsl"),
         &[
-            ("enable", if team.shuffled > 1 && cx.wgsl.enable_subgroups { "enable subgroups;" } else { "" }),
+            (
+                "enable",
+                if team.shuffled > 1 && cx.wgsl.enable_subgroups {
+                    "enable subgroups;"
+                } else {
+                    ""
+                },
+            ),
             ("step", include_str!("step.wgsl")),
             ("bindings", &emit.bindings()),
             ("common", formats::COMMON),
@@ -148,7 +155,11 @@ fn each(n: u64, template: &str) -> String {
 
 /// Guards for the last threads where pieces are no whole number for each.
 fn guarded(p: &Parts, n: u64, team: &Team, text: &str) -> String {
-    if p.k / PIECE == n * team.threads { text.into() } else { format!("if p{{n}} < PIECES {{ {text} }}") }
+    if p.k / PIECE == n * team.threads {
+        text.into()
+    } else {
+        format!("if p{{n}} < PIECES {{ {text} }}")
+    }
 }
 
 fn load(p: &Parts, n: u64, team: &Team) -> String {
@@ -163,12 +174,20 @@ fn load(p: &Parts, n: u64, team: &Team) -> String {
 
 fn norm(p: &Parts, n: u64, team: &Team) -> String {
     let Some((place, _)) = &p.norm else { return String::new() };
-    let squares = each(n, "squares += dot(qa{n}, qa{n}) + dot(qb{n}, qb{n}) + dot(qc{n}, qc{n}) + dot(qd{n}, qd{n});");
+    let squares = each(
+        n,
+        "squares += dot(qa{n}, qa{n}) + dot(qb{n}, qb{n}) + dot(qc{n}, qc{n}) + dot(qd{n}, qd{n});",
+    );
     let add = team.shuffles(team.shuffled, "squares", &|a, b| format!("{a} + {b}"));
     let var = &place.var;
-    let part = |v: &str, i: u64| format!("{v}{{n}} *= scale * bitcast<vec4f>({var}[w{{n}} + {i}u]);");
-    let parts: Vec<String> = ["qa", "qb", "qc", "qd"].iter().zip(0..).map(|(v, i)| part(v, i)).collect();
-    let scaled = format!("let w{{n}} = step.norm / 4u + p{{n}} * 4u;\n    {}", guarded(p, n, team, &parts.join(" ")));
+    let part =
+        |v: &str, i: u64| format!("{v}{{n}} *= scale * bitcast<vec4f>({var}[w{{n}} + {i}u]);");
+    let parts: Vec<String> =
+        ["qa", "qb", "qc", "qd"].iter().zip(0..).map(|(v, i)| part(v, i)).collect();
+    let scaled = format!(
+        "let w{{n}} = step.norm / 4u + p{{n}} * 4u;\n    {}",
+        guarded(p, n, team, &parts.join(" "))
+    );
     let shuffled = team.shuffled;
     format!(
         "var squares = 0.0;\n    {squares}\n    {add}if thread % {shuffled}u == 0u {{ scratch[thread / {shuffled}u] = squares; }}\n    \
@@ -198,7 +217,9 @@ fn quantise(p: &Parts, n: u64, team: &Team, format: BlockFormat) -> String {
         )
     };
     let (inverse, scale) = match format {
-        BlockFormat::Q8K => ("select(0.0, 127.0 / m{n}, m{n} != 0.0)", "bitcast<u32>(m{n} / 127.0)"),
+        BlockFormat::Q8K => {
+            ("select(0.0, 127.0 / m{n}, m{n} != 0.0)", "bitcast<u32>(m{n} / 127.0)")
+        }
         _ => (
             "select(0.0, 1.0 / (m{n} / 127.0), m{n} != 0.0)",
             "bitcast<u32>(unpack2x16float(pack2x16float(vec2f(m{n} / 127.0, 0.0))).x)",
@@ -210,7 +231,10 @@ fn quantise(p: &Parts, n: u64, team: &Team, format: BlockFormat) -> String {
     );
     let keep = guarded(p, n, team, &keep);
     let lines = (0..n).map(|i| {
-        let text = format!("var m{{n}} = largest(qa{{n}}, qb{{n}}, qc{{n}}, qd{{n}});\n    {most}{}{keep}", exchange(i));
+        let text = format!(
+            "var m{{n}} = largest(qa{{n}}, qb{{n}}, qc{{n}}, qd{{n}});\n    {most}{}{keep}",
+            exchange(i)
+        );
         text.replace("{n}", &i.to_string())
     });
     lines.collect::<Vec<_>>().join("\n    ")
@@ -227,7 +251,9 @@ fn body(p: &Parts, team: &Team, rows: u64, streams: u64) -> String {
         )
     };
     let around = |lines: String| {
-        format!("for (var c = lane; c < SHARES; c += LANES) {{\n            let x = load_x(c);\n            {lines}\n        }}")
+        format!(
+            "for (var c = lane; c < SHARES; c += LANES) {{\n            let x = load_x(c);\n            {lines}\n        }}"
+        )
     };
     let products = if p.glu {
         let readers = [&p.segments[0].reader, &p.segments[1].reader];
@@ -246,7 +272,9 @@ fn body(p: &Parts, team: &Team, rows: u64, streams: u64) -> String {
         };
         (0..sums).map(add).collect::<String>()
     } else {
-        let put: String = (0..sums).map(|i| format!("scratch[thread * {sums}u + {i}u] = y{i};\n        ")).collect();
+        let put: String = (0..sums)
+            .map(|i| format!("scratch[thread * {sums}u + {i}u] = y{i};\n        "))
+            .collect();
         format!(
             "{put}workgroupBarrier();\n        \
              for (var i = thread; i < TEAMS * {sums}u; i += THREADS) {{\n            var y = 0.0;\n            \
@@ -307,7 +335,9 @@ impl Parts {
                 } else {
                     String::new()
                 };
-                format!("x.scale.{n} * ({q}.scale.x * f32(dots({q}.low, x.{low})) + {q}.scale.y * f32(dots({q}.high, x.{high})){offset})")
+                format!(
+                    "x.scale.{n} * ({q}.scale.x * f32(dots({q}.low, x.{low})) + {q}.scale.y * f32(dots({q}.high, x.{high})){offset})"
+                )
             };
             text += &format!(
                 "fn dot_{r}(row: u32, share: u32, x: X) -> f32 {{\n    \

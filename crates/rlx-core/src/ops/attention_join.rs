@@ -1,0 +1,63 @@
+//! The row of attention that its splits make.
+
+use super::{Attrs, Class, Operator, arity, expect, matrix};
+use crate::error::{Error, Result};
+use crate::types::{DType, Shape, Type};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `attention_join acc [K * S, H / K * E], stats [K * S, H / K * 2] -> [1, H * E]`: what
+/// [`Attention`](super::Attention) gives, of [`AttentionSplit`](super::AttentionSplit)'s results. For each
+/// head, over its splits `j` with the maxima `m_j`, and the largest of them `M`:
+///
+/// ```text
+/// y = sum exp(m_j - M) acc_j / sum exp(m_j - M) sum_j
+/// ```
+///
+/// A split whose maximum is minus infinity weighs nothing; a maximum that is NaN is not the
+/// largest. All are f32.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttentionJoin {
+    /// Splits of each key and value head, 1 or more.
+    pub splits: usize,
+}
+
+impl Operator for AttentionJoin {
+    const NAME: &'static str = "attention_join";
+    const CLASS: Class = Class::Reduction;
+
+    fn attrs(&self) -> Attrs {
+        Attrs::none().int("splits", self.splits as u64)
+    }
+
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        attrs.only(&["splits"])?;
+        Ok(AttentionJoin { splits: attrs.get_int("splits")? as usize })
+    }
+
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        arity("attention_join", operands, 2)?;
+        let [acc, stats] = operands else {
+            return Err(Error::internal("attention_join: arity was checked"));
+        };
+        let (rows, columns) = matrix("attention_join", "acc", acc)?;
+        let (_, pairs) = matrix("attention_join", "stats", stats)?;
+        let pair = Type::tensor(DType::F32, Shape(vec![rows.clone(), pairs.clone()]));
+        expect("attention_join", "stats", stats, &pair)?;
+        let [rows, columns, pairs] = [rows, columns, pairs].map(|n| n.as_static());
+        let splits = self.splits as u64;
+        let width = rows.zip(columns).zip(pairs).and_then(|((rows, columns), pairs)| {
+            let heads = pairs > 0 && pairs % 2 == 0 && columns % (pairs / 2) == 0;
+            let whole = splits > 0 && rows % splits == 0 && acc.dtype == DType::F32;
+            (heads && whole).then(|| (rows / splits).checked_mul(columns)).flatten()
+        });
+        let width = width.ok_or_else(|| {
+            Error::bad_graph(format!(
+                "attention_join: acc is {acc} and stats {stats}, expected f32 rows of {splits} splits \
+                 with two numbers for each head"
+            ))
+        })?;
+        Ok(vec![Type::tensor(DType::F32, Shape::of(&[1, width]))])
+    }
+}

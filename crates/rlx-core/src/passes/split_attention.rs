@@ -1,0 +1,92 @@
+//! One row's attention over parts of its positions, where heads alone are too few.
+//!
+//! ```text
+//! %y = attention %q, %k, %v, %ctl      =>      %acc, %stats = attention_split %q, %k, %v, %ctl {splits}
+//!                                              %y = attention_join %acc, %stats {splits}
+//! ```
+//!
+//! Costs a step and two small values; pays where a target has more workers than there are key and
+//! value heads, whose rows each worker then reads once. There are as many splits as make the parts that
+//! the target asks for, and no more than the capacity has four parts' positions for; how they cut
+//! what a row sees is the operator's business, on the device.
+//!
+//! Runs behind the fusions that make or read attention, and before legalisation. Leaves alone: more
+//! than one row, rows that are not f32, heads that are enough, short caches, and targets that do not
+//! run both operators.
+
+use super::Context;
+use crate::error::Result;
+use crate::ir::mir::{Graph, Node};
+use crate::ops::{AttentionJoin, AttentionSplit, Op};
+use alloc::format;
+use alloc::vec::Vec;
+
+/// Parts' worth of positions in a cache for each split: most steps see fewer than it holds.
+const SPARE: u64 = 4;
+
+/// Splits in place; returns the number of attentions split.
+pub fn split_attention(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
+    let mut split = 0;
+    let mut nodes = Vec::with_capacity(g.nodes.len());
+    // Bodies of control flow have no states, so no attention.
+    for node in core::mem::take(&mut g.nodes) {
+        match parts(g, cx, &node) {
+            None => nodes.push(node),
+            Some(parts) => {
+                split += 1;
+                nodes.extend(parts);
+            }
+        }
+    }
+    g.nodes = nodes;
+    Ok(split)
+}
+
+/// The two nodes that stand for an attention that is split.
+fn parts(g: &mut Graph, cx: &Context<'_>, node: &Node) -> Option<[Node; 2]> {
+    let Op::Attention(whole) = &node.op else { return None };
+    let &[kv_heads, capacity, head_dim] = g.ty(*node.inputs.get(1)?).shape.static_dims().ok()?.as_slice()
+    else {
+        return None;
+    };
+    let wanted = cx.target.attention_splits?;
+    if kv_heads == 0 || head_dim == 0 {
+        return None;
+    }
+    let splits = wanted.parts.div_ceil(kv_heads);
+    let splits = splits.min(capacity / (SPARE * wanted.least).max(1));
+    let group = g.ty(*node.inputs.first()?).shape.last().as_static()? / head_dim / kv_heads;
+    let fits = head_dim.is_multiple_of(wanted.multiple)
+        && group <= wanted.group
+        && group * head_dim <= wanted.width;
+    if splits < 2 || !fits {
+        return None;
+    }
+    let (splits, least) = (splits as usize, wanted.least as usize);
+    let op = Op::from(AttentionSplit { whole: whole.clone(), splits, least });
+    let join = Op::from(AttentionJoin { splits });
+    // The type rule says which rows it takes.
+    let types: Vec<_> = node.inputs.iter().map(|&v| g.ty(v)).collect();
+    let results = op.infer(&types).ok()?;
+    let halves: Vec<_> = results.iter().collect();
+    let joined = join.infer(&halves).ok()?;
+    let y = *node.outputs.first()?;
+    let runs = cx.fuses(g, &op, &node.inputs) && cx.path(&join, &halves).is_ok();
+    if !runs || !joined.iter().eq([g.ty(y)]) {
+        return None;
+    }
+    let results: Vec<_> = results.into_iter().map(|ty| g.value(ty)).collect();
+    let label = format!("{}_split", node.label);
+    Some([
+        Node::new(op, &node.inputs, &results, label),
+        Node::new(join, &results, &[y], node.label.clone()),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn goldens() {
+        crate::passes::testing::goldens("split_attention", super::split_attention);
+    }
+}

@@ -1,0 +1,210 @@
+//! `attention_split` and `attention_join`: one row's attention over parts of its positions.
+
+use super::emit::{Emit, fill};
+use super::rope::cache_dims;
+use super::{Launch, is_f16, matrix, unsupported, word};
+use rlx_core::ir::lir::Step;
+use rlx_core::ops::{AttentionJoin, AttentionSplit};
+use rlx_core::{Error, Result};
+
+/// Threads of a split: positions that are scored at a time.
+const THREADS: u64 = 128;
+
+pub(super) fn split(
+    op: &AttentionSplit,
+    step: &Step,
+    emit: &mut Emit<'_>,
+) -> Result<Option<Launch>> {
+    let ([q, k_cache, v_cache, ctl], [acc, stats]) =
+        (step.operands.as_slice(), step.results.as_slice())
+    else {
+        return Err(Error::internal("attention_split has four operands and two results"));
+    };
+    let (kv_heads, capacity, e) = cache_dims(k_cache)?;
+    let (_, width) = matrix(q)?;
+    let group = width / e.max(1) / kv_heads.max(1);
+    let f16 = is_f16(k_cache);
+    // Elements of 16 bytes.
+    let per = if f16 { 8 } else { 4 };
+    if !e.is_multiple_of(8) || e > 512 || !(1..=8).contains(&group) || group * e > 1024 {
+        return Err(unsupported(format!("attention splits of {group} heads of {e}")));
+    }
+    let (quads, rows) = (e / per, kv_heads * op.splits as u64);
+    let slices = THREADS / quads;
+    let ctl = emit.read(ctl)?;
+    let q_at = emit.read(q)?;
+    let (k, v) = (emit.read_quads(k_cache)?, emit.read_quads(v_cache)?);
+    let (acc, stats) = (emit.write(acc)?, emit.write(stats)?);
+    if acc.var != stats.var {
+        return Err(Error::internal("an attention split's results are in different buffers"));
+    }
+    let whole = &op.whole;
+    let words = vec![
+        word(op.splits as u64)?,
+        word(op.least as u64)?,
+        word(capacity)?,
+        q_at.word(),
+        acc.word(),
+        stats.word(),
+        ctl.word(),
+        whole.scale.to_bits(),
+        // A window as long as positions are is none.
+        whole.window.map_or(u32::MAX, |w| u32::try_from(w).unwrap_or(u32::MAX)),
+        whole.softcap.unwrap_or(0.0).to_bits(),
+        word(rows)?,
+        k.byte / 16,
+        v.byte / 16,
+    ];
+    let each = |f: &dyn Fn(u64) -> String| (0..group).map(f).collect::<Vec<_>>().join("\n        ");
+    let score = if f16 {
+        let one = |g: u64| {
+            format!(
+                "s{g} += dot(query[{g}u * FOURS + 2u * d], low) + dot(query[{g}u * FOURS + 2u * d + 1u], high);"
+            )
+        };
+        format!(
+            "let w = {}[k + d];\n                let low = low_of(w);\n                let high = high_of(w);\n                {}",
+            k.var,
+            each(&one)
+        )
+    } else {
+        let one = |g: u64| format!("s{g} += dot(query[{g}u * FOURS + d], w);");
+        format!("let w = bitcast<vec4f>({}[k + d]);\n                {}", k.var, each(&one))
+    };
+    let halves: &[&str] = if f16 { &["low", "high"] } else { &["low"] };
+    let sums = |f: &dyn Fn(u64, usize, &str) -> String| {
+        each(&|g| {
+            halves.iter().enumerate().map(|(h, name)| f(g, h, name)).collect::<Vec<_>>().join(" ")
+        })
+    };
+    let add = if f16 {
+        format!(
+            "let low = low_of(v);\n                let high = high_of(v);\n                {}",
+            each(&|g| format!(
+                "let w{g} = weights[{g}u * THREADS + i]; {g_low} {g_high}",
+                g_low = format_args!("acc{g}_low += w{g} * low;"),
+                g_high = format_args!("acc{g}_high += w{g} * high;")
+            ))
+        )
+    } else {
+        format!(
+            "let low = bitcast<vec4f>(v);\n                {}",
+            each(&|g| format!("acc{g}_low += weights[{g}u * THREADS + i] * low;"))
+        )
+    };
+    let fade = each(&|g| {
+        let acc: String = halves.iter().map(|h| format!(" acc{g}_{h} *= fade{g};")).collect();
+        format!(
+            "let highest{g} = most_of({g}u, most{g});\n        let fade{g} = exp(most{g} - highest{g});\n        \
+             most{g} = highest{g};\n        let w{g} = select(0.0, exp(s{g} - highest{g}), position < end);\n        \
+             weights[{g}u * THREADS + thread] = w{g};\n        total{g} = total{g} * fade{g} + w{g};{acc}"
+        )
+    });
+    let n = halves.len();
+    let finish = each(&|g| {
+        let keep: String = halves
+            .iter()
+            .enumerate()
+            .map(|(h, name)| format!(" sums[slice * FOURS + lane * {n}u + {h}u] = acc{g}_{name};"))
+            .collect();
+        format!(
+            "if slice < SLICES {{{keep} }}\n    workgroupBarrier();\n    \
+             for (var d = thread; d < FOURS; d += THREADS) {{\n        var y = vec4f();\n        \
+             for (var i = 0u; i < SLICES; i++) {{ y += sums[i * FOURS + d]; }}\n        \
+             let at = step.acc + (row * GROUP + {g}u) * E + d * 4u;\n        \
+             let bits = bitcast<vec4u>(y);\n        \
+             {o}[at] = bits.x; {o}[at + 1u] = bits.y; {o}[at + 2u] = bits.z; {o}[at + 3u] = bits.w;\n    }}\n    \
+             workgroupBarrier();",
+            o = acc.var
+        )
+    });
+    let text = |n: u64| n.to_string();
+    let wgsl = fill(
+        include_str!("attention_split.wgsl"),
+        &[
+            ("kv", if f16 { "f16" } else { "f32" }),
+            ("bindings", &emit.bindings()),
+            ("e", &text(e)),
+            ("group", &text(group)),
+            ("threads", &text(THREADS)),
+            ("quads", &text(quads)),
+            ("slices", &text(slices)),
+            ("readers", if f16 { UNPACK } else { "" }),
+            ("v", &v.var),
+            ("ctl", &ctl.var),
+            ("q", &q_at.var),
+            ("out", &acc.var),
+            (
+                "state",
+                &(each(&|g| format!("var most{g} = -3.0e38; var total{g} = 0.0;"))
+                    + "\n        "
+                    + &sums(&|g, _, h| format!("var acc{g}_{h} = vec4f();"))),
+            ),
+            ("no_scores", &each(&|g| format!("var s{g} = 0.0;"))),
+            ("score", &score),
+            (
+                "cap",
+                &if whole.softcap.is_some() {
+                    each(&|g| format!("s{g} = capped(s{g});"))
+                } else {
+                    String::new()
+                },
+            ),
+            (
+                "keep_scores",
+                &each(&|g| {
+                    format!(
+                        "weights[{g}u * THREADS + thread] = select(-3.0e38, s{g}, position < end);"
+                    )
+                }),
+            ),
+            ("fade", &fade),
+            ("add", &add),
+            ("keep_totals", &each(&|g| format!("weights[{g}u * THREADS + thread] = total{g};"))),
+            (
+                "keep_most",
+                &each(&|g| {
+                    format!(
+                        "{}[step.stats + (row * GROUP + {g}u) * 2u] = bitcast<u32>(most{g});",
+                        acc.var
+                    )
+                }),
+            ),
+            ("finish", &finish),
+        ],
+    );
+    Ok(Some(Launch { wgsl, entry: "attention_split", words, groups: rows }))
+}
+
+/// Eight f16 of 16 bytes.
+const UNPACK: &str =
+    "fn low_of(w: vec4u) -> vec4f { return vec4f(unpack2x16float(w.x), unpack2x16float(w.y)); }
+fn high_of(w: vec4u) -> vec4f { return vec4f(unpack2x16float(w.z), unpack2x16float(w.w)); }
+";
+
+pub(super) fn join(op: &AttentionJoin, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+    let [acc, stats] = step.operands.as_slice() else {
+        return Err(Error::internal("attention_join has two operands"));
+    };
+    let (rows, columns) = matrix(acc)?;
+    let (_, pairs) = matrix(stats)?;
+    let (group, splits) = (pairs / 2, op.splits as u64);
+    let (heads, e) = (rows / splits.max(1) * group, columns / group.max(1));
+    if heads * e == 0 {
+        return Ok(None);
+    }
+    let (acc, stats) = (emit.read(acc)?, emit.read(stats)?);
+    let y = emit.write(&step.results[0])?;
+    let words = vec![
+        word(heads)?,
+        word(group)?,
+        word(splits)?,
+        word(e)?,
+        acc.word(),
+        stats.word(),
+        y.word(),
+    ];
+    let wgsl =
+        fill(include_str!("attention_join.wgsl"), &[("bindings", &emit.bindings()), ("acc", &acc.var), ("stats", &stats.var), ("y", &y.var)]);
+    Ok(Some(Launch { wgsl, entry: "attention_join", words, groups: heads }))
+}
