@@ -77,7 +77,7 @@ fn check_split(whole: &Attention, splits: usize, [q, k, v]: &[Value; 3], past: u
 fn splits_are_the_references_and_join_to_attention() {
     let mut random = Random(20);
     for dtype in CACHES {
-        for (heads, kv, e) in [(1, 1, 8), (6, 2, 12), (9, 3, 64), (7, 1, 5), (5, 1, 96)] {
+        for (heads, kv, e) in [(1, 1, 8), (6, 2, 12), (9, 3, 64), (7, 1, 5), (5, 1, 96u64)] {
             let e = e.next_multiple_of(dtype.block_elements() as u64);
             let operands = operands(&mut random, dtype, [heads, kv, e]);
             let whole = Attention::causal(e as usize, 1.5);
@@ -189,25 +189,27 @@ fn decode(target: &Target, kv: DType, without: &[&str]) -> (Graph, Vec<Value>, u
 
 #[test]
 fn a_model_answers_the_same_with_splits_and_with_any_number_of_workers() {
-    for kv in CACHES {
-        let mut logits: Vec<Vec<f32>> = Vec::new();
-        for without in [&[][..], &["split_attention"]] {
-            for pair in devices().chunks(2) {
-                let (g, params, split) = decode(pair[0].target(), kv, without);
-                assert_eq!(split, if without.is_empty() { 2 } else { 0 });
-                let [one, three] = [0, 1].map(|i| outputs(&pair[i], &g, &params).unwrap());
-                assert_eq!(one, three, "{kv} {without:?}: workers change bits");
-                let at = g.outputs.iter().position(|o| o.name == "logits").unwrap();
-                logits.push(to_f32s(&one[at]));
-            }
-            // The plan's replay, which is the reference, runs the splits too.
-            let reference = ReferenceDevice::new();
-            let (g, params, _) = decode(&Target::cpu(), kv, without);
+    // A last bit of a key or value that is written may be a step of the cache's type, in one of 3,000
+    // positions: a tenth of what caches may differ by. Without splits levels differ as much.
+    for (kv, tolerance) in CACHES.into_iter().zip([3e-6, 3e-4, 3e-3]) {
+        let logits = |device: &dyn Device, target: &Target, without: &[&str]| {
+            let (g, params, split) = decode(target, kv, without);
+            assert_eq!(split, if without.is_empty() { 2 } else { 0 });
             let at = g.outputs.iter().position(|o| o.name == "logits").unwrap();
-            logits.push(to_f32s(&outputs(&reference, &g, &params).unwrap()[at]));
-        }
-        for other in &logits[1..] {
-            assert_close(other, &logits[0], 2e-5, &format!("logits over {kv}"));
+            to_f32s(&outputs(device, &g, &params).unwrap()[at])
+        };
+        // The plan's replay, which is the reference, runs the splits too.
+        let (cpu, reference) = (Target::cpu(), ReferenceDevice::new());
+        let expected = logits(&reference, &cpu, &["split_attention"]);
+        let what = format!("logits over {kv}");
+        assert_close(&logits(&reference, &cpu, &[]), &expected, tolerance, &what);
+        for pair in devices().chunks(2) {
+            for without in [&[][..], &["split_attention"]] {
+                let [one, three] = [0, 1].map(|i| logits(&pair[i], pair[i].target(), without));
+                assert_eq!(one, three, "{kv} {without:?}: workers change bits");
+                let what = format!("{what} {without:?}, {}", pair[0].info().adapter);
+                assert_close(&one, &expected, tolerance, &what);
+            }
         }
     }
 }

@@ -126,7 +126,7 @@ pub(super) fn plan(op: &Attention, step: &Step) -> Result<Planned> {
     let attend = Attend::new(op, step)?;
     // A prompt's rows see half the cache on average; that it is full is not known here.
     let work = seq * width * attend.cache.capacity;
-    let kernel = Whole { attend, heads: width / op.head_dim, seq };
+    let kernel = Whole { attend, heads: width / op.head_dim.max(1), seq };
     Ok(Planned::new(kernel, &[Split::Columns(4 * op.head_dim)], work))
 }
 

@@ -1,5 +1,5 @@
-//! attention   y[h] = sum exp(m_j - M) acc_j / sum exp(m_j - M) sum_j over a head's splits j, which have
-//!   join     the maxima m_j, the largest of them M
+//! join        y[h] = sum exp(m_j - M) acc_j / sum exp(m_j - M) sum_j over a head's splits j, which have
+//!             the maxima m_j, the largest of them M
 //! shapes      acc f32[kv heads S, heads / kv heads e]   stats f32[kv heads S, 2 heads / kv heads]
 //!             y f32[1, heads e]
 //! bytes       4 in for each split, 4 out, per element

@@ -1,5 +1,5 @@
-//! attention   of one row, undivided: acc[k S + j, h] = sum exp(s - m) V[p], stats = m, sum exp(s - m) over
-//!   split    the positions p of split j, with scores s and their maximum m, as attention's
+//! split       acc[k S + j, h] = sum exp(s - m) V[p], stats[k S + j, h] = m, sum exp(s - m) over the positions
+//!             p of split j, for one row; s are attention's scores and m the largest
 //! shapes      q f32[1, heads e]   K, V f32|f16|q8_0[kv heads, capacity, e]
 //!             acc f32[kv heads S, heads / kv heads e]   stats f32[kv heads S, 2 heads / kv heads]
 //! bytes       K and V once for up to 4 heads of a group
@@ -25,7 +25,7 @@ pub(super) fn plan(op: &AttentionSplit, step: &Step) -> Result<Planned> {
     let [_, width] = dims(&step.operands[0])?;
     let attend = Attend::new(&op.whole, step)?;
     let work = width * attend.cache.capacity;
-    let group = width / op.whole.head_dim / attend.cache.heads.max(1);
+    let group = width / op.whole.head_dim.max(1) / attend.cache.heads.max(1);
     let kernel = Splits { op: op.clone(), attend, group };
     Ok(Planned::new(kernel, &[Split::Rows, Split::Rows], work))
 }

@@ -1,7 +1,8 @@
 //! Kernels: one file an operator. A kernel computes one part of a step's results; what it needs
 //! is fixed when the program is built.
 //!
-//! `cells.rs` is a cache as attention reads it, `attention_loops.rs` what it does with it. `weights.rs`
+//! `cells.rs` is a cache as attention reads it, `attention_loops.rs` what it does with it; `attention.rs` has the
+//! walk over positions that `attention_split.rs` shares. `weights.rs`
 //! is a weight as matmul reads it, `int8.rs` and `dense.rs` the products of its panels with rows of x;
 //! `math.rs` has the scalar functions; `reference.rs` runs what has no kernel of its own on the oracle's
 //! loops (feature `reference`).

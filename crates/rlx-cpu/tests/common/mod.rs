@@ -9,6 +9,7 @@ use rlx_core::ir::lir::{
 use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ops::Op;
 use rlx_core::plan::{WeightPlan, plan};
+use rlx_core::reference::make::make;
 use rlx_core::reference::{self, View};
 use rlx_core::runtime::device::{Bytes, Device, Outputs, Placed, Ticket, Write, WriteTo};
 use rlx_core::sample::Control;
@@ -283,7 +284,7 @@ pub fn outputs(device: &dyn Device, g: &Graph, params: &[Value]) -> Result<Vec<V
             bytes: v.bytes.len() as u64,
         })
         .collect();
-    let program = plan(g.clone(), &states, device.target(), &CompileOptions::default())?;
+    let mut program = plan(g.clone(), &states, device.target(), &CompileOptions::default())?;
     let mut writes = Vec::new();
     for (i, (_, v)) in of(ParamKind::State).enumerate() {
         writes.push(Write { to: WriteTo::State(i as u32), offset: 0, bytes: v.bytes.clone() });
@@ -293,12 +294,20 @@ pub fn outputs(device: &dyn Device, g: &Graph, params: &[Value]) -> Result<Vec<V
             writes.push(Write { to: WriteTo::Input(i as u32), offset: 0, bytes: v.bytes.clone() });
         }
     }
-    let weights: Vec<&Value> = program
-        .weights
-        .iter()
-        .filter_map(|w| of(ParamKind::Weight).find(|(name, _)| **name == w.name))
-        .map(|(_, v)| v)
-        .collect();
+    // What loading would make is made here, and given as if the file had it.
+    let tensor = |name: &str| {
+        let weight = of(ParamKind::Weight).find(|(n, _)| *n == name);
+        weight.map(|(_, v)| v.bytes.as_slice())
+    };
+    let mut weights = Vec::new();
+    for w in &mut program.weights {
+        let bytes = match w.made.take() {
+            Some(recipe) => make(&recipe, &tensor)?,
+            None => tensor(&w.name).unwrap_or_default().to_vec(),
+        };
+        weights.push(Value::new(w.ty.clone(), bytes));
+    }
+    let weights: Vec<&Value> = weights.iter().collect();
     run_program(device, program, &weights, &writes)
 }
 
