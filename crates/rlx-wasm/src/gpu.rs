@@ -138,13 +138,16 @@ impl HostGpu {
             max_binding: limit("maxStorageBufferBindingSize", 128 << 20),
             max_storage_buffers: limit("maxStorageBuffersPerShaderStage", 8) as u32,
             wgsl: Wgsl {
-                packed_dot: names("wgslFeatures").iter().any(|f| f == "packed_4x8_integer_dot_product"),
+                packed_dot: names("wgslFeatures")
+                    .iter()
+                    .any(|f| f == "packed_4x8_integer_dot_product"),
                 subgroup: json
                     .get("subgroupMinSize")
                     .and_then(Value::as_u64)
                     .filter(|&n| n > 0)
                     .map(|n| n as u32),
-                enable_subgroups: json.get("enableSubgroups").and_then(Value::as_bool) == Some(true),
+                enable_subgroups: json.get("enableSubgroups").and_then(Value::as_bool)
+                    == Some(true),
             },
         };
         Ok(HostGpu {

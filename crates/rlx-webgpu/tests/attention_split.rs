@@ -60,7 +60,8 @@ fn splits_join_to_attention() {
                     let want = truth(&Op::from(whole.clone()), &operands);
                     let op = AttentionSplit { whole: whole.clone(), splits: 3, least: 64 };
                     let got = split(&d, &op, &operands);
-                    let what = format!("{dtype} heads of {e} past {past} window {:?}", whole.window);
+                    let what =
+                        format!("{dtype} heads of {e} past {past} window {:?}", whole.window);
                     assert_close(&what, &got, &want, 1e-5);
                 }
             }

@@ -121,12 +121,8 @@ fn segments_of_different_types_share_a_step() {
                         operands.push(weight(DType::F32, &[b.len() as u64], f32_bytes(b)));
                     }
                 }
-                let op = MatMul {
-                    segments: 4,
-                    bias,
-                    norm: norm.then_some(1e-5),
-                    ..MatMul::plain()
-                };
+                let op =
+                    MatMul { segments: 4, bias, norm: norm.then_some(1e-5), ..MatMul::plain() };
                 // Nine weights in buffers of their own are more than a step may bind.
                 if buffers == Buffers::Each && operands.len() > 7 {
                     continue;

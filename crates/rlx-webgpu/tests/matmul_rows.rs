@@ -35,8 +35,7 @@ fn blocks(dtype: DType) -> BlockFormat {
 }
 
 fn check(what: &str, d: &TestDevice, op: MatMul, operands: &[Operand]) {
-    let views: Vec<View<'_>> =
-        operands.iter().map(|o| View::new(&o.ty, &o.bytes)).collect();
+    let views: Vec<View<'_>> = operands.iter().map(|o| View::new(&o.ty, &o.bytes)).collect();
     let op = Op::from(op);
     let want = reference::run(&op, &views).expect("the reference runs this");
     let got = run_op(d, op, operands);

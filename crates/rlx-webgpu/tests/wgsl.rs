@@ -1,8 +1,6 @@
 //! Every kernel's text is what naga takes, and has the header that readers expect.
 
-use naga::valid::{
-    Capabilities, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator,
-};
+use naga::valid::{Capabilities, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
 use rlx_webgpu::kernels::catalog;
 
 #[test]

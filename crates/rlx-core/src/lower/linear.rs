@@ -71,7 +71,12 @@ impl Lowering<'_> {
         operands.extend(weights.iter().map(|w| w.0));
         operands.extend(&biases);
         operands.extend(residual);
-        let op = MatMul { segments: weights.len(), bias: !biases.is_empty(), epilogue, ..MatMul::plain() };
+        let op = MatMul {
+            segments: weights.len(),
+            bias: !biases.is_empty(),
+            epilogue,
+            ..MatMul::plain()
+        };
         self.g.push(op, &operands, label)
     }
 }

@@ -18,10 +18,11 @@ use core::ops::Range;
 /// ```
 ///
 /// Of the `n` positions that the row sees each split has
-/// `max(least, ceil(n / S))`, rounded up to whole blocks of 32, as long as there are any. A split that is left with none, or whose scores are all minus infinity, has the maximum
-/// minus infinity, and zeros. A score that is NaN is no maximum, but its sums are NaN. All
-/// tensors are f32. [`AttentionJoin`](super::AttentionJoin) makes the row of these; results are whatever
-/// the executor leaves there if `len` is 0.
+/// `max(least, ceil(n / S))`, rounded up to whole blocks of 32, as long as there are any. A split that
+/// is left with none, or whose scores are all minus infinity, has the maximum minus infinity, and
+/// zeros. A score that is NaN is no maximum, but its sums are NaN. All tensors are f32.
+/// [`AttentionJoin`](super::AttentionJoin) makes the row of these; results are whatever the executor
+/// leaves there if `len` is 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttentionSplit {
     /// What is split.

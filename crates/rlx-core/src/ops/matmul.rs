@@ -5,7 +5,8 @@
 //! concatenated in a graph.
 
 use super::{
-    Attrs, Binary, Class, Emit, Operator, QuantizeRows, RmsNorm, Unary, expect, fit, matrix, writing,
+    Attrs, Binary, Class, Emit, Operator, QuantizeRows, RmsNorm, Unary, expect, fit, matrix,
+    writing,
 };
 use crate::error::{Error, Result};
 use crate::types::{BlockFormat, DType, Kind, Shape, Type, ValueId};

@@ -78,7 +78,11 @@ const RECIPE: &[Group] = &[
         ("attention", Fusion(|f| f.attention), fuse_attention::fuse_attention),
         ("rope_kv_write", Fusion(|f| f.rope_kv_write), fuse_rope_kv_write::fuse_rope_kv_write),
         // Behind the fusions that make and read attention.
-        ("split_attention", For(|t| t.attention_splits.is_some()), split_attention::split_attention),
+        (
+            "split_attention",
+            For(|t| t.attention_splits.is_some()),
+            split_attention::split_attention,
+        ),
         // Behind the matmul's epilogues, which take from its chains.
         ("elementwise_region", If(|o| !o.skip_fusion), elementwise_region::elementwise_region),
         ("legalise", Always, legalise::legalise),

@@ -45,7 +45,8 @@ pub fn split_attention(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
 /// The two nodes that stand for an attention that is split.
 fn parts(g: &mut Graph, cx: &Context<'_>, node: &Node) -> Option<[Node; 2]> {
     let Op::Attention(whole) = &node.op else { return None };
-    let &[kv_heads, capacity, head_dim] = g.ty(*node.inputs.get(1)?).shape.static_dims().ok()?.as_slice()
+    let &[kv_heads, capacity, head_dim] =
+        g.ty(*node.inputs.get(1)?).shape.static_dims().ok()?.as_slice()
     else {
         return None;
     };
@@ -56,7 +57,8 @@ fn parts(g: &mut Graph, cx: &Context<'_>, node: &Node) -> Option<[Node; 2]> {
     let splits = wanted.parts.div_ceil(kv_heads);
     let splits = splits.min(capacity / (SPARE * wanted.least).max(1));
     let group = g.ty(*node.inputs.first()?).shape.last().as_static()? / head_dim / kv_heads;
-    let fits = head_dim.is_multiple_of(wanted.multiple)
+    let fits = capacity >= wanted.capacity
+        && head_dim.is_multiple_of(wanted.multiple)
         && group <= wanted.group
         && group * head_dim <= wanted.width;
     if splits < 2 || !fits {

@@ -18,7 +18,8 @@ use crate::ir::parse::parse;
 use crate::ir::verify::verify;
 use crate::ops::Class;
 use crate::target::{
-    Activations, CompileOptions, DispatchPolicy, Precision, PrecisionPolicy, RegionLimits, Splits, Target,
+    Activations, CompileOptions, DispatchPolicy, Precision, PrecisionPolicy, RegionLimits, Splits,
+    Target,
 };
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -65,8 +66,9 @@ fn after(text: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usize>) ->
             ("loops", "") => target = target.with_loops(),
             ("target-int8", "false") => target.int8 = false,
             ("attention_parts", n) => {
-                target.attention_splits =
-                    Target::cpu().attention_splits.map(|s| Splits { parts: n.parse().unwrap(), ..s });
+                target.attention_splits = Target::cpu()
+                    .attention_splits
+                    .map(|s| Splits { parts: n.parse().unwrap(), ..s });
             }
             ("activations", "int8") => options.activations = Activations::Int8,
             ("claims", _) => options.supported_ops = Some(list()),

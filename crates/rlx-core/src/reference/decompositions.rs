@@ -40,7 +40,7 @@ fn fused_products_give_the_bits_of_their_parts() {
     let norm = some(DType::F32, &[32], 6);
     let residual = some(DType::F16, &[2, 3, 4], 7);
     for epilogue in [Epilogue::None, Epilogue::Map(Unary::Gelu), Epilogue::Glu(Unary::Silu)] {
-        let op = MatMul { segments: 2, bias: true, norm: Some(1e-5), epilogue };
+        let op = MatMul { segments: 2, bias: true, norm: Some(1e-5), epilogue, ..MatMul::plain() };
         decomposes(op, &[&x, &norm, &w0, &w1, &b0, &b1], 0.0);
     }
     let op = MatMul { epilogue: Epilogue::Add, ..MatMul::plain() };

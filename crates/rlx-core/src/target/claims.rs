@@ -277,7 +277,10 @@ fn quantizes_not(target: &Target, format: BlockFormat, x: &Type) -> Option<Strin
     let fits = |k: u64| k <= longest && k.is_multiple_of(QUANTIZED_SHARE);
     let fits = rows.as_static() == Some(1) && k.as_static().is_some_and(fits);
     (!fits).then(|| {
-        format!("its kernel makes {} of one row, of whole {QUANTIZED_SHARE} and at most {longest}", format.name())
+        format!(
+            "its kernel makes {} of one row, of whole {QUANTIZED_SHARE} and at most {longest}",
+            format.name()
+        )
     })
 }
 

@@ -141,6 +141,8 @@ pub struct Splits {
     pub parts: u64,
     /// Positions that are worth a part.
     pub least: u64,
+    /// Positions of the smallest cache that is read in splits.
+    pub capacity: u64,
     /// Of what a head's elements are a multiple.
     pub multiple: u64,
     /// Heads that share keys and values, at most; and their elements, at most.
@@ -213,6 +215,7 @@ impl Target {
             attention_splits: Some(Splits {
                 parts: 16,
                 least: 256,
+                capacity: 2048,
                 multiple: 1,
                 group: u64::MAX,
                 width: u64::MAX,
@@ -236,6 +239,7 @@ impl Target {
             attention_splits: Some(Splits {
                 parts: 256,
                 least: 64,
+                capacity: 2048,
                 multiple: 8,
                 group: 8,
                 width: 1024,

@@ -204,7 +204,9 @@ pub(super) fn join(op: &AttentionJoin, step: &Step, emit: &mut Emit<'_>) -> Resu
         stats.word(),
         y.word(),
     ];
-    let wgsl =
-        fill(include_str!("attention_join.wgsl"), &[("bindings", &emit.bindings()), ("acc", &acc.var), ("stats", &stats.var), ("y", &y.var)]);
+    let wgsl = fill(
+        include_str!("attention_join.wgsl"),
+        &[("bindings", &emit.bindings()), ("acc", &acc.var), ("stats", &stats.var), ("y", &y.var)],
+    );
     Ok(Some(Launch { wgsl, entry: "attention_join", words, groups: heads }))
 }

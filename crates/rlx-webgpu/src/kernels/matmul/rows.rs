@@ -213,7 +213,8 @@ fn quantise(p: &Parts, n: u64, team: &Team, format: BlockFormat) -> String {
         format!(
             "if thread % {shuffled}u == 0u {{ scratch[{half}u + thread / {shuffled}u] = m{i}; }}\n    \
              workgroupBarrier();\n    \
-             for (var i = 0u; i < {per}u; i++) {{ m{i} = max(m{i}, scratch[{half}u + thread / {span}u * {per}u + i]); }}\n    "
+             for (var i = 0u; i < {per}u; i++) {{\n        \
+             m{i} = max(m{i}, scratch[{half}u + thread / {span}u * {per}u + i]);\n    }}\n    "
         )
     };
     let (inverse, scale) = match format {
