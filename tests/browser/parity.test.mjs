@@ -63,7 +63,7 @@ function assertSameProgram(testCase, { target, kv, activations, contextLength, f
   }
 }
 
-const DEFAULTS = { cpu: ['f32', 'int8'], webgpu: ['f16', 'f32'] };
+const DEFAULTS = { cpu: ['f32', 'int8'], webgpu: ['f16', 'int8'] };
 
 if (!shared) test('formats that are not tracked', { skip: 'no folder `shared` beside the checkout' }, () => {});
 

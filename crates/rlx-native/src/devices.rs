@@ -77,7 +77,7 @@ pub const DEVICES: &[DeviceRow] = &[
         backend: FusionTarget::Wgpu,
         chunk: 64,
         kv: DType::F16,
-        activations: Activations::F32,
+        activations: Activations::Int8,
         keeps_maps: false,
         target: || Target::webgpu(Target::WEBGPU_DEFAULT),
         open: |options| Ok(Rc::new(WebGpuDevice::new(NativeGpu::new(options.adapter.as_deref())?))),

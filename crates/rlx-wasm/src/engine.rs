@@ -281,11 +281,7 @@ impl State {
         }
         options.context = self.options.context;
         options.compile.kv = self.options.kv.unwrap_or(if gpu { DType::F16 } else { DType::F32 });
-        options.compile.activations = self.options.activations.unwrap_or(if gpu {
-            Activations::F32
-        } else {
-            Activations::Int8
-        });
+        options.compile.activations = self.options.activations.unwrap_or(Activations::Int8);
         self.options.kv = Some(options.compile.kv);
         self.options.activations = Some(options.compile.activations);
         let tokenizer = Rc::new(tokenizer(&files)?);

@@ -70,7 +70,7 @@ pub struct ModelArgs {
     /// Element type of the caches; q8_0 not on webgpu [default: f16 on webgpu, else f32]
     #[arg(long, value_name = "TYPE")]
     pub kv: Option<Kv>,
-    /// What meets packed weights [default: int8 on cpu, else f32]
+    /// What meets packed weights [default: int8, on reference f32]
     #[arg(long, value_name = "TYPE")]
     pub activations: Option<Act>,
     /// A compile profile, as in profiles/ [default: none]

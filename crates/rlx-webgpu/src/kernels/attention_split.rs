@@ -195,18 +195,21 @@ pub(super) fn join(op: &AttentionJoin, step: &Step, emit: &mut Emit<'_>) -> Resu
     }
     let (acc, stats) = (emit.read(acc)?, emit.read(stats)?);
     let y = emit.write(&step.results[0])?;
-    let words = vec![
-        word(heads)?,
-        word(group)?,
-        word(splits)?,
-        word(e)?,
-        acc.word(),
-        stats.word(),
-        y.word(),
-    ];
+    let words = vec![word(heads)?, word(group)?, acc.word(), stats.word(), y.word()];
+    let width = e.min(256);
+    let text = |n: u64| n.to_string();
     let wgsl = fill(
         include_str!("attention_join.wgsl"),
-        &[("bindings", &emit.bindings()), ("acc", &acc.var), ("stats", &stats.var), ("y", &y.var)],
+        &[
+            ("bindings", &emit.bindings()),
+            ("acc", &acc.var),
+            ("stats", &stats.var),
+            ("y", &y.var),
+            ("e", &text(e)),
+            ("splits", &text(splits)),
+            ("width", &text(width)),
+            ("slices", &text(256 / width)),
+        ],
     );
     Ok(Some(Launch { wgsl, entry: "attention_join", words, groups: heads }))
 }

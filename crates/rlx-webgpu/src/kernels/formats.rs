@@ -20,10 +20,22 @@ pub(super) fn suffix(dtype: DType, var: &str) -> String {
     format!("{}_{var}", dtype.name())
 }
 
-/// Products of 64 weights at a time over an array of quads, of types whose rows are whole quads.
-pub(super) fn share(dtype: DType) -> Option<&'static str> {
+/// Products of 64 weights at a time.
+pub(super) struct Share {
+    pub text: &'static str,
+    /// Whether it reads quads: of types whose rows are whole ones. Else it reads words.
+    pub quads: bool,
+}
+
+/// The function of a type that has one of its own; others go through `unpack_`.
+pub(super) fn share(dtype: DType) -> Option<Share> {
     match dtype {
-        DType::Block(BlockFormat::Q4K) => Some(include_str!("formats/q4_k_share.wgsl")),
+        DType::Block(BlockFormat::Q4K) => {
+            Some(Share { text: include_str!("formats/q4_k_share.wgsl"), quads: true })
+        }
+        DType::Block(BlockFormat::Q6K) => {
+            Some(Share { text: include_str!("formats/q6_k_share.wgsl"), quads: false })
+        }
         _ => None,
     }
 }
@@ -49,6 +61,12 @@ impl Readers {
         }
     }
 
+    /// Adds the functions that read words of `var` at byte addresses.
+    pub fn words(&mut self, var: &str) {
+        let text = || fill(include_str!("formats/words.wgsl"), &[("b", var)]);
+        self.once(format!("words {var}"), text);
+    }
+
     /// Adds `decode_` (and `unpack_` for packed types) of `dtype` over `var`, for rows of `k`
     /// elements; returns the suffix `<type>_<array>`.
     ///
@@ -58,9 +76,7 @@ impl Readers {
         let name = dtype.name();
         let suffix = suffix(dtype, var);
         let b = ("b", var);
-        let words = |r: &mut Self| {
-            r.once(format!("words {var}"), || fill(include_str!("formats/words.wgsl"), &[b]));
-        };
+        let words = |r: &mut Self| r.words(var);
         let ragged = !k.is_multiple_of(CHUNK);
         let key = format!("decode {suffix}");
         let scalar = |r: &mut Self, element: String| {

@@ -81,12 +81,17 @@ impl Parts {
         for i in 0..op.segments {
             let w = &step.operands[at.weights + i];
             let (rows, _) = matrix(w)?;
-            let share = wide && formats::share(w.ty.dtype).is_some();
-            let weight = if share { emit.read_quads(w)? } else { emit.read(w)? };
-            let reader = if share {
-                formats::suffix(w.ty.dtype, &weight.var)
-            } else {
-                readers.add(w.ty.dtype, &weight.var, k)?
+            let share = formats::share(w.ty.dtype).filter(|_| wide);
+            let quads = share.as_ref().is_some_and(|s| s.quads);
+            let weight = if quads { emit.read_quads(w)? } else { emit.read(w)? };
+            let reader = match share {
+                None => readers.add(w.ty.dtype, &weight.var, k)?,
+                Some(share) => {
+                    if !share.quads {
+                        readers.words(&weight.var);
+                    }
+                    formats::suffix(w.ty.dtype, &weight.var)
+                }
             };
             let bias = match at.biases {
                 Some(first) => Some(emit.read(&step.operands[first + i])?),

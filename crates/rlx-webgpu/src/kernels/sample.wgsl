@@ -108,6 +108,8 @@ fn key_of(bits: u32) -> u32 {
     return select(bits | 0x80000000u, ~bits, bits > 0x80000000u);  // -0 and 0 alike
 }
 
+fn key_at(logit: f32) -> u32 { return key_of(bitcast<u32>(logit)); }
+
 // The logit after penalties, as a key.
 fn key(id: u32) -> u32 {
     let logit = arena[step.logits_at + id];
@@ -344,7 +346,25 @@ fn draw(thread: u32, cut: Cut, position: u32) {
 fn find_best(thread: u32) {
     var own_key = 0u;
     var own_id = NONE;
-    for (var id = thread; id < step.vocab; id += THREADS) {
+    var id = thread;
+    if params[PENALTIES] == 0u {
+        // Eight loads on their way at once: one after the other, each waits for memory alone.
+        for (; id + 7u * THREADS < step.vocab; id += 8u * THREADS) {
+            let at = step.logits_at + id;
+            let a = vec4f(arena[at], arena[at + THREADS], arena[at + 2u * THREADS], arena[at + 3u * THREADS]);
+            let b = vec4f(arena[at + 4u * THREADS], arena[at + 5u * THREADS],
+                arena[at + 6u * THREADS], arena[at + 7u * THREADS]);
+            let keys = array<u32, 8>(key_at(a.x), key_at(a.y), key_at(a.z), key_at(a.w),
+                key_at(b.x), key_at(b.y), key_at(b.z), key_at(b.w));
+            for (var i = 0u; i < 8u; i++) {
+                if own_id == NONE || keys[i] > own_key {
+                    own_key = keys[i];
+                    own_id = id + i * THREADS;
+                }
+            }
+        }
+    }
+    for (; id < step.vocab; id += THREADS) {
         let k = key(id);
         if own_id == NONE || k > own_key {
             own_key = k;

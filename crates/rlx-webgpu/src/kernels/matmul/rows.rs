@@ -323,7 +323,7 @@ impl Parts {
             }
             done.push(r);
             if let Some(share) = formats::share(s.dtype) {
-                text += &fill(share, &[("b", &s.weight.var)]);
+                text += &fill(share.text, &[("b", &s.weight.var)]);
                 continue;
             }
             if !self.readers.text.contains(&format!("fn unpack_{r}(")) {
