@@ -17,7 +17,7 @@ if (!dir) {
 // Dawn frees what JavaScript no longer reaches, even while a promise of it is pending.
 globalThis.rlxGpu = create(['backend=null']);
 globalThis.rlxAdapter = await rlxGpu.requestAdapter();
-globalThis.rlxDevice = await rlxAdapter.requestDevice();
+globalThis.rlxDevice = await rlxAdapter.requestDevice({ requiredFeatures: ['subgroups'] });
 
 const files = readdirSync(dir).filter((name) => name.endsWith('.wgsl')).sort();
 let faults = 0;

@@ -214,9 +214,10 @@ fn quantising(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Res
                 ("map", Epilogue::Map(Unary::Gelu)),
                 ("glu", Epilogue::Glu(Unary::Silu)),
             ] {
-                for (norm, bias, k) in
-                    [(true, false, 512), (false, true, 8192), (true, true, 12_288)]
-                {
+                // All of them with a full team; with other teams what differs there.
+                let all: &[_] = &[(true, false, 512), (false, true, 8192), (true, true, 12_288)];
+                let few = if name == "glu" { &all[..1] } else { &[] };
+                for &(norm, bias, k) in if subgroup == Some(32) { all } else { few } {
                     let segments = if name == "glu" { 2 } else { 1 };
                     let mut made = Maker::new().arena(DType::F32, &[1, k])?;
                     if norm {
