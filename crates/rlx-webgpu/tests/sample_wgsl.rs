@@ -298,15 +298,21 @@ fn extreme_logits_equal_the_core() {
         vec![1e-40, 2e-40, 0.0],
         vec![f32::MIN, -inf, f32::MIN],
     ] {
-        for temperature in [0.0, 1e-45, 1e-3, 1.0, 100.0] {
-            let p = SampleParams { temperature, seed: 3, ..SampleParams::default() };
+        for (temperature, top_k) in
+            [(0.0, 0), (1e-45, 0), (1e-45, 2), (1e-3, 1), (1.0, 0), (1.0, 2), (100.0, 2)]
+        {
+            let p = SampleParams { temperature, top_k, seed: 3, ..SampleParams::default() };
             let case = Case {
                 words: p.to_words(),
                 counts: vec![0; logits.len()],
                 control: Control { len: 1, limit: 99, capacity: 99, ..Control::default() },
                 logits: logits.clone(),
             };
-            assert_eq!(sampler.run(&case, 3), case.expected(3), "{logits:?} at {temperature}");
+            assert_eq!(
+                sampler.run(&case, 3),
+                case.expected(3),
+                "{logits:?} at {temperature}, {top_k}"
+            );
         }
     }
 }

@@ -1,6 +1,7 @@
 // sample      id = argmax, or a draw after penalties, top-k, top-p, min-p; advances ctl (rlx-core, sample/mod.rs)
 // shapes      logits f32[vocab] at arena[logits_at]    ctl u32[16]    params u32[32]    counts u32[vocab]
-// bytes       4*vocab a pass, 8*vocab with penalties; passes: best 1, draw 2, top-k and top-p 2 each, a split tie 2
+// bytes       4*vocab a pass, 8*vocab with penalties; passes: best 1, then with top-k of 256 at most 1, else
+//             draw 1, top-k and top-p 2 each, a split tie 2
 // launch      (1, 1, 1) workgroup of 256 threads: a thread strides the ids, or owns a block where order counts
 // numerics    one f32 subtraction and product a logit, then integers: the core's bits, penalties aside
 
@@ -44,6 +45,7 @@ const FAR = 0x200000u;        // 32 octaves of 2^16: the least distance whose we
 const FINE_BITS = 11u;        // of a distance's 21 bits; the coarse bins take the upper 10
 const COARSE_BINS = 1024u;
 const FINE_BINS = 2048u;
+const LIST = 512u;            // ids that may be listed instead of going through all of them
 const GENERATED = 0x7fffffffu;  // bits of a counts word; the other one says: in the prompt
 
 var<workgroup> is_done: u32;
@@ -52,7 +54,14 @@ var<workgroup> best_id: atomic<u32>;
 // Counts of 2048 fine bins; or sums of 1024 coarse ones, low words and then high words.
 var<workgroup> bins: array<atomic<u32>, FINE_BINS>;
 var<workgroup> sums: array<vec2u, THREADS>;
+var<workgroup> group_sums: array<vec2u, 16>;
 var<workgroup> found: Found;
+// Ids that top-k may keep, in order, and how many.
+var<workgroup> list: array<u32, LIST>;
+var<workgroup> n_listed: atomic<u32>;
+var<workgroup> n_items: u32;
+var<workgroup> bound: u32;
+var<workgroup> part: Range;
 var<workgroup> chosen: u32;
 
 var<private> max_logit: f32;
@@ -101,46 +110,90 @@ fn divide_up(sum: vec2u, unit: u32, most: u32) -> u32 {
 
 // ---- logits ----
 
-// Orders f32 bits as integers: no comparison of floats meets a NaN or an infinity, which WGSL
-// lets an implementation assume away. 0 for NaN and -inf, which are never taken.
-fn key_of(bits: u32) -> u32 {
-    if (bits & 0x7fffffffu) > 0x7f800000u || bits == 0xff800000u { return 0u; }
-    return select(bits | 0x80000000u, ~bits, bits > 0x80000000u);  // -0 and 0 alike
+// Four words, twice: a thread has eight loads on their way at once, for one after the other each
+// waits for memory alone.
+struct Eight { a: vec4u, b: vec4u }
+
+fn at(eight: Eight, i: u32) -> u32 { return select(eight.b, eight.a, i < 4u)[i & 3u]; }
+
+// The indices first, first + stride, ...
+fn indices(first: u32, stride: u32) -> Eight {
+    let a = vec4u(first) + stride * vec4u(0u, 1u, 2u, 3u);
+    return Eight(a, a + vec4u(4u * stride));
 }
 
-fn key_at(logit: f32) -> u32 { return key_of(bitcast<u32>(logit)); }
+// The id at an index: of `items` ids, all of them or those of the list.
+fn id_of(index: u32, items: u32) -> u32 {
+    if items == step.vocab { return index; }
+    return list[min(index, items - 1u)];
+}
 
-// The logit after penalties, as a key.
-fn key(id: u32) -> u32 {
-    let logit = arena[step.logits_at + id];
-    let raw = key_of(bitcast<u32>(logit));
-    if raw == 0u || params[PENALTIES] == 0u { return raw; }
-    let word = counts[id];
-    if word == 0u { return raw; }
+fn ids_of(index: Eight, items: u32) -> Eight {
+    if items == step.vocab { return index; }
+    let a = index.a;
+    let b = index.b;
+    return Eight(
+        vec4u(id_of(a.x, items), id_of(a.y, items), id_of(a.z, items), id_of(a.w, items)),
+        vec4u(id_of(b.x, items), id_of(b.y, items), id_of(b.z, items), id_of(b.w, items)));
+}
+
+// Orders f32 bits as integers: no comparison of floats meets a NaN or an infinity, which WGSL
+// lets an implementation assume away. 0 for NaN and -inf, which are never taken.
+fn key_of(bits: vec4u) -> vec4u {
+    let never = ((bits & vec4u(0x7fffffffu)) > vec4u(0x7f800000u)) | (bits == vec4u(0xff800000u));
+    let ordered = select(bits | vec4u(0x80000000u), ~bits, bits > vec4u(0x80000000u));  // -0 and 0 alike
+    return select(ordered, vec4u(0u), never);
+}
+
+// A logit after penalties; `word` is its id's of counts.
+fn penalised(bits: u32, word: u32) -> u32 {
+    if word == 0u { return bits; }
+    let logit = bitcast<f32>(bits);
     let repetition = bitcast<f32>(params[select(REPETITION, REPETITION_RECIPROCAL, logit > 0.0)]);
-    var penalised = logit * repetition;
+    var less = logit * repetition;
     let n_generated = word & GENERATED;
     if n_generated > 0u {
         let frequency = bitcast<f32>(params[FREQUENCY]);
-        penalised -= frequency * f32(n_generated) + bitcast<f32>(params[PRESENCE]);
+        less -= frequency * f32(n_generated) + bitcast<f32>(params[PRESENCE]);
     }
-    return key_of(bitcast<u32>(penalised));
+    return bitcast<u32>(less);
 }
 
-// The logit of a key, brought to +-2^126 so that a difference of two is finite.
-fn logit_of(key: u32) -> f32 {
-    let near = clamp(key, 0x017fffffu, 0xfe800000u);
-    return bitcast<f32>(select(~near, near ^ 0x80000000u, near >= 0x80000000u));
+// The logits of these ids after penalties, as keys.
+fn four_keys(ids: vec4u) -> vec4u {
+    let i = min(ids, vec4u(step.vocab - 1u));
+    let l = i + vec4u(step.logits_at);
+    let bits = bitcast<vec4u>(vec4f(arena[l.x], arena[l.y], arena[l.z], arena[l.w]));
+    let raw = key_of(bits);
+    if params[PENALTIES] == 0u { return raw; }
+    let w = vec4u(counts[i.x], counts[i.y], counts[i.z], counts[i.w]);
+    let less = key_of(vec4u(penalised(bits.x, w.x), penalised(bits.y, w.y), penalised(bits.z, w.z),
+        penalised(bits.w, w.w)));
+    return select(less, vec4u(0u), raw == vec4u(0u));
 }
 
-// How far a logit is below the largest, in 2^-16 octaves of weight, at most FAR. The gap stops at
+// The logits of keys, brought to +-2^126 so that a difference of two is finite.
+fn logits_of(keys: vec4u) -> vec4f {
+    let near = clamp(keys, vec4u(0x017fffffu), vec4u(0xfe800000u));
+    return bitcast<vec4f>(select(~near, near ^ vec4u(0x80000000u), near >= vec4u(0x80000000u)));
+}
+
+// How far logits are below the largest, in 2^-16 octaves of weight, at most FAR. The gap stops at
 // 2^25, which any scale brings to FAR, so that the product is finite.
-fn distance_of(id: u32) -> u32 {
-    let k = key(id);
-    if k == 0u { return FAR; }
-    let gap = min(max_logit - logit_of(k), 33554432.0);
-    return u32(min(gap * bitcast<f32>(params[SCALE]), 2097152.0));
+fn distances_of(keys: vec4u) -> vec4u {
+    let gap = min(vec4f(max_logit) - logits_of(keys), vec4f(33554432.0));
+    let q = vec4u(min(gap * bitcast<f32>(params[SCALE]), vec4f(2097152.0)));
+    return select(q, vec4u(FAR), keys == vec4u(0u));
 }
+
+// The distances of ids; NONE where the index is `end` or more.
+fn distances(ids: Eight, index: Eight, end: u32) -> Eight {
+    let none = vec4u(NONE);
+    return Eight(select(distances_of(four_keys(ids.a)), none, index.a >= vec4u(end)),
+        select(distances_of(four_keys(ids.b)), none, index.b >= vec4u(end)));
+}
+
+fn distance_of(id: u32) -> u32 { return distances_of(four_keys(vec4u(id))).x; }
 
 // floor(a * fraction / 2^16) for fraction < 2^16 and a < 2^31
 fn scaled(a: u32, fraction: u32) -> u32 {
@@ -173,22 +226,32 @@ fn worth(q: u32, by_weight: bool) -> u32 {
     return 1u;
 }
 
-// The ids that a thread owns where order counts: (first, end).
-fn block_of(thread: u32) -> vec2u {
-    let size = (step.vocab + THREADS - 1u) / THREADS;
-    let first = min(thread * size, step.vocab);
-    return vec2u(first, min(first + size, step.vocab));
+// The items that a thread owns where order counts: (first, end).
+fn block_of(thread: u32, items: u32) -> vec2u {
+    let size = (items + THREADS - 1u) / THREADS;
+    let first = min(thread * size, items);
+    return vec2u(first, min(first + size, items));
 }
 
 struct Span { before: vec2u, total: vec2u }
 
-// The sum of `sums` before the thread's own, and of all.
+// Items, and what their cumulative weight must exceed.
+struct Range { first: u32, end: u32, need: vec2u }
+
+// The sum of `sums` before the thread's own, and of all: within sixteen, and over sixteen of those.
 fn span_of(thread: u32) -> Span {
-    var span = Span(vec2u(0u), vec2u(0u));
-    for (var t = 0u; t < THREADS; t++) {
-        if t == thread { span.before = span.total; }
-        span.total = add(span.total, sums[t]);
+    if thread < 16u {
+        var sum = vec2u(0u);
+        for (var i = 0u; i < 16u; i++) { sum = add(sum, sums[thread * 16u + i]); }
+        group_sums[thread] = sum;
     }
+    workgroupBarrier();
+    var span = Span(vec2u(0u), vec2u(0u));
+    for (var g = 0u; g < 16u; g++) {
+        if g == thread / 16u { span.before = span.total; }
+        span.total = add(span.total, group_sums[g]);
+    }
+    for (var t = thread & ~15u; t < thread; t++) { span.before = add(span.before, sums[t]); }
     return span;
 }
 
@@ -248,14 +311,19 @@ fn reach(thread: u32, is_fine: bool, by_weight: bool, first: u32, need: vec2u) -
 
 // The first cut whose tokens add up to top-k (1 a token) or to top-p's share (by weight); the same
 // cut when all it keeps is less. A radix selection: coarse bins, the fine bins of one, then ids.
-fn tighten(thread: u32, cut: Cut, by_weight: bool) -> Cut {
+fn tighten(thread: u32, items: u32, cut: Cut, by_weight: bool) -> Cut {
     clear_bins(thread);
-    for (var id = thread; id < step.vocab; id += THREADS) {
-        let q = distance_of(id);
-        if keeps(cut, q, id) {
-            let more = worth(q, by_weight);
-            let old = atomicAdd(&bins[q >> FINE_BITS], more);
-            if old + more < old { atomicAdd(&bins[COARSE_BINS + (q >> FINE_BITS)], 1u); }
+    for (var first = thread; first < items; first += 8u * THREADS) {
+        let index = indices(first, THREADS);
+        let ids = ids_of(index, items);
+        let far = distances(ids, index, items);
+        for (var i = 0u; i < 8u; i++) {
+            let q = at(far, i);
+            if keeps(cut, q, at(ids, i)) {
+                let more = worth(q, by_weight);
+                let old = atomicAdd(&bins[q >> FINE_BITS], more);
+                if old + more < old { atomicAdd(&bins[COARSE_BINS + (q >> FINE_BITS)], 1u); }
+            }
         }
     }
     workgroupBarrier();
@@ -263,14 +331,19 @@ fn tighten(thread: u32, cut: Cut, by_weight: bool) -> Cut {
     if coarse.bin == NONE { return cut; }
 
     clear_bins(thread);
-    let first = coarse.bin << FINE_BITS;
-    for (var id = thread; id < step.vocab; id += THREADS) {
-        let q = distance_of(id);
-        if q >> FINE_BITS == coarse.bin && keeps(cut, q, id) { atomicAdd(&bins[q - first], 1u); }
+    let nearest = coarse.bin << FINE_BITS;
+    for (var first = thread; first < items; first += 8u * THREADS) {
+        let index = indices(first, THREADS);
+        let ids = ids_of(index, items);
+        let far = distances(ids, index, items);
+        for (var i = 0u; i < 8u; i++) {
+            let q = at(far, i);
+            if q >> FINE_BITS == coarse.bin && keeps(cut, q, at(ids, i)) { atomicAdd(&bins[q - nearest], 1u); }
+        }
     }
     workgroupBarrier();
-    let fine = reach(thread, true, by_weight, first, coarse.need);
-    let q = first + fine.bin;
+    let fine = reach(thread, true, by_weight, nearest, coarse.need);
+    let q = nearest + fine.bin;
     if fine.n_ties == NONE {
         // All of this distance that the old cut keeps.
         if q + 1u > cut.q { return cut; }
@@ -278,9 +351,10 @@ fn tighten(thread: u32, cut: Cut, by_weight: bool) -> Cut {
     }
 
     // The tie is split: the id after its last kept token.
-    let block = block_of(thread);
+    let block = block_of(thread, items);
     var n_own = 0u;
-    for (var id = block.x; id < block.y; id++) {
+    for (var i = block.x; i < block.y; i++) {
+        let id = id_of(i, items);
         if distance_of(id) == q && keeps(cut, q, id) { n_own++; }
     }
     sums[thread] = vec2u(n_own, 0u);
@@ -288,7 +362,8 @@ fn tighten(thread: u32, cut: Cut, by_weight: bool) -> Cut {
     let n_before = span_of(thread).before.x;
     if n_before < fine.n_ties && fine.n_ties <= n_before + n_own {
         var n = n_before;
-        for (var id = block.x; n < fine.n_ties; id++) {
+        for (var i = block.x; n < fine.n_ties; i++) {
+            let id = id_of(i, items);
             if distance_of(id) == q && keeps(cut, q, id) { n++; }
             found.bin = id + 1u;
         }
@@ -298,11 +373,20 @@ fn tighten(thread: u32, cut: Cut, by_weight: bool) -> Cut {
 
 // ---- the draw ----
 
-fn kept_weight(cut: Cut, id: u32) -> u32 {
-    let q = distance_of(id);
-    if !keeps(cut, q, id) { return 0u; }
-    let w = weight(q);
-    return select(0u, w, w >= params[MIN_P]);
+// The weight that is kept of a range of items.
+fn kept_weight(items: u32, cut: Cut, range: vec2u) -> vec2u {
+    var sum = vec2u(0u);
+    for (var first = range.x; first < range.y; first += 8u) {
+        let index = indices(first, 1u);
+        let ids = ids_of(index, items);
+        let far = distances(ids, index, range.y);
+        for (var i = 0u; i < 8u; i++) {
+            let q = at(far, i);
+            let w = weight(q);
+            if keeps(cut, q, at(ids, i)) && w >= params[MIN_P] { sum = add(sum, vec2u(w, 0u)); }
+        }
+    }
+    return sum;
 }
 
 // The first word of Philox4x32-10 for counter (position, 0, 0, 0) under the seed.
@@ -318,63 +402,98 @@ fn random(position: u32) -> u32 {
     return c.x;
 }
 
-// Sets `chosen` to the first kept id whose cumulative weight exceeds random * total >> 32.
-fn draw(thread: u32, cut: Cut, position: u32) {
-    let block = block_of(thread);
-    var sum = vec2u(0u);
-    for (var id = block.x; id < block.y; id++) {
-        sum = add(sum, vec2u(kept_weight(cut, id), 0u));
-    }
-    sums[thread] = sum;
-    workgroupBarrier();
-    let span = span_of(thread);
-    let target_sum = multiply_long(span.total, random(position)).yz;
-    if !is_less(target_sum, span.before) && is_less(target_sum, add(span.before, sum)) {
-        var reached = span.before;
-        var id = block.x;
-        loop {
-            reached = add(reached, vec2u(kept_weight(cut, id), 0u));
-            if is_less(target_sum, reached) { break; }
-            id++;
+// Sets `chosen` to the first kept id whose cumulative weight exceeds random * total >> 32. The
+// range that it stands in is divided among all threads until it is one id.
+fn draw(thread: u32, items: u32, cut: Cut, position: u32) {
+    var range = Range(0u, items, vec2u(0u));
+    for (var round = 0u; range.end - range.first > 1u || round == 0u; round++) {
+        let size = (range.end - range.first + THREADS - 1u) / THREADS;
+        let first = min(range.first + thread * size, range.end);
+        let end = min(first + size, range.end);
+        let sum = kept_weight(items, cut, vec2u(first, end));
+        sums[thread] = sum;
+        if thread == 0u { part = Range(0u, 0u, vec2u(0u)); }
+        workgroupBarrier();
+        let span = span_of(thread);
+        var need = range.need;
+        if round == 0u { need = multiply_long(span.total, random(position)).yz; }
+        if !is_less(need, span.before) && is_less(need, add(span.before, sum)) {
+            part = Range(first, end, subtract(need, span.before));
         }
-        chosen = id;
+        range = workgroupUniformLoad(&part);
     }
+    // Nothing is kept only where no logit is above -inf: the best id stays.
+    if thread == 0u && range.first < range.end { chosen = id_of(range.first, items); }
     workgroupBarrier();
 }
 
 // The lowest id with the largest key; id 0 when no logit is above -inf.
-fn find_best(thread: u32) {
+// A thread's own largest key is returned.
+fn find_best(thread: u32) -> u32 {
     var own_key = 0u;
     var own_id = NONE;
-    var id = thread;
-    if params[PENALTIES] == 0u {
-        // Eight loads on their way at once: one after the other, each waits for memory alone.
-        for (; id + 7u * THREADS < step.vocab; id += 8u * THREADS) {
-            let at = step.logits_at + id;
-            let a = vec4f(arena[at], arena[at + THREADS], arena[at + 2u * THREADS], arena[at + 3u * THREADS]);
-            let b = vec4f(arena[at + 4u * THREADS], arena[at + 5u * THREADS],
-                arena[at + 6u * THREADS], arena[at + 7u * THREADS]);
-            let keys = array<u32, 8>(key_at(a.x), key_at(a.y), key_at(a.z), key_at(a.w),
-                key_at(b.x), key_at(b.y), key_at(b.z), key_at(b.w));
-            for (var i = 0u; i < 8u; i++) {
-                if own_id == NONE || keys[i] > own_key {
-                    own_key = keys[i];
-                    own_id = id + i * THREADS;
-                }
+    for (var first = thread; first < step.vocab; first += 8u * THREADS) {
+        let ids = indices(first, THREADS);
+        let keys = Eight(four_keys(ids.a), four_keys(ids.b));
+        for (var i = 0u; i < 8u; i++) {
+            let k = at(keys, i);
+            if at(ids, i) < step.vocab && (own_id == NONE || k > own_key) {
+                own_key = k;
+                own_id = at(ids, i);
             }
-        }
-    }
-    for (; id < step.vocab; id += THREADS) {
-        let k = key(id);
-        if own_id == NONE || k > own_key {
-            own_key = k;
-            own_id = id;
         }
     }
     atomicMax(&best_key, own_key);
     workgroupBarrier();
     if own_key == atomicLoad(&best_key) { atomicMin(&best_id, own_id); }
     workgroupBarrier();
+    return own_key;
+}
+
+// Lists the ids that top-k may keep, and returns how many; where there are more than the list holds,
+// all ids are the items. The k-th largest of the threads' own largest is at most the k-th largest of
+// all, so nothing as far as it or nearer is left out; what stands a little farther is listed too, which
+// keeps rounding out of it and does no harm.
+fn list_top_k(thread: u32, own_key: u32) -> u32 {
+    sums[thread] = vec2u(own_key, 0u);
+    if thread == 0u {
+        bound = 0u;
+        atomicStore(&n_listed, 0u);
+    }
+    workgroupBarrier();
+    var n_above = 0u;
+    for (var t = 0u; t < THREADS; t++) {
+        let other = sums[t].x;
+        if other > own_key || (other == own_key && t < thread) { n_above++; }
+    }
+    if n_above + 1u == params[TOP_K] { bound = own_key; }
+    let q = f32(distances_of(vec4u(workgroupUniformLoad(&bound))).x);
+    let margin = (q + 2.0) / bitcast<f32>(params[SCALE]) + abs(max_logit) * 2.4e-7;
+    let least = max(key_of(vec4u(bitcast<u32>(max_logit - margin))).x, 1u);
+    for (var first = thread; first < step.vocab; first += 8u * THREADS) {
+        let ids = indices(first, THREADS);
+        let keys = Eight(four_keys(ids.a), four_keys(ids.b));
+        for (var i = 0u; i < 8u; i++) {
+            if at(keys, i) >= least && at(ids, i) < step.vocab {
+                let n = atomicAdd(&n_listed, 1u);
+                if n < LIST { list[n] = at(ids, i); }
+            }
+        }
+    }
+    workgroupBarrier();
+    if thread == 0u { n_items = atomicLoad(&n_listed); }
+    let n = workgroupUniformLoad(&n_items);
+    if n == 0u || n > LIST { return step.vocab; }
+
+    // In order: an id's place is the number of smaller ones.
+    let mine = vec2u(list[thread], list[thread + THREADS]);
+    var place = vec2u(0u);
+    for (var i = 0u; i < n; i++) { place += vec2u(vec2u(list[i]) < mine); }
+    workgroupBarrier();
+    if thread < n { list[place.x] = mine.x; }
+    if thread + THREADS < n { list[place.y] = mine.y; }
+    workgroupBarrier();
+    return n;
 }
 
 fn finish(id: u32, position: u32) {
@@ -400,15 +519,19 @@ fn sample(@builtin(local_invocation_index) thread: u32) {
     }
     if workgroupUniformLoad(&is_done) != 0u { return; }
 
-    find_best(thread);
+    let own_key = find_best(thread);
     if thread == 0u { chosen = atomicLoad(&best_id); }
 
     if params[GREEDY] == 0u {
-        max_logit = logit_of(atomicLoad(&best_key));
+        max_logit = logits_of(vec4u(atomicLoad(&best_key))).x;
+        var items = step.vocab;
         var cut = Cut(FAR, 0u);
-        if params[TOP_K] != 0u { cut = tighten(thread, cut, false); }
-        if params[TOP_P] < TOP_P_OFF { cut = tighten(thread, cut, true); }
-        draw(thread, cut, position);
+        if params[TOP_K] != 0u {
+            if params[TOP_K] <= THREADS { items = list_top_k(thread, own_key); }
+            cut = tighten(thread, items, cut, false);
+        }
+        if params[TOP_P] < TOP_P_OFF { cut = tighten(thread, items, cut, true); }
+        draw(thread, items, cut, position);
     }
     if thread == 0u { finish(chosen, position); }
 }
