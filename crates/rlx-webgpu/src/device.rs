@@ -7,7 +7,7 @@ mod run;
 mod staging;
 
 use crate::gpu::{Gpu, GpuInfo, Usage, Wgsl};
-use crate::kernels::{self, Access, Memory, STEP_BYTES};
+use crate::kernels::{self, Access, Book, Memory, STEP_BYTES};
 use core::cell::RefCell;
 use core::task::{Context, Poll};
 use rlx_core::ir::lir::{Program, StateDecl};
@@ -19,6 +19,7 @@ use rlx_core::runtime::device::{
 };
 use rlx_core::runtime::table::{Ids, Table};
 use rlx_core::target::{Limits, Target};
+use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
 use run::Run;
 use staging::Staging;
@@ -34,6 +35,8 @@ struct Buffer {
 struct Model {
     plan: Rc<WeightPlan>,
     buffers: Vec<Buffer>,
+    /// The codebooks of its formats.
+    books: Vec<(Book, Buffer)>,
 }
 
 /// A launch of a program: what its bind group is made from.
@@ -134,8 +137,8 @@ impl<G: Gpu> WebGpuDevice<G> {
     }
 
     fn create(&self, s: &mut State, bytes: u64, usage: Usage, label: &str) -> Buffer {
-        // Empty bindings are refused.
-        let bytes = bytes.div_ceil(4).max(1) * 4;
+        // Empty bindings are refused, and an array of 16-byte elements ends where a whole one does not fit.
+        let bytes = bytes.div_ceil(16).max(1) * 16;
         let id = s.ids.next();
         self.gpu.create_buffer(id, bytes, usage, label);
         s.counters.live_bytes += bytes;
@@ -330,10 +333,23 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
             .iter()
             .map(|b| self.create(s, b.bytes, Usage::Storage, "weights"))
             .collect();
+        let formats = plan.entries.iter().filter_map(|e| match e.ty.dtype {
+            DType::Block(format) => Book::of(format),
+            DType::Scalar(_) => None,
+        });
+        let mut books: Vec<(Book, Buffer)> = Vec::new();
+        for book in formats {
+            if books.iter().all(|b| b.0 != book) {
+                let bytes: Vec<u8> = book.words().iter().flat_map(|w| w.to_le_bytes()).collect();
+                let buffer = self.create(s, bytes.len() as u64, Usage::Storage, "codebook");
+                self.gpu.write_buffer(buffer.id, 0, &bytes);
+                books.push((book, buffer));
+            }
+        }
         let scopes = s.ids.next();
         self.gpu.pop_scopes(scopes);
         let m = ModelId(s.ids.next());
-        s.models.insert(m, Model { plan, buffers });
+        s.models.insert(m, Model { plan, buffers, books });
         Ok((m, s.ticket(Pending::Scopes(scopes))))
     }
 
@@ -477,6 +493,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
                     s.staging.forget(b.id);
                 }
                 self.destroy(s, model.buffers);
+                self.destroy(s, model.books.into_iter().map(|b| b.1));
             }
         }
     }

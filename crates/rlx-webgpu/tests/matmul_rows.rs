@@ -31,7 +31,7 @@ fn devices() -> Vec<(&'static str, TestDevice)> {
 }
 
 fn blocks(dtype: DType) -> BlockFormat {
-    if dtype.block_elements() == 32 { BlockFormat::Q8_0 } else { BlockFormat::Q8K }
+    if dtype.block_elements() == 256 { BlockFormat::Q8K } else { BlockFormat::Q8_0 }
 }
 
 fn check(what: &str, d: &TestDevice, op: MatMul, operands: &[Operand]) {
@@ -53,8 +53,9 @@ fn every_format_epilogue_and_length() {
     let glu = Epilogue::Glu(Unary::Silu);
     for (at, (name, d)) in devices().into_iter().enumerate() {
         let mut rng = Rng(1);
-        for dtype in weight_types().into_iter().filter(|t| t.is_block()) {
-            let short = dtype.block_elements() == 32;
+        let others = if at == 0 { other_formats() } else { Vec::new() };
+        for dtype in common_types().into_iter().chain(others).filter(|t| t.is_block()) {
+            let short = dtype.block_elements() < 256;
             let common = matches!(dtype, DType::Block(BlockFormat::Q4K | BlockFormat::Q8_0));
             let mut cases = vec![(256, 70, add, true)];
             if common && at == 0 {

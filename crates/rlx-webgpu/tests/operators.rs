@@ -36,7 +36,7 @@ fn ids(xs: &[u32]) -> Operand {
 fn gather_decodes_every_type() {
     let d = device();
     let mut rng = Rng(11);
-    for dtype in weight_types() {
+    for dtype in common_types().into_iter().chain(other_formats()) {
         for k in if dtype.is_block() { [256u64, 1536] } else { [1, 67] } {
             let bytes = random_weights(&mut rng, dtype, 5, k as usize);
             let operands = [weight(dtype, &[5, k], bytes), ids(&[4, 0, 2, 9, 2])];

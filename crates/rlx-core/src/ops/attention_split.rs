@@ -35,7 +35,7 @@ pub struct AttentionSplit {
 
 impl AttentionSplit {
     /// Positions of a split are a multiple of it: what kernels take at a time.
-    const BLOCK: usize = 32;
+    pub const BLOCK: usize = 32;
 
     /// The positions of split `j` where the row sees `seen`.
     pub fn positions(&self, seen: Range<usize>, j: usize) -> Range<usize> {

@@ -143,11 +143,11 @@ pub struct Splits {
     pub least: u64,
     /// Positions of the smallest cache that is read in splits.
     pub capacity: u64,
-    /// Of what a head's elements are a multiple.
+    /// What a head's elements must be a multiple of.
     pub multiple: u64,
-    /// Heads that share keys and values, at most; and their elements, at most.
+    /// Query heads that share a key and value head, at most.
     pub group: u64,
-    /// See [`group`](Self::group).
+    /// Elements of such a group's row, at most.
     pub width: u64,
 }
 
@@ -160,12 +160,6 @@ impl Target {
     pub fn every_format() -> Vec<BlockFormat> {
         let working = [BlockFormat::Q8_1, BlockFormat::Q8K]; // activations only
         BlockFormat::ALL.iter().copied().filter(|b| !working.contains(b)).collect()
-    }
-
-    /// Formats that WebGPU has kernels for.
-    pub fn first_formats() -> Vec<BlockFormat> {
-        use BlockFormat as B;
-        Vec::from([B::Q4_0, B::Q8_0, B::Q4K, B::Q5K, B::Q6K])
     }
 
     /// The reference executor: nothing fused, no limits, every format.
@@ -229,7 +223,7 @@ impl Target {
             name: "webgpu".into(),
             limits,
             fusions: Fusions::ALL,
-            formats: Self::first_formats(),
+            formats: Self::every_format(),
             int8: true,
             claims: Claims::WEBGPU,
             region_limits: None,

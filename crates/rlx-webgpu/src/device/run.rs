@@ -92,6 +92,7 @@ impl<G: Gpu> WebGpuDevice<G> {
                     Memory::State(n) => session.states.get(n as usize),
                     Memory::Weights(n) => model.buffers.get(n as usize),
                     Memory::Input(n) => built.inputs.get(n as usize),
+                    Memory::Book(book) => model.books.iter().find(|b| b.0 == book).map(|b| &b.1),
                 };
                 let buffer = buffer.ok_or_else(|| {
                     Error::internal(format!("a step binds {memory:?}, which is not there"))

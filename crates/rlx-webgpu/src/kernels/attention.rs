@@ -104,6 +104,7 @@ pub(super) fn attention(
             ("threads", &(teams * 64).to_string()),
             ("joined", &if teams == 1 { 1 } else { teams * e }.to_string()),
             ("readers", &readers),
+            ("capped", include_str!("capped.wgsl")),
             ("ctl", &ctl.var),
             ("q", &q_at.var),
             ("cap", if op.softcap.is_some() { "score = capped(score);" } else { "" }),

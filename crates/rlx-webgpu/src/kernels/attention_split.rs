@@ -2,7 +2,7 @@
 
 use super::emit::{Emit, fill};
 use super::rope::cache_dims;
-use super::{Launch, is_f16, matrix, unsupported, word};
+use super::{Launch, formats, is_f16, matrix, unsupported, word};
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::{AttentionJoin, AttentionSplit};
 use rlx_core::{Error, Result};
@@ -56,59 +56,39 @@ pub(super) fn split(
         v.byte / 16,
     ];
     let each = |f: &dyn Fn(u64) -> String| (0..group).map(f).collect::<Vec<_>>().join("\n        ");
-    let score = if f16 {
-        let one = |g: u64| {
-            format!(
-                "s{g} += dot(query[{g}u * FOURS + 2u * d], low) + dot(query[{g}u * FOURS + 2u * d + 1u], high);"
-            )
-        };
-        format!(
-            "let w = {}[k + d];\n                let low = low_of(w);\n                let high = high_of(w);\n                {}",
-            k.var,
-            each(&one)
-        )
+    // Sixteen bytes are one or two times four elements.
+    let (halves, unpacked): (&[&str], _) = if f16 {
+        (&["low", "high"], "let low = pair_f16(w.xy);\n                let high = pair_f16(w.zw);")
     } else {
-        let one = |g: u64| format!("s{g} += dot(query[{g}u * FOURS + d], w);");
-        format!("let w = bitcast<vec4f>({}[k + d]);\n                {}", k.var, each(&one))
+        (&["low"], "let low = bitcast<vec4f>(w);")
     };
-    let halves: &[&str] = if f16 { &["low", "high"] } else { &["low"] };
-    let sums = |f: &dyn Fn(u64, usize, &str) -> String| {
-        each(&|g| {
-            halves.iter().enumerate().map(|(h, name)| f(g, h, name)).collect::<Vec<_>>().join(" ")
-        })
+    let n = halves.len();
+    let joined = |between: &str, f: &dyn Fn(usize, &str) -> String| {
+        halves.iter().enumerate().map(|(h, name)| f(h, name)).collect::<Vec<_>>().join(between)
     };
-    let add = if f16 {
-        format!(
-            "let low = low_of(v);\n                let high = high_of(v);\n                {}",
-            each(&|g| format!(
-                "let w{g} = weights[{g}u * THREADS + i]; {g_low} {g_high}",
-                g_low = format_args!("acc{g}_low += w{g} * low;"),
-                g_high = format_args!("acc{g}_high += w{g} * high;")
-            ))
-        )
-    } else {
-        format!(
-            "let low = bitcast<vec4f>(v);\n                {}",
-            each(&|g| format!("acc{g}_low += weights[{g}u * THREADS + i] * low;"))
-        )
-    };
+    let score = each(&|g| {
+        let dot =
+            |h: usize, name: &str| format!("dot(query[{g}u * FOURS + {n}u * d + {h}u], {name})");
+        format!("s{g} += {};", joined(" + ", &dot))
+    });
+    let add = each(&|g| {
+        let sums = joined(" ", &|_, name| format!("acc{g}_{name} += w{g} * {name};"));
+        format!("let w{g} = weights[{g}u * THREADS + i]; {sums}")
+    });
     let fade = each(&|g| {
-        let acc: String = halves.iter().map(|h| format!(" acc{g}_{h} *= fade{g};")).collect();
+        let acc = joined(" ", &|_, name| format!("acc{g}_{name} *= fade{g};"));
         format!(
             "let highest{g} = most_of({g}u, most{g});\n        let fade{g} = exp(most{g} - highest{g});\n        \
              most{g} = highest{g};\n        let w{g} = select(0.0, exp(s{g} - highest{g}), position < end);\n        \
-             weights[{g}u * THREADS + thread] = w{g};\n        total{g} = total{g} * fade{g} + w{g};{acc}"
+             weights[{g}u * THREADS + thread] = w{g};\n        total{g} = total{g} * fade{g} + w{g}; {acc}"
         )
     });
-    let n = halves.len();
     let finish = each(&|g| {
-        let keep: String = halves
-            .iter()
-            .enumerate()
-            .map(|(h, name)| format!(" sums[slice * FOURS + lane * {n}u + {h}u] = acc{g}_{name};"))
-            .collect();
+        let keep = joined(" ", &|h, name| {
+            format!("sums[slice * FOURS + lane * {n}u + {h}u] = acc{g}_{name};")
+        });
         format!(
-            "if slice < SLICES {{{keep} }}\n    workgroupBarrier();\n    \
+            "if slice < SLICES {{ {keep} }}\n    workgroupBarrier();\n    \
              for (var d = thread; d < FOURS; d += THREADS) {{\n        var y = vec4f();\n        \
              for (var i = 0u; i < SLICES; i++) {{ y += sums[i * FOURS + d]; }}\n        \
              let at = step.acc + (row * GROUP + {g}u) * E + d * 4u;\n        \
@@ -129,7 +109,11 @@ pub(super) fn split(
             ("threads", &text(THREADS)),
             ("quads", &text(quads)),
             ("slices", &text(slices)),
-            ("readers", if f16 { UNPACK } else { "" }),
+            ("common", formats::COMMON),
+            ("capped", include_str!("capped.wgsl")),
+            ("block", &AttentionSplit::BLOCK.to_string()),
+            ("halves", unpacked),
+            ("k", &k.var),
             ("v", &v.var),
             ("ctl", &ctl.var),
             ("q", &q_at.var),
@@ -138,7 +122,7 @@ pub(super) fn split(
                 "state",
                 &(each(&|g| format!("var most{g} = -3.0e38; var total{g} = 0.0;"))
                     + "\n        "
-                    + &sums(&|g, _, h| format!("var acc{g}_{h} = vec4f();"))),
+                    + &each(&|g| joined(" ", &|_, name| format!("var acc{g}_{name} = vec4f();")))),
             ),
             ("no_scores", &each(&|g| format!("var s{g} = 0.0;"))),
             ("score", &score),
@@ -175,12 +159,6 @@ pub(super) fn split(
     );
     Ok(Some(Launch { wgsl, entry: "attention_split", words, groups: rows }))
 }
-
-/// Eight f16 of 16 bytes.
-const UNPACK: &str =
-    "fn low_of(w: vec4u) -> vec4f { return vec4f(unpack2x16float(w.x), unpack2x16float(w.y)); }
-fn high_of(w: vec4u) -> vec4f { return vec4f(unpack2x16float(w.z), unpack2x16float(w.w)); }
-";
 
 pub(super) fn join(op: &AttentionJoin, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
     let [acc, stats] = step.operands.as_slice() else {

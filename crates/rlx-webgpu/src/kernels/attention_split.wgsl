@@ -16,6 +16,7 @@ const THREADS = {{threads}}u;
 const QUADS = {{quads}}u;    // of a row of the cache
 const SLICES = {{slices}}u;
 const FOURS = E / 4u;
+const BLOCK = {{block}}u;    // positions of a split are a multiple of it
 const PARTS = 16u;           // of the positions whose maximum is looked for
 
 var<workgroup> control: vec2u;
@@ -24,13 +25,8 @@ var<workgroup> weights: array<f32, GROUP * THREADS>;
 var<workgroup> parts: array<f32, GROUP * PARTS>;
 var<workgroup> sums: array<vec4f, SLICES * FOURS>;
 
-{{readers}}
-// WGSL's tanh may be 1e-5 off, of which a cap of 50 makes 5e-4.
-fn capped(score: f32) -> f32 {
-    let u = clamp(score / step.softcap, -15.0, 15.0);
-    return step.softcap * (1.0 - 2.0 / (exp(2.0 * u) + 1.0));
-}
-
+{{common}}
+{{capped}}
 fn most_of(g: u32, before: f32) -> f32 {
     var most = before;
     for (var i = 0u; i < PARTS; i++) { most = max(most, parts[g * PARTS + i]); }
@@ -53,7 +49,7 @@ fn attention_split(
     let end_of_all = min(ctl.x + 1u, step.capacity);
     let start_of_all = ctl.x - min(ctl.x, step.window);
     let seen = max(end_of_all, start_of_all) - start_of_all;
-    let each = (max(step.least, (seen + step.splits - 1u) / step.splits) + 31u) / 32u * 32u;
+    let each = (max(step.least, (seen + step.splits - 1u) / step.splits) + BLOCK - 1u) / BLOCK * BLOCK;
     let start = min(start_of_all + j * each, end_of_all);
     let end = min(start + each, end_of_all);
     if start >= end || ctl.y == 0u {
@@ -80,6 +76,8 @@ fn attention_split(
         if position < end {
             let k = step.k + cache + position * QUADS;
             for (var d = 0u; d < QUADS; d++) {
+                let w = {{k}}[k + d];
+                {{halves}}
                 {{score}}
             }
             {{cap}}
@@ -98,7 +96,8 @@ fn attention_split(
         if slice < SLICES {
             let count = min(THREADS, end - first);
             for (var i = slice; i < count; i += SLICES) {
-                let v = {{v}}[step.v + cache + (first + i) * QUADS + lane];
+                let w = {{v}}[step.v + cache + (first + i) * QUADS + lane];
+                {{halves}}
                 {{add}}
             }
         }

@@ -97,7 +97,7 @@ impl Maker {
 pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
     let mut out = BTreeMap::new();
     let mut types = vec![DType::F32, DType::F16, DType::BF16];
-    types.extend(Target::first_formats().into_iter().map(DType::Block));
+    types.extend(Target::every_format().into_iter().map(DType::Block));
     for &dtype in &types {
         matmuls(dtype, &mut out)?;
         for k in if dtype.is_block() { vec![256] } else { vec![64, 33] } {
@@ -142,13 +142,18 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
     Ok(out)
 }
 
+/// Formats whose readers stand in every form of a kernel; the others' stand in a few.
+const COMMON: [BlockFormat; 5] =
+    [BlockFormat::Q4_0, BlockFormat::Q8_0, BlockFormat::Q4K, BlockFormat::Q5K, BlockFormat::Q6K];
+
 fn matmuls(dtype: DType, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
     let int8 = match dtype {
-        DType::Block(b) if b.elements() == 32 => Some(DType::Block(BlockFormat::Q8_0)),
-        DType::Block(_) => Some(DType::Block(BlockFormat::Q8K)),
+        DType::Block(b) if b.elements() == 256 => Some(DType::Block(BlockFormat::Q8K)),
+        DType::Block(_) => Some(DType::Block(BlockFormat::Q8_0)),
         _ => None,
     };
     let k = if dtype.is_block() { 256 } else { 64 };
+    let few = matches!(dtype, DType::Block(b) if !COMMON.contains(&b));
     for m in [1, 5] {
         for (x, k) in [(DType::F32, k), (DType::F32, 33)].into_iter().chain(int8.map(|x| (x, k))) {
             if dtype.is_block() && k == 33 {
@@ -160,6 +165,9 @@ fn matmuls(dtype: DType, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
                 ("map", Epilogue::Map(Unary::Gelu)),
                 ("glu", Epilogue::Glu(Unary::Silu)),
             ] {
+                if few && name != "glu" {
+                    continue;
+                }
                 // int8 x has no norm; only int8 x asks for integer dot products.
                 let variants: &[(bool, bool)] = if x == DType::F32 {
                     &[(false, true), (true, true)]
@@ -204,8 +212,8 @@ fn matmuls(dtype: DType, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
 
 /// Matmuls that make int8 blocks of their row: every epilogue, with and without subgroups and norms.
 fn quantising(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
-    for block in Target::first_formats() {
-        let (dtype, short) = (DType::Block(block), block.elements() == 32);
+    for block in Target::every_format() {
+        let (dtype, short) = (DType::Block(block), block.elements() < 256);
         let quantize = Some(if short { BlockFormat::Q8_0 } else { BlockFormat::Q8K });
         for subgroup in [None, Some(4), Some(8), Some(32)] {
             for (name, epilogue) in [
@@ -217,7 +225,8 @@ fn quantising(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Res
                 // All of them with a full team; with other teams what differs there.
                 let all: &[_] = &[(true, false, 512), (false, true, 8192), (true, true, 12_288)];
                 let few = if name == "glu" { &all[..1] } else { &[] };
-                for &(norm, bias, k) in if subgroup == Some(32) { all } else { few } {
+                let whole = subgroup == Some(32) && COMMON.contains(&block);
+                for &(norm, bias, k) in if whole { all } else { few } {
                     let segments = if name == "glu" { 2 } else { 1 };
                     let mut made = Maker::new().arena(DType::F32, &[1, k])?;
                     if norm {

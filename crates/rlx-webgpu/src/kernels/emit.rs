@@ -1,6 +1,7 @@
 //! Prints WGSL from templates: `{{name}}` is replaced, each buffer is bound once.
 
 use super::Access;
+use super::codebooks::Book;
 use rlx_core::ir::lir::{Slice, Space};
 use rlx_core::plan::WeightPlan;
 use rlx_core::{Code, Error, Result};
@@ -16,6 +17,8 @@ pub enum Memory {
     Arena,
     /// An input of the program.
     Input(u32),
+    /// A codebook of the model's formats.
+    Book(Book),
 }
 
 /// Elements of a bound array.
@@ -134,6 +137,11 @@ impl<'a> Emit<'a> {
     /// The name of a state that the kernel reads.
     pub fn state(&mut self, index: u32) -> String {
         self.bind(Memory::State(index), Access::Read, Element::Word)
+    }
+
+    /// The name of a codebook.
+    pub fn book(&mut self, book: Book) -> String {
+        self.bind(Memory::Book(book), Access::Read, Element::Word)
     }
 
     /// Declarations of everything bound, step constants first; the template declares `Step`.

@@ -5,7 +5,9 @@
 //! scales and an offset instead, for integer dot products. All of them read `step.k`, the
 //! elements of a row.
 
-use super::emit::fill;
+use super::codebooks::Book;
+use super::emit::{Emit, fill};
+use rlx_core::formats::codebook;
 use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Code, Error, Result};
 
@@ -41,8 +43,98 @@ pub(super) fn share(dtype: DType) -> Option<Share> {
 }
 
 /// Whether a type's weights have an offset, which is multiplied with sums of x.
-pub(super) fn has_offset(dtype: DType) -> bool {
-    matches!(dtype, DType::Block(BlockFormat::Q4K | BlockFormat::Q5K))
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Offset {
+    None,
+    /// One for 32 weights.
+    Chunk,
+    /// One for 16.
+    Half,
+}
+
+/// The offsets of a type's weights.
+pub(super) fn offset(dtype: DType) -> Offset {
+    use BlockFormat as B;
+    match dtype {
+        DType::Block(B::Q4_1 | B::Q5_1 | B::Q4K | B::Q5K) => Offset::Chunk,
+        DType::Block(B::Q2K) => Offset::Half,
+        _ => Offset::None,
+    }
+}
+
+/// What a format's reader calls besides the functions that read words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Uses {
+    /// Scales and minima of `q4_k` and `q5_k`.
+    KScales,
+    /// Bits and signs, one to a byte.
+    Bits,
+    /// Values of `iq1_s` and `iq1_m`.
+    Moved,
+    /// Values of `iq4_nl` and `iq4_xs`.
+    Iq4,
+    /// Values of `mxfp4` and `nvfp4`.
+    Fp4,
+    /// Groups of 8 of a codebook.
+    Groups,
+}
+
+/// A packed format's reader: its text, and what that calls.
+fn reader(format: BlockFormat) -> Option<(&'static str, &'static [Uses])> {
+    use BlockFormat as B;
+    use Uses::{Bits, Fp4, Groups, Iq4, KScales, Moved};
+    Some(match format {
+        B::Q4_0 => (include_str!("formats/q4_0.wgsl"), &[]),
+        B::Q4_1 => (include_str!("formats/q4_1.wgsl"), &[]),
+        B::Q5_0 => (include_str!("formats/q5_0.wgsl"), &[Bits]),
+        B::Q5_1 => (include_str!("formats/q5_1.wgsl"), &[Bits]),
+        B::Q8_0 => (include_str!("formats/q8_0.wgsl"), &[]),
+        B::Q1_0 => (include_str!("formats/q1_0.wgsl"), &[Bits]),
+        B::Q2_0 => (include_str!("formats/q2_0.wgsl"), &[Bits]),
+        B::Q2K => (include_str!("formats/q2_k.wgsl"), &[]),
+        B::Q3K => (include_str!("formats/q3_k.wgsl"), &[]),
+        B::Q4K => (include_str!("formats/q4_k.wgsl"), &[KScales]),
+        B::Q5K => (include_str!("formats/q5_k.wgsl"), &[KScales]),
+        B::Q6K => (include_str!("formats/q6_k.wgsl"), &[]),
+        B::Iq1S => (include_str!("formats/iq1_s.wgsl"), &[Groups, Moved]),
+        B::Iq1M => (include_str!("formats/iq1_m.wgsl"), &[Groups, Moved]),
+        B::Iq2Xxs => (include_str!("formats/iq2_xxs.wgsl"), &[Groups, Bits]),
+        B::Iq2Xs => (include_str!("formats/iq2_xs.wgsl"), &[Groups, Bits]),
+        B::Iq2S => (include_str!("formats/iq2_s.wgsl"), &[Groups, Bits]),
+        B::Iq3Xxs => (include_str!("formats/iq3_xxs.wgsl"), &[Bits]),
+        B::Iq3S => (include_str!("formats/iq3_s.wgsl"), &[Bits]),
+        B::Iq4Nl => (include_str!("formats/iq4_nl.wgsl"), &[Iq4]),
+        B::Iq4Xs => (include_str!("formats/iq4_xs.wgsl"), &[Iq4]),
+        B::Mxfp4 => (include_str!("formats/mxfp4.wgsl"), &[Fp4]),
+        B::Nvfp4 => (include_str!("formats/nvfp4.wgsl"), &[Fp4]),
+        B::Tq1_0 => (include_str!("formats/tq1_0.wgsl"), &[]),
+        B::Tq2_0 => (include_str!("formats/tq2_0.wgsl"), &[]),
+        // Activations only.
+        B::Q8_1 | B::Q8K => return None,
+    })
+}
+
+/// `fn <name>(nibbles: vec4u) -> vec4u`: the value of each byte's low nibble, a byte. Four levels of
+/// choices between constants, by a bit each, for four bytes of a word at once: no memory is read.
+fn sixteen(name: &str, values: &[i8; 16]) -> String {
+    let mut text = format!("fn {name}(nibbles: vec4u) -> vec4u {{\n");
+    for bit in 0..4 {
+        text += &format!(
+            "    let m{bit} = ((nibbles >> vec4u({bit}u)) & vec4u(0x01010101u)) * 255u;\n"
+        );
+    }
+    let word = |v: i8| u32::from_le_bytes([v as u8; 4]);
+    for (i, pair) in values.chunks_exact(2).enumerate() {
+        let (a, b) = (word(pair[0]), word(pair[1]));
+        text += &format!("    let a{i} = vec4u({a}u) ^ (m0 & vec4u({}u));\n", a ^ b);
+    }
+    for (bit, (from, to)) in [("a", "b"), ("b", "c"), ("c", "d")].into_iter().enumerate() {
+        for i in 0..4 >> bit {
+            let (x, y, m) = (format!("{from}{}", 2 * i), format!("{from}{}", 2 * i + 1), bit + 1);
+            text += &format!("    let {to}{i} = {x} ^ (m{m} & ({x} ^ {y}));\n");
+        }
+    }
+    text + "    return d0;\n}\n"
 }
 
 /// Text of the readers that a kernel asked for; each is printed once.
@@ -67,12 +159,31 @@ impl Readers {
         self.once(format!("words {var}"), text);
     }
 
+    /// Adds what a reader of `var` calls; `book` is the array of its codebook.
+    fn calls(&mut self, uses: Uses, var: &str, book: &str) {
+        let b = ("b", var);
+        match uses {
+            Uses::KScales => self.once(format!("k_scales {var}"), || {
+                fill(include_str!("formats/k_scales.wgsl"), &[b])
+            }),
+            Uses::Bits => self.once("bits".into(), || include_str!("formats/bits.wgsl").into()),
+            Uses::Moved => self.once("moved".into(), || include_str!("formats/iq1.wgsl").into()),
+            Uses::Iq4 => {
+                self.once("iq4_values".into(), || sixteen("iq4_values", &codebook::IQ4_NL));
+            }
+            Uses::Fp4 => self.once("fp4_values".into(), || sixteen("fp4_values", &codebook::FP4)),
+            Uses::Groups => self.once(format!("groups {book}"), || {
+                fill(include_str!("formats/book8.wgsl"), &[("book", book)])
+            }),
+        }
+    }
+
     /// Adds `decode_` (and `unpack_` for packed types) of `dtype` over `var`, for rows of `k`
-    /// elements; returns the suffix `<type>_<array>`.
+    /// elements, and binds its codebook; returns the suffix `<type>_<array>`.
     ///
     /// # Errors
     /// `Unsupported` for a type without a reader.
-    pub fn add(&mut self, dtype: DType, var: &str, k: u64) -> Result<String> {
+    pub fn add(&mut self, dtype: DType, var: &str, k: u64, emit: &mut Emit<'_>) -> Result<String> {
         let name = dtype.name();
         let suffix = suffix(dtype, var);
         let b = ("b", var);
@@ -112,22 +223,14 @@ impl Readers {
                 });
             }
             DType::Block(format) => {
-                let text = match format {
-                    BlockFormat::Q4_0 => include_str!("formats/q4_0.wgsl"),
-                    BlockFormat::Q8_0 => include_str!("formats/q8_0.wgsl"),
-                    BlockFormat::Q4K => include_str!("formats/q4_k.wgsl"),
-                    BlockFormat::Q5K => include_str!("formats/q5_k.wgsl"),
-                    BlockFormat::Q6K => include_str!("formats/q6_k.wgsl"),
-                    _ => return Err(no_reader(dtype)),
-                };
+                let (text, uses) = reader(format).ok_or_else(|| no_reader(dtype))?;
+                let book = Book::of(format).map_or(String::new(), |book| emit.book(book));
                 words(self);
-                if matches!(format, BlockFormat::Q4K | BlockFormat::Q5K) {
-                    self.once(format!("k_scales {var}"), || {
-                        fill(include_str!("formats/k_scales.wgsl"), &[b])
-                    });
+                for &uses in uses {
+                    self.calls(uses, var, &book);
                 }
                 self.once(key, || {
-                    fill(text, &[b])
+                    fill(text, &[b, ("book", book.as_str())])
                         + &format!(
                             "fn decode_{suffix}(row: u32, chunk: u32) -> Weights {{\n    \
                              return weights_of(unpack_{suffix}(row, chunk));\n}}\n"
@@ -142,5 +245,5 @@ impl Readers {
 
 fn no_reader(dtype: DType) -> Error {
     Error::new(Code::Unsupported, format!("the WebGPU device cannot read {dtype} weights"))
-        .hint("it reads f32, f16, bf16, q4_0, q8_0, q4_k, q5_k, q6_k")
+        .hint("it reads f32, f16, bf16 and every packed format of a file's weights")
 }

@@ -26,7 +26,7 @@ pub(super) fn gather(op: &Gather, step: &Step, emit: &mut Emit<'_>) -> Result<Op
     let table_at = emit.read(table)?;
     let ids_at = emit.read(ids)?;
     let mut readers = Readers::default();
-    let reader = readers.add(table.ty.dtype, &table_at.var, k)?;
+    let reader = readers.add(table.ty.dtype, &table_at.var, k, emit)?;
     let row_bytes = table
         .ty
         .dtype

@@ -85,7 +85,7 @@ impl Parts {
             let quads = share.as_ref().is_some_and(|s| s.quads);
             let weight = if quads { emit.read_quads(w)? } else { emit.read(w)? };
             let reader = match share {
-                None => readers.add(w.ty.dtype, &weight.var, k)?,
+                None => readers.add(w.ty.dtype, &weight.var, k, emit)?,
                 Some(share) => {
                     if !share.quads {
                         readers.words(&weight.var);
@@ -161,6 +161,13 @@ impl Parts {
             numbers.push(at as u32);
         }
         (kinds, numbers)
+    }
+
+    /// The first segment of every reader.
+    fn readers_once(&self) -> impl Iterator<Item = &Segment> {
+        let before = |i: usize| self.segments[..i].iter().map(|s| &s.reader);
+        let all = self.segments.iter().enumerate();
+        all.filter(move |(i, s)| !before(*i).any(|r| *r == s.reader)).map(|(_, s)| s)
     }
 
     /// Segments that have workgroups of their own: with `glu` both share the first one's.

@@ -8,6 +8,7 @@ mod attention;
 mod attention_split;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod catalog;
+mod codebooks;
 mod elementwise;
 mod emit;
 mod formats;
@@ -19,6 +20,7 @@ mod rope;
 mod sample;
 mod take_rows;
 
+pub use codebooks::Book;
 pub use emit::Memory;
 
 use crate::gpu::Wgsl;

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 use half::{bf16, f16};
+use rlx_core::formats::decode_row;
 use rlx_core::ir::lir::{InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step};
 use rlx_core::ir::mir::Graph;
 use rlx_core::ops::Op;
@@ -9,6 +10,7 @@ use rlx_core::plan::{Buffer, Entry, Origin, WeightPlan};
 use rlx_core::runtime::device::{
     AnyId, Bytes, Device, Outputs, Placed, SessionId, Ticket, Write, WriteTo,
 };
+use rlx_core::target::Target;
 use rlx_core::types::{BlockFormat, DType, Kind, Shape, Type};
 use rlx_core::{Error, Result};
 use rlx_webgpu::WebGpuDevice;
@@ -260,24 +262,22 @@ pub fn assert_close(what: &str, got: &[f32], want: &[f64], tolerance: f64) {
     }
 }
 
-/// Every weight type with kernels.
-pub fn weight_types() -> Vec<DType> {
-    let mut types = vec![DType::F32, DType::F16, DType::BF16];
-    types.extend(
-        [
-            BlockFormat::Q4_0,
-            BlockFormat::Q8_0,
-            BlockFormat::Q4K,
-            BlockFormat::Q5K,
-            BlockFormat::Q6K,
-        ]
-        .map(DType::Block),
-    );
-    types
+/// Types of weights whose kernels are tried in every form.
+pub fn common_types() -> Vec<DType> {
+    use BlockFormat as B;
+    let packed = [B::Q4_0, B::Q8_0, B::Q4K, B::Q5K, B::Q6K].map(DType::Block);
+    [DType::F32, DType::F16, DType::BF16].into_iter().chain(packed).collect()
+}
+
+/// The other formats: their readers stand in the same kernels.
+pub fn other_formats() -> Vec<DType> {
+    let all = Target::every_format().into_iter().map(DType::Block);
+    all.filter(|t| !common_types().contains(t)).collect()
 }
 
 /// Random bytes of `rows` rows of `k` elements, whose scales are numbers of ordinary size.
 pub fn random_weights(rng: &mut Rng, dtype: DType, rows: usize, k: usize) -> Vec<u8> {
+    use BlockFormat as B;
     let n = rows * k;
     match dtype {
         DType::F32 => f32_bytes(&rng.floats(n)),
@@ -285,15 +285,31 @@ pub fn random_weights(rng: &mut Rng, dtype: DType, rows: usize, k: usize) -> Vec
         DType::BF16 => (0..n).flat_map(|_| bf16::from_f32(rng.float()).to_le_bytes()).collect(),
         DType::Block(format) => {
             let mut bytes = rng.bytes(n / format.elements() * format.bytes());
+            // Where f16 scales stand.
             let scales: &[usize] = match format {
-                BlockFormat::Q4K | BlockFormat::Q5K => &[0, 2],
-                BlockFormat::Q6K => &[208],
+                B::Q4_1 | B::Q5_1 | B::Q4K | B::Q5K => &[0, 2],
+                B::Q2K => &[80, 82],
+                B::Q3K => &[108],
+                B::Q6K => &[208],
+                B::Tq1_0 => &[52],
+                B::Tq2_0 => &[64],
+                B::Mxfp4 | B::Nvfp4 | B::Iq1M => &[],
                 _ => &[0],
             };
             for block in bytes.chunks_exact_mut(format.bytes()) {
+                let d = f16::from_f32(rng.float() * 0.05).to_bits();
                 for &at in scales {
                     let d = f16::from_f32(rng.float() * 0.05);
                     block[at..at + 2].copy_from_slice(&d.to_le_bytes());
+                }
+                match format {
+                    B::Mxfp4 => block[0] = 118 + block[0] % 8,
+                    // A nibble of the scale in the top of each of four words.
+                    B::Iq1M => (0..4).for_each(|i| {
+                        let top = &mut block[49 + 2 * i];
+                        *top = (*top & 15) | ((d >> (4 * i)) as u8) << 4;
+                    }),
+                    _ => {}
                 }
             }
             bytes
@@ -302,65 +318,11 @@ pub fn random_weights(rng: &mut Rng, dtype: DType, rows: usize, k: usize) -> Vec
     }
 }
 
-/// The values of packed bytes, element by element as the formats define them.
+/// The values of packed bytes: the core's decoders are held to ggml's own record.
 pub fn decode(dtype: DType, bytes: &[u8]) -> Vec<f64> {
-    let half = |b: &[u8], at: usize| f64::from(f16::from_le_bytes([b[at], b[at + 1]]));
-    match dtype {
-        DType::F32 => floats(bytes).iter().map(|&x| f64::from(x)).collect(),
-        DType::F16 => {
-            bytes.chunks_exact(2).map(|c| f64::from(f16::from_le_bytes([c[0], c[1]]))).collect()
-        }
-        DType::BF16 => {
-            bytes.chunks_exact(2).map(|c| f64::from(bf16::from_le_bytes([c[0], c[1]]))).collect()
-        }
-        DType::Block(format) => bytes
-            .chunks_exact(format.bytes())
-            .flat_map(|b| {
-                (0..format.elements())
-                    .map(|e| match format {
-                        BlockFormat::Q4_0 => {
-                            let byte = b[2 + e % 16];
-                            let q = if e < 16 { byte & 15 } else { byte >> 4 };
-                            half(b, 0) * (f64::from(q) - 8.0)
-                        }
-                        BlockFormat::Q8_0 => half(b, 0) * f64::from(b[2 + e] as i8),
-                        BlockFormat::Q8K => {
-                            let d = f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
-                            f64::from(d) * f64::from(b[4 + e] as i8)
-                        }
-                        BlockFormat::Q4K | BlockFormat::Q5K => {
-                            let five = format == BlockFormat::Q5K;
-                            let (group, l) = (e / 32, e % 32);
-                            let s = &b[4..16];
-                            let (scale, least) = if group < 4 {
-                                (s[group] & 63, s[group + 4] & 63)
-                            } else {
-                                (
-                                    (s[group + 4] & 15) | (s[group - 4] >> 6 << 4),
-                                    (s[group + 4] >> 4) | (s[group] >> 6 << 4),
-                                )
-                            };
-                            let byte = b[if five { 48 } else { 16 } + group / 2 * 32 + l];
-                            let mut q = if group % 2 == 0 { byte & 15 } else { byte >> 4 };
-                            if five {
-                                q += 16 * ((b[16 + l] >> group) & 1);
-                            }
-                            half(b, 0) * f64::from(scale) * f64::from(q)
-                                - half(b, 2) * f64::from(least)
-                        }
-                        BlockFormat::Q6K => {
-                            let (n, j, l) = (e / 128, e % 128 / 32, e % 32);
-                            let low = b[64 * n + 32 * (j % 2) + l];
-                            let low = if j < 2 { low & 15 } else { low >> 4 };
-                            let high = (b[128 + 32 * n + l] >> (2 * j)) & 3;
-                            let scale = b[192 + 8 * n + 2 * j + l / 16] as i8;
-                            half(b, 208) * f64::from(scale) * (f64::from(low | (high << 4)) - 32.0)
-                        }
-                        other => panic!("no decode of {}", other.name()),
-                    })
-                    .collect::<Vec<_>>()
-            })
-            .collect(),
-        other => panic!("no decode of {other}"),
-    }
+    let elements = dtype.block_elements();
+    let block = dtype.row_bytes(elements as u64).expect("a whole block") as usize;
+    let mut out = vec![0.0f32; bytes.len() / block * elements];
+    decode_row(dtype, bytes, &mut out).unwrap();
+    out.into_iter().map(f64::from).collect()
 }

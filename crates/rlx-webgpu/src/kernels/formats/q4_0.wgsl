@@ -4,5 +4,5 @@ fn unpack_q4_0_{{b}}(row: u32, chunk: u32) -> Quants {
     let d = half_{{b}}(block);
     let qs = words4_{{b}}(block + 2u);
     return Quants(less(qs & vec4u(0x0f0f0f0fu), 8u), less((qs >> vec4u(4u)) & vec4u(0x0f0f0f0fu), 8u),
-        vec2f(d), 0.0);
+        vec2f(d), vec2f());
 }

@@ -11,5 +11,5 @@ fn unpack_q5_k_{{b}}(row: u32, chunk: u32) -> Quants {
     let high0 = ((words4_{{b}}(block + 16u) >> vec4u(j)) & bit) << vec4u(4u);
     let high1 = ((words4_{{b}}(block + 32u) >> vec4u(j)) & bit) << vec4u(4u);
     return Quants(((words4_{{b}}(qs) >> shift) & nibble) | high0,
-        ((words4_{{b}}(qs + 16u) >> shift) & nibble) | high1, vec2f(sm.x), sm.y);
+        ((words4_{{b}}(qs + 16u) >> shift) & nibble) | high1, vec2f(sm.x), vec2f(sm.y));
 }

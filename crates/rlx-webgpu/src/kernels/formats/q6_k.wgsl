@@ -16,5 +16,5 @@ fn unpack_q6_k_{{b}}(row: u32, chunk: u32) -> Quants {
     let q1 = ((words4_{{b}}(ql + 16u) >> low) & nibble)
         | (((words4_{{b}}(qh + 16u) >> high) & pair) << vec4u(4u));
     let scales = vec2f(bytes_of(byte_{{b}}(s)).x, bytes_of(byte_{{b}}(s + 1u)).x);
-    return Quants(less(q0, 32u), less(q1, 32u), half_{{b}}(block + 208u) * scales, 0.0);
+    return Quants(less(q0, 32u), less(q1, 32u), half_{{b}}(block + 208u) * scales, vec2f());
 }

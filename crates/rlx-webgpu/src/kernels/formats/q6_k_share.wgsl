@@ -19,7 +19,6 @@ fn dot_q6_k_{{b}}(row: u32, share: u32, x: X) -> f32 {
     let d = ((words4_{{b}}(ql + 48u) >> shift) & nibble) | ((h1 << vec4u(2u)) & pair);
     let sums = vec4i(dots(less(a, 32u), x.a), dots(less(b, 32u), x.b),
         dots(less(c, 32u), x.c), dots(less(d, 32u), x.d));
-    let scales = bitcast<vec4i>(vec4u(word_{{b}}(s)) << vec4u(24u, 16u, 8u, 0u)) >> vec4u(24u);
-    let products = scales * sums;
+    let products = signed(word_{{b}}(s)) * sums;
     return x.scale.x * half_{{b}}(block + 208u) * f32(products.x + products.y + products.z + products.w);
 }

@@ -4,14 +4,12 @@ use super::Parts;
 use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Error, Result};
 
-/// Four signed bytes times four; the second form where WGSL lacks the first.
+/// Four signed bytes times four; the second form, over `common.wgsl`, where WGSL lacks the first.
 pub(super) fn dot4(packed: bool) -> &'static str {
     if packed {
         "fn dot4(a: u32, b: u32) -> i32 { return dot4I8Packed(a, b); }\n"
     } else {
-        "fn signed(w: u32) -> vec4i {\n    \
-         return bitcast<vec4i>(vec4u(w) << vec4u(24u, 16u, 8u, 0u)) >> vec4u(24u);\n}\n\
-         fn dot4(a: u32, b: u32) -> i32 {\n    \
+        "fn dot4(a: u32, b: u32) -> i32 {\n    \
          let p = signed(a) * signed(b);\n    return p.x + p.y + p.z + p.w;\n}\n"
     }
 }
@@ -103,7 +101,7 @@ impl Parts {
             let scale = if before == 2 { "half" } else { "float" };
             text += dot4(packed_dot);
             text += &format!(
-                "struct X {{ low: vec4u, high: vec4u, scale: f32, sum: f32, squares: f32 }}\n\
+                "struct X {{ low: vec4u, high: vec4u, scale: f32, sums: vec2f, squares: f32 }}\n\
                  fn x_half(byte: u32) -> f32 {{\n    \
                  return unpack2x16float({x}[byte >> 2u] >> ((byte & 2u) * 8u)).x;\n}}\n\
                  fn x_float(byte: u32) -> f32 {{ return bitcast<f32>({x}[byte >> 2u]); }}\n\
@@ -119,26 +117,21 @@ impl Parts {
                  let byte = block + {before}u + (chunk % {per}u) * 32u;\n    \
                  let low = x_words(byte);\n    let high = x_words(byte + 16u);\n    \
                  let ones = vec4u(0x01010101u);\n    \
-                 return X(low, high, x_{scale}(block), dots(low, ones) + dots(high, ones), 0.0);\n}}\n"
+                 return X(low, high, x_{scale}(block), vec2f(dots(low, ones), dots(high, ones)), 0.0);\n}}\n"
             );
         } else {
             text += &self.raw_x();
             text += &self.norm_at();
             text += include_str!("load_x.wgsl");
         }
-        let mut done: Vec<&str> = Vec::new();
-        for s in &self.segments {
+        for s in self.readers_once() {
             let r = &s.reader;
-            if done.contains(&r.as_str()) {
-                continue;
-            }
-            done.push(r);
             let packed = self.readers.text.contains(&format!("fn unpack_{r}("));
             let body = match (packed, int8) {
                 (true, true) => format!(
                     "let w = unpack_{r}(row, chunk);\n    \
                      return x.scale * (w.scale.x * dots(w.low, x.low) + w.scale.y * dots(w.high, x.high)\n        \
-                     + w.offset * x.sum);"
+                     + dot(w.offset, x.sums));"
                 ),
                 (true, false) => format!("return dot_quants(unpack_{r}(row, chunk), x);"),
                 (false, false) => format!("return dot_weights(decode_{r}(row, chunk), x);"),

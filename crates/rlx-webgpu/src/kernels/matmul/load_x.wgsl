@@ -1,7 +1,7 @@
-// 32 elements of x, times the norm's weights; their sum; the squares before the norm.
+// 32 elements of x, times the norm's weights; the sum of each half; the squares before the norm.
 struct X {
     v0: vec4f, v1: vec4f, v2: vec4f, v3: vec4f, v4: vec4f, v5: vec4f, v6: vec4f, v7: vec4f,
-    sum: f32, squares: f32,
+    sums: vec2f, squares: f32,
 }
 
 fn load_x(chunk: u32) -> X {
@@ -26,8 +26,8 @@ fn load_x(chunk: u32) -> X {
     let v5 = r5 * norm_at(e + 20u);
     let v6 = r6 * norm_at(e + 24u);
     let v7 = r7 * norm_at(e + 28u);
-    let sum = dot(v0 + v1 + v2 + v3 + v4 + v5 + v6 + v7, vec4f(1.0));
-    return X(v0, v1, v2, v3, v4, v5, v6, v7, sum, squares);
+    let sums = vec2f(dot(v0 + v1 + v2 + v3, vec4f(1.0)), dot(v4 + v5 + v6 + v7, vec4f(1.0)));
+    return X(v0, v1, v2, v3, v4, v5, v6, v7, sums, squares);
 }
 
 fn dot_weights(w: Weights, x: X) -> f32 {
@@ -40,5 +40,5 @@ fn dot_quants(w: Quants, x: X) -> f32 {
         + dot(bytes_of(w.low.z), x.v2) + dot(bytes_of(w.low.w), x.v3);
     let high = dot(bytes_of(w.high.x), x.v4) + dot(bytes_of(w.high.y), x.v5)
         + dot(bytes_of(w.high.z), x.v6) + dot(bytes_of(w.high.w), x.v7);
-    return w.scale.x * low + w.scale.y * high + w.offset * x.sum;
+    return w.scale.x * low + w.scale.y * high + dot(w.offset, x.sums);
 }

@@ -2,7 +2,7 @@
 
 use super::{Context, Emit, Launch, Parts, activations};
 use crate::kernels::emit::fill;
-use crate::kernels::formats;
+use crate::kernels::formats::{self, Offset};
 use rlx_core::types::BlockFormat;
 use rlx_core::{Error, Result};
 
@@ -66,7 +66,8 @@ pub(super) fn launch(
     let (mut words, groups) = p.words(teams * rows * repeat)?;
     words[super::REPEAT] = super::word(repeat)?;
     let per = format.elements() as u64;
-    let sums = p.segments.iter().any(|s| formats::has_offset(s.dtype));
+    let any = |offset: Offset| p.segments.iter().any(|s| formats::offset(s.dtype) == offset);
+    let (sums, halves) = (any(Offset::Chunk), any(Offset::Half));
     let n = (p.k / PIECE).div_ceil(team.threads);
     let text = |n: u64| n.to_string();
     let dot4 = activations::dot4(cx.wgsl.packed_dot);
@@ -99,6 +100,7 @@ pub(super) fn launch(
             ("scratch", &text(scratch(&team, rows * streams))),
             ("scale_of", scale_of(format)),
             ("sums_of", if sums { SUMS_OF } else { "vec2i()" }),
+            ("halves_of", if halves { HALVES_OF } else { "vec4i()" }),
             ("x", &p.x.var),
             ("round", rounding(format)),
             ("pack", if cx.wgsl.packed_dot { "pack4xI8(q)" } else { PACK }),
@@ -114,6 +116,10 @@ pub(super) fn launch(
 }
 
 const SUMS_OF: &str = "vec2i(vec2u(x_sums[share] << 16u, x_sums[share])) >> vec2u(16u)";
+
+/// The sums of every 16 quants: only `q2_k` wants them, so nothing keeps them.
+const HALVES_OF: &str = "vec4i(dots(xs[share], vec4u(0x01010101u)), dots(xs[SHARES + share], vec4u(0x01010101u)),
+        dots(xs[2u * SHARES + share], vec4u(0x01010101u)), dots(xs[3u * SHARES + share], vec4u(0x01010101u)))";
 
 /// The sums of every 32 quants, two in a word.
 const SUM: &str = "for (var i = thread; i < SHARES; i += THREADS) {
@@ -315,13 +321,8 @@ impl Parts {
     /// `fn dot_<reader>(row, share, x) -> f32` for every reader of the step.
     fn shares(&self) -> Result<String> {
         let mut text = String::new();
-        let mut done: Vec<&str> = Vec::new();
-        for s in &self.segments {
+        for s in self.readers_once() {
             let r = &s.reader;
-            if done.contains(&r.as_str()) {
-                continue;
-            }
-            done.push(r);
             if let Some(share) = formats::share(s.dtype) {
                 text += &fill(share.text, &[("b", &s.weight.var)]);
                 continue;
@@ -331,10 +332,13 @@ impl Parts {
             }
             let half = |q: &str, x: [&str; 3]| {
                 let [low, high, n] = x;
-                let offset = if formats::has_offset(s.dtype) {
-                    format!(" + {q}.offset * f32(x.sums.{n})")
-                } else {
-                    String::new()
+                let offset = match formats::offset(s.dtype) {
+                    Offset::None => String::new(),
+                    Offset::Chunk => format!(" + {q}.offset.x * f32(x.sums.{n})"),
+                    Offset::Half => {
+                        let halves = if n == "x" { "xy" } else { "zw" };
+                        format!(" + dot({q}.offset, vec2f(x.halves.{halves}))")
+                    }
                 };
                 format!(
                     "x.scale.{n} * ({q}.scale.x * f32(dots({q}.low, x.{low})) + {q}.scale.y * f32(dots({q}.high, x.{high})){offset})"

@@ -28,15 +28,15 @@ var<workgroup> results: array<f32, TEAMS * ROWS * STREAMS>;
 // Where piece p of x stands: lanes side by side read words side by side.
 fn place(p: u32) -> u32 { return (p % 4u) * SHARES + p / 4u; }
 
-// 64 elements of x: their blocks' scales, and the sums of 32 of them.
-struct X { a: vec4u, b: vec4u, c: vec4u, d: vec4u, scale: vec2f, sums: vec2i }
-fn load_x(share: u32) -> X {
-    return X(xs[share], xs[SHARES + share], xs[2u * SHARES + share], xs[3u * SHARES + share],
-        {{scale_of}}, {{sums_of}});
-}
+// 64 elements of x: their blocks' scales, and the sums of 32 and of 16 of them.
+struct X { a: vec4u, b: vec4u, c: vec4u, d: vec4u, scale: vec2f, sums: vec2i, halves: vec4i }
 {{dot4}}
 fn dots(a: vec4u, b: vec4u) -> i32 {
     return dot4(a.x, b.x) + dot4(a.y, b.y) + dot4(a.z, b.z) + dot4(a.w, b.w);
+}
+fn load_x(share: u32) -> X {
+    return X(xs[share], xs[SHARES + share], xs[2u * SHARES + share], xs[3u * SHARES + share],
+        {{scale_of}}, {{sums_of}}, {{halves_of}});
 }
 {{dots}}
 {{epilogue}}
