@@ -29,6 +29,8 @@ pub struct DeviceRow {
     pub backend: FusionTarget,
     /// Rows of a prompt's chunk.
     pub chunk: u64,
+    /// Whether others use the device too, so that submissions are kept short.
+    pub paced: bool,
     /// Element type of the caches unless asked otherwise.
     pub kv: DType,
     /// What meets packed weights unless asked otherwise.
@@ -51,6 +53,7 @@ pub const DEVICES: &[DeviceRow] = &[
         about: "plain loops, the truth for every operator; slow",
         backend: FusionTarget::Cpu,
         chunk: 32,
+        paced: false,
         kv: DType::F32,
         activations: Activations::F32,
         keeps_maps: true,
@@ -62,6 +65,7 @@ pub const DEVICES: &[DeviceRow] = &[
         about: "SIMD kernels over packed weights, on hot threads",
         backend: FusionTarget::Cpu,
         chunk: 128,
+        paced: false,
         kv: DType::F32,
         activations: Activations::Int8,
         keeps_maps: true,
@@ -75,7 +79,8 @@ pub const DEVICES: &[DeviceRow] = &[
         name: "webgpu",
         about: "any adapter with a Vulkan, Metal or DirectX 12 driver",
         backend: FusionTarget::Wgpu,
-        chunk: 64,
+        chunk: 512,
+        paced: true,
         kv: DType::F16,
         activations: Activations::Int8,
         keeps_maps: false,

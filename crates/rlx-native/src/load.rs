@@ -14,6 +14,7 @@ use rlx_core::text::ChatTemplate;
 use rlx_core::types::DType;
 use rlx_core::{Error, Result};
 use std::rc::Rc;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Bytes handed at once to a device that copies, so that a staging ring never has to hold more.
@@ -84,14 +85,24 @@ pub fn load(
     let temperature = source.files.metadata.opt_f32("general.sampling.temp")?;
     let mut placed = |file: usize, offset: usize, len: usize| source.release(file, offset, len);
     let loaded = put(&compiled, &source.maps, device, row.keeps_maps, &mut placed, progress)?;
+    let mut engine = Engine::new(loaded, Rc::new(compiled), tokenizer)?;
+    if row.paced {
+        engine.pace_by(milliseconds);
+    }
     Ok(Model {
-        engine: Engine::new(loaded, Rc::new(compiled), tokenizer)?,
+        engine,
         template,
         kv: model_options.compile.kv,
         activations: model_options.compile.activations,
         temperature,
         load_time: start.elapsed(),
     })
+}
+
+/// Milliseconds since the process first asked.
+fn milliseconds() -> f64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_secs_f64() * 1e3
 }
 
 /// Puts a compiled model's weights on a device, from files that are in memory. `placed` is told what of

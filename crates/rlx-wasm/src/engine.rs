@@ -29,9 +29,9 @@ use wasm_bindgen_futures::future_to_promise;
 /// Target of a placement whose bytes `put` takes.
 const PUT: f64 = -1.0;
 
-/// Rows of a prompt's chunk: on the GPU short enough for a watchdog on a slow adapter, on the CPU
-/// long enough that unpacked weights serve many rows.
-const CHUNK_GPU: u64 = 64;
+/// Rows of a prompt's chunk: enough for every core of a large GPU, which a slow one is not given at
+/// once; on the CPU long enough that unpacked weights serve many rows.
+const CHUNK_GPU: u64 = 512;
 const CHUNK_CPU: u64 = 128;
 
 /// The device, and what only WebGPU has.
@@ -373,7 +373,11 @@ impl State {
     fn finish(&mut self) -> Result<()> {
         let opened = self.opened.as_ref().ok_or_else(not_open)?;
         let loaded = self.loader.take().ok_or_else(not_open)?.finish();
-        self.engine = Some(Engine::new(loaded, opened.compiled.clone(), opened.tokenizer.clone())?);
+        let mut engine = Engine::new(loaded, opened.compiled.clone(), opened.tokenizer.clone())?;
+        if self.executor.webgpu.is_some() {
+            engine.pace_by(now);
+        }
+        self.engine = Some(engine);
         Ok(())
     }
 

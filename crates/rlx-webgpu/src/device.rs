@@ -7,7 +7,7 @@ mod run;
 mod staging;
 
 use crate::gpu::{Gpu, GpuInfo, Usage, Wgsl};
-use crate::kernels::{self, Access, Book, Memory, STEP_BYTES};
+use crate::kernels::{self, Access, Book, Memory, RowsControl, STEP_BYTES};
 use core::cell::RefCell;
 use core::task::{Context, Poll};
 use rlx_core::ir::lir::{Program, StateDecl};
@@ -172,11 +172,13 @@ impl<G: Gpu> WebGpuDevice<G> {
             .position(|d| d.name == rlx_core::lower::CTL && d.bytes == 4 * CONTROL_WORDS);
         // After `take_rows` rows are no longer those that `len` counts.
         let head = program.steps.iter().position(|s| matches!(s.op, Op::TakeRows(_)));
+        let rows = ctl
+            .zip(program.inputs.first())
+            .map(|(state, ids)| RowsControl { state: state as u32, rows: ids.bytes / 4 });
         let mut launches = Vec::new();
         let mut constants: Vec<u8> = Vec::new();
         for (i, step) in program.steps.iter().enumerate() {
-            let rows_control =
-                if head.is_some_and(|h| i < h) { ctl.map(|n| n as u32) } else { None };
+            let rows_control = if head.is_some_and(|h| i < h) { rows } else { None };
             let cx = kernels::Context { plan: &plan, rows_control, wgsl: self.info.wgsl };
             let Some(kernel) = kernels::kernel(step, &cx)? else { continue };
             if kernel.memory.len() > self.target.limits.storage_buffers as usize {

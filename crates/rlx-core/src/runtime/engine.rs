@@ -32,6 +32,24 @@ pub struct GenerateOptions {
     pub ignore_stops: bool,
 }
 
+/// Milliseconds that a submission of a prompt may take on a device that others use too: a page's
+/// compositor waits for it, and so does a cancel.
+pub const SUBMISSION_MS: f64 = 50.0;
+
+/// Rows of the first submission, where a clock says how long it takes.
+const FIRST_ROWS: usize = 64;
+
+/// Rows of the next submissions, of at most `most`, where the last ones took `ms` for as many as now.
+fn paced(rows: usize, most: usize, ms: f64) -> usize {
+    if 2.0 * ms <= SUBMISSION_MS {
+        (2 * rows).min(most)
+    } else if ms > 2.0 * SUBMISSION_MS {
+        (rows / 2).max(FIRST_ROWS.min(most))
+    } else {
+        rows
+    }
+}
+
 impl Default for GenerateOptions {
     /// Greedy, to the end.
     fn default() -> Self {
@@ -68,6 +86,10 @@ pub struct Engine {
     states: [u32; 3],
     /// Generations started.
     turn: u64,
+    /// Milliseconds since some moment; see [`pace_by`](Self::pace_by).
+    clock: Option<fn() -> f64>,
+    /// Rows of a prompt's submission: the program's, or with a clock by what earlier ones took.
+    rows: usize,
 }
 
 /// A generation in progress. It borrows nothing: poll it with its engine.
@@ -83,6 +105,8 @@ pub struct Generation {
     last_chunk: Option<Ticket>,
     finished: bool,
     turn: u64,
+    /// When the oldest submission in flight began, or could have.
+    since: f64,
 }
 
 fn words(words: &[u32]) -> Vec<u8> {
@@ -115,7 +139,16 @@ impl Engine {
                 compiled.module.vocab
             )));
         }
-        Ok(Engine { loaded, compiled, tokenizer, cached: Vec::new(), states, turn: 0 })
+        let rows = compiled.chunk as usize;
+        let cached = Vec::new();
+        Ok(Engine { loaded, compiled, tokenizer, cached, states, turn: 0, clock: None, rows })
+    }
+
+    /// Keeps a prompt's submissions near [`SUBMISSION_MS`] by this clock of milliseconds: they begin
+    /// short and grow up to the program's rows. For devices that others use too.
+    pub fn pace_by(&mut self, clock: fn() -> f64) {
+        self.clock = Some(clock);
+        self.rows = FIRST_ROWS.min(self.compiled.chunk as usize);
     }
 
     /// The compiled model.
@@ -217,7 +250,7 @@ impl Engine {
         };
         let request = Request {
             cached: reused,
-            chunk: self.compiled.chunk as usize,
+            chunk: self.rows,
             capacity,
             max_tokens,
             stop_ids: params.stop_ids.clone(),
@@ -236,6 +269,7 @@ impl Engine {
             last_chunk: None,
             finished: false,
             turn: self.turn,
+            since: self.clock.map_or(0.0, |now| now()),
         })
     }
 
@@ -316,11 +350,22 @@ impl Generation {
                     }
                     let rows = self.machine.prompt_rows();
                     if rows > before {
+                        self.pace(engine, rows - before);
                         return Poll::Ready(Some(Progress::Prompt(rows, self.prompt_len)));
                     }
                 }
             }
         }
+    }
+
+    /// Learns from the time that `rows` of the prompt took.
+    fn pace(&mut self, engine: &mut Engine, rows: usize) {
+        let Some(clock) = engine.clock else { return };
+        let now = clock();
+        let ms = (now - self.since) * engine.rows as f64 / rows as f64;
+        self.since = now;
+        engine.rows = paced(engine.rows, engine.compiled.chunk as usize, ms);
+        self.machine.set_chunk(engine.rows);
     }
 
     /// Hands a submission's ticket, or its refusal, to the machine.
@@ -391,5 +436,25 @@ impl Generation {
             });
         }
         self.machine.feed(Event::Read { ticket, id });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn submissions_grow_to_half_of_their_time_and_shrink_above_twice_of_it() {
+        assert_eq!(paced(64, 512, 1.0), 128);
+        assert_eq!(paced(64, 512, 25.0), 128);
+        assert_eq!(paced(64, 512, 26.0), 64);
+        assert_eq!(paced(256, 300, 1.0), 300);
+        assert_eq!(paced(512, 512, 0.0), 512);
+        assert_eq!(paced(512, 512, 100.0), 512);
+        assert_eq!(paced(512, 512, 101.0), 256);
+        // A slow device never takes fewer than a tile, nor a small program more than its rows.
+        assert_eq!(paced(64, 512, 1e6), 64);
+        assert_eq!(paced(16, 16, 1e6), 16);
+        assert_eq!(paced(16, 16, 0.0), 16);
     }
 }

@@ -172,6 +172,11 @@ impl Machine {
         self.rows.min(self.request.prompt.len())
     }
 
+    /// Rows of the chunks from now on, at least one.
+    pub fn set_chunk(&mut self, rows: usize) {
+        self.request.chunk = rows.max(1);
+    }
+
     /// What to do next.
     pub fn next_action(&mut self) -> Action {
         if !self.emit.is_empty() {

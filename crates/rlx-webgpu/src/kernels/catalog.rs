@@ -1,7 +1,7 @@
 //! Every kernel this crate can print, by way of the operators that ask for it: validators of WGSL
 //! (naga, Dawn's Tint) read them all.
 
-use super::{Context, Kernel, kernel};
+use super::{Context, Kernel, RowsControl, kernel};
 use crate::gpu::Wgsl;
 use rlx_core::Result;
 use rlx_core::ir::lir::{Phase, Slice, Space, Step};
@@ -84,7 +84,14 @@ impl Maker {
             label,
         };
         // A control block after the operands' states.
-        let rows_control = rows_control.then_some(self.states);
+        let counted = step.results.first().filter(|_| rows_control);
+        let rows_control = match counted {
+            Some(y) => {
+                let rows = y.ty.shape.static_dims()?.first().copied().unwrap_or(1);
+                Some(RowsControl { state: self.states, rows })
+            }
+            None => None,
+        };
         let cx = Context { plan: &self.plan, rows_control, wgsl };
         kernel(&step, &cx)?.ok_or_else(|| rlx_core::Error::internal("an empty step"))
     }
@@ -102,17 +109,20 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
         matmuls(dtype, &mut out)?;
         for k in if dtype.is_block() { vec![256] } else { vec![64, 33] } {
             let made = Maker::new().weight(dtype, &[9, k], 0)?.arena(DType::U32, &[3])?;
-            out.insert(format!("gather_{dtype}_{k}"), made.kernel(Gather::default(), false, true)?);
+            let few = dtype == DType::F32;
+            out.insert(format!("gather_{dtype}_{k}"), made.kernel(Gather::default(), few, true)?);
         }
     }
     segments(&mut out)?;
     quantising(enable_subgroups, &mut out)?;
     let made = Maker::new().arena(DType::F32, &[3, 65])?.weight(DType::F32, &[65], 0)?;
     out.insert("rms_norm".into(), made.kernel(RmsNorm { eps: 1e-5 }, false, true)?);
+    let made = Maker::new().arena(DType::F32, &[3, 65])?.weight(DType::F32, &[65], 0)?;
+    out.insert("rms_norm_rows".into(), made.kernel(RmsNorm { eps: 1e-5 }, true, true)?);
     for format in [BlockFormat::Q8_0, BlockFormat::Q8K] {
         let made = Maker::new().arena(DType::F32, &[3, 256])?;
         let name = format!("quantize_rows_{}", format.name());
-        out.insert(name, made.kernel(QuantizeRows { format }, false, true)?);
+        out.insert(name, made.kernel(QuantizeRows { format }, true, true)?);
     }
     for (f, name, _) in Unary::ALL.into_iter().filter(|row| row.2.is_some()) {
         let made = Maker::new().arena(DType::F32, &[3, 65])?;

@@ -62,6 +62,13 @@ pub(super) fn offset(dtype: DType) -> Offset {
     }
 }
 
+/// Whether the two halves of 32 weights have scales of their own.
+pub(super) fn has_half_scales(dtype: DType) -> bool {
+    use BlockFormat as B;
+    let halves = [B::Q2K, B::Q3K, B::Q6K, B::Iq1M, B::Iq2Xs, B::Iq2S, B::Nvfp4];
+    matches!(dtype, DType::Block(format) if halves.contains(&format))
+}
+
 /// What a format's reader calls besides the functions that read words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Uses {

@@ -2,13 +2,18 @@
 
 use super::emit::{Emit, fill};
 use super::formats::{self, CHUNK, Readers};
-use super::{Launch, matrix, word};
+use super::{Context, Launch, matrix, word};
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::Gather;
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
 
-pub(super) fn gather(op: &Gather, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+pub(super) fn gather(
+    op: &Gather,
+    step: &Step,
+    cx: &Context<'_>,
+    emit: &mut Emit<'_>,
+) -> Result<Option<Launch>> {
     let (table, ids) = (&step.operands[0], &step.operands[1]);
     if !op.is_embedding(&table.ty) || ids.ty.dtype != DType::U32 || ids.ty.shape.rank() != 1 {
         let what = format!(
@@ -43,10 +48,15 @@ pub(super) fn gather(op: &Gather, step: &Step, emit: &mut Emit<'_>) -> Result<Op
         ids_at.word(),
         y.word(),
     ];
+    let skip = match cx.counted(n, emit) {
+        Some(ctl) => format!("if i >= {ctl}[1] {{ return; }}"),
+        None => String::new(),
+    };
     let wgsl = fill(
         include_str!("gather.wgsl"),
         &[
             ("bindings", &emit.bindings()),
+            ("skip", &skip),
             ("common", formats::COMMON),
             ("readers", &readers.text),
             ("reader", &reader),

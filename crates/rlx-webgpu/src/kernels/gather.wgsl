@@ -17,6 +17,7 @@ fn gather(
     let i = at / step.chunks;
     let chunk = at % step.chunks;
     if i >= step.n { return; }
+    {{skip}}
     let row = min({{ids}}[step.ids + i], step.rows - 1u);
     var w = decode_{{reader}}(step.table + row * step.row_bytes, chunk);
     let first = step.y + i * step.k;

@@ -3,6 +3,7 @@
 mod activations;
 mod rows;
 mod tile;
+mod tile_int8;
 mod vector;
 
 use super::emit::{Emit, Place};
@@ -60,6 +61,8 @@ pub(super) fn matmul(
         rows::launch(&parts, format, cx, emit).map(Some)
     } else if parts.m == 1 {
         vector::launch(&parts, cx, emit).map(Some)
+    } else if parts.x_type != DType::F32 && cx.wgsl.packed_dot {
+        tile_int8::launch(&parts, cx, emit).map(Some)
     } else {
         tile::launch(&parts, cx, emit).map(Some)
     }

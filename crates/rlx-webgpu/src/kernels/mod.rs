@@ -61,14 +61,43 @@ pub struct Kernel {
     pub groups: [u32; 3],
 }
 
+/// A prompt's rows, of which a submission may have fewer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowsControl {
+    /// The control block's state.
+    pub state: u32,
+    /// Rows that the program has.
+    pub rows: u64,
+}
+
 /// What kernels depend on besides their step.
 pub struct Context<'a> {
     /// Where weights are.
     pub plan: &'a WeightPlan,
-    /// The control block's state, for steps whose rows past its `len` nobody reads.
-    pub rows_control: Option<u32>,
+    /// For steps whose rows past the control block's `len` nobody reads.
+    pub rows_control: Option<RowsControl>,
     /// What the device's WGSL has.
     pub wgsl: Wgsl,
+}
+
+impl Context<'_> {
+    /// The control block's array, if it counts the rows of a step that has `rows` of them.
+    fn counted(&self, rows: u64, emit: &mut Emit<'_>) -> Option<String> {
+        let control = self.rows_control.filter(|c| c.rows == rows)?;
+        Some(emit.state(control.state))
+    }
+
+    /// A variable, and a statement that returns from workgroups whose `row`, the same for all
+    /// their threads, nobody reads. Empty where no rows are counted.
+    fn skip_rows(&self, rows: u64, row: &str, emit: &mut Emit<'_>) -> (&'static str, String) {
+        let Some(ctl) = self.counted(rows, emit) else { return ("", String::new()) };
+        // The barriers behind it need a condition that is the same for the whole workgroup.
+        let text = format!(
+            "if thread == 0u {{ rows_len = {ctl}[1]; }}\n    \
+             if {row} >= workgroupUniformLoad(&rows_len) {{ return; }}"
+        );
+        ("var<workgroup> rows_len: u32;\n", text)
+    }
 }
 
 /// The kernel of a step; `None` where the step has nothing to do.
@@ -80,9 +109,9 @@ pub fn kernel(step: &Step, cx: &Context<'_>) -> Result<Option<Kernel>> {
     let mut emit = Emit::new(cx.plan);
     let made = match &step.op {
         Op::MatMul(op) => matmul::matmul(op, step, cx, &mut emit),
-        Op::Gather(op) => gather::gather(op, step, &mut emit),
-        Op::RmsNorm(op) => rms_norm::rms_norm(op, step, &mut emit),
-        Op::QuantizeRows(op) => quantize_rows::quantize_rows(op, step, &mut emit),
+        Op::Gather(op) => gather::gather(op, step, cx, &mut emit),
+        Op::RmsNorm(op) => rms_norm::rms_norm(op, step, cx, &mut emit),
+        Op::QuantizeRows(op) => quantize_rows::quantize_rows(op, step, cx, &mut emit),
         Op::Rope(op) => rope::rope(op, step, &mut emit),
         Op::KvWrite(_) => rope::kv_write(step, &mut emit),
         Op::RopeKvWrite(op) => rope::rope_kv_write(op, step, &mut emit),

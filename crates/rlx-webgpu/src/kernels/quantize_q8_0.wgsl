@@ -3,9 +3,9 @@
 // bytes       4*n in, 34*n/32 out
 // launch      one invocation makes two blocks, 17 whole words; workgroups of 64
 // numerics    d is rounded to f16 after q is made
-struct Step { blocks: u32, x: u32, y: u32 }
+struct Step { blocks: u32, x: u32, y: u32, per_row: u32 }
 {{bindings}}
-fn at(i: u32) -> f32 { return bitcast<f32>({{x}}[step.x + i]); }
+{{rows_len}}fn at(i: u32) -> f32 { return bitcast<f32>({{x}}[step.x + i]); }
 
 fn scale_of(block: u32) -> f32 {
     var most = 0.0;
@@ -34,6 +34,7 @@ fn quantize_q8_0(
 ) {
     let first = ((id.y * launched.x + id.x) * 64u + thread) * 2u;
     if first >= step.blocks { return; }
+    {{skip}}
     let y = step.y + first / 2u * 17u;
     let d0 = scale_of(first);
     let i0 = inverse_of(d0);

@@ -3,9 +3,9 @@
 // bytes       4*n in, 292*n/256 out
 // launch      a workgroup of 64 threads is a block, a thread a word of quants
 // numerics    ties to even; the first of equal magnitudes is m
-struct Step { blocks: u32, x: u32, y: u32 }
+struct Step { blocks: u32, x: u32, y: u32, per_row: u32 }
 {{bindings}}
-var<workgroup> extremes: array<f32, 64>;
+{{rows_len}}var<workgroup> extremes: array<f32, 64>;
 var<workgroup> word_sums: array<i32, 64>;
 
 // The one of larger magnitude, the first of equals.
@@ -19,6 +19,7 @@ fn quantize_q8_k(
 ) {
     let block = id.y * launched.x + id.x;
     if block >= step.blocks { return; }
+    {{skip}}
     let x = step.x + block * 256u + thread * 4u;
     let y = step.y + block * 73u;
     let v = bitcast<vec4f>(vec4u({{x}}[x], {{x}}[x + 1u], {{x}}[x + 2u], {{x}}[x + 3u]));

@@ -1,7 +1,7 @@
 //! `quantize_rows`: f32 rows to int8 blocks in ggml's layout.
 
 use super::emit::{Emit, fill};
-use super::{Launch, unsupported, word};
+use super::{Context, Launch, matrix, unsupported, word};
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::QuantizeRows;
@@ -10,6 +10,7 @@ use rlx_core::types::BlockFormat;
 pub(super) fn quantize_rows(
     op: &QuantizeRows,
     step: &Step,
+    cx: &Context<'_>,
     emit: &mut Emit<'_>,
 ) -> Result<Option<Launch>> {
     let blocks = step.results[0].bytes / op.format.bytes() as u64;
@@ -18,7 +19,9 @@ pub(super) fn quantize_rows(
     }
     let x = emit.read(&step.operands[0])?;
     let y = emit.write(&step.results[0])?;
-    let words = vec![word(blocks)?, x.word(), y.word()];
+    let (rows, k) = matrix(&step.operands[0])?;
+    let per_row = k / op.format.elements() as u64;
+    let words = vec![word(blocks)?, x.word(), y.word(), word(per_row)?];
     let (text, entry, groups) = match op.format {
         BlockFormat::Q8_0 => {
             (include_str!("quantize_q8_0.wgsl"), "quantize_q8_0", blocks.div_ceil(128))
@@ -28,6 +31,23 @@ pub(super) fn quantize_rows(
             return Err(unsupported(format!("the WebGPU device makes no {} blocks", other.name())));
         }
     };
-    let wgsl = fill(text, &[("bindings", &emit.bindings()), ("x", &x.var), ("y", &y.var)]);
+    let (rows_len, skip) = match op.format {
+        BlockFormat::Q8K => cx.skip_rows(rows, "block / step.per_row", emit),
+        // Invocations on their own.
+        _ => match cx.counted(rows, emit) {
+            Some(ctl) => ("", format!("if first / step.per_row >= {ctl}[1] {{ return; }}")),
+            None => ("", String::new()),
+        },
+    };
+    let wgsl = fill(
+        text,
+        &[
+            ("bindings", &emit.bindings()),
+            ("rows_len", rows_len),
+            ("skip", &skip),
+            ("x", &x.var),
+            ("y", &y.var),
+        ],
+    );
     Ok(Some(Launch { wgsl, entry, words, groups }))
 }

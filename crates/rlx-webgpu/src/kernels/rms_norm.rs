@@ -1,12 +1,17 @@
 //! `rms_norm` as a step of its own; before a matmul it is that one's prologue.
 
 use super::emit::{Emit, fill};
-use super::{Launch, matrix, word};
+use super::{Context, Launch, matrix, word};
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::RmsNorm;
 
-pub(super) fn rms_norm(op: &RmsNorm, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+pub(super) fn rms_norm(
+    op: &RmsNorm,
+    step: &Step,
+    cx: &Context<'_>,
+    emit: &mut Emit<'_>,
+) -> Result<Option<Launch>> {
     let (rows, k) = matrix(&step.operands[0])?;
     if rows == 0 || k == 0 {
         return Ok(None);
@@ -15,9 +20,17 @@ pub(super) fn rms_norm(op: &RmsNorm, step: &Step, emit: &mut Emit<'_>) -> Result
     let w = emit.read(&step.operands[1])?;
     let y = emit.write(&step.results[0])?;
     let words = vec![word(k)?, word(rows)?, x.word(), w.word(), y.word(), op.eps.to_bits()];
+    let (rows_len, skip) = cx.skip_rows(rows, "row", emit);
     let wgsl = fill(
         include_str!("rms_norm.wgsl"),
-        &[("bindings", &emit.bindings()), ("x", &x.var), ("w", &w.var), ("y", &y.var)],
+        &[
+            ("bindings", &emit.bindings()),
+            ("rows_len", rows_len),
+            ("skip", &skip),
+            ("x", &x.var),
+            ("w", &w.var),
+            ("y", &y.var),
+        ],
     );
     Ok(Some(Launch { wgsl, entry: "rms_norm", words, groups: rows }))
 }

@@ -6,7 +6,7 @@
 struct Step { k: u32, rows: u32, x: u32, w: u32, y: u32, eps: f32 }
 {{bindings}}
 var<workgroup> sums: array<f32, 64>;
-
+{{rows_len}}
 @compute @workgroup_size(64)
 fn rms_norm(
     @builtin(workgroup_id) id: vec3u,
@@ -15,6 +15,7 @@ fn rms_norm(
 ) {
     let row = id.y * launched.x + id.x;
     if row >= step.rows { return; }
+    {{skip}}
     let x = step.x + row * step.k;
     let y = step.y + row * step.k;
     var sum = 0.0;

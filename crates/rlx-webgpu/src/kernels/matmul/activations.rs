@@ -90,35 +90,41 @@ impl Parts {
             ))
     }
 
+    /// Of int8 x `struct X` and `fn x_at(m, chunk) -> X`, a chunk of row `m`; `dot4` and `dots`.
+    pub(super) fn int8_x(&self, packed_dot: bool) -> Result<String> {
+        let (bytes, before, per) = self.int8()?;
+        let x = &self.x.var;
+        let scale = if before == 2 { "half" } else { "float" };
+        Ok(format!(
+            "{}struct X {{ low: vec4u, high: vec4u, scale: f32, sums: vec2f, squares: f32 }}\n\
+             fn x_half(byte: u32) -> f32 {{\n    \
+             return unpack2x16float({x}[byte >> 2u] >> ((byte & 2u) * 8u)).x;\n}}\n\
+             fn x_float(byte: u32) -> f32 {{ return bitcast<f32>({x}[byte >> 2u]); }}\n\
+             fn x_words(byte: u32) -> vec4u {{\n    \
+             let i = byte >> 2u;\n    let shift = (byte & 2u) * 8u;\n    \
+             let low = vec4u({x}[i], {x}[i + 1u], {x}[i + 2u], {x}[i + 3u]);\n    \
+             let high = vec4u(low.yzw, {x}[i + 4u]);\n    \
+             return (low >> vec4u(shift)) | ((high << vec4u(1u)) << vec4u(31u - shift));\n}}\n\
+             fn dots(a: vec4u, b: vec4u) -> f32 {{\n    \
+             return f32(dot4(a.x, b.x) + dot4(a.y, b.y) + dot4(a.z, b.z) + dot4(a.w, b.w));\n}}\n\
+             fn x_at(m: u32, chunk: u32) -> X {{\n    \
+             let block = step.x + (m * (step.chunks / {per}u) + chunk / {per}u) * {bytes}u;\n    \
+             let byte = block + {before}u + (chunk % {per}u) * 32u;\n    \
+             let low = x_words(byte);\n    let high = x_words(byte + 16u);\n    \
+             let ones = vec4u(0x01010101u);\n    \
+             return X(low, high, x_{scale}(block), vec2f(dots(low, ones), dots(high, ones)), 0.0);\n}}\n",
+            dot4(packed_dot)
+        ))
+    }
+
     /// For the mat-vec: `struct X`, `fn load_x(chunk) -> X`, and `fn dot_<reader>(row, chunk, x)`
     /// for every reader of the step.
     pub(super) fn chunks_of_x(&self, packed_dot: bool) -> Result<String> {
         let mut text = String::new();
         let int8 = self.x_type != DType::F32;
         if int8 {
-            let (bytes, before, per) = self.int8()?;
-            let x = &self.x.var;
-            let scale = if before == 2 { "half" } else { "float" };
-            text += dot4(packed_dot);
-            text += &format!(
-                "struct X {{ low: vec4u, high: vec4u, scale: f32, sums: vec2f, squares: f32 }}\n\
-                 fn x_half(byte: u32) -> f32 {{\n    \
-                 return unpack2x16float({x}[byte >> 2u] >> ((byte & 2u) * 8u)).x;\n}}\n\
-                 fn x_float(byte: u32) -> f32 {{ return bitcast<f32>({x}[byte >> 2u]); }}\n\
-                 fn x_words(byte: u32) -> vec4u {{\n    \
-                 let i = byte >> 2u;\n    let shift = (byte & 2u) * 8u;\n    \
-                 let low = vec4u({x}[i], {x}[i + 1u], {x}[i + 2u], {x}[i + 3u]);\n    \
-                 let high = vec4u(low.yzw, {x}[i + 4u]);\n    \
-                 return (low >> vec4u(shift)) | ((high << vec4u(1u)) << vec4u(31u - shift));\n}}\n\
-                 fn dots(a: vec4u, b: vec4u) -> f32 {{\n    \
-                 return f32(dot4(a.x, b.x) + dot4(a.y, b.y) + dot4(a.z, b.z) + dot4(a.w, b.w));\n}}\n\
-                 fn load_x(chunk: u32) -> X {{\n    \
-                 let block = step.x + (chunk / {per}u) * {bytes}u;\n    \
-                 let byte = block + {before}u + (chunk % {per}u) * 32u;\n    \
-                 let low = x_words(byte);\n    let high = x_words(byte + 16u);\n    \
-                 let ones = vec4u(0x01010101u);\n    \
-                 return X(low, high, x_{scale}(block), vec2f(dots(low, ones), dots(high, ones)), 0.0);\n}}\n"
-            );
+            text += &self.int8_x(packed_dot)?;
+            text += "fn load_x(chunk: u32) -> X { return x_at(0u, chunk); }\n";
         } else {
             text += &self.raw_x();
             text += &self.norm_at();
