@@ -198,10 +198,19 @@ fn attention_sees_the_past_and_its_own_rows() {
     let d = device();
     let mut rng = Rng(16);
     for dtype in [DType::F32, DType::F16] {
-        for (e, heads, kv_heads) in [(64u64, 4u64, 2u64), (2, 3, 3), (80, 2, 1), (128, 1, 1)] {
-            for (rows, len, past) in
-                [(1u64, 1usize, 0u32), (1, 1, 63), (1, 1, 64), (1, 1, 700), (5, 3, 62), (3, 3, 200)]
-            {
+        for (e, heads, kv_heads) in
+            [(64u64, 4u64, 2u64), (64, 5, 1), (2, 3, 3), (80, 2, 1), (128, 1, 1), (128, 6, 2)]
+        {
+            for (rows, len, past) in [
+                (1u64, 1usize, 0u32),
+                (1, 1, 63),
+                (1, 1, 64),
+                (1, 1, 700),
+                (5, 3, 62),
+                (3, 3, 200),
+                (70, 65, 0),
+                (40, 40, 664),
+            ] {
                 let width = (heads * e) as usize;
                 let operands = [
                     input(&[rows, heads * e], &rng.floats(rows as usize * width)),

@@ -2,7 +2,7 @@
 
 use super::emit::{Emit, fill};
 use super::rope::cache_dims;
-use super::{Launch, is_f16, matrix, unsupported, word};
+use super::{Launch, attention_tile, is_f16, matrix, unsupported, word};
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::Attention;
 use rlx_core::{Error, Result};
@@ -28,6 +28,9 @@ pub(super) fn attention(
     }
     let (kv_heads, capacity, _) = cache_dims(k_cache)?;
     let heads = width / e;
+    if rows > 1 && attention_tile::fits(e, heads / kv_heads.max(1), is_f16(k_cache)) {
+        return attention_tile::attention_tile(op, step, emit);
+    }
     let teams = if rows == 1 { DECODE_TEAMS } else { 1 };
     let dims = e.div_ceil(64);
     let ctl = emit.read(ctl)?;

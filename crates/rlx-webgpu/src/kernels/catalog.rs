@@ -303,7 +303,7 @@ fn caches(out: &mut BTreeMap<String, Kernel>) -> Result<()> {
         }
         let made = Maker::new().arena(DType::F32, &[6, 128])?.arena(DType::F32, &[6, 4])?;
         out.insert("attention_join".into(), made.kernel(AttentionJoin { splits: 3 }, false, true)?);
-        for (rows, e) in [(1, 64), (5, 64), (1, 80), (5, 128)] {
+        for (rows, e) in [(1, 64), (5, 64), (1, 80), (5, 80), (5, 128)] {
             let made = Maker::new()
                 .arena(DType::F32, &[rows, 4 * e])?
                 .state(kv, &[2, 8, e])?

@@ -6,6 +6,7 @@
 
 mod attention;
 mod attention_split;
+mod attention_tile;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod catalog;
 mod codebooks;

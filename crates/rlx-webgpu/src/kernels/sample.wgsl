@@ -159,12 +159,12 @@ fn penalised(bits: u32, word: u32) -> u32 {
     return bitcast<u32>(less);
 }
 
-// The logits of these ids after penalties, as keys.
+// The logits of these ids after penalties, as keys; 0 past the last id.
 fn four_keys(ids: vec4u) -> vec4u {
     let i = min(ids, vec4u(step.vocab - 1u));
     let l = i + vec4u(step.logits_at);
     let bits = bitcast<vec4u>(vec4f(arena[l.x], arena[l.y], arena[l.z], arena[l.w]));
-    let raw = key_of(bits);
+    let raw = select(key_of(bits), vec4u(0u), ids >= vec4u(step.vocab));
     if params[PENALTIES] == 0u { return raw; }
     let w = vec4u(counts[i.x], counts[i.y], counts[i.z], counts[i.w]);
     let less = key_of(vec4u(penalised(bits.x, w.x), penalised(bits.y, w.y), penalised(bits.z, w.z),
@@ -427,20 +427,25 @@ fn draw(thread: u32, items: u32, cut: Cut, position: u32) {
     workgroupBarrier();
 }
 
-// The lowest id with the largest key; id 0 when no logit is above -inf.
-// A thread's own largest key is returned.
+fn largest(eight: Eight) -> u32 {
+    let four = max(eight.a, eight.b);
+    return max(max(four.x, four.y), max(four.z, four.w));
+}
+
+// The lowest id with the largest key; id 0 when no logit is above -inf. A thread's own largest key
+// is returned.
 fn find_best(thread: u32) -> u32 {
     var own_key = 0u;
     var own_id = NONE;
     for (var first = thread; first < step.vocab; first += 8u * THREADS) {
         let ids = indices(first, THREADS);
         let keys = Eight(four_keys(ids.a), four_keys(ids.b));
-        for (var i = 0u; i < 8u; i++) {
-            let k = at(keys, i);
-            if at(ids, i) < step.vocab && (own_id == NONE || k > own_key) {
-                own_key = k;
-                own_id = at(ids, i);
-            }
+        let most = largest(keys);
+        if most > own_key || own_id == NONE {
+            own_key = most;
+            var i = 0u;
+            while i < 7u && at(keys, i) != most { i++; }
+            own_id = at(ids, i);
         }
     }
     atomicMax(&best_key, own_key);
@@ -473,8 +478,9 @@ fn list_top_k(thread: u32, own_key: u32) -> u32 {
     for (var first = thread; first < step.vocab; first += 8u * THREADS) {
         let ids = indices(first, THREADS);
         let keys = Eight(four_keys(ids.a), four_keys(ids.b));
+        if largest(keys) < least { continue; }
         for (var i = 0u; i < 8u; i++) {
-            if at(keys, i) >= least && at(ids, i) < step.vocab {
+            if at(keys, i) >= least {
                 let n = atomicAdd(&n_listed, 1u);
                 if n < LIST { list[n] = at(ids, i); }
             }
