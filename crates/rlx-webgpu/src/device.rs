@@ -172,13 +172,14 @@ impl<G: Gpu> WebGpuDevice<G> {
             .position(|d| d.name == rlx_core::lower::CTL && d.bytes == 4 * CONTROL_WORDS);
         // After `take_rows` rows are no longer those that `len` counts.
         let head = program.steps.iter().position(|s| matches!(s.op, Op::TakeRows(_)));
+        let counted = head.unwrap_or(program.steps.len());
         let rows = ctl
             .zip(program.inputs.first())
             .map(|(state, ids)| RowsControl { state: state as u32, rows: ids.bytes / 4 });
         let mut launches = Vec::new();
         let mut constants: Vec<u8> = Vec::new();
         for (i, step) in program.steps.iter().enumerate() {
-            let rows_control = if head.is_some_and(|h| i < h) { rows } else { None };
+            let rows_control = if i < counted { rows } else { None };
             let cx = kernels::Context { plan: &plan, rows_control, wgsl: self.info.wgsl };
             let Some(kernel) = kernels::kernel(step, &cx)? else { continue };
             if kernel.memory.len() > self.target.limits.storage_buffers as usize {
