@@ -65,6 +65,7 @@ var<workgroup> part: Range;
 var<workgroup> chosen: u32;
 
 var<private> max_logit: f32;
+var<private> is_plain: bool;  // no penalties
 
 // ---- 64-bit integers: (low, high) ----
 
@@ -165,7 +166,7 @@ fn four_keys(ids: vec4u) -> vec4u {
     let l = i + vec4u(step.logits_at);
     let bits = bitcast<vec4u>(vec4f(arena[l.x], arena[l.y], arena[l.z], arena[l.w]));
     let raw = select(key_of(bits), vec4u(0u), ids >= vec4u(step.vocab));
-    if params[PENALTIES] == 0u { return raw; }
+    if is_plain { return raw; }
     let w = vec4u(counts[i.x], counts[i.y], counts[i.z], counts[i.w]);
     let less = key_of(vec4u(penalised(bits.x, w.x), penalised(bits.y, w.y), penalised(bits.z, w.z),
         penalised(bits.w, w.w)));
@@ -436,18 +437,31 @@ fn largest(eight: Eight) -> u32 {
 // is returned.
 fn find_best(thread: u32) -> u32 {
     var own_key = 0u;
-    var own_id = NONE;
-    for (var first = thread; first < step.vocab; first += 8u * THREADS) {
-        let ids = indices(first, THREADS);
-        let keys = Eight(four_keys(ids.a), four_keys(ids.b));
-        let most = largest(keys);
-        if most > own_key || own_id == NONE {
-            own_key = most;
-            var i = 0u;
-            while i < 7u && at(keys, i) != most { i++; }
-            own_id = at(ids, i);
+    var own_first = thread;
+    var first = thread;
+    if is_plain {
+        // The pass that greedy sampling is: without a thought for the end.
+        for (; first + 7u * THREADS < step.vocab; first += 8u * THREADS) {
+            let l = step.logits_at + first;
+            let a = vec4f(arena[l], arena[l + THREADS], arena[l + 2u * THREADS], arena[l + 3u * THREADS]);
+            let b = vec4f(arena[l + 4u * THREADS], arena[l + 5u * THREADS],
+                arena[l + 6u * THREADS], arena[l + 7u * THREADS]);
+            let most = largest(Eight(key_of(bitcast<vec4u>(a)), key_of(bitcast<vec4u>(b))));
+            own_first = select(own_first, first, most > own_key);
+            own_key = max(own_key, most);
         }
     }
+    for (; first < step.vocab; first += 8u * THREADS) {
+        let ids = indices(first, THREADS);
+        let most = largest(Eight(four_keys(ids.a), four_keys(ids.b)));
+        own_first = select(own_first, first, most > own_key);
+        own_key = max(own_key, most);
+    }
+    let ids = indices(own_first, THREADS);
+    let keys = Eight(four_keys(ids.a), four_keys(ids.b));
+    var i = 0u;
+    while i < 7u && at(keys, i) != own_key { i++; }
+    let own_id = at(ids, i);
     atomicMax(&best_key, own_key);
     workgroupBarrier();
     if own_key == atomicLoad(&best_key) { atomicMin(&best_id, own_id); }
@@ -524,6 +538,7 @@ fn sample(@builtin(local_invocation_index) thread: u32) {
         atomicStore(&best_id, NONE);
     }
     if workgroupUniformLoad(&is_done) != 0u { return; }
+    is_plain = params[PENALTIES] == 0u;
 
     let own_key = find_best(thread);
     if thread == 0u { chosen = atomicLoad(&best_id); }
