@@ -98,6 +98,33 @@ fn greedy_tokens_are_llama_cpps() {
     assert_eq!(device.gpu().counts().live_bytes, 0, "and destroyed");
 }
 
+/// A prompt in submissions of 64, 128 and the rest of its rows, and the same one at once.
+#[test]
+fn a_paced_prompt_has_the_tokens_of_one_submission() {
+    let device: Rc<TestDevice> = Rc::new(device());
+    let mut options = ModelOptions::chat(512);
+    options.context = Some(512);
+    let prompt: Vec<u32> = (0..300).map(|i| 2044 - i * 7 % 2000).collect();
+    let mut answers = Vec::new();
+    for (paced, submits) in [(false, 1), (true, 3)] {
+        let mut engine = load(device.clone(), "rustdoc-2m/rustdoc-2m-q4_k_m.gguf", &options);
+        if paced {
+            // Nothing takes any time: every answer doubles what follows.
+            engine.pace_by(|| 0.0);
+        }
+        let before = device.counters().submits;
+        let one = GenerateOptions { max_tokens: Some(1), ahead: 1, ..GenerateOptions::default() };
+        let mut generation = engine.start(prompt.clone(), &one).unwrap();
+        while block(|cx| generation.poll_next(&mut engine, cx)).is_some() {}
+        assert_eq!(device.counters().submits - before, submits, "paced: {paced}");
+        answers.push(generation.tokens().to_vec());
+        answers.push(generate(&mut engine, prompt.clone(), 24, false).0);
+        engine.dispose();
+    }
+    assert_eq!(answers[..2], answers[2..]);
+    assert!(answers[1].len() > 4, "{answers:?}");
+}
+
 #[test]
 fn logits_agree_with_the_reference_device() {
     for (file, activations, tolerance) in [
