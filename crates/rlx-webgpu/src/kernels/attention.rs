@@ -10,6 +10,13 @@ use rlx_core::{Error, Result};
 /// Teams of 64 threads for one row: a long context is split among them.
 const DECODE_TEAMS: u64 = 4;
 
+/// Step constants of a score: the scale, the window and the softcap.
+pub(super) fn score_words(op: &Attention) -> [u32; 3] {
+    // A window as long as positions are is none.
+    let window = op.window.map_or(u32::MAX, |w| u32::try_from(w).unwrap_or(u32::MAX));
+    [op.scale.to_bits(), window, op.softcap.unwrap_or(0.0).to_bits()]
+}
+
 pub(super) fn attention(
     op: &Attention,
     step: &Step,
@@ -37,7 +44,7 @@ pub(super) fn attention(
     let q_at = emit.read(q)?;
     let (k, v) = (emit.read(k_cache)?, emit.read(v_cache)?);
     let y = emit.write(&step.results[0])?;
-    let words = vec![
+    let mut words = vec![
         word(heads)?,
         word(rows)?,
         word(heads / kv_heads.max(1))?,
@@ -47,11 +54,8 @@ pub(super) fn attention(
         v.word(),
         y.word(),
         ctl.word(),
-        op.scale.to_bits(),
-        // A window as long as positions are is none.
-        op.window.map_or(u32::MAX, |w| u32::try_from(w).unwrap_or(u32::MAX)),
-        op.softcap.unwrap_or(0.0).to_bits(),
     ];
+    words.extend(score_words(op));
     let readers = if is_f16(k_cache) {
         format!(
             "fn k_pair(at: u32) -> vec2f {{ return unpack2x16float({}[step.k + at / 2u]); }}\n\

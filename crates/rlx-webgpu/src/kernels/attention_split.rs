@@ -1,5 +1,6 @@
 //! `attention_split` and `attention_join`: one row's attention over parts of its positions.
 
+use super::attention::score_words;
 use super::emit::{Emit, fill};
 use super::rope::cache_dims;
 use super::{Launch, formats, is_f16, matrix, unsupported, word};
@@ -39,6 +40,7 @@ pub(super) fn split(
         return Err(Error::internal("an attention split's results are in different buffers"));
     }
     let whole = &op.whole;
+    let [scale, window, softcap] = score_words(whole);
     let words = vec![
         word(op.splits as u64)?,
         word(op.least as u64)?,
@@ -47,10 +49,9 @@ pub(super) fn split(
         acc.word(),
         stats.word(),
         ctl.word(),
-        whole.scale.to_bits(),
-        // A window as long as positions are is none.
-        whole.window.map_or(u32::MAX, |w| u32::try_from(w).unwrap_or(u32::MAX)),
-        whole.softcap.unwrap_or(0.0).to_bits(),
+        scale,
+        window,
+        softcap,
         word(rows)?,
         k.byte / 16,
         v.byte / 16,

@@ -1,5 +1,6 @@
 //! `attention` of several rows: a tile of them, all heads of a group, shares what it reads.
 
+use super::attention::score_words;
 use super::emit::{Emit, fill};
 use super::rope::cache_dims;
 use super::{Launch, formats, is_f16, matrix, word};
@@ -52,7 +53,7 @@ pub(super) fn attention_tile(
     let q_at = emit.read(q)?;
     let (k, v) = (emit.read_quads(k_cache)?, emit.read(v_cache)?);
     let y = emit.write(&step.results[0])?;
-    let words = vec![
+    let mut words = vec![
         word(heads)?,
         word(rows)?,
         word(tiles)?,
@@ -62,11 +63,8 @@ pub(super) fn attention_tile(
         v.word(),
         y.word(),
         ctl.word(),
-        op.scale.to_bits(),
-        // A window as long as positions are is none.
-        op.window.map_or(u32::MAX, |w| u32::try_from(w).unwrap_or(u32::MAX)),
-        op.softcap.unwrap_or(0.0).to_bits(),
     ];
+    words.extend(score_words(op));
     let quads = e / if f16 { 8 } else { 4 };
     let own = queries * (block / 4) / threads;
     let summed = queries * (e / 2) / threads;

@@ -90,7 +90,7 @@ impl Parts {
             ))
     }
 
-    /// Of int8 x `struct X` and `fn x_at(m, chunk) -> X`, a chunk of row `m`; `dot4` and `dots`.
+    /// Of int8 x `struct X` and `fn x_at(m, chunk) -> X`, a chunk of row `m`; `dot4`, `idots` and `dots`.
     pub(super) fn int8_x(&self, packed_dot: bool) -> Result<String> {
         let (bytes, before, per) = self.int8()?;
         let x = &self.x.var;
@@ -105,8 +105,9 @@ impl Parts {
              let low = vec4u({x}[i], {x}[i + 1u], {x}[i + 2u], {x}[i + 3u]);\n    \
              let high = vec4u(low.yzw, {x}[i + 4u]);\n    \
              return (low >> vec4u(shift)) | ((high << vec4u(1u)) << vec4u(31u - shift));\n}}\n\
-             fn dots(a: vec4u, b: vec4u) -> f32 {{\n    \
-             return f32(dot4(a.x, b.x) + dot4(a.y, b.y) + dot4(a.z, b.z) + dot4(a.w, b.w));\n}}\n\
+             fn idots(a: vec4u, b: vec4u) -> i32 {{\n    \
+             return dot4(a.x, b.x) + dot4(a.y, b.y) + dot4(a.z, b.z) + dot4(a.w, b.w);\n}}\n\
+             fn dots(a: vec4u, b: vec4u) -> f32 {{ return f32(idots(a, b)); }}\n\
              fn x_at(m: u32, chunk: u32) -> X {{\n    \
              let block = step.x + (m * (step.chunks / {per}u) + chunk / {per}u) * {bytes}u;\n    \
              let byte = block + {before}u + (chunk % {per}u) * 32u;\n    \

@@ -20,10 +20,6 @@ var<workgroup> x_scales: array<vec4f, 128>;
 var<workgroup> w_scales: array<vec4f, 128>;
 {{rows_len}}
 
-fn idots(a: vec4u, b: vec4u) -> i32 {
-    return dot4(a.x, b.x) + dot4(a.y, b.y) + dot4(a.z, b.z) + dot4(a.w, b.w);
-}
-
 // Four rows of weights, 8 apart.
 struct Columns {
     l0: vec4u, h0: vec4u, l1: vec4u, h1: vec4u, l2: vec4u, h2: vec4u, l3: vec4u, h3: vec4u,
