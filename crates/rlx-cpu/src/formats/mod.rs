@@ -79,7 +79,7 @@ pub(crate) trait Format {
     type Odd: 'static;
     /// The blocks of a panel.
     fn blocks(panel: &[u8]) -> impl Iterator<Item = Block<'_, Self>>;
-    /// Visits every run of the `LANES` rows of group `h`, in order or pairs of it.
+    /// Visits every run of the `LANES` rows of group `h` once, in the order that suits the bits.
     fn visit<S: Lanes>(s: S, block: Block<Self>, h: usize, v: &mut impl Visitor<S>);
 }
 

@@ -53,17 +53,23 @@ impl Format for Tq2_0 {
 /// Three values as digits of base 3, five to a byte.
 pub(crate) struct Tq1_0;
 
-/// Digit `n` of each byte: the byte is a fraction of 256.
+/// Bytes of words as fractions of 256, the even ones and the odd ones in halves of a word: room for three
+/// times as much.
+type Fractions<V> = [V; 2];
+
 #[inline(always)]
-fn digit<S: Lanes>(s: S, w: S::V, n: usize) -> S::V {
-    let power = s.set([1, 3, 9, 27, 81][n]);
+fn fractions<S: Lanes>(s: S, w: S::V) -> Fractions<S::V> {
     let bytes = s.set(0x00ff_00ff);
-    let digit = |half: S::V| {
-        let rest = s.and(s.times(half, power), bytes);
-        s.and(s.right(s.times(rest, s.set(3)), 8), s.set(0x0003_0003))
-    };
-    let odd = digit(s.and(s.right(w, 8), bytes));
-    s.or(digit(s.and(w, bytes)), s.left(odd, 8))
+    [s.and(w, bytes), s.and(s.right(w, 8), bytes)]
+}
+
+/// The first digit of each fraction, which it loses.
+#[inline(always)]
+fn digit<S: Lanes>(s: S, f: &mut Fractions<S::V>) -> S::V {
+    let [even, odd] = [s.plus(f[0], s.left(f[0], 1)), s.plus(f[1], s.left(f[1], 1))];
+    let bytes = s.set(0x00ff_00ff);
+    *f = [s.and(even, bytes), s.and(odd, bytes)];
+    s.or(s.and(s.right(even, 8), s.set(0x0003_0003)), s.and(odd, s.set(0x0300_0300)))
 }
 
 impl Format for Tq1_0 {
@@ -72,15 +78,17 @@ impl Format for Tq1_0 {
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         v.block(odd_f16(s, b, h), s.all(0.0));
         let one = s.all(1.0);
-        for n in 0..5 {
-            for part in 0..2 {
-                let q = four!(i => digit(s, word(s, b, h, 4 * part + i), n));
-                v.run16(2 * n + part, q, one, s.all(0.0));
+        for part in 0..2 {
+            let mut f = four!(i => fractions(s, word(s, b, h, 4 * part + i)));
+            for n in 0..5 {
+                v.run16(2 * n + part, four!(i => digit(s, &mut f[i])), one, s.all(0.0));
             }
-            let q = four!(i => digit(s, word(s, b, h, 8 + i), n));
-            v.run16(10 + n, q, one, s.all(0.0));
         }
-        let last = word(s, b, h, 12);
-        v.run16(15, four!(n => digit(s, last, n)), one, s.all(0.0));
+        let mut f = four!(i => fractions(s, word(s, b, h, 8 + i)));
+        for n in 0..5 {
+            v.run16(10 + n, four!(i => digit(s, &mut f[i])), one, s.all(0.0));
+        }
+        let mut last = fractions(s, word(s, b, h, 12));
+        v.run16(15, four!(_n => digit(s, &mut last)), one, s.all(0.0));
     }
 }
