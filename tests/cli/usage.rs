@@ -131,7 +131,7 @@ fn profile(name: &str, text: &str) -> String {
 fn a_profile_with_an_unknown_key_is_told_the_line_and_the_nearest() {
     let path = profile("profile_key", "[fusion]\nskpi = true\n");
     let what = format!("unknown key fusion.skpi ({path}, line 2)");
-    let mut command = rlx(&["run", "--model", SMALL, "--profile", &path, "hello"]);
+    let mut command = rlx(&["run", "--model", SMALL, "--compile-profile", &path, "hello"]);
     fails(&mut command, 3, &what, "did you mean `skip`?");
 }
 
@@ -139,13 +139,13 @@ fn a_profile_with_an_unknown_key_is_told_the_line_and_the_nearest() {
 fn inspect_reads_its_profile_at_every_stage() {
     let path = profile("profile_inspect", "[fusion]\nskpi = true\n");
     let what = format!("unknown key fusion.skpi ({path}, line 2)");
-    fails(&mut rlx(&["inspect", "--profile", &path]), 3, &what, "did you mean `skip`?");
+    fails(&mut rlx(&["inspect", "--compile-profile", &path]), 3, &what, "did you mean `skip`?");
 }
 
 #[test]
 fn a_profile_for_a_backend_that_is_not_built_in_names_those_that_are() {
     let path = profile("profile_backend", "[fusion]\ntarget = \"mlx\"\n");
-    let mut command = rlx(&["run", "--model", SMALL, "--profile", &path, "hello"]);
+    let mut command = rlx(&["run", "--model", SMALL, "--compile-profile", &path, "hello"]);
     fails(
         &mut command,
         4,
@@ -160,7 +160,7 @@ fn inspect_shows_what_a_profile_asks_for() {
         let path = format!("profiles/{profile}.rlx.toml");
         let path = repository(&path).to_string_lossy().into_owned();
         let (code, stdout, stderr) =
-            run(&mut rlx(&["inspect", SMALL, "--stage", "lir", "--profile", &path]));
+            run(&mut rlx(&["inspect", SMALL, "--stage", "lir", "--compile-profile", &path]));
         assert_eq!((code, stderr.as_str()), (0, ""));
         stdout
     };

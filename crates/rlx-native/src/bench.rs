@@ -41,14 +41,14 @@ pub struct BenchResult {
     pub device_bytes: u64,
 }
 
-struct Timed {
+pub(crate) struct Timed {
     first: Duration,
     total: Duration,
     counters: Counters,
 }
 
 /// Generates exactly `tokens` tokens after `prompt`.
-fn generate(engine: &mut Engine, prompt: Vec<u32>, tokens: usize) -> Result<Timed> {
+pub(crate) fn generate(engine: &mut Engine, prompt: Vec<u32>, tokens: usize) -> Result<Timed> {
     let before = engine.device().counters();
     let options = GenerateOptions {
         max_tokens: Some(tokens),
@@ -103,7 +103,7 @@ fn median(values: &mut [f64]) -> f64 {
 }
 
 /// Checks that an engine can be measured so.
-fn check(engine: &Engine, options: &BenchOptions) -> Result<()> {
+pub(crate) fn check(engine: &Engine, options: &BenchOptions) -> Result<()> {
     let BenchOptions { prompt_tokens, tokens, depth, repeat } = *options;
     if prompt_tokens == 0 || tokens == 0 || repeat == 0 {
         return Err(Error::usage("a bench needs 1 or more prompt tokens, tokens and repetitions"));
@@ -122,7 +122,7 @@ fn check(engine: &Engine, options: &BenchOptions) -> Result<()> {
 
 /// Tokens of one run. Any do: the work does not depend on them. Runs differ in the first after the
 /// depth, so that nothing else is reused.
-fn prompt(engine: &Engine, depth: usize, new: usize, run: u32) -> Vec<u32> {
+pub(crate) fn prompt(engine: &Engine, depth: usize, new: usize, run: u32) -> Vec<u32> {
     let vocab = engine.compiled().module.vocab as u32;
     let at_depth = (0..depth as u32).map(|i| i % vocab);
     let new = (0..new as u32).map(|i| (run + 7 * i) % vocab);

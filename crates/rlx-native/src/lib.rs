@@ -32,6 +32,7 @@ pub mod cli;
 pub mod devices;
 pub mod files;
 pub mod generate;
+pub mod kernel_times;
 pub mod load;
 pub mod mix;
 pub mod new_file;

@@ -149,6 +149,8 @@ impl HostGpu {
                 enable_subgroups: json.get("enableSubgroups").and_then(Value::as_bool)
                     == Some(true),
             },
+            // A page's profile is the browser's own: its timestamps are rounded to 100 us.
+            timestamps: false,
         };
         Ok(HostGpu {
             host,
@@ -288,6 +290,14 @@ impl Gpu for HostGpu {
 
     fn submit(&self, lists: &[u32]) {
         self.note(self.host.submit(lists));
+    }
+
+    fn submit_timed(&self, _: u32, lists: &[u32]) {
+        self.submit(lists);
+    }
+
+    fn poll_times(&self, id: u32, _: &mut Context<'_>) -> Poll<Result<Vec<[u64; 2]>>> {
+        Poll::Ready(Err(Error::internal(format!("the page has no times {id}"))))
     }
 
     fn read(&self, id: u32, buffer: u32, bytes: u64) {

@@ -5,6 +5,7 @@
 
 mod run;
 mod staging;
+mod timing;
 
 use crate::gpu::{Gpu, GpuInfo, Usage, Wgsl};
 use crate::kernels::{self, Access, Book, Memory, RowsControl, STEP_BYTES};
@@ -15,7 +16,7 @@ use rlx_core::ops::{CONTROL_WORDS, Op};
 use rlx_core::plan::WeightPlan;
 use rlx_core::runtime::device::{
     AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
-    Ticket, Write,
+    Ticket, TimedSubmission, Write,
 };
 use rlx_core::runtime::table::{Ids, Table};
 use rlx_core::target::{Limits, Target};
@@ -24,6 +25,7 @@ use rlx_core::{Code, Error, Result};
 use run::Run;
 use staging::Staging;
 use std::rc::Rc;
+use timing::Timing;
 
 /// A buffer that exists.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +43,8 @@ struct Model {
 
 /// A launch of a program: what its bind group is made from.
 struct Launch {
+    step: u32,
+    kernel: &'static str,
     pipeline: u32,
     memory: Vec<Memory>,
     groups: [u32; 3],
@@ -85,6 +89,7 @@ struct State {
     /// Pipelines by their text; they outlive programs.
     pipelines: Table<String, u32>,
     staging: Staging,
+    timing: Timing,
     counters: Counters,
 }
 
@@ -194,7 +199,8 @@ impl<G: Gpu> WebGpuDevice<G> {
             constants.resize(constants.len().next_multiple_of(STEP_BYTES as usize), 0);
             let pipeline = self.pipeline(s, &kernel);
             let memory = kernel.memory.iter().map(|m| m.0).collect();
-            launches.push(Launch { pipeline, memory, groups: kernel.groups });
+            let (step, groups) = (i as u32, kernel.groups);
+            launches.push(Launch { step, kernel: kernel.entry, pipeline, memory, groups });
         }
         let buffer = self.create(s, constants.len() as u64, Usage::Uniform, "step constants");
         if !constants.is_empty() {
@@ -503,6 +509,19 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
 
     fn counters(&self) -> Counters {
         self.state.borrow().counters
+    }
+
+    fn time_launches(&self, on: bool) -> Result<()> {
+        if on && !self.info.timestamps {
+            let what = format!("{} has no timestamp queries", self.info.adapter);
+            return Err(Error::new(Code::Unsupported, what));
+        }
+        self.state.borrow_mut().timing.on = on;
+        Ok(())
+    }
+
+    fn poll_times(&self, cx: &mut Context<'_>) -> Poll<Result<Vec<TimedSubmission>>> {
+        self.state.borrow_mut().timing.poll(&self.gpu, cx)
     }
 }
 

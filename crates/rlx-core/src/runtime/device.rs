@@ -4,10 +4,11 @@
 //! across an await; nothing need be `Send`. Work that takes time gives a [`Ticket`], and
 //! [`Device::poll`] answers for it.
 
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::ir::lir::{Program, StateDecl};
 use crate::plan::WeightPlan;
 use crate::target::Target;
+use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -110,6 +111,26 @@ pub struct Outputs {
     pub values: Vec<Vec<u8>>,
 }
 
+/// A kernel launch of a timed submission.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaunchTime {
+    /// Step of the program.
+    pub step: u32,
+    /// The kernel's entry point.
+    pub kernel: &'static str,
+    /// Begin and end in nanoseconds of the device's clock, which begins anywhere.
+    pub ns: [u64; 2],
+}
+
+/// A submission that was timed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimedSubmission {
+    /// What ran.
+    pub program: ProgramId,
+    /// Its launches, in order.
+    pub launches: Vec<LaunchTime>,
+}
+
 /// Counts since the device was made; benches print them and tests compare them with outside counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -178,4 +199,25 @@ pub trait Device {
 
     /// Counts so far.
     fn counters(&self) -> Counters;
+
+    /// Begins or ends timing every launch of the submissions that follow, which then take longer: what
+    /// overlapped no longer does.
+    ///
+    /// # Errors
+    /// `Unsupported` where launches cannot be timed.
+    fn time_launches(&self, on: bool) -> Result<()> {
+        if !on {
+            return Ok(());
+        }
+        let kind = self.info().kind;
+        Err(Error::new(Code::Unsupported, format!("the device {kind} does not time launches")))
+    }
+
+    /// The submissions timed since the last answer, in order. Ask when their tickets have answered.
+    ///
+    /// # Errors
+    /// What the device meets.
+    fn poll_times(&self, _: &mut Context<'_>) -> Poll<Result<Vec<TimedSubmission>>> {
+        Poll::Ready(Ok(Vec::new()))
+    }
 }

@@ -9,3 +9,4 @@ pub mod load;
 pub mod memory;
 pub mod model;
 pub mod table;
+pub mod work;

@@ -1,5 +1,6 @@
 //! `rlx bench`.
 
+use super::kernel_times::profile;
 use super::options::ModelArgs;
 use super::{print_json, print_text};
 use crate::bench::{BenchOptions, Turns, bench as measure};
@@ -9,12 +10,13 @@ use clap::Args;
 use rlx_core::{Code, Error, Result};
 use serde::Serialize;
 use serde_json::json;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Args)]
 pub struct BenchArgs {
     #[command(flatten)]
-    model: ModelArgs,
+    pub(super) model: ModelArgs,
     /// Prompt tokens whose prefill is timed
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
     prompt_tokens: u32,
@@ -29,10 +31,19 @@ pub struct BenchArgs {
     repeat: u32,
     /// One line of JSON
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// Wait for lines `prefill` and `decode` on stdin; answer each with its seconds, as JSON
     #[arg(long, conflicts_with_all = ["json", "repeat"])]
     turns: bool,
+    /// Where the time goes: every kernel by the device's clock, beside what it has to move
+    #[arg(long, conflicts_with_all = ["turns", "repeat"])]
+    profile: bool,
+    /// Write the profile as a trace that Perfetto and chrome://tracing open
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    pub(super) trace: Option<PathBuf>,
+    /// With `--trace`: replace a file that is there
+    #[arg(long, requires = "trace")]
+    pub(super) force: bool,
 }
 
 #[derive(Serialize)]
@@ -64,6 +75,9 @@ pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
     };
     if args.turns {
         return turns(&mut model, &options);
+    }
+    if args.profile {
+        return profile(&mut model, &options, args);
     }
     let r = measure(&mut model.engine, &options)?;
     let info = model.engine.info();

@@ -80,7 +80,7 @@ pub struct InspectArgs {
     #[arg(long, value_name = "TYPE")]
     activations: Option<Act>,
     /// A compile profile, as in profiles/; its options are shown with `--stage lir`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "compile-profile", value_name = "FILE")]
     profile: Option<PathBuf>,
     /// Draw the program's arena: an SVG, time across and bytes up
     #[arg(long, value_name = "SVG")]

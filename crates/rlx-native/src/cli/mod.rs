@@ -7,6 +7,7 @@ mod bench;
 mod chat;
 mod devices;
 mod inspect;
+mod kernel_times;
 mod options;
 mod passes;
 mod progress;

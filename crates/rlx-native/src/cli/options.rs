@@ -74,7 +74,7 @@ pub struct ModelArgs {
     #[arg(long, value_name = "TYPE")]
     pub activations: Option<Act>,
     /// A compile profile, as in profiles/ [default: none]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "compile-profile", value_name = "FILE")]
     pub profile: Option<PathBuf>,
 }
 

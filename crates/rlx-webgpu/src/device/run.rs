@@ -134,19 +134,25 @@ impl<G: Gpu> WebGpuDevice<G> {
             built.program.outputs.iter().map(|o| padded(o.slice.bytes)).sum()
         };
         let slot = if bytes == 0 { None } else { Some(self.slot(s, key, bytes)?) };
+        let built = s.programs.get(&key.1).ok_or_else(|| unknown("program", key.1.0))?;
         let run = s.runs.get_mut(&key).ok_or_else(|| Error::internal("no run was recorded"))?;
         s.counters.submits += 1;
         s.counters.dispatches += run.launches;
+        let lists = [run.list, slot.map_or(0, |slot| run.slots[slot].list)];
+        let lists = &lists[..if slot.is_some() { 2 } else { 1 }];
+        if s.timing.on && run.launches > 0 {
+            s.timing.submit(&self.gpu, s.ids.next(), lists, key.1, &built.launches);
+        } else {
+            self.gpu.submit(lists);
+        }
         Ok(match slot {
             None => {
-                self.gpu.submit(&[run.list]);
                 let fence = s.ids.next();
                 self.gpu.fence(fence);
                 Pending::Fence(fence)
             }
             Some(slot) => {
                 run.slots[slot].busy = true;
-                self.gpu.submit(&[run.list, run.slots[slot].list]);
                 let read = s.ids.next();
                 self.gpu.read(read, run.slots[slot].buffer.id, bytes);
                 Pending::Read { key, slot, read }

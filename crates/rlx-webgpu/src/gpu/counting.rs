@@ -32,6 +32,13 @@ struct Seen {
     fences: BTreeMap<u32, u64>,
 }
 
+impl Seen {
+    fn submitted(&mut self, lists: &[u32]) {
+        self.counts.submits += 1;
+        self.counts.dispatches += lists.iter().filter_map(|l| self.dispatches.get(l)).sum::<u64>();
+    }
+}
+
 /// A GPU that counts what another one is asked to do.
 pub struct CountingGpu<G> {
     inner: G,
@@ -116,11 +123,17 @@ impl<G: Gpu> Gpu for CountingGpu<G> {
     }
 
     fn submit(&self, lists: &[u32]) {
-        let mut seen = self.seen.borrow_mut();
-        seen.counts.submits += 1;
-        let launches: u64 = lists.iter().filter_map(|l| seen.dispatches.get(l)).sum();
-        seen.counts.dispatches += launches;
+        self.seen.borrow_mut().submitted(lists);
         self.inner.submit(lists);
+    }
+
+    fn submit_timed(&self, id: u32, lists: &[u32]) {
+        self.seen.borrow_mut().submitted(lists);
+        self.inner.submit_timed(id, lists);
+    }
+
+    fn poll_times(&self, id: u32, cx: &mut Context<'_>) -> Poll<rlx_core::Result<Vec<[u64; 2]>>> {
+        self.inner.poll_times(id, cx)
     }
 
     fn read(&self, id: u32, buffer: u32, bytes: u64) {

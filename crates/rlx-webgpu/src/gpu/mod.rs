@@ -6,10 +6,14 @@
 //! asking again. Calls without a result report faults through error scopes, or, outside of them,
 //! through [`Gpu::take_error`].
 
+#[cfg(all(feature = "native", not(target_arch = "wasm32")))]
+mod copy_rate;
 mod counting;
 #[cfg(all(feature = "native", not(target_arch = "wasm32")))]
 pub mod native;
 
+#[cfg(all(feature = "native", not(target_arch = "wasm32")))]
+pub use copy_rate::copy_rate;
 pub use counting::{CountingGpu, Counts};
 
 use core::task::{Context, Poll};
@@ -101,6 +105,8 @@ pub struct GpuInfo {
     pub max_storage_buffers: u32,
     /// What its WGSL has.
     pub wgsl: Wgsl,
+    /// Whether [`Gpu::submit_timed`] notes times.
+    pub timestamps: bool,
 }
 
 /// What a device's WGSL has beyond what every WebGPU has, and how it wants to be asked.
@@ -160,6 +166,17 @@ pub trait Gpu {
 
     /// Encodes the lists in order and submits them, as one queue submission.
     fn submit(&self, lists: &[u32]);
+
+    /// The same with a pass for each dispatch, whose begin and end the device's clock notes under `id`.
+    /// Only where [`GpuInfo::timestamps`] says so.
+    fn submit_timed(&self, id: u32, lists: &[u32]);
+
+    /// Begin and end of every dispatch of a timed submission, in order, in nanoseconds of the device's
+    /// clock; the answer ends the id.
+    ///
+    /// # Errors
+    /// `DeviceLost`, or `Internal` where there are no such times.
+    fn poll_times(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<Vec<[u64; 2]>>>;
 
     /// Starts mapping a readback buffer from its start: what submissions so far leave in it.
     fn read(&self, id: u32, buffer: u32, bytes: u64);

@@ -1,5 +1,7 @@
 //! The GPU of this machine, by wgpu.
 
+mod timing;
+
 use super::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage, Wgsl};
 use core::cell::RefCell;
 use core::future::Future;
@@ -10,6 +12,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use timing::Times;
 
 /// The longest a poll blocks before it answers `Pending`.
 const SLICE: Duration = Duration::from_millis(50);
@@ -42,6 +45,7 @@ struct Tables {
     lists: BTreeMap<u32, Vec<Command>>,
     reads: BTreeMap<u32, Read>,
     fences: BTreeMap<u32, Fence>,
+    times: BTreeMap<u32, Times>,
     scopes: BTreeMap<u32, Result<()>>,
     open: Vec<wgpu::ErrorScopeGuard>,
     last: Option<wgpu::SubmissionIndex>,
@@ -76,6 +80,10 @@ fn unavailable(what: String) -> Error {
     Error::new(Code::DeviceUnavailable, what).hint(
         "install a Vulkan driver (on Debian: apt-get install mesa-vulkan-drivers libvulkan1), or use --device cpu",
     )
+}
+
+fn gone() -> Error {
+    Error::new(Code::DeviceLost, "the GPU went away")
 }
 
 fn fault(error: &wgpu::Error) -> Error {
@@ -126,7 +134,9 @@ impl NativeGpu {
             max_storage_buffer_binding_size: own.max_storage_buffer_binding_size,
             ..wgpu::Limits::default()
         };
-        let features = adapter.features() & wgpu::Features::SUBGROUP;
+        let features =
+            adapter.features() & (wgpu::Features::SUBGROUP | wgpu::Features::TIMESTAMP_QUERY);
+        let subgroups = features.contains(wgpu::Features::SUBGROUP);
         let open = |limits: wgpu::Limits| {
             block(adapter.request_device(&wgpu::DeviceDescriptor {
                 label: Some("rlx"),
@@ -156,7 +166,7 @@ impl NativeGpu {
         let limits = device.limits();
         let info = GpuInfo {
             adapter: name,
-            features: if features.is_empty() { Vec::new() } else { vec!["subgroups".into()] },
+            features: if subgroups { vec!["subgroups".into()] } else { Vec::new() },
             max_buffer: limits.max_buffer_size,
             max_binding: limits.max_storage_buffer_binding_size,
             max_storage_buffers: limits.max_storage_buffers_per_shader_stage,
@@ -164,9 +174,10 @@ impl NativeGpu {
                 packed_dot: instance
                     .wgsl_language_features()
                     .contains(wgpu::WgslLanguageFeatures::Packed4x8IntegerDotProduct),
-                subgroup: (!features.is_empty()).then_some(about.subgroup_min_size),
+                subgroup: subgroups.then_some(about.subgroup_min_size),
                 enable_subgroups: false,
             },
+            timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         };
         Ok(NativeGpu { device, queue, info, lost, uncaught, tables: RefCell::default() })
     }
@@ -193,6 +204,58 @@ impl NativeGpu {
         };
         // A timeout is no fault: the caller asks again. A lost device is seen by its callback.
         let _ = self.device.poll(poll);
+    }
+
+    /// One submission of the lists. With `times` each dispatch is a pass of its own.
+    fn encode(&self, lists: &[u32], mut times: Option<&mut Times>) {
+        let mut tables = self.tables.borrow_mut();
+        let mut encoder = self.device.create_command_encoder(&Default::default());
+        for list in lists {
+            let Some(commands) = tables.lists.get(list) else {
+                return self.unknown("list", *list);
+            };
+            let mut pass: Option<wgpu::ComputePass<'static>> = None;
+            for command in commands {
+                match *command {
+                    Command::Dispatch { pipeline, bind_group, groups: [x, y, z] } => {
+                        let made = tables.pipelines.get(&pipeline).map(|p| &p.made);
+                        let (Some(Ok((pipeline, _))), Some(group)) =
+                            (made, tables.bind_groups.get(&bind_group))
+                        else {
+                            return self.unknown("pipeline or bind group", bind_group);
+                        };
+                        if times.is_some() {
+                            pass = None;
+                        }
+                        let pass = pass.get_or_insert_with(|| {
+                            let descriptor = wgpu::ComputePassDescriptor {
+                                timestamp_writes: times.as_deref_mut().map(Times::next_pass),
+                                ..Default::default()
+                            };
+                            encoder.begin_compute_pass(&descriptor).forget_lifetime()
+                        });
+                        pass.set_pipeline(pipeline);
+                        pass.set_bind_group(0, group, &[]);
+                        pass.dispatch_workgroups(x, y, z);
+                    }
+                    Command::Copy { from, from_offset, to, to_offset, bytes } => {
+                        pass = None;
+                        let (Some(from), Some(to)) =
+                            (tables.buffers.get(&from), tables.buffers.get(&to))
+                        else {
+                            return self.unknown("buffer", from);
+                        };
+                        encoder.copy_buffer_to_buffer(from, from_offset, to, to_offset, bytes);
+                    }
+                }
+            }
+            drop(pass);
+        }
+        if let Some(times) = times {
+            times.resolve(&mut encoder);
+        }
+        tables.last = Some(self.queue.submit([encoder.finish()]));
+        tables.written = false;
     }
 
     fn scoped<T>(&self, make: impl FnOnce() -> T) -> Result<T> {
@@ -348,44 +411,41 @@ impl Gpu for NativeGpu {
     }
 
     fn submit(&self, lists: &[u32]) {
-        let mut tables = self.tables.borrow_mut();
-        let mut encoder = self.device.create_command_encoder(&Default::default());
-        for list in lists {
-            let Some(commands) = tables.lists.get(list) else {
-                return self.unknown("list", *list);
-            };
-            let mut pass: Option<wgpu::ComputePass<'static>> = None;
-            for command in commands {
-                match *command {
-                    Command::Dispatch { pipeline, bind_group, groups: [x, y, z] } => {
-                        let made = tables.pipelines.get(&pipeline).map(|p| &p.made);
-                        let (Some(Ok((pipeline, _))), Some(group)) =
-                            (made, tables.bind_groups.get(&bind_group))
-                        else {
-                            return self.unknown("pipeline or bind group", bind_group);
-                        };
-                        let pass = pass.get_or_insert_with(|| {
-                            encoder.begin_compute_pass(&Default::default()).forget_lifetime()
-                        });
-                        pass.set_pipeline(pipeline);
-                        pass.set_bind_group(0, group, &[]);
-                        pass.dispatch_workgroups(x, y, z);
-                    }
-                    Command::Copy { from, from_offset, to, to_offset, bytes } => {
-                        pass = None;
-                        let (Some(from), Some(to)) =
-                            (tables.buffers.get(&from), tables.buffers.get(&to))
-                        else {
-                            return self.unknown("buffer", from);
-                        };
-                        encoder.copy_buffer_to_buffer(from, from_offset, to, to_offset, bytes);
-                    }
-                }
+        self.encode(lists, None);
+    }
+
+    fn submit_timed(&self, id: u32, lists: &[u32]) {
+        let dispatches = {
+            let tables = self.tables.borrow();
+            let commands = lists.iter().filter_map(|l| tables.lists.get(l)).flatten();
+            commands.filter(|c| matches!(c, Command::Dispatch { .. })).count()
+        };
+        match Times::new(&self.device, dispatches) {
+            Ok(mut times) => {
+                self.encode(lists, Some(&mut times));
+                times.map();
+                self.tables.borrow_mut().times.insert(id, times);
             }
-            drop(pass);
+            Err(error) => self.report(error),
         }
-        tables.last = Some(self.queue.submit([encoder.finish()]));
-        tables.written = false;
+    }
+
+    fn poll_times(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<Vec<[u64; 2]>>> {
+        let Some(times) = self.tables.borrow_mut().times.remove(&id) else {
+            return Poll::Ready(Err(Error::internal(format!("the GPU has no times {id}"))));
+        };
+        if !times.is_there() {
+            self.wait(self.tables.borrow().last.clone().as_ref());
+        }
+        if times.is_there() {
+            return Poll::Ready(times.read(self.queue.get_timestamp_period()));
+        }
+        if self.is_lost() {
+            return Poll::Ready(Err(gone()));
+        }
+        self.tables.borrow_mut().times.insert(id, times);
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn read(&self, id: u32, buffer: u32, bytes: u64) {
@@ -412,7 +472,7 @@ impl Gpu for NativeGpu {
         }
         if state.load(Ordering::Acquire) == MAPPING {
             if self.is_lost() {
-                return Poll::Ready(Err(Error::new(Code::DeviceLost, "the GPU went away")));
+                return Poll::Ready(Err(gone()));
             }
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -425,7 +485,7 @@ impl Gpu for NativeGpu {
         };
         if state.load(Ordering::Acquire) == FAILED {
             let error = if self.is_lost() {
-                Error::new(Code::DeviceLost, "the GPU went away")
+                gone()
             } else {
                 Error::internal("a readback buffer could not be mapped")
             };
