@@ -7,6 +7,7 @@ use rlx_core::types::DType;
 use rlx_core::{Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions};
 use rlx_webgpu::WebGpuDevice;
+use rlx_webgpu::gpu::copy_rate;
 use rlx_webgpu::gpu::native::NativeGpu;
 use std::rc::Rc;
 
@@ -29,6 +30,8 @@ pub struct DeviceRow {
     pub backend: FusionTarget,
     /// Rows of a prompt's chunk.
     pub chunk: u64,
+    /// Rows of the program for short prompts, where that is worth one.
+    pub short: Option<u64>,
     /// Whether others use the device too, so that submissions are kept short.
     pub paced: bool,
     /// Element type of the caches unless asked otherwise.
@@ -39,6 +42,8 @@ pub struct DeviceRow {
     pub keeps_maps: bool,
     /// What programs are planned for where no device is opened.
     pub target: fn() -> Target,
+    /// Bytes a second that it copies, reads and writes counted, where it can be asked.
+    pub copy_rate: Option<fn(&OpenOptions) -> Result<f64>>,
     /// Opens it.
     pub open: fn(&OpenOptions) -> Result<Rc<dyn Device>>,
 }
@@ -53,11 +58,13 @@ pub const DEVICES: &[DeviceRow] = &[
         about: "plain loops, the truth for every operator; slow",
         backend: FusionTarget::Cpu,
         chunk: 32,
+        short: None,
         paced: false,
         kv: DType::F32,
         activations: Activations::F32,
         keeps_maps: true,
         target: Target::reference,
+        copy_rate: None,
         open: |_| Ok(Rc::new(ReferenceDevice::new())),
     },
     DeviceRow {
@@ -65,11 +72,13 @@ pub const DEVICES: &[DeviceRow] = &[
         about: "SIMD kernels over packed weights, on hot threads",
         backend: FusionTarget::Cpu,
         chunk: 128,
+        short: None,
         paced: false,
         kv: DType::F32,
         activations: Activations::Int8,
         keeps_maps: true,
         target: Target::cpu,
+        copy_rate: None,
         open: |options| {
             let options = CpuOptions { threads: options.threads, ..CpuOptions::default() };
             Ok(Rc::new(CpuDevice::new(options)?))
@@ -80,11 +89,13 @@ pub const DEVICES: &[DeviceRow] = &[
         about: "any adapter with a Vulkan, Metal or DirectX 12 driver",
         backend: FusionTarget::Wgpu,
         chunk: 512,
+        short: Some(64),
         paced: true,
         kv: DType::F16,
         activations: Activations::Int8,
         keeps_maps: false,
         target: || Target::webgpu(Target::WEBGPU_DEFAULT),
+        copy_rate: Some(|options| copy_rate(&NativeGpu::new(options.adapter.as_deref())?)),
         open: |options| Ok(Rc::new(WebGpuDevice::new(NativeGpu::new(options.adapter.as_deref())?))),
     },
 ];

@@ -39,6 +39,9 @@ impl LoadOptions {
     /// What to compile on a device of that row.
     pub fn model_options(&self, row: &DeviceRow) -> ModelOptions {
         let mut options = ModelOptions::chat(row.chunk);
+        if let Some(rows) = row.short {
+            options = options.with_short(rows);
+        }
         options.context = self.context;
         options.compile.kv = self.kv.unwrap_or(row.kv);
         options.compile.activations = self.activations.unwrap_or(row.activations);

@@ -34,6 +34,9 @@ const PUT: f64 = -1.0;
 const CHUNK_GPU: u64 = 512;
 const CHUNK_CPU: u64 = 128;
 
+/// Rows of the GPU's program for short prompts and what long ones leave over.
+const SHORT_GPU: u64 = 64;
+
 /// The device, and what only WebGPU has.
 struct Executor {
     device: Rc<dyn Device>,
@@ -276,6 +279,9 @@ impl State {
         let meta = &files.metadata;
         let gpu = self.executor.webgpu.is_some();
         let mut options = ModelOptions::chat(if gpu { CHUNK_GPU } else { CHUNK_CPU });
+        if gpu {
+            options = options.with_short(SHORT_GPU);
+        }
         if self.options.logits {
             options = options.with_logits();
         }

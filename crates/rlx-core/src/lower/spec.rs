@@ -6,7 +6,7 @@ use alloc::string::String;
 /// Which of a model's programs to make.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgramSpec {
-    /// `decode`, `prefill`, `prefill_last`, `verify`.
+    /// `decode`, `prefill`, `prefill_last`, `prefill_short`, `verify`.
     pub name: String,
     /// Rows of a step, `SEQ`. With 1 the id comes from the control block, else from input `ids`.
     pub seq: u64,
@@ -41,6 +41,11 @@ impl ProgramSpec {
     /// The last chunk of a prompt: its last row is sampled.
     pub fn prefill_last(chunk: u64) -> Self {
         Self { name: "prefill_last".into(), seq: chunk, ..Self::decode() }
+    }
+
+    /// A last chunk of few rows.
+    pub fn prefill_short(rows: u64) -> Self {
+        Self { name: "prefill_short".into(), seq: rows, ..Self::decode() }
     }
 
     /// Every row's logits, and the taps if asked.

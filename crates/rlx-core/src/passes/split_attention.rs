@@ -7,7 +7,7 @@
 //!
 //! Costs a step and two small values; pays where a target has more workers than there are key and
 //! value heads, whose rows each worker then reads once. There are as many splits as make the parts that
-//! the target asks for, and no more than the capacity has four parts' positions for; how they cut
+//! the target asks for, and no more than the capacity has so many parts' positions for; how they cut
 //! what a row sees is the operator's business, on the device.
 //!
 //! Runs behind the fusions that make or read attention, and before legalisation. Leaves alone: more
@@ -20,9 +20,6 @@ use crate::ir::mir::{Graph, Node};
 use crate::ops::{AttentionJoin, AttentionSplit, Op};
 use alloc::format;
 use alloc::vec::Vec;
-
-/// Parts' worth of positions in a cache for each split: most steps see fewer than it holds.
-const SPARE: u64 = 4;
 
 /// Splits in place; returns the number of attentions split.
 pub fn split_attention(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
@@ -55,7 +52,7 @@ fn parts(g: &mut Graph, cx: &Context<'_>, node: &Node) -> Option<[Node; 2]> {
         return None;
     }
     let splits = wanted.parts.div_ceil(kv_heads);
-    let splits = splits.min(capacity / (SPARE * wanted.least).max(1));
+    let splits = splits.min(capacity / (wanted.spare * wanted.least).max(1));
     let group = g.ty(*node.inputs.first()?).shape.last().as_static()? / head_dim / kv_heads;
     let fits = capacity >= wanted.capacity
         && head_dim.is_multiple_of(wanted.multiple)

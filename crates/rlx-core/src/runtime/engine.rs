@@ -1,10 +1,11 @@
 //! An engine: a loaded model, and generations that run on it one at a time.
 
-use super::device::{Device, DeviceInfo, Outputs, Ticket, Write, WriteTo};
+use super::device::{Device, DeviceInfo, Outputs, ProgramId, Ticket, Write, WriteTo};
 use super::generate::{Action, Event, Machine, Reason, Request};
 use super::load::Loaded;
 use super::model::CompiledModel;
 use crate::error::{Code, Error, Result};
+use crate::ir::lir::Program;
 use crate::lower::{COUNTS, CTL, PARAMS};
 use crate::sample::{Control, IN_PROMPT, SampleParams};
 use crate::text::Tokenizer;
@@ -90,6 +91,8 @@ pub struct Engine {
     clock: Option<fn() -> f64>,
     /// Rows of a prompt's submission: the program's, or with a clock by what earlier ones took.
     rows: usize,
+    /// Rows of the program for short prompts; 0 where there is none.
+    short_rows: usize,
 }
 
 /// A generation in progress. It borrows nothing: poll it with its engine.
@@ -140,8 +143,18 @@ impl Engine {
             )));
         }
         let rows = compiled.chunk as usize;
-        let cached = Vec::new();
-        Ok(Engine { loaded, compiled, tokenizer, cached, states, turn: 0, clock: None, rows })
+        let short = compiled.program("prefill_short").map(|i| compiled.specs[i].seq as usize);
+        Ok(Engine {
+            loaded,
+            compiled,
+            tokenizer,
+            cached: Vec::new(),
+            states,
+            turn: 0,
+            clock: None,
+            rows,
+            short_rows: short.unwrap_or(0),
+        })
     }
 
     /// Keeps a prompt's submissions near [`SUBMISSION_MS`] by this clock of milliseconds: they begin
@@ -149,6 +162,18 @@ impl Engine {
     pub fn pace_by(&mut self, clock: fn() -> f64) {
         self.clock = Some(clock);
         self.rows = FIRST_ROWS.min(self.compiled.chunk as usize);
+    }
+
+    /// Submits a prompt in chunks as long as the program's, whatever they take.
+    pub fn unpaced(&mut self) {
+        self.clock = None;
+        self.rows = self.compiled.chunk as usize;
+    }
+
+    /// The program that a device knows by that id.
+    pub fn program(&self, id: ProgramId) -> Option<&Program> {
+        let i = self.loaded.programs.iter().position(|&p| p == id)?;
+        self.compiled.programs.get(i)
     }
 
     /// The compiled model.
@@ -397,6 +422,7 @@ impl Generation {
         writes.push(Write { to: WriteTo::Input(0), offset: 0, bytes: words(tokens) });
         let name = match (last, self.want_logits) {
             (false, _) => "prefill",
+            (true, false) if engine.short_rows >= tokens.len() => "prefill_short",
             (true, false) => "prefill_last",
             (true, true) => "prefill_last_logits",
         };

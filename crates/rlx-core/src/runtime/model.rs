@@ -43,6 +43,14 @@ impl ModelOptions {
         }
     }
 
+    /// With a program for a last chunk of at most `rows`: what a prompt leaves over, or all of a short
+    /// one. For devices where a program's rows cost time even where a submission has none.
+    #[must_use]
+    pub fn with_short(mut self, rows: u64) -> Self {
+        self.programs.push(ProgramSpec::prefill_short(rows));
+        self
+    }
+
     /// With the last chunk's logits returned too.
     #[must_use]
     pub fn with_logits(mut self) -> Self {

@@ -141,6 +141,8 @@ pub struct Splits {
     pub parts: u64,
     /// Positions that are worth a part.
     pub least: u64,
+    /// Parts' worth of positions in a cache for each split: most steps see fewer than it holds.
+    pub spare: u64,
     /// Positions of the smallest cache that is read in splits.
     pub capacity: u64,
     /// What a head's elements must be a multiple of.
@@ -209,6 +211,7 @@ impl Target {
             attention_splits: Some(Splits {
                 parts: 16,
                 least: 256,
+                spare: 4,
                 capacity: 2048,
                 multiple: 1,
                 group: u64::MAX,
@@ -233,7 +236,9 @@ impl Target {
             attention_splits: Some(Splits {
                 parts: 256,
                 least: 64,
-                capacity: 2048,
+                // Workgroups of a split that is empty cost next to nothing.
+                spare: 1,
+                capacity: 128,
                 multiple: 8,
                 group: 8,
                 width: 1024,

@@ -1,6 +1,7 @@
-//! `matmul`: a mat-vec for one row of x, a tiled product for more.
+//! `matmul`: a mat-vec for one row of x, a product without tiles for a few, a tiled one for more.
 
 mod activations;
+mod few;
 mod rows;
 mod tile;
 mod tile_int8;
@@ -61,6 +62,8 @@ pub(super) fn matmul(
         rows::launch(&parts, format, cx, emit).map(Some)
     } else if parts.m == 1 {
         vector::launch(&parts, cx, emit).map(Some)
+    } else if parts.x_type != DType::F32 && few::fits(&parts) {
+        few::launch(&parts, cx, emit).map(Some)
     } else if parts.x_type != DType::F32 && cx.wgsl.packed_dot {
         tile_int8::launch(&parts, cx, emit).map(Some)
     } else {

@@ -1,13 +1,13 @@
 // rms_norm    y[r, c] = x[r, c] * w[c] / sqrt(mean(x[r, :]^2) + eps)      arXiv:1910.07467
 // shapes      x, y f32[rows, k]    w f32[k]
 // bytes       at least 8*rows*k + 4*k; issued 16*rows*k (x twice, w per row)
-// launch      a workgroup of 64 threads is a row, a thread strides its columns
-// numerics    f32; 64 partial sums, then a tree of 6 steps
+// launch      a workgroup of 256 threads is a row, a thread strides its columns
+// numerics    f32; 256 partial sums, then a tree of 8 steps
 struct Step { k: u32, rows: u32, x: u32, w: u32, y: u32, eps: f32 }
 {{bindings}}
-var<workgroup> sums: array<f32, 64>;
+var<workgroup> sums: array<f32, 256>;
 {{rows_len}}
-@compute @workgroup_size(64)
+@compute @workgroup_size(256)
 fn rms_norm(
     @builtin(workgroup_id) id: vec3u,
     @builtin(num_workgroups) launched: vec3u,
@@ -19,18 +19,18 @@ fn rms_norm(
     let x = step.x + row * step.k;
     let y = step.y + row * step.k;
     var sum = 0.0;
-    for (var c = thread; c < step.k; c += 64u) {
+    for (var c = thread; c < step.k; c += 256u) {
         let v = bitcast<f32>({{x}}[x + c]);
         sum += v * v;
     }
     sums[thread] = sum;
     workgroupBarrier();
-    for (var n = 32u; n > 0u; n /= 2u) {
+    for (var n = 128u; n > 0u; n /= 2u) {
         if thread < n { sums[thread] += sums[thread + n]; }
         workgroupBarrier();
     }
     let scale = inverseSqrt(sums[0] / f32(step.k) + step.eps);
-    for (var c = thread; c < step.k; c += 64u) {
+    for (var c = thread; c < step.k; c += 256u) {
         let v = bitcast<f32>({{x}}[x + c]) * scale * bitcast<f32>({{w}}[step.w + c]);
         {{y}}[y + c] = bitcast<u32>(v);
     }
