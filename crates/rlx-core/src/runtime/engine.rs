@@ -1,7 +1,7 @@
 //! An engine: a loaded model, and generations that run on it one at a time.
 
 use super::device::{Device, DeviceInfo, Outputs, Ticket, Write, WriteTo};
-use super::generate::{Action, Event, Machine, Reason, Request};
+use super::generate::{Action, Event, Machine, Reason, Request, device_lost};
 use super::load::Loaded;
 use super::model::CompiledModel;
 use crate::error::{Code, Error, Result};
@@ -80,8 +80,10 @@ pub struct Engine {
     loaded: Loaded,
     compiled: Rc<CompiledModel>,
     tokenizer: Rc<Tokenizer>,
-    /// Tokens whose rows the caches hold.
+    /// Tokens whose rows the caches hold, or held when the device was lost.
     cached: Vec<u32>,
+    /// A generation has found the device lost.
+    lost: bool,
     /// States by number: control block, sampling parameters, counts.
     states: [u32; 3],
     /// Generations started.
@@ -140,8 +142,17 @@ impl Engine {
             )));
         }
         let rows = compiled.chunk as usize;
-        let cached = Vec::new();
-        Ok(Engine { loaded, compiled, tokenizer, cached, states, turn: 0, clock: None, rows })
+        Ok(Engine {
+            loaded,
+            compiled,
+            tokenizer,
+            cached: Vec::new(),
+            lost: false,
+            states,
+            turn: 0,
+            clock: None,
+            rows,
+        })
     }
 
     /// Keeps a prompt's submissions near [`SUBMISSION_MS`] by this clock of milliseconds: they begin
@@ -171,6 +182,12 @@ impl Engine {
         self.loaded.device.info()
     }
 
+    /// Tokens whose rows the caches hold; on a lost device those they held, as far as was known. An
+    /// engine that takes this one's place reads them with [`restore`](Self::restore).
+    pub fn cached_tokens(&self) -> &[u32] {
+        &self.cached
+    }
+
     /// Forgets what the caches hold: the next prompt is read whole.
     pub fn reset(&mut self) {
         self.cached.clear();
@@ -182,8 +199,11 @@ impl Engine {
     /// # Errors
     /// `Usage` for an empty prompt, sampling values out of range, or logits of a model compiled
     /// without them; `ContextFull` for a prompt that
-    /// leaves no room for an answer.
+    /// leaves no room for an answer; `DeviceLost` once a generation has found that out.
     pub fn start(&mut self, prompt: Vec<u32>, options: &GenerateOptions) -> Result<Generation> {
+        if self.lost {
+            return Err(device_lost());
+        }
         let capacity = self.compiled.context as usize;
         if prompt.is_empty() {
             return Err(Error::usage("the prompt is empty").hint("give it at least one token"));
@@ -333,6 +353,8 @@ impl Generation {
                     if latest {
                         engine.cached = self.machine.cached();
                     }
+                    engine.lost |=
+                        matches!(&reason, Reason::Failed(e) if e.code == Code::DeviceLost);
                     return Poll::Ready(Some(Progress::Done(reason)));
                 }
                 Action::Prefill { tokens, at, last } => {

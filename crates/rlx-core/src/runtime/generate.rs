@@ -107,6 +107,11 @@ pub struct Request {
     pub ahead: usize,
 }
 
+/// The error of a call that met a lost device.
+pub(super) fn device_lost() -> Error {
+    Error::new(Code::DeviceLost, "the device was lost").hint("load the model again")
+}
+
 struct Flight {
     ticket: Ticket,
     samples: bool,
@@ -161,7 +166,7 @@ impl Machine {
     }
 
     /// Tokens whose rows the caches are known to hold: a prefix of the prompt and answer, empty
-    /// once a submission failed.
+    /// once a submission failed. After a loss: those they held.
     pub fn cached(&self) -> Vec<u32> {
         let rows = if self.broken { 0 } else { self.rows };
         self.request.prompt.iter().chain(&self.tokens).take(rows).copied().collect()
@@ -245,12 +250,8 @@ impl Machine {
             }
             Event::Cancel => self.end_with(Reason::Cancelled),
             Event::Lost => {
-                self.broken = true;
                 self.flights.clear();
-                self.end_with(Reason::Failed(
-                    Error::new(Code::DeviceLost, "the device was lost")
-                        .hint("load the model again"),
-                ));
+                self.end_with(Reason::Failed(device_lost()));
             }
         }
     }

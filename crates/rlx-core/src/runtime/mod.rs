@@ -8,4 +8,6 @@ pub mod generate;
 pub mod load;
 pub mod memory;
 pub mod model;
+#[cfg(feature = "text")]
+pub mod restore;
 pub mod table;

@@ -44,6 +44,11 @@ impl<G: Gpu> CountingGpu<G> {
         Self { inner, seen: RefCell::default() }
     }
 
+    /// The GPU whose work is counted.
+    pub fn inner(&self) -> &G {
+        &self.inner
+    }
+
     /// What was seen so far.
     pub fn counts(&self) -> Counts {
         self.seen.borrow().counts
