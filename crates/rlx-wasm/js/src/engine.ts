@@ -5,6 +5,7 @@ import { clearStores, openStore, ShardCache } from './cache.js';
 import { completions } from './chat.js';
 import { cancelled, RlxError, throwIfAborted, toRlxError } from './error.js';
 import { GpuHost } from './gpu_host.js';
+import type { ScopeError } from './gpu_host.js';
 import { load } from './loader.js';
 import { platform } from './platform.js';
 import { Queue } from './queue.js';
@@ -251,8 +252,12 @@ function tellReload(thrown: unknown): RlxError {
   return new RlxError(error.code, error.what, { at: error.at, hint: 'call engine.reload()', cause: error.cause });
 }
 
-function webgpuReported(error: string): RlxError {
-  return new RlxError('internal', `WebGPU reported: ${error}`, { hint: 'please report it' });
+/** The error of what the host's `takeError` told. */
+function webgpuReported(json: string): RlxError {
+  const { kind, message } = JSON.parse(json) as ScopeError;
+  return kind === 'out-of-memory'
+    ? new RlxError('out_of_memory', `the GPU is out of memory: ${message}`, { hint: 'use a smaller model or contextLength, or close other tabs' })
+    : new RlxError('internal', `WebGPU reported: ${message}`, { hint: 'please report it' });
 }
 
 function checkOptions(options: LoadOptions): void {
