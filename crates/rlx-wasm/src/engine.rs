@@ -430,8 +430,10 @@ impl State {
         }
         let (prompt, mut options) = request(request_json, opened.temperature)?;
         options.logits = self.options.logits;
-        // The CPU gains nothing from running ahead of the reader, and drops the work at a stop.
-        options.ahead = if self.executor.webgpu.is_some() { 4 } else { 1 };
+        // The CPU gains nothing from running ahead of the reader, and drops the work at a stop. A
+        // browser may tell of a GPU's steps only every 100 ms: 64 steps cover one of 1.6 ms.
+        (options.ahead, options.ahead_most) =
+            if self.executor.webgpu.is_some() { (4, 64) } else { (1, 1) };
         let prompt = match prompt {
             Prompt::Tokens(ids) => ids,
             Prompt::Messages(messages) => {

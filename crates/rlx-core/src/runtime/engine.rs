@@ -4,6 +4,7 @@ use super::device::{Device, DeviceInfo, Outputs, Ticket, Write, WriteTo};
 use super::generate::{Action, Event, Machine, Reason, Request, device_lost};
 use super::load::Loaded;
 use super::model::CompiledModel;
+use super::window::Window;
 use crate::error::{Code, Error, Result};
 use crate::lower::{COUNTS, CTL, PARAMS};
 use crate::sample::{Control, IN_PROMPT, SampleParams};
@@ -26,6 +27,10 @@ pub struct GenerateOptions {
     pub stops: Vec<String>,
     /// Submissions in flight: decode steps, and chunks of the prompt.
     pub ahead: usize,
+    /// Decode steps in flight at most, where answers are seen to come in bursts (see
+    /// [`Window`](super::window::Window)); with `ahead` or less the window stays. For devices whose
+    /// `poll` does not wait: one that waits hears of each step's end.
+    pub ahead_most: usize,
     /// Keep the logits after the prompt (needs the program `prefill_last_logits`).
     pub logits: bool,
     /// Go on past end tokens: benches want a fixed number of steps.
@@ -58,6 +63,7 @@ impl Default for GenerateOptions {
             params: SampleParams::default(),
             stops: Vec::new(),
             ahead: 4,
+            ahead_most: 0,
             logits: false,
             ignore_stops: false,
         }
@@ -92,11 +98,14 @@ pub struct Engine {
     clock: Option<fn() -> f64>,
     /// Rows of a prompt's submission: the program's, or with a clock by what earlier ones took.
     rows: usize,
+    /// Decode steps that the last generation had in flight.
+    ahead: usize,
 }
 
 /// A generation in progress. It borrows nothing: poll it with its engine.
 pub struct Generation {
     machine: Machine,
+    window: Window,
     control: Control,
     /// Writes that go with the first submission.
     first: Vec<Write>,
@@ -152,6 +161,7 @@ impl Engine {
             turn: 0,
             clock: None,
             rows,
+            ahead: 0,
         })
     }
 
@@ -268,6 +278,7 @@ impl Engine {
             capacity: capacity as u32,
             ..Control::default()
         };
+        let prompt_len = prompt.len();
         let request = Request {
             cached: reused,
             chunk: self.rows,
@@ -278,10 +289,14 @@ impl Engine {
             ahead: options.ahead.max(1),
             prompt,
         };
+        let window = Window::new(request.ahead, options.ahead_most, self.ahead);
+        let mut machine = Machine::new(request, self.tokenizer.clone());
+        machine.set_window(window.size());
         Ok(Generation {
-            prompt_len: request.prompt.len(),
+            prompt_len,
             reused,
-            machine: Machine::new(request, self.tokenizer.clone()),
+            machine,
+            window,
             control,
             first,
             want_logits: options.logits,
@@ -367,10 +382,20 @@ impl Generation {
                 }
                 Action::Await => {
                     let before = self.machine.prompt_rows();
+                    let in_flight = self.machine.tickets().count();
                     if !self.poll_tickets(engine, cx) {
+                        let grown = self.window.settle();
+                        engine.ahead = self.window.size();
+                        self.machine.set_window(engine.ahead);
+                        if grown {
+                            continue;
+                        }
                         return Poll::Pending;
                     }
                     let rows = self.machine.prompt_rows();
+                    if rows == before {
+                        self.window.answered(in_flight);
+                    }
                     if rows > before {
                         self.pace(engine, rows - before);
                         return Poll::Ready(Some(Progress::Prompt(rows, self.prompt_len)));

@@ -11,3 +11,5 @@ pub mod model;
 #[cfg(feature = "text")]
 pub mod restore;
 pub mod table;
+#[cfg(feature = "text")]
+pub mod window;
