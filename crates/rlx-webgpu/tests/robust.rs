@@ -1,5 +1,5 @@
 //! What must leave nothing behind: loads and disposals, several engines on one device, loads that
-//! find no memory.
+//! find no memory, many short answers.
 
 mod common;
 
@@ -117,4 +117,29 @@ fn a_load_without_memory_for_any_one_buffer_says_so_and_leaves_no_byte() {
     assert_eq!(generate(&mut engine, vec![2044, 2045, 100], 4, false).0, want);
     engine.dispose();
     assert_eq!(live(&device), (0, 0));
+}
+
+#[test]
+fn a_thousand_short_answers_leave_memory_as_ten_do() {
+    let device: Rc<TestDevice> = Rc::new(device());
+    let mut engine = load(device.clone(), "gguf/llama.gguf", &options());
+    let mut after_ten = None;
+    for i in 1..=1000u32 {
+        // Some share nothing with the prompt before, some all but the end; some take two chunks.
+        let mut prompt = vec![1 + i % 7, 5, 9];
+        prompt.extend((0..i * 5 % 19).map(|k| 30 + k));
+        let (tokens, _) = generate(&mut engine, prompt, 1 + (i % 3) as usize, false);
+        assert!(!tokens.is_empty());
+        let counts = device.gpu().counts();
+        let seen =
+            (live(&device), counts.bind_groups, counts.lists, counts.buffers, counts.pipelines);
+        match i {
+            10 => after_ten = Some(seen),
+            1000 => assert_eq!(Some(seen), after_ten),
+            _ => {}
+        }
+    }
+    engine.dispose();
+    let counts = device.gpu().counts();
+    assert_eq!((live(&device), counts.bind_groups, counts.lists), ((0, 0), 0, 0));
 }
