@@ -293,6 +293,7 @@ fn options(case: &Case) -> GenerateOptions {
         max_tokens: case.max_tokens,
         stops: case.stops.clone(),
         ahead: case.ahead,
+        ahead_most: 2 * case.ahead,
         ..GenerateOptions::default()
     }
 }
@@ -332,7 +333,7 @@ fn run(
             assert_eq!(submitted, at, "nothing new is submitted after a cancel: {history:?}");
         }
         let in_flight = fake.inner.borrow().tickets.len();
-        assert!(lost || in_flight <= case.ahead.max(1), "{in_flight} in flight: {history:?}");
+        assert!(lost || in_flight <= 2 * case.ahead.max(1), "{in_flight} in flight: {history:?}");
         let mut may = Vec::new();
         match progress {
             Poll::Ready(None) => panic!("no Done: {history:?}"),
@@ -414,10 +415,16 @@ fn run(
     next.answer = vec![1, 2, EOS];
     fake.inner.borrow_mut().case = next.clone();
     fake.inner.borrow_mut().refuse = false;
+    let knows_loss = matches!(&reason, Reason::Failed(e) if e.code == Code::DeviceLost);
+    if knows_loss {
+        return restored(world, case, (&mut engine, &all, tokens.len()), &history);
+    }
     let mut generation = engine.start(next.prompt.clone(), &options(&next)).unwrap();
     let reused = generation.reused_tokens();
     let most = all.len().min(next.prompt.len() - 1);
-    if failed || lost || refused {
+    if lost {
+        assert!(reused <= most, "{history:?}");
+    } else if failed || refused {
         assert_eq!(reused, 0, "{history:?}");
     } else if reason == Reason::Cancelled {
         assert_eq!(reused, written.min(most), "{history:?}");
@@ -447,6 +454,55 @@ fn run(
         let (_, text, want) = next.sequential();
         assert_eq!((answer, reason), (text, want), "the next turn after {history:?}");
     }
+}
+
+/// After a loss: no call begins, the engine knows what its caches held, and another one that reads
+/// it answers as if nothing had happened. `all` is prompt and answer, `sampled` of it the answer.
+fn restored(
+    world: &(Rc<CompiledModel>, Rc<Tokenizer>),
+    case: &Case,
+    (lost, all, sampled): (&mut Engine, &[u32], usize),
+    history: &[Do],
+) {
+    let refused = lost.start(case.prompt.clone(), &options(case)).err().map(|e| e.code);
+    assert_eq!(refused, Some(Code::DeviceLost), "{history:?}");
+    let held = lost.cached_tokens().to_vec();
+    assert!(all.starts_with(&held), "{held:?} of {all:?}: {history:?}");
+    if sampled > 0 {
+        assert!(held.is_empty() || held.len() + 1 >= all.len(), "{held:?} of {all:?}: {history:?}");
+    }
+    let mut reading = case.clone();
+    reading.prompt = held.clone();
+    let (mut engine, fake) = engine(&world.0, &world.1, &reading);
+    let mut restore = engine.restore(held.clone()).unwrap();
+    loop {
+        match restore.poll(&mut engine, &mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => break answer.unwrap(),
+            Poll::Pending => {
+                let held = fake.inner.borrow().held();
+                held.into_iter().for_each(|t| fake.inner.borrow_mut().release(t, false));
+            }
+        }
+    }
+    assert_eq!(engine.cached_tokens(), held, "{history:?}");
+    fake.inner.borrow_mut().case = case.clone();
+    let mut generation = engine.start(case.prompt.clone(), &options(case)).unwrap();
+    assert_eq!(generation.reused_tokens(), held.len().min(case.prompt.len() - 1), "{history:?}");
+    let mut text = String::new();
+    let reason = loop {
+        match poll(&mut generation, &mut engine) {
+            Poll::Ready(Some(Progress::Text(t))) => text += &t,
+            Poll::Ready(Some(Progress::Done(reason))) => break reason,
+            Poll::Ready(Some(Progress::Prompt(..))) => {}
+            Poll::Ready(None) => panic!("no Done"),
+            Poll::Pending => {
+                let held = fake.inner.borrow().held();
+                held.into_iter().for_each(|t| fake.inner.borrow_mut().release(t, false));
+            }
+        }
+    };
+    let (_, want, want_reason) = case.sequential();
+    assert_eq!((text, reason), (want, want_reason), "{history:?}");
 }
 
 fn world() -> (Rc<CompiledModel>, Rc<Tokenizer>) {

@@ -34,6 +34,7 @@ pub mod files;
 pub mod generate;
 pub mod kernel_times;
 pub mod load;
+pub mod lost;
 pub mod mix;
 pub mod new_file;
 pub mod platform;

@@ -15,6 +15,7 @@ use rlx_core::runtime::generate::Reason;
 use rlx_core::runtime::load::{Destination, Loader, Placement, placements};
 use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use rlx_core::runtime::restore::Restore;
 use rlx_core::target::Activations;
 use rlx_core::text::{ChatTemplate, RenderOptions, Tokenizer, encode_chat};
 use rlx_core::types::DType;
@@ -70,6 +71,7 @@ struct State {
     loader: Option<Loader>,
     engine: Option<Engine>,
     call: Option<Call>,
+    restore: Option<Restore>,
     speed: (Option<f64>, Option<f64>),
     reused: usize,
 }
@@ -145,6 +147,7 @@ impl RlxEngine {
                 loader: None,
                 engine: None,
                 call: None,
+                restore: None,
                 speed: (None, None),
                 reused: 0,
             })
@@ -225,6 +228,27 @@ impl RlxEngine {
         })
     }
 
+    /// Tokens whose rows the caches hold, or held when the device was lost.
+    pub fn cached(&self) -> Vec<u32> {
+        let s = self.state.borrow();
+        s.engine.as_ref().map_or_else(Vec::new, |engine| engine.cached_tokens().to_vec())
+    }
+
+    /// Reads tokens into the caches, for the next call to find.
+    pub fn restore(&self, tokens: Vec<u32>) -> Promise {
+        let (state, platform) = (self.state.clone(), self.platform.clone());
+        future_to_promise(async move {
+            let pace = {
+                let mut s = state.borrow_mut();
+                s.restore(tokens).map_err(|e| throw(&e))?;
+                s.executor.pace
+            };
+            let answer = wait(&platform, pace, |cx| state.borrow_mut().poll_restore(cx)).await;
+            state.borrow_mut().restore = None;
+            answer.map(|()| JsValue::UNDEFINED).map_err(|e| throw(&e))
+        })
+    }
+
     /// Starts a call. One runs at a time.
     pub fn start(&self, request_json: &str) -> core::result::Result<(), JsValue> {
         self.state.borrow_mut().start(request_json).map_err(|e| throw(&e))
@@ -241,10 +265,14 @@ impl RlxEngine {
         })
     }
 
-    /// The running call submits nothing more.
+    /// The running call, or `restore`, submits nothing more.
     pub fn cancel(&self) {
-        if let Some(call) = &mut self.state.borrow_mut().call {
+        let s = &mut *self.state.borrow_mut();
+        if let Some(call) = &mut s.call {
             call.generation.cancel();
+        }
+        if let Some(restore) = &mut s.restore {
+            restore.cancel();
         }
     }
 
@@ -387,6 +415,19 @@ impl State {
         Ok(())
     }
 
+    fn restore(&mut self, tokens: Vec<u32>) -> Result<()> {
+        let engine = self.engine.as_mut().ok_or_else(not_open)?;
+        self.restore = Some(engine.restore(tokens)?);
+        Ok(())
+    }
+
+    fn poll_restore(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        match (&mut self.restore, &mut self.engine) {
+            (Some(restore), Some(engine)) => restore.poll(engine, cx),
+            _ => Poll::Ready(Err(not_open())),
+        }
+    }
+
     fn start(&mut self, request_json: &str) -> Result<()> {
         let (opened, engine) =
             self.opened.as_ref().zip(self.engine.as_mut()).ok_or_else(not_open)?;
@@ -395,8 +436,10 @@ impl State {
         }
         let (prompt, mut options) = request(request_json, opened.temperature)?;
         options.logits = self.options.logits;
-        // The CPU gains nothing from running ahead of the reader, and drops the work at a stop.
-        options.ahead = if self.executor.webgpu.is_some() { 4 } else { 1 };
+        // The CPU gains nothing from running ahead of the reader, and drops the work at a stop. A
+        // browser may tell of a GPU's steps only every 100 ms: 64 steps cover one of 1.6 ms.
+        (options.ahead, options.ahead_most) =
+            if self.executor.webgpu.is_some() { (4, 64) } else { (1, 1) };
         let prompt = match prompt {
             Prompt::Tokens(ids) => ids,
             Prompt::Messages(messages) => {

@@ -107,6 +107,9 @@ fn rejection(value: &JsValue) -> Error {
     let Ok(json) = serde_json::from_str::<Value>(&text) else {
         return Error::internal(format!("WebGPU failed: {text}"));
     };
+    if json.get("kind").is_some() {
+        return scope_error(&text);
+    }
     let field = |key: &str| json.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let code = match field("code").as_str() {
         "device_lost" => Code::DeviceLost,
@@ -114,6 +117,18 @@ fn rejection(value: &JsValue) -> Error {
         _ => Code::Internal,
     };
     Error::new(code, field("what")).at(field("at")).hint(field("hint"))
+}
+
+/// The error of the host's `ScopeError`.
+fn scope_error(json: &str) -> Error {
+    let v: Value = serde_json::from_str(json).unwrap_or(Value::Null);
+    let text = |key: &str| v.get(key).and_then(Value::as_str).unwrap_or_default();
+    if text("kind") == "out-of-memory" {
+        Error::new(Code::OutOfMemory, format!("the GPU is out of memory: {}", text("message")))
+            .hint("use a smaller model or contextLength, or close other tabs")
+    } else {
+        Error::internal(format!("WebGPU refused a call: {}", text("message")))
+    }
 }
 
 impl HostGpu {
@@ -208,10 +223,7 @@ impl Gpu for HostGpu {
 
     fn take_error(&self) -> Option<Error> {
         let thrown = self.thrown.borrow_mut().take();
-        thrown.or_else(|| {
-            let message = self.host.take_error()?;
-            Some(Error::internal(format!("WebGPU reported: {message}")))
-        })
+        thrown.or_else(|| Some(scope_error(&self.host.take_error()?)))
     }
 
     fn create_buffer(&self, id: u32, size: u64, usage: Usage, label: &str) {
@@ -331,21 +343,8 @@ impl Gpu for HostGpu {
         let Poll::Ready(answer) = Self::poll_table(&self.scopes, id, cx) else {
             return Poll::Pending;
         };
-        Poll::Ready(answer.and_then(|value| match value.as_string() {
-            None => Ok(()),
-            Some(json) => {
-                let v: Value = serde_json::from_str(&json).unwrap_or(Value::Null);
-                let text = |key: &str| v.get(key).and_then(Value::as_str).unwrap_or_default();
-                Err(if text("kind") == "out-of-memory" {
-                    Error::new(
-                        Code::OutOfMemory,
-                        format!("the GPU is out of memory: {}", text("message")),
-                    )
-                    .hint("use a smaller model or contextLength, or close other tabs")
-                } else {
-                    Error::internal(format!("WebGPU refused a call: {}", text("message")))
-                })
-            }
-        }))
+        Poll::Ready(
+            answer.and_then(|value| value.as_string().map_or(Ok(()), |e| Err(scope_error(&e)))),
+        )
     }
 }

@@ -68,8 +68,8 @@ struct Session {
 enum Pending {
     /// Error scopes around buffers.
     Scopes(u32),
-    /// Pipelines of a program.
-    Build(ProgramId),
+    /// Pipelines of a program, and error scopes around its buffers until they have answered.
+    Build(ProgramId, Option<u32>),
     /// Outputs, in a slot of a run.
     Read { key: (SessionId, ProgramId), slot: usize, read: u32 },
     /// The end of a submission without outputs.
@@ -169,7 +169,13 @@ impl<G: Gpu> WebGpuDevice<G> {
         Ok(())
     }
 
-    fn build_program(&self, s: &mut State, m: ModelId, program: Rc<Program>) -> Result<Built> {
+    /// The program, and the scopes around its buffers.
+    fn build_program(
+        &self,
+        s: &mut State,
+        m: ModelId,
+        program: Rc<Program>,
+    ) -> Result<(Built, u32)> {
         let plan = s.models.get(&m).ok_or_else(|| unknown("model", m.0))?.plan.clone();
         let ctl = program
             .states
@@ -202,6 +208,7 @@ impl<G: Gpu> WebGpuDevice<G> {
             let (step, groups) = (i as u32, kernel.groups);
             launches.push(Launch { step, kernel: kernel.entry, pipeline, memory, groups });
         }
+        self.gpu.push_scopes();
         let buffer = self.create(s, constants.len() as u64, Usage::Uniform, "step constants");
         if !constants.is_empty() {
             self.gpu.write_buffer(buffer.id, 0, &constants);
@@ -211,7 +218,9 @@ impl<G: Gpu> WebGpuDevice<G> {
             .iter()
             .map(|i| self.create(s, i.bytes, Usage::Storage, &i.name))
             .collect();
-        Ok(Built { model: m, program, launches, constants: buffer, inputs })
+        let scopes = s.ids.next();
+        self.gpu.pop_scopes(scopes);
+        Ok((Built { model: m, program, launches, constants: buffer, inputs }, scopes))
     }
 
     fn pipeline(&self, s: &mut State, kernel: &kernels::Kernel) -> u32 {
@@ -261,12 +270,19 @@ impl<G: Gpu> WebGpuDevice<G> {
         self.destroy(s, [built.constants]);
     }
 
-    fn poll_pending(&self, pending: &Pending, cx: &mut Context<'_>) -> Poll<Result<Outputs>> {
+    fn poll_pending(&self, pending: &mut Pending, cx: &mut Context<'_>) -> Poll<Result<Outputs>> {
         match pending {
             Pending::Scopes(id) => self.gpu.poll_scopes(*id, cx).map_ok(|()| Outputs::default()),
             Pending::Failed(error) => Poll::Ready(Err(error.clone())),
             Pending::Fence(id) => self.gpu.poll_fence(*id, cx).map(|()| self.finished()),
-            Pending::Build(p) => {
+            Pending::Build(p, scopes) => {
+                if let Some(id) = *scopes {
+                    match self.gpu.poll_scopes(id, cx) {
+                        Poll::Ready(Ok(())) => *scopes = None,
+                        Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
+                        Poll::Pending => return Poll::Pending,
+                    }
+                }
                 let s = self.state.borrow();
                 let Some(built) = s.programs.get(p) else {
                     return Poll::Ready(Err(disposed()));
@@ -289,7 +305,8 @@ impl<G: Gpu> WebGpuDevice<G> {
                 let (Some(run), Some(built)) = (s.runs.get_mut(key), s.programs.get(&key.1)) else {
                     return Poll::Ready(Err(disposed()));
                 };
-                run.slots[*slot].busy = false;
+                // A buffer that could not be read is not used again.
+                run.slots[*slot].busy = bytes.is_err();
                 Poll::Ready(bytes.and_then(|bytes| {
                     s.counters.readback_bytes += bytes.len() as u64;
                     self.finished()?;
@@ -405,10 +422,10 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
         }
         let mut s = self.state.borrow_mut();
         let s = &mut *s;
-        let built = self.build_program(s, m, program)?;
+        let (built, scopes) = self.build_program(s, m, program)?;
         let p = ProgramId(s.ids.next());
         s.programs.insert(p, built);
-        Ok((p, s.ticket(Pending::Build(p))))
+        Ok((p, s.ticket(Pending::Build(p, Some(scopes)))))
     }
 
     fn session(
@@ -465,7 +482,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
     }
 
     fn poll(&self, t: Ticket, cx: &mut Context<'_>) -> Poll<Result<Outputs>> {
-        let Some(pending) = self.state.borrow_mut().tickets.remove(&t) else {
+        let Some(mut pending) = self.state.borrow_mut().tickets.remove(&t) else {
             return Poll::Ready(Err(
                 Error::usage(format!("ticket {} has no answer", t.0)).hint("it was redeemed")
             ));
@@ -473,7 +490,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
         if let Err(e) = self.alive() {
             return Poll::Ready(Err(e));
         }
-        let answer = self.poll_pending(&pending, cx);
+        let answer = self.poll_pending(&mut pending, cx);
         if answer.is_pending() {
             self.state.borrow_mut().tickets.insert(t, pending);
         }

@@ -1,9 +1,10 @@
 //! An engine: a loaded model, and generations that run on it one at a time.
 
 use super::device::{Device, DeviceInfo, Outputs, ProgramId, Ticket, Write, WriteTo};
-use super::generate::{Action, Event, Machine, Reason, Request};
+use super::generate::{Action, Event, Machine, Reason, Request, device_lost};
 use super::load::Loaded;
 use super::model::CompiledModel;
+use super::window::Window;
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::Program;
 use crate::lower::{COUNTS, CTL, PARAMS};
@@ -27,6 +28,10 @@ pub struct GenerateOptions {
     pub stops: Vec<String>,
     /// Submissions in flight: decode steps, and chunks of the prompt.
     pub ahead: usize,
+    /// Decode steps in flight at most, where answers are seen to come in bursts (see
+    /// [`Window`](super::window::Window)); with `ahead` or less the window stays. For devices whose
+    /// `poll` does not wait: one that waits hears of each step's end.
+    pub ahead_most: usize,
     /// Keep the logits after the prompt (needs the program `prefill_last_logits`).
     pub logits: bool,
     /// Go on past end tokens: benches want a fixed number of steps.
@@ -59,6 +64,7 @@ impl Default for GenerateOptions {
             params: SampleParams::default(),
             stops: Vec::new(),
             ahead: 4,
+            ahead_most: 0,
             logits: false,
             ignore_stops: false,
         }
@@ -81,8 +87,10 @@ pub struct Engine {
     loaded: Loaded,
     compiled: Rc<CompiledModel>,
     tokenizer: Rc<Tokenizer>,
-    /// Tokens whose rows the caches hold.
+    /// Tokens whose rows the caches hold, or held when the device was lost.
     cached: Vec<u32>,
+    /// A generation has found the device lost.
+    lost: bool,
     /// States by number: control block, sampling parameters, counts.
     states: [u32; 3],
     /// Generations started.
@@ -93,11 +101,14 @@ pub struct Engine {
     rows: usize,
     /// Rows of the program for short prompts; 0 where there is none.
     short_rows: usize,
+    /// Decode steps that the last generation had in flight.
+    ahead: usize,
 }
 
 /// A generation in progress. It borrows nothing: poll it with its engine.
 pub struct Generation {
     machine: Machine,
+    window: Window,
     control: Control,
     /// Writes that go with the first submission.
     first: Vec<Write>,
@@ -149,11 +160,13 @@ impl Engine {
             compiled,
             tokenizer,
             cached: Vec::new(),
+            lost: false,
             states,
             turn: 0,
             clock: None,
             rows,
             short_rows: short.unwrap_or(0),
+            ahead: 0,
         })
     }
 
@@ -196,6 +209,12 @@ impl Engine {
         self.loaded.device.info()
     }
 
+    /// Tokens whose rows the caches hold; on a lost device those they held, as far as was known. An
+    /// engine that takes this one's place reads them with [`restore`](Self::restore).
+    pub fn cached_tokens(&self) -> &[u32] {
+        &self.cached
+    }
+
     /// Forgets what the caches hold: the next prompt is read whole.
     pub fn reset(&mut self) {
         self.cached.clear();
@@ -207,8 +226,11 @@ impl Engine {
     /// # Errors
     /// `Usage` for an empty prompt, sampling values out of range, or logits of a model compiled
     /// without them; `ContextFull` for a prompt that
-    /// leaves no room for an answer.
+    /// leaves no room for an answer; `DeviceLost` once a generation has found that out.
     pub fn start(&mut self, prompt: Vec<u32>, options: &GenerateOptions) -> Result<Generation> {
+        if self.lost {
+            return Err(device_lost());
+        }
         let capacity = self.compiled.context as usize;
         if prompt.is_empty() {
             return Err(Error::usage("the prompt is empty").hint("give it at least one token"));
@@ -273,6 +295,7 @@ impl Engine {
             capacity: capacity as u32,
             ..Control::default()
         };
+        let prompt_len = prompt.len();
         let request = Request {
             cached: reused,
             chunk: self.rows,
@@ -283,10 +306,14 @@ impl Engine {
             ahead: options.ahead.max(1),
             prompt,
         };
+        let window = Window::new(request.ahead, options.ahead_most, self.ahead);
+        let mut machine = Machine::new(request, self.tokenizer.clone());
+        machine.set_window(window.size());
         Ok(Generation {
-            prompt_len: request.prompt.len(),
+            prompt_len,
             reused,
-            machine: Machine::new(request, self.tokenizer.clone()),
+            machine,
+            window,
             control,
             first,
             want_logits: options.logits,
@@ -358,6 +385,8 @@ impl Generation {
                     if latest {
                         engine.cached = self.machine.cached();
                     }
+                    engine.lost |=
+                        matches!(&reason, Reason::Failed(e) if e.code == Code::DeviceLost);
                     return Poll::Ready(Some(Progress::Done(reason)));
                 }
                 Action::Prefill { tokens, at, last } => {
@@ -370,10 +399,20 @@ impl Generation {
                 }
                 Action::Await => {
                     let before = self.machine.prompt_rows();
+                    let in_flight = self.machine.tickets().count();
                     if !self.poll_tickets(engine, cx) {
+                        let grown = self.window.settle();
+                        engine.ahead = self.window.size();
+                        self.machine.set_window(engine.ahead);
+                        if grown {
+                            continue;
+                        }
                         return Poll::Pending;
                     }
                     let rows = self.machine.prompt_rows();
+                    if rows == before {
+                        self.window.answered(in_flight);
+                    }
                     if rows > before {
                         self.pace(engine, rows - before);
                         return Poll::Ready(Some(Progress::Prompt(rows, self.prompt_len)));

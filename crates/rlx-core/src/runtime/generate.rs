@@ -3,7 +3,8 @@
 //!
 //! Submissions of a session run in order, but their answers may be noticed in any order: the
 //! machine puts them in order again. Decode runs ahead of what was read: the control block carries
-//! the token on the device. A stop that is found late drops at most `ahead` tokens that nobody saw.
+//! the token on the device. A stop that is found late drops at most as many tokens as the window has
+//! steps, which nobody saw.
 //!
 //! The text is always a prefix of what an unhurried run would show: text that may begin a stop
 //! string, or is half a character, comes out at a stop token or a full context, not at a cancel.
@@ -103,8 +104,14 @@ pub struct Request {
     /// Texts that end the answer.
     pub stops: Vec<String>,
     /// Submissions in flight at most, chunks of the prompt included; at least one. A device that
-    /// works inside `poll`, in slices, takes one: each ticket that is polled begins a slice.
+    /// works inside `poll`, in slices, takes one: each ticket that is polled begins a slice. Decode
+    /// steps may be given more room by [`Machine::set_window`].
     pub ahead: usize,
+}
+
+/// The error of a call that met a lost device.
+pub(super) fn device_lost() -> Error {
+    Error::new(Code::DeviceLost, "the device was lost").hint("load the model again")
 }
 
 struct Flight {
@@ -128,6 +135,8 @@ pub struct Machine {
     /// Sampled tokens read, the end token included.
     tokens: Vec<u32>,
     flights: VecDeque<Flight>,
+    /// Submissions in flight while no chunk of the prompt is left.
+    window: usize,
     emit: String,
     end: Option<Reason>,
     /// A submission failed: what the caches hold is unknown.
@@ -147,6 +156,7 @@ impl Machine {
             asked: 0,
             tokens: Vec::new(),
             flights: VecDeque::new(),
+            window: request.ahead,
             emit: String::new(),
             end: None,
             broken: false,
@@ -161,7 +171,7 @@ impl Machine {
     }
 
     /// Tokens whose rows the caches are known to hold: a prefix of the prompt and answer, empty
-    /// once a submission failed.
+    /// once a submission failed. After a loss: those they held.
     pub fn cached(&self) -> Vec<u32> {
         let rows = if self.broken { 0 } else { self.rows };
         self.request.prompt.iter().chain(&self.tokens).take(rows).copied().collect()
@@ -177,6 +187,11 @@ impl Machine {
         self.request.chunk = rows.max(1);
     }
 
+    /// Submissions in flight at most once the prompt is submitted, at least one.
+    pub fn set_window(&mut self, steps: usize) {
+        self.window = steps;
+    }
+
     /// What to do next.
     pub fn next_action(&mut self) -> Action {
         if !self.emit.is_empty() {
@@ -189,12 +204,14 @@ impl Machine {
                 Action::Await
             };
         }
+        let prompt = &self.request.prompt;
+        let prefills = self.fed < prompt.len();
         // Few chunks wait behind the one that runs: a cancel never waits for a whole long prompt.
-        if self.flights.len() >= self.request.ahead.max(1) {
+        let most = if prefills { self.request.ahead } else { self.window };
+        if self.flights.len() >= most.max(1) {
             return Action::Await;
         }
-        let prompt = &self.request.prompt;
-        if self.fed < prompt.len() {
+        if prefills {
             let to = prompt.len().min(self.fed + self.request.chunk);
             let last = to == prompt.len();
             let action = Action::Prefill {
@@ -205,9 +222,8 @@ impl Machine {
             self.pending = Some((last, to - self.fed));
             return action;
         }
-        let in_flight = self.flights.iter().filter(|f| f.samples).count();
         let room = self.fed < self.request.capacity && self.asked < self.request.max_tokens;
-        if room && in_flight < self.request.ahead {
+        if room {
             self.pending = Some((true, 1));
             return Action::Decode;
         }
@@ -245,12 +261,8 @@ impl Machine {
             }
             Event::Cancel => self.end_with(Reason::Cancelled),
             Event::Lost => {
-                self.broken = true;
                 self.flights.clear();
-                self.end_with(Reason::Failed(
-                    Error::new(Code::DeviceLost, "the device was lost")
-                        .hint("load the model again"),
-                ));
+                self.end_with(Reason::Failed(device_lost()));
             }
         }
     }

@@ -8,5 +8,9 @@ pub mod generate;
 pub mod load;
 pub mod memory;
 pub mod model;
+#[cfg(feature = "text")]
+pub mod restore;
 pub mod table;
+#[cfg(feature = "text")]
+pub mod window;
 pub mod work;

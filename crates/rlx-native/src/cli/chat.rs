@@ -3,11 +3,12 @@
 use super::options::{ModelArgs, SampleArgs};
 use super::run::AnswerJson;
 use super::{print_json, print_text, report};
-use crate::generate::{chat_tokens, generate};
+use crate::generate::chat_tokens;
+use crate::lost::generate_again;
 use clap::Args;
 use rlx_core::text::Message;
 use rlx_core::{Code, Error, Result};
-use std::io::{self, BufRead, IsTerminal};
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -93,8 +94,14 @@ pub fn chat(args: &ChatArgs) -> Result<ExitCode> {
         phase.store(ANSWERING, Ordering::Release);
         let stopped = || phase.load(Ordering::Acquire) == STOPPING;
         let mut show = |text: &str| if args.json { Ok(()) } else { print_text(text) };
-        let turn = chat_tokens(&model, &messages)
-            .and_then(|prompt| generate(&mut model, prompt, &options, &stopped, &mut show));
+        let mut reopen = || {
+            // On a line of its own: the answer begins anew.
+            let _ = writeln!(io::stderr(), "\nthe device was lost: loading the model again");
+            args.model.load(false)
+        };
+        let turn = chat_tokens(&model, &messages).and_then(|prompt| {
+            generate_again(&mut model, prompt, &options, &mut reopen, &stopped, &mut show)
+        });
         phase.store(IDLE, Ordering::Release);
         match turn {
             Ok(answer) => {

@@ -5,12 +5,13 @@ import { clearStores, openStore, ShardCache } from './cache.js';
 import { completions } from './chat.js';
 import { cancelled, RlxError, throwIfAborted, toRlxError } from './error.js';
 import { GpuHost } from './gpu_host.js';
+import type { ScopeError } from './gpu_host.js';
 import { load } from './loader.js';
 import { platform } from './platform.js';
 import { Queue } from './queue.js';
 import { ShardReader } from './shard.js';
 import { BlobSource, UrlSource } from './source.js';
-import type { Completions, EngineInfo, LoadOptions } from './types.js';
+import type { Completions, EngineInfo, LoadOptions, ReloadOptions } from './types.js';
 import type { WasmEngine, WasmEvent, WasmOptions } from './wasm.js';
 import { loadModule } from './wasm_module.js';
 
@@ -18,6 +19,12 @@ const LOAD_KEYS: { [key in keyof Required<LoadOptions>]: true } = {
   model: true, device: true, contextLength: true, gpu: true, cache: true, kv: true,
   activations: true, threads: true, wasmUrl: true, onProgress: true, onNotice: true, signal: true,
 };
+
+/** A model on a device. */
+interface Running {
+  wasm: WasmEngine;
+  host: GpuHost | null;
+}
 
 export class Engine {
   /** Chat completions with OpenAI's shapes. */
@@ -28,23 +35,30 @@ export class Engine {
   #over: RlxError | undefined;
   /** The wasm engine's promise that has not settled; it is freed only after it has. */
   #pending: Promise<unknown> = Promise.resolve();
+  /** Null while `reload` loads, and after it failed; then `#info` and `#tokens` are what was. */
+  #running: Running | null;
+  #info = '';
+  #tokens = new Uint32Array();
+  #reload: { abort: AbortController; done: Promise<void> } | undefined;
 
-  private constructor(
-    private readonly wasm: WasmEngine,
-    private readonly host: GpuHost | null,
-  ) {
+  private constructor(running: Running, private readonly options: LoadOptions) {
+    this.#running = running;
     this.#disposed = new Promise<never>((_, reject) => {
       this.#refuse = reject;
     });
     this.#disposed.catch(() => {}); // nobody may be waiting
     const engine = {
       start: (request: string) => {
-        this.#check();
-        this.wasm.start(request);
+        const { wasm } = this.#live();
+        try {
+          wasm.start(request);
+        } catch (error) {
+          throw tellReload(error);
+        }
       },
       nextEvent: () => this.#nextEvent(),
       cancel: () => {
-        if (!this.#over) this.wasm.cancel();
+        if (!this.#over) this.#running?.wasm.cancel();
       },
     };
     const modelName = this.info().model.name;
@@ -59,38 +73,10 @@ export class Engine {
    */
   static async load(options: LoadOptions): Promise<Engine> {
     checkOptions(options);
-    const { signal } = options;
-    throwIfAborted(signal);
-    const abort = new AbortController();
-    const stop = () => abort.abort();
-    signal?.addEventListener('abort', stop, { once: true });
-    let host: GpuHost | null = null;
-    let wasm: WasmEngine | undefined;
-    try {
-      const chosen = await chooseDevice(options);
-      host = chosen.host;
-      throwIfAborted(signal);
-      const { create, threads } = await loadModule(options.wasmUrl, host ? 1 : chooseThreads(options.threads));
-      throwIfAborted(signal);
-      wasm = create(JSON.stringify({ ...chosen.options, threads }), platform, host);
-      const shards = await openShards(options, abort.signal);
-      await load(shards, { engine: wasm, host, abort, onProgress: options.onProgress });
-      const error = host?.takeError();
-      if (error) throw webgpuReported(error);
-      return new Engine(wasm, host);
-    } catch (error) {
-      abort.abort();
-      try {
-        wasm?.dispose();
-      } catch {
-        // A module that has stopped frees nothing; the first fault is the one to tell.
-      }
-      host?.dispose();
-      if (signal?.aborted) throw cancelled('the load was cancelled');
-      throw toRlxError(error);
-    } finally {
-      signal?.removeEventListener('abort', stop);
-    }
+    const { model } = options;
+    // Kept for `reload`: what the caller does to its array later is no part of this load.
+    const kept = { ...options, model: Array.isArray(model) ? [...model] as string[] : model };
+    return new Engine(await bring(kept), kept);
   }
 
   /** Removes every shard kept for this origin. Loads that run meanwhile keep working. */
@@ -101,7 +87,29 @@ export class Engine {
   /** What runs, where, and how fast the last answer was. */
   info(): EngineInfo {
     this.#check();
-    return JSON.parse(this.wasm.info()) as EngineInfo;
+    return JSON.parse(this.#running?.wasm.info() ?? this.#info) as EngineInfo;
+  }
+
+  /**
+   * Loads the model again, on a device asked for anew, from where `load` had it: after `device_lost`,
+   * or at any time. What the caches held is read again, so that the next call reuses it.
+   *
+   * It has a turn like a call. Calls made before it come first; on a lost device they reject with
+   * `device_lost`. Calls made after it wait for it. `info()` answers all the while. Called again
+   * while it runs, it is joined, and the first call's options hold.
+   *
+   * Rejects as `load` does. The engine then has no device: calls reject with `device_lost`, and
+   * `reload` may be called again.
+   */
+  reload(options: ReloadOptions = {}): Promise<void> {
+    if (!this.#reload) {
+      const abort = new AbortController();
+      const done = this.#loadAgain(options, abort).finally(() => {
+        this.#reload = undefined;
+      });
+      this.#reload = { abort, done };
+    }
+    return this.#reload.done;
   }
 
   /**
@@ -110,17 +118,12 @@ export class Engine {
    */
   dispose(): void {
     if (this.#over) return;
-    this.wasm.cancel();
+    this.#running?.wasm.cancel();
     this.#over = new RlxError('disposed', 'the engine was disposed', { hint: 'load the model again' });
     this.#refuse(this.#over);
     this.#queue.close(this.#over);
-    const free = () => {
-      try {
-        this.wasm.dispose();
-      } finally {
-        this.host?.dispose();
-      }
-    };
+    this.#reload?.abort.abort();
+    const free = () => this.#free();
     void this.#pending.then(free, free);
   }
 
@@ -132,26 +135,129 @@ export class Engine {
     if (this.#over) throw this.#over;
   }
 
-  async #nextEvent(): Promise<string> {
+  #live(): Running {
     this.#check();
-    const event = this.wasm.nextEvent();
-    this.#pending = event.catch(() => {});
-    const json = await Promise.race([event, this.#disposed]);
-    const error = this.host?.takeError();
+    if (this.#running) return this.#running;
+    throw tellReload(new RlxError('device_lost', 'the model is on no device: its reload did not end well'));
+  }
+
+  #free(): void {
+    const running = this.#running;
+    this.#running = null;
+    if (running) free(running);
+  }
+
+  async #loadAgain({ onProgress, signal }: ReloadOptions, abort: AbortController): Promise<void> {
+    this.#check();
+    const release = await this.#queue.turn(signal);
+    const stop = () => abort.abort();
+    signal?.addEventListener('abort', stop, { once: true });
+    try {
+      throwIfAborted(signal);
+      await this.#pending;
+      if (this.#running) {
+        // Before anything is loaded: a device need not hold the model twice.
+        this.#info = this.#running.wasm.info();
+        this.#tokens = this.#running.wasm.cached() as Uint32Array<ArrayBuffer>;
+        this.#free();
+      }
+      const running = await bring({ ...this.options, signal: abort.signal }, { onProgress, tokens: this.#tokens });
+      if (this.#over) free(running);
+      else this.#running = running;
+      this.#check();
+    } catch (error) {
+      throw this.#over ?? tellReload(error);
+    } finally {
+      signal?.removeEventListener('abort', stop);
+      release();
+    }
+  }
+
+  async #nextEvent(): Promise<string> {
+    const { wasm, host } = this.#live();
+    const nextEvent = () => {
+      const event = wasm.nextEvent().catch((error: unknown) => {
+        throw tellReload(error);
+      });
+      this.#pending = event.catch(() => {});
+      return Promise.race([event, this.#disposed]);
+    };
+    const json = await nextEvent();
+    const error = host?.takeError();
     if (!error) return json;
     // What the device computed cannot be trusted: end the call, inside the engine too.
-    this.wasm.cancel();
-    for (let last = json; (JSON.parse(last) as WasmEvent).type !== 'done';) {
-      const next = this.wasm.nextEvent();
-      this.#pending = next.catch(() => {});
-      last = await Promise.race([next, this.#disposed]);
-    }
+    wasm.cancel();
+    for (let last = json; (JSON.parse(last) as WasmEvent).type !== 'done';) last = await nextEvent();
     throw webgpuReported(error);
   }
 }
 
-function webgpuReported(error: string): RlxError {
-  return new RlxError('internal', `WebGPU reported: ${error}`, { hint: 'please report it' });
+/**
+ * From files to a model on a device. `tokens` are read into its caches. Whatever ends it leaves
+ * nothing on the device.
+ */
+async function bring(
+  options: LoadOptions,
+  { onProgress, tokens }: { onProgress?: LoadOptions['onProgress'] | undefined; tokens?: Uint32Array } = options,
+): Promise<Running> {
+  const { signal } = options;
+  throwIfAborted(signal);
+  const abort = new AbortController();
+  let host: GpuHost | null = null;
+  let wasm: WasmEngine | undefined;
+  const stop = () => {
+    abort.abort();
+    wasm?.cancel();
+  };
+  signal?.addEventListener('abort', stop, { once: true });
+  try {
+    const chosen = await chooseDevice(options);
+    host = chosen.host;
+    throwIfAborted(signal);
+    const { create, threads } = await loadModule(options.wasmUrl, host ? 1 : chooseThreads(options.threads));
+    throwIfAborted(signal);
+    wasm = create(JSON.stringify({ ...chosen.options, threads }), platform, host);
+    const shards = await openShards(options, abort.signal);
+    await load(shards, { engine: wasm, host, abort, onProgress, tokens });
+    const error = host?.takeError();
+    if (error) throw webgpuReported(error);
+    return { wasm, host };
+  } catch (error) {
+    abort.abort();
+    try {
+      wasm?.dispose();
+    } catch {
+      // A module that has stopped frees nothing; the first fault is the one to tell.
+    }
+    host?.dispose();
+    if (signal?.aborted) throw cancelled('the load was cancelled');
+    throw toRlxError(error);
+  } finally {
+    signal?.removeEventListener('abort', stop);
+  }
+}
+
+function free({ wasm, host }: Running): void {
+  try {
+    wasm.dispose();
+  } finally {
+    host?.dispose();
+  }
+}
+
+/** The same fault; after a loss with what a page can do about it. */
+function tellReload(thrown: unknown): RlxError {
+  const error = toRlxError(thrown);
+  if (error.code !== 'device_lost') return error;
+  return new RlxError(error.code, error.what, { at: error.at, hint: 'call engine.reload()', cause: error.cause });
+}
+
+/** The error of what the host's `takeError` told. */
+function webgpuReported(json: string): RlxError {
+  const { kind, message } = JSON.parse(json) as ScopeError;
+  return kind === 'out-of-memory'
+    ? new RlxError('out_of_memory', `the GPU is out of memory: ${message}`, { hint: 'use a smaller model or contextLength, or close other tabs' })
+    : new RlxError('internal', `WebGPU reported: ${message}`, { hint: 'please report it' });
 }
 
 function checkOptions(options: LoadOptions): void {

@@ -72,7 +72,7 @@ export class GpuHost {
   #layouts = new Map<string, GPUBindGroupLayout>();
   #fences: { bytes: number; passed: Promise<unknown> }[] = [];
   #unfenced = 0;
-  #error: string | undefined;
+  #error: ScopeError | undefined;
   #isLost = false;
   #disposed = false;
 
@@ -85,10 +85,15 @@ export class GpuHost {
       this.#isLost = true;
       return message || `the GPU device was lost (${reason || 'unknown'})`;
     });
-    device.addEventListener?.('uncapturederror', (event) => {
-      this.#error ??= (event as GPUUncapturedErrorEvent).error.message;
-    });
+    device.addEventListener?.('uncapturederror', this.#uncaptured);
   }
+
+  readonly #uncaptured = (event: Event): void => {
+    const { error } = event as GPUUncapturedErrorEvent;
+    // By name: npm `webgpu` defines the class nowhere.
+    const kind = error.constructor.name === 'GPUOutOfMemoryError' ? 'out-of-memory' : 'validation';
+    this.#error ??= { kind, message: error.message };
+  };
 
   /** A device of the best adapter, with the limits and features that pay. */
   static async create(gpu: GPU | undefined): Promise<GpuHost> {
@@ -138,11 +143,11 @@ export class GpuHost {
     return description || [vendor, architecture, device].filter(Boolean).join(' ') || 'unknown adapter';
   }
 
-  /** What WebGPU reported outside any error scope, once. */
+  /** What WebGPU reported outside any error scope, once: `ScopeError` as JSON. */
   takeError(): string | undefined {
     const error = this.#error;
     this.#error = undefined;
-    return error;
+    return error && JSON.stringify(error);
   }
 
   isLost(): boolean {
@@ -279,13 +284,16 @@ export class GpuHost {
   /**
    * The first `size` bytes of a buffer made for mapping, after everything submitted so far; the
    * buffer is unmapped again when this resolves. Any number of buffers may be on their way.
-   * Rejects with a fault as JSON when the device is lost.
+   * Rejects with a fault as JSON: that the device is lost, or what it reported before.
    */
   async map(buffer: number, size: number): Promise<Uint8Array> {
     const source = this.#buffer(buffer);
     try {
       await source.mapAsync(MODE_READ, 0, size);
     } catch (cause) {
+      // A buffer that there was no memory for cannot be mapped either; a lost device reports nothing.
+      const error = this.#isLost ? undefined : this.takeError();
+      if (error) throw error;
       const what = this.#isLost ? await this.lost
         : `reading from the GPU failed: ${cause instanceof Error ? cause.message : String(cause)}`;
       throw JSON.stringify({ code: 'device_lost', what, at: '', hint: 'load the model again' });
@@ -344,6 +352,8 @@ export class GpuHost {
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
+    // The device may be shared and outlive this by far.
+    this.device.removeEventListener?.('uncapturederror', this.#uncaptured);
     for (const buffer of this.#buffers.values()) buffer.destroy();
     for (const map of [this.#buffers, this.#pipelines, this.#groups, this.#lists, this.#layouts]) map.clear();
   }

@@ -26,6 +26,8 @@ export interface LoadContext {
   /** Its signal is the one the shards were made with; the first fault fires it too. */
   abort: AbortController;
   onProgress?: ((progress: LoadProgress) => void) | undefined;
+  /** Read into the caches once the model is there: what an earlier engine's held. */
+  tokens?: Uint32Array | undefined;
 }
 
 /** Loads all shards; they are closed when this settles, whatever happened. */
@@ -51,6 +53,8 @@ export async function load(shards: readonly ShardReader[], cx: LoadContext): Pro
     await cx.host?.workDone();
     throwIfAborted(signal);
     await cx.engine.finishLoad();
+    throwIfAborted(signal);
+    if (cx.tokens) await cx.engine.restore(cx.tokens);
     throwIfAborted(signal);
     progress.report('ready');
   } finally {

@@ -49,9 +49,12 @@ export interface LoadOptions {
   signal?: AbortSignal;
 }
 
+/** What `reload` may be given; all else is as it was at `load`. */
+export type ReloadOptions = Pick<LoadOptions, 'onProgress' | 'signal'>;
+
 /** How far a load is. */
 export interface LoadProgress {
-  /** `headers`: reading what the shards hold; `compile`: planning; `weights`: tensor bytes; `ready`. */
+  /** `headers`: reading what the shards hold; `compile`: planning; `weights`: tensor bytes; `ready`, after a reload's tokens too. */
   phase: 'headers' | 'compile' | 'weights' | 'ready';
   /** Bytes of the shards that have arrived and been placed. */
   loadedBytes: number;

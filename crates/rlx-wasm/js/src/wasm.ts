@@ -85,11 +85,15 @@ export interface WasmEngine {
   put(shard: number, fileOffset: number, bytes: Uint8Array): void;
   /** With all bytes placed: waits for pipelines, runs the self-test. */
   finishLoad(): Promise<void>;
+  /** Tokens whose rows the caches hold, or held when the device was lost. */
+  cached(): Uint32Array;
+  /** Reads tokens into the caches, for the next call to find; between calls, and not while one runs. */
+  restore(tokens: Uint32Array): Promise<void>;
   /** Renders and tokenizes; throws what is wrong with the request. One call at a time. */
   start(requestJson: string): void;
   /** The next event of the running call, as `WasmEvent` JSON. */
   nextEvent(): Promise<string>;
-  /** The running call submits nothing more and ends with `done`, reason `cancelled`. */
+  /** The running call submits nothing more and ends with `done`, reason `cancelled`; `restore` resolves. */
   cancel(): void;
   /** `EngineInfo` as JSON; valid after `open`. */
   info(): string;

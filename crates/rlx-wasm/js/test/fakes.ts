@@ -125,6 +125,14 @@ export class FakeEngine implements WasmEngine {
     this.log.push('finish');
   }
 
+  cached() {
+    return new Uint32Array();
+  }
+
+  async restore(tokens: Uint32Array) {
+    this.log.push(`restore ${tokens.join()}`);
+  }
+
   start(request: string) {
     this.started.push(JSON.parse(request));
     this.#queue = [...this.events];

@@ -111,3 +111,13 @@ test('aborting ends the load with cancelled and finishes nothing', async () => {
   await assert.rejects(load(shards, { engine, host: null, abort, onProgress }), { code: 'cancelled' });
   assert.ok(!engine.log.includes('finish'));
 });
+
+test('what a reload gives to read is read before the load is ready', async () => {
+  const abort = new AbortController();
+  const file = bytesOf(500);
+  const engine = new FakeEngine([100], [rows([200, 100, PUT, 0])]);
+  const onProgress = ({ phase }: LoadProgress) => phase === 'ready' && engine.log.push(phase);
+  const tokens = Uint32Array.of(5, 7);
+  await load(shardsOf([file], abort), { engine, host: null, abort, onProgress, tokens });
+  assert.deepEqual(engine.log.slice(-3), ['finish', 'restore 5,7', 'ready']);
+});

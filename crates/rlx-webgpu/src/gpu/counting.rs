@@ -1,9 +1,10 @@
-//! Counts a GPU's work from outside: tests compare it with what the executor says of itself.
+//! Counts a GPU's work from outside: tests compare it with what the executor says of itself, and let
+//! it run out of memory.
 
 use super::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage};
 use core::cell::RefCell;
 use core::task::{Context, Poll};
-use rlx_core::Result;
+use rlx_core::{Code, Error, Result};
 use std::collections::BTreeMap;
 
 /// What a [`CountingGpu`] saw.
@@ -17,6 +18,12 @@ pub struct Counts {
     pub mapped_bytes: u64,
     /// Bytes of buffers created and not destroyed.
     pub live_bytes: u64,
+    /// Buffers created since the start.
+    pub buffers: u64,
+    /// Bind groups made and not freed.
+    pub bind_groups: u64,
+    /// Lists recorded and not freed.
+    pub lists: u64,
     /// Pipelines compiled.
     pub pipelines: u64,
     /// Most bytes written and not yet known done.
@@ -30,6 +37,14 @@ struct Seen {
     dispatches: BTreeMap<u32, u64>,
     staged: u64,
     fences: BTreeMap<u32, u64>,
+    /// The buffer, counted since the start, that there is no memory for.
+    refuse: Option<u64>,
+    /// Whether scopes are open, and what they have caught.
+    open: bool,
+    caught: Option<Error>,
+    /// Of closed scopes; of no scope.
+    refused: BTreeMap<u32, Error>,
+    uncaught: Option<Error>,
 }
 
 impl Seen {
@@ -51,6 +66,18 @@ impl<G: Gpu> CountingGpu<G> {
         Self { inner, seen: RefCell::default() }
     }
 
+    /// The GPU whose work is counted.
+    pub fn inner(&self) -> &G {
+        &self.inner
+    }
+
+    /// Lets the GPU run out of memory at the `n`th buffer from now, the next being 0. As on a real
+    /// one the buffer is there, and an error says that it is not to be used.
+    pub fn refuse_buffer(&self, n: u64) {
+        let mut seen = self.seen.borrow_mut();
+        seen.refuse = Some(seen.counts.buffers + n);
+    }
+
     /// What was seen so far.
     pub fn counts(&self) -> Counts {
         self.seen.borrow().counts
@@ -66,12 +93,19 @@ impl<G: Gpu> Gpu for CountingGpu<G> {
         self.inner.is_lost()
     }
 
-    fn take_error(&self) -> Option<rlx_core::Error> {
-        self.inner.take_error()
+    fn take_error(&self) -> Option<Error> {
+        let uncaught = self.seen.borrow_mut().uncaught.take();
+        uncaught.or_else(|| self.inner.take_error())
     }
 
     fn create_buffer(&self, id: u32, size: u64, usage: Usage, label: &str) {
         let mut seen = self.seen.borrow_mut();
+        if seen.refuse == Some(seen.counts.buffers) {
+            let error = Error::new(Code::OutOfMemory, format!("no memory for {label}"));
+            let slot = if seen.open { &mut seen.caught } else { &mut seen.uncaught };
+            slot.get_or_insert(error);
+        }
+        seen.counts.buffers += 1;
         seen.counts.live_bytes += size;
         seen.buffers.insert(id, size);
         self.inner.create_buffer(id, size, usage, label);
@@ -104,21 +138,27 @@ impl<G: Gpu> Gpu for CountingGpu<G> {
     }
 
     fn create_bind_group(&self, id: u32, pipeline: u32, bindings: &[Binding]) {
+        self.seen.borrow_mut().counts.bind_groups += 1;
         self.inner.create_bind_group(id, pipeline, bindings);
     }
 
     fn free_bind_group(&self, id: u32) {
+        self.seen.borrow_mut().counts.bind_groups -= 1;
         self.inner.free_bind_group(id);
     }
 
     fn record(&self, list: u32, commands: &[Command]) {
         let n = commands.iter().filter(|c| matches!(c, Command::Dispatch { .. })).count();
-        self.seen.borrow_mut().dispatches.insert(list, n as u64);
+        let mut seen = self.seen.borrow_mut();
+        seen.dispatches.insert(list, n as u64);
+        seen.counts.lists = seen.dispatches.len() as u64;
         self.inner.record(list, commands);
     }
 
     fn free_list(&self, list: u32) {
-        self.seen.borrow_mut().dispatches.remove(&list);
+        let mut seen = self.seen.borrow_mut();
+        seen.dispatches.remove(&list);
+        seen.counts.lists = seen.dispatches.len() as u64;
         self.inner.free_list(list);
     }
 
@@ -163,14 +203,22 @@ impl<G: Gpu> Gpu for CountingGpu<G> {
     }
 
     fn push_scopes(&self) {
+        self.seen.borrow_mut().open = true;
         self.inner.push_scopes();
     }
 
     fn pop_scopes(&self, id: u32) {
+        let mut seen = self.seen.borrow_mut();
+        seen.open = false;
+        if let Some(error) = seen.caught.take() {
+            seen.refused.insert(id, error);
+        }
         self.inner.pop_scopes(id);
     }
 
     fn poll_scopes(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        self.inner.poll_scopes(id, cx)
+        let answer = self.inner.poll_scopes(id, cx);
+        let refused = answer.is_ready().then(|| self.seen.borrow_mut().refused.remove(&id));
+        refused.flatten().map_or(answer, |error| Poll::Ready(Err(error)))
     }
 }

@@ -182,6 +182,11 @@ impl NativeGpu {
         Ok(NativeGpu { device, queue, info, lost, uncaught, tables: RefCell::default() })
     }
 
+    /// Loses the device, as a driver that resets does; for tests of what comes after.
+    pub fn lose(&self) {
+        self.device.destroy();
+    }
+
     fn report(&self, error: Error) {
         if let Ok(mut slot) = self.uncaught.lock()
             && slot.is_none()
@@ -256,6 +261,16 @@ impl NativeGpu {
         }
         tables.last = Some(self.queue.submit([encoder.finish()]));
         tables.written = false;
+    }
+
+    /// Why a readback failed, whose fault seems to be `error`: on a lost device the loss, which wgpu
+    /// announces only once it has looked at everything submitted.
+    fn failed(&self, error: Error) -> Error {
+        if !self.is_lost() {
+            let all = wgpu::PollType::Wait { submission_index: None, timeout: Some(SLICE) };
+            let _ = self.device.poll(all);
+        }
+        if self.is_lost() { gone() } else { error }
     }
 
     fn scoped<T>(&self, make: impl FnOnce() -> T) -> Result<T> {
@@ -484,16 +499,15 @@ impl Gpu for NativeGpu {
             return Poll::Ready(Err(Error::internal("a read lost its buffer")));
         };
         if state.load(Ordering::Acquire) == FAILED {
-            let error = if self.is_lost() {
-                gone()
-            } else {
-                Error::internal("a readback buffer could not be mapped")
-            };
-            return Poll::Ready(Err(error));
+            let error = Error::internal("a readback buffer could not be mapped");
+            return Poll::Ready(Err(self.failed(error)));
         }
         let bytes = match buffer.get_mapped_range(0..read.bytes) {
             Ok(view) => Ok(view.to_vec()),
-            Err(e) => Err(Error::internal(format!("a readback buffer is not mapped: {e}"))),
+            Err(e) => {
+                let error = Error::internal(format!("a readback buffer is not mapped: {e}"));
+                Err(self.failed(error))
+            }
         };
         buffer.unmap();
         Poll::Ready(bytes)

@@ -1,0 +1,61 @@
+//! Filling the caches of a new engine with what a lost one's held.
+//!
+//! Rows of caches cannot be read back from a device that is gone, and need not be: they follow from
+//! their tokens, so the prompt's programs compute them again.
+
+use super::engine::{Engine, GenerateOptions, Generation, Progress};
+use super::generate::Reason;
+use crate::error::Result;
+use alloc::vec::Vec;
+use core::task::{Context, Poll};
+
+/// A prefill of tokens without an answer. It borrows nothing: poll it with its engine.
+pub struct Restore {
+    /// A generation whose one token is dropped; `None` where there is nothing to read.
+    generation: Option<Generation>,
+}
+
+impl Engine {
+    /// Starts to read `tokens` into the caches, where a prompt that begins with them finds them.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn restore(&mut self, tokens: Vec<u32>) -> Result<Restore> {
+        if tokens.is_empty() {
+            self.reset();
+            return Ok(Restore { generation: None });
+        }
+        let one = GenerateOptions { max_tokens: Some(1), ..GenerateOptions::default() };
+        Ok(Restore { generation: Some(self.start(tokens, &one)?) })
+    }
+}
+
+impl Restore {
+    /// Stops, as [`Generation::cancel`]: the caches keep what was read.
+    pub fn cancel(&mut self) {
+        if let Some(generation) = &mut self.generation {
+            generation.cancel();
+        }
+    }
+
+    /// Goes on as far as it can without waiting, one submission at most on a device that works
+    /// inside `poll`.
+    ///
+    /// # Errors
+    /// Why a submission failed.
+    pub fn poll(&mut self, engine: &mut Engine, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let Some(generation) = &mut self.generation else { return Poll::Ready(Ok(())) };
+        loop {
+            return match generation.poll_next(engine, cx) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(Some(Progress::Prompt(..))) => {
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                Poll::Ready(Some(Progress::Text(_))) => continue,
+                Poll::Ready(Some(Progress::Done(Reason::Failed(e)))) => Poll::Ready(Err(e)),
+                Poll::Ready(Some(Progress::Done(_)) | None) => Poll::Ready(Ok(())),
+            };
+        }
+    }
+}
