@@ -8,4 +8,6 @@ pub mod generate;
 pub mod load;
 pub mod memory;
 pub mod model;
+pub mod selftest;
 pub mod table;
+pub mod twin;

@@ -55,20 +55,42 @@ export class Engine {
    * Loads a model. May be called again after it failed, with nothing left of the attempt.
    *
    * Rejects with an `RlxError`: `usage` (an option), `device_unavailable`, `io` (an address, a
-   * stream that stopped), `bad_file`, `unsupported`, `out_of_memory`, `cancelled` (the signal).
+   * stream that stopped), `bad_file`, `unsupported`, `out_of_memory`, `cancelled` (the signal),
+   * `check_failed` (a GPU that computes wrong values, which `auto` leaves for the CPU).
    */
   static async load(options: LoadOptions): Promise<Engine> {
     checkOptions(options);
-    const { signal } = options;
+    const { signal, onNotice } = options;
     throwIfAborted(signal);
+    let chosen: Chosen | undefined;
+    let engine: Engine;
+    try {
+      chosen = await chooseDevice(options);
+      engine = await Engine.#attempt(options, chosen);
+    } catch (error) {
+      if (signal?.aborted) throw cancelled('the load was cancelled');
+      const fault = toRlxError(error);
+      if (!chosen?.host || options.device === 'webgpu' || fault.code !== 'check_failed') throw fault;
+      onNotice?.({ code: 'kernels_demoted', message: `The model runs on the CPU: ${fault.what}.` });
+      const cpu = { ...chosen.options, device: 'cpu' as const, fallbackReason: fault.what };
+      return Engine.#attempt(options, { host: null, options: cpu });
+    }
+    const { demoted } = engine.info();
+    if (demoted.length > 0) {
+      onNotice?.({ code: 'kernels_demoted', message: `Features of this GPU that do not work are not used: ${demoted.join('; ')}.` });
+    }
+    return engine;
+  }
+
+  /** Loads on the chosen device, and leaves nothing behind when that fails. */
+  static async #attempt(options: LoadOptions, chosen: Chosen): Promise<Engine> {
+    const { signal } = options;
+    const { host } = chosen;
     const abort = new AbortController();
     const stop = () => abort.abort();
     signal?.addEventListener('abort', stop, { once: true });
-    let host: GpuHost | null = null;
     let wasm: WasmEngine | undefined;
     try {
-      const chosen = await chooseDevice(options);
-      host = chosen.host;
       throwIfAborted(signal);
       const { create, threads } = await loadModule(options.wasmUrl, host ? 1 : chooseThreads(options.threads));
       throwIfAborted(signal);
@@ -187,8 +209,14 @@ function modelItems({ model }: LoadOptions): (string | URL | Blob)[] {
   return Array.isArray(model) ? [...model] as (string | URL | Blob)[] : [model as string | URL | Blob];
 }
 
-/** The device's host and what the engine is told, `auto` decided. */
-async function chooseDevice(options: LoadOptions): Promise<{ host: GpuHost | null; options: Omit<WasmOptions, 'threads'> }> {
+/** The device's host and what the engine is told. */
+interface Chosen {
+  host: GpuHost | null;
+  options: Omit<WasmOptions, 'threads'>;
+}
+
+/** The device, `auto` decided. */
+async function chooseDevice(options: LoadOptions): Promise<Chosen> {
   const { device = 'auto', gpu, contextLength = null, kv = null, activations = null } = options;
   const common = { contextLength, kv, activations };
   if (device !== 'cpu') {
