@@ -1,5 +1,6 @@
 //! The devices of this build: one row each. Another executor is one more row.
 
+use crate::block_on::block_on;
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::runtime::device::Device;
 use rlx_core::target::{Activations, FusionTarget, Target};
@@ -7,6 +8,7 @@ use rlx_core::types::DType;
 use rlx_core::{Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions};
 use rlx_webgpu::WebGpuDevice;
+use rlx_webgpu::device::Probes;
 use rlx_webgpu::gpu::copy_rate;
 use rlx_webgpu::gpu::native::NativeGpu;
 use std::rc::Rc;
@@ -40,6 +42,8 @@ pub struct DeviceRow {
     pub activations: Activations,
     /// Whether weights are read where the file is mapped, instead of being copied.
     pub keeps_maps: bool,
+    /// Whether drivers stand between it and the hardware: a model's twin is tried before the model.
+    pub checked: bool,
     /// What programs are planned for where no device is opened.
     pub target: fn() -> Target,
     /// Bytes a second that it copies, reads and writes counted, where it can be asked.
@@ -63,6 +67,7 @@ pub const DEVICES: &[DeviceRow] = &[
         kv: DType::F32,
         activations: Activations::F32,
         keeps_maps: true,
+        checked: false,
         target: Target::reference,
         copy_rate: None,
         open: |_| Ok(Rc::new(ReferenceDevice::new())),
@@ -77,6 +82,7 @@ pub const DEVICES: &[DeviceRow] = &[
         kv: DType::F32,
         activations: Activations::Int8,
         keeps_maps: true,
+        checked: false,
         target: Target::cpu,
         copy_rate: None,
         open: |options| {
@@ -94,9 +100,15 @@ pub const DEVICES: &[DeviceRow] = &[
         kv: DType::F16,
         activations: Activations::Int8,
         keeps_maps: false,
+        checked: true,
         target: || Target::webgpu(Target::WEBGPU_DEFAULT),
         copy_rate: Some(|options| copy_rate(&NativeGpu::new(options.adapter.as_deref())?)),
-        open: |options| Ok(Rc::new(WebGpuDevice::new(NativeGpu::new(options.adapter.as_deref())?))),
+        open: |options| {
+            let device = WebGpuDevice::new(NativeGpu::new(options.adapter.as_deref())?);
+            let mut probes = Probes::new(&device);
+            block_on(|cx| probes.poll(&device, cx))?;
+            Ok(Rc::new(device))
+        },
     },
 ];
 

@@ -9,10 +9,12 @@ use rlx_core::runtime::device::{Bytes, Device, SharedBytes};
 use rlx_core::runtime::engine::Engine;
 use rlx_core::runtime::load::{Destination, Loaded, Loader, placements};
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use rlx_core::runtime::selftest::SelfTest;
 use rlx_core::target::Activations;
 use rlx_core::text::ChatTemplate;
 use rlx_core::types::DType;
-use rlx_core::{Error, Result};
+use rlx_core::{Code, Error, Result};
+use rlx_cpu::{CpuDevice, CpuOptions};
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -72,7 +74,8 @@ pub struct Model {
 /// Loads a GGUF model onto a device. `progress` is told bytes so far and of how many.
 ///
 /// # Errors
-/// As the readers, the compiler and the device.
+/// As the readers, the compiler and the device; `CheckFailed` for a device that computes wrong values
+/// even without its optional features.
 pub fn load(
     source: &ModelSource,
     row: &DeviceRow,
@@ -86,6 +89,16 @@ pub fn load(
     let tokenizer = Rc::new(models::tokenizer(&source.files)?);
     let template = models::chat_template(&source.files, &tokenizer);
     let temperature = source.files.metadata.opt_f32("general.sampling.temp")?;
+    if row.checked {
+        let oracle: Rc<dyn Device> = Rc::new(CpuDevice::new(CpuOptions::default())?);
+        let (files, context) = (&source.files, compiled.context);
+        let mut test = SelfTest::new(files, context, &model_options, device.clone(), &oracle)?;
+        // Whatever it gave up, the model's programs are built after it.
+        block_on(|cx| test.poll(cx)).map_err(|e| match e.code {
+            Code::CheckFailed => e.hint("use --device cpu; a newer driver may help"),
+            _ => e,
+        })?;
+    }
     let mut placed = |file: usize, offset: usize, len: usize| source.release(file, offset, len);
     let loaded = put(&compiled, &source.maps, device, row.keeps_maps, &mut placed, progress)?;
     let mut engine = Engine::new(loaded, Rc::new(compiled), tokenizer)?;

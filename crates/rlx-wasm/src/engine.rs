@@ -16,12 +16,14 @@ use rlx_core::runtime::load::{Destination, Loader, Placement, placements};
 use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::restore::Restore;
+use rlx_core::runtime::selftest::SelfTest;
 use rlx_core::target::Activations;
 use rlx_core::text::{ChatTemplate, RenderOptions, Tokenizer, encode_chat};
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions};
 use rlx_webgpu::WebGpuDevice;
+use rlx_webgpu::device::Probes;
 use serde_json::json;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
@@ -42,7 +44,13 @@ const SHORT_GPU: u64 = 64;
 struct Executor {
     device: Rc<dyn Device>,
     webgpu: Option<Rc<WebGpuDevice<HostGpu>>>,
+    /// Of WebGPU's optional features, until they have answered.
+    probes: Option<Probes>,
     pace: Pace,
+}
+
+fn cpu(threads: usize) -> Result<CpuDevice> {
+    CpuDevice::new(CpuOptions { threads: Some(threads), clock: Some(now), ..CpuOptions::default() })
 }
 
 /// A model that is compiled: what `open` makes.
@@ -69,6 +77,8 @@ struct State {
     readers: Vec<HeaderReader>,
     opened: Option<Opened>,
     loader: Option<Loader>,
+    /// What a GPU computes of the model's twin, against the CPU.
+    check: Option<SelfTest>,
     engine: Option<Engine>,
     call: Option<Call>,
     restore: Option<Restore>,
@@ -125,18 +135,19 @@ impl RlxEngine {
             let executor = match (options.device.as_str(), gpu) {
                 ("webgpu", Some(host)) => {
                     let webgpu = Rc::new(WebGpuDevice::new(HostGpu::new(host)?));
-                    Executor { device: webgpu.clone(), webgpu: Some(webgpu), pace: Pace::Promises }
+                    Executor {
+                        device: webgpu.clone(),
+                        probes: Some(Probes::new(&webgpu)),
+                        webgpu: Some(webgpu),
+                        pace: Pace::Promises,
+                    }
                 }
                 ("webgpu", None) => {
                     return Err(Error::new(Code::DeviceUnavailable, "no WebGPU device was given"));
                 }
                 _ => {
-                    let device = CpuDevice::new(CpuOptions {
-                        threads: Some(options.threads),
-                        clock: Some(now),
-                        ..CpuOptions::default()
-                    })?;
-                    Executor { device: Rc::new(device), webgpu: None, pace: Pace::Slices }
+                    let device = Rc::new(cpu(options.threads)?);
+                    Executor { device, webgpu: None, probes: None, pace: Pace::Slices }
                 }
             };
             Ok(State {
@@ -145,6 +156,7 @@ impl RlxEngine {
                 readers: Vec::new(),
                 opened: None,
                 loader: None,
+                check: None,
                 engine: None,
                 call: None,
                 restore: None,
@@ -185,11 +197,11 @@ impl RlxEngine {
     pub fn open(&self) -> Promise {
         let (state, platform) = (self.state.clone(), self.platform.clone());
         future_to_promise(async move {
-            let pace = {
-                let mut s = state.borrow_mut();
-                s.open().map_err(|e| throw(&e))?;
-                s.executor.pace
-            };
+            let pace = state.borrow().executor.pace;
+            wait(&platform, pace, |cx| state.borrow_mut().executor.poll_probes(cx))
+                .await
+                .map_err(|e| throw(&e))?;
+            state.borrow_mut().open().map_err(|e| throw(&e))?;
             wait(&platform, pace, |cx| state.borrow_mut().poll_ready(cx))
                 .await
                 .map_err(|e| throw(&e))?;
@@ -213,13 +225,17 @@ impl RlxEngine {
         s.put(shard, file_offset as u64, bytes).map_err(|e| throw(&e))
     }
 
-    /// With all bytes placed: makes the constants, waits for pipelines.
+    /// With all bytes placed: checks the device, makes the constants, waits for pipelines.
     #[wasm_bindgen(js_name = finishLoad)]
     pub fn finish_load(&self) -> Promise {
         let (state, platform) = (self.state.clone(), self.platform.clone());
         future_to_promise(async move {
             let pace = state.borrow().executor.pace;
             state.borrow_mut().note_written();
+            // The CPU's part of it works in the poll itself.
+            wait(&platform, Pace::Slices, |cx| state.borrow_mut().poll_check(cx))
+                .await
+                .map_err(|e| throw(&e))?;
             wait(&platform, pace, |cx| state.borrow_mut().poll_finish(cx))
                 .await
                 .map_err(|e| throw(&e))?;
@@ -286,11 +302,21 @@ impl RlxEngine {
         let mut s = self.state.borrow_mut();
         s.call = None;
         s.loader = None;
+        s.check = None;
         if let Some(engine) = &mut s.engine {
             engine.dispose();
         }
         s.engine = None;
         s.opened = None;
+    }
+}
+
+impl Executor {
+    fn poll_probes(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        match (&mut self.probes, &self.webgpu) {
+            (Some(probes), Some(webgpu)) => probes.poll(webgpu, cx),
+            _ => Poll::Ready(Ok(())),
+        }
     }
 }
 
@@ -336,7 +362,13 @@ impl State {
             placements: (0..shards as u32).map(|i| placements(&compiled.plan, i)).collect(),
             compiled: Rc::new(compiled),
         };
-        self.loader = Some(Loader::new(self.executor.device.clone(), &opened.compiled)?);
+        let device = &self.executor.device;
+        self.loader = Some(Loader::new(device.clone(), &opened.compiled)?);
+        if gpu {
+            let oracle: Rc<dyn Device> = Rc::new(cpu(1)?);
+            let context = opened.compiled.context;
+            self.check = Some(SelfTest::new(&files, context, &options, device.clone(), &oracle)?);
+        }
         self.opened = Some(opened);
         Ok(())
     }
@@ -395,6 +427,19 @@ impl State {
                 loader.note_written(p.bytes);
             }
         }
+    }
+
+    /// Where features were given up, the model's programs are built again.
+    fn poll_check(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let Some(check) = &mut self.check else { return Poll::Ready(Ok(())) };
+        let again = match check.poll(cx) {
+            Poll::Ready(again) => again?,
+            Poll::Pending => return Poll::Pending,
+        };
+        self.check = None;
+        let (opened, loader) =
+            self.opened.as_ref().zip(self.loader.as_mut()).ok_or_else(not_open)?;
+        Poll::Ready(if again { loader.build(&opened.compiled) } else { Ok(()) })
     }
 
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
@@ -528,6 +573,7 @@ impl State {
             "device": about.kind,
             "adapter": about.adapter,
             "features": about.features,
+            "demoted": about.demoted,
             "fallbackReason": self.options.fallback,
             "model": {
                 "name": opened.name,

@@ -3,13 +3,16 @@
 //! A program is pipelines, one buffer of step constants and its inputs; with a session it becomes
 //! a run: bind groups, a recorded list, and readback buffers, one for each submission in flight.
 
+mod probe;
 mod run;
 mod staging;
 mod timing;
 
+pub use probe::Probes;
+
 use crate::gpu::{Gpu, GpuInfo, Usage, Wgsl};
 use crate::kernels::{self, Access, Book, Memory, RowsControl, STEP_BYTES};
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::task::{Context, Poll};
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::ops::{CONTROL_WORDS, Op};
@@ -98,6 +101,13 @@ pub struct WebGpuDevice<G> {
     gpu: G,
     info: GpuInfo,
     target: Target,
+    /// What [`Probes`] found to work of `info.wgsl`.
+    works: Cell<Wgsl>,
+    /// What kernels use of it.
+    wgsl: Cell<Wgsl>,
+    /// What is not used, and why: found by probes, and avoided on request.
+    broken: RefCell<Vec<String>>,
+    avoided: RefCell<Vec<String>>,
     state: RefCell<State>,
 }
 
@@ -120,7 +130,16 @@ impl<G: Gpu> WebGpuDevice<G> {
             alignment: 256,
         };
         let target = Target::webgpu(limits);
-        WebGpuDevice { gpu, info, target, state: RefCell::default() }
+        WebGpuDevice {
+            gpu,
+            target,
+            works: Cell::new(info.wgsl),
+            wgsl: Cell::new(info.wgsl),
+            broken: RefCell::default(),
+            avoided: RefCell::default(),
+            info,
+            state: RefCell::default(),
+        }
     }
 
     /// The GPU's id of a weight buffer of the plan, for a host that writes it itself: bytes that
@@ -191,7 +210,7 @@ impl<G: Gpu> WebGpuDevice<G> {
         let mut constants: Vec<u8> = Vec::new();
         for (i, step) in program.steps.iter().enumerate() {
             let rows_control = if i < counted { rows } else { None };
-            let cx = kernels::Context { plan: &plan, rows_control, wgsl: self.info.wgsl };
+            let cx = kernels::Context { plan: &plan, rows_control, wgsl: self.wgsl.get() };
             let Some(kernel) = kernels::kernel(step, &cx)? else { continue };
             if kernel.memory.len() > self.target.limits.storage_buffers as usize {
                 return Err(Error::new(
@@ -342,8 +361,18 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
         DeviceInfo {
             kind: "webgpu".into(),
             adapter: self.info.adapter.clone(),
-            features: self.info.features.clone(),
+            features: self.wgsl.get().features().into_iter().map(String::from).collect(),
+            demoted: [self.broken.borrow().as_slice(), &self.avoided.borrow()].concat(),
         }
+    }
+
+    fn optional(&self) -> Vec<&'static str> {
+        self.works.get().features()
+    }
+
+    fn avoid(&self, features: &[&'static str], why: &str) {
+        self.wgsl.set(self.works.get().without(features));
+        self.avoided.replace(features.iter().map(|f| format!("{f}: {why}")).collect());
     }
 
     fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {

@@ -176,6 +176,28 @@ impl LlamaConfig {
         })
     }
 
+    /// The same model with everything small that costs time: what its kernels are checked with.
+    /// Heads keep their width and their groups, rows the remainders that kernels and blocks see.
+    #[must_use]
+    pub fn small(&self, layers: u64) -> Self {
+        let row = |n: u64| if n <= 512 { n } else { 256 + n % 256 };
+        let group = self.heads / self.kv_heads;
+        let width = |kv_heads: u64| kv_heads * group * self.head_dim % 256;
+        // Two of them, where there are two, so that a kernel must tell them apart.
+        let kv_heads = (self.kv_heads.min(2)..self.kv_heads)
+            .find(|&n| width(n) == width(self.kv_heads))
+            .unwrap_or(self.kv_heads);
+        LlamaConfig {
+            layers,
+            dim: row(self.dim),
+            ffn_dim: row(self.ffn_dim),
+            heads: kv_heads * group,
+            kv_heads,
+            vocab: row(self.vocab),
+            ..self.clone()
+        }
+    }
+
     /// The model over `context` positions.
     ///
     /// # Errors

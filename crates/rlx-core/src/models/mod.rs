@@ -8,7 +8,7 @@ mod tokenizer;
 
 pub use llama::LlamaConfig;
 pub use registry::{FAMILIES, Family, ModelConfig};
-pub use tensors::{Naming, Tensors};
+pub use tensors::{Like, Naming, Tensors};
 #[cfg(feature = "jinja")]
 pub use tokenizer::chat_template;
 #[cfg(feature = "text")]

@@ -75,6 +75,21 @@ impl ModelConfig {
         }
     }
 
+    /// Layers of the model.
+    pub fn layers(&self) -> u64 {
+        match self {
+            Self::Llama(c) => c.layers,
+        }
+    }
+
+    /// The same model with fewer layers and everything else small that costs time.
+    #[must_use]
+    pub fn small(&self, layers: u64) -> Self {
+        match self {
+            Self::Llama(c) => Self::Llama(c.small(layers)),
+        }
+    }
+
     /// The model over `context` positions.
     ///
     /// # Errors

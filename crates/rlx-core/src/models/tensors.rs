@@ -25,6 +25,30 @@ pub enum Tensors<'a> {
     Gguf(&'a ModelFiles),
     /// A safetensors file.
     Safetensors(&'a safetensors::Header),
+    /// A GGUF file's types, for a model of other sizes.
+    Like(Like<'a>),
+}
+
+/// The element types of a file's tensors, in every shape that is asked for: what a model is made
+/// from that has this one's kernels and other sizes.
+#[derive(Clone, Copy)]
+pub struct Like<'a> {
+    /// The file.
+    pub files: &'a ModelFiles,
+    /// The file's layer whose types each layer has.
+    pub layers: &'a [u64],
+}
+
+impl Like<'_> {
+    fn get(&self, name: &str) -> Option<(DType, &[u64])> {
+        let of_layer = name.strip_prefix("blk.").and_then(|rest| {
+            let (layer, part) = rest.split_once('.')?;
+            let layer = self.layers.get(layer.parse::<usize>().ok()?)?;
+            Some(format!("blk.{layer}.{part}"))
+        });
+        let found = self.files.tensors.get(of_layer.as_deref().unwrap_or(name));
+        found.map(|(_, t)| (t.dtype, t.dims.as_slice()))
+    }
 }
 
 /// `[a, b]` as people write shapes: `a x b`.
@@ -37,26 +61,28 @@ impl Tensors<'_> {
     /// How these files name tensors.
     pub fn naming(&self) -> Naming {
         match self {
-            Self::Gguf(_) => Naming::Gguf,
+            Self::Gguf(_) | Self::Like(_) => Naming::Gguf,
             Self::Safetensors(_) => Naming::Transformers,
         }
     }
 
-    /// Element type and sizes, outermost first.
+    /// Element type and sizes, outermost first; of [`Like`] the file's sizes.
     pub fn find(&self, name: &str) -> Option<(DType, &[u64])> {
         match self {
             Self::Gguf(files) => files.tensors.get(name).map(|(_, t)| (t.dtype, t.dims.as_slice())),
             Self::Safetensors(h) => {
                 h.tensors.get(name).map(|t| (DType::Scalar(t.dtype), t.shape.as_slice()))
             }
+            Self::Like(like) => like.get(name),
         }
     }
 
-    /// Shard, byte offset in it, and bytes of a tensor.
+    /// Shard, byte offset in it, and bytes of a tensor; [`Like`] has none.
     pub fn locate(&self, name: &str) -> Option<(u32, u64, u64)> {
         match self {
             Self::Gguf(f) => f.tensors.get(name).map(|(s, t)| (*s as u32, t.offset, t.bytes)),
             Self::Safetensors(h) => h.tensors.get(name).map(|t| (0, t.offset, t.bytes)),
+            Self::Like(_) => None,
         }
     }
 
@@ -70,14 +96,14 @@ impl Tensors<'_> {
                 .hint("the file is incomplete, or of another architecture");
             return Err(match self {
                 Self::Gguf(files) => missing.at(files.metadata.file()),
-                Self::Safetensors(_) => missing,
+                Self::Safetensors(_) | Self::Like(_) => missing,
             });
         };
-        if have != dims {
+        if have != dims && !matches!(self, Self::Like(_)) {
             let what = format!("tensor {name} is {}, expected {}", by(have), by(dims));
             return Err(match self {
                 Self::Gguf(files) => files.bad_tensor(name, what),
-                Self::Safetensors(_) => Error::bad_file(what),
+                Self::Safetensors(_) | Self::Like(_) => Error::bad_file(what),
             });
         }
         Ok(Weight { name: name.into(), ty: Type::tensor(dtype, Shape::of(dims)) })

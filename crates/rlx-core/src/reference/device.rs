@@ -252,7 +252,11 @@ impl Device for ReferenceDevice {
     }
 
     fn info(&self) -> DeviceInfo {
-        DeviceInfo { kind: "reference".into(), adapter: "plain loops".into(), features: Vec::new() }
+        DeviceInfo {
+            kind: "reference".into(),
+            adapter: "plain loops".into(),
+            ..DeviceInfo::default()
+        }
     }
 
     fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {

@@ -151,8 +151,10 @@ pub struct DeviceInfo {
     pub kind: String,
     /// The adapter's name, or the CPU's SIMD level and threads: `avx2, 2 threads`.
     pub adapter: String,
-    /// Optional features in use: `subgroups`, `shader-f16`.
+    /// Optional features in use: `subgroups`, `packed_4x8_integer_dot_product`.
     pub features: Vec<String>,
+    /// Features that the device says it has and that are not used, each with why: `subgroups: …`.
+    pub demoted: Vec<String>,
 }
 
 /// An executor. Every method answers at once; see the module's page.
@@ -162,6 +164,15 @@ pub trait Device {
 
     /// Which executor this is.
     fn info(&self) -> DeviceInfo;
+
+    /// Features whose use [`avoid`](Self::avoid) can stop.
+    fn optional(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// From now on programs are built without these of its [`optional`](Self::optional) features, and
+    /// with all others. `why` stands in [`info`](Self::info).
+    fn avoid(&self, _features: &[&'static str], _why: &str) {}
 
     /// Makes every weight buffer of the plan, still empty. Out of memory arrives at `poll`.
     fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)>;

@@ -136,12 +136,25 @@ impl Loader {
         let (session, ticket) = device.session(model, &compiled.states, compiled.arena_bytes())?;
         loader.session = session;
         loader.memory.tickets.push(ticket);
-        for program in &compiled.programs {
-            let (id, ticket) = device.build(model, Rc::new(program.clone()))?;
-            loader.programs.push(id);
-            loader.build.tickets.push(ticket);
-        }
+        loader.build(compiled)?;
         Ok(loader)
+    }
+
+    /// Builds the programs anew: the device runs them with other kernels since.
+    ///
+    /// # Errors
+    /// What the device refuses at once.
+    pub fn build(&mut self, compiled: &CompiledModel) -> Result<()> {
+        for old in self.programs.drain(..) {
+            self.device.free(AnyId::Program(old));
+        }
+        self.build.tickets.clear();
+        for program in &compiled.programs {
+            let (id, ticket) = self.device.build(self.model, Rc::new(program.clone()))?;
+            self.programs.push(id);
+            self.build.tickets.push(ticket);
+        }
+        Ok(())
     }
 
     fn poll_pending(

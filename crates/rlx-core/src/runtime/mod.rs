@@ -10,7 +10,9 @@ pub mod memory;
 pub mod model;
 #[cfg(feature = "text")]
 pub mod restore;
+pub mod selftest;
 pub mod table;
+pub mod twin;
 #[cfg(feature = "text")]
 pub mod window;
 pub mod work;

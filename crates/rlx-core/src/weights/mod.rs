@@ -1,9 +1,11 @@
 //! Weights by name, one at a time: typed, packed as the file has them, and not copied.
 //!
 //! A [`WeightLoader`] hands out a file's tensors and forgets them; a [`WeightSource`] is what a
-//! model's builder asks. [`WeightLoaderSource`] makes the second of the first.
+//! model's builder asks. [`WeightLoaderSource`] makes the second of the first. [`random`] makes weights
+//! where none may be had.
 
 mod file;
+pub mod random;
 
 pub use file::FileWeights;
 

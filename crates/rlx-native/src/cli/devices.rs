@@ -21,6 +21,8 @@ struct Row {
     available: bool,
     adapter: Option<String>,
     features: Vec<String>,
+    /// What the device says it has and computes wrong values with.
+    demoted: Vec<String>,
     /// What programs are planned for; `rlx inspect --target` takes it.
     target: Option<String>,
     /// Why it is not available.
@@ -37,7 +39,8 @@ pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
             about: row.about,
             available: info.is_some(),
             adapter: info.as_ref().map(|i| i.adapter.clone()),
-            features: info.map(|i| i.features).unwrap_or_default(),
+            features: info.as_ref().map(|i| i.features.clone()).unwrap_or_default(),
+            demoted: info.map(|i| i.demoted).unwrap_or_default(),
             target: opened.as_ref().ok().map(|device| device.target().describe()),
             reason: opened.err().map(|e| e.to_string()),
         });
@@ -53,6 +56,9 @@ pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
             (None, reason) => format!("not available: {}", reason.as_deref().unwrap_or("unknown")),
         };
         print_text(&format!("{:<10} {adapter}\n{:<10} {}\n", row.device, "", row.about))?;
+        for why in &row.demoted {
+            print_text(&format!("{:<10} not used: {why}\n", ""))?;
+        }
         if let Some(target) = &row.target {
             print_text(&format!("{:<10} {target}\n", ""))?;
         }

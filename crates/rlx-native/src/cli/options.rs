@@ -12,6 +12,7 @@ use rlx_core::sample::SampleParams;
 use rlx_core::target::Activations;
 use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Error, Result};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Element type of the caches.
@@ -124,6 +125,9 @@ impl ModelArgs {
             progress.show(done, total);
         })?;
         progress.clear();
+        for why in model.engine.info().demoted {
+            let _ = writeln!(std::io::stderr().lock(), "not used: {why}");
+        }
         Ok(model)
     }
 }

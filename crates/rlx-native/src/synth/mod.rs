@@ -4,11 +4,10 @@
 //! Nothing is quantised: blocks are made at random, with scales that keep activations and logits
 //! finite. A file is a function of shape, quant and seed.
 
-mod blocks;
 mod shapes;
 mod tokens;
 
-pub use blocks::{Weights, formats};
+pub use rlx_core::weights::random::{Weights, formats};
 pub use shapes::{Family, SHAPES, Shape, Tensor};
 
 use crate::mix::{Quant, Role};

@@ -1,30 +1,19 @@
 /** `Engine`: a model on a device. */
 
-import { chooseThreads } from './builds.js';
-import { clearStores, openStore, ShardCache } from './cache.js';
+import { bring, free, modelItems, webgpuReported } from './bring.js';
+import type { Running } from './bring.js';
+import { clearStores } from './cache.js';
 import { completions } from './chat.js';
-import { cancelled, RlxError, throwIfAborted, toRlxError } from './error.js';
-import { GpuHost } from './gpu_host.js';
-import type { ScopeError } from './gpu_host.js';
-import { load } from './loader.js';
+import { RlxError, throwIfAborted, toRlxError } from './error.js';
 import { platform } from './platform.js';
 import { Queue } from './queue.js';
-import { ShardReader } from './shard.js';
-import { BlobSource, UrlSource } from './source.js';
 import type { Completions, EngineInfo, LoadOptions, ReloadOptions } from './types.js';
-import type { WasmEngine, WasmEvent, WasmOptions } from './wasm.js';
-import { loadModule } from './wasm_module.js';
+import type { WasmEvent } from './wasm.js';
 
 const LOAD_KEYS: { [key in keyof Required<LoadOptions>]: true } = {
   model: true, device: true, contextLength: true, gpu: true, cache: true, kv: true,
   activations: true, threads: true, wasmUrl: true, onProgress: true, onNotice: true, signal: true,
 };
-
-/** A model on a device. */
-interface Running {
-  wasm: WasmEngine;
-  host: GpuHost | null;
-}
 
 export class Engine {
   /** Chat completions with OpenAI's shapes. */
@@ -69,7 +58,8 @@ export class Engine {
    * Loads a model. May be called again after it failed, with nothing left of the attempt.
    *
    * Rejects with an `RlxError`: `usage` (an option), `device_unavailable`, `io` (an address, a
-   * stream that stopped), `bad_file`, `unsupported`, `out_of_memory`, `cancelled` (the signal).
+   * stream that stopped), `bad_file`, `unsupported`, `out_of_memory`, `cancelled` (the signal),
+   * `check_failed` (a GPU that computes wrong values, which `auto` leaves for the CPU).
    */
   static async load(options: LoadOptions): Promise<Engine> {
     checkOptions(options);
@@ -192,72 +182,11 @@ export class Engine {
   }
 }
 
-/**
- * From files to a model on a device. `tokens` are read into its caches. Whatever ends it leaves
- * nothing on the device.
- */
-async function bring(
-  options: LoadOptions,
-  { onProgress, tokens }: { onProgress?: LoadOptions['onProgress'] | undefined; tokens?: Uint32Array } = options,
-): Promise<Running> {
-  const { signal } = options;
-  throwIfAborted(signal);
-  const abort = new AbortController();
-  let host: GpuHost | null = null;
-  let wasm: WasmEngine | undefined;
-  const stop = () => {
-    abort.abort();
-    wasm?.cancel();
-  };
-  signal?.addEventListener('abort', stop, { once: true });
-  try {
-    const chosen = await chooseDevice(options);
-    host = chosen.host;
-    throwIfAborted(signal);
-    const { create, threads } = await loadModule(options.wasmUrl, host ? 1 : chooseThreads(options.threads));
-    throwIfAborted(signal);
-    wasm = create(JSON.stringify({ ...chosen.options, threads }), platform, host);
-    const shards = await openShards(options, abort.signal);
-    await load(shards, { engine: wasm, host, abort, onProgress, tokens });
-    const error = host?.takeError();
-    if (error) throw webgpuReported(error);
-    return { wasm, host };
-  } catch (error) {
-    abort.abort();
-    try {
-      wasm?.dispose();
-    } catch {
-      // A module that has stopped frees nothing; the first fault is the one to tell.
-    }
-    host?.dispose();
-    if (signal?.aborted) throw cancelled('the load was cancelled');
-    throw toRlxError(error);
-  } finally {
-    signal?.removeEventListener('abort', stop);
-  }
-}
-
-function free({ wasm, host }: Running): void {
-  try {
-    wasm.dispose();
-  } finally {
-    host?.dispose();
-  }
-}
-
 /** The same fault; after a loss with what a page can do about it. */
 function tellReload(thrown: unknown): RlxError {
   const error = toRlxError(thrown);
   if (error.code !== 'device_lost') return error;
   return new RlxError(error.code, error.what, { at: error.at, hint: 'call engine.reload()', cause: error.cause });
-}
-
-/** The error of what the host's `takeError` told. */
-function webgpuReported(json: string): RlxError {
-  const { kind, message } = JSON.parse(json) as ScopeError;
-  return kind === 'out-of-memory'
-    ? new RlxError('out_of_memory', `the GPU is out of memory: ${message}`, { hint: 'use a smaller model or contextLength, or close other tabs' })
-    : new RlxError('internal', `WebGPU reported: ${message}`, { hint: 'please report it' });
 }
 
 function checkOptions(options: LoadOptions): void {
@@ -288,55 +217,3 @@ function checkOptions(options: LoadOptions): void {
     throw usage('model must be one address or Blob, or an array of at least one', 'model');
   }
 }
-
-function modelItems({ model }: LoadOptions): (string | URL | Blob)[] {
-  return Array.isArray(model) ? [...model] as (string | URL | Blob)[] : [model as string | URL | Blob];
-}
-
-/** The device's host and what the engine is told, `auto` decided. */
-async function chooseDevice(options: LoadOptions): Promise<{ host: GpuHost | null; options: Omit<WasmOptions, 'threads'> }> {
-  const { device = 'auto', gpu, contextLength = null, kv = null, activations = null } = options;
-  const common = { contextLength, kv, activations };
-  if (device !== 'cpu') {
-    try {
-      const host = await GpuHost.create(gpu ?? (globalThis.navigator as Navigator | undefined)?.gpu);
-      return { host, options: { ...common, device: 'webgpu', fallbackReason: null } };
-    } catch (error) {
-      if (device === 'webgpu') throw error;
-      return { host: null, options: { ...common, device: 'cpu', fallbackReason: toRlxError(error).what } };
-    }
-  }
-  return { host: null, options: { ...common, device: 'cpu', fallbackReason: null } };
-}
-
-async function openShards(options: LoadOptions, signal: AbortSignal): Promise<ShardReader[]> {
-  const items = modelItems(options);
-  const remote = items.some((item) => !(item instanceof Blob));
-  const { onNotice } = options;
-  let cache: ShardCache | undefined;
-  if (remote && (options.cache ?? true)) {
-    const store = await openStore();
-    if (store) {
-      cache = new ShardCache(store, once(onNotice));
-      await cache.sweep().catch(() => {}); // housekeeping may fail without harm
-    } else {
-      onNotice?.({ code: 'cache_unavailable', message: 'The browser does not let this page keep the model: it will be downloaded again next time.' });
-    }
-  }
-  return Promise.all(items.map((item) => {
-    if (item instanceof Blob) return new ShardReader(new BlobSource(item), signal);
-    const url = new URL(item, globalThis.location?.href).href;
-    return cache ? cache.reader(url, signal) : new ShardReader(new UrlSource(url), signal);
-  }));
-}
-
-/** Three shards give one notice of a kind, not three. */
-function once(notify: LoadOptions['onNotice']): NonNullable<LoadOptions['onNotice']> {
-  const told = new Set<string>();
-  return (notice) => {
-    if (told.has(notice.code)) return;
-    told.add(notice.code);
-    notify?.(notice);
-  };
-}
-

@@ -211,7 +211,10 @@ export class GpuHost {
    */
   async createPipeline(id: number, wgsl: string, entry: string, kinds: Uint32Array): Promise<void> {
     const layout = this.#layout(kinds);
+    // A shader that is refused is this promise's to tell, not the page's: a kernel may have other forms.
+    this.device.pushErrorScope('validation');
     const module = this.device.createShaderModule({ code: wgsl, label: entry });
+    void this.device.popErrorScope().catch(() => null);
     try {
       const pipeline = await this.device.createComputePipelineAsync({
         label: entry,

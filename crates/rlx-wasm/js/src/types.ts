@@ -43,7 +43,7 @@ export interface LoadOptions {
   wasmUrl?: string | URL;
   /** Called as bytes arrive, at most once a chunk. */
   onProgress?: (progress: LoadProgress) => void;
-  /** Called with what a user may want to know: offline, no room for the cache. */
+  /** Called with what a user may want to know: offline, no room for the cache, a GPU that computes wrong values. */
   onNotice?: (notice: Notice) => void;
   /** Aborting it rejects `load` with code `cancelled` and frees everything. */
   signal?: AbortSignal;
@@ -66,7 +66,7 @@ export interface LoadProgress {
 
 /** Something worth showing that is not a fault. */
 export interface Notice {
-  code: 'offline' | 'cache_unavailable' | 'cache_full';
+  code: 'offline' | 'cache_unavailable' | 'cache_full' | 'kernels_demoted';
   /** One sentence. */
   message: string;
 }
@@ -76,8 +76,13 @@ export interface EngineInfo {
   device: 'webgpu' | 'cpu';
   /** The GPU adapter's name, or the CPU's SIMD level and threads. */
   adapter: string;
-  /** What of the device is used: on the CPU `simd128` or `relaxed-simd`, on a GPU `shader-f16`, `subgroups`, … */
+  /**
+   * What of the device is used: on the CPU `simd128` or `relaxed-simd`, on a GPU `subgroups` and
+   * `packed_4x8_integer_dot_product`.
+   */
   features: string[];
+  /** What a GPU says it has and computes wrong values with, so that it is not used: `subgroups: why`. */
+  demoted: string[];
   /** The target that the plan was made for, as `rlx inspect --target` takes it. */
   target: string;
   /** Why `auto` did not take WebGPU; null when it did or was not asked. */

@@ -120,6 +120,37 @@ pub struct Wgsl {
     pub enable_subgroups: bool,
 }
 
+/// Names of what kernels have a form without.
+pub const SUBGROUPS: &str = "subgroups";
+/// As WGSL names its language feature.
+pub const PACKED_DOT: &str = "packed_4x8_integer_dot_product";
+
+impl Wgsl {
+    /// Lanes that kernels shuffle among, at most 32; 1 where they do without.
+    pub fn lanes(&self) -> u32 {
+        match self.subgroup {
+            Some(least) if least >= 4 => least.min(32),
+            _ => 1,
+        }
+    }
+
+    /// Names of the features that kernels use.
+    pub fn features(&self) -> Vec<&'static str> {
+        let all = [(self.lanes() > 1, SUBGROUPS), (self.packed_dot, PACKED_DOT)];
+        all.into_iter().filter(|f| f.0).map(|f| f.1).collect()
+    }
+
+    /// The same without these features.
+    #[must_use]
+    pub fn without(self, features: &[&str]) -> Wgsl {
+        Wgsl {
+            packed_dot: self.packed_dot && !features.contains(&PACKED_DOT),
+            subgroup: self.subgroup.filter(|_| !features.contains(&SUBGROUPS)),
+            ..self
+        }
+    }
+}
+
 /// A WebGPU host. See the module's page for ids and polling.
 pub trait Gpu {
     /// What the adapter is and allows.

@@ -173,7 +173,7 @@ fn aligned(place: Place) -> Result<Place> {
 }
 
 /// Replaces every `{{name}}` of a template.
-pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
+pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut out = String::with_capacity(template.len() * 2);
     let mut rest = template;
     while let Some((before, after)) = rest.split_once("{{") {

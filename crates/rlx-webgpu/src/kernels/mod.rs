@@ -26,6 +26,7 @@ pub use emit::Memory;
 
 use crate::gpu::Wgsl;
 use emit::Emit;
+pub(crate) use emit::fill;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Alias, Op};
 use rlx_core::plan::WeightPlan;

@@ -11,7 +11,7 @@ const PIECE: u64 = 16;
 /// Threads of a workgroup with subgroups; without them sums pass through its memory.
 const THREADS: u64 = 256;
 const THREADS_ALONE: u64 = 64;
-/// Lanes of a team, at most, and where there are no subgroups.
+/// Lanes of a team where there are no subgroups.
 const LANES: u64 = 32;
 /// Workgroups beyond which each takes more rows: every one makes the blocks anew.
 const GROUPS: u64 = 1024;
@@ -28,12 +28,9 @@ struct Team {
 
 impl Team {
     fn of(cx: &Context<'_>) -> Team {
-        match cx.wgsl.subgroup {
-            Some(least) if least >= 4 => {
-                let lanes = u64::from(least).min(LANES);
-                Team { threads: THREADS, shuffled: lanes, lanes }
-            }
-            _ => Team { threads: THREADS_ALONE, shuffled: 1, lanes: LANES },
+        match u64::from(cx.wgsl.lanes()) {
+            1 => Team { threads: THREADS_ALONE, shuffled: 1, lanes: LANES },
+            lanes => Team { threads: THREADS, shuffled: lanes, lanes },
         }
     }
 

@@ -7,10 +7,12 @@
 //! there is one, it is put so that codes are centred. Every byte is a function of seed, tensor and
 //! place.
 
+use crate::error::{Code, Error, Result};
+use crate::math;
+use crate::sample::philox::philox4x32_10;
+use crate::types::{BlockFormat, DType, Scalar};
+use alloc::format;
 use half::{bf16, f16};
-use rlx_core::sample::philox::philox4x32_10;
-use rlx_core::types::{BlockFormat, DType, Scalar};
-use rlx_core::{Code, Error, Result};
 
 /// Scales that a tensor's blocks choose from; a power of two.
 const SCALES: usize = 64;
@@ -83,7 +85,7 @@ const ROWS: [Row; 25] = {
         row(B::Iq4Nl, 67.44, Half(0), Any),
         row(B::Iq4Xs, 1246.0, Half(0), Any),
         row(B::Tq1_0, 0.8165, Half(52), Any),
-        row(B::Tq2_0, std::f32::consts::FRAC_1_SQRT_2, Half(64), NoThrees(0, 64)),
+        row(B::Tq2_0, core::f32::consts::FRAC_1_SQRT_2, Half(64), NoThrees(0, 64)),
         row(B::Mxfp4, 5.852, E8m0(0), Any),
         row(B::Nvfp4, 5.852, Ue4m3(0), Any),
         row(B::Q1_0, 1.0, Half(0), Any),
@@ -157,7 +159,7 @@ impl Weights {
 
     /// Uniform numbers of the deviation, from the random bits of each.
     fn dense(&self, out: &mut [u8]) {
-        let width = self.sigma * 3f32.sqrt();
+        let width = self.sigma * math::sqrtf(3.0);
         let short = |bytes: &[u8]| {
             let bits = i16::from_le_bytes([bytes[0], bytes[1]]);
             f32::from(bits) * (width / 32768.0)
@@ -221,8 +223,8 @@ impl Weights {
             Scale::E8m0(at) => {
                 // Codes are of doubled values, so 128 is the bias. Half of the blocks have half the
                 // scale, which a third of a power of two makes good.
-                let e = (self.sigma / row.unit).log2() + 128.34;
-                block[at] = (e.round().clamp(1.0, 254.0) as u8) - (block[at] & 1);
+                let e = math::log2(f64::from(self.sigma / row.unit)) + 128.34;
+                block[at] = (math::round(e).clamp(1.0, 254.0) as u8) - (block[at] & 1);
             }
             Scale::Ue4m3(at) => {
                 let code = ue4m3(2.0 * self.sigma / row.unit);
@@ -239,7 +241,7 @@ impl Weights {
 fn ue4m3(x: f32) -> u8 {
     let value = |code: u8| {
         let (e, m) = (i32::from(code >> 3), f32::from(code & 7));
-        if e == 0 { m / 512.0 } else { (1.0 + m / 8.0) * 2f32.powi(e - 7) }
+        if e == 0 { m / 512.0 } else { (1.0 + m / 8.0) * math::exp2(f64::from(e - 7)) as f32 }
     };
     (1..0x7f).rev().find(|&code| value(code) <= x).unwrap_or(1)
 }
@@ -247,7 +249,9 @@ fn ue4m3(x: f32) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rlx_core::formats::decode_row;
+    use crate::formats::decode_row;
+    use alloc::vec;
+    use alloc::vec::Vec;
 
     fn made(dtype: DType, elements: u64, sigma: f32, seed: u64) -> Vec<u8> {
         let mut bytes = vec![0; dtype.row_bytes(elements).unwrap() as usize];

@@ -1,0 +1,187 @@
+//! Drivers lie: before a model answers, its small [twin](super::twin) runs on the device and on
+//! another one that is trusted. Where they differ, the device's optional features are given up, one,
+//! then more, until it computes what it should; a device that never does is an error, not an answer.
+
+use super::device::Device;
+use super::model::ModelOptions;
+use super::twin::{Answer, Run, Twin};
+use crate::error::{Code, Error, Result};
+use crate::gguf::ModelFiles;
+use crate::math;
+use crate::target::Activations;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::task::{Context, Poll};
+
+/// What rounding explains of a difference of logits, as part of the logits, over so many layers. Once
+/// two devices have rounded one number to different bytes, all that follow differ too: two independent
+/// roundings of each layer's rows. Measured were at most 3e-2 for two layers and 6e-2 for eight.
+fn tolerance(activations: Activations, layers: usize) -> f32 {
+    match activations {
+        Activations::F32 => 5e-3,
+        Activations::Int8 => 5e-2 * math::sqrtf(layers as f32 + 1.0),
+    }
+}
+
+/// A check of a device against a trusted one.
+pub struct SelfTest {
+    twin: Twin,
+    device: Rc<dyn Device>,
+    options: ModelOptions,
+    /// On the device.
+    run: Run,
+    got: Option<Result<Vec<Answer>>>,
+    /// On the trusted one, until it has answered.
+    oracle: Option<Run>,
+    want: Vec<Answer>,
+    /// Features to do without, one set an attempt: none, each, more.
+    without: Vec<Vec<&'static str>>,
+    attempt: usize,
+    /// What the first attempt found.
+    fault: String,
+}
+
+/// All sets of features, the smallest first.
+fn sets(features: &[&'static str]) -> Vec<Vec<&'static str>> {
+    let mut sets = Vec::new();
+    for size in 0..=features.len() {
+        for mask in (0u32..1 << features.len()).filter(|m| m.count_ones() as usize == size) {
+            let chosen = features.iter().enumerate().filter(|f| mask >> f.0 & 1 == 1);
+            sets.push(chosen.map(|f| *f.1).collect());
+        }
+    }
+    sets
+}
+
+impl SelfTest {
+    /// Starts a check of `device`, for the model of these files compiled with these options. `oracle`
+    /// must have their element types of caches.
+    ///
+    /// # Errors
+    /// As the compiler, for either device, and what the oracle refuses at once.
+    pub fn new(
+        files: &ModelFiles,
+        context: u64,
+        options: &ModelOptions,
+        device: Rc<dyn Device>,
+        oracle: &Rc<dyn Device>,
+    ) -> Result<Self> {
+        let twin = Twin::new(files, context, options.chunk)?;
+        let mut trusted = ModelOptions::chat(twin.rows());
+        trusted.compile.kv = options.compile.kv;
+        trusted.compile.activations = options.compile.activations;
+        Ok(SelfTest {
+            run: twin.start(&device, options)?,
+            oracle: Some(twin.start(oracle, &trusted)?),
+            without: sets(&device.optional()),
+            device,
+            options: options.clone(),
+            twin,
+            got: None,
+            want: Vec::new(),
+            attempt: 0,
+            fault: String::new(),
+        })
+    }
+
+    /// Goes on. The answer says whether features were given up meanwhile: programs that were built
+    /// before must then be built again.
+    ///
+    /// # Errors
+    /// `CheckFailed` if the device computes wrong values whatever it does without; `DeviceLost` and
+    /// `OutOfMemory` as the devices say.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool>> {
+        loop {
+            if self.got.is_none()
+                && let Poll::Ready(got) = self.run.poll(&self.twin, cx)
+            {
+                self.got = Some(got);
+            }
+            if let Some(oracle) = &mut self.oracle {
+                match oracle.poll(&self.twin, cx) {
+                    Poll::Ready(want) => self.want = want?,
+                    Poll::Pending => return Poll::Pending,
+                }
+                self.oracle = None;
+            }
+            let Some(got) = self.got.take() else { return Poll::Pending };
+            let fault = match got {
+                Ok(got) => self.fault(&got),
+                Err(e) if matches!(e.code, Code::DeviceLost | Code::OutOfMemory) => {
+                    return Poll::Ready(Err(e));
+                }
+                Err(e) => Some(e.what),
+            };
+            let Some(fault) = fault else { return Poll::Ready(Ok(self.attempt > 0)) };
+            if let Err(e) = self.again(fault) {
+                return Poll::Ready(Err(e));
+            }
+        }
+    }
+
+    /// Tries the next set of features.
+    fn again(&mut self, fault: String) -> Result<()> {
+        if self.attempt == 0 {
+            self.fault = fault;
+        }
+        self.attempt += 1;
+        let Some(features) = self.without.get(self.attempt) else {
+            return Err(Error::new(
+                Code::CheckFailed,
+                format!("{} computes wrong values: {}", self.device.info().adapter, self.fault),
+            )
+            .hint("use the device cpu; a newer driver may help"));
+        };
+        self.device.avoid(features, &self.fault);
+        self.run = self.twin.start(&self.device, &self.options)?;
+        Ok(())
+    }
+
+    /// What is wrong with the device's answers.
+    fn fault(&self, got: &[Answer]) -> Option<String> {
+        let tolerance = tolerance(self.options.compile.activations, self.twin.layers());
+        for (step, (got, want)) in (0..).zip(got.iter().zip(&self.want)) {
+            let at = if step == 0 { "a prompt's last row" } else { "a single row" };
+            let off = difference(&got.logits, &want.logits);
+            if off > tolerance {
+                return Some(format!("logits of {at} are off by {:.0} %", 100.0 * off));
+            }
+            let token = self.twin.sampled(step, &got.logits);
+            if got.token != token {
+                return Some(format!("token {} is sampled after {at}, not {token}", got.token));
+            }
+        }
+        None
+    }
+}
+
+/// The root of the squared differences' sum, as part of that of the expected values; infinite for what
+/// is no number.
+fn difference(got: &[f32], want: &[f32]) -> f32 {
+    let length = |sum: f32, x: f32| sum + x * x;
+    let off = got.iter().zip(want).map(|(g, w)| g - w).fold(0.0, length);
+    let of = want.iter().copied().fold(0.0, length);
+    let ratio = math::sqrtf(off / of);
+    if ratio.is_nan() || got.len() != want.len() { f32::INFINITY } else { ratio }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fewer_features_are_given_up_before_more() {
+        assert_eq!(sets(&[]), [[""; 0]]);
+        let all: [&[&str]; 4] = [&[], &["a"], &["b"], &["a", "b"]];
+        assert_eq!(sets(&["a", "b"]), all);
+    }
+
+    #[test]
+    fn what_is_no_number_or_missing_differs_without_bound() {
+        assert_eq!(difference(&[3.0, -3.5], &[3.0, -4.0]), 0.1);
+        assert_eq!(difference(&[1.0, f32::NAN], &[1.0, -4.0]), f32::INFINITY);
+        assert_eq!(difference(&[1.0], &[1.0, 2.0]), f32::INFINITY);
+    }
+}

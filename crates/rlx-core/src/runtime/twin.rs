@@ -1,0 +1,294 @@
+//! A model's small twin: its family, its element types, its kernels; few rows, few layers, and
+//! weights made at random from the header alone. What a device computes of it is compared with what
+//! another one does, before the model itself answers anybody.
+
+use super::device::{Bytes, Device, Ticket, Write, WriteTo};
+use super::load::{Loaded, Loader, placements};
+use super::model::{CompiledModel, ModelOptions};
+use crate::error::{Error, Result};
+use crate::gguf::ModelFiles;
+use crate::ir::hir::Module;
+use crate::ir::mir::ParamKind;
+use crate::lower::{CTL, PARAMS, ProgramSpec};
+use crate::math;
+use crate::models::{Like, ModelConfig, Tensors};
+use crate::sample::{Control, SampleParams, Scratch, sample};
+use crate::types::{DType, Type};
+use crate::weights::random::Weights;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::task::{Context, Poll};
+
+/// Rows of the prompt: more than a tile of matmuls or of attention has.
+const ROWS: u64 = 80;
+/// Single tokens after it.
+const STEPS: u32 = 2;
+/// Positions of its caches: at least the prompt's, at most those from which attention is split.
+const CONTEXT: (u64, u64) = (128, 2048);
+/// Deviation of what a matmul makes of a row of deviation 1. Above 1, so that attention looks at
+/// few positions: an average of all would hide one that is wrong.
+const GAIN: f32 = 1.5;
+
+/// The twin of a model.
+pub struct Twin {
+    module: Module,
+    /// Its weights, one behind the other.
+    file: Vec<u8>,
+    /// Name, first byte and bytes of each.
+    tensors: Vec<(String, u64, u64)>,
+    layers: usize,
+    rows: u64,
+}
+
+/// What a step of the twin gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The sampled token.
+    pub token: u32,
+    /// What it was sampled from.
+    pub logits: Vec<f32>,
+}
+
+/// The first layer of each element type that a part of a layer has.
+fn layers(files: &ModelFiles) -> Vec<u64> {
+    let (mut kept, mut seen) = (Vec::new(), Vec::new());
+    for (name, (_, tensor)) in &files.tensors {
+        let rest = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.'));
+        let Some((layer, part)) = rest else { continue };
+        let Ok(layer) = layer.parse::<u64>() else { continue };
+        if !seen.contains(&(part, tensor.dtype)) {
+            seen.push((part, tensor.dtype));
+            if !kept.contains(&layer) {
+                kept.push(layer);
+            }
+        }
+    }
+    kept
+}
+
+/// Random bytes of a tensor, whose results neither vanish nor grow from layer to layer.
+fn bytes_of(name: &str, ty: &Type, number: u32) -> Result<Vec<u8>> {
+    let dims = ty.shape.static_dims()?;
+    let matrix = dims.len() > 1;
+    let sigma = match dims.last() {
+        _ if name.starts_with("token_embd") => 1.0,
+        Some(&inputs) if matrix => GAIN / math::sqrtf(inputs as f32),
+        _ => 0.2,
+    };
+    let mut bytes = vec![0; ty.bytes()? as usize];
+    Weights::new(ty.dtype, sigma, 1, number)?.fill(0, &mut bytes);
+    // Norms and divisors of frequencies are factors.
+    if !matrix && ty.dtype == DType::F32 && !name.ends_with(".bias") {
+        for x in bytes.chunks_exact_mut(4) {
+            let value = 1.0 + f32::from_le_bytes([x[0], x[1], x[2], x[3]]);
+            x.copy_from_slice(&value.to_le_bytes());
+        }
+    }
+    Ok(bytes)
+}
+
+impl Twin {
+    /// The twin of the model of these files, where that has so many positions and rows of a chunk.
+    ///
+    /// # Errors
+    /// As [`ModelConfig::from_gguf`] and [`ModelConfig::build`].
+    pub fn new(files: &ModelFiles, context: u64, chunk: u64) -> Result<Self> {
+        let layers = layers(files);
+        let config = ModelConfig::from_gguf(files)?.small(layers.len() as u64);
+        let like = Tensors::Like(Like { files, layers: &layers });
+        let module = config.build(like, context.clamp(CONTEXT.0, CONTEXT.1))?;
+        let (mut file, mut tensors) = (Vec::new(), Vec::new());
+        for (i, p) in module.params.iter().filter(|p| p.kind == ParamKind::Weight).enumerate() {
+            let bytes = bytes_of(&p.name, &p.ty, i as u32)?;
+            tensors.push((p.name.clone(), file.len() as u64, bytes.len() as u64));
+            file.extend(bytes);
+        }
+        Ok(Twin { module, file, tensors, layers: layers.len(), rows: ROWS.min(chunk) })
+    }
+
+    /// Starts the twin on a device, as a model of these options is compiled for it.
+    ///
+    /// # Errors
+    /// As the compiler, and what the device refuses at once.
+    pub fn start(&self, device: &Rc<dyn Device>, options: &ModelOptions) -> Result<Run> {
+        let mut options = options.clone();
+        options.chunk = options.chunk.max(2);
+        options.programs = Vec::from([
+            ProgramSpec::prefill_last(options.chunk).with_logits(),
+            ProgramSpec::decode().with_logits(),
+        ]);
+        let locate = |name: &str| {
+            let found = self.tensors.iter().find(|t| t.0 == name);
+            found.map(|(_, offset, bytes)| (0, *offset, *bytes))
+        };
+        let module = self.module.clone();
+        let compiled = CompiledModel::from_module(module, device.target(), &options, locate)?;
+        let loader = Loader::new(device.clone(), &compiled)?;
+        Ok(Run {
+            compiled,
+            loader: Some(loader),
+            loaded: None,
+            placed: 0,
+            tickets: Vec::new(),
+            answers: Vec::new(),
+        })
+    }
+
+    /// Layers: one for each element type that a part of a layer has.
+    pub fn layers(&self) -> usize {
+        self.layers
+    }
+
+    /// Rows of the prompt.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Number of steps: the prompt, and single tokens after it.
+    pub fn steps(&self) -> u32 {
+        1 + STEPS
+    }
+
+    /// A token of the prompt, or of a later step.
+    fn token(&self, at: u64) -> u32 {
+        // A multiplier of Knuth's: tokens far apart, whatever the vocabulary.
+        let mixed = (at as u32 + 1).wrapping_mul(2_654_435_761) >> 8;
+        (u64::from(mixed) % self.module.vocab.max(1)) as u32
+    }
+
+    /// The control block before a step: every step has tokens of its own, whatever was sampled.
+    fn control(&self, step: u32) -> Control {
+        let rows = self.rows as u32;
+        let (past, len) = if step == 0 { (0, rows) } else { (rows + step - 1, 1) };
+        let capacity = self.module.context as u32;
+        let token = self.token(u64::from(past));
+        Control { past, len, token, step, limit: u32::MAX, capacity, ..Control::default() }
+    }
+
+    /// How a step is sampled: the best token, then drawn ones.
+    fn params(step: u32) -> SampleParams {
+        if step == 0 {
+            return SampleParams::default();
+        }
+        let off = SampleParams::default();
+        SampleParams { temperature: 0.9, top_k: 40, top_p: 0.95, min_p: 0.01, seed: 5, ..off }
+    }
+
+    /// What the integer sampler chooses from these logits after a step: every device's choice.
+    pub fn sampled(&self, step: u32, logits: &[f32]) -> u32 {
+        let (params, mut control) = (Self::params(step).to_words(), self.control(step));
+        sample(logits, &params, &mut [], &mut control, &mut Scratch::default())
+    }
+}
+
+/// A twin on its way through a device. Dropping it frees everything there.
+pub struct Run {
+    compiled: CompiledModel,
+    loader: Option<Loader>,
+    loaded: Option<Loaded>,
+    /// Weights that are there.
+    placed: usize,
+    /// Of the steps, the last first.
+    tickets: Vec<Ticket>,
+    answers: Vec<Answer>,
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|w| w.to_le_bytes()).collect()
+}
+
+impl Run {
+    /// Goes on; answers once, with what every step gave.
+    ///
+    /// # Errors
+    /// What the device refuses, a kernel that its driver does not compile among it.
+    pub fn poll(&mut self, twin: &Twin, cx: &mut Context<'_>) -> Poll<Result<Vec<Answer>>> {
+        if let Some(loader) = &mut self.loader {
+            match Self::load(loader, &self.compiled, &mut self.placed, twin, cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
+                Poll::Pending => return Poll::Pending,
+            }
+            let loaded = self.loader.take().map(Loader::finish);
+            // Kept first: what is dropped half-way is freed too.
+            let loaded = self.loaded.insert(loaded.ok_or_else(over)?);
+            for step in 0..twin.steps() {
+                let ticket = submit(loaded, &self.compiled, twin, step)?;
+                self.tickets.insert(0, ticket);
+            }
+        }
+        let loaded = self.loaded.as_ref().ok_or_else(over)?;
+        while let Some(&ticket) = self.tickets.last() {
+            let outputs = match loaded.device.poll(ticket, cx) {
+                Poll::Ready(outputs) => outputs?,
+                Poll::Pending => return Poll::Pending,
+            };
+            self.tickets.pop();
+            let (token, logits) = match outputs.values.as_slice() {
+                [token, logits] => (token.as_chunks::<4>().0, logits.as_chunks::<4>().0),
+                _ => return Poll::Ready(Err(Error::internal("a twin has two outputs"))),
+            };
+            self.answers.push(Answer {
+                token: token.first().map_or(0, |b| u32::from_le_bytes(*b)),
+                logits: logits.iter().map(|b| f32::from_le_bytes(*b)).collect(),
+            });
+        }
+        Poll::Ready(Ok(core::mem::take(&mut self.answers)))
+    }
+
+    fn load(
+        loader: &mut Loader,
+        compiled: &CompiledModel,
+        placed: &mut usize,
+        twin: &Twin,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
+        match loader.poll_ready(cx) {
+            Poll::Ready(Ok(())) => {}
+            other => return other,
+        }
+        for p in placements(&compiled.plan, 0).iter().skip(*placed) {
+            let range = p.file_offset as usize..(p.file_offset + p.bytes) as usize;
+            let bytes = twin.file.get(range).unwrap_or(&[]);
+            match loader.poll_put(&p.to, 0, Bytes::Slice(bytes), cx) {
+                Poll::Ready(Ok(())) => *placed += 1,
+                other => return other,
+            }
+        }
+        loader.poll_finish(cx)
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Some(loaded) = &self.loaded {
+            loaded.free();
+        }
+    }
+}
+
+fn over() -> Error {
+    Error::internal("a twin's run has answered")
+}
+
+/// Submits a step: the prompt at 0, then single tokens.
+fn submit(loaded: &Loaded, compiled: &CompiledModel, twin: &Twin, step: u32) -> Result<Ticket> {
+    let state = |name: &str, bytes: Vec<u8>| -> Result<Write> {
+        let at = compiled.states.iter().position(|s| s.name == name);
+        let at = at.ok_or_else(|| Error::internal(format!("the twin has no state {name}")))?;
+        Ok(Write { to: WriteTo::State(at as u32), offset: 0, bytes })
+    };
+    let mut writes = vec![
+        state(PARAMS, words(&Twin::params(step).to_words()))?,
+        state(CTL, words(&twin.control(step).to_words()))?,
+    ];
+    if step == 0 {
+        let ids: Vec<u32> = (0..twin.rows).map(|at| twin.token(at)).collect();
+        writes.push(Write { to: WriteTo::Input(0), offset: 0, bytes: words(&ids) });
+    }
+    let program = loaded.programs.get(step.min(1) as usize).ok_or_else(over)?;
+    loaded.device.submit(loaded.session, *program, &writes)
+}

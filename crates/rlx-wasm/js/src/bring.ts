@@ -1,0 +1,160 @@
+/** From what `load` was asked for to a model on a device. */
+
+import { chooseThreads } from './builds.js';
+import { openStore, ShardCache } from './cache.js';
+import { cancelled, RlxError, throwIfAborted, toRlxError } from './error.js';
+import { GpuHost } from './gpu_host.js';
+import type { ScopeError } from './gpu_host.js';
+import { load } from './loader.js';
+import { platform } from './platform.js';
+import { ShardReader } from './shard.js';
+import { BlobSource, UrlSource } from './source.js';
+import type { EngineInfo, LoadOptions } from './types.js';
+import type { WasmEngine, WasmOptions } from './wasm.js';
+import { loadModule } from './wasm_module.js';
+
+/** A model on a device. */
+export interface Running {
+  wasm: WasmEngine;
+  host: GpuHost | null;
+}
+
+/** What a load tells, and what it reads into the caches. */
+interface Extra {
+  onProgress?: LoadOptions['onProgress'] | undefined;
+  tokens?: Uint32Array;
+}
+
+/**
+ * From files to a model on a device. `tokens` are read into its caches. With `auto` a GPU that computes
+ * wrong values is left for the CPU. Whatever ends it leaves nothing on the device.
+ */
+export async function bring(options: LoadOptions, extra: Extra = options): Promise<Running> {
+  const { signal, onNotice } = options;
+  throwIfAborted(signal);
+  let chosen: Chosen | undefined;
+  try {
+    chosen = await chooseDevice(options);
+    const running = await attempt(options, chosen, extra);
+    const { demoted } = JSON.parse(running.wasm.info()) as EngineInfo;
+    if (demoted.length > 0) {
+      onNotice?.({ code: 'kernels_demoted', message: `Features of this GPU that do not work are not used: ${demoted.join('; ')}.` });
+    }
+    return running;
+  } catch (error) {
+    if (signal?.aborted) throw cancelled('the load was cancelled');
+    const fault = toRlxError(error);
+    if (!chosen?.host || options.device === 'webgpu' || fault.code !== 'check_failed') throw fault;
+    onNotice?.({ code: 'kernels_demoted', message: `The model runs on the CPU: ${fault.what}.` });
+    const cpu = { ...chosen.options, device: 'cpu' as const, fallbackReason: fault.what };
+    return attempt(options, { host: null, options: cpu }, extra);
+  }
+}
+
+/** Loads on the chosen device, and leaves nothing behind when that fails. */
+async function attempt(options: LoadOptions, { host, options: told }: Chosen, { onProgress, tokens }: Extra): Promise<Running> {
+  const { signal } = options;
+  const abort = new AbortController();
+  let wasm: WasmEngine | undefined;
+  const stop = () => {
+    abort.abort();
+    wasm?.cancel();
+  };
+  signal?.addEventListener('abort', stop, { once: true });
+  try {
+    throwIfAborted(signal);
+    const { create, threads } = await loadModule(options.wasmUrl, host ? 1 : chooseThreads(options.threads));
+    throwIfAborted(signal);
+    wasm = create(JSON.stringify({ ...told, threads }), platform, host);
+    const shards = await openShards(options, abort.signal);
+    await load(shards, { engine: wasm, host, abort, onProgress, tokens });
+    const error = host?.takeError();
+    if (error) throw webgpuReported(error);
+    return { wasm, host };
+  } catch (error) {
+    abort.abort();
+    try {
+      wasm?.dispose();
+    } catch {
+      // A module that has stopped frees nothing; the first fault is the one to tell.
+    }
+    host?.dispose();
+    if (signal?.aborted) throw cancelled('the load was cancelled');
+    throw toRlxError(error);
+  } finally {
+    signal?.removeEventListener('abort', stop);
+  }
+}
+
+export function free({ wasm, host }: Running): void {
+  try {
+    wasm.dispose();
+  } finally {
+    host?.dispose();
+  }
+}
+
+/** The error of what the host's `takeError` told. */
+export function webgpuReported(json: string): RlxError {
+  const { kind, message } = JSON.parse(json) as ScopeError;
+  return kind === 'out-of-memory'
+    ? new RlxError('out_of_memory', `the GPU is out of memory: ${message}`, { hint: 'use a smaller model or contextLength, or close other tabs' })
+    : new RlxError('internal', `WebGPU reported: ${message}`, { hint: 'please report it' });
+}
+
+export function modelItems({ model }: LoadOptions): (string | URL | Blob)[] {
+  return Array.isArray(model) ? [...model] as (string | URL | Blob)[] : [model as string | URL | Blob];
+}
+
+/** The device's host and what the engine is told. */
+interface Chosen {
+  host: GpuHost | null;
+  options: Omit<WasmOptions, 'threads'>;
+}
+
+/** The device, `auto` decided. */
+async function chooseDevice(options: LoadOptions): Promise<Chosen> {
+  const { device = 'auto', gpu, contextLength = null, kv = null, activations = null } = options;
+  const common = { contextLength, kv, activations };
+  if (device !== 'cpu') {
+    try {
+      const host = await GpuHost.create(gpu ?? (globalThis.navigator as Navigator | undefined)?.gpu);
+      return { host, options: { ...common, device: 'webgpu', fallbackReason: null } };
+    } catch (error) {
+      if (device === 'webgpu') throw error;
+      return { host: null, options: { ...common, device: 'cpu', fallbackReason: toRlxError(error).what } };
+    }
+  }
+  return { host: null, options: { ...common, device: 'cpu', fallbackReason: null } };
+}
+
+async function openShards(options: LoadOptions, signal: AbortSignal): Promise<ShardReader[]> {
+  const items = modelItems(options);
+  const remote = items.some((item) => !(item instanceof Blob));
+  const { onNotice } = options;
+  let cache: ShardCache | undefined;
+  if (remote && (options.cache ?? true)) {
+    const store = await openStore();
+    if (store) {
+      cache = new ShardCache(store, once(onNotice));
+      await cache.sweep().catch(() => {}); // housekeeping may fail without harm
+    } else {
+      onNotice?.({ code: 'cache_unavailable', message: 'The browser does not let this page keep the model: it will be downloaded again next time.' });
+    }
+  }
+  return Promise.all(items.map((item) => {
+    if (item instanceof Blob) return new ShardReader(new BlobSource(item), signal);
+    const url = new URL(item, globalThis.location?.href).href;
+    return cache ? cache.reader(url, signal) : new ShardReader(new UrlSource(url), signal);
+  }));
+}
+
+/** Three shards give one notice of a kind, not three. */
+function once(notify: LoadOptions['onNotice']): NonNullable<LoadOptions['onNotice']> {
+  const told = new Set<string>();
+  return (notice) => {
+    if (told.has(notice.code)) return;
+    told.add(notice.code);
+    notify?.(notice);
+  };
+}

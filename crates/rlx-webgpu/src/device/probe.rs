@@ -1,0 +1,237 @@
+//! Before anything is built: do the optional features of WGSL that kernels use do what they should?
+//!
+//! A probe is one shader of one workgroup and the words that it must write. What is wrong, or does not
+//! compile, is not used. For shuffles that also says whether lanes lie side by side in a workgroup of
+//! one dimension, which WGSL does not promise and kernels need.
+
+use super::{Buffer, WebGpuDevice};
+use crate::gpu::{Binding, BindingKind, Command, Gpu, PACKED_DOT, SUBGROUPS, Usage};
+use crate::kernels::fill;
+use core::task::{Context, Poll};
+use rlx_core::{Code, Result};
+
+/// Threads of the shuffles' workgroup: that of the kernels that use them.
+const THREADS: u32 = 256;
+/// Threads of the products'.
+const PAIRS: u32 = 64;
+
+/// Pairs of words whose four signed bytes have every sign and both ends.
+const WORDS: [u32; 8] = [
+    0x7f7f_7f7f,
+    0x8080_8080,
+    0x8181_8181,
+    0x7f80_7f80,
+    0xff01_ff01,
+    0x0000_0080,
+    0x1234_5678,
+    0xfedc_ba98,
+];
+
+/// What a probe runs and must find.
+struct Probe {
+    feature: &'static str,
+    wgsl: String,
+    entry: &'static str,
+    /// The buffer before, and after.
+    before: Vec<u32>,
+    after: Vec<u32>,
+}
+
+impl Probe {
+    fn shuffle(lanes: u32, enable: bool) -> Probe {
+        let masks: Vec<u32> = (0..lanes.ilog2()).map(|m| 1 << m).collect();
+        let shuffles: String = (1u32..)
+            .zip(&masks)
+            .map(|(m, mask)| {
+                let at = m * THREADS;
+                format!("b[{at}u + thread] = subgroupShuffleXor(x, {mask}u);\n    ")
+            })
+            .collect();
+        let x = |thread: u32| (thread as f32 + 0.5).to_bits();
+        let mut after: Vec<u32> = (0..THREADS).map(x).collect();
+        let mut before = after.clone();
+        for mask in masks {
+            after.extend((0..THREADS).map(|thread| x(thread ^ mask)));
+        }
+        before.resize(after.len(), 0);
+        let wgsl = fill(
+            include_str!("probe_shuffle.wgsl"),
+            &[
+                ("enable", if enable { "enable subgroups;" } else { "" }),
+                ("threads", &THREADS.to_string()),
+                ("shuffles", &shuffles),
+            ],
+        );
+        Probe { feature: SUBGROUPS, wgsl, entry: "probe_shuffle", before, after }
+    }
+
+    fn dot() -> Probe {
+        let pairs: Vec<(u32, u32)> =
+            WORDS.iter().flat_map(|&a| WORDS.iter().map(move |&b| (a, b))).collect();
+        let z = |i: u32| i as i32 * 4 - 128;
+        let mut before: Vec<u32> = pairs.iter().map(|p| p.0).collect();
+        before.extend(pairs.iter().map(|p| p.1));
+        before.extend((0..PAIRS).map(|i| z(i) as u32));
+        let mut after = before.clone();
+        after.extend(pairs.iter().map(|(a, b)| {
+            let bytes = a.to_le_bytes().into_iter().zip(b.to_le_bytes());
+            bytes.map(|(a, b)| i32::from(a as i8) * i32::from(b as i8)).sum::<i32>() as u32
+        }));
+        after.extend(
+            (0..PAIRS).map(|i| {
+                u32::from_le_bytes([0, 1, 2, 3].map(|j| (z(i) + j).clamp(-127, 127) as u8))
+            }),
+        );
+        before.resize(after.len(), 0);
+        let wgsl = include_str!("probe_dot.wgsl").into();
+        Probe { feature: PACKED_DOT, wgsl, entry: "probe_dot", before, after }
+    }
+}
+
+/// A probe on the GPU.
+struct Running {
+    probe: Probe,
+    pipeline: u32,
+    /// Around its shader: one that does not compile is this probe's answer, no fault to report.
+    scopes: Option<u32>,
+    /// Its memory and the readback buffer, bind group, list and read, once its pipeline is there.
+    launched: Option<Launched>,
+}
+
+struct Launched {
+    buffers: [Buffer; 2],
+    group: u32,
+    list: u32,
+    read: u32,
+}
+
+/// The probes of a device's features, under way.
+pub struct Probes {
+    running: Vec<Running>,
+}
+
+impl Probes {
+    /// Starts a probe for each optional feature that the device's kernels would use.
+    pub fn new<G: Gpu>(device: &WebGpuDevice<G>) -> Self {
+        let wgsl = device.works.get();
+        let mut probes = Vec::new();
+        if wgsl.lanes() > 1 {
+            probes.push(Probe::shuffle(wgsl.lanes(), wgsl.enable_subgroups));
+        }
+        if wgsl.packed_dot {
+            probes.push(Probe::dot());
+        }
+        let ids = &mut device.state.borrow_mut().ids;
+        let running = probes.into_iter().map(|probe| {
+            let (pipeline, scopes) = (ids.next(), ids.next());
+            device.gpu.push_scopes();
+            device.gpu.create_pipeline(
+                pipeline,
+                &probe.wgsl,
+                probe.entry,
+                &[BindingKind::ReadWrite],
+            );
+            device.gpu.pop_scopes(scopes);
+            Running { probe, pipeline, scopes: Some(scopes), launched: None }
+        });
+        Probes { running: running.collect() }
+    }
+
+    /// Goes on. Once it has answered, the device builds kernels of what works alone, and its
+    /// information says what does not.
+    ///
+    /// # Errors
+    /// `DeviceLost`.
+    pub fn poll<G: Gpu>(
+        &mut self,
+        device: &WebGpuDevice<G>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
+        while let Some(running) = self.running.last_mut() {
+            let answer = match running.poll(device, cx) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => return Poll::Pending,
+            };
+            running.free(device);
+            let feature = running.probe.feature;
+            self.running.pop();
+            if let Err(e) = device.alive() {
+                return Poll::Ready(Err(e));
+            }
+            let why = match answer {
+                Ok(true) => continue,
+                Ok(false) => "a probe computes wrong values".into(),
+                Err(e) if e.code == Code::DeviceLost => return Poll::Ready(Err(e)),
+                Err(e) => e.what,
+            };
+            let works = device.works.get().without(&[feature]);
+            device.works.set(works);
+            device.wgsl.set(works);
+            device.broken.borrow_mut().push(format!("{feature}: {why}"));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Running {
+    /// Whether the probe found what it must.
+    fn poll<G: Gpu>(&mut self, d: &WebGpuDevice<G>, cx: &mut Context<'_>) -> Poll<Result<bool>> {
+        if let Some(scopes) = self.scopes {
+            if d.gpu.poll_scopes(scopes, cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.scopes = None;
+        }
+        let launched = match &self.launched {
+            Some(launched) => launched,
+            None => {
+                match d.gpu.poll_pipeline(self.pipeline, cx) {
+                    Poll::Ready(ready) => ready?,
+                    Poll::Pending => return Poll::Pending,
+                }
+                self.launched.insert(self.probe.launch(d, self.pipeline))
+            }
+        };
+        let bytes = match d.gpu.poll_read(launched.read, cx) {
+            Poll::Ready(bytes) => bytes?,
+            Poll::Pending => return Poll::Pending,
+        };
+        let after = self.probe.after.iter().flat_map(|w| w.to_le_bytes());
+        Poll::Ready(Ok(bytes.into_iter().eq(after)))
+    }
+
+    fn free<G: Gpu>(&mut self, d: &WebGpuDevice<G>) {
+        if let Some(launched) = self.launched.take() {
+            d.gpu.free_list(launched.list);
+            d.gpu.free_bind_group(launched.group);
+            d.destroy(&mut d.state.borrow_mut(), launched.buffers);
+        }
+        d.gpu.free_pipeline(self.pipeline);
+    }
+}
+
+impl Probe {
+    fn launch<G: Gpu>(&self, d: &WebGpuDevice<G>, pipeline: u32) -> Launched {
+        let s = &mut *d.state.borrow_mut();
+        let bytes: Vec<u8> = self.before.iter().flat_map(|w| w.to_le_bytes()).collect();
+        let size = bytes.len() as u64;
+        let memory = d.create(s, size, Usage::Storage, "probe");
+        let back = d.create(s, size, Usage::Readback, "probe's answer");
+        let (group, list, read) = (s.ids.next(), s.ids.next(), s.ids.next());
+        d.gpu.write_buffer(memory.id, 0, &bytes);
+        let bound = Binding { buffer: memory.id, offset: 0, size };
+        d.gpu.create_bind_group(group, pipeline, &[bound]);
+        let copy = Command::Copy {
+            from: memory.id,
+            from_offset: 0,
+            to: back.id,
+            to_offset: 0,
+            bytes: size,
+        };
+        let dispatch = Command::Dispatch { pipeline, bind_group: group, groups: [1, 1, 1] };
+        d.gpu.record(list, &[dispatch, copy]);
+        d.gpu.submit(&[list]);
+        d.gpu.read(read, back.id, size);
+        Launched { buffers: [memory, back], group, list, read }
+    }
+}

@@ -1,0 +1,392 @@
+//! The self-test, on a driver that is sound and on ones that compute wrong values: a GPU whose
+//! shaders are changed on their way to the compiler.
+
+mod common;
+
+use rlx_core::gguf::{HeaderReader, ModelFiles, TensorSpec, Value, Writer};
+use rlx_core::runtime::device::Device;
+use rlx_core::runtime::model::ModelOptions;
+use rlx_core::runtime::selftest::SelfTest;
+use rlx_core::target::Activations;
+use rlx_core::types::{BlockFormat, DType};
+use rlx_core::{Code, Result};
+use rlx_cpu::{CpuDevice, CpuOptions};
+use rlx_webgpu::WebGpuDevice;
+use rlx_webgpu::device::Probes;
+use rlx_webgpu::gpu::native::NativeGpu;
+use rlx_webgpu::gpu::{
+    Binding, BindingKind, Command, Gpu, GpuInfo, PACKED_DOT, SUBGROUPS, Usage, Wgsl,
+};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures");
+
+fn block<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+    let mut cx = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(answer) = poll(&mut cx) {
+            return answer;
+        }
+    }
+}
+
+/// What a driver makes of a shader.
+type Fault = fn(&str) -> String;
+
+/// A GPU with a fault in its compiler.
+struct Faulty {
+    gpu: NativeGpu,
+    fault: Fault,
+}
+
+impl Gpu for Faulty {
+    fn info(&self) -> GpuInfo {
+        self.gpu.info()
+    }
+    fn is_lost(&self) -> bool {
+        self.gpu.is_lost()
+    }
+    fn take_error(&self) -> Option<rlx_core::Error> {
+        self.gpu.take_error()
+    }
+    fn create_buffer(&self, id: u32, size: u64, usage: Usage, label: &str) {
+        self.gpu.create_buffer(id, size, usage, label);
+    }
+    fn destroy_buffer(&self, id: u32) {
+        self.gpu.destroy_buffer(id);
+    }
+    fn write_buffer(&self, id: u32, offset: u64, bytes: &[u8]) {
+        self.gpu.write_buffer(id, offset, bytes);
+    }
+    fn create_pipeline(&self, id: u32, wgsl: &str, entry: &str, bindings: &[BindingKind]) {
+        self.gpu.create_pipeline(id, &(self.fault)(wgsl), entry, bindings);
+    }
+    fn poll_pipeline(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.gpu.poll_pipeline(id, cx)
+    }
+    fn free_pipeline(&self, id: u32) {
+        self.gpu.free_pipeline(id);
+    }
+    fn create_bind_group(&self, id: u32, pipeline: u32, bindings: &[Binding]) {
+        self.gpu.create_bind_group(id, pipeline, bindings);
+    }
+    fn free_bind_group(&self, id: u32) {
+        self.gpu.free_bind_group(id);
+    }
+    fn record(&self, list: u32, commands: &[Command]) {
+        self.gpu.record(list, commands);
+    }
+    fn free_list(&self, list: u32) {
+        self.gpu.free_list(list);
+    }
+    fn submit(&self, lists: &[u32]) {
+        self.gpu.submit(lists);
+    }
+    fn submit_timed(&self, id: u32, lists: &[u32]) {
+        self.gpu.submit_timed(id, lists);
+    }
+    fn poll_times(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<Vec<[u64; 2]>>> {
+        self.gpu.poll_times(id, cx)
+    }
+    fn read(&self, id: u32, buffer: u32, bytes: u64) {
+        self.gpu.read(id, buffer, bytes);
+    }
+    fn poll_read(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<Vec<u8>>> {
+        self.gpu.poll_read(id, cx)
+    }
+    fn fence(&self, id: u32) {
+        self.gpu.fence(id);
+    }
+    fn poll_fence(&self, id: u32, cx: &mut Context<'_>) -> Poll<()> {
+        self.gpu.poll_fence(id, cx)
+    }
+    fn push_scopes(&self) {
+        self.gpu.push_scopes();
+    }
+    fn pop_scopes(&self, id: u32) {
+        self.gpu.pop_scopes(id);
+    }
+    fn poll_scopes(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.gpu.poll_scopes(id, cx)
+    }
+}
+
+fn device(fault: Fault) -> Rc<WebGpuDevice<Faulty>> {
+    let gpu = NativeGpu::new(None).expect("these tests need a WebGPU adapter");
+    Rc::new(WebGpuDevice::new(Faulty { gpu, fault }))
+}
+
+/// A device with its features probed.
+fn probed(fault: Fault) -> Rc<WebGpuDevice<Faulty>> {
+    let device = device(fault);
+    assert_eq!(device.info().features, [SUBGROUPS, PACKED_DOT], "both are there to be tested");
+    let mut probes = Probes::new(&device);
+    block(|cx| probes.poll(&device, cx)).unwrap();
+    assert_eq!(device.counters().live_bytes, 0);
+    device
+}
+
+fn files(path: &str) -> ModelFiles {
+    let bytes = std::fs::read(format!("{FIXTURES}/{path}")).expect("the fixture is there");
+    let mut reader = HeaderReader::new(path, Some(bytes.len() as u64));
+    reader.push(&bytes).unwrap();
+    ModelFiles::new(vec![reader.into_header().unwrap()]).unwrap()
+}
+
+/// The header of a model with a layer for each of these formats; its heads are 64 wide.
+fn header(dim: u64, heads: [u64; 2], ffn: u64, formats: &[BlockFormat]) -> ModelFiles {
+    let (key, packed) = (|key: &str| format!("llama.{key}"), |i: usize| DType::Block(formats[i]));
+    let layers = formats.len();
+    let meta: Vec<(String, Value)> = vec![
+        ("general.architecture".into(), Value::String("llama".into())),
+        (key("block_count"), Value::U32(layers as u32)),
+        (key("embedding_length"), Value::U32(dim as u32)),
+        (key("feed_forward_length"), Value::U32(ffn as u32)),
+        (key("attention.head_count"), Value::U32(heads[0] as u32)),
+        (key("attention.head_count_kv"), Value::U32(heads[1] as u32)),
+        (key("attention.key_length"), Value::U32(64)),
+        (key("attention.layer_norm_rms_epsilon"), Value::F32(1e-5)),
+        (key("context_length"), Value::U32(8192)),
+        (key("rope.freq_base"), Value::F32(500_000.0)),
+    ];
+    let tensor = |name: String, dtype, dims: &[u64]| TensorSpec { name, dtype, dims: dims.into() };
+    let mut tensors = vec![
+        tensor("token_embd.weight".into(), packed(0), &[128_256, dim]),
+        tensor("output_norm.weight".into(), DType::F32, &[dim]),
+        tensor("rope_freqs.weight".into(), DType::F32, &[32]),
+    ];
+    for i in 0..layers {
+        let at = |part: &str| format!("blk.{i}.{part}.weight");
+        let (q, kv) = (heads[0] * 64, heads[1] * 64);
+        for part in ["attn_norm", "ffn_norm"] {
+            tensors.push(tensor(at(part), DType::F32, &[dim]));
+        }
+        for (part, out, input) in [
+            ("attn_q", q, dim),
+            ("attn_k", kv, dim),
+            ("attn_v", kv, dim),
+            ("attn_output", dim, q),
+            ("ffn_gate", ffn, dim),
+            ("ffn_up", ffn, dim),
+            ("ffn_down", dim, ffn),
+        ] {
+            tensors.push(tensor(at(part), packed(i), &[out, input]));
+        }
+    }
+    let writer = Writer::new(&meta, &tensors).unwrap();
+    let mut reader = HeaderReader::new("header.gguf", None);
+    reader.push(writer.header()).unwrap();
+    ModelFiles::new(vec![reader.into_header().unwrap()]).unwrap()
+}
+
+/// Whether a device had to give up features for the model of these files.
+fn tested(
+    device: &Rc<WebGpuDevice<Faulty>>,
+    files: &ModelFiles,
+    activations: Activations,
+    context: u64,
+) -> Result<bool> {
+    let mut options = ModelOptions::chat(512);
+    options.compile.kv = DType::F16;
+    options.compile.activations = activations;
+    let oracle: Rc<dyn Device> = Rc::new(CpuDevice::new(CpuOptions::default())?);
+    let mut test = SelfTest::new(files, context, &options, device.clone(), &oracle)?;
+    block(|cx| test.poll(cx))
+}
+
+const Q4: &str = "rustdoc-2m/rustdoc-2m-q4_k_m.gguf";
+
+#[test]
+fn a_sound_driver_passes_for_every_type_of_weights_and_nothing_stays_on_it() {
+    let device = probed(str::to_string);
+    let fixture = |format| files(&format!("rustdoc-2m/rustdoc-2m-{format}.gguf"));
+    // Sizes of a model of 1 GB, of one whose rows are no whole super-blocks, and odd ones.
+    let (k, legacy) = ([BlockFormat::Q6K, BlockFormat::Q4K], [BlockFormat::Q8_0]);
+    let made = [
+        header(2048, [32, 8], 8192, &k),
+        header(576, [9, 3], 1536, &legacy),
+        header(1312, [5, 5], 2080, &legacy),
+    ];
+    for files in ["f16", "q8_0", "q4_k_m"].map(fixture).iter().chain(&made) {
+        for activations in [Activations::F32, Activations::Int8] {
+            // With one split of a row's attention, and with many.
+            for context in [256, 4096] {
+                let gave_up = tested(&device, files, activations, context);
+                let dim = files.metadata.u32("llama.embedding_length");
+                assert_eq!(gave_up, Ok(false), "{dim:?} {activations:?} {context}");
+            }
+        }
+    }
+    let info = device.info();
+    assert_eq!(info.features, [SUBGROUPS, PACKED_DOT]);
+    assert_eq!(info.demoted, [""; 0]);
+    assert_eq!(device.counters().live_bytes, 0);
+}
+
+#[test]
+fn shuffles_among_other_lanes_are_found_by_their_probe() {
+    for fault in [
+        (|wgsl| wgsl.replace("subgroupShuffleXor(", "subgroupShuffleUp(")) as Fault,
+        |wgsl| wgsl.replace(", 2u)", ", 1u)"),
+        // Does not compile.
+        |wgsl| wgsl.replace("subgroupShuffleXor(", "noSuchShuffle("),
+    ] {
+        let device = probed(fault);
+        let info = device.info();
+        assert_eq!(info.features, [PACKED_DOT]);
+        assert_eq!(info.demoted.len(), 1);
+        assert!(info.demoted[0].starts_with("subgroups: "), "{:?}", info.demoted);
+        assert_eq!(tested(&device, &files(Q4), Activations::Int8, 256), Ok(false));
+    }
+}
+
+#[test]
+fn wrong_products_of_bytes_are_found_by_their_probe() {
+    for fault in [
+        // Signs are lost.
+        (|wgsl| {
+            wgsl.replace("dot4I8Packed(a, b)", "i32(dot4U8Packed(a, b))").replace(
+                "dot4I8Packed(b[thread], b[64u + thread])",
+                "i32(dot4U8Packed(b[thread], b[64u + thread]))",
+            )
+        }) as Fault,
+        |wgsl| wgsl.replace("pack4xI8(", "pack4xI8Clamp(2 * "),
+    ] {
+        let device = probed(fault);
+        let info = device.info();
+        assert_eq!(info.features, [SUBGROUPS]);
+        assert_eq!(info.demoted, [format!("{PACKED_DOT}: a probe computes wrong values")]);
+        assert_eq!(tested(&device, &files(Q4), Activations::Int8, 256), Ok(false));
+    }
+}
+
+/// A fault that only whole kernels show.
+#[test]
+fn a_kernel_that_is_wrong_with_a_feature_is_built_without_it() {
+    for (fault, features) in [
+        // Sums of a team's lanes, not the shuffles themselves.
+        (
+            (|wgsl| wgsl.replace("y0 + subgroupShuffleXor(y0, 1u)", "y0 + y0")) as Fault,
+            [PACKED_DOT],
+        ),
+        (
+            |wgsl| wgsl.replace("return dot4I8Packed(a, b);", "return dot4I8Packed(a, b >> 1u);"),
+            [SUBGROUPS],
+        ),
+    ] {
+        let device = probed(fault);
+        assert_eq!(device.info().demoted, [""; 0], "the probes do not see it");
+        assert_eq!(tested(&device, &files(Q4), Activations::Int8, 256), Ok(true));
+        let info = device.info();
+        assert_eq!(info.features, features);
+        assert_eq!(info.demoted.len(), 1);
+        assert!(info.demoted[0].contains(": logits of "), "{:?}", info.demoted);
+    }
+}
+
+/// Faults of single kernels that no feature explains: with which activations they are looked for, what
+/// each replaces, and by what. One position of 81 is less than what int8 rounds.
+const WRONG: &[(&str, Activations, &str, &str)] = &[
+    (
+        "a row of attention leaves out a position",
+        Activations::F32,
+        "let end = min(start + each, end_of_all);",
+        "let end = min(start + each, end_of_all) - 1u;",
+    ),
+    (
+        "a tile of attention sees the future",
+        Activations::Int8,
+        "let seen = position <= own &&",
+        "let seen =",
+    ),
+    (
+        "a tile of attention forgets its maximum",
+        Activations::Int8,
+        "let fade = exp(most - highest);",
+        "let fade = 1.0;",
+    ),
+    (
+        "rotation turns the other way",
+        Activations::Int8,
+        "a.y * b.x + a.x * b.y);",
+        "a.y * b.x - a.x * b.y);",
+    ),
+    (
+        "caches are written one position late",
+        Activations::Int8,
+        "let position = past + row;",
+        "let position = past + row + 1u;",
+    ),
+    (
+        "a norm adds up half of its row",
+        Activations::F32,
+        "for (var n = 32u; n > 0u; n /= 2u)",
+        "for (var n = 16u; n > 0u; n /= 2u)",
+    ),
+    (
+        "the embedding is of the next token",
+        Activations::Int8,
+        "let row = min(",
+        "let row = 1u + min(",
+    ),
+    (
+        "a drawn token is one late",
+        Activations::F32,
+        "fn finish(id: u32, position: u32) {",
+        "fn finish(best: u32, position: u32) { let id = best + 1u;",
+    ),
+    (
+        "blocks of int8 lose a sign",
+        Activations::Int8,
+        "let b = bitcast<vec4u>(q) & vec4u(255u);",
+        "let b = bitcast<vec4u>(q) & vec4u(127u);",
+    ),
+    (
+        "codes of q4_k lose their minima",
+        Activations::Int8,
+        "vec2f(sm.x), vec2f(sm.y));",
+        "vec2f(sm.x), vec2f());",
+    ),
+];
+
+thread_local! {
+    static CHANGE: Cell<(&'static str, &'static str)> = const { Cell::new(("", "")) };
+    /// Shaders that were changed.
+    static CHANGED: Cell<u32> = const { Cell::new(0) };
+}
+
+fn change(wgsl: &str) -> String {
+    let (from, to) = CHANGE.get();
+    CHANGED.set(CHANGED.get() + u32::from(wgsl.contains(from)));
+    wgsl.replace(from, to)
+}
+
+#[test]
+fn a_wrong_kernel_of_any_family_is_an_error() {
+    let gpu = || NativeGpu::new(None).expect("these tests need a WebGPU adapter");
+    for &(what, activations, from, to) in WRONG {
+        CHANGE.set((from, to));
+        CHANGED.set(0);
+        // Without features there is nothing to give up.
+        let gpu = Faulty { gpu: gpu(), fault: change };
+        let device = Rc::new(WebGpuDevice::with_wgsl(gpu, Wgsl::default()));
+        let e = tested(&device, &files(Q4), activations, 4096).expect_err(what);
+        assert!(CHANGED.get() > 0, "{what}: no shader has this text");
+        assert_eq!(e.code, Code::CheckFailed, "{what}: {e}");
+        assert!(e.hint.contains("cpu"), "{e}");
+        assert_eq!(device.counters().live_bytes, 0, "{what}");
+    }
+}
+
+#[test]
+fn every_set_of_features_is_tried_before_it_is_an_error() {
+    CHANGE.set(("a.y * b.x + a.x * b.y);", "a.y * b.x - a.x * b.y);"));
+    CHANGED.set(0);
+    let device = probed(change);
+    let e = tested(&device, &files(Q4), Activations::Int8, 256).unwrap_err();
+    assert_eq!(e.code, Code::CheckFailed);
+    assert!(e.what.contains(" computes wrong values: logits of "), "{e}");
+    assert_eq!(device.info().features, [""; 0], "the last try did without both");
+}

@@ -1,0 +1,24 @@
+// A GPU whose driver computes wrong values: shaders are changed on their way to its compiler. Runs in
+// a page.
+
+/** A `gpu` to inject; `changes` are pairs of texts, of which shaders get the second for the first. */
+export function faultyGpu(gpu, changes) {
+  return {
+    get wgslLanguageFeatures() {
+      return gpu.wgslLanguageFeatures;
+    },
+    async requestAdapter(options) {
+      const adapter = await gpu.requestAdapter(options);
+      if (!adapter) return adapter;
+      const requestDevice = adapter.requestDevice.bind(adapter);
+      adapter.requestDevice = async (descriptor) => {
+        const device = await requestDevice(descriptor);
+        const create = device.createShaderModule.bind(device);
+        device.createShaderModule = ({ code, ...rest }) =>
+          create({ ...rest, code: changes.reduce((text, [from, to]) => text.replaceAll(from, to), code) });
+        return device;
+      };
+      return adapter;
+    },
+  };
+}
