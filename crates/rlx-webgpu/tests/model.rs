@@ -3,68 +3,15 @@
 
 mod common;
 
+use common::model::{FIXTURES, block, generate, load, numbers};
 use common::{TestDevice, device};
-use rlx_core::gguf::{HeaderReader, ModelFiles};
-use rlx_core::models;
 use rlx_core::reference::device::ReferenceDevice;
-use rlx_core::runtime::device::{Bytes, Device};
-use rlx_core::runtime::engine::{Engine, GenerateOptions, Progress};
-use rlx_core::runtime::load::{Loader, placements};
-use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use rlx_core::runtime::device::Device;
+use rlx_core::runtime::engine::GenerateOptions;
+use rlx_core::runtime::model::ModelOptions;
 use rlx_core::target::Activations;
 use rlx_core::types::DType;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
-
-const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures");
-
-fn block<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
-    let mut cx = Context::from_waker(Waker::noop());
-    loop {
-        if let Poll::Ready(answer) = poll(&mut cx) {
-            return answer;
-        }
-    }
-}
-
-fn load(device: Rc<dyn Device>, path: &str, options: &ModelOptions) -> Engine {
-    let bytes = std::fs::read(format!("{FIXTURES}/{path}")).expect("the fixture is there");
-    let mut reader = HeaderReader::new(path, Some(bytes.len() as u64));
-    reader.push(&bytes).unwrap();
-    let files = ModelFiles::new(vec![reader.into_header().unwrap()]).unwrap();
-    let compiled = CompiledModel::from_gguf(&files, device.target(), options).unwrap();
-    let tokenizer = Rc::new(models::tokenizer(&files).unwrap());
-    let mut loader = Loader::new(device, &compiled).unwrap();
-    block(|cx| loader.poll_ready(cx)).unwrap();
-    for p in placements(&compiled.plan, 0) {
-        let all = &bytes[p.file_offset as usize..][..p.bytes as usize];
-        block(|cx| loader.poll_put(&p.to, 0, Bytes::Slice(all), cx)).unwrap();
-    }
-    block(|cx| loader.poll_finish(cx)).unwrap();
-    Engine::new(loader.finish(), Rc::new(compiled), tokenizer).unwrap()
-}
-
-/// Greedy tokens after a prompt, and the logits if the model was compiled for them.
-fn generate(
-    engine: &mut Engine,
-    prompt: Vec<u32>,
-    tokens: usize,
-    logits: bool,
-) -> (Vec<u32>, Option<Vec<f32>>) {
-    let options =
-        GenerateOptions { max_tokens: Some(tokens), logits, ..GenerateOptions::default() };
-    let mut generation = engine.start(prompt, &options).unwrap();
-    while let Some(progress) = block(|cx| generation.poll_next(engine, cx)) {
-        if let Progress::Done(reason) = progress {
-            assert!(reason.finish().is_some(), "{reason:?}");
-        }
-    }
-    (generation.tokens().to_vec(), generation.logits().map(<[f32]>::to_vec))
-}
-
-fn numbers(json: &serde_json::Value) -> Vec<u32> {
-    json.as_array().unwrap().iter().map(|n| n.as_u64().unwrap() as u32).collect()
-}
 
 #[test]
 fn greedy_tokens_are_llama_cpps() {

@@ -229,7 +229,8 @@ impl Target {
             region_limits: None,
             cost: Cost { submit_us: 50.0, launch_us: 5.0, bandwidth_gb_s: 100.0 },
             segments: false,
-            row_parts: None,
+            // Columns that a workgroup of a prompt's matmul makes; one row's makes quads of them.
+            row_parts: Some(64),
             attention_splits: Some(Splits {
                 parts: 256,
                 least: 64,

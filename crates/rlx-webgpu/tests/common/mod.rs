@@ -1,6 +1,8 @@
 //! One step on the real device, and the f64 truth of packed formats.
 #![allow(dead_code)]
 
+pub mod model;
+
 use half::{bf16, f16};
 use rlx_core::formats::decode_row;
 use rlx_core::ir::lir::{InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step};

@@ -1,0 +1,64 @@
+//! A fixture's model on a device, and what it says.
+
+use rlx_core::gguf::{HeaderReader, ModelFiles};
+use rlx_core::models;
+use rlx_core::runtime::device::{Bytes, Device};
+use rlx_core::runtime::engine::{Engine, GenerateOptions, Progress};
+use rlx_core::runtime::load::{Loader, placements};
+use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// The folder of models with known answers.
+pub const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures");
+
+/// Polls until there is an answer.
+pub fn block<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+    let mut cx = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(answer) = poll(&mut cx) {
+            return answer;
+        }
+    }
+}
+
+/// Loads a model of `tests/fixtures`.
+pub fn load(device: Rc<dyn Device>, path: &str, options: &ModelOptions) -> Engine {
+    let bytes = std::fs::read(format!("{FIXTURES}/{path}")).expect("the fixture is there");
+    let mut reader = HeaderReader::new(path, Some(bytes.len() as u64));
+    reader.push(&bytes).unwrap();
+    let files = ModelFiles::new(vec![reader.into_header().unwrap()]).unwrap();
+    let compiled = CompiledModel::from_gguf(&files, device.target(), options).unwrap();
+    let tokenizer = Rc::new(models::tokenizer(&files).unwrap());
+    let mut loader = Loader::new(device, &compiled).unwrap();
+    block(|cx| loader.poll_ready(cx)).unwrap();
+    for p in placements(&compiled.plan, 0) {
+        let all = &bytes[p.file_offset as usize..][..p.bytes as usize];
+        block(|cx| loader.poll_put(&p.to, 0, Bytes::Slice(all), cx)).unwrap();
+    }
+    block(|cx| loader.poll_finish(cx)).unwrap();
+    Engine::new(loader.finish(), Rc::new(compiled), tokenizer).unwrap()
+}
+
+/// Greedy tokens after a prompt, and the logits if the model was compiled for them.
+pub fn generate(
+    engine: &mut Engine,
+    prompt: Vec<u32>,
+    tokens: usize,
+    logits: bool,
+) -> (Vec<u32>, Option<Vec<f32>>) {
+    let options =
+        GenerateOptions { max_tokens: Some(tokens), logits, ..GenerateOptions::default() };
+    let mut generation = engine.start(prompt, &options).unwrap();
+    while let Some(progress) = block(|cx| generation.poll_next(engine, cx)) {
+        if let Progress::Done(reason) = progress {
+            assert!(reason.finish().is_some(), "{reason:?}");
+        }
+    }
+    (generation.tokens().to_vec(), generation.logits().map(<[f32]>::to_vec))
+}
+
+/// Ids of an `expected.json`.
+pub fn numbers(json: &serde_json::Value) -> Vec<u32> {
+    json.as_array().unwrap().iter().map(|n| n.as_u64().unwrap() as u32).collect()
+}
