@@ -33,6 +33,7 @@ pub mod devices;
 pub mod files;
 pub mod generate;
 pub mod load;
+pub mod memory;
 pub mod mix;
 pub mod new_file;
 pub mod platform;

@@ -22,12 +22,18 @@ pub fn block<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
     }
 }
 
-/// Loads a model of `tests/fixtures`.
-pub fn load(device: Rc<dyn Device>, path: &str, options: &ModelOptions) -> Engine {
+/// The header of a model of `tests/fixtures`.
+pub fn header(path: &str) -> ModelFiles {
     let bytes = std::fs::read(format!("{FIXTURES}/{path}")).expect("the fixture is there");
     let mut reader = HeaderReader::new(path, Some(bytes.len() as u64));
     reader.push(&bytes).unwrap();
-    let files = ModelFiles::new(vec![reader.into_header().unwrap()]).unwrap();
+    ModelFiles::new(vec![reader.into_header().unwrap()]).unwrap()
+}
+
+/// Loads a model of `tests/fixtures`.
+pub fn load(device: Rc<dyn Device>, path: &str, options: &ModelOptions) -> Engine {
+    let bytes = std::fs::read(format!("{FIXTURES}/{path}")).expect("the fixture is there");
+    let files = header(path);
     let compiled = CompiledModel::from_gguf(&files, device.target(), options).unwrap();
     let tokenizer = Rc::new(models::tokenizer(&files).unwrap());
     let mut loader = Loader::new(device, &compiled).unwrap();
