@@ -49,6 +49,20 @@ test('three cycles of load and dispose leave no buffer and destroy no device', {
   assert.equal(seen.devicesDestroyed, 0);
 });
 
+test('a model takes what it was said to need before it was loaded', { timeout: 120_000 }, async () => {
+  const { memoryBytes, held } = await page.evaluate(async () => {
+    const engine = await t.load();
+    const messages = [{ role: 'user', content: 'Hello' }];
+    await engine.chat.completions.create({ messages, temperature: 0, max_tokens: 12 });
+    const { memoryBytes } = engine.info();
+    const held = t.counts.liveBytes;
+    engine.dispose();
+    await t.turn();
+    return { memoryBytes, held };
+  });
+  assert.ok(Math.abs(memoryBytes - held) <= 0.05 * held, `said ${memoryBytes}, held ${held}`);
+});
+
 test('a load that is stopped or fails leaves no buffer', { timeout: 120_000 }, async () => {
   const stopped = await page.evaluate(async () => {
     const abort = new AbortController();

@@ -35,6 +35,7 @@ pub mod generate;
 pub mod kernel_times;
 pub mod load;
 pub mod lost;
+pub mod memory;
 pub mod mix;
 pub mod new_file;
 pub mod platform;

@@ -3,11 +3,13 @@
 use crate::block_on::block_on;
 use crate::devices::DeviceRow;
 use crate::files::ModelSource;
+use crate::memory::free_bytes;
 use rlx_core::models;
 use rlx_core::profile::CompileProfile;
 use rlx_core::runtime::device::{Bytes, Device, SharedBytes};
 use rlx_core::runtime::engine::Engine;
 use rlx_core::runtime::load::{Destination, Loaded, Loader, placements};
+use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::selftest::SelfTest;
 use rlx_core::target::Activations;
@@ -35,6 +37,8 @@ pub struct LoadOptions {
     pub logits: bool,
     /// What the compiler is asked for; `None`: default options.
     pub profile: Option<CompileProfile>,
+    /// Bytes of this machine's memory that a model may take; `None`: what the system says is left.
+    pub memory: Option<u64>,
 }
 
 impl LoadOptions {
@@ -75,7 +79,8 @@ pub struct Model {
 ///
 /// # Errors
 /// As the readers, the compiler and the device; `CheckFailed` for a device that computes wrong values
-/// even without its optional features.
+/// even without its optional features; `OutOfMemory` for a model that this machine's memory does not
+/// hold, where that is what the device has.
 pub fn load(
     source: &ModelSource,
     row: &DeviceRow,
@@ -86,6 +91,12 @@ pub fn load(
     let start = Instant::now();
     let model_options = options.model_options(row);
     let compiled = CompiledModel::from_gguf(&source.files, device.target(), &model_options)?;
+    // A GPU says what it has no room for when it is asked for buffers.
+    if device.target().buffers.is_none()
+        && let Some(available) = options.memory.or_else(free_bytes)
+    {
+        Fit::of(&compiled, device.target()).within("this machine", available)?;
+    }
     let tokenizer = Rc::new(models::tokenizer(&source.files)?);
     let template = models::chat_template(&source.files, &tokenizer);
     let temperature = source.files.metadata.opt_f32("general.sampling.temp")?;

@@ -56,6 +56,7 @@ fn cpu(threads: usize) -> Result<CpuDevice> {
 /// A model that is compiled: what `open` makes.
 struct Opened {
     compiled: Rc<CompiledModel>,
+    fit: Fit,
     tokenizer: Rc<Tokenizer>,
     template: Result<ChatTemplate>,
     name: String,
@@ -98,18 +99,10 @@ const WASM_BYTES: u64 = (4 << 30) - (64 << 20);
 
 /// Refuses, before a tensor byte is fetched, what 32-bit wasm memory cannot hold.
 fn fits(fit: &Fit) -> Result<()> {
-    if fit.total() <= WASM_BYTES {
-        return Ok(());
-    }
-    let hint = match fit.largest_context(WASM_BYTES) {
-        0 => "use a smaller model, or WebGPU".into(),
-        n => format!("load with contextLength {n} or less, or use WebGPU"),
-    };
-    Err(Error::new(
-        Code::OutOfMemory,
-        format!("the CPU in a page holds 4 GiB, this model needs {}", fit.describe()),
-    )
-    .hint(hint))
+    fit.within("the CPU in a page", WASM_BYTES).map_err(|e| {
+        let hint = format!("{}, or use WebGPU", e.hint);
+        e.hint(hint)
+    })
 }
 
 fn not_open() -> Error {
@@ -346,8 +339,9 @@ impl State {
         self.options.activations = Some(options.compile.activations);
         let tokenizer = Rc::new(tokenizer(&files)?);
         let compiled = CompiledModel::from_gguf(&files, self.executor.device.target(), &options)?;
+        let fit = Fit::of(&compiled, self.executor.device.target());
         if !gpu {
-            fits(&Fit::of(&compiled, false))?;
+            fits(&fit)?;
         }
         let architecture = meta.str("general.architecture")?.to_owned();
         let opened = Opened {
@@ -361,6 +355,7 @@ impl State {
             temperature: meta.opt_f32("general.sampling.temp")?.unwrap_or(0.7),
             placements: (0..shards as u32).map(|i| placements(&compiled.plan, i)).collect(),
             compiled: Rc::new(compiled),
+            fit,
         };
         let device = &self.executor.device;
         self.loader = Some(Loader::new(device.clone(), &opened.compiled)?);
@@ -586,6 +581,7 @@ impl State {
             "weightBytes": compiled.plan.bytes(),
             "stateBytes": compiled.state_bytes(),
             "arenaBytes": compiled.arena_bytes(),
+            "memoryBytes": opened.fit.total() - opened.fit.staging,
             "target": device.target().describe(),
             "fingerprint": {
                 "prefill": fingerprint("prefill_last"),

@@ -114,13 +114,18 @@ pub struct WebGpuDevice<G> {
 impl<G: Gpu> WebGpuDevice<G> {
     /// An executor with the GPU's limits. One that is lost already answers `DeviceLost`.
     pub fn new(gpu: G) -> Self {
-        let wgsl = gpu.info().wgsl;
-        Self::with_wgsl(gpu, wgsl)
+        let info = gpu.info();
+        Self::with_info(gpu, info)
     }
 
     /// The same with kernels that use no more of WGSL than this, which the device must have.
     pub fn with_wgsl(gpu: G, wgsl: Wgsl) -> Self {
         let info = GpuInfo { wgsl, ..gpu.info() };
+        Self::with_info(gpu, info)
+    }
+
+    /// The same on what is known of the GPU: limits no higher, and WGSL no richer, than it has.
+    pub fn with_info(gpu: G, info: GpuInfo) -> Self {
         // Kernels address bytes with 32 bits.
         let addressable = (1 << 32) - 4;
         let limits = Limits {
@@ -439,11 +444,11 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
 
     fn build(&self, m: ModelId, program: Rc<Program>) -> Result<(ProgramId, Ticket)> {
         self.alive()?;
-        if program.segments.len() > 1 || program.steps.iter().any(|s| s.part.is_some()) {
+        if program.segments.len() > 1 {
             return Err(Error::new(
                 Code::Unsupported,
                 format!(
-                    "program {} has several arena segments or weights in parts, which this device does not run",
+                    "program {} has several arena segments, which this device does not run",
                     program.name
                 ),
             )

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::engine::{FIXTURES, block, generate, load};
+use common::model::{FIXTURES, block, generate, load, numbers};
 use common::{TestDevice, device};
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::runtime::device::Device;
@@ -12,10 +12,6 @@ use rlx_core::runtime::model::ModelOptions;
 use rlx_core::target::Activations;
 use rlx_core::types::DType;
 use std::rc::Rc;
-
-fn numbers(json: &serde_json::Value) -> Vec<u32> {
-    json.as_array().unwrap().iter().map(|n| n.as_u64().unwrap() as u32).collect()
-}
 
 #[test]
 fn greedy_tokens_are_llama_cpps() {

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::engine::{block, generate, load, try_load};
+use common::model::{block, generate, load, try_load};
 use common::{TestDevice, device};
 use rlx_core::Code;
 use rlx_core::runtime::device::Device;

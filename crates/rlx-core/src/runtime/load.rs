@@ -5,6 +5,7 @@
 //! where its ranges go. Small tensors that constants are made from stay on the host.
 
 use super::device::{AnyId, Bytes, Device, ModelId, Placed, ProgramId, SessionId, Ticket};
+use super::memory::Fit;
 use super::model::CompiledModel;
 use crate::error::{Error, Result};
 use crate::plan::{Origin, WeightPlan};
@@ -66,6 +67,7 @@ struct Pending {
 pub struct Loader {
     device: Rc<dyn Device>,
     plan: Rc<WeightPlan>,
+    fit: Fit,
     model: ModelId,
     session: SessionId,
     programs: Vec<ProgramId>,
@@ -104,9 +106,12 @@ impl Loader {
     /// Asks the device for memory and pipelines.
     ///
     /// # Errors
+    /// `OutOfMemory` for caches that it cannot bind, with the context that it can;
     /// What the device refuses at once; refusals that take time come from
     /// [`poll_ready`](Self::poll_ready).
     pub fn new(device: Rc<dyn Device>, compiled: &CompiledModel) -> Result<Self> {
+        let fit = Fit::of(compiled, device.target());
+        fit.bound()?;
         let plan = Rc::new(compiled.plan.clone());
         let (model, ticket) = device.allocate(plan.clone())?;
         let file_bytes = |p: &WeightPlan| -> u64 {
@@ -119,6 +124,7 @@ impl Loader {
             device + p.host.iter().map(|h| h.bytes).sum::<u64>()
         };
         let mut loader = Loader {
+            fit,
             model,
             session: SessionId(0),
             programs: Vec::new(),
@@ -177,8 +183,11 @@ impl Loader {
     }
 
     /// Waits until memory is there: only then may bytes be put.
+    ///
+    /// # Errors
+    /// `OutOfMemory` that says what the model needs and which context to try ([`Fit::refusal`]).
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Self::poll_pending(&self.device, &mut self.memory, cx)
+        Self::poll_pending(&self.device, &mut self.memory, cx).map_err(|e| self.fit.refusal(e))
     }
 
     /// The device's id of the weights, for a host that writes buffers itself.

@@ -106,6 +106,17 @@ pub struct Limits {
     pub alignment: u64,
 }
 
+/// What a GPU's buffers take besides what plans say, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffers {
+    /// Sizes are rounded up to a multiple of it.
+    pub multiple: u64,
+    /// Constants of a step.
+    pub step: u64,
+    /// Weights on their way, at most.
+    pub staging: u64,
+}
+
 /// A device as the compiler sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
@@ -131,6 +142,8 @@ pub struct Target {
     pub row_parts: Option<u64>,
     /// How it wants one row's attention split, if at all.
     pub attention_splits: Option<Splits>,
+    /// How its buffers differ from plans; `None` where memory is the host's.
+    pub buffers: Option<Buffers>,
 }
 
 /// How one row's attention is split by positions: one way whatever the threads are, for the sums of
@@ -183,6 +196,7 @@ impl Target {
             segments: true,
             row_parts: Some(8),
             attention_splits: None,
+            buffers: None,
         }
     }
 
@@ -217,6 +231,7 @@ impl Target {
                 group: u64::MAX,
                 width: u64::MAX,
             }),
+            buffers: None,
         }
     }
 
@@ -232,7 +247,8 @@ impl Target {
             region_limits: None,
             cost: Cost { submit_us: 50.0, launch_us: 5.0, bandwidth_gb_s: 100.0 },
             segments: false,
-            row_parts: None,
+            // Columns that a workgroup of a prompt's matmul makes; one row's makes quads of them.
+            row_parts: Some(64),
             attention_splits: Some(Splits {
                 parts: 256,
                 least: 64,
@@ -243,6 +259,7 @@ impl Target {
                 group: 8,
                 width: 1024,
             }),
+            buffers: Some(Buffers { multiple: 16, step: 256, staging: 16 << 20 }),
         }
     }
 

@@ -149,7 +149,7 @@ fn caches_take_the_bytes_of_their_type() {
     for (kv, per_32) in [(DType::F32, 128), (DType::F16, 64), (DType::Block(BlockFormat::Q8_0), 34)]
     {
         let model = with_caches(&files, &Target::cpu(), kv).unwrap();
-        let fit = Fit::of(&model, false);
+        let fit = Fit::of(&model, &Target::cpu());
         assert_eq!(fit.bytes_per_position, elements / 32 * per_32, "{kv}");
         let caches = fit.bytes_per_position * model.context;
         others.push(model.state_bytes() - caches);

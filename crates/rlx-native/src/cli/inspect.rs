@@ -113,8 +113,8 @@ pub fn inspect(args: &InspectArgs) -> Result<ExitCode> {
         context: args.context,
         kv: args.kv.map(Kv::dtype),
         activations: args.activations.map(Act::activations),
-        logits: false,
         profile,
+        ..LoadOptions::default()
     };
     let options = load.model_options(row);
     let compiled = CompiledModel::from_gguf(&source.files, &target, &options)?;
@@ -160,8 +160,7 @@ fn stage(
         let options = &options.compile;
         return show(&args.passes, report, args.json, &compiled.module, spec, target, options);
     }
-    // Only the CPU and the reference read weights where the file is mapped.
-    let fit = Fit::of(compiled, target.name == "webgpu");
+    let fit = Fit::of(compiled, target);
     match args.stage {
         Stage::Hir if args.json => print_json(&json!({
             "stage": "hir",
@@ -216,6 +215,9 @@ fn stage(
                 compiled.state_bytes(),
                 program.fingerprint
             );
+            if let Err(e) = fit.bound() {
+                text += &format!("// does not fit: {}\n", e.hint);
+            }
             if args.profile.is_some() {
                 text += &format!("// options {}\n", options.compile.describe());
             }

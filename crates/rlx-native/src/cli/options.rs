@@ -103,6 +103,7 @@ impl ModelArgs {
             activations: self.activations.map(Act::activations),
             logits,
             profile: profile(self.profile.as_deref(), self.row()?)?,
+            memory: None,
         })
     }
 

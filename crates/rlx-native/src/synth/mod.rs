@@ -13,7 +13,7 @@ pub use shapes::{Family, SHAPES, Shape, Tensor};
 use crate::mix::{Quant, Role};
 use crate::new_file::create_gguf;
 use rlx_core::Result;
-use rlx_core::gguf::{TensorSpec, Value};
+use rlx_core::gguf::{TensorSpec, Value, Writer};
 use rlx_core::types::DType;
 use std::path::Path;
 
@@ -33,14 +33,7 @@ pub fn synth(
     force: bool,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<u64> {
-    let tensors = shape.tensors();
-    let traits = shape.traits();
-    let spec = |t: &Tensor| TensorSpec {
-        name: t.name.clone(),
-        dtype: quant.of(&traits, t.role, t.dims.last().copied().unwrap_or(1)).0,
-        dims: t.dims.clone(),
-    };
-    let specs: Vec<TensorSpec> = tensors.iter().map(spec).collect();
+    let (tensors, specs) = tensors(shape, quant);
     let mut stream = create_gguf(out, &metadata(shape, quant, seed), &specs, force)?;
     let total = stream.layout().file_bytes();
     let mut buffer = Vec::new();
@@ -71,6 +64,26 @@ pub fn synth(
     }
     stream.end()?.commit()?;
     Ok(total)
+}
+
+/// What such a file begins with and where its tensors lie, for whoever needs no tensor: a compiler.
+///
+/// # Errors
+/// As [`Writer::new`].
+pub fn header(shape: &Shape, quant: Quant) -> Result<Writer> {
+    Writer::new(&metadata(shape, quant, 0), &tensors(shape, quant).1)
+}
+
+/// The tensors of a shape, and how a file of that quant holds them.
+fn tensors(shape: &Shape, quant: Quant) -> (Vec<Tensor>, Vec<TensorSpec>) {
+    let (tensors, traits) = (shape.tensors(), shape.traits());
+    let spec = |t: &Tensor| TensorSpec {
+        name: t.name.clone(),
+        dtype: quant.of(&traits, t.role, t.dims.last().copied().unwrap_or(1)).0,
+        dims: t.dims.clone(),
+    };
+    let specs = tensors.iter().map(spec).collect();
+    (tensors, specs)
 }
 
 /// Gains of a norm: 1, give or take a tenth.

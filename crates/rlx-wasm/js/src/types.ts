@@ -96,6 +96,8 @@ export interface EngineInfo {
   weightBytes: number;
   stateBytes: number;
   arenaBytes: number;
+  /** All of it, and on WebGPU what kernels have besides: the estimate that was made before loading. */
+  memoryBytes: number;
   /** LIR fingerprints, as `rlx inspect --stage lir --json` prints them. */
   fingerprint: { prefill: string; decode: string };
   /** GPU dispatches of one decode step; 0 on the CPU. */

@@ -50,3 +50,22 @@ impl Book {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rlx_core::runtime::memory::CODEBOOKS;
+
+    #[test]
+    fn books_are_those_that_a_fit_counts() {
+        for (formats, bytes) in CODEBOOKS {
+            let book = Book::of(formats[0]).expect("it has a book");
+            assert_eq!(book.words().len() as u64 * 4, bytes, "{book:?}");
+            assert!(formats.iter().all(|f| Book::of(*f) == Some(book)));
+        }
+        let counted = |f: &BlockFormat| CODEBOOKS.iter().any(|b| b.0.contains(f));
+        for format in BlockFormat::ALL {
+            assert_eq!(Book::of(*format).is_some(), counted(format), "{format:?}");
+        }
+    }
+}

@@ -22,7 +22,8 @@ pub(super) fn gather(
         );
         return Err(Error::new(Code::Unsupported, what));
     }
-    let (rows, k) = matrix(table)?;
+    let (own, k) = matrix(table)?;
+    let (first, rows) = step.part.map_or((0, own), |p| (p.first, p.of));
     let (n, _) = matrix(&step.results[0])?;
     if n == 0 || k == 0 {
         return Ok(None);
@@ -47,7 +48,13 @@ pub(super) fn gather(
         word(row_bytes)?,
         ids_at.word(),
         y.word(),
+        word(first)?,
+        word(own)?,
     ];
+    let (from, others) = match step.part {
+        Some(_) => (" - step.first", "if row >= step.own { return; }"),
+        None => ("", ""),
+    };
     let skip = match cx.counted(n, emit) {
         Some(ctl) => format!("if i >= {ctl}[1] {{ return; }}"),
         None => String::new(),
@@ -60,6 +67,8 @@ pub(super) fn gather(
             ("common", formats::COMMON),
             ("readers", &readers.text),
             ("reader", &reader),
+            ("from", from),
+            ("others", others),
             ("ids", &ids_at.var),
             ("y", &y.var),
         ],

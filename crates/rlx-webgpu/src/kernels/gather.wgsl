@@ -3,7 +3,10 @@
 // bytes       n rows of the table in, 4*n*k out
 // launch      one invocation decodes one chunk of 32, workgroups of 64
 // numerics    exact for f32, f16, bf16; one multiply (and one add) for packed types
-struct Step { k: u32, chunks: u32, n: u32, rows: u32, table: u32, row_bytes: u32, ids: u32, y: u32 }
+struct Step {
+    k: u32, chunks: u32, n: u32, rows: u32, table: u32, row_bytes: u32, ids: u32, y: u32,
+    first: u32, own: u32,  // of a table in parts: this part's rows
+}
 {{bindings}}
 {{common}}
 {{readers}}
@@ -18,7 +21,8 @@ fn gather(
     let chunk = at % step.chunks;
     if i >= step.n { return; }
     {{skip}}
-    let row = min({{ids}}[step.ids + i], step.rows - 1u);
+    let row = min({{ids}}[step.ids + i], step.rows - 1u){{from}};
+    {{others}}
     var w = decode_{{reader}}(step.table + row * step.row_bytes, chunk);
     let first = step.y + i * step.k;
     for (var q = 0u; q < 32u; q++) {

@@ -20,8 +20,10 @@ const REPEAT: usize = 9;
 
 /// A weight of the step.
 struct Segment {
-    /// Output columns: rows of the weight.
+    /// Output columns that the step makes: rows of the weight, or of its part.
     rows: u64,
+    /// Columns of the whole result.
+    columns: u64,
     /// Bytes of a row.
     row_bytes: u64,
     weight: Place,
@@ -37,6 +39,8 @@ struct Segment {
 struct Parts {
     m: u64,
     k: u64,
+    /// Columns of every result before those that the step makes.
+    first: u64,
     x: Place,
     x_type: DType,
     norm: Option<(Place, f32)>,
@@ -83,6 +87,11 @@ impl Parts {
             |emit: &mut Emit<'_>, s: &Slice| if wide { emit.read_quads(s) } else { emit.read(s) };
         let x_place = read(emit, x)?;
         let glu = matches!(op.epilogue, Epilogue::Glu(_));
+        let first = step.part.map_or(0, |p| p.first);
+        // A quad that such a kernel writes has four columns of the part.
+        if wide && !first.is_multiple_of(4) {
+            return Err(Error::internal(format!("a part of a weight starts at row {first}")));
+        }
         let mut segments = Vec::with_capacity(op.segments);
         for i in 0..op.segments {
             let w = &step.operands[at.weights + i];
@@ -112,7 +121,8 @@ impl Parts {
                 Error::internal(format!("a row of {k} is no whole number of blocks"))
             })?;
             let dtype = w.ty.dtype;
-            segments.push(Segment { rows, row_bytes, weight, dtype, reader, bias, y });
+            let columns = step.part.map_or(rows, |p| p.of);
+            segments.push(Segment { rows, columns, row_bytes, weight, dtype, reader, bias, y });
         }
         let norm = match (at.norm, op.norm) {
             (Some(i), Some(eps)) => Some((read(emit, &step.operands[i])?, eps)),
@@ -132,7 +142,7 @@ impl Parts {
             Epilogue::None | Epilogue::Add => None,
         };
         let x_type = x.ty.dtype;
-        Ok(Parts { m, k, x: x_place, x_type, norm, segments, residual, map, glu, readers })
+        Ok(Parts { m, k, first, x: x_place, x_type, norm, segments, residual, map, glu, readers })
     }
 
     fn chunks(&self) -> u64 {
@@ -186,6 +196,8 @@ impl Parts {
     fn words(&self, rows_per_group: u64) -> Result<(Vec<u32>, u64)> {
         let mut first = 0u64;
         let x_start = if self.x_type == DType::F32 { self.x.word() } else { self.x.byte };
+        // Where the step's own columns start.
+        let own = |place: &Place| word(u64::from(place.word()) + self.first);
         let (norm, eps) = self.norm.as_ref().map_or((0, 0.0), |(p, eps)| (p.word(), *eps));
         let mut segments = Vec::new();
         let (_, kinds) = self.kinds();
@@ -196,9 +208,9 @@ impl Parts {
                 s.weight.byte,
                 word(s.row_bytes)?,
                 s.bias.as_ref().map_or(0, Place::word),
-                s.y.as_ref().map_or(0, Place::word),
+                s.y.as_ref().map_or(Ok(0), own)?,
                 kinds[i],
-                0,
+                word(s.columns)?,
             ]);
             if i < self.launched().len() {
                 first += s.rows.div_ceil(rows_per_group);
@@ -212,7 +224,7 @@ impl Parts {
             x_start,
             norm,
             eps.to_bits(),
-            self.residual.as_ref().map_or(0, Place::word),
+            self.residual.as_ref().map_or(Ok(0), own)?,
             self.launched().len() as u32,
             0,
             0,

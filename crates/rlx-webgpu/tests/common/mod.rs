@@ -1,7 +1,7 @@
 //! One step on the real device, and the f64 truth of packed formats.
 #![allow(dead_code)]
 
-pub mod engine;
+pub mod model;
 
 use half::{bf16, f16};
 use rlx_core::formats::decode_row;

@@ -89,11 +89,11 @@ fn store(p: &Parts) -> Result<String> {
     let value = if p.glu {
         format!(
             "let gate = map(total(row * 16u + thread % 8u, team) + bias_of(0u, n));\n    \
-             {y}[step.seg[0u].y + m * step.seg[0u].rows + n] = bitcast<u32>(gate * (total(row * 16u + 8u + thread % 8u, team) + bias_of(1u, n)));"
+             {y}[step.seg[0u].y + m * step.seg[0u].stride + n] = bitcast<u32>(gate * (total(row * 16u + 8u + thread % 8u, team) + bias_of(1u, n)));"
         )
     } else {
         format!(
-            "let at = m * step.seg[s].rows + n;\n    \
+            "let at = m * step.seg[s].stride + n;\n    \
              {y}[step.seg[s].y + at] = bitcast<u32>(map(total(row * 8u + thread % 8u, team) + bias_of(s, n)) + residual_at(at));"
         )
     };

@@ -26,14 +26,14 @@ pub(super) fn store(p: &Parts) -> Result<String> {
              for (var j = 0u; j < 4u; j++) {{\n        let i = n + j * 8u;\n        \
              if i < step.seg[0u].rows {{\n            \
              let gate = map(low[j] + bias_of(0u, i));\n            \
-             {y}[step.seg[0u].y + m * step.seg[0u].rows + i] = bitcast<u32>(gate * (high[j] + bias_of(1u, i)));\n        \
+             {y}[step.seg[0u].y + m * step.seg[0u].stride + i] = bitcast<u32>(gate * (high[j] + bias_of(1u, i)));\n        \
              }}\n    }}\n}}\n"
         )
     } else {
         format!(
             "fn store_one(s: u32, m: u32, i: u32, y: f32) {{\n    \
              if i >= step.seg[s].rows {{ return; }}\n    \
-             let at = m * step.seg[s].rows + i;\n    \
+             let at = m * step.seg[s].stride + i;\n    \
              {y}[step.seg[s].y + at] = bitcast<u32>(map(y + bias_of(s, i)) + residual_at(at));\n}}\n\
              fn store(s: u32, m: u32, n: u32, low: vec4f, high: vec4f) {{\n    \
              if m >= step.m {{ return; }}\n    \

@@ -1,4 +1,4 @@
-//! A whole model on a device, and greedy answers of it.
+//! A fixture's model on a device, and what it says.
 
 use rlx_core::Result;
 use rlx_core::gguf::{HeaderReader, ModelFiles};
@@ -10,9 +10,10 @@ use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+/// The folder of models with known answers.
 pub const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures");
 
-/// Polls until the answer is there.
+/// Polls until there is an answer.
 pub fn block<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
     let mut cx = Context::from_waker(Waker::noop());
     loop {
@@ -22,7 +23,15 @@ pub fn block<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
     }
 }
 
-/// A model on a device.
+/// The header of a model of `tests/fixtures`.
+pub fn header(path: &str) -> ModelFiles {
+    let bytes = std::fs::read(format!("{FIXTURES}/{path}")).expect("the fixture is there");
+    let mut reader = HeaderReader::new(path, Some(bytes.len() as u64));
+    reader.push(&bytes).unwrap();
+    ModelFiles::new(vec![reader.into_header().unwrap()]).unwrap()
+}
+
+/// Loads a model of `tests/fixtures`.
 pub fn load(device: Rc<dyn Device>, path: &str, options: &ModelOptions) -> Engine {
     try_load(device, path, options).unwrap()
 }
@@ -30,9 +39,7 @@ pub fn load(device: Rc<dyn Device>, path: &str, options: &ModelOptions) -> Engin
 /// The same, where the device may refuse.
 pub fn try_load(device: Rc<dyn Device>, path: &str, options: &ModelOptions) -> Result<Engine> {
     let bytes = std::fs::read(format!("{FIXTURES}/{path}")).expect("the fixture is there");
-    let mut reader = HeaderReader::new(path, Some(bytes.len() as u64));
-    reader.push(&bytes).unwrap();
-    let files = ModelFiles::new(vec![reader.into_header().unwrap()]).unwrap();
+    let files = header(path);
     let compiled = CompiledModel::from_gguf(&files, device.target(), options).unwrap();
     let tokenizer = Rc::new(models::tokenizer(&files).unwrap());
     let mut loader = Loader::new(device, &compiled)?;
@@ -61,4 +68,9 @@ pub fn generate(
         }
     }
     (generation.tokens().to_vec(), generation.logits().map(<[f32]>::to_vec))
+}
+
+/// Ids of an `expected.json`.
+pub fn numbers(json: &serde_json::Value) -> Vec<u32> {
+    json.as_array().unwrap().iter().map(|n| n.as_u64().unwrap() as u32).collect()
 }
