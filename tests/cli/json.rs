@@ -334,3 +334,37 @@ fn verify_decodes_block_formats_bit_for_bit() {
         stderr.starts_with(&format!("error: --types Q9_Z: the file has no such type ({file})\n"))
     );
 }
+
+#[test]
+fn a_profile_has_every_launch_with_its_time_and_its_bytes() {
+    let trace = folder("bench_profile").join("trace.json");
+    let path = trace.to_str().unwrap();
+    let sizes = ["--prompt-tokens", "70", "--tokens", "3", "--context", "128"];
+    let profile = ["bench", "--model", SMALL, "--device", "webgpu", "--profile", "--json"];
+    let value = json(&[&profile[..], &sizes, &["--trace", path]].concat());
+    for (phase, submissions) in [("prefill", 1), ("decode", 3)] {
+        let phase = &value[phase];
+        assert_eq!(phase["submissions"], submissions);
+        let kernels = phase["kernels"].as_array().unwrap();
+        assert!(kernels.iter().any(|k| k["step"] == "ffn_down" && k["launches"] == 2));
+        let us: f64 = kernels.iter().map(|k| k["us"].as_f64().unwrap()).sum();
+        assert!(us > 0.0 && us <= phase["us"].as_f64().unwrap(), "{us} of {}", phase["us"]);
+        let moved =
+            |k: &Value| k["read_bytes"].as_u64().unwrap() + k["written_bytes"].as_u64().unwrap();
+        assert!(kernels.iter().all(|k| moved(k) > 0), "{kernels:?}");
+    }
+    let trace: Value = serde_json::from_slice(&std::fs::read(trace).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    assert!(events.iter().all(|e| e["ph"] == "M" || e["dur"].as_f64().unwrap() >= 0.0));
+    let down = events.iter().filter(|e| e["args"]["step"] == "blk.1.ffn_down");
+    assert_eq!(down.count(), 4, "one a submission");
+}
+
+#[test]
+fn a_device_that_times_no_launches_says_so() {
+    let options = ["--prompt-tokens", "1", "--tokens", "1"];
+    let mut command = rlx(&["bench", "--model", SMALL, "--profile"]);
+    let (code, stdout, stderr) = run(command.args(options));
+    assert_eq!((code, stdout.as_str()), (3, ""));
+    assert!(stderr.contains("the device cpu does not time launches"), "{stderr}");
+}

@@ -233,13 +233,20 @@ fn int8_input(rng: &mut Rng, format: BlockFormat, m: usize, k: usize) -> Operand
 #[test]
 fn int8_activations_multiply_packed_weights() {
     let d = device();
+    let wide = device_with(|info| info.wgsl.subgroup = Some(32));
     let mut rng = Rng(4);
     for dtype in common_types().into_iter().chain(other_formats()).filter(|t| t.is_block()) {
         let format =
             if dtype.block_elements() == 256 { BlockFormat::Q8K } else { BlockFormat::Q8_0 };
-        for (k, n) in [(256usize, 7usize), (1024, 70)] {
-            // Inputs are whole words: an even number of 34-byte blocks.
-            for &m in rows_of(dtype) {
+        // Inputs are whole words: an even number of 34-byte blocks.
+        let cases: [(_, usize, usize, &[usize]); 3] = [
+            (&d, 256, 7, rows_of(dtype)),
+            (&d, 1024, 70, &[66]),
+            // Rows that are few are no tiles where subgroups are wide.
+            (&wide, 1024, 70, &[5, 13]),
+        ];
+        for (d, k, n, rows) in cases {
+            for &m in rows {
                 for glu in [false, true] {
                     let x = int8_input(&mut rng, format, m, k);
                     let t = Truth { m, k, x: decode(DType::Block(format), &x.bytes) };
@@ -252,7 +259,7 @@ fn int8_activations_multiply_packed_weights() {
                     }
                     let epilogue = if glu { Epilogue::Glu(Unary::Silu) } else { Epilogue::None };
                     let op = MatMul { segments: count, epilogue, ..MatMul::plain() };
-                    let got = run_op(&d, op, &operands);
+                    let got = run_op(d, op, &operands);
                     let ys: Vec<Vec<f64>> =
                         ws.iter().map(|w| t.times(&decode(dtype, w), None)).collect();
                     let want: Vec<f64> = (0..m * n)

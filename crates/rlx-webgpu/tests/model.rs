@@ -31,6 +31,9 @@ fn greedy_tokens_are_llama_cpps() {
         options.compile.activations = activations;
         options.compile.kv = kv;
         options.context = Some(256);
+        if chunk > 64 {
+            options = options.with_short(64);
+        }
         let path = format!("rustdoc-2m/rustdoc-2m-{format}.gguf");
         let mut engine = load(device.clone(), &path, &options);
         for question in expected["questions"].as_array().unwrap() {

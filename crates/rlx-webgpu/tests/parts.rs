@@ -181,8 +181,9 @@ fn a_row_that_becomes_int8_over_parts() {
 #[test]
 fn rows_of_int8_over_parts() {
     let full = |i: GpuInfo| i;
+    let wide = |i: GpuInfo| GpuInfo { wgsl: Wgsl { subgroup: Some(32), ..i.wgsl }, ..i };
     let alone = |i: GpuInfo| GpuInfo { wgsl: Wgsl { packed_dot: false, ..i.wgsl }, ..i };
-    for (d, few) in [(masked(full), 0..4), (masked(alone), 1..2)] {
+    for (d, few) in [(masked(full), 0..4), (masked(alone), 1..2), (masked(wide), 0..4)] {
         let mut rng = Rng(3);
         for (op, types) in forms(false).drain(few) {
             // Blocks have their norm behind them.

@@ -322,8 +322,8 @@ const WRONG: &[(&str, Activations, &str, &str)] = &[
     (
         "a norm adds up half of its row",
         Activations::F32,
-        "for (var n = 32u; n > 0u; n /= 2u)",
-        "for (var n = 16u; n > 0u; n /= 2u)",
+        "for (var n = 128u; n > 0u; n /= 2u)",
+        "for (var n = 64u; n > 0u; n /= 2u)",
     ),
     (
         "the embedding is of the next token",

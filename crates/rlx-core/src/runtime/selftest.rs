@@ -68,7 +68,7 @@ impl SelfTest {
         device: Rc<dyn Device>,
         oracle: &Rc<dyn Device>,
     ) -> Result<Self> {
-        let twin = Twin::new(files, context, options.chunk)?;
+        let twin = Twin::new(files, context, options)?;
         let mut trusted = ModelOptions::chat(twin.rows());
         trusted.compile.kv = options.compile.kv;
         trusted.compile.activations = options.compile.activations;
@@ -143,7 +143,7 @@ impl SelfTest {
     fn fault(&self, got: &[Answer]) -> Option<String> {
         let tolerance = tolerance(self.options.compile.activations, self.twin.layers());
         for (step, (got, want)) in (0..).zip(got.iter().zip(&self.want)) {
-            let at = if step == 0 { "a prompt's last row" } else { "a single row" };
+            let at = if self.twin.is_prompt(step) { "a prompt's last row" } else { "a single row" };
             let off = difference(&got.logits, &want.logits);
             if off > tolerance {
                 return Some(format!("logits of {at} are off by {:.0} %", 100.0 * off));

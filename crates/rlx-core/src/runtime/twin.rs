@@ -24,10 +24,12 @@ use core::task::{Context, Poll};
 
 /// Rows of the prompt: more than a tile of matmuls or of attention has.
 const ROWS: u64 = 80;
-/// Single tokens after it.
+/// Rows of a short prompt after it, where the model has a program for such.
+const SHORT: u64 = 13;
+/// Single tokens after both.
 const STEPS: u32 = 2;
-/// Positions of its caches: at least the prompt's, at most those from which attention is split.
-const CONTEXT: (u64, u64) = (128, 2048);
+/// Positions of its caches: at least those of all steps, at most what several splits of attention read.
+const CONTEXT: (u64, u64) = (128, 512);
 /// Deviation of what a matmul makes of a row of deviation 1. Above 1, so that attention looks at
 /// few positions: an average of all would hide one that is wrong.
 const GAIN: f32 = 1.5;
@@ -41,6 +43,8 @@ pub struct Twin {
     tensors: Vec<(String, u64, u64)>,
     layers: usize,
     rows: u64,
+    /// Rows of the short prompt; 0 where there is none.
+    short: u64,
 }
 
 /// What a step of the twin gave.
@@ -91,11 +95,11 @@ fn bytes_of(name: &str, ty: &Type, number: u32) -> Result<Vec<u8>> {
 }
 
 impl Twin {
-    /// The twin of the model of these files, where that has so many positions and rows of a chunk.
+    /// The twin of the model of these files, where that has so many positions and these programs.
     ///
     /// # Errors
     /// As [`ModelConfig::from_gguf`] and [`ModelConfig::build`].
-    pub fn new(files: &ModelFiles, context: u64, chunk: u64) -> Result<Self> {
+    pub fn new(files: &ModelFiles, context: u64, options: &ModelOptions) -> Result<Self> {
         let layers = layers(files);
         let config = ModelConfig::from_gguf(files)?.small(layers.len() as u64);
         let like = Tensors::Like(Like { files, layers: &layers });
@@ -106,7 +110,10 @@ impl Twin {
             tensors.push((p.name.clone(), file.len() as u64, bytes.len() as u64));
             file.extend(bytes);
         }
-        Ok(Twin { module, file, tensors, layers: layers.len(), rows: ROWS.min(chunk) })
+        let short = options.programs.iter().find(|p| p.name == "prefill_short");
+        let short = short.map_or(0, |p| SHORT.min(p.seq));
+        let rows = ROWS.min(options.chunk);
+        Ok(Twin { module, file, tensors, layers: layers.len(), rows, short })
     }
 
     /// Starts the twin on a device, as a model of these options is compiled for it.
@@ -120,6 +127,9 @@ impl Twin {
             ProgramSpec::prefill_last(options.chunk).with_logits(),
             ProgramSpec::decode().with_logits(),
         ]);
+        if self.short > 0 {
+            options.programs.push(ProgramSpec::prefill_short(self.short).with_logits());
+        }
         let locate = |name: &str| {
             let found = self.tensors.iter().find(|t| t.0 == name);
             found.map(|(_, offset, bytes)| (0, *offset, *bytes))
@@ -147,9 +157,24 @@ impl Twin {
         self.rows
     }
 
-    /// Number of steps: the prompt, and single tokens after it.
+    /// Number of steps: the prompt, a short one, and single tokens after them.
     pub fn steps(&self) -> u32 {
-        1 + STEPS
+        1 + u32::from(self.short > 0) + STEPS
+    }
+
+    /// Whether a step has several rows.
+    pub fn is_prompt(&self, step: u32) -> bool {
+        self.step(step).1 > 1
+    }
+
+    /// Positions before a step, its rows, and which program runs it.
+    fn step(&self, step: u32) -> (u64, u64, usize) {
+        match (u64::from(step), self.short) {
+            (0, _) => (0, self.rows, 0),
+            (n, 0) => (self.rows + n - 1, 1, 1),
+            (1, short) => (self.rows, short, 2),
+            (n, short) => (self.rows + short + n - 2, 1, 1),
+        }
     }
 
     /// A token of the prompt, or of a later step.
@@ -161,10 +186,9 @@ impl Twin {
 
     /// The control block before a step: every step has tokens of its own, whatever was sampled.
     fn control(&self, step: u32) -> Control {
-        let rows = self.rows as u32;
-        let (past, len) = if step == 0 { (0, rows) } else { (rows + step - 1, 1) };
-        let capacity = self.module.context as u32;
-        let token = self.token(u64::from(past));
+        let (past, len, _) = self.step(step);
+        let token = self.token(past);
+        let (past, len, capacity) = (past as u32, len as u32, self.module.context as u32);
         Control { past, len, token, step, limit: u32::MAX, capacity, ..Control::default() }
     }
 
@@ -285,10 +309,11 @@ fn submit(loaded: &Loaded, compiled: &CompiledModel, twin: &Twin, step: u32) -> 
         state(PARAMS, words(&Twin::params(step).to_words()))?,
         state(CTL, words(&twin.control(step).to_words()))?,
     ];
-    if step == 0 {
-        let ids: Vec<u32> = (0..twin.rows).map(|at| twin.token(at)).collect();
+    let (past, rows, program) = twin.step(step);
+    if rows > 1 {
+        let ids: Vec<u32> = (past..past + rows).map(|at| twin.token(at)).collect();
         writes.push(Write { to: WriteTo::Input(0), offset: 0, bytes: words(&ids) });
     }
-    let program = loaded.programs.get(step.min(1) as usize).ok_or_else(over)?;
+    let program = loaded.programs.get(program).ok_or_else(over)?;
     loaded.device.submit(loaded.session, *program, &writes)
 }

@@ -80,8 +80,8 @@ pub struct InspectArgs {
     #[arg(long, value_name = "TYPE")]
     activations: Option<Act>,
     /// A compile profile, as in profiles/; its options are shown with `--stage lir`
-    #[arg(long = "compile-profile", value_name = "FILE")]
-    profile: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    compile_profile: Option<PathBuf>,
     /// Draw the program's arena: an SVG, time across and bytes up
     #[arg(long, value_name = "SVG")]
     plan: Option<PathBuf>,
@@ -100,7 +100,7 @@ pub fn inspect(args: &InspectArgs) -> Result<ExitCode> {
     // Before the file's own stage, which needs neither: what is wrong in them is told there too.
     let target = Target::parse(&args.target)?;
     let row = devices::find(&target.name)?;
-    let profile = profile(args.profile.as_deref(), row)?;
+    let profile = profile(args.compile_profile.as_deref(), row)?;
     if args.stage == Stage::File && args.plan.is_none() && !args.passes.any() {
         if args.json {
             print_json(&file_json(&source))?;
@@ -218,7 +218,7 @@ fn stage(
             if let Err(e) = fit.bound() {
                 text += &format!("// does not fit: {}\n", e.hint);
             }
-            if args.profile.is_some() {
+            if args.compile_profile.is_some() {
                 text += &format!("// options {}\n", options.compile.describe());
             }
             text += &program.to_string();

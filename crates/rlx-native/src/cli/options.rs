@@ -75,8 +75,8 @@ pub struct ModelArgs {
     #[arg(long, value_name = "TYPE")]
     pub activations: Option<Act>,
     /// A compile profile, as in profiles/ [default: none]
-    #[arg(long = "compile-profile", value_name = "FILE")]
-    pub profile: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    pub compile_profile: Option<PathBuf>,
 }
 
 /// The profile of a file, if one is given, for a device of that row.
@@ -102,7 +102,7 @@ impl ModelArgs {
             kv: self.kv.map(Kv::dtype),
             activations: self.activations.map(Act::activations),
             logits,
-            profile: profile(self.profile.as_deref(), self.row()?)?,
+            profile: profile(self.compile_profile.as_deref(), self.row()?)?,
             memory: None,
         })
     }

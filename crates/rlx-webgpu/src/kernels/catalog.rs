@@ -178,13 +178,14 @@ fn matmuls(dtype: DType, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
                 if few && name != "glu" {
                     continue;
                 }
-                // int8 x has no norm; only int8 x asks for integer dot products.
-                let variants: &[(bool, bool)] = if x == DType::F32 {
-                    &[(false, true), (true, true)]
+                // int8 x has no norm; only int8 x asks for integer dot products, and of its rows a few
+                // are no tiles where subgroups are wide.
+                let variants: &[(bool, bool, Option<u32>)] = if x == DType::F32 {
+                    &[(false, true, None), (true, true, None)]
                 } else {
-                    &[(false, true), (false, false)]
+                    &[(false, true, None), (false, false, None), (false, true, Some(32))]
                 };
-                for &(norm, packed_dot) in variants {
+                for &(norm, packed_dot, subgroup) in variants {
                     {
                         let segments = if name == "glu" { 2 } else { 1 };
                         let mut made = Maker::new().arena(x, &[m, k])?;
@@ -209,9 +210,11 @@ fn matmuls(dtype: DType, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
                             ..MatMul::plain()
                         };
                         let key = format!(
-                            "matmul_{m}_{dtype}_{k}_{x}_{name}_norm_{norm}_packed_{packed_dot}"
+                            "matmul_{m}_{dtype}_{k}_{x}_{name}_norm_{norm}_packed_{packed_dot}_wide_{}",
+                            subgroup.is_some()
                         );
-                        out.insert(key, made.kernel(op, true, packed_dot)?);
+                        let wgsl = Wgsl { packed_dot, subgroup, ..Wgsl::default() };
+                        out.insert(key, made.kernel_in(op, true, wgsl)?);
                     }
                 }
             }

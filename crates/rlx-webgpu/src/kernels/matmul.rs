@@ -66,7 +66,7 @@ pub(super) fn matmul(
         rows::launch(&parts, format, cx, emit).map(Some)
     } else if parts.m == 1 {
         vector::launch(&parts, cx, emit).map(Some)
-    } else if parts.x_type != DType::F32 && few::fits(&parts) {
+    } else if parts.x_type != DType::F32 && few::fits(&parts, cx) {
         few::launch(&parts, cx, emit).map(Some)
     } else if parts.x_type != DType::F32 && cx.wgsl.packed_dot {
         tile_int8::launch(&parts, cx, emit).map(Some)

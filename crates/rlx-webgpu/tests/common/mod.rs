@@ -16,8 +16,8 @@ use rlx_core::target::Target;
 use rlx_core::types::{BlockFormat, DType, Kind, Shape, Type};
 use rlx_core::{Error, Result};
 use rlx_webgpu::WebGpuDevice;
-use rlx_webgpu::gpu::CountingGpu;
 use rlx_webgpu::gpu::native::NativeGpu;
+use rlx_webgpu::gpu::{CountingGpu, Gpu, GpuInfo};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -27,6 +27,14 @@ pub type TestDevice = WebGpuDevice<CountingGpu<NativeGpu>>;
 pub fn device() -> TestDevice {
     let gpu = NativeGpu::new(None).expect("these tests need a WebGPU adapter");
     WebGpuDevice::new(CountingGpu::new(gpu))
+}
+
+/// The same, as it would be if its GPU were another.
+pub fn device_with(change: impl Fn(&mut GpuInfo)) -> TestDevice {
+    let gpu = NativeGpu::new(None).expect("these tests need a WebGPU adapter");
+    let mut info = gpu.info();
+    change(&mut info);
+    WebGpuDevice::with_info(CountingGpu::new(gpu), info)
 }
 
 /// Polls until a ticket has its answer.

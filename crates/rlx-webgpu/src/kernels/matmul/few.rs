@@ -13,10 +13,13 @@ const STREAMS: u64 = 4;
 const TEAMS: u64 = 2;
 /// Most rows of x for which this is faster than tiles.
 const MOST: u64 = 64;
+/// Lanes of subgroups from which on a device is taken for one that hides memory's latency behind many
+/// threads. Software GPUs, of 4 or 8 lanes, do tiles twice as fast.
+const LANES: u32 = 16;
 
 /// Whether a product of so many rows of x is made here.
-pub(super) fn fits(p: &Parts) -> bool {
-    p.m <= MOST
+pub(super) fn fits(p: &Parts, cx: &Context<'_>) -> bool {
+    p.m <= MOST && cx.wgsl.subgroup.is_some_and(|lanes| lanes >= LANES)
 }
 
 pub(super) fn launch(p: &Parts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result<Launch> {

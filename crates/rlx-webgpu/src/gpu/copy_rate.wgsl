@@ -1,0 +1,10 @@
+// copy        to[i] = from[i]
+// launch      a thread is a quad; groups past the end do nothing
+@group(0) @binding(0) var<storage, read> from_quads: array<vec4u>;
+@group(0) @binding(1) var<storage, read_write> to_quads: array<vec4u>;
+
+@compute @workgroup_size(256)
+fn copy(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) launched: vec3u, @builtin(local_invocation_index) thread: u32) {
+    let i = (id.y * launched.x + id.x) * 256u + thread;
+    if i < arrayLength(&to_quads) { to_quads[i] = from_quads[i]; }
+}
