@@ -1,5 +1,8 @@
 // copy        to[i] = from[i]
-// launch      a thread is a quad; groups past the end do nothing
+// shapes      from, to u32[n], n a multiple of 4
+// bytes       4*n in, 4*n out
+// launch      a workgroup of 256 threads is 256 quads; what is past the end does nothing
+// numerics    none: bits are bits
 @group(0) @binding(0) var<storage, read> from_quads: array<vec4u>;
 @group(0) @binding(1) var<storage, read_write> to_quads: array<vec4u>;
 

@@ -87,25 +87,25 @@ fn product(p: &Parts) -> String {
 /// Results, one a thread.
 fn store(p: &Parts) -> Result<String> {
     let y = p.y_var()?;
-    let (results, row) = if p.glu { (32, "thread / 8u % 2u") } else { (64, "thread / 8u % 4u") };
-    let per_team = results / 2;
+    let rows = if p.glu { STREAMS / 2 } else { STREAMS };
+    let per_team = rows * ROWS;
+    let s = if p.glu { "0u" } else { "s" };
     let value = if p.glu {
-        format!(
-            "let gate = map(total(row * 16u + thread % 8u, team) + bias_of(0u, n));\n    \
-             {y}[step.seg[0u].y + m * step.seg[0u].stride + n] = bitcast<u32>(gate * (total(row * 16u + 8u + thread % 8u, team) + bias_of(1u, n)));"
-        )
+        "let gate = map(total(row * 16u + thread % 8u, team) + bias_of(0u, n));\n    \
+         let value = gate * (total(row * 16u + 8u + thread % 8u, team) + bias_of(1u, n));"
     } else {
-        format!(
-            "let at = m * step.seg[s].stride + n;\n    \
-             {y}[step.seg[s].y + at] = bitcast<u32>(map(total(row * 8u + thread % 8u, team) + bias_of(s, n)) + residual_at(at));"
-        )
+        "let sum = total(row * 8u + thread % 8u, team) + bias_of(s, n);\n    \
+         let value = map(sum) + residual_at(at);"
     };
-    let (s, first) = if p.glu { ("0u", "2u") } else { ("s", "4u") };
     Ok(format!(
-        "if thread >= {results}u {{ return; }}\n    \
-         let team = thread / {per_team}u;\n    let row = {row};\n    let m = m0 + thread % 8u;\n    \
-         let n = (column - step.seg[s].first) * {}u + team * {first} + row;\n    \
-         if m >= step.m || n >= step.seg[{s}].rows {{ return; }}\n    {value}",
-        if p.glu { 4 } else { 8 }
+        "if thread >= {}u {{ return; }}\n    \
+         let team = thread / {per_team}u;\n    let row = thread / 8u % {rows}u;\n    \
+         let m = m0 + thread % 8u;\n    \
+         let n = (column - step.seg[s].first) * {}u + team * {rows}u + row;\n    \
+         if m >= step.m || n >= step.seg[{s}].rows {{ return; }}\n    \
+         let at = m * step.seg[{s}].stride + n;\n    {value}\n    \
+         {y}[step.seg[{s}].y + at] = bitcast<u32>(value);",
+        TEAMS * per_team,
+        TEAMS * rows
     ))
 }
