@@ -1,5 +1,5 @@
-// A GPU that computes wrong values, in a page: the features that are wrong are not used, a GPU that is
-// always wrong not at all, and answers are the recorded ones.
+// A GPU whose optional features compute wrong values, in a page: they are not used, and answers are the
+// recorded ones.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -59,7 +59,6 @@ test('a GPU that computes what it should keeps its features', async () => {
 for (const [name, changes, why] of [
   ['wrong by itself', [['dot4I8Packed(a, b)', 'i32(dot4U8Packed(a, b))'], ['dot4I8Packed(b[thread]', 'i32(1) + dot4I8Packed(b[thread]']], /^a probe /],
   ['refused by the driver', [['dot4I8Packed(', 'dot4I8Packet(']], /^the GPU driver refused a kernel/],
-  ['wrong in kernels alone', [['return dot4I8Packed(a, b);', 'return dot4I8Packed(a, b >> 1u);']], /^logits of /],
 ]) {
   test(`a product of bytes that is ${name} is not used`, async () => {
     const { found, info, notices, error } = await attempt(changes);
@@ -73,22 +72,5 @@ for (const [name, changes, why] of [
     assert.ok(notices[0].message.includes(DOT));
   });
 }
-
-const ROTATION = [['a.y * b.x + a.x * b.y);', 'a.y * b.x - a.x * b.y);']];
-
-test('a GPU that is always wrong is left for the CPU, which says why', async () => {
-  const { found, info, notices } = await attempt(ROTATION);
-  assert.deepEqual(found, []);
-  assert.equal(info.device, 'cpu');
-  assert.match(info.fallbackReason, / computes wrong values: logits of /);
-  assert.deepEqual(notices.map(({ code }) => code), ['kernels_demoted']);
-});
-
-test('asked for by name it is an error', async () => {
-  const { error, notices } = await attempt(ROTATION, 'webgpu');
-  assert.equal(error.code, 'check_failed');
-  assert.match(error.hint, /cpu/);
-  assert.deepEqual(notices, []);
-});
 
 test('nothing of all this was an uncaught error', () => assert.deepEqual(logs.filter((line) => line.startsWith('uncaught')), []));

@@ -16,7 +16,6 @@ use rlx_core::runtime::load::{Destination, Loader, Placement, placements};
 use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::restore::Restore;
-use rlx_core::runtime::selftest::SelfTest;
 use rlx_core::target::Activations;
 use rlx_core::text::{ChatTemplate, RenderOptions, Tokenizer, encode_chat};
 use rlx_core::types::DType;
@@ -78,8 +77,6 @@ struct State {
     readers: Vec<HeaderReader>,
     opened: Option<Opened>,
     loader: Option<Loader>,
-    /// What a GPU computes of the model's twin, against the CPU.
-    check: Option<SelfTest>,
     engine: Option<Engine>,
     call: Option<Call>,
     restore: Option<Restore>,
@@ -149,7 +146,6 @@ impl RlxEngine {
                 readers: Vec::new(),
                 opened: None,
                 loader: None,
-                check: None,
                 engine: None,
                 call: None,
                 restore: None,
@@ -218,17 +214,13 @@ impl RlxEngine {
         s.put(shard, file_offset as u64, bytes).map_err(|e| throw(&e))
     }
 
-    /// With all bytes placed: checks the device, makes the constants, waits for pipelines.
+    /// With all bytes placed: makes the constants, waits for pipelines.
     #[wasm_bindgen(js_name = finishLoad)]
     pub fn finish_load(&self) -> Promise {
         let (state, platform) = (self.state.clone(), self.platform.clone());
         future_to_promise(async move {
             let pace = state.borrow().executor.pace;
             state.borrow_mut().note_written();
-            // The CPU's part of it works in the poll itself.
-            wait(&platform, Pace::Slices, |cx| state.borrow_mut().poll_check(cx))
-                .await
-                .map_err(|e| throw(&e))?;
             wait(&platform, pace, |cx| state.borrow_mut().poll_finish(cx))
                 .await
                 .map_err(|e| throw(&e))?;
@@ -295,7 +287,6 @@ impl RlxEngine {
         let mut s = self.state.borrow_mut();
         s.call = None;
         s.loader = None;
-        s.check = None;
         if let Some(engine) = &mut s.engine {
             engine.dispose();
         }
@@ -359,11 +350,6 @@ impl State {
         };
         let device = &self.executor.device;
         self.loader = Some(Loader::new(device.clone(), &opened.compiled)?);
-        if gpu {
-            let oracle: Rc<dyn Device> = Rc::new(cpu(1)?);
-            let context = opened.compiled.context;
-            self.check = Some(SelfTest::new(&files, context, &options, device.clone(), &oracle)?);
-        }
         self.opened = Some(opened);
         Ok(())
     }
@@ -422,19 +408,6 @@ impl State {
                 loader.note_written(p.bytes);
             }
         }
-    }
-
-    /// Where features were given up, the model's programs are built again.
-    fn poll_check(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        let Some(check) = &mut self.check else { return Poll::Ready(Ok(())) };
-        let again = match check.poll(cx) {
-            Poll::Ready(again) => again?,
-            Poll::Pending => return Poll::Pending,
-        };
-        self.check = None;
-        let (opened, loader) =
-            self.opened.as_ref().zip(self.loader.as_mut()).ok_or_else(not_open)?;
-        Poll::Ready(if again { loader.build(&opened.compiled) } else { Ok(()) })
     }
 
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {

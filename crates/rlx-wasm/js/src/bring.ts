@@ -26,35 +26,14 @@ interface Extra {
 }
 
 /**
- * From files to a model on a device. `tokens` are read into its caches. With `auto` a GPU that computes
- * wrong values is left for the CPU. Whatever ends it leaves nothing on the device.
+ * From files to a model on a device. `tokens` are read into its caches. Whatever ends it leaves
+ * nothing on the device.
  */
-export async function bring(options: LoadOptions, extra: Extra = options): Promise<Running> {
+export async function bring(options: LoadOptions, { onProgress, tokens }: Extra = options): Promise<Running> {
   const { signal, onNotice } = options;
   throwIfAborted(signal);
-  let chosen: Chosen | undefined;
-  try {
-    chosen = await chooseDevice(options);
-    const running = await attempt(options, chosen, extra);
-    const { demoted } = JSON.parse(running.wasm.info()) as EngineInfo;
-    if (demoted.length > 0) {
-      onNotice?.({ code: 'kernels_demoted', message: `Features of this GPU that do not work are not used: ${demoted.join('; ')}.` });
-    }
-    return running;
-  } catch (error) {
-    if (signal?.aborted) throw cancelled('the load was cancelled');
-    const fault = toRlxError(error);
-    if (!chosen?.host || options.device === 'webgpu' || fault.code !== 'check_failed') throw fault;
-    onNotice?.({ code: 'kernels_demoted', message: `The model runs on the CPU: ${fault.what}.` });
-    const cpu = { ...chosen.options, device: 'cpu' as const, fallbackReason: fault.what };
-    return attempt(options, { host: null, options: cpu }, extra);
-  }
-}
-
-/** Loads on the chosen device, and leaves nothing behind when that fails. */
-async function attempt(options: LoadOptions, { host, options: told }: Chosen, { onProgress, tokens }: Extra): Promise<Running> {
-  const { signal } = options;
   const abort = new AbortController();
+  let host: GpuHost | null = null;
   let wasm: WasmEngine | undefined;
   const stop = () => {
     abort.abort();
@@ -62,14 +41,20 @@ async function attempt(options: LoadOptions, { host, options: told }: Chosen, { 
   };
   signal?.addEventListener('abort', stop, { once: true });
   try {
+    const chosen = await chooseDevice(options);
+    host = chosen.host;
     throwIfAborted(signal);
     const { create, threads } = await loadModule(options.wasmUrl, host ? 1 : chooseThreads(options.threads));
     throwIfAborted(signal);
-    wasm = create(JSON.stringify({ ...told, threads }), platform, host);
+    wasm = create(JSON.stringify({ ...chosen.options, threads }), platform, host);
     const shards = await openShards(options, abort.signal);
     await load(shards, { engine: wasm, host, abort, onProgress, tokens });
     const error = host?.takeError();
     if (error) throw webgpuReported(error);
+    const { demoted } = JSON.parse(wasm.info()) as EngineInfo;
+    if (demoted.length > 0) {
+      onNotice?.({ code: 'kernels_demoted', message: `Features of this GPU that do not work are not used: ${demoted.join('; ')}.` });
+    }
     return { wasm, host };
   } catch (error) {
     abort.abort();

@@ -58,8 +58,7 @@ export class Engine {
    * Loads a model. May be called again after it failed, with nothing left of the attempt.
    *
    * Rejects with an `RlxError`: `usage` (an option), `device_unavailable`, `io` (an address, a
-   * stream that stopped), `bad_file`, `unsupported`, `out_of_memory`, `cancelled` (the signal),
-   * `check_failed` (a GPU that computes wrong values, which `auto` leaves for the CPU).
+   * stream that stopped), `bad_file`, `unsupported`, `out_of_memory`, `cancelled` (the signal).
    */
   static async load(options: LoadOptions): Promise<Engine> {
     checkOptions(options);
