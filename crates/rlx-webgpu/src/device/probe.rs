@@ -103,6 +103,10 @@ struct Launched {
     group: u32,
     list: u32,
     read: u32,
+    /// Around all that was made and submitted.
+    scopes: u32,
+    /// What was read.
+    bytes: Option<Result<Vec<u8>>>,
 }
 
 /// The probes of a device's features, under way.
@@ -141,7 +145,7 @@ impl Probes {
     /// information says what does not.
     ///
     /// # Errors
-    /// `DeviceLost`.
+    /// `DeviceLost`, `OutOfMemory`.
     pub fn poll<G: Gpu>(
         &mut self,
         device: &WebGpuDevice<G>,
@@ -161,7 +165,9 @@ impl Probes {
             let why = match answer {
                 Ok(true) => continue,
                 Ok(false) => "a probe computes wrong values".into(),
-                Err(e) if e.code == Code::DeviceLost => return Poll::Ready(Err(e)),
+                Err(e) if matches!(e.code, Code::DeviceLost | Code::OutOfMemory) => {
+                    return Poll::Ready(Err(e));
+                }
                 Err(e) => e.what,
             };
             let works = device.works.get().without(&[feature]);
@@ -182,7 +188,7 @@ impl Running {
             }
             self.scopes = None;
         }
-        let launched = match &self.launched {
+        let launched = match &mut self.launched {
             Some(launched) => launched,
             None => {
                 match d.gpu.poll_pipeline(self.pipeline, cx) {
@@ -192,10 +198,17 @@ impl Running {
                 self.launched.insert(self.probe.launch(d, self.pipeline))
             }
         };
-        let bytes = match d.gpu.poll_read(launched.read, cx) {
-            Poll::Ready(bytes) => bytes?,
+        if launched.bytes.is_none() {
+            match d.gpu.poll_read(launched.read, cx) {
+                Poll::Ready(bytes) => launched.bytes = Some(bytes),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        match d.gpu.poll_scopes(launched.scopes, cx) {
+            Poll::Ready(fault) => fault?,
             Poll::Pending => return Poll::Pending,
-        };
+        }
+        let bytes = launched.bytes.take().unwrap_or(Ok(Vec::new()))?;
         let after = self.probe.after.iter().flat_map(|w| w.to_le_bytes());
         Poll::Ready(Ok(bytes.into_iter().eq(after)))
     }
@@ -215,9 +228,10 @@ impl Probe {
         let s = &mut *d.state.borrow_mut();
         let bytes: Vec<u8> = self.before.iter().flat_map(|w| w.to_le_bytes()).collect();
         let size = bytes.len() as u64;
+        d.gpu.push_scopes();
         let memory = d.create(s, size, Usage::Storage, "probe");
         let back = d.create(s, size, Usage::Readback, "probe's answer");
-        let (group, list, read) = (s.ids.next(), s.ids.next(), s.ids.next());
+        let [group, list, read, scopes] = core::array::from_fn(|_| s.ids.next());
         d.gpu.write_buffer(memory.id, 0, &bytes);
         let bound = Binding { buffer: memory.id, offset: 0, size };
         d.gpu.create_bind_group(group, pipeline, &[bound]);
@@ -232,6 +246,7 @@ impl Probe {
         d.gpu.record(list, &[dispatch, copy]);
         d.gpu.submit(&[list]);
         d.gpu.read(read, back.id, size);
-        Launched { buffers: [memory, back], group, list, read }
+        d.gpu.pop_scopes(scopes);
+        Launched { buffers: [memory, back], group, list, read, scopes, bytes: None }
     }
 }
