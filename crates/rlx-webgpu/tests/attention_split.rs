@@ -1,12 +1,17 @@
-//! Attention in splits on the device: joined, it is the reference's attention; split, its sums are.
+//! Attention in splits on the device, with teams of a subgroup's lanes and without: joined, it is the
+//! reference's attention, whether or not a split rotates and writes the row's own key and value.
 
 mod common;
 
 use common::*;
 use half::f16;
-use rlx_core::ops::{Attention, AttentionJoin, AttentionSplit, Op};
+use rlx_core::ops::{
+    Attention, AttentionJoin, AttentionSplit, Op, RopeAttentionSplit, RopeKvWrite, RopeScaling,
+    RopeStyle, RopeTable,
+};
 use rlx_core::reference::{self, View};
 use rlx_core::types::{DType, Type};
+use rlx_webgpu::gpu::Wgsl;
 
 const CAPACITY: u64 = 704;
 
@@ -25,14 +30,22 @@ fn cache(rng: &mut Rng, dtype: DType, heads: u64, e: u64) -> Operand {
     state(dtype, &[heads, CAPACITY, e], bytes)
 }
 
-/// The two steps, one after the other.
-fn split(d: &TestDevice, op: &AttentionSplit, operands: &[Operand]) -> Vec<f32> {
-    let op = op.clone();
-    let types: Vec<&Type> = operands.iter().map(|o| &o.ty).collect();
-    let results = Op::from(op.clone()).infer(&types).expect("one row");
-    let halves: Vec<Operand> = run_op(d, op.clone(), operands)
+/// This machine's subgroups, fewer lanes than they have, and none.
+fn devices() -> [(&'static str, TestDevice); 3] {
+    let least = |lanes: Option<u32>| {
+        device_with(|info| {
+            let subgroup = info.wgsl.subgroup.and(lanes);
+            info.wgsl = Wgsl { subgroup, ..info.wgsl };
+        })
+    };
+    [("its own", device()), ("four lanes", least(Some(4))), ("no subgroups", least(None))]
+}
+
+/// The row that an attention's splits make.
+fn joined(d: &TestDevice, op: &AttentionSplit, halves: &[Vec<u8>], types: &[Type]) -> Vec<f32> {
+    let halves: Vec<Operand> = halves
         .iter()
-        .zip(&results)
+        .zip(types)
         .map(|(bytes, ty)| {
             let dims: Vec<u64> = ty.shape.static_dims().expect("static");
             input(&dims, &floats(bytes))
@@ -41,28 +54,119 @@ fn split(d: &TestDevice, op: &AttentionSplit, operands: &[Operand]) -> Vec<f32> 
     floats(&run_op(d, AttentionJoin { splits: op.splits }, &halves)[0])
 }
 
+/// The two steps, one after the other.
+fn split(d: &TestDevice, op: &AttentionSplit, operands: &[Operand]) -> Vec<f32> {
+    let types: Vec<&Type> = operands.iter().map(|o| &o.ty).collect();
+    let results = Op::from(op.clone()).infer(&types).expect("one row");
+    joined(d, op, &run_op(d, op.clone(), operands), &results)
+}
+
 #[test]
 fn splits_join_to_attention() {
+    for (which, d) in devices() {
+        let mut rng = Rng(5);
+        for dtype in [DType::F32, DType::F16] {
+            for (e, heads, kv) in
+                [(64u64, 4u64, 2u64), (64, 8, 1), (32, 4, 1), (8, 3, 3), (80, 4, 1), (256, 4, 1)]
+            {
+                let causal = Attention::causal(e as usize, 0.3);
+                let capped = Attention { window: Some(70), softcap: Some(5.0), ..causal.clone() };
+                for whole in [causal, capped] {
+                    for past in [0u32, 31, 63, 64, 200, 703] {
+                        let operands = [
+                            input(&[1, heads * e], &rng.floats((heads * e) as usize)),
+                            cache(&mut rng, dtype, kv, e),
+                            cache(&mut rng, dtype, kv, e),
+                            control(past, 1, 0),
+                        ];
+                        let want = truth(&Op::from(whole.clone()), &operands);
+                        let op = AttentionSplit { whole: whole.clone(), splits: 3, least: 64 };
+                        let got = split(&d, &op, &operands);
+                        let window = whole.window;
+                        let what = format!("{which}, {dtype} heads of {e} past {past} {window:?}");
+                        assert_close(&what, &got, &want, 1e-5);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn many_splits_join_as_few_do() {
     let d = device();
-    let mut rng = Rng(5);
-    for dtype in [DType::F32, DType::F16] {
-        for (e, heads, kv) in [(64u64, 4u64, 2u64), (8, 3, 3), (80, 4, 1), (256, 4, 1)] {
-            let causal = Attention::causal(e as usize, 0.3);
-            let capped = Attention { window: Some(70), softcap: Some(5.0), ..causal.clone() };
-            for whole in [causal, capped] {
-                for past in [0u32, 31, 63, 64, 200, 703] {
+    let mut rng = Rng(8);
+    for (e, heads, splits) in [(64u64, 4u64, 21usize), (256, 2, 11), (320, 1, 7), (24, 3, 1)] {
+        let operands = [
+            input(&[1, heads * e], &rng.floats((heads * e) as usize)),
+            cache(&mut rng, DType::F32, 1, e),
+            cache(&mut rng, DType::F32, 1, e),
+            control(660, 1, 0),
+        ];
+        let whole = Attention::causal(e as usize, 0.3);
+        let want = truth(&Op::from(whole.clone()), &operands);
+        let got = split(&d, &AttentionSplit { whole, splits, least: 32 }, &operands);
+        assert_close(&format!("heads of {e} in {splits}"), &got, &want, 1e-5);
+    }
+}
+
+#[test]
+fn a_split_rotates_and_writes_what_the_step_of_its_own_does() {
+    for (which, d) in devices() {
+        let mut rng = Rng(7);
+        for dtype in [DType::F32, DType::F16] {
+            for (e, heads, kv, turned) in
+                [(64u64, 8u64, 2u64, 64u64), (64, 2, 1, 40), (80, 2, 2, 80)]
+            {
+                let op = RopeTable {
+                    base: 1e4,
+                    dims: turned as usize,
+                    context: CAPACITY,
+                    scaling: RopeScaling::None,
+                };
+                let table = &reference::run(&Op::from(op.clone()), &[]).expect("a table")[0];
+                let dims = Op::from(op).infer(&[]).expect("a table")[0].shape.static_dims();
+                let table = input(&dims.expect("static"), &floats(table));
+                for (past, len, done) in [
+                    (0u32, 1u32, 0u32),
+                    (63, 1, 0),
+                    (64, 1, 0),
+                    (400, 1, 0),
+                    (703, 1, 0),
+                    (90, 1, 1),
+                ] {
+                    let row = |rng: &mut Rng, n: u64| input(&[1, n], &rng.floats(n as usize));
                     let operands = [
-                        input(&[1, heads * e], &rng.floats((heads * e) as usize)),
+                        row(&mut rng, heads * e),
+                        row(&mut rng, kv * e),
+                        row(&mut rng, kv * e),
+                        table.clone(),
                         cache(&mut rng, dtype, kv, e),
                         cache(&mut rng, dtype, kv, e),
-                        control(past, 1, 0),
+                        control(past, len, done),
                     ];
-                    let want = truth(&Op::from(whole.clone()), &operands);
-                    let op = AttentionSplit { whole: whole.clone(), splits: 3, least: 64 };
-                    let got = split(&d, &op, &operands);
-                    let what =
-                        format!("{dtype} heads of {e} past {past} window {:?}", whole.window);
-                    assert_close(&what, &got, &want, 1e-5);
+                    let style = if past == 64 { RopeStyle::Adjacent } else { RopeStyle::Half };
+                    let whole = Attention::causal(e as usize, 0.3);
+                    let split = AttentionSplit { whole: whole.clone(), splits: 3, least: 64 };
+                    let op = Op::from(RopeAttentionSplit { style, split: split.clone() });
+                    let got = run_op(&d, op.clone(), &operands);
+                    let what = format!("{which}, {dtype} heads of {e} past {past} done {done}");
+
+                    // Caches are the other kernel's, bit for bit.
+                    let turn = Op::from(RopeKvWrite { style, head_dim: e as usize });
+                    let written = run_op(&d, turn.clone(), &operands);
+                    assert!(got[2] == written[1] && got[3] == written[2], "{what}: caches");
+
+                    let types: Vec<&Type> = operands.iter().map(|o| &o.ty).collect();
+                    let results = op.infer(&types).expect("one row");
+                    let y = joined(&d, &split, &got[..2], &results[..2]);
+                    let mut turned = operands.to_vec();
+                    let q = input(&[1, heads * e], &floats(&written[0]));
+                    turned[4].bytes.clone_from(&written[1]);
+                    turned[5].bytes.clone_from(&written[2]);
+                    let [k, v, ctl] = [4, 5, 6].map(|i| turned[i].clone());
+                    let want = truth(&Op::from(whole), &[q, k, v, ctl]);
+                    assert_close(&what, &y, &want, 1e-5);
                 }
             }
         }

@@ -37,6 +37,13 @@ impl AttentionSplit {
     /// Positions of a split are a multiple of it: what kernels take at a time.
     pub const BLOCK: usize = 32;
 
+    /// The operator of these attributes, whatever else there is.
+    pub(super) fn known(attrs: &Attrs) -> Result<AttentionSplit> {
+        let [splits, least] = [attrs.get_int("splits")?, attrs.get_int("least")?];
+        let (splits, least) = (splits as usize, least as usize);
+        Ok(AttentionSplit { whole: Attention::known(attrs)?, splits, least })
+    }
+
     /// The positions of split `j` where the row sees `seen`.
     pub fn positions(&self, seen: Range<usize>, j: usize) -> Range<usize> {
         let each = seen.len().div_ceil(self.splits.max(1)).max(self.least);
@@ -56,9 +63,7 @@ impl Operator for AttentionSplit {
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
         attrs.only(&["head_dim", "scale", "window", "softcap", "splits", "least"])?;
-        let [splits, least] = [attrs.get_int("splits")?, attrs.get_int("least")?];
-        let (splits, least) = (splits as usize, least as usize);
-        Ok(AttentionSplit { whole: Attention::known(attrs)?, splits, least })
+        AttentionSplit::known(attrs)
     }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {

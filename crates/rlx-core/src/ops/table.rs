@@ -145,6 +145,8 @@ operators! {
     Attention,
     /// The same of one row, over parts of its positions.
     AttentionSplit,
+    /// Rotation, cache writes and those parts, of one row.
+    RopeAttentionSplit,
     /// The row that the parts make.
     AttentionJoin,
     /// Matrix products, batch by batch.
@@ -339,6 +341,7 @@ impl Op {
             Op::MatMul(op) => op.decompose(e, operands),
             Op::ResidualRmsNorm(op) => op.decompose(e, operands),
             Op::RmsNorm(op) => op.decompose(e, operands),
+            Op::RopeAttentionSplit(op) => op.decompose(e, operands),
             Op::RopeKvWrite(op) => op.decompose(e, operands),
             Op::Custom(op) => op.0.decompose(e, operands),
             _ => Ok(None),

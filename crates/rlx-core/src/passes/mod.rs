@@ -17,6 +17,7 @@ mod fuse_norm_prologue;
 mod fuse_residual;
 mod fuse_residual_norm;
 mod fuse_rope_kv_write;
+mod fuse_rope_split;
 mod fuse_segments;
 mod int8;
 mod json;

@@ -3,8 +3,8 @@
 use super::{
     Context, DispatchReport, FusionReport, Traffic, bake, control_flow, cse, dce,
     elementwise_region, fold, fuse_attention, fuse_bias, fuse_glu, fuse_map, fuse_norm_prologue,
-    fuse_residual, fuse_residual_norm, fuse_rope_kv_write, fuse_segments, legalise, precision,
-    simplify, split_attention,
+    fuse_residual, fuse_residual_norm, fuse_rope_kv_write, fuse_rope_split, fuse_segments,
+    legalise, precision, simplify, split_attention,
 };
 use crate::error::{Error, Result};
 use crate::ir::GraphModule;
@@ -82,6 +82,11 @@ const RECIPE: &[Group] = &[
             "split_attention",
             For(|t| t.attention_splits.is_some()),
             split_attention::split_attention,
+        ),
+        (
+            "rope_attention_split",
+            Fusion(|f| f.rope_attention_split),
+            fuse_rope_split::fuse_rope_split,
         ),
         // Behind the matmul's epilogues, which take from its chains.
         ("elementwise_region", If(|o| !o.skip_fusion), elementwise_region::elementwise_region),

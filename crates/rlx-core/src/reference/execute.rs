@@ -15,8 +15,8 @@ use super::ops::{
     expand, gated_delta_net, gated_residual, gather, gather_elements, grouped_matmul, iota,
     kv_write, layer_norm, lora_matmul, map, matmul, pad, quantize_rows, random_normal,
     random_uniform, reduce, residual_layer_norm, residual_rms_norm, reverse, rms_norm, roll, rope,
-    rope_kv_write, rope_table, sample, scatter_add, sdpa, select, selective_scan, slice, softmax,
-    sort, state_write, take_rows, top_k, transpose, unpack, zip,
+    rope_attention_split, rope_kv_write, rope_table, sample, scatter_add, sdpa, select,
+    selective_scan, slice, softmax, sort, state_write, take_rows, top_k, transpose, unpack, zip,
 };
 use crate::error::{Error, Result};
 use crate::ir::mir::Graph;
@@ -59,6 +59,7 @@ pub fn run_regions(op: &Op, regions: &[Graph], operands: &[View<'_>]) -> Result<
         Op::RopeKvWrite(op) => rope_kv_write::run(op, operands),
         Op::Attention(op) => attention::run(op, operands),
         Op::AttentionSplit(op) => attention_split::run(op, operands),
+        Op::RopeAttentionSplit(op) => rope_attention_split::run(op, operands),
         Op::AttentionJoin(op) => attention_join::run(op, operands),
         Op::BatchMatMul(op) => batch_matmul::run(op, operands),
         Op::DotGeneral(op) => dot_general::run(op, operands),

@@ -63,7 +63,7 @@ impl Work {
         }
         for s in step.results.iter().filter(|s| s.space != Space::State) {
             work.written += match &step.op {
-                Op::AttentionSplit(_) => 0,
+                Op::AttentionSplit(_) | Op::RopeAttentionSplit(_) => 0,
                 _ => active(s),
             };
         }
@@ -79,14 +79,21 @@ impl Work {
             }
             Op::Attention(op) => work += attention(op, step, at),
             Op::AttentionSplit(op) => work += attention(&op.whole, step, at),
-            Op::KvWrite(_) | Op::RopeKvWrite(_) => {
-                let caches = step.results.iter().filter(|s| s.space == Space::State);
-                work.written += caches.map(|c| c.bytes / dim(c, 1).max(1) * live).sum::<u64>();
+            Op::RopeAttentionSplit(op) => {
+                work += attention(&op.split.whole, step, at);
+                work.written += new_rows(step, live);
             }
+            Op::KvWrite(_) | Op::RopeKvWrite(_) => work.written += new_rows(step, live),
             _ => {}
         }
         work
     }
+}
+
+/// Bytes of rows that caches get.
+fn new_rows(step: &Step, rows: u64) -> u64 {
+    let caches = step.results.iter().filter(|s| s.space == Space::State);
+    caches.map(|c| c.bytes / dim(c, 1).max(1) * rows).sum()
 }
 
 /// Caches read, and the scores and sums over them.

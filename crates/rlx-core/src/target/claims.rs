@@ -149,7 +149,18 @@ const QUANTIZED_ROW: [u64; 2] = [12_288, 14_336];
 const QUANTIZED_SHARE: u64 = 64;
 
 const CPU: &[Claim] = &kernels(CPU_UNARY, CPU_BINARY, CPU_MATMUL, CPU_CACHES);
-const WEBGPU: &[Claim] = &kernels(WEBGPU_UNARY, WEBGPU_BINARY, WEBGPU_MATMUL, WEBGPU_CACHES);
+const WEBGPU: &[Claim] = &{
+    let shared = kernels(WEBGPU_UNARY, WEBGPU_BINARY, WEBGPU_MATMUL, WEBGPU_CACHES);
+    let attrs = &["head_dim", "scale", "window", "softcap", "splits", "least", "style"];
+    let split = claim("rope_attention_split", attrs, Form::Matrix);
+    let mut all = [Claim { caches: WEBGPU_CACHES, ..split }; 15];
+    let mut i = 0;
+    while i < shared.len() {
+        all[i] = shared[i];
+        i += 1;
+    }
+    all
+};
 
 /// Kernels that the CPU and WebGPU executors both have, with what one of them knows.
 const fn kernels(

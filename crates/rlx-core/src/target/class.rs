@@ -144,6 +144,7 @@ mod tests {
         ("rope_kv_write", Ok("Rope")),
         ("attention", Ok("Attention")),
         ("attention_split", Ok("Attention")),
+        ("rope_attention_split", Ok("Attention")),
         ("attention_join", Err(Class::Reduction)), // weighted sums over splits
         ("batch_matmul", Ok("MatMul")),
         ("dot_general", Ok("DotGeneral")),

@@ -39,6 +39,8 @@ pub struct Fusions {
     pub glu: bool,
     /// Rotation with both cache writes.
     pub rope_kv_write: bool,
+    /// Rotation and both cache writes where one row's attention is split.
+    pub rope_attention_split: bool,
     /// A bias, or a function of the product, where the product is made.
     pub matmul_epilogue: bool,
     /// A residual with the norm of the sum.
@@ -56,6 +58,7 @@ impl Fusions {
         segments: false,
         glu: false,
         rope_kv_write: false,
+        rope_attention_split: false,
         matmul_epilogue: false,
         residual_norm: false,
         attention: false,
@@ -68,6 +71,7 @@ impl Fusions {
         segments: true,
         glu: true,
         rope_kv_write: true,
+        rope_attention_split: true,
         matmul_epilogue: true,
         residual_norm: true,
         attention: true,

@@ -1,51 +1,105 @@
-//! `attention_split` and `attention_join`: one row's attention over parts of its positions.
+//! `attention_split` and `rope_attention_split`: one row's attention over parts of its positions.
+
+mod rows;
+mod teams;
 
 use super::attention::score_words;
-use super::emit::{Emit, fill};
-use super::rope::cache_dims;
-use super::{Launch, formats, is_f16, matrix, unsupported, word};
-use rlx_core::ir::lir::Step;
-use rlx_core::ops::{AttentionJoin, AttentionSplit};
+use super::emit::{Emit, Place, fill};
+use super::rope::{angle, cache_dims, low_rows, pairs, turned};
+use super::{Context, Launch, formats, is_f16, matrix, unsupported, word};
+use rlx_core::ir::lir::{Slice, Step};
+use rlx_core::ops::{AttentionSplit, RopeAttentionSplit, RopeStyle};
 use rlx_core::{Error, Result};
 
-/// Threads of a split: positions that are scored at a time.
+/// Threads of a split.
 const THREADS: u64 = 128;
+
+/// A split of a key and value head: sizes, and the arrays that it reads and writes.
+struct Part {
+    /// Elements of a head.
+    e: u64,
+    /// Query heads of the key and value head.
+    group: u64,
+    /// 16-byte pieces of a cache's row.
+    quads: u64,
+    f16: bool,
+    softcap: bool,
+    k: Place,
+    v: Place,
+    out: String,
+}
+
+/// What is rotated and written.
+struct Turned<'a> {
+    k: &'a Slice,
+    v: &'a Slice,
+    table: &'a Slice,
+    style: RopeStyle,
+}
 
 pub(super) fn split(
     op: &AttentionSplit,
     step: &Step,
+    cx: &Context<'_>,
     emit: &mut Emit<'_>,
 ) -> Result<Option<Launch>> {
-    let ([q, k_cache, v_cache, ctl], [acc, stats]) =
-        (step.operands.as_slice(), step.results.as_slice())
-    else {
-        return Err(Error::internal("attention_split has four operands and two results"));
+    let [q, k_cache, v_cache, ctl] = step.operands.as_slice() else {
+        return Err(Error::internal("attention_split has four operands"));
+    };
+    launch("attention_split", op, None, [q, k_cache, v_cache, ctl], &step.results, cx, emit)
+}
+
+pub(super) fn rope_split(
+    op: &RopeAttentionSplit,
+    step: &Step,
+    cx: &Context<'_>,
+    emit: &mut Emit<'_>,
+) -> Result<Option<Launch>> {
+    let [q, k, v, table, k_cache, v_cache, ctl] = step.operands.as_slice() else {
+        return Err(Error::internal("rope_attention_split has seven operands"));
+    };
+    let turned = Some(Turned { k, v, table, style: op.style });
+    let operands = [q, k_cache, v_cache, ctl];
+    launch("rope_attention_split", &op.split, turned, operands, &step.results, cx, emit)
+}
+
+fn launch(
+    entry: &'static str,
+    op: &AttentionSplit,
+    turned: Option<Turned<'_>>,
+    [q, k_cache, v_cache, ctl]: [&Slice; 4],
+    results: &[Slice],
+    cx: &Context<'_>,
+    emit: &mut Emit<'_>,
+) -> Result<Option<Launch>> {
+    let [acc, stats, ..] = results else {
+        return Err(Error::internal(format!("{entry} has two results or more")));
     };
     let (kv_heads, capacity, e) = cache_dims(k_cache)?;
     let (_, width) = matrix(q)?;
     let group = width / e.max(1) / kv_heads.max(1);
     let f16 = is_f16(k_cache);
-    // Elements of 16 bytes.
-    let per = if f16 { 8 } else { 4 };
+    let quads = e / if f16 { 8 } else { 4 };
     if !e.is_multiple_of(8) || e > 512 || !(1..=8).contains(&group) || group * e > 1024 {
         return Err(unsupported(format!("attention splits of {group} heads of {e}")));
     }
-    let (quads, rows) = (e / per, kv_heads * op.splits as u64);
-    let slices = THREADS / quads;
-    let ctl = emit.read(ctl)?;
-    let q_at = emit.read(q)?;
-    let (k, v) = (emit.read_quads(k_cache)?, emit.read_quads(v_cache)?);
+    let (ctl, q) = (emit.read(ctl)?, emit.read(q)?);
+    let mut cache = |slice: &Slice| match &turned {
+        Some(_) => emit.write_quads(slice),
+        None => emit.read_quads(slice),
+    };
+    let (k, v) = (cache(k_cache)?, cache(v_cache)?);
     let (acc, stats) = (emit.write(acc)?, emit.write(stats)?);
     if acc.var != stats.var {
         return Err(Error::internal("an attention split's results are in different buffers"));
     }
-    let whole = &op.whole;
-    let [scale, window, softcap] = score_words(whole);
-    let words = vec![
+    let [scale, window, softcap] = score_words(&op.whole);
+    let rows = kv_heads * op.splits as u64;
+    let mut words = vec![
         word(op.splits as u64)?,
         word(op.least as u64)?,
         word(capacity)?,
-        q_at.word(),
+        q.word(),
         acc.word(),
         stats.word(),
         ctl.word(),
@@ -56,139 +110,133 @@ pub(super) fn split(
         k.byte / 16,
         v.byte / 16,
     ];
-    let each = |f: &dyn Fn(u64) -> String| (0..group).map(f).collect::<Vec<_>>().join("\n        ");
-    // Sixteen bytes are one or two times four elements.
-    let (halves, unpacked): (&[&str], _) = if f16 {
-        (&["low", "high"], "let low = pair_f16(w.xy);\n                let high = pair_f16(w.zw);")
+    let softcap = op.whole.softcap.is_some();
+    let part = Part { e, group, quads, f16, softcap, k, v, out: acc.var };
+    let mut text = Text {
+        turn: String::new(),
+        query: format!(
+            "let at = step.q + kv * GROUP * E + i * 4u;\n        \
+             query[i] = step.scale * bitcast<vec4f>(vec4u({q}[at], {q}[at + 1u], {q}[at + 2u], {q}[at + 3u]));",
+            q = q.var
+        ),
+        write: String::new(),
+    };
+    if let Some(turned) = &turned {
+        let (k, v) = (emit.read(turned.k)?, emit.read(turned.v)?);
+        let table = emit.read(turned.table)?;
+        let dims = turned.table.ty.shape.static_dims()?;
+        let &[table_rows, half, _] = dims.as_slice() else {
+            return Err(Error::internal(format!("{} is no rope table", turned.table.ty)));
+        };
+        words.extend([k.word(), v.word(), table.word(), word(half)?, word(low_rows(table_rows))?]);
+        text = part.turning(turned.style, &q.var, &k.var, &v.var, &table.var);
     } else {
-        (&["low"], "let low = bitcast<vec4f>(w);")
-    };
-    let n = halves.len();
-    let joined = |between: &str, f: &dyn Fn(usize, &str) -> String| {
-        halves.iter().enumerate().map(|(h, name)| f(h, name)).collect::<Vec<_>>().join(between)
-    };
-    let score = each(&|g| {
-        let dot =
-            |h: usize, name: &str| format!("dot(query[{g}u * FOURS + {n}u * d + {h}u], {name})");
-        format!("s{g} += {};", joined(" + ", &dot))
-    });
-    let add = each(&|g| {
-        let sums = joined(" ", &|_, name| format!("acc{g}_{name} += w{g} * {name};"));
-        format!("let w{g} = weights[{g}u * THREADS + i]; {sums}")
-    });
-    let fade = each(&|g| {
-        let acc = joined(" ", &|_, name| format!("acc{g}_{name} *= fade{g};"));
-        format!(
-            "let highest{g} = most_of({g}u, most{g});\n        let fade{g} = exp(most{g} - highest{g});\n        \
-             most{g} = highest{g};\n        let w{g} = select(0.0, exp(s{g} - highest{g}), position < end);\n        \
-             weights[{g}u * THREADS + thread] = w{g};\n        total{g} = total{g} * fade{g} + w{g}; {acc}"
-        )
-    });
-    let finish = each(&|g| {
-        let keep = joined(" ", &|h, name| {
-            format!("sums[slice * FOURS + lane * {n}u + {h}u] = acc{g}_{name};")
-        });
-        format!(
-            "if slice < SLICES {{ {keep} }}\n    workgroupBarrier();\n    \
-             for (var d = thread; d < FOURS; d += THREADS) {{\n        var y = vec4f();\n        \
-             for (var i = 0u; i < SLICES; i++) {{ y += sums[i * FOURS + d]; }}\n        \
-             let at = step.acc + (row * GROUP + {g}u) * E + d * 4u;\n        \
-             let bits = bitcast<vec4u>(y);\n        \
-             {o}[at] = bits.x; {o}[at + 1u] = bits.y; {o}[at + 2u] = bits.z; {o}[at + 3u] = bits.w;\n    }}\n    \
-             workgroupBarrier();",
-            o = acc.var
-        )
-    });
-    let text = |n: u64| n.to_string();
-    let wgsl = fill(
-        include_str!("attention_split.wgsl"),
+        words.extend([0; 5]);
+    }
+    let bindings = emit.bindings();
+    let start = fill(
+        include_str!("attention_split/start.wgsl"),
         &[
-            ("kv", if f16 { "f16" } else { "f32" }),
-            ("bindings", &emit.bindings()),
-            ("e", &text(e)),
-            ("group", &text(group)),
-            ("threads", &text(THREADS)),
-            ("quads", &text(quads)),
-            ("slices", &text(slices)),
-            ("common", formats::COMMON),
-            ("capped", include_str!("capped.wgsl")),
-            ("block", &AttentionSplit::BLOCK.to_string()),
-            ("halves", unpacked),
-            ("k", &k.var),
-            ("v", &v.var),
             ("ctl", &ctl.var),
-            ("q", &q_at.var),
-            ("out", &acc.var),
-            (
-                "state",
-                &(each(&|g| format!("var most{g} = -3.0e38; var total{g} = 0.0;"))
-                    + "\n        "
-                    + &each(&|g| joined(" ", &|_, name| format!("var acc{g}_{name} = vec4f();")))),
-            ),
-            ("no_scores", &each(&|g| format!("var s{g} = 0.0;"))),
-            ("score", &score),
-            (
-                "cap",
-                &if whole.softcap.is_some() {
-                    each(&|g| format!("s{g} = capped(s{g});"))
-                } else {
-                    String::new()
-                },
-            ),
-            (
-                "keep_scores",
-                &each(&|g| {
-                    format!(
-                        "weights[{g}u * THREADS + thread] = select(-3.0e38, s{g}, position < end);"
-                    )
-                }),
-            ),
-            ("fade", &fade),
-            ("add", &add),
-            ("keep_totals", &each(&|g| format!("weights[{g}u * THREADS + thread] = total{g};"))),
-            (
-                "keep_most",
-                &each(&|g| {
-                    format!(
-                        "{}[step.stats + (row * GROUP + {g}u) * 2u] = bitcast<u32>(most{g});",
-                        acc.var
-                    )
-                }),
-            ),
-            ("finish", &finish),
+            ("out", &part.out),
+            ("load_query", &text.query),
+            ("write_caches", &text.write),
         ],
     );
-    Ok(Some(Launch { wgsl, entry: "attention_split", words, groups: rows }))
+    let number = |n: u64| n.to_string();
+    let shared = [
+        (
+            "what",
+            if turned.is_some() {
+                ";\n//             q and k rotated here, k and v written"
+            } else {
+                ""
+            },
+        ),
+        ("kv", if f16 { "f16" } else { "f32" }),
+        ("step", include_str!("attention_split/step.wgsl")),
+        ("bindings", &bindings),
+        ("e", &number(e)),
+        ("group", &number(group)),
+        ("threads", &number(THREADS)),
+        ("quads", &number(quads)),
+        ("block", &AttentionSplit::BLOCK.to_string()),
+        ("common", formats::COMMON),
+        ("capped", if softcap { include_str!("capped.wgsl") } else { "" }),
+        ("turn", &text.turn),
+        ("entry", entry),
+        ("start", &start),
+        ("out", &part.out),
+    ];
+    let wgsl = match teams::lanes(&part, cx) {
+        Some(subgroup) => teams::wgsl(&part, subgroup, cx, &shared),
+        None => rows::wgsl(&part, &shared),
+    };
+    Ok(Some(Launch { wgsl, entry, words, groups: rows }))
 }
 
-pub(super) fn join(op: &AttentionJoin, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
-    let [acc, stats] = step.operands.as_slice() else {
-        return Err(Error::internal("attention_join has two operands"));
-    };
-    let (rows, columns) = matrix(acc)?;
-    let (_, pairs) = matrix(stats)?;
-    let (group, splits) = (pairs / 2, op.splits as u64);
-    let (heads, e) = (rows / splits.max(1) * group, columns / group.max(1));
-    if heads * e == 0 {
-        return Ok(None);
+/// Pieces of the start that differ between the operators.
+struct Text {
+    /// Functions.
+    turn: String,
+    /// Brings four elements of the queries.
+    query: String,
+    /// Writes the row's own key and value.
+    write: String,
+}
+
+impl Part {
+    /// The pieces of an operator that rotates.
+    fn turning(&self, style: RopeStyle, q: &str, k: &str, v: &str, table: &str) -> Text {
+        let turn = angle(table) + pairs(style) + &turned("q", q) + &turned("k", k);
+        let query = "let head = step.q + (kv * GROUP + i / FOURS) * E;\n        let d = i % FOURS * 4u;\n        \
+             query[i] = step.scale * vec4f(turn_q(head, d, ctl.x), turn_q(head, d + 2u, ctl.x));";
+        // Sixteen bytes of element d on: pairs of them turned, or as they are.
+        let quad = |pair: &dyn Fn(u32) -> String| match self.f16 {
+            true => {
+                let words: Vec<String> =
+                    (0..4).map(|i| format!("pack2x16float({})", pair(2 * i))).collect();
+                format!("vec4u({})", words.join(", "))
+            }
+            false => format!("bitcast<vec4u>(vec4f({}, {}))", pair(0), pair(2)),
+        };
+        let new_k = quad(&|d| format!("turn_k(step.new_k + kv * E, d + {d}u, ctl.x)"));
+        let new_v = quad(&|d| format!("pair_of_v(step.new_v + kv * E + d + {d}u)"));
+        let pair = format!(
+            "fn pair_of_v(at: u32) -> vec2f {{ return bitcast<vec2f>(vec2u({v}[at], {v}[at + 1u])); }}\n"
+        );
+        let per = self.e / self.quads;
+        // The last threads first: the first ones turn the queries.
+        let write = format!(
+            "if ctl.z == 0u && ctl.x >= start && ctl.x < end {{\n        \
+             let at = cache + ctl.x * QUADS;\n        \
+             for (var i = THREADS - 1u - thread; i < 2u * QUADS; i += THREADS) {{\n            \
+             let d = i % QUADS * {per}u;\n            \
+             if i < QUADS {{\n                {}[step.k + at + i] = {new_k};\n            \
+             }} else {{\n                {}[step.v + at + i - QUADS] = {new_v};\n            }}\n        }}\n    }}\n    \
+             storageBarrier();",
+            self.k.var, self.v.var
+        );
+        Text { turn: turn + &pair, query: query.into(), write }
     }
-    let (acc, stats) = (emit.read(acc)?, emit.read(stats)?);
-    let y = emit.write(&step.results[0])?;
-    let words = vec![word(heads)?, word(group)?, acc.word(), stats.word(), y.word()];
-    let width = e.min(256);
-    let text = |n: u64| n.to_string();
-    let wgsl = fill(
-        include_str!("attention_join.wgsl"),
-        &[
-            ("bindings", &emit.bindings()),
-            ("acc", &acc.var),
-            ("stats", &stats.var),
-            ("y", &y.var),
-            ("e", &text(e)),
-            ("splits", &text(splits)),
-            ("width", &text(width)),
-            ("slices", &text(256 / width)),
-        ],
-    );
-    Ok(Some(Launch { wgsl, entry: "attention_join", words, groups: heads }))
+
+    /// Names of the elements of 16 bytes, four by four, and what makes them of those bytes, `@`.
+    fn halves(&self) -> &'static [(&'static str, &'static str)] {
+        if self.f16 {
+            &[("low", "pair_f16(@.xy)"), ("high", "pair_f16(@.zw)")]
+        } else {
+            &[("low", "bitcast<vec4f>(@)")]
+        }
+    }
+
+    /// A line for each head of the group.
+    fn each(&self, line: &dyn Fn(u64) -> String) -> String {
+        (0..self.group).map(line).collect::<Vec<_>>().join("\n        ")
+    }
+
+    /// A sum or a sequence over the halves; `f` is told the number and the name.
+    fn joined(&self, between: &str, f: &dyn Fn(usize, &str) -> String) -> String {
+        let all = self.halves().iter().enumerate();
+        all.map(|(h, (name, _))| f(h, name)).collect::<Vec<_>>().join(between)
+    }
 }

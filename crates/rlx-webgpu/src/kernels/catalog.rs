@@ -7,7 +7,8 @@ use rlx_core::Result;
 use rlx_core::ir::lir::{Phase, Slice, Space, Step};
 use rlx_core::ops::{
     Attention, AttentionJoin, AttentionSplit, Binary, Epilogue, Gather, KvWrite, Map, MatMul, Op,
-    QuantizeRows, RmsNorm, Rope, RopeKvWrite, RopeStyle, Sample, TakeRows, Unary, Zip,
+    QuantizeRows, RmsNorm, Rope, RopeAttentionSplit, RopeKvWrite, RopeStyle, Sample, TakeRows,
+    Unary, Zip,
 };
 use rlx_core::plan::{Buffer, Entry, Origin, WeightPlan};
 use rlx_core::target::Target;
@@ -148,7 +149,7 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
         .state(DType::U32, &[1000])?
         .state(DType::U32, &[16])?;
     out.insert("sample".into(), made.kernel(Sample, false, true)?);
-    caches(&mut out)?;
+    caches(enable_subgroups, &mut out)?;
     Ok(out)
 }
 
@@ -285,7 +286,40 @@ fn segments(out: &mut BTreeMap<String, Kernel>) -> Result<()> {
     Ok(())
 }
 
-fn caches(out: &mut BTreeMap<String, Kernel>) -> Result<()> {
+/// Splits by teams, and those that rotate and write: groups of a head and of eight, both styles.
+fn splits(kv: DType, enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
+    for (e, group, lanes) in [(64, 4, 8), (64, 4, 32), (128, 8, 32), (128, 1, 16), (80, 2, 32)] {
+        let subgroup = Some(lanes);
+        let wgsl = Wgsl { subgroup, enable_subgroups, ..Wgsl::default() };
+        let causal = Attention::causal(e as usize, 0.125);
+        let whole = Attention { softcap: (group == 1).then_some(50.0), ..causal };
+        let split = AttentionSplit { whole, splits: 3, least: 64 };
+        let made = Maker::new()
+            .arena(DType::F32, &[1, 2 * group * e])?
+            .state(kv, &[2, 512, e])?
+            .state(kv, &[2, 512, e])?
+            .state(DType::U32, &[16])?;
+        let key = format!("attention_split_{kv}_{e}_{group}_lanes_{lanes}");
+        out.insert(key, made.kernel_in(split.clone(), false, wgsl)?);
+        for style in [RopeStyle::Adjacent, RopeStyle::Half] {
+            let made = Maker::new()
+                .arena(DType::F32, &[1, 2 * group * e])?
+                .arena(DType::F32, &[1, 2 * e])?
+                .arena(DType::F32, &[1, 2 * e])?
+                .weight(DType::F32, &[48, 32, 2], 0)?
+                .state(kv, &[2, 512, e])?
+                .state(kv, &[2, 512, e])?
+                .state(DType::U32, &[16])?;
+            let key =
+                format!("rope_attention_split_{kv}_{e}_{group}_lanes_{lanes}_{}", style.name());
+            let op = RopeAttentionSplit { style, split: split.clone() };
+            out.insert(key, made.kernel_in(op, false, wgsl)?);
+        }
+    }
+    Ok(())
+}
+
+fn caches(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
     for kv in [DType::F32, DType::F16] {
         let made = Maker::new()
             .state(kv, &[2, 8, 64])?
@@ -304,6 +338,7 @@ fn caches(out: &mut BTreeMap<String, Kernel>) -> Result<()> {
             let key = format!("attention_split_{kv}_{kv_heads}_{e}");
             out.insert(key, made.kernel(op, false, true)?);
         }
+        splits(kv, enable_subgroups, out)?;
         let made = Maker::new().arena(DType::F32, &[6, 128])?.arena(DType::F32, &[6, 4])?;
         out.insert("attention_join".into(), made.kernel(AttentionJoin { splits: 3 }, false, true)?);
         for (rows, e) in [(1, 64), (5, 64), (1, 80), (5, 80), (5, 128)] {

@@ -5,6 +5,7 @@
 //! reads and which of its operands share a buffer.
 
 mod attention;
+mod attention_join;
 mod attention_split;
 mod attention_tile;
 #[cfg(not(target_arch = "wasm32"))]
@@ -118,8 +119,9 @@ pub fn kernel(step: &Step, cx: &Context<'_>) -> Result<Option<Kernel>> {
         Op::KvWrite(_) => rope::kv_write(step, &mut emit),
         Op::RopeKvWrite(op) => rope::rope_kv_write(op, step, &mut emit),
         Op::Attention(op) => attention::attention(op, step, &mut emit),
-        Op::AttentionSplit(op) => attention_split::split(op, step, &mut emit),
-        Op::AttentionJoin(op) => attention_split::join(op, step, &mut emit),
+        Op::AttentionSplit(op) => attention_split::split(op, step, cx, &mut emit),
+        Op::RopeAttentionSplit(op) => attention_split::rope_split(op, step, cx, &mut emit),
+        Op::AttentionJoin(op) => attention_join::join(op, step, &mut emit),
         Op::Map(op) => elementwise::unary(op, step, &mut emit),
         Op::Zip(op) => elementwise::binary(op, step, &mut emit),
         Op::TakeRows(_) => take_rows::take_rows(step, &mut emit),

@@ -70,7 +70,7 @@ pub(super) fn cache_dims(cache: &Slice) -> Result<(u64, u64, u64)> {
 
 /// Rows of the low table: a table of context C has L low rows, the power of two at or above
 /// sqrt(C), and ceil(C / L) <= L high ones, so L is the largest power of two below their sum.
-fn low_rows(rows: u64) -> u64 {
+pub(super) fn low_rows(rows: u64) -> u64 {
     rows.next_power_of_two() / 2
 }
 
@@ -204,7 +204,7 @@ fn launch(
             ("kv", kv),
             ("kv_bytes", if kv == "f16" { "2" } else { "4" }),
             ("bindings", &emit.bindings()),
-            ("table", &table_var),
+            ("angle", &angle(&table_var)),
             ("turn", &turn),
             ("writers", &writers),
             ("entry", entry),
@@ -217,8 +217,13 @@ fn launch(
     Ok(Some(Launch { wgsl, entry, words, groups: pairs.div_ceil(64) }))
 }
 
+/// `fn angle(position, pair) -> vec2f`: cosine and sine, of a table in the array `var`.
+pub(super) fn angle(var: &str) -> String {
+    fill(include_str!("rope_turn.wgsl"), &[("table", var)])
+}
+
 /// `fn partner(d) -> vec2u`: the other dimension of d's pair and the pair's number.
-fn pairs(style: RopeStyle) -> &'static str {
+pub(super) fn pairs(style: RopeStyle) -> &'static str {
     match style {
         RopeStyle::Adjacent => {
             "fn partner(d: u32) -> vec2u { return vec2u(d ^ 1u, d / 2u); }\n\
@@ -234,7 +239,7 @@ fn pairs(style: RopeStyle) -> &'static str {
 
 /// `fn turn_<name>(head, d, position) -> vec2f`: dimensions d and d + 1 of the head at word
 /// `head` of `var`, turned.
-fn turned(name: &str, var: &str) -> String {
+pub(super) fn turned(name: &str, var: &str) -> String {
     format!(
         "fn turn_one_{name}(head: u32, d: u32, position: u32) -> f32 {{\n    \
          let x = bitcast<f32>({var}[head + d]);\n    \

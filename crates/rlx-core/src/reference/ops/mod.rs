@@ -41,6 +41,7 @@ pub(super) mod reverse;
 pub(super) mod rms_norm;
 pub(super) mod roll;
 pub(super) mod rope;
+pub(super) mod rope_attention_split;
 pub(super) mod rope_kv_write;
 pub(super) mod rope_table;
 pub(super) mod sample;

@@ -1,0 +1,68 @@
+//! `attention_join`: the row that an attention's splits make.
+
+use super::emit::{Emit, fill};
+use super::{Launch, matrix, word};
+use rlx_core::ir::lir::Step;
+use rlx_core::ops::AttentionJoin;
+use rlx_core::{Error, Result};
+
+/// Threads of a head.
+const THREADS: u64 = 256;
+/// Splits whose sums a thread loads at a time.
+const LOADS: u64 = 8;
+
+pub(super) fn join(op: &AttentionJoin, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+    let [acc, stats] = step.operands.as_slice() else {
+        return Err(Error::internal("attention_join has two operands"));
+    };
+    let (rows, columns) = matrix(acc)?;
+    let (_, pairs) = matrix(stats)?;
+    let (group, splits) = (pairs / 2, op.splits as u64);
+    let (heads, e) = (rows / splits.max(1) * group, columns / group.max(1));
+    if heads * e == 0 {
+        return Ok(None);
+    }
+    let (acc, stats) = (emit.read(acc)?, emit.read(stats)?);
+    let y = emit.write(&step.results[0])?;
+    let words = vec![word(heads)?, word(group)?, acc.word(), stats.word(), y.word()];
+    let width = e.min(THREADS);
+    let slices = THREADS / width;
+    let each = splits.div_ceil(slices);
+    let loads = each.min(LOADS);
+    let lines = |line: &dyn Fn(u64) -> String| -> String {
+        (0..loads).map(line).collect::<Vec<_>>().join("\n            ")
+    };
+    let run = |one: &dyn Fn(u64) -> String| -> String { (0..loads).map(one).collect() };
+    let load = lines(&|i| {
+        format!(
+            "let r{i} = first + min(j + {i}u, SPLITS - 1u); let at{i} = step.stats + (r{i} * step.group + g) * 2u;\n            \
+             let bits{i} = {stats}[at{i}]; let t{i} = bitcast<f32>({stats}[at{i} + 1u]);\n            \
+             let a{i} = bitcast<f32>({acc}[step.acc + (r{i} * step.group + g) * E + min(d, E - 1u)]);\n            \
+             let is{i} = bits{i} != NONE && j + {i}u < end; let m{i} = select(-3.0e38, bitcast<f32>(bits{i}), is{i});",
+            stats = stats.var,
+            acc = acc.var
+        )
+    });
+    let most = (0..loads).fold(String::from("top"), |top, i| format!("max({top}, m{i})"));
+    let weigh = lines(&|i| format!("let w{i} = select(0.0, exp(m{i} - most), is{i});"));
+    let text = |n: u64| n.to_string();
+    let wgsl = fill(
+        include_str!("attention_join.wgsl"),
+        &[
+            ("bindings", &emit.bindings()),
+            ("y", &y.var),
+            ("e", &text(e)),
+            ("splits", &text(splits)),
+            ("width", &text(width)),
+            ("slices", &text(slices)),
+            ("each", &text(each)),
+            ("loads", &text(loads)),
+            ("load", &load),
+            ("most", &most),
+            ("weigh", &weigh),
+            ("add_totals", &run(&|i| format!(" + w{i} * t{i}"))),
+            ("add_sums", &run(&|i| format!(" + w{i} * a{i}"))),
+        ],
+    );
+    Ok(Some(Launch { wgsl, entry: "attention_join", words, groups: heads }))
+}
