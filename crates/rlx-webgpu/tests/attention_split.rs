@@ -5,15 +5,22 @@ mod common;
 
 use common::*;
 use half::f16;
+use rlx_core::formats::activations::encode_q8_0;
 use rlx_core::ops::{
     Attention, AttentionJoin, AttentionSplit, Op, RopeAttentionSplit, RopeKvWrite, RopeScaling,
     RopeStyle, RopeTable,
 };
 use rlx_core::reference::{self, View};
-use rlx_core::types::{DType, Type};
+use rlx_core::types::{BlockFormat, DType, Type};
 use rlx_webgpu::gpu::Wgsl;
 
 const CAPACITY: u64 = 704;
+const CACHES: [DType; 3] = [DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
+
+/// The head's elements in a cache of this type, of blocks whole 64; `None` where that is another case.
+fn head(dtype: DType, e: u64) -> Option<u64> {
+    if dtype.is_block() { (e >= 64).then(|| e.next_multiple_of(64)) } else { Some(e) }
+}
 
 fn truth(op: &Op, operands: &[Operand]) -> Vec<f64> {
     let views: Vec<View<'_>> = operands.iter().map(|o| View::new(&o.ty, &o.bytes)).collect();
@@ -25,6 +32,11 @@ fn cache(rng: &mut Rng, dtype: DType, heads: u64, e: u64) -> Operand {
     let xs = rng.floats((heads * CAPACITY * e) as usize);
     let bytes = match dtype {
         DType::F16 => xs.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect(),
+        DType::Block(_) => {
+            let mut bytes = vec![0; xs.len() / 32 * 34];
+            encode_q8_0(&xs, &mut bytes).unwrap();
+            bytes
+        }
         _ => f32_bytes(&xs),
     };
     state(dtype, &[heads, CAPACITY, e], bytes)
@@ -65,10 +77,11 @@ fn split(d: &TestDevice, op: &AttentionSplit, operands: &[Operand]) -> Vec<f32> 
 fn splits_join_to_attention() {
     for (which, d) in devices() {
         let mut rng = Rng(5);
-        for dtype in [DType::F32, DType::F16] {
+        for dtype in CACHES {
             for (e, heads, kv) in
                 [(64u64, 4u64, 2u64), (64, 8, 1), (32, 4, 1), (8, 3, 3), (80, 4, 1), (256, 4, 1)]
             {
+                let Some(e) = head(dtype, e) else { continue };
                 let causal = Attention::causal(e as usize, 0.3);
                 let capped = Attention { window: Some(70), softcap: Some(5.0), ..causal.clone() };
                 for whole in [causal, capped] {
@@ -114,10 +127,11 @@ fn many_splits_join_as_few_do() {
 fn a_split_rotates_and_writes_what_the_step_of_its_own_does() {
     for (which, d) in devices() {
         let mut rng = Rng(7);
-        for dtype in [DType::F32, DType::F16] {
+        for dtype in CACHES {
             for (e, heads, kv, turned) in
-                [(64u64, 8u64, 2u64, 64u64), (64, 2, 1, 40), (80, 2, 2, 80)]
+                [(64u64, 8u64, 2u64, 64u64), (64, 2, 1, 40), (80, 2, 2, 80), (512, 2, 1, 64)]
             {
+                let Some(e) = head(dtype, e) else { continue };
                 let op = RopeTable {
                     base: 1e4,
                     dims: turned as usize,

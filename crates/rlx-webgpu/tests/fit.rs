@@ -15,7 +15,7 @@ use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::target::Activations;
 use rlx_core::target::Target;
-use rlx_core::types::DType;
+use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Code, Error, Result};
 use rlx_webgpu::WebGpuDevice;
 use rlx_webgpu::gpu::native::NativeGpu;
@@ -37,6 +37,14 @@ fn the_fit_is_what_the_gpu_is_asked_for() {
         ("rustdoc-2m/rustdoc-2m-f16", Activations::F32, DType::F32, 1024, false, &whole),
         ("rustdoc-2m/rustdoc-2m-q4_k_m", Activations::Int8, DType::F16, 300, true, &whole),
         ("rustdoc-2m/rustdoc-2m-q8_0", Activations::Int8, DType::F16, 128, false, &narrow(150_000)),
+        (
+            "rustdoc-2m/rustdoc-2m-q4_k_m",
+            Activations::Int8,
+            DType::Block(BlockFormat::Q8_0),
+            700,
+            false,
+            &whole,
+        ),
         // So small that constants of steps are a fifth of it.
         ("gguf/llama-q4_k_m", Activations::Int8, DType::F32, 64, true, &whole),
     ] {

@@ -10,8 +10,10 @@ use rlx_core::runtime::device::Device;
 use rlx_core::runtime::engine::GenerateOptions;
 use rlx_core::runtime::model::ModelOptions;
 use rlx_core::target::Activations;
-use rlx_core::types::DType;
+use rlx_core::types::{BlockFormat, DType};
 use std::rc::Rc;
+
+const Q8_0: DType = DType::Block(BlockFormat::Q8_0);
 
 #[test]
 fn greedy_tokens_are_llama_cpps() {
@@ -24,6 +26,8 @@ fn greedy_tokens_are_llama_cpps() {
         ("q8_0", Activations::Int8, DType::F32, 16),
         ("q4_k_m", Activations::F32, DType::F32, 7),
         ("q4_k_m", Activations::Int8, DType::F16, 32),
+        ("f16", Activations::F32, Q8_0, 16),
+        ("q4_k_m", Activations::Int8, Q8_0, 64),
         // Far more rows than any prompt: those past it are left alone.
         ("q8_0", Activations::Int8, DType::F16, 512),
     ] {
@@ -77,14 +81,18 @@ fn a_paced_prompt_has_the_tokens_of_one_submission() {
 
 #[test]
 fn logits_agree_with_the_reference_device() {
-    for (file, activations, tolerance) in [
-        ("gguf/llama.gguf", Activations::F32, 2e-4),
-        ("gguf/llama-q4_k_m.gguf", Activations::F32, 1e-3),
-        ("gguf/llama-q6_k.gguf", Activations::F32, 1e-3),
-        ("gguf/llama-q4_k_m.gguf", Activations::Int8, 2e-2),
+    for (file, activations, kv, tolerance) in [
+        ("gguf/llama.gguf", Activations::F32, DType::F32, 2e-4),
+        ("gguf/llama-q4_k_m.gguf", Activations::F32, DType::F32, 1e-3),
+        ("gguf/llama-q6_k.gguf", Activations::F32, DType::F32, 1e-3),
+        ("gguf/llama-q4_k_m.gguf", Activations::Int8, DType::F32, 2e-2),
+        ("rustdoc-2m/rustdoc-2m-f16.gguf", Activations::F32, DType::F16, 3e-3),
+        ("rustdoc-2m/rustdoc-2m-f16.gguf", Activations::F32, Q8_0, 3e-3),
     ] {
         let mut options = ModelOptions::chat(16).with_logits();
         options.compile.activations = activations;
+        options.compile.kv = kv;
+        options.context = Some(256);
         let on = |device: Rc<dyn Device>| {
             let mut engine = load(device, file, &options);
             generate(&mut engine, vec![1, 5, 9, 2, 7, 3], 2, true).1.expect("logits were asked for")
@@ -94,7 +102,10 @@ fn logits_agree_with_the_reference_device() {
         let most = want.iter().fold(0.0f32, |m, w| m.max(w.abs()));
         for (i, (g, w)) in got.iter().zip(&want).enumerate() {
             let error = (g - w).abs() / most;
-            assert!(error <= tolerance, "{file} {activations:?}: logit {i} is off by {error:e}");
+            assert!(
+                error <= tolerance,
+                "{file} {activations:?} {kv}: logit {i} is off by {error:e}"
+            );
         }
     }
 }

@@ -188,8 +188,19 @@ fn tested(
     activations: Activations,
     context: u64,
 ) -> Result<bool> {
+    tested_with(device, files, activations, DType::F16, context)
+}
+
+/// The same, with caches of a type.
+fn tested_with(
+    device: &Rc<WebGpuDevice<Faulty>>,
+    files: &ModelFiles,
+    activations: Activations,
+    kv: DType,
+    context: u64,
+) -> Result<bool> {
     let mut options = ModelOptions::chat(512);
-    options.compile.kv = DType::F16;
+    options.compile.kv = kv;
     options.compile.activations = activations;
     let oracle: Rc<dyn Device> = Rc::new(CpuDevice::new(CpuOptions::default())?);
     let mut test = SelfTest::new(files, context, &options, device.clone(), &oracle)?;
@@ -223,6 +234,28 @@ fn a_sound_driver_passes_for_every_type_of_weights_and_nothing_stays_on_it() {
     assert_eq!(info.features, [SUBGROUPS, PACKED_DOT]);
     assert_eq!(info.demoted, [""; 0]);
     assert_eq!(device.counters().live_bytes, 0);
+}
+
+#[test]
+fn caches_of_q8_0_pass_and_a_wrong_reader_or_writer_of_theirs_is_found() {
+    let q8_0 = DType::Block(BlockFormat::Q8_0);
+    let passes = |fault: Fault, activations, context| {
+        tested_with(&probed(fault), &files(Q4), activations, q8_0, context)
+    };
+    for activations in [Activations::F32, Activations::Int8] {
+        for context in [256, 4096] {
+            assert_eq!(passes(str::to_string, activations, context), Ok(false), "{context}");
+        }
+    }
+    for fault in [
+        // Tiles read bytes half a word early, splits the first block's scale, both a scale that is wrong.
+        (|wgsl| wgsl.replace("return (low >> vec4u(shift))", "return (low >> vec4u(0u))")) as Fault,
+        |wgsl| wgsl.replace("(start, i / 4u)));", "(start, 0u)));"),
+        |wgsl| wgsl.replace("pack2x16float(vec2f(d, 0.0))", "pack2x16float(vec2f(2.0 * d, 0.0))"),
+    ] {
+        let e = passes(fault, Activations::F32, 256).unwrap_err();
+        assert_eq!(e.code, Code::CheckFailed, "{e}");
+    }
 }
 
 #[test]

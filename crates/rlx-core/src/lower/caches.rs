@@ -4,7 +4,7 @@ use crate::error::{Code, Error, Result};
 use crate::ir::hir::{BlockNode, Module};
 use crate::ops::is_cache_type;
 use crate::target::Target;
-use crate::types::{DType, Kind};
+use crate::types::{DType, Kind, Type};
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -37,20 +37,35 @@ pub fn check_caches(module: &Module, kv: DType) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a target has kernels for caches of the type `kv`, if the module has caches.
+/// Checks that a target has kernels for caches of the type `kv` with the heads of a module, if the
+/// module has caches.
 ///
 /// # Errors
-/// `Unsupported` with the types that it has kernels for.
+/// `Unsupported` with the types, or the heads, that it has kernels for.
 pub fn check_target(module: &Module, kv: DType, target: &Target) -> Result<()> {
-    let Some(types) = target.caches().filter(|types| !types.contains(&kv)) else { return Ok(()) };
-    let has = |node: &BlockNode| {
-        node.block.states(module.context, kv).iter().any(|(_, ty)| ty.dtype == kv)
-    };
-    if !module.nodes.iter().any(has) {
-        return Ok(());
+    let Some(types) = target.caches() else { return Ok(()) };
+    let states = |node: &BlockNode| node.block.states(module.context, kv);
+    let mut caches = module.nodes.iter().flat_map(states).filter(|(_, ty)| ty.dtype == kv);
+    let refused = |what| Err(Error::new(Code::Unsupported, what).hint(ASK_F16));
+    if !types.contains(&kv) {
+        if caches.next().is_none() {
+            return Ok(());
+        }
+        let names: Vec<&str> = types.iter().map(|t| t.name()).collect();
+        let has = names.join(" and ");
+        return refused(format!("the {} device has no caches of {kv}, it has {has}", target.name));
     }
-    let names: Vec<&str> = types.iter().map(|t| t.name()).collect();
-    let what =
-        format!("the {} device has no caches of {kv}, it has {}", target.name, names.join(" and "));
-    Err(Error::new(Code::Unsupported, what).hint(ASK_F16))
+    let per = target.cache_heads(kv);
+    let whole = |ty: &Type| ty.shape.last().as_static().is_some_and(|e| e.is_multiple_of(per));
+    match caches.find(|(_, ty)| !whole(ty)) {
+        None => Ok(()),
+        Some((name, ty)) => {
+            let (device, head) = (&target.name, ty.shape.last());
+            let what = format!(
+                "the {device} device has caches of {kv} for heads of whole {per}, and those of this model have \
+                 {head} elements"
+            );
+            refused(what).map_err(|e| e.at(name))
+        }
+    }
 }

@@ -36,6 +36,8 @@ pub struct Claim {
     pub activations: &'static [DType],
     /// Element types of its caches.
     pub caches: &'static [DType],
+    /// What a head's elements are a multiple of where its cache is of blocks.
+    pub block_heads: u64,
     /// Attributes it knows; one that is printed and not here is refused.
     pub attrs: &'static [&'static str],
     /// Scalar functions it knows, as values of `f`, `map` and `glu`.
@@ -131,12 +133,14 @@ const WEBGPU_UNARY: &[&str] = &printed::<_, { count(&Unary::ALL) }>(&Unary::ALL)
 const WEBGPU_BINARY: &[&str] = &printed::<_, { count(&Binary::ALL) }>(&Binary::ALL);
 
 const fn claim(op: &'static str, attrs: &'static [&'static str], form: Form) -> Claim {
-    Claim { op, activations: F32, caches: &[], attrs, functions: NO, form }
+    Claim { op, activations: F32, caches: &[], block_heads: 1, attrs, functions: NO, form }
 }
 
 /// What the executors' caches may be of.
-const CPU_CACHES: &[DType] = &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
-const WEBGPU_CACHES: &[DType] = &[DType::F32, DType::F16];
+const CACHES: &[DType] = &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
+
+/// Two blocks of `q8_0` are 17 words, one is eight and a half: WebGPU's kernels write words.
+const WEBGPU_BLOCK_HEADS: u64 = 64;
 
 /// What the executors' matmuls know.
 const CPU_MATMUL: &[&str] = &["segments", "bias", "norm_eps", "epilogue", "map", "glu"];
@@ -148,12 +152,13 @@ const WEBGPU_MATMUL: &[&str] =
 const QUANTIZED_ROW: [u64; 2] = [12_288, 14_336];
 const QUANTIZED_SHARE: u64 = 64;
 
-const CPU: &[Claim] = &kernels(CPU_UNARY, CPU_BINARY, CPU_MATMUL, CPU_CACHES);
+const CPU: &[Claim] = &kernels(CPU_UNARY, CPU_BINARY, CPU_MATMUL, 1);
 const WEBGPU: &[Claim] = &{
-    let shared = kernels(WEBGPU_UNARY, WEBGPU_BINARY, WEBGPU_MATMUL, WEBGPU_CACHES);
+    let block_heads = WEBGPU_BLOCK_HEADS;
+    let shared = kernels(WEBGPU_UNARY, WEBGPU_BINARY, WEBGPU_MATMUL, block_heads);
     let attrs = &["head_dim", "scale", "window", "softcap", "splits", "least", "style"];
     let split = claim("rope_attention_split", attrs, Form::Matrix);
-    let mut all = [Claim { caches: WEBGPU_CACHES, ..split }; 15];
+    let mut all = [Claim { caches: CACHES, block_heads, ..split }; 15];
     let mut i = 0;
     while i < shared.len() {
         all[i] = shared[i];
@@ -167,22 +172,29 @@ const fn kernels(
     unary: &'static [&'static str],
     binary: &'static [&'static str],
     matmul: &'static [&'static str],
-    caches: &'static [DType],
+    block_heads: u64,
 ) -> [Claim; 14] {
+    let caches = CACHES;
     [
         claim("gather", NO, Form::Rows),
         claim("rms_norm", &["eps"], Form::Matrix),
         Claim { functions: unary, ..claim("matmul", matmul, Form::Weights) },
         claim("quantize_rows", &["to"], Form::Matrix),
         claim("rope", &["style", "head_dim"], Form::Matrix),
-        Claim { caches, ..claim("kv_write", NO, Form::Any) },
-        Claim { caches, ..claim("rope_kv_write", &["style", "head_dim"], Form::Matrix) },
+        Claim { caches, block_heads, ..claim("kv_write", NO, Form::Any) },
         Claim {
             caches,
+            block_heads,
+            ..claim("rope_kv_write", &["style", "head_dim"], Form::Matrix)
+        },
+        Claim {
+            caches,
+            block_heads,
             ..claim("attention", &["head_dim", "scale", "window", "softcap"], Form::Matrix)
         },
         Claim {
             caches,
+            block_heads,
             ..claim(
                 "attention_split",
                 &["head_dim", "scale", "window", "softcap", "splits", "least"],
@@ -251,6 +263,11 @@ impl Claim {
             };
             if !fits {
                 return Some(format!("its kernel takes no {} as operand {i}", ty.dtype));
+            }
+            let (head, per) = (ty.shape.last().as_static(), self.block_heads);
+            let whole = head.is_some_and(|e| e.is_multiple_of(per));
+            if ty.kind == Kind::State && ty.dtype.is_block() && !whole {
+                return Some(format!("its caches of {} have heads of whole {per}", ty.dtype));
             }
         }
         let rank = |i: usize| operands.get(i).map_or(0, |t| t.shape.rank());
@@ -333,6 +350,12 @@ impl Target {
             return None;
         }
         Some(self.claims.row("attention").map_or(&[], |row| row.caches))
+    }
+
+    /// What a head's elements are a multiple of in the target's caches of this type.
+    pub fn cache_heads(&self, kv: DType) -> u64 {
+        let row = self.claims.row("attention").filter(|_| kv.is_block());
+        row.map_or(1, |row| row.block_heads)
     }
 
     /// Whether the target runs some form of the operator of that name. Views are not asked: whether
@@ -440,26 +463,36 @@ mod tests {
     }
 
     #[test]
-    fn caches_of_q8_0_are_the_cpus_alone() {
-        use crate::ops::{Attention, KvWrite, RopeKvWrite, RopeStyle};
+    fn caches_of_q8_0_are_everywhere_and_on_webgpu_of_heads_of_whole_words() {
+        use crate::ops::{Attention, AttentionSplit, KvWrite, RopeKvWrite, RopeStyle};
         let q8_0 = DType::Block(BlockFormat::Q8_0);
-        let cache = Type::state(q8_0, Shape::of(&[1, 8, 32]));
         let ctl = Type::state(DType::U32, Shape::of(&[16]));
-        let (x, table) = (t(DType::F32, &[2, 32]), t(DType::F32, &[8, 16, 2]));
-        let rope = RopeKvWrite { style: RopeStyle::Half, head_dim: 32 };
         let gpu = Target::webgpu(Target::WEBGPU_DEFAULT);
-        for (op, operands) in [
-            (Op::from(KvWrite), alloc::vec![&cache, &x, &ctl]),
-            (rope.into(), alloc::vec![&x, &x, &x, &table, &cache, &cache, &ctl]),
-            (Attention::causal(32, 1.0).into(), alloc::vec![&x, &cache, &cache, &ctl]),
-        ] {
-            assert_eq!(Target::cpu().path(&op, &operands), Ok(Path::Native));
-            let why = gpu.claims(&op, &operands).unwrap_err();
-            assert!(why.starts_with("its kernel takes no q8_0 as operand"), "{why}");
+        for e in [32, 64, 96, 128] {
+            let cache = Type::state(q8_0, Shape::of(&[1, 8, e]));
+            let (x, table) = (t(DType::F32, &[1, e]), t(DType::F32, &[8, e / 2, 2]));
+            let rope = RopeKvWrite { style: RopeStyle::Half, head_dim: e as usize };
+            let whole = Attention::causal(e as usize, 1.0);
+            let split = AttentionSplit { whole: whole.clone(), splits: 2, least: 64 };
+            for (op, operands) in [
+                (Op::from(KvWrite), alloc::vec![&cache, &x, &ctl]),
+                (rope.into(), alloc::vec![&x, &x, &x, &table, &cache, &cache, &ctl]),
+                (whole.into(), alloc::vec![&x, &cache, &cache, &ctl]),
+                (split.into(), alloc::vec![&x, &cache, &cache, &ctl]),
+            ] {
+                assert_eq!(Target::cpu().path(&op, &operands), Ok(Path::Native));
+                let why = "its caches of q8_0 have heads of whole 64".into();
+                let want = if e % 64 == 0 { Ok(Path::Native) } else { Err(why) };
+                assert_eq!(gpu.path(&op, &operands), want, "{} heads of {e}", op.name());
+            }
         }
-        assert!(gpu.caches().is_some_and(|c| !c.contains(&q8_0) && c.contains(&DType::F16)));
-        assert!(Target::cpu().caches().is_some_and(|c| c.contains(&q8_0)));
+        for target in [&gpu, &Target::cpu()] {
+            assert!(target.caches().is_some_and(|c| c.contains(&q8_0)));
+        }
+        assert_eq!([gpu.cache_heads(q8_0), gpu.cache_heads(DType::F16)], [64, 1]);
+        assert_eq!(Target::cpu().cache_heads(q8_0), 1);
         assert_eq!(Target::reference().caches(), None);
+        assert_eq!(Target::reference().cache_heads(q8_0), 1);
     }
 
     #[test]

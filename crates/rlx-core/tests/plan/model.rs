@@ -142,38 +142,49 @@ fn with_caches(files: &ModelFiles, target: &Target, kv: DType) -> Result<Compile
 }
 
 #[test]
-fn caches_take_the_bytes_of_their_type() {
+fn caches_take_the_bytes_of_their_type_on_every_device() {
     // 8 layers of k and v with 4 heads of 64.
     let (files, elements) = (rustdoc_29m(), 8 * 2 * 4 * 64);
-    let mut others = Vec::new();
-    for (kv, per_32) in [(DType::F32, 128), (DType::F16, 64), (DType::Block(BlockFormat::Q8_0), 34)]
-    {
-        let model = with_caches(&files, &Target::cpu(), kv).unwrap();
-        let fit = Fit::of(&model, &Target::cpu());
-        assert_eq!(fit.bytes_per_position, elements / 32 * per_32, "{kv}");
-        let caches = fit.bytes_per_position * model.context;
-        others.push(model.state_bytes() - caches);
-        for p in &model.programs {
-            check(p, &model.plan, &Target::cpu().limits).unwrap();
-            let declared: u64 = p.states.iter().filter(|s| s.ty.dtype == kv).map(|s| s.bytes).sum();
-            assert_eq!(declared, caches, "{kv}, {}", p.name);
+    for target in [Target::cpu(), Target::webgpu(Target::WEBGPU_DEFAULT)] {
+        let mut others = Vec::new();
+        let q8_0 = DType::Block(BlockFormat::Q8_0);
+        for (kv, per_32) in [(DType::F32, 128), (DType::F16, 64), (q8_0, 34)] {
+            let model = with_caches(&files, &target, kv).unwrap();
+            let fit = Fit::of(&model, &target);
+            assert_eq!(fit.bytes_per_position, elements / 32 * per_32, "{kv}");
+            let caches = fit.bytes_per_position * model.context;
+            others.push(model.state_bytes() - caches);
+            for p in &model.programs {
+                check(p, &model.plan, &target.limits).unwrap();
+                let of_kv = p.states.iter().filter(|s| s.ty.dtype == kv);
+                let declared: u64 = of_kv.map(|s| s.bytes).sum();
+                assert_eq!(declared, caches, "{kv}, {}", p.name);
+            }
         }
+        assert!(others.iter().all(|n| *n == others[0]), "nothing but the caches differs");
     }
-    assert!(others.iter().all(|n| *n == others[0]), "nothing but the caches differs");
 }
 
 #[test]
 fn caches_that_a_device_or_a_model_cannot_have_are_named_before_anything_is_loaded() {
-    let (q8_0, gpu) = (DType::Block(BlockFormat::Q8_0), Target::webgpu(Target::WEBGPU_DEFAULT));
-    let e = with_caches(&rustdoc_2m("f16"), &gpu, q8_0).unwrap_err();
+    let (bf16, gpu) = (DType::BF16, Target::webgpu(Target::WEBGPU_DEFAULT));
+    let e = with_caches(&rustdoc_2m("f16"), &gpu, bf16).unwrap_err();
     assert_eq!(e.code, Code::Unsupported);
-    assert_eq!(e.what, "the webgpu device has no caches of q8_0, it has f32 and f16");
+    assert_eq!(e.what, "the webgpu device has no caches of bf16, it has f32 and f16 and q8_0");
     assert_eq!(e.hint, "take caches of f16: --kv f16, or kv: 'f16' for Engine.load");
+    let q8_0 = DType::Block(BlockFormat::Q8_0);
     // Heads of 16.
     let llama = headers(&["tests/fixtures/gguf/llama.gguf".into()]);
     for target in targets() {
         let e = with_caches(&llama, &target, q8_0).unwrap_err();
         if target.name == "webgpu" {
+            assert_eq!((e.code, e.at.as_str()), (Code::Unsupported, "blk.0.k"));
+            assert_eq!(
+                e.what,
+                "the webgpu device has caches of q8_0 for heads of whole 64, and those of this model have \
+                 16 elements"
+            );
+            assert!(e.hint.contains("f16"));
             continue;
         }
         assert_eq!((e.code, e.at.as_str()), (Code::Usage, "blk.0.k"), "{}", target.name);

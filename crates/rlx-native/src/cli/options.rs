@@ -68,7 +68,7 @@ pub struct ModelArgs {
     /// Positions of the caches [default: what the model was trained for, at most 4096]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub context: Option<u64>,
-    /// Element type of the caches; q8_0 not on webgpu [default: f16 on webgpu, else f32]
+    /// Element type of the caches [default: f16 on webgpu, else f32]
     #[arg(long, value_name = "TYPE")]
     pub kv: Option<Kv>,
     /// What meets packed weights [default: int8, on reference f32]

@@ -26,7 +26,7 @@ export interface LoadOptions {
   cache?: boolean;
   /**
    * Element type of the key-value cache. Default: the device's, see `info().kv`. `q8_0` (blocks of 32, 34
-   * bytes each) takes about half the memory of `f16`, runs on the CPU, and needs heads of whole blocks.
+   * bytes each) takes about half the memory of `f16` and needs heads of whole blocks, on WebGPU of whole 64.
    */
   kv?: KvType;
   /** Element type of matmul inputs against packed weights. Default: the device's. */

@@ -1,8 +1,9 @@
 //! `attention`: causal, over the cache.
 
 use super::emit::{Emit, fill};
+use super::kv::{self, Kv};
 use super::rope::cache_dims;
-use super::{Launch, attention_tile, is_f16, matrix, unsupported, word};
+use super::{Launch, attention_tile, matrix, unsupported, word};
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::Attention;
 use rlx_core::{Error, Result};
@@ -35,7 +36,8 @@ pub(super) fn attention(
     }
     let (kv_heads, capacity, _) = cache_dims(k_cache)?;
     let heads = width / e;
-    if rows > 1 && attention_tile::fits(e, heads / kv_heads.max(1), is_f16(k_cache)) {
+    let kv = Kv::of(k_cache);
+    if rows > 1 && attention_tile::fits(e, heads / kv_heads.max(1), kv) {
         return attention_tile::attention_tile(op, step, emit);
     }
     let teams = if rows == 1 { DECODE_TEAMS } else { 1 };
@@ -56,20 +58,27 @@ pub(super) fn attention(
         ctl.word(),
     ];
     words.extend(score_words(op));
-    let readers = if is_f16(k_cache) {
-        format!(
+    let readers = match kv {
+        Kv::F16 => format!(
             "fn k_pair(at: u32) -> vec2f {{ return unpack2x16float({}[step.k + at / 2u]); }}\n\
              fn v_at(at: u32) -> f32 {{\n    let pair = unpack2x16float({}[step.v + at / 2u]);\n    \
              return select(pair.x, pair.y, at % 2u == 1u);\n}}\n",
             k.var, v.var
-        )
-    } else {
-        format!(
+        ),
+        Kv::F32 => format!(
             "fn k_pair(at: u32) -> vec2f {{\n    \
              return bitcast<vec2f>(vec2u({0}[step.k + at], {0}[step.k + at + 1u]));\n}}\n\
              fn v_at(at: u32) -> f32 {{ return bitcast<f32>({1}[step.v + at]); }}\n",
             k.var, v.var
-        )
+        ),
+        Kv::Q8_0 => format!(
+            "{2}fn k_pair(at: u32) -> vec2f {{ return pair_of_{0}(step.k, at / 2u); }}\n\
+             fn v_at(at: u32) -> f32 {{\n    let pair = pair_of_{1}(step.v, at / 2u);\n    \
+             return select(pair.x, pair.y, at % 2u == 1u);\n}}\n",
+            k.var,
+            v.var,
+            kv::readers(&[&k.var, &v.var])
+        ),
     };
     let each = |f: &dyn Fn(u64) -> String| (0..dims).map(f).collect::<Vec<_>>().join("\n        ");
     // A dimension past the head's last reads another row's first: never stored.
@@ -103,7 +112,7 @@ pub(super) fn attention(
     let wgsl = fill(
         include_str!("attention.wgsl"),
         &[
-            ("kv", if is_f16(k_cache) { "f16" } else { "f32" }),
+            ("kv", kv.name()),
             ("bindings", &emit.bindings()),
             ("e", &e.to_string()),
             ("teams", &teams.to_string()),

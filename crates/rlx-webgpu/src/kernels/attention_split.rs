@@ -5,8 +5,9 @@ mod teams;
 
 use super::attention::score_words;
 use super::emit::{Emit, Place, fill};
+use super::kv::{self, Kv};
 use super::rope::{angle, cache_dims, low_rows, pairs, turned};
-use super::{Context, Launch, formats, is_f16, matrix, unsupported, word};
+use super::{Context, Launch, formats, matrix, unsupported, word};
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{AttentionSplit, RopeAttentionSplit, RopeStyle};
 use rlx_core::{Error, Result};
@@ -20,9 +21,9 @@ struct Part {
     e: u64,
     /// Query heads of the key and value head.
     group: u64,
-    /// 16-byte pieces of a cache's row.
+    /// Pieces of a cache's row: 16 bytes, or eight elements of blocks.
     quads: u64,
-    f16: bool,
+    kv: Kv,
     softcap: bool,
     k: Place,
     v: Place,
@@ -78,15 +79,19 @@ fn launch(
     let (kv_heads, capacity, e) = cache_dims(k_cache)?;
     let (_, width) = matrix(q)?;
     let group = width / e.max(1) / kv_heads.max(1);
-    let f16 = is_f16(k_cache);
-    let quads = e / if f16 { 8 } else { 4 };
+    let kv = Kv::of(k_cache);
+    let blocks = kv == Kv::Q8_0;
+    let quads = e / if kv == Kv::F32 { 4 } else { 8 };
     if !e.is_multiple_of(8) || e > 512 || !(1..=8).contains(&group) || group * e > 1024 {
         return Err(unsupported(format!("attention splits of {group} heads of {e}")));
     }
     let (ctl, q) = (emit.read(ctl)?, emit.read(q)?);
-    let mut cache = |slice: &Slice| match &turned {
-        Some(_) => emit.write_quads(slice),
-        None => emit.read_quads(slice),
+    let mut cache = |slice: &Slice| match (&turned, blocks) {
+        (Some(_), false) => emit.write_quads(slice),
+        (None, false) => emit.read_quads(slice),
+        // Blocks start at words.
+        (Some(_), true) => emit.write(slice),
+        (None, true) => emit.read(slice),
     };
     let (k, v) = (cache(k_cache)?, cache(v_cache)?);
     let (acc, stats) = (emit.write(acc)?, emit.write(stats)?);
@@ -107,11 +112,11 @@ fn launch(
         window,
         softcap,
         word(rows)?,
-        k.byte / 16,
-        v.byte / 16,
+        if blocks { k.word() } else { k.byte / 16 },
+        if blocks { v.word() } else { v.byte / 16 },
     ];
     let softcap = op.whole.softcap.is_some();
-    let part = Part { e, group, quads, f16, softcap, k, v, out: acc.var };
+    let part = Part { e, group, quads, kv, softcap, k, v, out: acc.var };
     let mut text = Text {
         turn: String::new(),
         query: format!(
@@ -153,7 +158,7 @@ fn launch(
                 ""
             },
         ),
-        ("kv", if f16 { "f16" } else { "f32" }),
+        ("kv", kv.name()),
         ("step", include_str!("attention_split/step.wgsl")),
         ("bindings", &bindings),
         ("e", &number(e)),
@@ -163,6 +168,8 @@ fn launch(
         ("block", &AttentionSplit::BLOCK.to_string()),
         ("common", formats::COMMON),
         ("capped", if softcap { include_str!("capped.wgsl") } else { "" }),
+        ("piece", if blocks { "8 elements" } else { "16 bytes" }),
+        ("readers", &if blocks { kv::readers(&[&part.k.var, &part.v.var]) } else { String::new() }),
         ("turn", &text.turn),
         ("entry", entry),
         ("start", &start),
@@ -191,20 +198,24 @@ impl Part {
         let turn = angle(table) + pairs(style) + &turned("q", q) + &turned("k", k);
         let query = "let head = step.q + (kv * GROUP + i / FOURS) * E;\n        let d = i % FOURS * 4u;\n        \
              query[i] = step.scale * vec4f(turn_q(head, d, ctl.x), turn_q(head, d + 2u, ctl.x));";
+        let pair = format!(
+            "fn pair_of_v(at: u32) -> vec2f {{ return bitcast<vec2f>(vec2u({v}[at], {v}[at + 1u])); }}\n"
+        );
+        if self.kv == Kv::Q8_0 {
+            let turn = turn + &pair + &kv::maker(THREADS);
+            return Text { turn, query: query.into(), write: self.write_blocks() };
+        }
         // Sixteen bytes of element d on: pairs of them turned, or as they are.
-        let quad = |pair: &dyn Fn(u32) -> String| match self.f16 {
-            true => {
+        let quad = |pair: &dyn Fn(u32) -> String| match self.kv {
+            Kv::F16 => {
                 let words: Vec<String> =
                     (0..4).map(|i| format!("pack2x16float({})", pair(2 * i))).collect();
                 format!("vec4u({})", words.join(", "))
             }
-            false => format!("bitcast<vec4u>(vec4f({}, {}))", pair(0), pair(2)),
+            _ => format!("bitcast<vec4u>(vec4f({}, {}))", pair(0), pair(2)),
         };
         let new_k = quad(&|d| format!("turn_k(step.new_k + kv * E, d + {d}u, ctl.x)"));
         let new_v = quad(&|d| format!("pair_of_v(step.new_v + kv * E + d + {d}u)"));
-        let pair = format!(
-            "fn pair_of_v(at: u32) -> vec2f {{ return bitcast<vec2f>(vec2u({v}[at], {v}[at + 1u])); }}\n"
-        );
         let per = self.e / self.quads;
         // The last threads first: the first ones turn the queries.
         let write = format!(
@@ -220,12 +231,43 @@ impl Part {
         Text { turn: turn + &pair, query: query.into(), write }
     }
 
-    /// Names of the elements of 16 bytes, four by four, and what makes them of those bytes, `@`.
+    /// Writes the row's own blocks: 32 threads have two of them.
+    fn write_blocks(&self) -> String {
+        format!(
+            "if ctl.z == 0u && ctl.x >= start && ctl.x < end {{\n        \
+             // Pairs of elements, k's and then v's.\n        \
+             for (var first = 0u; first < E; first += THREADS) {{\n            \
+             let i = first + thread;\n            let d = i % (E / 2u) * 2u;\n            \
+             var pair = vec2f();\n            \
+             if i < E / 2u {{ pair = turn_k(step.new_k + kv * E, d, ctl.x); }}\n            \
+             else if i < E {{ pair = pair_of_v(step.new_v + kv * E + d); }}\n            \
+             let bits = word_of_blocks(pair, thread);\n            \
+             let at = (cache + ctl.x * QUADS + d / 8u) / 8u * 17u + thread % 32u;\n            \
+             if thread % 32u < 17u && i < E / 2u {{ {}[step.k + at] = bits; }}\n            \
+             else if thread % 32u < 17u && i < E {{ {}[step.v + at] = bits; }}\n        }}\n    }}\n    \
+             storageBarrier();",
+            self.k.var, self.v.var
+        )
+    }
+
+    /// The piece at `index` of the keys (`k`) or the values (`v`).
+    fn piece(&self, of: &str, index: &str) -> String {
+        let var = if of == "k" { &self.k.var } else { &self.v.var };
+        match self.kv {
+            Kv::Q8_0 => format!("eight_of_{var}(step.{of}, {index})"),
+            _ => format!("{var}[step.{of} + {index}]"),
+        }
+    }
+
+    /// Names of a piece's elements, four by four, and what makes them of the piece, `@`.
     fn halves(&self) -> &'static [(&'static str, &'static str)] {
-        if self.f16 {
-            &[("low", "pair_f16(@.xy)"), ("high", "pair_f16(@.zw)")]
-        } else {
-            &[("low", "bitcast<vec4f>(@)")]
+        match self.kv {
+            Kv::F32 => &[("low", "bitcast<vec4f>(@)")],
+            Kv::F16 => &[("low", "pair_f16(@.xy)"), ("high", "pair_f16(@.zw)")],
+            Kv::Q8_0 => &[
+                ("low", "bitcast<f32>(@.z) * bytes_of(@.x)"),
+                ("high", "bitcast<f32>(@.z) * bytes_of(@.y)"),
+            ],
         }
     }
 

@@ -2,8 +2,9 @@
 
 use super::attention::score_words;
 use super::emit::{Emit, fill};
+use super::kv::{self, Kv};
 use super::rope::cache_dims;
-use super::{Launch, formats, is_f16, matrix, word};
+use super::{Launch, formats, matrix, word};
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::Attention;
 use rlx_core::{Error, Result};
@@ -18,18 +19,20 @@ struct Tile {
 
 impl Tile {
     /// Of heads of `e` elements; `None` where no tile is made for them.
-    fn of(e: u64, f16: bool) -> Option<Tile> {
-        match (e, f16) {
-            (64, true) => Some(Tile { queries: 32, block: 32, threads: 128 }),
-            (64, false) | (128, true) => Some(Tile { queries: 16, block: 16, threads: 64 }),
+    fn of(e: u64, kv: Kv) -> Option<Tile> {
+        match (e, kv) {
+            (64, Kv::F16 | Kv::Q8_0) => Some(Tile { queries: 32, block: 32, threads: 128 }),
+            (64, Kv::F32) | (128, Kv::F16 | Kv::Q8_0) => {
+                Some(Tile { queries: 16, block: 16, threads: 64 })
+            }
             _ => None,
         }
     }
 }
 
 /// Whether a step of several rows has tiles: by its heads' elements, their group and its caches.
-pub(super) fn fits(e: u64, group: u64, f16: bool) -> bool {
-    Tile::of(e, f16).is_some_and(|t| (1..=t.queries).contains(&group))
+pub(super) fn fits(e: u64, group: u64, kv: Kv) -> bool {
+    Tile::of(e, kv).is_some_and(|t| (1..=t.queries).contains(&group))
 }
 
 pub(super) fn attention_tile(
@@ -43,15 +46,16 @@ pub(super) fn attention_tile(
     let (rows, width) = matrix(q)?;
     let (kv_heads, capacity, e) = cache_dims(k_cache)?;
     let heads = width / e;
-    let (group, f16) = (heads / kv_heads, is_f16(k_cache));
-    let tile = Tile::of(e, f16).filter(|t| group <= t.queries);
+    let (group, kv) = (heads / kv_heads, Kv::of(k_cache));
+    let tile = Tile::of(e, kv).filter(|t| group <= t.queries);
     let tile = tile.ok_or_else(|| Error::internal("attention of several rows without a tile"))?;
     let Tile { queries, block, threads } = tile;
     let tile_rows = queries / group;
     let tiles = rows.div_ceil(tile_rows);
     let ctl = emit.read(ctl)?;
     let q_at = emit.read(q)?;
-    let (k, v) = (emit.read_quads(k_cache)?, emit.read(v_cache)?);
+    let k = if kv == Kv::Q8_0 { emit.read(k_cache)? } else { emit.read_quads(k_cache)? };
+    let v = emit.read(v_cache)?;
     let y = emit.write(&step.results[0])?;
     let mut words = vec![
         word(heads)?,
@@ -59,38 +63,58 @@ pub(super) fn attention_tile(
         word(tiles)?,
         word(capacity)?,
         q_at.word(),
-        k.byte / 16,
+        if kv == Kv::Q8_0 { k.word() } else { k.byte / 16 },
         v.word(),
         y.word(),
         ctl.word(),
     ];
     words.extend(score_words(op));
-    let quads = e / if f16 { 8 } else { 4 };
+    // Four elements each of 16 bytes.
+    let fours: &[&str] = match kv {
+        Kv::F32 => &["a"],
+        Kv::F16 => &["a", "b"],
+        Kv::Q8_0 => &["a", "b", "c", "d"],
+    };
+    let n = fours.len();
+    let quads = e / (4 * n as u64);
     let own = queries * (block / 4) / threads;
     let summed = queries * (e / 2) / threads;
     let list =
         |n: u64, f: &dyn Fn(u64) -> String| (0..n).map(f).collect::<Vec<_>>().join("\n        ");
-    // Four positions' keys, 4 or 8 elements of each.
+    // Sixteen bytes of four positions' keys each.
     let keys = list(4, &|j| {
-        let w = format!("let w{j} = tile[(lane + {j}u * LANES) * PITCH + d];");
-        if f16 {
-            format!("{w} let a{j} = pair_f16(w{j}.xy); let b{j} = pair_f16(w{j}.zw);")
-        } else {
-            format!("{w} let a{j} = bitcast<vec4f>(w{j});")
+        let at = format!("(lane + {j}u * LANES) * PITCH");
+        let w = format!("let w{j} = tile[{at} + piece];");
+        match kv {
+            Kv::F32 => format!("{w} let a{j} = bitcast<vec4f>(w{j});"),
+            Kv::F16 => {
+                format!("{w} let a{j} = pair_f16(w{j}.xy); let b{j} = pair_f16(w{j}.zw);")
+            }
+            Kv::Q8_0 => format!(
+                "{w} let scale{j} = bitcast<f32>(tile[{at} + QUADS][piece / 2u]); let a{j} = bytes_of(w{j}.x); \
+                 let b{j} = bytes_of(w{j}.y); let c{j} = bytes_of(w{j}.z); let d{j} = bytes_of(w{j}.w);"
+            ),
         }
     });
     let score = list(own, &|i| {
-        let at = |h: u64| {
-            let n = if f16 { 2 } else { 1 };
-            format!("query[(scores_of + {i}u) * FOURS + {n}u * d + {h}u]")
+        let query = |(h, x): (usize, &&str)| {
+            format!("let q{x}{i} = query[(scores_of + {i}u) * FOURS + {n}u * piece + {h}u];")
         };
-        let four = |x: &str| {
+        let queries: Vec<String> = fours.iter().enumerate().map(query).collect();
+        let four = |x: &&str| {
             format!(
                 "vec4f(dot(q{x}{i}, {x}0), dot(q{x}{i}, {x}1), dot(q{x}{i}, {x}2), dot(q{x}{i}, {x}3))"
             )
         };
-        let low = format!("let qa{i} = {}; s{i} += {};", at(0), four("a"));
-        if f16 { format!("{low} let qb{i} = {}; s{i} += {};", at(1), four("b")) } else { low }
+        let sums: Vec<String> = fours.iter().map(four).collect();
+        let sum = match kv {
+            // A block's scale once for 16 products.
+            Kv::Q8_0 => {
+                format!("s{i} += vec4f(scale0, scale1, scale2, scale3) * ({});", sums.join(" + "))
+            }
+            _ => sums.iter().map(|sum| format!("s{i} += {sum}; ")).collect(),
+        };
+        format!("{} {sum}", queries.join(" "))
     });
     let part = ["x", "y", "z", "w"];
     let cap = list(own, &|i| {
@@ -110,17 +134,18 @@ pub(super) fn attention_tile(
     });
     let values = list(4, &|j| {
         let position = format!("min(block + i + {j}u * LANES, step.capacity - 1u)");
-        if f16 {
-            format!(
-                "let v{j} = unpack2x16float({}[step.v + (cache + {position}) * COLUMNS + column]);",
-                v.var
-            )
-        } else {
-            format!(
+        let v = &v.var;
+        match kv {
+            Kv::F16 => format!(
+                "let v{j} = unpack2x16float({v}[step.v + (cache + {position}) * COLUMNS + column]);"
+            ),
+            Kv::F32 => format!(
                 "let at{j} = step.v + (cache + {position}) * E + 2u * column;\n        \
-                 let v{j} = bitcast<vec2f>(vec2u({0}[at{j}], {0}[at{j} + 1u]));",
-                v.var
-            )
+                 let v{j} = bitcast<vec2f>(vec2u({v}[at{j}], {v}[at{j} + 1u]));"
+            ),
+            Kv::Q8_0 => {
+                format!("let v{j} = pair_of_{v}(step.v, (cache + {position}) * COLUMNS + column);")
+            }
         }
     });
     let add = list(summed, &|i| {
@@ -142,10 +167,31 @@ pub(super) fn attention_tile(
     });
     let text = |n: u64| n.to_string();
     let held = (block * (quads + 1)).max(queries * block / 4);
+    let (mut readers, mut load) = (String::new(), format!("{}[step.k + at]", k.var));
+    let mut scales = String::new();
+    if kv == Kv::Q8_0 {
+        readers = kv::readers(&[&k.var, &v.var]);
+        load = format!("sixteen_of_{}(step.k, at)", k.var);
+        let four: Vec<String> = (0..4u64)
+            .map(|b| {
+                if b < e / 32 {
+                    format!("scale_of_{}(step.k, row + {b}u)", k.var)
+                } else {
+                    "0.0".into()
+                }
+            })
+            .collect();
+        scales = format!(
+            "for (var i = thread; i < BLOCK; i += THREADS) {{\n            \
+             let row = (cache + min(block + i, step.capacity - 1u)) * (E / 32u);\n            \
+             tile[i * PITCH + QUADS] = bitcast<vec4u>(vec4f({}));\n        }}",
+            four.join(", ")
+        );
+    }
     let wgsl = fill(
         include_str!("attention_tile.wgsl"),
         &[
-            ("kv", if f16 { "f16" } else { "f32" }),
+            ("kv", kv.name()),
             ("bindings", &emit.bindings()),
             ("e", &text(e)),
             ("group", &text(group)),
@@ -161,7 +207,9 @@ pub(super) fn attention_tile(
             ("capped", include_str!("capped.wgsl")),
             ("ctl", &ctl.var),
             ("q", &q_at.var),
-            ("k", &k.var),
+            ("readers", &readers),
+            ("load_key", &load),
+            ("load_scales", &scales),
             ("sums", &list(summed, &|i| format!("var sum{i} = vec2f();"))),
             ("scores", &list(own, &|i| format!("var s{i} = vec4f();"))),
             ("keys", &keys),

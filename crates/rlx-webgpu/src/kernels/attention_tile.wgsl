@@ -17,7 +17,7 @@ const QUERIES = {{queries}}u;
 const BLOCK = {{block}}u;      // positions at a time
 const THREADS = {{threads}}u;
 const QUADS = {{quads}}u;      // of a row of the cache
-const PITCH = QUADS + 1u;      // keeps rows in different banks
+const PITCH = QUADS + 1u;      // keeps rows in different banks, and has the scales of blocks
 const FOURS = E / 4u;
 const LANES = BLOCK / 4u;      // threads that score one query, four positions each, LANES apart
 const COLUMNS = E / 2u;        // threads that sum values, two elements each
@@ -32,6 +32,7 @@ var<workgroup> parts: array<f32, THREADS>;
 var<workgroup> fades: array<f32, QUERIES>;
 
 {{common}}
+{{readers}}
 {{capped}}
 fn scored(score: f32, position: u32, own: u32, end: u32) -> f32 {
     let seen = position <= own && position + min(own, step.window) >= own && position < end;
@@ -75,11 +76,13 @@ fn attention_tile(
     for (var block = first; block < end; block += BLOCK) {
         for (var i = thread; i < BLOCK * QUADS; i += THREADS) {
             let position = min(block + i / QUADS, step.capacity - 1u);
-            tile[(i / QUADS) * PITCH + i % QUADS] = {{k}}[step.k + (cache + position) * QUADS + i % QUADS];
+            let at = (cache + position) * QUADS + i % QUADS;
+            tile[(i / QUADS) * PITCH + i % QUADS] = {{load_key}};
         }
+        {{load_scales}}
         workgroupBarrier();
         {{scores}}
-        for (var d = 0u; d < QUADS; d++) {
+        for (var piece = 0u; piece < QUADS; piece++) {
             {{keys}}
             {{score}}
         }

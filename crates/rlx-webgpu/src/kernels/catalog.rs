@@ -288,7 +288,8 @@ fn segments(out: &mut BTreeMap<String, Kernel>) -> Result<()> {
 
 /// Splits by teams, and those that rotate and write: groups of a head and of eight, both styles.
 fn splits(kv: DType, enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
-    for (e, group, lanes) in [(64, 4, 8), (64, 4, 32), (128, 8, 32), (128, 1, 16), (80, 2, 32)] {
+    let odd = if kv.is_block() { 192 } else { 80 };
+    for (e, group, lanes) in [(64, 4, 8), (64, 4, 32), (128, 8, 32), (128, 1, 16), (odd, 2, 32)] {
         let subgroup = Some(lanes);
         let wgsl = Wgsl { subgroup, enable_subgroups, ..Wgsl::default() };
         let causal = Attention::causal(e as usize, 0.125);
@@ -299,8 +300,12 @@ fn splits(kv: DType, enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>)
             .state(kv, &[2, 512, e])?
             .state(kv, &[2, 512, e])?
             .state(DType::U32, &[16])?;
-        let key = format!("attention_split_{kv}_{e}_{group}_lanes_{lanes}");
-        out.insert(key, made.kernel_in(split.clone(), false, wgsl)?);
+        let mut keep = |what: String, kernel: Kernel| {
+            // Rows of no such power of two pieces have no teams.
+            let lanes = if kernel.wgsl.contains("subgroup") { lanes } else { 0 };
+            out.insert(format!("{what}_{kv}_{e}_{group}_lanes_{lanes}"), kernel);
+        };
+        keep("attention_split".into(), made.kernel_in(split.clone(), false, wgsl)?);
         for style in [RopeStyle::Adjacent, RopeStyle::Half] {
             let made = Maker::new()
                 .arena(DType::F32, &[1, 2 * group * e])?
@@ -310,30 +315,31 @@ fn splits(kv: DType, enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>)
                 .state(kv, &[2, 512, e])?
                 .state(kv, &[2, 512, e])?
                 .state(DType::U32, &[16])?;
-            let key =
-                format!("rope_attention_split_{kv}_{e}_{group}_lanes_{lanes}_{}", style.name());
             let op = RopeAttentionSplit { style, split: split.clone() };
-            out.insert(key, made.kernel_in(op, false, wgsl)?);
+            let what = format!("rope_attention_split_{}", style.name());
+            keep(what, made.kernel_in(op, false, wgsl)?);
         }
     }
     Ok(())
 }
 
 fn caches(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
-    for kv in [DType::F32, DType::F16] {
+    for kv in [DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)] {
+        // Heads that no kernel has tiles for.
+        let odd = if kv.is_block() { 192 } else { 80 };
         let made = Maker::new()
             .state(kv, &[2, 8, 64])?
             .arena(DType::F32, &[3, 128])?
             .state(DType::U32, &[16])?;
         out.insert(format!("kv_write_{kv}"), made.kernel(KvWrite, false, true)?);
-        for (e, kv_heads) in [(64, 1), (64, 4), (80, 2), (256, 1)] {
+        for (e, kv_heads) in [(64, 1), (64, 4), (odd, 2), (256, 1)] {
             let made = Maker::new()
                 .arena(DType::F32, &[1, 4 * e])?
                 .state(kv, &[kv_heads, 512, e])?
                 .state(kv, &[kv_heads, 512, e])?
                 .state(DType::U32, &[16])?;
             let causal = Attention::causal(e as usize, 0.125);
-            let whole = Attention { softcap: (e == 80).then_some(50.0), ..causal };
+            let whole = Attention { softcap: (e == odd).then_some(50.0), ..causal };
             let op = AttentionSplit { whole, splits: 3, least: 64 };
             let key = format!("attention_split_{kv}_{kv_heads}_{e}");
             out.insert(key, made.kernel(op, false, true)?);
@@ -341,7 +347,7 @@ fn caches(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<
         splits(kv, enable_subgroups, out)?;
         let made = Maker::new().arena(DType::F32, &[6, 128])?.arena(DType::F32, &[6, 4])?;
         out.insert("attention_join".into(), made.kernel(AttentionJoin { splits: 3 }, false, true)?);
-        for (rows, e) in [(1, 64), (5, 64), (1, 80), (5, 80), (5, 128)] {
+        for (rows, e) in [(1, 64), (5, 64), (1, odd), (5, odd), (5, 128)] {
             let made = Maker::new()
                 .arena(DType::F32, &[rows, 4 * e])?
                 .state(kv, &[2, 8, e])?

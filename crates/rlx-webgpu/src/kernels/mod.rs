@@ -15,6 +15,7 @@ mod elementwise;
 mod emit;
 mod formats;
 mod gather;
+mod kv;
 mod matmul;
 mod quantize_rows;
 mod rms_norm;
@@ -31,7 +32,7 @@ pub(crate) use emit::fill;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Alias, Op};
 use rlx_core::plan::WeightPlan;
-use rlx_core::types::{DType, Kind};
+use rlx_core::types::{BlockFormat, DType, Kind};
 use rlx_core::{Code, Error, Result};
 
 /// How a kernel uses a buffer.
@@ -148,7 +149,7 @@ pub fn kernel(step: &Step, cx: &Context<'_>) -> Result<Option<Kernel>> {
 }
 
 /// Refuses element types and ranks that an operator takes and its kernel does not:
-/// activations are f32, states f32, f16 or words, and a matrix has two axes.
+/// activations are f32, states f32, f16, blocks of q8_0 or words, and a matrix has two axes.
 fn reads_its_types(step: &Step) -> Result<()> {
     // Of these a kernel reads more types, and checks them itself.
     let free = match &step.op {
@@ -164,7 +165,7 @@ fn reads_its_types(step: &Step) -> Result<()> {
         let state = slice.ty.kind == Kind::State;
         free.contains(&i)
             || matches!(slice.ty.dtype, DType::F32 | DType::U32)
-            || (state && slice.ty.dtype == DType::F16)
+            || (state && matches!(slice.ty.dtype, DType::F16 | DType::Block(BlockFormat::Q8_0)))
             || (blocks && slice.ty.dtype.is_block())
     };
     let view = matches!(step.alias(), Alias::View { .. });
@@ -215,11 +216,6 @@ fn matrix(slice: &Slice) -> Result<(u64, u64)> {
         [rows, columns] => Ok((*rows, *columns)),
         _ => Err(Error::internal(format!("{} is no matrix", slice.ty))),
     }
-}
-
-/// Whether a cache holds f16 pairs; f32 otherwise.
-fn is_f16(slice: &Slice) -> bool {
-    slice.ty.dtype == DType::F16
 }
 
 #[cfg(test)]

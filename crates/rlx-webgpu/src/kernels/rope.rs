@@ -1,7 +1,9 @@
-//! `rope`, `kv_write` and `rope_kv_write`: one shader with the parts that the operator has.
+//! `rope`, `kv_write` and `rope_kv_write`: one shader with the parts that the operator has, and one for
+//! caches of blocks.
 
 use super::emit::{Emit, fill};
-use super::{Launch, is_f16, matrix, unsupported, word};
+use super::kv::{self, Kv};
+use super::{Launch, matrix, unsupported, word};
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Rope, RopeKvWrite, RopeStyle};
 use rlx_core::{Error, Result};
@@ -117,6 +119,17 @@ fn launch(
     }
     let mut writers = String::new();
     let mut body = String::new();
+    let kv = v.as_ref().map_or(Kv::F32, |v| Kv::of(v.cache));
+    let blocks = kv == Kv::Q8_0;
+    if k.as_ref().is_some_and(|k| (Kv::of(k.cache) == Kv::Q8_0) != blocks) {
+        return Err(unsupported("caches of which one is q8_0".into()));
+    }
+    if blocks && !head_dim.is_multiple_of(64) {
+        return Err(unsupported(format!("caches of q8_0 for heads of {e}, whole 64 fit")));
+    }
+    // What an invocation gives that has nothing for a block.
+    let nothing = if blocks { " Made(vec2f(), NOWHERE)" } else { "" };
+    let mut store_blocks = String::new();
     let (mut q_word, mut q_out) = (0, 0);
     if let Some(q) = &q {
         let (x, y) = (emit.read(q.x)?, emit.write(q.y)?);
@@ -127,7 +140,7 @@ fn launch(
              let d = e % step.head_dim;\n        \
              let p = turn_q(step.q + i - d, d, position);\n        \
              {0}[step.q_out + i] = bitcast<u32>(p.x);\n        \
-             {0}[step.q_out + i + 1u] = bitcast<u32>(p.y);\n        return;\n    }}\n    ",
+             {0}[step.q_out + i + 1u] = bitcast<u32>(p.y);\n        return{nothing};\n    }}\n    ",
             y.var
         );
     }
@@ -135,50 +148,53 @@ fn launch(
     let (mut k_word, mut v_word, mut k_cache, mut v_cache) = (0, 0, 0, 0);
     if v.is_some() {
         body += &format!(
-            "if {}[step.ctl + 4u] != 0u || position >= step.capacity {{ return; }}\n    \
+            "if {}[step.ctl + 4u] != 0u || position >= step.capacity {{ return{nothing}; }}\n    \
              let c = e - step.q_width;\n    ",
             ctl.var
         );
     }
-    let store = |cache: &str, base: &str, f16: bool| {
+    let store = |cache: &str, base: &str, kv: Kv| {
         let at =
             "((h / step.head_dim) * step.capacity + position) * step.head_dim + h % step.head_dim";
-        if f16 {
-            format!("{cache}[{base} + ({at}) / 2u] = pack2x16float(p);")
-        } else {
-            format!(
+        match kv {
+            Kv::F32 => format!(
                 "let o = {base} + {at};\n        {cache}[o] = bitcast<u32>(p.x);\n        \
-                 {cache}[o + 1u] = bitcast<u32>(p.y);"
-            )
+                 {cache}[o + 1u] = bitcast<u32>(p.y);\n        return;"
+            ),
+            Kv::F16 => {
+                format!("{cache}[{base} + ({at}) / 2u] = pack2x16float(p);\n        return;")
+            }
+            // Two blocks are 64 elements and 17 words.
+            Kv::Q8_0 => format!("return Made(p, {base} + ({at}) / 64u * 17u);"),
         }
     };
-    let mut kv = "f32";
     if let Some(k) = &k {
         let (x, cache) = (emit.read(k.x)?, emit.write(k.cache)?);
         (k_word, k_cache) = (x.word(), cache.word());
         writers += &turned("k", &x.var);
         body += &format!(
             "if c < step.k_width {{\n        let h = c;\n        let d = h % step.head_dim;\n        \
-             let p = turn_k(step.k + row * step.k_width + h - d, d, position);\n        {}\n        \
-             return;\n    }}\n    ",
-            store(&cache.var, "step.k_cache", is_f16(k.cache))
+             let p = turn_k(step.k + row * step.k_width + h - d, d, position);\n        {}\n    }}\n    ",
+            store(&cache.var, "step.k_cache", Kv::of(k.cache))
+        );
+        store_blocks += &format!(
+            "if e < step.q_width + step.k_width {{\n        {}[to] = bits;\n        return;\n    }}\n    ",
+            cache.var
         );
     }
     if let Some(v) = &v {
         let (x, cache) = (emit.read(v.x)?, emit.write(v.cache)?);
         (v_word, v_cache) = (x.word(), cache.word());
         (_, capacity, _) = cache_dims(v.cache)?;
-        if is_f16(v.cache) {
-            kv = "f16";
-        }
         let skipped = if k.is_some() { "c - step.k_width" } else { "c" };
         body += &format!(
-            "let h = {skipped};\n    if h >= step.k_width {{ return; }}\n    \
+            "let h = {skipped};\n    if h >= step.k_width {{ return{nothing}; }}\n    \
              let i = step.v + row * step.k_width + h;\n    \
              let p = bitcast<vec2f>(vec2u({0}[i], {0}[i + 1u]));\n    {1}",
             x.var,
-            store(&cache.var, "step.v_cache", is_f16(v.cache))
+            store(&cache.var, "step.v_cache", kv)
         );
+        store_blocks += &format!("{}[to] = bits;", cache.var);
     }
     let words = vec![
         word(rows)?,
@@ -198,11 +214,13 @@ fn launch(
         word(capacity)?,
     ];
     let wgsl = fill(
-        include_str!("rope.wgsl"),
+        if blocks { include_str!("rope_blocks.wgsl") } else { include_str!("rope.wgsl") },
         &[
             ("name", entry),
-            ("kv", kv),
-            ("kv_bytes", if kv == "f16" { "2" } else { "4" }),
+            ("kv", kv.name()),
+            ("kv_bytes", if kv == Kv::F16 { "2" } else { "4" }),
+            ("maker", &if blocks { kv::maker(64) } else { String::new() }),
+            ("store", &store_blocks),
             ("bindings", &emit.bindings()),
             ("angle", &angle(&table_var)),
             ("turn", &turn),

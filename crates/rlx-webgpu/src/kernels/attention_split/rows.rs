@@ -55,8 +55,8 @@ pub(super) fn wgsl(p: &Part, shared: &[(&str, &str)]) -> String {
     });
     let own = [
         ("slices", slices),
-        ("k", p.k.var.clone()),
-        ("v", p.v.var.clone()),
+        ("key", p.piece("k", "k + d")),
+        ("value", p.piece("v", "cache + (first + i) * QUADS + lane")),
         ("halves", unpacked.join("\n                ")),
         ("state", state),
         ("no_scores", p.each(&|g| format!("var s{g} = 0.0;"))),

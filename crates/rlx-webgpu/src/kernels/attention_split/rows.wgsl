@@ -3,7 +3,7 @@
 // shapes      q f32[1, H*E]    K, V {{kv}}[kv heads, C, E]    acc f32[kv heads S, G*E]    stats f32[.., 2 G]
 // bytes       the split's rows of K and V once for all {{group}} heads of the group
 // launch      a workgroup of {{threads}} threads is a split of a key and value head: a thread scores a
-//             position for all heads, then sums 16 bytes of every {{slices}}th row of V
+//             position for all heads, then sums {{piece}} of every {{slices}}th row of V
 // numerics    f32; a running maximum; tanh by exp, within 3e-7
 {{step}}{{bindings}}
 const E = {{e}}u;
@@ -23,7 +23,7 @@ var<workgroup> sums: array<vec4f, SLICES * FOURS>;
 
 {{common}}
 {{capped}}
-{{turn}}
+{{readers}}{{turn}}
 fn most_of(g: u32, before: f32) -> f32 {
     var most = before;
     for (var i = 0u; i < PARTS; i++) { most = max(most, parts[g * PARTS + i]); }
@@ -44,9 +44,9 @@ fn {{entry}}(
         let position = first + thread;
         {{no_scores}}
         if position < end {
-            let k = step.k + cache + position * QUADS;
+            let k = cache + position * QUADS;
             for (var d = 0u; d < QUADS; d++) {
-                let w = {{k}}[k + d];
+                let w = {{key}};
                 {{halves}}
                 {{score}}
             }
@@ -66,7 +66,7 @@ fn {{entry}}(
         if slice < SLICES {
             let count = min(THREADS, end - first);
             for (var i = slice; i < count; i += SLICES) {
-                let w = {{v}}[step.v + cache + (first + i) * QUADS + lane];
+                let w = {{value}};
                 {{halves}}
                 {{add}}
             }

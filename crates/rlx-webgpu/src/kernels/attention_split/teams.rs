@@ -50,11 +50,12 @@ pub(super) fn wgsl(p: &Part, subgroup: u64, cx: &Context<'_>, shared: &[(&str, &
         let acc = p.joined(" ", &|_, name| format!("var acc{g}_{name} = vec4f();"));
         format!("var most{g} = -3.0e38; var total{g} = 0.0; {acc}")
     });
-    let (k, v) = (&p.k.var, &p.v.var);
     let loads = lines(unroll, &|u| {
         format!(
             "let p{u} = first + {u}u * TEAMS + team; let at{u} = cache + min(p{u}, end - 1u) * QUADS + lane;\n        \
-             let k{u} = {k}[step.k + at{u}]; let v{u} = {v}[step.v + at{u}];"
+             let k{u} = {}; let v{u} = {};",
+            p.piece("k", &format!("at{u}")),
+            p.piece("v", &format!("at{u}"))
         )
     });
     let unpacked = |what: &str, u: u64| {

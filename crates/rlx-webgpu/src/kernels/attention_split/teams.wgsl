@@ -3,7 +3,7 @@
 // shapes      q f32[1, H*E]    K, V {{kv}}[kv heads, C, E]    acc f32[kv heads S, G*E]    stats f32[.., 2 G]
 // bytes       the split's rows of K and V once for all {{group}} heads of the group
 // launch      a workgroup of {{threads}} threads is a split of a key and value head; a team of {{lanes}} lanes has
-//             {{unroll}} positions at a time, a lane 16 bytes of their keys and values
+//             {{unroll}} positions at a time, a lane {{piece}} of their keys and values
 // numerics    f32; a team's running maximum, then the split's; tanh by exp, within 3e-7
 {{enable}}
 {{step}}{{bindings}}
@@ -26,7 +26,7 @@ var<workgroup> sums: array<vec4f, SUBGROUPS * HEADS * FOURS>;
 
 {{common}}
 {{capped}}
-{{turn}}
+{{readers}}{{turn}}
 // The largest score of a head.
 fn top_of(g: u32) -> f32 {
     var top = -3.0e38;

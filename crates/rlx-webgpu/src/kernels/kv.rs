@@ -1,0 +1,56 @@
+//! Element types of caches, and the text that reads and makes blocks of `q8_0`.
+//!
+//! A block is 17 halves of words, an f16 scale and 32 bytes, and two are 17 words: rows of heads of
+//! whole 64 elements are whole words. Element `e` of a cache is one of block `e / 32`, whichever head
+//! and position it is of.
+
+use super::emit::fill;
+use rlx_core::ir::lir::Slice;
+use rlx_core::types::DType;
+
+/// What a cache holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kv {
+    F32,
+    F16,
+    Q8_0,
+}
+
+impl Kv {
+    /// Of a cache that `reads_its_types` let pass.
+    pub fn of(cache: &Slice) -> Self {
+        match cache.ty.dtype {
+            DType::F16 => Self::F16,
+            DType::Block(_) => Self::Q8_0,
+            _ => Self::F32,
+        }
+    }
+
+    /// The name in a kernel's header.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Q8_0 => "q8_0",
+        }
+    }
+}
+
+/// `pair_of_<array>`, `eight_of_`, `sixteen_of_` and `scale_of_`: elements of the cache at a word of each of
+/// these arrays.
+pub(super) fn readers(vars: &[&str]) -> String {
+    let mut text = String::new();
+    for (i, var) in vars.iter().enumerate() {
+        if !vars[..i].contains(var) {
+            text += &fill(include_str!("kv/read.wgsl"), &[("b", var)]);
+        }
+    }
+    text
+}
+
+/// `fn word_of_blocks(pair, thread) -> u32`, for workgroups of `threads`.
+pub(super) fn maker(threads: u64) -> String {
+    let halves = (threads / 16 * 17).to_string();
+    let values = [("threads", threads.to_string()), ("halves", halves)];
+    fill(include_str!("kv/make.wgsl"), &values.each_ref().map(|(k, v)| (*k, v.as_str())))
+}
