@@ -274,7 +274,7 @@ impl Device for CpuDevice {
             kind: "cpu".into(),
             adapter: format!("{}, {} thread{s}", self.level.name(), self.workers),
             features: vec![self.level.name().into()],
-            demoted: Vec::new(),
+            ..DeviceInfo::default()
         }
     }
 

@@ -1,6 +1,9 @@
 //! The devices of this build: one row each. Another executor is one more row.
 
 use crate::block_on::block_on;
+use crate::tuning;
+use core::future::Future;
+use core::pin::pin;
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::runtime::device::Device;
 use rlx_core::target::{Activations, FusionTarget, Target};
@@ -8,10 +11,11 @@ use rlx_core::types::DType;
 use rlx_core::{Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions};
 use rlx_webgpu::WebGpuDevice;
-use rlx_webgpu::device::Probes;
-use rlx_webgpu::gpu::copy_rate;
+use rlx_webgpu::device::{Probes, tune};
 use rlx_webgpu::gpu::native::NativeGpu;
+use rlx_webgpu::gpu::{Gpu, copy_rate};
 use std::rc::Rc;
+use std::time::Instant;
 
 /// What a device is opened with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +52,9 @@ pub struct DeviceRow {
     pub target: fn() -> Target,
     /// Bytes a second that it copies, reads and writes counted, where it can be asked.
     pub copy_rate: Option<fn(&OpenOptions) -> Result<f64>>,
+    /// Measures which shapes of kernels are fastest on it, where there is a choice, and keeps the answer
+    /// for `open`. It is told of progress, from 0 to 1, and answers with the shapes' text.
+    pub tune: Option<fn(&OpenOptions, &dyn Fn(f64)) -> Result<String>>,
     /// Opens it.
     pub open: fn(&OpenOptions) -> Result<Rc<dyn Device>>,
 }
@@ -70,6 +77,7 @@ pub const DEVICES: &[DeviceRow] = &[
         checked: false,
         target: Target::reference,
         copy_rate: None,
+        tune: None,
         open: |_| Ok(Rc::new(ReferenceDevice::new())),
     },
     DeviceRow {
@@ -85,6 +93,7 @@ pub const DEVICES: &[DeviceRow] = &[
         checked: false,
         target: Target::cpu,
         copy_rate: None,
+        tune: None,
         open: |options| {
             let options = CpuOptions { threads: options.threads, ..CpuOptions::default() };
             Ok(Rc::new(CpuDevice::new(options)?))
@@ -103,14 +112,31 @@ pub const DEVICES: &[DeviceRow] = &[
         checked: true,
         target: || Target::webgpu(Target::WEBGPU_DEFAULT),
         copy_rate: Some(|options| copy_rate(&NativeGpu::new(options.adapter.as_deref())?)),
-        open: |options| {
-            let device = WebGpuDevice::new(NativeGpu::new(options.adapter.as_deref())?);
-            let mut probes = Probes::new(&device);
-            block_on(|cx| probes.poll(&device, cx))?;
-            Ok(Rc::new(device))
-        },
+        tune: Some(|options, progress| {
+            let device = webgpu(options, false)?;
+            let begin = Instant::now();
+            let now = || begin.elapsed().as_secs_f64() * 1e3;
+            let mut run = pin!(tune(&device, &now, progress));
+            let tuning = block_on(|cx| run.as_mut().poll(cx))?;
+            tuning::remember(&device.gpu().info(), tuning)?;
+            Ok(tuning.to_string())
+        }),
+        open: |options| Ok(Rc::new(webgpu(options, true)?)),
     },
 ];
+
+/// A WebGPU device with the features that work, tuned as it was last if that is asked for.
+fn webgpu(options: &OpenOptions, tuned: bool) -> Result<WebGpuDevice<NativeGpu>> {
+    let gpu = NativeGpu::new(options.adapter.as_deref())?;
+    let tuning = if tuned { tuning::remembered(&gpu.info()) } else { None };
+    let mut device = WebGpuDevice::new(gpu);
+    if let Some(tuning) = tuning {
+        device = device.with_tuning(tuning);
+    }
+    let mut probes = Probes::new(&device);
+    block_on(|cx| probes.poll(&device, cx))?;
+    Ok(device)
+}
 
 /// The row of that name.
 ///

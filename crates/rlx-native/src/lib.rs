@@ -43,4 +43,5 @@ pub mod profile;
 pub mod quantize;
 pub mod shards;
 pub mod synth;
+pub mod tuning;
 pub mod verify;

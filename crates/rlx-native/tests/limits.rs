@@ -15,6 +15,7 @@ use rlx_native::files::ModelSource;
 use rlx_native::load::{LoadOptions, load};
 use rlx_native::mix::Quant;
 use rlx_native::synth::{Shape, header};
+use rlx_webgpu::Tuning;
 use rlx_webgpu::gpu::Wgsl;
 use rlx_webgpu::kernels::{Context, RowsControl, kernel};
 
@@ -56,7 +57,8 @@ fn every_step_has_a_kernel(what: &str, model: &CompiledModel) {
         let rows = p.inputs.first().map(|i| i.bytes / 4);
         let rows_control = rows.map(|rows| RowsControl { state: state as u32, rows });
         for step in &p.steps {
-            let cx = Context { plan: &model.plan, rows_control, wgsl };
+            let tuning = Tuning::usual(wgsl);
+            let cx = Context { plan: &model.plan, rows_control, wgsl, tuning };
             let made = kernel(step, &cx).unwrap_or_else(|e| panic!("{what}, {}: {e}", p.name));
             let bound = made.map_or(0, |k| k.memory.len());
             let most = DEFAULT.storage_buffers as usize;

@@ -7,11 +7,14 @@ mod probe;
 mod run;
 mod staging;
 mod timing;
+mod tune;
 
 pub use probe::Probes;
+pub use tune::tune;
 
 use crate::gpu::{Gpu, GpuInfo, Usage, Wgsl};
 use crate::kernels::{self, Access, Book, Memory, RowsControl, STEP_BYTES};
+use crate::tuning::Tuning;
 use core::cell::{Cell, RefCell};
 use core::task::{Context, Poll};
 use rlx_core::ir::lir::{Program, StateDecl};
@@ -105,6 +108,7 @@ pub struct WebGpuDevice<G> {
     works: Cell<Wgsl>,
     /// What kernels use of it.
     wgsl: Cell<Wgsl>,
+    tuning: Cell<Tuning>,
     /// What is not used, and why: found by probes, and avoided on request.
     broken: RefCell<Vec<String>>,
     avoided: RefCell<Vec<String>>,
@@ -140,11 +144,27 @@ impl<G: Gpu> WebGpuDevice<G> {
             target,
             works: Cell::new(info.wgsl),
             wgsl: Cell::new(info.wgsl),
+            tuning: Cell::new(Tuning::usual(info.wgsl)),
             broken: RefCell::default(),
             avoided: RefCell::default(),
             info,
             state: RefCell::default(),
         }
+    }
+
+    /// How its kernels are shaped.
+    pub fn tuning(&self) -> Tuning {
+        self.tuning.get()
+    }
+
+    /// The same with a tuning that was measured on this device before.
+    #[must_use]
+    pub fn with_tuning(mut self, tuning: Tuning) -> Self {
+        self.tuning.set(tuning);
+        if let Some(splits) = &mut self.target.attention_splits {
+            splits.parts = tuning.parts;
+        }
+        self
     }
 
     /// The GPU's id of a weight buffer of the plan, for a host that writes it itself: bytes that
@@ -215,7 +235,9 @@ impl<G: Gpu> WebGpuDevice<G> {
         let mut constants: Vec<u8> = Vec::new();
         for (i, step) in program.steps.iter().enumerate() {
             let rows_control = if i < counted { rows } else { None };
-            let cx = kernels::Context { plan: &plan, rows_control, wgsl: self.wgsl.get() };
+            let wgsl = self.wgsl.get();
+            let tuning = self.tuning.get().on(wgsl);
+            let cx = kernels::Context { plan: &plan, rows_control, wgsl, tuning };
             let Some(kernel) = kernels::kernel(step, &cx)? else { continue };
             if kernel.memory.len() > self.target.limits.storage_buffers as usize {
                 return Err(Error::new(
@@ -368,6 +390,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
             adapter: self.info.adapter.clone(),
             features: self.wgsl.get().features().into_iter().map(String::from).collect(),
             demoted: [self.broken.borrow().as_slice(), &self.avoided.borrow()].concat(),
+            tuning: Some(self.tuning.get().on(self.wgsl.get()).to_string()),
         }
     }
 

@@ -12,5 +12,7 @@
 pub mod device;
 pub mod gpu;
 pub mod kernels;
+pub mod tuning;
 
 pub use device::WebGpuDevice;
+pub use tuning::Tuning;

@@ -155,6 +155,8 @@ pub struct DeviceInfo {
     pub features: Vec<String>,
     /// Features that the device says it has and that are not used, each with why: `subgroups: …`.
     pub demoted: Vec<String>,
+    /// How kernels are shaped, where that is a choice: `short=256x1 …`, as the executor writes it.
+    pub tuning: Option<String>,
 }
 
 /// An executor. Every method answers at once; see the module's page.

@@ -1,14 +1,22 @@
 //! `rlx devices`: what this machine runs models on, and why it does not.
 
+use super::progress::ProgressLine;
 use super::{print_json, print_text};
 use crate::devices::{DEVICES, OpenOptions};
 use clap::Args;
+use core::cell::RefCell;
 use rlx_core::Result;
 use serde::Serialize;
 use std::process::ExitCode;
 
 #[derive(Args)]
 pub struct DevicesArgs {
+    /// Measure which kernels are fastest on each device that has a choice, and remember it
+    #[arg(long)]
+    tune: bool,
+    /// Part of the name of the WebGPU adapter to take
+    #[arg(long, value_name = "NAME")]
+    adapter: Option<String>,
     /// One line of JSON
     #[arg(long)]
     json: bool,
@@ -23,6 +31,8 @@ struct Row {
     features: Vec<String>,
     /// What the device says it has and computes wrong values with.
     demoted: Vec<String>,
+    /// How its kernels are shaped, where that is a choice.
+    tuning: Option<String>,
     /// What programs are planned for; `rlx inspect --target` takes it.
     target: Option<String>,
     /// Why it is not available.
@@ -31,8 +41,15 @@ struct Row {
 
 pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
     let mut rows = Vec::new();
+    let options = OpenOptions { adapter: args.adapter.clone(), ..OpenOptions::default() };
     for row in DEVICES {
-        let opened = (row.open)(&OpenOptions::default());
+        let mut opened = (row.open)(&options);
+        if let (true, true, Some(tune)) = (args.tune, opened.is_ok(), row.tune) {
+            let line = RefCell::new(ProgressLine::new("tuning"));
+            tune(&options, &|done| line.borrow_mut().share(done))?;
+            // With what was remembered.
+            opened = (row.open)(&options);
+        }
         let info = opened.as_ref().ok().map(|device| device.info());
         rows.push(Row {
             device: row.name,
@@ -40,7 +57,8 @@ pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
             available: info.is_some(),
             adapter: info.as_ref().map(|i| i.adapter.clone()),
             features: info.as_ref().map(|i| i.features.clone()).unwrap_or_default(),
-            demoted: info.map(|i| i.demoted).unwrap_or_default(),
+            demoted: info.as_ref().map(|i| i.demoted.clone()).unwrap_or_default(),
+            tuning: info.and_then(|i| i.tuning),
             target: opened.as_ref().ok().map(|device| device.target().describe()),
             reason: opened.err().map(|e| e.to_string()),
         });
@@ -58,6 +76,9 @@ pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
         print_text(&format!("{:<10} {adapter}\n{:<10} {}\n", row.device, "", row.about))?;
         for why in &row.demoted {
             print_text(&format!("{:<10} not used: {why}\n", ""))?;
+        }
+        if let Some(tuning) = &row.tuning {
+            print_text(&format!("{:<10} kernels {tuning}\n", ""))?;
         }
         if let Some(target) = &row.target {
             print_text(&format!("{:<10} {target}\n", ""))?;

@@ -15,19 +15,29 @@ pub struct ProgressLine {
 }
 
 impl ProgressLine {
-    /// A line for what is done to bytes.
+    /// A line for what is done.
     pub fn new(verb: &'static str) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let next = Instant::now() + Duration::from_millis(250);
         Self { verb, next, shown: false, terminal }
     }
 
+    /// So many bytes of all.
     pub fn show(&mut self, done: u64, total: u64) {
+        let mb = |n: u64| n as f64 / 1e6;
+        self.write(|| format!("{:.1} of {:.1} MB", mb(done), mb(total)));
+    }
+
+    /// A part of the whole, from 0 to 1.
+    pub fn share(&mut self, done: f64) {
+        self.write(|| format!("{:.0} %", 100.0 * done));
+    }
+
+    fn write(&mut self, text: impl Fn() -> String) {
         let now = Instant::now();
         if self.terminal && now >= self.next {
             (self.shown, self.next) = (true, now + PAUSE);
-            let mb = |n: u64| n as f64 / 1e6;
-            let text = format!("\r{} {:.1} of {:.1} MB", self.verb, mb(done), mb(total));
+            let text = format!("\r{} {}", self.verb, text());
             // A progress line that cannot be shown is no fault.
             let _ = std::io::stderr().lock().write_all(text.as_bytes());
         }

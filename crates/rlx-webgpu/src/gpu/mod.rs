@@ -95,6 +95,8 @@ pub enum Command {
 pub struct GpuInfo {
     /// The adapter's name; in a browser what `GPUAdapterInfo` tells.
     pub adapter: String,
+    /// The driver's name and version, where a host tells.
+    pub driver: String,
     /// Optional features in use, by their WebGPU names.
     pub features: Vec<String>,
     /// `maxBufferSize` of the device, in bytes.

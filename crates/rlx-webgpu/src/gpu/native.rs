@@ -166,6 +166,7 @@ impl NativeGpu {
         let limits = device.limits();
         let info = GpuInfo {
             adapter: name,
+            driver: format!("{} {}", about.driver, about.driver_info),
             features: if subgroups { vec!["subgroups".into()] } else { Vec::new() },
             max_buffer: limits.max_buffer_size,
             max_binding: limits.max_storage_buffer_binding_size,

@@ -3,6 +3,7 @@
 
 use super::{Context, Kernel, RowsControl, kernel};
 use crate::gpu::Wgsl;
+use crate::tuning::Tuning;
 use rlx_core::Result;
 use rlx_core::ir::lir::{Phase, Slice, Space, Step};
 use rlx_core::ops::{
@@ -93,7 +94,8 @@ impl Maker {
             }
             None => None,
         };
-        let cx = Context { plan: &self.plan, rows_control, wgsl };
+        let tuning = Tuning::usual(wgsl);
+        let cx = Context { plan: &self.plan, rows_control, wgsl, tuning };
         kernel(&step, &cx)?.ok_or_else(|| rlx_core::Error::internal("an empty step"))
     }
 }
@@ -288,9 +290,18 @@ fn segments(out: &mut BTreeMap<String, Kernel>) -> Result<()> {
 
 /// Splits by teams, and those that rotate and write: groups of a head and of eight, both styles.
 fn splits(kv: DType, enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
+    // Lanes are those of a team at least; without them each thread has a position.
+    let lanes = |e: u64| e / if kv == DType::F32 { 4 } else { 8 };
     let odd = if kv.is_block() { 192 } else { 80 };
-    for (e, group, lanes) in [(64, 4, 8), (64, 4, 32), (128, 8, 32), (128, 1, 16), (odd, 2, 32)] {
-        let subgroup = Some(lanes);
+    for (e, group, lanes) in [
+        (64, 4, lanes(64)),
+        (64, 4, 32),
+        (128, 8, 32),
+        (128, 1, lanes(128)),
+        (odd, 2, 0),
+        (64, 4, 0),
+    ] {
+        let subgroup = (lanes > 0).then_some(lanes as u32);
         let wgsl = Wgsl { subgroup, enable_subgroups, ..Wgsl::default() };
         let causal = Attention::causal(e as usize, 0.125);
         let whole = Attention { softcap: (group == 1).then_some(50.0), ..causal };
@@ -300,12 +311,8 @@ fn splits(kv: DType, enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>)
             .state(kv, &[2, 512, e])?
             .state(kv, &[2, 512, e])?
             .state(DType::U32, &[16])?;
-        let mut keep = |what: String, kernel: Kernel| {
-            // Rows of no such power of two pieces have no teams.
-            let lanes = if kernel.wgsl.contains("subgroup") { lanes } else { 0 };
-            out.insert(format!("{what}_{kv}_{e}_{group}_lanes_{lanes}"), kernel);
-        };
-        keep("attention_split".into(), made.kernel_in(split.clone(), false, wgsl)?);
+        let key = format!("attention_split_{kv}_{e}_{group}_lanes_{lanes}");
+        out.insert(key, made.kernel_in(split.clone(), false, wgsl)?);
         for style in [RopeStyle::Adjacent, RopeStyle::Half] {
             let made = Maker::new()
                 .arena(DType::F32, &[1, 2 * group * e])?
@@ -315,9 +322,10 @@ fn splits(kv: DType, enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>)
                 .state(kv, &[2, 512, e])?
                 .state(kv, &[2, 512, e])?
                 .state(DType::U32, &[16])?;
+            let name = style.name();
+            let key = format!("rope_attention_split_{kv}_{name}_{e}_{group}_lanes_{lanes}");
             let op = RopeAttentionSplit { style, split: split.clone() };
-            let what = format!("rope_attention_split_{}", style.name());
-            keep(what, made.kernel_in(op, false, wgsl)?);
+            out.insert(key, made.kernel_in(op, false, wgsl)?);
         }
     }
     Ok(())

@@ -27,6 +27,7 @@ pub use codebooks::Book;
 pub use emit::Memory;
 
 use crate::gpu::Wgsl;
+use crate::tuning::Tuning;
 use emit::Emit;
 pub(crate) use emit::fill;
 use rlx_core::ir::lir::{Slice, Step};
@@ -82,6 +83,8 @@ pub struct Context<'a> {
     pub rows_control: Option<RowsControl>,
     /// What the device's WGSL has.
     pub wgsl: Wgsl,
+    /// How kernels are shaped.
+    pub tuning: Tuning,
 }
 
 impl Context<'_> {
@@ -257,7 +260,8 @@ mod tests {
             label: "here".into(),
         };
         let plan = WeightPlan::default();
-        let cx = Context { plan: &plan, rows_control: None, wgsl: Wgsl::default() };
+        let (wgsl, tuning) = (Wgsl::default(), Tuning::usual(Wgsl::default()));
+        let cx = Context { plan: &plan, rows_control: None, wgsl, tuning };
         kernel(&step, &cx).unwrap_err()
     }
 

@@ -6,8 +6,8 @@ use super::{Part, THREADS};
 use crate::kernels::Context;
 use crate::kernels::emit::fill;
 
-/// Registers of a thread for keys and values on their way, and positions at most.
-const LOADS: u64 = 4;
+/// Positions whose keys and values are on their way at a time. Four were slower, and more registers.
+const UNROLL: u64 = 2;
 /// Bytes of the workgroup's memory for sums, of the 16 KiB that every device has.
 const SUMS: u64 = 8192;
 
@@ -20,8 +20,6 @@ pub(super) fn lanes(p: &Part, cx: &Context<'_>) -> Option<u64> {
 
 pub(super) fn wgsl(p: &Part, subgroup: u64, cx: &Context<'_>, shared: &[(&str, &str)]) -> String {
     let n = p.halves().len();
-    // Eight heads' queries and sums leave no room for more.
-    let unroll = if p.group > 4 { LOADS / 2 } else { LOADS };
     let subgroups = THREADS / subgroup;
     let heads = (SUMS / (subgroups * p.e * 4)).clamp(1, p.group);
     let lines = |n: u64, line: &dyn Fn(u64) -> String| {
@@ -50,7 +48,7 @@ pub(super) fn wgsl(p: &Part, subgroup: u64, cx: &Context<'_>, shared: &[(&str, &
         let acc = p.joined(" ", &|_, name| format!("var acc{g}_{name} = vec4f();"));
         format!("var most{g} = -3.0e38; var total{g} = 0.0; {acc}")
     });
-    let loads = lines(unroll, &|u| {
+    let loads = lines(UNROLL, &|u| {
         format!(
             "let p{u} = first + {u}u * TEAMS + team; let at{u} = cache + min(p{u}, end - 1u) * QUADS + lane;\n        \
              let k{u} = {}; let v{u} = {};",
@@ -65,7 +63,7 @@ pub(super) fn wgsl(p: &Part, subgroup: u64, cx: &Context<'_>, shared: &[(&str, &
         });
         lines.collect::<Vec<_>>().join(" ")
     };
-    let scores = lines(unroll, &|u| {
+    let scores = lines(UNROLL, &|u| {
         let one = |g: u64| {
             let dots = p.joined(" + ", &|_, name| format!("dot(q{g}_{name}, k{u}_{name})"));
             let s = format!("s{g}_{u}");
@@ -78,18 +76,18 @@ pub(super) fn wgsl(p: &Part, subgroup: u64, cx: &Context<'_>, shared: &[(&str, &
         format!("{}\n        {}", unpacked("k", u), p.each(&one))
     });
     let weigh = p.each(&|g| {
-        let all = (0..unroll).fold(format!("most{g}"), |top, u| format!("max({top}, s{g}_{u})"));
-        let weights: String = (0..unroll)
+        let all = (0..UNROLL).fold(format!("most{g}"), |top, u| format!("max({top}, s{g}_{u})"));
+        let weights: String = (0..UNROLL)
             .map(|u| format!(" let w{g}_{u} = select(0.0, exp(s{g}_{u} - top{g}), p{u} < end);"))
             .collect();
-        let added: String = (0..unroll).map(|u| format!(" + w{g}_{u}")).collect();
+        let added: String = (0..UNROLL).map(|u| format!(" + w{g}_{u}")).collect();
         let acc = p.joined(" ", &|_, name| format!("acc{g}_{name} *= fade{g};"));
         format!(
             "let top{g} = {all}; let fade{g} = exp(most{g} - top{g}); most{g} = top{g};{weights}\n        \
              total{g} = total{g} * fade{g}{added}; {acc}"
         )
     });
-    let add = lines(unroll, &|u| {
+    let add = lines(UNROLL, &|u| {
         let one =
             |g: u64| p.joined(" ", &|_, name| format!("acc{g}_{name} += w{g}_{u} * v{u}_{name};"));
         format!("{}\n        {}", unpacked("v", u), p.each(&one))
@@ -143,7 +141,7 @@ pub(super) fn wgsl(p: &Part, subgroup: u64, cx: &Context<'_>, shared: &[(&str, &
     let own = [
         ("enable", if cx.wgsl.enable_subgroups { "enable subgroups;" } else { "" }.into()),
         ("lanes", p.quads.to_string()),
-        ("unroll", unroll.to_string()),
+        ("unroll", UNROLL.to_string()),
         ("subgroup", subgroup.to_string()),
         ("heads", heads.to_string()),
         ("queries", queries),

@@ -3,14 +3,12 @@
 use super::{Context, Emit, Launch, Parts, activations};
 use crate::kernels::emit::fill;
 use crate::kernels::formats::{self, Offset};
+use crate::tuning::Class;
 use rlx_core::types::BlockFormat;
 use rlx_core::{Error, Result};
 
 /// Elements that one thread quantises.
 const PIECE: u64 = 16;
-/// Threads of a workgroup with subgroups; without them sums pass through its memory.
-const THREADS: u64 = 256;
-const THREADS_ALONE: u64 = 64;
 /// Lanes of a team where there are no subgroups.
 const LANES: u64 = 32;
 /// Workgroups beyond which each takes more rows: every one makes the blocks anew.
@@ -27,10 +25,11 @@ struct Team {
 }
 
 impl Team {
-    fn of(cx: &Context<'_>) -> Team {
+    fn of(threads: u64, cx: &Context<'_>) -> Team {
         match u64::from(cx.wgsl.lanes()) {
-            1 => Team { threads: THREADS_ALONE, shuffled: 1, lanes: LANES },
-            lanes => Team { threads: THREADS, shuffled: lanes, lanes },
+            // Sums pass through the workgroup's memory.
+            1 => Team { threads, shuffled: 1, lanes: LANES },
+            lanes => Team { threads, shuffled: lanes, lanes },
         }
     }
 
@@ -53,12 +52,13 @@ pub(super) fn launch(
     cx: &Context<'_>,
     emit: &Emit<'_>,
 ) -> Result<Launch> {
-    let team = Team::of(cx);
+    let most = p.launched().iter().map(|s| s.rows).sum::<u64>();
+    let shape = cx.tuning.shape(Class::of(most, p.k, p.glu));
+    let team = Team::of(shape.threads, cx);
     let teams = team.threads / team.lanes;
-    let (rows, streams) = if p.glu { (1, 2) } else { (2, 1) };
+    let (rows, streams) = (shape.rows, if p.glu { 2 } else { 1 });
     // Teams of a workgroup write quads of rows.
     let rows = rows * 4u64.div_ceil(teams * rows);
-    let most = p.launched().iter().map(|s| s.rows).sum::<u64>();
     let repeat = most.div_ceil(teams * rows).div_ceil(GROUPS).max(1);
     let (mut words, groups) = p.words(teams * rows * repeat)?;
     words[super::REPEAT] = super::word(repeat)?;

@@ -1,0 +1,345 @@
+//! A short run that measures which [`Tuning`] is fastest on a device, on matrices and caches of its own.
+//!
+//! For each choice a program of the choice's kernels is built once for each candidate, and submitted in
+//! turns; the least of a candidate's times counts, and another than the present one must be 2 % faster.
+//! Weights are zeros, which takes as long as any: no kernel looks. They cover more bytes than a GPU's
+//! caches, so that what is measured is what decoding waits for.
+
+use super::WebGpuDevice;
+use crate::gpu::Gpu;
+use crate::tuning::{Class, Tuning};
+use core::future::poll_fn;
+use rlx_core::ir::lir::{Phase, Program, Slice, Space, StateDecl, Step};
+use rlx_core::ir::mir::Graph;
+use rlx_core::ops::{
+    Attention, AttentionJoin, AttentionSplit, CONTROL_WORDS, Epilogue, MatMul, Op,
+    RopeAttentionSplit, RopeStyle, Unary,
+};
+use rlx_core::plan::{Buffer, Entry, Origin, WeightPlan};
+use rlx_core::runtime::device::{
+    AnyId, Device, ModelId, ProgramId, SessionId, Ticket, Write, WriteTo,
+};
+use rlx_core::types::{BlockFormat, DType, Shape as Dims, Type};
+use rlx_core::{Error, Result};
+use std::rc::Rc;
+
+/// Bytes of weights, where the device binds as many.
+const WEIGHTS: u64 = 96 << 20;
+/// Milliseconds of a measurement: far above a clock's steps and a submission's overhead.
+const LONG_ENOUGH: f64 = 20.0;
+/// Submissions of one, at most.
+const SUBMISSIONS: f64 = 64.0;
+/// Rounds over all candidates of a choice, and milliseconds after which there is no further one.
+const ROUNDS: usize = 5;
+const PATIENCE: f64 = 1500.0;
+/// What a change must gain.
+const GAIN: f64 = 0.98;
+
+/// Results and elements of a product of each class: those of a model of a billion parameters.
+fn size(class: Class) -> (u64, u64) {
+    match class {
+        Class::Short => (2048, 2048),
+        Class::Long => (2048, 8192),
+        Class::Gated => (8192, 2048),
+        Class::Head => (65_536, 2048),
+    }
+}
+
+/// Caches: heads of keys and values, query heads for each, positions, how many are seen, elements.
+const HEADS: u64 = 8;
+const GROUP: u64 = 4;
+const CAPACITY: u64 = 4096;
+const SEEN: u32 = 1500;
+const HEAD: u64 = 64;
+/// Layers of attention in a submission.
+const LAYERS: u64 = 16;
+
+/// The memory that all programs share.
+struct Memory {
+    plan: WeightPlan,
+    states: Vec<StateDecl>,
+    arena: u64,
+}
+
+/// A program under test.
+struct Candidate {
+    tuning: Tuning,
+    program: ProgramId,
+    least: f64,
+    submissions: u32,
+}
+
+/// The fastest tuning found; the device has it from then on. `now` gives milliseconds; `progress` is
+/// told how much is done, from 0 to 1.
+///
+/// # Errors
+/// What the device meets. Its tuning is then what it was, and what the run made is freed.
+pub async fn tune<G: Gpu>(
+    device: &WebGpuDevice<G>,
+    now: &dyn Fn() -> f64,
+    progress: &dyn Fn(f64),
+) -> Result<Tuning> {
+    let before = device.tuning.get();
+    let memory = Memory::new(device)?;
+    let (model, ticket) = device.allocate(Rc::new(memory.plan.clone()))?;
+    let run = Run { device, now, progress, memory, model };
+    let found = run.all(ticket).await;
+    device.free(AnyId::Model(model));
+    device.tuning.set(*found.as_ref().unwrap_or(&before));
+    found
+}
+
+struct Run<'a, G> {
+    device: &'a WebGpuDevice<G>,
+    now: &'a dyn Fn() -> f64,
+    progress: &'a dyn Fn(f64),
+    memory: Memory,
+    model: ModelId,
+}
+
+impl<G: Gpu> Run<'_, G> {
+    async fn wait(&self, t: Ticket) -> Result<()> {
+        poll_fn(|cx| self.device.poll(t, cx)).await.map(|_| ())
+    }
+
+    async fn all(&self, allocated: Ticket) -> Result<Tuning> {
+        self.wait(allocated).await?;
+        let (session, ticket) =
+            self.device.session(self.model, &self.memory.states, self.memory.arena)?;
+        let found = match self.wait(ticket).await {
+            Ok(()) => self.choices(session).await,
+            Err(e) => Err(e),
+        };
+        self.device.free(AnyId::Session(session));
+        found
+    }
+
+    async fn choices(&self, session: SessionId) -> Result<Tuning> {
+        let mut tuning = self.device.tuning.get();
+        let wgsl = self.device.wgsl.get();
+        let total = Class::ALL.len() as f64 + 1.0;
+        for (i, class) in Class::ALL.into_iter().enumerate() {
+            (self.progress)(i as f64 / total);
+            // On a device that binds too little for one there is nothing to measure.
+            if self.memory.weights(class.name()).is_empty() {
+                continue;
+            }
+            let shapes = tuning.shapes(class, wgsl);
+            let all = shapes.into_iter().map(|shape| tuning.with_shape(class, shape)).collect();
+            tuning = self.best(session, all, &|_| self.memory.product(class)).await?;
+        }
+        (self.progress)((total - 1.0) / total);
+        let all = tuning.all_parts().into_iter().map(|parts| tuning.with_parts(parts)).collect();
+        tuning = self.best(session, all, &|t| self.memory.attention(t.parts)).await?;
+        (self.progress)(1.0);
+        Ok(tuning)
+    }
+
+    /// The fastest of some tunings, of which the first is the present one.
+    async fn best(
+        &self,
+        session: SessionId,
+        tunings: Vec<Tuning>,
+        steps: &dyn Fn(&Tuning) -> Result<Vec<Step>>,
+    ) -> Result<Tuning> {
+        if let [only] = tunings.as_slice() {
+            return Ok(*only);
+        }
+        let mut candidates = Vec::new();
+        let found = self.measure(session, tunings, steps, &mut candidates).await;
+        for c in &candidates {
+            self.device.free(AnyId::Program(c.program));
+        }
+        found?;
+        let [present, others @ ..] = candidates.as_slice() else {
+            return Err(Error::internal("a choice without candidates"));
+        };
+        let best = others.iter().min_by(|a, b| a.least.total_cmp(&b.least));
+        let best = best.filter(|b| b.least < GAIN * present.least).unwrap_or(present);
+        Ok(best.tuning)
+    }
+
+    async fn measure(
+        &self,
+        session: SessionId,
+        tunings: Vec<Tuning>,
+        steps: &dyn Fn(&Tuning) -> Result<Vec<Step>>,
+        candidates: &mut Vec<Candidate>,
+    ) -> Result<()> {
+        for tuning in tunings {
+            self.device.tuning.set(tuning);
+            let program = Rc::new(self.memory.program(steps(&tuning)?));
+            let (program, ticket) = self.device.build(self.model, program)?;
+            candidates.push(Candidate { tuning, program, least: f64::INFINITY, submissions: 1 });
+            self.wait(ticket).await?;
+            // The first submission makes what is made once.
+            self.submit(session, program, 1).await?;
+        }
+        let begin = (self.now)();
+        for round in 0..ROUNDS {
+            for c in candidates.iter_mut() {
+                let ms = self.submit(session, c.program, c.submissions).await?;
+                let one = ms / f64::from(c.submissions);
+                if round == 0 {
+                    c.submissions =
+                        (LONG_ENOUGH / one.max(0.1)).ceil().clamp(1.0, SUBMISSIONS) as u32;
+                } else {
+                    c.least = c.least.min(one);
+                }
+            }
+            if round > 0 && (self.now)() - begin > PATIENCE {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Milliseconds of so many submissions.
+    async fn submit(&self, session: SessionId, program: ProgramId, n: u32) -> Result<f64> {
+        // Attention of the row behind `SEEN` others.
+        let control: Vec<u8> = [SEEN, 1].iter().flat_map(|w: &u32| w.to_le_bytes()).collect();
+        let write = Write { to: WriteTo::State(2), offset: 0, bytes: control };
+        let begin = (self.now)();
+        let mut tickets = Vec::new();
+        for _ in 0..n {
+            tickets.push(self.device.submit(session, program, core::slice::from_ref(&write))?);
+        }
+        for t in tickets {
+            self.wait(t).await?;
+        }
+        Ok((self.now)() - begin)
+    }
+}
+
+fn bytes(ty: &Type) -> Result<u64> {
+    ty.bytes()
+}
+
+fn f32s(dims: &[u64]) -> Type {
+    Type::tensor(DType::F32, Dims::of(dims))
+}
+
+impl Memory {
+    fn new<G: Gpu>(device: &WebGpuDevice<G>) -> Result<Memory> {
+        let limits = device.target().limits;
+        let weights = WEIGHTS.min(limits.binding).min(limits.buffer) / 256 * 256;
+        let mut plan = WeightPlan::default();
+        plan.buffers = vec![Buffer { bytes: weights }];
+        // As many matrices of each class as there is room for; those of two classes may overlap.
+        for class in Class::ALL {
+            let (rows, k) = size(class);
+            let ty = Type::tensor(DType::Block(BlockFormat::Q4K), Dims::of(&[rows, k]));
+            let each = bytes(&ty)?.next_multiple_of(256);
+            let segments = if class == Class::Gated { 2 } else { 1 };
+            for i in 0..weights / each / segments * segments {
+                plan.entries.push(entry(class.name(), ty.clone(), i * each)?);
+            }
+        }
+        let low = CAPACITY.isqrt();
+        plan.entries.push(entry("table", f32s(&[2 * low, HEAD / 2, 2]), 0)?);
+        let cache = Type::state(DType::F16, Dims::of(&[HEADS, CAPACITY, HEAD]));
+        let control = Type::state(DType::U32, Dims::of(&[CONTROL_WORDS]));
+        let state = |name: &str, ty: Type| -> Result<StateDecl> {
+            Ok(StateDecl { name: name.into(), bytes: bytes(&ty)?, ty })
+        };
+        let states = vec![state("k", cache.clone())?, state("v", cache)?, state("ctl", control)?];
+        Ok(Memory { plan, states, arena: 4 << 20 })
+    }
+
+    fn weights(&self, class: &str) -> Vec<Slice> {
+        let all = self.plan.entries.iter().enumerate().filter(|(_, e)| e.name == class);
+        all.map(|(i, e)| slice(Space::Weight, i as u32, 0, e.ty.clone(), e.bytes)).collect()
+    }
+
+    /// Products with every matrix of a class.
+    fn product(&self, class: Class) -> Result<Vec<Step>> {
+        let gated = class == Class::Gated;
+        let segments = if gated { 2 } else { 1 };
+        let epilogue = if gated { Epilogue::Glu(Unary::Silu) } else { Epilogue::None };
+        let quantize = Some(BlockFormat::Q8K);
+        let op = Op::from(MatMul { segments, epilogue, quantize, ..MatMul::plain() });
+        let (_, k) = size(class);
+        let weights = self.weights(class.name());
+        let steps = weights.chunks_exact(segments).map(|weights| {
+            let mut operands = vec![arena(0, f32s(&[1, k]))?];
+            operands.extend(weights.iter().cloned());
+            step(op.clone(), operands, 1 << 20)
+        });
+        steps.collect()
+    }
+
+    /// Layers of attention in so many parts.
+    fn attention(&self, parts: u64) -> Result<Vec<Step>> {
+        let splits = (parts / HEADS).clamp(1, CAPACITY / 64) as usize;
+        let whole = Attention::causal(HEAD as usize, 0.125);
+        let split = AttentionSplit { whole, splits, least: 64 };
+        let split = Op::from(RopeAttentionSplit { style: RopeStyle::Half, split });
+        let join = Op::from(AttentionJoin { splits });
+        let states = self.states.iter().zip(0u32..);
+        let states: Vec<Slice> =
+            states.map(|(s, i)| slice(Space::State, i, 0, s.ty.clone(), s.bytes)).collect();
+        let width = HEADS * HEAD;
+        let mut operands = vec![arena(0, f32s(&[1, GROUP * width]))?];
+        operands.extend([arena(1 << 16, f32s(&[1, width]))?, arena(1 << 17, f32s(&[1, width]))?]);
+        operands.extend(self.weights("table"));
+        operands.extend(states);
+        let mut steps = Vec::new();
+        for _ in 0..LAYERS {
+            let split = step(split.clone(), operands.clone(), 1 << 20)?;
+            let halves = split.results[..2].to_vec();
+            steps.extend([split, step(join.clone(), halves, 0)?]);
+        }
+        Ok(steps)
+    }
+
+    fn program(&self, steps: Vec<Step>) -> Program {
+        Program {
+            name: "tune".into(),
+            graph: Graph::default(),
+            steps,
+            weights: Vec::new(),
+            states: self.states.clone(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            arena_bytes: self.arena,
+            segments: Vec::new(),
+            alignment: 256,
+            largest_live_bytes: self.arena,
+            unshared_bytes: self.arena,
+            template: None,
+            fingerprint: 0,
+        }
+    }
+}
+
+fn entry(name: &str, ty: Type, offset: u64) -> Result<Entry> {
+    let (bytes, origin) = (bytes(&ty)?, Origin::File { shard: 0, offset: 0 });
+    Ok(Entry { name: name.into(), ty, origin, buffer: 0, offset, bytes })
+}
+
+fn slice(space: Space, index: u32, offset: u64, ty: Type, bytes: u64) -> Slice {
+    Slice { space, index, offset, ty, bytes }
+}
+
+fn arena(offset: u64, ty: Type) -> Result<Slice> {
+    let bytes = bytes(&ty)?;
+    Ok(slice(Space::Arena, 0, offset, ty, bytes))
+}
+
+/// A step whose results stand in the arena from `at` on, or are the states that it writes.
+fn step(op: Op, operands: Vec<Slice>, mut at: u64) -> Result<Step> {
+    let types: Vec<&Type> = operands.iter().map(|s| &s.ty).collect();
+    let mut results = Vec::new();
+    for (i, ty) in op.infer(&types)?.into_iter().enumerate() {
+        match op.writes().iter().find(|w| w.1 == i) {
+            Some(&(operand, _)) => results.push(operands[operand].clone()),
+            None => {
+                let result = arena(at, ty)?;
+                at += result.bytes.next_multiple_of(256);
+                results.push(result);
+            }
+        }
+    }
+    let (label, regions) = (op.name().into(), Vec::new());
+    Ok(Step { op, operands, results, regions, part: None, phase: Phase::Steady, label })
+}

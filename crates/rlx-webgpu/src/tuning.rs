@@ -1,0 +1,222 @@
+//! Choices that make kernels fast on one GPU and slow on another. They change roundings and nothing else.
+//!
+//! [`Tuning::usual`] is what was fastest on what was measured; [`tune`](crate::device::tune) measures on
+//! the device at hand. The text of a tuning is kept by whoever measured, under the adapter's name, the
+//! driver's and this package's version.
+
+use crate::gpu::Wgsl;
+use core::fmt;
+use core::str::FromStr;
+use rlx_core::{Error, Result};
+
+/// How the product of packed weights with one row is shared among threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Threads of a workgroup.
+    pub threads: u64,
+    /// Rows of the weight that a team of lanes has at a time; with a gate as many of both weights.
+    pub rows: u64,
+}
+
+/// What a product's best shape depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Rows of at most 4,096 elements.
+    Short,
+    /// Longer ones.
+    Long,
+    /// A gate and what it is multiplied with.
+    Gated,
+    /// More than 16,384 results: a vocabulary.
+    Head,
+}
+
+impl Class {
+    /// All, in the order of their text.
+    pub const ALL: [Class; 4] = [Self::Short, Self::Long, Self::Gated, Self::Head];
+
+    /// The class of a product of `rows` results, each of `k` elements.
+    pub fn of(rows: u64, k: u64, gated: bool) -> Class {
+        match (gated, rows > 16_384, k > 4096) {
+            (true, ..) => Self::Gated,
+            (_, true, _) => Self::Head,
+            (.., true) => Self::Long,
+            _ => Self::Short,
+        }
+    }
+
+    /// The name in a tuning's text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Short => "short",
+            Self::Long => "long",
+            Self::Gated => "gated",
+            Self::Head => "head",
+        }
+    }
+}
+
+/// All choices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// By class, as [`Class::ALL`].
+    shapes: [Shape; 4],
+    /// Parts that one row's attention is split into.
+    pub parts: u64,
+}
+
+/// Shapes that are worth a try where threads shuffle.
+const SHAPES: [Shape; 7] = [
+    Shape { threads: 256, rows: 1 },
+    Shape { threads: 256, rows: 2 },
+    Shape { threads: 256, rows: 4 },
+    Shape { threads: 128, rows: 1 },
+    Shape { threads: 128, rows: 2 },
+    Shape { threads: 128, rows: 4 },
+    Shape { threads: 64, rows: 2 },
+];
+/// Parts that are.
+const PARTS: [u64; 4] = [64, 128, 256, 512];
+
+/// Lanes from which on a device is taken for one that hides memory's latency behind many threads.
+const WIDE: u32 = 16;
+
+impl Tuning {
+    /// What was fastest where it was measured: an H200 for wide subgroups, software for narrow ones.
+    pub fn usual(wgsl: Wgsl) -> Tuning {
+        let shape = |threads, rows| Shape { threads, rows };
+        let shapes = match wgsl.lanes() {
+            1 => [shape(64, 2), shape(64, 2), shape(64, 1), shape(64, 2)],
+            lanes if lanes < WIDE => [shape(256, 2), shape(256, 2), shape(256, 1), shape(256, 2)],
+            _ => [shape(256, 1), shape(256, 1), shape(256, 2), shape(256, 2)],
+        };
+        Tuning { shapes, parts: 256 }
+    }
+
+    /// The shape of a class of products.
+    pub fn shape(&self, class: Class) -> Shape {
+        self.shapes[class as usize]
+    }
+
+    /// The same where kernels use no more than this: without subgroups shapes are the usual ones.
+    #[must_use]
+    pub fn on(self, wgsl: Wgsl) -> Tuning {
+        if wgsl.lanes() > 1 { self } else { Tuning { parts: self.parts, ..Tuning::usual(wgsl) } }
+    }
+
+    /// The same with another shape of one class.
+    #[must_use]
+    pub fn with_shape(mut self, class: Class, shape: Shape) -> Tuning {
+        self.shapes[class as usize] = shape;
+        self
+    }
+
+    /// The same with attention in so many parts.
+    #[must_use]
+    pub fn with_parts(self, parts: u64) -> Tuning {
+        Tuning { parts, ..self }
+    }
+
+    /// Shapes to choose from, the present one first. Without subgroups there is one: sums pass through
+    /// the workgroup's memory, which has no room for more.
+    pub fn shapes(&self, class: Class, wgsl: Wgsl) -> Vec<Shape> {
+        let present = self.shape(class);
+        let others = SHAPES.into_iter().filter(|s| wgsl.lanes() > 1 && *s != present);
+        core::iter::once(present).chain(others).collect()
+    }
+
+    /// Parts to choose from, the present ones first.
+    pub fn all_parts(&self) -> Vec<u64> {
+        let others = PARTS.into_iter().filter(|p| *p != self.parts);
+        core::iter::once(self.parts).chain(others).collect()
+    }
+
+    /// Reads what `to_string` wrote on such a device.
+    ///
+    /// # Errors
+    /// `Usage` for anything else: another version's text, or another device's.
+    pub fn parse(text: &str, wgsl: Wgsl) -> Result<Tuning> {
+        let mut tuning = Tuning::usual(wgsl);
+        let wrong = || Error::usage(format!("`{text}` is no tuning of this device"));
+        let mut words = text.split(' ');
+        for class in Class::ALL {
+            let word = words.next().and_then(|w| w.strip_prefix(class.name())).ok_or_else(wrong)?;
+            let (threads, rows) =
+                word.strip_prefix('=').and_then(|w| w.split_once('x')).ok_or_else(wrong)?;
+            let number = |s: &str| u64::from_str(s).map_err(|_| wrong());
+            let shape = Shape { threads: number(threads)?, rows: number(rows)? };
+            if !tuning.shapes(class, wgsl).contains(&shape) {
+                return Err(wrong());
+            }
+            tuning = tuning.with_shape(class, shape);
+        }
+        let parts = words.next().and_then(|w| w.strip_prefix("parts=")?.parse().ok());
+        tuning.parts = parts.filter(|p| PARTS.contains(p)).ok_or_else(wrong)?;
+        if words.next().is_some() { Err(wrong()) } else { Ok(tuning) }
+    }
+}
+
+impl fmt::Display for Tuning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for class in Class::ALL {
+            let Shape { threads, rows } = self.shape(class);
+            write!(f, "{}={threads}x{rows} ", class.name())?;
+        }
+        write!(f, "parts={}", self.parts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wide() -> Wgsl {
+        Wgsl { subgroup: Some(32), ..Wgsl::default() }
+    }
+
+    #[test]
+    fn text_reads_back() {
+        for wgsl in [Wgsl::default(), wide(), Wgsl { subgroup: Some(4), ..Wgsl::default() }] {
+            let usual = Tuning::usual(wgsl);
+            assert_eq!(Tuning::parse(&usual.to_string(), wgsl), Ok(usual));
+            for class in Class::ALL {
+                for shape in usual.shapes(class, wgsl) {
+                    let parts = usual.all_parts()[1];
+                    let tuning = Tuning { parts, ..usual.with_shape(class, shape) };
+                    assert_eq!(Tuning::parse(&tuning.to_string(), wgsl), Ok(tuning));
+                }
+            }
+        }
+        assert_eq!(
+            Tuning::usual(wide()).to_string(),
+            "short=256x1 long=256x1 gated=256x2 head=256x2 parts=256"
+        );
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        let text = Tuning::usual(wide()).to_string();
+        for (from, to) in [
+            ("short=256x1", "short=256"),
+            ("short=256x1", "short=256x3"),
+            ("short=256x1", "short=1024x1"),
+            ("long=", "wide="),
+            ("parts=256", "parts=0"),
+            ("parts=256", "parts=256 more=1"),
+            (" parts=256", ""),
+        ] {
+            let text = text.replace(from, to);
+            assert!(Tuning::parse(&text, wide()).is_err(), "{text}");
+        }
+        // Of a device with subgroups.
+        assert!(Tuning::parse(&text, Wgsl::default()).is_err());
+    }
+
+    #[test]
+    fn a_class_is_by_what_decides() {
+        assert_eq!(Class::of(2048, 2048, false), Class::Short);
+        assert_eq!(Class::of(2048, 8192, false), Class::Long);
+        assert_eq!(Class::of(128_256, 8192, false), Class::Head);
+        assert_eq!(Class::of(8192, 2048, true), Class::Gated);
+    }
+}
