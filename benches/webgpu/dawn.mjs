@@ -1,6 +1,6 @@
 // The npm package in Node on Dawn, Chrome's WebGPU: prefill and decode of one GGUF file, as JSON.
 //
-//   node benches/webgpu/dawn.mjs FILE [--activations f32|int8] [--repeat N]
+//   node benches/webgpu/dawn.mjs FILE [--activations f32|int8] [--repeat N] [--context N] [--tune]
 //
 // Needs `npm run build` and a driver that Dawn takes. DAWN names another `dawn.node` than npm's.
 
@@ -11,18 +11,22 @@ import { Engine } from '../../crates/rlx-wasm/js/dist/index.js';
 
 const { values, positionals: [file] } = parseArgs({
   allowPositionals: true,
-  options: { activations: { type: 'string' }, repeat: { type: 'string', default: '5' }, temperature: { type: 'string', default: '0' } },
+  options: { activations: { type: 'string' }, repeat: { type: 'string', default: '5' }, context: { type: 'string', default: '4608' }, tune: { type: 'boolean' }, temperature: { type: 'string', default: '0' } },
 });
 // Prompt tokens: a synthetic model has a token for each byte.
-const PROMPTS = [64, 512, 2048, 4096];
+const PROMPTS = [64, 512, 2048, 4096].filter((n) => n + 300 < Number(values.context));
 const TOKENS = 128;
 
 const { create, globals } = process.env.DAWN ? createRequire(import.meta.url)(process.env.DAWN) : await import('webgpu');
 Object.assign(globalThis, globals);
 globalThis.rlxBenchGpu = create([]); // kept reachable: the binding frees a device under a promise otherwise
-const start = performance.now();
+let start = performance.now();
+const { tuning } = values.tune ? await Engine.tune({ gpu: globalThis.rlxBenchGpu }) : {};
+const tuned = (performance.now() - start) / 1000;
+start = performance.now();
 const engine = await Engine.load({
-  model: await openAsBlob(file), device: 'webgpu', gpu: globalThis.rlxBenchGpu, contextLength: 4608, activations: values.activations,
+  model: await openAsBlob(file), device: 'webgpu', gpu: globalThis.rlxBenchGpu, contextLength: Number(values.context),
+  activations: values.activations, tuning,
 });
 const loaded = (performance.now() - start) / 1000;
 const median = (list) => list.toSorted((a, b) => a - b)[list.length >> 1];
@@ -43,7 +47,7 @@ for (const prompt of PROMPTS) {
   }
   Object.assign(rows.at(-1), { prefill_tokens_per_s: median(prefill), decode_tokens_per_s: median(decode), prefill, decode });
 }
-const { adapter, features, activations, kv, dispatchesPerToken } = engine.info();
-console.log(JSON.stringify({ file, adapter, features, activations, kv, dispatchesPerToken, load_s: loaded, rows }, null, 2));
+const { adapter, features, activations, kv, dispatchesPerToken, tuning: kernels } = engine.info();
+console.log(JSON.stringify({ file, adapter, features, activations, kv, dispatchesPerToken, kernels, tune_s: values.tune ? tuned : null, load_s: loaded, rows }, null, 2));
 engine.dispose();
 process.exit(0);

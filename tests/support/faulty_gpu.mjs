@@ -1,8 +1,11 @@
 // A GPU whose driver computes wrong values: shaders are changed on their way to its compiler. Runs in
 // a page.
 
-/** A `gpu` to inject; `changes` are pairs of texts, of which shaders get the second for the first. */
-export function faultyGpu(gpu, changes) {
+/**
+ * A `gpu` to inject; `changes` are pairs of texts, of which shaders get the second for the first;
+ * `limits` are what its devices say instead of theirs.
+ */
+export function faultyGpu(gpu, changes, limits = {}) {
   return {
     get wgslLanguageFeatures() {
       return gpu.wgslLanguageFeatures;
@@ -13,6 +16,8 @@ export function faultyGpu(gpu, changes) {
       const requestDevice = adapter.requestDevice.bind(adapter);
       adapter.requestDevice = async (descriptor) => {
         const device = await requestDevice(descriptor);
+        const get = (of, name) => limits[name] ?? of[name];
+        Object.defineProperty(device, 'limits', { value: new Proxy(device.limits, { get }) });
         const create = device.createShaderModule.bind(device);
         device.createShaderModule = ({ code, ...rest }) =>
           create({ ...rest, code: changes.reduce((text, [from, to]) => text.replaceAll(from, to), code) });

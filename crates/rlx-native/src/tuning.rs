@@ -6,17 +6,12 @@ use rlx_core::gguf::Sink;
 use rlx_core::{Code, Error, Result};
 use rlx_webgpu::Tuning;
 use rlx_webgpu::gpu::GpuInfo;
+use rlx_webgpu::tuning::key;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Names a folder for the file instead of the system's cache folder.
 pub const FOLDER: &str = "RLX_CACHE_DIR";
-
-/// What a tuning was measured on.
-pub fn key(gpu: &GpuInfo) -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    format!("{}; {}; rlx {version}", gpu.adapter, gpu.driver)
-}
 
 /// Where tunings are kept.
 ///

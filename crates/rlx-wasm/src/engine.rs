@@ -22,7 +22,9 @@ use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions};
 use rlx_webgpu::WebGpuDevice;
-use rlx_webgpu::device::Probes;
+use rlx_webgpu::device::{Probes, tune};
+use rlx_webgpu::gpu::Gpu;
+use rlx_webgpu::tuning::key;
 use serde_json::json;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
@@ -124,7 +126,13 @@ impl RlxEngine {
             let options = Options::parse(options_json)?;
             let executor = match (options.device.as_str(), gpu) {
                 ("webgpu", Some(host)) => {
-                    let webgpu = Rc::new(WebGpuDevice::new(HostGpu::new(host)?));
+                    let gpu = HostGpu::new(host)?;
+                    let tuning = options.tuning(&gpu.info())?;
+                    let device = WebGpuDevice::new(gpu);
+                    let webgpu = Rc::new(match tuning {
+                        Some(tuning) => device.with_tuning(tuning),
+                        None => device,
+                    });
                     Executor {
                         device: webgpu.clone(),
                         probes: Some(Probes::new(&webgpu)),
@@ -155,6 +163,26 @@ impl RlxEngine {
         };
         let state = build().map_err(|e| throw(&e))?;
         Ok(RlxEngine { state: Rc::new(RefCell::new(state)), platform: Rc::new(platform) })
+    }
+
+    /// Measures which shapes of kernels are fastest on the GPU: `{"key", "tuning"}` as JSON. `progress` is
+    /// called with numbers from 0 to 1. Called instead of everything that brings a model.
+    pub fn tune(&self, progress: js_sys::Function) -> Promise {
+        let (state, platform) = (self.state.clone(), self.platform.clone());
+        future_to_promise(async move {
+            let webgpu = state.borrow().executor.webgpu.clone();
+            let webgpu = webgpu.ok_or_else(|| {
+                throw(&Error::new(Code::DeviceUnavailable, "no WebGPU device was given"))
+            })?;
+            wait(&platform, Pace::Promises, |cx| state.borrow_mut().executor.poll_probes(cx))
+                .await
+                .map_err(|e| throw(&e))?;
+            // What a listener throws is its own business.
+            let tell = |share: f64| drop(progress.call1(&JsValue::NULL, &share.into()));
+            let tuning = tune(&webgpu, &|| platform.now(), &tell).await.map_err(|e| throw(&e))?;
+            let key = key(&webgpu.gpu().info());
+            Ok(json!({ "key": key, "tuning": tuning.to_string() }).to_string().into())
+        })
     }
 
     /// Takes the next bytes of a shard; true when its header is complete.
@@ -542,6 +570,7 @@ impl State {
             "adapter": about.adapter,
             "features": about.features,
             "demoted": about.demoted,
+            "tuning": about.tuning,
             "fallbackReason": self.options.fallback,
             "model": {
                 "name": opened.name,

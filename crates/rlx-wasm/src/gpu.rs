@@ -148,7 +148,7 @@ impl HostGpu {
         };
         let info = GpuInfo {
             adapter: host.adapter_name(),
-            driver: String::new(),
+            driver: String::new(), // no page is told
             features: names("features"),
             max_buffer: limit("maxBufferSize", 256 << 20),
             max_binding: limit("maxStorageBufferBindingSize", 128 << 20),

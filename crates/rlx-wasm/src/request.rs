@@ -5,6 +5,9 @@ use rlx_core::sample::SampleParams;
 use rlx_core::target::Activations;
 use rlx_core::types::DType;
 use rlx_core::{Error, Result};
+use rlx_webgpu::Tuning;
+use rlx_webgpu::gpu::GpuInfo;
+use rlx_webgpu::tuning::key;
 use serde_json::Value;
 
 /// The constructor's first argument.
@@ -16,6 +19,9 @@ pub(crate) struct Options {
     pub activations: Option<Activations>,
     /// Threads of the CPU, the page's own included.
     pub threads: usize,
+    /// How kernels are shaped: as asked for, and as was measured, by [`key`](rlx_webgpu::tuning::key).
+    pub tuning: Option<String>,
+    pub tunings: Value,
     /// For checks: `done` carries the tokens, and the logits after the prompt.
     pub logits: bool,
 }
@@ -39,8 +45,24 @@ impl Options {
                 _ => None,
             },
             threads: v.get("threads").and_then(Value::as_u64).map_or(1, |n| n as usize),
+            tuning: text("tuning").map(Into::into),
+            tunings: v.get("tunings").cloned().unwrap_or(Value::Null),
             logits: v.get("logits").and_then(Value::as_bool).unwrap_or(false),
         })
+    }
+}
+
+impl Options {
+    /// The tuning that was asked for, or the one that was measured on such a GPU before.
+    ///
+    /// # Errors
+    /// `Usage` where the one that was asked for is of another device or version.
+    pub fn tuning(&self, gpu: &GpuInfo) -> Result<Option<Tuning>> {
+        if let Some(text) = &self.tuning {
+            return Tuning::parse(text, gpu.wgsl).map(Some).map_err(|e| e.at("tuning"));
+        }
+        let kept = self.tunings.get(key(gpu)).and_then(Value::as_str);
+        Ok(kept.and_then(|text| Tuning::parse(text, gpu.wgsl).ok()))
     }
 }
 

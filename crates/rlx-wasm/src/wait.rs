@@ -14,6 +14,10 @@ extern "C" {
     /// The clock and the scheduler of the page.
     pub type Platform;
 
+    /// Milliseconds, monotonic.
+    #[wasm_bindgen(method)]
+    pub(crate) fn now(this: &Platform) -> f64;
+
     /// Resolves after the page has had its turn.
     #[wasm_bindgen(method, js_name = yieldToPage)]
     fn yield_to_page(this: &Platform) -> Promise;

@@ -4,7 +4,7 @@
 //! the device at hand. The text of a tuning is kept by whoever measured, under the adapter's name, the
 //! driver's and this package's version.
 
-use crate::gpu::Wgsl;
+use crate::gpu::{GpuInfo, Wgsl};
 use core::fmt;
 use core::str::FromStr;
 use rlx_core::{Error, Result};
@@ -63,6 +63,12 @@ pub struct Tuning {
     shapes: [Shape; 4],
     /// Parts that one row's attention is split into.
     pub parts: u64,
+}
+
+/// What a tuning is true of: the adapter, its driver and this version of RLX.
+pub fn key(gpu: &GpuInfo) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!("{}; {}; rlx {version}", gpu.adapter, gpu.driver)
 }
 
 /// Shapes that are worth a try where threads shuffle.

@@ -9,6 +9,7 @@ import { load } from './loader.js';
 import { platform } from './platform.js';
 import { ShardReader } from './shard.js';
 import { BlobSource, UrlSource } from './source.js';
+import { keptTunings } from './tuning.js';
 import type { EngineInfo, LoadOptions } from './types.js';
 import type { WasmEngine, WasmOptions } from './wasm.js';
 import { loadModule } from './wasm_module.js';
@@ -99,12 +100,12 @@ interface Chosen {
 
 /** The device, `auto` decided. */
 async function chooseDevice(options: LoadOptions): Promise<Chosen> {
-  const { device = 'auto', gpu, contextLength = null, kv = null, activations = null } = options;
+  const { device = 'auto', gpu, contextLength = null, kv = null, activations = null, tuning = null } = options;
   const common = { contextLength, kv, activations };
   if (device !== 'cpu') {
     try {
       const host = await GpuHost.create(gpu ?? (globalThis.navigator as Navigator | undefined)?.gpu);
-      return { host, options: { ...common, device: 'webgpu', fallbackReason: null } };
+      return { host, options: { ...common, device: 'webgpu', fallbackReason: null, tuning, tunings: keptTunings() } };
     } catch (error) {
       if (device === 'webgpu') throw error;
       return { host: null, options: { ...common, device: 'cpu', fallbackReason: toRlxError(error).what } };

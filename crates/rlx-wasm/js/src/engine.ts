@@ -7,12 +7,13 @@ import { completions } from './chat.js';
 import { RlxError, throwIfAborted, toRlxError } from './error.js';
 import { platform } from './platform.js';
 import { Queue } from './queue.js';
-import type { Completions, EngineInfo, LoadOptions, ReloadOptions } from './types.js';
+import { tune } from './tuning.js';
+import type { Completions, EngineInfo, LoadOptions, ReloadOptions, Tuned, TuneOptions } from './types.js';
 import type { WasmEvent } from './wasm.js';
 
 const LOAD_KEYS: { [key in keyof Required<LoadOptions>]: true } = {
   model: true, device: true, contextLength: true, gpu: true, cache: true, kv: true,
-  activations: true, threads: true, wasmUrl: true, onProgress: true, onNotice: true, signal: true,
+  activations: true, tuning: true, threads: true, wasmUrl: true, onProgress: true, onNotice: true, signal: true,
 };
 
 export class Engine {
@@ -66,6 +67,17 @@ export class Engine {
     // Kept for `reload`: what the caller does to its array later is no part of this load.
     const kept = { ...options, model: Array.isArray(model) ? [...model] as string[] : model };
     return new Engine(await bring(kept), kept);
+  }
+
+  /**
+   * Measures which shapes of kernels are fastest on this GPU, in seconds, and keeps the answer for
+   * this origin's loads. Loaded engines stay as they are. Worth offering once, where the page waits anyway.
+   *
+   * Rejects with an `RlxError`: `device_unavailable`, `out_of_memory` (it takes some 100 MB for a while),
+   * `device_lost`, `cancelled` (the signal, heeded at the end).
+   */
+  static async tune(options: TuneOptions = {}): Promise<Tuned> {
+    return tune(options);
   }
 
   /** Removes every shard kept for this origin. Loads that run meanwhile keep working. */

@@ -32,6 +32,11 @@ export interface LoadOptions {
   /** Element type of matmul inputs against packed weights. Default: the device's. */
   activations?: 'f32' | 'int8';
   /**
+   * How WebGPU's kernels are shaped: what `Engine.tune` found on this device. Default: what it kept in
+   * `localStorage`, which workers and Node have not; else the usual shapes.
+   */
+  tuning?: string;
+  /**
    * Threads of the CPU, the page's own included, 1 to 64. Default: one a core, at most 8. More than
    * one needs a page that is cross-origin isolated: elsewhere there is one, see `info().adapter`.
    */
@@ -47,6 +52,22 @@ export interface LoadOptions {
   onNotice?: (notice: Notice) => void;
   /** Aborting it rejects `load` with code `cancelled` and frees everything. */
   signal?: AbortSignal;
+}
+
+/** What `Engine.tune` may be given. */
+export interface TuneOptions extends Pick<LoadOptions, 'gpu' | 'wasmUrl' | 'signal'> {
+  /** Called with how much is done, from 0 to 1. */
+  onProgress?: (done: number) => void;
+}
+
+/** What `Engine.tune` found. */
+export interface Tuned {
+  /** The adapter that it was measured on. */
+  adapter: string;
+  /** What `LoadOptions.tuning` takes. */
+  tuning: string;
+  /** Whether it is kept in `localStorage`, so that loads of this origin use it by themselves. */
+  kept: boolean;
 }
 
 /** What `reload` may be given; all else is as it was at `load`. */
@@ -83,6 +104,8 @@ export interface EngineInfo {
   features: string[];
   /** What a GPU says it has and computes wrong values with, so that it is not used: `subgroups: why`. */
   demoted: string[];
+  /** How WebGPU's kernels are shaped, as `Engine.tune` writes it; null on the CPU. */
+  tuning: string | null;
   /** The target that the plan was made for, as `rlx inspect --target` takes it. */
   target: string;
   /** Why `auto` did not take WebGPU; null when it did or was not asked. */

@@ -26,6 +26,9 @@ export interface WasmOptions {
   contextLength: number | null;
   kv: KvType | null;
   activations: 'f32' | 'int8' | null;
+  /** As `load` was asked for; null: as `tunings` says of this adapter, if it does. */
+  tuning?: string | null;
+  tunings?: { [key: string]: string };
   /** Of the CPU, the page's own included; more than one only in a module whose workers have joined. */
   threads: number;
   /** For checks: `done` carries the sampled ids and the logits after the prompt. */
@@ -72,6 +75,8 @@ export const PUT = -1;
 
 /** One model on one device. */
 export interface WasmEngine {
+  /** Measures shapes of kernels, with no model there: `{"key", "tuning"}` as JSON. `progress` gets 0 to 1. */
+  tune(progress: (done: number) => void): Promise<string>;
   /**
    * Takes the next bytes of shard number `shard` (in the caller's order); true when its header
    * is complete, and the rest of the chunk is then ignored. `fileBytes` is -1 when the source
@@ -83,7 +88,7 @@ export interface WasmEngine {
   placements(shard: number): Float64Array;
   /** Bytes of a `PUT` row, in order; `fileOffset` is that of the first byte given. */
   put(shard: number, fileOffset: number, bytes: Uint8Array): void;
-  /** With all bytes placed: waits for pipelines, runs the self-test. */
+  /** With all bytes placed: makes the constants, waits for pipelines. */
   finishLoad(): Promise<void>;
   /** Tokens whose rows the caches hold, or held when the device was lost. */
   cached(): Uint32Array;

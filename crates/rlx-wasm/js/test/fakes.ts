@@ -108,6 +108,10 @@ export class FakeEngine implements WasmEngine {
     return this.#headers[shard]! >= this.headerBytes[shard]!;
   }
 
+  async tune() {
+    return JSON.stringify({ key: 'a fake; ; rlx 0.0.0', tuning: 'parts=64' });
+  }
+
   async open() {
     this.log.push('open');
   }

@@ -167,7 +167,7 @@ fn matmuls(dtype: DType, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
     };
     let k = if dtype.is_block() { 256 } else { 64 };
     let few = matches!(dtype, DType::Block(b) if !COMMON.contains(&b));
-    for m in [1, 5] {
+    for m in [1, 5, 65] {
         for (x, k) in [(DType::F32, k), (DType::F32, 33)].into_iter().chain(int8.map(|x| (x, k))) {
             if dtype.is_block() && k == 33 {
                 continue;
@@ -178,9 +178,11 @@ fn matmuls(dtype: DType, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
                 ("map", Epilogue::Map(Unary::Gelu)),
                 ("glu", Epilogue::Glu(Unary::Silu)),
             ] {
-                if few && name != "glu" {
+                if few && name != "glu" || m == 65 && (x == DType::F32 || name != "glu") {
                     continue;
                 }
+                // Without biases rows of int8 read weights by 16 bytes, of short blocks tiles alone do.
+                let bias = x == DType::F32 || matches!(name, "add" | "map");
                 // int8 x has no norm; only int8 x asks for integer dot products, and of its rows a few
                 // are no tiles where subgroups are wide.
                 let variants: &[(bool, bool, Option<u32>)] = if x == DType::F32 {
@@ -198,20 +200,15 @@ fn matmuls(dtype: DType, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
                         for _ in 0..segments {
                             made = made.weight(dtype, &[9, k], 0)?;
                         }
-                        for _ in 0..segments {
+                        for _ in 0..if bias { segments } else { 0 } {
                             made = made.weight(DType::F32, &[9], 1)?;
                         }
                         if name == "add" {
                             made = made.arena(DType::F32, &[m, 9])?;
                         }
                         let norm_eps = norm.then_some(1e-5);
-                        let op = MatMul {
-                            segments,
-                            bias: true,
-                            norm: norm_eps,
-                            epilogue,
-                            ..MatMul::plain()
-                        };
+                        let op =
+                            MatMul { segments, bias, norm: norm_eps, epilogue, ..MatMul::plain() };
                         let key = format!(
                             "matmul_{m}_{dtype}_{k}_{x}_{name}_norm_{norm}_packed_{packed_dot}_wide_{}",
                             subgroup.is_some()

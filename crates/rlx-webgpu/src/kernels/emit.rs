@@ -101,6 +101,11 @@ impl<'a> Emit<'a> {
         self.place(slice, Access::Read, Element::Word)
     }
 
+    /// A slice that starts anywhere, in an array of 16 bytes.
+    pub fn read_in_quads(&mut self, slice: &Slice) -> Result<Place> {
+        self.place(slice, Access::Read, Element::Quad)
+    }
+
     /// A slice that the kernel reads by 16 bytes.
     ///
     /// # Errors

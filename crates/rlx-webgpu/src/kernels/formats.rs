@@ -166,6 +166,12 @@ impl Readers {
         self.once(format!("words {var}"), text);
     }
 
+    /// The same for an array of 16 bytes; before readers of it are added.
+    pub fn quads(&mut self, var: &str) {
+        let text = || fill(include_str!("formats/words_quads.wgsl"), &[("b", var)]);
+        self.once(format!("words {var}"), text);
+    }
+
     /// Adds what a reader of `var` calls; `book` is the array of its codebook.
     fn calls(&mut self, uses: Uses, var: &str, book: &str) {
         let b = ("b", var);

@@ -12,7 +12,7 @@ use super::formats::{self, CHUNK, Readers};
 use super::{Context, Launch, matrix, word};
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Epilogue, MatMul};
-use rlx_core::types::DType;
+use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Code, Error, Result};
 
 /// Which step constant says how often a workgroup takes more rows.
@@ -92,15 +92,35 @@ impl Parts {
         if wide && !first.is_multiple_of(4) {
             return Err(Error::internal(format!("a part of a weight starts at row {first}")));
         }
+        // Several rows of int8 blocks meet packed weights alone. A few rows read short blocks side by side,
+        // for which words are faster; biases would bind a buffer of weights a second time, as words.
+        let in_quads = m > 1
+            && match x.ty.dtype {
+                DType::Block(BlockFormat::Q8K) => true,
+                DType::Block(_) => m > few::MOST,
+                _ => false,
+            }
+            && at.biases.is_none();
         let mut segments = Vec::with_capacity(op.segments);
         for i in 0..op.segments {
             let w = &step.operands[at.weights + i];
             let (rows, _) = matrix(w)?;
             let share = formats::share(w.ty.dtype).filter(|_| wide);
             let quads = share.as_ref().is_some_and(|s| s.quads);
-            let weight = if quads { emit.read_quads(w)? } else { emit.read(w)? };
+            let weight = if quads {
+                emit.read_quads(w)?
+            } else if in_quads {
+                emit.read_in_quads(w)?
+            } else {
+                emit.read(w)?
+            };
             let reader = match share {
-                None => readers.add(w.ty.dtype, &weight.var, k, emit)?,
+                None => {
+                    if in_quads {
+                        readers.quads(&weight.var);
+                    }
+                    readers.add(w.ty.dtype, &weight.var, k, emit)?
+                }
                 Some(share) => {
                     if !share.quads {
                         readers.words(&weight.var);

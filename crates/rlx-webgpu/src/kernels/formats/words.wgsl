@@ -1,5 +1,6 @@
 // Words of {{b}} at any byte, halves at multiples of 2: few blocks are whole words long, so many
 // words lie across two. The double shift gives 0, not the word, for a shift of 32.
+fn at_{{b}}(i: u32) -> u32 { return {{b}}[i]; }
 fn join_{{b}}(i: u32, shift: u32) -> u32 {
     return ({{b}}[i] >> shift) | (({{b}}[i + 1u] << 1u) << (31u - shift));
 }

@@ -95,16 +95,23 @@ impl Parts {
         let (bytes, before, per) = self.int8()?;
         let x = &self.x.var;
         let scale = if before == 2 { "half" } else { "float" };
+        // Blocks of whole words have no word in two.
+        let words = if before == 2 {
+            format!(
+                "let shift = (byte & 2u) * 8u;\n    \
+                 let low = vec4u({x}[i], {x}[i + 1u], {x}[i + 2u], {x}[i + 3u]);\n    \
+                 let high = vec4u(low.yzw, {x}[i + 4u]);\n    \
+                 return (low >> vec4u(shift)) | ((high << vec4u(1u)) << vec4u(31u - shift));"
+            )
+        } else {
+            format!("return vec4u({x}[i], {x}[i + 1u], {x}[i + 2u], {x}[i + 3u]);")
+        };
         Ok(format!(
             "{}struct X {{ low: vec4u, high: vec4u, scale: f32, sums: vec2f, squares: f32 }}\n\
              fn x_half(byte: u32) -> f32 {{\n    \
              return unpack2x16float({x}[byte >> 2u] >> ((byte & 2u) * 8u)).x;\n}}\n\
              fn x_float(byte: u32) -> f32 {{ return bitcast<f32>({x}[byte >> 2u]); }}\n\
-             fn x_words(byte: u32) -> vec4u {{\n    \
-             let i = byte >> 2u;\n    let shift = (byte & 2u) * 8u;\n    \
-             let low = vec4u({x}[i], {x}[i + 1u], {x}[i + 2u], {x}[i + 3u]);\n    \
-             let high = vec4u(low.yzw, {x}[i + 4u]);\n    \
-             return (low >> vec4u(shift)) | ((high << vec4u(1u)) << vec4u(31u - shift));\n}}\n\
+             fn x_words(byte: u32) -> vec4u {{\n    let i = byte >> 2u;\n    {words}\n}}\n\
              fn idots(a: vec4u, b: vec4u) -> i32 {{\n    \
              return dot4(a.x, b.x) + dot4(a.y, b.y) + dot4(a.z, b.z) + dot4(a.w, b.w);\n}}\n\
              fn dots(a: vec4u, b: vec4u) -> f32 {{ return f32(idots(a, b)); }}\n\

@@ -12,7 +12,7 @@ const STREAMS: u64 = 4;
 /// Teams of a workgroup.
 const TEAMS: u64 = 2;
 /// Most rows of x for which this is faster than tiles.
-const MOST: u64 = 64;
+pub(super) const MOST: u64 = 64;
 /// Lanes of subgroups from which on a device is taken for one that hides memory's latency behind many
 /// threads. Software GPUs, of 4 or 8 lanes, do tiles twice as fast.
 const LANES: u32 = 16;

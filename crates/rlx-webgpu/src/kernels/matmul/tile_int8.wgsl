@@ -70,9 +70,10 @@ fn matmul_tile_int8(
     let n0 = (column - step.seg[s].first) * {{columns}}u;
     let tm = thread / 8u;
     let tn = thread % 8u;
-    // Which row of x and of the weights, and which of two chunks, this thread brings.
-    let r = thread % 64u;
-    let half = thread / 64u;
+    // Which row of x and of the weights, and which of two chunks, this thread brings: chunks of a row
+    // lie in the same lines of memory, often in the same words, so threads side by side bring them.
+    let r = thread / 2u;
+    let half = thread % 2u;
     var low0 = vec4f(); var low1 = vec4f(); var low2 = vec4f(); var low3 = vec4f();
     var high0 = vec4f(); var high1 = vec4f(); var high2 = vec4f(); var high3 = vec4f();
 

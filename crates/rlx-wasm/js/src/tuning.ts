@@ -1,0 +1,54 @@
+/** Which shapes of kernels are fastest on a GPU: measured once, kept for this origin, used by every load. */
+
+import { throwIfAborted, toRlxError } from './error.js';
+import { GpuHost } from './gpu_host.js';
+import { platform } from './platform.js';
+import type { TuneOptions, Tuned } from './types.js';
+import { loadModule } from './wasm_module.js';
+
+/** Of `localStorage`: a JSON object from what was measured on to the tuning. */
+const KEY = 'rlx.tunings';
+
+/** Every tuning that is kept; none where a page has no storage, as in a worker. */
+export function keptTunings(): { [key: string]: string } {
+  try {
+    const kept: unknown = JSON.parse(globalThis.localStorage.getItem(KEY) ?? '{}');
+    return typeof kept === 'object' && kept !== null ? kept as { [key: string]: string } : {};
+  } catch {
+    return {};
+  }
+}
+
+function keep(key: string, tuning: string): boolean {
+  try {
+    globalThis.localStorage.setItem(KEY, JSON.stringify({ ...keptTunings(), [key]: tuning }));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** `Engine.tune`. */
+export async function tune({ gpu, wasmUrl, onProgress, signal }: TuneOptions): Promise<Tuned> {
+  let host: GpuHost | undefined;
+  try {
+    throwIfAborted(signal);
+    host = await GpuHost.create(gpu ?? (globalThis.navigator as Navigator | undefined)?.gpu);
+    const { create } = await loadModule(wasmUrl);
+    throwIfAborted(signal);
+    const options = { device: 'webgpu', fallbackReason: null, contextLength: null, kv: null, activations: null, threads: 1 };
+    const wasm = create(JSON.stringify(options), platform, host);
+    try {
+      const answer = await wasm.tune((done) => onProgress?.(done));
+      const { key, tuning } = JSON.parse(answer) as { key: string; tuning: string };
+      throwIfAborted(signal);
+      return { adapter: host.adapterName(), tuning, kept: keep(key, tuning) };
+    } finally {
+      wasm.dispose();
+    }
+  } catch (error) {
+    throw toRlxError(error);
+  } finally {
+    host?.dispose();
+  }
+}
