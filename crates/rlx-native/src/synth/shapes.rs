@@ -104,7 +104,7 @@ const QWEN3: Shape = Shape {
 };
 
 /// Every shape that files can be made in.
-pub const SHAPES: [Shape; 7] = [
+pub const SHAPES: [Shape; 8] = [
     Shape { name: "llama-3.2-1b", ..LLAMA },
     Shape {
         name: "llama-3.1-8b",
@@ -135,7 +135,9 @@ pub const SHAPES: [Shape; 7] = [
         window: Some(512),
         tied: true,
     },
-    // No published model's: what a browser can be measured with.
+    // No published model's: Llama's blocks in the sizes of Qwen3-0.6B.
+    Shape { name: "llama-0.6b", family: Family::Llama, ..QWEN3 },
+    // Nor this: what a browser can be measured with.
     Shape {
         name: "llama-125m",
         layers: 12,
