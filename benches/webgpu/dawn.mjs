@@ -1,15 +1,16 @@
 // The npm package in Node on Dawn, Chrome's WebGPU: prefill and decode of one GGUF file, as JSON.
 //
-//   node benches/webgpu/dawn.mjs FILE [--activations f32|int8] [--repeat N] [--context N] [--tune]
+//   node benches/webgpu/dawn.mjs FILE... [--activations f32|int8] [--repeat N] [--context N] [--tune]
 //
 // Needs `npm run build` and a driver that Dawn takes. DAWN names another `dawn.node` than npm's.
 
 import { openAsBlob } from 'node:fs';
 import { createRequire } from 'node:module';
+import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Engine } from '../../crates/rlx-wasm/js/dist/index.js';
 
-const { values, positionals: [file] } = parseArgs({
+const { values, positionals: files } = parseArgs({
   allowPositionals: true,
   options: { activations: { type: 'string' }, repeat: { type: 'string', default: '5' }, context: { type: 'string', default: '4608' }, tune: { type: 'boolean' }, temperature: { type: 'string', default: '0' } },
 });
@@ -25,7 +26,7 @@ const { tuning } = values.tune ? await Engine.tune({ gpu: globalThis.rlxBenchGpu
 const tuned = (performance.now() - start) / 1000;
 start = performance.now();
 const engine = await Engine.load({
-  model: await openAsBlob(file), device: 'webgpu', gpu: globalThis.rlxBenchGpu, contextLength: Number(values.context),
+  model: await Promise.all(files.map((file) => openAsBlob(file))), device: 'webgpu', gpu: globalThis.rlxBenchGpu, contextLength: Number(values.context),
   activations: values.activations, tuning,
 });
 const loaded = (performance.now() - start) / 1000;
@@ -48,6 +49,6 @@ for (const prompt of PROMPTS) {
   Object.assign(rows.at(-1), { prefill_tokens_per_s: median(prefill), decode_tokens_per_s: median(decode), prefill, decode });
 }
 const { adapter, features, activations, kv, dispatchesPerToken, tuning: kernels } = engine.info();
-console.log(JSON.stringify({ file, adapter, features, activations, kv, dispatchesPerToken, kernels, tune_s: values.tune ? tuned : null, load_s: loaded, rows }, null, 2));
+console.log(JSON.stringify({ files: files.map((file) => basename(file)), adapter, features, activations, kv, dispatchesPerToken, kernels, tune_s: values.tune ? tuned : null, load_s: loaded, rows }, null, 2));
 engine.dispose();
 process.exit(0);

@@ -26,6 +26,9 @@ pub struct OpenOptions {
     pub adapter: Option<String>,
 }
 
+/// Measures, tells of progress from 0 to 1, and answers with a tuning's text.
+pub type Tune = fn(&OpenOptions, &dyn Fn(f64)) -> Result<String>;
+
 /// A device as the command line knows it.
 pub struct DeviceRow {
     /// `reference`, `cpu`, `webgpu`.
@@ -53,8 +56,8 @@ pub struct DeviceRow {
     /// Bytes a second that it copies, reads and writes counted, where it can be asked.
     pub copy_rate: Option<fn(&OpenOptions) -> Result<f64>>,
     /// Measures which shapes of kernels are fastest on it, where there is a choice, and keeps the answer
-    /// for `open`. It is told of progress, from 0 to 1, and answers with the shapes' text.
-    pub tune: Option<fn(&OpenOptions, &dyn Fn(f64)) -> Result<String>>,
+    /// for `open`.
+    pub tune: Option<Tune>,
     /// Opens it.
     pub open: fn(&OpenOptions) -> Result<Rc<dyn Device>>,
 }
