@@ -124,7 +124,8 @@ fn wrong_shapes_quants_and_sizes_name_the_right_ones() {
         &mut rlx(&["synth", "x.gguf", "--shape", "llama-9b", "--quant", "f16"]),
         2,
         "there is no shape llama-9b",
-        "give one of llama-3.2-1b, llama-3.1-8b, qwen3-0.6b, qwen3-4b, gemma-3-1b, llama-125m, llama-tiny",
+        "give one of llama-3.2-1b, llama-3.1-8b, qwen3-0.6b, qwen3-4b, gemma-3-1b, llama-0.6b, \
+         llama-125m, llama-tiny",
     );
     let (code, _, stderr) =
         run(&mut rlx(&["synth", "x.gguf", "--shape", "llama-tiny", "--quant", "q8_k"]));

@@ -14,7 +14,8 @@ pub struct SynthArgs {
     /// The file to write
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// llama-3.2-1b, llama-3.1-8b, qwen3-0.6b, qwen3-4b, gemma-3-1b, llama-125m or llama-tiny
+    /// llama-3.2-1b, llama-3.1-8b, qwen3-0.6b, qwen3-4b, gemma-3-1b, llama-0.6b, llama-125m or
+    /// llama-tiny
     #[arg(long, value_name = "S")]
     shape: String,
     /// q4_k_m, q5_k_m, f32, f16, bf16 or a block format, such as q4_0 or iq4_xs
