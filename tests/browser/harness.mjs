@@ -79,12 +79,24 @@ export const EXECUTORS = [
   { name: 'page-webgpu', device: 'webgpu', build: 'rlx-relaxed.wasm', adapter: /swiftshader/i },
 ];
 
+/** What pages of an origin keep about GPUs: every page of this process has what the ones before it found. */
+const kept = new Map();
+
 /**
  * A page that fails the test on an uncaught error; `logs` has what it wrote to the console.
- * `relaxedSimd: false` makes it one of a browser that refuses such modules.
+ * `relaxedSimd: false` makes it one of a browser that refuses such modules. It is a later visit of
+ * one visitor, who has nothing in storage but what was found about the GPU.
  */
 export async function openPage(browser, url, { relaxedSimd = true, ...options } = {}) {
-  const context = await browser.newContext(options);
+  const { origin } = new URL(url);
+  const context = await browser.newContext({ ...options, storageState: { cookies: [], origins: kept.has(origin) ? [kept.get(origin)] : [] } });
+  const close = context.close.bind(context);
+  context.close = async () => {
+    const { origins } = await context.storageState();
+    const localStorage = origins.find((o) => o.origin === origin)?.localStorage.filter(({ name }) => name === 'rlx.checks') ?? [];
+    if (localStorage.length > 0) kept.set(origin, { origin, localStorage });
+    await close();
+  };
   const page = await context.newPage();
   const logs = [];
   page.on('console', (message) => logs.push(`${message.type()}: ${message.text()}`));

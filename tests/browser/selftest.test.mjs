@@ -1,5 +1,5 @@
-// A GPU whose optional features compute wrong values, in a page: they are not used, and answers are the
-// recorded ones.
+// A GPU that computes wrong values, in a page: features that do are not used, one that does without them is
+// not either, and answers are the recorded ones. What was found is remembered.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -27,33 +27,45 @@ after(async () => {
   await server?.close();
 });
 
-/** Loads on a GPU with these changes to its shaders, asks the question, and says what was told. */
-function attempt(changes, device = 'auto') {
-  return page.evaluate(async ({ model, changes, device, question, maxTokens }) => {
+/**
+ * Loads on a GPU with these changes to its shaders, asks the question, and says what was told; `kept` leaves
+ * what the last load found.
+ */
+function attempt(changes, { device = 'auto', kept = false } = {}) {
+  return page.evaluate(async ({ model, changes, device, kept, question, maxTokens }) => {
     const { Engine } = await import('/dist/index.js');
     const { differences } = await import('/support/parity.mjs');
     const { faultyGpu } = await import('/support/faulty_gpu.mjs');
     const notices = [];
     const onNotice = (notice) => notices.push(notice);
+    const phases = new Set();
+    const onProgress = ({ phase }) => phases.add(phase);
+    if (!kept) localStorage.removeItem('rlx.checks');
     try {
       const gpu = faultyGpu(navigator.gpu, changes);
-      const engine = await Engine.load({ model, device, gpu, onNotice, cache: false, threads: 1 });
+      const engine = await Engine.load({ model, device, gpu, onNotice, onProgress, cache: false, threads: 1 });
       const found = await differences(engine, [question], maxTokens);
       const info = engine.info();
       engine.dispose();
-      return { found, info, notices };
+      return { found, info, notices, checked: phases.has('check') };
     } catch ({ code, what, hint }) {
       return { error: { code, what, hint }, notices };
     }
-  }, { model: testCase.model.map(atServer), changes, device, question, maxTokens: expected.max_new_tokens });
+  }, { model: testCase.model.map(atServer), changes, device, kept, question, maxTokens: expected.max_new_tokens });
 }
 
-test('a GPU that computes what it should keeps its features', async () => {
-  const { found, info, notices } = await attempt([]);
-  assert.deepEqual(found, []);
-  assert.equal(info.device, 'webgpu');
-  assert.ok(info.features.includes(DOT), `${info.features}`);
-  assert.deepEqual([info.demoted, notices], [[], []]);
+test('a GPU that computes what it should keeps its features, and is compared with the CPU once', async () => {
+  for (const first of [true, false]) {
+    const { found, info, notices, checked } = await attempt([], { kept: !first });
+    assert.deepEqual(found, []);
+    assert.equal(info.device, 'webgpu');
+    assert.ok(info.features.includes(DOT), `${info.features}`);
+    assert.deepEqual([info.demoted, notices, checked], [[], [], first]);
+  }
+  const kept = await page.evaluate(() => Object.entries(JSON.parse(localStorage.getItem('rlx.checks'))));
+  assert.equal(kept.length, 1);
+  assert.match(kept[0][0], /swiftshader.*; rlx \d+\.\d+\.\d+; kernels [0-9a-f]{16}$/i);
+  assert.equal(kept[0][1], 'sound');
 });
 
 for (const [name, changes, why] of [
@@ -72,5 +84,30 @@ for (const [name, changes, why] of [
     assert.ok(notices[0].message.includes(DOT));
   });
 }
+
+test('a feature that only whole kernels show to be wrong is not used, at the next load without another look', async () => {
+  for (const first of [true, false]) {
+    const wrong = [['return dot4I8Packed(a, b);', 'return dot4I8Packed(a, b >> 1u);']];
+    const { found, info, notices, checked, error } = await attempt(wrong, { kept: !first });
+    assert.equal(error, undefined);
+    assert.deepEqual(found, []);
+    assert.equal(info.device, 'webgpu');
+    assert.ok(!info.features.includes(DOT), `${info.features}`);
+    assert.equal(info.demoted.length, 1);
+    assert.match(info.demoted[0], new RegExp(`^${DOT}: logits of .* are off by \\d+ %$`));
+    assert.deepEqual([notices.map(({ code }) => code), checked], [['kernels_demoted'], first]);
+  }
+});
+
+test('a GPU that is wrong whatever it does without is an error, and auto takes the CPU', async () => {
+  const wrong = [['a.y * b.x + a.x * b.y);', 'a.y * b.x - a.x * b.y);']];
+  const { error } = await attempt(wrong, { device: 'webgpu' });
+  assert.equal(error?.code, 'check_failed');
+  assert.match(error.what, / computes wrong values: logits of /);
+  assert.equal(error.hint, 'use the device cpu; a newer driver may help');
+  const { found, info } = await attempt(wrong);
+  assert.deepEqual(found, []);
+  assert.deepEqual([info.device, info.fallbackReason], ['cpu', error.what]);
+});
 
 test('nothing of all this was an uncaught error', () => assert.deepEqual(logs.filter((line) => line.startsWith('uncaught')), []));

@@ -27,6 +27,12 @@ const QUESTIONS = [
   'What is the difference between String and &str?',
 ];
 
+/** What is said instead of how many bytes have come. */
+const TASKS: { [phase: string]: string | undefined } = {
+  compile: 'Compiling the model for this device',
+  check: 'Comparing this GPU with the CPU, the first time only',
+};
+
 let engine: Engine | undefined;
 let messages: ChatMessage[] = [];
 let loading: AbortController | undefined;
@@ -53,9 +59,7 @@ async function load(model: LoadOptions['model'], device: DeviceChoice): Promise<
         if (totalBytes) progress.value = loadedBytes / totalBytes;
         const of = totalBytes ? ` of ${megabytes(totalBytes)}` : '';
         const where = from === 'cache' ? ' from this browser’s storage' : '';
-        element('loading-text').textContent = phase === 'compile'
-          ? 'Compiling the model for this device'
-          : `${megabytes(loadedBytes)}${of}${where}`;
+        element('loading-text').textContent = TASKS[phase] ?? `${megabytes(loadedBytes)}${of}${where}`;
       },
       onNotice: ({ message }) => {
         element('notice').textContent = message;

@@ -1,7 +1,7 @@
 //! The devices of this build: one row each. Another executor is one more row.
 
 use crate::block_on::block_on;
-use crate::tuning;
+use crate::remembered::{TUNINGS, remember, remembered};
 use core::future::Future;
 use core::pin::pin;
 use rlx_core::reference::device::ReferenceDevice;
@@ -10,10 +10,11 @@ use rlx_core::target::{Activations, FusionTarget, Target};
 use rlx_core::types::DType;
 use rlx_core::{Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions};
-use rlx_webgpu::WebGpuDevice;
 use rlx_webgpu::device::{Probes, tune};
 use rlx_webgpu::gpu::native::NativeGpu;
 use rlx_webgpu::gpu::{Gpu, copy_rate};
+use rlx_webgpu::tuning::key;
+use rlx_webgpu::{Tuning, WebGpuDevice};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -121,7 +122,7 @@ pub const DEVICES: &[DeviceRow] = &[
             let now = || begin.elapsed().as_secs_f64() * 1e3;
             let mut run = pin!(tune(&device, &now, progress));
             let tuning = block_on(|cx| run.as_mut().poll(cx))?;
-            tuning::remember(&device.gpu().info(), tuning)?;
+            remember(TUNINGS, key(&device.gpu().info()), tuning.to_string())?;
             Ok(tuning.to_string())
         }),
         open: |options| Ok(Rc::new(webgpu(options, true)?)),
@@ -131,7 +132,9 @@ pub const DEVICES: &[DeviceRow] = &[
 /// A WebGPU device with the features that work, tuned as it was last if that is asked for.
 fn webgpu(options: &OpenOptions, tuned: bool) -> Result<WebGpuDevice<NativeGpu>> {
     let gpu = NativeGpu::new(options.adapter.as_deref())?;
-    let tuning = if tuned { tuning::remembered(&gpu.info()) } else { None };
+    let info = gpu.info();
+    let kept = if tuned { remembered(TUNINGS, &key(&info)) } else { None };
+    let tuning = kept.and_then(|text| Tuning::parse(&text, info.wgsl).ok());
     let mut device = WebGpuDevice::new(gpu);
     if let Some(tuning) = tuning {
         device = device.with_tuning(tuning);

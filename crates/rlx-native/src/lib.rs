@@ -41,7 +41,7 @@ pub mod new_file;
 pub mod platform;
 pub mod profile;
 pub mod quantize;
+pub mod remembered;
 pub mod shards;
 pub mod synth;
-pub mod tuning;
 pub mod verify;

@@ -4,14 +4,16 @@ use crate::block_on::block_on;
 use crate::devices::DeviceRow;
 use crate::files::ModelSource;
 use crate::memory::free_bytes;
+use crate::remembered::{CHECKS, remember, remembered};
 use rlx_core::models;
 use rlx_core::profile::CompileProfile;
+use rlx_core::runtime::check::Check;
 use rlx_core::runtime::device::{Bytes, Device, SharedBytes};
 use rlx_core::runtime::engine::Engine;
 use rlx_core::runtime::load::{Destination, Loaded, Loader, placements};
 use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
-use rlx_core::runtime::selftest::SelfTest;
+use rlx_core::runtime::selftest::{SelfTest, Verdict};
 use rlx_core::target::Activations;
 use rlx_core::text::ChatTemplate;
 use rlx_core::types::DType;
@@ -100,21 +102,16 @@ pub fn load(
     let tokenizer = Rc::new(models::tokenizer(&source.files)?);
     let template = models::chat_template(&source.files, &tokenizer);
     let temperature = source.files.metadata.opt_f32("general.sampling.temp")?;
-    if row.checked {
-        let oracle: Rc<dyn Device> = Rc::new(CpuDevice::new(CpuOptions::default())?);
-        let (files, context) = (&source.files, compiled.context);
-        let mut test = SelfTest::new(files, context, &model_options, device.clone(), &oracle)?;
-        // Whatever it gave up, the model's programs are built after it.
-        block_on(|cx| test.poll(cx)).map_err(|e| match e.code {
-            Code::CheckFailed => e.hint("use --device cpu; a newer driver may help"),
-            _ => e,
-        })?;
-    }
     let mut placed = |file: usize, offset: usize, len: usize| source.release(file, offset, len);
-    let loaded = put(&compiled, &source.maps, device, row.keeps_maps, &mut placed, progress)?;
+    let mut loader = Loader::new(device, &compiled)?;
+    block_on(|cx| loader.poll_ready(cx))?;
+    if row.checked {
+        check(&mut loader, &compiled, source, &model_options)?;
+    }
+    let loaded = fill(loader, &source.maps, row.keeps_maps, &mut placed, progress)?;
     let mut engine = Engine::new(loaded, Rc::new(compiled), tokenizer)?;
     if row.paced {
-        engine.pace_by(milliseconds);
+        engine.pace_by(Rc::new(milliseconds));
     }
     Ok(Model {
         engine,
@@ -126,14 +123,38 @@ pub fn load(
     })
 }
 
+/// Compares the device with the CPU, unless that was done before for what the model runs on.
+fn check(
+    loader: &mut Loader,
+    compiled: &CompiledModel,
+    source: &ModelSource,
+    options: &ModelOptions,
+) -> Result<()> {
+    let device = loader.device().clone();
+    let kept = |kernels: &str| Verdict::parse(&remembered(CHECKS, kernels)?);
+    let test = || {
+        let oracle: Rc<dyn Device> = Rc::new(CpuDevice::new(CpuOptions::default())?);
+        SelfTest::new(&source.files, compiled.context, options, device, &oracle)
+    };
+    let mut check = Check::new(loader, compiled, kept, test)?;
+    let found = block_on(|cx| check.poll(loader, compiled, cx)).map_err(|e| match e.code {
+        Code::CheckFailed => e.hint("use --device cpu; a newer driver may help"),
+        _ => e,
+    })?;
+    if let Some((kernels, verdict)) = found {
+        // Where it cannot be kept it is found again.
+        let _ = remember(CHECKS, kernels, verdict.to_string());
+    }
+    Ok(())
+}
+
 /// Milliseconds since the process first asked.
 fn milliseconds() -> f64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_secs_f64() * 1e3
 }
 
-/// Puts a compiled model's weights on a device, from files that are in memory. `placed` is told what of
-/// which file the device has (offset and bytes): memory of a map that a device has copied may go.
+/// Puts a compiled model's weights on a device, from files that are in memory.
 ///
 /// # Errors
 /// What the device refuses.
@@ -147,8 +168,20 @@ pub fn put(
 ) -> Result<Loaded> {
     let mut loader = Loader::new(device, compiled)?;
     block_on(|cx| loader.poll_ready(cx))?;
+    fill(loader, maps, keeps_maps, placed, progress)
+}
+
+/// Puts weights where a loader has room for them. `placed` is told what of which file the device has
+/// (offset and bytes): memory of a map that a device has copied may go.
+fn fill(
+    mut loader: Loader,
+    maps: &[SharedBytes],
+    keeps_maps: bool,
+    placed: &mut dyn FnMut(usize, usize, usize),
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Loaded> {
     let ranges: Vec<_> =
-        (0..maps.len() as u32).map(|shard| placements(&compiled.plan, shard)).collect();
+        (0..maps.len() as u32).map(|shard| placements(loader.plan(), shard)).collect();
     let total = ranges.iter().flatten().map(|p| p.bytes).sum();
     let mut done = 0;
     for (file, (map, ranges)) in maps.iter().zip(&ranges).enumerate() {

@@ -9,6 +9,7 @@ use core::task::{Context, Poll};
 use js_sys::Promise;
 use rlx_core::gguf::{HeaderReader, ModelFiles, Progress as HeaderProgress};
 use rlx_core::models::{chat_template, tokenizer};
+use rlx_core::runtime::check::Check;
 use rlx_core::runtime::device::{Bytes, Device};
 use rlx_core::runtime::engine::{Engine, Generation, Progress};
 use rlx_core::runtime::generate::Reason;
@@ -16,6 +17,7 @@ use rlx_core::runtime::load::{Destination, Loader, Placement, placements};
 use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::restore::Restore;
+use rlx_core::runtime::selftest::{SelfTest, Verdict};
 use rlx_core::target::Activations;
 use rlx_core::text::{ChatTemplate, RenderOptions, Tokenizer, encode_chat};
 use rlx_core::types::DType;
@@ -50,6 +52,7 @@ struct Executor {
     pace: Pace,
 }
 
+/// The executor in wasm: the device, or what a GPU is compared with.
 fn cpu(threads: usize) -> Result<CpuDevice> {
     CpuDevice::new(CpuOptions { threads: Some(threads), clock: Some(now), ..CpuOptions::default() })
 }
@@ -74,11 +77,15 @@ struct Call {
 }
 
 struct State {
+    platform: Rc<Platform>,
     options: Options,
     executor: Executor,
     readers: Vec<HeaderReader>,
     opened: Option<Opened>,
     loader: Option<Loader>,
+    /// Of the GPU, until it has answered, and what it found, until that is asked for.
+    check: Option<Check>,
+    found: Option<(String, Verdict)>,
     engine: Option<Engine>,
     call: Option<Call>,
     restore: Option<Restore>,
@@ -108,7 +115,7 @@ fn not_open() -> Error {
     Error::internal("called before `open`")
 }
 
-/// Milliseconds.
+/// Milliseconds, where a plain function is asked for them.
 fn now() -> f64 {
     js_sys::Date::now()
 }
@@ -122,6 +129,7 @@ impl RlxEngine {
         platform: Platform,
         gpu: Option<GpuHost>,
     ) -> core::result::Result<RlxEngine, JsValue> {
+        let platform = Rc::new(platform);
         let build = || -> Result<State> {
             let options = Options::parse(options_json)?;
             let executor = match (options.device.as_str(), gpu) {
@@ -149,11 +157,14 @@ impl RlxEngine {
                 }
             };
             Ok(State {
+                platform: platform.clone(),
                 options,
                 executor,
                 readers: Vec::new(),
                 opened: None,
                 loader: None,
+                check: None,
+                found: None,
                 engine: None,
                 call: None,
                 restore: None,
@@ -162,7 +173,7 @@ impl RlxEngine {
             })
         };
         let state = build().map_err(|e| throw(&e))?;
-        Ok(RlxEngine { state: Rc::new(RefCell::new(state)), platform: Rc::new(platform) })
+        Ok(RlxEngine { state: Rc::new(RefCell::new(state)), platform })
     }
 
     /// Measures which shapes of kernels are fastest on the GPU: `{"key", "tuning"}` as JSON. `progress` is
@@ -257,6 +268,17 @@ impl RlxEngine {
         })
     }
 
+    /// Whether `finishLoad` compares the GPU with the CPU first.
+    pub fn checks(&self) -> bool {
+        self.state.borrow().check.as_ref().is_some_and(Check::is_open)
+    }
+
+    /// What that found, to be kept: `{"kernels", "verdict"}` as JSON; nothing where it was known.
+    pub fn found(&self) -> Option<String> {
+        let (kernels, verdict) = self.state.borrow_mut().found.take()?;
+        Some(json!({ "kernels": kernels, "verdict": verdict.to_string() }).to_string())
+    }
+
     /// Tokens whose rows the caches hold, or held when the device was lost.
     pub fn cached(&self) -> Vec<u32> {
         let s = self.state.borrow();
@@ -314,6 +336,7 @@ impl RlxEngine {
     pub fn dispose(&self) {
         let mut s = self.state.borrow_mut();
         s.call = None;
+        s.check = None;
         s.loader = None;
         if let Some(engine) = &mut s.engine {
             engine.dispose();
@@ -377,7 +400,15 @@ impl State {
             fit,
         };
         let device = &self.executor.device;
-        self.loader = Some(Loader::new(device.clone(), &opened.compiled)?);
+        let mut loader = Loader::new(device.clone(), &opened.compiled)?;
+        let compiled = &opened.compiled;
+        let test = || {
+            let oracle: Rc<dyn Device> = Rc::new(cpu(1)?);
+            SelfTest::new(&files, compiled.context, &options, device.clone(), &oracle)
+        };
+        let kept = |kernels: &str| self.options.found(kernels);
+        self.check = Some(Check::new(&mut loader, compiled, kept, test)?);
+        self.loader = Some(loader);
         self.opened = Some(opened);
         Ok(())
     }
@@ -439,10 +470,17 @@ impl State {
     }
 
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        match &mut self.loader {
-            Some(loader) => loader.poll_finish(cx),
-            None => Poll::Ready(Err(not_open())),
+        let (Some(opened), Some(loader)) = (&self.opened, &mut self.loader) else {
+            return Poll::Ready(Err(not_open()));
+        };
+        if let Some(check) = &mut self.check {
+            match check.poll(loader, &opened.compiled, cx) {
+                Poll::Ready(Ok(found)) => self.found = found,
+                other => return other.map_ok(|_| ()),
+            }
+            self.check = None;
         }
+        loader.poll_finish(cx)
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -450,7 +488,8 @@ impl State {
         let loaded = self.loader.take().ok_or_else(not_open)?.finish();
         let mut engine = Engine::new(loaded, opened.compiled.clone(), opened.tokenizer.clone())?;
         if self.executor.webgpu.is_some() {
-            engine.pace_by(now);
+            let platform = self.platform.clone();
+            engine.pace_by(Rc::new(move || platform.now()));
         }
         self.engine = Some(engine);
         Ok(())
@@ -492,7 +531,7 @@ impl State {
         };
         let generation = engine.start(prompt, &options)?;
         self.reused = generation.reused_tokens();
-        self.call = Some(Call { generation, started: now(), first: None });
+        self.call = Some(Call { generation, started: self.platform.now(), first: None });
         Ok(())
     }
 
@@ -509,7 +548,7 @@ impl State {
                 }
             };
             if call.first.is_none() && !call.generation.tokens().is_empty() {
-                call.first = Some(now());
+                call.first = Some(self.platform.now());
             }
             let reason = match progress {
                 // A chunk may have used up the slice, and the next poll begins another.
@@ -527,10 +566,11 @@ impl State {
             let rate = |n: usize, from: f64, to: f64| {
                 (n > 0 && to > from).then(|| n as f64 * 1000.0 / (to - from))
             };
-            let first = call.first.unwrap_or_else(now);
+            let ended = self.platform.now();
+            let first = call.first.unwrap_or(ended);
             self.speed = (
                 rate(prompt - call.generation.reused_tokens(), call.started, first),
-                rate(answer.saturating_sub(1), first, now()),
+                rate(answer.saturating_sub(1), first, ended),
             );
             let checked = self.options.logits.then(|| {
                 (call.generation.tokens().to_vec(), call.generation.logits().map(<[f32]>::to_vec))

@@ -1,6 +1,7 @@
 //! Options and requests as JSON texts.
 
 use rlx_core::runtime::engine::GenerateOptions;
+use rlx_core::runtime::selftest::Verdict;
 use rlx_core::sample::SampleParams;
 use rlx_core::target::Activations;
 use rlx_core::types::DType;
@@ -22,6 +23,8 @@ pub(crate) struct Options {
     /// How kernels are shaped: as asked for, and as was measured, by [`key`](rlx_webgpu::tuning::key).
     pub tuning: Option<String>,
     pub tunings: Value,
+    /// What was found of kernels before.
+    pub checks: Value,
     /// For checks: `done` carries the tokens, and the logits after the prompt.
     pub logits: bool,
 }
@@ -47,12 +50,18 @@ impl Options {
             threads: v.get("threads").and_then(Value::as_u64).map_or(1, |n| n as usize),
             tuning: text("tuning").map(Into::into),
             tunings: v.get("tunings").cloned().unwrap_or(Value::Null),
+            checks: v.get("checks").cloned().unwrap_or(Value::Null),
             logits: v.get("logits").and_then(Value::as_bool).unwrap_or(false),
         })
     }
 }
 
 impl Options {
+    /// What was found of these kernels before.
+    pub fn found(&self, kernels: &str) -> Option<Verdict> {
+        Verdict::parse(self.checks.get(kernels)?.as_str()?)
+    }
+
     /// The tuning that was asked for, or the one that was measured on such a GPU before.
     ///
     /// # Errors

@@ -14,12 +14,12 @@ pub use tune::tune;
 
 use crate::gpu::{Gpu, GpuInfo, Usage, Wgsl};
 use crate::kernels::{self, Access, Book, Memory, RowsControl, STEP_BYTES};
-use crate::tuning::Tuning;
+use crate::tuning::{self, Tuning};
 use core::cell::{Cell, RefCell};
 use core::task::{Context, Poll};
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::ops::{CONTROL_WORDS, Op};
-use rlx_core::plan::WeightPlan;
+use rlx_core::plan::{WeightPlan, hash};
 use rlx_core::runtime::device::{
     AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
     Ticket, TimedSubmission, Write,
@@ -290,7 +290,9 @@ impl<G: Gpu> WebGpuDevice<G> {
         for id in &run.bind_groups {
             self.gpu.free_bind_group(*id);
         }
-        self.gpu.free_list(run.list);
+        for list in &run.lists {
+            self.gpu.free_list(*list);
+        }
         for slot in &run.slots {
             self.gpu.free_list(slot.list);
             self.destroy(s, [slot.buffer]);
@@ -401,6 +403,27 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
     fn avoid(&self, features: &[&'static str], why: &str) {
         self.wgsl.set(self.works.get().without(features));
         self.avoided.replace(features.iter().map(|f| format!("{f}: {why}")).collect());
+    }
+
+    fn kernels(&self, model: ModelId) -> Option<String> {
+        let s = self.state.borrow();
+        let used = s.pipelines_of(|built| built.model == model);
+        // The table is in the order of the texts.
+        let texts = s.pipelines.iter().filter(|p| used.contains(p.1)).map(|p| p.0.as_str());
+        Some(format!("{}; kernels {:016x}", tuning::key(&self.info), hash(texts)))
+    }
+
+    fn forget_kernels(&self) {
+        let mut s = self.state.borrow_mut();
+        let s = &mut *s;
+        let used = s.pipelines_of(|_| true);
+        s.pipelines.retain(|_, id| {
+            let kept = used.contains(id);
+            if !kept {
+                self.gpu.free_pipeline(*id);
+            }
+            kept
+        });
     }
 
     fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {
@@ -514,6 +537,16 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
     }
 
     fn submit(&self, id: SessionId, p: ProgramId, writes: &[Write]) -> Result<Ticket> {
+        self.submit_in(id, p, writes, 1)
+    }
+
+    fn submit_in(
+        &self,
+        id: SessionId,
+        p: ProgramId,
+        writes: &[Write],
+        pieces: u32,
+    ) -> Result<Ticket> {
         self.alive()?;
         let mut s = self.state.borrow_mut();
         let s = &mut *s;
@@ -534,7 +567,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
             s.runs.insert(key, run);
         }
         self.write_all(s, key, writes);
-        let pending = self.launch(s, key)?;
+        let pending = self.launch(s, key, pieces)?;
         Ok(s.ticket(pending))
     }
 
@@ -600,6 +633,15 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
 }
 
 impl State {
+    /// Pipelines of programs.
+    fn pipelines_of(&self, programs: impl Fn(&Built) -> bool) -> Vec<u32> {
+        let built = self.programs.values().filter(|p| programs(p));
+        let mut ids: Vec<u32> = built.flat_map(|p| &p.launches).map(|l| l.pipeline).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
     fn ticket(&mut self, pending: Pending) -> Ticket {
         let t = Ticket(self.ids.next());
         self.tickets.insert(t, pending);

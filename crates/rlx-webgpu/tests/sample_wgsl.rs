@@ -1,4 +1,4 @@
-//! `sample.wgsl` on a Vulkan device against rlx-core's sampler: id, control block and counts.
+//! `sample` on a Vulkan device against rlx-core's sampler: id, control block and counts.
 //!
 //! A machine without an adapter fails these tests; Debian's `mesa-vulkan-drivers` is enough.
 
@@ -35,8 +35,8 @@ struct Sampler {
     read: wgpu::Buffer,
 }
 
-/// Elements before the logits, to see that `logits_at` is used.
-const LOGITS_AT: u32 = 5;
+/// Elements before the logits, to see that it is used where they begin.
+const LOGITS_AT: u32 = 8;
 
 impl Sampler {
     fn new(vocab_max: u64) -> Self {
@@ -50,7 +50,7 @@ impl Sampler {
             wait(adapter.request_device(&wgpu::DeviceDescriptor::default())).expect("a device");
         let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
             label: Some("sample"),
-            source: wgpu::ShaderSource::Wgsl(include_str!("../src/kernels/sample.wgsl").into()),
+            source: wgpu::ShaderSource::Wgsl(rlx_webgpu::kernels::sample::WGSL.into()),
         });
         let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some("sample"),
@@ -71,7 +71,7 @@ impl Sampler {
         };
         let storage = Usage::STORAGE | Usage::COPY_DST | Usage::COPY_SRC;
         let step = buffer(16, Usage::UNIFORM | Usage::COPY_DST);
-        let arena = buffer(4 * (vocab_max + u64::from(LOGITS_AT)), storage);
+        let arena = buffer(4 * (vocab_max.next_multiple_of(4) + u64::from(LOGITS_AT)), storage);
         let ctl = buffer(4 * control::WORDS as u64, storage);
         let params = buffer(4 * params::WORDS as u64, storage);
         let counts = buffer(4 * vocab_max, storage);
@@ -98,7 +98,7 @@ impl Sampler {
             self.queue.write_buffer(buffer, at, &bytes);
         };
         let logits: Vec<u32> = case.logits.iter().map(|l| l.to_bits()).collect();
-        write(&self.step, 0, &[vocab as u32, LOGITS_AT, 0, 0]);
+        write(&self.step, 0, &[vocab as u32, LOGITS_AT / 4, 0, 0]);
         write(&self.arena, 0, &[f32::INFINITY.to_bits(); LOGITS_AT as usize]);
         write(&self.arena, 4 * u64::from(LOGITS_AT), &logits);
         write(&self.ctl, 0, &case.control.to_words());

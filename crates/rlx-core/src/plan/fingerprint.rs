@@ -6,6 +6,13 @@ use core::fmt::{self, Write};
 /// FNV-1a, 64 bits: the content is ours, so collisions by malice are no concern.
 pub(crate) struct Hasher(u64);
 
+/// A number of these texts.
+pub fn hash<'a>(texts: impl Iterator<Item = &'a str>) -> u64 {
+    let mut hasher = Hasher::new();
+    texts.for_each(|text| hasher.text(text));
+    hasher.finish()
+}
+
 impl Hasher {
     pub fn new() -> Self {
         Hasher(0xcbf2_9ce4_8422_2325)

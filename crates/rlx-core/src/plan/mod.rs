@@ -25,6 +25,7 @@ mod weights;
 pub use arena::ALIGNMENT;
 pub use at_run::{at_run, plan_bounded};
 pub(crate) use fingerprint::Hasher;
+pub use fingerprint::hash;
 pub use picture::picture;
 pub use schedule::plan;
 pub use weights::{Buffer, Entry, HostTensor, Origin, Piece, WeightPlan};

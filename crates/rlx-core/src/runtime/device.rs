@@ -176,6 +176,17 @@ pub trait Device {
     /// with all others. `why` stands in [`info`](Self::info).
     fn avoid(&self, _features: &[&'static str], _why: &str) {}
 
+    /// What the model's programs were built from, in a word that another driver, another kernel or another
+    /// version changes: what was found of one device holds wherever it is the same. `None` where there
+    /// is nothing between this executor and the hardware that would be checked.
+    fn kernels(&self, _model: ModelId) -> Option<String> {
+        None
+    }
+
+    /// Frees kernels that no program is built from: those of a check, and those with a feature that was
+    /// given up.
+    fn forget_kernels(&self) {}
+
     /// Makes every weight buffer of the plan, still empty. Out of memory arrives at `poll`.
     fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)>;
 
@@ -202,6 +213,18 @@ pub trait Device {
 
     /// Queues the writes and then the program. Submissions of a session run in order.
     fn submit(&self, s: SessionId, p: ProgramId, writes: &[Write]) -> Result<Ticket>;
+
+    /// The same in about so many pieces, of about equally many steps: where others use the device too,
+    /// they get their turn between them. The ticket answers after the last.
+    fn submit_in(
+        &self,
+        s: SessionId,
+        p: ProgramId,
+        writes: &[Write],
+        _pieces: u32,
+    ) -> Result<Ticket> {
+        self.submit(s, p, writes)
+    }
 
     /// Asks for a ticket's answer; a ticket answers `Ready` once. An executor that works on the
     /// calling thread does so here, in slices of at most 50 ms, and wakes itself between them.

@@ -4,6 +4,7 @@ use super::device::{Device, DeviceInfo, Outputs, ProgramId, Ticket, Write, Write
 use super::generate::{Action, Event, Machine, Reason, Request, device_lost};
 use super::load::Loaded;
 use super::model::CompiledModel;
+use super::pacing::Pacing;
 use super::window::Window;
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::Program;
@@ -36,24 +37,6 @@ pub struct GenerateOptions {
     pub logits: bool,
     /// Go on past end tokens: benches want a fixed number of steps.
     pub ignore_stops: bool,
-}
-
-/// Milliseconds that a submission of a prompt may take on a device that others use too: a page's
-/// compositor waits for it, and so does a cancel.
-pub const SUBMISSION_MS: f64 = 50.0;
-
-/// Rows of the first submission, where a clock says how long it takes.
-const FIRST_ROWS: usize = 64;
-
-/// Rows of the next submissions, of at most `most`, where the last ones took `ms` for as many as now.
-fn paced(rows: usize, most: usize, ms: f64) -> usize {
-    if 2.0 * ms <= SUBMISSION_MS {
-        (2 * rows).min(most)
-    } else if ms > 2.0 * SUBMISSION_MS {
-        (rows / 2).max(FIRST_ROWS.min(most))
-    } else {
-        rows
-    }
 }
 
 impl Default for GenerateOptions {
@@ -95,10 +78,8 @@ pub struct Engine {
     states: [u32; 3],
     /// Generations started.
     turn: u64,
-    /// Milliseconds since some moment; see [`pace_by`](Self::pace_by).
-    clock: Option<fn() -> f64>,
-    /// Rows of a prompt's submission: the program's, or with a clock by what earlier ones took.
-    rows: usize,
+    /// A clock, and what was learned by it; see [`pace_by`](Self::pace_by).
+    pacing: Option<(Clock, Pacing)>,
     /// Rows of the program for short prompts; 0 where there is none.
     short_rows: usize,
     /// Decode steps that the last generation had in flight.
@@ -121,7 +102,12 @@ pub struct Generation {
     turn: u64,
     /// When the oldest submission in flight began, or could have.
     since: f64,
+    /// Chunks in flight at most.
+    most_ahead: usize,
 }
+
+/// Milliseconds since some moment.
+pub type Clock = Rc<dyn Fn() -> f64>;
 
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_le_bytes()).collect()
@@ -153,7 +139,6 @@ impl Engine {
                 compiled.module.vocab
             )));
         }
-        let rows = compiled.chunk as usize;
         let short = compiled.program("prefill_short").map(|i| compiled.specs[i].seq as usize);
         Ok(Engine {
             loaded,
@@ -163,24 +148,21 @@ impl Engine {
             lost: false,
             states,
             turn: 0,
-            clock: None,
-            rows,
+            pacing: None,
             short_rows: short.unwrap_or(0),
             ahead: 0,
         })
     }
 
-    /// Keeps a prompt's submissions near [`SUBMISSION_MS`] by this clock of milliseconds: they begin
-    /// short and grow up to the program's rows. For devices that others use too.
-    pub fn pace_by(&mut self, clock: fn() -> f64) {
-        self.clock = Some(clock);
-        self.rows = FIRST_ROWS.min(self.compiled.chunk as usize);
+    /// Cuts prompts by what their rows take by this clock: see [`Pacing`]. For devices that others use
+    /// too.
+    pub fn pace_by(&mut self, clock: Clock) {
+        self.pacing = Some((clock, Pacing::new(self.compiled.chunk as usize)));
     }
 
     /// Submits a prompt in chunks as long as the program's, whatever they take.
     pub fn unpaced(&mut self) {
-        self.clock = None;
-        self.rows = self.compiled.chunk as usize;
+        self.pacing = None;
     }
 
     /// The program that a device knows by that id.
@@ -298,7 +280,7 @@ impl Engine {
         let prompt_len = prompt.len();
         let request = Request {
             cached: reused,
-            chunk: self.rows,
+            chunk: self.pacing.as_ref().map_or(self.compiled.chunk as usize, |p| p.1.rows()),
             capacity,
             max_tokens,
             stop_ids: params.stop_ids.clone(),
@@ -321,16 +303,18 @@ impl Engine {
             last_chunk: None,
             finished: false,
             turn: self.turn,
-            since: self.clock.map_or(0.0, |now| now()),
+            since: self.pacing.as_ref().map_or(0.0, |p| p.0()),
+            most_ahead: options.ahead.max(1),
         })
     }
 
-    fn submit(&self, name: &str, writes: &[Write]) -> Result<Ticket> {
+    fn submit(&self, name: &str, writes: &[Write], pieces: u32) -> Result<Ticket> {
         let i = self
             .compiled
             .program(name)
             .ok_or_else(|| Error::internal(format!("the model has no program {name}")))?;
-        self.loaded.device.submit(self.loaded.session, self.loaded.programs[i], writes)
+        let (session, program) = (self.loaded.session, self.loaded.programs[i]);
+        self.loaded.device.submit_in(session, program, writes, pieces)
     }
 
     /// Frees everything on the device.
@@ -394,7 +378,7 @@ impl Generation {
                     self.note(answer, last);
                 }
                 Action::Decode => {
-                    let answer = engine.submit("decode", &[]);
+                    let answer = engine.submit("decode", &[], 1);
                     self.note(answer, false);
                 }
                 Action::Await => {
@@ -424,12 +408,11 @@ impl Generation {
 
     /// Learns from the time that `rows` of the prompt took.
     fn pace(&mut self, engine: &mut Engine, rows: usize) {
-        let Some(clock) = engine.clock else { return };
+        let Some((clock, pacing)) = &mut engine.pacing else { return };
         let now = clock();
-        let ms = (now - self.since) * engine.rows as f64 / rows as f64;
+        pacing.took(rows, now - self.since);
         self.since = now;
-        engine.rows = paced(engine.rows, engine.compiled.chunk as usize, ms);
-        self.machine.set_chunk(engine.rows);
+        self.machine.set_chunks(pacing.rows(), pacing.in_flight(self.most_ahead));
     }
 
     /// Hands a submission's ticket, or its refusal, to the machine.
@@ -465,7 +448,8 @@ impl Generation {
             (true, false) => "prefill_last",
             (true, true) => "prefill_last_logits",
         };
-        engine.submit(name, &writes)
+        let pieces = engine.pacing.as_ref().map_or(1, |p| p.1.pieces(tokens.len()));
+        engine.submit(name, &writes, pieces)
     }
 
     /// Polls tickets, oldest first, until one answers; false if none did.
@@ -501,25 +485,5 @@ impl Generation {
             });
         }
         self.machine.feed(Event::Read { ticket, id });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn submissions_grow_to_half_of_their_time_and_shrink_above_twice_of_it() {
-        assert_eq!(paced(64, 512, 1.0), 128);
-        assert_eq!(paced(64, 512, 25.0), 128);
-        assert_eq!(paced(64, 512, 26.0), 64);
-        assert_eq!(paced(256, 300, 1.0), 300);
-        assert_eq!(paced(512, 512, 0.0), 512);
-        assert_eq!(paced(512, 512, 100.0), 512);
-        assert_eq!(paced(512, 512, 101.0), 256);
-        // A slow device never takes fewer than a tile, nor a small program more than its rows.
-        assert_eq!(paced(64, 512, 1e6), 64);
-        assert_eq!(paced(16, 16, 1e6), 16);
-        assert_eq!(paced(16, 16, 0.0), 16);
     }
 }

@@ -182,9 +182,10 @@ impl Machine {
         self.rows.min(self.request.prompt.len())
     }
 
-    /// Rows of the chunks from now on, at least one.
-    pub fn set_chunk(&mut self, rows: usize) {
+    /// Rows of the chunks from now on, and how many of them are in flight at most; each at least one.
+    pub fn set_chunks(&mut self, rows: usize, in_flight: usize) {
         self.request.chunk = rows.max(1);
+        self.request.ahead = in_flight;
     }
 
     /// Submissions in flight at most once the prompt is submitted, at least one.

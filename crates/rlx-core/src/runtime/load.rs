@@ -190,6 +190,11 @@ impl Loader {
         Self::poll_pending(&self.device, &mut self.memory, cx).map_err(|e| self.fit.refusal(e))
     }
 
+    /// Where it goes.
+    pub fn device(&self) -> &Rc<dyn Device> {
+        &self.device
+    }
+
     /// The device's id of the weights, for a host that writes buffers itself.
     pub fn model(&self) -> ModelId {
         self.model

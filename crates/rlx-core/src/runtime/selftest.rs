@@ -13,6 +13,7 @@ use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 use core::task::{Context, Poll};
 
 /// What rounding explains of a difference of logits, as part of the logits, over so many layers. Once
@@ -53,6 +54,49 @@ fn sets(features: &[&'static str]) -> Vec<Vec<&'static str>> {
         }
     }
     sets
+}
+
+/// What a check found, in a form that is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Features that are not used.
+    pub without: Vec<String>,
+    /// What is wrong with them.
+    pub why: String,
+}
+
+impl fmt::Display for Verdict {
+    /// `sound`, or `without NAME, NAME: WHY`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.without.is_empty() {
+            true => f.write_str("sound"),
+            false => write!(f, "without {}: {}", self.without.join(", "), self.why),
+        }
+    }
+}
+
+impl Verdict {
+    /// Reads what `to_string` wrote; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Verdict> {
+        if text == "sound" {
+            return Some(Verdict::default());
+        }
+        let (names, why) = text.strip_prefix("without ")?.split_once(": ")?;
+        let without = names.split(", ").map(String::from).collect();
+        Some(Verdict { without, why: why.into() })
+    }
+
+    /// Has a device give up what was found wrong, if that is there: `None` if it is not, and so the
+    /// verdict is another device's. Otherwise whether something was given up.
+    pub fn apply(&self, device: &dyn Device) -> Option<bool> {
+        let optional = device.optional();
+        let find = |name: &String| optional.iter().find(|o| *o == name).copied();
+        let features: Vec<&'static str> = self.without.iter().map(find).collect::<Option<_>>()?;
+        if !features.is_empty() {
+            device.avoid(&features, &self.why);
+        }
+        Some(!features.is_empty())
+    }
 }
 
 impl SelfTest {
@@ -121,6 +165,12 @@ impl SelfTest {
         }
     }
 
+    /// What was found, once it has answered.
+    pub fn verdict(&self) -> Verdict {
+        let without = self.without.get(self.attempt).into_iter().flatten();
+        Verdict { without: without.map(|&f| f.into()).collect(), why: self.fault.clone() }
+    }
+
     /// Tries the next set of features.
     fn again(&mut self, fault: String) -> Result<()> {
         if self.attempt == 0 {
@@ -170,12 +220,27 @@ fn difference(got: &[f32], want: &[f32]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     #[test]
     fn fewer_features_are_given_up_before_more() {
         assert_eq!(sets(&[]), [[""; 0]]);
         let all: [&[&str]; 4] = [&[], &["a"], &["b"], &["a", "b"]];
         assert_eq!(sets(&["a", "b"]), all);
+    }
+
+    #[test]
+    fn verdicts_read_back_and_other_texts_are_none() {
+        let without = ["subgroups", "b"].map(String::from).to_vec();
+        for verdict in [
+            Verdict::default(),
+            Verdict { without, why: "logits of a single row are off by 30 %: all".into() },
+        ] {
+            assert_eq!(Verdict::parse(&verdict.to_string()), Some(verdict));
+        }
+        for text in ["", "Sound", "without", "without a", "with a: b"] {
+            assert_eq!(Verdict::parse(text), None, "{text}");
+        }
     }
 
     #[test]

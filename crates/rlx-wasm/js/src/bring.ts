@@ -5,11 +5,11 @@ import { openStore, ShardCache } from './cache.js';
 import { cancelled, RlxError, throwIfAborted, toRlxError } from './error.js';
 import { GpuHost } from './gpu_host.js';
 import type { ScopeError } from './gpu_host.js';
+import { CHECKS, keep, kept, TUNINGS } from './kept.js';
 import { load } from './loader.js';
 import { platform } from './platform.js';
 import { ShardReader } from './shard.js';
 import { BlobSource, UrlSource } from './source.js';
-import { keptTunings } from './tuning.js';
 import type { EngineInfo, LoadOptions } from './types.js';
 import type { WasmEngine, WasmOptions } from './wasm.js';
 import { loadModule } from './wasm_module.js';
@@ -30,7 +30,18 @@ interface Extra {
  * From files to a model on a device. `tokens` are read into its caches. Whatever ends it leaves
  * nothing on the device.
  */
-export async function bring(options: LoadOptions, { onProgress, tokens }: Extra = options): Promise<Running> {
+export async function bring(options: LoadOptions, extra: Extra = options): Promise<Running> {
+  try {
+    return await attempt(options, extra);
+  } catch (error) {
+    const { code, what } = error as RlxError;
+    if (code !== 'check_failed' || (options.device ?? 'auto') !== 'auto') throw error;
+    return attempt({ ...options, device: 'cpu' }, extra, what);
+  }
+}
+
+/** `fallback` is why `auto` came to the CPU. */
+async function attempt(options: LoadOptions, { onProgress, tokens }: Extra, fallback?: string): Promise<Running> {
   const { signal, onNotice } = options;
   throwIfAborted(signal);
   const abort = new AbortController();
@@ -42,7 +53,7 @@ export async function bring(options: LoadOptions, { onProgress, tokens }: Extra 
   };
   signal?.addEventListener('abort', stop, { once: true });
   try {
-    const chosen = await chooseDevice(options);
+    const chosen = await chooseDevice(options, fallback);
     host = chosen.host;
     throwIfAborted(signal);
     const { create, threads } = await loadModule(options.wasmUrl, host ? 1 : chooseThreads(options.threads));
@@ -52,6 +63,11 @@ export async function bring(options: LoadOptions, { onProgress, tokens }: Extra 
     await load(shards, { engine: wasm, host, abort, onProgress, tokens });
     const error = host?.takeError();
     if (error) throw webgpuReported(error);
+    const found = wasm.found();
+    if (found) {
+      const { kernels, verdict } = JSON.parse(found) as { kernels: string; verdict: string };
+      keep(CHECKS, kernels, verdict); // where it cannot be kept it is found again
+    }
     const { demoted } = JSON.parse(wasm.info()) as EngineInfo;
     if (demoted.length > 0) {
       onNotice?.({ code: 'kernels_demoted', message: `Features of this GPU that do not work are not used: ${demoted.join('; ')}.` });
@@ -99,19 +115,19 @@ interface Chosen {
 }
 
 /** The device, `auto` decided. */
-async function chooseDevice(options: LoadOptions): Promise<Chosen> {
+async function chooseDevice(options: LoadOptions, fallback: string | null = null): Promise<Chosen> {
   const { device = 'auto', gpu, contextLength = null, kv = null, activations = null, tuning = null } = options;
   const common = { contextLength, kv, activations };
   if (device !== 'cpu') {
     try {
       const host = await GpuHost.create(gpu ?? (globalThis.navigator as Navigator | undefined)?.gpu);
-      return { host, options: { ...common, device: 'webgpu', fallbackReason: null, tuning, tunings: keptTunings() } };
+      return { host, options: { ...common, device: 'webgpu', fallbackReason: null, tuning, tunings: kept(TUNINGS), checks: kept(CHECKS) } };
     } catch (error) {
       if (device === 'webgpu') throw error;
       return { host: null, options: { ...common, device: 'cpu', fallbackReason: toRlxError(error).what } };
     }
   }
-  return { host: null, options: { ...common, device: 'cpu', fallbackReason: null } };
+  return { host: null, options: { ...common, device: 'cpu', fallbackReason: fallback } };
 }
 
 async function openShards(options: LoadOptions, signal: AbortSignal): Promise<ShardReader[]> {

@@ -52,6 +52,7 @@ export async function load(shards: readonly ShardReader[], cx: LoadContext): Pro
       readTensors(shard, i, held[i]!, cx, () => progress.report('weights')));
     await cx.host?.workDone();
     throwIfAborted(signal);
+    if (cx.engine.checks()) progress.report('check');
     await cx.engine.finishLoad();
     throwIfAborted(signal);
     if (cx.tokens) await cx.engine.restore(cx.tokens);

@@ -2,31 +2,10 @@
 
 import { throwIfAborted, toRlxError } from './error.js';
 import { GpuHost } from './gpu_host.js';
+import { keep, TUNINGS } from './kept.js';
 import { platform } from './platform.js';
 import type { TuneOptions, Tuned } from './types.js';
 import { loadModule } from './wasm_module.js';
-
-/** Of `localStorage`: a JSON object from what was measured on to the tuning. */
-const KEY = 'rlx.tunings';
-
-/** Every tuning that is kept; none where a page has no storage, as in a worker. */
-export function keptTunings(): { [key: string]: string } {
-  try {
-    const kept: unknown = JSON.parse(globalThis.localStorage.getItem(KEY) ?? '{}');
-    return typeof kept === 'object' && kept !== null ? kept as { [key: string]: string } : {};
-  } catch {
-    return {};
-  }
-}
-
-function keep(key: string, tuning: string): boolean {
-  try {
-    globalThis.localStorage.setItem(KEY, JSON.stringify({ ...keptTunings(), [key]: tuning }));
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 /** `Engine.tune`. */
 export async function tune({ gpu, wasmUrl, onProgress, signal }: TuneOptions): Promise<Tuned> {
@@ -42,7 +21,7 @@ export async function tune({ gpu, wasmUrl, onProgress, signal }: TuneOptions): P
       const answer = await wasm.tune((done) => onProgress?.(done));
       const { key, tuning } = JSON.parse(answer) as { key: string; tuning: string };
       throwIfAborted(signal);
-      return { adapter: host.adapterName(), tuning, kept: keep(key, tuning) };
+      return { adapter: host.adapterName(), tuning, kept: keep(TUNINGS, key, tuning) };
     } finally {
       wasm.dispose();
     }

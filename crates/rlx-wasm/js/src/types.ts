@@ -75,8 +75,11 @@ export type ReloadOptions = Pick<LoadOptions, 'onProgress' | 'signal'>;
 
 /** How far a load is. */
 export interface LoadProgress {
-  /** `headers`: reading what the shards hold; `compile`: planning; `weights`: tensor bytes; `ready`, after a reload's tokens too. */
-  phase: 'headers' | 'compile' | 'weights' | 'ready';
+  /**
+   * `headers`: reading what the shards hold; `compile`: planning; `weights`: tensor bytes; `check`: the GPU's kernels
+   * are compared with the CPU's, where that was not done before; `ready`, after a reload's tokens too.
+   */
+  phase: 'headers' | 'compile' | 'weights' | 'check' | 'ready';
   /** Bytes of the shards that have arrived and been placed. */
   loadedBytes: number;
   /** Bytes of all shards; absent while a server has not said. */

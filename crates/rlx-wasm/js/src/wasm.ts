@@ -29,6 +29,8 @@ export interface WasmOptions {
   /** As `load` was asked for; null: as `tunings` says of this adapter, if it does. */
   tuning?: string | null;
   tunings?: { [key: string]: string };
+  /** What `found` told of earlier loads: verdicts by kernels. */
+  checks?: { [kernels: string]: string };
   /** Of the CPU, the page's own included; more than one only in a module whose workers have joined. */
   threads: number;
   /** For checks: `done` carries the sampled ids and the logits after the prompt. */
@@ -88,8 +90,12 @@ export interface WasmEngine {
   placements(shard: number): Float64Array;
   /** Bytes of a `PUT` row, in order; `fileOffset` is that of the first byte given. */
   put(shard: number, fileOffset: number, bytes: Uint8Array): void;
-  /** With all bytes placed: makes the constants, waits for pipelines. */
+  /** Whether `finishLoad` compares the GPU with the CPU first: valid after `open`. */
+  checks(): boolean;
+  /** With all bytes placed: makes the constants, waits for pipelines and for the check of the GPU. */
   finishLoad(): Promise<void>;
+  /** What the check found, once: `{"kernels", "verdict"}` as JSON; undefined where nothing was checked. */
+  found(): string | undefined;
   /** Tokens whose rows the caches hold, or held when the device was lost. */
   cached(): Uint32Array;
   /** Reads tokens into the caches, for the next call to find; between calls, and not while one runs. */

@@ -125,6 +125,12 @@ export class FakeEngine implements WasmEngine {
     this.puts.push({ shard, at, bytes: bytes.slice() });
   }
 
+  checks() {
+    return false;
+  }
+  found() {
+    return undefined;
+  }
   async finishLoad() {
     this.log.push('finish');
   }

@@ -18,11 +18,15 @@ pub(super) struct Slot {
 
 pub(super) struct Run {
     pub bind_groups: Vec<u32>,
-    pub list: u32,
+    /// Its launches in order, in as many lists as it may have pieces, or fewer.
+    pub lists: Vec<u32>,
     launches: u64,
     /// As many as were ever in flight at once.
     pub slots: Vec<Slot>,
 }
+
+/// Submissions that a program may be cut into.
+const MOST_PIECES: usize = 16;
 
 /// Bytes of an output in the readback buffer: copies are whole words.
 fn padded(bytes: u64) -> u64 {
@@ -108,9 +112,14 @@ impl<G: Gpu> WebGpuDevice<G> {
                 groups: launch.groups,
             });
         }
-        let list = s.ids.next();
-        self.gpu.record(list, &commands);
-        Ok(Run { bind_groups, list, launches: commands.len() as u64, slots: Vec::new() })
+        let part = commands.len().div_ceil(MOST_PIECES).max(1);
+        let record = |commands: &[Command]| {
+            let list = s.ids.next();
+            self.gpu.record(list, commands);
+            list
+        };
+        let lists = commands.chunks(part).map(record).collect();
+        Ok(Run { bind_groups, lists, launches: commands.len() as u64, slots: Vec::new() })
     }
 
     /// Queues writes that [`check`] let pass.
@@ -127,8 +136,13 @@ impl<G: Gpu> WebGpuDevice<G> {
         }
     }
 
-    /// One queue submission: the launches and the copies of their outputs.
-    pub(super) fn launch(&self, s: &mut State, key: (SessionId, ProgramId)) -> Result<Pending> {
+    /// Submits the launches, in so many pieces or fewer, and with the last the copies of their outputs.
+    pub(super) fn launch(
+        &self,
+        s: &mut State,
+        key: (SessionId, ProgramId),
+        pieces: u32,
+    ) -> Result<Pending> {
         let bytes: u64 = {
             let built = s.programs.get(&key.1).ok_or_else(|| unknown("program", key.1.0))?;
             built.program.outputs.iter().map(|o| padded(o.slice.bytes)).sum()
@@ -136,14 +150,22 @@ impl<G: Gpu> WebGpuDevice<G> {
         let slot = if bytes == 0 { None } else { Some(self.slot(s, key, bytes)?) };
         let built = s.programs.get(&key.1).ok_or_else(|| unknown("program", key.1.0))?;
         let run = s.runs.get_mut(&key).ok_or_else(|| Error::internal("no run was recorded"))?;
-        s.counters.submits += 1;
+        let mut lists = run.lists.clone();
+        let launches = lists.len();
+        lists.extend(slot.map(|slot| run.slots[slot].list));
         s.counters.dispatches += run.launches;
-        let lists = [run.list, slot.map_or(0, |slot| run.slots[slot].list)];
-        let lists = &lists[..if slot.is_some() { 2 } else { 1 }];
         if s.timing.on && run.launches > 0 {
-            s.timing.submit(&self.gpu, s.ids.next(), lists, key.1, &built.launches);
+            s.counters.submits += 1;
+            s.timing.submit(&self.gpu, s.ids.next(), &lists, key.1, &built.launches);
         } else {
-            self.gpu.submit(lists);
+            let pieces = (pieces as usize).clamp(1, launches.max(1));
+            let mut from = 0;
+            for piece in 1..=pieces {
+                let to = if piece == pieces { lists.len() } else { piece * launches / pieces };
+                s.counters.submits += 1;
+                self.gpu.submit(&lists[from..to]);
+                from = to;
+            }
         }
         Ok(match slot {
             None => {

@@ -216,11 +216,12 @@ impl NativeGpu {
     fn encode(&self, lists: &[u32], mut times: Option<&mut Times>) {
         let mut tables = self.tables.borrow_mut();
         let mut encoder = self.device.create_command_encoder(&Default::default());
+        // Launches share a pass across lists.
+        let mut pass: Option<wgpu::ComputePass<'static>> = None;
         for list in lists {
             let Some(commands) = tables.lists.get(list) else {
                 return self.unknown("list", *list);
             };
-            let mut pass: Option<wgpu::ComputePass<'static>> = None;
             for command in commands {
                 match *command {
                     Command::Dispatch { pipeline, bind_group, groups: [x, y, z] } => {
@@ -255,8 +256,8 @@ impl NativeGpu {
                     }
                 }
             }
-            drop(pass);
         }
+        drop(pass);
         if let Some(times) = times {
             times.resolve(&mut encoder);
         }

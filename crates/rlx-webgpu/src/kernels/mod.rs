@@ -20,7 +20,7 @@ mod matmul;
 mod quantize_rows;
 mod rms_norm;
 mod rope;
-mod sample;
+pub mod sample;
 mod take_rows;
 
 pub use codebooks::Book;

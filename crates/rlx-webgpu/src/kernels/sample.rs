@@ -5,20 +5,37 @@ use super::{Launch, word};
 use rlx_core::ir::lir::Step;
 use rlx_core::{Error, Result};
 
+/// The shader, which declares its bindings itself.
+pub const WGSL: &str = concat!(
+    include_str!("sample/start.wgsl"),
+    "\n",
+    include_str!("sample/wide.wgsl"),
+    "\n",
+    include_str!("sample/logits.wgsl"),
+    "\n",
+    include_str!("sample/cut.wgsl"),
+    "\n",
+    include_str!("sample/draw.wgsl"),
+    "\n",
+    include_str!("sample/best.wgsl"),
+    "\n",
+    include_str!("sample.wgsl"),
+);
+
 pub(super) fn sample(step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
     let [logits, params, counts, ctl] = step.operands.as_slice() else {
         return Err(Error::internal("sample has four operands"));
     };
-    // The shader declares its bindings itself, in this order.
+    // In the shader's order.
     let at = emit.read(logits)?;
     let states = [emit.write(ctl)?, emit.read(params)?, emit.write(counts)?];
     if emit.memory.len() != 4
         || emit.memory[0].0 != Memory::Arena
         || states.iter().any(|place| place.byte != 0)
+        || at.byte % 16 != 0
     {
-        return Err(Error::internal("sample reads logits of the arena and three whole states"));
+        return Err(Error::internal("sample reads logits of the arena, from a multiple of 16 bytes on, and three whole states"));
     }
-    let words = vec![word(logits.bytes / 4)?, at.word(), 0, 0];
-    let wgsl = include_str!("sample.wgsl").to_owned();
-    Ok(Some(Launch { wgsl, entry: "sample", words, groups: 1 }))
+    let words = vec![word(logits.bytes / 4)?, at.byte / 16, 0, 0];
+    Ok(Some(Launch { wgsl: WGSL.to_owned(), entry: "sample", words, groups: 1 }))
 }

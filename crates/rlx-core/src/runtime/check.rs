@@ -1,0 +1,74 @@
+//! A [self-test](super::selftest) beside a load, made once: what was found of the same kernels on the same
+//! driver is remembered by the host and holds at once.
+
+use super::load::Loader;
+use super::model::CompiledModel;
+use super::selftest::{SelfTest, Verdict};
+use crate::error::Result;
+use alloc::string::String;
+use core::task::{Context, Poll};
+
+/// A check that is still to be made, if one is.
+pub struct Check {
+    test: Option<(String, SelfTest)>,
+}
+
+impl Check {
+    /// Looks at what the model is about to run on. `kept` says what was found of such kernels before;
+    /// where that is nothing, `test` is begun, whose kernels compile while weights arrive.
+    ///
+    /// # Errors
+    /// From `test`, and what the device refuses at once.
+    pub fn new(
+        loader: &mut Loader,
+        compiled: &CompiledModel,
+        kept: impl FnOnce(&str) -> Option<Verdict>,
+        test: impl FnOnce() -> Result<SelfTest>,
+    ) -> Result<Self> {
+        let Some(kernels) = loader.device().kernels(loader.model()) else {
+            return Ok(Check { test: None });
+        };
+        let test = match kept(&kernels).and_then(|found| found.apply(&**loader.device())) {
+            Some(false) => None,
+            Some(true) => {
+                loader.build(compiled)?;
+                None
+            }
+            None => Some((kernels, test()?)),
+        };
+        Ok(Check { test })
+    }
+
+    /// Whether something is still to be found out.
+    pub fn is_open(&self) -> bool {
+        self.test.is_some()
+    }
+
+    /// Goes on. Once: what was found, and of what, to be kept; the loader's programs are built without
+    /// what is wrong.
+    ///
+    /// # Errors
+    /// As [`SelfTest::poll`], and what the device refuses.
+    pub fn poll(
+        &mut self,
+        loader: &mut Loader,
+        compiled: &CompiledModel,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<(String, Verdict)>>> {
+        let Some((_, test)) = &mut self.test else { return Poll::Ready(Ok(None)) };
+        match test.poll(cx) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
+            Poll::Ready(Ok(false)) => {}
+            Poll::Ready(Ok(true)) => {
+                if let Err(e) = loader.build(compiled) {
+                    return Poll::Ready(Err(e));
+                }
+            }
+        }
+        let found = self.test.take().map(|(kernels, test)| (kernels, test.verdict()));
+        // Only now does nothing use the features that were given up.
+        loader.device().forget_kernels();
+        Poll::Ready(Ok(found))
+    }
+}

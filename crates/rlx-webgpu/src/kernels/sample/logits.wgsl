@@ -1,0 +1,113 @@
+// logits, as keys and as distances
+
+// Four words, twice: a thread has eight loads on their way at once, for one after the other each
+// waits for memory alone.
+struct Eight { a: vec4u, b: vec4u }
+
+fn at(eight: Eight, i: u32) -> u32 { return select(eight.b, eight.a, i < 4u)[i & 3u]; }
+
+// The indices first, first + stride, ...
+fn indices(first: u32, stride: u32) -> Eight {
+    let a = vec4u(first) + stride * vec4u(0u, 1u, 2u, 3u);
+    return Eight(a, a + vec4u(4u * stride));
+}
+
+// The id at an index: of `items` ids, all of them or those of the list.
+fn id_of(index: u32, items: u32) -> u32 {
+    if items == step.vocab { return index; }
+    return list[min(index, items - 1u)];
+}
+
+fn ids_of(index: Eight, items: u32) -> Eight {
+    if items == step.vocab { return index; }
+    let a = index.a;
+    let b = index.b;
+    return Eight(
+        vec4u(id_of(a.x, items), id_of(a.y, items), id_of(a.z, items), id_of(a.w, items)),
+        vec4u(id_of(b.x, items), id_of(b.y, items), id_of(b.z, items), id_of(b.w, items)));
+}
+
+// Orders f32 bits as integers: no comparison of floats meets a NaN or an infinity, which WGSL
+// lets an implementation assume away. 0 for NaN and -inf, which are never taken.
+fn key_of(bits: vec4u) -> vec4u {
+    let never = ((bits & vec4u(0x7fffffffu)) > vec4u(0x7f800000u)) | (bits == vec4u(0xff800000u));
+    let ordered = select(bits | vec4u(0x80000000u), ~bits, bits > vec4u(0x80000000u));  // -0 and 0 alike
+    return select(ordered, vec4u(0u), never);
+}
+
+// A logit after penalties; `word` is its id's of counts.
+fn penalised(bits: u32, word: u32) -> u32 {
+    if word == 0u { return bits; }
+    let logit = bitcast<f32>(bits);
+    let repetition = bitcast<f32>(params[select(REPETITION, REPETITION_RECIPROCAL, logit > 0.0)]);
+    var less = logit * repetition;
+    let n_generated = word & GENERATED;
+    if n_generated > 0u {
+        let frequency = bitcast<f32>(params[FREQUENCY]);
+        less -= frequency * f32(n_generated) + bitcast<f32>(params[PRESENCE]);
+    }
+    return bitcast<u32>(less);
+}
+
+// The logits of these ids after penalties, as keys; 0 past the last id.
+fn four_keys(ids: vec4u) -> vec4u {
+    let i = min(ids, vec4u(step.vocab - 1u));
+    let l = i / 4u + vec4u(step.quads_at);
+    let c = i % 4u;
+    let bits = bitcast<vec4u>(vec4f(arena[l.x][c.x], arena[l.y][c.y], arena[l.z][c.z], arena[l.w][c.w]));
+    let raw = select(key_of(bits), vec4u(0u), ids >= vec4u(step.vocab));
+    if is_plain { return raw; }
+    let w = vec4u(counts[i.x], counts[i.y], counts[i.z], counts[i.w]);
+    let less = key_of(vec4u(penalised(bits.x, w.x), penalised(bits.y, w.y), penalised(bits.z, w.z),
+        penalised(bits.w, w.w)));
+    return select(less, vec4u(0u), raw == vec4u(0u));
+}
+
+// The logits of four ids from 4 * quad on, as keys; 0 past the last id.
+fn quad_keys(quad: u32) -> vec4u {
+    let ids = vec4u(4u * quad) + vec4u(0u, 1u, 2u, 3u);
+    if !is_plain { return four_keys(ids); }
+    let last = (step.vocab - 1u) / 4u;
+    let keys = key_of(bitcast<vec4u>(arena[step.quads_at + min(quad, last)]));
+    return select(keys, vec4u(0u), ids >= vec4u(step.vocab));
+}
+
+// The logits of keys, brought to +-2^126 so that a difference of two is finite.
+fn logits_of(keys: vec4u) -> vec4f {
+    let near = clamp(keys, vec4u(0x017fffffu), vec4u(0xfe800000u));
+    return bitcast<vec4f>(select(~near, near ^ vec4u(0x80000000u), near >= vec4u(0x80000000u)));
+}
+
+// How far logits are below the largest, in 2^-16 octaves of weight, at most FAR. The gap stops at
+// 2^25, which any scale brings to FAR, so that the product is finite.
+fn distances_of(keys: vec4u) -> vec4u {
+    let gap = min(vec4f(max_logit) - logits_of(keys), vec4f(33554432.0));
+    let q = vec4u(min(gap * bitcast<f32>(params[SCALE]), vec4f(2097152.0)));
+    return select(q, vec4u(FAR), keys == vec4u(0u));
+}
+
+// The distances of ids; NONE where the index is `end` or more.
+fn distances(ids: Eight, index: Eight, end: u32) -> Eight {
+    let none = vec4u(NONE);
+    return Eight(select(distances_of(four_keys(ids.a)), none, index.a >= vec4u(end)),
+        select(distances_of(four_keys(ids.b)), none, index.b >= vec4u(end)));
+}
+
+fn distance_of(id: u32) -> u32 { return distances_of(four_keys(vec4u(id))).x; }
+
+// floor(a * fraction / 2^16) for fraction < 2^16 and a < 2^31
+fn scaled(a: u32, fraction: u32) -> u32 {
+    return (a >> 16u) * fraction + (((a & 0xffffu) * fraction) >> 16u);
+}
+
+// 2^31 * 2^(-q / 2^16); the polynomial is that of rlx-core's sample/weight.rs.
+fn weight(q: u32) -> u32 {
+    if q >= FAR { return 0u; }
+    let fraction = q & 0xffffu;
+    var sum = 19794886u - scaled(2034856u, fraction);
+    sum = 118784456u - scaled(sum, fraction);
+    sum = 515800015u - scaled(sum, fraction);
+    sum = 1488517413u - scaled(sum, fraction);
+    sum = 2147483648u - scaled(sum, fraction);
+    return sum >> (q >> 16u);
+}
