@@ -7,7 +7,7 @@ use rlx_core::{Error, Result};
 
 /// The shader, which declares its bindings itself.
 pub const WGSL: &str = concat!(
-    include_str!("sample/start.wgsl"),
+    include_str!("sample.wgsl"),
     "\n",
     include_str!("sample/wide.wgsl"),
     "\n",
@@ -18,8 +18,6 @@ pub const WGSL: &str = concat!(
     include_str!("sample/draw.wgsl"),
     "\n",
     include_str!("sample/best.wgsl"),
-    "\n",
-    include_str!("sample.wgsl"),
 );
 
 pub(super) fn sample(step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
@@ -34,7 +32,9 @@ pub(super) fn sample(step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>>
         || states.iter().any(|place| place.byte != 0)
         || at.byte % 16 != 0
     {
-        return Err(Error::internal("sample reads logits of the arena, from a multiple of 16 bytes on, and three whole states"));
+        return Err(Error::internal(
+            "sample reads logits of the arena, from a multiple of 16 bytes on, and three whole states",
+        ));
     }
     let words = vec![word(logits.bytes / 4)?, at.byte / 16, 0, 0];
     Ok(Some(Launch { wgsl: WGSL.to_owned(), entry: "sample", words, groups: 1 }))
