@@ -99,15 +99,12 @@ test('a feature that only whole kernels show to be wrong is not used, at the nex
   }
 });
 
-test('a GPU that is wrong whatever it does without is an error, and auto takes the CPU', async () => {
-  const wrong = [['a.y * b.x + a.x * b.y);', 'a.y * b.x - a.x * b.y);']];
-  const { error } = await attempt(wrong, { device: 'webgpu' });
-  assert.equal(error?.code, 'check_failed');
-  assert.match(error.what, / computes wrong values: logits of /);
-  assert.equal(error.hint, 'use the device cpu; a newer driver may help');
-  const { found, info } = await attempt(wrong);
+test('where a GPU is wrong whatever it does without, auto takes the CPU', async () => {
+  const { found, info, notices } = await attempt([['a.y * b.x + a.x * b.y);', 'a.y * b.x - a.x * b.y);']]);
   assert.deepEqual(found, []);
-  assert.deepEqual([info.device, info.fallbackReason], ['cpu', error.what]);
+  assert.equal(info.device, 'cpu');
+  assert.match(info.fallbackReason, /swiftshader.* computes wrong values: logits of .* are off by \d+ %$/i);
+  assert.deepEqual(notices, []);
 });
 
 test('nothing of all this was an uncaught error', () => assert.deepEqual(logs.filter((line) => line.startsWith('uncaught')), []));

@@ -4,13 +4,26 @@ fn largest(keys: vec4u) -> u32 {
     return max(max(keys.x, keys.y), max(keys.z, keys.w));
 }
 
-// The largest of eight quads, all on their way at once: the first, and each THREADS further.
+// The largest of eight quads: the first, and each THREADS further.
 fn largest_from(quad: u32) -> u32 {
-    let a = max(quad_keys(quad), quad_keys(quad + THREADS));
-    let b = max(quad_keys(quad + 2u * THREADS), quad_keys(quad + 3u * THREADS));
-    let c = max(quad_keys(quad + 4u * THREADS), quad_keys(quad + 5u * THREADS));
-    let d = max(quad_keys(quad + 6u * THREADS), quad_keys(quad + 7u * THREADS));
-    return largest(max(max(a, b), max(c, d)));
+    var most = vec4u();
+    if !is_plain {
+        for (var i = 0u; i < 8u; i++) { most = max(most, quad_keys(quad + i * THREADS)); }
+        return largest(most);
+    }
+    // All on their way at once: one thing after the other is the wait for memory alone.
+    let a = plain_quad(quad);
+    let b = plain_quad(quad + THREADS);
+    let c = plain_quad(quad + 2u * THREADS);
+    let d = plain_quad(quad + 3u * THREADS);
+    let e = plain_quad(quad + 4u * THREADS);
+    let f = plain_quad(quad + 5u * THREADS);
+    let g = plain_quad(quad + 6u * THREADS);
+    let h = plain_quad(quad + 7u * THREADS);
+    most = max(keys_of_quad(quad, a), keys_of_quad(quad + THREADS, b));
+    most = max(most, max(keys_of_quad(quad + 2u * THREADS, c), keys_of_quad(quad + 3u * THREADS, d)));
+    most = max(most, max(keys_of_quad(quad + 4u * THREADS, e), keys_of_quad(quad + 5u * THREADS, f)));
+    return largest(max(most, max(keys_of_quad(quad + 6u * THREADS, g), keys_of_quad(quad + 7u * THREADS, h))));
 }
 
 // The lowest id with the largest key; id 0 when no logit is above -inf. A thread's own largest key

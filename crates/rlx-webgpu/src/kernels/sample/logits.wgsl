@@ -63,13 +63,21 @@ fn four_keys(ids: vec4u) -> vec4u {
     return select(less, vec4u(0u), raw == vec4u(0u));
 }
 
-// The logits of four ids from 4 * quad on, as keys; 0 past the last id.
-fn quad_keys(quad: u32) -> vec4u {
+// The logits of four ids from 4 * quad on, without penalties.
+fn plain_quad(quad: u32) -> vec4f {
+    return arena[step.quads_at + min(quad, (step.vocab - 1u) / 4u)];
+}
+
+// The same as keys; 0 past the last id.
+fn keys_of_quad(quad: u32, logits: vec4f) -> vec4u {
     let ids = vec4u(4u * quad) + vec4u(0u, 1u, 2u, 3u);
-    if !is_plain { return four_keys(ids); }
-    let last = (step.vocab - 1u) / 4u;
-    let keys = key_of(bitcast<vec4u>(arena[step.quads_at + min(quad, last)]));
-    return select(keys, vec4u(0u), ids >= vec4u(step.vocab));
+    return select(key_of(bitcast<vec4u>(logits)), vec4u(0u), ids >= vec4u(step.vocab));
+}
+
+// After penalties.
+fn quad_keys(quad: u32) -> vec4u {
+    if is_plain { return keys_of_quad(quad, plain_quad(quad)); }
+    return four_keys(vec4u(4u * quad) + vec4u(0u, 1u, 2u, 3u));
 }
 
 // The logits of keys, brought to +-2^126 so that a difference of two is finite.
