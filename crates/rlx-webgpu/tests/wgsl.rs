@@ -1,7 +1,8 @@
 //! Every kernel's text is what naga takes, and has the header that readers expect.
 
 use naga::valid::{Capabilities, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
-use rlx_webgpu::kernels::catalog;
+use rlx_core::plan::hash;
+use rlx_webgpu::kernels::{Kernel, catalog};
 
 #[test]
 fn naga_accepts_every_kernel() {
@@ -47,4 +48,23 @@ fn headers_say_formula_shapes_bytes_launch_and_numerics() {
             .collect();
         assert_eq!(words[1..5], ["shapes", "bytes", "launch", "numerics"], "{name}: {words:?}");
     }
+}
+
+/// Which texts a change of this crate changes, for whoever reads the change: a hash of each, in
+/// `kernels.txt`. `BLESS=1` rewrites it.
+#[test]
+fn texts_are_the_recorded_ones() {
+    let all = catalog::all(false).expect("every operator has a kernel");
+    let line = |(name, kernel): (&String, &Kernel)| {
+        format!("{:016x} {name}\n", hash(core::iter::once(kernel.wgsl.as_str())))
+    };
+    let now: String = all.iter().map(line).collect();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kernels.txt");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(file, &now).expect("it is written");
+    }
+    let recorded = std::fs::read_to_string(file).expect("it is there");
+    let changed: Vec<&str> = now.lines().filter(|l| !recorded.lines().any(|r| r == *l)).collect();
+    assert!(changed.is_empty(), "changed or new (BLESS=1 records them):\n{}", changed.join("\n"));
+    assert_eq!(now.lines().count(), recorded.lines().count(), "some are gone: BLESS=1");
 }
