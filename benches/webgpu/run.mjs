@@ -1,7 +1,7 @@
 // Every shape and format of the bench through native wgpu (`rlx bench`) and through the npm package in
 // Node on Dawn (dawn.mjs), as one result.
 //
-//   node benches/webgpu/run.mjs OUT.json [--rlx PATH] [--only TEXT] [--native] [--commit ID] [--note TEXT]
+//   node benches/webgpu/run.mjs OUT.json [--rlx PATH] [--shapes A,B] [--only TEXT] [--native] [--commit ID] [--note TEXT]
 //
 // Models are made by `rlx synth` in the system's temporary folder and removed again.
 
@@ -16,6 +16,7 @@ const { values, positionals: [out] } = parseArgs({
   allowPositionals: true,
   options: {
     rlx: { type: 'string', default: 'target/release/rlx' },
+    shapes: { type: 'string', default: 'llama-3.2-1b,llama-0.6b,llama-3.1-8b' },
     only: { type: 'string', default: '' },
     native: { type: 'boolean' },
     commit: { type: 'string' },
@@ -27,7 +28,6 @@ const { values, positionals: [out] } = parseArgs({
 
 if (!out) throw new Error('say where the result goes: run.mjs OUT.json');
 
-const SHAPES = ['llama-3.2-1b', 'llama-0.6b', 'llama-3.1-8b'];
 const FORMATS = ['q4_k_m', 'q8_0'];
 /** Prompt tokens, and the depth that they and the decode steps stand behind. */
 const CELLS = [[512, 0], [2048, 0], [64, 4096]];
@@ -41,7 +41,7 @@ const result = {
   commit: values.commit ?? output('git', 'rev-parse', '--short', 'HEAD').trim(),
   processor: cpus()[0]?.model, note: values.note, context: CONTEXT, models: [],
 };
-for (const shape of SHAPES) {
+for (const shape of values.shapes.split(',')) {
   for (const quant of FORMATS) {
     const name = `${shape}-${quant}`;
     if (!name.includes(values.only)) continue;
