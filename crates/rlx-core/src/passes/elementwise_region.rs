@@ -15,15 +15,15 @@
 //! left over is this pass's. `decompose` of the region is the chain again.
 //!
 //! Leaves alone: everything on a target that names no limits, since it runs no regions, or under
-//! `unfuse_regions`; single nodes; a node with a reader outside the chain; views of states, which
+//! `unfuse_regions`; chains that the target's kernel does not take; single nodes; a node with a reader outside the chain; views of states, which
 //! may not be read later than they are.
 
 use super::{Context, remove_nodes};
 use crate::error::{Error, Result};
 use crate::ir::mir::{Graph, ValueId};
-use crate::ops::{Alias, Region, RegionStep, StepFn, StepOperand};
-use crate::target::RegionLimits;
-use crate::types::Kind;
+use crate::ops::{Alias, Operator, Region, RegionStep, StepFn, StepOperand};
+use crate::target::{Path, RegionLimits, Target};
+use crate::types::{Kind, Type};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -34,13 +34,20 @@ pub fn elementwise_region(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
     if cx.options.unfuse_regions {
         return Ok(0);
     }
-    fuse(g, cx.options.region_limits.unwrap_or(limits))
+    fuse(g, cx.options.region_limits.unwrap_or(limits), cx.target)
 }
 
-fn fuse(g: &mut Graph, limits: RegionLimits) -> Result<usize> {
+/// Whether the target's kernel takes the region, where it has one for some.
+fn takes(target: &Target, region: &Region, g: &Graph, operands: &[ValueId]) -> bool {
+    let types: Vec<&Type> = operands.iter().map(|&v| g.ty(v)).collect();
+    let native = || target.path(&region.clone().into(), &types) == Ok(Path::Native);
+    target.claims.row(Region::NAME).is_none() || native()
+}
+
+fn fuse(g: &mut Graph, limits: RegionLimits, target: &Target) -> Result<usize> {
     let mut made = 0;
     for body in g.nodes.iter_mut().flat_map(|n| &mut n.regions) {
-        made += fuse(body, limits)?;
+        made += fuse(body, limits, target)?;
     }
     let (definers, users, stateful) = (g.definers(), g.users(), stateful(g));
     let mut taken = vec![false; g.nodes.len()];
@@ -78,6 +85,9 @@ fn fuse(g: &mut Graph, limits: RegionLimits) -> Result<usize> {
             continue;
         }
         let (region, operands) = region(g, &chain)?;
+        if !takes(target, &region, g, &operands) {
+            continue;
+        }
         dead.extend(chain.iter().filter(|&&at| at != root));
         chain.iter().for_each(|&at| taken[at] = true);
         let node = &mut g.nodes[root];
@@ -126,8 +136,34 @@ fn region(g: &Graph, chain: &BTreeSet<usize>) -> Result<(Region, Vec<ValueId>)> 
 
 #[cfg(test)]
 mod tests {
+    use crate::compile::compile_graph_legacy;
+    use crate::ir::parse::parse;
+    use alloc::format;
+    use alloc::string::ToString;
+    use alloc::vec::Vec;
+
     #[test]
     fn goldens() {
         crate::passes::testing::goldens("elementwise_region", super::elementwise_region);
+    }
+
+    #[test]
+    fn webgpu_runs_a_chain_in_one_step_and_no_step_that_it_has_no_kernel_for() {
+        let steps = |last: &str| {
+            let text = format!(
+                "func @f {{\n  input %a : tensor<2x3xf32>\n  input %b : tensor<3xf32>\n  \
+                 %0 = zip %a, %b {{f = mul}} -> tensor<2x3xf32>\n  \
+                 %1 = map %0 {{f = silu}} -> tensor<2x3xf32>\n  \
+                 %2 = {last} -> tensor<2x3xf32>\n  return y = %2\n}}\n"
+            );
+            let made = compile_graph_legacy("webgpu", parse(&text).expect("a graph"));
+            made.map(|made| {
+                made.lir.steps.iter().map(|s| s.op.name().to_string()).collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(steps("zip %1, %a {f = add}").unwrap(), ["elementwise_region"]);
+        // A step that has no kernel is the error, not its chain.
+        let e = steps("map %1 {f = sin}").unwrap_err();
+        assert!(e.to_string().contains("sin"), "{e}");
     }
 }

@@ -80,11 +80,12 @@ fn after(text: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usize>) ->
                 options.dispatch.policy = all.into_iter().find(|d| d.name() == name).unwrap();
             }
             ("unfuse-regions", "") => options.unfuse_regions = true,
-            // regions=steps,inputs
+            // regions=steps,inputs: of any operators
             ("regions", limits) => {
                 let (steps, inputs) = limits.split_once(',').unwrap();
                 let (steps, inputs) = (steps.parse().unwrap(), inputs.parse().unwrap());
                 target.region_limits = Some(RegionLimits { steps, inputs });
+                target.claims.rows.to_mut().retain(|row| row.op != "elementwise_region");
             }
             // bake=name:bytes in hexadecimal digits
             ("bake", value) => {

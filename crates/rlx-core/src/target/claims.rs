@@ -5,7 +5,7 @@
 //! are claimed by every target.
 
 use super::Target;
-use crate::ops::{Alias, Binary, Op, Unary};
+use crate::ops::{Alias, Binary, Op, StepFn, Unary};
 use crate::types::{BlockFormat, DType, Kind, Type};
 use alloc::borrow::Cow;
 use alloc::format;
@@ -21,6 +21,9 @@ pub enum Form {
     Matrix,
     /// Two operands of one shape, or the second is as long as the first's last axis.
     TrailingRow,
+    /// Any number of operands of the result's shape, or as long as its last axis; steps are `map` and `zip`
+    /// of functions that the target's rows of these names have.
+    Region,
     /// A matrix by weights of any type that the target reads.
     Weights,
     /// Rows of a weight matrix by a vector of u32.
@@ -158,7 +161,8 @@ const WEBGPU: &[Claim] = &{
     let shared = kernels(WEBGPU_UNARY, WEBGPU_BINARY, WEBGPU_MATMUL, block_heads);
     let attrs = &["head_dim", "scale", "window", "softcap", "splits", "least", "style"];
     let split = claim("rope_attention_split", attrs, Form::Matrix);
-    let mut all = [Claim { caches: CACHES, block_heads, ..split }; 15];
+    let mut all = [Claim { caches: CACHES, block_heads, ..split }; 16];
+    all[15] = claim("elementwise_region", &["steps"], Form::Region);
     let mut i = 0;
     while i < shared.len() {
         all[i] = shared[i];
@@ -280,6 +284,7 @@ impl Claim {
                 a.shape == b.shape || (row && a.shape.rank() > 0)
             }
             (Form::TrailingRow, _) => false,
+            (Form::Region, _) => return region_refusal(target, op, operands),
         };
         if let Op::MatMul(m) = op
             && let Some(format) = m.quantize
@@ -293,6 +298,31 @@ impl Claim {
             _ => "its kernel takes a matrix".into(),
         })
     }
+}
+
+/// Why a region's kernel does not take it.
+fn region_refusal(target: &Target, op: &Op, operands: &[&Type]) -> Option<String> {
+    let Op::Region(region) = op else { return None };
+    for step in &region.steps {
+        let (row, f) = match step.f {
+            StepFn::Map(f) => ("map", f.name()),
+            StepFn::Zip(f) => ("zip", f.name()),
+            other => return Some(format!("its kernel has no {}", other.op().name())),
+        };
+        if !target.claims.row(row).is_some_and(|row| row.functions.contains(&f)) {
+            return Some(format!("its kernel has no function {f}"));
+        }
+    }
+    let most = target.region_limits.map_or(0, |limits| limits.inputs);
+    if operands.len() > most {
+        return Some(format!("its kernel takes {most} operands"));
+    }
+    let result = op.infer(operands).ok()?.pop()?;
+    let fits = |x: &Type| {
+        x.shape == result.shape || (x.shape.rank() == 1 && x.shape.last() == result.shape.last())
+    };
+    let all = operands.iter().all(|x| fits(x));
+    (!all).then(|| "its kernel takes operands of the result's shape, or rows".into())
 }
 
 /// Why a matmul's kernel does not make int8 blocks of `x` itself.
@@ -443,6 +473,38 @@ mod tests {
             why(add, &[&a, &column]),
             "its kernel takes two operands of one shape, or a row"
         );
+    }
+
+    #[test]
+    fn a_region_is_claimed_where_its_steps_are_and_its_operands_repeat_rows() {
+        let gpu = Target::webgpu(Target::WEBGPU_DEFAULT);
+        let (x, row) = (t(DType::F32, &[2, 8]), t(DType::F32, &[8]));
+        let region = |steps: &str, operands: &[&Type]| {
+            let inputs: Vec<String> =
+                (0..operands.len()).map(|i| format!("  input %x{i} : {}\n", operands[i])).collect();
+            let names: Vec<String> = (0..operands.len()).map(|i| format!("%x{i}")).collect();
+            let (inputs, names) = (inputs.concat(), names.join(", "));
+            let text = format!(
+                "func @f {{\n{inputs}  %0 = elementwise_region {names} {{steps = {steps}}} -> \
+                 tensor<2x8xf32>\n  return y = %0\n}}\n"
+            );
+            let g = crate::ir::parse::parse(&text).expect("a graph");
+            gpu.claims(&g.nodes[0].op, operands)
+        };
+        let steps = "[[mul, i0, i1], [silu, s0]]";
+        assert_eq!(region(steps, &[&x, &row]), Ok(()));
+        assert_eq!(region("[[silu, i0], [mul, s0, i0]]", &[&x]), Ok(()));
+        for (steps, operands, why) in [
+            (
+                steps,
+                [&x, &t(DType::F32, &[2, 1])],
+                "its kernel takes operands of the result's shape, or rows",
+            ),
+            ("[[sin, i0], [mul, s0, i1]]", [&x, &row], "its kernel has no function sin"),
+            ("[[clamp, i0, 0.0, 1.0], [mul, s0, i1]]", [&x, &row], "its kernel has no clamp"),
+        ] {
+            assert_eq!(region(steps, &operands), Err(why.into()));
+        }
     }
 
     #[test]

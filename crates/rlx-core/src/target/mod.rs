@@ -248,7 +248,7 @@ impl Target {
             formats: Self::every_format(),
             int8: true,
             claims: Claims::WEBGPU,
-            region_limits: None,
+            region_limits: Some(RegionLimits::WEBGPU),
             cost: Cost { submit_us: 50.0, launch_us: 5.0, bandwidth_gb_s: 100.0 },
             segments: false,
             // Columns that a workgroup of a prompt's matmul makes; one row's makes quads of them.

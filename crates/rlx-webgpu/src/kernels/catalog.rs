@@ -8,8 +8,8 @@ use rlx_core::Result;
 use rlx_core::ir::lir::{Phase, Slice, Space, Step};
 use rlx_core::ops::{
     Attention, AttentionJoin, AttentionSplit, Binary, Epilogue, Gather, KvWrite, Map, MatMul, Op,
-    QuantizeRows, RmsNorm, Rope, RopeAttentionSplit, RopeKvWrite, RopeStyle, Sample, TakeRows,
-    Unary, Zip,
+    QuantizeRows, Region, RegionStep, RmsNorm, Rope, RopeAttentionSplit, RopeKvWrite, RopeStyle,
+    Sample, StepFn, StepOperand, TakeRows, Unary, Zip,
 };
 use rlx_core::plan::{Buffer, Entry, Origin, WeightPlan};
 use rlx_core::target::Target;
@@ -100,6 +100,23 @@ impl Maker {
     }
 }
 
+/// A chain of every function that has WGSL, of a tensor and a row.
+fn every_step() -> Region {
+    let mut steps = Vec::new();
+    let mut push = |f, second: Option<StepOperand>| {
+        let last = steps.len().checked_sub(1).map_or(StepOperand::Input(0), StepOperand::Step);
+        let operands = core::iter::once(last).chain(second).collect();
+        steps.push(RegionStep { f, operands });
+    };
+    for (f, ..) in Binary::ALL.into_iter().filter(|row| row.2.is_some()) {
+        push(StepFn::Zip(f), Some(StepOperand::Input(1)));
+    }
+    for (f, ..) in Unary::ALL.into_iter().filter(|row| row.2.is_some()) {
+        push(StepFn::Map(f), None);
+    }
+    Region { steps }
+}
+
 /// Every kernel, by a name fit for a file; those with subgroups say so where the compiler asks for it.
 ///
 /// # Errors
@@ -135,6 +152,8 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
         let made = Maker::new().arena(DType::F32, &[3, 65])?.arena(DType::F32, &[65])?;
         out.insert(format!("zip_{name}"), made.kernel(Zip { f }, false, true)?);
     }
+    let made = Maker::new().arena(DType::F32, &[3, 65])?.arena(DType::F32, &[65])?;
+    out.insert("elementwise_region".into(), made.kernel(every_step(), false, true)?);
     for (f, name, _) in Unary::ALL.into_iter().filter(|row| row.2.is_some()) {
         for m in [1, 5] {
             let made = Maker::new().arena(DType::F32, &[m, 64])?;

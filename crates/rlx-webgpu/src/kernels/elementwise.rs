@@ -7,20 +7,20 @@ use rlx_core::ops::{Map, Zip};
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
 
-/// Elements of the last axis that `b` repeats over: all of `b`.
-fn elements(slice: &Slice) -> u64 {
+/// Elements of a slice of f32.
+pub(super) fn elements(slice: &Slice) -> u64 {
     slice.bytes / 4
 }
 
 /// Fails unless all operands and results are f32.
-fn floats(name: &str, step: &Step) -> Result<()> {
+pub(super) fn floats(name: &str, step: &Step) -> Result<()> {
     match step.operands.iter().chain(&step.results).find(|s| s.ty.dtype != DType::F32) {
         None => Ok(()),
         Some(s) => Err(unsupported(format!("WebGPU's {name} computes in f32, not {}", s.ty))),
     }
 }
 
-fn unsupported(what: String) -> Error {
+pub(super) fn unsupported(what: String) -> Error {
     Error::new(Code::Unsupported, what)
 }
 

@@ -12,6 +12,7 @@ mod attention_tile;
 pub mod catalog;
 mod codebooks;
 mod elementwise;
+mod elementwise_region;
 mod emit;
 mod formats;
 mod gather;
@@ -128,6 +129,7 @@ pub fn kernel(step: &Step, cx: &Context<'_>) -> Result<Option<Kernel>> {
         Op::AttentionJoin(op) => attention_join::join(op, step, &mut emit),
         Op::Map(op) => elementwise::unary(op, step, &mut emit),
         Op::Zip(op) => elementwise::binary(op, step, &mut emit),
+        Op::Region(op) => elementwise_region::region(op, step, &mut emit),
         Op::TakeRows(_) => take_rows::take_rows(step, &mut emit),
         Op::Reshape(_) | Op::Token(_) => return Ok(None),
         Op::Sample(_) => sample::sample(step, &mut emit),

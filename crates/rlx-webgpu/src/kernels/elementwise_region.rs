@@ -1,0 +1,90 @@
+//! `elementwise_region`: a chain of scalar functions, printed from their expressions.
+
+use super::elementwise::{elements, floats, unsupported};
+use super::emit::{Emit, fill};
+use super::{Launch, word};
+use rlx_core::Result;
+use rlx_core::ir::lir::Step;
+use rlx_core::ops::{Region, RegionStep, StepFn, StepOperand};
+use rlx_core::target::RegionLimits;
+
+/// A function's definitions, one by one, those it calls before it; and its name.
+fn function(f: StepFn) -> Result<(Vec<String>, String)> {
+    let (name, arguments, helpers, text) = match f {
+        StepFn::Map(f) => (f.name(), "x: f32", f.wgsl_helpers(), f.wgsl()),
+        StepFn::Zip(f) => (f.name(), "a: f32, b: f32", "", f.wgsl()),
+        other => {
+            return Err(unsupported(format!("WebGPU's regions have no {}", other.op().name())));
+        }
+    };
+    let text = text.ok_or_else(|| unsupported(format!("WGSL has no {name}")))?;
+    let name = format!("{name}_step");
+    let own = format!("fn {name}({arguments}) -> f32 {{ return {text}; }}\n");
+    // Two functions may call the same one.
+    let called = helpers.split_inclusive("\n}\n").map(String::from);
+    Ok((called.chain([own]).collect(), name))
+}
+
+fn operand(x: &StepOperand) -> String {
+    match x {
+        StepOperand::Input(i) => format!("i{i}"),
+        StepOperand::Step(i) => format!("s{i}"),
+    }
+}
+
+pub(super) fn region(op: &Region, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+    floats("elementwise_region", step)?;
+    let result = &step.results[0];
+    let (n, row) = (elements(result), result.ty.shape.last());
+    if step.operands.len() > RegionLimits::WEBGPU.inputs {
+        return Err(unsupported(format!("a region of {} inputs", step.operands.len())));
+    }
+    if n == 0 {
+        return Ok(None);
+    }
+    let (mut words, mut lines) = (vec![word(n)?, 1], Vec::new());
+    let mut inputs = Vec::new();
+    for (i, x) in step.operands.iter().enumerate() {
+        let at = emit.read(x)?;
+        let repeats = x.ty.shape != result.ty.shape;
+        if repeats {
+            if x.ty.shape.rank() != 1 || x.ty.shape.last() != row {
+                let (x, y) = (&x.ty, &result.ty);
+                return Err(unsupported(format!("WebGPU's regions repeat a row, not {x} in {y}")));
+            }
+            words[1] = word(elements(x))?;
+        }
+        let index = if repeats { "i % step.row" } else { "i" };
+        lines.push(format!("let i{i} = bitcast<f32>({}[step.i{i} + {index}]);", at.var));
+        inputs.push(at.word());
+    }
+    let y = emit.write(result)?;
+    words.push(y.word());
+    words.extend(inputs);
+
+    let (mut functions, mut formula): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    for (k, RegionStep { f, operands }) in op.steps.iter().enumerate() {
+        let (texts, name) = function(*f)?;
+        for text in texts {
+            if !functions.contains(&text) {
+                functions.push(text);
+            }
+        }
+        let read: Vec<String> = operands.iter().map(operand).collect();
+        let read = read.join(", ");
+        lines.push(format!("let s{k} = {name}({read});"));
+        formula.push(format!("s{k} = {}({read})", name.trim_end_matches("_step")));
+    }
+    let last = op.steps.len() - 1;
+    lines.push(format!("{}[step.y + i] = bitcast<u32>(s{last});", y.var));
+    let wgsl = fill(
+        include_str!("elementwise_region.wgsl"),
+        &[
+            ("formula", &format!("s{last}; {}", formula.join("; "))),
+            ("bindings", &emit.bindings()),
+            ("functions", &functions.concat()),
+            ("body", &lines.join("\n    ")),
+        ],
+    );
+    Ok(Some(Launch { wgsl, entry: "elementwise_region", words, groups: n.div_ceil(64) }))
+}
