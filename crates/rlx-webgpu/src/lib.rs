@@ -6,8 +6,9 @@
 //! [`rlx_core::runtime::device::Device`] over both.
 //!
 //! Invariants: a program's commands are recorded once and replayed for every token, one queue
-//! submission each (a prompt's may be several); nothing is allocated per step but readback buffers, which are reused; of
-//! WebGPU's optional features kernels use subgroups alone, and have a form without them.
+//! submission each (a prompt's may be several); nothing is allocated per step but readback buffers,
+//! which are reused; of WebGPU's optional features kernels use subgroups alone, and have a form
+//! without them.
 
 pub mod device;
 pub mod gpu;
