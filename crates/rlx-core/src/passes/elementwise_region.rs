@@ -15,8 +15,8 @@
 //! left over is this pass's. `decompose` of the region is the chain again.
 //!
 //! Leaves alone: everything on a target that names no limits, since it runs no regions, or under
-//! `unfuse_regions`; chains that the target's kernel does not take; single nodes; a node with a reader outside the chain; views of states, which
-//! may not be read later than they are.
+//! `unfuse_regions`; chains that the target's kernel does not take; single nodes; a node with a
+//! reader outside the chain; views of states, which may not be read later than they are.
 
 use super::{Context, remove_nodes};
 use crate::error::{Error, Result};
