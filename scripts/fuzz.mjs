@@ -2,7 +2,7 @@
 //   node scripts/fuzz.mjs [--seconds 600] [--seed 1000000] [--note "…"] [--dry]
 // Each target runs for that long, with debug assertions: the verifier runs after every pass, and
 // arithmetic that overflows stops. A failure prints its seed:
-// RLX_FUZZ_SEED=<seed> cargo test -p rlx-core --test fuzz runs on from it.
+// RLX_FUZZ_SEED=<seed> cargo test -p rlx-core --test all fuzz:: runs on from it.
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { cpus } from "node:os";
@@ -22,7 +22,7 @@ const { values } = parseArgs({
 // Of what runs: hours later there may be another.
 const git = spawnSync("git", ["rev-parse", "--short", "HEAD"], { cwd: root, encoding: "utf8" });
 // One after the other, so that each has the machine.
-const args = ["test", "-p", "rlx-core", "--test", "fuzz", "--", "--nocapture", "--test-threads", "1"];
+const args = ["test", "-p", "rlx-core", "--test", "all", "--", "fuzz::", "--nocapture", "--test-threads", "1"];
 const done = spawnSync("cargo", args, {
   cwd: root,
   encoding: "utf8",

@@ -2,8 +2,7 @@
 //! recorded.
 #![cfg(feature = "text")]
 
-mod gguf_metadata;
-
+use crate::gguf_metadata;
 use gguf_metadata::vocabulary;
 use rlx_core::text::{Special, TextStream, Tokenizer};
 use serde_json::Value as Json;

@@ -1,8 +1,7 @@
 //! Rotation, cache writes and attention at every SIMD level, with one worker and with three, against the
 //! reference: caches of f32, f16 and q8_0.
 
-mod common;
-
+use crate::common;
 use common::*;
 use rlx_core::formats::decode_row;
 use rlx_core::ops::*;

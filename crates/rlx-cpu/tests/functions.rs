@@ -1,8 +1,7 @@
 //! Every scalar function at every SIMD level against the reference, on edge values too: whatever
 //! the CPU's target claims is computed, alone and where a product is made.
 
-mod common;
-
+use crate::common;
 use common::*;
 use rlx_core::ops::*;
 use rlx_core::runtime::device::Device;

@@ -6,8 +6,7 @@
 //! their scale, once: an infinite scale gives an infinity of the sum's sign, where element by element
 //! infinities of both signs, or zeros, would have given NaN. What is finite is the same everywhere.
 
-mod common;
-
+use crate::common;
 use common::*;
 use rlx_core::formats::decode_row;
 use rlx_core::ops::*;

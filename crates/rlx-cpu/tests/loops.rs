@@ -2,8 +2,7 @@
 //! worker, with two, and in slices.
 #![cfg(feature = "reference")]
 
-mod common;
-
+use crate::common;
 use common::*;
 use rlx_core::Code;
 use rlx_core::ir::mir::{Graph, ParamKind, ValueId};

@@ -1,9 +1,6 @@
 //! Whole models: planned programs answer with the tokens that llama.cpp recorded.
 
-mod common {
-    pub mod model;
-}
-
+use crate::common;
 use common::model::{generate, load};
 use rlx_core::runtime::engine::GenerateOptions;
 use rlx_core::runtime::model::ModelOptions;

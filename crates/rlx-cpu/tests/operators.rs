@@ -1,7 +1,6 @@
 //! Every operator at every SIMD level, with one worker and with three, against the reference.
 
-mod common;
-
+use crate::common;
 use common::*;
 use rlx_core::ops::*;
 use rlx_core::runtime::device::Device;

@@ -1,8 +1,7 @@
 //! Attention in splits at every SIMD level, with one worker and with three: against the reference, and
 //! joined against attention.
 
-mod common;
-
+use crate::common;
 use common::*;
 use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ir::parse::parse_hir;

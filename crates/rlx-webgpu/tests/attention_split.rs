@@ -1,8 +1,7 @@
 //! Attention in splits on the device, with teams of a subgroup's lanes and without: joined, it is the
 //! reference's attention, whether or not a split rotates and writes the row's own key and value.
 
-mod common;
-
+use crate::common;
 use common::*;
 use half::f16;
 use rlx_core::formats::activations::encode_q8_0;

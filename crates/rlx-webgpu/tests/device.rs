@@ -1,7 +1,6 @@
 //! The `Device` contract on WebGPU: tickets, staging, refusals, frees.
 
-mod common;
-
+use crate::common;
 use common::*;
 use rlx_core::Code;
 use rlx_core::ops::{Binary, MatMul, Zip};

@@ -1,7 +1,6 @@
 //! What a model is said to need before it is loaded, against what the GPU was asked for.
 
-mod common;
-
+use crate::common;
 use common::model::{block, generate, header, load};
 use common::{TestDevice, device};
 use rlx_core::ir::lir::{Program, StateDecl};

@@ -5,8 +5,7 @@
 //! are finite, results that are not finite are not compared, and a subnormal argument may have the
 //! value of 0.
 
-mod common;
-
+use crate::common;
 use common::*;
 use rlx_core::Code;
 use rlx_core::ops::{Attention, Binary, Epilogue, Map, MatMul, Op, Unary, Zip};

@@ -1,7 +1,6 @@
 //! Caches of q8_0 on the device: blocks as the reference writes them, attention that reads them.
 
-mod common;
-
+use crate::common;
 use common::*;
 use rlx_core::formats::activations::encode_q8_0;
 use rlx_core::ops::{Attention, KvWrite, Op, RopeKvWrite, RopeScaling, RopeStyle, RopeTable};

@@ -1,7 +1,6 @@
 //! `matmul` on the device against f64: every type, 1 and many rows, every prologue and epilogue.
 
-mod common;
-
+use crate::common;
 use common::*;
 use rlx_core::ops::{Epilogue, MatMul, Unary};
 use rlx_core::types::{BlockFormat, DType};

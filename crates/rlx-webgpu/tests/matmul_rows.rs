@@ -1,8 +1,7 @@
 //! `matmul` that makes int8 blocks of its row, against the reference: every format, epilogue and
 //! length of row, with subgroups and without, with integer dot products and without.
 
-mod common;
-
+use crate::common;
 use common::*;
 use rlx_core::ops::{Epilogue, MatMul, Op, Unary};
 use rlx_core::reference::{self, View};

@@ -1,8 +1,7 @@
 //! A whole model on the device: greedy tokens of llama.cpp, and the device's own counts against
 //! those taken outside of it.
 
-mod common;
-
+use crate::common;
 use common::model::{FIXTURES, block, generate, load, numbers};
 use common::{TestDevice, device};
 use rlx_core::reference::device::ReferenceDevice;

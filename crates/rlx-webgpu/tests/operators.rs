@@ -1,7 +1,6 @@
 //! Every operator but matmul on the device, against `rlx_core::reference`.
 
-mod common;
-
+use crate::common;
 use common::*;
 use half::f16;
 use rlx_core::ops::{

@@ -1,8 +1,7 @@
 //! Weights above a GPU's binding limit, in row parts: every kernel that reads them gives the bits that
 //! it gives over the whole weight, and whole models give their tokens.
 
-mod common;
-
+use crate::common;
 use common::model::{FIXTURES, generate, load, numbers};
 use common::*;
 use rlx_core::Code;

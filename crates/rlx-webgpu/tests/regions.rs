@@ -1,7 +1,6 @@
 //! Chains of elementwise operators in one kernel, against the reference's.
 
-mod common;
-
+use crate::common;
 use common::*;
 use rlx_core::Code;
 use rlx_core::ops::{Binary, Op, Region, RegionStep, StepFn, StepOperand, Unary};

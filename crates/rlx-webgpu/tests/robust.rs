@@ -1,8 +1,7 @@
 //! What must leave nothing behind: loads and disposals, several engines on one device, loads that
 //! find no memory, many short answers.
 
-mod common;
-
+use crate::common;
 use common::model::{block, generate, load, try_load};
 use common::{TestDevice, device};
 use rlx_core::Code;

@@ -1,8 +1,6 @@
 //! The self-test, on a driver that is sound and on ones that compute wrong values: a GPU whose
 //! shaders are changed on their way to the compiler.
 
-mod common;
-
 use rlx_core::gguf::{HeaderReader, ModelFiles, TensorSpec, Value, Writer};
 use rlx_core::runtime::device::Device;
 use rlx_core::runtime::model::ModelOptions;

@@ -1,7 +1,6 @@
 //! A tuning run: what it measured to be fastest is chosen, and nothing of it is left.
 
-mod common;
-
+use crate::common;
 use common::*;
 use core::cell::Cell;
 use core::future::Future;

@@ -1,7 +1,4 @@
 //! A graph and its program, run with the oracle on the same bytes.
-//!
-//! Include it with `#[path = "../common/execute.rs"] mod execute;`.
-#![allow(dead_code)]
 
 use rlx_core::Result;
 use rlx_core::ir::lir::{Program, Space, StateDecl};

@@ -1,8 +1,5 @@
 //! Random valid graphs over the data operators, with every parameter's bytes: what passes, text IR
 //! and pipelines are fuzzed with. A seed gives the same graph everywhere.
-//!
-//! Include it with `#[path = "../common/random_graph.rs"] mod random_graph;`.
-#![allow(dead_code)]
 
 use rlx_core::ir::mir::{Graph, Node, ParamKind, ValueId};
 use rlx_core::ops::*;

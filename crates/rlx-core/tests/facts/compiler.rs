@@ -1,6 +1,6 @@
 //! Group 004: the compile pipeline and its results.
 
-use crate::{LAYER, difference, f32s, graph, input_count, operators, run};
+use crate::facts::{LAYER, difference, f32s, graph, input_count, operators, run};
 use rlx_core::Code;
 use rlx_core::compile::{BindingManifest, CompilePipeline, CompileResult, target_of};
 use rlx_core::ir::hir::{FfnWeights, LinearWeights, Module, Weight};

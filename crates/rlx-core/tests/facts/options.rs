@@ -1,6 +1,6 @@
 //! Group 001: weights by name, and compile options from profiles.
 
-use crate::{LAYER, bytes, difference, f32s, fixture, floats, graph, numbers, run};
+use crate::facts::{LAYER, bytes, difference, f32s, fixture, floats, graph, numbers, run};
 use rlx_core::compile::{
     Executable, ModelCompilePipeline, ModelExecutionConfig, Params, compile_built_with_config,
     compile_graph_legacy, compile_graph_preset, compile_graph_with_profile, compile_hir_preset,

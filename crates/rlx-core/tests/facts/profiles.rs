@@ -1,6 +1,6 @@
 //! Group 000: compile profiles.
 
-use crate::{LAYER, difference, graph, run};
+use crate::facts::{LAYER, difference, graph, run};
 use rlx_core::Code;
 use rlx_core::compile::compile_graph_with_profile;
 use rlx_core::profile::{

@@ -1,6 +1,6 @@
 //! Group 002: devices, targets and the stages of a compilation.
 
-use crate::{LAYER, difference, f32s, graph, operators, run};
+use crate::facts::{LAYER, difference, f32s, graph, operators, run};
 use rlx_core::Code;
 use rlx_core::compile::{CompilePipeline, target_of};
 use rlx_core::ir::GraphModule;

@@ -1,6 +1,6 @@
 //! Every operator of these groups: its text, and its decomposition where no record has it.
 
-use crate::support::{Value, agrees, execute, near};
+use crate::operators::support::{Value, agrees, execute, near};
 use rlx_core::ir::mir::{Emitter, Graph, ParamKind};
 use rlx_core::ops::*;
 use rlx_core::reference::View;
@@ -242,7 +242,7 @@ fn half_floats_come_apart_as_well() {
 fn a_decomposition_prints_and_reads_back() {
     for (op, operands) in all() {
         let types: Vec<_> = operands.iter().map(|v| v.ty.clone()).collect();
-        let g = crate::support::apart(&op, &types).unwrap();
+        let g = crate::operators::support::apart(&op, &types).unwrap();
         let again = rlx_core::ir::parse::parse(&g.to_string());
         assert_eq!(again.as_ref().map(ToString::to_string), Ok(g.to_string()), "{}", op.name());
     }

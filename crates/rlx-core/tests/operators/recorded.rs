@@ -1,6 +1,6 @@
 //! Cases that PyTorch, ONNX Runtime and ml_dtypes computed.
 
-use crate::support::{Value, agrees, execute, fixture, near};
+use crate::operators::support::{Value, agrees, execute, fixture, near};
 use rlx_core::ops::{Attr, Attrs, Op};
 use rlx_core::types::small_float::decode_e8m0;
 use rlx_core::types::{DType, SmallFloat};

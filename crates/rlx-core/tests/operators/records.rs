@@ -1,6 +1,6 @@
 //! Layers of recorded model runs, operator by operator.
 
-use crate::support::{Value, execute, fixture, near};
+use crate::operators::support::{Value, execute, fixture, near};
 use rlx_core::ops::{
     AxialRope2d, BatchMatMul, Binary, Conv, GroupNorm, LayerNorm, Map, Op, Reshape, Softmax,
     Transpose, Unary, Window, Zip,

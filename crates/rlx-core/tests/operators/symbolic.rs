@@ -1,6 +1,6 @@
 //! Sizes that are symbols: types come out in them, and so do decompositions that bind later.
 
-use crate::support::{Value, apart, execute, near};
+use crate::operators::support::{Value, apart, execute, near};
 use rlx_core::ir::mir::Graph;
 use rlx_core::ir::parse::parse;
 use rlx_core::ops::*;

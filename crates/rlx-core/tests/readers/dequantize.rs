@@ -1,6 +1,6 @@
 //! Decoding equals ggml's, bit for bit, on every recorded block: random ones and edges.
 
-use crate::fixture;
+use crate::readers::fixture;
 use rlx_core::Code;
 use rlx_core::formats::{codebook, decode_block, decode_row};
 use rlx_core::safetensors::{Header, HeaderReader};

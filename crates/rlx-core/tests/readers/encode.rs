@@ -1,6 +1,6 @@
 //! Encoders lose no more than ggml's, row by row of the recorded matrix.
 
-use crate::fixture;
+use crate::readers::fixture;
 use rlx_core::Code;
 use rlx_core::formats::decode_row;
 use rlx_core::formats::encode::{ENCODABLE, encode_row};

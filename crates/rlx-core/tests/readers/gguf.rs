@@ -1,6 +1,6 @@
 //! Good files: the same header whatever the chunks, typed reads, writing and reading back.
 
-use crate::{fixture, repository};
+use crate::readers::{fixture, repository};
 use rlx_core::gguf::{Array, Header, HeaderReader, Progress, Strings, TensorSpec, Value, Writer};
 use rlx_core::types::{BlockFormat, DType};
 

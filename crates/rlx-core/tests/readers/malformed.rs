@@ -1,9 +1,9 @@
 //! Every recorded way to break a GGUF file gives the message in `malformed.txt`, at the recorded byte.
 //! `BLESS=1` rewrites the table; read what changed.
 
-use crate::broken::{Case, as_recorded, cases};
-use crate::gguf::read;
-use crate::{fixture, repository};
+use crate::readers::broken::{Case, as_recorded, cases};
+use crate::readers::gguf::read;
+use crate::readers::{fixture, repository};
 use rlx_core::gguf::HeaderReader;
 use std::fmt::Write;
 

@@ -1,6 +1,6 @@
 //! Random and mutated files: an answer or an error, never a panic, and the same in any chunks.
 
-use crate::fixture;
+use crate::readers::fixture;
 use proptest::prelude::*;
 use rlx_core::gguf::{Array, HeaderReader, ModelFiles, TensorSpec, Value, Writer};
 use rlx_core::safetensors::json::Json;
@@ -103,8 +103,8 @@ proptest! {
         file in mutated(&SAFETENSORS, 600),
         chunk in 64..4096usize,
     ) {
-        let whole = crate::safetensors::read(&file, 1 << 20);
-        prop_assert_eq!(crate::safetensors::read(&file, chunk), whole);
+        let whole = crate::readers::safetensors::read(&file, 1 << 20);
+        prop_assert_eq!(crate::readers::safetensors::read(&file, chunk), whole);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The safetensors header: recorded files in chunks of any size, and broken ones.
 
-use crate::fixture;
+use crate::readers::fixture;
 use rlx_core::safetensors::json::Json;
 use rlx_core::safetensors::{Header, HeaderReader};
 use rlx_core::types::Scalar;

@@ -1,7 +1,7 @@
 //! Shards in any order make the model; every wrong set is refused with its reason.
 
-use crate::gguf::read;
-use crate::repository;
+use crate::readers::gguf::read;
+use crate::readers::repository;
 use rlx_core::Result;
 use rlx_core::gguf::{Header, ModelFiles, TensorSpec, Value, Writer};
 use rlx_core::types::DType;

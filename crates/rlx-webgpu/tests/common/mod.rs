@@ -1,5 +1,4 @@
 //! One step on the real device, and the f64 truth of packed formats.
-#![allow(dead_code)]
 
 pub mod model;
 

@@ -2,6 +2,5 @@
 
 mod loops;
 mod models;
-#[path = "../common/random_graph.rs"]
-mod random_graph;
+use crate::common::random_graph;
 mod rewrites;

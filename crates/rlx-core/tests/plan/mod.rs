@@ -4,9 +4,8 @@
 
 mod arena;
 mod dims;
-#[path = "../common/execute.rs"]
-mod execute;
-mod graphs;
+use crate::common::execute;
+pub mod graphs;
 mod memory;
 mod model;
 mod random;

@@ -2,8 +2,7 @@
 //! optimised for every target, planned, replayed. What comes out is what the graph as written gives.
 #![cfg(all(feature = "reference", feature = "parse", feature = "vision"))]
 
-#[path = "../common/execute.rs"]
-mod execute;
+use crate::common::execute;
 
 use execute::{Data, Outcome, interpreted, largest_live_slots, planned, replayed};
 use rlx_core::Code;

@@ -5,12 +5,9 @@
 //! `scripts/fuzz.mjs` runs the long version and records the counts.
 #![cfg(all(feature = "reference", feature = "parse"))]
 
-#[path = "../common/random_graph.rs"]
-mod data_graphs;
-#[path = "../common/execute.rs"]
-mod execute;
-#[path = "../plan/graphs.rs"]
-mod graphs;
+use crate::common::execute;
+use crate::common::random_graph as data_graphs;
+use crate::plan::graphs;
 mod modules;
 mod pipeline;
 mod rounding;

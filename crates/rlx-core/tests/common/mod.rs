@@ -1,0 +1,4 @@
+//! What several modules of tests share.
+
+pub mod execute;
+pub mod random_graph;

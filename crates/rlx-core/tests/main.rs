@@ -1,0 +1,23 @@
+//! Every integration test of the core in one binary: one link, and tests beside each other.
+
+mod common;
+mod control_flow;
+mod dispatch;
+mod facts;
+mod fuzz;
+mod gated_delta_net;
+mod generate;
+mod gguf_metadata;
+mod graphs;
+mod hir;
+mod moe;
+mod operators;
+mod passes;
+mod plan;
+mod precision;
+mod readers;
+mod reference;
+mod sample;
+mod text;
+mod tidy;
+mod window;

@@ -1,0 +1,12 @@
+//! Every integration test of the native half in one binary: one link, and tests beside each other.
+//! `allocations.rs` is a binary of its own, for it counts what the whole process allocates.
+
+#[path = "../../../tests/cli/mod.rs"]
+mod cli;
+mod drift;
+mod facts;
+mod limits;
+mod lost;
+#[path = "../../../tests/parity/mod.rs"]
+mod parity;
+mod proof;

@@ -1,0 +1,19 @@
+//! Every integration test of this executor in one binary: one link, and tests beside each other.
+
+mod attention_split;
+mod common;
+mod device;
+mod fit;
+mod functions;
+mod kv_blocks;
+mod matmul;
+mod matmul_rows;
+mod model;
+mod operators;
+mod parts;
+mod regions;
+mod robust;
+mod sample_wgsl;
+mod selftest;
+mod tune;
+mod wgsl;
