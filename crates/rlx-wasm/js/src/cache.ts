@@ -74,11 +74,7 @@ export class ShardCache {
       this.notify({ code: 'offline', message: 'The server does not answer: using the copy kept from an earlier visit.' });
       return cached();
     }
-    if (answer.validator === kept.record.validator) {
-      await answer.opened?.stream.cancel().catch(() => {});
-      return cached();
-    }
-    return new ShardReader(network, signal, keep, answer.opened);
+    return answer.validator === kept.record.validator ? cached() : new ShardReader(network, signal, keep);
   }
 
   /** Removes bytes that no record leads to and that are too old to be on their way. */
@@ -98,7 +94,7 @@ export class ShardCache {
   async #revalidate(
     network: UrlSource,
     signal?: AbortSignal,
-  ): Promise<'offline' | { validator: string | undefined; opened?: Opened }> {
+  ): Promise<'offline' | { validator: string | undefined }> {
     let head: Response;
     try {
       head = await this.fetcher(network.name, { method: 'HEAD', cache: 'no-store', signal: signal ?? null });
@@ -109,9 +105,11 @@ export class ShardCache {
     if (head.ok) return { validator: validatorOf(head.headers) };
     if (head.status >= 500 && head.status !== 501) return 'offline';
     if (head.status === 404 || head.status === 410) throw httpError(head, network.name);
-    // The server does not answer HEAD: ask for the file, and leave its body if the version is the same.
-    const opened = await network.open(0, signal);
-    return { validator: opened.validator, opened };
+    // The server does not answer HEAD: ask for the file, and leave its body. It is not held until it
+    // is read: the connection may be one that another shard waits for.
+    const { validator, stream } = await network.open(signal);
+    await stream.cancel().catch(() => {});
+    return { validator };
   }
 
   async #lookup(key: string, url: string): Promise<{ record: Record; blob: Blob } | undefined> {
@@ -136,8 +134,9 @@ export class ShardCache {
   }
 
   async #writer(url: string, key: string, opened: Opened): Promise<CacheWriter | undefined> {
-    const { validator, bytes } = opened;
-    if (validator === undefined || bytes === undefined) return undefined; // no way to know it again
+    const { validator, bytes, claimed } = opened;
+    const least = bytes ?? claimed;
+    if (validator === undefined || least === undefined) return undefined; // no way to know it again
     const random = crypto.getRandomValues(new Uint32Array(2));
     const item = `${key}.${Date.now()}-${[...random].map((n) => n.toString(16)).join('')}.bytes`;
     let out: StoreWriter | undefined;
@@ -167,12 +166,12 @@ export class ShardCache {
       },
       publish: async () => {
         if (!out) return;
-        if (written !== bytes) return giveUp(new RlxError('io', 'incomplete', { at: url }));
+        if (written < least) return giveUp(new RlxError('io', 'incomplete', { at: url }));
         try {
           await out.close();
           out = undefined;
           const old = await this.#record(`${key}.json`);
-          const record: Record = { url, validator, bytes, item };
+          const record: Record = { url, validator, bytes: written, item };
           const json = await this.store.write(`${key}.json`);
           await json.write(new TextEncoder().encode(JSON.stringify(record)));
           await json.close();

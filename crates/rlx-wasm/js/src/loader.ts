@@ -111,6 +111,7 @@ async function readTensors(
   report: () => void,
 ): Promise<void> {
   const placer = new Placer(i, cx.engine.placements(i), cx);
+  shard.keepOpen();
   await placer.take(shard.position - held.byteLength, held);
   report();
   // To the very end, beyond the last tensor: the cache keeps whole files.
@@ -221,7 +222,8 @@ class Progress {
     const kinds = new Set<LoadProgress['from']>();
     for (const shard of this.shards) {
       loadedBytes += shard.position;
-      totalBytes = shard.bytes === undefined || totalBytes === undefined ? undefined : totalBytes + shard.bytes;
+      const bytes = shard.expectedBytes;
+      totalBytes = bytes === undefined || totalBytes === undefined ? undefined : totalBytes + bytes;
       kinds.add(shard.source.kind);
     }
     const from = kinds.size === 1 ? [...kinds][0]! : 'mixed';

@@ -5,7 +5,8 @@
 
 import { RlxError, throwIfAborted } from './error.js';
 import type { CacheWriter } from './cache.js';
-import type { Opened, Source } from './source.js';
+import { isStrong, sameVersion } from './source.js';
+import type { Opened, Source, Version } from './source.js';
 
 /** One read's buffer. Byte streams fill the same memory again and again: loading makes no garbage. */
 const CHUNK_BYTES = 256 * 1024;
@@ -45,62 +46,64 @@ class ChunkReader {
 export class ShardReader {
   /** Bytes read so far: the offset of the next chunk. */
   position = 0;
-  /** Length of the whole, once opened and if the source knows it. */
-  bytes: number | undefined;
   #reader: ChunkReader | undefined;
-  #validator: string | undefined;
+  /** Of the first answer; every later one must be of the same. */
+  #version: Version | undefined;
   #writer: CacheWriter | undefined;
+  /** Copies of all that was read, while the stream may be paused and no strong ETag speaks for its bytes. */
+  #beginning: Uint8Array<ArrayBuffer>[] | undefined;
+  /** What a chunk that was read again has beyond `position`. */
+  #next: Uint8Array | undefined;
+  #staysOpen = false;
 
-  /**
-   * `keep` is asked once, when the first response is there, for where to keep the bytes.
-   * `opened` is that response when the caller already has it.
-   */
+  /** `keep` is asked once, when the first response is there, for where to keep the bytes. */
   constructor(
     readonly source: Source,
     private readonly signal?: AbortSignal,
     private readonly keep?: (opened: Opened) => Promise<CacheWriter | undefined>,
-    private opened?: Opened,
   ) {}
+
+  /** Length of the whole, once opened and if the source is sure of it. */
+  get bytes(): number | undefined {
+    return this.#version?.bytes;
+  }
+
+  /** Length of the whole to show to people: a claim of the server's too, as long as it holds. */
+  get expectedBytes(): number | undefined {
+    const claimed = this.#version?.claimed;
+    return this.bytes ?? (claimed !== undefined && claimed >= this.position ? claimed : undefined);
+  }
 
   /** Connects; `bytes` is known afterwards if the source knows it. */
   async open(): Promise<void> {
     if (this.#reader) return;
     throwIfAborted(this.signal);
-    const opened = this.opened ?? (await this.source.open(this.position, this.signal));
-    this.opened = undefined;
-    if (this.position === 0) {
-      this.bytes = opened.bytes;
-      this.#validator = opened.validator;
-      this.#writer = await this.keep?.(opened);
-    } else if (this.#validator !== opened.validator || this.bytes !== opened.bytes) {
-      await opened.stream.cancel().catch(() => {});
-      throw new RlxError('io', 'the file changed on the server while it was loading', {
-        at: this.source.name,
-        hint: 'load again',
-      });
-    }
-    this.#reader = new ChunkReader(opened.stream);
+    if (this.#version) return this.#openAgain(this.#version);
+    const opened = await this.source.open(this.signal);
+    const { stream, at: _, ...version } = opened;
+    this.#version = version;
+    if (!isStrong(version.validator)) this.#beginning = [];
+    this.#writer = await this.keep?.(opened);
+    this.#reader = new ChunkReader(stream);
   }
 
   /** The next chunk, valid until the next call; null at the end. */
   async read(): Promise<Uint8Array | null> {
-    await this.open();
+    // All bytes were there before it was paused: there is nothing to ask for again.
+    const over = !this.#reader && this.position > 0 && this.position === this.bytes;
+    if (!over) await this.open();
     throwIfAborted(this.signal);
-    let chunk: Uint8Array | null;
-    try {
-      chunk = await this.#reader!.read();
-    } catch (cause) {
-      throwIfAborted(this.signal);
-      throw this.#stopped(cause);
-    }
+    const chunk = this.#next ?? (over ? null : await this.#readChunk(this.#reader!));
+    this.#next = undefined;
     throwIfAborted(this.signal);
     if (chunk === null) {
-      if (this.bytes !== undefined && this.position < this.bytes) throw this.#stopped();
+      if (this.bytes !== undefined && this.position < this.bytes) throw this.#stopped(this.position);
       await this.#writer?.publish();
       this.#writer = undefined;
       return null;
     }
     this.position += chunk.byteLength;
+    if (!this.#staysOpen) this.#beginning?.push(chunk.slice());
     await this.#writer?.write(chunk);
     return chunk;
   }
@@ -109,20 +112,78 @@ export class ShardReader {
   async pause(): Promise<void> {
     const reader = this.#reader;
     this.#reader = undefined;
+    this.#next = undefined;
     await reader?.cancel();
+  }
+
+  /** The stream will not be paused from now on, so what was read need not be known any more. */
+  keepOpen(): void {
+    this.#staysOpen = true;
+    if (this.#reader) this.#beginning = undefined;
   }
 
   /** Ends reading for good; what was not complete is not kept. */
   async close(): Promise<void> {
     const writer = this.#writer;
     this.#writer = undefined;
-    await Promise.all([this.pause(), writer?.abort(), this.opened?.stream.cancel().catch(() => {})]);
-    this.opened = undefined;
+    await Promise.all([this.pause(), writer?.abort()]);
   }
 
-  #stopped(cause?: unknown): RlxError {
+  /**
+   * Goes on from `position`. A source that cannot prove where its rest belongs sends the whole
+   * again; then what was read before is compared with what comes, so that all bytes are of the
+   * version that this answer has.
+   */
+  async #openAgain(of: Version): Promise<void> {
+    const opened = await this.source.open(this.signal, { offset: this.position, of });
+    const reader = new ChunkReader(opened.stream);
+    try {
+      if (opened.at !== this.position) {
+        if (!sameVersion(of, opened)) throw this.#changed();
+        await this.#readAgain(reader);
+      }
+    } catch (error) {
+      await reader.cancel();
+      throw error;
+    }
+    this.#reader = reader;
+    if (this.#staysOpen) this.#beginning = undefined;
+  }
+
+  async #readAgain(reader: ChunkReader): Promise<void> {
+    const before = this.#beginning && new Uint8Array(await new Blob(this.#beginning).arrayBuffer());
+    for (let at = 0; at < this.position; ) {
+      const chunk = await this.#readChunk(reader, at);
+      throwIfAborted(this.signal);
+      if (chunk === null) throw this.bytes === undefined ? this.#changed() : this.#stopped(at);
+      const n = Math.min(chunk.byteLength, this.position - at);
+      for (let i = 0; before && i < n; i += 1) {
+        if (chunk[i] !== before[at + i]) throw this.#changed();
+      }
+      at += n;
+      if (n < chunk.byteLength) this.#next = chunk.subarray(n);
+    }
+  }
+
+  async #readChunk(reader: ChunkReader, at = this.position): Promise<Uint8Array | null> {
+    try {
+      return await reader.read();
+    } catch (cause) {
+      throwIfAborted(this.signal);
+      throw this.#stopped(at, cause);
+    }
+  }
+
+  #changed(): RlxError {
+    return new RlxError('io', 'the file changed on the server while it was loading', {
+      at: this.source.name,
+      hint: 'load again',
+    });
+  }
+
+  #stopped(at: number, cause?: unknown): RlxError {
     const of = this.bytes === undefined ? '' : ` of ${this.bytes}`;
-    return new RlxError('io', `the stream stopped after ${this.position}${of} bytes`, {
+    return new RlxError('io', `the stream stopped after ${at}${of} bytes`, {
       at: this.source.name,
       hint: 'load again',
       cause,

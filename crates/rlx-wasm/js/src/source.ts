@@ -5,21 +5,32 @@
 
 import { RlxError, throwIfAborted } from './error.js';
 
-/** A stream and what is known about the whole of which it is the rest. */
-export interface Opened {
-  stream: ReadableStream<Uint8Array>;
-  /** Length of the whole, when known. */
-  bytes?: number;
-  /** Tells one version of the whole from another: an ETag, or length and date. */
+/** What a response shows of the version of a file. */
+export interface Version {
+  /** Tells one version from another: an ETag, or length and date. */
   validator?: string;
+  /** Length of the whole, when it is known for sure. */
+  bytes?: number;
+  /** Length that the server gives, where the page cannot see whether compressed bytes were counted. */
+  claimed?: number;
+}
+
+/** A stream, and of what. */
+export interface Opened extends Version {
+  stream: ReadableStream<Uint8Array>;
+  /** Where in the file it begins. */
+  at: number;
 }
 
 export interface Source {
   /** What errors call it: an address or a file name. */
   readonly name: string;
   readonly kind: 'network' | 'cache' | 'file';
-  /** A stream of the bytes from `offset` on. */
-  open(offset: number, signal?: AbortSignal): Promise<Opened>;
+  /**
+   * A stream of the whole. With `rest`, where the source can prove that it is of that version, a
+   * stream of the bytes from `rest.offset` on; else of the whole again.
+   */
+  open(signal?: AbortSignal, rest?: { offset: number; of: Version }): Promise<Opened>;
 }
 
 /** A `File` or `Blob` of the page; reading it again gives the same bytes. */
@@ -30,36 +41,58 @@ export class BlobSource implements Source {
     readonly kind: 'file' | 'cache' = 'file',
   ) {}
 
-  async open(offset: number, signal?: AbortSignal): Promise<Opened> {
+  async open(signal?: AbortSignal, { offset = 0 } = {}): Promise<Opened> {
     throwIfAborted(signal);
-    return { stream: this.blob.slice(offset).stream(), bytes: this.blob.size };
+    return { stream: this.blob.slice(offset).stream(), at: offset, bytes: this.blob.size };
   }
 }
 
 /**
- * The version of a response: its ETag, else length and date, else nothing. Across origins a
- * page sees the ETag only if the server exposes it; length and date it always sees.
+ * The version that headers tell: the ETag, else the whole's length and the date, else nothing.
+ * Across origins a page sees the ETag only if the server exposes it; length and date it always sees.
  */
-export function validatorOf(headers: Headers): string | undefined {
+export function validatorOf(headers: Headers, wholeBytes = headers.get('content-length')): string | undefined {
   const etag = headers.get('etag');
   if (etag) return `etag:${etag}`;
-  const length = headers.get('content-length');
   const date = headers.get('last-modified');
-  return length && date ? `date:${length}:${date}` : undefined;
+  return wholeBytes && date ? `date:${wholeBytes}:${date}` : undefined;
 }
 
-/** What a response says about the length of the whole, if it is plain bytes. */
-function wholeBytes(response: Response, offset: number): number | undefined {
-  // A compressed response counts compressed bytes.
-  const encoding = response.headers.get('content-encoding');
-  if (encoding && encoding !== 'identity') return undefined;
-  if (response.status === 206) {
-    const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(response.headers.get('content-range') ?? '');
-    if (range && Number(range[1]) === offset) return Number(range[2]);
-    return undefined;
-  }
-  const length = response.headers.get('content-length');
-  return length === null ? undefined : Number(length);
+/**
+ * Whether equal validators mean equal bytes, so that two answers may be put together. Weak ETags
+ * promise less; a date changes once a second, a file may more often.
+ */
+export function isStrong(validator: string | undefined): boolean {
+  return validator?.startsWith('etag:"') ?? false;
+}
+
+/** Whether two whole answers can be of one version: nothing that both show differs. */
+export function sameVersion(a: Version, b: Version): boolean {
+  const [length, other] = [a, b].map(({ bytes, claimed }) => bytes ?? claimed);
+  return a.validator === b.validator && (length === undefined || other === undefined || length === other);
+}
+
+/** What a whole answer shows of the version it is of. */
+function versionOf({ headers, type }: Response): Version {
+  const validator = validatorOf(headers);
+  const length = headers.get('content-length');
+  // Content-Length counts what is sent, compressed bytes if they are, and a page is given plain
+  // ones. Across origins it is not even told which of the two it is.
+  const encoding = headers.get('content-encoding') ?? (type === 'cors' ? 'hidden' : 'identity');
+  const known = encoding === 'identity' ? 'bytes' : encoding === 'hidden' ? 'claimed' : undefined;
+  return {
+    ...(validator === undefined ? {} : { validator }),
+    ...(length === null || known === undefined ? {} : { [known]: Number(length) }),
+  };
+}
+
+/** Whether the answer is, of that version, exactly the bytes from `offset` to the end. */
+function isRest({ status, headers }: Response, offset: number, of: Version): boolean {
+  const [, first, last, total] = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(headers.get('content-range') ?? '') ?? [];
+  const length = of.bytes ?? of.claimed;
+  return status === 206 && total !== undefined && (headers.get('content-encoding') ?? 'identity') === 'identity'
+    && Number(first) === offset && Number(last) === Number(total) - 1
+    && validatorOf(headers, total) === of.validator && (length === undefined || length === Number(total));
 }
 
 export function httpError(response: Response, url: string): RlxError {
@@ -90,42 +123,31 @@ export class UrlSource implements Source {
     private readonly fetcher: typeof fetch = (...args) => fetch(...args),
   ) {}
 
-  async open(offset: number, signal?: AbortSignal): Promise<Opened> {
-    const headers: Record<string, string> = offset > 0 ? { range: `bytes=${offset}-` } : {};
-    let response: Response;
+  async open(signal?: AbortSignal, rest?: { offset: number; of: Version }): Promise<Opened> {
+    if (rest && isStrong(rest.of.validator)) {
+      const response = await this.#ask({ range: `bytes=${rest.offset}-` }, signal);
+      if (response.body && isRest(response, rest.offset, rest.of)) {
+        return { ...rest.of, stream: response.body, at: rest.offset };
+      }
+      if (response.status === 200) return this.#whole(response); // a server without ranges
+      // Another range or version, headers that this page may not see, an error: the whole decides.
+      await response.body?.cancel().catch(() => {});
+    }
+    return this.#whole(await this.#ask({}, signal));
+  }
+
+  async #ask(headers: Record<string, string>, signal?: AbortSignal): Promise<Response> {
     try {
-      response = await this.fetcher(this.name, { headers, cache: this.cacheMode, signal: signal ?? null });
+      return await this.fetcher(this.name, { headers, cache: this.cacheMode, signal: signal ?? null });
     } catch (cause) {
       throwIfAborted(signal);
       throw networkError(cause, this.name);
     }
+  }
+
+  #whole(response: Response): Opened {
     if (!response.ok) throw httpError(response, this.name);
     if (!response.body) throw new RlxError('io', 'the server sent no body', { at: this.name });
-    const bytes = wholeBytes(response, offset);
-    const validator = validatorOf(response.headers);
-    let stream: ReadableStream<Uint8Array> = response.body;
-    if (response.status === 206) {
-      if (bytes === undefined) {
-        throw new RlxError('io', `the server sent another range than bytes ${offset} and on`, { at: this.name });
-      }
-    } else if (offset > 0) {
-      stream = skip(stream, offset); // a server without ranges sends the whole again
-    }
-    return {
-      stream,
-      ...(bytes === undefined ? {} : { bytes }),
-      ...(validator === undefined ? {} : { validator }),
-    };
+    return { ...versionOf(response), stream: response.body, at: 0 };
   }
-}
-
-/** The stream without its first `bytes` bytes, which are read and dropped. */
-export function skip(stream: ReadableStream<Uint8Array>, bytes: number): ReadableStream<Uint8Array> {
-  let left = bytes;
-  return stream.pipeThrough(new TransformStream<Uint8Array, Uint8Array>({
-    transform(chunk, out) {
-      if (left < chunk.byteLength) out.enqueue(left > 0 ? chunk.subarray(left) : chunk);
-      left = Math.max(0, left - chunk.byteLength);
-    },
-  }, undefined, { highWaterMark: 0 }));
 }

@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { ShardCache } from '../src/cache.js';
 import type { ShardReader } from '../src/shard.js';
 import type { Notice } from '../src/types.js';
-import { bytesOf, FakeServer, FakeStore } from './fakes.js';
+import { FakeServer } from './fake_server.js';
+import { bytesOf, FakeStore } from './fakes.js';
 
 const url = 'https://models.test/a.gguf';
 
@@ -106,7 +107,7 @@ test('a kept shard that the server no longer has is an error', async () => {
   const { server, cache } = setUp();
   await all(await cache.reader(url));
   server.head = 404;
-  await assert.rejects(cache.reader(url), { code: 'io', what: 'the server answered 404' });
+  await assert.rejects(cache.reader(url), { code: 'io', what: 'the server answered 404 Not Found' });
 });
 
 test('sweeping removes bytes without a record after a day, and keeps the rest', async () => {

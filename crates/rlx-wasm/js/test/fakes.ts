@@ -6,81 +6,118 @@ import type { WasmEngine, WasmEvent } from '../src/wasm.js';
 export const bytesOf = (n: number, seed = 0): Uint8Array<ArrayBuffer> =>
   Uint8Array.from({ length: n }, (_, i) => (i * 31 + (i >> 8) * 7 + seed) & 255);
 
+/** What ends a stream but its last byte: a fault there, or a signal anywhere. `over` is told of any end. */
+interface Ends {
+  fail?: Error | undefined;
+  signal?: AbortSignal | undefined;
+  over?: (() => void) | undefined;
+}
+
 /** A stream of chunks of the given length, then its end or a fault. */
-export function streamOf(bytes: Uint8Array, chunkBytes: number, fail?: Error): ReadableStream<Uint8Array> {
+export function streamOf(bytes: Uint8Array, chunkBytes: number, { fail, signal, over }: Ends = {}): ReadableStream<Uint8Array> {
   let at = 0;
+  let stop = () => {};
+  const ended = () => {
+    signal?.removeEventListener('abort', stop);
+    over?.();
+  };
   return new ReadableStream<Uint8Array>({
+    start(out) {
+      stop = () => {
+        out.error(signal!.reason);
+        ended();
+      };
+      signal?.addEventListener('abort', stop);
+    },
     pull(out) {
       if (at < bytes.byteLength) {
         out.enqueue(bytes.slice(at, at + chunkBytes));
         at += chunkBytes;
-      } else if (fail) {
-        out.error(fail);
-      } else {
-        out.close();
+        return;
       }
+      if (fail) out.error(fail);
+      else out.close();
+      ended();
     },
+    cancel: ended,
   }, { highWaterMark: 0 });
 }
 
-/** A server with one file, and what it was asked. */
-export class FakeServer {
-  requests: string[] = [];
-  etag = '"v1"';
-  ranges = true;
-  head = 200;
-  online = true;
-  /** Bytes after which a body breaks off. */
-  stopAfter: number | undefined;
-
-  constructor(public body: Uint8Array<ArrayBuffer>) {}
-
-  fetch = (async (_url: unknown, init: RequestInit = {}) => {
-    const range = (init.headers as Record<string, string> | undefined)?.['range'];
-    this.requests.push([init.method ?? 'GET', range].filter(Boolean).join(' '));
-    if (!this.online) throw new TypeError('fetch failed');
-    const headers: Record<string, string> = {
-      etag: this.etag,
-      'content-length': String(this.body.byteLength),
-    };
-    if (init.method === 'HEAD') return new Response(null, { status: this.head, headers });
-    const from = this.ranges && range ? Number(/\d+/.exec(range)![0]) : 0;
-    const rest = this.body.subarray(from, this.stopAfter);
-    const fault = this.stopAfter === undefined ? undefined : new TypeError('terminated');
-    if (from > 0) headers['content-range'] = `bytes ${from}-${this.body.byteLength - 1}/${this.body.byteLength}`;
-    return new Response(streamOf(rest, 1000, fault), { status: from > 0 ? 206 : 200, headers });
-  }) as typeof fetch;
-}
-
-/** A browser's storage in memory, with a quota. */
+/**
+ * A browser's storage in memory, as its file system behaves: an item is there, empty, from the
+ * moment it is opened for writing, and has its bytes when `close` resolves, a while later. It
+ * notes what was done, in order, and can fail at any of it.
+ */
 export class FakeStore implements Store {
   items = new Map<string, Blob>();
   quota = Infinity;
+  /** What was done: `write`, `chunk` (of many in a row one), `close`, `abort`, `read`, `remove`, `names`, and to what. */
+  log: string[] = [];
+  /** Asked at every operation, under the name it has in the log; what it answers is thrown. */
+  fails: (operation: string) => Error | undefined = () => undefined;
+  #bytes: string[] = [];
+
+  /** `record`, or `bytes 1` for the first item of bytes that was written. */
+  #word(name: string): string {
+    if (name.endsWith('.json')) return 'record';
+    if (!this.#bytes.includes(name)) this.#bytes.push(name);
+    return `bytes ${this.#bytes.indexOf(name) + 1}`;
+  }
+
+  #note(operation: string): void {
+    const error = this.fails(operation);
+    if (error) throw error;
+    if (!(operation.startsWith('chunk') && this.log.at(-1) === operation)) this.log.push(operation);
+  }
 
   async read(name: string) {
+    this.#note(`read ${this.#word(name)}`);
     return this.items.get(name);
   }
 
   async write(name: string) {
+    const word = this.#word(name);
+    this.#note(`write ${word}`);
+    if (!this.items.has(name)) this.items.set(name, new Blob());
     const parts: Uint8Array<ArrayBuffer>[] = [];
+    let over = false;
+    /** After a fault, as after its end, a file takes nothing more. */
+    const step = async (work: () => Promise<void> | void) => {
+      if (over) throw new TypeError('the file was closed');
+      try {
+        await work();
+      } catch (error) {
+        over = true;
+        throw error;
+      }
+    };
     return {
-      write: async (chunk: Uint8Array) => {
+      write: (chunk: Uint8Array) => step(() => {
+        this.#note(`chunk ${word}`);
         parts.push(chunk.slice() as Uint8Array<ArrayBuffer>);
         const used = parts.reduce((sum, part) => sum + part.byteLength, 0);
         if (used > this.quota) throw new DOMException('full', 'QuotaExceededError');
-      },
-      close: async () => {
+      }),
+      close: () => step(async () => {
+        await new Promise((resolve) => setTimeout(resolve, 2));
+        this.#note(`close ${word}`);
         this.items.set(name, new Blob(parts));
+        over = true;
+      }),
+      abort: async () => {
+        over = true;
+        this.#note(`abort ${word}`);
       },
-      abort: async () => {},
     };
   }
 
   async remove(name: string) {
+    this.#note(`remove ${this.#word(name)}`);
     this.items.delete(name);
   }
 
   async names() {
+    this.#note('names');
     return [...this.items.keys()];
   }
 }

@@ -5,7 +5,8 @@ import { ShardReader } from '../src/shard.js';
 import { BlobSource, UrlSource } from '../src/source.js';
 import type { LoadProgress } from '../src/types.js';
 import { PUT } from '../src/wasm.js';
-import { bytesOf, FakeEngine, FakeServer } from './fakes.js';
+import { FakeServer } from './fake_server.js';
+import { bytesOf, FakeEngine } from './fakes.js';
 
 /** GPU buffers in memory, which insist on what `writeBuffer` insists on. */
 class FakeHost {
@@ -74,6 +75,58 @@ test('no tensor byte is placed before every header is in and the plan exists; se
   assert.deepEqual(seen.at(-1), { phase: 'ready', loadedBytes: total, totalBytes: total, from: 'network' });
   const loaded = seen.map(({ loadedBytes }) => loadedBytes);
   assert.deepEqual(loaded, [...loaded].sort((a, b) => a - b));
+});
+
+const SERVERS: { [name: string]: Partial<FakeServer> } = {
+  'Last-Modified and no ETag': { etag: null, lastModified: 'Tue, 03 Nov 2026 10:00:00 GMT' },
+  'neither': { etag: null },
+  'a weak ETag': { etag: 'W/"v1"' },
+  'headers hidden from another origin': { exposed: [] },
+  'an ETag and a hidden Content-Range': { exposed: ['etag'] },
+  'compression that is hidden': { exposed: [], gzip: true, etag: null },
+};
+for (const [name, set] of Object.entries(SERVERS)) {
+  test(`eight shards load from a server with ${name}`, async () => {
+    const abort = new AbortController();
+    const files = Array.from({ length: 8 }, (_, i) => bytesOf(20_000 + i, i));
+    const servers = files.map((file) => Object.assign(new FakeServer(file), set));
+    const engine = new FakeEngine(files.map(() => 1500), files.map((file) => rows([1600, file.byteLength - 1600, PUT, 0])));
+    await load(shardsOf(files, abort, servers), { engine, host: null, abort });
+    files.forEach((file, i) => {
+      const parts = engine.puts.filter(({ shard }) => shard === i).flatMap(({ bytes }) => [...bytes]);
+      assert.deepEqual(parts, [...file.slice(1600)], `shard ${i}`);
+    });
+  });
+}
+
+test('the engine is told a length only where it is sure', async () => {
+  for (const [set, told] of [[{}, 5000], [{ length: false }, -1], [{ gzip: true }, -1], [{ exposed: [] }, -1]] as [Partial<FakeServer>, number][]) {
+    const engine = new FakeEngine([100], [rows([1000, 4000, PUT, 0])]);
+    const lengths: number[] = [];
+    const pushHeader = engine.pushHeader.bind(engine);
+    engine.pushHeader = (shard, name, bytes, chunk) => {
+      lengths.push(bytes);
+      return pushHeader(shard, name, bytes, chunk);
+    };
+    const abort = new AbortController();
+    const file = bytesOf(5000);
+    await load(shardsOf([file], abort, [Object.assign(new FakeServer(file), set)]), { engine, host: null, abort });
+    assert.deepEqual(lengths, [told], JSON.stringify(set));
+  }
+});
+
+test('progress shows the length that a server claims for as long as it can be true', async () => {
+  // Zeros are sent as far fewer bytes, and the claim counts those.
+  for (const [file, most] of [[bytesOf(50_000).fill(0), undefined], [bytesOf(50_000), 50_000]] as const) {
+    const gzip = most === undefined;
+    const seen: LoadProgress[] = [];
+    const abort = new AbortController();
+    const engine = new FakeEngine([100], [rows([1000, 49_000, PUT, 0])]);
+    const servers = [Object.assign(new FakeServer(file), { exposed: [], gzip })];
+    await load(shardsOf([file], abort, servers), { engine, host: null, abort, onProgress: (p) => seen.push(p) });
+    assert.equal(seen.at(-1)!.totalBytes, most);
+    assert.ok(seen.every(({ loadedBytes, totalBytes = Infinity }) => loadedBytes <= totalBytes));
+  }
 });
 
 test('the first fault is the one thrown, and stops the other shards', async () => {

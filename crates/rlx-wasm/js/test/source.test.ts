@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { RlxError } from '../src/error.js';
 import { ShardReader } from '../src/shard.js';
 import { BlobSource, UrlSource } from '../src/source.js';
-import { bytesOf, FakeServer } from './fakes.js';
+import { FakeServer } from './fake_server.js';
+import { bytesOf } from './fakes.js';
 
 const url = 'https://models.test/a.gguf';
 const reader = (server: FakeServer, signal?: AbortSignal) =>
