@@ -69,7 +69,7 @@ export class ShardCache {
     if (!kept) return new ShardReader(network, signal, keep);
 
     const cached = () => new ShardReader(new BlobSource(kept.blob, url, 'cache'), signal);
-    const answer = await this.#revalidate(network, signal);
+    const answer = await this.#revalidate(url, signal);
     if (answer === 'offline') {
       this.notify({ code: 'offline', message: 'The server does not answer: using the copy kept from an earlier visit.' });
       return cached();
@@ -92,24 +92,24 @@ export class ShardCache {
 
   /** The server's version, or `offline` when nothing that speaks for the server answers. */
   async #revalidate(
-    network: UrlSource,
+    url: string,
     signal?: AbortSignal,
+    method: 'HEAD' | 'GET' = 'HEAD',
   ): Promise<'offline' | { validator: string | undefined }> {
-    let head: Response;
+    let response: Response;
     try {
-      head = await this.fetcher(network.name, { method: 'HEAD', cache: 'no-store', signal: signal ?? null });
+      response = await this.fetcher(url, { method, cache: 'no-store', signal: signal ?? null });
     } catch {
       throwIfAborted(signal);
       return 'offline';
     }
-    if (head.ok) return { validator: validatorOf(head.headers) };
-    if (head.status >= 500 && head.status !== 501) return 'offline';
-    if (head.status === 404 || head.status === 410) throw httpError(head, network.name);
-    // The server does not answer HEAD: ask for the file, and leave its body. It is not held until it
-    // is read: the connection may be one that another shard waits for.
-    const { validator, stream } = await network.open(signal);
-    await stream.cancel().catch(() => {});
-    return { validator };
+    // A body is not held until it is read: another shard may be waiting for the connection.
+    await response.body?.cancel().catch(() => {});
+    const { ok, status, headers } = response;
+    if (ok) return { validator: validatorOf(headers) };
+    if (status >= 500 && status !== 501) return 'offline';
+    if (method === 'GET' || status === 404 || status === 410) throw httpError(response, url);
+    return this.#revalidate(url, signal, 'GET'); // the server does not answer HEAD
   }
 
   async #lookup(key: string, url: string): Promise<{ record: Record; blob: Blob } | undefined> {
@@ -175,7 +175,8 @@ export class ShardCache {
           const json = await this.store.write(`${key}.json`);
           await json.write(new TextEncoder().encode(JSON.stringify(record)));
           await json.close();
-          if (old && old.item !== item) await this.store.remove(old.item);
+          // Bytes that another tab is reading may stay; `sweep` finds them later.
+          if (old && old.item !== item) await this.store.remove(old.item).catch(() => {});
         } catch (cause) {
           await giveUp(cause);
         }

@@ -20,10 +20,18 @@ export class Connections {
 
   constructor(private free = 6) {}
 
-  /** Resolves to the function that gives the connection back. */
-  async take(): Promise<() => void> {
+  /** Resolves to the function that gives the connection back. A signal ends the waiting. */
+  async take(signal?: AbortSignal): Promise<() => void> {
     if (this.free > 0) this.free -= 1;
-    else await new Promise<void>((go) => this.#waiting.push(go));
+    else {
+      await new Promise<void>((go, stop) => {
+        this.#waiting.push(go);
+        signal?.addEventListener('abort', () => {
+          this.#waiting = this.#waiting.filter((other) => other !== go);
+          stop(signal.reason);
+        }, { once: true });
+      });
+    }
     let given = false;
     return () => {
       if (given) return;
@@ -45,9 +53,9 @@ export class FakeServer {
   ranges = true;
   /** Bytes that a 206 has at most, of however many were asked for. */
   rangeBytes = Infinity;
-  /** Status of every answer, and of those to HEAD alone. */
+  /** Status of every answer; of those to HEAD, if it is another. */
   status = 200;
-  head = 200;
+  head: number | null = null;
   /** Nobody answers: there is no connection. */
   online = true;
   /** Without: the body is sent in chunks, its length unsaid. */
@@ -70,11 +78,7 @@ export class FakeServer {
     const signal = init.signal ?? undefined;
     signal?.throwIfAborted();
     if (!this.online) throw new TypeError('fetch failed');
-    const over = await this.connections?.take();
-    if (signal?.aborted) {
-      over?.();
-      throw signal.reason;
-    }
+    const over = await this.connections?.take(signal);
     const answer = this.#answer(method, method === 'GET' ? range : undefined);
     if (!answer.body) over?.();
     const stopped = this.stopAfter === undefined ? undefined : new TypeError('terminated');
@@ -87,7 +91,7 @@ export class FakeServer {
 
   #answer(method: string, range: string | undefined): { status: number; headers: Record<string, string>; body?: Uint8Array } {
     const total = this.body.byteLength;
-    const status = this.status !== 200 || method !== 'HEAD' ? this.status : this.head;
+    const status = (method === 'HEAD' ? this.head : null) ?? this.status;
     if (status !== 200) return { status, headers: { 'content-length': '0' } };
     const headers: Record<string, string> = {};
     if (this.etag !== null) headers['etag'] = this.etag;
