@@ -20,6 +20,12 @@ import type { WasmEngine } from './wasm.js';
  */
 const HELD_STREAMS = 4;
 
+/**
+ * Held streams are given back when no byte of a header has come for so long. Loads share a
+ * server's connections, in other tabs too: each could hold some and wait for the others'.
+ */
+const HOLD_MS = 1000;
+
 export interface LoadContext {
   engine: WasmEngine;
   host: Pick<GpuHost, 'stream' | 'workDone'> | null;
@@ -34,16 +40,22 @@ export interface LoadContext {
 export async function load(shards: readonly ShardReader[], cx: LoadContext): Promise<void> {
   const progress = new Progress(shards, cx.onProgress);
   const signal = cx.abort.signal;
+  const waiting = new Waiting();
   try {
     const held: (Uint8Array | null)[] = new Array<null>(shards.length).fill(null);
     await inParallel(shards, cx.abort, async (shard, i) => {
-      held[i] = await readHeader(shard, i, cx, () => progress.report('headers'));
-      if (i >= HELD_STREAMS) {
-        // The chunk must outlive the reader's buffer.
-        held[i] = held[i]!.slice();
+      held[i] = await readHeader(shard, i, cx, () => {
+        waiting.goOn();
+        progress.report('headers');
+      });
+      if (i < HELD_STREAMS) {
+        waiting.hold(shard);
+      } else {
+        held[i] = held[i]!.slice(); // the reader's buffer may be much larger
         await shard.pause();
       }
     });
+    waiting.over();
     throwIfAborted(signal);
     progress.report('compile');
     await cx.engine.open();
@@ -59,7 +71,31 @@ export async function load(shards: readonly ShardReader[], cx: LoadContext): Pro
     throwIfAborted(signal);
     progress.report('ready');
   } finally {
+    waiting.over();
     await Promise.all(shards.map((shard) => shard.close()));
+  }
+}
+
+/** The streams that are held until all headers are in. */
+class Waiting {
+  #held: ShardReader[] = [];
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  hold(shard: ShardReader): void {
+    this.#held.push(shard);
+  }
+
+  /** Bytes of a header have come. */
+  goOn(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      for (const shard of this.#held.splice(0)) void shard.pause();
+    }, HOLD_MS);
+  }
+
+  /** All headers are in, or never will be. */
+  over(): void {
+    clearTimeout(this.#timer);
   }
 }
 

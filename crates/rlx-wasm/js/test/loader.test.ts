@@ -5,7 +5,7 @@ import { ShardReader } from '../src/shard.js';
 import { BlobSource, UrlSource } from '../src/source.js';
 import type { LoadProgress } from '../src/types.js';
 import { PUT } from '../src/wasm.js';
-import { FakeServer } from './fake_server.js';
+import { Connections, FakeServer } from './fake_server.js';
 import { bytesOf, FakeEngine } from './fakes.js';
 
 /** GPU buffers in memory, which insist on what `writeBuffer` insists on. */
@@ -127,6 +127,53 @@ test('progress shows the length that a server claims for as long as it can be tr
     assert.equal(seen.at(-1)!.totalBytes, most);
     assert.ok(seen.every(({ loadedBytes, totalBytes = Infinity }) => loadedBytes <= totalBytes));
   }
+});
+
+for (const [loads, count] of [[2, 5], [2, 4], [3, 3], [1, 12]] as const) {
+  test(`${loads} loads at once of ${count} shards each do not wait for each other's six connections`, async () => {
+    const connections = new Connections(6);
+    await Promise.all(Array.from({ length: loads }, async () => {
+      const abort = new AbortController();
+      const files = Array.from({ length: count }, (_, i) => bytesOf(20_000 + i, i));
+      const servers = files.map((file, i) => {
+        const server = Object.assign(new FakeServer(file), { connections });
+        const { fetch } = server;
+        // The loads ask in turns, so that each gets some of the connections.
+        server.fetch = async (...args) => {
+          await new Promise((resolve) => setTimeout(resolve, 10 * i));
+          return fetch(...args);
+        };
+        return server;
+      });
+      const engine = new FakeEngine(files.map(() => 1500), files.map((file) => rows([1600, file.byteLength - 1600, PUT, 0])));
+      await load(shardsOf(files, abort, servers), { engine, host: null, abort });
+      files.forEach((file, i) => {
+        const parts = engine.puts.filter(({ shard }) => shard === i).flatMap(({ bytes }) => [...bytes]);
+        assert.deepEqual(parts, [...file.slice(1600)], `shard ${i}`);
+      });
+    }));
+  });
+}
+
+test('a stream that is held while headers keep coming is not given back', async () => {
+  const abort = new AbortController();
+  const files = [bytesOf(20_000), bytesOf(20_000, 1)];
+  const engine = new FakeEngine([1500, 15_000], files.map(() => rows([15_600, 4400, PUT, 0])));
+  const servers = files.map((file) => new FakeServer(file));
+  const { fetch } = servers[1]!;
+  // The second header takes 15 chunks of 100 ms: longer than a stream is held for nothing.
+  servers[1]!.fetch = async (...args) => {
+    const response = await fetch(...args);
+    const slowly = new TransformStream<Uint8Array, Uint8Array>({
+      async transform(chunk, out) {
+        await new Promise((resolve) => setTimeout(resolve, 100));
+        out.enqueue(chunk);
+      },
+    });
+    return new Response(response.body!.pipeThrough(slowly), { headers: response.headers });
+  };
+  await load(shardsOf(files, abort, servers), { engine, host: null, abort });
+  assert.deepEqual(servers[0]!.requests, ['GET']);
 });
 
 test('the first fault is the one thrown, and stops the other shards', async () => {
