@@ -137,8 +137,7 @@ export class ShardCache {
     const { validator, bytes, claimed } = opened;
     const least = bytes ?? claimed;
     if (validator === undefined || least === undefined) return undefined; // no way to know it again
-    const random = crypto.getRandomValues(new Uint32Array(2));
-    const item = `${key}.${Date.now()}-${[...random].map((n) => n.toString(16)).join('')}.bytes`;
+    const item = itemName(key);
     let out: StoreWriter | undefined;
     let written = 0;
 
@@ -224,11 +223,13 @@ export async function clearStores(): Promise<void> {
 async function openFileSystem(): Promise<Store> {
   const root = await navigator.storage.getDirectory();
   const folder = await root.getDirectoryHandle(FOLDER, { create: true });
-  const probe = await folder.getFileHandle('probe', { create: true });
+  // Of a name of its own: several loads may be here at once.
+  const name = itemName('probe');
+  const probe = await folder.getFileHandle(name, { create: true });
   const writable = await probe.createWritable(); // absent before Safari 26
   await writable.write(new Uint8Array(1));
   await writable.close();
-  await folder.removeEntry('probe');
+  await folder.removeEntry(name).catch(() => {}); // `sweep` finds it later
   const missing = (cause: unknown) => {
     if (cause instanceof DOMException && cause.name === 'NotFoundError') return undefined;
     throw cause;
@@ -291,6 +292,12 @@ async function openCacheApi(): Promise<Store> {
     },
     names: async () => (await cache.keys()).map(({ url }) => url.slice(url.lastIndexOf('/') + 1)),
   };
+}
+
+/** A name for bytes that nobody else uses; it tells `sweep` their age. */
+function itemName(key: string): string {
+  const random = crypto.getRandomValues(new Uint32Array(2));
+  return `${key}.${Date.now()}-${[...random].map((n) => n.toString(16)).join('')}.bytes`;
 }
 
 /** A file name for an address. */
