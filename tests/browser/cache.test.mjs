@@ -77,6 +77,44 @@ for (const kind of ['file system', 'Cache API']) {
     await context.close();
   });
 
+  test(`${kind}: Last-Modified alone is enough to know a kept shard again`, async () => {
+    const { page, context } = await open();
+    const dated = (day) => ({ etag: null, lastModified: `Tue, 0${day} Nov 2026 10:00:00 GMT` });
+    server.behave[MODEL] = dated(3);
+    await visit(page);
+    assert.equal((await visit(page)).from, 'cache');
+    server.behave[MODEL] = dated(4);
+    assert.equal((await visit(page)).from, 'network');
+    assert.deepEqual(asked(), ['GET', 'HEAD', 'HEAD', 'GET']);
+    await context.close();
+  });
+
+  test(`${kind}: a server that answers 503 is as good as none`, async () => {
+    const { page, context } = await open();
+    await visit(page);
+    server.behave[MODEL] = { status: 503 };
+    assert.deepEqual(await visit(page), { ...whole, from: 'cache', notices: ['offline'], kept: ['bytes', 'json'] });
+    await context.close();
+  });
+
+  test(`${kind}: loads that start at once all keep here, and the next visit finds it`, async () => {
+    const { page, context } = await open();
+    await page.evaluate(() => import('/dist/cache.js'));
+    const visits = await Promise.all([visit(page), visit(page), visit(page)]);
+    for (const { from, bytes, sum, error, notices } of visits) {
+      assert.deepEqual({ from, bytes, sum, error, notices }, { ...whole, from: 'network', notices: [] });
+    }
+    const hasFolder = () => page.evaluate(async () => {
+      const names = [];
+      for await (const name of (await navigator.storage.getDirectory?.())?.keys() ?? []) names.push(name);
+      return names.length > 0;
+    });
+    assert.equal(await hasFolder(), kind === 'file system');
+    assert.deepEqual(await page.evaluate(() => caches.keys()), kind === 'file system' ? [] : ['rlx-shards-1']);
+    assert.deepEqual(await visit(page), { ...whole, from: 'cache', notices: [], kept: ['bytes', 'json'] });
+    await context.close();
+  });
+
   test(`${kind}: offline, the kept copy is used with a notice`, async () => {
     const { page, context } = await open();
     await visit(page);

@@ -1,9 +1,10 @@
 // A static server that can be slow, stop half way, answer 404, forget ranges, and tell what it was asked.
 
-import { createReadStream, statSync } from 'node:fs';
+import { createReadStream, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { extname, join, normalize } from 'node:path';
 import { Readable } from 'node:stream';
+import { gzipSync } from 'node:zlib';
 
 const TYPES = {
   '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.mjs': 'text/javascript',
@@ -18,7 +19,9 @@ const ISOLATED = { 'cross-origin-opener-policy': 'same-origin', 'cross-origin-em
  * `{ bytes, read(from, to) }` for bytes made on the way).
  *
  * `behave[path]`, changeable at any time: `bytesPerSecond`, `stopAfter` (bytes, then the socket is
- * cut), `status`, `etag` (null: none), `lastModified`, `ranges` (default true), `head` (a status), `length` (default true).
+ * cut), `status`, `etag` (null: none), `lastModified`, `ranges` (default true), `head` (a status), `length` (default true),
+ * `gzip` (whole answers are compressed for who takes it), `exposed` (pages of other origins may read the file, and
+ * these headers beside those that CORS always shows).
  * `isolated`: pages are cross-origin isolated.
  */
 export async function startServer({ mounts = {}, files = {}, behave = {}, isolated = false } = {}) {
@@ -28,16 +31,24 @@ export async function startServer({ mounts = {}, files = {}, behave = {}, isolat
     const path = decodeURIComponent(new URL(request.url, 'http://x').pathname);
     requests.push({ method: request.method, path, range: request.headers.range ?? null });
     const how = behave[path] ?? {};
-    const file = files[path] ? fromMemory(files[path]) : fromMounts(mounts, path);
+    const inMemory = files[path];
+    let file = inMemory ? fromMemory(inMemory) : fromMounts(mounts, path);
     const status = how.status ?? (file ? 200 : 404);
+    const shown = how.exposed && { 'access-control-allow-origin': '*', 'access-control-expose-headers': how.exposed.join(', ') };
     if (status !== 200 || (request.method === 'HEAD' && how.head)) {
-      response.writeHead(status !== 200 ? status : how.head).end();
+      response.writeHead(status !== 200 ? status : how.head, shown).end();
       return;
     }
-    const headers = { 'content-type': TYPES[path.endsWith('/') ? '.html' : extname(path)] ?? 'application/octet-stream', 'cache-control': 'no-cache' };
+    const headers = { 'content-type': TYPES[path.endsWith('/') ? '.html' : extname(path)] ?? 'application/octet-stream', 'cache-control': 'no-cache', ...shown };
     if (isolated) Object.assign(headers, ISOLATED);
     if (how.etag !== null) headers.etag = how.etag ?? `"${file.bytes}-${file.version ?? 0}"`;
     if (how.lastModified) headers['last-modified'] = how.lastModified;
+    if (how.gzip && /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')) {
+      headers['content-encoding'] = 'gzip';
+      // As nginx does: what is compressed on the way is the same in meaning and not in bytes.
+      if (headers.etag && !headers.etag.startsWith('W/')) headers.etag = `W/${headers.etag}`;
+      file = fromMemory(gzipSync(readWhole(file), { level: 1 }));
+    }
     let from = 0;
     const range = (how.ranges ?? true) && /^bytes=(\d+)-$/.exec(request.headers.range ?? '');
     if (range) {
@@ -79,11 +90,13 @@ function fromMounts(mounts, path) {
   if (path.endsWith('/')) name = join(name, 'index.html');
   try {
     const { size, mtimeMs } = statSync(name);
-    return { bytes: size, version: mtimeMs, stream: (from) => createReadStream(name, { start: from }) };
+    return { bytes: size, version: mtimeMs, name, stream: (from) => createReadStream(name, { start: from }) };
   } catch {
     return undefined;
   }
 }
+
+const readWhole = (file) => (file.name ? readFileSync(file.name) : file.read(0, file.bytes));
 
 const CHUNK = 64 * 1024;
 

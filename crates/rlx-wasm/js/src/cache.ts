@@ -169,13 +169,15 @@ export class ShardCache {
         try {
           await out.close();
           out = undefined;
-          const old = await this.#record(`${key}.json`);
-          const record: Record = { url, validator, bytes: written, item };
-          const json = await this.store.write(`${key}.json`);
-          await json.write(new TextEncoder().encode(JSON.stringify(record)));
-          await json.close();
-          // Bytes that another tab is reading may stay; `sweep` finds them later.
-          if (old && old.item !== item) await this.store.remove(old.item).catch(() => {});
+          await alone(`${FOLDER}/${key}`, async () => {
+            const old = await this.#record(`${key}.json`);
+            const record: Record = { url, validator, bytes: written, item };
+            const json = await this.store.write(`${key}.json`);
+            await json.write(new TextEncoder().encode(JSON.stringify(record)));
+            await json.close();
+            // Bytes that another tab is reading may stay; `sweep` finds them later.
+            if (old && old.item !== item) await this.store.remove(old.item).catch(() => {});
+          });
         } catch (cause) {
           await giveUp(cause);
         }
@@ -292,6 +294,12 @@ async function openCacheApi(): Promise<Store> {
     },
     names: async () => (await cache.keys()).map(({ url }) => url.slice(url.lastIndexOf('/') + 1)),
   };
+}
+
+/** Does the work while no other load does work of that name, in any tab; where a browser has no locks, at once. */
+function alone(name: string, work: () => Promise<void>): Promise<void> {
+  const { locks } = (globalThis.navigator ?? {}) as { locks?: LockManager };
+  return locks ? locks.request(name, work) : work();
 }
 
 /** A name for bytes that nobody else uses; it tells `sweep` their age. */

@@ -186,6 +186,26 @@ test('old bytes that cannot be removed do not cost the new ones', async () => {
   assert.deepEqual(notices, []);
 });
 
+test('of loads that keep the same shard at once, one leaves its bytes', async (t) => {
+  // A browser's locks: whoever asks for a name waits for those who asked before.
+  const turns = new Map<string, Promise<unknown>>();
+  const request = (name: string, work: () => Promise<void>) => {
+    const turn = (turns.get(name) ?? Promise.resolve()).then(work);
+    turns.set(name, turn.catch(() => {}));
+    return turn;
+  };
+  const navigator = Object.getOwnPropertyDescriptor(globalThis, 'navigator') ?? { configurable: true, value: undefined };
+  Object.defineProperty(globalThis, 'navigator', { configurable: true, value: { locks: { request } } });
+  t.after(() => Object.defineProperty(globalThis, 'navigator', navigator));
+  const { server, store, cache } = setUp();
+  for (const etag of ['"v1"', '"v2"']) {
+    server.etag = etag;
+    await Promise.all([1, 2, 3].map(async () => all(await cache.reader(url))));
+    assert.equal(store.items.size, 2, [...store.items.keys()].join());
+    assert.equal((await cache.reader(url)).source.kind, 'cache');
+  }
+});
+
 test('bytes that cannot be closed get no record, are removed, and the notice says so', async () => {
   const { server, store, cache, notices } = setUp();
   store.fails = (operation) => (operation === 'close bytes 1' ? new DOMException('full', 'QuotaExceededError') : undefined);
