@@ -1,0 +1,193 @@
+// Small defects in passes and in what they use.
+
+const at = (path) => `crates/rlx-core/src/passes/${path}`;
+
+export default [
+  {
+    name: 'rope-kv-write-second-reader', is: 'review', kind: 'guard', file: at('fuse_rope_kv_write.rs'),
+    within: 'users[k1.0 as usize].len() != 1 || g.is_output(k1)', from: 'users[k1.0 as usize].len() != 1', to: 'false',
+    stands: 'A rotated key that another node reads disappears into the fused step.',
+    tests: ['core:lib passes::fuse_rope_kv_write'],
+  },
+  {
+    name: 'residual-other-reader', is: 'review', kind: 'guard', file: at('fuse_residual.rs'),
+    from: 'users[t.0 as usize].len() == 1', to: 'true',
+    stands: 'A product that another node reads is fused into its sum.',
+    tests: ['core:lib passes::fuse_residual'],
+  },
+  {
+    name: 'residual-output', is: 'review', kind: 'guard', file: at('fuse_residual.rs'),
+    from: '!g.is_output(t)', to: 'true',
+    stands: 'A product that the graph returns is fused into its sum.',
+    tests: ['core:lib passes::fuse_residual'],
+  },
+  {
+    name: 'glu-different-inputs', is: 'new', kind: 'guard', file: at('fuse_glu.rs'),
+    from: 'g.nodes[gate].inputs[0] != g.nodes[up].inputs[0]', to: 'false',
+    stands: 'Gate and up of two different inputs become one product of the first.',
+    tests: ['core:lib passes::fuse_glu'],
+  },
+  {
+    name: 'glu-other-reader', is: 'new', kind: 'guard', file: at('fuse_glu.rs'),
+    from: '!parts.iter().all(|&v| single(g, v))', to: 'false',
+    stands: 'A gate that another node reads disappears into the fused product.',
+    tests: ['core:lib passes::fuse_glu'],
+  },
+  {
+    name: 'glu-biases-swapped', is: 'new', kind: 'operand', file: at('fuse_glu.rs'),
+    from: '[gin[2], uin[2]]', to: '[uin[2], gin[2]]',
+    stands: 'The gate gets the bias of up, and up the bias of the gate.',
+    tests: ['core:lib passes::fuse_glu'],
+  },
+  {
+    name: 'segments-forget-the-function', is: 'new', kind: 'condition', file: at('fuse_segments.rs'),
+    within: '(node.inputs[0], m.bias, m.epilogue, int8.then_some(format))', from: 'm.epilogue', to: 'Epilogue::None',
+    stands: 'Products with different functions behind them are merged, and the functions are lost.',
+    tests: ['core:lib passes::fuse_segments'],
+  },
+  {
+    name: 'segments-five', is: 'new', kind: 'bound', file: at('fuse_segments.rs'),
+    from: 'group.len() < SEGMENTS', to: 'group.len() <= SEGMENTS',
+    stands: 'Five products are merged where a step has room for four.',
+    tests: ['core:lib passes::fuse_segments'],
+  },
+  {
+    name: 'norm-prologue-many-rows', is: 'new', kind: 'guard', file: at('fuse_norm_prologue.rs'),
+    within: '!one_row || g.is_output(y)', from: '!one_row', to: 'false',
+    stands: 'A norm of many rows is computed again by every tile of the product.',
+    tests: ['core:lib passes::fuse_norm_prologue'],
+  },
+  {
+    name: 'norm-prologue-as-residual', is: 'new', kind: 'condition', file: at('fuse_norm_prologue.rs'),
+    from: 'g.nodes[j].inputs[0] == y', to: 'true',
+    stands: 'A product that adds the normed row, and multiplies another, gets the norm at the wrong operand.',
+    tests: ['core:lib passes::fuse_norm_prologue'],
+  },
+  {
+    name: 'map-other-reader', is: 'new', kind: 'guard', file: at('fuse_map.rs'),
+    from: 'users[t.0 as usize].len() == 1 && !g.is_output(t)', to: 'true',
+    stands: 'A product that another node reads is fused with the function behind it.',
+    tests: ['core:lib passes::fuse_map'],
+  },
+  {
+    name: 'split-at-more-than-the-capacity', is: 'new', kind: 'bound', file: at('split_attention.rs'),
+    from: 'capacity >= wanted.capacity', to: 'capacity > wanted.capacity',
+    stands: 'A cache of just the capacity from which on attention is split is not split.',
+    tests: ['core:lib passes::split_attention'],
+  },
+  {
+    name: 'fold-spends-nothing', is: 'new', kind: 'state', file: at('fold.rs'),
+    from: '*spent_on = work;', to: '', form: 'statement',
+    stands: 'The limit on arithmetic while compiling holds for a node, and not for a graph.',
+    tests: ['core:lib passes::fold'],
+  },
+  {
+    name: 'fold-forgets-what-went', is: 'new', kind: 'state', file: at('fold.rs'),
+    from: 'total -= c.data.len() as u64;', to: '', form: 'statement',
+    stands: 'Constants that folding removed still count towards the most bytes.',
+    tests: ['core:lib passes::fold', 'core:all passes::'],
+  },
+  {
+    name: 'add-plus-zero', is: 'new', kind: 'constant', file: at('simplify/algebra.rs'),
+    from: 'if float { is(v, -0.0) } else { is(v, 0.0) }', to: 'is(v, 0.0)',
+    stands: 'x + 0.0 becomes x, which is another zero where x is -0.0.',
+    tests: ['core:lib passes::simplify', 'core:all passes::'],
+  },
+  {
+    name: 'subtract-minus-zero', is: 'new', kind: 'constant', file: at('simplify/algebra.rs'),
+    within: 'Binary::Sub if is(b, 0.0)', from: 'is(b, 0.0)', to: 'is(b, 0.0) || is(b, -0.0)',
+    stands: 'x - -0.0 becomes x, which is another zero where x is -0.0.',
+    tests: ['core:lib passes::simplify', 'core:all passes::'],
+  },
+  {
+    name: 'cast-of-a-cast-saturates', is: 'new', kind: 'condition', file: at('simplify/algebra.rs'),
+    from: '(!saturates || widens(from, last))', to: 'true',
+    stands: 'An integer that goes through a float into a narrower integer wraps where it should saturate.',
+    tests: ['core:lib passes::simplify', 'core:all passes::'],
+  },
+  {
+    name: 'clamps-of-zeros', is: 'new', kind: 'guard', file: at('simplify/algebra.rs'),
+    from: 'zeros.iter().filter(|&&zero| zero).count() > 1', to: 'false',
+    stands: 'Two clamps with bounds of 0.0 and -0.0 become one that gives the other zero.',
+    tests: ['core:lib passes::simplify', 'core:all passes::'],
+  },
+  {
+    name: 'transposes-in-the-other-order', is: 'new', kind: 'order', file: at('simplify/movement.rs'),
+    from: 'op.perm.iter().map(|&axis| inner.perm.get(axis).copied()).collect()',
+    to: 'inner.perm.iter().map(|&axis| op.perm.get(axis).copied()).collect()',
+    stands: 'Two transposes are put together in the wrong order.',
+    tests: ['core:lib passes::simplify', 'core:all passes::'],
+  },
+  {
+    name: 'slice-of-a-slice-start', is: 'new', kind: 'operand', file: at('simplify/movement.rs'),
+    from: 'inner.start.add(&op.start)?', to: 'op.start.clone()',
+    stands: 'A slice of a slice begins where the second one says, from the start of the whole.',
+    tests: ['core:lib passes::simplify', 'core:all passes::'],
+  },
+  {
+    name: 'slice-of-a-stepped-slice', is: 'new', kind: 'condition', file: at('simplify/movement.rs'),
+    within: 'Op::Slice(inner) if inner.axis == op.axis && inner.step == 1', from: 'inner.step == 1', to: 'true',
+    stands: 'A slice of every second element is taken for one of all elements.',
+    tests: ['core:lib passes::simplify', 'core:all passes::'],
+  },
+  {
+    name: 'sum-of-one-float', is: 'new', kind: 'guard', file: at('simplify/movement.rs'),
+    from: 'op.f != Reduction::Prod && s.ty(x).dtype.is_float()', to: 'false',
+    stands: 'The sum of one float becomes that float, though the sum of -0.0 is 0.0.',
+    tests: ['core:lib passes::simplify', 'core:all passes::'],
+  },
+  {
+    name: 'cse-minimum-of-floats', is: 'new', kind: 'condition', file: at('cse.rs'),
+    within: 'Binary::Min | Binary::Max => !float', from: '!float', to: 'true',
+    stands: 'max(a, b) and max(b, a) of floats count as one value, which they are not for zeros.',
+    tests: ['core:lib passes::cse', 'core:all passes::'],
+  },
+  {
+    name: 'cse-other-regions', is: 'new', kind: 'condition', file: at('cse.rs'),
+    from: 'a.regions != b.regions', to: 'false',
+    stands: 'Two branches with the same operands and different bodies count as one.',
+    tests: ['core:lib passes::cse', 'core:all passes::'],
+  },
+  {
+    name: 'cse-zeros-of-attributes', is: 'new', kind: 'condition', file: at('cse.rs'),
+    from: 'a.op.attrs().to_string() == b.op.attrs().to_string()', to: 'true',
+    stands: 'Two clamps, one from 0.0 and one from -0.0, count as one.',
+    tests: ['core:lib passes::cse', 'core:all passes::'],
+  },
+  {
+    name: 'residual-norm-late-weights', is: 'new', kind: 'order', file: at('fuse_residual_norm.rs'),
+    from: 'definers[v.0 as usize].is_none_or(|at| at < i)', to: 'true',
+    stands: 'A norm is fused into the sum before it, though its weights are computed later.',
+    tests: ['core:lib passes::fuse_residual_norm'],
+  },
+  {
+    name: 'rope-kv-write-other-tables', is: 'new', kind: 'guard', file: at('fuse_rope_kv_write.rs'),
+    from: 'g.nodes[qr].inputs[1..] != g.nodes[kr].inputs[1..]', to: 'false',
+    stands: 'q and k that rotate by different tables are fused, and rotate by one.',
+    tests: ['core:lib passes::fuse_rope_kv_write'],
+  },
+  {
+    name: 'rope-kv-write-read-by-the-last', is: 'new', kind: 'bound', file: at('fuse_rope_kv_write.rs'),
+    from: 'j <= last', to: 'j < last',
+    stands: 'A result that the last of the four steps itself reads is fused all the same.',
+    tests: ['core:lib passes::fuse_rope_kv_write'],
+  },
+  {
+    name: 'attention-probabilities-read-twice', is: 'new', kind: 'guard', file: at('fuse_attention.rs'),
+    within: 'let alone = users[v.0 as usize].len() == 1 && !g.is_output(v);', from: 'users[v.0 as usize].len() == 1', to: 'true',
+    stands: 'Scores that another node reads disappear into the fused attention.',
+    tests: ['core:lib passes::fuse_attention'],
+  },
+  {
+    name: 'attention-scale-divides', is: 'new', kind: 'arithmetic', file: at('fuse_attention.rs'),
+    from: '1.0 / c', to: 'c',
+    stands: 'Scores that the graph divides by a constant are multiplied with it.',
+    tests: ['core:lib passes::fuse_attention'],
+  },
+  {
+    name: 'legalise-widens-packed-weights', is: 'new', kind: 'condition', file: at('legalise.rs'),
+    from: 'is_narrow(ty) && !weights.contains(&i)', to: 'is_narrow(ty)',
+    stands: 'f16 weights of a product are turned into f32 before each step.',
+    tests: ['core:lib passes::legalise', 'core:all dispatch::', 'core:all precision::'],
+  },
+];

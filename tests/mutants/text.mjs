@@ -1,0 +1,168 @@
+// Small defects in tokenizers, templates and the stream of text.
+
+const at = (path) => `crates/rlx-core/src/text/${path}`;
+
+export default [
+  {
+    name: 'guard-of-four-bytes', is: 'review', kind: 'bound', file: at('template/mod.rs'),
+    from: 'n >= 3', to: 'n >= 4',
+    stands: 'Content may hold three bytes of a control token, which a template can cut out and complete.',
+    tests: ['core:all text::', 'core:lib text::'],
+  },
+  {
+    name: 'guard-without-blanks', is: 'review', kind: 'condition', file: at('template/mod.rs'),
+    from: 'text.trim_end().len()', to: 'text.len()',
+    stands: 'Content that ends in a part of a control token and blanks joins the next content once it is trimmed.',
+    tests: ['core:all text::', 'core:lib text::'],
+  },
+  {
+    name: 'guard-with-cases', is: 'review', kind: 'condition', file: at('template/mod.rs'),
+    from: 'a.eq_ignore_ascii_case(b)', to: 'a == *b',
+    stands: 'Content may hold a control token in upper case, which a template can lower.',
+    tests: ['core:all text::', 'core:lib text::'],
+  },
+  {
+    name: 'two-begin-tokens', is: 'review', kind: 'guard', file: at('template/mod.rs'),
+    from: 'ids.first() != Some(&bos)', to: 'true',
+    stands: 'A prompt whose template wrote the begin token gets a second one.',
+    tests: ['core:all text::'],
+  },
+  {
+    name: 'bpe-ties-from-the-right', is: 'review', kind: 'order', file: at('bpe.rs'),
+    from: 'queue.pop()',
+    to: `{
+                let mut same: Vec<Reverse<(u32, u32)>> = queue.pop().into_iter().collect();
+                while let Some(&next) = queue.peek() {
+                    if same.first().is_none_or(|first| first.0.0 != next.0.0) {
+                        break;
+                    }
+                    same.extend(queue.pop());
+                }
+                let last = same.pop();
+                queue.extend(same);
+                last
+            }`,
+    stands: 'Of two pairs of one rank the right one is merged first.',
+    tests: ['core:lib text::', 'core:all text::'],
+  },
+  {
+    name: 'template-shorter-control-first', is: 'new', kind: 'order', file: at('template/mod.rs'),
+    from: 'controls.sort_by_key(|text| core::cmp::Reverse(text.len()));', to: '', form: 'statement',
+    stands: 'A control token that another one begins with is recognised in its place.',
+    tests: ['core:all text::', 'core:lib text::'],
+  },
+  {
+    name: 'template-mark-behind-one-character', is: 'new', kind: 'guard', file: at('template/mod.rs'),
+    from: 'rest.starts_with(mark) && control.chars().count() == 1', to: '{ let _ = rest; false }',
+    stands: 'Content may hold a control token of one character.',
+    tests: ['core:all text::', 'core:lib text::'],
+  },
+  {
+    name: 'template-mark-that-content-has', is: 'new', kind: 'guard', file: at('template/mod.rs'),
+    from: 'for_each_string(input, &mut |text| note(text));', to: '', form: 'statement',
+    stands: 'The mark may be a character of the content, which then disappears.',
+    tests: ['core:all text::'],
+  },
+  {
+    name: 'template-literal-text-is-parsed', is: 'new', kind: 'operand', file: at('template/mod.rs'),
+    from: 'if *literal { Special::Literal } else { Special::Parse }', to: '{ let _ = literal; Special::Parse }',
+    stands: 'Control tokens that content spells are control tokens.',
+    tests: ['core:all text::'],
+  },
+  {
+    name: 'stream-cuts-a-character', is: 'new', kind: 'guard', file: at('stream.rs'),
+    from: 'stop.is_char_boundary(*n)', to: 'true',
+    stands: 'What is held back of a stop text may end inside a character.',
+    tests: ['core:lib text::stream', 'core:all text::'],
+  },
+  {
+    name: 'stream-stops-at-the-last', is: 'new', kind: 'order', file: at('stream.rs'),
+    from: 'found.min()', to: 'found.max()',
+    stands: 'Of two stop texts in one piece the later one ends the answer.',
+    tests: ['core:lib text::stream', 'core:all text::'],
+  },
+  {
+    name: 'stream-drops-half-a-character', is: 'new', kind: 'state', file: at('stream.rs'),
+    from: 'self.held.push_str(&String::from_utf8_lossy(&self.bytes));', to: '', form: 'statement',
+    stands: 'Half a character at the end of an answer disappears instead of being shown as one that is none.',
+    tests: ['core:lib text::stream', 'core:all generate::'],
+  },
+  {
+    name: 'stream-shows-control-tokens', is: 'new', kind: 'condition', file: at('stream.rs'),
+    from: 'tokenizer.is_control(id)', to: 'false',
+    stands: 'Control tokens of an answer are shown as text.',
+    tests: ['core:lib text::stream', 'core:all text::', 'core:all generate::'],
+  },
+  {
+    name: 'begin-token-of-a-family', is: 'new', kind: 'condition', file: at('tokenizer.rs'),
+    from: 'data.add_bos.unwrap_or(pretokenizer.add_bos)', to: 'data.add_bos.unwrap_or(false)',
+    stands: 'A file that does not say whether a text begins with a begin token is not asked by its family.',
+    tests: ['core:lib text::', 'core:all text::'],
+  },
+  {
+    name: 'no-normal-form', is: 'new', kind: 'condition', file: at('tokenizer.rs'),
+    within: 'if self.pretokenizer.nfc {', from: 'self.pretokenizer.nfc', to: 'false',
+    stands: 'Text for families that normalise it is tokenized as it is.',
+    tests: ['core:all text::', 'core:lib text::'],
+  },
+  {
+    name: 'merges-of-whole-words', is: 'new', kind: 'condition', file: at('tokenizer.rs'),
+    from: 'self.pretokenizer.ignore_merges', to: 'false',
+    stands: 'A word that is a token is merged from its bytes all the same.',
+    tests: ['core:all text::', 'core:lib text::'],
+  },
+  {
+    name: 'shorter-special-token-first', is: 'new', kind: 'order', file: at('vocab.rs'),
+    from: 'core::cmp::Reverse(piece.len())', to: 'core::cmp::Reverse(usize::MAX - piece.len())',
+    stands: 'Of two special tokens that begin alike the shorter one is found.',
+    tests: ['core:lib text::', 'core:all text::'],
+  },
+  {
+    name: 'end-of-message-token', is: 'new', kind: 'operand', file: at('vocab.rs'),
+    within: '[data.eos, data.eot, data.eom].into_iter().flatten().collect()', from: 'data.eom', to: 'None',
+    stands: 'The end-of-message token of a file does not end an answer.',
+    tests: ['core:lib text::', 'core:all text::'],
+  },
+  {
+    name: 'byte-alphabet', is: 'new', kind: 'constant', file: at('vocab.rs'),
+    from: 'c - 0x121 + 0x7f', to: 'c - 0x121 + 0x80',
+    stands: 'The bytes 0x7f to 0xa0 of the byte alphabet are one too large.',
+    tests: ['core:lib text::', 'core:all text::'],
+  },
+  {
+    name: 'numbers-of-any-length', is: 'new', kind: 'bound', file: at('pretokenize.rs'),
+    within: 'return prefix(text, self.max_numbers, is_number);', from: 'self.max_numbers', to: 'usize::MAX',
+    stands: 'Digits are not cut into words of three, or of one.',
+    tests: ['core:all text::', 'core:lib text::'],
+  },
+  {
+    name: 'blanks-at-the-end', is: 'new', kind: 'condition', file: at('pretokenize.rs'),
+    from: 'run.len() < text.len()', to: 'true',
+    stands: 'Blanks at the end of a text are two words.',
+    tests: ['core:all text::', 'core:lib text::'],
+  },
+  {
+    name: 'contractions-in-half-upper-case', is: 'new', kind: 'condition', file: at('pretokenize.rs'),
+    within: '(first.to_ascii_lowercase(), second.to_ascii_lowercase())', from: 'second.to_ascii_lowercase()', to: 'second',
+    stands: 'The contraction of WE\'LL is not cut off, that of we\'ll is.',
+    tests: ['core:all text::', 'core:lib text::'],
+  },
+  {
+    name: 'normal-form-of-low-marks', is: 'new', kind: 'bound', file: at('unicode.rs'),
+    from: '(c as u32) < 0x300', to: '(c as u32) < 0x340',
+    stands: 'A letter with an accent of its own, such as e and U+0301, is not composed.',
+    tests: ['core:all text::', 'core:lib text::'],
+  },
+  {
+    name: 'marks-out-of-order', is: 'new', kind: 'order', file: at('unicode.rs'),
+    from: 'run.sort_by_key(|&(combining, _)| combining);', to: '', form: 'statement',
+    stands: 'Marks of one letter stay in the order in which they were typed.',
+    tests: ['core:all text::', 'core:lib text::'],
+  },
+  {
+    name: 'blocked-marks-compose', is: 'new', kind: 'bound', file: at('unicode.rs'),
+    from: 'last >= combining', to: 'last > combining',
+    stands: 'A mark composes with its letter across another one of its class.',
+    tests: ['core:all text::', 'core:lib text::'],
+  },
+];

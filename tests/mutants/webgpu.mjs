@@ -1,0 +1,198 @@
+// Small defects in WGSL.
+
+const at = (path) => `crates/rlx-webgpu/src/kernels/${path}.wgsl`;
+
+export default [
+  {
+    name: 'wgsl-mat-vec-last-row', is: 'review', kind: 'bound', file: at('matmul/vector'),
+    from: 'row <= last', to: 'row < last',
+    stands: 'The last row of a product of one row is not written.',
+    tests: ['webgpu:all matmul::'],
+  },
+  {
+    name: 'wgsl-q4-k-minimum-bit', is: 'review', kind: 'constant', file: at('formats/k_scales'),
+    from: '((mid >> 2u) & 48u)', to: '((mid >> 2u) & 16u)',
+    stands: 'The top bit of a minimum of q4_k and q5_k is lost.',
+    tests: ['webgpu:all matmul::', 'webgpu:all operators::gather'],
+  },
+  {
+    name: 'wgsl-attention-sees-the-next', is: 'review', kind: 'bound', file: at('attention'),
+    from: 'min(own + 1u, step.capacity)', to: 'min(own + 2u, step.capacity)',
+    stands: 'A row sees the position behind its own.',
+    tests: ['webgpu:all operators::attention'],
+  },
+  {
+    name: 'wgsl-tile-sees-the-next', is: 'review', kind: 'bound', file: at('attention_tile'),
+    from: 'position <= own', to: 'position <= own + 1u',
+    stands: 'A row of a tile sees the position behind its own.',
+    tests: ['webgpu:all operators::attention'],
+  },
+  {
+    name: 'wgsl-attention-past-len', is: 'review', kind: 'bound', file: at('attention'),
+    from: 'row >= ctl.y', to: 'row > ctl.y',
+    stands: 'A row that a part full chunk does not have is written.',
+    tests: ['webgpu:all operators::attention'],
+  },
+  {
+    name: 'wgsl-split-without-its-own', is: 'review', kind: 'bound', file: at('attention_split/start'),
+    from: 'min(ctl.x + 1u, step.capacity)', to: 'min(ctl.x, step.capacity)',
+    stands: 'Splits leave out the row\'s own position.',
+    tests: ['webgpu:all attention_split::'],
+  },
+  {
+    name: 'wgsl-top-p-one-more', is: 'review', kind: 'arithmetic', file: at('sample/cut'),
+    from: 'if rest.x == 0u && rest.y == 0u { rest.x = 1u; }', to: 'rest = add(rest, vec2u(1u, 0u));',
+    stands: 'Top-p must be exceeded where it must be reached.',
+    tests: ['webgpu:all sample_wgsl::'],
+  },
+  {
+    name: 'wgsl-capacity-passed', is: 'review', kind: 'bound', file: at('sample'),
+    from: 'position >= ctl[CAPACITY]', to: 'position > ctl[CAPACITY]',
+    stands: 'A generation ends one position after its context is full.',
+    tests: ['webgpu:all sample_wgsl::', 'webgpu:all operators::sample'],
+  },
+  {
+    name: 'wgsl-attention-window-short', is: 'new', kind: 'bound', file: at('attention'),
+    from: 'own - min(own, step.window)', to: 'own - min(own, max(step.window, 1u) - 1u)',
+    stands: 'A window is one position short.',
+    tests: ['webgpu:all operators::attention', 'webgpu:all functions::'],
+  },
+  {
+    name: 'wgsl-tile-window-short', is: 'new', kind: 'bound', file: at('attention_tile'),
+    from: 'position + min(own, step.window) >= own', to: 'position + min(own, step.window) > own',
+    stands: 'A window of a tile is one position short, and without a window the first is left out.',
+    tests: ['webgpu:all operators::attention', 'webgpu:all functions::'],
+  },
+  {
+    name: 'wgsl-split-window-short', is: 'new', kind: 'bound', file: at('attention_split/start'),
+    from: 'ctl.x - min(ctl.x, step.window)', to: 'ctl.x - min(ctl.x, max(step.window, 1u) - 1u)',
+    stands: 'A window of a row in splits is one position short.',
+    tests: ['webgpu:all attention_split::', 'webgpu:all functions::'],
+  },
+  {
+    name: 'wgsl-split-without-rows', is: 'new', kind: 'guard', file: at('attention_split/start'),
+    from: 'ctl.y == 0u', to: 'false',
+    stands: 'A submission without rows computes splits of what it does not have.',
+    tests: ['webgpu:all attention_split::'],
+  },
+  {
+    name: 'wgsl-split-positions-rounded-down', is: 'new', kind: 'rounding', file: at('attention_split/start'),
+    from: '(seen + step.splits - 1u) / step.splits', to: 'seen / step.splits',
+    stands: 'Where positions are no whole number for each split, the last ones belong to none.',
+    tests: ['webgpu:all attention_split::'],
+  },
+  {
+    name: 'wgsl-join-total-does-not-fade', is: 'new', kind: 'arithmetic', file: at('attention_join'),
+    from: 'total * fade', to: 'total',
+    stands: 'The sum of weights of the joined splits keeps the scale of an older maximum.',
+    tests: ['webgpu:all attention_split::'],
+  },
+  {
+    name: 'wgsl-kv-blocks-halves-down', is: 'new', kind: 'rounding', file: at('kv/make'),
+    from: 'abs(v) - down >= 0.5', to: 'abs(v) - down > 0.5',
+    stands: 'Halves in a cache of q8_0 are rounded towards zero.',
+    tests: ['webgpu:all kv_blocks::'],
+  },
+  {
+    name: 'wgsl-gather-past-the-last', is: 'new', kind: 'bound', file: at('gather'),
+    from: 'min({{ids}}[step.ids + i], step.rows - 1u)', to: '{{ids}}[step.ids + i]',
+    stands: 'An id past the table reads what lies behind it.',
+    tests: ['webgpu:all operators::gather'],
+  },
+  {
+    name: 'wgsl-norm-without-eps', is: 'new', kind: 'arithmetic', file: at('rms_norm'),
+    from: 'sums[0] / f32(step.k) + step.eps', to: 'sums[0] / f32(step.k)',
+    stands: 'A norm leaves out its epsilon.',
+    tests: ['webgpu:all operators::rms_norm'],
+  },
+  {
+    name: 'wgsl-rope-past-len', is: 'new', kind: 'bound', file: at('rope'),
+    from: 'min(step.rows, {{ctl}}[step.ctl + 1u])', to: 'step.rows',
+    stands: 'Rows that a part full chunk does not have are written into the cache.',
+    tests: ['webgpu:all operators::caches', 'webgpu:all operators::rope'],
+  },
+  {
+    name: 'wgsl-rope-blocks-past-len', is: 'new', kind: 'bound', file: at('rope_blocks'),
+    from: 'min(step.rows, {{ctl}}[step.ctl + 1u])', to: 'step.rows',
+    stands: 'Rows that a part full chunk does not have are written into a cache of q8_0.',
+    tests: ['webgpu:all kv_blocks::', 'webgpu:all operators::caches'],
+  },
+  {
+    name: 'wgsl-q8-0-halves-to-even', is: 'new', kind: 'rounding', file: at('quantize_q8_0'),
+    from: 'floor(abs(v) + 0.5)', to: 'round(abs(v))',
+    stands: 'Halves are rounded to even where they should go away from zero.',
+    tests: ['webgpu:all operators::quantize'],
+  },
+  {
+    name: 'wgsl-q8-k-last-of-the-largest', is: 'new', kind: 'order', file: at('quantize_q8_k'),
+    from: 'abs(b) > abs(a)', to: 'abs(b) >= abs(a)',
+    stands: 'Of two largest magnitudes of different signs the last one decides the scale\'s sign.',
+    tests: ['webgpu:all operators::quantize'],
+  },
+  {
+    name: 'wgsl-int8-tile-odd-chunks', is: 'new', kind: 'guard', file: at('matmul/tile_int8'),
+    from: 'select(0.0, x.scale, c + half < step.chunks)', to: 'x.scale',
+    stands: 'Where a row has an odd number of chunks the last one counts twice.',
+    tests: ['webgpu:all matmul::', 'webgpu:all parts::'],
+  },
+  {
+    name: 'wgsl-few-a-lane-short', is: 'new', kind: 'bound', file: at('matmul/few'),
+    from: 'lane < 32u', to: 'lane < 31u',
+    stands: 'The sum of a few rows leaves out its last lane.',
+    tests: ['webgpu:all matmul::'],
+  },
+  {
+    name: 'wgsl-q2-k-second-block', is: 'new', kind: 'arithmetic', file: at('formats/q2_k'),
+    from: '((chunk >> 2u) & 1u)', to: '(chunk >> 2u)',
+    stands: 'The second block of a row of q2_k is read from behind its end.',
+    tests: ['webgpu:all operators::gather', 'webgpu:all matmul::'],
+  },
+  {
+    name: 'wgsl-q6-k-share-top-bits', is: 'new', kind: 'operand', file: at('formats/q6_k_share'),
+    from: '(h1 << vec4u(2u))', to: '(h0 << vec4u(2u))',
+    stands: 'The top bits of 16 weights of q6_k are those of others.',
+    tests: ['webgpu:all matmul_rows::'],
+  },
+  {
+    name: 'wgsl-mxfp4-second-denormal', is: 'new', kind: 'bound', file: at('formats/mxfp4'),
+    from: 'e < 2u', to: 'e < 1u',
+    stands: 'mxfp4\'s second smallest scale is 0 instead of a denormal.',
+    tests: ['webgpu:all operators::gather', 'webgpu:all matmul::'],
+  },
+  {
+    name: 'wgsl-ragged-x', is: 'new', kind: 'bound', file: at('matmul/load_x'),
+    from: 'max(left, 28u) - 28u', to: 'left',
+    stands: 'A row that is no whole number of chunks reads elements of what follows it.',
+    tests: ['webgpu:all matmul::'],
+  },
+  {
+    name: 'wgsl-best-of-a-later-quad', is: 'new', kind: 'bound', file: at('sample/best'),
+    from: 'most > own_key', to: 'most >= own_key',
+    stands: 'Of equal largest logits that one thread meets the last is taken.',
+    tests: ['webgpu:all sample_wgsl::'],
+  },
+  {
+    name: 'wgsl-top-k-list-without-margin', is: 'new', kind: 'rounding', file: at('sample/best'),
+    from: '(q + 2.0)', to: 'q',
+    stands: 'The list of what top-k may keep leaves out what rounding puts just below its bound.',
+    tests: ['webgpu:all sample_wgsl::'],
+  },
+  {
+    name: 'wgsl-min-p-exceeds', is: 'new', kind: 'bound', file: at('sample/draw'),
+    from: 'w >= params[MIN_P]', to: 'w > params[MIN_P]',
+    stands: 'A token of exactly the least probability is left out.',
+    tests: ['webgpu:all sample_wgsl::'],
+  },
+  {
+    name: 'wgsl-no-carry', is: 'new', kind: 'arithmetic', file: at('sample/wide'),
+    from: 'a.y + b.y + u32(low < b.x)', to: 'a.y + b.y',
+    stands: 'Sums of weights lose their carry beyond 32 bits.',
+    tests: ['webgpu:all sample_wgsl::'],
+  },
+  {
+    name: 'wgsl-take-rows-past-len', is: 'new', kind: 'bound', file: at('take_rows'),
+    from: 'min({{ctl}}[step.ctl + 1u], step.x_rows)', to: 'step.x_rows',
+    stands: 'The last rows of a part full chunk are those behind its last real one.',
+    tests: ['webgpu:all operators::take_rows'],
+  },
+];
