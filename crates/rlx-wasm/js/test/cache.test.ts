@@ -302,6 +302,13 @@ test('a compressed answer of another origin is kept with the length that was rea
   assert.deepEqual(await all(second), server.body);
 });
 
+test('an answer that ends before the length that was claimed for it is not kept', async () => {
+  const { server, store, cache } = setUp();
+  Object.assign(server, { exposed: [], etag: null, lastModified: 'Tue, 03 Nov 2026 10:00:00 GMT', stopAfter: 4000, stopsQuietly: true });
+  assert.equal((await all(await cache.reader(url))).byteLength, 4000);
+  assert.equal(store.items.size, 0);
+});
+
 test('ten kept shards of a server without HEAD are asked for on six connections', async () => {
   const store = new FakeStore();
   const connections = new Connections(6);

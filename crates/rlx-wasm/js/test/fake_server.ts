@@ -51,8 +51,9 @@ export class FakeServer {
   lastModified: string | null = null;
   /** Whether ranges are answered with 206; else with the whole, as 200. */
   ranges = true;
-  /** Bytes that a 206 has at most, of however many were asked for. */
+  /** Bytes that a 206 has at most, of however many were asked for, and of what its first byte's place is a multiple. */
   rangeBytes = Infinity;
+  rangeStep = 1;
   /** Status of every answer; of those to HEAD, if it is another. */
   status = 200;
   head: number | null = null;
@@ -64,8 +65,9 @@ export class FakeServer {
   gzip = false;
   /** The page is of another origin and sees these headers beside `ALWAYS_SEEN`; null: of the same origin, all. */
   exposed: string[] | null = null;
-  /** Bytes of the file after which a body breaks off. */
+  /** Bytes of the file after which a body breaks off, or ends as if it were whole. */
   stopAfter: number | undefined;
+  stopsQuietly = false;
   /** Shared by the servers that are files of one host. */
   connections: Connections | undefined;
 
@@ -81,7 +83,7 @@ export class FakeServer {
     const over = await this.connections?.take(signal);
     const answer = this.#answer(method, method === 'GET' ? range : undefined);
     if (!answer.body) over?.();
-    const stopped = this.stopAfter === undefined ? undefined : new TypeError('terminated');
+    const stopped = this.stopAfter === undefined || this.stopsQuietly ? undefined : new TypeError('terminated');
     const body = answer.body && streamOf(answer.body, 1000, { fail: stopped, over, signal });
     const { status } = answer;
     const response = new Response(body, { status, statusText: STATUS[status] ?? '', headers: this.#seen(answer.headers) });
@@ -97,7 +99,8 @@ export class FakeServer {
     if (this.etag !== null) headers['etag'] = this.etag;
     if (this.lastModified !== null) headers['last-modified'] = this.lastModified;
     if (this.ranges && range) {
-      const from = Number(/^bytes=(\d+)-$/.exec(range)![1]);
+      const asked = Number(/^bytes=(\d+)-$/.exec(range)![1]);
+      const from = asked - (asked % this.rangeStep);
       if (from >= total) return { status: 416, headers: { 'content-range': `bytes */${total}` } };
       const end = Math.min(total, from + this.rangeBytes);
       headers['content-range'] = `bytes ${from}-${end - 1}/${total}`;

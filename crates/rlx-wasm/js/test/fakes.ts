@@ -13,7 +13,7 @@ interface Ends {
   over?: (() => void) | undefined;
 }
 
-/** A stream of chunks of the given length, then its end or a fault. */
+/** A stream of bytes, as bodies are, in chunks of the given length; then its end or a fault. */
 export function streamOf(bytes: Uint8Array, chunkBytes: number, { fail, signal, over }: Ends = {}): ReadableStream<Uint8Array> {
   let at = 0;
   let stop = () => {};
@@ -21,7 +21,8 @@ export function streamOf(bytes: Uint8Array, chunkBytes: number, { fail, signal, 
     signal?.removeEventListener('abort', stop);
     over?.();
   };
-  return new ReadableStream<Uint8Array>({
+  return new ReadableStream({
+    type: 'bytes',
     start(out) {
       stop = () => {
         out.error(signal!.reason);
@@ -35,8 +36,12 @@ export function streamOf(bytes: Uint8Array, chunkBytes: number, { fail, signal, 
         at += chunkBytes;
         return;
       }
-      if (fail) out.error(fail);
-      else out.close();
+      if (fail) {
+        out.error(fail);
+      } else {
+        out.close();
+        out.byobRequest?.respond(0); // whoever reads into a buffer of his own gets it back
+      }
       ended();
     },
     cancel: ended,

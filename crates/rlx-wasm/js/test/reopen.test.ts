@@ -24,6 +24,7 @@ const VERSIONS = { 'a strong ETag': named, 'a weak ETag': weak, 'Last-Modified a
 const WAYS: { [name: string]: Partial<FakeServer> } = {
   'ranges': {},
   'ranges that are shorter than asked for': { rangeBytes: 1500 },
+  'ranges from another byte than asked for': { rangeStep: 4096 },
   'no ranges': { ranges: false },
   'no length': { length: false },
   'compression': { gzip: true },
@@ -134,7 +135,7 @@ test('with a strong ETag the rest alone is asked for; with less the beginning is
 });
 
 test('a range that cannot be checked is not used: the whole is asked for', async () => {
-  for (const set of [{ exposed: ['etag'] }, { rangeBytes: 1500 }] as Partial<FakeServer>[]) {
+  for (const set of [{ exposed: ['etag'] }, { rangeBytes: 1500 }, { rangeStep: 2048 }] as Partial<FakeServer>[]) {
     const server = Object.assign(new FakeServer(file), set);
     assert.deepEqual(await paused(server, 3), file);
     assert.deepEqual(server.requests, ['GET', 'GET bytes=3000-', 'GET']);
