@@ -115,6 +115,73 @@ test('what Rust throws from start ends the call and frees the queue', async () =
   await api.create({ messages });
 });
 
+test('a fault on the way ends the call with the text so far, and frees the queue', async () => {
+  const { engine, api } = setUp([...text('one ', 'two '), done()]);
+  engine.before = (n) => {
+    if (n === 2) throw '{"code":"device_lost","what":"the GPU went away","at":"","hint":""}';
+  };
+  await assert.rejects(api.create({ messages }), { code: 'device_lost', text: 'one two ' });
+  engine.before = () => {};
+  assert.equal((await api.create({ messages })).choices[0].message.content, 'one two ');
+});
+
+test('a signal that fires while the prompt is prepared stops the answer', async () => {
+  const { engine, api } = setUp();
+  const abort = new AbortController();
+  const start = engine.start.bind(engine);
+  engine.start = (request) => {
+    start(request);
+    abort.abort();
+  };
+  await assert.rejects(api.create({ messages, signal: abort.signal }), { code: 'cancelled' });
+});
+
+test('a signal that fires after the answer stops nothing of the next one', async () => {
+  const { engine, api } = setUp();
+  const abort = new AbortController();
+  await api.create({ messages, signal: abort.signal });
+  engine.log = [];
+  abort.abort();
+  assert.deepEqual(engine.log, []);
+});
+
+test('the page has its turn whenever the answer has had the thread for 4 ms, and not more often', async () => {
+  const engine = new FakeEngine();
+  engine.events = [...text(...'abcdefghijkl'), done()];
+  let now = 0;
+  const turns: number[] = [];
+  engine.before = (n) => {
+    now += n < 6 ? 1 : 3;
+  };
+  const counting = { now: () => now, yieldToPage: async () => void turns.push(now) };
+  const api = completions({ engine, queue: new Queue(), platform: counting, modelName: 'fake' });
+  await api.create({ messages });
+  assert.deepEqual(turns, [5, 12, 18, 24]);
+});
+
+test('a stream that has ended stays ended', async () => {
+  const { api } = setUp();
+  const chunks = await api.create({ messages, stream: true });
+  await collect(chunks);
+  assert.deepEqual(await chunks.next(), { value: undefined, done: true });
+  const left = await api.create({ messages, stream: true });
+  await left.next();
+  await left.return!();
+  assert.deepEqual(await left.next(), { value: undefined, done: true });
+});
+
+test('the limits themselves are within the range', () => {
+  const limits = [
+    { temperature: 0 }, { temperature: 2 }, { top_p: 1 }, { top_k: 0 }, { min_p: 0 }, { min_p: 1 }, { repetition_penalty: 2 },
+    { frequency_penalty: -2 }, { presence_penalty: 2 }, { max_tokens: 1 }, { seed: 0 }, { seed: Number.MAX_SAFE_INTEGER },
+    { stop: Array.from({ length: 16 }, (_, i) => `stop ${i}`) },
+  ];
+  for (const limit of limits) {
+    const checked = checkRequest({ messages, ...limit });
+    for (const [key, value] of Object.entries(limit)) assert.deepEqual(checked[key as keyof typeof checked], value);
+  }
+});
+
 test('defaults are filled in, and a missing seed is drawn', () => {
   const { seed, ...rest } = checkRequest({ messages });
   assert.ok(Number.isInteger(seed) && seed >= 0);
@@ -137,6 +204,9 @@ const wrong: [Partial<Record<keyof ChatRequest, unknown>>, string][] = [
   [{ presence_penalty: -3 }, 'presence_penalty is -3, it must be from -2 to 2 (presence_penalty)'],
   [{ max_tokens: 0 }, 'max_tokens is 0, it must be a whole number, 1 or more (max_tokens)'],
   [{ seed: -1 }, 'seed is -1, it must be a whole number from 0 to 2^53 - 1 (seed)'],
+  [{ min_p: 1.01 }, 'min_p is 1.01, it must be from 0 to 1 (min_p)'],
+  [{ seed: 2 ** 53 }, 'seed is 9007199254740992, it must be a whole number from 0 to 2^53 - 1 (seed)'],
+  [{ stop: Array.from({ length: 17 }, (_, i) => `stop ${i}`) }, 'stop must be at most 16 texts, none of them empty (stop)'],
   [{ stop: ['a', ''] }, 'stop must be at most 16 texts, none of them empty (stop)'],
   [{ messages: [] }, 'messages must be an array of at least one message (messages)'],
   [{ messages: [{ role: 'tool', content: '' }] }, 'role is tool, it must be system, user or assistant (messages[0])'],

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RlxError, toRlxError } from '../src/error.js';
+import { RlxError, toRlxError, withText } from '../src/error.js';
 
 test('the message is what, place and hint in one line, as Rust prints it', () => {
   const error = new RlxError('io', 'the server answered 404 Not Found', { at: 'https://a/b', hint: 'check it' });
@@ -19,4 +19,18 @@ test('an abort is cancelled, a wasm trap and anything else are internal', () => 
   assert.equal(toRlxError(new WebAssembly.RuntimeError('unreachable')).code, 'internal');
   assert.equal(toRlxError('{"not": "ours"}').code, 'internal');
   assert.equal(toRlxError(undefined).code, 'internal');
+});
+
+test('a trap says that the module stopped, anything else what it says itself', () => {
+  assert.match(toRlxError(new WebAssembly.RuntimeError('unreachable')).what, /^the wasm module stopped: unreachable$/);
+  const other = toRlxError(new Error('no such thing'));
+  assert.deepEqual([other.code, other.what, (other.cause as Error).message], ['internal', 'no such thing', 'no such thing']);
+  assert.equal(toRlxError('{"code": 7').what, '{"code": 7');
+});
+
+test("an RlxError stays what it is; with the text so far it is otherwise the same", () => {
+  const error = new RlxError('io', 'the stream stopped', { at: 'a.gguf', hint: 'load again', cause: new TypeError('cut') });
+  assert.equal(toRlxError(error), error);
+  const more = withText(error, 'so far');
+  assert.deepEqual([more.code, more.what, more.at, more.hint, more.cause, more.text], ['io', 'the stream stopped', 'a.gguf', 'load again', error.cause, 'so far']);
 });
