@@ -4,18 +4,19 @@
 // same three, download its own copies, and choose the package's layout, which is ours
 // (`wasm-bindgen --target web` into the package's dist, beside what tsc writes).
 
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { asFactory } from './lib/glue.mjs';
 import {
-  ask, ensureNpm, ensureTargets, ensureWasmBindgen, inRoot, main, requireNode, requireRust, run, step, Stop,
+  ask, atOnce, ensureBindgen, ensureNpm, ensureTargets, inRoot, main, requireNode, requireRust, run, step, Stop,
 } from './lib/tools.mjs';
 
-const WASM = 'wasm32-unknown-unknown';
+export const WASM = 'wasm32-unknown-unknown';
 /** TypeScript's compiler, run without npx, which writes about its own settings. */
 export const tsc = inRoot('node_modules', 'typescript', 'bin', 'tsc');
-const dist = inRoot('crates', 'rlx-wasm', 'js', 'dist');
+export const dist = inRoot('crates', 'rlx-wasm', 'js', 'dist');
 /** The post-1.0 features that rustc already uses for this target; wasm-opt takes no others by default. */
 const WASM_FEATURES = [
   '--enable-simd', '--enable-bulk-memory', '--enable-bulk-memory-opt', '--enable-sign-ext', '--enable-mutable-globals',
@@ -59,52 +60,51 @@ export const BUILDS = [
 /** Messages of panics name source files: of a crate its own path, not where this machine keeps it. */
 const registry = join(process.env.CARGO_HOME ?? join(homedir(), '.cargo'), 'registry', 'src');
 
-/** One build: its glue's text, and the promise of its module in dist. */
-async function buildOne(bindgen, { name, target, flags, features, cargo = [], more = [] }) {
+/** What this process has built so far: each thing is made once, however often it is asked for. */
+const made = new Map();
+const once = (what, work) => {
+  if (!made.has(what)) made.set(what, work());
+  return made.get(what);
+};
+
+/** One build and its glue, in dist; `usually` says how long that takes on two cores with nothing compiled. */
+export const buildWasm = (name) => once(name, async () => {
+  const { target, flags, features, glue, cargo = [], more = [] } = BUILDS.find((build) => build.name === name);
+  const usually = existsSync(inRoot(target, WASM)) ? 'under a minute' : '1 to 2 minutes the first time';
+  await once('target', () => ensureTargets(WASM));
+  // Compiled beside the module, which takes longer.
+  const bindgen = once('bindgen', ensureBindgen);
+  bindgen.catch(() => {}); // awaited below
+  if (cargo.length > 0) await once('nightly', ensureNightly);
   const rustflags = `target.${WASM}.rustflags=${JSON.stringify([...flags, `--remap-path-prefix=${registry}=crates`])}`;
-  await step(`building ${name}.wasm`, '1 to 2 minutes the first time', () =>
+  await step(`building ${name}.wasm`, usually, () =>
     run('cargo', [
       ...cargo, 'build', '-p', 'rlx-wasm', '--profile', 'wasm', '--target', WASM, '--target-dir', inRoot(target),
       '--config', rustflags, ...more,
     ]));
   const bound = inRoot(target, WASM, 'bindgen');
-  await run(bindgen, [
-    inRoot(target, WASM, 'wasm', 'rlx_wasm.wasm'), '--target', 'web', '--out-dir', bound,
-    '--out-name', 'rlx_wasm', '--no-typescript', '--remove-producers-section', '--omit-default-module-path',
-  ]);
-  const optimised = step(`optimising ${name}.wasm`, 'about 20 s', () => run(process.execPath, [
+  await run(await bindgen, [inRoot(target, WASM, 'wasm', 'rlx_wasm.wasm'), bound]);
+  mkdirSync(dist, { recursive: true });
+  await step(`optimising ${name}.wasm`, 'about 20 s', () => run(process.execPath, [
     inRoot('node_modules', 'binaryen', 'bin', 'wasm-opt'), join(bound, 'rlx_wasm_bg.wasm'), '-Os',
     ...WASM_FEATURES, ...features, '-o', join(dist, `${name}.wasm`),
   ]));
-  optimised.catch(() => {}); // the caller awaits it, after the next build
-  return { text: readFileSync(join(bound, 'rlx_wasm.js'), 'utf8'), optimised };
-}
+  const text = asFactory(readFileSync(join(bound, 'rlx_wasm.js'), 'utf8'));
+  const sister = glues.get(glue) ?? text;
+  if (text !== sister) throw new Stop(`wasm-bindgen made other glue for ${name}.wasm than for its sister, and the package ships one`);
+  glues.set(glue, text);
+  writeFileSync(join(dist, `${glue}.js`), text);
+});
+
+/** Texts by the names of files: two builds share one. */
+const glues = new Map();
 
 /** The threaded builds' toolchain. */
-async function ensureNightly() {
+export async function ensureNightly() {
   if (ask('cargo', [`+${NIGHTLY}`, '--version']) !== null) return;
   if (ask('rustup', ['--version']) === null) throw new Stop(`the threaded builds need ${NIGHTLY}, and there is no rustup to install it: see https://rustup.rs`);
   await step(`installing ${NIGHTLY}`, 'about 20 s', () =>
     run('rustup', ['toolchain', 'install', NIGHTLY, '--profile', 'minimal', '-c', 'rust-src', '-t', WASM]));
-}
-
-/** All builds, and the glue: one file for two builds. */
-export async function buildWasm() {
-  requireRust();
-  await ensureTargets(WASM);
-  const bindgen = await ensureWasmBindgen();
-  mkdirSync(dist, { recursive: true });
-  await ensureNightly();
-  const glues = {};
-  const modules = [];
-  for (const build of BUILDS) {
-    const { text, optimised } = await buildOne(bindgen, build);
-    modules.push(optimised);
-    glues[build.glue] ??= text;
-    if (text !== glues[build.glue]) throw new Stop(`wasm-bindgen made other glue for ${build.name}.wasm than for its sister, and the package ships one`);
-  }
-  await Promise.all(modules);
-  for (const [name, text] of Object.entries(glues)) writeFileSync(join(dist, `${name}.js`), text);
 }
 
 export async function buildPackage() {
@@ -119,8 +119,10 @@ export async function buildDemo() {
 export async function buildAll() {
   requireNode();
   await ensureNpm();
+  requireRust();
   rmSync(dist, { recursive: true, force: true });
-  await buildWasm();
+  // Two beside each other: the last minute of each is one thread's.
+  await atOnce(2, BUILDS.map(({ name }) => () => buildWasm(name)));
   await buildPackage();
 }
 

@@ -6,6 +6,7 @@ import { extname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { BUILDS, buildDemo } from './build.mjs';
+import { print } from './lib/output.mjs';
 import { inRoot, main, Stop } from './lib/tools.mjs';
 
 const BUDGET_BYTES = 1_000_000;
@@ -27,7 +28,7 @@ export async function sizeReport() {
   if (!existsSync(inRoot('www', 'dist', 'index.html'))) await buildDemo();
   const rows = sizes(inRoot('www', 'dist'));
   for (const { part, name, bytes, gzip } of rows) {
-    console.log(`${String(gzip).padStart(9)} gzip -9  ${String(bytes).padStart(9)} bytes  ${part}: ${name}`);
+    print(`${String(gzip).padStart(9)} gzip -9  ${String(bytes).padStart(9)} bytes  ${part}: ${name}`);
   }
   // A page downloads one build of the module: each has the whole budget.
   const builds = rows.filter(({ part }) => part === 'wasm');
@@ -35,7 +36,7 @@ export async function sizeReport() {
   const rest = rows.filter(({ part }) => part !== 'wasm').reduce((sum, { gzip }) => sum + gzip, 0);
   for (const { name, gzip } of builds) {
     const total = rest + gzip;
-    console.log(`${String(total).padStart(9)} gzip -9  in all with ${name}, of ${BUDGET_BYTES} allowed`);
+    print(`${String(total).padStart(9)} gzip -9  in all with ${name}, of ${BUDGET_BYTES} allowed`);
     if (total > BUDGET_BYTES) throw new Stop(`a page downloads ${total} bytes with ${name}, ${total - BUDGET_BYTES} more than allowed`);
   }
 }

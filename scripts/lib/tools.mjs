@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { output, print } from './output.mjs';
 
 export const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 export const inRoot = (...parts) => join(root, ...parts);
@@ -12,14 +13,17 @@ export const inRoot = (...parts) => join(root, ...parts);
 /** A fault with a sentence for the user; no stack is printed. */
 export class Stop extends Error {}
 
-export const say = (line) => console.log(`rlx: ${line}`);
+export const say = (line) => print(`rlx: ${line}`);
 
 /** Runs a command with its output shown; throws `Stop` when it fails. */
 export function run(command, args, options = {}) {
+  const write = output();
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { cwd: root, stdio: 'inherit', ...options });
+    const stdio = write ? ['ignore', 'pipe', 'pipe'] : 'inherit';
+    const child = spawn(command, args, { cwd: root, stdio, ...options });
+    if (write) for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', write);
     child.on('error', (error) => reject(new Stop(`${command} could not be started: ${error.message}`)));
-    child.on('exit', (code, signal) => {
+    child.on('close', (code, signal) => {
       if (code === 0) resolve();
       else reject(new Stop(`${[command, ...args].join(' ')} failed (${signal ?? `exit ${code}`})`));
     });
@@ -28,13 +32,15 @@ export function run(command, args, options = {}) {
 
 /** A command's output, shown as it comes and returned; `code` is its exit status. */
 export function tee(command, args, options = {}) {
+  const write = output();
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], ...options });
     let text = '';
     for (const [from, to] of [[child.stdout, process.stdout], [child.stderr, process.stderr]]) {
       from.setEncoding('utf8').on('data', (part) => {
         text += part;
-        to.write(part);
+        if (write) write(part);
+        else to.write(part);
       });
     }
     child.on('error', (error) => reject(new Stop(`${command} could not be started: ${error.message}`)));
@@ -66,10 +72,12 @@ export async function main(work) {
   }
 }
 
-/** The version of `name` in Cargo.lock. */
-export function lockedVersion(name) {
-  const lock = readFileSync(inRoot('Cargo.lock'), 'utf8');
-  return new RegExp(`name = "${name}"\nversion = "([^"]+)"`).exec(lock)?.[1] ?? null;
+/** The version of `name` in a lock file of cargo's. */
+function lockedVersion(name, lock) {
+  const text = readFileSync(inRoot(lock), 'utf8');
+  const version = new RegExp(`name = "${name}"\nversion = "([^"]+)"`).exec(text)?.[1];
+  if (!version) throw new Stop(`${lock} names no ${name}`);
+  return version;
 }
 
 export function requireRust() {
@@ -124,22 +132,35 @@ export async function ensureNpm() {
   writeFileSync(stamp, hash);
 }
 
-/**
- * The `wasm-bindgen` command of exactly the library's version, which its output format needs:
- * from PATH if it fits, else from .tools, else built into .tools.
- */
-export async function ensureWasmBindgen() {
-  const version = lockedVersion('wasm-bindgen');
-  if (!version) throw new Stop('Cargo.lock names no wasm-bindgen: crates/rlx-wasm does not depend on it');
-  const local = inRoot('.tools', 'bin', process.platform === 'win32' ? 'wasm-bindgen.exe' : 'wasm-bindgen');
-  for (const command of ['wasm-bindgen', local]) {
-    if (ask(command, ['--version']) === `wasm-bindgen ${version}`) return command;
-  }
-  // Without --locked: the lock file inside this release names a crate version that was withdrawn.
-  await step(`installing wasm-bindgen-cli ${version} into .tools`, 'about 2 minutes, once', () =>
-    run('cargo', ['install', 'wasm-bindgen-cli', '--version', version, '--root', inRoot('.tools')]));
-  return local;
+/** Our small command over wasm-bindgen's library (tools/bindgen), compiled when it is not there. */
+export async function ensureBindgen() {
+  const [ours, theirs] = [lockedVersion('wasm-bindgen', 'Cargo.lock'), lockedVersion('wasm-bindgen-cli-support', 'tools/bindgen/Cargo.lock')];
+  if (ours !== theirs) throw new Stop(`Cargo.lock has wasm-bindgen ${ours} and tools/bindgen/Cargo.lock ${theirs}: they must be one version`);
+  const target = inRoot('target', 'bindgen');
+  const command = join(target, 'debug', process.platform === 'win32' ? 'rlx-bindgen.exe' : 'rlx-bindgen');
+  const build = () => run('cargo', ['build', '-q', '--locked', '--manifest-path', inRoot('tools', 'bindgen', 'Cargo.toml'), '--target-dir', target]);
+  if (existsSync(command)) await build();
+  else await step(`compiling wasm-bindgen ${theirs}`, 'about a minute, once', build);
+  return command;
 }
 
-/** Seconds since `start`, for a line of a report. */
-export const seconds = (start) => `${((performance.now() - start) / 1000).toFixed(1)} s`;
+/** Runs all `works`, at most `limit` of them at once; the first fault stops what has not begun. */
+export async function atOnce(limit, works) {
+  const waiting = [...works];
+  let failed = false;
+  const worker = async () => {
+    while (waiting.length > 0 && !failed) {
+      await waiting.shift()().catch((error) => {
+        failed = true;
+        throw error;
+      });
+    }
+  };
+  await Promise.all(Array.from({ length: limit }, worker));
+}
+
+/** The time since `start`, for a line of a report: seconds, and minutes from two on. */
+export function seconds(start) {
+  const passed = (performance.now() - start) / 1000;
+  return passed < 120 ? `${passed.toFixed(1)} s` : `${(passed / 60).toFixed(1)} min`;
+}

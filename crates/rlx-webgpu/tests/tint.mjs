@@ -1,7 +1,8 @@
 // Compiles every .wgsl file of a folder with Dawn's Tint: naga accepts barriers that Tint rejects.
 //
-//   cargo run -p rlx-webgpu --example emit -- DIR && node crates/rlx-webgpu/tests/tint.mjs DIR
+//   cargo run -p rlx-webgpu --example emit -- DIR && node crates/rlx-webgpu/tests/tint.mjs DIR [PART/PARTS]
 //
+// `1/2` compiles every second file from the first on, so that two processes share the work.
 // Needs npm `webgpu` (a dependency of the repository's package.json). Its null backend compiles and
 // computes nothing, so no GPU is needed.
 import { readFileSync, readdirSync } from 'node:fs';
@@ -9,9 +10,10 @@ import { join } from 'node:path';
 import { create, globals } from 'webgpu';
 
 Object.assign(globalThis, globals);
-const dir = process.argv[2];
-if (!dir) {
-  console.error('usage: node tint.mjs DIR');
+const [dir, share = '1/1'] = process.argv.slice(2);
+const [part, parts] = share.split('/').map(Number);
+if (!dir || !(part >= 1 && part <= parts)) {
+  console.error('usage: node tint.mjs DIR [PART/PARTS]');
   process.exit(2);
 }
 // Dawn frees what JavaScript no longer reaches, even while a promise of it is pending.
@@ -19,7 +21,7 @@ globalThis.rlxGpu = create(['backend=null']);
 globalThis.rlxAdapter = await rlxGpu.requestAdapter();
 globalThis.rlxDevice = await rlxAdapter.requestDevice({ requiredFeatures: ['subgroups'] });
 
-const files = readdirSync(dir).filter((name) => name.endsWith('.wgsl')).sort();
+const files = readdirSync(dir).filter((name) => name.endsWith('.wgsl')).sort().filter((_, i) => i % parts === part - 1);
 let faults = 0;
 for (const name of files) {
   const code = readFileSync(join(dir, name), 'utf8');

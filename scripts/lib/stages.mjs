@@ -1,0 +1,144 @@
+// The stages of `npm test`.
+
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { buildAll, buildDemo, buildPackage, ensureNightly, tsc, WASM } from '../build.mjs';
+import { sizeReport } from '../size.mjs';
+import { ask, atOnce, ensureDebian, ensureTargets, inRoot, NEON, run, Stop, tee } from './tools.mjs';
+
+const DEBIAN_PACKAGES = { chromium: '/usr/bin/chromium', 'mesa-vulkan-drivers': '/usr/share/vulkan/icd.d', libvulkan1: null };
+const NO_STD_TARGET = 'wasm32v1-none';
+const NO_STD = ['-p', 'rlx-core', '--no-default-features', '--features', 'text,parse,reference,vision,audio,linalg,quant,encode', '--target', NO_STD_TARGET];
+
+/** Runs tests and adds up what they say, skips included. */
+async function tests(tally, command, args, skips) {
+  const folder = mkdtempSync(join(tmpdir(), 'rlx-skips-'));
+  const file = join(folder, 'skips');
+  try {
+    const { code, text } = await tee(command, skips(args, file), { env: { ...process.env, RLX_SKIPS: file } });
+    tally.add(text, existsSync(file) ? readFileSync(file, 'utf8') : '');
+    if (code !== 0) throw new Stop(`${command} ${args.slice(0, 3).join(' ')} failed`);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Rust's tests write what they skip into the file that RLX_SKIPS names. */
+const cargoTests = (tally, ...args) => tests(tally, 'cargo', ['test', ...args], (all) => all);
+
+/** Node's runner tells a reporter of ours what it skips. */
+const nodeTests = (tally, ...args) => tests(tally, process.execPath, args, (all, file) => [
+  '--test',
+  '--test-reporter=spec', '--test-reporter-destination=stdout',
+  `--test-reporter=${inRoot('scripts', 'lib', 'skips_reporter.mjs')}`, `--test-reporter-destination=${file}`,
+  ...all,
+]);
+
+/** A check without tests of its own counts as one. */
+async function check(tally, ...command) {
+  try {
+    await run(command[0], command.slice(1));
+    tally.passed += 1;
+  } catch (error) {
+    tally.failed += 1;
+    throw error;
+  }
+}
+
+function testFiles(folder, suffix) {
+  const files = readdirSync(inRoot(folder)).filter((name) => name.endsWith(suffix)).sort();
+  if (files.length === 0) throw new Stop(`${folder} has no tests`);
+  return files.map((name) => join(folder, name));
+}
+
+/** Made once for all stages that need it. */
+const made = new Map();
+function once(work) {
+  if (!made.has(work)) made.set(work, work());
+  return made.get(work);
+}
+
+/** Debian's Chromium and a software Vulkan driver; installed if we may, else named. */
+async function system() {
+  const missing = Object.entries(DEBIAN_PACKAGES).filter(([name, path]) => {
+    if (ask('dpkg-query', ['-W', '-f=${Status}', name])?.includes('install ok')) return false;
+    return !(path && existsSync(path));
+  }).map(([name]) => name);
+  if (missing.length === 0) return;
+  await ensureDebian('the tests of GPUs and browsers', missing, ', or install a Chromium at /usr/bin/chromium and a Vulkan driver');
+}
+
+const nativeBinary = () => run('cargo', ['build', '--release', '-p', 'rlx-native']);
+
+/** Names and work of all stages. */
+export const STAGES = {
+  format: (tally) => check(tally, 'cargo', 'fmt', '--all', '--check'),
+  clippy: async (tally) => {
+    await check(tally, 'cargo', 'clippy', '--workspace', '--all-targets', '--', '-D', 'warnings');
+    await check(tally, 'cargo', 'clippy', '-p', 'rlx-wasm', '--target', WASM, '--', '-D', 'warnings');
+    // As it is tested under qemu by scripts/neon.mjs.
+    await check(tally, 'cargo', 'clippy', '-p', 'rlx-cpu', '--target', NEON, '--', '-D', 'warnings');
+  },
+  no_std: (tally) => check(tally, 'cargo', 'check', ...NO_STD),
+  rust: (tally) => cargoTests(tally, '--workspace', '--no-fail-fast'),
+  tint: async (tally) => {
+    // Every kernel the emitter can print, under the compiler that Chromium and Dawn have.
+    const folder = mkdtempSync(join(tmpdir(), 'rlx-wgsl-'));
+    await run('cargo', ['run', '-q', '-p', 'rlx-webgpu', '--example', 'emit', '--', folder]);
+    const half = (share) => () => check(tally, process.execPath, 'crates/rlx-webgpu/tests/tint.mjs', folder, share);
+    await atOnce(2, [half('1/2'), half('2/2')]);
+    rmSync(folder, { recursive: true, force: true });
+  },
+  mutants: (tally) => check(tally, process.execPath, 'scripts/mutants.mjs', '--check'),
+  types: async (tally) => {
+    await check(tally, process.execPath, tsc, '-p', 'crates/rlx-wasm/js/tsconfig.test.json');
+    await nodeTests(tally, ...testFiles('crates/rlx-wasm/js/.test/test', '.test.js'), ...testFiles('tests/scripts', '.test.mjs'));
+    await buildPackage(); // the demo is checked against the package's declarations
+    await check(tally, process.execPath, tsc, '-p', 'www');
+  },
+  package: async (tally) => {
+    await once(buildAll);
+    await once(buildDemo);
+    tally.passed += 1;
+  },
+  native: async (tally) => {
+    await once(nativeBinary);
+    tally.passed += 1;
+  },
+  size: async (tally) => {
+    await once(buildAll);
+    await once(buildDemo);
+    await sizeReport();
+    tally.passed += 1;
+  },
+  browser: async (tally) => {
+    await once(buildAll);
+    await once(buildDemo);
+    await once(nativeBinary); // pages print the fingerprints that the command line prints
+    await nodeTests(tally, '--test-concurrency=1', ...testFiles('tests/browser', '.test.mjs'));
+  },
+  runtimes: async (tally) => {
+    await once(buildAll);
+    await once(nativeBinary);
+    await nodeTests(tally, '--test-concurrency=1', ...testFiles('tests/runtimes', '.test.mjs'));
+  },
+};
+
+/** Stages in the order they run in; a lane beside the other. Each stage is in one lane. */
+export const LANES = [
+  ['format', 'mutants', 'clippy', 'no_std', 'rust', 'tint'],
+  ['types', 'package', 'size', 'native', 'browser', 'runtimes'],
+];
+
+/** Installs what these stages need, before lanes could both try to. */
+export async function prepare(stages) {
+  const needs = (...names) => names.some((name) => stages.includes(name));
+  const targets = [];
+  if (needs('clippy')) targets.push(NEON);
+  if (needs('no_std')) targets.push(NO_STD_TARGET);
+  if (needs('clippy', 'package', 'size', 'browser', 'runtimes')) targets.push(WASM);
+  await ensureTargets(...targets);
+  if (needs('package', 'size', 'browser', 'runtimes')) await ensureNightly();
+  if (needs('rust', 'browser', 'runtimes')) await system();
+}
