@@ -65,6 +65,8 @@ export class FakeServer {
   gzip = false;
   /** The page is of another origin and sees these headers beside `ALWAYS_SEEN`; null: of the same origin, all. */
   exposed: string[] | null = null;
+  /** How much of a body comes at once. */
+  chunkBytes = 1000;
   /** Bytes of the file after which a body breaks off, or ends as if it were whole. */
   stopAfter: number | undefined;
   stopsQuietly = false;
@@ -84,7 +86,7 @@ export class FakeServer {
     const answer = this.#answer(method, method === 'GET' ? range : undefined);
     if (!answer.body) over?.();
     const stopped = this.stopAfter === undefined || this.stopsQuietly ? undefined : new TypeError('terminated');
-    const body = answer.body && streamOf(answer.body, 1000, { fail: stopped, over, signal });
+    const body = answer.body && streamOf(answer.body, this.chunkBytes, { fail: stopped, over, signal });
     const { status } = answer;
     const response = new Response(body, { status, statusText: STATUS[status] ?? '', headers: this.#seen(answer.headers) });
     Object.defineProperty(response, 'type', { value: this.exposed ? 'cors' : 'basic' });

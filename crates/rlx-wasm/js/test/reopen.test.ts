@@ -51,6 +51,7 @@ async function paused(server: FakeServer, chunks: number, meanwhile: () => void 
   const parts: Uint8Array<ArrayBuffer>[] = [];
   for (let n = 0; n < chunks; n += 1) parts.push((await shard.read())!.slice() as Uint8Array<ArrayBuffer>);
   await shard.pause();
+  server.chunkBytes = 700; // the network cuts the same bytes in other places
   meanwhile();
   shard.keepOpen();
   for (let chunk = await shard.read(); chunk; chunk = await shard.read()) parts.push(chunk.slice() as Uint8Array<ArrayBuffer>);
@@ -62,7 +63,7 @@ const file = bytesOf(10_500);
 for (const [name, server] of servers(file)) {
   test(`${name}: a paused shard goes on where it was`, async () => {
     for (const chunks of [1, 3, 10, 11]) {
-      server.requests = [];
+      Object.assign(server, { requests: [], chunkBytes: 1000 });
       assert.deepEqual(await paused(server, chunks), file, `after ${chunks} chunks`);
       assert.ok(server.requests.length <= 3, server.requests.join());
     }
