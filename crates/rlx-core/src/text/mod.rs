@@ -12,8 +12,6 @@ mod pretokenize;
 mod stream;
 #[cfg(feature = "jinja")]
 mod template;
-#[cfg(feature = "jinja")]
-mod template_env;
 mod tokenizer;
 mod unicode;
 mod unicode_tables;

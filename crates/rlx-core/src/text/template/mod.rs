@@ -13,14 +13,33 @@
 //! of one (a template may cut text out of the middle), or any part of one that reaches the end of
 //! the string (the next string may go on). What a template compares with content keeps working
 //! unless it compares with control tokens; a `length` counts the marks.
+//!
+//! A template is also a program of a stranger's. The interpreter is our own, because what bounds
+//! one has to be paid for in every operator, filter and value: [`meter`] says what bounds what.
 
-use super::template_env::{environment, fault, plain_source};
+mod ast;
+mod date;
+mod eval;
+mod filters;
+mod lexer;
+mod meter;
+mod methods;
+mod operators;
+mod parser;
+mod print;
+mod value;
+
+use self::ast::Program;
+use self::eval::Run;
+use self::meter::{Fault, INPUT_BYTES_PER_VALUE, MAX_HEIGHT, MAX_TEMPLATE_BYTES, Meter};
+use self::value::Value;
 use super::{Special, Tokenizer};
-use crate::{Error, Result};
-use alloc::collections::BTreeMap;
+use crate::{Code, Error, Result};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
-use minijinja::value::Serde;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
@@ -78,7 +97,9 @@ impl Rendered {
 /// A model's chat template.
 #[derive(Clone, Debug)]
 pub struct ChatTemplate {
-    source: String,
+    program: Rc<Program>,
+    /// Its private-use characters, which cannot be marks.
+    private_use: Vec<char>,
     bos: String,
     eos: String,
     /// The texts of the control tokens, the longest first: it is the one that is recognised.
@@ -91,34 +112,41 @@ impl ChatTemplate {
     /// Reads a template: `tokenizer.chat_template`, for the tokenizer of the same file.
     ///
     /// # Errors
-    /// The file has no template, or one that is not Jinja.
+    /// The file has no template, or one that is not Jinja, or is too long or too deeply nested.
     pub fn new(source: Option<&str>, tokenizer: &Tokenizer) -> Result<Self> {
         let source = source.filter(|source| !source.trim().is_empty()).ok_or_else(|| {
-            Error::usage("the model has no chat template")
-                .at("tokenizer.chat_template")
-                .hint("use `--raw` to send the prompt as it is")
+            Error::usage("the model has no chat template").at("tokenizer.chat_template").hint(HINT)
         })?;
+        if source.len() > MAX_TEMPLATE_BYTES {
+            let n = source.len();
+            let what =
+                format!("the chat template has {n} bytes, at most {MAX_TEMPLATE_BYTES} are read");
+            return Err(Error::bad_file(what).at("tokenizer.chat_template").hint(HINT));
+        }
+        let source = source.replace("\r\n", "\n").replace('\r', "\n");
+        let program =
+            parser::parse(&source).map_err(|(line, what)| fault(Fault::Failed(what), line))?;
         let mut controls: Vec<String> = tokenizer.control_texts().map(String::from).collect();
         controls.sort_by_key(|text| core::cmp::Reverse(text.len()));
         let first = |text: &String| text.as_bytes().first().map(u8::to_ascii_lowercase);
         let mut first_bytes: Vec<u8> = controls.iter().filter_map(first).collect();
         first_bytes.sort_unstable();
         first_bytes.dedup();
-        let template = Self {
-            source: plain_source(source),
+        Ok(Self {
+            program: Rc::new(program),
+            private_use: source.chars().filter(|&c| c >= '\u{100000}').collect(),
             bos: tokenizer.text_of(tokenizer.bos()),
             eos: tokenizer.text_of(tokenizer.eos()),
             controls,
             first_bytes,
-        };
-        environment(None).template_from_str(&template.source).map_err(|e| fault(&e))?;
-        Ok(template)
+        })
     }
 
     /// Renders a conversation.
     ///
     /// # Errors
-    /// What the template raises, in its own words, and faults of the template.
+    /// What the template raises, in its own words, and faults of the template: also that it does
+    /// not end, needs too much memory, or nests too deeply.
     pub fn render(&self, messages: &[Message], options: &RenderOptions) -> Result<Rendered> {
         let messages = serde_json::to_value(messages)
             .map_err(|e| Error::internal(alloc::format!("messages as JSON: {e}")))?;
@@ -141,30 +169,38 @@ impl ChatTemplate {
         context.insert("messages".into(), messages.clone());
         let mut input = Json::Object(context);
 
-        let mark = self.unused_character(&input)?;
-        for_each_string(&mut input, &mut |text| *text = self.guard(text, mark));
-        if let Json::Object(context) = &mut input {
-            let generate = Json::Bool(options.add_generation_prompt);
-            context.insert("add_generation_prompt".into(), generate);
-            context.insert("bos_token".into(), Json::String(self.bos.clone()));
-            context.insert("eos_token".into(), Json::String(self.eos.clone()));
+        if height(&input) > usize::from(MAX_HEIGHT) {
+            let what = format!("the messages nest lists deeper than {MAX_HEIGHT}");
+            return Err(Error::usage(what).hint("nest them less deeply"));
         }
-        let env = environment(options.now);
-        let text = env
-            .template_from_str(&self.source)
-            .and_then(|template| template.render(minijinja::Value::from(Serde(&input))))
-            .map_err(|e| fault(&e))?;
+        let mark = self.unused_character(&mut input)?;
+        let mut n_bytes = 0;
+        for_each_string(&mut input, &mut |text| {
+            *text = self.guard(text, mark);
+            n_bytes += text.len();
+        });
+        let meter = Meter::new(n_bytes + INPUT_BYTES_PER_VALUE * n_values(&input));
+        let mut run = Run::new(&self.program, &meter, options.now);
+        let text = run.render(&mut |name| match name {
+            "add_generation_prompt" => Ok(Some(Value::Bool(options.add_generation_prompt))),
+            "bos_token" => Value::text(&self.bos, &meter).map(Some),
+            "eos_token" => Value::text(&self.eos, &meter).map(Some),
+            name => input.get(name).map(|json| Value::from_json(json, &meter)).transpose(),
+        });
+        let text = text.map_err(|e| {
+            let mut e = fault(e, run.line);
+            e.what.retain(|c| c != mark);
+            e
+        })?;
         Ok(Rendered { segments: self.segments(&text, mark) })
     }
 
     /// A private-use character that neither the template nor its input has.
-    fn unused_character(&self, input: &Json) -> Result<char> {
-        let mut input = input.clone();
-        let mut used: Vec<char> = Vec::new();
+    fn unused_character(&self, input: &mut Json) -> Result<char> {
+        let mut used: BTreeSet<char> = self.private_use.iter().copied().collect();
         let mut note = |text: &str| used.extend(text.chars().filter(|&c| c >= '\u{100000}'));
-        note(&self.source);
         self.controls.iter().for_each(|text| note(text));
-        for_each_string(&mut input, &mut |text| note(text));
+        for_each_string(input, &mut |text| note(text));
         let mut free = ('\u{100000}'..='\u{10fffd}').filter(|c| !used.contains(c));
         free.next().ok_or_else(|| Error::usage("the messages use every private-use character"))
     }
@@ -250,4 +286,40 @@ fn for_each_string(value: &mut Json, visit: &mut dyn FnMut(&mut String)) {
         Json::Object(map) => map.values_mut().for_each(|value| for_each_string(value, visit)),
         Json::Null | Json::Bool(_) | Json::Number(_) => {}
     }
+}
+
+/// How many values a value is, itself included.
+fn n_values(value: &Json) -> usize {
+    1 + match value {
+        Json::Array(values) => values.iter().map(n_values).sum(),
+        Json::Object(map) => map.iter().map(|(_, value)| 1 + n_values(value)).sum(),
+        _ => 0,
+    }
+}
+
+/// How many lists and objects are inside each other.
+fn height(value: &Json) -> usize {
+    match value {
+        Json::Array(values) => 1 + values.iter().map(height).max().unwrap_or(0),
+        Json::Object(map) => 1 + map.values().map(height).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+const HINT: &str = "use `--raw` to send the prompt as it is";
+/// Characters of a fault that are shown: a template may raise a text of megabytes.
+const FAULT_CHARS: usize = 1000;
+
+/// A fault of a template as an error: raised by it, or a fault of it.
+fn fault(fault: Fault, line: u32) -> Error {
+    let cut = |what: String| what.chars().take(FAULT_CHARS).collect::<String>();
+    let what = match fault {
+        Fault::Raised(message) => {
+            let what = format!("the chat template refused the conversation: {}", cut(message));
+            return Error::usage(what).at("tokenizer.chat_template");
+        }
+        Fault::Failed(what) => format!("the chat template failed: {}", cut(what)),
+        Fault::Limit(what) => format!("the chat template {what}"),
+    };
+    Error::new(Code::BadFile, what).at(format!("tokenizer.chat_template, line {line}")).hint(HINT)
 }
