@@ -2,6 +2,7 @@
 
 use crate::fault::throw;
 use crate::gpu::{GpuHost, HostGpu};
+use crate::panic::tell_panics;
 use crate::request::{Options, Prompt, request};
 use crate::wait::{Pace, Platform, wait};
 use core::cell::RefCell;
@@ -129,6 +130,7 @@ impl RlxEngine {
         platform: Platform,
         gpu: Option<GpuHost>,
     ) -> core::result::Result<RlxEngine, JsValue> {
+        tell_panics();
         let platform = Rc::new(platform);
         let build = || -> Result<State> {
             let options = Options::parse(options_json)?;

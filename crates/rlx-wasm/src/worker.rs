@@ -3,20 +3,8 @@
 use rlx_cpu::page_pool;
 use wasm_bindgen::prelude::*;
 
-/// The compiled module, of which a worker makes its own instance.
-#[wasm_bindgen(js_name = sharedModule)]
-pub fn shared_module() -> JsValue {
-    wasm_bindgen::module()
-}
-
-/// Works for the page's engines and never returns.
+/// Works for the page's engines and never returns. After a trap the page ends all that share the memory.
 #[wasm_bindgen(js_name = joinPool)]
 pub fn join_pool() {
     page_pool::join();
-}
-
-/// After a trap in `joinPool`: ends what waits for this worker.
-#[wasm_bindgen(js_name = breakUp)]
-pub fn break_up() {
-    page_pool::break_up();
 }

@@ -5,6 +5,7 @@ import type { Running } from './bring.js';
 import { clearStores } from './cache.js';
 import { completions } from './chat.js';
 import { RlxError, throwIfAborted, toRlxError } from './error.js';
+import { Pending } from './pending.js';
 import { platform } from './platform.js';
 import { Queue } from './queue.js';
 import { tune } from './tuning.js';
@@ -20,8 +21,8 @@ export class Engine {
   /** Chat completions with OpenAI's shapes. */
   readonly chat: { readonly completions: Completions };
   readonly #queue = new Queue();
-  readonly #disposed: Promise<never>;
-  #refuse: (reason: RlxError) => void = () => {};
+  /** Events that calls wait for. */
+  readonly #events = new Pending();
   #over: RlxError | undefined;
   /** The wasm engine's promise that has not settled; it is freed only after it has. */
   #pending: Promise<unknown> = Promise.resolve();
@@ -33,10 +34,7 @@ export class Engine {
 
   private constructor(running: Running, private readonly options: LoadOptions) {
     this.#running = running;
-    this.#disposed = new Promise<never>((_, reject) => {
-      this.#refuse = reject;
-    });
-    this.#disposed.catch(() => {}); // nobody may be waiting
+    this.#info = running.wasm.info();
     const engine = {
       start: (request: string) => {
         const { wasm } = this.#live();
@@ -51,12 +49,15 @@ export class Engine {
         if (!this.#over) this.#running?.wasm.cancel();
       },
     };
-    const modelName = this.info().model.name;
+    const modelName = (JSON.parse(this.#info) as EngineInfo).model.name;
     this.chat = { completions: completions({ engine, queue: this.#queue, platform, modelName }) };
   }
 
   /**
    * Loads a model. May be called again after it failed, with nothing left of the attempt.
+   *
+   * Should the wasm module ever stop (a bug, or no memory), the calls of its engine reject with `internal`;
+   * `dispose`, `reload` and the next `load` work. Other engines go on, but those of several threads end together.
    *
    * Rejects with an `RlxError`: `usage` (an option), `device_unavailable`, `io` (an address, a
    * stream that stopped), `bad_file`, `unsupported`, `out_of_memory`, `cancelled` (the signal).
@@ -85,15 +86,17 @@ export class Engine {
     await clearStores();
   }
 
-  /** What runs, where, and how fast the last answer was. */
+  /** What runs, where, and how fast the last answer was; where nothing runs any more, what ran. */
   info(): EngineInfo {
     this.#check();
-    return JSON.parse(this.#running?.wasm.info() ?? this.#info) as EngineInfo;
+    if (this.#running) this.#remember(this.#running);
+    return JSON.parse(this.#info) as EngineInfo;
   }
 
   /**
    * Loads the model again, on a device asked for anew, from where `load` had it: after `device_lost`,
-   * or at any time. What the caches held is read again, so that the next call reuses it.
+   * after an `internal` that says that the wasm module stopped, or at any time. What the caches held is
+   * read again, so that the next call reuses it, unless the module stopped.
    *
    * It has a turn like a call. Calls made before it come first; on a lost device they reject with
    * `device_lost`. Calls made after it wait for it. `info()` answers all the while. Called again
@@ -119,9 +122,9 @@ export class Engine {
    */
   dispose(): void {
     if (this.#over) return;
-    this.#running?.wasm.cancel();
     this.#over = new RlxError('disposed', 'the engine was disposed', { hint: 'load the model again' });
-    this.#refuse(this.#over);
+    this.#running?.wasm.cancel();
+    this.#events.end(this.#over);
     this.#queue.close(this.#over);
     this.#reload?.abort.abort();
     const free = () => this.#free();
@@ -148,6 +151,14 @@ export class Engine {
     if (running) free(running);
   }
 
+  #remember({ wasm }: Running): void {
+    try {
+      this.#info = wasm.info();
+    } catch {
+      // A module that has stopped tells nothing any more.
+    }
+  }
+
   async #loadAgain({ onProgress, signal }: ReloadOptions, abort: AbortController): Promise<void> {
     this.#check();
     const release = await this.#queue.turn(signal);
@@ -158,8 +169,8 @@ export class Engine {
       await this.#pending;
       if (this.#running) {
         // Before anything is loaded: a device need not hold the model twice.
-        this.#info = this.#running.wasm.info();
-        this.#tokens = this.#running.wasm.cached() as Uint32Array<ArrayBuffer>;
+        this.#remember(this.#running);
+        this.#tokens = cached(this.#running);
         this.#free();
       }
       const running = await bring({ ...this.options, signal: abort.signal }, { onProgress, tokens: this.#tokens });
@@ -181,7 +192,7 @@ export class Engine {
         throw tellReload(error);
       });
       this.#pending = event.catch(() => {});
-      return Promise.race([event, this.#disposed]);
+      return this.#events.add(event);
     };
     const json = await nextEvent();
     const error = host?.takeError();
@@ -190,6 +201,15 @@ export class Engine {
     wasm.cancel();
     for (let last = json; (JSON.parse(last) as WasmEvent).type !== 'done';) last = await nextEvent();
     throw webgpuReported(error);
+  }
+}
+
+/** What the caches hold: nothing that is known where the module has stopped. The next call then reads its whole prompt. */
+function cached({ wasm }: Running): Uint32Array<ArrayBuffer> {
+  try {
+    return wasm.cached() as Uint32Array<ArrayBuffer>;
+  } catch {
+    return new Uint32Array();
   }
 }
 

@@ -50,6 +50,19 @@ export function withText(error: RlxError, text: string): RlxError {
 }
 
 /**
+ * The end of an instance of the wasm module: what was thrown out of it, and the words of Rust's panic, if
+ * it was one. Rust aborts without a word, by `unreachable`, where an allocation fails.
+ */
+export function stopped(thrown: unknown, panic = ''): RlxError {
+  const said = panic || (thrown instanceof Error ? thrown.message : String(thrown));
+  const again = 'load the model again or call engine.reload()';
+  const hint = !panic && /unreachable/i.test(said)
+    ? `it may have found no memory: use a smaller model or contextLength or close other tabs, then ${again}`
+    : `${again}; this is a bug in RLX, please report it`;
+  return new RlxError('internal', `the wasm module stopped: ${said}`, { hint, cause: thrown });
+}
+
+/**
  * Makes an `RlxError` of whatever was thrown: Rust throws its error as JSON text
  * (`{"code", "what", "at", "hint"}`), a wasm trap is a `RuntimeError`, an abort a `DOMException`.
  */
@@ -66,11 +79,7 @@ export function toRlxError(thrown: unknown): RlxError {
     }
   }
   if (thrown instanceof Error && thrown.name === 'AbortError') return cancelled();
-  const bug = 'this is a bug in RLX, please report it';
-  if (thrown instanceof WebAssembly.RuntimeError) {
-    const what = `the wasm module stopped: ${thrown.message}`;
-    return new RlxError('internal', what, { hint: bug, cause: thrown });
-  }
+  if (thrown instanceof WebAssembly.RuntimeError) return stopped(thrown);
   const what = thrown instanceof Error ? thrown.message : String(thrown);
-  return new RlxError('internal', what, { hint: bug, cause: thrown });
+  return new RlxError('internal', what, { hint: 'this is a bug in RLX, please report it', cause: thrown });
 }

@@ -1,13 +1,20 @@
-// What `wasm-bindgen --target web` makes of crates/rlx-wasm, as far as the package uses it.
+// What scripts/lib/glue.mjs makes of wasm-bindgen's glue for crates/rlx-wasm, as far as the package uses it.
 
 import type { GpuHost } from './gpu_host.js';
 import type { Platform, WasmEngine } from './wasm.js';
 
-export default function init(options: {
-  module_or_path: string | URL | Response | ArrayBufferView | ArrayBuffer | WebAssembly.Module;
-}): Promise<unknown>;
-
-export interface RlxEngine extends WasmEngine {}
-export class RlxEngine {
-  constructor(optionsJson: string, platform: Platform, gpu: GpuHost | undefined);
+/** What an instance is surrounded with. */
+export interface Around {
+  /** Takes the module's exports and answers what JavaScript calls instead. */
+  guard(exports: WebAssembly.Exports): WebAssembly.Exports;
+  /** Called when Rust panics, before the trap. */
+  panicked(message: string): void;
 }
+
+export interface Glue {
+  init(options: { module_or_path: WebAssembly.Module }): Promise<unknown>;
+  RlxEngine: new (optionsJson: string, platform: Platform, gpu: GpuHost | undefined) => WasmEngine & { free(): void };
+}
+
+/** The glue of one more instance. */
+export default function instantiate(around: Around): Glue;

@@ -1,8 +1,20 @@
-/** Loads the wasm module, once for all engines of a page; one with threads is another module. */
+/**
+ * Gives engines instances of the wasm module.
+ *
+ * An engine on the GPU or on one thread has an instance of its own, so that a trap ends no other engine, and
+ * one engine's memory is no other's. An instance costs 1.5 MB beside what its engine needs, and its code is
+ * the module's, compiled once. Wasm memory never shrinks, so an instance that an engine has left is kept for
+ * the next one.
+ *
+ * Engines of several threads share one instance: workers belong to its memory, and each has a stack and
+ * a JavaScript heap of its own. There a trap ends all of them, and the next engine has new workers.
+ */
 
 import { chooseBuild } from './builds.js';
 import type { Build } from './builds.js';
 import { RlxError } from './error.js';
+import { Instance } from './instance.js';
+import type { Glue } from './rlx_wasm.js';
 import type { WasmModule } from './wasm.js';
 import { Workers } from './workers.js';
 
@@ -14,41 +26,78 @@ const FILES: { [build in Build]: () => URL } = {
   'rlx-threads-relaxed': () => new URL('./rlx-threads-relaxed.wasm', import.meta.url),
 };
 
-type Started = Pick<WasmModule, 'create'> & { workers?: Workers };
-type Kind = 'single' | 'threaded';
+/** An instance that is ready for engines. */
+interface Started {
+  instance: Instance;
+  RlxEngine: Glue['RlxEngine'];
+}
 
-const loading: { [kind in Kind]?: Promise<Started> | undefined } = {};
+interface Threaded extends Started {
+  workers: Workers;
+}
+
+/** By address: the compiled module, and the instance that an engine has left. */
+const modules = new Map<string, Promise<WebAssembly.Module>>();
+const idle = new Map<string, Started>();
+let threaded: Promise<Threaded> | undefined;
 
 /**
- * A module for engines of `threads` threads or, where no worker starts, fewer. An own `wasmUrl` is
+ * A module for one engine of `threads` threads or, where no worker starts, fewer. An own `wasmUrl` is
  * of a build without threads. A failed attempt is forgotten, so that the next load tries again.
  */
 export async function loadModule(wasmUrl?: string | URL, threads = 1): Promise<WasmModule> {
-  const kind = threads > 1 && wasmUrl === undefined ? 'threaded' : 'single';
-  const { create, workers } = await (loading[kind] ??= start(kind, wasmUrl).catch((error: unknown) => {
-    loading[kind] = undefined;
-    throw error;
-  }));
-  return { create, threads: 1 + (await workers?.atLeast(threads - 1) ?? 0) };
+  if (threads > 1 && wasmUrl === undefined) {
+    const { workers, ...started } = await (threaded ??= startThreaded(FILES[chooseBuild(true)]()));
+    return { threads: 1 + await workers.atLeast(threads - 1), create: creator(started, () => {}) };
+  }
+  const url = wasmUrl === undefined ? FILES[chooseBuild(false)]() : new URL(wasmUrl, import.meta.url);
+  const left = idle.get(url.href);
+  idle.delete(url.href);
+  const started = left ?? await startSingle(url);
+  return { threads: 1, create: creator(started, () => idle.set(url.href, started)) };
 }
 
-async function start(kind: Kind, wasmUrl?: string | URL): Promise<Started> {
-  const url = wasmUrl === undefined ? FILES[chooseBuild(kind === 'threaded')]() : new URL(wasmUrl, import.meta.url);
-  const from = { module_or_path: readLocal(url) ?? url };
+function creator({ instance, RlxEngine }: Started, onLeave: () => void): WasmModule['create'] {
+  return (options, platform, gpu) => instance.engine(() => new RlxEngine(options, platform, gpu ?? undefined), onLeave);
+}
+
+function startSingle(url: URL): Promise<Started> {
+  return start(url, async (module) => {
+    const { default: instantiate } = await import('./rlx_wasm.js');
+    const instance = new Instance();
+    const { init, RlxEngine } = instantiate(instance);
+    await init({ module_or_path: module });
+    return { instance, RlxEngine };
+  });
+}
+
+function startThreaded(url: URL): Promise<Threaded> {
+  let workers: Workers | undefined;
+  const forget = () => {
+    if (threaded === starting) threaded = undefined;
+  };
+  const starting = start(url, async (module) => {
+    const { default: instantiate } = await import('./rlx_wasm_threads.js');
+    const instance = new Instance(() => {
+      forget();
+      workers?.end();
+    });
+    const { init, RlxEngine } = instantiate(instance);
+    const { memory } = await init({ module_or_path: module });
+    workers = new Workers({ module, memory }, (trap) => instance.stop(trap));
+    return { instance, RlxEngine, workers };
+  });
+  starting.catch(forget);
+  return starting;
+}
+
+async function start<T extends Started>(url: URL, instantiate: (module: WebAssembly.Module) => Promise<T>): Promise<T> {
   try {
-    // One glue for two builds: scripts/build.mjs sees to it that they have the same exports and imports.
-    if (kind === 'single') {
-      const { default: init, RlxEngine } = await import('./rlx_wasm.js');
-      await init(from);
-      return { create: (options, platform, gpu) => new RlxEngine(options, platform, gpu ?? undefined) };
-    }
-    const { default: init, RlxEngine, sharedModule } = await import('./rlx_wasm_threads.js');
-    const { memory } = await init(from);
-    return {
-      create: (options, platform, gpu) => new RlxEngine(options, platform, gpu ?? undefined),
-      workers: new Workers({ module: sharedModule(), memory }),
-    };
+    const started = await instantiate(await compiled(url));
+    if (started.instance.stopped) throw started.instance.stopped;
+    return started;
   } catch (cause) {
+    if (cause instanceof RlxError) throw cause;
     throw new RlxError('io', 'the wasm module did not load', {
       at: url.href,
       hint: 'check that the file is served, and that the browser has WebAssembly with SIMD',
@@ -57,10 +106,31 @@ async function start(kind: Kind, wasmUrl?: string | URL): Promise<Started> {
   }
 }
 
+/** The module at an address, fetched and compiled once. */
+function compiled(url: URL): Promise<WebAssembly.Module> {
+  let module = modules.get(url.href);
+  if (!module) {
+    module = compile(url);
+    modules.set(url.href, module);
+    module.catch(() => modules.delete(url.href));
+  }
+  return module;
+}
+
+async function compile(url: URL): Promise<WebAssembly.Module> {
+  const local = readLocal(url);
+  if (local) return WebAssembly.compile(local);
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`the server answered ${response.status} ${response.statusText}`);
+  // A browser compiles nothing of another type as it arrives, but takes its bytes.
+  const typed = response.headers.get('content-type') === 'application/wasm';
+  return typed ? WebAssembly.compileStreaming(response) : WebAssembly.compile(await response.arrayBuffer());
+}
+
 /** Node's `fetch` reads no files; Node and Deno have this instead. */
-function readLocal(url: URL): Uint8Array | undefined {
+function readLocal(url: URL): Uint8Array<ArrayBuffer> | undefined {
   if (url.protocol !== 'file:') return undefined;
-  type Fs = { readFileSync(path: URL): Uint8Array };
+  type Fs = { readFileSync(path: URL): Uint8Array<ArrayBuffer> };
   const { process } = globalThis as { process?: { getBuiltinModule?(name: string): unknown } };
   return (process?.getBuiltinModule?.('node:fs') as Fs | undefined)?.readFileSync(url);
 }

@@ -1,17 +1,24 @@
 /** A web worker of the CPU's pool: its own instance of the page's module, on the same memory. */
 
-import init, { breakUp, joinPool } from './rlx_wasm_threads.js';
-import type { Shared } from './workers.js';
+import instantiate from './rlx_wasm_threads.js';
+import type { FromWorker, Shared } from './workers.js';
 
 addEventListener('message', ({ data }: MessageEvent<Shared>) => void join(data), { once: true });
 
+const tell = postMessage as (message: FromWorker) => void;
+
 async function join({ module, memory }: Shared): Promise<void> {
+  let panic = '';
+  const panicked = (message: string) => {
+    panic ||= message;
+  };
+  const { init, joinPool } = instantiate({ guard: (exports) => exports, panicked });
   await init({ module_or_path: module, memory });
-  (postMessage as (message: string) => void)('ready');
+  tell({ ready: true });
   try {
     joinPool(); // stays
   } catch (trap) {
-    breakUp();
-    throw trap;
+    // The page walks the run in slices, so it hears this, and ends everything on this memory.
+    tell({ trap: panic || String((trap as Error).message) });
   }
 }

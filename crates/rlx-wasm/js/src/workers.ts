@@ -6,30 +6,47 @@ export interface Shared {
   memory: WebAssembly.Memory;
 }
 
-/** They live as long as the page; idle ones sleep. */
-export class Workers {
-  readonly #started: Promise<Worker | undefined>[] = [];
+/** What a worker says: that it works, and that a trap has ended it. */
+export type FromWorker = { ready: true } | { trap: string };
 
-  constructor(private readonly shared: Shared) {}
+/** They live as long as the instance; idle ones sleep. */
+export class Workers {
+  readonly #started: Promise<boolean>[] = [];
+  readonly #ends: (() => void)[] = [];
+
+  /** `onTrap` is called with the first trap of a worker: their memory is not to be used any more. */
+  constructor(private readonly shared: Shared, private readonly onTrap: (trap: Error) => void) {}
 
   /** Starts what is missing of `count`; answers how many of them work. */
   async atLeast(count: number): Promise<number> {
     while (this.#started.length < count) this.#started.push(this.#start());
-    const workers = await Promise.all(this.#started.slice(0, count));
-    return workers.filter((worker) => worker !== undefined).length;
+    const working = await Promise.all(this.#started.slice(0, count));
+    return working.filter((works) => works).length;
   }
 
-  /** Undefined when the page may not have it: its engines then have one thread less. */
-  #start(): Promise<Worker | undefined> {
+  /** Ends them in whatever they do. */
+  end(): void {
+    for (const end of this.#ends.splice(0)) end();
+  }
+
+  /** False when the page may not have it: its engines then have one thread less. */
+  #start(): Promise<boolean> {
     return new Promise((resolve) => {
       try {
         // Bundlers know this form and bring the file along.
         const worker = new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'rlx-cpu' });
-        worker.onmessage = () => resolve(worker);
-        worker.onerror = () => resolve(undefined);
+        worker.onmessage = ({ data }: MessageEvent<FromWorker>) => {
+          if ('trap' in data) this.onTrap(new Error(data.trap));
+          else resolve(true);
+        };
+        worker.onerror = () => resolve(false);
+        this.#ends.push(() => {
+          worker.terminate();
+          resolve(false);
+        });
         worker.postMessage(this.shared);
       } catch {
-        resolve(undefined);
+        resolve(false);
       }
     });
   }

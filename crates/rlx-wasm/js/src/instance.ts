@@ -1,0 +1,129 @@
+/**
+ * One instance of the wasm module: what is pending in it, and how it ends.
+ *
+ * A panic, a stack that overflows, an allocation that fails: each is a trap, and Rust cleans nothing up on
+ * the way out. What it had borrowed stays borrowed for ever. So the first exception that leaves the module
+ * stops its instance: what is pending rejects, later calls throw the same error, and nothing enters it again.
+ *
+ * Most traps have no caller who could catch them: Rust's futures are polled by the browser, from microtasks
+ * and from callbacks of promises. But whoever comes in, comes in through an export. So these are guarded.
+ */
+
+import { stopped } from './error.js';
+import type { RlxError } from './error.js';
+import { Pending } from './pending.js';
+import type { Around } from './rlx_wasm.js';
+import type { WasmEngine } from './wasm.js';
+
+/** The glue's class. */
+export type BoundEngine = WasmEngine & { free(): void };
+
+export class Instance implements Around {
+  readonly #pending = new Pending();
+  #stopped: RlxError | undefined;
+  #panic = '';
+  /** How many of our own calls are under way: zero when the browser comes in by itself. */
+  #calls = 0;
+
+  /** `onStop` is called once, when the instance has stopped. */
+  constructor(private readonly onStop: () => void = () => {}) {}
+
+  /** Why it stopped, if it did. */
+  get stopped(): RlxError | undefined {
+    return this.#stopped;
+  }
+
+  /** Nothing enters the module again, and everything that is pending rejects. */
+  stop(thrown: unknown): void {
+    if (this.#stopped) return;
+    this.#stopped = stopped(thrown, this.#panic);
+    this.#pending.end(this.#stopped);
+    this.onStop();
+  }
+
+  readonly panicked = (message: string): void => {
+    this.#panic ||= message;
+  };
+
+  readonly guard = (exports: WebAssembly.Exports): WebAssembly.Exports => {
+    const entries = Object.entries(exports).map(([name, value]) =>
+      [name, typeof value === 'function' ? this.#guarded(value as Export) : value] as const);
+    return Object.fromEntries(entries);
+  };
+
+  #guarded(enter: Export): Export {
+    return (...args) => {
+      if (!this.#stopped) {
+        try {
+          return enter(...args);
+        } catch (thrown) {
+          this.stop(thrown);
+        }
+      }
+      if (this.#calls > 0) throw this.#stopped;
+      // The browser came in: from here an exception goes to nobody, and ends a process of Node. The glue looks
+      // into an answer for an error, which an empty array has not.
+      return [];
+    };
+  }
+
+  /** Calls into the module, through the glue. */
+  call<T>(work: () => T): T {
+    if (this.#stopped) throw this.#stopped;
+    this.#calls += 1;
+    try {
+      return work();
+    } finally {
+      this.#calls -= 1;
+    }
+  }
+
+  /** As `call`, for what answers with a promise; a trap in the meantime rejects it. */
+  async wait<T>(work: () => Promise<T>): Promise<T> {
+    return this.#pending.add(this.call(work));
+  }
+
+  /** An engine in this instance. `onLeave` is called when it leaves it as another may find it. */
+  engine(make: () => BoundEngine, onLeave: () => void): WasmEngine {
+    let bound: BoundEngine;
+    try {
+      bound = this.call(make);
+    } catch (error) {
+      if (!this.#stopped) onLeave();
+      throw error;
+    }
+    /** Ending what has stopped is no fault: there is nothing left to end. */
+    const end = (work: () => void) => {
+      try {
+        this.call(work);
+      } catch (error) {
+        if (error !== this.#stopped) throw error;
+      }
+    };
+    return {
+      tune: (progress) => this.wait(() => bound.tune(progress)),
+      pushHeader: (shard, name, fileBytes, chunk) => this.call(() => bound.pushHeader(shard, name, fileBytes, chunk)),
+      open: () => this.wait(() => bound.open()),
+      placements: (shard) => this.call(() => bound.placements(shard)),
+      put: (shard, fileOffset, bytes) => this.call(() => bound.put(shard, fileOffset, bytes)),
+      checks: () => this.call(() => bound.checks()),
+      finishLoad: () => this.wait(() => bound.finishLoad()),
+      found: () => this.call(() => bound.found()),
+      cached: () => this.call(() => bound.cached()),
+      restore: (tokens) => this.wait(() => bound.restore(tokens)),
+      start: (requestJson) => this.call(() => bound.start(requestJson)),
+      nextEvent: () => this.wait(() => bound.nextEvent()),
+      cancel: () => end(() => bound.cancel()),
+      info: () => this.call(() => bound.info()),
+      dispose: () => {
+        end(() => {
+          bound.dispose();
+          bound.free();
+        });
+        if (!this.#stopped) onLeave();
+      },
+    };
+  }
+}
+
+type Export = (...args: unknown[]) => unknown;
