@@ -79,6 +79,22 @@ test('bytes whose record was never written are not read', async () => {
   assert.equal(server.requests.length, 1);
 });
 
+test('a record that names another address, or is no record, leads to nothing', async () => {
+  const { server, store, cache } = setUp();
+  await all(await cache.reader(url));
+  const name = [...store.items.keys()].find((name) => name.endsWith('.json'))!;
+  const record = JSON.parse(await store.items.get(name)!.text()) as { url: string };
+  for (const text of [JSON.stringify({ ...record, url: 'https://models.test/b.gguf' }), JSON.stringify(record).slice(0, -9), '']) {
+    store.items.set(name, new Blob([text]));
+    const shard = await cache.reader(url);
+    assert.equal(shard.source.kind, 'network', text);
+    await shard.close();
+  }
+  store.items.set(name, new Blob([JSON.stringify(record)]));
+  assert.equal((await cache.reader(url)).source.kind, 'cache');
+  assert.equal(server.requests.length, 2);
+});
+
 test('an entry of the wrong length is not read', async () => {
   const { store, cache } = setUp();
   await all(await cache.reader(url));
@@ -106,8 +122,12 @@ test('a store that refuses to write is a notice, not an error', async () => {
 test('a kept shard that the server no longer has is an error', async () => {
   const { server, cache } = setUp();
   await all(await cache.reader(url));
-  server.head = 404;
-  await assert.rejects(cache.reader(url), { code: 'io', what: 'the server answered 404 Not Found' });
+  for (const [status, words] of [[404, '404 Not Found'], [410, '410 Gone']] as const) {
+    server.status = status;
+    server.requests = [];
+    await assert.rejects(cache.reader(url), { code: 'io', what: `the server answered ${words}`, hint: 'check the address of the shard' });
+    assert.deepEqual(server.requests, ['HEAD']);
+  }
 });
 
 test('sweeping removes bytes without a record after a day, and keeps the rest', async () => {

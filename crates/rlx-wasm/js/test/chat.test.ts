@@ -104,6 +104,20 @@ test('leaving the loop stops the answer before the next call starts', async () =
   assert.equal((await api.create({ messages })).choices[0].message.content, 'abc');
 });
 
+test('leaving resolves when the engine has come to rest, and not before', async () => {
+  const { engine, api } = setUp([...text('a', 'b', 'c'), done()]);
+  let rests = false;
+  engine.before = async (n) => {
+    if (n === 0) return;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    rests = true;
+  };
+  const chunks = await api.create({ messages, stream: true });
+  await chunks.next();
+  await chunks.return!();
+  assert.equal(rests, true);
+});
+
 test('what Rust throws from start ends the call and frees the queue', async () => {
   const { engine, api } = setUp();
   const start = engine.start.bind(engine);

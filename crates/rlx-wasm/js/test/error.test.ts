@@ -17,7 +17,10 @@ test('an abort is cancelled, a wasm trap and anything else are internal', () => 
   assert.equal(toRlxError(new DOMException('x', 'AbortError')).code, 'cancelled');
   assert.equal(toRlxError(new DOMException('x', 'AbortError')).name, 'AbortError');
   assert.equal(toRlxError(new WebAssembly.RuntimeError('unreachable')).code, 'internal');
-  assert.equal(toRlxError('{"not": "ours"}').code, 'internal');
+  for (const json of ['{"not": "ours"}', '{"code":"io"}', '{"what":"no code"}']) {
+    const { code, what } = toRlxError(json);
+    assert.deepEqual([code, what], ['internal', json]);
+  }
   assert.equal(toRlxError(undefined).code, 'internal');
 });
 

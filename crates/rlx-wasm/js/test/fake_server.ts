@@ -9,7 +9,7 @@ import { streamOf } from './fakes.js';
 /** What a page sees of any response across origins; the rest only where the server exposes it. */
 const ALWAYS_SEEN = ['cache-control', 'content-language', 'content-length', 'content-type', 'expires', 'last-modified', 'pragma'];
 
-const STATUS = { 404: 'Not Found', 405: 'Method Not Allowed', 416: 'Range Not Satisfiable', 503: 'Service Unavailable' } as Record<number, string>;
+const STATUS = { 404: 'Not Found', 405: 'Method Not Allowed', 410: 'Gone', 416: 'Range Not Satisfiable', 503: 'Service Unavailable' } as Record<number, string>;
 
 /**
  * The connections that a browser opens to one server over HTTP/1.1: a request waits for a free
