@@ -272,5 +272,31 @@ test('wasm memory may grow between any two calls', async () => {
     engine.dispose();
     return { memories: rlxMemories.length, same: text === plain };
   });
-  assert.deepEqual(seen, { memories: 1, same: true });
+  // Two engines live, and each has an instance of its own.
+  assert.deepEqual(seen, { memories: 2, same: true });
+});
+
+test('what a listener throws is reported to the page, and the load goes on', async () => {
+  const seen = await inPage(async () => {
+    const reported = [];
+    const note = (event) => {
+      reported.push(event.error.message);
+      event.preventDefault();
+    };
+    addEventListener('error', note);
+    const thrower = (words) => () => {
+      throw new Error(words);
+    };
+    // Without storage there is something to notice.
+    Object.defineProperty(navigator.storage, 'getDirectory', { value: () => Promise.reject(new Error('no storage')) });
+    Object.defineProperty(globalThis, 'caches', { value: undefined });
+    const engine = await t.load(t.SMALL, { cache: true, onProgress: thrower('progress'), onNotice: thrower('notice') });
+    await engine.reload({ onProgress: thrower('again') });
+    const text = t.textOf(await t.ask(engine, { messages: t.user('What is a Vec?'), max_tokens: 4 }));
+    engine.dispose();
+    removeEventListener('error', note);
+    return { reported: [...new Set(reported)], text };
+  });
+  assert.deepEqual(seen.reported.sort(), ['again', 'notice', 'progress']);
+  assert.ok(seen.text.length > 0);
 });

@@ -158,3 +158,16 @@ test('a device lost while a model loads is device_lost, with nothing left', { ti
   });
   assert.deepEqual(seen, { code: 'device_lost', live: 0 });
 });
+
+test('auto takes the CPU where the device is lost while a model loads', { timeout: 240_000 }, async () => {
+  const seen = await page.evaluate(async () => {
+    const onProgress = ({ phase }) => phase === 'weights' && t.devices.at(-1).destroy();
+    const opened = t.devices.length;
+    const engine = await t.load({ onProgress });
+    const { device, fallbackReason } = engine.info();
+    engine.dispose();
+    return { device, fallbackReason, opened: t.devices.length - opened, live: t.counts.liveBytes };
+  });
+  assert.match(seen.fallbackReason, /lost|destroyed/i);
+  assert.deepEqual([seen.device, seen.opened, seen.live], ['cpu', 1, 0]);
+});

@@ -99,7 +99,7 @@ test('two engines on one device answer side by side as they do alone', { timeout
 
 test('twenty cycles of load and dispose beside an engine leave what it has', { timeout: 240_000 }, async () => {
   const seen = await page.evaluate(async () => {
-    const live = [];
+    const [live, held] = [[], t.counts.liveBytes];
     for (let i = 0; i < 20; i += 1) {
       const engine = await t.load();
       // Some have answered, and have recorded programs and readback buffers.
@@ -108,7 +108,7 @@ test('twenty cycles of load and dispose beside an engine leave what it has', { t
       await t.turn();
       live.push(t.counts.liveBytes);
     }
-    return { live, held: t.held, answer: await t.ask(t.engine, 'Hello'), want: t.want[0] };
+    return { live, held, answer: await t.ask(t.engine, 'Hello'), want: t.want[0] };
   });
   assert.deepEqual(seen.live, new Array(20).fill(seen.held));
   assert.equal(seen.answer, seen.want);
@@ -117,6 +117,7 @@ test('twenty cycles of load and dispose beside an engine leave what it has', { t
 test('a load without memory for any one buffer is out_of_memory, with nothing left', { timeout: 240_000 }, async () => {
   const seen = await page.evaluate(async () => {
     const { memory } = t;
+    const held = t.counts.liveBytes;
     const before = memory.created;
     (await t.load()).dispose();
     const buffers = memory.created - before;
@@ -126,7 +127,7 @@ test('a load without memory for any one buffer is out_of_memory, with nothing le
       const { code } = await t.settled(t.load());
       memory.left = Infinity;
       await t.turn();
-      refused.push(`${code} ${t.counts.liveBytes - t.held}`);
+      refused.push(`${code} ${t.counts.liveBytes - held}`);
     }
     const engine = await t.load();
     const answer = await t.ask(engine, 'Hello');
@@ -142,6 +143,7 @@ test('a load without memory for any one buffer is out_of_memory, with nothing le
 
 test('memory that runs out in an answer is out_of_memory too, and the next one has its own', { timeout: 120_000 }, async () => {
   const seen = await page.evaluate(async () => {
+    const held = t.counts.liveBytes; // after every answer of the other engine: a slow one takes more readback buffers
     const engine = await t.load();
     t.memory.left = 0; // the first readback buffer
     const { code } = await t.settled(t.ask(engine, 'Hello'));
@@ -150,9 +152,25 @@ test('memory that runs out in an answer is out_of_memory too, and the next one h
     const again = await t.ask(engine, 'Hello');
     engine.dispose();
     await t.turn();
-    return { code, again: again === t.want[0], live: t.counts.liveBytes - t.held };
+    return { code, again: again === t.want[0], live: t.counts.liveBytes - held };
   });
   assert.deepEqual(seen, { code: 'out_of_memory', again: true, live: 0 });
+});
+
+test('where the GPU has no memory auto goes on on the CPU, with nothing left on the GPU', { timeout: 120_000 }, async () => {
+  const seen = await page.evaluate(async () => {
+    const held = t.counts.liveBytes;
+    t.memory.left = 2;
+    const engine = await t.load({ device: 'auto', threads: 1 });
+    t.memory.left = Infinity;
+    await t.turn();
+    const { device, fallbackReason } = engine.info();
+    const answer = await t.ask(engine, 'Hello');
+    engine.dispose();
+    return { device, fallbackReason, answered: answer.length > 0, live: t.counts.liveBytes - held };
+  });
+  assert.match(seen.fallbackReason, /memory/);
+  assert.deepEqual([seen.device, seen.answered, seen.live], ['cpu', true, 0]);
 });
 
 test('the last one leaves nothing, and the device as it is', async () => {

@@ -10,7 +10,7 @@ import { load } from './loader.js';
 import { platform } from './platform.js';
 import { ShardReader } from './shard.js';
 import { BlobSource, UrlSource } from './source.js';
-import type { EngineInfo, LoadOptions } from './types.js';
+import type { EngineInfo, ErrorCode, LoadOptions } from './types.js';
 import type { WasmEngine, WasmOptions } from './wasm.js';
 import { loadModule } from './wasm_module.js';
 
@@ -27,26 +27,23 @@ interface Extra {
 }
 
 /**
- * From files to a model on a device. `tokens` are read into its caches. Whatever ends it leaves
- * nothing on the device.
+ * What may be wrong with a GPU and what drives it, and not with the file or its address: the CPU may do better.
+ * A kernel that the driver refuses is `internal`.
  */
-export async function bring(options: LoadOptions, extra: Extra = options): Promise<Running> {
-  try {
-    return await attempt(options, extra);
-  } catch (error) {
-    const { code, what } = error as RlxError;
-    if (code !== 'check_failed' || (options.device ?? 'auto') !== 'auto') throw error;
-    return attempt({ ...options, device: 'cpu' }, extra, what);
-  }
-}
+const GPU_FAULTS: readonly ErrorCode[] = ['check_failed', 'out_of_memory', 'device_lost', 'internal'];
 
-/** `fallback` is why `auto` came to the CPU. */
-async function attempt(options: LoadOptions, { onProgress, tokens }: Extra, fallback?: string): Promise<Running> {
+/**
+ * From files to a model on a device. `tokens` are read into its caches. Whatever ends it leaves
+ * nothing on the device. `fallback` is why `auto` came to the CPU.
+ */
+export async function bring(options: LoadOptions, extra: Extra = options, fallback?: string): Promise<Running> {
+  const { onProgress, tokens } = extra;
   const { signal, onNotice } = options;
   throwIfAborted(signal);
   const abort = new AbortController();
   let host: GpuHost | null = null;
   let wasm: WasmEngine | undefined;
+  let why: string;
   const stop = () => {
     abort.abort();
     wasm?.cancel();
@@ -82,10 +79,14 @@ async function attempt(options: LoadOptions, { onProgress, tokens }: Extra, fall
     }
     host?.dispose();
     if (signal?.aborted) throw cancelled('the load was cancelled');
-    throw toRlxError(error);
+    const fault = toRlxError(error);
+    const mayFallBack = host !== null && (options.device ?? 'auto') === 'auto' && GPU_FAULTS.includes(fault.code);
+    if (!mayFallBack) throw fault;
+    why = fault.what;
   } finally {
     signal?.removeEventListener('abort', stop);
   }
+  return bring({ ...options, device: 'cpu' }, extra, why);
 }
 
 export function free({ wasm, host }: Running): void {

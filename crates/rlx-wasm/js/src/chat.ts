@@ -113,7 +113,7 @@ class Call {
     this.ended = this.#run(request);
   }
 
-  /** The next text, or how the call finished; throws how it failed, after all texts. */
+  /** The next text, or how the call finished; throws how it failed, after all texts. Asked by one reader at a time. */
   async next(): Promise<{ text: string } | { finish: Finish }> {
     for (;;) {
       const text = this.#unread.shift();
@@ -181,26 +181,33 @@ function stream(modelName: string, call: Call): AsyncIterableIterator<ChatComple
   const common = { ...head(modelName), object: 'chat.completion.chunk' as const };
   let first = true;
   let over = false;
+  const read = async (): Promise<IteratorResult<ChatCompletionChunk>> => {
+    if (over) return { value: undefined, done: true };
+    try {
+      const step = await call.next();
+      if ('text' in step) {
+        const delta = first ? { role: 'assistant' as const, content: step.text } : { content: step.text };
+        first = false;
+        return { value: { ...common, choices: [{ index: 0, delta, finish_reason: null }] }, done: false };
+      }
+      over = true;
+      const { reason, usage } = step.finish;
+      return { value: { ...common, choices: [{ index: 0, delta: {}, finish_reason: reason }], usage }, done: false };
+    } catch (error) {
+      over = true;
+      throw error;
+    }
+  };
+  let last: Promise<unknown> = Promise.resolve();
   return {
     [Symbol.asyncIterator]() {
       return this;
     },
-    async next() {
-      if (over) return { value: undefined, done: true };
-      try {
-        const step = await call.next();
-        if ('text' in step) {
-          const delta = first ? { role: 'assistant' as const, content: step.text } : { content: step.text };
-          first = false;
-          return { value: { ...common, choices: [{ index: 0, delta, finish_reason: null }] }, done: false };
-        }
-        over = true;
-        const { reason, usage } = step.finish;
-        return { value: { ...common, choices: [{ index: 0, delta: {}, finish_reason: reason }], usage }, done: false };
-      } catch (error) {
-        over = true;
-        throw error;
-      }
+    // A reader may ask for several chunks at once: they are read one after the other, as in a generator.
+    next() {
+      const chunk = last.then(read, read);
+      last = chunk;
+      return chunk;
     },
     async return() {
       over = true;

@@ -5,12 +5,15 @@ import type { Running } from './bring.js';
 import { clearStores } from './cache.js';
 import { completions } from './chat.js';
 import { RlxError, throwIfAborted, toRlxError } from './error.js';
+import { listening } from './listeners.js';
 import { Pending } from './pending.js';
 import { platform } from './platform.js';
 import { Queue } from './queue.js';
 import { tune } from './tuning.js';
 import type { Completions, EngineInfo, LoadOptions, ReloadOptions, Tuned, TuneOptions } from './types.js';
 import type { WasmEvent } from './wasm.js';
+
+type Listener = (value: never) => void;
 
 const LOAD_KEYS: { [key in keyof Required<LoadOptions>]: true } = {
   model: true, device: true, contextLength: true, gpu: true, cache: true, kv: true,
@@ -66,7 +69,7 @@ export class Engine {
     checkOptions(options);
     const { model } = options;
     // Kept for `reload`: what the caller does to its array later is no part of this load.
-    const kept = { ...options, model: Array.isArray(model) ? [...model] as string[] : model };
+    const kept = { ...heard(options), model: Array.isArray(model) ? [...model] as string[] : model };
     return new Engine(await bring(kept), kept);
   }
 
@@ -78,7 +81,7 @@ export class Engine {
    * `device_lost`, `cancelled` (the signal, heeded at the end).
    */
   static async tune(options: TuneOptions = {}): Promise<Tuned> {
-    return tune(options);
+    return tune(heard(options));
   }
 
   /** Removes every shard kept for this origin. Loads that run meanwhile keep working. */
@@ -159,8 +162,9 @@ export class Engine {
     }
   }
 
-  async #loadAgain({ onProgress, signal }: ReloadOptions, abort: AbortController): Promise<void> {
+  async #loadAgain(options: ReloadOptions, abort: AbortController): Promise<void> {
     this.#check();
+    const { onProgress, signal } = heard(options);
     const release = await this.#queue.turn(signal);
     const stop = () => abort.abort();
     signal?.addEventListener('abort', stop, { once: true });
@@ -218,6 +222,12 @@ function tellReload(thrown: unknown): RlxError {
   const error = toRlxError(thrown);
   if (error.code !== 'device_lost') return error;
   return new RlxError(error.code, error.what, { at: error.at, hint: 'call engine.reload()', cause: error.cause });
+}
+
+/** The same options, whose listeners may throw. */
+function heard<T extends { onProgress?: Listener; onNotice?: Listener }>(options: T): T {
+  const { onProgress, onNotice } = options;
+  return { ...options, ...(onProgress && { onProgress: listening(onProgress) }), ...(onNotice && { onNotice: listening(onNotice) }) };
 }
 
 function checkOptions(options: LoadOptions): void {

@@ -194,7 +194,10 @@ export class GpuHost {
 
   #fence(): void {
     this.#queue.submit([]); // flushes the writes; some implementations hold them until a submit
-    this.#fences.push({ bytes: this.#unfenced, passed: this.#queue.onSubmittedWorkDone() });
+    const passed = this.#queue.onSubmittedWorkDone();
+    // Some reject it when the device is lost. Who waits for room is told; there may be nobody.
+    passed.catch(() => {});
+    this.#fences.push({ bytes: this.#unfenced, passed });
     this.#unfenced = 0;
   }
 

@@ -9,8 +9,7 @@
  * and from callbacks of promises. But whoever comes in, comes in through an export. So these are guarded.
  */
 
-import { stopped } from './error.js';
-import type { RlxError } from './error.js';
+import { RlxError, stopped } from './error.js';
 import { Pending } from './pending.js';
 import type { Around } from './rlx_wasm.js';
 import type { WasmEngine } from './wasm.js';
@@ -85,13 +84,21 @@ export class Instance implements Around {
 
   /** An engine in this instance. `onLeave` is called when it leaves it as another may find it. */
   engine(make: () => BoundEngine, onLeave: () => void): WasmEngine {
-    let bound: BoundEngine;
+    const leave = () => {
+      if (!this.#stopped) onLeave();
+    };
+    let bound: BoundEngine | undefined;
     try {
       bound = this.call(make);
     } catch (error) {
-      if (!this.#stopped) onLeave();
+      leave();
       throw error;
     }
+    // Its number may be another's once it is freed.
+    const live = (): BoundEngine => {
+      if (!bound) throw new RlxError('disposed', 'the engine was disposed');
+      return bound;
+    };
     /** Ending what has stopped is no fault: there is nothing left to end. */
     const end = (work: () => void) => {
       try {
@@ -101,26 +108,29 @@ export class Instance implements Around {
       }
     };
     return {
-      tune: (progress) => this.wait(() => bound.tune(progress)),
-      pushHeader: (shard, name, fileBytes, chunk) => this.call(() => bound.pushHeader(shard, name, fileBytes, chunk)),
-      open: () => this.wait(() => bound.open()),
-      placements: (shard) => this.call(() => bound.placements(shard)),
-      put: (shard, fileOffset, bytes) => this.call(() => bound.put(shard, fileOffset, bytes)),
-      checks: () => this.call(() => bound.checks()),
-      finishLoad: () => this.wait(() => bound.finishLoad()),
-      found: () => this.call(() => bound.found()),
-      cached: () => this.call(() => bound.cached()),
-      restore: (tokens) => this.wait(() => bound.restore(tokens)),
-      start: (requestJson) => this.call(() => bound.start(requestJson)),
-      nextEvent: () => this.wait(() => bound.nextEvent()),
-      cancel: () => end(() => bound.cancel()),
-      info: () => this.call(() => bound.info()),
+      tune: (progress) => this.wait(() => live().tune(progress)),
+      pushHeader: (shard, name, fileBytes, chunk) => this.call(() => live().pushHeader(shard, name, fileBytes, chunk)),
+      open: () => this.wait(() => live().open()),
+      placements: (shard) => this.call(() => live().placements(shard)),
+      put: (shard, fileOffset, bytes) => this.call(() => live().put(shard, fileOffset, bytes)),
+      checks: () => this.call(() => live().checks()),
+      finishLoad: () => this.wait(() => live().finishLoad()),
+      found: () => this.call(() => live().found()),
+      cached: () => this.call(() => live().cached()),
+      restore: (tokens) => this.wait(() => live().restore(tokens)),
+      start: (requestJson) => this.call(() => live().start(requestJson)),
+      nextEvent: () => this.wait(() => live().nextEvent()),
+      cancel: () => end(() => bound?.cancel()),
+      info: () => this.call(() => live().info()),
       dispose: () => {
+        const last = bound;
+        bound = undefined;
+        if (!last) return;
         end(() => {
-          bound.dispose();
-          bound.free();
+          last.dispose();
+          last.free();
         });
-        if (!this.#stopped) onLeave();
+        leave();
       },
     };
   }

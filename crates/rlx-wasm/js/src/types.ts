@@ -3,7 +3,10 @@
  * the chat types have the shapes of OpenAI's chat completions.
  */
 
-/** Which executor runs the model. `auto` takes WebGPU where it works and the CPU elsewhere. */
+/**
+ * Which executor runs the model. `auto` takes WebGPU where it works and the CPU elsewhere: also where a load fails
+ * on the GPU for want of memory, by a lost device or by a refused kernel. `info().fallbackReason` says why.
+ */
 export type DeviceChoice = 'auto' | 'webgpu' | 'cpu';
 
 /** Element types that the key-value cache may have. */
@@ -46,9 +49,9 @@ export interface LoadOptions {
    * this browser runs. A build at an address of its own has one thread.
    */
   wasmUrl?: string | URL;
-  /** Called as bytes arrive, at most once a chunk. */
+  /** Called as bytes arrive, at most once a chunk. What it throws is reported as uncaught, and the load goes on. */
   onProgress?: (progress: LoadProgress) => void;
-  /** Called with what a user may want to know: offline, no room for the cache, a GPU that computes wrong values. */
+  /** Called with what a user may want to know: offline, no room for the cache, a GPU that computes wrong values. It may throw as `onProgress` may. */
   onNotice?: (notice: Notice) => void;
   /** Aborting it rejects `load` with code `cancelled` and frees everything. */
   signal?: AbortSignal;

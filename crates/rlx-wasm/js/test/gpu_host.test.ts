@@ -1,0 +1,39 @@
+/** What the host makes of a device that fails: the rest of it needs a GPU, and is tested on one. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { GpuHost, STAGING_BYTES } from '../src/gpu_host.js';
+
+/** A `gpu` whose device answers `workDone` as it is told. */
+function fakeGpu(workDone: () => Promise<undefined>): GPU {
+  const queue = { submit: () => {}, writeBuffer: () => {}, onSubmittedWorkDone: workDone };
+  const device = {
+    queue,
+    lost: new Promise(() => {}),
+    limits: {},
+    features: new Set(),
+    createBuffer: () => ({ destroy: () => {} }),
+  };
+  const adapter = { features: new Set(), limits: {}, info: {}, requestDevice: async () => device };
+  return { requestAdapter: async () => adapter } as unknown as GPU;
+}
+
+test('a device that is lost while weights stream is told to whoever streams, and to nobody else', async () => {
+  const unhandled: unknown[] = [];
+  const note = (reason: unknown) => unhandled.push(reason);
+  process.on('unhandledRejection', note);
+  try {
+    const host = await GpuHost.create(fakeGpu(() => Promise.reject(new Error('the device was lost'))));
+    host.createBuffer(1, STAGING_BYTES, 0, 'weights');
+    const turn = () => new Promise((resolve) => setTimeout(resolve, 1));
+    // There is room for all of it: nobody waits for what is on its way.
+    await host.stream(1, 0, new Uint8Array(STAGING_BYTES));
+    await turn();
+    assert.deepEqual(unhandled, []);
+    await assert.rejects(host.stream(1, 0, new Uint8Array(1024)), /the device was lost/);
+    await turn();
+    assert.deepEqual(unhandled, []);
+  } finally {
+    process.off('unhandledRejection', note);
+  }
+});
