@@ -25,11 +25,12 @@ export const inRoot = (path) => (path.startsWith('../shared/') ? join(shared, pa
 export const atServer = (path) => (path.startsWith('../') ? path.slice('..'.length) : `/${path}`);
 
 /**
- * The cases of a kind for an executor. Those whose files are not tracked come with the executors that
- * ask for them, where the files are.
+ * The cases of a kind for an executor, and with the executors that ask for them those whose files are
+ * not tracked: where the files are not there, these have a reason to be skipped, as `skip`.
  */
 export function casesFor({ cases, wider }, kind, { name, wider: asks }) {
-  const all = asks && shared ? [...cases, ...wider] : cases;
+  const skip = shared ? false : 'no folder `shared` beside the checkout';
+  const all = asks ? [...cases, ...wider.map((c) => ({ ...c, skip }))] : cases;
   return all.filter((c) => c.kind === kind && c.devices.includes(name));
 }
 
@@ -76,7 +77,7 @@ export const EXECUTORS = [
   { name: 'page-cpu', device: 'cpu', build: 'rlx-threads-relaxed.wasm', adapter: /^relaxed-simd, 2 threads$/, isolated: true },
   { name: 'page-cpu', device: 'cpu', build: 'rlx-threads.wasm', adapter: /^simd128, 2 threads$/, isolated: true, page: { relaxedSimd: false } },
   // A GPU in software: three tokens a second of the larger model.
-  { name: 'page-webgpu', device: 'webgpu', build: 'rlx-relaxed.wasm', adapter: /swiftshader/i },
+  { name: 'page-webgpu', device: 'webgpu', build: 'rlx-relaxed.wasm', adapter: /swiftshader/i, wider: true },
 ];
 
 /** What pages of an origin keep about GPUs: every page of this process has what the ones before it found. */

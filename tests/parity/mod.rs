@@ -3,7 +3,10 @@
 //! A device that is absent is a failure, not a skip. The WebGPU adapter is lavapipe, so that every
 //! machine tests the same one; `RLX_TEST_ADAPTER` names another.
 
+use crate::skip::skip;
+use rlx_core::compare::difference;
 use rlx_core::runtime::engine::GenerateOptions;
+use rlx_core::sample::SampleParams;
 use rlx_core::target::Activations;
 use rlx_core::text::Message;
 use rlx_core::types::{BlockFormat, DType};
@@ -80,27 +83,40 @@ fn run(kind: &str, device: &str, check: fn(&Value, &DeviceRow)) {
     run_of("cases", kind, device, check);
 }
 
-/// The same for cases whose files are not tracked, where they are.
+/// The same for cases whose files are not tracked, where they are; each is a skip elsewhere.
 fn run_wider(kind: &str, device: &str, check: fn(&Value, &DeviceRow)) {
-    if shared().is_none() {
-        println!("skipped: no folder `shared` beside the checkout");
-        return;
+    if shared().is_some() {
+        return run_of("wider", kind, device, check);
     }
-    run_of("wider", kind, device, check);
+    let cases = json("tests/parity/cases.json");
+    for case in named(&cases["wider"], kind, device) {
+        absent(&format!("{} on {device}", text(case, "name")));
+    }
+}
+
+/// Notes that a check needs files that are not tracked and are not there.
+fn absent(what: &str) {
+    skip(&format!("parity: {what}"), "no folder `shared` beside the checkout");
+}
+
+/// The cases of a kind that name the device.
+fn named<'a>(list: &'a Value, kind: &str, device: &str) -> Vec<&'a Value> {
+    let names = |case: &Value| case["devices"].as_array().unwrap().iter().any(|d| d == device);
+    let cases = list.as_array().unwrap().iter();
+    let cases: Vec<&Value> = cases.filter(|c| c["kind"] == kind && names(c)).collect();
+    assert!(!cases.is_empty(), "no case of kind {kind} names {device}");
+    cases
 }
 
 fn run_of(list: &str, kind: &str, device: &str, check: fn(&Value, &DeviceRow)) {
     let row = devices::find(device).unwrap();
     let cases = json("tests/parity/cases.json");
-    let cases = cases[list].as_array().unwrap().iter();
-    let names = |case: &Value| case["devices"].as_array().unwrap().iter().any(|d| d == device);
-    let mut n = 0;
-    for case in cases.filter(|case| case["kind"] == kind && names(case)) {
+    for case in named(&cases[list], kind, device) {
         println!("{} on {device}", text(case, "name"));
+        let start = std::time::Instant::now();
         check(case, row);
-        n += 1;
+        println!("  in {:.1} s", start.elapsed().as_secs_f64());
     }
-    assert!(n > 0, "no case of kind {kind} in {list} names {device}");
 }
 
 fn greedy(case: &Value, row: &DeviceRow) {
@@ -136,18 +152,30 @@ fn logits(case: &Value, row: &DeviceRow) {
     assert_eq!(serde_json::to_value(&prompt).unwrap(), expected["prompt_ids"]);
     let options =
         GenerateOptions { max_tokens: Some(1), logits: true, ..GenerateOptions::default() };
-    let answer = generate(&mut model, prompt, &options, &|| false, &mut |_| Ok(())).unwrap();
+    let answer =
+        generate(&mut model, prompt.clone(), &options, &|| false, &mut |_| Ok(())).unwrap();
     let got = answer.logits.expect("logits were asked for");
-    assert_eq!((got.len(), want.len()), (600, 600));
-    let largest = want.iter().fold(0f64, |m, x| m.max(x.abs()));
-    let worst = got
-        .iter()
-        .zip(&want)
-        .map(|(&a, &b)| (f64::from(a) - b).abs() / largest)
-        .fold(0f64, |m, x| if x.is_nan() { f64::INFINITY } else { m.max(x) });
+    let worst = difference(&got, &want).relative();
     let tolerance = case["tolerance"].as_f64().unwrap();
+    let at = format!("{} on {}", text(case, "name"), row.name);
     println!("  {worst:.2e} of the largest, {tolerance:.0e} allowed");
-    assert!(worst <= tolerance, "{} on {}: {worst:.3e}", text(case, "name"), row.name);
+    assert!(worst <= tolerance, "{at}: {worst:.3e}");
+    // Recorded answers: with end tokens obeyed, and under a repetition penalty, to which tokens of the
+    // prompt count as said.
+    let ids = |list: &Value| serde_json::from_value::<Vec<u32>>(list.clone()).unwrap();
+    let mut said = |params: SampleParams| {
+        let options =
+            GenerateOptions { max_tokens: Some(24), params, ..GenerateOptions::default() };
+        generate(&mut model, prompt.clone(), &options, &|| false, &mut |_| Ok(())).unwrap().tokens
+    };
+    if let Some(answer) = expected.get("answer") {
+        assert_eq!(said(SampleParams::default()), ids(answer), "{at}: the answer");
+    }
+    if let Some(penalised) = expected.get("penalised") {
+        let repetition_penalty = penalised["repetition_penalty"].as_f64().unwrap() as f32;
+        let params = SampleParams { repetition_penalty, ..SampleParams::default() };
+        assert_eq!(said(params), ids(&penalised["tokens"]), "{at}: penalised");
+    }
 }
 
 fn verify(device: &str) {
@@ -159,6 +187,7 @@ fn verify(device: &str) {
     assert_eq!(count("out."), 6);
     assert_eq!(count("layer."), if device == "reference" { 4 } else { 0 });
     for c in &report.outputs {
+        println!("{} on {device}: {:.2e} of the largest", c.name, c.relative);
         assert!(c.passes(), "{device}: {c:?}");
     }
 }
@@ -184,6 +213,11 @@ fn webgpu_answers_are_the_recorded_tokens() {
 }
 
 #[test]
+fn webgpu_answers_are_the_recorded_tokens_of_formats_that_are_not_tracked() {
+    run_wider("greedy", "webgpu", greedy);
+}
+
+#[test]
 fn reference_logits_are_the_recorded_ones() {
     run("logits", "reference", logits);
 }
@@ -204,6 +238,11 @@ fn webgpu_logits_are_the_recorded_ones() {
 }
 
 #[test]
+fn webgpu_logits_are_the_recorded_ones_of_formats_that_are_not_tracked() {
+    run_wider("logits", "webgpu", logits);
+}
+
+#[test]
 fn reference_outputs_and_layers_are_pytorchs() {
     verify("reference");
 }
@@ -216,6 +255,24 @@ fn cpu_outputs_are_pytorchs() {
 #[test]
 fn webgpu_outputs_are_pytorchs() {
     verify("webgpu");
+}
+
+/// A checkpoint with biases, a head of its own and linear rope scaling.
+#[test]
+fn outputs_of_a_model_that_is_not_tracked_are_pytorchs() {
+    for row in devices::DEVICES {
+        let Some(shared) = shared() else {
+            absent(&format!("llama_untied_bias on {}", row.name));
+            continue;
+        };
+        let folder = shared.join("reference/llama_untied_bias");
+        let report = verify_model(&folder, row, open(row), DType::F32).unwrap();
+        assert!(report.outputs.len() >= 6);
+        for c in &report.outputs {
+            println!("{} on {}: {:.2e} of the largest", c.name, row.name, c.relative);
+            assert!(c.passes(), "{}: {c:?}", row.name);
+        }
+    }
 }
 
 /// Caches of q8_0 next to caches of f32: the same prompt, the same activations.

@@ -15,6 +15,7 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+pub mod compare;
 pub mod error;
 pub mod math;
 pub mod nearest;

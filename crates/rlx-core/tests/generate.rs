@@ -17,7 +17,7 @@ use rlx_core::runtime::engine::{Engine, GenerateOptions, Generation, Progress};
 use rlx_core::runtime::generate::Reason;
 use rlx_core::runtime::load::Loaded;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
-use rlx_core::sample::Control;
+use rlx_core::sample::{Control, IN_PROMPT, SampleParams, params};
 use rlx_core::target::Target;
 use rlx_core::text::{TextStream, Tokenizer, VocabData};
 use rlx_core::types::{DType, Shape, Type};
@@ -27,10 +27,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Tokens: `a b c`, the two bytes of `é`, what a wrong step samples, the end.
-const TOKENS: [&str; 7] = ["a", "b", "c", "Ã", "©", "!", "<eos>"];
+/// Tokens: `a b c`, the two bytes of `é`, what a wrong step samples, the end of a text and that of a
+/// turn, which both end an answer.
+const TOKENS: [&str; 8] = ["a", "b", "c", "Ã", "©", "!", "<eos>", "<eot>"];
 const WRONG: u32 = 5;
 const EOS: u32 = 6;
+const EOT: u32 = 7;
 /// Rows the caches hold.
 const CAPACITY: usize = 12;
 const CHUNK: usize = 2;
@@ -59,7 +61,7 @@ impl Case {
         loop {
             let id = self.token(tokens.len());
             tokens.push(id);
-            let reason = if id == EOS {
+            let reason = if id == EOS || id == EOT {
                 Some(Reason::Stop)
             } else {
                 text += stream.push_token(&tokenizer, id);
@@ -78,12 +80,14 @@ impl Case {
 fn tokenizer() -> Tokenizer {
     let mut token_types = vec![1; TOKENS.len()];
     token_types[EOS as usize] = 3;
+    token_types[EOT as usize] = 3;
     let data = VocabData {
         model: "gpt2".into(),
         pre: "llama-bpe".into(),
         tokens: TOKENS.map(String::from).into(),
         token_types: Some(token_types),
         eos: Some(EOS),
+        eot: Some(EOT),
         ..VocabData::default()
     };
     Tokenizer::new(data).unwrap()
@@ -98,6 +102,10 @@ enum Answer {
 struct Inner {
     case: Case,
     control: Control,
+    /// The ids of the last parameters that end an answer on the device.
+    stop_ids: Vec<u32>,
+    /// What the engine last wrote of tokens that were said, if it did.
+    counts: Option<Vec<u32>>,
     /// Hash of all tokens up to each row's; 0 where nothing valid was written.
     rows: Vec<u64>,
     tickets: BTreeMap<u32, Answer>,
@@ -139,7 +147,11 @@ impl Inner {
                 WriteTo::State(0) => {
                     self.control = Control::from_words(&words.try_into().unwrap());
                 }
-                WriteTo::State(_) => {}
+                WriteTo::State(1) => {
+                    let n = words[params::N_STOP] as usize;
+                    self.stop_ids = words[params::STOP..][..n].to_vec();
+                }
+                WriteTo::State(_) => self.counts = Some(words),
                 WriteTo::Input(_) => ids = words,
             }
         }
@@ -158,7 +170,7 @@ impl Inner {
                 let want = hash(self.case.prompt.iter().copied().chain(so_far));
                 let right = self.rows[(past + len) as usize - 1] == want;
                 let id = if right { self.case.token(step as usize) } else { WRONG };
-                self.control.advance(id, id == EOS);
+                self.control.advance(id, self.stop_ids.contains(&id));
             }
         }
         match program {
@@ -274,6 +286,8 @@ fn engine(
     let inner = Inner {
         case: case.clone(),
         control: Control::default(),
+        stop_ids: vec![],
+        counts: None,
         rows: vec![0; CAPACITY],
         tickets: BTreeMap::new(),
         next: 0,
@@ -564,6 +578,52 @@ fn a_stop_token_in_every_order_with_two_faults() {
 }
 
 #[test]
+fn every_end_token_of_the_model_ends_an_answer() {
+    // The device stops by the ids that the engine writes: beyond them it would sample on.
+    for end in [EOS, EOT] {
+        let runs = every_order(case(&[0, 1, 2], &[0, 1, end], None, &[], 3), 0);
+        assert!(runs > 1);
+    }
+    let (compiled, tokenizer) = world();
+    let case = case(&[0], &[0, 1], Some(2), &[], 1);
+    let stop_ids = |ignore_stops: bool, own: &[u32]| {
+        let (mut engine, fake) = engine(&compiled, &tokenizer, &case);
+        let params = SampleParams { stop_ids: own.to_vec(), ..SampleParams::default() };
+        let options = GenerateOptions { params, ignore_stops, ..options(&case) };
+        let mut generation = engine.start(case.prompt.clone(), &options).unwrap();
+        assert!(poll(&mut generation, &mut engine).is_pending());
+        let inner = fake.inner.borrow();
+        inner.stop_ids.clone()
+    };
+    assert_eq!(stop_ids(false, &[]), [EOS, EOT]);
+    assert_eq!(stop_ids(false, &[2, EOT]), [2, EOT, EOS]);
+    assert_eq!(stop_ids(true, &[2]), Vec::<u32>::new());
+}
+
+#[test]
+fn penalties_know_which_tokens_the_prompt_has() {
+    let (compiled, tokenizer) = world();
+    let case = case(&[0, 2, 0], &[1, 1], Some(2), &[], 1);
+    let counts = |params: SampleParams| {
+        let (mut engine, fake) = engine(&compiled, &tokenizer, &case);
+        let options = GenerateOptions { params, ..options(&case) };
+        let mut generation = engine.start(case.prompt.clone(), &options).unwrap();
+        assert!(poll(&mut generation, &mut engine).is_pending());
+        let inner = fake.inner.borrow();
+        inner.counts.clone()
+    };
+    assert_eq!(counts(SampleParams::default()), None, "without penalties nobody counts");
+    let expected = [IN_PROMPT, 0, IN_PROMPT, 0, 0, 0, 0, 0];
+    for params in [
+        SampleParams { repetition_penalty: 1.1, ..SampleParams::default() },
+        SampleParams { frequency_penalty: 0.5, ..SampleParams::default() },
+        SampleParams { presence_penalty: -0.5, ..SampleParams::default() },
+    ] {
+        assert_eq!(counts(params).as_deref(), Some(&expected[..]));
+    }
+}
+
+#[test]
 fn a_stop_string_in_every_order_with_a_fault() {
     // `bc` is found two tokens after it could begin; the device runs on past it.
     let runs = every_order(case(&[0], &[0, 1, 2, 0, 1], None, &["bc", "bb"], 3), 1);
@@ -607,7 +667,7 @@ fn random_cases_in_random_orders() {
         let prompt: Vec<u32> = (0..n).map(|_| rng.below(5) as u32).collect();
         let mut answer: Vec<u32> = (0..1 + rng.below(9)).map(|_| rng.below(5) as u32).collect();
         if rng.below(2) == 0 {
-            answer.push(EOS);
+            answer.push([EOS, EOT][rng.below(2)]);
         }
         let max_tokens = (rng.below(2) == 0).then(|| 1 + rng.below(8));
         let stops: &[&str] =

@@ -1,5 +1,7 @@
 //! Every integration test of the core in one binary: one link, and tests beside each other.
 
+#[path = "../../../tests/support/bless.rs"]
+mod bless;
 mod common;
 mod control_flow;
 mod dispatch;
@@ -11,6 +13,7 @@ mod gguf_metadata;
 mod graphs;
 mod hir;
 mod moe;
+mod noticed;
 mod operators;
 mod passes;
 mod plan;
@@ -18,6 +21,8 @@ mod precision;
 mod readers;
 mod reference;
 mod sample;
+#[path = "../../../tests/support/skip.rs"]
+mod skip;
 mod text;
 mod tidy;
 mod window;

@@ -1,6 +1,7 @@
 //! Element types by policy. Tests are named by the facts they stand for.
 #![cfg(all(feature = "reference", feature = "parse"))]
 
+use rlx_core::compare::difference;
 use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ir::parse::parse;
 use rlx_core::ir::verify::verify;
@@ -412,7 +413,6 @@ fn every_policy_gives_the_numbers_of_f32_to_its_precision() {
         f32s(&interpret(g, &data).unwrap().outputs[0])
     };
     let expected = run(&written);
-    let largest = expected.iter().fold(0.0f32, |m, v| m.max(v.abs()));
     for policy in policies() {
         let tolerance = match policy {
             PrecisionPolicy::AlwaysF32 => 0.0,
@@ -420,8 +420,9 @@ fn every_policy_gives_the_numbers_of_f32_to_its_precision() {
             _ => 4e-3,
         };
         let got = run(&retyped(BLOCK, policy.clone()).0);
-        let worst = got.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-        assert!(worst <= tolerance * largest, "{policy:?}: {worst} of {largest}");
+        let worst = difference(&got, &expected).relative();
+        println!("{policy:?}: {worst:.2e} of the largest");
+        assert!(worst <= tolerance, "{policy:?}: {worst:e}");
         assert!(policy == PrecisionPolicy::AlwaysF32 || worst > 0.0, "{policy:?} does something");
     }
 }

@@ -3,6 +3,7 @@
 #![cfg(feature = "text")]
 
 use crate::gguf_metadata;
+use crate::skip::skip;
 use gguf_metadata::vocabulary;
 use rlx_core::text::{Special, TextStream, Tokenizer};
 use serde_json::Value as Json;
@@ -74,8 +75,8 @@ fn llama3_gives_the_recorded_ids_and_texts() {
 #[test]
 fn qwen_and_llada_give_the_recorded_ids_and_texts() {
     let Some(shared) = shared() else {
-        println!("skipped: no shared/reference/tokenizers beside the checkout");
-        return;
+        let test = "text::qwen_and_llada_give_the_recorded_ids_and_texts";
+        return skip(test, "no folder `shared` beside the checkout");
     };
     for name in ["qwen2", "qwen35", "llada"] {
         check_strings(&shared, name);
@@ -167,8 +168,8 @@ mod chat {
     #[test]
     fn qwen_chats_render_and_encode_as_recorded() {
         let Some(shared) = shared() else {
-            println!("skipped: no shared/reference/gguf beside the checkout");
-            return;
+            let test = "text::chat::qwen_chats_render_and_encode_as_recorded";
+            return skip(test, "no folder `shared` beside the checkout");
         };
         for name in ["qwen2", "qwen3", "qwen35", "qwen3moe", "llada", "llada-moe"] {
             check_chats(&shared.join("../gguf"), name);

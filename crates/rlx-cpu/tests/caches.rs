@@ -4,7 +4,9 @@
 use crate::common;
 use common::*;
 use rlx_core::formats::decode_row;
+use rlx_core::ir::lir::{OutputDecl, Program, Slice, Space};
 use rlx_core::ops::*;
+use rlx_core::runtime::device::{Device, Write};
 use rlx_core::types::{BlockFormat, DType};
 
 const Q8_0: DType = DType::Block(BlockFormat::Q8_0);
@@ -38,10 +40,11 @@ fn head(dtype: DType, e: u64) -> u64 {
 }
 
 #[test]
-fn cache_writes_stop_at_len_and_when_done() {
+fn cache_writes_stop_at_len() {
     let mut random = Random(9);
     let widths = if cfg!(miri) { &[12][..] } else { &[12, 80] };
     for (dtype, e) in CACHES.iter().flat_map(|d| widths.iter().map(|e| (*d, head(*d, *e)))) {
+        // With the last of them nothing but the rotated query is made.
         for (seq, past, len, done) in [(1, 0, 1, 0), (5, 3, 5, 0), (5, 3, 2, 0), (2, 1, 2, 1)] {
             let n = (2 * 16 * e) as usize;
             let old = cache(dtype, &[2, 16, e], &random.floats(n));
@@ -83,6 +86,46 @@ fn cache_writes_stop_at_len_and_when_done() {
                     _ => 1.001 / 127.0,
                 };
                 assert_close(&decode(&got[1]), &decode(&expected[1]), tolerance, &what);
+            }
+        }
+    }
+}
+
+/// The program of a cache write, and after it a step whose result the host reads: a program without
+/// one is not run at all when the control block is done, and the kernel's own guard never is.
+fn with_another_result(write: &Op, operands: &[Value]) -> (Program, Vec<Write>) {
+    let (mut program, writes) = program_of(write, operands);
+    let mut step = program.steps[0].clone();
+    step.op = Op::from(Map { f: Unary::Neg });
+    step.operands = vec![step.operands[1].clone()];
+    let made = Slice { space: Space::Arena, index: 0, offset: 0, ..step.operands[0].clone() };
+    program.arena_bytes = made.bytes.next_multiple_of(64);
+    program.segments = vec![program.arena_bytes];
+    program.outputs.push(OutputDecl { name: "negative".into(), slice: made.clone() });
+    step.results = vec![made];
+    program.steps.push(step);
+    (program, writes)
+}
+
+#[test]
+fn a_cache_write_of_a_done_block_runs_and_writes_nothing() {
+    let mut random = Random(16);
+    for dtype in CACHES {
+        let e = head(dtype, 12);
+        let old = cache(dtype, &[2, 16, e], &random.floats((2 * 16 * e) as usize));
+        let rows = random.floats((3 * 2 * e) as usize);
+        for done in [0, 1] {
+            let operands = [old.clone(), f32s(&[3, 2 * e], &rows), control(4, 3, done)];
+            let op = Op::from(KvWrite);
+            let expected = oracle(&op, &operands).remove(0);
+            assert_eq!(expected == old.bytes, done == 1, "{dtype}: rows are written or are not");
+            for device in devices() {
+                let (program, writes) = with_another_result(&op, &operands);
+                let got = run_program(&device, program, &[], &writes).unwrap();
+                let what = format!("{dtype}, done: {done}, {}", device.info().adapter);
+                assert_eq!(got[0], expected, "{what}");
+                let negative: Vec<f32> = rows.iter().map(|x| -x).collect();
+                assert_eq!(to_f32s(&got[1]), negative, "the program ran: {what}");
             }
         }
     }

@@ -4,7 +4,11 @@ mod caches;
 mod common;
 mod functions;
 mod hostile;
+mod levels;
 mod loops;
 mod model;
+mod noticed;
 mod operators;
+#[path = "../../../tests/support/skip.rs"]
+mod skip;
 mod splits;

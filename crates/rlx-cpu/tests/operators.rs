@@ -297,15 +297,65 @@ fn last_rows_are_taken_from_the_real_ones() {
     }
 }
 
+/// By hand: of logits 4, 3.5, 2 and -1 the repetition penalty takes the largest, which the prompt has,
+/// down to 3.2; frequency and presence take the next, which was generated twice, to 3.5 / 1.25 - 1.25.
+/// So the third would be the best, were the first not still above it.
+#[test]
+fn penalties_count_what_was_said() {
+    use rlx_core::sample::control::RUNNING;
+    use rlx_core::sample::{Control, IN_PROMPT, SampleParams};
+    let params = SampleParams {
+        repetition_penalty: 1.25,
+        frequency_penalty: 0.5,
+        presence_penalty: 0.25,
+        ..SampleParams::default()
+    };
+    let logits = [-9.0f32, 4.0, 3.5, 2.0, -1.0];
+    // Of what is 0 nothing was said; counts above the prompt's bit are of generated tokens.
+    for (counts, id) in [
+        ([0; 5], 1u32),                   // 4
+        ([0, IN_PROMPT, 0, 0, 0], 2),     // 3.2 is below 3.5
+        ([0, IN_PROMPT, 2, 0, 0], 1),     // 3.2 is above 1.55 and 2
+        ([0, 1, 2, 0, 0], 1),             // 3.2 - 0.75 is above 1.55 and 2
+        ([0, IN_PROMPT | 3, 2, 0, 0], 3), // 3.2 - 1.75 and 1.55 are below 2
+        ([0, 3, 2, IN_PROMPT, 0], 3),     // 1.45 and 1.55 are below 1.6
+        ([0, 9, 9, 9, IN_PROMPT], 4),     // -1.25 is above what nine times leave
+    ] {
+        let op = Op::from(Sample);
+        let operands = [
+            f32s(&[1, 5], &logits),
+            state(u32s(&[32], &params.to_words())),
+            state(u32s(&[5], &counts)),
+            control(3, 1, 0),
+        ];
+        let mut counted = counts;
+        counted[id as usize] += 1;
+        for device in devices() {
+            let got = run_op(&device, &op, &operands);
+            let words = |bytes: &[u8]| -> Vec<u32> {
+                bytes.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect()
+            };
+            let what = format!("{counts:x?}, {}", device.info().adapter);
+            assert_eq!(words(&got[0]), counted, "{what}");
+            let control = Control::from_words(&words(&got[1]).try_into().unwrap());
+            assert_eq!((control.token, control.past, control.done), (id, 4, RUNNING), "{what}");
+        }
+    }
+}
+
 #[test]
 fn sampling_is_the_references() {
-    use rlx_core::sample::SampleParams;
+    use rlx_core::sample::{IN_PROMPT, SampleParams};
     let mut random = Random(11);
     let logits: Vec<f32> = random.floats(500).iter().map(|x| x * 8.0).collect();
+    let counts: Vec<u32> =
+        (0..500).map(|i| (if i % 3 == 0 { IN_PROMPT } else { 0 }) | (i % 7 / 4)).collect();
     for temperature in [0.0, 0.8] {
         let penalised = SampleParams {
             temperature,
             repetition_penalty: 1.1,
+            frequency_penalty: 0.3,
+            presence_penalty: -0.2,
             seed: 5,
             ..SampleParams::default()
         };
@@ -313,7 +363,7 @@ fn sampling_is_the_references() {
         let operands = [
             f32s(&[1, 500], &logits),
             state(u32s(&[32], &penalised.to_words())),
-            state(u32s(&[500], &[0; 500])),
+            state(u32s(&[500], &counts)),
             control(3, 1, 0),
         ];
         let expected = oracle(&op, &operands);

@@ -15,6 +15,7 @@ use crate::block_on::block_on;
 use crate::devices::DeviceRow;
 use crate::files::{map, open_safetensors};
 use crate::load::put;
+use rlx_core::compare::difference_of_any;
 use rlx_core::formats::decode_row;
 use rlx_core::lower::{CTL, PARAMS, ProgramSpec};
 use rlx_core::runtime::device::{Device, DeviceInfo, Outputs, SharedBytes, Write, WriteTo};
@@ -39,7 +40,8 @@ pub struct Comparison {
     pub name: String,
     /// Numbers compared.
     pub elements: usize,
-    /// The largest absolute difference; NaN if either side has one where the other has none.
+    /// The largest absolute difference; infinite if one side has NaN where the other has none, and NaN
+    /// for what was skipped.
     pub difference: f64,
     /// The same over the largest absolute recorded value.
     pub relative: f64,
@@ -52,30 +54,19 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Compares two lists of equal length.
+    /// Compares two lists of equal length, by [`difference_of_any`].
     pub fn of(name: &str, got: &[f32], want: &[f32], tolerance: f64) -> Self {
-        let (mut difference, mut largest) = (0f64, 0f64);
+        let found = difference_of_any(got, want);
+        let (difference, relative) = (found.absolute, found.relative());
         let (mut dot, mut got2, mut want2) = (0f64, 0f64, 0f64);
-        let mut not_a_number = got.len() != want.len();
         for (&a, &b) in got.iter().zip(want) {
-            if a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan()) {
-                if b.is_finite() {
-                    let b = f64::from(b);
-                    largest = largest.max(b.abs());
-                    (dot, got2, want2) = (dot + b * b, got2 + b * b, want2 + b * b);
-                }
+            // Recorded formats hold NaN and infinities, which have no direction.
+            if a.to_bits() == b.to_bits() && !b.is_finite() || a.is_nan() && b.is_nan() {
                 continue;
             }
             let (a, b) = (f64::from(a), f64::from(b));
-            not_a_number |= !(a - b).is_finite();
-            difference = difference.max((a - b).abs());
-            largest = largest.max(b.abs());
             (dot, got2, want2) = (dot + a * b, got2 + a * a, want2 + b * b);
         }
-        if not_a_number {
-            difference = f64::NAN;
-        }
-        let relative = if difference == 0.0 { 0.0 } else { difference / largest };
         let cosine = if got2 == 0.0 && want2 == 0.0 { 1.0 } else { dot / (got2 * want2).sqrt() };
         let (name, elements) = (name.to_owned(), want.len());
         Comparison { name, elements, difference, relative, cosine, tolerance, skipped: None }
@@ -485,10 +476,12 @@ mod tests {
     #[test]
     fn a_nan_on_one_side_never_passes() {
         let c = Comparison::of("x", &[f32::NAN], &[1.0], 1e9);
-        assert!(c.difference.is_nan() && !c.passes());
+        assert!(c.difference.is_infinite() && !c.passes());
         let c = Comparison::of("x", &[1.0], &[f32::INFINITY], 1e9);
         assert!(!c.passes());
         assert!(Comparison::of("x", &[f32::NAN, 1.0], &[f32::NAN, 1.0], 0.0).passes());
+        // Nothing is compared where all is NaN, whatever the tolerance.
+        assert!(!Comparison::of("x", &[f32::NAN; 2], &[f32::NAN; 2], f64::MAX).passes());
     }
 
     #[test]

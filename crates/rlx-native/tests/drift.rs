@@ -1,6 +1,7 @@
 //! Two thousand tokens on WebGPU beside the CPU executor: logits are as close at the end as they were at
 //! the beginning.
 
+use rlx_core::compare::difference;
 use rlx_core::gguf::{HeaderReader, ModelFiles};
 use rlx_core::lower::{CTL, PARAMS, ProgramSpec};
 use rlx_core::runtime::device::{SharedBytes, Ticket, Write, WriteTo};
@@ -119,7 +120,7 @@ impl Run {
 /// What breaks it: rotary angles that are a row off from position 1,024 on (tried: token 1,024 is off by
 /// 0.6), a split of attention that leaves out a position, a cache that is written one position late, sums
 /// that lose bits with every position.
-fn no_drift(kv: DType, tolerance: f32) {
+fn no_drift(kv: DType, tolerance: f64) {
     let (files, file) = model();
     let (gpu, cpu) = (Run::new("webgpu", kv, &files, &file), Run::new("cpu", kv, &files, &file));
     let (mut tickets, mut token) = (VecDeque::new(), 1);
@@ -132,8 +133,7 @@ fn no_drift(kv: DType, tolerance: f32) {
         }
         let (next, got) = gpu.answer(tickets.pop_front().unwrap());
         let (_, want) = cpu.answer(cpu.submit(step, Some(token)));
-        let most = want.iter().fold(0.0f32, |m, x| m.max(x.abs()));
-        let off = got.iter().zip(&want).fold(0.0f32, |m, (a, b)| m.max((a - b).abs())) / most;
+        let off = difference(&got, &want).relative();
         assert!(off <= tolerance, "{kv}: logits of token {step} are off by {off:e}");
         let best = (0..got.len()).max_by(|&a, &b| got[a].total_cmp(&got[b]));
         assert_eq!(Some(next as usize), best, "{kv}: token {step} is the likeliest");

@@ -1,6 +1,8 @@
 //! Every integration test of the native half in one binary: one link, and tests beside each other.
 //! `allocations.rs` is a binary of its own, for it counts what the whole process allocates.
 
+#[path = "../../../tests/support/bless.rs"]
+mod bless;
 #[path = "../../../tests/cli/mod.rs"]
 mod cli;
 mod drift;
@@ -10,3 +12,5 @@ mod lost;
 #[path = "../../../tests/parity/mod.rs"]
 mod parity;
 mod proof;
+#[path = "../../../tests/support/skip.rs"]
+mod skip;

@@ -1,6 +1,8 @@
 //! Every integration test of this executor in one binary: one link, and tests beside each other.
 
 mod attention_split;
+#[path = "../../../tests/support/bless.rs"]
+mod bless;
 mod common;
 mod device;
 mod fit;

@@ -26,6 +26,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use std::path::Path;
 
+#[path = "../../../../tests/support/bless.rs"]
+mod bless;
+
 /// Runs `pass` over every file of its folder.
 pub fn goldens(name: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usize>) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/passes").join(name);
@@ -35,7 +38,7 @@ pub fn goldens(name: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usiz
     let mut files: Vec<_> = files.filter(|f| f.extension().is_some_and(|e| e == "mir")).collect();
     files.sort();
     assert!(files.len() >= 2, "{name}: a pass has goldens of changing and of leaving alone");
-    let mut wrong = String::new();
+    let (bless, mut wrong) = (bless::bless(), String::new());
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
         let before = text.find("# =>").map_or(&text[..], |at| &text[..at]);
@@ -43,7 +46,7 @@ pub fn goldens(name: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usiz
         if new == text {
             continue;
         }
-        if std::env::var_os("BLESS").is_some() {
+        if bless {
             std::fs::write(&file, new).unwrap();
         } else {
             let file = file.file_name().unwrap_or_default().to_string_lossy();

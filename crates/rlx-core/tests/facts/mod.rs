@@ -91,11 +91,9 @@ fn run(result: &CompileResult) -> Vec<f32> {
     floats(&program.run_reference(&inputs).unwrap()[0].1)
 }
 
-/// The largest difference, relative to the largest number.
-fn difference(a: &[f32], b: &[f32]) -> f32 {
-    assert_eq!(a.len(), b.len());
-    let largest = a.iter().fold(0.0f32, |m, x| m.max(x.abs()));
-    a.iter().zip(b).fold(0.0f32, |m, (x, y)| m.max((x - y).abs())) / largest
+/// The largest difference, relative to the largest number; infinite where something is none.
+fn difference(expected: &[f32], got: &[f32]) -> f64 {
+    rlx_core::compare::difference(got, expected).relative()
 }
 
 /// Names of the operators of a graph, in order.

@@ -262,7 +262,7 @@ fn the_decode_program_of_the_default_model_has_the_recorded_fingerprint() {
     assert_eq!(decode.name, "decode");
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plan/decode_fingerprint.txt");
     let now = format!("{:016x}", decode.fingerprint);
-    if std::env::var_os("BLESS").is_some() {
+    if crate::bless::bless() {
         std::fs::write(file, format!("{now}\n")).unwrap();
     }
     assert_eq!(std::fs::read_to_string(file).unwrap().trim(), now, "BLESS=1 rewrites {file}");

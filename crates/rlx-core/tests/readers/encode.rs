@@ -1,4 +1,4 @@
-//! Encoders lose no more than ggml's, row by row of the recorded matrix.
+//! Encoders lose at most a thousandth more than ggml's, row by row of the recorded matrix.
 
 use crate::readers::fixture;
 use rlx_core::Code;
@@ -47,7 +47,7 @@ fn rmse(dtype: DType, bytes: &[u8], x: &[f32]) -> f64 {
 }
 
 #[test]
-fn no_row_loses_more_than_ggml_s_encoder_and_two_per_cent() {
+fn no_row_loses_a_thousandth_more_than_with_ggml_s_encoder() {
     use BlockFormat as F;
     let recorded = Recorded::open();
     let x = recorded.floats("x");
@@ -80,8 +80,10 @@ fn no_row_loses_more_than_ggml_s_encoder_and_two_per_cent() {
                     <= 1e-6 * f64::from(bounds[row])
             );
             let ours = rmse(dtype, &packed(dtype, x), x);
-            line += &format!(" {:.3}", ours / f64::from(bounds[row]).max(1e-30));
-            if ours > 1.02 * f64::from(bounds[row]) {
+            line += &format!(" {:.4}", ours / f64::from(bounds[row]).max(1e-30));
+            // Ten times the most that was seen, 1.0001 in Q4_K.
+            let allowed = ours <= 1.001 * f64::from(bounds[row]);
+            if !allowed {
                 worse.push(format!("{name} row {row}: {ours:e}, ggml {:e}", bounds[row]));
             }
         }

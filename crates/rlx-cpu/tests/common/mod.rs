@@ -3,6 +3,7 @@
 pub mod model;
 
 use core::task::{Context, Poll, Waker};
+use rlx_core::compare::difference_of_any;
 use rlx_core::formats::activations::encode_q8_0;
 use rlx_core::ir::lir::{
     InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step, WeightUse,
@@ -382,16 +383,18 @@ pub fn oracle(op: &Op, operands: &[Value]) -> Vec<Vec<u8>> {
     reference::run(op, &views).unwrap()
 }
 
-/// Elements within `tolerance` of the largest magnitude.
+/// Elements within `tolerance` of the largest magnitude; NaN and infinities where they are expected.
+#[track_caller]
 pub fn assert_close(got: &[f32], expected: &[f32], tolerance: f32, what: &str) {
     assert_eq!(got.len(), expected.len(), "{what}");
-    let most = expected.iter().fold(0.0f32, |m, x| m.max(x.abs())).max(1e-30);
-    for (i, (g, e)) in got.iter().zip(expected).enumerate() {
-        assert!(
-            (g - e).abs() <= tolerance * most || g.to_bits() == e.to_bits(),
-            "{what}: element {i} is {g}, expected {e} of at most {most}"
-        );
-    }
+    let found = difference_of_any(got, expected);
+    assert!(
+        found.relative() <= f64::from(tolerance),
+        "{what}: element {} is {:?}, expected {:?}: {found:?}",
+        found.at,
+        got.get(found.at),
+        expected.get(found.at)
+    );
 }
 
 /// Runs an operator on every device and compares what it gives with the reference's, as f32.

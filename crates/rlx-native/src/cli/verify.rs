@@ -41,7 +41,7 @@ pub struct VerifyArgs {
 struct Row<'a> {
     name: &'a str,
     elements: usize,
-    /// Null for NaN, and for what was skipped.
+    /// Null where it is infinite, and for what was skipped.
     largest_difference: f64,
     relative: f64,
     cosine: f64,

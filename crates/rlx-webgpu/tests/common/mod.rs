@@ -3,6 +3,7 @@
 pub mod model;
 
 use half::{bf16, f16};
+use rlx_core::compare::difference;
 use rlx_core::formats::decode_row;
 use rlx_core::ir::lir::{InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step};
 use rlx_core::ir::mir::Graph;
@@ -262,13 +263,17 @@ pub fn run_op(d: &impl Device, op: impl Into<Op>, operands: &[Operand]) -> Vec<V
 }
 
 /// Fails unless every element is within `tolerance` times the largest expected one.
+#[track_caller]
 pub fn assert_close(what: &str, got: &[f32], want: &[f64], tolerance: f64) {
     assert_eq!(got.len(), want.len(), "{what}: length");
-    let most = want.iter().fold(1e-30, |m: f64, w| m.max(w.abs()));
-    for (i, (g, w)) in got.iter().zip(want).enumerate() {
-        let error = (f64::from(*g) - w).abs() / most;
-        assert!(error <= tolerance, "{what}: element {i} is {g}, expected {w}, error {error:e}");
-    }
+    let found = difference(got, want);
+    assert!(
+        found.relative() <= tolerance,
+        "{what}: element {} is {:?}, expected {:?}: {found:?}, {tolerance:e} allowed",
+        found.at,
+        got.get(found.at),
+        want.get(found.at)
+    );
 }
 
 /// Types of weights whose kernels are tried in every form.
