@@ -15,6 +15,7 @@ const JS = 'crates/rlx-wasm/js';
  */
 const OF_TEXTS = [
   /(^|::)tidy::/,
+  /fact_002_04_no_option_comes_from_the_environment$/,
   /texts_are_the_recorded_ones$/,
   /the_decode_program_of_the_default_model_has_the_recorded_fingerprint$/,
 ];

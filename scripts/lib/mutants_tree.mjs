@@ -14,6 +14,7 @@ export const tree = join(folder, 'tree');
 /** Texts that are constants, which no function can edit where they are included: who reads them. */
 const CONSTANT_TEXTS = [
   { texts: /kernels\/sample(\.wgsl|\/)/, reader: 'sample.rs', use: 'WGSL.to_owned()', edited: (pick) => `${pick('WGSL')}.to_owned()` },
+  { texts: /kernels\/sample(\.wgsl|\/)/, reader: 'sample_wgsl.rs', use: 'rlx_webgpu::kernels::sample::WGSL', edited: (pick) => pick('rlx_webgpu::kernels::sample::WGSL') },
   { texts: /kernels\/formats\/common\.wgsl$/, reader: '', use: 'formats::COMMON', edited: (pick) => pick('formats::COMMON') },
 ];
 
@@ -131,7 +132,7 @@ export function plannedFiles(mutants) {
   }
   const placed = new Set();
   for (const path of paths) {
-    if (wgsl.size === 0 || !/^crates\/rlx-webgpu\/src\/.*\.rs$/.test(path)) continue;
+    if (wgsl.size === 0 || !/^crates\/rlx-webgpu\/(src|tests)\/.*\.rs$/.test(path)) continue;
     const source = changed.get(path) ?? readFileSync(inRoot(path), 'utf8');
     const { out, used } = withEditedTexts(path, source, wgsl);
     if (out !== source) changed.set(path, out);
@@ -158,6 +159,9 @@ export function writeTree(mutants) {
   const lib = 'crates/rlx-core/src/lib.rs';
   const text = changed.get(lib) ?? readFileSync(inRoot(lib), 'utf8');
   changed.set(lib, text.replace('pub mod error;', '#[allow(missing_docs)]\npub mod mutant;\npub mod error;'));
+  // A switch has parentheses wherever it stands, and what only the source reads is not used by the other text.
+  changed.set('Cargo.toml', readFileSync(inRoot('Cargo.toml'), 'utf8')
+    .replace('[workspace.lints.rust]', '[workspace.lints.rust]\nunused = "allow"'));
   changed.set('crates/rlx-core/src/mutant.rs', readFileSync(new URL('mutant.rs.txt', import.meta.url), 'utf8'));
   const wanted = new Set([...paths, ...changed.keys()]);
   let written = 0;

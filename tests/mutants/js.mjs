@@ -193,7 +193,7 @@ export default [
   },
   {
     name: 'js-role-in-every-chunk', is: 'new', kind: 'state', file: at('chat'),
-    within: "{ content: step.text };\n          first = false;", from: 'first = false;', to: '', form: 'statement',
+    from: 'first = false;', to: '', form: 'statement',
     stands: 'Every chunk of a stream has the role, which belongs to the first.',
     tests: ['js chat'],
   },

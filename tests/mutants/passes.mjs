@@ -85,7 +85,7 @@ export default [
     name: 'fold-forgets-what-went', is: 'new', kind: 'state', file: at('fold.rs'),
     from: 'total -= c.data.len() as u64;', to: '', form: 'statement',
     stands: 'Constants that folding removed still count towards the most bytes.',
-    tests: ['core:lib passes::fold', 'core:all passes::'],
+    tests: ['core:all noticed::', 'core:lib passes::fold', 'core:all passes::'],
   },
   {
     name: 'add-plus-zero', is: 'new', kind: 'constant', file: at('simplify/algebra.rs'),
@@ -116,7 +116,7 @@ export default [
     from: 'op.perm.iter().map(|&axis| inner.perm.get(axis).copied()).collect()',
     to: 'inner.perm.iter().map(|&axis| op.perm.get(axis).copied()).collect()',
     stands: 'Two transposes are put together in the wrong order.',
-    tests: ['core:lib passes::simplify', 'core:all passes::'],
+    tests: ['core:all noticed::', 'core:lib passes::simplify', 'core:all passes::'],
   },
   {
     name: 'slice-of-a-slice-start', is: 'new', kind: 'operand', file: at('simplify/movement.rs'),

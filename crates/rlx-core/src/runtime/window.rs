@@ -88,6 +88,8 @@ mod tests {
         let mut w = Window::new(4, 64, 32);
         assert!(!burst(&mut w, 20, 32));
         assert_eq!(w.size(), 32);
+        assert!(!burst(&mut w, 16, 32), "half of it is no reason to shrink");
+        assert_eq!(w.size(), 32);
         burst(&mut w, 15, 32);
         assert_eq!(w.size(), 31);
         (0..100).for_each(|_| assert!(!burst(&mut w, 1, 31)));

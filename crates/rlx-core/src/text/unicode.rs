@@ -147,6 +147,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_mark_behind_another_of_its_class_stays_apart() {
+        assert_eq!(nfc("a\u{301}"), "\u{e1}");
+        // An overline composes with nothing, and stands where the acute would have to pass it.
+        assert_eq!(nfc("a\u{305}\u{301}"), "a\u{305}\u{301}");
+        // A dot below is of another class.
+        assert_eq!(nfc("a\u{316}\u{301}"), "\u{e1}\u{316}");
+    }
+
+    #[test]
     fn classes_of_ascii_and_beyond() {
         for (c, want) in [
             ('a', Class::Letter),
