@@ -27,6 +27,8 @@ mod methods;
 mod operators;
 mod parser;
 mod print;
+#[cfg(test)]
+mod tests;
 mod value;
 
 use self::ast::Program;
