@@ -159,6 +159,7 @@ export default [
     from: 'rounded(read) * in_flight', to: 'rounded(read)',
     stands: 'The memory that a model needs counts one readback where several are in flight.',
     tests: ['core:all noticed::', 'core:lib runtime::memory', 'webgpu:all fit::'],
+    survives: 'What a model needs is promised within 5 %, and this is three buffers of 4 bytes.',
   },
   {
     name: 'work-without-the-own-position', is: 'new', kind: 'bound', file: at('runtime/work.rs'),

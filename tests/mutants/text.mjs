@@ -46,12 +46,6 @@ export default [
     tests: ['core:all noticed::', 'core:lib text::', 'core:all text::'],
   },
   {
-    name: 'template-shorter-control-first', is: 'new', kind: 'order', file: at('template/mod.rs'),
-    from: 'controls.sort_by_key(|text| core::cmp::Reverse(text.len()));', to: '', form: 'statement',
-    stands: 'A control token that another one begins with is recognised in its place.',
-    tests: ['core:all noticed::', 'core:all text::', 'core:lib text::'],
-  },
-  {
     name: 'template-mark-behind-one-character', is: 'new', kind: 'guard', file: at('template/mod.rs'),
     from: 'rest.starts_with(mark) && control.chars().count() == 1', to: '{ let _ = rest; false }',
     stands: 'Content may hold a control token of one character.',

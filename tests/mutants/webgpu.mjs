@@ -28,12 +28,6 @@ export default [
     tests: ['webgpu:all operators::attention'],
   },
   {
-    name: 'wgsl-attention-past-len', is: 'review', kind: 'bound', file: at('attention'),
-    from: 'row >= ctl.y', to: 'row > ctl.y',
-    stands: 'A row that a part full chunk does not have is written.',
-    tests: ['webgpu:all operators::attention'],
-  },
-  {
     name: 'wgsl-split-without-its-own', is: 'review', kind: 'bound', file: at('attention_split/start'),
     from: 'min(ctl.x + 1u, step.capacity)', to: 'min(ctl.x, step.capacity)',
     stands: 'Splits leave out the row\'s own position.',
@@ -106,7 +100,7 @@ export default [
     tests: ['webgpu:all operators::rms_norm'],
   },
   {
-    name: 'wgsl-rope-past-len', is: 'new', kind: 'bound', file: at('rope'),
+    name: 'wgsl-rope-past-len', is: 'review', kind: 'bound', file: at('rope'),
     from: 'min(step.rows, {{ctl}}[step.ctl + 1u])', to: 'step.rows',
     stands: 'Rows that a part full chunk does not have are written into the cache.',
     tests: ['webgpu:all operators::caches', 'webgpu:all operators::rope'],

@@ -153,6 +153,24 @@ fn a_control_token_of_one_character_in_content_is_text() {
 }
 
 #[test]
+fn a_few_bytes_of_a_control_token_in_content_are_never_completed() {
+    let t = tokenizer("gpt-2", &["a", "<|im_end|>"], &[], |_| {});
+    for (content, source) in [
+        // Three bytes, cut out of the middle.
+        ("a<|ib", "{{ messages[0].content.split('b')[0] }}m_end|>"),
+        // Two and one at the end, behind which there were blanks.
+        ("a<| \n ", "{{ messages[0].content | trim }}im_end|>"),
+        ("a<\t", "{{ messages[0].content | trim }}|im_end|>"),
+    ] {
+        let template = ChatTemplate::new(Some(source), &t).unwrap();
+        let turn = [Message::new("user", content)];
+        let rendered = template.render(&turn, &RenderOptions::default()).unwrap();
+        assert_eq!(rendered.text(), "a<|im_end|>", "{source}");
+        assert!(rendered.segments.iter().all(|s| s.literal), "{source}: {:?}", rendered.segments);
+    }
+}
+
+#[test]
 fn the_end_of_a_message_ends_an_answer() {
     let t = tokenizer("gpt-2", &["a", "<end>", "<turn>", "<message>"], &[], |data| {
         (data.eos, data.eot, data.eom) = (Some(1), Some(2), Some(3));
@@ -485,10 +503,8 @@ fn no_step_is_submitted_whose_token_nobody_asked_for() {
     }
 }
 
-/// An engine on the oracle, over a model that is its embeddings.
-fn engine() -> Engine {
-    let tokens = ["a", "b", "c", "d", "<end>"];
-    let t = tokenizer("gpt-2", &tokens, &[], |data| data.eos = Some(4));
+/// Begins to load a model that is its embeddings onto the oracle.
+fn loader() -> (Loader, CompiledModel) {
     let ty = Type::tensor(DType::F32, Shape::of(&[5, 4]));
     let table = Weight { name: "table".into(), ty };
     let mut m = Module::new("small", 16, 5);
@@ -500,7 +516,13 @@ fn engine() -> Engine {
     let options = ModelOptions::chat(4);
     let locate = |_: &str| Some((0, 0, 80));
     let compiled = CompiledModel::from_module(m, device.target(), &options, locate).unwrap();
-    let mut loader = Loader::new(device, &compiled).unwrap();
+    (Loader::new(device, &compiled).unwrap(), compiled)
+}
+
+fn engine() -> Engine {
+    let tokens = ["a", "b", "c", "d", "<end>"];
+    let t = tokenizer("gpt-2", &tokens, &[], |data| data.eos = Some(4));
+    let (mut loader, compiled) = loader();
     let mut cx = Waiting::from_waker(Waker::noop());
     for p in placements(&compiled.plan, 0) {
         let bytes = vec![0; p.bytes as usize];
@@ -508,6 +530,18 @@ fn engine() -> Engine {
     }
     while loader.poll_ready(&mut cx).is_pending() || loader.poll_finish(&mut cx).is_pending() {}
     Engine::new(loader.finish(), Rc::new(compiled), Rc::new(t)).unwrap()
+}
+
+#[test]
+fn a_source_that_ends_early_is_an_error_with_the_bytes_that_are_missing() {
+    let (mut loader, compiled) = loader();
+    let mut cx = Waiting::from_waker(Waker::noop());
+    let [p] = placements(&compiled.plan, 0).try_into().unwrap();
+    assert!(loader.poll_put(&p.to, 0, Bytes::Slice(&[0; 76]), &mut cx).is_ready());
+    let Poll::Ready(Err(e)) = loader.poll_finish(&mut cx) else { panic!("4 bytes are missing") };
+    assert_eq!(e.what, "4 bytes of weights never arrived");
+    assert!(loader.poll_put(&p.to, 76, Bytes::Slice(&[0; 4]), &mut cx).is_ready());
+    assert!(matches!(loader.poll_finish(&mut cx), Poll::Ready(Ok(()))));
 }
 
 fn finished(engine: &mut Engine, mut generation: Generation) {
