@@ -11,6 +11,7 @@ mod kv_blocks;
 mod matmul;
 mod matmul_rows;
 mod model;
+mod noticed;
 mod operators;
 mod parts;
 mod regions;
