@@ -124,8 +124,11 @@ export class UrlSource implements Source {
   ) {}
 
   async open(signal?: AbortSignal, rest?: { offset: number; of: Version }): Promise<Opened> {
+    // The browser's own cache may have the beginning of the first answer, and would complete it with a
+    // range of what is there now, though a date or nothing at all speaks for both being one version.
+    const cache = rest ? 'no-store' : this.cacheMode;
     if (rest && isStrong(rest.of.validator)) {
-      const response = await this.#ask({ range: `bytes=${rest.offset}-` }, signal);
+      const response = await this.#ask({ cache, headers: { range: `bytes=${rest.offset}-` } }, signal);
       if (response.body && isRest(response, rest.offset, rest.of)) {
         return { ...rest.of, stream: response.body, at: rest.offset };
       }
@@ -133,12 +136,12 @@ export class UrlSource implements Source {
       // Another range or version, headers that this page may not see, an error: the whole decides.
       await response.body?.cancel().catch(() => {});
     }
-    return this.#whole(await this.#ask({}, signal));
+    return this.#whole(await this.#ask({ cache }, signal));
   }
 
-  async #ask(headers: Record<string, string>, signal?: AbortSignal): Promise<Response> {
+  async #ask(init: RequestInit, signal?: AbortSignal): Promise<Response> {
     try {
-      return await this.fetcher(this.name, { headers, cache: this.cacheMode, signal: signal ?? null });
+      return await this.fetcher(this.name, { ...init, signal: signal ?? null });
     } catch (cause) {
       throwIfAborted(signal);
       throw networkError(cause, this.name);

@@ -135,6 +135,21 @@ test('with a strong ETag the rest alone is asked for; with less the beginning is
   assert.deepEqual(await asked({ etag: null }), ['GET', 'GET']);
 });
 
+test("the second answer is the server's and not the browser's cache's, which would put it behind the first one's beginning", async () => {
+  for (const set of [{}, { etag: null, lastModified: TUESDAY }, { exposed: ['etag'] }] as Partial<FakeServer>[]) {
+    const server = Object.assign(new FakeServer(file), set);
+    const { fetch } = server;
+    const modes: (string | undefined)[] = [];
+    server.fetch = (to, init) => {
+      modes.push(init?.cache);
+      return fetch(to, init);
+    };
+    await paused(server, 3);
+    assert.equal(modes.shift(), 'default');
+    assert.ok(modes.length > 0 && modes.every((mode) => mode === 'no-store'), modes.join());
+  }
+});
+
 test('a range that cannot be checked is not used: the whole is asked for', async () => {
   for (const set of [{ exposed: ['etag'] }, { rangeBytes: 1500 }, { rangeStep: 2048 }] as Partial<FakeServer>[]) {
     const server = Object.assign(new FakeServer(file), set);
