@@ -7,7 +7,6 @@
 
 use crate::run::Run;
 use crate::turns::lock;
-use core::cell::RefCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -25,11 +24,6 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 static JOB: Mutex<Option<Job>> = Mutex::new(None);
 static WAKE: Condvar = Condvar::new();
 static PARKED: AtomicUsize = AtomicUsize::new(0);
-
-std::thread_local! {
-    /// What this worker walks.
-    static WALKED: RefCell<Option<Arc<Run>>> = const { RefCell::new(None) };
-}
 
 /// Lets up to `seats` workers walk `run` along. It takes the place of an earlier offer, whose
 /// page then ends it alone.
@@ -49,7 +43,8 @@ pub(crate) fn withdraw(run: &Arc<Run>) {
 }
 
 /// Makes this thread one of the pool's: it walks what is offered and never returns. To be called
-/// by a worker, not by the page, since it waits.
+/// by a worker, not by the page, since it waits. Its run never ends if it traps: JavaScript then ends all that
+/// share this memory.
 pub fn join() {
     let mut seen = 0;
     loop {
@@ -58,19 +53,9 @@ pub fn join() {
             job.seats = job.seats.checked_sub(1)?;
             Some(job.run.clone())
         });
-        WALKED.set(run.clone());
         if let Some(run) = run {
             run.walk();
         }
-        WALKED.set(None);
-    }
-}
-
-/// After a trap in [`join`], on the same thread: the run that it was in will never end, so that
-/// whoever waits for it is told.
-pub fn break_up() {
-    if let Some(run) = WALKED.take() {
-        run.break_up();
     }
 }
 

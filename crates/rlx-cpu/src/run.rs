@@ -370,12 +370,6 @@ impl Run {
         self.turns.is_broken()
     }
 
-    /// A worker has died in the run: nobody waits for its part.
-    #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
-    pub(crate) fn break_up(&self) {
-        self.turns.break_up();
-    }
-
     /// True once every step is done.
     pub(crate) fn is_finished(&self) -> bool {
         self.turns.is_finished()
