@@ -174,3 +174,43 @@ fn a_synthesised_model_answers_the_same_whole_and_in_shards() {
     assert!(!whole.is_empty());
     assert_eq!(whole, text(&answer(first)));
 }
+
+/// The most memory, in bytes, that a command had while it ran, as the system counts it.
+#[cfg(target_os = "linux")]
+fn most_memory(mut command: std::process::Command) -> u64 {
+    let mut child = command.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let (mut most, mut seen) = (0, 0);
+    let status = loop {
+        let path = format!("/proc/{}/status", child.id());
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        // Once it has ended, and before it is waited for, it has no such line.
+        if let Some(line) = text.lines().find_map(|l| l.strip_prefix("VmHWM:")) {
+            let kib: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+            (most, seen) = (most.max(kib * 1024), seen + 1);
+        }
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    };
+    assert!(status.success() && seen > 10, "{status}, seen {seen} times");
+    most
+}
+
+/// Tensors are made and written in pieces: a file of 248 MB takes no more memory than one of 84 MB, and
+/// both little more than the program and the vocabulary.
+#[test]
+#[cfg(target_os = "linux")]
+fn synth_needs_as_little_memory_for_large_tensors_as_for_small_ones() {
+    let folder = folder("synth-memory");
+    let path = folder.join("m.gguf");
+    let memory = ["q4_k_m", "f16"].map(|quant| {
+        let args = ["synth", path.to_str().unwrap(), "--shape", "llama-125m", "--quant", quant];
+        let most = most_memory(rlx(&[&args[..], &["--force"]].concat()));
+        println!("{quant}: {:.1} MB", most as f64 / 1e6);
+        most
+    });
+    std::fs::remove_file(path).unwrap();
+    assert!(memory.iter().all(|&m| m < 16_000_000), "{memory:?}");
+    assert!(memory[0].abs_diff(memory[1]) < 3_000_000, "{memory:?}");
+}

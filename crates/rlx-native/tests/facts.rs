@@ -103,12 +103,11 @@ fn usable(file: &[u8], header: &safetensors::Header, format: BlockFormat) -> Vec
     blocks.chunks_exact(format.bytes()).filter(|b| ordinary(b)).flatten().copied().collect()
 }
 
-/// The largest difference that is allowed, as a part of the largest number: ten times what was measured
-/// for activations in f32, where only the order of sums differs. Activations in int8 round each to
-/// one of 127 parts of the largest of its block, 1 / 254 of that at most, and a product of 256 of
-/// them in a nonlinear layer to a few times as much of the largest.
+/// The largest difference that is allowed, as a part of the largest number. By f32 activations there was
+/// none on any executor, and the order of a GPU's sums may make 1e-6. Activations in int8 round each to
+/// one of 127 parts of the largest of its block; q8_0 was off by 1.5e-2 on every executor alike.
 const F32: f64 = 1e-5;
-const INT8: f64 = 5e-2;
+const INT8: f64 = 3e-2;
 
 #[test]
 fn fact_001_14_on_every_executor_packed_and_fused_equals_dequantised_and_plain() {

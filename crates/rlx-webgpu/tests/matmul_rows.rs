@@ -3,6 +3,7 @@
 
 use crate::common;
 use common::*;
+use rlx_core::compare::difference;
 use rlx_core::ops::{Epilogue, MatMul, Op, Unary};
 use rlx_core::reference::{self, View};
 use rlx_core::types::{BlockFormat, DType};
@@ -10,8 +11,27 @@ use rlx_webgpu::WebGpuDevice;
 use rlx_webgpu::gpu::native::NativeGpu;
 use rlx_webgpu::gpu::{CountingGpu, Gpu, Wgsl};
 
-/// One quant that rounds the other way, of a row's largest sum.
+/// One quant that rounds the other way, of a row's largest sum: 1.2e-3 was seen, in one case of 72.
 const ONE_QUANT: f64 = 2e-3;
+/// Every other case: ten times the 2.4e-7 that was seen.
+const NO_QUANT: f64 = 2.5e-6;
+
+/// How many cases there were, and in how many of them a quant rounded the other way.
+#[derive(Default)]
+struct Cases {
+    all: usize,
+    other_way: usize,
+}
+
+impl Drop for Cases {
+    /// Where many differ, it is no rounding of a tie: sums or scales are wrong.
+    fn drop(&mut self) {
+        let Cases { all, other_way } = *self;
+        if !std::thread::panicking() {
+            assert!(all > 0 && other_way <= 1 + all / 20, "{other_way} of {all} cases differ");
+        }
+    }
+}
 
 /// The GPU as it is, and with less.
 fn devices() -> Vec<(&'static str, TestDevice)> {
@@ -33,14 +53,20 @@ fn blocks(dtype: DType) -> BlockFormat {
     if dtype.block_elements() == 256 { BlockFormat::Q8K } else { BlockFormat::Q8_0 }
 }
 
-fn check(what: &str, d: &TestDevice, op: MatMul, operands: &[Operand]) {
+fn check(cases: &mut Cases, what: &str, d: &TestDevice, op: MatMul, operands: &[Operand]) {
     let views: Vec<View<'_>> = operands.iter().map(|o| View::new(&o.ty, &o.bytes)).collect();
     let op = Op::from(op);
     let want = reference::run(&op, &views).expect("the reference runs this");
     let got = run_op(d, op, operands);
     for (got, want) in got.iter().zip(&want) {
         let want: Vec<f64> = floats(want).into_iter().map(f64::from).collect();
+        let off = difference(&floats(got), &want).relative();
+        if off > NO_QUANT {
+            println!("{what}: {off:.2e} of the largest");
+        }
         assert_close(what, &floats(got), &want, ONE_QUANT);
+        cases.all += 1;
+        cases.other_way += usize::from(off > NO_QUANT);
     }
 }
 
@@ -48,6 +74,7 @@ fn check(what: &str, d: &TestDevice, op: MatMul, operands: &[Operand]) {
 /// which software drivers compile for most of a second.
 #[test]
 fn every_format_epilogue_and_length() {
+    let mut cases_seen = Cases::default();
     let (add, map) = (Epilogue::Add, Epilogue::Map(Unary::Gelu));
     let glu = Epilogue::Glu(Unary::Silu);
     for (at, (name, d)) in devices().into_iter().enumerate() {
@@ -87,7 +114,7 @@ fn every_format_epilogue_and_length() {
                 let norm = norm.then_some(1e-5);
                 let op = MatMul { segments, bias, norm, quantize, epilogue };
                 let what = format!("{name}: {dtype} 1x{k}x{n} {epilogue:?}");
-                check(&what, &d, op, &operands);
+                check(&mut cases_seen, &what, &d, op, &operands);
             }
         }
     }
@@ -95,6 +122,7 @@ fn every_format_epilogue_and_length() {
 
 #[test]
 fn segments_of_different_formats_and_a_matrix_of_many_rows() {
+    let mut cases = Cases::default();
     for (name, d) in devices() {
         let mut rng = Rng(2);
         let k = 512usize;
@@ -106,12 +134,13 @@ fn segments_of_different_formats_and_a_matrix_of_many_rows() {
         }
         let quantize = Some(BlockFormat::Q8K);
         let op = MatMul { segments: 3, quantize, ..MatMul::plain() };
-        check(&format!("{name}: segments"), &d, op, &operands);
+        check(&mut cases, &format!("{name}: segments"), &d, op, &operands);
     }
 }
 
 #[test]
 fn a_row_of_zeros_and_one_of_the_longest() {
+    let mut cases = Cases::default();
     for (name, d) in devices() {
         let mut rng = Rng(3);
         for (k, x) in [(512usize, vec![0.0; 512]), (14_336, rng.floats(14_336))] {
@@ -119,7 +148,7 @@ fn a_row_of_zeros_and_one_of_the_longest() {
             let w = random_weights(&mut rng, dtype, 9, k);
             let operands = [input(&[1, k as u64], &x), weight(dtype, &[9, k as u64], w)];
             let op = MatMul { quantize: Some(BlockFormat::Q8K), ..MatMul::plain() };
-            check(&format!("{name}: {k}"), &d, op, &operands);
+            check(&mut cases, &format!("{name}: {k}"), &d, op, &operands);
         }
     }
 }
