@@ -124,7 +124,7 @@ async function runMutants(mutants, rust) {
   return mutants.map(({ name }) => rows.get(name));
 }
 
-function report(rows, mutants, out, took) {
+function report(rows, mutants, out, took, from) {
   const count = (verdict, of = rows) => of.filter((row) => row.verdict === verdict).length;
   const survivors = rows.filter((row) => row.verdict === 'survived');
   const noticed = (of) => of.length - count('survived', of);
@@ -144,7 +144,7 @@ function report(rows, mutants, out, took) {
     const result = {
       date: new Date().toISOString().slice(0, 10),
       machine: { cpu: cpus()[0]?.model ?? 'unknown', cores: cpus().length },
-      commit: ask('git', ['rev-parse', '--short', 'HEAD']), uncommitted: ask('git', ['status', '--porcelain']) !== '',
+      ...from,
       rustc: ask('rustc', ['--version']), node: process.version, minutes: Number((took / 60).toFixed(1)),
       mutants: rows.length, killed: count('killed'), timed_out: timedOut, survived: survivors.length, by, rows,
     };
@@ -194,6 +194,8 @@ await main(async () => {
   // Vulkan drivers complain without one.
   process.env.XDG_RUNTIME_DIR ||= mkdtempSync(join(tmpdir(), 'rlx-'));
   const start = performance.now();
+  // As the copy is made: the checkout may go on meanwhile.
+  const from = { commit: ask('git', ['rev-parse', '--short', 'HEAD']), uncommitted: ask('git', ['status', '--porcelain']) !== '' };
   const { files, written } = writeTree(all);
   say(`the copy in target/mutants/tree has ${files} files, ${written} of them new or changed`);
   const [js, native] = [mutants.some((m) => language(m) === 'js'), mutants.some((m) => language(m) !== 'js')];
@@ -217,5 +219,5 @@ await main(async () => {
     for (const mutant of mutants.filter((m) => language(m) !== 'js')) firstTests(mutant, rust);
   }
   const rows = await runMutants(mutants, rust);
-  report(rows, mutants, out, (performance.now() - start) / 1000);
+  report(rows, mutants, out, (performance.now() - start) / 1000, from);
 });

@@ -189,7 +189,7 @@ export default [
     name: 'table-keeps-the-old-value', is: 'new', kind: 'state', file: at('runtime/table.rs'),
     from: 'self.rows[i].1 = value', to: 'drop(value)',
     stands: 'A second value under a key is dropped, and the first one stays.',
-    tests: ['core:all noticed::', 'core:lib runtime::table'],
+    tests: ['core:lib runtime::table'],
   },
   {
     name: 'a-size-of-nothing', is: 'new', kind: 'bound', file: at('types/dim.rs'),

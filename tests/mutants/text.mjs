@@ -43,7 +43,7 @@ export default [
                 last
             }`,
     stands: 'Of two pairs of one rank the right one is merged first.',
-    tests: ['core:all noticed::', 'core:lib text::', 'core:all text::'],
+    tests: ['core:all text::llama3_gives', 'core:lib text::'],
   },
   {
     name: 'template-mark-behind-one-character', is: 'new', kind: 'guard', file: at('template/mod.rs'),
