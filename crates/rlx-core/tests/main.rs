@@ -23,6 +23,7 @@ mod reference;
 mod sample;
 #[path = "../../../tests/support/skip.rs"]
 mod skip;
+mod templates;
 mod text;
 mod tidy;
 mod window;

@@ -3,14 +3,19 @@
 //! A template comes with a model file, so it is a stranger's program. Every cost is paid *before*
 //! the work is done or the bytes are allocated:
 //!
-//! | what it could do | what bounds it |
-//! | --- | --- |
-//! | loop, recurse, walk, compare or sort long things | steps: one a node of the program, an element that is visited, 16 bytes of text that are looked at, 128 that are copied |
-//! | build long texts and lists | bytes: each text, list, map, variable and pending output holds a [`Lease`] for as long as it lives |
-//! | nest macros, calls, expressions | [`MAX_DEPTH`], which `Run::enter` counts for everything that calls itself |
-//! | nest lists and maps | [`MAX_HEIGHT`], kept in each of them, so that printing, comparing and dropping them are as shallow |
-//! | be long or deeply nested itself | [`MAX_TEMPLATE_BYTES`], the parser's [`MAX_NESTING`], [`MAX_TREE_HEIGHT`], [`MAX_ARGUMENTS`] and [`MAX_NAME_BYTES`] |
-//! | refer to itself, which would never be freed | nothing that is shared can be changed; namespaces are rows of a table, and a value has only the row's number |
+//! - It loops, recurses, walks, compares or sorts long things: **steps**. One is a node of the
+//!   program, an element that is visited, 16 bytes of text that are looked at or 128 that are
+//!   copied.
+//! - It builds long texts and lists: **bytes**. Each text, list, map, variable and pending output
+//!   holds a [`Lease`] for as long as it lives.
+//! - It nests macros, calls and expressions: [`MAX_DEPTH`], which `Run::enter` counts for
+//!   everything that calls itself.
+//! - It nests lists and maps: [`MAX_HEIGHT`], which each of them knows of itself, so that printing,
+//!   comparing and dropping them is as shallow.
+//! - Its source is long or nests: [`MAX_TEMPLATE_BYTES`], and the parser's [`MAX_NESTING`],
+//!   [`MAX_TREE_HEIGHT`], [`MAX_ARGUMENTS`] and [`MAX_NAME_BYTES`].
+//! - It refers to itself, which would never be freed: nothing that is shared can be changed.
+//!   Namespaces are rows of a table, and a value has only the row's number.
 //!
 //! What has no lease (arguments of a call under way, the parsed template) is at most a few dozen
 //! bytes a step or a byte of the template.

@@ -3,21 +3,14 @@
 use super::ast::{Comparison, Operator};
 use super::meter::{Lease, Meter, Result, failed};
 use super::methods::printf;
-use super::print::write_str;
 use super::value::{Builder, TextBuilder, Value};
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
-/// `a op b`
+/// `a op b`, for all but `~`, which the run writes in one go.
 pub(super) fn binary(op: Operator, a: &Value, b: &Value, meter: &Rc<Meter>) -> Result<Value> {
     match (op, a, b) {
-        (Operator::Concat, a, b) => {
-            let mut out = TextBuilder::new(meter);
-            write_str(a, &mut out)?;
-            write_str(b, &mut out)?;
-            out.finish()
-        }
         (Operator::Add, Value::Text(a), Value::Text(b)) => {
             let mut out = TextBuilder::new(meter);
             out.push(a)?;
