@@ -109,13 +109,4 @@ test('a shard that is replaced while it waits is told, whatever the server says 
   }
 });
 
-test('two loads at once of eight shards each share the six connections to their server', { timeout: 60_000 }, async () => {
-  const model = all(server, {});
-  const answers = await page.evaluate((model) => Promise.all([attempt(model), attempt(model)]), model);
-  for (const { text, error } of answers) {
-    assert.equal(error, undefined, JSON.stringify(error));
-    assert.match(text, ANSWER);
-  }
-});
-
 test('nothing of all this was an uncaught error', () => assert.deepEqual(logs.filter((line) => line.startsWith('uncaught')), []));
