@@ -1,0 +1,143 @@
+// Model files whose chat template is a hostile program, in Chromium: each call is an error soon,
+// within its memory and the page's stack, and the engine, the page and other engines go on.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import { join } from 'node:path';
+import { launch, mounts, openPage, root, startServer } from './harness.mjs';
+import { withTemplate } from '../support/gguf_template.mjs';
+
+const MODEL = join(root, 'tests/fixtures/rustdoc-2m/rustdoc-2m-q4_k_m.gguf');
+
+const repeat = (text, n) => text.repeat(n);
+const doubling = (body) => `{% set ns = namespace(s='ab', l=[1]) %}{% for i in range(60) %}${body}{% endfor %}`;
+// The deepest things that are still allowed, for the page's stack, and things beyond.
+const deepCalls = (n) => `{% macro m(n) %}{% if n %}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(${n}) }}`;
+const deepList = (n) => `{% set ns = namespace(x=1) %}{% for i in range(${n}) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x | tojson }}{{ ns.x == ns.x }}`;
+const deepParentheses = (n) => `{{ ${repeat('(', n)}1${repeat(')', n)} }}`;
+const deepFilters = (n) => `{{ [1] | map(${repeat("'map', ", n)}'string') }}`;
+
+/** Templates with what is said of each. */
+const BOMBS = {
+  'nested loops': ['{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}', /did not end within \d+ steps$/],
+  'a count in a long text': ["{% set s = 'a' * 1000 * 8000 %}{% for i in range(90000) %}{% set t = s.count('ab') %}{% endfor %}", /did not end/],
+  'a long text is copied': ["{% set s = 'a' * 1000 * 8000 %}{% for i in range(90000) %}{% set t = s ~ '' %}{% endfor %}", /did not end/],
+  'cases of a long text': ["{% set s = 'ß' * 1000 * 400 %}{% for i in range(90000) %}{% set t = s | upper %}{% endfor %}", /did not end/],
+  'lists and maps': ["{% for i in range(99999) %}{% set t = [{'a': [i], 'b': i ~ 'x'}] %}{% for j in [1, 2, 3] %}{{ t[0].a[0] + j }}{% endfor %}{% endfor %}", /did not end/],
+  'doubled text': [doubling('{% set ns.s = ns.s ~ ns.s %}'), /needs more than 32 MB of memory$/],
+  // A page's values are smaller than a native program's: there it is the memory.
+  'doubled list': [doubling('{% set ns.l = ns.l + ns.l %}'), /did not end within \d+ steps$/],
+  'doubled block': [doubling('{% set x %}{{ ns.s }}{{ ns.s }}{% endset %}{% set ns.s = x %}'), /of memory$/],
+  'wide JSON': ['{{ [1] | tojson(indent=4000000000) }}', /did not end/],
+  'wide indent': ['{{ "a\nb" | indent(4000000000) }}', /did not end/],
+  'a namespace in itself': ['{% set ns=namespace() %}{% set ns.x=ns %}{{ns|tojson}}', /a namespace has no form in JSON$/],
+  'a deep list': [deepList(100000), /nests lists deeper than 100$/],
+  'deep calls': [deepCalls(100000), /nests deeper than 300 calls$/],
+  'deep filters': [deepFilters(60), /a number has no elements$/],
+  'shared lists': [`{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}`, /did not end/],
+};
+/** Faults that the first question tells too, for the template is read when the model is loaded. */
+const UNREADABLE = {
+  'deep parentheses': [deepParentheses(50000), /nests deeper than 64$/],
+  'deep blocks': [repeat('{% if 1 %}', 20000), /nests deeper than 64$/],
+  'a long chain': [`{{ 1${repeat('+1', 100000)} }}`, /more than 200 steps$/],
+  'a long template': [repeat('x', 300000), /300000|at most 262144 are read$/],
+};
+/** As deep as is allowed: none may come near the end of the stack. */
+const DEEP = {
+  'deep calls': deepCalls(40),
+  'a deep list': deepList(98),
+  'deep parentheses': deepParentheses(60),
+  'blocks in blocks': repeat('{% if 1 %}', 60) + deepParentheses(1) + repeat('{% endif %}', 60),
+  'a chain': `{{ 1${repeat('+1', 190)} }}`,
+};
+
+let server, browser, page, logs;
+before(async () => {
+  const file = readFileSync(MODEL);
+  const files = { '/good.gguf': file };
+  for (const [name, template] of [...Object.entries({ ...BOMBS, ...UNREADABLE }).map(([name, [template]]) => [`bomb ${name}`, template]), ...Object.entries(DEEP).map(([name, template]) => [`deep ${name}`, template])]) {
+    files[`/${name}.gguf`] = withTemplate(file, template);
+  }
+  server = await startServer({ mounts, files });
+  browser = await launch({ webgpu: false });
+  ({ page, logs } = await openPage(browser, `${server.url}/pages/empty.html`));
+  await page.evaluate(async () => {
+    const { Engine } = await import('/dist/index.js');
+    const load = (name) => Engine.load({ model: `/${encodeURIComponent(name)}.gguf`, device: 'cpu', cache: false });
+    /** What a question came to and how long it took. */
+    const ask = async (engine) => {
+      const start = performance.now();
+      try {
+        const { choices } = await engine.chat.completions.create({ messages: [{ role: 'user', content: 'What is HashMap?' }], temperature: 0, max_tokens: 8 });
+        return { text: choices[0].message.content, ms: performance.now() - start };
+      } catch ({ name, code, what, at, hint, message }) {
+        return { error: { name, code, what, at, hint, message }, ms: performance.now() - start };
+      }
+    };
+    globalThis.t = { load, ask, bytes: () => Math.max(...rlxMemories.map(({ buffer }) => buffer.byteLength)) };
+    t.good = await load('good');
+    t.answer = (await ask(t.good)).text;
+  });
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+async function inPage(body, argument) {
+  try {
+    return await page.evaluate(body, argument);
+  } catch (error) {
+    throw new Error(`${error.message}\n${logs.join('\n')}`, { cause: error });
+  }
+}
+
+for (const [name, [, what]] of Object.entries({ ...BOMBS, ...UNREADABLE })) {
+  test(`${name}: an error within a second, and engine and page go on`, async (t) => {
+    const seen = await inPage(async (name) => {
+      const engine = await t.load(`bomb ${name}`);
+      const before = t.bytes();
+      const first = await t.ask(engine);
+      const again = await t.ask(engine);
+      const grown = t.bytes() - before;
+      const other = (await t.ask(t.good)).text;
+      engine.dispose();
+      return { first, again, grown, other, wanted: t.answer };
+    }, name);
+    t.diagnostic(`${seen.first.ms.toFixed(0)} and ${seen.again.ms.toFixed(0)} ms, ${(seen.grown / 2 ** 20).toFixed(1)} MB`);
+    for (const { error, ms } of [seen.first, seen.again]) {
+      assert.ok(error, 'no error');
+      assert.equal(error.code, 'bad_file', JSON.stringify(error));
+      assert.match(error.what, what);
+      assert.match(error.at, /tokenizer\.chat_template/);
+      assert.ok(ms < 1000, `${ms} ms`);
+    }
+    // The allowed bytes, and what the allocator keeps between texts that grow.
+    assert.ok(seen.grown < 100 * 2 ** 20, `${seen.grown} bytes`);
+    assert.equal(seen.other, seen.wanted);
+  });
+}
+
+test('templates as deep as is allowed answer', async () => {
+  for (const name of Object.keys(DEEP)) {
+    const seen = await inPage(async (name) => {
+      const engine = await t.load(`deep ${name}`);
+      const seen = await t.ask(engine);
+      engine.dispose();
+      return seen;
+    }, name);
+    assert.equal(typeof seen.text, 'string', `${name}: ${JSON.stringify(seen.error)}`);
+  }
+});
+
+test('a good file loads and answers afterwards', async () => {
+  const [answer, wanted] = await inPage(async () => {
+    const engine = await t.load('good');
+    const { text } = await t.ask(engine);
+    engine.dispose();
+    return [text, t.answer];
+  });
+  assert.equal(answer, wanted);
+});
