@@ -42,7 +42,7 @@ const UNREADABLE = {
   'deep parentheses': [deepParentheses(50000), /nests deeper than 64$/],
   'deep blocks': [repeat('{% if 1 %}', 20000), /nests deeper than 64$/],
   'a long chain': [`{{ 1${repeat('+1', 100000)} }}`, /more than 200 steps$/],
-  'a long template': [repeat('x', 300000), /300000|at most 262144 are read$/],
+  'a long template': [repeat('x', 300000), /at most 262144 are read$/],
 };
 /** As deep as is allowed: none may come near the end of the stack. */
 const DEEP = {

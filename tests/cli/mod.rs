@@ -7,6 +7,7 @@ mod chat;
 mod files;
 mod json;
 mod quantize;
+mod templates;
 mod usage;
 
 use std::path::{Path, PathBuf};
