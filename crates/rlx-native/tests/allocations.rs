@@ -1,7 +1,8 @@
 //! The CPU's memory, counted from outside by the allocator: what the plan says is what is there, a
-//! decode step leaves nothing behind, and a freed model leaves nothing at all.
+//! decode step leaves nothing behind, and a freed model leaves nothing at all. A hostile chat
+//! template takes no more than it may, and leaves nothing either.
 //!
-//! One test, because the counter is the process's.
+//! One test at a time, because the counter is the process's.
 #![allow(unsafe_code)]
 
 use rlx_core::models;
@@ -9,6 +10,7 @@ use rlx_core::runtime::engine::Engine;
 use rlx_core::runtime::engine::{GenerateOptions, Progress};
 use rlx_core::runtime::generate::Reason;
 use rlx_core::runtime::model::CompiledModel;
+use rlx_core::text::{ChatTemplate, Message, RenderOptions};
 use rlx_native::block_on::block_on;
 use rlx_native::devices::{OpenOptions, find};
 use rlx_native::files::ModelSource;
@@ -16,9 +18,12 @@ use rlx_native::load::{LoadOptions, put};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
 static LIVE: AtomicIsize = AtomicIsize::new(0);
+static PEAK: AtomicIsize = AtomicIsize::new(0);
+static ALONE: Mutex<()> = Mutex::new(());
 
 struct Counting;
 
@@ -26,7 +31,8 @@ struct Counting;
 // beside it touches no memory of theirs.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size() as isize, Ordering::Relaxed);
+        let before = LIVE.fetch_add(layout.size() as isize, Ordering::Relaxed);
+        PEAK.fetch_max(before + layout.size() as isize, Ordering::Relaxed);
         // SAFETY: the caller's debts are the system allocator's.
         unsafe { System.alloc(layout) }
     }
@@ -47,6 +53,7 @@ fn live() -> isize {
 
 #[test]
 fn the_allocator_agrees_with_the_plan_and_a_step_leaves_nothing_behind() {
+    let _alone = ALONE.lock();
     let model = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../tests/fixtures/rustdoc-2m/rustdoc-2m-q4_k_m.gguf"
@@ -106,4 +113,58 @@ fn the_allocator_agrees_with_the_plan_and_a_step_leaves_nothing_behind() {
     let left = live() - rest;
     assert!(left.abs() < 16 << 10, "{left} bytes are left of 20 loads");
     assert_eq!(device.counters().live_bytes, 0);
+}
+
+/// The bytes a render may hold, 32 MB and a little for a short conversation, once more for a text
+/// that is copied to where it has room to grow, and what values have beside their bytes.
+const TEMPLATE_PEAK: isize = 72 << 20;
+
+#[test]
+fn a_hostile_template_takes_no_more_than_it_may_and_leaves_nothing() {
+    let _alone = ALONE.lock();
+    let model = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/fixtures/rustdoc-2m/rustdoc-2m-q4_k_m.gguf"
+    );
+    let source = ModelSource::open(Path::new(model)).unwrap();
+    let tokenizer = models::tokenizer(&source.files).unwrap();
+    let messages = [Message::new("user", "hi")];
+    let many = |body: &str| {
+        let set = "{% set ns = namespace(s='ab', l=[], m={}) %}";
+        let each = "{% for i in range(100000) %}{% for j in range(20) %}";
+        format!("{set}{each}{body}{{% endfor %}}{{% endfor %}}")
+    };
+    let pieces = "{% set s = 'ab ' * 10000 * 300 %}";
+    for template in [
+        many("{% set ns.s = ns.s ~ ns.s %}"),
+        many("{% set ns.l = ns.l + ns.l + [i] %}"),
+        many("{% set ns.l = [ns.l, ns.s] %}"),
+        many("{% set x = namespace(a=i, b=[i], c={'d': i}) %}"),
+        many("{% macro m(a=i) %}{{ a }}{% endmacro %}{{ m() }}"),
+        many("{% set x %}{{ ns.s }}{{ ns.s }}{% endset %}{% set ns.s = x %}"),
+        many("{{ 'a' * 1000 }}"),
+        many("{% set ns.m = dict(ns.m, k=i) %}{% set ns.s = ns.s ~ ns.m %}"),
+        format!("{pieces}{{% set l = s.split() %}}{{{{ l | sort }}}}"),
+        format!("{pieces}{{% set l = s | list %}}{{{{ l | unique }}}}"),
+        format!("{pieces}{{{{ s[::2] }}}}{{{{ s | tojson }}}}{{{{ s | upper }}}}{{{{ s.split('a') }}}}"),
+        format!("{pieces}{{{{ [1] | map('string') }}}}{{{{ strftime_now(s) }}}}"),
+        "{% macro m(a) %}{{ m(a ~ a) }}{% endmacro %}{{ m('ab') }}".into(),
+        "{% set l = range(60000) | list %}{% for a in l %}{% for b in l %}{{ [a, b] }}{% endfor %}{% endfor %}".into(),
+        "{{ ".to_owned() + &"[".repeat(200_000) + &"]".repeat(50_000) + " }}",
+        "{{ x.y(1) }}".repeat(20_000),
+        "{% if 1 %}1{% endif %}".repeat(10_000) + "{{ 1 // 0 }}",
+    ] {
+        let before = live();
+        PEAK.store(before, Ordering::Relaxed);
+        let shown: String = template.chars().take(100).collect();
+        let rendered = ChatTemplate::new(Some(&template), &tokenizer).and_then(|template| {
+            template.render(&messages, &RenderOptions { now: Some(0), ..RenderOptions::default() })
+        });
+        assert!(rendered.is_err(), "{shown}: it rendered");
+        let peak = PEAK.load(Ordering::Relaxed) - before;
+        println!("{peak:>10} bytes: {shown}");
+        assert!(peak < TEMPLATE_PEAK, "{shown}: {peak} bytes");
+        drop((rendered, shown));
+        assert!(live() <= before, "{} bytes are left", live() - before);
+    }
 }
