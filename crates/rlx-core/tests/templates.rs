@@ -67,7 +67,7 @@ fn bombs() -> Vec<(String, &'static str)> {
         (doubling("{% set x %}{{ ns.s }}{{ ns.s }}{% endset %}{% set ns.s = x %}"), MEMORY),
         (doubling("{% set ns.s = [ns.s, ns.s] | join %}"), MEMORY),
         (doubling("{% set ns.s = ''.join([ns.s, ns.s]) %}"), MEMORY),
-        (doubling("{% set ns.s = ns.s | replace('b', ns.s) %}"), STEPS),
+        (doubling("{% set ns.s = ns.s | replace('b', ns.s) %}"), MEMORY),
         (doubling("{% set ns.s = ns.s.replace('', ns.s) %}"), MEMORY),
         (doubling("{% set ns.s = '{0}{0}'.format(ns.s) %}"), MEMORY),
         (doubling("{% set ns.s = '%s%s' % (ns.s, ns.s) %}"), MEMORY),
@@ -198,6 +198,14 @@ const BUSY: &str = "{% set ns = namespace(all='', last=0) %}\
     {% set ns.all = ns.all ~ '<|im_start|>' ~ m.role ~ '\\n' ~ c.replace('\\r', '') ~ '<|im_end|>' %}\
     {% endfor %}{{ ns.all }}";
 
+/// Looks from each message over all that follow it, as Gemma 4's does.
+const AHEAD: &str = "{% for m in messages %}{{ '<|im_start|>' ~ m.content | trim ~ '<|im_end|>' }}\
+    {% set next = namespace(role=none, found=false) %}\
+    {% for j in range(loop.index0 + 1, messages | length) %}{% if not next.found %}\
+    {% if messages[j]['role'] != 'tool' %}\
+    {% set next.role = messages[j]['role'] %}{% set next.found = true %}\
+    {% endif %}{% endif %}{% endfor %}{% endfor %}";
+
 #[test]
 fn huge_conversations_of_honest_templates_render() {
     let (tokenizer, good) = rustdoc();
@@ -212,6 +220,10 @@ fn huge_conversations_of_honest_templates_render() {
             assert!(rendered.segments.len() > 2 * n, "{n} messages of {words} words");
         }
     }
+    let ahead = ChatTemplate::new(Some(AHEAD), &tokenizer).unwrap();
+    let turns = vec![Message::new("user", "Yes, please, go on."); 2000];
+    let rendered = ahead.render(&turns, &generate()).unwrap();
+    assert_eq!(rendered.segments.len(), 3 * turns.len());
 }
 
 #[test]

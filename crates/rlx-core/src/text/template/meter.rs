@@ -38,10 +38,10 @@ pub(super) const MAX_HEIGHT: u8 = 100;
 
 /// Steps of a render whatever its input: a fraction of a second. A real one of a short
 /// conversation takes thousands.
-const STEPS: u64 = 2_000_000;
+const STEPS: u64 = 4_000_000;
 /// Further steps for every byte of input: templates read a message some tens of times, and some
-/// look from each message over all that follow it.
-const STEPS_PER_INPUT_BYTE: u64 = 32;
+/// look from each message over all that follow it: two thousand short ones are then allowed.
+const STEPS_PER_INPUT_BYTE: u64 = 64;
 /// Bytes alive of a render whatever its input.
 const BYTES: usize = 32 << 20;
 /// Further bytes for every byte of input: it, copies under way and the output.
