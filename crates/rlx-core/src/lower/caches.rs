@@ -43,7 +43,7 @@ pub fn check_caches(module: &Module, kv: DType) -> Result<()> {
 /// # Errors
 /// `Unsupported` with the types, or the heads, that it has kernels for.
 pub fn check_target(module: &Module, kv: DType, target: &Target) -> Result<()> {
-    let Some(types) = target.caches() else { return Ok(()) };
+    let Some(types) = target.caches.map(|c| c.types) else { return Ok(()) };
     let states = |node: &BlockNode| node.block.states(module.context, kv);
     let mut caches = module.nodes.iter().flat_map(states).filter(|(_, ty)| ty.dtype == kv);
     let refused = |what| Err(Error::new(Code::Unsupported, what).hint(ASK_F16));

@@ -41,7 +41,7 @@ pub fn elementwise_region(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
 fn takes(target: &Target, region: &Region, g: &Graph, operands: &[ValueId]) -> bool {
     let types: Vec<&Type> = operands.iter().map(|&v| g.ty(v)).collect();
     let native = || target.path(&region.clone().into(), &types) == Ok(Path::Native);
-    target.claims.row(Region::NAME).is_none() || native()
+    !target.claims.has(Region::NAME) || native()
 }
 
 fn fuse(g: &mut Graph, limits: RegionLimits, target: &Target) -> Result<usize> {

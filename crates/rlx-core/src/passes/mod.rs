@@ -71,7 +71,7 @@ impl<'a> Context<'a> {
         let claim = match &options.supported_ops {
             Some(names) => (!names.is_empty()).then_some(names.len()),
             None if target.claims.loops => None,
-            None => Some(target.claims.rows.len()),
+            None => Some(target.claims.len()),
         };
         let dispatch = DispatchReport::new(&target.name, options.dispatch.policy, claim);
         Context { target, options, report: FusionReport::default(), dispatch, folded: 0 }
@@ -102,7 +102,7 @@ impl<'a> Context<'a> {
     pub fn fuses(&self, g: &Graph, op: &Op, inputs: &[ValueId]) -> bool {
         let best = |types: &[&Type]| match self.path(op, types) {
             Ok(Path::Native) => true,
-            Ok(Path::Loops) => self.target.claims.rows.is_empty(),
+            Ok(Path::Loops) => self.target.claims.is_empty(),
             _ => false,
         };
         let exact: Vec<&Type> = inputs.iter().map(|&v| g.ty(v)).collect();

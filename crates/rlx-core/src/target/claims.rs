@@ -74,10 +74,35 @@ impl Path {
     }
 }
 
+/// Whether a kernel takes an operator with operands of these types on a target; if not, why, as the end of
+/// "cpu does not run zip: …".
+pub type Takes = fn(&Op, &[&Type], &Target) -> Result<(), String>;
+
+/// A kernel of an executor: the operator it runs, and which forms of it. The function stands in the kernel's
+/// own file, and the kernel's builder calls it too: nothing restates it.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelClaim {
+    /// The operator's name.
+    pub op: &'static str,
+    /// Which forms of it.
+    pub takes: Takes,
+}
+
+impl PartialEq for KernelClaim {
+    /// By names: a function's address says nothing.
+    fn eq(&self, other: &Self) -> bool {
+        self.op == other.op
+    }
+}
+
+impl Eq for KernelClaim {}
+
 /// What a target claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims {
-    /// Its kernels.
+    /// Its kernels, as the executor lists them.
+    pub kernels: &'static [KernelClaim],
+    /// Its kernels as data, for targets without an executor; not looked at where `kernels` has some.
     pub rows: Cow<'static, [Claim]>,
     /// Whether it runs the oracle's loops for everything else.
     pub loops: bool,
@@ -140,10 +165,10 @@ const fn claim(op: &'static str, attrs: &'static [&'static str], form: Form) -> 
 }
 
 /// What the executors' caches may be of.
-const CACHES: &[DType] = &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
+pub(super) const CACHES: &[DType] = &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
 
 /// Two blocks of `q8_0` are 17 words, one is eight and a half: WebGPU's kernels write words.
-const WEBGPU_BLOCK_HEADS: u64 = 64;
+pub(super) const WEBGPU_BLOCK_HEADS: u64 = 64;
 
 /// What the executors' matmuls know.
 const CPU_MATMUL: &[&str] = &["segments", "bias", "norm_eps", "epilogue", "map", "glu"];
@@ -215,11 +240,31 @@ const fn kernels(
 
 impl Claims {
     /// Everything, by the oracle's loops.
-    pub const EVERYTHING: Claims = Claims { rows: Cow::Borrowed(&[]), loops: true };
+    pub const EVERYTHING: Claims = Claims { kernels: &[], rows: Cow::Borrowed(&[]), loops: true };
     /// The CPU executor's kernels.
-    pub const CPU: Claims = Claims { rows: Cow::Borrowed(CPU), loops: false };
+    pub const CPU: Claims = Claims { kernels: &[], rows: Cow::Borrowed(CPU), loops: false };
     /// The WebGPU executor's kernels.
-    pub const WEBGPU: Claims = Claims { rows: Cow::Borrowed(WEBGPU), loops: false };
+    pub const WEBGPU: Claims = Claims { kernels: &[], rows: Cow::Borrowed(WEBGPU), loops: false };
+
+    /// An executor's kernels.
+    pub const fn of(kernels: &'static [KernelClaim]) -> Claims {
+        Claims { kernels, rows: Cow::Borrowed(&[]), loops: false }
+    }
+
+    /// Operators that have a kernel.
+    pub fn len(&self) -> usize {
+        self.kernels.len().max(self.rows.len())
+    }
+
+    /// Whether no operator has one.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the operator of that name has a kernel, for some of its forms.
+    pub fn has(&self, name: &str) -> bool {
+        self.row(name).is_some() || self.kernels.iter().any(|k| k.op == name)
+    }
 
     /// The row of an operator's name.
     pub fn row(&self, name: &str) -> Option<&Claim> {
@@ -354,9 +399,11 @@ impl Target {
         if Self::makes_on_host(op) {
             return Ok(Path::HostConstant);
         }
-        let refusal = match self.claims.row(op.name()) {
-            Some(row) => row.refusal(self, op, operands),
-            None => Some("it has no kernel".into()),
+        let kernel = self.claims.kernels.iter().find(|k| k.op == op.name());
+        let refusal = match (kernel, self.claims.row(op.name())) {
+            (Some(kernel), _) => (kernel.takes)(op, operands, self).err(),
+            (None, Some(row)) => row.refusal(self, op, operands),
+            (None, None) => Some("it has no kernel".into()),
         };
         match refusal {
             None => Ok(Path::Native),
@@ -373,25 +420,10 @@ impl Target {
         self.path(op, operands).map(|_| ())
     }
 
-    /// The types that caches may have on the target; `None` where every type that an operator writes
-    /// will do, as for the oracle's loops.
-    pub fn caches(&self) -> Option<&'static [DType]> {
-        if self.claims.loops {
-            return None;
-        }
-        Some(self.claims.row("attention").map_or(&[], |row| row.caches))
-    }
-
-    /// What a head's elements are a multiple of in the target's caches of this type.
-    pub fn cache_heads(&self, kv: DType) -> u64 {
-        let row = self.claims.row("attention").filter(|_| kv.is_block());
-        row.map_or(1, |row| row.block_heads)
-    }
-
     /// Whether the target runs some form of the operator of that name. Views are not asked: whether
     /// an operator is one depends on its operands.
     pub fn claims_name(&self, name: &str) -> bool {
-        self.claims.loops || HOST_CONSTANTS.contains(&name) || self.claims.row(name).is_some()
+        self.claims.loops || HOST_CONSTANTS.contains(&name) || self.claims.has(name)
     }
 
     /// The same device with the oracle's loops for everything that has no kernel, as the native
@@ -549,11 +581,11 @@ mod tests {
             }
         }
         for target in [&gpu, &Target::cpu()] {
-            assert!(target.caches().is_some_and(|c| c.contains(&q8_0)));
+            assert!(target.caches.is_some_and(|c| c.types.contains(&q8_0)));
         }
         assert_eq!([gpu.cache_heads(q8_0), gpu.cache_heads(DType::F16)], [64, 1]);
         assert_eq!(Target::cpu().cache_heads(q8_0), 1);
-        assert_eq!(Target::reference().caches(), None);
+        assert_eq!(Target::reference().caches, None);
         assert_eq!(Target::reference().cache_heads(q8_0), 1);
     }
 

@@ -10,7 +10,7 @@ mod fusion_target;
 mod options;
 mod precision;
 
-pub use claims::{Claim, Claims, Form, Path};
+pub use claims::{Claim, Claims, Form, KernelClaim, Path, Takes};
 pub use class::class_of_kind;
 pub use dispatch::{DispatchPolicy, KernelDispatch};
 pub use fusion_target::FusionTarget;
@@ -138,6 +138,8 @@ pub struct Target {
     pub claims: Claims,
     /// The longest elementwise chain that one kernel of it takes; `None`: it has no such kernel.
     pub region_limits: Option<RegionLimits>,
+    /// What its caches may be of; `None` where every type that an operator writes will do.
+    pub caches: Option<Caches>,
     /// What running costs.
     pub cost: Cost,
     /// Whether its arena may be several segments, each within the binding limit.
@@ -148,6 +150,15 @@ pub struct Target {
     pub attention_splits: Option<Splits>,
     /// How its buffers differ from plans; `None` where memory is the host's.
     pub buffers: Option<Buffers>,
+}
+
+/// What a target's caches of keys and values may be of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caches {
+    /// Element types.
+    pub types: &'static [DType],
+    /// What a head's elements are a multiple of where the type is one of blocks.
+    pub block_heads: u64,
 }
 
 /// How one row's attention is split by positions: one way whatever the threads are, for the sums of
@@ -196,6 +207,7 @@ impl Target {
             int8: true,
             claims: Claims::EVERYTHING,
             region_limits: Some(RegionLimits::UNBOUNDED),
+            caches: None,
             cost: Cost { submit_us: 0.0, launch_us: 0.1, bandwidth_gb_s: 1.0 },
             segments: true,
             row_parts: Some(8),
@@ -223,6 +235,7 @@ impl Target {
             int8: true,
             claims: Claims::CPU,
             region_limits: None,
+            caches: Some(Caches { types: claims::CACHES, block_heads: 1 }),
             cost: Cost { submit_us: 10.0, launch_us: 2.0, bandwidth_gb_s: 20.0 },
             segments: false,
             row_parts: None,
@@ -249,6 +262,10 @@ impl Target {
             int8: true,
             claims: Claims::WEBGPU,
             region_limits: Some(RegionLimits::WEBGPU),
+            caches: Some(Caches {
+                types: claims::CACHES,
+                block_heads: claims::WEBGPU_BLOCK_HEADS,
+            }),
             cost: Cost { submit_us: 50.0, launch_us: 5.0, bandwidth_gb_s: 100.0 },
             segments: false,
             // Columns that a workgroup of a prompt's matmul makes; one row's makes quads of them.
@@ -265,6 +282,11 @@ impl Target {
             }),
             buffers: Some(Buffers { multiple: 16, step: 256, staging: 16 << 20 }),
         }
+    }
+
+    /// What a head's elements are a multiple of in the target's caches of this type.
+    pub fn cache_heads(&self, kv: DType) -> u64 {
+        self.caches.filter(|_| kv.is_block()).map_or(1, |caches| caches.block_heads)
     }
 
     /// True if a matmul or gather may read weights of this type.
