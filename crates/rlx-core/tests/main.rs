@@ -13,6 +13,8 @@ mod gguf_metadata;
 mod graphs;
 mod hir;
 mod moe;
+#[path = "../../../tests/support/moves.rs"]
+mod moves;
 mod noticed;
 mod operators;
 mod passes;
@@ -27,3 +29,9 @@ mod templates;
 mod text;
 mod tidy;
 mod window;
+
+#[test]
+fn the_references_tensors_stay_and_are_copied_and_read() {
+    let device = rlx_core::reference::device::ReferenceDevice::new();
+    moves::tensors_stay_on_the_device_and_are_copied_and_read(&device);
+}

@@ -6,8 +6,8 @@ use rlx_core::ir::hir::{LinearWeights, Module, Weight};
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::plan::WeightPlan;
 use rlx_core::runtime::device::{
-    AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
-    Ticket, Write,
+    AnyId, Bytes, Copy, Counters, Device, DeviceInfo, Memory, ModelId, Outputs, Placed, ProgramId,
+    SessionId, Submission, TensorId, Ticket,
 };
 use rlx_core::runtime::engine::{Engine, GenerateOptions, Progress};
 use rlx_core::runtime::load::Loaded;
@@ -75,7 +75,16 @@ impl Device for Late {
     fn session(&self, _: ModelId, _: &[StateDecl], _: u64) -> Result<(SessionId, Ticket)> {
         unreachable!("the test makes `Loaded` itself")
     }
-    fn submit(&self, _: SessionId, _: ProgramId, _: &[Write]) -> Result<Ticket> {
+    fn tensor(&self, _: SessionId, _: u64) -> Result<(TensorId, Ticket)> {
+        unreachable!("a generation makes no tensors")
+    }
+    fn copy(&self, _: SessionId, _: &[Copy]) -> Result<()> {
+        unreachable!("a generation copies nothing")
+    }
+    fn read(&self, _: SessionId, _: Memory, _: u64, _: u64) -> Result<Ticket> {
+        unreachable!("a generation reads its outputs alone")
+    }
+    fn submit_with(&self, _: SessionId, _: ProgramId, _: &Submission<'_>) -> Result<Ticket> {
         let c = &mut *self.clock.borrow_mut();
         c.busy_until = c.busy_until.max(c.now) + STEP;
         c.next += 1;

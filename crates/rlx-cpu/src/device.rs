@@ -15,12 +15,13 @@ use crate::program::{Built, Space, len_and_done};
 use crate::run::{Host, Run, WeightBytes, Weights};
 use crate::simd::Level;
 use core::cell::RefCell;
+use core::ops::Range;
 use core::task::{Context, Poll};
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::plan::WeightPlan;
 use rlx_core::runtime::device::{
-    AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
-    Ticket, Write, WriteTo,
+    self, AnyId, Bytes, Copy, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId,
+    SessionId, TensorId, Ticket, Write, WriteTo,
 };
 use rlx_core::runtime::table::{Ids, Table};
 use rlx_core::target::Target;
@@ -86,14 +87,35 @@ struct Session {
     n_states: usize,
     /// Of each program that was submitted.
     inputs: Table<u32, Host>,
-    queue: VecDeque<Submission>,
+    tensors: Table<u32, Host>,
+    /// A weight that is an output, when it is read: others may share the weights.
+    weight: Vec<u8>,
+    queue: VecDeque<Queued>,
     bytes: u64,
+}
+
+/// What runs in order.
+enum Queued {
+    Run(Submission),
+    Copy(Copy),
+    Read { ticket: u32, from: device::Memory, range: Range<usize> },
+}
+
+impl Queued {
+    fn ticket(&self) -> Option<u32> {
+        match self {
+            Self::Run(Submission { ticket, .. }) | Self::Read { ticket, .. } => Some(*ticket),
+            Self::Copy(_) => None,
+        }
+    }
 }
 
 struct Submission {
     ticket: u32,
     program: u32,
     writes: Vec<Write>,
+    /// Whether outputs are read back.
+    read: bool,
     /// Set once it has begun, if it pauses.
     run: Option<Arc<Run>>,
 }
@@ -143,7 +165,7 @@ impl CpuDevice {
     fn begin(&self, inner: &mut Inner, session: u32) -> Result<Option<()>> {
         let Inner { models, programs, sessions, .. } = inner;
         let Some(s) = sessions.get_mut(&session) else { return Err(gone("session")) };
-        let Some(front) = s.queue.front_mut() else { return Err(gone("submission")) };
+        let Some(Queued::Run(front)) = s.queue.front_mut() else { return Err(gone("submission")) };
         if front.run.is_some() {
             return Ok(Some(()));
         }
@@ -203,9 +225,12 @@ impl CpuDevice {
 
     /// Works on the front submission of a session; false if it paused.
     fn advance(&self, inner: &mut Inner, session: u32, start: f64) -> bool {
+        if let Some(done) = inner.moved(session) {
+            return done;
+        }
         let mut result = self.begin(inner, session);
         let Some(s) = inner.sessions.get_mut(&session) else { return true };
-        let Some(front) = s.queue.front_mut() else { return true };
+        let Some(Queued::Run(front)) = s.queue.front_mut() else { return true };
         if let Ok(Some(())) = result
             && let Some(run) = &front.run
         {
@@ -220,24 +245,15 @@ impl CpuDevice {
             #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
             page_pool::withdraw(run);
         }
-        let Some(done) = s.queue.pop_front() else { return true };
+        let Some(Queued::Run(done)) = s.queue.pop_front() else { return true };
         let answer = result.and_then(|_| {
             let loaded = inner.programs.get(&done.program).ok_or_else(|| gone("program"))?;
-            let weights = inner.models.get(&s.model).map(|m| &m.weights);
-            let mut values = Vec::with_capacity(loaded.built.outputs.len());
-            for place in &loaded.built.outputs {
-                let bytes: &[u8] = match place.space {
-                    Space::State(i) => s.memory.bytes(i)?,
-                    Space::Arena => s.memory.bytes(s.n_states)?,
-                    Space::Input(i) => match s.inputs.get_mut(&done.program) {
-                        Some(inputs) => inputs.bytes(i)?,
-                        None => &[],
-                    },
-                    Space::Weight(i) => weights.map_or(&[], |w| w.bytes(i)),
-                };
-                values.push(bytes.get(place.range()).unwrap_or(&[]).to_vec());
-            }
-            inner.counters.dispatches += loaded.built.steps.len() as u64;
+            let (steps, outputs) = (loaded.built.steps.len(), loaded.built.outputs.len());
+            let outputs = if done.read { outputs } else { 0 };
+            let values = (0..outputs)
+                .map(|i| inner.output(session, done.program, i).map(Vec::from))
+                .collect::<Result<Vec<_>>>()?;
+            inner.counters.dispatches += steps as u64;
             inner.counters.readback_bytes += values.iter().map(|v| v.len() as u64).sum::<u64>();
             Ok(Outputs { values })
         });
@@ -255,6 +271,111 @@ fn busy() -> Error {
 }
 
 impl Inner {
+    /// Does the copy or the read that a session's queue begins with; `None` if that is a submission.
+    fn moved(&mut self, session: u32) -> Option<bool> {
+        let queue = &mut self.sessions.get_mut(&session)?.queue;
+        if matches!(queue.front(), Some(Queued::Run(_)) | None) {
+            return None;
+        }
+        match queue.pop_front()? {
+            Queued::Run(_) => return None,
+            Queued::Copy(copy) => {
+                let from = copy.from_offset as usize;
+                // What was freed meanwhile is neither read nor written.
+                if let Ok(bytes) = self.part(session, copy.from, from..from + copy.bytes as usize)
+                    && let Ok(to) = self.memory(session, copy.to)
+                    && let Some(to) = to.get_mut(copy.to_offset as usize..)
+                    && let Some(to) = to.get_mut(..bytes.len())
+                {
+                    to.copy_from_slice(&bytes);
+                }
+            }
+            Queued::Read { ticket, from, range } => {
+                let value = self.part(session, from, range);
+                self.counters.readback_bytes += value.as_ref().map_or(0, |v| v.len() as u64);
+                let answer = value.map(|value| Outputs { values: vec![value] });
+                self.answers.insert(ticket, answer);
+            }
+        }
+        Some(true)
+    }
+
+    /// Bytes of a memory; of an output that ends within a word, those that it has.
+    fn part(&mut self, session: u32, of: device::Memory, range: Range<usize>) -> Result<Vec<u8>> {
+        let bytes = self.memory(session, of)?;
+        let end = range.end.min(bytes.len());
+        Ok(bytes.get(range.start..end).unwrap_or(&[]).to_vec())
+    }
+
+    /// The whole of a session's memory.
+    fn memory(&mut self, session: u32, memory: device::Memory) -> Result<&mut [u8]> {
+        if let device::Memory::Output(p, n) = memory {
+            return self.output(session, p.0, n as usize);
+        }
+        let s = self.sessions.get_mut(&session).ok_or_else(|| gone("session"))?;
+        match memory {
+            device::Memory::State(n) if (n as usize) < s.n_states => s.memory.bytes(n as usize),
+            device::Memory::State(_) | device::Memory::Output(..) => Err(gone("state")),
+            device::Memory::Tensor(t) => {
+                s.tensors.get_mut(&t.0).ok_or_else(|| gone("tensor"))?.bytes(0)
+            }
+            device::Memory::Input(p, n) => {
+                s.inputs.get_mut(&p.0).ok_or_else(|| gone("input"))?.bytes(n as usize)
+            }
+        }
+    }
+
+    /// Output `i` of a program, as its last run left it.
+    fn output(&mut self, session: u32, program: u32, i: usize) -> Result<&mut [u8]> {
+        let loaded = self.programs.get(&program).ok_or_else(|| gone("program"))?;
+        let place = *loaded.built.outputs.get(i).ok_or_else(|| gone("output"))?;
+        let s = self.sessions.get_mut(&session).ok_or_else(|| gone("session"))?;
+        let bytes: &mut [u8] = match place.space {
+            Space::State(i) => s.memory.bytes(i)?,
+            Space::Arena => s.memory.bytes(s.n_states)?,
+            Space::Input(i) => match s.inputs.get_mut(&program) {
+                Some(inputs) => inputs.bytes(i)?,
+                None => &mut [],
+            },
+            Space::Weight(i) => {
+                let model = self.models.get(&s.model).ok_or_else(|| gone("model"))?;
+                s.weight = model.weights.bytes(i).to_vec();
+                &mut s.weight
+            }
+        };
+        Ok(bytes.get_mut(place.range()).unwrap_or(&mut []))
+    }
+
+    /// Bytes of a session's memory, whole words.
+    fn size(&self, session: u32, memory: device::Memory) -> Option<u64> {
+        let s = self.sessions.get(&session)?;
+        let built = |p: ProgramId| {
+            let loaded = self.programs.get(&p.0).filter(|l| l.model == s.model);
+            loaded.map(|l| &l.built)
+        };
+        let bytes = match memory {
+            device::Memory::State(n) if (n as usize) < s.n_states => s.memory.size(n as usize)?,
+            device::Memory::State(_) => return None,
+            device::Memory::Tensor(t) => s.tensors.get(&t.0)?.size(0)?,
+            device::Memory::Input(p, n) => *built(p)?.inputs.get(n as usize)?,
+            device::Memory::Output(p, n) => built(p)?.outputs.get(n as usize)?.bytes,
+        };
+        Some((bytes as u64).next_multiple_of(4))
+    }
+
+    /// Makes a program's inputs in a session, unless they are there.
+    fn make_inputs(&mut self, session: u32, program: u32) -> Result<()> {
+        let loaded = self.programs.get(&program).ok_or_else(|| gone("program"))?;
+        let s = self.sessions.get_mut(&session).ok_or_else(|| gone("session"))?;
+        if !s.inputs.contains_key(&program) {
+            s.inputs.insert(program, Host::new(loaded.built.inputs.iter().copied())?);
+            let bytes = loaded.built.inputs.iter().map(|&n| n as u64).sum::<u64>();
+            s.bytes += bytes;
+            self.counters.live_bytes += bytes;
+        }
+        Ok(())
+    }
+
     /// A ticket whose answer is there.
     fn answered(&mut self, result: Result<()>) -> Ticket {
         let ticket = self.ids.next();
@@ -366,6 +487,8 @@ impl Device for CpuDevice {
                 memory,
                 n_states: states.len(),
                 inputs: Table::new(),
+                tensors: Table::new(),
+                weight: Vec::new(),
                 queue: VecDeque::new(),
                 bytes,
             };
@@ -375,27 +498,78 @@ impl Device for CpuDevice {
         Ok((SessionId(id), ticket))
     }
 
-    fn submit(&self, s: SessionId, p: ProgramId, writes: &[Write]) -> Result<Ticket> {
+    fn tensor(&self, s: SessionId, bytes: u64) -> Result<(TensorId, Ticket)> {
         let inner = &mut *self.inner.borrow_mut();
-        let ticket = inner.ids.next();
-        let loaded = inner.programs.get(&p.0).ok_or_else(|| gone("program"))?;
+        let id = inner.ids.next();
         let session = inner.sessions.get_mut(&s.0).ok_or_else(|| gone("session"))?;
-        if session.model != loaded.model {
-            return Err(Error::internal("the program and the session are of different models"));
-        }
-        if !session.inputs.contains_key(&p.0) {
-            session.inputs.insert(p.0, Host::new(loaded.built.inputs.iter().copied())?);
-            let bytes = loaded.built.inputs.iter().map(|&n| n as u64).sum::<u64>();
+        let bytes = bytes.next_multiple_of(4);
+        let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let result = Host::new([size].into_iter()).map(|host| {
+            session.tensors.insert(id, host);
             session.bytes += bytes;
             inner.counters.live_bytes += bytes;
-        }
-        session.queue.push_back(Submission {
-            ticket,
-            program: p.0,
-            writes: writes.to_vec(),
-            run: None,
         });
+        Ok((TensorId(id), inner.answered(result)))
+    }
+
+    fn submit_with(
+        &self,
+        s: SessionId,
+        p: ProgramId,
+        how: &device::Submission<'_>,
+    ) -> Result<Ticket> {
+        let inner = &mut *self.inner.borrow_mut();
+        let ticket = inner.ids.next();
+        let model = inner.programs.get(&p.0).ok_or_else(|| gone("program"))?.model;
+        if inner.sessions.get(&s.0).ok_or_else(|| gone("session"))?.model != model {
+            return Err(Error::internal("the program and the session are of different models"));
+        }
+        inner.make_inputs(s.0, p.0)?;
+        if let Some(session) = inner.sessions.get_mut(&s.0) {
+            let (writes, read) = (how.writes.to_vec(), how.read);
+            session.queue.push_back(Queued::Run(Submission {
+                ticket,
+                program: p.0,
+                writes,
+                read,
+                run: None,
+            }));
+        }
         inner.counters.submits += 1;
+        Ok(Ticket(ticket))
+    }
+
+    fn copy(&self, s: SessionId, copies: &[Copy]) -> Result<()> {
+        let inner = &mut *self.inner.borrow_mut();
+        for copy in copies {
+            copy.check(|memory| inner.size(s.0, memory))?;
+        }
+        for copy in copies {
+            for memory in [copy.from, copy.to] {
+                if let device::Memory::Input(p, _) = memory {
+                    inner.make_inputs(s.0, p.0)?;
+                }
+            }
+        }
+        let session = inner.sessions.get_mut(&s.0).ok_or_else(|| gone("session"))?;
+        session.queue.extend(copies.iter().map(|copy| Queued::Copy(*copy)));
+        Ok(())
+    }
+
+    fn read(&self, s: SessionId, from: device::Memory, offset: u64, bytes: u64) -> Result<Ticket> {
+        let inner = &mut *self.inner.borrow_mut();
+        let end = offset.checked_add(bytes);
+        let fits = end.zip(inner.size(s.0, from)).is_some_and(|(end, size)| end <= size);
+        if !fits || offset % 4 != 0 || bytes % 4 != 0 {
+            return Err(Error::internal(format!("{bytes} bytes at {offset} are not in {from:?}")));
+        }
+        if let device::Memory::Input(p, _) = from {
+            inner.make_inputs(s.0, p.0)?;
+        }
+        let ticket = inner.ids.next();
+        let session = inner.sessions.get_mut(&s.0).ok_or_else(|| gone("session"))?;
+        let range = offset as usize..(offset + bytes) as usize;
+        session.queue.push_back(Queued::Read { ticket, from, range });
         Ok(Ticket(ticket))
     }
 
@@ -410,7 +584,7 @@ impl Device for CpuDevice {
                 let session = inner
                     .sessions
                     .iter()
-                    .find(|(_, s)| s.queue.iter().any(|q| q.ticket == t.0))
+                    .find(|(_, s)| s.queue.iter().any(|q| q.ticket() == Some(t.0)))
                     .map(|(id, _)| *id);
                 let Some(session) = session else {
                     let what = format!("ticket {} was answered before, or its session freed", t.0);
@@ -439,6 +613,13 @@ impl Device for CpuDevice {
             }
             AnyId::Program(ProgramId(p)) => {
                 inner.programs.remove(&p);
+            }
+            AnyId::Tensor(SessionId(s), t) => {
+                let Some(session) = inner.sessions.get_mut(&s) else { return };
+                if let Some(bytes) = session.tensors.remove(&t.0).and_then(|t| t.size(0)) {
+                    session.bytes -= bytes as u64;
+                    inner.counters.live_bytes -= bytes as u64;
+                }
             }
             AnyId::Session(SessionId(s)) => {
                 if let Some(session) = inner.sessions.remove(&s) {

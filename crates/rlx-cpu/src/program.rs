@@ -3,9 +3,8 @@
 use crate::kernels::{self, Kernel};
 use core::ops::Range;
 use rlx_core::ir::lir;
-use rlx_core::ops::{Alias, Op};
+use rlx_core::ops::Alias;
 use rlx_core::plan::WeightPlan;
-use rlx_core::runtime::table::Table;
 use rlx_core::sample::control;
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
@@ -79,8 +78,8 @@ pub(crate) struct Step {
     /// `None` for an operand that the step writes: its result shows it.
     pub(crate) operands: Vec<Option<Place>>,
     pub(crate) results: Vec<Output>,
-    /// Rows of the operator per row of the sequence, if rows past the control block's `len` need
-    /// not be computed.
+    /// Rows of the first result for each token, if those past the control block's `len` tokens need not be
+    /// computed.
     pub(crate) limit: Option<usize>,
     /// Multiply-adds, roughly.
     work: u64,
@@ -143,6 +142,7 @@ impl Built {
     /// `Unsupported` for an operator or type without a kernel; `Internal` for a plan that breaks
     /// a rule.
     pub(crate) fn new(program: &lir::Program, plan: &WeightPlan) -> Result<Built> {
+        program.one_slot("cpu")?;
         if program.segments.len() > 1 || program.steps.iter().any(|s| s.part.is_some()) {
             return Err(Error::new(
                 Code::Unsupported,
@@ -164,20 +164,18 @@ impl Built {
             arena_bytes: sizes(program.arena_bytes)?,
             weights: Vec::new(),
             outputs: program.outputs.iter().map(|o| Place::new(&o.slice)).collect(),
-            control: None,
+            control: program.control.map(|c| c.state as usize),
             idle_when_done: false,
         };
-        let mut limits = Limits::new(program);
         for step in &program.steps {
             let at = || format!("@{}, {}", program.name, step.label);
-            let step = built.step(step, &mut limits).map_err(|e| e.at(at()))?;
+            let step = built.step(step).map_err(|e| e.at(at()))?;
             built.check(&step, plan).map_err(|e| e.at(at()))?;
             built.steps.push(step);
         }
         for place in &built.outputs {
             built.inside(place, plan)?;
         }
-        built.control = limits.control;
         // If every step leaves states alone once the block is done, and the host reads only
         // states, there is nothing to do.
         let in_states = built.outputs.iter().all(|o| matches!(o.space, Space::State(_)));
@@ -186,7 +184,7 @@ impl Built {
         Ok(built)
     }
 
-    fn step(&mut self, step: &lir::Step, limits: &mut Limits) -> Result<Step> {
+    fn step(&mut self, step: &lir::Step) -> Result<Step> {
         let planned = kernels::plan(step)?;
         if planned.splits.len() != step.results.len() {
             return Err(Error::internal(format!("{} has other results", step.op.name())));
@@ -242,7 +240,7 @@ impl Built {
             Split::First => 1,
         });
         let units = units.max().unwrap_or(1);
-        let limit = limits.of(step);
+        let limit = step.live.map(|rows| rows as usize);
         let (kernel, work) = (planned.kernel, planned.work);
         Ok(Step { kernel, operands, results, limit, work, units })
     }
@@ -285,77 +283,7 @@ impl Built {
 
 /// Whether a step writes no state once the control block is done.
 fn heeds_done(step: &lir::Step) -> bool {
-    match &step.op {
-        Op::KvWrite(_) | Op::RopeKvWrite(_) | Op::Sample(_) => true,
-        // The control block is the last operand, if there is one.
-        Op::GatedDeltaNet(_) | Op::SelectiveScan(_) => step.operands.len() != 6,
-        op => op.writes().is_empty(),
-    }
-}
-
-/// Which values have one group of rows for each row of the sequence, so that rows from the
-/// control block's `len` on are dead.
-struct Limits {
-    /// Rows of the sequence; 0 if nothing says.
-    seq: usize,
-    control: Option<usize>,
-    /// Arena places whose rows are limited, by offset.
-    limited: Table<u64, bool>,
-}
-
-impl Limits {
-    fn new(program: &lir::Program) -> Limits {
-        let mut limits = Limits { seq: 0, control: None, limited: Default::default() };
-        for step in &program.steps {
-            // Where the control block stands, and the operand with a row for each position.
-            let (ctl, rows) = match &step.op {
-                Op::Attention(_) | Op::AttentionSplit(_) => (3, Some(0)),
-                Op::Rope(_) => (2, Some(0)),
-                Op::KvWrite(_) => (2, Some(1)),
-                Op::RopeKvWrite(_) => (6, Some(0)),
-                Op::TakeRows(_) => (1, Some(0)),
-                Op::Sample(_) => (3, None),
-                Op::GatedDeltaNet(_) | Op::SelectiveScan(_) => (6, None),
-                _ => continue,
-            };
-            let state = step.operands.get(ctl).filter(|s| s.space == lir::Space::State);
-            limits.control = limits.control.or(state.map(|s| s.index as usize));
-            if let Some(x) = rows.and_then(|i| step.operands.get(i))
-                && limits.seq == 0
-            {
-                limits.seq = rows_of(x);
-            }
-        }
-        limits
-    }
-
-    fn of(&mut self, step: &lir::Step) -> Option<usize> {
-        let source = match &step.op {
-            Op::Gather(_) => step.operands.get(1),
-            Op::TakeRows(_) | Op::Sample(_) => None,
-            Op::KvWrite(_) => step.operands.get(1),
-            _ => step.operands.first(),
-        };
-        let limited = source.is_some_and(|s| match s.space {
-            lir::Space::Input => true,
-            lir::Space::Arena => self.limited.get(&s.offset).copied().unwrap_or(false),
-            _ => false,
-        });
-        for r in step.results.iter().filter(|r| r.space == lir::Space::Arena) {
-            self.limited.insert(r.offset, limited);
-        }
-        // A gather's rows are its ids, elsewhere they are the source's.
-        let rows = match &step.op {
-            Op::Gather(_) => step.results.first().map_or(0, rows_of),
-            _ => source.map_or(0, rows_of),
-        };
-        let per = rows.checked_div(self.seq)?;
-        (limited && self.control.is_some() && per > 0 && per * self.seq == rows).then_some(per)
-    }
-}
-
-fn rows_of(slice: &lir::Slice) -> usize {
-    slice.ty.shape.rows().ok().and_then(|r| r.as_static()).unwrap_or(0) as usize
+    step.op.writes().is_empty() || step.op.control(step.operands.len()).is_some()
 }
 
 /// The control block's words at the start of a state's bytes: `(len, done)`.

@@ -88,6 +88,11 @@ impl Host {
         Ok(Host { cells: Arc::new(cells), turns: None })
     }
 
+    /// Bytes of memory `i`, if there is one.
+    pub(crate) fn size(&self, i: usize) -> Option<usize> {
+        self.cells.get(i).map(|cells| cells.len())
+    }
+
     fn check_free(&self) -> Result<()> {
         if self.turns.as_ref().is_none_or(|t| t.is_finished()) {
             return Ok(());

@@ -7,8 +7,17 @@ mod hostile;
 mod levels;
 mod loops;
 mod model;
+#[path = "../../../tests/support/moves.rs"]
+mod moves;
 mod noticed;
 mod operators;
 #[path = "../../../tests/support/skip.rs"]
 mod skip;
 mod splits;
+
+#[test]
+fn tensors_stay_and_are_copied_and_read() {
+    for device in common::devices() {
+        moves::tensors_stay_on_the_device_and_are_copied_and_read(&device);
+    }
+}

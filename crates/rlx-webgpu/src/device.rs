@@ -3,6 +3,7 @@
 //! A program is pipelines, one buffer of step constants and its inputs; with a session it becomes
 //! a run: bind groups, a recorded list, and readback buffers, one for each submission in flight.
 
+mod moves;
 mod probe;
 mod run;
 mod staging;
@@ -18,11 +19,10 @@ use crate::tuning::{self, Tuning};
 use core::cell::{Cell, RefCell};
 use core::task::{Context, Poll};
 use rlx_core::ir::lir::{Program, StateDecl};
-use rlx_core::ops::{CONTROL_WORDS, Op};
 use rlx_core::plan::{WeightPlan, hash};
 use rlx_core::runtime::device::{
-    AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
-    Ticket, TimedSubmission, Write,
+    self, AnyId, Bytes, Copy, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId,
+    SessionId, Submission, TensorId, Ticket, TimedSubmission,
 };
 use rlx_core::runtime::table::{Ids, Table};
 use rlx_core::target::{Limits, Target};
@@ -68,6 +68,8 @@ struct Session {
     model: ModelId,
     states: Vec<Buffer>,
     arena: Buffer,
+    /// Each with the bytes that it was asked for.
+    tensors: Table<TensorId, (Buffer, u64)>,
 }
 
 /// What a ticket waits for.
@@ -78,6 +80,8 @@ enum Pending {
     Build(ProgramId, Option<u32>),
     /// Outputs, in a slot of a run.
     Read { key: (SessionId, ProgramId), slot: usize, read: u32 },
+    /// So many bytes of a buffer that goes when they are here.
+    Copied { buffer: Buffer, read: u32, bytes: u64 },
     /// The end of a submission without outputs.
     Fence(u32),
     /// The answer is known.
@@ -220,21 +224,16 @@ impl<G: Gpu> WebGpuDevice<G> {
         m: ModelId,
         program: Rc<Program>,
     ) -> Result<(Built, u32)> {
+        program.one_slot("webgpu")?;
         let plan = s.models.get(&m).ok_or_else(|| unknown("model", m.0))?.plan.clone();
-        let ctl = program
-            .states
-            .iter()
-            .position(|d| d.name == rlx_core::lower::CTL && d.bytes == 4 * CONTROL_WORDS);
-        // After `take_rows` rows are no longer those that `len` counts.
-        let head = program.steps.iter().position(|s| matches!(s.op, Op::TakeRows(_)));
-        let counted = head.unwrap_or(program.steps.len());
-        let rows = ctl
-            .zip(program.inputs.first())
-            .map(|(state, ids)| RowsControl { state: state as u32, rows: ids.bytes / 4 });
         let mut launches = Vec::new();
         let mut constants: Vec<u8> = Vec::new();
         for (i, step) in program.steps.iter().enumerate() {
-            let rows_control = if i < counted { rows } else { None };
+            // Kernels skip rows where a token has one.
+            let rows_control = program
+                .control
+                .filter(|_| step.live == Some(1))
+                .map(|c| RowsControl { state: c.state, rows: c.tokens });
             let wgsl = self.wgsl.get();
             let tuning = self.tuning.get().on(wgsl);
             let cx = kernels::Context { plan: &plan, rows_control, wgsl, tuning };
@@ -322,6 +321,19 @@ impl<G: Gpu> WebGpuDevice<G> {
         match pending {
             Pending::Scopes(id) => self.gpu.poll_scopes(*id, cx).map_ok(|()| Outputs::default()),
             Pending::Failed(error) => Poll::Ready(Err(error.clone())),
+            Pending::Copied { buffer, read, bytes } => {
+                let Poll::Ready(answer) = self.gpu.poll_read(*read, cx) else {
+                    return Poll::Pending;
+                };
+                let mut s = self.state.borrow_mut();
+                self.destroy(&mut s, [*buffer]);
+                Poll::Ready(answer.and_then(|mut value| {
+                    value.truncate(*bytes as usize);
+                    s.counters.readback_bytes += value.len() as u64;
+                    self.finished()?;
+                    Ok(Outputs { values: vec![value] })
+                }))
+            }
             Pending::Fence(id) => self.gpu.poll_fence(*id, cx).map(|()| self.finished()),
             Pending::Build(p, scopes) => {
                 if let Some(id) = *scopes {
@@ -532,21 +544,30 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
         let scopes = s.ids.next();
         self.gpu.pop_scopes(scopes);
         let id = SessionId(s.ids.next());
-        s.sessions.insert(id, Session { model: m, states, arena });
+        s.sessions.insert(id, Session { model: m, states, arena, tensors: Table::new() });
         Ok((id, s.ticket(Pending::Scopes(scopes))))
     }
 
-    fn submit(&self, id: SessionId, p: ProgramId, writes: &[Write]) -> Result<Ticket> {
-        self.submit_in(id, p, writes, 1)
+    fn tensor(&self, id: SessionId, bytes: u64) -> Result<(TensorId, Ticket)> {
+        self.alive()?;
+        self.fits("a tensor", bytes, "use smaller inputs")?;
+        let mut s = self.state.borrow_mut();
+        let s = &mut *s;
+        if !s.sessions.contains_key(&id) {
+            return Err(unknown("session", id.0));
+        }
+        self.gpu.push_scopes();
+        let buffer = self.create(s, bytes, Usage::Storage, "tensor");
+        let scopes = s.ids.next();
+        self.gpu.pop_scopes(scopes);
+        let t = TensorId(s.ids.next());
+        if let Some(session) = s.sessions.get_mut(&id) {
+            session.tensors.insert(t, (buffer, bytes.next_multiple_of(4)));
+        }
+        Ok((t, s.ticket(Pending::Scopes(scopes))))
     }
 
-    fn submit_in(
-        &self,
-        id: SessionId,
-        p: ProgramId,
-        writes: &[Write],
-        pieces: u32,
-    ) -> Result<Ticket> {
+    fn submit_with(&self, id: SessionId, p: ProgramId, how: &Submission<'_>) -> Result<Ticket> {
         self.alive()?;
         let mut s = self.state.borrow_mut();
         let s = &mut *s;
@@ -560,14 +581,28 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
         {
             return Err(Error::usage("the session is too small for the program"));
         }
-        run::check(writes, built, session)?;
+        run::check(how.writes, built, session)?;
         let key = (id, p);
         if !s.runs.contains_key(&key) {
             let run = self.record(s, key)?;
             s.runs.insert(key, run);
         }
-        self.write_all(s, key, writes);
-        let pending = self.launch(s, key, pieces)?;
+        self.write_all(s, key, how.writes);
+        let pending = self.launch(s, key, how)?;
+        Ok(s.ticket(pending))
+    }
+
+    fn copy(&self, id: SessionId, copies: &[Copy]) -> Result<()> {
+        self.alive()?;
+        let mut s = self.state.borrow_mut();
+        self.copy_all(&mut s, id, copies)
+    }
+
+    fn read(&self, id: SessionId, from: device::Memory, offset: u64, bytes: u64) -> Result<Ticket> {
+        self.alive()?;
+        let mut s = self.state.borrow_mut();
+        let s = &mut *s;
+        let pending = self.read_memory(s, id, (from, offset), bytes)?;
         Ok(s.ticket(pending))
     }
 
@@ -592,8 +627,14 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
         let s = &mut *s;
         match id {
             AnyId::Program(p) => self.free_program(s, p),
+            AnyId::Tensor(id, t) => {
+                let tensor = s.sessions.get_mut(&id).and_then(|session| session.tensors.remove(&t));
+                self.destroy(s, tensor.map(|t| t.0));
+            }
             AnyId::Session(id) => {
                 let Some(session) = s.sessions.remove(&id) else { return };
+                let tensors: Vec<Buffer> = session.tensors.values().map(|t| t.0).collect();
+                self.destroy(s, tensors);
                 self.free_runs(s, |key| key.0 == id);
                 self.destroy(s, session.states);
                 self.destroy(s, [session.arena]);

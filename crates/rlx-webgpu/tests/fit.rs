@@ -6,8 +6,8 @@ use common::{TestDevice, device};
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::plan::WeightPlan;
 use rlx_core::runtime::device::{
-    AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
-    Ticket, Write,
+    AnyId, Bytes, Copy, Counters, Device, DeviceInfo, Memory, ModelId, Outputs, Placed, ProgramId,
+    SessionId, Submission, TensorId, Ticket,
 };
 use rlx_core::runtime::load::Loader;
 use rlx_core::runtime::memory::Fit;
@@ -114,8 +114,17 @@ impl Device for Full {
     fn session(&self, m: ModelId, states: &[StateDecl], arena: u64) -> Result<(SessionId, Ticket)> {
         self.0.session(m, states, arena)
     }
-    fn submit(&self, s: SessionId, p: ProgramId, writes: &[Write]) -> Result<Ticket> {
-        self.0.submit(s, p, writes)
+    fn tensor(&self, s: SessionId, bytes: u64) -> Result<(TensorId, Ticket)> {
+        self.0.tensor(s, bytes)
+    }
+    fn copy(&self, s: SessionId, copies: &[Copy]) -> Result<()> {
+        self.0.copy(s, copies)
+    }
+    fn read(&self, s: SessionId, from: Memory, offset: u64, bytes: u64) -> Result<Ticket> {
+        self.0.read(s, from, offset, bytes)
+    }
+    fn submit_with(&self, s: SessionId, p: ProgramId, how: &Submission<'_>) -> Result<Ticket> {
+        self.0.submit_with(s, p, how)
     }
     fn poll(&self, _: Ticket, _: &mut Context<'_>) -> Poll<Result<Outputs>> {
         Poll::Ready(Err(Error::new(Code::OutOfMemory, "the driver's words")))

@@ -11,6 +11,8 @@ mod kv_blocks;
 mod matmul;
 mod matmul_rows;
 mod model;
+#[path = "../../../tests/support/moves.rs"]
+mod moves;
 mod noticed;
 mod operators;
 mod parts;
@@ -20,3 +22,8 @@ mod sample_wgsl;
 mod selftest;
 mod tune;
 mod wgsl;
+
+#[test]
+fn tensors_stay_and_are_copied_and_read() {
+    moves::tensors_stay_on_the_device_and_are_copied_and_read(&common::device());
+}

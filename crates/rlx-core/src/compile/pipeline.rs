@@ -284,6 +284,7 @@ fn unplanned(g: Graph) -> Program {
         steps: Vec::new(),
         weights: Vec::new(),
         states: Vec::new(),
+        control: None,
         inputs: Vec::new(),
         outputs: Vec::new(),
         arena_bytes: 0,

@@ -2,9 +2,11 @@
 
 use super::mir::{Graph, ValueId};
 use super::recipe::Recipe;
+use crate::error::{Code, Error, Result};
 use crate::ops::{Alias, Op};
 use crate::types::{Binding, Type};
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -79,6 +81,18 @@ pub struct Part {
     pub of: u64,
 }
 
+/// The control block of a program: where each step's tokens stand in their sequences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControlDecl {
+    /// The state that it is.
+    pub state: u32,
+    /// Sequences that a submission's tokens belong to. With one slot positions follow each other, and kernels
+    /// may rely on that.
+    pub slots: u32,
+    /// Tokens of a submission at most. How many are there, the control block says (`len`).
+    pub tokens: u64,
+}
+
 /// One launch: an operator over places. Results that are states have their operand's place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
@@ -92,6 +106,9 @@ pub struct Step {
     pub regions: Vec<Graph>,
     /// The part of its weights that it reads, if they have several.
     pub part: Option<Part>,
+    /// Rows of result 0 for each token, where only those of tokens that are there have to be computed: the first
+    /// `live` times the control block's `len`. `None`: all of them.
+    pub live: Option<u64>,
     /// When it runs.
     pub phase: Phase,
     /// Where it comes from.
@@ -162,6 +179,8 @@ pub struct Program {
     pub weights: Vec<WeightUse>,
     /// States, the same list in every program of a model.
     pub states: Vec<StateDecl>,
+    /// Its control block, if a step reads one.
+    pub control: Option<ControlDecl>,
     /// Inputs.
     pub inputs: Vec<InputDecl>,
     /// Results read back, packed one after the other.
@@ -216,6 +235,23 @@ impl Program {
     /// Index of the state of that name.
     pub fn state(&self, name: &str) -> Option<usize> {
         self.states.iter().position(|s| s.name == name)
+    }
+
+    /// Refuses tokens of several sequences, for a device whose kernels take one.
+    ///
+    /// # Errors
+    /// `Unsupported` with the number of sequences.
+    pub fn one_slot(&self, device: &str) -> Result<()> {
+        match self.control {
+            Some(ControlDecl { slots, .. }) if slots != 1 => Err(Error::new(
+                Code::Unsupported,
+                format!(
+                    "program {} has tokens of {slots} sequences, {device} takes one",
+                    self.name
+                ),
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Bytes of a slice from the arena's start, its segments one behind the other; nothing for

@@ -1,7 +1,7 @@
 //! LIR as text: what a program needs, then one step a line with the place of every operand.
 //! `parse/lir.rs` reads it back.
 
-use super::lir::{ALIGNMENT, Part, Phase, Program, Slice, Space, WeightUse};
+use super::lir::{ALIGNMENT, ControlDecl, Part, Phase, Program, Slice, Space, WeightUse};
 use super::print::function;
 use super::recipe::Recipe;
 use core::fmt;
@@ -68,6 +68,7 @@ impl fmt::Display for Program {
     /// ```text
     /// program @decode {
     ///   state[0] ctl : state<16xu32>
+    ///   control state[0] slots 1 tokens 32
     ///   weight token_embd.weight : tensor<600x64xf16>
     ///   arena 2048 bytes, 1984 live, 8192 unshared
     ///   fingerprint 0f9e…
@@ -76,6 +77,8 @@ impl fmt::Display for Program {
     ///   return token = arena+64 : tensor<1xu32>
     /// }
     /// ```
+    ///
+    /// `live 2` behind an operator: of result 0 only the first two rows for each token that is there are computed.
     ///
     /// A step's phase stands before the operator where it is not `steady`. `{:#}` prints the graph
     /// the steps were made from behind the steps, as a function; of a program with runtime symbols
@@ -87,6 +90,9 @@ impl fmt::Display for Program {
         }
         for (i, state) in self.states.iter().enumerate() {
             writeln!(f, "  state[{i}] {} : {}", state.name, state.ty)?;
+        }
+        if let Some(ControlDecl { state, slots, tokens }) = self.control {
+            writeln!(f, "  control state[{state}] slots {slots} tokens {tokens}")?;
         }
         // Steps name a weight by its number in the model's plan, which is not known here.
         for weight in &self.weights {
@@ -120,6 +126,9 @@ impl fmt::Display for Program {
             write!(f, "{}", step.op.attrs())?;
             if let Some(Part { first, rows, of }) = step.part {
                 write!(f, " rows {first}, {rows} of {of}")?;
+            }
+            if let Some(per) = step.live {
+                write!(f, " live {per}")?;
             }
             f.write_str(" ->")?;
             for (k, result) in step.results.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! Causal attention over a cache, with grouped heads (arXiv:1706.03762, arXiv:2305.13245).
 
 use super::{
-    Attrs, BatchMatMul, Binary, Class, Comparison, Emit, Operator, Softmax, StateRead, arity,
-    control, kv_write, matrix, words, writing,
+    Attrs, BatchMatMul, Binary, Class, Comparison, Emit, Operator, RowUse, Softmax, StateRead,
+    arity, control, kv_write, matrix, words, writing,
 };
 use crate::error::{Error, Result};
 use crate::types::{Dim, Kind, Type, ValueId};
@@ -147,5 +147,13 @@ impl Operator for Attention {
         let y = e.transpose(y, &[2, 0, 1, 3])?;
         let y = e.reshape(y, &ty.shape.0)?;
         Ok(Some(vec![e.cast(y, ty.dtype)?]))
+    }
+
+    fn row_use(&self, operand: usize, _: &[&Type]) -> RowUse {
+        if operand == 0 { RowUse::Same } else { RowUse::All }
+    }
+
+    fn control(&self, _: usize) -> Option<usize> {
+        Some(3)
     }
 }

@@ -85,6 +85,10 @@ impl Operator for AttentionSplit {
         };
         Ok(vec![result(group * self.whole.head_dim as u64), result(2 * group)])
     }
+
+    fn control(&self, _: usize) -> Option<usize> {
+        Some(3)
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The same numbers in another element type.
 
-use super::{Alias, Attrs, Class, Operator, arity, rules};
+use super::{Alias, Attrs, Class, Operator, RowUse, arity, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Scalar, Type};
 use alloc::format;
@@ -53,5 +53,9 @@ impl Operator for Cast {
             [x] if x.dtype == self.to => Alias::View { operand: 0, byte_offset: 0 },
             _ => rules::in_place("cast", 0, operands, self.to),
         }
+    }
+
+    fn row_use(&self, _: usize, _: &[&Type]) -> RowUse {
+        RowUse::Same
     }
 }

@@ -1,6 +1,6 @@
 //! Numbers between two bounds.
 
-use super::{Alias, Attrs, Binary, Class, Emit, Operator, arity, float_tensor};
+use super::{Alias, Attrs, Binary, Class, Emit, Operator, RowUse, arity, float_tensor};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::format;
@@ -49,5 +49,9 @@ impl Operator for Clamp {
 
     fn alias(&self, _: &[&Type]) -> Alias {
         Alias::Elementwise { operand: 0 }
+    }
+
+    fn row_use(&self, _: usize, _: &[&Type]) -> RowUse {
+        RowUse::Same
     }
 }

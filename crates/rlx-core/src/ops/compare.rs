@@ -1,6 +1,6 @@
 //! A test of two tensors, element by element.
 
-use super::{Alias, Attrs, Class, Comparison, Operator, arity, rules};
+use super::{Alias, Attrs, Class, Comparison, Operator, RowUse, arity, fit, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Scalar, Type};
 use alloc::format;
@@ -41,5 +41,10 @@ impl Operator for Compare {
 
     fn alias(&self, operands: &[&Type]) -> Alias {
         rules::in_place("compare", 0, operands, DType::BOOL)
+    }
+
+    /// Rows of an operand that is repeated serve every token.
+    fn row_use(&self, operand: usize, operands: &[&Type]) -> RowUse {
+        fit::same_rows(self, operand, operands)
     }
 }

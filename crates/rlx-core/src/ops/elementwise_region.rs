@@ -2,7 +2,7 @@
 
 use super::{
     Alias, Attr, Attrs, Binary, Cast, Clamp, Class, Compare, Comparison, Emit, Map, Op, Operator,
-    Select, Unary, Zip,
+    RowUse, Select, Unary, Zip, fit,
 };
 use crate::error::{Error, Result};
 use crate::types::{DType, Type, ValueId};
@@ -258,6 +258,11 @@ impl Operator for Region {
             Some(operand) => Alias::Elementwise { operand },
             None => Alias::None,
         }
+    }
+
+    /// Rows of an operand that is repeated serve every token.
+    fn row_use(&self, operand: usize, operands: &[&Type]) -> RowUse {
+        fit::same_rows(self, operand, operands)
     }
 }
 

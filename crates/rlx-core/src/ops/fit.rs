@@ -1,5 +1,6 @@
 //! Pieces that type rules of the matmul and attention families share.
 
+use super::{Operator, RowUse};
 use crate::error::{Error, Result};
 use crate::types::{DType, Dim, Kind, Shape, Type};
 use alloc::format;
@@ -111,4 +112,22 @@ pub(super) fn vector(op: &str, operand: &str, got: &Type, n: &Dim, x: DType) -> 
     let need = Type::tensor(DType::F32, Shape(vec![n.clone()]));
     let or = if x == DType::F32 { String::new() } else { format!(" or {x}") };
     Err(Error::bad_graph(format!("{op}: {operand} is {got}, expected {need}{or}")))
+}
+
+/// Which rows an elementwise operator needs of an operand: those of the result, unless the operand is repeated.
+pub(super) fn same_rows<O: Operator>(op: &O, operand: usize, operands: &[&Type]) -> RowUse {
+    let Ok(results) = op.infer(operands) else { return RowUse::All };
+    let shape = |ty: Option<&Type>| ty.map(|ty| ty.shape.clone());
+    match shape(operands.get(operand).copied()) == shape(results.first()) {
+        true => RowUse::Same,
+        false => RowUse::All,
+    }
+}
+
+/// Which rows a recurrence over tokens needs: with a control block, and one sequence alone in each operand's
+/// leading axes (before the last `own`), rows of earlier tokens.
+pub(super) fn earlier_rows(x: &Type, own: usize, control: Option<usize>) -> RowUse {
+    let leading = x.shape.rank().saturating_sub(own);
+    let alone = x.shape.0.iter().take(leading).all(|d| d.as_static() == Some(1));
+    if control.is_some() && alone { RowUse::Same } else { RowUse::All }
 }

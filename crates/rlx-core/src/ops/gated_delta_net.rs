@@ -2,7 +2,7 @@
 
 use super::fit::{self, recurrent_arity, recurrent_results};
 use super::recurrence::Recurrence;
-use super::{Attr, Attrs, BatchMatMul, Binary, Class, Emit, Operator, Unary, writing};
+use super::{Attr, Attrs, BatchMatMul, Binary, Class, Emit, Operator, RowUse, Unary, writing};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::format;
@@ -154,5 +154,20 @@ impl Operator for GatedDeltaNet {
 
     fn writes(&self) -> &'static [(usize, usize)] {
         if self.carry { &[(5, 1)] } else { &[] }
+    }
+
+    fn control(&self, operands: usize) -> Option<usize> {
+        (operands == 7).then_some(6)
+    }
+
+    fn row_use(&self, operand: usize, operands: &[&Type]) -> RowUse {
+        let own = match operand {
+            0..=2 => 3,
+            // A gate for each row of the state's matrix has an axis more.
+            3 if operands[3].shape.rank() == operands[0].shape.rank() => 3,
+            3 | 4 => 2,
+            _ => return RowUse::All,
+        };
+        fit::earlier_rows(operands[operand], own, self.control(operands.len()))
     }
 }

@@ -1,6 +1,6 @@
 //! `y[i, :] = table[ids[i], :]`: an embedding look-up, and indices on any axis. Tables may be packed.
 
-use super::{Attrs, Class, Operator, arity, rules};
+use super::{Attrs, Class, Operator, RowUse, arity, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Kind, Scalar, Shape, Type};
 use alloc::format;
@@ -59,5 +59,10 @@ impl Operator for Gather {
         dims.splice(self.axis..=self.axis, ids.shape.0.iter().cloned());
         let dtype = if embedding { DType::F32 } else { table.dtype };
         Ok(vec![Type::tensor(dtype, Shape(dims))])
+    }
+
+    /// Rows of ids.
+    fn row_use(&self, operand: usize, _: &[&Type]) -> RowUse {
+        if operand == 1 && self.axis == 0 { RowUse::Same } else { RowUse::All }
     }
 }

@@ -1,6 +1,6 @@
 //! New rows of a key or value cache.
 
-use super::{Attrs, Class, Operator, arity, control, matrix};
+use super::{Attrs, Class, Operator, RowUse, arity, control, matrix};
 use crate::error::{Error, Result};
 use crate::types::{BlockFormat, DType, Kind, Type};
 use alloc::format;
@@ -63,5 +63,13 @@ impl Operator for KvWrite {
 
     fn writes(&self) -> &'static [(usize, usize)] {
         &[(0, 0)]
+    }
+
+    fn row_use(&self, operand: usize, _: &[&Type]) -> RowUse {
+        if operand == 1 { RowUse::Live } else { RowUse::All }
+    }
+
+    fn control(&self, _: usize) -> Option<usize> {
+        Some(2)
     }
 }

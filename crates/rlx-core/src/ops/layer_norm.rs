@@ -1,7 +1,7 @@
 //! Layer norm over the last axis (arXiv:1607.06450) [ONNX LayerNormalization].
 
 use super::norms::floats;
-use super::{Attrs, Class, Emit, Operator, arity, fit};
+use super::{Attrs, Class, Emit, Operator, RowUse, arity, fit};
 use crate::error::Result;
 use crate::types::{Type, ValueId};
 use alloc::vec;
@@ -49,5 +49,9 @@ impl Operator for LayerNorm {
         let y = e.normalise(*x, &[last], self.eps, true)?;
         let y = e.affine(y, last, *scale, bias.first().copied())?;
         Ok(Some(vec![e.cast(y, dtype)?]))
+    }
+
+    fn row_use(&self, operand: usize, _: &[&Type]) -> RowUse {
+        if operand == 0 { RowUse::Same } else { RowUse::All }
     }
 }

@@ -1,8 +1,8 @@
 //! A scalar function of every element.
 
 use super::{
-    Alias, Attrs, Binary, Clamp, Class, Comparison, Emit, Operator, Unary, arity, float_tensor,
-    rules,
+    Alias, Attrs, Binary, Clamp, Class, Comparison, Emit, Operator, RowUse, Unary, arity,
+    float_tensor, rules,
 };
 use crate::error::{Error, Result};
 use crate::math;
@@ -130,5 +130,9 @@ impl Operator for Map {
 
     fn alias(&self, _: &[&Type]) -> Alias {
         Alias::Elementwise { operand: 0 }
+    }
+
+    fn row_use(&self, _: usize, _: &[&Type]) -> RowUse {
+        RowUse::Same
     }
 }

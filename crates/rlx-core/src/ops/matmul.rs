@@ -5,8 +5,8 @@
 //! concatenated in a graph.
 
 use super::{
-    Attrs, Binary, Class, Emit, Operator, QuantizeRows, RmsNorm, Unary, expect, fit, matrix,
-    writing,
+    Attrs, Binary, Class, Emit, Operator, QuantizeRows, RmsNorm, RowUse, Unary, expect, fit,
+    matrix, writing,
 };
 use crate::error::{Error, Result};
 use crate::types::{BlockFormat, DType, Kind, Shape, Type, ValueId};
@@ -243,6 +243,11 @@ impl Operator for MatMul {
             return Ok(Some(vec![e.cast(y, ty.dtype)?]));
         }
         Ok(None)
+    }
+
+    fn row_use(&self, operand: usize, _: &[&Type]) -> RowUse {
+        let rows = operand == 0 || self.parts().residual == Some(operand);
+        if rows { RowUse::Same } else { RowUse::All }
     }
 }
 

@@ -175,7 +175,7 @@ pub use zip::Zip;
 pub use ada_norm::{AdaNorm, NormKind};
 pub use gated_residual::GatedResidual;
 pub use layer_norm::LayerNorm;
-pub use operator::{Alias, Body, Class, Emit, Operator, Signature};
+pub use operator::{Alias, Body, Class, Emit, Operator, RowUse, Signature};
 pub use residual_layer_norm::ResidualLayerNorm;
 pub use residual_rms_norm::ResidualRmsNorm;
 pub use table::Op;

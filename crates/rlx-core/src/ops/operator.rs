@@ -25,6 +25,17 @@ pub enum Alias {
     },
 }
 
+/// Which rows of an operand the results need, where both have a row, or several, for each token of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowUse {
+    /// Any row: a token's results may depend on the rows of every token.
+    All,
+    /// A token's results depend on that token's rows alone, or on earlier tokens' too.
+    Same,
+    /// Rows that the control block counts (`len`), whatever rows the results have.
+    Live,
+}
+
 /// What a precision policy and a profiler want to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
@@ -138,5 +149,17 @@ pub trait Operator: Sized {
     /// `(operand, result)` pairs of states that are written.
     fn writes(&self) -> &'static [(usize, usize)] {
         &[]
+    }
+
+    /// The operand that is the control block, of so many operands.
+    fn control(&self, operands: usize) -> Option<usize> {
+        let _ = operands;
+        None
+    }
+
+    /// Which rows of an operand the results need.
+    fn row_use(&self, operand: usize, operands: &[&Type]) -> RowUse {
+        let _ = (operand, operands);
+        RowUse::All
     }
 }

@@ -1,6 +1,6 @@
 //! f32 rows to int8 blocks, for integer dot products with packed weights.
 
-use super::{Attrs, Class, Operator, arity, matrix};
+use super::{Attrs, Class, Operator, RowUse, arity, matrix};
 use crate::error::{Error, Result};
 use crate::types::{BlockFormat, DType, Shape, Type};
 use alloc::format;
@@ -50,5 +50,9 @@ impl Operator for QuantizeRows {
             )));
         }
         Ok(vec![Type::tensor(DType::Block(self.format), Shape(vec![m, k]))])
+    }
+
+    fn row_use(&self, operand: usize, _: &[&Type]) -> RowUse {
+        if operand == 0 { RowUse::Same } else { RowUse::All }
     }
 }

@@ -1,6 +1,6 @@
 //! The same elements under another shape: a view, no step.
 
-use super::{Alias, Attrs, Class, Operator, arity, rules};
+use super::{Alias, Attrs, Class, Operator, RowUse, arity, rules};
 use crate::error::{Error, Result};
 use crate::types::{Binding, Kind, Shape, Type};
 use alloc::format;
@@ -45,5 +45,9 @@ impl Operator for Reshape {
     fn bind(&mut self, binding: &Binding) -> Result<()> {
         self.dims = self.dims.bind(binding)?;
         Ok(())
+    }
+
+    fn row_use(&self, _: usize, _: &[&Type]) -> RowUse {
+        RowUse::Same
     }
 }

@@ -1,7 +1,7 @@
 //! A residual sum and its layer norm.
 
 use super::norms::floats;
-use super::{Attrs, Class, Emit, LayerNorm, Operator, arity, expect, fit};
+use super::{Attrs, Class, Emit, LayerNorm, Operator, RowUse, arity, expect, fit};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::vec;
@@ -61,6 +61,10 @@ impl Operator for ResidualLayerNorm {
         let sum = residual_sum(e, residual)?;
         let norm: Vec<ValueId> = [sum].iter().chain(norm).copied().collect();
         Ok(Some(vec![sum, e.one(LayerNorm { eps: self.eps, bias: self.shift }, &norm)?]))
+    }
+
+    fn row_use(&self, operand: usize, _: &[&Type]) -> RowUse {
+        if operand < 2 { RowUse::Same } else { RowUse::All }
     }
 }
 

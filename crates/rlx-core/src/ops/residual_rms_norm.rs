@@ -2,7 +2,7 @@
 
 use super::norms::floats;
 use super::residual_layer_norm::residual_sum;
-use super::{Attrs, Class, Emit, Operator, RmsNorm, arity, expect, fit};
+use super::{Attrs, Class, Emit, Operator, RmsNorm, RowUse, arity, expect, fit};
 use crate::error::Result;
 use crate::types::{Type, ValueId};
 use alloc::vec;
@@ -51,5 +51,9 @@ impl Operator for ResidualRmsNorm {
         let sum = residual_sum(e, residual)?;
         let norm: Vec<ValueId> = [sum].iter().chain(norm).copied().collect();
         Ok(Some(vec![sum, e.one(RmsNorm { eps: self.eps }, &norm)?]))
+    }
+
+    fn row_use(&self, operand: usize, _: &[&Type]) -> RowUse {
+        if operand < 2 { RowUse::Same } else { RowUse::All }
     }
 }

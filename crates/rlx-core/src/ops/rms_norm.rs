@@ -1,7 +1,8 @@
 //! Root-mean-square norm (arXiv:1910.07467): `y = x * w / sqrt(mean(x^2) + eps)`.
 
 use super::{
-    Attrs, Binary, Class, Emit, Operator, Reduction, Unary, arity, fit, float_tensor, writing,
+    Attrs, Binary, Class, Emit, Operator, Reduction, RowUse, Unary, arity, fit, float_tensor,
+    writing,
 };
 use crate::error::{Error, Result};
 use crate::types::{DType, Type, ValueId};
@@ -61,5 +62,9 @@ impl Operator for RmsNorm {
         let inverse = e.map(Unary::Rsqrt, shifted)?;
         let y = e.zip(Binary::Mul, x, inverse)?;
         Ok(Some(vec![e.zip(Binary::Mul, y, w)?]))
+    }
+
+    fn row_use(&self, operand: usize, _: &[&Type]) -> RowUse {
+        if operand == 0 { RowUse::Same } else { RowUse::All }
     }
 }

@@ -2,7 +2,8 @@
 //! that grows with the position.
 
 use super::{
-    Attrs, Binary, Class, Concat, Emit, Gather, Operator, arity, control, matrix, words, writing,
+    Attrs, Binary, Class, Concat, Emit, Gather, Operator, RowUse, arity, control, matrix, words,
+    writing,
 };
 use crate::error::{Error, Result};
 use crate::types::{DType, Dim, Kind, Shape, Type, ValueId};
@@ -143,6 +144,14 @@ impl Operator for Rope {
             e.one(Concat { axis: 2 }, &[turned, rest])?
         };
         Ok(Some(vec![e.reshape(y, &ty.shape.0)?]))
+    }
+
+    fn row_use(&self, operand: usize, _: &[&Type]) -> RowUse {
+        if operand == 0 { RowUse::Same } else { RowUse::All }
+    }
+
+    fn control(&self, _: usize) -> Option<usize> {
+        Some(2)
     }
 }
 

@@ -62,4 +62,8 @@ impl Operator for RopeAttentionSplit {
     fn writes(&self) -> &'static [(usize, usize)] {
         &[(4, 2), (5, 3)]
     }
+
+    fn control(&self, _: usize) -> Option<usize> {
+        Some(6)
+    }
 }

@@ -1,7 +1,8 @@
 //! Rotation of q and k and both cache writes, in one step.
 
 use super::{
-    Attrs, Class, Emit, KvWrite, Operator, Rope, RopeStyle, arity, control, kv_write, matrix, rope,
+    Attrs, Class, Emit, KvWrite, Operator, Rope, RopeStyle, RowUse, arity, control, kv_write,
+    matrix, rope,
 };
 use crate::error::{Error, Result};
 use crate::types::{Kind, Type, ValueId};
@@ -76,5 +77,17 @@ impl Operator for RopeKvWrite {
 
     fn writes(&self) -> &'static [(usize, usize)] {
         &[(4, 1), (5, 2)]
+    }
+
+    fn row_use(&self, operand: usize, _: &[&Type]) -> RowUse {
+        match operand {
+            0 => RowUse::Same,
+            1 | 2 => RowUse::Live,
+            _ => RowUse::All,
+        }
+    }
+
+    fn control(&self, _: usize) -> Option<usize> {
+        Some(6)
     }
 }

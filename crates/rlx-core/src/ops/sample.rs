@@ -47,4 +47,8 @@ impl Operator for Sample {
     fn writes(&self) -> &'static [(usize, usize)] {
         &[(2, 0), (3, 1)]
     }
+
+    fn control(&self, _: usize) -> Option<usize> {
+        Some(3)
+    }
 }

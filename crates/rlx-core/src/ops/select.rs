@@ -1,6 +1,6 @@
 //! One of two tensors, element by element.
 
-use super::{Alias, Attrs, Class, Operator, arity, rules};
+use super::{Alias, Attrs, Class, Operator, RowUse, arity, fit, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Type};
 use alloc::format;
@@ -39,5 +39,10 @@ impl Operator for Select {
             [_, a, _] => rules::in_place("select", 1, operands, a.dtype),
             _ => Alias::None,
         }
+    }
+
+    /// Rows of an operand that is repeated serve every token.
+    fn row_use(&self, operand: usize, operands: &[&Type]) -> RowUse {
+        fit::same_rows(self, operand, operands)
     }
 }

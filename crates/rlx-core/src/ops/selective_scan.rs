@@ -2,7 +2,7 @@
 
 use super::fit::{self, recurrent_arity, recurrent_results};
 use super::recurrence::Recurrence;
-use super::{Attr, Attrs, Binary, Class, Emit, Operator, Reduction, Unary, writing};
+use super::{Attr, Attrs, Binary, Class, Emit, Operator, Reduction, RowUse, Unary, writing};
 use crate::error::{Error, Result};
 use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
@@ -113,5 +113,16 @@ impl Operator for SelectiveScan {
 
     fn writes(&self) -> &'static [(usize, usize)] {
         if self.carry { &[(5, 1)] } else { &[] }
+    }
+
+    fn control(&self, operands: usize) -> Option<usize> {
+        (operands == 7).then_some(6)
+    }
+
+    fn row_use(&self, operand: usize, operands: &[&Type]) -> RowUse {
+        match operand {
+            0 | 1 | 3 | 4 => fit::earlier_rows(operands[operand], 2, self.control(operands.len())),
+            _ => RowUse::All,
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! Shares of exponentials along an axis.
 
-use super::{Attrs, Binary, Class, Emit, Operator, Reduction, Unary, arity, float_tensor, rules};
+use super::{
+    Attrs, Binary, Class, Emit, Operator, Reduction, RowUse, Unary, arity, float_tensor, rules,
+};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::vec;
@@ -43,5 +45,10 @@ impl Operator for Softmax {
         let sum = e.reduce(Reduction::Sum, shares, &[self.axis])?;
         let y = e.zip(Binary::Div, shares, sum)?;
         Ok(Some(vec![e.cast(y, dtype)?]))
+    }
+
+    fn row_use(&self, _: usize, operands: &[&Type]) -> RowUse {
+        let last = operands.first().is_some_and(|x| x.shape.rank() == self.axis + 1);
+        if last { RowUse::Same } else { RowUse::All }
     }
 }

@@ -111,6 +111,20 @@ macro_rules! operators {
                     Op::Custom(_) => &[],
                 }
             }
+            /// The operand that is the control block, of so many operands.
+            pub fn control(&self, operands: usize) -> Option<usize> {
+                match self {
+                    $($(#[cfg($gate)])? Op::$op(op) => op.control(operands),)*
+                    Op::Custom(_) => None,
+                }
+            }
+            /// Which rows of an operand the results need.
+            pub fn row_use(&self, operand: usize, operands: &[&Type]) -> RowUse {
+                match self {
+                    $($(#[cfg($gate)])? Op::$op(op) => op.row_use(operand, operands),)*
+                    Op::Custom(_) => RowUse::All,
+                }
+            }
             /// The operator of a printed name and attributes. Errors name what is unknown.
             pub fn from_text(name: &str, attrs: &Attrs) -> Result<Op> {
                 match name {

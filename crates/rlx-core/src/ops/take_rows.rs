@@ -1,6 +1,6 @@
 //! The rows that reach the head: the last real ones.
 
-use super::{Attrs, Binary, Class, Emit, Gather, Operator, arity, matrix, words};
+use super::{Attrs, Binary, Class, Emit, Gather, Operator, RowUse, arity, matrix, words};
 use crate::error::{Error, Result};
 use crate::types::{Binding, Dim, Kind, Shape, Type, ValueId};
 use alloc::format;
@@ -72,5 +72,13 @@ impl Operator for TakeRows {
     fn bind(&mut self, binding: &Binding) -> Result<()> {
         self.rows = self.rows.bind(binding)?;
         Ok(())
+    }
+
+    fn row_use(&self, operand: usize, _: &[&Type]) -> RowUse {
+        if operand == 0 { RowUse::Live } else { RowUse::All }
+    }
+
+    fn control(&self, _: usize) -> Option<usize> {
+        Some(1)
     }
 }

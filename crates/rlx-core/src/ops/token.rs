@@ -34,4 +34,8 @@ impl Operator for Token {
     fn alias(&self, _: &[&Type]) -> Alias {
         Alias::View { operand: 0, byte_offset: 4 * Self::WORD }
     }
+
+    fn control(&self, _: usize) -> Option<usize> {
+        Some(0)
+    }
 }

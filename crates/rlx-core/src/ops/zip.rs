@@ -1,6 +1,6 @@
 //! A scalar function of two tensors, element by element.
 
-use super::{Alias, Attrs, Binary, Class, Operator, arity, rules};
+use super::{Alias, Attrs, Binary, Class, Operator, RowUse, arity, fit, rules};
 use crate::error::{Error, Result};
 use crate::types::Type;
 use alloc::format;
@@ -45,5 +45,10 @@ impl Operator for Zip {
             [a, _] => rules::in_place("zip", 0, operands, a.dtype),
             _ => Alias::None,
         }
+    }
+
+    /// Rows of an operand that is repeated serve every token.
+    fn row_use(&self, operand: usize, operands: &[&Type]) -> RowUse {
+        fit::same_rows(self, operand, operands)
     }
 }

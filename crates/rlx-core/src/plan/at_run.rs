@@ -3,6 +3,7 @@
 //! A size such as `SEQ <= 128` is planned as if it were 128: addresses do not depend on it. A run
 //! with 5 rows is the same steps at the same addresses over smaller values.
 
+use super::live::{self, Live};
 use super::schedule::schedule;
 use super::{Hasher, liveness};
 use crate::error::{Error, Result};
@@ -115,6 +116,11 @@ pub fn at_run(program: &Program, binding: &Binding) -> Result<Program> {
     }
     for (o, node) in out.outputs.iter_mut().zip(&g.outputs) {
         o.slice = slice(node.value, &o.slice)?;
+    }
+    let Live { control, nodes: live } = live::live(&g, &out.states)?;
+    out.control = control;
+    for (step, &n) in out.steps.iter_mut().zip(&nodes) {
+        step.live = live[n];
     }
     out.graph = g;
     out.template = None;

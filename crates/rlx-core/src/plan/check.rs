@@ -7,7 +7,9 @@
 //! 3. No two values of the arena overlap while both live. A result may take its operand's place
 //!    only element by element, at the same offset, when the operand is read for the last time.
 //! 4. A step touches at most as many memories as the target binds.
+//! 5. No step reads a row that another was allowed to leave out: `check_rows.rs`.
 
+use super::check_rows::check_rows;
 use super::lifetimes::{Lifetime, lifetimes, name_of, place_of};
 use super::liveness::view_alignment;
 use super::{ALIGNMENT, WeightPlan};
@@ -64,6 +66,7 @@ fn check_inner(program: &Program, plan: &WeightPlan, limits: &Limits) -> Result<
         cx.slice(&o.slice, &format!("output {}", o.name))?;
     }
     let lifetimes = lifetimes(program)?;
+    check_rows(program)?;
     for (i, b) in lifetimes.iter().enumerate() {
         if !program.alignment.is_power_of_two()
             || program.alignment < ALIGNMENT

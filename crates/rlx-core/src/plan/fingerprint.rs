@@ -1,6 +1,6 @@
 //! A content hash that is the same in every process, on every platform, native and wasm.
 
-use crate::ir::lir::{Program, Slice};
+use crate::ir::lir::{ControlDecl, Program, Slice};
 use core::fmt::{self, Write};
 
 /// FNV-1a, 64 bits: the content is ours, so collisions by malice are no concern.
@@ -53,6 +53,9 @@ impl Hasher {
             if let Some(part) = s.part {
                 self.line(format_args!("rows {}+{} of {}", part.first, part.rows, part.of));
             }
+            if let Some(per) = s.live {
+                self.line(format_args!("live {per}"));
+            }
             for body in &s.regions {
                 self.line(format_args!("{body}"));
             }
@@ -63,6 +66,9 @@ impl Hasher {
         }
         for s in &p.states {
             self.line(format_args!("{} {}", s.name, s.ty));
+        }
+        if let Some(ControlDecl { state, slots, tokens }) = p.control {
+            self.line(format_args!("control {state} {slots} {tokens}"));
         }
         for i in &p.inputs {
             self.line(format_args!("{} {}", i.name, i.ty));

@@ -8,9 +8,11 @@
 mod arena;
 mod at_run;
 pub mod check;
+mod check_rows;
 mod constants;
 mod fingerprint;
 mod lifetimes;
+mod live;
 mod liveness;
 #[cfg(feature = "reference")]
 mod part;

@@ -3,6 +3,7 @@
 use super::arena::{self, Rules};
 use super::at_run::upper_bytes;
 use super::fingerprint::Hasher;
+use super::live::{self, Live};
 use super::liveness::{Liveness, largest_live, liveness};
 use super::{constants, parts};
 use crate::error::{Code, Error, Result};
@@ -109,6 +110,7 @@ pub(super) fn schedule(
         };
         Ok(Slice { space, index, offset: offset + at.offset, ty, bytes })
     };
+    let Live { control, nodes: live_rows } = live::live(&g, states)?;
     let mut steps = Vec::new();
     let last = last_compute(&g, &live);
     for (i, node) in g.nodes.iter().enumerate().filter(|(i, _)| live.steps[*i]) {
@@ -118,6 +120,7 @@ pub(super) fn schedule(
             results: node.outputs.iter().map(|&v| slice(v)).collect::<Result<_>>()?,
             regions: node.regions.clone(),
             part: None,
+            live: live_rows[i],
             phase: phase(node, i, last),
             label: node.label.clone(),
         };
@@ -133,6 +136,7 @@ pub(super) fn schedule(
         steps,
         weights,
         states: states.to_vec(),
+        control,
         inputs,
         outputs,
         arena_bytes: segments.iter().sum(),

@@ -4,13 +4,13 @@
 //! runs inside [`Device::poll`], one step a call.
 
 use crate::error::{Code, Error, Result};
-use crate::ir::lir::{Program, StateDecl};
+use crate::ir::lir::{Program, Space, StateDecl};
 use crate::plan::check::check;
 use crate::plan::replay::{Memory, POISON, Replay};
 use crate::plan::{Entry, WeightPlan};
 use crate::runtime::device::{
-    AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
-    SharedBytes, Ticket, Write, WriteTo,
+    self, AnyId, Bytes, Copy, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId,
+    SessionId, SharedBytes, TensorId, Ticket, Write, WriteTo,
 };
 use crate::runtime::table::{Ids, Table};
 use crate::target::Target;
@@ -20,6 +20,7 @@ use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::RefCell;
+use core::ops::Range;
 use core::task::{Context, Poll};
 
 /// Plain loops behind the [`Device`] trait. Slow, and right.
@@ -72,7 +73,15 @@ struct Session {
     memory: Memory,
     /// Inputs of each program that was submitted.
     inputs: Table<ProgramId, Vec<Vec<u8>>>,
-    queue: VecDeque<Submission>,
+    tensors: Table<TensorId, Vec<u8>>,
+    queue: VecDeque<Queued>,
+}
+
+/// What runs in order.
+enum Queued {
+    Run(Submission),
+    Copy(Copy),
+    Read { ticket: Ticket, from: device::Memory, range: Range<usize> },
 }
 
 struct Submission {
@@ -81,6 +90,8 @@ struct Submission {
     program: Rc<Program>,
     replay: Rc<Replay>,
     writes: Vec<Write>,
+    /// Whether outputs are read back.
+    read: bool,
     /// The next step.
     step: usize,
 }
@@ -159,11 +170,91 @@ impl Inner {
         Ok(())
     }
 
-    /// Runs one step of a session's first submission, or answers its ticket.
+    /// Runs one step of a session's first submission, a copy or a read.
     fn advance(&mut self, s: SessionId) {
+        let Some(queued) = self.sessions.get_mut(&s).and_then(|s| s.queue.pop_front()) else {
+            return;
+        };
+        match queued {
+            Queued::Run(submission) => self.step(s, submission),
+            Queued::Copy(copy) => {
+                let from = copy.from_offset as usize;
+                let bytes = self.bytes(s, copy.from, from..from + copy.bytes as usize);
+                if let (Some(bytes), Some(to)) = (bytes, self.memory_mut(s, copy.to)) {
+                    let at = copy.to_offset as usize;
+                    // An output's last bytes may be fewer than a word.
+                    to[at..at + bytes.len()].copy_from_slice(&bytes);
+                }
+            }
+            Queued::Read { ticket, from, range } => {
+                let values = self.bytes(s, from, range);
+                let answer = values.map(|bytes| Outputs { values: Vec::from([bytes]) });
+                let answer = answer.ok_or_else(|| unknown("memory of session", s.0));
+                if let Ok(answer) = &answer {
+                    self.counters.readback_bytes += answer.values[0].len() as u64;
+                }
+                self.tickets.insert(ticket, Progress::Answered(answer));
+            }
+        }
+    }
+
+    /// Bytes of a memory: of an output that ends within a word, those that it has.
+    fn bytes(&self, s: SessionId, memory: device::Memory, range: Range<usize>) -> Option<Vec<u8>> {
+        let session = self.sessions.get(&s)?;
+        let all: &[u8] = match memory {
+            device::Memory::State(n) => session.memory.states.get(n as usize)?,
+            device::Memory::Tensor(t) => session.tensors.get(&t)?,
+            device::Memory::Input(p, n) => session.inputs.get(&p)?.get(n as usize)?,
+            device::Memory::Output(p, n) => {
+                let slice = &self.programs.get(&p)?.program.outputs.get(n as usize)?.slice;
+                let start = slice.offset as usize;
+                let of: &[u8] = match slice.space {
+                    Space::State => session.memory.states.get(slice.index as usize)?,
+                    Space::Input => session.inputs.get(&p)?.get(slice.index as usize)?,
+                    Space::Weight => {
+                        let model = self.models.get(&session.model)?;
+                        model.weights.get(slice.index as usize)?.bytes()
+                    }
+                    Space::Arena => {
+                        let start = self.programs.get(&p)?.program.arena_start(slice)? as usize;
+                        session.memory.arena.get(start - slice.offset as usize..)?
+                    }
+                };
+                of.get(start..start + slice.bytes as usize)?
+            }
+        };
+        all.get(range.start..range.end.min(all.len())).map(Vec::from)
+    }
+
+    fn memory_mut(&mut self, s: SessionId, memory: device::Memory) -> Option<&mut Vec<u8>> {
+        let session = self.sessions.get_mut(&s)?;
+        match memory {
+            device::Memory::State(n) => session.memory.states.get_mut(n as usize),
+            device::Memory::Tensor(t) => session.tensors.get_mut(&t),
+            device::Memory::Input(p, n) => session.inputs.get_mut(&p)?.get_mut(n as usize),
+            device::Memory::Output(..) => None,
+        }
+    }
+
+    /// Bytes of a session's memory, whole words.
+    fn size(&self, s: SessionId, memory: device::Memory) -> Option<u64> {
+        let session = self.sessions.get(&s)?;
+        let program = |p| self.programs.get(&p).filter(|b| b.model == session.model);
+        let bytes = match memory {
+            device::Memory::State(n) => session.memory.states.get(n as usize)?.len() as u64,
+            device::Memory::Tensor(t) => session.tensors.get(&t)?.len() as u64,
+            device::Memory::Input(p, n) => program(p)?.program.inputs.get(n as usize)?.bytes,
+            device::Memory::Output(p, n) => {
+                program(p)?.program.outputs.get(n as usize)?.slice.bytes
+            }
+        };
+        Some(bytes.next_multiple_of(4))
+    }
+
+    /// Runs one step of a submission, or answers its ticket.
+    fn step(&mut self, s: SessionId, mut submission: Submission) {
         let Some(session) = self.sessions.get_mut(&s) else { return };
         let Some(model) = self.models.get(&session.model) else { return };
-        let Some(mut submission) = session.queue.pop_front() else { return };
         let weights: Vec<&[u8]> = model.weights.iter().map(Weight::bytes).collect();
         let program = submission.program.clone();
         let inputs = session.inputs.get_or_make(submission.id, || Ok(Vec::new()));
@@ -182,14 +273,18 @@ impl Inner {
             if program.steps.is_empty() {
                 submission.start(&mut session.memory);
             }
-            Some(submission.replay.outputs(&program, &weights, &session.memory))
+            match submission.read {
+                true => Some(submission.replay.outputs(&program, &weights, &session.memory)),
+                false => Some(Ok(Vec::new())),
+            }
         };
         core::mem::swap(inputs, &mut session.memory.inputs);
         match answer {
-            None => session.queue.push_front(submission),
+            None => session.queue.push_front(Queued::Run(submission)),
             Some(answer) => {
-                if answer.is_ok() {
-                    self.counters.readback_bytes += program.readback_bytes();
+                if let Ok(values) = &answer {
+                    self.counters.readback_bytes +=
+                        values.iter().map(|v| v.len() as u64).sum::<u64>();
                 }
                 let answer = answer.map(|values| Outputs { values });
                 self.tickets.insert(submission.ticket, Progress::Answered(answer));
@@ -198,13 +293,24 @@ impl Inner {
         }
     }
 
+    /// Makes a program's inputs in a session, if the memory is one of them.
+    fn make_inputs(&mut self, s: SessionId, memory: device::Memory) -> Result<()> {
+        let device::Memory::Input(p, _) = memory else { return Ok(()) };
+        let program = self.programs.get(&p).map(|b| b.program.clone());
+        let program = program.ok_or_else(|| unknown("program", p.0))?;
+        let session = self.sessions.get_mut(&s).ok_or_else(|| unknown("session", s.0))?;
+        let make = || program.inputs.iter().map(|i| zeros(i.bytes)).collect();
+        session.inputs.get_or_make(p, make).map(|_| ())
+    }
+
     /// Drops the inputs of a program that is freed and has run for the last time.
     fn drop_inputs(&mut self, p: ProgramId) {
         if self.programs.contains_key(&p) {
             return;
         }
         for session in self.sessions.values_mut() {
-            if !session.queue.iter().any(|q| q.id == p) {
+            let runs = |q: &Queued| matches!(q, Queued::Run(run) if run.id == p);
+            if !session.queue.iter().any(runs) {
                 session.inputs.remove(&p);
             }
         }
@@ -212,9 +318,11 @@ impl Inner {
 
     fn free_session(&mut self, s: SessionId) {
         let Some(session) = self.sessions.remove(&s) else { return };
-        for submission in session.queue {
+        for queued in session.queue {
             let gone = Error::new(Code::Disposed, "the session was freed while it ran");
-            self.tickets.insert(submission.ticket, Progress::Answered(Err(gone)));
+            if let Queued::Run(Submission { ticket, .. }) | Queued::Read { ticket, .. } = queued {
+                self.tickets.insert(ticket, Progress::Answered(Err(gone)));
+            }
         }
     }
 
@@ -223,7 +331,8 @@ impl Inner {
         let total = |m: &[Vec<u8>]| m.iter().map(|b| b.len() as u64).sum::<u64>();
         let sessions = self.sessions.values().map(|s| {
             let inputs: u64 = s.inputs.values().map(|i| total(i)).sum();
-            s.memory.arena.len() as u64 + total(&s.memory.states) + inputs
+            let tensors: u64 = s.tensors.values().map(|t| t.len() as u64).sum();
+            s.memory.arena.len() as u64 + total(&s.memory.states) + inputs + tensors
         });
         weights + sessions.sum::<u64>()
     }
@@ -303,12 +412,57 @@ impl Device for ReferenceDevice {
             inputs: Vec::new(),
         };
         let id = SessionId(inner.ids.next());
-        let session = Session { model: m, memory, inputs: Table::new(), queue: VecDeque::new() };
-        inner.sessions.insert(id, session);
+        let (inputs, tensors, queue) = (Table::new(), Table::new(), VecDeque::new());
+        inner.sessions.insert(id, Session { model: m, memory, inputs, tensors, queue });
         Ok((id, inner.answered()))
     }
 
-    fn submit(&self, s: SessionId, p: ProgramId, writes: &[Write]) -> Result<Ticket> {
+    fn tensor(&self, s: SessionId, bytes: u64) -> Result<(TensorId, Ticket)> {
+        let mut inner = self.inner.borrow_mut();
+        let id = TensorId(inner.ids.next());
+        let session = inner.sessions.get_mut(&s).ok_or_else(|| unknown("session", s.0))?;
+        session.tensors.insert(id, zeros(bytes.next_multiple_of(4))?);
+        Ok((id, inner.answered()))
+    }
+
+    fn copy(&self, s: SessionId, copies: &[Copy]) -> Result<()> {
+        let mut inner = self.inner.borrow_mut();
+        for copy in copies {
+            copy.check(|memory| inner.size(s, memory))?;
+        }
+        for copy in copies {
+            inner.make_inputs(s, copy.from)?;
+            inner.make_inputs(s, copy.to)?;
+        }
+        if let Some(session) = inner.sessions.get_mut(&s) {
+            session.queue.extend(copies.iter().map(|copy| Queued::Copy(*copy)));
+        }
+        Ok(())
+    }
+
+    fn read(&self, s: SessionId, from: device::Memory, offset: u64, bytes: u64) -> Result<Ticket> {
+        let mut inner = self.inner.borrow_mut();
+        let end = offset.checked_add(bytes);
+        let fits = end.zip(inner.size(s, from)).is_some_and(|(end, size)| end <= size);
+        if !fits || offset % 4 != 0 || bytes % 4 != 0 {
+            return Err(Error::internal(format!("{bytes} bytes at {offset} are not in {from:?}")));
+        }
+        inner.make_inputs(s, from)?;
+        let ticket = inner.ticket(Progress::Waiting(s));
+        if let Some(session) = inner.sessions.get_mut(&s) {
+            let range = offset as usize..(offset + bytes) as usize;
+            session.queue.push_back(Queued::Read { ticket, from, range });
+        }
+        Ok(ticket)
+    }
+
+    fn submit_with(
+        &self,
+        s: SessionId,
+        p: ProgramId,
+        how: &device::Submission<'_>,
+    ) -> Result<Ticket> {
+        let writes = how.writes;
         let mut inner = self.inner.borrow_mut();
         let inner = &mut *inner;
         let built = inner.programs.get(&p).ok_or_else(|| unknown("program", p.0))?;
@@ -352,7 +506,9 @@ impl Device for ReferenceDevice {
         let ticket = inner.ticket(Progress::Waiting(s));
         if let Some(session) = inner.sessions.get_mut(&s) {
             let writes = writes.to_vec();
-            session.queue.push_back(Submission { ticket, id: p, program, replay, writes, step: 0 });
+            let (read, step) = (how.read, 0);
+            let run = Submission { ticket, id: p, program, replay, writes, read, step };
+            session.queue.push_back(Queued::Run(run));
         }
         Ok(ticket)
     }
@@ -382,6 +538,11 @@ impl Device for ReferenceDevice {
                 inner.drop_inputs(p);
             }
             AnyId::Session(s) => inner.free_session(s),
+            AnyId::Tensor(s, t) => {
+                if let Some(session) = inner.sessions.get_mut(&s) {
+                    session.tensors.remove(&t);
+                }
+            }
             AnyId::Model(m) => {
                 let sessions: Vec<SessionId> =
                     inner.sessions.iter().filter(|s| s.1.model == m).map(|s| *s.0).collect();

@@ -27,6 +27,10 @@ pub struct ProgramId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u32);
 
+/// A tensor of a session: memory that submissions of all its programs can reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TensorId(pub u32);
+
 /// A promise of an answer; redeemed once by [`Device::poll`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u32);
@@ -38,8 +42,10 @@ pub enum AnyId {
     Model(ModelId),
     /// A program.
     Program(ProgramId),
-    /// A session.
+    /// A session: its tensors go with it.
     Session(SessionId),
+    /// A tensor of a session.
+    Tensor(SessionId, TensorId),
 }
 
 /// Where weight bytes go.
@@ -102,6 +108,73 @@ pub struct Write {
     pub offset: u64,
     /// What; a multiple of 4 bytes.
     pub bytes: Vec<u8>,
+}
+
+/// A submission of a program.
+#[derive(Clone, Copy, Debug)]
+pub struct Submission<'a> {
+    /// What the host writes before the first step.
+    pub writes: &'a [Write],
+    /// Whether the program's outputs are read back. Where they are not, they can be copied
+    /// ([`Device::copy`]) until the session's next submission.
+    pub read: bool,
+    /// About how many pieces of about equally many steps it is cut into: where others use the device too, they
+    /// get their turn between them. The ticket answers after the last.
+    pub pieces: u32,
+}
+
+impl<'a> Submission<'a> {
+    /// These writes, in one piece, with its outputs read back.
+    pub fn new(writes: &'a [Write]) -> Self {
+        Submission { writes, read: true, pieces: 1 }
+    }
+}
+
+/// Memory of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Input `n` of a program that has been submitted in the session, or will be.
+    Input(ProgramId, u32),
+    /// Output `n` of the program that ran last.
+    Output(ProgramId, u32),
+    /// State `n`.
+    State(u32),
+    /// A tensor.
+    Tensor(TensorId),
+}
+
+/// A copy from one memory of a session to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copy {
+    /// Source.
+    pub from: Memory,
+    /// Bytes from its start, a multiple of 4.
+    pub from_offset: u64,
+    /// Destination; never an output.
+    pub to: Memory,
+    /// Bytes from its start, a multiple of 4.
+    pub to_offset: u64,
+    /// How many, a multiple of 4.
+    pub bytes: u64,
+}
+
+impl Copy {
+    /// Fails unless both ranges are within their memories, whose bytes `size` knows.
+    ///
+    /// # Errors
+    /// `Internal` with the copy.
+    pub fn check(&self, size: impl Fn(Memory) -> Option<u64>) -> Result<()> {
+        let within = |memory, offset: u64| {
+            let end = offset.checked_add(self.bytes);
+            let words = offset.is_multiple_of(4) && self.bytes.is_multiple_of(4);
+            words && end.zip(size(memory)).is_some_and(|(end, size)| end <= size)
+        };
+        let written = !matches!(self.to, Memory::Output(..)) && self.to != self.from;
+        if written && within(self.from, self.from_offset) && within(self.to, self.to_offset) {
+            return Ok(());
+        }
+        Err(Error::internal(format!("{self:?} is not from one memory of the session to another")))
+    }
 }
 
 /// What a submission reads back: the program's outputs, one byte string each.
@@ -211,20 +284,30 @@ pub trait Device {
         arena_bytes: u64,
     ) -> Result<(SessionId, Ticket)>;
 
-    /// Queues the writes and then the program. Submissions of a session run in order.
-    fn submit(&self, s: SessionId, p: ProgramId, writes: &[Write]) -> Result<Ticket>;
+    /// Makes a tensor of a session, zeroed; bytes are rounded up to a multiple of 4.
+    fn tensor(&self, s: SessionId, bytes: u64) -> Result<(TensorId, Ticket)>;
 
-    /// The same in about so many pieces, of about equally many steps: where others use the device too,
-    /// they get their turn between them. The ticket answers after the last.
-    fn submit_in(
-        &self,
-        s: SessionId,
-        p: ProgramId,
-        writes: &[Write],
-        _pieces: u32,
-    ) -> Result<Ticket> {
-        self.submit(s, p, writes)
+    /// Queues the writes and then the program, whose outputs are read back. Submissions, copies and reads of a
+    /// session run in the order they are queued in.
+    fn submit(&self, s: SessionId, p: ProgramId, writes: &[Write]) -> Result<Ticket> {
+        self.submit_with(s, p, &Submission::new(writes))
     }
+
+    /// Queues a program as the submission says.
+    fn submit_with(&self, s: SessionId, p: ProgramId, how: &Submission<'_>) -> Result<Ticket>;
+
+    /// Queues copies, which do not pass through the host. A tensor is an input of a program by a copy into
+    /// [`Memory::Input`], an output stays on the device by a copy from [`Memory::Output`].
+    ///
+    /// # Errors
+    /// `Internal` for a range that is not within its memory, or a memory that is not the session's.
+    fn copy(&self, s: SessionId, copies: &[Copy]) -> Result<()>;
+
+    /// Queues a read; the ticket answers with one value. Offset and bytes are multiples of 4.
+    ///
+    /// # Errors
+    /// As [`copy`](Self::copy).
+    fn read(&self, s: SessionId, from: Memory, offset: u64, bytes: u64) -> Result<Ticket>;
 
     /// Asks for a ticket's answer; a ticket answers `Ready` once. An executor that works on the
     /// calling thread does so here, in slices of at most 50 ms, and wakes itself between them.

@@ -1,6 +1,6 @@
 //! An engine: a loaded model, and generations that run on it one at a time.
 
-use super::device::{Device, DeviceInfo, Outputs, ProgramId, Ticket, Write, WriteTo};
+use super::device::{Device, DeviceInfo, Outputs, ProgramId, Submission, Ticket, Write, WriteTo};
 use super::generate::{Action, Event, Machine, Reason, Request, device_lost};
 use super::load::Loaded;
 use super::model::CompiledModel;
@@ -314,7 +314,8 @@ impl Engine {
             .program(name)
             .ok_or_else(|| Error::internal(format!("the model has no program {name}")))?;
         let (session, program) = (self.loaded.session, self.loaded.programs[i]);
-        self.loaded.device.submit_in(session, program, writes, pieces)
+        let how = Submission { pieces, ..Submission::new(writes) };
+        self.loaded.device.submit_with(session, program, &how)
     }
 
     /// Frees everything on the device.

@@ -33,11 +33,6 @@ impl AddAssign for Work {
     }
 }
 
-/// Rows that a program's tensors have, where they have one for each row of a submission.
-fn rows(program: &Program) -> u64 {
-    program.inputs.first().map_or(1, |ids| ids.bytes / 4)
-}
-
 fn dim(slice: &Slice, axis: usize) -> u64 {
     slice.ty.shape.0.get(axis).and_then(|d| d.as_static()).unwrap_or(1)
 }
@@ -45,11 +40,12 @@ fn dim(slice: &Slice, axis: usize) -> u64 {
 impl Work {
     /// The least work of a step of the program.
     pub fn of(step: &Step, program: &Program, at: Position) -> Work {
-        let full = rows(program).max(1);
-        let live = at.rows.min(full);
-        // Of activations only rows that the submission has count.
-        let active = |s: &Slice| {
-            if dim(s, 0) == full { s.bytes / full * live } else { s.bytes }
+        // Of values that have rows for each token, only those of tokens that the submission has count.
+        let tokens = program.control.map_or(1, |c| c.tokens).max(1);
+        let live = at.rows.min(tokens);
+        let active = |s: &Slice| match step.live {
+            Some(_) if dim(s, 0).is_multiple_of(tokens) => s.bytes / tokens * live,
+            _ => s.bytes,
         };
         let mut work = Work::default();
         for s in &step.operands {
@@ -70,10 +66,10 @@ impl Work {
         match &step.op {
             Op::MatMul(op) => {
                 let first = op.parts().weights;
-                let m = step
-                    .operands
-                    .first()
-                    .map_or(1, |x| if dim(x, 0) == full { live } else { dim(x, 0) });
+                let m = step.operands.first().map_or(1, |x| match step.live {
+                    Some(_) => dim(x, 0) / tokens * live,
+                    None => dim(x, 0),
+                });
                 let weights = step.operands.iter().skip(first).take(op.segments);
                 work.operations = weights.map(|w| 2 * m * dim(w, 0) * dim(w, 1)).sum();
             }
@@ -127,6 +123,7 @@ mod tests {
             steps: Vec::new(),
             weights: Vec::new(),
             states: Vec::new(),
+            control: Some(crate::ir::lir::ControlDecl { state: 0, slots: 1, tokens: chunk }),
             inputs: vec![crate::ir::lir::InputDecl { name: "ids".into(), ty: ids, bytes }],
             outputs: Vec::new(),
             arena_bytes: 0,
@@ -150,7 +147,8 @@ mod tests {
 
     fn step(op: impl Into<Op>, operands: Vec<Slice>, results: Vec<Slice>) -> Step {
         let (regions, part, label) = (Vec::new(), None, String::new());
-        Step { op: op.into(), operands, results, regions, part, phase: Phase::Steady, label }
+        let (live, phase) = (Some(1), Phase::Steady);
+        Step { op: op.into(), operands, results, regions, part, live, phase, label }
     }
 
     #[test]

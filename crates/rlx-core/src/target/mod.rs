@@ -262,10 +262,7 @@ impl Target {
             int8: true,
             claims: Claims::WEBGPU,
             region_limits: Some(RegionLimits::WEBGPU),
-            caches: Some(Caches {
-                types: claims::CACHES,
-                block_heads: claims::WEBGPU_BLOCK_HEADS,
-            }),
+            caches: Some(Caches { types: claims::CACHES, block_heads: claims::WEBGPU_BLOCK_HEADS }),
             cost: Cost { submit_us: 50.0, launch_us: 5.0, bandwidth_gb_s: 100.0 },
             segments: false,
             // Columns that a workgroup of a prompt's matmul makes; one row's makes quads of them.

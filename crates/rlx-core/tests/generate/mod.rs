@@ -12,8 +12,8 @@ use rlx_core::ir::hir::{LinearWeights, Module, Weight};
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::plan::WeightPlan;
 use rlx_core::runtime::device::{
-    AnyId, Bytes, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId, SessionId,
-    Ticket, Write, WriteTo,
+    AnyId, Bytes, Copy, Counters, Device, DeviceInfo, Memory, ModelId, Outputs, Placed, ProgramId,
+    SessionId, Submission, TensorId, Ticket, Write, WriteTo,
 };
 use rlx_core::runtime::engine::{Engine, GenerateOptions, Generation, Progress};
 use rlx_core::runtime::generate::Reason;
@@ -229,7 +229,17 @@ impl Device for Fake {
     fn session(&self, _: ModelId, _: &[StateDecl], _: u64) -> Result<(SessionId, Ticket)> {
         unreachable!("the test makes `Loaded` itself")
     }
-    fn submit(&self, _: SessionId, p: ProgramId, writes: &[Write]) -> Result<Ticket> {
+    fn tensor(&self, _: SessionId, _: u64) -> Result<(TensorId, Ticket)> {
+        unreachable!("a generation makes no tensors")
+    }
+    fn copy(&self, _: SessionId, _: &[Copy]) -> Result<()> {
+        unreachable!("a generation copies nothing")
+    }
+    fn read(&self, _: SessionId, _: Memory, _: u64, _: u64) -> Result<Ticket> {
+        unreachable!("a generation reads its outputs alone")
+    }
+    fn submit_with(&self, _: SessionId, p: ProgramId, how: &Submission<'_>) -> Result<Ticket> {
+        let writes = how.writes;
         let mut inner = self.inner.borrow_mut();
         if inner.lost {
             return Err(Error::new(Code::DeviceLost, "lost"));

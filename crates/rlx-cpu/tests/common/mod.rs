@@ -6,10 +6,10 @@ use core::task::{Context, Poll, Waker};
 use rlx_core::compare::difference_of_any;
 use rlx_core::formats::activations::encode_q8_0;
 use rlx_core::ir::lir::{
-    InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step, WeightUse,
+    ControlDecl, InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step, WeightUse,
 };
 use rlx_core::ir::mir::{Graph, ParamKind};
-use rlx_core::ops::Op;
+use rlx_core::ops::{Op, RowUse};
 use rlx_core::plan::{WeightPlan, plan};
 use rlx_core::reference::make::make;
 use rlx_core::reference::{self, View};
@@ -246,12 +246,14 @@ pub fn program_of(op: &Op, operands: &[Value]) -> (Program, Vec<Write>) {
         .enumerate()
         .map(|(i, s)| OutputDecl { name: format!("y{i}"), slice: s.clone() })
         .collect();
+    let (control, live) = tokens_of(op, &slices, &places);
     let step = Step {
         op: op.clone(),
         operands: slices,
         results: places,
         regions: vec![],
         part: None,
+        live,
         phase: Phase::Steady,
         label: "step".into(),
     };
@@ -261,6 +263,7 @@ pub fn program_of(op: &Op, operands: &[Value]) -> (Program, Vec<Write>) {
         steps: vec![step],
         weights,
         states,
+        control,
         inputs,
         outputs,
         arena_bytes,
@@ -272,6 +275,19 @@ pub fn program_of(op: &Op, operands: &[Value]) -> (Program, Vec<Write>) {
         fingerprint: 0,
     };
     (program, writes)
+}
+
+/// The control block that an operator reads, and the rows of its first result for each token of which only
+/// those that are there are wanted.
+fn tokens_of(op: &Op, operands: &[Slice], results: &[Slice]) -> (Option<ControlDecl>, Option<u64>) {
+    let types: Vec<&Type> = operands.iter().map(|s| &s.ty).collect();
+    let Some(k) = op.control(types.len()) else { return (None, None) };
+    let counted = (0..types.len()).find(|&k| op.row_use(k, &types) != RowUse::All);
+    let tokens = counted.map_or(1, |k| types[k].shape.rows().unwrap().as_static().unwrap());
+    let by_token = counted.is_some_and(|k| op.row_use(k, &types) == RowUse::Same)
+        && results.first().is_some_and(|r| r.ty.kind == Kind::Tensor);
+    let control = ControlDecl { state: operands[k].index, slots: 1, tokens };
+    (Some(control), (by_token && tokens > 1).then_some(1))
 }
 
 /// What a device makes of a graph with these parameters, in the order of the graph's.

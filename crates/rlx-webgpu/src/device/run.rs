@@ -4,8 +4,8 @@ use super::{Buffer, Built, Pending, Session, State, WebGpuDevice, unknown};
 use crate::gpu::{Binding, Command, Gpu, Usage};
 use crate::kernels::{Memory, STEP_BYTES};
 use core::task::{Context, Poll, Waker};
-use rlx_core::ir::lir::{Program, Space};
-use rlx_core::runtime::device::{Outputs, ProgramId, SessionId, Write, WriteTo};
+use rlx_core::ir::lir::Program;
+use rlx_core::runtime::device::{Outputs, ProgramId, SessionId, Submission, Write, WriteTo};
 use rlx_core::{Error, Result};
 
 /// A readback buffer and the list that copies outputs into it.
@@ -141,9 +141,11 @@ impl<G: Gpu> WebGpuDevice<G> {
         &self,
         s: &mut State,
         key: (SessionId, ProgramId),
-        pieces: u32,
+        how: &Submission<'_>,
     ) -> Result<Pending> {
-        let bytes: u64 = {
+        let bytes: u64 = if !how.read {
+            0
+        } else {
             let built = s.programs.get(&key.1).ok_or_else(|| unknown("program", key.1.0))?;
             built.program.outputs.iter().map(|o| padded(o.slice.bytes)).sum()
         };
@@ -158,7 +160,7 @@ impl<G: Gpu> WebGpuDevice<G> {
             s.counters.submits += 1;
             s.timing.submit(&self.gpu, s.ids.next(), &lists, key.1, &built.launches);
         } else {
-            let pieces = (pieces as usize).clamp(1, launches.max(1));
+            let pieces = (how.pieces as usize).clamp(1, launches.max(1));
             let mut from = 0;
             for piece in 1..=pieces {
                 let to = if piece == pieces { lists.len() } else { piece * launches / pieces };
@@ -191,32 +193,19 @@ impl<G: Gpu> WebGpuDevice<G> {
         }
         let buffer = self.create(s, bytes, Usage::Readback, "readback");
         let list = s.ids.next();
-        let (Some(session), Some(built)) = (s.sessions.get(&key.0), s.programs.get(&key.1)) else {
-            return Err(missing());
-        };
-        let model = s.models.get(&built.model).ok_or_else(missing)?;
+        let built = s.programs.get(&key.1).ok_or_else(missing)?;
         let mut to_offset = 0;
         let mut commands = Vec::new();
         for o in &built.program.outputs {
             let slice = &o.slice;
-            let n = slice.index as usize;
-            let (from, start) = match slice.space {
-                Space::Arena => (Some(&session.arena), 0),
-                Space::State => (session.states.get(n), 0),
-                Space::Input => (built.inputs.get(n), 0),
-                Space::Weight => {
-                    let entry = model.plan.entries.get(n);
-                    let buffer = entry.and_then(|e| model.buffers.get(e.buffer as usize));
-                    (buffer, entry.map_or(0, |e| e.offset))
-                }
-            };
-            let from =
-                from.ok_or_else(|| Error::internal(format!("output {} is nowhere", o.name)))?;
+            let at = s.output(key, slice);
+            let (from, from_offset) =
+                at.ok_or_else(|| Error::internal(format!("output {} is nowhere", o.name)))?;
             let bytes = padded(slice.bytes);
             if bytes > 0 {
                 commands.push(Command::Copy {
                     from: from.id,
-                    from_offset: start + slice.offset,
+                    from_offset,
                     to: buffer.id,
                     to_offset,
                     bytes,

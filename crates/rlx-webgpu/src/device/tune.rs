@@ -299,6 +299,7 @@ impl Memory {
             steps,
             weights: Vec::new(),
             states: self.states.clone(),
+            control: None,
             inputs: Vec::new(),
             outputs: Vec::new(),
             arena_bytes: self.arena,
@@ -341,5 +342,6 @@ fn step(op: Op, operands: Vec<Slice>, mut at: u64) -> Result<Step> {
         }
     }
     let (label, regions) = (op.name().into(), Vec::new());
-    Ok(Step { op, operands, results, regions, part: None, phase: Phase::Steady, label })
+    let (part, live, phase) = (None, None, Phase::Steady);
+    Ok(Step { op, operands, results, regions, part, live, phase, label })
 }

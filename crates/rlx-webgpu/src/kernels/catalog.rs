@@ -82,6 +82,7 @@ impl Maker {
             results,
             regions: Vec::new(),
             part: None,
+            live: None,
             phase: Phase::Steady,
             label,
         };

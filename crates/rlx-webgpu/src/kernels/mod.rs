@@ -258,6 +258,7 @@ mod tests {
             results: results.iter().enumerate().map(slice).collect(),
             regions: Vec::new(),
             part: None,
+            live: None,
             phase: Phase::Steady,
             label: "here".into(),
         };

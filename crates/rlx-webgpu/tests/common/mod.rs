@@ -216,6 +216,7 @@ pub fn case(op: impl Into<Op>, operands: &[Operand], buffers: Buffers) -> Case {
         results,
         regions: vec![],
         part: None,
+        live: None,
         phase: Phase::Steady,
         label: "test".into(),
     };
@@ -225,6 +226,7 @@ pub fn case(op: impl Into<Op>, operands: &[Operand], buffers: Buffers) -> Case {
         steps: vec![step],
         weights: Vec::new(),
         states,
+        control: None,
         inputs,
         outputs,
         arena_bytes,

@@ -4,8 +4,8 @@ use super::lexer::Lexer;
 use super::mir::{function, operator, regions};
 use crate::error::{Error, Result};
 use crate::ir::lir::{
-    ALIGNMENT, InputDecl, OutputDecl, Part, Phase, Program, Slice, Space, StateDecl, Step,
-    Template, WeightUse,
+    ALIGNMENT, ControlDecl, InputDecl, OutputDecl, Part, Phase, Program, Slice, Space, StateDecl,
+    Step, Template, WeightUse,
 };
 use crate::ir::mir::Graph;
 use crate::ir::recipe::Recipe;
@@ -30,6 +30,7 @@ pub(super) fn program(lex: &mut Lexer<'_>, custom: &CustomSet) -> Result<Program
             steps: Vec::new(),
             weights: Vec::new(),
             states: Vec::new(),
+            control: None,
             inputs: Vec::new(),
             outputs: Vec::new(),
             arena_bytes: 0,
@@ -77,6 +78,7 @@ impl<'t> Parser<'_, 't> {
                     let (name, ty, bytes) = self.declaration(self.p.states.len())?;
                     self.p.states.push(StateDecl { name: name.into(), ty, bytes });
                 }
+                "control" => self.control()?,
                 "weight" => self.weight()?,
                 "arena" => {
                     self.p.arena_bytes = self.lex.number("bytes of the arena")?;
@@ -115,9 +117,10 @@ impl<'t> Parser<'_, 't> {
                 "return" => break,
                 _ => {
                     self.lex.at = at;
-                    return self
-                        .lex
-                        .unexpected("input, state, weight, arena, alignment, segments, fingerprint, return or a step");
+                    return self.lex.unexpected(
+                        "a declaration, a step or return (input, state, control, \
+                                     weight, arena, alignment, segments, fingerprint)",
+                    );
                 }
             }
             self.lex.end_of_line()?;
@@ -160,6 +163,26 @@ impl<'t> Parser<'_, 't> {
         let name = self.lex.name("a name")?;
         let (ty, bytes) = self.ty()?;
         Ok((name, ty, bytes))
+    }
+
+    /// ` state[0] slots 1 tokens 32`.
+    fn control(&mut self) -> Result<()> {
+        self.lex.need("state")?;
+        self.lex.need("[")?;
+        let state = self.word("a state's number")?;
+        self.lex.need("]")?;
+        self.lex.need("slots")?;
+        let slots = self.word("a number of slots")?;
+        self.lex.need("tokens")?;
+        let tokens = self.lex.number("a number of tokens")?;
+        self.p.control = Some(ControlDecl { state, slots, tokens });
+        Ok(())
+    }
+
+    /// A number of 32 bits.
+    fn word(&mut self, what: &str) -> Result<u32> {
+        let n = self.lex.number(what)?;
+        u32::try_from(n).or_else(|_| self.lex.unexpected("a number of 32 bits"))
     }
 
     /// ` : tensor<4xf32>` with its bytes.
@@ -247,8 +270,7 @@ impl<'t> Parser<'_, 't> {
         };
         let mut index = 0;
         if space != Space::Arena || self.lex.take("[") {
-            let n = self.lex.number("an index")?;
-            index = u32::try_from(n).or_else(|_| self.lex.unexpected("an index of 32 bits"))?;
+            index = self.word("an index")?;
             self.lex.need("]")?;
         }
         let mut offset = 0;
@@ -303,6 +325,11 @@ impl<'t> Parser<'_, 't> {
         }
         let attrs = self.lex.attrs()?;
         let part = self.part()?;
+        self.lex.blanks();
+        let live = match self.lex.take("live") {
+            true => Some(self.lex.number("rows for each token")?),
+            false => None,
+        };
         self.lex.need("->")?;
         let mut results = Vec::new();
         while results.is_empty() || self.lex.take(",") {
@@ -329,7 +356,7 @@ impl<'t> Parser<'_, 't> {
             }
         }
         let phase = phase.unwrap_or(Phase::Steady);
-        self.p.steps.push(Step { op, operands, results, regions, part, phase, label });
+        self.p.steps.push(Step { op, operands, results, regions, part, live, phase, label });
         Ok(())
     }
 
@@ -378,11 +405,13 @@ mod tests {
 program @f {
   input[0] x : tensor<2x6xf32>
   state[0] ctl : state<16xu32>
+  control state[0] slots 1 tokens 2
   weight w : tensor<6xf32>
   weight \"rope_table() {…}\" : tensor<7x2x2xf32> = rope_table {base = 500.0, dims = 4, context = 9}
   arena 192 bytes, 96 live, 128 unshared
   fingerprint 00000000deadbeef
-  0: rms_norm input[0] : tensor<2x6xf32>, weight[0] : tensor<6xf32> {eps = 1e-5} -> arena+0 : tensor<2x6xf32> // norm
+  0: rms_norm input[0] : tensor<2x6xf32>, weight[0] : tensor<6xf32> {eps = 1e-5} live 1 \
+-> arena+0 : tensor<2x6xf32> // norm
   1: rope arena+0 : tensor<2x6xf32>, weight[1] : tensor<7x2x2xf32>, \
 state[0] : state<16xu32> {style = half, head_dim = 6} -> arena+64 : tensor<2x6xf32>
   2: epilogue token state[0] : state<16xu32> -> state[0]+4 : tensor<1xu32> // token
@@ -424,24 +453,24 @@ state[0] : state<16xu32> {style = half, head_dim = 6} -> arena+64 : tensor<2x6xf
                 "SEQx6xf32>\n",
                 "tensor<SEQx6xf32> has the unbound size SEQ (line 2, column 16)",
             ),
-            ("\"rope", "rope", "found '{', expected ':' (line 5, column 23)"),
-            ("{…}\"", "{…}", "found 'rope_table()', expected a name and '\"' (line 5, column 11)"),
-            ("deadbeef", "deadbeet", "00000000deadbeet is no fingerprint (line 7, column 15)"),
-            ("  1: rope", "  2: rope", "step 2 stands where 1 does (line 9, column 3)"),
+            ("\"rope", "rope", "found '{', expected ':' (line 6, column 23)"),
+            ("{…}\"", "{…}", "found 'rope_table()', expected a name and '\"' (line 6, column 11)"),
+            ("deadbeef", "deadbeet", "00000000deadbeet is no fingerprint (line 8, column 15)"),
+            ("  1: rope", "  2: rope", "step 2 stands where 1 does (line 10, column 3)"),
             (
                 "arena+0 : tensor<2x6xf32> // norm",
                 "arena+192 : tensor<2x6xf32>",
-                "bytes 192..240 lie outside the 192 of arena (line 8, column 85)",
+                "bytes 192..240 lie outside the 192 of arena (line 9, column 92)",
             ),
             (
                 "arena+0 : tensor<2x6xf32> // norm",
                 "arena+18446744073709551615 : tensor<2x6xf32>",
-                "18446744073709551615 and 48 bytes overflow 64 bits (line 8, column 85)",
+                "18446744073709551615 and 48 bytes overflow 64 bits (line 9, column 92)",
             ),
             (
                 "arena+0 : tensor<2x6xf32> // norm",
                 "arena+0 : tensor<2x5xf32>",
-                "results do not fit rms_norm, whose type rule gives tensor<2x6xf32> (line 8, column 6)",
+                "results do not fit rms_norm, whose type rule gives tensor<2x6xf32> (line 9, column 6)",
             ),
             (
                 "weight[0] :",
@@ -451,7 +480,7 @@ state[0] : state<16xu32> {style = half, head_dim = 6} -> arena+64 : tensor<2x6xf
             (
                 "state[0] : state<16xu32> -> state[0]+4",
                 "state[1] : state<16xu32> -> state[0]+4",
-                "bytes 0..64 lie outside the 0 of state (line 10, column 21)",
+                "bytes 0..64 lie outside the 0 of state (line 11, column 21)",
             ),
             ("return y = arena+64", "return y = ", "found ':', expected a place"),
         ] {
