@@ -230,6 +230,14 @@ impl<'a> Keys<'a> {
         }
     }
 
+    /// A number above 0.
+    ///
+    /// # Errors
+    /// As [`opt_above_zero`](Self::opt_above_zero), and where the key is missing.
+    pub fn above_zero(&self, name: &str) -> Result<f32> {
+        self.opt_above_zero(name)?.ok_or_else(|| self.missing(name))
+    }
+
     /// A truth value that may be absent.
     ///
     /// # Errors

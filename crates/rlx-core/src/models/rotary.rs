@@ -65,11 +65,9 @@ impl Rotary {
                 Some(attention) => RopeScaling::LongRope { factors: Vec::new(), attention },
                 None => RopeScaling::None,
             },
-            Some("linear") => {
-                RopeScaling::Linear(keys.opt_above_zero("rope.scaling.factor")?.unwrap_or(1.0))
-            }
+            Some("linear") => RopeScaling::Linear(keys.above_zero("rope.scaling.factor")?),
             Some("yarn") => {
-                let factor = keys.opt_above_zero("rope.scaling.factor")?.unwrap_or(1.0);
+                let factor = keys.above_zero("rope.scaling.factor")?;
                 let own = keys.opt_above_zero("rope.scaling.yarn_attn_factor")?;
                 keys.neutral(&[
                     ("rope.scaling.yarn_ext_factor", 1.0, "weakens YaRN"),
@@ -132,9 +130,7 @@ impl Rotary {
         let original = own.or(outer).unwrap_or(context);
         let old = k.opt_str("type")?;
         let kind = k.opt_str("rope_type")?.or(old).unwrap_or("default");
-        let need = |name: &str| {
-            k.opt_above_zero(name)?.ok_or_else(|| k.bad(name, format!("{name} of rope is missing")))
-        };
+        let need = |name: &str| k.above_zero(name);
         rotary.scaling = match kind {
             "default" => {
                 k.neutral(&[("factor", 1.0, "divides rotary positions")])?;

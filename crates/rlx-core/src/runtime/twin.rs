@@ -62,8 +62,9 @@ pub struct Answer {
 /// The first layer of each element type that a part of a layer has, and of each kind of layer.
 fn layers(model: &dyn Model, files: &ModelFiles) -> Vec<u64> {
     let (mut kept, mut seen) = (Vec::new(), BTreeSet::new());
+    let number = model.facts().layers;
     for (name, (_, tensor)) in &files.tensors {
-        let Some((layer, part)) = model.layer_of(name) else { continue };
+        let Some((layer, part)) = model.layer_of(name).filter(|l| l.0 < number) else { continue };
         if seen.insert((part, tensor.dtype, model.kind(layer))) && !kept.contains(&layer) {
             kept.push(layer);
         }

@@ -40,13 +40,13 @@ fn open(path: &str) -> (ModelFiles, Data) {
 }
 
 /// The graph of so many texts of so many tokens.
-fn bound(module: &Module, batch: usize, seq: usize) -> rlx_core::Result<Graph> {
+pub fn bound(module: &Module, batch: usize, seq: usize) -> rlx_core::Result<Graph> {
     let sizes = [(BATCH.into(), batch as u64), (SEQ.into(), seq as u64)];
     lower_module(module, DType::F32)?.specialize(&module.name, &Binding::from(sizes))
 }
 
 /// The inputs of a batch, padded at its end with token 7 of type 1, which are as good as any.
-fn batch(texts: &[Vec<u32>], seq: usize) -> Data {
+pub fn batch(texts: &[Vec<u32>], seq: usize) -> Data {
     let mut words = [Vec::new(), Vec::new(), Vec::new()];
     for text in texts {
         for at in 0..seq {
