@@ -37,6 +37,8 @@ def rust(name, doc, ty, rows, per_line):
 
 def main():
     classes = changes(lambda c: CLASSES.get(ud.category(chr(c))[0], 0))
+    spacing = changes(lambda c: int(ud.category(chr(c)) in ("Mc", "Me")))
+    controls = changes(lambda c: int(ud.category(chr(c)) in ("Cc", "Cf", "Co")))
     combining = changes(lambda c: ud.combining(chr(c)))
 
     decompositions, compositions = [], []
@@ -57,6 +59,8 @@ def main():
         f"//! Unicode {ud.unidata_version}, written by `tools/unicode_tables.py`; do not edit.",
         "",
         rust("CLASSES", "`first code point << 3 | class`: 0 other, 1 L, 2 M, 3 N, 4 P, 5 S.", "u32", [s << 3 | v for s, v in classes], 12),
+        rust("SPACING", "`first code point << 1 | whether it is Mc or Me`, a mark that is not Mn.", "u32", [s << 1 | v for s, v in spacing], 12),
+        rust("CONTROLS", "`first code point << 1 | whether it is Cc, Cf or Co`: no surrogate is a char, Cn is unassigned.", "u32", [s << 1 | v for s, v in controls], 12),
         rust("COMBINING", "`first code point << 8 | canonical combining class`.", "u32", [s << 8 | v for s, v in combining], 12),
         rust("DECOMPOSITIONS", "`code point << 36 | first << 18 | second`, second 0 for a singleton; sorted; no Hangul.", "u64", decompositions, 7),
         rust("COMPOSITIONS", "Rows of [`DECOMPOSITIONS`] that compose, sorted by (first, second).", "u16", [i for _, _, i in compositions], 16),

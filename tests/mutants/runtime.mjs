@@ -1,24 +1,24 @@
 // Small defects in generation, loading, memory, readers and the Llama family.
 
 const at = (path) => `crates/rlx-core/src/${path}`;
-const EPS = 'meta.f32("llama.attention.layer_norm_rms_epsilon")?';
+const EPS = 'keys.f32("attention.layer_norm_rms_epsilon")?';
 
 export default [
   {
-    name: 'rope-linear-multiplies', is: 'review', kind: 'arithmetic', file: at('ops/rope_table.rs'),
-    from: 'f / f64::from(by)', to: 'f * f64::from(by)',
+    name: 'rope-linear-multiplies', is: 'review', kind: 'arithmetic', file: at('ops/rope_scaling.rs'),
+    from: 'of(base) / f64::from(*by)', to: 'of(base) * f64::from(*by)',
     stands: 'Linear scaling of positions multiplies frequencies instead of dividing them.',
     tests: ['core:all noticed::', 'core:lib rope_table', 'core:all reference::', 'core:all operators::'],
   },
   {
-    name: 'rope-llama3-not-smooth', is: 'review', kind: 'arithmetic', file: at('ops/rope_table.rs'),
+    name: 'rope-llama3-not-smooth', is: 'review', kind: 'arithmetic', file: at('ops/rope_scaling.rs'),
     from: '(1.0 - smooth) * f / f64::from(factor) + smooth * f', to: 'f',
     stands: 'Llama 3\'s frequencies between the bands are not interpolated.',
     tests: ['core:all noticed::', 'core:lib rope_table', 'core:all reference::', 'native:all parity::reference_'],
   },
   {
-    name: 'gguf-linear-read-as-none', is: 'review', kind: 'condition', file: at('models/llama.rs'),
-    from: 'RopeScaling::Linear(meta.f32("llama.rope.scaling.factor")?)', to: 'RopeScaling::None',
+    name: 'gguf-linear-read-as-none', is: 'review', kind: 'condition', file: at('models/rotary.rs'),
+    from: 'RopeScaling::Linear(keys.above_zero("rope.scaling.factor")?)', to: 'RopeScaling::None',
     stands: 'A file that asks for linear scaling of positions runs without it.',
     tests: ['core:all noticed::', 'core:all reference::', 'core:all readers::'],
   },
@@ -253,7 +253,7 @@ export default [
   },
   {
     name: 'tied-head-ignores-the-files', is: 'new', kind: 'condition', file: at('models/llama.rs'),
-    from: 'tensors.find(&format!("{}.weight", names.head()))', to: 'tensors.find("no such tensor")',
+    from: 'tensors.has(&own)', to: 'tensors.has("no such tensor")',
     stands: 'A model with a head of its own uses its embeddings instead.',
     tests: ['core:all noticed::', 'core:all reference::', 'native:all parity::reference_logits'],
   },

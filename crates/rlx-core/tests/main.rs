@@ -12,6 +12,7 @@ mod generate;
 mod gguf_metadata;
 mod graphs;
 mod hir;
+mod models;
 mod moe;
 #[path = "../../../tests/support/moves.rs"]
 mod moves;

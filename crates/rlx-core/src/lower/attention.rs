@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 impl Lowering<'_> {
     /// The table of these angles, made once for all layers.
-    fn rope_table(
+    pub(super) fn rope_table(
         &mut self,
         rope: &RopeTable,
         factors: Option<ValueId>,

@@ -8,6 +8,7 @@ mod decoder;
 #[cfg(feature = "vision")]
 mod dit;
 mod encoder;
+mod encoder_rope;
 mod error;
 mod ffn;
 mod inputs;
@@ -194,6 +195,7 @@ impl<'a> Lowering<'a> {
             Block::Rope(b) => b.lower(self, i, label),
             Block::Attention(b) => b.lower(self, i, label),
             Block::EncoderAttention(b) => b.lower(self, i, label),
+            Block::EncoderRope(b) => b.lower(self, i, label),
             Block::CrossAttention(b) => b.lower(self, i, label),
             Block::GatedDeltaNet(b) => b.lower(self, i, label),
             Block::DecoderBlock(b) => b.lower(self, i, label),

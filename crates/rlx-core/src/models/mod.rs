@@ -1,15 +1,33 @@
 //! Model families: one file each, one row in the registry.
 
+mod bert;
+mod checkpoint;
+mod encoder;
+mod keys;
 mod llama;
+mod model;
+mod naming;
+mod nomic_bert;
+mod pooling;
 mod registry;
+mod rotary;
 mod tensors;
 #[cfg(feature = "text")]
 mod tokenizer;
+mod transformers;
 
-pub use llama::LlamaConfig;
-pub use registry::{FAMILIES, Family, ModelConfig};
-pub use tensors::{Like, Naming, Tensors};
+pub use bert::BertConfig;
+pub use checkpoint::Checkpoint;
+pub use keys::{Keys, Neutral};
+pub use llama::{Layer, LlamaConfig};
+pub use model::{Facts, Model, Task};
+pub use naming::Naming;
+pub use nomic_bert::NomicBertConfig;
+pub use pooling::{Pooling, PoolingKind};
+pub use registry::{FAMILIES, Family, open};
+pub use rotary::Rotary;
+pub use tensors::Tensors;
 #[cfg(feature = "jinja")]
 pub use tokenizer::chat_template;
 #[cfg(feature = "text")]
-pub use tokenizer::tokenizer;
+pub use tokenizer::{tokenizer, wordpiece};

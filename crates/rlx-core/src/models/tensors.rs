@@ -1,54 +1,32 @@
-//! A file's tensors as a model's author asks for them: by role, with the shape they must have.
+//! A file's tensors as a model's author asks for them: by role, with the shape they must have. What
+//! was asked for is remembered, so that a tensor that no weight named is found.
 
-use crate::error::{Error, Result};
+use super::checkpoint::{Checkpoint, Source};
+use super::naming::{Naming, gguf_layer, gguf_part};
+use crate::error::{Code, Error, Result};
 use crate::gguf::ModelFiles;
 use crate::ir::hir::{LinearWeights, Weight};
-use crate::safetensors;
 use crate::types::{DType, Shape, Type};
+use alloc::collections::BTreeSet;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-
-/// How a file names its tensors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Naming {
-    /// llama.cpp's: `blk.0.attn_q.weight`.
-    Gguf,
-    /// transformers': `model.layers.0.self_attn.q_proj.weight`.
-    Transformers,
-}
+use core::cell::RefCell;
 
 /// Where tensors are looked up.
-#[derive(Clone, Copy)]
-pub enum Tensors<'a> {
-    /// A GGUF file or its shards.
-    Gguf(&'a ModelFiles),
-    /// A safetensors file.
-    Safetensors(&'a safetensors::Header),
-    /// A GGUF file's types, for a model of other sizes.
-    Like(Like<'a>),
+pub struct Tensors<'a> {
+    from: From<'a>,
+    /// Names that a weight has, or that are known to change nothing.
+    asked: RefCell<BTreeSet<String>>,
 }
 
-/// The element types of a file's tensors, in every shape that is asked for: what a model is made
-/// from that has this one's kernels and other sizes.
 #[derive(Clone, Copy)]
-pub struct Like<'a> {
-    /// The file.
-    pub files: &'a ModelFiles,
-    /// The file's layer whose types each layer has.
-    pub layers: &'a [u64],
-}
-
-impl Like<'_> {
-    fn get(&self, name: &str) -> Option<(DType, &[u64])> {
-        let of_layer = name.strip_prefix("blk.").and_then(|rest| {
-            let (layer, part) = rest.split_once('.')?;
-            let layer = self.layers.get(layer.parse::<usize>().ok()?)?;
-            Some(format!("blk.{layer}.{part}"))
-        });
-        let found = self.files.tensors.get(of_layer.as_deref().unwrap_or(name));
-        found.map(|(_, t)| (t.dtype, t.dims.as_slice()))
-    }
+enum From<'a> {
+    /// A checkpoint's own.
+    Checkpoint(&'a Checkpoint<'a>),
+    /// A file's element types in every shape that is asked for, and the file's layer whose types
+    /// each layer has.
+    Like(&'a ModelFiles, &'a [u64]),
 }
 
 /// `[a, b]` as people write shapes: `a x b`.
@@ -57,33 +35,79 @@ fn by(dims: &[u64]) -> String {
     texts.join(" x ")
 }
 
-impl Tensors<'_> {
+impl<'a> Tensors<'a> {
+    /// A checkpoint's tensors.
+    pub fn new(checkpoint: &'a Checkpoint<'a>) -> Self {
+        Tensors { from: From::Checkpoint(checkpoint), asked: RefCell::default() }
+    }
+
+    /// The element types of a GGUF file's tensors, in every shape that is asked for: what a model is
+    /// made from that has this one's kernels and other sizes. Layer `i` has the types of the file's
+    /// layer `layers[i]`.
+    pub fn like(files: &'a ModelFiles, layers: &'a [u64]) -> Self {
+        Tensors { from: From::Like(files, layers), asked: RefCell::default() }
+    }
+
     /// How these files name tensors.
     pub fn naming(&self) -> Naming {
-        match self {
-            Self::Gguf(_) | Self::Like(_) => Naming::Gguf,
-            Self::Safetensors(_) => Naming::Transformers,
+        match self.from {
+            From::Checkpoint(c) => c.naming(),
+            From::Like(..) => Naming::Gguf,
         }
     }
 
-    /// Element type and sizes, outermost first; of [`Like`] the file's sizes.
-    pub fn find(&self, name: &str) -> Option<(DType, &[u64])> {
-        match self {
-            Self::Gguf(files) => files.tensors.get(name).map(|(_, t)| (t.dtype, t.dims.as_slice())),
-            Self::Safetensors(h) => {
-                h.tensors.get(name).map(|t| (DType::Scalar(t.dtype), t.shape.as_slice()))
+    /// Element type and sizes, outermost first; of [`like`](Self::like) the file's sizes. Whoever asks
+    /// says what the tensor is for, so it counts as read.
+    pub fn find(&self, name: &str) -> Option<(DType, &'a [u64])> {
+        let found = match self.from {
+            From::Checkpoint(c) => c.tensor(name),
+            From::Like(files, layers) => {
+                let of_layer = gguf_layer(name).and_then(|(layer, part)| {
+                    let layer = layers.get(usize::try_from(layer).ok()?)?;
+                    Some(gguf_part(*layer, part))
+                });
+                let found = files.tensors.get(of_layer.as_deref().unwrap_or(name));
+                found.map(|(_, t)| (t.dtype, t.dims.as_slice()))
             }
-            Self::Like(like) => like.get(name),
+        };
+        if found.is_some() {
+            self.asked.borrow_mut().insert(name.to_string());
+        }
+        found
+    }
+
+    /// Whether the file has a tensor of that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// Marks tensors that change nothing this model returns: `known` says which.
+    pub fn inert(&self, known: impl Fn(&str) -> bool) {
+        if let From::Checkpoint(c) = self.from {
+            let names = c.names().filter(|name| known(name)).map(ToString::to_string);
+            self.asked.borrow_mut().extend(names);
         }
     }
 
-    /// Shard, byte offset in it, and bytes of a tensor; [`Like`] has none.
-    pub fn locate(&self, name: &str) -> Option<(u32, u64, u64)> {
-        match self {
-            Self::Gguf(f) => f.tensors.get(name).map(|(s, t)| (*s as u32, t.offset, t.bytes)),
-            Self::Safetensors(h) => h.tensors.get(name).map(|t| (0, t.offset, t.bytes)),
-            Self::Like(_) => None,
-        }
+    /// Fails for a tensor that no weight named.
+    ///
+    /// # Errors
+    /// `Unsupported` naming the tensor: the model has a part that this version does not know.
+    pub fn finish(&self) -> Result<()> {
+        let From::Checkpoint(c) = self.from else { return Ok(()) };
+        let asked = self.asked.borrow();
+        let Some(name) = c.names().find(|name| !asked.contains(*name)) else { return Ok(()) };
+        let (dtype, dims) = c.tensor(name).unwrap_or((DType::F32, &[]));
+        let what = format!(
+            "tensor {name} ({dtype}, {}) belongs to no part of the model that this version knows",
+            by(dims)
+        );
+        let mut error = match c.source {
+            Source::Gguf(files) => files.bad_tensor(name, what),
+            Source::Transformers { .. } => Error::bad_file(what).at("model.safetensors"),
+        };
+        error.code = Code::Unsupported;
+        Err(error.hint("update RLX; results without it would not be those of the model's maker"))
     }
 
     /// The tensor of that name and shape.
@@ -94,19 +118,27 @@ impl Tensors<'_> {
         let Some((dtype, have)) = self.find(name) else {
             let missing = Error::bad_file(format!("tensor {name} is missing"))
                 .hint("the file is incomplete, or of another architecture");
-            return Err(match self {
-                Self::Gguf(files) => missing.at(files.metadata.file()),
-                Self::Safetensors(_) | Self::Like(_) => missing,
+            return Err(match self.files() {
+                Some(files) => missing.at(files.metadata.file()),
+                None => missing,
             });
         };
-        if have != dims && !matches!(self, Self::Like(_)) {
+        if have != dims && !matches!(self.from, From::Like(..)) {
             let what = format!("tensor {name} is {}, expected {}", by(have), by(dims));
-            return Err(match self {
-                Self::Gguf(files) => files.bad_tensor(name, what),
-                Self::Safetensors(_) | Self::Like(_) => Error::bad_file(what),
+            return Err(match self.files() {
+                Some(files) => files.bad_tensor(name, what),
+                None => Error::bad_file(what),
             });
         }
         Ok(Weight { name: name.into(), ty: Type::tensor(dtype, Shape::of(dims)) })
+    }
+
+    /// The GGUF file whose place an error names.
+    fn files(&self) -> Option<&'a ModelFiles> {
+        match self.from {
+            From::Checkpoint(Checkpoint { source: Source::Gguf(files), .. }) => Some(files),
+            From::Checkpoint(_) | From::Like(..) => None,
+        }
     }
 
     /// A linear layer `name.weight` of `[out, in]`, with `name.bias` if the file has it.
@@ -114,11 +146,30 @@ impl Tensors<'_> {
     /// # Errors
     /// As [`weight`](Self::weight).
     pub fn linear(&self, name: &str, out: u64, input: u64) -> Result<LinearWeights> {
+        self.linear_biased(name, [out, input], None)
+    }
+
+    /// The same where the configuration says whether there is a bias.
+    ///
+    /// # Errors
+    /// As [`weight`](Self::weight), and where the file says otherwise.
+    pub fn linear_biased(
+        &self,
+        name: &str,
+        [out, input]: [u64; 2],
+        expected: Option<bool>,
+    ) -> Result<LinearWeights> {
         let weight = self.weight(&format!("{name}.weight"), &[out, input])?;
         let bias = format!("{name}.bias");
-        let bias = match self.find(&bias) {
-            Some(_) => Some(self.weight(&bias, &[out])?),
-            None => None,
+        let bias = match (self.has(&bias), expected) {
+            (true, Some(false)) => {
+                return Err(Error::bad_file(format!(
+                    "there is a tensor {bias}, and the configuration says that there is none"
+                ))
+                .hint("use the config.json that belongs to the weights"));
+            }
+            (true, _) | (false, Some(true)) => Some(self.weight(&bias, &[out])?),
+            (false, _) => None,
         };
         Ok(LinearWeights { weight, bias })
     }

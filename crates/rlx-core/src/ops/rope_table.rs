@@ -5,7 +5,7 @@
 //! instead of 256 kB for 1,024 positions of 64, and no device ever takes the cosine of a large
 //! angle, where drivers are wrong.
 
-use super::{Attr, Attrs, Class, Operator};
+use super::{Attrs, Class, Operator, RopeScaling};
 use crate::error::{Error, Result};
 use crate::math;
 use crate::types::{DType, Shape, Type};
@@ -13,30 +13,10 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// How frequencies are changed to reach longer contexts.
-#[derive(Clone, Copy, Debug, PartialEq, Default)]
-pub enum RopeScaling {
-    /// As trained.
-    #[default]
-    None,
-    /// Every position divided by the factor.
-    Linear(f32),
-    /// Llama 3: wavelengths between the bands are interpolated.
-    Llama3 {
-        /// Divides the low frequencies.
-        factor: f32,
-        /// Wavelengths above `original / low` are divided.
-        low: f32,
-        /// Wavelengths below `original / high` are left.
-        high: f32,
-        /// Context the model was trained on first.
-        original: f32,
-    },
-}
-
 /// `rope_table (freq_factors [dims / 2] f32)? -> [low_rows + high_rows, dims / 2, 2] f32`.
 ///
-/// Element `[r, i, 0]` is cos and `[r, i, 1]` sin of `position(r) * base^(-2i/dims) / factor(i)`.
+/// Element `[r, i, 0]` is cos and `[r, i, 1]` sin of `position(r) * f(i)`, where the scaling makes
+/// `f(i)` of `base^(-2i/dims) / factor(i)`; in low rows both are multiplied by its attention factor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RopeTable {
     /// Base of the frequencies.
@@ -67,40 +47,22 @@ impl RopeTable {
     /// The table's elements. `factors` divide the frequencies, one each.
     pub fn compute(&self, factors: Option<&[f32]>) -> Vec<f32> {
         let (low, high) = (self.low_rows(), self.high_rows());
+        let sizes = [f64::from(self.base), self.dims as f64, self.context as f64];
+        let factor = |i: usize| factors.and_then(|f| f.get(i)).map_or(1.0, |&f| f64::from(f));
         let freqs: Vec<f64> =
-            (0..self.dims / 2).map(|i| self.frequency(i, factors.map(|f| f[i]))).collect();
+            (0..self.dims / 2).map(|i| self.scaling.frequency(i, factor(i), sizes)).collect();
         let mut out = Vec::with_capacity((low + high) as usize * self.dims);
         for row in 0..low + high {
             let position = if row < low { row } else { (row - low) * low };
+            // A position takes one row of each part, so one of them has the factor.
+            let attention = if row < low { self.scaling.attention() } else { 1.0 };
             for &f in &freqs {
                 let angle = position as f64 * f;
-                out.push(math::cos(angle) as f32);
-                out.push(math::sin(angle) as f32);
+                out.push((attention * math::cos(angle)) as f32);
+                out.push((attention * math::sin(angle)) as f32);
             }
         }
         out
-    }
-
-    fn frequency(&self, i: usize, factor: Option<f32>) -> f64 {
-        let f = math::pow(f64::from(self.base), -2.0 * i as f64 / self.dims as f64)
-            / f64::from(factor.unwrap_or(1.0));
-        match self.scaling {
-            RopeScaling::None => f,
-            RopeScaling::Linear(by) => f / f64::from(by),
-            RopeScaling::Llama3 { factor, low, high, original } => {
-                let wavelength = 2.0 * core::f64::consts::PI / f;
-                let turns = f64::from(original) / wavelength;
-                let (low, high) = (f64::from(low), f64::from(high));
-                if turns < low {
-                    f / f64::from(factor)
-                } else if turns > high {
-                    f
-                } else {
-                    let smooth = (turns - low) / (high - low);
-                    (1.0 - smooth) * f / f64::from(factor) + smooth * f
-                }
-            }
-        }
     }
 }
 
@@ -113,42 +75,18 @@ impl Operator for RopeTable {
             .float("base", self.base)
             .int("dims", self.dims as u64)
             .int("context", self.context);
-        match self.scaling {
-            RopeScaling::None => attrs,
-            RopeScaling::Linear(by) => attrs.float("linear", by),
-            RopeScaling::Llama3 { factor, low, high, original } => attrs.with(
-                "llama3",
-                Attr::List(
-                    [factor, low, high, original].map(|x| Attr::Float(f64::from(x))).to_vec(),
-                ),
-            ),
-        }
+        self.scaling.put(attrs)
     }
 
     fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["base", "dims", "context", "linear", "llama3"])?;
-        let llama3 = attrs.0.iter().find(|a| a.0 == "llama3").map(|a| &a.1);
-        let scaling = match (attrs.opt_float("linear")?, llama3) {
-            (Some(by), None) => RopeScaling::Linear(by),
-            (None, Some(Attr::List(xs))) => match xs.as_slice() {
-                [Attr::Float(a), Attr::Float(b), Attr::Float(c), Attr::Float(d)] => {
-                    RopeScaling::Llama3 {
-                        factor: *a as f32,
-                        low: *b as f32,
-                        high: *c as f32,
-                        original: *d as f32,
-                    }
-                }
-                _ => return Err(Error::bad_graph("rope_table: llama3 takes four floats")),
-            },
-            (None, None) => RopeScaling::None,
-            _ => return Err(Error::bad_graph("rope_table: one scaling at most")),
-        };
+        let mut known = vec!["base", "dims", "context"];
+        known.extend(RopeScaling::ATTRS);
+        attrs.only(&known)?;
         Ok(RopeTable {
             base: attrs.get_float("base")?,
             dims: attrs.get_int("dims")? as usize,
             context: attrs.get_int("context")?,
-            scaling,
+            scaling: RopeScaling::take(attrs)?,
         })
     }
 
@@ -163,6 +101,7 @@ impl Operator for RopeTable {
                 self.dims, self.context
             )));
         }
+        self.scaling.check(self.dims)?;
         let half = (self.dims / 2) as u64;
         match operands {
             [] => {}

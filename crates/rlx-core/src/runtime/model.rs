@@ -6,7 +6,7 @@ use crate::gguf::ModelFiles;
 use crate::ir::hir::Module;
 use crate::ir::lir::{Program, StateDecl};
 use crate::lower::{ProgramSpec, states};
-use crate::models::{ModelConfig, Tensors};
+use crate::models::{self, Checkpoint, Task};
 use crate::passes::{FusionReport, compile};
 use crate::plan::WeightPlan;
 use crate::safetensors;
@@ -84,45 +84,53 @@ impl CompiledModel {
     /// Compiles a GGUF model.
     ///
     /// # Errors
-    /// As [`ModelConfig::from_gguf`], [`ModelConfig::build`] and [`compile`]; `Usage` for a context
-    /// the model was not trained for.
+    /// As [`new`](Self::new).
     pub fn from_gguf(files: &ModelFiles, target: &Target, options: &ModelOptions) -> Result<Self> {
-        let config = ModelConfig::from_gguf(files)?;
-        Self::new(&config, Tensors::Gguf(files), target, options)
+        Self::new(&Checkpoint::gguf(files), target, options)
     }
 
     /// Compiles a safetensors model.
     ///
     /// # Errors
-    /// As [`from_gguf`](Self::from_gguf).
+    /// As [`new`](Self::new).
     pub fn from_safetensors(
         json: &Json,
         header: &safetensors::Header,
         target: &Target,
         options: &ModelOptions,
     ) -> Result<Self> {
-        let config = ModelConfig::from_json(json)?;
-        Self::new(&config, Tensors::Safetensors(header), target, options)
+        Self::new(&Checkpoint::transformers(json, header), target, options)
     }
 
-    fn new(
-        config: &ModelConfig,
-        tensors: Tensors<'_>,
+    /// Compiles a language model.
+    ///
+    /// # Errors
+    /// As [`models::open`], building and [`compile`]; `Usage` for a context the model was not
+    /// trained for; `Unsupported` for a model that generates no text.
+    pub fn new(
+        checkpoint: &Checkpoint<'_>,
         target: &Target,
         options: &ModelOptions,
     ) -> Result<Self> {
+        let model = models::open(checkpoint)?;
+        let facts = model.facts();
+        if facts.task != Task::Generate {
+            let what = format!("a model of family {} generates no text", facts.family);
+            return Err(Error::new(Code::Unsupported, what)
+                .hint("it makes vectors of texts; use a model of family llama32 here"));
+        }
+        let trained = facts.context;
         let context = match options.context {
-            Some(n) if n == 0 || n > config.context() => {
+            Some(n) if n == 0 || n > trained => {
                 return Err(Error::usage(format!(
-                    "a context of {n} tokens: this model takes 1 to {}",
-                    config.context()
+                    "a context of {n} tokens: this model takes 1 to {trained}"
                 )));
             }
             Some(n) => n,
-            None => config.context().min(4096),
+            None => trained.min(4096),
         };
-        let module = config.build(tensors, context)?;
-        Self::from_module(module, target, options, |name| tensors.locate(name))
+        let module = model.module(checkpoint, context)?;
+        Self::from_module(module, target, options, |name| checkpoint.locate(name))
     }
 
     /// Compiles a module whose tensors `locate` finds: shard, byte offset, bytes.

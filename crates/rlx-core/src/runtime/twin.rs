@@ -11,10 +11,11 @@ use crate::ir::hir::Module;
 use crate::ir::mir::ParamKind;
 use crate::lower::{CTL, PARAMS, ProgramSpec};
 use crate::math;
-use crate::models::{Like, ModelConfig, Tensors};
+use crate::models::{self, Checkpoint, Model, Tensors};
 use crate::sample::{Control, SampleParams, Scratch, sample};
 use crate::types::{DType, Type};
 use crate::weights::random::Weights;
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
@@ -30,6 +31,8 @@ const SHORT: u64 = 13;
 const STEPS: u32 = 2;
 /// Positions of its caches: at least those of all steps, at most what several splits of attention read.
 const CONTEXT: (u64, u64) = (128, 512);
+/// Layers at most: a file may have each of its layers otherwise.
+const LAYERS: usize = 32;
 /// Deviation of what a matmul makes of a row of deviation 1. Above 1, so that attention looks at
 /// few positions: an average of all would hide one that is wrong.
 const GAIN: f32 = 1.5;
@@ -56,29 +59,28 @@ pub struct Answer {
     pub logits: Vec<f32>,
 }
 
-/// The first layer of each element type that a part of a layer has.
-fn layers(files: &ModelFiles) -> Vec<u64> {
-    let (mut kept, mut seen) = (Vec::new(), Vec::new());
+/// The first layer of each element type that a part of a layer has, and of each kind of layer.
+fn layers(model: &dyn Model, files: &ModelFiles) -> Vec<u64> {
+    let (mut kept, mut seen) = (Vec::new(), BTreeSet::new());
+    let number = model.facts().layers;
     for (name, (_, tensor)) in &files.tensors {
-        let rest = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.'));
-        let Some((layer, part)) = rest else { continue };
-        let Ok(layer) = layer.parse::<u64>() else { continue };
-        if !seen.contains(&(part, tensor.dtype)) {
-            seen.push((part, tensor.dtype));
-            if !kept.contains(&layer) {
-                kept.push(layer);
-            }
+        let Some((layer, part)) = model.layer_of(name).filter(|l| l.0 < number) else { continue };
+        if seen.insert((part, tensor.dtype, model.kind(layer))) && !kept.contains(&layer) {
+            kept.push(layer);
+        }
+        if kept.len() == LAYERS {
+            break;
         }
     }
     kept
 }
 
 /// Random bytes of a tensor, whose results neither vanish nor grow from layer to layer.
-fn bytes_of(name: &str, ty: &Type, number: u32) -> Result<Vec<u8>> {
+fn bytes_of(model: &dyn Model, name: &str, ty: &Type, number: u32) -> Result<Vec<u8>> {
     let dims = ty.shape.static_dims()?;
     let matrix = dims.len() > 1;
     let sigma = match dims.last() {
-        _ if name.starts_with("token_embd") => 1.0,
+        _ if model.is_embedding(name) => 1.0,
         Some(&inputs) if matrix => GAIN / math::sqrtf(inputs as f32),
         _ => 0.2,
     };
@@ -98,15 +100,16 @@ impl Twin {
     /// The twin of the model of these files, where that has so many positions and these programs.
     ///
     /// # Errors
-    /// As [`ModelConfig::from_gguf`] and [`ModelConfig::build`].
+    /// As [`models::open`] and building.
     pub fn new(files: &ModelFiles, context: u64, options: &ModelOptions) -> Result<Self> {
-        let layers = layers(files);
-        let config = ModelConfig::from_gguf(files)?.small(layers.len() as u64);
-        let like = Tensors::Like(Like { files, layers: &layers });
-        let module = config.build(like, context.clamp(CONTEXT.0, CONTEXT.1))?;
+        let model = models::open(&Checkpoint::gguf(files))?;
+        let layers = layers(&*model, files);
+        let small = model.small(&layers);
+        let like = Tensors::like(files, &layers);
+        let module = small.build(&like, context.clamp(CONTEXT.0, CONTEXT.1))?;
         let (mut file, mut tensors) = (Vec::new(), Vec::new());
         for (i, p) in module.params.iter().filter(|p| p.kind == ParamKind::Weight).enumerate() {
-            let bytes = bytes_of(&p.name, &p.ty, i as u32)?;
+            let bytes = bytes_of(&*model, &p.name, &p.ty, i as u32)?;
             tensors.push((p.name.clone(), file.len() as u64, bytes.len() as u64));
             file.extend(bytes);
         }

@@ -16,6 +16,7 @@ mod tokenizer;
 mod unicode;
 mod unicode_tables;
 mod vocab;
+mod wordpiece;
 
 pub use pretokenize::words;
 pub use stream::TextStream;
@@ -23,3 +24,4 @@ pub use stream::TextStream;
 pub use template::{ChatTemplate, Message, RenderOptions, Rendered, Segment, encode_chat};
 pub use tokenizer::{Special, Tokenizer};
 pub use vocab::VocabData;
+pub use wordpiece::{WordPiece, WordPieceData};

@@ -1,6 +1,6 @@
 //! What pre-tokenizers ask of Unicode: general categories, white space, and NFC.
 
-use super::unicode_tables::{CLASSES, COMBINING, COMPOSITIONS, DECOMPOSITIONS};
+use super::unicode_tables::{CLASSES, COMBINING, COMPOSITIONS, CONTROLS, DECOMPOSITIONS, SPACING};
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -40,6 +40,16 @@ pub fn class(c: char) -> Class {
     }
 }
 
+/// Whether a mark has room of its own or encloses: `\p{Mc}` or `\p{Me}`, and not `\p{Mn}`.
+pub fn is_spacing_mark(c: char) -> bool {
+    lookup(&SPACING, 1, c as u32) == 1
+}
+
+/// Whether a character is a control, a format or for private use; what is unassigned is none of them.
+pub fn is_control(c: char) -> bool {
+    lookup(&CONTROLS, 1, c as u32) == 1
+}
+
 /// The property White_Space, which is what `\s` means in every pre-tokenizer's expression.
 pub fn is_white_space(c: char) -> bool {
     matches!(c, '\t'..='\r' | ' ' | '\u{85}' | '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}')
@@ -73,7 +83,9 @@ pub fn nfc(text: &str) -> Cow<'_, str> {
     Cow::Owned(compose(&chars))
 }
 
-fn decompose(c: u32, out: &mut Vec<(u8, u32)>) {
+/// Appends what a code point decomposes to, each with its combining class: a part of Normalization
+/// Form D, before marks are put in order.
+pub fn decompose(c: u32, out: &mut Vec<(u8, u32)>) {
     let index = c.wrapping_sub(SYLLABLES);
     if index < N_SYLLABLES {
         out.push((0, LEADS + index / (N_VOWELS * N_TAILS)));

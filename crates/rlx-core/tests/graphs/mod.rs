@@ -130,6 +130,7 @@ fn every_family_is_there() {
             "hiera",
             "llama",
             "moe",
+            "nomic_bert",
             "qwen3",
             "qwen35",
             "sam2_memory",

@@ -170,8 +170,13 @@ fn a_gguf_file_and_config_json_describe_the_same_model() {
     let config = read("tests/fixtures/llama_linear/config.json");
     let config = Json::parse(&config, "config.json", 0).unwrap();
     let by_gguf = LlamaConfig::from_gguf(&files).unwrap();
-    assert_eq!((by_gguf.eps, by_gguf.rope_scaling), (0.05, RopeScaling::Linear(4.0)));
-    assert_eq!(LlamaConfig::from_json(&config).unwrap(), by_gguf);
+    assert_eq!((by_gguf.eps, &by_gguf.rotary.scaling), (0.05, &RopeScaling::Linear(4.0)));
+    let by_json = LlamaConfig::from_json(&config).unwrap();
+    // What only config.json says of tensors that a file has or has not.
+    assert_eq!((by_json.tied, by_json.attention_bias), (Some(false), Some(false)));
+    let tensors =
+        |c: LlamaConfig| LlamaConfig { tied: None, attention_bias: None, ffn_bias: None, ..c };
+    assert_eq!(tensors(by_json), by_gguf);
 }
 
 #[test]

@@ -278,6 +278,14 @@ blocks! {
         /// Bounds the scores.
         softcap: Option<f32>,
     } inputs |b| 1 + 4 * linear(b.bias) + masked(b.mask), results 1;
+    /// `x [B, S, H * head_dim] -> x`: rotary positions from 0 on (arXiv:2104.09864), the two halves of
+    /// what turns of a head being pairs. The rest of a head passes through.
+    EncoderRope "encoder_rope" {
+        /// Width of a head.
+        head_dim: usize,
+        /// Angles.
+        rope: RopeTable,
+    } inputs |b| 1, results 1;
     /// `x [B, S, D], memory [B, T, C], q, (b)?, k, (b)?, v, (b)?, o, (b)?, (mask)? -> [B, S, D]`:
     /// queries of x, keys and values of the memory.
     CrossAttention "cross_attention" {

@@ -1,9 +1,9 @@
 //! Builders: one method a block, weights by value, so that a model's file reads top to bottom.
 
 use super::{
-    Add, Attention, Block, CrossAttention, DecoderBlock, Embedding, EncoderAttention, GegluFfn,
-    Ids, LayerNorm, Linear, LinearFused, LmHead, Mlp, Module, OutRows, ResidualRmsNorm, RmsNorm,
-    Rope, SharedLinearPair, SwigluFfn, Tensor, Weight,
+    Add, Attention, Block, CrossAttention, DecoderBlock, Embedding, EncoderAttention, EncoderRope,
+    GegluFfn, Ids, LayerNorm, Linear, LinearFused, LmHead, Mlp, Module, OutRows, ResidualRmsNorm,
+    RmsNorm, Rope, SharedLinearPair, SwigluFfn, Tensor, Weight,
 };
 use crate::ops::{Op, RopeStyle, RopeTable, Unary};
 use alloc::format;
@@ -323,6 +323,17 @@ impl Module {
         block.bias = biases.contains(&true);
         inputs.extend(mask);
         self.push(block, &inputs, label)
+    }
+
+    /// Rotary positions of whole sequences `[B, S, H * head_dim]`, from 0 on.
+    pub fn encoder_rope(
+        &mut self,
+        x: Tensor,
+        head_dim: usize,
+        rope: RopeTable,
+        label: &str,
+    ) -> Tensor {
+        self.push(EncoderRope { head_dim, rope }, &[x], label)
     }
 
     /// Attention of x over a memory; `projections` are q, k, v, o, all with a bias or none.

@@ -126,7 +126,10 @@ macro_rules! operator {
     };
 }
 
-operator!(RopeTable, ["base", "dims", "context", "linear", "llama3"]);
+operator!(
+    RopeTable,
+    ["base", "dims", "context", "linear", "dynamic", "llama3", "yarn", "longrope"]
+);
 operator!(
     #[cfg(feature = "vision")]
     crate::ops::Conv,

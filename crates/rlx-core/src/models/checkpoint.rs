@@ -1,0 +1,114 @@
+//! A model's files as a family reads them: configuration and tensors, in either form.
+
+use super::keys::Keys;
+use super::naming::Naming;
+use super::pooling::Pooling;
+use crate::error::{Error, Result};
+use crate::gguf::ModelFiles;
+use crate::safetensors;
+use crate::safetensors::json::Json;
+use crate::types::DType;
+use alloc::boxed::Box;
+
+/// The name of a transformers configuration in errors.
+pub(super) const CONFIG: &str = "config.json";
+
+/// A model's files: headers and configuration, no tensor byte.
+#[derive(Clone, Copy)]
+pub struct Checkpoint<'a> {
+    pub(super) source: Source<'a>,
+    /// What makes one vector of a text, whatever the files say.
+    pub(super) pooling: Option<Pooling>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// A GGUF file or its shards.
+    Gguf(&'a ModelFiles),
+    /// A transformers folder: `config.json` and the header of `model.safetensors`.
+    Transformers { config: &'a Json, header: &'a safetensors::Header },
+}
+
+impl<'a> Checkpoint<'a> {
+    /// A GGUF file or its shards.
+    pub fn gguf(files: &'a ModelFiles) -> Self {
+        Checkpoint { source: Source::Gguf(files), pooling: None }
+    }
+
+    /// A transformers folder: its `config.json` and the header of its `model.safetensors`.
+    pub fn transformers(config: &'a Json, header: &'a safetensors::Header) -> Self {
+        Checkpoint { source: Source::Transformers { config, header }, pooling: None }
+    }
+
+    /// The same with what makes one vector of a text, whatever the files say.
+    #[must_use]
+    pub fn with_pooling(self, pooling: Pooling) -> Self {
+        Checkpoint { pooling: Some(pooling), ..self }
+    }
+
+    /// What kind of model it says it is: `general.architecture`, or `model_type`.
+    ///
+    /// # Errors
+    /// `BadFile` where it does not say.
+    pub fn architecture(&self) -> Result<&'a str> {
+        match self.source {
+            Source::Gguf(files) => files.metadata.str("general.architecture"),
+            Source::Transformers { config, .. } => config
+                .get("model_type")
+                .and_then(Json::as_str)
+                .ok_or_else(|| Error::bad_file("model_type is missing").at(CONFIG)),
+        }
+    }
+
+    /// The keys of its configuration.
+    ///
+    /// # Errors
+    /// As [`architecture`](Self::architecture), and for a configuration that is no object.
+    pub fn keys(&self) -> Result<Keys<'a>> {
+        match self.source {
+            Source::Gguf(files) => Ok(Keys::gguf(&files.metadata, self.architecture()?)),
+            Source::Transformers { config, .. } => Keys::json(config, CONFIG),
+        }
+    }
+
+    /// How these files name tensors.
+    pub fn naming(&self) -> Naming {
+        match self.source {
+            Source::Gguf(_) => Naming::Gguf,
+            Source::Transformers { .. } => Naming::Transformers,
+        }
+    }
+
+    /// A tensor's element type and sizes, outermost first.
+    pub fn tensor(&self, name: &str) -> Option<(DType, &'a [u64])> {
+        match self.source {
+            Source::Gguf(files) => {
+                files.tensors.get(name).map(|(_, t)| (t.dtype, t.dims.as_slice()))
+            }
+            Source::Transformers { header, .. } => {
+                header.tensors.get(name).map(|t| (DType::Scalar(t.dtype), t.shape.as_slice()))
+            }
+        }
+    }
+
+    /// Names of all tensors.
+    pub fn names(&self) -> impl Iterator<Item = &'a str> {
+        let names: Box<dyn Iterator<Item = &'a str> + 'a> = match self.source {
+            Source::Gguf(files) => Box::new(files.tensors.keys().map(|n| n.as_str())),
+            Source::Transformers { header, .. } => {
+                Box::new(header.tensors.keys().map(|n| n.as_str()))
+            }
+        };
+        names
+    }
+
+    /// Shard, byte offset in it, and bytes of a tensor.
+    pub fn locate(&self, name: &str) -> Option<(u32, u64, u64)> {
+        match self.source {
+            Source::Gguf(f) => f.tensors.get(name).map(|(s, t)| (*s as u32, t.offset, t.bytes)),
+            Source::Transformers { header, .. } => {
+                header.tensors.get(name).map(|t| (0, t.offset, t.bytes))
+            }
+        }
+    }
+}

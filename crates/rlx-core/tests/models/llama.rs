@@ -1,0 +1,210 @@
+//! Recorded models of the llama family, by the oracle.
+
+use super::checkpoints::{Folder, gguf, recorded, rows, text};
+use crate::common::execute::Data;
+use crate::skip::skip;
+use rlx_core::compare::difference;
+use rlx_core::gguf::{ModelFiles, Value};
+use rlx_core::models::{self, Checkpoint};
+use rlx_core::safetensors::{Tensor, json::Json};
+
+/// Ten times what was measured, of the largest logit.
+const TOLERANCE: f64 = 1e-5;
+
+/// Checks one recorded prompt of a folder, in both forms of its configuration.
+fn check(name: &str, cases: &[(&str, &str)]) {
+    let Some(path) = recorded(name) else {
+        return skip(&format!("models: {name}"), "no folder `shared` beside the checkout");
+    };
+    for config in ["config.json", "config.legacy.json"] {
+        let folder = Folder::open(&path, config);
+        let checkpoint = folder.checkpoint();
+        let model = models::open(&checkpoint).unwrap_or_else(|e| panic!("{name} {config}: {e}"));
+        let context = model.facts().context;
+        let module = model.module(&checkpoint, context).unwrap_or_else(|e| panic!("{name}: {e}"));
+        for (ids, expected) in cases {
+            let got = rows(&module, &folder.weights(), &folder.ids(ids));
+            let expected = folder.floats(expected);
+            let logits = &got["logits"][got["logits"].len() - expected.len()..];
+            let off = difference(logits, &expected).relative();
+            println!("{name}, {config}, {ids}: {off:.2e}");
+            assert!(off <= TOLERANCE, "{name}, {config}, {ids}: {off:e}");
+        }
+        let got = rows(&module, &folder.weights(), &folder.ids("in.input_ids"));
+        for tap in ["layer.embed", "layer.0", "layer.1", "layer.norm"] {
+            let off = difference(&got[tap], &folder.floats(tap)).relative();
+            assert!(off <= TOLERANCE, "{name}, {config}, {tap}: {off:e}");
+        }
+    }
+}
+
+const PROMPTS: &[(&str, &str)] =
+    &[("in.input_ids", "out.logits"), ("in.long_input_ids", "out.long_tail_logits")];
+
+#[test]
+fn llama_3_2() {
+    check("llama32", PROMPTS);
+}
+
+#[test]
+fn llama_with_biases_and_a_head_of_its_own() {
+    check("llama_untied_bias", PROMPTS);
+}
+
+#[test]
+fn llama_with_yarn() {
+    check("llama_yarn", PROMPTS);
+}
+
+#[test]
+fn mistral_with_a_window_of_seven() {
+    check("mistral", PROMPTS);
+}
+
+#[test]
+fn granite_with_its_four_factors() {
+    check("granite", PROMPTS);
+}
+
+/// LongRoPE, of a Phi-3 whose fused matrices are taken apart, which makes a llama of it. The planned
+/// context chooses the divisors: those up to the original 48 positions, or those beyond.
+#[test]
+fn longrope_up_to_its_original_context_and_beyond() {
+    let Some(path) = recorded("phi3_longrope") else {
+        return skip("models: phi3_longrope", "no folder `shared` beside the checkout");
+    };
+    for config in ["config.json", "config.legacy.json"] {
+        let mut folder = Folder::open(&path, config);
+        let Json::Object(keys) = &mut folder.config else { panic!("an object") };
+        keys.insert("model_type".into(), Json::String("llama".into()));
+        keys.retain(|key, _| !key.ends_with("_pdrop"));
+        for (fused, parts) in [
+            ("self_attn.qkv_proj", &[("q", 96), ("k", 32), ("v", 32)][..]),
+            ("mlp.gate_up_proj", &[("gate", 96), ("up", 96)]),
+        ] {
+            for i in 0..2 {
+                let name = format!("model.layers.{i}.{fused}.weight");
+                let all = folder.header.tensors.remove(&name).unwrap();
+                let (mut offset, folder_of) = (all.offset, fused.split_once('.').unwrap().0);
+                for (part, rows) in parts {
+                    let name = format!("model.layers.{i}.{folder_of}.{part}_proj.weight");
+                    let bytes = rows * 96 * 4;
+                    let t = Tensor { shape: vec![*rows, 96], offset, bytes, ..all.clone() };
+                    folder.header.tensors.insert(name, t);
+                    offset += bytes;
+                }
+            }
+        }
+        let (checkpoint, weights) = (folder.checkpoint(), folder.weights());
+        let model = models::open(&checkpoint).unwrap();
+        assert_eq!(model.facts().context, 192);
+        let edge = folder.ids("in.edge_input_ids");
+        for (context, ids, expected) in [
+            (48, folder.ids("in.input_ids"), "out.logits"),
+            (48, edge[..48].to_vec(), "out.edge_short_last_logits"),
+            (192, edge, "out.edge_long_last_logits"),
+            (192, folder.ids("in.long_input_ids"), "out.long_tail_logits"),
+        ] {
+            let got = &rows(&model.module(&checkpoint, context).unwrap(), &weights, &ids)["logits"];
+            let expected_logits = folder.floats(expected);
+            let tail = &got[got.len() - expected_logits.len()..];
+            let off = difference(tail, &expected_logits).relative();
+            println!("phi3_longrope, {config}, {expected}: {off:.2e}");
+            assert!(off <= TOLERANCE, "{config}, {expected}: {off:e}");
+        }
+    }
+}
+
+/// The checkpoint of a folder as llama.cpp's converter would write it: its names, and rows of q and k
+/// in pairs. `more` are the architecture's own keys.
+fn as_gguf(folder: &Folder, arch: &str, more: &[(&str, Value)]) -> (ModelFiles, Data) {
+    let json = |key: &str| folder.config.get(key).and_then(Json::as_u64).map(|n| n as u32);
+    let (heads, kv) = (json("num_attention_heads").unwrap(), json("num_key_value_heads").unwrap());
+    let head_dim = json("head_dim").unwrap_or(json("hidden_size").unwrap() / heads);
+    let eps = folder.config.get("rms_norm_eps").and_then(Json::as_f64).unwrap() as f32;
+    let number = |key: &str, n: u32| (format!("{arch}.{key}"), Value::U32(n));
+    let mut pairs = vec![
+        ("general.architecture".to_string(), text(arch)),
+        number("block_count", json("num_hidden_layers").unwrap()),
+        number("context_length", json("max_position_embeddings").unwrap()),
+        number("embedding_length", json("hidden_size").unwrap()),
+        number("feed_forward_length", json("intermediate_size").unwrap()),
+        number("attention.head_count", heads),
+        number("attention.head_count_kv", kv),
+        number("attention.key_length", head_dim),
+        number("attention.value_length", head_dim),
+        number("vocab_size", json("vocab_size").unwrap()),
+        (format!("{arch}.attention.layer_norm_rms_epsilon"), Value::F32(eps)),
+    ];
+    pairs.extend(more.iter().map(|(key, value)| (format!("{arch}.{key}"), value.clone())));
+    let names = [
+        ("model.embed_tokens", "token_embd"),
+        ("model.norm", "output_norm"),
+        ("lm_head", "output"),
+        ("model.layers.", "blk."),
+        ("input_layernorm", "attn_norm"),
+        ("post_attention_layernorm", "ffn_norm"),
+        ("self_attn.q_proj", "attn_q"),
+        ("self_attn.k_proj", "attn_k"),
+        ("self_attn.v_proj", "attn_v"),
+        ("self_attn.o_proj", "attn_output"),
+        ("mlp.gate_proj", "ffn_gate"),
+        ("mlp.up_proj", "ffn_up"),
+        ("mlp.down_proj", "ffn_down"),
+    ];
+    let (mut tensors, mut weights) = (Vec::new(), Data::new());
+    for (name, mut bytes) in folder.weights() {
+        let dims = folder.header.tensors[&name].shape.clone();
+        if name.contains("q_proj") || name.contains("k_proj") {
+            let (row, width) = (bytes.len() / dims[0] as usize, head_dim as usize);
+            let old = bytes.clone();
+            for (to, row_of) in bytes.chunks_mut(row).enumerate() {
+                let (head, at) = (to / width, to % width);
+                let from = head * width + at % 2 * (width / 2) + at / 2;
+                row_of.copy_from_slice(&old[from * row..][..row]);
+            }
+        }
+        let name = names.iter().fold(name, |name, (from, to)| name.replace(from, to));
+        tensors.push((name.clone(), dims));
+        weights.insert(name, bytes);
+    }
+    (gguf(&pairs, &tensors), weights)
+}
+
+#[test]
+fn gguf_files_of_the_same_models_give_the_same() {
+    let f = Value::F32;
+    let factors = [
+        ("attention.scale", f(0.09)),
+        ("embedding_scale", f(3.0)),
+        ("residual_scale", f(0.6)),
+        ("logit_scale", f(4.0)),
+    ];
+    let yarn = [
+        ("rope.scaling.type", text("yarn")),
+        ("rope.scaling.factor", f(4.0)),
+        ("rope.scaling.original_context_length", Value::U32(512)),
+    ];
+    let linear = [("rope.scaling.type", text("linear")), ("rope.scaling.factor", f(4.0))];
+    let window = [("attention.sliding_window", Value::U32(7))];
+    for (name, arch, more) in [
+        ("granite", "granite", &factors[..]),
+        ("llama_yarn", "llama", &yarn),
+        ("llama_untied_bias", "llama", &linear),
+        ("mistral", "llama", &window),
+    ] {
+        let Some(path) = recorded(name) else {
+            skip(&format!("models: {name} as GGUF"), "no folder `shared` beside the checkout");
+            continue;
+        };
+        let folder = Folder::open(&path, "config.json");
+        let (files, weights) = as_gguf(&folder, arch, more);
+        let checkpoint = Checkpoint::gguf(&files);
+        let model = models::open(&checkpoint).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let module = model.module(&checkpoint, model.facts().context).unwrap();
+        let got = rows(&module, &weights, &folder.ids("in.input_ids"));
+        let off = difference(&got["logits"], &folder.floats("out.logits")).relative();
+        println!("{name} as GGUF: {off:.2e}");
+        assert!(off <= TOLERANCE, "{name} as GGUF: {off:e}");
+    }
+}

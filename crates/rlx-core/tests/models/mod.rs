@@ -1,0 +1,9 @@
+//! Families: what they read of a checkpoint, what they refuse, and recorded models that they build.
+#![cfg(feature = "reference")]
+
+mod checkpoints;
+mod encoders;
+mod llama;
+mod strict;
+#[cfg(feature = "text")]
+mod wordpiece;
