@@ -7,6 +7,7 @@ use rlx_core::ops::{Alias, Op};
 use rlx_core::plan::WeightPlan;
 use rlx_core::runtime::table::Table;
 use rlx_core::sample::control;
+use rlx_core::target::Target;
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
 
@@ -60,6 +61,12 @@ pub(crate) enum Split {
     Rows,
     /// Columns of every row, in granules of so many bytes.
     Columns(usize),
+    /// Elements of the whole result, one after another, in granules of so many bytes.
+    #[cfg_attr(not(feature = "graphs"), allow(dead_code))]
+    Flat(usize),
+    /// So many runs of one length, whole ones.
+    #[cfg_attr(not(feature = "graphs"), allow(dead_code))]
+    Runs(usize),
     /// The first part has everything.
     First,
 }
@@ -142,7 +149,7 @@ impl Built {
     /// # Errors
     /// `Unsupported` for an operator or type without a kernel; `Internal` for a plan that breaks
     /// a rule.
-    pub(crate) fn new(program: &lir::Program, plan: &WeightPlan) -> Result<Built> {
+    pub(crate) fn new(program: &lir::Program, plan: &WeightPlan, target: &Target) -> Result<Built> {
         if program.segments.len() > 1 || program.steps.iter().any(|s| s.part.is_some()) {
             return Err(Error::new(
                 Code::Unsupported,
@@ -170,7 +177,7 @@ impl Built {
         let mut limits = Limits::new(program);
         for step in &program.steps {
             let at = || format!("@{}, {}", program.name, step.label);
-            let step = built.step(step, &mut limits).map_err(|e| e.at(at()))?;
+            let step = built.step(step, target, &mut limits).map_err(|e| e.at(at()))?;
             built.check(&step, plan).map_err(|e| e.at(at()))?;
             built.steps.push(step);
         }
@@ -186,8 +193,8 @@ impl Built {
         Ok(built)
     }
 
-    fn step(&mut self, step: &lir::Step, limits: &mut Limits) -> Result<Step> {
-        let planned = kernels::plan(step)?;
+    fn step(&mut self, step: &lir::Step, target: &Target, limits: &mut Limits) -> Result<Step> {
+        let planned = kernels::plan(step, target)?;
         if planned.splits.len() != step.results.len() {
             return Err(Error::internal(format!("{} has other results", step.op.name())));
         }
@@ -200,6 +207,8 @@ impl Built {
                 let rows = match split {
                     // A cache's rows are its heads.
                     Split::Rows if slice.ty.shape.rank() == 3 => slice.ty.shape.0[0].as_static(),
+                    Split::Flat(_) => Some(1),
+                    Split::Runs(n) => Some(n as u64),
                     _ => slice.ty.shape.rows()?.as_static(),
                 };
                 let rows = rows.unwrap_or(0) as usize;
@@ -237,8 +246,8 @@ impl Built {
             }
         }
         let units = results.iter().map(|r| match r.split {
-            Split::Rows => r.rows,
-            Split::Columns(granule) => r.row_bytes.div_ceil(granule.max(1)),
+            Split::Rows | Split::Runs(_) => r.rows,
+            Split::Columns(granule) | Split::Flat(granule) => r.row_bytes.div_ceil(granule.max(1)),
             Split::First => 1,
         });
         let units = units.max().unwrap_or(1);
@@ -332,9 +341,22 @@ impl Limits {
     fn of(&mut self, step: &lir::Step) -> Option<usize> {
         let source = match &step.op {
             Op::Gather(_) => step.operands.get(1),
-            Op::TakeRows(_) | Op::Sample(_) => None,
             Op::KvWrite(_) => step.operands.get(1),
-            _ => step.operands.first(),
+            Op::RmsNorm(_)
+            | Op::MatMul(_)
+            | Op::QuantizeRows(_)
+            | Op::Rope(_)
+            | Op::RopeKvWrite(_)
+            | Op::Attention(_)
+            | Op::AttentionSplit(_)
+            | Op::AttentionJoin(_) => step.operands.first(),
+            // Row by row where nothing repeats.
+            Op::Map(_) | Op::Zip(_) | Op::Region(_) => {
+                let shape = step.results.first().map(|r| &r.ty.shape);
+                step.operands.iter().find(|x| Some(&x.ty.shape) == shape)
+            }
+            // Others may put rows in another order, or make one of several.
+            _ => None,
         };
         let limited = source.is_some_and(|s| match s.space {
             lir::Space::Input => true,

@@ -2,6 +2,7 @@
 
 mod caches;
 mod common;
+mod elementwise;
 mod functions;
 mod hostile;
 mod levels;
@@ -9,6 +10,7 @@ mod loops;
 mod model;
 mod noticed;
 mod operators;
+mod rows;
 #[path = "../../../tests/support/skip.rs"]
 mod skip;
 mod splits;
