@@ -4,7 +4,6 @@
 //! one asked for: with a clock in slices of at most 50 ms between which the task wakes itself,
 //! without one, or with the native pool, in one go each.
 
-use crate::kernels;
 use crate::layout::Layout;
 use crate::memory::Memory;
 #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
@@ -14,6 +13,7 @@ use crate::pool::Pool;
 use crate::program::{Built, Space, len_and_done};
 use crate::run::{Host, Run, WeightBytes, Weights};
 use crate::simd::Level;
+use crate::target::target;
 use core::cell::RefCell;
 use core::ops::Range;
 use core::task::{Context, Poll};
@@ -150,7 +150,7 @@ impl CpuDevice {
         )))]
         let workers = 1;
         Ok(CpuDevice {
-            target: kernels::target(),
+            target: target(),
             level,
             workers,
             clock: options.clock,
@@ -454,7 +454,7 @@ impl Device for CpuDevice {
         let id = inner.ids.next();
         let model = inner.models.get_mut(&m.0).ok_or_else(|| gone("model"))?;
         let Model { plan, weights, layout } = model;
-        let built = Built::new(&program, plan).and_then(|built| {
+        let built = Built::new(&program, plan, &self.target).and_then(|built| {
             layout.note(plan, &built.weights, || Arc::get_mut(weights).ok_or_else(busy))?;
             Ok(built)
         });

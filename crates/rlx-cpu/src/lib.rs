@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! device.rs    Device: models, programs, sessions, tickets; work happens in `poll`
+//! target.rs    what the compiler is told: limits, fusions, and the kernels' own claims
 //! program.rs   a program's steps with kernels picked and places checked
 //! run.rs       one pass over the steps by one or more workers; the views they get (unsafe, fenced)
 //! turns.rs     who does which part of which step
@@ -42,8 +43,10 @@ pub mod products;
 mod program;
 mod run;
 mod simd;
+mod target;
 mod turns;
 mod written_out;
 
 pub use device::{CpuDevice, CpuOptions};
 pub use simd::Level;
+pub use target::target;

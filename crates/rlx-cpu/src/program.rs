@@ -6,6 +6,7 @@ use rlx_core::ir::lir;
 use rlx_core::ops::Alias;
 use rlx_core::plan::WeightPlan;
 use rlx_core::sample::control;
+use rlx_core::target::Target;
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
 
@@ -59,6 +60,12 @@ pub(crate) enum Split {
     Rows,
     /// Columns of every row, in granules of so many bytes.
     Columns(usize),
+    /// Elements of the whole result, one after another, in granules of so many bytes.
+    #[cfg_attr(not(feature = "graphs"), allow(dead_code))]
+    Flat(usize),
+    /// So many runs of one length, whole ones.
+    #[cfg_attr(not(feature = "graphs"), allow(dead_code))]
+    Runs(usize),
     /// The first part has everything.
     First,
 }
@@ -141,7 +148,7 @@ impl Built {
     /// # Errors
     /// `Unsupported` for an operator or type without a kernel; `Internal` for a plan that breaks
     /// a rule.
-    pub(crate) fn new(program: &lir::Program, plan: &WeightPlan) -> Result<Built> {
+    pub(crate) fn new(program: &lir::Program, plan: &WeightPlan, target: &Target) -> Result<Built> {
         program.one_slot("cpu")?;
         if program.segments.len() > 1 || program.steps.iter().any(|s| s.part.is_some()) {
             return Err(Error::new(
@@ -169,7 +176,7 @@ impl Built {
         };
         for step in &program.steps {
             let at = || format!("@{}, {}", program.name, step.label);
-            let step = built.step(step).map_err(|e| e.at(at()))?;
+            let step = built.step(step, target).map_err(|e| e.at(at()))?;
             built.check(&step, plan).map_err(|e| e.at(at()))?;
             built.steps.push(step);
         }
@@ -184,8 +191,8 @@ impl Built {
         Ok(built)
     }
 
-    fn step(&mut self, step: &lir::Step) -> Result<Step> {
-        let planned = kernels::plan(step)?;
+    fn step(&mut self, step: &lir::Step, target: &Target) -> Result<Step> {
+        let planned = kernels::plan(step, target)?;
         if planned.splits.len() != step.results.len() {
             return Err(Error::internal(format!("{} has other results", step.op.name())));
         }
@@ -198,6 +205,8 @@ impl Built {
                 let rows = match split {
                     // A cache's rows are its heads.
                     Split::Rows if slice.ty.shape.rank() == 3 => slice.ty.shape.0[0].as_static(),
+                    Split::Flat(_) => Some(1),
+                    Split::Runs(n) => Some(n as u64),
                     _ => slice.ty.shape.rows()?.as_static(),
                 };
                 let rows = rows.unwrap_or(0) as usize;
@@ -235,8 +244,8 @@ impl Built {
             }
         }
         let units = results.iter().map(|r| match r.split {
-            Split::Rows => r.rows,
-            Split::Columns(granule) => r.row_bytes.div_ceil(granule.max(1)),
+            Split::Rows | Split::Runs(_) => r.rows,
+            Split::Columns(granule) | Split::Flat(granule) => r.row_bytes.div_ceil(granule.max(1)),
             Split::First => 1,
         });
         let units = units.max().unwrap_or(1);

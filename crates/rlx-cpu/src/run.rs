@@ -167,8 +167,10 @@ impl Panel<'_> {
         };
         let (rows, columns) = (0..output.rows, 0..output.row_bytes);
         match output.split {
-            Split::Rows => (share(output.rows, 1), columns),
-            Split::Columns(granule) => (rows, share(output.row_bytes, granule)),
+            Split::Rows | Split::Runs(_) => (share(output.rows, 1), columns),
+            Split::Columns(granule) | Split::Flat(granule) => {
+                (rows, share(output.row_bytes, granule))
+            }
             Split::First if part == 0 => (rows, columns),
             Split::First => (0..0, 0..0),
         }
@@ -494,7 +496,15 @@ mod tests {
 
     #[test]
     fn panels_of_all_parts_cover_a_result_once() {
-        for split in [Split::Rows, Split::Columns(64), Split::Columns(12), Split::First] {
+        let splits = [
+            Split::Rows,
+            Split::Runs(3),
+            Split::Columns(64),
+            Split::Columns(12),
+            Split::Flat(16),
+            Split::First,
+        ];
+        for split in splits {
             for (rows, row_bytes) in [(1, 4), (1, 64), (5, 200), (3, 60), (0, 64), (7, 1024)] {
                 for parts in 1..7 {
                     let place = Place { space: Space::Arena, offset: 0, bytes: rows * row_bytes };

@@ -5,8 +5,9 @@ use crate::common;
 use common::*;
 use rlx_core::ops::*;
 use rlx_core::runtime::device::Device;
-use rlx_core::target::{Path, Target};
+use rlx_core::target::Path;
 use rlx_core::types::DType;
+use rlx_cpu::target;
 
 /// Zeros, subnormals, halves, what overflows `exp`, whole numbers beyond 2^24, ends.
 const EDGES: [f32; 35] = [
@@ -62,7 +63,7 @@ fn every_unary_function_is_the_references_on_edges_and_between() {
     let x = f32s(&[1, xs.len() as u64], &xs);
     for (f, name, _) in Unary::ALL {
         let op = Op::from(Map { f });
-        assert_eq!(Target::cpu().path(&op, &[&x.ty]), Ok(Path::Native), "{name}");
+        assert_eq!(target().path(&op, &[&x.ty]), Ok(Path::Native), "{name}");
         let expected = to_f32s(&oracle(&op, core::slice::from_ref(&x))[0]);
         // The exponent of a tail is rounded, and f64's own 1 - tanh has 1e-16 of 1.
         let (relative, absolute) = match f {
@@ -113,7 +114,7 @@ fn every_binary_function_is_the_references_on_every_pair_of_edges() {
     for (f, name, _) in Binary::ALL {
         let op = Op::from(Zip { f });
         let types = [&operands[0].ty, &operands[1].ty];
-        assert_eq!(Target::cpu().path(&op, &types), Ok(Path::Native), "{name}");
+        assert_eq!(target().path(&op, &types), Ok(Path::Native), "{name}");
         for operands in [&operands, &row] {
             let expected = to_f32s(&oracle(&op, operands)[0]);
             for device in devices() {
@@ -149,7 +150,7 @@ fn every_function_is_applied_where_a_product_is_made() {
             let of_two = [x.clone(), a.clone(), b.clone()];
             for (op, operands) in [(map, &of_two[..2]), (Op::from(glu), &of_two[..])] {
                 let types: Vec<_> = operands.iter().map(|v| &v.ty).collect();
-                assert_eq!(Target::cpu().path(&op, &types), Ok(Path::Native), "{name}");
+                assert_eq!(target().path(&op, &types), Ok(Path::Native), "{name}");
                 let expected = to_f32s(&oracle(&op, operands)[0]);
                 for device in devices() {
                     let got = to_f32s(&run_op(&device, &op, operands)[0]);
@@ -177,7 +178,7 @@ fn attention_looks_back_as_far_as_its_window_and_bounds_its_scores() {
                         let causal = Attention::causal(e as usize, 1.5);
                         let op = Op::from(Attention { window, softcap, ..causal });
                         let types: Vec<_> = operands.iter().map(|v| &v.ty).collect();
-                        assert_eq!(Target::cpu().path(&op, &types), Ok(Path::Native));
+                        assert_eq!(target().path(&op, &types), Ok(Path::Native));
                         let expected = to_f32s(&oracle(&op, &operands)[0]);
                         for device in devices() {
                             let got = to_f32s(&run_op(&device, &op, &operands)[0]);

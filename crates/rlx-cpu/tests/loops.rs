@@ -12,7 +12,7 @@ use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::reference::interpret;
 use rlx_core::runtime::device::Device;
 use rlx_core::target::Path;
-use rlx_core::types::{BlockFormat, DType, Scalar, Shape, Type};
+use rlx_core::types::{BlockFormat, DType, Shape, Type};
 use rlx_cpu::{CpuDevice, CpuOptions};
 
 fn clock() -> f64 {
@@ -46,11 +46,16 @@ fn halfs(dims: &[u64], x: &[f32]) -> Value {
     Value::new(Type::tensor(DType::F16, Shape::of(dims)), bytes)
 }
 
-/// 6 to 20 nodes over f16 `[2, 4, 4]` values, none of which has a kernel.
+fn doubles(dims: &[u64], x: &[f32]) -> Value {
+    let bytes = x.iter().flat_map(|x| f64::from(*x).to_le_bytes()).collect();
+    Value::new(Type::tensor(DType::F64, Shape::of(dims)), bytes)
+}
+
+/// 6 to 20 nodes over f64 `[2, 4, 4]` values, for which there is no kernel.
 fn random_graph(r: &mut Random) -> (Graph, Vec<Value>) {
     let mut g = Graph::new("random");
     let dims = [2, 4, 4];
-    let ty = Type::tensor(DType::F16, Shape::of(&dims));
+    let ty = Type::tensor(DType::F64, Shape::of(&dims));
     let mut below = |n: u64| r.bits() % n;
     let mut values = vec![g.param(ParamKind::Input, "x", ty.clone())];
     values.push(g.param(ParamKind::Input, "z", ty.clone()));
@@ -86,8 +91,8 @@ fn random_graph(r: &mut Random) -> (Graph, Vec<Value>) {
             8 => push(BatchMatMul { transpose_b: below(2) == 0 }.into(), &[x, b]),
             9 => push(Clamp { min: -0.5, max: 0.75 }.into(), &[x]),
             10 => {
-                let wide = push(Cast { to: DType::Scalar(Scalar::F64) }.into(), &[x]);
-                push(Cast { to: DType::F16 }.into(), &[wide])
+                let narrow = push(Cast { to: DType::F16 }.into(), &[x]);
+                push(Cast { to: DType::F64 }.into(), &[narrow])
             }
             11 => push(MatMul::plain().into(), &[x, w]),
             _ => push(Sdpa { mask: Mask::Causal, ..Sdpa::new(2, 2) }.into(), &[x, b, x]),
@@ -100,8 +105,8 @@ fn random_graph(r: &mut Random) -> (Graph, Vec<Value>) {
         g.output("z", other);
     }
     let params = vec![
-        halfs(&dims, &r.floats(32)),
-        halfs(&dims, &r.floats(32)),
+        doubles(&dims, &r.floats(32)),
+        doubles(&dims, &r.floats(32)),
         f32s(&[4, 4], &r.floats(16)).weight(),
     ];
     (g, params)
@@ -119,9 +124,10 @@ fn random_graphs_of_operators_without_kernels_give_the_references_bytes() {
 fn the_device_says_which_operators_have_kernels_and_which_run_on_loops() {
     let device = &cpus()[0];
     let (wide, half) = (f32s(&[2, 4], &[0.0; 8]).ty, halfs(&[2, 4], &[0.0; 8]).ty);
+    let double = doubles(&[2, 4], &[0.0; 8]).ty;
     let silu = Op::from(Map { f: Unary::Silu });
     assert_eq!(device.target().path(&silu, &[&wide]), Ok(Path::Native));
-    assert_eq!(device.target().path(&silu, &[&half]), Ok(Path::Loops));
+    assert_eq!(device.target().path(&silu, &[&double]), Ok(Path::Loops));
     let windowed = Op::from(Attention { window: Some(4), ..Attention::causal(4, 1.0) });
     let cache = cache(DType::F32, &[1, 8, 4], &[0.0; 32]).ty;
     let ctl = control(0, 1, 0).ty;

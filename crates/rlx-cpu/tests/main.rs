@@ -2,6 +2,7 @@
 
 mod caches;
 mod common;
+mod elementwise;
 mod functions;
 mod hostile;
 mod levels;
@@ -11,6 +12,7 @@ mod model;
 mod moves;
 mod noticed;
 mod operators;
+mod rows;
 #[path = "../../../tests/support/skip.rs"]
 mod skip;
 mod splits;

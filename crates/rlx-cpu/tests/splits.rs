@@ -199,7 +199,7 @@ fn a_model_answers_the_same_with_splits_and_with_any_number_of_workers() {
             to_f32s(&outputs(device, &g, &params).unwrap()[at])
         };
         // The plan's replay, which is the reference, runs the splits too.
-        let (cpu, reference) = (Target::cpu(), ReferenceDevice::new());
+        let (cpu, reference) = (rlx_cpu::target(), ReferenceDevice::new());
         let expected = logits(&reference, &cpu, &["split_attention"]);
         let what = format!("logits over {kv}");
         assert_close(&logits(&reference, &cpu, &[]), &expected, tolerance, &what);

@@ -439,9 +439,10 @@ impl Target {
         HOST_CONSTANTS.contains(&op.name())
     }
 
-    /// Names it has kernels for, in the order of the rows.
+    /// Names it has kernels for, in the order in which they are listed.
     pub fn kernels(&self) -> Vec<&'static str> {
-        self.claims.rows.iter().map(|r| r.op).collect()
+        let claims = &self.claims;
+        claims.kernels.iter().map(|k| k.op).chain(claims.rows.iter().map(|r| r.op)).collect()
     }
 }
 

@@ -9,7 +9,7 @@
 use super::attention_loops::{BLOCK, Loops, Queries};
 use super::cells::{Cells, F16, F32, Q8_0};
 use super::kv_write::Cache;
-use super::{Kernel, Planned, control, dims};
+use super::{Kernel, Planned, claim, control, dims};
 use crate::program::Split;
 use crate::run::Cx;
 use crate::simd::{LANES, Level, Simd, Task, dispatch};
@@ -19,7 +19,8 @@ use core::ops::Range;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::Attention;
-use rlx_core::types::DType;
+use rlx_core::target::Target;
+use rlx_core::types::{DType, Type};
 
 /// Queries that share each read of the cache, at most.
 pub(super) const QUERIES: usize = 4;
@@ -119,6 +120,12 @@ struct Whole {
     attend: Attend,
     heads: usize,
     seq: usize,
+}
+
+pub(super) fn takes(op: &Attention, operands: &[&Type], _: &Target) -> Result<(), String> {
+    let Attention { head_dim: _, scale: _, window: _, softcap: _ } = op;
+    claim::floats_and_caches(operands)?;
+    claim::matrix(operands)
 }
 
 pub(super) fn plan(op: &Attention, step: &Step) -> Result<Planned> {

@@ -6,19 +6,27 @@
 //! parts       heads of y
 //! numerics    f32, splits in their order; exp within 2 ulp
 
-use super::{Kernel, Planned, dims};
+use super::{Kernel, Planned, claim, dims};
 use crate::program::Split;
 use crate::run::Cx;
 use crate::simd::{LANES, Simd, Task, dispatch};
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::AttentionJoin;
+use rlx_core::target::Target;
+use rlx_core::types::Type;
 
 struct Join {
     splits: usize,
     /// Query heads of a key and value head.
     group: usize,
     head_dim: usize,
+}
+
+pub(super) fn takes(op: &AttentionJoin, operands: &[&Type], _: &Target) -> Result<(), String> {
+    let AttentionJoin { splits: _ } = op;
+    claim::floats(operands)?;
+    claim::matrix(operands)
 }
 
 pub(super) fn plan(op: &AttentionJoin, step: &Step) -> Result<Planned> {

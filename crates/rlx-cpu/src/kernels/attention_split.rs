@@ -6,19 +6,30 @@
 //! parts       splits of each key and value head
 //! numerics    attention's
 
-use super::attention::{Attend, Query};
+use super::attention::{self, Attend, Query};
 use super::{Kernel, Planned, control, dims};
 use crate::program::Split;
 use crate::run::Cx;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::AttentionSplit;
+use rlx_core::target::Target;
+use rlx_core::types::Type;
 
 struct Splits {
     op: AttentionSplit,
     attend: Attend,
     /// Query heads of a key and value head.
     group: usize,
+}
+
+pub(super) fn takes(
+    op: &AttentionSplit,
+    operands: &[&Type],
+    target: &Target,
+) -> Result<(), String> {
+    let AttentionSplit { whole, splits: _, least: _ } = op;
+    attention::takes(whole, operands, target)
 }
 
 pub(super) fn plan(op: &AttentionSplit, step: &Step) -> Result<Planned> {

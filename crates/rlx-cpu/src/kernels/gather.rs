@@ -5,14 +5,15 @@
 //! numerics    as the reference decodes, bit for bit
 
 use super::weights::reads;
-use super::{Kernel, Planned, dims};
+use super::{Kernel, Planned, claim, dims};
 use crate::panel::Cut;
 use crate::program::Split;
 use crate::run::Cx;
 use rlx_core::formats::decode_row;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops;
-use rlx_core::types::DType;
+use rlx_core::target::Target;
+use rlx_core::types::{DType, Type};
 use rlx_core::{Code, Error, Result};
 
 struct Gather {
@@ -21,14 +22,21 @@ struct Gather {
     row_bytes: usize,
 }
 
-pub(super) fn plan(op: &ops::Gather, step: &Step) -> Result<Planned> {
-    let (table, ids) = (&step.operands[0], &step.operands[1].ty);
-    if !op.is_embedding(&table.ty) || ids.dtype != DType::U32 || ids.shape.rank() != 1 {
-        return Err(Error::new(
-            Code::Unsupported,
-            format!("the CPU's gather takes rows of a matrix by u32, not of {} by {ids}", table.ty),
-        ));
+pub(super) fn takes(op: &ops::Gather, operands: &[&Type], target: &Target) -> Result<(), String> {
+    let ops::Gather { axis } = op;
+    if *axis != 0 {
+        return Err("its kernel has no axis".into());
     }
+    claim::weight(operands, 0, target)?;
+    claim::one_of(operands, 1, &[DType::U32])?;
+    match operands {
+        [table, ids] if table.shape.rank() == 2 && ids.shape.rank() == 1 => Ok(()),
+        _ => Err("its kernel takes a matrix and a vector of indices".into()),
+    }
+}
+
+pub(super) fn plan(_: &ops::Gather, step: &Step) -> Result<Planned> {
+    let table = &step.operands[0];
     let [rows, width] = dims(table)?;
     let dtype = table.ty.dtype;
     let row_bytes = dtype.row_bytes(width as u64).filter(|_| rows > 0 && reads(dtype));

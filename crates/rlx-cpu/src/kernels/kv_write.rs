@@ -5,12 +5,14 @@
 //! numerics    f16 rounds halves to even, q8_0 away from zero: the reference encoder's bits
 
 use super::cells::{Cells, F16, Q8_0};
-use super::{Kernel, Planned, control, dims, quantize_rows};
+use super::{Kernel, Planned, claim, control, convert, dims, quantize_rows};
 use crate::program::Split;
 use crate::run::{Cx, Panel};
-use crate::simd::{LANES, Level, Simd, Task, dispatch};
+use crate::simd::Level;
 use rlx_core::ir::lir::{Slice, Step};
-use rlx_core::types::{BlockFormat, DType};
+use rlx_core::ops;
+use rlx_core::target::Target;
+use rlx_core::types::{BlockFormat, DType, Type};
 use rlx_core::{Error, Result};
 
 /// A cache's type and sizes.
@@ -49,7 +51,7 @@ impl Cache {
         let n = self.row_bytes;
         let row = &mut panel.row::<u8>(h)[position * n..][..n];
         match self.dtype {
-            F16::DTYPE => dispatch(level, ToF16 { x, y: row }),
+            F16::DTYPE => convert::write(level, DType::F16, x, row),
             Q8_0::DTYPE => quantize_rows::encode(level, BlockFormat::Q8_0, x, row),
             _ => row.copy_from_slice(bytemuck::cast_slice(x)),
         }
@@ -61,7 +63,12 @@ struct KvWrite {
     seq: usize,
 }
 
-pub(super) fn plan(step: &Step) -> Result<Planned> {
+pub(super) fn takes(op: &ops::KvWrite, operands: &[&Type], _: &Target) -> Result<(), String> {
+    let ops::KvWrite = op;
+    claim::floats_and_caches(operands)
+}
+
+pub(super) fn plan(_: &ops::KvWrite, step: &Step) -> Result<Planned> {
     let cache = Cache::new(&step.operands[0])?;
     let [seq, width] = dims(&step.operands[1])?;
     Ok(Planned::new(KvWrite { cache, seq }, &[Split::Rows], seq * width))
@@ -79,26 +86,6 @@ impl Kernel for KvWrite {
                 let x = &x[(i * heads + h) * e..][..e];
                 self.cache.put(level, cx.result(0), h, ctl.past + i, x);
             }
-        }
-    }
-}
-
-struct ToF16<'a> {
-    x: &'a [f32],
-    y: &'a mut [u8],
-}
-
-impl Task for ToF16<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let (x, rest) = self.x.as_chunks::<LANES>();
-        let (y, y_rest) = self.y.as_chunks_mut::<{ 2 * LANES }>();
-        for (x, y) in x.iter().zip(y) {
-            s.store_f16(s.load(x), y);
-        }
-        for (x, y) in rest.iter().zip(y_rest.as_chunks_mut::<2>().0) {
-            *y = half::f16::from_f32(*x).to_le_bytes();
         }
     }
 }

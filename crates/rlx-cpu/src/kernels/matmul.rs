@@ -6,7 +6,7 @@
 
 use super::math::Function;
 use super::weights::{self, Weight};
-use super::{Kernel, Planned, dims, int8, rms_norm};
+use super::{Kernel, Planned, claim, dims, int8, rms_norm};
 use crate::panel::ROWS;
 use crate::program::Split;
 use crate::run::Cx;
@@ -15,7 +15,8 @@ use core::cell::RefCell;
 use core::ops::Range;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::{Epilogue, MatMul, MatMulParts};
-use rlx_core::types::{BlockFormat, DType};
+use rlx_core::target::Target;
+use rlx_core::types::{BlockFormat, DType, Type};
 use rlx_core::{Code, Error, Result};
 
 struct Matmul {
@@ -27,6 +28,23 @@ struct Matmul {
     norm: Option<f32>,
     parts: MatMulParts,
     epilogue: Epilogue,
+}
+
+pub(super) fn takes(op: &MatMul, operands: &[&Type], target: &Target) -> Result<(), String> {
+    let MatMul { segments, bias: _, norm: _, quantize, epilogue: _ } = op;
+    if quantize.is_some() {
+        return Err("its kernel has no quantize".into());
+    }
+    let first = op.parts().weights;
+    for (i, ty) in operands.iter().enumerate() {
+        match ty.dtype {
+            _ if (first..first + segments).contains(&i) => claim::weight(operands, i, target)?,
+            // Int8 blocks, which only `quantize_rows` makes.
+            DType::Block(_) if i == 0 && target.int8 => {}
+            _ => claim::one_of(operands, i, &[DType::F32])?,
+        }
+    }
+    claim::matrix(operands)
 }
 
 pub(super) fn plan(op: &MatMul, step: &Step) -> Result<Planned> {

@@ -4,27 +4,58 @@
 //! `cells.rs` is a cache as attention reads it, `attention_loops.rs` what it does with it; `attention.rs` has the
 //! walk over positions that `attention_split.rs` shares. `weights.rs`
 //! is a weight as matmul reads it, `int8.rs` and `dense.rs` the products of its panels with rows of x;
-//! `math.rs` has the scalar functions; `reference.rs` runs what has no kernel of its own on the oracle's
+//! `math.rs` has the scalar functions; `claim.rs` is what their `takes` share; `reference.rs` runs what has no kernel of its own on the oracle's
 //! loops (feature `reference`).
 
+#[cfg(feature = "graphs")]
+mod argmax;
 mod attention;
 mod attention_join;
 mod attention_loops;
 mod attention_split;
+#[cfg(feature = "graphs")]
+mod cast;
 mod cells;
+mod claim;
+#[cfg(feature = "graphs")]
+mod clamp;
+#[cfg(feature = "graphs")]
+mod compare;
+#[cfg_attr(not(feature = "graphs"), allow(dead_code))]
+mod convert;
 mod dense;
+#[cfg(feature = "graphs")]
+mod elementwise;
+#[cfg(feature = "graphs")]
+mod expand;
 mod gather;
+#[cfg(feature = "graphs")]
+mod group_norm;
 pub(crate) mod int8;
 mod kv_write;
+#[cfg(feature = "graphs")]
+mod layer_norm;
 mod map;
 mod math;
 mod matmul;
 mod quantize_rows;
+#[cfg(feature = "graphs")]
+mod reduce;
 #[cfg(feature = "reference")]
 mod reference;
+#[cfg(feature = "graphs")]
+mod region;
+#[cfg(feature = "graphs")]
+mod residual_norm;
 mod rms_norm;
 mod rope;
+#[cfg(feature = "graphs")]
+mod rows;
 mod sample;
+#[cfg(feature = "graphs")]
+mod select;
+#[cfg(feature = "graphs")]
+mod softmax;
 mod take_rows;
 pub(crate) mod weights;
 mod zip;
@@ -34,9 +65,8 @@ use crate::run::Cx;
 use core::ops::Range;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ir::mir::Graph;
-use rlx_core::ops::{Op, Signature};
-use rlx_core::target::{Path, Target};
-use rlx_core::types::DType;
+use rlx_core::ops::{self, Op, Operator, Signature};
+use rlx_core::target::{KernelClaim, Path, Target};
 use rlx_core::{Code, Error, Result};
 
 /// A step's work.
@@ -67,11 +97,60 @@ impl Planned {
     }
 }
 
-/// What the executor runs: its kernels, and the oracle's loops for everything else where they are
-/// linked.
-pub(crate) fn target() -> Target {
-    let target = Target::cpu();
-    if cfg!(feature = "reference") { target.with_loops() } else { target }
+/// One table of the kernels: an operator, what of it the kernel takes, and how a step becomes one. The
+/// compiler's claims and the builder read the same rows.
+macro_rules! kernels {
+    ($($(#[$gate:meta])* $op:ident: $takes:path, $plan:path;)*) => {
+        /// What the executor claims.
+        pub(crate) const KERNELS: &[KernelClaim] = &[$($(#[$gate])* KernelClaim {
+            op: <ops::$op as Operator>::NAME,
+            takes: |op, operands, target| match op {
+                Op::$op(op) => $takes(op, operands, target),
+                other => Err(format!("its kernel is not {}'s", other.name())),
+            },
+        },)*];
+
+        /// A kernel of this crate's own, which takes the step.
+        fn native(step: &Step) -> Result<Planned> {
+            match &step.op {
+                $($(#[$gate])* Op::$op(op) => $plan(op, step),)*
+                other => {
+                    Err(Error::internal(format!("the CPU claims {}, which it has not", other.name())))
+                }
+            }
+        }
+    };
+}
+
+kernels! {
+    Gather: gather::takes, gather::plan;
+    RmsNorm: rms_norm::takes, rms_norm::plan;
+    MatMul: matmul::takes, matmul::plan;
+    QuantizeRows: quantize_rows::takes, quantize_rows::plan;
+    Rope: rope::takes, rope::plan;
+    KvWrite: kv_write::takes, kv_write::plan;
+    RopeKvWrite: rope::takes_with_writes, rope::plan_with_writes;
+    Attention: attention::takes, attention::plan;
+    AttentionSplit: attention_split::takes, attention_split::plan;
+    AttentionJoin: attention_join::takes, attention_join::plan;
+    Map: map::takes, map::plan;
+    Zip: zip::takes, zip::plan;
+    TakeRows: take_rows::takes, take_rows::plan;
+    Sample: sample::takes, sample::plan;
+    #[cfg(feature = "graphs")] Select: select::takes, select::plan;
+    #[cfg(feature = "graphs")] Compare: compare::takes, compare::plan;
+    #[cfg(feature = "graphs")] Cast: cast::takes, cast::plan;
+    #[cfg(feature = "graphs")] Clamp: clamp::takes, clamp::plan;
+    #[cfg(feature = "graphs")] Region: region::takes, region::plan;
+    #[cfg(feature = "graphs")] LayerNorm: layer_norm::takes, layer_norm::plan;
+    #[cfg(feature = "graphs")] ResidualLayerNorm: residual_norm::takes, residual_norm::plan;
+    #[cfg(feature = "graphs")] ResidualRmsNorm: residual_norm::takes_rms, residual_norm::plan_rms;
+    #[cfg(feature = "graphs")] GroupNorm: group_norm::takes, group_norm::plan;
+    #[cfg(feature = "graphs")] Softmax: softmax::takes, softmax::plan;
+    #[cfg(feature = "graphs")] Reduce: reduce::takes, reduce::plan;
+    #[cfg(feature = "graphs")] ArgMax: argmax::takes, argmax::plan;
+    #[cfg(feature = "graphs")] ArgMin: argmax::takes_min, argmax::plan_min;
+    #[cfg(feature = "graphs")] Expand: expand::takes, expand::plan;
 }
 
 /// Picks the kernel of a step.
@@ -79,7 +158,7 @@ pub(crate) fn target() -> Target {
 /// # Errors
 /// `Unsupported` for an operator that is no step, or that has no kernel for its element types,
 /// shapes or attributes; `Internal` for operands that break the operator's type rule.
-pub(crate) fn plan(step: &Step) -> Result<Planned> {
+pub(crate) fn plan(step: &Step, target: &Target) -> Result<Planned> {
     let types: Vec<_> = step.operands.iter().map(|s| &s.ty).collect();
     let bodies: Vec<Signature> = step.regions.iter().map(Graph::signature).collect();
     let results = step.op.infer_regions(&types, &bodies)?;
@@ -90,7 +169,7 @@ pub(crate) fn plan(step: &Step) -> Result<Planned> {
     if step.part.is_some() {
         return unsupported(format!("the CPU runs no {} of a part of its weights", step.op.name()));
     }
-    match target().path(&step.op, &types) {
+    match target.path(&step.op, &types) {
         Ok(Path::Native) => native(step),
         #[cfg(feature = "reference")]
         Ok(Path::Loops) => Ok(reference::plan(step)),
@@ -101,42 +180,36 @@ pub(crate) fn plan(step: &Step) -> Result<Planned> {
     }
 }
 
-/// A kernel of this crate's own.
-fn native(step: &Step) -> Result<Planned> {
-    match &step.op {
-        Op::Gather(op) => gather::plan(op, step),
-        Op::RmsNorm(op) => rms_norm::plan(op, step),
-        Op::MatMul(op) => matmul::plan(op, step),
-        Op::QuantizeRows(op) => quantize_rows::plan(op, step),
-        Op::Rope(op) => rope::plan(op, step),
-        Op::KvWrite(_) => kv_write::plan(step),
-        Op::RopeKvWrite(op) => rope::plan_with_writes(op, step),
-        Op::Attention(op) => attention::plan(op, step),
-        Op::AttentionSplit(op) => attention_split::plan(op, step),
-        Op::AttentionJoin(op) => attention_join::plan(op, step),
-        Op::Map(op) => map::plan(op, step),
-        Op::Zip(op) => zip::plan(op, step),
-        Op::TakeRows(_) => take_rows::plan(step),
-        Op::Sample(_) => sample::plan(step),
-        other => Err(Error::internal(format!("the CPU claims {}, which it has not", other.name()))),
-    }
-}
-
-/// Fails unless all operands and results are f32.
-fn floats(name: &str, step: &Step) -> Result<()> {
-    match step.operands.iter().chain(&step.results).find(|s| s.ty.dtype != DType::F32) {
-        None => Ok(()),
-        Some(s) => Err(Error::new(
-            Code::Unsupported,
-            format!("the CPU's {name} computes in f32, not {}", s.ty),
-        )),
-    }
-}
-
 /// Static sizes of a slice.
 fn dims<const N: usize>(slice: &Slice) -> Result<[usize; N]> {
     let dims: Vec<usize> = slice.ty.shape.static_dims()?.iter().map(|&n| n as usize).collect();
     dims.try_into().map_err(|_| Error::internal(format!("{} has not {N} axes", slice.ty)))
+}
+
+/// Static sizes of a slice, however many.
+#[cfg(feature = "graphs")]
+fn sizes(slice: &Slice) -> Result<Vec<usize>> {
+    Ok(slice.ty.shape.static_dims()?.iter().map(|&n| n as usize).collect())
+}
+
+/// How many rows a slice has, and how long they are: all axes but the last, and that.
+#[cfg(feature = "graphs")]
+fn rows_of(slice: &Slice) -> Result<(usize, usize)> {
+    let dims = sizes(slice)?;
+    let (last, ahead) = dims
+        .split_last()
+        .ok_or_else(|| Error::internal(format!("{} has no last axis", slice.ty)))?;
+    Ok((ahead.iter().product(), *last))
+}
+
+/// Elements before an axis, along it, and behind each of its indices.
+#[cfg(feature = "graphs")]
+fn around(slice: &Slice, axis: usize) -> Result<[usize; 3]> {
+    let dims = sizes(slice)?;
+    let Some(&n) = dims.get(axis) else {
+        return Err(Error::internal(format!("{} has no axis {axis}", slice.ty)));
+    };
+    Ok([dims[..axis].iter().product(), n, dims[axis + 1..].iter().product()])
 }
 
 /// Past position, real rows and whether the control block is done.

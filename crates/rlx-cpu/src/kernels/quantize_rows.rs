@@ -3,7 +3,7 @@
 //! parts       columns, in whole blocks
 //! numerics    the reference encoder's, bit for bit: q8_0 rounds halves away from zero, q8_k to even
 
-use super::{Kernel, Planned, dims};
+use super::{Kernel, Planned, claim, dims};
 use crate::program::Split;
 use crate::run::Cx;
 use crate::simd::{Level, Simd, Task, dispatch};
@@ -11,11 +11,18 @@ use half::f16;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::QuantizeRows;
-use rlx_core::types::BlockFormat;
+use rlx_core::target::Target;
+use rlx_core::types::{BlockFormat, Type};
 
 struct Quantize {
     format: BlockFormat,
     k: usize,
+}
+
+pub(super) fn takes(op: &QuantizeRows, operands: &[&Type], _: &Target) -> Result<(), String> {
+    let QuantizeRows { format: _ } = op;
+    claim::floats(operands)?;
+    claim::matrix(operands)
 }
 
 pub(super) fn plan(op: &QuantizeRows, step: &Step) -> Result<Planned> {

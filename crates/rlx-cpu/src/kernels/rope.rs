@@ -5,12 +5,14 @@
 //! numerics    cos and sin from two table rows by the addition theorem, in f32
 
 use super::kv_write::Cache;
-use super::{Kernel, Planned, control, dims};
+use super::{Kernel, Planned, claim, control, dims};
 use crate::program::Split;
 use crate::run::Cx;
 use core::cell::RefCell;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Rope, RopeKvWrite, RopeStyle};
+use rlx_core::target::Target;
+use rlx_core::types::Type;
 use rlx_core::{Error, Result};
 
 /// The table, and how heads turn by it.
@@ -82,6 +84,12 @@ std::thread_local! {
 
 struct Turn(Rotation);
 
+pub(super) fn takes(op: &Rope, operands: &[&Type], _: &Target) -> Result<(), String> {
+    let Rope { style: _, head_dim: _ } = op;
+    claim::floats(operands)?;
+    claim::matrix(operands)
+}
+
 pub(super) fn plan(op: &Rope, step: &Step) -> Result<Planned> {
     let [rows, width] = dims(&step.operands[0])?;
     let rotation = Rotation::new(op.style, op.head_dim, &step.operands[1])?;
@@ -105,6 +113,16 @@ struct TurnAndWrite {
     rotation: Rotation,
     cache: Cache,
     seq: usize,
+}
+
+pub(super) fn takes_with_writes(
+    op: &RopeKvWrite,
+    operands: &[&Type],
+    _: &Target,
+) -> Result<(), String> {
+    let RopeKvWrite { style: _, head_dim: _ } = op;
+    claim::floats_and_caches(operands)?;
+    claim::matrix(operands)
 }
 
 pub(super) fn plan_with_writes(op: &RopeKvWrite, step: &Step) -> Result<Planned> {

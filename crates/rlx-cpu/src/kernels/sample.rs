@@ -4,17 +4,25 @@
 //! parts       one worker does it
 //! numerics    integers (`rlx_core::sample`)
 
-use super::{Kernel, Planned, dims};
+use super::{Kernel, Planned, claim, dims};
 use crate::program::Split;
 use crate::run::Cx;
 use core::cell::RefCell;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
+use rlx_core::ops;
 use rlx_core::sample::{Control, Scratch, sample};
+use rlx_core::target::Target;
+use rlx_core::types::Type;
 
 struct Sample;
 
-pub(super) fn plan(step: &Step) -> Result<Planned> {
+pub(super) fn takes(op: &ops::Sample, operands: &[&Type], _: &Target) -> Result<(), String> {
+    let ops::Sample = op;
+    claim::floats(operands)
+}
+
+pub(super) fn plan(_: &ops::Sample, step: &Step) -> Result<Planned> {
     let [_, vocab] = dims(&step.operands[0])?;
     let _: usize = vocab;
     Ok(Planned::new(Sample, &[Split::First, Split::First], 0))

@@ -4,18 +4,27 @@
 //! parts       columns of y
 //! numerics    a copy
 
-use super::{Kernel, Planned, control, dims};
+use super::{Kernel, Planned, claim, control, dims};
 use crate::program::Split;
 use crate::run::Cx;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
+use rlx_core::ops;
+use rlx_core::target::Target;
+use rlx_core::types::Type;
 
 struct TakeRows {
     seq: usize,
     width: usize,
 }
 
-pub(super) fn plan(step: &Step) -> Result<Planned> {
+pub(super) fn takes(op: &ops::TakeRows, operands: &[&Type], _: &Target) -> Result<(), String> {
+    let ops::TakeRows { rows: _ } = op;
+    claim::floats(operands)?;
+    claim::matrix(operands)
+}
+
+pub(super) fn plan(_: &ops::TakeRows, step: &Step) -> Result<Planned> {
     let [seq, width] = dims(&step.operands[0])?;
     let work = step.results[0].bytes as usize;
     Ok(Planned::new(TakeRows { seq, width }, &[Split::Columns(64)], work))

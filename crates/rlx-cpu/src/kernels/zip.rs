@@ -1,15 +1,21 @@
 //! zip         y = f(a, b)
-//! shapes      a, y f32[rows, dim]   b as a, or f32[dim]; a and y may be one
+//! shapes      a, y f32[rows, dim]   b as a, or f32[dim]; a and y may be one; all else by `elementwise`
 //! bytes       12 per element
 //! parts       columns of y's rows
 //! numerics    rounded once; pow within the reference's f64
 
-use super::{Kernel, Planned, floats, math};
+#[cfg(feature = "graphs")]
+use super::elementwise;
+use super::{Kernel, Planned, claim, math};
 use crate::program::Split;
 use crate::run::Cx;
+use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::{Binary, Zip};
-use rlx_core::{Code, Error, Result};
+#[cfg(feature = "graphs")]
+use rlx_core::ops::{Operator, StepFn};
+use rlx_core::target::Target;
+use rlx_core::types::Type;
 
 struct ZipKernel {
     f: Binary,
@@ -17,15 +23,30 @@ struct ZipKernel {
     repeats: bool,
 }
 
+pub(super) fn takes(op: &Zip, operands: &[&Type], _: &Target) -> Result<(), String> {
+    let Zip { f: _ } = op;
+    let plain = rows(operands);
+    #[cfg(feature = "graphs")]
+    let plain =
+        plain.or_else(|_| elementwise::takes(operands, &op.infer(operands).map_err(|e| e.what)?));
+    plain
+}
+
+/// Fails unless the operands are f32 of one shape, or the second one is a row.
+fn rows(operands: &[&Type]) -> Result<(), String> {
+    claim::floats(operands)?;
+    let [a, b] = operands else { return Err("its kernel takes two operands".into()) };
+    let row = b.shape.rank() == 1 && a.shape.rank() > 0 && b.shape.last() == a.shape.last();
+    if a.shape == b.shape || row {
+        return Ok(());
+    }
+    Err("its kernel takes two operands of one shape, or a row".into())
+}
+
 pub(super) fn plan(op: &Zip, step: &Step) -> Result<Planned> {
-    floats("zip", step)?;
-    let (a, b) = (&step.operands[0].ty, &step.operands[1].ty);
-    let row = b.shape.rank() == 1 && b.shape.last() == a.shape.last();
-    if a.shape != step.results[0].ty.shape || (a.shape != b.shape && !row) {
-        return Err(Error::new(
-            Code::Unsupported,
-            format!("the CPU's zip repeats a row at most, not {b} along {a}"),
-        ));
+    #[cfg(feature = "graphs")]
+    if rows(&[&step.operands[0].ty, &step.operands[1].ty]).is_err() {
+        return elementwise::plan_one(StepFn::Zip(op.f), step);
     }
     let repeats = step.operands[1].ty.shape != step.operands[0].ty.shape;
     let work = step.results[0].bytes as usize;

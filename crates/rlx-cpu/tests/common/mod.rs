@@ -62,6 +62,24 @@ impl Random {
         (0..n).map(|_| self.float()).collect()
     }
 
+    /// Numbers of a float type, some of them not finite, or zeros of either sign.
+    pub fn floats_as(&mut self, dtype: DType, dims: &[u64]) -> Value {
+        let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, 1e-30, 7e4];
+        let n = dims.iter().product::<u64>() as usize;
+        let x = (0..n).map(|_| match self.bits() % 40 {
+            i if (i as usize) < odd.len() => odd[i as usize],
+            _ => self.float() * 3.0,
+        });
+        floats_as(dtype, dims, &x.collect::<Vec<f32>>())
+    }
+
+    /// Random bits as integers.
+    pub fn integers(&mut self, scalar: Scalar, dims: &[u64]) -> Value {
+        let ty = Type::tensor(DType::Scalar(scalar), Shape::of(dims));
+        let bytes = (0..ty.bytes().unwrap()).map(|_| self.bits() as u8).collect();
+        Value::new(ty, bytes)
+    }
+
     /// Rows of a weight: random payloads, scales of sane size, and some blocks whose scale is
     /// zero, subnormal or negative.
     pub fn packed(&mut self, dtype: DType, dims: [u64; 2]) -> Value {
@@ -152,6 +170,26 @@ pub fn int8_of(dtype: DType) -> BlockFormat {
 pub fn f32s(dims: &[u64], x: &[f32]) -> Value {
     let bytes = x.iter().flat_map(|x| x.to_le_bytes()).collect();
     Value::new(Type::tensor(DType::F32, Shape::of(dims)), bytes)
+}
+
+/// Numbers rounded to a float type.
+pub fn floats_as(dtype: DType, dims: &[u64], x: &[f32]) -> Value {
+    let bytes = match dtype {
+        DType::F16 => x.iter().flat_map(|x| half::f16::from_f32(*x).to_le_bytes()).collect(),
+        DType::BF16 => x.iter().flat_map(|x| half::bf16::from_f32(*x).to_le_bytes()).collect(),
+        _ => x.iter().flat_map(|x| x.to_le_bytes()).collect(),
+    };
+    Value::new(Type::tensor(dtype, Shape::of(dims)), bytes)
+}
+
+/// Elements of a float type.
+pub fn floats_of(dtype: DType, bytes: &[u8]) -> Vec<f32> {
+    let halves = bytes.as_chunks::<2>().0.iter();
+    match dtype {
+        DType::F16 => halves.map(|b| half::f16::from_le_bytes(*b).to_f32()).collect(),
+        DType::BF16 => halves.map(|b| half::bf16::from_le_bytes(*b).to_f32()).collect(),
+        _ => to_f32s(bytes),
+    }
 }
 
 pub fn u32s(dims: &[u64], x: &[u32]) -> Value {

@@ -1,0 +1,46 @@
+//! What the compiler is told about this executor.
+
+use crate::kernels::KERNELS;
+use rlx_core::target::{Caches, Claims, Cost, Fusions, Limits, RegionLimits, Splits, Target};
+use rlx_core::types::{BlockFormat, DType};
+
+/// What caches of keys and values may be of.
+pub(crate) const CACHES: &[DType] = &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
+
+/// The longest chain of elementwise operators that is one step: registers of all of them stay in the
+/// second cache.
+const REGIONS: RegionLimits = RegionLimits { steps: 32, inputs: 16 };
+
+/// The CPU executor as the compiler sees it: the kernels of this build, and with the feature `reference`
+/// the oracle's loops for everything else.
+///
+/// A norm of its own costs a barrier; as a matmul's prologue it would cost every worker a pass over x, and
+/// int8 activations need it done first anyway.
+///
+/// The CPU binds nothing: limits are what an address reaches, one number for every platform, as
+/// fingerprints are. What a 32-bit host has no memory for, it says when it allocates.
+pub fn target() -> Target {
+    Target {
+        name: "cpu".into(),
+        limits: Limits { buffer: 1 << 40, binding: 1 << 40, storage_buffers: 64, alignment: 64 },
+        fusions: Fusions { norm_prologue: false, quantize_prologue: false, ..Fusions::ALL },
+        formats: Target::every_format(),
+        int8: true,
+        claims: Claims { loops: cfg!(feature = "reference"), ..Claims::of(KERNELS) },
+        region_limits: cfg!(feature = "graphs").then_some(REGIONS),
+        caches: Some(Caches { types: CACHES, block_heads: 1 }),
+        cost: Cost { submit_us: 10.0, launch_us: 2.0, bandwidth_gb_s: 20.0 },
+        segments: false,
+        row_parts: None,
+        attention_splits: Some(Splits {
+            parts: 16,
+            least: 256,
+            spare: 4,
+            capacity: 2048,
+            multiple: 1,
+            group: u64::MAX,
+            width: u64::MAX,
+        }),
+        buffers: None,
+    }
+}
