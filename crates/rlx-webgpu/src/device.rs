@@ -142,7 +142,7 @@ impl<G: Gpu> WebGpuDevice<G> {
             storage_buffers: info.max_storage_buffers,
             alignment: 256,
         };
-        let target = Target::webgpu(limits);
+        let target = crate::target(limits);
         WebGpuDevice {
             gpu,
             target,

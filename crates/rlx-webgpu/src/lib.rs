@@ -13,7 +13,9 @@
 pub mod device;
 pub mod gpu;
 pub mod kernels;
+mod target;
 pub mod tuning;
 
 pub use device::WebGpuDevice;
+pub use target::target;
 pub use tuning::Tuning;

@@ -55,7 +55,7 @@ fn truth(op: &Op, operands: &[Operand]) -> Vec<f32> {
 
 fn claimed(op: &Op, operands: &[Operand]) -> bool {
     let types: Vec<&Type> = operands.iter().map(|o| &o.ty).collect();
-    Target::webgpu(Target::WEBGPU_DEFAULT).claims(op, &types).is_ok()
+    rlx_webgpu::target(Target::WEBGPU_DEFAULT).claims(op, &types).is_ok()
 }
 
 fn flushed(x: f32) -> f32 {

@@ -22,7 +22,7 @@ fn truth(op: &Op, operands: &[Operand]) -> Vec<f64> {
 
 fn claims(op: &Op, operands: &[Operand]) -> bool {
     let types: Vec<&Type> = operands.iter().map(|o| &o.ty).collect();
-    Target::webgpu(Target::WEBGPU_DEFAULT).claims(op, &types).is_ok()
+    rlx_webgpu::target(Target::WEBGPU_DEFAULT).claims(op, &types).is_ok()
 }
 
 /// `(f(x) * row + y) op x`, for every function and every `op` that has WGSL.

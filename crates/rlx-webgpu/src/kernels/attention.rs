@@ -3,10 +3,26 @@
 use super::emit::{Emit, fill};
 use super::kv::{self, Kv};
 use super::rope::cache_dims;
-use super::{Launch, attention_tile, matrix, unsupported, word};
+use super::takes::{self, Taken};
+use super::{Context, Launch, attention_tile, matrix, mismatch, word};
 use rlx_core::ir::lir::Step;
-use rlx_core::ops::Attention;
+use rlx_core::ops::{Attention, Op};
+use rlx_core::target::Target;
+use rlx_core::types::Type;
 use rlx_core::{Error, Result};
+
+/// A matrix of f32 over caches of any type that caches have, in heads of an even number of elements.
+pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+    takes::knows(op, &["head_dim", "scale", "window", "softcap"])?;
+    takes::floats_and_caches(operands)?;
+    takes::matrix(operands)?;
+    match op {
+        Op::Attention(op) if !op.head_dim.is_multiple_of(2) || op.head_dim > 512 => {
+            Err(format!("its kernel takes heads of an even number up to 512, not {}", op.head_dim))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Teams of 64 threads for one row: a long context is split among them.
 const DECODE_TEAMS: u64 = 4;
@@ -19,10 +35,11 @@ pub(super) fn score_words(op: &Attention) -> [u32; 3] {
 }
 
 pub(super) fn attention(
-    op: &Attention,
     step: &Step,
+    _: &Context<'_>,
     emit: &mut Emit<'_>,
 ) -> Result<Option<Launch>> {
+    let Op::Attention(op) = &step.op else { return Err(mismatch(step)) };
     let [q, k_cache, v_cache, ctl] = step.operands.as_slice() else {
         return Err(Error::internal("attention has four operands"));
     };
@@ -30,9 +47,6 @@ pub(super) fn attention(
     let e = op.head_dim as u64;
     if rows * width == 0 {
         return Ok(None);
-    }
-    if !e.is_multiple_of(2) || e > 512 {
-        return Err(unsupported(format!("attention heads of {e}, an even number up to 512 fits")));
     }
     let (kv_heads, capacity, _) = cache_dims(k_cache)?;
     let heads = width / e;

@@ -1,17 +1,28 @@
 //! `attention_join`: the row that an attention's splits make.
 
 use super::emit::{Emit, fill};
-use super::{Launch, matrix, word};
+use super::takes::{self, Taken};
+use super::{Context, Launch, matrix, mismatch, word};
 use rlx_core::ir::lir::Step;
-use rlx_core::ops::AttentionJoin;
+use rlx_core::ops::Op;
+use rlx_core::target::Target;
+use rlx_core::types::Type;
 use rlx_core::{Error, Result};
+
+/// What `attention_split` makes: matrices of f32.
+pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+    takes::knows(op, &["splits"])?;
+    takes::floats_and_caches(operands)?;
+    takes::matrix(operands)
+}
 
 /// Threads of a head.
 const THREADS: u64 = 256;
 /// Splits whose sums a thread loads at a time.
 const LOADS: u64 = 8;
 
-pub(super) fn join(op: &AttentionJoin, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+pub(super) fn join(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+    let Op::AttentionJoin(op) = &step.op else { return Err(mismatch(step)) };
     let [acc, stats] = step.operands.as_slice() else {
         return Err(Error::internal("attention_join has two operands"));
     };

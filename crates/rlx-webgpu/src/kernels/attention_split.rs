@@ -7,10 +7,29 @@ use super::attention::score_words;
 use super::emit::{Emit, Place, fill};
 use super::kv::{self, Kv};
 use super::rope::{angle, cache_dims, low_rows, pairs, turned};
-use super::{Context, Launch, formats, matrix, unsupported, word};
+use super::takes::{self, Taken};
+use super::{Context, Launch, formats, matrix, mismatch, unsupported, word};
 use rlx_core::ir::lir::{Slice, Step};
-use rlx_core::ops::{AttentionSplit, RopeAttentionSplit, RopeStyle};
+use rlx_core::ops::{AttentionSplit, Op, RopeStyle};
+use rlx_core::target::Target;
+use rlx_core::types::Type;
 use rlx_core::{Error, Result};
+
+/// One row of f32 over caches of any type that caches have.
+pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+    let known = ["head_dim", "scale", "window", "softcap", "splits", "least"];
+    takes::knows(op, &known)?;
+    takes::floats_and_caches(operands)?;
+    takes::matrix(operands)
+}
+
+/// The same with rows of keys and values to turn and write.
+pub(super) fn takes_rope(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+    let known = ["head_dim", "scale", "window", "softcap", "splits", "least", "style"];
+    takes::knows(op, &known)?;
+    takes::floats_and_caches(operands)?;
+    takes::matrix(operands)
+}
 
 /// Threads of a split.
 const THREADS: u64 = 128;
@@ -38,12 +57,8 @@ struct Turned<'a> {
     style: RopeStyle,
 }
 
-pub(super) fn split(
-    op: &AttentionSplit,
-    step: &Step,
-    cx: &Context<'_>,
-    emit: &mut Emit<'_>,
-) -> Result<Option<Launch>> {
+pub(super) fn split(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+    let Op::AttentionSplit(op) = &step.op else { return Err(mismatch(step)) };
     let [q, k_cache, v_cache, ctl] = step.operands.as_slice() else {
         return Err(Error::internal("attention_split has four operands"));
     };
@@ -51,11 +66,11 @@ pub(super) fn split(
 }
 
 pub(super) fn rope_split(
-    op: &RopeAttentionSplit,
     step: &Step,
     cx: &Context<'_>,
     emit: &mut Emit<'_>,
 ) -> Result<Option<Launch>> {
+    let Op::RopeAttentionSplit(op) = &step.op else { return Err(mismatch(step)) };
     let [q, k, v, table, k_cache, v_cache, ctl] = step.operands.as_slice() else {
         return Err(Error::internal("rope_attention_split has seven operands"));
     };

@@ -1,31 +1,51 @@
 //! `map` and `zip`: a scalar function of one tensor or two.
 
 use super::emit::{Emit, Place, fill};
-use super::{Launch, word};
+use super::takes::{self, Taken};
+use super::{Context, Launch, mismatch, unsupported, word};
+use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Step};
-use rlx_core::ops::{Map, Zip};
-use rlx_core::types::DType;
-use rlx_core::{Code, Error, Result};
+use rlx_core::ops::{Binary, Op};
+use rlx_core::target::Target;
+use rlx_core::types::Type;
 
 /// Elements of a slice of f32.
 pub(super) fn elements(slice: &Slice) -> u64 {
     slice.bytes / 4
 }
 
-/// Fails unless all operands and results are f32.
-pub(super) fn floats(name: &str, step: &Step) -> Result<()> {
-    match step.operands.iter().chain(&step.results).find(|s| s.ty.dtype != DType::F32) {
-        None => Ok(()),
-        Some(s) => Err(unsupported(format!("WebGPU's {name} computes in f32, not {}", s.ty))),
+/// A tensor of f32, by a function that has WGSL.
+pub(super) fn takes_map(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+    takes::knows(op, &["f"])?;
+    let (Op::Map(op), [x]) = (op, operands) else { return Err("it takes one operand".into()) };
+    takes::unary(op.f)?;
+    takes::is_f32(0, x)
+}
+
+/// Refuses a function of two numbers that WGSL does not compute well enough.
+pub(super) fn binary_function(f: Binary) -> Taken {
+    match f.wgsl() {
+        Some(_) => Ok(()),
+        None => Err(format!("its kernel has no function {}", f.name())),
     }
 }
 
-pub(super) fn unsupported(what: String) -> Error {
-    Error::new(Code::Unsupported, what)
+/// Two tensors of f32 of one shape, or the second is as long as the first's last axis.
+pub(super) fn takes_zip(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+    takes::knows(op, &["f"])?;
+    let (Op::Zip(op), [a, b]) = (op, operands) else { return Err("it takes two operands".into()) };
+    binary_function(op.f)?;
+    takes::is_f32(0, a)?;
+    takes::is_f32(1, b)?;
+    let row = b.shape.rank() == 1 && b.shape.last() == a.shape.last();
+    if a.shape == b.shape || (row && a.shape.rank() > 0) {
+        return Ok(());
+    }
+    Err("its kernel takes two operands of one shape, or a row".into())
 }
 
-pub(super) fn unary(op: &Map, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
-    floats("map", step)?;
+pub(super) fn unary(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+    let Op::Map(op) = &step.op else { return Err(mismatch(step)) };
     let text = op.f.wgsl();
     let text = text.ok_or_else(|| unsupported(format!("WGSL has no {}", op.f.name())))?;
     let helpers = op.f.wgsl_helpers();
@@ -33,13 +53,8 @@ pub(super) fn unary(op: &Map, step: &Step, emit: &mut Emit<'_>) -> Result<Option
     launch("map", &function, None, step, emit)
 }
 
-pub(super) fn binary(op: &Zip, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
-    floats("zip", step)?;
-    let (a, b) = (&step.operands[0].ty, &step.operands[1].ty);
-    let row = b.shape.rank() == 1 && b.shape.last() == a.shape.last();
-    if a.shape != step.results[0].ty.shape || (a.shape != b.shape && !row) {
-        return Err(unsupported(format!("WebGPU's zip repeats a row at most, not {b} along {a}")));
-    }
+pub(super) fn binary(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+    let Op::Zip(op) = &step.op else { return Err(mismatch(step)) };
     let text = op.f.wgsl();
     let text = text.ok_or_else(|| unsupported(format!("WGSL has no {}", op.f.name())))?;
     let function = format!("fn f(a: f32, b: f32) -> f32 {{ return {text}; }}");

@@ -1,12 +1,42 @@
 //! `elementwise_region`: a chain of scalar functions, printed from their expressions.
 
-use super::elementwise::{elements, floats, unsupported};
+use super::elementwise::{binary_function, elements};
 use super::emit::{Emit, fill};
-use super::{Launch, word};
+use super::takes::{self, Taken};
+use super::{Context, Launch, mismatch, unsupported, word};
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
-use rlx_core::ops::{Region, RegionStep, StepFn, StepOperand};
-use rlx_core::target::RegionLimits;
+use rlx_core::ops::{Op, RegionStep, StepFn, StepOperand};
+use rlx_core::target::{RegionLimits, Target};
+use rlx_core::types::Type;
+
+/// Chains of `map` and `zip` over tensors of f32 that have the result's shape or repeat a row.
+pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+    takes::knows(op, &["steps"])?;
+    takes::floats_and_caches(operands)?;
+    let Op::Region(region) = op else { return Err("it takes a chain of steps".into()) };
+    for step in &region.steps {
+        match step.f {
+            StepFn::Map(f) => takes::unary(f)?,
+            StepFn::Zip(f) => binary_function(f)?,
+            other => return Err(format!("its kernel has no {}", other.op().name())),
+        }
+    }
+    let most = RegionLimits::WEBGPU.inputs;
+    if operands.len() > most {
+        return Err(format!("its kernel takes {most} operands"));
+    }
+    let Some(result) = op.infer(operands).ok().and_then(|mut types| types.pop()) else {
+        return Err("its steps do not fit".into());
+    };
+    let fits = |x: &&Type| {
+        x.shape == result.shape || (x.shape.rank() == 1 && x.shape.last() == result.shape.last())
+    };
+    if operands.iter().all(fits) {
+        return Ok(());
+    }
+    Err("its kernel takes operands of the result's shape, or rows".into())
+}
 
 /// A function's definitions, one by one, those it calls before it; and its name.
 fn function(f: StepFn) -> Result<(Vec<String>, String)> {
@@ -32,13 +62,10 @@ fn operand(x: &StepOperand) -> String {
     }
 }
 
-pub(super) fn region(op: &Region, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
-    floats("elementwise_region", step)?;
+pub(super) fn region(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+    let Op::Region(op) = &step.op else { return Err(mismatch(step)) };
     let result = &step.results[0];
-    let (n, row) = (elements(result), result.ty.shape.last());
-    if step.operands.len() > RegionLimits::WEBGPU.inputs {
-        return Err(unsupported(format!("a region of {} inputs", step.operands.len())));
-    }
+    let n = elements(result);
     if n == 0 {
         return Ok(None);
     }
@@ -48,10 +75,6 @@ pub(super) fn region(op: &Region, step: &Step, emit: &mut Emit<'_>) -> Result<Op
         let at = emit.read(x)?;
         let repeats = x.ty.shape != result.ty.shape;
         if repeats {
-            if x.ty.shape.rank() != 1 || x.ty.shape.last() != row {
-                let (x, y) = (&x.ty, &result.ty);
-                return Err(unsupported(format!("WebGPU's regions repeat a row, not {x} in {y}")));
-            }
             words[1] = word(elements(x))?;
         }
         let index = if repeats { "i % step.row" } else { "i" };

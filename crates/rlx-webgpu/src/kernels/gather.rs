@@ -2,26 +2,32 @@
 
 use super::emit::{Emit, fill};
 use super::formats::{self, CHUNK, Readers};
+use super::takes::{self, Taken};
 use super::{Context, Launch, matrix, word};
 use rlx_core::ir::lir::Step;
-use rlx_core::ops::Gather;
-use rlx_core::types::DType;
-use rlx_core::{Code, Error, Result};
+use rlx_core::ops::Op;
+use rlx_core::target::Target;
+use rlx_core::types::{DType, Kind, Type};
+use rlx_core::{Error, Result};
 
-pub(super) fn gather(
-    op: &Gather,
-    step: &Step,
-    cx: &Context<'_>,
-    emit: &mut Emit<'_>,
-) -> Result<Option<Launch>> {
-    let (table, ids) = (&step.operands[0], &step.operands[1]);
-    if !op.is_embedding(&table.ty) || ids.ty.dtype != DType::U32 || ids.ty.shape.rank() != 1 {
-        let what = format!(
-            "WebGPU's gather takes rows of a matrix by u32, not of {} by {}",
-            table.ty, ids.ty
-        );
-        return Err(Error::new(Code::Unsupported, what));
+/// Rows of a matrix, by a vector of u32.
+pub(super) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
+    takes::knows(op, &[])?;
+    let [table, ids] = operands else { return Err("it takes two operands".into()) };
+    if !target.reads(table.dtype) {
+        return Err(format!("it reads no {}", table.dtype));
     }
+    if ids.kind != Kind::Tensor || ids.dtype != DType::U32 {
+        return Err(takes::not(1, ids));
+    }
+    if table.shape.rank() != 2 || ids.shape.rank() != 1 {
+        return Err("its kernel takes a matrix and a vector of indices".into());
+    }
+    Ok(())
+}
+
+pub(super) fn gather(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+    let (table, ids) = (&step.operands[0], &step.operands[1]);
     let (own, k) = matrix(table)?;
     let (first, rows) = step.part.map_or((0, own), |p| (p.first, p.of));
     let (n, _) = matrix(&step.results[0])?;

@@ -17,7 +17,7 @@ pub(super) enum Kv {
 }
 
 impl Kv {
-    /// Of a cache that `reads_its_types` let pass.
+    /// Of a cache that its kernel's `takes` let pass.
     pub fn of(cache: &Slice) -> Self {
         match cache.ty.dtype {
             DType::F16 => Self::F16,

@@ -9,10 +9,12 @@ mod vector;
 
 use super::emit::{Emit, Place};
 use super::formats::{self, CHUNK, Readers};
-use super::{Context, Launch, matrix, word};
+use super::takes::{self, Taken};
+use super::{Context, Launch, matrix, mismatch, word};
 use rlx_core::ir::lir::{Slice, Step};
-use rlx_core::ops::{Epilogue, MatMul};
-use rlx_core::types::{BlockFormat, DType};
+use rlx_core::ops::{Epilogue, MatMul, Op};
+use rlx_core::target::Target;
+use rlx_core::types::{BlockFormat, DType, Kind, Type};
 use rlx_core::{Code, Error, Result};
 
 /// Which step constant says how often a workgroup takes more rows.
@@ -52,12 +54,58 @@ struct Parts {
     readers: Readers,
 }
 
-pub(super) fn matmul(
-    op: &MatMul,
-    step: &Step,
-    cx: &Context<'_>,
-    emit: &mut Emit<'_>,
-) -> Result<Option<Launch>> {
+/// The longest row that a kernel keeps as int8 blocks of 32 or 256, with their scales and sums, in the 16 KiB
+/// of memory that every WebGPU workgroup has; and what a lane multiplies at a time.
+const QUANTIZED_ROW: [u64; 2] = [12_288, 14_336];
+const QUANTIZED_SHARE: u64 = 64;
+
+/// A matrix of f32, or of int8 blocks that `quantize_rows` made, by weights of any type that the target
+/// reads.
+pub(super) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
+    let known = ["segments", "bias", "norm_eps", "quantize", "epilogue", "map", "glu"];
+    takes::knows(op, &known)?;
+    let Op::MatMul(op) = op else { return Err("it takes a matmul".into()) };
+    if let Epilogue::Map(f) | Epilogue::Glu(f) = op.epilogue {
+        takes::unary(f)?;
+    }
+    let first = op.parts().weights;
+    for (i, ty) in operands.iter().enumerate() {
+        if (first..first + op.segments).contains(&i) {
+            if !target.reads(ty.dtype) {
+                return Err(format!("it reads no {}", ty.dtype));
+            }
+        } else if i > 0 || ty.kind != Kind::Tensor || !ty.dtype.is_block() {
+            takes::is_f32(i, ty)?;
+        } else if !target.int8 {
+            return Err(takes::not(i, ty));
+        }
+    }
+    takes::matrix(operands)?;
+    match (op.quantize, operands) {
+        (Some(format), [x, ..]) => quantizes(target, format, x),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a matmul that is to make int8 blocks of an `x` that its kernel makes none of.
+fn quantizes(target: &Target, format: BlockFormat, x: &Type) -> Taken {
+    if !target.int8 {
+        return Err("it reads no int8 blocks".into());
+    }
+    let [rows, k] = x.shape.0.as_slice() else { return Ok(()) };
+    let longest = QUANTIZED_ROW[usize::from(format == BlockFormat::Q8K)];
+    let fits = |k: u64| k <= longest && k.is_multiple_of(QUANTIZED_SHARE);
+    if rows.as_static() == Some(1) && k.as_static().is_some_and(fits) {
+        return Ok(());
+    }
+    Err(format!(
+        "its kernel makes {} of one row, of whole {QUANTIZED_SHARE} and at most {longest}",
+        format.name()
+    ))
+}
+
+pub(super) fn matmul(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+    let Op::MatMul(op) = &step.op else { return Err(mismatch(step)) };
     let parts = Parts::of(op, step, emit)?;
     if parts.m == 0 || parts.segments.iter().all(|s| s.rows == 0) {
         return Ok(None);

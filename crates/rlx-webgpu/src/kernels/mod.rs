@@ -23,6 +23,7 @@ mod rms_norm;
 mod rope;
 pub mod sample;
 mod take_rows;
+mod takes;
 
 pub use codebooks::Book;
 pub use emit::Memory;
@@ -32,10 +33,12 @@ use crate::tuning::Tuning;
 use emit::Emit;
 pub(crate) use emit::fill;
 use rlx_core::ir::lir::{Slice, Step};
-use rlx_core::ops::{Alias, Op};
+use rlx_core::ops::Alias;
 use rlx_core::plan::WeightPlan;
-use rlx_core::types::{BlockFormat, DType, Kind};
+use rlx_core::target::{KernelClaim, Takes, Target};
+use rlx_core::types::Type;
 use rlx_core::{Code, Error, Result};
+use std::sync::LazyLock;
 
 /// How a kernel uses a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -108,38 +111,72 @@ impl Context<'_> {
     }
 }
 
+/// What makes a launch of a step; `None` where the step has nothing to do.
+type Build = fn(&Step, &Context<'_>, &mut Emit<'_>) -> Result<Option<Launch>>;
+
+/// A kernel: the operator it runs, which forms of it, and what builds it.
+struct Row {
+    op: &'static str,
+    takes: Takes,
+    build: Build,
+}
+
+const fn row(op: &'static str, takes: Takes, build: Build) -> Row {
+    Row { op, takes, build }
+}
+
+/// Every kernel. Passes and the planner see operators and `takes` of it, as [`KERNELS`].
+const ROWS: &[Row] = &[
+    row("gather", gather::takes, gather::gather),
+    row("rms_norm", rms_norm::takes, rms_norm::rms_norm),
+    row("matmul", matmul::takes, matmul::matmul),
+    row("quantize_rows", quantize_rows::takes, quantize_rows::quantize_rows),
+    row("rope", rope::takes, rope::rope),
+    row("kv_write", rope::takes_kv_write, rope::kv_write),
+    row("rope_kv_write", rope::takes, rope::rope_kv_write),
+    row("attention", attention::takes, attention::attention),
+    row("attention_split", attention_split::takes, attention_split::split),
+    row("rope_attention_split", attention_split::takes_rope, attention_split::rope_split),
+    row("attention_join", attention_join::takes, attention_join::join),
+    row("map", elementwise::takes_map, elementwise::unary),
+    row("zip", elementwise::takes_zip, elementwise::binary),
+    row("elementwise_region", elementwise_region::takes, elementwise_region::region),
+    row("take_rows", take_rows::takes, take_rows::take_rows),
+    row("sample", sample::takes, sample::sample),
+];
+
+/// What the executor's kernels take.
+pub(crate) const KERNELS: &[KernelClaim] = &{
+    let mut all = [KernelClaim { op: ROWS[0].op, takes: ROWS[0].takes }; ROWS.len()];
+    let mut i = 0;
+    while i < ROWS.len() {
+        all[i] = KernelClaim { op: ROWS[i].op, takes: ROWS[i].takes };
+        i += 1;
+    }
+    all
+};
+
+/// What kernels are asked with while a step is built: the device's limits are the planner's business.
+static TARGET: LazyLock<Target> = LazyLock::new(|| crate::target(Target::WEBGPU_DEFAULT));
+
 /// The kernel of a step; `None` where the step has nothing to do.
 ///
 /// # Errors
 /// `Unsupported` for types or sizes that no kernel has.
 pub fn kernel(step: &Step, cx: &Context<'_>) -> Result<Option<Kernel>> {
-    reads_its_types(step).map_err(|e| e.at(step.label.clone()))?;
+    if matches!(step.alias(), Alias::View { .. }) {
+        return Ok(None);
+    }
+    let types: Vec<&Type> = step.operands.iter().map(|s| &s.ty).collect();
+    let row = ROWS.iter().find(|row| row.op == step.op.name());
+    let taken = row.ok_or_else(|| "it has no kernel".into());
+    let taken = taken.and_then(|row| (row.takes)(&step.op, &types, &TARGET).map(|()| row));
+    let row = taken.map_err(|why| {
+        let what = format!("webgpu does not run {}: {why}", step.op.name());
+        unsupported(what).at(step.label.clone())
+    })?;
     let mut emit = Emit::new(cx.plan);
-    let made = match &step.op {
-        Op::MatMul(op) => matmul::matmul(op, step, cx, &mut emit),
-        Op::Gather(op) => gather::gather(op, step, cx, &mut emit),
-        Op::RmsNorm(op) => rms_norm::rms_norm(op, step, cx, &mut emit),
-        Op::QuantizeRows(op) => quantize_rows::quantize_rows(op, step, cx, &mut emit),
-        Op::Rope(op) => rope::rope(op, step, &mut emit),
-        Op::KvWrite(_) => rope::kv_write(step, &mut emit),
-        Op::RopeKvWrite(op) => rope::rope_kv_write(op, step, &mut emit),
-        Op::Attention(op) => attention::attention(op, step, &mut emit),
-        Op::AttentionSplit(op) => attention_split::split(op, step, cx, &mut emit),
-        Op::RopeAttentionSplit(op) => attention_split::rope_split(op, step, cx, &mut emit),
-        Op::AttentionJoin(op) => attention_join::join(op, step, &mut emit),
-        Op::Map(op) => elementwise::unary(op, step, &mut emit),
-        Op::Zip(op) => elementwise::binary(op, step, &mut emit),
-        Op::Region(op) => elementwise_region::region(op, step, &mut emit),
-        Op::TakeRows(_) => take_rows::take_rows(step, &mut emit),
-        Op::Reshape(_) | Op::Token(_) => return Ok(None),
-        Op::Sample(_) => sample::sample(step, &mut emit),
-        Op::RopeTable(_) => {
-            Err(Error::internal("a rope_table is a constant, made when weights are loaded"))
-        }
-        other => {
-            Err(Error::new(Code::Unsupported, format!("WebGPU has no kernel for {}", other.name())))
-        }
-    };
+    let made = (row.build)(step, cx, &mut emit);
     let Some(launch) = made.map_err(|e| e.at(step.label.clone()))? else { return Ok(None) };
     if launch.words.len() as u64 * 4 > STEP_BYTES {
         return Err(Error::internal(format!("{} has too many step constants", launch.entry)));
@@ -153,38 +190,9 @@ pub fn kernel(step: &Step, cx: &Context<'_>) -> Result<Option<Kernel>> {
     }))
 }
 
-/// Refuses element types and ranks that an operator takes and its kernel does not:
-/// activations are f32, states f32, f16, blocks of q8_0 or words, and a matrix has two axes.
-fn reads_its_types(step: &Step) -> Result<()> {
-    // Of these a kernel reads more types, and checks them itself.
-    let free = match &step.op {
-        Op::MatMul(op) => {
-            let first = op.parts().weights;
-            first..first + op.segments
-        }
-        Op::Gather(_) => 0..1,
-        _ => 0..0,
-    };
-    let blocks = matches!(step.op, Op::MatMul(_) | Op::QuantizeRows(_));
-    let fits = |i: usize, slice: &Slice| {
-        let state = slice.ty.kind == Kind::State;
-        free.contains(&i)
-            || matches!(slice.ty.dtype, DType::F32 | DType::U32)
-            || (state && matches!(slice.ty.dtype, DType::F16 | DType::Block(BlockFormat::Q8_0)))
-            || (blocks && slice.ty.dtype.is_block())
-    };
-    let view = matches!(step.alias(), Alias::View { .. });
-    let operands = step.operands.iter().enumerate();
-    if let Some((i, slice)) = operands.clone().find(|(i, s)| !view && !fits(*i, s)) {
-        let (name, ty) = (step.op.name(), &slice.ty);
-        return Err(unsupported(format!("WebGPU's {name} takes no {ty} as operand {i}")));
-    }
-    let matrix = matches!(step.op, Op::MatMul(_) | Op::RmsNorm(_));
-    if let Some(x) = step.operands.first().filter(|x| matrix && x.ty.shape.rank() != 2) {
-        let (name, ty) = (step.op.name(), &x.ty);
-        return Err(unsupported(format!("WebGPU's {name} takes a matrix, x is {ty}")));
-    }
-    Ok(())
+/// The error of a step that came to another operator's builder.
+fn mismatch(step: &Step) -> Error {
+    Error::internal(format!("{} came to another operator's kernel", step.op.name()))
 }
 
 /// What an operator's file gives.
@@ -227,8 +235,8 @@ fn matrix(slice: &Slice) -> Result<(u64, u64)> {
 mod tests {
     use super::*;
     use rlx_core::ir::lir::{Phase, Space};
-    use rlx_core::ops::{Attention, MatMul, RmsNorm};
-    use rlx_core::types::{Shape, Type};
+    use rlx_core::ops::{Attention, MatMul, Op, RmsNorm};
+    use rlx_core::types::{DType, Kind, Shape, Type};
 
     #[test]
     fn launches_above_the_axis_limit_become_two_dimensional() {
@@ -273,9 +281,9 @@ mod tests {
         let t = |dtype, dims: &[u64]| Type::tensor(dtype, Shape::of(dims));
         let e = refused(RmsNorm { eps: 1e-5 }, &[t(DType::F16, &[2, 8]), t(DType::F32, &[8])]);
         assert_eq!(e.code, Code::Unsupported);
-        assert_eq!(e.what, "WebGPU's rms_norm takes no tensor<2x8xf16> as operand 0");
+        assert_eq!(e.what, "webgpu does not run rms_norm: its kernel takes no f16 as operand 0");
         let e = refused(MatMul::plain(), &[t(DType::F32, &[2, 3, 8]), t(DType::F32, &[4, 8])]);
-        assert_eq!(e.what, "WebGPU's matmul takes a matrix, x is tensor<2x3x8xf32>");
+        assert_eq!(e.what, "webgpu does not run matmul: its kernel takes a matrix");
         let biased = MatMul { bias: true, ..MatMul::plain() };
         let e =
             refused(biased, &[t(DType::F16, &[2, 8]), t(DType::F16, &[4, 8]), t(DType::F16, &[4])]);
@@ -285,6 +293,15 @@ mod tests {
         let op = Attention::causal(3, 1.0);
         let e = refused(op, &[t(DType::F32, &[1, 3]), cache.clone(), cache, ctl]);
         assert_eq!((e.code, e.at.as_str()), (Code::Unsupported, "here"));
-        assert_eq!(e.what, "attention heads of 3, an even number up to 512 fits");
+        let why = "its kernel takes heads of an even number up to 512, not 3";
+        assert_eq!(e.what, format!("webgpu does not run attention: {why}"));
+    }
+
+    #[test]
+    fn every_row_names_an_operator_once() {
+        for (i, row) in ROWS.iter().enumerate() {
+            assert!(Op::NAMES.contains(&row.op), "{}", row.op);
+            assert!(ROWS[..i].iter().all(|other| other.op != row.op), "{}", row.op);
+        }
     }
 }

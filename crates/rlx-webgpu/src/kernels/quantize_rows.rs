@@ -1,18 +1,27 @@
 //! `quantize_rows`: f32 rows to int8 blocks in ggml's layout.
 
 use super::emit::{Emit, fill};
-use super::{Context, Launch, matrix, unsupported, word};
+use super::takes::{self, Taken};
+use super::{Context, Launch, matrix, mismatch, unsupported, word};
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
-use rlx_core::ops::QuantizeRows;
-use rlx_core::types::BlockFormat;
+use rlx_core::ops::Op;
+use rlx_core::target::Target;
+use rlx_core::types::{BlockFormat, Type};
+
+/// A matrix of f32.
+pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+    takes::knows(op, &["to"])?;
+    takes::floats_and_caches(operands)?;
+    takes::matrix(operands)
+}
 
 pub(super) fn quantize_rows(
-    op: &QuantizeRows,
     step: &Step,
     cx: &Context<'_>,
     emit: &mut Emit<'_>,
 ) -> Result<Option<Launch>> {
+    let Op::QuantizeRows(op) = &step.op else { return Err(mismatch(step)) };
     let blocks = step.results[0].bytes / op.format.bytes() as u64;
     if blocks == 0 {
         return Ok(None);

@@ -1,17 +1,27 @@
 //! `rms_norm` as a step of its own; before a matmul it is that one's prologue.
 
 use super::emit::{Emit, fill};
-use super::{Context, Launch, matrix, word};
+use super::takes::{self, Taken};
+use super::{Context, Launch, matrix, mismatch, word};
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
-use rlx_core::ops::RmsNorm;
+use rlx_core::ops::Op;
+use rlx_core::target::Target;
+use rlx_core::types::Type;
+
+/// A matrix of f32.
+pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+    takes::knows(op, &["eps"])?;
+    takes::floats_and_caches(operands)?;
+    takes::matrix(operands)
+}
 
 pub(super) fn rms_norm(
-    op: &RmsNorm,
     step: &Step,
     cx: &Context<'_>,
     emit: &mut Emit<'_>,
 ) -> Result<Option<Launch>> {
+    let Op::RmsNorm(op) = &step.op else { return Err(mismatch(step)) };
     let (rows, k) = matrix(&step.operands[0])?;
     if rows == 0 || k == 0 {
         return Ok(None);

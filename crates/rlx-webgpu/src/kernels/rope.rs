@@ -3,10 +3,26 @@
 
 use super::emit::{Emit, fill};
 use super::kv::{self, Kv};
-use super::{Launch, matrix, unsupported, word};
+use super::takes::{self, Taken};
+use super::{Context, Launch, matrix, mismatch, unsupported, word};
 use rlx_core::ir::lir::{Slice, Step};
-use rlx_core::ops::{Rope, RopeKvWrite, RopeStyle};
+use rlx_core::ops::{Op, RopeStyle};
+use rlx_core::target::Target;
+use rlx_core::types::Type;
 use rlx_core::{Error, Result};
+
+/// A matrix of f32, and for `rope_kv_write` caches of any type that caches have.
+pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+    takes::knows(op, &["style", "head_dim"])?;
+    takes::floats_and_caches(operands)?;
+    takes::matrix(operands)
+}
+
+/// Rows of f32 for a cache of any type that caches have.
+pub(super) fn takes_kv_write(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+    takes::knows(op, &[])?;
+    takes::floats_and_caches(operands)
+}
 
 /// What is turned into a result.
 struct Turned<'a> {
@@ -25,24 +41,30 @@ struct Table<'a> {
     style: RopeStyle,
 }
 
-pub(super) fn rope(op: &Rope, step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+pub(super) fn rope(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+    let Op::Rope(op) = &step.op else { return Err(mismatch(step)) };
     let [x, table, ctl] = step.operands.as_slice() else { return Err(arity(step)) };
     let q = Turned { x, y: &step.results[0] };
     let table = Table { slice: table, style: op.style };
     launch("rope", op.head_dim, Some(table), Some(q), None, None, ctl, emit)
 }
 
-pub(super) fn kv_write(step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+pub(super) fn kv_write(
+    step: &Step,
+    _: &Context<'_>,
+    emit: &mut Emit<'_>,
+) -> Result<Option<Launch>> {
     let [cache, x, ctl] = step.operands.as_slice() else { return Err(arity(step)) };
     let (_, _, head_dim) = cache_dims(cache)?;
     launch("kv_write", head_dim as usize, None, None, None, Some(Cached { x, cache }), ctl, emit)
 }
 
 pub(super) fn rope_kv_write(
-    op: &RopeKvWrite,
     step: &Step,
+    _: &Context<'_>,
     emit: &mut Emit<'_>,
 ) -> Result<Option<Launch>> {
+    let Op::RopeKvWrite(op) = &step.op else { return Err(mismatch(step)) };
     let [q, k, v, table, k_cache, v_cache, ctl] = step.operands.as_slice() else {
         return Err(arity(step));
     };

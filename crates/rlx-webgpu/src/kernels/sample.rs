@@ -1,8 +1,12 @@
 //! `sample`: logits to a token, by `rlx_core::sample`'s integer arithmetic.
 
 use super::emit::{Emit, Memory};
-use super::{Launch, word};
+use super::takes::{self, Taken};
+use super::{Context, Launch, word};
 use rlx_core::ir::lir::Step;
+use rlx_core::ops::Op;
+use rlx_core::target::Target;
+use rlx_core::types::Type;
 use rlx_core::{Error, Result};
 
 /// The shader, which declares its bindings itself.
@@ -20,7 +24,13 @@ pub const WGSL: &str = concat!(
     include_str!("sample/best.wgsl"),
 );
 
-pub(super) fn sample(step: &Step, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+/// Logits of f32.
+pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+    takes::knows(op, &[])?;
+    takes::floats_and_caches(operands)
+}
+
+pub(super) fn sample(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
     let [logits, params, counts, ctl] = step.operands.as_slice() else {
         return Err(Error::internal("sample has four operands"));
     };

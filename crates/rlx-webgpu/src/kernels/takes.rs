@@ -1,0 +1,69 @@
+//! What the kernels' own `takes` functions ask in common: attributes, element types, ranks.
+//!
+//! Every reason is the end of a sentence that starts with "webgpu does not run zip: ".
+
+use crate::target::{BLOCK_HEADS, CACHES};
+use rlx_core::ops::{Op, Unary};
+use rlx_core::types::{DType, Kind, Type};
+
+/// Why a kernel does not take an operator.
+pub(super) type Taken = Result<(), String>;
+
+/// Refuses attributes that the kernel does not know: one that an operator gains later is refused until its
+/// kernel names it.
+pub(super) fn knows(op: &Op, attributes: &[&str]) -> Taken {
+    match op.attrs().0.iter().find(|a| !attributes.contains(&a.0.as_str())) {
+        Some((name, _)) => Err(format!("its kernel has no {name}")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a function that WGSL does not compute well enough.
+pub(super) fn unary(f: Unary) -> Taken {
+    match f.wgsl() {
+        Some(_) => Ok(()),
+        None => Err(format!("its kernel has no function {}", f.name())),
+    }
+}
+
+/// The refusal of an operand's element type.
+pub(super) fn not(i: usize, ty: &Type) -> String {
+    format!("its kernel takes no {} as operand {i}", ty.dtype)
+}
+
+/// Refuses an operand that is no tensor of f32.
+pub(super) fn is_f32(i: usize, ty: &Type) -> Taken {
+    let fits = ty.kind == Kind::Tensor && ty.dtype == DType::F32;
+    if fits { Ok(()) } else { Err(not(i, ty)) }
+}
+
+/// Refuses tensors that are not f32, and states that are neither words nor caches.
+pub(super) fn floats_and_caches(operands: &[&Type]) -> Taken {
+    for (i, ty) in operands.iter().enumerate() {
+        match ty.kind {
+            Kind::Tensor => is_f32(i, ty)?,
+            Kind::State => cache(i, ty)?,
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a state that is neither words nor a cache of a type and a head that kernels read.
+fn cache(i: usize, ty: &Type) -> Taken {
+    if ty.dtype != DType::U32 && !CACHES.contains(&ty.dtype) {
+        return Err(not(i, ty));
+    }
+    let whole = ty.shape.last().as_static().is_some_and(|e| e.is_multiple_of(BLOCK_HEADS));
+    if ty.dtype.is_block() && !whole {
+        return Err(format!("its caches of {} have heads of whole {BLOCK_HEADS}", ty.dtype));
+    }
+    Ok(())
+}
+
+/// Refuses an operand 0 that is no matrix.
+pub(super) fn matrix(operands: &[&Type]) -> Taken {
+    match operands.first() {
+        Some(x) if x.shape.rank() == 2 => Ok(()),
+        _ => Err("its kernel takes a matrix".into()),
+    }
+}

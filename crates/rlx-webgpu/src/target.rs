@@ -1,0 +1,50 @@
+//! The WebGPU executor as the compiler sees it.
+
+use crate::kernels::KERNELS;
+use rlx_core::target::{
+    Buffers, Caches, Claims, Cost, Fusions, Limits, RegionLimits, Splits, Target,
+};
+use rlx_core::types::{BlockFormat, DType};
+
+/// What caches of keys and values may be of.
+pub(crate) const CACHES: &[DType] = &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
+
+/// Two blocks of `q8_0` are 17 words, one is eight and a half: kernels write words.
+pub(crate) const BLOCK_HEADS: u64 = 64;
+
+/// A WebGPU device with these limits: what its kernels take is what the kernels themselves say.
+///
+/// ```
+/// use rlx_core::target::Target;
+///
+/// let target = rlx_webgpu::target(Target::WEBGPU_DEFAULT);
+/// assert_eq!(target.name, "webgpu");
+/// assert!(target.claims.has("matmul"));
+/// ```
+pub fn target(limits: Limits) -> Target {
+    Target {
+        name: "webgpu".into(),
+        limits,
+        fusions: Fusions::ALL,
+        formats: Target::every_format(),
+        int8: true,
+        claims: Claims::of(KERNELS),
+        region_limits: Some(RegionLimits::WEBGPU),
+        caches: Some(Caches { types: CACHES, block_heads: BLOCK_HEADS }),
+        cost: Cost { submit_us: 50.0, launch_us: 5.0, bandwidth_gb_s: 100.0 },
+        segments: false,
+        // Columns that a workgroup of a prompt's matmul makes; one row's makes quads of them.
+        row_parts: Some(64),
+        attention_splits: Some(Splits {
+            parts: 256,
+            least: 64,
+            // Workgroups of a split that is empty cost next to nothing.
+            spare: 1,
+            capacity: 128,
+            multiple: 8,
+            group: 8,
+            width: 1024,
+        }),
+        buffers: Some(Buffers { multiple: 16, step: 256, staging: 16 << 20 }),
+    }
+}
