@@ -4,6 +4,8 @@
 mod checkpoints;
 mod encoders;
 mod llama;
+#[cfg(feature = "text")]
+mod minilm;
 mod strict;
 #[cfg(feature = "text")]
 mod wordpiece;
