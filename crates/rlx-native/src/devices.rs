@@ -95,7 +95,7 @@ pub const DEVICES: &[DeviceRow] = &[
         activations: Activations::Int8,
         keeps_maps: true,
         checked: false,
-        target: Target::cpu,
+        target: kernels_of_the_cpu,
         copy_rate: None,
         tune: None,
         open: |options| {
@@ -114,7 +114,7 @@ pub const DEVICES: &[DeviceRow] = &[
         activations: Activations::Int8,
         keeps_maps: false,
         checked: true,
-        target: || Target::webgpu(Target::WEBGPU_DEFAULT),
+        target: || rlx_webgpu::target(Target::WEBGPU_DEFAULT),
         copy_rate: Some(|options| copy_rate(&NativeGpu::new(options.adapter.as_deref())?)),
         tune: Some(|options, progress| {
             let device = webgpu(options, false)?;
@@ -142,6 +142,23 @@ fn webgpu(options: &OpenOptions, tuned: bool) -> Result<WebGpuDevice<NativeGpu>>
     let mut probes = Probes::new(&device);
     block_on(|cx| probes.poll(&device, cx))?;
     Ok(device)
+}
+
+/// The CPU executor's kernels, without the reference's loops: what a page has too.
+fn kernels_of_the_cpu() -> Target {
+    let mut target = rlx_cpu::target();
+    target.claims.loops = false;
+    target
+}
+
+/// The target of a description, as [`Target::describe`] writes it: `webgpu binding=134217728`.
+///
+/// # Errors
+/// `Usage` for an unknown name or limit.
+pub fn target_of(text: &str) -> Result<Target> {
+    let usual: Vec<(&str, &dyn Fn() -> Target)> =
+        DEVICES.iter().map(|row| (row.name, &row.target as &dyn Fn() -> Target)).collect();
+    Target::parse_among(text, &usual)
 }
 
 /// The row of that name.

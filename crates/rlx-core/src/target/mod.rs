@@ -314,16 +314,29 @@ impl Target {
     /// # Errors
     /// `Usage` for an unknown name or limit, or a value that is no number of 1 or more.
     pub fn parse(text: &str) -> Result<Target> {
+        Self::parse_among(
+            text,
+            &[
+                ("reference", &Self::reference),
+                ("cpu", &Self::cpu),
+                ("webgpu", &|| Self::webgpu(Self::WEBGPU_DEFAULT)),
+            ],
+        )
+    }
+
+    /// [`parse`](Self::parse) where the usual targets are these.
+    ///
+    /// # Errors
+    /// As `parse`.
+    pub fn parse_among(text: &str, usual: &[(&str, &dyn Fn() -> Target)]) -> Result<Target> {
         let mut words = text.split_whitespace();
-        let mut target = match words.next().unwrap_or_default() {
-            "reference" => Self::reference(),
-            "cpu" => Self::cpu(),
-            "webgpu" => Self::webgpu(Self::WEBGPU_DEFAULT),
-            other => {
-                return Err(Error::usage(format!("unknown target `{other}`"))
-                    .hint("targets: reference, cpu, webgpu"));
-            }
+        let name = words.next().unwrap_or_default();
+        let Some((_, target)) = usual.iter().find(|t| t.0 == name) else {
+            let names: Vec<&str> = usual.iter().map(|t| t.0).collect();
+            return Err(Error::usage(format!("unknown target `{name}`"))
+                .hint(format!("targets: {}", names.join(", "))));
         };
+        let mut target = target();
         for word in words {
             let limits = "limits: buffer, binding, storage_buffers, alignment; loops=1";
             let Some((key, value)) = word.split_once('=') else {

@@ -98,7 +98,7 @@ pub fn inspect(args: &InspectArgs) -> Result<ExitCode> {
         None => ModelSource::embedded()?,
     };
     // Before the file's own stage, which needs neither: what is wrong in them is told there too.
-    let target = Target::parse(&args.target)?;
+    let target = devices::target_of(&args.target)?;
     let row = devices::find(&target.name)?;
     let profile = profile(args.compile_profile.as_deref(), row)?;
     if args.stage == Stage::File && args.plan.is_none() && !args.passes.any() {
