@@ -4,12 +4,15 @@ mod caches;
 mod common;
 mod elementwise;
 mod functions;
+mod graphs;
 mod hostile;
 mod levels;
 mod loops;
 mod model;
+mod movement;
 mod noticed;
 mod operators;
+mod products;
 mod rows;
 #[path = "../../../tests/support/skip.rs"]
 mod skip;
