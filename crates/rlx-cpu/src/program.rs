@@ -63,6 +63,9 @@ pub(crate) enum Split {
     /// Elements of the whole result, one after another, in granules of so many bytes.
     #[cfg_attr(not(feature = "graphs"), allow(dead_code))]
     Flat(usize),
+    /// Columns, in granules of so many bytes, of that many rows of one length.
+    #[cfg_attr(not(feature = "graphs"), allow(dead_code))]
+    Grid(usize, usize),
     /// So many runs of one length, whole ones.
     #[cfg_attr(not(feature = "graphs"), allow(dead_code))]
     Runs(usize),
@@ -206,7 +209,7 @@ impl Built {
                     // A cache's rows are its heads.
                     Split::Rows if slice.ty.shape.rank() == 3 => slice.ty.shape.0[0].as_static(),
                     Split::Flat(_) => Some(1),
-                    Split::Runs(n) => Some(n as u64),
+                    Split::Runs(n) | Split::Grid(n, _) => Some(n as u64),
                     _ => slice.ty.shape.rows()?.as_static(),
                 };
                 let rows = rows.unwrap_or(0) as usize;
@@ -245,7 +248,9 @@ impl Built {
         }
         let units = results.iter().map(|r| match r.split {
             Split::Rows | Split::Runs(_) => r.rows,
-            Split::Columns(granule) | Split::Flat(granule) => r.row_bytes.div_ceil(granule.max(1)),
+            Split::Columns(granule) | Split::Flat(granule) | Split::Grid(_, granule) => {
+                r.row_bytes.div_ceil(granule.max(1))
+            }
             Split::First => 1,
         });
         let units = units.max().unwrap_or(1);

@@ -168,7 +168,7 @@ impl Panel<'_> {
         let (rows, columns) = (0..output.rows, 0..output.row_bytes);
         match output.split {
             Split::Rows | Split::Runs(_) => (share(output.rows, 1), columns),
-            Split::Columns(granule) | Split::Flat(granule) => {
+            Split::Columns(granule) | Split::Flat(granule) | Split::Grid(_, granule) => {
                 (rows, share(output.row_bytes, granule))
             }
             Split::First if part == 0 => (rows, columns),
@@ -502,6 +502,7 @@ mod tests {
             Split::Columns(64),
             Split::Columns(12),
             Split::Flat(16),
+            Split::Grid(2, 24),
             Split::First,
         ];
         for split in splits {

@@ -59,7 +59,7 @@ fn equal_floats(dtype: DType) -> impl Fn(&[u8], &[u8]) -> bool {
 #[test]
 fn functions_of_two_floats_repeat_either_side() {
     let mut random = Random(1);
-    for dtype in [DType::F32, DType::F16, DType::BF16] {
+    for dtype in FLOATS {
         for (a, b) in SHAPES {
             let operands = [random.floats_as(dtype, a), random.floats_as(dtype, b)];
             for (f, name, _) in Binary::ALL.into_iter().filter(|f| f.0 != Binary::Pow) {
@@ -104,7 +104,7 @@ fn select_takes_every_type_and_three_shapes() {
     for cond in conds {
         let mut c = random.integers(Scalar::Bool, cond);
         c.bytes.iter_mut().for_each(|b| *b &= 1);
-        for dtype in [DType::F32, DType::F16, DType::BF16] {
+        for dtype in FLOATS {
             let (a, b) = (random.floats_as(dtype, &[2, 3, 5]), random.floats_as(dtype, &[5]));
             run_everywhere(&Select.into(), &[c.clone(), a, b], dtype.name(), equal);
         }
@@ -123,14 +123,13 @@ fn casts_between_all_types_saturate_wrap_and_round_as_the_references() {
     let more = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 16_777_217.0, 1e-8, 1.000_976_6];
     let xs: Vec<f32> = ends.into_iter().chain(more).chain(random.floats(1200)).collect();
     let n = xs.len() as u64;
-    let mut sources: Vec<Value> =
-        [DType::F32, DType::F16, DType::BF16].map(|dtype| floats_as(dtype, &[n], &xs)).to_vec();
+    let mut sources: Vec<Value> = FLOATS.map(|dtype| floats_as(dtype, &[n], &xs)).to_vec();
     sources.extend(INTEGERS.map(|s| random.integers(s, &[7, 91])));
     let mut bools = random.integers(Scalar::Bool, &[77]);
     bools.bytes.iter_mut().for_each(|b| *b &= 1);
     sources.push(bools);
     for x in sources {
-        let floats = [DType::F32, DType::F16, DType::BF16];
+        let floats = FLOATS;
         let to = INTEGERS.map(DType::Scalar).into_iter().chain(floats).chain([DType::BOOL]);
         for to in to.filter(|to| *to != x.ty.dtype) {
             let what = format!("{} to {to}", x.ty.dtype);
@@ -176,7 +175,7 @@ fn a_chain_gives_the_bits_of_its_steps() {
     let mut random = Random(6);
     use StepOperand::{Input as I, Step as S};
     let step = |f: StepFn, operands: &[StepOperand]| RegionStep { f, operands: operands.to_vec() };
-    for dtype in [DType::F32, DType::F16, DType::BF16] {
+    for dtype in FLOATS {
         let region = Region {
             steps: vec![
                 step(StepFn::Zip(Binary::Mul), &[I(0), I(1)]),

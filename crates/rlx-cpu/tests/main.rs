@@ -4,14 +4,17 @@ mod caches;
 mod common;
 mod elementwise;
 mod functions;
+mod graphs;
 mod hostile;
 mod levels;
 mod loops;
 mod model;
 #[path = "../../../tests/support/moves.rs"]
 mod moves;
+mod movement;
 mod noticed;
 mod operators;
+mod products;
 mod rows;
 #[path = "../../../tests/support/skip.rs"]
 mod skip;

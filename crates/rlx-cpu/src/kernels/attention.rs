@@ -211,7 +211,7 @@ where
 
 /// `softcap tanh(x / softcap)` of every score, within 3e-7 of the cap.
 #[inline(always)]
-fn cap<S: Simd>(s: S, softcap: f32, scores: &mut [f32; BLOCK]) {
+pub(super) fn cap<S: Simd>(s: S, softcap: f32, scores: &mut [f32]) {
     let (one, two) = (s.splat(1.0), s.splat(2.0));
     for x in scores.as_chunks_mut::<LANES>().0 {
         let u = s.div(s.load(x), s.splat(softcap));

@@ -36,7 +36,20 @@ scalar!(Bf16, 32, take_bf16);
 
 /// `y[i][0..16]` for rows `i` of `x`, each of `k` elements.
 pub(crate) fn multiply<T: Scalar>(level: Level, panel: &[u8], x: &[f32], k: usize, y: &mut [f32]) {
-    dispatch(level, Multiply::<T> { panel, x, k, y, of: PhantomData });
+    dispatch(level, Multiply::<T> { panel, x, k, y, fast: true, of: PhantomData });
+}
+
+/// The same with one sum in order of k for every row, so that a row's results do not depend on how many
+/// there are.
+#[cfg(feature = "graphs")]
+pub(crate) fn multiply_each<T: Scalar>(
+    level: Level,
+    panel: &[u8],
+    x: &[f32],
+    k: usize,
+    y: &mut [f32],
+) {
+    dispatch(level, Multiply::<T> { panel, x, k, y, fast: false, of: PhantomData });
 }
 
 struct Multiply<'a, T> {
@@ -44,6 +57,8 @@ struct Multiply<'a, T> {
     x: &'a [f32],
     k: usize,
     y: &'a mut [f32],
+    /// Whether a row of its own may have four sums.
+    fast: bool,
     of: PhantomData<T>,
 }
 
@@ -51,22 +66,23 @@ impl<T: Scalar> Task for Multiply<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Multiply { panel, x, k, y, .. } = self;
+        let Multiply { panel, x, k, y, fast, .. } = self;
         let (mut x, mut y) = (x, y);
         while y.len() >= ROWS {
             let rows = y.len() / ROWS;
-            let tile = if S::TILE >= 8 && rows >= 8 {
-                8
-            } else if rows >= 4 {
-                4
-            } else {
-                1
+            let tile = match rows {
+                8.. if S::TILE >= 8 => 8,
+                4.. => 4,
+                2.. if !fast => 2,
+                _ => 1,
             };
             let (now, later) = y.split_at_mut(tile * ROWS);
             match tile {
-                8 => self::tile::<S, T, 8>(s, panel, x, k, now),
-                4 => self::tile::<S, T, 4>(s, panel, x, k, now),
-                _ => one::<S, T>(s, panel, x, k, now),
+                8 => tiles::<S, T, 8>(s, panel, x, k, now),
+                4 => tiles::<S, T, 4>(s, panel, x, k, now),
+                2 => tiles::<S, T, 2>(s, panel, x, k, now),
+                _ if fast => one::<S, T>(s, panel, x, k, now),
+                _ => tiles::<S, T, 1>(s, panel, x, k, now),
             }
             (x, y) = (&x[tile * k..], later);
         }
@@ -76,32 +92,59 @@ impl<T: Scalar> Task for Multiply<'_, T> {
 /// Elements of k whose bounds are looked at once.
 const STRIP: usize = 16;
 
+/// `M` rows: as many vectors of the panel's rows at once as keep enough sums in flight, and in registers.
 #[inline(always)]
-fn tile<S: Lanes, T: Scalar, const M: usize>(s: S, w: &[u8], x: &[f32], k: usize, y: &mut [f32]) {
+fn tiles<S: Lanes, T: Scalar, const M: usize>(s: S, w: &[u8], x: &[f32], k: usize, y: &mut [f32]) {
+    if S::LANES == ROWS {
+        tile::<S, T, M, 1>(s, w, x, k, y)
+    } else {
+        tile::<S, T, M, 2>(s, w, x, k, y)
+    }
+}
+
+#[inline(always)]
+fn tile<S: Lanes, T: Scalar, const M: usize, const V: usize>(
+    s: S,
+    w: &[u8],
+    x: &[f32],
+    k: usize,
+    y: &mut [f32],
+) {
     let x: [&[f32]; M] = from_fn(|m| &x[m * k..][..k]);
     let strips = k / STRIP;
-    for h in 0..ROWS / S::LANES {
-        let lane = h * S::LANES;
-        let mut acc = [s.all(0.0); M];
+    let size = T::STEP / ROWS;
+    for h in 0..ROWS / (V * S::LANES) {
+        let lane = h * V * S::LANES;
+        let mut acc = [[s.all(0.0); V]; M];
         for i in 0..strips {
             let xs: [&[f32; STRIP]; M] =
                 from_fn(|m| x[m].as_chunks().0.get(i).unwrap_or(const { &[0.0; STRIP] }));
             let w = &w[i * STRIP * T::STEP..][..STRIP * T::STEP];
             for j in 0..STRIP {
-                let w = T::load(s, &w[j * T::STEP + lane * (T::STEP / ROWS)..]);
+                let mut ws = [s.all(0.0); V];
+                for v in 0..V {
+                    ws[v] = T::load(s, &w[j * T::STEP + (lane + v * S::LANES) * size..]);
+                }
                 for m in 0..M {
-                    acc[m] = s.add_product(w, s.all(xs[m][j]), acc[m]);
+                    let x = s.all(xs[m][j]);
+                    for v in 0..V {
+                        acc[m][v] = s.add_product(ws[v], x, acc[m][v]);
+                    }
                 }
             }
         }
         for j in strips * STRIP..k {
-            let w = T::load(s, &w[j * T::STEP + lane * (T::STEP / ROWS)..]);
-            for m in 0..M {
-                acc[m] = s.add_product(w, s.all(x[m][j]), acc[m]);
+            for v in 0..V {
+                let w = T::load(s, &w[j * T::STEP + (lane + v * S::LANES) * size..]);
+                for m in 0..M {
+                    acc[m][v] = s.add_product(w, s.all(x[m][j]), acc[m][v]);
+                }
             }
         }
         for m in 0..M {
-            s.put(acc[m], &mut y[ROWS * m + lane..]);
+            for v in 0..V {
+                s.put(acc[m][v], &mut y[ROWS * m + lane + v * S::LANES..]);
+            }
         }
     }
 }

@@ -1,9 +1,11 @@
 //! gather      y[i, :] = table[ids[i], :], an id past the end reads the last row
-//! shapes      table any[v, d]   ids u32[n]   y f32[n, d]
+//! shapes      table any[v, d]   ids u32[n..]   y f32[n.., d]; other tables and ids by `gather_axis`
 //! bytes       a packed row in, 4 d out, per id
 //! parts       columns of y, in whole blocks
 //! numerics    as the reference decodes, bit for bit
 
+#[cfg(feature = "graphs")]
+use super::gather_axis;
 use super::weights::reads;
 use super::{Kernel, Planned, claim, dims};
 use crate::panel::Cut;
@@ -23,6 +25,14 @@ struct Gather {
 }
 
 pub(super) fn takes(op: &ops::Gather, operands: &[&Type], target: &Target) -> Result<(), String> {
+    let why = embeds(op, operands, target);
+    #[cfg(feature = "graphs")]
+    let why = why.or_else(|why| gather_axis::takes(op, operands).map_err(|_| why));
+    why
+}
+
+/// Fails unless rows of a matrix are looked up by u32.
+fn embeds(op: &ops::Gather, operands: &[&Type], target: &Target) -> Result<(), String> {
     let ops::Gather { axis } = op;
     if *axis != 0 {
         return Err("its kernel has no axis".into());
@@ -30,12 +40,20 @@ pub(super) fn takes(op: &ops::Gather, operands: &[&Type], target: &Target) -> Re
     claim::weight(operands, 0, target)?;
     claim::one_of(operands, 1, &[DType::U32])?;
     match operands {
-        [table, ids] if table.shape.rank() == 2 && ids.shape.rank() == 1 => Ok(()),
+        [table, ids] if table.shape.rank() == 2 => {
+            let vector = cfg!(feature = "graphs") || ids.shape.rank() == 1;
+            if vector { Ok(()) } else { Err("its kernel takes a vector of indices".into()) }
+        }
         _ => Err("its kernel takes a matrix and a vector of indices".into()),
     }
 }
 
-pub(super) fn plan(_: &ops::Gather, step: &Step) -> Result<Planned> {
+pub(super) fn plan(op: &ops::Gather, step: &Step) -> Result<Planned> {
+    #[cfg(feature = "graphs")]
+    if embeds(op, &[&step.operands[0].ty, &step.operands[1].ty], &crate::target()).is_err() {
+        return gather_axis::plan(op, step);
+    }
+    debug_assert_eq!(op.axis, 0, "`takes` leaves rows of a matrix");
     let table = &step.operands[0];
     let [rows, width] = dims(table)?;
     let dtype = table.ty.dtype;

@@ -1,12 +1,12 @@
 //! matmul      y_i[m, n] = epilogue(sum_k x[m, k] w_i[n, k] + b_i[n])
-//! shapes      x f32|q8_0|q8_k[m, k]   w_i any[n_i, k]   y_i f32[m, n_i]
+//! shapes      x f32|q8_0|q8_k[.., k]   w_i any[n_i, k]   y_i f32[.., n_i]
 //! bytes       each weight once; x from cache, once for 16 rows of a weight
 //! parts       columns of y: a worker owns the same share of every segment's rows
 //! numerics    with int8 x integer sums within a run of 16 or 32, else f32 sums in order of k
 
 use super::math::Function;
 use super::weights::{self, Weight};
-use super::{Kernel, Planned, claim, dims, int8, rms_norm};
+use super::{Kernel, Planned, claim, dims, int8, rms_norm, rows_of};
 use crate::panel::ROWS;
 use crate::program::Split;
 use crate::run::Cx;
@@ -44,11 +44,12 @@ pub(super) fn takes(op: &MatMul, operands: &[&Type], target: &Target) -> Result<
             _ => claim::one_of(operands, i, &[DType::F32])?,
         }
     }
-    claim::matrix(operands)
+    // The parts of one of another rank are a matmul of rows: a page's networks have no other.
+    if cfg!(feature = "graphs") { Ok(()) } else { claim::matrix(operands) }
 }
 
 pub(super) fn plan(op: &MatMul, step: &Step) -> Result<Planned> {
-    let [m, k] = dims(&step.operands[0])?;
+    let (m, k) = rows_of(&step.operands[0])?;
     let parts = op.parts();
     let mut work = 0;
     let segments = (0..op.segments)

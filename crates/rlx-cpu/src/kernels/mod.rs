@@ -2,10 +2,14 @@
 //! is fixed when the program is built.
 //!
 //! `cells.rs` is a cache as attention reads it, `attention_loops.rs` what it does with it; `attention.rs` has the
-//! walk over positions that `attention_split.rs` shares. `weights.rs`
-//! is a weight as matmul reads it, `int8.rs` and `dense.rs` the products of its panels with rows of x;
-//! `math.rs` has the scalar functions; `claim.rs` is what their `takes` share; `reference.rs` runs what has no kernel of its own on the oracle's
-//! loops (feature `reference`).
+//! walk over positions that `attention_split.rs` shares. `weights.rs` is a weight as matmul reads it, `int8/` and
+//! `dense.rs` the products of its panels with rows of x; `math.rs` has the scalar functions; `claim.rs` is what
+//! their `takes` share; `reference.rs` runs what has no kernel of its own on the oracle's loops (feature
+//! `reference`).
+//!
+//! The feature `graphs` has the kernels that networks other than language models need. `elementwise/` is one
+//! engine for all operators of that kind, `picks.rs` one for copies in another order, `product.rs` one for
+//! products of tensors; `rows.rs` is what norms and the softmax do with a row, `convert.rs` floats of 16 bits.
 
 #[cfg(feature = "graphs")]
 mod argmax;
@@ -14,6 +18,8 @@ mod attention_join;
 mod attention_loops;
 mod attention_split;
 #[cfg(feature = "graphs")]
+mod batch_matmul;
+#[cfg(feature = "graphs")]
 mod cast;
 mod cells;
 mod claim;
@@ -21,23 +27,39 @@ mod claim;
 mod clamp;
 #[cfg(feature = "graphs")]
 mod compare;
+#[cfg(feature = "graphs")]
+mod concat;
 #[cfg_attr(not(feature = "graphs"), allow(dead_code))]
 mod convert;
 mod dense;
+#[cfg(feature = "graphs")]
+mod dot_general;
 #[cfg(feature = "graphs")]
 mod elementwise;
 #[cfg(feature = "graphs")]
 mod expand;
 mod gather;
 #[cfg(feature = "graphs")]
+mod gather_axis;
+#[cfg(feature = "graphs")]
+mod gather_elements;
+#[cfg(feature = "graphs")]
 mod group_norm;
 pub(crate) mod int8;
+#[cfg(feature = "graphs")]
+mod iota;
 mod kv_write;
 #[cfg(feature = "graphs")]
 mod layer_norm;
 mod map;
 mod math;
 mod matmul;
+#[cfg(feature = "graphs")]
+mod pad;
+#[cfg(feature = "graphs")]
+mod picks;
+#[cfg(feature = "graphs")]
+mod product;
 mod quantize_rows;
 #[cfg(feature = "graphs")]
 mod reduce;
@@ -47,16 +69,28 @@ mod reference;
 mod region;
 #[cfg(feature = "graphs")]
 mod residual_norm;
+#[cfg(feature = "graphs")]
+mod reverse;
 mod rms_norm;
+#[cfg(feature = "graphs")]
+mod roll;
 mod rope;
 #[cfg(feature = "graphs")]
 mod rows;
 mod sample;
 #[cfg(feature = "graphs")]
+mod sdpa;
+#[cfg(feature = "graphs")]
 mod select;
 #[cfg(feature = "graphs")]
+mod slice;
+#[cfg(feature = "graphs")]
 mod softmax;
+#[cfg(feature = "graphs")]
+mod state_write;
 mod take_rows;
+#[cfg(feature = "graphs")]
+mod transpose;
 pub(crate) mod weights;
 mod zip;
 
@@ -151,6 +185,30 @@ kernels! {
     #[cfg(feature = "graphs")] ArgMax: argmax::takes, argmax::plan;
     #[cfg(feature = "graphs")] ArgMin: argmax::takes_min, argmax::plan_min;
     #[cfg(feature = "graphs")] Expand: expand::takes, expand::plan;
+    #[cfg(feature = "graphs")]
+    BatchMatMul: batch_matmul::takes, batch_matmul::plan;
+    #[cfg(feature = "graphs")]
+    DotGeneral: dot_general::takes, dot_general::plan;
+    #[cfg(feature = "graphs")]
+    Sdpa: sdpa::takes, sdpa::plan;
+    #[cfg(feature = "graphs")]
+    Transpose: transpose::takes, transpose::plan;
+    #[cfg(feature = "graphs")]
+    Slice: slice::takes, slice::plan;
+    #[cfg(feature = "graphs")]
+    Reverse: reverse::takes, reverse::plan;
+    #[cfg(feature = "graphs")]
+    Roll: roll::takes, roll::plan;
+    #[cfg(feature = "graphs")]
+    Pad: pad::takes, pad::plan;
+    #[cfg(feature = "graphs")]
+    Concat: concat::takes, concat::plan;
+    #[cfg(feature = "graphs")]
+    GatherElements: gather_elements::takes, gather_elements::plan;
+    #[cfg(feature = "graphs")]
+    Iota: iota::takes, iota::plan;
+    #[cfg(feature = "graphs")]
+    StateWrite: state_write::takes, state_write::plan;
 }
 
 /// Picks the kernel of a step.
@@ -187,13 +245,11 @@ fn dims<const N: usize>(slice: &Slice) -> Result<[usize; N]> {
 }
 
 /// Static sizes of a slice, however many.
-#[cfg(feature = "graphs")]
 fn sizes(slice: &Slice) -> Result<Vec<usize>> {
     Ok(slice.ty.shape.static_dims()?.iter().map(|&n| n as usize).collect())
 }
 
 /// How many rows a slice has, and how long they are: all axes but the last, and that.
-#[cfg(feature = "graphs")]
 fn rows_of(slice: &Slice) -> Result<(usize, usize)> {
     let dims = sizes(slice)?;
     let (last, ahead) = dims

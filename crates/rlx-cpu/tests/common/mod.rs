@@ -15,10 +15,10 @@ use rlx_core::reference::make::make;
 use rlx_core::reference::{self, View};
 use rlx_core::runtime::device::{Bytes, Device, Outputs, Placed, Ticket, Write, WriteTo};
 use rlx_core::sample::Control;
-use rlx_core::target::CompileOptions;
+use rlx_core::target::{CompileOptions, Path};
 use rlx_core::types::{BlockFormat, DType, Kind, Scalar, Shape, Type};
 use rlx_core::{Error, Result};
-use rlx_cpu::{CpuDevice, CpuOptions, Level};
+use rlx_cpu::{CpuDevice, CpuOptions, Level, target};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -470,4 +470,47 @@ pub fn quantized(format: BlockFormat, dims: [u64; 2], x: &[f32]) -> Value {
     let op = Op::from(rlx_core::ops::QuantizeRows { format });
     let bytes = oracle(&op, &[f32s(&dims, x)]).remove(0);
     Value::new(Type::tensor(DType::Block(format), Shape::of(&dims)), bytes)
+}
+
+/// Float types with kernels.
+pub const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
+
+/// Results of every device beside the reference's: floats within a tolerance of the largest one and a
+/// rounding of their type, all else equal.
+#[track_caller]
+pub fn check_types(op: impl Into<Op>, operands: &[Value], tolerance: f32, what: &str) {
+    let op = op.into();
+    let types: Vec<&Type> = operands.iter().map(|v| &v.ty).collect();
+    assert_eq!(target().path(&op, &types), Ok(Path::Native), "{op:?} {what}");
+    let results = op.infer(&types).unwrap();
+    let expected = oracle(&op, operands);
+    for device in devices() {
+        let what = format!("{op:?} {what}, {}", device.info().adapter);
+        let got = run_op(&device, &op, operands);
+        for ((got, expected), ty) in got.iter().zip(&expected).zip(&results) {
+            if !ty.dtype.is_float() {
+                assert_eq!(got, expected, "{what}");
+                continue;
+            }
+            let rounding = match ty.dtype {
+                DType::F16 => 1e-3,
+                DType::BF16 => 8e-3,
+                _ => 0.0,
+            };
+            let (got, expected) = (floats_of(ty.dtype, got), floats_of(ty.dtype, expected));
+            if expected.iter().any(|e| e.is_finite()) {
+                assert_close(&got, &expected, tolerance + rounding, &what);
+                continue;
+            }
+            // Nothing to be close to: NaN where NaN is, the same infinities, or nothing at all.
+            let same = |(a, b): (&f32, &f32)| a == b || (a.is_nan() && b.is_nan());
+            let all = got.len() == expected.len() && got.iter().zip(&expected).all(same);
+            assert!(all, "{what}: {got:?}, expected {expected:?}");
+        }
+    }
+}
+
+/// Numbers between -1 and 1.
+pub fn small(random: &mut Random, dtype: DType, dims: &[u64]) -> Value {
+    floats_as(dtype, dims, &random.floats(dims.iter().product::<u64>() as usize))
 }
