@@ -78,8 +78,8 @@ enum Pending {
     Build(ProgramId, Option<u32>),
     /// Outputs, in a slot of a run.
     Read { key: (SessionId, ProgramId), slot: usize, read: u32 },
-    /// The end of a submission without outputs.
-    Fence(u32),
+    /// The end of a submission without outputs, or with so many that are empty.
+    Fence { fence: u32, outputs: usize },
     /// The answer is known.
     Failed(Error),
 }
@@ -322,7 +322,10 @@ impl<G: Gpu> WebGpuDevice<G> {
         match pending {
             Pending::Scopes(id) => self.gpu.poll_scopes(*id, cx).map_ok(|()| Outputs::default()),
             Pending::Failed(error) => Poll::Ready(Err(error.clone())),
-            Pending::Fence(id) => self.gpu.poll_fence(*id, cx).map(|()| self.finished()),
+            Pending::Fence { fence, outputs } => self.gpu.poll_fence(*fence, cx).map(|()| {
+                let values = vec![Vec::new(); *outputs];
+                self.finished().map(|_| Outputs { values })
+            }),
             Pending::Build(p, scopes) => {
                 if let Some(id) = *scopes {
                     match self.gpu.poll_scopes(id, cx) {
