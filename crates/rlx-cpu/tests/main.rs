@@ -9,9 +9,9 @@ mod hostile;
 mod levels;
 mod loops;
 mod model;
+mod movement;
 #[path = "../../../tests/support/moves.rs"]
 mod moves;
-mod movement;
 mod noticed;
 mod operators;
 mod products;

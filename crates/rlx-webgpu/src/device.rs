@@ -82,8 +82,8 @@ enum Pending {
     Read { key: (SessionId, ProgramId), slot: usize, read: u32 },
     /// So many bytes of a buffer that goes when they are here.
     Copied { buffer: Buffer, read: u32, bytes: u64 },
-    /// The end of a submission without outputs.
-    Fence(u32),
+    /// The end of a submission without outputs, or with so many that are empty.
+    Fence { fence: u32, outputs: usize },
     /// The answer is known.
     Failed(Error),
 }
@@ -334,7 +334,10 @@ impl<G: Gpu> WebGpuDevice<G> {
                     Ok(Outputs { values: vec![value] })
                 }))
             }
-            Pending::Fence(id) => self.gpu.poll_fence(*id, cx).map(|()| self.finished()),
+            Pending::Fence { fence, outputs } => self.gpu.poll_fence(*fence, cx).map(|()| {
+                let values = vec![Vec::new(); *outputs];
+                self.finished().map(|_| Outputs { values })
+            }),
             Pending::Build(p, scopes) => {
                 if let Some(id) = *scopes {
                     match self.gpu.poll_scopes(id, cx) {

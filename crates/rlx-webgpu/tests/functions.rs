@@ -82,6 +82,7 @@ fn tolerance(f: Unary) -> (f32, f32) {
         Unary::HardSwish => (1e-6, 5e-7),
         Unary::HardSigmoid => (0.0, 2e-7),
         Unary::Relu | Unary::Neg | Unary::Abs | Unary::Sign => (0.0, small),
+        Unary::Tan => (4e-6, small),
         Unary::Round | Unary::Floor | Unary::Ceil => (0.0, 0.0),
         _ => (1e-6, small),
     }
@@ -120,7 +121,7 @@ fn claimed_unary_functions_are_the_references_on_edges_and_between_and_others_ar
             );
         }
     }
-    assert_eq!(refused, ["sin", "cos", "tan"]);
+    assert!(refused.is_empty(), "{refused:?}");
 }
 
 #[test]
@@ -185,7 +186,8 @@ fn claimed_functions_are_applied_where_a_product_is_made() {
             let map = Op::from(MatMul { epilogue: Epilogue::Map(f), ..MatMul::plain() });
             let glu = MatMul { segments: 2, epilogue: Epilogue::Glu(f), ..MatMul::plain() };
             for (op, operands) in [(map, &operands[..2]), (Op::from(glu), &operands[..])] {
-                let alone = claimed(&Map { f }.into(), &[input(&[1], &[0.0])]);
+                // Those that graphs alone ask for are steps of their own.
+                let alone = f.wgsl().is_some();
                 assert_eq!(claimed(&op, operands), alone, "{name}");
                 // A pipeline takes a driver half a second: with more rows, only texts of their own.
                 if alone && m == 5 && (operands.len() == 3 || f.wgsl_helpers().is_empty()) {

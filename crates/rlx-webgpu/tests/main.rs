@@ -7,6 +7,7 @@ mod common;
 mod device;
 mod fit;
 mod functions;
+mod graphs;
 mod kv_blocks;
 mod matmul;
 mod matmul_rows;

@@ -6,7 +6,7 @@ use rlx_core::Code;
 use rlx_core::ops::{Binary, Op, Region, RegionStep, StepFn, StepOperand, Unary};
 use rlx_core::reference::{self, View};
 use rlx_core::target::Target;
-use rlx_core::types::Type;
+use rlx_core::types::{DType, Type};
 
 use StepOperand::{Input, Step};
 
@@ -83,11 +83,15 @@ fn one_input_may_be_read_often_and_a_step_too() {
 #[test]
 fn what_is_not_claimed_is_refused() {
     let d = device();
-    let (x, column) = (input(&[2, 3], &[1.0; 6]), input(&[2, 1], &[1.0; 2]));
+    let x = input(&[2, 3], &[1.0; 6]);
+    // Each in a buffer of its own they would be more than a device binds.
+    let sum = |i| {
+        step(StepFn::Zip(Binary::Add), &[if i == 1 { Input(0) } else { Step(i - 2) }, Input(i)])
+    };
     for (steps, operands) in [
-        (vec![step(StepFn::Map(Unary::Sin), &[Input(0)])], vec![x.clone()]),
-        (vec![step(StepFn::Clamp(0.0, 1.0), &[Input(0)])], vec![x.clone()]),
-        (vec![step(StepFn::Zip(Binary::Add), &[Input(0), Input(1)])], vec![x, column]),
+        (vec![step(StepFn::Zip(Binary::Pow), &[Input(0), Input(0)])], vec![x.clone()]),
+        (vec![step(StepFn::Cast(DType::F64), &[Input(0)])], vec![x.clone()]),
+        ((1..7).map(sum).collect(), vec![x; 7]),
     ] {
         let op = Op::from(Region { steps });
         assert!(!claims(&op, &operands));

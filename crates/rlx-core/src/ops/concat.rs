@@ -1,8 +1,8 @@
 //! Tensors one after another.
 
-use super::{Alias, Attrs, Class, Operator, rules};
+use super::{Alias, Attrs, Class, Emit, Operator, rules};
 use crate::error::{Error, Result};
-use crate::types::Type;
+use crate::types::{Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,6 +14,9 @@ pub struct Concat {
     /// The axis.
     pub axis: usize,
 }
+
+/// Operands that a target which runs `concat` at all takes at once.
+const FEW: usize = 4;
 
 impl Operator for Concat {
     const NAME: &'static str = "concat";
@@ -52,6 +55,21 @@ impl Operator for Concat {
             shape.0[self.axis] = shape.0[self.axis].add(&x.shape.0[self.axis])?;
         }
         Ok(vec![Type::tensor(first.dtype, shape)])
+    }
+
+    /// More than a few, for targets whose kernels bind so many tensors and no more.
+    fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
+        if operands.len() <= FEW {
+            return Ok(None);
+        }
+        let mut runs = Vec::with_capacity(operands.len().div_ceil(FEW));
+        for run in operands.chunks(FEW) {
+            runs.push(match run {
+                &[one] => one,
+                _ => e.one(self.clone(), run)?,
+            });
+        }
+        Ok(Some(vec![e.one(self.clone(), &runs)?]))
     }
 
     fn alias(&self, operands: &[&Type]) -> Alias {

@@ -99,7 +99,9 @@ pub(super) fn lower(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
     let mut made_of = BTreeMap::new();
     let mut changed = 0;
     for round in 0.. {
-        let now = Round { cx, made_of: &mut made_of, first: round == 0 }.graph(g)?;
+        let mut now = Round { cx, made_of: &mut made_of, first: round == 0 }.graph(g)?;
+        // Parts may be loops, whose straight form has parts again.
+        now += super::control_flow::resolve(g, cx)?;
         changed += now;
         if now == 0 {
             break;

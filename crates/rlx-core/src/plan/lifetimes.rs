@@ -82,12 +82,21 @@ pub(super) fn lifetimes(program: &Program) -> Result<Vec<Lifetime>> {
         for v in &node.outputs {
             walk.fixed[v.0 as usize] = fixed;
         }
-        let is_next = |s: &Step| s.op == node.op && s.label == node.label;
-        let next = steps.peek().map(|s| s.1).filter(|s| is_next(s));
+        // Of two casts for one operator, which share a label, a weight's may be no step and the other one:
+        // what is made while loading reads weights, or what was.
+        let known = |(v, x): (&ValueId, &Slice)| {
+            let place = walk.places[v.0 as usize];
+            x.space == Space::Weight || place == Some((x.space, x.index, x.offset))
+        };
+        let is_next = |s: &&Step| {
+            let reads = !fixed || node.inputs.iter().zip(&s.operands).all(known);
+            s.op == node.op && s.label == node.label && reads
+        };
+        let next = steps.peek().map(|s| s.1).filter(is_next);
         if walk.view(node, next) || (walk.is_empty(node) && next.is_none()) {
             continue;
         }
-        match steps.next_if(|(_, step)| !fixed || is_next(step)) {
+        match steps.next_if(|_| !fixed || next.is_some()) {
             Some((s, step)) => {
                 walk.step(s, step, node)?;
                 // The parts of a large weight follow each other.

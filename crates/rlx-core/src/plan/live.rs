@@ -12,7 +12,7 @@
 
 use crate::error::{Error, Result};
 use crate::ir::lir::{ControlDecl, StateDecl};
-use crate::ir::mir::{Graph, Node, ParamKind, ValueId};
+use crate::ir::mir::{Graph, Node, ParamKind};
 use crate::ops::RowUse;
 use crate::types::{Kind, Type};
 use alloc::format;

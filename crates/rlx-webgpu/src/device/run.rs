@@ -56,13 +56,23 @@ fn destination(to: WriteTo, built: &Built, session: &Session) -> Option<Buffer> 
     }
 }
 
-/// Checks every write before the first one is made.
+/// Bytes of what a write goes to, as the program declares it: buffers are whole words and more.
+fn declared(to: WriteTo, built: &Built) -> Option<u64> {
+    match to {
+        WriteTo::Input(n) => built.program.inputs.get(n as usize).map(|i| i.bytes),
+        WriteTo::State(n) => built.program.states.get(n as usize).map(|s| s.bytes),
+    }
+}
+
+/// Checks every write before the first one is made: whole words, but for the end of an input or a state.
 pub(super) fn check(writes: &[Write], built: &Built, session: &Session) -> Result<()> {
     for w in writes {
         let bytes = w.bytes.len() as u64;
+        let end = w.offset.checked_add(bytes);
         let fits = destination(w.to, built, session)
-            .is_some_and(|b| w.offset.checked_add(bytes).is_some_and(|end| end <= b.bytes));
-        if !fits || !bytes.is_multiple_of(4) || !w.offset.is_multiple_of(4) {
+            .is_some_and(|b| end.is_some_and(|end| end <= b.bytes));
+        let whole = bytes.is_multiple_of(4) || end == declared(w.to, built);
+        if !fits || !whole || !w.offset.is_multiple_of(4) {
             return Err(Error::usage(format!(
                 "a write of {bytes} bytes at {} does not fit {:?}",
                 w.offset, w.to
@@ -131,7 +141,15 @@ impl<G: Gpu> WebGpuDevice<G> {
             if let Some(buffer) = destination(w.to, built, session)
                 && !w.bytes.is_empty()
             {
-                self.gpu.write_buffer(buffer.id, w.offset, &w.bytes);
+                let (words, tail) = w.bytes.split_at(w.bytes.len() / 4 * 4);
+                if !words.is_empty() {
+                    self.gpu.write_buffer(buffer.id, w.offset, words);
+                }
+                if !tail.is_empty() {
+                    let mut word = [0; 4];
+                    word[..tail.len()].copy_from_slice(tail);
+                    self.gpu.write_buffer(buffer.id, w.offset + words.len() as u64, &word);
+                }
             }
         }
     }
@@ -143,11 +161,12 @@ impl<G: Gpu> WebGpuDevice<G> {
         key: (SessionId, ProgramId),
         how: &Submission<'_>,
     ) -> Result<Pending> {
-        let bytes: u64 = if !how.read {
-            0
+        let (bytes, outputs): (u64, usize) = if !how.read {
+            (0, 0)
         } else {
             let built = s.programs.get(&key.1).ok_or_else(|| unknown("program", key.1.0))?;
-            built.program.outputs.iter().map(|o| padded(o.slice.bytes)).sum()
+            let outputs = &built.program.outputs;
+            (outputs.iter().map(|o| padded(o.slice.bytes)).sum(), outputs.len())
         };
         let slot = if bytes == 0 { None } else { Some(self.slot(s, key, bytes)?) };
         let built = s.programs.get(&key.1).ok_or_else(|| unknown("program", key.1.0))?;
@@ -173,7 +192,7 @@ impl<G: Gpu> WebGpuDevice<G> {
             None => {
                 let fence = s.ids.next();
                 self.gpu.fence(fence);
-                Pending::Fence(fence)
+                Pending::Fence { fence, outputs }
             }
             Some(slot) => {
                 run.slots[slot].busy = true;

@@ -1,6 +1,9 @@
 //! Every kernel this crate can print, by way of the operators that ask for it: validators of WGSL
 //! (naga, Dawn's Tint) read them all.
 
+#[cfg(feature = "graphs")]
+mod graphs;
+
 use super::{Context, Kernel, RowsControl, kernel};
 use crate::gpu::Wgsl;
 use crate::tuning::Tuning;
@@ -172,6 +175,8 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
         .state(DType::U32, &[16])?;
     out.insert("sample".into(), made.kernel(Sample, false, true)?);
     caches(enable_subgroups, &mut out)?;
+    #[cfg(feature = "graphs")]
+    graphs::all(&mut out)?;
     Ok(out)
 }
 

@@ -2,7 +2,7 @@
 
 use super::emit::{Emit, Place, fill};
 use super::takes::{self, Taken};
-use super::{Context, Launch, mismatch, unsupported, word};
+use super::{Context, Launch, build_also, mismatch, takes_also, types, unsupported, word};
 use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Binary, Op};
@@ -14,8 +14,12 @@ pub(super) fn elements(slice: &Slice) -> u64 {
     slice.bytes / 4
 }
 
-/// A tensor of f32, by a function that has WGSL.
-pub(super) fn takes_map(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+/// A tensor of f32, by a function that has WGSL; others where graphs are run.
+pub(super) fn takes_map(op: &Op, operands: &[&Type], target: &Target) -> Taken {
+    takes_floats(op, operands).or_else(|why| takes_also(op, operands, target, why))
+}
+
+fn takes_floats(op: &Op, operands: &[&Type]) -> Taken {
     takes::knows(op, &["f"])?;
     let (Op::Map(op), [x]) = (op, operands) else { return Err("it takes one operand".into()) };
     takes::unary(op.f)?;
@@ -30,8 +34,13 @@ pub(super) fn binary_function(f: Binary) -> Taken {
     }
 }
 
-/// Two tensors of f32 of one shape, or the second is as long as the first's last axis.
-pub(super) fn takes_zip(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+/// Two tensors of f32 of one shape, or the second is as long as the first's last axis; others where graphs
+/// are run.
+pub(super) fn takes_zip(op: &Op, operands: &[&Type], target: &Target) -> Taken {
+    takes_row(op, operands).or_else(|why| takes_also(op, operands, target, why))
+}
+
+fn takes_row(op: &Op, operands: &[&Type]) -> Taken {
     takes::knows(op, &["f"])?;
     let (Op::Zip(op), [a, b]) = (op, operands) else { return Err("it takes two operands".into()) };
     binary_function(op.f)?;
@@ -44,7 +53,10 @@ pub(super) fn takes_zip(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     Err("its kernel takes two operands of one shape, or a row".into())
 }
 
-pub(super) fn unary(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+pub(super) fn unary(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+    if takes_floats(&step.op, &types(step)).is_err() {
+        return build_also(step, cx, emit);
+    }
     let Op::Map(op) = &step.op else { return Err(mismatch(step)) };
     let text = op.f.wgsl();
     let text = text.ok_or_else(|| unsupported(format!("WGSL has no {}", op.f.name())))?;
@@ -53,7 +65,10 @@ pub(super) fn unary(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result
     launch("map", &function, None, step, emit)
 }
 
-pub(super) fn binary(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+pub(super) fn binary(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+    if takes_row(&step.op, &types(step)).is_err() {
+        return build_also(step, cx, emit);
+    }
     let Op::Zip(op) = &step.op else { return Err(mismatch(step)) };
     let text = op.f.wgsl();
     let text = text.ok_or_else(|| unsupported(format!("WGSL has no {}", op.f.name())))?;

@@ -3,15 +3,20 @@
 use super::elementwise::{binary_function, elements};
 use super::emit::{Emit, fill};
 use super::takes::{self, Taken};
-use super::{Context, Launch, mismatch, unsupported, word};
+use super::{Context, Launch, build_also, mismatch, takes_also, types, unsupported, word};
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::{Op, RegionStep, StepFn, StepOperand};
 use rlx_core::target::{RegionLimits, Target};
 use rlx_core::types::Type;
 
-/// Chains of `map` and `zip` over tensors of f32 that have the result's shape or repeat a row.
-pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+/// Chains of `map` and `zip` over tensors of f32 that have the result's shape or repeat a row; others where
+/// graphs are run.
+pub(super) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
+    takes_rows(op, operands).or_else(|why| takes_also(op, operands, target, why))
+}
+
+fn takes_rows(op: &Op, operands: &[&Type]) -> Taken {
     takes::knows(op, &["steps"])?;
     takes::floats_and_caches(operands)?;
     let Op::Region(region) = op else { return Err("it takes a chain of steps".into()) };
@@ -62,7 +67,10 @@ fn operand(x: &StepOperand) -> String {
     }
 }
 
-pub(super) fn region(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+pub(super) fn region(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+    if takes_rows(&step.op, &types(step)).is_err() {
+        return build_also(step, cx, emit);
+    }
     let Op::Region(op) = &step.op else { return Err(mismatch(step)) };
     let result = &step.results[0];
     let n = elements(result);

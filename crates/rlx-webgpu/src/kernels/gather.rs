@@ -3,15 +3,19 @@
 use super::emit::{Emit, fill};
 use super::formats::{self, CHUNK, Readers};
 use super::takes::{self, Taken};
-use super::{Context, Launch, matrix, word};
+use super::{Context, Launch, TARGET, build_also, matrix, takes_also, types, word};
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::Op;
 use rlx_core::target::Target;
 use rlx_core::types::{DType, Kind, Type};
 use rlx_core::{Error, Result};
 
-/// Rows of a matrix, by a vector of u32.
+/// Rows of a matrix, by words of any shape; others where graphs are run.
 pub(super) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
+    takes_rows(op, operands, target).or_else(|why| takes_also(op, operands, target, why))
+}
+
+fn takes_rows(op: &Op, operands: &[&Type], target: &Target) -> Taken {
     takes::knows(op, &[])?;
     let [table, ids] = operands else { return Err("it takes two operands".into()) };
     if !target.reads(table.dtype) {
@@ -20,13 +24,16 @@ pub(super) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
     if ids.kind != Kind::Tensor || ids.dtype != DType::U32 {
         return Err(takes::not(1, ids));
     }
-    if table.shape.rank() != 2 || ids.shape.rank() != 1 {
-        return Err("its kernel takes a matrix and a vector of indices".into());
+    if table.shape.rank() != 2 {
+        return Err("its kernel takes rows of a matrix".into());
     }
     Ok(())
 }
 
 pub(super) fn gather(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+    if takes_rows(&step.op, &types(step), &TARGET).is_err() {
+        return build_also(step, cx, emit);
+    }
     let (table, ids) = (&step.operands[0], &step.operands[1]);
     let (own, k) = matrix(table)?;
     let (first, rows) = step.part.map_or((0, own), |p| (p.first, p.of));

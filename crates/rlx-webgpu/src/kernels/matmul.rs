@@ -59,8 +59,8 @@ struct Parts {
 const QUANTIZED_ROW: [u64; 2] = [12_288, 14_336];
 const QUANTIZED_SHARE: u64 = 64;
 
-/// A matrix of f32, or of int8 blocks that `quantize_rows` made, by weights of any type that the target
-/// reads.
+/// Rows of f32 of any rank, or a matrix of int8 blocks that `quantize_rows` made, by weights of any type that
+/// the target reads.
 pub(super) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
     let known = ["segments", "bias", "norm_eps", "quantize", "epilogue", "map", "glu"];
     takes::knows(op, &known)?;
@@ -80,7 +80,10 @@ pub(super) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
             return Err(takes::not(i, ty));
         }
     }
-    takes::matrix(operands)?;
+    match operands.first() {
+        Some(x) if x.dtype.is_block() || op.quantize.is_some() => takes::matrix(operands)?,
+        _ => takes::rows(operands)?,
+    }
     match (op.quantize, operands) {
         (Some(format), [x, ..]) => quantizes(target, format, x),
         _ => Ok(()),

@@ -16,6 +16,8 @@ mod elementwise_region;
 mod emit;
 mod formats;
 mod gather;
+#[cfg(feature = "graphs")]
+mod graphs;
 mod kv;
 mod matmul;
 mod quantize_rows;
@@ -33,12 +35,13 @@ use crate::tuning::Tuning;
 use emit::Emit;
 pub(crate) use emit::fill;
 use rlx_core::ir::lir::{Slice, Step};
-use rlx_core::ops::Alias;
+use rlx_core::ops::{Alias, Op};
 use rlx_core::plan::WeightPlan;
 use rlx_core::target::{KernelClaim, Takes, Target};
 use rlx_core::types::Type;
 use rlx_core::{Code, Error, Result};
 use std::sync::LazyLock;
+use takes::Taken;
 
 /// How a kernel uses a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -145,16 +148,48 @@ const ROWS: &[Row] = &[
     row("sample", sample::takes, sample::sample),
 ];
 
+/// A build for chat alone has no others.
+#[cfg(not(feature = "graphs"))]
+mod graphs {
+    use super::Row;
+
+    pub(super) const ROWS: &[Row] = &[];
+    pub(super) const ALSO: &[Row] = &[];
+}
+
 /// What the executor's kernels take.
 pub(crate) const KERNELS: &[KernelClaim] = &{
-    let mut all = [KernelClaim { op: ROWS[0].op, takes: ROWS[0].takes }; ROWS.len()];
+    let first = KernelClaim { op: ROWS[0].op, takes: ROWS[0].takes };
+    let mut all = [first; ROWS.len() + graphs::ROWS.len()];
     let mut i = 0;
-    while i < ROWS.len() {
-        all[i] = KernelClaim { op: ROWS[i].op, takes: ROWS[i].takes };
+    while i < all.len() {
+        let row = if i < ROWS.len() { &ROWS[i] } else { &graphs::ROWS[i - ROWS.len()] };
+        all[i] = KernelClaim { op: row.op, takes: row.takes };
         i += 1;
     }
     all
 };
+
+/// Whether the kernels of graphs take what a decoder's kernel of the same operator refuses; `why` it does.
+fn takes_also(op: &Op, operands: &[&Type], target: &Target, why: String) -> Taken {
+    match graphs::ALSO.iter().find(|row| row.op == op.name()) {
+        Some(row) => (row.takes)(op, operands, target),
+        None => Err(why),
+    }
+}
+
+/// Builds such a step.
+fn build_also(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+    match graphs::ALSO.iter().find(|row| row.op == step.op.name()) {
+        Some(row) => (row.build)(step, cx, emit),
+        None => Err(mismatch(step)),
+    }
+}
+
+/// Types of a step's operands.
+fn types(step: &Step) -> Vec<&Type> {
+    step.operands.iter().map(|s| &s.ty).collect()
+}
 
 /// What kernels are asked with while a step is built: the device's limits are the planner's business.
 static TARGET: LazyLock<Target> = LazyLock::new(|| crate::target(Target::WEBGPU_DEFAULT));
@@ -167,10 +202,9 @@ pub fn kernel(step: &Step, cx: &Context<'_>) -> Result<Option<Kernel>> {
     if matches!(step.alias(), Alias::View { .. }) {
         return Ok(None);
     }
-    let types: Vec<&Type> = step.operands.iter().map(|s| &s.ty).collect();
-    let row = ROWS.iter().find(|row| row.op == step.op.name());
+    let row = ROWS.iter().chain(graphs::ROWS).find(|row| row.op == step.op.name());
     let taken = row.ok_or_else(|| "it has no kernel".into());
-    let taken = taken.and_then(|row| (row.takes)(&step.op, &types, &TARGET).map(|()| row));
+    let taken = taken.and_then(|row| (row.takes)(&step.op, &types(step), &TARGET).map(|()| row));
     let row = taken.map_err(|why| {
         let what = format!("webgpu does not run {}: {why}", step.op.name());
         unsupported(what).at(step.label.clone())
@@ -223,11 +257,11 @@ fn word(n: u64) -> Result<u32> {
     u32::try_from(n).map_err(|_| unsupported(format!("a size of {n}, 32 bits hold at most 4 G")))
 }
 
-/// `[rows, columns]` of a matrix slice.
+/// `[rows, columns]` of a slice, whose axes but the last are rows.
 fn matrix(slice: &Slice) -> Result<(u64, u64)> {
     match slice.ty.shape.static_dims()?.as_slice() {
-        [rows, columns] => Ok((*rows, *columns)),
-        _ => Err(Error::internal(format!("{} is no matrix", slice.ty))),
+        [rows @ .., columns] => Ok((rows.iter().product(), *columns)),
+        _ => Err(Error::internal(format!("{} has no rows", slice.ty))),
     }
 }
 
@@ -235,7 +269,7 @@ fn matrix(slice: &Slice) -> Result<(u64, u64)> {
 mod tests {
     use super::*;
     use rlx_core::ir::lir::{Phase, Space};
-    use rlx_core::ops::{Attention, MatMul, Op, RmsNorm};
+    use rlx_core::ops::{Attention, MatMul, RmsNorm};
     use rlx_core::types::{DType, Kind, Shape, Type};
 
     #[test]
@@ -282,8 +316,9 @@ mod tests {
         let e = refused(RmsNorm { eps: 1e-5 }, &[t(DType::F16, &[2, 8]), t(DType::F32, &[8])]);
         assert_eq!(e.code, Code::Unsupported);
         assert_eq!(e.what, "webgpu does not run rms_norm: its kernel takes no f16 as operand 0");
-        let e = refused(MatMul::plain(), &[t(DType::F32, &[2, 3, 8]), t(DType::F32, &[4, 8])]);
-        assert_eq!(e.what, "webgpu does not run matmul: its kernel takes a matrix");
+        let op = MatMul::plain();
+        let e = refused(op, &[t(DType::F32, &[2, 3, 8]), t(DType::F64, &[4, 8])]);
+        assert_eq!(e.what, "webgpu does not run matmul: it reads no f64");
         let biased = MatMul { bias: true, ..MatMul::plain() };
         let e =
             refused(biased, &[t(DType::F16, &[2, 8]), t(DType::F16, &[4, 8]), t(DType::F16, &[4])]);
@@ -299,9 +334,13 @@ mod tests {
 
     #[test]
     fn every_row_names_an_operator_once() {
-        for (i, row) in ROWS.iter().enumerate() {
+        let all: Vec<&Row> = ROWS.iter().chain(graphs::ROWS).collect();
+        for (i, row) in all.iter().enumerate() {
             assert!(Op::NAMES.contains(&row.op), "{}", row.op);
-            assert!(ROWS[..i].iter().all(|other| other.op != row.op), "{}", row.op);
+            assert!(all[..i].iter().all(|other| other.op != row.op), "{}", row.op);
+        }
+        for row in graphs::ALSO {
+            assert!(ROWS.iter().any(|other| other.op == row.op), "{}", row.op);
         }
     }
 }

@@ -9,11 +9,11 @@ use rlx_core::ops::Op;
 use rlx_core::target::Target;
 use rlx_core::types::Type;
 
-/// A matrix of f32.
+/// Rows of f32, of any rank.
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     takes::knows(op, &["eps"])?;
     takes::floats_and_caches(operands)?;
-    takes::matrix(operands)
+    takes::rows(operands)
 }
 
 pub(super) fn rms_norm(

@@ -60,6 +60,14 @@ fn cache(i: usize, ty: &Type) -> Taken {
     Ok(())
 }
 
+/// Refuses an operand 0 without rows.
+pub(super) fn rows(operands: &[&Type]) -> Taken {
+    match operands.first() {
+        Some(x) if x.shape.rank() > 0 => Ok(()),
+        _ => Err("its kernel takes rows".into()),
+    }
+}
+
 /// Refuses an operand 0 that is no matrix.
 pub(super) fn matrix(operands: &[&Type]) -> Taken {
     match operands.first() {

@@ -1,0 +1,96 @@
+//! Attention without a cache.
+
+use super::*;
+use crate::common::device;
+use rlx_core::ops::{HeadLayout, Mask, Sdpa};
+
+/// Shapes of q, k and v.
+fn shapes(op: &Sdpa, b: u64, s_q: u64, s_k: u64) -> [Vec<u64>; 3] {
+    let one = |s: u64, heads: usize, width: usize| match op.layout {
+        HeadLayout::Bshd => vec![b, s, heads as u64, width as u64],
+        HeadLayout::Bhsd => vec![b, heads as u64, s, width as u64],
+    };
+    [
+        one(s_q, op.heads, op.head_dim),
+        one(s_k, op.kv_heads, op.head_dim),
+        one(s_k, op.kv_heads, op.v_head_dim),
+    ]
+}
+
+fn forms() -> Vec<Sdpa> {
+    let plain = Sdpa::new(4, 6);
+    vec![
+        plain.clone(),
+        Sdpa { kv_heads: 2, layout: HeadLayout::Bhsd, ..plain.clone() },
+        Sdpa { v_head_dim: 10, scale: Some(0.7), softcap: Some(2.0), ..plain },
+        Sdpa { head_dim: 40, v_head_dim: 66, heads: 2, kv_heads: 1, ..Sdpa::default() },
+    ]
+}
+
+#[test]
+fn every_mask_layout_and_size() {
+    let (d, mut rng) = (device(), Rng(81));
+    for form in forms() {
+        for (b, s_q, s_k) in [(2, 5, 5), (1, 1, 70), (1, 35, 67), (2, 17, 17)] {
+            for mask in [Mask::None, Mask::Causal, Mask::Window(3), Mask::Window(1 << 40)] {
+                let op = Sdpa { mask, ..form.clone() };
+                let operands = shapes(&op, b, s_q, s_k).map(|dims| floats(&mut rng, &dims));
+                check(&d, op, &operands, 5e-6);
+            }
+            let op = Sdpa { mask: Mask::Custom, ..form.clone() };
+            let [q, k, v] = shapes(&op, b, s_q, s_k).map(|dims| floats(&mut rng, &dims));
+            // The first sequence sees nothing at all.
+            let mut seen: Vec<f64> = (0..b * s_k).map(|i| f64::from((i % 3 != 0) as u8)).collect();
+            seen[..s_k as usize].fill(0.0);
+            for scalar in [Scalar::Bool, Scalar::F32] {
+                let mask = tensor(scalar, &[b, s_k], &seen);
+                let operands = [q.clone(), k.clone(), v.clone(), mask];
+                if b > 1 {
+                    check(&d, op.clone(), &operands, 5e-6);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bias_repeats_and_hides_keys() {
+    let (d, mut rng) = (device(), Rng(82));
+    for form in forms() {
+        let op = Sdpa { mask: Mask::Bias, ..form };
+        let [q, k, v] = shapes(&op, 2, 9, 37).map(|dims| floats(&mut rng, &dims));
+        let heads = op.heads as u64;
+        for dims in [[2, heads, 9, 37], [1, 1, 9, 37], [2, 1, 1, 37], [1, heads, 9, 1]] {
+            let mut bias = floats(&mut rng, &dims);
+            let n = bias.bytes.len() / 4;
+            // Minus infinity hides; the largest negative number leaves shares to others.
+            for (i, hidden) in
+                [(0, f32::NEG_INFINITY), (n / 2, f32::NEG_INFINITY), (n - 1, f32::MIN)]
+            {
+                if dims[3] > 1 {
+                    bias.bytes[4 * i..4 * i + 4].copy_from_slice(&hidden.to_le_bytes());
+                }
+            }
+            check(&d, op.clone(), &[q.clone(), k.clone(), v.clone(), bias], 5e-6);
+        }
+    }
+}
+
+#[test]
+fn halves_are_read_and_written_as_they_are() {
+    let (d, mut rng) = (device(), Rng(83));
+    for scalar in [Scalar::F16, Scalar::Bf16] {
+        let op = Sdpa { mask: Mask::Causal, ..Sdpa::new(2, 6) };
+        let operands = shapes(&op, 2, 5, 9).map(|dims| some(&mut rng, scalar, &dims));
+        check(&d, op, &operands, 1e-2);
+    }
+}
+
+#[test]
+fn heads_in_one_axis_are_the_same() {
+    let (d, mut rng) = (device(), Rng(84));
+    let op = Sdpa { kv_heads: 1, ..Sdpa::new(3, 4) };
+    let operands =
+        [floats(&mut rng, &[2, 5, 12]), floats(&mut rng, &[2, 7, 4]), floats(&mut rng, &[2, 7, 4])];
+    check(&d, op, &operands, 5e-6);
+}
