@@ -65,9 +65,9 @@ pub fn tensors_stay_on_the_device_and_are_copied_and_read(device: &dyn Device) {
     device.copy(s, &[copy(Memory::Output(p, 0), tensor_memory), copy(tensor_memory, x)]).unwrap();
     // Without a write: what was copied is the input.
     let second = device.submit(s, p, &[]).unwrap();
-    assert_eq!(wait(device, second).unwrap().values, [values.clone()], "negated twice");
-    assert_eq!(wait(device, first).unwrap().values, [vec![0u8; 0]; 0], "nothing was read back");
-    assert_eq!(read(x, 0, 16).unwrap().values, [negated.clone()]);
+    assert_eq!(wait(device, second).unwrap().values, vec![values.clone()], "negated twice");
+    assert!(wait(device, first).unwrap().values.is_empty(), "nothing was read back");
+    assert_eq!(read(x, 0, 16).unwrap().values, vec![negated.clone()]);
 
     // To a state's end, and parts of both.
     device.copy(s, &[Copy { to_offset: 16, ..copy(tensor_memory, Memory::State(0)) }]).unwrap();

@@ -560,7 +560,7 @@ impl Device for CpuDevice {
         let inner = &mut *self.inner.borrow_mut();
         let end = offset.checked_add(bytes);
         let fits = end.zip(inner.size(s.0, from)).is_some_and(|(end, size)| end <= size);
-        if !fits || offset % 4 != 0 || bytes % 4 != 0 {
+        if !fits || !offset.is_multiple_of(4) || !bytes.is_multiple_of(4) {
             return Err(Error::internal(format!("{bytes} bytes at {offset} are not in {from:?}")));
         }
         if let device::Memory::Input(p, _) = from {

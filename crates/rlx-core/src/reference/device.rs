@@ -444,7 +444,7 @@ impl Device for ReferenceDevice {
         let mut inner = self.inner.borrow_mut();
         let end = offset.checked_add(bytes);
         let fits = end.zip(inner.size(s, from)).is_some_and(|(end, size)| end <= size);
-        if !fits || offset % 4 != 0 || bytes % 4 != 0 {
+        if !fits || !offset.is_multiple_of(4) || !bytes.is_multiple_of(4) {
             return Err(Error::internal(format!("{bytes} bytes at {offset} are not in {from:?}")));
         }
         inner.make_inputs(s, from)?;
