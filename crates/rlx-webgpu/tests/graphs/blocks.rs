@@ -182,7 +182,7 @@ macro_rules! families {
     };
 }
 
-families! { bert dit gemma hiera llama moe qwen3 qwen35 sam2_memory sam_vit vae_decoder }
+families! { bert dit gemma hiera llama moe nomic_bert qwen3 qwen35 sam2_memory sam_vit vae_decoder }
 
 /// Halves between the operators, f32 within: results are the f32 graph's within some of their roundoff, 2^-11
 /// for f16 and 2^-8 for bf16, of two layers.
