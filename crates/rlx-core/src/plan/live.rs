@@ -53,7 +53,6 @@ pub(super) fn types<'a>(g: &'a Graph, node: &Node) -> Vec<&'a Type> {
 
 /// The state that the graph's operators read as their control block.
 fn control_state(g: &Graph, states: &[StateDecl]) -> Result<Option<u32>> {
-    let mut block = vec![false; g.types.len()];
     let mut found = None;
     for p in g.params.iter().filter(|p| p.kind == ParamKind::State) {
         let reads = |node: &&Node| {
@@ -61,7 +60,6 @@ fn control_state(g: &Graph, states: &[StateDecl]) -> Result<Option<u32>> {
             control.is_some_and(|k| node.inputs.get(k) == Some(&p.value))
         };
         let Some(reader) = g.nodes.iter().find(reads) else { continue };
-        block[p.value.0 as usize] = true;
         let at = states.iter().position(|s| s.name == p.name);
         let at =
             at.ok_or_else(|| Error::bad_graph(format!("state {} is not the model's", p.name)))?;
