@@ -32,7 +32,8 @@ pub enum RowUse {
     All,
     /// A token's results depend on that token's rows alone, or on earlier tokens' too.
     Same,
-    /// Rows that the control block counts (`len`), whatever rows the results have.
+    /// Only the rows of tokens that are there, which the control block's `len` counts: the operator skips the
+    /// others itself.
     Live,
 }
 

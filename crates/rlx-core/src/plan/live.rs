@@ -80,8 +80,10 @@ fn tokens(g: &Graph) -> Result<Option<u64>> {
         let counted = (0..types.len()).filter(|&k| node.op.row_use(k, &types) != RowUse::All);
         let rows = counted.filter_map(|k| types[k].shape.rows().ok()?.as_static()).min();
         let Some(rows) = rows else { continue };
-        if *tokens.get_or_insert(rows) != rows {
-            let what = format!("{} has {rows} tokens, others {tokens:?}", node.op.name());
+        let others = *tokens.get_or_insert(rows);
+        if others != rows {
+            let name = node.op.name();
+            let what = format!("{name} has {rows} tokens, operators before it have {others}");
             return Err(Error::bad_graph(what).at(node.label.clone()));
         }
     }
