@@ -1,7 +1,7 @@
 // Runs what is unsafe and portable in rlx-cpu under Miri: the fence that gives workers views of shared
 // memory, the pool, and products, quantisation and cache writes on the plain loops, with one worker and with three.
 //   node scripts/miri.mjs [--tests operators]
-// Not part of `npm test`: docs/architecture.md, "Miri", says how long it takes and what it leaves out.
+// Not part of `npm test`: docs/decisions/2026-11-23-cpu-neon-and-miri.md says how long it takes and what it leaves out.
 
 import { parseArgs } from 'node:util';
 import { NIGHTLY } from './build.mjs';

@@ -1,7 +1,7 @@
 // Runs rlx-cpu's tests under qemu-user, on an AArch64 processor with dot products and on one without. Needs
 // Debian's qemu-user-static and a rustup target, and installs them (Debian's packages as root).
 //   node scripts/neon.mjs [--tests operators] [--cpu cortex-a53]
-// Not part of `npm test`, which type-checks NEON: docs/architecture.md, "Where it was run", says what passed.
+// Not part of `npm test`, which type-checks NEON: docs/decisions/2026-11-23-cpu-neon-and-miri.md says what passed.
 
 import { parseArgs } from 'node:util';
 import { ask, ensureDebian, ensureTargets, main, NEON, requireRust, run, say, seconds, step, Stop, tee } from './lib/tools.mjs';

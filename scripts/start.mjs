@@ -4,18 +4,21 @@
 // without relaxed SIMD follows behind it; a page that asks for one that is not there yet waits for it.
 
 import { basename, dirname, join } from 'node:path';
-import { BUILDS, buildPackage, buildWasm, dist } from './build.mjs';
+import { BUILDS, GRAPHS, buildPackage, buildWasm, dist } from './build.mjs';
 import { ensureNpm, main, inRoot, requireNode, requireRust, say } from './lib/tools.mjs';
 
 /** What Chromium and Firefox take on a page that is not cross-origin isolated, and what the others do. */
 const FIRST = 'rlx-relaxed';
 const SECOND = 'rlx';
 
+/** What a page may ask for. */
+const ALL = [...BUILDS, GRAPHS];
+
 /** Which build makes a file of the package's dist, if one does. */
 function buildOf(path) {
   if (dirname(path) !== dist) return undefined;
   const [stem, extension] = basename(path).split('.');
-  return BUILDS.find(({ name, glue }) => (extension === 'wasm' ? name : glue) === stem)?.name;
+  return ALL.find(({ name, glue }) => (extension === 'wasm' ? name : glue) === stem)?.name;
 }
 
 /** Builds what the page asks for and nobody has asked for before. */
@@ -34,7 +37,7 @@ const onDemand = {
   configureServer: (server) => {
     server.middlewares.use(async (request, _, next) => {
       const path = decodeURIComponent(new URL(request.url, 'http://x').pathname).replace(/^\/@fs/, '');
-      const name = path.endsWith('.wasm') ? BUILDS.find((build) => basename(path) === `${build.name}.wasm`)?.name : undefined;
+      const name = path.endsWith('.wasm') ? ALL.find((build) => basename(path) === `${build.name}.wasm`)?.name : undefined;
       next(await (name && buildWasm(name).then(() => undefined, (error) => error)));
     });
   },

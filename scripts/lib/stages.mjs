@@ -69,7 +69,11 @@ async function system() {
   await ensureDebian('the tests of GPUs and browsers', missing, ', or install a Chromium at /usr/bin/chromium and a Vulkan driver');
 }
 
-const nativeBinary = () => run('cargo', ['build', '--release', '-p', 'rlx-native']);
+/**
+ * The command line and the examples, as Rust's own tests build them: one build for all, where a release build, or one
+ * of a single crate with its own choice of features, would be another of the same.
+ */
+const nativeBuild = () => run('cargo', ['test', '--workspace', '--no-run']);
 
 /** Names and work of all stages. */
 export const STAGES = {
@@ -77,6 +81,7 @@ export const STAGES = {
   clippy: async (tally) => {
     await check(tally, 'cargo', 'clippy', '--workspace', '--all-targets', '--', '-D', 'warnings');
     await check(tally, 'cargo', 'clippy', '-p', 'rlx-wasm', '--target', WASM, '--', '-D', 'warnings');
+    await check(tally, 'cargo', 'clippy', '-p', 'rlx-wasm', '--target', WASM, '--no-default-features', '--features', 'graphs', '--', '-D', 'warnings');
     // As it is tested under qemu by scripts/neon.mjs.
     await check(tally, 'cargo', 'clippy', '-p', 'rlx-cpu', '--target', NEON, '--', '-D', 'warnings');
   },
@@ -85,7 +90,8 @@ export const STAGES = {
   tint: async (tally) => {
     // Every kernel the emitter can print, under the compiler that Chromium and Dawn have.
     const folder = mkdtempSync(join(tmpdir(), 'rlx-wgsl-'));
-    await run('cargo', ['run', '-q', '-p', 'rlx-webgpu', '--example', 'emit', '--', folder]);
+    await once(nativeBuild);
+    await run(inRoot('target', 'debug', 'examples', 'emit'), [folder]);
     const half = (share) => () => check(tally, process.execPath, 'crates/rlx-webgpu/tests/tint.mjs', folder, share);
     await atOnce(2, [half('1/2'), half('2/2')]);
     rmSync(folder, { recursive: true, force: true });
@@ -103,7 +109,7 @@ export const STAGES = {
     tally.passed += 1;
   },
   native: async (tally) => {
-    await once(nativeBinary);
+    await once(nativeBuild);
     tally.passed += 1;
   },
   size: async (tally) => {
@@ -115,12 +121,12 @@ export const STAGES = {
   browser: async (tally) => {
     await once(buildAll);
     await once(buildDemo);
-    await once(nativeBinary); // pages print the fingerprints that the command line prints
+    await once(nativeBuild); // pages print the fingerprints that the command line prints
     await nodeTests(tally, '--test-concurrency=1', ...testFiles('tests/browser', '.test.mjs'));
   },
   runtimes: async (tally) => {
     await once(buildAll);
-    await once(nativeBinary);
+    await once(nativeBuild);
     await nodeTests(tally, '--test-concurrency=1', ...testFiles('tests/runtimes', '.test.mjs'));
   },
 };

@@ -53,8 +53,8 @@ export function chromiumPath() {
 
 /** The command line, as `npm test` has built it by the time the browser is tested. */
 export function rlxBinary() {
-  const path = process.env.RLX_TEST_BINARY ?? join(root, 'target', 'release', 'rlx');
-  if (!existsSync(path)) throw new Error(`no ${path}: build it with \`cargo build --release -p rlx-native\``);
+  const path = process.env.RLX_TEST_BINARY ?? join(root, 'target', 'debug', 'rlx');
+  if (!existsSync(path)) throw new Error(`no ${path}: build it with \`cargo build\``);
   return path;
 }
 

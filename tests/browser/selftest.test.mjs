@@ -14,6 +14,9 @@ const testCase = greedy.find(({ name }) => name === 'rustdoc-2m q4_k_m');
 const expected = json(testCase.expected);
 const [question] = questionsOf(testCase, expected, 'page-webgpu');
 
+/** Tokens of an answer: SwiftShader makes a few in a second, and lavapipe natively is asked for all. */
+const TOKENS = 8;
+
 const DOT = 'packed_4x8_integer_dot_product';
 
 let server, browser, page, logs;
@@ -51,7 +54,7 @@ function attempt(changes, { device = 'auto', kept = false } = {}) {
     } catch ({ code, what, hint }) {
       return { error: { code, what, hint }, notices };
     }
-  }, { model: testCase.model.map(atServer), changes, device, kept, question, maxTokens: expected.max_new_tokens });
+  }, { model: testCase.model.map(atServer), changes, device, kept, question, maxTokens: TOKENS });
 }
 
 test('a GPU that computes what it should keeps its features, and is compared with the CPU once', async () => {

@@ -4,7 +4,9 @@ mod bad_input;
 #[path = "../support/malformed.rs"]
 mod broken;
 mod chat;
+mod embed;
 mod files;
+mod graph;
 mod json;
 mod quantize;
 mod templates;

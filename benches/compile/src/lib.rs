@@ -6,15 +6,16 @@
 pub mod heap;
 
 use rlx_core::Result;
+use rlx_core::compile::CompilePipeline;
 use rlx_core::ir::hir::{
     AttentionSpec, FfnWeights, FusionPolicy, LinearWeights, Module, Tensor, Weight,
 };
 use rlx_core::ir::lir::Program;
 use rlx_core::lower::ProgramSpec;
 use rlx_core::ops::{RopeScaling, RopeStyle, RopeTable};
-use rlx_core::passes::compile;
 use rlx_core::target::{CompileOptions, Limits, Target};
 use rlx_core::types::{BlockFormat, DType, Shape, Type};
+use std::sync::Arc;
 
 /// Layers.
 pub const LAYERS: usize = 28;
@@ -99,7 +100,8 @@ pub fn options() -> CompileOptions {
 /// # Errors
 /// None that a caller can cause: the blocks fit.
 pub fn program(m: &Module, spec: &ProgramSpec, target: &Target) -> Result<Program> {
-    compile(m, spec, target, &options()).map(|(program, _)| program)
+    let pipeline = CompilePipeline::new(target.clone()).with_options(options());
+    pipeline.compile_program(m, spec).map(|done| Arc::unwrap_or_clone(done.lir))
 }
 
 /// Programs and targets that are timed, by number.

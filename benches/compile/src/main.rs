@@ -2,7 +2,8 @@
 //! first argument asks for, and the least of each pass.
 
 use rlx_bench_compile::{case, heap, module, options, run};
-use rlx_core::passes::{PassTrace, Watch, compile_watched};
+use rlx_core::compile::CompilePipeline;
+use rlx_core::passes::{PassTrace, Watch};
 use std::time::Instant;
 
 /// Least milliseconds of each pass, in the order they run; a pass that runs again is counted whole.
@@ -22,7 +23,8 @@ fn passes(n: usize, runs: usize) -> rlx_core::Result<Vec<(&'static str, f64)>> {
             }
         };
         let mut watch = Watch { each: Some(&mut each), clock: Some(&clock), ..Watch::default() };
-        compile_watched(&module, &spec, &target, &options(), &mut watch)?;
+        let pipeline = CompilePipeline::new(target).with_options(options());
+        pipeline.compile_program_watched(&module, &spec, &mut watch)?;
         for (name, ms) in rows {
             match least.iter_mut().find(|r| r.0 == name) {
                 Some(row) => row.1 = row.1.min(ms),

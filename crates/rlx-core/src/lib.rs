@@ -6,8 +6,9 @@
 //! ```
 //!
 //! **Invariants.** This crate opens no file, starts no thread, reads no clock, no environment and no
-//! global; it has no `unsafe`; it names no executor. A module uses only those before it in the list
-//! below, but for the two exceptions that `tests/tidy.rs` names with their reasons.
+//! global; it has no `unsafe`; it depends on no executor. Passes and the planner ask a
+//! [`Target`](target::Target), whatever its name. A module uses only those before it in the list
+//! below, but for the exceptions that `tests/tidy.rs` names with their reasons.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -32,7 +33,6 @@ pub mod target;
 pub mod profile;
 
 pub mod lower;
-// Before the passes: `passes::compile` ends with a plan.
 pub mod plan;
 
 pub mod passes;
@@ -52,9 +52,9 @@ pub mod text;
 pub mod models;
 pub mod weights;
 
-pub mod runtime;
-
 pub mod compile;
+
+pub mod runtime;
 
 pub use error::{Code, Error, Result};
 

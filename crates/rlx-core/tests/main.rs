@@ -24,12 +24,20 @@ mod precision;
 mod readers;
 mod reference;
 mod sample;
+#[path = "../../../tests/support/session.rs"]
+mod session;
 #[path = "../../../tests/support/skip.rs"]
 mod skip;
 mod templates;
 mod text;
 mod tidy;
 mod window;
+
+#[test]
+fn sessions_of_the_reference_answer_for_every_size() {
+    let device = rlx_core::reference::device::ReferenceDevice::new();
+    session::entries_answer_for_every_size(std::rc::Rc::new(device));
+}
 
 #[test]
 fn the_references_tensors_stay_and_are_copied_and_read() {

@@ -529,7 +529,7 @@ fn engine() -> Engine {
         assert!(loader.poll_put(&p.to, 0, Bytes::Slice(&bytes), &mut cx).is_ready());
     }
     while loader.poll_ready(&mut cx).is_pending() || loader.poll_finish(&mut cx).is_pending() {}
-    Engine::new(loader.finish(), Rc::new(compiled), Rc::new(t)).unwrap()
+    Engine::new(loader.finish().unwrap(), Rc::new(compiled), Rc::new(t)).unwrap()
 }
 
 #[test]

@@ -60,6 +60,9 @@ impl Device for Late {
     fn allocate(&self, _: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {
         unreachable!("the test makes `Loaded` itself")
     }
+    fn extend(&self, _: ModelId, _: Rc<WeightPlan>) -> Result<Ticket> {
+        unreachable!("a language model's weights are planned at once")
+    }
     fn poll_put(
         &self,
         _: ModelId,

@@ -5,13 +5,12 @@
 //! without one, or with the native pool, in one go each.
 
 use crate::layout::Layout;
-use crate::memory::Memory;
 #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
 use crate::page_pool;
 #[cfg(all(feature = "threads", not(target_family = "wasm")))]
 use crate::pool::Pool;
 use crate::program::{Built, Space, len_and_done};
-use crate::run::{Host, Run, WeightBytes, Weights};
+use crate::run::{Host, Run, Weights};
 use crate::simd::Level;
 use crate::target::target;
 use core::cell::RefCell;
@@ -270,6 +269,23 @@ fn busy() -> Error {
     Error::internal("memory that a run still has")
 }
 
+/// How often memory is asked for that a worker is about to let go.
+const ASKS: u32 = 1 << 14;
+
+/// The weights, while no run has them. A worker lets go of a run a moment after its last part.
+fn alone(weights: &mut Arc<Weights>) -> Result<&mut Weights> {
+    for _ in 0..ASKS {
+        if Arc::strong_count(weights) == 1 {
+            break;
+        }
+        // A page's thread does not sleep.
+        #[cfg(not(target_family = "wasm"))]
+        std::thread::sleep(std::time::Duration::from_micros(50));
+        core::hint::spin_loop();
+    }
+    Arc::get_mut(weights).ok_or_else(busy)
+}
+
 impl Inner {
     /// Does the copy or the read that a session's queue begins with; `None` if that is a submission.
     fn moved(&mut self, session: u32) -> Option<bool> {
@@ -402,34 +418,24 @@ impl Device for CpuDevice {
     fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {
         let inner = &mut *self.inner.borrow_mut();
         let id = inner.ids.next();
-        let buffers = plan
-            .buffers
-            .iter()
-            .map(|b| Memory::new(usize::try_from(b.bytes).unwrap_or(usize::MAX)))
-            .collect::<Result<Vec<_>>>();
-        let entries = plan
-            .entries
-            .iter()
-            .map(|e| {
-                let at = e.offset as usize;
-                let range = at..at + e.bytes as usize;
-                WeightBytes::Owned { buffer: e.buffer as usize, range, is_panels: false }
-            })
-            .collect();
-        let inside = plan.entries.iter().all(|e| {
-            plan.buffers.get(e.buffer as usize).is_some_and(|b| e.offset + e.bytes <= b.bytes)
-        });
-        if !inside {
-            return Err(Error::internal("a weight lies outside its buffer"));
-        }
-        let result = buffers.map(|buffers| {
-            inner.counters.live_bytes += plan.bytes();
-            let weights = Arc::new(Weights { buffers, entries });
-            let layout = Layout::new(&plan);
-            inner.models.insert(id, Model { plan, weights, layout });
-        });
-        let ticket = inner.answered(result);
-        Ok((ModelId(id), ticket))
+        let mut weights = Weights { buffers: Vec::new(), entries: Vec::new() };
+        // At once: what is asked for next needs the model.
+        weights.extend(&plan)?;
+        inner.counters.live_bytes += plan.bytes();
+        let layout = Layout::new(&plan);
+        inner.models.insert(id, Model { plan, weights: Arc::new(weights), layout });
+        Ok((ModelId(id), inner.answered(Ok(()))))
+    }
+
+    fn extend(&self, m: ModelId, plan: Rc<WeightPlan>) -> Result<Ticket> {
+        let inner = &mut *self.inner.borrow_mut();
+        let model = inner.models.get_mut(&m.0).ok_or_else(|| gone("model"))?;
+        model.plan.begins(&plan)?;
+        alone(&mut model.weights)?.extend(&plan)?;
+        inner.counters.live_bytes += plan.bytes() - model.plan.bytes();
+        model.layout.extend(&plan);
+        model.plan = plan;
+        Ok(inner.answered(Ok(())))
     }
 
     fn poll_put(
@@ -442,7 +448,7 @@ impl Device for CpuDevice {
         let inner = &mut *self.inner.borrow_mut();
         let mut put = || -> Result<()> {
             let model = inner.models.get_mut(&m.0).ok_or_else(|| gone("model"))?;
-            let weights = Arc::get_mut(&mut model.weights).ok_or_else(busy)?;
+            let weights = alone(&mut model.weights)?;
             model.layout.put(&model.plan, weights, at, &bytes)?;
             Ok(())
         };
@@ -455,7 +461,7 @@ impl Device for CpuDevice {
         let model = inner.models.get_mut(&m.0).ok_or_else(|| gone("model"))?;
         let Model { plan, weights, layout } = model;
         let built = Built::new(&program, plan, &self.target).and_then(|built| {
-            layout.note(plan, &built.weights, || Arc::get_mut(weights).ok_or_else(busy))?;
+            layout.note(plan, &built.weights, || alone(weights))?;
             Ok(built)
         });
         let result = built.map(|built| {

@@ -1,10 +1,11 @@
 //! Which weights stand in panels, and how they come there.
 //!
-//! A weight that only matmuls and gathers read is arranged in panels: when all programs are known, which
-//! is when its first byte comes. It is arranged in place once its last byte is there, or on the way from a
-//! shared map, so there is one copy of it. Other weights stay as they are in the file, in the map where
+//! A weight that only matmuls and gathers read is arranged in panels: in place once its last byte is there, or
+//! on the way from a shared map, so there is one copy of it. Where the first program that reads it so is built
+//! later, as a session builds them, it is arranged then. Other weights stay as they are in the file, in the map where
 //! there is one.
 
+use crate::memory::Memory;
 use crate::panel::{Cut, ROWS};
 use crate::program::WeightUse;
 use crate::run::{WeightBytes, Weights};
@@ -21,6 +22,32 @@ struct Weight {
     have: u64,
 }
 
+impl Weights {
+    /// Memory for what a plan has behind the weights that are here; all of it, or an error.
+    ///
+    /// # Errors
+    /// `OutOfMemory`; `Internal` for a weight that lies outside its buffer.
+    pub(crate) fn extend(&mut self, plan: &WeightPlan) -> Result<()> {
+        let inside = |e: &Entry| {
+            let buffer = plan.buffers.get(e.buffer as usize);
+            buffer.is_some_and(|b| e.offset.checked_add(e.bytes).is_some_and(|end| end <= b.bytes))
+        };
+        if !plan.entries.iter().all(inside) {
+            return Err(Error::internal("a weight lies outside its buffer"));
+        }
+        let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let new = plan.buffers.iter().skip(self.buffers.len());
+        let new = new.map(|b| Memory::new(size(b.bytes))).collect::<Result<Vec<_>>>()?;
+        self.buffers.extend(new);
+        self.entries.extend(plan.entries.iter().skip(self.entries.len()).map(|e| {
+            let at = e.offset as usize;
+            let range = at..at + e.bytes as usize;
+            WeightBytes::Owned { buffer: e.buffer as usize, range, is_panels: false }
+        }));
+        Ok(())
+    }
+}
+
 /// How a model's weights stand.
 pub(crate) struct Layout {
     weights: Vec<Weight>,
@@ -31,8 +58,13 @@ impl Layout {
         Layout { weights: vec![Weight::default(); plan.entries.len()] }
     }
 
+    /// Room for what a plan has behind the model's own.
+    pub(crate) fn extend(&mut self, plan: &WeightPlan) {
+        self.weights.resize(plan.entries.len(), Weight::default());
+    }
+
     /// Notes how a program reads the weights. One that stands in panels and is now read otherwise is
-    /// put back.
+    /// put back; one that is here and is read in panels now, and not otherwise, is arranged.
     ///
     /// # Errors
     /// What `memory` answers.
@@ -42,7 +74,7 @@ impl Layout {
         uses: &[WeightUse],
         memory: impl FnOnce() -> Result<&'a mut Weights>,
     ) -> Result<()> {
-        let mut back = Vec::new();
+        let (mut back, mut forth) = (Vec::new(), Vec::new());
         for used in uses {
             let Some((entry, weight)) =
                 plan.entries.get(used.entry).zip(self.weights.get_mut(used.entry))
@@ -52,16 +84,47 @@ impl Layout {
             let fits = used.panels && row_bytes(entry).is_some_and(|n| fits(entry, n, used));
             if fits {
                 weight.is_read_in_panels = true;
+                forth.push(used.entry);
             } else if !weight.is_read_otherwise {
                 weight.is_read_otherwise = true;
                 back.push(used.entry);
             }
         }
         back.retain(|&i| self.weights[i].have > 0);
-        if back.is_empty() {
+        forth.retain(|&i| {
+            let weight = self.weights[i];
+            !weight.is_read_otherwise && weight.have == plan.entries[i].bytes && weight.have > 0
+        });
+        if back.is_empty() && forth.is_empty() {
             return Ok(());
         }
         let memory = memory()?;
+        for i in forth {
+            // A program may read one several times.
+            if memory.is_panels(i) {
+                continue;
+            }
+            let entry = &plan.entries[i];
+            let Some(row) = row_bytes(entry) else { continue };
+            let map = match &memory.entries[i] {
+                WeightBytes::Shared { map, range } => Some((map.clone(), range.clone())),
+                WeightBytes::Owned { .. } => None,
+            };
+            let (buffer, at) = (entry.buffer as usize, entry.offset as usize);
+            let range = at..at + entry.bytes as usize;
+            let own =
+                memory.buffers.get_mut(buffer).and_then(|b| b.bytes_mut().get_mut(range.clone()));
+            let own = own.ok_or_else(|| Error::internal("a weight lies outside its buffer"))?;
+            let cut = Cut::of(entry.ty.dtype);
+            match map {
+                Some((map, from)) => match (*map).as_ref().get(from) {
+                    Some(bytes) => cut.arrange(bytes, row, own),
+                    None => continue, // the map has shrunk
+                },
+                None => cut.arrange_in_place(own, row),
+            }
+            memory.entries[i] = WeightBytes::Owned { buffer, range, is_panels: true };
+        }
         for i in back {
             if let WeightBytes::Owned { buffer, range, is_panels: is_panels @ true } =
                 &mut memory.entries[i]

@@ -13,7 +13,7 @@
 //! layout.rs    which weights stand in panels, and how they come there
 //! panel.rs     panels: 16 rows of a weight, word by word
 //! formats/     packed formats as programs over the rows of a panel
-//! kernels/     one file an operator; weights.rs, int8.rs and dense.rs are the inside of matmul
+//! kernels/     one file an operator; weights.rs, int8/ and dense.rs are the inside of matmul
 //! simd/        levels: scalar, AVX2, AVX-512 VNNI, NEON (with dotprod or without), wasm simd128 (unsafe, fenced)
 //! written_out.rs  loops of a fixed length, written out by macros
 //! ```

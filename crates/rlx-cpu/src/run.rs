@@ -1,7 +1,7 @@
 //! One pass over a program's steps, and the views of memory that kernels get on the way.
 //!
 //! **Unsafe.** This module alone makes references into memory that several threads use at once.
-//! The argument, in three parts:
+//! The argument, in four parts:
 //!
 //! 1. *Places.* [`Built`](crate::program::Built) has checked of every step that its places lie
 //!    inside their memories, and that no result overlaps another result, or an operand that the
@@ -129,7 +129,7 @@ pub(crate) struct Weights {
 
 impl Weights {
     /// Whether an entry's rows stand in panels.
-    fn is_panels(&self, entry: usize) -> bool {
+    pub(crate) fn is_panels(&self, entry: usize) -> bool {
         matches!(self.entries[entry], WeightBytes::Owned { is_panels: true, .. })
     }
 

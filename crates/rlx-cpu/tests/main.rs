@@ -16,9 +16,27 @@ mod noticed;
 mod operators;
 mod products;
 mod rows;
+#[path = "../../../tests/support/session.rs"]
+mod session;
 #[path = "../../../tests/support/skip.rs"]
 mod skip;
 mod splits;
+
+#[cfg(feature = "graphs")]
+#[test]
+fn sessions_answer_for_every_size() {
+    for device in common::devices() {
+        session::entries_answer_for_every_size(std::rc::Rc::new(device));
+    }
+}
+
+#[cfg(feature = "graphs")]
+#[test]
+fn programs_are_built_right_behind_runs_of_several_threads() {
+    let options = rlx_cpu::CpuOptions { threads: Some(4), ..rlx_cpu::CpuOptions::default() };
+    let device = rlx_cpu::CpuDevice::new(options).unwrap();
+    session::programs_are_built_right_behind_runs(std::rc::Rc::new(device));
+}
 
 #[test]
 fn tensors_stay_and_are_copied_and_read() {

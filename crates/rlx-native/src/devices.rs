@@ -46,7 +46,7 @@ pub struct DeviceRow {
     pub paced: bool,
     /// Element type of the caches unless asked otherwise.
     pub kv: DType,
-    /// What meets packed weights unless asked otherwise.
+    /// Activation type in matmuls of packed weights, unless asked otherwise.
     pub activations: Activations,
     /// Whether weights are read where the file is mapped, instead of being copied.
     pub keeps_maps: bool,

@@ -33,7 +33,7 @@ pub struct LoadOptions {
     pub context: Option<u64>,
     /// Element type of the caches; `None`: the device's usual.
     pub kv: Option<DType>,
-    /// What meets packed weights; `None`: the device's usual.
+    /// Activation type in matmuls of packed weights; `None`: the device's usual.
     pub activations: Option<Activations>,
     /// Whether the logits after a prompt may be asked for.
     pub logits: bool,
@@ -69,7 +69,7 @@ pub struct Model {
     pub template: Result<ChatTemplate>,
     /// The caches' element type.
     pub kv: DType,
-    /// What meets packed weights.
+    /// Activation type in matmuls of packed weights.
     pub activations: Activations,
     /// The temperature that the file asks for.
     pub temperature: Option<f32>,
@@ -108,8 +108,8 @@ pub fn load(
     if row.checked {
         check(&mut loader, &compiled, source, &model_options)?;
     }
-    let loaded = fill(loader, &source.maps, row.keeps_maps, &mut placed, progress)?;
-    let mut engine = Engine::new(loaded, Rc::new(compiled), tokenizer)?;
+    fill(&mut loader, &source.maps, row.keeps_maps, &mut placed, progress)?;
+    let mut engine = Engine::new(loader.finish()?, Rc::new(compiled), tokenizer)?;
     if row.paced {
         engine.pace_by(Rc::new(milliseconds));
     }
@@ -168,18 +168,22 @@ pub fn put(
 ) -> Result<Loaded> {
     let mut loader = Loader::new(device, compiled)?;
     block_on(|cx| loader.poll_ready(cx))?;
-    fill(loader, maps, keeps_maps, placed, progress)
+    fill(&mut loader, maps, keeps_maps, placed, progress)?;
+    loader.finish()
 }
 
 /// Puts weights where a loader has room for them. `placed` is told what of which file the device has
 /// (offset and bytes): memory of a map that a device has copied may go.
-fn fill(
-    mut loader: Loader,
+///
+/// # Errors
+/// What the device refuses; `Internal` for a range outside its file.
+pub(crate) fn fill(
+    loader: &mut Loader,
     maps: &[SharedBytes],
     keeps_maps: bool,
     placed: &mut dyn FnMut(usize, usize, usize),
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Loaded> {
+) -> Result<()> {
     let ranges: Vec<_> =
         (0..maps.len() as u32).map(|shard| placements(loader.plan(), shard)).collect();
     let total = ranges.iter().flatten().map(|p| p.bytes).sum();
@@ -216,6 +220,5 @@ fn fill(
             progress(done, total);
         }
     }
-    block_on(|cx| loader.poll_finish(cx))?;
-    Ok(loader.finish())
+    block_on(|cx| loader.poll_finish(cx))
 }

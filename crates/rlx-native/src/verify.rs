@@ -8,16 +8,22 @@
 //! ([`cache_tolerance`]). Taps (`layer.*`) are compared on the reference only,
 //! because a fused program never has them in memory.
 //!
+//! An encoder's record is in `verify/encoder.rs`; its taps are compared on every device, as outputs.
+//!
 //! A file of block formats is decoded by the reference executor, whichever device is named: other
 //! executors read packed weights inside their matmuls, and parity tests compare those.
 
+mod encoder;
+
 use crate::block_on::block_on;
 use crate::devices::DeviceRow;
-use crate::files::{map, open_safetensors};
+use crate::files::open_safetensors;
 use crate::load::put;
+use crate::network::Folder;
 use rlx_core::compare::difference_of_any;
 use rlx_core::formats::decode_row;
 use rlx_core::lower::{CTL, PARAMS, ProgramSpec};
+use rlx_core::models::{self, Task};
 use rlx_core::runtime::device::{Device, DeviceInfo, Outputs, SharedBytes, Write, WriteTo};
 use rlx_core::runtime::load::Loaded;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
@@ -327,12 +333,14 @@ pub fn verify_model(
     device: Rc<dyn Device>,
     kv: DType,
 ) -> Result<Report> {
-    let config_path = dir.join("config.json");
-    let config = map(&config_path)?;
-    let config = Json::parse((*config).as_ref(), &config_path.display().to_string(), 0)?;
-    let (header, weights) = open_safetensors(&dir.join("model.safetensors"))?;
+    let folder = Folder::open(dir)?;
     let record = Record::open(&dir.join("io.safetensors"))?;
     let (family, tolerance) = about(&record)?;
+    let info = device.info();
+    if models::open(&folder.checkpoint())?.facts().task == Task::Embed {
+        let outputs = encoder::outputs(&folder, &record, row, &device, tolerance)?;
+        return Ok(Report { family, info, outputs });
+    }
     let tolerance = tolerance.max(cache_tolerance(kv));
     let taps = row.name == "reference";
     let options = ModelOptions {
@@ -345,10 +353,9 @@ pub fn verify_model(
             ProgramSpec::decode().with_logits(),
         ],
     };
-    let info = device.info();
-    let compiled = CompiledModel::from_safetensors(&config, &header, device.target(), &options)?;
-    let loaded =
-        put(&compiled, &[weights], device, row.keeps_maps, &mut |_, _, _| {}, &mut |_, _| {})?;
+    let compiled = CompiledModel::new(&folder.checkpoint(), device.target(), &options)?;
+    let (maps, keeps) = (folder.maps(), row.keeps_maps);
+    let loaded = put(&compiled, maps, device, keeps, &mut |_, _, _| {}, &mut |_, _| {})?;
     let runner = Runner { compiled, loaded };
     let mut outputs = Vec::new();
     let names = || record.header.tensors.keys().map(String::as_str);

@@ -1,8 +1,10 @@
 //! One model on one device, from its first header byte to `dispose`.
 
+use crate::executor::{Executor, WASM_BYTES, cpu};
 use crate::fault::throw;
-use crate::gpu::{GpuHost, HostGpu};
+use crate::gpu::GpuHost;
 use crate::panic::tell_panics;
+use crate::placing::Placing;
 use crate::request::{Options, Prompt, request};
 use crate::wait::{Pace, Platform, wait};
 use core::cell::RefCell;
@@ -11,10 +13,10 @@ use js_sys::Promise;
 use rlx_core::gguf::{HeaderReader, ModelFiles, Progress as HeaderProgress};
 use rlx_core::models::{chat_template, tokenizer};
 use rlx_core::runtime::check::Check;
-use rlx_core::runtime::device::{Bytes, Device};
+use rlx_core::runtime::device::Device;
 use rlx_core::runtime::engine::{Engine, Generation, Progress};
 use rlx_core::runtime::generate::Reason;
-use rlx_core::runtime::load::{Destination, Loader, Placement, placements};
+use rlx_core::runtime::load::Loader;
 use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::restore::Restore;
@@ -23,18 +25,13 @@ use rlx_core::target::Activations;
 use rlx_core::text::{ChatTemplate, RenderOptions, Tokenizer, encode_chat};
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
-use rlx_cpu::{CpuDevice, CpuOptions};
-use rlx_webgpu::WebGpuDevice;
-use rlx_webgpu::device::{Probes, tune};
+use rlx_webgpu::device::tune;
 use rlx_webgpu::gpu::Gpu;
 use rlx_webgpu::tuning::key;
 use serde_json::json;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
-
-/// Target of a placement whose bytes `put` takes.
-const PUT: f64 = -1.0;
 
 /// Rows of a prompt's chunk: enough for every core of a large GPU, which a slow one is not given at
 /// once; on the CPU long enough that unpacked weights serve many rows.
@@ -43,20 +40,6 @@ const CHUNK_CPU: u64 = 128;
 
 /// Rows of the GPU's program for short prompts and what long ones leave over.
 const SHORT_GPU: u64 = 64;
-
-/// The device, and what only WebGPU has.
-struct Executor {
-    device: Rc<dyn Device>,
-    webgpu: Option<Rc<WebGpuDevice<HostGpu>>>,
-    /// Of WebGPU's optional features, until they have answered.
-    probes: Option<Probes>,
-    pace: Pace,
-}
-
-/// The executor in wasm: the device, or what a GPU is compared with.
-fn cpu(threads: usize) -> Result<CpuDevice> {
-    CpuDevice::new(CpuOptions { threads: Some(threads), clock: Some(now), ..CpuOptions::default() })
-}
 
 /// A model that is compiled: what `open` makes.
 struct Opened {
@@ -68,7 +51,7 @@ struct Opened {
     architecture: String,
     trained_context: u64,
     temperature: f32,
-    placements: Vec<Vec<Placement>>,
+    placing: Placing,
 }
 
 struct Call {
@@ -101,9 +84,6 @@ pub struct RlxEngine {
     platform: Rc<Platform>,
 }
 
-/// Bytes that wasm can address, less what the module itself and its stack take.
-const WASM_BYTES: u64 = (4 << 30) - (64 << 20);
-
 /// Refuses, before a tensor byte is fetched, what 32-bit wasm memory cannot hold.
 fn fits(fit: &Fit) -> Result<()> {
     fit.within("the CPU in a page", WASM_BYTES).map_err(|e| {
@@ -114,11 +94,6 @@ fn fits(fit: &Fit) -> Result<()> {
 
 fn not_open() -> Error {
     Error::internal("called before `open`")
-}
-
-/// Milliseconds, where a plain function is asked for them.
-fn now() -> f64 {
-    js_sys::Date::now()
 }
 
 #[wasm_bindgen]
@@ -134,30 +109,7 @@ impl RlxEngine {
         let platform = Rc::new(platform);
         let build = || -> Result<State> {
             let options = Options::parse(options_json)?;
-            let executor = match (options.device.as_str(), gpu) {
-                ("webgpu", Some(host)) => {
-                    let gpu = HostGpu::new(host)?;
-                    let tuning = options.tuning(&gpu.info())?;
-                    let device = WebGpuDevice::new(gpu);
-                    let webgpu = Rc::new(match tuning {
-                        Some(tuning) => device.with_tuning(tuning),
-                        None => device,
-                    });
-                    Executor {
-                        device: webgpu.clone(),
-                        probes: Some(Probes::new(&webgpu)),
-                        webgpu: Some(webgpu),
-                        pace: Pace::Promises,
-                    }
-                }
-                ("webgpu", None) => {
-                    return Err(Error::new(Code::DeviceUnavailable, "no WebGPU device was given"));
-                }
-                _ => {
-                    let device = Rc::new(cpu(options.threads)?);
-                    Executor { device, webgpu: None, probes: None, pace: Pace::Slices }
-                }
-            };
+            let executor = Executor::new(&options, gpu)?;
             Ok(State {
                 platform: platform.clone(),
                 options,
@@ -275,7 +227,8 @@ impl RlxEngine {
         self.state.borrow().check.as_ref().is_some_and(Check::is_open)
     }
 
-    /// What that found, to be kept: `{"kernels", "verdict"}` as JSON; nothing where it was known.
+    /// The self-test's verdict, for the page to keep: `{"kernels", "verdict"}` as JSON. `None` if
+    /// no self-test ran, as when its verdict was known.
     pub fn found(&self) -> Option<String> {
         let (kernels, verdict) = self.state.borrow_mut().found.take()?;
         Some(json!({ "kernels": kernels, "verdict": verdict.to_string() }).to_string())
@@ -348,15 +301,6 @@ impl RlxEngine {
     }
 }
 
-impl Executor {
-    fn poll_probes(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        match (&mut self.probes, &self.webgpu) {
-            (Some(probes), Some(webgpu)) => probes.poll(webgpu, cx),
-            _ => Poll::Ready(Ok(())),
-        }
-    }
-}
-
 impl State {
     fn open(&mut self) -> Result<()> {
         let mut headers = Vec::new();
@@ -397,7 +341,7 @@ impl State {
                 .map_or(compiled.context, u64::from),
             architecture,
             temperature: meta.opt_f32("general.sampling.temp")?.unwrap_or(0.7),
-            placements: (0..shards as u32).map(|i| placements(&compiled.plan, i)).collect(),
+            placing: Placing::new(&compiled.plan, shards),
             compiled: Rc::new(compiled),
             fit,
         };
@@ -425,49 +369,18 @@ impl State {
     fn placements(&self, shard: usize) -> Result<Vec<f64>> {
         let (opened, loader) =
             self.opened.as_ref().zip(self.loader.as_ref()).ok_or_else(not_open)?;
-        let mut rows = Vec::new();
-        for p in opened.placements.get(shard).into_iter().flatten() {
-            let (target, offset) = match (&p.to, &self.executor.webgpu) {
-                (Destination::Device(at), Some(webgpu)) => {
-                    let buffer = webgpu.weight_buffer(loader.model(), at.buffer);
-                    let id = buffer.ok_or_else(|| Error::internal("a weight has no buffer"))?;
-                    (f64::from(id), at.offset as f64)
-                }
-                _ => (PUT, 0.0),
-            };
-            rows.extend([p.file_offset as f64, p.bytes as f64, target, offset]);
-        }
-        Ok(rows)
+        opened.placing.table(loader, &self.executor, shard)
     }
 
-    /// The CPU has room at once, and so has the host: nothing here waits.
     fn put(&mut self, shard: usize, file_offset: u64, bytes: &[u8]) -> Result<()> {
         let (opened, loader) =
             self.opened.as_ref().zip(self.loader.as_mut()).ok_or_else(not_open)?;
-        let rows = opened.placements.get(shard).map_or(&[][..], Vec::as_slice);
-        let row = rows
-            .iter()
-            .find(|p| (p.file_offset..p.file_offset + p.bytes).contains(&file_offset))
-            .ok_or_else(|| Error::internal(format!("byte {file_offset} has no place")))?;
-        let mut cx = Context::from_waker(core::task::Waker::noop());
-        let skip = file_offset - row.file_offset;
-        match loader.poll_put(&row.to, skip, Bytes::Slice(bytes), &mut cx) {
-            Poll::Ready(answer) => answer,
-            Poll::Pending => Err(Error::internal("the device took no bytes")),
-        }
+        opened.placing.put(loader, shard, file_offset, bytes)
     }
 
-    /// What JavaScript wrote into GPU buffers itself has arrived.
     fn note_written(&mut self) {
-        let (Some(opened), Some(loader), Some(_)) =
-            (&self.opened, &mut self.loader, &self.executor.webgpu)
-        else {
-            return;
-        };
-        for p in opened.placements.iter().flatten() {
-            if let Destination::Device(_) = p.to {
-                loader.note_written(p.bytes);
-            }
+        if let (Some(opened), Some(loader)) = (&self.opened, &mut self.loader) {
+            opened.placing.note_written(loader, &self.executor);
         }
     }
 
@@ -487,7 +400,7 @@ impl State {
 
     fn finish(&mut self) -> Result<()> {
         let opened = self.opened.as_ref().ok_or_else(not_open)?;
-        let loaded = self.loader.take().ok_or_else(not_open)?.finish();
+        let loaded = self.loader.take().ok_or_else(not_open)?.finish()?;
         let mut engine = Engine::new(loaded, opened.compiled.clone(), opened.tokenizer.clone())?;
         if self.executor.webgpu.is_some() {
             let platform = self.platform.clone();

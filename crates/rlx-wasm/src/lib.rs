@@ -1,21 +1,35 @@
 //! RLX in a page: what the TypeScript package calls.
 //!
-//! One class, [`RlxEngine`]: a model on a device; in the threaded builds also what a worker calls to
-//! be one of the CPU's threads. Faults are thrown as JSON text.
-//! Every method returns at once or gives a promise; no borrow of the engine outlives a poll, so
-//! `cancel` may be called while a promise is pending.
+//! With the feature `chat` one class, [`RlxEngine`]: a language model on a device; in the threaded builds
+//! also what a worker calls to be one of the CPU's threads. With `graphs` one class, [`RlxSession`]: any
+//! other network. The package ships a build of each, so that a page for chat does not fetch the other.
+//!
+//! Faults are thrown as JSON text. Every method returns at once or gives a promise; no borrow outlives a
+//! poll, so `cancel` may be called while a promise is pending.
 //!
 //! A panic is a trap, after which the module's instance is not used again: `js/src/instance.ts` catches
 //! it, whoever called, and settles what is pending.
 #![cfg(target_arch = "wasm32")]
 
+#[cfg(feature = "chat")]
 mod engine;
+mod executor;
 mod fault;
 mod gpu;
+#[cfg(feature = "graphs")]
+mod network;
 mod panic;
+mod placing;
 mod request;
+#[cfg(feature = "graphs")]
+mod session;
+#[cfg(feature = "graphs")]
+mod state;
 mod wait;
 #[cfg(target_feature = "atomics")]
 mod worker;
 
+#[cfg(feature = "chat")]
 pub use engine::RlxEngine;
+#[cfg(feature = "graphs")]
+pub use session::RlxSession;

@@ -1,7 +1,10 @@
 //! Options and requests as JSON texts.
 
+#[cfg(feature = "chat")]
 use rlx_core::runtime::engine::GenerateOptions;
+#[cfg(feature = "chat")]
 use rlx_core::runtime::selftest::Verdict;
+#[cfg(feature = "chat")]
 use rlx_core::sample::SampleParams;
 use rlx_core::target::Activations;
 use rlx_core::types::DType;
@@ -12,6 +15,7 @@ use rlx_webgpu::tuning::key;
 use serde_json::Value;
 
 /// The constructor's first argument.
+#[cfg_attr(not(feature = "chat"), allow(dead_code))]
 pub(crate) struct Options {
     pub device: String,
     pub fallback: Option<String>,
@@ -29,7 +33,7 @@ pub(crate) struct Options {
     pub logits: bool,
 }
 
-fn parse(json: &str) -> Result<Value> {
+pub(crate) fn parse(json: &str) -> Result<Value> {
     serde_json::from_str(json).map_err(|e| Error::usage(format!("not JSON: {e}")))
 }
 
@@ -58,6 +62,7 @@ impl Options {
 
 impl Options {
     /// What was found of these kernels before.
+    #[cfg(feature = "chat")]
     pub fn found(&self, kernels: &str) -> Option<Verdict> {
         Verdict::parse(self.checks.get(kernels)?.as_str()?)
     }
@@ -76,6 +81,7 @@ impl Options {
 }
 
 /// What is to be answered.
+#[cfg(feature = "chat")]
 pub(crate) enum Prompt {
     /// Messages as the template takes them.
     Messages(Value),
@@ -83,6 +89,7 @@ pub(crate) enum Prompt {
     Tokens(Vec<u32>),
 }
 
+#[cfg(feature = "chat")]
 /// `start`'s argument: the prompt, and how to sample.
 pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateOptions)> {
     let v = parse(json)?;

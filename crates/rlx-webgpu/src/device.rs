@@ -9,6 +9,7 @@ mod run;
 mod staging;
 mod timing;
 mod tune;
+mod weights;
 
 pub use probe::Probes;
 pub use tune::tune;
@@ -26,7 +27,6 @@ use rlx_core::runtime::device::{
 };
 use rlx_core::runtime::table::{Ids, Table};
 use rlx_core::target::{Limits, Target};
-use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
 use run::Run;
 use staging::Staging;
@@ -442,36 +442,11 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
     }
 
     fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {
-        self.alive()?;
-        for b in &plan.buffers {
-            self.fits("a weight buffer", b.bytes, "plan for this device's limits")?;
-        }
-        let mut s = self.state.borrow_mut();
-        let s = &mut *s;
-        self.gpu.push_scopes();
-        let buffers = plan
-            .buffers
-            .iter()
-            .map(|b| self.create(s, b.bytes, Usage::Storage, "weights"))
-            .collect();
-        let formats = plan.entries.iter().filter_map(|e| match e.ty.dtype {
-            DType::Block(format) => Book::of(format),
-            DType::Scalar(_) => None,
-        });
-        let mut books: Vec<(Book, Buffer)> = Vec::new();
-        for book in formats {
-            if books.iter().all(|b| b.0 != book) {
-                let bytes: Vec<u8> = book.words().iter().flat_map(|w| w.to_le_bytes()).collect();
-                let buffer = self.create(s, bytes.len() as u64, Usage::Storage, "codebook");
-                self.gpu.write_buffer(buffer.id, 0, &bytes);
-                books.push((book, buffer));
-            }
-        }
-        let scopes = s.ids.next();
-        self.gpu.pop_scopes(scopes);
-        let m = ModelId(s.ids.next());
-        s.models.insert(m, Model { plan, buffers, books });
-        Ok((m, s.ticket(Pending::Scopes(scopes))))
+        self.allocate_model(plan)
+    }
+
+    fn extend(&self, m: ModelId, plan: Rc<WeightPlan>) -> Result<Ticket> {
+        self.extend_model(m, plan)
     }
 
     fn poll_put(

@@ -99,6 +99,9 @@ impl Device for Full {
     fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {
         self.0.allocate(plan)
     }
+    fn extend(&self, m: ModelId, plan: Rc<WeightPlan>) -> Result<Ticket> {
+        self.0.extend(m, plan)
+    }
     fn poll_put(
         &self,
         m: ModelId,

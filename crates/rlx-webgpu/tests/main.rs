@@ -21,8 +21,17 @@ mod regions;
 mod robust;
 mod sample_wgsl;
 mod selftest;
+#[cfg(feature = "graphs")]
+#[path = "../../../tests/support/session.rs"]
+mod session;
 mod tune;
 mod wgsl;
+
+#[cfg(feature = "graphs")]
+#[test]
+fn sessions_answer_for_every_size() {
+    session::entries_answer_for_every_size(std::rc::Rc::new(common::device()));
+}
 
 #[test]
 fn tensors_stay_and_are_copied_and_read() {

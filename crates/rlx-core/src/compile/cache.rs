@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::ir::GraphModule;
 use crate::ir::mir::Graph;
 use crate::plan::Hasher;
-use crate::target::CompileOptions;
+use crate::target::{CompileOptions, Target};
 use crate::types::{BATCH, Binding, SEQ};
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -27,6 +27,8 @@ const CAPACITY: usize = 8;
 #[derive(Debug)]
 pub struct ModelCompilePipeline {
     device: String,
+    /// The device's own description, where it is at hand; else the usual one of its name.
+    target: Option<Target>,
     capacity: usize,
     /// Lowered graphs with symbols unbound, by model and options.
     templates: BTreeMap<u64, Arc<Graph>>,
@@ -51,10 +53,17 @@ impl ModelCompilePipeline {
     pub fn with_capacity(device: &str, capacity: usize) -> Self {
         ModelCompilePipeline {
             device: device.into(),
+            target: None,
             capacity: capacity.max(1),
             templates: BTreeMap::new(),
             variants: Vec::new(),
         }
+    }
+
+    /// A cache for a device that is there, of so many variants, at least 1.
+    pub fn for_target(target: Target, capacity: usize) -> Self {
+        let cache = Self::with_capacity(&target.name, capacity);
+        ModelCompilePipeline { target: Some(target), ..cache }
     }
 
     /// The device.
@@ -113,7 +122,10 @@ impl ModelCompilePipeline {
             self.variants.push(variant);
             return Ok(result);
         }
-        let pipeline = CompilePipeline::for_device(&self.device, options.clone())?;
+        let pipeline = match &self.target {
+            Some(target) => CompilePipeline::new(target.clone()).with_options(options.clone()),
+            None => CompilePipeline::for_device(&self.device, options.clone())?,
+        };
         let template = match self.templates.get(&key) {
             Some(template) => template.clone(),
             None => {

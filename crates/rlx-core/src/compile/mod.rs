@@ -16,6 +16,7 @@ mod device;
 mod executable;
 mod manifest;
 mod pipeline;
+mod program;
 mod result;
 
 pub use cache::{ModelCompilePipeline, content_key};
@@ -29,4 +30,5 @@ pub use device::{
 pub use executable::{Executable, Params, compile_built_with_config};
 pub use manifest::{BindingEntry, BindingManifest};
 pub use pipeline::{CompilePipeline, ReportSink};
+pub use program::Compiled;
 pub use result::CompileResult;

@@ -3,9 +3,10 @@
 //! A *book* lists groups of values that a format may hold, 8 values of 3 levels or 4 values of 8 levels.
 //! A group's *code* is the number whose digits, lowest first, are the levels of its values (base 3 or
 //! base 8); a book is a set of codes, and an index counts its members upwards. The sets are in
-//! `codebook_members.rs`. What is linked is one `u16` a group with the levels as fields of 2 or 3 bits:
-//! 9 kB for all books, read as they are by the scalar decoders. [`grid8`] and [`grid4`] make bytes of
-//! them, one load an index, for kernels that pay 33 kB for that.
+//! `codebook_members.rs`: a bit for each possible group, 4 kB for all books. What is linked is one
+//! `u16` a group with the levels as fields of 2 or 3 bits: 9 kB for all books, read as they are by
+//! the scalar decoders. [`grid8`] and [`grid4`] make bytes of them, one load an index, for kernels
+//! that pay 33 kB for that.
 
 use super::codebook_members as members;
 

@@ -3,7 +3,9 @@
 //! A node that reads nothing but weights and constants is no step: its result is a weight of its
 //! own, laid out once while loading. What only moves bytes about (rows of a tensor, tensors one
 //! behind the other, permuted rows) is a list of [`Run`]s, which a loader copies from the file to
-//! their place and never sees whole. Everything else is made on the host, from small tensors.
+//! their place and never sees whole; a tensor that is part of such a weight is read there and has
+//! no second copy. Everything else (a cast, a transpose of elements, the sum with a constant,
+//! rotary tables) is made on the host, from tensors of at most [`HOST_TENSOR_BYTES`].
 
 use crate::error::{Error, Result};
 use crate::ops::{Alias, Binary, Op};

@@ -46,6 +46,14 @@ impl<'a> Checkpoint<'a> {
         Checkpoint { pooling: Some(pooling), ..self }
     }
 
+    /// What makes one vector of a text, where it was said or the file says it.
+    pub fn pooling(&self) -> Option<Pooling> {
+        self.pooling.or_else(|| match self.source {
+            Source::Gguf(_) => self.keys().and_then(|keys| Pooling::from_gguf(&keys)).ok(),
+            Source::Transformers { .. } => None,
+        })
+    }
+
     /// What kind of model it says it is: `general.architecture`, or `model_type`.
     ///
     /// # Errors

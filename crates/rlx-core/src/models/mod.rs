@@ -3,6 +3,8 @@
 mod bert;
 mod checkpoint;
 mod encoder;
+#[cfg(feature = "text")]
+mod encoder_files;
 mod keys;
 mod llama;
 mod model;
@@ -18,9 +20,11 @@ mod transformers;
 
 pub use bert::BertConfig;
 pub use checkpoint::Checkpoint;
+#[cfg(feature = "text")]
+pub use encoder_files::{EmbedOptions, FolderTexts};
 pub use keys::{Keys, Neutral};
 pub use llama::{Layer, LlamaConfig};
-pub use model::{Facts, Model, Task};
+pub use model::{ENCODE, Facts, Model, Task};
 pub use naming::Naming;
 pub use nomic_bert::NomicBertConfig;
 pub use pooling::{Pooling, PoolingKind};

@@ -3,9 +3,15 @@
 use super::checkpoint::Checkpoint;
 use super::naming::{TOKEN_EMBD, gguf_layer};
 use super::tensors::Tensors;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
+use crate::ir::Entry;
 use crate::ir::hir::Module;
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+
+/// The entry of an encoder: ids to rows, and to one vector of each text.
+pub const ENCODE: &str = "encode";
 
 /// What a model is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,5 +83,26 @@ impl dyn Model + '_ {
         let module = self.build(&tensors, context)?;
         tensors.finish()?;
         Ok(module)
+    }
+
+    /// What the model can be asked in a [`Session`](crate::runtime::session::Session): of an encoder `encode`.
+    ///
+    /// # Errors
+    /// As [`module`](trait.Model.html#method.module); `Unsupported` for a model that generates text, whose
+    /// programs are steps of a generation.
+    pub fn entries(&self, checkpoint: &Checkpoint<'_>) -> Result<Vec<Entry>> {
+        let facts = self.facts();
+        match facts.task {
+            Task::Embed => {
+                let module = self.module(checkpoint, facts.context)?;
+                Ok(Vec::from([Entry { name: ENCODE.into(), module: module.into() }]))
+            }
+            Task::Generate => {
+                let what = format!("a model of family {} generates text", facts.family);
+                Err(Error::new(Code::Unsupported, what).hint(
+                    "`rlx run` asks it; a vector of a text comes from an encoder such as bert",
+                ))
+            }
+        }
     }
 }

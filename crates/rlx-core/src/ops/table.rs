@@ -1,4 +1,6 @@
-//! Every operator, one row each: its name here is its struct's, and a file of `ops/` has that.
+//! Every operator, one row each: its name here is its struct's, and a file of `ops/` has that. The
+//! macro makes `enum Op` and the delegation of these rows: of more than eighty operators there is
+//! one list.
 
 use super::*;
 use crate::error::{Error, Result};

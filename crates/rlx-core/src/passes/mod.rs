@@ -39,8 +39,8 @@ pub use simplify::simplify;
 
 pub use dispatch::{DispatchReport, KindReport, Route, Unsupported};
 pub use pipeline::{
-    Compiled, Optimised, PassTrace, Watch, cleanup, compile, compile_watched, dispatch_report,
-    optimise, optimise_watched, pass_names, preprocess,
+    Optimised, PassTrace, Watch, cleanup, dispatch_report, optimise, optimise_watched, pass_names,
+    preprocess,
 };
 pub use report::{FusionReport, Miss, Reason, Traffic};
 

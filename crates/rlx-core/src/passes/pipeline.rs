@@ -7,16 +7,10 @@ use super::{
     legalise, precision, simplify, split_attention,
 };
 use crate::error::{Error, Result};
-use crate::ir::GraphModule;
-use crate::ir::hir::Module;
-use crate::ir::lir::Program;
 use crate::ir::mir::Graph;
 use crate::ir::verify::verify;
-use crate::lower::{ProgramSpec, check_target, lower, states};
 use crate::nearest::did_you_mean;
-use crate::plan::plan;
 use crate::target::{CompileOptions, Fusions, Target};
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -96,8 +90,8 @@ const RECIPE: &[Group] = &[
 ];
 
 /// The stages around the recipe, by the names a [`Watch`] knows them by.
-const LOWER: &str = "lower";
-const PLAN: &str = "plan";
+pub(crate) const LOWER: &str = "lower";
+pub(crate) const PLAN: &str = "plan";
 
 /// What one pass did.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,12 +122,12 @@ pub struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    fn now(&self) -> Option<f64> {
+    pub(crate) fn now(&self) -> Option<f64> {
         self.clock.map(|clock| clock())
     }
 
     /// Reports a pass; true if compilation ends here.
-    fn seen(
+    pub(crate) fn seen(
         &mut self,
         pass: &'static str,
         changes: usize,
@@ -163,37 +157,6 @@ pub struct Optimised {
     pub finished: bool,
 }
 
-/// A compiled program with its reports.
-#[derive(Clone, Debug)]
-pub struct Compiled {
-    /// The program, or the graph where compilation was told to stop.
-    pub module: GraphModule,
-    /// What fused.
-    pub fusion: FusionReport,
-    /// How operators run.
-    pub dispatch: DispatchReport,
-}
-
-/// Compiles one program of a module for a target.
-///
-/// # Errors
-/// `BadGraph` where shapes do not fit, with the block's label; `Unsupported` with every weight the
-/// target cannot read or every node it does not run, or for caches of a type it has not, or with
-/// every miss where the options assert that there is none; `Usage` for a pass that the options
-/// leave out and nobody knows.
-pub fn compile(
-    module: &Module,
-    spec: &ProgramSpec,
-    target: &Target,
-    options: &CompileOptions,
-) -> Result<(Program, FusionReport)> {
-    let compiled = compile_watched(module, spec, target, options, &mut Watch::default())?;
-    match compiled.module {
-        GraphModule::Lir(program) => Ok((*program, compiled.fusion)),
-        other => Err(Error::internal(format!("compiling ended at {}", other.stage().name()))),
-    }
-}
-
 /// Runs what a graph needs before it is a template: control flow that can be resolved is, and nodes
 /// that nothing reads go.
 ///
@@ -206,43 +169,10 @@ pub fn preprocess(mut g: Graph, target: &Target, options: &CompileOptions) -> Re
     Ok(g)
 }
 
-/// [`compile`] under a watch.
-///
-/// # Errors
-/// As [`compile`]; `Usage` for a pass of the watch that nobody knows.
-pub fn compile_watched(
-    module: &Module,
-    spec: &ProgramSpec,
-    target: &Target,
-    options: &CompileOptions,
-    watch: &mut Watch<'_>,
-) -> Result<Compiled> {
-    check_names(options, watch)?;
-    check_target(module, options.kv, target)?;
-    let start = watch.now();
-    let g = lower(module, spec, options.kv)?;
-    let stop = watch.seen(LOWER, g.nodes.len(), start, g.nodes.len(), &|| g.to_string());
-    if stop {
-        let cx = Context::new(target, options);
-        let module = GraphModule::Mir(Box::new(g));
-        return Ok(Compiled { module, fusion: cx.report, dispatch: cx.dispatch });
-    }
-    let Optimised { graph, fusion, dispatch, finished } =
-        optimise_watched(g, target, options, watch)?;
-    if !finished {
-        return Ok(Compiled { module: GraphModule::Mir(Box::new(graph)), fusion, dispatch });
-    }
-    let start = watch.now();
-    let program = plan(graph, &states(module, options.kv)?, target, options)?;
-    let nodes = program.graph.nodes.len();
-    watch.seen(PLAN, program.steps.len(), start, nodes, &|| program.to_string());
-    Ok(Compiled { module: GraphModule::Lir(Box::new(program)), fusion, dispatch })
-}
-
 /// Runs every pass that the options and the target want.
 ///
 /// # Errors
-/// As [`compile`].
+/// As [`CompilePipeline::compile_program`](crate::compile::CompilePipeline::compile_program).
 pub fn optimise(
     g: Graph,
     target: &Target,
@@ -281,7 +211,7 @@ pub fn optimise_watched(
 /// How the operators of a graph would run, whether or not all of them do.
 ///
 /// # Errors
-/// As [`compile`], but not for nodes that the target does not run: the report lists them.
+/// As [`optimise`], but not for nodes that the target does not run: the report lists them.
 pub fn dispatch_report(
     mut g: Graph,
     target: &Target,
@@ -376,7 +306,7 @@ pub fn pass_names() -> Vec<&'static str> {
 }
 
 /// Fails on a pass that nobody knows, with the nearest name.
-fn check_names(options: &CompileOptions, watch: &Watch<'_>) -> Result<()> {
+pub(crate) fn check_names(options: &CompileOptions, watch: &Watch<'_>) -> Result<()> {
     let passes = pass_names();
     let mut stages = alloc::vec![LOWER];
     stages.extend(&passes);

@@ -16,11 +16,12 @@ use alloc::vec::Vec;
 /// Transforms upon transforms at most.
 const DEPTH: usize = 16;
 
-/// For every value that is a weight of its own but no tensor of the file, how it is made.
+/// For every value that is a weight of its own but no tensor of the file, how it is made. With `whole`,
+/// what is made of tensors is left to steps: which part of a tensor a program reads may depend on its sizes.
 ///
 /// # Errors
 /// `BadGraph` for a table over what is no weight.
-pub(super) fn recipes(g: &Graph) -> Result<Vec<Option<Recipe>>> {
+pub(super) fn recipes(g: &Graph, whole: bool) -> Result<Vec<Option<Recipe>>> {
     // Every value that could be made, tensors of the file and views too; its depth.
     let mut known: Vec<Option<(Recipe, usize)>> = vec![None; g.types.len()];
     for p in g.params.iter().filter(|p| p.kind == ParamKind::Weight) {
@@ -44,6 +45,9 @@ pub(super) fn recipes(g: &Graph) -> Result<Vec<Option<Recipe>>> {
         let Some(recipe) = Recipe::made(&node.op, of, g.ty(*v).clone()) else { continue };
         let is_table = matches!(node.op, Op::RopeTable(_));
         if depth > DEPTH || !(is_table || can_be_made(&recipe)) {
+            continue;
+        }
+        if whole && !is_table && !recipe.is_view() && !recipe.tensors().is_empty() {
             continue;
         }
         if !recipe.is_view() {

@@ -57,7 +57,7 @@ pub(super) fn schedule(
             "an arena alignment of {alignment} bytes: it is a power of two, 64 or more"
         )));
     }
-    let recipes = constants::recipes(&g)?;
+    let recipes = constants::recipes(&g, options.whole_weights)?;
     let made: Vec<bool> = recipes.iter().map(Option::is_some).collect();
     let mut live = liveness(&g, &made, alignment)?;
     if let Some(template) = &template {

@@ -142,10 +142,22 @@ impl WeightPlan {
         limits: &Limits,
         mut find: impl FnMut(&str) -> Option<(u32, u64, u64)>,
     ) -> Result<WeightPlan> {
+        Self::of(programs.iter().flat_map(|p| &p.weights), limits, &mut find)
+    }
+
+    /// The plan of these weights, as [`new`](Self::new).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of<'a>(
+        weights: impl IntoIterator<Item = &'a WeightUse>,
+        limits: &Limits,
+        mut find: impl FnMut(&str) -> Option<(u32, u64, u64)>,
+    ) -> Result<WeightPlan> {
         let mut plan = WeightPlan::default();
         let mut wanted: Vec<Wanted<'_>> = Vec::new();
         let mut known: BTreeMap<&str, usize> = BTreeMap::new();
-        for used in programs.iter().flat_map(|p| &p.weights) {
+        for used in weights {
             match known.get(used.name.as_str()) {
                 Some(&at) if wanted[at].used == used => continue,
                 Some(_) => {
@@ -165,10 +177,33 @@ impl WeightPlan {
                 Some((entry, offset)) => {
                     plan.within.push(Within { name: w.used.name.clone(), entry, offset });
                 }
-                None => plan.place(&w.used.name, w.used.ty.clone(), w.origin, w.bytes, limits)?,
+                None => {
+                    plan.place(&w.used.name, w.used.ty.clone(), w.origin, w.bytes, 0, limits)?;
+                }
             }
         }
         Ok(plan)
+    }
+
+    /// The plan with the constants of one more program, which stand in buffers of their own behind those of
+    /// this one; `None` where it has all of them.
+    ///
+    /// # Errors
+    /// `Unsupported` for a weight that is not among this plan's and that the host cannot make without a
+    /// tensor of the file.
+    pub fn extended(&self, program: &Program, limits: &Limits) -> Result<Option<WeightPlan>> {
+        let mut plan = self.clone();
+        let first = self.buffers.len();
+        for used in program.weights.iter().filter(|w| self.locate(&w.name).is_none()) {
+            let constant = used.made.as_ref().filter(|recipe| recipe.tensors().is_empty());
+            let Some(recipe) = constant else {
+                let what = format!("the weight {} was not loaded with the others", used.name);
+                return Err(Error::new(Code::Unsupported, what).at(program.name.clone()));
+            };
+            let (origin, bytes) = (Origin::Made(recipe.clone()), used.ty.bytes()?);
+            plan.place(&used.name, used.ty.clone(), origin, bytes, first, limits)?;
+        }
+        Ok((plan.entries.len() > self.entries.len()).then_some(plan))
     }
 
     /// Where a weight comes from; notes tensors that the host must keep.
@@ -247,12 +282,14 @@ impl WeightPlan {
         })
     }
 
+    /// Gives a weight a place in the last buffer, or in a new one: never in one before `first`.
     fn place(
         &mut self,
         name: &str,
         ty: Type,
         origin: Origin,
         bytes: u64,
+        first: usize,
         limits: &Limits,
     ) -> Result<()> {
         let most = limits.binding.min(limits.buffer);
@@ -267,7 +304,12 @@ impl WeightPlan {
         let aligned = |n: u64| n.div_ceil(alignment) * alignment;
         let rounded = bytes.div_ceil(4) * 4;
         let offset = match self.buffers.last() {
-            Some(b) if aligned(b.bytes) + rounded <= most.min(FULL_BUFFER) => aligned(b.bytes),
+            Some(b)
+                if self.buffers.len() > first
+                    && aligned(b.bytes) + rounded <= most.min(FULL_BUFFER) =>
+            {
+                aligned(b.bytes)
+            }
             _ => {
                 self.buffers.push(Buffer { bytes: 0 });
                 0
@@ -280,6 +322,19 @@ impl WeightPlan {
         }
         self.entries.push(Entry { name: name.into(), ty, origin, buffer, offset, bytes });
         Ok(())
+    }
+
+    /// Fails unless another plan has all entries and buffers of this one, in their places, before its own.
+    ///
+    /// # Errors
+    /// `Internal`.
+    pub fn begins(&self, other: &WeightPlan) -> Result<()> {
+        let (entries, buffers) = (self.entries.len(), self.buffers.len());
+        let apart = |e: &Entry| e.buffer as usize >= buffers;
+        let same = other.entries.get(..entries) == Some(&self.entries[..])
+            && other.buffers.get(..buffers) == Some(&self.buffers[..])
+            && other.entries[entries..].iter().all(apart);
+        if same { Ok(()) } else { Err(Error::internal("a model's plan was extended by another's")) }
     }
 
     /// Index of the entry of that name.

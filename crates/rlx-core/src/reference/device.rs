@@ -377,6 +377,15 @@ impl Device for ReferenceDevice {
         Ok((id, inner.answered()))
     }
 
+    fn extend(&self, m: ModelId, plan: Rc<WeightPlan>) -> Result<Ticket> {
+        let mut inner = self.inner.borrow_mut();
+        let model = inner.models.get_mut(&m).ok_or_else(|| unknown("model", m.0))?;
+        model.plan.begins(&plan)?;
+        model.weights.resize_with(plan.entries.len(), || Weight::Owned(Vec::new()));
+        model.plan = plan;
+        Ok(inner.answered())
+    }
+
     fn poll_put(
         &self,
         m: ModelId,

@@ -249,9 +249,9 @@ pub trait Device {
     /// with all others. `why` stands in [`info`](Self::info).
     fn avoid(&self, _features: &[&'static str], _why: &str) {}
 
-    /// What the model's programs were built from, in a word that another driver, another kernel or another
-    /// version changes: what was found of one device holds wherever it is the same. `None` where there
-    /// is nothing between this executor and the hardware that would be checked.
+    /// The key under which a self-test's verdict on this model is kept: adapter, driver, version
+    /// and a hash of the kernels' texts. Equal keys have equal verdicts. `None` where no driver
+    /// stands between this executor and the hardware, so that there is nothing to check.
     fn kernels(&self, _model: ModelId) -> Option<String> {
         None
     }
@@ -262,6 +262,13 @@ pub trait Device {
 
     /// Makes every weight buffer of the plan, still empty. Out of memory arrives at `poll`.
     fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)>;
+
+    /// Makes the weight buffers that a plan has behind those of the model's own, whose entries it begins with.
+    /// Programs built from now on are bound to it. Not while a program of the model runs.
+    ///
+    /// # Errors
+    /// `Internal` for a plan that does not begin with the model's.
+    fn extend(&self, m: ModelId, plan: Rc<WeightPlan>) -> Result<Ticket>;
 
     /// Takes weight bytes. `Pending`: the staging ring is full, the waker is called when it is not.
     fn poll_put(

@@ -29,9 +29,9 @@ pub struct GenerateOptions {
     pub stops: Vec<String>,
     /// Submissions in flight: decode steps, and chunks of the prompt.
     pub ahead: usize,
-    /// Decode steps in flight at most, where answers are seen to come in bursts (see
-    /// [`Window`](super::window::Window)); with `ahead` or less the window stays. For devices whose
-    /// `poll` does not wait: one that waits hears of each step's end.
+    /// Upper bound of the window of decode steps in flight, which grows where answers come in
+    /// bursts (see [`Window`](super::window::Window)). A bound of `ahead` or less disables growth.
+    /// For devices whose `poll` does not block: one that blocks is told of each step's end.
     pub ahead_most: usize,
     /// Keep the logits after the prompt (needs the program `prefill_last_logits`).
     pub logits: bool,

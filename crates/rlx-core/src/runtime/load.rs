@@ -8,7 +8,7 @@ use super::device::{AnyId, Bytes, Device, ModelId, Placed, ProgramId, SessionId,
 use super::memory::Fit;
 use super::model::CompiledModel;
 use crate::error::{Error, Result};
-use crate::plan::{Origin, WeightPlan};
+use crate::plan::{Entry, Origin, WeightPlan};
 use crate::reference::make::make;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -67,9 +67,11 @@ struct Pending {
 pub struct Loader {
     device: Rc<dyn Device>,
     plan: Rc<WeightPlan>,
-    fit: Fit,
+    /// What a language model takes, for a refusal.
+    fit: Option<Fit>,
     model: ModelId,
-    session: SessionId,
+    /// `None` for weights alone.
+    session: Option<SessionId>,
     programs: Vec<ProgramId>,
     memory: Pending,
     build: Pending,
@@ -112,38 +114,47 @@ impl Loader {
     pub fn new(device: Rc<dyn Device>, compiled: &CompiledModel) -> Result<Self> {
         let fit = Fit::of(compiled, device.target());
         fit.bound()?;
-        let plan = Rc::new(compiled.plan.clone());
-        let (model, ticket) = device.allocate(plan.clone())?;
-        let file_bytes = |p: &WeightPlan| -> u64 {
-            let device: u64 = p
-                .entries
-                .iter()
-                .filter(|e| !matches!(e.origin, Origin::Made(_)))
-                .map(|e| e.bytes)
-                .sum();
-            device + p.host.iter().map(|h| h.bytes).sum::<u64>()
+        let mut loader = Self::allocate(device.clone(), compiled.plan.clone(), Some(fit))?;
+        let (states, arena) = (&compiled.states, compiled.arena_bytes());
+        let (session, ticket) = device.session(loader.model, states, arena)?;
+        loader.session = Some(session);
+        loader.memory.tickets.push(ticket);
+        loader.build(compiled)?;
+        Ok(loader)
+    }
+
+    /// Asks the device for memory of weights alone: programs are built when they are asked for.
+    ///
+    /// # Errors
+    /// What the device refuses at once.
+    pub fn weights(device: Rc<dyn Device>, plan: WeightPlan) -> Result<Self> {
+        Self::allocate(device, plan, None)
+    }
+
+    fn allocate(device: Rc<dyn Device>, plan: WeightPlan, fit: Option<Fit>) -> Result<Self> {
+        let plan = Rc::new(plan);
+        let allocated = device.allocate(plan.clone());
+        let (model, ticket) = match (allocated, &fit) {
+            (Ok(allocated), _) => allocated,
+            (Err(e), Some(fit)) => return Err(fit.refusal(e)),
+            (Err(e), None) => return Err(e),
         };
-        let mut loader = Loader {
+        let is_made = |e: &Entry| matches!(e.origin, Origin::Made(_));
+        let files: u64 = plan.entries.iter().filter(|e| !is_made(e)).map(|e| e.bytes).sum();
+        Ok(Loader {
             fit,
             model,
-            session: SessionId(0),
+            session: None,
             programs: Vec::new(),
             memory: Pending { tickets: Vec::from([ticket]) },
             build: Pending { tickets: Vec::new() },
             host: BTreeMap::new(),
-            computed: (0..plan.entries.len())
-                .filter(|&i| matches!(plan.entries[i].origin, Origin::Made(_)))
-                .collect(),
-            missing: file_bytes(&plan),
+            computed: (0..plan.entries.len()).filter(|&i| is_made(&plan.entries[i])).collect(),
+            missing: files + plan.host.iter().map(|h| h.bytes).sum::<u64>(),
             kept: false,
-            device: device.clone(),
+            device,
             plan,
-        };
-        let (session, ticket) = device.session(model, &compiled.states, compiled.arena_bytes())?;
-        loader.session = session;
-        loader.memory.tickets.push(ticket);
-        loader.build(compiled)?;
-        Ok(loader)
+        })
     }
 
     /// Builds the programs anew: the device runs them with other kernels since.
@@ -187,7 +198,10 @@ impl Loader {
     /// # Errors
     /// `OutOfMemory` that says what the model needs and which context to try ([`Fit::refusal`]).
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Self::poll_pending(&self.device, &mut self.memory, cx).map_err(|e| self.fit.refusal(e))
+        Self::poll_pending(&self.device, &mut self.memory, cx).map_err(|e| match &self.fit {
+            Some(fit) => fit.refusal(e),
+            None => e,
+        })
     }
 
     /// Where it goes.
@@ -198,6 +212,11 @@ impl Loader {
     /// The device's id of the weights, for a host that writes buffers itself.
     pub fn model(&self) -> ModelId {
         self.model
+    }
+
+    /// The plan, shared.
+    pub fn shared_plan(&self) -> Rc<WeightPlan> {
+        self.plan.clone()
     }
 
     /// The plan that is being filled.
@@ -274,21 +293,30 @@ impl Loader {
     }
 
     /// The loaded model. Call when [`poll_finish`](Self::poll_finish) answered.
-    pub fn finish(mut self) -> Loaded {
+    ///
+    /// # Errors
+    /// `Internal` for a loader of weights alone.
+    pub fn finish(mut self) -> Result<Loaded> {
+        let session = self.session.ok_or_else(|| Error::internal("weights have no session"))?;
         self.kept = true;
-        Loaded {
-            device: self.device.clone(),
-            model: self.model,
-            session: self.session,
-            programs: core::mem::take(&mut self.programs),
-        }
+        let (device, programs) = (self.device.clone(), core::mem::take(&mut self.programs));
+        Ok(Loaded { device, model: self.model, session, programs })
+    }
+
+    /// The weights, of which the caller frees the model. Call when [`poll_finish`](Self::poll_finish)
+    /// answered.
+    pub fn finish_weights(mut self) -> ModelId {
+        self.kept = true;
+        self.model
     }
 }
 
 impl Drop for Loader {
     fn drop(&mut self) {
         if !self.kept {
-            self.device.free(AnyId::Session(self.session));
+            if let Some(session) = self.session {
+                self.device.free(AnyId::Session(session));
+            }
             self.device.free(AnyId::Model(self.model));
         }
     }

@@ -1,7 +1,10 @@
-//! Running a language model: the device trait, loading, the generation machine, the engine.
+//! Running networks: the device trait, loading, sessions; of language models the generation machine and
+//! the engine.
 
 pub mod check;
 pub mod device;
+#[cfg(feature = "text")]
+pub mod embed;
 #[cfg(feature = "text")]
 pub mod engine;
 #[cfg(feature = "text")]
@@ -9,11 +12,13 @@ pub mod generate;
 pub mod load;
 pub mod memory;
 pub mod model;
+pub mod network;
 #[cfg(feature = "text")]
 pub mod pacing;
 #[cfg(feature = "text")]
 pub mod restore;
 pub mod selftest;
+pub mod session;
 pub mod table;
 pub mod twin;
 #[cfg(feature = "text")]

@@ -1,18 +1,20 @@
 //! A model compiled for a device: its programs, its states, its weight plan. No weight byte is
 //! needed for any of it.
 
+use crate::compile::CompilePipeline;
 use crate::error::{Code, Error, Result};
 use crate::gguf::ModelFiles;
 use crate::ir::hir::Module;
 use crate::ir::lir::{Program, StateDecl};
 use crate::lower::{ProgramSpec, states};
 use crate::models::{self, Checkpoint, Task};
-use crate::passes::{FusionReport, compile};
+use crate::passes::FusionReport;
 use crate::plan::WeightPlan;
 use crate::safetensors;
 use crate::safetensors::json::Json;
 use crate::target::{CompileOptions, Target};
 use alloc::format;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// What to compile.
@@ -105,7 +107,7 @@ impl CompiledModel {
     /// Compiles a language model.
     ///
     /// # Errors
-    /// As [`models::open`], building and [`compile`]; `Usage` for a context the model was not
+    /// As [`models::open`], building and [`CompilePipeline::compile_program`]; `Usage` for a context the model was not
     /// trained for; `Unsupported` for a model that generates no text.
     pub fn new(
         checkpoint: &Checkpoint<'_>,
@@ -136,7 +138,7 @@ impl CompiledModel {
     /// Compiles a module whose tensors `locate` finds: shard, byte offset, bytes.
     ///
     /// # Errors
-    /// As [`compile`] and [`WeightPlan::new`].
+    /// As [`CompilePipeline::compile_program`] and [`WeightPlan::new`].
     pub fn from_module(
         module: Module,
         target: &Target,
@@ -154,10 +156,11 @@ impl CompiledModel {
             None => module,
         };
         let (mut programs, mut reports) = (Vec::new(), Vec::new());
+        let pipeline = CompilePipeline::new(target.clone()).with_options(options.compile.clone());
         for spec in &options.programs {
-            let (program, report) = compile(&module, spec, target, &options.compile)?;
-            programs.push(program);
-            reports.push(report);
+            let compiled = pipeline.compile_program(&module, spec)?;
+            programs.push(Arc::unwrap_or_clone(compiled.lir));
+            reports.push(Arc::unwrap_or_clone(compiled.fusion));
         }
         let plan = WeightPlan::new(&programs.iter().collect::<Vec<_>>(), &target.limits, locate)?;
         for program in &mut programs {

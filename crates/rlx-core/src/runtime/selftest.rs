@@ -1,6 +1,7 @@
-//! Drivers lie: before a model answers, its small [twin](super::twin) runs on the device and on
-//! another one that is trusted. Where they differ, the device's optional features are given up, one,
-//! then more, until it computes what it should; a device that never does is an error, not an answer.
+//! A driver may compute wrong values: before a model answers, its small [twin](super::twin) runs on
+//! the device and on another one that is trusted. Where they differ, the device's optional features
+//! are given up, one, then more, until it computes what it should; a device that never does is an
+//! error, not an answer.
 
 use super::device::Device;
 use super::model::ModelOptions;

@@ -239,9 +239,9 @@ impl Run {
                 Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
                 Poll::Pending => return Poll::Pending,
             }
-            let loaded = self.loader.take().map(Loader::finish);
+            let loaded = self.loader.take().ok_or_else(over)?.finish()?;
             // Kept first: what is dropped half-way is freed too.
-            let loaded = self.loaded.insert(loaded.ok_or_else(over)?);
+            let loaded = self.loaded.insert(loaded);
             for step in 0..twin.steps() {
                 let ticket = submit(loaded, &self.compiled, twin, step)?;
                 self.tickets.insert(0, ticket);

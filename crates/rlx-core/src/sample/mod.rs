@@ -1,10 +1,11 @@
 //! The sampler: from logits to a token, in integers, the same token on every device.
 //!
-//! Floats end early. A logit `l` becomes its distance below the best one in units of 2^-16
-//! octaves, `q = trunc((max - l) * scale)`, one subtraction and one product that every device
-//! rounds alike; from there on all is integer: weights ([`weight`]), sums (64 bits), random
-//! numbers ([`philox`]). Equal logits, parameters and position give equal tokens. Under penalties
-//! a device may fuse a multiply with an add, so there a tie may break differently.
+//! Floats end early. A logit `l` becomes its distance below the best one in units of 2^-16 octaves,
+//! `q = trunc((max - l) * scale)`, one subtraction and one product that every device rounds alike
+//! (it truncates: some GPUs contract the `x + 0.5` of a rounding with the product before it); from
+//! there on all is integer: weights ([`weight`]), sums (64 bits), random numbers ([`philox`]).
+//! Equal logits, parameters and position give equal tokens. Under penalties a device may fuse a
+//! multiply with an add, so there a tie may break differently.
 //!
 //! In order, each over what the one before kept:
 //!

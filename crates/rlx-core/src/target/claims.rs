@@ -1,6 +1,8 @@
-//! Which operators a target runs, as data: rows of names, element types and forms.
+//! Which operators a target runs.
 //!
-//! A row says what a kernel takes. What a row does not list it does not take: an attribute that an
+//! An executor lists its kernels, each with the function that says what it takes ([`KernelClaim`]).
+//! Targets without an executor, which tests of the core use, have rows of data instead ([`Claim`]):
+//! names, element types and forms. What a row does not list it does not take: an attribute that an
 //! operator gains later is refused until the row names it. Views and constants cost no kernel and
 //! are claimed by every target.
 

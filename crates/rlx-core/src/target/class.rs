@@ -1,6 +1,7 @@
-//! The class of every operator kind that precision policies have been written against, by the name
-//! it has there: a policy moves from one system to another without surprises. Backward kinds are
-//! rows only. `FusedAttentionBlock` is matrix products here, and compute.
+//! The class of every operator kind that a precision policy may name. The names are those of the
+//! earlier system whose checklist `docs/facts.md` follows, so a policy written for it means the
+//! same here. Kinds of training's backward pass have rows and no operators. `FusedAttentionBlock`
+//! is matrix products here, and compute.
 
 use crate::ops::Class;
 

@@ -169,7 +169,8 @@ pub struct Splits {
     pub parts: u64,
     /// Positions that are worth a part.
     pub least: u64,
-    /// Parts' worth of positions in a cache for each split: most steps see fewer than it holds.
+    /// At most one split for each `spare * least` positions of the cache: most steps see fewer
+    /// positions than it holds.
     pub spare: u64,
     /// Positions of the smallest cache that is read in splits.
     pub capacity: u64,

@@ -48,7 +48,7 @@ impl RegionLimits {
 /// What a compilation is asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompileOptions {
-    /// What meets packed weights.
+    /// Activation type in matmuls of packed weights.
     pub activations: Activations,
     /// Element type of the caches: f32, f16 or q8_0.
     pub kv: DType,
@@ -78,6 +78,9 @@ pub struct CompileOptions {
     pub dispatch: KernelDispatch,
     /// Operators the device is taken to claim; its own claims when absent.
     pub supported_ops: Option<Vec<String>>,
+    /// Whether programs of other sizes are compiled later over the same weights: tensors of the file are then
+    /// read as the file has them, and only constants are laid out while loading.
+    pub whole_weights: bool,
     /// Symbols to bind; empty leaves them.
     pub binding: Binding,
     /// Values of parameters that become constants: name and little-endian bytes.
@@ -105,6 +108,7 @@ impl Default for CompileOptions {
             alignment: 64,
             dispatch: KernelDispatch::default(),
             supported_ops: None,
+            whole_weights: false,
             binding: Binding::new(),
             baked: BTreeMap::new(),
             without: Vec::new(),

@@ -5,9 +5,11 @@
 //! where none may be had.
 
 mod file;
+mod header;
 pub mod random;
 
 pub use file::FileWeights;
+pub use header::{Header, HeaderReader, WeightFiles};
 
 use crate::error::{Error, Result};
 use crate::nearest::nearest;

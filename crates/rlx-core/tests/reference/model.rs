@@ -64,7 +64,7 @@ fn load(files: &[&str], target: Target, options: CompileOptions) -> Running {
         }
     }
     assert_eq!(loader.poll_finish(&mut cx), Poll::Ready(Ok(())));
-    Running { compiled, loaded: loader.finish() }
+    Running { compiled, loaded: loader.finish().unwrap() }
 }
 
 impl Running {

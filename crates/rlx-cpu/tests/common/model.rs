@@ -65,7 +65,7 @@ pub fn load(
         }
     }
     block_on(|cx| loader.poll_finish(cx))?;
-    Engine::new(loader.finish(), Rc::new(compiled), tokenizer)
+    Engine::new(loader.finish()?, Rc::new(compiled), tokenizer)
 }
 
 /// The tokens of a generation.

@@ -76,7 +76,7 @@ pub struct InspectArgs {
     /// Element type of the caches [default: as the target's device has it]
     #[arg(long, value_name = "TYPE")]
     kv: Option<Kv>,
-    /// What meets packed weights [default: as the target's device has it]
+    /// Activation type in matmuls of packed weights [default: the target device's]
     #[arg(long, value_name = "TYPE")]
     activations: Option<Act>,
     /// A compile profile, as in profiles/; its options are shown with `--stage lir`

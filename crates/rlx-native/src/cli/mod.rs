@@ -6,6 +6,8 @@
 mod bench;
 mod chat;
 mod devices;
+mod embed;
+mod graph;
 mod inspect;
 mod kernel_times;
 mod options;
@@ -40,6 +42,10 @@ enum Command {
     Run(run::RunArgs),
     /// A conversation: Ctrl-C stops an answer, a second one leaves; `/reset` begins anew.
     Chat(chat::ChatArgs),
+    /// Make vectors of texts.
+    Embed(embed::EmbedArgs),
+    /// Run any network once: a graph's text, or a model.
+    Graph(graph::GraphArgs),
     /// Show a model file, or its program at any stage.
     Inspect(inspect::InspectArgs),
     /// List the devices, and why one is not available.
@@ -85,6 +91,8 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Resul
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Chat(args) => chat::chat(&args),
+        Command::Embed(args) => embed::embed(&args),
+        Command::Graph(args) => graph::graph(&args),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Devices(args) => devices::devices(&args),
         Command::Bench(args) => bench::bench(&args),

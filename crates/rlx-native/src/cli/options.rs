@@ -34,7 +34,7 @@ impl Kv {
     }
 }
 
-/// What meets packed weights.
+/// Activation type in matmuls of packed weights.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Act {
     F32,
@@ -50,12 +50,9 @@ impl Act {
     }
 }
 
-/// Which model, on which device, compiled how.
+/// Which device, and how it is opened.
 #[derive(Args)]
-pub struct ModelArgs {
-    /// A GGUF file, or one shard of a model [default: the model inside this binary]
-    #[arg(long, value_name = "PATH")]
-    pub model: Option<PathBuf>,
+pub struct DeviceArgs {
     /// reference, cpu or webgpu
     #[arg(long, value_name = "D", default_value = devices::DEFAULT)]
     pub device: String,
@@ -65,13 +62,33 @@ pub struct ModelArgs {
     /// Part of the name of the WebGPU adapter to use [default: the fastest]
     #[arg(long, value_name = "NAME")]
     pub adapter: Option<String>,
+}
+
+impl DeviceArgs {
+    pub fn row(&self) -> Result<&'static DeviceRow> {
+        devices::find(&self.device)
+    }
+
+    pub fn open_options(&self) -> OpenOptions {
+        OpenOptions { threads: self.threads.map(usize::from), adapter: self.adapter.clone() }
+    }
+}
+
+/// Which model, on which device, compiled how.
+#[derive(Args)]
+pub struct ModelArgs {
+    /// A GGUF file, or one shard of a model [default: the model inside this binary]
+    #[arg(long, value_name = "PATH")]
+    pub model: Option<PathBuf>,
+    #[command(flatten)]
+    pub device: DeviceArgs,
     /// Positions of the caches [default: what the model was trained for, at most 4096]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub context: Option<u64>,
     /// Element type of the caches [default: f16 on webgpu, else f32]
     #[arg(long, value_name = "TYPE")]
     pub kv: Option<Kv>,
-    /// What meets packed weights [default: int8, on reference f32]
+    /// Activation type in matmuls of packed weights [default: int8, on reference f32]
     #[arg(long, value_name = "TYPE")]
     pub activations: Option<Act>,
     /// A compile profile, as in profiles/ [default: none]
@@ -89,11 +106,11 @@ pub fn profile(path: Option<&Path>, row: &DeviceRow) -> Result<Option<CompilePro
 
 impl ModelArgs {
     pub fn row(&self) -> Result<&'static DeviceRow> {
-        devices::find(&self.device)
+        self.device.row()
     }
 
     pub fn open_options(&self) -> OpenOptions {
-        OpenOptions { threads: self.threads.map(usize::from), adapter: self.adapter.clone() }
+        self.device.open_options()
     }
 
     pub fn load_options(&self, logits: bool) -> Result<LoadOptions> {

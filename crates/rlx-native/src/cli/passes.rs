@@ -4,10 +4,11 @@
 use super::{print_json, print_text};
 use clap::Args;
 use rlx_core::Result;
+use rlx_core::compile::{CompilePipeline, Compiled};
 use rlx_core::ir::GraphModule;
 use rlx_core::ir::hir::Module;
 use rlx_core::lower::ProgramSpec;
-use rlx_core::passes::{Compiled, PassTrace, Watch, compile_watched};
+use rlx_core::passes::{PassTrace, Watch};
 use rlx_core::target::{CompileOptions, Target};
 use serde_json::{Value as Json, json};
 use std::fmt::Write;
@@ -62,7 +63,8 @@ pub fn show(
         stop_after: args.stop_after.as_deref(),
         print_after: args.print_after.as_deref(),
     };
-    let done = compile_watched(module, spec, target, options, &mut watch)?;
+    let pipeline = CompilePipeline::new(target.clone()).with_options(options.clone());
+    let done = pipeline.compile_program_watched(module, spec, &mut watch)?;
     let stopped = match &done.module {
         GraphModule::Mir(g) => Some(g.to_string()),
         _ => None,

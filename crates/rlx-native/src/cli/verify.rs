@@ -1,8 +1,7 @@
 //! `rlx verify`: prints comparisons; exit code 1 above tolerance.
 
-use super::options::Kv;
+use super::options::{DeviceArgs, Kv};
 use super::{print_json, print_text};
-use crate::devices::{self, OpenOptions};
 use crate::verify::{Comparison, Report, verify_formats, verify_model};
 use clap::Args;
 use rlx_core::types::DType;
@@ -14,18 +13,12 @@ use std::process::ExitCode;
 #[derive(Args)]
 pub struct VerifyArgs {
     /// A folder with config.json, model.safetensors and io.safetensors; or a .safetensors file
-    /// with <TYPE>.bytes and <TYPE>.f32, which the reference decodes whatever the device
+    /// with <TYPE>.bytes and <TYPE>.f32, which the reference decodes whatever the device. A language
+    /// model's `layer.*` are compared on the reference only
     #[arg(value_name = "DIR")]
     path: PathBuf,
-    /// reference, cpu or webgpu; `layer.*` are compared on the reference only
-    #[arg(long, value_name = "D", default_value = devices::DEFAULT)]
-    device: String,
-    /// Worker threads of the CPU device [default: one a core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
-    /// Part of the name of the WebGPU adapter to use [default: the fastest]
-    #[arg(long, value_name = "NAME")]
-    adapter: Option<String>,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Element type of the caches; one that rounds has a wider tolerance [default: f32, as recorded]
     #[arg(long, value_name = "TYPE")]
     kv: Option<Kv>,
@@ -99,15 +92,13 @@ fn table(report: &Report) -> String {
 }
 
 pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
-    let device_row = devices::find(&args.device)?;
+    let device_row = args.device.row()?;
     let is_dir = args.path.is_dir();
     let report = if is_dir {
         if !args.types.is_empty() {
             return Err(Error::usage("--types is for a file of block formats, not for a folder"));
         }
-        let threads = args.threads.map(usize::from);
-        let open = OpenOptions { threads, adapter: args.adapter.clone() };
-        let device = (device_row.open)(&open)?;
+        let device = (device_row.open)(&args.device.open_options())?;
         verify_model(&args.path, device_row, device, args.kv.map_or(DType::F32, Kv::dtype))?
     } else {
         if args.kv.is_some() {

@@ -11,12 +11,12 @@ import { platform } from './platform.js';
 import { ShardReader } from './shard.js';
 import { BlobSource, UrlSource } from './source.js';
 import type { EngineInfo, ErrorCode, LoadOptions } from './types.js';
-import type { WasmEngine, WasmOptions } from './wasm.js';
+import type { Platform, WasmEngine, WasmLoading, WasmOptions } from './wasm.js';
 import { loadModule } from './wasm_module.js';
 
 /** A model on a device. */
-export interface Running {
-  wasm: WasmEngine;
+export interface Running<W extends WasmLoading = WasmEngine> {
+  wasm: W;
   host: GpuHost | null;
 }
 
@@ -26,23 +26,58 @@ interface Extra {
   tokens?: Uint32Array;
 }
 
+/** What of the options says where a model runs and what is told of it, whatever model it is. */
+export type DeviceOptions = Pick<LoadOptions, 'device' | 'gpu' | 'tuning' | 'activations' | 'contextLength' | 'kv' | 'cache' | 'onNotice' | 'signal'>;
+
+export type FileItem = string | URL | Blob;
+
+/** What a load has at hand: a device, readers of files, and the signal that ends it. */
+export interface Bringing {
+  host: GpuHost | null;
+  abort: AbortController;
+  /** A reader of a file, from the cache where it is there. */
+  open(item: FileItem): Promise<ShardReader>;
+}
+
+/** What is brought to a device. */
+interface Kind<W> {
+  /** The wasm module, and how many threads it has. */
+  module(host: GpuHost | null): Promise<{ threads?: number; create(optionsJson: string, platform: Platform, gpu: GpuHost | null): W }>;
+  /** What it is told beside what every device is. */
+  options?: object;
+  /** Loads it. */
+  load(wasm: W, bringing: Bringing): Promise<void>;
+}
+
 /**
  * What may be wrong with a GPU and what drives it, and not with the file or its address: the CPU may do better.
  * A kernel that the driver refuses is `internal`.
  */
 const GPU_FAULTS: readonly ErrorCode[] = ['check_failed', 'out_of_memory', 'device_lost', 'internal'];
 
-/**
- * From files to a model on a device. `tokens` are read into its caches. Whatever ends it leaves
- * nothing on the device. `fallback` is why `auto` came to the CPU.
- */
-export async function bring(options: LoadOptions, extra: Extra = options, fallback?: string): Promise<Running> {
-  const { onProgress, tokens } = extra;
+/** From files to a language model on a device. `tokens` are read into its caches. */
+export function bring(options: LoadOptions, { onProgress, tokens }: Extra = options): Promise<Running> {
+  return bringTo(options, {
+    module: (host) => loadModule(options.wasmUrl, host ? 1 : chooseThreads(options.threads)),
+    load: async (wasm, { host, abort, open }) => {
+      const shards = await Promise.all(modelItems(options).map(open));
+      await load(shards, { engine: wasm, host, abort, onProgress, tokens });
+      const found = wasm.found();
+      if (found) {
+        const { kernels, verdict } = JSON.parse(found) as { kernels: string; verdict: string };
+        keep(CHECKS, kernels, verdict); // where it cannot be kept it is found again
+      }
+    },
+  });
+}
+
+/** Brings a model to a device. Whatever ends it leaves nothing there. `fallback` is why `auto` came to the CPU. */
+export async function bringTo<W extends WasmLoading>(options: DeviceOptions, kind: Kind<W>, fallback?: string): Promise<Running<W>> {
   const { signal, onNotice } = options;
   throwIfAborted(signal);
   const abort = new AbortController();
   let host: GpuHost | null = null;
-  let wasm: WasmEngine | undefined;
+  let wasm: W | undefined;
   let why: string;
   const stop = () => {
     abort.abort();
@@ -53,19 +88,13 @@ export async function bring(options: LoadOptions, extra: Extra = options, fallba
     const chosen = await chooseDevice(options, fallback);
     host = chosen.host;
     throwIfAborted(signal);
-    const { create, threads } = await loadModule(options.wasmUrl, host ? 1 : chooseThreads(options.threads));
+    const { create, threads = 1 } = await kind.module(host);
     throwIfAborted(signal);
-    wasm = create(JSON.stringify({ ...chosen.options, threads }), platform, host);
-    const shards = await openShards(options, abort.signal);
-    await load(shards, { engine: wasm, host, abort, onProgress, tokens });
+    wasm = create(JSON.stringify({ ...chosen.options, ...kind.options, threads }), platform, host);
+    await kind.load(wasm, { host, abort, open: opener(options, abort.signal) });
     const error = host?.takeError();
     if (error) throw webgpuReported(error);
-    const found = wasm.found();
-    if (found) {
-      const { kernels, verdict } = JSON.parse(found) as { kernels: string; verdict: string };
-      keep(CHECKS, kernels, verdict); // where it cannot be kept it is found again
-    }
-    const { demoted } = JSON.parse(wasm.info()) as EngineInfo;
+    const { demoted } = JSON.parse(wasm.info()) as Pick<EngineInfo, 'demoted'>;
     if (demoted.length > 0) {
       onNotice?.({ code: 'kernels_demoted', message: `Features of this GPU that do not work are not used: ${demoted.join('; ')}.` });
     }
@@ -86,10 +115,10 @@ export async function bring(options: LoadOptions, extra: Extra = options, fallba
   } finally {
     signal?.removeEventListener('abort', stop);
   }
-  return bring({ ...options, device: 'cpu' }, extra, why);
+  return bringTo({ ...options, device: 'cpu' }, kind, why);
 }
 
-export function free({ wasm, host }: Running): void {
+export function free({ wasm, host }: Running<WasmLoading>): void {
   try {
     wasm.dispose();
   } finally {
@@ -105,8 +134,8 @@ export function webgpuReported(json: string): RlxError {
     : new RlxError('internal', `WebGPU reported: ${message}`, { hint: 'please report it' });
 }
 
-export function modelItems({ model }: LoadOptions): (string | URL | Blob)[] {
-  return Array.isArray(model) ? [...model] as (string | URL | Blob)[] : [model as string | URL | Blob];
+export function modelItems({ model }: LoadOptions): FileItem[] {
+  return Array.isArray(model) ? [...model] as FileItem[] : [model as FileItem];
 }
 
 /** The device's host and what the engine is told. */
@@ -116,7 +145,7 @@ interface Chosen {
 }
 
 /** The device, `auto` decided. */
-async function chooseDevice(options: LoadOptions, fallback: string | null = null): Promise<Chosen> {
+async function chooseDevice(options: DeviceOptions, fallback: string | null = null): Promise<Chosen> {
   const { device = 'auto', gpu, contextLength = null, kv = null, activations = null, tuning = null } = options;
   const common = { contextLength, kv, activations };
   if (device !== 'cpu') {
@@ -131,25 +160,25 @@ async function chooseDevice(options: LoadOptions, fallback: string | null = null
   return { host: null, options: { ...common, device: 'cpu', fallbackReason: fallback } };
 }
 
-async function openShards(options: LoadOptions, signal: AbortSignal): Promise<ShardReader[]> {
-  const items = modelItems(options);
-  const remote = items.some((item) => !(item instanceof Blob));
-  const { onNotice } = options;
-  let cache: ShardCache | undefined;
-  if (remote && (options.cache ?? true)) {
+/** Opens files: addresses through the cache, where there is one. */
+function opener({ cache = true, onNotice }: DeviceOptions, signal: AbortSignal): Bringing['open'] {
+  const prepare = async () => {
     const store = await openStore();
-    if (store) {
-      cache = new ShardCache(store, once(onNotice));
-      await cache.sweep().catch(() => {}); // housekeeping may fail without harm
-    } else {
+    if (!store) {
       onNotice?.({ code: 'cache_unavailable', message: 'The browser does not let this page keep the model: it will be downloaded again next time.' });
+      return undefined;
     }
-  }
-  return Promise.all(items.map((item) => {
+    const shards = new ShardCache(store, once(onNotice));
+    await shards.sweep().catch(() => {}); // housekeeping may fail without harm
+    return shards;
+  };
+  let kept: ReturnType<typeof prepare> | undefined;
+  return async (item) => {
     if (item instanceof Blob) return new ShardReader(new BlobSource(item), signal);
     const url = new URL(item, globalThis.location?.href).href;
-    return cache ? cache.reader(url, signal) : new ShardReader(new UrlSource(url), signal);
-  }));
+    const shards = cache ? await (kept ??= prepare()) : undefined;
+    return shards ? shards.reader(url, signal) : new ShardReader(new UrlSource(url), signal);
+  };
 }
 
 /** Three shards give one notice of a kind, not three. */

@@ -5,15 +5,13 @@ import type { Running } from './bring.js';
 import { clearStores } from './cache.js';
 import { completions } from './chat.js';
 import { RlxError, throwIfAborted, toRlxError } from './error.js';
-import { listening } from './listeners.js';
+import { heard } from './listeners.js';
 import { Pending } from './pending.js';
 import { platform } from './platform.js';
 import { Queue } from './queue.js';
 import { tune } from './tuning.js';
 import type { Completions, EngineInfo, LoadOptions, ReloadOptions, Tuned, TuneOptions } from './types.js';
 import type { WasmEvent } from './wasm.js';
-
-type Listener = (value: never) => void;
 
 const LOAD_KEYS: { [key in keyof Required<LoadOptions>]: true } = {
   model: true, device: true, contextLength: true, gpu: true, cache: true, kv: true,
@@ -222,12 +220,6 @@ function tellReload(thrown: unknown): RlxError {
   const error = toRlxError(thrown);
   if (error.code !== 'device_lost') return error;
   return new RlxError(error.code, error.what, { at: error.at, hint: 'call engine.reload()', cause: error.cause });
-}
-
-/** The same options, whose listeners may throw. */
-function heard<T extends { onProgress?: Listener; onNotice?: Listener }>(options: T): T {
-  const { onProgress, onNotice } = options;
-  return { ...options, ...(onProgress && { onProgress: listening(onProgress) }), ...(onNotice && { onNotice: listening(onNotice) }) };
 }
 
 function checkOptions(options: LoadOptions): void {

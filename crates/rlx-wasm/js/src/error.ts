@@ -38,6 +38,8 @@ export class RlxError extends Error {
 export const cancelled = (what = 'the call was cancelled', text?: string): RlxError =>
   new RlxError('cancelled', what, text === undefined ? {} : { text });
 
+export const usage = (what: string, at: string, hint = ''): RlxError => new RlxError('usage', what, { at, hint });
+
 /** Throws `cancelled` when the signal has fired. */
 export function throwIfAborted(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw cancelled();

@@ -1,5 +1,5 @@
 /**
- * Language models from GGUF shards, on WebGPU or the CPU.
+ * Language models from GGUF shards, vectors of texts, and any other network, on WebGPU or the CPU.
  *
  * ```js
  * const engine = await Engine.load({ model: ['a-00001-of-00002.gguf', 'a-00002-of-00002.gguf'] });
@@ -10,6 +10,9 @@
  * ```
  */
 
+export { Embedder } from './embedder.js';
 export { Engine } from './engine.js';
 export { RlxError } from './error.js';
+export { Session } from './session.js';
+export type * from './session_types.js';
 export type * from './types.js';

@@ -17,6 +17,19 @@ import type { WasmEngine } from './wasm.js';
 /** The glue's class. */
 export type BoundEngine = WasmEngine & { free(): void };
 
+/** What ends work in an instance. */
+interface Ends {
+  cancel(): void;
+  dispose(): void;
+}
+
+/** An object of the glue, and how it is called. */
+export interface Bound<T> extends Ends {
+  call<R>(work: (it: T) => R): R;
+  /** As `call`, for what answers with a promise; a trap in the meantime rejects it. */
+  wait<R>(work: (it: T) => Promise<R>): Promise<R>;
+}
+
 export class Instance implements Around {
   readonly #pending = new Pending();
   #stopped: RlxError | undefined;
@@ -82,12 +95,12 @@ export class Instance implements Around {
     return this.#pending.add(this.call(work));
   }
 
-  /** An engine in this instance. `onLeave` is called when it leaves it as another may find it. */
-  engine(make: () => BoundEngine, onLeave: () => void): WasmEngine {
+  /** An object of the glue in this instance. `onLeave` is called when it leaves it as another may find it. */
+  bind<T extends Ends & { free(): void }>(make: () => T, onLeave: () => void, disposed: string): Bound<T> {
     const leave = () => {
       if (!this.#stopped) onLeave();
     };
-    let bound: BoundEngine | undefined;
+    let bound: T | undefined;
     try {
       bound = this.call(make);
     } catch (error) {
@@ -95,8 +108,8 @@ export class Instance implements Around {
       throw error;
     }
     // Its number may be another's once it is freed.
-    const live = (): BoundEngine => {
-      if (!bound) throw new RlxError('disposed', 'the engine was disposed');
+    const live = (): T => {
+      if (!bound) throw new RlxError('disposed', disposed);
       return bound;
     };
     /** Ending what has stopped is no fault: there is nothing left to end. */
@@ -108,20 +121,9 @@ export class Instance implements Around {
       }
     };
     return {
-      tune: (progress) => this.wait(() => live().tune(progress)),
-      pushHeader: (shard, name, fileBytes, chunk) => this.call(() => live().pushHeader(shard, name, fileBytes, chunk)),
-      open: () => this.wait(() => live().open()),
-      placements: (shard) => this.call(() => live().placements(shard)),
-      put: (shard, fileOffset, bytes) => this.call(() => live().put(shard, fileOffset, bytes)),
-      checks: () => this.call(() => live().checks()),
-      finishLoad: () => this.wait(() => live().finishLoad()),
-      found: () => this.call(() => live().found()),
-      cached: () => this.call(() => live().cached()),
-      restore: (tokens) => this.wait(() => live().restore(tokens)),
-      start: (requestJson) => this.call(() => live().start(requestJson)),
-      nextEvent: () => this.wait(() => live().nextEvent()),
+      call: (work) => this.call(() => work(live())),
+      wait: (work) => this.wait(() => work(live())),
       cancel: () => end(() => bound?.cancel()),
-      info: () => this.call(() => live().info()),
       dispose: () => {
         const last = bound;
         bound = undefined;
@@ -132,6 +134,27 @@ export class Instance implements Around {
         });
         leave();
       },
+    };
+  }
+
+  /** An engine in this instance. */
+  engine(make: () => BoundEngine, onLeave: () => void): WasmEngine {
+    const { call, wait, ...ends } = this.bind(make, onLeave, 'the engine was disposed');
+    return {
+      tune: (progress) => wait((e) => e.tune(progress)),
+      pushHeader: (shard, name, fileBytes, chunk) => call((e) => e.pushHeader(shard, name, fileBytes, chunk)),
+      open: () => wait((e) => e.open()),
+      placements: (shard) => call((e) => e.placements(shard)),
+      put: (shard, fileOffset, bytes) => call((e) => e.put(shard, fileOffset, bytes)),
+      checks: () => call((e) => e.checks()),
+      finishLoad: () => wait((e) => e.finishLoad()),
+      found: () => call((e) => e.found()),
+      cached: () => call((e) => e.cached()),
+      restore: (tokens) => wait((e) => e.restore(tokens)),
+      start: (requestJson) => call((e) => e.start(requestJson)),
+      nextEvent: () => wait((e) => e.nextEvent()),
+      info: () => call((e) => e.info()),
+      ...ends,
     };
   }
 }

@@ -14,6 +14,14 @@ export function listening<T>(listener: (value: T) => void): (value: T) => void {
   };
 }
 
+type Listener = (value: never) => void;
+
+/** The same options, whose listeners may throw. */
+export function heard<T extends { onProgress?: Listener; onNotice?: Listener }>(options: T): T {
+  const { onProgress, onNotice } = options;
+  return { ...options, ...(onProgress && { onProgress: listening(onProgress) }), ...(onNotice && { onNotice: listening(onNotice) }) };
+}
+
 function report(error: unknown): void {
   const { reportError } = globalThis as { reportError?: (error: unknown) => void };
   if (reportError) reportError(error);

@@ -12,7 +12,7 @@ import type { GpuHost } from './gpu_host.js';
 import type { ShardReader } from './shard.js';
 import type { LoadProgress } from './types.js';
 import { PLACEMENT_COLUMNS, PUT } from './wasm.js';
-import type { WasmEngine } from './wasm.js';
+import type { WasmEngine, WasmLoading } from './wasm.js';
 
 /**
  * Streams held open at once. A browser opens six connections to a server and no more, so the
@@ -27,7 +27,8 @@ const HELD_STREAMS = 4;
 const HOLD_MS = 1000;
 
 export interface LoadContext {
-  engine: WasmEngine;
+  /** A session has neither a check nor caches. */
+  engine: WasmLoading & Partial<Pick<WasmEngine, 'checks' | 'restore'>>;
   host: Pick<GpuHost, 'stream' | 'workDone'> | null;
   /** Its signal is the one the shards were made with; the first fault fires it too. */
   abort: AbortController;
@@ -64,10 +65,10 @@ export async function load(shards: readonly ShardReader[], cx: LoadContext): Pro
       readTensors(shard, i, held[i]!, cx, () => progress.report('weights')));
     await cx.host?.workDone();
     throwIfAborted(signal);
-    if (cx.engine.checks()) progress.report('check');
+    if (cx.engine.checks?.()) progress.report('check');
     await cx.engine.finishLoad();
     throwIfAborted(signal);
-    if (cx.tokens) await cx.engine.restore(cx.tokens);
+    if (cx.tokens) await cx.engine.restore?.(cx.tokens);
     throwIfAborted(signal);
     progress.report('ready');
   } finally {

@@ -101,8 +101,14 @@ export function httpError(response: Response, url: string): RlxError {
   return new RlxError('io', `the server answered ${said}`, {
     at: url,
     hint: missing ? 'check the address of the shard' : 'try again, or ask who runs the server',
+    ...(missing ? { cause: MISSING } : {}),
   });
 }
+
+const MISSING = new Error('there is no such file');
+
+/** Whether a fault is the server's word that there is no such file. */
+export const isMissing = (error: unknown): boolean => error instanceof RlxError && error.cause === MISSING;
 
 export function networkError(cause: unknown, url: string): RlxError {
   return new RlxError('io', 'the server could not be reached', {

@@ -75,10 +75,8 @@ export const PLACEMENT_COLUMNS = 4;
 /** Target: `put` takes the bytes: all of them on the CPU, on a GPU what the host prepares, such as `rope_freqs`. */
 export const PUT = -1;
 
-/** One model on one device. */
-export interface WasmEngine {
-  /** Measures shapes of kernels, with no model there: `{"key", "tuning"}` as JSON. `progress` gets 0 to 1. */
-  tune(progress: (done: number) => void): Promise<string>;
+/** What takes a model's files: headers, then tensor bytes. */
+export interface WasmLoading {
   /**
    * Takes the next bytes of shard number `shard` (in the caller's order); true when its header
    * is complete, and the rest of the chunk is then ignored. `fileBytes` is -1 when the source
@@ -90,10 +88,22 @@ export interface WasmEngine {
   placements(shard: number): Float64Array;
   /** Bytes of a `PUT` row, in order; `fileOffset` is that of the first byte given. */
   put(shard: number, fileOffset: number, bytes: Uint8Array): void;
-  /** Whether `finishLoad` compares the GPU with the CPU first: valid after `open`. */
-  checks(): boolean;
   /** With all bytes placed: makes the constants, waits for pipelines and for the check of the GPU. */
   finishLoad(): Promise<void>;
+  /** What is under way submits nothing more, and ends. */
+  cancel(): void;
+  /** What runs where, as JSON; valid after `open`. */
+  info(): string;
+  /** Frees every id and byte. Called once, when no promise is pending. */
+  dispose(): void;
+}
+
+/** One language model on one device. */
+export interface WasmEngine extends WasmLoading {
+  /** Measures shapes of kernels, with no model there: `{"key", "tuning"}` as JSON. `progress` gets 0 to 1. */
+  tune(progress: (done: number) => void): Promise<string>;
+  /** Whether `finishLoad` compares the GPU with the CPU first: valid after `open`. */
+  checks(): boolean;
   /** What the check found, once: `{"kernels", "verdict"}` as JSON; undefined where nothing was checked. */
   found(): string | undefined;
   /** Tokens whose rows the caches hold, or held when the device was lost. */
@@ -104,12 +114,10 @@ export interface WasmEngine {
   start(requestJson: string): void;
   /** The next event of the running call, as `WasmEvent` JSON. */
   nextEvent(): Promise<string>;
-  /** The running call submits nothing more and ends with `done`, reason `cancelled`; `restore` resolves. */
+  /** The running call ends with `done`, reason `cancelled`; `restore` resolves. */
   cancel(): void;
   /** `EngineInfo` as JSON; valid after `open`. */
   info(): string;
-  /** Frees every id and byte. Called once, when no promise is pending. */
-  dispose(): void;
 }
 
 /** What `EngineInfo` is made of. */

@@ -14,7 +14,7 @@ import { chooseBuild } from './builds.js';
 import type { Build } from './builds.js';
 import { RlxError } from './error.js';
 import { Instance } from './instance.js';
-import type { Glue } from './rlx_wasm.js';
+import type { Around, Glue } from './rlx_wasm.js';
 import type { WasmModule } from './wasm.js';
 import { Workers } from './workers.js';
 
@@ -26,10 +26,15 @@ const FILES: { [build in Build]: () => URL } = {
   'rlx-threads-relaxed': () => new URL('./rlx-threads-relaxed.wasm', import.meta.url),
 };
 
-/** An instance that is ready for engines. */
-interface Started {
+/** An instance that is ready, and its glue. */
+interface Started<G = Glue> {
   instance: Instance;
-  RlxEngine: Glue['RlxEngine'];
+  glue: G;
+}
+
+/** The glue's own module. */
+interface GlueModule<G> {
+  default: (around: Around) => G & { init(options: { module_or_path: WebAssembly.Module }): Promise<unknown> };
 }
 
 interface Threaded extends Started {
@@ -38,7 +43,7 @@ interface Threaded extends Started {
 
 /** By address: the compiled module, and the instance that an engine has left. */
 const modules = new Map<string, Promise<WebAssembly.Module>>();
-const idle = new Map<string, Started>();
+const idle = new Map<string, Started<unknown>>();
 let threaded: Promise<Threaded> | undefined;
 
 /**
@@ -51,23 +56,30 @@ export async function loadModule(wasmUrl?: string | URL, threads = 1): Promise<W
     return { threads: 1 + await workers.atLeast(threads - 1), create: creator(started, () => {}) };
   }
   const url = wasmUrl === undefined ? FILES[chooseBuild(false)]() : new URL(wasmUrl, import.meta.url);
-  const left = idle.get(url.href);
-  idle.delete(url.href);
-  const started = left ?? await startSingle(url);
-  return { threads: 1, create: creator(started, () => idle.set(url.href, started)) };
+  const { leave, ...started } = await single(url, () => import('./rlx_wasm.js'));
+  return { threads: 1, create: creator(started, leave) };
 }
 
-function creator({ instance, RlxEngine }: Started, onLeave: () => void): WasmModule['create'] {
+/** An instance of one thread of the build at an address: one that was left, or a new one. `leave` makes it one that was. */
+export async function single<G>(url: URL, bringGlue: () => Promise<GlueModule<G>>): Promise<Started<G> & { leave: () => void }> {
+  // A build has one glue.
+  const left = idle.get(url.href) as Started<G> | undefined;
+  idle.delete(url.href);
+  const started = left ?? await startSingle(url, bringGlue);
+  return { ...started, leave: () => idle.set(url.href, started) };
+}
+
+function creator({ instance, glue: { RlxEngine } }: Started, onLeave: () => void): WasmModule['create'] {
   return (options, platform, gpu) => instance.engine(() => new RlxEngine(options, platform, gpu ?? undefined), onLeave);
 }
 
-function startSingle(url: URL): Promise<Started> {
+function startSingle<G>(url: URL, bringGlue: () => Promise<GlueModule<G>>): Promise<Started<G>> {
   return start(url, async (module) => {
-    const { default: instantiate } = await import('./rlx_wasm.js');
+    const { default: instantiate } = await bringGlue();
     const instance = new Instance();
-    const { init, RlxEngine } = instantiate(instance);
-    await init({ module_or_path: module });
-    return { instance, RlxEngine };
+    const glue = instantiate(instance);
+    await glue.init({ module_or_path: module });
+    return { instance, glue };
   });
 }
 
@@ -82,16 +94,16 @@ function startThreaded(url: URL): Promise<Threaded> {
       forget();
       workers?.end();
     });
-    const { init, RlxEngine } = instantiate(instance);
-    const { memory } = await init({ module_or_path: module });
+    const glue = instantiate(instance);
+    const { memory } = await glue.init({ module_or_path: module });
     workers = new Workers({ module, memory }, (trap) => instance.stop(trap));
-    return { instance, RlxEngine, workers };
+    return { instance, glue, workers };
   });
   starting.catch(forget);
   return starting;
 }
 
-async function start<T extends Started>(url: URL, instantiate: (module: WebAssembly.Module) => Promise<T>): Promise<T> {
+async function start<T extends Started<unknown>>(url: URL, instantiate: (module: WebAssembly.Module) => Promise<T>): Promise<T> {
   try {
     const started = await instantiate(await compiled(url));
     if (started.instance.stopped) throw started.instance.stopped;

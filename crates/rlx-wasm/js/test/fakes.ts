@@ -2,6 +2,7 @@
 
 import type { Store } from '../src/cache.js';
 import type { WasmEngine, WasmEvent } from '../src/wasm.js';
+import type { WasmSession } from '../src/wasm_session.js';
 
 export const bytesOf = (n: number, seed = 0): Uint8Array<ArrayBuffer> =>
   Uint8Array.from({ length: n }, (_, i) => (i * 31 + (i >> 8) * 7 + seed) & 255);
@@ -209,6 +210,68 @@ export class FakeEngine implements WasmEngine {
     return JSON.stringify({ model: { name: 'fake' } });
   }
 
+  dispose() {
+    this.log.push('dispose');
+  }
+}
+
+/** A session whose entry answers with its name, a while after it was started; `wrong` and `lost` are faults. */
+export class FakeSession implements WasmSession {
+  log: string[] = [];
+  #entry = '';
+  #cancelled = false;
+
+  text() {}
+  pushHeader() {
+    return true;
+  }
+  async open() {}
+  placements() {
+    return new Float64Array();
+  }
+  put() {}
+  async finishLoad() {}
+  entries() {
+    return '[]';
+  }
+  input() {}
+
+  start(entry: string) {
+    this.log.push(`start ${entry}`);
+    this.#entry = entry;
+    this.#cancelled = false;
+    if (entry === 'wrong') throw JSON.stringify({ code: 'usage', what: 'the model has no entry wrong', at: '', hint: '' });
+  }
+
+  async outputs() {
+    if (this.#entry === 'lost') throw JSON.stringify({ code: 'device_lost', what: 'the device was lost', at: '', hint: '' });
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    this.log.push(`end ${this.#entry}`);
+    if (this.#cancelled) throw JSON.stringify({ code: 'cancelled', what: 'the call was cancelled', at: '', hint: '' });
+    return this.#entry;
+  }
+
+  output() {
+    return new Uint8Array();
+  }
+  embedder() {
+    return undefined;
+  }
+  embed() {}
+  async batch() {
+    return '{}';
+  }
+  vectors() {
+    return new Float32Array();
+  }
+
+  cancel() {
+    this.log.push('cancel');
+    this.#cancelled = true;
+  }
+  info() {
+    return '{}';
+  }
   dispose() {
     this.log.push('dispose');
   }

@@ -1,6 +1,8 @@
 /** Types as facts: this file need only compile. */
 
-import type { ChatCompletion, ChatCompletionChunk, Completions, Engine, LoadOptions } from '../src/index.js';
+import type {
+  ChatCompletion, ChatCompletionChunk, Completions, Embedder, EmbedderOptions, Engine, LoadOptions, Session, SessionOptions,
+} from '../src/index.js';
 
 export const loads = [
   { model: 'a.gguf' },
@@ -32,4 +34,34 @@ export async function calls(completions: Completions, engine: Engine): Promise<v
   engine.info().device satisfies 'webgpu' | 'cpu';
   // @ts-expect-error made by load only
   new (0 as unknown as typeof Engine)();
+}
+
+export const sessions = [
+  { model: 'a.gguf' },
+  { model: 'https://a/b/', config: new Blob(), activations: 'int8' },
+  { graph: 'module @x', weights: new Blob(), device: 'webgpu', signal: new AbortController().signal },
+  // @ts-expect-error a chat's option
+  { model: 'a', contextLength: 1024 },
+  // @ts-expect-error no text
+  { graph: new Blob() },
+] satisfies SessionOptions[];
+
+export const embedders = [
+  { model: 'a/', pooling: 'cls', normalise: false, maxTokens: 64 },
+  // @ts-expect-error no kind of pooling
+  { model: 'a', pooling: 'sum' },
+  // @ts-expect-error a model there must be
+  { device: 'cpu' },
+] satisfies EmbedderOptions[];
+
+export async function networks(session: Session, embedder: Embedder): Promise<void> {
+  const { y } = await session.run('f', { x: { data: new Float32Array(2), dims: [1, 2] } }, { signal: new AbortController().signal });
+  y!.dims satisfies number[];
+  session.entries[0]!.inputs[0]!.shape satisfies (number | string)[];
+  (await embedder.embed(['a'], { onProgress: ({ done, total }) => void (done / total) })) satisfies Float32Array[];
+  session satisfies Disposable;
+  embedder satisfies Disposable;
+  session.info().device satisfies 'webgpu' | 'cpu';
+  // @ts-expect-error a GPU's buffer is not taken
+  await session.run('f', { x: { data: {} as GPUBuffer, dims: [1] } });
 }

@@ -262,7 +262,7 @@ impl Parts {
         if self.glu { &self.segments[..1] } else { &self.segments }
     }
 
-    /// The step constants that both kernels share, and the sum over segments of
+    /// The step constants that all matmul kernels share, and the sum over segments of
     /// `ceil(rows / rows_per_group)`.
     fn words(&self, rows_per_group: u64) -> Result<(Vec<u32>, u64)> {
         let mut first = 0u64;

@@ -49,7 +49,7 @@ pub fn try_load(device: Rc<dyn Device>, path: &str, options: &ModelOptions) -> R
         block(|cx| loader.poll_put(&p.to, 0, Bytes::Slice(all), cx))?;
     }
     block(|cx| loader.poll_finish(cx))?;
-    Engine::new(loader.finish(), Rc::new(compiled), tokenizer)
+    Engine::new(loader.finish()?, Rc::new(compiled), tokenizer)
 }
 
 /// Greedy tokens after a prompt, and the logits if the model was compiled for them.

@@ -1,5 +1,13 @@
 //! Kernels that a decoder's chat does not need: any network's operators, over any shapes and element types of
-//! up to 32 bits. The feature `graphs` has them in.
+//! up to 32 bits. The feature `graphs` has them in; a page for chat is built without it.
+//!
+//! Types are f32, and where the arithmetic is per element f16, bf16, booleans and integers of 8, 16
+//! and 32 bits. Sums of halves are widened by `legalise` and made in f32. Halves are rounded in
+//! integers, halves to even: WGSL lets its own packing round either way. Strides and sizes are step
+//! constants, so shapes share pipelines.
+//!
+//! These have no kernel and are refused by name: `f64`, arithmetic of `i64`, `pow` and `mod` of
+//! floats, sorted values of 8 and 16 bits, random numbers.
 
 mod axes;
 mod batch_matmul;

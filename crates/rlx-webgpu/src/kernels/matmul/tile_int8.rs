@@ -1,4 +1,12 @@
 //! Several rows of x in int8 blocks: integer dot products, which WGSL has where `dot4I8Packed` is.
+//!
+//! In `tile_int8.wgsl`, for chunk `c` (0 or 1) of 32 elements, row `r` of x with the scale `s`, and
+//! row `n` of a weight:
+//!
+//! ```text
+//! x_scales[64 c + r] = (s, s sum(x[0..32]), s sum(x[0..16]), s sum(x[16..32]))
+//! w_scales[64 c + n] = (scale of 0..16, scale of 16..32, offset of 0..16, offset of 16..32)
+//! ```
 
 use super::tile::{columns, store};
 use super::{Context, Emit, Launch, Parts};

@@ -1,0 +1,74 @@
+//! One program of a language model: a module lowered for a step, then every pass, then the plan.
+
+use super::{CompilePipeline, CompileResult};
+use crate::error::{Error, Result};
+use crate::ir::GraphModule;
+use crate::ir::hir::Module;
+use crate::lower::{ProgramSpec, check_target, lower, states};
+use crate::passes::pipeline::{LOWER, PLAN, check_names};
+use crate::passes::{Context, DispatchReport, FusionReport, Optimised, Watch};
+use crate::plan::plan;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::sync::Arc;
+
+/// What a watched compilation gives.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The program, or the graph where compilation was told to stop.
+    pub module: GraphModule,
+    /// What fused.
+    pub fusion: FusionReport,
+    /// How operators run.
+    pub dispatch: DispatchReport,
+}
+
+impl CompilePipeline {
+    /// Compiles one program of a language model.
+    ///
+    /// # Errors
+    /// `BadGraph` where shapes do not fit, with the block's label; `Unsupported` with every weight the
+    /// target cannot read or every node it does not run, or for caches of a type it has not, or with
+    /// every miss where the options assert that there is none; `Usage` for a pass that the options
+    /// leave out and nobody knows.
+    pub fn compile_program(&self, module: &Module, spec: &ProgramSpec) -> Result<CompileResult> {
+        let compiled = self.compile_program_watched(module, spec, &mut Watch::default())?;
+        match compiled.module {
+            GraphModule::Lir(program) => {
+                Ok(CompileResult { lir: Arc::new(*program), fusion: Arc::new(compiled.fusion) })
+            }
+            other => Err(Error::internal(format!("compiling ended at {}", other.stage().name()))),
+        }
+    }
+
+    /// [`compile_program`](Self::compile_program) under a watch.
+    ///
+    /// # Errors
+    /// As [`compile_program`](Self::compile_program); `Usage` for a pass of the watch that nobody knows.
+    pub fn compile_program_watched(
+        &self,
+        module: &Module,
+        spec: &ProgramSpec,
+        watch: &mut Watch<'_>,
+    ) -> Result<Compiled> {
+        let (target, options) = (&self.target, &self.options);
+        check_names(options, watch)?;
+        check_target(module, options.kv, target)?;
+        let start = watch.now();
+        let g = lower(module, spec, options.kv)?;
+        if watch.seen(LOWER, g.nodes.len(), start, g.nodes.len(), &|| g.to_string()) {
+            let Context { report: fusion, dispatch, .. } = Context::new(target, options);
+            return Ok(Compiled { module: GraphModule::Mir(Box::new(g)), fusion, dispatch });
+        }
+        let Optimised { graph, fusion, dispatch, finished } = self.optimize_watched(g, watch)?;
+        if !finished {
+            return Ok(Compiled { module: GraphModule::Mir(Box::new(graph)), fusion, dispatch });
+        }
+        let start = watch.now();
+        let program = plan(graph, &states(module, options.kv)?, target, options)?;
+        let nodes = program.graph.nodes.len();
+        watch.seen(PLAN, program.steps.len(), start, nodes, &|| program.to_string());
+        Ok(Compiled { module: GraphModule::Lir(Box::new(program)), fusion, dispatch })
+    }
+}

@@ -1,0 +1,182 @@
+//! What an encoder's files say beside its tensors: the small files of a transformers folder, and what a
+//! caller chooses instead.
+
+use super::checkpoint::Checkpoint;
+use super::model::Facts;
+use super::pooling::{Pooling, PoolingKind};
+use crate::error::{Code, Error, Result};
+use crate::safetensors::json::Json;
+use crate::target::Activations;
+use crate::text::{WordPiece, WordPieceData};
+use alloc::format;
+use alloc::string::{String, ToString};
+
+/// Choices that a caller has and a file has not.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EmbedOptions {
+    /// What makes one vector of a text; `None`: what the files say, else the mean.
+    pub pooling: Option<PoolingKind>,
+    /// Whether vectors are divided by their lengths; `None`: what the files say, else yes.
+    pub normalise: Option<bool>,
+    /// Tokens of a text at most; `None`: what the files say.
+    pub max_tokens: Option<u64>,
+    /// Activation type of products with packed weights; `None`: f32.
+    pub activations: Option<Activations>,
+}
+
+impl EmbedOptions {
+    /// The checkpoint with what makes one vector of a text; `own` is what a folder's files say of it.
+    pub fn pooled<'a>(&self, checkpoint: Checkpoint<'a>, own: Option<Pooling>) -> Checkpoint<'a> {
+        let base = own.or_else(|| checkpoint.pooling()).unwrap_or(Pooling::MEAN);
+        let said = own.map(|p| p.normalise);
+        checkpoint.with_pooling(Pooling {
+            kind: self.pooling.unwrap_or(base.kind),
+            normalise: self.normalise.or(said).unwrap_or(true),
+        })
+    }
+
+    /// Tokens of a text at most; `own` is what a folder's files say of it.
+    ///
+    /// # Errors
+    /// `Usage` for more tokens than the model takes, or too few for the ends of a text.
+    pub fn limit(&self, own: Option<u64>, facts: &Facts) -> Result<u64> {
+        match self.max_tokens {
+            Some(n) if n < 2 || n > facts.context => {
+                let what = format!("{n} tokens of a text: this model takes 2 to {}", facts.context);
+                Err(Error::usage(what))
+            }
+            Some(n) => Ok(n),
+            None => Ok(own.unwrap_or(facts.context).min(facts.context)),
+        }
+    }
+}
+
+/// The small files of a transformers folder, as far as they were given.
+#[derive(Clone, Debug, Default)]
+pub struct FolderTexts {
+    config: Option<Json>,
+    tokenizer: Option<WordPieceData>,
+    pooling: Option<Json>,
+    modules: Option<Json>,
+    sentence: Option<Json>,
+}
+
+impl FolderTexts {
+    /// Takes one of the folder's files by its name there; `at` is what errors call it. A tokenizer is
+    /// `tokenizer.json` or `vocab.txt`; of `tokenizer` its first character says which.
+    ///
+    /// # Errors
+    /// `BadFile` for a text that is none or no JSON, and as the tokenizers' readers; `Usage` for a name
+    /// that no such file has.
+    pub fn put(&mut self, name: &str, at: &str, bytes: &[u8]) -> Result<()> {
+        let json = || Json::parse(bytes, at, 0);
+        match name {
+            "config.json" => self.config = Some(json()?),
+            "1_Pooling/config.json" => self.pooling = Some(json()?),
+            "modules.json" => self.modules = Some(json()?),
+            "sentence_bert_config.json" => self.sentence = Some(json()?),
+            "tokenizer" if bytes.trim_ascii_start().starts_with(b"{") => {
+                return self.put("tokenizer.json", at, bytes);
+            }
+            "tokenizer" => return self.put("vocab.txt", at, bytes),
+            "tokenizer.json" => {
+                let data = WordPieceData::from_tokenizer_json(&json()?);
+                self.tokenizer = Some(data.map_err(|e| named(e, at))?);
+            }
+            "vocab.txt" => {
+                let text = core::str::from_utf8(bytes);
+                let text = text.map_err(|_| Error::bad_file("the file is no text").at(at))?;
+                let data = WordPieceData::from_vocab_txt(text);
+                self.tokenizer = Some(data.map_err(|e| named(e, at))?);
+            }
+            other => return Err(Error::usage(format!("{other} is no file of a model's folder"))),
+        }
+        Ok(())
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> Option<&Json> {
+        self.config.as_ref()
+    }
+
+    /// How it says that rows are pooled, where it is a sentence-transformers folder.
+    ///
+    /// # Errors
+    /// As [`Pooling::from_sentence_transformers`].
+    pub fn pooling(&self) -> Result<Option<Pooling>> {
+        let (Some(pooling), Some(modules)) = (&self.pooling, &self.modules) else {
+            return Ok(None);
+        };
+        Pooling::from_sentence_transformers(pooling, modules).map(Some)
+    }
+
+    /// Tokens of a text at most, where it says so.
+    pub fn max_tokens(&self) -> Option<u64> {
+        self.sentence.as_ref()?.get("max_seq_length")?.as_u64()
+    }
+
+    /// The tokenizer.
+    ///
+    /// # Errors
+    /// `Io` where it has none; as [`WordPiece::new`].
+    pub fn tokenizer(&self) -> Result<WordPiece> {
+        let data = self.tokenizer.clone().ok_or_else(|| {
+            Error::new(Code::Io, "the folder has neither tokenizer.json nor vocab.txt")
+        })?;
+        WordPiece::new(data)
+    }
+}
+
+/// The error with the file where it was found.
+fn named(e: Error, file: &str) -> Error {
+    let at: String = if e.at.is_empty() { file.to_string() } else { format!("{file}: {}", e.at) };
+    e.at(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_taken_by_name_and_hostile_ones_are_errors() {
+        let mut folder = FolderTexts::default();
+        assert_eq!(folder.tokenizer().unwrap_err().code, Code::Io);
+        folder.put("config.json", "m/config.json", br#"{"model_type": "bert"}"#).unwrap();
+        assert!(folder.config().is_some());
+        folder.put("tokenizer", "v", b"[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n").unwrap();
+        assert_eq!(folder.tokenizer().unwrap().vocab_size(), 5);
+        folder.put("sentence_bert_config.json", "s", br#"{"max_seq_length": 9}"#).unwrap();
+        assert_eq!(folder.max_tokens(), Some(9));
+        for (name, bytes) in [
+            ("config.json", &b"{"[..]),
+            ("tokenizer", b"{}"),
+            ("vocab.txt", b"\xff"),
+            ("modules.json", b"\xff\xfe"),
+        ] {
+            let e = folder.put(name, "here", bytes).unwrap_err();
+            assert_eq!(e.code, Code::BadFile, "{name}: {e}");
+            assert!(e.at.starts_with("here"), "{name}: {e}");
+        }
+        assert_eq!(folder.put("../x", "x", b"").unwrap_err().code, Code::Usage);
+    }
+
+    #[test]
+    fn what_a_caller_chooses_is_taken_before_what_files_say() {
+        let facts = Facts {
+            family: "bert",
+            task: super::super::Task::Embed,
+            layers: 1,
+            context: 64,
+            vocab: 9,
+            width: 4,
+        };
+        let options = EmbedOptions::default();
+        assert_eq!(options.limit(None, &facts).unwrap(), 64);
+        assert_eq!(options.limit(Some(100), &facts).unwrap(), 64);
+        assert_eq!(options.limit(Some(16), &facts).unwrap(), 16);
+        let asks = |n| EmbedOptions { max_tokens: Some(n), ..options }.limit(Some(16), &facts);
+        assert_eq!(asks(32).unwrap(), 32);
+        assert_eq!(asks(1).unwrap_err().code, Code::Usage);
+        assert_eq!(asks(65).unwrap_err().code, Code::Usage);
+    }
+}

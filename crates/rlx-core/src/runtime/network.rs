@@ -1,0 +1,77 @@
+//! A network's files to a session on its way, whoever read them: a graph's text or a checkpoint's entries,
+//! and the weights that these read.
+
+use super::device::Device;
+use super::session::{Entry, Opening};
+use crate::error::{Error, Result};
+#[cfg(feature = "parse")]
+use crate::ir::GraphModule;
+use crate::models::{self, Checkpoint, Facts};
+use crate::target::CompileOptions;
+use crate::types::Type;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// What a checkpoint can be asked, and what is known of it.
+///
+/// # Errors
+/// As [`models::open`] and building; `Unsupported` for a model that generates text.
+pub fn entries(checkpoint: &Checkpoint<'_>) -> Result<(Vec<Entry>, Facts)> {
+    let model = models::open(checkpoint)?;
+    Ok((model.entries(checkpoint)?, model.facts()))
+}
+
+/// The entry that a graph's text is, by the graph's name.
+///
+/// # Errors
+/// As the parser, with line and column; `Usage` for a program, which is compiled for one device already.
+#[cfg(feature = "parse")]
+pub fn graph(text: &str) -> Result<Entry> {
+    let module = GraphModule::parse(text)?;
+    let name = match &module {
+        GraphModule::Hir(m) => m.name.clone(),
+        GraphModule::Mir(g) => g.name.clone(),
+        GraphModule::Lir(_) => {
+            return Err(Error::usage("this is a program, compiled for one device")
+                .hint("give the graph that it was made from: blocks or operators"));
+        }
+    };
+    Ok(Entry { name, module })
+}
+
+/// Asks a device for memory of a network's weights; `None` where no file has any.
+///
+/// # Errors
+/// As [`Opening::new`]; `BadFile` for a weight of another type than the graph's.
+pub fn open(
+    device: Rc<dyn Device>,
+    entries: Vec<Entry>,
+    weights: Option<&Checkpoint<'_>>,
+    options: &CompileOptions,
+) -> Result<Opening> {
+    let locate = |name: &str| weights.and_then(|c| c.locate(name));
+    let mut opening = Opening::new(device, entries, options, locate)?;
+    if let Some(weights) = weights {
+        for entry in &opening.loader().plan().entries {
+            same_type(weights, &entry.name, &entry.ty)?;
+        }
+    }
+    Ok(opening)
+}
+
+/// Fails for a tensor whose type in the file is another than in the graph.
+fn same_type(weights: &Checkpoint<'_>, name: &str, ty: &Type) -> Result<()> {
+    let Some((dtype, dims)) = weights.tensor(name) else { return Ok(()) };
+    let own: Vec<u64> = ty.shape.static_dims()?;
+    let count = |dims: &[u64]| dims.iter().try_fold(1u64, |n, d| n.checked_mul(*d));
+    // A family reads matrices of its files in the form it wants; their bytes were compared.
+    if dtype == ty.dtype && (own == dims || count(&own) == count(dims)) {
+        return Ok(());
+    }
+    let dims: Vec<String> = dims.iter().map(|n| format!("{n}")).collect();
+    let what =
+        format!("tensor {name} is {dtype} [{}] in the file, the graph has {ty}", dims.join(", "));
+    Err(Error::bad_file(what))
+}

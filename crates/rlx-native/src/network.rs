@@ -1,0 +1,235 @@
+//! From files to a session: a checkpoint or a graph, its weights, a device.
+
+use crate::block_on::block_on;
+use crate::devices::DeviceRow;
+use crate::files::{ModelSource, map, open_safetensors};
+use crate::load::fill;
+use crate::memory::free_bytes;
+use rlx_core::models::{Checkpoint, Facts, FolderTexts};
+use rlx_core::runtime::device::{Device, SharedBytes};
+use rlx_core::runtime::network;
+use rlx_core::runtime::session::{Entry, Session, Tensor, TensorRef};
+use rlx_core::safetensors::{Header, json::Json};
+use rlx_core::target::CompileOptions;
+use rlx_core::{Code, Error, Result};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// Bytes of a configuration or a tokenizer at most.
+const TEXT: u64 = 64 << 20;
+
+/// A checkpoint's files.
+pub enum CheckpointFiles {
+    /// A GGUF file or its shards.
+    Gguf(ModelSource),
+    /// A folder with `config.json` and `model.safetensors`.
+    Folder(Folder),
+}
+
+/// A transformers folder.
+pub struct Folder {
+    path: PathBuf,
+    config: Json,
+    header: Header,
+    maps: [SharedBytes; 1],
+}
+
+impl Folder {
+    /// Opens a folder.
+    ///
+    /// # Errors
+    /// `Io` for a file that is not there; `BadFile` for what is in it.
+    pub fn open(path: &Path) -> Result<Self> {
+        let (header, map) = open_safetensors(&path.join("model.safetensors"))?;
+        let folder = Folder { path: path.into(), config: Json::Null, header, maps: [map] };
+        let missing = || Error::new(Code::Io, "the folder has no config.json");
+        let config = folder.text("config.json")?;
+        let config = config.ok_or_else(|| missing().at(path.display().to_string()))?;
+        let at = path.join("config.json").display().to_string();
+        let config = Json::parse(config.as_bytes(), &at, 0)?;
+        Ok(Folder { config, ..folder })
+    }
+
+    /// The checkpoint.
+    pub fn checkpoint(&self) -> Checkpoint<'_> {
+        Checkpoint::transformers(&self.config, &self.header)
+    }
+
+    /// Bytes of its weights' file.
+    pub fn maps(&self) -> &[SharedBytes] {
+        &self.maps
+    }
+
+    /// The text of one of its files; `None` where there is no such file.
+    ///
+    /// # Errors
+    /// `Io` for a file that cannot be read; `BadFile` for one that is too large or no text.
+    pub fn text(&self, name: &str) -> Result<Option<String>> {
+        let path = self.path.join(name);
+        let at = path.display().to_string();
+        match std::fs::metadata(&path) {
+            Ok(meta) if meta.len() > TEXT => {
+                let what = format!("the file has {} bytes, {TEXT} is the most", meta.len());
+                return Err(Error::bad_file(what).at(at));
+            }
+            Ok(_) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => {
+                return Err(Error::new(Code::Io, format!("the file cannot be read: {e}")).at(at));
+            }
+        }
+        let bytes = map(&path)?;
+        let text = std::str::from_utf8((*bytes).as_ref());
+        text.map(|t| Some(t.to_owned())).map_err(|_| Error::bad_file("the file is no text").at(at))
+    }
+
+    /// What its small files say of pooling, tokens and the longest text.
+    ///
+    /// # Errors
+    /// As [`text`](Self::text) and [`FolderTexts::put`].
+    pub fn texts(&self) -> Result<FolderTexts> {
+        let mut texts = FolderTexts::default();
+        let mut put = |name: &str| -> Result<bool> {
+            let Some(text) = self.text(name)? else { return Ok(false) };
+            texts.put(name, &self.path.join(name).display().to_string(), text.as_bytes())?;
+            Ok(true)
+        };
+        for name in ["1_Pooling/config.json", "modules.json", "sentence_bert_config.json"] {
+            put(name)?;
+        }
+        if !put("tokenizer.json")? {
+            put("vocab.txt")?;
+        }
+        Ok(texts)
+    }
+}
+
+impl CheckpointFiles {
+    /// Opens a file of weights alone, for a graph's text: GGUF, or one whose name ends in `.safetensors`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn weights(path: &Path) -> Result<Self> {
+        if path.extension().is_some_and(|e| e == "safetensors") {
+            let (header, map) = open_safetensors(path)?;
+            let path = path.parent().unwrap_or(Path::new(".")).into();
+            return Ok(Self::Folder(Folder { path, config: Json::Null, header, maps: [map] }));
+        }
+        ModelSource::open(path).map(Self::Gguf)
+    }
+
+    /// Opens a GGUF file or any of its shards, or a folder.
+    ///
+    /// # Errors
+    /// `Io` for what cannot be read; as the readers for what is in it.
+    pub fn open(path: &Path) -> Result<Self> {
+        if path.is_dir() {
+            return Folder::open(path).map(Self::Folder);
+        }
+        ModelSource::open(path).map(Self::Gguf)
+    }
+
+    /// The checkpoint.
+    pub fn checkpoint(&self) -> Checkpoint<'_> {
+        match self {
+            Self::Gguf(source) => Checkpoint::gguf(&source.files),
+            Self::Folder(folder) => folder.checkpoint(),
+        }
+    }
+
+    /// Bytes of each file, as the checkpoint numbers them.
+    pub fn maps(&self) -> &[SharedBytes] {
+        match self {
+            Self::Gguf(source) => &source.maps,
+            Self::Folder(folder) => folder.maps(),
+        }
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.maps().iter().map(|map| (**map).as_ref().len() as u64).sum()
+    }
+}
+
+/// A network on its way to a device.
+pub struct Network<'a> {
+    /// What it can be asked.
+    pub entries: Vec<Entry>,
+    /// Where its weights are; `None` for a graph that has none.
+    pub weights: Option<Checkpoint<'a>>,
+    /// Bytes of the files of the weights.
+    pub maps: &'a [SharedBytes],
+}
+
+impl<'a> Network<'a> {
+    /// The network of a checkpoint, and what is known of it.
+    ///
+    /// # Errors
+    /// As [`models::open`] and building; `Unsupported` for a model that generates text.
+    pub fn of(checkpoint: Checkpoint<'a>, maps: &'a [SharedBytes]) -> Result<(Self, Facts)> {
+        let (entries, facts) = network::entries(&checkpoint)?;
+        Ok((Network { entries, weights: Some(checkpoint), maps }, facts))
+    }
+
+    /// Puts it on a device. `progress` is told bytes so far and of how many.
+    ///
+    /// # Errors
+    /// As the compiler and the device; `BadFile` for a weight of another type than the graph's;
+    /// `OutOfMemory` for weights that this machine's memory does not hold, where that is what the device has.
+    pub fn open(
+        self,
+        row: &DeviceRow,
+        device: Rc<dyn Device>,
+        options: &CompileOptions,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Session> {
+        let own_memory = device.target().buffers.is_none();
+        let weights = self.weights.as_ref();
+        let opening = network::open(device, self.entries, weights, options);
+        let mut opening = opening.map_err(|e| match (weights, e.code) {
+            (None, Code::BadFile) => e.hint("give the file that has it with --weights"),
+            _ => e,
+        })?;
+        let bytes = opening.loader().plan().bytes();
+        if let Some(available) = free_bytes().filter(|n| own_memory && *n < bytes) {
+            let what = format!("the weights have {bytes} bytes, this machine has {available} left");
+            return Err(Error::new(Code::OutOfMemory, what)
+                .hint("close other programs, or use a smaller model"));
+        }
+        block_on(|cx| opening.loader().poll_ready(cx))?;
+        fill(opening.loader(), self.maps, row.keeps_maps, &mut |_, _, _| {}, progress)?;
+        Ok(opening.finish())
+    }
+}
+
+/// Runs an entry to its end on this thread.
+///
+/// # Errors
+/// As [`Session::start`] and a run's poll.
+pub fn run(
+    session: &mut Session,
+    entry: &str,
+    inputs: &[(&str, TensorRef<'_>)],
+) -> Result<Vec<Tensor>> {
+    let mut run = session.start(entry, inputs)?;
+    block_on(|cx| run.poll(session, cx))
+}
+
+/// The entry that a file's graph is, by the graph's name.
+///
+/// # Errors
+/// `Io`; else as [`network::graph`], with the file.
+pub fn read_graph(path: &Path) -> Result<Entry> {
+    let bytes = map(path)?;
+    let at = || path.display().to_string();
+    let text = std::str::from_utf8((*bytes).as_ref());
+    let text = text.map_err(|_| {
+        Error::bad_file("this is neither a model file nor a graph's text")
+            .at(at())
+            .hint("give a .gguf file, a folder with model.safetensors, or the text of a graph")
+    })?;
+    network::graph(text).map_err(|e| {
+        let line = if e.at.is_empty() { at() } else { format!("{}, {}", at(), e.at) };
+        e.at(line)
+    })
+}

@@ -1,0 +1,79 @@
+/** `Embedder`: texts to vectors. */
+
+import type { Running } from './bring.js';
+import { throwIfAborted, usage } from './error.js';
+import { Live } from './live.js';
+import { heard, listening } from './listeners.js';
+import { bringNetwork } from './network.js';
+import { embedderFiles } from './network_files.js';
+import { platform } from './platform.js';
+import type { EmbedCallOptions, EmbedderOptions, EmbedProgress, SessionInfo } from './session_types.js';
+import type { WasmSession } from './wasm_session.js';
+
+export class Embedder {
+  /** Numbers of a vector. */
+  readonly width: number;
+  /** Tokens of a text at most, its ends included; the rest of a longer one is cut off. */
+  readonly maxTokens: number;
+  readonly #live: Live;
+
+  private constructor(running: Running<WasmSession>) {
+    const [width = 0, maxTokens = 0] = running.wasm.embedder() ?? [];
+    this.width = width;
+    this.maxTokens = maxTokens;
+    this.#live = new Live(running, 'embedder');
+  }
+
+  /**
+   * Loads an encoder with its tokenizer. The wasm module's build for such networks is fetched now.
+   *
+   * Rejects with an `RlxError`: `usage` (an option), `unsupported` (a model that is no encoder), else as `Engine.load`.
+   */
+  static async load(options: EmbedderOptions): Promise<Embedder> {
+    const files = embedderFiles(options);
+    const { pooling = null, normalise = null, maxTokens = null } = options;
+    return new Embedder(await bringNetwork(heard(options), files, { pooling, normalise, maxTokens }));
+  }
+
+  /**
+   * A vector of each text, in the order of the texts. A text has the same vector alone and among others. Texts are
+   * run in batches of about one length; between two of them the page has its turn and `signal` is heeded. Calls are
+   * made one after another.
+   *
+   * Rejects with an `RlxError`: `usage`, `out_of_memory`, `device_lost`, `cancelled` (the signal), `disposed`.
+   */
+  async embed(texts: readonly string[], { signal, onProgress }: EmbedCallOptions = {}): Promise<Float32Array[]> {
+    this.#live.check();
+    if (!Array.isArray(texts) || !texts.every((text) => typeof text === 'string')) throw usage('embed takes an array of texts', 'texts');
+    const all = [...texts];
+    const total = all.length;
+    if (total === 0) return [];
+    const tell = onProgress && listening(onProgress);
+    return this.#live.call(signal, async (wasm) => {
+      wasm.embed(all);
+      for (;;) {
+        const { over, done, truncated } = JSON.parse(await wasm.batch()) as { over: boolean } & EmbedProgress;
+        tell?.({ done, total, truncated });
+        if (over) break;
+        await platform.yieldToPage();
+        throwIfAborted(signal);
+      }
+      const vectors = wasm.vectors();
+      return all.map((_, i) => vectors.slice(i * this.width, (i + 1) * this.width));
+    });
+  }
+
+  /** What runs, and where. */
+  info(): SessionInfo {
+    return this.#live.info();
+  }
+
+  /** Frees the model's memory. Calls that wait or run end with code `disposed`. Doing it twice does nothing. */
+  dispose(): void {
+    this.#live.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}

@@ -1,0 +1,77 @@
+/** A network on a device: its calls one after another, and its end. What `Session` and `Embedder` share. */
+
+import { free, webgpuReported } from './bring.js';
+import type { Running } from './bring.js';
+import { cancelled, RlxError, throwIfAborted, toRlxError } from './error.js';
+import { Pending } from './pending.js';
+import { Queue } from './queue.js';
+import type { SessionInfo } from './session_types.js';
+import type { WasmSession } from './wasm_session.js';
+
+export class Live {
+  readonly #queue = new Queue();
+  readonly #calls = new Pending();
+  #over: RlxError | undefined;
+  /** The call that runs; what it uses is freed only after it has settled. */
+  #pending: Promise<unknown> = Promise.resolve();
+
+  /** `what` is what errors call it. */
+  constructor(private readonly running: Running<WasmSession>, private readonly what: 'session' | 'embedder') {}
+
+  /** Runs `work` when every earlier call has ended. */
+  async call<T>(signal: AbortSignal | undefined, work: (wasm: WasmSession) => Promise<T>): Promise<T> {
+    this.check();
+    const release = await this.#queue.turn(signal);
+    const { wasm, host } = this.running;
+    let stop = () => {};
+    const aborted = new Promise<never>((_, reject) => {
+      stop = () => {
+        wasm.cancel();
+        reject(cancelled());
+      };
+    });
+    signal?.addEventListener('abort', stop, { once: true });
+    try {
+      throwIfAborted(signal);
+      const answer = work(wasm);
+      this.#pending = answer.catch(() => {});
+      const value = await this.#calls.add(signal ? Promise.race([answer, aborted]) : answer);
+      throwIfAborted(signal);
+      const error = host?.takeError();
+      if (error) throw webgpuReported(error);
+      return value;
+    } catch (error) {
+      throw this.#over ?? this.#tell(error);
+    } finally {
+      signal?.removeEventListener('abort', stop);
+      // The next call waits for the device, and not for who has turned away.
+      void this.#pending.then(release);
+    }
+  }
+
+  info(): SessionInfo {
+    this.check();
+    return JSON.parse(this.running.wasm.info()) as SessionInfo;
+  }
+
+  check(): void {
+    if (this.#over) throw this.#over;
+  }
+
+  /** Frees everything when the call that runs has settled; all calls end with code `disposed`. */
+  dispose(): void {
+    if (this.#over) return;
+    this.#over = new RlxError('disposed', `the ${this.what} was disposed`, { hint: 'load the model again' });
+    this.running.wasm.cancel();
+    this.#calls.end(this.#over);
+    this.#queue.close(this.#over);
+    const end = () => free(this.running);
+    void this.#pending.then(end, end);
+  }
+
+  #tell(thrown: unknown): RlxError {
+    const error = toRlxError(thrown);
+    if (error.code !== 'device_lost') return error;
+    return new RlxError(error.code, error.what, { at: error.at, hint: `dispose the ${this.what} and load it again`, cause: error.cause });
+  }
+}

@@ -1,0 +1,107 @@
+/** What `Session.load` and `Embedder.load` are asked for, checked, and the files that follow from it. */
+
+import type { FileItem } from './bring.js';
+import { usage } from './error.js';
+import type { EmbedderOptions, NetworkOptions, SessionOptions } from './session_types.js';
+
+/** A text that the module is given before the weights. */
+export interface TextFile {
+  /** Its name in a model's folder, or `graph`. */
+  name: string;
+  from: FileItem;
+  /** A folder may be without it; then the next one is asked for, where there is one. */
+  else?: TextFile | 'none';
+}
+
+/** The files of a network. */
+export interface NetworkFiles {
+  graph?: string | undefined;
+  texts: TextFile[];
+  weights: FileItem[];
+}
+
+const isFile = (item: unknown): item is FileItem => typeof item === 'string' || item instanceof URL || item instanceof Blob;
+
+/** One file, or several of a kind. */
+function filesOf(value: unknown, at: string): FileItem[] {
+  const items: unknown[] = Array.isArray(value) ? [...value] : [value];
+  if (items.length === 0 || !items.every(isFile)) throw usage(`${at} must be one address or Blob, or an array of at least one`, at);
+  return items as FileItem[];
+}
+
+function fileOf(value: unknown, at: string): FileItem {
+  if (!isFile(value)) throw usage(`${at} must be an address or a Blob`, at);
+  return value;
+}
+
+/** The address of a folder, if it is one: with `/` at its end. */
+function folderOf(items: readonly FileItem[]): URL | undefined {
+  const [item] = items;
+  if (items.length !== 1 || item instanceof Blob || item === undefined) return undefined;
+  let url: URL;
+  try {
+    url = new URL(item, globalThis.location?.href);
+  } catch {
+    throw usage(`${String(item)} is no address`, 'model');
+  }
+  return url.pathname.endsWith('/') ? url : undefined;
+}
+
+/** What all networks' options have in common; `keys` are those beside. */
+function checkNetworkOptions(options: NetworkOptions, keys: readonly string[]): void {
+  if (typeof options !== 'object' || options === null) throw usage('load takes an object of options', '');
+  const known = ['device', 'gpu', 'cache', 'tuning', 'activations', 'wasmUrl', 'onProgress', 'onNotice', 'signal', ...keys];
+  for (const key of Object.keys(options)) {
+    if (!known.includes(key)) throw usage(`${key} is not an option of load`, key);
+  }
+  oneOf(options.device, ['auto', 'webgpu', 'cpu'], 'device');
+  oneOf(options.activations, ['f32', 'int8'], 'activations');
+}
+
+function oneOf(value: unknown, values: readonly string[], key: string): void {
+  if (value !== undefined && !values.includes(value as string)) {
+    throw usage(`${key} is ${String(value)}, it must be ${values.join(' or ')}`, key);
+  }
+}
+
+/** The files of a session, from checked options. */
+export function sessionFiles(options: SessionOptions): NetworkFiles {
+  checkNetworkOptions(options, ['model', 'config', 'graph', 'weights']);
+  const { model, config, graph, weights } = options;
+  if ((model === undefined) === (graph === undefined)) throw usage('load takes a model or a graph, and one of them', 'model');
+  if (graph !== undefined) {
+    if (typeof graph !== 'string') throw usage('graph must be a graph\'s text', 'graph', 'fetch the file and give its text');
+    if (config !== undefined) throw usage('config is of a model, and not of a graph', 'config');
+    return { graph, texts: [], weights: weights === undefined ? [] : filesOf(weights, 'weights') };
+  }
+  if (weights !== undefined) throw usage('weights are of a graph; a model has its own', 'weights');
+  const items = filesOf(model, 'model');
+  const folder = folderOf(items);
+  const from = config !== undefined ? fileOf(config, 'config') : folder && new URL('config.json', folder);
+  return {
+    texts: from === undefined ? [] : [{ name: 'config.json', from }],
+    weights: folder ? [new URL('model.safetensors', folder)] : items,
+  };
+}
+
+/** The files of an embedder, from checked options. */
+export function embedderFiles(options: EmbedderOptions): NetworkFiles {
+  checkNetworkOptions(options, ['model', 'config', 'tokenizer', 'pooling', 'normalise', 'maxTokens']);
+  const { model, config, tokenizer, pooling, normalise, maxTokens } = options;
+  oneOf(pooling, ['mean', 'cls', 'last', 'max'], 'pooling');
+  if (normalise !== undefined && typeof normalise !== 'boolean') throw usage(`normalise is ${String(normalise)}, it must be true or false`, 'normalise');
+  if (maxTokens !== undefined && !(Number.isSafeInteger(maxTokens) && maxTokens >= 2)) {
+    throw usage(`maxTokens is ${String(maxTokens)}, it must be a whole number from 2 on`, 'maxTokens');
+  }
+  const items = filesOf(model, 'model');
+  const folder = folderOf(items);
+  const texts: TextFile[] = [];
+  if (config !== undefined) texts.push({ name: 'config.json', from: fileOf(config, 'config') });
+  if (tokenizer !== undefined) texts.push({ name: 'tokenizer', from: fileOf(tokenizer, 'tokenizer') });
+  if (!folder) return { texts, weights: items };
+  const of = (name: string, without?: TextFile['else']): TextFile => ({ name, from: new URL(name, folder), ...(without && { else: without }) });
+  if (config === undefined) texts.push(of('config.json'));
+  if (tokenizer === undefined) texts.push(of('tokenizer.json', of('vocab.txt', 'none')));
+  for (const name of ['1_Pooling/config.json', 'modules.json', 'sentence_bert_config.json']) texts.push(of(name, 'none'));
+  return { texts, weights: [new URL('model.safetensors', folder)] };
+}

@@ -1,0 +1,54 @@
+/** Typed arrays and the element types of tensors. */
+
+import { usage } from './error.js';
+import type { ElementType, TensorData, TensorInput } from './session_types.js';
+
+type ArrayClass = new (buffer: ArrayBuffer) => TensorData;
+
+const ARRAYS: { [type in ElementType]: ArrayClass } = {
+  f64: Float64Array, f32: Float32Array, f16: Uint16Array, bf16: Uint16Array, i64: BigInt64Array, i32: Int32Array,
+  i16: Int16Array, i8: Int8Array, u32: Uint32Array, u8: Uint8Array, bool: Uint8Array, c64: Float32Array,
+};
+
+/** A tensor as the wasm module takes it. */
+export interface RawTensor {
+  name: string;
+  type: ElementType;
+  dims: Float64Array;
+  bytes: Uint8Array;
+}
+
+/** The element type of an array: the one that is wanted, where such an array can have it; else the first that it can have. */
+function typeOf(name: string, { data, type }: TensorInput, wanted: ElementType | undefined): ElementType {
+  const own = (Object.keys(ARRAYS) as ElementType[]).filter((t) => data instanceof ARRAYS[t]);
+  if (own.length === 0) {
+    throw usage(`the data of input ${name} is no typed array of a tensor's elements`, name, 'give a Float32Array, Uint32Array, …: see ElementType');
+  }
+  if (type !== undefined) {
+    if (own.includes(type)) return type;
+    throw usage(`input ${name} is said to be ${String(type)}, and its data is a ${data.constructor.name}`, name, `such an array has ${own.join(' or ')}`);
+  }
+  return wanted !== undefined && own.includes(wanted) ? wanted : own.find((t) => t !== 'c64')!;
+}
+
+/** Checks a tensor as far as its input's type is not needed; the module compares it with that. */
+export function toRaw(name: string, tensor: TensorInput, wanted: ElementType | undefined): RawTensor {
+  if (typeof tensor !== 'object' || tensor === null || !ArrayBuffer.isView(tensor.data)) {
+    throw usage(`input ${name} is no tensor`, name, 'give { data: a typed array, dims: its sizes }');
+  }
+  const type = typeOf(name, tensor, wanted);
+  const { data, dims } = tensor;
+  if (!Array.isArray(dims) || !dims.every((n) => Number.isSafeInteger(n) && n >= 0)) {
+    throw usage(`the dims of input ${name} are no array of whole numbers from 0 on`, name);
+  }
+  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  return { name, type, dims: Float64Array.from(dims), bytes };
+}
+
+/** Elements of bytes that nobody else has. */
+export function toData(type: ElementType, bytes: Uint8Array): TensorData {
+  // What has no array of its own, blocks of packed elements, stays bytes.
+  const ArrayOf: ArrayClass = ARRAYS[type] ?? Uint8Array;
+  const whole = bytes.byteLength === bytes.buffer.byteLength ? bytes.buffer : bytes.slice().buffer;
+  return new ArrayOf(whole as ArrayBuffer);
+}

@@ -1,0 +1,73 @@
+//! The device that a page asked for, and what only WebGPU has.
+
+use crate::gpu::{GpuHost, HostGpu};
+use crate::request::Options;
+use crate::wait::Pace;
+use core::task::{Context, Poll};
+use rlx_core::runtime::device::Device;
+use rlx_core::{Code, Error, Result};
+use rlx_cpu::{CpuDevice, CpuOptions};
+use rlx_webgpu::WebGpuDevice;
+use rlx_webgpu::device::Probes;
+use rlx_webgpu::gpu::Gpu;
+use std::rc::Rc;
+
+/// The device, and what only WebGPU has.
+pub(crate) struct Executor {
+    pub device: Rc<dyn Device>,
+    pub webgpu: Option<Rc<WebGpuDevice<HostGpu>>>,
+    /// Of WebGPU's optional features, until they have answered.
+    probes: Option<Probes>,
+    pub pace: Pace,
+}
+
+/// Bytes that wasm can address, less what the module itself and its stack take.
+pub(crate) const WASM_BYTES: u64 = (4 << 30) - (64 << 20);
+
+/// The executor in wasm: the device, or what a GPU is compared with.
+pub(crate) fn cpu(threads: usize) -> Result<CpuDevice> {
+    CpuDevice::new(CpuOptions { threads: Some(threads), clock: Some(now), ..CpuOptions::default() })
+}
+
+/// Milliseconds, where a plain function is asked for them.
+fn now() -> f64 {
+    js_sys::Date::now()
+}
+
+impl Executor {
+    /// The device of `options`. `gpu` is there when it is `webgpu`.
+    pub fn new(options: &Options, gpu: Option<GpuHost>) -> Result<Self> {
+        match (options.device.as_str(), gpu) {
+            ("webgpu", Some(host)) => {
+                let gpu = HostGpu::new(host)?;
+                let tuning = options.tuning(&gpu.info())?;
+                let device = WebGpuDevice::new(gpu);
+                let webgpu = Rc::new(match tuning {
+                    Some(tuning) => device.with_tuning(tuning),
+                    None => device,
+                });
+                Ok(Executor {
+                    device: webgpu.clone(),
+                    probes: Some(Probes::new(&webgpu)),
+                    webgpu: Some(webgpu),
+                    pace: Pace::Promises,
+                })
+            }
+            ("webgpu", None) => {
+                Err(Error::new(Code::DeviceUnavailable, "no WebGPU device was given"))
+            }
+            _ => {
+                let device = Rc::new(cpu(options.threads)?);
+                Ok(Executor { device, webgpu: None, probes: None, pace: Pace::Slices })
+            }
+        }
+    }
+
+    /// Waits until WebGPU's optional features have answered.
+    pub fn poll_probes(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        match (&mut self.probes, &self.webgpu) {
+            (Some(probes), Some(webgpu)) => probes.poll(webgpu, cx),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! From a network's files, as they arrive, to a session on its way.
+
+use crate::executor::{Executor, WASM_BYTES};
+use crate::placing::Placing;
+use crate::request::parse;
+use rlx_core::models::{EmbedOptions, FolderTexts, PoolingKind, wordpiece};
+use rlx_core::runtime::embed::Embedder;
+use rlx_core::runtime::network::{entries, graph, open};
+use rlx_core::runtime::session::{Entry, Opening, Session};
+use rlx_core::safetensors::json::Json;
+use rlx_core::target::{Activations, CompileOptions};
+use rlx_core::text::WordPiece;
+use rlx_core::weights::{HeaderReader, WeightFiles};
+use rlx_core::{Code, Error, Result};
+use serde_json::{Value, json};
+use std::rc::Rc;
+
+/// The files that a page has read so far.
+#[derive(Default)]
+pub(crate) struct Files {
+    readers: Vec<HeaderReader>,
+    graph: Option<Entry>,
+    texts: FolderTexts,
+}
+
+/// A session on its way, and what becomes of it.
+pub(crate) struct Coming {
+    pub opening: Opening,
+    pub placing: Placing,
+    /// What is known of a model; null of a graph.
+    pub model: Value,
+    pub weight_bytes: u64,
+    encoder: Option<Encoder>,
+}
+
+struct Encoder {
+    tokenizer: WordPiece,
+    vocab: u64,
+    limit: u64,
+}
+
+/// What runs.
+pub(crate) enum Network {
+    Session(Box<Session>),
+    Embedder(Box<Embedder>),
+}
+
+/// What an embedder was asked to be; `None` of a session.
+pub(crate) fn embed_options(options_json: &str) -> Result<Option<EmbedOptions>> {
+    let options = parse(options_json)?;
+    let Some(embed) = options.get("embed").filter(|v| v.is_object()) else { return Ok(None) };
+    let pooling = match embed.get("pooling").and_then(Value::as_str) {
+        None => None,
+        Some("mean") => Some(PoolingKind::Mean),
+        Some("cls") => Some(PoolingKind::Cls),
+        Some("last") => Some(PoolingKind::Last),
+        Some("max") => Some(PoolingKind::Max),
+        Some(other) => return Err(Error::usage(format!("there is no pooling {other}"))),
+    };
+    Ok(Some(EmbedOptions {
+        pooling,
+        normalise: embed.get("normalise").and_then(Value::as_bool),
+        max_tokens: embed.get("maxTokens").and_then(Value::as_u64),
+        activations: None,
+    }))
+}
+
+impl Files {
+    /// Takes a graph's text, or one of a folder's small files. `at` is what errors call it.
+    pub fn text(&mut self, name: &str, at: &str, bytes: &[u8]) -> Result<()> {
+        if name != "graph" {
+            return self.texts.put(name, at, bytes);
+        }
+        let text = std::str::from_utf8(bytes);
+        let text = text.map_err(|_| Error::bad_file("the graph is no text").at(at))?;
+        let entry = graph(text).map_err(|e| {
+            let line = if e.at.is_empty() { at.into() } else { format!("{at}, {}", e.at) };
+            e.at(line)
+        })?;
+        self.graph = Some(entry);
+        Ok(())
+    }
+
+    /// Takes the next bytes of a weight file; true when its header is complete.
+    pub fn push(
+        &mut self,
+        shard: usize,
+        name: &str,
+        size: Option<u64>,
+        bytes: &[u8],
+    ) -> Result<bool> {
+        // Files are numbered from 0 without gaps, and their first chunks come in any order.
+        while self.readers.len() <= shard {
+            self.readers.push(HeaderReader::new("", None));
+        }
+        let reader = &mut self.readers[shard];
+        if reader.is_empty() {
+            *reader = HeaderReader::new(name, size);
+        }
+        reader.push(bytes)
+    }
+
+    /// With all headers in: plans the network and asks the device for memory.
+    pub fn open(
+        self,
+        executor: &Executor,
+        activations: Activations,
+        embed: Option<EmbedOptions>,
+    ) -> Result<Coming> {
+        let Files { readers, graph, texts } = self;
+        let headers: Vec<_> = readers.into_iter().map(HeaderReader::into_header).collect();
+        let shards = headers.len();
+        let whole = headers.into_iter().collect::<Option<Vec<_>>>();
+        let whole = whole
+            .ok_or_else(|| Error::internal("`open` was called before every header was complete"))?;
+        let options = CompileOptions { activations, ..CompileOptions::default() };
+        let device = executor.device.clone();
+        let (mut model, mut encoder) = (Value::Null, None);
+        let mut opening = if let Some(entry) = graph {
+            let files = if shards == 0 { None } else { Some(WeightFiles::new(whole)?) };
+            let checkpoint = files.as_ref().map(|f| f.checkpoint(&Json::Null));
+            open(device, vec![entry], checkpoint.as_ref(), &options).map_err(|e| {
+                match (e.code, shards) {
+                    (Code::BadFile, 0) => e.hint("give the file that has it as `weights`"),
+                    _ => e,
+                }
+            })?
+        } else {
+            let files = WeightFiles::new(whole)?;
+            let config = match (&files, texts.config()) {
+                (WeightFiles::Safetensors(_), None) => {
+                    return Err(Error::usage("a safetensors file does not say what model it has")
+                        .hint("give its config.json as `config`, or the folder's address with a / at its end"));
+                }
+                (_, config) => config.unwrap_or(&Json::Null),
+            };
+            let mut checkpoint = files.checkpoint(config);
+            // Before a tokenizer is missed: a model of another kind is said to be one.
+            let (mut all, facts) = entries(&checkpoint)?;
+            if let Some(embed) = embed {
+                let (tokenizer, own) = match &files {
+                    WeightFiles::Gguf(files) => (wordpiece(files)?, None),
+                    WeightFiles::Safetensors(_) => (texts.tokenizer()?, texts.pooling()?),
+                };
+                let limit = embed.limit(texts.max_tokens(), &facts)?;
+                checkpoint = embed.pooled(checkpoint, own);
+                all = entries(&checkpoint)?.0;
+                encoder = Some(Encoder { tokenizer, vocab: facts.vocab, limit });
+            }
+            model = json!({
+                "family": facts.family, "layers": facts.layers, "width": facts.width,
+                "vocab": facts.vocab, "contextLength": facts.context,
+            });
+            open(device, all, Some(&checkpoint), &options)?
+        };
+        let weight_bytes = opening.loader().plan().bytes();
+        if executor.webgpu.is_none() && weight_bytes > WASM_BYTES {
+            let what = format!(
+                "the weights have {weight_bytes} bytes; the CPU in a page has {WASM_BYTES} for them and all else"
+            );
+            return Err(Error::new(Code::OutOfMemory, what).hint("use WebGPU, or a smaller model"));
+        }
+        let placing = Placing::new(opening.loader().plan(), shards);
+        Ok(Coming { opening, placing, model, weight_bytes, encoder })
+    }
+}
+
+impl Coming {
+    /// What runs. Call when every byte is there.
+    pub fn finish(self) -> Result<Network> {
+        let session = self.opening.finish();
+        Ok(match self.encoder {
+            Some(Encoder { tokenizer, vocab, limit }) => {
+                let embedder = Embedder::new(session, Rc::new(tokenizer), vocab, limit)?;
+                Network::Embedder(Box::new(embedder))
+            }
+            None => Network::Session(Box::new(session)),
+        })
+    }
+}
+
+impl Network {
+    pub fn session(&self) -> &Session {
+        match self {
+            Self::Session(session) => session,
+            Self::Embedder(embedder) => embedder.session(),
+        }
+    }
+}

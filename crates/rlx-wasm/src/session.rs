@@ -1,0 +1,219 @@
+//! One network on one device, from its first header byte to `dispose`: what it can be asked, and of an
+//! encoder vectors of texts.
+
+use crate::fault::throw;
+use crate::gpu::GpuHost;
+use crate::network::{Files, Network};
+use crate::panic::tell_panics;
+use crate::state::{Input, State, Work, not_open};
+use crate::wait::{Platform, wait};
+use core::cell::RefCell;
+use core::task::{Context, Poll};
+use js_sys::Promise;
+use rlx_core::types::DType;
+use rlx_core::{Error, Result};
+use std::rc::Rc;
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::future_to_promise;
+
+type Thrown<T> = core::result::Result<T, JsValue>;
+
+/// One network on one device. The methods are those of `WasmSession` in `js/src/wasm_session.ts`.
+#[wasm_bindgen]
+pub struct RlxSession {
+    state: Rc<RefCell<State>>,
+    platform: Rc<Platform>,
+}
+
+fn thrown<T>(answer: Result<T>) -> Thrown<T> {
+    answer.map_err(|e| throw(&e))
+}
+
+#[wasm_bindgen]
+impl RlxSession {
+    /// A session without a network. `gpu` is there when the device is `webgpu`.
+    #[wasm_bindgen(constructor)]
+    pub fn new(options_json: &str, platform: Platform, gpu: Option<GpuHost>) -> Thrown<RlxSession> {
+        tell_panics();
+        let state = thrown(State::new(options_json, gpu))?;
+        Ok(RlxSession { state: Rc::new(RefCell::new(state)), platform: Rc::new(platform) })
+    }
+
+    /// Takes a graph's text or a small file of a model's folder, by name.
+    pub fn text(&self, name: &str, at: &str, bytes: &[u8]) -> Thrown<()> {
+        thrown(self.state.borrow_mut().files.text(name, at, bytes))
+    }
+
+    /// Takes the next bytes of a weight file; true when its header is complete.
+    #[wasm_bindgen(js_name = pushHeader)]
+    pub fn push_header(&self, shard: usize, name: &str, size: f64, chunk: &[u8]) -> Thrown<bool> {
+        let size = (size >= 0.0).then_some(size as u64);
+        thrown(self.state.borrow_mut().files.push(shard, name, size, chunk))
+    }
+
+    /// With all headers in: plans, and asks the device for memory.
+    pub fn open(&self) -> Promise {
+        self.promise(
+            |s, cx| s.executor.poll_probes(cx),
+            |s| s.open(),
+            |s, cx| {
+                s.coming()
+                    .map_or_else(|e| Poll::Ready(Err(e)), |c| c.opening.loader().poll_ready(cx))
+            },
+        )
+    }
+
+    /// Where the ranges of a file go: rows of file offset, bytes, target, offset.
+    pub fn placements(&self, shard: usize) -> Thrown<Vec<f64>> {
+        let s = &mut *self.state.borrow_mut();
+        let coming = s.coming.as_mut().ok_or_else(|| throw(&not_open()))?;
+        thrown(coming.placing.table(coming.opening.loader(), &s.executor, shard))
+    }
+
+    /// Takes bytes of a placement that is not a GPU's.
+    pub fn put(&self, shard: usize, file_offset: f64, bytes: &[u8]) -> Thrown<()> {
+        let s = &mut *self.state.borrow_mut();
+        let coming = s.coming.as_mut().ok_or_else(|| throw(&not_open()))?;
+        let loader = coming.opening.loader();
+        thrown(coming.placing.put(loader, shard, file_offset as u64, bytes))
+    }
+
+    /// With all bytes placed: the session.
+    #[wasm_bindgen(js_name = finishLoad)]
+    pub fn finish_load(&self) -> Promise {
+        self.promise(
+            |_, _| Poll::Ready(Ok(())),
+            |s| {
+                let State { coming, executor, .. } = s;
+                let coming = coming.as_mut().ok_or_else(not_open)?;
+                coming.placing.note_written(coming.opening.loader(), executor);
+                Ok(())
+            },
+            |s, cx| match s.coming() {
+                Ok(coming) => {
+                    coming.opening.poll(cx).map(|answer| answer.and_then(|()| s.finish()))
+                }
+                Err(e) => Poll::Ready(Err(e)),
+            },
+        )
+    }
+
+    /// What can be asked, as JSON: `[{"name", "inputs": [{"name", "type", "shape"}], "outputs"}]`.
+    pub fn entries(&self) -> Thrown<String> {
+        thrown(self.state.borrow().entries())
+    }
+
+    /// Takes an input of the next run.
+    pub fn input(&self, name: &str, dtype: &str, dims: Vec<f64>, bytes: &[u8]) -> Thrown<()> {
+        let dtype = DType::from_name(dtype)
+            .ok_or_else(|| throw(&Error::usage(format!("there is no element type {dtype}"))))?;
+        let dims = dims.into_iter().map(|n| n as u64).collect();
+        let input = Input { name: name.into(), dtype, dims, bytes: bytes.to_vec() };
+        self.state.borrow_mut().inputs.push(input);
+        Ok(())
+    }
+
+    /// Starts to run an entry with the inputs that were given. One runs at a time.
+    pub fn start(&self, entry: &str) -> Thrown<()> {
+        let s = &mut *self.state.borrow_mut();
+        let inputs = core::mem::take(&mut s.inputs);
+        thrown(s.start(entry, &inputs))
+    }
+
+    /// The running entry's outputs, `[{"name", "type", "dims"}]` as JSON; `output` has their bytes.
+    pub fn outputs(&self) -> Promise {
+        self.answer(State::poll_run)
+    }
+
+    /// The bytes of an output, once.
+    pub fn output(&self, i: usize) -> Vec<u8> {
+        let outputs = &mut self.state.borrow_mut().outputs;
+        outputs.get_mut(i).map_or_else(Vec::new, |t| core::mem::take(&mut t.bytes))
+    }
+
+    /// Width of a vector and tokens of a text at most: of an embedder.
+    pub fn embedder(&self) -> Option<Vec<f64>> {
+        match &self.state.borrow().network {
+            Some(Network::Embedder(e)) => Some(vec![e.width() as f64, e.limit() as f64]),
+            _ => None,
+        }
+    }
+
+    /// Starts to make the vectors of texts.
+    pub fn embed(&self, texts: Vec<String>) -> Thrown<()> {
+        let s = &mut *self.state.borrow_mut();
+        let Some(Network::Embedder(embedder)) = &s.network else {
+            return Err(throw(&not_open()));
+        };
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        s.work = Some(Work::Embed(embedder.start(&texts)));
+        s.cancelled = false;
+        Ok(())
+    }
+
+    /// The next batch: `{"over", "done", "truncated"}` as JSON; after the last `vectors` has all.
+    pub fn batch(&self) -> Promise {
+        self.answer(State::poll_batch)
+    }
+
+    /// The vectors, one behind the other, once.
+    pub fn vectors(&self) -> Vec<f32> {
+        match self.state.borrow_mut().work.take() {
+            Some(Work::Embed(embedding)) => embedding.finish(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What is under way ends with `cancelled`, when the device has ended what it was handed.
+    pub fn cancel(&self) {
+        self.state.borrow_mut().cancelled = true;
+    }
+
+    /// What runs where, as JSON.
+    pub fn info(&self) -> Thrown<String> {
+        thrown(self.state.borrow().info())
+    }
+
+    /// Frees everything on the device.
+    pub fn dispose(&self) {
+        let mut s = self.state.borrow_mut();
+        s.work = None;
+        s.coming = None;
+        s.network = None;
+        s.files = Files::default();
+        s.inputs.clear();
+        s.outputs.clear();
+    }
+}
+
+impl RlxSession {
+    /// Waits, does something, and waits again.
+    fn promise(
+        &self,
+        mut before: impl FnMut(&mut State, &mut Context<'_>) -> Poll<Result<()>> + 'static,
+        work: impl FnOnce(&mut State) -> Result<()> + 'static,
+        mut after: impl FnMut(&mut State, &mut Context<'_>) -> Poll<Result<()>> + 'static,
+    ) -> Promise {
+        let (state, platform) = (self.state.clone(), self.platform.clone());
+        future_to_promise(async move {
+            let pace = state.borrow().executor.pace;
+            thrown(wait(&platform, pace, |cx| before(&mut state.borrow_mut(), cx)).await)?;
+            thrown(work(&mut state.borrow_mut()))?;
+            thrown(wait(&platform, pace, |cx| after(&mut state.borrow_mut(), cx)).await)?;
+            Ok(JsValue::UNDEFINED)
+        })
+    }
+
+    /// Waits for a text.
+    fn answer(
+        &self,
+        mut poll: impl FnMut(&mut State, &mut Context<'_>) -> Poll<Result<String>> + 'static,
+    ) -> Promise {
+        let (state, platform) = (self.state.clone(), self.platform.clone());
+        future_to_promise(async move {
+            let pace = state.borrow().executor.pace;
+            let answer = wait(&platform, pace, |cx| poll(&mut state.borrow_mut(), cx)).await;
+            thrown(answer).map(|text| JsValue::from_str(&text))
+        })
+    }
+}

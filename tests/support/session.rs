@@ -1,0 +1,185 @@
+//! What a session owes on every executor: entries of any sizes over weights that are loaded once, errors that
+//! say what was given and what is wanted, and states that stay.
+
+use core::task::{Context, Poll, Waker};
+use rlx_core::ir::GraphModule;
+use rlx_core::ir::mir::{Graph, ParamKind};
+use rlx_core::ops::{Binary, Iota, MatMul, Slice, Zip};
+use rlx_core::reference::interpret;
+use rlx_core::runtime::device::{Bytes, Device};
+use rlx_core::runtime::load::placements;
+use rlx_core::runtime::session::{Entry, Opening, Session, Tensor, TensorRef, VARIANTS};
+use rlx_core::target::CompileOptions;
+use rlx_core::types::{BATCH, Binding, DType, Dim, SEQ, Shape, Type};
+use rlx_core::{Code, Result};
+use std::rc::Rc;
+
+/// Rows of the table, and of the weight.
+const TABLE: u64 = 40;
+const WIDTH: u64 = 32;
+
+pub fn wait<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+    loop {
+        match poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => return answer,
+            Poll::Pending => std::thread::yield_now(),
+        }
+    }
+}
+
+/// A session of these entries whose weights stand one behind the other in `file`.
+pub fn open(
+    device: Rc<dyn Device>,
+    entries: Vec<Entry>,
+    tensors: &[(&str, Vec<u8>)],
+) -> Result<Session> {
+    let mut file = Vec::new();
+    let mut places = Vec::new();
+    for (name, bytes) in tensors {
+        places.push((*name, file.len() as u64, bytes.len() as u64));
+        file.extend_from_slice(bytes);
+    }
+    let locate = |name: &str| places.iter().find(|p| p.0 == name).map(|p| (0, p.1, p.2));
+    let mut opening = Opening::new(device, entries, &CompileOptions::default(), locate)?;
+    wait(|cx| opening.loader().poll_ready(cx))?;
+    for p in placements(opening.loader().plan(), 0) {
+        let range = p.file_offset as usize..(p.file_offset + p.bytes) as usize;
+        let bytes = Bytes::Slice(&file[range]);
+        wait(|cx| opening.loader().poll_put(&p.to, 0, bytes.clone(), cx))?;
+    }
+    wait(|cx| opening.poll(cx))?;
+    Ok(opening.finish())
+}
+
+/// Runs an entry to its end.
+pub fn run(
+    session: &mut Session,
+    entry: &str,
+    inputs: &[(&str, TensorRef<'_>)],
+) -> Result<Vec<Tensor>> {
+    let mut run = session.start(entry, inputs)?;
+    wait(|cx| run.poll(session, cx))
+}
+
+fn floats(n: u64, seed: u32) -> Vec<u8> {
+    let mut x = seed | 1;
+    let mut next = || {
+        x ^= x << 13;
+        x ^= x >> 17;
+        x ^= x << 5;
+        (x % 2001) as f32 / 1000.0 - 1.0
+    };
+    (0..n).flat_map(|_| next().to_le_bytes()).collect()
+}
+
+/// `y[BATCH, SEQ, WIDTH] = x w^T + table[:SEQ] + (0, 1, …)`: a weight that is multiplied by, rows of a table and
+/// a constant whose sizes follow the input's.
+fn rows() -> Graph {
+    let mut g = Graph::new("rows");
+    let f32s = |dims: Vec<Dim>| Type::tensor(DType::F32, Shape(dims));
+    let (batch, seq) = (Dim::symbol(BATCH), Dim::symbol(SEQ));
+    let x = f32s(vec![batch, seq.clone(), Dim::from(8u64)]);
+    let x = g.param(ParamKind::Input, "x", x);
+    let w = Type::tensor(DType::F32, Shape::of(&[WIDTH, 8]));
+    let w = g.param(ParamKind::Weight, "w", w);
+    let table = Type::tensor(DType::F32, Shape::of(&[TABLE, WIDTH]));
+    let table = g.param(ParamKind::Weight, "table", table);
+    let y = g.push1(MatMul::plain(), &[x, w], "product").unwrap();
+    let first = Slice { axis: 0, start: Dim::from(0u64), len: seq.clone(), step: 1 };
+    let first = g.push1(first, &[table], "first").unwrap();
+    let y = g.push1(Zip { f: Binary::Add }, &[y, first], "positions").unwrap();
+    let dims = Shape(vec![seq, Dim::from(WIDTH)]);
+    let count = g.push1(Iota { dtype: DType::F32, dims, axis: 0 }, &[], "count").unwrap();
+    let y = g.push1(Zip { f: Binary::Add }, &[y, count], "y").unwrap();
+    g.output("y", y);
+    g
+}
+
+fn entry(name: &str, g: Graph) -> Entry {
+    Entry { name: name.into(), module: GraphModule::Mir(Box::new(g)) }
+}
+
+fn f32s(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+}
+
+/// Entries answer for every size, in any order, as the reference interprets them; an error leaves the session
+/// as it was; what is dropped is freed.
+pub fn entries_answer_for_every_size(device: Rc<dyn Device>) {
+    let before = device.counters().live_bytes;
+    let tensors = [("w", floats(WIDTH * 8, 5)), ("table", floats(TABLE * WIDTH, 9))];
+    let entries = vec![entry("rows", rows()), entry("again", rows())];
+    let mut session = open(device.clone(), entries, &tensors).unwrap();
+    assert_eq!(session.entries().collect::<Vec<_>>(), ["rows", "again"]);
+    assert_eq!(session.inputs("rows").unwrap()[0].name, "x");
+    assert_eq!(session.outputs("rows").unwrap()[0].ty.shape.rank(), 3);
+    // More sizes than the session keeps programs, the first of them twice; a larger arena after a smaller.
+    let sizes: Vec<(u64, u64)> = (1..=VARIANTS as u64 + 2).map(|n| (n % 3 + 1, n)).collect();
+    let sizes = sizes.iter().chain(&sizes[..2]).chain(&[(2, TABLE), (1, 1)]);
+    for (i, &(batch, seq)) in sizes.enumerate() {
+        let x = floats(batch * seq * 8, 77 + i as u32);
+        let sizes = Binding::from([(BATCH.into(), batch), (SEQ.into(), seq)]);
+        let g = rows().specialize("rows", &sizes).unwrap();
+        let params: Vec<&[u8]> = vec![&x, &tensors[0].1, &tensors[1].1];
+        let expected = f32s(&interpret(&g, &params).unwrap().outputs[0]);
+        let dims = [batch, seq, 8];
+        let x = TensorRef { dtype: DType::F32, dims: &dims, bytes: &x };
+        let name = if i % 2 == 0 { "rows" } else { "again" };
+        let got = run(&mut session, name, &[("x", x)]).unwrap();
+        assert_eq!(got[0].name, "y");
+        assert_eq!(got[0].dims, [batch, seq, WIDTH]);
+        let got = got[0].f32s().unwrap();
+        for (got, expected) in got.iter().zip(&expected) {
+            assert!((got - expected).abs() <= 1e-5 * expected.abs().max(1.0), "{got} {expected}");
+        }
+        refusals(&mut session);
+    }
+    // A run that another overtakes is given up; the other answers.
+    let (x, dims) = (floats(8 * 7, 3), [1, 7, 8]);
+    let x = TensorRef { dtype: DType::F32, dims: &dims, bytes: &x };
+    let mut first = session.start("rows", &[("x", x)]).unwrap();
+    let second = run(&mut session, "again", &[("x", x)]).unwrap();
+    assert_eq!(second[0].dims, [1, 7, WIDTH]);
+    let e = wait(|cx| first.poll(&mut session, cx)).unwrap_err();
+    assert_eq!(e.code, Code::Cancelled);
+    drop(session);
+    assert_eq!(device.counters().live_bytes, before, "what a session had is freed");
+}
+
+/// Programs are built, and weights change their form, right behind runs: no worker holds what it has finished.
+#[allow(dead_code)] // for executors with threads
+pub fn programs_are_built_right_behind_runs(device: Rc<dyn Device>) {
+    let tensors = [("w", floats(WIDTH * 8, 5)), ("table", floats(TABLE * WIDTH, 9))];
+    let mut session = open(device, vec![entry("rows", rows())], &tensors).unwrap();
+    for i in 0..3 * TABLE {
+        let dims = [3, i % TABLE + 1, 8];
+        let x = floats(dims.iter().product(), 7);
+        let x = TensorRef { dtype: DType::F32, dims: &dims, bytes: &x };
+        let got = run(&mut session, "rows", &[("x", x)]).unwrap_or_else(|e| panic!("{i}: {e}"));
+        assert_eq!(got[0].dims, [3, dims[1], WIDTH]);
+    }
+}
+
+fn refusals(session: &mut Session) {
+    let bytes = floats(16, 1);
+    let tensor = |dims: &'static [u64]| TensorRef { dtype: DType::F32, dims, bytes: &bytes };
+    let mut refused = |entry: &str, inputs: &[(&str, TensorRef<'_>)], what: &str, hint: &str| {
+        let e = session.start(entry, inputs).map(|_| ()).unwrap_err();
+        assert_eq!((e.code, e.what.as_str(), e.hint.as_str()), (Code::Usage, what, hint));
+    };
+    let good = tensor(&[1, 2, 8]);
+    let wanted = "its inputs: x: tensor<BATCHxSEQx8xf32>";
+    refused("row", &[("x", good)], "the model has no entry row", "entries: rows, again");
+    refused("rows", &[], "input x is missing", wanted);
+    refused("rows", &[("z", good)], "rows has no input z", wanted);
+    refused("rows", &[("x", good), ("x", good)], "input x was given twice", "");
+    let what = "input x is tensor<BATCHxSEQx8xf32>, and was given as f32 [2, 8]";
+    refused("rows", &[("x", tensor(&[2, 8]))], what, "");
+    let what = "input x is tensor<BATCHxSEQx8xf32>, and was given as [1, 4, 4]";
+    refused("rows", &[("x", tensor(&[1, 4, 4]))], what, "");
+    let what = "input x of f32 [1, 3, 8] has 64 bytes, not 96";
+    refused("rows", &[("x", tensor(&[1, 3, 8]))], what, "");
+    let u32s = TensorRef { dtype: DType::U32, ..good };
+    let what = "input x is tensor<BATCHxSEQx8xf32>, and was given as u32 [1, 2, 8]";
+    refused("rows", &[("x", u32s)], what, "");
+}
