@@ -1,31 +1,22 @@
 //! What a session owes on every executor: entries of any sizes over weights that are loaded once, errors that
 //! say what was given and what is wanted, and states that stay.
 
-use core::task::{Context, Poll, Waker};
+use crate::load::{Hand, fill, wait};
 use rlx_core::ir::GraphModule;
 use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ops::{Binary, Iota, MatMul, Slice, Zip};
 use rlx_core::reference::interpret;
-use rlx_core::runtime::device::{Bytes, Device};
-use rlx_core::runtime::load::placements;
+use rlx_core::runtime::device::Device;
 use rlx_core::runtime::session::{Entry, Opening, Session, Tensor, TensorRef, VARIANTS};
 use rlx_core::target::CompileOptions;
 use rlx_core::types::{BATCH, Binding, DType, Dim, SEQ, Shape, Type};
 use rlx_core::{Code, Result};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Rows of the table, and of the weight.
 const TABLE: u64 = 40;
 const WIDTH: u64 = 32;
-
-pub fn wait<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
-    loop {
-        match poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(answer) => return answer,
-            Poll::Pending => std::thread::yield_now(),
-        }
-    }
-}
 
 /// A session of these entries whose weights stand one behind the other in `file`.
 pub fn open(
@@ -40,15 +31,8 @@ pub fn open(
         file.extend_from_slice(bytes);
     }
     let locate = |name: &str| places.iter().find(|p| p.0 == name).map(|p| (0, p.1, p.2));
-    let mut opening = Opening::new(device, entries, &CompileOptions::default(), locate)?;
-    wait(|cx| opening.loader().poll_ready(cx))?;
-    for p in placements(opening.loader().plan(), 0) {
-        let range = p.file_offset as usize..(p.file_offset + p.bytes) as usize;
-        let bytes = Bytes::Slice(&file[range]);
-        wait(|cx| opening.loader().poll_put(&p.to, 0, bytes.clone(), cx))?;
-    }
-    wait(|cx| opening.poll(cx))?;
-    Ok(opening.finish())
+    let opening = Opening::new(device, entries, &CompileOptions::default(), locate)?;
+    fill(opening, &[Arc::new(file)], Hand::Pieces(usize::MAX))
 }
 
 /// Runs an entry to its end.
@@ -96,7 +80,7 @@ fn rows() -> Graph {
 }
 
 fn entry(name: &str, g: Graph) -> Entry {
-    Entry { name: name.into(), module: GraphModule::Mir(Box::new(g)) }
+    Entry { name: name.into(), module: GraphModule::Mir(Box::new(g)), profile: None }
 }
 
 fn f32s(bytes: &[u8]) -> Vec<f32> {

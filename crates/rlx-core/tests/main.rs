@@ -12,6 +12,8 @@ mod generate;
 mod gguf_metadata;
 mod graphs;
 mod hir;
+#[path = "../../../tests/support/load.rs"]
+mod load;
 mod models;
 mod moe;
 #[path = "../../../tests/support/moves.rs"]

@@ -1,5 +1,6 @@
 //! What small defects went through every other test: found by `npm run mutants`, noticed here.
 
+use crate::load::{Hand, fill};
 use rlx_core::gguf::{self, Array, HeaderReader, ModelFiles, TensorSpec, Value, Writer};
 use rlx_core::ir::hir::{LinearWeights, Module, Weight};
 use rlx_core::ir::mir::Graph;
@@ -14,14 +15,16 @@ use rlx_core::reference::interpret;
 use rlx_core::runtime::device::{Bytes, Device, Ticket};
 use rlx_core::runtime::engine::{Engine, GenerateOptions, Generation, Progress};
 use rlx_core::runtime::generate::{Action, Event, Machine, Request};
-use rlx_core::runtime::load::{Loader, placements};
+use rlx_core::runtime::load::placements;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use rlx_core::runtime::session::Opening;
 use rlx_core::sample::{Control, SampleParams, Scratch, params, philox, sample};
 use rlx_core::target::{CompileOptions, Target};
 use rlx_core::text::{ChatTemplate, Message, RenderOptions, Special, Tokenizer, VocabData, words};
 use rlx_core::types::{Binding, BlockFormat, DType, Dim, DimBinding, Scalar, Shape, Type};
 use rlx_core::{Result, formats, safetensors};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context as Waiting, Poll, Waker};
 
 // Sampling.
@@ -504,7 +507,7 @@ fn no_step_is_submitted_whose_token_nobody_asked_for() {
 }
 
 /// Begins to load a model that is its embeddings onto the oracle.
-fn loader() -> (Loader, CompiledModel) {
+fn opening() -> (Opening, CompiledModel) {
     let ty = Type::tensor(DType::F32, Shape::of(&[5, 4]));
     let table = Weight { name: "table".into(), ty };
     let mut m = Module::new("small", 16, 5);
@@ -516,25 +519,21 @@ fn loader() -> (Loader, CompiledModel) {
     let options = ModelOptions::chat(4);
     let locate = |_: &str| Some((0, 0, 80));
     let compiled = CompiledModel::from_module(m, device.target(), &options, locate).unwrap();
-    (Loader::new(device, &compiled).unwrap(), compiled)
+    (Opening::programs(device, &compiled).unwrap(), compiled)
 }
 
 fn engine() -> Engine {
     let tokens = ["a", "b", "c", "d", "<end>"];
     let t = tokenizer("gpt-2", &tokens, &[], |data| data.eos = Some(4));
-    let (mut loader, compiled) = loader();
-    let mut cx = Waiting::from_waker(Waker::noop());
-    for p in placements(&compiled.plan, 0) {
-        let bytes = vec![0; p.bytes as usize];
-        assert!(loader.poll_put(&p.to, 0, Bytes::Slice(&bytes), &mut cx).is_ready());
-    }
-    while loader.poll_ready(&mut cx).is_pending() || loader.poll_finish(&mut cx).is_pending() {}
-    Engine::new(loader.finish().unwrap(), Rc::new(compiled), Rc::new(t)).unwrap()
+    let (opening, compiled) = opening();
+    let session = fill(opening, &[Arc::new(vec![0; 80])], Hand::Kept).unwrap();
+    Engine::new(session, Rc::new(compiled), Rc::new(t)).unwrap()
 }
 
 #[test]
 fn a_source_that_ends_early_is_an_error_with_the_bytes_that_are_missing() {
-    let (mut loader, compiled) = loader();
+    let (mut opening, compiled) = opening();
+    let loader = opening.loader();
     let mut cx = Waiting::from_waker(Waker::noop());
     let [p] = placements(&compiled.plan, 0).try_into().unwrap();
     assert!(loader.poll_put(&p.to, 0, Bytes::Slice(&[0; 76]), &mut cx).is_ready());

@@ -1,6 +1,7 @@
 //! The window of steps in flight, on a device of virtual time that tells of its steps late.
 #![cfg(feature = "text")]
 
+use crate::load::{Hand, fill};
 use rlx_core::Result;
 use rlx_core::ir::hir::{LinearWeights, Module, Weight};
 use rlx_core::ir::lir::{Program, StateDecl};
@@ -10,14 +11,15 @@ use rlx_core::runtime::device::{
     SessionId, Submission, TensorId, Ticket,
 };
 use rlx_core::runtime::engine::{Engine, GenerateOptions, Progress};
-use rlx_core::runtime::load::Loaded;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use rlx_core::runtime::session::Opening;
 use rlx_core::target::Target;
 use rlx_core::text::{Tokenizer, VocabData};
 use rlx_core::types::{DType, Shape, Type};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// Microseconds of a step.
@@ -45,6 +47,9 @@ impl Clock {
     }
 }
 
+/// The ticket of all that takes this device no time.
+const DONE: Ticket = Ticket(u32::MAX);
+
 struct Late {
     target: Target,
     clock: RefCell<Clock>,
@@ -58,7 +63,7 @@ impl Device for Late {
         DeviceInfo::default()
     }
     fn allocate(&self, _: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {
-        unreachable!("the test makes `Loaded` itself")
+        Ok((ModelId(0), DONE))
     }
     fn extend(&self, _: ModelId, _: Rc<WeightPlan>) -> Result<Ticket> {
         unreachable!("a language model's weights are planned at once")
@@ -70,13 +75,13 @@ impl Device for Late {
         _: Bytes<'_>,
         _: &mut Context<'_>,
     ) -> Poll<Result<()>> {
-        unreachable!("the test makes `Loaded` itself")
+        Poll::Ready(Ok(()))
     }
     fn build(&self, _: ModelId, _: Rc<Program>) -> Result<(ProgramId, Ticket)> {
-        unreachable!("the test makes `Loaded` itself")
+        Ok((ProgramId(0), DONE))
     }
     fn session(&self, _: ModelId, _: &[StateDecl], _: u64) -> Result<(SessionId, Ticket)> {
-        unreachable!("the test makes `Loaded` itself")
+        Ok((SessionId(0), DONE))
     }
     fn tensor(&self, _: SessionId, _: u64) -> Result<(TensorId, Ticket)> {
         unreachable!("a generation makes no tensors")
@@ -96,6 +101,9 @@ impl Device for Late {
         Ok(Ticket(c.next))
     }
     fn poll(&self, t: Ticket, _: &mut Context<'_>) -> Poll<Result<Outputs>> {
+        if t == DONE {
+            return Poll::Ready(Ok(Outputs::default()));
+        }
         let c = &mut *self.clock.borrow_mut();
         if c.heard(c.tickets[&t.0]) > c.now {
             return Poll::Pending;
@@ -129,10 +137,9 @@ fn engine(tick: u64) -> (Engine, Rc<Late>) {
     let tokenizer = Rc::new(Tokenizer::new(data).unwrap());
     let clock = RefCell::new(Clock { tick, ..Clock::default() });
     let late = Rc::new(Late { target, clock });
-    let programs = (0..compiled.specs.len() as u32).map(ProgramId).collect();
-    let device: Rc<dyn Device> = late.clone();
-    let loaded = Loaded { device, model: ModelId(0), session: SessionId(0), programs };
-    (Engine::new(loaded, Rc::new(compiled), tokenizer).unwrap(), late)
+    let opening = Opening::programs(late.clone(), &compiled).unwrap();
+    let session = fill(opening, &[Arc::new(vec![0; 32])], Hand::Kept).unwrap();
+    (Engine::new(session, Rc::new(compiled), tokenizer).unwrap(), late)
 }
 
 /// Tokens a virtual second of an answer of `tokens`.

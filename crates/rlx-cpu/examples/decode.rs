@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release -p rlx-cpu --example decode THREADS f32|int8 SHARD...`
 
+#[path = "../../../tests/support/load.rs"]
+mod load;
 #[path = "../tests/common/model.rs"]
 mod model;
 

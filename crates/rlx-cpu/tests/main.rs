@@ -7,6 +7,8 @@ mod functions;
 mod graphs;
 mod hostile;
 mod levels;
+#[path = "../../../tests/support/load.rs"]
+mod load;
 mod loops;
 mod model;
 mod movement;

@@ -10,10 +10,11 @@ use rlx_core::profile::CompileProfile;
 use rlx_core::runtime::check::Check;
 use rlx_core::runtime::device::{Bytes, Device, SharedBytes};
 use rlx_core::runtime::engine::Engine;
-use rlx_core::runtime::load::{Destination, Loaded, Loader, placements};
+use rlx_core::runtime::load::{Destination, placements};
 use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::selftest::{SelfTest, Verdict};
+use rlx_core::runtime::session::{Opening, Session};
 use rlx_core::target::Activations;
 use rlx_core::text::ChatTemplate;
 use rlx_core::types::DType;
@@ -37,7 +38,7 @@ pub struct LoadOptions {
     pub activations: Option<Activations>,
     /// Whether the logits after a prompt may be asked for.
     pub logits: bool,
-    /// What the compiler is asked for; `None`: default options.
+    /// What the compiler is asked for; `None`: what the presets of the model's family say.
     pub profile: Option<CompileProfile>,
     /// Bytes of this machine's memory that a model may take; `None`: what the system says is left.
     pub memory: Option<u64>,
@@ -54,6 +55,7 @@ impl LoadOptions {
         options.compile.kv = self.kv.unwrap_or(row.kv);
         options.compile.activations = self.activations.unwrap_or(row.activations);
         if let Some(profile) = &self.profile {
+            options.presets = false;
             options.compile.fusion_target = row.backend;
             profile.apply(&mut options.compile);
         }
@@ -103,13 +105,13 @@ pub fn load(
     let template = models::chat_template(&source.files, &tokenizer);
     let temperature = source.files.metadata.opt_f32("general.sampling.temp")?;
     let mut placed = |file: usize, offset: usize, len: usize| source.release(file, offset, len);
-    let mut loader = Loader::new(device, &compiled)?;
-    block_on(|cx| loader.poll_ready(cx))?;
+    let mut opening = Opening::programs(device, &compiled)?;
+    block_on(|cx| opening.poll_ready(cx))?;
     if row.checked {
-        check(&mut loader, &compiled, source, &model_options)?;
+        check(&mut opening, &compiled, source, &model_options)?;
     }
-    fill(&mut loader, &source.maps, row.keeps_maps, &mut placed, progress)?;
-    let mut engine = Engine::new(loader.finish()?, Rc::new(compiled), tokenizer)?;
+    fill(&mut opening, &source.maps, row.keeps_maps, &mut placed, progress)?;
+    let mut engine = Engine::new(opening.finish(), Rc::new(compiled), tokenizer)?;
     if row.paced {
         engine.pace_by(Rc::new(milliseconds));
     }
@@ -125,19 +127,19 @@ pub fn load(
 
 /// Compares the device with the CPU, unless that was done before for what the model runs on.
 fn check(
-    loader: &mut Loader,
+    opening: &mut Opening,
     compiled: &CompiledModel,
     source: &ModelSource,
     options: &ModelOptions,
 ) -> Result<()> {
-    let device = loader.device().clone();
+    let device = opening.weights().device().clone();
     let kept = |kernels: &str| Verdict::parse(&remembered(CHECKS, kernels)?);
     let test = || {
         let oracle: Rc<dyn Device> = Rc::new(CpuDevice::new(CpuOptions::default())?);
         SelfTest::new(&source.files, compiled.context, options, device, &oracle)
     };
-    let mut check = Check::new(loader, compiled, kept, test)?;
-    let found = block_on(|cx| check.poll(loader, compiled, cx)).map_err(|e| match e.code {
+    let mut check = Check::new(opening, compiled, kept, test)?;
+    let found = block_on(|cx| check.poll(opening, compiled, cx)).map_err(|e| match e.code {
         Code::CheckFailed => e.hint("use --device cpu; a newer driver may help"),
         _ => e,
     })?;
@@ -165,25 +167,26 @@ pub fn put(
     keeps_maps: bool,
     placed: &mut dyn FnMut(usize, usize, usize),
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Loaded> {
-    let mut loader = Loader::new(device, compiled)?;
-    block_on(|cx| loader.poll_ready(cx))?;
-    fill(&mut loader, maps, keeps_maps, placed, progress)?;
-    loader.finish()
+) -> Result<Session> {
+    let mut opening = Opening::programs(device, compiled)?;
+    block_on(|cx| opening.poll_ready(cx))?;
+    fill(&mut opening, maps, keeps_maps, placed, progress)?;
+    Ok(opening.finish())
 }
 
-/// Puts weights where a loader has room for them. `placed` is told what of which file the device has
+/// Puts weights where a session on its way has room for them. `placed` is told what of which file the device has
 /// (offset and bytes): memory of a map that a device has copied may go.
 ///
 /// # Errors
 /// What the device refuses; `Internal` for a range outside its file.
 pub(crate) fn fill(
-    loader: &mut Loader,
+    opening: &mut Opening,
     maps: &[SharedBytes],
     keeps_maps: bool,
     placed: &mut dyn FnMut(usize, usize, usize),
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<()> {
+    let loader = opening.loader();
     let ranges: Vec<_> =
         (0..maps.len() as u32).map(|shard| placements(loader.plan(), shard)).collect();
     let total = ranges.iter().flatten().map(|p| p.bytes).sum();
@@ -220,5 +223,5 @@ pub(crate) fn fill(
             progress(done, total);
         }
     }
-    block_on(|cx| loader.poll_finish(cx))
+    block_on(|cx| opening.poll(cx))
 }

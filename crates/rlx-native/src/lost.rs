@@ -13,7 +13,6 @@ use rlx_core::{Code, Result};
 /// What the other device refuses; `model` is then the fresh one with nothing in its caches.
 pub fn replace(model: &mut Model, mut fresh: Model) -> Result<()> {
     let held = model.engine.cached_tokens().to_vec();
-    model.engine.dispose();
     let restore = fresh.engine.restore(held);
     *model = fresh;
     let mut restore = restore?;

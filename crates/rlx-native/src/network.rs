@@ -196,8 +196,8 @@ impl<'a> Network<'a> {
             return Err(Error::new(Code::OutOfMemory, what)
                 .hint("close other programs, or use a smaller model"));
         }
-        block_on(|cx| opening.loader().poll_ready(cx))?;
-        fill(opening.loader(), self.maps, row.keeps_maps, &mut |_, _, _| {}, progress)?;
+        block_on(|cx| opening.poll_ready(cx))?;
+        fill(&mut opening, self.maps, row.keeps_maps, &mut |_, _, _| {}, progress)?;
         Ok(opening.finish())
     }
 }

@@ -24,9 +24,11 @@ use rlx_core::compare::difference_of_any;
 use rlx_core::formats::decode_row;
 use rlx_core::lower::{CTL, PARAMS, ProgramSpec};
 use rlx_core::models::{self, Task};
-use rlx_core::runtime::device::{Device, DeviceInfo, Outputs, SharedBytes, Write, WriteTo};
-use rlx_core::runtime::load::Loaded;
+use rlx_core::runtime::device::{
+    Device, DeviceInfo, Outputs, SharedBytes, Submission, Write, WriteTo,
+};
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use rlx_core::runtime::session::Session;
 use rlx_core::safetensors::{Header, Tensor, json::Json};
 use rlx_core::sample::{Control, SampleParams};
 use rlx_core::target::CompileOptions;
@@ -184,13 +186,7 @@ impl Record {
 /// A loaded model whose every row can be looked at.
 struct Runner {
     compiled: CompiledModel,
-    loaded: Loaded,
-}
-
-impl Drop for Runner {
-    fn drop(&mut self) {
-        self.loaded.free();
-    }
+    session: Session,
 }
 
 fn words(words: &[u32]) -> Vec<u8> {
@@ -203,19 +199,12 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 
 impl Runner {
     fn run(&self, program: &str, writes: &[Write]) -> Result<Outputs> {
-        let i = self
-            .compiled
-            .program(program)
-            .ok_or_else(|| Error::internal(format!("the model has no program {program}")))?;
-        let device = &self.loaded.device;
-        let ticket = device.submit(self.loaded.session, self.loaded.programs[i], writes)?;
-        block_on(|cx| device.poll(ticket, cx))
+        let ticket = self.session.submit(program, &Submission::new(writes))?;
+        block_on(|cx| self.session.poll(ticket, cx))
     }
 
     fn state(&self, name: &str, bytes: Vec<u8>) -> Result<Write> {
-        let i = self.compiled.states.iter().position(|s| s.name == name);
-        let i = i.ok_or_else(|| Error::internal(format!("the model has no state {name}")))?;
-        Ok(Write { to: WriteTo::State(i as u32), offset: 0, bytes })
+        Ok(Write { to: WriteTo::State(self.session.state(name)?), offset: 0, bytes })
     }
 
     /// What a chunk writes first.
@@ -248,9 +237,8 @@ impl Runner {
     /// another.
     fn all_rows(&self, ids: &[u32]) -> Result<BTreeMap<String, Vec<f32>>> {
         self.fits(ids.len())?;
-        let program = self.compiled.program("verify").map(|i| &self.compiled.programs[i]);
-        let names = program.map(|p| p.outputs.iter().map(|o| o.name.clone()).collect());
-        let names: Vec<String> = names.unwrap_or_default();
+        let names = self.session.outputs("verify")?.iter().map(|o| o.name.clone());
+        let names: Vec<String> = names.collect();
         let mut out: BTreeMap<String, Vec<f32>> = BTreeMap::new();
         for (i, piece) in ids.chunks(CHUNK as usize).enumerate() {
             let writes = self.chunk(piece, i * CHUNK as usize, u32::MAX)?;
@@ -347,6 +335,7 @@ pub fn verify_model(
         context: None,
         chunk: CHUNK,
         compile: CompileOptions { kv, ..CompileOptions::default() },
+        presets: true,
         programs: vec![
             ProgramSpec::verify(CHUNK, taps),
             ProgramSpec::prefill_last(CHUNK).with_logits(),
@@ -355,8 +344,8 @@ pub fn verify_model(
     };
     let compiled = CompiledModel::new(&folder.checkpoint(), device.target(), &options)?;
     let (maps, keeps) = (folder.maps(), row.keeps_maps);
-    let loaded = put(&compiled, maps, device, keeps, &mut |_, _, _| {}, &mut |_, _| {})?;
-    let runner = Runner { compiled, loaded };
+    let session = put(&compiled, maps, device, keeps, &mut |_, _, _| {}, &mut |_, _| {})?;
+    let runner = Runner { compiled, session };
     let mut outputs = Vec::new();
     let names = || record.header.tensors.keys().map(String::as_str);
     for name in names().filter(|n| n.starts_with("out.")) {

@@ -69,7 +69,7 @@ fn the_allocator_agrees_with_the_plan_and_a_step_leaves_nothing_behind() {
     let cycle = || {
         let before = live();
         // Copied, not kept as maps: then every weight byte is the allocator's too.
-        let loaded =
+        let session =
             put(&compiled, &source.maps, device.clone(), false, &mut |_, _, _| {}, &mut |_, _| {})
                 .unwrap();
         let planned = compiled.plan.bytes() + compiled.state_bytes() + compiled.arena_bytes();
@@ -83,7 +83,7 @@ fn the_allocator_agrees_with_the_plan_and_a_step_leaves_nothing_behind() {
             "{counted} counted, {planned} planned"
         );
 
-        let mut engine = Engine::new(loaded, compiled.clone(), tokenizer.clone()).unwrap();
+        let mut engine = Engine::new(session, compiled.clone(), tokenizer.clone()).unwrap();
         let options = GenerateOptions {
             max_tokens: Some(96),
             ignore_stops: true,
@@ -102,8 +102,7 @@ fn the_allocator_agrees_with_the_plan_and_a_step_leaves_nothing_behind() {
         // The list of tokens grows by doubling and the texts are dropped: kilobytes at most.
         let (first, last) = (at[at.len() / 4], at[at.len() - 1]);
         assert!(last.1 - first.1 < 16 << 10, "{first:?} to {last:?}: a step leaves memory behind");
-        engine.dispose();
-        drop(generation);
+        drop((engine, generation));
     };
     cycle();
     let rest = live();

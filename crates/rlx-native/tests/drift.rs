@@ -4,9 +4,9 @@
 use rlx_core::compare::difference;
 use rlx_core::gguf::{HeaderReader, ModelFiles};
 use rlx_core::lower::{CTL, PARAMS, ProgramSpec};
-use rlx_core::runtime::device::{SharedBytes, Ticket, Write, WriteTo};
-use rlx_core::runtime::load::Loaded;
+use rlx_core::runtime::device::{SharedBytes, Submission, Ticket, Write, WriteTo};
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use rlx_core::runtime::session::Session;
 use rlx_core::sample::{Control, SampleParams};
 use rlx_core::target::Activations;
 use rlx_core::types::{BlockFormat, DType};
@@ -60,8 +60,7 @@ fn model() -> (ModelFiles, SharedBytes) {
 
 /// The model on a device, with one program: a token, and its logits.
 struct Run {
-    compiled: CompiledModel,
-    loaded: Loaded,
+    session: Session,
 }
 
 impl Run {
@@ -75,14 +74,13 @@ impl Run {
         options.context = Some(CONTEXT.into());
         let compiled = CompiledModel::from_gguf(files, device.target(), &options).unwrap();
         let maps = [file.clone()];
-        let loaded = put(&compiled, &maps, device, false, &mut |_, _, _| {}, &mut |_, _| {});
-        Run { compiled, loaded: loaded.unwrap() }
+        let session = put(&compiled, &maps, device, false, &mut |_, _, _| {}, &mut |_, _| {});
+        Run { session: session.unwrap() }
     }
 
     fn state(&self, name: &str, words: &[u32]) -> Write {
-        let at = self.compiled.states.iter().position(|s| s.name == name).unwrap();
         let bytes = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-        Write { to: WriteTo::State(at as u32), offset: 0, bytes }
+        Write { to: WriteTo::State(self.session.state(name).unwrap()), offset: 0, bytes }
     }
 
     /// Submits a step; `token` is what it reads, or what the step before it sampled.
@@ -102,13 +100,12 @@ impl Run {
             writes.push(self.state(PARAMS, &SampleParams::default().to_words()));
             writes.push(self.state(CTL, &control.to_words()));
         }
-        let Loaded { device, session, programs, .. } = &self.loaded;
-        device.submit(*session, programs[0], &writes).unwrap()
+        self.session.submit("decode_logits", &Submission::new(&writes)).unwrap()
     }
 
     /// The token that a step sampled, and its logits.
     fn answer(&self, ticket: Ticket) -> (u32, Vec<f32>) {
-        let out = block_on(|cx| self.loaded.device.poll(ticket, cx)).unwrap().values;
+        let out = block_on(|cx| self.session.poll(ticket, cx)).unwrap().values;
         let token = u32::from_le_bytes(*out[0].first_chunk().unwrap());
         (token, out[1].as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect())
     }
@@ -144,8 +141,6 @@ fn no_drift(kv: DType, tolerance: f64) {
     }
     // Where one token follows itself, every row of the caches is the same and none could be wrong.
     assert!(seen.len() > 20, "{kv}: only {} different tokens", seen.len());
-    gpu.loaded.free();
-    cpu.loaded.free();
 }
 
 #[test]

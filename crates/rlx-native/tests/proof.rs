@@ -5,7 +5,7 @@ use rlx_core::compare::difference;
 use rlx_core::ir::parse::parse;
 use rlx_core::lower::ProgramSpec;
 use rlx_core::plan::plan;
-use rlx_core::runtime::device::{Device, Write, WriteTo};
+use rlx_core::runtime::device::{Device, Submission, Write, WriteTo};
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::sample::{Control, SampleParams};
 use rlx_native::block_on::block_on;
@@ -48,7 +48,7 @@ fn run(
     row: &DeviceRow,
     device: Rc<dyn Device>,
 ) -> (u32, u32, Vec<f32>) {
-    let loaded = put(
+    let session = put(
         compiled,
         &source.maps,
         device.clone(),
@@ -59,39 +59,31 @@ fn run(
     .expect("the model loads");
     let control =
         Control { len: PROMPT.len() as u32, limit: 8, capacity: 64, ..Control::default() };
-    let state = |name: &str| {
-        let at = compiled.states.iter().position(|s| s.name == name).expect("a state");
-        WriteTo::State(at as u32)
-    };
+    let state = |name: &str| WriteTo::State(session.state(name).expect("a state"));
     let writes = [
         Write { to: state("ctl"), offset: 0, bytes: words(&control.to_words()) },
         Write { to: state("params"), offset: 0, bytes: words(&SampleParams::default().to_words()) },
         Write { to: WriteTo::Input(0), offset: 0, bytes: words(&PROMPT) },
     ];
     let submit = |i: usize, writes: &[Write]| {
-        let ticket = device.submit(loaded.session, loaded.programs[i], writes).expect("it submits");
-        block_on(|cx| device.poll(ticket, cx)).expect("it answers").values
+        let name = &compiled.specs[i].name;
+        let ticket = session.submit(name, &Submission::new(writes)).expect("it submits");
+        block_on(|cx| session.poll(ticket, cx)).expect("it answers").values
     };
     let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     let first = word(&submit(0, &writes)[0]);
     let step = submit(1, &[]);
     let floats = |c: &[u8]| f32::from_le_bytes([c[0], c[1], c[2], c[3]]);
     let logits = step[1].chunks_exact(4).map(floats).collect();
-    loaded.free();
     (first, word(&step[0]), logits)
 }
 
 /// The compiled model with its decode program replaced by what this text says.
-fn with_decode(
-    compiled: &CompiledModel,
-    text: &str,
-    device: &dyn Device,
-    options: &ModelOptions,
-) -> CompiledModel {
+fn with_decode(compiled: &CompiledModel, text: &str, device: &dyn Device) -> CompiledModel {
     let mut out = compiled.clone();
     let graph = parse(text).expect("printed MIR parses");
     let mut program =
-        plan(graph, &compiled.states, device.target(), &options.compile).expect("it plans");
+        plan(graph, &compiled.states, device.target(), &compiled.options[1]).expect("it plans");
     compiled.plan.bind(&mut program).expect("its weights are the model's");
     out.programs[1] = program;
     out
@@ -117,7 +109,7 @@ fn the_printed_program_parsed_again_gives_the_same_logits() {
         let options = options(row, &[]);
         let compiled = compile(source, &*device, &options);
         let text = compiled.programs[1].graph.to_string();
-        let parsed = with_decode(&compiled, &text, &*device, &options);
+        let parsed = with_decode(&compiled, &text, &*device);
         assert_eq!(
             parsed.programs[1].fingerprint, compiled.programs[1].fingerprint,
             "{}",
@@ -147,7 +139,7 @@ fn gelu_for_silu_in_one_layer_of_the_text_changes_the_logits() {
         };
         let changed = text.replacen(from, to, 1);
         assert_ne!(text, changed, "{}: the text has a silu", row.name);
-        let changed = with_decode(&compiled, &changed, &*device, &options);
+        let changed = with_decode(&compiled, &changed, &*device);
         let logits = run(&compiled, source, row, device.clone()).2;
         let other = run(&changed, source, row, device.clone()).2;
         let apart = difference(&other, &logits).relative();

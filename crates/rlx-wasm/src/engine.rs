@@ -16,11 +16,11 @@ use rlx_core::runtime::check::Check;
 use rlx_core::runtime::device::Device;
 use rlx_core::runtime::engine::{Engine, Generation, Progress};
 use rlx_core::runtime::generate::Reason;
-use rlx_core::runtime::load::Loader;
 use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::restore::Restore;
 use rlx_core::runtime::selftest::{SelfTest, Verdict};
+use rlx_core::runtime::session::Opening;
 use rlx_core::target::Activations;
 use rlx_core::text::{ChatTemplate, RenderOptions, Tokenizer, encode_chat};
 use rlx_core::types::DType;
@@ -66,7 +66,7 @@ struct State {
     executor: Executor,
     readers: Vec<HeaderReader>,
     opened: Option<Opened>,
-    loader: Option<Loader>,
+    opening: Option<Opening>,
     /// Of the GPU, until it has answered, and what it found, until that is asked for.
     check: Option<Check>,
     found: Option<(String, Verdict)>,
@@ -116,7 +116,7 @@ impl RlxEngine {
                 executor,
                 readers: Vec::new(),
                 opened: None,
-                loader: None,
+                opening: None,
                 check: None,
                 found: None,
                 engine: None,
@@ -292,10 +292,7 @@ impl RlxEngine {
         let mut s = self.state.borrow_mut();
         s.call = None;
         s.check = None;
-        s.loader = None;
-        if let Some(engine) = &mut s.engine {
-            engine.dispose();
-        }
+        s.opening = None;
         s.engine = None;
         s.opened = None;
     }
@@ -346,62 +343,62 @@ impl State {
             fit,
         };
         let device = &self.executor.device;
-        let mut loader = Loader::new(device.clone(), &opened.compiled)?;
+        let mut opening = Opening::programs(device.clone(), &opened.compiled)?;
         let compiled = &opened.compiled;
         let test = || {
             let oracle: Rc<dyn Device> = Rc::new(cpu(1)?);
             SelfTest::new(&files, compiled.context, &options, device.clone(), &oracle)
         };
         let kept = |kernels: &str| self.options.found(kernels);
-        self.check = Some(Check::new(&mut loader, compiled, kept, test)?);
-        self.loader = Some(loader);
+        self.check = Some(Check::new(&mut opening, compiled, kept, test)?);
+        self.opening = Some(opening);
         self.opened = Some(opened);
         Ok(())
     }
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        match &mut self.loader {
-            Some(loader) => loader.poll_ready(cx),
+        match &mut self.opening {
+            Some(opening) => opening.poll_ready(cx),
             None => Poll::Ready(Err(not_open())),
         }
     }
 
     fn placements(&self, shard: usize) -> Result<Vec<f64>> {
-        let (opened, loader) =
-            self.opened.as_ref().zip(self.loader.as_ref()).ok_or_else(not_open)?;
-        opened.placing.table(loader, &self.executor, shard)
+        let (opened, opening) =
+            self.opened.as_ref().zip(self.opening.as_ref()).ok_or_else(not_open)?;
+        opened.placing.table(opening.weights(), &self.executor, shard)
     }
 
     fn put(&mut self, shard: usize, file_offset: u64, bytes: &[u8]) -> Result<()> {
-        let (opened, loader) =
-            self.opened.as_ref().zip(self.loader.as_mut()).ok_or_else(not_open)?;
-        opened.placing.put(loader, shard, file_offset, bytes)
+        let (opened, opening) =
+            self.opened.as_ref().zip(self.opening.as_mut()).ok_or_else(not_open)?;
+        opened.placing.put(opening.loader(), shard, file_offset, bytes)
     }
 
     fn note_written(&mut self) {
-        if let (Some(opened), Some(loader)) = (&self.opened, &mut self.loader) {
-            opened.placing.note_written(loader, &self.executor);
+        if let (Some(opened), Some(opening)) = (&self.opened, &mut self.opening) {
+            opened.placing.note_written(opening.loader(), &self.executor);
         }
     }
 
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        let (Some(opened), Some(loader)) = (&self.opened, &mut self.loader) else {
+        let (Some(opened), Some(opening)) = (&self.opened, &mut self.opening) else {
             return Poll::Ready(Err(not_open()));
         };
         if let Some(check) = &mut self.check {
-            match check.poll(loader, &opened.compiled, cx) {
+            match check.poll(opening, &opened.compiled, cx) {
                 Poll::Ready(Ok(found)) => self.found = found,
                 other => return other.map_ok(|_| ()),
             }
             self.check = None;
         }
-        loader.poll_finish(cx)
+        opening.poll(cx)
     }
 
     fn finish(&mut self) -> Result<()> {
         let opened = self.opened.as_ref().ok_or_else(not_open)?;
-        let loaded = self.loader.take().ok_or_else(not_open)?.finish()?;
-        let mut engine = Engine::new(loaded, opened.compiled.clone(), opened.tokenizer.clone())?;
+        let session = self.opening.take().ok_or_else(not_open)?.finish();
+        let mut engine = Engine::new(session, opened.compiled.clone(), opened.tokenizer.clone())?;
         if self.executor.webgpu.is_some() {
             let platform = self.platform.clone();
             engine.pace_by(Rc::new(move || platform.now()));

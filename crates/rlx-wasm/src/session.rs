@@ -56,10 +56,7 @@ impl RlxSession {
         self.promise(
             |s, cx| s.executor.poll_probes(cx),
             |s| s.open(),
-            |s, cx| {
-                s.coming()
-                    .map_or_else(|e| Poll::Ready(Err(e)), |c| c.opening.loader().poll_ready(cx))
-            },
+            |s, cx| s.coming().map_or_else(|e| Poll::Ready(Err(e)), |c| c.opening.poll_ready(cx)),
         )
     }
 
@@ -67,7 +64,7 @@ impl RlxSession {
     pub fn placements(&self, shard: usize) -> Thrown<Vec<f64>> {
         let s = &mut *self.state.borrow_mut();
         let coming = s.coming.as_mut().ok_or_else(|| throw(&not_open()))?;
-        thrown(coming.placing.table(coming.opening.loader(), &s.executor, shard))
+        thrown(coming.placing.table(coming.opening.weights(), &s.executor, shard))
     }
 
     /// Takes bytes of a placement that is not a GPU's.

@@ -160,7 +160,7 @@ impl State {
     pub fn info(&self) -> Result<String> {
         let session = self.network.as_ref().ok_or_else(not_open)?.session();
         let about = session.info();
-        let arena = session.programs().map(|p| p.arena_bytes).max().unwrap_or(0);
+        let arena = session.programs().map(|(_, p)| p.arena_bytes).max().unwrap_or(0);
         Ok(json!({
             "device": about.kind,
             "adapter": about.adapter,

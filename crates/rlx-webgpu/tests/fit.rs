@@ -9,9 +9,9 @@ use rlx_core::runtime::device::{
     AnyId, Bytes, Copy, Counters, Device, DeviceInfo, Memory, ModelId, Outputs, Placed, ProgramId,
     SessionId, Submission, TensorId, Ticket,
 };
-use rlx_core::runtime::load::Loader;
 use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use rlx_core::runtime::session::Opening;
 use rlx_core::target::Activations;
 use rlx_core::target::Target;
 use rlx_core::types::{BlockFormat, DType};
@@ -63,7 +63,7 @@ fn the_fit_is_what_the_gpu_is_asked_for() {
         assert_eq!(have, device.gpu().counts().live_bytes, "{file}");
         let off = (said as f64 - have as f64) / have as f64;
         assert!(off.abs() <= 0.05, "{file}: said {said}, have {have}: {fit:?}");
-        engine.dispose();
+        drop(engine);
     }
 }
 
@@ -76,14 +76,14 @@ fn caches_that_the_gpu_does_not_bind_are_refused_with_the_context_that_it_does()
         options.context = Some(context);
         CompiledModel::from_gguf(&files, device.target(), &options).unwrap()
     };
-    let e = Loader::new(device.clone(), &compiled(1024)).err().expect("they are too large");
+    let e = Opening::programs(device.clone(), &compiled(1024)).err().expect("they are too large");
     assert_eq!(e.code, Code::OutOfMemory);
     assert!(e.what.starts_with("the caches of 1024 positions are larger than this device binds"));
     assert_eq!(device.gpu().counts().live_bytes, 0, "nothing was made");
     // Two heads of 64 f32: 512 bytes a position.
     assert_eq!(e.hint, "load with a context of 292 tokens or less (--context, contextLength)");
-    let mut loader = Loader::new(device.clone(), &compiled(292)).unwrap();
-    block(|cx| loader.poll_ready(cx)).unwrap();
+    let mut opening = Opening::programs(device.clone(), &compiled(292)).unwrap();
+    block(|cx| opening.poll_ready(cx)).unwrap();
 }
 
 /// A GPU that has no memory left.
@@ -147,13 +147,13 @@ fn a_gpu_without_memory_is_answered_with_the_needs_and_a_context_to_try() {
     let mut options = ModelOptions::chat(16);
     options.context = Some(1024);
     let compiled = CompiledModel::from_gguf(&files, device.target(), &options).unwrap();
-    let mut loader = Loader::new(device.clone(), &compiled).unwrap();
-    let e = block(|cx| loader.poll_ready(cx)).unwrap_err();
+    let mut opening = Opening::programs(device.clone(), &compiled).unwrap();
+    let e = block(|cx| opening.poll_ready(cx)).unwrap_err();
     assert_eq!(e.code, Code::OutOfMemory);
     let needs = Fit::of(&compiled, device.target()).describe();
     assert_eq!(e.what, format!("the device has no memory left; this model needs {needs}"));
     assert_eq!(e.hint, "load with a context of 512 tokens or less (--context, contextLength)");
     assert_eq!(e.source.map(|e| e.what), Some("the driver's words".into()));
-    drop(loader);
+    drop(opening);
     assert_eq!(device.counters().live_bytes, 0, "what was made is freed");
 }

@@ -9,6 +9,8 @@ mod fit;
 mod functions;
 mod graphs;
 mod kv_blocks;
+#[path = "../../../tests/support/load.rs"]
+mod load;
 mod matmul;
 mod matmul_rows;
 mod model;

@@ -46,7 +46,7 @@ fn greedy_tokens_are_llama_cpps() {
             let (got, _) = generate(&mut engine, prompt, 64, false);
             assert_eq!(got, want, "{format} {activations:?} {kv} {}", question["prompt"]);
         }
-        engine.dispose();
+        drop(engine);
     }
     assert_eq!(device.counters().live_bytes, 0, "everything was freed");
     assert_eq!(device.gpu().counts().live_bytes, 0, "and destroyed");
@@ -74,7 +74,7 @@ fn a_paced_prompt_has_the_tokens_of_one_submission() {
         assert_eq!(device.counters().submits - before, submits, "paced: {paced}");
         answers.push(generation.tokens().to_vec());
         answers.push(generate(&mut engine, prompt.clone(), 24, false).0);
-        engine.dispose();
+        drop(engine);
     }
     assert_eq!(answers[..2], answers[2..]);
     assert!(answers[1].len() > 4, "{answers:?}");

@@ -262,7 +262,7 @@ fn a_model_in_parts_has_the_tokens_and_logits_of_a_whole_one() {
                     assert!(decode.iter().any(|l| l.contains(part)), "{format}: {decode:?}");
                 }
             }
-            engine.dispose();
+            drop(engine);
         }
         let (tokens, logits) = &answers[1];
         assert_eq!(tokens, &numbers(&question["formats"][format]["tokens"])[..tokens.len()]);

@@ -36,7 +36,7 @@ fn twenty_cycles_of_load_and_dispose_leave_no_byte() {
             answers.push(generate(&mut engine, prompt.clone(), 4, false).0);
             held.push(live(&device));
         }
-        engine.dispose();
+        drop(engine);
         assert_eq!(live(&device), (0, 0), "cycle {cycle}");
     }
     let counts = device.gpu().counts();
@@ -71,7 +71,7 @@ fn two_engines_on_one_device_answer_in_turns_as_they_do_alone() {
             while block(|cx| generation.poll_next(&mut engine, cx)).is_some() {}
             generation.tokens().to_vec()
         });
-        engine.dispose();
+        drop(engine);
         answers
     });
     assert_ne!(alone[0], alone[1]);
@@ -90,10 +90,10 @@ fn two_engines_on_one_device_answer_in_turns_as_they_do_alone() {
         assert_eq!(b.tokens(), alone[1][i]);
     }
     // One goes; the other answers on.
-    second.dispose();
+    drop(second);
     assert!(live(&device) >= one);
     assert_eq!(generate(&mut first, prompts[0].clone(), 4, false).0, alone[0][0][..4]);
-    first.dispose();
+    drop(first);
     assert_eq!(live(&device), (0, 0));
 }
 
@@ -103,7 +103,7 @@ fn a_load_without_memory_for_any_one_buffer_says_so_and_leaves_no_byte() {
     let mut engine = load(device.clone(), MODEL, &options());
     let buffers = device.gpu().counts().buffers;
     let want = generate(&mut engine, vec![2044, 2045, 100], 4, false).0;
-    engine.dispose();
+    drop(engine);
     assert!(buffers > 10, "{buffers} buffers");
     for n in 0..buffers {
         device.gpu().refuse_buffer(n);
@@ -114,7 +114,7 @@ fn a_load_without_memory_for_any_one_buffer_says_so_and_leaves_no_byte() {
     }
     let mut engine = load(device.clone(), MODEL, &options());
     assert_eq!(generate(&mut engine, vec![2044, 2045, 100], 4, false).0, want);
-    engine.dispose();
+    drop(engine);
     assert_eq!(live(&device), (0, 0));
 }
 
@@ -138,7 +138,7 @@ fn a_thousand_short_answers_leave_memory_as_ten_do() {
             _ => {}
         }
     }
-    engine.dispose();
+    drop(engine);
     let counts = device.gpu().counts();
     assert_eq!((live(&device), counts.bind_groups, counts.lists), ((0, 0), 0, 0));
 }

@@ -54,6 +54,8 @@ impl CompilePipeline {
     ) -> Result<Compiled> {
         let (target, options) = (&self.target, &self.options);
         check_names(options, watch)?;
+        let with_policy = options.fusion_policy.map(|policy| module.clone().with_policy(policy));
+        let module = with_policy.as_ref().unwrap_or(module);
         check_target(module, options.kv, target)?;
         let start = watch.now();
         let g = lower(module, spec, options.kv)?;

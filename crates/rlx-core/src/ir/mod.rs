@@ -11,4 +11,4 @@ mod print_lir;
 pub mod recipe;
 pub mod verify;
 
-pub use module::{Entry, GraphModule, Stage};
+pub use module::{GraphModule, Stage};

@@ -39,15 +39,6 @@ pub enum GraphModule {
     Lir(Box<lir::Program>),
 }
 
-/// Something that a model can be asked.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
-    /// Its name: `encode`.
-    pub name: String,
-    /// Blocks or operators; symbols are bound by the inputs of each run.
-    pub module: GraphModule,
-}
-
 impl GraphModule {
     /// Blocks that a closure writes; what it returns is the one output, `output`.
     pub fn define(name: &str, f: impl FnOnce(&mut hir::Module) -> hir::Tensor) -> GraphModule {

@@ -15,8 +15,9 @@ use super::registry::Family;
 use super::tensors::Tensors;
 use super::transformers;
 use crate::error::Result;
-use crate::ir::hir::{EncoderAttention, FusionPolicy, LinearWeights, Module, Tensor, Weight};
+use crate::ir::hir::{EncoderAttention, LinearWeights, Module, Tensor, Weight};
 use crate::ops::{Binary, Gather, Mask, Reshape, Slice, Unary};
+use crate::profile::{Preset, Presets};
 use crate::types::{BATCH, Dim, Shape};
 use alloc::boxed::Box;
 use alloc::format;
@@ -26,6 +27,7 @@ use alloc::vec;
 /// The family's row.
 pub(super) const FAMILY: Family = Family {
     name: "bert",
+    presets: Presets::of(Preset::Encoder),
     gguf: &["bert"],
     transformers: &["bert"],
     open: |checkpoint| Ok(Box::new(BertConfig::open(checkpoint)?)),
@@ -162,7 +164,7 @@ impl Model for BertConfig {
         let names = Names::of(tensors);
         // Positions are counted; heads for training and for masked words give none of the outputs.
         tensors.inert(|n| n.ends_with("embeddings.position_ids") || n.starts_with("cls."));
-        let mut m = Module::graph("bert").with_policy(FusionPolicy::Fusable);
+        let mut m = Module::graph("bert");
         let inputs = encoder::inputs(&mut m, self.types > 0);
         let mut x = self.embeddings(&mut m, tensors, &names, &inputs)?;
         m.tap("layer.embed", x);

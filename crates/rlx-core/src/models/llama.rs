@@ -24,6 +24,7 @@ use crate::ir::hir::{
 };
 use crate::math;
 use crate::ops::{Binary, Constant, RopeStyle, Unary, Zip};
+use crate::profile::{Preset, Presets};
 use crate::safetensors::json::Json;
 use crate::types::DType;
 use alloc::boxed::Box;
@@ -35,6 +36,7 @@ use alloc::vec::Vec;
 /// The family's row.
 pub(super) const FAMILY: Family = Family {
     name: "llama32",
+    presets: Presets { one_row: Preset::Llama32Decode, rows: Preset::Llama32Prefill },
     gguf: &["llama", "granite"],
     transformers: &["llama", "mistral", "granite"],
     open: |checkpoint| {

@@ -5,6 +5,7 @@ mod checkpoint;
 mod encoder;
 #[cfg(feature = "text")]
 mod encoder_files;
+mod entry;
 mod keys;
 mod llama;
 mod model;
@@ -22,13 +23,14 @@ pub use bert::BertConfig;
 pub use checkpoint::Checkpoint;
 #[cfg(feature = "text")]
 pub use encoder_files::{EmbedOptions, FolderTexts};
+pub use entry::Entry;
 pub use keys::{Keys, Neutral};
 pub use llama::{Layer, LlamaConfig};
 pub use model::{ENCODE, Facts, Model, Task};
 pub use naming::Naming;
 pub use nomic_bert::NomicBertConfig;
 pub use pooling::{Pooling, PoolingKind};
-pub use registry::{FAMILIES, Family, open};
+pub use registry::{FAMILIES, Family, open, presets};
 pub use rotary::Rotary;
 pub use tensors::Tensors;
 #[cfg(feature = "jinja")]

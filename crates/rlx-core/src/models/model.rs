@@ -1,10 +1,11 @@
 //! What the runtime asks of a model, whatever its family.
 
 use super::checkpoint::Checkpoint;
+use super::entry::Entry;
 use super::naming::{TOKEN_EMBD, gguf_layer};
+use super::registry::presets;
 use super::tensors::Tensors;
 use crate::error::{Code, Error, Result};
-use crate::ir::Entry;
 use crate::ir::hir::Module;
 use alloc::boxed::Box;
 use alloc::format;
@@ -95,7 +96,8 @@ impl dyn Model + '_ {
         match facts.task {
             Task::Embed => {
                 let module = self.module(checkpoint, facts.context)?;
-                Ok(Vec::from([Entry { name: ENCODE.into(), module: module.into() }]))
+                let profile = presets(facts.family).map(|p| p.rows.profile());
+                Ok(Vec::from([Entry { name: ENCODE.into(), module: module.into(), profile }]))
             }
             Task::Generate => {
                 let what = format!("a model of family {} generates text", facts.family);

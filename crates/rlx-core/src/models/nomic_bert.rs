@@ -16,8 +16,9 @@ use super::rotary::Rotary;
 use super::tensors::Tensors;
 use super::transformers;
 use crate::error::Result;
-use crate::ir::hir::{FfnWeights, FusionPolicy, Module, Tensor, Weight};
+use crate::ir::hir::{FfnWeights, Module, Tensor, Weight};
 use crate::ops::{Binary, Gather, Mask, RopeScaling, Sdpa, Slice};
+use crate::profile::{Preset, Presets};
 use crate::types::Dim;
 use alloc::boxed::Box;
 use alloc::format;
@@ -26,6 +27,7 @@ use alloc::string::String;
 /// The family's row.
 pub(super) const FAMILY: Family = Family {
     name: "nomic_bert",
+    presets: Presets::of(Preset::Encoder),
     gguf: &["nomic-bert"],
     transformers: &["nomic_bert"],
     open: |checkpoint| Ok(Box::new(NomicBertConfig::open(checkpoint)?)),
@@ -236,7 +238,7 @@ impl Model for NomicBertConfig {
         let names = Names(tensors.naming());
         // Frequencies are computed; a head for masked words gives none of the outputs.
         tensors.inert(|n| n.ends_with("rotary_emb.inv_freq") || n.starts_with("cls."));
-        let mut m = Module::graph("nomic_bert").with_policy(FusionPolicy::Fusable);
+        let mut m = Module::graph("nomic_bert");
         let inputs = encoder::inputs(&mut m, self.types > 0);
         let norm = |name: &str| -> Result<[Weight; 2]> {
             let part = |part: &str| tensors.weight(&format!("{name}.{part}"), &[self.dim]);

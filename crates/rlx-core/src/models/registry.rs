@@ -4,14 +4,17 @@ use super::checkpoint::{Checkpoint, Source};
 use super::model::Model;
 use super::{bert, llama, nomic_bert};
 use crate::error::{Code, Error, Result};
+use crate::profile::Presets;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
 /// A family of models.
 pub struct Family {
-    /// Its preset and its name in docs.
+    /// Its name in docs.
     pub name: &'static str,
+    /// What its programs are compiled by, unless a caller says otherwise.
+    pub presets: Presets,
     /// `general.architecture` of its GGUF files.
     pub gguf: &'static [&'static str],
     /// `model_type` in its transformers configurations.
@@ -22,6 +25,11 @@ pub struct Family {
 
 /// Every family.
 pub const FAMILIES: &[Family] = &[llama::FAMILY, bert::FAMILY, nomic_bert::FAMILY];
+
+/// The presets of the family of that name.
+pub fn presets(family: &str) -> Option<Presets> {
+    FAMILIES.iter().find(|f| f.name == family).map(|f| f.presets)
+}
 
 /// Reads a checkpoint's configuration with its family's reader.
 ///

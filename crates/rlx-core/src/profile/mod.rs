@@ -31,7 +31,7 @@ mod toml;
 
 pub use crate::ir::hir::FusionPolicy;
 pub use crate::target::FusionTarget;
-pub use presets::{Preset, PresetRow};
+pub use presets::{Preset, PresetRow, Presets};
 
 use crate::target::Precision;
 

@@ -44,6 +44,27 @@ pub enum Preset {
     Llada2Diffusion,
 }
 
+/// The presets of a family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Presets {
+    /// Of programs of one row, which a token of an answer runs.
+    pub one_row: Preset,
+    /// Of all others.
+    pub rows: Preset,
+}
+
+impl Presets {
+    /// One preset for everything.
+    pub const fn of(preset: Preset) -> Self {
+        Presets { one_row: preset, rows: preset }
+    }
+
+    /// The profile of a program of so many rows.
+    pub fn profile(&self, rows: u64) -> CompileProfile {
+        if rows == 1 { self.one_row.profile() } else { self.rows.profile() }
+    }
+}
+
 /// A preset with its name and the maker of its profile.
 pub type PresetRow = (Preset, &'static str, fn() -> CompileProfile);
 

@@ -1,9 +1,9 @@
 //! A [self-test](super::selftest) beside a load, made once: what was found of the same kernels on the same
 //! driver is remembered by the host and holds at once.
 
-use super::load::Loader;
 use super::model::CompiledModel;
 use super::selftest::{SelfTest, Verdict};
+use super::session::Opening;
 use crate::error::Result;
 use alloc::string::String;
 use core::task::{Context, Poll};
@@ -20,18 +20,19 @@ impl Check {
     /// # Errors
     /// From `test`, and what the device refuses at once.
     pub fn new(
-        loader: &mut Loader,
+        opening: &mut Opening,
         compiled: &CompiledModel,
         kept: impl FnOnce(&str) -> Option<Verdict>,
         test: impl FnOnce() -> Result<SelfTest>,
     ) -> Result<Self> {
-        let Some(kernels) = loader.device().kernels(loader.model()) else {
+        let device = opening.weights().device().clone();
+        let Some(kernels) = device.kernels(opening.weights().model()) else {
             return Ok(Check { test: None });
         };
-        let test = match kept(&kernels).and_then(|found| found.apply(&**loader.device())) {
+        let test = match kept(&kernels).and_then(|found| found.apply(&*device)) {
             Some(false) => None,
             Some(true) => {
-                loader.build(compiled)?;
+                opening.build(compiled)?;
                 None
             }
             None => Some((kernels, test()?)),
@@ -44,14 +45,14 @@ impl Check {
         self.test.is_some()
     }
 
-    /// Goes on. Once: what was found, and of what, to be kept; the loader's programs are built without
+    /// Goes on. Once: what was found, and of what, to be kept; the model's programs are built without
     /// what is wrong.
     ///
     /// # Errors
     /// As [`SelfTest::poll`], and what the device refuses.
     pub fn poll(
         &mut self,
-        loader: &mut Loader,
+        opening: &mut Opening,
         compiled: &CompiledModel,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<(String, Verdict)>>> {
@@ -61,14 +62,14 @@ impl Check {
             Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
             Poll::Ready(Ok(false)) => {}
             Poll::Ready(Ok(true)) => {
-                if let Err(e) = loader.build(compiled) {
+                if let Err(e) = opening.build(compiled) {
                     return Poll::Ready(Err(e));
                 }
             }
         }
         let found = self.test.take().map(|(kernels, test)| (kernels, test.verdict()));
         // Only now does nothing use the features that were given up.
-        loader.device().forget_kernels();
+        opening.weights().device().forget_kernels();
         Poll::Ready(Ok(found))
     }
 }

@@ -1,10 +1,10 @@
-//! An engine: a loaded model, and generations that run on it one at a time.
+//! An engine: the session of a language model, and generations that run on it one at a time.
 
 use super::device::{Device, DeviceInfo, Outputs, ProgramId, Submission, Ticket, Write, WriteTo};
 use super::generate::{Action, Event, Machine, Reason, Request, device_lost};
-use super::load::Loaded;
 use super::model::CompiledModel;
 use super::pacing::Pacing;
+use super::session::Session;
 use super::window::Window;
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::Program;
@@ -67,7 +67,7 @@ pub enum Progress {
 
 /// A loaded model with its tokenizer.
 pub struct Engine {
-    loaded: Loaded,
+    session: Session,
     compiled: Rc<CompiledModel>,
     tokenizer: Rc<Tokenizer>,
     /// Tokens whose rows the caches hold, or held when the device was lost.
@@ -114,24 +114,16 @@ fn words(words: &[u32]) -> Vec<u8> {
 }
 
 impl Engine {
-    /// An engine over a loaded model.
+    /// An engine over the session of a compiled model.
     ///
     /// # Errors
     /// `BadFile` if the tokenizer has another number of tokens than the model.
     pub fn new(
-        loaded: Loaded,
+        session: Session,
         compiled: Rc<CompiledModel>,
         tokenizer: Rc<Tokenizer>,
     ) -> Result<Self> {
-        let state = |name: &str| {
-            compiled
-                .states
-                .iter()
-                .position(|s| s.name == name)
-                .map(|i| i as u32)
-                .ok_or_else(|| Error::internal(format!("the model has no state {name}")))
-        };
-        let states = [state(CTL)?, state(PARAMS)?, state(COUNTS)?];
+        let states = [session.state(CTL)?, session.state(PARAMS)?, session.state(COUNTS)?];
         if tokenizer.vocab_size() as u64 > compiled.module.vocab {
             return Err(Error::bad_file(format!(
                 "the tokenizer has {} tokens, the model {}",
@@ -141,7 +133,7 @@ impl Engine {
         }
         let short = compiled.program("prefill_short").map(|i| compiled.specs[i].seq as usize);
         Ok(Engine {
-            loaded,
+            session,
             compiled,
             tokenizer,
             cached: Vec::new(),
@@ -167,8 +159,7 @@ impl Engine {
 
     /// The program that a device knows by that id.
     pub fn program(&self, id: ProgramId) -> Option<&Program> {
-        let i = self.loaded.programs.iter().position(|&p| p == id)?;
-        self.compiled.programs.get(i)
+        self.session.programs().find(|p| p.0 == id).map(|p| p.1)
     }
 
     /// The compiled model.
@@ -183,12 +174,12 @@ impl Engine {
 
     /// The device.
     pub fn device(&self) -> &Rc<dyn Device> {
-        &self.loaded.device
+        self.session.device()
     }
 
     /// Which executor runs.
     pub fn info(&self) -> DeviceInfo {
-        self.loaded.device.info()
+        self.session.info()
     }
 
     /// Tokens whose rows the caches hold; on a lost device those they held, as far as was known. An
@@ -309,19 +300,8 @@ impl Engine {
     }
 
     fn submit(&self, name: &str, writes: &[Write], pieces: u32) -> Result<Ticket> {
-        let i = self
-            .compiled
-            .program(name)
-            .ok_or_else(|| Error::internal(format!("the model has no program {name}")))?;
-        let (session, program) = (self.loaded.session, self.loaded.programs[i]);
         let how = Submission { pieces, ..Submission::new(writes) };
-        self.loaded.device.submit_with(session, program, &how)
-    }
-
-    /// Frees everything on the device.
-    pub fn dispose(&mut self) {
-        self.cached.clear();
-        self.loaded.free();
+        self.session.submit(name, &how)
     }
 }
 
@@ -457,7 +437,7 @@ impl Generation {
     fn poll_tickets(&mut self, engine: &Engine, cx: &mut Context<'_>) -> bool {
         let tickets: Vec<Ticket> = self.machine.tickets().collect();
         for ticket in tickets {
-            match engine.loaded.device.poll(ticket, cx) {
+            match engine.session.poll(ticket, cx) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(outputs)) => {
                     self.read(ticket, outputs);

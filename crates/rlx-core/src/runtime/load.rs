@@ -1,12 +1,10 @@
-//! Loading: from ranges of files to a device, without IO.
+//! Loading weights: from ranges of files to a device, without IO.
 //!
-//! A loader first waits for `allocate`, `session` and nothing else (on WebGPU out of memory is known
-//! only then); pipelines are built meanwhile. Bytes may then come in any order; each shard says
-//! where its ranges go. Small tensors that constants are made from stay on the host.
+//! A loader first waits for memory (on WebGPU out of memory is known only then). Bytes may then come in
+//! any order; each shard says where its ranges go. Small tensors that constants are made from stay on
+//! the host.
 
-use super::device::{AnyId, Bytes, Device, ModelId, Placed, ProgramId, SessionId, Ticket};
-use super::memory::Fit;
-use super::model::CompiledModel;
+use super::device::{AnyId, Bytes, Device, ModelId, Placed, Ticket};
 use crate::error::{Error, Result};
 use crate::plan::{Entry, Origin, WeightPlan};
 use crate::reference::make::make;
@@ -15,7 +13,7 @@ use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 
 /// Where a range of a shard goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,23 +56,13 @@ pub fn placements(plan: &WeightPlan, shard: u32) -> Vec<Placement> {
     out
 }
 
-/// What [`Loader::poll_ready`] waits for.
-struct Pending {
-    tickets: Vec<Ticket>,
-}
-
-/// A model on its way to a device. Dropping it before [`finish`](Self::finish) frees everything.
+/// Weights on their way to a device. Dropping it before [`keep`](Self::keep) frees them.
 pub struct Loader {
     device: Rc<dyn Device>,
     plan: Rc<WeightPlan>,
-    /// What a language model takes, for a refusal.
-    fit: Option<Fit>,
     model: ModelId,
-    /// `None` for weights alone.
-    session: Option<SessionId>,
-    programs: Vec<ProgramId>,
-    memory: Pending,
-    build: Pending,
+    /// Of the weights' memory, until it has answered.
+    memory: Option<Ticket>,
     /// Bytes of host tensors so far.
     host: BTreeMap<String, Vec<u8>>,
     /// Constants not yet on the device.
@@ -84,70 +72,20 @@ pub struct Loader {
     kept: bool,
 }
 
-/// A model on a device.
-pub struct Loaded {
-    /// Where.
-    pub device: Rc<dyn Device>,
-    /// Its weights.
-    pub model: ModelId,
-    /// Its states and arena.
-    pub session: SessionId,
-    /// Its programs, as the compiled model orders them.
-    pub programs: Vec<ProgramId>,
-}
-
-impl Loaded {
-    /// Frees everything on the device.
-    pub fn free(&self) {
-        self.device.free(AnyId::Session(self.session));
-        self.device.free(AnyId::Model(self.model));
-    }
-}
-
 impl Loader {
-    /// Asks the device for memory and pipelines.
+    /// Asks the device for memory of a plan's weights.
     ///
     /// # Errors
-    /// `OutOfMemory` for caches that it cannot bind, with the context that it can;
     /// What the device refuses at once; refusals that take time come from
     /// [`poll_ready`](Self::poll_ready).
-    pub fn new(device: Rc<dyn Device>, compiled: &CompiledModel) -> Result<Self> {
-        let fit = Fit::of(compiled, device.target());
-        fit.bound()?;
-        let mut loader = Self::allocate(device.clone(), compiled.plan.clone(), Some(fit))?;
-        let (states, arena) = (&compiled.states, compiled.arena_bytes());
-        let (session, ticket) = device.session(loader.model, states, arena)?;
-        loader.session = Some(session);
-        loader.memory.tickets.push(ticket);
-        loader.build(compiled)?;
-        Ok(loader)
-    }
-
-    /// Asks the device for memory of weights alone: programs are built when they are asked for.
-    ///
-    /// # Errors
-    /// What the device refuses at once.
-    pub fn weights(device: Rc<dyn Device>, plan: WeightPlan) -> Result<Self> {
-        Self::allocate(device, plan, None)
-    }
-
-    fn allocate(device: Rc<dyn Device>, plan: WeightPlan, fit: Option<Fit>) -> Result<Self> {
+    pub fn new(device: Rc<dyn Device>, plan: WeightPlan) -> Result<Self> {
         let plan = Rc::new(plan);
-        let allocated = device.allocate(plan.clone());
-        let (model, ticket) = match (allocated, &fit) {
-            (Ok(allocated), _) => allocated,
-            (Err(e), Some(fit)) => return Err(fit.refusal(e)),
-            (Err(e), None) => return Err(e),
-        };
+        let (model, ticket) = device.allocate(plan.clone())?;
         let is_made = |e: &Entry| matches!(e.origin, Origin::Made(_));
         let files: u64 = plan.entries.iter().filter(|e| !is_made(e)).map(|e| e.bytes).sum();
         Ok(Loader {
-            fit,
             model,
-            session: None,
-            programs: Vec::new(),
-            memory: Pending { tickets: Vec::from([ticket]) },
-            build: Pending { tickets: Vec::new() },
+            memory: Some(ticket),
             host: BTreeMap::new(),
             computed: (0..plan.entries.len()).filter(|&i| is_made(&plan.entries[i])).collect(),
             missing: files + plan.host.iter().map(|h| h.bytes).sum::<u64>(),
@@ -157,51 +95,17 @@ impl Loader {
         })
     }
 
-    /// Builds the programs anew: the device runs them with other kernels since.
+    /// Waits until the weights' memory is there: only then may bytes be put.
     ///
     /// # Errors
-    /// What the device refuses at once.
-    pub fn build(&mut self, compiled: &CompiledModel) -> Result<()> {
-        for old in self.programs.drain(..) {
-            self.device.free(AnyId::Program(old));
-        }
-        self.build.tickets.clear();
-        for program in &compiled.programs {
-            let (id, ticket) = self.device.build(self.model, Rc::new(program.clone()))?;
-            self.programs.push(id);
-            self.build.tickets.push(ticket);
-        }
-        Ok(())
-    }
-
-    fn poll_pending(
-        device: &Rc<dyn Device>,
-        pending: &mut Pending,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<()>> {
-        while let Some(&ticket) = pending.tickets.last() {
-            match device.poll(ticket, cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(answer) => {
-                    pending.tickets.pop();
-                    if let Err(e) = answer {
-                        return Poll::Ready(Err(e));
-                    }
-                }
-            }
+    /// What the device refuses, `OutOfMemory` among it.
+    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        if let Some(ticket) = self.memory {
+            let answer = ready!(self.device.poll(ticket, cx));
+            self.memory = None;
+            answer?;
         }
         Poll::Ready(Ok(()))
-    }
-
-    /// Waits until memory is there: only then may bytes be put.
-    ///
-    /// # Errors
-    /// `OutOfMemory` that says what the model needs and which context to try ([`Fit::refusal`]).
-    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Self::poll_pending(&self.device, &mut self.memory, cx).map_err(|e| match &self.fit {
-            Some(fit) => fit.refusal(e),
-            None => e,
-        })
     }
 
     /// Where it goes.
@@ -254,7 +158,7 @@ impl Loader {
         self.missing = self.missing.saturating_sub(bytes);
     }
 
-    /// Makes the constants and waits for pipelines.
+    /// Makes the constants.
     ///
     /// # Errors
     /// `BadFile` if ranges never came; what the device refuses.
@@ -280,7 +184,7 @@ impl Loader {
                 other => return other,
             }
         }
-        Self::poll_pending(&self.device, &mut self.build, cx)
+        Poll::Ready(Ok(()))
     }
 
     /// Bytes of the constant at entry `i`.
@@ -292,20 +196,9 @@ impl Loader {
         }
     }
 
-    /// The loaded model. Call when [`poll_finish`](Self::poll_finish) answered.
-    ///
-    /// # Errors
-    /// `Internal` for a loader of weights alone.
-    pub fn finish(mut self) -> Result<Loaded> {
-        let session = self.session.ok_or_else(|| Error::internal("weights have no session"))?;
-        self.kept = true;
-        let (device, programs) = (self.device.clone(), core::mem::take(&mut self.programs));
-        Ok(Loaded { device, model: self.model, session, programs })
-    }
-
-    /// The weights, of which the caller frees the model. Call when [`poll_finish`](Self::poll_finish)
-    /// answered.
-    pub fn finish_weights(mut self) -> ModelId {
+    /// The weights, of which the caller frees the model from now on. Call when
+    /// [`poll_finish`](Self::poll_finish) answered.
+    pub fn keep(&mut self) -> ModelId {
         self.kept = true;
         self.model
     }
@@ -314,9 +207,6 @@ impl Loader {
 impl Drop for Loader {
     fn drop(&mut self) {
         if !self.kept {
-            if let Some(session) = self.session {
-                self.device.free(AnyId::Session(session));
-            }
             self.device.free(AnyId::Model(self.model));
         }
     }

@@ -10,6 +10,7 @@ use crate::lower::{ProgramSpec, states};
 use crate::models::{self, Checkpoint, Task};
 use crate::passes::FusionReport;
 use crate::plan::WeightPlan;
+use crate::profile::Presets;
 use crate::safetensors;
 use crate::safetensors::json::Json;
 use crate::target::{CompileOptions, Target};
@@ -26,6 +27,9 @@ pub struct ModelOptions {
     pub chunk: u64,
     /// Activations, caches, passes.
     pub compile: CompileOptions,
+    /// Whether the presets of the model's family are applied to `compile`, each to its programs. Otherwise
+    /// `compile` alone says what is asked of the compiler.
+    pub presets: bool,
     /// Programs to make.
     pub programs: Vec<ProgramSpec>,
 }
@@ -37,6 +41,7 @@ impl ModelOptions {
             context: None,
             chunk,
             compile: CompileOptions::default(),
+            presets: true,
             programs: Vec::from([
                 ProgramSpec::decode(),
                 ProgramSpec::prefill(chunk),
@@ -70,6 +75,8 @@ pub struct CompiledModel {
     pub specs: Vec<ProgramSpec>,
     /// Programs, their weights bound to the plan.
     pub programs: Vec<Program>,
+    /// What was asked of the compiler for each.
+    pub options: Vec<CompileOptions>,
     /// What fused in each.
     pub reports: Vec<FusionReport>,
     /// States of a session.
@@ -132,10 +139,11 @@ impl CompiledModel {
             None => trained.min(4096),
         };
         let module = model.module(checkpoint, context)?;
-        Self::from_module(module, target, options, |name| checkpoint.locate(name))
+        let presets = models::presets(facts.family);
+        Self::compile(module, target, options, presets, |name| checkpoint.locate(name))
     }
 
-    /// Compiles a module whose tensors `locate` finds: shard, byte offset, bytes.
+    /// Compiles a module of no family, whose tensors `locate` finds: shard, byte offset, bytes.
     ///
     /// # Errors
     /// As [`CompilePipeline::compile_program`] and [`WeightPlan::new`].
@@ -145,21 +153,33 @@ impl CompiledModel {
         options: &ModelOptions,
         locate: impl FnMut(&str) -> Option<(u32, u64, u64)>,
     ) -> Result<Self> {
+        Self::compile(module, target, options, None, locate)
+    }
+
+    /// Compiles a module of a family that has these presets.
+    pub(super) fn compile(
+        module: Module,
+        target: &Target,
+        options: &ModelOptions,
+        presets: Option<Presets>,
+        locate: impl FnMut(&str) -> Option<(u32, u64, u64)>,
+    ) -> Result<Self> {
         if options.programs.is_empty() || options.chunk < 2 {
             return Err(Error::new(
                 Code::Internal,
                 "a model needs programs, and a chunk of 2 rows",
             ));
         }
-        let module = match options.compile.fusion_policy {
-            Some(policy) => module.with_policy(policy),
-            None => module,
-        };
-        let (mut programs, mut reports) = (Vec::new(), Vec::new());
-        let pipeline = CompilePipeline::new(target.clone()).with_options(options.compile.clone());
+        let (mut programs, mut asked, mut reports) = (Vec::new(), Vec::new(), Vec::new());
         for spec in &options.programs {
+            let mut own = options.compile.clone();
+            if let Some(presets) = presets.filter(|_| options.presets) {
+                presets.profile(spec.seq).apply(&mut own);
+            }
+            let pipeline = CompilePipeline::new(target.clone()).with_options(own.clone());
             let compiled = pipeline.compile_program(&module, spec)?;
             programs.push(Arc::unwrap_or_clone(compiled.lir));
+            asked.push(own);
             reports.push(Arc::unwrap_or_clone(compiled.fusion));
         }
         let plan = WeightPlan::new(&programs.iter().collect::<Vec<_>>(), &target.limits, locate)?;
@@ -173,6 +193,7 @@ impl CompiledModel {
             chunk: options.chunk,
             module,
             programs,
+            options: asked,
             reports,
             plan,
         })

@@ -38,7 +38,7 @@ pub fn graph(text: &str) -> Result<Entry> {
                 .hint("give the graph that it was made from: blocks or operators"));
         }
     };
-    Ok(Entry { name, module })
+    Ok(Entry { name, module, profile: None })
 }
 
 /// Asks a device for memory of a network's weights; `None` where no file has any.

@@ -2,9 +2,10 @@
 //! weights made at random from the header alone. What a device computes of it is compared with what
 //! another one does, before the model itself answers anybody.
 
-use super::device::{Bytes, Device, Ticket, Write, WriteTo};
-use super::load::{Loaded, Loader, placements};
+use super::device::{Bytes, Device, Submission, Ticket, Write, WriteTo};
+use super::load::placements;
 use super::model::{CompiledModel, ModelOptions};
+use super::session::{Opening, Session};
 use crate::error::{Error, Result};
 use crate::gguf::ModelFiles;
 use crate::ir::hir::Module;
@@ -12,16 +13,16 @@ use crate::ir::mir::ParamKind;
 use crate::lower::{CTL, PARAMS, ProgramSpec};
 use crate::math;
 use crate::models::{self, Checkpoint, Model, Tensors};
+use crate::profile::Presets;
 use crate::sample::{Control, SampleParams, Scratch, sample};
 use crate::types::{DType, Type};
 use crate::weights::random::Weights;
 use alloc::collections::BTreeSet;
-use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 
 /// Rows of the prompt: more than a tile of matmuls or of attention has.
 const ROWS: u64 = 80;
@@ -45,6 +46,8 @@ pub struct Twin {
     /// Name, first byte and bytes of each.
     tensors: Vec<(String, u64, u64)>,
     layers: usize,
+    /// Of the model's family.
+    presets: Option<Presets>,
     rows: u64,
     /// Rows of the short prompt; 0 where there is none.
     short: u64,
@@ -116,7 +119,8 @@ impl Twin {
         let short = options.programs.iter().find(|p| p.name == "prefill_short");
         let short = short.map_or(0, |p| SHORT.min(p.seq));
         let rows = ROWS.min(options.chunk);
-        Ok(Twin { module, file, tensors, layers: layers.len(), rows, short })
+        let presets = models::presets(model.facts().family);
+        Ok(Twin { module, file, tensors, layers: layers.len(), presets, rows, short })
     }
 
     /// Starts the twin on a device, as a model of these options is compiled for it.
@@ -138,12 +142,14 @@ impl Twin {
             found.map(|(_, offset, bytes)| (0, *offset, *bytes))
         };
         let module = self.module.clone();
-        let compiled = CompiledModel::from_module(module, device.target(), &options, locate)?;
-        let loader = Loader::new(device.clone(), &compiled)?;
+        let target = device.target();
+        let compiled = CompiledModel::compile(module, target, &options, self.presets, locate)?;
+        let opening = Opening::programs(device.clone(), &compiled)?;
+        let programs = compiled.specs.into_iter().map(|s| s.name).collect();
         Ok(Run {
-            compiled,
-            loader: Some(loader),
-            loaded: None,
+            programs,
+            opening: Some(opening),
+            session: None,
             placed: 0,
             tickets: Vec::new(),
             answers: Vec::new(),
@@ -213,9 +219,10 @@ impl Twin {
 
 /// A twin on its way through a device. Dropping it frees everything there.
 pub struct Run {
-    compiled: CompiledModel,
-    loader: Option<Loader>,
-    loaded: Option<Loaded>,
+    /// Names of its programs.
+    programs: Vec<String>,
+    opening: Option<Opening>,
+    session: Option<Session>,
     /// Weights that are there.
     placed: usize,
     /// Of the steps, the last first.
@@ -233,26 +240,19 @@ impl Run {
     /// # Errors
     /// What the device refuses, a kernel that its driver does not compile among it.
     pub fn poll(&mut self, twin: &Twin, cx: &mut Context<'_>) -> Poll<Result<Vec<Answer>>> {
-        if let Some(loader) = &mut self.loader {
-            match Self::load(loader, &self.compiled, &mut self.placed, twin, cx) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
-                Poll::Pending => return Poll::Pending,
-            }
-            let loaded = self.loader.take().ok_or_else(over)?.finish()?;
+        if let Some(opening) = &mut self.opening {
+            ready!(load(opening, &mut self.placed, twin, cx))?;
+            let session = self.opening.take().ok_or_else(over)?.finish();
             // Kept first: what is dropped half-way is freed too.
-            let loaded = self.loaded.insert(loaded);
+            let session = self.session.insert(session);
             for step in 0..twin.steps() {
-                let ticket = submit(loaded, &self.compiled, twin, step)?;
+                let ticket = submit(session, &self.programs, twin, step)?;
                 self.tickets.insert(0, ticket);
             }
         }
-        let loaded = self.loaded.as_ref().ok_or_else(over)?;
+        let session = self.session.as_ref().ok_or_else(over)?;
         while let Some(&ticket) = self.tickets.last() {
-            let outputs = match loaded.device.poll(ticket, cx) {
-                Poll::Ready(outputs) => outputs?,
-                Poll::Pending => return Poll::Pending,
-            };
+            let outputs = ready!(session.poll(ticket, cx))?;
             self.tickets.pop();
             let (token, logits) = match outputs.values.as_slice() {
                 [token, logits] => (token.as_chunks::<4>().0, logits.as_chunks::<4>().0),
@@ -265,36 +265,23 @@ impl Run {
         }
         Poll::Ready(Ok(core::mem::take(&mut self.answers)))
     }
-
-    fn load(
-        loader: &mut Loader,
-        compiled: &CompiledModel,
-        placed: &mut usize,
-        twin: &Twin,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<()>> {
-        match loader.poll_ready(cx) {
-            Poll::Ready(Ok(())) => {}
-            other => return other,
-        }
-        for p in placements(&compiled.plan, 0).iter().skip(*placed) {
-            let range = p.file_offset as usize..(p.file_offset + p.bytes) as usize;
-            let bytes = twin.file.get(range).unwrap_or(&[]);
-            match loader.poll_put(&p.to, 0, Bytes::Slice(bytes), cx) {
-                Poll::Ready(Ok(())) => *placed += 1,
-                other => return other,
-            }
-        }
-        loader.poll_finish(cx)
-    }
 }
 
-impl Drop for Run {
-    fn drop(&mut self) {
-        if let Some(loaded) = &self.loaded {
-            loaded.free();
-        }
+/// Puts the twin's weights on the device.
+fn load(
+    opening: &mut Opening,
+    placed: &mut usize,
+    twin: &Twin,
+    cx: &mut Context<'_>,
+) -> Poll<Result<()>> {
+    ready!(opening.poll_ready(cx))?;
+    for p in placements(opening.weights().plan(), 0).iter().skip(*placed) {
+        let range = p.file_offset as usize..(p.file_offset + p.bytes) as usize;
+        let bytes = twin.file.get(range).unwrap_or(&[]);
+        ready!(opening.loader().poll_put(&p.to, 0, Bytes::Slice(bytes), cx))?;
+        *placed += 1;
     }
+    opening.poll(cx)
 }
 
 fn over() -> Error {
@@ -302,11 +289,9 @@ fn over() -> Error {
 }
 
 /// Submits a step: the prompt at 0, then single tokens.
-fn submit(loaded: &Loaded, compiled: &CompiledModel, twin: &Twin, step: u32) -> Result<Ticket> {
+fn submit(session: &Session, programs: &[String], twin: &Twin, step: u32) -> Result<Ticket> {
     let state = |name: &str, bytes: Vec<u8>| -> Result<Write> {
-        let at = compiled.states.iter().position(|s| s.name == name);
-        let at = at.ok_or_else(|| Error::internal(format!("the twin has no state {name}")))?;
-        Ok(Write { to: WriteTo::State(at as u32), offset: 0, bytes })
+        Ok(Write { to: WriteTo::State(session.state(name)?), offset: 0, bytes })
     };
     let mut writes = vec![
         state(PARAMS, words(&Twin::params(step).to_words()))?,
@@ -317,6 +302,6 @@ fn submit(loaded: &Loaded, compiled: &CompiledModel, twin: &Twin, step: u32) -> 
         let ids: Vec<u32> = (past..past + rows).map(|at| twin.token(at)).collect();
         writes.push(Write { to: WriteTo::Input(0), offset: 0, bytes: words(&ids) });
     }
-    let program = loaded.programs.get(program).ok_or_else(over)?;
-    loaded.device.submit(loaded.session, *program, &writes)
+    let program = programs.get(program).ok_or_else(over)?;
+    session.submit(program, &Submission::new(&writes))
 }

@@ -8,17 +8,18 @@
 
 mod cases;
 
+use crate::load::{Hand, fill};
 use rlx_core::ir::hir::{LinearWeights, Module, Weight};
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::plan::WeightPlan;
 use rlx_core::runtime::device::{
     AnyId, Bytes, Copy, Counters, Device, DeviceInfo, Memory, ModelId, Outputs, Placed, ProgramId,
-    SessionId, Submission, TensorId, Ticket, Write, WriteTo,
+    SessionId, SharedBytes, Submission, TensorId, Ticket, Write, WriteTo,
 };
 use rlx_core::runtime::engine::{Engine, GenerateOptions, Generation, Progress};
 use rlx_core::runtime::generate::Reason;
-use rlx_core::runtime::load::Loaded;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use rlx_core::runtime::session::Opening;
 use rlx_core::sample::{Control, IN_PROMPT, SampleParams, params};
 use rlx_core::target::Target;
 use rlx_core::text::{TextStream, Tokenizer, VocabData};
@@ -27,6 +28,7 @@ use rlx_core::{Code, Error, Result};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// Tokens: `a b c`, the two bytes of `é`, what a wrong step samples, the end of a text and that of a
@@ -116,9 +118,13 @@ struct Inner {
     refuse: bool,
 }
 
+/// The ticket of all that takes this device no time.
+const DONE: Ticket = Ticket(u32::MAX);
+
 struct Fake {
     target: Target,
-    names: Vec<String>,
+    /// Of its programs.
+    names: RefCell<Vec<String>>,
     inner: RefCell<Inner>,
 }
 
@@ -212,7 +218,7 @@ impl Device for Fake {
         DeviceInfo::default()
     }
     fn allocate(&self, _: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {
-        unreachable!("the test makes `Loaded` itself")
+        Ok((ModelId(0), DONE))
     }
     fn extend(&self, _: ModelId, _: Rc<WeightPlan>) -> Result<Ticket> {
         unreachable!("a language model's weights are planned at once")
@@ -226,11 +232,13 @@ impl Device for Fake {
     ) -> Poll<Result<()>> {
         Poll::Ready(Ok(()))
     }
-    fn build(&self, _: ModelId, _: Rc<Program>) -> Result<(ProgramId, Ticket)> {
-        unreachable!("the test makes `Loaded` itself")
+    fn build(&self, _: ModelId, program: Rc<Program>) -> Result<(ProgramId, Ticket)> {
+        let mut names = self.names.borrow_mut();
+        names.push(program.name.clone());
+        Ok((ProgramId(names.len() as u32 - 1), DONE))
     }
     fn session(&self, _: ModelId, _: &[StateDecl], _: u64) -> Result<(SessionId, Ticket)> {
-        unreachable!("the test makes `Loaded` itself")
+        Ok((SessionId(0), DONE))
     }
     fn tensor(&self, _: SessionId, _: u64) -> Result<(TensorId, Ticket)> {
         unreachable!("a generation makes no tensors")
@@ -251,13 +259,16 @@ impl Device for Fake {
             inner.rows.fill(0);
             return Err(Error::new(Code::OutOfMemory, "refused"));
         }
-        let bytes = inner.run(&self.names[p.0 as usize], writes);
+        let bytes = inner.run(&self.names.borrow()[p.0 as usize], writes);
         let ticket = inner.next;
         inner.next += 1;
         inner.tickets.insert(ticket, Answer::Held(bytes));
         Ok(Ticket(ticket))
     }
     fn poll(&self, t: Ticket, _: &mut Context<'_>) -> Poll<Result<Outputs>> {
+        if t == DONE {
+            return Poll::Ready(Ok(Outputs::default()));
+        }
         let mut inner = self.inner.borrow_mut();
         if inner.lost {
             return Poll::Ready(Err(Error::new(Code::DeviceLost, "lost")));
@@ -309,12 +320,12 @@ fn engine(
         lost: false,
         refuse: false,
     };
-    let names: Vec<String> = compiled.specs.iter().map(|s| s.name.clone()).collect();
-    let programs = (0..names.len() as u32).map(ProgramId).collect();
-    let fake = Rc::new(Fake { target: Target::reference(), names, inner: RefCell::new(inner) });
-    let device: Rc<dyn Device> = fake.clone();
-    let loaded = Loaded { device, model: ModelId(0), session: SessionId(0), programs };
-    (Engine::new(loaded, compiled.clone(), tokenizer.clone()).unwrap(), fake)
+    let (target, names) = (Target::reference(), RefCell::default());
+    let fake = Rc::new(Fake { target, names, inner: RefCell::new(inner) });
+    let opening = Opening::programs(fake.clone(), compiled).unwrap();
+    let file: SharedBytes = Arc::new(vec![0; TOKENS.len() * 16]);
+    let session = fill(opening, &[file], Hand::Kept).unwrap();
+    (Engine::new(session, compiled.clone(), tokenizer.clone()).unwrap(), fake)
 }
 
 fn options(case: &Case) -> GenerateOptions {

@@ -231,14 +231,15 @@ fn fingerprints_name_the_content() {
         seen.push(other);
     }
     // A constant of the model: the eps of a norm.
-    let mut module =
-        CompiledModel::from_gguf(&files, &webgpu(), &ModelOptions::chat(CHUNK)).unwrap().module;
+    let model = CompiledModel::from_gguf(&files, &webgpu(), &ModelOptions::chat(CHUNK)).unwrap();
+    // The decode program's options, which the preset of its family made.
+    let mut options = ModelOptions::chat(CHUNK);
+    options.compile = model.options[0].clone();
+    let mut module = model.module;
     let find =
         |name: &str| files.tensor(name).ok().map(|(shard, t)| (*shard as u32, t.offset, t.bytes));
     let print = |module: &rlx_core::ir::hir::Module| {
-        CompiledModel::from_module(module.clone(), &webgpu(), &ModelOptions::chat(CHUNK), find)
-            .unwrap()
-            .programs[0]
+        CompiledModel::from_module(module.clone(), &webgpu(), &options, find).unwrap().programs[0]
             .fingerprint
     };
     assert_eq!(print(&module), first);

@@ -1,16 +1,16 @@
 //! Recorded models through the whole road: GGUF, HIR, MIR, LIR, replay.
 
-use super::device::wait;
 use super::floats;
+use crate::load::{Hand, model, wait};
 use rlx_core::compare::difference;
 use rlx_core::gguf::{HeaderReader, ModelFiles};
 use rlx_core::models::LlamaConfig;
 use rlx_core::ops::RopeScaling;
 use rlx_core::plan::check::check;
 use rlx_core::reference::device::ReferenceDevice;
-use rlx_core::runtime::device::{Bytes, Device, SharedBytes, Write, WriteTo};
-use rlx_core::runtime::load::{Loaded, Loader, placements};
+use rlx_core::runtime::device::{Device, SharedBytes, Submission, Write, WriteTo};
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use rlx_core::runtime::session::Session;
 use rlx_core::safetensors::json::Json;
 use rlx_core::sample::{Control, SampleParams};
 use rlx_core::target::{Activations, CompileOptions, Target};
@@ -19,7 +19,6 @@ use serde_json::Value;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 const CHUNK: u64 = 32;
 
@@ -39,44 +38,25 @@ fn ids(list: &Value) -> Vec<u32> {
 /// A model on a reference device that runs what is compiled for `target`.
 struct Running {
     compiled: CompiledModel,
-    loaded: Loaded,
+    session: Session,
 }
 
 fn load(files: &[&str], target: Target, options: CompileOptions) -> Running {
     let shards: Vec<SharedBytes> = files.iter().map(|f| Arc::new(read(f)) as SharedBytes).collect();
-    let headers = shards.iter().zip(files).map(|(shard, name)| {
-        let mut reader = HeaderReader::new(name, None);
-        reader.push((**shard).as_ref()).unwrap();
-        reader.into_header().unwrap()
-    });
-    let files = ModelFiles::new(headers.collect()).unwrap();
     let options = ModelOptions { compile: options, ..ModelOptions::chat(CHUNK).with_logits() };
-    let compiled = CompiledModel::from_gguf(&files, &target, &options).unwrap();
     let device: Rc<dyn Device> = Rc::new(ReferenceDevice::with_target(target));
-    let mut cx = Context::from_waker(Waker::noop());
-    let mut loader = Loader::new(device, &compiled).unwrap();
-    assert_eq!(loader.poll_ready(&mut cx), Poll::Ready(Ok(())));
-    for (i, shard) in shards.iter().enumerate() {
-        for p in placements(loader.plan(), i as u32) {
-            let (offset, len) = (p.file_offset as usize, p.bytes as usize);
-            let bytes = Bytes::Shared { map: shard.clone(), offset, len };
-            assert_eq!(loader.poll_put(&p.to, 0, bytes, &mut cx), Poll::Ready(Ok(())));
-        }
-    }
-    assert_eq!(loader.poll_finish(&mut cx), Poll::Ready(Ok(())));
-    Running { compiled, loaded: loader.finish().unwrap() }
+    let (_, compiled, session) = model(&shards, device, &options, Hand::Kept).unwrap();
+    Running { compiled, session }
 }
 
 impl Running {
     fn step(&self, name: &str, writes: &[Write]) -> Vec<Vec<u8>> {
-        let p = self.compiled.program(name).unwrap();
-        let device = &self.loaded.device;
-        let t = device.submit(self.loaded.session, self.loaded.programs[p], writes).unwrap();
-        wait(&**device, t).0.unwrap().values
+        let ticket = self.session.submit(name, &Submission::new(writes)).unwrap();
+        wait(|cx| self.session.poll(ticket, cx)).unwrap().values
     }
 
     fn write(&self, state: &str, words: &[u32]) -> Write {
-        let n = self.compiled.states.iter().position(|s| s.name == state).unwrap() as u32;
+        let n = self.session.state(state).unwrap();
         let bytes = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         Write { to: WriteTo::State(n), offset: 0, bytes }
     }
@@ -120,8 +100,8 @@ impl Running {
     }
 
     fn logits(&self, prompt: &[u32]) -> Vec<f32> {
-        let p = self.compiled.program("prefill_last_logits").unwrap();
-        let at = self.compiled.programs[p].outputs.iter().position(|o| o.name == "logits");
+        let outputs = self.session.outputs("prefill_last_logits").unwrap();
+        let at = outputs.iter().position(|o| o.name == "logits");
         floats(&self.prompt(prompt, "prefill_last_logits")[at.unwrap()])
     }
 }

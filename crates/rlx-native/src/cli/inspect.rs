@@ -9,7 +9,6 @@ use crate::load::LoadOptions;
 use clap::{Args, ValueEnum};
 use rlx_core::gguf::{Array, Value};
 use rlx_core::lower::lower;
-use rlx_core::passes::optimise;
 use rlx_core::plan::picture;
 use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
@@ -79,7 +78,7 @@ pub struct InspectArgs {
     /// Activation type in matmuls of packed weights [default: the target device's]
     #[arg(long, value_name = "TYPE")]
     activations: Option<Act>,
-    /// A compile profile, as in profiles/; its options are shown with `--stage lir`
+    /// A compile profile, as in profiles/ [default: the presets of the model's family]
     #[arg(long, value_name = "FILE")]
     compile_profile: Option<PathBuf>,
     /// Draw the program's arena: an SVG, time across and bytes up
@@ -151,14 +150,14 @@ fn stage(
         .program(name)
         .ok_or_else(|| Error::internal(format!("the model has no program {name}")))?;
     let (spec, program) = (&compiled.specs[at], &compiled.programs[at]);
+    let asked = &compiled.options[at];
     let report = match args.stage {
         Stage::Fusion => Report::Fusion,
         Stage::Dispatch => Report::Dispatch,
         _ => Report::None,
     };
     if report != Report::None || args.passes.any() {
-        let options = &options.compile;
-        return show(&args.passes, report, args.json, &compiled.module, spec, target, options);
+        return show(&args.passes, report, args.json, &compiled.module, spec, target, asked);
     }
     let fit = Fit::of(compiled, target);
     match args.stage {
@@ -171,16 +170,15 @@ fn stage(
             "text": compiled.module.to_string(),
         })),
         Stage::Mir if args.json => {
-            let lowered = lower(&compiled.module, spec, options.compile.kv)?;
-            let before = lowered.nodes.len();
-            let (graph, report) = optimise(lowered, target, &options.compile)?;
+            let policy = asked.fusion_policy.unwrap_or(compiled.module.fusion_policy);
+            let lowered = lower(&compiled.module.clone().with_policy(policy), spec, asked.kv)?;
             print_json(&json!({
                 "stage": "mir",
                 "program": name,
-                "nodes_lowered": before,
-                "nodes": graph.nodes.len(),
-                "fusion": parsed(&report.json()),
-                "text": graph.to_string(),
+                "nodes_lowered": lowered.nodes.len(),
+                "nodes": program.graph.nodes.len(),
+                "fusion": parsed(&compiled.reports[at].json()),
+                "text": program.graph.to_string(),
             }))
         }
         Stage::Hir => print_text(&compiled.module.to_string()),
@@ -218,9 +216,7 @@ fn stage(
             if let Err(e) = fit.bound() {
                 text += &format!("// does not fit: {}\n", e.hint);
             }
-            if args.compile_profile.is_some() {
-                text += &format!("// options {}\n", options.compile.describe());
-            }
+            text += &format!("// options {}\n", asked.describe());
             text += &program.to_string();
             print_text(&text)
         }

@@ -91,7 +91,7 @@ pub struct ModelArgs {
     /// Activation type in matmuls of packed weights [default: int8, on reference f32]
     #[arg(long, value_name = "TYPE")]
     pub activations: Option<Act>,
-    /// A compile profile, as in profiles/ [default: none]
+    /// A compile profile, as in profiles/ [default: the presets of the model's family]
     #[arg(long, value_name = "FILE")]
     pub compile_profile: Option<PathBuf>,
 }

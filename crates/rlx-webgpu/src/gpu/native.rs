@@ -16,6 +16,8 @@ use timing::Times;
 
 /// The longest a poll blocks before it answers `Pending`.
 const SLICE: Duration = Duration::from_millis(50);
+/// The slices a failed readback waits for all submissions to end: half a minute.
+const ENDING_SLICES: usize = 600;
 
 const MAPPING: u8 = 0;
 const MAPPED: u8 = 1;
@@ -266,11 +268,20 @@ impl NativeGpu {
     }
 
     /// Why a readback failed, whose fault seems to be `error`: on a lost device the loss, which wgpu
-    /// announces only once it has looked at everything submitted.
+    /// announces only once everything submitted has ended. On a busy machine that takes more than a
+    /// slice.
     fn failed(&self, error: Error) -> Error {
-        if !self.is_lost() {
+        for _ in 0..ENDING_SLICES {
+            if self.is_lost() {
+                return gone();
+            }
             let all = wgpu::PollType::Wait { submission_index: None, timeout: Some(SLICE) };
-            let _ = self.device.poll(all);
+            match self.device.poll(all) {
+                // All has ended and its callbacks have run, or the device says why it can't wait.
+                Ok(wgpu::PollStatus::QueueEmpty)
+                | Err(wgpu::PollError::WrongSubmissionIndex(..)) => break,
+                Ok(_) | Err(_) => {}
+            }
         }
         if self.is_lost() { gone() } else { error }
     }
@@ -455,7 +466,8 @@ impl Gpu for NativeGpu {
             self.wait(self.tables.borrow().last.clone().as_ref());
         }
         if times.is_there() {
-            return Poll::Ready(times.read(self.queue.get_timestamp_period()));
+            let read = times.read(self.queue.get_timestamp_period());
+            return Poll::Ready(read.map_err(|error| self.failed(error)));
         }
         if self.is_lost() {
             return Poll::Ready(Err(gone()));

@@ -1,34 +1,26 @@
 //! A fixture's model on a device, and what it says.
 
+pub use crate::load::wait as block;
+use crate::load::{Hand, headers, model};
 use rlx_core::Result;
-use rlx_core::gguf::{HeaderReader, ModelFiles};
+use rlx_core::gguf::ModelFiles;
 use rlx_core::models;
-use rlx_core::runtime::device::{Bytes, Device};
+use rlx_core::runtime::device::{Device, SharedBytes};
 use rlx_core::runtime::engine::{Engine, GenerateOptions, Progress};
-use rlx_core::runtime::load::{Loader, placements};
-use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use rlx_core::runtime::model::ModelOptions;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
 
 /// The folder of models with known answers.
 pub const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures");
 
-/// Polls until there is an answer.
-pub fn block<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
-    let mut cx = Context::from_waker(Waker::noop());
-    loop {
-        if let Poll::Ready(answer) = poll(&mut cx) {
-            return answer;
-        }
-    }
+fn read(path: &str) -> SharedBytes {
+    Arc::new(std::fs::read(format!("{FIXTURES}/{path}")).expect("the fixture is there"))
 }
 
 /// The header of a model of `tests/fixtures`.
 pub fn header(path: &str) -> ModelFiles {
-    let bytes = std::fs::read(format!("{FIXTURES}/{path}")).expect("the fixture is there");
-    let mut reader = HeaderReader::new(path, Some(bytes.len() as u64));
-    reader.push(&bytes).unwrap();
-    ModelFiles::new(vec![reader.into_header().unwrap()]).unwrap()
+    headers(&[read(path)]).unwrap()
 }
 
 /// Loads a model of `tests/fixtures`.
@@ -38,18 +30,8 @@ pub fn load(device: Rc<dyn Device>, path: &str, options: &ModelOptions) -> Engin
 
 /// The same, where the device may refuse.
 pub fn try_load(device: Rc<dyn Device>, path: &str, options: &ModelOptions) -> Result<Engine> {
-    let bytes = std::fs::read(format!("{FIXTURES}/{path}")).expect("the fixture is there");
-    let files = header(path);
-    let compiled = CompiledModel::from_gguf(&files, device.target(), options).unwrap();
-    let tokenizer = Rc::new(models::tokenizer(&files).unwrap());
-    let mut loader = Loader::new(device, &compiled)?;
-    block(|cx| loader.poll_ready(cx))?;
-    for p in placements(&compiled.plan, 0) {
-        let all = &bytes[p.file_offset as usize..][..p.bytes as usize];
-        block(|cx| loader.poll_put(&p.to, 0, Bytes::Slice(all), cx))?;
-    }
-    block(|cx| loader.poll_finish(cx))?;
-    Engine::new(loader.finish()?, Rc::new(compiled), tokenizer)
+    let (files, compiled, session) = model(&[read(path)], device, options, Hand::Kept)?;
+    Engine::new(session, Rc::new(compiled), Rc::new(models::tokenizer(&files)?))
 }
 
 /// Greedy tokens after a prompt, and the logits if the model was compiled for them.

@@ -6,6 +6,9 @@
 //!                                     sizes of the inputs ─▶ variant: compiled and built once
 //! ```
 //!
+//! The programs of a language model have all their sizes already: they are built while the weights arrive
+//! ([`Opening::programs`]), and a generation has several of them in flight ([`Session::submit`]).
+//!
 //! Nothing here reads a file or waits: a host puts weights where [`Opening`] says, and polls. Weights are
 //! loaded once and read by the programs of all sizes; what a program needs besides are constants, which
 //! are made when it is built.
@@ -14,55 +17,71 @@ mod opening;
 mod run;
 mod tensor;
 
-pub use crate::ir::Entry;
+pub use crate::models::Entry;
 pub use opening::Opening;
 pub use run::Run;
 pub use tensor::{Signature, Tensor, TensorRef};
 
 use self::run::Ahead;
-use super::device::{AnyId, Device, DeviceInfo, ModelId, ProgramId, SessionId};
+use super::device::{
+    AnyId, Device, DeviceInfo, ModelId, Outputs, ProgramId, SessionId, Submission, Ticket,
+};
 use crate::compile::ModelCompilePipeline;
 use crate::error::{Error, Result};
 use crate::ir::lir::{Program, StateDecl};
 use crate::ir::mir::Graph;
 use crate::plan::WeightPlan;
 use crate::target::CompileOptions;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::task::{Context, Poll};
 
-/// Programs that a session keeps, one for each entry and sizes.
+/// Programs that a session keeps besides those that stay: one for each entry and sizes.
 pub const VARIANTS: usize = 8;
 
-/// An entry of a session, lowered with its symbols unbound.
+/// An entry of a session.
 struct Template {
     name: String,
-    graph: Graph,
     inputs: Vec<Signature>,
     outputs: Vec<Signature>,
+    of: Source,
 }
 
-/// A program on the device. The last one used stands last.
+/// What an entry's programs come from.
+enum Source {
+    /// A graph whose symbols are unbound, and what is asked of the compiler: a program for each sizes.
+    Graph(Box<Graph>, Box<CompileOptions>),
+    /// The one program, which stays.
+    Program(Built),
+}
+
+/// A program on the device, its weights bound to the plan.
+#[derive(Clone)]
+struct Built {
+    program: Rc<Program>,
+    id: ProgramId,
+}
+
+/// A program for certain sizes. The last one used stands last.
 struct Variant {
     /// As the compiler's cache handed it out.
     compiled: Arc<Program>,
-    /// Its weights bound to the plan.
-    program: Rc<Program>,
-    id: ProgramId,
+    built: Built,
 }
 
 /// A model on a device, and what it can be asked. Dropping it frees everything there.
 pub struct Session {
     device: Rc<dyn Device>,
     templates: Vec<Template>,
-    options: CompileOptions,
     cache: ModelCompilePipeline,
     plan: Rc<WeightPlan>,
     model: ModelId,
     states: Vec<StateDecl>,
-    /// States and arena, once a program has run.
+    /// States and arena, once a program is to run.
     memory: Option<(SessionId, u64)>,
     variants: Vec<Variant>,
     /// What is to be done before the next submission.
@@ -103,9 +122,51 @@ impl Session {
         self.device.info()
     }
 
-    /// The programs that are on the device, the last one used last.
-    pub fn programs(&self) -> impl Iterator<Item = &Program> {
-        self.variants.iter().map(|v| &*v.program)
+    /// The programs that are on the device: those that stay, then the others, the last one used last.
+    pub fn programs(&self) -> impl Iterator<Item = (ProgramId, &Program)> {
+        let stay = self.templates.iter().filter_map(|t| match &t.of {
+            Source::Program(built) => Some(built),
+            Source::Graph(..) => None,
+        });
+        let all = stay.chain(self.variants.iter().map(|v| &v.built));
+        all.map(|b| (b.id, &*b.program))
+    }
+
+    /// The number of a state in [`WriteTo::State`](super::device::WriteTo) and
+    /// [`Memory::State`](super::device::Memory).
+    ///
+    /// # Errors
+    /// `Usage` for a name that no state has.
+    pub fn state(&self, name: &str) -> Result<u32> {
+        let found = self.states.iter().position(|s| s.name == name);
+        found.map(|i| i as u32).ok_or_else(|| {
+            let known: Vec<&str> = self.states.iter().map(|s| s.name.as_str()).collect();
+            Error::usage(format!("the model has no state {name}"))
+                .hint(format!("states: {}", known.join(", ")))
+        })
+    }
+
+    /// Queues the program of an entry that has all its sizes, with writes to its inputs and to states.
+    /// Several may be in flight; they run in the order they are queued in. Poll the ticket with
+    /// [`poll`](Self::poll).
+    ///
+    /// # Errors
+    /// `Usage` for a name that no entry has, or an entry whose sizes are its inputs'; what the device refuses.
+    pub fn submit(&self, entry: &str, how: &Submission<'_>) -> Result<Ticket> {
+        let template = &self.templates[self.entry(entry)?];
+        let Source::Program(built) = &template.of else {
+            return Err(Error::usage(format!("{entry} has no program of its own"))
+                .hint("run it with its inputs: their sizes say which program"));
+        };
+        self.device.submit_with(self.memory_id()?, built.id, how)
+    }
+
+    /// Asks for the answer of a ticket of [`submit`](Self::submit): the outputs' bytes, in the entry's order.
+    ///
+    /// # Errors
+    /// What the device meets.
+    pub fn poll(&self, ticket: Ticket, cx: &mut Context<'_>) -> Poll<Result<Outputs>> {
+        self.device.poll(ticket, cx)
     }
 
     fn entry(&self, name: &str) -> Result<usize> {

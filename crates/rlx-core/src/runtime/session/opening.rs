@@ -1,21 +1,26 @@
 //! A session on its way: entries are lowered, weights planned, memory asked for, bytes put.
 
-use super::{Session, Signature, Template, VARIANTS};
+use super::{Built, Session, Signature, Source, Template, VARIANTS};
 use crate::compile::{CompilePipeline, ModelCompilePipeline};
 use crate::error::{Code, Error, Result};
-use crate::ir::lir::{StateDecl, WeightUse};
+use crate::ir::GraphModule;
+use crate::ir::lir::{Program, StateDecl, WeightUse};
 use crate::ir::mir::{Graph, ParamKind};
-use crate::ir::{Entry, GraphModule};
 use crate::lower::CTL;
+use crate::models::Entry;
 use crate::plan::WeightPlan;
-use crate::runtime::device::Device;
+use crate::runtime::device::{AnyId, Device, SessionId, Ticket};
 use crate::runtime::load::Loader;
+use crate::runtime::memory::Fit;
+use crate::runtime::model::CompiledModel;
 use crate::target::{CompileOptions, Target};
+use crate::types::Type;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 
 impl Entry {
     /// Its inputs and its outputs, in the order that its author gave, on a device of that description.
@@ -27,8 +32,7 @@ impl Entry {
         target: &Target,
         options: &CompileOptions,
     ) -> Result<(Vec<Signature>, Vec<Signature>)> {
-        let pipeline = CompilePipeline::new(target.clone()).with_options(options.clone());
-        let template = Template::new(self.clone(), &pipeline)?;
+        let template = Template::new(self.clone(), target, options)?;
         Ok((template.inputs, template.outputs))
     }
 }
@@ -38,12 +42,23 @@ pub struct Opening {
     loader: Loader,
     templates: Vec<Template>,
     states: Vec<StateDecl>,
-    options: CompileOptions,
+    /// States and arena, for programs that are there from the beginning.
+    memory: Option<(SessionId, u64)>,
+    /// Of that memory, and of these programs.
+    waiting: Vec<Ticket>,
+    building: Vec<Ticket>,
+    /// What a language model takes, for a refusal.
+    fit: Option<Fit>,
 }
 
 impl Template {
-    fn new(entry: Entry, pipeline: &CompilePipeline) -> Result<Template> {
-        let Entry { name, module } = entry;
+    fn new(entry: Entry, target: &Target, options: &CompileOptions) -> Result<Template> {
+        let Entry { name, module, profile } = entry;
+        let mut options = options.clone();
+        if let Some(profile) = profile {
+            profile.apply(&mut options);
+        }
+        let pipeline = CompilePipeline::new(target.clone()).with_options(options.clone());
         let g = match module {
             GraphModule::Hir(m) => pipeline.lower_hir(&m)?,
             GraphModule::Mir(g) => *g,
@@ -60,13 +75,35 @@ impl Template {
             of.into_iter().map(one).collect::<Vec<_>>()
         };
         let (inputs, outputs) = (signatures(inputs), signatures(outputs));
-        Ok(Template { name, inputs, outputs, graph })
+        Ok(Template {
+            name,
+            inputs,
+            outputs,
+            of: Source::Graph(Box::new(graph), Box::new(options)),
+        })
+    }
+
+    /// The entry of a program that stays.
+    fn built(name: String, built: Built) -> Template {
+        let signature = |name: &String, ty: &Type| Signature { name: name.clone(), ty: ty.clone() };
+        let Program { inputs, outputs, .. } = &*built.program;
+        let inputs = inputs.iter().map(|i| signature(&i.name, &i.ty)).collect();
+        let outputs = outputs.iter().map(|o| signature(&o.name, &o.slice.ty)).collect();
+        Template { name, inputs, outputs, of: Source::Program(built) }
+    }
+
+    fn graph(&self) -> Option<&Graph> {
+        match &self.of {
+            Source::Graph(graph, _) => Some(graph),
+            Source::Program(_) => None,
+        }
     }
 }
 
 /// Every weight that the templates read, as the file has it.
 fn weights(templates: &[Template]) -> Vec<WeightUse> {
-    let params = templates.iter().flat_map(|t| t.graph.params.iter().map(|p| (&t.graph, p)));
+    let graphs = templates.iter().filter_map(Template::graph);
+    let params = graphs.flat_map(|g| g.params.iter().map(move |p| (g, p)));
     let weights = params.filter(|(_, p)| p.kind == ParamKind::Weight);
     weights
         .map(|(g, p)| WeightUse { name: p.name.clone(), ty: g.ty(p.value).clone(), made: None })
@@ -98,12 +135,13 @@ impl Opening {
         locate: impl FnMut(&str) -> Option<(u32, u64, u64)>,
     ) -> Result<Self> {
         let options = CompileOptions { whole_weights: true, ..options.clone() };
-        let pipeline = CompilePipeline::new(device.target().clone()).with_options(options.clone());
-        let templates = entries.into_iter().map(|e| Template::new(e, &pipeline));
+        let target = device.target();
+        let templates = entries.into_iter().map(|e| Template::new(e, target, &options));
         let templates = templates.collect::<Result<Vec<_>>>()?;
         let mut all: Option<Vec<StateDecl>> = None;
         for t in &templates {
-            let own = states(&t.graph)?;
+            let Some(graph) = t.graph() else { continue };
+            let own = states(graph)?;
             if own.iter().any(|s| s.name == CTL) {
                 let what = format!("{} is a step of a generation", t.name);
                 return Err(Error::new(Code::Unsupported, what)
@@ -116,39 +154,139 @@ impl Opening {
             all = Some(own);
         }
         let plan = WeightPlan::of(&weights(&templates), &device.target().limits, locate)?;
-        let loader = Loader::weights(device, plan)?;
-        Ok(Opening { loader, templates, states: all.unwrap_or_default(), options })
+        Ok(Opening {
+            loader: Loader::new(device, plan)?,
+            templates,
+            states: all.unwrap_or_default(),
+            memory: None,
+            waiting: Vec::new(),
+            building: Vec::new(),
+            fit: None,
+        })
     }
 
-    /// The weights on their way: a host waits for memory and puts every range of the plan.
+    /// Asks a device for memory and pipelines of a language model's programs, which stay as long as the
+    /// session does.
+    ///
+    /// # Errors
+    /// `OutOfMemory` for caches that the device cannot bind, with the context that it can; what it refuses
+    /// at once. Refusals that take time come from [`poll_ready`](Self::poll_ready).
+    pub fn programs(device: Rc<dyn Device>, compiled: &CompiledModel) -> Result<Self> {
+        let fit = Fit::of(compiled, device.target());
+        fit.bound()?;
+        let loader = Loader::new(device.clone(), compiled.plan.clone());
+        let loader = loader.map_err(|e| fit.refusal(e))?;
+        let arena = compiled.arena_bytes();
+        let (session, ticket) = device.session(loader.model(), &compiled.states, arena)?;
+        let mut opening = Opening {
+            loader,
+            templates: Vec::new(),
+            states: compiled.states.clone(),
+            memory: Some((session, arena)),
+            waiting: Vec::from([ticket]),
+            building: Vec::new(),
+            fit: Some(fit),
+        };
+        opening.build(compiled)?;
+        Ok(opening)
+    }
+
+    /// Builds the programs anew: the device runs them with other kernels since.
+    ///
+    /// # Errors
+    /// What the device refuses at once.
+    pub fn build(&mut self, compiled: &CompiledModel) -> Result<()> {
+        let device = self.loader.device();
+        for old in self.templates.drain(..) {
+            if let Source::Program(built) = old.of {
+                device.free(AnyId::Program(built.id));
+            }
+        }
+        self.building.clear();
+        for (spec, program) in compiled.specs.iter().zip(&compiled.programs) {
+            let program = Rc::new(program.clone());
+            let (id, ticket) = device.build(self.loader.model(), program.clone())?;
+            self.templates.push(Template::built(spec.name.clone(), Built { program, id }));
+            self.building.push(ticket);
+        }
+        Ok(())
+    }
+
+    /// Waits until memory is there: only then may bytes be put.
+    ///
+    /// # Errors
+    /// What the device refuses; for a language model `OutOfMemory` says what it needs and which context to
+    /// try ([`Fit::refusal`]).
+    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let answer = match ready!(poll_all(self.loader.device(), &mut self.waiting, cx)) {
+            Ok(()) => ready!(self.loader.poll_ready(cx)),
+            refused => refused,
+        };
+        Poll::Ready(answer.map_err(|e| match &self.fit {
+            Some(fit) => fit.refusal(e),
+            None => e,
+        }))
+    }
+
+    /// The weights on their way: a host puts every range of the plan.
     pub fn loader(&mut self) -> &mut Loader {
         &mut self.loader
     }
 
-    /// Waits until every byte is there.
+    /// The same, to look at.
+    pub fn weights(&self) -> &Loader {
+        &self.loader
+    }
+
+    /// Waits until every byte is there, and every program.
     ///
     /// # Errors
-    /// As [`Loader::poll_finish`].
+    /// As [`Loader::poll_finish`]; what the device refuses.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        self.loader.poll_finish(cx)
+        if let Err(e) = ready!(self.loader.poll_finish(cx)) {
+            return Poll::Ready(Err(e));
+        }
+        poll_all(self.loader.device(), &mut self.building, cx)
     }
 
     /// The session. Call when [`poll`](Self::poll) answered.
-    pub fn finish(self) -> Session {
-        let Opening { loader, templates, states, options } = self;
-        let (device, plan) = (loader.device().clone(), loader.shared_plan());
+    pub fn finish(mut self) -> Session {
+        let device = self.loader.device().clone();
         Session {
             cache: ModelCompilePipeline::for_target(device.target().clone(), VARIANTS),
-            model: loader.finish_weights(),
+            plan: self.loader.shared_plan(),
+            model: self.loader.keep(),
             device,
-            templates,
-            options,
-            plan,
-            states,
-            memory: None,
+            templates: core::mem::take(&mut self.templates),
+            states: core::mem::take(&mut self.states),
+            memory: self.memory.take(),
             variants: Vec::new(),
             ahead: Default::default(),
             turn: 0,
         }
     }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        if let Some((session, _)) = self.memory {
+            self.loader.device().free(AnyId::Session(session));
+        }
+    }
+}
+
+/// Polls tickets, the last one first, until all have answered or one says no.
+fn poll_all(
+    device: &Rc<dyn Device>,
+    tickets: &mut Vec<Ticket>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<()>> {
+    while let Some(&ticket) = tickets.last() {
+        let answer = ready!(device.poll(ticket, cx));
+        tickets.pop();
+        if let Err(e) = answer {
+            return Poll::Ready(Err(e));
+        }
+    }
+    Poll::Ready(Ok(()))
 }

@@ -1,7 +1,7 @@
 //! A run of an entry: what it needs on the device is made, then it is submitted, then it answers.
 
 use super::tensor::{ordered, sizes};
-use super::{Session, Tensor, TensorRef, VARIANTS, Variant};
+use super::{Built, Session, Source, Tensor, TensorRef, VARIANTS, Variant};
 use crate::error::{Code, Error, Result};
 use crate::ir::GraphModule;
 use crate::ir::lir::Program;
@@ -10,7 +10,6 @@ use crate::reference::make::make;
 use crate::runtime::device::{
     AnyId, Bytes, Memory, Placed, ProgramId, SessionId, Ticket, Write, WriteTo,
 };
-use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -19,8 +18,7 @@ use core::task::{Context, Poll, ready};
 /// A run in progress. It borrows nothing: poll it with its session.
 pub struct Run {
     turn: u64,
-    program: Rc<Program>,
-    id: ProgramId,
+    built: Built,
     inputs: Vec<Write>,
     answer: Option<Ticket>,
 }
@@ -77,12 +75,16 @@ impl Run {
         let template = &session.templates[entry];
         let given = ordered(&template.name, &template.inputs, given)?;
         let binding = sizes(&template.name, &template.inputs, &given)?;
-        let compiled =
-            session.cache.get_or_compile(entry as u64, &binding, &session.options, || {
-                Ok(GraphModule::Mir(Box::new(template.graph.clone())))
-            })?;
-        let (program, id) = session.variant(&compiled.lir)?;
-        session.reserve(program.arena_bytes)?;
+        let built = match &template.of {
+            Source::Program(built) => built.clone(),
+            Source::Graph(graph, options) => {
+                let make = || Ok(GraphModule::Mir(graph.clone()));
+                let cache = &mut session.cache;
+                let compiled = cache.get_or_compile(entry as u64, &binding, options, make)?;
+                session.variant(&compiled.lir)?
+            }
+        };
+        session.reserve(built.program.arena_bytes)?;
         let to = |i: u32, t: &TensorRef<'_>| Write {
             to: WriteTo::Input(i),
             offset: 0,
@@ -90,7 +92,7 @@ impl Run {
         };
         let inputs = given.iter().zip(0..).map(|(t, i)| to(i, t));
         let inputs = inputs.filter(|w| !w.bytes.is_empty()).collect();
-        Ok(Run { turn: session.turn, program, id, inputs, answer: None })
+        Ok(Run { turn: session.turn, built, inputs, answer: None })
     }
 
     /// Goes on as far as it can without waiting; answers once, with the outputs in the entry's order.
@@ -113,13 +115,13 @@ impl Run {
                 ready!(session.poll_ahead(cx))?;
                 let mut writes = session.ahead.states.clone();
                 writes.append(&mut self.inputs);
-                let ticket = session.device.submit(session.session()?, self.id, &writes)?;
+                let ticket = session.device.submit(session.memory_id()?, self.built.id, &writes)?;
                 session.ahead.states.clear();
                 *self.answer.insert(ticket)
             }
         };
         let outputs = ready!(session.device.poll(ticket, cx))?;
-        let named = self.program.outputs.iter().zip(outputs.values);
+        let named = self.built.program.outputs.iter().zip(outputs.values);
         let tensors = named.map(|(o, mut bytes)| {
             bytes.truncate(o.slice.bytes as usize);
             let (name, ty) = (o.name.clone(), &o.slice.ty);
@@ -131,10 +133,10 @@ impl Run {
 
 impl Session {
     /// The program on the device, built if it is not there.
-    fn variant(&mut self, compiled: &Arc<Program>) -> Result<(Rc<Program>, ProgramId)> {
+    fn variant(&mut self, compiled: &Arc<Program>) -> Result<Built> {
         if let Some(i) = self.variants.iter().position(|v| Arc::ptr_eq(&v.compiled, compiled)) {
             let variant = self.variants.remove(i);
-            let found = (variant.program.clone(), variant.id);
+            let found = variant.built.clone();
             self.variants.push(variant);
             return Ok(found);
         }
@@ -155,10 +157,11 @@ impl Session {
         self.ahead.making.insert(0, (ticket, Made::Program(id)));
         if self.variants.len() >= VARIANTS {
             let old = self.variants.remove(0);
-            self.device.free(AnyId::Program(old.id));
+            self.device.free(AnyId::Program(old.built.id));
         }
-        self.variants.push(Variant { compiled: compiled.clone(), program: program.clone(), id });
-        Ok((program, id))
+        let built = Built { program, id };
+        self.variants.push(Variant { compiled: compiled.clone(), built: built.clone() });
+        Ok(built)
     }
 
     /// Room for an arena of so many bytes.
@@ -192,7 +195,7 @@ impl Session {
         Ok(())
     }
 
-    fn session(&self) -> Result<SessionId> {
+    pub(super) fn memory_id(&self) -> Result<SessionId> {
         self.memory.map(|m| m.0).ok_or_else(|| Error::internal("a session without memory"))
     }
 
@@ -224,7 +227,7 @@ impl Session {
                 match made {
                     Made::Weights => self.ahead.broken = Some(e.clone()),
                     Made::Program(id) => {
-                        self.variants.retain(|v| v.id != id);
+                        self.variants.retain(|v| v.built.id != id);
                         self.device.free(AnyId::Program(id));
                     }
                     Made::Memory => {
