@@ -200,6 +200,10 @@ fn the_dispatch_report_lists_what_does_not_run() {
     assert!(report.compile_ready());
     assert_eq!(report.claim, None);
     assert_eq!(report.kinds[0].route, Route::Claimed(Path::Loops));
+    // But parts that have kernels come before loops.
+    let report = dispatch_report(custom(1, true), &Target::cpu().with_loops(), &plain()).unwrap();
+    assert_eq!(report.common(), ["twice"]);
+    assert!(report.to_string().contains("it has no kernel, and its parts have"), "{report}");
 }
 
 #[test]

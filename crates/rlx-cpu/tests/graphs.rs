@@ -131,15 +131,7 @@ fn block_graphs_execute_as_the_reference_interprets_them() {
         }
     }
     // What is here is slow: one thread, in f64.
-    let known = [
-        ("dit", "ada_norm gated_residual"),
-        ("hiera", "pool"),
-        ("moe", "grouped_matmul top_k"),
-        ("qwen35", "gated_delta_net"),
-        ("sam2_memory", "axial_rope_2d"),
-        ("sam_vit", "conv layer_norm_2d"),
-        ("vae_decoder", "conv interpolate"),
-    ];
+    let known = [("qwen35", "gated_delta_net")];
     let known = known.map(|(name, operators)| (name.to_owned(), operators.to_owned()));
     assert_eq!(without, BTreeMap::from(known));
 }

@@ -8,10 +8,11 @@ use rlx_core::Code;
 use rlx_core::ir::mir::{Graph, ParamKind, ValueId};
 use rlx_core::ir::parse::parse;
 use rlx_core::ops::*;
+use rlx_core::passes::{Route, dispatch_report};
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::reference::interpret;
 use rlx_core::runtime::device::Device;
-use rlx_core::target::Path;
+use rlx_core::target::{CompileOptions, Path};
 use rlx_core::types::{BlockFormat, DType, Shape, Type};
 use rlx_cpu::{CpuDevice, CpuOptions};
 
@@ -301,4 +302,25 @@ fn experts_in_packed_weights_are_the_references() {
     g.output("y", y);
     let params = [f32s(&[4, 32], &r.floats(128)), u32s(&[4], &[2, 0, 2, 1]), w];
     agrees(&g, &params, "grouped_matmul");
+}
+
+/// Experts' products of `rows` rows: by their parts the matrix of each row is copied first.
+fn experts(rows: u64) -> Route {
+    let mut g = Graph::new("experts");
+    let ty = |dtype, dims: &[u64]| Type::tensor(dtype, Shape::of(dims));
+    let x = g.param(ParamKind::Input, "x", ty(DType::F32, &[rows, 64]));
+    let w = g.param(ParamKind::Weight, "w", ty(DType::F32, &[8, 256, 64]));
+    let ids = g.param(ParamKind::Input, "ids", ty(DType::U32, &[rows]));
+    let y = g.push1(GroupedMatMul {}, &[x, w, ids], "experts").unwrap();
+    g.output("y", y);
+    let target = cpus()[0].target().clone();
+    dispatch_report(g, &target, &CompileOptions::default()).unwrap().kinds[0].route
+}
+
+#[test]
+fn parts_that_are_as_large_as_a_file_are_left_to_loops() {
+    assert_eq!(experts(16), Route::Common);
+    // 256 MiB of f32 are the rows of 4,096 matrices.
+    assert_eq!(experts(4096), Route::Common);
+    assert_eq!(experts(4097), Route::Claimed(Path::Loops));
 }

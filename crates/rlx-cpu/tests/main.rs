@@ -16,6 +16,7 @@ mod movement;
 mod moves;
 mod noticed;
 mod operators;
+mod order;
 mod products;
 mod rows;
 #[path = "../../../tests/support/session.rs"]

@@ -8,9 +8,10 @@
 //!                                         %y = cast %z {to = f16}
 //! ```
 //!
-//! What the target claims stays, unless the options say that an operator runs by its parts. Parts
-//! are legalised in turn, at most 16 times, and carry the label of what they stand for. What then
-//! is still unclaimed is one error with every node in it. Regions are legalised like the graph.
+//! What the target claims stays, unless the options say that an operator runs by its parts, or it would
+//! run on the oracle's loops and its parts have kernels. Parts are legalised in turn, at most 16 times,
+//! and carry the label of what they stand for. What then is still unclaimed is one error with every node
+//! in it. Regions are legalised like the graph.
 //!
 //! Before that: weights of types that no kernel reads are an error that names them, and matmuls of
 //! packed weights get int8 activations where the options ask (`int8.rs`).
@@ -22,7 +23,7 @@ use super::casts::{Casts, is_narrow, part};
 use super::dispatch::{Route, Unsupported};
 use super::int8::int8;
 use crate::error::{Code, Error, Result};
-use crate::ir::mir::{Emitter, Graph, Node, ValueId};
+use crate::ir::mir::{Emitter, Graph, Node, ParamKind, ValueId};
 use crate::ops::{Cast, Class, Op};
 use crate::target::{DispatchPolicy, Path};
 use crate::types::{DType, Type};
@@ -33,6 +34,9 @@ use alloc::vec::Vec;
 
 /// How often parts are looked at for parts of their own.
 const ROUNDS: usize = 16;
+/// A part whose result has more bytes costs more than loops that make none: experts' weights, one matrix a
+/// row.
+const PART_BYTES: u64 = 256 << 20;
 
 /// Legalises in place; returns the number of matmuls that now read int8 and of nodes that were
 /// widened or decomposed.
@@ -210,10 +214,17 @@ impl Round<'_, '_> {
             let common = match (&claim, want) {
                 (_, DispatchPolicy::ForceCommon) => forced,
                 (Err(_), DispatchPolicy::PreferNative) => true,
+                (Ok(Path::Loops), DispatchPolicy::PreferNative) => {
+                    // A target of loops alone is the oracle.
+                    !self.cx.target.claims.is_empty()
+                        && node.regions.is_empty()
+                        && self.has_kernels(&node.op, &types, ROUNDS)
+                }
                 _ => false,
             };
             if common && let Some((parts, results)) = decompose(g, &node)? {
                 let why = match &claim {
+                    Ok(_) if !forced => "it has no kernel, and its parts have",
                     Ok(_) => "the options ask for its parts",
                     Err(why) => why.as_str(),
                 };
@@ -243,6 +254,30 @@ impl Round<'_, '_> {
         if self.first {
             self.cx.dispatch.note(kind, route, why);
         }
+    }
+
+    /// Whether an operator without a kernel stands for operators that have some, down to the last, and
+    /// none of which makes more than [`PART_BYTES`].
+    fn has_kernels(&self, op: &Op, operands: &[&Type], rounds: usize) -> bool {
+        if rounds == 0 {
+            return false;
+        }
+        let mut g = Graph::new("parts");
+        let params = operands.iter().map(|&ty| g.param(ParamKind::Input, "x", ty.clone()));
+        let params: Vec<ValueId> = params.collect();
+        let mut emitter = Emitter { graph: &mut g, label: "" };
+        if !matches!(op.decompose(&mut emitter, &params), Ok(Some(_))) {
+            return false;
+        }
+        let small = |&v: &ValueId| g.ty(v).bytes().unwrap_or(0) <= PART_BYTES;
+        g.nodes.iter().all(|part| {
+            let types: Vec<&Type> = part.inputs.iter().map(|&v| g.ty(v)).collect();
+            match self.cx.path(&part.op, &types) {
+                _ if !part.regions.is_empty() || !part.outputs.iter().all(small) => false,
+                Ok(Path::Loops) | Err(_) => self.has_kernels(&part.op, &types, rounds - 1),
+                Ok(_) => true,
+            }
+        })
     }
 
     /// Types of the node's results in f32, if a kernel takes its narrow operands as f32 and the

@@ -31,6 +31,8 @@ mod compare;
 mod concat;
 #[cfg_attr(not(feature = "graphs"), allow(dead_code))]
 mod convert;
+#[cfg(feature = "graphs")]
+mod cumsum;
 mod dense;
 #[cfg(feature = "graphs")]
 mod dot_general;
@@ -79,6 +81,8 @@ mod rope;
 mod rows;
 mod sample;
 #[cfg(feature = "graphs")]
+mod scatter_add;
+#[cfg(feature = "graphs")]
 mod sdpa;
 #[cfg(feature = "graphs")]
 mod select;
@@ -87,11 +91,15 @@ mod slice;
 #[cfg(feature = "graphs")]
 mod softmax;
 #[cfg(feature = "graphs")]
+mod sort;
+#[cfg(feature = "graphs")]
 mod state_write;
 mod take_rows;
 #[cfg(feature = "graphs")]
 mod transpose;
 pub(crate) mod weights;
+#[cfg(feature = "graphs")]
+mod wide;
 mod zip;
 
 use crate::program::Split;
@@ -184,6 +192,10 @@ kernels! {
     #[cfg(feature = "graphs")] Reduce: reduce::takes, reduce::plan;
     #[cfg(feature = "graphs")] ArgMax: argmax::takes, argmax::plan;
     #[cfg(feature = "graphs")] ArgMin: argmax::takes_min, argmax::plan_min;
+    #[cfg(feature = "graphs")] Sort: sort::takes, sort::plan;
+    #[cfg(feature = "graphs")] TopK: sort::takes_few, sort::plan_few;
+    #[cfg(feature = "graphs")] CumSum: cumsum::takes, cumsum::plan;
+    #[cfg(feature = "graphs")] ScatterAdd: scatter_add::takes, scatter_add::plan;
     #[cfg(feature = "graphs")] Expand: expand::takes, expand::plan;
     #[cfg(feature = "graphs")]
     BatchMatMul: batch_matmul::takes, batch_matmul::plan;

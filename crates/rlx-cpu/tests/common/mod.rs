@@ -356,11 +356,13 @@ pub fn outputs(device: &dyn Device, g: &Graph, params: &[Value]) -> Result<Vec<V
         weight.map(|(_, v)| v.bytes.as_slice())
     };
     let mut weights = Vec::new();
-    for w in &mut program.weights {
+    for (i, w) in program.weights.iter_mut().enumerate() {
         let bytes = match w.made.take() {
             Some(recipe) => make(&recipe, &tensor)?,
             None => tensor(&w.name).unwrap_or_default().to_vec(),
         };
+        // A file has one tensor of a name; constants that are parts of one operator share theirs.
+        w.name = format!("{i}");
         weights.push(Value::new(w.ty.clone(), bytes));
     }
     let weights: Vec<&Value> = weights.iter().collect();
