@@ -2,6 +2,7 @@
 //! say what was given and what is wanted, and states that stay.
 
 use crate::load::{Hand, fill, wait};
+use rlx_core::error::Details;
 use rlx_core::ir::GraphModule;
 use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ops::{Binary, Iota, MatMul, Slice, Zip};
@@ -150,6 +151,12 @@ fn refusals(session: &mut Session) {
     let mut refused = |entry: &str, inputs: &[(&str, TensorRef<'_>)], what: &str, hint: &str| {
         let e = session.start(entry, inputs).map(|_| ()).unwrap_err();
         assert_eq!((e.code, e.what.as_str(), e.hint.as_str()), (Code::Usage, what, hint));
+        let details = what.contains("was given as").then(|| Details::Tensor {
+            input: "x".into(),
+            given: inputs[0].1.dims.to_vec(),
+            wanted: "tensor<BATCHxSEQx8xf32>".into(),
+        });
+        assert_eq!(e.details.as_deref(), details.as_ref(), "{what}");
     };
     let good = tensor(&[1, 2, 8]);
     let wanted = "its inputs: x: tensor<BATCHxSEQx8xf32>";

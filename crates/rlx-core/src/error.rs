@@ -5,6 +5,7 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 /// What kind of fault an [`Error`] is; scripts and pages branch on it.
@@ -85,8 +86,34 @@ pub struct Error {
     pub at: String,
     /// What the reader can do. Empty when there is nothing to be done.
     pub hint: String,
+    /// What a program can act on without reading the sentences.
+    pub details: Option<Box<Details>>,
     /// The fault underneath.
-    pub source: Option<Box<Error>>,
+    pub cause: Option<Box<Error>>,
+}
+
+/// Numbers of a fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Details {
+    /// Of `OutOfMemory`.
+    Memory {
+        /// Bytes that are needed.
+        needed: u64,
+        /// Bytes that there are, where somebody knows.
+        available: Option<u64>,
+        /// The longest context to try, in tokens; `None` where a shorter one would not help.
+        context: Option<u64>,
+    },
+    /// Of a tensor that a run was given and does not take.
+    Tensor {
+        /// The input.
+        input: String,
+        /// The sizes that were given, outermost first.
+        given: Vec<u64>,
+        /// The type that is wanted, sizes and symbols as a graph's text has them.
+        wanted: String,
+    },
 }
 
 /// The crate's result.
@@ -95,7 +122,14 @@ pub type Result<T, E = Error> = core::result::Result<T, E>;
 impl Error {
     /// An error that names no place yet; chain [`at`](Self::at) and [`hint`](Self::hint).
     pub fn new(code: Code, what: impl Into<String>) -> Self {
-        Self { code, what: what.into(), at: String::new(), hint: String::new(), source: None }
+        Self {
+            code,
+            what: what.into(),
+            at: String::new(),
+            hint: String::new(),
+            details: None,
+            cause: None,
+        }
     }
 
     /// A malformed file.
@@ -132,10 +166,17 @@ impl Error {
         self
     }
 
+    /// Says what a program can act on.
+    #[must_use]
+    pub fn details(mut self, details: Details) -> Self {
+        self.details = Some(Box::new(details));
+        self
+    }
+
     /// Keeps the fault underneath.
     #[must_use]
-    pub fn source(mut self, source: Error) -> Self {
-        self.source = Some(Box::new(source));
+    pub fn caused_by(mut self, cause: Error) -> Self {
+        self.cause = Some(Box::new(cause));
         self
     }
 }
@@ -156,6 +197,6 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        self.source.as_deref().map(|e| e as _)
+        self.cause.as_deref().map(|e| e as _)
     }
 }

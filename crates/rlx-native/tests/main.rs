@@ -9,6 +9,7 @@ mod drift;
 mod facts;
 mod limits;
 mod lost;
+mod operators;
 #[path = "../../../tests/parity/mod.rs"]
 mod parity;
 mod proof;

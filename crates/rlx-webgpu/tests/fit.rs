@@ -153,7 +153,7 @@ fn a_gpu_without_memory_is_answered_with_the_needs_and_a_context_to_try() {
     let needs = Fit::of(&compiled, device.target()).describe();
     assert_eq!(e.what, format!("the device has no memory left; this model needs {needs}"));
     assert_eq!(e.hint, "load with a context of 512 tokens or less (--context, contextLength)");
-    assert_eq!(e.source.map(|e| e.what), Some("the driver's words".into()));
+    assert_eq!(e.cause.map(|e| e.what), Some("the driver's words".into()));
     drop(opening);
     assert_eq!(device.counters().live_bytes, 0, "what was made is freed");
 }

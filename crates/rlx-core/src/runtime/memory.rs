@@ -1,7 +1,7 @@
 //! What a model needs on a device, before a byte of it is fetched.
 
 use super::model::CompiledModel;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Details, Error, Result};
 use crate::ir::lir::Program;
 use crate::target::{Buffers, Target};
 use crate::types::{BlockFormat, DType, Dim};
@@ -91,7 +91,7 @@ impl Fit {
         }
         let what =
             format!("this model needs {}; {holder} has {:.1} MB", self.describe(), mb(available));
-        Err(refused(what, self.largest_context(available)))
+        Err(self.refused(what, Some(available), self.largest_context(available)))
     }
 
     /// Refuses caches that are larger than the device binds.
@@ -107,7 +107,7 @@ impl Fit {
             self.context,
             self.describe()
         );
-        Err(refused(what, self.bound_context))
+        Err(self.refused(what, None, self.bound_context))
     }
 
     /// What a device said that had no memory for all of this, with what was asked of it. How much it
@@ -119,7 +119,20 @@ impl Fit {
         let caches = self.bytes_per_position * self.context;
         let context = if caches >= self.total() / 16 { self.context / 2 } else { 0 };
         let what = format!("the device has no memory left; this model needs {}", self.describe());
-        refused(what, context).source(error)
+        self.refused(what, None, context).caused_by(error)
+    }
+
+    /// The error of a model that does not fit, and the context that would; 0: none.
+    fn refused(&self, what: String, available: Option<u64>, context: u64) -> Error {
+        let (needed, context) = (self.total(), Some(context).filter(|&n| n > 0));
+        let hint = match context {
+            None => "use a smaller model".into(),
+            Some(n) => {
+                format!("load with a context of {n} tokens or less (--context, contextLength)")
+            }
+        };
+        let details = Details::Memory { needed, available, context };
+        Error::new(Code::OutOfMemory, what).hint(hint).details(details)
     }
 
     /// One sentence for people.
@@ -134,14 +147,6 @@ impl Fit {
             mb(self.staging)
         )
     }
-}
-
-/// The error of a model that does not fit, and the context that would; 0: none.
-fn refused(what: String, context: u64) -> Error {
-    Error::new(Code::OutOfMemory, what).hint(match context {
-        0 => "use a smaller model".into(),
-        n => format!("load with a context of {n} tokens or less (--context, contextLength)"),
-    })
 }
 
 fn mb(bytes: u64) -> f64 {
@@ -208,7 +213,11 @@ mod tests {
         assert!(e.what.starts_with("this model needs 0.0 MB: weights 0.0, 64 positions of cache"));
         assert!(e.what.ends_with("; the CPU in a page has 0.0 MB"), "{e}");
         assert_eq!(e.hint, "load with a context of 40 tokens or less (--context, contextLength)");
-        assert_eq!(fit().within("it", 1_099).unwrap_err().hint, "use a smaller model");
+        let memory = |available, context| Details::Memory { needed: 1740, available, context };
+        assert_eq!(e.details.as_deref(), Some(&memory(Some(1_500), Some(40))));
+        let e = fit().within("it", 1_099).unwrap_err();
+        assert_eq!(e.hint, "use a smaller model");
+        assert_eq!(e.details.as_deref(), Some(&memory(Some(1_099), None)));
     }
 
     #[test]
@@ -226,7 +235,7 @@ mod tests {
         let e = fit().refusal(out());
         assert_eq!(e.code, Code::OutOfMemory);
         assert_eq!(e.hint, "load with a context of 32 tokens or less (--context, contextLength)");
-        assert_eq!(e.source.as_deref(), Some(&out()));
+        assert_eq!(e.cause.as_deref(), Some(&out()));
         let small = Fit { weights: 1 << 20, ..fit() };
         assert_eq!(small.refusal(out()).hint, "use a smaller model");
         assert_eq!(fit().refusal(Error::internal("other")), Error::internal("other"));

@@ -1,6 +1,6 @@
 /** The one error of the package; Rust's errors arrive as it with the same words. */
 
-import type { ErrorCode } from './types.js';
+import type { ErrorCode, ErrorDetails } from './types.js';
 
 export class RlxError extends Error {
   /** What kind of fault; branch on this. */
@@ -11,13 +11,15 @@ export class RlxError extends Error {
   readonly at: string;
   /** What to do. Empty when there is nothing to be done. */
   readonly hint: string;
+  /** What a program can act on without reading the sentences, where there is such. */
+  readonly details?: ErrorDetails;
   /** The text so far of a call that was cancelled or failed on its way. */
   readonly text?: string;
 
   constructor(
     code: ErrorCode,
     what: string,
-    more: { at?: string; hint?: string; cause?: unknown; text?: string } = {},
+    more: { at?: string; hint?: string; cause?: unknown; text?: string; details?: ErrorDetails } = {},
   ) {
     const at = more.at ?? '';
     const hint = more.hint ?? '';
@@ -32,6 +34,7 @@ export class RlxError extends Error {
     this.at = at;
     this.hint = hint;
     if (more.text !== undefined) this.text = more.text;
+    if (more.details !== undefined) this.details = more.details;
   }
 }
 
@@ -47,8 +50,8 @@ export function throwIfAborted(signal: AbortSignal | undefined): void {
 
 /** The same fault with the text that had been generated before it. */
 export function withText(error: RlxError, text: string): RlxError {
-  const { code, what, at, hint, cause } = error;
-  return new RlxError(code, what, { at, hint, cause, text });
+  const { code, what, at, hint, cause, details } = error;
+  return new RlxError(code, what, { at, hint, cause, text, ...(details && { details }) });
 }
 
 /**
@@ -66,16 +69,14 @@ export function stopped(thrown: unknown, panic = ''): RlxError {
 
 /**
  * Makes an `RlxError` of whatever was thrown: Rust throws its error as JSON text
- * (`{"code", "what", "at", "hint"}`), a wasm trap is a `RuntimeError`, an abort a `DOMException`.
+ * (`{"code", "what", "at", "hint", "details"?}`), a wasm trap is a `RuntimeError`, an abort a `DOMException`.
  */
 export function toRlxError(thrown: unknown): RlxError {
   if (thrown instanceof RlxError) return thrown;
   if (typeof thrown === 'string' && thrown.startsWith('{')) {
     try {
-      const { code, what, at, hint } = JSON.parse(thrown) as Record<string, string>;
-      if (code && what) {
-        return new RlxError(code as ErrorCode, what, { at: at ?? '', hint: hint ?? '' });
-      }
+      const { code, what, at = '', hint = '', details } = JSON.parse(thrown) as Partial<RlxError>;
+      if (code && what) return new RlxError(code, what, { at, hint, ...(details && { details }) });
     } catch {
       // Not ours after all: it is reported below as it is.
     }

@@ -227,6 +227,28 @@ export interface Completions {
   create(request: ChatRequest): Promise<ChatCompletion | AsyncIterableIterator<ChatCompletionChunk>>;
 }
 
+/** Numbers of an `RlxError`: of memory that is missing, or of a tensor that an entry does not take. */
+export type ErrorDetails = MemoryDetails | TensorDetails;
+
+/** Of `out_of_memory`, where it is known what a model needs. */
+export interface MemoryDetails {
+  /** Bytes that are needed. */
+  needed: number;
+  /** Bytes that there are; `null` where nobody knows. */
+  available: number | null;
+  /** The longest context to try; `null` where a shorter one would not help. */
+  contextLength: number | null;
+}
+
+/** Of `usage`, for an input of a session. */
+export interface TensorDetails {
+  input: string;
+  /** The sizes that were given. */
+  given: number[];
+  /** The type that is wanted, symbols included: `tensor<BATCHxSEQxu32>`. */
+  wanted: string;
+}
+
 /** What an `RlxError` is about. The same names as in Rust and in the command line's JSON. */
 export type ErrorCode =
   | 'usage' | 'bad_file' | 'unsupported' | 'bad_graph' | 'wrong_stage' | 'device_unavailable'

@@ -11,6 +11,11 @@ test("Rust's JSON becomes an error with the same fields", () => {
   const error = toRlxError('{"code":"bad_file","what":"no magic","at":"m.gguf, byte 0","hint":""}');
   assert.deepEqual([error.code, error.what, error.at, error.hint], ['bad_file', 'no magic', 'm.gguf, byte 0', '']);
   assert.equal(error.message, 'no magic (m.gguf, byte 0)');
+  assert.equal(error.details, undefined);
+  const details = { needed: 5, available: null, contextLength: 2 };
+  const full = toRlxError(JSON.stringify({ code: 'out_of_memory', what: 'no room', details }));
+  assert.deepEqual(full.details, details);
+  assert.deepEqual(withText(full, 'so far').details, details);
 });
 
 test('an abort is cancelled, a wasm trap and anything else are internal', () => {

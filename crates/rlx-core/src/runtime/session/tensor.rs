@@ -1,6 +1,6 @@
 //! Tensors as a host gives and gets them: an element type, sizes, bytes.
 
-use crate::error::{Error, Result};
+use crate::error::{Details, Error, Result};
 use crate::types::{Binding, DType, Dim, Shape, Type, infer_binding};
 use alloc::format;
 use alloc::string::String;
@@ -72,6 +72,11 @@ fn names(wanted: &[Signature]) -> String {
     }
 }
 
+/// What a program that gave a tensor can act on.
+fn details(input: &str, given: &[u64], wanted: &Type) -> Details {
+    Details::Tensor { input: input.into(), given: given.to_vec(), wanted: format!("{wanted}") }
+}
+
 /// The inputs in the order of `wanted`.
 ///
 /// # Errors
@@ -100,7 +105,7 @@ pub(super) fn ordered<'a>(
         let text = format!("{} {}", t.dtype, listed(t.dims));
         if t.dtype != ty.dtype || t.dims.len() != ty.shape.rank() {
             let what = format!("input {name} is {ty}, and was given as {text}");
-            return Err(at(Error::usage(what)));
+            return Err(at(Error::usage(what)).details(details(name, t.dims, ty)));
         }
         let need = Type::tensor(t.dtype, Shape::of(t.dims)).bytes()?;
         if need != t.bytes.len() as u64 {
@@ -147,7 +152,9 @@ pub(super) fn sizes(entry: &str, wanted: &[Signature], given: &[TensorRef<'_>]) 
             wanted[bad].ty,
             listed(given[bad].dims)
         );
+        let (given, wanted) = (given[bad].dims, &wanted[bad]);
         let e = Error::usage(what).at(String::from(entry));
+        let e = e.details(details(&wanted.name, given, &wanted.ty));
         if before.is_empty() { e } else { e.hint(format!("before it: {}", before.join(", "))) }
     })
 }
