@@ -16,12 +16,12 @@ reference executor runs every operator. Elsewhere:
 
 - **kernel**: the executor has one. It may leave out an element type or a form, which then runs as it would
   without a kernel; `rlx inspect --stage dispatch` says how each node of a model runs, and why.
-- **parts**: it runs as the operators that it stands for, down to such as have kernels.
+- **parts**: it runs as the operators that it stands for, and those have kernels in the end.
 - **loops**: it runs on the reference's loops, on one thread in f64: right, and slow. A page has none of them,
   so there it is refused by its name.
 - **view**: nothing runs: the result is bytes of the operand.
 - **host**: it is made once, while weights are loaded.
-- **unrolled**: its bodies become straight lines where it is known how often they run; else it is refused.
+- **unrolled**: its loop is written out where the compiler knows how often it runs; else it is refused.
 - **none**: it is refused by its name.
 
 | operator | CPU | WebGPU |
@@ -31,7 +31,7 @@ reference executor runs every operator. Elsewhere:
 /// Operators that are no step on any executor.
 const VIEWS: &[&str] = &["reshape", "token", "state_read"];
 const HOST: &[&str] = &["constant", "rope_table"];
-/// Control flow, and what a loop over positions stands for.
+/// Control flow, and recurrences, whose parts are a loop over positions.
 const REGIONS: &[&str] = &["if", "while", "scan", "gated_delta_net", "selective_scan"];
 
 /// Of every operator, by its name, whether its file says what it decomposes into.

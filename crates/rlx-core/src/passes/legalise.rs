@@ -34,8 +34,8 @@ use alloc::vec::Vec;
 
 /// How often parts are looked at for parts of their own.
 const ROUNDS: usize = 16;
-/// A part whose result has more bytes costs more than loops that make none: experts' weights, one matrix a
-/// row.
+/// A part with a larger result costs more memory than the oracle's loops, which make no such tensor: for
+/// experts it is a copy of one matrix of weights for each row.
 const PART_BYTES: u64 = 256 << 20;
 
 /// Legalises in place; returns the number of matmuls that now read int8 and of nodes that were

@@ -47,7 +47,7 @@ pub enum Preset {
 /// The presets of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Presets {
-    /// Of programs of one row, which a token of an answer runs.
+    /// Of programs of one row: each token of an answer runs one.
     pub one_row: Preset,
     /// Of all others.
     pub rows: Preset,

@@ -5,8 +5,7 @@
 //! numerics    sums of f64, each rounded once; integers wrap
 
 use super::argmax::numbers;
-use super::elementwise::layout::{integers, put_integers};
-use super::wide::{put_wide, wide};
+use super::wide::Wide;
 use super::{Kernel, Planned};
 use crate::program::Split;
 use crate::run::Cx;
@@ -37,38 +36,28 @@ pub(super) fn plan(op: &ops::CumSum, step: &Step) -> Result<Planned> {
 }
 
 /// Sums so far, one for each column, and a slice of elements.
+#[derive(Default)]
 struct Scratch<T> {
     sums: Vec<T>,
     x: Vec<T>,
 }
 
 std::thread_local! {
-    static FLOAT: RefCell<Scratch<f64>> =
-        const { RefCell::new(Scratch { sums: Vec::new(), x: Vec::new() }) };
-    static INTEGER: RefCell<Scratch<i64>> =
-        const { RefCell::new(Scratch { sums: Vec::new(), x: Vec::new() }) };
+    static FLOAT: RefCell<Scratch<f64>> = RefCell::default();
+    static INTEGER: RefCell<Scratch<i64>> = RefCell::default();
 }
 
 impl Kernel for CumSum {
     fn run(&self, cx: &mut Cx<'_>) {
-        if self.dtype.is_float() {
-            FLOAT.with_borrow_mut(|s| self.each(cx, s, wide, put_wide, |a, b| a + b));
-        } else {
-            INTEGER
-                .with_borrow_mut(|s| self.each(cx, s, integers, put_integers, i64::wrapping_add));
+        match self.dtype.is_float() {
+            true => FLOAT.with_borrow_mut(|scratch| self.each(cx, scratch)),
+            false => INTEGER.with_borrow_mut(|scratch| self.each(cx, scratch)),
         }
     }
 }
 
 impl CumSum {
-    fn each<T: Copy + Default>(
-        &self,
-        cx: &mut Cx<'_>,
-        Scratch { sums, x }: &mut Scratch<T>,
-        read: impl Fn(DType, &[u8], &mut [T]),
-        write: impl Fn(DType, &[T], &mut [u8]),
-        add: impl Fn(T, T) -> T,
-    ) {
+    fn each<T: Wide>(&self, cx: &mut Cx<'_>, Scratch { sums, x }: &mut Scratch<T>) {
         let slice = self.inner * self.dtype.block_bytes();
         x.resize(self.inner, T::default());
         for r in cx.result(0).rows.clone() {
@@ -80,13 +69,13 @@ impl CumSum {
                 continue;
             }
             for (bytes, y) in bytes.chunks_exact(slice).zip(y.chunks_exact_mut(slice)) {
-                read(self.dtype, bytes, x);
+                T::read(self.dtype, bytes, x);
                 if self.exclusive {
-                    write(self.dtype, sums, y);
+                    T::write(self.dtype, sums, y);
                 }
-                sums.iter_mut().zip(&*x).for_each(|(sum, x)| *sum = add(*sum, *x));
+                sums.iter_mut().zip(&*x).for_each(|(sum, x)| *sum = sum.plus(*x));
                 if !self.exclusive {
-                    write(self.dtype, sums, y);
+                    T::write(self.dtype, sums, y);
                 }
             }
         }

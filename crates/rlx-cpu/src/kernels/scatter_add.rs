@@ -6,9 +6,8 @@
 //!             end, one outside adds nothing
 
 use super::argmax::numbers;
-use super::elementwise::layout::{integers, put_integers};
 use super::gather_axis::{id, place};
-use super::wide::{put_wide, wide};
+use super::wide::Wide;
 use super::{Kernel, Planned, around};
 use crate::program::Split;
 use crate::run::Cx;
@@ -44,6 +43,7 @@ pub(super) fn plan(op: &ops::ScatterAdd, step: &Step) -> Result<Planned> {
 }
 
 /// Sums of a slice, its updates, and which update goes where, by slice.
+#[derive(Default)]
 struct Scratch<T> {
     sums: Vec<T>,
     x: Vec<T>,
@@ -51,32 +51,21 @@ struct Scratch<T> {
 }
 
 std::thread_local! {
-    static FLOAT: RefCell<Scratch<f64>> =
-        const { RefCell::new(Scratch { sums: Vec::new(), x: Vec::new(), order: Vec::new() }) };
-    static INTEGER: RefCell<Scratch<i64>> =
-        const { RefCell::new(Scratch { sums: Vec::new(), x: Vec::new(), order: Vec::new() }) };
+    static FLOAT: RefCell<Scratch<f64>> = RefCell::default();
+    static INTEGER: RefCell<Scratch<i64>> = RefCell::default();
 }
 
 impl Kernel for ScatterAdd {
     fn run(&self, cx: &mut Cx<'_>) {
-        if self.dtype.is_float() {
-            FLOAT.with_borrow_mut(|s| self.each(cx, s, wide, put_wide, |a, b| a + b));
-        } else {
-            INTEGER
-                .with_borrow_mut(|s| self.each(cx, s, integers, put_integers, i64::wrapping_add));
+        match self.dtype.is_float() {
+            true => FLOAT.with_borrow_mut(|scratch| self.each(cx, scratch)),
+            false => INTEGER.with_borrow_mut(|scratch| self.each(cx, scratch)),
         }
     }
 }
 
 impl ScatterAdd {
-    fn each<T: Copy + Default>(
-        &self,
-        cx: &mut Cx<'_>,
-        Scratch { sums, x, order }: &mut Scratch<T>,
-        read: impl Fn(DType, &[u8], &mut [T]),
-        write: impl Fn(DType, &[T], &mut [u8]),
-        add: impl Fn(T, T) -> T,
-    ) {
+    fn each<T: Wide>(&self, cx: &mut Cx<'_>, Scratch { sums, x, order }: &mut Scratch<T>) {
         let (size, slice) = (self.dtype.block_bytes(), self.inner * self.dtype.block_bytes());
         let part = cx.result(0).columns::<u8>();
         let width = part.len() / size;
@@ -93,16 +82,16 @@ impl ScatterAdd {
             let mut rest = order.as_slice();
             for at in 0..self.n {
                 let r = outer * self.n + at;
-                read(self.dtype, &target[r * slice + part.start..][..part.len()], sums);
+                T::read(self.dtype, &target[r * slice + part.start..][..part.len()], sums);
                 let here = rest.iter().take_while(|o| o.0 as usize == at).count();
                 let (mine, others) = rest.split_at(here);
                 rest = others;
                 for &(_, k) in mine {
                     let from = (outer * self.new + k as usize) * slice + part.start;
-                    read(self.dtype, &updates[from..][..part.len()], x);
-                    sums.iter_mut().zip(&*x).for_each(|(sum, x)| *sum = add(*sum, *x));
+                    T::read(self.dtype, &updates[from..][..part.len()], x);
+                    sums.iter_mut().zip(&*x).for_each(|(sum, x)| *sum = sum.plus(*x));
                 }
-                write(self.dtype, sums, cx.result(0).row::<u8>(r));
+                T::write(self.dtype, sums, cx.result(0).row::<u8>(r));
             }
         }
     }

@@ -16,7 +16,7 @@ use timing::Times;
 
 /// The longest a poll blocks before it answers `Pending`.
 const SLICE: Duration = Duration::from_millis(50);
-/// The slices a failed readback waits for all submissions to end: half a minute.
+/// How many slices a failed readback waits at most until all submissions have ended: half a minute.
 const ENDING_SLICES: usize = 600;
 
 const MAPPING: u8 = 0;

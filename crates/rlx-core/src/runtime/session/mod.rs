@@ -40,7 +40,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::{Context, Poll};
 
-/// Programs that a session keeps besides those that stay: one for each entry and sizes.
+/// Programs for certain sizes of an entry that a session keeps.
 pub const VARIANTS: usize = 8;
 
 /// An entry of a session.
@@ -53,9 +53,10 @@ struct Template {
 
 /// What an entry's programs come from.
 enum Source {
-    /// A graph whose symbols are unbound, and what is asked of the compiler: a program for each sizes.
+    /// A graph whose symbols are unbound, and what is asked of the compiler. Each set of sizes has a
+    /// program of its own.
     Graph(Box<Graph>, Box<CompileOptions>),
-    /// The one program, which stays.
+    /// One program, which is kept as long as the session.
     Program(Built),
 }
 

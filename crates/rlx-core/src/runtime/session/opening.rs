@@ -44,7 +44,7 @@ pub struct Opening {
     states: Vec<StateDecl>,
     /// States and arena, for programs that are there from the beginning.
     memory: Option<(SessionId, u64)>,
-    /// Of that memory, and of these programs.
+    /// Tickets of that memory, and of these programs.
     waiting: Vec<Ticket>,
     building: Vec<Ticket>,
     /// What a language model takes, for a refusal.
@@ -123,7 +123,7 @@ fn states(g: &Graph) -> Result<Vec<StateDecl>> {
 
 impl Opening {
     /// Plans a model's entries for a device and asks it for memory. `locate` finds tensors: shard, byte
-    /// offset, bytes.
+    /// offset, bytes. Where an entry has a profile, what the profile says replaces that in `options`.
     ///
     /// # Errors
     /// As lowering; `BadFile` for a tensor that is missing or has another size; `Unsupported` for entries
