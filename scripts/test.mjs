@@ -25,8 +25,11 @@ function heartbeat(start) {
   if (parts.length > 0) say(`${seconds(start)}: ${parts.join('; ')}`);
 }
 
-/** Runs one stage; returns its counts and, where it failed, why. `alone`: its output goes to the terminal. */
-async function runStage(name, alone) {
+/**
+ * Runs one stage in the lane of that number; returns its counts and, where it failed, why. `alone`: its output goes
+ * to the terminal.
+ */
+async function runStage(name, lane, alone) {
   const tally = new Tally();
   const began = performance.now();
   let failure;
@@ -43,15 +46,16 @@ async function runStage(name, alone) {
   if (alone) {
     await work();
   } else {
-    const path = join(LOGS, `${name}.log`);
+    const id = `${name}-${lane}`;
+    const path = join(LOGS, `${id}.log`);
     const log = createWriteStream(path);
     const state = { began, line: '' };
-    running.set(name, state);
+    running.set(id, state);
     await withOutput((text) => {
       log.write(text);
       state.line = text.trimEnd().split('\n').at(-1).trim() || state.line;
     }, work);
-    running.delete(name);
+    running.delete(id);
     await new Promise((resolve) => log.end(resolve));
     if (failure) {
       print(readFileSync(path, 'utf8'));
@@ -89,10 +93,10 @@ await main(async () => {
   const total = new Tally();
   const failures = [];
   // After a failure no new stage starts; the one beside it ends, for its result is worth having.
-  await Promise.all(lanes.map(async (stages) => {
+  await Promise.all(lanes.map(async (stages, i) => {
     for (const name of stages) {
       if (failures.length > 0) return;
-      const { tally, failure } = await runStage(name, lanes.length === 1);
+      const { tally, failure } = await runStage(name, i + 1, lanes.length === 1);
       total.merge(tally);
       if (failure) failures.push(failure);
     }

@@ -8,6 +8,8 @@ import { sizeReport } from '../size.mjs';
 import { ask, atOnce, ensureDebian, ensureTargets, inRoot, NEON, run, Stop, tee } from './tools.mjs';
 
 const DEBIAN_PACKAGES = { chromium: '/usr/bin/chromium', 'mesa-vulkan-drivers': '/usr/share/vulkan/icd.d', libvulkan1: null };
+/** Browser tests that take minutes, the longest first: begun last, one lane would wait for them. */
+const SLOW = ['parity.test.mjs', 'selftest.test.mjs', 'session.test.mjs', 'logits.test.mjs'];
 const NO_STD_TARGET = 'wasm32v1-none';
 const NO_STD = ['-p', 'rlx-core', '--no-default-features', '--features', 'text,parse,reference,vision,audio,linalg,quant,encode', '--target', NO_STD_TARGET];
 
@@ -75,6 +77,25 @@ async function system() {
  */
 const nativeBuild = () => run('cargo', ['test', '--workspace', '--no-run']);
 
+/** Files of browser tests that no lane has begun; the slowest of them first. */
+let waiting;
+
+/**
+ * The browser's tests, a file at a time. Both lanes end with this stage, and each takes the next file when it is done
+ * with one, so that none stands idle while the other has a list left.
+ */
+async function browser(tally) {
+  await once(buildAll);
+  await once(buildDemo);
+  await once(nativeBuild); // pages print the fingerprints that the command line prints
+  if (!waiting) {
+    const all = testFiles('tests/browser', '.test.mjs');
+    const slow = SLOW.map((name) => join('tests/browser', name)).filter((file) => all.includes(file));
+    waiting = [...slow, ...all.filter((file) => !slow.includes(file))];
+  }
+  for (let file = waiting.shift(); file; file = waiting.shift()) await nodeTests(tally, file);
+}
+
 /** Names and work of all stages. */
 export const STAGES = {
   format: (tally) => check(tally, 'cargo', 'fmt', '--all', '--check'),
@@ -118,12 +139,7 @@ export const STAGES = {
     await sizeReport();
     tally.passed += 1;
   },
-  browser: async (tally) => {
-    await once(buildAll);
-    await once(buildDemo);
-    await once(nativeBuild); // pages print the fingerprints that the command line prints
-    await nodeTests(tally, '--test-concurrency=1', ...testFiles('tests/browser', '.test.mjs'));
-  },
+  browser,
   runtimes: async (tally) => {
     await once(buildAll);
     await once(nativeBuild);
@@ -131,10 +147,10 @@ export const STAGES = {
   },
 };
 
-/** Stages in the order they run in; a lane beside the other. Each stage is in one lane. */
+/** Stages in the order they run in; a lane beside the other. Each stage is in one lane, but for the last, whose work they share. */
 export const LANES = [
-  ['format', 'mutants', 'clippy', 'no_std', 'rust', 'tint'],
-  ['types', 'package', 'size', 'native', 'browser', 'runtimes'],
+  ['format', 'mutants', 'clippy', 'no_std', 'rust', 'tint', 'runtimes', 'browser'],
+  ['types', 'package', 'size', 'native', 'browser'],
 ];
 
 /** Installs what these stages need, before lanes could both try to. */
