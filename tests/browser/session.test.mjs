@@ -294,6 +294,74 @@ test('the README\'s graph of operators: rows of any number, times a weight', asy
   assert.deepEqual(three.data, [6, 22, 38, 6, 22, 38, 6, 22, 38]);
 });
 
+for (const device of DEVICES) {
+  test(`outputs stay on ${device}: they are inputs of other runs, and are read when they are asked for`, async () => {
+    const graph = `func @twice {
+  input %x : tensor<SEQx4xf32>
+  %0 = zip %x, %x {f = add} -> tensor<SEQx4xf32> // y
+  %1 = zip %0, %x {f = mul} -> tensor<SEQx4xf32> // z
+  return y = %0, z = %1
+}
+`;
+    const answer = await inPage(async ({ graph, device }) => {
+      const session = await t.Session.load({ graph, device });
+      const x = { data: Float32Array.of(1, 2, 3, 4), dims: [1, 4] };
+      const first = await session.run('twice', { x }, { keep: ['y'] });
+      const second = await session.run('twice', { x: first.y }, { keep: ['y', 'z'] });
+      // A larger program, with a larger arena, while they stay.
+      await session.run('twice', { x: { data: new Float32Array(4096), dims: [1024, 4] } });
+      const rows = await Promise.all([first.y, second.y, second.z].map(async (tensor) => [...await tensor.data()]));
+      const z = [...first.z.data];
+      const buffers = [];
+      const gpu = session.gpuDevice;
+      if (gpu) {
+        const { buffer } = second.y;
+        // The page's own buffer in, the output's buffer out: copied by the page, on the session's device.
+        const mine = gpu.createBuffer({ size: 32, usage: GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST });
+        const encoder = gpu.createCommandEncoder();
+        encoder.copyBufferToBuffer(buffer, 0, mine, 16, 16);
+        encoder.copyBufferToBuffer(buffer, 0, mine, 0, 16);
+        gpu.queue.submit([encoder.finish()]);
+        const { y } = await session.run('twice', { x: { buffer: mine, dims: [2, 4] } });
+        buffers.push(y.dims, [...y.data]);
+        const again = await session.run('twice', { x: { buffer: mine, dims: [1, 4] } });
+        buffers.push([...again.y.data], mine.size);
+        const small = gpu.createBuffer({ size: 16, usage: GPUBufferUsage.COPY_SRC });
+        buffers.push(await t.fault(() => session.run('twice', { x: { buffer: small, dims: [2, 4] } })));
+        mine.destroy();
+      } else {
+        buffers.push(first.y.buffer, await t.fault(() => session.run('twice', { x: { buffer: {}, dims: [1, 4] } })));
+      }
+      const other = await t.Session.load({ graph, device });
+      const foreign = await t.fault(() => other.run('twice', { x: first.y }));
+      other.dispose();
+      const unknown = await t.fault(() => session.run('twice', { x }, { keep: ['w'] }));
+      first.y.dispose();
+      const freed = await t.fault(() => session.run('twice', { x: first.y }));
+      const left = [...await second.z.data()];
+      session.dispose();
+      const over = await t.fault(() => second.z.data());
+      return { rows, z, buffers, foreign, unknown, freed, left, over };
+    }, { graph, device });
+    assert.deepEqual(answer.rows, [[2, 4, 6, 8], [4, 8, 12, 16], [8, 32, 72, 128]]);
+    assert.deepEqual(answer.z, [2, 8, 18, 32], 'what was not kept is read');
+    if (device === 'webgpu') {
+      const twice = [8, 16, 24, 32];
+      const fault = answer.buffers.pop();
+      assert.deepEqual(answer.buffers, [[2, 4], [...twice, ...twice], twice, 32]);
+      assert.match(fault.what, /the buffer of input x has 16 bytes/);
+    } else {
+      assert.equal(answer.buffers[0], null);
+      assert.match(answer.buffers[1].what, /the session runs on the CPU/);
+    }
+    assert.match(answer.foreign.what, /memory of another session/);
+    assert.deepEqual([answer.unknown.code, answer.unknown.hint], ['usage', 'outputs: y, z']);
+    assert.match(answer.freed.what, /was disposed/);
+    assert.deepEqual(answer.left, [8, 32, 72, 128]);
+    assert.equal(answer.over.code, 'disposed');
+  });
+}
+
 test('a run that is aborted on its way rejects at once, and runs of other sizes follow', async () => {
   const { order, fault, followed, ms } = await inPage(async () => {
     const session = await t.Session.load({ model: '/fixtures/bert/bert.gguf', device: 'cpu' });

@@ -7,7 +7,7 @@ use rlx_core::runtime::device::{Bytes, Device, SharedBytes};
 use rlx_core::runtime::load::{Destination, placements};
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::session::{Opening, Session};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// How bytes are handed over.
 #[derive(Clone, Copy)]
@@ -72,7 +72,7 @@ pub fn headers(shards: &[SharedBytes]) -> Result<ModelFiles> {
 /// A language model of these shards on a device.
 pub fn model(
     shards: &[SharedBytes],
-    device: Rc<dyn Device>,
+    device: Arc<dyn Device>,
     options: &ModelOptions,
     hand: Hand,
 ) -> Result<(ModelFiles, CompiledModel, Session)> {

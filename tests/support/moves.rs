@@ -12,7 +12,7 @@ use rlx_core::runtime::device::{
 };
 use rlx_core::target::CompileOptions;
 use rlx_core::types::{DType, Shape, Type};
-use std::rc::Rc;
+use std::sync::Arc;
 
 fn wait(device: &dyn Device, ticket: Ticket) -> rlx_core::Result<Outputs> {
     loop {
@@ -39,11 +39,11 @@ pub fn tensors_stay_on_the_device_and_are_copied_and_read(device: &dyn Device) {
     let weights = WeightPlan::new(&[&program], &device.target().limits, |_| None).unwrap();
     weights.bind(&mut program).unwrap();
     let before = device.counters().live_bytes;
-    let (model, t) = device.allocate(Rc::new(weights)).unwrap();
+    let (model, t) = device.allocate(Arc::new(weights)).unwrap();
     wait(device, t).unwrap();
     let (s, t) = device.session(model, &states, program.arena_bytes).unwrap();
     wait(device, t).unwrap();
-    let (p, t) = device.build(model, Rc::new(program)).unwrap();
+    let (p, t) = device.build(model, Arc::new(program)).unwrap();
     wait(device, t).unwrap();
     let (tensor, t) = device.tensor(s, 14).unwrap();
     wait(device, t).unwrap();
@@ -74,6 +74,14 @@ pub fn tensors_stay_on_the_device_and_are_copied_and_read(device: &dyn Device) {
     assert_eq!(read(Memory::State(0), 0, 16).unwrap().values, [vec![0; 16]]);
     assert_eq!(read(Memory::State(0), 20, 8).unwrap().values, [negated[4..12].to_vec()]);
     assert_eq!(read(Memory::Output(p, 0), 4, 4).unwrap().values, [values[4..8].to_vec()]);
+
+    // A larger arena: what is not in it stays, and programs run.
+    let t = device.grow(s, 1 << 16).unwrap();
+    wait(device, t).unwrap();
+    assert_eq!(read(tensor_memory, 0, 16).unwrap().values, [negated.clone()]);
+    assert_eq!(read(Memory::State(0), 16, 16).unwrap().values, [negated.clone()]);
+    let t = device.submit(s, p, core::slice::from_ref(&write)).unwrap();
+    assert_eq!(wait(device, t).unwrap().values, [negated.clone()]);
 
     let whole = copy(tensor_memory, Memory::State(0));
     for bad in [

@@ -8,11 +8,10 @@ use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ops::{Binary, Iota, MatMul, Slice, Zip};
 use rlx_core::reference::interpret;
 use rlx_core::runtime::device::Device;
-use rlx_core::runtime::session::{Entry, Opening, Session, Tensor, TensorRef, VARIANTS};
+use rlx_core::runtime::session::{Entry, Given, Opening, Session, Tensor, TensorRef, VARIANTS};
 use rlx_core::target::CompileOptions;
 use rlx_core::types::{BATCH, Binding, DType, Dim, SEQ, Shape, Type};
 use rlx_core::{Code, Result};
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// Rows of the table, and of the weight.
@@ -21,7 +20,7 @@ const WIDTH: u64 = 32;
 
 /// A session of these entries whose weights stand one behind the other in `file`.
 pub fn open(
-    device: Rc<dyn Device>,
+    device: Arc<dyn Device>,
     entries: Vec<Entry>,
     tensors: &[(&str, Vec<u8>)],
 ) -> Result<Session> {
@@ -90,7 +89,7 @@ fn f32s(bytes: &[u8]) -> Vec<f32> {
 
 /// Entries answer for every size, in any order, as the reference interprets them; an error leaves the session
 /// as it was; what is dropped is freed.
-pub fn entries_answer_for_every_size(device: Rc<dyn Device>) {
+pub fn entries_answer_for_every_size(device: Arc<dyn Device>) {
     let before = device.counters().live_bytes;
     let tensors = [("w", floats(WIDTH * 8, 5)), ("table", floats(TABLE * WIDTH, 9))];
     let entries = vec![entry("rows", rows()), entry("again", rows())];
@@ -133,7 +132,7 @@ pub fn entries_answer_for_every_size(device: Rc<dyn Device>) {
 
 /// Programs are built, and weights change their form, right behind runs: no worker holds what it has finished.
 #[allow(dead_code)] // for executors with threads
-pub fn programs_are_built_right_behind_runs(device: Rc<dyn Device>) {
+pub fn programs_are_built_right_behind_runs(device: Arc<dyn Device>) {
     let tensors = [("w", floats(WIDTH * 8, 5)), ("table", floats(TABLE * WIDTH, 9))];
     let mut session = open(device, vec![entry("rows", rows())], &tensors).unwrap();
     for i in 0..3 * TABLE {
@@ -173,4 +172,77 @@ fn refusals(session: &mut Session) {
     let u32s = TensorRef { dtype: DType::U32, ..good };
     let what = "input x is tensor<BATCHxSEQx8xf32>, and was given as u32 [1, 2, 8]";
     refused("rows", &[("x", u32s)], what, "");
+}
+
+/// `total = a + b` and `difference = a - b` over rows of any number.
+fn both() -> Graph {
+    let mut g = Graph::new("both");
+    let dims = vec![Dim::symbol(BATCH), Dim::symbol(SEQ), Dim::from(WIDTH)];
+    let ty = Type::tensor(DType::F32, Shape(dims));
+    let a = g.param(ParamKind::Input, "a", ty.clone());
+    let b = g.param(ParamKind::Input, "b", ty);
+    let total = g.push1(Zip { f: Binary::Add }, &[a, b], "total").unwrap();
+    let difference = g.push1(Zip { f: Binary::Sub }, &[a, b], "difference").unwrap();
+    g.output("total", total);
+    g.output("difference", difference);
+    g
+}
+
+/// An output that stays on the device is the input of other entries, outlives larger programs, and is read when it
+/// is asked for; nothing of it passes through the host before.
+pub fn outputs_stay_on_the_device(device: Arc<dyn Device>) {
+    let before = device.counters().live_bytes;
+    let tensors = [("w", floats(WIDTH * 8, 5)), ("table", floats(TABLE * WIDTH, 9))];
+    let entries = || vec![entry("rows", rows()), entry("both", both())];
+    let mut session = open(device.clone(), entries(), &tensors).unwrap();
+    let (x, dims) = (floats(2 * 3 * 8, 4), [2, 3, 8]);
+    let x = TensorRef { dtype: DType::F32, dims: &dims, bytes: &x };
+    let expected = run(&mut session, "rows", &[("x", x)]).unwrap().remove(0);
+
+    let read = device.counters().readback_bytes;
+    let mut first = session.start("rows", &[("x", x)]).unwrap();
+    let e = first.keep(&mut session, "z").map(|_| ()).unwrap_err();
+    assert_eq!((e.what.as_str(), e.hint.as_str()), ("there is no output z", "outputs: y"));
+    let y = first.keep(&mut session, "y").unwrap();
+    assert!(first.keep(&mut session, "y").is_err(), "it stays already");
+    assert!(wait(|cx| first.poll(&mut session, cx)).unwrap().is_empty());
+    assert_eq!(device.counters().readback_bytes, read, "nothing was read back");
+    assert_eq!((y.name(), y.dtype(), y.dims()), ("y", DType::F32, &[2, 3, WIDTH][..]));
+
+    // A larger program, with a larger arena.
+    let (large, dims) = (floats(4 * TABLE * 8, 4), [4, TABLE, 8]);
+    let large = TensorRef { dtype: DType::F32, dims: &dims, bytes: &large };
+    run(&mut session, "rows", &[("x", large)]).unwrap();
+    let mut reading = session.read(&y).unwrap();
+    assert_eq!(wait(|cx| reading.poll(&mut session, cx)).unwrap(), expected);
+
+    // Two of one, one of the host and one of the device; one output stays, the other is read.
+    let given = [("a", Given::from(&y)), ("b", Given::from(expected.as_ref()))];
+    let mut second = session.start("both", &given).unwrap();
+    let total = second.keep(&mut session, "total").unwrap();
+    let answer = wait(|cx| second.poll(&mut session, cx)).unwrap();
+    assert_eq!(answer.len(), 1);
+    assert_eq!((answer[0].name.as_str(), &answer[0].dims), ("difference", &expected.dims));
+    assert!(answer[0].f32s().unwrap().iter().all(|d| *d == 0.0));
+    let mut third = session.start("both", &[("a", &total), ("b", &y)]).unwrap();
+    drop((y, total)); // A run holds what it was given.
+    let answer = wait(|cx| third.poll(&mut session, cx)).unwrap();
+    let of = |i: usize| answer[i].f32s().unwrap();
+    for (i, y) in expected.f32s().unwrap().into_iter().enumerate() {
+        assert_eq!((of(0)[i], of(1)[i]), (y + y + y, y + y - y));
+    }
+
+    // Another session's tensor, and one of other sizes.
+    let mut other = open(device.clone(), entries(), &tensors).unwrap();
+    let mut fourth = session.start("rows", &[("x", x)]).unwrap();
+    let y = fourth.keep(&mut session, "y").unwrap();
+    wait(|cx| fourth.poll(&mut session, cx)).unwrap();
+    let e = other.start("both", &[("a", &y), ("b", &y)]).map(|_| ()).unwrap_err();
+    assert_eq!(e.what, "y stays in the memory of another session");
+    assert!(other.read(&y).is_err());
+    let e = session.start("rows", &[("x", &y)]).map(|_| ()).unwrap_err();
+    assert_eq!((e.code, e.what.contains("was given as")), (Code::Usage, true), "{}", e.what);
+    drop((session, other, third, fourth));
+    drop(y);
+    assert_eq!(device.counters().live_bytes, before, "what a session had is freed");
 }

@@ -38,7 +38,13 @@ mod window;
 #[test]
 fn sessions_of_the_reference_answer_for_every_size() {
     let device = rlx_core::reference::device::ReferenceDevice::new();
-    session::entries_answer_for_every_size(std::rc::Rc::new(device));
+    session::entries_answer_for_every_size(std::sync::Arc::new(device));
+}
+
+#[test]
+fn outputs_of_the_reference_stay_on_the_device() {
+    let device = rlx_core::reference::device::ReferenceDevice::new();
+    session::outputs_stay_on_the_device(std::sync::Arc::new(device));
 }
 
 #[test]

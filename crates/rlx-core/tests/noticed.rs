@@ -23,7 +23,6 @@ use rlx_core::target::{CompileOptions, Target};
 use rlx_core::text::{ChatTemplate, Message, RenderOptions, Special, Tokenizer, VocabData, words};
 use rlx_core::types::{Binding, BlockFormat, DType, Dim, DimBinding, Scalar, Shape, Type};
 use rlx_core::{Result, formats, safetensors};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context as Waiting, Poll, Waker};
 
@@ -460,7 +459,7 @@ fn machine(prompt: usize, chunk: usize, ahead: usize, max_tokens: usize) -> Mach
         stops: vec![],
         ahead,
     };
-    Machine::new(request, Rc::new(t))
+    Machine::new(request, Arc::new(t))
 }
 
 /// Submits until the machine waits; how many submissions that were.
@@ -515,7 +514,7 @@ fn opening() -> (Opening, CompiledModel) {
     let x = m.embedding(ids, table.clone());
     let x = m.out_rows(x);
     m.lm_head(x, LinearWeights { weight: table, bias: None });
-    let device: Rc<dyn Device> = Rc::new(ReferenceDevice::new());
+    let device: Arc<dyn Device> = Arc::new(ReferenceDevice::new());
     let options = ModelOptions::chat(4);
     let locate = |_: &str| Some((0, 0, 80));
     let compiled = CompiledModel::from_module(m, device.target(), &options, locate).unwrap();
@@ -527,7 +526,7 @@ fn engine() -> Engine {
     let t = tokenizer("gpt-2", &tokens, &[], |data| data.eos = Some(4));
     let (opening, compiled) = opening();
     let session = fill(opening, &[Arc::new(vec![0; 80])], Hand::Kept).unwrap();
-    Engine::new(session, Rc::new(compiled), Rc::new(t)).unwrap()
+    Engine::new(session, Arc::new(compiled), Arc::new(t)).unwrap()
 }
 
 #[test]

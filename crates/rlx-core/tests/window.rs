@@ -13,12 +13,11 @@ use rlx_core::runtime::device::{
 use rlx_core::runtime::engine::{Engine, GenerateOptions, Progress};
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::session::Opening;
+use rlx_core::runtime::shared::Lock;
 use rlx_core::target::Target;
 use rlx_core::text::{Tokenizer, VocabData};
 use rlx_core::types::{DType, Shape, Type};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -52,7 +51,7 @@ const DONE: Ticket = Ticket(u32::MAX);
 
 struct Late {
     target: Target,
-    clock: RefCell<Clock>,
+    clock: Lock<Clock>,
 }
 
 impl Device for Late {
@@ -62,10 +61,10 @@ impl Device for Late {
     fn info(&self) -> DeviceInfo {
         DeviceInfo::default()
     }
-    fn allocate(&self, _: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {
+    fn allocate(&self, _: Arc<WeightPlan>) -> Result<(ModelId, Ticket)> {
         Ok((ModelId(0), DONE))
     }
-    fn extend(&self, _: ModelId, _: Rc<WeightPlan>) -> Result<Ticket> {
+    fn extend(&self, _: ModelId, _: Arc<WeightPlan>) -> Result<Ticket> {
         unreachable!("a language model's weights are planned at once")
     }
     fn poll_put(
@@ -77,11 +76,14 @@ impl Device for Late {
     ) -> Poll<Result<()>> {
         Poll::Ready(Ok(()))
     }
-    fn build(&self, _: ModelId, _: Rc<Program>) -> Result<(ProgramId, Ticket)> {
+    fn build(&self, _: ModelId, _: Arc<Program>) -> Result<(ProgramId, Ticket)> {
         Ok((ProgramId(0), DONE))
     }
     fn session(&self, _: ModelId, _: &[StateDecl], _: u64) -> Result<(SessionId, Ticket)> {
         Ok((SessionId(0), DONE))
+    }
+    fn grow(&self, _: SessionId, _: u64) -> Result<Ticket> {
+        unreachable!("a generation has one arena")
     }
     fn tensor(&self, _: SessionId, _: u64) -> Result<(TensorId, Ticket)> {
         unreachable!("a generation makes no tensors")
@@ -93,7 +95,7 @@ impl Device for Late {
         unreachable!("a generation reads its outputs alone")
     }
     fn submit_with(&self, _: SessionId, _: ProgramId, _: &Submission<'_>) -> Result<Ticket> {
-        let c = &mut *self.clock.borrow_mut();
+        let c = &mut *self.clock.lock();
         c.busy_until = c.busy_until.max(c.now) + STEP;
         c.next += 1;
         c.tickets.insert(c.next, c.busy_until);
@@ -104,7 +106,7 @@ impl Device for Late {
         if t == DONE {
             return Poll::Ready(Ok(Outputs::default()));
         }
-        let c = &mut *self.clock.borrow_mut();
+        let c = &mut *self.clock.lock();
         if c.heard(c.tickets[&t.0]) > c.now {
             return Poll::Pending;
         }
@@ -117,7 +119,7 @@ impl Device for Late {
     }
 }
 
-fn engine(tick: u64) -> (Engine, Rc<Late>) {
+fn engine(tick: u64) -> (Engine, Arc<Late>) {
     let ty = Type::tensor(DType::F32, Shape::of(&[2, 4]));
     let table = Weight { name: "table".into(), ty };
     let mut m = Module::new("late", 4096, 2);
@@ -134,18 +136,18 @@ fn engine(tick: u64) -> (Engine, Rc<Late>) {
         tokens: vec!["a".into(), "b".into()],
         ..VocabData::default()
     };
-    let tokenizer = Rc::new(Tokenizer::new(data).unwrap());
-    let clock = RefCell::new(Clock { tick, ..Clock::default() });
-    let late = Rc::new(Late { target, clock });
+    let tokenizer = Arc::new(Tokenizer::new(data).unwrap());
+    let clock = Lock::new(Clock { tick, ..Clock::default() });
+    let late = Arc::new(Late { target, clock });
     let opening = Opening::programs(late.clone(), &compiled).unwrap();
     let session = fill(opening, &[Arc::new(vec![0; 32])], Hand::Kept).unwrap();
-    (Engine::new(session, Rc::new(compiled), tokenizer).unwrap(), late)
+    (Engine::new(session, Arc::new(compiled), tokenizer).unwrap(), late)
 }
 
 /// Tokens a virtual second of an answer of `tokens`.
 fn speed(engine: &mut Engine, device: &Late, tokens: usize, most: usize) -> f64 {
-    device.clock.borrow_mut().most_in_flight = 0;
-    let start = device.clock.borrow().now;
+    device.clock.lock().most_in_flight = 0;
+    let start = device.clock.lock().now;
     let options = GenerateOptions {
         max_tokens: Some(tokens),
         ahead_most: most,
@@ -161,7 +163,7 @@ fn speed(engine: &mut Engine, device: &Late, tokens: usize, most: usize) -> f64 
             Poll::Ready(Some(_)) => {}
             Poll::Ready(None) => panic!("no Done"),
             Poll::Pending => {
-                let c = &mut *device.clock.borrow_mut();
+                let c = &mut *device.clock.lock();
                 let next = c.tickets.values().min().expect("it waits for something");
                 assert!(c.heard(*next) > c.now, "it waits for what is there");
                 c.now = c.heard(*next);
@@ -169,7 +171,7 @@ fn speed(engine: &mut Engine, device: &Late, tokens: usize, most: usize) -> f64 
         }
     }
     assert_eq!(generation.tokens().len(), tokens);
-    tokens as f64 * 1e6 / (device.clock.borrow().now - start) as f64
+    tokens as f64 * 1e6 / (device.clock.lock().now - start) as f64
 }
 
 #[test]
@@ -177,7 +179,7 @@ fn a_device_that_tells_every_100_ms_still_streams_at_its_speed() {
     let (mut engine, device) = engine(100_000);
     let got = speed(&mut engine, &device, 1000, 64);
     assert!(got >= 0.9 * SPEED, "{got} tokens/s");
-    let most = device.clock.borrow().most_in_flight;
+    let most = device.clock.lock().most_in_flight;
     assert!((20..=40).contains(&most), "{most} in flight for 20 steps between two answers");
     // The next answer begins with what was learned.
     let again = speed(&mut engine, &device, 200, 64);
@@ -189,7 +191,7 @@ fn a_window_that_may_not_grow_is_all_that_such_a_device_does_at_once() {
     let (mut engine, device) = engine(100_000);
     let got = speed(&mut engine, &device, 200, 0);
     assert!((39.0..41.0).contains(&got), "{got} tokens/s");
-    assert_eq!(device.clock.borrow().most_in_flight, 4);
+    assert_eq!(device.clock.lock().most_in_flight, 4);
 }
 
 #[test]
@@ -197,18 +199,18 @@ fn where_each_answer_comes_as_its_step_ends_the_window_stays() {
     let (mut engine, device) = engine(1);
     let got = speed(&mut engine, &device, 300, 64);
     assert!(got >= 0.99 * SPEED, "{got} tokens/s");
-    assert_eq!(device.clock.borrow().most_in_flight, 4);
+    assert_eq!(device.clock.lock().most_in_flight, 4);
 }
 
 #[test]
 fn a_device_that_is_late_no_more_has_its_first_window_again() {
     let (mut engine, device) = engine(100_000);
     speed(&mut engine, &device, 300, 64);
-    assert!(device.clock.borrow().most_in_flight > 4);
-    device.clock.borrow_mut().tick = 1;
+    assert!(device.clock.lock().most_in_flight > 4);
+    device.clock.lock().tick = 1;
     speed(&mut engine, &device, 100, 64);
     speed(&mut engine, &device, 100, 64);
-    assert_eq!(device.clock.borrow().most_in_flight, 4);
+    assert_eq!(device.clock.lock().most_in_flight, 4);
 }
 
 /// A step so short that hundreds end between two answers: the bound holds.
@@ -216,5 +218,5 @@ fn a_device_that_is_late_no_more_has_its_first_window_again() {
 fn the_window_has_a_bound() {
     let (mut engine, device) = engine(2_000_000);
     speed(&mut engine, &device, 1000, 64);
-    assert_eq!(device.clock.borrow().most_in_flight, 64);
+    assert_eq!(device.clock.lock().most_in_flight, 64);
 }

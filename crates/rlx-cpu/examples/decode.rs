@@ -13,7 +13,7 @@ use rlx_core::target::Activations;
 use rlx_core::types::DType;
 use rlx_cpu::{CpuDevice, CpuOptions};
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     options.compile.activations =
         if activations == "int8" { Activations::Int8 } else { Activations::F32 };
     let cpu = CpuOptions { threads: Some(threads.parse()?), ..CpuOptions::default() };
-    let device = Rc::new(CpuDevice::new(cpu)?);
+    let device = Arc::new(CpuDevice::new(cpu)?);
     let shards: Vec<&Path> = shards.iter().map(Path::new).collect();
     let mut engine = model::load(&shards, device, &options, true)?;
     let bytes = engine.compiled().plan.bytes() as f64;

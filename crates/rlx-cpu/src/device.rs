@@ -4,16 +4,18 @@
 //! one asked for: with a clock in slices of at most 50 ms between which the task wakes itself,
 //! without one, or with the native pool, in one go each.
 
+mod moves;
+
 use crate::layout::Layout;
 #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
 use crate::page_pool;
 #[cfg(all(feature = "threads", not(target_family = "wasm")))]
 use crate::pool::Pool;
-use crate::program::{Built, Space, len_and_done};
+use crate::program::{Built, len_and_done};
 use crate::run::{Host, Run, Weights};
 use crate::simd::Level;
 use crate::target::target;
-use core::cell::RefCell;
+use crate::turns::alone;
 use core::ops::Range;
 use core::task::{Context, Poll};
 use rlx_core::ir::lir::{Program, StateDecl};
@@ -22,11 +24,11 @@ use rlx_core::runtime::device::{
     self, AnyId, Bytes, Copy, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId,
     SessionId, TensorId, Ticket, Write, WriteTo,
 };
+use rlx_core::runtime::shared::Lock;
 use rlx_core::runtime::table::{Ids, Table};
 use rlx_core::target::Target;
 use rlx_core::{Code, Error, Result};
 use std::collections::VecDeque;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// How the CPU is used.
@@ -54,7 +56,7 @@ pub struct CpuDevice {
     clock: Option<fn() -> f64>,
     #[cfg(all(feature = "threads", not(target_family = "wasm")))]
     pool: Pool<Run>,
-    inner: RefCell<Inner>,
+    inner: Lock<Inner>,
 }
 
 #[derive(Default)]
@@ -69,7 +71,7 @@ struct Inner {
 }
 
 struct Model {
-    plan: Rc<WeightPlan>,
+    plan: Arc<WeightPlan>,
     weights: Arc<Weights>,
     layout: Layout,
 }
@@ -98,12 +100,15 @@ enum Queued {
     Run(Submission),
     Copy(Copy),
     Read { ticket: u32, from: device::Memory, range: Range<usize> },
+    Grow { ticket: u32, bytes: u64 },
 }
 
 impl Queued {
     fn ticket(&self) -> Option<u32> {
         match self {
-            Self::Run(Submission { ticket, .. }) | Self::Read { ticket, .. } => Some(*ticket),
+            Self::Run(Submission { ticket, .. })
+            | Self::Read { ticket, .. }
+            | Self::Grow { ticket, .. } => Some(*ticket),
             Self::Copy(_) => None,
         }
     }
@@ -155,7 +160,7 @@ impl CpuDevice {
             clock: options.clock,
             #[cfg(all(feature = "threads", not(target_family = "wasm")))]
             pool: Pool::new(workers - 1)?,
-            inner: RefCell::default(),
+            inner: Lock::default(),
         })
     }
 
@@ -265,120 +270,7 @@ fn gone(what: &str) -> Error {
     Error::internal(format!("the {what} was freed, or never was"))
 }
 
-fn busy() -> Error {
-    Error::internal("memory that a run still has")
-}
-
-/// How often memory is asked for that a worker is about to let go.
-const ASKS: u32 = 1 << 14;
-
-/// The weights, while no run has them. A worker lets go of a run a moment after its last part.
-fn alone(weights: &mut Arc<Weights>) -> Result<&mut Weights> {
-    for _ in 0..ASKS {
-        if Arc::strong_count(weights) == 1 {
-            break;
-        }
-        // A page's thread does not sleep.
-        #[cfg(not(target_family = "wasm"))]
-        std::thread::sleep(std::time::Duration::from_micros(50));
-        core::hint::spin_loop();
-    }
-    Arc::get_mut(weights).ok_or_else(busy)
-}
-
 impl Inner {
-    /// Does the copy or the read that a session's queue begins with; `None` if that is a submission.
-    fn moved(&mut self, session: u32) -> Option<bool> {
-        let queue = &mut self.sessions.get_mut(&session)?.queue;
-        if matches!(queue.front(), Some(Queued::Run(_)) | None) {
-            return None;
-        }
-        match queue.pop_front()? {
-            Queued::Run(_) => return None,
-            Queued::Copy(copy) => {
-                let from = copy.from_offset as usize;
-                // What was freed meanwhile is neither read nor written.
-                if let Ok(bytes) = self.part(session, copy.from, from..from + copy.bytes as usize)
-                    && let Ok(to) = self.memory(session, copy.to)
-                    && let Some(to) = to.get_mut(copy.to_offset as usize..)
-                    && let Some(to) = to.get_mut(..bytes.len())
-                {
-                    to.copy_from_slice(&bytes);
-                }
-            }
-            Queued::Read { ticket, from, range } => {
-                let value = self.part(session, from, range);
-                self.counters.readback_bytes += value.as_ref().map_or(0, |v| v.len() as u64);
-                let answer = value.map(|value| Outputs { values: vec![value] });
-                self.answers.insert(ticket, answer);
-            }
-        }
-        Some(true)
-    }
-
-    /// Bytes of a memory; of an output that ends within a word, those that it has.
-    fn part(&mut self, session: u32, of: device::Memory, range: Range<usize>) -> Result<Vec<u8>> {
-        let bytes = self.memory(session, of)?;
-        let end = range.end.min(bytes.len());
-        Ok(bytes.get(range.start..end).unwrap_or(&[]).to_vec())
-    }
-
-    /// The whole of a session's memory.
-    fn memory(&mut self, session: u32, memory: device::Memory) -> Result<&mut [u8]> {
-        if let device::Memory::Output(p, n) = memory {
-            return self.output(session, p.0, n as usize);
-        }
-        let s = self.sessions.get_mut(&session).ok_or_else(|| gone("session"))?;
-        match memory {
-            device::Memory::State(n) if (n as usize) < s.n_states => s.memory.bytes(n as usize),
-            device::Memory::State(_) | device::Memory::Output(..) => Err(gone("state")),
-            device::Memory::Tensor(t) => {
-                s.tensors.get_mut(&t.0).ok_or_else(|| gone("tensor"))?.bytes(0)
-            }
-            device::Memory::Input(p, n) => {
-                s.inputs.get_mut(&p.0).ok_or_else(|| gone("input"))?.bytes(n as usize)
-            }
-        }
-    }
-
-    /// Output `i` of a program, as its last run left it.
-    fn output(&mut self, session: u32, program: u32, i: usize) -> Result<&mut [u8]> {
-        let loaded = self.programs.get(&program).ok_or_else(|| gone("program"))?;
-        let place = *loaded.built.outputs.get(i).ok_or_else(|| gone("output"))?;
-        let s = self.sessions.get_mut(&session).ok_or_else(|| gone("session"))?;
-        let bytes: &mut [u8] = match place.space {
-            Space::State(i) => s.memory.bytes(i)?,
-            Space::Arena => s.memory.bytes(s.n_states)?,
-            Space::Input(i) => match s.inputs.get_mut(&program) {
-                Some(inputs) => inputs.bytes(i)?,
-                None => &mut [],
-            },
-            Space::Weight(i) => {
-                let model = self.models.get(&s.model).ok_or_else(|| gone("model"))?;
-                s.weight = model.weights.bytes(i).to_vec();
-                &mut s.weight
-            }
-        };
-        Ok(bytes.get_mut(place.range()).unwrap_or(&mut []))
-    }
-
-    /// Bytes of a session's memory, whole words.
-    fn size(&self, session: u32, memory: device::Memory) -> Option<u64> {
-        let s = self.sessions.get(&session)?;
-        let built = |p: ProgramId| {
-            let loaded = self.programs.get(&p.0).filter(|l| l.model == s.model);
-            loaded.map(|l| &l.built)
-        };
-        let bytes = match memory {
-            device::Memory::State(n) if (n as usize) < s.n_states => s.memory.size(n as usize)?,
-            device::Memory::State(_) => return None,
-            device::Memory::Tensor(t) => s.tensors.get(&t.0)?.size(0)?,
-            device::Memory::Input(p, n) => *built(p)?.inputs.get(n as usize)?,
-            device::Memory::Output(p, n) => built(p)?.outputs.get(n as usize)?.bytes,
-        };
-        Some((bytes as u64).next_multiple_of(4))
-    }
-
     /// Makes a program's inputs in a session, unless they are there.
     fn make_inputs(&mut self, session: u32, program: u32) -> Result<()> {
         let loaded = self.programs.get(&program).ok_or_else(|| gone("program"))?;
@@ -415,8 +307,8 @@ impl Device for CpuDevice {
         }
     }
 
-    fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {
-        let inner = &mut *self.inner.borrow_mut();
+    fn allocate(&self, plan: Arc<WeightPlan>) -> Result<(ModelId, Ticket)> {
+        let inner = &mut *self.inner.lock();
         let id = inner.ids.next();
         let mut weights = Weights { buffers: Vec::new(), entries: Vec::new() };
         // At once: what is asked for next needs the model.
@@ -427,8 +319,8 @@ impl Device for CpuDevice {
         Ok((ModelId(id), inner.answered(Ok(()))))
     }
 
-    fn extend(&self, m: ModelId, plan: Rc<WeightPlan>) -> Result<Ticket> {
-        let inner = &mut *self.inner.borrow_mut();
+    fn extend(&self, m: ModelId, plan: Arc<WeightPlan>) -> Result<Ticket> {
+        let inner = &mut *self.inner.lock();
         let model = inner.models.get_mut(&m.0).ok_or_else(|| gone("model"))?;
         model.plan.begins(&plan)?;
         alone(&mut model.weights)?.extend(&plan)?;
@@ -445,7 +337,7 @@ impl Device for CpuDevice {
         bytes: Bytes<'_>,
         _: &mut Context<'_>,
     ) -> Poll<Result<()>> {
-        let inner = &mut *self.inner.borrow_mut();
+        let inner = &mut *self.inner.lock();
         let mut put = || -> Result<()> {
             let model = inner.models.get_mut(&m.0).ok_or_else(|| gone("model"))?;
             let weights = alone(&mut model.weights)?;
@@ -455,8 +347,8 @@ impl Device for CpuDevice {
         Poll::Ready(put())
     }
 
-    fn build(&self, m: ModelId, program: Rc<Program>) -> Result<(ProgramId, Ticket)> {
-        let inner = &mut *self.inner.borrow_mut();
+    fn build(&self, m: ModelId, program: Arc<Program>) -> Result<(ProgramId, Ticket)> {
+        let inner = &mut *self.inner.lock();
         let id = inner.ids.next();
         let model = inner.models.get_mut(&m.0).ok_or_else(|| gone("model"))?;
         let Model { plan, weights, layout } = model;
@@ -478,7 +370,7 @@ impl Device for CpuDevice {
         states: &[StateDecl],
         arena_bytes: u64,
     ) -> Result<(SessionId, Ticket)> {
-        let inner = &mut *self.inner.borrow_mut();
+        let inner = &mut *self.inner.lock();
         if !inner.models.contains_key(&m.0) {
             return Err(gone("model"));
         }
@@ -504,8 +396,16 @@ impl Device for CpuDevice {
         Ok((SessionId(id), ticket))
     }
 
+    fn grow(&self, s: SessionId, arena_bytes: u64) -> Result<Ticket> {
+        let inner = &mut *self.inner.lock();
+        let ticket = inner.ids.next();
+        let session = inner.sessions.get_mut(&s.0).ok_or_else(|| gone("session"))?;
+        session.queue.push_back(Queued::Grow { ticket, bytes: arena_bytes });
+        Ok(Ticket(ticket))
+    }
+
     fn tensor(&self, s: SessionId, bytes: u64) -> Result<(TensorId, Ticket)> {
-        let inner = &mut *self.inner.borrow_mut();
+        let inner = &mut *self.inner.lock();
         let id = inner.ids.next();
         let session = inner.sessions.get_mut(&s.0).ok_or_else(|| gone("session"))?;
         let bytes = bytes.next_multiple_of(4);
@@ -524,7 +424,7 @@ impl Device for CpuDevice {
         p: ProgramId,
         how: &device::Submission<'_>,
     ) -> Result<Ticket> {
-        let inner = &mut *self.inner.borrow_mut();
+        let inner = &mut *self.inner.lock();
         let ticket = inner.ids.next();
         let model = inner.programs.get(&p.0).ok_or_else(|| gone("program"))?.model;
         if inner.sessions.get(&s.0).ok_or_else(|| gone("session"))?.model != model {
@@ -546,7 +446,7 @@ impl Device for CpuDevice {
     }
 
     fn copy(&self, s: SessionId, copies: &[Copy]) -> Result<()> {
-        let inner = &mut *self.inner.borrow_mut();
+        let inner = &mut *self.inner.lock();
         for copy in copies {
             copy.check(|memory| inner.size(s.0, memory))?;
         }
@@ -563,7 +463,7 @@ impl Device for CpuDevice {
     }
 
     fn read(&self, s: SessionId, from: device::Memory, offset: u64, bytes: u64) -> Result<Ticket> {
-        let inner = &mut *self.inner.borrow_mut();
+        let inner = &mut *self.inner.lock();
         let end = offset.checked_add(bytes);
         let fits = end.zip(inner.size(s.0, from)).is_some_and(|(end, size)| end <= size);
         if !fits || !offset.is_multiple_of(4) || !bytes.is_multiple_of(4) {
@@ -581,7 +481,7 @@ impl Device for CpuDevice {
 
     fn poll(&self, t: Ticket, cx: &mut Context<'_>) -> Poll<Result<Outputs>> {
         let paused = {
-            let inner = &mut *self.inner.borrow_mut();
+            let inner = &mut *self.inner.lock();
             let start = self.clock.map_or(0.0, |now| now());
             loop {
                 if let Some(answer) = inner.answers.remove(&t.0) {
@@ -609,7 +509,7 @@ impl Device for CpuDevice {
     }
 
     fn free(&self, id: AnyId) {
-        let inner = &mut *self.inner.borrow_mut();
+        let inner = &mut *self.inner.lock();
         match id {
             AnyId::Model(ModelId(m)) => {
                 if let Some(model) = inner.models.remove(&m) {
@@ -636,6 +536,6 @@ impl Device for CpuDevice {
     }
 
     fn counters(&self) -> Counters {
-        self.inner.borrow().counters
+        self.inner.lock().counters
     }
 }

@@ -19,7 +19,7 @@
 use crate::memory::Memory;
 use crate::program::{Built, Output, Place, Space, Split};
 use crate::simd::Level;
-use crate::turns::{Claim, Turn, Turns, lock};
+use crate::turns::{Claim, Turn, Turns, alone, lock};
 use core::marker::PhantomData;
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -98,6 +98,18 @@ impl Host {
             return Ok(());
         }
         Err(Error::internal("memory of a run that has not ended"))
+    }
+
+    /// Makes memory `i` anew, zeroed, of another size.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, and the memory is as it was; `Internal` while a run has it.
+    pub(crate) fn replace(&mut self, i: usize, size: usize) -> Result<()> {
+        self.check_free()?;
+        let made = Cells::new(size)?;
+        let cells = alone(&mut self.cells)?;
+        *cells.get_mut(i).ok_or_else(|| Error::internal("no such memory"))? = made;
+        Ok(())
     }
 
     /// Memory `i`.

@@ -10,7 +10,8 @@
 //! between a little slower than one thread and a hundred times slower.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use rlx_core::{Error, Result};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Turns of the spin before a worker parks: tens of microseconds, several steps of a small model.
 /// Wasm has no pause instruction, so its turns are shorter.
@@ -188,6 +189,26 @@ impl Drop for BreakOnPanic<'_> {
     fn drop(&mut self) {
         self.0.break_up();
     }
+}
+
+/// How often memory is asked for that a worker is about to let go.
+const ASKS: u32 = 1 << 14;
+
+/// What runs share, while none has it. A worker lets go of a run a moment after its last part.
+///
+/// # Errors
+/// `Internal` while a run has it.
+pub(crate) fn alone<T>(shared: &mut Arc<T>) -> Result<&mut T> {
+    for _ in 0..ASKS {
+        if Arc::strong_count(shared) == 1 {
+            break;
+        }
+        // A page's thread does not sleep.
+        #[cfg(not(target_family = "wasm"))]
+        std::thread::sleep(std::time::Duration::from_micros(50));
+        core::hint::spin_loop();
+    }
+    Arc::get_mut(shared).ok_or_else(|| Error::internal("memory that a run still has"))
 }
 
 #[cfg(all(test, feature = "threads"))]

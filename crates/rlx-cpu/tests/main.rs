@@ -29,7 +29,15 @@ mod splits;
 #[test]
 fn sessions_answer_for_every_size() {
     for device in common::devices() {
-        session::entries_answer_for_every_size(std::rc::Rc::new(device));
+        session::entries_answer_for_every_size(std::sync::Arc::new(device));
+    }
+}
+
+#[cfg(feature = "graphs")]
+#[test]
+fn outputs_stay_on_the_device() {
+    for device in common::devices() {
+        session::outputs_stay_on_the_device(std::sync::Arc::new(device));
     }
 }
 
@@ -38,7 +46,7 @@ fn sessions_answer_for_every_size() {
 fn programs_are_built_right_behind_runs_of_several_threads() {
     let options = rlx_cpu::CpuOptions { threads: Some(4), ..rlx_cpu::CpuOptions::default() };
     let device = rlx_cpu::CpuDevice::new(options).unwrap();
-    session::programs_are_built_right_behind_runs(std::rc::Rc::new(device));
+    session::programs_are_built_right_behind_runs(std::sync::Arc::new(device));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use rlx_core::types::{BlockFormat, DType};
 use rlx_cpu::{CpuDevice, CpuOptions, Level};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 fn fixture(name: &str) -> PathBuf {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/rustdoc-2m");
@@ -49,7 +49,7 @@ fn check(format: &str, cpu: CpuOptions, activations: Activations, kv: DType, kee
     options.compile.activations = activations;
     options.compile.kv = kv;
     let path = model(format).unwrap_or_else(|| panic!("no rustdoc-2m in {format}"));
-    let device = Rc::new(CpuDevice::new(cpu).unwrap());
+    let device = Arc::new(CpuDevice::new(cpu).unwrap());
     let mut engine = load(&[&path], device, &options, keep).unwrap();
     for (prompt, expected) in recorded(format) {
         let limit = GenerateOptions { max_tokens: Some(64), ..GenerateOptions::default() };

@@ -15,7 +15,7 @@ use rlx_webgpu::gpu::native::NativeGpu;
 use rlx_webgpu::gpu::{Gpu, copy_rate};
 use rlx_webgpu::tuning::key;
 use rlx_webgpu::{Tuning, WebGpuDevice};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// What a device is opened with.
@@ -60,7 +60,7 @@ pub struct DeviceRow {
     /// for `open`.
     pub tune: Option<Tune>,
     /// Opens it.
-    pub open: fn(&OpenOptions) -> Result<Rc<dyn Device>>,
+    pub open: fn(&OpenOptions) -> Result<Arc<dyn Device>>,
 }
 
 /// The device that is used when none is named.
@@ -82,7 +82,7 @@ pub const DEVICES: &[DeviceRow] = &[
         target: Target::reference,
         copy_rate: None,
         tune: None,
-        open: |_| Ok(Rc::new(ReferenceDevice::new())),
+        open: |_| Ok(Arc::new(ReferenceDevice::new())),
     },
     DeviceRow {
         name: "cpu",
@@ -100,7 +100,7 @@ pub const DEVICES: &[DeviceRow] = &[
         tune: None,
         open: |options| {
             let options = CpuOptions { threads: options.threads, ..CpuOptions::default() };
-            Ok(Rc::new(CpuDevice::new(options)?))
+            Ok(Arc::new(CpuDevice::new(options)?))
         },
     },
     DeviceRow {
@@ -125,7 +125,7 @@ pub const DEVICES: &[DeviceRow] = &[
             remember(TUNINGS, key(&device.gpu().info()), tuning.to_string())?;
             Ok(tuning.to_string())
         }),
-        open: |options| Ok(Rc::new(webgpu(options, true)?)),
+        open: |options| Ok(Arc::new(webgpu(options, true)?)),
     },
 ];
 

@@ -9,7 +9,7 @@ use rlx_core::runtime::device::Device;
 use rlx_core::runtime::embed::Embedder;
 use rlx_core::target::{Activations, CompileOptions};
 use rlx_core::{Code, Error, Result};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Opens an encoder on a device. `progress` is told bytes so far and of how many.
 ///
@@ -19,7 +19,7 @@ use std::rc::Rc;
 pub fn embedder(
     files: &CheckpointFiles,
     row: &DeviceRow,
-    device: Rc<dyn Device>,
+    device: Arc<dyn Device>,
     options: &EmbedOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Embedder> {
@@ -40,7 +40,7 @@ pub fn embedder(
         ..CompileOptions::default()
     };
     let session = network.open(row, device, &compile, progress)?;
-    Embedder::new(session, Rc::new(tokenizer), facts.vocab, limit)
+    Embedder::new(session, Arc::new(tokenizer), facts.vocab, limit)
 }
 
 /// The vectors of texts, one behind the other, and how many texts were cut. `progress` is told texts that are

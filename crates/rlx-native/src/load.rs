@@ -20,7 +20,7 @@ use rlx_core::text::ChatTemplate;
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -88,7 +88,7 @@ pub struct Model {
 pub fn load(
     source: &ModelSource,
     row: &DeviceRow,
-    device: Rc<dyn Device>,
+    device: Arc<dyn Device>,
     options: &LoadOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Model> {
@@ -101,7 +101,7 @@ pub fn load(
     {
         Fit::of(&compiled, device.target()).within("this machine", available)?;
     }
-    let tokenizer = Rc::new(models::tokenizer(&source.files)?);
+    let tokenizer = Arc::new(models::tokenizer(&source.files)?);
     let template = models::chat_template(&source.files, &tokenizer);
     let temperature = source.files.metadata.opt_f32("general.sampling.temp")?;
     let mut placed = |file: usize, offset: usize, len: usize| source.release(file, offset, len);
@@ -111,9 +111,9 @@ pub fn load(
         check(&mut opening, &compiled, source, &model_options)?;
     }
     fill(&mut opening, &source.maps, row.keeps_maps, &mut placed, progress)?;
-    let mut engine = Engine::new(opening.finish(), Rc::new(compiled), tokenizer)?;
+    let mut engine = Engine::new(opening.finish(), Arc::new(compiled), tokenizer)?;
     if row.paced {
-        engine.pace_by(Rc::new(milliseconds));
+        engine.pace_by(Arc::new(milliseconds));
     }
     Ok(Model {
         engine,
@@ -135,7 +135,7 @@ fn check(
     let device = opening.weights().device().clone();
     let kept = |kernels: &str| Verdict::parse(&remembered(CHECKS, kernels)?);
     let test = || {
-        let oracle: Rc<dyn Device> = Rc::new(CpuDevice::new(CpuOptions::default())?);
+        let oracle: Arc<dyn Device> = Arc::new(CpuDevice::new(CpuOptions::default())?);
         SelfTest::new(&source.files, compiled.context, options, device, &oracle)
     };
     let mut check = Check::new(opening, compiled, kept, test)?;
@@ -163,7 +163,7 @@ fn milliseconds() -> f64 {
 pub fn put(
     compiled: &CompiledModel,
     maps: &[SharedBytes],
-    device: Rc<dyn Device>,
+    device: Arc<dyn Device>,
     keeps_maps: bool,
     placed: &mut dyn FnMut(usize, usize, usize),
     progress: &mut dyn FnMut(u64, u64),

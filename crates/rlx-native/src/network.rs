@@ -13,7 +13,7 @@ use rlx_core::safetensors::{Header, json::Json};
 use rlx_core::target::CompileOptions;
 use rlx_core::{Code, Error, Result};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Bytes of a configuration or a tokenizer at most.
 const TEXT: u64 = 64 << 20;
@@ -179,7 +179,7 @@ impl<'a> Network<'a> {
     pub fn open(
         self,
         row: &DeviceRow,
-        device: Rc<dyn Device>,
+        device: Arc<dyn Device>,
         options: &CompileOptions,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Session> {

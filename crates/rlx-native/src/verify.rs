@@ -36,7 +36,7 @@ use rlx_core::types::{BlockFormat, DType, Scalar};
 use rlx_core::{Code, Error, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Rows of a chunk: less than the longest recorded prompt, so that one spans chunks.
 const CHUNK: u64 = 32;
@@ -318,7 +318,7 @@ pub fn cache_tolerance(kv: DType) -> f64 {
 pub fn verify_model(
     dir: &Path,
     row: &DeviceRow,
-    device: Rc<dyn Device>,
+    device: Arc<dyn Device>,
     kv: DType,
 ) -> Result<Report> {
     let folder = Folder::open(dir)?;

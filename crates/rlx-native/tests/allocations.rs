@@ -17,7 +17,7 @@ use rlx_native::files::ModelSource;
 use rlx_native::load::{LoadOptions, put};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
@@ -63,8 +63,8 @@ fn the_allocator_agrees_with_the_plan_and_a_step_leaves_nothing_behind() {
     let device = (row.open)(&OpenOptions { threads: Some(1), adapter: None }).unwrap();
     let options = LoadOptions::default().model_options(row);
     let compiled = CompiledModel::from_gguf(&source.files, device.target(), &options).unwrap();
-    let compiled = Rc::new(compiled);
-    let tokenizer = Rc::new(models::tokenizer(&source.files).unwrap());
+    let compiled = Arc::new(compiled);
+    let tokenizer = Arc::new(models::tokenizer(&source.files).unwrap());
 
     let cycle = || {
         let before = live();

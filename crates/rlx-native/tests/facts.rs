@@ -12,7 +12,7 @@ use rlx_core::target::{Activations, CompileOptions, KernelDispatch, Target};
 use rlx_core::types::{BlockFormat, DType};
 use rlx_native::block_on::block_on;
 use rlx_native::devices::{DEVICES, OpenOptions};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// `silu(gate(x)) * up(x)` with weights of one type.
 fn layer(dtype: DType) -> String {
@@ -68,12 +68,12 @@ fn run(
     })
     .unwrap();
     plan.bind(&mut program).unwrap();
-    let plan = Rc::new(plan);
+    let plan = Arc::new(plan);
     let done = |ticket| block_on(|cx| device.poll(ticket, cx)).unwrap();
     let (model, ticket) = device.allocate(plan.clone()).unwrap();
     done(ticket);
     // Built first, as a loader does: a device arranges weights for the programs that it knows.
-    let (id, ticket) = device.build(model, Rc::new(program.clone())).unwrap();
+    let (id, ticket) = device.build(model, Arc::new(program.clone())).unwrap();
     done(ticket);
     for entry in &plan.entries {
         let weight = weights.iter().find(|w| w.0 == entry.name).unwrap().1;

@@ -12,7 +12,7 @@ use rlx_webgpu::WebGpuDevice;
 use rlx_webgpu::gpu::CountingGpu;
 use rlx_webgpu::gpu::native::NativeGpu;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 
 type TestDevice = WebGpuDevice<CountingGpu<NativeGpu>>;
 
@@ -20,9 +20,9 @@ const MODEL: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/rustdoc-2m/rustdoc-2m-q4_k_m.gguf");
 
 /// The model on a device of its own.
-fn fresh() -> (Rc<TestDevice>, Model) {
+fn fresh() -> (Arc<TestDevice>, Model) {
     let gpu = NativeGpu::new(None).expect("these tests need a WebGPU adapter");
-    let device = Rc::new(WebGpuDevice::new(CountingGpu::new(gpu)));
+    let device = Arc::new(WebGpuDevice::new(CountingGpu::new(gpu)));
     let source = ModelSource::open(Path::new(MODEL)).unwrap();
     let row = devices::find("webgpu").unwrap();
     let options = LoadOptions { context: Some(128), ..LoadOptions::default() };

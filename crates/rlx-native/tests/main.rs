@@ -15,3 +15,4 @@ mod parity;
 mod proof;
 #[path = "../../../tests/support/skip.rs"]
 mod skip;
+mod threads;

@@ -13,7 +13,7 @@ use rlx_native::devices::{DEVICES, DeviceRow, OpenOptions};
 use rlx_native::files::ModelSource;
 use rlx_native::load::put;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 
 const MODEL: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -46,7 +46,7 @@ fn run(
     compiled: &CompiledModel,
     source: &ModelSource,
     row: &DeviceRow,
-    device: Rc<dyn Device>,
+    device: Arc<dyn Device>,
 ) -> (u32, u32, Vec<f32>) {
     let session = put(
         compiled,
@@ -89,7 +89,7 @@ fn with_decode(compiled: &CompiledModel, text: &str, device: &dyn Device) -> Com
     out
 }
 
-fn for_each_device(check: impl Fn(&DeviceRow, Rc<dyn Device>, &ModelSource)) {
+fn for_each_device(check: impl Fn(&DeviceRow, Arc<dyn Device>, &ModelSource)) {
     let source = ModelSource::open(Path::new(MODEL)).expect("the default model opens");
     for row in DEVICES {
         let device = (row.open)(&OpenOptions::default())

@@ -30,6 +30,7 @@ use rlx_webgpu::gpu::Gpu;
 use rlx_webgpu::tuning::key;
 use serde_json::json;
 use std::rc::Rc;
+use std::sync::Arc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
 
@@ -43,9 +44,9 @@ const SHORT_GPU: u64 = 64;
 
 /// A model that is compiled: what `open` makes.
 struct Opened {
-    compiled: Rc<CompiledModel>,
+    compiled: Arc<CompiledModel>,
     fit: Fit,
-    tokenizer: Rc<Tokenizer>,
+    tokenizer: Arc<Tokenizer>,
     template: Result<ChatTemplate>,
     name: String,
     architecture: String,
@@ -322,7 +323,7 @@ impl State {
         options.compile.activations = self.options.activations.unwrap_or(Activations::Int8);
         self.options.kv = Some(options.compile.kv);
         self.options.activations = Some(options.compile.activations);
-        let tokenizer = Rc::new(tokenizer(&files)?);
+        let tokenizer = Arc::new(tokenizer(&files)?);
         let compiled = CompiledModel::from_gguf(&files, self.executor.device.target(), &options)?;
         let fit = Fit::of(&compiled, self.executor.device.target());
         if !gpu {
@@ -339,14 +340,14 @@ impl State {
             architecture,
             temperature: meta.opt_f32("general.sampling.temp")?.unwrap_or(0.7),
             placing: Placing::new(&compiled.plan, shards),
-            compiled: Rc::new(compiled),
+            compiled: Arc::new(compiled),
             fit,
         };
         let device = &self.executor.device;
         let mut opening = Opening::programs(device.clone(), &opened.compiled)?;
         let compiled = &opened.compiled;
         let test = || {
-            let oracle: Rc<dyn Device> = Rc::new(cpu(1)?);
+            let oracle: Arc<dyn Device> = Arc::new(cpu(1)?);
             SelfTest::new(&files, compiled.context, &options, device.clone(), &oracle)
         };
         let kept = |kernels: &str| self.options.found(kernels);
@@ -401,7 +402,7 @@ impl State {
         let mut engine = Engine::new(session, opened.compiled.clone(), opened.tokenizer.clone())?;
         if self.executor.webgpu.is_some() {
             let platform = self.platform.clone();
-            engine.pace_by(Rc::new(move || platform.now()));
+            engine.pace_by(Arc::new(move || platform.now()));
         }
         self.engine = Some(engine);
         Ok(())

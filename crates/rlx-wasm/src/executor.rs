@@ -10,12 +10,12 @@ use rlx_cpu::{CpuDevice, CpuOptions};
 use rlx_webgpu::WebGpuDevice;
 use rlx_webgpu::device::Probes;
 use rlx_webgpu::gpu::Gpu;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The device, and what only WebGPU has.
 pub(crate) struct Executor {
-    pub device: Rc<dyn Device>,
-    pub webgpu: Option<Rc<WebGpuDevice<HostGpu>>>,
+    pub device: Arc<dyn Device>,
+    pub webgpu: Option<Arc<WebGpuDevice<HostGpu>>>,
     /// Of WebGPU's optional features, until they have answered.
     probes: Option<Probes>,
     pub pace: Pace,
@@ -42,7 +42,7 @@ impl Executor {
                 let gpu = HostGpu::new(host)?;
                 let tuning = options.tuning(&gpu.info())?;
                 let device = WebGpuDevice::new(gpu);
-                let webgpu = Rc::new(match tuning {
+                let webgpu = Arc::new(match tuning {
                     Some(tuning) => device.with_tuning(tuning),
                     None => device,
                 });
@@ -57,7 +57,7 @@ impl Executor {
                 Err(Error::new(Code::DeviceUnavailable, "no WebGPU device was given"))
             }
             _ => {
-                let device = Rc::new(cpu(options.threads)?);
+                let device = Arc::new(cpu(options.threads)?);
                 Ok(Executor { device, webgpu: None, probes: None, pace: Pace::Slices })
             }
         }

@@ -36,6 +36,8 @@ extern "C" {
         usage: u32,
         label: &str,
     ) -> core::result::Result<(), JsValue>;
+    #[wasm_bindgen(method, js_name = adoptBuffer)]
+    fn adopt_buffer(this: &GpuHost, id: u32, buffer: &JsValue);
     #[wasm_bindgen(method, js_name = destroyBuffer)]
     fn destroy_buffer(this: &GpuHost, id: u32);
     #[wasm_bindgen(method, catch, js_name = writeBuffer)]
@@ -207,6 +209,14 @@ fn kind(kind: BindingKind) -> u32 {
         BindingKind::Uniform => 0,
         BindingKind::ReadWrite => 1,
         BindingKind::Read => 2,
+    }
+}
+
+impl HostGpu {
+    /// Registers a page's own buffer under a number.
+    #[cfg(feature = "graphs")]
+    pub fn adopt(&self, id: u32, buffer: &JsValue) {
+        self.host.adopt_buffer(id, buffer);
     }
 }
 

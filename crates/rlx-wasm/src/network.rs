@@ -13,7 +13,7 @@ use rlx_core::text::WordPiece;
 use rlx_core::weights::{HeaderReader, WeightFiles};
 use rlx_core::{Code, Error, Result};
 use serde_json::{Value, json};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The files that a page has read so far.
 #[derive(Default)]
@@ -171,7 +171,7 @@ impl Coming {
         let session = self.opening.finish();
         Ok(match self.encoder {
             Some(Encoder { tokenizer, vocab, limit }) => {
-                let embedder = Embedder::new(session, Rc::new(tokenizer), vocab, limit)?;
+                let embedder = Embedder::new(session, Arc::new(tokenizer), vocab, limit)?;
                 Network::Embedder(Box::new(embedder))
             }
             None => Network::Session(Box::new(session)),

@@ -5,11 +5,12 @@ use crate::fault::throw;
 use crate::gpu::GpuHost;
 use crate::network::{Files, Network};
 use crate::panic::tell_panics;
-use crate::state::{Input, State, Work, not_open};
+use crate::state::{Elements, Input, State, Work, not_open};
 use crate::wait::{Platform, wait};
 use core::cell::RefCell;
 use core::task::{Context, Poll};
 use js_sys::Promise;
+use rlx_core::runtime::table::Table;
 use rlx_core::types::DType;
 use rlx_core::{Error, Result};
 use std::rc::Rc;
@@ -102,22 +103,54 @@ impl RlxSession {
 
     /// Takes an input of the next run.
     pub fn input(&self, name: &str, dtype: &str, dims: Vec<f64>, bytes: &[u8]) -> Thrown<()> {
-        let dtype = DType::from_name(dtype)
-            .ok_or_else(|| throw(&Error::usage(format!("there is no element type {dtype}"))))?;
-        let dims = dims.into_iter().map(|n| n as u64).collect();
-        let input = Input { name: name.into(), dtype, dims, bytes: bytes.to_vec() };
-        self.state.borrow_mut().inputs.push(input);
-        Ok(())
+        self.given(name, dtype, dims, Elements::Host(bytes.to_vec()))
     }
 
-    /// Starts to run an entry with the inputs that were given. One runs at a time.
-    pub fn start(&self, entry: &str) -> Thrown<()> {
+    /// Takes a page's own `GPUBuffer` as an input of the next run.
+    #[wasm_bindgen(js_name = inputBuffer)]
+    pub fn input_buffer(
+        &self,
+        name: &str,
+        dtype: &str,
+        dims: Vec<f64>,
+        buffer: JsValue,
+    ) -> Thrown<()> {
+        self.given(name, dtype, dims, Elements::Buffer(buffer))
+    }
+
+    /// Takes an output that stayed on the device as an input of the next run.
+    #[wasm_bindgen(js_name = inputKept)]
+    pub fn input_kept(&self, name: &str, kept: u32) -> Thrown<()> {
+        thrown(self.state.borrow_mut().input_kept(name, kept))
+    }
+
+    /// Starts to run an entry with the inputs that were given; outputs of these names stay on the device. One runs
+    /// at a time.
+    pub fn start(&self, entry: &str, keep: Vec<String>) -> Thrown<()> {
         let s = &mut *self.state.borrow_mut();
         let inputs = core::mem::take(&mut s.inputs);
-        thrown(s.start(entry, &inputs))
+        thrown(s.start(entry, inputs, &keep))
     }
 
-    /// The running entry's outputs, `[{"name", "type", "dims"}]` as JSON; `output` has their bytes.
+    /// Starts to read an output that stayed: `outputs` answers with it alone.
+    pub fn read(&self, kept: u32) -> Thrown<()> {
+        thrown(self.state.borrow_mut().read(kept))
+    }
+
+    /// The number of the GPU's buffer that an output stayed in; nothing on the CPU.
+    #[wasm_bindgen(js_name = keptBuffer)]
+    pub fn kept_buffer(&self, kept: u32) -> Option<u32> {
+        self.state.borrow().kept_buffer(kept)
+    }
+
+    /// Frees an output that stayed. Freeing twice is no fault.
+    #[wasm_bindgen(js_name = freeKept)]
+    pub fn free_kept(&self, kept: u32) {
+        self.state.borrow_mut().kept.remove(&kept);
+    }
+
+    /// The running entry's outputs, `[{"name", "type", "dims", "kept"?}]` as JSON: what has no number of an
+    /// output that stayed has its bytes in `output`, in this order.
     pub fn outputs(&self) -> Promise {
         self.answer(State::poll_run)
     }
@@ -180,10 +213,22 @@ impl RlxSession {
         s.files = Files::default();
         s.inputs.clear();
         s.outputs.clear();
+        s.kept = Table::new();
     }
 }
 
 impl RlxSession {
+    fn given(&self, name: &str, dtype: &str, dims: Vec<f64>, elements: Elements) -> Thrown<()> {
+        let inputs = &mut self.state.borrow_mut().inputs;
+        let Some(dtype) = DType::from_name(dtype) else {
+            inputs.clear();
+            return Err(throw(&Error::usage(format!("there is no element type {dtype}"))));
+        };
+        let dims = dims.into_iter().map(|n| n as u64).collect();
+        inputs.push(Input { name: name.into(), dtype, dims, elements });
+        Ok(())
+    }
+
     /// Waits, does something, and waits again.
     fn promise(
         &self,

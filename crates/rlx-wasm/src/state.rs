@@ -7,29 +7,50 @@ use crate::request::Options;
 use core::task::{Context, Poll};
 use rlx_core::models::EmbedOptions;
 use rlx_core::runtime::embed::Embedding;
-use rlx_core::runtime::session::{Run, Signature, Tensor, TensorRef};
+use rlx_core::runtime::session::{
+    DeviceTensor, Given, Reading, Run, Session, Signature, Tensor, TensorRef,
+};
+use rlx_core::runtime::table::{Ids, Table};
 use rlx_core::target::Activations;
-use rlx_core::types::DType;
+use rlx_core::types::{DType, Shape, Type};
 use rlx_core::{Code, Error, Result};
 use serde_json::{Value, json};
+use wasm_bindgen::JsValue;
 
 /// A tensor that a run was given, until it starts.
 pub(crate) struct Input {
     pub name: String,
     pub dtype: DType,
     pub dims: Vec<u64>,
-    pub bytes: Vec<u8>,
+    pub elements: Elements,
+}
+
+/// Where an input's elements are.
+pub(crate) enum Elements {
+    Host(Vec<u8>),
+    /// A page's own `GPUBuffer`.
+    Buffer(JsValue),
+    /// An output that stayed.
+    Kept(DeviceTensor),
 }
 
 impl Input {
-    fn tensor(&self) -> TensorRef<'_> {
-        TensorRef { dtype: self.dtype, dims: &self.dims, bytes: &self.bytes }
+    fn given(&self) -> Given<'_> {
+        let Input { dtype, dims, .. } = self;
+        match &self.elements {
+            Elements::Host(bytes) => Given::Host(TensorRef { dtype: *dtype, dims, bytes }),
+            Elements::Kept(tensor) => Given::Device(tensor),
+            // `adopted` has made it a tensor of the device.
+            Elements::Buffer(_) => Given::Host(TensorRef { dtype: *dtype, dims, bytes: &[] }),
+        }
     }
 }
 
 /// What is under way.
 pub(crate) enum Work {
-    Run(Run),
+    /// A run, and its outputs that stay, each with its number.
+    Run(Run, Vec<(u32, DeviceTensor)>),
+    Read(Reading),
     Embed(Embedding),
 }
 
@@ -48,6 +69,9 @@ pub(crate) struct State {
     /// anything else before that has ended.
     pub cancelled: bool,
     pub outputs: Vec<Tensor>,
+    /// Outputs that stayed on the device, by numbers.
+    pub kept: Table<u32, DeviceTensor>,
+    numbers: Ids,
 }
 
 pub(crate) fn not_open() -> Error {
@@ -75,6 +99,8 @@ impl State {
             work: None,
             cancelled: false,
             outputs: Vec::new(),
+            kept: Table::new(),
+            numbers: Ids::default(),
         })
     }
 
@@ -108,31 +134,78 @@ impl State {
         Ok(Value::Array(all).to_string())
     }
 
-    pub fn start(&mut self, entry: &str, inputs: &[Input]) -> Result<()> {
+    /// Takes an output that stayed as an input of the next run.
+    pub fn input_kept(&mut self, name: &str, kept: u32) -> Result<()> {
+        let Some(tensor) = self.kept.get(&kept).cloned() else {
+            self.inputs.clear();
+            return Err(freed(name));
+        };
+        let (dtype, dims) = (tensor.dtype(), tensor.dims().to_vec());
+        let elements = Elements::Kept(tensor);
+        self.inputs.push(Input { name: name.into(), dtype, dims, elements });
+        Ok(())
+    }
+
+    pub fn start(&mut self, entry: &str, mut inputs: Vec<Input>, keep: &[String]) -> Result<()> {
         let Some(Network::Session(session)) = &mut self.network else { return Err(not_open()) };
-        let given: Vec<_> = inputs.iter().map(|i| (i.name.as_str(), i.tensor())).collect();
-        self.work = Some(Work::Run(session.start(entry, &given)?));
+        for input in &mut inputs {
+            if let Elements::Buffer(buffer) = &input.elements {
+                let tensor = adopted(session, &self.executor, input, buffer)?;
+                input.elements = Elements::Kept(tensor);
+            }
+        }
+        let given: Vec<_> = inputs.iter().map(|i| (i.name.as_str(), i.given())).collect();
+        let mut run = session.start(entry, &given)?;
+        let mut kept = Vec::new();
+        for name in keep {
+            kept.push((self.numbers.next(), run.keep(session, name)?));
+        }
+        self.work = Some(Work::Run(run, kept));
         self.cancelled = false;
         Ok(())
     }
 
+    /// Starts to read an output that stayed.
+    pub fn read(&mut self, kept: u32) -> Result<()> {
+        let Some(Network::Session(session)) = &self.network else { return Err(not_open()) };
+        let tensor = self.kept.get(&kept).ok_or_else(|| freed("an output"))?;
+        self.work = Some(Work::Read(session.read(tensor)?));
+        self.cancelled = false;
+        Ok(())
+    }
+
+    pub fn kept_buffer(&self, kept: u32) -> Option<u32> {
+        let (session, tensor) = self.kept.get(&kept)?.place();
+        self.executor.webgpu.as_ref()?.tensor_buffer(session, tensor)
+    }
+
     pub fn poll_run(&mut self, cx: &mut Context<'_>) -> Poll<Result<String>> {
-        let (Some(Work::Run(run)), Some(Network::Session(session))) =
-            (&mut self.work, &mut self.network)
-        else {
+        let Some(Network::Session(session)) = &mut self.network else {
             return Poll::Ready(Err(given_up()));
         };
-        let Poll::Ready(answer) = run.poll(session, cx) else { return Poll::Pending };
-        self.work = None;
+        let answer = match &mut self.work {
+            Some(Work::Run(run, _)) => run.poll(session, cx),
+            Some(Work::Read(reading)) => reading.poll(session, cx).map_ok(|t| vec![t]),
+            _ => return Poll::Ready(Err(given_up())),
+        };
+        let Poll::Ready(answer) = answer else { return Poll::Pending };
+        let work = self.work.take();
         if self.cancelled {
             return Poll::Ready(Err(given_up()));
         }
         Poll::Ready(answer.map(|outputs| {
-            let one =
+            let about =
                 |t: &Tensor| json!({ "name": t.name, "type": t.dtype.name(), "dims": t.dims });
-            let about = outputs.iter().map(one).collect();
+            let mut all: Vec<Value> = outputs.iter().map(about).collect();
+            if let Some(Work::Run(_, kept)) = work {
+                for (n, t) in kept {
+                    let (name, dtype, dims) = (t.name(), t.dtype().name(), t.dims());
+                    all.push(json!({ "name": name, "type": dtype, "dims": dims, "kept": n }));
+                    self.kept.insert(n, t);
+                }
+            }
             self.outputs = outputs;
-            Value::Array(about).to_string()
+            Value::Array(all).to_string()
         }))
     }
 
@@ -176,6 +249,26 @@ impl State {
         })
         .to_string())
     }
+}
+
+fn freed(name: &str) -> Error {
+    Error::usage(format!("{name}: the tensor was disposed"))
+}
+
+/// A page's buffer as a tensor of the session.
+fn adopted(
+    session: &mut Session,
+    executor: &Executor,
+    input: &Input,
+    buffer: &JsValue,
+) -> Result<DeviceTensor> {
+    let Input { name, dtype, dims, .. } = input;
+    let Some(webgpu) = &executor.webgpu else {
+        let what = format!("input {name} is a GPUBuffer, and the session runs on the CPU");
+        return Err(Error::usage(what).hint("read it, and give a typed array"));
+    };
+    let bytes = Type::tensor(*dtype, Shape::of(dims)).bytes()?;
+    session.adopt(name, *dtype, dims, |s| webgpu.adopt(s, bytes, |gpu, id| gpu.adopt(id, buffer)))
 }
 
 /// Sizes are numbers, or the texts of what has symbols.

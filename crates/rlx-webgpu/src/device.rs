@@ -3,10 +3,12 @@
 //! A program is pipelines, one buffer of step constants and its inputs; with a session it becomes
 //! a run: bind groups, a recorded list, and readback buffers, one for each submission in flight.
 
+mod build;
 mod moves;
 mod probe;
 mod run;
 mod staging;
+mod tickets;
 mod timing;
 mod tune;
 mod weights;
@@ -15,9 +17,8 @@ pub use probe::Probes;
 pub use tune::tune;
 
 use crate::gpu::{Gpu, GpuInfo, Usage, Wgsl};
-use crate::kernels::{self, Access, Book, Memory, RowsControl, STEP_BYTES};
+use crate::kernels::{Book, Memory};
 use crate::tuning::{self, Tuning};
-use core::cell::{Cell, RefCell};
 use core::task::{Context, Poll};
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::plan::{WeightPlan, hash};
@@ -25,12 +26,13 @@ use rlx_core::runtime::device::{
     self, AnyId, Bytes, Copy, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId,
     SessionId, Submission, TensorId, Ticket, TimedSubmission,
 };
+use rlx_core::runtime::shared::Lock;
 use rlx_core::runtime::table::{Ids, Table};
 use rlx_core::target::{Limits, Target};
 use rlx_core::{Code, Error, Result};
 use run::Run;
 use staging::Staging;
-use std::rc::Rc;
+use std::sync::Arc;
 use timing::Timing;
 
 /// A buffer that exists.
@@ -41,7 +43,7 @@ struct Buffer {
 }
 
 struct Model {
-    plan: Rc<WeightPlan>,
+    plan: Arc<WeightPlan>,
     buffers: Vec<Buffer>,
     /// The codebooks of its formats.
     books: Vec<(Book, Buffer)>,
@@ -58,7 +60,7 @@ struct Launch {
 
 struct Built {
     model: ModelId,
-    program: Rc<Program>,
+    program: Arc<Program>,
     launches: Vec<Launch>,
     constants: Buffer,
     inputs: Vec<Buffer>,
@@ -109,14 +111,14 @@ pub struct WebGpuDevice<G> {
     info: GpuInfo,
     target: Target,
     /// What [`Probes`] found to work of `info.wgsl`.
-    works: Cell<Wgsl>,
+    works: Lock<Wgsl>,
     /// What kernels use of it.
-    wgsl: Cell<Wgsl>,
-    tuning: Cell<Tuning>,
+    wgsl: Lock<Wgsl>,
+    tuning: Lock<Tuning>,
     /// What is not used, and why: found by probes, and avoided on request.
-    broken: RefCell<Vec<String>>,
-    avoided: RefCell<Vec<String>>,
-    state: RefCell<State>,
+    broken: Lock<Vec<String>>,
+    avoided: Lock<Vec<String>>,
+    state: Lock<State>,
 }
 
 impl<G: Gpu> WebGpuDevice<G> {
@@ -146,13 +148,13 @@ impl<G: Gpu> WebGpuDevice<G> {
         WebGpuDevice {
             gpu,
             target,
-            works: Cell::new(info.wgsl),
-            wgsl: Cell::new(info.wgsl),
-            tuning: Cell::new(Tuning::usual(info.wgsl)),
-            broken: RefCell::default(),
-            avoided: RefCell::default(),
+            works: Lock::new(info.wgsl),
+            wgsl: Lock::new(info.wgsl),
+            tuning: Lock::new(Tuning::usual(info.wgsl)),
+            broken: Lock::default(),
+            avoided: Lock::default(),
             info,
-            state: RefCell::default(),
+            state: Lock::default(),
         }
     }
 
@@ -174,7 +176,7 @@ impl<G: Gpu> WebGpuDevice<G> {
     /// The GPU's id of a weight buffer of the plan, for a host that writes it itself: bytes that
     /// never enter wasm memory. The host keeps the staging ring's bound.
     pub fn weight_buffer(&self, m: ModelId, buffer: u32) -> Option<u32> {
-        self.state.borrow().models.get(&m)?.buffers.get(buffer as usize).map(|b| b.id)
+        self.state.lock().models.get(&m)?.buffers.get(buffer as usize).map(|b| b.id)
     }
 
     /// The GPU.
@@ -217,73 +219,6 @@ impl<G: Gpu> WebGpuDevice<G> {
         Ok(())
     }
 
-    /// The program, and the scopes around its buffers.
-    fn build_program(
-        &self,
-        s: &mut State,
-        m: ModelId,
-        program: Rc<Program>,
-    ) -> Result<(Built, u32)> {
-        program.one_slot("webgpu")?;
-        let plan = s.models.get(&m).ok_or_else(|| unknown("model", m.0))?.plan.clone();
-        let mut launches = Vec::new();
-        let mut constants: Vec<u8> = Vec::new();
-        for (i, step) in program.steps.iter().enumerate() {
-            // Kernels skip rows where a token has one.
-            let rows_control = program
-                .control
-                .filter(|_| step.live == Some(1))
-                .map(|c| RowsControl { state: c.state, rows: c.tokens });
-            let wgsl = self.wgsl.get();
-            let tuning = self.tuning.get().on(wgsl);
-            let cx = kernels::Context { plan: &plan, rows_control, wgsl, tuning };
-            let Some(kernel) = kernels::kernel(step, &cx)? else { continue };
-            if kernel.memory.len() > self.target.limits.storage_buffers as usize {
-                return Err(Error::new(
-                    Code::Unsupported,
-                    format!("a step binds {} buffers", kernel.memory.len()),
-                )
-                .at(step.label.clone())
-                .hint("this GPU binds too few; use another device"));
-            }
-            constants.extend(kernel.words.iter().flat_map(|w| w.to_le_bytes()));
-            constants.resize(constants.len().next_multiple_of(STEP_BYTES as usize), 0);
-            let pipeline = self.pipeline(s, &kernel);
-            let memory = kernel.memory.iter().map(|m| m.0).collect();
-            let (step, groups) = (i as u32, kernel.groups);
-            launches.push(Launch { step, kernel: kernel.entry, pipeline, memory, groups });
-        }
-        self.gpu.push_scopes();
-        let buffer = self.create(s, constants.len() as u64, Usage::Uniform, "step constants");
-        if !constants.is_empty() {
-            self.gpu.write_buffer(buffer.id, 0, &constants);
-        }
-        let inputs = program
-            .inputs
-            .iter()
-            .map(|i| self.create(s, i.bytes, Usage::Storage, &i.name))
-            .collect();
-        let scopes = s.ids.next();
-        self.gpu.pop_scopes(scopes);
-        Ok((Built { model: m, program, launches, constants: buffer, inputs }, scopes))
-    }
-
-    fn pipeline(&self, s: &mut State, kernel: &kernels::Kernel) -> u32 {
-        use crate::gpu::BindingKind;
-        if let Some(&id) = s.pipelines.get(&kernel.wgsl) {
-            return id;
-        }
-        let id = s.ids.next();
-        let mut kinds = vec![BindingKind::Uniform];
-        kinds.extend(kernel.memory.iter().map(|m| match m.1 {
-            Access::Read => BindingKind::Read,
-            Access::ReadWrite => BindingKind::ReadWrite,
-        }));
-        self.gpu.create_pipeline(id, &kernel.wgsl, kernel.entry, &kinds);
-        s.pipelines.insert(kernel.wgsl.clone(), id);
-        id
-    }
-
     fn free_run(&self, s: &mut State, key: (SessionId, ProgramId)) {
         let Some(run) = s.runs.remove(&key) else { return };
         for id in &run.bind_groups {
@@ -316,76 +251,6 @@ impl<G: Gpu> WebGpuDevice<G> {
         self.destroy(s, built.inputs);
         self.destroy(s, [built.constants]);
     }
-
-    fn poll_pending(&self, pending: &mut Pending, cx: &mut Context<'_>) -> Poll<Result<Outputs>> {
-        match pending {
-            Pending::Scopes(id) => self.gpu.poll_scopes(*id, cx).map_ok(|()| Outputs::default()),
-            Pending::Failed(error) => Poll::Ready(Err(error.clone())),
-            Pending::Copied { buffer, read, bytes } => {
-                let Poll::Ready(answer) = self.gpu.poll_read(*read, cx) else {
-                    return Poll::Pending;
-                };
-                let mut s = self.state.borrow_mut();
-                self.destroy(&mut s, [*buffer]);
-                Poll::Ready(answer.and_then(|mut value| {
-                    value.truncate(*bytes as usize);
-                    s.counters.readback_bytes += value.len() as u64;
-                    self.finished()?;
-                    Ok(Outputs { values: vec![value] })
-                }))
-            }
-            Pending::Fence { fence, outputs } => self.gpu.poll_fence(*fence, cx).map(|()| {
-                let values = vec![Vec::new(); *outputs];
-                self.finished().map(|_| Outputs { values })
-            }),
-            Pending::Build(p, scopes) => {
-                if let Some(id) = *scopes {
-                    match self.gpu.poll_scopes(id, cx) {
-                        Poll::Ready(Ok(())) => *scopes = None,
-                        Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
-                        Poll::Pending => return Poll::Pending,
-                    }
-                }
-                let s = self.state.borrow();
-                let Some(built) = s.programs.get(p) else {
-                    return Poll::Ready(Err(disposed()));
-                };
-                for launch in &built.launches {
-                    match self.gpu.poll_pipeline(launch.pipeline, cx) {
-                        Poll::Ready(Ok(())) => {}
-                        Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
-                        Poll::Pending => return Poll::Pending,
-                    }
-                }
-                Poll::Ready(self.finished())
-            }
-            Pending::Read { key, slot, read } => {
-                let Poll::Ready(bytes) = self.gpu.poll_read(*read, cx) else {
-                    return Poll::Pending;
-                };
-                let mut s = self.state.borrow_mut();
-                let s = &mut *s;
-                let (Some(run), Some(built)) = (s.runs.get_mut(key), s.programs.get(&key.1)) else {
-                    return Poll::Ready(Err(disposed()));
-                };
-                // A buffer that could not be read is not used again.
-                run.slots[*slot].busy = bytes.is_err();
-                Poll::Ready(bytes.and_then(|bytes| {
-                    s.counters.readback_bytes += bytes.len() as u64;
-                    self.finished()?;
-                    Ok(run::outputs(&built.program, &bytes))
-                }))
-            }
-        }
-    }
-
-    /// No outputs, unless the GPU has complained since.
-    fn finished(&self) -> Result<Outputs> {
-        match self.gpu.take_error() {
-            Some(error) => Err(error),
-            None => Ok(Outputs::default()),
-        }
-    }
 }
 
 fn unknown(what: &str, id: u32) -> Error {
@@ -406,7 +271,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
             kind: "webgpu".into(),
             adapter: self.info.adapter.clone(),
             features: self.wgsl.get().features().into_iter().map(String::from).collect(),
-            demoted: [self.broken.borrow().as_slice(), &self.avoided.borrow()].concat(),
+            demoted: [self.broken.lock().as_slice(), &self.avoided.lock()].concat(),
             tuning: Some(self.tuning.get().on(self.wgsl.get()).to_string()),
         }
     }
@@ -417,11 +282,11 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
 
     fn avoid(&self, features: &[&'static str], why: &str) {
         self.wgsl.set(self.works.get().without(features));
-        self.avoided.replace(features.iter().map(|f| format!("{f}: {why}")).collect());
+        self.avoided.set(features.iter().map(|f| format!("{f}: {why}")).collect());
     }
 
     fn kernels(&self, model: ModelId) -> Option<String> {
-        let s = self.state.borrow();
+        let s = self.state.lock();
         let used = s.pipelines_of(|built| built.model == model);
         // The table is in the order of the texts.
         let texts = s.pipelines.iter().filter(|p| used.contains(p.1)).map(|p| p.0.as_str());
@@ -429,7 +294,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
     }
 
     fn forget_kernels(&self) {
-        let mut s = self.state.borrow_mut();
+        let mut s = self.state.lock();
         let s = &mut *s;
         let used = s.pipelines_of(|_| true);
         s.pipelines.retain(|_, id| {
@@ -441,11 +306,11 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
         });
     }
 
-    fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {
+    fn allocate(&self, plan: Arc<WeightPlan>) -> Result<(ModelId, Ticket)> {
         self.allocate_model(plan)
     }
 
-    fn extend(&self, m: ModelId, plan: Rc<WeightPlan>) -> Result<Ticket> {
+    fn extend(&self, m: ModelId, plan: Arc<WeightPlan>) -> Result<Ticket> {
         self.extend_model(m, plan)
     }
 
@@ -459,7 +324,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
         if let Err(e) = self.alive() {
             return Poll::Ready(Err(e));
         }
-        let mut s = self.state.borrow_mut();
+        let mut s = self.state.lock();
         let s = &mut *s;
         let buffer = s.models.get(&m).map(|model| model.buffers.get(at.buffer as usize).copied());
         let Some(Some(buffer)) = buffer else {
@@ -478,7 +343,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
         s.staging.poll_put(&self.gpu, &mut s.ids, buffer.id, at.offset, bytes, cx).map(Ok)
     }
 
-    fn build(&self, m: ModelId, program: Rc<Program>) -> Result<(ProgramId, Ticket)> {
+    fn build(&self, m: ModelId, program: Arc<Program>) -> Result<(ProgramId, Ticket)> {
         self.alive()?;
         if program.segments.len() > 1 {
             return Err(Error::new(
@@ -490,7 +355,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
             )
             .hint("compile it for this device's own target"));
         }
-        let mut s = self.state.borrow_mut();
+        let mut s = self.state.lock();
         let s = &mut *s;
         let (built, scopes) = self.build_program(s, m, program)?;
         let p = ProgramId(s.ids.next());
@@ -510,7 +375,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
             let what = format!("state {}", state.name);
             self.fits(&what, state.bytes, "use a smaller context, or --kv f16")?;
         }
-        let mut s = self.state.borrow_mut();
+        let mut s = self.state.lock();
         let s = &mut *s;
         if !s.models.contains_key(&m) {
             return Err(unknown("model", m.0));
@@ -526,10 +391,29 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
         Ok((id, s.ticket(Pending::Scopes(scopes))))
     }
 
+    fn grow(&self, id: SessionId, arena_bytes: u64) -> Result<Ticket> {
+        self.alive()?;
+        self.fits("the arena", arena_bytes, "use smaller inputs")?;
+        let mut s = self.state.lock();
+        let s = &mut *s;
+        let old = s.sessions.get(&id).ok_or_else(|| unknown("session", id.0))?.arena;
+        // What was submitted keeps the old one until it has run.
+        self.free_runs(s, |key| key.0 == id);
+        self.destroy(s, [old]);
+        self.gpu.push_scopes();
+        let arena = self.create(s, arena_bytes, Usage::Storage, "arena");
+        let scopes = s.ids.next();
+        self.gpu.pop_scopes(scopes);
+        if let Some(session) = s.sessions.get_mut(&id) {
+            session.arena = arena;
+        }
+        Ok(s.ticket(Pending::Scopes(scopes)))
+    }
+
     fn tensor(&self, id: SessionId, bytes: u64) -> Result<(TensorId, Ticket)> {
         self.alive()?;
         self.fits("a tensor", bytes, "use smaller inputs")?;
-        let mut s = self.state.borrow_mut();
+        let mut s = self.state.lock();
         let s = &mut *s;
         if !s.sessions.contains_key(&id) {
             return Err(unknown("session", id.0));
@@ -547,7 +431,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
 
     fn submit_with(&self, id: SessionId, p: ProgramId, how: &Submission<'_>) -> Result<Ticket> {
         self.alive()?;
-        let mut s = self.state.borrow_mut();
+        let mut s = self.state.lock();
         let s = &mut *s;
         let session = s.sessions.get(&id).ok_or_else(|| unknown("session", id.0))?;
         let built = s.programs.get(&p).ok_or_else(|| unknown("program", p.0))?;
@@ -572,20 +456,20 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
 
     fn copy(&self, id: SessionId, copies: &[Copy]) -> Result<()> {
         self.alive()?;
-        let mut s = self.state.borrow_mut();
+        let mut s = self.state.lock();
         self.copy_all(&mut s, id, copies)
     }
 
     fn read(&self, id: SessionId, from: device::Memory, offset: u64, bytes: u64) -> Result<Ticket> {
         self.alive()?;
-        let mut s = self.state.borrow_mut();
+        let mut s = self.state.lock();
         let s = &mut *s;
         let pending = self.read_memory(s, id, (from, offset), bytes)?;
         Ok(s.ticket(pending))
     }
 
     fn poll(&self, t: Ticket, cx: &mut Context<'_>) -> Poll<Result<Outputs>> {
-        let Some(mut pending) = self.state.borrow_mut().tickets.remove(&t) else {
+        let Some(mut pending) = self.state.lock().tickets.remove(&t) else {
             return Poll::Ready(Err(
                 Error::usage(format!("ticket {} has no answer", t.0)).hint("it was redeemed")
             ));
@@ -595,13 +479,13 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
         }
         let answer = self.poll_pending(&mut pending, cx);
         if answer.is_pending() {
-            self.state.borrow_mut().tickets.insert(t, pending);
+            self.state.lock().tickets.insert(t, pending);
         }
         answer
     }
 
     fn free(&self, id: AnyId) {
-        let mut s = self.state.borrow_mut();
+        let mut s = self.state.lock();
         let s = &mut *s;
         match id {
             AnyId::Program(p) => self.free_program(s, p),
@@ -634,7 +518,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
     }
 
     fn counters(&self) -> Counters {
-        self.state.borrow().counters
+        self.state.lock().counters
     }
 
     fn time_launches(&self, on: bool) -> Result<()> {
@@ -642,12 +526,12 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
             let what = format!("{} has no timestamp queries", self.info.adapter);
             return Err(Error::new(Code::Unsupported, what));
         }
-        self.state.borrow_mut().timing.on = on;
+        self.state.lock().timing.on = on;
         Ok(())
     }
 
     fn poll_times(&self, cx: &mut Context<'_>) -> Poll<Result<Vec<TimedSubmission>>> {
-        self.state.borrow_mut().timing.poll(&self.gpu, cx)
+        self.state.lock().timing.poll(&self.gpu, cx)
     }
 }
 

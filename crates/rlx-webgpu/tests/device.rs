@@ -9,16 +9,16 @@ use rlx_core::runtime::device::{
     AnyId, Bytes, Device, ModelId, Placed, ProgramId, SessionId, Ticket, Write, WriteTo,
 };
 use rlx_core::types::{DType, Shape, Type};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// `y = a + b` over 8 elements, loaded and built.
 fn adder(d: &TestDevice) -> (ModelId, ProgramId, SessionId, Case) {
     let operands = [input(&[1, 8], &[1.0; 8]), input(&[1, 8], &[2.0; 8])];
     let case = case(Zip { f: Binary::Add }, &operands, Buffers::One);
-    let (m, t) = d.allocate(Rc::new(case.plan.clone())).unwrap();
+    let (m, t) = d.allocate(Arc::new(case.plan.clone())).unwrap();
     wait(d, t).unwrap();
-    let (p, t) = d.build(m, Rc::new(case.program.clone())).unwrap();
+    let (p, t) = d.build(m, Arc::new(case.program.clone())).unwrap();
     wait(d, t).unwrap();
     let (s, t) = d.session(m, &case.program.states, case.program.arena_bytes).unwrap();
     wait(d, t).unwrap();
@@ -116,7 +116,7 @@ fn one_weight(elements: u64) -> WeightPlan {
 fn at_most_sixteen_mebibytes_are_on_their_way() {
     let d = device();
     let elements = 12u64 << 20; // 48 MiB
-    let (m, t) = d.allocate(Rc::new(one_weight(elements))).unwrap();
+    let (m, t) = d.allocate(Arc::new(one_weight(elements))).unwrap();
     wait(&d, t).unwrap();
     // One slice of everything, and again in many odd pieces.
     let bytes = vec![7u8; 4 * elements as usize];
@@ -132,7 +132,7 @@ fn at_most_sixteen_mebibytes_are_on_their_way() {
 #[test]
 fn weight_bytes_outside_their_buffer_are_refused() {
     let d = device();
-    let (m, t) = d.allocate(Rc::new(one_weight(4))).unwrap();
+    let (m, t) = d.allocate(Arc::new(one_weight(4))).unwrap();
     wait(&d, t).unwrap();
     let mut cx = Context::from_waker(Waker::noop());
     for (buffer, offset, n) in [(0, 16, 1), (0, 2, 4), (0, 0, 17), (1, 0, 4), (0, u64::MAX - 3, 8)]
@@ -165,8 +165,8 @@ fn what_is_larger_than_a_binding_is_out_of_memory() {
     let most = d.target().limits.binding;
     let mut plan = one_weight(4);
     plan.buffers[0].bytes = most + 4;
-    assert_eq!(d.allocate(Rc::new(plan)).unwrap_err().code, Code::OutOfMemory);
-    let (m, t) = d.allocate(Rc::new(one_weight(4))).unwrap();
+    assert_eq!(d.allocate(Arc::new(plan)).unwrap_err().code, Code::OutOfMemory);
+    let (m, t) = d.allocate(Arc::new(one_weight(4))).unwrap();
     wait(&d, t).unwrap();
     let e = d.session(m, &[], most + 4).unwrap_err();
     assert_eq!(e.code, Code::OutOfMemory);
@@ -185,7 +185,7 @@ fn one_of_two_programs_that_share_a_kernel_compiles_it() {
     let d = device();
     let (m, _, _, case) = adder(&d);
     let pipelines = d.gpu().counts().pipelines;
-    let (_, t) = d.build(m, Rc::new(case.program.clone())).unwrap();
+    let (_, t) = d.build(m, Arc::new(case.program.clone())).unwrap();
     wait(&d, t).unwrap();
     assert_eq!(d.gpu().counts().pipelines, pipelines);
 }

@@ -19,19 +19,19 @@ use rlx_core::{Code, Error, Result};
 use rlx_webgpu::WebGpuDevice;
 use rlx_webgpu::gpu::native::NativeGpu;
 use rlx_webgpu::gpu::{CountingGpu, Gpu, GpuInfo};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// The GPU as if it bound and held no more than so many bytes.
-fn narrow(most: u64) -> Rc<TestDevice> {
+fn narrow(most: u64) -> Arc<TestDevice> {
     let gpu = NativeGpu::new(None).expect("these tests need a WebGPU adapter");
     let info = GpuInfo { max_buffer: most, max_binding: most, ..gpu.info() };
-    Rc::new(WebGpuDevice::with_info(CountingGpu::new(gpu), info))
+    Arc::new(WebGpuDevice::with_info(CountingGpu::new(gpu), info))
 }
 
 #[test]
 fn the_fit_is_what_the_gpu_is_asked_for() {
-    let whole: Rc<TestDevice> = Rc::new(device());
+    let whole: Arc<TestDevice> = Arc::new(device());
     for (file, activations, kv, context, logits, device) in [
         ("rustdoc-2m/rustdoc-2m-f16", Activations::F32, DType::F32, 1024, false, &whole),
         ("rustdoc-2m/rustdoc-2m-q4_k_m", Activations::Int8, DType::F16, 300, true, &whole),
@@ -96,10 +96,10 @@ impl Device for Full {
     fn info(&self) -> DeviceInfo {
         self.0.info()
     }
-    fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {
+    fn allocate(&self, plan: Arc<WeightPlan>) -> Result<(ModelId, Ticket)> {
         self.0.allocate(plan)
     }
-    fn extend(&self, m: ModelId, plan: Rc<WeightPlan>) -> Result<Ticket> {
+    fn extend(&self, m: ModelId, plan: Arc<WeightPlan>) -> Result<Ticket> {
         self.0.extend(m, plan)
     }
     fn poll_put(
@@ -111,11 +111,14 @@ impl Device for Full {
     ) -> Poll<Result<()>> {
         self.0.poll_put(m, at, b, cx)
     }
-    fn build(&self, m: ModelId, program: Rc<Program>) -> Result<(ProgramId, Ticket)> {
+    fn build(&self, m: ModelId, program: Arc<Program>) -> Result<(ProgramId, Ticket)> {
         self.0.build(m, program)
     }
     fn session(&self, m: ModelId, states: &[StateDecl], arena: u64) -> Result<(SessionId, Ticket)> {
         self.0.session(m, states, arena)
+    }
+    fn grow(&self, s: SessionId, arena_bytes: u64) -> Result<Ticket> {
+        self.0.grow(s, arena_bytes)
     }
     fn tensor(&self, s: SessionId, bytes: u64) -> Result<(TensorId, Ticket)> {
         self.0.tensor(s, bytes)
@@ -142,7 +145,7 @@ impl Device for Full {
 
 #[test]
 fn a_gpu_without_memory_is_answered_with_the_needs_and_a_context_to_try() {
-    let device = Rc::new(Full(device()));
+    let device = Arc::new(Full(device()));
     let files = header("rustdoc-2m/rustdoc-2m-q8_0.gguf");
     let mut options = ModelOptions::chat(16);
     options.context = Some(1024);

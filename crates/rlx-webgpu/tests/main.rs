@@ -32,7 +32,13 @@ mod wgsl;
 #[cfg(feature = "graphs")]
 #[test]
 fn sessions_answer_for_every_size() {
-    session::entries_answer_for_every_size(std::rc::Rc::new(common::device()));
+    session::entries_answer_for_every_size(std::sync::Arc::new(common::device()));
+}
+
+#[cfg(feature = "graphs")]
+#[test]
+fn outputs_stay_on_the_device() {
+    session::outputs_stay_on_the_device(std::sync::Arc::new(common::device()));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use rlx_core::types::{BlockFormat, DType, Shape, Type};
 use rlx_webgpu::WebGpuDevice;
 use rlx_webgpu::gpu::native::NativeGpu;
 use rlx_webgpu::gpu::{CountingGpu, Gpu, GpuInfo, Wgsl};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The GPU as it is, less what `mask` takes away.
 fn masked(mask: impl Fn(GpuInfo) -> GpuInfo) -> TestDevice {
@@ -226,14 +226,14 @@ fn a_table_in_parts_gives_the_rows_of_all_ids() {
 fn a_model_in_parts_has_the_tokens_and_logits_of_a_whole_one() {
     let text = std::fs::read_to_string(format!("{FIXTURES}/rustdoc-2m/expected.json")).unwrap();
     let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let whole: Rc<TestDevice> = Rc::new(device());
+    let whole: Arc<TestDevice> = Arc::new(device());
     for (format, activations, most) in [
         ("f16", Activations::F32, 300_000),
         ("q8_0", Activations::Int8, 150_000),
         ("q4_k_m", Activations::Int8, 90_000),
     ] {
         let narrow = |i: GpuInfo| GpuInfo { max_buffer: most, max_binding: most, ..i };
-        let parted: Rc<TestDevice> = Rc::new(masked(narrow));
+        let parted: Arc<TestDevice> = Arc::new(masked(narrow));
         let mut options = ModelOptions::chat(16).with_logits();
         options.compile.activations = activations;
         options.context = Some(128);
@@ -250,8 +250,8 @@ fn a_model_in_parts_has_the_tokens_and_logits_of_a_whole_one() {
                 steps.iter().filter(|s| s.part.is_some()).map(|s| s.label.clone()).collect()
             };
             let (decode, prefill): (Vec<String>, Vec<String>) = (parts("decode"), parts("prefill"));
-            assert_eq!(decode.is_empty(), Rc::ptr_eq(d, &whole), "{format}: {decode:?}");
-            assert_eq!(prefill.is_empty(), Rc::ptr_eq(d, &whole), "{format}: {prefill:?}");
+            assert_eq!(decode.is_empty(), Arc::ptr_eq(d, &whole), "{format}: {decode:?}");
+            assert_eq!(prefill.is_empty(), Arc::ptr_eq(d, &whole), "{format}: {prefill:?}");
             if !decode.is_empty() {
                 let limits = Limits { buffer: most, binding: most, ..d.target().limits };
                 assert!(compiled.plan.buffers.iter().all(|b| b.bytes <= most));

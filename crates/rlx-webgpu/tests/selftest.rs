@@ -16,7 +16,7 @@ use rlx_webgpu::gpu::{
     Binding, BindingKind, Command, Gpu, GpuInfo, PACKED_DOT, SUBGROUPS, Usage, Wgsl,
 };
 use std::cell::Cell;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures");
@@ -111,13 +111,13 @@ impl Gpu for Faulty {
     }
 }
 
-fn device(fault: Fault) -> Rc<WebGpuDevice<Faulty>> {
+fn device(fault: Fault) -> Arc<WebGpuDevice<Faulty>> {
     let gpu = NativeGpu::new(None).expect("these tests need a WebGPU adapter");
-    Rc::new(WebGpuDevice::new(Faulty { gpu, fault }))
+    Arc::new(WebGpuDevice::new(Faulty { gpu, fault }))
 }
 
 /// A device with its features probed.
-fn probed(fault: Fault) -> Rc<WebGpuDevice<Faulty>> {
+fn probed(fault: Fault) -> Arc<WebGpuDevice<Faulty>> {
     let device = device(fault);
     assert_eq!(device.info().features, [SUBGROUPS, PACKED_DOT], "both are there to be tested");
     let mut probes = Probes::new(&device);
@@ -181,7 +181,7 @@ fn header(dim: u64, heads: [u64; 2], ffn: u64, formats: &[BlockFormat]) -> Model
 
 /// Whether a device had to give up features for the model of these files.
 fn tested(
-    device: &Rc<WebGpuDevice<Faulty>>,
+    device: &Arc<WebGpuDevice<Faulty>>,
     files: &ModelFiles,
     activations: Activations,
     context: u64,
@@ -191,7 +191,7 @@ fn tested(
 
 /// The same, with caches of a type.
 fn tested_with(
-    device: &Rc<WebGpuDevice<Faulty>>,
+    device: &Arc<WebGpuDevice<Faulty>>,
     files: &ModelFiles,
     activations: Activations,
     kv: DType,
@@ -200,7 +200,7 @@ fn tested_with(
     let mut options = ModelOptions::chat(512);
     options.compile.kv = kv;
     options.compile.activations = activations;
-    let oracle: Rc<dyn Device> = Rc::new(CpuDevice::new(CpuOptions::default())?);
+    let oracle: Arc<dyn Device> = Arc::new(CpuDevice::new(CpuOptions::default())?);
     let mut test = SelfTest::new(files, context, &options, device.clone(), &oracle)?;
     block(|cx| test.poll(cx))
 }
@@ -402,7 +402,7 @@ fn a_wrong_kernel_of_any_family_is_an_error() {
         CHANGED.set(0);
         // Without features there is nothing to give up.
         let gpu = Faulty { gpu: gpu(), fault: change };
-        let device = Rc::new(WebGpuDevice::with_wgsl(gpu, Wgsl::default()));
+        let device = Arc::new(WebGpuDevice::with_wgsl(gpu, Wgsl::default()));
         let e = tested(&device, &files(Q4), activations, 4096).expect_err(what);
         assert!(CHANGED.get() > 0, "{what}: no shader has this text");
         assert_eq!(e.code, Code::CheckFailed, "{what}: {e}");

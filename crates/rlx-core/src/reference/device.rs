@@ -12,21 +12,21 @@ use crate::runtime::device::{
     self, AnyId, Bytes, Copy, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId,
     SessionId, SharedBytes, TensorId, Ticket, Write, WriteTo,
 };
+use crate::runtime::shared::Lock;
 use crate::runtime::table::{Ids, Table};
 use crate::target::Target;
 use alloc::collections::VecDeque;
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cell::RefCell;
 use core::ops::Range;
 use core::task::{Context, Poll};
 
 /// Plain loops behind the [`Device`] trait. Slow, and right.
 pub struct ReferenceDevice {
     target: Target,
-    inner: RefCell<Inner>,
+    inner: Lock<Inner>,
 }
 
 #[derive(Default)]
@@ -40,7 +40,7 @@ struct Inner {
 }
 
 struct Model {
-    plan: Rc<WeightPlan>,
+    plan: Arc<WeightPlan>,
     weights: Vec<Weight>,
 }
 
@@ -63,8 +63,8 @@ impl Weight {
 
 struct Built {
     model: ModelId,
-    program: Rc<Program>,
-    replay: Rc<Replay>,
+    program: Arc<Program>,
+    replay: Arc<Replay>,
 }
 
 struct Session {
@@ -77,18 +77,30 @@ struct Session {
     queue: VecDeque<Queued>,
 }
 
+impl Session {
+    /// Bytes of the arena, when what is queued has run.
+    fn arena_bytes(&self) -> u64 {
+        let grown = self.queue.iter().rev().find_map(|q| match q {
+            Queued::Grow { bytes, .. } => Some(*bytes),
+            _ => None,
+        });
+        grown.unwrap_or(self.memory.arena.len() as u64)
+    }
+}
+
 /// What runs in order.
 enum Queued {
     Run(Submission),
     Copy(Copy),
     Read { ticket: Ticket, from: device::Memory, range: Range<usize> },
+    Grow { ticket: Ticket, bytes: u64 },
 }
 
 struct Submission {
     ticket: Ticket,
     id: ProgramId,
-    program: Rc<Program>,
-    replay: Rc<Replay>,
+    program: Arc<Program>,
+    replay: Arc<Replay>,
     writes: Vec<Write>,
     /// Whether outputs are read back.
     read: bool,
@@ -115,7 +127,7 @@ impl ReferenceDevice {
 
     /// A device that runs what is compiled for `target`, to prove another device's programs.
     pub fn with_target(target: Target) -> Self {
-        ReferenceDevice { target, inner: RefCell::default() }
+        ReferenceDevice { target, inner: Lock::default() }
     }
 }
 
@@ -185,6 +197,15 @@ impl Inner {
                     // An output's last bytes may be fewer than a word.
                     to[at..at + bytes.len()].copy_from_slice(&bytes);
                 }
+            }
+            Queued::Grow { ticket, bytes } => {
+                let answer = poisoned(bytes).map(|arena| {
+                    if let Some(session) = self.sessions.get_mut(&s) {
+                        session.memory.arena = arena;
+                    }
+                    Outputs::default()
+                });
+                self.tickets.insert(ticket, Progress::Answered(answer));
             }
             Queued::Read { ticket, from, range } => {
                 let values = self.bytes(s, from, range);
@@ -320,7 +341,10 @@ impl Inner {
         let Some(session) = self.sessions.remove(&s) else { return };
         for queued in session.queue {
             let gone = Error::new(Code::Disposed, "the session was freed while it ran");
-            if let Queued::Run(Submission { ticket, .. }) | Queued::Read { ticket, .. } = queued {
+            if let Queued::Run(Submission { ticket, .. })
+            | Queued::Read { ticket, .. }
+            | Queued::Grow { ticket, .. } = queued
+            {
                 self.tickets.insert(ticket, Progress::Answered(Err(gone)));
             }
         }
@@ -368,8 +392,8 @@ impl Device for ReferenceDevice {
         }
     }
 
-    fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {
-        let mut inner = self.inner.borrow_mut();
+    fn allocate(&self, plan: Arc<WeightPlan>) -> Result<(ModelId, Ticket)> {
+        let mut inner = self.inner.lock();
         let id = ModelId(inner.ids.next());
         // Memory comes with the first bytes: a shared map needs none.
         let weights = plan.entries.iter().map(|_| Weight::Owned(Vec::new())).collect();
@@ -377,8 +401,8 @@ impl Device for ReferenceDevice {
         Ok((id, inner.answered()))
     }
 
-    fn extend(&self, m: ModelId, plan: Rc<WeightPlan>) -> Result<Ticket> {
-        let mut inner = self.inner.borrow_mut();
+    fn extend(&self, m: ModelId, plan: Arc<WeightPlan>) -> Result<Ticket> {
+        let mut inner = self.inner.lock();
         let model = inner.models.get_mut(&m).ok_or_else(|| unknown("model", m.0))?;
         model.plan.begins(&plan)?;
         model.weights.resize_with(plan.entries.len(), || Weight::Owned(Vec::new()));
@@ -393,13 +417,13 @@ impl Device for ReferenceDevice {
         bytes: Bytes<'_>,
         _: &mut Context<'_>,
     ) -> Poll<Result<()>> {
-        Poll::Ready(self.inner.borrow_mut().put(m, at, &bytes))
+        Poll::Ready(self.inner.lock().put(m, at, &bytes))
     }
 
-    fn build(&self, m: ModelId, program: Rc<Program>) -> Result<(ProgramId, Ticket)> {
-        let mut inner = self.inner.borrow_mut();
+    fn build(&self, m: ModelId, program: Arc<Program>) -> Result<(ProgramId, Ticket)> {
+        let mut inner = self.inner.lock();
         check(&program, &inner.model(m)?.plan, &self.target.limits)?;
-        let replay = Rc::new(Replay::new(&program)?);
+        let replay = Arc::new(Replay::new(&program)?);
         let id = ProgramId(inner.ids.next());
         inner.programs.insert(id, Built { model: m, program, replay });
         Ok((id, inner.answered()))
@@ -411,12 +435,10 @@ impl Device for ReferenceDevice {
         states: &[StateDecl],
         arena_bytes: u64,
     ) -> Result<(SessionId, Ticket)> {
-        let mut inner = self.inner.borrow_mut();
+        let mut inner = self.inner.lock();
         inner.model(m)?;
-        let mut arena = zeros(arena_bytes)?;
-        arena.fill(POISON);
         let memory = Memory {
-            arena,
+            arena: poisoned(arena_bytes)?,
             states: states.iter().map(|s| zeros(s.bytes)).collect::<Result<_>>()?,
             inputs: Vec::new(),
         };
@@ -426,8 +448,16 @@ impl Device for ReferenceDevice {
         Ok((id, inner.answered()))
     }
 
+    fn grow(&self, s: SessionId, arena_bytes: u64) -> Result<Ticket> {
+        let mut inner = self.inner.lock();
+        let ticket = inner.ticket(Progress::Waiting(s));
+        let session = inner.sessions.get_mut(&s).ok_or_else(|| unknown("session", s.0))?;
+        session.queue.push_back(Queued::Grow { ticket, bytes: arena_bytes });
+        Ok(ticket)
+    }
+
     fn tensor(&self, s: SessionId, bytes: u64) -> Result<(TensorId, Ticket)> {
-        let mut inner = self.inner.borrow_mut();
+        let mut inner = self.inner.lock();
         let id = TensorId(inner.ids.next());
         let session = inner.sessions.get_mut(&s).ok_or_else(|| unknown("session", s.0))?;
         session.tensors.insert(id, zeros(bytes.next_multiple_of(4))?);
@@ -435,7 +465,7 @@ impl Device for ReferenceDevice {
     }
 
     fn copy(&self, s: SessionId, copies: &[Copy]) -> Result<()> {
-        let mut inner = self.inner.borrow_mut();
+        let mut inner = self.inner.lock();
         for copy in copies {
             copy.check(|memory| inner.size(s, memory))?;
         }
@@ -450,7 +480,7 @@ impl Device for ReferenceDevice {
     }
 
     fn read(&self, s: SessionId, from: device::Memory, offset: u64, bytes: u64) -> Result<Ticket> {
-        let mut inner = self.inner.borrow_mut();
+        let mut inner = self.inner.lock();
         let end = offset.checked_add(bytes);
         let fits = end.zip(inner.size(s, from)).is_some_and(|(end, size)| end <= size);
         if !fits || !offset.is_multiple_of(4) || !bytes.is_multiple_of(4) {
@@ -472,7 +502,7 @@ impl Device for ReferenceDevice {
         how: &device::Submission<'_>,
     ) -> Result<Ticket> {
         let writes = how.writes;
-        let mut inner = self.inner.borrow_mut();
+        let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let built = inner.programs.get(&p).ok_or_else(|| unknown("program", p.0))?;
         let session = inner.sessions.get_mut(&s).ok_or_else(|| unknown("session", s.0))?;
@@ -485,7 +515,7 @@ impl Device for ReferenceDevice {
                 .all(|(decl, bytes)| decl.bytes == bytes.len() as u64);
         if built.model != session.model
             || !same_states
-            || program.arena_bytes > session.memory.arena.len() as u64
+            || program.arena_bytes > session.arena_bytes()
         {
             return Err(Error::internal(format!(
                 "program {} is of another model than the session, or needs other states or a larger arena",
@@ -523,7 +553,7 @@ impl Device for ReferenceDevice {
     }
 
     fn poll(&self, t: Ticket, cx: &mut Context<'_>) -> Poll<Result<Outputs>> {
-        let mut inner = self.inner.borrow_mut();
+        let mut inner = self.inner.lock();
         if let Some(&Progress::Waiting(s)) = inner.tickets.get(&t) {
             inner.advance(s);
         }
@@ -539,7 +569,7 @@ impl Device for ReferenceDevice {
     }
 
     fn free(&self, id: AnyId) {
-        let mut inner = self.inner.borrow_mut();
+        let mut inner = self.inner.lock();
         match id {
             AnyId::Program(p) => {
                 // What is queued keeps the program alive until it has run.
@@ -565,7 +595,7 @@ impl Device for ReferenceDevice {
     }
 
     fn counters(&self) -> Counters {
-        let inner = self.inner.borrow();
+        let inner = self.inner.lock();
         Counters { live_bytes: inner.live_bytes(), ..inner.counters }
     }
 }
@@ -573,6 +603,13 @@ impl Device for ReferenceDevice {
 fn unknown(what: &str, id: u32) -> Error {
     let what: String = format!("{what} {id} is not known: it was freed, answered, or never made");
     Error::new(Code::Internal, what)
+}
+
+/// An arena before any step: NaNs.
+fn poisoned(bytes: u64) -> Result<Vec<u8>> {
+    let mut arena = zeros(bytes)?;
+    arena.fill(POISON);
+    Ok(arena)
 }
 
 fn zeros(bytes: u64) -> Result<Vec<u8>> {

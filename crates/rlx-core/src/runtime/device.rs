@@ -1,15 +1,15 @@
 //! The trait every executor implements.
 //!
 //! It is object-safe: a page picks WebGPU or CPU at run time. Handles are ids; nothing is borrowed
-//! across an await; nothing need be `Send`. Work that takes time gives a [`Ticket`], and
+//! across an await; natively an executor may be used from any thread. Work that takes time gives a [`Ticket`], and
 //! [`Device::poll`] answers for it.
 
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::{Program, StateDecl};
 use crate::plan::WeightPlan;
+use crate::runtime::shared::Anywhere;
 use crate::target::Target;
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -233,7 +233,7 @@ pub struct DeviceInfo {
 }
 
 /// An executor. Every method answers at once; see the module's page.
-pub trait Device {
+pub trait Device: Anywhere {
     /// What the compiler plans for.
     fn target(&self) -> &Target;
 
@@ -261,14 +261,14 @@ pub trait Device {
     fn forget_kernels(&self) {}
 
     /// Makes every weight buffer of the plan, still empty. Out of memory arrives at `poll`.
-    fn allocate(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)>;
+    fn allocate(&self, plan: Arc<WeightPlan>) -> Result<(ModelId, Ticket)>;
 
     /// Makes the weight buffers that a plan has behind those of the model's own, whose entries it begins with.
     /// Programs built from now on are bound to it. Not while a program of the model runs.
     ///
     /// # Errors
     /// `Internal` for a plan that does not begin with the model's.
-    fn extend(&self, m: ModelId, plan: Rc<WeightPlan>) -> Result<Ticket>;
+    fn extend(&self, m: ModelId, plan: Arc<WeightPlan>) -> Result<Ticket>;
 
     /// Takes weight bytes. `Pending`: the staging ring is full, the waker is called when it is not.
     fn poll_put(
@@ -281,7 +281,7 @@ pub trait Device {
 
     /// Prepares a program: pipelines, bind groups. Needs the plan, not the bytes. The program's
     /// weights are bound to the plan's entries.
-    fn build(&self, m: ModelId, program: Rc<Program>) -> Result<(ProgramId, Ticket)>;
+    fn build(&self, m: ModelId, program: Arc<Program>) -> Result<(ProgramId, Ticket)>;
 
     /// Makes states, zeroed, and an arena.
     fn session(
@@ -290,6 +290,10 @@ pub trait Device {
         states: &[StateDecl],
         arena_bytes: u64,
     ) -> Result<(SessionId, Ticket)>;
+
+    /// Gives a session a larger arena, behind what was submitted before. States, inputs and tensors stay; what was
+    /// in the arena, outputs among it, is lost, and a submission that has not answered may answer `Disposed`.
+    fn grow(&self, s: SessionId, arena_bytes: u64) -> Result<Ticket>;
 
     /// Makes a tensor of a session, zeroed; bytes are rounded up to a multiple of 4.
     fn tensor(&self, s: SessionId, bytes: u64) -> Result<(TensorId, Ticket)>;

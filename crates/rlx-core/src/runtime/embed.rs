@@ -9,7 +9,7 @@ use crate::models::ENCODE;
 use crate::text::{Special, WordPiece};
 use crate::types::DType;
 use alloc::format;
-use alloc::rc::Rc;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::task::{Context, Poll, ready};
@@ -25,7 +25,7 @@ const BATCH_TEXTS: usize = 64;
 /// An encoder on a device, and what makes its inputs.
 pub struct Embedder {
     session: Session,
-    tokenizer: Rc<WordPiece>,
+    tokenizer: Arc<WordPiece>,
     /// Tokens of a text at most, its ends included.
     limit: usize,
     width: usize,
@@ -71,7 +71,12 @@ impl Embedder {
     /// # Errors
     /// `Unsupported` for a model that makes no vector of a text; `BadFile` for a tokenizer with more tokens than
     /// the model.
-    pub fn new(session: Session, tokenizer: Rc<WordPiece>, vocab: u64, limit: u64) -> Result<Self> {
+    pub fn new(
+        session: Session,
+        tokenizer: Arc<WordPiece>,
+        vocab: u64,
+        limit: u64,
+    ) -> Result<Self> {
         let outputs = session.outputs(ENCODE)?;
         let width = outputs
             .iter()

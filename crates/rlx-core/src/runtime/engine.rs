@@ -5,6 +5,7 @@ use super::generate::{Action, Event, Machine, Reason, Request, device_lost};
 use super::model::CompiledModel;
 use super::pacing::Pacing;
 use super::session::Session;
+use super::shared::Anywhere;
 use super::window::Window;
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::Program;
@@ -12,8 +13,8 @@ use crate::lower::{COUNTS, CTL, PARAMS};
 use crate::sample::{Control, IN_PROMPT, SampleParams};
 use crate::text::Tokenizer;
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::task::{Context, Poll};
@@ -68,8 +69,8 @@ pub enum Progress {
 /// A loaded model with its tokenizer.
 pub struct Engine {
     session: Session,
-    compiled: Rc<CompiledModel>,
-    tokenizer: Rc<Tokenizer>,
+    compiled: Arc<CompiledModel>,
+    tokenizer: Arc<Tokenizer>,
     /// Tokens whose rows the caches hold, or held when the device was lost.
     cached: Vec<u32>,
     /// A generation has found the device lost.
@@ -106,8 +107,13 @@ pub struct Generation {
     most_ahead: usize,
 }
 
-/// Milliseconds since some moment.
-pub type Clock = Rc<dyn Fn() -> f64>;
+/// A clock: milliseconds since some moment.
+pub type Clock = Arc<dyn Milliseconds>;
+
+/// A function that reads a clock, on any thread that the engine may be on.
+pub trait Milliseconds: Fn() -> f64 + Anywhere {}
+
+impl<F: Fn() -> f64 + Anywhere> Milliseconds for F {}
 
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_le_bytes()).collect()
@@ -120,8 +126,8 @@ impl Engine {
     /// `BadFile` if the tokenizer has another number of tokens than the model.
     pub fn new(
         session: Session,
-        compiled: Rc<CompiledModel>,
-        tokenizer: Rc<Tokenizer>,
+        compiled: Arc<CompiledModel>,
+        tokenizer: Arc<Tokenizer>,
     ) -> Result<Self> {
         let states = [session.state(CTL)?, session.state(PARAMS)?, session.state(COUNTS)?];
         if tokenizer.vocab_size() as u64 > compiled.module.vocab {
@@ -168,12 +174,12 @@ impl Engine {
     }
 
     /// The tokenizer.
-    pub fn tokenizer(&self) -> &Rc<Tokenizer> {
+    pub fn tokenizer(&self) -> &Arc<Tokenizer> {
         &self.tokenizer
     }
 
     /// The device.
-    pub fn device(&self) -> &Rc<dyn Device> {
+    pub fn device(&self) -> &Arc<dyn Device> {
         self.session.device()
     }
 

@@ -13,8 +13,8 @@ use super::device::Ticket;
 use crate::error::{Code, Error};
 use crate::text::{TextStream, Tokenizer};
 use alloc::collections::VecDeque;
-use alloc::rc::Rc;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// What to do next.
@@ -124,7 +124,7 @@ struct Flight {
 /// The machine. See the module's page.
 pub struct Machine {
     request: Request,
-    tokenizer: Rc<Tokenizer>,
+    tokenizer: Arc<Tokenizer>,
     text: TextStream,
     /// Rows submitted.
     fed: usize,
@@ -147,7 +147,7 @@ pub struct Machine {
 
 impl Machine {
     /// A machine at its start.
-    pub fn new(request: Request, tokenizer: Rc<Tokenizer>) -> Self {
+    pub fn new(request: Request, tokenizer: Arc<Tokenizer>) -> Self {
         Machine {
             text: TextStream::new(request.stops.iter().map(String::as_str)),
             tokenizer,

@@ -10,8 +10,8 @@ use crate::plan::{Entry, Origin, WeightPlan};
 use crate::reference::make::make;
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::{Context, Poll, ready};
 
@@ -58,8 +58,8 @@ pub fn placements(plan: &WeightPlan, shard: u32) -> Vec<Placement> {
 
 /// Weights on their way to a device. Dropping it before [`keep`](Self::keep) frees them.
 pub struct Loader {
-    device: Rc<dyn Device>,
-    plan: Rc<WeightPlan>,
+    device: Arc<dyn Device>,
+    plan: Arc<WeightPlan>,
     model: ModelId,
     /// Of the weights' memory, until it has answered.
     memory: Option<Ticket>,
@@ -78,8 +78,8 @@ impl Loader {
     /// # Errors
     /// What the device refuses at once; refusals that take time come from
     /// [`poll_ready`](Self::poll_ready).
-    pub fn new(device: Rc<dyn Device>, plan: WeightPlan) -> Result<Self> {
-        let plan = Rc::new(plan);
+    pub fn new(device: Arc<dyn Device>, plan: WeightPlan) -> Result<Self> {
+        let plan = Arc::new(plan);
         let (model, ticket) = device.allocate(plan.clone())?;
         let is_made = |e: &Entry| matches!(e.origin, Origin::Made(_));
         let files: u64 = plan.entries.iter().filter(|e| !is_made(e)).map(|e| e.bytes).sum();
@@ -109,7 +109,7 @@ impl Loader {
     }
 
     /// Where it goes.
-    pub fn device(&self) -> &Rc<dyn Device> {
+    pub fn device(&self) -> &Arc<dyn Device> {
         &self.device
     }
 
@@ -119,7 +119,7 @@ impl Loader {
     }
 
     /// The plan, shared.
-    pub fn shared_plan(&self) -> Rc<WeightPlan> {
+    pub fn shared_plan(&self) -> Arc<WeightPlan> {
         self.plan.clone()
     }
 

@@ -19,6 +19,7 @@ pub mod pacing;
 pub mod restore;
 pub mod selftest;
 pub mod session;
+pub mod shared;
 pub mod table;
 pub mod twin;
 #[cfg(feature = "text")]

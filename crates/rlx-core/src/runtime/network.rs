@@ -10,8 +10,8 @@ use crate::models::{self, Checkpoint, Facts};
 use crate::target::CompileOptions;
 use crate::types::Type;
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// What a checkpoint can be asked, and what is known of it.
@@ -46,7 +46,7 @@ pub fn graph(text: &str) -> Result<Entry> {
 /// # Errors
 /// As [`Opening::new`]; `BadFile` for a weight of another type than the graph's.
 pub fn open(
-    device: Rc<dyn Device>,
+    device: Arc<dyn Device>,
     entries: Vec<Entry>,
     weights: Option<&Checkpoint<'_>>,
     options: &CompileOptions,

@@ -11,8 +11,8 @@ use crate::gguf::ModelFiles;
 use crate::math;
 use crate::target::Activations;
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::task::{Context, Poll};
@@ -30,7 +30,7 @@ fn tolerance(activations: Activations, layers: usize) -> f32 {
 /// A check of a device against a trusted one.
 pub struct SelfTest {
     twin: Twin,
-    device: Rc<dyn Device>,
+    device: Arc<dyn Device>,
     options: ModelOptions,
     /// On the device.
     run: Run,
@@ -110,8 +110,8 @@ impl SelfTest {
         files: &ModelFiles,
         context: u64,
         options: &ModelOptions,
-        device: Rc<dyn Device>,
-        oracle: &Rc<dyn Device>,
+        device: Arc<dyn Device>,
+        oracle: &Arc<dyn Device>,
     ) -> Result<Self> {
         let twin = Twin::new(files, context, options)?;
         let mut trusted = ModelOptions::chat(twin.rows());

@@ -18,8 +18,8 @@ use crate::sample::{Control, SampleParams, Scratch, sample};
 use crate::types::{DType, Type};
 use crate::weights::random::Weights;
 use alloc::collections::BTreeSet;
-use alloc::rc::Rc;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::task::{Context, Poll, ready};
@@ -127,7 +127,7 @@ impl Twin {
     ///
     /// # Errors
     /// As the compiler, and what the device refuses at once.
-    pub fn start(&self, device: &Rc<dyn Device>, options: &ModelOptions) -> Result<Run> {
+    pub fn start(&self, device: &Arc<dyn Device>, options: &ModelOptions) -> Result<Run> {
         let mut options = options.clone();
         options.chunk = options.chunk.max(2);
         options.programs = Vec::from([

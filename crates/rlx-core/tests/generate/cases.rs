@@ -25,7 +25,7 @@ fn every_end_token_of_the_model_ends_an_answer() {
         let options = GenerateOptions { params, ignore_stops, ..options(&case) };
         let mut generation = engine.start(case.prompt.clone(), &options).unwrap();
         assert!(poll(&mut generation, &mut engine).is_pending());
-        let inner = fake.inner.borrow();
+        let inner = fake.inner.lock();
         inner.stop_ids.clone()
     };
     assert_eq!(stop_ids(false, &[]), [EOS, EOT]);
@@ -42,7 +42,7 @@ fn penalties_know_which_tokens_the_prompt_has() {
         let options = GenerateOptions { params, ..options(&case) };
         let mut generation = engine.start(case.prompt.clone(), &options).unwrap();
         assert!(poll(&mut generation, &mut engine).is_pending());
-        let inner = fake.inner.borrow();
+        let inner = fake.inner.lock();
         inner.counts.clone()
     };
     assert_eq!(counts(SampleParams::default()), None, "without penalties nobody counts");
@@ -124,17 +124,17 @@ fn a_generation_that_is_dropped_leaves_the_engine_usable() {
     let mut dropped = engine.start(first.prompt.clone(), &options(&first)).unwrap();
     assert!(poll(&mut dropped, &mut engine).is_pending());
     let second = case(&[0, 1, 1], &[2, EOS], None, &[], 3);
-    fake.inner.borrow_mut().case = second.clone();
+    fake.inner.lock().case = second.clone();
     let mut generation = engine.start(second.prompt.clone(), &options(&second)).unwrap();
     // The older one, polled again, submits nothing and ends as cancelled.
-    let submitted = fake.inner.borrow().next;
+    let submitted = fake.inner.lock().next;
     let mut text = String::new();
     for t in 0..40 {
-        let held = fake.inner.borrow().held();
-        held.into_iter().for_each(|t| fake.inner.borrow_mut().release(t, false));
+        let held = fake.inner.lock().held();
+        held.into_iter().for_each(|t| fake.inner.lock().release(t, false));
         let _ = poll(&mut dropped, &mut engine);
         if t < 10 {
-            assert_eq!(fake.inner.borrow().next, submitted);
+            assert_eq!(fake.inner.lock().next, submitted);
         } else if let Poll::Ready(Some(Progress::Text(t))) = poll(&mut generation, &mut engine) {
             text += &t;
         }

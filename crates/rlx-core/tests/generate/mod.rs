@@ -20,14 +20,13 @@ use rlx_core::runtime::engine::{Engine, GenerateOptions, Generation, Progress};
 use rlx_core::runtime::generate::Reason;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::session::Opening;
+use rlx_core::runtime::shared::Lock;
 use rlx_core::sample::{Control, IN_PROMPT, SampleParams, params};
 use rlx_core::target::Target;
 use rlx_core::text::{TextStream, Tokenizer, VocabData};
 use rlx_core::types::{DType, Shape, Type};
 use rlx_core::{Code, Error, Result};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -124,8 +123,8 @@ const DONE: Ticket = Ticket(u32::MAX);
 struct Fake {
     target: Target,
     /// Of its programs.
-    names: RefCell<Vec<String>>,
-    inner: RefCell<Inner>,
+    names: Lock<Vec<String>>,
+    inner: Lock<Inner>,
 }
 
 fn chain(before: u64, token: u32) -> u64 {
@@ -217,10 +216,10 @@ impl Device for Fake {
     fn info(&self) -> DeviceInfo {
         DeviceInfo::default()
     }
-    fn allocate(&self, _: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {
+    fn allocate(&self, _: Arc<WeightPlan>) -> Result<(ModelId, Ticket)> {
         Ok((ModelId(0), DONE))
     }
-    fn extend(&self, _: ModelId, _: Rc<WeightPlan>) -> Result<Ticket> {
+    fn extend(&self, _: ModelId, _: Arc<WeightPlan>) -> Result<Ticket> {
         unreachable!("a language model's weights are planned at once")
     }
     fn poll_put(
@@ -232,13 +231,16 @@ impl Device for Fake {
     ) -> Poll<Result<()>> {
         Poll::Ready(Ok(()))
     }
-    fn build(&self, _: ModelId, program: Rc<Program>) -> Result<(ProgramId, Ticket)> {
-        let mut names = self.names.borrow_mut();
+    fn build(&self, _: ModelId, program: Arc<Program>) -> Result<(ProgramId, Ticket)> {
+        let mut names = self.names.lock();
         names.push(program.name.clone());
         Ok((ProgramId(names.len() as u32 - 1), DONE))
     }
     fn session(&self, _: ModelId, _: &[StateDecl], _: u64) -> Result<(SessionId, Ticket)> {
         Ok((SessionId(0), DONE))
+    }
+    fn grow(&self, _: SessionId, _: u64) -> Result<Ticket> {
+        unreachable!("a generation has one arena")
     }
     fn tensor(&self, _: SessionId, _: u64) -> Result<(TensorId, Ticket)> {
         unreachable!("a generation makes no tensors")
@@ -251,7 +253,7 @@ impl Device for Fake {
     }
     fn submit_with(&self, _: SessionId, p: ProgramId, how: &Submission<'_>) -> Result<Ticket> {
         let writes = how.writes;
-        let mut inner = self.inner.borrow_mut();
+        let mut inner = self.inner.lock();
         if inner.lost {
             return Err(Error::new(Code::DeviceLost, "lost"));
         }
@@ -259,7 +261,7 @@ impl Device for Fake {
             inner.rows.fill(0);
             return Err(Error::new(Code::OutOfMemory, "refused"));
         }
-        let bytes = inner.run(&self.names.borrow()[p.0 as usize], writes);
+        let bytes = inner.run(&self.names.lock()[p.0 as usize], writes);
         let ticket = inner.next;
         inner.next += 1;
         inner.tickets.insert(ticket, Answer::Held(bytes));
@@ -269,7 +271,7 @@ impl Device for Fake {
         if t == DONE {
             return Poll::Ready(Ok(Outputs::default()));
         }
-        let mut inner = self.inner.borrow_mut();
+        let mut inner = self.inner.lock();
         if inner.lost {
             return Poll::Ready(Err(Error::new(Code::DeviceLost, "lost")));
         }
@@ -290,7 +292,7 @@ impl Device for Fake {
     }
 }
 
-fn compiled() -> Rc<CompiledModel> {
+fn compiled() -> Arc<CompiledModel> {
     let ty = Type::tensor(DType::F32, Shape::of(&[TOKENS.len() as u64, 4]));
     let table = Weight { name: "table".into(), ty };
     let mut m = Module::new("fake", CAPACITY as u64, TOKENS.len() as u64);
@@ -301,14 +303,14 @@ fn compiled() -> Rc<CompiledModel> {
     let options = ModelOptions::chat(CHUNK as u64);
     let bytes = TOKENS.len() as u64 * 16;
     let locate = |_: &str| Some((0, 0, bytes));
-    Rc::new(CompiledModel::from_module(m, &Target::reference(), &options, locate).unwrap())
+    Arc::new(CompiledModel::from_module(m, &Target::reference(), &options, locate).unwrap())
 }
 
 fn engine(
-    compiled: &Rc<CompiledModel>,
-    tokenizer: &Rc<Tokenizer>,
+    compiled: &Arc<CompiledModel>,
+    tokenizer: &Arc<Tokenizer>,
     case: &Case,
-) -> (Engine, Rc<Fake>) {
+) -> (Engine, Arc<Fake>) {
     let inner = Inner {
         case: case.clone(),
         control: Control::default(),
@@ -320,8 +322,8 @@ fn engine(
         lost: false,
         refuse: false,
     };
-    let (target, names) = (Target::reference(), RefCell::default());
-    let fake = Rc::new(Fake { target, names, inner: RefCell::new(inner) });
+    let (target, names) = (Target::reference(), Lock::default());
+    let fake = Arc::new(Fake { target, names, inner: Lock::new(inner) });
     let opening = Opening::programs(fake.clone(), compiled).unwrap();
     let file: SharedBytes = Arc::new(vec![0; TOKENS.len() * 16]);
     let session = fill(opening, &[file], Hand::Kept).unwrap();
@@ -355,7 +357,7 @@ enum Do {
 
 /// One run: `choose` picks among what may happen. Asserts everything that must hold.
 fn run(
-    world: &(Rc<CompiledModel>, Rc<Tokenizer>),
+    world: &(Arc<CompiledModel>, Arc<Tokenizer>),
     case: &Case,
     mut specials: usize,
     mut choose: impl FnMut(&[Do]) -> usize,
@@ -368,11 +370,11 @@ fn run(
     let (mut failed, mut lost) = (false, false);
     let reason = loop {
         let progress = poll(&mut generation, &mut engine);
-        let submitted = fake.inner.borrow().next;
+        let submitted = fake.inner.lock().next;
         if let Some(at) = cancelled_at {
             assert_eq!(submitted, at, "nothing new is submitted after a cancel: {history:?}");
         }
-        let in_flight = fake.inner.borrow().tickets.len();
+        let in_flight = fake.inner.lock().tickets.len();
         assert!(lost || in_flight <= 2 * case.ahead.max(1), "{in_flight} in flight: {history:?}");
         let mut may = Vec::new();
         match progress {
@@ -389,7 +391,7 @@ fn run(
                 may.push(Do::GoOn);
             }
             Poll::Pending => {
-                may.extend(fake.inner.borrow().held().into_iter().map(Do::Release));
+                may.extend(fake.inner.lock().held().into_iter().map(Do::Release));
                 assert!(!may.is_empty(), "it waits for nothing: {history:?}");
             }
         }
@@ -398,14 +400,14 @@ fn run(
                 may.push(Do::Cancel);
             }
             if progress.is_pending() {
-                may.extend(fake.inner.borrow().held().into_iter().map(Do::Fail));
+                may.extend(fake.inner.lock().held().into_iter().map(Do::Fail));
                 may.extend([Do::Lose, Do::Refuse]);
             }
         }
         let what = may[choose(&may)];
         history.push(what);
         specials -= usize::from(!matches!(what, Do::GoOn | Do::Release(_)));
-        let mut inner = fake.inner.borrow_mut();
+        let mut inner = fake.inner.lock();
         match what {
             Do::GoOn => {}
             Do::Release(t) => inner.release(t, false),
@@ -445,16 +447,16 @@ fn run(
     if cancelled_at.is_none() && !failed && !lost && !refused {
         assert_eq!(reason, want_reason, "{history:?}");
     }
-    assert!(lost || fake.inner.borrow().tickets.is_empty(), "tickets are left: {history:?}");
+    assert!(lost || fake.inner.lock().tickets.is_empty(), "tickets are left: {history:?}");
 
     // The next turn: what it reuses is what the caches hold, and its answer is right.
-    let written = fake.inner.borrow().rows.iter().take_while(|&&r| r != 0).count();
+    let written = fake.inner.lock().rows.iter().take_while(|&&r| r != 0).count();
     let all: Vec<u32> = case.prompt.iter().chain(&tokens).copied().collect();
     let mut next = case.clone();
     next.prompt = all.iter().copied().take(CAPACITY - 1).chain([0]).collect();
     next.answer = vec![1, 2, EOS];
-    fake.inner.borrow_mut().case = next.clone();
-    fake.inner.borrow_mut().refuse = false;
+    fake.inner.lock().case = next.clone();
+    fake.inner.lock().refuse = false;
     let knows_loss = matches!(&reason, Reason::Failed(e) if e.code == Code::DeviceLost);
     if knows_loss {
         return restored(world, case, (&mut engine, &all, tokens.len()), &history);
@@ -483,8 +485,8 @@ fn run(
             Poll::Ready(Some(Progress::Prompt(..))) => {}
             Poll::Ready(None) => panic!("no Done"),
             Poll::Pending => {
-                let first = fake.inner.borrow().held()[0];
-                fake.inner.borrow_mut().release(first, false);
+                let first = fake.inner.lock().held()[0];
+                fake.inner.lock().release(first, false);
             }
         }
     };
@@ -499,7 +501,7 @@ fn run(
 /// After a loss: no call begins, the engine knows what its caches held, and another one that reads
 /// it answers as if nothing had happened. `all` is prompt and answer, `sampled` of it the answer.
 fn restored(
-    world: &(Rc<CompiledModel>, Rc<Tokenizer>),
+    world: &(Arc<CompiledModel>, Arc<Tokenizer>),
     case: &Case,
     (lost, all, sampled): (&mut Engine, &[u32], usize),
     history: &[Do],
@@ -519,13 +521,13 @@ fn restored(
         match restore.poll(&mut engine, &mut Context::from_waker(Waker::noop())) {
             Poll::Ready(answer) => break answer.unwrap(),
             Poll::Pending => {
-                let held = fake.inner.borrow().held();
-                held.into_iter().for_each(|t| fake.inner.borrow_mut().release(t, false));
+                let held = fake.inner.lock().held();
+                held.into_iter().for_each(|t| fake.inner.lock().release(t, false));
             }
         }
     }
     assert_eq!(engine.cached_tokens(), held, "{history:?}");
-    fake.inner.borrow_mut().case = case.clone();
+    fake.inner.lock().case = case.clone();
     let mut generation = engine.start(case.prompt.clone(), &options(case)).unwrap();
     assert_eq!(generation.reused_tokens(), held.len().min(case.prompt.len() - 1), "{history:?}");
     let mut text = String::new();
@@ -536,8 +538,8 @@ fn restored(
             Poll::Ready(Some(Progress::Prompt(..))) => {}
             Poll::Ready(None) => panic!("no Done"),
             Poll::Pending => {
-                let held = fake.inner.borrow().held();
-                held.into_iter().for_each(|t| fake.inner.borrow_mut().release(t, false));
+                let held = fake.inner.lock().held();
+                held.into_iter().for_each(|t| fake.inner.lock().release(t, false));
             }
         }
     };
@@ -545,8 +547,8 @@ fn restored(
     assert_eq!((text, reason), (want, want_reason), "{history:?}");
 }
 
-fn world() -> (Rc<CompiledModel>, Rc<Tokenizer>) {
-    (compiled(), Rc::new(tokenizer()))
+fn world() -> (Arc<CompiledModel>, Arc<Tokenizer>) {
+    (compiled(), Arc::new(tokenizer()))
 }
 
 /// Every sequence of choices, by counting through them.

@@ -13,7 +13,6 @@ use rlx_core::runtime::device::{
 use rlx_core::sample::Control;
 use rlx_core::types::{DType, Shape, Type};
 use rlx_core::{Code, Result};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -52,8 +51,8 @@ fn example() -> Graph {
 
 struct Setup {
     device: ReferenceDevice,
-    plan: Rc<WeightPlan>,
-    program: Rc<Program>,
+    plan: Arc<WeightPlan>,
+    program: Arc<Program>,
     model: ModelId,
     built: ProgramId,
     session: SessionId,
@@ -62,7 +61,7 @@ struct Setup {
 fn setup() -> Setup {
     let device = ReferenceDevice::new();
     let (program, plan) = planned(example());
-    let (program, plan) = (Rc::new(program), Rc::new(plan));
+    let (program, plan) = (Arc::new(program), Arc::new(plan));
     let (model, t) = device.allocate(plan.clone()).unwrap();
     assert_eq!(wait(&device, t).0, Ok(Outputs::default()));
     let (built, t) = device.build(model, program.clone()).unwrap();

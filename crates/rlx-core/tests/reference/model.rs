@@ -17,7 +17,6 @@ use rlx_core::target::{Activations, CompileOptions, Target};
 use rlx_core::types::{BlockFormat, DType};
 use serde_json::Value;
 use std::path::Path;
-use std::rc::Rc;
 use std::sync::Arc;
 
 const CHUNK: u64 = 32;
@@ -44,7 +43,7 @@ struct Running {
 fn load(files: &[&str], target: Target, options: CompileOptions) -> Running {
     let shards: Vec<SharedBytes> = files.iter().map(|f| Arc::new(read(f)) as SharedBytes).collect();
     let options = ModelOptions { compile: options, ..ModelOptions::chat(CHUNK).with_logits() };
-    let device: Rc<dyn Device> = Rc::new(ReferenceDevice::with_target(target));
+    let device: Arc<dyn Device> = Arc::new(ReferenceDevice::with_target(target));
     let (_, compiled, session) = model(&shards, device, &options, Hand::Kept).unwrap();
     Running { compiled, session }
 }

@@ -19,7 +19,6 @@ use rlx_core::target::{CompileOptions, Path};
 use rlx_core::types::{BlockFormat, DType, Kind, Scalar, Shape, Type};
 use rlx_core::{Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions, Level, target};
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// A value and where it lives: a state by its type, a weight if it is one, else an input.
@@ -392,11 +391,11 @@ fn run_put(
         Some((0, (at as u64) << 32, weights[at].bytes.len() as u64))
     })?;
     plan.bind(&mut program)?;
-    let plan = Rc::new(plan);
+    let plan = Arc::new(plan);
     let (model, ticket) = device.allocate(plan.clone())?;
     wait(device, ticket)?;
     // Built first, as a loader does: the device arranges weights for the programs that it knows.
-    let (id, ticket) = device.build(model, Rc::new(program.clone()))?;
+    let (id, ticket) = device.build(model, Arc::new(program.clone()))?;
     wait(device, ticket)?;
     for (entry, value) in plan.entries.iter().zip(weights) {
         let to = Placed { buffer: entry.buffer, offset: entry.offset };

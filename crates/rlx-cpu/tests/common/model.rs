@@ -8,13 +8,12 @@ use rlx_core::runtime::engine::{Engine, GenerateOptions, Progress};
 use rlx_core::runtime::model::ModelOptions;
 use rlx_core::{Error, Result};
 use std::path::Path;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// Loads shards: kept where they are, or copied in pieces.
 pub fn load(
     shards: &[&Path],
-    device: Rc<dyn Device>,
+    device: Arc<dyn Device>,
     options: &ModelOptions,
     keep: bool,
 ) -> Result<Engine> {
@@ -24,7 +23,7 @@ pub fn load(
     let shards = shards.iter().map(read).collect::<Result<Vec<_>>>()?;
     let hand = if keep { Hand::Kept } else { Hand::Pieces(1000) };
     let (files, compiled, session) = model(&shards, device, options, hand)?;
-    Engine::new(session, Rc::new(compiled), Rc::new(models::tokenizer(&files)?))
+    Engine::new(session, Arc::new(compiled), Arc::new(models::tokenizer(&files)?))
 }
 
 /// The tokens of a generation.

@@ -13,7 +13,7 @@ use rlx_core::target::CompileOptions;
 use rlx_core::types::DType;
 use rlx_core::{Error, Result};
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Kinds of pooling with the names of their records.
 const KINDS: [(PoolingKind, &str); 2] =
@@ -33,7 +33,7 @@ pub(super) fn outputs(
     folder: &Folder,
     record: &Record,
     row: &DeviceRow,
-    device: &Rc<dyn Device>,
+    device: &Arc<dyn Device>,
     tolerance: f64,
 ) -> Result<Vec<Comparison>> {
     let mut got: BTreeMap<String, (Vec<f32>, Vec<u64>)> = BTreeMap::new();
@@ -74,7 +74,7 @@ fn encoded(
     maps: &[SharedBytes],
     record: &Record,
     row: &DeviceRow,
-    device: &Rc<dyn Device>,
+    device: &Arc<dyn Device>,
 ) -> Result<Vec<Tensor>> {
     let (mut network, _): (Network<'_>, Facts) = Network::of(checkpoint, maps)?;
     let entry = network.entries.first_mut().ok_or_else(|| Error::internal("no entry"))?;

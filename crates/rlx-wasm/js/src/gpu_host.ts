@@ -66,6 +66,8 @@ export class GpuHost {
   readonly lost: Promise<string>;
   #queue: GPUQueue;
   #buffers = new Map<number, GPUBuffer>();
+  /** Numbers of buffers that the page made: they are not destroyed here. */
+  #adopted = new Set<number>();
   #pipelines = new Map<number, GPUComputePipeline>();
   #groups = new Map<number, GPUBindGroup>();
   #lists = new Map<number, Uint32Array>();
@@ -77,7 +79,8 @@ export class GpuHost {
   #disposed = false;
 
   private constructor(
-    private readonly device: GPUDevice,
+    /** Never destroyed here. */
+    readonly device: GPUDevice,
     private readonly description: GpuDescription,
   ) {
     this.#queue = device.queue;
@@ -160,9 +163,20 @@ export class GpuHost {
     this.#buffers.set(id, this.device.createBuffer({ size, usage, label }));
   }
 
+  /** Gives a buffer that the page made on this device a number, which ends with `destroyBuffer`. */
+  adoptBuffer(id: number, buffer: GPUBuffer): void {
+    this.#buffers.set(id, buffer);
+    this.#adopted.add(id);
+  }
+
   destroyBuffer(id: number): void {
-    this.#buffers.get(id)?.destroy();
+    if (!this.#adopted.delete(id)) this.#buffers.get(id)?.destroy();
     this.#buffers.delete(id);
+  }
+
+  /** The buffer of a number. */
+  buffer(id: number): GPUBuffer {
+    return this.#buffer(id);
   }
 
   /** `offset` and the length are multiples of 4; the bytes are copied before this returns. */
@@ -360,7 +374,7 @@ export class GpuHost {
     this.#disposed = true;
     // The device may be shared and outlive this by far.
     this.device.removeEventListener?.('uncapturederror', this.#uncaptured);
-    for (const buffer of this.#buffers.values()) buffer.destroy();
+    for (const id of [...this.#buffers.keys()]) this.destroyBuffer(id);
     for (const map of [this.#buffers, this.#pipelines, this.#groups, this.#lists, this.#layouts]) map.clear();
   }
 

@@ -10,6 +10,7 @@
  * ```
  */
 
+export { DeviceTensor } from './device_tensor.js';
 export { Embedder } from './embedder.js';
 export { Engine } from './engine.js';
 export { RlxError } from './error.js';

@@ -49,6 +49,24 @@ export class Live {
     }
   }
 
+  /** The page's own GPU device; null on the CPU. */
+  get gpuDevice(): GPUDevice | null {
+    return this.running.host?.device ?? null;
+  }
+
+  /** The buffer that an output stayed in; null on the CPU. */
+  bufferOf(kept: number): GPUBuffer | null {
+    const { wasm, host } = this.running;
+    const id = wasm.keptBuffer(kept);
+    return id === undefined ? null : host!.buffer(id);
+  }
+
+  /** Frees an output that stayed, when every earlier call has ended. */
+  freeKept(kept: number): void {
+    // A session that is over has freed it.
+    void this.call(undefined, async (wasm) => wasm.freeKept(kept)).catch(() => {});
+  }
+
   info(): SessionInfo {
     this.check();
     return JSON.parse(this.running.wasm.info()) as SessionInfo;

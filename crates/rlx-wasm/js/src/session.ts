@@ -6,11 +6,27 @@ import { Live } from './live.js';
 import { heard } from './listeners.js';
 import { bringNetwork } from './network.js';
 import { sessionFiles } from './network_files.js';
+import { DeviceTensor } from './device_tensor.js';
 import type {
-  ElementType, RunOptions, SessionEntry, SessionInfo, SessionOptions, TensorInput, TensorOutput,
+  BufferInput, ElementType, RunOptions, SessionEntry, SessionInfo, SessionOptions, TensorInput, TensorOutput,
 } from './session_types.js';
-import { toData, toRaw } from './tensors.js';
-import type { WasmSession } from './wasm_session.js';
+import { toBuffer, toData, toRaw } from './tensors.js';
+import type { WasmOutput, WasmSession } from './wasm_session.js';
+
+/** Checks an input, and says how the module is given it when the run's turn comes. */
+function giver(live: Live, name: string, tensor: TensorInput | BufferInput | DeviceTensor, wanted: ElementType | undefined): (wasm: WasmSession) => void {
+  if (tensor instanceof DeviceTensor) {
+    DeviceTensor.in(live, name, tensor);
+    return (wasm) => wasm.inputKept(name, DeviceTensor.in(live, name, tensor));
+  }
+  if (typeof tensor === 'object' && tensor !== null && 'buffer' in tensor && !ArrayBuffer.isView(tensor)) {
+    if (!live.gpuDevice) throw usage(`input ${name} is a GPUBuffer, and the session runs on the CPU`, name, 'read it, and give a typed array');
+    const { type, dims, buffer } = toBuffer(name, tensor, wanted);
+    return (wasm) => wasm.inputBuffer(name, type, dims, buffer);
+  }
+  const { type, dims, bytes } = toRaw(name, tensor as TensorInput, wanted);
+  return (wasm) => wasm.input(name, type, dims, bytes);
+}
 
 export class Session {
   /** What can be asked, with the types of inputs and outputs. */
@@ -36,24 +52,41 @@ export class Session {
 
   /**
    * Runs an entry. Inputs may have any sizes that fit the entry's symbols; a program for new sizes is made when they
-   * come, and kept. Runs are made one after another, in the order they were asked for. Tensors are in the page's
-   * memory: a `GPUBuffer` is neither taken nor given.
+   * come, and kept. Runs are made one after another, in the order they were asked for.
+   *
+   * An input is a typed array, a `GPUBuffer` of the page (WebGPU), or an output that stayed on the device: those that
+   * `keep` names are given as `DeviceTensor`, and nothing of them passes through the page's memory.
    *
    * Rejects with an `RlxError`: `usage` (an entry, a name, a type, sizes: with what was given and what is wanted),
    * `out_of_memory`, `device_lost`, `cancelled` (the signal), `disposed`. The session can be used on, unless the
    * device is lost.
    */
-  async run(entry: string, inputs: { [name: string]: TensorInput }, { signal }: RunOptions = {}): Promise<{ [name: string]: TensorOutput }> {
-    this.#live.check();
+  async run<Kept extends string = never>(
+    entry: string,
+    inputs: { [name: string]: TensorInput | BufferInput | DeviceTensor },
+    { signal, keep = [] }: RunOptions<Kept> = {},
+  ): Promise<{ [name in Kept]: DeviceTensor } & { [name: string]: TensorOutput }> {
+    const live = this.#live;
+    live.check();
     if (typeof inputs !== 'object' || inputs === null) throw usage('run takes an entry\'s name and an object of tensors', 'inputs');
+    if (!Array.isArray(keep)) throw usage('keep is no array of outputs\' names', 'keep');
     const wanted = this.entries.find(({ name }) => name === entry)?.inputs;
-    const given = Object.entries(inputs).map(([name, tensor]) => toRaw(name, tensor, wanted?.find((w) => w.name === name)?.type));
-    return this.#live.call(signal, async (wasm) => {
-      for (const { name, type, dims, bytes } of given) wasm.input(name, type, dims, bytes);
-      wasm.start(String(entry));
-      const outputs = JSON.parse(await wasm.outputs()) as { name: string; type: ElementType; dims: number[] }[];
-      return Object.fromEntries(outputs.map(({ name, type, dims }, i) => [name, { data: toData(type, wasm.output(i)), dims, type }]));
+    const gives = Object.entries(inputs).map(([name, tensor]) => giver(live, name, tensor, wanted?.find((w) => w.name === name)?.type));
+    return live.call(signal, async (wasm) => {
+      for (const give of gives) give(wasm);
+      wasm.start(String(entry), keep.map(String));
+      const outputs = JSON.parse(await wasm.outputs()) as WasmOutput[];
+      return Object.fromEntries(outputs.map((output, i) => {
+        const { name, type, dims, kept } = output;
+        return [name, kept === undefined ? { data: toData(type, wasm.output(i)), dims, type } : new DeviceTensor(live, output)];
+      })) as { [name in Kept]: DeviceTensor } & { [name: string]: TensorOutput };
     });
+  }
+
+  /** The GPU device that runs, for the page's own buffers and pipelines; null on the CPU. It outlives the session. */
+  get gpuDevice(): GPUDevice | null {
+    this.#live.check();
+    return this.#live.gpuDevice;
   }
 
   /** What runs, and where. */

@@ -50,6 +50,19 @@ export interface TensorInput {
   type?: ElementType;
 }
 
+/**
+ * A tensor in a buffer that the page made on the session's device (`Session.gpuDevice`), from the buffer's start.
+ * WebGPU only. The buffer has the usage `COPY_SRC`, and a size of at least the elements' bytes, rounded up to whole
+ * fours. It stays the page's: it is copied when the run's turn comes.
+ */
+export interface BufferInput {
+  buffer: GPUBuffer;
+  /** Sizes, outermost first; none of a scalar. */
+  dims: readonly number[];
+  /** Default: the input's. */
+  type?: ElementType;
+}
+
 /** A tensor of an output, in memory of its own. */
 export interface TensorOutput {
   data: TensorData;
@@ -74,7 +87,9 @@ export interface SessionEntry {
 }
 
 /** What a run may be given. */
-export interface RunOptions {
+export interface RunOptions<Kept extends string = string> {
+  /** Names of outputs that stay on the device, as `DeviceTensor`. */
+  keep?: readonly Kept[];
   /** Aborting it rejects the run with code `cancelled`. The device ends what it was handed before the next run begins. */
   signal?: AbortSignal;
 }

@@ -1,7 +1,7 @@
 /** Typed arrays and the element types of tensors. */
 
 import { usage } from './error.js';
-import type { ElementType, TensorData, TensorInput } from './session_types.js';
+import type { BufferInput, ElementType, TensorData, TensorInput } from './session_types.js';
 
 type ArrayClass = new (buffer: ArrayBuffer) => TensorData;
 
@@ -18,6 +18,17 @@ export interface RawTensor {
   bytes: Uint8Array;
 }
 
+/** A tensor in a buffer of the page. */
+export interface RawBuffer {
+  name: string;
+  type: ElementType;
+  dims: Float64Array;
+  buffer: GPUBuffer;
+}
+
+/** The number of GPUBufferUsage.COPY_SRC: npm `webgpu` defines no such global. */
+const COPY_SRC = 4;
+
 /** The element type of an array: the one that is wanted, where such an array can have it; else the first that it can have. */
 function typeOf(name: string, { data, type }: TensorInput, wanted: ElementType | undefined): ElementType {
   const own = (Object.keys(ARRAYS) as ElementType[]).filter((t) => data instanceof ARRAYS[t]);
@@ -31,18 +42,35 @@ function typeOf(name: string, { data, type }: TensorInput, wanted: ElementType |
   return wanted !== undefined && own.includes(wanted) ? wanted : own.find((t) => t !== 'c64')!;
 }
 
-/** Checks a tensor as far as its input's type is not needed; the module compares it with that. */
-export function toRaw(name: string, tensor: TensorInput, wanted: ElementType | undefined): RawTensor {
-  if (typeof tensor !== 'object' || tensor === null || !ArrayBuffer.isView(tensor.data)) {
-    throw usage(`input ${name} is no tensor`, name, 'give { data: a typed array, dims: its sizes }');
-  }
-  const type = typeOf(name, tensor, wanted);
-  const { data, dims } = tensor;
+function sizes(name: string, dims: readonly number[]): Float64Array {
   if (!Array.isArray(dims) || !dims.every((n) => Number.isSafeInteger(n) && n >= 0)) {
     throw usage(`the dims of input ${name} are no array of whole numbers from 0 on`, name);
   }
-  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-  return { name, type, dims: Float64Array.from(dims), bytes };
+  return Float64Array.from(dims);
+}
+
+/** Checks a tensor in a buffer: what WebGPU would report later, and of no input by name. */
+export function toBuffer(name: string, { buffer, dims, type = undefined }: BufferInput, wanted: ElementType | undefined): RawBuffer {
+  const of = type ?? wanted ?? 'f32';
+  const ArrayOf = ARRAYS[of] as (ArrayClass & { BYTES_PER_ELEMENT: number }) | undefined;
+  if (!ArrayOf) throw usage(`input ${name} is said to be ${String(of)}, which is no element type`, name);
+  const elements = sizes(name, dims);
+  const bytes = elements.reduce((n, d) => n * d, ArrayOf.BYTES_PER_ELEMENT * (of === 'c64' ? 2 : 1));
+  const need = Math.ceil(bytes / 4) * 4;
+  if (!(buffer.size >= need)) throw usage(`the buffer of input ${name} has ${buffer.size} bytes, ${of} of these dims needs ${need}`, name);
+  if ((buffer.usage & COPY_SRC) === 0) throw usage(`the buffer of input ${name} cannot be copied`, name, 'make it with GPUBufferUsage.COPY_SRC');
+  return { name, type: of, dims: elements, buffer };
+}
+
+/** Checks a tensor as far as its input's type is not needed; the module compares it with that. */
+export function toRaw(name: string, tensor: TensorInput, wanted: ElementType | undefined): RawTensor {
+  if (typeof tensor !== 'object' || tensor === null || !ArrayBuffer.isView(tensor.data)) {
+    throw usage(`input ${name} is no tensor`, name, 'give { data: a typed array, dims: its sizes }, { buffer: a GPUBuffer, dims }, or a DeviceTensor');
+  }
+  const type = typeOf(name, tensor, wanted);
+  const { data } = tensor;
+  const dims = sizes(name, tensor.dims);
+  return { name, type, dims, bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) };
 }
 
 /** Elements of bytes that nobody else has. */

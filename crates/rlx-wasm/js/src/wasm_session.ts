@@ -2,13 +2,21 @@
 
 import type { GpuHost } from './gpu_host.js';
 import type { Instance } from './instance.js';
-import type { SessionInfo } from './session_types.js';
+import type { ElementType, SessionInfo } from './session_types.js';
 import type { Platform, WasmLoading } from './wasm.js';
 
 /** The constructor's first argument, as JSON, beside what every device is told. */
 export interface WasmSessionOptions {
   /** Of an embedder; null of a session. */
   embed: { pooling: string | null; normalise: boolean | null; maxTokens: number | null } | null;
+}
+
+/** An output of a run: `kept` is the number of one that stayed on the device. */
+export interface WasmOutput {
+  name: string;
+  type: ElementType;
+  dims: number[];
+  kept?: number;
 }
 
 /** One network on one device. */
@@ -19,12 +27,22 @@ export interface WasmSession extends WasmLoading {
   entries(): string;
   /** An input of the next `start`; the bytes are copied. */
   input(name: string, type: string, dims: Float64Array, bytes: Uint8Array): void;
-  /** Runs an entry with the inputs that were given; throws what is wrong with them. One call at a time. */
-  start(entry: string): void;
-  /** `{ name, type, dims }[]` as JSON, when the run has answered. */
+  /** The same of a buffer that the page made on the session's device. */
+  inputBuffer(name: string, type: string, dims: Float64Array, buffer: GPUBuffer): void;
+  /** The same of an output that stayed on the device. */
+  inputKept(name: string, kept: number): void;
+  /** Runs an entry with the inputs that were given; outputs of these names stay on the device. Throws what is wrong with them. One call at a time. */
+  start(entry: string, keep: string[]): void;
+  /** Starts to read an output that stayed; `outputs` answers. One call at a time. */
+  read(kept: number): void;
+  /** `WasmOutput[]` as JSON, when the run has answered; those that stayed stand last. */
   outputs(): Promise<string>;
-  /** The bytes of an output, once. */
+  /** The bytes of an output that did not stay, once. */
   output(i: number): Uint8Array;
+  /** The number of the buffer that an output stayed in; none on the CPU. */
+  keptBuffer(kept: number): number | undefined;
+  /** Frees an output that stayed. */
+  freeKept(kept: number): void;
   /** Of an embedder: the width of a vector, and tokens of a text at most. */
   embedder(): Float64Array | undefined;
   /** Starts to make vectors of texts. One call at a time. */
@@ -55,7 +73,12 @@ export function sessionIn(instance: Instance, make: () => WasmSession & { free()
     finishLoad: () => wait((s) => s.finishLoad()),
     entries: () => call((s) => s.entries()),
     input: (name, type, dims, bytes) => call((s) => s.input(name, type, dims, bytes)),
-    start: (entry) => call((s) => s.start(entry)),
+    inputBuffer: (name, type, dims, buffer) => call((s) => s.inputBuffer(name, type, dims, buffer)),
+    inputKept: (name, kept) => call((s) => s.inputKept(name, kept)),
+    start: (entry, keep) => call((s) => s.start(entry, keep)),
+    read: (kept) => call((s) => s.read(kept)),
+    keptBuffer: (kept) => call((s) => s.keptBuffer(kept)),
+    freeKept: (kept) => call((s) => s.freeKept(kept)),
     outputs: () => wait((s) => s.outputs()),
     output: (i) => call((s) => s.output(i)),
     embedder: () => call((s) => s.embedder()),

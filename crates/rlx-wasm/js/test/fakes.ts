@@ -235,6 +235,15 @@ export class FakeSession implements WasmSession {
     return '[]';
   }
   input() {}
+  inputBuffer() {}
+  inputKept() {}
+  read() {}
+  keptBuffer() {
+    return undefined;
+  }
+  freeKept(kept: number) {
+    this.log.push(`free ${kept}`);
+  }
 
   start(entry: string) {
     this.log.push(`start ${entry}`);

@@ -5,8 +5,9 @@ import { test } from 'node:test';
 import { RlxError } from '../src/error.js';
 import { Live } from '../src/live.js';
 import { embedderFiles, sessionFiles } from '../src/network_files.js';
-import type { EmbedderOptions, SessionOptions, TensorInput } from '../src/index.js';
-import { toData, toRaw } from '../src/tensors.js';
+import { DeviceTensor } from '../src/device_tensor.js';
+import type { BufferInput, EmbedderOptions, SessionOptions, TensorInput } from '../src/index.js';
+import { toBuffer, toData, toRaw } from '../src/tensors.js';
 import { FakeSession } from './fakes.js';
 
 const fault = (code: string, what: RegExp) => (error: unknown) => {
@@ -92,6 +93,40 @@ test('an array\'s element type is the input\'s, where the array can have it', ()
     [{ data: new Float32Array(2), dims, type: 'u32' }, /said to be u32, and its data is a Float32Array/],
   ];
   for (const [tensor, what] of wrong) assert.throws(() => toRaw('x', tensor as TensorInput, 'f32'), fault('usage', what));
+});
+
+test('a buffer is checked before its turn comes: its size, its use, its dims', () => {
+  const buffer = (size: number, usage = 4) => ({ size, usage }) as GPUBuffer;
+  const { type, dims } = toBuffer('x', { buffer: buffer(24), dims: [2, 3] }, 'f32');
+  assert.deepEqual([type, ...dims], ['f32', 2, 3]);
+  assert.equal(toBuffer('x', { buffer: buffer(4), dims: [1] }, 'f16').type, 'f16', 'whole fours');
+  assert.equal(toBuffer('x', { buffer: buffer(16), dims: [2], type: 'c64' }, 'f32').type, 'c64');
+  const wrong: [unknown, RegExp][] = [
+    [{ buffer: buffer(20), dims: [2, 3] }, /has 20 bytes, f32 of these dims needs 24/],
+    [{ buffer: buffer(2), dims: [1], type: 'f16' }, /has 2 bytes, f16 of these dims needs 4/],
+    [{ buffer: buffer(24, 128), dims: [2, 3] }, /cannot be copied/],
+    [{ buffer: {}, dims: [2, 3] }, /has undefined bytes/],
+    [{ buffer: buffer(24), dims: 6 }, /dims of input x/],
+    [{ buffer: buffer(24), dims: [2, 3], type: 'f31' }, /said to be f31/],
+  ];
+  for (const [tensor, what] of wrong) assert.throws(() => toBuffer('x', tensor as BufferInput, 'f32'), fault('usage', what));
+});
+
+test('an output that stays is freed once, behind the calls before, and only its own session takes it', async () => {
+  const wasm = new FakeSession();
+  const calls = live(wasm);
+  const kept = new DeviceTensor(calls, { name: 'y', type: 'f32', dims: [2], kept: 7 });
+  assert.equal(DeviceTensor.in(calls, 'x', kept), 7);
+  assert.equal(kept.buffer, null, 'on the CPU');
+  assert.throws(() => DeviceTensor.in(live(new FakeSession()), 'x', kept), fault('usage', /memory of another session/));
+  const running = calls.call(undefined, run(wasm, 'a'));
+  kept.dispose();
+  kept.dispose();
+  await running;
+  await calls.call(undefined, run(wasm, 'b'));
+  assert.deepEqual(wasm.log, ['start a', 'end a', 'free 7', 'start b', 'end b']);
+  assert.throws(() => DeviceTensor.in(calls, 'x', kept), fault('usage', /x: the tensor was disposed/));
+  await assert.rejects(kept.data(), fault('usage', /disposed/));
 });
 
 test('an output\'s array has its element type and its own memory', () => {

@@ -3,7 +3,7 @@
 use super::{Buffer, Pending, State, WebGpuDevice, unknown};
 use crate::gpu::{Command, Gpu, Usage};
 use rlx_core::ir::lir::{Slice, Space};
-use rlx_core::runtime::device::{Copy, Memory, ProgramId, SessionId};
+use rlx_core::runtime::device::{Copy, Memory, ProgramId, SessionId, TensorId};
 use rlx_core::{Error, Result};
 
 impl State {
@@ -92,6 +92,29 @@ impl<G: Gpu> WebGpuDevice<G> {
         self.gpu.submit(&[list]);
         self.gpu.free_list(list);
         s.counters.submits += 1;
+    }
+
+    /// Takes a buffer that its owner made on the same GPU as a tensor of a session; `take` registers it under a
+    /// number. Freeing the tensor ends the number and leaves the buffer: the host knows which it did not make.
+    ///
+    /// # Errors
+    /// `Usage` for a session that is not there.
+    pub fn adopt(&self, id: SessionId, bytes: u64, take: impl FnOnce(&G, u32)) -> Result<TensorId> {
+        self.alive()?;
+        let mut s = self.state.lock();
+        let s = &mut *s;
+        let buffer = Buffer { id: s.ids.next(), bytes };
+        let t = TensorId(s.ids.next());
+        let session = s.sessions.get_mut(&id).ok_or_else(|| unknown("session", id.0))?;
+        take(&self.gpu, buffer.id);
+        session.tensors.insert(t, (buffer, bytes.next_multiple_of(4)));
+        s.counters.live_bytes += bytes;
+        Ok(t)
+    }
+
+    /// The GPU's id of the buffer that a tensor lies in, from its start.
+    pub fn tensor_buffer(&self, id: SessionId, t: TensorId) -> Option<u32> {
+        Some(self.state.lock().sessions.get(&id)?.tensors.get(&t)?.0.id)
     }
 
     /// Queues a read of a memory from an offset on.

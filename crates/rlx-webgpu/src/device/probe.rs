@@ -125,7 +125,7 @@ impl Probes {
         if wgsl.packed_dot {
             probes.push(Probe::dot());
         }
-        let ids = &mut device.state.borrow_mut().ids;
+        let ids = &mut device.state.lock().ids;
         let running = probes.into_iter().map(|probe| {
             let (pipeline, scopes) = (ids.next(), ids.next());
             device.gpu.push_scopes();
@@ -173,7 +173,7 @@ impl Probes {
             let works = device.works.get().without(&[feature]);
             device.works.set(works);
             device.wgsl.set(works);
-            device.broken.borrow_mut().push(format!("{feature}: {why}"));
+            device.broken.lock().push(format!("{feature}: {why}"));
         }
         Poll::Ready(Ok(()))
     }
@@ -217,7 +217,7 @@ impl Running {
         if let Some(launched) = self.launched.take() {
             d.gpu.free_list(launched.list);
             d.gpu.free_bind_group(launched.group);
-            d.destroy(&mut d.state.borrow_mut(), launched.buffers);
+            d.destroy(&mut d.state.lock(), launched.buffers);
         }
         d.gpu.free_pipeline(self.pipeline);
     }
@@ -225,7 +225,7 @@ impl Running {
 
 impl Probe {
     fn launch<G: Gpu>(&self, d: &WebGpuDevice<G>, pipeline: u32) -> Launched {
-        let s = &mut *d.state.borrow_mut();
+        let s = &mut *d.state.lock();
         let bytes: Vec<u8> = self.before.iter().flat_map(|w| w.to_le_bytes()).collect();
         let size = bytes.len() as u64;
         d.gpu.push_scopes();

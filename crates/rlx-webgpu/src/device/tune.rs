@@ -21,7 +21,7 @@ use rlx_core::runtime::device::{
 };
 use rlx_core::types::{BlockFormat, DType, Shape as Dims, Type};
 use rlx_core::{Error, Result};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Bytes of weights, where the device binds as many.
 const WEIGHTS: u64 = 96 << 20;
@@ -81,7 +81,7 @@ pub async fn tune<G: Gpu>(
 ) -> Result<Tuning> {
     let before = device.tuning.get();
     let memory = Memory::new(device)?;
-    let (model, ticket) = device.allocate(Rc::new(memory.plan.clone()))?;
+    let (model, ticket) = device.allocate(Arc::new(memory.plan.clone()))?;
     let run = Run { device, now, progress, memory, model };
     let found = run.all(ticket).await;
     device.free(AnyId::Model(model));
@@ -168,7 +168,7 @@ impl<G: Gpu> Run<'_, G> {
     ) -> Result<()> {
         for tuning in tunings {
             self.device.tuning.set(tuning);
-            let program = Rc::new(self.memory.program(steps(&tuning)?));
+            let program = Arc::new(self.memory.program(steps(&tuning)?));
             let (program, ticket) = self.device.build(self.model, program)?;
             candidates.push(Candidate { tuning, program, least: f64::INFINITY, submissions: 1 });
             self.wait(ticket).await?;

@@ -7,16 +7,16 @@ use rlx_core::Result;
 use rlx_core::plan::WeightPlan;
 use rlx_core::runtime::device::{ModelId, Ticket};
 use rlx_core::types::DType;
-use std::rc::Rc;
+use std::sync::Arc;
 
 impl<G: Gpu> WebGpuDevice<G> {
     /// As [`Device::allocate`](rlx_core::runtime::device::Device::allocate).
-    pub(super) fn allocate_model(&self, plan: Rc<WeightPlan>) -> Result<(ModelId, Ticket)> {
+    pub(super) fn allocate_model(&self, plan: Arc<WeightPlan>) -> Result<(ModelId, Ticket)> {
         self.alive()?;
         for b in &plan.buffers {
             self.fits("a weight buffer", b.bytes, "plan for this device's limits")?;
         }
-        let mut s = self.state.borrow_mut();
+        let mut s = self.state.lock();
         let s = &mut *s;
         self.gpu.push_scopes();
         let buffers = plan
@@ -45,9 +45,9 @@ impl<G: Gpu> WebGpuDevice<G> {
     }
 
     /// As [`Device::extend`](rlx_core::runtime::device::Device::extend).
-    pub(super) fn extend_model(&self, m: ModelId, plan: Rc<WeightPlan>) -> Result<Ticket> {
+    pub(super) fn extend_model(&self, m: ModelId, plan: Arc<WeightPlan>) -> Result<Ticket> {
         self.alive()?;
-        let mut s = self.state.borrow_mut();
+        let mut s = self.state.lock();
         let s = &mut *s;
         let model = s.models.get(&m).ok_or_else(|| unknown("model", m.0))?;
         model.plan.begins(&plan)?;

@@ -2,8 +2,8 @@
 //! it run out of memory.
 
 use super::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage};
-use core::cell::RefCell;
 use core::task::{Context, Poll};
+use rlx_core::runtime::shared::Lock;
 use rlx_core::{Code, Error, Result};
 use std::collections::BTreeMap;
 
@@ -57,13 +57,13 @@ impl Seen {
 /// A GPU that counts what another one is asked to do.
 pub struct CountingGpu<G> {
     inner: G,
-    seen: RefCell<Seen>,
+    seen: Lock<Seen>,
 }
 
 impl<G: Gpu> CountingGpu<G> {
     /// Counts from zero.
     pub fn new(inner: G) -> Self {
-        Self { inner, seen: RefCell::default() }
+        Self { inner, seen: Lock::default() }
     }
 
     /// The GPU whose work is counted.
@@ -74,13 +74,13 @@ impl<G: Gpu> CountingGpu<G> {
     /// Lets the GPU run out of memory at the `n`th buffer from now, the next being 0. As on a real
     /// one the buffer is there, and an error says that it is not to be used.
     pub fn refuse_buffer(&self, n: u64) {
-        let mut seen = self.seen.borrow_mut();
+        let mut seen = self.seen.lock();
         seen.refuse = Some(seen.counts.buffers + n);
     }
 
     /// What was seen so far.
     pub fn counts(&self) -> Counts {
-        self.seen.borrow().counts
+        self.seen.lock().counts
     }
 }
 
@@ -94,12 +94,12 @@ impl<G: Gpu> Gpu for CountingGpu<G> {
     }
 
     fn take_error(&self) -> Option<Error> {
-        let uncaught = self.seen.borrow_mut().uncaught.take();
+        let uncaught = self.seen.lock().uncaught.take();
         uncaught.or_else(|| self.inner.take_error())
     }
 
     fn create_buffer(&self, id: u32, size: u64, usage: Usage, label: &str) {
-        let mut seen = self.seen.borrow_mut();
+        let mut seen = self.seen.lock();
         if seen.refuse == Some(seen.counts.buffers) {
             let error = Error::new(Code::OutOfMemory, format!("no memory for {label}"));
             let slot = if seen.open { &mut seen.caught } else { &mut seen.uncaught };
@@ -112,20 +112,20 @@ impl<G: Gpu> Gpu for CountingGpu<G> {
     }
 
     fn destroy_buffer(&self, id: u32) {
-        let mut seen = self.seen.borrow_mut();
+        let mut seen = self.seen.lock();
         seen.counts.live_bytes -= seen.buffers.remove(&id).unwrap_or(0);
         self.inner.destroy_buffer(id);
     }
 
     fn write_buffer(&self, id: u32, offset: u64, bytes: &[u8]) {
-        let mut seen = self.seen.borrow_mut();
+        let mut seen = self.seen.lock();
         seen.staged += bytes.len() as u64;
         seen.counts.staged_bytes_max = seen.counts.staged_bytes_max.max(seen.staged);
         self.inner.write_buffer(id, offset, bytes);
     }
 
     fn create_pipeline(&self, id: u32, wgsl: &str, entry: &str, bindings: &[BindingKind]) {
-        self.seen.borrow_mut().counts.pipelines += 1;
+        self.seen.lock().counts.pipelines += 1;
         self.inner.create_pipeline(id, wgsl, entry, bindings);
     }
 
@@ -138,37 +138,37 @@ impl<G: Gpu> Gpu for CountingGpu<G> {
     }
 
     fn create_bind_group(&self, id: u32, pipeline: u32, bindings: &[Binding]) {
-        self.seen.borrow_mut().counts.bind_groups += 1;
+        self.seen.lock().counts.bind_groups += 1;
         self.inner.create_bind_group(id, pipeline, bindings);
     }
 
     fn free_bind_group(&self, id: u32) {
-        self.seen.borrow_mut().counts.bind_groups -= 1;
+        self.seen.lock().counts.bind_groups -= 1;
         self.inner.free_bind_group(id);
     }
 
     fn record(&self, list: u32, commands: &[Command]) {
         let n = commands.iter().filter(|c| matches!(c, Command::Dispatch { .. })).count();
-        let mut seen = self.seen.borrow_mut();
+        let mut seen = self.seen.lock();
         seen.dispatches.insert(list, n as u64);
         seen.counts.lists = seen.dispatches.len() as u64;
         self.inner.record(list, commands);
     }
 
     fn free_list(&self, list: u32) {
-        let mut seen = self.seen.borrow_mut();
+        let mut seen = self.seen.lock();
         seen.dispatches.remove(&list);
         seen.counts.lists = seen.dispatches.len() as u64;
         self.inner.free_list(list);
     }
 
     fn submit(&self, lists: &[u32]) {
-        self.seen.borrow_mut().submitted(lists);
+        self.seen.lock().submitted(lists);
         self.inner.submit(lists);
     }
 
     fn submit_timed(&self, id: u32, lists: &[u32]) {
-        self.seen.borrow_mut().submitted(lists);
+        self.seen.lock().submitted(lists);
         self.inner.submit_timed(id, lists);
     }
 
@@ -177,7 +177,7 @@ impl<G: Gpu> Gpu for CountingGpu<G> {
     }
 
     fn read(&self, id: u32, buffer: u32, bytes: u64) {
-        self.seen.borrow_mut().counts.mapped_bytes += bytes;
+        self.seen.lock().counts.mapped_bytes += bytes;
         self.inner.read(id, buffer, bytes);
     }
 
@@ -186,7 +186,7 @@ impl<G: Gpu> Gpu for CountingGpu<G> {
     }
 
     fn fence(&self, id: u32) {
-        let mut seen = self.seen.borrow_mut();
+        let mut seen = self.seen.lock();
         let earlier: u64 = seen.fences.values().sum();
         let staged = seen.staged - earlier;
         seen.fences.insert(id, staged);
@@ -196,19 +196,19 @@ impl<G: Gpu> Gpu for CountingGpu<G> {
     fn poll_fence(&self, id: u32, cx: &mut Context<'_>) -> Poll<()> {
         let answer = self.inner.poll_fence(id, cx);
         if answer.is_ready() {
-            let mut seen = self.seen.borrow_mut();
+            let mut seen = self.seen.lock();
             seen.staged -= seen.fences.remove(&id).unwrap_or(0);
         }
         answer
     }
 
     fn push_scopes(&self) {
-        self.seen.borrow_mut().open = true;
+        self.seen.lock().open = true;
         self.inner.push_scopes();
     }
 
     fn pop_scopes(&self, id: u32) {
-        let mut seen = self.seen.borrow_mut();
+        let mut seen = self.seen.lock();
         seen.open = false;
         if let Some(error) = seen.caught.take() {
             seen.refused.insert(id, error);
@@ -218,7 +218,7 @@ impl<G: Gpu> Gpu for CountingGpu<G> {
 
     fn poll_scopes(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let answer = self.inner.poll_scopes(id, cx);
-        let refused = answer.is_ready().then(|| self.seen.borrow_mut().refused.remove(&id));
+        let refused = answer.is_ready().then(|| self.seen.lock().refused.remove(&id));
         refused.flatten().map_or(answer, |error| Poll::Ready(Err(error)))
     }
 }

@@ -18,6 +18,7 @@ pub use counting::{CountingGpu, Counts};
 
 use core::task::{Context, Poll};
 use rlx_core::Result;
+use rlx_core::runtime::shared::Anywhere;
 
 /// What a buffer is for; a buffer has one of these uses only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -154,7 +155,7 @@ impl Wgsl {
 }
 
 /// A WebGPU host. See the module's page for ids and polling.
-pub trait Gpu {
+pub trait Gpu: Anywhere {
     /// What the adapter is and allows.
     fn info(&self) -> GpuInfo;
 

@@ -3,9 +3,9 @@
 mod timing;
 
 use super::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage, Wgsl};
-use core::cell::RefCell;
 use core::future::Future;
 use core::task::{Context, Poll, Waker};
+use rlx_core::runtime::shared::Lock;
 use rlx_core::{Code, Error, Result};
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -39,6 +39,11 @@ struct Fence {
     after: wgpu::SubmissionIndex,
 }
 
+thread_local! {
+    /// wgpu's error scopes are a thread's; they are opened and closed within one call of the executor.
+    static OPEN: core::cell::RefCell<Vec<wgpu::ErrorScopeGuard>> = const { core::cell::RefCell::new(Vec::new()) };
+}
+
 #[derive(Default)]
 struct Tables {
     buffers: BTreeMap<u32, wgpu::Buffer>,
@@ -49,7 +54,6 @@ struct Tables {
     fences: BTreeMap<u32, Fence>,
     times: BTreeMap<u32, Times>,
     scopes: BTreeMap<u32, Result<()>>,
-    open: Vec<wgpu::ErrorScopeGuard>,
     last: Option<wgpu::SubmissionIndex>,
     /// Whether something was written since the last submission.
     written: bool,
@@ -63,7 +67,7 @@ pub struct NativeGpu {
     info: GpuInfo,
     lost: Arc<AtomicBool>,
     uncaught: Arc<Mutex<Option<Error>>>,
-    tables: RefCell<Tables>,
+    tables: Lock<Tables>,
 }
 
 /// wgpu's native futures answer within a few polls: none waits for another thread.
@@ -182,7 +186,7 @@ impl NativeGpu {
             },
             timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         };
-        Ok(NativeGpu { device, queue, info, lost, uncaught, tables: RefCell::default() })
+        Ok(NativeGpu { device, queue, info, lost, uncaught, tables: Lock::default() })
     }
 
     /// Loses the device, as a driver that resets does; for tests of what comes after.
@@ -216,7 +220,7 @@ impl NativeGpu {
 
     /// One submission of the lists. With `times` each dispatch is a pass of its own.
     fn encode(&self, lists: &[u32], mut times: Option<&mut Times>) {
-        let mut tables = self.tables.borrow_mut();
+        let mut tables = self.tables.lock();
         let mut encoder = self.device.create_command_encoder(&Default::default());
         // Launches share a pass across lists.
         let mut pass: Option<wgpu::ComputePass<'static>> = None;
@@ -319,11 +323,11 @@ impl Gpu for NativeGpu {
             usage: wgpu::BufferUsages::from_bits_truncate(usage.bits()),
             mapped_at_creation: false,
         });
-        self.tables.borrow_mut().buffers.insert(id, buffer);
+        self.tables.lock().buffers.insert(id, buffer);
     }
 
     fn destroy_buffer(&self, id: u32) {
-        let mut tables = self.tables.borrow_mut();
+        let mut tables = self.tables.lock();
         tables.reads.retain(|_, r| r.buffer != id);
         if let Some(buffer) = tables.buffers.remove(&id) {
             buffer.destroy();
@@ -331,7 +335,7 @@ impl Gpu for NativeGpu {
     }
 
     fn write_buffer(&self, id: u32, offset: u64, bytes: &[u8]) {
-        let mut tables = self.tables.borrow_mut();
+        let mut tables = self.tables.lock();
         tables.written = true;
         match tables.buffers.get(&id) {
             Some(buffer) => self.queue.write_buffer(buffer, offset, bytes),
@@ -385,22 +389,22 @@ impl Gpu for NativeGpu {
             (pipeline, group)
         });
         let made = made.map_err(|e| e.at(format!("kernel {entry}")));
-        self.tables.borrow_mut().pipelines.insert(id, Pipeline { made });
+        self.tables.lock().pipelines.insert(id, Pipeline { made });
     }
 
     fn poll_pipeline(&self, id: u32, _: &mut Context<'_>) -> Poll<Result<()>> {
-        Poll::Ready(match self.tables.borrow().pipelines.get(&id) {
+        Poll::Ready(match self.tables.lock().pipelines.get(&id) {
             Some(p) => p.made.as_ref().map(|_| ()).map_err(Clone::clone),
             None => Err(Error::internal(format!("the GPU has no pipeline {id}"))),
         })
     }
 
     fn free_pipeline(&self, id: u32) {
-        self.tables.borrow_mut().pipelines.remove(&id);
+        self.tables.lock().pipelines.remove(&id);
     }
 
     fn create_bind_group(&self, id: u32, pipeline: u32, bindings: &[Binding]) {
-        let mut tables = self.tables.borrow_mut();
+        let mut tables = self.tables.lock();
         let Some(Ok((_, layout))) = tables.pipelines.get(&pipeline).map(|p| &p.made) else {
             return self.unknown("pipeline", pipeline);
         };
@@ -427,15 +431,15 @@ impl Gpu for NativeGpu {
     }
 
     fn free_bind_group(&self, id: u32) {
-        self.tables.borrow_mut().bind_groups.remove(&id);
+        self.tables.lock().bind_groups.remove(&id);
     }
 
     fn record(&self, list: u32, commands: &[Command]) {
-        self.tables.borrow_mut().lists.insert(list, commands.to_vec());
+        self.tables.lock().lists.insert(list, commands.to_vec());
     }
 
     fn free_list(&self, list: u32) {
-        self.tables.borrow_mut().lists.remove(&list);
+        self.tables.lock().lists.remove(&list);
     }
 
     fn submit(&self, lists: &[u32]) {
@@ -444,7 +448,7 @@ impl Gpu for NativeGpu {
 
     fn submit_timed(&self, id: u32, lists: &[u32]) {
         let dispatches = {
-            let tables = self.tables.borrow();
+            let tables = self.tables.lock();
             let commands = lists.iter().filter_map(|l| tables.lists.get(l)).flatten();
             commands.filter(|c| matches!(c, Command::Dispatch { .. })).count()
         };
@@ -452,18 +456,18 @@ impl Gpu for NativeGpu {
             Ok(mut times) => {
                 self.encode(lists, Some(&mut times));
                 times.map();
-                self.tables.borrow_mut().times.insert(id, times);
+                self.tables.lock().times.insert(id, times);
             }
             Err(error) => self.report(error),
         }
     }
 
     fn poll_times(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<Vec<[u64; 2]>>> {
-        let Some(times) = self.tables.borrow_mut().times.remove(&id) else {
+        let Some(times) = self.tables.lock().times.remove(&id) else {
             return Poll::Ready(Err(Error::internal(format!("the GPU has no times {id}"))));
         };
         if !times.is_there() {
-            self.wait(self.tables.borrow().last.clone().as_ref());
+            self.wait(self.tables.lock().last.clone().as_ref());
         }
         if times.is_there() {
             let read = times.read(self.queue.get_timestamp_period());
@@ -472,13 +476,13 @@ impl Gpu for NativeGpu {
         if self.is_lost() {
             return Poll::Ready(Err(gone()));
         }
-        self.tables.borrow_mut().times.insert(id, times);
+        self.tables.lock().times.insert(id, times);
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
     fn read(&self, id: u32, buffer: u32, bytes: u64) {
-        let mut tables = self.tables.borrow_mut();
+        let mut tables = self.tables.lock();
         let state = Arc::new(AtomicU8::new(MAPPING));
         let set = state.clone();
         match tables.buffers.get(&buffer) {
@@ -492,7 +496,7 @@ impl Gpu for NativeGpu {
     }
 
     fn poll_read(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<Vec<u8>>> {
-        let (state, after) = match self.tables.borrow().reads.get(&id) {
+        let (state, after) = match self.tables.lock().reads.get(&id) {
             Some(read) => (read.state.clone(), read.after.clone()),
             None => return Poll::Ready(Err(Error::internal(format!("the GPU has no read {id}")))),
         };
@@ -506,7 +510,7 @@ impl Gpu for NativeGpu {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let mut tables = self.tables.borrow_mut();
+        let mut tables = self.tables.lock();
         let read = tables.reads.remove(&id);
         let buffer = read.as_ref().and_then(|r| tables.buffers.get(&r.buffer));
         let (Some(read), Some(buffer)) = (&read, buffer) else {
@@ -530,7 +534,7 @@ impl Gpu for NativeGpu {
     fn fence(&self, id: u32) {
         let reached = Arc::new(AtomicBool::new(false));
         let set = reached.clone();
-        let mut tables = self.tables.borrow_mut();
+        let mut tables = self.tables.lock();
         let after = match &tables.last {
             Some(last) if !tables.written => last.clone(),
             // wgpu sends writes with the next submission: an empty one carries them.
@@ -543,7 +547,7 @@ impl Gpu for NativeGpu {
     }
 
     fn poll_fence(&self, id: u32, cx: &mut Context<'_>) -> Poll<()> {
-        let (reached, after) = match self.tables.borrow().fences.get(&id) {
+        let (reached, after) = match self.tables.lock().fences.get(&id) {
             Some(f) => (f.reached.clone(), f.after.clone()),
             None => return Poll::Ready(()),
         };
@@ -554,20 +558,20 @@ impl Gpu for NativeGpu {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        self.tables.borrow_mut().fences.remove(&id);
+        self.tables.lock().fences.remove(&id);
         Poll::Ready(())
     }
 
     fn push_scopes(&self) {
         let filters = [wgpu::ErrorFilter::OutOfMemory, wgpu::ErrorFilter::Validation];
         let guards = filters.map(|f| self.device.push_error_scope(f));
-        self.tables.borrow_mut().open.extend(guards);
+        OPEN.with_borrow_mut(|open| open.extend(guards));
     }
 
     fn pop_scopes(&self, id: u32) {
-        let mut tables = self.tables.borrow_mut();
+        let mut tables = self.tables.lock();
         let mut caught = None;
-        while let Some(guard) = tables.open.pop() {
+        for guard in OPEN.take().into_iter().rev() {
             // Out of memory was pushed first, so it comes last and wins.
             caught = block(guard.pop()).or(caught);
         }
@@ -575,7 +579,7 @@ impl Gpu for NativeGpu {
     }
 
     fn poll_scopes(&self, id: u32, _: &mut Context<'_>) -> Poll<Result<()>> {
-        let answer = self.tables.borrow_mut().scopes.remove(&id);
+        let answer = self.tables.lock().scopes.remove(&id);
         Poll::Ready(answer.unwrap_or_else(|| Err(Error::internal(format!("no scopes {id}")))))
     }
 }

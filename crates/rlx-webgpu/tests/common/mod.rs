@@ -18,7 +18,7 @@ use rlx_core::{Error, Result};
 use rlx_webgpu::WebGpuDevice;
 use rlx_webgpu::gpu::native::NativeGpu;
 use rlx_webgpu::gpu::{CountingGpu, Gpu, GpuInfo};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 pub type TestDevice = WebGpuDevice<CountingGpu<NativeGpu>>;
@@ -242,13 +242,13 @@ pub fn case(op: impl Into<Op>, operands: &[Operand], buffers: Buffers) -> Case {
 
 /// Loads, runs once, frees; returns the outputs.
 pub fn run(d: &impl Device, case: &Case) -> Result<Vec<Vec<u8>>> {
-    let plan = Rc::new(case.plan.clone());
+    let plan = Arc::new(case.plan.clone());
     let (m, t) = d.allocate(plan.clone())?;
     wait(d, t)?;
     for (entry, bytes) in plan.entries.iter().zip(&case.weights) {
         put(d, m, Placed { buffer: entry.buffer, offset: entry.offset }, bytes);
     }
-    let (p, t) = d.build(m, Rc::new(case.program.clone()))?;
+    let (p, t) = d.build(m, Arc::new(case.program.clone()))?;
     wait(d, t)?;
     let (s, t): (SessionId, _) = d.session(m, &case.program.states, case.program.arena_bytes)?;
     wait(d, t)?;

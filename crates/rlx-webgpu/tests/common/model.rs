@@ -8,7 +8,6 @@ use rlx_core::models;
 use rlx_core::runtime::device::{Device, SharedBytes};
 use rlx_core::runtime::engine::{Engine, GenerateOptions, Progress};
 use rlx_core::runtime::model::ModelOptions;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// The folder of models with known answers.
@@ -24,14 +23,14 @@ pub fn header(path: &str) -> ModelFiles {
 }
 
 /// Loads a model of `tests/fixtures`.
-pub fn load(device: Rc<dyn Device>, path: &str, options: &ModelOptions) -> Engine {
+pub fn load(device: Arc<dyn Device>, path: &str, options: &ModelOptions) -> Engine {
     try_load(device, path, options).unwrap()
 }
 
 /// The same, where the device may refuse.
-pub fn try_load(device: Rc<dyn Device>, path: &str, options: &ModelOptions) -> Result<Engine> {
+pub fn try_load(device: Arc<dyn Device>, path: &str, options: &ModelOptions) -> Result<Engine> {
     let (files, compiled, session) = model(&[read(path)], device, options, Hand::Kept)?;
-    Engine::new(session, Rc::new(compiled), Rc::new(models::tokenizer(&files)?))
+    Engine::new(session, Arc::new(compiled), Arc::new(models::tokenizer(&files)?))
 }
 
 /// Greedy tokens after a prompt, and the logits if the model was compiled for them.

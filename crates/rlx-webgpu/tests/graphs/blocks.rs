@@ -8,16 +8,17 @@ use rlx_core::ir::lir::StateDecl;
 use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ir::parse::parse_hir;
 use rlx_core::lower::{ProgramSpec, lower, lower_module};
+use rlx_core::ops::Class;
 use rlx_core::passes::optimise;
 use rlx_core::plan::{Origin, WeightPlan, check as check_plan, plan};
 use rlx_core::reference::interpret;
 use rlx_core::reference::make::make;
 use rlx_core::runtime::device::{AnyId, Device, Placed, Write, WriteTo};
 use rlx_core::sample::Control;
-use rlx_core::target::{CompileOptions, PrecisionPolicy};
+use rlx_core::target::{CompileOptions, Precision, PrecisionPolicy};
 use rlx_core::types::{BATCH, Binding, SEQ};
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/graphs");
 
@@ -125,12 +126,12 @@ fn executed(d: &TestDevice, g: Graph, options: &CompileOptions, data: &Data) -> 
 }
 
 fn run_all(d: &TestDevice, case: &Case) -> Vec<Vec<u8>> {
-    let (m, t) = d.allocate(Rc::new(case.plan.clone())).unwrap();
+    let (m, t) = d.allocate(Arc::new(case.plan.clone())).unwrap();
     wait(d, t).unwrap();
     for (entry, bytes) in case.plan.entries.iter().zip(&case.weights) {
         put(d, m, Placed { buffer: entry.buffer, offset: entry.offset }, bytes);
     }
-    let (p, t) = d.build(m, Rc::new(case.program.clone())).unwrap_or_else(|e| panic!("{e}"));
+    let (p, t) = d.build(m, Arc::new(case.program.clone())).unwrap_or_else(|e| panic!("{e}"));
     wait(d, t).unwrap();
     let (s, t) = d.session(m, &case.program.states, case.program.arena_bytes).unwrap();
     wait(d, t).unwrap();
@@ -188,7 +189,9 @@ families! { bert dit gemma hiera llama moe nomic_bert qwen3 qwen35 sam2_memory s
 /// for f16 and 2^-8 for bf16, of two layers.
 #[test]
 fn every_precision_policy_runs() {
+    let custom = [(Class::Compute, Precision::Bf16), (Class::Reduction, Precision::F16)];
     for (policy, tolerance) in [
+        (PrecisionPolicy::Custom(custom.into()), 6e-2),
         (PrecisionPolicy::AlwaysF16, 1e-2),
         (PrecisionPolicy::AutoMixedConservative, 1e-2),
         (PrecisionPolicy::AutoMixed, 1e-2),

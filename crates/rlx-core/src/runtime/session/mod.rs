@@ -13,16 +13,18 @@
 //! loaded once and read by the programs of all sizes; what a program needs besides are constants, which
 //! are made when it is built.
 
+mod kept;
 mod opening;
 mod run;
 mod tensor;
 
 pub use crate::models::Entry;
+pub use kept::{DeviceTensor, Given, Reading};
 pub use opening::Opening;
 pub use run::Run;
 pub use tensor::{Signature, Tensor, TensorRef};
 
-use self::run::Ahead;
+use self::run::{Ahead, Made};
 use super::device::{
     AnyId, Device, DeviceInfo, ModelId, Outputs, ProgramId, SessionId, Submission, Ticket,
 };
@@ -34,7 +36,6 @@ use crate::plan::WeightPlan;
 use crate::target::CompileOptions;
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -63,7 +64,7 @@ enum Source {
 /// A program on the device, its weights bound to the plan.
 #[derive(Clone)]
 struct Built {
-    program: Rc<Program>,
+    program: Arc<Program>,
     id: ProgramId,
 }
 
@@ -76,10 +77,10 @@ struct Variant {
 
 /// A model on a device, and what it can be asked. Dropping it frees everything there.
 pub struct Session {
-    device: Rc<dyn Device>,
+    device: Arc<dyn Device>,
     templates: Vec<Template>,
     cache: ModelCompilePipeline,
-    plan: Rc<WeightPlan>,
+    plan: Arc<WeightPlan>,
     model: ModelId,
     states: Vec<StateDecl>,
     /// States and arena, once a program is to run.
@@ -114,7 +115,7 @@ impl Session {
     }
 
     /// The device.
-    pub fn device(&self) -> &Rc<dyn Device> {
+    pub fn device(&self) -> &Arc<dyn Device> {
         &self.device
     }
 
@@ -178,15 +179,20 @@ impl Session {
         })
     }
 
-    /// Starts to run an entry. What ran before and was not polled to its end is given up.
+    /// Starts to run an entry. Inputs are elements of the host ([`TensorRef`]), tensors that stayed on the device
+    /// ([`DeviceTensor`]), or some of both ([`Given`]). What ran before and was not polled to its end is given up.
     ///
     /// # Errors
     /// `Usage` for an entry or inputs that do not fit, with what was given and what is wanted; else as the
     /// compiler and the device. The session stays as it was then.
-    pub fn start(&mut self, entry: &str, inputs: &[(&str, TensorRef<'_>)]) -> Result<Run> {
+    pub fn start<'a, T>(&mut self, entry: &str, inputs: &[(&'a str, T)]) -> Result<Run>
+    where
+        T: Copy + Into<Given<'a>>,
+    {
         let entry = self.entry(entry)?;
         self.turn += 1;
-        Run::start(self, entry, inputs)
+        let inputs: Vec<(&str, Given<'_>)> = inputs.iter().map(|i| (i.0, i.1.into())).collect();
+        Run::start(self, entry, &inputs)
     }
 }
 

@@ -17,8 +17,8 @@ use crate::target::{CompileOptions, Target};
 use crate::types::Type;
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::{Context, Poll, ready};
 
@@ -129,7 +129,7 @@ impl Opening {
     /// As lowering; `BadFile` for a tensor that is missing or has another size; `Unsupported` for entries
     /// that read the control block of a generation, or whose states differ; what the device refuses at once.
     pub fn new(
-        device: Rc<dyn Device>,
+        device: Arc<dyn Device>,
         entries: Vec<Entry>,
         options: &CompileOptions,
         locate: impl FnMut(&str) -> Option<(u32, u64, u64)>,
@@ -171,7 +171,7 @@ impl Opening {
     /// # Errors
     /// `OutOfMemory` for caches that the device cannot bind, with the context that it can; what it refuses
     /// at once. Refusals that take time come from [`poll_ready`](Self::poll_ready).
-    pub fn programs(device: Rc<dyn Device>, compiled: &CompiledModel) -> Result<Self> {
+    pub fn programs(device: Arc<dyn Device>, compiled: &CompiledModel) -> Result<Self> {
         let fit = Fit::of(compiled, device.target());
         fit.bound()?;
         let loader = Loader::new(device.clone(), compiled.plan.clone());
@@ -204,7 +204,7 @@ impl Opening {
         }
         self.building.clear();
         for (spec, program) in compiled.specs.iter().zip(&compiled.programs) {
-            let program = Rc::new(program.clone());
+            let program = Arc::new(program.clone());
             let (id, ticket) = device.build(self.loader.model(), program.clone())?;
             self.templates.push(Template::built(spec.name.clone(), Built { program, id }));
             self.building.push(ticket);
@@ -277,7 +277,7 @@ impl Drop for Opening {
 
 /// Polls tickets, the last one first, until all have answered or one says no.
 fn poll_all(
-    device: &Rc<dyn Device>,
+    device: &Arc<dyn Device>,
     tickets: &mut Vec<Ticket>,
     cx: &mut Context<'_>,
 ) -> Poll<Result<()>> {

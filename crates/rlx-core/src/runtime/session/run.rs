@@ -1,16 +1,16 @@
 //! A run of an entry: what it needs on the device is made, then it is submitted, then it answers.
 
 use super::tensor::{ordered, sizes};
-use super::{Built, Session, Source, Tensor, TensorRef, VARIANTS, Variant};
+use super::{Built, DeviceTensor, Given, Session, Source, Tensor, VARIANTS, Variant};
 use crate::error::{Code, Error, Result};
 use crate::ir::GraphModule;
 use crate::ir::lir::Program;
 use crate::plan::Origin;
 use crate::reference::make::make;
 use crate::runtime::device::{
-    AnyId, Bytes, Memory, Placed, ProgramId, SessionId, Ticket, Write, WriteTo,
+    AnyId, Bytes, Copy, Memory, Placed, ProgramId, SessionId, Submission, Ticket, Write, WriteTo,
 };
-use alloc::rc::Rc;
+use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::{Context, Poll, ready};
@@ -20,38 +20,44 @@ pub struct Run {
     turn: u64,
     built: Built,
     inputs: Vec<Write>,
-    answer: Option<Ticket>,
+    /// Inputs that are on the device already.
+    copies: Vec<(u32, DeviceTensor)>,
+    /// Outputs that stay there.
+    keep: Vec<(u32, DeviceTensor)>,
+    answers: Option<Answers>,
+}
+
+/// What a submission answers with.
+struct Answers {
+    /// The end of the submission, with its outputs where all of them are read back.
+    ended: Option<Ticket>,
+    /// Outputs that are read one by one, where others stay; the last one first.
+    reads: Vec<Ticket>,
+    values: Vec<Vec<u8>>,
 }
 
 /// What a ticket answers for.
 #[derive(Clone, Copy)]
-enum Made {
+pub(super) enum Made {
     /// Buffers of constants.
     Weights,
     /// A program.
     Program(ProgramId),
     /// States and arena.
     Memory,
-}
-
-/// States on their way to a larger arena's session.
-struct Moving {
-    /// Reads of the states, the last one first.
-    reads: Vec<Ticket>,
-    have: Vec<Vec<u8>>,
-    arena: u64,
+    /// A larger arena.
+    Arena,
+    /// A tensor.
+    Tensor,
 }
 
 /// What is to be done before the next submission, whoever asked for it: a run may be given up half-way.
 #[derive(Default)]
 pub(super) struct Ahead {
-    moving: Option<Moving>,
     /// The last one first.
-    making: Vec<(Ticket, Made)>,
+    pub(super) making: Vec<(Ticket, Made)>,
     /// Entries of the plan whose bytes are to be made.
     constants: Vec<usize>,
-    /// Contents of states that moved.
-    states: Vec<Write>,
     /// Buffers of constants that could not be made.
     broken: Option<Error>,
 }
@@ -67,7 +73,7 @@ impl Run {
     pub(super) fn start(
         session: &mut Session,
         entry: usize,
-        given: &[(&str, TensorRef<'_>)],
+        given: &[(&str, Given<'_>)],
     ) -> Result<Run> {
         if let Some(e) = &session.ahead.broken {
             return Err(e.clone());
@@ -85,17 +91,57 @@ impl Run {
             }
         };
         session.reserve(built.program.arena_bytes)?;
-        let to = |i: u32, t: &TensorRef<'_>| Write {
-            to: WriteTo::Input(i),
-            offset: 0,
-            bytes: padded(t.bytes),
-        };
-        let inputs = given.iter().zip(0..).map(|(t, i)| to(i, t));
-        let inputs = inputs.filter(|w| !w.bytes.is_empty()).collect();
-        Ok(Run { turn: session.turn, built, inputs, answer: None })
+        let (mut inputs, mut copies) = (Vec::new(), Vec::new());
+        for (given, i) in given.iter().zip(0..) {
+            match given {
+                Given::Host(t) if t.bytes.is_empty() => {}
+                Given::Host(t) => {
+                    let to = WriteTo::Input(i);
+                    inputs.push(Write { to, offset: 0, bytes: padded(t.bytes) });
+                }
+                Given::Device(t) => {
+                    t.memory(session)?;
+                    copies.push((i, DeviceTensor::clone(t)));
+                }
+            }
+        }
+        Ok(Run { turn: session.turn, built, inputs, copies, keep: Vec::new(), answers: None })
     }
 
-    /// Goes on as far as it can without waiting; answers once, with the outputs in the entry's order.
+    /// Leaves an output on the device: the run does not answer with it, and other runs of the session can be given
+    /// it. Ask before the first poll.
+    ///
+    /// # Errors
+    /// `Usage` for a name that no output has, an output that stays already, or a run that was polled; what the
+    /// device refuses.
+    pub fn keep(&mut self, session: &mut Session, output: &str) -> Result<DeviceTensor> {
+        self.current(session)?;
+        let program = self.built.program.clone();
+        let Some(i) = program.outputs.iter().position(|o| o.name == output) else {
+            let known: Vec<&str> = program.outputs.iter().map(|o| o.name.as_str()).collect();
+            return Err(Error::usage(format!("there is no output {output}"))
+                .hint(format!("outputs: {}", known.join(", "))));
+        };
+        if self.answers.is_some() || self.keep.iter().any(|k| k.0 == i as u32) {
+            let what = format!("output {output} stays already, or the run was polled before");
+            return Err(Error::usage(what));
+        }
+        let ty = &program.outputs[i].slice.ty;
+        let kept = session.room(output, ty.dtype, &ty.shape.static_dims()?)?;
+        self.keep.push((i as u32, kept.clone()));
+        Ok(kept)
+    }
+
+    fn current(&self, session: &Session) -> Result<()> {
+        if self.turn == session.turn {
+            return Ok(());
+        }
+        let what = "another run of the session was started before this one answered";
+        Err(Error::new(Code::Cancelled, what))
+    }
+
+    /// Goes on as far as it can without waiting; answers once, with the outputs in the entry's order, but for those
+    /// that stay on the device.
     ///
     /// # Errors
     /// `Cancelled` where another run was started since; what the device refuses. The session can be used
@@ -105,29 +151,64 @@ impl Run {
         session: &mut Session,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Vec<Tensor>>> {
-        if self.turn != session.turn {
-            let what = "another run of the session was started before this one answered";
-            return Poll::Ready(Err(Error::new(Code::Cancelled, what)));
+        self.current(session)?;
+        if self.answers.is_none() {
+            ready!(session.poll_ahead(cx))?;
+            self.answers = Some(self.submit(session)?);
         }
-        let ticket = match self.answer {
-            Some(ticket) => ticket,
-            None => {
-                ready!(session.poll_ahead(cx))?;
-                let mut writes = session.ahead.states.clone();
-                writes.append(&mut self.inputs);
-                let ticket = session.device.submit(session.memory_id()?, self.built.id, &writes)?;
-                session.ahead.states.clear();
-                *self.answer.insert(ticket)
-            }
-        };
-        let outputs = ready!(session.device.poll(ticket, cx))?;
-        let named = self.built.program.outputs.iter().zip(outputs.values);
-        let tensors = named.map(|(o, mut bytes)| {
+        let Some(answers) = &mut self.answers else { return Poll::Pending };
+        if let Some(ticket) = answers.ended {
+            answers.values = ready!(session.device.poll(ticket, cx))?.values;
+            answers.ended = None;
+        }
+        while let Some(&ticket) = answers.reads.last() {
+            let mut read = ready!(session.device.poll(ticket, cx))?;
+            answers.reads.pop();
+            answers.values.push(read.values.pop().unwrap_or_default());
+        }
+        let values = core::mem::take(&mut answers.values);
+        let stays = |i: u32| self.keep.iter().any(|k| k.0 == i);
+        let read = self.built.program.outputs.iter().zip(0..).filter(|(_, i)| !stays(*i));
+        let tensors = read.zip(values).map(|((o, _), mut bytes)| {
             bytes.truncate(o.slice.bytes as usize);
             let (name, ty) = (o.name.clone(), &o.slice.ty);
             Ok(Tensor { name, dtype: ty.dtype, dims: ty.shape.static_dims()?, bytes })
         });
         Poll::Ready(tensors.collect())
+    }
+
+    /// Queues the inputs, the program, and the way of its outputs.
+    fn submit(&mut self, session: &Session) -> Result<Answers> {
+        let (device, s, p) = (&session.device, session.memory_id()?, self.built.id);
+        let outputs = &self.built.program.outputs;
+        let copy = |from, to, bytes: u64| {
+            let bytes = bytes.next_multiple_of(4);
+            Copy { from, from_offset: 0, to, to_offset: 0, bytes }
+        };
+        let mut copies = Vec::new();
+        for (i, t) in &self.copies {
+            copies.push(copy(t.memory(session)?, Memory::Input(p, *i), t.bytes()?));
+        }
+        device.copy(s, &copies)?;
+        let writes = core::mem::take(&mut self.inputs);
+        let read = self.keep.is_empty();
+        let ticket = device.submit_with(s, p, &Submission { read, ..Submission::new(&writes) })?;
+        let mut answers = Answers { ended: Some(ticket), reads: Vec::new(), values: Vec::new() };
+        if read {
+            return Ok(answers);
+        }
+        copies.clear();
+        for (i, t) in &self.keep {
+            copies.push(copy(Memory::Output(p, *i), t.memory(session)?, t.bytes()?));
+        }
+        device.copy(s, &copies)?;
+        for (o, i) in outputs.iter().zip(0..) {
+            if self.keep.iter().all(|k| k.0 != i) {
+                let bytes = o.slice.bytes.next_multiple_of(4);
+                answers.reads.insert(0, device.read(s, Memory::Output(p, i), 0, bytes)?);
+            }
+        }
+        Ok(answers)
     }
 }
 
@@ -144,7 +225,7 @@ impl Session {
             return Err(Error::internal("a program has other states than its session"));
         }
         if let Some(plan) = self.plan.extended(compiled, &self.device.target().limits)? {
-            let plan = Rc::new(plan);
+            let plan = Arc::new(plan);
             let ticket = self.device.extend(self.model, plan.clone())?;
             self.ahead.making.insert(0, (ticket, Made::Weights));
             self.ahead.constants.extend(self.plan.entries.len()..plan.entries.len());
@@ -152,7 +233,7 @@ impl Session {
         }
         let mut program = Program::clone(compiled);
         self.plan.bind(&mut program)?;
-        let program = Rc::new(program);
+        let program = Arc::new(program);
         let (id, ticket) = self.device.build(self.model, program.clone())?;
         self.ahead.making.insert(0, (ticket, Made::Program(id)));
         if self.variants.len() >= VARIANTS {
@@ -165,33 +246,20 @@ impl Session {
     }
 
     /// Room for an arena of so many bytes.
-    fn reserve(&mut self, arena: u64) -> Result<()> {
-        if let Some(moving) = &mut self.ahead.moving {
-            moving.arena = moving.arena.max(arena);
-            return Ok(());
-        }
+    pub(super) fn reserve(&mut self, arena: u64) -> Result<()> {
         match self.memory {
-            Some((_, have)) if have >= arena => Ok(()),
-            Some((session, _)) if !self.states.is_empty() => {
-                let mut reads = Vec::new();
-                for (i, s) in (0..).zip(&self.states) {
-                    let bytes = s.bytes.next_multiple_of(4);
-                    reads.insert(0, self.device.read(session, Memory::State(i), 0, bytes)?);
-                }
-                self.ahead.moving = Some(Moving { reads, have: Vec::new(), arena });
-                Ok(())
+            Some((_, have)) if have >= arena => {}
+            Some((session, _)) => {
+                let ticket = self.device.grow(session, arena)?;
+                self.memory = Some((session, arena));
+                self.ahead.making.insert(0, (ticket, Made::Arena));
             }
-            _ => self.make_memory(arena),
+            None => {
+                let (session, ticket) = self.device.session(self.model, &self.states, arena)?;
+                self.memory = Some((session, arena));
+                self.ahead.making.insert(0, (ticket, Made::Memory));
+            }
         }
-    }
-
-    fn make_memory(&mut self, arena: u64) -> Result<()> {
-        if let Some((old, _)) = self.memory.take() {
-            self.device.free(AnyId::Session(old));
-        }
-        let (session, ticket) = self.device.session(self.model, &self.states, arena)?;
-        self.memory = Some((session, arena));
-        self.ahead.making.insert(0, (ticket, Made::Memory));
         Ok(())
     }
 
@@ -201,25 +269,6 @@ impl Session {
 
     /// Does what is to be done before a submission.
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        while let Some(ticket) = self.ahead.moving.as_ref().and_then(|m| m.reads.last().copied()) {
-            match (ready!(self.device.poll(ticket, cx)), &mut self.ahead.moving) {
-                (Ok(mut outputs), Some(moving)) => {
-                    moving.reads.pop();
-                    moving.have.push(outputs.values.pop().unwrap_or_default());
-                }
-                // The states stand where they were; the next run tries again.
-                (answer, moving) => {
-                    *moving = None;
-                    return Poll::Ready(answer.map(|_| ()));
-                }
-            }
-        }
-        if let Some(Moving { have, arena, .. }) = self.ahead.moving.take() {
-            let states = have.into_iter().zip(0..);
-            let states = states.map(|(bytes, i)| Write { to: WriteTo::State(i), offset: 0, bytes });
-            self.ahead.states = states.collect();
-            self.make_memory(arena)?;
-        }
         while let Some(&(ticket, made)) = self.ahead.making.last() {
             let answer = ready!(self.device.poll(ticket, cx));
             self.ahead.making.pop();
@@ -235,6 +284,9 @@ impl Session {
                             self.device.free(AnyId::Session(session));
                         }
                     }
+                    // What is asked for next makes it anew.
+                    Made::Arena => self.memory = self.memory.map(|(session, _)| (session, 0)),
+                    Made::Tensor => {}
                 }
                 return Poll::Ready(Err(e));
             }

@@ -1,5 +1,6 @@
 //! Tensors as a host gives and gets them: an element type, sizes, bytes.
 
+use super::Given;
 use crate::error::{Details, Error, Result};
 use crate::types::{Binding, DType, Dim, Shape, Type, infer_binding};
 use alloc::format;
@@ -85,8 +86,8 @@ fn details(input: &str, given: &[u64], wanted: &Type) -> Details {
 pub(super) fn ordered<'a>(
     entry: &str,
     wanted: &[Signature],
-    given: &[(&str, TensorRef<'a>)],
-) -> Result<Vec<TensorRef<'a>>> {
+    given: &[(&str, Given<'a>)],
+) -> Result<Vec<Given<'a>>> {
     let at = |e: Error| e.at(String::from(entry));
     if let Some((name, _)) = given.iter().find(|g| wanted.iter().all(|w| w.name != g.0)) {
         let what = format!("{entry} has no input {name}");
@@ -102,13 +103,15 @@ pub(super) fn ordered<'a>(
         if found.next().is_some() {
             return Err(at(Error::usage(format!("input {name} was given twice"))));
         }
-        let text = format!("{} {}", t.dtype, listed(t.dims));
-        if t.dtype != ty.dtype || t.dims.len() != ty.shape.rank() {
+        let text = format!("{} {}", t.dtype(), listed(t.dims()));
+        if t.dtype() != ty.dtype || t.dims().len() != ty.shape.rank() {
             let what = format!("input {name} is {ty}, and was given as {text}");
-            return Err(at(Error::usage(what)).details(details(name, t.dims, ty)));
+            return Err(at(Error::usage(what)).details(details(name, t.dims(), ty)));
         }
-        let need = Type::tensor(t.dtype, Shape::of(t.dims)).bytes()?;
-        if need != t.bytes.len() as u64 {
+        let need = Type::tensor(t.dtype(), Shape::of(t.dims())).bytes()?;
+        if let Given::Host(t) = t
+            && need != t.bytes.len() as u64
+        {
             let have = t.bytes.len();
             let what = format!("input {name} of {text} has {have} bytes, not {need}");
             return Err(at(Error::usage(what)));
@@ -122,13 +125,13 @@ pub(super) fn ordered<'a>(
 ///
 /// # Errors
 /// `Usage` for sizes that contradict the types or each other, with both.
-pub(super) fn sizes(entry: &str, wanted: &[Signature], given: &[TensorRef<'_>]) -> Result<Binding> {
+pub(super) fn sizes(entry: &str, wanted: &[Signature], given: &[Given<'_>]) -> Result<Binding> {
     let axis = |d: &Dim| Type::tensor(DType::U32, Shape(Vec::from([d.clone()])));
     let axes: Vec<(String, Type, u64)> = wanted
         .iter()
         .zip(given)
         .flat_map(|(w, g)| {
-            let dims = w.ty.shape.0.iter().zip(g.dims).enumerate();
+            let dims = w.ty.shape.0.iter().zip(g.dims()).enumerate();
             dims.map(|(i, (d, n))| (format!("{} (axis {i})", w.name), axis(d), *n))
         })
         .collect();
@@ -144,15 +147,15 @@ pub(super) fn sizes(entry: &str, wanted: &[Signature], given: &[TensorRef<'_>]) 
             infer_binding(&axes.copied().collect::<Vec<_>>()).is_ok()
         };
         let bad = (1..=wanted.len()).find(|&n| !fits(n)).unwrap_or(wanted.len()) - 1;
-        let text = |i: usize| format!("{} as {}", wanted[i].name, listed(given[i].dims));
+        let text = |i: usize| format!("{} as {}", wanted[i].name, listed(given[i].dims()));
         let before: Vec<String> = (0..bad).map(text).collect();
         let what = format!(
             "input {} is {}, and was given as {}",
             wanted[bad].name,
             wanted[bad].ty,
-            listed(given[bad].dims)
+            listed(given[bad].dims())
         );
-        let (given, wanted) = (given[bad].dims, &wanted[bad]);
+        let (given, wanted) = (given[bad].dims(), &wanted[bad]);
         let e = Error::usage(what).at(String::from(entry));
         let e = e.details(details(&wanted.name, given, &wanted.ty));
         if before.is_empty() { e } else { e.hint(format!("before it: {}", before.join(", "))) }

@@ -12,8 +12,8 @@ use super::print::write_str;
 use super::value::{Builder, Loop, TextBuilder, Value};
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// What a variable or an attribute of a namespace counts.
@@ -26,7 +26,7 @@ struct Frame<K> {
 }
 
 impl<K: Ord> Frame<K> {
-    fn new(meter: &Rc<Meter>) -> Self {
+    fn new(meter: &Arc<Meter>) -> Self {
         Self { values: BTreeMap::new(), lease: Lease::new(meter) }
     }
 
@@ -41,7 +41,7 @@ impl<K: Ord> Frame<K> {
 /// A macro with the variables around it.
 struct Closure {
     definition: usize,
-    around: Rc<Frame<Name>>,
+    around: Arc<Frame<Name>>,
 }
 
 /// How statements ended.
@@ -55,14 +55,14 @@ enum Flow {
 /// A run of a template.
 pub(super) struct Run<'a> {
     program: &'a Program,
-    pub(super) meter: Rc<Meter>,
+    pub(super) meter: Arc<Meter>,
     now: Option<i64>,
     /// The template's own variables, and those of the loops and blocks that are under way.
     frames: Vec<Frame<Name>>,
     /// The first of them that the macro under way sees, besides the template's own.
     base: usize,
     /// What the macro under way saw where it was defined.
-    around: Option<Rc<Frame<Name>>>,
+    around: Option<Arc<Frame<Name>>>,
     namespaces: Vec<Frame<String>>,
     closures: Vec<Closure>,
     /// What is written: the prompt, and above it what blocks and macros that are under way wrote.
@@ -74,7 +74,7 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(program: &'a Program, meter: &Rc<Meter>, now: Option<i64>) -> Self {
+    pub(super) fn new(program: &'a Program, meter: &Arc<Meter>, now: Option<i64>) -> Self {
         Self {
             program,
             meter: meter.clone(),
@@ -305,7 +305,7 @@ impl<'a> Run<'a> {
             let flow = self.scoped(|run| {
                 if let Some(name) = run.program.loop_name {
                     let state = Loop { items: items.clone(), index, depth: run.n_loops };
-                    run.set(name, Value::Loop(Rc::new(state)))?;
+                    run.set(name, Value::Loop(Arc::new(state)))?;
                 }
                 run.unpack(&each.targets, item.clone())?;
                 run.block(&each.body)
@@ -330,7 +330,7 @@ impl<'a> Run<'a> {
             }
         }
         around.lease.grow(VARIABLE_BYTES)?;
-        self.closures.push(Closure { definition, around: Rc::new(around) });
+        self.closures.push(Closure { definition, around: Arc::new(around) });
         Ok(Value::Macro(self.closures.len() - 1))
     }
 

@@ -10,7 +10,7 @@ use super::operators::{binary, compare};
 use super::print::{JsonStyle, write_escaped, write_json, write_str};
 use super::value::{Builder, List, TextBuilder, Value};
 use alloc::format;
-use alloc::rc::Rc;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
@@ -300,7 +300,7 @@ impl<'a> Run<'a> {
 }
 
 /// Filters that call nothing of the template's.
-fn text_filter(name: &str, value: &Value, args: &Args<'_>, meter: &Rc<Meter>) -> Result<Value> {
+fn text_filter(name: &str, value: &Value, args: &Args<'_>, meter: &Arc<Meter>) -> Result<Value> {
     let as_string = |value: &Value| -> Result<Value> {
         if let Value::Text(_) = value {
             return Ok(value.clone());
@@ -394,7 +394,7 @@ fn text_filter(name: &str, value: &Value, args: &Args<'_>, meter: &Rc<Meter>) ->
     }
 }
 
-fn to_json(value: &Value, args: &Args<'_>, meter: &Rc<Meter>) -> Result<Value> {
+fn to_json(value: &Value, args: &Args<'_>, meter: &Arc<Meter>) -> Result<Value> {
     let indent = match args.named("indent") {
         None | Some(Value::None) => None,
         Some(indent) => Some(usize::try_from(indent.as_int()?).unwrap_or(0)),
@@ -416,7 +416,7 @@ fn to_json(value: &Value, args: &Args<'_>, meter: &Rc<Meter>) -> Result<Value> {
     out.finish()
 }
 
-fn join_filter(value: &Value, args: &Args<'_>, meter: &Rc<Meter>) -> Result<Value> {
+fn join_filter(value: &Value, args: &Args<'_>, meter: &Arc<Meter>) -> Result<Value> {
     let between = match args.get(0, "d") {
         Some(between) => between.as_text()?.clone(),
         None => Value::text("", meter)?.as_text()?.clone(),
@@ -436,7 +436,7 @@ fn join_filter(value: &Value, args: &Args<'_>, meter: &Rc<Meter>) -> Result<Valu
 }
 
 /// Blanks, or a text, before every line but the first and those that are empty.
-fn indent(text: &str, args: &Args<'_>, meter: &Rc<Meter>) -> Result<Value> {
+fn indent(text: &str, args: &Args<'_>, meter: &Arc<Meter>) -> Result<Value> {
     let (first, blank) = (args.is_true(1, "first"), args.is_true(2, "blank"));
     let mut out = TextBuilder::new(meter);
     for (i, line) in text.split('\n').enumerate() {
@@ -456,7 +456,7 @@ fn indent(text: &str, args: &Args<'_>, meter: &Rc<Meter>) -> Result<Value> {
 }
 
 /// `batch`: lists of so many elements; `slice`: so many lists. Short ones may be filled up.
-fn in_pieces(value: &Value, args: &Args<'_>, batch: bool, meter: &Rc<Meter>) -> Result<Value> {
+fn in_pieces(value: &Value, args: &Args<'_>, batch: bool, meter: &Arc<Meter>) -> Result<Value> {
     let list = value.items(meter)?;
     let n = usize::try_from(args.need(0, "count")?.as_int()?).unwrap_or(0);
     if n == 0 {
@@ -486,7 +486,7 @@ fn in_pieces(value: &Value, args: &Args<'_>, batch: bool, meter: &Rc<Meter>) -> 
     out.finish()
 }
 
-fn to_number(value: &Value, args: &Args<'_>, whole: bool, meter: &Rc<Meter>) -> Result<Value> {
+fn to_number(value: &Value, args: &Args<'_>, whole: bool, meter: &Arc<Meter>) -> Result<Value> {
     let parsed = match value {
         Value::Text(text) => {
             meter.text(text.len())?;
@@ -534,7 +534,7 @@ fn rest_of<'a>(args: &Args<'a>, from: usize) -> Args<'a> {
 }
 
 /// Texts in lower case, unless the arguments ask for `case_sensitive`.
-fn fold_case(key: Value, args: &Args<'_>, meter: &Rc<Meter>) -> Result<Value> {
+fn fold_case(key: Value, args: &Args<'_>, meter: &Arc<Meter>) -> Result<Value> {
     match &key {
         Value::Text(text) if !args.named("case_sensitive").is_some_and(Value::is_true) => {
             change_case(text, "lower", meter)
@@ -548,7 +548,7 @@ fn fold_case(key: Value, args: &Args<'_>, meter: &Rc<Meter>) -> Result<Value> {
 fn sorted(
     mut pairs: Vec<(Value, Value)>,
     reverse: bool,
-    meter: &Rc<Meter>,
+    meter: &Arc<Meter>,
 ) -> Result<Vec<(Value, Value)>> {
     let mut width = 1;
     while width < pairs.len() {

@@ -21,9 +21,9 @@
 //! bytes a step or a byte of the template.
 
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::string::String;
-use core::cell::Cell;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Bytes of a template's source. The longest of published models have some 30,000.
 pub(super) const MAX_TEMPLATE_BYTES: usize = 256 << 10;
@@ -77,28 +77,28 @@ pub(super) fn failed<T>(what: impl Into<String>) -> Result<T> {
 /// Counts down what a render may still use.
 #[derive(Debug)]
 pub(super) struct Meter {
-    steps: Cell<u64>,
-    bytes: Cell<usize>,
+    steps: AtomicU64,
+    bytes: AtomicUsize,
     allowed_steps: u64,
     allowed_bytes: usize,
 }
 
 impl Meter {
-    /// A render of an input of so many bytes.
-    pub(super) fn new(input_bytes: usize) -> Rc<Self> {
+    /// A render of an input of so many bytes. One thread renders: counts are atomic so that values may go to others.
+    pub(super) fn new(input_bytes: usize) -> Arc<Self> {
         let allowed_steps = STEPS.saturating_add(STEPS_PER_INPUT_BYTE * input_bytes as u64);
         let allowed_bytes = BYTES.saturating_add(input_bytes.saturating_mul(BYTES_PER_INPUT_BYTE));
-        let (steps, bytes) = (Cell::new(allowed_steps), Cell::new(allowed_bytes));
-        Rc::new(Self { steps, bytes, allowed_steps, allowed_bytes })
+        let (steps, bytes) = (AtomicU64::new(allowed_steps), AtomicUsize::new(allowed_bytes));
+        Arc::new(Self { steps, bytes, allowed_steps, allowed_bytes })
     }
 
     /// Pays for steps.
     pub(super) fn steps(&self, n: usize) -> Result<()> {
-        let Some(left) = self.steps.get().checked_sub(n as u64) else {
+        let Some(left) = self.steps.load(Relaxed).checked_sub(n as u64) else {
             let allowed = self.allowed_steps;
             return Err(Fault::Limit(format!("did not end within {allowed} steps")));
         };
-        self.steps.set(left);
+        self.steps.store(left, Relaxed);
         Ok(())
     }
 
@@ -115,37 +115,37 @@ impl Meter {
     /// Steps that were paid.
     #[cfg(test)]
     pub(super) fn steps_taken(&self) -> u64 {
-        self.allowed_steps - self.steps.get()
+        self.allowed_steps - self.steps.load(Relaxed)
     }
 
     /// Bytes that are held.
     #[cfg(test)]
     pub(super) fn bytes_held(&self) -> usize {
-        self.allowed_bytes - self.bytes.get()
+        self.allowed_bytes - self.bytes.load(Relaxed)
     }
 }
 
 /// Bytes that a value holds; they are given back with it.
 #[derive(Debug, Default)]
 pub(super) struct Lease {
-    meter: Option<Rc<Meter>>,
+    meter: Option<Arc<Meter>>,
     bytes: usize,
 }
 
 impl Lease {
     /// Nothing yet, to be grown.
-    pub(super) fn new(meter: &Rc<Meter>) -> Self {
+    pub(super) fn new(meter: &Arc<Meter>) -> Self {
         Self { meter: Some(meter.clone()), bytes: 0 }
     }
 
     /// Holds so many bytes in all.
     pub(super) fn resize(&mut self, bytes: usize) -> Result<()> {
         let Some(meter) = &self.meter else { return Ok(()) };
-        let Some(left) = (meter.bytes.get() + self.bytes).checked_sub(bytes) else {
+        let Some(left) = (meter.bytes.load(Relaxed) + self.bytes).checked_sub(bytes) else {
             let mb = meter.allowed_bytes >> 20;
             return Err(Fault::Limit(format!("needs more than {mb} MB of memory")));
         };
-        meter.bytes.set(left);
+        meter.bytes.store(left, Relaxed);
         self.bytes = bytes;
         Ok(())
     }
@@ -159,7 +159,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(meter) = &self.meter {
-            meter.bytes.set(meter.bytes.get() + self.bytes);
+            meter.bytes.store(meter.bytes.load(Relaxed) + self.bytes, Relaxed);
         }
     }
 }

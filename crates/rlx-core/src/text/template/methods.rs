@@ -5,7 +5,7 @@ use super::meter::{Meter, Result, failed};
 use super::print::write_str;
 use super::value::{Builder, Text, TextBuilder, Value};
 use alloc::format;
-use alloc::rc::Rc;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// `value.name(arguments)`
@@ -13,7 +13,7 @@ pub(super) fn method(
     value: &Value,
     name: &str,
     args: &Args<'_>,
-    meter: &Rc<Meter>,
+    meter: &Arc<Meter>,
 ) -> Result<Value> {
     let found = match value {
         Value::Text(text) => text_method(text, name, args, meter)?,
@@ -56,7 +56,7 @@ pub(super) fn method(
 }
 
 /// Keys and values of a map, in pairs.
-pub(super) fn items(value: &Value, meter: &Rc<Meter>) -> Result<Value> {
+pub(super) fn items(value: &Value, meter: &Arc<Meter>) -> Result<Value> {
     let Value::Map(map) = value else {
         return failed(format!("{} has no keys and values", value.kind()));
     };
@@ -71,7 +71,7 @@ fn text_method(
     text: &Text,
     name: &str,
     args: &Args<'_>,
-    meter: &Rc<Meter>,
+    meter: &Arc<Meter>,
 ) -> Result<Option<Value>> {
     meter.text(text.len())?;
     let all = |test: fn(char) -> bool| Value::Bool(!text.is_empty() && text.chars().all(test));
@@ -155,7 +155,7 @@ pub(super) fn has_case(text: &str, upper: bool) -> bool {
 }
 
 /// `upper`, `lower`, `capitalize` or `title`.
-pub(super) fn change_case(text: &str, how: &str, meter: &Rc<Meter>) -> Result<Value> {
+pub(super) fn change_case(text: &str, how: &str, meter: &Arc<Meter>) -> Result<Value> {
     // A character of its own at a time: its other case may be several.
     meter.steps(text.len() / 4)?;
     let mut out = TextBuilder::new(meter);
@@ -184,7 +184,7 @@ pub(super) fn strip(
     chars: Option<&Value>,
     start: bool,
     end: bool,
-    meter: &Rc<Meter>,
+    meter: &Arc<Meter>,
 ) -> Result<Value> {
     let chars = match chars {
         None | Some(Value::None | Value::Undefined) => None,
@@ -209,7 +209,7 @@ pub(super) fn replace(
     old: &Value,
     new: &Value,
     count: i64,
-    meter: &Rc<Meter>,
+    meter: &Arc<Meter>,
 ) -> Result<Value> {
     let (old, new) = (old.as_text()?, new.as_text()?);
     meter.text(text.len() + old.len())?;
@@ -231,7 +231,7 @@ pub(super) fn split(
     separator: Option<&Value>,
     most: i64,
     from_end: bool,
-    meter: &Rc<Meter>,
+    meter: &Arc<Meter>,
 ) -> Result<Value> {
     let n_parts = usize::try_from(most).map_or(usize::MAX, |n| n.saturating_add(1));
     let mut out = Builder::new(meter);
@@ -265,7 +265,7 @@ pub(super) fn split(
 }
 
 /// Elements with a text between them.
-pub(super) fn join(items: &[Value], between: &str, meter: &Rc<Meter>) -> Result<Value> {
+pub(super) fn join(items: &[Value], between: &str, meter: &Arc<Meter>) -> Result<Value> {
     let mut out = TextBuilder::new(meter);
     for (i, item) in items.iter().enumerate() {
         if i > 0 {
@@ -277,7 +277,7 @@ pub(super) fn join(items: &[Value], between: &str, meter: &Rc<Meter>) -> Result<
 }
 
 /// `'{} and {name}'.format(…)`, without format specifications.
-fn format_braces(text: &str, args: &Args<'_>, meter: &Rc<Meter>) -> Result<Value> {
+fn format_braces(text: &str, args: &Args<'_>, meter: &Arc<Meter>) -> Result<Value> {
     let mut out = TextBuilder::new(meter);
     let (mut rest, mut next) = (text, 0);
     while let Some(at) = rest.find(['{', '}']) {
@@ -311,7 +311,7 @@ fn format_braces(text: &str, args: &Args<'_>, meter: &Rc<Meter>) -> Result<Value
 }
 
 /// `'%s is %d' % values`, without widths.
-pub(super) fn printf(text: &str, values: &[Value], meter: &Rc<Meter>) -> Result<Value> {
+pub(super) fn printf(text: &str, values: &[Value], meter: &Arc<Meter>) -> Result<Value> {
     let mut out = TextBuilder::new(meter);
     let (mut rest, mut values) = (text, values.iter());
     while let Some(at) = rest.find('%') {

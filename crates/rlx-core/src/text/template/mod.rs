@@ -39,8 +39,8 @@ use super::{Special, Tokenizer};
 use crate::{Code, Error, Result};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
@@ -99,7 +99,7 @@ impl Rendered {
 /// A model's chat template.
 #[derive(Clone, Debug)]
 pub struct ChatTemplate {
-    program: Rc<Program>,
+    program: Arc<Program>,
     /// Its private-use characters, which cannot be marks.
     private_use: Vec<char>,
     bos: String,
@@ -135,7 +135,7 @@ impl ChatTemplate {
         first_bytes.sort_unstable();
         first_bytes.dedup();
         Ok(Self {
-            program: Rc::new(program),
+            program: Arc::new(program),
             private_use: source.chars().filter(|&c| c >= '\u{100000}').collect(),
             bos: tokenizer.text_of(tokenizer.bos()),
             eos: tokenizer.text_of(tokenizer.eos()),

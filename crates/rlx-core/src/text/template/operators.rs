@@ -5,11 +5,11 @@ use super::meter::{Lease, Meter, Result, failed};
 use super::methods::printf;
 use super::value::{Builder, TextBuilder, Value};
 use alloc::format;
-use alloc::rc::Rc;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// `a op b`, for all but `~`, which the run writes in one go.
-pub(super) fn binary(op: Operator, a: &Value, b: &Value, meter: &Rc<Meter>) -> Result<Value> {
+pub(super) fn binary(op: Operator, a: &Value, b: &Value, meter: &Arc<Meter>) -> Result<Value> {
     match (op, a, b) {
         (Operator::Add, Value::Text(a), Value::Text(b)) => {
             let mut out = TextBuilder::new(meter);
@@ -33,7 +33,7 @@ pub(super) fn binary(op: Operator, a: &Value, b: &Value, meter: &Rc<Meter>) -> R
     }
 }
 
-fn repeat(value: &Value, n: &Value, meter: &Rc<Meter>) -> Result<Value> {
+fn repeat(value: &Value, n: &Value, meter: &Arc<Meter>) -> Result<Value> {
     let n = n.as_int()?.max(0);
     match value {
         Value::List(items) => {
@@ -101,7 +101,7 @@ fn number(op: Operator, a: &Value, b: &Value) -> Result<Value> {
 }
 
 /// `a op b` that is true or false.
-pub(super) fn compare(op: Comparison, a: &Value, b: &Value, meter: &Rc<Meter>) -> Result<bool> {
+pub(super) fn compare(op: Comparison, a: &Value, b: &Value, meter: &Arc<Meter>) -> Result<bool> {
     Ok(match op {
         Comparison::Equal => a.same(b, meter)?,
         Comparison::NotEqual => !a.same(b, meter)?,
@@ -114,7 +114,7 @@ pub(super) fn compare(op: Comparison, a: &Value, b: &Value, meter: &Rc<Meter>) -
     })
 }
 
-fn contains(container: &Value, item: &Value, meter: &Rc<Meter>) -> Result<bool> {
+fn contains(container: &Value, item: &Value, meter: &Arc<Meter>) -> Result<bool> {
     match container {
         Value::Undefined => Ok(false),
         Value::Text(text) => {
@@ -136,7 +136,7 @@ fn contains(container: &Value, item: &Value, meter: &Rc<Meter>) -> Result<bool> 
 }
 
 /// `value[from:to:step]`
-pub(super) fn slice(value: &Value, parts: [Option<i64>; 3], meter: &Rc<Meter>) -> Result<Value> {
+pub(super) fn slice(value: &Value, parts: [Option<i64>; 3], meter: &Arc<Meter>) -> Result<Value> {
     let [from, to, step] = parts;
     let step = step.unwrap_or(1);
     if step == 0 {

@@ -2,14 +2,14 @@
 
 use super::meter::{Fault, Lease, MAX_HEIGHT, Meter, Result, failed};
 use alloc::format;
-use alloc::rc::Rc;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::Deref;
 use serde_json::Value as Json;
 
-/// What an allocation costs besides its elements: the allocator's, `Rc`'s and the lease's words.
+/// What an allocation costs besides its elements: the allocator's, `Arc`'s and the lease's words.
 const HEADER_BYTES: usize = 64;
 
 /// A value.
@@ -32,7 +32,7 @@ pub(super) enum Value {
     /// A function of ours.
     Function(&'static str),
     /// What `loop` is in a loop.
-    Loop(Rc<Loop>),
+    Loop(Arc<Loop>),
 }
 
 /// Where a loop is.
@@ -52,12 +52,12 @@ struct Leased<T> {
 
 /// A text.
 #[derive(Clone, Debug)]
-pub(super) struct Text(Rc<Leased<String>>);
+pub(super) struct Text(Arc<Leased<String>>);
 
 impl Text {
     /// A text of the template itself, which its length bounds.
     pub(super) fn constant(text: &str) -> Self {
-        Self(Rc::new(Leased { value: text.into(), height: 0, _lease: Lease::default() }))
+        Self(Arc::new(Leased { value: text.into(), height: 0, _lease: Lease::default() }))
     }
 }
 
@@ -70,7 +70,7 @@ impl Deref for Text {
 
 /// A list or a tuple.
 #[derive(Clone, Debug)]
-pub(super) struct List(Rc<Leased<Vec<Value>>>);
+pub(super) struct List(Arc<Leased<Vec<Value>>>);
 
 impl Deref for List {
     type Target = [Value];
@@ -81,7 +81,7 @@ impl Deref for List {
 
 /// Keys and values in the order they were given.
 #[derive(Clone, Debug)]
-pub(super) struct Map(Rc<Leased<Vec<(Value, Value)>>>);
+pub(super) struct Map(Arc<Leased<Vec<(Value, Value)>>>);
 
 impl Deref for Map {
     type Target = [(Value, Value)];
@@ -124,13 +124,13 @@ fn same_text(a: &str, b: &str, meter: &Meter) -> Result<bool> {
 
 /// A text that grows.
 pub(super) struct TextBuilder {
-    meter: Rc<Meter>,
+    meter: Arc<Meter>,
     text: String,
     lease: Lease,
 }
 
 impl TextBuilder {
-    pub(super) fn new(meter: &Rc<Meter>) -> Self {
+    pub(super) fn new(meter: &Arc<Meter>) -> Self {
         Self { meter: meter.clone(), text: String::new(), lease: Lease::new(meter) }
     }
 
@@ -169,7 +169,7 @@ impl TextBuilder {
             self.lease.resize(HEADER_BYTES)?;
         }
         let inner = Leased { value: self.text, height: 0, _lease: self.lease };
-        Ok(Value::Text(Text(Rc::new(inner))))
+        Ok(Value::Text(Text(Arc::new(inner))))
     }
 
     /// The text alone, at the end of the run.
@@ -184,13 +184,13 @@ fn no_memory() -> Fault {
 
 /// Elements that grow in number.
 pub(super) struct Builder<T> {
-    meter: Rc<Meter>,
+    meter: Arc<Meter>,
     items: Vec<T>,
     lease: Lease,
 }
 
 impl<T> Builder<T> {
-    pub(super) fn new(meter: &Rc<Meter>) -> Self {
+    pub(super) fn new(meter: &Arc<Meter>) -> Self {
         Self { meter: meter.clone(), items: Vec::new(), lease: Lease::new(meter) }
     }
 
@@ -210,7 +210,7 @@ impl<T> Builder<T> {
         &mut self.items
     }
 
-    fn leased(mut self, height: u8) -> Result<Rc<Leased<Vec<T>>>> {
+    fn leased(mut self, height: u8) -> Result<Arc<Leased<Vec<T>>>> {
         if height > MAX_HEIGHT {
             let what = format!("nests lists deeper than {MAX_HEIGHT}");
             return Err(Fault::Limit(what));
@@ -218,7 +218,7 @@ impl<T> Builder<T> {
         if self.items.capacity() == 0 {
             self.lease.resize(HEADER_BYTES)?;
         }
-        Ok(Rc::new(Leased { value: self.items, height, _lease: self.lease }))
+        Ok(Arc::new(Leased { value: self.items, height, _lease: self.lease }))
     }
 }
 
@@ -257,20 +257,20 @@ impl Builder<(Value, Value)> {
 
 impl Value {
     /// A text of these bytes.
-    pub(super) fn text(text: &str, meter: &Rc<Meter>) -> Result<Self> {
+    pub(super) fn text(text: &str, meter: &Arc<Meter>) -> Result<Self> {
         let mut out = TextBuilder::new(meter);
         out.push(text)?;
         out.finish()
     }
 
     /// A list of these values.
-    pub(super) fn list(items: impl IntoIterator<Item = Self>, meter: &Rc<Meter>) -> Result<Self> {
+    pub(super) fn list(items: impl IntoIterator<Item = Self>, meter: &Arc<Meter>) -> Result<Self> {
         let mut out = Builder::new(meter);
         items.into_iter().try_for_each(|item| out.push(item))?;
         out.finish()
     }
 
-    pub(super) fn from_json(json: &Json, meter: &Rc<Meter>) -> Result<Self> {
+    pub(super) fn from_json(json: &Json, meter: &Arc<Meter>) -> Result<Self> {
         Ok(match json {
             Json::Null => Self::None,
             Json::Bool(value) => Self::Bool(*value),
@@ -432,7 +432,7 @@ impl Value {
     }
 
     /// The elements that a loop visits: of a list, keys of a map, characters of a text.
-    pub(super) fn items(&self, meter: &Rc<Meter>) -> Result<List> {
+    pub(super) fn items(&self, meter: &Arc<Meter>) -> Result<List> {
         let mut out = Builder::new(meter);
         match self {
             Self::List(list) => return Ok(list.clone()),
