@@ -4,6 +4,10 @@
 //! the foot of this file.
 
 pub mod heap;
+// The targets of the core's tests: the same from commit to commit, whatever the executors learn.
+#[allow(dead_code)]
+#[path = "../../../crates/rlx-core/tests/support/targets.rs"]
+mod targets;
 
 use rlx_core::Result;
 use rlx_core::compile::CompilePipeline;
@@ -107,13 +111,13 @@ pub fn program(m: &Module, spec: &ProgramSpec, target: &Target) -> Result<Progra
 /// Programs and targets that are timed, by number.
 pub fn case(n: usize) -> Option<(FusionPolicy, ProgramSpec, Target)> {
     // The embedding has 222 MB: above the specification's limits, within those of real adapters.
-    let webgpu =
-        || Target::webgpu(Limits { buffer: 1 << 30, binding: 1 << 30, ..Target::WEBGPU_DEFAULT });
+    let limits = Limits { buffer: 1 << 30, binding: 1 << 30, ..targets::GPU_LIMITS };
+    let gpu = || targets::gpu_with(limits);
     Some(match n {
-        0 => (FusionPolicy::Fusable, ProgramSpec::decode(), webgpu()),
-        1 => (FusionPolicy::Fusable, ProgramSpec::prefill_last(256), webgpu()),
-        2 => (FusionPolicy::Direct, ProgramSpec::decode(), webgpu()),
-        3 => (FusionPolicy::Fusable, ProgramSpec::decode(), Target::cpu()),
+        0 => (FusionPolicy::Fusable, ProgramSpec::decode(), gpu()),
+        1 => (FusionPolicy::Fusable, ProgramSpec::prefill_last(256), gpu()),
+        2 => (FusionPolicy::Direct, ProgramSpec::decode(), gpu()),
+        3 => (FusionPolicy::Fusable, ProgramSpec::decode(), targets::host()),
         _ => return None,
     })
 }

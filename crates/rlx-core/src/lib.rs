@@ -16,6 +16,13 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+// Under its own name too, for the file of targets that tests here and in `tests/` share.
+#[cfg(test)]
+extern crate self as rlx_core;
+#[cfg(test)]
+#[path = "../tests/support/targets.rs"]
+mod targets;
+
 pub mod compare;
 pub mod error;
 pub mod math;

@@ -2,6 +2,7 @@
 //! are named by them.
 #![cfg(all(feature = "reference", feature = "parse"))]
 
+use crate::targets;
 use rlx_core::Code;
 use rlx_core::error::Result;
 use rlx_core::ir::mir::{Graph, ParamKind};
@@ -98,7 +99,7 @@ fn fact_004_11_without_a_claim_or_a_force_nothing_changes() {
     for g in [graph(), custom(0, true)] {
         // The reference claims everything; an empty list of names is no claim either.
         let empty = CompileOptions { supported_ops: names(&[]), ..plain() };
-        for (target, options) in [(Target::reference(), plain()), (Target::cpu(), empty)] {
+        for (target, options) in [(Target::reference(), plain()), (targets::host(), empty)] {
             let (after, report) = optimise(g.clone(), &target, &options).unwrap();
             assert_eq!(after, g);
             assert_eq!(report.count("legalise"), 0);
@@ -132,14 +133,14 @@ fn fact_004_12_with_a_claim_every_kind_is_rewritten_or_named() {
 #[test]
 fn fact_004_12_a_part_that_is_missing_names_what_it_is_a_part_of() {
     let options = CompileOptions { supported_ops: names(&["map"]), ..plain() };
-    let e = optimise(custom(2, true), &Target::cpu(), &options).unwrap_err();
+    let e = optimise(custom(2, true), &targets::host(), &options).unwrap_err();
     assert!(e.what.contains("it is a part of twice"), "{}", e.what);
     assert!(e.what.contains("blk.0.double/twice/twice/zip"), "{}", e.what);
 }
 
 #[test]
 fn an_operator_that_is_a_part_of_itself_is_an_error() {
-    let e = optimise(custom(99, true), &Target::cpu(), &plain()).unwrap_err();
+    let e = optimise(custom(99, true), &targets::host(), &plain()).unwrap_err();
     assert_eq!(e.code, Code::BadGraph);
     assert!(e.what.contains("16 rounds"), "{}", e.what);
 }
@@ -155,7 +156,7 @@ fn a_native_kind_wins_over_the_same_common_kind() {
     let (after, _) = optimise(custom(0, true), &Target::reference(), &options).unwrap();
     assert_eq!(after.nodes[0].op.name(), "twice");
     // Native means a kernel: without one it is an error, parts or no parts.
-    let e = optimise(custom(0, true), &Target::cpu(), &options).unwrap_err();
+    let e = optimise(custom(0, true), &targets::host(), &options).unwrap_err();
     assert!(e.what.contains("the options ask for a kernel"), "{}", e.what);
 }
 
@@ -170,10 +171,10 @@ fn force_common_decomposes_what_has_a_kernel_too() {
 
 #[test]
 fn the_dispatch_report_says_how_each_kind_runs() {
-    let report = dispatch_report(custom(1, true), &Target::cpu(), &plain()).unwrap();
+    let report = dispatch_report(custom(1, true), &targets::host(), &plain()).unwrap();
     assert!(report.compile_ready());
     assert_eq!(report.backend, "cpu");
-    assert_eq!(report.claim, Some(Target::cpu().kernels().len()));
+    assert_eq!(report.claim, Some(targets::host().kernels().len()));
     let rows: Vec<(&str, usize, Route)> =
         report.kinds.iter().map(|k| (k.kind.as_str(), k.nodes, k.route)).collect();
     assert_eq!(rows, [("twice", 1, Route::Common), ("map", 1, Route::Claimed(Path::Native))]);
@@ -188,7 +189,7 @@ fn the_dispatch_report_says_how_each_kind_runs() {
 
 #[test]
 fn the_dispatch_report_lists_what_does_not_run() {
-    let report = dispatch_report(custom(0, false), &Target::cpu(), &plain()).unwrap();
+    let report = dispatch_report(custom(0, false), &targets::host(), &plain()).unwrap();
     assert!(!report.compile_ready());
     assert_eq!(report.unsupported[0].node, "blk.0.double");
     assert_eq!(report.kinds.last().unwrap().route, Route::Unsupported);
@@ -196,19 +197,20 @@ fn the_dispatch_report_lists_what_does_not_run() {
     let left = json.get("unsupported").and_then(Json::as_array).unwrap();
     assert_eq!(left[0].get("kind").and_then(Json::as_str), Some("twice"));
     // The native CPU executor runs references where it has no kernel.
-    let report = dispatch_report(custom(0, false), &Target::cpu().with_loops(), &plain()).unwrap();
+    let report =
+        dispatch_report(custom(0, false), &targets::host().with_loops(), &plain()).unwrap();
     assert!(report.compile_ready());
     assert_eq!(report.claim, None);
     assert_eq!(report.kinds[0].route, Route::Claimed(Path::Loops));
     // But parts that have kernels come before loops.
-    let report = dispatch_report(custom(1, true), &Target::cpu().with_loops(), &plain()).unwrap();
+    let report = dispatch_report(custom(1, true), &targets::host().with_loops(), &plain()).unwrap();
     assert_eq!(report.common(), ["twice"]);
     assert!(report.to_string().contains("it has no kernel, and its parts have"), "{report}");
 }
 
 #[test]
 fn a_fusion_report_counts_launches_bytes_and_time() {
-    let target = Target::webgpu(Target::WEBGPU_DEFAULT);
+    let target = targets::gpu();
     let (_, report) = optimise(graph(), &target, &CompileOptions::default()).unwrap();
     let (before, after) = report.traffic.unwrap();
     // x and its norm, the norm and its product, the product and its activation; both weights once.
@@ -240,35 +242,35 @@ fn missed() -> Graph {
 #[test]
 fn fact_004_15_assert_clean_fails_with_the_number_of_misses_and_each_of_them() {
     let options = CompileOptions { assert_clean: true, ..CompileOptions::default() };
-    let e = optimise(missed(), &Target::cpu(), &options).unwrap_err();
+    let e = optimise(missed(), &targets::host(), &options).unwrap_err();
     assert_eq!(e.code, Code::Unsupported);
     assert!(e.what.starts_with("1 fusions were missed: matmul_bias at bias: MultiConsumer"));
-    assert!(optimise(missed(), &Target::cpu(), &CompileOptions::default()).is_ok());
-    assert!(optimise(graph(), &Target::cpu(), &options).is_ok());
+    assert!(optimise(missed(), &targets::host(), &CompileOptions::default()).is_ok());
+    assert!(optimise(graph(), &targets::host(), &options).is_ok());
     // No fusion is asked for, so none is missed.
     let options = CompileOptions { skip_fusion: true, ..options };
-    assert!(optimise(missed(), &Target::cpu(), &options).is_ok());
+    assert!(optimise(missed(), &targets::host(), &options).is_ok());
 }
 
 #[test]
 fn options_leave_passes_out() {
-    let (_, report) = optimise(graph(), &Target::cpu(), &plain()).unwrap();
+    let (_, report) = optimise(graph(), &targets::host(), &plain()).unwrap();
     assert_eq!(report.count("matmul_map"), 0);
     let without = CompileOptions { without: vec!["matmul_map".into()], ..Default::default() };
-    let (g, report) = optimise(graph(), &Target::cpu(), &without).unwrap();
+    let (g, report) = optimise(graph(), &targets::host(), &without).unwrap();
     assert_eq!((report.count("matmul_map"), g.nodes.len()), (0, 3));
     let mut dead = graph();
     let x = dead.params[0].value;
     dead.push1(Map { f: Unary::Exp }, &[x], "unused").unwrap();
     let keep = CompileOptions { dce: false, ..plain() };
-    assert_eq!(optimise(dead.clone(), &Target::cpu(), &keep).unwrap().0.nodes.len(), 4);
-    assert_eq!(optimise(dead, &Target::cpu(), &plain()).unwrap().0.nodes.len(), 3);
+    assert_eq!(optimise(dead.clone(), &targets::host(), &keep).unwrap().0.nodes.len(), 4);
+    assert_eq!(optimise(dead, &targets::host(), &plain()).unwrap().0.nodes.len(), 3);
 }
 
 #[test]
 fn an_unknown_pass_is_an_error_with_the_nearest_name() {
     let options = CompileOptions { without: vec!["segment".into()], ..Default::default() };
-    let e = optimise(graph(), &Target::cpu(), &options).unwrap_err();
+    let e = optimise(graph(), &targets::host(), &options).unwrap_err();
     assert_eq!((e.code, e.what.as_str()), (Code::Usage, "there is no pass segment"));
     assert!(e.hint.contains("segments"), "{}", e.hint);
     for watch in [
@@ -276,7 +278,7 @@ fn an_unknown_pass_is_an_error_with_the_nearest_name() {
         Watch { print_after: Some("legalize"), ..Watch::default() },
     ] {
         let mut watch = watch;
-        let e = optimise_watched(graph(), &Target::cpu(), &CompileOptions::default(), &mut watch)
+        let e = optimise_watched(graph(), &targets::host(), &CompileOptions::default(), &mut watch)
             .unwrap_err();
         assert!(e.hint.contains("legalise"), "{}", e.hint);
     }
@@ -297,7 +299,7 @@ fn a_watch_sees_every_pass_with_its_changes_time_and_text() {
         print_after: Some("matmul_map"),
         stop_after: None,
     };
-    let target = Target::cpu();
+    let target = targets::host();
     let done = optimise_watched(graph(), &target, &CompileOptions::default(), &mut watch).unwrap();
     assert!(done.finished);
     assert!(seen.iter().all(|t| t.ms == Some(0.5)), "one tick from start to end");
@@ -311,7 +313,7 @@ fn a_watch_sees_every_pass_with_its_changes_time_and_text() {
 #[test]
 fn a_watch_stops_after_a_pass() {
     let mut watch = Watch { stop_after: Some("glu"), ..Watch::default() };
-    let target = Target::cpu();
+    let target = targets::host();
     let done = optimise_watched(graph(), &target, &CompileOptions::default(), &mut watch).unwrap();
     assert!(!done.finished);
     assert_eq!(done.graph.nodes.len(), 3, "the activation is still a step of its own");

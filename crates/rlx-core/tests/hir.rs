@@ -1,5 +1,6 @@
 //! HIR and its lowering. Facts of file `004_c3fff6d76437c1e6.txt` are told by their numbers.
 
+use crate::targets;
 use rlx_core::ir::GraphModule;
 use rlx_core::ir::hir::{
     AttentionSpec, DecoderWeights, FfnWeights, FusionPolicy, Linear, LinearWeights, Module, Tensor,
@@ -11,7 +12,7 @@ use rlx_core::lower::{LowerError, ProgramSpec, lower, lower_module, states};
 use rlx_core::ops::{Epilogue, Op, RopeScaling, RopeStyle, RopeTable, Unary};
 use rlx_core::passes::optimise;
 use rlx_core::plan::plan;
-use rlx_core::target::{CompileOptions, Target};
+use rlx_core::target::CompileOptions;
 use rlx_core::types::{BATCH, Binding, DType, Dim, SEQ, Shape, Type};
 use rlx_core::{Code, Error};
 
@@ -66,8 +67,8 @@ fn fact_004_20_a_linear_layer_with_bias_has_five_nodes_at_most_and_an_arena() {
         let g = lowered(&m);
         assert!(nodes(&g) <= 5, "{g}");
         let options = CompileOptions::default();
-        let (g, _) = optimise(g, &Target::cpu(), &options).unwrap();
-        let program = plan(g, &[], &Target::cpu(), &options).unwrap();
+        let (g, _) = optimise(g, &targets::host(), &options).unwrap();
+        let program = plan(g, &[], &targets::host(), &options).unwrap();
         assert!(program.arena_bytes > 0);
         assert!(
             program.unshared_bytes >= program.arena_bytes,
@@ -83,7 +84,7 @@ fn fact_004_21_a_direct_swiglu_has_the_glu_matmul_and_no_miss() {
     let is_glu = |op: &Op| matches!(op, Op::MatMul(m) if m.segments == 2 && m.epilogue == glu);
     assert_eq!(g.nodes.iter().filter(|n| is_glu(&n.op)).count(), 1, "{g}");
     assert_eq!(g.nodes.len(), 2, "{g}");
-    let (_, report) = optimise(g, &Target::cpu(), &CompileOptions::default()).unwrap();
+    let (_, report) = optimise(g, &targets::host(), &CompileOptions::default()).unwrap();
     assert_eq!(report.missed, []);
 }
 
@@ -96,7 +97,7 @@ fn fact_004_22_a_defined_module_is_hir_and_compiles_to_an_arena() {
     assert_eq!(module.stage().name(), "hir");
     let g = module.lower().unwrap().into_mir().unwrap();
     let options = CompileOptions::default();
-    assert!(plan(g, &[], &Target::cpu(), &options).unwrap().arena_bytes > 0);
+    assert!(plan(g, &[], &targets::host(), &options).unwrap().arena_bytes > 0);
 }
 
 #[test]
@@ -104,7 +105,7 @@ fn fact_004_23_a_fusable_swiglu_lowers_to_nine_nodes_and_fuses() {
     let g = lowered(&swiglu(FusionPolicy::Fusable));
     assert_eq!(nodes(&g), 9, "{g}");
     assert_eq!(g.nodes.iter().filter(|n| matches!(n.op, Op::MatMul(_))).count(), 3);
-    let (g, report) = optimise(g, &Target::cpu(), &CompileOptions::default()).unwrap();
+    let (g, report) = optimise(g, &targets::host(), &CompileOptions::default()).unwrap();
     assert!(report.count("glu") >= 1);
     assert_eq!(g.nodes.len(), 2, "{g}");
 }
@@ -225,7 +226,7 @@ fn a_decoder_block_is_its_blocks() {
 #[test]
 fn a_direct_decoder_block_has_what_passes_would_have_fused() {
     let layer = |m: &mut Module, x, i| m.decoder_block(x, layer_weights(i), spec(i), 1e-5);
-    let target = Target::cpu();
+    let target = targets::host();
     let nodes = |policy| {
         let g = lower(&llama(policy, layer), &ProgramSpec::decode(), DType::F16).unwrap();
         let lowered = g.nodes.len();

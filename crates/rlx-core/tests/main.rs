@@ -30,6 +30,9 @@ mod sample;
 mod session;
 #[path = "../../../tests/support/skip.rs"]
 mod skip;
+mod target_rows;
+#[path = "support/targets.rs"]
+mod targets;
 mod templates;
 mod text;
 mod tidy;

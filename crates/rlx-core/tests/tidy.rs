@@ -30,6 +30,16 @@ const LATER: &[(&str, &str, &str)] = &[
     ("reference/device.rs", "runtime", "the oracle behind the trait that every executor has"),
 ];
 
+/// Words that name an executor, a backend or what they are written in: the core asks a `Target` instead.
+const EXECUTORS: [&str; 10] =
+    ["cpu", "webgpu", "wgpu", "wgsl", "cuda", "metal", "rocm", "mlx", "tpu", "vulkan"];
+
+/// Sources of the core that have such words all the same, and why.
+const NAMES: &[(&str, &str)] = &[
+    ("target/fusion_target.rs", "the vocabulary of profiles and command lines"),
+    ("profile/toml.rs", "its tests read text in that vocabulary"),
+];
+
 /// A kernel's header, in this order, after the formula on its first line.
 const HEADER: [&str; 4] = ["// shapes", "// bytes", "// launch", "// numerics"];
 
@@ -110,6 +120,35 @@ fn a_module_of_the_core_uses_only_those_before_it() {
     none(wrong);
     for (file, name, _) in LATER {
         assert!(used.contains(file), "{file} no longer uses {name}: take it from the list");
+    }
+}
+
+#[test]
+fn the_core_names_no_executor() {
+    let (mut wrong, mut used) = (Vec::new(), Vec::new());
+    for (path, text) in &sources() {
+        let Some(file) = path.strip_prefix("crates/rlx-core/src/") else { continue };
+        // Goldens of passes say for which of the tests' targets they were recorded.
+        if file.ends_with(".mir") {
+            continue;
+        }
+        let named = |line: &str| {
+            let line = line.to_ascii_lowercase();
+            let mut words = line.split(|c: char| !c.is_ascii_alphanumeric());
+            words.any(|word| EXECUTORS.contains(&word))
+        };
+        // A file's name is a line too.
+        let lines = [file].into_iter().chain(text.lines()).enumerate();
+        for (n, line) in lines.filter(|(_, line)| named(line)) {
+            match NAMES.iter().find(|allowed| allowed.0 == file) {
+                Some(allowed) => used.push(allowed.0),
+                None => wrong.push(format!("{path}:{n} names an executor: {}", line.trim())),
+            }
+        }
+    }
+    none(wrong);
+    for (file, _) in NAMES {
+        assert!(used.contains(file), "{file} names no executor: take it from the list");
     }
 }
 

@@ -1,7 +1,9 @@
 //! What the compiler is told about this executor.
 
 use crate::kernels::KERNELS;
-use rlx_core::target::{Caches, Claims, Cost, Fusions, Limits, RegionLimits, Splits, Target};
+use rlx_core::target::{
+    Activations, Caches, Claims, Cost, Fusions, Limits, Policy, RegionLimits, Splits, Target,
+};
 use rlx_core::types::{BlockFormat, DType};
 
 /// What caches of keys and values may be of.
@@ -10,6 +12,16 @@ pub(crate) const CACHES: &[DType] = &[DType::F32, DType::F16, DType::Block(Block
 /// The longest chain of elementwise operators that is one step: registers of all of them stay in the
 /// second cache.
 const REGIONS: RegionLimits = RegionLimits { steps: 32, inputs: 16 };
+
+/// How a model is run here. A chunk is long enough that unpacked weights serve many rows.
+const POLICY: Policy = Policy {
+    chunk: 128,
+    short: None,
+    kv: DType::F32,
+    activations: Activations::Int8,
+    paced: false,
+    checked: false,
+};
 
 /// The CPU executor as the compiler sees it: the kernels of this build, and with the feature `reference`
 /// the oracle's loops for everything else.
@@ -42,5 +54,6 @@ pub fn target() -> Target {
             width: u64::MAX,
         }),
         buffers: None,
+        policy: POLICY,
     }
 }

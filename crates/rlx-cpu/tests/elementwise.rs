@@ -62,11 +62,11 @@ fn functions_of_two_floats_repeat_either_side() {
     for dtype in FLOATS {
         for (a, b) in SHAPES {
             let operands = [random.floats_as(dtype, a), random.floats_as(dtype, b)];
-            for (f, name, _) in Binary::ALL.into_iter().filter(|f| f.0 != Binary::Pow) {
+            for (f, name) in Binary::ALL.into_iter().filter(|f| f.0 != Binary::Pow) {
                 let what = format!("{name} of {dtype} {a:?} {b:?}");
                 run_everywhere(&Zip { f }.into(), &operands, &what, equal_floats(dtype));
             }
-            for (f, name, _) in Comparison::ALL {
+            for (f, name) in Comparison::ALL {
                 let what = format!("{name} of {dtype} {a:?} {b:?}");
                 run_everywhere(&Compare { f }.into(), &operands, &what, equal);
             }
@@ -81,7 +81,7 @@ fn integers_wrap_as_the_references() {
         let dtype = DType::Scalar(scalar);
         for (a, b) in SHAPES {
             let mut operands = [random.integers(scalar, a), random.integers(scalar, b)];
-            for (f, name, _) in Binary::ALL.into_iter().filter(|f| f.0 != Binary::Pow) {
+            for (f, name) in Binary::ALL.into_iter().filter(|f| f.0 != Binary::Pow) {
                 if matches!(f, Binary::Div | Binary::Mod) {
                     // Nobody may read what is divided by 0.
                     operands[1].bytes.chunks_exact_mut(scalar.bytes()).for_each(|x| x[0] |= 1);
@@ -89,7 +89,7 @@ fn integers_wrap_as_the_references() {
                 let what = format!("{name} of {dtype} {a:?} {b:?}");
                 run_everywhere(&Zip { f }.into(), &operands, &what, equal);
             }
-            for (f, name, _) in Comparison::ALL {
+            for (f, name) in Comparison::ALL {
                 let what = format!("{name} of {dtype} {a:?} {b:?}");
                 run_everywhere(&Compare { f }.into(), &operands, &what, equal);
             }
@@ -150,7 +150,7 @@ fn functions_of_half_floats_are_the_references_to_a_last_bit() {
     let xs: Vec<f32> = random.floats(700).iter().map(|x| x * 4.0).collect();
     for dtype in [DType::F16, DType::BF16] {
         let x = floats_as(dtype, &[7, 100], &xs);
-        for (f, name, _) in Unary::ALL {
+        for (f, name) in Unary::ALL {
             // The nearest of the type, or its neighbour where f32 has lost what decides.
             let ulp = if dtype == DType::F16 { 1.0 / 1024.0 } else { 1.0 / 128.0 };
             run_everywhere(&Map { f }.into(), core::slice::from_ref(&x), name, |got, expected| {

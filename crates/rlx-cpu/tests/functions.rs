@@ -61,7 +61,7 @@ fn every_unary_function_is_the_references_on_edges_and_between() {
     xs.extend(Random(1).floats(400).iter().map(|x| x * 12.0));
     xs.extend(Random(2).floats(100).iter().map(|x| x * 1e-3));
     let x = f32s(&[1, xs.len() as u64], &xs);
-    for (f, name, _) in Unary::ALL {
+    for (f, name) in Unary::ALL {
         let op = Op::from(Map { f });
         assert_eq!(target().path(&op, &[&x.ty]), Ok(Path::Native), "{name}");
         let expected = to_f32s(&oracle(&op, core::slice::from_ref(&x))[0]);
@@ -111,7 +111,7 @@ fn every_binary_function_is_the_references_on_every_pair_of_edges() {
     let n = EDGES.len() as u64;
     let operands = [f32s(&[n, n], &a), f32s(&[n, n], &b)];
     let row = [operands[0].clone(), f32s(&[n], &EDGES)];
-    for (f, name, _) in Binary::ALL {
+    for (f, name) in Binary::ALL {
         let op = Op::from(Zip { f });
         let types = [&operands[0].ty, &operands[1].ty];
         assert_eq!(target().path(&op, &types), Ok(Path::Native), "{name}");
@@ -144,7 +144,7 @@ fn every_function_is_applied_where_a_product_is_made() {
     for m in [1, 5] {
         let x = positive(&[m, 24], 0.25);
         let (a, b) = (positive(&[19, 24], 0.1).weight(), positive(&[19, 24], 0.1).weight());
-        for (f, name, _) in Unary::ALL {
+        for (f, name) in Unary::ALL {
             let map = Op::from(MatMul { epilogue: Epilogue::Map(f), ..MatMul::plain() });
             let glu = MatMul { segments: 2, epilogue: Epilogue::Glu(f), ..MatMul::plain() };
             let of_two = [x.clone(), a.clone(), b.clone()];

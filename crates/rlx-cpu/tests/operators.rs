@@ -249,14 +249,14 @@ fn norms_maps_and_zips() {
         let positive: Vec<f32> =
             random.floats((m * d) as usize).iter().map(|x| x.abs() + 0.125).collect();
         let positive = f32s(&[m, d], &positive);
-        for (f, name, _) in Unary::ALL {
+        for (f, name) in Unary::ALL {
             let x = match f {
                 Unary::Log | Unary::Sqrt | Unary::Rsqrt => &positive,
                 _ => &x,
             };
             check(Map { f }, core::slice::from_ref(x), 4e-7, name);
         }
-        for (f, name, _) in Binary::ALL {
+        for (f, name) in Binary::ALL {
             let x = if f == Binary::Pow { &positive } else { &x };
             check(Zip { f }, &[x.clone(), y.clone()], 0.0, name);
             check(Zip { f }, &[x.clone(), w.clone()], 0.0, name);

@@ -1,4 +1,5 @@
-//! The devices of this build: one row each. Another executor is one more row.
+//! The devices of this build: one row each. Another executor is one more row. How models run on a device where
+//! nobody says more is its target's [`Policy`](rlx_core::target::Policy), the same here and in a page.
 
 use crate::block_on::block_on;
 use crate::remembered::{TUNINGS, remember, remembered};
@@ -6,8 +7,7 @@ use core::future::Future;
 use core::pin::pin;
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::runtime::device::Device;
-use rlx_core::target::{Activations, FusionTarget, Target};
-use rlx_core::types::DType;
+use rlx_core::target::{FusionTarget, Target};
 use rlx_core::{Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions};
 use rlx_webgpu::device::{Probes, tune};
@@ -38,20 +38,8 @@ pub struct DeviceRow {
     pub about: &'static str,
     /// The backend, as profiles name it.
     pub backend: FusionTarget,
-    /// Rows of a prompt's chunk.
-    pub chunk: u64,
-    /// Rows of the program for short prompts, where that is worth one.
-    pub short: Option<u64>,
-    /// Whether others use the device too, so that submissions are kept short.
-    pub paced: bool,
-    /// Element type of the caches unless asked otherwise.
-    pub kv: DType,
-    /// Activation type in matmuls of packed weights, unless asked otherwise.
-    pub activations: Activations,
     /// Whether weights are read where the file is mapped, instead of being copied.
     pub keeps_maps: bool,
-    /// Whether drivers stand between it and the hardware: a model's twin is tried before the model.
-    pub checked: bool,
     /// What programs are planned for where no device is opened.
     pub target: fn() -> Target,
     /// Bytes a second that it copies, reads and writes counted, where it can be asked.
@@ -72,13 +60,7 @@ pub const DEVICES: &[DeviceRow] = &[
         name: "reference",
         about: "plain loops, the truth for every operator; slow",
         backend: FusionTarget::Cpu,
-        chunk: 32,
-        short: None,
-        paced: false,
-        kv: DType::F32,
-        activations: Activations::F32,
         keeps_maps: true,
-        checked: false,
         target: Target::reference,
         copy_rate: None,
         tune: None,
@@ -88,13 +70,7 @@ pub const DEVICES: &[DeviceRow] = &[
         name: "cpu",
         about: "SIMD kernels over packed weights, on hot threads",
         backend: FusionTarget::Cpu,
-        chunk: 128,
-        short: None,
-        paced: false,
-        kv: DType::F32,
-        activations: Activations::Int8,
         keeps_maps: true,
-        checked: false,
         target: kernels_of_the_cpu,
         copy_rate: None,
         tune: None,
@@ -107,14 +83,8 @@ pub const DEVICES: &[DeviceRow] = &[
         name: "webgpu",
         about: "any adapter with a Vulkan, Metal or DirectX 12 driver",
         backend: FusionTarget::Wgpu,
-        chunk: 512,
-        short: Some(64),
-        paced: true,
-        kv: DType::F16,
-        activations: Activations::Int8,
         keeps_maps: false,
-        checked: true,
-        target: || rlx_webgpu::target(Target::WEBGPU_DEFAULT),
+        target: || rlx_webgpu::target(rlx_webgpu::DEFAULT_LIMITS),
         copy_rate: Some(|options| copy_rate(&NativeGpu::new(options.adapter.as_deref())?)),
         tune: Some(|options, progress| {
             let device = webgpu(options, false)?;
@@ -156,8 +126,7 @@ fn kernels_of_the_cpu() -> Target {
 /// # Errors
 /// `Usage` for an unknown name or limit.
 pub fn target_of(text: &str) -> Result<Target> {
-    let usual: Vec<(&str, &dyn Fn() -> Target)> =
-        DEVICES.iter().map(|row| (row.name, &row.target as &dyn Fn() -> Target)).collect();
+    let usual: Vec<Target> = DEVICES.iter().map(|row| (row.target)()).collect();
     Target::parse_among(text, &usual)
 }
 

@@ -15,7 +15,7 @@ use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::selftest::{SelfTest, Verdict};
 use rlx_core::runtime::session::{Opening, Session};
-use rlx_core::target::Activations;
+use rlx_core::target::{Activations, Target};
 use rlx_core::text::ChatTemplate;
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
@@ -45,15 +45,12 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// What to compile on a device of that row.
-    pub fn model_options(&self, row: &DeviceRow) -> ModelOptions {
-        let mut options = ModelOptions::chat(row.chunk);
-        if let Some(rows) = row.short {
-            options = options.with_short(rows);
-        }
+    /// What to compile for that target, on a device of that row.
+    pub fn model_options(&self, row: &DeviceRow, target: &Target) -> ModelOptions {
+        let mut options = ModelOptions::by(&target.policy);
         options.context = self.context;
-        options.compile.kv = self.kv.unwrap_or(row.kv);
-        options.compile.activations = self.activations.unwrap_or(row.activations);
+        options.compile.kv = self.kv.unwrap_or(options.compile.kv);
+        options.compile.activations = self.activations.unwrap_or(options.compile.activations);
         if let Some(profile) = &self.profile {
             options.presets = false;
             options.compile.fusion_target = row.backend;
@@ -93,7 +90,7 @@ pub fn load(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Model> {
     let start = Instant::now();
-    let model_options = options.model_options(row);
+    let model_options = options.model_options(row, device.target());
     let compiled = CompiledModel::from_gguf(&source.files, device.target(), &model_options)?;
     // A GPU says what it has no room for when it is asked for buffers.
     if device.target().buffers.is_none()
@@ -105,14 +102,15 @@ pub fn load(
     let template = models::chat_template(&source.files, &tokenizer);
     let temperature = source.files.metadata.opt_f32("general.sampling.temp")?;
     let mut placed = |file: usize, offset: usize, len: usize| source.release(file, offset, len);
+    let policy = device.target().policy;
     let mut opening = Opening::programs(device, &compiled)?;
     block_on(|cx| opening.poll_ready(cx))?;
-    if row.checked {
+    if policy.checked {
         check(&mut opening, &compiled, source, &model_options)?;
     }
     fill(&mut opening, &source.maps, row.keeps_maps, &mut placed, progress)?;
     let mut engine = Engine::new(opening.finish(), Arc::new(compiled), tokenizer)?;
-    if row.paced {
+    if policy.paced {
         engine.pace_by(Arc::new(milliseconds));
     }
     Ok(Model {

@@ -8,7 +8,7 @@ use rlx_core::ir::lir::Program;
 use rlx_core::plan::check::check;
 use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
-use rlx_core::target::{Activations, Target};
+use rlx_core::target::Activations;
 use rlx_core::types::DType;
 use rlx_native::devices::{OpenOptions, find};
 use rlx_native::files::ModelSource;
@@ -19,7 +19,7 @@ use rlx_webgpu::Tuning;
 use rlx_webgpu::gpu::Wgsl;
 use rlx_webgpu::kernels::{Context, RowsControl, kernel};
 
-const DEFAULT: rlx_core::target::Limits = Target::WEBGPU_DEFAULT;
+const DEFAULT: rlx_core::target::Limits = rlx_webgpu::DEFAULT_LIMITS;
 
 fn files(shape: &str, quant: &str) -> ModelFiles {
     let quant = Quant::parse(quant, false).unwrap();
@@ -34,7 +34,7 @@ fn compiled(files: &ModelFiles, activations: Activations) -> CompiledModel {
     let mut options = ModelOptions::chat(512);
     options.compile.kv = DType::F16;
     options.compile.activations = activations;
-    CompiledModel::from_gguf(files, &Target::webgpu(DEFAULT), &options).unwrap()
+    CompiledModel::from_gguf(files, &rlx_webgpu::target(DEFAULT), &options).unwrap()
 }
 
 /// Names of the steps over parts, with how many parts each has.
@@ -105,7 +105,7 @@ fn a_context_whose_caches_no_binding_holds_names_the_largest_that_one_does() {
         let mut options = ModelOptions::chat(512);
         options.compile.kv = DType::F16;
         options.context = Some(context);
-        let target = Target::webgpu(DEFAULT);
+        let target = rlx_webgpu::target(DEFAULT);
         Fit::of(&CompiledModel::from_gguf(&files, &target, &options).unwrap(), &target)
     };
     // Eight heads of 128 f16 a position: 2 kB of each cache.

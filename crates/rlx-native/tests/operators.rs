@@ -3,7 +3,6 @@
 
 use crate::bless::bless;
 use rlx_core::ops::Op;
-use rlx_core::target::Target;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -54,7 +53,7 @@ fn parts(folder: &Path, out: &mut BTreeMap<String, bool>) {
 fn table() -> String {
     let mut has_parts = BTreeMap::new();
     parts(Path::new("../rlx-core/src/ops"), &mut has_parts);
-    let targets = [rlx_cpu::target(), rlx_webgpu::target(Target::WEBGPU_DEFAULT)];
+    let targets = [rlx_cpu::target(), rlx_webgpu::target(rlx_webgpu::DEFAULT_LIMITS)];
     let mut names = Op::NAMES.to_vec();
     names.sort_unstable();
     let mut text = HEAD.to_owned();

@@ -34,14 +34,6 @@ use std::sync::Arc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
 
-/// Rows of a prompt's chunk: enough for every core of a large GPU, which a slow one is not given at
-/// once; on the CPU long enough that unpacked weights serve many rows.
-const CHUNK_GPU: u64 = 512;
-const CHUNK_CPU: u64 = 128;
-
-/// Rows of the GPU's program for short prompts and what long ones leave over.
-const SHORT_GPU: u64 = 64;
-
 /// A model that is compiled: what `open` makes.
 struct Opened {
     compiled: Arc<CompiledModel>,
@@ -310,23 +302,19 @@ impl State {
         let shards = headers.len();
         let files = ModelFiles::new(headers)?;
         let meta = &files.metadata;
-        let gpu = self.executor.webgpu.is_some();
-        let mut options = ModelOptions::chat(if gpu { CHUNK_GPU } else { CHUNK_CPU });
-        if gpu {
-            options = options.with_short(SHORT_GPU);
-        }
+        let device = self.executor.device.clone();
+        let mut options = ModelOptions::by(&device.target().policy);
         if self.options.logits {
             options = options.with_logits();
         }
         options.context = self.options.context;
-        options.compile.kv = self.options.kv.unwrap_or(if gpu { DType::F16 } else { DType::F32 });
-        options.compile.activations = self.options.activations.unwrap_or(Activations::Int8);
-        self.options.kv = Some(options.compile.kv);
-        self.options.activations = Some(options.compile.activations);
+        options.compile.kv = *self.options.kv.get_or_insert(options.compile.kv);
+        options.compile.activations =
+            *self.options.activations.get_or_insert(options.compile.activations);
         let tokenizer = Arc::new(tokenizer(&files)?);
-        let compiled = CompiledModel::from_gguf(&files, self.executor.device.target(), &options)?;
-        let fit = Fit::of(&compiled, self.executor.device.target());
-        if !gpu {
+        let compiled = CompiledModel::from_gguf(&files, device.target(), &options)?;
+        let fit = Fit::of(&compiled, device.target());
+        if self.executor.webgpu.is_none() {
             fits(&fit)?;
         }
         let architecture = meta.str("general.architecture")?.to_owned();
@@ -343,7 +331,6 @@ impl State {
             compiled: Arc::new(compiled),
             fit,
         };
-        let device = &self.executor.device;
         let mut opening = Opening::programs(device.clone(), &opened.compiled)?;
         let compiled = &opened.compiled;
         let test = || {
@@ -351,7 +338,9 @@ impl State {
             SelfTest::new(&files, compiled.context, &options, device.clone(), &oracle)
         };
         let kept = |kernels: &str| self.options.found(kernels);
-        self.check = Some(Check::new(&mut opening, compiled, kept, test)?);
+        if device.target().policy.checked {
+            self.check = Some(Check::new(&mut opening, compiled, kept, test)?);
+        }
         self.opening = Some(opening);
         self.opened = Some(opened);
         Ok(())
@@ -389,6 +378,10 @@ impl State {
         if let Some(check) = &mut self.check {
             match check.poll(opening, &opened.compiled, cx) {
                 Poll::Ready(Ok(found)) => self.found = found,
+                Poll::Ready(Err(e)) if e.code == Code::CheckFailed => {
+                    let e = e.hint("use the device cpu; a newer driver may help");
+                    return Poll::Ready(Err(e));
+                }
                 other => return other.map_ok(|_| ()),
             }
             self.check = None;
@@ -400,7 +393,7 @@ impl State {
         let opened = self.opened.as_ref().ok_or_else(not_open)?;
         let session = self.opening.take().ok_or_else(not_open)?.finish();
         let mut engine = Engine::new(session, opened.compiled.clone(), opened.tokenizer.clone())?;
-        if self.executor.webgpu.is_some() {
+        if self.executor.device.target().policy.paced {
             let platform = self.platform.clone();
             engine.pace_by(Arc::new(move || platform.now()));
         }

@@ -17,5 +17,5 @@ mod target;
 pub mod tuning;
 
 pub use device::WebGpuDevice;
-pub use target::target;
+pub use target::{DEFAULT_LIMITS, target};
 pub use tuning::Tuning;

@@ -2,7 +2,8 @@
 
 use crate::kernels::KERNELS;
 use rlx_core::target::{
-    Buffers, Caches, Claims, Cost, Fusions, Limits, RegionLimits, Splits, Target,
+    Activations, Buffers, Caches, Claims, Cost, Fusions, Limits, Policy, RegionLimits, Splits,
+    Target,
 };
 use rlx_core::types::{BlockFormat, DType};
 
@@ -12,12 +13,29 @@ pub(crate) const CACHES: &[DType] = &[DType::F32, DType::F16, DType::Block(Block
 /// Two blocks of `q8_0` are 17 words, one is eight and a half: kernels write words.
 pub(crate) const BLOCK_HEADS: u64 = 64;
 
+/// The longest chain of elementwise operators that one kernel takes: the arena and six weights are within the
+/// eight buffers that every device binds.
+pub(crate) const REGIONS: RegionLimits = RegionLimits { steps: 32, inputs: 6 };
+
+/// The limits of an adapter that promises nothing more than the specification.
+pub const DEFAULT_LIMITS: Limits =
+    Limits { buffer: 256 << 20, binding: 128 << 20, storage_buffers: 8, alignment: 256 };
+
+/// How a model is run here. A chunk has enough rows for every core of a large GPU, which a slow one is not
+/// given at once: submissions are kept short, because the screen is drawn in between.
+const POLICY: Policy = Policy {
+    chunk: 512,
+    short: Some(64),
+    kv: DType::F16,
+    activations: Activations::Int8,
+    paced: true,
+    checked: true,
+};
+
 /// A WebGPU device with these limits: what its kernels take is what the kernels themselves say.
 ///
 /// ```
-/// use rlx_core::target::Target;
-///
-/// let target = rlx_webgpu::target(Target::WEBGPU_DEFAULT);
+/// let target = rlx_webgpu::target(rlx_webgpu::DEFAULT_LIMITS);
 /// assert_eq!(target.name, "webgpu");
 /// assert!(target.claims.has("matmul"));
 /// ```
@@ -29,7 +47,7 @@ pub fn target(limits: Limits) -> Target {
         formats: Target::every_format(),
         int8: true,
         claims: Claims::of(KERNELS),
-        region_limits: Some(RegionLimits::WEBGPU),
+        region_limits: Some(REGIONS),
         caches: Some(Caches { types: CACHES, block_heads: BLOCK_HEADS }),
         cost: Cost { submit_us: 50.0, launch_us: 5.0, bandwidth_gb_s: 100.0 },
         segments: false,
@@ -46,5 +64,6 @@ pub fn target(limits: Limits) -> Target {
             width: 1024,
         }),
         buffers: Some(Buffers { multiple: 16, step: 256, staging: 16 << 20 }),
+        policy: POLICY,
     }
 }

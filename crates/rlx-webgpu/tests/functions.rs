@@ -10,8 +10,8 @@ use common::*;
 use rlx_core::Code;
 use rlx_core::ops::{Attention, Binary, Epilogue, Map, MatMul, Op, Unary, Zip};
 use rlx_core::reference::{self, View};
-use rlx_core::target::Target;
 use rlx_core::types::{DType, Type};
+use rlx_webgpu::kernels::scalar;
 
 const EDGES: [f32; 32] = [
     0.0,
@@ -55,7 +55,7 @@ fn truth(op: &Op, operands: &[Operand]) -> Vec<f32> {
 
 fn claimed(op: &Op, operands: &[Operand]) -> bool {
     let types: Vec<&Type> = operands.iter().map(|o| &o.ty).collect();
-    rlx_webgpu::target(Target::WEBGPU_DEFAULT).claims(op, &types).is_ok()
+    rlx_webgpu::target(rlx_webgpu::DEFAULT_LIMITS).claims(op, &types).is_ok()
 }
 
 fn flushed(x: f32) -> f32 {
@@ -99,7 +99,7 @@ fn claimed_unary_functions_are_the_references_on_edges_and_between_and_others_ar
     let x = input(&[1, n], &xs);
     let at_zero = input(&[1, n], &xs.iter().map(|&x| flushed(x)).collect::<Vec<_>>());
     let mut refused = Vec::new();
-    for (f, name, _) in Unary::ALL {
+    for (f, name) in Unary::ALL {
         let op = Op::from(Map { f });
         let operands = [x.clone()];
         if !claimed(&op, &operands) {
@@ -139,7 +139,7 @@ fn claimed_binary_functions_are_the_references_on_pairs_of_edges_and_others_are_
     let zeros = |x: &[f32]| x.iter().map(|&x| flushed(x)).collect::<Vec<_>>();
     let at_zero = [input(&[n, n], &zeros(&a)), input(&[n, n], &zeros(&b))];
     let mut refused = Vec::new();
-    for (f, name, _) in Binary::ALL {
+    for (f, name) in Binary::ALL {
         let op = Op::from(Zip { f });
         if !claimed(&op, &[x.clone(), y.clone()]) {
             let made = run(&d, &case(op, &[x.clone(), y.clone()], Buffers::One));
@@ -182,15 +182,17 @@ fn claimed_functions_are_applied_where_a_product_is_made() {
         let x = input(&[m, 24], &positive(m * 24, 0.25));
         let mut w = || weight(DType::F32, &[19, 24], f32_bytes(&positive(19 * 24, 0.1)));
         let operands = [x, w(), w()];
-        for (f, name, _) in Unary::ALL {
+        for (f, name) in Unary::ALL {
             let map = Op::from(MatMul { epilogue: Epilogue::Map(f), ..MatMul::plain() });
             let glu = MatMul { segments: 2, epilogue: Epilogue::Glu(f), ..MatMul::plain() };
             for (op, operands) in [(map, &operands[..2]), (Op::from(glu), &operands[..])] {
                 // Those that graphs alone ask for are steps of their own.
-                let alone = f.wgsl().is_some();
+                let text = scalar::unary(f);
+                let alone = text.is_some();
                 assert_eq!(claimed(&op, operands), alone, "{name}");
                 // A pipeline takes a driver half a second: with more rows, only texts of their own.
-                if alone && m == 5 && (operands.len() == 3 || f.wgsl_helpers().is_empty()) {
+                let helpers = text.map_or("", |text| text.0);
+                if alone && m == 5 && (operands.len() == 3 || helpers.is_empty()) {
                     continue;
                 }
                 if !alone {

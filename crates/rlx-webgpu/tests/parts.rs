@@ -12,7 +12,7 @@ use rlx_core::plan::{Piece, WeightPlan, check, plan};
 use rlx_core::reference::{self, View};
 use rlx_core::runtime::device::{Device, Write, WriteTo};
 use rlx_core::runtime::model::ModelOptions;
-use rlx_core::target::{Activations, CompileOptions, Limits, Target};
+use rlx_core::target::{Activations, CompileOptions, Limits};
 use rlx_core::types::{BlockFormat, DType, Shape, Type};
 use rlx_webgpu::WebGpuDevice;
 use rlx_webgpu::gpu::native::NativeGpu;
@@ -28,7 +28,7 @@ fn masked(mask: impl Fn(GpuInfo) -> GpuInfo) -> TestDevice {
 
 /// What the planner makes of one operator for a target that binds so many bytes.
 fn planned(op: &Op, operands: &[Operand], binding: u64) -> Case {
-    let mut target = rlx_webgpu::target(Target::WEBGPU_DEFAULT);
+    let mut target = rlx_webgpu::target(rlx_webgpu::DEFAULT_LIMITS);
     target.limits.binding = binding;
     let mut g = Graph::new("test");
     let (mut file, mut starts, mut writes) = (Vec::new(), Vec::new(), Vec::new());
@@ -276,7 +276,7 @@ fn a_model_in_parts_has_the_tokens_and_logits_of_a_whole_one() {
 #[test]
 fn a_gpu_that_binds_less_than_a_tile_of_rows_is_told_apart() {
     let op = Op::from(MatMul::plain());
-    let mut target = rlx_webgpu::target(Target::WEBGPU_DEFAULT);
+    let mut target = rlx_webgpu::target(rlx_webgpu::DEFAULT_LIMITS);
     target.limits.binding = 63 * 1024;
     let mut g = Graph::new("test");
     let f32s = |dims: &[u64]| Type::tensor(DType::F32, Shape::of(dims));

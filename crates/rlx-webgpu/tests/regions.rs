@@ -5,8 +5,8 @@ use common::*;
 use rlx_core::Code;
 use rlx_core::ops::{Binary, Op, Region, RegionStep, StepFn, StepOperand, Unary};
 use rlx_core::reference::{self, View};
-use rlx_core::target::Target;
 use rlx_core::types::{DType, Type};
+use rlx_webgpu::kernels::scalar;
 
 use StepOperand::{Input, Step};
 
@@ -22,7 +22,7 @@ fn truth(op: &Op, operands: &[Operand]) -> Vec<f64> {
 
 fn claims(op: &Op, operands: &[Operand]) -> bool {
     let types: Vec<&Type> = operands.iter().map(|o| &o.ty).collect();
-    rlx_webgpu::target(Target::WEBGPU_DEFAULT).claims(op, &types).is_ok()
+    rlx_webgpu::target(rlx_webgpu::DEFAULT_LIMITS).claims(op, &types).is_ok()
 }
 
 /// `(f(x) * row + y) op x`, for every function and every `op` that has WGSL.
@@ -30,10 +30,10 @@ fn claims(op: &Op, operands: &[Operand]) -> bool {
 fn chains_of_every_function_are_the_references() {
     let d = device();
     let mut rng = Rng(31);
-    let functions = Unary::ALL.into_iter().filter(|row| row.2.is_some());
+    let functions = Unary::ALL.into_iter().filter(|row| scalar::unary(row.0).is_some());
     let pairs: Vec<Binary> =
-        Binary::ALL.iter().filter(|row| row.2.is_some()).map(|row| row.0).collect();
-    for (n, (f, name, _)) in functions.enumerate() {
+        Binary::ALL.map(|row| row.0).into_iter().filter(|f| scalar::binary(*f).is_some()).collect();
+    for (n, (f, name)) in functions.enumerate() {
         let last = pairs[n % pairs.len()];
         for (rows, columns) in [(1u64, 1u64), (3, 65), (70, 64)] {
             // Positive and away from 0: no function is asked where it is steep or not defined.

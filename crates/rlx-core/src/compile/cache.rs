@@ -26,9 +26,7 @@ const CAPACITY: usize = 8;
 /// programs, which say which weights they read and hold none.
 #[derive(Debug)]
 pub struct ModelCompilePipeline {
-    device: String,
-    /// The device's own description, where it is at hand; else the usual one of its name.
-    target: Option<Target>,
+    target: Target,
     capacity: usize,
     /// Lowered graphs with symbols unbound, by model and options.
     templates: BTreeMap<u64, Arc<Graph>>,
@@ -44,31 +42,24 @@ struct Variant {
 }
 
 impl ModelCompilePipeline {
-    /// A cache for a device, as command lines name it, of 8 variants.
-    pub fn new(device: &str) -> Self {
-        Self::with_capacity(device, CAPACITY)
+    /// A cache for a device of 8 variants.
+    pub fn new(target: Target) -> Self {
+        Self::with_capacity(target, CAPACITY)
     }
 
     /// A cache of so many variants, at least 1.
-    pub fn with_capacity(device: &str, capacity: usize) -> Self {
+    pub fn with_capacity(target: Target, capacity: usize) -> Self {
         ModelCompilePipeline {
-            device: device.into(),
-            target: None,
+            target,
             capacity: capacity.max(1),
             templates: BTreeMap::new(),
             variants: Vec::new(),
         }
     }
 
-    /// A cache for a device that is there, of so many variants, at least 1.
-    pub fn for_target(target: Target, capacity: usize) -> Self {
-        let cache = Self::with_capacity(&target.name, capacity);
-        ModelCompilePipeline { target: Some(target), ..cache }
-    }
-
     /// The device.
-    pub fn device(&self) -> &str {
-        &self.device
+    pub fn target(&self) -> &Target {
+        &self.target
     }
 
     /// Variants it keeps at most.
@@ -89,7 +80,7 @@ impl ModelCompilePipeline {
     fn template_key(&self, key: u64, options: &CompileOptions) -> u64 {
         let mut hasher = Hasher::new();
         hasher.text(&format!("{key:016x}"));
-        hasher.text(&self.device);
+        hasher.text(&self.target.name);
         hasher.text(&format!("{options:?}"));
         hasher.finish()
     }
@@ -122,10 +113,7 @@ impl ModelCompilePipeline {
             self.variants.push(variant);
             return Ok(result);
         }
-        let pipeline = match &self.target {
-            Some(target) => CompilePipeline::new(target.clone()).with_options(options.clone()),
-            None => CompilePipeline::for_device(&self.device, options.clone())?,
-        };
+        let pipeline = CompilePipeline::new(self.target.clone()).with_options(options.clone());
         let template = match self.templates.get(&key) {
             Some(template) => template.clone(),
             None => {
@@ -179,7 +167,7 @@ impl ModelCompilePipeline {
         config: &ModelExecutionConfig,
         build: impl FnOnce() -> Result<GraphModule>,
     ) -> Result<(CompileResult, BindingManifest)> {
-        let mut options = options_for_device(config, &self.device)?;
+        let mut options = options_for_device(config, &self.target.name)?;
         let binding = core::mem::take(&mut options.binding);
         let mut hasher = Hasher::new();
         hasher.text(&format!("{model:016x} {:016x}", config.component().template_key()));
@@ -212,6 +200,7 @@ mod tests {
     use crate::error::Error;
     use crate::ir::mir::ParamKind;
     use crate::ops::{Binary, MatMul, Zip};
+    use crate::targets;
     use crate::types::{DType, Dim, Shape, Type};
     use alloc::boxed::Box;
     use core::cell::Cell;
@@ -241,7 +230,7 @@ mod tests {
             Ok(layer())
         };
         let options = CompileOptions::default();
-        let mut cache = ModelCompilePipeline::new("cpu");
+        let mut cache = ModelCompilePipeline::new(targets::host());
         let four = cache.get_or_compile(1, &seq(4), &options, build).unwrap();
         let eight = cache.get_or_compile(1, &seq(8), &options, build).unwrap();
         let again = cache.get_or_compile(1, &seq(4), &options, build).unwrap();
@@ -260,7 +249,7 @@ mod tests {
     #[test]
     fn the_least_recently_used_variant_goes_first() {
         let options = CompileOptions::default();
-        let mut cache = ModelCompilePipeline::with_capacity("cpu", 2);
+        let mut cache = ModelCompilePipeline::with_capacity(targets::host(), 2);
         let mut get = |n: u64| {
             cache.get_or_compile(1, &seq(n), &options, || Ok(layer())).unwrap();
             [1, 2, 3].map(|n| cache.contains(1, &seq(n), &options))
@@ -270,14 +259,14 @@ mod tests {
         assert_eq!(get(1), [true, true, false]);
         assert_eq!(get(3), [true, false, true], "2 was used before 1");
         assert_eq!((cache.len(), cache.capacity()), (2, 2));
-        assert_eq!(ModelCompilePipeline::with_capacity("cpu", 0).capacity(), 1);
-        assert_eq!(ModelCompilePipeline::new("cpu").capacity(), 8);
+        assert_eq!(ModelCompilePipeline::with_capacity(targets::host(), 0).capacity(), 1);
+        assert_eq!(ModelCompilePipeline::new(targets::host()).capacity(), 8);
     }
 
     #[test]
     fn equal_modules_are_one_template_and_others_are_not() {
         let options = CompileOptions::default();
-        let mut cache = ModelCompilePipeline::new("cpu");
+        let mut cache = ModelCompilePipeline::new(targets::host());
         let first = cache.get_or_compile_module(&layer(), &seq(4), &options).unwrap();
         let again = cache.get_or_compile_module(&layer(), &seq(4), &options).unwrap();
         assert!(Arc::ptr_eq(&first.lir, &again.lir));
@@ -292,7 +281,7 @@ mod tests {
     #[test]
     fn what_cannot_be_compiled_is_an_error_and_is_not_kept() {
         let options = CompileOptions::default();
-        let mut cache = ModelCompilePipeline::new("cpu");
+        let mut cache = ModelCompilePipeline::new(targets::host());
         let failed =
             cache.get_or_compile(1, &seq(4), &options, || Err(Error::bad_graph("no graph")));
         assert_eq!(failed.unwrap_err().what, "no graph");
@@ -302,14 +291,11 @@ mod tests {
         assert_eq!(e.hint, "did you mean SEQ?");
         assert!(cache.is_empty());
         assert!(!cache.contains(1, &odd, &options));
-        let mut nowhere = ModelCompilePipeline::new("abacus");
-        let e = nowhere.get_or_compile(1, &seq(4), &options, || Ok(layer())).unwrap_err();
-        assert_eq!(e.what, "unknown device `abacus`");
     }
 
     #[test]
     fn a_config_leaves_out_the_sizes_a_model_does_not_have_and_its_position() {
-        let mut cache = ModelCompilePipeline::new("cpu");
+        let mut cache = ModelCompilePipeline::new(targets::host());
         let builds = Cell::new(0);
         let mut get = |config: &ModelExecutionConfig| {
             let build = || {

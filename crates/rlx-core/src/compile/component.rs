@@ -171,7 +171,7 @@ mod tests {
 
     fn component() -> ModelComponent {
         let profile = CompileProfile::default();
-        ModelComponent::new(ModelVariant::decode(1, 7, 1), "cpu", &profile)
+        ModelComponent::new(ModelVariant::decode(1, 7, 1), "auto", &profile)
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
             |c| c.variant.seq = 2,
             |c| c.variant.phase = Phase::Prefill,
             |c| c.variant.extra = Binding::from([("IMAGE".into(), 2)]),
-            |c| c.device = "webgpu".into(),
+            |c| c.device = "gpu".into(),
             |c| c.kernel_dispatch.policy = DispatchPolicy::ForceCommon,
             |c| c.compilation_mode = CompilationMode::Aot,
             |c| c.profile_key = profile_key(&CompileProfile::llama32_decode()),

@@ -14,9 +14,9 @@ pub struct ModelExecutionConfig {
 }
 
 impl ModelExecutionConfig {
-    /// A program of this size, by this preset, on the CPU until a device is named.
+    /// A program of this size, by this preset, on no device of its own until one is named.
     pub fn new(variant: ModelVariant, preset: Preset) -> Self {
-        let component = ModelComponent::new(variant, "cpu", &preset.profile());
+        let component = ModelComponent::new(variant, "auto", &preset.profile());
         ModelExecutionConfig { component, preset }
     }
 
@@ -147,7 +147,7 @@ mod tests {
             KernelDispatch { force_native: ["matmul".into()].into(), ..Default::default() };
         let others = [
             base.clone().with_preset(Preset::Encoder),
-            base.clone().with_device("webgpu"),
+            base.clone().with_device("gpu"),
             base.clone().with_kernel_dispatch(forced),
             base.clone().with_compilation_mode(CompilationMode::Lazy),
             base.clone().with_quant("q4_k"),

@@ -1,4 +1,4 @@
-//! Compiling for a device by its name and a model family by its preset.
+//! Compiling for a device by a model family's preset, and devices by the names that command lines use.
 
 use super::{CompilePipeline, CompileResult, ModelExecutionConfig};
 use crate::error::{Code, Error, Result};
@@ -7,72 +7,76 @@ use crate::ir::mir::Graph;
 use crate::profile::{CompileProfile, Preset};
 use crate::target::{CompileOptions, FusionTarget, KernelDispatch, Target};
 use alloc::format;
+use alloc::vec::Vec;
 
-/// The description of a device: `cpu`, `reference`, `webgpu binding=134217728`, or any name of a
-/// backend (`gpu`, `hip`, `mps`). `auto` is the CPU, the one device that is always there.
+/// The target of a device's description, among those that are `built`: a target's own name or any name of its
+/// backend ([`FusionTarget::of_device`]), with limits as in [`Target::parse_among`]. `auto` is the first.
 ///
 /// # Errors
-/// `Usage` for an unknown device, with the known ones; `DeviceUnavailable` for a backend whose
-/// target is not described yet.
-pub fn target_of(device: &str) -> Result<Target> {
+/// `Usage` for an unknown device, with the known ones; `DeviceUnavailable` for a backend that no target
+/// is of.
+pub fn target_among(device: &str, built: &[Target]) -> Result<Target> {
     let (name, limits) = device.split_once(' ').unwrap_or((device, ""));
-    let backend = FusionTarget::of_device(name)?;
-    let name = match (name, backend.target_name()) {
-        ("reference", _) => name,
-        (_, Some(own)) => own,
-        (_, None) => "cpu",
+    let own = |name: &str| built.iter().find(|t| t.name == name);
+    let target = match own(name) {
+        Some(target) => target,
+        None => {
+            let names: Vec<&str> = built.iter().map(|t| t.name.as_str()).collect();
+            let found = FusionTarget::of_device(name)?.resolve(&names)?;
+            found
+                .and_then(own)
+                .or(built.first())
+                .ok_or_else(|| Error::new(Code::DeviceUnavailable, "no target is built in"))?
+        }
     };
-    let known = || Target::parse(name).is_ok();
-    match Target::parse(&format!("{name} {limits}")) {
-        Err(_) if !known() => Err(Error::new(
-            Code::DeviceUnavailable,
-            format!("the backend {} is not built in", backend.name()),
-        )
-        .hint("targets: reference, cpu, webgpu")),
-        other => other,
-    }
+    Target::parse_among(&format!("{} {limits}", target.name), core::slice::from_ref(target))
 }
 
-/// Compiles a graph for a device by a profile.
+/// The stages for a target, by a profile.
+fn pipeline(target: &Target, profile: &CompileProfile) -> Result<CompilePipeline> {
+    let options = CompileOptions::from_profile(profile, &target.name, KernelDispatch::default())?;
+    CompilePipeline::for_device(&target.name, options, core::slice::from_ref(target))
+}
+
+/// Compiles a graph for a target by a profile.
 ///
 /// # Errors
-/// As [`CompilePipeline::for_device`] and the stages.
+/// `Usage` for a target that profiles have no backend for; `DeviceUnavailable` for a profile that asks for
+/// another backend than the target's; else from the stages.
 pub fn compile_graph_with_profile(
-    device: &str,
+    target: &Target,
     g: Graph,
     profile: &CompileProfile,
 ) -> Result<CompileResult> {
-    let options = CompileOptions::from_profile(profile, name(device), KernelDispatch::default())?;
-    CompilePipeline::for_device(device, options)?.compile_graph(g)
+    pipeline(target, profile)?.compile_graph(g)
 }
 
 /// [`compile_graph_with_profile`] by a preset: `Qwen35Decode`, `SamEncoder`, …
 ///
 /// # Errors
 /// As `compile_graph_with_profile`.
-pub fn compile_graph_preset(device: &str, g: Graph, preset: Preset) -> Result<CompileResult> {
-    compile_graph_with_profile(device, g, &preset.profile())
+pub fn compile_graph_preset(target: &Target, g: Graph, preset: Preset) -> Result<CompileResult> {
+    compile_graph_with_profile(target, g, &preset.profile())
 }
 
-/// Compiles a graph for a device with default options and no profile.
+/// Compiles a graph for a target with default options and no profile.
 ///
 /// # Errors
-/// As [`CompilePipeline::for_device`] and the stages.
-pub fn compile_graph_legacy(device: &str, g: Graph) -> Result<CompileResult> {
-    CompilePipeline::for_device(device, CompileOptions::default())?.compile_graph(g)
+/// From the stages.
+pub fn compile_graph_legacy(target: &Target, g: Graph) -> Result<CompileResult> {
+    CompilePipeline::new(target.clone()).compile_graph(g)
 }
 
-/// Compiles a module for a device by a profile.
+/// Compiles a module for a target by a profile.
 ///
 /// # Errors
 /// As [`compile_graph_with_profile`]; a block that does not fit is named by its label.
 pub fn compile_hir_with_profile(
-    device: &str,
+    target: &Target,
     module: &hir::Module,
     profile: &CompileProfile,
 ) -> Result<CompileResult> {
-    let options = CompileOptions::from_profile(profile, name(device), KernelDispatch::default())?;
-    CompilePipeline::for_device(device, options)?.compile_hir(module)
+    pipeline(target, profile)?.compile_hir(module)
 }
 
 /// [`compile_hir_with_profile`] by a preset.
@@ -80,11 +84,11 @@ pub fn compile_hir_with_profile(
 /// # Errors
 /// As `compile_hir_with_profile`.
 pub fn compile_hir_preset(
-    device: &str,
+    target: &Target,
     module: &hir::Module,
     preset: Preset,
 ) -> Result<CompileResult> {
-    compile_hir_with_profile(device, module, &preset.profile())
+    compile_hir_with_profile(target, module, &preset.profile())
 }
 
 /// The options of a config on its own device: the preset's profile over the component's options,
@@ -140,25 +144,43 @@ fn name(device: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::targets;
+
+    fn target_of(device: &str) -> Result<Target> {
+        target_among(device, &[targets::host(), Target::reference(), targets::gpu()])
+    }
 
     #[test]
     fn names_of_one_backend_have_one_target() {
-        for device in ["gpu", "wgpu", "vulkan", "webgpu"] {
-            assert_eq!(target_of(device), Target::parse("webgpu"));
+        for device in ["gpu", &targets::gpu().name] {
+            assert_eq!(target_of(device), Ok(targets::gpu()));
         }
-        assert_eq!(target_of("auto"), Ok(Target::cpu()));
+        assert_eq!(target_of("auto"), Ok(targets::host()));
         assert_eq!(target_of("reference"), Ok(Target::reference()));
-        assert_eq!(target_of("webgpu binding=4096").map(|t| t.limits.binding), Ok(4096));
+        assert_eq!(target_of("gpu binding=4096").map(|t| t.limits.binding), Ok(4096));
+        let host = targets::host().name;
+        assert_eq!(target_among(&host, &[Target::reference()]), Ok(Target::reference()));
     }
 
     #[test]
     fn what_is_not_built_and_what_is_no_device_are_told_apart() {
-        let e = target_of("mlx").expect_err("no such target yet");
+        let e = target_of("mps").expect_err("no such target");
         assert_eq!(e.code, Code::DeviceUnavailable);
-        assert_eq!(e.what, "the backend mlx is not built in");
+        assert!(e.what.ends_with("is not built in"), "{e}");
         let e = target_of("abacus").expect_err("no such device");
         assert_eq!(e.code, Code::Usage);
-        let e = target_of("cpu speed=1").expect_err("no such limit");
+        let e = target_of("reference speed=1").expect_err("no such limit");
         assert_eq!(e.what, "unknown limit `speed` of a target");
+        let e = target_among("auto", &[]).expect_err("nothing is built");
+        assert_eq!(e.code, Code::DeviceUnavailable);
+    }
+
+    #[test]
+    fn a_profile_for_another_backend_than_the_targets_is_refused() {
+        let mut profile = CompileProfile::default();
+        profile.fusion.target = FusionTarget::of_device("gpu").expect("a backend");
+        let compile = |target| compile_graph_with_profile(&target, Graph::new("f"), &profile);
+        assert!(compile(targets::gpu()).is_ok());
+        assert_eq!(compile(targets::host()).unwrap_err().code, Code::DeviceUnavailable);
     }
 }

@@ -24,7 +24,7 @@ pub use component::{CompilationMode, ModelComponent, ModelVariant, Phase};
 pub use config::ModelExecutionConfig;
 pub use device::{
     compile_graph_legacy, compile_graph_preset, compile_graph_with_profile, compile_hir_preset,
-    compile_hir_with_profile, options_for, options_for_device, packed_device, target_of,
+    compile_hir_with_profile, options_for, options_for_device, packed_device, target_among,
     with_packed_options,
 };
 pub use executable::{Executable, Params, compile_built_with_config};

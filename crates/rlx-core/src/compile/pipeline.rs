@@ -1,7 +1,7 @@
 //! The compiler's stages for one target, each callable alone.
 
 use super::CompileResult;
-use super::target_of;
+use super::target_among;
 use crate::error::Result;
 use crate::ir::lir::{Program, StateDecl};
 use crate::ir::mir::{Graph, ParamKind};
@@ -40,9 +40,10 @@ impl fmt::Debug for CompilePipeline {
 }
 
 impl Default for CompilePipeline {
-    /// The CPU with default options. Nothing is read from the environment.
+    /// The reference executor, the one that is always there, with default options. Nothing is read
+    /// from the environment.
     fn default() -> Self {
-        Self::new(Target::cpu())
+        Self::new(Target::reference())
     }
 }
 
@@ -52,15 +53,18 @@ impl CompilePipeline {
         CompilePipeline { target, options: CompileOptions::default(), on_report: None }
     }
 
-    /// A pipeline for a device by its name, or for the backend that the options name: that wins.
+    /// A pipeline for a device by its name among those that are `built`, or for the backend that the
+    /// options name: that wins.
     ///
     /// # Errors
-    /// As [`target_of`].
-    pub fn for_device(device: &str, options: CompileOptions) -> Result<Self> {
+    /// As [`target_among`].
+    pub fn for_device(device: &str, options: CompileOptions, built: &[Target]) -> Result<Self> {
         let target = match options.fusion_target.explicit() {
             // The device's own description has its limits; a backend's name the usual ones.
-            Some(t) if FusionTarget::of_device(first_word(device)) != Ok(t) => target_of(t.name())?,
-            _ => target_of(device)?,
+            Some(t) if FusionTarget::of_device(first_word(device)) != Ok(t) => {
+                target_among(t.name(), built)?
+            }
+            _ => target_among(device, built)?,
         };
         Ok(Self::new(target).with_options(options))
     }

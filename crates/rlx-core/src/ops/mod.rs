@@ -78,7 +78,6 @@ mod rope_table;
 mod rules;
 mod sample;
 mod scalar;
-mod scalar_wgsl;
 mod scan;
 mod scatter_add;
 mod sdpa;

@@ -1,4 +1,4 @@
-//! Scalar functions as data: one table that the reference, the CPU and the WGSL emitter read.
+//! Scalar functions: their names and their values. How a device computes one is its executor's.
 //!
 //! `max` and `min` prefer a number to a NaN, everywhere: in functions, reductions and `clamp`.
 
@@ -115,49 +115,39 @@ pub enum Reduction {
 }
 
 impl Unary {
-    /// Every function, with its name in text IR and its WGSL over `x`, where that is good enough.
-    ///
-    /// Tanh of a large argument is NaN on some drivers (inf / inf), so WGSL clamps it first. There
-    /// is no WGSL of `sin`, `cos` and `tan`: WGSL promises them within 2^-11 between -pi and pi and
-    /// nothing beyond, and a reduction of the argument in f32 may be reordered to nothing.
-    pub const ALL: [(Unary, &'static str, Option<&'static str>); 26] = [
-        (Unary::Silu, "silu", Some("silu_of(x)")),
-        (Unary::Gelu, "gelu", Some("gelu_of(x)")),
-        (Unary::Relu, "relu", Some("max(x, 0.0)")),
-        (Unary::Sigmoid, "sigmoid", Some("(1.0 / (1.0 + exp(-max(x, -80.0))))")),
-        (Unary::Tanh, "tanh", Some("tanh(clamp(x, -15.0, 15.0))")),
-        (Unary::Exp, "exp", Some("exp(x)")),
-        (Unary::Neg, "neg", Some("(-x)")),
-        (Unary::GeluErf, "gelu_erf", Some("gelu_erf_of(x)")),
-        (Unary::Log, "log", Some("log(x)")),
-        (Unary::Sqrt, "sqrt", Some("sqrt(x)")),
-        (Unary::Rsqrt, "rsqrt", Some("inverseSqrt(x)")),
-        (Unary::Abs, "abs", Some("abs(x)")),
-        (Unary::Sin, "sin", None),
-        (Unary::Cos, "cos", None),
-        (Unary::Tan, "tan", None),
-        (Unary::Atan, "atan", Some("atan_of(x)")),
-        (Unary::Recip, "recip", Some("(1.0 / x)")),
-        (Unary::Round, "round", Some("round(x)")),
-        (Unary::Floor, "floor", Some("floor(x)")),
-        (Unary::Ceil, "ceil", Some("ceil(x)")),
-        (Unary::Sign, "sign", Some("sign(x)")),
-        (Unary::Softplus, "softplus", Some("softplus_of(x)")),
-        (Unary::Erf, "erf", Some("erf_of(x)")),
-        (Unary::Elu, "elu", Some("elu_of(x)")),
-        (Unary::HardSwish, "hard_swish", Some("(x * clamp(x / 6.0 + 0.5, 0.0, 1.0))")),
-        (Unary::HardSigmoid, "hard_sigmoid", Some("clamp(x / 6.0 + 0.5, 0.0, 1.0)")),
+    /// Every function with its name in text IR.
+    pub const ALL: [(Unary, &'static str); 26] = [
+        (Unary::Silu, "silu"),
+        (Unary::Gelu, "gelu"),
+        (Unary::Relu, "relu"),
+        (Unary::Sigmoid, "sigmoid"),
+        (Unary::Tanh, "tanh"),
+        (Unary::Exp, "exp"),
+        (Unary::Neg, "neg"),
+        (Unary::GeluErf, "gelu_erf"),
+        (Unary::Log, "log"),
+        (Unary::Sqrt, "sqrt"),
+        (Unary::Rsqrt, "rsqrt"),
+        (Unary::Abs, "abs"),
+        (Unary::Sin, "sin"),
+        (Unary::Cos, "cos"),
+        (Unary::Tan, "tan"),
+        (Unary::Atan, "atan"),
+        (Unary::Recip, "recip"),
+        (Unary::Round, "round"),
+        (Unary::Floor, "floor"),
+        (Unary::Ceil, "ceil"),
+        (Unary::Sign, "sign"),
+        (Unary::Softplus, "softplus"),
+        (Unary::Erf, "erf"),
+        (Unary::Elu, "elu"),
+        (Unary::HardSwish, "hard_swish"),
+        (Unary::HardSigmoid, "hard_sigmoid"),
     ];
 
     /// The name in text IR.
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
-    }
-
-    /// A WGSL expression over `x`, an f32, that may call [`wgsl_helpers`](Self::wgsl_helpers);
-    /// `None` for what WGSL gives too little precision.
-    pub fn wgsl(self) -> Option<&'static str> {
-        Self::ALL[self as usize].2
     }
 
     /// The function of that name.
@@ -214,30 +204,21 @@ impl Unary {
 }
 
 impl Binary {
-    /// Every function, with its name in text IR and its WGSL over `a` and `b` of f32.
-    ///
-    /// There is no WGSL of `pow`, which is as far off as its logarithm times `b`, nor of `mod`,
-    /// whose quotient may round up to the next integer and put it a whole `b` off.
-    pub const ALL: [(Binary, &'static str, Option<&'static str>); 8] = [
-        (Binary::Add, "add", Some("(a + b)")),
-        (Binary::Sub, "sub", Some("(a - b)")),
-        (Binary::Mul, "mul", Some("(a * b)")),
-        (Binary::Max, "max", Some("max(a, b)")),
-        (Binary::Div, "div", Some("(a / b)")),
-        (Binary::Min, "min", Some("min(a, b)")),
-        (Binary::Pow, "pow", None),
-        (Binary::Mod, "mod", None),
+    /// Every function with its name in text IR.
+    pub const ALL: [(Binary, &'static str); 8] = [
+        (Binary::Add, "add"),
+        (Binary::Sub, "sub"),
+        (Binary::Mul, "mul"),
+        (Binary::Max, "max"),
+        (Binary::Div, "div"),
+        (Binary::Min, "min"),
+        (Binary::Pow, "pow"),
+        (Binary::Mod, "mod"),
     ];
 
     /// The name in text IR.
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
-    }
-
-    /// A WGSL expression over `a` and `b`, two f32; `None` for what WGSL gives too
-    /// little precision.
-    pub fn wgsl(self) -> Option<&'static str> {
-        Self::ALL[self as usize].2
     }
 
     /// The function of that name.
@@ -276,24 +257,19 @@ impl Binary {
 }
 
 impl Comparison {
-    /// Every test, with its name in text IR and its WGSL over `a` and `b`.
-    pub const ALL: [(Comparison, &'static str, &'static str); 6] = [
-        (Comparison::Eq, "eq", "(a == b)"),
-        (Comparison::Ne, "ne", "(a != b)"),
-        (Comparison::Lt, "lt", "(a < b)"),
-        (Comparison::Le, "le", "(a <= b)"),
-        (Comparison::Gt, "gt", "(a > b)"),
-        (Comparison::Ge, "ge", "(a >= b)"),
+    /// Every test with its name in text IR.
+    pub const ALL: [(Comparison, &'static str); 6] = [
+        (Comparison::Eq, "eq"),
+        (Comparison::Ne, "ne"),
+        (Comparison::Lt, "lt"),
+        (Comparison::Le, "le"),
+        (Comparison::Gt, "gt"),
+        (Comparison::Ge, "ge"),
     ];
 
     /// The name in text IR.
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
-    }
-
-    /// A WGSL expression of type bool over `a` and `b`.
-    pub fn wgsl(self) -> &'static str {
-        Self::ALL[self as usize].2
     }
 
     /// The test of that name.

@@ -138,6 +138,7 @@ fn region(g: &Graph, chain: &BTreeSet<usize>) -> Result<(Region, Vec<ValueId>)> 
 mod tests {
     use crate::compile::compile_graph_legacy;
     use crate::ir::parse::parse;
+    use crate::targets;
     use alloc::format;
     use alloc::string::ToString;
     use alloc::vec::Vec;
@@ -148,7 +149,8 @@ mod tests {
     }
 
     #[test]
-    fn webgpu_runs_a_chain_in_one_step_and_no_step_that_it_has_no_kernel_for() {
+    fn a_chain_runs_in_one_step_and_no_step_that_has_no_kernel() {
+        let gpu = targets::gpu();
         let steps = |last: &str| {
             let text = format!(
                 "func @f {{\n  input %a : tensor<2x3xf32>\n  input %b : tensor<3xf32>\n  \
@@ -156,7 +158,7 @@ mod tests {
                  %1 = map %0 {{f = silu}} -> tensor<2x3xf32>\n  \
                  %2 = {last} -> tensor<2x3xf32>\n  return y = %2\n}}\n"
             );
-            let made = compile_graph_legacy("webgpu", parse(&text).expect("a graph"));
+            let made = compile_graph_legacy(&gpu, parse(&text).expect("a graph"));
             made.map(|made| {
                 made.lir.steps.iter().map(|s| s.op.name().to_string()).collect::<Vec<_>>()
             })

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! # A transpose reaches the matmul that reads it.        one fact a file
-//! # with activations=int8                                optional: other than webgpu's defaults
+//! # with activations=int8                                optional: other than the gpu's of `targets`
 //! func @f { … }
 //! # => 1 changes
 //! # miss residual blk.0.sum: MultiConsumer, the product has another reader
@@ -21,6 +21,7 @@ use crate::target::{
     Activations, CompileOptions, DispatchPolicy, Precision, PrecisionPolicy, RegionLimits, Splits,
     Target,
 };
+use crate::targets;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -58,18 +59,18 @@ pub fn goldens(name: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usiz
 
 /// What the pass does to the graph in `text`, as comment lines.
 fn after(text: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usize>) -> String {
-    let mut target = Target::webgpu(Target::WEBGPU_DEFAULT);
+    let mut target = targets::gpu();
     let mut options = CompileOptions::default();
     let words = text.lines().filter_map(|l| l.strip_prefix("# with "));
     for word in words.flat_map(str::split_whitespace) {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         let list = || value.split(',').filter(|w| !w.is_empty()).map(String::from).collect();
         match (key, value) {
-            ("target", name) => target = Target::parse(name).unwrap(),
+            ("target", name) => target = Target::parse_among(name, &targets::all()).unwrap(),
             ("loops", "") => target = target.with_loops(),
             ("target-int8", "false") => target.int8 = false,
             ("attention_parts", n) => {
-                target.attention_splits = Target::cpu()
+                target.attention_splits = targets::host()
                     .attention_splits
                     .map(|s| Splits { parts: n.parse().unwrap(), ..s });
             }
@@ -88,7 +89,9 @@ fn after(text: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usize>) ->
                 let (steps, inputs) = limits.split_once(',').unwrap();
                 let (steps, inputs) = (steps.parse().unwrap(), inputs.parse().unwrap());
                 target.region_limits = Some(RegionLimits { steps, inputs });
-                target.claims.rows.to_mut().retain(|row| row.op != "elementwise_region");
+                let kernels = target.claims.kernels.iter().copied();
+                let kernels: Vec<_> = kernels.filter(|k| k.op != "elementwise_region").collect();
+                target.claims.kernels = kernels.leak();
             }
             // bake=name:bytes in hexadecimal digits
             ("bake", value) => {

@@ -3,7 +3,7 @@
 //! ```toml
 //! [fusion]
 //! policy = "fusable"          # direct | fusable
-//! target = "auto"             # auto | cpu | metal | mlx | cuda | rocm | wgpu | tpu
+//! target = "auto"             # auto, or a backend by its name, as `FusionTarget` lists them
 //! assert_clean = false
 //! skip = false
 //!
@@ -16,7 +16,7 @@
 //! compute = "f32"             # f32 | f16 | bf16
 //! mixed = "none"              # none | auto
 //!
-//! [backend.metal]             # one table per backend
+//! [backend.NAME]              # one table per backend
 //! skip_fusion = false
 //! unfuse_regions = false
 //! ```
@@ -131,51 +131,18 @@ pub struct BackendHints {
     pub unfuse_regions: bool,
 }
 
-/// One table of hints a backend; only that of the compiled backend is read.
+/// One table of hints a backend, by [`FusionTarget`]; only that of the compiled backend is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BackendOverrides {
-    /// `[backend.cpu]`
-    pub cpu: BackendHints,
-    /// `[backend.metal]`
-    pub metal: BackendHints,
-    /// `[backend.mlx]`
-    pub mlx: BackendHints,
-    /// `[backend.cuda]`
-    pub cuda: BackendHints,
-    /// `[backend.rocm]`
-    pub rocm: BackendHints,
-    /// `[backend.wgpu]`
-    pub wgpu: BackendHints,
-    /// `[backend.tpu]`
-    pub tpu: BackendHints,
-}
+pub struct BackendOverrides([BackendHints; FusionTarget::ALL.len()]);
 
 impl BackendOverrides {
     /// The hints of a backend; none for `auto`.
     pub fn of(&self, target: FusionTarget) -> BackendHints {
-        match target {
-            FusionTarget::Auto => BackendHints::default(),
-            FusionTarget::Cpu => self.cpu,
-            FusionTarget::Metal => self.metal,
-            FusionTarget::Mlx => self.mlx,
-            FusionTarget::Cuda => self.cuda,
-            FusionTarget::Rocm => self.rocm,
-            FusionTarget::Wgpu => self.wgpu,
-            FusionTarget::Tpu => self.tpu,
-        }
+        self.0[target as usize]
     }
 
     /// The hints of a backend, to change; `None` for `auto`.
     pub fn of_mut(&mut self, target: FusionTarget) -> Option<&mut BackendHints> {
-        Some(match target {
-            FusionTarget::Auto => return None,
-            FusionTarget::Cpu => &mut self.cpu,
-            FusionTarget::Metal => &mut self.metal,
-            FusionTarget::Mlx => &mut self.mlx,
-            FusionTarget::Cuda => &mut self.cuda,
-            FusionTarget::Rocm => &mut self.rocm,
-            FusionTarget::Wgpu => &mut self.wgpu,
-            FusionTarget::Tpu => &mut self.tpu,
-        })
+        target.explicit().map(|target| &mut self.0[target as usize])
     }
 }

@@ -79,7 +79,7 @@ impl CompileOptions {
         Self::from_profile(profile, device, KernelDispatch::default())
     }
 
-    /// One line of what a profile says, in its own words: `target=cpu policy=direct dce=true …`.
+    /// One line of what a profile says, in its own words: `target=auto policy=direct dce=true …`.
     pub fn describe(&self) -> String {
         let policy = self.fusion_policy.map_or("module", |p| p.name());
         format!(

@@ -285,7 +285,10 @@ mod tests {
     #[test]
     fn a_backend_may_set_one_key_of_its_table() {
         let p = CompileProfile::from_toml_str("[backend.metal]\nskip_fusion = true\n").unwrap();
-        assert_eq!(p.backend.metal, BackendHints { skip_fusion: true, unfuse_regions: false });
-        assert_eq!(p.backend.cpu, BackendHints::default());
+        assert_eq!(
+            p.backend.of(FusionTarget::Metal),
+            BackendHints { skip_fusion: true, unfuse_regions: false }
+        );
+        assert_eq!(p.backend.of(FusionTarget::Cpu), BackendHints::default());
     }
 }

@@ -1,6 +1,6 @@
 //! The trait every executor implements.
 //!
-//! It is object-safe: a page picks WebGPU or CPU at run time. Handles are ids; nothing is borrowed
+//! It is object-safe: a page picks its executor at run time. Handles are ids; nothing is borrowed
 //! across an await; natively an executor may be used from any thread. Work that takes time gives a [`Ticket`], and
 //! [`Device::poll`] answers for it.
 
@@ -220,9 +220,9 @@ pub struct Counters {
 /// Which executor runs, for `info()` and `--json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// `reference`, `cpu`, `webgpu`.
+    /// The executor's name, as its target has it.
     pub kind: String,
-    /// The adapter's name, or the CPU's SIMD level and threads: `avx2, 2 threads`.
+    /// The adapter's name, or the level of vectors and the threads: `avx2, 2 threads`.
     pub adapter: String,
     /// Optional features in use: `subgroups`, `packed_4x8_integer_dot_product`.
     pub features: Vec<String>,

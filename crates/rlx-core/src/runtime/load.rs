@@ -1,6 +1,6 @@
 //! Loading weights: from ranges of files to a device, without IO.
 //!
-//! A loader first waits for memory (on WebGPU out of memory is known only then). Bytes may then come in
+//! A loader first waits for memory (some devices can tell only then that they have too little). Bytes may then come in
 //! any order; each shard says where its ranges go. Small tensors that constants are made from stay on
 //! the host.
 

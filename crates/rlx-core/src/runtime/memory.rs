@@ -81,7 +81,7 @@ impl Fit {
         }
     }
 
-    /// Refuses what `available` bytes of `holder` ("the CPU in a page") do not hold.
+    /// Refuses what `available` bytes of `holder` ("this machine") do not hold.
     ///
     /// # Errors
     /// `OutOfMemory` that says what is needed, by purpose, and the largest context that would fit.
@@ -208,10 +208,10 @@ mod tests {
     #[test]
     fn what_does_not_fit_says_why_and_what_would() {
         assert_eq!(fit().within("it", 1740), Ok(()));
-        let e = fit().within("the CPU in a page", 1_500).unwrap_err();
+        let e = fit().within("this machine", 1_500).unwrap_err();
         assert_eq!(e.code, Code::OutOfMemory);
         assert!(e.what.starts_with("this model needs 0.0 MB: weights 0.0, 64 positions of cache"));
-        assert!(e.what.ends_with("; the CPU in a page has 0.0 MB"), "{e}");
+        assert!(e.what.ends_with("; this machine has 0.0 MB"), "{e}");
         assert_eq!(e.hint, "load with a context of 40 tokens or less (--context, contextLength)");
         let memory = |available, context| Details::Memory { needed: 1740, available, context };
         assert_eq!(e.details.as_deref(), Some(&memory(Some(1_500), Some(40))));

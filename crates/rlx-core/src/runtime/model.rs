@@ -13,7 +13,7 @@ use crate::plan::WeightPlan;
 use crate::profile::Presets;
 use crate::safetensors;
 use crate::safetensors::json::Json;
-use crate::target::{CompileOptions, Target};
+use crate::target::{CompileOptions, Policy, Target};
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -48,6 +48,17 @@ impl ModelOptions {
                 ProgramSpec::prefill_last(chunk),
             ]),
         }
+    }
+
+    /// Programs of a chat as a device is best used, by its target's policy.
+    pub fn by(policy: &Policy) -> Self {
+        let mut options = Self::chat(policy.chunk);
+        if let Some(rows) = policy.short {
+            options = options.with_short(rows);
+        }
+        options.compile.kv = policy.kv;
+        options.compile.activations = policy.activations;
+        options
     }
 
     /// With a program for a last chunk of at most `rows`: what a prompt leaves over, or all of a short

@@ -183,7 +183,7 @@ impl SelfTest {
                 Code::CheckFailed,
                 format!("{} computes wrong values: {}", self.device.info().adapter, self.fault),
             )
-            .hint("use the device cpu; a newer driver may help"));
+            .hint("use another device; a newer driver may help"));
         };
         self.device.avoid(features, &self.fault);
         self.run = self.twin.start(&self.device, &self.options)?;

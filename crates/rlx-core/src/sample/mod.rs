@@ -19,7 +19,7 @@
 //!    token is the first in id order whose cumulative weight exceeds `r * total >> 32`, so shares
 //!    are exact to 2^-32 of the whole
 //!
-//! The WebGPU executor's `sample.wgsl` is the same algorithm, step by step.
+//! A kernel of an executor is the same algorithm, step by step: whoever changes one changes all.
 //!
 //! ```
 //! use rlx_core::sample::{Control, SampleParams, Scratch, sample};

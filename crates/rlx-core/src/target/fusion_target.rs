@@ -1,4 +1,8 @@
 //! Which backend a compilation is for, by the names that profiles and command lines use.
+//!
+//! This file alone of the core lists devices by name. It is a vocabulary: a profile has hints for backends
+//! that no build has yet, and what is no name is told those that are. Nothing here says what a device can do;
+//! that is its executor's [`Target`](super::Target).
 
 use crate::error::{Code, Error, Result};
 use alloc::format;

@@ -8,13 +8,15 @@ mod class;
 mod dispatch;
 mod fusion_target;
 mod options;
+mod policy;
 mod precision;
 
-pub use claims::{Claim, Claims, Form, KernelClaim, Path, Takes};
+pub use claims::{Claims, KernelClaim, Path, Takes};
 pub use class::class_of_kind;
 pub use dispatch::{DispatchPolicy, KernelDispatch};
 pub use fusion_target::FusionTarget;
 pub use options::{Activations, CompileOptions, RegionLimits};
+pub use policy::Policy;
 pub use precision::{CastConfig, Precision, PrecisionPolicy};
 
 use crate::error::{Error, Result};
@@ -124,7 +126,7 @@ pub struct Buffers {
 /// A device as the compiler sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// `reference`, `cpu`, `webgpu`.
+    /// What messages, fingerprints and command lines call it.
     pub name: String,
     /// What its memory allows.
     pub limits: Limits,
@@ -150,6 +152,8 @@ pub struct Target {
     pub attention_splits: Option<Splits>,
     /// How its buffers differ from plans; `None` where memory is the host's.
     pub buffers: Option<Buffers>,
+    /// How it is used where nobody asks for anything else.
+    pub policy: Policy,
 }
 
 /// What a target's caches of keys and values may be of.
@@ -183,10 +187,6 @@ pub struct Splits {
 }
 
 impl Target {
-    /// WebGPU's limits of an adapter that promises nothing more than the specification.
-    pub const WEBGPU_DEFAULT: Limits =
-        Limits { buffer: 256 << 20, binding: 128 << 20, storage_buffers: 8, alignment: 256 };
-
     /// Every format of a file's weights.
     pub fn every_format() -> Vec<BlockFormat> {
         let working = [BlockFormat::Q8_1, BlockFormat::Q8K]; // activations only
@@ -214,71 +214,7 @@ impl Target {
             row_parts: Some(8),
             attention_splits: None,
             buffers: None,
-        }
-    }
-
-    /// The CPU executor. A norm of its own costs a barrier; as a prologue it would cost every
-    /// worker a pass over x, and int8 activations need it done first anyway.
-    ///
-    /// It binds nothing: limits are what an address reaches, one number for every platform, as
-    /// fingerprints are. What a 32-bit host has no memory for, it says when it allocates.
-    pub fn cpu() -> Target {
-        Target {
-            name: "cpu".into(),
-            limits: Limits {
-                buffer: 1 << 40,
-                binding: 1 << 40,
-                storage_buffers: 64,
-                alignment: 64,
-            },
-            fusions: Fusions { norm_prologue: false, quantize_prologue: false, ..Fusions::ALL },
-            formats: Self::every_format(),
-            int8: true,
-            claims: Claims::CPU,
-            region_limits: None,
-            caches: Some(Caches { types: claims::CACHES, block_heads: 1 }),
-            cost: Cost { submit_us: 10.0, launch_us: 2.0, bandwidth_gb_s: 20.0 },
-            segments: false,
-            row_parts: None,
-            attention_splits: Some(Splits {
-                parts: 16,
-                least: 256,
-                spare: 4,
-                capacity: 2048,
-                multiple: 1,
-                group: u64::MAX,
-                width: u64::MAX,
-            }),
-            buffers: None,
-        }
-    }
-
-    /// A WebGPU device with these limits.
-    pub fn webgpu(limits: Limits) -> Target {
-        Target {
-            name: "webgpu".into(),
-            limits,
-            fusions: Fusions::ALL,
-            formats: Self::every_format(),
-            int8: true,
-            claims: Claims::WEBGPU,
-            region_limits: Some(RegionLimits::WEBGPU),
-            caches: Some(Caches { types: claims::CACHES, block_heads: claims::WEBGPU_BLOCK_HEADS }),
-            cost: Cost { submit_us: 50.0, launch_us: 5.0, bandwidth_gb_s: 100.0 },
-            segments: false,
-            // Columns that a workgroup of a prompt's matmul makes; one row's makes quads of them.
-            row_parts: Some(64),
-            attention_splits: Some(Splits {
-                parts: 256,
-                least: 64,
-                // Workgroups of a split that is empty cost next to nothing.
-                spare: 1,
-                capacity: 128,
-                multiple: 8,
-                group: 8,
-                width: 1024,
-            }),
-            buffers: Some(Buffers { multiple: 16, step: 256, staging: 16 << 20 }),
+            policy: Policy::PLAIN,
         }
     }
 
@@ -295,7 +231,7 @@ impl Target {
         }
     }
 
-    /// One line that names everything plans depend on: `webgpu buffer=… binding=…`. It is hashed
+    /// One line that names everything plans depend on: `name buffer=… binding=…`. It is hashed
     /// into fingerprints and accepted by `rlx inspect --target`. `loops=1` is said where the usual
     /// target of that name has none.
     pub fn describe(&self) -> String {
@@ -308,41 +244,26 @@ impl Target {
         )
     }
 
-    /// Reads what [`describe`](Self::describe) writes. A name alone means that target with its
-    /// usual limits (`webgpu`: [`WEBGPU_DEFAULT`](Self::WEBGPU_DEFAULT)); limits may come in any
-    /// order, and those that are left out are the usual ones.
+    /// Reads what [`describe`](Self::describe) writes, of one of these targets. A name alone means
+    /// that target with its limits; limits may come in any order, and those that are left out are
+    /// the target's own.
     ///
     /// # Errors
     /// `Usage` for an unknown name or limit, or a value that is no number of 1 or more.
-    pub fn parse(text: &str) -> Result<Target> {
-        Self::parse_among(
-            text,
-            &[
-                ("reference", &Self::reference),
-                ("cpu", &Self::cpu),
-                ("webgpu", &|| Self::webgpu(Self::WEBGPU_DEFAULT)),
-            ],
-        )
-    }
-
-    /// [`parse`](Self::parse) where the usual targets are these.
-    ///
-    /// # Errors
-    /// As `parse`.
-    pub fn parse_among(text: &str, usual: &[(&str, &dyn Fn() -> Target)]) -> Result<Target> {
+    pub fn parse_among(text: &str, usual: &[Target]) -> Result<Target> {
         let mut words = text.split_whitespace();
         let name = words.next().unwrap_or_default();
-        let Some((_, target)) = usual.iter().find(|t| t.0 == name) else {
-            let names: Vec<&str> = usual.iter().map(|t| t.0).collect();
+        let Some(target) = usual.iter().find(|t| t.name == name) else {
+            let names: Vec<&str> = usual.iter().map(|t| t.name.as_str()).collect();
             return Err(Error::usage(format!("unknown target `{name}`"))
                 .hint(format!("targets: {}", names.join(", "))));
         };
-        let mut target = target();
+        let mut target = target.clone();
         for word in words {
             let limits = "limits: buffer, binding, storage_buffers, alignment; loops=1";
             let Some((key, value)) = word.split_once('=') else {
                 return Err(Error::usage(format!("`{word}` is no limit of a target"))
-                    .hint("write limit=number, as in `webgpu binding=134217728`"));
+                    .hint(format!("write limit=number, as in `{name} binding=134217728`")));
             };
             let bad = || Error::usage(format!("{key}={value} of a target: expected 1 or more"));
             let number = value.parse().ok().filter(|&n: &u64| n > 0).ok_or_else(bad)?;
@@ -369,35 +290,49 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::targets;
+
+    fn parse(text: &str) -> Result<Target> {
+        Target::parse_among(text, &targets::all())
+    }
 
     #[test]
     fn a_description_reads_back_as_the_same_target() {
         let odd = Limits { buffer: 1 << 31, binding: 12_345, storage_buffers: 10, alignment: 32 };
-        for target in [
-            Target::reference(),
-            Target::cpu(),
-            Target::webgpu(Target::WEBGPU_DEFAULT),
-            Target::webgpu(odd),
-            Target::cpu().with_loops(),
-        ] {
-            assert_eq!(Target::parse(&target.describe()), Ok(target));
+        let others = [targets::gpu_with(odd), targets::host().with_loops()];
+        for target in targets::all().into_iter().chain(others) {
+            assert_eq!(parse(&target.describe()), Ok(target));
         }
     }
 
     #[test]
     fn a_name_alone_has_the_usual_limits() {
-        assert_eq!(Target::parse("webgpu"), Ok(Target::webgpu(Target::WEBGPU_DEFAULT)));
-        let t = Target::parse("cpu binding=64").expect("one limit");
-        assert_eq!(t.limits, Limits { binding: 64, ..Target::cpu().limits });
+        let (host, gpu) = (targets::host(), targets::gpu());
+        assert_eq!(parse(&gpu.name), Ok(gpu));
+        let t = parse(&format!("{} binding=64", host.name)).expect("one limit");
+        assert_eq!(t.limits, Limits { binding: 64, ..host.limits });
     }
 
     #[test]
     fn what_is_no_target_is_named() {
-        let what = |text| Target::parse(text).expect_err("no target").what;
-        assert_eq!(what("cuda"), "unknown target `cuda`");
-        assert_eq!(what(""), "unknown target ``");
-        assert_eq!(what("webgpu fast"), "`fast` is no limit of a target");
-        assert_eq!(what("webgpu speed=1"), "unknown limit `speed` of a target");
-        assert_eq!(what("webgpu binding=0"), "binding=0 of a target: expected 1 or more");
+        let error = |text: &str| parse(text).expect_err("no target");
+        let name = targets::gpu().name;
+        assert_eq!(error("abacus").what, "unknown target `abacus`");
+        let names = [Target::reference(), targets::host(), targets::gpu()].map(|t| t.name);
+        assert_eq!(error("abacus").hint, format!("targets: {}", names.join(", ")));
+        assert_eq!(error("").what, "unknown target ``");
+        let e = error(&format!("{name} fast"));
+        assert_eq!(e.what, "`fast` is no limit of a target");
+        assert_eq!(e.hint, format!("write limit=number, as in `{name} binding=134217728`"));
+        assert_eq!(error(&format!("{name} speed=1")).what, "unknown limit `speed` of a target");
+        let e = error(&format!("{name} binding=0"));
+        assert_eq!(e.what, "binding=0 of a target: expected 1 or more");
+    }
+
+    #[test]
+    fn a_policy_is_no_part_of_a_description() {
+        let other = Policy { chunk: 7, short: Some(3), ..Policy::PLAIN };
+        let host = targets::host();
+        assert_eq!(Target { policy: other, ..host.clone() }.describe(), host.describe());
     }
 }

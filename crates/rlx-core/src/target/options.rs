@@ -36,11 +36,6 @@ pub struct RegionLimits {
 }
 
 impl RegionLimits {
-    /// What a GPU kernel binds and compiles quickly: 32 steps over 16 tensors.
-    pub const GPU: RegionLimits = RegionLimits { steps: 32, inputs: 16 };
-    /// What the WebGPU executor's kernel takes: the arena and six weights are within the eight buffers that
-    /// every device binds.
-    pub const WEBGPU: RegionLimits = RegionLimits { steps: 32, inputs: 6 };
     /// No limit.
     pub const UNBOUNDED: RegionLimits = RegionLimits { steps: usize::MAX, inputs: usize::MAX };
 }

@@ -1,8 +1,9 @@
 //! Group 004: the compile pipeline and its results.
 
 use crate::facts::{LAYER, difference, f32s, graph, input_count, operators, run};
+use crate::targets;
 use rlx_core::Code;
-use rlx_core::compile::{BindingManifest, CompilePipeline, CompileResult, target_of};
+use rlx_core::compile::{BindingManifest, CompilePipeline, CompileResult, target_among};
 use rlx_core::ir::hir::{FfnWeights, LinearWeights, Module, Weight};
 use rlx_core::ir::lir::{Phase, Program, Slice, Space};
 use rlx_core::ir::mir::ParamKind;
@@ -43,17 +44,17 @@ fn slices(program: &Program) -> impl Iterator<Item = &Slice> {
 
 #[test]
 fn fact_004_01_a_result_is_cloned_and_says_what_is_dynamic() {
-    let result = CompilePipeline::default().compile_graph(graph(&rows())).unwrap();
+    let result = CompilePipeline::new(targets::host()).compile_graph(graph(&rows())).unwrap();
     assert_eq!((result.has_dynamic_dims(), result.dynamic_symbols()), (true, vec!["SEQ".into()]));
     let clone: CompileResult = result.clone();
     assert!(Arc::ptr_eq(&clone.lir, &result.lir) && Arc::ptr_eq(&clone.fusion, &result.fusion));
-    let fixed = CompilePipeline::default().compile_graph(graph(LAYER)).unwrap();
+    let fixed = CompilePipeline::new(targets::host()).compile_graph(graph(LAYER)).unwrap();
     assert_eq!((fixed.has_dynamic_dims(), fixed.dynamic_symbols()), (false, vec![]));
 }
 
 #[test]
 fn fact_004_02_specialising_plans_again_and_keeps_the_report() {
-    let pipeline = CompilePipeline::default();
+    let pipeline = CompilePipeline::new(targets::host());
     let template = pipeline.compile_graph(graph(&rows())).unwrap();
     let binding = Binding::from([(SEQ.into(), 4)]);
     let four = template.specialize(&pipeline, &binding).unwrap();
@@ -70,8 +71,8 @@ fn specialising_a_compiled_template_equals_compiling_the_bound_graph() {
     for precision in
         [PrecisionPolicy::AlwaysF32, PrecisionPolicy::AutoMixed, PrecisionPolicy::AutoMixedBf16]
     {
-        let webgpu = target_of("webgpu").unwrap().with_loops();
-        for target in [Target::reference(), Target::cpu().with_loops(), webgpu] {
+        let webgpu = targets::gpu().with_loops();
+        for target in [Target::reference(), targets::host().with_loops(), webgpu] {
             let options = CompileOptions { precision: precision.clone(), ..Default::default() };
             let pipeline = CompilePipeline::new(target).with_options(options);
             let template = pipeline.compile_graph(graph(&rows())).unwrap();
@@ -85,9 +86,9 @@ fn specialising_a_compiled_template_equals_compiling_the_bound_graph() {
 }
 
 #[test]
-fn fact_004_03_the_default_pipeline_is_the_cpus() {
+fn fact_004_03_the_default_pipeline_is_the_references() {
     let CompilePipeline { target, options, .. } = CompilePipeline::default();
-    assert_eq!(target, Target::cpu());
+    assert_eq!(target, Target::reference());
     assert_eq!(options, CompileOptions::default());
     assert_eq!((options.alignment, options.assert_clean), (64, false));
     assert_eq!((options.supported_ops, options.dispatch), (None, KernelDispatch::default()));
@@ -95,7 +96,7 @@ fn fact_004_03_the_default_pipeline_is_the_cpus() {
 
 #[test]
 fn fact_004_04_a_new_pipeline_follows_its_target() {
-    for target in [Target::cpu(), Target::reference(), target_of("webgpu").unwrap()] {
+    for target in [targets::host(), Target::reference(), targets::gpu()] {
         let pipeline = CompilePipeline::new(target.clone());
         assert_eq!(pipeline.target, target);
         // What is the target's is asked of it, so that no copy goes stale.
@@ -106,7 +107,7 @@ fn fact_004_04_a_new_pipeline_follows_its_target() {
 #[test]
 fn fact_004_05_builders_set_one_thing_each() {
     let dispatch = KernelDispatch { force_common: vec!["rms_norm".into()], ..Default::default() };
-    let pipeline = CompilePipeline::default()
+    let pipeline = CompilePipeline::new(targets::host())
         .with_assert_fusion_clean(true)
         .with_supported_ops(["matmul"])
         .with_kernel_dispatch(DispatchPolicy::ForceNative);
@@ -142,7 +143,7 @@ fn swiglu() -> Module {
 
 #[test]
 fn fact_004_06_lowering_gives_verified_mir_or_an_error() {
-    let pipeline = CompilePipeline::default();
+    let pipeline = CompilePipeline::new(targets::host());
     verify(&pipeline.lower_hir(&swiglu()).unwrap()).unwrap();
     let mut m = Module::graph("misfit");
     let x = m.input("x", f32s(&[4, 64]));
@@ -172,13 +173,13 @@ fn fact_004_07_preprocessing_lowers_control_flow_then_drops_the_dead() {
 }
 ",
     );
-    let g = CompilePipeline::default().preprocess_mir(g).unwrap();
+    let g = CompilePipeline::new(targets::host()).preprocess_mir(g).unwrap();
     assert_eq!(operators(&g), ["map", "select"], "{g}");
 }
 
 #[test]
 fn fact_004_08_without_a_claim_the_targets_own_decides() {
-    let cpu = CompilePipeline::default();
+    let cpu = CompilePipeline::new(targets::host());
     assert_eq!(cpu.options.supported_ops, None);
     let fused = cpu.compile_graph(graph(LAYER)).unwrap();
     assert!(fused.fusion.count("glu") == 1 && fused.fusion.count("residual") == 1);
@@ -192,7 +193,7 @@ fn fact_004_09_messages_name_backends() {
     for name in names {
         let target = FusionTarget::from_name(name).unwrap();
         assert_eq!(target.name(), name);
-        if let Err(e) = target_of(name) {
+        if let Err(e) = target_among(name, &targets::all()) {
             assert_eq!(e.what, format!("the backend {name} is not built in"));
         }
     }
@@ -200,7 +201,7 @@ fn fact_004_09_messages_name_backends() {
 
 #[test]
 fn fact_004_10_optimising_reports_before_and_after() {
-    let pipeline = CompilePipeline::default();
+    let pipeline = CompilePipeline::new(targets::host());
     let (g, report) = pipeline.optimize_with_report(graph(LAYER)).unwrap();
     verify(&g).unwrap();
     assert_eq!(report.nodes, (graph(LAYER).nodes.len(), g.nodes.len()));
@@ -210,7 +211,7 @@ fn fact_004_10_optimising_reports_before_and_after() {
 
 #[test]
 fn fact_004_13_plans_are_aligned_as_asked() {
-    let pipeline = CompilePipeline::default();
+    let pipeline = CompilePipeline::new(targets::host());
     let g = pipeline.optimize(graph(LAYER)).unwrap();
     for alignment in [64, 256] {
         let options = CompileOptions { alignment, ..CompileOptions::default() };
@@ -247,7 +248,7 @@ fn fact_004_14_binding_reaches_attributes_then_types_then_the_plan() {
 
 #[test]
 fn fact_004_16_a_graph_is_compiled_as_mir_and_a_module_lowered_first() {
-    let pipeline = CompilePipeline::default();
+    let pipeline = CompilePipeline::new(targets::host());
     let (a, b) = (pipeline.compile_graph(graph(LAYER)), pipeline.compile_mir(graph(LAYER)));
     assert_eq!(a, b);
     let mir = pipeline.compile_mir(pipeline.lower_hir(&swiglu()).unwrap()).unwrap();
@@ -269,7 +270,7 @@ fn fact_004_16_a_graph_is_compiled_as_mir_and_a_module_lowered_first() {
 
 #[test]
 fn fact_004_17_a_compiled_module_is_returned_as_it_is() {
-    let pipeline = CompilePipeline::default();
+    let pipeline = CompilePipeline::new(targets::host());
     let result = pipeline.compile_graph(graph(LAYER)).unwrap();
     let lir = GraphModule::Lir(Box::new((*result.lir).clone()));
     let again = pipeline.compile_module(lir).unwrap();
@@ -312,7 +313,7 @@ fn fact_004_20_a_linear_layer_with_bias_is_one_fused_step() {
     let bias = Some(Weight { name: "b".into(), ty: f32s(&[128]) });
     let y = m.linear(x, LinearWeights { bias, ..linear("w", 128, 128) }, "linear");
     m.output("y", y);
-    let result = CompilePipeline::default().compile_hir(&m).unwrap();
+    let result = CompilePipeline::new(targets::host()).compile_hir(&m).unwrap();
     assert!(result.graph().nodes.len() <= 5);
     assert_eq!(result.lir.steps.len(), 1, "{}", result.lir);
     assert!(result.lir.arena_bytes > 0);
@@ -323,7 +324,7 @@ fn fact_004_20_a_linear_layer_with_bias_is_one_fused_step() {
 fn fact_004_21_direct_and_fusable_swiglu_compile_to_one_program() {
     let compile = |policy| {
         let options = CompileOptions { fusion_policy: Some(policy), ..CompileOptions::default() };
-        CompilePipeline::default().with_options(options).compile_hir(&swiglu()).unwrap()
+        CompilePipeline::new(targets::host()).with_options(options).compile_hir(&swiglu()).unwrap()
     };
     let (direct, fusable) = (compile(FusionPolicy::Direct), compile(FusionPolicy::Fusable));
     assert!(direct.fusion.missed.is_empty() && fusable.fusion.missed.is_empty());
@@ -340,13 +341,13 @@ fn fact_004_22_a_defined_module_compiles() {
         m.op(Zip { f: Binary::Mul }, &[y, x], "mul")
     });
     assert_eq!(module.stage(), Stage::Hir);
-    let result = CompilePipeline::default().compile_module(module).unwrap();
+    let result = CompilePipeline::new(targets::host()).compile_module(module).unwrap();
     assert!(result.lir.arena_bytes > 0);
 }
 
 #[test]
 fn fact_004_24_a_plan_has_phases_inputs_and_a_fingerprint_that_repeats() {
-    let compile = || CompilePipeline::default().compile_graph(graph(LAYER)).unwrap();
+    let compile = || CompilePipeline::new(targets::host()).compile_graph(graph(LAYER)).unwrap();
     let (a, b) = (compile(), compile());
     assert_eq!(a.lir.fingerprint, b.lir.fingerprint);
     assert_ne!(a.lir.fingerprint, 0);
@@ -363,13 +364,16 @@ fn fact_004_24_a_plan_has_phases_inputs_and_a_fingerprint_that_repeats() {
     assert!(arena.all(|s| s.offset.is_multiple_of(64)));
     // Options are part of what is hashed.
     let other = CompileOptions { alignment: 256, ..CompileOptions::default() };
-    let other = CompilePipeline::default().with_options(other).compile_graph(graph(LAYER)).unwrap();
+    let other = CompilePipeline::new(targets::host())
+        .with_options(other)
+        .compile_graph(graph(LAYER))
+        .unwrap();
     assert_ne!(a.lir.fingerprint, other.lir.fingerprint);
 }
 
 #[test]
 fn fact_004_25_a_binding_that_contradicts_a_weight_is_an_error_and_one_that_fits_a_plan() {
-    let pipeline = CompilePipeline::default();
+    let pipeline = CompilePipeline::new(targets::host());
     let compile = |width| pipeline.compile_graph(graph(&symbolic(width))).unwrap();
     let template = compile(4);
     assert!(template.has_dynamic_dims());
@@ -383,7 +387,7 @@ fn fact_004_25_a_binding_that_contradicts_a_weight_is_an_error_and_one_that_fits
 
 #[test]
 fn fact_004_18_the_planners_result_is_the_program() {
-    let pipeline = CompilePipeline::default();
+    let pipeline = CompilePipeline::new(targets::host());
     let result = pipeline.compile_graph(graph(LAYER)).unwrap();
     let again = pipeline.plan_lir(result.graph().clone()).unwrap();
     let places = |p: &Program| -> Vec<(Space, u32, u64, u64)> {

@@ -1,6 +1,7 @@
 //! Group 001: weights by name, and compile options from profiles.
 
 use crate::facts::{LAYER, bytes, difference, f32s, fixture, floats, graph, numbers, run};
+use crate::targets;
 use rlx_core::compile::{
     Executable, ModelCompilePipeline, ModelExecutionConfig, Params, compile_built_with_config,
     compile_graph_legacy, compile_graph_preset, compile_graph_with_profile, compile_hir_preset,
@@ -96,8 +97,8 @@ fn from(profile: &CompileProfile, device: &str) -> CompileOptions {
 #[test]
 fn fact_001_05_only_the_compiled_backends_hints_are_read() {
     let mut p = CompileProfile::default();
-    p.backend.metal.skip_fusion = true;
-    p.backend.wgpu.unfuse_regions = true;
+    p.backend.of_mut(FusionTarget::Metal).unwrap().skip_fusion = true;
+    p.backend.of_mut(FusionTarget::Wgpu).unwrap().unfuse_regions = true;
     let flags = |o: CompileOptions| (o.skip_fusion, o.unfuse_regions);
     assert_eq!(flags(from(&p, "metal")), (true, false));
     assert_eq!(flags(from(&p, "webgpu")), (false, true));
@@ -245,19 +246,19 @@ fn fact_001_14_packed_and_fused_equals_dequantised_and_plain() {
         };
         let dense = [("gate".into(), plain(&gate)), ("up".into(), plain(&up))];
         let weights = [("gate".into(), gate), ("up".into(), up)];
-        let run = |device: &str, text: &str, weights: [(String, Vec<u8>); 2], fused: bool| {
+        let run = |target: &Target, text: &str, weights: [(String, Vec<u8>); 2], fused: bool| {
             let mut profile = CompileProfile::llama32_prefill();
             profile.fusion.skip = !fused;
-            let result = compile_graph_with_profile(device, graph(text), &profile).unwrap();
-            assert_eq!(result.lir.steps.len() == 1, fused, "{device} {}", result.lir);
+            let result = compile_graph_with_profile(target, graph(text), &profile).unwrap();
+            assert_eq!(result.lir.steps.len() == 1, fused, "{} {}", target.name, result.lir);
             let program = Executable::new(result, Arc::new(weights.into())).unwrap();
             floats(&program.run_reference(&[("x", &x)]).unwrap()[0].1)
         };
-        let want = run("cpu", &packed_layer(DType::F32), dense, false);
-        for device in ["cpu", "webgpu"] {
-            let got = run(device, &packed_layer(dtype), weights.clone(), true);
+        let want = run(&targets::host(), &packed_layer(DType::F32), dense, false);
+        for target in [targets::host(), targets::gpu()] {
+            let got = run(&target, &packed_layer(dtype), weights.clone(), true);
             // The oracle computes in f64, so not even the last bit may differ.
-            assert_eq!(difference(&want, &got), 0.0, "{dtype} for {device}");
+            assert_eq!(difference(&want, &got), 0.0, "{dtype} for {}", target.name);
         }
     }
 }
@@ -303,7 +304,8 @@ fn fact_001_17_a_packed_model_runs_where_it_is_asked_to() {
   return y = %0
 }
 ";
-    let e = compile_graph_preset("webgpu", graph(text), Preset::Llama32Prefill).unwrap_err();
+    let e = compile_graph_preset(&targets::gpu(), graph(text), Preset::Llama32Prefill);
+    let e = e.unwrap_err();
     assert_eq!(e.code, Code::Unsupported);
     assert!(e.to_string().contains("w is q8_k"), "{e}");
 }
@@ -325,13 +327,17 @@ fn fact_001_19_sam_presets_are_used_by_name() {
 
 #[test]
 fn fact_001_20_a_graph_compiles_for_a_device_by_a_profile() {
-    let mut profile = CompileProfile::default();
-    let fused = compile_graph_with_profile("webgpu", graph(LAYER), &profile).unwrap();
+    let (mut profile, gpu) = (CompileProfile::default(), targets::gpu());
+    let fused = compile_graph_with_profile(&gpu, graph(LAYER), &profile).unwrap();
     profile.fusion.skip = true;
-    let plain = compile_graph_with_profile("webgpu", graph(LAYER), &profile).unwrap();
+    let plain = compile_graph_with_profile(&gpu, graph(LAYER), &profile).unwrap();
     assert!(fused.lir.steps.len() < plain.lir.steps.len());
     assert!(difference(&run(&plain), &run(&fused)) < 1e-5);
-    let e = compile_graph_with_profile("mlx", graph(LAYER), &profile).unwrap_err();
+    // A profile may ask for a backend, and then for no other target than one of it.
+    profile.fusion.target = FusionTarget::Wgpu;
+    assert!(compile_graph_with_profile(&gpu, graph(LAYER), &profile).is_ok());
+    profile.fusion.target = FusionTarget::Mlx;
+    let e = compile_graph_with_profile(&gpu, graph(LAYER), &profile).unwrap_err();
     assert_eq!(e.code, Code::DeviceUnavailable);
 }
 
@@ -339,11 +345,11 @@ fn fact_001_20_a_graph_compiles_for_a_device_by_a_profile() {
 /// a family's fusions, or none where it skips them.
 fn compiles_by_name(presets: &[Preset], expected: &[&str]) {
     for preset in presets {
-        let by_name = compile_graph_preset("cpu", graph(LAYER), *preset).unwrap();
+        let by_name = compile_graph_preset(&targets::host(), graph(LAYER), *preset).unwrap();
         let got: Vec<&str> = by_name.lir.steps.iter().map(|s| s.op.name()).collect();
         assert_eq!(got, expected, "{}", preset.name());
         // The numbers are those of the graph as it was written.
-        let plain = compile_graph_legacy("reference", graph(LAYER)).unwrap();
+        let plain = compile_graph_legacy(&Target::reference(), graph(LAYER)).unwrap();
         assert!(difference(&run(&plain), &run(&by_name)) < 1e-5, "{}", preset.name());
     }
 }
@@ -369,8 +375,8 @@ fn fact_001_22_language_models_compile_by_their_preset() {
 
 #[test]
 fn fact_001_23_the_legacy_way_has_default_options() {
-    let legacy = compile_graph_legacy("cpu", graph(LAYER)).unwrap();
-    let pipeline = rlx_core::compile::CompilePipeline::new(Target::cpu());
+    let legacy = compile_graph_legacy(&targets::host(), graph(LAYER)).unwrap();
+    let pipeline = rlx_core::compile::CompilePipeline::new(targets::host());
     assert_eq!(pipeline.options, CompileOptions::default());
     let default = pipeline.compile_graph(graph(LAYER)).unwrap();
     assert_eq!(legacy.lir.fingerprint, default.lir.fingerprint);
@@ -388,10 +394,11 @@ fn misfit() -> Module {
 
 #[test]
 fn fact_001_24_modules_that_cannot_be_lowered_are_errors() {
-    let e = compile_hir_with_profile("cpu", &misfit(), &CompileProfile::default()).unwrap_err();
+    let host = targets::host();
+    let e = compile_hir_with_profile(&host, &misfit(), &CompileProfile::default()).unwrap_err();
     assert_eq!((e.code, e.at.as_str()), (Code::BadGraph, "head"));
     for preset in [Preset::SamEncoder, Preset::Sam3] {
-        assert_eq!(compile_hir_preset("cpu", &misfit(), preset).unwrap_err(), e);
+        assert_eq!(compile_hir_preset(&host, &misfit(), preset).unwrap_err(), e);
     }
 }
 
@@ -399,7 +406,7 @@ fn fact_001_24_modules_that_cannot_be_lowered_are_errors() {
 fn fact_001_25_graphs_that_cannot_be_compiled_are_errors() {
     let mut g = graph(LAYER);
     g.nodes.reverse();
-    let e = compile_graph_legacy("cpu", g).unwrap_err();
+    let e = compile_graph_legacy(&targets::host(), g).unwrap_err();
     assert_eq!(e.code, Code::BadGraph);
 }
 
@@ -442,7 +449,7 @@ fn fact_001_28_a_built_model_is_compiled_once_and_its_weights_are_shared() {
         ("up".into(), weight(96 * 64, 3)),
         ("down".into(), weight(64 * 96, 4)),
     ]));
-    let mut cache = ModelCompilePipeline::new("webgpu");
+    let mut cache = ModelCompilePipeline::new(targets::gpu());
     let mut compile = |seq: u64| {
         let config = ModelExecutionConfig::prefill(1, seq);
         compile_built_with_config(&mut cache, 1, &config, build, &params).unwrap()

@@ -1,6 +1,7 @@
 //! Group 000: compile profiles.
 
 use crate::facts::{LAYER, difference, graph, run};
+use crate::targets;
 use rlx_core::Code;
 use rlx_core::compile::compile_graph_with_profile;
 use rlx_core::profile::{
@@ -102,8 +103,9 @@ fn unskipped_agrees(preset: Preset, text: &str) {
     let mut unskipped = skipped.clone();
     unskipped.fusion.skip = false;
     assert_eq!(unskipped, CompileProfile::encoder());
-    for device in ["cpu", "webgpu"] {
-        let compile = |p| compile_graph_with_profile(device, graph(text), p).unwrap();
+    for target in [targets::host(), targets::gpu()] {
+        let device = &target.name;
+        let compile = |p| compile_graph_with_profile(&target, graph(text), p).unwrap();
         let (a, b) = (compile(&skipped), compile(&unskipped));
         assert!(b.lir.steps.len() < a.lir.steps.len(), "{device}: skip leaves fusions out");
         let difference = difference(&run(&a), &run(&b));
@@ -223,8 +225,9 @@ fn fact_000_19_profiles_round_trip_through_toml() {
     odd.fusion.assert_clean = true;
     odd.passes.verbose = true;
     odd.precision = PrecisionProfile { compute: Precision::Bf16, mixed: Mixed::Auto };
-    odd.backend.rocm.skip_fusion = true;
-    odd.backend.tpu = BackendHints { skip_fusion: true, unfuse_regions: true };
+    odd.backend.of_mut(FusionTarget::Rocm).unwrap().skip_fusion = true;
+    *odd.backend.of_mut(FusionTarget::Tpu).unwrap() =
+        BackendHints { skip_fusion: true, unfuse_regions: true };
     assert_eq!(read(&odd.to_toml_string()), odd.clone());
     for (preset, name, make) in Preset::ALL {
         assert_eq!(read(&make().to_toml_string()), make(), "{name}");

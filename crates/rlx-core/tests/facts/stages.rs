@@ -1,8 +1,9 @@
 //! Group 002: devices, targets and the stages of a compilation.
 
 use crate::facts::{LAYER, difference, f32s, graph, operators, run};
+use crate::targets;
 use rlx_core::Code;
-use rlx_core::compile::{CompilePipeline, target_of};
+use rlx_core::compile::{CompilePipeline, target_among};
 use rlx_core::ir::GraphModule;
 use rlx_core::ir::hir::{LinearWeights, Module, Weight};
 use rlx_core::ir::lir::Space;
@@ -57,11 +58,12 @@ fn fact_002_01_device_strings_have_a_target_or_are_an_error() {
 fn fact_002_02_an_explicit_target_wins_over_the_devices() {
     let on = |device, fusion_target| {
         let options = CompileOptions { fusion_target, ..CompileOptions::default() };
-        CompilePipeline::for_device(device, options).map(|p| p.target)
+        CompilePipeline::for_device(device, options, &targets::all()).map(|p| p.target)
     };
-    assert_eq!(on("cpu", FusionTarget::Auto), Ok(Target::cpu()));
-    assert_eq!(on("cpu", FusionTarget::Wgpu), target_of("webgpu"));
-    assert_eq!(on("webgpu", FusionTarget::Cpu), Ok(Target::cpu()));
+    assert_eq!(on("cpu", FusionTarget::Auto), Ok(targets::host()));
+    assert_eq!(on("cpu", FusionTarget::Wgpu), Ok(targets::gpu()));
+    assert_eq!(target_among("webgpu", &targets::all()), Ok(targets::gpu()));
+    assert_eq!(on("webgpu", FusionTarget::Cpu), Ok(targets::host()));
     // The device's own description stays where the backend is the same.
     let limited = on("webgpu binding=4096", FusionTarget::Wgpu).unwrap();
     assert_eq!(limited.limits.binding, 4096);
@@ -78,11 +80,11 @@ fn fact_002_03_regions_stay_fused_on_the_cpu_too() {
     );
     let options = CompileOptions { binding: seq(3).binding, ..options.unwrap() };
     assert_eq!((options.fusion_target, options.unfuse_regions), (FusionTarget::Cpu, false));
-    let fused = CompilePipeline::for_device("reference", options.clone()).unwrap();
+    let fused = CompilePipeline::for_device("reference", options.clone(), &targets::all()).unwrap();
     let fused = fused.compile_graph(graph(CHAIN)).unwrap();
     assert_eq!(operators(fused.graph()), ["elementwise_region"]);
     let options = CompileOptions { unfuse_regions: true, ..options };
-    let plain = CompilePipeline::for_device("reference", options).unwrap();
+    let plain = CompilePipeline::for_device("reference", options, &targets::all()).unwrap();
     let plain = plain.compile_graph(graph(CHAIN)).unwrap();
     assert_eq!(plain.lir.steps.len(), 4);
     assert!(difference(&run(&plain), &run(&fused)) < 1e-6);
@@ -134,13 +136,13 @@ fn fact_002_06_a_pipeline_has_the_options_alignment_cleanness_and_dispatch() {
         dispatch: KernelDispatch { policy: DispatchPolicy::ForceCommon, ..Default::default() },
         ..CompileOptions::default()
     };
-    let pipeline = CompilePipeline::for_device("cpu", options.clone()).unwrap();
+    let pipeline = CompilePipeline::for_device("cpu", options.clone(), &targets::all()).unwrap();
     assert_eq!(pipeline.options, options);
 }
 
 #[test]
 fn fact_002_07_the_options_claim_comes_before_the_targets() {
-    let cpu = CompilePipeline::default().with_options(seq(2));
+    let cpu = CompilePipeline::new(targets::host()).with_options(seq(2));
     assert!(cpu.compile_graph(graph(CHAIN)).is_ok(), "the target's own claim");
     let e = cpu.clone().with_supported_ops(["matmul"]).compile_graph(graph(CHAIN)).unwrap_err();
     assert_eq!(e.code, Code::Unsupported);
@@ -159,11 +161,13 @@ fn fact_002_08_options_with_a_claim_are_a_copy() {
 
 #[test]
 fn fact_002_09_a_graph_is_specialised_only_where_a_binding_is_set() {
-    let open = CompilePipeline::default().compile_graph(graph(CHAIN)).unwrap();
+    let open = CompilePipeline::new(targets::host()).compile_graph(graph(CHAIN)).unwrap();
     assert_eq!(open.dynamic_symbols(), ["SEQ"]);
     assert!(open.has_dynamic_dims() && open.lir.steps.is_empty());
-    let bound =
-        CompilePipeline::default().with_options(seq(5)).compile_graph(graph(CHAIN)).unwrap();
+    let bound = CompilePipeline::new(targets::host())
+        .with_options(seq(5))
+        .compile_graph(graph(CHAIN))
+        .unwrap();
     assert!(!bound.has_dynamic_dims() && !bound.lir.steps.is_empty());
     assert_eq!(bound.lir.inputs[0].bytes, 5 * 8 * 4);
 }
@@ -191,7 +195,7 @@ fn linear(width: u64) -> Module {
 
 #[test]
 fn fact_002_11_a_module_compiles_from_any_stage_or_is_an_error() {
-    let pipeline = CompilePipeline::default();
+    let pipeline = CompilePipeline::new(targets::host());
     let e = pipeline.compile_hir(&linear(65)).unwrap_err();
     assert_eq!((e.code, e.at.as_str()), (Code::BadGraph, "head"));
     assert_eq!(pipeline.compile_module(linear(65).into()).unwrap_err(), e);
@@ -207,7 +211,7 @@ fn fact_002_11_a_module_compiles_from_any_stage_or_is_an_error() {
 fn fact_002_12_who_asks_is_told_what_fused_and_nobody_else() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let sink = told.clone();
-    let pipeline = CompilePipeline::default()
+    let pipeline = CompilePipeline::new(targets::host())
         .on_fusion_report(Arc::new(move |r| sink.lock().unwrap().push(r.clone())));
     let result = pipeline.compile_graph(graph(LAYER)).unwrap();
     assert_eq!(*told.lock().unwrap(), [(*result.fusion).clone()]);
@@ -216,7 +220,7 @@ fn fact_002_12_who_asks_is_told_what_fused_and_nobody_else() {
 
 #[test]
 fn fact_002_13_a_programs_graph_can_be_planned_again() {
-    let pipeline = CompilePipeline::default();
+    let pipeline = CompilePipeline::new(targets::host());
     let result = pipeline.compile_graph(graph(LAYER)).unwrap();
     let again = pipeline.plan_lir(result.graph().clone()).unwrap();
     assert_eq!(again, *result.lir);

@@ -6,6 +6,7 @@
 use super::execute::{Data, Outcome, interpreted, planned, replayed};
 use super::modules::random_module;
 use super::{data_graphs, graphs, seeds};
+use crate::targets;
 use rlx_core::Code;
 use rlx_core::ir::hir::FusionPolicy;
 use rlx_core::ir::mir::{Graph, ValueId};
@@ -17,9 +18,9 @@ use rlx_core::types::{BATCH, Binding, DType, Kind, OUT_ROWS, SEQ};
 
 /// One target a seed: the oracle, the oracle with every fusion a device has, devices.
 fn target(seed: u64) -> Target {
-    let webgpu = Target::webgpu(Target::WEBGPU_DEFAULT);
+    let webgpu = targets::gpu();
     match seed % 4 {
-        0 => Target::cpu(),
+        0 => targets::host(),
         1 => webgpu,
         2 => Target::reference(),
         _ => Target { fusions: webgpu.fusions, ..Target::reference() },

@@ -6,6 +6,7 @@
 
 use super::graphs::Rng;
 use super::seeds;
+use crate::targets;
 use rlx_core::ir::mir::{Graph, ParamKind, ValueId};
 use rlx_core::ops::{BatchMatMul, Binary, Constant, MatMul, Softmax, Zip};
 use rlx_core::passes::optimise;
@@ -50,7 +51,7 @@ fn noise(rng: &mut Rng, ty: &Type) -> Vec<u8> {
 
 /// The oracle with every fusion that a device has.
 fn fusing() -> Target {
-    Target { fusions: Target::webgpu(Target::WEBGPU_DEFAULT).fusions, ..Target::reference() }
+    Target { fusions: targets::gpu().fusions, ..Target::reference() }
 }
 
 /// Outputs of the graph with the one fusion in it, which it must have.

@@ -4,6 +4,7 @@
 use super::graphs::{Rng, random_graph};
 use super::modules::random_module;
 use super::seeds;
+use crate::targets;
 use rlx_core::Code;
 use rlx_core::ir::GraphModule;
 use rlx_core::ir::lir::{Program, StateDecl};
@@ -31,8 +32,8 @@ fn planned(g: &Graph, target: &Target) -> Program {
 fn target(seed: u64) -> Target {
     match seed % 3 {
         0 => Target::reference(),
-        1 => Target::cpu(),
-        _ => Target::webgpu(Target::WEBGPU_DEFAULT),
+        1 => targets::host(),
+        _ => targets::gpu(),
     }
 }
 

@@ -3,6 +3,7 @@
 #![cfg(all(feature = "reference", feature = "parse", feature = "vision"))]
 
 use crate::common::execute;
+use crate::targets;
 
 use execute::{Data, Outcome, interpreted, largest_live_slots, planned, replayed};
 use rlx_core::Code;
@@ -96,10 +97,10 @@ fn data(g: &Graph) -> Data {
 
 /// The oracle, the oracle with every fusion a device has, and devices.
 fn targets() -> [Target; 4] {
-    let webgpu = Target::webgpu(Target::WEBGPU_DEFAULT);
+    let webgpu = targets::gpu();
     let mut fused = Target::reference();
     fused.fusions = webgpu.fusions;
-    [Target::reference(), fused, Target::cpu(), webgpu]
+    [Target::reference(), fused, targets::host(), webgpu]
 }
 
 /// Fusions whose operator rounds once where its parts round twice or more.

@@ -1,12 +1,13 @@
 //! Control flow that has a straight form only once its constants are folded.
 
+use crate::targets;
 use rlx_core::Code;
 use rlx_core::ir::mir::Graph;
 use rlx_core::ir::parse::parse;
 use rlx_core::ir::verify::verify;
 use rlx_core::passes::{Context, cleanup, control_flow};
 use rlx_core::reference::interpret;
-use rlx_core::target::{CompileOptions, Target};
+use rlx_core::target::CompileOptions;
 
 /// Starts at 5 - 4, ends at 2 + 2; the inner loop runs as often as the outer counter says.
 const TRIANGLE: &str = "\
@@ -82,7 +83,7 @@ func @f {
 
 /// The graph as a target without control flow gets it, and the verdict on what is left.
 fn straight(text: &str, options: &CompileOptions) -> (Graph, Result<usize, rlx_core::Error>) {
-    let target = Target::webgpu(Target::WEBGPU_DEFAULT);
+    let target = targets::gpu();
     let mut g = parse(text).unwrap();
     let mut cx = Context::new(&target, options);
     cleanup(&mut g, &mut cx).unwrap();

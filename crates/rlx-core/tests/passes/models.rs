@@ -1,5 +1,6 @@
 //! What the passes do to the programs of a real model: a frontend of ours leaves nothing to clean.
 
+use crate::targets;
 use rlx_core::error::Result;
 use rlx_core::gguf::{HeaderReader, ModelFiles};
 use rlx_core::ir::mir::Graph;
@@ -27,7 +28,7 @@ fn programs() -> Vec<Graph> {
 }
 
 fn changes(pass: Pass) -> usize {
-    let target = Target::webgpu(Target::WEBGPU_DEFAULT);
+    let target = targets::gpu();
     let options = CompileOptions::default();
     let run = |mut g: Graph| pass(&mut g, &mut Context::new(&target, &options)).unwrap();
     programs().into_iter().map(run).sum()

@@ -2,6 +2,7 @@
 //! to the same bits. `RLX_GRAPHS=20000` tests more of them; a failure names its seed.
 
 use super::random_graph::{Data, random_graph};
+use crate::targets;
 use rlx_core::error::Result;
 use rlx_core::ir::mir::Graph;
 use rlx_core::ir::parse::parse;
@@ -11,7 +12,7 @@ use rlx_core::passes::{
     Context, bake, cleanup, control_flow, cse, dce, elementwise_region, fold, simplify,
 };
 use rlx_core::reference::interpret;
-use rlx_core::target::{CompileOptions, RegionLimits, Target};
+use rlx_core::target::{CompileOptions, RegionLimits};
 use rlx_core::types::{DType, Scalar, Type};
 use std::collections::BTreeMap;
 
@@ -23,7 +24,7 @@ fn graphs() -> u64 {
 
 /// Runs a pass for a target that has regions of elementwise operators and no control flow.
 fn run(pass: Pass, g: &mut Graph, options: &CompileOptions) -> Result<usize> {
-    let mut target = Target::webgpu(Target::WEBGPU_DEFAULT);
+    let mut target = targets::gpu();
     target.region_limits = Some(RegionLimits { steps: 8, inputs: 4 });
     pass(g, &mut Context::new(&target, options))
 }

@@ -1,5 +1,6 @@
 //! What the plan gives addresses to: segments, views, constants, weights in parts, runtime symbols.
 
+use crate::targets;
 use rlx_core::ir::lir::{Phase, Program};
 use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ir::parse::{parse, parse_lir};
@@ -519,7 +520,7 @@ fn the_cpu_refuses_no_tensor_for_its_size_and_cuts_none_into_parts() {
         );
         plan(g, &[], target, &CompileOptions::default())
     };
-    let cpu = Target::cpu();
+    let cpu = targets::host();
     let program_of_cpu = program(&cpu).unwrap();
     assert!(program_of_cpu.steps.iter().all(|s| s.part.is_none()));
     assert_eq!(program_of_cpu.segments.len(), 1);
@@ -532,6 +533,6 @@ fn the_cpu_refuses_no_tensor_for_its_size_and_cuts_none_into_parts() {
     // Each of the large ones has its own buffer; none is filled above 1 GiB with several.
     let buffers: Vec<u64> = weights.buffers.iter().map(|b| b.bytes).collect();
     assert_eq!(buffers, [3 << 30, 3 << 29, 20 << 20]);
-    let e = program(&Target::webgpu(Target::WEBGPU_DEFAULT)).unwrap_err();
+    let e = program(&targets::gpu()).unwrap_err();
     assert!(e.what.contains("binds at most"), "{e}");
 }

@@ -1,5 +1,6 @@
 //! Real models, planned from their headers alone.
 
+use crate::targets;
 use rlx_core::gguf::{HeaderReader, ModelFiles};
 use rlx_core::ir::parse::parse;
 use rlx_core::lower::ProgramSpec;
@@ -46,7 +47,7 @@ fn models() -> Vec<(&'static str, ModelFiles)> {
 }
 
 fn targets() -> [Target; 3] {
-    [Target::reference(), Target::cpu(), Target::webgpu(Target::WEBGPU_DEFAULT)]
+    [Target::reference(), targets::host(), targets::gpu()]
 }
 
 fn options(activations: Activations) -> ModelOptions {
@@ -145,7 +146,7 @@ fn with_caches(files: &ModelFiles, target: &Target, kv: DType) -> Result<Compile
 fn caches_take_the_bytes_of_their_type_on_every_device() {
     // 8 layers of k and v with 4 heads of 64.
     let (files, elements) = (rustdoc_29m(), 8 * 2 * 4 * 64);
-    for target in [Target::cpu(), Target::webgpu(Target::WEBGPU_DEFAULT)] {
+    for target in [targets::host(), targets::gpu()] {
         let mut others = Vec::new();
         let q8_0 = DType::Block(BlockFormat::Q8_0);
         for (kv, per_32) in [(DType::F32, 128), (DType::F16, 64), (q8_0, 34)] {
@@ -167,7 +168,7 @@ fn caches_take_the_bytes_of_their_type_on_every_device() {
 
 #[test]
 fn caches_that_a_device_or_a_model_cannot_have_are_named_before_anything_is_loaded() {
-    let (bf16, gpu) = (DType::BF16, Target::webgpu(Target::WEBGPU_DEFAULT));
+    let (bf16, gpu) = (DType::BF16, targets::gpu());
     let e = with_caches(&rustdoc_2m("f16"), &gpu, bf16).unwrap_err();
     assert_eq!(e.code, Code::Unsupported);
     assert_eq!(e.what, "the webgpu device has no caches of bf16, it has f32 and f16 and q8_0");
@@ -205,7 +206,7 @@ fn caches_that_a_device_or_a_model_cannot_have_are_named_before_anything_is_load
 #[test]
 fn fingerprints_name_the_content() {
     let files = rustdoc_2m("q4_k_m");
-    let webgpu = || Target::webgpu(Target::WEBGPU_DEFAULT);
+    let webgpu = || targets::gpu();
     let decode = |target: Target, change: &dyn Fn(&mut ModelOptions)| {
         let mut options = ModelOptions::chat(CHUNK);
         change(&mut options);
@@ -220,7 +221,7 @@ fn fingerprints_name_the_content() {
     narrow.limits.binding /= 2;
     for other in [
         decode(Target::reference(), &|_| {}),
-        decode(Target::cpu(), &|_| {}),
+        decode(targets::host(), &|_| {}),
         decode(narrow, &|_| {}),
         decode(webgpu(), &|o| o.compile.activations = Activations::Int8),
         decode(webgpu(), &|o| o.compile.kv = DType::F16),
@@ -256,7 +257,7 @@ fn fingerprints_name_the_content() {
 /// names, types.
 #[test]
 fn the_decode_program_of_the_default_model_has_the_recorded_fingerprint() {
-    let target = Target::webgpu(Target::WEBGPU_DEFAULT);
+    let target = targets::gpu();
     let model =
         CompiledModel::from_gguf(&rustdoc_29m(), &target, &ModelOptions::chat(CHUNK)).unwrap();
     let decode = &model.programs[0];

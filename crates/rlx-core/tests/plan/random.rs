@@ -2,6 +2,7 @@
 
 use super::execute::largest_live_slots;
 use super::graphs::{Rng, random_graph};
+use crate::targets;
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ir::parse::parse;
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 type Data = BTreeMap<String, Vec<u8>>;
 
 fn targets() -> [Target; 3] {
-    [Target::reference(), Target::cpu(), Target::webgpu(Target::WEBGPU_DEFAULT)]
+    [Target::reference(), targets::host(), targets::gpu()]
 }
 
 fn states(g: &Graph) -> Vec<StateDecl> {

@@ -2,6 +2,7 @@
 
 use super::floats;
 use crate::load::{Hand, model, wait};
+use crate::targets;
 use rlx_core::compare::difference;
 use rlx_core::gguf::{HeaderReader, ModelFiles};
 use rlx_core::models::LlamaConfig;
@@ -129,7 +130,7 @@ fn recorded_logits_come_out_whatever_is_fused() {
         let logits = plain.logits(&prompt);
         close(name, &logits, &recorded["logits"], F32_LOGITS);
         assert_eq!(plain.greedy(&prompt, 24), ids(&recorded["greedy"]), "{name}");
-        for target in [Target::webgpu(Target::WEBGPU_DEFAULT), Target::cpu()] {
+        for target in [targets::gpu(), targets::host()] {
             let fused = load(&[&file], target.clone(), CompileOptions::default());
             let p = &fused.compiled.programs[0];
             assert!(p.steps.len() < plain.compiled.programs[0].steps.len(), "something fused");
@@ -165,7 +166,7 @@ fn int8_activations_stay_within_their_tolerance() {
         let file = format!("tests/fixtures/gguf/{name}.gguf");
         let options =
             CompileOptions { activations: Activations::Int8, ..CompileOptions::default() };
-        let model = load(&[&file], Target::cpu(), options);
+        let model = load(&[&file], targets::host(), options);
         let logits = model.logits(&ids(&recorded["prompt_ids"]));
         close(&format!("{name} int8"), &logits, &recorded["logits"], 2e-2);
     }
@@ -195,7 +196,7 @@ fn q8_0_caches_answer_as_recorded_and_stay_within_their_tolerance() {
     let recorded = json("tests/fixtures/rustdoc-2m/expected.json");
     let file = "tests/fixtures/rustdoc-2m/rustdoc-2m-f16.gguf";
     let q8_0 = DType::Block(BlockFormat::Q8_0);
-    for target in [Target::reference(), Target::cpu()] {
+    for target in [Target::reference(), targets::host()] {
         let with =
             |kv| load(&[file], target.clone(), CompileOptions { kv, ..CompileOptions::default() });
         let (blocks, floats) = (with(q8_0), with(DType::F32));
@@ -233,7 +234,7 @@ fn rustdoc_29m_begins_every_answer_right() {
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     let model = load(&files, Target::reference(), CompileOptions::default());
     for program in &model.compiled.programs {
-        let target = Target::webgpu(Target::WEBGPU_DEFAULT);
+        let target = targets::gpu();
         check(program, &model.compiled.plan, &target.limits).unwrap();
     }
     let start = std::time::Instant::now();

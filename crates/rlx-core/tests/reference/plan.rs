@@ -1,6 +1,7 @@
 //! `plan::check` finds each kind of fault, and `plan::replay` shows freed and unwritten bytes.
 
 use super::{bytes, f32s, floats, planned};
+use crate::targets;
 use rlx_core::ir::lir::{Program, Space};
 use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ops::{Binary, KvWrite, Map, RmsNorm, Unary, Zip};
@@ -47,7 +48,7 @@ fn fault(program: &Program, weights: &WeightPlan) -> String {
 #[test]
 fn a_replayed_plan_gives_what_the_graph_gives() {
     let (program, weights) = planned(chain());
-    check(&program, &weights, &Target::WEBGPU_DEFAULT).unwrap();
+    check(&program, &weights, &targets::GPU_LIMITS).unwrap();
     let y = replay(&program, &[&w()], &mut memory(&program)).unwrap();
     assert_eq!(y, interpret(&program.graph, &[&x_bytes(), &w()]).unwrap().outputs);
     assert!(floats(&y[0]).iter().all(|v| v.is_finite()));
@@ -192,12 +193,12 @@ fn slices_are_aligned_and_inside_their_memory() {
 #[test]
 fn memories_are_within_the_limits() {
     let (program, weights) = planned(chain());
-    let limits = Limits { storage_buffers: 1, ..Target::WEBGPU_DEFAULT };
+    let limits = Limits { storage_buffers: 1, ..targets::GPU_LIMITS };
     let e = check(&program, &weights, &limits).unwrap_err();
     assert_eq!(e.code, rlx_core::Code::Unsupported);
     let e = e.to_string();
     assert_eq!(e, "the step touches 2 memories, the device binds 1 (@chain, step 0 map a)");
-    let limits = Limits { binding: 100, ..Target::WEBGPU_DEFAULT };
+    let limits = Limits { binding: 100, ..targets::GPU_LIMITS };
     let e = check(&program, &weights, &limits).unwrap_err().to_string();
     assert!(e.starts_with("the arena has 384 bytes, the device binds at most 100"), "{e}");
 }

@@ -1,6 +1,7 @@
 //! Random graphs: optimised, planned and replayed, they give the bits of the graph as written.
 
 use super::{bytes, f32s, params, planned};
+use crate::targets;
 use rlx_core::ir::mir::{Graph, ParamKind, ValueId};
 use rlx_core::ops::{Binary, Map, MatMul, Reshape, RmsNorm, Unary, Zip};
 use rlx_core::passes::optimise;
@@ -80,7 +81,7 @@ fn optimised_planned_and_replayed_graphs_give_the_bits_of_the_graph_as_written()
         let get = |name: &str| data.iter().find(|d| d.0 == name).unwrap().1.as_slice();
         let all: Vec<&[u8]> = g.params.iter().map(|p| get(&p.name)).collect();
         let expected = interpret(&g, &all).unwrap().outputs;
-        for target in [Target::reference(), Target::cpu(), Target::webgpu(Target::WEBGPU_DEFAULT)] {
+        for target in [Target::reference(), targets::host(), targets::gpu()] {
             let (optimised, _) = optimise(g.clone(), &target, &CompileOptions::default()).unwrap();
             let (program, plan) = planned(optimised);
             check(&program, &plan, &target.limits).unwrap_or_else(|e| panic!("seed {seed}: {e}"));

@@ -115,7 +115,7 @@ pub fn inspect(args: &InspectArgs) -> Result<ExitCode> {
         profile,
         ..LoadOptions::default()
     };
-    let options = load.model_options(row);
+    let options = load.model_options(row, &target);
     let compiled = CompiledModel::from_gguf(&source.files, &target, &options)?;
     if let Some(path) = &args.plan {
         draw(args, &compiled, path)?;

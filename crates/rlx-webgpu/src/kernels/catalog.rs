@@ -4,7 +4,7 @@
 #[cfg(feature = "graphs")]
 mod graphs;
 
-use super::{Context, Kernel, RowsControl, kernel};
+use super::{Context, Kernel, RowsControl, kernel, scalar};
 use crate::gpu::Wgsl;
 use crate::tuning::Tuning;
 use rlx_core::Result;
@@ -112,10 +112,10 @@ fn every_step() -> Region {
         let operands = core::iter::once(last).chain(second).collect();
         steps.push(RegionStep { f, operands });
     };
-    for (f, ..) in Binary::ALL.into_iter().filter(|row| row.2.is_some()) {
+    for (f, _) in Binary::ALL.into_iter().filter(|row| scalar::binary(row.0).is_some()) {
         push(StepFn::Zip(f), Some(StepOperand::Input(1)));
     }
-    for (f, ..) in Unary::ALL.into_iter().filter(|row| row.2.is_some()) {
+    for (f, _) in Unary::ALL.into_iter().filter(|row| scalar::unary(row.0).is_some()) {
         push(StepFn::Map(f), None);
     }
     Region { steps }
@@ -148,17 +148,17 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
         let name = format!("quantize_rows_{}", format.name());
         out.insert(name, made.kernel(QuantizeRows { format }, true, true)?);
     }
-    for (f, name, _) in Unary::ALL.into_iter().filter(|row| row.2.is_some()) {
+    for (f, name) in Unary::ALL.into_iter().filter(|row| scalar::unary(row.0).is_some()) {
         let made = Maker::new().arena(DType::F32, &[3, 65])?;
         out.insert(format!("map_{name}"), made.kernel(Map { f }, false, true)?);
     }
-    for (f, name, _) in Binary::ALL.into_iter().filter(|row| row.2.is_some()) {
+    for (f, name) in Binary::ALL.into_iter().filter(|row| scalar::binary(row.0).is_some()) {
         let made = Maker::new().arena(DType::F32, &[3, 65])?.arena(DType::F32, &[65])?;
         out.insert(format!("zip_{name}"), made.kernel(Zip { f }, false, true)?);
     }
     let made = Maker::new().arena(DType::F32, &[3, 65])?.arena(DType::F32, &[65])?;
     out.insert("elementwise_region".into(), made.kernel(every_step(), false, true)?);
-    for (f, name, _) in Unary::ALL.into_iter().filter(|row| row.2.is_some()) {
+    for (f, name) in Unary::ALL.into_iter().filter(|row| scalar::unary(row.0).is_some()) {
         for m in [1, 5] {
             let made = Maker::new().arena(DType::F32, &[m, 64])?;
             let made = made.weight(DType::F32, &[9, 64], 0)?.weight(DType::F32, &[9, 64], 0)?;

@@ -1,6 +1,7 @@
 //! `map` and `zip`: a scalar function of one tensor or two.
 
 use super::emit::{Emit, Place, fill};
+use super::scalar;
 use super::takes::{self, Taken};
 use super::{Context, Launch, build_also, mismatch, takes_also, types, unsupported, word};
 use rlx_core::Result;
@@ -28,7 +29,7 @@ fn takes_floats(op: &Op, operands: &[&Type]) -> Taken {
 
 /// Refuses a function of two numbers that WGSL does not compute well enough.
 pub(super) fn binary_function(f: Binary) -> Taken {
-    match f.wgsl() {
+    match scalar::binary(f) {
         Some(_) => Ok(()),
         None => Err(format!("its kernel has no function {}", f.name())),
     }
@@ -58,9 +59,9 @@ pub(super) fn unary(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resul
         return build_also(step, cx, emit);
     }
     let Op::Map(op) = &step.op else { return Err(mismatch(step)) };
-    let text = op.f.wgsl();
-    let text = text.ok_or_else(|| unsupported(format!("WGSL has no {}", op.f.name())))?;
-    let helpers = op.f.wgsl_helpers();
+    let text = scalar::unary(op.f);
+    let (helpers, text) =
+        text.ok_or_else(|| unsupported(format!("WGSL has no {}", op.f.name())))?;
     let function = format!("{helpers}fn f(x: f32) -> f32 {{ return {text}; }}");
     launch("map", &function, None, step, emit)
 }
@@ -70,7 +71,7 @@ pub(super) fn binary(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resu
         return build_also(step, cx, emit);
     }
     let Op::Zip(op) = &step.op else { return Err(mismatch(step)) };
-    let text = op.f.wgsl();
+    let text = scalar::binary(op.f);
     let text = text.ok_or_else(|| unsupported(format!("WGSL has no {}", op.f.name())))?;
     let function = format!("fn f(a: f32, b: f32) -> f32 {{ return {text}; }}");
     launch("zip", &function, Some(&step.operands[1]), step, emit)

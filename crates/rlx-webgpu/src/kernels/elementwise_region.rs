@@ -2,12 +2,14 @@
 
 use super::elementwise::{binary_function, elements};
 use super::emit::{Emit, fill};
+use super::scalar;
 use super::takes::{self, Taken};
 use super::{Context, Launch, build_also, mismatch, takes_also, types, unsupported, word};
+use crate::target::REGIONS;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::{Op, RegionStep, StepFn, StepOperand};
-use rlx_core::target::{RegionLimits, Target};
+use rlx_core::target::Target;
 use rlx_core::types::Type;
 
 /// Chains of `map` and `zip` over tensors of f32 that have the result's shape or repeat a row; others where
@@ -27,7 +29,7 @@ fn takes_rows(op: &Op, operands: &[&Type]) -> Taken {
             other => return Err(format!("its kernel has no {}", other.op().name())),
         }
     }
-    let most = RegionLimits::WEBGPU.inputs;
+    let most = REGIONS.inputs;
     if operands.len() > most {
         return Err(format!("its kernel takes {most} operands"));
     }
@@ -45,14 +47,14 @@ fn takes_rows(op: &Op, operands: &[&Type]) -> Taken {
 
 /// A function's definitions, one by one, those it calls before it; and its name.
 fn function(f: StepFn) -> Result<(Vec<String>, String)> {
-    let (name, arguments, helpers, text) = match f {
-        StepFn::Map(f) => (f.name(), "x: f32", f.wgsl_helpers(), f.wgsl()),
-        StepFn::Zip(f) => (f.name(), "a: f32, b: f32", "", f.wgsl()),
+    let (name, arguments, text) = match f {
+        StepFn::Map(f) => (f.name(), "x: f32", scalar::unary(f)),
+        StepFn::Zip(f) => (f.name(), "a: f32, b: f32", scalar::binary(f).map(|text| ("", text))),
         other => {
             return Err(unsupported(format!("WebGPU's regions have no {}", other.op().name())));
         }
     };
-    let text = text.ok_or_else(|| unsupported(format!("WGSL has no {name}")))?;
+    let (helpers, text) = text.ok_or_else(|| unsupported(format!("WGSL has no {name}")))?;
     let name = format!("{name}_step");
     let own = format!("fn {name}({arguments}) -> f32 {{ return {text}; }}\n");
     // Two functions may call the same one.

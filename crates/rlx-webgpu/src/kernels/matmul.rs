@@ -9,6 +9,7 @@ mod vector;
 
 use super::emit::{Emit, Place};
 use super::formats::{self, CHUNK, Readers};
+use super::scalar;
 use super::takes::{self, Taken};
 use super::{Context, Launch, matrix, mismatch, word};
 use rlx_core::ir::lir::{Slice, Step};
@@ -205,10 +206,10 @@ impl Parts {
         };
         let map = match op.epilogue {
             Epilogue::Map(f) | Epilogue::Glu(f) => {
-                let text = f.wgsl().ok_or_else(|| {
+                let text = scalar::unary(f).ok_or_else(|| {
                     Error::new(Code::Unsupported, format!("WGSL has no {}", f.name()))
                 })?;
-                Some((f.wgsl_helpers(), text))
+                Some(text)
             }
             Epilogue::None | Epilogue::Add => None,
         };

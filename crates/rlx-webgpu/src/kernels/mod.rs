@@ -24,6 +24,7 @@ mod quantize_rows;
 mod rms_norm;
 mod rope;
 pub mod sample;
+pub mod scalar;
 mod take_rows;
 mod takes;
 
@@ -192,7 +193,7 @@ fn types(step: &Step) -> Vec<&Type> {
 }
 
 /// What kernels are asked with while a step is built: the device's limits are the planner's business.
-static TARGET: LazyLock<Target> = LazyLock::new(|| crate::target(Target::WEBGPU_DEFAULT));
+static TARGET: LazyLock<Target> = LazyLock::new(|| crate::target(crate::DEFAULT_LIMITS));
 
 /// The kernel of a step; `None` where the step has nothing to do.
 ///

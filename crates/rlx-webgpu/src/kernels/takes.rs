@@ -2,6 +2,7 @@
 //!
 //! Every reason is the end of a sentence that starts with "webgpu does not run zip: ".
 
+use super::scalar;
 use crate::target::{BLOCK_HEADS, CACHES};
 use rlx_core::ops::{Op, Unary};
 use rlx_core::types::{DType, Kind, Type};
@@ -20,7 +21,7 @@ pub(super) fn knows(op: &Op, attributes: &[&str]) -> Taken {
 
 /// Refuses a function that WGSL does not compute well enough.
 pub(super) fn unary(f: Unary) -> Taken {
-    match f.wgsl() {
+    match scalar::unary(f) {
         Some(_) => Ok(()),
         None => Err(format!("its kernel has no function {}", f.name())),
     }

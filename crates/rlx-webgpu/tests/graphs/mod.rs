@@ -14,7 +14,6 @@ use rlx_core::compare::difference_of_any;
 use rlx_core::ir::lir::Space;
 use rlx_core::ops::Op;
 use rlx_core::reference::{self, View};
-use rlx_core::target::Target;
 use rlx_core::types::{DType, Scalar, Shape, Type};
 
 /// Every scalar type of up to 32 bits.
@@ -101,7 +100,7 @@ pub fn floats(rng: &mut Rng, dims: &[u64]) -> Operand {
 /// Whether the target claims the operator over these operands.
 pub fn claimed(op: &Op, operands: &[Operand]) -> Result<(), String> {
     let types: Vec<&Type> = operands.iter().map(|o| &o.ty).collect();
-    rlx_webgpu::target(Target::WEBGPU_DEFAULT).claims(op, &types)
+    rlx_webgpu::target(rlx_webgpu::DEFAULT_LIMITS).claims(op, &types)
 }
 
 /// Runs a claimed operator on the device and on the reference; every result is within `tolerance` times the

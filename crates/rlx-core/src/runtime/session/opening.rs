@@ -253,7 +253,7 @@ impl Opening {
     pub fn finish(mut self) -> Session {
         let device = self.loader.device().clone();
         Session {
-            cache: ModelCompilePipeline::for_target(device.target().clone(), VARIANTS),
+            cache: ModelCompilePipeline::with_capacity(device.target().clone(), VARIANTS),
             plan: self.loader.shared_plan(),
             model: self.loader.keep(),
             device,

@@ -1,6 +1,6 @@
 //! Kernels of graphs, for validators: each text once in every form that it has.
 
-use super::{Kernel, Maker};
+use super::{Kernel, Maker, scalar};
 use rlx_core::Result;
 use rlx_core::ops::{
     ArgMax, ArgMin, BatchMatMul, Binary, Cast, Clamp, Compare, Comparison, Concat, DotGeneral,
@@ -54,7 +54,7 @@ fn elementwise(out: &mut Out) -> Result<()> {
     for scalar in SCALARS {
         let dtype = DType::Scalar(scalar);
         let name = scalar.name();
-        for (f, test, _) in Comparison::ALL {
+        for (f, test) in Comparison::ALL {
             put(out, format!("compare_{name}_{test}"), Compare { f }, &[(dtype, a), (dtype, b)])?;
         }
         let cond = (DType::BOOL, a);
@@ -63,13 +63,13 @@ fn elementwise(out: &mut Out) -> Result<()> {
             let op = Cast { to: DType::Scalar(to) };
             put(out, format!("cast_{name}_{}", to.name()), op, &[(dtype, a)])?;
         }
-        for (f, function, text) in Binary::ALL {
-            if scalar != Scalar::Bool && text.is_some() {
+        for (f, function) in Binary::ALL {
+            if scalar != Scalar::Bool && scalar::binary(f).is_some() {
                 put(out, format!("zip_{name}_{function}"), Zip { f }, &[(dtype, a), (dtype, b)])?;
             }
         }
     }
-    for (f, name, _) in Unary::ALL {
+    for (f, name) in Unary::ALL {
         put(out, format!("map_f16_{name}"), Map { f }, &[(DType::F16, a)])?;
     }
     put(out, "clamp", Clamp { min: 0.0, max: 1.0 }, &[(DType::BF16, a)])?;

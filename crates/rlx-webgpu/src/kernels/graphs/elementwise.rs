@@ -8,9 +8,10 @@ use super::indices::{MOST_WORDS, Walk, Words, dims, repeated};
 use crate::kernels::emit::Emit;
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, mismatch, unsupported};
+use crate::target::REGIONS;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::{Binary, Op, Region, RegionStep, StepFn, StepOperand};
-use rlx_core::target::{RegionLimits, Target};
+use rlx_core::target::Target;
 use rlx_core::types::{DType, Kind, Type};
 use rlx_core::{Error, Result};
 
@@ -31,7 +32,7 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
             return Err(takes::not(i, ty));
         }
     }
-    let most = RegionLimits::WEBGPU.inputs;
+    let most = REGIONS.inputs;
     if operands.len() > most {
         return Err(format!("its kernel takes {most} operands"));
     }
@@ -212,7 +213,7 @@ fn expression(
         },
         (StepFn::Compare(f), [_, _]) => {
             let ty = if register == Register::Bool { "u32" } else { register.name() };
-            let (name, text) = (format!("{}_{ty}", f.name()), f.wgsl());
+            let (name, text) = (format!("{}_{ty}", f.name()), functions::comparison(f));
             texts.push(format!("fn {name}(a: {ty}, b: {ty}) -> bool {{ return {text}; }}\n"));
             let each: Vec<String> = names
                 .iter()

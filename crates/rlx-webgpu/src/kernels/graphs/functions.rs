@@ -1,7 +1,8 @@
-//! Scalar functions and conversions in WGSL: the core's table, and what only graphs ask for.
+//! Scalar functions and conversions in WGSL: the decoder's table, and what only graphs ask for.
 
 use super::element::Register;
-use rlx_core::ops::{Binary, Unary};
+use crate::kernels::scalar;
+use rlx_core::ops::{Binary, Comparison, Unary};
 use rlx_core::types::{DType, Scalar};
 
 /// Functions that an expression over `x` calls, and the expression. Of `sin`, `cos` and `tan`, of which WGSL's
@@ -12,13 +13,25 @@ pub(super) fn unary(f: Unary) -> Option<(&'static str, &'static str)> {
         Unary::Sin => Some((turn, "sin_of(x)")),
         Unary::Cos => Some((turn, "cos_of(x)")),
         Unary::Tan => Some((turn, "tan_of(x)")),
-        _ => f.wgsl().map(|text| (f.wgsl_helpers(), text)),
+        _ => scalar::unary(f),
     }
 }
 
 /// The same over `a` and `b`.
 pub(super) fn binary(f: Binary) -> Option<(&'static str, &'static str)> {
-    f.wgsl().map(|text| ("", text))
+    scalar::binary(f).map(|text| ("", text))
+}
+
+/// An expression of type bool over `a` and `b`.
+pub(super) fn comparison(f: Comparison) -> &'static str {
+    match f {
+        Comparison::Eq => "(a == b)",
+        Comparison::Ne => "(a != b)",
+        Comparison::Lt => "(a < b)",
+        Comparison::Le => "(a <= b)",
+        Comparison::Gt => "(a > b)",
+        Comparison::Ge => "(a >= b)",
+    }
 }
 
 /// The expression of `x`, from one register to another that holds values of `to`: floats are cut off towards
