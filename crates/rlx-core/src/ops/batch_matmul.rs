@@ -1,6 +1,6 @@
 //! Matrix products of two tensors, batch by batch [ONNX MatMul].
 
-use super::{Attr, Attrs, Class, Emit, MatMul, Operator, arity, fit};
+use super::{Class, Emit, MatMul, Operator, arity, attributes, fit};
 use crate::error::{Error, Result};
 use crate::types::{Shape, Type, ValueId};
 use alloc::vec;
@@ -14,19 +14,11 @@ pub struct BatchMatMul {
     pub transpose_b: bool,
 }
 
+attributes! { BatchMatMul { transpose_b } }
+
 impl Operator for BatchMatMul {
     const NAME: &'static str = "batch_matmul";
     const CLASS: Class = Class::Compute;
-
-    fn attrs(&self) -> Attrs {
-        let attrs = Attrs::none();
-        if self.transpose_b { attrs.with("transpose_b", Attr::Bool(true)) } else { attrs }
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["transpose_b"])?;
-        Ok(BatchMatMul { transpose_b: attrs.flag("transpose_b")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         const NAME: &str = BatchMatMul::NAME;

@@ -1,6 +1,6 @@
 //! A test of two tensors, element by element.
 
-use super::{Alias, Attrs, Class, Comparison, Operator, RowUse, arity, fit, rules};
+use super::{Alias, Class, Comparison, Operator, RowUse, arity, attributes, fit, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Scalar, Type};
 use alloc::format;
@@ -15,17 +15,11 @@ pub struct Compare {
     pub f: Comparison,
 }
 
+attributes! { Compare { f } }
+
 impl Operator for Compare {
     const NAME: &'static str = "compare";
     const CLASS: Class = Class::Elementwise;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().name("f", self.f.name())
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        rules::function("compare", attrs, Comparison::from_name).map(|f| Compare { f })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("compare", operands, 2)?;

@@ -1,8 +1,8 @@
 //! Linear attention with a gated delta rule (arXiv:2412.06464).
 
+use super::def::recurrence::Recurrence;
 use super::fit::{self, recurrent_arity, recurrent_results};
-use super::recurrence::Recurrence;
-use super::{Attr, Attrs, BatchMatMul, Binary, Class, Emit, Operator, RowUse, Unary, writing};
+use super::{BatchMatMul, Binary, Class, Emit, Operator, RowUse, Unary, attributes, writing};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::format;
@@ -31,22 +31,11 @@ pub struct GatedDeltaNet {
     pub carry: bool,
 }
 
+attributes! { GatedDeltaNet { state_size, carry } }
+
 impl Operator for GatedDeltaNet {
     const NAME: &'static str = "gated_delta_net";
     const CLASS: Class = Class::Reduction;
-
-    fn attrs(&self) -> Attrs {
-        let attrs = Attrs::none().int("state_size", self.state_size as u64);
-        if self.carry { attrs.with("carry", Attr::Bool(true)) } else { attrs }
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["state_size", "carry"])?;
-        Ok(GatedDeltaNet {
-            state_size: attrs.get_int("state_size")? as usize,
-            carry: attrs.flag("carry")?,
-        })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         const NAME: &str = GatedDeltaNet::NAME;

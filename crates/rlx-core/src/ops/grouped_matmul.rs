@@ -2,7 +2,7 @@
 //! grouped_mm].
 
 use super::{
-    Attrs, BatchMatMul, Binary, Class, Emit, Gather, Operator, arity, fit, matrix, writing,
+    BatchMatMul, Binary, Class, Emit, Gather, Operator, arity, attributes, fit, matrix, writing,
 };
 use crate::error::{Error, Result};
 use crate::types::{DType, Kind, Scalar, Shape, Type, ValueId};
@@ -15,14 +15,11 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct GroupedMatMul;
 
+attributes! { GroupedMatMul {} }
+
 impl Operator for GroupedMatMul {
     const NAME: &'static str = "grouped_matmul";
     const CLASS: Class = Class::Compute;
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&[])?;
-        Ok(GroupedMatMul)
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         const NAME: &str = GroupedMatMul::NAME;

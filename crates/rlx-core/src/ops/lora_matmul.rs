@@ -1,6 +1,6 @@
 //! A product with a low-rank addition to its weight (arXiv:2106.09685).
 
-use super::{Attrs, Binary, Class, Emit, MatMul, Operator, arity, fit, matrix};
+use super::{Binary, Class, Emit, MatMul, Operator, arity, attributes, fit, matrix};
 use crate::error::{Error, Result};
 use crate::types::{Shape, Type, ValueId};
 use alloc::format;
@@ -16,18 +16,11 @@ pub struct LoraMatMul {
     pub scale: f32,
 }
 
+attributes! { LoraMatMul { scale } }
+
 impl Operator for LoraMatMul {
     const NAME: &'static str = "lora_matmul";
     const CLASS: Class = Class::Compute;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().float("scale", self.scale)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["scale"])?;
-        Ok(LoraMatMul { scale: attrs.get_float("scale")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         const NAME: &str = LoraMatMul::NAME;

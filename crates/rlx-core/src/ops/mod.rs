@@ -23,15 +23,15 @@
 //! `attention_split` and `attention_join` stay whole as well: a pass makes them of `attention`, which has
 //! parts, and only for a target that runs both.
 
+pub(crate) mod def;
+
 mod ada_norm;
 mod argmax;
 mod argmin;
 mod attention;
 mod attention_join;
 mod attention_split;
-mod attr;
 mod batch_matmul;
-mod bodies;
 mod cast;
 mod check;
 mod clamp;
@@ -39,7 +39,6 @@ mod compare;
 mod concat;
 mod constant;
 mod cumsum;
-mod custom;
 mod dot_general;
 mod elementwise_region;
 mod expand;
@@ -57,12 +56,10 @@ mod lora_matmul;
 mod map;
 mod matmul;
 mod norms;
-mod operator;
 mod pad;
 mod quantize_rows;
 mod random_normal;
 mod random_uniform;
-mod recurrence;
 mod reduce;
 mod reshape;
 mod residual_layer_norm;
@@ -85,8 +82,6 @@ mod sdpa;
 mod select;
 mod selective_scan;
 mod slice;
-#[cfg(any(feature = "vision", feature = "audio"))]
-mod slide;
 mod softmax;
 mod sort;
 mod state_read;
@@ -99,7 +94,6 @@ mod transpose;
 mod unpack;
 mod while_loop;
 pub(crate) mod words;
-mod writing;
 mod zip;
 
 // Groups: a folder and a gate each.
@@ -112,12 +106,16 @@ mod quant;
 #[cfg(feature = "vision")]
 mod vision;
 
+pub use def::attr::{Attr, Attrs};
+pub use def::custom::{Custom, CustomOperator, CustomSet};
+pub use def::field::Field;
+pub use def::operator::{Alias, Body, Class, Emit, Operator, RowUse, Signature};
+
 pub use argmax::ArgMax;
 pub use argmin::ArgMin;
 pub use attention::Attention;
 pub use attention_join::AttentionJoin;
 pub use attention_split::AttentionSplit;
-pub use attr::{Attr, Attrs};
 pub use batch_matmul::BatchMatMul;
 pub use cast::Cast;
 pub use clamp::Clamp;
@@ -125,7 +123,6 @@ pub use compare::Compare;
 pub use concat::Concat;
 pub use constant::Constant;
 pub use cumsum::CumSum;
-pub use custom::{Custom, CustomOperator, CustomSet};
 pub use dot_general::DotGeneral;
 pub use elementwise_region::{Region, RegionStep, StepFn, StepOperand};
 pub use expand::Expand;
@@ -177,7 +174,6 @@ pub use zip::Zip;
 pub use ada_norm::{AdaNorm, NormKind};
 pub use gated_residual::GatedResidual;
 pub use layer_norm::LayerNorm;
-pub use operator::{Alias, Body, Class, Emit, Operator, RowUse, Signature};
 pub use residual_layer_norm::ResidualLayerNorm;
 pub use residual_rms_norm::ResidualRmsNorm;
 pub use table::Op;
@@ -192,6 +188,8 @@ pub use quant::*;
 pub use vision::*;
 
 use check::{arity, control, expect, float_tensor, matrix};
+use def::field::{attributes, named};
+use def::{bodies, writing};
 
 /// Words of the control block, a state every language-model program has (`sample/control.rs`).
 pub const CONTROL_WORDS: u64 = 16;

@@ -1,7 +1,7 @@
 //! A residual sum and its layer norm.
 
 use super::norms::floats;
-use super::{Attrs, Class, Emit, LayerNorm, Operator, RowUse, arity, expect, fit};
+use super::{Class, Emit, LayerNorm, Operator, RowUse, arity, attributes, expect, fit};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::vec;
@@ -21,26 +21,11 @@ pub struct ResidualLayerNorm {
     pub shift: bool,
 }
 
+attributes! { ResidualLayerNorm { eps, bias, shift } }
+
 impl Operator for ResidualLayerNorm {
     const NAME: &'static str = "residual_layer_norm";
     const CLASS: Class = Class::Reduction;
-
-    fn attrs(&self) -> Attrs {
-        let mut attrs = Attrs::none().float("eps", self.eps);
-        for (name, flag) in [("bias", self.bias), ("shift", self.shift)] {
-            attrs = attrs.when(name, flag);
-        }
-        attrs
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["eps", "bias", "shift"])?;
-        Ok(ResidualLayerNorm {
-            eps: attrs.get_float("eps")?,
-            bias: attrs.flag("bias")?,
-            shift: attrs.flag("shift")?,
-        })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         let n = 3 + usize::from(self.bias) + usize::from(self.shift);

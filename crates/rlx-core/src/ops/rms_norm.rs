@@ -1,7 +1,7 @@
 //! Root-mean-square norm (arXiv:1910.07467): `y = x * w / sqrt(mean(x^2) + eps)`.
 
 use super::{
-    Attrs, Binary, Class, Emit, Operator, Reduction, RowUse, Unary, arity, fit, float_tensor,
+    Binary, Class, Emit, Operator, Reduction, RowUse, Unary, arity, attributes, fit, float_tensor,
     writing,
 };
 use crate::error::{Error, Result};
@@ -17,18 +17,11 @@ pub struct RmsNorm {
     pub eps: f32,
 }
 
+attributes! { RmsNorm { eps } }
+
 impl Operator for RmsNorm {
     const NAME: &'static str = "rms_norm";
     const CLASS: Class = Class::Reduction;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().float("eps", self.eps)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["eps"])?;
-        Ok(RmsNorm { eps: attrs.get_float("eps")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("rms_norm", operands, 2)?;

@@ -2,8 +2,8 @@
 //! that grows with the position.
 
 use super::{
-    Attrs, Binary, Class, Concat, Emit, Gather, Operator, RowUse, arity, control, matrix, words,
-    writing,
+    Binary, Class, Concat, Emit, Gather, Operator, RowUse, arity, attributes, control, matrix,
+    words, writing,
 };
 use crate::error::{Error, Result};
 use crate::types::{DType, Dim, Kind, Shape, Type, ValueId};
@@ -52,6 +52,8 @@ pub struct Rope {
     pub head_dim: usize,
 }
 
+attributes! { Rope { style, head_dim } }
+
 /// Checks the two-part table and returns the number of dimensions that turn.
 pub(super) fn check_table(name: &str, ty: &Type, head_dim: usize) -> Result<()> {
     let ok = ty.dtype == DType::F32
@@ -69,18 +71,6 @@ pub(super) fn check_table(name: &str, ty: &Type, head_dim: usize) -> Result<()> 
 impl Operator for Rope {
     const NAME: &'static str = "rope";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().name("style", self.style.name()).int("head_dim", self.head_dim as u64)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["style", "head_dim"])?;
-        Ok(Rope {
-            style: RopeStyle::from_name(attrs.get_name("style")?)?,
-            head_dim: attrs.get_int("head_dim")? as usize,
-        })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("rope", operands, 3)?;

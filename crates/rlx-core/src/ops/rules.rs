@@ -1,6 +1,6 @@
 //! Pieces of type rules that several operators share.
 
-use super::{Alias, Attrs};
+use super::Alias;
 use crate::error::{Error, Result};
 use crate::types::{DType, Dim, Kind, Shape, Type};
 use alloc::format;
@@ -33,17 +33,6 @@ pub(super) fn broadcast(name: &str, operands: &[&Type]) -> Result<Shape> {
         dims.push(size);
     }
     Ok(Shape(dims))
-}
-
-/// The one attribute `f` of an operator that has no other: a function by its name.
-pub(super) fn function<F>(
-    operator: &str,
-    attrs: &Attrs,
-    from_name: impl FnOnce(&str) -> Option<F>,
-) -> Result<F> {
-    attrs.only(&["f"])?;
-    let name = attrs.get_name("f")?;
-    from_name(name).ok_or_else(|| Error::bad_graph(format!("{operator}: unknown function {name}")))
 }
 
 /// Fails unless `x` has that axis.

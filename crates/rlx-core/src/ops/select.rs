@@ -1,6 +1,6 @@
 //! One of two tensors, element by element.
 
-use super::{Alias, Attrs, Class, Operator, RowUse, arity, fit, rules};
+use super::{Alias, Class, Operator, RowUse, arity, attributes, fit, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Type};
 use alloc::format;
@@ -12,14 +12,11 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Select;
 
+attributes! { Select {} }
+
 impl Operator for Select {
     const NAME: &'static str = "select";
     const CLASS: Class = Class::Elementwise;
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&[])?;
-        Ok(Select)
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("select", operands, 3)?;

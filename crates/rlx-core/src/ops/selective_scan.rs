@@ -1,8 +1,8 @@
 //! The selective state space of Mamba (arXiv:2312.00752).
 
+use super::def::recurrence::Recurrence;
 use super::fit::{self, recurrent_arity, recurrent_results};
-use super::recurrence::Recurrence;
-use super::{Attr, Attrs, Binary, Class, Emit, Operator, Reduction, RowUse, Unary, writing};
+use super::{Binary, Class, Emit, Operator, Reduction, RowUse, Unary, attributes, writing};
 use crate::error::{Error, Result};
 use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
@@ -30,22 +30,11 @@ pub struct SelectiveScan {
     pub carry: bool,
 }
 
+attributes! { SelectiveScan { state_size, carry } }
+
 impl Operator for SelectiveScan {
     const NAME: &'static str = "selective_scan";
     const CLASS: Class = Class::Reduction;
-
-    fn attrs(&self) -> Attrs {
-        let attrs = Attrs::none().int("state_size", self.state_size as u64);
-        if self.carry { attrs.with("carry", Attr::Bool(true)) } else { attrs }
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["state_size", "carry"])?;
-        Ok(SelectiveScan {
-            state_size: attrs.get_int("state_size")? as usize,
-            carry: attrs.flag("carry")?,
-        })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         const NAME: &str = SelectiveScan::NAME;

@@ -1,6 +1,6 @@
 //! A range of one axis.
 
-use super::{Alias, Attrs, Class, Operator, arity, rules};
+use super::{Alias, Class, Operator, arity, attributes, rules};
 use crate::error::{Error, Result};
 use crate::types::{Binding, Dim, Type};
 use alloc::format;
@@ -21,6 +21,8 @@ pub struct Slice {
     /// From one index to the next; negative runs backwards, 0 is an error.
     pub step: i64,
 }
+
+attributes! { Slice { axis, start, len, step = 1 } }
 
 impl Slice {
     /// Fails for an index outside of `0..size`, as far as sizes are known.
@@ -50,22 +52,6 @@ impl Slice {
 impl Operator for Slice {
     const NAME: &'static str = "slice";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        let attrs =
-            Attrs::none().axis("axis", self.axis).dim("start", &self.start).dim("len", &self.len);
-        if self.step == 1 { attrs } else { attrs.signed("step", self.step) }
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["axis", "start", "len", "step"])?;
-        Ok(Slice {
-            axis: attrs.get_axis("axis")?,
-            start: attrs.get_dim("start")?,
-            len: attrs.get_dim("len")?,
-            step: attrs.opt_signed("step")?.unwrap_or(1),
-        })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("slice", operands, 1)?;

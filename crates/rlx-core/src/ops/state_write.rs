@@ -1,6 +1,6 @@
 //! New slices of a state [StableHLO dynamic_update_slice].
 
-use super::{Attrs, Class, Operator, arity, fit};
+use super::{Class, Operator, arity, attributes, fit};
 use crate::error::{Error, Result};
 use crate::types::{DType, Kind, Type};
 use alloc::format;
@@ -17,18 +17,11 @@ pub struct StateWrite {
     pub axis: usize,
 }
 
+attributes! { StateWrite { axis } }
+
 impl Operator for StateWrite {
     const NAME: &'static str = "state_write";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().int("axis", self.axis as u64)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["axis"])?;
-        Ok(StateWrite { axis: attrs.get_int("axis")? as usize })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         const NAME: &str = StateWrite::NAME;

@@ -1,6 +1,6 @@
 //! A scalar function of two tensors, element by element.
 
-use super::{Alias, Attrs, Binary, Class, Operator, RowUse, arity, fit, rules};
+use super::{Alias, Binary, Class, Operator, RowUse, arity, attributes, fit, rules};
 use crate::error::{Error, Result};
 use crate::types::Type;
 use alloc::format;
@@ -16,17 +16,11 @@ pub struct Zip {
     pub f: Binary,
 }
 
+attributes! { Zip { f } }
+
 impl Operator for Zip {
     const NAME: &'static str = "zip";
     const CLASS: Class = Class::Elementwise;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().name("f", self.f.name())
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        rules::function("zip", attrs, Binary::from_name).map(|f| Zip { f })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("zip", operands, 2)?;

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ops::norms::floats;
-use crate::ops::{Attrs, Class, Emit, Operator, arity, fit};
+use crate::ops::{Class, Emit, Operator, arity, attributes, fit};
 use crate::types::{Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,18 +15,11 @@ pub struct LayerNorm2d {
     pub eps: f32,
 }
 
+attributes! { LayerNorm2d { eps } }
+
 impl Operator for LayerNorm2d {
     const NAME: &'static str = "layer_norm_2d";
     const CLASS: Class = Class::Reduction;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().float("eps", self.eps)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["eps"])?;
-        Ok(LayerNorm2d { eps: attrs.get_float("eps")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("layer_norm_2d", operands, 3)?;

@@ -1,14 +1,14 @@
 //! What decompositions of recurrences share: a scan along the sequence, its state before and
 //! after, and rows past the control block's `len`.
 
-use super::{Body, Comparison, Emit, Scan, Select, StateRead, StateWrite, words};
 use crate::error::{Error, Result};
+use crate::ops::{Body, Comparison, Emit, Scan, Select, StateRead, StateWrite, words};
 use crate::types::{DType, Dim, Kind, Shape, Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// A recurrence as a scan.
-pub(super) struct Recurrence {
+pub(crate) struct Recurrence {
     /// The element type of everything but the state outside.
     pub to: DType,
     /// Shape of what is carried: the batch's axes, then the operator's own.
