@@ -1,6 +1,7 @@
 //! Adaptive norm: scale and shift come from a condition (DiT, arXiv:2212.09748).
 
-use super::norms::{floats, repeats};
+use super::def::broadcast::repeats;
+use super::def::rules::floats;
 use super::{Binary, Class, Emit, Operator, arity, attributes, named};
 use crate::error::Result;
 use crate::types::{Type, ValueId};

@@ -2,7 +2,7 @@
 
 use super::{
     BatchMatMul, Binary, Class, Comparison, Emit, Operator, RowUse, Softmax, StateRead, arity,
-    attributes, control, kv_write, matrix, words, writing,
+    attributes, control, control_block, kv_write, matrix, writing,
 };
 use crate::error::{Error, Result};
 use crate::types::{Dim, Kind, Type, ValueId};
@@ -105,7 +105,7 @@ impl Operator for Attention {
         let (keys, values) = (read(k)?, read(v)?);
         let scores = e.one(BatchMatMul { transpose_b: true }, &[wide, keys])?;
         let scores = writing::scaled(e, scores, self.scale.into(), self.softcap)?;
-        let past = e.control_word(ctl, words::PAST)?;
+        let past = e.control_word(ctl, control_block::PAST)?;
         let row = e.iota(&[seq.clone(), 1u64.into()], 0)?;
         let position = e.zip(Binary::Add, row, past)?;
         let column = e.iota(&[1u64.into(), capacity.into()], 1)?;

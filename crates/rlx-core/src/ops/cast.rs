@@ -1,6 +1,6 @@
 //! The same numbers in another element type.
 
-use super::{Alias, Class, Operator, RowUse, arity, attributes, rules};
+use super::{Alias, Class, Operator, RowUse, arity, attributes, broadcast, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Scalar, Type};
 use alloc::format;
@@ -44,7 +44,7 @@ impl Operator for Cast {
     fn alias(&self, operands: &[&Type]) -> Alias {
         match operands {
             [x] if x.dtype == self.to => Alias::View { operand: 0, byte_offset: 0 },
-            _ => rules::in_place("cast", 0, operands, self.to),
+            _ => broadcast::in_place("cast", 0, operands, self.to),
         }
     }
 

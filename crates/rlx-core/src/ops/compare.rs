@@ -1,6 +1,6 @@
 //! A test of two tensors, element by element.
 
-use super::{Alias, Class, Comparison, Operator, RowUse, arity, attributes, fit, rules};
+use super::{Alias, Class, Comparison, Operator, RowUse, arity, attributes, broadcast, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Scalar, Type};
 use alloc::format;
@@ -30,15 +30,15 @@ impl Operator for Compare {
         if a.dtype == DType::Scalar(Scalar::C64) {
             return Err(Error::bad_graph(format!("compare: a is {a}, c64 has no order")));
         }
-        Ok(vec![Type::tensor(DType::BOOL, rules::broadcast("compare", operands)?)])
+        Ok(vec![Type::tensor(DType::BOOL, broadcast::shape("compare", operands)?)])
     }
 
     fn alias(&self, operands: &[&Type]) -> Alias {
-        rules::in_place("compare", 0, operands, DType::BOOL)
+        broadcast::in_place("compare", 0, operands, DType::BOOL)
     }
 
     /// Rows of an operand that is repeated serve every token.
     fn row_use(&self, operand: usize, operands: &[&Type]) -> RowUse {
-        fit::same_rows(self, operand, operands)
+        broadcast::same_rows(self, operand, operands)
     }
 }

@@ -1,6 +1,6 @@
 //! Products over any axes [StableHLO dot_general].
 
-use super::{Attrs, BatchMatMul, Class, Emit, Field, Operator, arity, fit, rules};
+use super::{Attrs, BatchMatMul, Class, Emit, Field, Operator, arity, rules};
 use crate::error::{Error, Result};
 use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
@@ -70,7 +70,7 @@ impl Operator for DotGeneral {
         arity(NAME, operands, 2)?;
         let [a, b] = operands else { return Err(Error::internal("dot_general: arity")) };
         let named = [("a", *a), ("b", *b)];
-        let dtype = fit::same_floats(NAME, &named)?;
+        let dtype = rules::same_floats(NAME, &named)?;
         let sides =
             [(a, &self.lhs_batch, &self.lhs_contract), (b, &self.rhs_batch, &self.rhs_contract)];
         for (ty, batch, contract) in sides {
@@ -90,7 +90,7 @@ impl Operator for DotGeneral {
                 && left.iter().zip(right).all(|(&i, &j)| a.shape.0.get(i) == b.shape.0.get(j));
             if !fits {
                 let need = format!("axes {left:?} of a to have the sizes of axes {right:?} of b");
-                return Err(fit::misfit(NAME, &named, &need));
+                return Err(rules::misfit(NAME, &named, &need));
             }
         }
         let mut dims = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::{
     Alias, Attr, Attrs, Binary, Cast, Clamp, Class, Compare, Comparison, Emit, Field, Map, Op,
-    Operator, RowUse, Select, Unary, Zip, attributes, fit,
+    Operator, RowUse, Select, Unary, Zip, attributes, broadcast,
 };
 use crate::error::{Error, Result};
 use crate::types::{DType, Type, ValueId};
@@ -262,7 +262,7 @@ impl Operator for Region {
 
     /// Rows of an operand that is repeated serve every token.
     fn row_use(&self, operand: usize, operands: &[&Type]) -> RowUse {
-        fit::same_rows(self, operand, operands)
+        broadcast::same_rows(self, operand, operands)
     }
 }
 

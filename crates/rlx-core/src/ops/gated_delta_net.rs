@@ -1,8 +1,10 @@
 //! Linear attention with a gated delta rule (arXiv:2412.06464).
 
 use super::def::recurrence::Recurrence;
-use super::fit::{self, recurrent_arity, recurrent_results};
-use super::{BatchMatMul, Binary, Class, Emit, Operator, RowUse, Unary, attributes, writing};
+use super::{
+    BatchMatMul, Binary, Class, Emit, Operator, RowUse, Unary, attributes, recurrence, rules,
+    writing,
+};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::format;
@@ -39,18 +41,18 @@ impl Operator for GatedDeltaNet {
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         const NAME: &str = GatedDeltaNet::NAME;
-        recurrent_arity(NAME, operands, 5, self.carry)?;
+        recurrence::arity(NAME, operands, 5, self.carry)?;
         let [q, k, v, g, beta, rest @ ..] = operands else {
             return Err(Error::internal("gated_delta_net: arity"));
         };
         let named = [("q", *q), ("k", *k), ("v", *v), ("g", *g), ("beta", *beta)];
-        let dtype = fit::same_floats(NAME, &named)?;
+        let dtype = rules::same_floats(NAME, &named)?;
         let need = format!(
             "q and k [.., S, K, {n}], v [.., S, H, V], g [.., S, H] or [.., S, H, {n}], beta \
              [.., S, H], and K heads that divide H",
             n = self.state_size
         );
-        let misfit = || fit::misfit(NAME, &named, &need);
+        let misfit = || rules::misfit(NAME, &named, &need);
         let ([q_lead @ .., k_heads, n], [v_lead @ .., heads, width]) =
             (q.shape.0.as_slice(), v.shape.0.as_slice())
         else {
@@ -77,7 +79,7 @@ impl Operator for GatedDeltaNet {
         }
         let batch = &v_lead[..v_lead.len() - 1];
         let matrix = [heads.clone(), n.clone(), width.clone()];
-        recurrent_results(NAME, Type::tensor(dtype, v.shape.clone()), rest, batch, &matrix)
+        recurrence::results(NAME, Type::tensor(dtype, v.shape.clone()), rest, batch, &matrix)
     }
 
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
@@ -157,6 +159,6 @@ impl Operator for GatedDeltaNet {
             3 | 4 => 2,
             _ => return RowUse::All,
         };
-        fit::earlier_rows(operands[operand], own, self.control(operands.len()))
+        recurrence::earlier_rows(operands[operand], own, self.control(operands.len()))
     }
 }

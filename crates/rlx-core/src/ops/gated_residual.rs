@@ -1,6 +1,6 @@
 //! A residual sum whose branch has a gate.
 
-use super::norms::repeats;
+use super::def::broadcast::repeats;
 use super::{Alias, Class, Emit, Operator, arity, attributes, expect, float_tensor};
 use crate::error::Result;
 use crate::types::{Type, ValueId};

@@ -1,7 +1,7 @@
 //! Layer norm over the last axis (arXiv:1607.06450) [ONNX LayerNormalization].
 
-use super::norms::floats;
-use super::{Class, Emit, Operator, RowUse, arity, attributes, fit};
+use super::def::rules::floats;
+use super::{Class, Emit, Operator, RowUse, arity, attributes, rules};
 use crate::error::Result;
 use crate::types::{Type, ValueId};
 use alloc::vec;
@@ -30,7 +30,7 @@ impl Operator for LayerNorm {
         let x = operands[0];
         floats("layer_norm", x, 1)?;
         for (name, v) in ["scale", "bias"].iter().zip(&operands[1..]) {
-            fit::vector("layer_norm", name, v, &x.shape.last(), x.dtype)?;
+            rules::vector("layer_norm", name, v, &x.shape.last(), x.dtype)?;
         }
         Ok(vec![x.clone()])
     }

@@ -1,6 +1,6 @@
 //! A product with a low-rank addition to its weight (arXiv:2106.09685).
 
-use super::{Binary, Class, Emit, MatMul, Operator, arity, attributes, fit, matrix};
+use super::{Binary, Class, Emit, MatMul, Operator, arity, attributes, matrix, rules};
 use crate::error::{Error, Result};
 use crate::types::{Shape, Type, ValueId};
 use alloc::format;
@@ -31,7 +31,7 @@ impl Operator for LoraMatMul {
         super::float_tensor(NAME, "b", b)?;
         let ((n, k), (r, a_k), (b_n, b_r)) =
             (matrix(NAME, "w", w)?, matrix(NAME, "a", a)?, matrix(NAME, "b", b)?);
-        let fits = fit::is_weight(w)
+        let fits = rules::is_weight(w)
             && x.shape.rank() > 0
             && [&x.shape.last(), &a_k] == [&k, &k]
             && b_n == n
@@ -41,7 +41,7 @@ impl Operator for LoraMatMul {
                 "w [N, K], a [R, K] and b [N, R] to match x's last axis {}",
                 x.shape.last()
             );
-            return Err(fit::misfit(NAME, &[("x", x), ("w", w), ("a", a), ("b", b)], &need));
+            return Err(rules::misfit(NAME, &[("x", x), ("w", w), ("a", a), ("b", b)], &need));
         }
         let mut dims = x.shape.0.clone();
         dims.pop();

@@ -6,7 +6,7 @@
 
 use super::{
     Attrs, Binary, Class, Emit, Field, Operator, QuantizeRows, RmsNorm, RowUse, Unary, attributes,
-    expect, fit, matrix, writing,
+    expect, matrix, rules, writing,
 };
 use crate::error::{Error, Result};
 use crate::types::{BlockFormat, DType, Kind, Shape, Type, ValueId};
@@ -145,7 +145,7 @@ impl Operator for MatMul {
             if quantized {
                 return Err(Error::bad_graph("matmul: a norm prologue needs x in floats"));
             }
-            fit::vector("matmul", "norm", operands[at], k, dtype)?;
+            rules::vector("matmul", "norm", operands[at], k, dtype)?;
         }
         if let Some(format) = self.quantize {
             QuantizeRows { format }.infer(&[x])?;
@@ -154,14 +154,14 @@ impl Operator for MatMul {
         for i in 0..self.segments {
             let w = operands[parts.weights + i];
             let (n, wk) = matrix("matmul", "weight", w)?;
-            if !fit::is_weight(w) || wk.differs(k) {
+            if !rules::is_weight(w) || wk.differs(k) {
                 return Err(Error::bad_graph(format!(
                     "matmul: weight {i} is {w}, expected {k} columns to match x {}",
                     operands[0]
                 )));
             }
             if let Some(first) = parts.biases {
-                fit::vector("matmul", "bias", operands[first + i], &n, dtype)?;
+                rules::vector("matmul", "bias", operands[first + i], &n, dtype)?;
             }
             let mut dims = lead.to_vec();
             dims.push(n);

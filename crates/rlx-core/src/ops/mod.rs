@@ -33,7 +33,6 @@ mod attention_join;
 mod attention_split;
 mod batch_matmul;
 mod cast;
-mod check;
 mod clamp;
 mod compare;
 mod concat;
@@ -42,7 +41,6 @@ mod cumsum;
 mod dot_general;
 mod elementwise_region;
 mod expand;
-mod fit;
 mod gated_delta_net;
 mod gated_residual;
 mod gather;
@@ -55,7 +53,6 @@ mod layer_norm;
 mod lora_matmul;
 mod map;
 mod matmul;
-mod norms;
 mod pad;
 mod quantize_rows;
 mod random_normal;
@@ -72,7 +69,6 @@ mod rope_attention_split;
 mod rope_kv_write;
 mod rope_scaling;
 mod rope_table;
-mod rules;
 mod sample;
 mod scalar;
 mod scalar_wgsl;
@@ -86,14 +82,13 @@ mod softmax;
 mod sort;
 mod state_read;
 mod state_write;
-mod table;
+pub(crate) mod table;
 mod take_rows;
 mod token;
 mod top_k;
 mod transpose;
 mod unpack;
 mod while_loop;
-pub(crate) mod words;
 mod zip;
 
 // Groups: a folder and a gate each.
@@ -107,8 +102,10 @@ mod quant;
 mod vision;
 
 pub use def::attr::{Attr, Attrs};
+pub use def::control_block::{CONTROL_WORDS, PARAMS_WORDS};
 pub use def::custom::{Custom, CustomOperator, CustomSet};
 pub use def::field::Field;
+pub use def::op::Op;
 pub use def::operator::{Alias, Body, Class, Emit, Operator, RowUse, Signature};
 
 pub use argmax::ArgMax;
@@ -176,7 +173,6 @@ pub use gated_residual::GatedResidual;
 pub use layer_norm::LayerNorm;
 pub use residual_layer_norm::ResidualLayerNorm;
 pub use residual_rms_norm::ResidualRmsNorm;
-pub use table::Op;
 
 #[cfg(feature = "audio")]
 pub use audio::*;
@@ -187,11 +183,7 @@ pub use quant::*;
 #[cfg(feature = "vision")]
 pub use vision::*;
 
-use check::{arity, control, expect, float_tensor, matrix};
+use def::control_block::control;
 use def::field::{attributes, named};
-use def::{bodies, writing};
-
-/// Words of the control block, a state every language-model program has (`sample/control.rs`).
-pub const CONTROL_WORDS: u64 = 16;
-/// Words of the sampling parameters.
-pub const PARAMS_WORDS: u64 = 32;
+use def::rules::{arity, expect, float_tensor, matrix};
+use def::{bodies, broadcast, control_block, recurrence, rules, writing};

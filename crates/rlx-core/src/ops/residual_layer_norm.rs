@@ -1,7 +1,7 @@
 //! A residual sum and its layer norm.
 
-use super::norms::floats;
-use super::{Class, Emit, LayerNorm, Operator, RowUse, arity, attributes, expect, fit};
+use super::def::rules::floats;
+use super::{Class, Emit, LayerNorm, Operator, RowUse, arity, attributes, expect, rules};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::vec;
@@ -36,7 +36,7 @@ impl Operator for ResidualLayerNorm {
         let names: &[&str] =
             if self.bias { &["bias", "scale", "shift"] } else { &["scale", "shift"] };
         for (name, v) in names.iter().zip(&operands[2..]) {
-            fit::vector("residual_layer_norm", name, v, &x.shape.last(), x.dtype)?;
+            rules::vector("residual_layer_norm", name, v, &x.shape.last(), x.dtype)?;
         }
         Ok(vec![x.clone(), x.clone()])
     }

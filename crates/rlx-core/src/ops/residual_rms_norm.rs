@@ -1,8 +1,8 @@
 //! A residual sum and its root-mean-square norm.
 
-use super::norms::floats;
+use super::def::rules::floats;
 use super::residual_layer_norm::residual_sum;
-use super::{Class, Emit, Operator, RmsNorm, RowUse, arity, attributes, expect, fit};
+use super::{Class, Emit, Operator, RmsNorm, RowUse, arity, attributes, expect, rules};
 use crate::error::Result;
 use crate::types::{Type, ValueId};
 use alloc::vec;
@@ -33,7 +33,7 @@ impl Operator for ResidualRmsNorm {
         expect("residual_rms_norm", "residual", operands[1], x)?;
         let names: &[&str] = if self.bias { &["bias", "scale"] } else { &["scale"] };
         for (name, v) in names.iter().zip(&operands[2..]) {
-            fit::vector("residual_rms_norm", name, v, &x.shape.last(), x.dtype)?;
+            rules::vector("residual_rms_norm", name, v, &x.shape.last(), x.dtype)?;
         }
         Ok(vec![x.clone(), x.clone()])
     }

@@ -1,8 +1,8 @@
 //! Root-mean-square norm (arXiv:1910.07467): `y = x * w / sqrt(mean(x^2) + eps)`.
 
 use super::{
-    Binary, Class, Emit, Operator, Reduction, RowUse, Unary, arity, attributes, fit, float_tensor,
-    writing,
+    Binary, Class, Emit, Operator, Reduction, RowUse, Unary, arity, attributes, float_tensor,
+    rules, writing,
 };
 use crate::error::{Error, Result};
 use crate::types::{DType, Type, ValueId};
@@ -28,9 +28,9 @@ impl Operator for RmsNorm {
         let [x, w] = operands else { return Err(Error::internal("rms_norm: arity")) };
         float_tensor("rms_norm", "x", x)?;
         if x.shape.rank() == 0 {
-            return Err(fit::misfit("rms_norm", &[("x", x)], "at least one axis"));
+            return Err(rules::misfit("rms_norm", &[("x", x)], "at least one axis"));
         }
-        fit::vector("rms_norm", "w", w, &x.shape.last(), x.dtype)?;
+        rules::vector("rms_norm", "w", w, &x.shape.last(), x.dtype)?;
         Ok(vec![(*x).clone()])
     }
 

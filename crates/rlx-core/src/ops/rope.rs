@@ -2,8 +2,8 @@
 //! that grows with the position.
 
 use super::{
-    Binary, Class, Concat, Emit, Gather, Operator, RowUse, arity, attributes, control, matrix,
-    words, writing,
+    Binary, Class, Concat, Emit, Gather, Operator, RowUse, arity, attributes, control,
+    control_block, matrix, writing,
 };
 use crate::error::{Error, Result};
 use crate::types::{DType, Dim, Kind, Shape, Type, ValueId};
@@ -157,7 +157,7 @@ fn angles(
     let seq = &x.shape.0[0];
     // With L low rows there are more than L / 4 and at most L high rows, so the sum tells L.
     let low = rows.div_ceil(2).next_power_of_two();
-    let past = e.control_word(ctl, words::PAST)?;
+    let past = e.control_word(ctl, control_block::PAST)?;
     let i = e.iota(core::slice::from_ref(seq), 0)?;
     let position = e.zip(Binary::Add, past, i)?;
     let position = e.zip_number(Binary::Min, position, (low * (rows - low) - 1) as f64)?;

@@ -5,7 +5,7 @@ use super::{
     Attrs, BatchMatMul, Binary, Class, Comparison, Emit, Field, Operator, Reduction, Reverse,
     Softmax, arity,
     def::field::{prefixed, unknown},
-    fit, writing,
+    rules, writing,
 };
 use crate::error::{Error, Result};
 use crate::types::{DType, Dim, Kind, Scalar, Shape, Type, ValueId};
@@ -228,7 +228,7 @@ impl Operator for Sdpa {
         arity(NAME, operands, 3 + usize::from(masked))?;
         let [q, k, v, ..] = operands else { return Err(Error::internal("sdpa: arity")) };
         let named = [("q", *q), ("k", *k), ("v", *v)];
-        let dtype = fit::same_floats(NAME, &named)?;
+        let dtype = rules::same_floats(NAME, &named)?;
         if self.kv_heads == 0 || !self.heads.is_multiple_of(self.kv_heads) || self.heads == 0 {
             return Err(Error::bad_graph(format!(
                 "sdpa: {} query heads on {} key heads, expected a multiple",
@@ -249,7 +249,7 @@ impl Operator for Sdpa {
         }
         let ends = matches!(self.mask, Mask::Causal | Mask::Window(_));
         if ends && s_q.as_static().zip(s_k.as_static()).is_some_and(|(q, k)| q > k) {
-            return Err(fit::misfit(NAME, &named, "at least as many keys as queries"));
+            return Err(rules::misfit(NAME, &named, "at least as many keys as queries"));
         }
         self.check_mask(operands, &b, &s_q, &s_k)?;
         let mut dims = q.shape.0.clone();
@@ -385,6 +385,6 @@ impl Sdpa {
             "{layout} with {} and {} heads of {} (values {}), one batch, and as many values as keys",
             self.heads, self.kv_heads, self.head_dim, self.v_head_dim
         );
-        fit::misfit(Sdpa::NAME, named, &need)
+        rules::misfit(Sdpa::NAME, named, &need)
     }
 }

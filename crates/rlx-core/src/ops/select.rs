@@ -1,6 +1,6 @@
 //! One of two tensors, element by element.
 
-use super::{Alias, Class, Operator, RowUse, arity, attributes, fit, rules};
+use super::{Alias, Class, Operator, RowUse, arity, attributes, broadcast, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Type};
 use alloc::format;
@@ -28,18 +28,18 @@ impl Operator for Select {
             return Err(Error::bad_graph(format!("select: cond is {cond}, expected bool")));
         }
         rules::one_dtype("select", a, b)?;
-        Ok(vec![Type::tensor(a.dtype, rules::broadcast("select", operands)?)])
+        Ok(vec![Type::tensor(a.dtype, broadcast::shape("select", operands)?)])
     }
 
     fn alias(&self, operands: &[&Type]) -> Alias {
         match operands {
-            [_, a, _] => rules::in_place("select", 1, operands, a.dtype),
+            [_, a, _] => broadcast::in_place("select", 1, operands, a.dtype),
             _ => Alias::None,
         }
     }
 
     /// Rows of an operand that is repeated serve every token.
     fn row_use(&self, operand: usize, operands: &[&Type]) -> RowUse {
-        fit::same_rows(self, operand, operands)
+        broadcast::same_rows(self, operand, operands)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Alias, Class, Operator, arity, attributes, rules};
 use crate::error::{Error, Result};
-use crate::types::{Binding, Dim, Type};
+use crate::types::{Binding, Dim, Shape, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -49,6 +49,12 @@ impl Slice {
     }
 }
 
+/// True where the axes of `shape` but the first `axis` are such that a run of indices on `axis` is
+/// one run of bytes: every axis before it is 1.
+fn outermost(shape: &Shape, axis: usize) -> bool {
+    shape.0.iter().take(axis).all(|d| d.as_static() == Some(1))
+}
+
 impl Operator for Slice {
     const NAME: &'static str = "slice";
     const CLASS: Class = Class::Movement;
@@ -68,7 +74,7 @@ impl Operator for Slice {
 
     fn alias(&self, operands: &[&Type]) -> Alias {
         let at = operands.first().and_then(|x| {
-            let run = self.step == 1 && rules::outermost(&x.shape, self.axis);
+            let run = self.step == 1 && outermost(&x.shape, self.axis);
             let whole = self.step == 1 && x.shape.0.get(self.axis) == Some(&self.len);
             if !run && !whole {
                 return None;

@@ -1,6 +1,8 @@
 //! The rows that reach the head: the last real ones.
 
-use super::{Attrs, Binary, Class, Emit, Field, Gather, Operator, RowUse, arity, matrix, words};
+use super::{
+    Attrs, Binary, Class, Emit, Field, Gather, Operator, RowUse, arity, control_block, matrix,
+};
 use crate::error::{Error, Result};
 use crate::types::{Binding, Dim, Kind, Shape, Type, ValueId};
 use alloc::format;
@@ -61,7 +63,7 @@ impl Operator for TakeRows {
         else {
             return Ok(None);
         };
-        let len = e.control_word(ctl, words::LEN)?;
+        let len = e.control_word(ctl, control_block::LEN)?;
         let len = e.zip_number(Binary::Min, len, have as f64)?;
         // len + i - rows, but not below 0: u32 have no sign.
         let i = e.iota(core::slice::from_ref(&self.rows), 0)?;

@@ -1,6 +1,6 @@
 //! A scalar function of two tensors, element by element.
 
-use super::{Alias, Binary, Class, Operator, RowUse, arity, attributes, fit, rules};
+use super::{Alias, Binary, Class, Operator, RowUse, arity, attributes, broadcast, rules};
 use crate::error::{Error, Result};
 use crate::types::Type;
 use alloc::format;
@@ -31,18 +31,18 @@ impl Operator for Zip {
         if self.f == Binary::Pow && !a.dtype.is_float() {
             return Err(Error::bad_graph(format!("zip: a is {a}, pow is of floats")));
         }
-        Ok(vec![Type::tensor(a.dtype, rules::broadcast("zip", operands)?)])
+        Ok(vec![Type::tensor(a.dtype, broadcast::shape("zip", operands)?)])
     }
 
     fn alias(&self, operands: &[&Type]) -> Alias {
         match operands {
-            [a, _] => rules::in_place("zip", 0, operands, a.dtype),
+            [a, _] => broadcast::in_place("zip", 0, operands, a.dtype),
             _ => Alias::None,
         }
     }
 
     /// Rows of an operand that is repeated serve every token.
     fn row_use(&self, operand: usize, operands: &[&Type]) -> RowUse {
-        fit::same_rows(self, operand, operands)
+        broadcast::same_rows(self, operand, operands)
     }
 }

@@ -1,7 +1,8 @@
 //! Pieces of control flow's type rules: what a region takes and gives.
 
+use super::rules;
 use crate::error::{Error, Result};
-use crate::ops::{Signature, fit};
+use crate::ops::Signature;
 use crate::types::{DType, Kind, Scalar, Type};
 use alloc::format;
 use alloc::string::String;
@@ -14,7 +15,7 @@ pub(crate) fn missing(op: &str) -> Error {
 
 /// Fails unless the value is one bool.
 pub(crate) fn condition(op: &str, what: &str, ty: &Type) -> Result<()> {
-    if fit::is_scalar(ty, DType::Scalar(Scalar::Bool)) {
+    if rules::is_scalar(ty, DType::Scalar(Scalar::Bool)) {
         return Ok(());
     }
     Err(Error::bad_graph(format!("{op}: {what} is {ty}, expected one bool")))

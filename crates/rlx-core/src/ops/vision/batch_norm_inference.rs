@@ -1,8 +1,8 @@
 //! Batch norm with stored statistics (arXiv:1502.03167) [ONNX BatchNormalization, inference].
 
 use crate::error::{Error, Result};
-use crate::ops::norms::floats;
-use crate::ops::{Binary, Class, Emit, Operator, Unary, arity, attributes, fit};
+use crate::ops::def::rules::floats;
+use crate::ops::{Binary, Class, Emit, Operator, Unary, arity, attributes, rules};
 use crate::types::{Type, ValueId};
 use alloc::format;
 use alloc::vec;
@@ -35,7 +35,7 @@ impl Operator for BatchNormInference {
             )));
         };
         for (name, v) in ["scale", "bias", "mean", "var"].iter().zip(&operands[1..]) {
-            fit::vector("batch_norm_inference", name, v, channels, x.dtype)?;
+            rules::vector("batch_norm_inference", name, v, channels, x.dtype)?;
         }
         Ok(vec![x.clone()])
     }

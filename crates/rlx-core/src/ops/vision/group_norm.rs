@@ -2,8 +2,8 @@
 //! instance norm.
 
 use crate::error::{Error, Result};
-use crate::ops::norms::floats;
-use crate::ops::{Class, Emit, Operator, arity, attributes, fit};
+use crate::ops::def::rules::floats;
+use crate::ops::{Class, Emit, Operator, arity, attributes, rules};
 use crate::types::{Dim, DimOp, Type, ValueId};
 use alloc::format;
 use alloc::vec;
@@ -37,7 +37,7 @@ impl Operator for GroupNorm {
             )));
         }
         for (name, v) in ["scale", "bias"].iter().zip(&operands[1..]) {
-            fit::vector("group_norm", name, v, &x.shape.0[1], x.dtype)?;
+            rules::vector("group_norm", name, v, &x.shape.0[1], x.dtype)?;
         }
         Ok(vec![x.clone()])
     }

@@ -1,8 +1,8 @@
 //! Layer norm over the channels of images (ConvNeXt, SAM).
 
 use crate::error::Result;
-use crate::ops::norms::floats;
-use crate::ops::{Class, Emit, Operator, arity, attributes, fit};
+use crate::ops::def::rules::floats;
+use crate::ops::{Class, Emit, Operator, arity, attributes, rules};
 use crate::types::{Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -26,7 +26,7 @@ impl Operator for LayerNorm2d {
         let x = operands[0];
         floats("layer_norm_2d", x, 2)?;
         for (name, v) in ["scale", "bias"].iter().zip(&operands[1..]) {
-            fit::vector("layer_norm_2d", name, v, &x.shape.0[1], x.dtype)?;
+            rules::vector("layer_norm_2d", name, v, &x.shape.0[1], x.dtype)?;
         }
         Ok(vec![x.clone()])
     }
