@@ -1,7 +1,8 @@
-//! Operators: one file each with attributes, arity and type rule.
+//! Operators: one file each with attributes, arity and type rule; groups that a page of language models
+//! does not link are folders.
 //!
-//! `table.rs` lists them; its macro makes `enum Op`, one struct a variant, and delegation.
-//! Every operator is pure. One that writes a state takes the old version and returns the next.
+//! `table.rs` lists them; `def/` has how one is defined, and `enum Op`. Every operator is pure. One that
+//! writes a state takes the old version and returns the next.
 //!
 //! # Primitives of data
 //!
@@ -108,6 +109,7 @@ pub use def::field::Field;
 pub use def::op::Op;
 pub use def::operator::{Alias, Body, Class, Emit, Operator, RowUse, Signature};
 
+pub use ada_norm::{AdaNorm, NormKind};
 pub use argmax::ArgMax;
 pub use argmin::ArgMin;
 pub use attention::Attention;
@@ -124,6 +126,7 @@ pub use dot_general::DotGeneral;
 pub use elementwise_region::{Region, RegionStep, StepFn, StepOperand};
 pub use expand::Expand;
 pub use gated_delta_net::GatedDeltaNet;
+pub use gated_residual::GatedResidual;
 pub use gather::Gather;
 pub use gather_elements::GatherElements;
 pub use grouped_matmul::GroupedMatMul;
@@ -131,6 +134,7 @@ pub use if_else::If;
 pub use iota::Iota;
 pub use kv_write::KvWrite;
 pub(crate) use kv_write::is_cache_type;
+pub use layer_norm::LayerNorm;
 pub use lora_matmul::LoraMatMul;
 pub use map::Map;
 pub use matmul::{Epilogue, MatMul, MatMulParts};
@@ -140,6 +144,8 @@ pub use random_normal::RandomNormal;
 pub use random_uniform::RandomUniform;
 pub use reduce::Reduce;
 pub use reshape::Reshape;
+pub use residual_layer_norm::ResidualLayerNorm;
+pub use residual_rms_norm::ResidualRmsNorm;
 pub use reverse::Reverse;
 pub use rms_norm::RmsNorm;
 pub use roll::Roll;
@@ -168,12 +174,6 @@ pub use unpack::Unpack;
 pub use while_loop::While;
 pub use zip::Zip;
 
-pub use ada_norm::{AdaNorm, NormKind};
-pub use gated_residual::GatedResidual;
-pub use layer_norm::LayerNorm;
-pub use residual_layer_norm::ResidualLayerNorm;
-pub use residual_rms_norm::ResidualRmsNorm;
-
 #[cfg(feature = "audio")]
 pub use audio::*;
 #[cfg(feature = "linalg")]
@@ -183,6 +183,7 @@ pub use quant::*;
 #[cfg(feature = "vision")]
 pub use vision::*;
 
+// What operators' files are written with.
 use def::control_block::control;
 use def::field::{attributes, named};
 use def::rules::{arity, expect, float_tensor, matrix};

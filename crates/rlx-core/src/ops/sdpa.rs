@@ -1,11 +1,10 @@
 //! Attention without a cache, with grouped heads [PyTorch scaled_dot_product_attention, ONNX
 //! Attention-23].
 
+use super::def::field::{prefixed, unknown};
 use super::{
     Attrs, BatchMatMul, Binary, Class, Comparison, Emit, Field, Operator, Reduction, Reverse,
-    Softmax, arity,
-    def::field::{prefixed, unknown},
-    rules, writing,
+    Softmax, arity, rules, writing,
 };
 use crate::error::{Error, Result};
 use crate::types::{DType, Dim, Kind, Scalar, Shape, Type, ValueId};

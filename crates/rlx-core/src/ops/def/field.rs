@@ -26,6 +26,8 @@ pub trait Field: Sized {
 /// `attributes! { Slice { axis, start, len, step = 1 } }`: the fields of a struct in the order they
 /// print. One with a value prints only where it is another, and is that value where it is absent.
 /// `dtype as "type"` prints under another name.
+///
+/// In the expansion a name is the first of a list: of what `as` says, if anything, and the field's own.
 macro_rules! attributes {
     ($ty:ident { $($field:ident $(as $name:literal)? $(= $default:expr)?),* $(,)? }) => {
         impl $crate::ops::Field for $ty {

@@ -1,4 +1,4 @@
-//! Operators: one file each, as in `crate::ops`; a group is a folder with one gate.
+//! Operators: one file each with its `Run`, as in `crate::ops`; a group is a folder with one gate.
 
 mod ada_norm;
 mod argmax;
