@@ -66,11 +66,11 @@ pub fn fuse_norm_prologue(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
             } else {
                 cx.fuses(g, &op, &inputs)
             };
-            (same && runs).then_some((op, inputs))
+            (same && runs).then_some((j, op, inputs))
         };
         let normed: Option<Vec<_>> = readers.iter().map(|&j| with_norm(j)).collect();
         let Some(normed) = normed else { continue };
-        for (j, (op, inputs)) in readers.to_vec().into_iter().zip(normed) {
+        for (j, op, inputs) in normed {
             rewrite.replace(j, op, inputs, &[]);
         }
     }
