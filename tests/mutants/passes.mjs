@@ -156,7 +156,7 @@ export default [
   },
   {
     name: 'residual-norm-late-weights', is: 'new', kind: 'order', file: at('fuse_residual_norm.rs'),
-    from: 'definers[v.0 as usize].is_none_or(|at| at < i)', to: 'true',
+    from: 'rewrite.maker(*v).is_none_or(|at| at < i)', to: 'true',
     stands: 'A norm is fused into the sum before it, though its weights are computed later.',
     tests: ['core:lib passes::fuse_residual_norm'],
   },
@@ -174,7 +174,7 @@ export default [
   },
   {
     name: 'attention-probabilities-read-twice', is: 'new', kind: 'guard', file: at('fuse_attention.rs'),
-    within: 'let alone = users[v.0 as usize].len() == 1 && !g.is_output(v);', from: 'users[v.0 as usize].len() == 1', to: 'true',
+    from: 'rewrite.alone(v)', to: '!g.is_output(v)',
     stands: 'Scores that another node reads disappear into the fused attention.',
     tests: ['core:lib passes::fuse_attention'],
   },
