@@ -5,19 +5,19 @@ const at = (path) => `crates/rlx-core/src/passes/${path}`;
 export default [
   {
     name: 'rope-kv-write-second-reader', is: 'review', kind: 'guard', file: at('fuse_rope_kv_write.rs'),
-    within: 'users[k1.0 as usize].len() != 1 || g.is_output(k1)', from: 'users[k1.0 as usize].len() != 1', to: 'false',
+    from: '!rewrite.alone(k1)', to: 'g.is_output(k1)',
     stands: 'A rotated key that another node reads disappears into the fused step.',
     tests: ['core:lib passes::fuse_rope_kv_write'],
   },
   {
     name: 'residual-other-reader', is: 'review', kind: 'guard', file: at('fuse_residual.rs'),
-    from: 'users[t.0 as usize].len() == 1', to: 'true',
+    from: 'rewrite.alone(p.0)', to: '!g.is_output(p.0)',
     stands: 'A product that another node reads is fused into its sum.',
     tests: ['core:lib passes::fuse_residual'],
   },
   {
-    name: 'residual-output', is: 'review', kind: 'guard', file: at('fuse_residual.rs'),
-    from: '!g.is_output(t)', to: 'true',
+    name: 'residual-output', is: 'review', kind: 'guard', file: at('rewrite.rs'),
+    from: '!self.g.is_output(v)', to: 'true',
     stands: 'A product that the graph returns is fused into its sum.',
     tests: ['core:lib passes::fuse_residual'],
   },
@@ -29,7 +29,7 @@ export default [
   },
   {
     name: 'glu-other-reader', is: 'new', kind: 'guard', file: at('fuse_glu.rs'),
-    from: '!parts.iter().all(|&v| single(g, v))', to: 'false',
+    from: '!parts.iter().all(|&v| rewrite.alone(v))', to: 'false',
     stands: 'A gate that another node reads disappears into the fused product.',
     tests: ['core:lib passes::fuse_glu'],
   },
@@ -65,7 +65,7 @@ export default [
   },
   {
     name: 'map-other-reader', is: 'new', kind: 'guard', file: at('fuse_map.rs'),
-    from: 'users[t.0 as usize].len() == 1 && !g.is_output(t)', to: 'true',
+    from: '!rewrite.alone(t)', to: 'false',
     stands: 'A product that another node reads is fused with the function behind it.',
     tests: ['core:lib passes::fuse_map'],
   },
@@ -156,7 +156,7 @@ export default [
   },
   {
     name: 'residual-norm-late-weights', is: 'new', kind: 'order', file: at('fuse_residual_norm.rs'),
-    from: 'definers[v.0 as usize].is_none_or(|at| at < i)', to: 'true',
+    from: 'rewrite.maker(*v).is_none_or(|at| at < i)', to: 'true',
     stands: 'A norm is fused into the sum before it, though its weights are computed later.',
     tests: ['core:lib passes::fuse_residual_norm'],
   },
@@ -174,7 +174,7 @@ export default [
   },
   {
     name: 'attention-probabilities-read-twice', is: 'new', kind: 'guard', file: at('fuse_attention.rs'),
-    within: 'let alone = users[v.0 as usize].len() == 1 && !g.is_output(v);', from: 'users[v.0 as usize].len() == 1', to: 'true',
+    from: 'rewrite.alone(v)', to: '!g.is_output(v)',
     stands: 'Scores that another node reads disappear into the fused attention.',
     tests: ['core:lib passes::fuse_attention'],
   },

@@ -1,10 +1,10 @@
 //! Adaptive norm: scale and shift come from a condition (DiT, arXiv:2212.09748).
 
-use super::norms::{floats, repeats};
-use super::{Attrs, Binary, Class, Emit, Operator, arity};
-use crate::error::{Error, Result};
+use super::def::broadcast::repeats;
+use super::def::rules::floats;
+use super::{Binary, Class, Emit, Operator, arity, attributes, named};
+use crate::error::Result;
 use crate::types::{Type, ValueId};
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -32,6 +32,8 @@ impl NormKind {
     }
 }
 
+named!(NormKind, "norm");
+
 /// `ada_norm x [.., D], scale, shift -> [.., D]`: `norm(x) * (1 + scale) + shift` over the last
 /// axis. Scale and shift repeat to x as NumPy does it: `[B, 1, D]` is one pair for each item.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,21 +44,11 @@ pub struct AdaNorm {
     pub eps: f32,
 }
 
+attributes! { AdaNorm { norm, eps } }
+
 impl Operator for AdaNorm {
     const NAME: &'static str = "ada_norm";
     const CLASS: Class = Class::Reduction;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().name("norm", self.norm.name()).float("eps", self.eps)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["norm", "eps"])?;
-        let name = attrs.get_name("norm")?;
-        let norm = NormKind::from_name(name)
-            .ok_or_else(|| Error::bad_graph(format!("ada_norm: unknown norm {name}")))?;
-        Ok(AdaNorm { norm, eps: attrs.get_float("eps")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("ada_norm", operands, 3)?;

@@ -1,6 +1,8 @@
 //! Where the largest element stands.
 
-use super::{Attrs, Class, Comparison, Emit, Operator, Reduce, Reduction, arity, reduce, rules};
+use super::{
+    Class, Comparison, Emit, Operator, Reduce, Reduction, arity, attributes, reduce, rules,
+};
 use crate::error::{Error, Result};
 use crate::types::{DType, Type, ValueId};
 use alloc::format;
@@ -16,6 +18,8 @@ pub struct ArgMax {
     /// Whether the axis stays, with size 1.
     pub keep: bool,
 }
+
+attributes! { ArgMax { axis, keep } }
 
 /// The type rule of both `argmax` and `argmin`.
 pub(super) fn rule(name: &str, axis: usize, keep: bool, operands: &[&Type]) -> Result<Vec<Type>> {
@@ -56,15 +60,6 @@ pub(super) fn first_of(
 impl Operator for ArgMax {
     const NAME: &'static str = "argmax";
     const CLASS: Class = Class::Reduction;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().axis("axis", self.axis).when("keep", self.keep)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["axis", "keep"])?;
-        Ok(ArgMax { axis: attrs.get_axis("axis")?, keep: attrs.flag("keep")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         rule("argmax", self.axis, self.keep, operands)

@@ -1,6 +1,6 @@
 //! Where the smallest element stands.
 
-use super::{Attrs, Class, Emit, Operator, Reduction, argmax};
+use super::{Class, Emit, Operator, Reduction, argmax, attributes};
 use crate::error::Result;
 use crate::types::{Type, ValueId};
 use alloc::vec::Vec;
@@ -15,18 +15,11 @@ pub struct ArgMin {
     pub keep: bool,
 }
 
+attributes! { ArgMin { axis, keep } }
+
 impl Operator for ArgMin {
     const NAME: &'static str = "argmin";
     const CLASS: Class = Class::Reduction;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().axis("axis", self.axis).when("keep", self.keep)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["axis", "keep"])?;
-        Ok(ArgMin { axis: attrs.get_axis("axis")?, keep: attrs.flag("keep")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         argmax::rule("argmin", self.axis, self.keep, operands)

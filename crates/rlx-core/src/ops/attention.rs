@@ -1,8 +1,8 @@
 //! Causal attention over a cache, with grouped heads (arXiv:1706.03762, arXiv:2305.13245).
 
 use super::{
-    Attrs, BatchMatMul, Binary, Class, Comparison, Emit, Operator, RowUse, Softmax, StateRead,
-    arity, control, kv_write, matrix, words, writing,
+    BatchMatMul, Binary, Class, Comparison, Emit, Operator, RowUse, Softmax, StateRead, arity,
+    attributes, control, control_block, kv_write, matrix, writing,
 };
 use crate::error::{Error, Result};
 use crate::types::{Dim, Kind, Type, ValueId};
@@ -28,20 +28,12 @@ pub struct Attention {
     pub softcap: Option<f32>,
 }
 
+attributes! { Attention { head_dim, scale, window, softcap } }
+
 impl Attention {
     /// Over all of the past, with scores as they are.
     pub fn causal(head_dim: usize, scale: f32) -> Attention {
         Attention { head_dim, scale, window: None, softcap: None }
-    }
-
-    /// The operator of these attributes, whatever else there is.
-    pub(super) fn known(attrs: &Attrs) -> Result<Attention> {
-        Ok(Attention {
-            head_dim: attrs.get_int("head_dim")? as usize,
-            scale: attrs.get_float("scale")?,
-            window: attrs.opt_int("window")?,
-            softcap: attrs.opt_float("softcap")?,
-        })
     }
 
     /// Heads of queries and of keys, if the operands are what the operator `name` takes.
@@ -76,23 +68,6 @@ impl Attention {
 impl Operator for Attention {
     const NAME: &'static str = "attention";
     const CLASS: Class = Class::Compute;
-
-    fn attrs(&self) -> Attrs {
-        let mut attrs =
-            Attrs::none().int("head_dim", self.head_dim as u64).float("scale", self.scale);
-        if let Some(window) = self.window {
-            attrs = attrs.int("window", window);
-        }
-        match self.softcap {
-            Some(softcap) => attrs.float("softcap", softcap),
-            None => attrs,
-        }
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["head_dim", "scale", "window", "softcap"])?;
-        Attention::known(attrs)
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         self.heads("attention", operands)?;
@@ -130,7 +105,7 @@ impl Operator for Attention {
         let (keys, values) = (read(k)?, read(v)?);
         let scores = e.one(BatchMatMul { transpose_b: true }, &[wide, keys])?;
         let scores = writing::scaled(e, scores, self.scale.into(), self.softcap)?;
-        let past = e.control_word(ctl, words::PAST)?;
+        let past = e.control_word(ctl, control_block::PAST)?;
         let row = e.iota(&[seq.clone(), 1u64.into()], 0)?;
         let position = e.zip(Binary::Add, row, past)?;
         let column = e.iota(&[1u64.into(), capacity.into()], 1)?;

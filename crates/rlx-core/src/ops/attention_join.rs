@@ -1,6 +1,6 @@
 //! The row of attention that its splits make.
 
-use super::{Attrs, Class, Operator, arity, expect, matrix};
+use super::{Class, Operator, arity, attributes, expect, matrix};
 use crate::error::{Error, Result};
 use crate::types::{DType, Shape, Type};
 use alloc::format;
@@ -23,18 +23,11 @@ pub struct AttentionJoin {
     pub splits: usize,
 }
 
+attributes! { AttentionJoin { splits } }
+
 impl Operator for AttentionJoin {
     const NAME: &'static str = "attention_join";
     const CLASS: Class = Class::Reduction;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().int("splits", self.splits as u64)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["splits"])?;
-        Ok(AttentionJoin { splits: attrs.get_int("splits")? as usize })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("attention_join", operands, 2)?;

@@ -1,6 +1,6 @@
 //! One row's attention over parts of its positions, for executors with more workers than heads.
 
-use super::{Attention, Attrs, Class, Operator};
+use super::{Attention, Class, Operator, attributes};
 use crate::error::{Error, Result};
 use crate::types::{DType, Kind, Shape, Type};
 use alloc::format;
@@ -33,16 +33,11 @@ pub struct AttentionSplit {
     pub least: usize,
 }
 
+attributes! { AttentionSplit { whole, splits, least } }
+
 impl AttentionSplit {
     /// Positions of a split are a multiple of it: what kernels take at a time.
     pub const BLOCK: usize = 32;
-
-    /// The operator of these attributes, whatever else there is.
-    pub(super) fn known(attrs: &Attrs) -> Result<AttentionSplit> {
-        let [splits, least] = [attrs.get_int("splits")?, attrs.get_int("least")?];
-        let (splits, least) = (splits as usize, least as usize);
-        Ok(AttentionSplit { whole: Attention::known(attrs)?, splits, least })
-    }
 
     /// The positions of split `j` where the row sees `seen`.
     pub fn positions(&self, seen: Range<usize>, j: usize) -> Range<usize> {
@@ -56,15 +51,6 @@ impl AttentionSplit {
 impl Operator for AttentionSplit {
     const NAME: &'static str = "attention_split";
     const CLASS: Class = Class::Compute;
-
-    fn attrs(&self) -> Attrs {
-        self.whole.attrs().int("splits", self.splits as u64).int("least", self.least as u64)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["head_dim", "scale", "window", "softcap", "splits", "least"])?;
-        AttentionSplit::known(attrs)
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         let (heads, kv_heads) = self.whole.heads("attention_split", operands)?;

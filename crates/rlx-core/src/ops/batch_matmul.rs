@@ -1,6 +1,6 @@
 //! Matrix products of two tensors, batch by batch [ONNX MatMul].
 
-use super::{Attr, Attrs, Class, Emit, MatMul, Operator, arity, fit};
+use super::{Class, Emit, MatMul, Operator, arity, attributes, broadcast, rules};
 use crate::error::{Error, Result};
 use crate::types::{Shape, Type, ValueId};
 use alloc::vec;
@@ -14,40 +14,32 @@ pub struct BatchMatMul {
     pub transpose_b: bool,
 }
 
+attributes! { BatchMatMul { transpose_b } }
+
 impl Operator for BatchMatMul {
     const NAME: &'static str = "batch_matmul";
     const CLASS: Class = Class::Compute;
-
-    fn attrs(&self) -> Attrs {
-        let attrs = Attrs::none();
-        if self.transpose_b { attrs.with("transpose_b", Attr::Bool(true)) } else { attrs }
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["transpose_b"])?;
-        Ok(BatchMatMul { transpose_b: attrs.flag("transpose_b")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         const NAME: &str = BatchMatMul::NAME;
         arity(NAME, operands, 2)?;
         let [a, b] = operands else { return Err(Error::internal("batch_matmul: arity")) };
         let named = [("a", *a), ("b", *b)];
-        let dtype = fit::same_floats(NAME, &named)?;
+        let dtype = rules::same_floats(NAME, &named)?;
         let ([a_batch @ .., m, k], [b_batch @ .., b0, b1]) =
             (a.shape.0.as_slice(), b.shape.0.as_slice())
         else {
-            return Err(fit::misfit(NAME, &named, "at least two axes each"));
+            return Err(rules::misfit(NAME, &named, "at least two axes each"));
         };
         let (b_k, n) = if self.transpose_b { (b1, b0) } else { (b0, b1) };
-        let batch = fit::broadcast(a_batch, b_batch).filter(|_| k == b_k);
+        let batch = broadcast::sizes(&[a_batch, b_batch]).ok().filter(|_| k == b_k);
         let Some(mut dims) = batch else {
             let need = if self.transpose_b {
                 "[.., M, K] and [.., N, K] with batch axes that broadcast"
             } else {
                 "[.., M, K] and [.., K, N] with batch axes that broadcast"
             };
-            return Err(fit::misfit(NAME, &named, need));
+            return Err(rules::misfit(NAME, &named, need));
         };
         dims.extend([m.clone(), n.clone()]);
         Ok(vec![Type::tensor(dtype, Shape(dims))])

@@ -1,6 +1,6 @@
 //! The same numbers in another element type.
 
-use super::{Alias, Attrs, Class, Operator, RowUse, arity, rules};
+use super::{Alias, Class, Operator, RowUse, arity, attributes, broadcast, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Scalar, Type};
 use alloc::format;
@@ -23,18 +23,11 @@ pub struct Cast {
     pub to: DType,
 }
 
+attributes! { Cast { to } }
+
 impl Operator for Cast {
     const NAME: &'static str = "cast";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().name("to", self.to.name())
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["to"])?;
-        Ok(Cast { to: attrs.get_dtype("to")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("cast", operands, 1)?;
@@ -51,7 +44,7 @@ impl Operator for Cast {
     fn alias(&self, operands: &[&Type]) -> Alias {
         match operands {
             [x] if x.dtype == self.to => Alias::View { operand: 0, byte_offset: 0 },
-            _ => rules::in_place("cast", 0, operands, self.to),
+            _ => broadcast::in_place("cast", 0, operands, self.to),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Numbers between two bounds.
 
-use super::{Alias, Attrs, Binary, Class, Emit, Operator, RowUse, arity, float_tensor};
+use super::{Alias, Binary, Class, Emit, Operator, RowUse, arity, attributes, float_tensor};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::format;
@@ -16,18 +16,11 @@ pub struct Clamp {
     pub max: f32,
 }
 
+attributes! { Clamp { min, max } }
+
 impl Operator for Clamp {
     const NAME: &'static str = "clamp";
     const CLASS: Class = Class::Elementwise;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().float("min", self.min).float("max", self.max)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["min", "max"])?;
-        Ok(Clamp { min: attrs.get_float("min")?, max: attrs.get_float("max")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("clamp", operands, 1)?;

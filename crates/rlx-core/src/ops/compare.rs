@@ -1,6 +1,6 @@
 //! A test of two tensors, element by element.
 
-use super::{Alias, Attrs, Class, Comparison, Operator, RowUse, arity, fit, rules};
+use super::{Alias, Class, Comparison, Operator, RowUse, arity, attributes, broadcast, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Scalar, Type};
 use alloc::format;
@@ -15,17 +15,11 @@ pub struct Compare {
     pub f: Comparison,
 }
 
+attributes! { Compare { f } }
+
 impl Operator for Compare {
     const NAME: &'static str = "compare";
     const CLASS: Class = Class::Elementwise;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().name("f", self.f.name())
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        rules::function("compare", attrs, Comparison::from_name).map(|f| Compare { f })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("compare", operands, 2)?;
@@ -36,15 +30,15 @@ impl Operator for Compare {
         if a.dtype == DType::Scalar(Scalar::C64) {
             return Err(Error::bad_graph(format!("compare: a is {a}, c64 has no order")));
         }
-        Ok(vec![Type::tensor(DType::BOOL, rules::broadcast("compare", operands)?)])
+        Ok(vec![Type::tensor(DType::BOOL, broadcast::shape("compare", operands)?)])
     }
 
     fn alias(&self, operands: &[&Type]) -> Alias {
-        rules::in_place("compare", 0, operands, DType::BOOL)
+        broadcast::in_place("compare", 0, operands, DType::BOOL)
     }
 
     /// Rows of an operand that is repeated serve every token.
     fn row_use(&self, operand: usize, operands: &[&Type]) -> RowUse {
-        fit::same_rows(self, operand, operands)
+        broadcast::same_rows(self, operand, operands)
     }
 }

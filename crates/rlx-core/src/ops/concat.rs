@@ -1,6 +1,6 @@
 //! Tensors one after another.
 
-use super::{Alias, Attrs, Class, Emit, Operator, rules};
+use super::{Alias, Class, Emit, Operator, attributes, rules};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::format;
@@ -15,21 +15,14 @@ pub struct Concat {
     pub axis: usize,
 }
 
+attributes! { Concat { axis } }
+
 /// Operands that a target which runs `concat` at all takes at once.
 const FEW: usize = 4;
 
 impl Operator for Concat {
     const NAME: &'static str = "concat";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().axis("axis", self.axis)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["axis"])?;
-        Ok(Concat { axis: attrs.get_axis("axis")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         let [first, rest @ ..] = operands else {

@@ -1,6 +1,6 @@
 //! A tensor that the graph holds itself.
 
-use super::{Attr, Attrs, Class, Operator, arity};
+use super::{Attr, Attrs, Class, Field, Operator, arity};
 use crate::error::{Error, Result};
 use crate::math;
 use crate::types::{DType, Kind, Scalar, Shape, Type};
@@ -173,20 +173,17 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
 }
 
-impl Operator for Constant {
-    const NAME: &'static str = "constant";
-    const CLASS: Class = Class::Boundary;
-
-    fn attrs(&self) -> Attrs {
-        let attrs = Attrs::none().name("type", self.ty.dtype.name()).dims("dims", &self.ty.shape);
+/// Elements as `values` where they read back exactly, otherwise as `bytes`.
+impl Field for Constant {
+    fn put(&self, _: &str, attrs: Attrs) -> Attrs {
+        let attrs = attrs.name("type", self.ty.dtype.name()).dims("dims", &self.ty.shape);
         match self.values() {
             Some(values) => attrs.with("values", Attr::List(values)),
             None => attrs.name("bytes", &hex(&self.data)),
         }
     }
 
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["type", "dims", "values", "bytes"])?;
+    fn take(_: &str, _: &str, attrs: &Attrs) -> Result<Self> {
         let ty = Type::tensor(attrs.get_dtype("type")?, attrs.get_dims("dims")?);
         let bad = |what: &str| Error::bad_graph(format!("constant: {what} of {ty}"));
         let data = match (attrs.get("values"), ty.dtype) {
@@ -204,6 +201,15 @@ impl Operator for Constant {
         };
         Self::new(ty, data)
     }
+
+    fn names(_: &'static str, out: &mut Vec<&'static str>) {
+        out.extend(["type", "dims", "values", "bytes"]);
+    }
+}
+
+impl Operator for Constant {
+    const NAME: &'static str = "constant";
+    const CLASS: Class = Class::Boundary;
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("constant", operands, 0)?;

@@ -1,6 +1,6 @@
 //! Running sums along an axis.
 
-use super::{Attrs, Class, Comparison, Emit, Operator, arity, rules};
+use super::{Class, Comparison, Emit, Operator, arity, attributes, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Type, ValueId};
 use alloc::vec;
@@ -16,18 +16,11 @@ pub struct CumSum {
     pub exclusive: bool,
 }
 
+attributes! { CumSum { axis, exclusive } }
+
 impl Operator for CumSum {
     const NAME: &'static str = "cumsum";
     const CLASS: Class = Class::Reduction;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().axis("axis", self.axis).when("exclusive", self.exclusive)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["axis", "exclusive"])?;
-        Ok(CumSum { axis: attrs.get_axis("axis")?, exclusive: attrs.flag("exclusive")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("cumsum", operands, 1)?;

@@ -1,6 +1,6 @@
 //! Products over any axes [StableHLO dot_general].
 
-use super::{Attr, Attrs, BatchMatMul, Class, Emit, Operator, arity, fit, rules};
+use super::{Attrs, BatchMatMul, Class, Emit, Field, Operator, arity, rules};
 use crate::error::{Error, Result};
 use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
@@ -32,22 +32,18 @@ impl DotGeneral {
 
 const LISTS: [&str; 4] = ["lhs_batch", "rhs_batch", "lhs_contract", "rhs_contract"];
 
-impl Operator for DotGeneral {
-    const NAME: &'static str = "dot_general";
-    const CLASS: Class = Class::Compute;
-
-    fn attrs(&self) -> Attrs {
+/// Lists that print where they are not empty.
+impl Field for DotGeneral {
+    fn put(&self, _: &str, attrs: Attrs) -> Attrs {
         let lists = [&self.lhs_batch, &self.rhs_batch, &self.lhs_contract, &self.rhs_contract];
-        let axes = |list: &[usize]| list.iter().map(|&i| Attr::Int(i as i64)).collect();
         LISTS
             .iter()
             .zip(lists)
             .filter(|(_, list)| !list.is_empty())
-            .fold(Attrs::none(), |attrs, (name, list)| attrs.with(name, Attr::List(axes(list))))
+            .fold(attrs, |attrs, (name, list)| attrs.axes(name, list))
     }
 
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&LISTS)?;
+    fn take(_: &str, _: &str, attrs: &Attrs) -> Result<Self> {
         let axes = |name: &str| -> Result<Vec<usize>> {
             let list = attrs.opt_ints(name)?.unwrap_or_default();
             Ok(list.into_iter().map(|i| usize::try_from(i).unwrap_or(usize::MAX)).collect())
@@ -60,12 +56,21 @@ impl Operator for DotGeneral {
         })
     }
 
+    fn names(_: &'static str, out: &mut Vec<&'static str>) {
+        out.extend(LISTS);
+    }
+}
+
+impl Operator for DotGeneral {
+    const NAME: &'static str = "dot_general";
+    const CLASS: Class = Class::Compute;
+
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         const NAME: &str = DotGeneral::NAME;
         arity(NAME, operands, 2)?;
         let [a, b] = operands else { return Err(Error::internal("dot_general: arity")) };
         let named = [("a", *a), ("b", *b)];
-        let dtype = fit::same_floats(NAME, &named)?;
+        let dtype = rules::same_floats(NAME, &named)?;
         let sides =
             [(a, &self.lhs_batch, &self.lhs_contract), (b, &self.rhs_batch, &self.rhs_contract)];
         for (ty, batch, contract) in sides {
@@ -85,7 +90,7 @@ impl Operator for DotGeneral {
                 && left.iter().zip(right).all(|(&i, &j)| a.shape.0.get(i) == b.shape.0.get(j));
             if !fits {
                 let need = format!("axes {left:?} of a to have the sizes of axes {right:?} of b");
-                return Err(fit::misfit(NAME, &named, &need));
+                return Err(rules::misfit(NAME, &named, &need));
             }
         }
         let mut dims = Vec::new();

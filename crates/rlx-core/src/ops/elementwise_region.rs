@@ -1,8 +1,8 @@
 //! A chain of elementwise operators as one node: one launch, and no memory for what is between.
 
 use super::{
-    Alias, Attr, Attrs, Binary, Cast, Clamp, Class, Compare, Comparison, Emit, Map, Op, Operator,
-    RowUse, Select, Unary, Zip, fit,
+    Alias, Attr, Attrs, Binary, Cast, Clamp, Class, Compare, Comparison, Emit, Field, Map, Op,
+    Operator, RowUse, Select, Unary, Zip, attributes, broadcast,
 };
 use crate::error::{Error, Result};
 use crate::types::{DType, Type, ValueId};
@@ -60,6 +60,21 @@ pub struct RegionStep {
 pub struct Region {
     /// The chain, at least one step.
     pub steps: Vec<RegionStep>,
+}
+
+attributes! { Region { steps } }
+
+impl Field for Vec<RegionStep> {
+    fn put(&self, name: &str, attrs: Attrs) -> Attrs {
+        attrs.with(name, Attr::List(self.iter().map(RegionStep::attr).collect()))
+    }
+
+    fn take(_: &str, name: &str, attrs: &Attrs) -> Result<Self> {
+        match attrs.get(name) {
+            Some(Attr::List(steps)) => steps.iter().map(RegionStep::of_attr).collect(),
+            _ => Err(bad("steps is missing, or no list of steps".into())),
+        }
+    }
 }
 
 impl StepFn {
@@ -206,21 +221,6 @@ impl Operator for Region {
     const NAME: &'static str = "elementwise_region";
     const CLASS: Class = Class::Elementwise;
 
-    fn attrs(&self) -> Attrs {
-        let steps = self.steps.iter().map(RegionStep::attr).collect();
-        Attrs::none().with("steps", Attr::List(steps))
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["steps"])?;
-        match attrs.0.first() {
-            Some((_, Attr::List(steps))) => {
-                Ok(Region { steps: steps.iter().map(RegionStep::of_attr).collect::<Result<_>>()? })
-            }
-            _ => Err(bad("steps is missing, or no list of steps".into())),
-        }
-    }
-
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         Ok(self.types(operands)?.pop().into_iter().collect())
     }
@@ -262,7 +262,7 @@ impl Operator for Region {
 
     /// Rows of an operand that is repeated serve every token.
     fn row_use(&self, operand: usize, operands: &[&Type]) -> RowUse {
-        fit::same_rows(self, operand, operands)
+        broadcast::same_rows(self, operand, operands)
     }
 }
 

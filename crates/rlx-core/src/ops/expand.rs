@@ -1,6 +1,6 @@
 //! Elements repeated to a larger shape.
 
-use super::{Alias, Attrs, Class, Operator, arity, rules};
+use super::{Alias, Class, Operator, arity, attributes, broadcast, rules};
 use crate::error::{Error, Result};
 use crate::types::{Binding, Dim, Shape, Type};
 use alloc::format;
@@ -15,18 +15,11 @@ pub struct Expand {
     pub dims: Shape,
 }
 
+attributes! { Expand { dims } }
+
 impl Operator for Expand {
     const NAME: &'static str = "expand";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().dims("dims", &self.dims)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["dims"])?;
-        Ok(Expand { dims: attrs.get_dims("dims")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("expand", operands, 1)?;
@@ -34,7 +27,7 @@ impl Operator for Expand {
         rules::scalar_tensor("expand", "x", x)?;
         let to = Type::tensor(x.dtype, self.dims.clone());
         // One way only: the result may not be larger than what was asked for.
-        if rules::broadcast("expand", &[x, &to]).ok().as_ref() != Some(&self.dims) {
+        if broadcast::shape("expand", &[x, &to]).ok().as_ref() != Some(&self.dims) {
             return Err(Error::bad_graph(format!("expand: x is {x}, it does not repeat to {to}")));
         }
         Ok(vec![to])

@@ -1,8 +1,10 @@
 //! Linear attention with a gated delta rule (arXiv:2412.06464).
 
-use super::fit::{self, recurrent_arity, recurrent_results};
-use super::recurrence::Recurrence;
-use super::{Attr, Attrs, BatchMatMul, Binary, Class, Emit, Operator, RowUse, Unary, writing};
+use super::def::recurrence::Recurrence;
+use super::{
+    BatchMatMul, Binary, Class, Emit, Operator, RowUse, Unary, attributes, recurrence, rules,
+    writing,
+};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::format;
@@ -31,37 +33,26 @@ pub struct GatedDeltaNet {
     pub carry: bool,
 }
 
+attributes! { GatedDeltaNet { state_size, carry } }
+
 impl Operator for GatedDeltaNet {
     const NAME: &'static str = "gated_delta_net";
     const CLASS: Class = Class::Reduction;
 
-    fn attrs(&self) -> Attrs {
-        let attrs = Attrs::none().int("state_size", self.state_size as u64);
-        if self.carry { attrs.with("carry", Attr::Bool(true)) } else { attrs }
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["state_size", "carry"])?;
-        Ok(GatedDeltaNet {
-            state_size: attrs.get_int("state_size")? as usize,
-            carry: attrs.flag("carry")?,
-        })
-    }
-
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         const NAME: &str = GatedDeltaNet::NAME;
-        recurrent_arity(NAME, operands, 5, self.carry)?;
+        recurrence::arity(NAME, operands, 5, self.carry)?;
         let [q, k, v, g, beta, rest @ ..] = operands else {
             return Err(Error::internal("gated_delta_net: arity"));
         };
         let named = [("q", *q), ("k", *k), ("v", *v), ("g", *g), ("beta", *beta)];
-        let dtype = fit::same_floats(NAME, &named)?;
+        let dtype = rules::same_floats(NAME, &named)?;
         let need = format!(
             "q and k [.., S, K, {n}], v [.., S, H, V], g [.., S, H] or [.., S, H, {n}], beta \
              [.., S, H], and K heads that divide H",
             n = self.state_size
         );
-        let misfit = || fit::misfit(NAME, &named, &need);
+        let misfit = || rules::misfit(NAME, &named, &need);
         let ([q_lead @ .., k_heads, n], [v_lead @ .., heads, width]) =
             (q.shape.0.as_slice(), v.shape.0.as_slice())
         else {
@@ -88,7 +79,7 @@ impl Operator for GatedDeltaNet {
         }
         let batch = &v_lead[..v_lead.len() - 1];
         let matrix = [heads.clone(), n.clone(), width.clone()];
-        recurrent_results(NAME, Type::tensor(dtype, v.shape.clone()), rest, batch, &matrix)
+        recurrence::results(NAME, Type::tensor(dtype, v.shape.clone()), rest, batch, &matrix)
     }
 
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
@@ -168,6 +159,6 @@ impl Operator for GatedDeltaNet {
             3 | 4 => 2,
             _ => return RowUse::All,
         };
-        fit::earlier_rows(operands[operand], own, self.control(operands.len()))
+        recurrence::earlier_rows(operands[operand], own, self.control(operands.len()))
     }
 }

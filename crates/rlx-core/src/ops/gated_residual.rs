@@ -1,7 +1,7 @@
 //! A residual sum whose branch has a gate.
 
-use super::norms::repeats;
-use super::{Alias, Attrs, Class, Emit, Operator, arity, expect, float_tensor};
+use super::def::broadcast::repeats;
+use super::{Alias, Class, Emit, Operator, arity, attributes, expect, float_tensor};
 use crate::error::Result;
 use crate::types::{Type, ValueId};
 use alloc::vec;
@@ -11,14 +11,11 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct GatedResidual;
 
+attributes! { GatedResidual {} }
+
 impl Operator for GatedResidual {
     const NAME: &'static str = "gated_residual";
     const CLASS: Class = Class::Elementwise;
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&[])?;
-        Ok(GatedResidual)
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("gated_residual", operands, 3)?;

@@ -1,6 +1,6 @@
 //! `y[i, :] = table[ids[i], :]`: an embedding look-up, and indices on any axis. Tables may be packed.
 
-use super::{Attrs, Class, Operator, RowUse, arity, rules};
+use super::{Class, Operator, RowUse, arity, attributes, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Kind, Scalar, Shape, Type};
 use alloc::format;
@@ -19,6 +19,8 @@ pub struct Gather {
     pub axis: usize,
 }
 
+attributes! { Gather { axis = 0 } }
+
 impl Gather {
     /// True for a table whose rows are decoded to f32.
     pub fn is_embedding(&self, table: &Type) -> bool {
@@ -33,16 +35,6 @@ impl Gather {
 impl Operator for Gather {
     const NAME: &'static str = "gather";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        if self.axis == 0 { Attrs::none() } else { Attrs::none().axis("axis", self.axis) }
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["axis"])?;
-        let axis = if attrs.get("axis").is_some() { attrs.get_axis("axis")? } else { 0 };
-        Ok(Gather { axis })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("gather", operands, 2)?;

@@ -1,6 +1,6 @@
 //! One element an index.
 
-use super::{Attrs, Binary, Class, Emit, Gather, Operator, arity, rules};
+use super::{Binary, Class, Emit, Gather, Operator, arity, attributes, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Dim, Type, ValueId};
 use alloc::format;
@@ -16,18 +16,11 @@ pub struct GatherElements {
     pub axis: usize,
 }
 
+attributes! { GatherElements { axis } }
+
 impl Operator for GatherElements {
     const NAME: &'static str = "gather_elements";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().axis("axis", self.axis)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["axis"])?;
-        Ok(GatherElements { axis: attrs.get_axis("axis")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("gather_elements", operands, 2)?;

@@ -2,7 +2,7 @@
 //! grouped_mm].
 
 use super::{
-    Attrs, BatchMatMul, Binary, Class, Emit, Gather, Operator, arity, fit, matrix, writing,
+    BatchMatMul, Binary, Class, Emit, Gather, Operator, arity, attributes, matrix, rules, writing,
 };
 use crate::error::{Error, Result};
 use crate::types::{DType, Kind, Scalar, Shape, Type, ValueId};
@@ -15,14 +15,11 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct GroupedMatMul;
 
+attributes! { GroupedMatMul {} }
+
 impl Operator for GroupedMatMul {
     const NAME: &'static str = "grouped_matmul";
     const CLASS: Class = Class::Compute;
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&[])?;
-        Ok(GroupedMatMul)
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         const NAME: &str = GroupedMatMul::NAME;
@@ -33,15 +30,15 @@ impl Operator for GroupedMatMul {
         let named = [("x", *x), ("w", *w), ("ids", *ids)];
         let need = "w [E, N, K] of at least one expert to match x [M, K], and ids u32 [M]";
         let [experts, n, w_k] = w.shape.0.as_slice() else {
-            return Err(fit::misfit(NAME, &named, need));
+            return Err(rules::misfit(NAME, &named, need));
         };
-        let fits = fit::is_weight(w)
+        let fits = rules::is_weight(w)
             && experts.as_static() != Some(0)
             && *w_k == k
             && (ids.kind, ids.dtype) == (Kind::Tensor, DType::U32)
             && ids.shape.0 == [m.clone()];
         if !fits {
-            return Err(fit::misfit(NAME, &named, need));
+            return Err(rules::misfit(NAME, &named, need));
         }
         Ok(vec![Type::tensor(x.dtype, Shape(vec![m, n.clone()]))])
     }

@@ -1,6 +1,6 @@
 //! One of two bodies [StableHLO if].
 
-use super::{Attrs, Class, Operator, Signature, bodies};
+use super::{Class, Operator, Signature, attributes, bodies};
 use crate::error::{Error, Result};
 use crate::types::Type;
 use alloc::vec::Vec;
@@ -11,14 +11,11 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct If;
 
+attributes! { If {} }
+
 impl Operator for If {
     const NAME: &'static str = "if";
     const CLASS: Class = Class::Movement;
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&[])?;
-        Ok(If)
-    }
 
     fn infer(&self, _: &[&Type]) -> Result<Vec<Type>> {
         Err(bodies::missing(Self::NAME))

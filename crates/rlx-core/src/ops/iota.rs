@@ -1,6 +1,6 @@
 //! Indices along an axis.
 
-use super::{Attrs, Class, Operator, arity, rules};
+use super::{Class, Operator, arity, attributes, rules};
 use crate::error::{Error, Result};
 use crate::types::{Binding, DType, Shape, Type};
 use alloc::format;
@@ -18,25 +18,11 @@ pub struct Iota {
     pub axis: usize,
 }
 
+attributes! { Iota { dtype as "type", dims, axis } }
+
 impl Operator for Iota {
     const NAME: &'static str = "iota";
     const CLASS: Class = Class::Boundary;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none()
-            .name("type", self.dtype.name())
-            .dims("dims", &self.dims)
-            .axis("axis", self.axis)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["type", "dims", "axis"])?;
-        Ok(Iota {
-            dtype: attrs.get_dtype("type")?,
-            dims: attrs.get_dims("dims")?,
-            axis: attrs.get_axis("axis")?,
-        })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("iota", operands, 0)?;

@@ -1,6 +1,6 @@
 //! New rows of a key or value cache.
 
-use super::{Attrs, Class, Operator, RowUse, arity, control, matrix};
+use super::{Class, Operator, RowUse, arity, attributes, control, matrix};
 use crate::error::{Error, Result};
 use crate::types::{BlockFormat, DType, Kind, Type};
 use alloc::format;
@@ -14,6 +14,8 @@ use alloc::vec::Vec;
 /// [`encode_q8_0`](crate::formats::activations::encode_q8_0) does.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct KvWrite;
+
+attributes! { KvWrite {} }
 
 /// Whether a cache may be of this type, whatever its heads.
 pub(crate) fn is_cache_type(dtype: DType) -> bool {
@@ -48,11 +50,6 @@ pub(super) fn check_cache(name: &str, cache: &Type, x: &Type) -> Result<()> {
 impl Operator for KvWrite {
     const NAME: &'static str = "kv_write";
     const CLASS: Class = Class::Movement;
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&[])?;
-        Ok(KvWrite)
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("kv_write", operands, 3)?;

@@ -1,7 +1,7 @@
 //! Layer norm over the last axis (arXiv:1607.06450) [ONNX LayerNormalization].
 
-use super::norms::floats;
-use super::{Attrs, Class, Emit, Operator, RowUse, arity, fit};
+use super::def::rules::floats;
+use super::{Class, Emit, Operator, RowUse, arity, attributes, rules};
 use crate::error::Result;
 use crate::types::{Type, ValueId};
 use alloc::vec;
@@ -19,26 +19,18 @@ pub struct LayerNorm {
     pub bias: bool,
 }
 
+attributes! { LayerNorm { eps, bias } }
+
 impl Operator for LayerNorm {
     const NAME: &'static str = "layer_norm";
     const CLASS: Class = Class::Reduction;
-
-    fn attrs(&self) -> Attrs {
-        let attrs = Attrs::none().float("eps", self.eps);
-        attrs.when("bias", self.bias)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["eps", "bias"])?;
-        Ok(LayerNorm { eps: attrs.get_float("eps")?, bias: attrs.flag("bias")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("layer_norm", operands, 2 + usize::from(self.bias))?;
         let x = operands[0];
         floats("layer_norm", x, 1)?;
         for (name, v) in ["scale", "bias"].iter().zip(&operands[1..]) {
-            fit::vector("layer_norm", name, v, &x.shape.last(), x.dtype)?;
+            rules::vector("layer_norm", name, v, &x.shape.last(), x.dtype)?;
         }
         Ok(vec![x.clone()])
     }

@@ -1,6 +1,6 @@
 //! A product with a low-rank addition to its weight (arXiv:2106.09685).
 
-use super::{Attrs, Binary, Class, Emit, MatMul, Operator, arity, fit, matrix};
+use super::{Binary, Class, Emit, MatMul, Operator, arity, attributes, matrix, rules};
 use crate::error::{Error, Result};
 use crate::types::{Shape, Type, ValueId};
 use alloc::format;
@@ -16,18 +16,11 @@ pub struct LoraMatMul {
     pub scale: f32,
 }
 
+attributes! { LoraMatMul { scale } }
+
 impl Operator for LoraMatMul {
     const NAME: &'static str = "lora_matmul";
     const CLASS: Class = Class::Compute;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().float("scale", self.scale)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["scale"])?;
-        Ok(LoraMatMul { scale: attrs.get_float("scale")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         const NAME: &str = LoraMatMul::NAME;
@@ -38,7 +31,7 @@ impl Operator for LoraMatMul {
         super::float_tensor(NAME, "b", b)?;
         let ((n, k), (r, a_k), (b_n, b_r)) =
             (matrix(NAME, "w", w)?, matrix(NAME, "a", a)?, matrix(NAME, "b", b)?);
-        let fits = fit::is_weight(w)
+        let fits = rules::is_weight(w)
             && x.shape.rank() > 0
             && [&x.shape.last(), &a_k] == [&k, &k]
             && b_n == n
@@ -48,7 +41,7 @@ impl Operator for LoraMatMul {
                 "w [N, K], a [R, K] and b [N, R] to match x's last axis {}",
                 x.shape.last()
             );
-            return Err(fit::misfit(NAME, &[("x", x), ("w", w), ("a", a), ("b", b)], &need));
+            return Err(rules::misfit(NAME, &[("x", x), ("w", w), ("a", a), ("b", b)], &need));
         }
         let mut dims = x.shape.0.clone();
         dims.pop();

@@ -1,8 +1,8 @@
 //! A scalar function of every element.
 
 use super::{
-    Alias, Attrs, Binary, Clamp, Class, Comparison, Emit, Operator, RowUse, Unary, arity,
-    float_tensor, rules,
+    Alias, Binary, Clamp, Class, Comparison, Emit, Operator, RowUse, Unary, arity, attributes,
+    float_tensor,
 };
 use crate::error::{Error, Result};
 use crate::math;
@@ -16,6 +16,8 @@ pub struct Map {
     /// The function.
     pub f: Unary,
 }
+
+attributes! { Map { f } }
 
 /// A composed function, written with those that are not.
 fn compose(f: Unary, e: &mut dyn Emit, x: ValueId) -> Result<ValueId> {
@@ -100,14 +102,6 @@ fn half_of_one_more(e: &mut dyn Emit, y: ValueId, x: ValueId) -> Result<ValueId>
 impl Operator for Map {
     const NAME: &'static str = "map";
     const CLASS: Class = Class::Elementwise;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().name("f", self.f.name())
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        rules::function("map", attrs, Unary::from_name).map(|f| Map { f })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("map", operands, 1)?;

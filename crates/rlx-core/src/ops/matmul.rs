@@ -5,8 +5,8 @@
 //! concatenated in a graph.
 
 use super::{
-    Attrs, Binary, Class, Emit, Operator, QuantizeRows, RmsNorm, RowUse, Unary, expect, fit,
-    matrix, writing,
+    Attrs, Binary, Class, Emit, Field, Operator, QuantizeRows, RmsNorm, RowUse, Unary, attributes,
+    expect, matrix, rules, writing,
 };
 use crate::error::{Error, Result};
 use crate::types::{BlockFormat, DType, Kind, Shape, Type, ValueId};
@@ -26,6 +26,33 @@ pub enum Epilogue {
     Map(Unary),
     /// `f(y_0) * y_1`: two segments, gate and up, one result (arXiv:2002.05202).
     Glu(Unary),
+}
+
+/// An attribute of its own for each kind.
+impl Field for Epilogue {
+    fn put(&self, name: &str, attrs: Attrs) -> Attrs {
+        match self {
+            Epilogue::None => attrs,
+            Epilogue::Add => attrs.name(name, "add"),
+            Epilogue::Map(f) => f.put("map", attrs),
+            Epilogue::Glu(f) => f.put("glu", attrs),
+        }
+    }
+
+    fn take(of: &str, name: &str, attrs: &Attrs) -> Result<Self> {
+        let function = |name: &str| Unary::take(of, name, attrs);
+        match (attrs.opt_name(name)?, attrs.opt_name("map")?, attrs.opt_name("glu")?) {
+            (None, None, None) => Ok(Epilogue::None),
+            (Some("add"), None, None) => Ok(Epilogue::Add),
+            (None, Some(_), None) => function("map").map(Epilogue::Map),
+            (None, None, Some(_)) => function("glu").map(Epilogue::Glu),
+            _ => Err(Error::bad_graph("matmul: more than one epilogue, or an unknown one")),
+        }
+    }
+
+    fn names(name: &'static str, out: &mut Vec<&'static str>) {
+        out.extend([name, "map", "glu"]);
+    }
 }
 
 /// `matmul x [.., K], (norm [K])?, W_0 [N_0, K], …, (b_0 [N_0], …)?, (residual [.., N_0])?
@@ -49,6 +76,8 @@ pub struct MatMul {
     /// What happens to the products.
     pub epilogue: Epilogue,
 }
+
+attributes! { MatMul { segments = 1, bias, norm as "norm_eps", quantize, epilogue } }
 
 /// Operand positions of a [`MatMul`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,59 +120,6 @@ impl Operator for MatMul {
     const NAME: &'static str = "matmul";
     const CLASS: Class = Class::Compute;
 
-    fn attrs(&self) -> Attrs {
-        let mut attrs = Attrs::none();
-        if self.segments != 1 {
-            attrs = attrs.int("segments", self.segments as u64);
-        }
-        if self.bias {
-            attrs = attrs.with("bias", super::Attr::Bool(true));
-        }
-        if let Some(eps) = self.norm {
-            attrs = attrs.float("norm_eps", eps);
-        }
-        if let Some(format) = self.quantize {
-            attrs = attrs.name("quantize", format.name());
-        }
-        match self.epilogue {
-            Epilogue::None => attrs,
-            Epilogue::Add => attrs.name("epilogue", "add"),
-            Epilogue::Map(f) => attrs.name("map", f.name()),
-            Epilogue::Glu(f) => attrs.name("glu", f.name()),
-        }
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["segments", "bias", "norm_eps", "quantize", "epilogue", "map", "glu"])?;
-        let function = |name: &str| {
-            Unary::from_name(name)
-                .ok_or_else(|| Error::bad_graph(format!("matmul: unknown function {name}")))
-        };
-        let epilogue =
-            match (attrs.opt_name("epilogue")?, attrs.opt_name("map")?, attrs.opt_name("glu")?) {
-                (None, None, None) => Epilogue::None,
-                (Some("add"), None, None) => Epilogue::Add,
-                (None, Some(f), None) => Epilogue::Map(function(f)?),
-                (None, None, Some(f)) => Epilogue::Glu(function(f)?),
-                _ => {
-                    return Err(Error::bad_graph(
-                        "matmul: more than one epilogue, or an unknown one",
-                    ));
-                }
-            };
-        let quantize = attrs.opt_name("quantize")?.map(|name| {
-            BlockFormat::from_name(name)
-                .ok_or_else(|| Error::bad_graph(format!("matmul: unknown format {name}")))
-        });
-        Ok(MatMul {
-            quantize: quantize.transpose()?,
-            segments: attrs.opt_int("segments")?.unwrap_or(1) as usize,
-            bias: attrs.flag("bias")?,
-            norm: attrs.opt_float("norm_eps")?,
-            epilogue,
-        })
-    }
-
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         if !(1..=4).contains(&self.segments) {
             return Err(Error::bad_graph(format!(
@@ -169,7 +145,7 @@ impl Operator for MatMul {
             if quantized {
                 return Err(Error::bad_graph("matmul: a norm prologue needs x in floats"));
             }
-            fit::vector("matmul", "norm", operands[at], k, dtype)?;
+            rules::vector("matmul", "norm", operands[at], k, dtype)?;
         }
         if let Some(format) = self.quantize {
             QuantizeRows { format }.infer(&[x])?;
@@ -178,14 +154,14 @@ impl Operator for MatMul {
         for i in 0..self.segments {
             let w = operands[parts.weights + i];
             let (n, wk) = matrix("matmul", "weight", w)?;
-            if !fit::is_weight(w) || wk.differs(k) {
+            if !rules::is_weight(w) || wk.differs(k) {
                 return Err(Error::bad_graph(format!(
                     "matmul: weight {i} is {w}, expected {k} columns to match x {}",
                     operands[0]
                 )));
             }
             if let Some(first) = parts.biases {
-                fit::vector("matmul", "bias", operands[first + i], &n, dtype)?;
+                rules::vector("matmul", "bias", operands[first + i], &n, dtype)?;
             }
             let mut dims = lead.to_vec();
             dims.push(n);

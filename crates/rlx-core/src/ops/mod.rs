@@ -1,7 +1,8 @@
-//! Operators: one file each with attributes, arity and type rule.
+//! Operators: one file each with attributes, arity and type rule; groups that a page of language models
+//! does not link are folders.
 //!
-//! `table.rs` lists them; its macro makes `enum Op`, one struct a variant, and delegation.
-//! Every operator is pure. One that writes a state takes the old version and returns the next.
+//! `table.rs` lists them; `def/` has how one is defined, and `enum Op`. Every operator is pure. One that
+//! writes a state takes the old version and returns the next.
 //!
 //! # Primitives of data
 //!
@@ -23,27 +24,24 @@
 //! `attention_split` and `attention_join` stay whole as well: a pass makes them of `attention`, which has
 //! parts, and only for a target that runs both.
 
+pub(crate) mod def;
+
 mod ada_norm;
 mod argmax;
 mod argmin;
 mod attention;
 mod attention_join;
 mod attention_split;
-mod attr;
 mod batch_matmul;
-mod bodies;
 mod cast;
-mod check;
 mod clamp;
 mod compare;
 mod concat;
 mod constant;
 mod cumsum;
-mod custom;
 mod dot_general;
 mod elementwise_region;
 mod expand;
-mod fit;
 mod gated_delta_net;
 mod gated_residual;
 mod gather;
@@ -56,13 +54,10 @@ mod layer_norm;
 mod lora_matmul;
 mod map;
 mod matmul;
-mod norms;
-mod operator;
 mod pad;
 mod quantize_rows;
 mod random_normal;
 mod random_uniform;
-mod recurrence;
 mod reduce;
 mod reshape;
 mod residual_layer_norm;
@@ -75,7 +70,6 @@ mod rope_attention_split;
 mod rope_kv_write;
 mod rope_scaling;
 mod rope_table;
-mod rules;
 mod sample;
 mod scalar;
 mod scan;
@@ -84,21 +78,17 @@ mod sdpa;
 mod select;
 mod selective_scan;
 mod slice;
-#[cfg(any(feature = "vision", feature = "audio"))]
-mod slide;
 mod softmax;
 mod sort;
 mod state_read;
 mod state_write;
-mod table;
+pub(crate) mod table;
 mod take_rows;
 mod token;
 mod top_k;
 mod transpose;
 mod unpack;
 mod while_loop;
-pub(crate) mod words;
-mod writing;
 mod zip;
 
 // Groups: a folder and a gate each.
@@ -111,12 +101,19 @@ mod quant;
 #[cfg(feature = "vision")]
 mod vision;
 
+pub use def::attr::{Attr, Attrs};
+pub use def::control_block::{CONTROL_WORDS, PARAMS_WORDS};
+pub use def::custom::{Custom, CustomOperator, CustomSet};
+pub use def::field::Field;
+pub use def::op::Op;
+pub use def::operator::{Alias, Body, Class, Emit, Operator, RowUse, Signature};
+
+pub use ada_norm::{AdaNorm, NormKind};
 pub use argmax::ArgMax;
 pub use argmin::ArgMin;
 pub use attention::Attention;
 pub use attention_join::AttentionJoin;
 pub use attention_split::AttentionSplit;
-pub use attr::{Attr, Attrs};
 pub use batch_matmul::BatchMatMul;
 pub use cast::Cast;
 pub use clamp::Clamp;
@@ -124,11 +121,11 @@ pub use compare::Compare;
 pub use concat::Concat;
 pub use constant::Constant;
 pub use cumsum::CumSum;
-pub use custom::{Custom, CustomOperator, CustomSet};
 pub use dot_general::DotGeneral;
 pub use elementwise_region::{Region, RegionStep, StepFn, StepOperand};
 pub use expand::Expand;
 pub use gated_delta_net::GatedDeltaNet;
+pub use gated_residual::GatedResidual;
 pub use gather::Gather;
 pub use gather_elements::GatherElements;
 pub use grouped_matmul::GroupedMatMul;
@@ -136,6 +133,7 @@ pub use if_else::If;
 pub use iota::Iota;
 pub use kv_write::KvWrite;
 pub(crate) use kv_write::is_cache_type;
+pub use layer_norm::LayerNorm;
 pub use lora_matmul::LoraMatMul;
 pub use map::Map;
 pub use matmul::{Epilogue, MatMul, MatMulParts};
@@ -145,6 +143,8 @@ pub use random_normal::RandomNormal;
 pub use random_uniform::RandomUniform;
 pub use reduce::Reduce;
 pub use reshape::Reshape;
+pub use residual_layer_norm::ResidualLayerNorm;
+pub use residual_rms_norm::ResidualRmsNorm;
 pub use reverse::Reverse;
 pub use rms_norm::RmsNorm;
 pub use roll::Roll;
@@ -173,14 +173,6 @@ pub use unpack::Unpack;
 pub use while_loop::While;
 pub use zip::Zip;
 
-pub use ada_norm::{AdaNorm, NormKind};
-pub use gated_residual::GatedResidual;
-pub use layer_norm::LayerNorm;
-pub use operator::{Alias, Body, Class, Emit, Operator, RowUse, Signature};
-pub use residual_layer_norm::ResidualLayerNorm;
-pub use residual_rms_norm::ResidualRmsNorm;
-pub use table::Op;
-
 #[cfg(feature = "audio")]
 pub use audio::*;
 #[cfg(feature = "linalg")]
@@ -190,9 +182,8 @@ pub use quant::*;
 #[cfg(feature = "vision")]
 pub use vision::*;
 
-use check::{arity, control, expect, float_tensor, matrix};
-
-/// Words of the control block, a state every language-model program has (`sample/control.rs`).
-pub const CONTROL_WORDS: u64 = 16;
-/// Words of the sampling parameters.
-pub const PARAMS_WORDS: u64 = 32;
+// What operators' files are written with.
+use def::control_block::control;
+use def::field::{attributes, named};
+use def::rules::{arity, expect, float_tensor, matrix};
+use def::{bodies, broadcast, control_block, recurrence, rules, writing};

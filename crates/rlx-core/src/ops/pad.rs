@@ -1,6 +1,6 @@
 //! Elements around a tensor.
 
-use super::{Attrs, Class, Concat, Emit, Operator, arity, rules};
+use super::{Attrs, Class, Concat, Emit, Field, Operator, arity, attributes, rules};
 use crate::error::{Error, Result};
 use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
@@ -56,34 +56,38 @@ pub struct Pad {
     pub mode: PadMode,
 }
 
-impl Operator for Pad {
-    const NAME: &'static str = "pad";
-    const CLASS: Class = Class::Movement;
+attributes! { Pad { low, high, mode } }
 
-    fn attrs(&self) -> Attrs {
-        let attrs = Attrs::none()
-            .ints("low", &self.low)
-            .ints("high", &self.high)
-            .name("mode", self.mode.name());
-        match self.mode {
+/// A constant has an attribute of its own, `value`, 0 where it is absent.
+impl Field for PadMode {
+    fn put(&self, name: &str, attrs: Attrs) -> Attrs {
+        let attrs = attrs.name(name, self.name());
+        match *self {
             PadMode::Constant(value) => attrs.float("value", value),
             _ => attrs,
         }
     }
 
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["low", "high", "mode", "value"])?;
+    fn take(_: &str, name: &str, attrs: &Attrs) -> Result<Self> {
         let value = attrs.opt_float("value")?;
-        let mode = match (attrs.get_name("mode")?, value) {
+        Ok(match (attrs.get_name(name)?, value) {
             ("constant", value) => PadMode::Constant(value.unwrap_or(0.0)),
             ("reflect", None) => PadMode::Reflect,
             ("replicate", None) => PadMode::Replicate,
             ("circular", None) => PadMode::Circular,
             (other, None) => return Err(Error::bad_graph(format!("pad: unknown mode {other}"))),
             (other, _) => return Err(Error::bad_graph(format!("pad: mode {other} has no value"))),
-        };
-        Ok(Pad { low: attrs.get_ints("low")?, high: attrs.get_ints("high")?, mode })
+        })
     }
+
+    fn names(name: &'static str, out: &mut Vec<&'static str>) {
+        out.extend([name, "value"]);
+    }
+}
+
+impl Operator for Pad {
+    const NAME: &'static str = "pad";
+    const CLASS: Class = Class::Movement;
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("pad", operands, 1)?;

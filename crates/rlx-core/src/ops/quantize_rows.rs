@@ -1,6 +1,6 @@
 //! f32 rows to int8 blocks, for integer dot products with packed weights.
 
-use super::{Attrs, Class, Operator, RowUse, arity, matrix};
+use super::{Class, Operator, RowUse, arity, attributes, matrix};
 use crate::error::{Error, Result};
 use crate::types::{BlockFormat, DType, Shape, Type};
 use alloc::format;
@@ -15,21 +15,11 @@ pub struct QuantizeRows {
     pub format: BlockFormat,
 }
 
+attributes! { QuantizeRows { format as "to" } }
+
 impl Operator for QuantizeRows {
     const NAME: &'static str = "quantize_rows";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().name("to", self.format.name())
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["to"])?;
-        let name = attrs.get_name("to")?;
-        let format = BlockFormat::from_name(name)
-            .ok_or_else(|| Error::bad_graph(format!("quantize_rows: unknown format {name}")))?;
-        Ok(QuantizeRows { format })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("quantize_rows", operands, 1)?;

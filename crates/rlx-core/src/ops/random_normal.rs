@@ -1,6 +1,6 @@
 //! Normal random numbers.
 
-use super::{Attrs, Class, Operator, random_uniform};
+use super::{Class, Operator, attributes, random_uniform};
 use crate::error::Result;
 use crate::types::{Binding, Shape, Type};
 use alloc::vec::Vec;
@@ -16,18 +16,11 @@ pub struct RandomNormal {
     pub dims: Shape,
 }
 
+attributes! { RandomNormal { dims } }
+
 impl Operator for RandomNormal {
     const NAME: &'static str = "random_normal";
     const CLASS: Class = Class::Boundary;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().dims("dims", &self.dims)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["dims"])?;
-        Ok(RandomNormal { dims: attrs.get_dims("dims")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         random_uniform::rule("random_normal", &self.dims, operands)

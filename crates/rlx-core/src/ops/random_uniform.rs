@@ -1,6 +1,6 @@
 //! Uniform random numbers.
 
-use super::{Attrs, Class, Operator, arity, expect};
+use super::{Class, Operator, arity, attributes, expect};
 use crate::error::Result;
 use crate::types::{Binding, DType, Shape, Type};
 use alloc::vec;
@@ -17,6 +17,8 @@ pub struct RandomUniform {
     pub dims: Shape,
 }
 
+attributes! { RandomUniform { dims } }
+
 /// The type rule of both random operators.
 pub(super) fn rule(name: &str, dims: &Shape, operands: &[&Type]) -> Result<Vec<Type>> {
     arity(name, operands, 1)?;
@@ -27,15 +29,6 @@ pub(super) fn rule(name: &str, dims: &Shape, operands: &[&Type]) -> Result<Vec<T
 impl Operator for RandomUniform {
     const NAME: &'static str = "random_uniform";
     const CLASS: Class = Class::Boundary;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().dims("dims", &self.dims)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["dims"])?;
-        Ok(RandomUniform { dims: attrs.get_dims("dims")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         rule("random_uniform", &self.dims, operands)

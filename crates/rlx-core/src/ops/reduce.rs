@@ -1,6 +1,6 @@
 //! Sums, means, extremes and products along axes.
 
-use super::{Attrs, Binary, Class, Emit, Operator, Reduction, arity, rules};
+use super::{Binary, Class, Emit, Operator, Reduction, arity, attributes, rules};
 use crate::error::{Error, Result};
 use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
@@ -19,6 +19,8 @@ pub struct Reduce {
     pub keep: bool,
 }
 
+attributes! { Reduce { f, axes, keep } }
+
 /// The shape without axes, or with 1 in their place.
 pub(super) fn without(shape: &Shape, axes: &[usize], keep: bool) -> Shape {
     let axis = |(i, d): (usize, &Dim)| match (axes.contains(&i), keep) {
@@ -32,18 +34,6 @@ pub(super) fn without(shape: &Shape, axes: &[usize], keep: bool) -> Shape {
 impl Operator for Reduce {
     const NAME: &'static str = "reduce";
     const CLASS: Class = Class::Reduction;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().name("f", self.f.name()).axes("axes", &self.axes).when("keep", self.keep)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["f", "axes", "keep"])?;
-        let name = attrs.get_name("f")?;
-        let f = Reduction::from_name(name)
-            .ok_or_else(|| Error::bad_graph(format!("reduce: unknown function {name}")))?;
-        Ok(Reduce { f, axes: attrs.get_axes("axes")?, keep: attrs.flag("keep")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("reduce", operands, 1)?;

@@ -1,6 +1,6 @@
 //! The same elements under another shape: a view, no step.
 
-use super::{Alias, Attrs, Class, Operator, RowUse, arity, rules};
+use super::{Alias, Class, Operator, RowUse, arity, attributes, rules};
 use crate::error::{Error, Result};
 use crate::types::{Binding, Kind, Shape, Type};
 use alloc::format;
@@ -14,18 +14,11 @@ pub struct Reshape {
     pub dims: Shape,
 }
 
+attributes! { Reshape { dims } }
+
 impl Operator for Reshape {
     const NAME: &'static str = "reshape";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().dims("dims", &self.dims)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["dims"])?;
-        Ok(Reshape { dims: attrs.get_dims("dims")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("reshape", operands, 1)?;

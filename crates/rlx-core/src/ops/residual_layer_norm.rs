@@ -1,7 +1,7 @@
 //! A residual sum and its layer norm.
 
-use super::norms::floats;
-use super::{Attrs, Class, Emit, LayerNorm, Operator, RowUse, arity, expect, fit};
+use super::def::rules::floats;
+use super::{Class, Emit, LayerNorm, Operator, RowUse, arity, attributes, expect, rules};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::vec;
@@ -21,26 +21,11 @@ pub struct ResidualLayerNorm {
     pub shift: bool,
 }
 
+attributes! { ResidualLayerNorm { eps, bias, shift } }
+
 impl Operator for ResidualLayerNorm {
     const NAME: &'static str = "residual_layer_norm";
     const CLASS: Class = Class::Reduction;
-
-    fn attrs(&self) -> Attrs {
-        let mut attrs = Attrs::none().float("eps", self.eps);
-        for (name, flag) in [("bias", self.bias), ("shift", self.shift)] {
-            attrs = attrs.when(name, flag);
-        }
-        attrs
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["eps", "bias", "shift"])?;
-        Ok(ResidualLayerNorm {
-            eps: attrs.get_float("eps")?,
-            bias: attrs.flag("bias")?,
-            shift: attrs.flag("shift")?,
-        })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         let n = 3 + usize::from(self.bias) + usize::from(self.shift);
@@ -51,7 +36,7 @@ impl Operator for ResidualLayerNorm {
         let names: &[&str] =
             if self.bias { &["bias", "scale", "shift"] } else { &["scale", "shift"] };
         for (name, v) in names.iter().zip(&operands[2..]) {
-            fit::vector("residual_layer_norm", name, v, &x.shape.last(), x.dtype)?;
+            rules::vector("residual_layer_norm", name, v, &x.shape.last(), x.dtype)?;
         }
         Ok(vec![x.clone(), x.clone()])
     }

@@ -1,8 +1,8 @@
 //! A residual sum and its root-mean-square norm.
 
-use super::norms::floats;
+use super::def::rules::floats;
 use super::residual_layer_norm::residual_sum;
-use super::{Attrs, Class, Emit, Operator, RmsNorm, RowUse, arity, expect, fit};
+use super::{Class, Emit, Operator, RmsNorm, RowUse, arity, attributes, expect, rules};
 use crate::error::Result;
 use crate::types::{Type, ValueId};
 use alloc::vec;
@@ -20,19 +20,11 @@ pub struct ResidualRmsNorm {
     pub bias: bool,
 }
 
+attributes! { ResidualRmsNorm { eps, bias } }
+
 impl Operator for ResidualRmsNorm {
     const NAME: &'static str = "residual_rms_norm";
     const CLASS: Class = Class::Reduction;
-
-    fn attrs(&self) -> Attrs {
-        let attrs = Attrs::none().float("eps", self.eps);
-        attrs.when("bias", self.bias)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["eps", "bias"])?;
-        Ok(ResidualRmsNorm { eps: attrs.get_float("eps")?, bias: attrs.flag("bias")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("residual_rms_norm", operands, 3 + usize::from(self.bias))?;
@@ -41,7 +33,7 @@ impl Operator for ResidualRmsNorm {
         expect("residual_rms_norm", "residual", operands[1], x)?;
         let names: &[&str] = if self.bias { &["bias", "scale"] } else { &["scale"] };
         for (name, v) in names.iter().zip(&operands[2..]) {
-            fit::vector("residual_rms_norm", name, v, &x.shape.last(), x.dtype)?;
+            rules::vector("residual_rms_norm", name, v, &x.shape.last(), x.dtype)?;
         }
         Ok(vec![x.clone(), x.clone()])
     }

@@ -1,6 +1,6 @@
 //! Axes from their ends.
 
-use super::{Attrs, Class, Emit, Operator, arity, rules};
+use super::{Class, Emit, Operator, arity, attributes, rules};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::vec;
@@ -13,18 +13,11 @@ pub struct Reverse {
     pub axes: Vec<usize>,
 }
 
+attributes! { Reverse { axes } }
+
 impl Operator for Reverse {
     const NAME: &'static str = "reverse";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().axes("axes", &self.axes)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["axes"])?;
-        Ok(Reverse { axes: attrs.get_axes("axes")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("reverse", operands, 1)?;

@@ -1,6 +1,6 @@
 //! Axes turned round.
 
-use super::{Attrs, Class, Concat, Emit, Operator, arity, rules};
+use super::{Class, Concat, Emit, Operator, arity, attributes, rules};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::format;
@@ -17,18 +17,11 @@ pub struct Roll {
     pub axes: Vec<usize>,
 }
 
+attributes! { Roll { shifts, axes } }
+
 impl Operator for Roll {
     const NAME: &'static str = "roll";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().signeds("shifts", &self.shifts).axes("axes", &self.axes)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["shifts", "axes"])?;
-        Ok(Roll { shifts: attrs.get_signeds("shifts")?, axes: attrs.get_axes("axes")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("roll", operands, 1)?;

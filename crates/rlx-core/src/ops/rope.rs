@@ -2,8 +2,8 @@
 //! that grows with the position.
 
 use super::{
-    Attrs, Binary, Class, Concat, Emit, Gather, Operator, RowUse, arity, control, matrix, words,
-    writing,
+    Binary, Class, Concat, Emit, Gather, Operator, RowUse, arity, attributes, control,
+    control_block, matrix, writing,
 };
 use crate::error::{Error, Result};
 use crate::types::{DType, Dim, Kind, Shape, Type, ValueId};
@@ -52,6 +52,8 @@ pub struct Rope {
     pub head_dim: usize,
 }
 
+attributes! { Rope { style, head_dim } }
+
 /// Checks the two-part table and returns the number of dimensions that turn.
 pub(super) fn check_table(name: &str, ty: &Type, head_dim: usize) -> Result<()> {
     let ok = ty.dtype == DType::F32
@@ -69,18 +71,6 @@ pub(super) fn check_table(name: &str, ty: &Type, head_dim: usize) -> Result<()> 
 impl Operator for Rope {
     const NAME: &'static str = "rope";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().name("style", self.style.name()).int("head_dim", self.head_dim as u64)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["style", "head_dim"])?;
-        Ok(Rope {
-            style: RopeStyle::from_name(attrs.get_name("style")?)?,
-            head_dim: attrs.get_int("head_dim")? as usize,
-        })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("rope", operands, 3)?;
@@ -167,7 +157,7 @@ fn angles(
     let seq = &x.shape.0[0];
     // With L low rows there are more than L / 4 and at most L high rows, so the sum tells L.
     let low = rows.div_ceil(2).next_power_of_two();
-    let past = e.control_word(ctl, words::PAST)?;
+    let past = e.control_word(ctl, control_block::PAST)?;
     let i = e.iota(core::slice::from_ref(seq), 0)?;
     let position = e.zip(Binary::Add, past, i)?;
     let position = e.zip_number(Binary::Min, position, (low * (rows - low) - 1) as f64)?;

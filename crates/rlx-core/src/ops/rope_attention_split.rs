@@ -1,6 +1,6 @@
 //! Rotation, cache writes and the splits of one row's attention, in one step.
 
-use super::{AttentionSplit, Attrs, Class, Emit, Op, Operator, RopeKvWrite, RopeStyle, arity};
+use super::{AttentionSplit, Class, Emit, Op, Operator, RopeKvWrite, RopeStyle, arity, attributes};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::vec::Vec;
@@ -16,6 +16,8 @@ pub struct RopeAttentionSplit {
     pub split: AttentionSplit,
 }
 
+attributes! { RopeAttentionSplit { split, style } }
+
 impl RopeAttentionSplit {
     /// Its first half.
     pub(crate) fn rope(&self) -> RopeKvWrite {
@@ -26,16 +28,6 @@ impl RopeAttentionSplit {
 impl Operator for RopeAttentionSplit {
     const NAME: &'static str = "rope_attention_split";
     const CLASS: Class = Class::Compute;
-
-    fn attrs(&self) -> Attrs {
-        self.split.attrs().name("style", self.style.name())
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["head_dim", "scale", "window", "softcap", "splits", "least", "style"])?;
-        let style = RopeStyle::from_name(attrs.get_name("style")?)?;
-        Ok(RopeAttentionSplit { style, split: AttentionSplit::known(attrs)? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity(Self::NAME, operands, 7)?;

@@ -1,7 +1,7 @@
 //! Rotation of q and k and both cache writes, in one step.
 
 use super::{
-    Attrs, Class, Emit, KvWrite, Operator, Rope, RopeStyle, RowUse, arity, control, kv_write,
+    Class, Emit, KvWrite, Operator, Rope, RopeStyle, RowUse, arity, attributes, control, kv_write,
     matrix, rope,
 };
 use crate::error::{Error, Result};
@@ -21,21 +21,11 @@ pub struct RopeKvWrite {
     pub head_dim: usize,
 }
 
+attributes! { RopeKvWrite { style, head_dim } }
+
 impl Operator for RopeKvWrite {
     const NAME: &'static str = "rope_kv_write";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().name("style", self.style.name()).int("head_dim", self.head_dim as u64)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["style", "head_dim"])?;
-        Ok(RopeKvWrite {
-            style: RopeStyle::from_name(attrs.get_name("style")?)?,
-            head_dim: attrs.get_int("head_dim")? as usize,
-        })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("rope_kv_write", operands, 7)?;

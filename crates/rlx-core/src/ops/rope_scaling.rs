@@ -1,6 +1,6 @@
 //! How rotary frequencies are changed so that a model reads more positions than it was trained on.
 
-use super::{Attr, Attrs};
+use super::{Attr, Attrs, Field};
 use crate::error::{Error, Result};
 use crate::math;
 use alloc::format;
@@ -59,9 +59,6 @@ pub enum RopeScaling {
 }
 
 impl RopeScaling {
-    /// Names of its attributes.
-    pub(crate) const ATTRS: [&'static str; 5] = ["linear", "dynamic", "llama3", "yarn", "longrope"];
-
     /// What multiplies cos and sin.
     pub fn attention(&self) -> f64 {
         match self {
@@ -124,84 +121,6 @@ impl RopeScaling {
         }
     }
 
-    /// Adds the attribute that says it.
-    pub(super) fn put(&self, attrs: Attrs) -> Attrs {
-        let list = |numbers: &[f32]| {
-            Attr::List(numbers.iter().map(|&x| Attr::Float(f64::from(x))).collect())
-        };
-        match self {
-            Self::None => attrs,
-            Self::Linear(by) => attrs.float("linear", *by),
-            Self::Dynamic { factor, original } => {
-                attrs.with("dynamic", list(&[*factor, *original]))
-            }
-            &Self::Llama3 { factor, low, high, original } => {
-                attrs.with("llama3", list(&[factor, low, high, original]))
-            }
-            &Self::Yarn { factor, beta_fast, beta_slow, original, attention, truncate } => {
-                let truncate = if truncate { 1.0 } else { 0.0 };
-                let numbers = [factor, beta_fast, beta_slow, original, attention, truncate];
-                attrs.with("yarn", list(&numbers))
-            }
-            Self::LongRope { factors, attention } => {
-                let mut numbers = Vec::from([*attention]);
-                numbers.extend(factors);
-                attrs.with("longrope", list(&numbers))
-            }
-        }
-    }
-
-    /// Reads it back.
-    pub(super) fn take(attrs: &Attrs) -> Result<Self> {
-        let numbers = |name: &str| match attrs.get(name) {
-            None => Ok(None),
-            Some(Attr::List(list)) => {
-                let number = |x: &Attr| match x {
-                    Attr::Float(x) => Some(*x as f32),
-                    _ => None,
-                };
-                list.iter().map(number).collect::<Option<Vec<f32>>>().map(Some).ok_or_else(|| {
-                    Error::bad_graph(format!("rope_table: {name} takes a list of floats"))
-                })
-            }
-            Some(_) => Err(Error::bad_graph(format!("rope_table: {name} takes a list of floats"))),
-        };
-        let mut found = Vec::new();
-        found.extend(attrs.opt_float("linear")?.map(Self::Linear));
-        for name in &Self::ATTRS[1..] {
-            let Some(numbers) = numbers(name)? else { continue };
-            found.push(match (*name, numbers.as_slice()) {
-                ("dynamic", &[factor, original]) => Self::Dynamic { factor, original },
-                ("llama3", &[factor, low, high, original]) => {
-                    Self::Llama3 { factor, low, high, original }
-                }
-                ("yarn", &[factor, beta_fast, beta_slow, original, attention, truncate]) => {
-                    let truncate = truncate != 0.0;
-                    Self::Yarn { factor, beta_fast, beta_slow, original, attention, truncate }
-                }
-                ("longrope", [attention, factors @ ..]) => {
-                    Self::LongRope { factors: factors.to_vec(), attention: *attention }
-                }
-                (name, numbers) => {
-                    let need = match name {
-                        "dynamic" => "2",
-                        "llama3" => "4",
-                        "yarn" => "6",
-                        _ => "1 or more",
-                    };
-                    let n = numbers.len();
-                    return Err(Error::bad_graph(format!(
-                        "rope_table: {name} takes {need} floats, got {n}"
-                    )));
-                }
-            });
-        }
-        match found.len() {
-            0 | 1 => Ok(found.pop().unwrap_or_default()),
-            _ => Err(Error::bad_graph("rope_table: one scaling at most")),
-        }
-    }
-
     /// Whether it can be computed for so many dimensions.
     ///
     /// # Errors
@@ -238,6 +157,93 @@ impl RopeScaling {
             ))),
             None => Ok(()),
         }
+    }
+}
+
+/// Attributes that are lists of floats; `linear` is a number.
+const LISTS: [&str; 4] = ["dynamic", "llama3", "yarn", "longrope"];
+
+/// An attribute of its own for each kind of scaling.
+impl Field for RopeScaling {
+    fn put(&self, _: &str, attrs: Attrs) -> Attrs {
+        let list = |numbers: &[f32]| {
+            Attr::List(numbers.iter().map(|&x| Attr::Float(f64::from(x))).collect())
+        };
+        match self {
+            Self::None => attrs,
+            Self::Linear(by) => attrs.float("linear", *by),
+            Self::Dynamic { factor, original } => {
+                attrs.with("dynamic", list(&[*factor, *original]))
+            }
+            &Self::Llama3 { factor, low, high, original } => {
+                attrs.with("llama3", list(&[factor, low, high, original]))
+            }
+            &Self::Yarn { factor, beta_fast, beta_slow, original, attention, truncate } => {
+                let truncate = if truncate { 1.0 } else { 0.0 };
+                let numbers = [factor, beta_fast, beta_slow, original, attention, truncate];
+                attrs.with("yarn", list(&numbers))
+            }
+            Self::LongRope { factors, attention } => {
+                let mut numbers = Vec::from([*attention]);
+                numbers.extend(factors);
+                attrs.with("longrope", list(&numbers))
+            }
+        }
+    }
+
+    fn take(_: &str, _: &str, attrs: &Attrs) -> Result<Self> {
+        let numbers = |name: &str| match attrs.get(name) {
+            None => Ok(None),
+            Some(Attr::List(list)) => {
+                let number = |x: &Attr| match x {
+                    Attr::Float(x) => Some(*x as f32),
+                    _ => None,
+                };
+                list.iter().map(number).collect::<Option<Vec<f32>>>().map(Some).ok_or_else(|| {
+                    Error::bad_graph(format!("rope_table: {name} takes a list of floats"))
+                })
+            }
+            Some(_) => Err(Error::bad_graph(format!("rope_table: {name} takes a list of floats"))),
+        };
+        let mut found = Vec::new();
+        found.extend(attrs.opt_float("linear")?.map(Self::Linear));
+        for name in &LISTS {
+            let Some(numbers) = numbers(name)? else { continue };
+            found.push(match (*name, numbers.as_slice()) {
+                ("dynamic", &[factor, original]) => Self::Dynamic { factor, original },
+                ("llama3", &[factor, low, high, original]) => {
+                    Self::Llama3 { factor, low, high, original }
+                }
+                ("yarn", &[factor, beta_fast, beta_slow, original, attention, truncate]) => {
+                    let truncate = truncate != 0.0;
+                    Self::Yarn { factor, beta_fast, beta_slow, original, attention, truncate }
+                }
+                ("longrope", [attention, factors @ ..]) => {
+                    Self::LongRope { factors: factors.to_vec(), attention: *attention }
+                }
+                (name, numbers) => {
+                    let need = match name {
+                        "dynamic" => "2",
+                        "llama3" => "4",
+                        "yarn" => "6",
+                        _ => "1 or more",
+                    };
+                    let n = numbers.len();
+                    return Err(Error::bad_graph(format!(
+                        "rope_table: {name} takes {need} floats, got {n}"
+                    )));
+                }
+            });
+        }
+        match found.len() {
+            0 | 1 => Ok(found.pop().unwrap_or_default()),
+            _ => Err(Error::bad_graph("rope_table: one scaling at most")),
+        }
+    }
+
+    fn names(_: &'static str, out: &mut Vec<&'static str>) {
+        out.push("linear");
+        out.extend(LISTS);
     }
 }
 
@@ -307,8 +313,8 @@ mod tests {
             RopeScaling::LongRope { factors, attention: 1.19 },
             RopeScaling::LongRope { factors: Vec::new(), attention: 1.0 },
         ] {
-            let attrs = scaling.put(Attrs::none());
-            assert_eq!(RopeScaling::take(&attrs).unwrap(), scaling);
+            let attrs = scaling.put("", Attrs::none());
+            assert_eq!(RopeScaling::take("", "", &attrs).unwrap(), scaling);
             assert!(scaling.check(6).is_ok());
         }
     }
@@ -318,11 +324,14 @@ mod tests {
         let list = |name: &str, xs: &[f64]| {
             Attrs::none().with(name, Attr::List(xs.iter().map(|&x| Attr::Float(x)).collect()))
         };
-        let said = RopeScaling::take(&list("yarn", &[1.0])).unwrap_err().what;
+        let said = RopeScaling::take("", "", &list("yarn", &[1.0])).unwrap_err().what;
         assert_eq!(said, "rope_table: yarn takes 6 floats, got 1");
         let two = list("dynamic", &[2.0, 64.0]).float("linear", 2.0);
-        assert_eq!(RopeScaling::take(&two).unwrap_err().what, "rope_table: one scaling at most");
-        assert!(RopeScaling::take(&list("longrope", &[])).is_err());
+        assert_eq!(
+            RopeScaling::take("", "", &two).unwrap_err().what,
+            "rope_table: one scaling at most"
+        );
+        assert!(RopeScaling::take("", "", &list("longrope", &[])).is_err());
         for bad in [
             RopeScaling::Linear(0.0),
             RopeScaling::Linear(f32::NAN),

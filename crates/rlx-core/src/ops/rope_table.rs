@@ -5,7 +5,7 @@
 //! instead of 256 kB for 1,024 positions of 64, and no device ever takes the cosine of a large
 //! angle, where drivers are wrong.
 
-use super::{Attrs, Class, Operator, RopeScaling};
+use super::{Class, Operator, RopeScaling, attributes};
 use crate::error::{Error, Result};
 use crate::math;
 use crate::types::{DType, Shape, Type};
@@ -28,6 +28,8 @@ pub struct RopeTable {
     /// Change of frequencies.
     pub scaling: RopeScaling,
 }
+
+attributes! { RopeTable { base, dims, context, scaling } }
 
 impl RopeTable {
     /// Rows of the low table: the power of two at or above `sqrt(context)`.
@@ -69,26 +71,6 @@ impl RopeTable {
 impl Operator for RopeTable {
     const NAME: &'static str = "rope_table";
     const CLASS: Class = Class::Boundary;
-
-    fn attrs(&self) -> Attrs {
-        let attrs = Attrs::none()
-            .float("base", self.base)
-            .int("dims", self.dims as u64)
-            .int("context", self.context);
-        self.scaling.put(attrs)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        let mut known = vec!["base", "dims", "context"];
-        known.extend(RopeScaling::ATTRS);
-        attrs.only(&known)?;
-        Ok(RopeTable {
-            base: attrs.get_float("base")?,
-            dims: attrs.get_int("dims")? as usize,
-            context: attrs.get_int("context")?,
-            scaling: RopeScaling::take(attrs)?,
-        })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         if self.dims == 0

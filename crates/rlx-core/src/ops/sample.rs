@@ -1,6 +1,6 @@
 //! Logits to a token, on the device, in integers (see `sample/`).
 
-use super::{Attrs, Class, Operator, PARAMS_WORDS, arity, control, expect};
+use super::{Class, Operator, PARAMS_WORDS, arity, attributes, control, expect};
 use crate::error::{Error, Result};
 use crate::types::{DType, Kind, Shape, Type};
 use alloc::format;
@@ -14,14 +14,11 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Sample;
 
+attributes! { Sample {} }
+
 impl Operator for Sample {
     const NAME: &'static str = "sample";
     const CLASS: Class = Class::Reduction;
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&[])?;
-        Ok(Sample)
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("sample", operands, 4)?;

@@ -1,6 +1,6 @@
 //! A body that runs for each slice of its inputs in turn [JAX scan].
 
-use super::{Attrs, Class, Operator, Signature, bodies};
+use super::{Class, Operator, Signature, attributes, bodies};
 use crate::error::{Error, Result};
 use crate::types::{Binding, Dim, Shape, Type};
 use alloc::format;
@@ -21,24 +21,11 @@ pub struct Scan {
     pub reverse: bool,
 }
 
+attributes! { Scan { carried, xs, length, reverse } }
+
 impl Operator for Scan {
     const NAME: &'static str = "scan";
     const CLASS: Class = Class::Compute;
-
-    fn attrs(&self) -> Attrs {
-        let attrs = Attrs::none().int("carried", self.carried as u64).int("xs", self.xs as u64);
-        attrs.dim("length", &self.length).when("reverse", self.reverse)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["carried", "xs", "length", "reverse"])?;
-        Ok(Scan {
-            carried: attrs.get_int("carried")? as usize,
-            xs: attrs.get_int("xs")? as usize,
-            length: attrs.get_dim("length")?,
-            reverse: attrs.flag("reverse")?,
-        })
-    }
 
     fn bind(&mut self, binding: &Binding) -> Result<()> {
         self.length = self.length.bind(binding)?;

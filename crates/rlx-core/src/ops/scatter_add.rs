@@ -1,6 +1,6 @@
 //! Updates added at indices.
 
-use super::{Attrs, Binary, Class, Comparison, Emit, Operator, arity, rules};
+use super::{Binary, Class, Comparison, Emit, Operator, arity, attributes, rules};
 use crate::error::{Error, Result};
 use crate::types::{Dim, Type, ValueId};
 use alloc::format;
@@ -17,18 +17,11 @@ pub struct ScatterAdd {
     pub axis: usize,
 }
 
+attributes! { ScatterAdd { axis } }
+
 impl Operator for ScatterAdd {
     const NAME: &'static str = "scatter_add";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().axis("axis", self.axis)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["axis"])?;
-        Ok(ScatterAdd { axis: attrs.get_axis("axis")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("scatter_add", operands, 3)?;

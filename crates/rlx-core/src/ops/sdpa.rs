@@ -1,9 +1,10 @@
 //! Attention without a cache, with grouped heads [PyTorch scaled_dot_product_attention, ONNX
 //! Attention-23].
 
+use super::def::field::{prefixed, unknown};
 use super::{
-    Attrs, BatchMatMul, Binary, Class, Comparison, Emit, Operator, Reduction, Reverse, Softmax,
-    arity, fit, writing,
+    Attrs, BatchMatMul, Binary, Class, Comparison, Emit, Field, Operator, Reduction, Reverse,
+    Softmax, arity, rules, writing,
 };
 use crate::error::{Error, Result};
 use crate::types::{DType, Dim, Kind, Scalar, Shape, Type, ValueId};
@@ -29,6 +30,38 @@ pub enum Mask {
     Bias,
 }
 
+/// A window is an attribute of its own.
+impl Field for Mask {
+    fn put(&self, name: &str, attrs: Attrs) -> Attrs {
+        match self {
+            Mask::None => attrs,
+            Mask::Causal => attrs.name(name, "causal"),
+            Mask::Window(w) => attrs.int("window", *w),
+            Mask::Custom => attrs.name(name, "custom"),
+            Mask::Bias => attrs.name(name, "bias"),
+        }
+    }
+
+    fn take(of: &str, name: &str, attrs: &Attrs) -> Result<Self> {
+        Ok(match (attrs.opt_name(name)?, attrs.opt_int("window")?) {
+            (None, None) => Mask::None,
+            (None, Some(w)) => Mask::Window(w),
+            (Some("causal"), None) => Mask::Causal,
+            (Some("custom"), None) => Mask::Custom,
+            (Some("bias"), None) => Mask::Bias,
+            (Some(_), Some(_)) => return Err(prefixed(of, "a window is a mask itself")),
+            (Some(other), None) => {
+                return Err(unknown(of, "mask", other)
+                    .hint("known: causal, custom, bias; window = n; none is left out"));
+            }
+        })
+    }
+
+    fn names(name: &'static str, out: &mut Vec<&'static str>) {
+        out.extend([name, "window"]);
+    }
+}
+
 /// Where the heads of an attention's operands stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum HeadLayout {
@@ -37,6 +70,23 @@ pub enum HeadLayout {
     Bshd,
     /// `[B, H, S, E]`.
     Bhsd,
+}
+
+impl Field for HeadLayout {
+    fn put(&self, name: &str, attrs: Attrs) -> Attrs {
+        match self {
+            HeadLayout::Bshd => attrs,
+            HeadLayout::Bhsd => attrs.name(name, "bhsd"),
+        }
+    }
+
+    fn take(of: &str, name: &str, attrs: &Attrs) -> Result<Self> {
+        match attrs.opt_name(name)? {
+            None | Some("bshd") => Ok(HeadLayout::Bshd),
+            Some("bhsd") => Ok(HeadLayout::Bhsd),
+            Some(other) => Err(unknown(of, "layout", other).hint("known: bshd, bhsd")),
+        }
+    }
 }
 
 /// `sdpa q, k, v, (mask)? -> y`: `softmax(cap(scale q k^T) + mask) v` per head, where
@@ -136,81 +186,40 @@ impl Sdpa {
     }
 }
 
+/// Values are as wide as keys unless the attributes say otherwise.
+impl Field for Sdpa {
+    fn put(&self, _: &str, attrs: Attrs) -> Attrs {
+        let widths = (self.v_head_dim != self.head_dim).then_some(self.v_head_dim);
+        let attrs = self.kv_heads.put("kv_heads", self.heads.put("heads", attrs));
+        let attrs = widths.put("v_head_dim", self.head_dim.put("head_dim", attrs));
+        let attrs = self.scale.put("scale", self.mask.put("mask", attrs));
+        self.layout.put("layout", self.softcap.put("softcap", attrs))
+    }
+
+    fn take(of: &str, _: &str, attrs: &Attrs) -> Result<Self> {
+        let head_dim = Field::take(of, "head_dim", attrs)?;
+        let v_head_dim: Option<usize> = Field::take(of, "v_head_dim", attrs)?;
+        Ok(Sdpa {
+            heads: Field::take(of, "heads", attrs)?,
+            kv_heads: Field::take(of, "kv_heads", attrs)?,
+            head_dim,
+            v_head_dim: v_head_dim.unwrap_or(head_dim),
+            mask: Field::take(of, "mask", attrs)?,
+            scale: Field::take(of, "scale", attrs)?,
+            softcap: Field::take(of, "softcap", attrs)?,
+            layout: Field::take(of, "layout", attrs)?,
+        })
+    }
+
+    fn names(_: &'static str, out: &mut Vec<&'static str>) {
+        out.extend(["heads", "kv_heads", "head_dim", "v_head_dim"]);
+        out.extend(["mask", "window", "scale", "softcap", "layout"]);
+    }
+}
+
 impl Operator for Sdpa {
     const NAME: &'static str = "sdpa";
     const CLASS: Class = Class::Compute;
-
-    fn attrs(&self) -> Attrs {
-        let mut attrs = Attrs::none()
-            .int("heads", self.heads as u64)
-            .int("kv_heads", self.kv_heads as u64)
-            .int("head_dim", self.head_dim as u64);
-        if self.v_head_dim != self.head_dim {
-            attrs = attrs.int("v_head_dim", self.v_head_dim as u64);
-        }
-        attrs = match self.mask {
-            Mask::None => attrs,
-            Mask::Causal => attrs.name("mask", "causal"),
-            Mask::Window(w) => attrs.int("window", w),
-            Mask::Custom => attrs.name("mask", "custom"),
-            Mask::Bias => attrs.name("mask", "bias"),
-        };
-        if let Some(scale) = self.scale {
-            attrs = attrs.float("scale", scale);
-        }
-        if let Some(softcap) = self.softcap {
-            attrs = attrs.float("softcap", softcap);
-        }
-        match self.layout {
-            HeadLayout::Bshd => attrs,
-            HeadLayout::Bhsd => attrs.name("layout", "bhsd"),
-        }
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&[
-            "heads",
-            "kv_heads",
-            "head_dim",
-            "v_head_dim",
-            "mask",
-            "window",
-            "scale",
-            "softcap",
-            "layout",
-        ])?;
-        let mask = match (attrs.opt_name("mask")?, attrs.opt_int("window")?) {
-            (None, None) => Mask::None,
-            (None, Some(w)) => Mask::Window(w),
-            (Some("causal"), None) => Mask::Causal,
-            (Some("custom"), None) => Mask::Custom,
-            (Some("bias"), None) => Mask::Bias,
-            (Some(other), None) => {
-                return Err(Error::bad_graph(format!("sdpa: unknown mask {other}"))
-                    .hint("known: causal, custom, bias; window = n; none is left out"));
-            }
-            (Some(_), Some(_)) => return Err(Error::bad_graph("sdpa: a window is a mask itself")),
-        };
-        let layout = match attrs.opt_name("layout")? {
-            None | Some("bshd") => HeadLayout::Bshd,
-            Some("bhsd") => HeadLayout::Bhsd,
-            Some(other) => {
-                return Err(Error::bad_graph(format!("sdpa: unknown layout {other}"))
-                    .hint("known: bshd, bhsd"));
-            }
-        };
-        let head_dim = attrs.get_int("head_dim")?;
-        Ok(Sdpa {
-            heads: attrs.get_int("heads")? as usize,
-            kv_heads: attrs.get_int("kv_heads")? as usize,
-            head_dim: head_dim as usize,
-            v_head_dim: attrs.opt_int("v_head_dim")?.unwrap_or(head_dim) as usize,
-            mask,
-            scale: attrs.opt_float("scale")?,
-            softcap: attrs.opt_float("softcap")?,
-            layout,
-        })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         const NAME: &str = Sdpa::NAME;
@@ -218,7 +227,7 @@ impl Operator for Sdpa {
         arity(NAME, operands, 3 + usize::from(masked))?;
         let [q, k, v, ..] = operands else { return Err(Error::internal("sdpa: arity")) };
         let named = [("q", *q), ("k", *k), ("v", *v)];
-        let dtype = fit::same_floats(NAME, &named)?;
+        let dtype = rules::same_floats(NAME, &named)?;
         if self.kv_heads == 0 || !self.heads.is_multiple_of(self.kv_heads) || self.heads == 0 {
             return Err(Error::bad_graph(format!(
                 "sdpa: {} query heads on {} key heads, expected a multiple",
@@ -239,7 +248,7 @@ impl Operator for Sdpa {
         }
         let ends = matches!(self.mask, Mask::Causal | Mask::Window(_));
         if ends && s_q.as_static().zip(s_k.as_static()).is_some_and(|(q, k)| q > k) {
-            return Err(fit::misfit(NAME, &named, "at least as many keys as queries"));
+            return Err(rules::misfit(NAME, &named, "at least as many keys as queries"));
         }
         self.check_mask(operands, &b, &s_q, &s_k)?;
         let mut dims = q.shape.0.clone();
@@ -375,6 +384,6 @@ impl Sdpa {
             "{layout} with {} and {} heads of {} (values {}), one batch, and as many values as keys",
             self.heads, self.kv_heads, self.head_dim, self.v_head_dim
         );
-        fit::misfit(Sdpa::NAME, named, &need)
+        rules::misfit(Sdpa::NAME, named, &need)
     }
 }

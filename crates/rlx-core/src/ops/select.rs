@@ -1,6 +1,6 @@
 //! One of two tensors, element by element.
 
-use super::{Alias, Attrs, Class, Operator, RowUse, arity, fit, rules};
+use super::{Alias, Class, Operator, RowUse, arity, attributes, broadcast, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Type};
 use alloc::format;
@@ -12,14 +12,11 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Select;
 
+attributes! { Select {} }
+
 impl Operator for Select {
     const NAME: &'static str = "select";
     const CLASS: Class = Class::Elementwise;
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&[])?;
-        Ok(Select)
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("select", operands, 3)?;
@@ -31,18 +28,18 @@ impl Operator for Select {
             return Err(Error::bad_graph(format!("select: cond is {cond}, expected bool")));
         }
         rules::one_dtype("select", a, b)?;
-        Ok(vec![Type::tensor(a.dtype, rules::broadcast("select", operands)?)])
+        Ok(vec![Type::tensor(a.dtype, broadcast::shape("select", operands)?)])
     }
 
     fn alias(&self, operands: &[&Type]) -> Alias {
         match operands {
-            [_, a, _] => rules::in_place("select", 1, operands, a.dtype),
+            [_, a, _] => broadcast::in_place("select", 1, operands, a.dtype),
             _ => Alias::None,
         }
     }
 
     /// Rows of an operand that is repeated serve every token.
     fn row_use(&self, operand: usize, operands: &[&Type]) -> RowUse {
-        fit::same_rows(self, operand, operands)
+        broadcast::same_rows(self, operand, operands)
     }
 }

@@ -1,8 +1,9 @@
 //! The selective state space of Mamba (arXiv:2312.00752).
 
-use super::fit::{self, recurrent_arity, recurrent_results};
-use super::recurrence::Recurrence;
-use super::{Attr, Attrs, Binary, Class, Emit, Operator, Reduction, RowUse, Unary, writing};
+use super::def::recurrence::Recurrence;
+use super::{
+    Binary, Class, Emit, Operator, Reduction, RowUse, Unary, attributes, recurrence, rules, writing,
+};
 use crate::error::{Error, Result};
 use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
@@ -30,36 +31,25 @@ pub struct SelectiveScan {
     pub carry: bool,
 }
 
+attributes! { SelectiveScan { state_size, carry } }
+
 impl Operator for SelectiveScan {
     const NAME: &'static str = "selective_scan";
     const CLASS: Class = Class::Reduction;
 
-    fn attrs(&self) -> Attrs {
-        let attrs = Attrs::none().int("state_size", self.state_size as u64);
-        if self.carry { attrs.with("carry", Attr::Bool(true)) } else { attrs }
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["state_size", "carry"])?;
-        Ok(SelectiveScan {
-            state_size: attrs.get_int("state_size")? as usize,
-            carry: attrs.flag("carry")?,
-        })
-    }
-
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         const NAME: &str = SelectiveScan::NAME;
-        recurrent_arity(NAME, operands, 5, self.carry)?;
+        recurrence::arity(NAME, operands, 5, self.carry)?;
         let [x, delta, a, b, c, rest @ ..] = operands else {
             return Err(Error::internal("selective_scan: arity"));
         };
         let named = [("x", *x), ("delta", *delta), ("a", *a), ("b", *b), ("c", *c)];
-        let dtype = fit::same_floats(NAME, &named)?;
+        let dtype = rules::same_floats(NAME, &named)?;
         let need = format!(
             "x and delta [.., S, D], a [D, {n}], b and c [.., S, {n}]",
             n = self.state_size
         );
-        let misfit = || fit::misfit(NAME, &named, &need);
+        let misfit = || rules::misfit(NAME, &named, &need);
         let [lead @ .., d] = x.shape.0.as_slice() else { return Err(misfit()) };
         let Some((_, batch)) = lead.split_last() else { return Err(misfit()) };
         let n = Dim::from(self.state_size);
@@ -74,7 +64,7 @@ impl Operator for SelectiveScan {
             return Err(misfit());
         }
         let y = Type::tensor(dtype, Shape(x.shape.0.clone()));
-        recurrent_results(NAME, y, rest, batch, &[d.clone(), n])
+        recurrence::results(NAME, y, rest, batch, &[d.clone(), n])
     }
 
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
@@ -121,7 +111,9 @@ impl Operator for SelectiveScan {
 
     fn row_use(&self, operand: usize, operands: &[&Type]) -> RowUse {
         match operand {
-            0 | 1 | 3 | 4 => fit::earlier_rows(operands[operand], 2, self.control(operands.len())),
+            0 | 1 | 3 | 4 => {
+                recurrence::earlier_rows(operands[operand], 2, self.control(operands.len()))
+            }
             _ => RowUse::All,
         }
     }

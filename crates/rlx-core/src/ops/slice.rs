@@ -1,8 +1,8 @@
 //! A range of one axis.
 
-use super::{Alias, Attrs, Class, Operator, arity, rules};
+use super::{Alias, Class, Operator, arity, attributes, rules};
 use crate::error::{Error, Result};
-use crate::types::{Binding, Dim, Type};
+use crate::types::{Binding, Dim, Shape, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -21,6 +21,8 @@ pub struct Slice {
     /// From one index to the next; negative runs backwards, 0 is an error.
     pub step: i64,
 }
+
+attributes! { Slice { axis, start, len, step = 1 } }
 
 impl Slice {
     /// Fails for an index outside of `0..size`, as far as sizes are known.
@@ -47,25 +49,15 @@ impl Slice {
     }
 }
 
+/// True where the axes of `shape` but the first `axis` are such that a run of indices on `axis` is
+/// one run of bytes: every axis before it is 1.
+fn outermost(shape: &Shape, axis: usize) -> bool {
+    shape.0.iter().take(axis).all(|d| d.as_static() == Some(1))
+}
+
 impl Operator for Slice {
     const NAME: &'static str = "slice";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        let attrs =
-            Attrs::none().axis("axis", self.axis).dim("start", &self.start).dim("len", &self.len);
-        if self.step == 1 { attrs } else { attrs.signed("step", self.step) }
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["axis", "start", "len", "step"])?;
-        Ok(Slice {
-            axis: attrs.get_axis("axis")?,
-            start: attrs.get_dim("start")?,
-            len: attrs.get_dim("len")?,
-            step: attrs.opt_signed("step")?.unwrap_or(1),
-        })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("slice", operands, 1)?;
@@ -82,7 +74,7 @@ impl Operator for Slice {
 
     fn alias(&self, operands: &[&Type]) -> Alias {
         let at = operands.first().and_then(|x| {
-            let run = self.step == 1 && rules::outermost(&x.shape, self.axis);
+            let run = self.step == 1 && outermost(&x.shape, self.axis);
             let whole = self.step == 1 && x.shape.0.get(self.axis) == Some(&self.len);
             if !run && !whole {
                 return None;

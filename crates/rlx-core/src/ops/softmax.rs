@@ -1,7 +1,7 @@
 //! Shares of exponentials along an axis.
 
 use super::{
-    Attrs, Binary, Class, Emit, Operator, Reduction, RowUse, Unary, arity, float_tensor, rules,
+    Binary, Class, Emit, Operator, Reduction, RowUse, Unary, arity, attributes, float_tensor, rules,
 };
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
@@ -16,18 +16,11 @@ pub struct Softmax {
     pub axis: usize,
 }
 
+attributes! { Softmax { axis } }
+
 impl Operator for Softmax {
     const NAME: &'static str = "softmax";
     const CLASS: Class = Class::Reduction;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().axis("axis", self.axis)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["axis"])?;
-        Ok(Softmax { axis: attrs.get_axis("axis")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("softmax", operands, 1)?;

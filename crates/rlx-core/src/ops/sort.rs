@@ -1,6 +1,6 @@
 //! Elements in order.
 
-use super::{Attrs, Class, Operator, arity, rules};
+use super::{Class, Operator, arity, attributes, rules};
 use crate::error::Result;
 use crate::types::{DType, Type};
 use alloc::vec;
@@ -17,18 +17,11 @@ pub struct Sort {
     pub descending: bool,
 }
 
+attributes! { Sort { axis, descending } }
+
 impl Operator for Sort {
     const NAME: &'static str = "sort";
     const CLASS: Class = Class::Reduction;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().axis("axis", self.axis).when("descending", self.descending)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["axis", "descending"])?;
-        Ok(Sort { axis: attrs.get_axis("axis")?, descending: attrs.flag("descending")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("sort", operands, 1)?;

@@ -1,6 +1,6 @@
 //! A state's present version as a tensor: a view, no step.
 
-use super::{Alias, Attrs, Class, Operator, arity};
+use super::{Alias, Class, Operator, arity, attributes};
 use crate::error::{Error, Result};
 use crate::types::{Kind, Type};
 use alloc::format;
@@ -12,14 +12,11 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct StateRead;
 
+attributes! { StateRead {} }
+
 impl Operator for StateRead {
     const NAME: &'static str = "state_read";
     const CLASS: Class = Class::Movement;
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&[])?;
-        Ok(StateRead)
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("state_read", operands, 1)?;

@@ -1,6 +1,6 @@
 //! New slices of a state [StableHLO dynamic_update_slice].
 
-use super::{Attrs, Class, Operator, arity, fit};
+use super::{Class, Operator, arity, attributes, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Kind, Type};
 use alloc::format;
@@ -17,18 +17,11 @@ pub struct StateWrite {
     pub axis: usize,
 }
 
+attributes! { StateWrite { axis } }
+
 impl Operator for StateWrite {
     const NAME: &'static str = "state_write";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().int("axis", self.axis as u64)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["axis"])?;
-        Ok(StateWrite { axis: attrs.get_int("axis")? as usize })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         const NAME: &str = StateWrite::NAME;
@@ -44,11 +37,12 @@ impl Operator for StateWrite {
         let pair = have.get(self.axis).zip(put.get(self.axis));
         let too_long = pair.and_then(|(s, x)| s.as_static().zip(x.as_static())).is_some_and(longer);
         let kinds = state.kind == Kind::State && x.kind == Kind::Tensor;
-        if !(kinds && types && sizes && whole_blocks && fit::is_scalar(at, DType::U32)) || too_long
+        if !(kinds && types && sizes && whole_blocks && rules::is_scalar(at, DType::U32))
+            || too_long
         {
             let named = [("state", *state), ("x", *x), ("at", *at)];
             let need = format!("x to fit the state but for axis {}, and one u32", self.axis);
-            return Err(fit::misfit(NAME, &named, &need));
+            return Err(rules::misfit(NAME, &named, &need));
         }
         Ok(vec![(*state).clone()])
     }

@@ -1,6 +1,8 @@
 //! The rows that reach the head: the last real ones.
 
-use super::{Attrs, Binary, Class, Emit, Gather, Operator, RowUse, arity, matrix, words};
+use super::{
+    Attrs, Binary, Class, Emit, Field, Gather, Operator, RowUse, arity, control_block, matrix,
+};
 use crate::error::{Error, Result};
 use crate::types::{Binding, Dim, Kind, Shape, Type, ValueId};
 use alloc::format;
@@ -15,25 +17,28 @@ pub struct TakeRows {
     pub rows: Dim,
 }
 
-impl Operator for TakeRows {
-    const NAME: &'static str = "take_rows";
-    const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        match self.rows.as_static() {
-            Some(n) => Attrs::none().int("rows", n),
-            None => Attrs::none().name("rows", &format!("{}", self.rows)),
-        }
+/// A size, of which an error says that it is no name.
+impl Field for TakeRows {
+    fn put(&self, _: &str, attrs: Attrs) -> Attrs {
+        attrs.dim("rows", &self.rows)
     }
 
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["rows"])?;
+    fn take(_: &str, _: &str, attrs: &Attrs) -> Result<Self> {
         let rows = match attrs.opt_int("rows") {
             Ok(Some(n)) => Dim::from(n),
             _ => Dim::parse(attrs.get_name("rows")?)?,
         };
         Ok(TakeRows { rows })
     }
+
+    fn names(_: &'static str, out: &mut Vec<&'static str>) {
+        out.push("rows");
+    }
+}
+
+impl Operator for TakeRows {
+    const NAME: &'static str = "take_rows";
+    const CLASS: Class = Class::Movement;
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("take_rows", operands, 2)?;
@@ -58,7 +63,7 @@ impl Operator for TakeRows {
         else {
             return Ok(None);
         };
-        let len = e.control_word(ctl, words::LEN)?;
+        let len = e.control_word(ctl, control_block::LEN)?;
         let len = e.zip_number(Binary::Min, len, have as f64)?;
         // len + i - rows, but not below 0: u32 have no sign.
         let i = e.iota(core::slice::from_ref(&self.rows), 0)?;

@@ -1,7 +1,7 @@
 //! The id that was sampled last, as a view of the control block: a decode program's input, and
 //! the four bytes a step reads back.
 
-use super::{Alias, Attrs, Class, Operator, arity, control};
+use super::{Alias, Class, Operator, arity, attributes, control};
 use crate::error::Result;
 use crate::types::{DType, Shape, Type};
 use alloc::vec;
@@ -11,6 +11,8 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Token;
 
+attributes! { Token {} }
+
 impl Token {
     /// Word of the control block that holds the id.
     pub const WORD: u64 = 2;
@@ -19,11 +21,6 @@ impl Token {
 impl Operator for Token {
     const NAME: &'static str = "token";
     const CLASS: Class = Class::Movement;
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&[])?;
-        Ok(Token)
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("token", operands, 1)?;

@@ -1,6 +1,6 @@
 //! Where the largest elements stand.
 
-use super::{Attrs, Class, Emit, Operator, Sort, arity, rules};
+use super::{Class, Emit, Operator, Sort, arity, attributes, rules};
 use crate::error::{Error, Result};
 use crate::types::{DType, Dim, Type, ValueId};
 use alloc::format;
@@ -16,18 +16,11 @@ pub struct TopK {
     pub k: u64,
 }
 
+attributes! { TopK { k } }
+
 impl Operator for TopK {
     const NAME: &'static str = "top_k";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().int("k", self.k)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["k"])?;
-        Ok(TopK { k: attrs.get_int("k")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("top_k", operands, 1)?;

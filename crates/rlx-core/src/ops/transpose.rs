@@ -1,6 +1,6 @@
 //! Axes in another order.
 
-use super::{Alias, Attrs, Class, Operator, arity, rules};
+use super::{Alias, Class, Operator, arity, attributes, rules};
 use crate::error::{Error, Result};
 use crate::types::{Shape, Type};
 use alloc::format;
@@ -15,18 +15,11 @@ pub struct Transpose {
     pub perm: Vec<usize>,
 }
 
+attributes! { Transpose { perm } }
+
 impl Operator for Transpose {
     const NAME: &'static str = "transpose";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().axes("perm", &self.perm)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["perm"])?;
-        Ok(Transpose { perm: attrs.get_axes("perm")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("transpose", operands, 1)?;

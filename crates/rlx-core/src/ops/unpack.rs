@@ -1,6 +1,6 @@
 //! Packed blocks to the numbers they mean.
 
-use super::{Attrs, Class, Emit, Gather, Operator, arity};
+use super::{Class, Emit, Gather, Operator, arity, attributes};
 use crate::error::{Error, Result};
 use crate::types::{DType, Kind, Type, ValueId};
 use alloc::format;
@@ -11,14 +11,11 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Unpack;
 
+attributes! { Unpack {} }
+
 impl Operator for Unpack {
     const NAME: &'static str = "unpack";
     const CLASS: Class = Class::Movement;
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&[])?;
-        Ok(Unpack)
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("unpack", operands, 1)?;

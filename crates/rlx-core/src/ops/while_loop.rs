@@ -1,6 +1,6 @@
 //! A body that runs as long as a condition holds [StableHLO while].
 
-use super::{Attrs, Class, Operator, Signature, bodies};
+use super::{Class, Operator, Signature, attributes, bodies};
 use crate::error::{Error, Result};
 use crate::types::Type;
 use alloc::format;
@@ -20,6 +20,8 @@ pub struct While {
     pub max: Option<u64>,
 }
 
+attributes! { While { carried, max } }
+
 impl While {
     /// Runs of the body at most, of a loop that says no `max`.
     pub const CAP: u64 = 1 << 24;
@@ -28,19 +30,6 @@ impl While {
 impl Operator for While {
     const NAME: &'static str = "while";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        let attrs = Attrs::none().int("carried", self.carried as u64);
-        match self.max {
-            Some(max) => attrs.int("max", max),
-            None => attrs,
-        }
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["carried", "max"])?;
-        Ok(While { carried: attrs.get_int("carried")? as usize, max: attrs.opt_int("max")? })
-    }
 
     fn infer(&self, _: &[&Type]) -> Result<Vec<Type>> {
         Err(bodies::missing(Self::NAME))

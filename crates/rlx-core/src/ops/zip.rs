@@ -1,6 +1,6 @@
 //! A scalar function of two tensors, element by element.
 
-use super::{Alias, Attrs, Binary, Class, Operator, RowUse, arity, fit, rules};
+use super::{Alias, Binary, Class, Operator, RowUse, arity, attributes, broadcast, rules};
 use crate::error::{Error, Result};
 use crate::types::Type;
 use alloc::format;
@@ -16,17 +16,11 @@ pub struct Zip {
     pub f: Binary,
 }
 
+attributes! { Zip { f } }
+
 impl Operator for Zip {
     const NAME: &'static str = "zip";
     const CLASS: Class = Class::Elementwise;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().name("f", self.f.name())
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        rules::function("zip", attrs, Binary::from_name).map(|f| Zip { f })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("zip", operands, 2)?;
@@ -37,18 +31,18 @@ impl Operator for Zip {
         if self.f == Binary::Pow && !a.dtype.is_float() {
             return Err(Error::bad_graph(format!("zip: a is {a}, pow is of floats")));
         }
-        Ok(vec![Type::tensor(a.dtype, rules::broadcast("zip", operands)?)])
+        Ok(vec![Type::tensor(a.dtype, broadcast::shape("zip", operands)?)])
     }
 
     fn alias(&self, operands: &[&Type]) -> Alias {
         match operands {
-            [a, _] => rules::in_place("zip", 0, operands, a.dtype),
+            [a, _] => broadcast::in_place("zip", 0, operands, a.dtype),
             _ => Alias::None,
         }
     }
 
     /// Rows of an operand that is repeated serve every token.
     fn row_use(&self, operand: usize, operands: &[&Type]) -> RowUse {
-        fit::same_rows(self, operand, operands)
+        broadcast::same_rows(self, operand, operands)
     }
 }

@@ -27,6 +27,7 @@ use crate::ir::mir::{Graph, Node, ValueId};
 use crate::ops::{Binary, Op};
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// Merges in place; returns the number of nodes removed, those of regions too.
@@ -41,7 +42,7 @@ fn merge(g: &mut Graph) -> usize {
     }
     let mut stands: Vec<ValueId> = (0..g.types.len() as u32).map(ValueId).collect();
     let mut seen: BTreeMap<(String, Vec<ValueId>), Vec<usize>> = BTreeMap::new();
-    let mut dead = Vec::new();
+    let mut gone = vec![false; g.nodes.len()];
     for i in 0..g.nodes.len() {
         for v in &mut g.nodes[i].inputs {
             *v = stands[v.0 as usize];
@@ -61,7 +62,8 @@ fn merge(g: &mut Graph) -> usize {
                 for (a, b) in first.iter().zip(second) {
                     stands[b.0 as usize] = *a;
                 }
-                dead.push(i);
+                gone[i] = true;
+                removed += 1;
             }
             None => alike.push(i),
         }
@@ -69,8 +71,8 @@ fn merge(g: &mut Graph) -> usize {
     for o in &mut g.outputs {
         o.value = stands[o.value.0 as usize];
     }
-    remove_nodes(g, &dead);
-    removed + dead.len()
+    remove_nodes(g, &gone);
+    removed
 }
 
 /// True if the order of the operands changes nothing, not even which zero results.

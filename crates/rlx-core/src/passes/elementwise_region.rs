@@ -18,7 +18,7 @@
 //! `unfuse_regions`; chains that the target's kernel does not take; single nodes; a node with a
 //! reader outside the chain; views of states, which may not be read later than they are.
 
-use super::{Context, remove_nodes};
+use super::{Context, Rewrite};
 use crate::error::{Error, Result};
 use crate::ir::mir::{Graph, ValueId};
 use crate::ops::{Alias, Operator, Region, RegionStep, StepFn, StepOperand};
@@ -49,18 +49,19 @@ fn fuse(g: &mut Graph, limits: RegionLimits, target: &Target) -> Result<usize> {
     for body in g.nodes.iter_mut().flat_map(|n| &mut n.regions) {
         made += fuse(body, limits, target)?;
     }
-    let (definers, users, stateful) = (g.definers(), g.users(), stateful(g));
-    let mut taken = vec![false; g.nodes.len()];
-    let mut dead = Vec::new();
+    let stateful = stateful(g);
+    let mut rewrite = Rewrite::new(g);
+    let mut taken = vec![false; rewrite.g.nodes.len()];
     // From the last node on: the end of a chain is met before the rest of it.
-    for root in (0..g.nodes.len()).rev() {
+    for root in (0..taken.len()).rev() {
+        let g = &*rewrite.g;
         if taken[root] || StepFn::of(&g.nodes[root].op).is_none() {
             continue;
         }
         let shape = &g.ty(g.nodes[root].outputs[0]).shape;
         let mut chain = BTreeSet::from([root]);
         let mut reads: BTreeSet<ValueId> = g.nodes[root].inputs.iter().copied().collect();
-        let maker = |v: &ValueId| definers[v.0 as usize];
+        let maker = |&v: &ValueId| rewrite.maker(v);
         let mut candidates: BTreeSet<usize> = reads.iter().filter_map(maker).collect();
         // The latest first: all its readers are decided.
         while let Some(at) = candidates.pop_last() {
@@ -69,7 +70,7 @@ fn fuse(g: &mut Graph, limits: RegionLimits, target: &Target) -> Result<usize> {
             let joins = !taken[at]
                 && StepFn::of(&node.op).is_some()
                 && g.ty(v).shape == *shape
-                && users[v.0 as usize].iter().all(|user| chain.contains(user))
+                && rewrite.readers(v).iter().all(|user| chain.contains(user))
                 && !g.is_output(v)
                 && !node.inputs.iter().any(|x| stateful[x.0 as usize]);
             let new: BTreeSet<ValueId> = node.inputs.iter().copied().collect();
@@ -88,16 +89,11 @@ fn fuse(g: &mut Graph, limits: RegionLimits, target: &Target) -> Result<usize> {
         if !takes(target, &region, g, &operands) {
             continue;
         }
-        dead.extend(chain.iter().filter(|&&at| at != root));
+        let chain: Vec<usize> = chain.into_iter().collect();
         chain.iter().for_each(|&at| taken[at] = true);
-        let node = &mut g.nodes[root];
-        node.op = region.into();
-        node.inputs = operands;
-        made += 1;
+        rewrite.replace(root, region, operands, &chain);
     }
-    dead.sort_unstable();
-    remove_nodes(g, &dead);
-    Ok(made)
+    Ok(made + rewrite.finish())
 }
 
 /// True for versions of states and views of them.

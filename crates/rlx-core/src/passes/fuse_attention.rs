@@ -15,53 +15,38 @@
 //! Operands are `[B, H, S, E]`. Leaves alone: scores or weights that others read, a mask that does
 //! not fit the scores, and every graph on a target without the fused operator.
 
-use super::{Context, remove_nodes};
+use super::{Context, Rewrite};
 use crate::error::Result;
 use crate::ir::mir::{Graph, ValueId};
 use crate::ops::{BatchMatMul, Binary, HeadLayout, Mask, Op, Sdpa};
 use crate::types::DType;
-use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// Fuses in place; returns the number of attentions.
 pub fn fuse_attention(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
-    let (definers, users) = (g.definers(), g.users());
-    let mut dead: BTreeSet<usize> = BTreeSet::new();
-    let mut fused = 0;
-    for i in 0..g.nodes.len() {
-        let Some((op, inputs, parts)) = attention(g, i, &definers, &users) else { continue };
-        let types: Vec<_> = inputs.iter().map(|&v| g.ty(v)).collect();
-        let y = g.ty(g.nodes[i].outputs[0]);
-        let same = op.infer(&types).is_ok_and(|r| r.first() == Some(y));
-        if !same || !cx.fuses(g, &op, &inputs) {
+    let mut rewrite = Rewrite::new(g);
+    for i in 0..rewrite.g.nodes.len() {
+        let g = &*rewrite.g;
+        let Some((op, inputs, parts)) = attention(&rewrite, i) else { continue };
+        if !rewrite.gives(&op, &inputs, &g.nodes[i].outputs) || !cx.fuses(g, &op, &inputs) {
             continue;
         }
-        g.nodes[i].op = op;
-        g.nodes[i].inputs = inputs;
-        dead.extend(parts);
-        fused += 1;
+        rewrite.replace(i, op, inputs, &parts);
     }
-    let dead: Vec<usize> = dead.into_iter().collect();
-    remove_nodes(g, &dead);
-    Ok(fused)
+    Ok(rewrite.finish())
 }
 
 /// The attention that ends in node `i`: the operator, its operands, the nodes it replaces.
-fn attention(
-    g: &Graph,
-    i: usize,
-    definers: &[Option<usize>],
-    users: &[Vec<usize>],
-) -> Option<(Op, Vec<ValueId>, Vec<usize>)> {
+fn attention(rewrite: &Rewrite<'_>, i: usize) -> Option<(Op, Vec<ValueId>, Vec<usize>)> {
+    let g = &*rewrite.g;
     let product = |at: usize, transposed: bool| {
         let Op::BatchMatMul(BatchMatMul { transpose_b }) = g.nodes[at].op else { return None };
         (transpose_b == transposed).then_some((g.nodes[at].inputs[0], g.nodes[at].inputs[1]))
     };
     // The node that made a value for this one reader.
     let own = |v: ValueId| {
-        let alone = users[v.0 as usize].len() == 1 && !g.is_output(v);
-        if alone { definers[v.0 as usize] } else { None }
+        if rewrite.alone(v) { rewrite.maker(v) } else { None }
     };
     let (p, v) = product(i, false)?;
     let mut at = own(p)?;
@@ -87,7 +72,7 @@ fn attention(
     }
     let mut scale = 1.0;
     if let Some((f, c)) = zip(at) {
-        let c = constant(g, definers[c.0 as usize]?)?;
+        let c = constant(g, rewrite.maker(c)?)?;
         scale = match f {
             Binary::Mul => c,
             Binary::Div => 1.0 / c,

@@ -12,17 +12,16 @@
 //! that others read, one that has a bias or an epilogue, and addends of other shapes; one that is
 //! repeated over rows and has axes of length one in front is a miss: it only needs another shape.
 
-use super::{Context, Reason, remove_nodes};
+use super::{Context, Reason, Rewrite};
 use crate::error::Result;
 use crate::ir::mir::{Graph, ValueId};
 use crate::ops::{Binary, Epilogue, MatMul, Op};
-use alloc::vec::Vec;
 
 /// Fuses in place; returns the number of biases fused.
 pub fn fuse_bias(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
-    let (definers, users) = (g.definers(), g.users());
-    let mut dead: Vec<usize> = Vec::new();
-    for i in 0..g.nodes.len() {
+    let mut rewrite = Rewrite::new(g);
+    for i in 0..rewrite.g.nodes.len() {
+        let g = &*rewrite.g;
         let (Op::Zip(op), &[a, b]) = (&g.nodes[i].op, g.nodes[i].inputs.as_slice()) else {
             continue;
         };
@@ -30,7 +29,7 @@ pub fn fuse_bias(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
             continue;
         }
         let product = |v: ValueId| {
-            let at = definers[v.0 as usize]?;
+            let at = rewrite.maker(v)?;
             let Op::MatMul(m) = &g.nodes[at].op else { return None };
             let plain = m.segments == 1 && !m.bias && m.epilogue == Epilogue::None;
             plain.then_some((at, m.clone()))
@@ -55,7 +54,7 @@ pub fn fuse_bias(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
             cx.report.miss("matmul_bias", &label, Reason::BiasRankTooHigh, context, hint);
             continue;
         }
-        if users[t.0 as usize].len() != 1 || g.is_output(t) {
+        if !rewrite.alone(t) {
             if !g.is_output(t) {
                 let context = "the product has another reader";
                 cx.report.miss("matmul_bias", &label, Reason::MultiConsumer, context, "");
@@ -65,22 +64,13 @@ pub fn fuse_bias(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         let fused = Op::from(MatMul { bias: true, ..m });
         let mut inputs = g.nodes[at].inputs.clone();
         inputs.push(bias);
-        let types: Vec<_> = inputs.iter().map(|&v| g.ty(v)).collect();
-        let same =
-            fused.infer(&types).is_ok_and(|r| r.first() == Some(g.ty(g.nodes[i].outputs[0])));
-        if !same || !cx.fuses(g, &fused, &inputs) {
+        if !rewrite.gives(&fused, &inputs, &g.nodes[i].outputs) || !cx.fuses(g, &fused, &inputs) {
             continue;
         }
         let label = g.nodes[at].label.clone();
-        let node = &mut g.nodes[i];
-        node.op = fused;
-        node.inputs = inputs;
-        node.label = label;
-        dead.push(at);
+        rewrite.replace(i, fused, inputs, &[at]).label = label;
     }
-    dead.sort_unstable();
-    remove_nodes(g, &dead);
-    Ok(dead.len())
+    Ok(rewrite.finish())
 }
 
 /// True if the bias is repeated over rows though it has as many axes as the product.

@@ -14,38 +14,35 @@
 //! and up without their product. Leaves alone: products of different inputs, a gate or up with a
 //! bias on one side only, or read by others.
 
-use super::{Context, Reason, remove_nodes};
+use super::{Context, Reason, Rewrite};
 use crate::error::Result;
 use crate::ir::mir::{Graph, ValueId};
 use crate::ops::{Binary, Epilogue, MatMul, Op};
 use crate::target::Path;
 use alloc::vec;
-use alloc::vec::Vec;
 
 /// Fuses in place; returns the number of products fused.
 pub fn fuse_glu(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
-    let (definers, users) = (g.definers(), g.users());
-    let single = |g: &Graph, v: ValueId| users[v.0 as usize].len() == 1 && !g.is_output(v);
-    let mut dead: Vec<usize> = Vec::new();
-    for i in 0..g.nodes.len() {
+    let mut rewrite = Rewrite::new(g);
+    for i in 0..rewrite.g.nodes.len() {
+        let g = &*rewrite.g;
         let Op::Zip(op) = &g.nodes[i].op else { continue };
         if op.f != Binary::Mul {
             continue;
         }
         // A product has no order: the activation may be either factor.
-        let is_map = |v: ValueId| {
-            definers[v.0 as usize].is_some_and(|at| matches!(g.nodes[at].op, Op::Map(_)))
-        };
+        let is_map =
+            |v: ValueId| rewrite.maker(v).is_some_and(|at| matches!(g.nodes[at].op, Op::Map(_)));
         let [mut a, mut u] = [g.nodes[i].inputs[0], g.nodes[i].inputs[1]];
         if !is_map(a) && is_map(u) {
             (a, u) = (u, a);
         }
-        let (Some(act), Some(up)) = (definers[a.0 as usize], definers[u.0 as usize]) else {
+        let (Some(act), Some(up)) = (rewrite.maker(a), rewrite.maker(u)) else {
             continue;
         };
         let Op::Map(f) = &g.nodes[act].op else { continue };
         let f = f.f;
-        let Some(gate) = definers[g.nodes[act].inputs[0].0 as usize] else { continue };
+        let Some(gate) = rewrite.maker(g.nodes[act].inputs[0]) else { continue };
         let (Op::MatMul(mg), Op::MatMul(mu)) = (&g.nodes[gate].op, &g.nodes[up].op) else {
             continue;
         };
@@ -63,7 +60,7 @@ pub fn fuse_glu(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         }
         // A result that the graph returns is asked for; one that another node reads is a chance.
         let parts = [a, u, g.nodes[gate].outputs[0]];
-        if !parts.iter().all(|&v| single(g, v)) {
+        if !parts.iter().all(|&v| rewrite.alone(v)) {
             if !parts.iter().any(|&v| g.is_output(v)) {
                 let context = "an intermediate has another reader";
                 cx.report.miss("glu", &label, Reason::MultiConsumer, context, "");
@@ -78,10 +75,7 @@ pub fn fuse_glu(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         }
         let fused = MatMul { segments: 2, bias, epilogue: Epilogue::Glu(f), ..MatMul::plain() };
         let fused = Op::from(fused);
-        let types: Vec<_> = inputs.iter().map(|&v| g.ty(v)).collect();
-        let same =
-            fused.infer(&types).is_ok_and(|r| r.first() == Some(g.ty(g.nodes[i].outputs[0])));
-        if !same || !cx.fuses(g, &fused, &inputs) {
+        if !rewrite.gives(&fused, &inputs, &g.nodes[i].outputs) || !cx.fuses(g, &fused, &inputs) {
             if cx.path(&g.nodes[act].op, &[g.ty(g.nodes[act].inputs[0])]) == Ok(Path::Native) {
                 let context = alloc::format!("no matmul of the target applies {}", f.name());
                 let reason = Reason::UnsupportedEpilogueActivation;
@@ -89,14 +83,10 @@ pub fn fuse_glu(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
             }
             continue;
         }
-        g.nodes[i].op = fused;
-        g.nodes[i].inputs = inputs;
-        g.nodes[i].label = label.replace("_mul", "_gate_up");
-        dead.extend([gate, up, act]);
+        let node = rewrite.replace(i, fused, inputs, &[gate, up, act]);
+        node.label = label.replace("_mul", "_gate_up");
     }
-    dead.sort_unstable();
-    remove_nodes(g, &dead);
-    Ok(dead.len() / 3)
+    Ok(rewrite.finish())
 }
 
 #[cfg(test)]

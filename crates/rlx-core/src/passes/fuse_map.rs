@@ -11,24 +11,22 @@
 //! which wants the function for itself. Leaves alone: a product that others read, or that has an
 //! epilogue.
 
-use super::{Context, Reason, remove_nodes};
+use super::{Context, Reason, Rewrite};
 use crate::error::Result;
 use crate::ir::mir::Graph;
 use crate::ops::{Epilogue, MatMul, Op};
 use crate::target::Path;
-use alloc::vec::Vec;
 
 /// Fuses in place; returns the number of functions fused.
 pub fn fuse_map(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
-    let (definers, users) = (g.definers(), g.users());
-    let mut dead: Vec<usize> = Vec::new();
-    for i in 0..g.nodes.len() {
+    let mut rewrite = Rewrite::new(g);
+    for i in 0..rewrite.g.nodes.len() {
+        let g = &*rewrite.g;
         let (Op::Map(map), &[t]) = (&g.nodes[i].op, g.nodes[i].inputs.as_slice()) else { continue };
         let f = map.f;
-        let Some(at) = definers[t.0 as usize] else { continue };
+        let Some(at) = rewrite.maker(t) else { continue };
         let Op::MatMul(m) = &g.nodes[at].op else { continue };
-        let alone = users[t.0 as usize].len() == 1 && !g.is_output(t);
-        if m.segments != 1 || m.epilogue != Epilogue::None || !alone {
+        if m.segments != 1 || m.epilogue != Epilogue::None || !rewrite.alone(t) {
             continue;
         }
         let fused = Op::from(MatMul { epilogue: Epilogue::Map(f), ..m.clone() });
@@ -42,15 +40,9 @@ pub fn fuse_map(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
             continue;
         }
         let (inputs, label) = (g.nodes[at].inputs.clone(), g.nodes[at].label.clone());
-        let node = &mut g.nodes[i];
-        node.op = fused;
-        node.inputs = inputs;
-        node.label = label;
-        dead.push(at);
+        rewrite.replace(i, fused, inputs, &[at]).label = label;
     }
-    dead.sort_unstable();
-    remove_nodes(g, &dead);
-    Ok(dead.len())
+    Ok(rewrite.finish())
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@
 //! but a matmul reads, and a matmul that will read int8 blocks, which are made of the normed row:
 //! unless the target's kernel makes them itself, behind the norm.
 
-use super::Context;
 use super::int8::{activation_format, blocks_of, prologue};
+use super::{Context, Rewrite};
 use crate::error::Result;
 use crate::ir::mir::Graph;
 use crate::ops::{MatMul, Op};
@@ -22,15 +22,15 @@ use alloc::vec::Vec;
 /// Fuses in place; returns the number of matmuls that took a norm. The norms are left to `dce`.
 pub fn fuse_norm_prologue(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
     let int8 = cx.int8();
-    let users = g.users();
-    let mut fused = 0;
-    for i in 0..g.nodes.len() {
+    let mut rewrite = Rewrite::new(g);
+    for i in 0..rewrite.g.nodes.len() {
+        let g = &*rewrite.g;
         let Op::RmsNorm(norm) = &g.nodes[i].op else { continue };
         let eps = norm.eps;
         let y = g.nodes[i].outputs[0];
         let one_row = g.ty(y).shape.rows()?.as_static() == Some(1);
-        let readers = &users[y.0 as usize];
-        let takes = |g: &Graph, j: usize| match &g.nodes[j].op {
+        let readers = rewrite.readers(y);
+        let takes = |j: usize| match &g.nodes[j].op {
             Op::MatMul(m) => {
                 m.norm.is_none()
                     && g.nodes[j].inputs.iter().filter(|&&v| v == y).count() == 1
@@ -38,7 +38,7 @@ pub fn fuse_norm_prologue(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
             }
             _ => false,
         };
-        let reads_blocks = |g: &Graph, j: usize| match &g.nodes[j].op {
+        let reads_blocks = |j: usize| match &g.nodes[j].op {
             Op::MatMul(m) => {
                 let weights = &g.nodes[j].inputs[m.parts().weights..][..m.segments];
                 weights.iter().any(|&w| activation_format(g.ty(w).dtype).is_some())
@@ -49,37 +49,32 @@ pub fn fuse_norm_prologue(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
             continue;
         }
         // A reader that needs the normed row keeps it in memory; the others then read it there.
-        if !readers.iter().all(|&j| takes(g, j)) {
+        if !readers.iter().all(|&j| takes(j)) {
             continue;
         }
         let [x, weight] = [g.nodes[i].inputs[0], g.nodes[i].inputs[1]];
-        let with_norm = |g: &Graph, j: usize| {
+        let with_norm = |j: usize| {
             let Op::MatMul(m) = &g.nodes[j].op else { return None };
             let op = Op::from(MatMul { norm: Some(eps), ..m.clone() });
             let mut inputs = g.nodes[j].inputs.clone();
             inputs[0] = x;
             inputs.insert(1, weight);
-            let types: Vec<_> = inputs.iter().map(|&v| g.ty(v)).collect();
-            let same = op
-                .infer(&types)
-                .is_ok_and(|r| r.iter().eq(g.nodes[j].outputs.iter().map(|&v| g.ty(v))));
-            let runs = if int8 && reads_blocks(g, j) {
+            let same = rewrite.gives(&op, &inputs, &g.nodes[j].outputs);
+            let runs = if int8 && reads_blocks(j) {
                 let weights = inputs.get(crate::passes::weights(&op))?;
                 prologue(g, &op, &inputs, blocks_of(g, weights)?, cx).is_some()
             } else {
                 cx.fuses(g, &op, &inputs)
             };
-            (same && runs).then_some((op, inputs))
+            (same && runs).then_some((j, op, inputs))
         };
-        let normed: Option<Vec<_>> = readers.iter().map(|&j| with_norm(g, j)).collect();
+        let normed: Option<Vec<_>> = readers.iter().map(|&j| with_norm(j)).collect();
         let Some(normed) = normed else { continue };
-        for (&j, (op, inputs)) in readers.iter().zip(normed) {
-            g.nodes[j].op = op;
-            g.nodes[j].inputs = inputs;
-            fused += 1;
+        for (j, op, inputs) in normed {
+            rewrite.replace(j, op, inputs, &[]);
         }
     }
-    Ok(fused)
+    Ok(rewrite.finish())
 }
 
 #[cfg(test)]

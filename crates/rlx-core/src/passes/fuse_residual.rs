@@ -10,17 +10,17 @@
 //! Leaves alone: a product that others read, one with an epilogue of its own, and an addend that
 //! is repeated over rows (that is a bias).
 
-use super::{Context, Reason, remove_nodes};
+use super::{Context, Reason, Rewrite};
 use crate::error::Result;
-use crate::ir::mir::{Graph, ValueId};
+use crate::ir::mir::Graph;
 use crate::ops::{Binary, Epilogue, Op};
 use alloc::vec::Vec;
 
 /// Fuses in place; returns the number of sums fused.
 pub fn fuse_residual(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
-    let (definers, users) = (g.definers(), g.users());
-    let mut dead: Vec<usize> = Vec::new();
-    for i in 0..g.nodes.len() {
+    let mut rewrite = Rewrite::new(g);
+    for i in 0..rewrite.g.nodes.len() {
+        let g = &*rewrite.g;
         let Op::Zip(op) = &g.nodes[i].op else { continue };
         let inputs = g.nodes[i].inputs.clone();
         if op.f != Binary::Add || g.ty(inputs[0]) != g.ty(inputs[1]) {
@@ -28,15 +28,14 @@ pub fn fuse_residual(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         }
         // The later operand first: the earlier one is the running residual.
         let mut candidates = [(inputs[1], inputs[0]), (inputs[0], inputs[1])];
-        candidates.sort_by_key(|c| core::cmp::Reverse(definers[c.0.0 as usize]));
+        candidates.sort_by_key(|c| core::cmp::Reverse(rewrite.maker(c.0)));
         let products = candidates.into_iter().filter_map(|(t, residual)| {
-            let at = definers[t.0 as usize]?;
+            let at = rewrite.maker(t)?;
             let Op::MatMul(m) = &g.nodes[at].op else { return None };
             (m.segments == 1 && m.epilogue == Epilogue::None).then_some((t, at, residual))
         });
         let products: Vec<_> = products.collect();
-        let single = |t: ValueId| users[t.0 as usize].len() == 1 && !g.is_output(t);
-        let Some(&(_, at, residual)) = products.iter().find(|p| single(p.0)) else {
+        let Some(&(_, at, residual)) = products.iter().find(|p| rewrite.alone(p.0)) else {
             // A product that the graph returns is asked for; the sum cannot have it.
             if products.iter().any(|p| !g.is_output(p.0)) {
                 let (label, context) = (g.nodes[i].label.clone(), "the product has another reader");
@@ -49,22 +48,14 @@ pub fn fuse_residual(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         let fused = Op::from(m);
         let mut operands = g.nodes[at].inputs.clone();
         operands.push(residual);
-        let types: Vec<_> = operands.iter().map(|&v| g.ty(v)).collect();
-        let same =
-            fused.infer(&types).is_ok_and(|r| r.first() == Some(g.ty(g.nodes[i].outputs[0])));
-        if !same || !cx.fuses(g, &fused, &operands) {
+        if !rewrite.gives(&fused, &operands, &g.nodes[i].outputs) || !cx.fuses(g, &fused, &operands)
+        {
             continue;
         }
         let label = g.nodes[at].label.clone();
-        let node = &mut g.nodes[i];
-        node.op = fused;
-        node.inputs = operands;
-        node.label = label;
-        dead.push(at);
+        rewrite.replace(i, fused, operands, &[at]).label = label;
     }
-    dead.sort_unstable();
-    remove_nodes(g, &dead);
-    Ok(dead.len())
+    Ok(rewrite.finish())
 }
 
 #[cfg(test)]

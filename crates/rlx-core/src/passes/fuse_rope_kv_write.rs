@@ -13,7 +13,7 @@
 //! tables or control blocks that differ, and results that are read before the last of the four, or
 //! by one of them.
 
-use super::{Context, Reason, remove_nodes};
+use super::{Context, Reason, Rewrite};
 use crate::error::Result;
 use crate::ir::mir::{Graph, ValueId};
 use crate::ops::{Op, RopeKvWrite};
@@ -22,17 +22,17 @@ use alloc::vec::Vec;
 
 /// Fuses in place; returns the number of layers fused.
 pub fn fuse_rope_kv_write(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
-    let mut dead: Vec<usize> = Vec::new();
-    let (definers, users) = (g.definers(), g.users());
-    for i in 0..g.nodes.len() {
+    let mut rewrite = Rewrite::new(g);
+    for i in 0..rewrite.g.nodes.len() {
+        let g = &*rewrite.g;
         let Op::Attention(_) = &g.nodes[i].op else { continue };
-        let at = |v: ValueId| definers[v.0 as usize];
+        let at = |v: ValueId| rewrite.maker(v);
         let inputs = g.nodes[i].inputs.clone();
         let (Some(qr), Some(kw), Some(vw)) = (at(inputs[0]), at(inputs[1]), at(inputs[2])) else {
             continue;
         };
         // A second reader of caches that are fused already, or one cache for both.
-        if kw == vw || [qr, kw, vw].iter().any(|at| dead.contains(at)) {
+        if kw == vw || [qr, kw, vw].iter().any(|&at| rewrite.is_gone(at)) {
             continue;
         }
         let (Op::Rope(rq), Op::KvWrite(_), Op::KvWrite(_)) =
@@ -55,7 +55,7 @@ pub fn fuse_rope_kv_write(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
             cx.report.miss("rope_kv_write", &label, Reason::PartsDiffer, context, "");
             continue;
         }
-        if users[k1.0 as usize].len() != 1 || g.is_output(k1) {
+        if !rewrite.alone(k1) {
             let context = "the rotated k has another reader";
             cx.report.miss("rope_kv_write", &label, Reason::MultiConsumer, context, "");
             continue;
@@ -68,7 +68,7 @@ pub fn fuse_rope_kv_write(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
         let outputs = vec![g.nodes[qr].outputs[0], g.nodes[kw].outputs[0], g.nodes[vw].outputs[0]];
         // The last of the four stands after all operands; it must stand before other readers.
         let last = qr.max(kr).max(kw).max(vw);
-        let early = outputs.iter().any(|v| users[v.0 as usize].iter().any(|&j| j <= last));
+        let early = outputs.iter().any(|&v| rewrite.readers(v).iter().any(|&j| j <= last));
         if early {
             let context = "a result is read before the last write";
             cx.report.miss("rope_kv_write", &label, Reason::ReadTooEarly, context, "");
@@ -85,16 +85,10 @@ pub fn fuse_rope_kv_write(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
         if !cx.fuses(g, &op, &inputs) {
             continue;
         }
-        let node = &mut g.nodes[last];
-        node.op = op;
-        node.inputs = inputs;
-        node.outputs = outputs;
-        node.label = alloc::format!("{label}_rope_kv");
-        dead.extend([qr, kr, kw, vw].into_iter().filter(|&j| j != last));
+        let node = rewrite.replace(last, op, inputs, &[qr, kr, kw, vw]);
+        (node.outputs, node.label) = (outputs, alloc::format!("{label}_rope_kv"));
     }
-    dead.sort_unstable();
-    remove_nodes(g, &dead);
-    Ok(dead.len() / 3)
+    Ok(rewrite.finish())
 }
 
 #[cfg(test)]

@@ -12,29 +12,26 @@
 //! Runs behind `split_attention`. Leaves alone: a rotated q with another reader, caches that are read
 //! before the split, control blocks that differ, and targets without the operator.
 
-use super::{Context, remove_nodes};
+use super::{Context, Rewrite};
 use crate::error::Result;
 use crate::ir::mir::{Graph, ValueId};
 use crate::ops::{Op, RopeAttentionSplit};
-use alloc::vec;
-use alloc::vec::Vec;
 
 /// Fuses in place; returns the number of splits that rotate.
 pub fn fuse_rope_split(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
-    let mut dead: Vec<usize> = Vec::new();
-    let (definers, users) = (g.definers(), g.users());
-    for i in 0..g.nodes.len() {
+    let mut rewrite = Rewrite::new(g);
+    for i in 0..rewrite.g.nodes.len() {
+        let g = &*rewrite.g;
         let Op::AttentionSplit(split) = &g.nodes[i].op else { continue };
         let &[q1, kc1, vc1, ctl] = g.nodes[i].inputs.as_slice() else { continue };
-        let Some(at) = definers[q1.0 as usize].filter(|at| !dead.contains(at)) else { continue };
+        let Some(at) = rewrite.maker(q1).filter(|&at| !rewrite.is_gone(at)) else { continue };
         let rope = &g.nodes[at];
         let Op::RopeKvWrite(turn) = &rope.op else { continue };
-        let early = |v: &ValueId| users[v.0 as usize].iter().any(|&j| j < i);
+        let early = |v: &ValueId| rewrite.readers(*v).iter().any(|&j| j < i);
         if rope.outputs != [q1, kc1, vc1]
             || rope.inputs.last() != Some(&ctl)
             || turn.head_dim != split.whole.head_dim
-            || users[q1.0 as usize].len() != 1
-            || g.is_output(q1)
+            || !rewrite.alone(q1)
             || [kc1, vc1].iter().any(early)
         {
             continue;
@@ -44,16 +41,9 @@ pub fn fuse_rope_split(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         if !cx.fuses(g, &op, &inputs) {
             continue;
         }
-        let node = &mut g.nodes[i];
-        let (acc, stats) = (node.outputs[0], node.outputs[1]);
-        node.op = op;
-        node.inputs = inputs;
-        node.outputs = vec![acc, stats, kc1, vc1];
-        dead.push(at);
+        rewrite.replace(i, op, inputs, &[at]).outputs.extend([kc1, vc1]);
     }
-    dead.sort_unstable();
-    remove_nodes(g, &dead);
-    Ok(dead.len())
+    Ok(rewrite.finish())
 }
 
 #[cfg(test)]

@@ -14,41 +14,40 @@
 //! computed, and, with int8 activations, weights that want different blocks of x.
 
 use super::int8::activation_format;
-use super::{Context, remove_nodes};
+use super::{Context, Rewrite};
 use crate::error::Result;
 use crate::ir::mir::Graph;
 use crate::ops::{Epilogue, MatMul, Op};
-use alloc::collections::BTreeSet;
 use alloc::vec;
-use alloc::vec::Vec;
 
 /// The most segments that one matmul has.
 const SEGMENTS: usize = 4;
 
 /// Fuses in place; returns the number of matmuls merged into another.
 pub fn fuse_segments(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
-    let (definers, users) = (g.definers(), g.users());
     let int8 = cx.int8();
-    let mut dead = BTreeSet::new();
-    for i in 0..g.nodes.len() {
-        if dead.contains(&i) {
+    let mut merged = 0;
+    let mut rewrite = Rewrite::new(g);
+    for i in 0..rewrite.g.nodes.len() {
+        let g = &*rewrite.g;
+        if rewrite.is_gone(i) {
             continue;
         }
         // What two matmuls must have in common; `None` for one that is not to be merged.
-        let key = |g: &Graph, j: usize| {
+        let key = |j: usize| {
             let node = &g.nodes[j];
             let Op::MatMul(m) = &node.op else { return None };
             let plain = m.segments == 1
                 && m.norm.is_none()
                 && matches!(m.epilogue, Epilogue::None | Epilogue::Map(_))
-                && node.inputs[1..].iter().all(|v| definers[v.0 as usize].is_none());
+                && node.inputs[1..].iter().all(|v| rewrite.maker(*v).is_none());
             let format = activation_format(g.ty(*node.inputs.get(1)?).dtype);
             plain.then(|| (node.inputs[0], m.bias, m.epilogue, int8.then_some(format)))
         };
-        let Some(first) = key(g, i) else { continue };
+        let Some(first) = key(i) else { continue };
         let mut group = vec![i];
-        for &j in &users[first.0.0 as usize] {
-            let merges = j > i && !dead.contains(&j) && key(g, j) == Some(first);
+        for &j in rewrite.readers(first.0) {
+            let merges = j > i && !rewrite.is_gone(j) && key(j) == Some(first);
             if merges && group.len() < SEGMENTS {
                 group.push(j);
             }
@@ -62,20 +61,16 @@ pub fn fuse_segments(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         if bias {
             inputs.extend(group.iter().map(|&j| g.nodes[j].inputs[2]));
         }
-        let merged = Op::from(MatMul { segments: group.len(), bias, epilogue, ..MatMul::plain() });
-        if !cx.fuses(g, &merged, &inputs) {
+        let op = Op::from(MatMul { segments: group.len(), bias, epilogue, ..MatMul::plain() });
+        if !cx.fuses(g, &op, &inputs) {
             continue;
         }
         let outputs = group.iter().map(|&j| g.nodes[j].outputs[0]).collect();
-        let node = &mut g.nodes[i];
-        node.op = merged;
-        node.inputs = inputs;
-        node.outputs = outputs;
-        dead.extend(&group[1..]);
+        rewrite.replace(i, op, inputs, &group).outputs = outputs;
+        merged += group.len() - 1;
     }
-    let dead: Vec<usize> = dead.into_iter().collect();
-    remove_nodes(g, &dead);
-    Ok(dead.len())
+    rewrite.finish();
+    Ok(merged)
 }
 
 #[cfg(test)]

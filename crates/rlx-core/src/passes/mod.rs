@@ -25,6 +25,7 @@ mod legalise;
 pub mod pipeline;
 mod precision;
 mod report;
+mod rewrite;
 mod simplify;
 mod split_attention;
 mod sweep;
@@ -43,6 +44,8 @@ pub use pipeline::{
     preprocess,
 };
 pub use report::{FusionReport, Miss, Reason, Traffic};
+
+use rewrite::{Rewrite, remove_nodes};
 
 use crate::ir::mir::{Graph, ValueId};
 use crate::ops::{Alias, Op};
@@ -135,16 +138,6 @@ fn weights(op: &Op) -> core::ops::Range<usize> {
         Op::Gather(_) => 0..1,
         _ => 0..0,
     }
-}
-
-/// Removes the nodes whose indices are in `dead`, ascending.
-fn remove_nodes(g: &mut Graph, dead: &[usize]) {
-    let mut i = 0;
-    g.nodes.retain(|_| {
-        let keep = dead.binary_search(&i).is_err();
-        i += 1;
-        keep
-    });
 }
 
 #[cfg(test)]

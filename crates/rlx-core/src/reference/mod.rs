@@ -28,7 +28,7 @@ mod testing;
 mod type_rules;
 
 #[cfg(feature = "reference")]
-use execute::arity;
+use execute::{Run, arity, view};
 #[cfg(feature = "reference")]
 pub use execute::{run, run_regions};
 #[cfg(feature = "reference")]

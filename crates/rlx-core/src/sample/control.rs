@@ -30,9 +30,11 @@ pub const STOPPED: u32 = 1;
 pub const FULL: u32 = 2;
 
 const _: () = {
-    use crate::ops::words;
-    assert!(PAST == words::PAST && LEN == words::LEN && DONE == words::DONE);
-    assert!(RUNNING == words::RUNNING);
+    use crate::ops::def::control_block;
+    assert!(
+        PAST == control_block::PAST && LEN == control_block::LEN && DONE == control_block::DONE
+    );
+    assert!(RUNNING == control_block::RUNNING);
 };
 
 /// The control block as a value; words 8..16 are reserved and zero.

@@ -1,9 +1,9 @@
 //! The blocks: attributes, inputs, results. One row each; `lower/` has what they become.
 
-use super::field::Field;
 use crate::error::{Error, Result};
 use crate::ir::mir::Graph;
-use crate::ops::{Attrs, Mask, Op, RopeStyle, RopeTable, Unary};
+use crate::ops::def::field::{attributes, read};
+use crate::ops::{Attrs, Field, Mask, Op, RopeStyle, RopeTable, Unary};
 use crate::types::{DType, Shape, Type};
 use alloc::format;
 use alloc::string::String;
@@ -24,23 +24,7 @@ macro_rules! blocks {
             pub struct $variant { $($(#[$field_doc])* pub $field: $ty,)* }
 
             $(#[cfg(feature = $gate)])?
-            impl $variant {
-                /// Attributes in print order.
-                #[allow(unused_mut, unused_assignments)]
-                fn attrs(&self) -> Attrs {
-                    let mut attrs = Attrs::none();
-                    $(attrs = self.$field.put(stringify!($field), attrs);)*
-                    attrs
-                }
-
-                fn from_attrs(attrs: &Attrs) -> Result<Self> {
-                    #[allow(unused_mut)]
-                    let mut names = Vec::new();
-                    $(<$ty as Field>::names(stringify!($field), &mut names);)*
-                    attrs.only(&names)?;
-                    Ok($variant { $($field: <$ty as Field>::take(stringify!($field), attrs)?,)* })
-                }
-            }
+            attributes! { $variant { $($field),* } }
 
             $(#[cfg(feature = $gate)])?
             impl From<$variant> for Block {
@@ -73,7 +57,7 @@ macro_rules! blocks {
             /// Attributes in print order.
             pub fn attrs(&self) -> Attrs {
                 match self {
-                    $($(#[cfg(feature = $gate)])? Self::$variant(b) => b.attrs(),)*
+                    $($(#[cfg(feature = $gate)])? Self::$variant(b) => b.put("", Attrs::none()),)*
                     Self::Op(op, _) => op.attrs(),
                 }
             }
@@ -97,7 +81,7 @@ macro_rules! blocks {
             /// The block of a printed name and attributes. Errors name what is unknown.
             pub fn from_text(name: &str, attrs: &Attrs) -> Result<Block> {
                 match name {
-                    $($(#[cfg(feature = $gate)])? $name => $variant::from_attrs(attrs).map(Block::$variant),)*
+                    $($(#[cfg(feature = $gate)])? $name => read("", attrs).map(Block::$variant),)*
                     _ => Err(Error::bad_graph(format!("unknown block {name}"))
                         .hint(format!("known: {}, and mir. before an operator", Self::NAMES.join(", ")))),
                 }

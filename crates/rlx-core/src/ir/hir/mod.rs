@@ -9,7 +9,6 @@
 
 mod block;
 mod build;
-mod field;
 mod print;
 
 pub use block::*;

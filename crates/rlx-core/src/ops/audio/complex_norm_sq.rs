@@ -2,7 +2,7 @@
 
 use super::fft::{complex_length, with_last};
 use crate::error::Result;
-use crate::ops::{Attrs, Class, Emit, Operator, arity};
+use crate::ops::{Class, Emit, Operator, arity, attributes};
 use crate::types::{DType, Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,14 +12,11 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ComplexNormSq;
 
+attributes! { ComplexNormSq {} }
+
 impl Operator for ComplexNormSq {
     const NAME: &'static str = "complex_norm_sq";
     const CLASS: Class = Class::Elementwise;
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&[])?;
-        Ok(ComplexNormSq)
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("complex_norm_sq", operands, 1)?;

@@ -2,7 +2,7 @@
 
 use super::fft::{complex_length, complex_like};
 use crate::error::Result;
-use crate::ops::{Attrs, Class, Concat, Emit, Operator, Unary};
+use crate::ops::{Class, Concat, Emit, Operator, Unary, attributes};
 use crate::types::{Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,14 +12,11 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Conjugate;
 
+attributes! { Conjugate {} }
+
 impl Operator for Conjugate {
     const NAME: &'static str = "conjugate";
     const CLASS: Class = Class::Elementwise;
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&[])?;
-        Ok(Conjugate)
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         complex_like("conjugate", operands)

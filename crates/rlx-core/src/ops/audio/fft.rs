@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::math;
-use crate::ops::{Attrs, Class, Emit, Operator, arity};
+use crate::ops::{Class, Emit, Operator, arity, attributes, named};
 use crate::types::{DType, Dim, DimOp, Kind, Scalar, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
@@ -34,6 +34,8 @@ impl FftNorm {
     }
 }
 
+named!(FftNorm, "norm");
+
 /// `fft x [.., n] c64 -> [.., n] c64`, or `x [.., 2n] float -> [.., 2n]` where a row is n real
 /// parts, then n imaginary ones.
 ///
@@ -46,23 +48,11 @@ pub struct Fft {
     pub norm: FftNorm,
 }
 
+attributes! { Fft { inverse, norm } }
+
 impl Operator for Fft {
     const NAME: &'static str = "fft";
     const CLASS: Class = Class::Compute;
-
-    fn attrs(&self) -> Attrs {
-        let attrs = Attrs::none();
-        let attrs = attrs.when("inverse", self.inverse);
-        attrs.name("norm", self.norm.name())
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["inverse", "norm"])?;
-        let name = attrs.get_name("norm")?;
-        let norm = FftNorm::from_name(name)
-            .ok_or_else(|| Error::bad_graph(format!("fft: unknown norm {name}")))?;
-        Ok(Fft { inverse: attrs.flag("inverse")?, norm })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         complex_like("fft", operands)

@@ -2,10 +2,11 @@
 
 use crate::error::{Error, Result};
 use crate::math;
-use crate::ops::slide::slide;
-use crate::ops::writing::tables::LARGEST;
+use crate::ops::def::slide::slide;
+use crate::ops::def::writing::tables::LARGEST;
 use crate::ops::{
-    Attrs, Binary, Class, Emit, Operator, Pad, PadMode, Reduction, Unary, arity, float_tensor,
+    Binary, Class, Emit, Operator, Pad, PadMode, Reduction, Unary, arity, attributes, float_tensor,
+    named,
 };
 use crate::types::{DType, Dim, Shape, Type, ValueId};
 use alloc::format;
@@ -34,6 +35,8 @@ impl Log {
         Self::ALL.iter().find(|row| row.1 == name).map(|row| row.0)
     }
 }
+
+named!(Log, "logarithm");
 
 /// `log_mel x [.., T], window [n], filters [mels, n / 2 + 1] -> [.., mels, frames]`.
 ///
@@ -66,6 +69,8 @@ pub struct LogMel {
     /// The summand of step 4.
     pub offset: f32,
 }
+
+attributes! { LogMel { hop, center, drop_last, log, floor, range, gain, offset } }
 
 impl LogMel {
     /// Whisper's front end: hops of 160 samples, centred frames without the last, log10 of
@@ -101,36 +106,6 @@ impl LogMel {
 impl Operator for LogMel {
     const NAME: &'static str = "log_mel";
     const CLASS: Class = Class::Compute;
-
-    fn attrs(&self) -> Attrs {
-        let mut attrs = Attrs::none().int("hop", self.hop);
-        for (name, flag) in [("center", self.center), ("drop_last", self.drop_last)] {
-            attrs = attrs.when(name, flag);
-        }
-        attrs = attrs.name("log", self.log.name()).float("floor", self.floor);
-        if let Some(range) = self.range {
-            attrs = attrs.float("range", range);
-        }
-        attrs.float("gain", self.gain).float("offset", self.offset)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        let known = ["hop", "center", "drop_last", "log", "floor", "range", "gain", "offset"];
-        attrs.only(&known)?;
-        let name = attrs.get_name("log")?;
-        let log = Log::from_name(name)
-            .ok_or_else(|| Error::bad_graph(format!("log_mel: unknown logarithm {name}")))?;
-        Ok(LogMel {
-            hop: attrs.get_int("hop")?,
-            center: attrs.flag("center")?,
-            drop_last: attrs.flag("drop_last")?,
-            log,
-            floor: attrs.get_float("floor")?,
-            range: attrs.opt_float("range")?,
-            gain: attrs.get_float("gain")?,
-            offset: attrs.get_float("offset")?,
-        })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("log_mel", operands, 3)?;

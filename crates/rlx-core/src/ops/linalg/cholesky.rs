@@ -1,7 +1,7 @@
 //! Cholesky factor of symmetric positive definite matrices [PyTorch linalg.cholesky].
 
 use crate::error::{Error, Result};
-use crate::ops::{Attrs, Class, Operator, arity};
+use crate::ops::{Class, Operator, arity, attributes};
 use crate::types::{DType, Dim, Kind, Scalar, Type};
 use alloc::format;
 use alloc::vec;
@@ -14,14 +14,11 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Cholesky;
 
+attributes! { Cholesky {} }
+
 impl Operator for Cholesky {
     const NAME: &'static str = "cholesky";
     const CLASS: Class = Class::Compute;
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&[])?;
-        Ok(Cholesky)
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("cholesky", operands, 1)?;

@@ -2,7 +2,7 @@
 
 use super::cholesky::square;
 use crate::error::{Error, Result};
-use crate::ops::{Attrs, Class, Operator, arity};
+use crate::ops::{Class, Operator, arity, attributes};
 use crate::types::Type;
 use alloc::format;
 use alloc::vec;
@@ -16,14 +16,11 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DenseSolve;
 
+attributes! { DenseSolve {} }
+
 impl Operator for DenseSolve {
     const NAME: &'static str = "dense_solve";
     const CLASS: Class = Class::Compute;
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&[])?;
-        Ok(DenseSolve)
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("dense_solve", operands, 2)?;

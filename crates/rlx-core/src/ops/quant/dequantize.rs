@@ -2,7 +2,7 @@
 
 use super::quantize::{along, byte_range, spread};
 use crate::error::{Error, Result};
-use crate::ops::{Attrs, Class, Emit, Operator, arity, expect, float_tensor};
+use crate::ops::{Class, Emit, Operator, arity, attributes, expect, float_tensor};
 use crate::types::{Kind, Type, ValueId};
 use alloc::format;
 use alloc::vec;
@@ -18,21 +18,11 @@ pub struct Dequantize {
     pub axis: Option<usize>,
 }
 
+attributes! { Dequantize { axis } }
+
 impl Operator for Dequantize {
     const NAME: &'static str = "dequantize";
     const CLASS: Class = Class::Elementwise;
-
-    fn attrs(&self) -> Attrs {
-        match self.axis {
-            Some(axis) => Attrs::none().int("axis", axis as u64),
-            None => Attrs::none(),
-        }
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["axis"])?;
-        Ok(Dequantize { axis: attrs.opt_axis("axis")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("dequantize", operands, 3)?;

@@ -3,8 +3,8 @@
 use super::quantize::{along, spread};
 use crate::error::{Error, Result};
 use crate::ops::{
-    Attrs, Binary, Clamp, Class, Compare, Comparison, Constant, Emit, Operator, Reduce, Reduction,
-    Select, Unary, arity, expect, float_tensor,
+    Binary, Clamp, Class, Compare, Comparison, Constant, Emit, Operator, Reduce, Reduction, Select,
+    Unary, arity, attributes, expect, float_tensor, named,
 };
 use crate::types::{Type, ValueId};
 use alloc::format;
@@ -50,6 +50,8 @@ impl FakeScale {
     }
 }
 
+named!(FakeScale, "scale");
+
 impl StraightThrough {
     const ALL: [(StraightThrough, &'static str); 4] = [
         (StraightThrough::Identity, "identity"),
@@ -69,6 +71,8 @@ impl StraightThrough {
     }
 }
 
+named!(StraightThrough, "gradient");
+
 /// `fake_quantize x, (scale) -> x's type`: `clamp(round(x / scale), -q, q) * scale` with
 /// `q = 2^(bits - 1) - 1`, ties to even; a scale of 0 gives 0.
 ///
@@ -85,31 +89,11 @@ pub struct FakeQuantize {
     pub gradient: StraightThrough,
 }
 
+attributes! { FakeQuantize { bits, axis, scale, gradient } }
+
 impl Operator for FakeQuantize {
     const NAME: &'static str = "fake_quantize";
     const CLASS: Class = Class::Elementwise;
-
-    fn attrs(&self) -> Attrs {
-        let mut attrs = Attrs::none().int("bits", self.bits);
-        if let Some(axis) = self.axis {
-            attrs = attrs.int("axis", axis as u64);
-        }
-        attrs.name("scale", self.scale.name()).name("gradient", self.gradient.name())
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["bits", "axis", "scale", "gradient"])?;
-        let (scale, gradient) = (attrs.get_name("scale")?, attrs.get_name("gradient")?);
-        Ok(FakeQuantize {
-            bits: attrs.get_int("bits")?,
-            axis: attrs.opt_axis("axis")?,
-            scale: FakeScale::from_name(scale)
-                .ok_or_else(|| Error::bad_graph(format!("fake_quantize: unknown scale {scale}")))?,
-            gradient: StraightThrough::from_name(gradient).ok_or_else(|| {
-                Error::bad_graph(format!("fake_quantize: unknown gradient {gradient}"))
-            })?,
-        })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("fake_quantize", operands, 1 + usize::from(self.scale != FakeScale::PerBatch))?;

@@ -3,7 +3,7 @@
 use super::fake_quantize::{levels, stepped};
 use super::quantize::{along, spread};
 use crate::error::Result;
-use crate::ops::{Attrs, Clamp, Class, Emit, Operator, Unary, arity, expect, float_tensor};
+use crate::ops::{Clamp, Class, Emit, Operator, Unary, arity, attributes, expect, float_tensor};
 use crate::types::{Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,23 +18,11 @@ pub struct FakeQuantizeLsq {
     pub axis: Option<usize>,
 }
 
+attributes! { FakeQuantizeLsq { bits, axis } }
+
 impl Operator for FakeQuantizeLsq {
     const NAME: &'static str = "fake_quantize_lsq";
     const CLASS: Class = Class::Elementwise;
-
-    fn attrs(&self) -> Attrs {
-        let attrs = Attrs::none().int("bits", self.bits);
-        match self.axis {
-            Some(axis) => attrs.int("axis", axis as u64),
-            None => attrs,
-        }
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["bits", "axis"])?;
-        let axis = attrs.opt_axis("axis")?;
-        Ok(FakeQuantizeLsq { bits: attrs.get_int("bits")?, axis })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("fake_quantize_lsq", operands, 2)?;

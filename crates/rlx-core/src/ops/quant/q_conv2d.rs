@@ -3,7 +3,7 @@
 use super::q_matmul::{I8, Requantize};
 use crate::error::{Error, Result};
 use crate::ops::vision::conv::conv_shape;
-use crate::ops::{Attrs, Class, Conv, Emit, Operator, Window, arity};
+use crate::ops::{Attrs, Class, Conv, Emit, Field, Operator, Window, arity};
 use crate::types::{Type, ValueId};
 use alloc::format;
 use alloc::vec;
@@ -22,25 +22,31 @@ pub struct QConv2d {
     pub requantize: Requantize,
 }
 
+/// Errors name the groups before the window, which prints first.
+impl Field for QConv2d {
+    fn put(&self, _: &str, attrs: Attrs) -> Attrs {
+        let attrs = self.window.put("window", attrs).int("groups", self.groups);
+        self.requantize.put("requantize", attrs)
+    }
+
+    fn take(of: &str, _: &str, attrs: &Attrs) -> Result<Self> {
+        Ok(QConv2d {
+            window: Window::take(of, "window", attrs)?,
+            groups: attrs.get_int("groups")?,
+            requantize: Requantize::take(of, "requantize", attrs)?,
+        })
+    }
+
+    fn names(_: &'static str, out: &mut Vec<&'static str>) {
+        out.push("groups");
+        Window::names("window", out);
+        Requantize::names("requantize", out);
+    }
+}
+
 impl Operator for QConv2d {
     const NAME: &'static str = "q_conv2d";
     const CLASS: Class = Class::Compute;
-
-    fn attrs(&self) -> Attrs {
-        self.requantize.write(self.window.write(Attrs::none()).int("groups", self.groups))
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        let mut known = vec!["groups"];
-        known.extend(Window::ATTRS);
-        known.extend(Requantize::ATTRS);
-        attrs.only(&known)?;
-        Ok(QConv2d {
-            window: Window::read(attrs)?,
-            groups: attrs.get_int("groups")?,
-            requantize: Requantize::read(attrs)?,
-        })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("q_conv2d", operands, 2 + usize::from(self.requantize.bias))?;

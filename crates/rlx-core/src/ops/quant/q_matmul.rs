@@ -1,7 +1,7 @@
 //! A product of 8-bit integers, requantised [ONNX QLinearMatMul].
 
 use crate::error::{Error, Result};
-use crate::ops::{Attrs, Binary, Class, Emit, Operator, Unary, arity, expect};
+use crate::ops::{Binary, Class, Emit, Operator, Unary, arity, attributes, expect};
 use crate::types::{DType, Dim, Kind, Scalar, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
@@ -23,35 +23,9 @@ pub struct Requantize {
     pub bias: bool,
 }
 
+attributes! { Requantize { x_zero, w_zero, out_zero, multiplier, bias } }
+
 impl Requantize {
-    pub(super) const ATTRS: [&'static str; 5] =
-        ["x_zero", "w_zero", "out_zero", "multiplier", "bias"];
-
-    pub(super) fn write(&self, attrs: Attrs) -> Attrs {
-        let attrs = attrs
-            .signed("x_zero", self.x_zero.into())
-            .signed("w_zero", self.w_zero.into())
-            .signed("out_zero", self.out_zero.into())
-            .float("multiplier", self.multiplier);
-        attrs.when("bias", self.bias)
-    }
-
-    pub(super) fn read(attrs: &Attrs) -> Result<Requantize> {
-        let zero = |name: &str| {
-            let n = attrs.get_signed(name)?;
-            i8::try_from(n).map_err(|_| {
-                Error::bad_graph(format!("attribute {name} is {n}, expected -128 to 127"))
-            })
-        };
-        Ok(Requantize {
-            x_zero: zero("x_zero")?,
-            w_zero: zero("w_zero")?,
-            out_zero: zero("out_zero")?,
-            multiplier: attrs.get_float("multiplier")?,
-            bias: attrs.flag("bias")?,
-        })
-    }
-
     /// Fails unless x and w are tensors of i8 and the bias, if any, has `outputs` elements.
     pub(super) fn check(&self, name: &str, operands: &[&Type], outputs: &Dim) -> Result<()> {
         for (what, ty) in ["x", "w"].iter().zip(operands) {
@@ -107,18 +81,11 @@ pub struct QMatMul {
     pub requantize: Requantize,
 }
 
+attributes! { QMatMul { requantize } }
+
 impl Operator for QMatMul {
     const NAME: &'static str = "q_matmul";
     const CLASS: Class = Class::Compute;
-
-    fn attrs(&self) -> Attrs {
-        self.requantize.write(Attrs::none())
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&Requantize::ATTRS)?;
-        Ok(QMatMul { requantize: Requantize::read(attrs)? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("q_matmul", operands, 2 + usize::from(self.requantize.bias))?;

@@ -1,7 +1,7 @@
 //! Floats to 8-bit integers with scales and zero points [ONNX QuantizeLinear].
 
 use crate::error::{Error, Result};
-use crate::ops::{Attrs, Binary, Class, Emit, Operator, Unary, arity, expect, float_tensor};
+use crate::ops::{Binary, Class, Emit, Operator, Unary, arity, attributes, expect, float_tensor};
 use crate::types::{DType, Scalar, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
@@ -19,23 +19,11 @@ pub struct Quantize {
     pub axis: Option<usize>,
 }
 
+attributes! { Quantize { to, axis } }
+
 impl Operator for Quantize {
     const NAME: &'static str = "quantize";
     const CLASS: Class = Class::Elementwise;
-
-    fn attrs(&self) -> Attrs {
-        let attrs = Attrs::none().name("to", self.to.name());
-        match self.axis {
-            Some(axis) => attrs.int("axis", axis as u64),
-            None => attrs,
-        }
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["to", "axis"])?;
-        let to = attrs.get_dtype("to")?;
-        Ok(Quantize { to, axis: attrs.opt_axis("axis")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("quantize", operands, 3)?;

@@ -1,9 +1,8 @@
 //! Small floats with scales to floats.
 
-use super::scaled_quantize::ATTRS;
 use super::scaling::Scaling;
 use crate::error::Result;
-use crate::ops::{Attrs, Class, Emit, Operator, ScaleLayout, arity};
+use crate::ops::{Class, Emit, Operator, ScaleLayout, arity, attributes};
 use crate::types::{DType, Dim, Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,18 +14,11 @@ pub struct ScaledDequantize {
     pub scaling: Scaling,
 }
 
+attributes! { ScaledDequantize { scaling } }
+
 impl Operator for ScaledDequantize {
     const NAME: &'static str = "scaled_dequantize";
     const CLASS: Class = Class::Elementwise;
-
-    fn attrs(&self) -> Attrs {
-        self.scaling.write(Attrs::none(), "")
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&ATTRS)?;
-        Ok(ScaledDequantize { scaling: Scaling::read(attrs, "")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("scaled_dequantize", operands, 2)?;

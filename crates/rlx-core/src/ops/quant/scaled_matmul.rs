@@ -2,7 +2,7 @@
 
 use super::scaling::Scaling;
 use crate::error::{Error, Result};
-use crate::ops::{Attrs, Class, Emit, Operator, ScaledDequantize, arity, expect};
+use crate::ops::{Attrs, Class, Emit, Field, Operator, ScaledDequantize, arity, expect};
 use crate::types::{DType, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
@@ -20,23 +20,27 @@ pub struct ScaledMatMul {
     pub bias: bool,
 }
 
-impl Operator for ScaledMatMul {
-    const NAME: &'static str = "scaled_matmul";
-    const CLASS: Class = Class::Compute;
-
-    fn attrs(&self) -> Attrs {
-        let attrs = self.w.write(self.x.write(Attrs::none(), "x_"), "w_");
+/// Those of both sides, with a prefix each.
+impl Field for ScaledMatMul {
+    fn put(&self, _: &str, attrs: Attrs) -> Attrs {
+        let attrs = self.w.write(self.x.write(attrs, "x_"), "w_");
         attrs.when("bias", self.bias)
     }
 
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&[
-            "x_format", "x_layout", "x_block", "x_round", "w_format", "w_layout", "w_block",
-            "w_round", "bias",
-        ])?;
+    fn take(_: &str, _: &str, attrs: &Attrs) -> Result<Self> {
         let (x, w) = (Scaling::read(attrs, "x_")?, Scaling::read(attrs, "w_")?);
         Ok(ScaledMatMul { x, w, bias: attrs.flag("bias")? })
     }
+
+    fn names(_: &'static str, out: &mut Vec<&'static str>) {
+        out.extend(["x_format", "x_layout", "x_block", "x_round"]);
+        out.extend(["w_format", "w_layout", "w_block", "w_round", "bias"]);
+    }
+}
+
+impl Operator for ScaledMatMul {
+    const NAME: &'static str = "scaled_matmul";
+    const CLASS: Class = Class::Compute;
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("scaled_matmul", operands, 4 + usize::from(self.bias))?;

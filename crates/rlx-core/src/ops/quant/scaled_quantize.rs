@@ -2,7 +2,7 @@
 
 use super::scaling::{CODES, Scaling};
 use crate::error::Result;
-use crate::ops::{Attrs, Class, Operator, arity, float_tensor};
+use crate::ops::{Class, Operator, arity, attributes, float_tensor};
 use crate::types::Type;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,21 +19,11 @@ pub struct ScaledQuantize {
     pub scaling: Scaling,
 }
 
-/// Names of the attributes of one [`Scaling`].
-pub(super) const ATTRS: [&str; 4] = ["format", "layout", "block", "round"];
+attributes! { ScaledQuantize { scaling } }
 
 impl Operator for ScaledQuantize {
     const NAME: &'static str = "scaled_quantize";
     const CLASS: Class = Class::Elementwise;
-
-    fn attrs(&self) -> Attrs {
-        self.scaling.write(Attrs::none(), "")
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&ATTRS)?;
-        Ok(ScaledQuantize { scaling: Scaling::read(attrs, "")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("scaled_quantize", operands, 1)?;

@@ -1,12 +1,13 @@
 //! Small floats with scales: which format, and which elements share a scale.
 
 use crate::error::{Error, Result};
-use crate::ops::Attrs;
+use crate::ops::{Attrs, Field};
 use crate::types::small_float::decode_e8m0;
 use crate::types::{DType, Dim, DimOp, Kind, Scalar, Shape, SmallFloat, Type};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
+use alloc::vec::Vec;
 
 /// Which elements share a scale, and how scales are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +38,21 @@ pub struct Scaling {
     pub format: SmallFloat,
     /// Which elements share a scale.
     pub layout: ScaleLayout,
+}
+
+/// Alone in an operator its attributes have no prefix.
+impl Field for Scaling {
+    fn put(&self, _: &str, attrs: Attrs) -> Attrs {
+        self.write(attrs, "")
+    }
+
+    fn take(_: &str, _: &str, attrs: &Attrs) -> Result<Self> {
+        Self::read(attrs, "")
+    }
+
+    fn names(_: &'static str, out: &mut Vec<&'static str>) {
+        out.extend(["format", "layout", "block", "round"]);
+    }
 }
 
 /// One code a byte.

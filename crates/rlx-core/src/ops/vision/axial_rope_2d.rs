@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::math;
-use crate::ops::{Attrs, Class, Concat, Emit, Operator, arity, float_tensor};
+use crate::ops::{Class, Concat, Emit, Operator, arity, attributes, float_tensor};
 use crate::types::{DType, Dim, Type, ValueId};
 use alloc::format;
 use alloc::vec;
@@ -32,33 +32,11 @@ pub struct AxialRope2d {
     pub scale: f32,
 }
 
+attributes! { AxialRope2d { end_x, end_y, head_dim, heads, theta, repeat, scale = 1.0 } }
+
 impl Operator for AxialRope2d {
     const NAME: &'static str = "axial_rope_2d";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        let attrs = Attrs::none()
-            .int("end_x", self.end_x)
-            .int("end_y", self.end_y)
-            .int("head_dim", self.head_dim)
-            .int("heads", self.heads)
-            .float("theta", self.theta)
-            .int("repeat", self.repeat);
-        if self.scale == 1.0 { attrs } else { attrs.float("scale", self.scale) }
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["end_x", "end_y", "head_dim", "heads", "theta", "repeat", "scale"])?;
-        Ok(AxialRope2d {
-            end_x: attrs.get_int("end_x")?,
-            end_y: attrs.get_int("end_y")?,
-            head_dim: attrs.get_int("head_dim")?,
-            heads: attrs.get_int("heads")?,
-            theta: attrs.get_float("theta")?,
-            repeat: attrs.get_int("repeat")?,
-            scale: attrs.opt_float("scale")?.unwrap_or(1.0),
-        })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("axial_rope_2d", operands, 1)?;

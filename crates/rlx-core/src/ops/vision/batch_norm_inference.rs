@@ -1,8 +1,8 @@
 //! Batch norm with stored statistics (arXiv:1502.03167) [ONNX BatchNormalization, inference].
 
 use crate::error::{Error, Result};
-use crate::ops::norms::floats;
-use crate::ops::{Attrs, Binary, Class, Emit, Operator, Unary, arity, fit};
+use crate::ops::def::rules::floats;
+use crate::ops::{Binary, Class, Emit, Operator, Unary, arity, attributes, rules};
 use crate::types::{Type, ValueId};
 use alloc::format;
 use alloc::vec;
@@ -18,19 +18,11 @@ pub struct BatchNormInference {
     pub eps: f32,
 }
 
+attributes! { BatchNormInference { axis, eps } }
+
 impl Operator for BatchNormInference {
     const NAME: &'static str = "batch_norm_inference";
     const CLASS: Class = Class::Elementwise;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().int("axis", self.axis as u64).float("eps", self.eps)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["axis", "eps"])?;
-        let (axis, eps) = (attrs.get_axis("axis")?, attrs.get_float("eps")?);
-        Ok(BatchNormInference { axis, eps })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("batch_norm_inference", operands, 5)?;
@@ -43,7 +35,7 @@ impl Operator for BatchNormInference {
             )));
         };
         for (name, v) in ["scale", "bias", "mean", "var"].iter().zip(&operands[1..]) {
-            fit::vector("batch_norm_inference", name, v, channels, x.dtype)?;
+            rules::vector("batch_norm_inference", name, v, channels, x.dtype)?;
         }
         Ok(vec![x.clone()])
     }

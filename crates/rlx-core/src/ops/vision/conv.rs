@@ -2,7 +2,7 @@
 
 use super::window::Window;
 use crate::error::{Error, Result};
-use crate::ops::{Attrs, Class, Emit, Im2Col, Operator, arity, expect, float_tensor};
+use crate::ops::{Class, Emit, Im2Col, Operator, arity, attributes, expect, float_tensor};
 use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
@@ -23,20 +23,11 @@ pub struct Conv {
     pub bias: bool,
 }
 
+attributes! { Conv { window, groups, bias } }
+
 impl Operator for Conv {
     const NAME: &'static str = "conv";
     const CLASS: Class = Class::Compute;
-
-    fn attrs(&self) -> Attrs {
-        let attrs = self.window.write(Attrs::none()).int("groups", self.groups);
-        attrs.when("bias", self.bias)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["stride", "pad_low", "pad_high", "dilation", "groups", "bias"])?;
-        let (window, groups) = (Window::read(attrs)?, attrs.get_int("groups")?);
-        Ok(Conv { window, groups, bias: attrs.flag("bias")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("conv", operands, 2 + usize::from(self.bias))?;

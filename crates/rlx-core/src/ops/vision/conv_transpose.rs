@@ -2,7 +2,7 @@
 
 use super::window::Window;
 use crate::error::{Error, Result};
-use crate::ops::{Attrs, Class, Conv, Emit, Operator, Reverse, arity, expect, float_tensor};
+use crate::ops::{Class, Conv, Emit, Operator, Reverse, arity, attributes, expect, float_tensor};
 use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
@@ -24,6 +24,8 @@ pub struct ConvTranspose {
     /// Whether there is a bias.
     pub bias: bool,
 }
+
+attributes! { ConvTranspose { window, extra, groups, bias } }
 
 impl ConvTranspose {
     /// Size along an axis.
@@ -55,22 +57,6 @@ impl ConvTranspose {
 impl Operator for ConvTranspose {
     const NAME: &'static str = "conv_transpose";
     const CLASS: Class = Class::Compute;
-
-    fn attrs(&self) -> Attrs {
-        let attrs = self.window.write(Attrs::none());
-        let attrs = attrs.ints("extra", &self.extra).int("groups", self.groups);
-        attrs.when("bias", self.bias)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["stride", "pad_low", "pad_high", "dilation", "extra", "groups", "bias"])?;
-        Ok(ConvTranspose {
-            window: Window::read(attrs)?,
-            extra: attrs.get_ints("extra")?,
-            groups: attrs.get_int("groups")?,
-            bias: attrs.flag("bias")?,
-        })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("conv_transpose", operands, 2 + usize::from(self.bias))?;

@@ -2,8 +2,8 @@
 //! instance norm.
 
 use crate::error::{Error, Result};
-use crate::ops::norms::floats;
-use crate::ops::{Attrs, Class, Emit, Operator, arity, fit};
+use crate::ops::def::rules::floats;
+use crate::ops::{Class, Emit, Operator, arity, attributes, rules};
 use crate::types::{Dim, DimOp, Type, ValueId};
 use alloc::format;
 use alloc::vec;
@@ -19,18 +19,11 @@ pub struct GroupNorm {
     pub eps: f32,
 }
 
+attributes! { GroupNorm { groups, eps } }
+
 impl Operator for GroupNorm {
     const NAME: &'static str = "group_norm";
     const CLASS: Class = Class::Reduction;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().int("groups", self.groups).float("eps", self.eps)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["groups", "eps"])?;
-        Ok(GroupNorm { groups: attrs.get_int("groups")?, eps: attrs.get_float("eps")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("group_norm", operands, 3)?;
@@ -44,7 +37,7 @@ impl Operator for GroupNorm {
             )));
         }
         for (name, v) in ["scale", "bias"].iter().zip(&operands[1..]) {
-            fit::vector("group_norm", name, v, &x.shape.0[1], x.dtype)?;
+            rules::vector("group_norm", name, v, &x.shape.0[1], x.dtype)?;
         }
         Ok(vec![x.clone()])
     }

@@ -2,7 +2,7 @@
 
 use super::window::Window;
 use crate::error::{Error, Result};
-use crate::ops::{Attrs, Class, Concat, Emit, Operator, Slice, arity, float_tensor};
+use crate::ops::{Class, Concat, Emit, Operator, Slice, arity, attributes, float_tensor};
 use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
@@ -18,18 +18,11 @@ pub struct Im2Col {
     pub window: Window,
 }
 
+attributes! { Im2Col { kernel, window } }
+
 impl Operator for Im2Col {
     const NAME: &'static str = "im2col";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        self.window.write(Attrs::none().ints("kernel", &self.kernel))
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["kernel", "stride", "pad_low", "pad_high", "dilation"])?;
-        Ok(Im2Col { kernel: attrs.get_ints("kernel")?, window: Window::read(attrs)? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("im2col", operands, 1)?;

@@ -4,8 +4,8 @@
 
 use crate::error::{Error, Result};
 use crate::math;
-use crate::ops::writing::tables::LARGEST;
-use crate::ops::{Attrs, Class, Emit, Operator, arity, float_tensor};
+use crate::ops::def::writing::tables::LARGEST;
+use crate::ops::{Class, Emit, Operator, arity, attributes, float_tensor, named};
 use crate::types::{DType, Dim, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
@@ -41,6 +41,8 @@ impl Interpolation {
     }
 }
 
+named!(Interpolation, "mode");
+
 /// `interpolate x [N, C, ..] -> [N, C, size..]` over one to three spatial axes.
 ///
 /// Result i reads around `(i + 0.5) * in / out - 0.5`, or `i * (in - 1) / (out - 1)` with aligned
@@ -57,30 +59,11 @@ pub struct Interpolate {
     pub antialias: bool,
 }
 
+attributes! { Interpolate { size, mode, align_corners, antialias } }
+
 impl Operator for Interpolate {
     const NAME: &'static str = "interpolate";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        let mut attrs = Attrs::none().ints("size", &self.size).name("mode", self.mode.name());
-        for (name, flag) in [("align_corners", self.align_corners), ("antialias", self.antialias)] {
-            attrs = attrs.when(name, flag);
-        }
-        attrs
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["size", "mode", "align_corners", "antialias"])?;
-        let name = attrs.get_name("mode")?;
-        let mode = Interpolation::from_name(name)
-            .ok_or_else(|| Error::bad_graph(format!("interpolate: unknown mode {name}")))?;
-        Ok(Interpolate {
-            size: attrs.get_ints("size")?,
-            mode,
-            align_corners: attrs.flag("align_corners")?,
-            antialias: attrs.flag("antialias")?,
-        })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("interpolate", operands, 1)?;

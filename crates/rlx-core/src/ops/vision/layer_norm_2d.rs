@@ -1,8 +1,8 @@
 //! Layer norm over the channels of images (ConvNeXt, SAM).
 
 use crate::error::Result;
-use crate::ops::norms::floats;
-use crate::ops::{Attrs, Class, Emit, Operator, arity, fit};
+use crate::ops::def::rules::floats;
+use crate::ops::{Class, Emit, Operator, arity, attributes, rules};
 use crate::types::{Type, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,25 +15,18 @@ pub struct LayerNorm2d {
     pub eps: f32,
 }
 
+attributes! { LayerNorm2d { eps } }
+
 impl Operator for LayerNorm2d {
     const NAME: &'static str = "layer_norm_2d";
     const CLASS: Class = Class::Reduction;
-
-    fn attrs(&self) -> Attrs {
-        Attrs::none().float("eps", self.eps)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&["eps"])?;
-        Ok(LayerNorm2d { eps: attrs.get_float("eps")? })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("layer_norm_2d", operands, 3)?;
         let x = operands[0];
         floats("layer_norm_2d", x, 2)?;
         for (name, v) in ["scale", "bias"].iter().zip(&operands[1..]) {
-            fit::vector("layer_norm_2d", name, v, &x.shape.0[1], x.dtype)?;
+            rules::vector("layer_norm_2d", name, v, &x.shape.0[1], x.dtype)?;
         }
         Ok(vec![x.clone()])
     }

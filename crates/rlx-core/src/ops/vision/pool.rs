@@ -3,8 +3,10 @@
 use super::im2col::{columns, few, padded};
 use super::window::Window;
 use crate::error::{Error, Result};
-use crate::ops::writing::tables::LARGEST;
-use crate::ops::{Attrs, Binary, Class, Emit, Grid, Operator, Reduction, arity, float_tensor};
+use crate::ops::def::writing::tables::LARGEST;
+use crate::ops::{
+    Binary, Class, Emit, Grid, Operator, Reduction, arity, attributes, float_tensor, named,
+};
 use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
@@ -34,6 +36,8 @@ impl PoolKind {
     }
 }
 
+named!(PoolKind, "kind");
+
 /// `pool x [N, C, ..] -> [N, C, ..]` over one to three spatial axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pool {
@@ -47,36 +51,11 @@ pub struct Pool {
     pub count_padding: bool,
 }
 
+attributes! { Pool { kind, kernel, window, count_padding } }
+
 impl Operator for Pool {
     const NAME: &'static str = "pool";
     const CLASS: Class = Class::Movement;
-
-    fn attrs(&self) -> Attrs {
-        let attrs = Attrs::none().name("kind", self.kind.name());
-        let attrs = self.window.write(attrs.ints("kernel", &self.kernel));
-        attrs.when("count_padding", self.count_padding)
-    }
-
-    fn from_attrs(attrs: &Attrs) -> Result<Self> {
-        attrs.only(&[
-            "kind",
-            "kernel",
-            "stride",
-            "pad_low",
-            "pad_high",
-            "dilation",
-            "count_padding",
-        ])?;
-        let name = attrs.get_name("kind")?;
-        let kind = PoolKind::from_name(name)
-            .ok_or_else(|| Error::bad_graph(format!("pool: unknown kind {name}")))?;
-        Ok(Pool {
-            kind,
-            kernel: attrs.get_ints("kernel")?,
-            window: Window::read(attrs)?,
-            count_padding: attrs.flag("count_padding")?,
-        })
-    }
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("pool", operands, 1)?;

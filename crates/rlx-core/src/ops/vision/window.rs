@@ -1,8 +1,8 @@
 //! How a window slides over spatial axes: what convolutions, pooling and `im2col` share.
 
 use crate::error::{Error, Result};
-use crate::ops::Attrs;
-use crate::ops::slide::slide;
+use crate::ops::attributes;
+use crate::ops::def::slide::slide;
 use crate::types::Dim;
 use alloc::format;
 use alloc::vec;
@@ -25,6 +25,8 @@ pub struct Window {
     /// Elements between neighbouring taps, 1 or more.
     pub dilation: Vec<u64>,
 }
+
+attributes! { Window { stride, pad_low, pad_high, dilation } }
 
 impl Window {
     /// Every position of `axes` spatial axes: stride and dilation 1, no padding.
@@ -60,27 +62,6 @@ impl Window {
         self.stride.len()
     }
 
-    /// Names of the attributes that [`write`](Self::write) adds.
-    pub(in crate::ops) const ATTRS: [&'static str; 4] =
-        ["stride", "pad_low", "pad_high", "dilation"];
-
-    pub(in crate::ops) fn write(&self, attrs: Attrs) -> Attrs {
-        attrs
-            .ints("stride", &self.stride)
-            .ints("pad_low", &self.pad_low)
-            .ints("pad_high", &self.pad_high)
-            .ints("dilation", &self.dilation)
-    }
-
-    pub(in crate::ops) fn read(attrs: &Attrs) -> Result<Window> {
-        Ok(Window {
-            stride: attrs.get_ints("stride")?,
-            pad_low: attrs.get_ints("pad_low")?,
-            pad_high: attrs.get_ints("pad_high")?,
-            dilation: attrs.get_ints("dilation")?,
-        })
-    }
-
     /// Fails on lists of different lengths, a stride or dilation of 0, or numbers past 2^31.
     pub(super) fn check(&self, name: &str) -> Result<()> {
         let lists = [&self.stride, &self.pad_low, &self.pad_high, &self.dilation];
@@ -91,7 +72,7 @@ impl Window {
                 self.stride, self.pad_low, self.pad_high, self.dilation
             )));
         }
-        for (what, list) in Self::ATTRS.iter().zip(lists) {
+        for (what, list) in ["stride", "pad_low", "pad_high", "dilation"].iter().zip(lists) {
             let least = u64::from(!what.starts_with("pad"));
             if list.iter().any(|&n| n < least || n > MOST) {
                 return Err(Error::bad_graph(format!(

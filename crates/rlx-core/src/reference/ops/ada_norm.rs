@@ -5,21 +5,23 @@ use super::layer_norm::normalise;
 use crate::error::Result;
 use crate::ops::{AdaNorm, NormKind};
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &AdaNorm, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, scale, shift] = operands else { return Err(arity("ada_norm")) };
-    let (mut y, dims) = (x.f64s()?, x.sizes()?);
-    let (scale, shift) = (repeated(scale, &dims)?, repeated(shift, &dims)?);
-    for row in y.chunks_exact_mut(dims.last().copied().unwrap_or(1).max(1)) {
-        normalise(row, f64::from(op.eps), op.norm == NormKind::LayerNorm);
+impl Run for AdaNorm {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, scale, shift] = operands else { return Err(arity("ada_norm")) };
+        let (mut y, dims) = (x.f64s()?, x.sizes()?);
+        let (scale, shift) = (repeated(scale, &dims)?, repeated(shift, &dims)?);
+        for row in y.chunks_exact_mut(dims.last().copied().unwrap_or(1).max(1)) {
+            normalise(row, f64::from(self.eps), self.norm == NormKind::LayerNorm);
+        }
+        for ((y, scale), shift) in y.iter_mut().zip(scale).zip(shift) {
+            *y = *y * (1.0 + scale) + shift;
+        }
+        Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
     }
-    for ((y, scale), shift) in y.iter_mut().zip(scale).zip(shift) {
-        *y = *y * (1.0 + scale) + shift;
-    }
-    Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
 }
 
 #[cfg(test)]

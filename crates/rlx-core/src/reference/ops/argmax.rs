@@ -4,14 +4,16 @@ use crate::error::{Error, Result};
 use crate::ops::ArgMax;
 use crate::reference::index::{around, sizes};
 use crate::reference::view::word_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &ArgMax, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("argmax")) };
-    Ok(vec![best(x, op.axis, |new, old| new > old, |new, old| new > old)?])
+impl Run for ArgMax {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("argmax")) };
+        Ok(vec![best(x, self.axis, |new, old| new > old, |new, old| new > old)?])
+    }
 }
 
 /// The lowest index that beats all before it, for every place around the axis.

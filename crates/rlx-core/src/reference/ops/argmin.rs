@@ -3,13 +3,15 @@
 use super::argmax::best;
 use crate::error::Result;
 use crate::ops::ArgMin;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &ArgMin, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("argmin")) };
-    Ok(vec![best(x, op.axis, |new, old| new < old, |new, old| new < old)?])
+impl Run for ArgMin {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("argmin")) };
+        Ok(vec![best(x, self.axis, |new, old| new < old, |new, old| new < old)?])
+    }
 }
 
 #[cfg(test)]

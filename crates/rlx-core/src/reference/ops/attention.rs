@@ -4,45 +4,53 @@ use super::sdpa::{capped, weighted};
 use crate::error::Result;
 use crate::ops::Attention;
 use crate::reference::view::{dot, scalar_bytes};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Rows from `len` on are NaN, so that whoever reads one shows.
-pub(crate) fn run(op: &Attention, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [q, kcache, vcache, ctl] = operands else { return Err(arity("attention")) };
-    let (ctl, dtype) = (ctl.control()?, q.ty.dtype);
-    let [rows, width] = q.dims()?;
-    let [kv_heads, capacity, head_dim] = kcache.dims()?;
-    let q = q.f64s()?;
-    let mut y = vec![f64::NAN; q.len()];
-    if width == 0 {
-        return Ok(vec![scalar_bytes(dtype, &y)?]);
-    }
-    let heads = width / head_dim;
-    let group = heads / kv_heads;
-    let rows = (ctl.len as usize).min(rows);
-    let visible = |i: usize| (ctl.past as usize).saturating_add(i + 1).min(capacity);
-    let most = rows.checked_sub(1).map_or(0, visible);
-    let (mut k, mut v) = (vec![0.0; most * head_dim], vec![0.0; most * head_dim]);
-    for kv_head in 0..kv_heads {
-        for p in 0..most {
-            let range = p * head_dim..(p + 1) * head_dim;
-            kcache.row_f64(kv_head * capacity + p, &mut k[range.clone()])?;
-            vcache.row_f64(kv_head * capacity + p, &mut v[range])?;
+impl Run for Attention {
+    /// Rows from `len` on are NaN, so that whoever reads one shows.
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [q, kcache, vcache, ctl] = operands else { return Err(arity("attention")) };
+        let (ctl, dtype) = (ctl.control()?, q.ty.dtype);
+        let [rows, width] = q.dims()?;
+        let [kv_heads, capacity, head_dim] = kcache.dims()?;
+        let q = q.f64s()?;
+        let mut y = vec![f64::NAN; q.len()];
+        if width == 0 {
+            return Ok(vec![scalar_bytes(dtype, &y)?]);
         }
-        for head in kv_head * group..(kv_head + 1) * group {
-            for i in 0..rows {
-                let at = i * width + head * head_dim;
-                let position = (ctl.past as usize).saturating_add(i);
-                let Range { start, end } = position_seen(op, position, capacity);
-                let seen = start * head_dim..end * head_dim;
-                one(op, &q[at..][..head_dim], &k[seen.clone()], &v[seen], &mut y[at..][..head_dim]);
+        let heads = width / head_dim;
+        let group = heads / kv_heads;
+        let rows = (ctl.len as usize).min(rows);
+        let visible = |i: usize| (ctl.past as usize).saturating_add(i + 1).min(capacity);
+        let most = rows.checked_sub(1).map_or(0, visible);
+        let (mut k, mut v) = (vec![0.0; most * head_dim], vec![0.0; most * head_dim]);
+        for kv_head in 0..kv_heads {
+            for p in 0..most {
+                let range = p * head_dim..(p + 1) * head_dim;
+                kcache.row_f64(kv_head * capacity + p, &mut k[range.clone()])?;
+                vcache.row_f64(kv_head * capacity + p, &mut v[range])?;
+            }
+            for head in kv_head * group..(kv_head + 1) * group {
+                for i in 0..rows {
+                    let at = i * width + head * head_dim;
+                    let position = (ctl.past as usize).saturating_add(i);
+                    let Range { start, end } = position_seen(self, position, capacity);
+                    let seen = start * head_dim..end * head_dim;
+                    one(
+                        self,
+                        &q[at..][..head_dim],
+                        &k[seen.clone()],
+                        &v[seen],
+                        &mut y[at..][..head_dim],
+                    );
+                }
             }
         }
+        Ok(vec![scalar_bytes(dtype, &y)?])
     }
-    Ok(vec![scalar_bytes(dtype, &y)?])
 }
 
 /// Positions of the cache that a position sees.

@@ -4,36 +4,38 @@ use crate::error::Result;
 use crate::math;
 use crate::ops::AttentionJoin;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use crate::types::DType;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Zeros where no score was above minus infinity, as of attention.
-pub(crate) fn run(op: &AttentionJoin, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [acc, stats] = operands else { return Err(arity("attention_join")) };
-    let [rows, columns] = acc.dims()?;
-    let [_, pairs] = stats.dims()?;
-    let (acc, stats) = (acc.f64s()?, stats.f64s()?);
-    let (group, splits) = (pairs / 2, op.splits.max(1));
-    let e = columns / group.max(1);
-    let mut y = vec![0.0; rows / splits * columns];
-    for (h, y) in y.chunks_exact_mut(e.max(1)).enumerate() {
-        // Where the head stands in the rows of its splits.
-        let own = (0..splits).map(|j| (h / group * splits + j) * group + h % group);
-        let most = own.clone().fold(f64::NEG_INFINITY, |m, at| m.max(stats[2 * at]));
-        if most == f64::NEG_INFINITY {
-            continue;
+impl Run for AttentionJoin {
+    /// Zeros where no score was above minus infinity, as of attention.
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [acc, stats] = operands else { return Err(arity("attention_join")) };
+        let [rows, columns] = acc.dims()?;
+        let [_, pairs] = stats.dims()?;
+        let (acc, stats) = (acc.f64s()?, stats.f64s()?);
+        let (group, splits) = (pairs / 2, self.splits.max(1));
+        let e = columns / group.max(1);
+        let mut y = vec![0.0; rows / splits * columns];
+        for (h, y) in y.chunks_exact_mut(e.max(1)).enumerate() {
+            // Where the head stands in the rows of its splits.
+            let own = (0..splits).map(|j| (h / group * splits + j) * group + h % group);
+            let most = own.clone().fold(f64::NEG_INFINITY, |m, at| m.max(stats[2 * at]));
+            if most == f64::NEG_INFINITY {
+                continue;
+            }
+            let mut total = 0.0;
+            for at in own {
+                let weight = math::exp(stats[2 * at] - most);
+                total += weight * stats[2 * at + 1];
+                y.iter_mut().zip(&acc[at * e..][..e]).for_each(|(y, acc)| *y += weight * acc);
+            }
+            y.iter_mut().for_each(|y| *y /= total);
         }
-        let mut total = 0.0;
-        for at in own {
-            let weight = math::exp(stats[2 * at] - most);
-            total += weight * stats[2 * at + 1];
-            y.iter_mut().zip(&acc[at * e..][..e]).for_each(|(y, acc)| *y += weight * acc);
-        }
-        y.iter_mut().for_each(|y| *y /= total);
+        Ok(vec![scalar_bytes(DType::F32, &y)?])
     }
-    Ok(vec![scalar_bytes(DType::F32, &y)?])
 }
 
 #[cfg(test)]

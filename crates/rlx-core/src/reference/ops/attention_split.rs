@@ -5,49 +5,52 @@ use crate::error::Result;
 use crate::math;
 use crate::ops::AttentionSplit;
 use crate::reference::view::{f32_bytes, scalar_bytes};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use crate::types::DType;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// NaN where there is no row.
-pub(crate) fn run(op: &AttentionSplit, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [q, kcache, vcache, ctl] = operands else { return Err(arity("attention_split")) };
-    let ctl = ctl.control()?;
-    let [_, width] = q.dims()?;
-    let [kv_heads, capacity, e] = kcache.dims()?;
-    let q = q.f64s()?;
-    let (group, splits) = (width / e.max(1) / kv_heads.max(1), op.splits);
-    let mut acc = vec![f64::NAN; splits * width];
-    let mut stats = vec![f32::NAN; 2 * splits * kv_heads * group];
-    let seen = position_seen(&op.whole, ctl.past as usize, capacity);
-    let rows = if ctl.len == 0 { 0 } else { kv_heads * splits };
-    for row in 0..rows {
-        let (kv_head, own) = (row / splits, op.positions(seen.clone(), row % splits));
-        let (mut k, mut v) = (vec![0.0; own.len() * e], vec![0.0; own.len() * e]);
-        for (i, p) in own.enumerate() {
-            kcache.row_f64(kv_head * capacity + p, &mut k[i * e..][..e])?;
-            vcache.row_f64(kv_head * capacity + p, &mut v[i * e..][..e])?;
-        }
-        for g in 0..group {
-            let q = &q[(kv_head * group + g) * e..][..e];
-            let scores: Vec<f64> = k.chunks_exact(e).map(|k| score(&op.whole, q, k)).collect();
-            // Sums are relative to the maximum that is stored.
-            let most = scores.iter().fold(f64::NEG_INFINITY, |m, s| m.max(*s)) as f32;
-            let base = if most == f32::NEG_INFINITY { 0.0 } else { f64::from(most) };
-            let mut sum = 0.0;
-            let acc = &mut acc[(row * group + g) * e..][..e];
-            acc.fill(0.0);
-            let weighed = scores.iter().zip(v.chunks_exact(e));
-            for (score, v) in weighed.filter(|(s, _)| **s != f64::NEG_INFINITY) {
-                let weight = math::exp(score - base);
-                sum += weight;
-                acc.iter_mut().zip(v).for_each(|(acc, v)| *acc += weight * v);
+impl Run for AttentionSplit {
+    /// NaN where there is no row.
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [q, kcache, vcache, ctl] = operands else { return Err(arity("attention_split")) };
+        let ctl = ctl.control()?;
+        let [_, width] = q.dims()?;
+        let [kv_heads, capacity, e] = kcache.dims()?;
+        let q = q.f64s()?;
+        let (group, splits) = (width / e.max(1) / kv_heads.max(1), self.splits);
+        let mut acc = vec![f64::NAN; splits * width];
+        let mut stats = vec![f32::NAN; 2 * splits * kv_heads * group];
+        let seen = position_seen(&self.whole, ctl.past as usize, capacity);
+        let rows = if ctl.len == 0 { 0 } else { kv_heads * splits };
+        for row in 0..rows {
+            let (kv_head, own) = (row / splits, self.positions(seen.clone(), row % splits));
+            let (mut k, mut v) = (vec![0.0; own.len() * e], vec![0.0; own.len() * e]);
+            for (i, p) in own.enumerate() {
+                kcache.row_f64(kv_head * capacity + p, &mut k[i * e..][..e])?;
+                vcache.row_f64(kv_head * capacity + p, &mut v[i * e..][..e])?;
             }
-            stats[2 * (row * group + g)..][..2].copy_from_slice(&[most, sum as f32]);
+            for g in 0..group {
+                let q = &q[(kv_head * group + g) * e..][..e];
+                let scores: Vec<f64> =
+                    k.chunks_exact(e).map(|k| score(&self.whole, q, k)).collect();
+                // Sums are relative to the maximum that is stored.
+                let most = scores.iter().fold(f64::NEG_INFINITY, |m, s| m.max(*s)) as f32;
+                let base = if most == f32::NEG_INFINITY { 0.0 } else { f64::from(most) };
+                let mut sum = 0.0;
+                let acc = &mut acc[(row * group + g) * e..][..e];
+                acc.fill(0.0);
+                let weighed = scores.iter().zip(v.chunks_exact(e));
+                for (score, v) in weighed.filter(|(s, _)| **s != f64::NEG_INFINITY) {
+                    let weight = math::exp(score - base);
+                    sum += weight;
+                    acc.iter_mut().zip(v).for_each(|(acc, v)| *acc += weight * v);
+                }
+                stats[2 * (row * group + g)..][..2].copy_from_slice(&[most, sum as f32]);
+            }
         }
+        Ok(vec![scalar_bytes(DType::F32, &acc)?, f32_bytes(&stats)])
     }
-    Ok(vec![scalar_bytes(DType::F32, &acc)?, f32_bytes(&stats)])
 }
 
 #[cfg(test)]

@@ -3,36 +3,39 @@
 use crate::error::Result;
 use crate::ops::BatchMatMul;
 use crate::reference::view::{dot, scalar_bytes};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &BatchMatMul, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [a, b] = operands else { return Err(arity("batch_matmul")) };
-    let (a_sizes, b_sizes) = (a.sizes()?, b.sizes()?);
-    let ([a_batch @ .., m, k], [b_batch @ .., b0, b1]) = (a_sizes.as_slice(), b_sizes.as_slice())
-    else {
-        return Err(arity("batch_matmul"));
-    };
-    let (m, k) = (*m, *k);
-    let n = if op.transpose_b { *b0 } else { *b1 };
-    let (x, w) = (a.f64s()?, b.f64s()?);
-    let mut y = Vec::new();
-    let mut column = vec![0.0; k];
-    for (at_a, at_b) in pairs(a_batch, b_batch) {
-        let first = y.len();
-        y.resize(first + m * n, 0.0);
-        let (x, w) = (&x[at_a * m * k..][..m * k], &w[at_b * k * n..][..k * n]);
-        for j in 0..n {
-            for (i, slot) in column.iter_mut().enumerate() {
-                *slot = if op.transpose_b { w[j * k + i] } else { w[i * n + j] };
-            }
-            for i in 0..m {
-                y[first + i * n + j] = dot(&x[i * k..][..k], &column);
+impl Run for BatchMatMul {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [a, b] = operands else { return Err(arity("batch_matmul")) };
+        let (a_sizes, b_sizes) = (a.sizes()?, b.sizes()?);
+        let ([a_batch @ .., m, k], [b_batch @ .., b0, b1]) =
+            (a_sizes.as_slice(), b_sizes.as_slice())
+        else {
+            return Err(arity("batch_matmul"));
+        };
+        let (m, k) = (*m, *k);
+        let n = if self.transpose_b { *b0 } else { *b1 };
+        let (x, w) = (a.f64s()?, b.f64s()?);
+        let mut y = Vec::new();
+        let mut column = vec![0.0; k];
+        for (at_a, at_b) in pairs(a_batch, b_batch) {
+            let first = y.len();
+            y.resize(first + m * n, 0.0);
+            let (x, w) = (&x[at_a * m * k..][..m * k], &w[at_b * k * n..][..k * n]);
+            for j in 0..n {
+                for (i, slot) in column.iter_mut().enumerate() {
+                    *slot = if self.transpose_b { w[j * k + i] } else { w[i * n + j] };
+                }
+                for i in 0..m {
+                    y[first + i * n + j] = dot(&x[i * k..][..k], &column);
+                }
             }
         }
+        Ok(vec![scalar_bytes(a.ty.dtype, &y)?])
     }
-    Ok(vec![scalar_bytes(a.ty.dtype, &y)?])
 }
 
 /// Which matrix of each operand every matrix of the result is of, in order: the batch axes aligned

@@ -3,15 +3,17 @@
 use crate::error::Result;
 use crate::ops::Clamp;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Clamp, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("clamp")) };
-    let (low, high) = (f64::from(op.min), f64::from(op.max));
-    let y: Vec<f64> = x.f64s()?.into_iter().map(|v| v.max(low).min(high)).collect();
-    Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
+impl Run for Clamp {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("clamp")) };
+        let (low, high) = (f64::from(self.min), f64::from(self.max));
+        let y: Vec<f64> = x.f64s()?.into_iter().map(|v| v.max(low).min(high)).collect();
+        Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
+    }
 }
 
 #[cfg(test)]

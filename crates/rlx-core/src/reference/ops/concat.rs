@@ -2,23 +2,25 @@
 
 use crate::error::Result;
 use crate::ops::Concat;
-use crate::reference::View;
 use crate::reference::index::{around, room, sizes, step_bytes};
+use crate::reference::{Run, View};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Concat, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let mut out = room(operands.iter().map(|x| x.bytes.len()).sum())?;
-    let Some(first) = operands.first() else { return Ok(vec![out]) };
-    let (outer, _, _) = around(&sizes(&first.ty.shape)?, op.axis)?;
-    for o in 0..outer {
-        for x in operands.iter().filter(|x| !x.bytes.is_empty()) {
-            let (_, n, _) = around(&sizes(&x.ty.shape)?, op.axis)?;
-            let bytes = n * step_bytes(x.ty, op.axis)?;
-            out.extend_from_slice(&x.bytes[o * bytes..][..bytes]);
+impl Run for Concat {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let mut out = room(operands.iter().map(|x| x.bytes.len()).sum())?;
+        let Some(first) = operands.first() else { return Ok(vec![out]) };
+        let (outer, _, _) = around(&sizes(&first.ty.shape)?, self.axis)?;
+        for o in 0..outer {
+            for x in operands.iter().filter(|x| !x.bytes.is_empty()) {
+                let (_, n, _) = around(&sizes(&x.ty.shape)?, self.axis)?;
+                let bytes = n * step_bytes(x.ty, self.axis)?;
+                out.extend_from_slice(&x.bytes[o * bytes..][..bytes]);
+            }
         }
+        Ok(vec![out])
     }
-    Ok(vec![out])
 }
 
 #[cfg(test)]

@@ -2,13 +2,15 @@
 
 use crate::error::Result;
 use crate::ops::Constant;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Constant, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [] = operands else { return Err(arity("constant")) };
-    Ok(vec![op.data.to_vec()])
+impl Run for Constant {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [] = operands else { return Err(arity("constant")) };
+        Ok(vec![self.data.to_vec()])
+    }
 }
 
 #[cfg(test)]

@@ -4,21 +4,23 @@ use crate::error::Result;
 use crate::ops::CumSum;
 use crate::reference::index::{around, sizes};
 use crate::reference::view::{int_bytes, scalar_bytes};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &CumSum, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("cumsum")) };
-    let around = around(&sizes(&x.ty.shape)?, op.axis)?;
-    if x.ty.dtype.is_float() {
-        let mut y = x.f64s()?;
-        scan(&mut y, around, op.exclusive, 0.0, |a, b| a + b);
-        return Ok(vec![scalar_bytes(x.ty.dtype, &y)?]);
+impl Run for CumSum {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("cumsum")) };
+        let around = around(&sizes(&x.ty.shape)?, self.axis)?;
+        if x.ty.dtype.is_float() {
+            let mut y = x.f64s()?;
+            scan(&mut y, around, self.exclusive, 0.0, |a, b| a + b);
+            return Ok(vec![scalar_bytes(x.ty.dtype, &y)?]);
+        }
+        let mut y = x.i64s()?;
+        scan(&mut y, around, self.exclusive, 0, i64::wrapping_add);
+        Ok(vec![int_bytes(x.ty.dtype, &y)?])
     }
-    let mut y = x.i64s()?;
-    scan(&mut y, around, op.exclusive, 0, i64::wrapping_add);
-    Ok(vec![int_bytes(x.ty.dtype, &y)?])
 }
 
 fn scan<T: Copy>(

@@ -3,33 +3,36 @@
 use crate::error::Result;
 use crate::ops::DotGeneral;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &DotGeneral, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [a, b] = operands else { return Err(arity("dot_general")) };
-    let (a_sizes, b_sizes) = (a.sizes()?, b.sizes()?);
-    let free = (
-        DotGeneral::free(&op.lhs_batch, &op.lhs_contract, a_sizes.len()),
-        DotGeneral::free(&op.rhs_batch, &op.rhs_contract, b_sizes.len()),
-    );
-    let (x, w) = (a.f64s()?, b.f64s()?);
-    // Offsets of every index of a group of axes, in order of the indices.
-    let (a_batch, b_batch) = (offsets(&a_sizes, &op.lhs_batch), offsets(&b_sizes, &op.rhs_batch));
-    let (a_free, b_free) = (offsets(&a_sizes, &free.0), offsets(&b_sizes, &free.1));
-    let a_sum = offsets(&a_sizes, &op.lhs_contract);
-    let b_sum = offsets(&b_sizes, &op.rhs_contract);
-    let mut y = Vec::with_capacity(a_batch.len() * a_free.len() * b_free.len());
-    for (a_at, b_at) in a_batch.iter().zip(&b_batch) {
-        for i in &a_free {
-            for j in &b_free {
-                let terms = a_sum.iter().zip(&b_sum);
-                y.push(terms.map(|(p, q)| x[a_at + i + p] * w[b_at + j + q]).sum());
+impl Run for DotGeneral {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [a, b] = operands else { return Err(arity("dot_general")) };
+        let (a_sizes, b_sizes) = (a.sizes()?, b.sizes()?);
+        let free = (
+            DotGeneral::free(&self.lhs_batch, &self.lhs_contract, a_sizes.len()),
+            DotGeneral::free(&self.rhs_batch, &self.rhs_contract, b_sizes.len()),
+        );
+        let (x, w) = (a.f64s()?, b.f64s()?);
+        // Offsets of every index of a group of axes, in order of the indices.
+        let (a_batch, b_batch) =
+            (offsets(&a_sizes, &self.lhs_batch), offsets(&b_sizes, &self.rhs_batch));
+        let (a_free, b_free) = (offsets(&a_sizes, &free.0), offsets(&b_sizes, &free.1));
+        let a_sum = offsets(&a_sizes, &self.lhs_contract);
+        let b_sum = offsets(&b_sizes, &self.rhs_contract);
+        let mut y = Vec::with_capacity(a_batch.len() * a_free.len() * b_free.len());
+        for (a_at, b_at) in a_batch.iter().zip(&b_batch) {
+            for i in &a_free {
+                for j in &b_free {
+                    let terms = a_sum.iter().zip(&b_sum);
+                    y.push(terms.map(|(p, q)| x[a_at + i + p] * w[b_at + j + q]).sum());
+                }
             }
         }
+        Ok(vec![scalar_bytes(a.ty.dtype, &y)?])
     }
-    Ok(vec![scalar_bytes(a.ty.dtype, &y)?])
 }
 
 /// Offset of each index of these axes, the last one fastest.

@@ -2,28 +2,30 @@
 
 use crate::error::{Error, Result};
 use crate::ops::{Region, StepOperand};
-use crate::reference::View;
+use crate::reference::{Run, View};
 use crate::types::Type;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Region, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let inputs: Vec<&Type> = operands.iter().map(|v| v.ty).collect();
-    let types = op.types(&inputs)?;
-    let mut results: Vec<Vec<u8>> = Vec::with_capacity(types.len());
-    for step in &op.steps {
-        let views: Option<Vec<View<'_>>> = step
-            .operands
-            .iter()
-            .map(|x| match *x {
-                StepOperand::Input(i) => operands.get(i).copied(),
-                StepOperand::Step(i) => Some(View::new(types.get(i)?, results.get(i)?)),
-            })
-            .collect();
-        let views = views.ok_or_else(|| Error::internal("a step reads what is not there"))?;
-        results.extend(crate::reference::run(&step.f.op(), &views)?.into_iter().next());
+impl Run for Region {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let inputs: Vec<&Type> = operands.iter().map(|v| v.ty).collect();
+        let types = self.types(&inputs)?;
+        let mut results: Vec<Vec<u8>> = Vec::with_capacity(types.len());
+        for step in &self.steps {
+            let views: Option<Vec<View<'_>>> = step
+                .operands
+                .iter()
+                .map(|x| match *x {
+                    StepOperand::Input(i) => operands.get(i).copied(),
+                    StepOperand::Step(i) => Some(View::new(types.get(i)?, results.get(i)?)),
+                })
+                .collect();
+            let views = views.ok_or_else(|| Error::internal("a step reads what is not there"))?;
+            results.extend(crate::reference::run(&step.f.op(), &views)?.into_iter().next());
+        }
+        Ok(results.pop().map(|bytes| vec![bytes]).unwrap_or_default())
     }
-    Ok(results.pop().map(|bytes| vec![bytes]).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -3,15 +3,17 @@
 use crate::error::Result;
 use crate::ops::Expand;
 use crate::reference::index::{pick, repeated, sizes};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Expand, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("expand")) };
-    let to = sizes(&op.dims)?;
-    let mut from = repeated(&sizes(&x.ty.shape)?, &to)?.into_iter();
-    Ok(vec![pick(x, &to, |_| from.next().unwrap_or(usize::MAX))?])
+impl Run for Expand {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("expand")) };
+        let to = sizes(&self.dims)?;
+        let mut from = repeated(&sizes(&x.ty.shape)?, &to)?.into_iter();
+        Ok(vec![pick(x, &to, |_| from.next().unwrap_or(usize::MAX))?])
+    }
 }
 
 #[cfg(test)]

@@ -2,51 +2,54 @@
 
 use crate::error::Result;
 use crate::math;
+use crate::ops::GatedDeltaNet;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use crate::sample::control;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [q, k, v, g, beta, rest @ ..] = operands else { return Err(arity("gated_delta_net")) };
-    let (key, value) = (q.sizes()?, v.sizes()?);
-    let ([.., k_heads, n], [batch @ .., s, heads, width]) = (key.as_slice(), value.as_slice())
-    else {
-        return Err(arity("gated_delta_net"));
-    };
-    let (k_heads, n, s, heads, width) = (*k_heads, *n, *s, *heads, *width);
-    let batch: usize = batch.iter().product();
-    let wide_gate = g.ty.shape.rank() > beta.ty.shape.rank();
-    let (mut state, real) = carried(rest, batch * heads * n * width, s)?;
-    let (q, k, v_all) = (q.f64s()?, k.f64s()?, v.f64s()?);
-    let (g, beta) = (g.f64s()?, beta.f64s()?);
-    let root = math::sqrt(n as f64);
-    let mut y = vec![0.0; v_all.len()];
-    for (b, h) in (0..batch * heads).map(|i| (i / heads, i % heads)) {
-        let m = &mut state[(b * heads + h) * n * width..][..n * width];
-        for i in 0..real {
-            let position = b * s + i;
-            let from = (position * k_heads + h * k_heads / heads) * n;
-            let (q, k) = (&q[from..][..n], &k[from..][..n]);
-            let at = position * heads + h;
-            let v = &v_all[at * width..][..width];
-            for (r, row) in m.chunks_exact_mut(width.max(1)).enumerate() {
-                let decay = math::exp(if wide_gate { g[at * n + r] } else { g[at] });
-                row.iter_mut().for_each(|x| *x *= decay);
-            }
-            for c in 0..width {
-                let kept: f64 = (0..n).map(|r| m[r * width + c] * k[r]).sum();
-                let d = beta[at] * (v[c] - kept);
-                for r in 0..n {
-                    m[r * width + c] += k[r] * d;
+impl Run for GatedDeltaNet {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [q, k, v, g, beta, rest @ ..] = operands else { return Err(arity("gated_delta_net")) };
+        let (key, value) = (q.sizes()?, v.sizes()?);
+        let ([.., k_heads, n], [batch @ .., s, heads, width]) = (key.as_slice(), value.as_slice())
+        else {
+            return Err(arity("gated_delta_net"));
+        };
+        let (k_heads, n, s, heads, width) = (*k_heads, *n, *s, *heads, *width);
+        let batch: usize = batch.iter().product();
+        let wide_gate = g.ty.shape.rank() > beta.ty.shape.rank();
+        let (mut state, real) = carried(rest, batch * heads * n * width, s)?;
+        let (q, k, v_all) = (q.f64s()?, k.f64s()?, v.f64s()?);
+        let (g, beta) = (g.f64s()?, beta.f64s()?);
+        let root = math::sqrt(n as f64);
+        let mut y = vec![0.0; v_all.len()];
+        for (b, h) in (0..batch * heads).map(|i| (i / heads, i % heads)) {
+            let m = &mut state[(b * heads + h) * n * width..][..n * width];
+            for i in 0..real {
+                let position = b * s + i;
+                let from = (position * k_heads + h * k_heads / heads) * n;
+                let (q, k) = (&q[from..][..n], &k[from..][..n]);
+                let at = position * heads + h;
+                let v = &v_all[at * width..][..width];
+                for (r, row) in m.chunks_exact_mut(width.max(1)).enumerate() {
+                    let decay = math::exp(if wide_gate { g[at * n + r] } else { g[at] });
+                    row.iter_mut().for_each(|x| *x *= decay);
                 }
-                let read: f64 = (0..n).map(|r| m[r * width + c] * q[r]).sum();
-                y[at * width + c] = read / root;
+                for c in 0..width {
+                    let kept: f64 = (0..n).map(|r| m[r * width + c] * k[r]).sum();
+                    let d = beta[at] * (v[c] - kept);
+                    for r in 0..n {
+                        m[r * width + c] += k[r] * d;
+                    }
+                    let read: f64 = (0..n).map(|r| m[r * width + c] * q[r]).sum();
+                    y[at * width + c] = read / root;
+                }
             }
         }
+        finish(scalar_bytes(v.ty.dtype, &y)?, rest, &state)
     }
-    finish(scalar_bytes(v.ty.dtype, &y)?, rest, &state)
 }
 
 /// What a recurrence of `n` numbers starts from, and how many of `s` positions are real.

@@ -1,17 +1,20 @@
 //! A residual sum whose branch has a gate.
 
 use crate::error::Result;
+use crate::ops::GatedResidual;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, y, gate] = operands else { return Err(arity("gated_residual")) };
-    let gate = repeated(gate, &x.sizes()?)?;
-    let sum: Vec<f64> =
-        x.f64s()?.iter().zip(y.f64s()?).zip(gate).map(|((x, y), gate)| x + gate * y).collect();
-    Ok(vec![scalar_bytes(x.ty.dtype, &sum)?])
+impl Run for GatedResidual {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, y, gate] = operands else { return Err(arity("gated_residual")) };
+        let gate = repeated(gate, &x.sizes()?)?;
+        let sum: Vec<f64> =
+            x.f64s()?.iter().zip(y.f64s()?).zip(gate).map(|((x, y), gate)| x + gate * y).collect();
+        Ok(vec![scalar_bytes(x.ty.dtype, &sum)?])
+    }
 }
 
 /// The elements of `v`, repeated to a shape that it broadcasts to.

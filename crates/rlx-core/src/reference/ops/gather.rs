@@ -4,37 +4,42 @@ use crate::error::{Error, Result};
 use crate::ops::Gather;
 use crate::reference::index::{around, place, room, sizes, step_bytes};
 use crate::reference::view::f32_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Gather, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [table, ids] = operands else { return Err(arity("gather")) };
-    let ids = ids.i64s()?;
-    let (outer, n, _) = around(&sizes(&table.ty.shape)?, op.axis)?;
-    let Some(last) = n.checked_sub(1) else {
-        let what =
-            if op.axis == 0 { "rows".into() } else { format!("elements on axis {}", op.axis) };
-        return Err(Error::bad_graph(format!("gather: the table has no {what}")));
-    };
-    let index = |id: i64| (place(id, n).max(0) as usize).min(last);
-    if op.is_embedding(table.ty) {
-        let [_, width] = table.dims()?;
-        let mut out = crate::reference::index::filled(ids.len().saturating_mul(width), 0.0)?;
-        for (i, &id) in ids.iter().enumerate() {
-            table.row(index(id), &mut out[i * width..][..width])?;
+impl Run for Gather {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [table, ids] = operands else { return Err(arity("gather")) };
+        let ids = ids.i64s()?;
+        let (outer, n, _) = around(&sizes(&table.ty.shape)?, self.axis)?;
+        let Some(last) = n.checked_sub(1) else {
+            let what = if self.axis == 0 {
+                "rows".into()
+            } else {
+                format!("elements on axis {}", self.axis)
+            };
+            return Err(Error::bad_graph(format!("gather: the table has no {what}")));
+        };
+        let index = |id: i64| (place(id, n).max(0) as usize).min(last);
+        if self.is_embedding(table.ty) {
+            let [_, width] = table.dims()?;
+            let mut out = crate::reference::index::filled(ids.len().saturating_mul(width), 0.0)?;
+            for (i, &id) in ids.iter().enumerate() {
+                table.row(index(id), &mut out[i * width..][..width])?;
+            }
+            return Ok(vec![f32_bytes(&out)]);
         }
-        return Ok(vec![f32_bytes(&out)]);
-    }
-    let step = step_bytes(table.ty, op.axis)?;
-    let mut out = room(outer.saturating_mul(ids.len()).saturating_mul(step))?;
-    for o in 0..outer {
-        for &id in &ids {
-            out.extend_from_slice(&table.bytes[(o * n + index(id)) * step..][..step]);
+        let step = step_bytes(table.ty, self.axis)?;
+        let mut out = room(outer.saturating_mul(ids.len()).saturating_mul(step))?;
+        for o in 0..outer {
+            for &id in &ids {
+                out.extend_from_slice(&table.bytes[(o * n + index(id)) * step..][..step]);
+            }
         }
+        Ok(vec![out])
     }
-    Ok(vec![out])
 }
 
 #[cfg(test)]

@@ -1,33 +1,36 @@
 //! Each row times the weight of its expert.
 
 use crate::error::Result;
+use crate::ops::GroupedMatMul;
 use crate::reference::view::{dot, scalar_bytes};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, w, ids] = operands else { return Err(arity("grouped_matmul")) };
-    let ([m, k], [experts, n, _]) = (x.dims()?, w.dims()?);
-    let v = x.f64s()?;
-    let last = experts.saturating_sub(1);
-    let ids: Vec<usize> = ids.words().iter().map(|&id| (id as usize).min(last)).collect();
-    let mut y = vec![0.0; m * n];
-    let mut weight = vec![0.0; k];
-    // By expert, so that each row of a weight is decoded once.
-    for expert in 0..experts {
-        let rows: Vec<usize> = (0..m).filter(|&i| ids[i] == expert).collect();
-        if rows.is_empty() {
-            continue;
-        }
-        for j in 0..n {
-            w.row_f64(expert * n + j, &mut weight)?;
-            for &i in &rows {
-                y[i * n + j] = dot(&v[i * k..][..k], &weight);
+impl Run for GroupedMatMul {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, w, ids] = operands else { return Err(arity("grouped_matmul")) };
+        let ([m, k], [experts, n, _]) = (x.dims()?, w.dims()?);
+        let v = x.f64s()?;
+        let last = experts.saturating_sub(1);
+        let ids: Vec<usize> = ids.words().iter().map(|&id| (id as usize).min(last)).collect();
+        let mut y = vec![0.0; m * n];
+        let mut weight = vec![0.0; k];
+        // By expert, so that each row of a weight is decoded once.
+        for expert in 0..experts {
+            let rows: Vec<usize> = (0..m).filter(|&i| ids[i] == expert).collect();
+            if rows.is_empty() {
+                continue;
+            }
+            for j in 0..n {
+                w.row_f64(expert * n + j, &mut weight)?;
+                for &i in &rows {
+                    y[i * n + j] = dot(&v[i * k..][..k], &weight);
+                }
             }
         }
+        Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
     }
-    Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
 }
 
 #[cfg(test)]

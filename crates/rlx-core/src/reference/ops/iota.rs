@@ -4,20 +4,22 @@ use crate::error::Result;
 use crate::ops::Iota;
 use crate::reference::index::{each_index, room, sizes};
 use crate::reference::view::{int_bytes, scalar_bytes};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Iota, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [] = operands else { return Err(arity("iota")) };
-    let dims = sizes(&op.dims)?;
-    let mut y: Vec<i64> = room(dims.iter().product())?;
-    each_index(&dims, |index| y.push(index[op.axis] as i64));
-    if op.dtype.is_float() {
-        let y: Vec<f64> = y.into_iter().map(|i| i as f64).collect();
-        return Ok(vec![scalar_bytes(op.dtype, &y)?]);
+impl Run for Iota {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [] = operands else { return Err(arity("iota")) };
+        let dims = sizes(&self.dims)?;
+        let mut y: Vec<i64> = room(dims.iter().product())?;
+        each_index(&dims, |index| y.push(index[self.axis] as i64));
+        if self.dtype.is_float() {
+            let y: Vec<f64> = y.into_iter().map(|i| i as f64).collect();
+            return Ok(vec![scalar_bytes(self.dtype, &y)?]);
+        }
+        Ok(vec![int_bytes(self.dtype, &y)?])
     }
-    Ok(vec![int_bytes(op.dtype, &y)?])
 }
 
 #[cfg(test)]

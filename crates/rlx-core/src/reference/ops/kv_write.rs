@@ -2,17 +2,20 @@
 
 use crate::error::{Code, Error, Result};
 use crate::formats::activations::encode_q8_0;
+use crate::ops::KvWrite;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use crate::sample::{Control, control};
 use crate::types::{BlockFormat, DType};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [cache, x, ctl] = operands else { return Err(arity("kv_write")) };
-    Ok(vec![write(cache, &x.f64s()?, &ctl.control()?)?])
+impl Run for KvWrite {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [cache, x, ctl] = operands else { return Err(arity("kv_write")) };
+        Ok(vec![write(cache, &x.f64s()?, &ctl.control()?)?])
+    }
 }
 
 /// The cache with rows `0..len` of `x` at positions `past..past + len` of every head.

@@ -4,19 +4,21 @@ use crate::error::Result;
 use crate::math;
 use crate::ops::LayerNorm;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &LayerNorm, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, scale, bias @ ..] = operands else { return Err(arity("layer_norm")) };
-    let (mut y, scale) = (x.f64s()?, scale.f64s()?);
-    let bias = bias.first().map(View::f64s).transpose()?;
-    for row in y.chunks_exact_mut(scale.len().max(1)) {
-        normalise(row, f64::from(op.eps), true);
-        affine(row, &scale, bias.as_deref());
+impl Run for LayerNorm {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, scale, bias @ ..] = operands else { return Err(arity("layer_norm")) };
+        let (mut y, scale) = (x.f64s()?, scale.f64s()?);
+        let bias = bias.first().map(View::f64s).transpose()?;
+        for row in y.chunks_exact_mut(scale.len().max(1)) {
+            normalise(row, f64::from(self.eps), true);
+            affine(row, &scale, bias.as_deref());
+        }
+        Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
     }
-    Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
 }
 
 /// `(x - mean) / sqrt(var + eps)`, or without `centre` `x / sqrt(mean(x^2) + eps)`, in place.

@@ -3,28 +3,30 @@
 use crate::error::Result;
 use crate::ops::LoraMatMul;
 use crate::reference::view::{dot, scalar_bytes};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &LoraMatMul, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, w, a, b] = operands else { return Err(arity("lora_matmul")) };
-    let ([n, k], [r, _]) = (w.dims()?, a.dims()?);
-    let rows = x.sizes()?.iter().rev().skip(1).product::<usize>();
-    let (v, a, b) = (x.f64s()?, a.f64s()?, b.f64s()?);
-    let mut y = vec![0.0; rows * n];
-    let mut weight = vec![0.0; k];
-    let narrow: Vec<f64> = (0..rows * r)
-        .map(|i| dot(&v[i / r * k..][..k], &a[i % r * k..][..k]) * f64::from(op.scale))
-        .collect();
-    for j in 0..n {
-        w.row_f64(j, &mut weight)?;
-        for i in 0..rows {
-            let low = dot(&narrow[i * r..][..r], &b[j * r..][..r]);
-            y[i * n + j] = dot(&v[i * k..][..k], &weight) + low;
+impl Run for LoraMatMul {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, w, a, b] = operands else { return Err(arity("lora_matmul")) };
+        let ([n, k], [r, _]) = (w.dims()?, a.dims()?);
+        let rows = x.sizes()?.iter().rev().skip(1).product::<usize>();
+        let (v, a, b) = (x.f64s()?, a.f64s()?, b.f64s()?);
+        let mut y = vec![0.0; rows * n];
+        let mut weight = vec![0.0; k];
+        let narrow: Vec<f64> = (0..rows * r)
+            .map(|i| dot(&v[i / r * k..][..k], &a[i % r * k..][..k]) * f64::from(self.scale))
+            .collect();
+        for j in 0..n {
+            w.row_f64(j, &mut weight)?;
+            for i in 0..rows {
+                let low = dot(&narrow[i * r..][..r], &b[j * r..][..r]);
+                y[i * n + j] = dot(&v[i * k..][..k], &weight) + low;
+            }
         }
+        Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
     }
-    Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
 }
 
 #[cfg(test)]

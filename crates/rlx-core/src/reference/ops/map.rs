@@ -3,14 +3,16 @@
 use crate::error::Result;
 use crate::ops::Map;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Map, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("map")) };
-    let y: Vec<f64> = x.f64s()?.iter().map(|&v| op.f.eval(v)).collect();
-    Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
+impl Run for Map {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("map")) };
+        let y: Vec<f64> = x.f64s()?.iter().map(|&v| self.f.eval(v)).collect();
+        Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
+    }
 }
 
 #[cfg(test)]

@@ -4,78 +4,80 @@ use super::{quantize_rows, rms_norm};
 use crate::error::Result;
 use crate::formats::decode_row;
 use crate::ops::{Epilogue, MatMul};
-use crate::reference::View;
 use crate::reference::view::{dot, rounded, scalar_bytes};
+use crate::reference::{Run, View};
 use crate::types::DType;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &MatMul, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let parts = op.parts();
-    let sizes = operands[0].sizes()?;
-    let width = sizes.last().copied().unwrap_or(1);
-    let rows = sizes.iter().rev().skip(1).product::<usize>();
-    // int8 blocks give f32.
-    let dtype = match operands[0].ty.dtype {
-        DType::Block(_) => DType::F32,
-        float => float,
-    };
-    let mut x = operands[0].f64s()?;
-    if let (Some(eps), Some(at)) = (op.norm, parts.norm) {
-        let w = operands[at].f64s()?;
-        for i in 0..rows {
-            rms_norm::normalise(&mut x[i * width..][..width], &w, eps, dtype);
-        }
-    }
-    if let Some(format) = op.quantize {
-        // Rows are f32, so nothing is lost on the way there.
-        let rows: Vec<f32> = x.iter().map(|&v| v as f32).collect();
-        let mut decoded = vec![0.0; rows.len()];
-        decode_row(DType::Block(format), &quantize_rows::blocks(&rows, format)?, &mut decoded)?;
-        x = decoded.into_iter().map(f64::from).collect();
-    }
-    let mut results = Vec::with_capacity(op.segments);
-    for segment in 0..op.segments {
-        let weight = &operands[parts.weights + segment];
-        let [columns, _] = weight.dims()?;
-        let bias = match parts.biases {
-            Some(first) => operands[first + segment].f64s()?,
-            None => vec![0.0; columns],
+impl Run for MatMul {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let parts = self.parts();
+        let sizes = operands[0].sizes()?;
+        let width = sizes.last().copied().unwrap_or(1);
+        let rows = sizes.iter().rev().skip(1).product::<usize>();
+        // int8 blocks give f32.
+        let dtype = match operands[0].ty.dtype {
+            DType::Block(_) => DType::F32,
+            float => float,
         };
-        let mut y = vec![0.0f64; rows * columns];
-        let mut w = vec![0.0f64; width];
-        for n in 0..columns {
-            weight.row_f64(n, &mut w)?;
-            for m in 0..rows {
-                let product = dot(&x[m * width..][..width], &w);
-                y[m * columns + n] = rounded(dtype, product + bias[n]);
+        let mut x = operands[0].f64s()?;
+        if let (Some(eps), Some(at)) = (self.norm, parts.norm) {
+            let w = operands[at].f64s()?;
+            for i in 0..rows {
+                rms_norm::normalise(&mut x[i * width..][..width], &w, eps, dtype);
             }
         }
-        results.push(y);
-    }
-    // Rounded between the product and the epilogue, as if that were a step of its own.
-    match op.epilogue {
-        Epilogue::None => {}
-        Epilogue::Map(f) => {
-            for y in results.iter_mut().flatten() {
-                *y = f.eval(*y);
-            }
+        if let Some(format) = self.quantize {
+            // Rows are f32, so nothing is lost on the way there.
+            let rows: Vec<f32> = x.iter().map(|&v| v as f32).collect();
+            let mut decoded = vec![0.0; rows.len()];
+            decode_row(DType::Block(format), &quantize_rows::blocks(&rows, format)?, &mut decoded)?;
+            x = decoded.into_iter().map(f64::from).collect();
         }
-        Epilogue::Add => {
-            if let (Some(at), Some(y)) = (parts.residual, results.first_mut()) {
-                for (y, r) in y.iter_mut().zip(operands[at].f64s()?) {
-                    *y += r;
+        let mut results = Vec::with_capacity(self.segments);
+        for segment in 0..self.segments {
+            let weight = &operands[parts.weights + segment];
+            let [columns, _] = weight.dims()?;
+            let bias = match parts.biases {
+                Some(first) => operands[first + segment].f64s()?,
+                None => vec![0.0; columns],
+            };
+            let mut y = vec![0.0f64; rows * columns];
+            let mut w = vec![0.0f64; width];
+            for n in 0..columns {
+                weight.row_f64(n, &mut w)?;
+                for m in 0..rows {
+                    let product = dot(&x[m * width..][..width], &w);
+                    y[m * columns + n] = rounded(dtype, product + bias[n]);
+                }
+            }
+            results.push(y);
+        }
+        // Rounded between the product and the epilogue, as if that were a step of its own.
+        match self.epilogue {
+            Epilogue::None => {}
+            Epilogue::Map(f) => {
+                for y in results.iter_mut().flatten() {
+                    *y = f.eval(*y);
+                }
+            }
+            Epilogue::Add => {
+                if let (Some(at), Some(y)) = (parts.residual, results.first_mut()) {
+                    for (y, r) in y.iter_mut().zip(operands[at].f64s()?) {
+                        *y += r;
+                    }
+                }
+            }
+            Epilogue::Glu(f) => {
+                let up = results.pop().unwrap_or_default(); // the type rule asks for two segments
+                for (gate, up) in results.iter_mut().flatten().zip(up) {
+                    *gate = rounded(dtype, f.eval(*gate)) * up;
                 }
             }
         }
-        Epilogue::Glu(f) => {
-            let up = results.pop().unwrap_or_default(); // the type rule asks for two segments
-            for (gate, up) in results.iter_mut().flatten().zip(up) {
-                *gate = rounded(dtype, f.eval(*gate)) * up;
-            }
-        }
+        results.iter().map(|y| scalar_bytes(dtype, y)).collect()
     }
-    results.iter().map(|y| scalar_bytes(dtype, y)).collect()
 }
 
 #[cfg(test)]

@@ -3,16 +3,18 @@
 use crate::error::{Error, Result};
 use crate::formats::activations;
 use crate::ops::QuantizeRows;
-use crate::reference::View;
 use crate::reference::execute::arity;
+use crate::reference::{Run, View};
 use crate::types::BlockFormat;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &QuantizeRows, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("quantize_rows")) };
-    Ok(vec![blocks(&x.f32s()?, op.format)?])
+impl Run for QuantizeRows {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("quantize_rows")) };
+        Ok(vec![blocks(&x.f32s()?, self.format)?])
+    }
 }
 
 /// The blocks of whole rows.

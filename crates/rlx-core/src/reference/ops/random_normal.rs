@@ -4,24 +4,26 @@ use super::random_uniform::{UNIT, words};
 use crate::error::Result;
 use crate::math;
 use crate::ops::RandomNormal;
-use crate::reference::View;
 use crate::reference::index::sizes;
 use crate::reference::view::scalar_bytes;
+use crate::reference::{Run, View};
 use crate::types::DType;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &RandomNormal, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let words = words(&op.dims, operands)?;
-    let mut y = Vec::with_capacity(words.len());
-    for pair in words.chunks(2) {
-        let [a, b] = pair else { continue };
-        let radius = math::sqrt(-2.0 * math::log(f64::from((a >> 8) + 1) * UNIT));
-        let angle = 2.0 * core::f64::consts::PI * f64::from(b >> 8) * UNIT;
-        y.extend([radius * math::cos(angle), radius * math::sin(angle)]);
+impl Run for RandomNormal {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let words = words(&self.dims, operands)?;
+        let mut y = Vec::with_capacity(words.len());
+        for pair in words.chunks(2) {
+            let [a, b] = pair else { continue };
+            let radius = math::sqrt(-2.0 * math::log(f64::from((a >> 8) + 1) * UNIT));
+            let angle = 2.0 * core::f64::consts::PI * f64::from(b >> 8) * UNIT;
+            y.extend([radius * math::cos(angle), radius * math::sin(angle)]);
+        }
+        y.truncate(sizes(&self.dims)?.iter().product());
+        Ok(vec![scalar_bytes(DType::F32, &y)?])
     }
-    y.truncate(sizes(&op.dims)?.iter().product());
-    Ok(vec![scalar_bytes(DType::F32, &y)?])
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::ops::RandomUniform;
 use crate::reference::index::{room, sizes};
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use crate::sample::philox::philox4x32_10;
 use crate::types::{DType, Shape};
 use alloc::vec;
@@ -13,11 +13,13 @@ use alloc::vec::Vec;
 /// 2^-24: a word's upper 24 bits become a number below 1.
 pub(crate) const UNIT: f64 = 1.0 / 16_777_216.0;
 
-pub(crate) fn run(op: &RandomUniform, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let n = sizes(&op.dims)?.iter().product();
-    let words = words(&op.dims, operands)?;
-    let y: Vec<f64> = words.iter().take(n).map(|w| f64::from(w >> 8) * UNIT).collect();
-    Ok(vec![scalar_bytes(DType::F32, &y)?])
+impl Run for RandomUniform {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let n = sizes(&self.dims)?.iter().product();
+        let words = words(&self.dims, operands)?;
+        let y: Vec<f64> = words.iter().take(n).map(|w| f64::from(w >> 8) * UNIT).collect();
+        Ok(vec![scalar_bytes(DType::F32, &y)?])
+    }
 }
 
 /// Words for a shape's elements: whole blocks of four.

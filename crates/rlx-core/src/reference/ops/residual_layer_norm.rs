@@ -4,22 +4,24 @@ use super::layer_norm::{affine, normalise};
 use crate::error::Result;
 use crate::ops::ResidualLayerNorm;
 use crate::reference::view::{rounded, scalar_bytes};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &ResidualLayerNorm, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, residual, rest @ ..] = operands else { return Err(arity("residual_layer_norm")) };
-    let (bias, rest) = rest.split_at(usize::from(op.bias));
-    let [scale, shift @ ..] = rest else { return Err(arity("residual_layer_norm")) };
-    let (sum, scale) = (residual_sum(x, residual, bias.first())?, scale.f64s()?);
-    let shift = shift.first().map(View::f64s).transpose()?;
-    let mut y = sum.clone();
-    for row in y.chunks_exact_mut(scale.len().max(1)) {
-        normalise(row, f64::from(op.eps), true);
-        affine(row, &scale, shift.as_deref());
+impl Run for ResidualLayerNorm {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, residual, rest @ ..] = operands else { return Err(arity("residual_layer_norm")) };
+        let (bias, rest) = rest.split_at(usize::from(self.bias));
+        let [scale, shift @ ..] = rest else { return Err(arity("residual_layer_norm")) };
+        let (sum, scale) = (residual_sum(x, residual, bias.first())?, scale.f64s()?);
+        let shift = shift.first().map(View::f64s).transpose()?;
+        let mut y = sum.clone();
+        for row in y.chunks_exact_mut(scale.len().max(1)) {
+            normalise(row, f64::from(self.eps), true);
+            affine(row, &scale, shift.as_deref());
+        }
+        Ok(vec![scalar_bytes(x.ty.dtype, &sum)?, scalar_bytes(x.ty.dtype, &y)?])
     }
-    Ok(vec![scalar_bytes(x.ty.dtype, &sum)?, scalar_bytes(x.ty.dtype, &y)?])
 }
 
 /// `x + residual + bias`, rounded as it is stored. Without a bias nothing is added: `-0 + 0` is 0.

@@ -5,21 +5,23 @@ use super::rms_norm::normalise;
 use crate::error::Result;
 use crate::ops::ResidualRmsNorm;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &ResidualRmsNorm, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, residual, rest @ ..] = operands else { return Err(arity("residual_rms_norm")) };
-    let (bias, [scale]) = rest.split_at(usize::from(op.bias)) else {
-        return Err(arity("residual_rms_norm"));
-    };
-    let (sum, scale) = (residual_sum(x, residual, bias.first())?, scale.f64s()?);
-    let mut y = sum.clone();
-    for row in y.chunks_exact_mut(scale.len().max(1)) {
-        normalise(row, &scale, op.eps, x.ty.dtype);
+impl Run for ResidualRmsNorm {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, residual, rest @ ..] = operands else { return Err(arity("residual_rms_norm")) };
+        let (bias, [scale]) = rest.split_at(usize::from(self.bias)) else {
+            return Err(arity("residual_rms_norm"));
+        };
+        let (sum, scale) = (residual_sum(x, residual, bias.first())?, scale.f64s()?);
+        let mut y = sum.clone();
+        for row in y.chunks_exact_mut(scale.len().max(1)) {
+            normalise(row, &scale, self.eps, x.ty.dtype);
+        }
+        Ok(vec![scalar_bytes(x.ty.dtype, &sum)?, scalar_bytes(x.ty.dtype, &y)?])
     }
-    Ok(vec![scalar_bytes(x.ty.dtype, &sum)?, scalar_bytes(x.ty.dtype, &y)?])
 }
 
 #[cfg(test)]

@@ -3,22 +3,24 @@
 use crate::error::Result;
 use crate::ops::Reverse;
 use crate::reference::index::{pick, sizes, strides};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Reverse, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("reverse")) };
-    let dims = sizes(&x.ty.shape)?;
-    let strides = strides(&dims);
-    let from = |index: &[usize]| {
-        let at = |(axis, &i): (usize, &usize)| {
-            let i = if op.axes.contains(&axis) { dims[axis] - 1 - i } else { i };
-            i * strides[axis]
+impl Run for Reverse {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("reverse")) };
+        let dims = sizes(&x.ty.shape)?;
+        let strides = strides(&dims);
+        let from = |index: &[usize]| {
+            let at = |(axis, &i): (usize, &usize)| {
+                let i = if self.axes.contains(&axis) { dims[axis] - 1 - i } else { i };
+                i * strides[axis]
+            };
+            index.iter().enumerate().map(at).sum()
         };
-        index.iter().enumerate().map(at).sum()
-    };
-    Ok(vec![pick(x, &dims, from)?])
+        Ok(vec![pick(x, &dims, from)?])
+    }
 }
 
 #[cfg(test)]

@@ -4,18 +4,20 @@ use crate::error::Result;
 use crate::math;
 use crate::ops::RmsNorm;
 use crate::reference::view::{rounded, scalar_bytes};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use crate::types::DType;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &RmsNorm, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, w] = operands else { return Err(arity("rms_norm")) };
-    let (mut y, w) = (x.f64s()?, w.f64s()?);
-    for row in y.chunks_exact_mut(w.len().max(1)) {
-        normalise(row, &w, op.eps, x.ty.dtype);
+impl Run for RmsNorm {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, w] = operands else { return Err(arity("rms_norm")) };
+        let (mut y, w) = (x.f64s()?, w.f64s()?);
+        for row in y.chunks_exact_mut(w.len().max(1)) {
+            normalise(row, &w, self.eps, x.ty.dtype);
+        }
+        Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
     }
-    Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
 }
 
 /// One row, in place, rounded to `dtype`.

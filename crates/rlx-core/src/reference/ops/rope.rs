@@ -3,15 +3,17 @@
 use crate::error::Result;
 use crate::ops::{Rope, RopeStyle};
 use crate::reference::view::{rounded, scalar_bytes};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use crate::sample::Control;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Rope, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, table, ctl] = operands else { return Err(arity("rope")) };
-    let y = rotate(x, table, &ctl.control()?, op.style, op.head_dim)?;
-    Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
+impl Run for Rope {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, table, ctl] = operands else { return Err(arity("rope")) };
+        let y = rotate(x, table, &ctl.control()?, self.style, self.head_dim)?;
+        Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
+    }
 }
 
 /// Every row of `x`, turned by its position and rounded to its type. A position past the table's

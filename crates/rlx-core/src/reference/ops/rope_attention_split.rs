@@ -1,22 +1,24 @@
 //! Rotation, cache writes and the splits of one row's attention: the sum of its parts.
 
-use super::{attention_split, rope_kv_write};
 use crate::error::Result;
 use crate::ops::RopeAttentionSplit;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &RopeAttentionSplit, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [q, _, _, _, kcache, vcache, ctl] = operands else {
-        return Err(arity("rope_attention_split"));
-    };
-    let turned = rope_kv_write::run(&op.rope(), operands)?;
-    let [new_q, new_k, new_v] = turned.as_slice() else { return Err(arity("rope_kv_write")) };
-    let views = [View::new(q.ty, new_q), View::new(kcache.ty, new_k), View::new(vcache.ty, new_v)];
-    let [q, k, v] = views;
-    let mut results = attention_split::run(&op.split, &[q, k, v, *ctl])?;
-    results.extend(turned.into_iter().skip(1));
-    Ok(results)
+impl Run for RopeAttentionSplit {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [q, _, _, _, kcache, vcache, ctl] = operands else {
+            return Err(arity("rope_attention_split"));
+        };
+        let turned = self.rope().run(operands)?;
+        let [new_q, new_k, new_v] = turned.as_slice() else { return Err(arity("rope_kv_write")) };
+        let views =
+            [View::new(q.ty, new_q), View::new(kcache.ty, new_k), View::new(vcache.ty, new_v)];
+        let [q, k, v] = views;
+        let mut results = self.split.run(&[q, k, v, *ctl])?;
+        results.extend(turned.into_iter().skip(1));
+        Ok(results)
+    }
 }
 
 #[cfg(test)]

@@ -4,21 +4,23 @@ use super::{kv_write, rope};
 use crate::error::Result;
 use crate::ops::RopeKvWrite;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &RopeKvWrite, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [q, k, v, table, kcache, vcache, ctl] = operands else {
-        return Err(arity("rope_kv_write"));
-    };
-    let ctl = ctl.control()?;
-    let q_type = q.ty.dtype;
-    let q = rope::rotate(q, table, &ctl, op.style, op.head_dim)?;
-    let k = rope::rotate(k, table, &ctl, op.style, op.head_dim)?;
-    let kcache = kv_write::write(kcache, &k, &ctl)?;
-    let vcache = kv_write::write(vcache, &v.f64s()?, &ctl)?;
-    Ok(vec![scalar_bytes(q_type, &q)?, kcache, vcache])
+impl Run for RopeKvWrite {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [q, k, v, table, kcache, vcache, ctl] = operands else {
+            return Err(arity("rope_kv_write"));
+        };
+        let ctl = ctl.control()?;
+        let q_type = q.ty.dtype;
+        let q = rope::rotate(q, table, &ctl, self.style, self.head_dim)?;
+        let k = rope::rotate(k, table, &ctl, self.style, self.head_dim)?;
+        let kcache = kv_write::write(kcache, &k, &ctl)?;
+        let vcache = kv_write::write(vcache, &v.f64s()?, &ctl)?;
+        Ok(vec![scalar_bytes(q_type, &q)?, kcache, vcache])
+    }
 }
 
 #[cfg(test)]

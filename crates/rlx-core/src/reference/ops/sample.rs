@@ -1,26 +1,29 @@
 //! Logits to a token: the sampler over bytes.
 
 use crate::error::{Error, Result};
+use crate::ops::Sample;
 use crate::reference::view::word_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use crate::sample::{Scratch, control, params, sample};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [logits, params, counts, ctl] = operands else { return Err(arity("sample")) };
-    let params: [u32; params::WORDS] = params
-        .words()
-        .try_into()
-        .map_err(|_| Error::internal("sample: params has not 32 words"))?;
-    let mut counts = counts.words();
-    let mut block = ctl.control()?;
-    let was_done = block.done != control::RUNNING;
-    let logits: Vec<f32> = logits.f64s()?.into_iter().map(|v| v as f32).collect();
-    sample(&logits, &params, &mut counts, &mut block, &mut Scratch::default());
-    // A block that is done keeps its bytes, the reserved words too.
-    let next = if was_done { ctl.bytes.to_vec() } else { word_bytes(&block.to_words()) };
-    Ok(vec![word_bytes(&counts), next])
+impl Run for Sample {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [logits, params, counts, ctl] = operands else { return Err(arity("sample")) };
+        let params: [u32; params::WORDS] = params
+            .words()
+            .try_into()
+            .map_err(|_| Error::internal("sample: params has not 32 words"))?;
+        let mut counts = counts.words();
+        let mut block = ctl.control()?;
+        let was_done = block.done != control::RUNNING;
+        let logits: Vec<f32> = logits.f64s()?.into_iter().map(|v| v as f32).collect();
+        sample(&logits, &params, &mut counts, &mut block, &mut Scratch::default());
+        // A block that is done keeps its bytes, the reserved words too.
+        let next = if was_done { ctl.bytes.to_vec() } else { word_bytes(&block.to_words()) };
+        Ok(vec![word_bytes(&counts), next])
+    }
 }
 
 #[cfg(test)]

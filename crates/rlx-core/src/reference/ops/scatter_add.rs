@@ -4,22 +4,24 @@ use crate::error::Result;
 use crate::ops::ScatterAdd;
 use crate::reference::index::{around, place, sizes};
 use crate::reference::view::{int_bytes, scalar_bytes};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &ScatterAdd, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [target, ids, updates] = operands else { return Err(arity("scatter_add")) };
-    let around = around(&sizes(&target.ty.shape)?, op.axis)?;
-    let (ids, dtype) = (ids.i64s()?, target.ty.dtype);
-    if dtype.is_float() {
-        let mut y = target.f64s()?;
-        add(&mut y, &updates.f64s()?, &ids, around, |a, b| a + b);
-        return Ok(vec![scalar_bytes(dtype, &y)?]);
+impl Run for ScatterAdd {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [target, ids, updates] = operands else { return Err(arity("scatter_add")) };
+        let around = around(&sizes(&target.ty.shape)?, self.axis)?;
+        let (ids, dtype) = (ids.i64s()?, target.ty.dtype);
+        if dtype.is_float() {
+            let mut y = target.f64s()?;
+            add(&mut y, &updates.f64s()?, &ids, around, |a, b| a + b);
+            return Ok(vec![scalar_bytes(dtype, &y)?]);
+        }
+        let mut y = target.i64s()?;
+        add(&mut y, &updates.i64s()?, &ids, around, i64::wrapping_add);
+        Ok(vec![int_bytes(dtype, &y)?])
     }
-    let mut y = target.i64s()?;
-    add(&mut y, &updates.i64s()?, &ids, around, i64::wrapping_add);
-    Ok(vec![int_bytes(dtype, &y)?])
 }
 
 fn add<T: Copy>(

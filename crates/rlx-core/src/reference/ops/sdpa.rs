@@ -4,59 +4,61 @@ use crate::error::{Error, Result};
 use crate::math;
 use crate::ops::{HeadLayout, Mask, Sdpa};
 use crate::reference::view::{dot, scalar_bytes};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Sdpa, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [q, k, v, mask @ ..] = operands else { return Err(arity("sdpa")) };
-    let sizes = |view: &View<'_>, heads: usize, width: usize| -> Result<[usize; 2]> {
-        let dims = op.batch_and_sequence(view.ty, heads, width);
-        let [b, s] = dims.ok_or_else(|| Error::internal("sdpa: an operand without heads"))?;
-        let known = b.as_static().zip(s.as_static());
-        let (b, s) = known.ok_or_else(|| Error::bad_graph("sdpa: an unbound size"))?;
-        Ok([b as usize, s as usize])
-    };
-    let [batch, s_q] = sizes(q, op.heads, op.head_dim)?;
-    let [_, s_k] = sizes(k, op.kv_heads, op.head_dim)?;
-    let (e, width, group) = (op.head_dim, op.v_head_dim, op.heads / op.kv_heads.max(1));
-    let row = |b: usize, s: usize, h: usize, of_s: usize, of_h: usize| match op.layout {
-        HeadLayout::Bshd => (b * of_s + s) * of_h + h,
-        HeadLayout::Bhsd => (b * of_h + h) * of_s + s,
-    };
-    let mask = match mask {
-        [mask] => Some((mask.sizes()?, mask.f64s()?)),
-        _ => None,
-    };
-    let (q_all, k_all, v_all) = (q.f64s()?, k.f64s()?, v.f64s()?);
-    let mut y = vec![0.0; batch * s_q * op.heads * width];
-    for b in 0..batch {
-        for h in 0..op.heads {
-            for i in 0..s_q {
-                let at = row(b, i, h, s_q, op.heads);
-                let query = &q_all[at * e..][..e];
-                let score = |j: usize| {
-                    let key = &k_all[row(b, j, h / group, s_k, op.kv_heads) * e..][..e];
-                    capped(op.score_scale() * dot(query, key), op.softcap)
-                };
-                let scores = (0..s_k).map(|j| match (&op.mask, &mask) {
-                    (Mask::Custom, Some((_, valid))) if valid[b * s_k + j] < 0.5 => {
-                        f64::NEG_INFINITY
-                    }
-                    (Mask::Bias, Some((sizes, bias))) => {
-                        score(j) + bias[repeated(sizes, [b, h, i, j])]
-                    }
-                    _ if sees(op.mask, (s_k + i).saturating_sub(s_q), j) => score(j),
-                    _ => f64::NEG_INFINITY,
-                });
-                let scores: Vec<f64> = scores.collect();
-                let value = |j: usize| row(b, j, h / group, s_k, op.kv_heads) * width;
-                let out = &mut y[at * width..][..width];
-                weighted(&scores, |j| &v_all[value(j)..][..width], out);
+impl Run for Sdpa {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [q, k, v, mask @ ..] = operands else { return Err(arity("sdpa")) };
+        let sizes = |view: &View<'_>, heads: usize, width: usize| -> Result<[usize; 2]> {
+            let dims = self.batch_and_sequence(view.ty, heads, width);
+            let [b, s] = dims.ok_or_else(|| Error::internal("sdpa: an operand without heads"))?;
+            let known = b.as_static().zip(s.as_static());
+            let (b, s) = known.ok_or_else(|| Error::bad_graph("sdpa: an unbound size"))?;
+            Ok([b as usize, s as usize])
+        };
+        let [batch, s_q] = sizes(q, self.heads, self.head_dim)?;
+        let [_, s_k] = sizes(k, self.kv_heads, self.head_dim)?;
+        let (e, width, group) = (self.head_dim, self.v_head_dim, self.heads / self.kv_heads.max(1));
+        let row = |b: usize, s: usize, h: usize, of_s: usize, of_h: usize| match self.layout {
+            HeadLayout::Bshd => (b * of_s + s) * of_h + h,
+            HeadLayout::Bhsd => (b * of_h + h) * of_s + s,
+        };
+        let mask = match mask {
+            [mask] => Some((mask.sizes()?, mask.f64s()?)),
+            _ => None,
+        };
+        let (q_all, k_all, v_all) = (q.f64s()?, k.f64s()?, v.f64s()?);
+        let mut y = vec![0.0; batch * s_q * self.heads * width];
+        for b in 0..batch {
+            for h in 0..self.heads {
+                for i in 0..s_q {
+                    let at = row(b, i, h, s_q, self.heads);
+                    let query = &q_all[at * e..][..e];
+                    let score = |j: usize| {
+                        let key = &k_all[row(b, j, h / group, s_k, self.kv_heads) * e..][..e];
+                        capped(self.score_scale() * dot(query, key), self.softcap)
+                    };
+                    let scores = (0..s_k).map(|j| match (&self.mask, &mask) {
+                        (Mask::Custom, Some((_, valid))) if valid[b * s_k + j] < 0.5 => {
+                            f64::NEG_INFINITY
+                        }
+                        (Mask::Bias, Some((sizes, bias))) => {
+                            score(j) + bias[repeated(sizes, [b, h, i, j])]
+                        }
+                        _ if sees(self.mask, (s_k + i).saturating_sub(s_q), j) => score(j),
+                        _ => f64::NEG_INFINITY,
+                    });
+                    let scores: Vec<f64> = scores.collect();
+                    let value = |j: usize| row(b, j, h / group, s_k, self.kv_heads) * width;
+                    let out = &mut y[at * width..][..width];
+                    weighted(&scores, |j| &v_all[value(j)..][..width], out);
+                }
             }
         }
+        Ok(vec![scalar_bytes(q.ty.dtype, &y)?])
     }
-    Ok(vec![scalar_bytes(q.ty.dtype, &y)?])
 }
 
 /// Whether a query at position `p` sees key `j`, as far as positions say.

@@ -3,34 +3,37 @@
 use super::gated_delta_net::{carried, finish};
 use crate::error::Result;
 use crate::math;
+use crate::ops::SelectiveScan;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, delta, a, b, c, rest @ ..] = operands else { return Err(arity("selective_scan")) };
-    let [channels, n] = a.dims()?;
-    let sizes = x.sizes()?;
-    let [batch @ .., s, _] = sizes.as_slice() else { return Err(arity("selective_scan")) };
-    let (batch, s): (usize, usize) = (batch.iter().product(), *s);
-    let (mut state, real) = carried(rest, batch * channels * n, s)?;
-    let dtype = x.ty.dtype;
-    let (x, delta, a) = (x.f64s()?, delta.f64s()?, a.f64s()?);
-    let (b, c) = (b.f64s()?, c.f64s()?);
-    let mut y = vec![0.0; x.len()];
-    for (item, channel) in (0..batch * channels).map(|i| (i / channels, i % channels)) {
-        let h = &mut state[(item * channels + channel) * n..][..n];
-        for position in item * s..item * s + real {
-            let at = position * channels + channel;
-            for (i, h) in h.iter_mut().enumerate() {
-                let decay = math::exp(delta[at] * a[channel * n + i]);
-                *h = decay * *h + delta[at] * b[position * n + i] * x[at];
-                y[at] += c[position * n + i] * *h;
+impl Run for SelectiveScan {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, delta, a, b, c, rest @ ..] = operands else { return Err(arity("selective_scan")) };
+        let [channels, n] = a.dims()?;
+        let sizes = x.sizes()?;
+        let [batch @ .., s, _] = sizes.as_slice() else { return Err(arity("selective_scan")) };
+        let (batch, s): (usize, usize) = (batch.iter().product(), *s);
+        let (mut state, real) = carried(rest, batch * channels * n, s)?;
+        let dtype = x.ty.dtype;
+        let (x, delta, a) = (x.f64s()?, delta.f64s()?, a.f64s()?);
+        let (b, c) = (b.f64s()?, c.f64s()?);
+        let mut y = vec![0.0; x.len()];
+        for (item, channel) in (0..batch * channels).map(|i| (i / channels, i % channels)) {
+            let h = &mut state[(item * channels + channel) * n..][..n];
+            for position in item * s..item * s + real {
+                let at = position * channels + channel;
+                for (i, h) in h.iter_mut().enumerate() {
+                    let decay = math::exp(delta[at] * a[channel * n + i]);
+                    *h = decay * *h + delta[at] * b[position * n + i] * x[at];
+                    y[at] += c[position * n + i] * *h;
+                }
             }
         }
+        finish(scalar_bytes(dtype, &y)?, rest, &state)
     }
-    finish(scalar_bytes(dtype, &y)?, rest, &state)
 }
 
 #[cfg(test)]

@@ -5,27 +5,29 @@ use crate::math;
 use crate::ops::Softmax;
 use crate::reference::index::{around, sizes};
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Softmax, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("softmax")) };
-    let (outer, n, inner) = around(&sizes(&x.ty.shape)?, op.axis)?;
-    let mut y = x.f64s()?;
-    if y.is_empty() {
-        return Ok(vec![Vec::new()]);
-    }
-    for o in 0..outer {
-        for i in 0..inner {
-            let at = |k: usize| (o * n + k) * inner + i;
-            let largest = (0..n).fold(f64::NEG_INFINITY, |m, k| m.max(y[at(k)]));
-            (0..n).for_each(|k| y[at(k)] = math::exp(y[at(k)] - largest));
-            let sum: f64 = (0..n).map(|k| y[at(k)]).sum();
-            (0..n).for_each(|k| y[at(k)] /= sum);
+impl Run for Softmax {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("softmax")) };
+        let (outer, n, inner) = around(&sizes(&x.ty.shape)?, self.axis)?;
+        let mut y = x.f64s()?;
+        if y.is_empty() {
+            return Ok(vec![Vec::new()]);
         }
+        for o in 0..outer {
+            for i in 0..inner {
+                let at = |k: usize| (o * n + k) * inner + i;
+                let largest = (0..n).fold(f64::NEG_INFINITY, |m, k| m.max(y[at(k)]));
+                (0..n).for_each(|k| y[at(k)] = math::exp(y[at(k)] - largest));
+                let sum: f64 = (0..n).map(|k| y[at(k)]).sum();
+                (0..n).for_each(|k| y[at(k)] /= sum);
+            }
+        }
+        Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
     }
-    Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
 }
 
 #[cfg(test)]

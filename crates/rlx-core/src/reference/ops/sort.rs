@@ -4,25 +4,29 @@ use crate::error::Result;
 use crate::ops::Sort;
 use crate::reference::index::{around, filled, sizes};
 use crate::reference::view::word_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-pub(crate) fn run(op: &Sort, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("sort")) };
-    let (outer, n, inner) = around(&sizes(&x.ty.shape)?, op.axis)?;
-    let orders = orders(x, (outer, n, inner), op.descending)?;
-    let size = x.ty.dtype.block_bytes();
-    let (mut values, mut indices) = (filled(x.bytes.len(), 0u8)?, filled(x.bytes.len() / size, 0)?);
-    for (run, order) in orders.iter().enumerate() {
-        let at = |k: usize| (run / inner * n + k) * inner + run % inner;
-        for (to, &from) in order.iter().enumerate() {
-            values[at(to) * size..][..size].copy_from_slice(&x.bytes[at(from) * size..][..size]);
-            indices[at(to)] = from as u32;
+impl Run for Sort {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("sort")) };
+        let (outer, n, inner) = around(&sizes(&x.ty.shape)?, self.axis)?;
+        let orders = orders(x, (outer, n, inner), self.descending)?;
+        let size = x.ty.dtype.block_bytes();
+        let (mut values, mut indices) =
+            (filled(x.bytes.len(), 0u8)?, filled(x.bytes.len() / size, 0)?);
+        for (run, order) in orders.iter().enumerate() {
+            let at = |k: usize| (run / inner * n + k) * inner + run % inner;
+            for (to, &from) in order.iter().enumerate() {
+                values[at(to) * size..][..size]
+                    .copy_from_slice(&x.bytes[at(from) * size..][..size]);
+                indices[at(to)] = from as u32;
+            }
         }
+        Ok(vec![values, word_bytes(&indices)])
     }
-    Ok(vec![values, word_bytes(&indices)])
 }
 
 /// For every place around the axis the indices along it, in order of their elements.

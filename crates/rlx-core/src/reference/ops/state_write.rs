@@ -3,34 +3,37 @@
 use crate::error::{Error, Result};
 use crate::ops::StateWrite;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &StateWrite, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [state, x, at] = operands else { return Err(arity("state_write")) };
-    let (have, put) = (state.sizes()?, x.sizes()?);
-    let missing = || Error::internal("state_write: no such axis");
-    let (&most, &rows) =
-        (have.get(op.axis).ok_or_else(missing)?, put.get(op.axis).ok_or_else(missing)?);
-    let start = (at.words().first().copied().unwrap_or(0) as usize).min(most.saturating_sub(rows));
-    let mut out = state.bytes.to_vec();
-    let bytes = if state.ty.dtype == x.ty.dtype {
-        x.bytes.to_vec()
-    } else {
-        scalar_bytes(state.ty.dtype, &x.f64s()?)?
-    };
-    // A run is what one index of the axes before `axis` has of x.
-    let blocks: usize = have[..op.axis].iter().product();
-    if blocks == 0 || most == 0 || rows == 0 {
-        return Ok(vec![out]);
+impl Run for StateWrite {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [state, x, at] = operands else { return Err(arity("state_write")) };
+        let (have, put) = (state.sizes()?, x.sizes()?);
+        let missing = || Error::internal("state_write: no such axis");
+        let (&most, &rows) =
+            (have.get(self.axis).ok_or_else(missing)?, put.get(self.axis).ok_or_else(missing)?);
+        let start =
+            (at.words().first().copied().unwrap_or(0) as usize).min(most.saturating_sub(rows));
+        let mut out = state.bytes.to_vec();
+        let bytes = if state.ty.dtype == x.ty.dtype {
+            x.bytes.to_vec()
+        } else {
+            scalar_bytes(state.ty.dtype, &x.f64s()?)?
+        };
+        // A run is what one index of the axes before `axis` has of x.
+        let blocks: usize = have[..self.axis].iter().product();
+        if blocks == 0 || most == 0 || rows == 0 {
+            return Ok(vec![out]);
+        }
+        let slice = out.len() / (blocks * most);
+        for (block, run) in bytes.chunks_exact((rows * slice).max(1)).enumerate() {
+            let first = (block * most + start) * slice;
+            out[first..][..run.len()].copy_from_slice(run);
+        }
+        Ok(vec![out])
     }
-    let slice = out.len() / (blocks * most);
-    for (block, run) in bytes.chunks_exact((rows * slice).max(1)).enumerate() {
-        let first = (block * most + start) * slice;
-        out[first..][..run.len()].copy_from_slice(run);
-    }
-    Ok(vec![out])
 }
 
 #[cfg(test)]

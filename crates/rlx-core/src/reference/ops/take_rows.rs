@@ -2,23 +2,26 @@
 
 use crate::error::{Error, Result};
 use crate::ops::TakeRows;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &TakeRows, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, ctl] = operands else { return Err(arity("take_rows")) };
-    let [have, width] = x.dims()?;
-    let rows = op.rows.as_static().ok_or_else(|| Error::bad_graph("take_rows: rows is unbound"))?;
-    let rows = rows as usize; // the type rule says at most as many as x has
-    let row_bytes = width * x.ty.dtype.block_bytes();
-    let len = (ctl.control()?.len as usize).min(have);
-    let mut out = Vec::with_capacity(rows * row_bytes);
-    for i in 0..rows {
-        let row = (len + i).saturating_sub(rows);
-        out.extend_from_slice(&x.bytes[row * row_bytes..][..row_bytes]);
+impl Run for TakeRows {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, ctl] = operands else { return Err(arity("take_rows")) };
+        let [have, width] = x.dims()?;
+        let rows =
+            self.rows.as_static().ok_or_else(|| Error::bad_graph("take_rows: rows is unbound"))?;
+        let rows = rows as usize; // the type rule says at most as many as x has
+        let row_bytes = width * x.ty.dtype.block_bytes();
+        let len = (ctl.control()?.len as usize).min(have);
+        let mut out = Vec::with_capacity(rows * row_bytes);
+        for i in 0..rows {
+            let row = (len + i).saturating_sub(rows);
+            out.extend_from_slice(&x.bytes[row * row_bytes..][..row_bytes]);
+        }
+        Ok(vec![out])
     }
-    Ok(vec![out])
 }
 
 #[cfg(test)]

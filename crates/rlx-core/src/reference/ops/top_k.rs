@@ -5,18 +5,20 @@ use crate::error::Result;
 use crate::ops::TopK;
 use crate::reference::index::{around, sizes};
 use crate::reference::view::word_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &TopK, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("top_k")) };
-    let dims = sizes(&x.ty.shape)?;
-    let around = around(&dims, dims.len().saturating_sub(1))?;
-    let k = op.k as usize; // the type rule says at most the last axis
-    let best = orders(x, around, true)?;
-    let best = best.iter().flat_map(|order| order.iter().take(k).map(|&i| i as u32));
-    Ok(vec![word_bytes(&best.collect::<Vec<u32>>())])
+impl Run for TopK {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("top_k")) };
+        let dims = sizes(&x.ty.shape)?;
+        let around = around(&dims, dims.len().saturating_sub(1))?;
+        let k = self.k as usize; // the type rule says at most the last axis
+        let best = orders(x, around, true)?;
+        let best = best.iter().flat_map(|order| order.iter().take(k).map(|&i| i as u32));
+        Ok(vec![word_bytes(&best.collect::<Vec<u32>>())])
+    }
 }
 
 #[cfg(test)]

@@ -3,18 +3,21 @@
 use crate::error::Result;
 use crate::ops::Transpose;
 use crate::reference::index::{pick, sizes, strides};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Transpose, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("transpose")) };
-    let dims = sizes(&x.ty.shape)?;
-    let strides = strides(&dims);
-    let to: Vec<usize> = op.perm.iter().map(|&axis| dims[axis]).collect();
-    let from =
-        |index: &[usize]| index.iter().zip(&op.perm).map(|(i, &axis)| i * strides[axis]).sum();
-    Ok(vec![pick(x, &to, from)?])
+impl Run for Transpose {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("transpose")) };
+        let dims = sizes(&x.ty.shape)?;
+        let strides = strides(&dims);
+        let to: Vec<usize> = self.perm.iter().map(|&axis| dims[axis]).collect();
+        let from = |index: &[usize]| {
+            index.iter().zip(&self.perm).map(|(i, &axis)| i * strides[axis]).sum()
+        };
+        Ok(vec![pick(x, &to, from)?])
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,17 @@
 //! Packed blocks to the numbers they mean.
 
 use crate::error::Result;
+use crate::ops::Unpack;
 use crate::reference::view::f32_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("unpack")) };
-    Ok(vec![f32_bytes(&x.f32s()?)])
+impl Run for Unpack {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("unpack")) };
+        Ok(vec![f32_bytes(&x.f32s()?)])
+    }
 }
 
 #[cfg(test)]

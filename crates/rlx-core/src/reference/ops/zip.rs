@@ -4,26 +4,30 @@ use crate::error::{Error, Result};
 use crate::ops::{Op, Zip};
 use crate::reference::index::{repeated, sizes};
 use crate::reference::view::{int_bytes, scalar_bytes};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Zip, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [a, b] = operands else { return Err(arity("zip")) };
-    let ty = &Op::Zip(op.clone()).infer(&[a.ty, b.ty])?[0];
-    let to = sizes(&ty.shape)?;
-    let places = repeated(&sizes(&a.ty.shape)?, &to)?.into_iter();
-    let places = places.zip(repeated(&sizes(&b.ty.shape)?, &to)?);
-    if ty.dtype.is_float() {
-        let (a, b) = (a.f64s()?, b.f64s()?);
-        let y: Vec<f64> = places.map(|(i, j)| op.f.eval(a[i], b[j])).collect();
-        return Ok(vec![scalar_bytes(ty.dtype, &y)?]);
+impl Run for Zip {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [a, b] = operands else { return Err(arity("zip")) };
+        let ty = &Op::Zip(self.clone()).infer(&[a.ty, b.ty])?[0];
+        let to = sizes(&ty.shape)?;
+        let places = repeated(&sizes(&a.ty.shape)?, &to)?.into_iter();
+        let places = places.zip(repeated(&sizes(&b.ty.shape)?, &to)?);
+        if ty.dtype.is_float() {
+            let (a, b) = (a.f64s()?, b.f64s()?);
+            let y: Vec<f64> = places.map(|(i, j)| self.f.eval(a[i], b[j])).collect();
+            return Ok(vec![scalar_bytes(ty.dtype, &y)?]);
+        }
+        let (a, b) = (a.i64s()?, b.i64s()?);
+        let zero = |i| Error::bad_graph(format!("zip: element {i} is divided by 0"));
+        let y = places
+            .enumerate()
+            .map(|(n, (i, j))| self.f.eval_int(a[i], b[j]).ok_or_else(|| zero(n)));
+        Ok(vec![int_bytes(ty.dtype, &y.collect::<Result<Vec<i64>>>()?)?])
     }
-    let (a, b) = (a.i64s()?, b.i64s()?);
-    let zero = |i| Error::bad_graph(format!("zip: element {i} is divided by 0"));
-    let y = places.enumerate().map(|(n, (i, j))| op.f.eval_int(a[i], b[j]).ok_or_else(|| zero(n)));
-    Ok(vec![int_bytes(ty.dtype, &y.collect::<Result<Vec<i64>>>()?)?])
 }
 
 #[cfg(test)]

@@ -2,17 +2,20 @@
 
 use super::fft::rows;
 use crate::error::Result;
+use crate::ops::ComplexNormSq;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use crate::types::DType;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("complex_norm_sq")) };
-    let y: Vec<f64> = rows(x)?.iter().flatten().map(|v| v.0 * v.0 + v.1 * v.1).collect();
-    let dtype = if x.ty.dtype.is_float() { x.ty.dtype } else { DType::F32 };
-    Ok(vec![scalar_bytes(dtype, &y)?])
+impl Run for ComplexNormSq {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("complex_norm_sq")) };
+        let y: Vec<f64> = rows(x)?.iter().flatten().map(|v| v.0 * v.0 + v.1 * v.1).collect();
+        let dtype = if x.ty.dtype.is_float() { x.ty.dtype } else { DType::F32 };
+        Ok(vec![scalar_bytes(dtype, &y)?])
+    }
 }
 
 #[cfg(test)]

@@ -2,15 +2,18 @@
 
 use super::fft::{bytes, rows};
 use crate::error::Result;
-use crate::reference::{View, arity};
+use crate::ops::Conjugate;
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("conjugate")) };
-    let mut rows = rows(x)?;
-    rows.iter_mut().flatten().for_each(|v| v.1 = -v.1);
-    Ok(vec![bytes(x.ty, &rows)?])
+impl Run for Conjugate {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("conjugate")) };
+        let mut rows = rows(x)?;
+        rows.iter_mut().flatten().for_each(|v| v.1 = -v.1);
+        Ok(vec![bytes(x.ty, &rows)?])
+    }
 }
 
 #[cfg(test)]

@@ -5,22 +5,24 @@ use crate::error::Result;
 use crate::math;
 use crate::ops::Fft;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use crate::types::Type;
 use alloc::vec;
 use alloc::vec::Vec;
 
 pub(crate) type Complex = (f64, f64);
 
-pub(crate) fn run(op: &Fft, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("fft")) };
-    let mut rows = rows(x)?;
-    for row in &mut rows {
-        let factor = op.factor(row.len() as u64);
-        *row = transform(row, op.inverse);
-        row.iter_mut().for_each(|v| *v = (v.0 * factor, v.1 * factor));
+impl Run for Fft {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("fft")) };
+        let mut rows = rows(x)?;
+        for row in &mut rows {
+            let factor = self.factor(row.len() as u64);
+            *row = transform(row, self.inverse);
+            row.iter_mut().for_each(|v| *v = (v.0 * factor, v.1 * factor));
+        }
+        Ok(vec![bytes(x.ty, &rows)?])
     }
-    Ok(vec![bytes(x.ty, &rows)?])
 }
 
 /// Rows of c64, or of floats as real and imaginary halves.

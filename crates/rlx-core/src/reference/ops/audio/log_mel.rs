@@ -5,50 +5,53 @@ use crate::error::Result;
 use crate::math;
 use crate::ops::{Log, LogMel, Operator};
 use crate::reference::view::{dot, scalar_bytes};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use crate::types::Type;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &LogMel, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, window, filters] = operands else { return Err(arity("log_mel")) };
-    let types: Vec<&Type> = operands.iter().map(|v| v.ty).collect();
-    let shape = op.infer(&types)?[0].shape.static_dims()?;
-    let (window, filters) = (window.f64s()?, filters.f64s()?);
-    let (n, bins) = (window.len(), window.len() / 2 + 1);
-    let (mels, frames) = (filters.len() / bins, shape.last().map_or(0, |&t| t as usize));
-    let (samples, side) =
-        (x.sizes()?.last().copied().unwrap_or(1), if op.center { n / 2 } else { 0 });
-    let mut out = Vec::with_capacity(shape.iter().product::<u64>() as usize);
-    for row in x.f64s()?.chunks_exact(samples.max(1)) {
-        let sample = |i: usize| match i.checked_sub(side) {
-            None => row[side - i],
-            Some(i) if i < samples => row[i],
-            Some(i) => row[2 * (samples - 1) - i],
-        };
-        let from = out.len();
-        out.resize(from + mels * frames, 0.0);
-        let y = &mut out[from..];
-        for t in 0..frames {
-            let frame: Vec<(f64, f64)> =
-                (0..n).map(|j| (window[j] * sample(t * op.hop as usize + j), 0.0)).collect();
-            let spectrum = transform(&frame, false);
-            let power: Vec<f64> = spectrum[..bins].iter().map(|v| v.0 * v.0 + v.1 * v.1).collect();
-            for (m, filter) in filters.chunks_exact(bins).enumerate() {
-                let energy = dot(&power, filter).max(f64::from(op.floor));
-                y[m * frames + t] = match op.log {
-                    Log::Ln => math::log(energy),
-                    Log::Log10 => math::log10(energy),
-                };
+impl Run for LogMel {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, window, filters] = operands else { return Err(arity("log_mel")) };
+        let types: Vec<&Type> = operands.iter().map(|v| v.ty).collect();
+        let shape = self.infer(&types)?[0].shape.static_dims()?;
+        let (window, filters) = (window.f64s()?, filters.f64s()?);
+        let (n, bins) = (window.len(), window.len() / 2 + 1);
+        let (mels, frames) = (filters.len() / bins, shape.last().map_or(0, |&t| t as usize));
+        let (samples, side) =
+            (x.sizes()?.last().copied().unwrap_or(1), if self.center { n / 2 } else { 0 });
+        let mut out = Vec::with_capacity(shape.iter().product::<u64>() as usize);
+        for row in x.f64s()?.chunks_exact(samples.max(1)) {
+            let sample = |i: usize| match i.checked_sub(side) {
+                None => row[side - i],
+                Some(i) if i < samples => row[i],
+                Some(i) => row[2 * (samples - 1) - i],
+            };
+            let from = out.len();
+            out.resize(from + mels * frames, 0.0);
+            let y = &mut out[from..];
+            for t in 0..frames {
+                let frame: Vec<(f64, f64)> =
+                    (0..n).map(|j| (window[j] * sample(t * self.hop as usize + j), 0.0)).collect();
+                let spectrum = transform(&frame, false);
+                let power: Vec<f64> =
+                    spectrum[..bins].iter().map(|v| v.0 * v.0 + v.1 * v.1).collect();
+                for (m, filter) in filters.chunks_exact(bins).enumerate() {
+                    let energy = dot(&power, filter).max(f64::from(self.floor));
+                    y[m * frames + t] = match self.log {
+                        Log::Ln => math::log(energy),
+                        Log::Log10 => math::log10(energy),
+                    };
+                }
             }
+            if let Some(range) = self.range {
+                let least = y.iter().copied().fold(f64::NEG_INFINITY, f64::max) - f64::from(range);
+                y.iter_mut().for_each(|v| *v = v.max(least));
+            }
+            y.iter_mut().for_each(|v| *v = *v * f64::from(self.gain) + f64::from(self.offset));
         }
-        if let Some(range) = op.range {
-            let least = y.iter().copied().fold(f64::NEG_INFINITY, f64::max) - f64::from(range);
-            y.iter_mut().for_each(|v| *v = v.max(least));
-        }
-        y.iter_mut().for_each(|v| *v = *v * f64::from(op.gain) + f64::from(op.offset));
+        Ok(vec![scalar_bytes(x.ty.dtype, &out)?])
     }
-    Ok(vec![scalar_bytes(x.ty.dtype, &out)?])
 }
 
 #[cfg(test)]

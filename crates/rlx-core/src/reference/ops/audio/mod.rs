@@ -1,6 +1,6 @@
 //! Spectra.
 
-pub(in crate::reference) mod complex_norm_sq;
-pub(in crate::reference) mod conjugate;
-pub(in crate::reference) mod fft;
-pub(in crate::reference) mod log_mel;
+mod complex_norm_sq;
+mod conjugate;
+mod fft;
+mod log_mel;

@@ -2,36 +2,41 @@
 
 use crate::error::{Error, Result};
 use crate::math;
+use crate::ops::Cholesky;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [a] = operands else { return Err(arity("cholesky")) };
-    let (a_data, n) = (a.f64s()?, a.sizes()?.last().copied().unwrap_or(1));
-    let mut out = vec![0.0; a_data.len()];
-    for (i, (a, l)) in
-        a_data.chunks_exact((n * n).max(1)).zip(out.chunks_exact_mut((n * n).max(1))).enumerate()
-    {
-        for row in 0..n {
-            for column in 0..=row {
-                let sum: f64 = (0..column).map(|k| l[row * n + k] * l[column * n + k]).sum();
-                let rest = a[row * n + column] - sum;
-                l[row * n + column] = if row > column {
-                    rest / l[column * n + column]
-                } else if rest > 0.0 {
-                    math::sqrt(rest)
-                } else {
-                    return Err(Error::bad_graph(format!(
-                        "cholesky: matrix {i} is not positive definite, seen at row {row}"
-                    )));
-                };
+impl Run for Cholesky {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [a] = operands else { return Err(arity("cholesky")) };
+        let (a_data, n) = (a.f64s()?, a.sizes()?.last().copied().unwrap_or(1));
+        let mut out = vec![0.0; a_data.len()];
+        for (i, (a, l)) in a_data
+            .chunks_exact((n * n).max(1))
+            .zip(out.chunks_exact_mut((n * n).max(1)))
+            .enumerate()
+        {
+            for row in 0..n {
+                for column in 0..=row {
+                    let sum: f64 = (0..column).map(|k| l[row * n + k] * l[column * n + k]).sum();
+                    let rest = a[row * n + column] - sum;
+                    l[row * n + column] = if row > column {
+                        rest / l[column * n + column]
+                    } else if rest > 0.0 {
+                        math::sqrt(rest)
+                    } else {
+                        return Err(Error::bad_graph(format!(
+                            "cholesky: matrix {i} is not positive definite, seen at row {row}"
+                        )));
+                    };
+                }
             }
         }
+        Ok(vec![scalar_bytes(a.ty.dtype, &out)?])
     }
-    Ok(vec![scalar_bytes(a.ty.dtype, &out)?])
 }
 
 #[cfg(test)]

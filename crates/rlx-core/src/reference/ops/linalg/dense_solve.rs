@@ -1,28 +1,31 @@
 //! Linear systems by Gauss elimination with partial pivoting.
 
 use crate::error::{Error, Result};
+use crate::ops::DenseSolve;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [a, b] = operands else { return Err(arity("dense_solve")) };
-    let n = a.sizes()?.last().copied().unwrap_or(1);
-    let (mut matrices, mut x) = (a.f64s()?, b.f64s()?);
-    let systems = matrices.len() / (n * n).max(1);
-    let k = x.len() / (systems * n).max(1);
-    for i in 0..systems {
-        let a = &mut matrices[i * n * n..][..n * n];
-        let x = &mut x[i * n * k..][..n * k];
-        solve(a, x, n, k).map_err(|column| {
-            Error::bad_graph(format!(
-                "dense_solve: matrix {i} is singular, column {column} has no pivot"
-            ))
-        })?;
+impl Run for DenseSolve {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [a, b] = operands else { return Err(arity("dense_solve")) };
+        let n = a.sizes()?.last().copied().unwrap_or(1);
+        let (mut matrices, mut x) = (a.f64s()?, b.f64s()?);
+        let systems = matrices.len() / (n * n).max(1);
+        let k = x.len() / (systems * n).max(1);
+        for i in 0..systems {
+            let a = &mut matrices[i * n * n..][..n * n];
+            let x = &mut x[i * n * k..][..n * k];
+            solve(a, x, n, k).map_err(|column| {
+                Error::bad_graph(format!(
+                    "dense_solve: matrix {i} is singular, column {column} has no pivot"
+                ))
+            })?;
+        }
+        Ok(vec![scalar_bytes(b.ty.dtype, &x)?])
     }
-    Ok(vec![scalar_bytes(b.ty.dtype, &x)?])
 }
 
 /// Replaces the right-hand sides by the solutions; the error is a column without a pivot.

@@ -1,4 +1,4 @@
 //! Solvers.
 
-pub(in crate::reference) mod cholesky;
-pub(in crate::reference) mod dense_solve;
+mod cholesky;
+mod dense_solve;

@@ -5,31 +5,33 @@ use crate::error::Result;
 use crate::math;
 use crate::ops::{FakeQuantize, levels};
 use crate::reference::view::{rounded, scalar_bytes};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &FakeQuantize, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, scale @ ..] = operands else { return Err(arity("fake_quantize")) };
-    let (mut y, most) = (x.f64s()?, levels("fake_quantize", op.bits)? - 1.0);
-    let (dtype, group) = (x.ty.dtype, inner(x, op.axis)?);
-    let scales = match (scale.first(), op.axis) {
-        (Some(scale), _) => scale.f64s()?,
-        (None, axis) => {
-            let n = axis.map_or(Ok(1), |a| x.sizes().map(|d| d[a]))?;
-            let mut largest = vec![0.0f64; n];
-            for (i, v) in y.iter().enumerate() {
-                largest[i / group % n] = largest[i / group % n].max(v.abs());
+impl Run for FakeQuantize {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, scale @ ..] = operands else { return Err(arity("fake_quantize")) };
+        let (mut y, most) = (x.f64s()?, levels("fake_quantize", self.bits)? - 1.0);
+        let (dtype, group) = (x.ty.dtype, inner(x, self.axis)?);
+        let scales = match (scale.first(), self.axis) {
+            (Some(scale), _) => scale.f64s()?,
+            (None, axis) => {
+                let n = axis.map_or(Ok(1), |a| x.sizes().map(|d| d[a]))?;
+                let mut largest = vec![0.0f64; n];
+                for (i, v) in y.iter().enumerate() {
+                    largest[i / group % n] = largest[i / group % n].max(v.abs());
+                }
+                // As it would be stored.
+                largest.iter().map(|v| rounded(dtype, v / most)).collect()
             }
-            // As it would be stored.
-            largest.iter().map(|v| rounded(dtype, v / most)).collect()
+        };
+        for (i, v) in y.iter_mut().enumerate() {
+            let scale = scales[i / group % scales.len()];
+            *v = if scale == 0.0 { 0.0 } else { math::rint(*v / scale).clamp(-most, most) * scale };
         }
-    };
-    for (i, v) in y.iter_mut().enumerate() {
-        let scale = scales[i / group % scales.len()];
-        *v = if scale == 0.0 { 0.0 } else { math::rint(*v / scale).clamp(-most, most) * scale };
+        Ok(vec![scalar_bytes(dtype, &y)?])
     }
-    Ok(vec![scalar_bytes(dtype, &y)?])
 }
 
 #[cfg(test)]

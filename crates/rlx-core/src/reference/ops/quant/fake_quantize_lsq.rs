@@ -5,19 +5,25 @@ use crate::error::Result;
 use crate::math;
 use crate::ops::{FakeQuantizeLsq, levels};
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &FakeQuantizeLsq, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, scales] = operands else { return Err(arity("fake_quantize_lsq")) };
-    let (mut y, n) = (x.f64s()?, levels("fake_quantize_lsq", op.bits)?);
-    let (scales, group) = (scales.f64s()?, inner(x, op.axis)?);
-    for (i, v) in y.iter_mut().enumerate() {
-        let scale = scales[i / group % scales.len()];
-        *v = if scale == 0.0 { 0.0 } else { math::rint((*v / scale).clamp(-n, n - 1.0)) * scale };
+impl Run for FakeQuantizeLsq {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, scales] = operands else { return Err(arity("fake_quantize_lsq")) };
+        let (mut y, n) = (x.f64s()?, levels("fake_quantize_lsq", self.bits)?);
+        let (scales, group) = (scales.f64s()?, inner(x, self.axis)?);
+        for (i, v) in y.iter_mut().enumerate() {
+            let scale = scales[i / group % scales.len()];
+            *v = if scale == 0.0 {
+                0.0
+            } else {
+                math::rint((*v / scale).clamp(-n, n - 1.0)) * scale
+            };
+        }
+        Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
     }
-    Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
 }
 
 #[cfg(test)]

@@ -4,19 +4,22 @@ use super::q_matmul::{centred, requantised};
 use crate::error::Result;
 use crate::ops::{Operator, QConv2d};
 use crate::reference::ops::vision::conv::convolve;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use crate::types::Type;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &QConv2d, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, w, bias @ ..] = operands else { return Err(arity("q_conv2d")) };
-    let types: Vec<&Type> = operands.iter().map(|v| v.ty).collect();
-    let results = op.infer(&types)?;
-    let (x_data, w_data) = (centred(x, op.requantize.x_zero)?, centred(w, op.requantize.w_zero)?);
-    let sums = convolve(&op.window, op.groups, (x, &x_data), (w, &w_data), &results)?;
-    let places = results[0].shape.static_dims()?[2..].iter().product::<u64>() as usize;
-    Ok(vec![requantised(&op.requantize, &sums, bias.first(), places.max(1))?])
+impl Run for QConv2d {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, w, bias @ ..] = operands else { return Err(arity("q_conv2d")) };
+        let types: Vec<&Type> = operands.iter().map(|v| v.ty).collect();
+        let results = self.infer(&types)?;
+        let (x_data, w_data) =
+            (centred(x, self.requantize.x_zero)?, centred(w, self.requantize.w_zero)?);
+        let sums = convolve(&self.window, self.groups, (x, &x_data), (w, &w_data), &results)?;
+        let places = results[0].shape.static_dims()?[2..].iter().product::<u64>() as usize;
+        Ok(vec![requantised(&self.requantize, &sums, bias.first(), places.max(1))?])
+    }
 }
 
 #[cfg(test)]

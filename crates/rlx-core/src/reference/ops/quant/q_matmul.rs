@@ -4,20 +4,23 @@ use crate::error::Result;
 use crate::math;
 use crate::ops::{QMatMul, Requantize};
 use crate::reference::view::{dot, scalar_bytes};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use crate::types::{DType, Scalar};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &QMatMul, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x_view, w_view, bias @ ..] = operands else { return Err(arity("q_matmul")) };
-    let (x, w) = (centred(x_view, op.requantize.x_zero)?, centred(w_view, op.requantize.w_zero)?);
-    let depth = w_view.sizes()?.last().copied().unwrap_or(1).max(1);
-    let mut sums = Vec::new();
-    for row in x.chunks_exact(depth) {
-        sums.extend(w.chunks_exact(depth).map(|filter| dot(row, filter)));
+impl Run for QMatMul {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x_view, w_view, bias @ ..] = operands else { return Err(arity("q_matmul")) };
+        let (x, w) =
+            (centred(x_view, self.requantize.x_zero)?, centred(w_view, self.requantize.w_zero)?);
+        let depth = w_view.sizes()?.last().copied().unwrap_or(1).max(1);
+        let mut sums = Vec::new();
+        for row in x.chunks_exact(depth) {
+            sums.extend(w.chunks_exact(depth).map(|filter| dot(row, filter)));
+        }
+        Ok(vec![requantised(&self.requantize, &sums, bias.first(), 1)?])
     }
-    Ok(vec![requantised(&op.requantize, &sums, bias.first(), 1)?])
 }
 
 /// Elements less their zero point: integers, exact in f64.

@@ -4,20 +4,22 @@ use crate::error::{Error, Result};
 use crate::math;
 use crate::ops::{Quantize, byte_range};
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Quantize, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, scales, zeros] = operands else { return Err(arity("quantize")) };
-    let (scales, zeros, group) = (scales.f64s()?, zeros.f64s()?, inner(x, op.axis)?);
-    let (least, most) = byte_range(op.to).ok_or_else(|| Error::internal("quantize: type"))?;
-    let code = |(i, v): (usize, f64)| {
-        let c = i / group % scales.len();
-        (math::rint(v / scales[c]) + zeros[c]).clamp(least, most)
-    };
-    let codes: Vec<f64> = x.f64s()?.into_iter().enumerate().map(code).collect();
-    Ok(vec![scalar_bytes(op.to, &codes)?])
+impl Run for Quantize {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, scales, zeros] = operands else { return Err(arity("quantize")) };
+        let (scales, zeros, group) = (scales.f64s()?, zeros.f64s()?, inner(x, self.axis)?);
+        let (least, most) = byte_range(self.to).ok_or_else(|| Error::internal("quantize: type"))?;
+        let code = |(i, v): (usize, f64)| {
+            let c = i / group % scales.len();
+            (math::rint(v / scales[c]) + zeros[c]).clamp(least, most)
+        };
+        let codes: Vec<f64> = x.f64s()?.into_iter().enumerate().map(code).collect();
+        Ok(vec![scalar_bytes(self.to, &codes)?])
+    }
 }
 
 /// Neighbouring elements that share an index of the axis; all of them without one.

@@ -4,14 +4,16 @@ use super::scaled_quantize::{decoded_scales, last_two};
 use crate::error::Result;
 use crate::ops::{ScaleLayout, ScaledDequantize, Scaling};
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use crate::types::DType;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &ScaledDequantize, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [codes, scales] = operands else { return Err(arity("scaled_dequantize")) };
-    Ok(vec![scalar_bytes(DType::F32, &decoded(&op.scaling, codes, scales)?)?])
+impl Run for ScaledDequantize {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [codes, scales] = operands else { return Err(arity("scaled_dequantize")) };
+        Ok(vec![scalar_bytes(DType::F32, &decoded(&self.scaling, codes, scales)?)?])
+    }
 }
 
 /// Every element, exact but for the product.

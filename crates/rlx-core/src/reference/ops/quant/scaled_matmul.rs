@@ -4,24 +4,26 @@ use super::scaled_dequantize::decoded;
 use crate::error::Result;
 use crate::ops::ScaledMatMul;
 use crate::reference::view::{dot, scalar_bytes};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use crate::types::DType;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &ScaledMatMul, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, x_scales, w, w_scales, bias @ ..] = operands else {
-        return Err(arity("scaled_matmul"));
-    };
-    let depth = w.sizes()?.last().copied().unwrap_or(1).max(1);
-    let (x, w) = (decoded(&op.x, x, x_scales)?, decoded(&op.w, w, w_scales)?);
-    let bias = bias.first().map_or_else(|| Ok(vec![0.0]), View::f64s)?;
-    let mut y = Vec::new();
-    for row in x.chunks_exact(depth) {
-        let filters = w.chunks_exact(depth).enumerate();
-        y.extend(filters.map(|(i, filter)| dot(row, filter) + bias[i % bias.len()]));
+impl Run for ScaledMatMul {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, x_scales, w, w_scales, bias @ ..] = operands else {
+            return Err(arity("scaled_matmul"));
+        };
+        let depth = w.sizes()?.last().copied().unwrap_or(1).max(1);
+        let (x, w) = (decoded(&self.x, x, x_scales)?, decoded(&self.w, w, w_scales)?);
+        let bias = bias.first().map_or_else(|| Ok(vec![0.0]), View::f64s)?;
+        let mut y = Vec::new();
+        for row in x.chunks_exact(depth) {
+            let filters = w.chunks_exact(depth).enumerate();
+            y.extend(filters.map(|(i, filter)| dot(row, filter) + bias[i % bias.len()]));
+        }
+        Ok(vec![scalar_bytes(DType::F32, &y)?])
     }
-    Ok(vec![scalar_bytes(DType::F32, &y)?])
 }
 
 #[cfg(test)]

@@ -3,39 +3,42 @@
 use crate::error::Result;
 use crate::ops::{Operator, ScaleLayout, ScaledQuantize, Scaling};
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use crate::types::SmallFloat;
 use crate::types::small_float::{encode_e8m0, exponent, power_of_two};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &ScaledQuantize, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("scaled_quantize")) };
-    let types = op.infer(&[x.ty])?;
-    let (data, (rows, width)) = (x.f64s()?, last_two(x)?);
-    let mut largest = vec![0.0f64; types[1].shape.elements()? as usize];
-    for (i, v) in data.iter().enumerate() {
-        let slot = &mut largest[op.scaling.scale_of(i, rows, width)];
-        *slot = slot.max(v.abs());
+impl Run for ScaledQuantize {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("scaled_quantize")) };
+        let types = self.infer(&[x.ty])?;
+        let (data, (rows, width)) = (x.f64s()?, last_two(x)?);
+        let mut largest = vec![0.0f64; types[1].shape.elements()? as usize];
+        for (i, v) in data.iter().enumerate() {
+            let slot = &mut largest[self.scaling.scale_of(i, rows, width)];
+            *slot = slot.max(v.abs());
+        }
+        let format = self.scaling.format;
+        let (scales, bytes) = match self.scaling.layout {
+            ScaleLayout::Mx | ScaleLayout::Nvfp4 => {
+                let codes: Vec<u8> =
+                    largest.iter().map(|&v| scale_code(&self.scaling, v)).collect();
+                (decoded_scales(&self.scaling, &codes), codes)
+            }
+            ScaleLayout::Tensor | ScaleLayout::Block { .. } => {
+                let scales: Vec<f64> = largest.iter().map(|&v| scale(&self.scaling, v)).collect();
+                let bytes = scalar_bytes(types[1].dtype, &scales)?;
+                (scales, bytes)
+            }
+        };
+        let code = |(i, v): (usize, &f64)| {
+            let scale = scales[self.scaling.scale_of(i, rows, width)];
+            // A scale that rounded to 0 leaves nothing to say.
+            format.encode(if scale == 0.0 { 0.0 } else { v / scale })
+        };
+        Ok(vec![data.iter().enumerate().map(code).collect(), bytes])
     }
-    let format = op.scaling.format;
-    let (scales, bytes) = match op.scaling.layout {
-        ScaleLayout::Mx | ScaleLayout::Nvfp4 => {
-            let codes: Vec<u8> = largest.iter().map(|&v| scale_code(&op.scaling, v)).collect();
-            (decoded_scales(&op.scaling, &codes), codes)
-        }
-        ScaleLayout::Tensor | ScaleLayout::Block { .. } => {
-            let scales: Vec<f64> = largest.iter().map(|&v| scale(&op.scaling, v)).collect();
-            let bytes = scalar_bytes(types[1].dtype, &scales)?;
-            (scales, bytes)
-        }
-    };
-    let code = |(i, v): (usize, &f64)| {
-        let scale = scales[op.scaling.scale_of(i, rows, width)];
-        // A scale that rounded to 0 leaves nothing to say.
-        format.encode(if scale == 0.0 { 0.0 } else { v / scale })
-    };
-    Ok(vec![data.iter().enumerate().map(code).collect(), bytes])
 }
 
 /// Sizes of the last two axes.

@@ -3,35 +3,39 @@
 use crate::error::{Error, Result};
 use crate::ops::AxialRope2d;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &AxialRope2d, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("axial_rope_2d")) };
-    let (mut y, dims) = (x.f64s()?, x.sizes()?);
-    let [.., rows, width] = dims.as_slice() else { return Err(arity("axial_rope_2d")) };
-    let tokens = op.tokens().unwrap_or(u64::MAX);
-    // A symbolic size may have become too small.
-    if (*rows as u64) < tokens {
-        return Err(Error::bad_graph(format!("axial_rope_2d: {rows} tokens, expected {tokens}")));
-    }
-    let turns: Vec<Vec<(f64, f64)>> =
-        (0..op.end_x * op.end_y).map(|token| op.turns(token)).collect();
-    for (i, row) in y.chunks_exact_mut(*width).enumerate() {
-        let token = i % rows;
-        if token as u64 >= tokens {
-            continue;
+impl Run for AxialRope2d {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("axial_rope_2d")) };
+        let (mut y, dims) = (x.f64s()?, x.sizes()?);
+        let [.., rows, width] = dims.as_slice() else { return Err(arity("axial_rope_2d")) };
+        let tokens = self.tokens().unwrap_or(u64::MAX);
+        // A symbolic size may have become too small.
+        if (*rows as u64) < tokens {
+            return Err(Error::bad_graph(format!(
+                "axial_rope_2d: {rows} tokens, expected {tokens}"
+            )));
         }
-        for head in row.chunks_exact_mut(op.head_dim as usize) {
-            let pairs = head.as_chunks_mut::<2>().0;
-            for ([a, b], (cos, sin)) in pairs.iter_mut().zip(&turns[token % turns.len()]) {
-                (*a, *b) = (*a * cos - *b * sin, *a * sin + *b * cos);
+        let turns: Vec<Vec<(f64, f64)>> =
+            (0..self.end_x * self.end_y).map(|token| self.turns(token)).collect();
+        for (i, row) in y.chunks_exact_mut(*width).enumerate() {
+            let token = i % rows;
+            if token as u64 >= tokens {
+                continue;
+            }
+            for head in row.chunks_exact_mut(self.head_dim as usize) {
+                let pairs = head.as_chunks_mut::<2>().0;
+                for ([a, b], (cos, sin)) in pairs.iter_mut().zip(&turns[token % turns.len()]) {
+                    (*a, *b) = (*a * cos - *b * sin, *a * sin + *b * cos);
+                }
             }
         }
+        Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
     }
-    Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
 }
 
 #[cfg(test)]

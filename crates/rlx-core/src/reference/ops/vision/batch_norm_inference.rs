@@ -4,20 +4,24 @@ use crate::error::Result;
 use crate::math;
 use crate::ops::BatchNormInference;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &BatchNormInference, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, scale, bias, mean, var] = operands else { return Err(arity("batch_norm_inference")) };
-    let (mut y, dims) = (x.f64s()?, x.sizes()?);
-    let (scale, bias, mean, var) = (scale.f64s()?, bias.f64s()?, mean.f64s()?, var.f64s()?);
-    let inner: usize = dims.iter().skip(op.axis + 1).product();
-    for (i, v) in y.iter_mut().enumerate() {
-        let c = i / inner % scale.len();
-        *v = (*v - mean[c]) / math::sqrt(var[c] + f64::from(op.eps)) * scale[c] + bias[c];
+impl Run for BatchNormInference {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, scale, bias, mean, var] = operands else {
+            return Err(arity("batch_norm_inference"));
+        };
+        let (mut y, dims) = (x.f64s()?, x.sizes()?);
+        let (scale, bias, mean, var) = (scale.f64s()?, bias.f64s()?, mean.f64s()?, var.f64s()?);
+        let inner: usize = dims.iter().skip(self.axis + 1).product();
+        for (i, v) in y.iter_mut().enumerate() {
+            let c = i / inner % scale.len();
+            *v = (*v - mean[c]) / math::sqrt(var[c] + f64::from(self.eps)) * scale[c] + bias[c];
+        }
+        Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
     }
-    Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
 }
 
 #[cfg(test)]

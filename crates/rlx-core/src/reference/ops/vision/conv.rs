@@ -4,22 +4,30 @@ use super::room::filled;
 use crate::error::Result;
 use crate::ops::{Conv, Grid, Operator, Window};
 use crate::reference::view::{dot, scalar_bytes};
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use crate::types::Type;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Conv, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, w, bias @ ..] = operands else { return Err(arity("conv")) };
-    let types: Vec<&Type> = operands.iter().map(|v| v.ty).collect();
-    let bias = bias.first().map(View::f64s).transpose()?;
-    let y = convolve(&op.window, op.groups, (x, &x.f64s()?), (w, &w.f64s()?), &op.infer(&types)?)?;
-    let places = y.len() / (x.sizes()?[0] * w.sizes()?[0]).max(1);
-    let y: Vec<f64> = match bias {
-        None => y,
-        Some(b) => y.iter().enumerate().map(|(i, v)| v + b[i / places % b.len()]).collect(),
-    };
-    Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
+impl Run for Conv {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, w, bias @ ..] = operands else { return Err(arity("conv")) };
+        let types: Vec<&Type> = operands.iter().map(|v| v.ty).collect();
+        let bias = bias.first().map(View::f64s).transpose()?;
+        let y = convolve(
+            &self.window,
+            self.groups,
+            (x, &x.f64s()?),
+            (w, &w.f64s()?),
+            &self.infer(&types)?,
+        )?;
+        let places = y.len() / (x.sizes()?[0] * w.sizes()?[0]).max(1);
+        let y: Vec<f64> = match bias {
+            None => y,
+            Some(b) => y.iter().enumerate().map(|(i, v)| v + b[i / places % b.len()]).collect(),
+        };
+        Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
+    }
 }
 
 /// Sums of products of x's elements and w's, each given with its type; padding adds nothing.

@@ -4,47 +4,49 @@ use super::room::filled;
 use crate::error::Result;
 use crate::ops::{ConvTranspose, Grid, Operator};
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use crate::types::Type;
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &ConvTranspose, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x_view, w_view, bias @ ..] = operands else { return Err(arity("conv_transpose")) };
-    let types: Vec<&Type> = operands.iter().map(|v| v.ty).collect();
-    let output = op.infer(&types)?[0].shape.static_dims()?;
-    let (input, kernel) = (x_view.ty.shape.static_dims()?, w_view.ty.shape.static_dims()?);
-    let (x, w) = (x_view.f64s()?, w_view.f64s()?);
-    let mut y = filled(&output, 0.0)?;
-    // The convolution whose adjoint this is: from the output's size to the input's.
-    let grid = Grid::new(&op.window, &output[2..], &kernel[2..], &input[2..]);
-    let (channels, outputs) = (input[1] as usize, output[1] as usize);
-    let (per_group, taps) = (kernel[1] as usize, kernel[2..].iter().product::<u64>() as usize);
-    let depth = channels / op.groups as usize;
-    let (places, positions) = (output[2..].iter().product::<u64>() as usize, grid.positions());
-    if let Some(bias) = bias.first() {
-        let bias = bias.f64s()?;
-        y.iter_mut().enumerate().for_each(|(i, v)| *v = bias[i / places % outputs]);
-    }
-    let mut sources = Vec::new();
-    for p in 0..positions {
-        grid.sources(p, &mut sources);
-        for n in 0..input[0] as usize {
-            for c in 0..channels {
-                let element = x[(n * channels + c) * positions + p];
-                for o in 0..per_group {
-                    let filter = &w[(c * per_group + o) * taps..][..taps];
-                    let plane = (n * outputs + c / depth * per_group + o) * places;
-                    for (source, weight) in sources.iter().zip(filter) {
-                        if let Some(at) = source {
-                            y[plane + at] += element * weight;
+impl Run for ConvTranspose {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x_view, w_view, bias @ ..] = operands else { return Err(arity("conv_transpose")) };
+        let types: Vec<&Type> = operands.iter().map(|v| v.ty).collect();
+        let output = self.infer(&types)?[0].shape.static_dims()?;
+        let (input, kernel) = (x_view.ty.shape.static_dims()?, w_view.ty.shape.static_dims()?);
+        let (x, w) = (x_view.f64s()?, w_view.f64s()?);
+        let mut y = filled(&output, 0.0)?;
+        // The convolution whose adjoint this is: from the output's size to the input's.
+        let grid = Grid::new(&self.window, &output[2..], &kernel[2..], &input[2..]);
+        let (channels, outputs) = (input[1] as usize, output[1] as usize);
+        let (per_group, taps) = (kernel[1] as usize, kernel[2..].iter().product::<u64>() as usize);
+        let depth = channels / self.groups as usize;
+        let (places, positions) = (output[2..].iter().product::<u64>() as usize, grid.positions());
+        if let Some(bias) = bias.first() {
+            let bias = bias.f64s()?;
+            y.iter_mut().enumerate().for_each(|(i, v)| *v = bias[i / places % outputs]);
+        }
+        let mut sources = Vec::new();
+        for p in 0..positions {
+            grid.sources(p, &mut sources);
+            for n in 0..input[0] as usize {
+                for c in 0..channels {
+                    let element = x[(n * channels + c) * positions + p];
+                    for o in 0..per_group {
+                        let filter = &w[(c * per_group + o) * taps..][..taps];
+                        let plane = (n * outputs + c / depth * per_group + o) * places;
+                        for (source, weight) in sources.iter().zip(filter) {
+                            if let Some(at) = source {
+                                y[plane + at] += element * weight;
+                            }
                         }
                     }
                 }
             }
         }
+        Ok(vec![scalar_bytes(x_view.ty.dtype, &y)?])
     }
-    Ok(vec![scalar_bytes(x_view.ty.dtype, &y)?])
 }
 
 #[cfg(test)]

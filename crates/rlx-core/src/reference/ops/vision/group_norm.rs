@@ -4,24 +4,26 @@ use crate::error::Result;
 use crate::ops::GroupNorm;
 use crate::reference::ops::layer_norm::normalise;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &GroupNorm, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, scale, bias] = operands else { return Err(arity("group_norm")) };
-    let (mut y, dims) = (x.f64s()?, x.sizes()?);
-    let (scale, bias) = (scale.f64s()?, bias.f64s()?);
-    let places: usize = dims.iter().skip(2).product();
-    let group = scale.len() / op.groups as usize * places;
-    for run in y.chunks_exact_mut(group.max(1)) {
-        normalise(run, f64::from(op.eps), true);
+impl Run for GroupNorm {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, scale, bias] = operands else { return Err(arity("group_norm")) };
+        let (mut y, dims) = (x.f64s()?, x.sizes()?);
+        let (scale, bias) = (scale.f64s()?, bias.f64s()?);
+        let places: usize = dims.iter().skip(2).product();
+        let group = scale.len() / self.groups as usize * places;
+        for run in y.chunks_exact_mut(group.max(1)) {
+            normalise(run, f64::from(self.eps), true);
+        }
+        for (i, v) in y.iter_mut().enumerate() {
+            let c = i / places % scale.len();
+            *v = *v * scale[c] + bias[c];
+        }
+        Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
     }
-    for (i, v) in y.iter_mut().enumerate() {
-        let c = i / places % scale.len();
-        *v = *v * scale[c] + bias[c];
-    }
-    Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
 }
 
 #[cfg(test)]

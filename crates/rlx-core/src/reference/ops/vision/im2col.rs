@@ -4,15 +4,17 @@ use super::room::filled;
 use crate::error::Result;
 use crate::ops::{Grid, Im2Col, Operator};
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Im2Col, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("im2col")) };
-    let columns = windows(x, &op.window, &op.kernel, 0.0)?;
-    let types = op.infer(&[x.ty])?;
-    Ok(vec![scalar_bytes(types[0].dtype, &columns)?])
+impl Run for Im2Col {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("im2col")) };
+        let columns = windows(x, &self.window, &self.kernel, 0.0)?;
+        let types = self.infer(&[x.ty])?;
+        Ok(vec![scalar_bytes(types[0].dtype, &columns)?])
+    }
 }
 
 /// `[N, C, K, L]`: the elements under the kernel at every position, `fill` in the padding.

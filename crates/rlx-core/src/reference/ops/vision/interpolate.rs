@@ -4,35 +4,37 @@ use super::room::filled;
 use crate::error::Result;
 use crate::ops::Interpolate;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Interpolate, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("interpolate")) };
-    let (mut y, mut dims) = (x.f64s()?, x.sizes()?);
-    // No step between has more elements than the larger of both images, axis by axis.
-    let most = dims[2..].iter().zip(&op.size).map(|(&a, &b)| b.max(a as u64));
-    let most: Vec<u64> = dims[..2].iter().map(|&n| n as u64).chain(most).collect();
-    drop(filled(&most, 0.0)?);
-    for (i, &size) in op.size.iter().enumerate() {
-        let axis = i + 2;
-        let inner: usize = dims[axis + 1..].iter().product();
-        let outer: usize = dims[..axis].iter().product();
-        let taps = op.taps(dims[axis] as u64, size);
-        let mut next = Vec::with_capacity(outer * taps.len() * inner);
-        for block in 0..outer {
-            for (first, weights) in &taps {
-                for j in 0..inner {
-                    let at = |k: usize| (block * dims[axis] + first + k) * inner + j;
-                    next.push(weights.iter().enumerate().map(|(k, w)| w * y[at(k)]).sum());
+impl Run for Interpolate {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("interpolate")) };
+        let (mut y, mut dims) = (x.f64s()?, x.sizes()?);
+        // No step between has more elements than the larger of both images, axis by axis.
+        let most = dims[2..].iter().zip(&self.size).map(|(&a, &b)| b.max(a as u64));
+        let most: Vec<u64> = dims[..2].iter().map(|&n| n as u64).chain(most).collect();
+        drop(filled(&most, 0.0)?);
+        for (i, &size) in self.size.iter().enumerate() {
+            let axis = i + 2;
+            let inner: usize = dims[axis + 1..].iter().product();
+            let outer: usize = dims[..axis].iter().product();
+            let taps = self.taps(dims[axis] as u64, size);
+            let mut next = Vec::with_capacity(outer * taps.len() * inner);
+            for block in 0..outer {
+                for (first, weights) in &taps {
+                    for j in 0..inner {
+                        let at = |k: usize| (block * dims[axis] + first + k) * inner + j;
+                        next.push(weights.iter().enumerate().map(|(k, w)| w * y[at(k)]).sum());
+                    }
                 }
             }
+            dims[axis] = size as usize;
+            y = next;
         }
-        dims[axis] = size as usize;
-        y = next;
+        Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
     }
-    Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
 }
 
 #[cfg(test)]

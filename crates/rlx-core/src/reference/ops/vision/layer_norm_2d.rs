@@ -4,30 +4,32 @@ use crate::error::Result;
 use crate::ops::LayerNorm2d;
 use crate::reference::ops::layer_norm::{affine, normalise};
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &LayerNorm2d, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, scale, bias] = operands else { return Err(arity("layer_norm_2d")) };
-    let (mut y, dims) = (x.f64s()?, x.sizes()?);
-    let (scale, bias) = (scale.f64s()?, bias.f64s()?);
-    let channels = scale.len();
-    let places: usize = dims.iter().skip(2).product();
-    let mut row = vec![0.0; channels];
-    for item in y.chunks_exact_mut((channels * places).max(1)) {
-        for place in 0..places {
-            for (c, v) in row.iter_mut().enumerate() {
-                *v = item[c * places + place];
-            }
-            normalise(&mut row, f64::from(op.eps), true);
-            affine(&mut row, &scale, Some(&bias));
-            for (c, v) in row.iter().enumerate() {
-                item[c * places + place] = *v;
+impl Run for LayerNorm2d {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, scale, bias] = operands else { return Err(arity("layer_norm_2d")) };
+        let (mut y, dims) = (x.f64s()?, x.sizes()?);
+        let (scale, bias) = (scale.f64s()?, bias.f64s()?);
+        let channels = scale.len();
+        let places: usize = dims.iter().skip(2).product();
+        let mut row = vec![0.0; channels];
+        for item in y.chunks_exact_mut((channels * places).max(1)) {
+            for place in 0..places {
+                for (c, v) in row.iter_mut().enumerate() {
+                    *v = item[c * places + place];
+                }
+                normalise(&mut row, f64::from(self.eps), true);
+                affine(&mut row, &scale, Some(&bias));
+                for (c, v) in row.iter().enumerate() {
+                    item[c * places + place] = *v;
+                }
             }
         }
+        Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
     }
-    Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
 }
 
 #[cfg(test)]

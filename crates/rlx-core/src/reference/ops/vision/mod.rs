@@ -1,12 +1,12 @@
 //! Vision: convolution, pooling, resizing, norms over channels.
 
-pub(in crate::reference) mod axial_rope_2d;
-pub(in crate::reference) mod batch_norm_inference;
-pub(in crate::reference) mod conv;
-pub(in crate::reference) mod conv_transpose;
-pub(in crate::reference) mod group_norm;
-pub(in crate::reference) mod im2col;
-pub(in crate::reference) mod interpolate;
-pub(in crate::reference) mod layer_norm_2d;
-pub(in crate::reference) mod pool;
-pub(in crate::reference) mod room;
+mod axial_rope_2d;
+mod batch_norm_inference;
+pub(super) mod conv;
+mod conv_transpose;
+mod group_norm;
+mod im2col;
+mod interpolate;
+mod layer_norm_2d;
+mod pool;
+mod room;

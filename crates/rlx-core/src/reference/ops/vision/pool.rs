@@ -4,37 +4,39 @@ use super::im2col::windows;
 use crate::error::Result;
 use crate::ops::{Operator, Pool, PoolKind};
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Pool, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x] = operands else { return Err(arity("pool")) };
-    let fill = if op.kind == PoolKind::Max { f64::NEG_INFINITY } else { 0.0 };
-    let columns = windows(x, &op.window, &op.kernel, fill)?;
-    let ones = vec![1.0; x.ty.shape.elements()? as usize];
-    let ones: Vec<u8> = scalar_bytes(x.ty.dtype, &ones)?;
-    let present = windows(&View::new(x.ty, &ones), &op.window, &op.kernel, 0.0)?;
-    let shape = op.infer(&[x.ty])?[0].shape.static_dims()?;
-    let positions = shape[2..].iter().product::<u64>() as usize;
-    let taps = op.kernel.iter().product::<u64>() as usize;
-    let planes = columns.len() / (taps * positions).max(1);
-    let mut y = Vec::with_capacity(planes * positions);
-    for plane in 0..planes {
-        for p in 0..positions {
-            let at = |tap: usize| (plane * taps + tap) * positions + p;
-            let values = (0..taps).map(|tap| columns[at(tap)]);
-            y.push(match op.kind {
-                PoolKind::Max => values.fold(f64::NEG_INFINITY, f64::max),
-                PoolKind::Average if op.count_padding => values.sum::<f64>() / taps as f64,
-                PoolKind::Average => {
-                    let real: f64 = (0..taps).map(|tap| present[at(tap)]).sum();
-                    values.sum::<f64>() / real.max(1.0)
-                }
-            });
+impl Run for Pool {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x] = operands else { return Err(arity("pool")) };
+        let fill = if self.kind == PoolKind::Max { f64::NEG_INFINITY } else { 0.0 };
+        let columns = windows(x, &self.window, &self.kernel, fill)?;
+        let ones = vec![1.0; x.ty.shape.elements()? as usize];
+        let ones: Vec<u8> = scalar_bytes(x.ty.dtype, &ones)?;
+        let present = windows(&View::new(x.ty, &ones), &self.window, &self.kernel, 0.0)?;
+        let shape = self.infer(&[x.ty])?[0].shape.static_dims()?;
+        let positions = shape[2..].iter().product::<u64>() as usize;
+        let taps = self.kernel.iter().product::<u64>() as usize;
+        let planes = columns.len() / (taps * positions).max(1);
+        let mut y = Vec::with_capacity(planes * positions);
+        for plane in 0..planes {
+            for p in 0..positions {
+                let at = |tap: usize| (plane * taps + tap) * positions + p;
+                let values = (0..taps).map(|tap| columns[at(tap)]);
+                y.push(match self.kind {
+                    PoolKind::Max => values.fold(f64::NEG_INFINITY, f64::max),
+                    PoolKind::Average if self.count_padding => values.sum::<f64>() / taps as f64,
+                    PoolKind::Average => {
+                        let real: f64 = (0..taps).map(|tap| present[at(tap)]).sum();
+                        values.sum::<f64>() / real.max(1.0)
+                    }
+                });
+            }
         }
+        Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
     }
-    Ok(vec![scalar_bytes(x.ty.dtype, &y)?])
 }
 
 #[cfg(test)]

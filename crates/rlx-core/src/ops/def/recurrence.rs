@@ -1,14 +1,58 @@
-//! What decompositions of recurrences share: a scan along the sequence, its state before and
-//! after, and rows past the control block's `len`.
+//! What operators share that go along a sequence: their type rule, and a decomposition as a scan, with
+//! its state before and after, and rows past the control block's `len`.
 
-use super::{Body, Comparison, Emit, Scan, Select, StateRead, StateWrite, words};
+use super::control_block::{self, control};
+use super::rules::expect;
 use crate::error::{Error, Result};
+use crate::ops::{Body, Comparison, Emit, RowUse, Scan, Select, StateRead, StateWrite};
 use crate::types::{DType, Dim, Kind, Shape, Type, ValueId};
+use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// Checks the number of operands of such an operator: the state and the
+/// control block stand behind the tensors.
+pub(crate) fn arity(name: &str, operands: &[&Type], tensors: usize, carry: bool) -> Result<()> {
+    let n = operands.len();
+    match carry {
+        false if n == tensors => Ok(()),
+        true if n == tensors + 1 || n == tensors + 2 => Ok(()),
+        false => Err(Error::bad_graph(format!("{name} takes {tensors} operands, got {n}"))),
+        true => Err(Error::bad_graph(format!(
+            "{name} takes {} operands, a state and a control block that may be left out among \
+             them; got {n}",
+            tensors + 2
+        ))),
+    }
+}
+
+/// Results of such an operator: `y`, and the state of `batch` and `tail` if there is one in `rest`.
+pub(crate) fn results(
+    name: &str,
+    y: Type,
+    rest: &[&Type],
+    batch: &[Dim],
+    tail: &[Dim],
+) -> Result<Vec<Type>> {
+    let [state, ctl @ ..] = rest else { return Ok(vec![y]) };
+    let need = Type::state(DType::F32, Shape(batch.iter().chain(tail).cloned().collect()));
+    expect(name, "state", state, &need)?;
+    for ctl in ctl {
+        control(name, ctl)?;
+    }
+    Ok(vec![y, need])
+}
+
+/// Which rows a recurrence over tokens needs: with a control block, and one sequence alone in each operand's
+/// leading axes (before the last `own`), rows of earlier tokens.
+pub(crate) fn earlier_rows(x: &Type, own: usize, control: Option<usize>) -> RowUse {
+    let leading = x.shape.rank().saturating_sub(own);
+    let alone = x.shape.0.iter().take(leading).all(|d| d.as_static() == Some(1));
+    if control.is_some() && alone { RowUse::Same } else { RowUse::All }
+}
+
 /// A recurrence as a scan.
-pub(super) struct Recurrence {
+pub(crate) struct Recurrence {
     /// The element type of everything but the state outside.
     pub to: DType,
     /// Shape of what is carried: the batch's axes, then the operator's own.
@@ -50,7 +94,7 @@ impl Recurrence {
         let length = e.dims(*some).first().cloned().unwrap_or(Dim::from(0u64));
         let ctl = self.rest.get(1).copied();
         if let Some(ctl) = ctl {
-            let len = e.control_word(ctl, words::LEN)?;
+            let len = e.control_word(ctl, control_block::LEN)?;
             let i = e.iota(core::slice::from_ref(&length), 0)?;
             xs.push(e.compare(Comparison::Lt, i, len)?);
         }
@@ -85,8 +129,8 @@ impl Recurrence {
         let Some(state) = first else { return Ok(vec![y]) };
         let next = match ctl {
             Some(ctl) => {
-                let done = e.control_word(ctl, words::DONE)?;
-                let running = e.number(DType::U32, words::RUNNING.into())?;
+                let done = e.control_word(ctl, control_block::DONE)?;
+                let running = e.number(DType::U32, control_block::RUNNING.into())?;
                 let runs = e.compare(Comparison::Eq, done, running)?;
                 e.one(Select, &[runs, last, start])?
             }

@@ -5,13 +5,13 @@
 //! where nothing was written, [`whole`](dyn Emit::whole) makes one of them.
 
 #[cfg(any(feature = "vision", feature = "audio", feature = "quant"))]
-pub(super) mod tables;
+pub(crate) mod tables;
 
-use super::{
+use crate::error::Result;
+use crate::ops::{
     Binary, Cast, Compare, Comparison, Constant, Emit, Expand, Iota, Map, Reduce, Reduction,
     Reshape, Select, Slice, Transpose, Unary, Zip,
 };
-use crate::error::Result;
 use crate::types::{DType, Dim, Scalar, Shape, ValueId};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,79 +19,79 @@ use alloc::vec::Vec;
 /// One call an operator.
 impl dyn Emit + '_ {
     /// Sizes of a value.
-    pub(super) fn dims(&self, v: ValueId) -> Vec<Dim> {
+    pub(crate) fn dims(&self, v: ValueId) -> Vec<Dim> {
         self.ty(v).shape.0.clone()
     }
 
     /// `f(x)`.
-    pub(super) fn map(&mut self, f: Unary, x: ValueId) -> Result<ValueId> {
+    pub(crate) fn map(&mut self, f: Unary, x: ValueId) -> Result<ValueId> {
         self.one(Map { f }, &[x])
     }
 
     /// `f(a, b)`, broadcast.
-    pub(super) fn zip(&mut self, f: Binary, a: ValueId, b: ValueId) -> Result<ValueId> {
+    pub(crate) fn zip(&mut self, f: Binary, a: ValueId, b: ValueId) -> Result<ValueId> {
         self.one(Zip { f }, &[a, b])
     }
 
     /// `a + b`.
-    pub(super) fn add(&mut self, a: ValueId, b: ValueId) -> Result<ValueId> {
+    pub(crate) fn add(&mut self, a: ValueId, b: ValueId) -> Result<ValueId> {
         self.zip(Binary::Add, a, b)
     }
 
     /// `a - b`.
-    pub(super) fn sub(&mut self, a: ValueId, b: ValueId) -> Result<ValueId> {
+    pub(crate) fn sub(&mut self, a: ValueId, b: ValueId) -> Result<ValueId> {
         self.zip(Binary::Sub, a, b)
     }
 
     /// `a b`, element by element.
-    pub(super) fn mul(&mut self, a: ValueId, b: ValueId) -> Result<ValueId> {
+    pub(crate) fn mul(&mut self, a: ValueId, b: ValueId) -> Result<ValueId> {
         self.zip(Binary::Mul, a, b)
     }
 
     /// `f(a, b)` as bool.
-    pub(super) fn compare(&mut self, f: Comparison, a: ValueId, b: ValueId) -> Result<ValueId> {
+    pub(crate) fn compare(&mut self, f: Comparison, a: ValueId, b: ValueId) -> Result<ValueId> {
         self.one(Compare { f }, &[a, b])
     }
 
     /// `a` where `cond`, and `b` elsewhere.
-    pub(super) fn select(&mut self, cond: ValueId, a: ValueId, b: ValueId) -> Result<ValueId> {
+    pub(crate) fn select(&mut self, cond: ValueId, a: ValueId, b: ValueId) -> Result<ValueId> {
         self.one(Select, &[cond, a, b])
     }
 
     /// `x` in another element type, or `x` itself.
-    pub(super) fn cast(&mut self, x: ValueId, to: DType) -> Result<ValueId> {
+    pub(crate) fn cast(&mut self, x: ValueId, to: DType) -> Result<ValueId> {
         if self.ty(x).dtype == to { Ok(x) } else { self.one(Cast { to }, &[x]) }
     }
 
     /// Half floats as f32, so that what is made of them rounds once; others as they are.
-    pub(super) fn wide(&mut self, x: ValueId) -> Result<ValueId> {
+    pub(crate) fn wide(&mut self, x: ValueId) -> Result<ValueId> {
         if is_half(self.ty(x).dtype) { self.cast(x, DType::F32) } else { Ok(x) }
     }
 
     /// One number of a type, without axes.
-    pub(super) fn number(&mut self, dtype: DType, x: f64) -> Result<ValueId> {
+    pub(crate) fn number(&mut self, dtype: DType, x: f64) -> Result<ValueId> {
         self.one(Constant::scalar(dtype, x)?, &[])
     }
 
     /// One number of the element type of `x`.
-    pub(super) fn like(&mut self, x: ValueId, number: f64) -> Result<ValueId> {
+    pub(crate) fn like(&mut self, x: ValueId, number: f64) -> Result<ValueId> {
         self.number(self.ty(x).dtype, number)
     }
 
     /// `f` of every element and one number.
-    pub(super) fn zip_number(&mut self, f: Binary, x: ValueId, number: f64) -> Result<ValueId> {
+    pub(crate) fn zip_number(&mut self, f: Binary, x: ValueId, number: f64) -> Result<ValueId> {
         let number = self.like(x, number)?;
         self.zip(f, x, number)
     }
 
     /// `x` where `cond`, and a number elsewhere.
-    pub(super) fn keep_where(&mut self, cond: ValueId, x: ValueId, other: f64) -> Result<ValueId> {
+    pub(crate) fn keep_where(&mut self, cond: ValueId, x: ValueId, other: f64) -> Result<ValueId> {
         let other = self.like(x, other)?;
         self.select(cond, x, other)
     }
 
     /// `x` under another shape, or `x` itself.
-    pub(super) fn reshape(&mut self, x: ValueId, dims: &[Dim]) -> Result<ValueId> {
+    pub(crate) fn reshape(&mut self, x: ValueId, dims: &[Dim]) -> Result<ValueId> {
         if self.ty(x).shape.0 == dims {
             return Ok(x);
         }
@@ -99,13 +99,13 @@ impl dyn Emit + '_ {
     }
 
     /// The value as an operator's result: a view of all of it.
-    pub(super) fn whole(&mut self, x: ValueId) -> Result<ValueId> {
+    pub(crate) fn whole(&mut self, x: ValueId) -> Result<ValueId> {
         let dims = self.ty(x).shape.clone();
         self.one(Reshape { dims }, &[x])
     }
 
     /// `x` with axes of size 1 at these places of the result, ascending.
-    pub(super) fn with_ones(&mut self, x: ValueId, places: &[usize]) -> Result<ValueId> {
+    pub(crate) fn with_ones(&mut self, x: ValueId, places: &[usize]) -> Result<ValueId> {
         let mut dims = self.dims(x);
         for &at in places {
             dims.insert(at.min(dims.len()), Dim::from(1u64));
@@ -114,7 +114,7 @@ impl dyn Emit + '_ {
     }
 
     /// A vector as the axis `axis` of `rank`, size 1 on the others.
-    pub(super) fn along(&mut self, v: ValueId, axis: usize, rank: usize) -> Result<ValueId> {
+    pub(crate) fn along(&mut self, v: ValueId, axis: usize, rank: usize) -> Result<ValueId> {
         let mut dims = vec![Dim::from(1u64); rank];
         if let Some(d) = dims.get_mut(axis) {
             *d = self.ty(v).shape.last();
@@ -123,7 +123,7 @@ impl dyn Emit + '_ {
     }
 
     /// `x` repeated to a shape, or `x` itself.
-    pub(super) fn expand(&mut self, x: ValueId, dims: &[Dim]) -> Result<ValueId> {
+    pub(crate) fn expand(&mut self, x: ValueId, dims: &[Dim]) -> Result<ValueId> {
         if self.ty(x).shape.0 == dims {
             return Ok(x);
         }
@@ -131,7 +131,7 @@ impl dyn Emit + '_ {
     }
 
     /// Axes in another order, or `x` itself.
-    pub(super) fn transpose(&mut self, x: ValueId, perm: &[usize]) -> Result<ValueId> {
+    pub(crate) fn transpose(&mut self, x: ValueId, perm: &[usize]) -> Result<ValueId> {
         if perm.is_sorted() {
             return Ok(x);
         }
@@ -139,7 +139,7 @@ impl dyn Emit + '_ {
     }
 
     /// `len` indices of an axis from `start` on, or `x` itself if those are all.
-    pub(super) fn slice(
+    pub(crate) fn slice(
         &mut self,
         x: ValueId,
         axis: usize,
@@ -154,7 +154,7 @@ impl dyn Emit + '_ {
     }
 
     /// `len` indices of an axis from `start` on, backwards.
-    pub(super) fn slice_back(
+    pub(crate) fn slice_back(
         &mut self,
         x: ValueId,
         axis: usize,
@@ -165,23 +165,23 @@ impl dyn Emit + '_ {
     }
 
     /// `f` along axes, which stay with size 1.
-    pub(super) fn reduce(&mut self, f: Reduction, x: ValueId, axes: &[usize]) -> Result<ValueId> {
+    pub(crate) fn reduce(&mut self, f: Reduction, x: ValueId, axes: &[usize]) -> Result<ValueId> {
         self.one(Reduce { f, axes: axes.to_vec(), keep: true }, &[x])
     }
 
     /// A reduction of the last axis, which stays as 1.
-    pub(super) fn reduce_last(&mut self, f: Reduction, x: ValueId) -> Result<ValueId> {
+    pub(crate) fn reduce_last(&mut self, f: Reduction, x: ValueId) -> Result<ValueId> {
         let last = self.ty(x).shape.rank().saturating_sub(1);
         self.reduce(f, x, &[last])
     }
 
     /// Indices along an axis of a shape, as u32.
-    pub(super) fn iota(&mut self, dims: &[Dim], axis: usize) -> Result<ValueId> {
+    pub(crate) fn iota(&mut self, dims: &[Dim], axis: usize) -> Result<ValueId> {
         self.one(Iota { dtype: DType::U32, dims: Shape(dims.to_vec()), axis }, &[])
     }
 
     /// The indices of an axis of `n`, in a shape that repeats along all others of `rank`.
-    pub(super) fn indices(
+    pub(crate) fn indices(
         &mut self,
         dtype: DType,
         (n, axis, rank): (Dim, usize, usize),
@@ -197,13 +197,13 @@ impl dyn Emit + '_ {
 /// Forms that several operators share.
 impl dyn Emit + '_ {
     /// One word of a control block, `[1] u32`.
-    pub(super) fn control_word(&mut self, ctl: ValueId, word: usize) -> Result<ValueId> {
+    pub(crate) fn control_word(&mut self, ctl: ValueId, word: usize) -> Result<ValueId> {
         self.slice(ctl, 0, word, 1u64)
     }
 
     /// `(x - mean) / sqrt(var + eps)` over axes, or `x / sqrt(mean(x^2) + eps)`; half floats give
     /// f32.
-    pub(super) fn normalise(
+    pub(crate) fn normalise(
         &mut self,
         x: ValueId,
         axes: &[usize],
@@ -223,7 +223,7 @@ impl dyn Emit + '_ {
     }
 
     /// `x * scale + bias` with vectors along `axis`, in the width of x.
-    pub(super) fn affine(
+    pub(crate) fn affine(
         &mut self,
         x: ValueId,
         axis: usize,
@@ -242,7 +242,7 @@ impl dyn Emit + '_ {
 
     /// Ids as places on an axis of `n`: negative ones count from the end. `None` where that takes a
     /// size that is not known.
-    pub(super) fn places(&mut self, ids: ValueId, n: &Dim) -> Result<Option<ValueId>> {
+    pub(crate) fn places(&mut self, ids: ValueId, n: &Dim) -> Result<Option<ValueId>> {
         if self.ty(ids).dtype == DType::U32 {
             return Ok(Some(ids));
         }
@@ -256,7 +256,7 @@ impl dyn Emit + '_ {
     /// `y[.., v, ..]` is the sum of all `x[.., n, ..]` for which `mask[v, n]` holds. In memory that
     /// is `x` as often as the mask has rows: what is not taken is 0 and not a factor, so that it may
     /// be infinite or NaN.
-    pub(super) fn masked_sum(&mut self, mask: ValueId, x: ValueId, axis: usize) -> Result<ValueId> {
+    pub(crate) fn masked_sum(&mut self, mask: ValueId, x: ValueId, axis: usize) -> Result<ValueId> {
         let behind = self.ty(x).shape.rank().saturating_sub(axis + 1);
         let x = self.with_ones(x, &[axis])?;
         let mut dims = self.dims(mask);
@@ -268,17 +268,17 @@ impl dyn Emit + '_ {
 }
 
 /// The element type that a decomposition computes in: f64 for f64, f32 for all shorter floats.
-pub(super) fn wide(dtype: DType) -> DType {
+pub(crate) fn wide(dtype: DType) -> DType {
     if dtype == DType::Scalar(Scalar::F64) { dtype } else { DType::F32 }
 }
 
 /// True for f16 and bf16.
-pub(super) fn is_half(dtype: DType) -> bool {
+pub(crate) fn is_half(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16)
 }
 
 /// Scores of attention: scaled, then bounded.
-pub(super) fn scaled(
+pub(crate) fn scaled(
     e: &mut dyn Emit,
     scores: ValueId,
     scale: f64,

@@ -9,16 +9,11 @@ use alloc::vec::Vec;
 
 /// Elements of a constant at most: what needs a larger one stays whole.
 #[cfg(any(feature = "vision", feature = "audio"))]
-pub(in crate::ops) const LARGEST: u64 = 1 << 24;
+pub(crate) const LARGEST: u64 = 1 << 24;
 
 impl dyn Emit + '_ {
     /// A constant of a float type or u32.
-    pub(in crate::ops) fn constant(
-        &mut self,
-        dtype: DType,
-        dims: &[u64],
-        x: &[f64],
-    ) -> Result<ValueId> {
+    pub(crate) fn constant(&mut self, dtype: DType, dims: &[u64], x: &[f64]) -> Result<ValueId> {
         let mut data = Vec::with_capacity(x.len() * dtype.block_bytes());
         for &v in x {
             match dtype {
@@ -34,28 +29,18 @@ impl dyn Emit + '_ {
     }
 
     /// Rows of a table, or indices of any axis.
-    pub(in crate::ops) fn gather(
-        &mut self,
-        table: ValueId,
-        axis: usize,
-        ids: ValueId,
-    ) -> Result<ValueId> {
+    pub(crate) fn gather(&mut self, table: ValueId, axis: usize, ids: ValueId) -> Result<ValueId> {
         self.one(Gather { axis }, &[table, ids])
     }
 
     /// `a b`, or `a b^T`.
-    pub(in crate::ops) fn matmul(
-        &mut self,
-        a: ValueId,
-        b: ValueId,
-        transpose_b: bool,
-    ) -> Result<ValueId> {
+    pub(crate) fn matmul(&mut self, a: ValueId, b: ValueId, transpose_b: bool) -> Result<ValueId> {
         self.one(BatchMatMul { transpose_b }, &[a, b])
     }
 
     /// Padding with a number, or `x` itself.
     #[cfg(feature = "vision")]
-    pub(in crate::ops) fn pad(
+    pub(crate) fn pad(
         &mut self,
         x: ValueId,
         low: &[u64],

@@ -1,7 +1,8 @@
 //! What an operator's file says, and what a decomposition writes to.
 
-use super::{Attrs, Op};
+use super::field::{self, Field};
 use crate::error::{Error, Result};
+use crate::ops::{Attrs, Op};
 use crate::types::{Binding, Type, ValueId};
 use alloc::vec::Vec;
 
@@ -100,8 +101,8 @@ impl dyn Emit + '_ {
     }
 }
 
-/// What an operator's file says.
-pub trait Operator: Sized {
+/// What an operator's file says. Its attributes are those of a [`Field`].
+pub trait Operator: Field {
     /// The name in text IR.
     const NAME: &'static str;
     /// What kind of work it is.
@@ -109,11 +110,13 @@ pub trait Operator: Sized {
 
     /// Attributes in print order.
     fn attrs(&self) -> Attrs {
-        Attrs::none()
+        self.put("", Attrs::none())
     }
 
     /// The operator of printed attributes. Errors on unknown, missing or mistyped ones.
-    fn from_attrs(attrs: &Attrs) -> Result<Self>;
+    fn from_attrs(attrs: &Attrs) -> Result<Self> {
+        field::read(Self::NAME, attrs)
+    }
 
     /// The type rule: results of these operands, or why there are none.
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>>;

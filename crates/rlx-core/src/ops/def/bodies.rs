@@ -1,27 +1,28 @@
 //! Pieces of control flow's type rules: what a region takes and gives.
 
-use super::{Signature, fit};
+use super::rules;
 use crate::error::{Error, Result};
+use crate::ops::Signature;
 use crate::types::{DType, Kind, Scalar, Type};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 /// The error of an operator that was asked for its type without its regions.
-pub(super) fn missing(op: &str) -> Error {
+pub(crate) fn missing(op: &str) -> Error {
     Error::bad_graph(format!("{op} has no type without its regions"))
 }
 
 /// Fails unless the value is one bool.
-pub(super) fn condition(op: &str, what: &str, ty: &Type) -> Result<()> {
-    if fit::is_scalar(ty, DType::Scalar(Scalar::Bool)) {
+pub(crate) fn condition(op: &str, what: &str, ty: &Type) -> Result<()> {
+    if rules::is_scalar(ty, DType::Scalar(Scalar::Bool)) {
         return Ok(());
     }
     Err(Error::bad_graph(format!("{op}: {what} is {ty}, expected one bool")))
 }
 
 /// Fails on a state: regions see tensors alone.
-pub(super) fn tensors(op: &str, operands: &[&Type]) -> Result<()> {
+pub(crate) fn tensors(op: &str, operands: &[&Type]) -> Result<()> {
     match operands.iter().find(|t| t.kind == Kind::State) {
         Some(ty) => {
             Err(Error::bad_graph(format!("{op}: an operand is {ty}, regions take tensors"))
@@ -32,7 +33,7 @@ pub(super) fn tensors(op: &str, operands: &[&Type]) -> Result<()> {
 }
 
 /// Fails on control flow that gives nothing.
-pub(super) fn some(op: &str, results: &[Type]) -> Result<()> {
+pub(crate) fn some(op: &str, results: &[Type]) -> Result<()> {
     match results {
         [] => Err(Error::bad_graph(format!("{op} has no results"))),
         _ => Ok(()),
@@ -40,7 +41,7 @@ pub(super) fn some(op: &str, results: &[Type]) -> Result<()> {
 }
 
 /// Fails unless region `name` has parameters of these types.
-pub(super) fn takes<'a>(
+pub(crate) fn takes<'a>(
     op: &str,
     name: &str,
     region: &Signature,
@@ -54,7 +55,7 @@ pub(super) fn takes<'a>(
 }
 
 /// Fails unless region `name` gives `need`, which `what` describes.
-pub(super) fn gives(op: &str, name: &str, have: &[Type], need: &[Type], what: &str) -> Result<()> {
+pub(crate) fn gives(op: &str, name: &str, have: &[Type], need: &[Type], what: &str) -> Result<()> {
     if have == need {
         return Ok(());
     }

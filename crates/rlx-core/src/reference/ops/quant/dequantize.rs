@@ -5,20 +5,22 @@ use super::quantize::inner;
 use crate::error::Result;
 use crate::ops::Dequantize;
 use crate::reference::view::scalar_bytes;
-use crate::reference::{View, arity};
+use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub(crate) fn run(op: &Dequantize, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-    let [x, scales, zeros] = operands else { return Err(arity("dequantize")) };
-    let (dtype, group) = (scales.ty.dtype, inner(x, op.axis)?);
-    let (scales, zeros) = (scales.f64s()?, zeros.f64s()?);
-    let value = |(i, v): (usize, f64)| {
-        let c = i / group % scales.len();
-        (v - zeros[c]) * scales[c]
-    };
-    let values: Vec<f64> = x.f64s()?.into_iter().enumerate().map(value).collect();
-    Ok(vec![scalar_bytes(dtype, &values)?])
+impl Run for Dequantize {
+    fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
+        let [x, scales, zeros] = operands else { return Err(arity("dequantize")) };
+        let (dtype, group) = (scales.ty.dtype, inner(x, self.axis)?);
+        let (scales, zeros) = (scales.f64s()?, zeros.f64s()?);
+        let value = |(i, v): (usize, f64)| {
+            let c = i / group % scales.len();
+            (v - zeros[c]) * scales[c]
+        };
+        let values: Vec<f64> = x.f64s()?.into_iter().enumerate().map(value).collect();
+        Ok(vec![scalar_bytes(dtype, &values)?])
+    }
 }
 
 #[cfg(test)]

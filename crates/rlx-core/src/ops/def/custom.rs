@@ -1,7 +1,7 @@
 //! Operators that users bring: a type rule and a reference, no row in any table.
 
-use super::{Attrs, Emit, Op};
 use crate::error::Result;
+use crate::ops::{Attrs, Emit, Op};
 use crate::types::{Type, ValueId};
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};

@@ -9,7 +9,7 @@ use alloc::format;
 /// # Errors
 /// `BadGraph` for a window that does not fit. Whether it fits a symbolic axis is known when the
 /// symbol is bound: the type rule runs again.
-pub(super) fn slide(input: &Dim, pad: u64, reach: u64, stride: u64) -> Result<Dim> {
+pub(crate) fn slide(input: &Dim, pad: u64, reach: u64, stride: u64) -> Result<Dim> {
     if let Some(n) = input.as_static() {
         let room = n.checked_add(pad).and_then(|n| n.checked_sub(reach));
         let room = room.ok_or_else(|| {
