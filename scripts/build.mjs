@@ -57,11 +57,12 @@ export const BUILDS = [
   },
 ];
 
-/** The build for networks that are no language models: fetched when a page loads such a session, and by no other. */
-export const GRAPHS = {
-  name: 'rlx-graphs', glue: 'rlx_graphs', target: 'target/graphs', flags: [], features: [],
-  more: ['--no-default-features', '--features', 'graphs'],
-};
+/** The builds for networks that are no language models: one is fetched when a page loads such a session, and by no other. */
+const OTHERS = { glue: 'rlx_graphs', more: ['--no-default-features', '--features', 'graphs'] };
+export const GRAPHS = [
+  { name: 'rlx-graphs', target: 'target/graphs', flags: [], features: [], ...OTHERS },
+  { name: 'rlx-graphs-relaxed', target: 'target/graphs-relaxed', flags: RELAXED, features: ['--enable-relaxed-simd'], ...OTHERS },
+];
 
 /** Messages of panics name source files: of a crate its own path, not where this machine keeps it. */
 const registry = join(process.env.CARGO_HOME ?? join(homedir(), '.cargo'), 'registry', 'src');
@@ -75,7 +76,7 @@ const once = (what, work) => {
 
 /** One build and its glue, in dist; `usually` says how long that takes on two cores with nothing compiled. */
 export const buildWasm = (name) => once(name, async () => {
-  const { target, flags, features, glue, cargo = [], more = [] } = [...BUILDS, GRAPHS].find((build) => build.name === name);
+  const { target, flags, features, glue, cargo = [], more = [] } = [...BUILDS, ...GRAPHS].find((build) => build.name === name);
   const usually = existsSync(inRoot(target, WASM)) ? 'under a minute' : '1 to 2 minutes the first time';
   await once('target', () => ensureTargets(WASM));
   // Compiled beside the module, which takes longer.
@@ -128,7 +129,7 @@ export async function buildAll() {
   requireRust();
   rmSync(dist, { recursive: true, force: true });
   // Two beside each other: the last minute of each is one thread's.
-  await atOnce(2, [...BUILDS, GRAPHS].map(({ name }) => () => buildWasm(name)));
+  await atOnce(2, [...BUILDS, ...GRAPHS].map(({ name }) => () => buildWasm(name)));
   await buildPackage();
 }
 

@@ -12,7 +12,7 @@ const FIRST = 'rlx-relaxed';
 const SECOND = 'rlx';
 
 /** What a page may ask for. */
-const ALL = [...BUILDS, GRAPHS];
+const ALL = [...BUILDS, ...GRAPHS];
 
 /** Which build makes a file of the package's dist, if one does. */
 function buildOf(path) {

@@ -4,6 +4,7 @@
     pip install numpy onnx onnxruntime
     cargo build --release -p rlx-native --example encode
     python3 benches/encoders/run.py [--models minilm,bert] [--rounds 7] [--out benches/results/DATE-encoders.json]
+    python3 benches/encoders/run.py --export FOLDER    # only writes the models, for wasm.mjs
 
 Both get the same f32 weights, the same ids and a mask of ones, and return rows and the mean vector. Each round
 runs one side, then the other; a round's time is its best run, the result is the median of the rounds.
@@ -170,7 +171,17 @@ def main():
     a.add_argument("--rounds", type=int, default=7)
     a.add_argument("--binary", default="target/release/examples/encode")
     a.add_argument("--out")
+    a.add_argument("--export")
     a = a.parse_args()
+    if a.export:
+        for name in a.models.split(","):
+            folder = os.path.join(a.export, name)
+            os.makedirs(folder, exist_ok=True)
+            t = weights(SIZES[name], np.random.default_rng(5))
+            write_folder(folder, SIZES[name], t)
+            with open(os.path.join(folder, "model.onnx"), "wb") as f:
+                f.write(onnx_model(SIZES[name], t).SerializeToString())
+        return
     import onnxruntime
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     cpu = [l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")]

@@ -458,6 +458,23 @@ test('what is wrong is told, with what was given and what is wanted', async () =
   assert.deepEqual(Object.keys(faults).sort(), Object.keys(expected).sort());
 });
 
+test('a browser with relaxed SIMD takes the build with it, another the build without, and vectors are transformers\'', async () => {
+  const [{ text, mean_hf }] = recorded(ENCODERS[0]);
+  for (const [relaxedSimd, build] of [[true, 'rlx-graphs-relaxed.wasm'], [false, 'rlx-graphs.wasm']]) {
+    const { page, context } = await openPage(browser, `${server.url}/pages/empty.html`, { relaxedSimd });
+    server.requests.length = 0;
+    const row = await page.evaluate(async (text) => {
+      const { Embedder } = await import('/dist/index.js');
+      const embedder = await Embedder.load({ model: '/fixtures/bert/bert.gguf', device: 'cpu', pooling: 'mean', normalise: false });
+      return [...(await embedder.embed([text]))[0]];
+    }, text);
+    await context.close();
+    assert.ok(apart(row, mean_hf) <= 1e-4, `${build}: ${apart(row, mean_hf)}`);
+    const fetched = server.requests.map(({ path }) => path.split('/').at(-1)).filter((name) => name.endsWith('.wasm'));
+    assert.deepEqual(fetched, [build]);
+  }
+});
+
 test('a page for chat fetches nothing of this', async () => {
   const { page: chat, context } = await openPage(browser, `${server.url}/pages/empty.html`);
   server.requests.length = 0;

@@ -95,7 +95,7 @@ const STRIP: usize = 16;
 /// `M` rows: as many vectors of the panel's rows at once as keep enough sums in flight, and in registers.
 #[inline(always)]
 fn tiles<S: Lanes, T: Scalar, const M: usize>(s: S, w: &[u8], x: &[f32], k: usize, y: &mut [f32]) {
-    if S::LANES == ROWS {
+    if S::VECTORS == 1 || S::LANES == ROWS {
         tile::<S, T, M, 1>(s, w, x, k, y)
     } else {
         tile::<S, T, M, 2>(s, w, x, k, y)

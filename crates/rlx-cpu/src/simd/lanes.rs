@@ -24,6 +24,9 @@ pub(crate) trait Lanes: Copy {
     const LANES: usize;
     /// Rows of x that a tile of a matrix product has: its sums stay in registers.
     const TILE: usize;
+    /// Vectors of a panel's row that a tile of a float product multiplies at once: enough sums in flight to hide
+    /// the latency of one, and no more than registers hold.
+    const VECTORS: usize = 2;
     /// Bytes that a word of x takes, as [`put_x`](Self::put_x) writes them.
     const X: usize = 4;
     /// What a lane of `A` holds before it must [`settle`](Self::settle); each [`dot`](Self::dot) adds two

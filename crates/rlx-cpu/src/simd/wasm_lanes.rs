@@ -48,6 +48,8 @@ impl Lanes for Simd128 {
     type AS = V2;
     const LANES: usize = 8;
     const TILE: usize = 4;
+    // A vector is two registers of the 16 that x86 has.
+    const VECTORS: usize = 1;
     const X: usize = 12;
     #[cfg(target_feature = "relaxed-simd")]
     const MOST: i32 = i16::MAX as i32;

@@ -11,7 +11,7 @@ export interface NetworkOptions extends Pick<LoadOptions, 'gpu' | 'cache' | 'tun
   device?: DeviceChoice;
   /** Element type of matmul inputs against packed weights. Default `f32`. */
   activations?: 'f32' | 'int8';
-  /** Address of `rlx-graphs.wasm`. Default: beside the package's modules. */
+  /** Address of `rlx-graphs.wasm` or `rlx-graphs-relaxed.wasm`. Default: the one that this browser runs, beside the package's modules. */
   wasmUrl?: string | URL;
 }
 
