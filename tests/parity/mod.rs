@@ -5,7 +5,7 @@
 
 use crate::skip::skip;
 use rlx_core::compare::difference;
-use rlx_core::runtime::engine::GenerateOptions;
+use rlx_core::runtime::generate::engine::GenerateOptions;
 use rlx_core::sample::SampleParams;
 use rlx_core::target::Activations;
 use rlx_core::text::Message;
@@ -14,7 +14,7 @@ use rlx_native::devices::{self, DeviceRow, OpenOptions};
 use rlx_native::files::ModelSource;
 use rlx_native::generate::{chat_tokens, generate, raw_tokens};
 use rlx_native::load::{LoadOptions, Model, load};
-use rlx_native::verify::{Comparison, cache_tolerance, verify_model};
+use rlx_native::tools::verify::{Comparison, cache_tolerance, verify_model};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

@@ -4,8 +4,8 @@ use core::task::{Context, Poll, Waker};
 use rlx_core::Result;
 use rlx_core::gguf::{HeaderReader, ModelFiles, Progress};
 use rlx_core::runtime::device::{Bytes, Device, SharedBytes};
-use rlx_core::runtime::load::{Destination, placements};
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
+use rlx_core::runtime::session::load::{Destination, placements};
 use rlx_core::runtime::session::{Opening, Session};
 use std::sync::Arc;
 

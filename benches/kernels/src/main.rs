@@ -46,7 +46,7 @@ const DECODE_N: usize = 8192;
 const BANDWIDTH: Duration = Duration::from_millis(200);
 
 fn every_format() -> impl Iterator<Item = DType> {
-    let blocks = rlx_native::synth::formats().map(DType::Block);
+    let blocks = rlx_native::tools::synth::formats().map(DType::Block);
     [DType::F32, DType::F16, DType::BF16].into_iter().chain(blocks)
 }
 

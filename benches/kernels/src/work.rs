@@ -5,7 +5,7 @@ use rlx_core::formats::activations::{encode_q8_0, encode_q8_k};
 use rlx_core::types::{BlockFormat, DType};
 use rlx_cpu::Level;
 use rlx_cpu::products::{Activations, Matrix};
-use rlx_native::synth::Weights;
+use rlx_native::tools::synth::Weights;
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::Instant;

@@ -11,6 +11,11 @@
 //! below, but for the exceptions that `tests/tidy.rs` names with their reasons.
 #![no_std]
 #![forbid(unsafe_code)]
+// Where executors stay on one thread they are held as those that need not: see `runtime::device::shared`.
+#![cfg_attr(
+    not(all(feature = "std", not(target_family = "wasm"))),
+    allow(clippy::arc_with_non_send_sync)
+)]
 
 extern crate alloc;
 #[cfg(feature = "std")]

@@ -6,14 +6,14 @@ use rlx_core::Result;
 use rlx_core::ir::hir::{LinearWeights, Module, Weight};
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::plan::WeightPlan;
+use rlx_core::runtime::device::shared::Lock;
 use rlx_core::runtime::device::{
     AnyId, Bytes, Copy, Counters, Device, DeviceInfo, Memory, ModelId, Outputs, Placed, ProgramId,
     SessionId, Submission, TensorId, Ticket,
 };
-use rlx_core::runtime::engine::{Engine, GenerateOptions, Progress};
+use rlx_core::runtime::generate::engine::{Engine, GenerateOptions, Progress};
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::session::Opening;
-use rlx_core::runtime::shared::Lock;
 use rlx_core::target::Target;
 use rlx_core::text::{Tokenizer, VocabData};
 use rlx_core::types::{DType, Shape, Type};

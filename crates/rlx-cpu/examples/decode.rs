@@ -7,7 +7,7 @@ mod load;
 #[path = "../tests/common/model.rs"]
 mod model;
 
-use rlx_core::runtime::engine::GenerateOptions;
+use rlx_core::runtime::generate::engine::GenerateOptions;
 use rlx_core::runtime::model::ModelOptions;
 use rlx_core::target::Activations;
 use rlx_core::types::DType;

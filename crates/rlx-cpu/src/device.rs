@@ -20,12 +20,12 @@ use core::ops::Range;
 use core::task::{Context, Poll};
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::plan::WeightPlan;
+use rlx_core::runtime::device::shared::Lock;
+use rlx_core::runtime::device::table::{Ids, Table};
 use rlx_core::runtime::device::{
     self, AnyId, Bytes, Copy, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId,
     SessionId, TensorId, Ticket, Write, WriteTo,
 };
-use rlx_core::runtime::shared::Lock;
-use rlx_core::runtime::table::{Ids, Table};
 use rlx_core::target::Target;
 use rlx_core::{Code, Error, Result};
 use std::collections::VecDeque;

@@ -3,7 +3,7 @@
 use crate::common;
 use crate::skip::skip;
 use common::model::{generate, load};
-use rlx_core::runtime::engine::GenerateOptions;
+use rlx_core::runtime::generate::engine::GenerateOptions;
 use rlx_core::runtime::model::ModelOptions;
 use rlx_core::target::Activations;
 use rlx_core::types::{BlockFormat, DType};

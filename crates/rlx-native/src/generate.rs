@@ -2,8 +2,8 @@
 
 use crate::block_on::block_on;
 use crate::load::Model;
-use rlx_core::runtime::engine::{GenerateOptions, Progress};
-use rlx_core::runtime::generate::Reason;
+use rlx_core::runtime::generate::engine::{GenerateOptions, Progress};
+use rlx_core::runtime::generate::machine::Reason;
 use rlx_core::text::{Message, RenderOptions, Special, encode_chat};
 use rlx_core::{Error, Result};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -72,7 +72,7 @@ pub fn raw_tokens(model: &Model, text: &str) -> Vec<u32> {
 /// asked for, and what has come is the answer.
 ///
 /// # Errors
-/// As [`Engine::start`](rlx_core::runtime::engine::Engine::start), of the device, and of `show`.
+/// As [`Engine::start`](rlx_core::runtime::generate::engine::Engine::start), of the device, and of `show`.
 pub fn generate(
     model: &mut Model,
     prompt: Vec<u32>,

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! ```no_run
-//! use rlx_core::{runtime::engine::GenerateOptions, text::Message};
+//! use rlx_core::{runtime::generate::engine::GenerateOptions, text::Message};
 //! use rlx_native::{devices, files::ModelSource, generate::{chat_tokens, generate}, load::{LoadOptions, load}};
 //!
 //! fn main() -> rlx_core::Result<()> {
@@ -26,25 +26,18 @@
 //! Everything that answers a question lives in `rlx-core` and the executors; this crate opens
 //! files, reads the clock, parks the thread and prints.
 
-pub mod bench;
 pub mod block_on;
 pub mod cli;
 pub mod devices;
 pub mod embed;
 pub mod files;
 pub mod generate;
-pub mod kernel_times;
 pub mod load;
 pub mod lost;
 pub mod memory;
-pub mod mix;
 pub mod network;
 pub mod new_file;
 pub mod npy;
 pub mod platform;
-pub mod profile;
-pub mod quantize;
 pub mod remembered;
-pub mod shards;
-pub mod synth;
-pub mod verify;
+pub mod tools;

@@ -3,7 +3,7 @@
 use crate::block_on::block_on;
 use crate::generate::{Answer, generate};
 use crate::load::Model;
-use rlx_core::runtime::engine::GenerateOptions;
+use rlx_core::runtime::generate::engine::GenerateOptions;
 use rlx_core::{Code, Result};
 
 /// Puts `fresh`, the same model on another device, in the place of one whose device was lost, and

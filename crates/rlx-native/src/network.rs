@@ -7,7 +7,7 @@ use crate::load::fill;
 use crate::memory::free_bytes;
 use rlx_core::models::{Checkpoint, Facts, FolderTexts};
 use rlx_core::runtime::device::{Device, SharedBytes};
-use rlx_core::runtime::network;
+use rlx_core::runtime::session::network;
 use rlx_core::runtime::session::{Entry, Session, Tensor, TensorRef};
 use rlx_core::safetensors::{Header, json::Json};
 use rlx_core::target::CompileOptions;

@@ -6,9 +6,9 @@
 #![allow(unsafe_code)]
 
 use rlx_core::models;
-use rlx_core::runtime::engine::Engine;
-use rlx_core::runtime::engine::{GenerateOptions, Progress};
-use rlx_core::runtime::generate::Reason;
+use rlx_core::runtime::generate::engine::Engine;
+use rlx_core::runtime::generate::engine::{GenerateOptions, Progress};
+use rlx_core::runtime::generate::machine::Reason;
 use rlx_core::runtime::model::CompiledModel;
 use rlx_core::text::{ChatTemplate, Message, RenderOptions};
 use rlx_native::block_on::block_on;

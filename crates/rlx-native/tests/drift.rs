@@ -13,8 +13,8 @@ use rlx_core::types::{BlockFormat, DType};
 use rlx_native::block_on::block_on;
 use rlx_native::devices::{OpenOptions, find};
 use rlx_native::load::put;
-use rlx_native::mix::Quant;
-use rlx_native::synth::{Shape, Weights, header};
+use rlx_native::tools::mix::Quant;
+use rlx_native::tools::synth::{Shape, Weights, header};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 

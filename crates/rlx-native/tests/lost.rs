@@ -1,7 +1,7 @@
 //! A device that is lost in the middle of an answer: the model goes on another one.
 
 use rlx_core::runtime::device::Device;
-use rlx_core::runtime::engine::GenerateOptions;
+use rlx_core::runtime::generate::engine::GenerateOptions;
 use rlx_core::{Code, Result};
 use rlx_native::devices;
 use rlx_native::files::ModelSource;

@@ -1,7 +1,7 @@
 //! What is loaded on one thread answers on another.
 
 use rlx_core::runtime::embed::Embedder;
-use rlx_core::runtime::engine::{Engine, GenerateOptions};
+use rlx_core::runtime::generate::engine::{Engine, GenerateOptions};
 use rlx_core::runtime::session::{DeviceTensor, Opening, Session};
 use rlx_native::devices::{OpenOptions, find};
 use rlx_native::files::ModelSource;

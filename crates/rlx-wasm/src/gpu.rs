@@ -8,7 +8,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use js_sys::{Promise, Uint8Array};
-use rlx_core::runtime::table::Table;
+use rlx_core::runtime::device::table::Table;
 use rlx_core::{Code, Error, Result};
 use rlx_webgpu::gpu::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage, Wgsl};
 use serde_json::Value;

@@ -10,6 +10,8 @@
 //! A panic is a trap, after which the module's instance is not used again: `js/src/instance.ts` catches
 //! it, whoever called, and settles what is pending.
 #![cfg(target_arch = "wasm32")]
+// A page's executors stay on its thread, and are held as the core holds any.
+#![allow(clippy::arc_with_non_send_sync)]
 
 #[cfg(feature = "chat")]
 mod engine;

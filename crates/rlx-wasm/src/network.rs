@@ -5,7 +5,7 @@ use crate::placing::Placing;
 use crate::request::parse;
 use rlx_core::models::{EmbedOptions, FolderTexts, PoolingKind, wordpiece};
 use rlx_core::runtime::embed::Embedder;
-use rlx_core::runtime::network::{entries, graph, open};
+use rlx_core::runtime::session::network::{entries, graph, open};
 use rlx_core::runtime::session::{Entry, Opening, Session};
 use rlx_core::safetensors::json::Json;
 use rlx_core::target::{Activations, CompileOptions};

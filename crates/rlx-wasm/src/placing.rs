@@ -5,7 +5,7 @@ use crate::executor::Executor;
 use core::task::{Context, Poll};
 use rlx_core::plan::WeightPlan;
 use rlx_core::runtime::device::Bytes;
-use rlx_core::runtime::load::{Destination, Loader, Placement, placements};
+use rlx_core::runtime::session::load::{Destination, Loader, Placement, placements};
 use rlx_core::{Error, Result};
 
 /// Target of a placement whose bytes `put` takes.

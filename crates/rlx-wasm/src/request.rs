@@ -1,7 +1,7 @@
 //! Options and requests as JSON texts.
 
 #[cfg(feature = "chat")]
-use rlx_core::runtime::engine::GenerateOptions;
+use rlx_core::runtime::generate::engine::GenerateOptions;
 #[cfg(feature = "chat")]
 use rlx_core::runtime::selftest::Verdict;
 #[cfg(feature = "chat")]

@@ -10,7 +10,7 @@ use crate::wait::{Platform, wait};
 use core::cell::RefCell;
 use core::task::{Context, Poll};
 use js_sys::Promise;
-use rlx_core::runtime::table::Table;
+use rlx_core::runtime::device::table::Table;
 use rlx_core::types::DType;
 use rlx_core::{Error, Result};
 use std::rc::Rc;

@@ -6,11 +6,11 @@ use crate::network::{Coming, Files, Network, embed_options};
 use crate::request::Options;
 use core::task::{Context, Poll};
 use rlx_core::models::EmbedOptions;
+use rlx_core::runtime::device::table::{Ids, Table};
 use rlx_core::runtime::embed::Embedding;
 use rlx_core::runtime::session::{
     DeviceTensor, Given, Reading, Run, Session, Signature, Tensor, TensorRef,
 };
-use rlx_core::runtime::table::{Ids, Table};
 use rlx_core::target::Activations;
 use rlx_core::types::{DType, Shape, Type};
 use rlx_core::{Code, Error, Result};

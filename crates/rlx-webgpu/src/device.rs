@@ -22,12 +22,12 @@ use crate::tuning::{self, Tuning};
 use core::task::{Context, Poll};
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::plan::{WeightPlan, hash};
+use rlx_core::runtime::device::shared::Lock;
+use rlx_core::runtime::device::table::{Ids, Table};
 use rlx_core::runtime::device::{
     self, AnyId, Bytes, Copy, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId,
     SessionId, Submission, TensorId, Ticket, TimedSubmission,
 };
-use rlx_core::runtime::shared::Lock;
-use rlx_core::runtime::table::{Ids, Table};
 use rlx_core::target::{Limits, Target};
 use rlx_core::{Code, Error, Result};
 use run::Run;

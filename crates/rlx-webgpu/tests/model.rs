@@ -7,7 +7,7 @@ use common::{TestDevice, device};
 use rlx_core::compare::difference;
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::runtime::device::Device;
-use rlx_core::runtime::engine::GenerateOptions;
+use rlx_core::runtime::generate::engine::GenerateOptions;
 use rlx_core::runtime::model::ModelOptions;
 use rlx_core::target::Activations;
 use rlx_core::types::{BlockFormat, DType};

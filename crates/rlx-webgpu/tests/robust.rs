@@ -6,7 +6,7 @@ use common::model::{block, generate, load, try_load};
 use common::{TestDevice, device};
 use rlx_core::Code;
 use rlx_core::runtime::device::Device;
-use rlx_core::runtime::engine::{Engine, GenerateOptions, Generation, Progress};
+use rlx_core::runtime::generate::engine::{Engine, GenerateOptions, Generation, Progress};
 use rlx_core::runtime::model::ModelOptions;
 use std::sync::Arc;
 use std::task::{Context, Waker};

@@ -8,12 +8,12 @@ use crate::ir::lir::{Program, Space, StateDecl};
 use crate::plan::check::check;
 use crate::plan::replay::{Memory, POISON, Replay};
 use crate::plan::{Entry, WeightPlan};
+use crate::runtime::device::shared::Lock;
+use crate::runtime::device::table::{Ids, Table};
 use crate::runtime::device::{
     self, AnyId, Bytes, Copy, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId,
     SessionId, SharedBytes, TensorId, Ticket, Write, WriteTo,
 };
-use crate::runtime::shared::Lock;
-use crate::runtime::table::{Ids, Table};
 use crate::target::Target;
 use alloc::collections::VecDeque;
 use alloc::format;

@@ -3,9 +3,9 @@
 //! Texts are sorted by length and run in batches, padded to a few sizes, so that few programs serve any texts.
 //! A mask keeps padding from every row: a text has the same vector alone and among others.
 
-use super::session::{Run, Session, Tensor, TensorRef};
 use crate::error::{Code, Error, Result};
 use crate::models::ENCODE;
+use crate::runtime::session::{Run, Session, Tensor, TensorRef};
 use crate::text::{Special, WordPiece};
 use crate::types::DType;
 use alloc::format;

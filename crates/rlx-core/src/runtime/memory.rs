@@ -1,8 +1,8 @@
 //! What a model needs on a device, before a byte of it is fetched.
 
-use super::model::CompiledModel;
 use crate::error::{Code, Details, Error, Result};
 use crate::ir::lir::Program;
+use crate::runtime::model::CompiledModel;
 use crate::target::{Buffers, Target};
 use crate::types::{BlockFormat, DType, Dim};
 use alloc::format;

@@ -12,15 +12,15 @@ use crate::load::{Hand, fill};
 use rlx_core::ir::hir::{LinearWeights, Module, Weight};
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::plan::WeightPlan;
+use rlx_core::runtime::device::shared::Lock;
 use rlx_core::runtime::device::{
     AnyId, Bytes, Copy, Counters, Device, DeviceInfo, Memory, ModelId, Outputs, Placed, ProgramId,
     SessionId, SharedBytes, Submission, TensorId, Ticket, Write, WriteTo,
 };
-use rlx_core::runtime::engine::{Engine, GenerateOptions, Generation, Progress};
-use rlx_core::runtime::generate::Reason;
+use rlx_core::runtime::generate::engine::{Engine, GenerateOptions, Generation, Progress};
+use rlx_core::runtime::generate::machine::Reason;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::session::Opening;
-use rlx_core::runtime::shared::Lock;
 use rlx_core::sample::{Control, IN_PROMPT, SampleParams, params};
 use rlx_core::target::Target;
 use rlx_core::text::{TextStream, Tokenizer, VocabData};

@@ -9,7 +9,7 @@ use rlx_core::plan::replay::{Memory, replay};
 use rlx_core::plan::{Origin, WeightPlan, at_run, plan, plan_bounded};
 use rlx_core::reference::interpret;
 use rlx_core::reference::make::make;
-use rlx_core::runtime::load::{Destination, placements};
+use rlx_core::runtime::session::load::{Destination, placements};
 use rlx_core::target::{CompileOptions, Target};
 use rlx_core::types::{Binding, DType, DimBinding};
 use std::collections::BTreeMap;

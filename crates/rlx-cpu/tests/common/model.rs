@@ -4,7 +4,7 @@ pub use crate::load::wait as block_on;
 use crate::load::{Hand, model};
 use rlx_core::models;
 use rlx_core::runtime::device::{Device, SharedBytes};
-use rlx_core::runtime::engine::{Engine, GenerateOptions, Progress};
+use rlx_core::runtime::generate::engine::{Engine, GenerateOptions, Progress};
 use rlx_core::runtime::model::ModelOptions;
 use rlx_core::{Error, Result};
 use std::path::Path;

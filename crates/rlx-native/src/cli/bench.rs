@@ -3,9 +3,9 @@
 use super::kernel_times::profile;
 use super::options::ModelArgs;
 use super::{print_json, print_text};
-use crate::bench::{BenchOptions, Turns, bench as measure};
 use crate::load::Model;
 use crate::platform::peak_rss_bytes;
+use crate::tools::bench::{BenchOptions, Turns, bench as measure};
 use clap::Args;
 use rlx_core::{Code, Error, Result};
 use serde::Serialize;

@@ -2,10 +2,10 @@
 
 use super::bench::BenchArgs;
 use super::{print_json, print_text};
-use crate::bench::BenchOptions;
-use crate::kernel_times::{Kind, Launch, Phase, kernel_times, kinds, spans, trace};
 use crate::load::Model;
 use crate::new_file::NewFile;
+use crate::tools::bench::BenchOptions;
+use crate::tools::kernel_times::{Kind, Launch, Phase, kernel_times, kinds, spans, trace};
 use rlx_core::Result;
 use rlx_core::gguf::Sink;
 use serde_json::{Value, json};

@@ -3,8 +3,8 @@
 use super::print_text;
 use super::progress::ProgressLine;
 use crate::files::ModelSource;
-use crate::mix::Quant;
-use crate::quantize::{Fallback, QuantizeOptions, names, quantize as write};
+use crate::tools::mix::Quant;
+use crate::tools::quantize::{Fallback, QuantizeOptions, names, quantize as write};
 use clap::Args;
 use rlx_core::{Error, Result};
 use std::io::Write;

@@ -3,7 +3,7 @@
 use super::print_text;
 use super::progress::ProgressLine;
 use crate::files::ModelSource;
-use crate::shards::{SplitLimits, merge as write_whole, split as write_shards};
+use crate::tools::shards::{SplitLimits, merge as write_whole, split as write_shards};
 use clap::Args;
 use rlx_core::{Error, Result};
 use std::path::PathBuf;

@@ -2,8 +2,8 @@
 
 use super::print_text;
 use super::progress::ProgressLine;
-use crate::mix::Quant;
-use crate::synth::{SHAPES, Shape, synth as write};
+use crate::tools::mix::Quant;
+use crate::tools::synth::{SHAPES, Shape, synth as write};
 use clap::Args;
 use rlx_core::{Error, Result};
 use std::path::PathBuf;

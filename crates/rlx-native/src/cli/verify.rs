@@ -2,7 +2,7 @@
 
 use super::options::{DeviceArgs, Kv};
 use super::{print_json, print_text};
-use crate::verify::{Comparison, Report, verify_formats, verify_model};
+use crate::tools::verify::{Comparison, Report, verify_formats, verify_model};
 use clap::Args;
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};

@@ -5,7 +5,7 @@
 
 use crate::gpu::Gpu;
 use core::task::{Context, Poll};
-use rlx_core::runtime::table::{Ids, Table};
+use rlx_core::runtime::device::table::{Ids, Table};
 use std::collections::VecDeque;
 
 /// Bytes in flight.

@@ -3,7 +3,7 @@
 
 use super::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage};
 use core::task::{Context, Poll};
-use rlx_core::runtime::shared::Lock;
+use rlx_core::runtime::device::shared::Lock;
 use rlx_core::{Code, Error, Result};
 use std::collections::BTreeMap;
 

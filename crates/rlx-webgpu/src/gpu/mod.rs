@@ -18,7 +18,7 @@ pub use counting::{CountingGpu, Counts};
 
 use core::task::{Context, Poll};
 use rlx_core::Result;
-use rlx_core::runtime::shared::Anywhere;
+use rlx_core::runtime::device::shared::Anywhere;
 
 /// What a buffer is for; a buffer has one of these uses only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

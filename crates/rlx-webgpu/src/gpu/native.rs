@@ -5,7 +5,7 @@ mod timing;
 use super::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage, Wgsl};
 use core::future::Future;
 use core::task::{Context, Poll, Waker};
-use rlx_core::runtime::shared::Lock;
+use rlx_core::runtime::device::shared::Lock;
 use rlx_core::{Code, Error, Result};
 use std::collections::BTreeMap;
 use std::pin::pin;

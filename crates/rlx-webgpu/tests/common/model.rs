@@ -6,7 +6,7 @@ use rlx_core::Result;
 use rlx_core::gguf::ModelFiles;
 use rlx_core::models;
 use rlx_core::runtime::device::{Device, SharedBytes};
-use rlx_core::runtime::engine::{Engine, GenerateOptions, Progress};
+use rlx_core::runtime::generate::engine::{Engine, GenerateOptions, Progress};
 use rlx_core::runtime::model::ModelOptions;
 use std::sync::Arc;
 

@@ -14,6 +14,8 @@
 //! are made when it is built.
 
 mod kept;
+pub mod load;
+pub mod network;
 mod opening;
 mod run;
 mod tensor;
@@ -25,14 +27,14 @@ pub use run::Run;
 pub use tensor::{Signature, Tensor, TensorRef};
 
 use self::run::{Ahead, Made};
-use super::device::{
-    AnyId, Device, DeviceInfo, ModelId, Outputs, ProgramId, SessionId, Submission, Ticket,
-};
 use crate::compile::ModelCompilePipeline;
 use crate::error::{Error, Result};
 use crate::ir::lir::{Program, StateDecl};
 use crate::ir::mir::Graph;
 use crate::plan::WeightPlan;
+use crate::runtime::device::{
+    AnyId, Device, DeviceInfo, ModelId, Outputs, ProgramId, SessionId, Submission, Ticket,
+};
 use crate::target::CompileOptions;
 use alloc::boxed::Box;
 use alloc::format;
@@ -134,8 +136,8 @@ impl Session {
         all.map(|b| (b.id, &*b.program))
     }
 
-    /// The number of a state in [`WriteTo::State`](super::device::WriteTo) and
-    /// [`Memory::State`](super::device::Memory).
+    /// The number of a state in [`WriteTo::State`](crate::runtime::device::WriteTo) and
+    /// [`Memory::State`](crate::runtime::device::Memory).
     ///
     /// # Errors
     /// `Usage` for a name that no state has.

@@ -1,7 +1,7 @@
 //! Published dimensions of models, and what their files say and hold. Key and tensor names are those
 //! that llama.cpp reads.
 
-use crate::mix::{Role, Traits};
+use crate::tools::mix::{Role, Traits};
 use rlx_core::gguf::Value;
 
 /// A family: its name in a file, and how its blocks differ.

@@ -1,11 +1,11 @@
 //! Where a model's time goes: every kernel launch by the device's clock, beside what it had to move.
 
-use crate::bench::{BenchOptions, check, generate, prompt};
 use crate::block_on::block_on;
+use crate::tools::bench::{BenchOptions, check, generate, prompt};
 use rlx_core::Result;
 use rlx_core::ir::lir::Program;
 use rlx_core::runtime::device::TimedSubmission;
-use rlx_core::runtime::engine::Engine;
+use rlx_core::runtime::generate::engine::Engine;
 use rlx_core::runtime::work::{Position, Work};
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ pub struct Kind {
 /// Times every launch of one prompt and of the decode steps after it. `repeat` means nothing here.
 ///
 /// # Errors
-/// `Unsupported` where the device does not time launches; as [`bench`](crate::bench::bench).
+/// `Unsupported` where the device does not time launches; as [`bench`](crate::tools::bench::bench).
 pub fn kernel_times(engine: &mut Engine, options: &BenchOptions) -> Result<Vec<Launch>> {
     check(engine, options)?;
     let BenchOptions { prompt_tokens, tokens, depth, .. } = *options;

@@ -1,14 +1,17 @@
-//! A driver may compute wrong values: before a model answers, its small [twin](super::twin) runs on
+//! A driver may compute wrong values: before a model answers, its small [twin](crate::runtime::selftest::twin) runs on
 //! the device and on another one that is trusted. Where they differ, the device's optional features
 //! are given up, one, then more, until it computes what it should; a device that never does is an
 //! error, not an answer.
 
-use super::device::Device;
-use super::model::ModelOptions;
-use super::twin::{Answer, Run, Twin};
+pub mod check;
+pub mod twin;
+
 use crate::error::{Code, Error, Result};
 use crate::gguf::ModelFiles;
 use crate::math;
+use crate::runtime::device::Device;
+use crate::runtime::model::ModelOptions;
+use crate::runtime::selftest::twin::{Answer, Run, Twin};
 use crate::target::Activations;
 use alloc::format;
 use alloc::string::String;

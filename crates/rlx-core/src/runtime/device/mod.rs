@@ -4,10 +4,13 @@
 //! across an await; natively an executor may be used from any thread. Work that takes time gives a [`Ticket`], and
 //! [`Device::poll`] answers for it.
 
+pub mod shared;
+pub mod table;
+
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::{Program, StateDecl};
 use crate::plan::WeightPlan;
-use crate::runtime::shared::Anywhere;
+use crate::runtime::device::shared::Anywhere;
 use crate::target::Target;
 use alloc::format;
 use alloc::string::String;

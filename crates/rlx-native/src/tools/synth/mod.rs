@@ -10,8 +10,8 @@ mod tokens;
 pub use rlx_core::weights::random::{Weights, formats};
 pub use shapes::{Family, SHAPES, Shape, Tensor};
 
-use crate::mix::{Quant, Role};
 use crate::new_file::create_gguf;
+use crate::tools::mix::{Quant, Role};
 use rlx_core::Result;
 use rlx_core::gguf::{TensorSpec, Value, Writer};
 use rlx_core::types::DType;

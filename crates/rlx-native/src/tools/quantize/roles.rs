@@ -1,7 +1,7 @@
 //! What the tensors of a model file are, by their names, and what a mix asks of the model.
 
 use crate::files::ModelSource;
-use crate::mix::{Role, Traits};
+use crate::tools::mix::{Role, Traits};
 use rlx_core::gguf::TensorInfo;
 use rlx_core::types::{DType, Scalar};
 use rlx_core::{Error, Result};
@@ -126,7 +126,7 @@ pub fn traits(source: &ModelSource, roles: &[Option<Role>]) -> Result<Traits> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mix::Quant;
+    use crate::tools::mix::Quant;
     use std::path::Path;
 
     /// Every tensor of a file that llama.cpp's own tool has made has the type that we would choose.

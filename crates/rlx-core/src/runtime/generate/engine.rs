@@ -1,15 +1,17 @@
 //! An engine: the session of a language model, and generations that run on it one at a time.
 
-use super::device::{Device, DeviceInfo, Outputs, ProgramId, Submission, Ticket, Write, WriteTo};
-use super::generate::{Action, Event, Machine, Reason, Request, device_lost};
-use super::model::CompiledModel;
-use super::pacing::Pacing;
-use super::session::Session;
-use super::shared::Anywhere;
-use super::window::Window;
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::Program;
 use crate::lower::{COUNTS, CTL, PARAMS};
+use crate::runtime::device::shared::Anywhere;
+use crate::runtime::device::{
+    Device, DeviceInfo, Outputs, ProgramId, Submission, Ticket, Write, WriteTo,
+};
+use crate::runtime::generate::machine::{Action, Event, Machine, Reason, Request, device_lost};
+use crate::runtime::generate::pacing::Pacing;
+use crate::runtime::generate::window::Window;
+use crate::runtime::model::CompiledModel;
+use crate::runtime::session::Session;
 use crate::sample::{Control, IN_PROMPT, SampleParams};
 use crate::text::Tokenizer;
 use alloc::format;
@@ -31,7 +33,7 @@ pub struct GenerateOptions {
     /// Submissions in flight: decode steps, and chunks of the prompt.
     pub ahead: usize,
     /// Upper bound of the window of decode steps in flight, which grows where answers come in
-    /// bursts (see [`Window`](super::window::Window)). A bound of `ahead` or less disables growth.
+    /// bursts (see [`Window`](crate::runtime::generate::window::Window)). A bound of `ahead` or less disables growth.
     /// For devices whose `poll` does not block: one that blocks is told of each step's end.
     pub ahead_most: usize,
     /// Keep the logits after the prompt (needs the program `prefill_last_logits`).

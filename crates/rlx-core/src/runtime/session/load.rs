@@ -4,10 +4,10 @@
 //! any order; each shard says where its ranges go. Small tensors that constants are made from stay on
 //! the host.
 
-use super::device::{AnyId, Bytes, Device, ModelId, Placed, Ticket};
 use crate::error::{Error, Result};
 use crate::plan::{Entry, Origin, WeightPlan};
 use crate::reference::make::make;
+use crate::runtime::device::{AnyId, Bytes, Device, ModelId, Placed, Ticket};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;

@@ -6,8 +6,8 @@
 
 use crate::block_on::block_on;
 use rlx_core::runtime::device::Counters;
-use rlx_core::runtime::engine::{Engine, GenerateOptions, Progress};
-use rlx_core::runtime::generate::Reason;
+use rlx_core::runtime::generate::engine::{Engine, GenerateOptions, Progress};
+use rlx_core::runtime::generate::machine::Reason;
 use rlx_core::{Error, Result};
 use std::time::{Duration, Instant};
 

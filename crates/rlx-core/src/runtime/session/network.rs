@@ -1,12 +1,12 @@
 //! A network's files to a session on its way, whoever read them: a graph's text or a checkpoint's entries,
 //! and the weights that these read.
 
-use super::device::Device;
-use super::session::{Entry, Opening};
 use crate::error::{Error, Result};
 #[cfg(feature = "parse")]
 use crate::ir::GraphModule;
 use crate::models::{self, Checkpoint, Facts};
+use crate::runtime::device::Device;
+use crate::runtime::session::{Entry, Opening};
 use crate::target::CompileOptions;
 use crate::types::Type;
 use alloc::format;

@@ -9,8 +9,8 @@
 //! The text is always a prefix of what an unhurried run would show: text that may begin a stop
 //! string, or is half a character, comes out at a stop token or a full context, not at a cancel.
 
-use super::device::Ticket;
 use crate::error::{Code, Error};
+use crate::runtime::device::Ticket;
 use crate::text::{TextStream, Tokenizer};
 use alloc::collections::VecDeque;
 use alloc::string::String;

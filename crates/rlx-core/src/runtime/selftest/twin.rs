@@ -2,10 +2,6 @@
 //! weights made at random from the header alone. What a device computes of it is compared with what
 //! another one does, before the model itself answers anybody.
 
-use super::device::{Bytes, Device, Submission, Ticket, Write, WriteTo};
-use super::load::placements;
-use super::model::{CompiledModel, ModelOptions};
-use super::session::{Opening, Session};
 use crate::error::{Error, Result};
 use crate::gguf::ModelFiles;
 use crate::ir::hir::Module;
@@ -14,6 +10,10 @@ use crate::lower::{CTL, PARAMS, ProgramSpec};
 use crate::math;
 use crate::models::{self, Checkpoint, Model, Tensors};
 use crate::profile::Presets;
+use crate::runtime::device::{Bytes, Device, Submission, Ticket, Write, WriteTo};
+use crate::runtime::model::{CompiledModel, ModelOptions};
+use crate::runtime::session::load::placements;
+use crate::runtime::session::{Opening, Session};
 use crate::sample::{Control, SampleParams, Scratch, sample};
 use crate::types::{DType, Type};
 use crate::weights::random::Weights;

@@ -3,9 +3,9 @@
 //! Rows of caches cannot be read back from a device that is gone, and need not be: they follow from
 //! their tokens, so the prompt's programs compute them again.
 
-use super::engine::{Engine, GenerateOptions, Generation, Progress};
-use super::generate::Reason;
 use crate::error::Result;
+use crate::runtime::generate::engine::{Engine, GenerateOptions, Generation, Progress};
+use crate::runtime::generate::machine::Reason;
 use alloc::vec::Vec;
 use core::task::{Context, Poll};
 

@@ -1,7 +1,7 @@
 //! Which element type each tensor of a file has, as `llama-quantize` decides without an importance
 //! matrix for models of Llama's kind.
 
-use crate::synth::formats;
+use crate::tools::synth::formats;
 use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Error, Result};
 
@@ -213,7 +213,7 @@ fn fitting(dtype: DType, row: u64) -> DType {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::synth::{Shape, Tensor};
+    use crate::tools::synth::{Shape, Tensor};
 
     fn types(shape: &str, quant: &str) -> Vec<(String, &'static str)> {
         let shape = Shape::find(shape).unwrap();

@@ -1,10 +1,10 @@
-//! A [self-test](super::selftest) beside a load, made once: what was found of the same kernels on the same
+//! A [self-test](crate::runtime::selftest) beside a load, made once: what was found of the same kernels on the same
 //! driver is remembered by the host and holds at once.
 
-use super::model::CompiledModel;
-use super::selftest::{SelfTest, Verdict};
-use super::session::Opening;
 use crate::error::Result;
+use crate::runtime::model::CompiledModel;
+use crate::runtime::selftest::{SelfTest, Verdict};
+use crate::runtime::session::Opening;
 use alloc::string::String;
 use core::task::{Context, Poll};
 

@@ -7,9 +7,9 @@ mod convert;
 mod roles;
 
 use crate::files::ModelSource;
-use crate::mix::Quant;
 use crate::new_file::create_gguf;
-use crate::shards::{metadata, tensors};
+use crate::tools::mix::Quant;
+use crate::tools::shards::{metadata, tensors};
 use convert::Rows;
 use rlx_core::formats::encode::ENCODABLE;
 use rlx_core::gguf::{TensorInfo, TensorSpec, Value};
