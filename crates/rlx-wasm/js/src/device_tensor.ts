@@ -15,8 +15,7 @@ export class DeviceTensor {
   readonly #kept: number;
   #over = false;
 
-  /** @internal */
-  constructor(live: Live, { type, dims, kept }: WasmOutput) {
+  private constructor(live: Live, { type, dims, kept }: WasmOutput) {
     this.type = type;
     this.dims = dims;
     this.#live = live;
@@ -50,6 +49,11 @@ export class DeviceTensor {
 
   [Symbol.dispose](): void {
     this.dispose();
+  }
+
+  /** @internal An output that a run left on the device. */
+  static of(live: Live, output: WasmOutput): DeviceTensor {
+    return new DeviceTensor(live, output);
   }
 
   /** @internal Its number in that session's module. */

@@ -78,7 +78,7 @@ export class Session {
       const outputs = JSON.parse(await wasm.outputs()) as WasmOutput[];
       return Object.fromEntries(outputs.map((output, i) => {
         const { name, type, dims, kept } = output;
-        return [name, kept === undefined ? { data: toData(type, wasm.output(i)), dims, type } : new DeviceTensor(live, output)];
+        return [name, kept === undefined ? { data: toData(type, wasm.output(i)), dims, type } : DeviceTensor.of(live, output)];
       })) as { [name in Kept]: DeviceTensor } & { [name: string]: TensorOutput };
     });
   }

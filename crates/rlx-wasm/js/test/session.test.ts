@@ -115,7 +115,7 @@ test('a buffer is checked before its turn comes: its size, its use, its dims', (
 test('an output that stays is freed once, behind the calls before, and only its own session takes it', async () => {
   const wasm = new FakeSession();
   const calls = live(wasm);
-  const kept = new DeviceTensor(calls, { name: 'y', type: 'f32', dims: [2], kept: 7 });
+  const kept = DeviceTensor.of(calls, { name: 'y', type: 'f32', dims: [2], kept: 7 });
   assert.equal(DeviceTensor.in(calls, 'x', kept), 7);
   assert.equal(kept.buffer, null, 'on the CPU');
   assert.throws(() => DeviceTensor.in(live(new FakeSession()), 'x', kept), fault('usage', /memory of another session/));
