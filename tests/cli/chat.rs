@@ -42,29 +42,36 @@ fn text_that_is_not_utf_8_is_a_usage_error_with_its_line() {
 }
 
 #[cfg(unix)]
+fn interrupt(child: &Child) {
+    let kill = format!("kill -INT {}", child.id());
+    assert!(std::process::Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+}
+
+#[cfg(unix)]
 #[test]
 fn ctrl_c_stops_an_answer_and_the_next_turn_works() {
-    // The reference is slow enough to be stopped, and stops between two steps.
-    let mut child = start(&["--model", SMALL, "--device", "reference"]);
+    // Nearly every token is as likely as any other, so the answer goes on until the context is full: a busy machine
+    // may send the signal late, and still somebody is answering.
+    let args = ["--model", SMALL, "--device", "reference", "--temperature", "100", "--seed", "1"];
+    let args = [&args[..], &["--context", "512"]].concat();
+    let (code, whole, _) = talk(&args, b"What does Vec::push do?\n");
+    assert_eq!(code, 0);
+    let mut child = start(&args);
     let mut stdin = child.stdin.take().unwrap();
     let mut stdout = child.stdout.take().unwrap();
     stdin.write_all(b"What does Vec::push do?\n").unwrap();
     let mut first = [0];
     stdout.read_exact(&mut first).unwrap();
-    let interrupt = |id: u32| {
-        let status =
-            std::process::Command::new("sh").args(["-c", &format!("kill -INT {id}")]).status();
-        assert!(status.unwrap().success());
-    };
-    interrupt(child.id());
+    interrupt(&child);
     stdin.write_all(b"Thanks\n").unwrap();
     drop(stdin);
-    let mut rest = String::new();
-    stdout.read_to_string(&mut rest).unwrap();
+    let mut rest = Vec::new();
+    stdout.read_to_end(&mut rest).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    let answers: Vec<&str> = rest.trim_end().lines().collect();
-    assert_eq!(answers.len(), 2, "{rest}");
-    assert!(!answers[0].ends_with("collection."), "the first answer was not stopped: {rest}");
+    let both = String::from_utf8([&first[..], &rest].concat()).unwrap();
+    let same = both.bytes().zip(whole.bytes()).take_while(|(a, b)| a == b).count();
+    assert!(same < whole.trim_end().len(), "the first answer was not stopped: {both}");
+    assert!(both[same..].trim().len() > 1, "there was no second answer: {both}");
 }
 
 #[cfg(unix)]
@@ -81,7 +88,6 @@ fn ctrl_c_at_the_prompt_leaves() {
         stdout.read_exact(&mut byte).unwrap();
         line.push(byte[0]);
     }
-    let kill = format!("kill -INT {}", child.id());
-    assert!(std::process::Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
