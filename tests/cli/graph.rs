@@ -1,6 +1,7 @@
 //! `rlx graph`: any network, from a graph's text or a model, with tensors from `.npy` files.
 
 use super::{SMALL, fails, folder, rlx, run};
+use rlx_core::compare::difference;
 use rlx_core::types::DType;
 use rlx_native::npy::Array;
 use serde_json::Value;
@@ -150,14 +151,44 @@ fn what_does_not_fit_is_said_with_what_is_wanted() {
     let (code, _, stderr) = run(&mut rlx(&args));
     assert_eq!(code, 3);
     assert!(stderr.starts_with(&format!("error: {said}\n")), "{stderr}");
-    fails(
-        &mut rlx(&["graph", SMALL]),
-        3,
-        "a model of family llama32 generates text",
-        "`rlx run` asks it; a vector of a text comes from an encoder such as bert",
-    );
-    let (code, _, stderr) =
-        run(&mut rlx(&["graph", "tests/fixtures/graphs/llama.hir", "--input", &input]));
-    assert_eq!(code, 3);
-    assert!(stderr.contains("is a step of a generation"), "{stderr}");
+    let args = ["graph", &graph, "--weights", &weights, "--input", &input, "--context", "8"];
+    let said = "--context is for a model; a graph's text says its own";
+    fails(&mut rlx(&args), 2, said, see);
+    let args = ["graph", SMALL, "--context", "1000000"];
+    fails(&mut rlx(&args), 2, "a context of 1000000 tokens: this model takes 1 to 512", see);
+}
+
+/// A language model's entry: the ids of a text to the logits behind each, the last of them the recorded ones.
+#[test]
+fn a_language_model_gives_the_logits_of_a_text() {
+    let recorded = std::fs::read("tests/fixtures/llama_linear/llama_linear.json");
+    let recorded: Value = serde_json::from_slice(&recorded.unwrap()).unwrap();
+    let numbers = |key: &str| recorded[key].as_array().unwrap().iter().map(|x| x.as_f64().unwrap());
+    let ids: Vec<u8> = numbers("prompt_ids").flat_map(|id| (id as u32).to_le_bytes()).collect();
+    let len = ids.len() as u64 / 4;
+    let expected: Vec<f64> = numbers("logits").collect();
+    let folder = folder("graph-logits");
+    let file = folder.join("ids.npy");
+    std::fs::write(&file, Array::to_file(DType::U32, &[len], &ids).unwrap()).unwrap();
+    let input = format!("ids={}", file.display());
+    let model = ["graph", "tests/fixtures/llama_linear/llama_linear.gguf"];
+    let (code, said, _) = run(&mut rlx(&model));
+    assert_eq!(code, 0);
+    assert!(said.starts_with("logits\n  inputs\n    ids: tensor<SEQxu32>\n  outputs\n"), "{said}");
+    for device in ["reference", "cpu", "webgpu"] {
+        let out = folder.join(device);
+        let args = ["--input", &input, "--device", device, "--output", out.to_str().unwrap()];
+        let (code, said, stderr) = run(rlx(&model).args(args).arg("--force"));
+        assert_eq!((code, stderr.as_str()), (0, ""), "{said}");
+        let array = Array::parse(&std::fs::read(out.join("logits.npy")).unwrap()).unwrap();
+        assert_eq!((array.dtype, array.dims), (DType::F32, vec![len, expected.len() as u64]));
+        let rows = array.bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b));
+        let last: Vec<f32> = rows.skip((len as usize - 1) * expected.len()).collect();
+        let apart = difference(&last, &expected).relative();
+        assert!(apart <= 1e-5, "{device}: {apart}");
+    }
+    let few = (len - 1).to_string();
+    let args = ["--input", &input, "--context", &few];
+    let said = format!("a text of {len} tokens: the caches have {few} positions (logits)");
+    fails(rlx(&model).args(args), 2, &said, "see `rlx --help`");
 }

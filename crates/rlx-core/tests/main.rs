@@ -35,6 +35,8 @@ mod target_rows;
 mod targets;
 mod templates;
 mod text;
+#[path = "../../../tests/support/texts.rs"]
+mod texts;
 mod tidy;
 mod window;
 
@@ -42,6 +44,12 @@ mod window;
 fn sessions_of_the_reference_answer_for_every_size() {
     let device = rlx_core::reference::device::ReferenceDevice::new();
     session::entries_answer_for_every_size(std::sync::Arc::new(device));
+}
+
+#[test]
+fn texts_give_the_references_logits() {
+    let device = rlx_core::reference::device::ReferenceDevice::new();
+    texts::a_text_gives_the_logits_behind_each_of_its_ids(std::sync::Arc::new(device));
 }
 
 #[test]

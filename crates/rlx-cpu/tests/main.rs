@@ -24,12 +24,23 @@ mod session;
 #[path = "../../../tests/support/skip.rs"]
 mod skip;
 mod splits;
+#[cfg(feature = "graphs")]
+#[path = "../../../tests/support/texts.rs"]
+mod texts;
 
 #[cfg(feature = "graphs")]
 #[test]
 fn sessions_answer_for_every_size() {
     for device in common::devices() {
         session::entries_answer_for_every_size(std::sync::Arc::new(device));
+    }
+}
+
+#[cfg(all(feature = "graphs", feature = "reference"))]
+#[test]
+fn texts_give_the_references_logits() {
+    for device in common::devices() {
+        texts::a_text_gives_the_logits_behind_each_of_its_ids(std::sync::Arc::new(device));
     }
 }
 

@@ -20,7 +20,7 @@ fn main() -> Result<()> {
     let files = CheckpointFiles::open(model.as_ref())?;
     let row = devices::find("cpu")?;
     let device = (row.open)(&OpenOptions { threads: Some(threads), adapter: None })?;
-    let (network, facts) = Network::of(files.checkpoint(), files.maps())?;
+    let (network, facts) = Network::of(files.checkpoint(), files.maps(), None)?;
     let options = CompileOptions::default();
     let mut session = network.open(row, device, &options, &mut |_, _| {})?;
     println!("{}", session.info().adapter);

@@ -7,6 +7,7 @@ use rlx_core::models;
 pub use rlx_core::models::EmbedOptions;
 use rlx_core::runtime::device::Device;
 use rlx_core::runtime::embed::Embedder;
+use rlx_core::runtime::session::network::check_encoder;
 use rlx_core::target::{Activations, CompileOptions};
 use rlx_core::{Code, Error, Result};
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub fn embedder(
 ) -> Result<Embedder> {
     let checkpoint = files.checkpoint();
     // Before a tokenizer is missed: a model of another kind is said to be one.
-    Network::of(checkpoint, files.maps())?;
+    check_encoder(&Network::of(checkpoint, files.maps(), None)?.1)?;
     let (pooling, tokenizer, limit) = match files {
         CheckpointFiles::Gguf(source) => (None, models::wordpiece(&source.files)?, None),
         CheckpointFiles::Folder(folder) => {
@@ -33,7 +34,7 @@ pub fn embedder(
             (texts.pooling()?, texts.tokenizer()?, texts.max_tokens())
         }
     };
-    let (network, facts) = Network::of(options.pooled(checkpoint, pooling), files.maps())?;
+    let (network, facts) = Network::of(options.pooled(checkpoint, pooling), files.maps(), None)?;
     let limit = options.limit(limit, &facts)?;
     let compile = CompileOptions {
         activations: options.activations.unwrap_or(Activations::F32),

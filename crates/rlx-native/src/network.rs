@@ -162,12 +162,17 @@ pub struct Network<'a> {
 }
 
 impl<'a> Network<'a> {
-    /// The network of a checkpoint, and what is known of it.
+    /// The network of a checkpoint, and what is known of it. `context` is how many positions the caches of a
+    /// language model have.
     ///
     /// # Errors
-    /// As [`models::open`] and building; `Unsupported` for a model that generates text.
-    pub fn of(checkpoint: Checkpoint<'a>, maps: &'a [SharedBytes]) -> Result<(Self, Facts)> {
-        let (entries, facts) = network::entries(&checkpoint)?;
+    /// As [`network::entries`].
+    pub fn of(
+        checkpoint: Checkpoint<'a>,
+        maps: &'a [SharedBytes],
+        context: Option<u64>,
+    ) -> Result<(Self, Facts)> {
+        let (entries, facts) = network::entries(&checkpoint, context)?;
         Ok((Network { entries, weights: Some(checkpoint), maps }, facts))
     }
 

@@ -5,7 +5,7 @@ use crate::placing::Placing;
 use crate::request::parse;
 use rlx_core::models::{EmbedOptions, FolderTexts, PoolingKind, wordpiece};
 use rlx_core::runtime::embed::Embedder;
-use rlx_core::runtime::session::network::{entries, graph, open};
+use rlx_core::runtime::session::network::{check_encoder, entries, graph, open};
 use rlx_core::runtime::session::{Entry, Opening, Session};
 use rlx_core::safetensors::json::Json;
 use rlx_core::target::{Activations, CompileOptions};
@@ -105,6 +105,7 @@ impl Files {
         self,
         executor: &Executor,
         activations: Activations,
+        context: Option<u64>,
         embed: Option<EmbedOptions>,
     ) -> Result<Coming> {
         let Files { readers, graph, texts } = self;
@@ -136,15 +137,16 @@ impl Files {
             };
             let mut checkpoint = files.checkpoint(config);
             // Before a tokenizer is missed: a model of another kind is said to be one.
-            let (mut all, facts) = entries(&checkpoint)?;
+            let (mut all, facts) = entries(&checkpoint, context)?;
             if let Some(embed) = embed {
+                check_encoder(&facts)?;
                 let (tokenizer, own) = match &files {
                     WeightFiles::Gguf(files) => (wordpiece(files)?, None),
                     WeightFiles::Safetensors(_) => (texts.tokenizer()?, texts.pooling()?),
                 };
                 let limit = embed.limit(texts.max_tokens(), &facts)?;
                 checkpoint = embed.pooled(checkpoint, own);
-                all = entries(&checkpoint)?.0;
+                all = entries(&checkpoint, None)?.0;
                 encoder = Some(Encoder { tokenizer, vocab: facts.vocab, limit });
             }
             model = json!({

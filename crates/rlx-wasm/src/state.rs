@@ -111,7 +111,8 @@ impl State {
     pub fn open(&mut self) -> Result<()> {
         let files = core::mem::take(&mut self.files);
         let activations = self.options.activations.unwrap_or(Activations::F32);
-        let coming = files.open(&self.executor, activations, self.embed)?;
+        let context = self.options.context;
+        let coming = files.open(&self.executor, activations, context, self.embed)?;
         self.model = coming.model.clone();
         self.weight_bytes = coming.weight_bytes;
         self.coming = Some(coming);

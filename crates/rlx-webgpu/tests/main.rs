@@ -26,6 +26,9 @@ mod selftest;
 #[cfg(feature = "graphs")]
 #[path = "../../../tests/support/session.rs"]
 mod session;
+#[cfg(feature = "graphs")]
+#[path = "../../../tests/support/texts.rs"]
+mod texts;
 mod tune;
 mod wgsl;
 
@@ -33,6 +36,12 @@ mod wgsl;
 #[test]
 fn sessions_answer_for_every_size() {
     session::entries_answer_for_every_size(std::sync::Arc::new(common::device()));
+}
+
+#[cfg(feature = "graphs")]
+#[test]
+fn texts_give_the_references_logits() {
+    texts::a_text_gives_the_logits_behind_each_of_its_ids(std::sync::Arc::new(common::device()));
 }
 
 #[cfg(feature = "graphs")]

@@ -7,11 +7,11 @@ use crate::ir::lir::{Program, StateDecl};
 use crate::ir::mir::{Graph, ParamKind};
 use crate::ir::verify::verify;
 use crate::ir::{GraphModule, hir};
-use crate::lower::lower_module;
+use crate::lower::{lower_all_rows, lower_module};
 use crate::passes::{self, FusionReport, Optimised, Watch};
 use crate::plan::{self, ALIGNMENT};
 use crate::target::{CompileOptions, DispatchPolicy, FusionTarget, KernelDispatch, Target};
-use crate::types::{Binding, DimBinding};
+use crate::types::{Binding, DType, DimBinding};
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -115,9 +115,25 @@ impl CompilePipeline {
     /// # Errors
     /// `BadGraph` with the label of the block that does not fit.
     pub fn lower_hir(&self, module: &hir::Module) -> Result<Graph> {
+        self.lower_by(lower_module, module)
+    }
+
+    /// HIR to MIR, verified, where every row of a language model reaches its head: what a session runs.
+    ///
+    /// # Errors
+    /// As [`lower_hir`](Self::lower_hir).
+    pub fn lower_entry(&self, module: &hir::Module) -> Result<Graph> {
+        self.lower_by(lower_all_rows, module)
+    }
+
+    fn lower_by(
+        &self,
+        lower: fn(&hir::Module, DType) -> Result<Graph>,
+        module: &hir::Module,
+    ) -> Result<Graph> {
         let g = match self.options.fusion_policy {
-            Some(policy) => lower_module(&module.clone().with_policy(policy), self.options.kv)?,
-            None => lower_module(module, self.options.kv)?,
+            Some(policy) => lower(&module.clone().with_policy(policy), self.options.kv)?,
+            None => lower(module, self.options.kv)?,
         };
         verify(&g)?;
         Ok(g)

@@ -40,6 +40,9 @@ pub use error::LowerError;
 pub use sampling::{COUNTS, CTL, PARAMS};
 pub use spec::ProgramSpec;
 
+/// The output of a language model's head, `[rows, vocab]`, and its entry in a session.
+pub const LOGITS: &str = "logits";
+
 /// What a block becomes.
 trait Lower {
     /// Results, as many as the block's row says.
@@ -51,6 +54,8 @@ struct Lowering<'a> {
     g: Graph,
     /// The program to make; `None` leaves symbols unbound.
     spec: Option<&'a ProgramSpec>,
+    /// Whether every row reaches the head, whatever `OUT_ROWS` is.
+    all_rows: bool,
     module: &'a Module,
     kv: DType,
     /// Whether blocks become fused operators.
@@ -72,6 +77,7 @@ impl<'a> Lowering<'a> {
         let mut cx = Lowering {
             g: Graph::new(name),
             spec,
+            all_rows: spec.is_some_and(|s| s.out_rows == s.seq),
             module,
             kv,
             direct: module.fusion_policy == FusionPolicy::Direct,
@@ -254,7 +260,7 @@ pub fn lower(module: &Module, spec: &ProgramSpec, kv: DType) -> Result<Graph> {
             sampling::sample(&mut cx, logits)?;
         }
         if spec.logits {
-            cx.g.output("logits", logits);
+            cx.g.output(LOGITS, logits);
         }
     }
     if spec.taps {
@@ -273,10 +279,21 @@ pub fn lower(module: &Module, spec: &ProgramSpec, kv: DType) -> Result<Graph> {
 /// # Errors
 /// As [`lower`].
 pub fn lower_module(module: &Module, kv: DType) -> Result<Graph> {
-    let mut cx = Lowering::new(module, None, kv)?;
+    unbound(Lowering::new(module, None, kv)?)
+}
+
+/// [`lower_module`] where every row reaches the head: `OUT_ROWS` is `SEQ`, which a session reads off its inputs.
+///
+/// # Errors
+/// As [`lower`].
+pub fn lower_all_rows(module: &Module, kv: DType) -> Result<Graph> {
+    unbound(Lowering { all_rows: true, ..Lowering::new(module, None, kv)? })
+}
+
+fn unbound(mut cx: Lowering<'_>) -> Result<Graph> {
     cx.blocks()?;
     if let Some(logits) = cx.logits() {
-        cx.g.output("logits", logits);
+        cx.g.output(LOGITS, logits);
     }
     Ok(cx.g)
 }
@@ -303,8 +320,8 @@ impl Lower for hir::Embedding {
 impl Lower for hir::OutRows {
     fn lower(&self, cx: &mut Lowering<'_>, mut i: Inputs, label: &str) -> Result<Vec<ValueId>> {
         let x = i.one()?;
-        // All rows of a one-row step, or of a step that returns every row.
-        if cx.spec.is_some_and(|s| s.out_rows == s.seq) {
+        // A step of one row, or one that returns every row.
+        if cx.all_rows {
             return Ok(vec![x]);
         }
         let ctl = cx.control()?;

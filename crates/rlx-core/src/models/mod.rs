@@ -26,7 +26,7 @@ pub use encoder_files::{EmbedOptions, FolderTexts};
 pub use entry::Entry;
 pub use keys::{Keys, Neutral};
 pub use llama::{Layer, LlamaConfig};
-pub use model::{ENCODE, Facts, Model, Task};
+pub use model::{ENCODE, Facts, Model, Task, USUAL_CONTEXT};
 pub use naming::Naming;
 pub use nomic_bert::NomicBertConfig;
 pub use pooling::{Pooling, PoolingKind};

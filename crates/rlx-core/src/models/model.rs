@@ -5,14 +5,18 @@ use super::entry::Entry;
 use super::naming::{TOKEN_EMBD, gguf_layer};
 use super::registry::presets;
 use super::tensors::Tensors;
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::ir::hir::Module;
+use crate::lower::LOGITS;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
 /// The entry of an encoder: ids to rows, and to one vector of each text.
 pub const ENCODE: &str = "encode";
+
+/// Positions of a language model's caches where nobody says how many.
+pub const USUAL_CONTEXT: u64 = 4096;
 
 /// What a model is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,25 +90,37 @@ impl dyn Model + '_ {
         Ok(module)
     }
 
-    /// What the model can be asked in a [`Session`](crate::runtime::session::Session): of an encoder `encode`.
+    /// What the model can be asked in a [`Session`](crate::runtime::session::Session): an encoder
+    /// [`ENCODE`], a language model [`LOGITS`] (its ids to the logits behind each), over `context` positions or, without, at most
+    /// [`USUAL_CONTEXT`].
     ///
     /// # Errors
-    /// As [`module`](trait.Model.html#method.module); `Unsupported` for a model that generates text, whose
-    /// programs are steps of a generation.
-    pub fn entries(&self, checkpoint: &Checkpoint<'_>) -> Result<Vec<Entry>> {
+    /// As [`module`](trait.Model.html#method.module) and [`positions`](trait.Model.html#method.positions).
+    pub fn entries(&self, checkpoint: &Checkpoint<'_>, context: Option<u64>) -> Result<Vec<Entry>> {
         let facts = self.facts();
-        match facts.task {
-            Task::Embed => {
-                let module = self.module(checkpoint, facts.context)?;
-                let profile = presets(facts.family).map(|p| p.rows.profile());
-                Ok(Vec::from([Entry { name: ENCODE.into(), module: module.into(), profile }]))
+        let (name, context) = match facts.task {
+            Task::Embed => (ENCODE, facts.context),
+            Task::Generate => (LOGITS, self.positions(context)?),
+        };
+        let module = self.module(checkpoint, context)?.into();
+        let profile = presets(facts.family).map(|p| p.rows.profile());
+        Ok(Vec::from([Entry { name: name.into(), module, profile }]))
+    }
+
+    /// Positions of the caches: as many as are asked for, or as many as the model was trained for, at most
+    /// [`USUAL_CONTEXT`].
+    ///
+    /// # Errors
+    /// `Usage` for none, or more than the model was trained for.
+    pub fn positions(&self, asked: Option<u64>) -> Result<u64> {
+        let trained = self.facts().context;
+        match asked {
+            Some(n) if n == 0 || n > trained => {
+                let what = format!("a context of {n} tokens: this model takes 1 to {trained}");
+                Err(Error::usage(what))
             }
-            Task::Generate => {
-                let what = format!("a model of family {} generates text", facts.family);
-                Err(Error::new(Code::Unsupported, what).hint(
-                    "`rlx run` asks it; a vector of a text comes from an encoder such as bert",
-                ))
-            }
+            Some(n) => Ok(n),
+            None => Ok(trained.min(USUAL_CONTEXT)),
         }
     }
 }

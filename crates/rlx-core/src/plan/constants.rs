@@ -6,7 +6,8 @@
 //! tensors, and above that it stays a step, which is slow and right.
 
 use crate::error::{Error, Result};
-use crate::ir::mir::{Graph, ParamKind};
+use crate::ir::lir::WeightUse;
+use crate::ir::mir::{Graph, Node, ParamKind, ValueId};
 use crate::ir::recipe::{HOST_TENSOR_BYTES, Recipe};
 use crate::ops::Op;
 use crate::types::Type;
@@ -56,6 +57,21 @@ pub(super) fn recipes(g: &Graph, whole: bool) -> Result<Vec<Option<Recipe>>> {
         known[v.0 as usize] = Some((recipe, depth));
     }
     Ok(out)
+}
+
+/// The tables that are made of tensors, whatever the sizes of symbols are: a session makes them while it loads.
+pub(crate) fn tables(g: &Graph) -> Vec<WeightUse> {
+    let table = |node: &Node| {
+        let ([v], Op::RopeTable(_)) = (node.outputs.as_slice(), &node.op) else { return None };
+        let tensor = |x: &ValueId| {
+            let p = g.params.iter().find(|p| p.value == *x && p.kind == ParamKind::Weight)?;
+            Some(Recipe::Tensor { name: p.name.clone(), ty: g.ty(*x).clone() })
+        };
+        let of: Vec<Recipe> = node.inputs.iter().map(tensor).collect::<Option<_>>()?;
+        let recipe = Recipe::made(&node.op, of, g.ty(*v).clone())?;
+        (!recipe.tensors().is_empty()).then(|| WeightUse::new(recipe))
+    };
+    g.nodes.iter().filter_map(table).collect()
 }
 
 fn can_be_made(recipe: &Recipe) -> bool {

@@ -26,6 +26,7 @@ mod weights;
 
 pub use arena::ALIGNMENT;
 pub use at_run::{at_run, plan_bounded};
+pub(crate) use constants::tables;
 pub(crate) use fingerprint::Hasher;
 pub use fingerprint::hash;
 pub use picture::picture;

@@ -258,7 +258,7 @@ fn drop_unread(program: &mut Program) {
 
 impl WeightUse {
     /// The use of what a recipe makes.
-    fn new(recipe: Recipe) -> WeightUse {
+    pub(crate) fn new(recipe: Recipe) -> WeightUse {
         let (name, ty) = (recipe.name(), recipe.ty().clone());
         let made = (!matches!(recipe, Recipe::Tensor { .. })).then_some(recipe);
         WeightUse { name, ty, made }

@@ -21,7 +21,8 @@ use alloc::vec::Vec;
 /// What to compile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelOptions {
-    /// Positions the caches hold; `None`: what the model was trained for, at most 4,096.
+    /// Positions the caches hold; `None`: [`models::USUAL_CONTEXT`], or fewer where the model was trained
+    /// for fewer.
     pub context: Option<u64>,
     /// Rows of a prompt's chunk.
     pub chunk: u64,
@@ -139,17 +140,7 @@ impl CompiledModel {
             return Err(Error::new(Code::Unsupported, what)
                 .hint("it makes vectors of texts; use a model of family llama32 here"));
         }
-        let trained = facts.context;
-        let context = match options.context {
-            Some(n) if n == 0 || n > trained => {
-                return Err(Error::usage(format!(
-                    "a context of {n} tokens: this model takes 1 to {trained}"
-                )));
-            }
-            Some(n) => n,
-            None => trained.min(4096),
-        };
-        let module = model.module(checkpoint, context)?;
+        let module = model.module(checkpoint, model.positions(options.context)?)?;
         let presets = models::presets(facts.family);
         Self::compile(module, target, options, presets, |name| checkpoint.locate(name))
     }

@@ -40,6 +40,9 @@ pub struct GraphArgs {
     /// Replace files of --output
     #[arg(long, requires = "output")]
     force: bool,
+    /// Positions of a language model's caches: tokens of a text at most [default: 4096, or as many as the model takes]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    context: Option<u64>,
     #[command(flatten)]
     device: DeviceArgs,
     /// One line of JSON
@@ -154,6 +157,9 @@ fn files(args: &GraphArgs) -> Result<(Option<CheckpointFiles>, bool)> {
     if is_model && args.weights.is_some() {
         return Err(Error::usage("--weights is for a graph's text; a model has its own"));
     }
+    if !is_model && args.context.is_some() {
+        return Err(Error::usage("--context is for a model; a graph's text says its own"));
+    }
     if is_model {
         return Ok((Some(CheckpointFiles::open(&args.path)?), true));
     }
@@ -169,7 +175,7 @@ fn network<'a>(
     if let Some(files) = files
         && is_model
     {
-        return Ok(Network::of(files.checkpoint(), files.maps())?.0);
+        return Ok(Network::of(files.checkpoint(), files.maps(), args.context)?.0);
     }
     let maps = files.map_or(&[][..], CheckpointFiles::maps);
     let weights = files.map(CheckpointFiles::checkpoint);

@@ -66,12 +66,16 @@ function oneOf(value: unknown, values: readonly string[], key: string): void {
 
 /** The files of a session, from checked options. */
 export function sessionFiles(options: SessionOptions): NetworkFiles {
-  checkNetworkOptions(options, ['model', 'config', 'graph', 'weights']);
-  const { model, config, graph, weights } = options;
+  checkNetworkOptions(options, ['model', 'config', 'contextLength', 'graph', 'weights']);
+  const { model, config, contextLength, graph, weights } = options;
+  if (contextLength !== undefined && !(Number.isInteger(contextLength) && contextLength >= 1 && contextLength < 2 ** 32)) {
+    throw usage(`contextLength is ${String(contextLength)}, it must be a whole number from 1`, 'contextLength');
+  }
   if ((model === undefined) === (graph === undefined)) throw usage('load takes a model or a graph, and one of them', 'model');
   if (graph !== undefined) {
     if (typeof graph !== 'string') throw usage('graph must be a graph\'s text', 'graph', 'fetch the file and give its text');
     if (config !== undefined) throw usage('config is of a model, and not of a graph', 'config');
+    if (contextLength !== undefined) throw usage('contextLength is of a model; a graph says its own', 'contextLength');
     return { graph, texts: [], weights: weights === undefined ? [] : filesOf(weights, 'weights') };
   }
   if (weights !== undefined) throw usage('weights are of a graph; a model has its own', 'weights');

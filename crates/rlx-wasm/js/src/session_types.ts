@@ -18,12 +18,18 @@ export interface NetworkOptions extends Pick<LoadOptions, 'gpu' | 'cache' | 'tun
 /** What to load: a model, or a graph with its weights. */
 export interface SessionOptions extends NetworkOptions {
   /**
-   * A model that is no language model: a GGUF file or all its shards, a `.safetensors` file with `config`, or the
-   * address of a folder, with `/` at its end, that has `config.json` and `model.safetensors`.
+   * A GGUF file or all its shards, a `.safetensors` file with `config`, or the address of a folder, with `/` at its
+   * end, that has `config.json` and `model.safetensors`. A language model has the entry `logits`: the ids of one text
+   * to the logits behind each of them. `Engine` is what goes on with a text.
    */
   model?: FileSource | readonly (string | URL)[] | readonly Blob[];
   /** The `config.json` of a model in a safetensors file. */
   config?: FileSource;
+  /**
+   * Positions of a language model's caches: tokens of a text at most. Default 4096, or as many as the model was
+   * trained for.
+   */
+  contextLength?: number;
   /** A graph's text, blocks (`module`) or operators (`func`), as `rlx inspect` prints them. Instead of `model`. */
   graph?: string;
   /** The weights of `graph`: a `.safetensors` file, or a GGUF file or all its shards. */

@@ -13,6 +13,7 @@
 //! loaded once and read by the programs of all sizes; what a program needs besides are constants, which
 //! are made when it is built.
 
+mod begin;
 mod kept;
 pub mod load;
 pub mod network;
@@ -26,6 +27,7 @@ pub use opening::Opening;
 pub use run::Run;
 pub use tensor::{Signature, Tensor, TensorRef};
 
+use self::begin::Begin;
 use self::run::{Ahead, Made};
 use crate::compile::ModelCompilePipeline;
 use crate::error::{Error, Result};
@@ -56,11 +58,19 @@ struct Template {
 
 /// What an entry's programs come from.
 enum Source {
-    /// A graph whose symbols are unbound, and what is asked of the compiler. Each set of sizes has a
-    /// program of its own.
-    Graph(Box<Graph>, Box<CompileOptions>),
+    /// A graph whose symbols are unbound. Each set of sizes has a program of its own.
+    Graph(Box<Unbound>),
     /// One program, which is kept as long as the session.
     Program(Built),
+}
+
+/// A graph whose symbols are unbound.
+struct Unbound {
+    graph: Graph,
+    /// What is asked of the compiler.
+    options: CompileOptions,
+    /// What a run writes first, where the graph reads a control block.
+    begin: Option<Begin>,
 }
 
 /// A program on the device, its weights bound to the plan.
@@ -130,7 +140,7 @@ impl Session {
     pub fn programs(&self) -> impl Iterator<Item = (ProgramId, &Program)> {
         let stay = self.templates.iter().filter_map(|t| match &t.of {
             Source::Program(built) => Some(built),
-            Source::Graph(..) => None,
+            Source::Graph(_) => None,
         });
         let all = stay.chain(self.variants.iter().map(|v| &v.built));
         all.map(|b| (b.id, &*b.program))

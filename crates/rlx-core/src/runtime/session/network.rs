@@ -1,10 +1,10 @@
 //! A network's files to a session on its way, whoever read them: a graph's text or a checkpoint's entries,
 //! and the weights that these read.
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 #[cfg(feature = "parse")]
 use crate::ir::GraphModule;
-use crate::models::{self, Checkpoint, Facts};
+use crate::models::{self, Checkpoint, Facts, Task};
 use crate::runtime::device::Device;
 use crate::runtime::session::{Entry, Opening};
 use crate::target::CompileOptions;
@@ -14,13 +14,27 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// What a checkpoint can be asked, and what is known of it.
+/// What a checkpoint can be asked, and what is known of it. `context` is how many positions the caches of a
+/// language model have.
 ///
 /// # Errors
-/// As [`models::open`] and building; `Unsupported` for a model that generates text.
-pub fn entries(checkpoint: &Checkpoint<'_>) -> Result<(Vec<Entry>, Facts)> {
+/// As [`models::open`], building, and [`Model::positions`](trait.Model.html#method.positions).
+pub fn entries(checkpoint: &Checkpoint<'_>, context: Option<u64>) -> Result<(Vec<Entry>, Facts)> {
     let model = models::open(checkpoint)?;
-    Ok((model.entries(checkpoint)?, model.facts()))
+    Ok((model.entries(checkpoint, context)?, model.facts()))
+}
+
+/// Fails for a model that makes no vectors of texts.
+///
+/// # Errors
+/// `Unsupported` for a model that generates text.
+pub fn check_encoder(facts: &Facts) -> Result<()> {
+    if facts.task == Task::Embed {
+        return Ok(());
+    }
+    let what = format!("a model of family {} generates text", facts.family);
+    Err(Error::new(Code::Unsupported, what)
+        .hint("`rlx run` asks it; a vector of a text comes from an encoder such as bert"))
 }
 
 /// The entry that a graph's text is, by the graph's name.

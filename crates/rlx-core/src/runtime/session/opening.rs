@@ -1,14 +1,14 @@
 //! A session on its way: entries are lowered, weights planned, memory asked for, bytes put.
 
-use super::{Built, Session, Signature, Source, Template, VARIANTS};
+use super::begin::Begin;
+use super::{Built, Session, Signature, Source, Template, Unbound, VARIANTS};
 use crate::compile::{CompilePipeline, ModelCompilePipeline};
 use crate::error::{Code, Error, Result};
 use crate::ir::GraphModule;
 use crate::ir::lir::{Program, StateDecl, WeightUse};
-use crate::ir::mir::{Graph, ParamKind};
-use crate::lower::CTL;
+use crate::ir::mir::{Graph, Param, ParamKind};
 use crate::models::Entry;
-use crate::plan::WeightPlan;
+use crate::plan::{WeightPlan, tables};
 use crate::runtime::device::{AnyId, Device, SessionId, Ticket};
 use crate::runtime::memory::Fit;
 use crate::runtime::model::CompiledModel;
@@ -16,7 +16,6 @@ use crate::runtime::session::load::Loader;
 use crate::target::{CompileOptions, Target};
 use crate::types::Type;
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -60,7 +59,7 @@ impl Template {
         }
         let pipeline = CompilePipeline::new(target.clone()).with_options(options.clone());
         let g = match module {
-            GraphModule::Hir(m) => pipeline.lower_hir(&m)?,
+            GraphModule::Hir(m) => pipeline.lower_entry(&m)?,
             GraphModule::Mir(g) => *g,
             GraphModule::Lir(p) => p.graph,
         };
@@ -75,11 +74,12 @@ impl Template {
             of.into_iter().map(one).collect::<Vec<_>>()
         };
         let (inputs, outputs) = (signatures(inputs), signatures(outputs));
+        let begin = Begin::of(&graph, &states(&graph)?);
         Ok(Template {
             name,
             inputs,
             outputs,
-            of: Source::Graph(Box::new(graph), Box::new(options)),
+            of: Source::Graph(Box::new(Unbound { begin, graph, options })),
         })
     }
 
@@ -94,20 +94,23 @@ impl Template {
 
     fn graph(&self) -> Option<&Graph> {
         match &self.of {
-            Source::Graph(graph, _) => Some(graph),
+            Source::Graph(of) => Some(&of.graph),
             Source::Program(_) => None,
         }
     }
 }
 
-/// Every weight that the templates read, as the file has it.
+/// Every weight that the templates read, as the file has it, and the tables that are made of some.
 fn weights(templates: &[Template]) -> Vec<WeightUse> {
     let graphs = templates.iter().filter_map(Template::graph);
-    let params = graphs.flat_map(|g| g.params.iter().map(move |p| (g, p)));
+    let params = graphs.clone().flat_map(|g| g.params.iter().map(move |p| (g, p)));
     let weights = params.filter(|(_, p)| p.kind == ParamKind::Weight);
-    weights
-        .map(|(g, p)| WeightUse { name: p.name.clone(), ty: g.ty(p.value).clone(), made: None })
-        .collect()
+    let whole = |(g, p): (&Graph, &Param)| WeightUse {
+        name: p.name.clone(),
+        ty: g.ty(p.value).clone(),
+        made: None,
+    };
+    weights.map(whole).chain(graphs.flat_map(tables)).collect()
 }
 
 /// The states of a graph.
@@ -127,7 +130,7 @@ impl Opening {
     ///
     /// # Errors
     /// As lowering; `BadFile` for a tensor that is missing or has another size; `Unsupported` for entries
-    /// that read the control block of a generation, or whose states differ; what the device refuses at once.
+    /// whose states differ; what the device refuses at once.
     pub fn new(
         device: Arc<dyn Device>,
         entries: Vec<Entry>,
@@ -142,11 +145,6 @@ impl Opening {
         for t in &templates {
             let Some(graph) = t.graph() else { continue };
             let own = states(graph)?;
-            if own.iter().any(|s| s.name == CTL) {
-                let what = format!("{} is a step of a generation", t.name);
-                return Err(Error::new(Code::Unsupported, what)
-                    .hint("a session runs graphs without a control block; generate text instead"));
-            }
             if all.as_ref().is_some_and(|all| *all != own) {
                 let what = "the entries of a session have different states";
                 return Err(Error::new(Code::Unsupported, what).at(t.name.clone()));

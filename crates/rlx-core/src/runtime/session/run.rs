@@ -10,6 +10,7 @@ use crate::reference::make::make;
 use crate::runtime::device::{
     AnyId, Bytes, Copy, Memory, Placed, ProgramId, SessionId, Submission, Ticket, Write, WriteTo,
 };
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -19,6 +20,7 @@ use core::task::{Context, Poll, ready};
 pub struct Run {
     turn: u64,
     built: Built,
+    /// Writes to inputs, and to states that a text begins with.
     inputs: Vec<Write>,
     /// Inputs that are on the device already.
     copies: Vec<(u32, DeviceTensor)>,
@@ -81,17 +83,20 @@ impl Run {
         let template = &session.templates[entry];
         let given = ordered(&template.name, &template.inputs, given)?;
         let binding = sizes(&template.name, &template.inputs, &given)?;
+        let (mut inputs, mut copies) = (Vec::new(), Vec::new());
         let built = match &template.of {
             Source::Program(built) => built.clone(),
-            Source::Graph(graph, options) => {
-                let make = || Ok(GraphModule::Mir(graph.clone()));
+            Source::Graph(of) => {
+                let make = || Ok(GraphModule::Mir(Box::new(of.graph.clone())));
                 let cache = &mut session.cache;
-                let compiled = cache.get_or_compile(entry as u64, &binding, options, make)?;
+                let compiled = cache.get_or_compile(entry as u64, &binding, &of.options, make)?;
+                if let (Some(begin), Some(control)) = (&of.begin, &compiled.lir.control) {
+                    inputs = begin.writes(control).map_err(|e| e.at(template.name.clone()))?;
+                }
                 session.variant(&compiled.lir)?
             }
         };
         session.reserve(built.program.arena_bytes)?;
-        let (mut inputs, mut copies) = (Vec::new(), Vec::new());
         for (given, i) in given.iter().zip(0..) {
             match given {
                 Given::Host(t) if t.bytes.is_empty() => {}

@@ -76,7 +76,7 @@ fn encoded(
     row: &DeviceRow,
     device: &Arc<dyn Device>,
 ) -> Result<Vec<Tensor>> {
-    let (mut network, _): (Network<'_>, Facts) = Network::of(checkpoint, maps)?;
+    let (mut network, _): (Network<'_>, Facts) = Network::of(checkpoint, maps, None)?;
     let entry = network.entries.first_mut().ok_or_else(|| Error::internal("no entry"))?;
     let (name, module) = (entry.name.clone(), entry.module.as_hir_mut()?);
     for (tap, x) in module.taps.clone() {

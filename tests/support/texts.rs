@@ -1,0 +1,116 @@
+//! What a session owes a language model on every executor: a text's ids give the logits behind each of them, whatever
+//! the session was asked before. The models are block graphs of `tests/fixtures/graphs` with random weights; one of
+//! them has a recurrence beside its caches.
+
+use crate::session::{open, run};
+use rlx_core::Code;
+use rlx_core::compare::difference;
+use rlx_core::ir::GraphModule;
+use rlx_core::ir::hir::Module;
+use rlx_core::ir::mir::ParamKind;
+use rlx_core::ir::parse::parse_hir;
+use rlx_core::lower::{ProgramSpec, lower, lower_all_rows};
+use rlx_core::reference::interpret;
+use rlx_core::runtime::device::Device;
+use rlx_core::runtime::session::{Entry, TensorRef};
+use rlx_core::sample::Control;
+use rlx_core::types::DType;
+use std::sync::Arc;
+
+/// Their caches have 24 positions.
+const CONTEXT: u64 = 24;
+
+fn module(name: &str) -> Module {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/graphs");
+    let text = std::fs::read_to_string(format!("{folder}/{name}.hir")).unwrap();
+    parse_hir(&text).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+/// Floats by a weight's name: norms are positive, an eighth to one.
+fn floats(name: &str, n: u64) -> Vec<u8> {
+    let mut x = name.bytes().fold(17u32, |h, b| h.wrapping_mul(31).wrapping_add(b.into())) | 1;
+    let low = if name.contains("norm") { 0.125 } else { -1.0 };
+    let mut next = || {
+        x ^= x << 13;
+        x ^= x >> 17;
+        x ^= x << 5;
+        low + (1.0 - low) * (x % 4096) as f32 / 4096.0
+    };
+    (0..n).flat_map(|_| next().to_le_bytes()).collect()
+}
+
+/// The logits of a text, a program of its length interpreted from the first position on.
+fn interpreted(module: &Module, weights: &[(String, Vec<u8>)], ids: &[u8], len: u32) -> Vec<f32> {
+    let g = lower(module, &ProgramSpec::verify(len.into(), false), DType::F32).unwrap();
+    let control = Control { len, capacity: CONTEXT as u32, ..Control::default() };
+    let control: Vec<u8> = control.to_words().iter().flat_map(|w| w.to_le_bytes()).collect();
+    let values: Vec<Vec<u8>> = g
+        .params
+        .iter()
+        .map(|p| match p.kind {
+            ParamKind::Input => ids.to_vec(),
+            ParamKind::State if p.name == "ctl" => control.clone(),
+            ParamKind::State => vec![0; g.ty(p.value).bytes().unwrap() as usize],
+            _ => weights.iter().find(|w| w.0 == p.name).unwrap().1.clone(),
+        })
+        .collect();
+    let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+    let i = g.outputs.iter().position(|o| o.name == "logits").unwrap();
+    let bytes = &interpret(&g, &values).unwrap().outputs[i];
+    bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+}
+
+/// Every row of logits is the reference's, of texts of any length in any order; a text that is longer than the caches
+/// is refused, and the session answers on.
+pub fn a_text_gives_the_logits_behind_each_of_its_ids(device: Arc<dyn Device>) {
+    for name in &["llama", "gemma", "qwen3", "qwen35"] {
+        let module = module(name);
+        let g = lower_all_rows(&module, DType::F32).unwrap();
+        let weights = g.params.iter().filter(|p| p.kind == ParamKind::Weight);
+        let weights: Vec<(String, Vec<u8>)> = weights
+            .map(|p| {
+                let ty = g.ty(p.value);
+                assert_eq!(ty.dtype, DType::F32);
+                (p.name.clone(), floats(&p.name, ty.shape.elements().unwrap()))
+            })
+            .collect();
+        let tensors: Vec<(&str, Vec<u8>)> =
+            weights.iter().map(|(n, b)| (n.as_str(), b.clone())).collect();
+        let entry = Entry {
+            name: (*name).into(),
+            module: GraphModule::Hir(Box::new(module.clone())),
+            profile: None,
+        };
+        let mut session = open(device.clone(), vec![entry], &tensors).unwrap();
+        let inputs = session.inputs(name).unwrap();
+        assert_eq!(inputs.len(), 1, "{name}");
+        assert_eq!(
+            (inputs[0].name.as_str(), inputs[0].ty.to_string()),
+            ("ids", "tensor<SEQxu32>".into())
+        );
+        let ids = |n: u64, seed: u64| -> Vec<u8> {
+            (0..n).flat_map(|i| (((i * 7 + seed) % 5) as u32 % 2).to_le_bytes()).collect()
+        };
+        let mut first = None;
+        for (len, seed) in [(5, 1), (9, 2), (1, 3), (CONTEXT, 4), (5, 1)] {
+            let (bytes, dims) = (ids(len, seed), [len]);
+            let text = TensorRef { dtype: DType::U32, dims: &dims, bytes: &bytes };
+            let got = run(&mut session, name, &[("ids", text)]).unwrap();
+            let got = got.iter().find(|t| t.name == "logits").unwrap();
+            let expected = interpreted(&module, &weights, &bytes, len as u32);
+            assert_eq!(got.dims, [len, expected.len() as u64 / len], "{name}");
+            let numbers = got.f32s().unwrap();
+            let apart = difference(&numbers, &expected).relative();
+            assert!(apart <= 2e-5, "{name}, {len} ids: {apart}");
+            if (len, seed) == (5, 1) {
+                let first = first.get_or_insert_with(|| got.clone());
+                assert_eq!(first, got, "{name}: what ran between changed the text's logits");
+            }
+            let (bytes, dims) = (ids(CONTEXT + 1, 1), [CONTEXT + 1]);
+            let text = TensorRef { dtype: DType::U32, dims: &dims, bytes: &bytes };
+            let e = session.start(name, &[("ids", text)]).map(|_| ()).unwrap_err();
+            let said = "a text of 25 tokens: the caches have 24 positions";
+            assert_eq!((e.code, e.what.as_str(), e.at.as_str()), (Code::Usage, said, *name));
+        }
+    }
+}
