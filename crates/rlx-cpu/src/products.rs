@@ -1,5 +1,6 @@
 //! Matrix products outside a program: what `benches/kernels` times.
 
+use crate::kernels::dense;
 use crate::kernels::int8::Rows;
 use crate::kernels::weights::{Scratch, Weight, X};
 use crate::memory::Memory;
@@ -125,24 +126,29 @@ impl Matrix {
             return Err(Error::usage("rows, x and y do not fit the weight"));
         }
         let mut scratch = Scratch::default();
-        let width = if x.m == 1 { rows.len().max(1) } else { ROWS };
+        // One row of x runs through all weights; several meet as many panels as a tile takes.
+        let (width, run) = match x.m {
+            1 => (rows.len().max(1), rows.len().next_multiple_of(ROWS).max(ROWS)),
+            _ => (dense::panels_at_once(level) * ROWS, ROWS),
+        };
         for start in rows.clone().step_by(width) {
             let n = start..(start + width).min(rows.end);
-            let padded = n.len().next_multiple_of(ROWS);
-            let mut out = vec![0.0; x.m * padded];
-            let to = n.start - rows.start..n.end - rows.start;
+            let mut out = vec![0.0; x.m * n.len().next_multiple_of(ROWS)];
             self.weight.multiply(
                 level,
                 self.bytes.bytes(),
                 true,
-                n,
+                n.clone(),
                 xs,
                 x.m,
                 &mut scratch,
                 &mut out,
             );
-            for (y, out) in y.chunks_exact_mut(rows.len()).zip(out.chunks_exact(padded)) {
-                y[to.clone()].copy_from_slice(&out[..to.len()]);
+            for (start, out) in n.clone().step_by(run).zip(out.chunks_exact((x.m * run).max(1))) {
+                let to = start - rows.start..(start + run).min(n.end) - rows.start;
+                for (y, out) in y.chunks_exact_mut(rows.len()).zip(out.chunks_exact(run)) {
+                    y[to.clone()].copy_from_slice(&out[..to.len()]);
+                }
             }
         }
         Ok(())

@@ -34,9 +34,50 @@ scalar!(F32, 64, take_f32);
 scalar!(F16, 32, take_f16);
 scalar!(Bf16, 32, take_bf16);
 
-/// `y[i][0..16]` for rows `i` of `x`, each of `k` elements.
-pub(crate) fn multiply<T: Scalar>(level: Level, panel: &[u8], x: &[f32], k: usize, y: &mut [f32]) {
-    dispatch(level, Multiply::<T> { panel, x, k, y, fast: true, of: PhantomData });
+/// Panels, each so many bytes behind the one before.
+#[derive(Clone, Copy)]
+pub(crate) struct Panels<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) step: usize,
+}
+
+impl<'a> Panels<'a> {
+    /// Panels of `k` elements that stand one behind the other.
+    pub(crate) fn dense<T: Scalar>(bytes: &'a [u8], k: usize) -> Self {
+        Panels { bytes, step: k * T::STEP }
+    }
+}
+
+/// Panels that a tile of this level multiplies at once: whoever has several gives them together.
+pub(crate) fn panels_at_once(level: Level) -> usize {
+    dispatch(level, PanelsAtOnce)
+}
+
+struct PanelsAtOnce;
+
+impl Task for PanelsAtOnce {
+    type Output = usize;
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> usize {
+        at_once::<S>()
+    }
+}
+
+/// A panel is one vector or several: of one vector two panels have enough sums in flight.
+const fn at_once<S: Lanes>() -> usize {
+    if S::LANES == ROWS { 2 } else { 1 }
+}
+
+/// Products of panels with the `m` rows of `x`, each of `k` elements: `y[panel][m][16]`.
+pub(crate) fn multiply<T: Scalar>(
+    level: Level,
+    panels: Panels<'_>,
+    x: &[f32],
+    m: usize,
+    k: usize,
+    y: &mut [f32],
+) {
+    dispatch(level, Multiply::<T> { panels, x, m, k, y, fast: true, of: PhantomData });
 }
 
 /// The same with one sum in order of k for every row, so that a row's results do not depend on how many
@@ -44,17 +85,19 @@ pub(crate) fn multiply<T: Scalar>(level: Level, panel: &[u8], x: &[f32], k: usiz
 #[cfg(feature = "graphs")]
 pub(crate) fn multiply_each<T: Scalar>(
     level: Level,
-    panel: &[u8],
+    panels: Panels<'_>,
     x: &[f32],
+    m: usize,
     k: usize,
     y: &mut [f32],
 ) {
-    dispatch(level, Multiply::<T> { panel, x, k, y, fast: false, of: PhantomData });
+    dispatch(level, Multiply::<T> { panels, x, m, k, y, fast: false, of: PhantomData });
 }
 
 struct Multiply<'a, T> {
-    panel: &'a [u8],
+    panels: Panels<'a>,
     x: &'a [f32],
+    m: usize,
     k: usize,
     y: &'a mut [f32],
     /// Whether a row of its own may have four sums.
@@ -62,89 +105,168 @@ struct Multiply<'a, T> {
     of: PhantomData<T>,
 }
 
-impl<T: Scalar> Task for Multiply<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let Multiply { panel, x, k, y, fast, .. } = self;
-        let (mut x, mut y) = (x, y);
-        while y.len() >= ROWS {
-            let rows = y.len() / ROWS;
-            let tile = match rows {
-                8.. if S::TILE >= 8 => 8,
-                4.. => 4,
-                2.. if !fast => 2,
-                _ => 1,
-            };
-            let (now, later) = y.split_at_mut(tile * ROWS);
-            match tile {
-                8 => tiles::<S, T, 8>(s, panel, x, k, now),
-                4 => tiles::<S, T, 4>(s, panel, x, k, now),
-                2 => tiles::<S, T, 2>(s, panel, x, k, now),
-                _ if fast => one::<S, T>(s, panel, x, k, now),
-                _ => tiles::<S, T, 1>(s, panel, x, k, now),
-            }
-            (x, y) = (&x[tile * k..], later);
-        }
-    }
-}
+/// Elements of k that a pass of two panels over all rows of x takes: so much of both stays in a core's first cache.
+const BLOCK: usize = 256;
 
 /// Elements of k whose bounds are looked at once.
 const STRIP: usize = 16;
 
-/// `M` rows: as many vectors of the panel's rows at once as keep enough sums in flight, and in registers.
-#[inline(always)]
-fn tiles<S: Lanes, T: Scalar, const M: usize>(s: S, w: &[u8], x: &[f32], k: usize, y: &mut [f32]) {
-    if S::VECTORS == 1 || S::LANES == ROWS {
-        tile::<S, T, M, 1>(s, w, x, k, y)
-    } else {
-        tile::<S, T, M, 2>(s, w, x, k, y)
+impl<T: Scalar> Task for Multiply<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Multiply { panels, x, m, k, y, fast, .. } = self;
+        let panel = |i: usize| &panels.bytes[i * panels.step..][..k * T::STEP];
+        if fast && m == 1 {
+            for (i, y) in y.chunks_exact_mut(ROWS).enumerate() {
+                one::<S, T>(s, panel(i), x, k, y);
+            }
+            return;
+        }
+        let one = (m * ROWS).max(1);
+        let several = at_once::<S>();
+        for (y, i) in y.chunks_mut(several * one).zip((0..).step_by(several)) {
+            let n = y.len() / one;
+            by_blocks::<S, T>(s, [panel(i), panel(i + n - 1)], n, x, m, k, y);
+        }
     }
 }
 
+/// `y[n][m][16]` of the first `n` panels: of two a block of k after the other, so that they are read from the nearest
+/// cache for all rows but the first.
 #[inline(always)]
-fn tile<S: Lanes, T: Scalar, const M: usize, const V: usize>(
+fn by_blocks<S: Simd, T: Scalar>(
     s: S,
-    w: &[u8],
+    panels: [&[u8]; 2],
+    n: usize,
     x: &[f32],
+    m: usize,
     k: usize,
     y: &mut [f32],
 ) {
-    let x: [&[f32]; M] = from_fn(|m| &x[m * k..][..k]);
-    let strips = k / STRIP;
-    let size = T::STEP / ROWS;
-    for h in 0..ROWS / (V * S::LANES) {
-        let lane = h * V * S::LANES;
-        let mut acc = [[s.all(0.0); V]; M];
-        for i in 0..strips {
-            let xs: [&[f32; STRIP]; M] =
-                from_fn(|m| x[m].as_chunks().0.get(i).unwrap_or(const { &[0.0; STRIP] }));
-            let w = &w[i * STRIP * T::STEP..][..STRIP * T::STEP];
-            for j in 0..STRIP {
-                let mut ws = [s.all(0.0); V];
-                for v in 0..V {
-                    ws[v] = T::load(s, &w[j * T::STEP + (lane + v * S::LANES) * size..]);
-                }
-                for m in 0..M {
-                    let x = s.all(xs[m][j]);
-                    for v in 0..V {
-                        acc[m][v] = s.add_product(ws[v], x, acc[m][v]);
-                    }
-                }
+    let mut start = 0;
+    loop {
+        // One panel is read as fast from the next cache, where a row is one stream of its own.
+        let end = if n < 2 || k - start < 2 * BLOCK { k } else { start + BLOCK };
+        let block = Block {
+            panels: panels.map(|p| &p[start * T::STEP..end * T::STEP]),
+            n,
+            start,
+            end,
+            k,
+            m,
+        };
+        let mut row = 0;
+        while row < m {
+            row += match m - row {
+                8.. if S::TILE >= 8 => block.tiles::<S, T, 8>(s, x, row, y),
+                4.. => block.tiles::<S, T, 4>(s, x, row, y),
+                2.. => block.tiles::<S, T, 2>(s, x, row, y),
+                _ => block.tiles::<S, T, 1>(s, x, row, y),
+            };
+        }
+        start = end;
+        if start >= k {
+            break;
+        }
+    }
+}
+
+/// Elements `start..end` of k.
+struct Block<'a> {
+    panels: [&'a [u8]; 2],
+    /// Panels that there are.
+    n: usize,
+    start: usize,
+    end: usize,
+    k: usize,
+    m: usize,
+}
+
+impl Block<'_> {
+    /// `M` rows from `row` on: as many vectors at once as keep enough sums in flight, and in registers.
+    #[inline(always)]
+    fn tiles<S: Lanes, T: Scalar, const M: usize>(
+        &self,
+        s: S,
+        x: &[f32],
+        row: usize,
+        y: &mut [f32],
+    ) -> usize {
+        let of_panel = ROWS / S::LANES;
+        let x: [&[f32]; M] = from_fn(|i| &x[(row + i) * self.k..][self.start..self.end]);
+        // A vector's panel, its first row in it, and where its sums of the first row of x stand.
+        let vector = |v: usize| {
+            let (panel, lane) = (v / of_panel, v % of_panel * S::LANES);
+            Rows { panel: self.panels[panel % 2], lane, sums: (panel * self.m + row) * ROWS + lane }
+        };
+        let vectors = self.n * of_panel;
+        if vectors == 1 || S::VECTORS == 1 {
+            for v in 0..vectors {
+                tile::<S, T, M, 1>(s, [vector(v)], x, self.start == 0, y);
+            }
+        } else {
+            for v in (0..vectors).step_by(2) {
+                tile::<S, T, M, 2>(s, [vector(v), vector(v + 1)], x, self.start == 0, y);
             }
         }
-        for j in strips * STRIP..k {
-            for v in 0..V {
-                let w = T::load(s, &w[j * T::STEP + (lane + v * S::LANES) * size..]);
-                for m in 0..M {
-                    acc[m][v] = s.add_product(w, s.all(x[m][j]), acc[m][v]);
-                }
-            }
-        }
+        M
+    }
+}
+
+/// Rows of a weight that are the lanes of a vector.
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    panel: &'a [u8],
+    /// The first of them.
+    lane: usize,
+    /// Where their sums with the tile's first row of x stand.
+    sums: usize,
+}
+
+/// Sums of `M` rows by `V` vectors, from zero or on top of what `y` has.
+#[inline(always)]
+fn tile<S: Lanes, T: Scalar, const M: usize, const V: usize>(
+    s: S,
+    rows: [Rows<'_>; V],
+    x: [&[f32]; M],
+    begins: bool,
+    y: &mut [f32],
+) {
+    let mut acc = [[s.all(0.0); V]; M];
+    if !begins {
         for m in 0..M {
             for v in 0..V {
-                s.put(acc[m][v], &mut y[ROWS * m + lane + v * S::LANES..]);
+                acc[m][v] = s.take_f32(bytemuck::cast_slice(&y[rows[v].sums + m * ROWS..]));
             }
+        }
+    }
+    let (k, size) = (x[0].len(), T::STEP / ROWS);
+    let strips = k / STRIP;
+    let xs: [&[[f32; STRIP]]; M] = from_fn(|m| &x[m].as_chunks().0[..strips]);
+    for i in 0..strips {
+        let ws: [&[u8]; V] = from_fn(|v| &rows[v].panel[i * STRIP * T::STEP..][..STRIP * T::STEP]);
+        for j in 0..STRIP {
+            let w: [S::G; V] = from_fn(|v| T::load(s, &ws[v][j * T::STEP + rows[v].lane * size..]));
+            for m in 0..M {
+                let x = s.all(xs[m][i][j]);
+                for v in 0..V {
+                    acc[m][v] = s.add_product(w[v], x, acc[m][v]);
+                }
+            }
+        }
+    }
+    for j in strips * STRIP..k {
+        for v in 0..V {
+            let w = T::load(s, &rows[v].panel[j * T::STEP + rows[v].lane * size..]);
+            for m in 0..M {
+                acc[m][v] = s.add_product(w, s.all(x[m][j]), acc[m][v]);
+            }
+        }
+    }
+    for m in 0..M {
+        for v in 0..V {
+            s.put(acc[m][v], &mut y[rows[v].sums + m * ROWS..]);
         }
     }
 }

@@ -1,9 +1,10 @@
 //! matmul      y_i[m, n] = epilogue(sum_k x[m, k] w_i[n, k] + b_i[n])
 //! shapes      x f32|q8_0|q8_k[.., k]   w_i any[n_i, k]   y_i f32[.., n_i]
-//! bytes       each weight once; x from cache, once for 16 rows of a weight
+//! bytes       each weight once, of floats once for 512 rows of x; x from cache, once for 16 or 32 rows of a weight
 //! parts       columns of y: a worker owns the same share of every segment's rows
 //! numerics    with int8 x integer sums within a run of 16 or 32, else f32 sums in order of k
 
+use super::dense;
 use super::math::Function;
 use super::weights::{self, Weight};
 use super::{Kernel, Planned, claim, dims, int8, rms_norm, rows_of};
@@ -73,6 +74,9 @@ pub(super) fn plan(op: &MatMul, step: &Step) -> Result<Planned> {
     Ok(Planned::new(kernel, &splits, work).reads_panels(weights))
 }
 
+/// Rows of floats that meet all weights before the next ones do: they stay in a core's cache.
+const BLOCK: usize = 512;
+
 /// Memory of a worker that every matmul reuses.
 #[derive(Default)]
 struct Scratch {
@@ -133,27 +137,37 @@ impl Matmul {
             }
             (None, None, None) => weights::X::F32(&cx.slice(0)[..m * self.k]),
         };
-        for i in 0..cx.results() {
-            let columns = cx.result(i).columns::<f32>();
-            // One row of x runs through all weights at once; several meet 16 rows of a weight.
-            let width = if m == 1 { columns.len().max(1) } else { ROWS };
-            for start in columns.clone().step_by(width) {
-                let n = start..(start + width).min(columns.end);
-                let y = grown(y, m * n.len().next_multiple_of(ROWS));
-                self.products(cx, i, n.clone(), x, m, weights, y);
-                if let Epilogue::Glu(f) = self.epilogue {
-                    let up = grown(up, y.len());
-                    self.products(cx, 1, n.clone(), x, m, weights, up);
-                    Function::from(f).apply(cx.level, y);
-                    y.iter_mut().zip(up).for_each(|(y, u)| *y *= *u);
+        // Blocks of integers are few bytes: all rows stay in cache.
+        let blocks = if matches!(x, weights::X::F32(_)) { m.div_ceil(BLOCK) } else { 1 };
+        let size = m.div_ceil(blocks.max(1)).max(1);
+        for first in (0..m).step_by(size) {
+            let rows = first..(first + size).min(m);
+            let x = match x {
+                weights::X::F32(x) => weights::X::F32(&x[rows.start * self.k..]),
+                int8 => int8,
+            };
+            for i in 0..cx.results() {
+                let columns = cx.result(i).columns::<f32>();
+                // One row of x runs through all weights at once; several meet a tile's rows of a weight.
+                let several = dense::panels_at_once(cx.level) * ROWS;
+                let width = if rows.len() == 1 { columns.len().max(1) } else { several };
+                for start in columns.clone().step_by(width) {
+                    let n = start..(start + width).min(columns.end);
+                    let y = grown(y, rows.len() * n.len().next_multiple_of(ROWS));
+                    self.products(cx, i, n.clone(), x, rows.len(), weights, y);
+                    if let Epilogue::Glu(f) = self.epilogue {
+                        let up = grown(up, y.len());
+                        self.products(cx, 1, n.clone(), x, rows.len(), weights, up);
+                        Function::from(f).apply(cx.level, y);
+                        y.iter_mut().zip(up).for_each(|(y, u)| *y *= *u);
+                    }
+                    self.write(cx, i, n, &columns, rows.clone(), y);
                 }
-                self.write(cx, i, n, &columns, m, y);
             }
         }
     }
 
-    /// Columns `n` of result `i` before its epilogue, with the bias: `y` has a row for each of x, padded
-    /// to whole panels.
+    /// Columns `n` of result `i` before its epilogue, with the bias: `y[panel][m][16]`.
     fn products(
         &self,
         cx: &Cx<'_>,
@@ -169,8 +183,11 @@ impl Matmul {
         self.segments[i].multiply(cx.level, bytes, is_panels, n.clone(), x, m, scratch, y);
         if let Some(first) = self.parts.biases {
             let bias = &cx.slice::<f32>(first + i)[n];
-            for row in y.chunks_exact_mut(bias.len().next_multiple_of(ROWS)) {
-                row.iter_mut().zip(bias).for_each(|(y, b)| *y += b);
+            let width = run(m, bias.len());
+            for (y, bias) in y.chunks_exact_mut((m * width).max(1)).zip(bias.chunks(width)) {
+                for row in y.chunks_exact_mut(width) {
+                    row.iter_mut().zip(bias).for_each(|(y, b)| *y += b);
+                }
             }
         }
     }
@@ -181,23 +198,34 @@ impl Matmul {
         i: usize,
         n: Range<usize>,
         columns: &Range<usize>,
-        m: usize,
+        rows: Range<usize>,
         y: &mut [f32],
     ) {
         let residual: Option<&[f32]> = self.parts.residual.map(|at| cx.slice(at));
         let width = residual.map_or(0, |r| r.len() / self.m.max(1));
-        for (r, y) in y.chunks_exact_mut(n.len().next_multiple_of(ROWS)).take(m).enumerate() {
-            let y = &mut y[..n.len()];
-            if let Some(residual) = residual {
-                let residual = &residual[r * width + n.start..];
-                y.iter_mut().zip(residual).for_each(|(y, x)| *y += x);
+        let run = run(rows.len(), n.len());
+        let mut of_panels = y.chunks_exact_mut((rows.len() * run).max(1));
+        for (start, y) in n.clone().step_by(run).zip(&mut of_panels) {
+            let n = start..(start + run).min(n.end);
+            for (r, y) in rows.clone().zip(y.chunks_exact_mut(run)) {
+                let y = &mut y[..n.len()];
+                if let Some(residual) = residual {
+                    let residual = &residual[r * width + n.start..];
+                    y.iter_mut().zip(residual).for_each(|(y, x)| *y += x);
+                }
+                if let Epilogue::Map(f) = self.epilogue {
+                    Function::from(f).apply(cx.level, y);
+                }
+                cx.result(i).row(r)[n.start - columns.start..n.end - columns.start]
+                    .copy_from_slice(y);
             }
-            if let Epilogue::Map(f) = self.epilogue {
-                Function::from(f).apply(cx.level, y);
-            }
-            cx.result(i).row(r)[n.start - columns.start..n.end - columns.start].copy_from_slice(y);
         }
     }
+}
+
+/// Columns of a row that stand one behind the other in `y[panel][m][16]`: of one row all `n`.
+fn run(m: usize, n: usize) -> usize {
+    if m == 1 { n.next_multiple_of(ROWS).max(ROWS) } else { ROWS }
 }
 
 /// Int8 blocks back to f32, for weights that meet them in no integer kernel.

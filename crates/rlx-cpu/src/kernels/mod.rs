@@ -33,7 +33,7 @@ mod concat;
 mod convert;
 #[cfg(feature = "graphs")]
 mod cumsum;
-mod dense;
+pub(crate) mod dense;
 #[cfg(feature = "graphs")]
 mod dot_general;
 #[cfg(feature = "graphs")]

@@ -4,7 +4,7 @@
 //! in the tiles that matmul has ([`dense`]). One or two rows of a read b as it is.
 
 use super::convert;
-use super::dense::{self, F32};
+use super::dense::{self, F32, Panels};
 use super::{Kernel, Planned};
 use crate::panel::ROWS;
 use crate::program::Split;
@@ -178,15 +178,23 @@ impl Product {
         if self.m <= FEW && self.dtype == DType::F32 && self.few(cx, b, of_b, x, row, y) {
             return;
         }
-        let panel = grown(panel, self.k * ROWS);
-        let y = grown(y, i.len() * ROWS);
-        for start in (0..self.n).step_by(ROWS) {
-            let j = start..(start + ROWS).min(self.n);
-            self.panel(level, b, of_b, j.clone(), room, panel);
-            dense::multiply_each::<F32>(level, bytemuck::cast_slice(panel), x, self.k, y);
-            for (r, y) in y.chunks_exact(ROWS).enumerate() {
-                let to = &mut cx.result(0).row::<u8>(row + r)[start * size..j.end * size];
-                convert::write(level, self.dtype, &y[..j.len()], to);
+        let several = dense::panels_at_once(level) * ROWS;
+        for start in (0..self.n).step_by(several) {
+            let j = start..(start + several).min(self.n);
+            let panels = grown(panel, self.k * j.len().next_multiple_of(ROWS));
+            let columns = |p: usize| start + p * ROWS..(start + (p + 1) * ROWS).min(self.n);
+            for (p, panel) in panels.chunks_exact_mut((self.k * ROWS).max(1)).enumerate() {
+                self.panel(level, b, of_b, columns(p), room, panel);
+            }
+            let y = grown(y, i.len() * j.len().next_multiple_of(ROWS));
+            let panels = Panels::dense::<F32>(bytemuck::cast_slice(panels), self.k);
+            dense::multiply_each::<F32>(level, panels, x, i.len(), self.k, y);
+            for (p, y) in y.chunks_exact(i.len() * ROWS).enumerate() {
+                let j = columns(p);
+                for (r, y) in y.chunks_exact(ROWS).enumerate() {
+                    let to = &mut cx.result(0).row::<u8>(row + r)[j.start * size..j.end * size];
+                    convert::write(level, self.dtype, &y[..j.len()], to);
+                }
             }
         }
     }

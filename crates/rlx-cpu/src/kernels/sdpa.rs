@@ -7,7 +7,7 @@
 
 use super::attention::cap;
 use super::convert::{self, FLOATS};
-use super::dense::{self, F32};
+use super::dense::{self, F32, Panels, Scalar as _};
 use super::product::{Interleave, grown};
 use super::rows::{Exponentials, Largest, Scale};
 use super::{Kernel, Planned, claim, sizes};
@@ -222,7 +222,6 @@ impl Attend {
             convert::read(level, self.dtype, &cx.bytes(0)[at..at + e * size], q);
         }
         dispatch(level, Scale { y: q, by: self.scale });
-        let products = grown(products, n * ROWS);
         let out = grown(out, n * wide);
         out.fill(0.0);
         let (mut most, mut sum) = ([f32::NEG_INFINITY; QUERIES], [0.0f32; QUERIES]);
@@ -231,10 +230,11 @@ impl Attend {
             let block = start..(start + KEYS).min(last);
             let width = block.len().next_multiple_of(ROWS);
             let scores = grown(scores, n * width);
-            for j in (0..width).step_by(ROWS) {
-                let panel = &keys[(start + j) * e..][..ROWS * e];
-                dense::multiply_each::<F32>(level, bytemuck::cast_slice(panel), q, e, products);
-                for (to, x) in scores.chunks_exact_mut(width).zip(products.chunks_exact(ROWS)) {
+            let panels = Panels::dense::<F32>(bytemuck::cast_slice(&keys[start * e..]), e);
+            let sums = grown(products, n * width);
+            dense::multiply_each::<F32>(level, panels, q, n, e, sums);
+            for (sums, j) in sums.chunks_exact(n * ROWS).zip((0..).step_by(ROWS)) {
+                for (to, x) in scores.chunks_exact_mut(width).zip(sums.chunks_exact(ROWS)) {
                     to[j..j + ROWS].copy_from_slice(x);
                 }
             }
@@ -259,16 +259,14 @@ impl Attend {
                 weigh(scores, width, values, padded, start, out, wide);
                 continue;
             }
-            for c in (0..wide).step_by(ROWS) {
-                let panel = &values[(c / ROWS * padded + start) * ROWS..][..width * ROWS];
-                dense::multiply_each::<F32>(
-                    level,
-                    bytemuck::cast_slice(panel),
-                    scores,
-                    width,
-                    products,
-                );
-                for (to, x) in out.chunks_exact_mut(wide).zip(products.chunks_exact(ROWS)) {
+            let panels = Panels {
+                bytes: bytemuck::cast_slice(&values[start * ROWS..]),
+                step: padded * F32::STEP,
+            };
+            let sums = grown(products, n * wide);
+            dense::multiply_each::<F32>(level, panels, scores, n, width, sums);
+            for (sums, c) in sums.chunks_exact(n * ROWS).zip((0..).step_by(ROWS)) {
+                for (to, x) in out.chunks_exact_mut(wide).zip(sums.chunks_exact(ROWS)) {
                     to[c..c + ROWS].iter_mut().zip(x).for_each(|(y, x)| *y += x);
                 }
             }

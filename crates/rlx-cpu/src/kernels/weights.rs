@@ -1,7 +1,7 @@
 //! A weight as products read it: panels where the device has arranged it so, else rows that are packed
 //! to a panel on the way.
 
-use super::dense::{self, Bf16, F16, F32};
+use super::dense::{self, Bf16, F16, F32, Panels};
 use super::int8;
 use crate::formats::*;
 use crate::panel::{Cut, ROWS};
@@ -165,8 +165,7 @@ impl Weight {
         }
     }
 
-    /// Products of rows `n` with the first `m` rows of x: `y[m][n]`, rows of y padded to whole panels.
-    /// `n` starts at a panel and, for several rows of x, is one.
+    /// Products of rows `n`, from a panel's first on, with the first `m` rows of x: `y[panel][m][16]`.
     pub(crate) fn multiply(
         &self,
         level: Level,
@@ -188,8 +187,13 @@ impl Weight {
             by_format!(b, F => int8::mat_vec::<F>(level, panels, self.row_bytes, x, 0, y), else {});
             first = whole;
         }
+        if let (X::F32(x), DType::Scalar(t)) = (x, self.dtype) {
+            let panels = &bytes[first * self.row_bytes..whole * self.row_bytes];
+            self.floats(level, t, panels, x, m, &mut y[..(whole - first) * m]);
+            first = whole;
+        }
         for start in (first..n.end).step_by(ROWS) {
-            let (at, y) = (start * self.row_bytes, &mut y[start - n.start..]);
+            let (at, y) = (start * self.row_bytes, &mut y[(start - n.start) * m..]);
             if start < whole {
                 self.panel(level, &bytes[at..at + panel_bytes], x, m, scratch, y);
                 continue;
@@ -200,6 +204,20 @@ impl Weight {
             Cut::of(self.dtype).pack(&bytes[at..end], self.row_bytes, &mut panel);
             self.panel(level, &panel, x, m, scratch, y);
             scratch.panel = panel;
+        }
+    }
+
+    /// Products of panels of floats.
+    fn floats(&self, level: Level, t: Scalar, panels: &[u8], x: &[f32], m: usize, y: &mut [f32]) {
+        let k = self.k;
+        match t {
+            Scalar::F16 => {
+                dense::multiply::<F16>(level, Panels::dense::<F16>(panels, k), x, m, k, y);
+            }
+            Scalar::Bf16 => {
+                dense::multiply::<Bf16>(level, Panels::dense::<Bf16>(panels, k), x, m, k, y);
+            }
+            _ => dense::multiply::<F32>(level, Panels::dense::<F32>(panels, k), x, m, k, y),
         }
     }
 
@@ -215,11 +233,7 @@ impl Weight {
     ) {
         let y = &mut y[..m * ROWS];
         match (self.dtype, x) {
-            (DType::Scalar(t), X::F32(x)) => match t {
-                Scalar::F16 => dense::multiply::<F16>(level, panel, x, self.k, y),
-                Scalar::Bf16 => dense::multiply::<Bf16>(level, panel, x, self.k, y),
-                _ => dense::multiply::<F32>(level, panel, x, self.k, y),
-            },
+            (DType::Scalar(t), X::F32(x)) => self.floats(level, t, panel, x, m, y),
             (DType::Block(b), X::Int8(x)) if m == 1 => {
                 by_format!(b, F => int8::mat_vec::<F>(level, panel, self.row_bytes, x, 0, y), else {});
             }
@@ -233,7 +247,7 @@ impl Weight {
                 by_format!(b, F => int8::unpack::<F>(level, panel, self.k, w), else {});
                 scratch.dense.resize(ROWS * self.k, 0.0);
                 int8::decode(level, w, &mut scratch.dense);
-                dense::multiply::<F32>(level, bytemuck::cast_slice(&scratch.dense), x, self.k, y);
+                self.floats(level, Scalar::F32, bytemuck::cast_slice(&scratch.dense), x, m, y);
             }
             (DType::Scalar(_), X::Int8(_)) => {
                 debug_assert!(false, "int8 x meets only types of blocks: `meets` says so");
