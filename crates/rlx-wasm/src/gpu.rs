@@ -167,7 +167,7 @@ impl HostGpu {
                 enable_subgroups: json.get("enableSubgroups").and_then(Value::as_bool)
                     == Some(true),
             },
-            // A page's profile is the browser's own: its timestamps are rounded to 100 us.
+            // A page's kernel times come from the browser's own tools: timestamps here are rounded to 100 us.
             timestamps: false,
         };
         Ok(HostGpu {

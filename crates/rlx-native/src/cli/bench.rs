@@ -1,6 +1,6 @@
 //! `rlx bench`.
 
-use super::kernel_times::profile;
+use super::kernel_times::time_kernels;
 use super::options::ModelArgs;
 use super::{print_json, print_text};
 use crate::load::Model;
@@ -38,7 +38,7 @@ pub struct BenchArgs {
     /// Where the time goes: every kernel by the device's clock, beside what it has to move
     #[arg(long, conflicts_with_all = ["turns", "repeat"])]
     profile: bool,
-    /// Write the profile as a trace that Perfetto and chrome://tracing open
+    /// Write the kernel times as a trace that Perfetto and chrome://tracing open
     #[arg(long, value_name = "FILE", requires = "profile")]
     pub(super) trace: Option<PathBuf>,
     /// With `--trace`: replace a file that is there
@@ -77,7 +77,7 @@ pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
         return turns(&mut model, &options);
     }
     if args.profile {
-        return profile(&mut model, &options, args);
+        return time_kernels(&mut model, &options, args);
     }
     let r = measure(&mut model.engine, &options)?;
     let info = model.engine.info();

@@ -38,15 +38,16 @@ enum Stage {
     Dispatch,
 }
 
+/// A program of a decoder.
 #[derive(Clone, Copy, ValueEnum)]
-enum Phase {
+enum DecoderProgram {
     /// The last chunk of a prompt, which has the head
     Prefill,
     /// One token
     Decode,
 }
 
-impl Phase {
+impl DecoderProgram {
     fn program(self) -> &'static str {
         match self {
             Self::Prefill => "prefill_last",
@@ -65,7 +66,7 @@ pub struct InspectArgs {
     stage: Stage,
     /// Which program
     #[arg(long, value_enum, default_value = "decode")]
-    phase: Phase,
+    phase: DecoderProgram,
     /// reference, cpu, webgpu, or a description such as `webgpu binding=134217728`
     #[arg(long, value_name = "T", default_value = devices::DEFAULT)]
     target: String,
