@@ -240,7 +240,7 @@ impl CpuDevice {
         {
             run.walk_until(|| self.clock.is_some_and(|now| now() - start >= SLICE_MS));
             if run.is_broken() {
-                result = Err(Error::internal("a worker stopped in the middle of its part"));
+                result = Err(Error::internal("a worker stopped in the middle of its share"));
             } else if !run.is_finished() {
                 return false;
             } else if let Some(e) = run.failure() {

@@ -53,7 +53,7 @@ impl Place {
     }
 }
 
-/// How a result is cut into parts.
+/// How a result is cut into shares for workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Split {
     /// Whole rows.
@@ -69,7 +69,7 @@ pub(crate) enum Split {
     /// So many runs of one length, whole ones.
     #[cfg_attr(not(feature = "graphs"), allow(dead_code))]
     Runs(usize),
-    /// The first part has everything.
+    /// The first share has everything.
     First,
 }
 
@@ -93,26 +93,26 @@ pub(crate) struct Step {
     pub(crate) limit: Option<usize>,
     /// Multiply-adds, roughly.
     work: u64,
-    /// Parts with something to do, at most.
+    /// Most shares that have something to do.
     units: usize,
 }
 
-/// Multiply-adds of a part for a worker that pauses: under a millisecond on the slowest machine
+/// Multiply-adds of a share for a worker that pauses: under a millisecond on the slowest machine
 /// that runs a page.
 const SLICE_WORK: u64 = 1 << 20;
-/// Multiply-adds from which on a part costs more than another worker's waking up to it.
-const PART_WORK: u64 = 1 << 17;
+/// Multiply-adds from which on a share costs more than waking another worker for it.
+const SHARE_WORK: u64 = 1 << 17;
 
 impl Step {
-    /// Parts for `workers` threads, of which one may pause between them.
+    /// How many shares the step has for `workers` threads, one of which may pause between shares.
     ///
-    /// Several a worker, so that one which comes late or is put aside leaves its share to others;
-    /// a small step is one part, which nobody waits to share.
-    pub(crate) fn parts(&self, workers: usize, pauses: bool) -> u32 {
+    /// Several for each worker, so that others do the work of a worker that starts late or is put
+    /// aside. A small step is one share.
+    pub(crate) fn shares(&self, workers: usize, pauses: bool) -> u32 {
         let shares = match workers as u64 {
             0 | 1 => 1,
-            _ if self.work < PART_WORK / 2 => 1,
-            n => (self.work / PART_WORK).clamp(n, 4 * n),
+            _ if self.work < SHARE_WORK / 2 => 1,
+            n => (self.work / SHARE_WORK).clamp(n, 4 * n),
         };
         let slices = if pauses { self.work.div_ceil(SLICE_WORK) } else { 1 };
         shares.max(slices).clamp(1, self.units.max(1) as u64).min(1 << 16) as u32
@@ -153,7 +153,7 @@ impl Built {
     /// a rule.
     pub(crate) fn new(program: &lir::Program, plan: &WeightPlan, target: &Target) -> Result<Built> {
         program.one_slot("cpu")?;
-        if program.segments.len() > 1 || program.steps.iter().any(|s| s.part.is_some()) {
+        if program.arena_segments.len() > 1 || program.steps.iter().any(|s| s.part.is_some()) {
             return Err(Error::new(
                 Code::Unsupported,
                 format!(

@@ -17,7 +17,7 @@ pub use probe::Probes;
 pub use tune::tune;
 
 use crate::gpu::{Gpu, GpuInfo, Usage, Wgsl};
-use crate::kernels::{Book, Memory};
+use crate::kernels::{BindingResource, Book};
 use crate::tuning::{self, Tuning};
 use core::task::{Context, Poll};
 use rlx_core::ir::lir::{Program, StateDecl};
@@ -54,7 +54,7 @@ struct Launch {
     step: u32,
     kernel: &'static str,
     pipeline: u32,
-    memory: Vec<Memory>,
+    memory: Vec<BindingResource>,
     groups: [u32; 3],
 }
 
@@ -345,7 +345,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
 
     fn build(&self, m: ModelId, program: Arc<Program>) -> Result<(ProgramId, Ticket)> {
         self.alive()?;
-        if program.segments.len() > 1 {
+        if program.arena_segments.len() > 1 {
             return Err(Error::new(
                 Code::Unsupported,
                 format!(

@@ -124,11 +124,11 @@ fn memories(program: &Program, plan: &WeightPlan, limits: &Limits) -> Result<()>
         )
         .hint("use a smaller context or chunk, or a device with larger bindings"))
     };
-    if program.segments.iter().sum::<u64>() != program.arena_bytes {
+    if program.arena_segments.iter().sum::<u64>() != program.arena_bytes {
         return Err(Error::bad_graph("the arena is not as large as its segments"));
     }
-    for (i, &bytes) in program.segments.iter().enumerate() {
-        match program.segments.len() {
+    for (i, &bytes) in program.arena_segments.iter().enumerate() {
+        match program.arena_segments.len() {
             1 => fits("the arena", "", bytes)?,
             _ => fits("arena segment ", &format!("{i}"), bytes)?,
         }
@@ -181,7 +181,7 @@ impl Checker<'_> {
         let at = slice.index as usize;
         let (name, size) = match slice.space {
             Space::Arena if slice.bytes == 0 => return Ok(()),
-            Space::Arena => ("the arena", p.segments.get(at).copied()),
+            Space::Arena => ("the arena", p.arena_segments.get(at).copied()),
             Space::Weight => ("its weight", self.plan.entries.get(at).map(|e| e.bytes)),
             Space::State => ("its state", p.states.get(at).map(|s| s.bytes)),
             Space::Input => ("its input", p.inputs.get(at).map(|i| i.bytes)),

@@ -77,7 +77,7 @@ impl Hasher {
             self.text(&o.name);
             self.slice(&o.slice);
         }
-        self.line(format_args!("{:?} {}", p.segments, p.alignment));
+        self.line(format_args!("{:?} {}", p.arena_segments, p.alignment));
     }
 
     pub fn finish(&self) -> u64 {

@@ -157,7 +157,7 @@ impl Plot {
     /// The arena's height, its segments, and the largest live set.
     fn lines(&self, svg: &mut String, program: &Program, lifetimes: &[Lifetime]) {
         let mut at = 0;
-        for bytes in &program.segments {
+        for bytes in &program.arena_segments {
             at += bytes;
             line(svg, "arena", (LEFT, self.y(at as f64)), (RIGHT, self.y(at as f64)));
         }

@@ -17,9 +17,9 @@ use core::ops::Range;
 /// What bytes are before they are written and after they are freed: NaN in f32, f16 and bf16.
 pub const POISON: u8 = 0xff;
 
-/// The memories of a session, without the weights.
+/// The memory that a replay works on: a session's, without the weights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct ReplayMemory {
     /// At least as many bytes as the program's arena, its segments one behind the other.
     pub arena: Vec<u8>,
     /// One byte string a state.
@@ -28,11 +28,11 @@ pub struct Memory {
     pub inputs: Vec<Vec<u8>>,
 }
 
-impl Memory {
+impl ReplayMemory {
     /// Zeroed states and inputs of a program, and its arena.
-    pub fn of(program: &Program) -> Memory {
+    pub fn of(program: &Program) -> ReplayMemory {
         let zeros = |bytes: u64| vec![0; bytes as usize];
-        Memory {
+        ReplayMemory {
             arena: vec![POISON; program.arena_bytes as usize],
             states: program.states.iter().map(|s| zeros(s.bytes)).collect(),
             inputs: program.inputs.iter().map(|i| zeros(i.bytes)).collect(),
@@ -67,7 +67,7 @@ impl Replay {
     }
 
     /// Poisons the arena: call it before step 0.
-    pub fn start(&self, memory: &mut Memory) {
+    pub fn start(&self, memory: &mut ReplayMemory) {
         memory.arena.fill(POISON);
     }
 
@@ -81,7 +81,7 @@ impl Replay {
         program: &Program,
         s: usize,
         weights: &[&[u8]],
-        memory: &mut Memory,
+        memory: &mut ReplayMemory,
     ) -> Result<()> {
         let step =
             program.steps.get(s).ok_or_else(|| Error::internal(format!("there is no step {s}")))?;
@@ -105,7 +105,7 @@ impl Replay {
         &self,
         program: &Program,
         weights: &[&[u8]],
-        memory: &Memory,
+        memory: &ReplayMemory,
     ) -> Result<Vec<Vec<u8>>> {
         program
             .outputs
@@ -123,7 +123,11 @@ impl Replay {
 ///
 /// # Errors
 /// As [`Replay::new`] and [`Replay::step`].
-pub fn replay(program: &Program, weights: &[&[u8]], memory: &mut Memory) -> Result<Vec<Vec<u8>>> {
+pub fn replay(
+    program: &Program,
+    weights: &[&[u8]],
+    memory: &mut ReplayMemory,
+) -> Result<Vec<Vec<u8>>> {
     let ready = Replay::new(program)?;
     ready.start(memory);
     for s in 0..program.steps.len() {
@@ -132,7 +136,12 @@ pub fn replay(program: &Program, weights: &[&[u8]], memory: &mut Memory) -> Resu
     ready.outputs(program, weights, memory)
 }
 
-fn execute(program: &Program, step: &Step, weights: &[&[u8]], memory: &mut Memory) -> Result<()> {
+fn execute(
+    program: &Program,
+    step: &Step,
+    weights: &[&[u8]],
+    memory: &mut ReplayMemory,
+) -> Result<()> {
     overlaps(step)?;
     let operands = step
         .operands
@@ -198,7 +207,7 @@ fn read<'a>(
     program: &Program,
     slice: &Slice,
     weights: &[&'a [u8]],
-    memory: &'a Memory,
+    memory: &'a ReplayMemory,
 ) -> Result<&'a [u8]> {
     let at = slice.index as usize;
     let bytes = match slice.space {
@@ -214,7 +223,12 @@ fn read<'a>(
     bytes.and_then(|b| b.get(range(slice.offset, slice.bytes))).ok_or_else(|| outside(slice))
 }
 
-fn write(program: &Program, slice: &Slice, bytes: Vec<u8>, memory: &mut Memory) -> Result<()> {
+fn write(
+    program: &Program,
+    slice: &Slice,
+    bytes: Vec<u8>,
+    memory: &mut ReplayMemory,
+) -> Result<()> {
     let start = match slice.space {
         Space::Arena => program.arena_start(slice),
         _ => Some(slice.offset),

@@ -140,7 +140,7 @@ pub(super) fn schedule(
         inputs,
         outputs,
         arena_bytes: segments.iter().sum(),
-        segments,
+        arena_segments: segments,
         alignment,
         largest_live_bytes: largest_live(&live.spans, g.nodes.len()).0,
         unshared_bytes: live.spans.iter().map(|s| s.bytes).sum(),
@@ -177,7 +177,7 @@ fn place(g: &Graph, live: &Liveness, target: &Target, alignment: u64) -> Result<
         let what = format!("@{}: {what}, the {} device binds at most {most}", g.name, target.name);
         Err(Error::new(Code::Unsupported, what).hint(hint))
     };
-    if !target.segments {
+    if !target.arena_segments {
         let (bytes, node) = largest_live(&live.spans, g.nodes.len());
         let label = g.nodes.get(node).map_or("the results", |n| n.label.as_str());
         return too_large(

@@ -127,7 +127,7 @@ mod tests {
             inputs: vec![crate::ir::lir::InputDecl { name: "ids".into(), ty: ids, bytes }],
             outputs: Vec::new(),
             arena_bytes: 0,
-            segments: Vec::new(),
+            arena_segments: Vec::new(),
             alignment: 64,
             largest_live_bytes: 0,
             unshared_bytes: 0,

@@ -145,7 +145,7 @@ pub struct Target {
     /// What running costs.
     pub cost: Cost,
     /// Whether its arena may be several segments, each within the binding limit.
-    pub segments: bool,
+    pub arena_segments: bool,
     /// Rows of a tile, if it reads a weight above the binding limit in parts of whole tiles.
     pub row_parts: Option<u64>,
     /// How it wants one row's attention split, if at all.
@@ -210,7 +210,7 @@ impl Target {
             region_limits: Some(RegionLimits::UNBOUNDED),
             caches: None,
             cost: Cost { submit_us: 0.0, launch_us: 0.1, bandwidth_gb_s: 1.0 },
-            segments: true,
+            arena_segments: true,
             row_parts: Some(8),
             attention_splits: None,
             buffers: None,
