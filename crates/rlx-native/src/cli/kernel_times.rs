@@ -58,7 +58,7 @@ fn us(ns: u64, n: usize) -> f64 {
     ns as f64 / 1e3 / n.max(1) as f64
 }
 
-/// The time that moving the bytes takes, by the time that it took.
+/// The time that copying the kernel's bytes would take, divided by its measured time.
 fn floor_share(kind: &Kind, copied: f64) -> f64 {
     let bytes = (kind.work.read + kind.work.written) as f64;
     if kind.ns == 0 { 0.0 } else { bytes / copied / (kind.ns as f64 / 1e9) }
@@ -73,7 +73,7 @@ fn json(k: &Kind, submissions: usize, copied: f64) -> Value {
     })
 }
 
-/// One submission on average, a line a kind of launch.
+/// A table of an average submission, one line per kind of launch.
 fn table(
     launches: &[Launch],
     kinds: &[Kind],
