@@ -1,7 +1,7 @@
 //! Executes a program by its addresses: one byte arena, reference operators.
 //!
-//! The arena is NaN (bytes of 0xFF) before the first step, and every value becomes NaN again after
-//! the step that reads it last. So a step that reads what was never written, or was freed, shows.
+//! The arena is NaN (bytes of 0xFF) before the first step, and every value becomes NaN again after its
+//! last read. So a step that reads unwritten or freed bytes computes NaN, and tests notice it.
 
 use super::lifetimes::{lifetimes, place_of};
 use super::part;
@@ -14,13 +14,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// What bytes are before they are written and after they are freed: NaN in f32, f16 and bf16.
+/// Bytes of the arena that are not written or are freed: NaN in f32, f16 and bf16.
 pub const POISON: u8 = 0xff;
 
 /// The memory that a replay works on: a session's, without the weights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplayMemory {
-    /// At least as many bytes as the program's arena, its segments one behind the other.
+    /// The arena, with its segments concatenated; it may be larger than the program's.
     pub arena: Vec<u8>,
     /// One byte string a state.
     pub states: Vec<Vec<u8>>,
@@ -40,7 +40,7 @@ impl ReplayMemory {
     }
 }
 
-/// A program made ready: what each step frees.
+/// A program that is ready for replay, with the bytes that each step frees.
 #[derive(Clone, Debug)]
 pub struct Replay {
     frees: Vec<Vec<Range<usize>>>,
@@ -55,7 +55,7 @@ impl Replay {
         let lifetimes = lifetimes(program)?;
         let mut frees = vec![Vec::new(); program.steps.len()];
         for dead in &lifetimes {
-            // One that another replaces in place is that other's memory now.
+            // A value that another one replaces in place frees nothing: the other one has its memory.
             let replaced = lifetimes.iter().any(|l| {
                 l.from == dead.to && l.in_place == Some(dead.value) && l.offset == dead.offset
             });
@@ -66,7 +66,7 @@ impl Replay {
         Ok(Replay { frees })
     }
 
-    /// Poisons the arena: call it before step 0.
+    /// Fills the arena with [`POISON`]. Call it before step 0.
     pub fn start(&self, memory: &mut ReplayMemory) {
         memory.arena.fill(POISON);
     }
@@ -74,8 +74,8 @@ impl Replay {
     /// Runs step `s`. `weights` has the bytes of each weight, by [`Slice::index`].
     ///
     /// # Errors
-    /// `Internal` for a slice outside its memory, or a result over an operand that is not the same
-    /// elements in place; otherwise as [`run`]. The place names the step.
+    /// `Internal` for a slice outside its memory, or a result that overlaps an operand without being in
+    /// place; otherwise as [`run`]. The error's place names the step.
     pub fn step(
         &self,
         program: &Program,
@@ -164,7 +164,7 @@ fn execute(
     Ok(())
 }
 
-/// Refuses a result over an operand, unless it is a state's next version or the same elements.
+/// Fails if a result overlaps an operand, unless it is a state's next version or in place.
 fn overlaps(step: &Step) -> Result<()> {
     for (r, result) in step.results.iter().enumerate() {
         for (k, operand) in step.operands.iter().enumerate() {
@@ -187,7 +187,7 @@ fn overlaps(step: &Step) -> Result<()> {
 }
 
 fn range(from: u64, bytes: u64) -> Range<usize> {
-    // A range that is no range is outside every memory.
+    // An overflowing range is outside every memory.
     let from = usize::try_from(from).unwrap_or(usize::MAX);
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     from..from.saturating_add(bytes)
