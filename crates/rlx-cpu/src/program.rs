@@ -58,15 +58,15 @@ impl Place {
 pub(crate) enum Split {
     /// Whole rows.
     Rows,
-    /// Columns of every row, in granules of so many bytes.
+    /// Columns of every row, in granules of this many bytes.
     Columns(usize),
-    /// Elements of the whole result, one after another, in granules of so many bytes.
+    /// The whole result as one row, in granules of this many bytes.
     #[cfg_attr(not(feature = "graphs"), allow(dead_code))]
     Flat(usize),
-    /// Columns, in granules of so many bytes, of that many rows of one length.
+    /// Columns of this many equal rows, in granules of this many bytes.
     #[cfg_attr(not(feature = "graphs"), allow(dead_code))]
     Grid(usize, usize),
-    /// So many runs of one length, whole ones.
+    /// Whole runs, of which there are this many of one length.
     #[cfg_attr(not(feature = "graphs"), allow(dead_code))]
     Runs(usize),
     /// The first share has everything.
@@ -85,11 +85,10 @@ pub(crate) struct Output {
 /// A step with its kernel.
 pub(crate) struct Step {
     pub(crate) kernel: Box<dyn Kernel>,
-    /// `None` for an operand that the step writes: its result shows it.
+    /// `None` for an operand that the step writes: only its result shows it.
     pub(crate) operands: Vec<Option<Place>>,
     pub(crate) results: Vec<Output>,
-    /// Rows of the first result for each token, if those past the control block's `len` tokens need not be
-    /// computed.
+    /// Rows of the first result per token, if rows past the control block's `len` tokens need not be computed.
     pub(crate) limit: Option<usize>,
     /// Multiply-adds, roughly.
     work: u64,
@@ -130,7 +129,7 @@ pub(crate) struct WeightUse {
     pub(crate) panels: bool,
 }
 
-/// Steps and what they were checked against.
+/// Checked steps, and the sizes of memory that they were checked for.
 pub(crate) struct Built {
     pub(crate) name: String,
     pub(crate) steps: Vec<Step>,
@@ -141,7 +140,7 @@ pub(crate) struct Built {
     pub(crate) outputs: Vec<Place>,
     /// The control block's state, if a step reads one.
     pub(crate) control: Option<usize>,
-    /// True if a control block that is done leaves every state and output as it is.
+    /// True if the program changes no state and no output once its control block says `done`.
     pub(crate) idle_when_done: bool,
 }
 
@@ -186,8 +185,8 @@ impl Built {
         for place in &built.outputs {
             built.inside(place, plan)?;
         }
-        // If every step leaves states alone once the block is done, and the host reads only
-        // states, there is nothing to do.
+        // If no step changes a state once the control block says `done`, and the host reads only states,
+        // such a run has nothing to do.
         let in_states = built.outputs.iter().all(|o| matches!(o.space, Space::State(_)));
         let heed = program.steps.iter().all(heeds_done);
         built.idle_when_done = built.control.is_some() && in_states && heed;
@@ -295,7 +294,7 @@ impl Built {
     }
 }
 
-/// Whether a step writes no state once the control block is done.
+/// Whether a step writes no state once the control block says `done`.
 fn heeds_done(step: &lir::Step) -> bool {
     step.op.writes().is_empty() || step.op.control(step.operands.len()).is_some()
 }

@@ -1,19 +1,19 @@
-//! One pass over a program's steps, and the views of memory that kernels get on the way.
+//! One pass over a program's steps, and the views of memory that kernels get.
 //!
 //! **Unsafe.** This module alone makes references into memory that several threads use at once.
 //! The argument, in four parts:
 //!
-//! 1. *Places.* [`Built`](crate::program::Built) has checked of every step that its places lie
+//! 1. *Places.* [`Built`](crate::program::Built) has checked that the places of every step are
 //!    inside their memories, and that no result overlaps another result, or an operand that the
 //!    step reads. [`Run::new`] checks that memories have the sizes the program was checked for.
 //! 2. *Shares.* A step's result is cut into numbered shares that have no byte in common
 //!    ([`Share::cut`]). [`Turns`] hands out each share of each step once, and views are made for a
 //!    [`Turn`] alone ([`Run::compute`]).
-//! 3. *Order.* A step's shares are handed out when every share of the step before is given back:
-//!    what is read in a step was written in an earlier one. Views live within one share.
-//! 4. *Host.* The host has a memory through its one [`Host`], which knows the turns of the last
-//!    run that took it: it gives no bytes, and no other run gets it, until those are finished. A
-//!    run whose kernel panicked never finishes, so its session stays closed.
+//! 3. *Order.* A step's shares are handed out after every share of the step before is given back, so
+//!    a step reads only what earlier steps wrote. Views live only while their share is computed.
+//! 4. *Host.* The host reaches a memory only through its one [`Host`], which knows the turns of the last
+//!    run that took the memory. Until these are finished, it gives no bytes to the host and the memory
+//!    to no other run. A run whose kernel panicked never finishes, so its session stays closed.
 #![allow(unsafe_code)]
 
 use crate::aligned_bytes::AlignedBytes;
@@ -28,15 +28,15 @@ use rlx_core::runtime::device::SharedBytes;
 use rlx_core::{Error, Result};
 use std::sync::{Arc, Mutex};
 
-/// Most operands a kernel of this crate has: a matmul with 4 biased segments, a norm and a
-/// residual. Bodies of control flow have more; their views stand in a list.
+/// Most operands of a kernel in this crate: a matmul with 4 biased segments, a norm and a residual.
+/// Bodies of control flow have more; a list has their views.
 const OPERANDS: usize = 12;
-/// Most results such a kernel has: four segments.
+/// Most results of such a kernel: four segments.
 const RESULTS: usize = 4;
 
 /// Memory that workers read and write at once.
 pub(crate) struct Cells {
-    /// The allocation, which `drop` returns. No box: moving one would claim its bytes.
+    /// The allocation, which `drop` frees. It is no box, because moving a box claims unique access to its bytes.
     words: NonNull<[u128]>,
     start: NonNull<u8>,
     len: usize,
@@ -70,11 +70,11 @@ impl Drop for Cells {
     }
 }
 
-/// Memories that runs take in turn, and the host between them. Not to be cloned: the host's
-/// slices come one at a time because there is one of these.
+/// Memories that runs use one after another, and the host between runs. Do not implement `Clone`: the
+/// host's slices exclude each other because there is only one `Host`.
 pub(crate) struct Host {
     cells: Arc<Vec<Cells>>,
-    /// Of the last run that took them.
+    /// The turns of the last run that took the memories.
     turns: Option<Arc<Turns>>,
 }
 
@@ -100,10 +100,10 @@ impl Host {
         Err(Error::internal("memory of a run that has not ended"))
     }
 
-    /// Makes memory `i` anew, zeroed, of another size.
+    /// Replaces memory `i` by zeroed memory of another size.
     ///
     /// # Errors
-    /// `OutOfMemory`, and the memory is as it was; `Internal` while a run has it.
+    /// `OutOfMemory`, and the memory stays unchanged; `Internal` while a run has it.
     pub(crate) fn replace(&mut self, i: usize, size: usize) -> Result<()> {
         self.check_free()?;
         let made = Cells::new(size)?;
@@ -126,7 +126,7 @@ impl Host {
     }
 }
 
-/// A weight's bytes: in memory of our own, or in a shared map.
+/// A weight's bytes: in the device's own memory, or in a shared map.
 #[derive(Clone)]
 pub(crate) enum WeightBytes {
     Owned { buffer: usize, range: Range<usize>, is_panels: bool },
@@ -140,12 +140,12 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    /// Whether an entry's rows stand in panels.
+    /// Whether an entry is stored as panels.
     pub(crate) fn is_panels(&self, entry: usize) -> bool {
         matches!(self.entries[entry], WeightBytes::Owned { is_panels: true, .. })
     }
 
-    /// The bytes of an entry, or nothing if a map has shrunk.
+    /// The bytes of an entry; empty if its map has shrunk.
     pub(crate) fn bytes(&self, entry: usize) -> &[u8] {
         match &self.entries[entry] {
             WeightBytes::Owned { buffer, range, .. } => {
@@ -225,7 +225,7 @@ impl Share<'_> {
     }
 }
 
-/// The first error of a run. No `OnceLock`: a page's thread must not wait for who sets one.
+/// The first error of a run. It is no `OnceLock`, because a page's thread must not wait for another thread.
 #[derive(Default)]
 struct Failure {
     is_set: AtomicBool,
@@ -239,25 +239,25 @@ impl Failure {
     }
 }
 
-/// What a kernel sees of one step: its operands, and its share of the results.
+/// A kernel's view of a step: its operands, and its share of the results.
 pub(crate) struct Cx<'a> {
     /// The SIMD level.
     pub(crate) level: Level,
     operands: [&'a [u8]; OPERANDS],
-    /// Operands from `OPERANDS` on.
+    /// Operands beyond the first `OPERANDS`.
     more_operands: Vec<&'a [u8]>,
     results: [Share<'a>; RESULTS],
-    /// Results from `RESULTS` on.
+    /// Results beyond the first `RESULTS`.
     more_results: Vec<Share<'a>>,
     n_results: usize,
     limit: usize,
     failure: &'a Failure,
-    /// One bit an operand: a weight whose rows stand in panels.
+    /// One bit for each operand: whether it is a weight that is stored as panels.
     panels: u64,
 }
 
 impl<'a> Cx<'a> {
-    /// Whether operand `i` is a weight whose rows stand in panels.
+    /// Whether operand `i` is a weight that is stored as panels.
     pub(crate) fn is_panels(&self, i: usize) -> bool {
         self.panels.checked_shr(i as u32).is_some_and(|bits| bits & 1 == 1)
     }
@@ -267,7 +267,7 @@ impl<'a> Cx<'a> {
         self.n_results
     }
 
-    /// Operand `i`. Empty if the step writes it: the result shows it then.
+    /// Operand `i`. Empty if the step writes it: only the result shows it then.
     pub(crate) fn bytes(&self, i: usize) -> &'a [u8] {
         match i.checked_sub(OPERANDS) {
             None => self.operands[i],
@@ -275,11 +275,11 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Operand `i` as elements. Places are aligned: checked when the program was built, and for
-    /// weights when their bytes came.
+    /// Operand `i` as elements. Places are aligned: this was checked when the program was built, and for
+    /// weights when their bytes were loaded.
     pub(crate) fn slice<T: bytemuck::Pod>(&self, i: usize) -> &'a [T] {
         match self.bytes(i) {
-            // Nothing is at no address in particular.
+            // An empty slice may have any address.
             [] => &[],
             bytes => bytemuck::cast_slice(bytes),
         }
@@ -293,36 +293,35 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Gives the step up: no later step runs, and the submission answers with this error, or with
-    /// one that came before.
+    /// Fails the run: no later step runs, and the submission answers with its first error.
     #[cfg_attr(not(feature = "reference"), allow(dead_code))]
     pub(crate) fn fail(&self, e: Error) {
         self.failure.set(e);
     }
 
-    /// How many of `rows` rows are real.
+    /// How many of `rows` rows are live; the others need not be computed.
     pub(crate) fn real(&self, rows: usize) -> usize {
         rows.min(self.limit)
     }
 }
 
-/// A program at work on a session's memory.
+/// A run of a program on a session's memory.
 pub(crate) struct Run {
     pub(crate) program: Arc<Built>,
     weights: Arc<Weights>,
-    /// States, and the arena behind them.
+    /// The states, then the arena.
     memory: Arc<Vec<Cells>>,
     inputs: Arc<Vec<Cells>>,
     level: Level,
     turns: Arc<Turns>,
-    /// Real rows of this submission.
+    /// Tokens of this submission.
     len: usize,
-    /// Why a step was given up.
+    /// The error of a step, if one failed.
     failure: Failure,
 }
 
 impl Run {
-    /// `workers` is how many threads may walk, `pauses` whether one of them does so in slices.
+    /// `workers` is how many threads may work on the run; `pauses` says whether one of them works in slices.
     ///
     /// # Errors
     /// `Internal` if a memory is smaller than the program was checked for, or another run has it.
@@ -363,14 +362,14 @@ impl Run {
         Ok(Run { program, weights, memory, inputs, level, turns, len, failure })
     }
 
-    /// Does shares until there are none left. Threads may walk together; when one returns, the run
-    /// is finished or broken.
+    /// Computes shares until there are none left. Several threads may do this at once; when one returns,
+    /// the run is finished or broken.
     #[cfg_attr(not(feature = "threads"), allow(dead_code))] // one thread waits for nobody
     pub(crate) fn walk(&self) {
         self.turns.walk(|turn| self.compute(turn));
     }
 
-    /// As [`walk`](Self::walk), on a thread that must not wait for others, until `pause` says so.
+    /// As [`walk`](Self::walk), until `pause` returns true, on a thread that must not wait for others.
     pub(crate) fn walk_until(&self, mut pause: impl FnMut() -> bool) {
         loop {
             match self.turns.try_claim() {
@@ -384,7 +383,7 @@ impl Run {
         }
     }
 
-    /// True if a share will never be done.
+    /// True if a share will never be finished.
     pub(crate) fn is_broken(&self) -> bool {
         self.turns.is_broken()
     }
@@ -394,7 +393,7 @@ impl Run {
         self.turns.is_finished()
     }
 
-    /// Why the run gave up, if it did. Read it when the run is finished.
+    /// The run's error, if it failed. Call it when the run is finished.
     pub(crate) fn failure(&self) -> Option<Error> {
         lock(&self.failure.error).clone().map(|e| match e.at.as_str() {
             "" => e.at(format!("@{}", self.program.name)),
@@ -415,7 +414,7 @@ impl Run {
         }
     }
 
-    /// The views of a turn, no longer than the turn is held.
+    /// The views of a turn. They live no longer than the turn.
     fn views<'a>(&'a self, turn: &'a Turn, shares: usize) -> Cx<'a> {
         let step = &self.program.steps[turn.step];
         let read = |place: &Option<Place>| place.as_ref().map_or(&[][..], |p| self.read(p));

@@ -1,13 +1,13 @@
-//! Who does which share of which step: shares are claimed one by one, steps follow each other.
+//! Which worker does which share of which step: workers claim shares one by one, and steps follow each other.
 //!
 //! ```text
 //! next = step << 32 | share     claimed by compare-and-swap; a share number past the step's: wait
 //! done = shares finished        whoever finishes the last one opens the next step
 //! ```
 //!
-//! Nobody waits for a worker that has claimed nothing: one that the system has put aside, or that
-//! has not woken yet, costs its help and no more. On a busy machine that is the difference
-//! between a little slower than one thread and a hundred times slower.
+//! Nobody waits for a worker that has claimed nothing, because the system has put it aside or it has not
+//! woken yet. On a busy machine that is the difference between a little slower than one thread and a
+//! hundred times slower.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use rlx_core::{Error, Result};

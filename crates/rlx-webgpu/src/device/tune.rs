@@ -1,9 +1,8 @@
 //! A short run that measures which [`Tuning`] is fastest on a device, on matrices and caches of its own.
 //!
-//! For each choice a program of the choice's kernels is built once for each candidate, and submitted in
-//! turns; the least of a candidate's times counts, and another than the present one must be 2 % faster.
-//! Weights are zeros, which takes as long as any: no kernel looks. They cover more bytes than a GPU's
-//! caches, so that what is measured is what decoding waits for.
+//! For each choice, one program per candidate is built, and the candidates' programs are submitted in turns. The
+//! shortest time of a candidate counts; to replace the present one, it must be 2 % faster. Weights are zeros, because
+//! no kernel's time depends on their values. They are larger than a GPU's caches, because decoding waits for memory.
 
 use super::WebGpuDevice;
 use crate::gpu::Gpu;
@@ -23,16 +22,16 @@ use rlx_core::types::{BlockFormat, DType, Shape as Dims, Type};
 use rlx_core::{Error, Result};
 use std::sync::Arc;
 
-/// Bytes of weights, where the device binds as many.
+/// Most bytes of weights; fewer if the device's binding limit is lower.
 const WEIGHTS: u64 = 96 << 20;
 /// Milliseconds of a measurement: far above a clock's steps and a submission's overhead.
 const LONG_ENOUGH: f64 = 20.0;
-/// Submissions of one, at most.
+/// Most submissions of one measurement.
 const SUBMISSIONS: f64 = 64.0;
-/// Rounds over all candidates of a choice, and milliseconds after which there is no further one.
+/// Most rounds over all candidates of a choice, and milliseconds after which no further round begins.
 const ROUNDS: usize = 5;
 const PATIENCE: f64 = 1500.0;
-/// What a change must gain.
+/// The time of a new choice, as a fraction of the present one's, must be below this.
 const GAIN: f64 = 0.98;
 
 /// Results and elements of a product of each class: those of a model of a billion parameters.
@@ -45,7 +44,7 @@ fn size(class: Class) -> (u64, u64) {
     }
 }
 
-/// Caches: heads of keys and values, query heads for each, positions, how many are seen, elements.
+/// Caches: heads of keys and values, query heads per such head, positions, positions in use, elements of a head.
 const HEADS: u64 = 8;
 const GROUP: u64 = 4;
 const CAPACITY: u64 = 4096;
