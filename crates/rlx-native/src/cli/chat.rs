@@ -115,7 +115,7 @@ pub fn chat(args: &ChatArgs) -> Result<ExitCode> {
             }
             // The next question may be shorter, or begin a new chat.
             Err(e) if interactive && e.code == Code::ContextFull => {
-                report(&e.hint("shorten it, or begin anew with /reset"));
+                report(&e.hint("shorten it, or start over with /reset"));
                 messages.pop();
             }
             Err(e) => return Err(e),

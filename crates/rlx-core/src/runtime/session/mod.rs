@@ -158,7 +158,7 @@ impl Session {
         let template = &self.templates[self.entry(entry)?];
         let Source::Program(built) = &template.of else {
             return Err(Error::usage(format!("{entry} has no program of its own"))
-                .hint("run it with its inputs: their sizes say which program"));
+                .hint("run it with its inputs: their sizes select the program"));
         };
         self.device.submit_with(self.memory_id()?, built.id, how)
     }
