@@ -8,7 +8,7 @@ use rlx_core::ir::parse::parse;
 use rlx_core::models::LlamaConfig;
 use rlx_core::passes::{Context, fold, simplify};
 use rlx_core::plan::check::check;
-use rlx_core::plan::replay::{Memory, replay};
+use rlx_core::plan::replay::{ReplayMemory, replay};
 use rlx_core::plan::{WeightPlan, at_run, plan, plan_bounded};
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::reference::interpret;
@@ -365,7 +365,7 @@ fn proven(text: &str, most: u64, sizes: &[u64]) {
         let g = g.specialize("f", &size).unwrap();
         let bytes = g.ty(g.params[0].value).bytes().unwrap();
         let x: Vec<u8> = (0..bytes / 4).flat_map(|i| (i as f32 / 9.0).to_le_bytes()).collect();
-        let mut memory = Memory::of(&now);
+        let mut memory = ReplayMemory::of(&now);
         memory.inputs[0].clone_from(&x);
         let got = replay(&now, &[], &mut memory).unwrap_or_else(|e| panic!("{seq}: {e}\n{now}"));
         assert!(got == interpret(&g, &[&x]).unwrap().outputs, "{seq}\n{now}");

@@ -13,7 +13,7 @@ const TABLES: &[&str] = &["crates/rlx-core/src/text/unicode_tables.rs"];
 /// Where `unsafe` may stand, and why. Everywhere else a lint denies it too.
 const UNSAFE: &[(&str, &str)] = &[
     ("crates/rlx-cpu/src/simd/", "SIMD intrinsics"),
-    ("crates/rlx-cpu/src/memory.rs", "advice about pages"),
+    ("crates/rlx-cpu/src/aligned_bytes.rs", "advice about pages"),
     ("crates/rlx-cpu/src/run.rs", "workers write disjoint slices of one arena"),
     ("benches/bandwidth/src/lib.rs", "loads as wide as the machine has"),
     ("crates/rlx-native/src/files.rs", "memory maps"),

@@ -1,8 +1,8 @@
-//! The device: ids and tickets over models, programs and sessions.
+//! The device: ids and tickets for models, programs and sessions.
 //!
-//! Nothing runs before it is polled for. A poll does the session's submissions in order up to the
-//! one asked for: with a clock in slices of at most 50 ms between which the task wakes itself,
-//! without one, or with the native pool, in one go each.
+//! Work happens in `poll`, which runs the session's submissions in order, up to the polled one. With a
+//! clock it works in slices of at most 50 ms, between which the task wakes itself. Without a clock, or
+//! with the native pool, each submission runs in one go.
 
 mod moves;
 
@@ -31,21 +31,21 @@ use rlx_core::{Code, Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How the CPU is used.
+/// Options of the CPU executor.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuOptions {
-    /// Workers, the calling thread included; `None` for one a core. Without the feature
-    /// `threads` there is one. On wasm `None` is one too, and the module must be built with
-    /// atomics for more, which then are the workers that have called `page_pool::join`.
+    /// Number of threads, including the calling one; `None` for one per core. Without the feature `threads`
+    /// there is one. On wasm `None` means one too; more need a module built with atomics, and are the web
+    /// workers that have called `page_pool::join`.
     pub threads: Option<usize>,
-    /// SIMD level; `None` for the best one there is.
+    /// SIMD level; `None` for the best one of this processor.
     pub simd: Option<Level>,
-    /// Milliseconds that only grow. With it `poll` pauses every 50 ms at the latest, unless the
+    /// A monotonic clock, in milliseconds. With it `poll` pauses every 50 ms at the latest, unless the
     /// native pool has several workers; without it a submission runs in one go.
     pub clock: Option<fn() -> f64>,
 }
 
-/// Milliseconds that `poll` works before it pauses: 50 less one slice of a step and the reply.
+/// Milliseconds that `poll` works before it pauses: 50, minus the time of one share and of the reply.
 const SLICE_MS: f64 = 40.0;
 
 /// The CPU executor.
@@ -65,7 +65,7 @@ struct Inner {
     models: Table<u32, Model>,
     programs: Table<u32, Loaded>,
     sessions: Table<u32, Session>,
-    /// Answers that wait for their poll.
+    /// Answers that have not been polled yet.
     answers: Table<u32, Result<Outputs>>,
     counters: Counters,
 }
@@ -83,19 +83,19 @@ struct Loaded {
 
 struct Session {
     model: u32,
-    /// States, and the arena behind them.
+    /// The states, then the arena.
     memory: Host,
     n_states: usize,
-    /// Of each program that was submitted.
+    /// The inputs of each program that was submitted.
     inputs: Table<u32, Host>,
     tensors: Table<u32, Host>,
-    /// A weight that is an output, when it is read: others may share the weights.
+    /// The copy of a weight that is an output and is being read, because the weights are shared.
     weight: Vec<u8>,
     queue: VecDeque<Queued>,
     bytes: u64,
 }
 
-/// What runs in order.
+/// Work of a session, which runs in order.
 enum Queued {
     Run(Submission),
     Copy(Copy),
@@ -120,7 +120,7 @@ struct Submission {
     writes: Vec<Write>,
     /// Whether outputs are read back.
     read: bool,
-    /// Set once it has begun, if it pauses.
+    /// The run, once it has begun, if it works in slices.
     run: Option<Arc<Run>>,
 }
 
@@ -164,8 +164,8 @@ impl CpuDevice {
         })
     }
 
-    /// Begins the front submission of a session if it has not: applies its writes and readies
-    /// its run. `Ok(None)` if there is nothing to compute.
+    /// Begins the front submission of a session, unless it has begun: applies its writes and makes its
+    /// run. `Ok(None)` if there is nothing left to compute.
     fn begin(&self, inner: &mut Inner, session: u32) -> Result<Option<()>> {
         let Inner { models, programs, sessions, .. } = inner;
         let Some(s) = sessions.get_mut(&session) else { return Err(gone("session")) };
@@ -201,7 +201,7 @@ impl CpuDevice {
             }
             len = rows;
         }
-        // A page's thread never waits, whoever walks along.
+        // A page's thread never waits, even if web workers help.
         let page = cfg!(target_family = "wasm");
         let pauses = self.clock.is_some() && (self.workers == 1 || page);
         let run = Arc::new(Run::new(
@@ -240,7 +240,7 @@ impl CpuDevice {
         {
             run.walk_until(|| self.clock.is_some_and(|now| now() - start >= SLICE_MS));
             if run.is_broken() {
-                result = Err(Error::internal("a worker stopped in the middle of its part"));
+                result = Err(Error::internal("a worker stopped in the middle of its share"));
             } else if !run.is_finished() {
                 return false;
             } else if let Some(e) = run.failure() {
@@ -271,7 +271,7 @@ fn gone(what: &str) -> Error {
 }
 
 impl Inner {
-    /// Makes a program's inputs in a session, unless they are there.
+    /// Makes a program's inputs in a session, unless they exist.
     fn make_inputs(&mut self, session: u32, program: u32) -> Result<()> {
         let loaded = self.programs.get(&program).ok_or_else(|| gone("program"))?;
         let s = self.sessions.get_mut(&session).ok_or_else(|| gone("session"))?;
@@ -284,7 +284,7 @@ impl Inner {
         Ok(())
     }
 
-    /// A ticket whose answer is there.
+    /// A ticket that is answered already.
     fn answered(&mut self, result: Result<()>) -> Ticket {
         let ticket = self.ids.next();
         self.answers.insert(ticket, result.map(|()| Outputs::default()));
@@ -311,7 +311,7 @@ impl Device for CpuDevice {
         let inner = &mut *self.inner.lock();
         let id = inner.ids.next();
         let mut weights = Weights { buffers: Vec::new(), entries: Vec::new() };
-        // At once: what is asked for next needs the model.
+        // At once, because later calls need the model.
         weights.extend(&plan)?;
         inner.counters.live_bytes += plan.bytes();
         let layout = Layout::new(&plan);

@@ -5,7 +5,7 @@ use crate::turns::Turns;
 use rlx_core::{Error, Result};
 use std::sync::Arc;
 
-/// What is done, given step and part.
+/// What is done, given step and share.
 pub type Work = dyn Fn(usize, usize) + Send + Sync;
 
 /// The calling thread and its workers.
@@ -21,7 +21,7 @@ struct Steps {
 
 impl Job for Steps {
     fn walk(&self) {
-        self.turns.walk(|turn| (self.work)(turn.step, turn.part));
+        self.turns.walk(|turn| (self.work)(turn.step, turn.share));
     }
 
     fn is_finished(&self) -> bool {
@@ -43,8 +43,8 @@ impl Team {
         Ok(Team { pool: Pool::new(extra)?, threads })
     }
 
-    /// Does `steps` steps in order, each in as many parts as there are threads, as a program is done:
-    /// whoever is free takes a part, and a step begins when the one before is done.
+    /// Does `steps` steps in order, each in as many shares as there are threads, as a program is done:
+    /// whoever is free takes a share, and a step begins when the one before is done.
     ///
     /// # Errors
     /// `Internal` if `work` panicked.
@@ -60,12 +60,12 @@ mod tests {
     use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
     #[test]
-    fn a_team_does_every_part_of_every_step_once() {
+    fn a_team_does_every_share_of_every_step_once() {
         let team = Team::new(2).unwrap();
         let counts: Arc<Vec<AtomicUsize>> = Arc::new((0..10).map(|_| 0.into()).collect());
         let counted = counts.clone();
-        let work: Arc<Work> = Arc::new(move |step, part| {
-            counted[2 * step + part].fetch_add(1, SeqCst);
+        let work: Arc<Work> = Arc::new(move |step, share| {
+            counted[2 * step + share].fetch_add(1, SeqCst);
         });
         for _ in 0..20 {
             team.run(5, &work).unwrap();
@@ -74,9 +74,9 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_in_a_part_is_an_error_and_the_team_works_on() {
+    fn a_panic_in_a_share_is_an_error_and_the_team_works_on() {
         let team = Team::new(2).unwrap();
-        let broken: Arc<Work> = Arc::new(|_, part| assert!(part == 0, "the test's own panic"));
+        let broken: Arc<Work> = Arc::new(|_, share| assert!(share == 0, "the test's own panic"));
         let e = team.run(1, &broken).unwrap_err();
         assert_eq!(e.what, "a kernel of program team panicked");
         let sound: Arc<Work> = Arc::new(|_, _| ());

@@ -5,7 +5,7 @@
 //! later, as a session builds them, it is arranged then. Other weights stay as they are in the file, in the map where
 //! there is one.
 
-use crate::memory::Memory;
+use crate::aligned_bytes::AlignedBytes;
 use crate::panel::{Cut, ROWS};
 use crate::program::WeightUse;
 use crate::run::{WeightBytes, Weights};
@@ -37,7 +37,7 @@ impl Weights {
         }
         let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let new = plan.buffers.iter().skip(self.buffers.len());
-        let new = new.map(|b| Memory::new(size(b.bytes))).collect::<Result<Vec<_>>>()?;
+        let new = new.map(|b| AlignedBytes::new(size(b.bytes))).collect::<Result<Vec<_>>>()?;
         self.buffers.extend(new);
         self.entries.extend(plan.entries.iter().skip(self.entries.len()).map(|e| {
             let at = e.offset as usize;

@@ -2,38 +2,37 @@
 //!
 //! ```text
 //! device.rs    Device: models, programs, sessions, tickets; work happens in `poll`
-//! target.rs    what the compiler is told: limits, fusions, and the kernels' own claims
+//! target.rs    the target that the compiler plans for: limits, fusions, and the kernels' own claims
 //! program.rs   a program's steps with kernels picked and places checked
-//! run.rs       one pass over the steps by one or more workers; the views they get (unsafe, fenced)
-//! turns.rs     who does which part of which step
+//! run.rs       one pass over the steps by one or more workers, and their views of memory (unsafe, fenced)
+//! turns.rs     which worker does which share of which step
 //! dispatch.rs  steps outside a program, products.rs products outside one: for benches
-//! pool.rs      hot worker threads (native, feature `threads`)
-//! page_pool.rs web workers that walk along (wasm built with atomics)
-//! memory.rs    zeroed, aligned bytes
-//! layout.rs    which weights stand in panels, and how they come there
-//! panel.rs     panels: 16 rows of a weight, word by word
+//! pool.rs      worker threads that spin between submissions (native, feature `threads`)
+//! page_pool.rs web workers that help with a run (wasm built with atomics)
+//! aligned_bytes.rs  zeroed bytes that start on a cache line
+//! layout.rs    which weights are stored as panels, and their conversion
+//! panel.rs     panels: 16 rows of a weight, interleaved word by word
 //! formats/     packed formats as programs over the rows of a panel
 //! kernels/     one file an operator; weights.rs, int8/ and dense.rs are the inside of matmul
 //! simd/        levels: scalar, AVX2, AVX-512 VNNI, NEON (with dotprod or without), wasm simd128 (unsafe, fenced)
 //! written_out.rs  loops of a fixed length, written out by macros
 //! ```
 //!
-//! Native: workers walk the step list together and claim parts of each step; between steps they
-//! spin, then park, and nobody waits for one that has claimed nothing. A result's element is always
-//! computed whole by one worker in one order, so results do not depend on the number of threads.
-//! Wasm: the page's thread works inside `poll`, in slices of at most 50 ms by the clock it is given,
-//! and never waits; in a build with atomics web workers walk along.
+//! Native: workers go through the step list together and claim shares of each step. Between steps they
+//! spin, then park; nobody waits for a worker that has claimed nothing. One worker computes all of a
+//! result's element in a fixed order, so results do not depend on the number of threads.
+//! Wasm: the page's thread works inside `poll`, in slices of at most 50 ms by the given clock, and never
+//! waits; in a build with atomics web workers help.
 //!
-//! A GPU wins wherever there is one; this crate is for pages without WebGPU, for servers, tests,
-//! and the command line.
+//! A GPU is faster; this crate is for pages without WebGPU, for servers, tests, and the command line.
 
+mod aligned_bytes;
 mod device;
 #[cfg(all(feature = "threads", not(target_family = "wasm")))]
 pub mod dispatch;
 mod formats;
 mod kernels;
 mod layout;
-mod memory;
 #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
 pub mod page_pool;
 mod panel;

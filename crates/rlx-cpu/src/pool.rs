@@ -13,9 +13,9 @@ const HOT: Duration = Duration::from_micros(300);
 
 /// What threads do together.
 pub(crate) trait Job: Send + Sync + 'static {
-    /// Does parts until there are none left.
+    /// Does shares until there are none left.
     fn walk(&self);
-    /// True once every part is done.
+    /// True once every share is done.
     fn is_finished(&self) -> bool;
     /// What it is called in an error.
     fn name(&self) -> &str;

@@ -1,9 +1,9 @@
 //! Matrix products outside a program: what `benches/kernels` times.
 
+use crate::aligned_bytes::AlignedBytes;
 use crate::kernels::dense;
 use crate::kernels::int8::Rows;
 use crate::kernels::weights::{Scratch, Weight, X};
-use crate::memory::Memory;
 use crate::panel::{Cut, ROWS};
 use crate::simd::Level;
 use core::ops::Range;
@@ -15,7 +15,7 @@ pub struct Matrix {
     weight: Weight,
     n: usize,
     k: usize,
-    bytes: Memory,
+    bytes: AlignedBytes,
 }
 
 /// Rows of x for [`Matrix::multiply`].
@@ -83,7 +83,7 @@ impl Matrix {
                 rows.len()
             )));
         }
-        let mut bytes = Memory::new(rows.len())?;
+        let mut bytes = AlignedBytes::new(rows.len())?;
         Cut::of(dtype).arrange(rows, row_bytes, bytes.bytes_mut());
         Ok(Matrix { weight, n, k, bytes })
     }

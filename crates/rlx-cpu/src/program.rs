@@ -53,23 +53,23 @@ impl Place {
     }
 }
 
-/// How a result is cut into parts.
+/// How a result is cut into shares for workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Split {
     /// Whole rows.
     Rows,
-    /// Columns of every row, in granules of so many bytes.
+    /// Columns of every row, in granules of this many bytes.
     Columns(usize),
-    /// Elements of the whole result, one after another, in granules of so many bytes.
+    /// The whole result as one row, in granules of this many bytes.
     #[cfg_attr(not(feature = "graphs"), allow(dead_code))]
     Flat(usize),
-    /// Columns, in granules of so many bytes, of that many rows of one length.
+    /// Columns of this many equal rows, in granules of this many bytes.
     #[cfg_attr(not(feature = "graphs"), allow(dead_code))]
     Grid(usize, usize),
-    /// So many runs of one length, whole ones.
+    /// Whole runs, of which there are this many of one length.
     #[cfg_attr(not(feature = "graphs"), allow(dead_code))]
     Runs(usize),
-    /// The first part has everything.
+    /// The first share has everything.
     First,
 }
 
@@ -85,34 +85,33 @@ pub(crate) struct Output {
 /// A step with its kernel.
 pub(crate) struct Step {
     pub(crate) kernel: Box<dyn Kernel>,
-    /// `None` for an operand that the step writes: its result shows it.
+    /// `None` for an operand that the step writes: only its result shows it.
     pub(crate) operands: Vec<Option<Place>>,
     pub(crate) results: Vec<Output>,
-    /// Rows of the first result for each token, if those past the control block's `len` tokens need not be
-    /// computed.
+    /// Rows of the first result per token, if rows past the control block's `len` tokens need not be computed.
     pub(crate) limit: Option<usize>,
     /// Multiply-adds, roughly.
     work: u64,
-    /// Parts with something to do, at most.
+    /// Most shares that have something to do.
     units: usize,
 }
 
-/// Multiply-adds of a part for a worker that pauses: under a millisecond on the slowest machine
+/// Multiply-adds of a share for a worker that pauses: under a millisecond on the slowest machine
 /// that runs a page.
 const SLICE_WORK: u64 = 1 << 20;
-/// Multiply-adds from which on a part costs more than another worker's waking up to it.
-const PART_WORK: u64 = 1 << 17;
+/// Multiply-adds from which on a share costs more than waking another worker for it.
+const SHARE_WORK: u64 = 1 << 17;
 
 impl Step {
-    /// Parts for `workers` threads, of which one may pause between them.
+    /// How many shares the step has for `workers` threads, one of which may pause between shares.
     ///
-    /// Several a worker, so that one which comes late or is put aside leaves its share to others;
-    /// a small step is one part, which nobody waits to share.
-    pub(crate) fn parts(&self, workers: usize, pauses: bool) -> u32 {
+    /// Several for each worker, so that others do the work of a worker that starts late or is put
+    /// aside. A small step is one share.
+    pub(crate) fn shares(&self, workers: usize, pauses: bool) -> u32 {
         let shares = match workers as u64 {
             0 | 1 => 1,
-            _ if self.work < PART_WORK / 2 => 1,
-            n => (self.work / PART_WORK).clamp(n, 4 * n),
+            _ if self.work < SHARE_WORK / 2 => 1,
+            n => (self.work / SHARE_WORK).clamp(n, 4 * n),
         };
         let slices = if pauses { self.work.div_ceil(SLICE_WORK) } else { 1 };
         shares.max(slices).clamp(1, self.units.max(1) as u64).min(1 << 16) as u32
@@ -130,7 +129,7 @@ pub(crate) struct WeightUse {
     pub(crate) panels: bool,
 }
 
-/// Steps and what they were checked against.
+/// Checked steps, and the sizes of memory that they were checked for.
 pub(crate) struct Built {
     pub(crate) name: String,
     pub(crate) steps: Vec<Step>,
@@ -141,7 +140,7 @@ pub(crate) struct Built {
     pub(crate) outputs: Vec<Place>,
     /// The control block's state, if a step reads one.
     pub(crate) control: Option<usize>,
-    /// True if a control block that is done leaves every state and output as it is.
+    /// True if the program changes no state and no output once its control block says `done`.
     pub(crate) idle_when_done: bool,
 }
 
@@ -153,7 +152,7 @@ impl Built {
     /// a rule.
     pub(crate) fn new(program: &lir::Program, plan: &WeightPlan, target: &Target) -> Result<Built> {
         program.one_slot("cpu")?;
-        if program.segments.len() > 1 || program.steps.iter().any(|s| s.part.is_some()) {
+        if program.arena_segments.len() > 1 || program.steps.iter().any(|s| s.part.is_some()) {
             return Err(Error::new(
                 Code::Unsupported,
                 format!(
@@ -186,8 +185,8 @@ impl Built {
         for place in &built.outputs {
             built.inside(place, plan)?;
         }
-        // If every step leaves states alone once the block is done, and the host reads only
-        // states, there is nothing to do.
+        // If no step changes a state once the control block says `done`, and the host reads only states,
+        // such a run has nothing to do.
         let in_states = built.outputs.iter().all(|o| matches!(o.space, Space::State(_)));
         let heed = program.steps.iter().all(heeds_done);
         built.idle_when_done = built.control.is_some() && in_states && heed;
@@ -295,7 +294,7 @@ impl Built {
     }
 }
 
-/// Whether a step writes no state once the control block is done.
+/// Whether a step writes no state once the control block says `done`.
 fn heeds_done(step: &lir::Step) -> bool {
     step.op.writes().is_empty() || step.op.control(step.operands.len()).is_some()
 }

@@ -1,22 +1,22 @@
-//! One pass over a program's steps, and the views of memory that kernels get on the way.
+//! One pass over a program's steps, and the views of memory that kernels get.
 //!
 //! **Unsafe.** This module alone makes references into memory that several threads use at once.
 //! The argument, in four parts:
 //!
-//! 1. *Places.* [`Built`](crate::program::Built) has checked of every step that its places lie
+//! 1. *Places.* [`Built`](crate::program::Built) has checked that the places of every step are
 //!    inside their memories, and that no result overlaps another result, or an operand that the
 //!    step reads. [`Run::new`] checks that memories have the sizes the program was checked for.
-//! 2. *Parts.* A step's result is cut into panels by part number; panels of different parts share
-//!    no byte ([`Panel::cut`]). [`Turns`] hands out each part of each step once, and views are
-//!    made for a [`Turn`] alone ([`Run::part`]).
-//! 3. *Order.* A step's parts are handed out when every part of the step before is given back:
-//!    what is read in a step was written in an earlier one. Views live within one part.
-//! 4. *Host.* The host has a memory through its one [`Host`], which knows the turns of the last
-//!    run that took it: it gives no bytes, and no other run gets it, until those are finished. A
-//!    run whose kernel panicked never finishes, so its session stays closed.
+//! 2. *Shares.* A step's result is cut into numbered shares that have no byte in common
+//!    ([`Share::cut`]). [`Turns`] hands out each share of each step once, and views are made for a
+//!    [`Turn`] alone ([`Run::compute`]).
+//! 3. *Order.* A step's shares are handed out after every share of the step before is given back, so
+//!    a step reads only what earlier steps wrote. Views live only while their share is computed.
+//! 4. *Host.* The host reaches a memory only through its one [`Host`], which knows the turns of the last
+//!    run that took the memory. Until these are finished, it gives no bytes to the host and the memory
+//!    to no other run. A run whose kernel panicked never finishes, so its session stays closed.
 #![allow(unsafe_code)]
 
-use crate::memory::Memory;
+use crate::aligned_bytes::AlignedBytes;
 use crate::program::{Built, Output, Place, Space, Split};
 use crate::simd::Level;
 use crate::turns::{Claim, Turn, Turns, alone, lock};
@@ -28,15 +28,15 @@ use rlx_core::runtime::device::SharedBytes;
 use rlx_core::{Error, Result};
 use std::sync::{Arc, Mutex};
 
-/// Most operands a kernel of this crate has: a matmul with 4 biased segments, a norm and a
-/// residual. Bodies of control flow have more; their views stand in a list.
+/// Most operands of a kernel in this crate: a matmul with 4 biased segments, a norm and a residual.
+/// Bodies of control flow have more; a list has their views.
 const OPERANDS: usize = 12;
-/// Most results such a kernel has: four segments.
+/// Most results of such a kernel: four segments.
 const RESULTS: usize = 4;
 
 /// Memory that workers read and write at once.
 pub(crate) struct Cells {
-    /// The allocation, which `drop` returns. No box: moving one would claim its bytes.
+    /// The allocation, which `drop` frees. It is no box, because moving a box claims unique access to its bytes.
     words: NonNull<[u128]>,
     start: NonNull<u8>,
     len: usize,
@@ -50,9 +50,9 @@ unsafe impl Sync for Cells {}
 
 impl Cells {
     pub(crate) fn new(len: usize) -> Result<Cells> {
-        let (words, offset) = Memory::new(len)?.into_words();
+        let (words, offset) = AlignedBytes::new(len)?.into_words();
         let words = NonNull::from(Box::leak(words));
-        // SAFETY: `offset + len` bytes are in the allocation: a `Memory` has them.
+        // SAFETY: `offset + len` bytes are in the allocation: an `AlignedBytes` has them.
         let start = unsafe { words.cast::<u8>().add(offset) };
         Ok(Cells { words, start, len })
     }
@@ -70,11 +70,11 @@ impl Drop for Cells {
     }
 }
 
-/// Memories that runs take in turn, and the host between them. Not to be cloned: the host's
-/// slices come one at a time because there is one of these.
+/// Memories that runs use one after another, and the host between runs. Do not implement `Clone`: the
+/// host's slices exclude each other because there is only one `Host`.
 pub(crate) struct Host {
     cells: Arc<Vec<Cells>>,
-    /// Of the last run that took them.
+    /// The turns of the last run that took the memories.
     turns: Option<Arc<Turns>>,
 }
 
@@ -100,10 +100,10 @@ impl Host {
         Err(Error::internal("memory of a run that has not ended"))
     }
 
-    /// Makes memory `i` anew, zeroed, of another size.
+    /// Replaces memory `i` by zeroed memory of another size.
     ///
     /// # Errors
-    /// `OutOfMemory`, and the memory is as it was; `Internal` while a run has it.
+    /// `OutOfMemory`, and the memory stays unchanged; `Internal` while a run has it.
     pub(crate) fn replace(&mut self, i: usize, size: usize) -> Result<()> {
         self.check_free()?;
         let made = Cells::new(size)?;
@@ -126,7 +126,7 @@ impl Host {
     }
 }
 
-/// A weight's bytes: in memory of our own, or in a shared map.
+/// A weight's bytes: in the device's own memory, or in a shared map.
 #[derive(Clone)]
 pub(crate) enum WeightBytes {
     Owned { buffer: usize, range: Range<usize>, is_panels: bool },
@@ -135,17 +135,17 @@ pub(crate) enum WeightBytes {
 
 /// A model's weights.
 pub(crate) struct Weights {
-    pub(crate) buffers: Vec<Memory>,
+    pub(crate) buffers: Vec<AlignedBytes>,
     pub(crate) entries: Vec<WeightBytes>,
 }
 
 impl Weights {
-    /// Whether an entry's rows stand in panels.
+    /// Whether an entry is stored as panels.
     pub(crate) fn is_panels(&self, entry: usize) -> bool {
         matches!(self.entries[entry], WeightBytes::Owned { is_panels: true, .. })
     }
 
-    /// The bytes of an entry, or nothing if a map has shrunk.
+    /// The bytes of an entry; empty if its map has shrunk.
     pub(crate) fn bytes(&self, entry: usize) -> &[u8] {
         match &self.entries[entry] {
             WeightBytes::Owned { buffer, range, .. } => {
@@ -158,8 +158,8 @@ impl Weights {
     }
 }
 
-/// The part of a result that one worker writes: a range of its rows, and of each row's bytes.
-pub(crate) struct Panel<'a> {
+/// One worker's share of a result: a range of its rows, and of each row's bytes.
+pub(crate) struct Share<'a> {
     start: NonNull<u8>,
     row_bytes: usize,
     /// Rows.
@@ -169,27 +169,27 @@ pub(crate) struct Panel<'a> {
     memory: PhantomData<&'a mut [u8]>,
 }
 
-impl Panel<'_> {
-    /// Rows and bytes of a row that part `part` of `parts` has. Disjoint for different parts.
-    fn cut(output: &Output, part: usize, parts: usize) -> (Range<usize>, Range<usize>) {
-        let share = |n: usize, granule: usize| {
+impl Share<'_> {
+    /// The rows, and the bytes of each row, in share `share` of `shares`. Shares are disjoint.
+    fn cut(output: &Output, share: usize, shares: usize) -> (Range<usize>, Range<usize>) {
+        let range = |n: usize, granule: usize| {
             let units = n.div_ceil(granule.max(1));
-            let edge = |p: usize| (units * p / parts * granule.max(1)).min(n);
-            edge(part)..edge(part + 1)
+            let edge = |p: usize| (units * p / shares * granule.max(1)).min(n);
+            edge(share)..edge(share + 1)
         };
         let (rows, columns) = (0..output.rows, 0..output.row_bytes);
         match output.split {
-            Split::Rows | Split::Runs(_) => (share(output.rows, 1), columns),
+            Split::Rows | Split::Runs(_) => (range(output.rows, 1), columns),
             Split::Columns(granule) | Split::Flat(granule) | Split::Grid(_, granule) => {
-                (rows, share(output.row_bytes, granule))
+                (rows, range(output.row_bytes, granule))
             }
-            Split::First if part == 0 => (rows, columns),
+            Split::First if share == 0 => (rows, columns),
             Split::First => (0..0, 0..0),
         }
     }
 
     const fn empty() -> Self {
-        Panel {
+        Share {
             start: NonNull::dangling(),
             row_bytes: 0,
             rows: 0..0,
@@ -198,15 +198,15 @@ impl Panel<'_> {
         }
     }
 
-    /// The part's bytes of row `r`, as elements.
+    /// The share's bytes of row `r`, as elements.
     ///
     /// # Panics
-    /// If the part does not have that row.
+    /// If the share does not have that row.
     pub(crate) fn row<T: bytemuck::Pod>(&mut self, r: usize) -> &mut [T] {
         assert!(self.rows.contains(&r), "row {r} is another worker's");
         // SAFETY: the rows and columns are within the result's place (`cut` clips them, the
-        // place was checked); no other part has these bytes, no operand shows them, and
-        // `&mut self` keeps this part from having them twice. The bytes are initialised.
+        // place was checked); no other share has these bytes, no operand shows them, and
+        // `&mut self` keeps this share from having them twice. The bytes are initialised.
         let bytes = unsafe {
             let at = self.start.as_ptr().add(r * self.row_bytes + self.columns.start);
             core::slice::from_raw_parts_mut(at, self.columns.len())
@@ -214,18 +214,18 @@ impl Panel<'_> {
         bytemuck::cast_slice_mut(bytes)
     }
 
-    /// The part's range of a row's elements of type `T`.
+    /// The share's range of a row's elements of type `T`.
     pub(crate) fn columns<T>(&self) -> Range<usize> {
         self.columns.start / size_of::<T>()..self.columns.end / size_of::<T>()
     }
 
-    /// True if this part has nothing to write.
+    /// True if this share has nothing to write.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty() || self.columns.is_empty()
     }
 }
 
-/// The first error of a run. No `OnceLock`: a page's thread must not wait for who sets one.
+/// The first error of a run. It is no `OnceLock`, because a page's thread must not wait for another thread.
 #[derive(Default)]
 struct Failure {
     is_set: AtomicBool,
@@ -239,25 +239,25 @@ impl Failure {
     }
 }
 
-/// What a kernel sees of one step: its operands, and its part of the results.
+/// A kernel's view of a step: its operands, and its share of the results.
 pub(crate) struct Cx<'a> {
     /// The SIMD level.
     pub(crate) level: Level,
     operands: [&'a [u8]; OPERANDS],
-    /// Operands from `OPERANDS` on.
+    /// Operands beyond the first `OPERANDS`.
     more_operands: Vec<&'a [u8]>,
-    results: [Panel<'a>; RESULTS],
-    /// Results from `RESULTS` on.
-    more_results: Vec<Panel<'a>>,
+    results: [Share<'a>; RESULTS],
+    /// Results beyond the first `RESULTS`.
+    more_results: Vec<Share<'a>>,
     n_results: usize,
     limit: usize,
     failure: &'a Failure,
-    /// One bit an operand: a weight whose rows stand in panels.
+    /// One bit for each operand: whether it is a weight that is stored as panels.
     panels: u64,
 }
 
 impl<'a> Cx<'a> {
-    /// Whether operand `i` is a weight whose rows stand in panels.
+    /// Whether operand `i` is a weight that is stored as panels.
     pub(crate) fn is_panels(&self, i: usize) -> bool {
         self.panels.checked_shr(i as u32).is_some_and(|bits| bits & 1 == 1)
     }
@@ -267,7 +267,7 @@ impl<'a> Cx<'a> {
         self.n_results
     }
 
-    /// Operand `i`. Empty if the step writes it: the result shows it then.
+    /// Operand `i`. Empty if the step writes it: only the result shows it then.
     pub(crate) fn bytes(&self, i: usize) -> &'a [u8] {
         match i.checked_sub(OPERANDS) {
             None => self.operands[i],
@@ -275,54 +275,53 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Operand `i` as elements. Places are aligned: checked when the program was built, and for
-    /// weights when their bytes came.
+    /// Operand `i` as elements. Places are aligned: this was checked when the program was built, and for
+    /// weights when their bytes were loaded.
     pub(crate) fn slice<T: bytemuck::Pod>(&self, i: usize) -> &'a [T] {
         match self.bytes(i) {
-            // Nothing is at no address in particular.
+            // An empty slice may have any address.
             [] => &[],
             bytes => bytemuck::cast_slice(bytes),
         }
     }
 
-    /// This part of result `i`.
-    pub(crate) fn result(&mut self, i: usize) -> &mut Panel<'a> {
+    /// The share of result `i`.
+    pub(crate) fn result(&mut self, i: usize) -> &mut Share<'a> {
         match i.checked_sub(RESULTS) {
             None => &mut self.results[i],
             Some(i) => &mut self.more_results[i],
         }
     }
 
-    /// Gives the step up: no later step runs, and the submission answers with this error, or with
-    /// one that came before.
+    /// Fails the run: no later step runs, and the submission answers with its first error.
     #[cfg_attr(not(feature = "reference"), allow(dead_code))]
     pub(crate) fn fail(&self, e: Error) {
         self.failure.set(e);
     }
 
-    /// How many of `rows` rows are real.
+    /// How many of `rows` rows are live; the others need not be computed.
     pub(crate) fn real(&self, rows: usize) -> usize {
         rows.min(self.limit)
     }
 }
 
-/// A program at work on a session's memory.
+/// A run of a program on a session's memory.
 pub(crate) struct Run {
     pub(crate) program: Arc<Built>,
     weights: Arc<Weights>,
-    /// States, and the arena behind them.
+    /// The states, then the arena.
     memory: Arc<Vec<Cells>>,
     inputs: Arc<Vec<Cells>>,
     level: Level,
     turns: Arc<Turns>,
-    /// Real rows of this submission.
+    /// Tokens of this submission.
     len: usize,
-    /// Why a step was given up.
+    /// The error of a step, if one failed.
     failure: Failure,
 }
 
 impl Run {
-    /// `workers` is how many threads may walk, `pauses` whether one of them does so in slices.
+    /// `workers` is how many threads may work on the run; `pauses` says whether one of them works in slices.
     ///
     /// # Errors
     /// `Internal` if a memory is smaller than the program was checked for, or another run has it.
@@ -354,8 +353,8 @@ impl Run {
                 program.name
             )));
         }
-        let parts = program.steps.iter().map(|s| s.parts(workers, pauses)).collect();
-        let turns = Arc::new(Turns::new(parts));
+        let shares = program.steps.iter().map(|s| s.shares(workers, pauses)).collect();
+        let turns = Arc::new(Turns::new(shares));
         memory.turns = Some(turns.clone());
         inputs.turns = Some(turns.clone());
         let (memory, inputs) = (memory.cells.clone(), inputs.cells.clone());
@@ -363,18 +362,18 @@ impl Run {
         Ok(Run { program, weights, memory, inputs, level, turns, len, failure })
     }
 
-    /// Does parts until there are none left. Threads may walk together; when one returns, the run
-    /// is finished or broken.
+    /// Computes shares until there are none left. Several threads may do this at once; when one returns,
+    /// the run is finished or broken.
     #[cfg_attr(not(feature = "threads"), allow(dead_code))] // one thread waits for nobody
     pub(crate) fn walk(&self) {
-        self.turns.walk(|turn| self.part(turn));
+        self.turns.walk(|turn| self.compute(turn));
     }
 
-    /// As [`walk`](Self::walk), on a thread that must not wait for others, until `pause` says so.
+    /// As [`walk`](Self::walk), until `pause` returns true, on a thread that must not wait for others.
     pub(crate) fn walk_until(&self, mut pause: impl FnMut() -> bool) {
         loop {
             match self.turns.try_claim() {
-                Claim::Turn(turn) => self.turns.take(turn, |turn| self.part(turn)),
+                Claim::Turn(turn) => self.turns.take(turn, |turn| self.compute(turn)),
                 Claim::Wait(_) => core::hint::spin_loop(),
                 Claim::End => return,
             }
@@ -384,7 +383,7 @@ impl Run {
         }
     }
 
-    /// True if a part will never be done.
+    /// True if a share will never be finished.
     pub(crate) fn is_broken(&self) -> bool {
         self.turns.is_broken()
     }
@@ -394,7 +393,7 @@ impl Run {
         self.turns.is_finished()
     }
 
-    /// Why the run gave up, if it did. Read it when the run is finished.
+    /// The run's error, if it failed. Call it when the run is finished.
     pub(crate) fn failure(&self) -> Option<Error> {
         lock(&self.failure.error).clone().map(|e| match e.at.as_str() {
             "" => e.at(format!("@{}", self.program.name)),
@@ -405,18 +404,18 @@ impl Run {
         })
     }
 
-    fn part(&self, turn: &Turn) {
+    fn compute(&self, turn: &Turn) {
         if self.failure.is_set.load(SeqCst) {
             return; // what the step would read was not computed
         }
-        let mut cx = self.views(turn, self.turns.parts(turn.step));
+        let mut cx = self.views(turn, self.turns.shares(turn.step));
         if cx.results.iter().chain(&cx.more_results).any(|r| !r.is_empty()) {
             self.program.steps[turn.step].kernel.run(&mut cx);
         }
     }
 
-    /// The views of a turn, no longer than the turn is held.
-    fn views<'a>(&'a self, turn: &'a Turn, parts: usize) -> Cx<'a> {
+    /// The views of a turn. They live no longer than the turn.
+    fn views<'a>(&'a self, turn: &'a Turn, shares: usize) -> Cx<'a> {
         let step = &self.program.steps[turn.step];
         let read = |place: &Option<Place>| place.as_ref().map_or(&[][..], |p| self.read(p));
         let mut operands: [&[u8]; OPERANDS] = [&[]; OPERANDS];
@@ -424,12 +423,12 @@ impl Run {
             *view = read(place);
         }
         let more_operands = step.operands.iter().skip(OPERANDS).map(read).collect();
-        let mut results = [const { Panel::empty() }; RESULTS];
-        for (panel, output) in results.iter_mut().zip(&step.results) {
-            *panel = self.write(output, turn.part, parts);
+        let mut results = [const { Share::empty() }; RESULTS];
+        for (share, output) in results.iter_mut().zip(&step.results) {
+            *share = self.write(output, turn.share, shares);
         }
         let more = step.results.iter().skip(RESULTS);
-        let more_results = more.map(|output| self.write(output, turn.part, parts)).collect();
+        let more_results = more.map(|output| self.write(output, turn.share, shares)).collect();
         let limit = step.limit.map_or(usize::MAX, |per| self.len.saturating_mul(per));
         let (level, failure) = (self.level, &self.failure);
         let is_panels = |place: &Option<Place>| match place {
@@ -478,12 +477,12 @@ impl Run {
         }
     }
 
-    fn write(&self, output: &Output, part: usize, parts: usize) -> Panel<'_> {
-        let Some(cells) = self.cells(&output.place) else { return Panel::empty() };
-        let (rows, columns) = Panel::cut(output, part, parts);
+    fn write(&self, output: &Output, share: usize, shares: usize) -> Share<'_> {
+        let Some(cells) = self.cells(&output.place) else { return Share::empty() };
+        let (rows, columns) = Share::cut(output, share, shares);
         // SAFETY: the place is within the memory (part 1 of the argument).
         let start = unsafe { cells.start.add(output.place.offset) };
-        Panel { start, row_bytes: output.row_bytes, rows, columns, memory: PhantomData }
+        Share { start, row_bytes: output.row_bytes, rows, columns, memory: PhantomData }
     }
 }
 
@@ -507,7 +506,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn panels_of_all_parts_cover_a_result_once() {
+    fn shares_cover_a_result_once() {
         let splits = [
             Split::Rows,
             Split::Runs(3),
@@ -519,12 +518,12 @@ mod tests {
         ];
         for split in splits {
             for (rows, row_bytes) in [(1, 4), (1, 64), (5, 200), (3, 60), (0, 64), (7, 1024)] {
-                for parts in 1..7 {
+                for shares in 1..7 {
                     let place = Place { space: Space::Arena, offset: 0, bytes: rows * row_bytes };
                     let output = Output { place, rows, row_bytes, split };
                     let mut count = vec![0; rows * row_bytes];
-                    for part in 0..parts {
-                        let (r, c) = Panel::cut(&output, part, parts);
+                    for share in 0..shares {
+                        let (r, c) = Share::cut(&output, share, shares);
                         for i in r.flat_map(|r| c.clone().map(move |c| r * row_bytes + c)) {
                             count[i] += 1;
                         }

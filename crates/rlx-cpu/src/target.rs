@@ -42,7 +42,7 @@ pub fn target() -> Target {
         region_limits: cfg!(feature = "graphs").then_some(REGIONS),
         caches: Some(Caches { types: CACHES, block_heads: 1 }),
         cost: Cost { submit_us: 10.0, launch_us: 2.0, bandwidth_gb_s: 20.0 },
-        segments: false,
+        arena_segments: false,
         row_parts: None,
         attention_splits: Some(Splits {
             parts: 16,

@@ -1,13 +1,13 @@
-//! Who does which part of which step: parts are claimed one by one, steps follow each other.
+//! Which worker does which share of which step: workers claim shares one by one, and steps follow each other.
 //!
 //! ```text
-//! next = step << 32 | part     claimed by compare-and-swap; a part number past the step's: wait
-//! done = parts finished        whoever finishes the last one opens the next step
+//! next = step << 32 | share     claimed by compare-and-swap; a share number past the step's: wait
+//! done = shares finished        whoever finishes the last one opens the next step
 //! ```
 //!
-//! Nobody waits for a worker that has claimed nothing: one that the system has put aside, or that
-//! has not woken yet, costs its help and no more. On a busy machine that is the difference
-//! between a little slower than one thread and a hundred times slower.
+//! Nobody waits for a worker that has claimed nothing, because the system has put it aside or it has not
+//! woken yet. On a busy machine that is the difference between a little slower than one thread and a
+//! hundred times slower.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use rlx_core::{Error, Result};
@@ -21,18 +21,18 @@ const SPINS: u32 = match (cfg!(miri), cfg!(target_family = "wasm")) {
     _ => 2000,
 };
 
-/// A part of a step. Each is handed out once.
+/// A share of a step. Each is handed out once.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) step: usize,
-    pub(crate) part: usize,
+    pub(crate) share: usize,
 }
 
 /// What there is to do for a thread that asks.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
     Turn(Turn),
-    /// Others have the last parts of this step.
+    /// Others have the last shares of this step.
     Wait(usize),
     /// All is done, or never will be: [`Turns::is_finished`] tells.
     End,
@@ -54,8 +54,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The order of a run.
 pub(crate) struct Turns {
-    /// Parts of each step, at least 1.
-    parts: Vec<u32>,
+    /// Shares of each step, at least 1.
+    shares: Vec<u32>,
     next: AtomicU64,
     done: AtomicU32,
     broken: AtomicBool,
@@ -65,9 +65,9 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    pub(crate) fn new(parts: Vec<u32>) -> Turns {
+    pub(crate) fn new(shares: Vec<u32>) -> Turns {
         Turns {
-            parts,
+            shares,
             next: AtomicU64::new(0),
             done: AtomicU32::new(0),
             broken: AtomicBool::new(false),
@@ -77,12 +77,12 @@ impl Turns {
         }
     }
 
-    /// How many parts the step has.
-    pub(crate) fn parts(&self, step: usize) -> usize {
-        self.parts[step] as usize
+    /// How many shares the step has.
+    pub(crate) fn shares(&self, step: usize) -> usize {
+        self.shares[step] as usize
     }
 
-    /// The next part, once the steps before it are done. `None` when all are, or when one never
+    /// The next share, once the steps before it are done. `None` when all are, or when one never
     /// will be: [`is_finished`](Self::is_finished) tells.
     pub(crate) fn claim(&self) -> Option<Turn> {
         loop {
@@ -98,31 +98,31 @@ impl Turns {
     pub(crate) fn try_claim(&self) -> Claim {
         loop {
             let next = self.next.load(SeqCst);
-            let (step, part) = ((next >> 32) as usize, next as u32);
-            let Some(&parts) = self.parts.get(step) else { return Claim::End };
+            let (step, share) = ((next >> 32) as usize, next as u32);
+            let Some(&shares) = self.shares.get(step) else { return Claim::End };
             if self.broken.load(SeqCst) {
                 return Claim::End;
             }
-            if part >= parts {
+            if share >= shares {
                 return Claim::Wait(step);
             }
             if self.next.compare_exchange(next, next + 1, SeqCst, SeqCst).is_ok() {
-                return Claim::Turn(Turn { step, part: part as usize });
+                return Claim::Turn(Turn { step, share: share as usize });
             }
         }
     }
 
-    /// Gives a finished part back. What was written in a step, every later claim sees.
+    /// Gives a finished share back. What was written in a step, every later claim sees.
     pub(crate) fn finish(&self, turn: Turn) {
-        if self.done.fetch_add(1, SeqCst) + 1 == self.parts[turn.step] {
-            // Nobody counts between these two: every part of this step is done.
+        if self.done.fetch_add(1, SeqCst) + 1 == self.shares[turn.step] {
+            // Nobody counts between these two: every share of this step is done.
             self.done.store(0, SeqCst);
             self.next.swap((turn.step as u64 + 1) << 32, SeqCst); // not `store`: see `release`
             self.release();
         }
     }
 
-    /// Does a part that was claimed. Should `work` panic, nobody waits for it.
+    /// Does a share that was claimed. Should `work` panic, nobody waits for it.
     pub(crate) fn take(&self, turn: Turn, work: impl FnOnce(&Turn)) {
         let guard = BreakOnPanic(self);
         work(&turn);
@@ -130,7 +130,7 @@ impl Turns {
         self.finish(turn);
     }
 
-    /// Does parts, with others, until all are done or never will be.
+    /// Does shares, with others, until all are done or never will be.
     #[cfg_attr(not(feature = "threads"), allow(dead_code))] // one thread waits for nobody
     pub(crate) fn walk(&self, mut work: impl FnMut(&Turn)) {
         while let Some(turn) = self.claim() {
@@ -138,18 +138,18 @@ impl Turns {
         }
     }
 
-    /// True once every part of every step is done.
+    /// True once every share of every step is done.
     pub(crate) fn is_finished(&self) -> bool {
-        (self.next.load(SeqCst) >> 32) as usize >= self.parts.len()
+        (self.next.load(SeqCst) >> 32) as usize >= self.shares.len()
     }
 
-    /// A part will never be done: nobody waits for it.
+    /// A share will never be done: nobody waits for it.
     pub(crate) fn break_up(&self) {
         self.broken.swap(true, SeqCst);
         self.release();
     }
 
-    /// True if a part will never be done.
+    /// True if a share will never be done.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(SeqCst)
     }
@@ -194,7 +194,8 @@ impl Drop for BreakOnPanic<'_> {
 /// How often memory is asked for that a worker is about to let go.
 const ASKS: u32 = 1 << 14;
 
-/// What runs share, while none has it. A worker lets go of a run a moment after its last part.
+/// Exclusive access to what runs have in common, once no run holds it. A worker lets go of a run a
+/// moment after its last share.
 ///
 /// # Errors
 /// `Internal` while a run has it.
@@ -216,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_is_handed_out_once_and_steps_do_not_overlap() {
+    fn every_share_is_handed_out_once_and_steps_do_not_overlap() {
         let steps = if cfg!(miri) { 9 } else { 3000 };
         let turns = Turns::new((0..steps).map(|i| i % 5 + 1).collect());
         let counts: Vec<AtomicUsize> = (0..steps).map(|_| AtomicUsize::new(0)).collect();
@@ -225,9 +226,9 @@ mod tests {
                 scope.spawn(|| {
                     while let Some(turn) = turns.claim() {
                         let at = turn.step;
-                        assert!(turn.part < turns.parts(at));
+                        assert!(turn.share < turns.shares(at));
                         if at > 0 {
-                            assert_eq!(counts[at - 1].load(SeqCst), turns.parts(at - 1));
+                            assert_eq!(counts[at - 1].load(SeqCst), turns.shares(at - 1));
                         }
                         counts[at].fetch_add(1, SeqCst);
                         turns.finish(turn);
@@ -236,26 +237,26 @@ mod tests {
             }
         });
         assert!(turns.is_finished());
-        assert!(counts.iter().enumerate().all(|(i, n)| n.load(SeqCst) == turns.parts(i)));
+        assert!(counts.iter().enumerate().all(|(i, n)| n.load(SeqCst) == turns.shares(i)));
     }
 
     #[test]
     fn who_must_not_wait_is_told_so_and_later_gets_the_next_step() {
         let turns = Turns::new(vec![1, 1]);
-        let Claim::Turn(first) = turns.try_claim() else { panic!("the first part is free") };
+        let Claim::Turn(first) = turns.try_claim() else { panic!("the first share is free") };
         assert_eq!(turns.try_claim(), Claim::Wait(0));
         turns.finish(first);
-        assert_eq!(turns.try_claim(), Claim::Turn(Turn { step: 1, part: 0 }));
+        assert_eq!(turns.try_claim(), Claim::Turn(Turn { step: 1, share: 0 }));
         turns.break_up();
         assert_eq!(turns.try_claim(), Claim::End);
         assert!(turns.is_broken() && !turns.is_finished());
     }
 
     #[test]
-    fn a_part_that_never_ends_holds_nobody() {
+    fn a_share_that_never_ends_holds_nobody() {
         let turns = Turns::new(vec![1, 1]);
         let held = turns.claim();
-        assert_eq!(held, Some(Turn { step: 0, part: 0 }));
+        assert_eq!(held, Some(Turn { step: 0, share: 0 }));
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| turns.claim());
             turns.break_up();

@@ -100,7 +100,7 @@ fn with_another_result(write: &Op, operands: &[Value]) -> (Program, Vec<Write>) 
     step.operands = vec![step.operands[1].clone()];
     let made = Slice { space: Space::Arena, index: 0, offset: 0, ..step.operands[0].clone() };
     program.arena_bytes = made.bytes.next_multiple_of(64);
-    program.segments = vec![program.arena_bytes];
+    program.arena_segments = vec![program.arena_bytes];
     program.outputs.push(OutputDecl { name: "negative".into(), slice: made.clone() });
     step.results = vec![made];
     program.steps.push(step);

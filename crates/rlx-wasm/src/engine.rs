@@ -1,4 +1,4 @@
-//! One model on one device, from its first header byte to `dispose`.
+//! A model on a device, from its first header byte to `dispose`.
 
 use crate::executor::{Executor, WASM_BYTES, cpu};
 use crate::fault::throw;
@@ -34,7 +34,7 @@ use std::sync::Arc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
 
-/// A model that is compiled: what `open` makes.
+/// A compiled model: the result of `open`.
 struct Opened {
     compiled: Arc<CompiledModel>,
     fit: Fit,
@@ -60,7 +60,7 @@ struct State {
     readers: Vec<HeaderReader>,
     opened: Option<Opened>,
     opening: Option<Opening>,
-    /// Of the GPU, until it has answered, and what it found, until that is asked for.
+    /// The self-test of the GPU, until it has answered; then its verdict, until the page asks for it.
     check: Option<Check>,
     found: Option<(String, Verdict)>,
     engine: Option<Engine>,
@@ -70,14 +70,14 @@ struct State {
     reused: usize,
 }
 
-/// One model on one device. The methods are those of `WasmEngine` in `js/src/wasm.ts`.
+/// A model on a device. The methods are those of `WasmEngine` in `js/src/wasm.ts`.
 #[wasm_bindgen]
 pub struct RlxEngine {
     state: Rc<RefCell<State>>,
     platform: Rc<Platform>,
 }
 
-/// Refuses, before a tensor byte is fetched, what 32-bit wasm memory cannot hold.
+/// Fails for a model that 32-bit wasm memory cannot hold, before any tensor is fetched.
 fn fits(fit: &Fit) -> Result<()> {
     fit.within("the CPU in a page", WASM_BYTES).map_err(|e| {
         let hint = format!("{}, or use WebGPU", e.hint);
@@ -91,7 +91,7 @@ fn not_open() -> Error {
 
 #[wasm_bindgen]
 impl RlxEngine {
-    /// An engine without a model. `gpu` is there when the device is `webgpu`.
+    /// An engine without a model. `gpu` is given if the device is `webgpu`.
     #[wasm_bindgen(constructor)]
     pub fn new(
         options_json: &str,
@@ -123,8 +123,8 @@ impl RlxEngine {
         Ok(RlxEngine { state: Rc::new(RefCell::new(state)), platform })
     }
 
-    /// Measures which shapes of kernels are fastest on the GPU: `{"key", "tuning"}` as JSON. `progress` is
-    /// called with numbers from 0 to 1. Called instead of everything that brings a model.
+    /// Measures which tuning is fastest on the GPU: `{"key", "tuning"}` as JSON. `progress` is called with
+    /// numbers from 0 to 1. An engine that tunes loads no model.
     pub fn tune(&self, progress: js_sys::Function) -> Promise {
         let (state, platform) = (self.state.clone(), self.platform.clone());
         future_to_promise(async move {
@@ -135,7 +135,7 @@ impl RlxEngine {
             wait(&platform, Pace::Promises, |cx| state.borrow_mut().executor.poll_probes(cx))
                 .await
                 .map_err(|e| throw(&e))?;
-            // What a listener throws is its own business.
+            // Errors of the listener are ignored.
             let tell = |share: f64| drop(progress.call1(&JsValue::NULL, &share.into()));
             let tuning = tune(&webgpu, &|| platform.now(), &tell).await.map_err(|e| throw(&e))?;
             let key = key(&webgpu.gpu().info());
@@ -153,7 +153,7 @@ impl RlxEngine {
         chunk: &[u8],
     ) -> core::result::Result<bool, JsValue> {
         let readers = &mut self.state.borrow_mut().readers;
-        // Shards are numbered from 0 without gaps, and their first chunks come in any order.
+        // Shards are numbered from 0 without gaps; their first chunks come in any order.
         while readers.len() <= shard {
             readers.push(HeaderReader::new("", None));
         }
@@ -168,7 +168,7 @@ impl RlxEngine {
         }
     }
 
-    /// With all headers in: compiles, and asks the device for memory and pipelines.
+    /// Call after all headers: compiles the model, and asks the device for memory and pipelines.
     pub fn open(&self) -> Promise {
         let (state, platform) = (self.state.clone(), self.platform.clone());
         future_to_promise(async move {
@@ -184,12 +184,12 @@ impl RlxEngine {
         })
     }
 
-    /// Where the ranges of a shard go: rows of file offset, bytes, target, offset.
+    /// The placements of a shard: rows of file offset, bytes, target, offset.
     pub fn placements(&self, shard: usize) -> core::result::Result<Vec<f64>, JsValue> {
         self.state.borrow().placements(shard).map_err(|e| throw(&e))
     }
 
-    /// Takes bytes of a placement whose target is `PUT`.
+    /// Takes bytes for a placement with target `PUT`.
     pub fn put(
         &self,
         shard: usize,
@@ -200,7 +200,7 @@ impl RlxEngine {
         s.put(shard, file_offset as u64, bytes).map_err(|e| throw(&e))
     }
 
-    /// With all bytes placed: makes the constants, waits for pipelines.
+    /// Call after all bytes: makes the constants, and waits for pipelines.
     #[wasm_bindgen(js_name = finishLoad)]
     pub fn finish_load(&self) -> Promise {
         let (state, platform) = (self.state.clone(), self.platform.clone());
@@ -215,7 +215,7 @@ impl RlxEngine {
         })
     }
 
-    /// Whether `finishLoad` compares the GPU with the CPU first.
+    /// Whether `finishLoad` runs a self-test first, which compares the GPU with the CPU.
     pub fn checks(&self) -> bool {
         self.state.borrow().check.as_ref().is_some_and(Check::is_open)
     }
@@ -227,13 +227,13 @@ impl RlxEngine {
         Some(json!({ "kernels": kernels, "verdict": verdict.to_string() }).to_string())
     }
 
-    /// Tokens whose rows the caches hold, or held when the device was lost.
+    /// Tokens whose rows are in the caches, or were when the device was lost.
     pub fn cached(&self) -> Vec<u32> {
         let s = self.state.borrow();
         s.engine.as_ref().map_or_else(Vec::new, |engine| engine.cached_tokens().to_vec())
     }
 
-    /// Reads tokens into the caches, for the next call to find.
+    /// Computes the rows of tokens in the caches, for the next call to reuse.
     pub fn restore(&self, tokens: Vec<u32>) -> Promise {
         let (state, platform) = (self.state.clone(), self.platform.clone());
         future_to_promise(async move {
@@ -264,7 +264,7 @@ impl RlxEngine {
         })
     }
 
-    /// The running call, or `restore`, submits nothing more.
+    /// Cancels the running call or `restore`: it submits nothing more.
     pub fn cancel(&self) {
         let s = &mut *self.state.borrow_mut();
         if let Some(call) = &mut s.call {
@@ -422,8 +422,8 @@ impl State {
         }
         let (prompt, mut options) = request(request_json, opened.temperature)?;
         options.logits = self.options.logits;
-        // The CPU gains nothing from running ahead of the reader, and drops the work at a stop. A
-        // browser may tell of a GPU's steps only every 100 ms: 64 steps cover one of 1.6 ms.
+        // The CPU gains nothing from steps in flight, and a stop would drop their work. A browser may report
+        // a GPU's steps only every 100 ms: 64 steps of 1.6 ms cover that.
         (options.ahead, options.ahead_most) =
             if self.executor.webgpu.is_some() { (4, 64) } else { (1, 1) };
         let prompt = match prompt {
@@ -457,7 +457,7 @@ impl State {
                 call.first = Some(self.platform.now());
             }
             let reason = match progress {
-                // A chunk may have used up the slice, and the next poll begins another.
+                // A chunk may have used up the slice; the next poll begins another one.
                 Progress::Prompt(..) if self.executor.pace == Pace::Slices => {
                     return Poll::Pending;
                 }

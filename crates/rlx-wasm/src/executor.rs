@@ -1,4 +1,4 @@
-//! The device that a page asked for, and what only WebGPU has.
+//! The device that a page asked for, with its WebGPU half if it is a GPU.
 
 use crate::gpu::{GpuHost, HostGpu};
 use crate::request::Options;
@@ -12,30 +12,30 @@ use rlx_webgpu::device::Probes;
 use rlx_webgpu::gpu::Gpu;
 use std::sync::Arc;
 
-/// The device, and what only WebGPU has.
+/// The device, and its WebGPU half if it is a GPU.
 pub(crate) struct Executor {
     pub device: Arc<dyn Device>,
     pub webgpu: Option<Arc<WebGpuDevice<HostGpu>>>,
-    /// Of WebGPU's optional features, until they have answered.
+    /// Probes of WebGPU's optional features, until they have answered.
     probes: Option<Probes>,
     pub pace: Pace,
 }
 
-/// Bytes that wasm can address, less what the module itself and its stack take.
+/// Bytes that wasm can address, minus those of the module itself and its stack.
 pub(crate) const WASM_BYTES: u64 = (4 << 30) - (64 << 20);
 
-/// The executor in wasm: the device, or what a GPU is compared with.
+/// The CPU executor in wasm: the device, or the reference of a GPU's self-test.
 pub(crate) fn cpu(threads: usize) -> Result<CpuDevice> {
     CpuDevice::new(CpuOptions { threads: Some(threads), clock: Some(now), ..CpuOptions::default() })
 }
 
-/// Milliseconds, where a plain function is asked for them.
+/// A clock in milliseconds, as a plain function.
 fn now() -> f64 {
     js_sys::Date::now()
 }
 
 impl Executor {
-    /// The device of `options`. `gpu` is there when it is `webgpu`.
+    /// The device of `options`. `gpu` is given if it is `webgpu`.
     pub fn new(options: &Options, gpu: Option<GpuHost>) -> Result<Self> {
         match (options.device.as_str(), gpu) {
             ("webgpu", Some(host)) => {

@@ -1,4 +1,4 @@
-//! Errors as JavaScript reads them.
+//! Errors in the form that JavaScript reads.
 
 use rlx_core::Error;
 use rlx_core::error::Details;

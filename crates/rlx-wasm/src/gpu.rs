@@ -1,7 +1,7 @@
-//! The page's WebGPU as a [`Gpu`]: every call is one crossing to `js/src/gpu_host.ts`.
+//! The page's WebGPU as a [`Gpu`]: every call is one call of `js/src/gpu_host.ts`.
 //!
-//! Slices given to JavaScript are views of wasm memory that end with the call: the host copies
-//! what it keeps before it returns.
+//! Slices given to JavaScript are views of wasm memory that are valid only during the call: the host
+//! copies what it keeps.
 
 use core::cell::{Cell, RefCell};
 use core::future::Future;
@@ -76,7 +76,7 @@ extern "C" {
     fn pop_error_scopes(this: &GpuHost) -> Promise;
 }
 
-/// A pipeline: on its way, or as it came out.
+/// A pipeline: its promise, or the result.
 enum Making {
     Pending(JsFuture),
     Done(Result<()>),
@@ -95,12 +95,12 @@ pub struct HostGpu {
     reads: RefCell<Table<u32, JsFuture>>,
     fences: RefCell<Table<u32, JsFuture>>,
     scopes: RefCell<Table<u32, JsFuture>>,
-    /// The first call that threw: WebGPU itself throws only for misuse and after a loss.
+    /// The error of the first call that threw: WebGPU throws only for misuse and after a loss.
     thrown: RefCell<Option<Error>>,
     lost: Cell<bool>,
 }
 
-/// The error of a rejection: the host's JSON, or whatever JavaScript says.
+/// The error of a rejection: the host's JSON, or JavaScript's own text.
 fn rejection(value: &JsValue) -> Error {
     let text = value.as_string().unwrap_or_else(|| {
         let message = js_sys::Reflect::get(value, &JsValue::from_str("message"));
@@ -167,7 +167,7 @@ impl HostGpu {
                 enable_subgroups: json.get("enableSubgroups").and_then(Value::as_bool)
                     == Some(true),
             },
-            // A page's profile is the browser's own: its timestamps are rounded to 100 us.
+            // A page's kernel times come from the browser's own tools: timestamps here are rounded to 100 us.
             timestamps: false,
         };
         Ok(HostGpu {
@@ -188,7 +188,7 @@ impl HostGpu {
         }
     }
 
-    /// Polls a promise of a table; its answer takes it out.
+    /// Polls a promise of a table, and removes it once it has settled.
     fn poll_table(
         table: &RefCell<Table<u32, JsFuture>>,
         id: u32,
@@ -338,7 +338,7 @@ impl Gpu for HostGpu {
     }
 
     fn poll_fence(&self, id: u32, cx: &mut Context<'_>) -> Poll<()> {
-        // A fence that a lost device rejects is reached: nothing is on its way any more.
+        // A lost device rejects its fences; they count as reached, because nothing is in flight any more.
         Self::poll_table(&self.fences, id, cx).map(|_| ())
     }
 

@@ -1,16 +1,17 @@
-//! RLX in a page: what the TypeScript package calls.
+//! RLX in a page: the wasm module that the TypeScript package calls.
 //!
-//! With the feature `chat` one class, [`RlxEngine`]: a language model on a device; in the threaded builds
-//! also what a worker calls to be one of the CPU's threads. With `graphs` one class, [`RlxSession`]: any
-//! other network. The package ships a build of each, so that a page for chat does not fetch the other.
+//! The feature `chat` has the class [`RlxEngine`]: a language model on a device; in the threaded builds
+//! also the function with which a worker becomes one of the CPU's threads. The feature `graphs` has the
+//! class [`RlxSession`]: any other network. The package ships a build of each, so that a page for chat does
+//! not fetch the other.
 //!
-//! Faults are thrown as JSON text. Every method returns at once or gives a promise; no borrow outlives a
+//! Errors are thrown as JSON text. Every method returns at once or gives a promise; no borrow outlives a
 //! poll, so `cancel` may be called while a promise is pending.
 //!
 //! A panic is a trap, after which the module's instance is not used again: `js/src/instance.ts` catches
-//! it, whoever called, and settles what is pending.
+//! every trap and rejects pending promises.
 #![cfg(target_arch = "wasm32")]
-// A page's executors stay on its thread, and are held as the core holds any.
+// A page's executors stay on its thread; an `Arc` holds them because the core's types ask for one.
 #![allow(clippy::arc_with_non_send_sync)]
 
 #[cfg(feature = "chat")]

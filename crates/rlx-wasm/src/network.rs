@@ -1,4 +1,4 @@
-//! From a network's files, as they arrive, to a session on its way.
+//! From a network's files, as they arrive, to the opening of a session.
 
 use crate::executor::{Executor, WASM_BYTES};
 use crate::placing::Placing;
@@ -23,11 +23,11 @@ pub(crate) struct Files {
     texts: FolderTexts,
 }
 
-/// A session on its way, and what becomes of it.
+/// A session that is being opened, and what it will be used for.
 pub(crate) struct Coming {
     pub opening: Opening,
     pub placing: Placing,
-    /// What is known of a model; null of a graph.
+    /// Facts about the model; null for a graph.
     pub model: Value,
     pub weight_bytes: u64,
     encoder: Option<Encoder>,
@@ -39,13 +39,13 @@ struct Encoder {
     limit: u64,
 }
 
-/// What runs.
+/// An open network: a session or an embedder.
 pub(crate) enum Network {
     Session(Box<Session>),
     Embedder(Box<Embedder>),
 }
 
-/// What an embedder was asked to be; `None` of a session.
+/// The options of an embedder; `None` for a session.
 pub(crate) fn embed_options(options_json: &str) -> Result<Option<EmbedOptions>> {
     let options = parse(options_json)?;
     let Some(embed) = options.get("embed").filter(|v| v.is_object()) else { return Ok(None) };
@@ -66,7 +66,7 @@ pub(crate) fn embed_options(options_json: &str) -> Result<Option<EmbedOptions>> 
 }
 
 impl Files {
-    /// Takes a graph's text, or one of a folder's small files. `at` is what errors call it.
+    /// Takes a graph's text, or one of a folder's small files. Errors name it `at`.
     pub fn text(&mut self, name: &str, at: &str, bytes: &[u8]) -> Result<()> {
         if name != "graph" {
             return self.texts.put(name, at, bytes);
@@ -89,7 +89,7 @@ impl Files {
         size: Option<u64>,
         bytes: &[u8],
     ) -> Result<bool> {
-        // Files are numbered from 0 without gaps, and their first chunks come in any order.
+        // Files are numbered from 0 without gaps; their first chunks come in any order.
         while self.readers.len() <= shard {
             self.readers.push(HeaderReader::new("", None));
         }
@@ -100,7 +100,7 @@ impl Files {
         reader.push(bytes)
     }
 
-    /// With all headers in: plans the network and asks the device for memory.
+    /// Call after all headers: plans the network and asks the device for memory.
     pub fn open(
         self,
         executor: &Executor,
@@ -136,7 +136,7 @@ impl Files {
                 (_, config) => config.unwrap_or(&Json::Null),
             };
             let mut checkpoint = files.checkpoint(config);
-            // Before a tokenizer is missed: a model of another kind is said to be one.
+            // Checked before the tokenizer, so that the error for another kind of model says so.
             let (mut all, facts) = entries(&checkpoint, context)?;
             if let Some(embed) = embed {
                 check_encoder(&facts)?;
@@ -168,7 +168,7 @@ impl Files {
 }
 
 impl Coming {
-    /// What runs. Call when every byte is there.
+    /// The open network. Call it when every byte is there.
     pub fn finish(self) -> Result<Network> {
         let session = self.opening.finish();
         Ok(match self.encoder {

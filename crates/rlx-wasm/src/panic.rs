@@ -1,11 +1,11 @@
-//! The words of a panic, which would be lost: all that JavaScript sees of one is `unreachable`.
+//! Keeps the message of a panic: JavaScript itself sees only `unreachable`.
 
 use std::panic::PanicHookInfo;
 use wasm_bindgen::prelude::*;
 
 #[wasm_bindgen]
 extern "C" {
-    /// Keeps the words until the trap arrives, in the page or in the worker that this runs in. It is no
+    /// Keeps the message until the trap arrives, in the page or in the worker that this runs in. It is no
     /// function of the page: scripts/lib/glue.mjs makes it a parameter of the glue.
     fn panicked(message: &str);
 }

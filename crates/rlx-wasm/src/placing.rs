@@ -1,5 +1,5 @@
-//! Weights on their way: where the ranges of each file go, and how those arrive that JavaScript does not
-//! write into a GPU's buffers itself.
+//! Placing weights: where the ranges of each file go, and how to take the bytes that JavaScript does not write
+//! to a GPU's buffers itself.
 
 use crate::executor::Executor;
 use core::task::{Context, Poll};
@@ -8,14 +8,14 @@ use rlx_core::runtime::device::Bytes;
 use rlx_core::runtime::session::load::{Destination, Loader, Placement, placements};
 use rlx_core::{Error, Result};
 
-/// Target of a placement whose bytes `put` takes.
+/// The target of placements whose bytes go to `put`.
 const PUT: f64 = -1.0;
 
-/// Where the ranges of all files go.
+/// The placements of all files.
 pub(crate) struct Placing(Vec<Vec<Placement>>);
 
 impl Placing {
-    /// As a plan has them, of so many files.
+    /// The placements of a plan, for this many files.
     pub fn new(plan: &WeightPlan, shards: usize) -> Self {
         Placing((0..shards as u32).map(|i| placements(plan, i)).collect())
     }
@@ -37,8 +37,7 @@ impl Placing {
         Ok(rows)
     }
 
-    /// Takes bytes of a row whose target is `PUT`. The CPU has room at once, and so has the host: nothing
-    /// here waits.
+    /// Takes bytes for a row with target `PUT`. Nothing here waits: the CPU and the host have room at once.
     pub fn put(
         &self,
         loader: &mut Loader,
@@ -59,7 +58,7 @@ impl Placing {
         }
     }
 
-    /// What JavaScript wrote into GPU buffers itself has arrived.
+    /// Counts the bytes that JavaScript wrote to GPU buffers itself.
     pub fn note_written(&self, loader: &mut Loader, executor: &Executor) {
         if executor.webgpu.is_none() {
             return;

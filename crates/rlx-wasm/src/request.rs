@@ -1,4 +1,4 @@
-//! Options and requests as JSON texts.
+//! Options and requests, read from JSON.
 
 #[cfg(feature = "chat")]
 use rlx_core::runtime::generate::engine::GenerateOptions;
@@ -24,12 +24,12 @@ pub(crate) struct Options {
     pub activations: Option<Activations>,
     /// Threads of the CPU, the page's own included.
     pub threads: usize,
-    /// How kernels are shaped: as asked for, and as was measured, by [`key`](rlx_webgpu::tuning::key).
+    /// The tuning that was asked for; then stored tunings, by [`key`](rlx_webgpu::tuning::key).
     pub tuning: Option<String>,
     pub tunings: Value,
-    /// What was found of kernels before.
+    /// Stored verdicts of self-tests, by kernels.
     pub checks: Value,
-    /// For checks: `done` carries the tokens, and the logits after the prompt.
+    /// For RLX's own checks: whether `done` has the tokens, and the logits after the prompt.
     pub logits: bool,
 }
 
@@ -61,16 +61,16 @@ impl Options {
 }
 
 impl Options {
-    /// What was found of these kernels before.
+    /// The stored verdict on these kernels.
     #[cfg(feature = "chat")]
     pub fn found(&self, kernels: &str) -> Option<Verdict> {
         Verdict::parse(self.checks.get(kernels)?.as_str()?)
     }
 
-    /// The tuning that was asked for, or the one that was measured on such a GPU before.
+    /// The tuning that was asked for, or else the stored one for this GPU.
     ///
     /// # Errors
-    /// `Usage` where the one that was asked for is of another device or version.
+    /// `Usage` if the tuning that was asked for is for another device or version.
     pub fn tuning(&self, gpu: &GpuInfo) -> Result<Option<Tuning>> {
         if let Some(text) = &self.tuning {
             return Tuning::parse(text, gpu.wgsl).map(Some).map_err(|e| e.at("tuning"));
@@ -80,12 +80,12 @@ impl Options {
     }
 }
 
-/// What is to be answered.
+/// A prompt.
 #[cfg(feature = "chat")]
 pub(crate) enum Prompt {
-    /// Messages as the template takes them.
+    /// Messages for the chat template.
     Messages(Value),
-    /// Tokens as they are.
+    /// Token ids.
     Tokens(Vec<u32>),
 }
 

@@ -1,5 +1,5 @@
-//! One network on one device, from its first header byte to `dispose`: what it can be asked, and of an
-//! encoder vectors of texts.
+//! A network on a device, from its first header byte to `dispose`: runs of its entries, and vectors of texts if it
+//! is an encoder.
 
 use crate::fault::throw;
 use crate::gpu::GpuHost;
@@ -19,7 +19,7 @@ use wasm_bindgen_futures::future_to_promise;
 
 type Thrown<T> = core::result::Result<T, JsValue>;
 
-/// One network on one device. The methods are those of `WasmSession` in `js/src/wasm_session.ts`.
+/// A network on a device. The methods are those of `WasmSession` in `js/src/wasm_session.ts`.
 #[wasm_bindgen]
 pub struct RlxSession {
     state: Rc<RefCell<State>>,
@@ -32,7 +32,7 @@ fn thrown<T>(answer: Result<T>) -> Thrown<T> {
 
 #[wasm_bindgen]
 impl RlxSession {
-    /// A session without a network. `gpu` is there when the device is `webgpu`.
+    /// A session without a network. `gpu` is given if the device is `webgpu`.
     #[wasm_bindgen(constructor)]
     pub fn new(options_json: &str, platform: Platform, gpu: Option<GpuHost>) -> Thrown<RlxSession> {
         tell_panics();
@@ -52,7 +52,7 @@ impl RlxSession {
         thrown(self.state.borrow_mut().files.push(shard, name, size, chunk))
     }
 
-    /// With all headers in: plans, and asks the device for memory.
+    /// Call after all headers: plans the network, and asks the device for memory.
     pub fn open(&self) -> Promise {
         self.promise(
             |s, cx| s.executor.poll_probes(cx),
@@ -61,14 +61,14 @@ impl RlxSession {
         )
     }
 
-    /// Where the ranges of a file go: rows of file offset, bytes, target, offset.
+    /// The placements of a file: rows of file offset, bytes, target, offset.
     pub fn placements(&self, shard: usize) -> Thrown<Vec<f64>> {
         let s = &mut *self.state.borrow_mut();
         let coming = s.coming.as_mut().ok_or_else(|| throw(&not_open()))?;
         thrown(coming.placing.table(coming.opening.weights(), &s.executor, shard))
     }
 
-    /// Takes bytes of a placement that is not a GPU's.
+    /// Takes bytes for a placement with target `PUT`.
     pub fn put(&self, shard: usize, file_offset: f64, bytes: &[u8]) -> Thrown<()> {
         let s = &mut *self.state.borrow_mut();
         let coming = s.coming.as_mut().ok_or_else(|| throw(&not_open()))?;
@@ -76,7 +76,7 @@ impl RlxSession {
         thrown(coming.placing.put(loader, shard, file_offset as u64, bytes))
     }
 
-    /// With all bytes placed: the session.
+    /// Call after all bytes: opens the session.
     #[wasm_bindgen(js_name = finishLoad)]
     pub fn finish_load(&self) -> Promise {
         self.promise(
@@ -96,7 +96,7 @@ impl RlxSession {
         )
     }
 
-    /// What can be asked, as JSON: `[{"name", "inputs": [{"name", "type", "shape"}], "outputs"}]`.
+    /// The entries, as JSON: `[{"name", "inputs": [{"name", "type", "shape"}], "outputs"}]`.
     pub fn entries(&self) -> Thrown<String> {
         thrown(self.state.borrow().entries())
     }
@@ -118,50 +118,50 @@ impl RlxSession {
         self.given(name, dtype, dims, Elements::Buffer(buffer))
     }
 
-    /// Takes an output that stayed on the device as an input of the next run.
+    /// Takes an output that is kept on the device as an input of the next run.
     #[wasm_bindgen(js_name = inputKept)]
     pub fn input_kept(&self, name: &str, kept: u32) -> Thrown<()> {
         thrown(self.state.borrow_mut().input_kept(name, kept))
     }
 
-    /// Starts to run an entry with the inputs that were given; outputs of these names stay on the device. One runs
-    /// at a time.
+    /// Starts to run an entry with the inputs given before; outputs of these names stay on the device. One run at
+    /// a time.
     pub fn start(&self, entry: &str, keep: Vec<String>) -> Thrown<()> {
         let s = &mut *self.state.borrow_mut();
         let inputs = core::mem::take(&mut s.inputs);
         thrown(s.start(entry, inputs, &keep))
     }
 
-    /// Starts to read an output that stayed: `outputs` answers with it alone.
+    /// Starts to read an output that is kept on the device: `outputs` answers with it alone.
     pub fn read(&self, kept: u32) -> Thrown<()> {
         thrown(self.state.borrow_mut().read(kept))
     }
 
-    /// The number of the GPU's buffer that an output stayed in; nothing on the CPU.
+    /// The number of the GPU buffer of an output that is kept on the device; nothing on the CPU.
     #[wasm_bindgen(js_name = keptBuffer)]
     pub fn kept_buffer(&self, kept: u32) -> Option<u32> {
         self.state.borrow().kept_buffer(kept)
     }
 
-    /// Frees an output that stayed. Freeing twice is no fault.
+    /// Frees an output that is kept on the device. Freeing twice is allowed.
     #[wasm_bindgen(js_name = freeKept)]
     pub fn free_kept(&self, kept: u32) {
         self.state.borrow_mut().kept.remove(&kept);
     }
 
-    /// The running entry's outputs, `[{"name", "type", "dims", "kept"?}]` as JSON: what has no number of an
-    /// output that stayed has its bytes in `output`, in this order.
+    /// The outputs of the run, as JSON: `[{"name", "type", "dims", "kept"?}]`. Outputs without `kept`, the number of
+    /// one on the device, have their bytes in `output`, in this order.
     pub fn outputs(&self) -> Promise {
         self.answer(State::poll_run)
     }
 
-    /// The bytes of an output, once.
+    /// The bytes of an output. Call it once.
     pub fn output(&self, i: usize) -> Vec<u8> {
         let outputs = &mut self.state.borrow_mut().outputs;
         outputs.get_mut(i).map_or_else(Vec::new, |t| core::mem::take(&mut t.bytes))
     }
 
-    /// Width of a vector and tokens of a text at most: of an embedder.
+    /// For an embedder: the width of a vector, and the most tokens of a text.
     pub fn embedder(&self) -> Option<Vec<f64>> {
         match &self.state.borrow().network {
             Some(Network::Embedder(e)) => Some(vec![e.width() as f64, e.limit() as f64]),
@@ -169,7 +169,7 @@ impl RlxSession {
         }
     }
 
-    /// Starts to make the vectors of texts.
+    /// Starts to compute the vectors of texts.
     pub fn embed(&self, texts: Vec<String>) -> Thrown<()> {
         let s = &mut *self.state.borrow_mut();
         let Some(Network::Embedder(embedder)) = &s.network else {
@@ -181,12 +181,12 @@ impl RlxSession {
         Ok(())
     }
 
-    /// The next batch: `{"over", "done", "truncated"}` as JSON; after the last `vectors` has all.
+    /// Waits for the next batch: `{"over", "done", "truncated"}` as JSON. After the last one call `vectors`.
     pub fn batch(&self) -> Promise {
         self.answer(State::poll_batch)
     }
 
-    /// The vectors, one behind the other, once.
+    /// The vectors, concatenated. Call it once.
     pub fn vectors(&self) -> Vec<f32> {
         match self.state.borrow_mut().work.take() {
             Some(Work::Embed(embedding)) => embedding.finish(),
@@ -194,7 +194,7 @@ impl RlxSession {
         }
     }
 
-    /// What is under way ends with `cancelled`, when the device has ended what it was handed.
+    /// Cancels the work in progress: it ends with `cancelled`, once the device has finished what was submitted.
     pub fn cancel(&self) {
         self.state.borrow_mut().cancelled = true;
     }
@@ -229,7 +229,7 @@ impl RlxSession {
         Ok(())
     }
 
-    /// Waits, does something, and waits again.
+    /// A promise that polls `before`, calls `work`, and polls `after`.
     fn promise(
         &self,
         mut before: impl FnMut(&mut State, &mut Context<'_>) -> Poll<Result<()>> + 'static,
@@ -246,7 +246,7 @@ impl RlxSession {
         })
     }
 
-    /// Waits for a text.
+    /// A promise of the text that `poll` gives.
     fn answer(
         &self,
         mut poll: impl FnMut(&mut State, &mut Context<'_>) -> Poll<Result<String>> + 'static,

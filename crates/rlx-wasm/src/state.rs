@@ -1,4 +1,4 @@
-//! What a session in a page is made of, and how it goes on.
+//! The state of a session in a page, and its steps.
 
 use crate::executor::Executor;
 use crate::gpu::GpuHost;
@@ -17,7 +17,7 @@ use rlx_core::{Code, Error, Result};
 use serde_json::{Value, json};
 use wasm_bindgen::JsValue;
 
-/// A tensor that a run was given, until it starts.
+/// An input of the next run.
 pub(crate) struct Input {
     pub name: String,
     pub dtype: DType,
@@ -25,12 +25,12 @@ pub(crate) struct Input {
     pub elements: Elements,
 }
 
-/// Where an input's elements are.
+/// The place of an input's elements.
 pub(crate) enum Elements {
     Host(Vec<u8>),
     /// A page's own `GPUBuffer`.
     Buffer(JsValue),
-    /// An output that stayed.
+    /// An output that is kept on the device.
     Kept(DeviceTensor),
 }
 
@@ -40,15 +40,15 @@ impl Input {
         match &self.elements {
             Elements::Host(bytes) => Given::Host(TensorRef { dtype: *dtype, dims, bytes }),
             Elements::Kept(tensor) => Given::Device(tensor),
-            // `adopted` has made it a tensor of the device.
+            // `adopted` has already made it a tensor of the device.
             Elements::Buffer(_) => Given::Host(TensorRef { dtype: *dtype, dims, bytes: &[] }),
         }
     }
 }
 
-/// What is under way.
+/// Work in progress.
 pub(crate) enum Work {
-    /// A run, and its outputs that stay, each with its number.
+    /// A run, and the outputs that it keeps on the device, each with its number.
     Run(Run, Vec<(u32, DeviceTensor)>),
     Read(Reading),
     Embed(Embedding),
@@ -65,11 +65,11 @@ pub(crate) struct State {
     weight_bytes: u64,
     pub inputs: Vec<Input>,
     pub work: Option<Work>,
-    /// What is under way is not wanted any more. A device goes on with what it was handed, and is not handed
-    /// anything else before that has ended.
+    /// Whether the work in progress is cancelled. The device still finishes what was submitted, and gets nothing
+    /// new before that.
     pub cancelled: bool,
     pub outputs: Vec<Tensor>,
-    /// Outputs that stayed on the device, by numbers.
+    /// Outputs that are kept on the device, by number.
     pub kept: Table<u32, DeviceTensor>,
     numbers: Ids,
 }
@@ -83,7 +83,7 @@ fn given_up() -> Error {
 }
 
 impl State {
-    /// Nothing yet, on the device of the options.
+    /// A state without a network, on the device of the options.
     pub fn new(options_json: &str, gpu: Option<GpuHost>) -> Result<State> {
         let options = Options::parse(options_json)?;
         Ok(State {
@@ -135,7 +135,7 @@ impl State {
         Ok(Value::Array(all).to_string())
     }
 
-    /// Takes an output that stayed as an input of the next run.
+    /// Takes an output that is kept on the device as an input of the next run.
     pub fn input_kept(&mut self, name: &str, kept: u32) -> Result<()> {
         let Some(tensor) = self.kept.get(&kept).cloned() else {
             self.inputs.clear();
@@ -166,7 +166,7 @@ impl State {
         Ok(())
     }
 
-    /// Starts to read an output that stayed.
+    /// Starts to read an output that is kept on the device.
     pub fn read(&mut self, kept: u32) -> Result<()> {
         let Some(Network::Session(session)) = &self.network else { return Err(not_open()) };
         let tensor = self.kept.get(&kept).ok_or_else(|| freed("an output"))?;
@@ -272,7 +272,7 @@ fn adopted(
     session.adopt(name, *dtype, dims, |s| webgpu.adopt(s, bytes, |gpu, id| gpu.adopt(id, buffer)))
 }
 
-/// Sizes are numbers, or the texts of what has symbols.
+/// The sizes of a type as JSON: numbers, or texts for sizes with symbols.
 fn signature(s: &Signature) -> Value {
     let size = |d: &rlx_core::types::Dim| match d.as_static() {
         Some(n) => json!(n),

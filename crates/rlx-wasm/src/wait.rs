@@ -1,7 +1,7 @@
-//! Awaiting core's poll functions without blocking the page.
+//! Awaits the core's poll functions without blocking the page.
 //!
 //! A GPU's answers arrive as promises, which wake the task. The CPU executor works inside `poll`,
-//! in slices: between two of them the page has its turn.
+//! in slices: the page gets its turn between them.
 
 use core::future::poll_fn;
 use core::task::{Context, Poll, Waker};
@@ -11,7 +11,7 @@ use wasm_bindgen_futures::JsFuture;
 
 #[wasm_bindgen]
 extern "C" {
-    /// The clock and the scheduler of the page.
+    /// The page's clock and scheduler.
     pub type Platform;
 
     /// Milliseconds, monotonic.
@@ -23,12 +23,12 @@ extern "C" {
     fn yield_to_page(this: &Platform) -> Promise;
 }
 
-/// Who wakes a pending poll.
+/// What wakes a pending poll.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pace {
     /// A promise of the device.
     Promises,
-    /// Nobody: the work is done in the poll itself.
+    /// Nothing: the poll itself does the work.
     Slices,
 }
 

@@ -1,4 +1,4 @@
-//! What a web worker calls to be one of the CPU's threads.
+//! The function with which a web worker becomes one of the CPU's threads.
 
 use rlx_cpu::page_pool;
 use wasm_bindgen::prelude::*;

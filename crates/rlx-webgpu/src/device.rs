@@ -17,7 +17,7 @@ pub use probe::Probes;
 pub use tune::tune;
 
 use crate::gpu::{Gpu, GpuInfo, Usage, Wgsl};
-use crate::kernels::{Book, Memory};
+use crate::kernels::{BindingResource, Book};
 use crate::tuning::{self, Tuning};
 use core::task::{Context, Poll};
 use rlx_core::ir::lir::{Program, StateDecl};
@@ -35,7 +35,7 @@ use staging::Staging;
 use std::sync::Arc;
 use timing::Timing;
 
-/// A buffer that exists.
+/// A buffer on the GPU.
 #[derive(Clone, Copy, Debug)]
 struct Buffer {
     id: u32,
@@ -45,16 +45,16 @@ struct Buffer {
 struct Model {
     plan: Arc<WeightPlan>,
     buffers: Vec<Buffer>,
-    /// The codebooks of its formats.
+    /// The codebooks of the weights' formats.
     books: Vec<(Book, Buffer)>,
 }
 
-/// A launch of a program: what its bind group is made from.
+/// A launch of a program, with the resources of its bind group.
 struct Launch {
     step: u32,
     kernel: &'static str,
     pipeline: u32,
-    memory: Vec<Memory>,
+    memory: Vec<BindingResource>,
     groups: [u32; 3],
 }
 
@@ -70,23 +70,23 @@ struct Session {
     model: ModelId,
     states: Vec<Buffer>,
     arena: Buffer,
-    /// Each with the bytes that it was asked for.
+    /// Each tensor's buffer, and the bytes that were asked for.
     tensors: Table<TensorId, (Buffer, u64)>,
 }
 
 /// What a ticket waits for.
 enum Pending {
-    /// Error scopes around buffers.
+    /// Error scopes around the creation of buffers.
     Scopes(u32),
-    /// Pipelines of a program, and error scopes around its buffers until they have answered.
+    /// Pipelines of a program, and error scopes around its buffers, until they have answered.
     Build(ProgramId, Option<u32>),
-    /// Outputs, in a slot of a run.
+    /// The read of outputs, in a slot of a run.
     Read { key: (SessionId, ProgramId), slot: usize, read: u32 },
-    /// So many bytes of a buffer that goes when they are here.
+    /// The read of this many bytes of a buffer, which is then destroyed.
     Copied { buffer: Buffer, read: u32, bytes: u64 },
-    /// The end of a submission without outputs, or with so many that are empty.
+    /// The end of a submission without outputs, or whose `outputs` are all empty.
     Fence { fence: u32, outputs: usize },
-    /// The answer is known.
+    /// Nothing: the answer is this error.
     Failed(Error),
 }
 
@@ -98,7 +98,7 @@ struct State {
     sessions: Table<SessionId, Session>,
     runs: Table<(SessionId, ProgramId), Run>,
     tickets: Table<Ticket, Pending>,
-    /// Pipelines by their text; they outlive programs.
+    /// Pipelines by their WGSL text; they outlive programs.
     pipelines: Table<String, u32>,
     staging: Staging,
     timing: Timing,
@@ -110,31 +110,31 @@ pub struct WebGpuDevice<G> {
     gpu: G,
     info: GpuInfo,
     target: Target,
-    /// What [`Probes`] found to work of `info.wgsl`.
+    /// The features of `info.wgsl` that work, as [`Probes`] found.
     works: Lock<Wgsl>,
-    /// What kernels use of it.
+    /// The features that kernels use.
     wgsl: Lock<Wgsl>,
     tuning: Lock<Tuning>,
-    /// What is not used, and why: found by probes, and avoided on request.
+    /// Features that are not used, with the reason: broken ones, and those avoided on request.
     broken: Lock<Vec<String>>,
     avoided: Lock<Vec<String>>,
     state: Lock<State>,
 }
 
 impl<G: Gpu> WebGpuDevice<G> {
-    /// An executor with the GPU's limits. One that is lost already answers `DeviceLost`.
+    /// An executor with the GPU's limits. If the GPU is lost already, calls answer `DeviceLost`.
     pub fn new(gpu: G) -> Self {
         let info = gpu.info();
         Self::with_info(gpu, info)
     }
 
-    /// The same with kernels that use no more of WGSL than this, which the device must have.
+    /// As [`new`](Self::new), with kernels that use only these WGSL features, which the GPU must have.
     pub fn with_wgsl(gpu: G, wgsl: Wgsl) -> Self {
         let info = GpuInfo { wgsl, ..gpu.info() };
         Self::with_info(gpu, info)
     }
 
-    /// The same on what is known of the GPU: limits no higher, and WGSL no richer, than it has.
+    /// As [`new`](Self::new), with other information about the GPU: limits and WGSL features at most the GPU's.
     pub fn with_info(gpu: G, info: GpuInfo) -> Self {
         // Kernels address bytes with 32 bits.
         let addressable = (1 << 32) - 4;
@@ -158,12 +158,12 @@ impl<G: Gpu> WebGpuDevice<G> {
         }
     }
 
-    /// How its kernels are shaped.
+    /// The tuning of its kernels.
     pub fn tuning(&self) -> Tuning {
         self.tuning.get()
     }
 
-    /// The same with a tuning that was measured on this device before.
+    /// This executor with a tuning that was measured on this GPU before.
     #[must_use]
     pub fn with_tuning(mut self, tuning: Tuning) -> Self {
         self.tuning.set(tuning);
@@ -173,8 +173,8 @@ impl<G: Gpu> WebGpuDevice<G> {
         self
     }
 
-    /// The GPU's id of a weight buffer of the plan, for a host that writes it itself: bytes that
-    /// never enter wasm memory. The host keeps the staging ring's bound.
+    /// The GPU's id of a weight buffer of the plan, for a host that writes it itself, without a copy in
+    /// wasm memory. The host must keep the staging ring's bound.
     pub fn weight_buffer(&self, m: ModelId, buffer: u32) -> Option<u32> {
         self.state.lock().models.get(&m)?.buffers.get(buffer as usize).map(|b| b.id)
     }
@@ -192,7 +192,7 @@ impl<G: Gpu> WebGpuDevice<G> {
     }
 
     fn create(&self, s: &mut State, bytes: u64, usage: Usage, label: &str) -> Buffer {
-        // Empty bindings are refused, and an array of 16-byte elements ends where a whole one does not fit.
+        // WebGPU rejects empty bindings, and the last element of an array of 16 bytes must fit as a whole.
         let bytes = bytes.div_ceil(16).max(1) * 16;
         let id = s.ids.next();
         self.gpu.create_buffer(id, bytes, usage, label);
@@ -288,7 +288,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
     fn kernels(&self, model: ModelId) -> Option<String> {
         let s = self.state.lock();
         let used = s.pipelines_of(|built| built.model == model);
-        // The table is in the order of the texts.
+        // The table is sorted by the texts.
         let texts = s.pipelines.iter().filter(|p| used.contains(p.1)).map(|p| p.0.as_str());
         Some(format!("{}; kernels {:016x}", tuning::key(&self.info), hash(texts)))
     }
@@ -345,7 +345,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
 
     fn build(&self, m: ModelId, program: Arc<Program>) -> Result<(ProgramId, Ticket)> {
         self.alive()?;
-        if program.segments.len() > 1 {
+        if program.arena_segments.len() > 1 {
             return Err(Error::new(
                 Code::Unsupported,
                 format!(
@@ -397,7 +397,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
         let mut s = self.state.lock();
         let s = &mut *s;
         let old = s.sessions.get(&id).ok_or_else(|| unknown("session", id.0))?.arena;
-        // What was submitted keeps the old one until it has run.
+        // Earlier submissions keep the old arena until they have run.
         self.free_runs(s, |key| key.0 == id);
         self.destroy(s, [old]);
         self.gpu.push_scopes();
@@ -536,7 +536,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
 }
 
 impl State {
-    /// Pipelines of programs.
+    /// The pipelines of the selected programs.
     fn pipelines_of(&self, programs: impl Fn(&Built) -> bool) -> Vec<u32> {
         let built = self.programs.values().filter(|p| programs(p));
         let mut ids: Vec<u32> = built.flat_map(|p| &p.launches).map(|l| l.pipeline).collect();

@@ -1,14 +1,13 @@
 //! The WebGPU executor: WGSL kernels, printed per program, behind a small trait over a GPU.
 //!
-//! [`gpu::Gpu`] is what a WebGPU host offers (buffers, pipelines, recorded lists, reads);
-//! [`gpu::native::NativeGpu`] is one over wgpu, `rlx-wasm` has one over the browser's. [`kernels`]
-//! turns a step of a program into WGSL, step constants and a launch; [`device::WebGpuDevice`] is
-//! [`rlx_core::runtime::device::Device`] over both.
+//! [`gpu::Gpu`] is a WebGPU host (buffers, pipelines, recorded lists, reads): [`gpu::native::NativeGpu`]
+//! uses wgpu, `rlx-wasm` the browser. [`kernels`] turns a step of a program into WGSL, step constants
+//! and a launch. [`device::WebGpuDevice`] implements [`rlx_core::runtime::device::Device`] with both.
 //!
-//! Invariants: a program's commands are recorded once and replayed for every token, one queue
-//! submission each (a prompt's may be several); nothing is allocated per step but readback buffers,
-//! which are reused; of WebGPU's optional features kernels use subgroups alone, and have a form
-//! without them.
+//! Invariants: a program's commands are recorded once and replayed for every token, with one queue
+//! submission each (a prompt may have several). Running a step allocates only readback buffers, which
+//! are reused. Subgroups are the only optional feature of WebGPU that kernels use, and every kernel has a
+//! form without them.
 
 pub mod device;
 pub mod gpu;

@@ -1,33 +1,33 @@
-//! Choices that make kernels fast on one GPU and slow on another. They change roundings and nothing else.
+//! Tuning: choices that make kernels fast on one GPU and slow on another. Of the results, only roundings change.
 //!
-//! [`Tuning::usual`] is what was fastest on what was measured; [`tune`](crate::device::tune) measures on
-//! the device at hand. The text of a tuning is kept by whoever measured, under the adapter's name, the
-//! driver's and this package's version.
+//! [`Tuning::usual`] was the fastest on the GPUs that were measured; [`tune`](crate::device::tune) measures
+//! this GPU. The host stores the text of a tuning under a [`key`]: the adapter, its driver and the version of
+//! this package.
 
 use crate::gpu::{GpuInfo, Wgsl};
 use core::fmt;
 use core::str::FromStr;
 use rlx_core::{Error, Result};
 
-/// How the product of packed weights with one row is shared among threads.
+/// How threads divide the product of packed weights with one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Threads of a workgroup.
     pub threads: u64,
-    /// Rows of the weight that a team of lanes has at a time; with a gate as many of both weights.
+    /// Rows of the weight that a team of lanes computes at a time; with a gate, as many of each weight.
     pub rows: u64,
 }
 
-/// What a product's best shape depends on.
+/// A class of products that share a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Rows of at most 4,096 elements.
     Short,
-    /// Longer ones.
+    /// Longer rows.
     Long,
-    /// A gate and what it is multiplied with.
+    /// A gated product: gate and up.
     Gated,
-    /// More than 16,384 results: a vocabulary.
+    /// More than 16,384 results: the output head.
     Head,
 }
 
@@ -59,19 +59,19 @@ impl Class {
 /// All choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// By class, as [`Class::ALL`].
+    /// The shape of each class, in the order of [`Class::ALL`].
     shapes: [Shape; 4],
-    /// Parts that one row's attention is split into.
+    /// Wanted number of parallel parts of one row's attention: key and value heads times splits.
     pub parts: u64,
 }
 
-/// What a tuning is true of: the adapter, its driver and this version of RLX.
+/// The cache key of a tuning: the adapter, its driver and this version of RLX.
 pub fn key(gpu: &GpuInfo) -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!("{}; {}; rlx {version}", gpu.adapter, gpu.driver)
 }
 
-/// Shapes that are worth a try where threads shuffle.
+/// Shapes to try on GPUs with subgroups.
 const SHAPES: [Shape; 7] = [
     Shape { threads: 256, rows: 1 },
     Shape { threads: 256, rows: 2 },
@@ -81,14 +81,14 @@ const SHAPES: [Shape; 7] = [
     Shape { threads: 128, rows: 4 },
     Shape { threads: 64, rows: 2 },
 ];
-/// Parts that are.
+/// Numbers of parts to try.
 const PARTS: [u64; 4] = [64, 128, 256, 512];
 
-/// Lanes from which on a device is taken for one that hides memory's latency behind many threads.
+/// Fewest lanes of a subgroup on a device that is assumed to hide the latency of memory with many threads.
 const WIDE: u32 = 16;
 
 impl Tuning {
-    /// What was fastest where it was measured: an H200 for wide subgroups, software for narrow ones.
+    /// The fastest tuning that was measured, for wide subgroups on an H200, for narrow ones in software.
     pub fn usual(wgsl: Wgsl) -> Tuning {
         let shape = |threads, rows| Shape { threads, rows };
         let shapes = match wgsl.lanes() {
@@ -104,40 +104,40 @@ impl Tuning {
         self.shapes[class as usize]
     }
 
-    /// The same where kernels use no more than this: without subgroups shapes are the usual ones.
+    /// This tuning for kernels with these WGSL features: without subgroups it has the usual shapes.
     #[must_use]
     pub fn on(self, wgsl: Wgsl) -> Tuning {
         if wgsl.lanes() > 1 { self } else { Tuning { parts: self.parts, ..Tuning::usual(wgsl) } }
     }
 
-    /// The same with another shape of one class.
+    /// This tuning with another shape of one class.
     #[must_use]
     pub fn with_shape(mut self, class: Class, shape: Shape) -> Tuning {
         self.shapes[class as usize] = shape;
         self
     }
 
-    /// The same with attention in so many parts.
+    /// This tuning with another number of parts of attention.
     #[must_use]
     pub fn with_parts(self, parts: u64) -> Tuning {
         Tuning { parts, ..self }
     }
 
-    /// Shapes to choose from, the present one first. Without subgroups there is one: sums pass through
-    /// the workgroup's memory, which has no room for more.
+    /// Shapes to choose from, the present one first. Without subgroups there is only one, because sums pass
+    /// through the workgroup's memory, which has no room for others.
     pub fn shapes(&self, class: Class, wgsl: Wgsl) -> Vec<Shape> {
         let present = self.shape(class);
         let others = SHAPES.into_iter().filter(|s| wgsl.lanes() > 1 && *s != present);
         core::iter::once(present).chain(others).collect()
     }
 
-    /// Parts to choose from, the present ones first.
+    /// Numbers of parts to choose from, the present one first.
     pub fn all_parts(&self) -> Vec<u64> {
         let others = PARTS.into_iter().filter(|p| *p != self.parts);
         core::iter::once(self.parts).chain(others).collect()
     }
 
-    /// Reads what `to_string` wrote on such a device.
+    /// Reads the text that `to_string` wrote, for a device with these WGSL features.
     ///
     /// # Errors
     /// `Usage` for anything else: another version's text, or another device's.

@@ -286,7 +286,7 @@ fn with_logits_in_arena(mut case: Case) -> Case {
     let moved =
         Slice { space: Space::Arena, index: 0, offset: case.program.arena_bytes, ..logits.clone() };
     case.program.arena_bytes += bytes.next_multiple_of(64);
-    case.program.segments = vec![case.program.arena_bytes];
+    case.program.arena_segments = vec![case.program.arena_bytes];
     step.operands[0] = moved.clone();
     let zeros = vec![0u8; bytes as usize];
     let zero = Slice { index: case.program.inputs.len() as u32, ..logits.clone() };

@@ -9,7 +9,7 @@ use alloc::string::String;
 
 /// What a program of a model is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Phase {
+pub enum ModelPhase {
     /// Many rows of a prompt.
     Prefill,
     /// The next rows, on top of a cache.
@@ -31,29 +31,29 @@ pub struct ModelVariant {
     /// serves every position, so it is neither bound nor part of the key.
     pub past_seq: Option<u64>,
     /// What it is for.
-    pub phase: Phase,
+    pub phase: ModelPhase,
     /// Sizes of the model's other symbols.
     pub extra: Binding,
 }
 
 impl ModelVariant {
-    fn new(batch: u64, seq: u64, past_seq: Option<u64>, phase: Phase) -> Self {
+    fn new(batch: u64, seq: u64, past_seq: Option<u64>, phase: ModelPhase) -> Self {
         ModelVariant { batch, seq, past_seq, phase, extra: Binding::new() }
     }
 
     /// A prompt of `seq` rows.
     pub fn prefill(batch: u64, seq: u64) -> Self {
-        Self::new(batch, seq, None, Phase::Prefill)
+        Self::new(batch, seq, None, ModelPhase::Prefill)
     }
 
     /// `new` rows on top of `past`.
     pub fn decode(batch: u64, past: u64, new: u64) -> Self {
-        Self::new(batch, new, Some(past), Phase::Decode)
+        Self::new(batch, new, Some(past), ModelPhase::Decode)
     }
 
     /// A whole input of `seq` rows.
     pub fn encoder(batch: u64, seq: u64) -> Self {
-        Self::new(batch, seq, None, Phase::Encoder)
+        Self::new(batch, seq, None, ModelPhase::Encoder)
     }
 
     /// `BATCH`, `SEQ` and the other symbols.
@@ -180,7 +180,7 @@ mod tests {
         let changes: [Change; 12] = [
             |c| c.variant.batch = 2,
             |c| c.variant.seq = 2,
-            |c| c.variant.phase = Phase::Prefill,
+            |c| c.variant.phase = ModelPhase::Prefill,
             |c| c.variant.extra = Binding::from([("IMAGE".into(), 2)]),
             |c| c.device = "gpu".into(),
             |c| c.kernel_dispatch.policy = DispatchPolicy::ForceCommon,

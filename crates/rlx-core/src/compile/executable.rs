@@ -64,7 +64,7 @@ impl Executable {
     /// `Usage` for an input that is missing, unknown or of another length; as the operators.
     #[cfg(feature = "reference")]
     pub fn run_reference(&self, inputs: &[(&str, &[u8])]) -> Result<Vec<(String, Vec<u8>)>> {
-        use crate::plan::replay::{Memory, replay};
+        use crate::plan::replay::{ReplayMemory, replay};
         use crate::reference::make::make;
         let program = &self.result.lir;
         if let Some((name, _)) = inputs.iter().find(|i| program.input(i.0).is_none()) {
@@ -72,7 +72,7 @@ impl Executable {
             return Err(Error::usage(format!("the program has no input {name}"))
                 .hint(format!("inputs: {}", known.join(", "))));
         }
-        let mut memory = Memory::of(program);
+        let mut memory = ReplayMemory::of(program);
         for (place, decl) in memory.inputs.iter_mut().zip(&program.inputs) {
             let given = inputs.iter().find(|i| i.0 == decl.name);
             let bytes = given.map(|i| i.1).filter(|b| b.len() == place.len()).ok_or_else(|| {

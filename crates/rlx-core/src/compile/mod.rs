@@ -20,7 +20,7 @@ mod program;
 mod result;
 
 pub use cache::{ModelCompilePipeline, content_key};
-pub use component::{CompilationMode, ModelComponent, ModelVariant, Phase};
+pub use component::{CompilationMode, ModelComponent, ModelPhase, ModelVariant};
 pub use config::ModelExecutionConfig;
 pub use device::{
     compile_graph_legacy, compile_graph_preset, compile_graph_with_profile, compile_hir_preset,

@@ -308,7 +308,7 @@ fn unplanned(g: Graph) -> Program {
         inputs: Vec::new(),
         outputs: Vec::new(),
         arena_bytes: 0,
-        segments: Vec::new(),
+        arena_segments: Vec::new(),
         alignment: ALIGNMENT,
         largest_live_bytes: 0,
         unshared_bytes: 0,

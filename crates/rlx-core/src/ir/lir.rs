@@ -189,7 +189,7 @@ pub struct Program {
     pub arena_bytes: u64,
     /// Bytes of the arena's segments: one, unless the arena is above the device's binding limit. A
     /// device with one buffer puts them one behind the other.
-    pub segments: Vec<u64>,
+    pub arena_segments: Vec<u64>,
     /// Arena slots start at multiples of this.
     pub alignment: u64,
     /// The most bytes that are live at once: no plan needs less.
@@ -258,10 +258,10 @@ impl Program {
     /// another space, or a segment that is not there.
     pub fn arena_start(&self, slice: &Slice) -> Option<u64> {
         let at = slice.index as usize;
-        if slice.space != Space::Arena || (at > 0 && at >= self.segments.len()) {
+        if slice.space != Space::Arena || (at > 0 && at >= self.arena_segments.len()) {
             return None;
         }
-        let before: u64 = self.segments.iter().take(at).sum();
+        let before: u64 = self.arena_segments.iter().take(at).sum();
         before.checked_add(slice.offset)
     }
 

@@ -106,9 +106,9 @@ impl fmt::Display for Program {
         if self.alignment != ALIGNMENT {
             writeln!(f, "  alignment {}", self.alignment)?;
         }
-        if self.segments.len() > 1 {
+        if self.arena_segments.len() > 1 {
             f.write_str("  segments")?;
-            for (i, bytes) in self.segments.iter().enumerate() {
+            for (i, bytes) in self.arena_segments.iter().enumerate() {
                 write!(f, "{} {bytes}", if i > 0 { "," } else { "" })?;
             }
             writeln!(f)?;

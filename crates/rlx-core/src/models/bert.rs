@@ -169,12 +169,16 @@ impl Model for BertConfig {
         let mut x = self.embeddings(&mut m, tensors, &names, &inputs)?;
         m.tap("layer.embed", x);
         for i in 0..self.layers {
-            let at = |part| names.layer(i, part);
+            let at = |tensor| names.layer(i, tensor);
             let linear =
-                |part, out, input| tensors.linear_biased(&at(part), [out, input], Some(true));
-            let square = |part| linear(part, self.dim, self.dim);
-            let projections =
-                [square(Part::Q)?, square(Part::K)?, square(Part::V)?, square(Part::O)?];
+                |tensor, out, input| tensors.linear_biased(&at(tensor), [out, input], Some(true));
+            let square = |tensor| linear(tensor, self.dim, self.dim);
+            let projections = [
+                square(LayerTensor::Q)?,
+                square(LayerTensor::K)?,
+                square(LayerTensor::V)?,
+                square(LayerTensor::O)?,
+            ];
             let attention = EncoderAttention {
                 heads: self.heads as usize,
                 kv_heads: self.heads as usize,
@@ -188,15 +192,15 @@ impl Model for BertConfig {
             let mask = Some(inputs.mask);
             let a = m.encoder_attention(x, projections, mask, attention, &format!("{label}.attn"));
             let a = m.add(a, x, &format!("{label}.attn_residual"));
-            let [scale, bias] = names.norm(tensors, &at(Part::AttnNorm), self.dim)?;
+            let [scale, bias] = names.norm(tensors, &at(LayerTensor::AttnNorm), self.dim)?;
             x = m.layer_norm(a, scale, Some(bias), self.eps, &format!("{label}.attn_norm"));
             let weights = [
-                linear(Part::Up, self.ffn_dim, self.dim)?,
-                linear(Part::Down, self.dim, self.ffn_dim)?,
+                linear(LayerTensor::Up, self.ffn_dim, self.dim)?,
+                linear(LayerTensor::Down, self.dim, self.ffn_dim)?,
             ];
             let f = m.mlp(x, weights, self.act, &format!("{label}.ffn"));
             let f = m.add(f, x, &format!("{label}.ffn_residual"));
-            let [scale, bias] = names.norm(tensors, &at(Part::FfnNorm), self.dim)?;
+            let [scale, bias] = names.norm(tensors, &at(LayerTensor::FfnNorm), self.dim)?;
             x = m.layer_norm(f, scale, Some(bias), self.eps, &format!("{label}.ffn_norm"));
             m.tap(format!("layer.{i}"), x);
         }
@@ -251,7 +255,7 @@ impl BertConfig {
 
 /// A layer's tensors.
 #[derive(Clone, Copy)]
-enum Part {
+enum LayerTensor {
     Q,
     K,
     V,
@@ -311,16 +315,16 @@ impl Names {
         format!("{}pooler.dense", self.prefix)
     }
 
-    fn layer(&self, i: u64, part: Part) -> String {
-        let (gguf, transformers) = match part {
-            Part::Q => ("attn_q", "attention.self.query"),
-            Part::K => ("attn_k", "attention.self.key"),
-            Part::V => ("attn_v", "attention.self.value"),
-            Part::O => ("attn_output", "attention.output.dense"),
-            Part::AttnNorm => ("attn_output_norm", "attention.output.LayerNorm"),
-            Part::Up => ("ffn_up", "intermediate.dense"),
-            Part::Down => ("ffn_down", "output.dense"),
-            Part::FfnNorm => ("layer_output_norm", "output.LayerNorm"),
+    fn layer(&self, i: u64, tensor: LayerTensor) -> String {
+        let (gguf, transformers) = match tensor {
+            LayerTensor::Q => ("attn_q", "attention.self.query"),
+            LayerTensor::K => ("attn_k", "attention.self.key"),
+            LayerTensor::V => ("attn_v", "attention.self.value"),
+            LayerTensor::O => ("attn_output", "attention.output.dense"),
+            LayerTensor::AttnNorm => ("attn_output_norm", "attention.output.LayerNorm"),
+            LayerTensor::Up => ("ffn_up", "intermediate.dense"),
+            LayerTensor::Down => ("ffn_down", "output.dense"),
+            LayerTensor::FfnNorm => ("layer_output_norm", "output.LayerNorm"),
         };
         match self.naming {
             Naming::Gguf => gguf_part(i, gguf),

@@ -344,19 +344,28 @@ impl Model for LlamaConfig {
         let mut x = scaled(&mut m, x, self.embedding_scale, "token_embd_scaled")?;
         m.tap("layer.embed", x);
         for (i, layer) in self.layers.iter().enumerate() {
-            let at = |part| names.layer(i, part);
-            let h =
-                m.rms_norm(x, norm(at(Part::AttnNorm))?, self.eps, &format!("blk.{i}.attn_norm"));
+            let at = |tensor| names.layer(i, tensor);
+            let h = m.rms_norm(
+                x,
+                norm(at(LayerTensor::AttnNorm))?,
+                self.eps,
+                &format!("blk.{i}.attn_norm"),
+            );
             let a = self.attention(&mut m, h, i, tensors, &names, factors.clone())?;
             let a = scaled(&mut m, a, self.residual_scale, &format!("blk.{i}.attn_scaled"))?;
             x = m.add(x, a, &format!("blk.{i}.attn_residual"));
-            let h = m.rms_norm(x, norm(at(Part::FfnNorm))?, self.eps, &format!("blk.{i}.ffn_norm"));
+            let h = m.rms_norm(
+                x,
+                norm(at(LayerTensor::FfnNorm))?,
+                self.eps,
+                &format!("blk.{i}.ffn_norm"),
+            );
             let linear =
-                |part, dims| tensors.linear_biased(&names.layer(i, part), dims, self.ffn_bias);
+                |tensor, dims| tensors.linear_biased(&names.layer(i, tensor), dims, self.ffn_bias);
             let ffn = FfnWeights {
-                gate: linear(Part::Gate, [layer.ffn_dim, self.dim])?,
-                up: linear(Part::Up, [layer.ffn_dim, self.dim])?,
-                down: linear(Part::Down, [self.dim, layer.ffn_dim])?,
+                gate: linear(LayerTensor::Gate, [layer.ffn_dim, self.dim])?,
+                up: linear(LayerTensor::Up, [layer.ffn_dim, self.dim])?,
+                down: linear(LayerTensor::Down, [self.dim, layer.ffn_dim])?,
             };
             let f = self.feed_forward(&mut m, h, ffn, &format!("blk.{i}.ffn"));
             let f = scaled(&mut m, f, self.residual_scale, &format!("blk.{i}.ffn_scaled"))?;
@@ -417,12 +426,16 @@ impl LlamaConfig {
     ) -> Result<Tensor> {
         let layer = self.layers[i];
         let (q_dim, kv_dim) = (layer.heads * self.head_dim, layer.kv_heads * self.head_dim);
-        let linear =
-            |part, dims| tensors.linear_biased(&names.layer(i, part), dims, self.attention_bias);
-        let q = m.linear(h, linear(Part::Q, [q_dim, self.dim])?, &format!("blk.{i}.attn_q"));
-        let k = m.linear(h, linear(Part::K, [kv_dim, self.dim])?, &format!("blk.{i}.attn_k"));
-        let v = m.linear(h, linear(Part::V, [kv_dim, self.dim])?, &format!("blk.{i}.attn_v"));
-        let norms = [Part::QNorm, Part::KNorm].map(|part| names.layer(i, part) + ".weight");
+        let linear = |tensor, dims| {
+            tensors.linear_biased(&names.layer(i, tensor), dims, self.attention_bias)
+        };
+        let q = m.linear(h, linear(LayerTensor::Q, [q_dim, self.dim])?, &format!("blk.{i}.attn_q"));
+        let k =
+            m.linear(h, linear(LayerTensor::K, [kv_dim, self.dim])?, &format!("blk.{i}.attn_k"));
+        let v =
+            m.linear(h, linear(LayerTensor::V, [kv_dim, self.dim])?, &format!("blk.{i}.attn_v"));
+        let norms = [LayerTensor::QNorm, LayerTensor::KNorm]
+            .map(|tensor| names.layer(i, tensor) + ".weight");
         let qk_norm = match norms.iter().any(|n| tensors.has(n)) {
             true => {
                 let [q, k] = norms.map(|n| tensors.weight(&n, &[self.head_dim]));
@@ -445,7 +458,7 @@ impl LlamaConfig {
             qk_norm,
         };
         let a = m.attention(q, k, v, spec);
-        Ok(m.linear(a, linear(Part::O, [self.dim, q_dim])?, &format!("blk.{i}.attn_output")))
+        Ok(m.linear(a, linear(LayerTensor::O, [self.dim, q_dim])?, &format!("blk.{i}.attn_output")))
     }
 }
 
@@ -461,7 +474,7 @@ fn scaled(m: &mut Module, x: Tensor, by: f32, label: &str) -> Result<Tensor> {
 
 /// A layer's tensors.
 #[derive(Clone, Copy)]
-enum Part {
+enum LayerTensor {
     AttnNorm,
     Q,
     K,
@@ -500,19 +513,19 @@ impl Names {
         }
     }
 
-    fn layer(&self, i: usize, part: Part) -> String {
-        let (gguf, transformers) = match part {
-            Part::AttnNorm => ("attn_norm", "input_layernorm"),
-            Part::Q => ("attn_q", "self_attn.q_proj"),
-            Part::K => ("attn_k", "self_attn.k_proj"),
-            Part::V => ("attn_v", "self_attn.v_proj"),
-            Part::O => ("attn_output", "self_attn.o_proj"),
-            Part::QNorm => ("attn_q_norm", "self_attn.q_norm"),
-            Part::KNorm => ("attn_k_norm", "self_attn.k_norm"),
-            Part::FfnNorm => ("ffn_norm", "post_attention_layernorm"),
-            Part::Gate => ("ffn_gate", "mlp.gate_proj"),
-            Part::Up => ("ffn_up", "mlp.up_proj"),
-            Part::Down => ("ffn_down", "mlp.down_proj"),
+    fn layer(&self, i: usize, tensor: LayerTensor) -> String {
+        let (gguf, transformers) = match tensor {
+            LayerTensor::AttnNorm => ("attn_norm", "input_layernorm"),
+            LayerTensor::Q => ("attn_q", "self_attn.q_proj"),
+            LayerTensor::K => ("attn_k", "self_attn.k_proj"),
+            LayerTensor::V => ("attn_v", "self_attn.v_proj"),
+            LayerTensor::O => ("attn_output", "self_attn.o_proj"),
+            LayerTensor::QNorm => ("attn_q_norm", "self_attn.q_norm"),
+            LayerTensor::KNorm => ("attn_k_norm", "self_attn.k_norm"),
+            LayerTensor::FfnNorm => ("ffn_norm", "post_attention_layernorm"),
+            LayerTensor::Gate => ("ffn_gate", "mlp.gate_proj"),
+            LayerTensor::Up => ("ffn_up", "mlp.up_proj"),
+            LayerTensor::Down => ("ffn_down", "mlp.down_proj"),
         };
         match self.0 {
             Naming::Gguf => gguf_part(i as u64, gguf),

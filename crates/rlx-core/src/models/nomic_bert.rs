@@ -258,22 +258,22 @@ impl Model for NomicBertConfig {
         x = m.layer_norm(x, scale, Some(bias), self.eps, "embd_norm");
         m.tap("layer.embed", x);
         for i in 0..self.layers {
-            let at = |part| names.layer(i, part);
+            let at = |tensor| names.layer(i, tensor);
             let linear =
-                |part, out, input| tensors.linear_biased(&at(part), [out, input], Some(false));
+                |tensor, out, input| tensors.linear_biased(&at(tensor), [out, input], Some(false));
             let label = format!("blk.{i}");
             let a = self.attention(&mut m, x, inputs.mask, [i, context], tensors, &names)?;
             let a = m.add(a, x, &format!("{label}.attn_residual"));
-            let [scale, bias] = norm(&at(Part::AttnNorm))?;
+            let [scale, bias] = norm(&at(LayerTensor::AttnNorm))?;
             x = m.layer_norm(a, scale, Some(bias), self.eps, &format!("{label}.attn_norm"));
             let ffn = FfnWeights {
-                gate: linear(Part::Gate, self.ffn_dim, self.dim)?,
-                up: linear(Part::Up, self.ffn_dim, self.dim)?,
-                down: linear(Part::Down, self.dim, self.ffn_dim)?,
+                gate: linear(LayerTensor::Gate, self.ffn_dim, self.dim)?,
+                up: linear(LayerTensor::Up, self.ffn_dim, self.dim)?,
+                down: linear(LayerTensor::Down, self.dim, self.ffn_dim)?,
             };
             let f = m.swiglu_ffn(x, ffn, &format!("{label}.ffn"));
             let f = m.add(f, x, &format!("{label}.ffn_residual"));
-            let [scale, bias] = norm(&at(Part::FfnNorm))?;
+            let [scale, bias] = norm(&at(LayerTensor::FfnNorm))?;
             x = m.layer_norm(f, scale, Some(bias), self.eps, &format!("{label}.ffn_norm"));
             m.tap(format!("layer.{i}"), x);
         }
@@ -296,8 +296,8 @@ impl NomicBertConfig {
         let (dim, width) = (self.dim, (self.dim / self.heads) as usize);
         let label = format!("blk.{i}.attn");
         let linear =
-            |part, out| tensors.linear_biased(&names.layer(i, part), [out, dim], Some(false));
-        let qkv = m.linear(x, linear(Part::Qkv, 3 * dim)?, &format!("{label}_qkv"));
+            |tensor, out| tensors.linear_biased(&names.layer(i, tensor), [out, dim], Some(false));
+        let qkv = m.linear(x, linear(LayerTensor::Qkv, 3 * dim)?, &format!("{label}_qkv"));
         let mut third = |n: u64, part: &str| {
             let columns =
                 Slice { axis: 2, start: Dim::from(n * dim), len: Dim::from(dim), step: 1 };
@@ -309,13 +309,13 @@ impl NomicBertConfig {
         let k = m.encoder_rope(k, width, rope, &format!("{label}_k_rope"));
         let op = Sdpa { mask: Mask::Custom, ..Sdpa::new(self.heads as usize, width) };
         let a = m.op(op, &[q, k, v, mask], &label);
-        Ok(m.linear(a, linear(Part::O, dim)?, &format!("{label}_output")))
+        Ok(m.linear(a, linear(LayerTensor::O, dim)?, &format!("{label}_output")))
     }
 }
 
 /// A layer's tensors.
 #[derive(Clone, Copy)]
-enum Part {
+enum LayerTensor {
     Qkv,
     O,
     AttnNorm,
@@ -341,16 +341,16 @@ impl Names {
         }
     }
 
-    fn layer(&self, i: u64, part: Part) -> String {
-        let (gguf, transformers) = match part {
-            Part::Qkv => ("attn_qkv", "attn.Wqkv"),
-            Part::O => ("attn_output", "attn.out_proj"),
-            Part::AttnNorm => ("attn_output_norm", "norm1"),
+    fn layer(&self, i: u64, tensor: LayerTensor) -> String {
+        let (gguf, transformers) = match tensor {
+            LayerTensor::Qkv => ("attn_qkv", "attn.Wqkv"),
+            LayerTensor::O => ("attn_output", "attn.out_proj"),
+            LayerTensor::AttnNorm => ("attn_output_norm", "norm1"),
             // Of the two first matrices the second is the gate.
-            Part::Gate => ("ffn_gate", "mlp.fc12"),
-            Part::Up => ("ffn_up", "mlp.fc11"),
-            Part::Down => ("ffn_down", "mlp.fc2"),
-            Part::FfnNorm => ("layer_output_norm", "norm2"),
+            LayerTensor::Gate => ("ffn_gate", "mlp.fc12"),
+            LayerTensor::Up => ("ffn_up", "mlp.fc11"),
+            LayerTensor::Down => ("ffn_down", "mlp.fc2"),
+            LayerTensor::FfnNorm => ("layer_output_norm", "norm2"),
         };
         match self.0 {
             Naming::Gguf => gguf_part(i, gguf),

@@ -1,4 +1,4 @@
-//! Passes: one file each, a function on the graph that returns how much it changed. No pass holds
+//! Passes, one file each: functions on the graph that return how much they changed. No pass has
 //! state or knows a device by name; fusions ask the target.
 
 mod bake;
@@ -54,15 +54,15 @@ use crate::types::{DType, Type};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// What a pass may ask.
+/// What a pass may read, and the reports it writes.
 pub struct Context<'a> {
     /// The device.
     pub target: &'a Target,
-    /// The policy.
+    /// The options.
     pub options: &'a CompileOptions,
-    /// Where near misses go.
+    /// The report of fusions and near misses.
     pub report: FusionReport,
-    /// Where legalisation writes how operators run.
+    /// The report of how operators run, written by legalisation.
     pub dispatch: DispatchReport,
     /// Multiply-adds that folding has spent on the graph.
     pub folded: u64,
@@ -80,11 +80,11 @@ impl<'a> Context<'a> {
         Context { target, options, report: FusionReport::default(), dispatch, folded: 0 }
     }
 
-    /// How an operator runs: by the names of the options where they claim any, else by the target's
-    /// own claims. An empty list of names is no claim: everything is taken to run.
+    /// How an operator runs: by the names that the options claim, if they do, else by the target's own
+    /// claims. An empty list of names claims nothing: everything is assumed to run.
     ///
     /// # Errors
-    /// Why it does not run, as a clause.
+    /// The reason why it does not run, as a clause.
     pub fn path(&self, op: &Op, operands: &[&Type]) -> Result<Path, String> {
         let Some(names) = &self.options.supported_ops else {
             return self.target.path(op, operands);
@@ -100,8 +100,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether the target runs an operator over values of `g` as well as what it stands for: by a
-    /// kernel, in their element types or in f32, or by loops where it has nothing but loops.
+    /// Whether the target runs a fused operator over values of `g` as well as the operators it replaces: by
+    /// a kernel, in their element types or in f32, or by loops if the target has only loops.
     pub fn fuses(&self, g: &Graph, op: &Op, inputs: &[ValueId]) -> bool {
         let best = |types: &[&Type]| match self.path(op, types) {
             Ok(Path::Native) => true,
@@ -116,19 +116,19 @@ impl<'a> Context<'a> {
         best(&wide.iter().collect::<Vec<_>>())
     }
 
-    /// Whether matmuls of packed weights will read int8 blocks.
+    /// Whether matmuls of packed weights read int8 blocks of activations.
     pub fn int8(&self) -> bool {
         self.options.activations == crate::target::Activations::Int8 && self.target.int8
     }
 }
 
-/// The element type, if it is one that a policy may choose.
+/// The element type, if a policy may choose it.
 fn policy_float(ty: &Type) -> Option<DType> {
     let tensor = ty.kind == crate::types::Kind::Tensor;
     (tensor && matches!(ty.dtype, DType::F32 | DType::F16 | DType::BF16)).then_some(ty.dtype)
 }
 
-/// Operands that a kernel reads in any float or packed type: no cast is due before them.
+/// Operands that a kernel reads in any float or packed type, so that they need no cast.
 fn weights(op: &Op) -> core::ops::Range<usize> {
     match op {
         Op::MatMul(m) => {

@@ -22,15 +22,15 @@ type Pass = fn(&mut Graph, &mut Context<'_>) -> Result<usize>;
 #[derive(Clone, Copy)]
 enum When {
     Always,
-    /// Where the options ask for it.
+    /// If the options ask for it.
     Option(fn(&CompileOptions) -> bool),
-    /// Where the target gains from it, and the options leave fusions in.
+    /// If it makes the target faster, and the options allow fusions.
     Fusion(fn(&Fusions) -> bool),
-    /// Where the target asks for it.
+    /// If the target asks for it.
     Target(fn(&Target) -> bool),
 }
 
-/// Passes that run once, in order, or again and again until none of them changes anything.
+/// Passes that run once, in order, or repeatedly until none of them changes anything.
 enum Group {
     Once(&'static [(&'static str, When, Pass)]),
     FixedPoint(&'static [(&'static str, When, Pass)]),
@@ -39,12 +39,12 @@ enum Group {
 use Group::{FixedPoint, Once};
 use When::{Always, Fusion, Option as If, Target as For};
 
-/// How often a fixed-point group runs at most: each round feeds on the last, and few have three.
+/// Most rounds of a fixed-point group. Few groups need three.
 const ROUNDS: usize = 64;
 
-/// Each makes work for the others: a fold makes the constant that an identity or a loop's counter
-/// looks for, an identity makes two nodes equal, a merge leaves one of them dead, and a reader less
-/// lets a movement pass.
+/// Each pass makes work for the others: a fold makes the constant that an identity or a loop's counter
+/// looks for, an identity makes two nodes equal, a merge leaves one of them dead, and a removed reader
+/// lets data movement be simplified.
 const CLEANUP: Group = FixedPoint(&[
     ("control_flow", Always, control_flow::resolve), // first: others see into straight lines only
     ("simplify", Always, simplify::simplify),
@@ -71,7 +71,7 @@ const RECIPE: &[Group] = &[
         ("residual_norm", Fusion(|f| f.residual_norm), fuse_residual_norm::fuse_residual_norm), // left sums
         ("attention", Fusion(|f| f.attention), fuse_attention::fuse_attention),
         ("rope_kv_write", Fusion(|f| f.rope_kv_write), fuse_rope_kv_write::fuse_rope_kv_write),
-        // Behind the fusions that make and read attention.
+        // After the fusions that make and read attention.
         (
             "split_attention",
             For(|t| t.attention_splits.is_some()),
@@ -82,42 +82,42 @@ const RECIPE: &[Group] = &[
             Fusion(|f| f.rope_attention_split),
             fuse_rope_split::fuse_rope_split,
         ),
-        // Behind the matmul's epilogues, which take from its chains.
+        // After the matmul's epilogues, which take operators from its chains.
         ("elementwise_region", If(|o| !o.skip_fusion), elementwise_region::elementwise_region),
         ("legalise", Always, legalise::legalise),
         ("dce", If(|o| o.dce), dce::dce), // takes the norms that prologues replaced
     ]),
 ];
 
-/// The stages around the recipe, by the names a [`Watch`] knows them by.
+/// Names of the stages around the recipe, for a [`Watch`].
 pub(crate) const LOWER: &str = "lower";
 pub(crate) const PLAN: &str = "plan";
 
-/// What one pass did.
+/// The record of one run of a pass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PassTrace {
     /// Its name; `lower` and `plan` for the stages around the passes.
     pub pass: &'static str,
-    /// How much it changed, as it counts; nodes made by `lower`, steps by `plan`.
+    /// How much it changed, by its own count; for `lower` the nodes, for `plan` the steps.
     pub changes: usize,
     /// Nodes after it.
     pub nodes: usize,
     /// Milliseconds, if the watch has a clock.
     pub ms: Option<f64>,
-    /// The graph after it, if it was asked for.
+    /// The text of the graph after it, if requested.
     pub text: Option<String>,
 }
 
-/// Looks on while a program compiles. The core reads no clock: who wants times brings one.
+/// Observes the compilation of a program. The core reads no clock, so a caller that wants times brings one.
 #[derive(Default)]
 pub struct Watch<'a> {
-    /// Told after every pass.
+    /// Called after every pass.
     pub each: Option<&'a mut dyn FnMut(PassTrace)>,
-    /// Milliseconds since any fixed moment.
+    /// A clock: milliseconds since any fixed moment.
     pub clock: Option<&'a dyn Fn() -> f64>,
-    /// The pass after whose first run compilation ends.
+    /// The compilation ends after the first run of this pass.
     pub stop_after: Option<&'a str>,
-    /// The pass after whose every run the graph's text is in the trace.
+    /// The trace has the graph's text after every run of this pass.
     pub print_after: Option<&'a str>,
 }
 
@@ -149,16 +149,16 @@ impl Watch<'_> {
 pub struct Optimised {
     /// The graph.
     pub graph: Graph,
-    /// What fused.
+    /// The fusion report.
     pub fusion: FusionReport,
-    /// How operators run.
+    /// How the target runs the operators.
     pub dispatch: DispatchReport,
-    /// Whether every pass ran; false after a watch's `stop_after`.
+    /// Whether every pass ran; false if a watch's `stop_after` ended the compilation.
     pub finished: bool,
 }
 
-/// Runs what a graph needs before it is a template: control flow that can be resolved is, and nodes
-/// that nothing reads go.
+/// Prepares a graph as a template: resolves control flow where it can, and removes nodes that nothing
+/// reads.
 ///
 /// # Errors
 /// As the passes.
@@ -169,7 +169,7 @@ pub fn preprocess(mut g: Graph, target: &Target, options: &CompileOptions) -> Re
     Ok(g)
 }
 
-/// Runs every pass that the options and the target want.
+/// Runs every pass that the options and the target ask for.
 ///
 /// # Errors
 /// As [`CompilePipeline::compile_program`](crate::compile::CompilePipeline::compile_program).
@@ -222,8 +222,8 @@ pub fn dispatch_report(
     Ok(cx.dispatch)
 }
 
-/// Straight lines, simplification, folding, common subexpressions and dead nodes until nothing changes; returns the
-/// number of changes. A second run changes nothing.
+/// Resolves control flow, simplifies, folds, and removes common subexpressions and dead nodes until nothing changes;
+/// returns the number of changes. A second run changes nothing.
 ///
 /// # Errors
 /// `Internal` if the passes do not come to an end.
@@ -305,7 +305,7 @@ pub fn pass_names() -> Vec<&'static str> {
     names
 }
 
-/// Fails on a pass that nobody knows, with the nearest name.
+/// Fails for an unknown pass, with the nearest name.
 pub(crate) fn check_names(options: &CompileOptions, watch: &Watch<'_>) -> Result<()> {
     let passes = pass_names();
     let mut stages = alloc::vec![LOWER];

@@ -1,9 +1,9 @@
-//! Offsets in the arena: each value in a gap that no value of its time holds.
+//! Offsets in the arena: each value is in a gap between the values that live at the same time.
 //!
-//! Which value is placed first decides how well it goes; the best order is hard to find and easy to
-//! recognise, since no arena is smaller than the largest live set. So a few orders are tried, and
-//! [`search`](super::search) changes the good ones. Work is counted, not timed: the same graph gets
-//! the same arena on every machine.
+//! The arena's size depends on the order in which values are placed. The best order is hard to find but
+//! easy to recognise, because no arena is smaller than the largest live set. So a few orders are tried,
+//! and [`search`](super::search) improves the good ones. Work is counted, not timed, so a graph gets the
+//! same arena on every machine.
 
 use super::search::Search;
 pub use crate::ir::lir::ALIGNMENT;
@@ -11,11 +11,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Pairs of values of one time that are worth a table. A program of 100 layers has some 5,000; a
-/// graph with more than this is packed in one sweep.
+/// Most pairs of values that live at the same time for which a table is made. A program of 100 layers has
+/// some 5,000; a graph with more pairs than this is packed in one sweep.
 const PAIRS: u64 = 1 << 21;
 
-/// A value's bytes and the steps from its writing to its last reading.
+/// A value's bytes, and the steps from its write to its last read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub bytes: u64,
@@ -23,23 +23,22 @@ pub(super) struct Span {
     pub to: usize,
 }
 
-/// What places must keep.
+/// Rules for offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rules {
-    /// Slots start at multiples of it, a power of two.
+    /// Slots start at multiples of this power of two.
     pub alignment: u64,
-    /// No slot lies across a multiple of this, itself a multiple of the alignment. A slot is never
-    /// larger.
+    /// No slot crosses a multiple of this, which is a multiple of the alignment. No slot is larger.
     pub segment: Option<u64>,
 }
 
 impl Rules {
-    /// Bytes of the slot of a value.
+    /// Bytes of a value's slot.
     pub fn slot(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.alignment) * self.alignment
     }
 
-    /// Where a slot starts that would start at `at`.
+    /// The first valid start of a slot at or after `at`.
     pub fn shift(&self, at: u64, size: u64) -> u64 {
         match self.segment {
             Some(segment) if at % segment + size > segment => at.div_ceil(segment) * segment,
@@ -69,8 +68,8 @@ impl Rules {
     }
 }
 
-/// Offset of each value, and the arena's bytes. The sum of all slots must fit 63 bits, and so must
-/// as many segments as there are values.
+/// The offset of each value, and the arena's bytes. The sum of all slots must fit 63 bits, and so must
+/// the bytes of as many segments as there are values.
 pub(super) fn place(spans: &[Span], rules: Rules) -> (Vec<u64>, u64) {
     let (least, pairs) = live(spans, rules);
     if pairs > PAIRS {
@@ -98,8 +97,8 @@ fn searched(spans: &[Span], rules: Rules, least: u64) -> Search {
     search
 }
 
-/// The most bytes of slots live at one step, which no arena is smaller than, and the number of pairs
-/// of values of one time.
+/// The most bytes of slots that live at one step, which is a lower bound of the arena, and the number of
+/// pairs of values that live at the same time.
 fn live(spans: &[Span], rules: Rules) -> (u64, u64) {
     let mut begins: Vec<usize> = (0..spans.len()).collect();
     let mut ends = begins.clone();
@@ -120,12 +119,12 @@ fn live(spans: &[Span], rules: Rules) -> (u64, u64) {
     (most, pairs)
 }
 
-/// Places values in the order of their writing, each in the tightest gap of its moment.
+/// Places values in the order in which they are written, each in the tightest gap at that step.
 fn sweep(spans: &[Span], rules: Rules) -> (Vec<u64>, u64) {
     let mut order: Vec<usize> = (0..spans.len()).collect();
     order.sort_by_key(|&i| (spans[i].from, Reverse(spans[i].bytes)));
     let mut offsets = vec![0; spans.len()];
-    // What lives now, by offset: start, end, last step.
+    // The live values, by offset: start, end, last step.
     let mut taken: Vec<(u64, u64)> = Vec::new();
     let mut until: Vec<usize> = Vec::new();
     let (mut total, mut step) = (0, 0);

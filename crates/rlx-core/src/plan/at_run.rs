@@ -1,7 +1,7 @@
-//! Runtime symbols: planned once at their bounds, bound before each run.
+//! Runtime symbols: planned once for their upper bounds, bound before each run.
 //!
-//! A size such as `SEQ <= 128` is planned as if it were 128: addresses do not depend on it. A run
-//! with 5 rows is the same steps at the same addresses over smaller values.
+//! A size such as `SEQ <= 128` is planned as if it were 128. A run with 5 rows has the same steps at the
+//! same addresses, with smaller values.
 
 use super::live::{self, Live};
 use super::schedule::schedule;
@@ -18,10 +18,10 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Plans a graph whose symbols are bound at run, each at most its bound.
+/// Plans a graph whose symbols are bound before each run; each symbol has an upper bound.
 ///
 /// # Errors
-/// As [`plan`](super::plan); `BadGraph` for a symbol without a bound, a bound of what is no symbol,
+/// As [`plan`](super::plan); `BadGraph` for a symbol without a bound, a bound for an unknown symbol,
 /// or a state with a symbol.
 pub fn plan_bounded(
     g: Graph,
@@ -42,7 +42,7 @@ pub fn plan_bounded(
     schedule(bound, template.map(Box::new), states, target, options)
 }
 
-/// Bytes of a value whose sizes are at most those at these bounds.
+/// The most bytes of a value within these bounds.
 pub(super) fn upper_bytes(ty: &Type, bounds: &Binding) -> Result<u64> {
     let mut upper = ty.clone();
     for d in &mut upper.shape.0 {
@@ -51,12 +51,12 @@ pub(super) fn upper_bytes(ty: &Type, bounds: &Binding) -> Result<u64> {
     upper.bytes()
 }
 
-/// The program at these sizes of its runtime symbols: the same steps at the same addresses, over
+/// The program for these sizes of its runtime symbols: the same steps at the same addresses, with
 /// values of other sizes.
 ///
 /// # Errors
 /// `BadGraph` for a symbol that is unknown, not bound, or above its bound; for a size that
-/// contradicts a type rule; for a view that at these sizes is none.
+/// contradicts a type rule; for a view that is no view at these sizes.
 pub fn at_run(program: &Program, binding: &Binding) -> Result<Program> {
     let place = format!("@{}", program.name);
     let Some(template) = &program.template else {
@@ -87,7 +87,7 @@ pub fn at_run(program: &Program, binding: &Binding) -> Result<Program> {
     let slice = |v: ValueId, slice: &Slice| -> Result<Slice> {
         let ty = g.ty(v).clone();
         let bytes = ty.bytes()?;
-        // Weights have no symbols; a view of the others may begin elsewhere.
+        // Weights have no symbols; a view of another value may begin elsewhere at these sizes.
         let offset = match slice.space {
             Space::Weight => slice.offset,
             _ => slice.offset - old[v.0 as usize] + new[v.0 as usize],
@@ -130,7 +130,7 @@ pub fn at_run(program: &Program, binding: &Binding) -> Result<Program> {
     Ok(out)
 }
 
-/// Bytes of each view from its root's start; `is_step` says which nodes are none.
+/// Offset in bytes of each view from its root's start. `is_step` says which nodes are steps, and no views.
 fn views(g: &Graph, is_step: &[bool]) -> Result<Vec<u64>> {
     let mut offsets = vec![0; g.types.len()];
     for (node, _) in g.nodes.iter().zip(is_step).filter(|(_, is_step)| !**is_step) {

@@ -1,13 +1,13 @@
-//! Proves a program's plan against a target's rules, trusting nothing the planner thought.
+//! Proves that a program's plan keeps a target's rules, without using the planner's results.
 //!
 //! 1. Steps are the graph's nodes in order; each value is read where it was written; a state's next
-//!    version is at the place of the last.
+//!    version is at the state's place.
 //! 2. Every slice is aligned and within its memory; every memory, and every segment of the arena, is
 //!    within the target's limits. Views lie at words and at whole elements.
-//! 3. No two values of the arena overlap while both live. A result may take its operand's place
-//!    only element by element, at the same offset, when the operand is read for the last time.
+//! 3. No two values of the arena overlap while both live. A result may take its operand's place only
+//!    if it is computed element by element, at the same offset, by the operand's last reader.
 //! 4. A step touches at most as many memories as the target binds.
-//! 5. No step reads a row that another was allowed to leave out: `check_rows.rs`.
+//! 5. No step reads a row that another step may skip: `check_rows.rs`.
 
 use super::check_rows::check_rows;
 use super::lifetimes::{Lifetime, lifetimes, name_of, place_of};
@@ -80,7 +80,7 @@ fn check_inner(program: &Program, plan: &WeightPlan, limits: &Limits) -> Result<
             ))
             .at(place_of(b.from, &program.steps[b.from])));
         }
-        // Written in order: `a` is never younger.
+        // Lifetimes are in the order of writes: `a` is written before `b`.
         for a in &lifetimes[..i] {
             let together = b.from <= a.to;
             let overlap = a.offset < b.end() && b.offset < a.end();
@@ -111,7 +111,7 @@ fn may_replace(a: &Lifetime, b: &Lifetime) -> bool {
     b.in_place == Some(a.value) && a.to == b.from && a.offset == b.offset && a.bytes == b.bytes
 }
 
-/// Every memory within the limits, every weight within its buffer.
+/// Checks that every memory is within the limits, and every weight within its buffer.
 fn memories(program: &Program, plan: &WeightPlan, limits: &Limits) -> Result<()> {
     let most = limits.binding.min(limits.buffer);
     let fits = |what: &str, name: &str, bytes: u64| {
@@ -124,11 +124,11 @@ fn memories(program: &Program, plan: &WeightPlan, limits: &Limits) -> Result<()>
         )
         .hint("use a smaller context or chunk, or a device with larger bindings"))
     };
-    if program.segments.iter().sum::<u64>() != program.arena_bytes {
+    if program.arena_segments.iter().sum::<u64>() != program.arena_bytes {
         return Err(Error::bad_graph("the arena is not as large as its segments"));
     }
-    for (i, &bytes) in program.segments.iter().enumerate() {
-        match program.segments.len() {
+    for (i, &bytes) in program.arena_segments.iter().enumerate() {
+        match program.arena_segments.len() {
             1 => fits("the arena", "", bytes)?,
             _ => fits("arena segment ", &format!("{i}"), bytes)?,
         }
@@ -165,7 +165,7 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    /// What a device binds for a slice: a weight's buffer, not the weight.
+    /// The memory that a device binds for a slice: a weight's buffer, not the weight.
     fn memory(&self, slice: &Slice) -> (Space, u32) {
         match slice.space {
             Space::Weight => {
@@ -181,7 +181,7 @@ impl Checker<'_> {
         let at = slice.index as usize;
         let (name, size) = match slice.space {
             Space::Arena if slice.bytes == 0 => return Ok(()),
-            Space::Arena => ("the arena", p.segments.get(at).copied()),
+            Space::Arena => ("the arena", p.arena_segments.get(at).copied()),
             Space::Weight => ("its weight", self.plan.entries.get(at).map(|e| e.bytes)),
             Space::State => ("its state", p.states.get(at).map(|s| s.bytes)),
             Space::Input => ("its input", p.inputs.get(at).map(|i| i.bytes)),

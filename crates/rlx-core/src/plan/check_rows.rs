@@ -1,10 +1,10 @@
-//! Proves that no step reads a row which another was allowed to leave out.
+//! Proves that no step reads a row that another step may skip.
 //!
 //! 1. Every step that reads a control block reads the program's.
-//! 2. A step that computes the rows of tokens that are there has equally many rows for each token, and takes at
-//!    least one operand's rows by token: an input's, or what was made of one by token.
-//! 3. Whatever reads such a result reads it in the same way, or counts rows itself. Outputs may be such results: of
-//!    those the host reads the rows of its tokens.
+//! 2. A step that computes only the rows of present tokens has equally many rows for each token. At least one of
+//!    its operands has rows by token too: an input, or a value computed from one token by token.
+//! 3. Every reader of such a result also reads it token by token, or reads the control block itself. Outputs may be
+//!    such results: the host reads only the rows of its tokens.
 
 use super::lifetimes::{name_of, place_of};
 use super::live::{split, types};
@@ -16,7 +16,7 @@ use crate::types::{DType, Kind};
 use alloc::format;
 use alloc::vec;
 
-/// Checks a program's control block and the rows that its steps leave out.
+/// Checks a program's control block and the rows that its steps skip.
 ///
 /// # Errors
 /// `BadGraph` naming the step that breaks a rule.
@@ -27,7 +27,7 @@ pub(super) fn check_rows(program: &Program) -> Result<()> {
     for (s, n) in program.step_nodes().into_iter().enumerate() {
         steps[n].get_or_insert(s);
     }
-    // Values with rows for tokens, and those of them of which some rows are left out.
+    // Values with rows for tokens, and those of them with skipped rows.
     let (mut counted, mut partial) = (vec![false; g.types.len()], vec![false; g.types.len()]);
     for p in g.params.iter().filter(|p| p.kind == ParamKind::Input) {
         counted[p.value.0 as usize] = true;
@@ -42,7 +42,7 @@ pub(super) fn check_rows(program: &Program) -> Result<()> {
         }
         let same = |k: usize| node.op.row_use(k, &types) == RowUse::Same;
         for (k, v) in node.inputs.iter().enumerate().filter(|(_, v)| partial[v.0 as usize]) {
-            // A view's rows are left out with its operand's.
+            // A view skips the rows that its operand skips.
             let by_token = same(k) && (live.is_some() || s.is_none());
             if !by_token && node.op.row_use(k, &types) != RowUse::Live {
                 let what = format!("{} is read whole, and rows of it are left out", name_of(g, *v));
@@ -64,7 +64,7 @@ pub(super) fn check_rows(program: &Program) -> Result<()> {
     Ok(())
 }
 
-/// The control block that the program names is the one that its steps read.
+/// Checks that the program's control block is the one that its steps read.
 fn control(program: &Program) -> Result<()> {
     if let Some(ControlDecl { state, slots, .. }) = program.control {
         let ty = program.states.get(state as usize).map(|s| &s.ty);
@@ -88,7 +88,7 @@ fn control(program: &Program) -> Result<()> {
     Ok(())
 }
 
-/// A step's first result has so many rows for each token.
+/// Checks that a step's first result has this many rows for each token.
 fn rows(program: &Program, step: &Step, per: u64) -> Result<()> {
     let tokens = program.control.map(|c| c.tokens).filter(|&n| n > 1);
     let Some(tokens) = tokens else {

@@ -1,9 +1,9 @@
 //! Which values of a graph the host makes while loading, and how.
 //!
-//! A value made of weights and constants alone, by the closed list that
-//! [`Recipe`](crate::ir::recipe::Recipe) has, is a weight of its own: no step makes it. A view of a
-//! weight needs no place. What only moves bytes has any size; what computes is made from small
-//! tensors, and above that it stays a step, which is slow and right.
+//! If a value depends on weights and constants alone, and [`Recipe`](crate::ir::recipe::Recipe) has its
+//! operators, it is a weight of its own, and no step makes it. A view of a weight needs no place. A recipe that only
+//! moves bytes may have any size; one that computes needs small tensors. A larger value stays a step, which is slow
+//! but correct.
 
 use crate::error::{Error, Result};
 use crate::ir::lir::WeightUse;
@@ -14,16 +14,16 @@ use crate::types::Type;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Transforms upon transforms at most.
+/// Most transforms on top of each other.
 const DEPTH: usize = 16;
 
-/// For every value that is a weight of its own but no tensor of the file, how it is made. With `whole`,
-/// what is made of tensors is left to steps: which part of a tensor a program reads may depend on its sizes.
+/// The recipe of every value that is a weight of its own but no tensor of the file. With `whole`, steps make the
+/// values that depend on tensors, because the part of a tensor that a program reads may depend on its sizes.
 ///
 /// # Errors
-/// `BadGraph` for a table over what is no weight.
+/// `BadGraph` for a table of a value that is no weight.
 pub(super) fn recipes(g: &Graph, whole: bool) -> Result<Vec<Option<Recipe>>> {
-    // Every value that could be made, tensors of the file and views too; its depth.
+    // Every value that the host could make, tensors of the file and views too, with its depth.
     let mut known: Vec<Option<(Recipe, usize)>> = vec![None; g.types.len()];
     for p in g.params.iter().filter(|p| p.kind == ParamKind::Weight) {
         let recipe = Recipe::Tensor { name: p.name.clone(), ty: g.ty(p.value).clone() };

@@ -6,7 +6,7 @@ use core::fmt::{self, Write};
 /// FNV-1a, 64 bits: the content is ours, so collisions by malice are no concern.
 pub(crate) struct Hasher(u64);
 
-/// A number of these texts.
+/// The hash of these texts.
 pub fn hash<'a>(texts: impl Iterator<Item = &'a str>) -> u64 {
     let mut hasher = Hasher::new();
     texts.for_each(|text| hasher.text(text));
@@ -22,11 +22,11 @@ impl Hasher {
         self.line(format_args!("{text}"));
     }
 
-    /// A text that is not made first.
+    /// Hashes a formatted text without building a string.
     fn line(&mut self, text: fmt::Arguments<'_>) {
-        // Nothing here fails.
+        // Writing to a hasher never fails.
         let _ = self.write_fmt(text);
-        // A separator that no text holds: "ab" "c" and "a" "bc" differ.
+        // No text contains this separator, so "ab" "c" and "a" "bc" differ.
         self.byte(0xff);
     }
 
@@ -38,8 +38,8 @@ impl Hasher {
         self.line(format_args!("{:?} {} {} {}", s.space, s.index, s.offset, s.ty));
     }
 
-    /// Steps with every attribute and address, weights, states, inputs, outputs. A constant's name
-    /// is a hash of its bytes, so its content is in here too.
+    /// A hash of the steps with every attribute and address, weights, states, inputs, outputs. A constant's
+    /// name is a hash of its bytes, so the hash covers its contents too.
     pub fn program(&mut self, p: &Program) {
         self.text(&p.name);
         for s in &p.steps {
@@ -77,7 +77,7 @@ impl Hasher {
             self.text(&o.name);
             self.slice(&o.slice);
         }
-        self.line(format_args!("{:?} {}", p.segments, p.alignment));
+        self.line(format_args!("{:?} {}", p.arena_segments, p.alignment));
     }
 
     pub fn finish(&self) -> u64 {

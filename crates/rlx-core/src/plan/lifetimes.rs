@@ -1,8 +1,8 @@
-//! When each arena value of a program lives, told from its graph and its steps.
+//! When each arena value of a program lives, computed from its graph and its steps.
 //!
-//! `check` and `replay` use this instead of the planner's own liveness, so that a fault in one is
-//! not a fault in the other. On the way it proves that the steps are the graph's nodes, in order,
-//! and that every operand is read from where its value was written.
+//! `check` and `replay` use this instead of the planner's own liveness, so that a bug in one is not a
+//! bug in the other. It also proves that the steps are the graph's nodes, in order, and that every
+//! operand is read from where its value was written.
 
 use super::liveness::view_alignment;
 use crate::error::{Error, Result};
@@ -18,18 +18,18 @@ use alloc::vec::Vec;
 /// A value in the arena.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lifetime {
-    /// The value; views of it count as it.
+    /// The value; its views count as the value.
     pub value: ValueId,
-    /// Bytes from the arena's start, segments one behind the other.
+    /// Bytes from the arena's start, with its segments concatenated.
     pub offset: u64,
     /// How many.
     pub bytes: u64,
-    /// The step that writes it; the first, if each writes a part.
+    /// The step that writes it; the first one, if several write parts of it.
     pub from: usize,
-    /// The last step that reads it: `from` if none does, the number of steps for an output.
+    /// The last step that reads it; `from` if none does, the number of steps for an output.
     pub to: usize,
-    /// The lifetime whose memory the writing step may take over, because each element depends on
-    /// the same element of that value alone.
+    /// The value whose memory the writing step may reuse, because each element depends only on the same
+    /// element of that value.
     pub in_place: Option<ValueId>,
 }
 
@@ -45,23 +45,23 @@ type Place = (Space, u32, u64);
 struct Walk<'a> {
     program: &'a Program,
     g: &'a Graph,
-    /// Place of each value, once known. A weight's is known at its first reading.
+    /// Place of each value, once known. A weight's is known at its first read.
     places: Vec<Option<Place>>,
-    /// The value whose memory a value is, itself unless it is a view.
+    /// The value whose memory each value uses: itself, unless it is a view.
     roots: Vec<ValueId>,
     /// Bytes of a view from its root's start.
     offsets: Vec<u64>,
-    /// Values that nothing but weights and constants make: loading may make them.
+    /// Values that depend only on weights and constants: loading may make them.
     fixed: Vec<bool>,
     lifetimes: Vec<Lifetime>,
     /// Index of each value's lifetime.
     lives: Vec<Option<usize>>,
 }
 
-/// Lifetimes of every arena value, in the order they are written.
+/// The lifetime of every arena value, in the order of writes.
 ///
 /// # Errors
-/// `BadGraph` naming the step where steps and graph differ.
+/// `BadGraph` with the step at which steps and graph differ.
 pub(super) fn lifetimes(program: &Program) -> Result<Vec<Lifetime>> {
     let g = &program.graph;
     let n = g.types.len();
@@ -82,8 +82,8 @@ pub(super) fn lifetimes(program: &Program) -> Result<Vec<Lifetime>> {
         for v in &node.outputs {
             walk.fixed[v.0 as usize] = fixed;
         }
-        // Of two casts for one operator, which share a label, a weight's may be no step and the other one:
-        // what is made while loading reads weights, or what was.
+        // Two casts for one operator share a label, and only one of them may be a step. The cast of a weight is
+        // made while loading: its operand is a weight, or made while loading too.
         let known = |(v, x): (&ValueId, &Slice)| {
             let place = walk.places[v.0 as usize];
             x.space == Space::Weight || place == Some((x.space, x.index, x.offset))
@@ -113,7 +113,7 @@ pub(super) fn lifetimes(program: &Program) -> Result<Vec<Lifetime>> {
                     part = step.part;
                 }
             }
-            // Made while loading: its place is known at its first reading, as a weight's is.
+            // Made while loading: like a weight's, its place is known at its first read.
             None if fixed => {}
             None => {
                 let what = format!("no step for node {} {}", node.op.name(), node.label);
@@ -176,8 +176,8 @@ impl Walk<'_> {
         node.outputs.iter().all(|&v| self.g.ty(v).bytes() == Ok(0))
     }
 
-    /// True for a view, which is no step: its bytes are its operand's, at words and elements. At
-    /// the sizes of a run a step may be one that would be a view: its place is its own.
+    /// True for a view, which is no step: its bytes are its operand's, at words and elements. With runtime
+    /// sizes a step may happen to be a view too, but it has a place of its own.
     fn view(&mut self, node: &Node, next: Option<&Step>) -> bool {
         let Alias::View { operand, byte_offset } = self.g.alias(node) else { return false };
         let (x, y) = (node.inputs[operand].0 as usize, node.outputs[0].0 as usize);
@@ -220,7 +220,7 @@ impl Walk<'_> {
             Alias::Elementwise { operand } => {
                 let root = |v: &ValueId| self.roots[v.0 as usize];
                 let x = root(&node.inputs[operand]);
-                // Read by another operand too, it is not element by element any more.
+                // If another operand reads the value too, elements depend on more than one element.
                 (node.inputs.iter().filter(|v| root(v) == x).count() == 1).then_some(x)
             }
             _ => None,
@@ -243,7 +243,7 @@ impl Walk<'_> {
                 }
                 self.roots[v.0 as usize] = self.roots[old.0 as usize];
             } else if step.part.is_some_and(|p| p.first > 0) {
-                // Another part of what the first step wrote.
+                // Another part of the value that the first step wrote.
                 if self.places[v.0 as usize] != Some(place) {
                     return Err(wrong(format!("{} is not where its other parts are", name())));
                 }

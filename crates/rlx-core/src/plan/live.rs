@@ -1,14 +1,13 @@
-//! Which rows of a step have to be computed: of a prompt's chunk that is part full, those of the tokens that are
-//! there. What kernels skip is decided here, once, and [`check`](super::check) proves it.
+//! Live rows: which rows of a step must be computed. If a prompt's chunk has room for more tokens than it has, the
+//! other tokens' rows can be skipped. This is decided here, once, and [`check`](super::check) proves it.
 //!
 //! 1. Operators that read the control block say how many tokens a submission has ([`RowUse::Live`], or
 //!    [`RowUse::Same`] beside a control block).
-//! 2. From there backwards, through operators that keep a token's rows together, to the inputs: they have rows for
-//!    each token. Forwards from those inputs: so do all values made of them in the same way.
-//! 3. A value that somebody reads whole is computed whole, and so is what it is made of.
+//! 2. Backwards from there, through operators that keep a token's rows together, we find the inputs with rows for
+//!    each token. Forwards from those inputs, we find all values that are computed token by token.
+//! 3. A value with a reader of all its rows is computed whole, and so are the values it depends on.
 //!
-//! A row past `len` is then made of inputs that nobody wrote, and reaches no state; in an output it is whatever
-//! was there.
+//! Rows past `len` depend on inputs that nobody wrote, and reach no state. In an output they are undefined.
 
 use crate::error::{Error, Result};
 use crate::ir::lir::{ControlDecl, StateDecl};
@@ -19,7 +18,7 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The control block of a graph and, for each node, rows of its first result for each token.
+/// The control block of a graph and, for each node, rows per token of its first result.
 pub(super) struct Live {
     pub control: Option<ControlDecl>,
     pub nodes: Vec<Option<u64>>,
@@ -71,12 +70,12 @@ fn control_state(g: &Graph, states: &[StateDecl]) -> Result<Option<u32>> {
     Ok(found)
 }
 
-/// Rows of the operands that have one for each token.
+/// Rows of the operands that have rows for each token.
 fn tokens(g: &Graph) -> Result<Option<u64>> {
     let mut tokens = None;
     for node in g.nodes.iter().filter(|n| n.op.control(n.inputs.len()).is_some()) {
         let types = types(g, node);
-        // Of a recurrence's operands, some have a row for each head of a token.
+        // Some operands of a recurrence have a row for each head of a token.
         let counted = (0..types.len()).filter(|&k| node.op.row_use(k, &types) != RowUse::All);
         let rows = counted.filter_map(|k| types[k].shape.rows().ok()?.as_static()).min();
         let Some(rows) = rows else { continue };
@@ -90,7 +89,7 @@ fn tokens(g: &Graph) -> Result<Option<u64>> {
     Ok(tokens)
 }
 
-/// For each value its rows for each token, where its rows are those of the tokens, in their order.
+/// The rows per token of each value whose rows are those of the tokens, in order.
 fn per_token(g: &Graph, tokens: u64) -> Vec<Option<u64>> {
     let mut wanted = vec![false; g.types.len()];
     for node in g.nodes.iter().rev() {
@@ -123,9 +122,9 @@ fn per_token(g: &Graph, tokens: u64) -> Vec<Option<u64>> {
     rows
 }
 
-/// Rows of a tensor for each of so many tokens, if they are equally many.
+/// The rows of a tensor per token, if every token has equally many.
 pub(super) fn split(ty: &Type, tokens: u64) -> Option<u64> {
-    // A vector's elements are its rows, as ids are.
+    // The rows of a vector, such as token ids, are its elements.
     let rows = match ty.shape.rank() {
         1 => ty.shape.last().as_static()?,
         _ => ty.shape.rows().ok()?.as_static()?,
@@ -133,12 +132,12 @@ pub(super) fn split(ty: &Type, tokens: u64) -> Option<u64> {
     (ty.kind == Kind::Tensor && rows > 0 && rows % tokens == 0).then(|| rows / tokens)
 }
 
-/// Values of which somebody reads every row.
+/// The values of which some reader needs every row.
 fn whole(g: &Graph, rows: &[Option<u64>]) -> Vec<bool> {
     let mut whole = vec![false; g.types.len()];
     for node in g.nodes.iter().rev() {
         let types = types(g, node);
-        // Results that have no rows for tokens are computed from every row. A state has rows of its own.
+        // A result without rows for tokens depends on every row. A state has rows of its own.
         let mut tensors = node.outputs.iter().filter(|&&v| g.ty(v).kind == Kind::Tensor);
         let all = tensors.any(|v| whole[v.0 as usize] || rows[v.0 as usize].is_none());
         for (k, v) in node.inputs.iter().enumerate() {

@@ -1,9 +1,9 @@
 //! Which values share memory, and when each is needed.
 //!
 //! A view is its operand's bytes from an offset on; chains of views resolve to one root and one
-//! offset. A state's next version is its operand. A result that is made element by element takes
-//! over the operand that dies there. What a region of control flow captures is read by the node that
-//! has the region.
+//! offset. A state's next version is its operand. A result that is computed element by element reuses
+//! the memory of an operand that is read there for the last time. The values that a region of control
+//! flow captures are read by the node that has the region.
 
 use super::arena::Span;
 use crate::error::{Error, Result};
@@ -21,23 +21,22 @@ pub(super) struct Place {
     pub offset: u64,
 }
 
-/// Memory of a graph's values.
+/// The memory and lifetimes of a graph's values.
 #[derive(Debug)]
 pub(super) struct Liveness {
     /// Place of every value.
     pub places: Vec<Place>,
     /// Bytes of every value.
     pub bytes: Vec<u64>,
-    /// Whether each node is a step: views, what is made at load, and what has no bytes are none.
+    /// Whether each node is a step: views, values made while loading, and empty values are not.
     pub steps: Vec<bool>,
     /// Roots in the arena.
     pub roots: Vec<ValueId>,
-    /// The bytes and life of each root, over node indices: in-order execution makes them exact.
+    /// The bytes and lifetime of each root, in node indices. They are exact, because nodes run in order.
     pub spans: Vec<Span>,
 }
 
-/// What a view's offset must be a multiple of: the words that kernels address, or the element where
-/// that is longer.
+/// The alignment of a view's offset: the words that kernels address, or the element if it is longer.
 pub(super) fn view_alignment(ty: &Type) -> u64 {
     match ty.dtype {
         DType::Scalar(s) => (s.bytes() as u64).max(4),
@@ -45,8 +44,8 @@ pub(super) fn view_alignment(ty: &Type) -> u64 {
     }
 }
 
-/// Memory of every value. `made` says which are no part of the arena because the host makes them
-/// while loading.
+/// The memory of every value. `made` says which ones the host makes while loading: they are not in the
+/// arena.
 ///
 /// # Errors
 /// `BadGraph` for unbound symbols, or sizes whose sum overflows.
@@ -57,7 +56,7 @@ pub(super) fn liveness(g: &Graph, made: &[bool], alignment: u64) -> Result<Liven
     for v in defined.chain(g.nodes.iter().flat_map(|n| n.outputs.iter().copied())) {
         let n = g.ty(v).bytes()?;
         bytes[v.0 as usize] = n;
-        // Half of 64 bits, so that an offset plus a size is never too much.
+        // 63 bits, so that an offset plus a size does not overflow.
         total = total
             .checked_add(n.saturating_add(alignment))
             .filter(|&t| t <= u64::MAX / 2)
@@ -104,8 +103,8 @@ pub(super) fn liveness(g: &Graph, made: &[bool], alignment: u64) -> Result<Liven
     for o in &g.outputs {
         last_read[at(places[at(o.value)].root)] = usize::MAX;
     }
-    // In place: the result takes the operand's root where that is read for the last time. In the
-    // order of nodes, so that a chain shares one root.
+    // In place: the result takes the operand's root at its last read. Nodes are visited in order, so that
+    // a chain shares one root.
     let mut heirs: Vec<ValueId> = (0..g.types.len() as u32).map(ValueId).collect();
     for (i, node) in g.nodes.iter().enumerate().filter(|(i, _)| steps[*i]) {
         let Alias::Elementwise { operand } = g.alias(node) else { continue };
@@ -137,7 +136,7 @@ pub(super) fn liveness(g: &Graph, made: &[bool], alignment: u64) -> Result<Liven
     Ok(Liveness { places, bytes, steps, roots, spans })
 }
 
-/// The most bytes live at one node, which no arena is smaller than, and that node.
+/// The most bytes that live at one node, a lower bound of the arena, and that node.
 pub(super) fn largest_live(spans: &[Span], nodes: usize) -> (u64, usize) {
     let (mut begins, mut ends) = (vec![0u64; nodes + 2], vec![0u64; nodes + 2]);
     for s in spans {

@@ -8,7 +8,7 @@ use crate::types::{DType, Dim, Shape, Type};
 use alloc::format;
 use alloc::vec::Vec;
 
-/// Results of the step: what they were (`whole`), with the part's columns or rows in them.
+/// Results of the step: the previous results (`whole`), with the part's columns or rows replaced.
 ///
 /// # Errors
 /// `Internal` for an operator without parts, or sizes that do not fit; otherwise as [`run_regions`].

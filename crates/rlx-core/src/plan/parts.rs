@@ -1,7 +1,7 @@
-//! Steps over weights that are larger than the device binds: one step a part.
+//! Steps over weights above the binding limit: one step for each part of the weight.
 //!
 //! A part is whole rows of the weight, a multiple of the target's row tile; the last may be shorter.
-//! Each has a place of its own in the weight plan. A matmul's steps write disjoint columns, a gather's
+//! Each part has its own place in the weight plan. A matmul's steps write disjoint columns, a gather's
 //! disjoint rows.
 
 use crate::error::{Code, Error, Result};
@@ -14,7 +14,7 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Appends a step to `out`, as one step a part if a weight of it is above what the target binds.
+/// Appends a step to `out`; if one of its weights is above the binding limit, as one step per part.
 ///
 /// # Errors
 /// `Unsupported` for such a weight where the operator or the target has no parts.

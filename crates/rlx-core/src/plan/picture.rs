@@ -2,7 +2,7 @@
 //!
 //! SVG of 1200 x 600, readable on light and on dark pages. A rectangle's colour is the family of the
 //! operator that writes it; pointing at it shows its label, type, bytes and steps. Two lines show
-//! the arena's height and the largest live set, which no arena is lower than.
+//! the arena's height and the largest live set, which is a lower bound.
 
 use super::lifetimes::{Lifetime, lifetimes};
 use crate::error::Result;
@@ -22,8 +22,8 @@ const RIGHT: f64 = 1176.0;
 const TOP: f64 = 92.0;
 const BOTTOM: f64 = 548.0;
 
-/// Families of operators in the legend's order, with their colours, told apart by people who do not
-/// see red or green too.
+/// Families of operators in the legend's order, with colours that people with red-green blindness can
+/// distinguish.
 const FAMILIES: [(&str, &str); 6] = [
     ("products", "#4477aa"),
     ("attention, positions", "#ee7733"),
@@ -157,13 +157,13 @@ impl Plot {
     /// The arena's height, its segments, and the largest live set.
     fn lines(&self, svg: &mut String, program: &Program, lifetimes: &[Lifetime]) {
         let mut at = 0;
-        for bytes in &program.segments {
+        for bytes in &program.arena_segments {
             at += bytes;
             line(svg, "arena", (LEFT, self.y(at as f64)), (RIGHT, self.y(at as f64)));
         }
         let mut live = vec![0u64; program.steps.len() + 1];
         for life in lifetimes {
-            // What is changed in place is one buffer.
+            // Values that are changed in place are one buffer.
             let heir = |l: &&Lifetime| l.in_place == Some(life.value) && l.from == life.to;
             let shared = lifetimes.iter().any(|l| heir(&l) && l.offset == life.offset);
             let end = if shared { life.to } else { (life.to + 1).min(live.len()) };

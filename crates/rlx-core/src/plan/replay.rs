@@ -1,7 +1,7 @@
 //! Executes a program by its addresses: one byte arena, reference operators.
 //!
-//! The arena is NaN (bytes of 0xFF) before the first step, and every value becomes NaN again after
-//! the step that reads it last. So a step that reads what was never written, or was freed, shows.
+//! The arena is NaN (bytes of 0xFF) before the first step, and every value becomes NaN again after its
+//! last read. So a step that reads unwritten or freed bytes computes NaN, and tests notice it.
 
 use super::lifetimes::{lifetimes, place_of};
 use super::part;
@@ -14,13 +14,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// What bytes are before they are written and after they are freed: NaN in f32, f16 and bf16.
+/// Bytes of the arena that are not written or are freed: NaN in f32, f16 and bf16.
 pub const POISON: u8 = 0xff;
 
-/// The memories of a session, without the weights.
+/// The memory that a replay works on: a session's, without the weights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
-    /// At least as many bytes as the program's arena, its segments one behind the other.
+pub struct ReplayMemory {
+    /// The arena, with its segments concatenated; it may be larger than the program's.
     pub arena: Vec<u8>,
     /// One byte string a state.
     pub states: Vec<Vec<u8>>,
@@ -28,11 +28,11 @@ pub struct Memory {
     pub inputs: Vec<Vec<u8>>,
 }
 
-impl Memory {
+impl ReplayMemory {
     /// Zeroed states and inputs of a program, and its arena.
-    pub fn of(program: &Program) -> Memory {
+    pub fn of(program: &Program) -> ReplayMemory {
         let zeros = |bytes: u64| vec![0; bytes as usize];
-        Memory {
+        ReplayMemory {
             arena: vec![POISON; program.arena_bytes as usize],
             states: program.states.iter().map(|s| zeros(s.bytes)).collect(),
             inputs: program.inputs.iter().map(|i| zeros(i.bytes)).collect(),
@@ -40,7 +40,7 @@ impl Memory {
     }
 }
 
-/// A program made ready: what each step frees.
+/// A program that is ready for replay, with the bytes that each step frees.
 #[derive(Clone, Debug)]
 pub struct Replay {
     frees: Vec<Vec<Range<usize>>>,
@@ -55,7 +55,7 @@ impl Replay {
         let lifetimes = lifetimes(program)?;
         let mut frees = vec![Vec::new(); program.steps.len()];
         for dead in &lifetimes {
-            // One that another replaces in place is that other's memory now.
+            // A value that another one replaces in place frees nothing: the other one has its memory.
             let replaced = lifetimes.iter().any(|l| {
                 l.from == dead.to && l.in_place == Some(dead.value) && l.offset == dead.offset
             });
@@ -66,22 +66,22 @@ impl Replay {
         Ok(Replay { frees })
     }
 
-    /// Poisons the arena: call it before step 0.
-    pub fn start(&self, memory: &mut Memory) {
+    /// Fills the arena with [`POISON`]. Call it before step 0.
+    pub fn start(&self, memory: &mut ReplayMemory) {
         memory.arena.fill(POISON);
     }
 
     /// Runs step `s`. `weights` has the bytes of each weight, by [`Slice::index`].
     ///
     /// # Errors
-    /// `Internal` for a slice outside its memory, or a result over an operand that is not the same
-    /// elements in place; otherwise as [`run`]. The place names the step.
+    /// `Internal` for a slice outside its memory, or a result that overlaps an operand without being in
+    /// place; otherwise as [`run`]. The error's place names the step.
     pub fn step(
         &self,
         program: &Program,
         s: usize,
         weights: &[&[u8]],
-        memory: &mut Memory,
+        memory: &mut ReplayMemory,
     ) -> Result<()> {
         let step =
             program.steps.get(s).ok_or_else(|| Error::internal(format!("there is no step {s}")))?;
@@ -105,7 +105,7 @@ impl Replay {
         &self,
         program: &Program,
         weights: &[&[u8]],
-        memory: &Memory,
+        memory: &ReplayMemory,
     ) -> Result<Vec<Vec<u8>>> {
         program
             .outputs
@@ -123,7 +123,11 @@ impl Replay {
 ///
 /// # Errors
 /// As [`Replay::new`] and [`Replay::step`].
-pub fn replay(program: &Program, weights: &[&[u8]], memory: &mut Memory) -> Result<Vec<Vec<u8>>> {
+pub fn replay(
+    program: &Program,
+    weights: &[&[u8]],
+    memory: &mut ReplayMemory,
+) -> Result<Vec<Vec<u8>>> {
     let ready = Replay::new(program)?;
     ready.start(memory);
     for s in 0..program.steps.len() {
@@ -132,7 +136,12 @@ pub fn replay(program: &Program, weights: &[&[u8]], memory: &mut Memory) -> Resu
     ready.outputs(program, weights, memory)
 }
 
-fn execute(program: &Program, step: &Step, weights: &[&[u8]], memory: &mut Memory) -> Result<()> {
+fn execute(
+    program: &Program,
+    step: &Step,
+    weights: &[&[u8]],
+    memory: &mut ReplayMemory,
+) -> Result<()> {
     overlaps(step)?;
     let operands = step
         .operands
@@ -155,7 +164,7 @@ fn execute(program: &Program, step: &Step, weights: &[&[u8]], memory: &mut Memor
     Ok(())
 }
 
-/// Refuses a result over an operand, unless it is a state's next version or the same elements.
+/// Fails if a result overlaps an operand, unless it is a state's next version or in place.
 fn overlaps(step: &Step) -> Result<()> {
     for (r, result) in step.results.iter().enumerate() {
         for (k, operand) in step.operands.iter().enumerate() {
@@ -178,7 +187,7 @@ fn overlaps(step: &Step) -> Result<()> {
 }
 
 fn range(from: u64, bytes: u64) -> Range<usize> {
-    // A range that is no range is outside every memory.
+    // An overflowing range is outside every memory.
     let from = usize::try_from(from).unwrap_or(usize::MAX);
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     from..from.saturating_add(bytes)
@@ -198,7 +207,7 @@ fn read<'a>(
     program: &Program,
     slice: &Slice,
     weights: &[&'a [u8]],
-    memory: &'a Memory,
+    memory: &'a ReplayMemory,
 ) -> Result<&'a [u8]> {
     let at = slice.index as usize;
     let bytes = match slice.space {
@@ -214,7 +223,12 @@ fn read<'a>(
     bytes.and_then(|b| b.get(range(slice.offset, slice.bytes))).ok_or_else(|| outside(slice))
 }
 
-fn write(program: &Program, slice: &Slice, bytes: Vec<u8>, memory: &mut Memory) -> Result<()> {
+fn write(
+    program: &Program,
+    slice: &Slice,
+    bytes: Vec<u8>,
+    memory: &mut ReplayMemory,
+) -> Result<()> {
     let start = match slice.space {
         Space::Arena => program.arena_start(slice),
         _ => Some(slice.offset),

@@ -28,12 +28,12 @@ struct Home {
     offset: u64,
 }
 
-/// Plans a graph for a target. `states` is the model's list; every program has all of it.
+/// Plans a graph for a target. `states` is the model's list; every program has all of them.
 ///
 /// # Errors
 /// `BadGraph` for unbound symbols, sizes that overflow, or a state that is not among `states`;
-/// `Usage` for an alignment that is no power of two from 64 on; `Unsupported` for an arena, or a
-/// weight, above what the target binds, where it has neither segments nor row parts.
+/// `Usage` for an alignment that is not a power of two from 64 on; `Unsupported` for an arena or a
+/// weight above the binding limit of a target without arena segments or row parts.
 pub fn plan(
     g: Graph,
     states: &[StateDecl],
@@ -43,7 +43,7 @@ pub fn plan(
     schedule(g, None, states, target, options)
 }
 
-/// [`plan`] of a graph whose symbols were bound to their bounds, from a template that has them.
+/// As [`plan`], for a graph whose symbols are bound to their upper bounds; `template` has the symbols.
 pub(super) fn schedule(
     g: Graph,
     template: Option<Box<Template>>,
@@ -62,7 +62,7 @@ pub(super) fn schedule(
     let mut live = liveness(&g, &made, alignment)?;
     if let Some(template) = &template {
         for (root, span) in live.roots.iter().zip(&mut live.spans) {
-            // What a remainder makes small at the bound may be larger below it.
+            // A size with a remainder may be larger below the bound than at it.
             span.bytes = span.bytes.max(upper_bytes(template.graph.ty(*root), &template.bounds)?);
         }
     }
@@ -140,7 +140,7 @@ pub(super) fn schedule(
         inputs,
         outputs,
         arena_bytes: segments.iter().sum(),
-        segments,
+        arena_segments: segments,
         alignment,
         largest_live_bytes: largest_live(&live.spans, g.nodes.len()).0,
         unshared_bytes: live.spans.iter().map(|s| s.bytes).sum(),
@@ -156,7 +156,7 @@ pub(super) fn schedule(
         hasher.text(&format!("{} {:?}", template.graph, template.bounds));
     }
     program.fingerprint = hasher.finish();
-    // A weight that only a constant reads, or that is read in parts, needs no place of its own.
+    // A weight needs no place if only a constant reads it, or if it is read in parts.
     drop_unread(&mut program);
     Ok(program)
 }
@@ -164,7 +164,7 @@ pub(super) fn schedule(
 /// Segment and offset of each root, and the bytes of the segments.
 type Places = (Vec<(u32, u64)>, Vec<u64>);
 
-/// Places every root.
+/// Places every root in the arena.
 fn place(g: &Graph, live: &Liveness, target: &Target, alignment: u64) -> Result<Places> {
     let most = target.limits.binding.min(target.limits.buffer) / alignment * alignment;
     let mut rules = Rules { alignment, segment: None };
@@ -177,7 +177,7 @@ fn place(g: &Graph, live: &Liveness, target: &Target, alignment: u64) -> Result<
         let what = format!("@{}: {what}, the {} device binds at most {most}", g.name, target.name);
         Err(Error::new(Code::Unsupported, what).hint(hint))
     };
-    if !target.segments {
+    if !target.arena_segments {
         let (bytes, node) = largest_live(&live.spans, g.nodes.len());
         let label = g.nodes.get(node).map_or("the results", |n| n.label.as_str());
         return too_large(
@@ -211,7 +211,7 @@ fn place(g: &Graph, live: &Liveness, target: &Target, alignment: u64) -> Result<
     Ok((places, segments))
 }
 
-/// The last step that computes or samples; nothing if none does.
+/// The last step that computes or samples, if any.
 fn last_compute(g: &Graph, live: &Liveness) -> Option<usize> {
     (0..g.nodes.len()).rev().find(|&i| {
         let op = &g.nodes[i].op;
@@ -219,7 +219,7 @@ fn last_compute(g: &Graph, live: &Liveness) -> Option<usize> {
     })
 }
 
-/// True for an operator that draws from what the model computed.
+/// True for an operator that samples from the model's result.
 fn is_epilogue(op: &Op) -> bool {
     matches!(op, Op::Sample(_) | Op::TopK(_) | Op::RandomUniform(_) | Op::RandomNormal(_))
 }
@@ -232,7 +232,7 @@ fn phase(node: &Node, i: usize, last_compute: Option<usize>) -> Phase {
     }
 }
 
-/// Removes weights that no step reads and no output is, and renumbers the rest.
+/// Removes weights that neither a step reads nor an output is, and renumbers the rest.
 fn drop_unread(program: &mut Program) {
     let mut used: Vec<Option<u32>> = vec![None; program.weights.len()];
     let outputs = program.outputs.iter_mut().map(|o| &mut o.slice);
@@ -246,7 +246,7 @@ fn drop_unread(program: &mut Program) {
         *u = next as u32;
     }
     for s in &mut slices {
-        // Marked above.
+        // The loop above marked every weight that is used.
         s.index = used[s.index as usize].unwrap_or(0);
     }
     let mut i = 0;
@@ -257,7 +257,7 @@ fn drop_unread(program: &mut Program) {
 }
 
 impl WeightUse {
-    /// The use of what a recipe makes.
+    /// The use of a weight that a recipe makes.
     pub(crate) fn new(recipe: Recipe) -> WeightUse {
         let (name, ty) = (recipe.name(), recipe.ty().clone());
         let made = (!matches!(recipe, Recipe::Tensor { .. })).then_some(recipe);

@@ -1,28 +1,27 @@
-//! Better orders for the arena.
+//! A search for better orders of the arena's values.
 //!
-//! Values are packed in an order, each in a gap of its time; the arena is as high as the value that
-//! ends highest. A change takes that value, or one beside it, and lets it trade its turn with one of
-//! its own time. Only values whose neighbours moved are packed again, so a change costs a few
-//! places, not a packing. A change that makes the arena no higher stays, and now and then one that
-//! makes it a little higher does.
+//! Values are packed in an order, each in a gap between those that live at the same time; the arena ends
+//! with the highest of them. A change takes the highest value, or a neighbour, and swaps its turn with
+//! a value that lives at the same time. Only values whose neighbours moved are packed again, so a change
+//! is cheap. A change is kept if the arena does not grow, and now and then if it grows a little.
 
 use super::arena::{Rules, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// How far a search goes: `(looks, percent)`. Until so many neighbours were looked at, it wants an
-/// arena of at most so many hundredths above the largest live set. A look takes some 10 ns, so that
-/// no search of a program of a model's size takes longer than 50 ms.
+/// How far a search goes: `(looks, percent)`. Until it has looked at this many neighbours, it wants an
+/// arena at most this many percent above the largest live set. A look takes some 10 ns, so the search for
+/// a model's program takes at most 50 ms.
 const PATIENCE: [(u64, u64); 3] = [(1 << 19, 0), (1 << 21, 3), (1 << 22, 8)];
-/// The same where there are more than [`MANY`] values.
+/// The same for more than [`MANY`] values.
 const HASTE: [(u64, u64); 3] = [(1 << 18, 0), (5 << 18, 4), (5 << 19, 7)];
 const MANY: usize = 1000;
-/// Changes from one start.
+/// Most changes from one starting order.
 const CHANGES: usize = 400;
-/// Packings' worth of looks at most: a handful of values that fit no better is no reason to go on.
+/// Most looks, in units of one packing: a few values that cannot fit better end the search early.
 const PACKINGS: u64 = 4096;
 
-/// A generator that gives the same numbers everywhere.
+/// A random number generator with the same numbers on every machine.
 pub(super) struct Rng(u64);
 
 impl Rng {
@@ -41,16 +40,16 @@ impl Rng {
 pub(super) struct Search {
     rules: Rules,
     sizes: Vec<u64>,
-    /// Values of the same time as value `i`: `near[starts[i]..starts[i + 1]]`.
+    /// Values that live at the same time as value `i`: `near[starts[i]..starts[i + 1]]`.
     starts: Vec<usize>,
     near: Vec<u32>,
-    /// No arena is smaller.
+    /// A lower bound of the arena.
     least: u64,
     looks: u64,
     rng: Rng,
     /// Offsets and bytes of the best arena so far.
     best: (Vec<u64>, u64),
-    /// Arena, order, and whether gaps are the tightest, of what was started from.
+    /// The starting orders: arena, order, and whether gaps are the tightest.
     tried: Vec<(u64, Vec<usize>, bool)>,
     taken: Vec<(u64, u64)>,
 }
@@ -64,7 +63,7 @@ struct Packing {
     tightest: bool,
     /// Values whose neighbours moved.
     dirty: Vec<bool>,
-    /// What moved, and from where.
+    /// Values that moved, with their old offsets.
     log: Vec<(usize, u64)>,
     /// Values that end highest.
     tops: Vec<usize>,
@@ -114,7 +113,7 @@ impl Search {
         }
     }
 
-    /// Packs in an order, both ways; true if the best so far is good enough for the work done.
+    /// Packs in an order, with both kinds of gaps; true if the best so far is good enough for the work done.
     pub fn start(&mut self, order: &[usize]) -> bool {
         for tightest in [true, false] {
             let packing = self.pack(order.to_vec(), tightest);
@@ -126,7 +125,7 @@ impl Search {
         false
     }
 
-    /// How much was looked at.
+    /// How many neighbours were looked at.
     #[cfg(test)]
     pub fn looks(&self) -> u64 {
         self.looks
@@ -137,7 +136,7 @@ impl Search {
         self.best
     }
 
-    /// Changes the orders that were tried, the best first.
+    /// Improves the orders that were tried, the best first.
     pub fn improve(&mut self) {
         self.tried.sort_by_key(|t| t.0);
         let tried = core::mem::take(&mut self.tried);
@@ -166,7 +165,7 @@ impl Search {
         &self.near[self.starts[i]..self.starts[i + 1]]
     }
 
-    /// Where value `i` goes among those whose turn was before `turn`.
+    /// The offset of value `i` among the values with a turn before `turn`.
     fn gap(
         &mut self,
         i: usize,
@@ -218,7 +217,7 @@ impl Search {
         let top = p.tops[self.rng.below(p.tops.len())];
         let pick = |search: &mut Self, of: usize| {
             let n = search.near(of).len();
-            // A value alone at its time ends highest only if it is as large as the largest live set.
+            // A value without neighbours ends highest only if it is as large as the largest live set.
             (n > 0).then(|| search.rng.below(n)).map_or(of, |k| search.near(of)[k] as usize)
         };
         let a = if self.rng.below(2) == 0 { top } else { pick(self, top) };
@@ -229,7 +228,7 @@ impl Search {
             0 => p.total.max(self.best.1 + self.best.1 / 100),
             _ => p.total,
         };
-        // Both trade places, or the later one comes first and those between follow.
+        // Swap the two turns, or move the later value to the front and shift those between.
         if swap {
             p.order.swap(x, y);
         } else {

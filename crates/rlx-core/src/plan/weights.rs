@@ -10,8 +10,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Bytes that weights fill a buffer to: several moderate allocations succeed where one huge one does
-/// not, as on a 32-bit host. A larger tensor has a buffer of its own.
+/// Most bytes of a buffer of several weights: several moderate allocations succeed where a huge one fails,
+/// as on a 32-bit host. A larger tensor has a buffer of its own.
 const FULL_BUFFER: u64 = 1 << 30;
 
 /// A range of a file.
@@ -35,7 +35,7 @@ pub enum Origin {
         /// Bytes from the file's start.
         offset: u64,
     },
-    /// Copied from several ranges of files, one behind the other: rows of tensors.
+    /// Copied from several ranges of files, concatenated: rows of tensors.
     Pieces(Vec<Piece>),
     /// Made on the host, from small tensors that the host keeps.
     Made(Recipe),
@@ -70,7 +70,7 @@ impl Entry {
         }
     }
 
-    /// What happens to the file's bytes on the way, in the words of the closed list.
+    /// How the file's bytes change while loading, in a recipe's words.
     pub fn transforms(&self) -> Vec<&'static str> {
         match &self.origin {
             Origin::File { .. } => Vec::from(["copy"]),
@@ -105,7 +105,7 @@ pub struct HostTensor {
 /// Every weight of a model, for all its programs.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct WeightPlan {
-    /// Weights, in the order they were met.
+    /// Weights, in the order in which they were found.
     pub entries: Vec<Entry>,
     /// Buffers that hold them.
     pub buffers: Vec<Buffer>,
@@ -123,7 +123,7 @@ struct Within {
     offset: u64,
 }
 
-/// A weight that some program reads, and where it comes from.
+/// A weight that a program reads, and where it comes from.
 struct Wanted<'a> {
     used: &'a WeightUse,
     origin: Origin,
@@ -131,12 +131,12 @@ struct Wanted<'a> {
 }
 
 impl WeightPlan {
-    /// Merges the weights of all programs of a model. `find` gives shard, offset and bytes of a
-    /// tensor of the file. File bytes have one place: what is part of another weight is read there.
+    /// Merges the weights of all programs of a model. `find` gives shard, offset and bytes of a tensor
+    /// of the file. File bytes have one place: a weight that is part of another one is read there.
     ///
     /// # Errors
-    /// `Unsupported` for a tensor above the target's binding limit, or a constant that is made from
-    /// a large one; `BadFile` for one that the file does not have.
+    /// `Unsupported` for a tensor above the target's binding limit, or a constant that needs a large tensor;
+    /// `BadFile` for a tensor that the file does not have.
     pub fn new(
         programs: &[&Program],
         limits: &Limits,
@@ -169,7 +169,7 @@ impl WeightPlan {
             let (origin, bytes) = (plan.origin(used, &mut find)?, used.ty.bytes()?);
             wanted.push(Wanted { used, origin, bytes });
         }
-        // Several pieces first: tensors that are among them need no place of their own.
+        // Weights of several pieces first: tensors that are pieces need no place of their own.
         let (several, single): (Vec<_>, Vec<_>) =
             wanted.into_iter().partition(|w| matches!(w.origin, Origin::Pieces(_)));
         for w in several.into_iter().chain(single) {
@@ -185,12 +185,11 @@ impl WeightPlan {
         Ok(plan)
     }
 
-    /// The plan with the constants of one more program, which stand in buffers of their own behind those of
-    /// this one; `None` where it has all of them.
+    /// The plan extended by the constants of one more program, in new buffers after the old ones; `None` if the
+    /// plan has all of them.
     ///
     /// # Errors
-    /// `Unsupported` for a weight that is not among this plan's and that the host cannot make without a
-    /// tensor of the file.
+    /// `Unsupported` for a new weight that the host cannot make without a tensor of the file.
     pub fn extended(&self, program: &Program, limits: &Limits) -> Result<Option<WeightPlan>> {
         let mut plan = self.clone();
         let first = self.buffers.len();
@@ -206,7 +205,7 @@ impl WeightPlan {
         Ok((plan.entries.len() > self.entries.len()).then_some(plan))
     }
 
-    /// Where a weight comes from; notes tensors that the host must keep.
+    /// Where a weight comes from. Notes tensors that the host must keep.
     fn origin(
         &mut self,
         used: &WeightUse,
@@ -262,7 +261,7 @@ impl WeightPlan {
         Ok(Origin::Made(recipe.clone()))
     }
 
-    /// The entry that holds a weight's file bytes already, and where in it.
+    /// The entry that has a weight's file bytes already, and the offset in it.
     fn within(&self, w: &Wanted<'_>) -> Option<(usize, u64)> {
         let Origin::File { shard, offset } = w.origin else { return None };
         let holds = |p: &Piece| {
@@ -282,7 +281,7 @@ impl WeightPlan {
         })
     }
 
-    /// Gives a weight a place in the last buffer, or in a new one: never in one before `first`.
+    /// Gives a weight a place in the last buffer or in a new one, but never in a buffer before `first`.
     fn place(
         &mut self,
         name: &str,
@@ -324,7 +323,7 @@ impl WeightPlan {
         Ok(())
     }
 
-    /// Fails unless another plan has all entries and buffers of this one, in their places, before its own.
+    /// Fails unless another plan begins with all entries and buffers of this one.
     ///
     /// # Errors
     /// `Internal`.
@@ -342,7 +341,7 @@ impl WeightPlan {
         self.entries.iter().position(|e| e.name == name)
     }
 
-    /// Index of the entry that holds the weight of that name, and bytes into it.
+    /// Index of the entry that has the weight of that name, and the offset in it.
     pub fn locate(&self, name: &str) -> Option<(usize, u64)> {
         let within = || self.within.iter().find(|w| w.name == name).map(|w| (w.entry, w.offset));
         self.entry(name).map(|e| (e, 0)).or_else(within)

@@ -6,7 +6,7 @@
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::{Program, Space, StateDecl};
 use crate::plan::check::check;
-use crate::plan::replay::{Memory, POISON, Replay};
+use crate::plan::replay::{POISON, Replay, ReplayMemory};
 use crate::plan::{Entry, WeightPlan};
 use crate::runtime::device::shared::Lock;
 use crate::runtime::device::table::{Ids, Table};
@@ -70,7 +70,7 @@ struct Built {
 struct Session {
     model: ModelId,
     /// `inputs` is the running program's, and empty between submissions.
-    memory: Memory,
+    memory: ReplayMemory,
     /// Inputs of each program that was submitted.
     inputs: Table<ProgramId, Vec<Vec<u8>>>,
     tensors: Table<TensorId, Vec<u8>>,
@@ -364,7 +364,7 @@ impl Inner {
 
 impl Submission {
     /// Applies the writes, which `submit` has checked, and poisons the arena.
-    fn start(&mut self, memory: &mut Memory) {
+    fn start(&mut self, memory: &mut ReplayMemory) {
         for w in core::mem::take(&mut self.writes) {
             let to = match w.to {
                 WriteTo::Input(n) => memory.inputs.get_mut(n as usize),
@@ -437,7 +437,7 @@ impl Device for ReferenceDevice {
     ) -> Result<(SessionId, Ticket)> {
         let mut inner = self.inner.lock();
         inner.model(m)?;
-        let memory = Memory {
+        let memory = ReplayMemory {
             arena: poisoned(arena_bytes)?,
             states: states.iter().map(|s| zeros(s.bytes)).collect::<Result<_>>()?,
             inputs: Vec::new(),

@@ -1,7 +1,7 @@
 //! Vectors of texts: a session of an encoder, with its tokenizer.
 //!
-//! Texts are sorted by length and run in batches, padded to a few sizes, so that few programs serve any texts.
-//! A mask keeps padding from every row: a text has the same vector alone and among others.
+//! Texts are sorted by length, padded to a few sizes and run in batches, so that a few programs serve all
+//! texts. A mask hides the padding: a text's vector does not depend on its batch.
 
 use crate::error::{Code, Error, Result};
 use crate::models::ENCODE;
@@ -18,31 +18,31 @@ const IDS: &str = "input_ids";
 const TYPES: &str = "token_type_ids";
 const MASK: &str = "attention_mask";
 const EMBEDDING: &str = "embedding";
-/// Tokens of a batch, padding included, and texts, at most.
+/// Most tokens of a batch, padding included, and most texts.
 const BATCH_TOKENS: usize = 4096;
 const BATCH_TEXTS: usize = 64;
 
-/// An encoder on a device, and what makes its inputs.
+/// An encoder on a device, with its tokenizer.
 pub struct Embedder {
     session: Session,
     tokenizer: Arc<WordPiece>,
-    /// Tokens of a text at most, its ends included.
+    /// Most tokens of a text, special tokens included.
     limit: usize,
     width: usize,
     has_types: bool,
 }
 
-/// Texts of about one length.
+/// A batch of texts of similar length.
 struct Batch {
-    /// Numbers of the texts.
+    /// Indices of the texts.
     texts: Vec<usize>,
     /// Tokens that each is padded to.
     seq: usize,
-    /// Rows of the batch, of which the last may be empty.
+    /// Rows of the batch; the last may be empty.
     rows: usize,
 }
 
-/// Vectors on their way. It borrows nothing: poll it with its embedder. Dropping it gives it up.
+/// A call in progress. It borrows nothing: poll it with its embedder. Dropping it cancels the call.
 pub struct Embedding {
     ids: Vec<Vec<u32>>,
     /// The longest texts first.
@@ -53,7 +53,7 @@ pub struct Embedding {
     truncated: usize,
 }
 
-/// Tokens that a text is padded to: multiples of 8, then of 16, 32, 64: at most an eighth more than it has.
+/// The padded length of a text: a multiple of 8, then of 16, 32, 64, so that padding is at most an eighth.
 fn padded_length(tokens: usize, limit: usize) -> usize {
     let step = match tokens {
         0..=64 => 8,
@@ -65,7 +65,7 @@ fn padded_length(tokens: usize, limit: usize) -> usize {
 }
 
 impl Embedder {
-    /// An embedder over a session that has the entry [`ENCODE`] with an output `embedding`, for texts of at
+    /// An embedder over a session with the entry [`ENCODE`], which has an output `embedding`. Texts have at
     /// most `limit` tokens.
     ///
     /// # Errors
@@ -96,12 +96,12 @@ impl Embedder {
         Ok(Embedder { session, tokenizer, limit, width: width as usize, has_types })
     }
 
-    /// Numbers of a vector.
+    /// How many numbers a vector has.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Tokens of a text at most, its ends included; the rest of a longer one is cut off.
+    /// Most tokens of a text, special tokens included; longer texts are cut.
     pub fn limit(&self) -> usize {
         self.limit
     }
@@ -111,9 +111,9 @@ impl Embedder {
         &self.session
     }
 
-    /// Starts to make the vectors of texts. An embedding that was started before is given up.
+    /// Starts to compute the vectors of texts. This cancels a call that was started before.
     pub fn start(&self, texts: &[&str]) -> Embedding {
-        // One token more than there is room for tells a text that is cut from one that just fits.
+        // One token above the limit shows whether a text is cut or just fits.
         let encode = |text: &&str| {
             self.tokenizer.encode_document(text, Special::Literal, self.limit.saturating_add(1))
         };
@@ -149,20 +149,20 @@ fn words(words: impl Iterator<Item = u32>) -> Vec<u8> {
 }
 
 impl Embedding {
-    /// Texts that are done, and all.
+    /// How many texts are done, and how many there are.
     pub fn progress(&self) -> (usize, usize) {
         (self.done, self.ids.len())
     }
 
-    /// Texts that were longer than [`Embedder::limit`], and were cut.
+    /// How many texts were cut because they are longer than [`Embedder::limit`].
     pub fn truncated(&self) -> usize {
         self.truncated
     }
 
-    /// Goes on until a batch is done; answers `true` after the last.
+    /// Works until a batch is done; `true` after the last.
     ///
     /// # Errors
-    /// As a run of the session.
+    /// The same as those of a run of the session.
     pub fn poll(&mut self, embedder: &mut Embedder, cx: &mut Context<'_>) -> Poll<Result<bool>> {
         let Some(batch) = self.batches.last() else { return Poll::Ready(Ok(true)) };
         let run = match &mut self.run {
@@ -182,8 +182,7 @@ impl Embedding {
         Poll::Ready(Ok(self.batches.is_empty()))
     }
 
-    /// The vectors, one behind the other in the order of the texts. Call when [`poll`](Self::poll) answered
-    /// `true`.
+    /// The vectors, concatenated in the order of the texts. Call it after [`poll`](Self::poll) answered `true`.
     pub fn finish(self) -> Vec<f32> {
         self.vectors
     }

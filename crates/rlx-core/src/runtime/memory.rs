@@ -1,4 +1,4 @@
-//! What a model needs on a device, before a byte of it is fetched.
+//! How much memory a model needs on a device, computed before any of its weights is fetched.
 
 use crate::error::{Code, Details, Error, Result};
 use crate::ir::lir::Program;
@@ -8,10 +8,10 @@ use crate::types::{BlockFormat, DType, Dim};
 use alloc::format;
 use alloc::string::String;
 
-/// Submissions of a decode program in flight, as `GenerateOptions` has them: each has a read-back buffer.
+/// Decode submissions in flight, as in `GenerateOptions`. Each has a read-back buffer.
 const AHEAD: u64 = 4;
 
-/// Bytes by purpose. On a GPU each is what its buffers have, rounded as they are.
+/// Bytes by purpose. On a GPU they are the sizes of its buffers, which are rounded up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fit {
     /// Weight buffers.
@@ -22,24 +22,24 @@ pub struct Fit {
     pub arena: u64,
     /// Inputs of all programs.
     pub inputs: u64,
-    /// Of a GPU: constants of steps, codebooks, read-back buffers.
+    /// On a GPU: constants of steps, codebooks, read-back buffers.
     pub kernels: u64,
-    /// Staging while loading, at most.
+    /// Most staging memory while loading.
     pub staging: u64,
-    /// Of `states`, what grows with the context: bytes a position.
+    /// The part of `states` that grows with the context, as bytes per position.
     pub bytes_per_position: u64,
-    /// Positions planned for.
+    /// Positions that the caches have.
     pub context: u64,
-    /// Positions of which every cache is within what the device binds.
+    /// Most positions for which every cache is within the device's binding limit.
     pub bound_context: u64,
 }
 
 impl Fit {
-    /// The needs of a compiled model on the target that it was compiled for.
+    /// The memory of a compiled model on its target.
     pub fn of(model: &CompiledModel, target: &Target) -> Self {
         let gpu = target.buffers;
         let rounded = |bytes: u64| match gpu {
-            // An empty buffer has room too: it can be bound.
+            // An empty buffer has bytes too, so that it can be bound.
             Some(b) => bytes.div_ceil(b.multiple).max(1) * b.multiple,
             None => bytes,
         };
@@ -66,7 +66,7 @@ impl Fit {
         }
     }
 
-    /// All of it.
+    /// The sum.
     pub fn total(&self) -> u64 {
         self.weights + self.states + self.arena + self.inputs + self.kernels + self.staging
     }
@@ -81,10 +81,10 @@ impl Fit {
         }
     }
 
-    /// Refuses what `available` bytes of `holder` ("this machine") do not hold.
+    /// Checks that the model fits `available` bytes of `holder` ("this machine").
     ///
     /// # Errors
-    /// `OutOfMemory` that says what is needed, by purpose, and the largest context that would fit.
+    /// `OutOfMemory` with the bytes by purpose, and the largest context that would fit.
     pub fn within(&self, holder: &str, available: u64) -> Result<()> {
         if self.total() <= available {
             return Ok(());
@@ -94,7 +94,7 @@ impl Fit {
         Err(self.refused(what, Some(available), self.largest_context(available)))
     }
 
-    /// Refuses caches that are larger than the device binds.
+    /// Checks that the caches are within the device's binding limit.
     ///
     /// # Errors
     /// As [`within`](Self::within).
@@ -110,8 +110,8 @@ impl Fit {
         Err(self.refused(what, None, self.bound_context))
     }
 
-    /// What a device said that had no memory for all of this, with what was asked of it. How much it
-    /// has nobody knows, so the context to try is half of this one, where caches are what counts.
+    /// Adds what was asked for to a device's out-of-memory error. A device does not say how much memory
+    /// it has, so the suggested context is half of this one, if caches are at least a sixteenth of it all.
     pub fn refusal(&self, error: Error) -> Error {
         if error.code != Code::OutOfMemory {
             return error;
@@ -122,7 +122,7 @@ impl Fit {
         self.refused(what, None, context).caused_by(error)
     }
 
-    /// The error of a model that does not fit, and the context that would; 0: none.
+    /// The error for a model that does not fit, with the context that would; 0 means none would.
     fn refused(&self, what: String, available: Option<u64>, context: u64) -> Error {
         let (needed, context) = (self.total(), Some(context).filter(|&n| n > 0));
         let hint = match context {
@@ -153,11 +153,11 @@ fn mb(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// What a GPU makes for programs besides their memory.
+/// Bytes of the buffers that a GPU executor adds for programs.
 fn kernels(model: &CompiledModel, buffers: Buffers, rounded: impl Fn(u64) -> u64) -> u64 {
     let program = |p: &Program| {
         let read = p.readback_bytes();
-        // What needs no input from the host is submitted ahead of what was read.
+        // Decode steps need no input from the host, so several are in flight.
         let in_flight = if p.inputs.is_empty() { AHEAD } else { 1 };
         rounded(p.steps.len() as u64 * buffers.step)
             + if read > 0 { rounded(read) * in_flight } else { 0 }
@@ -170,7 +170,7 @@ fn kernels(model: &CompiledModel, buffers: Buffers, rounded: impl Fn(u64) -> u64
     model.programs.iter().map(program).sum::<u64>() + books
 }
 
-/// Formats that share a codebook, and its bytes on a GPU: a byte a value.
+/// Formats that share a codebook, and the codebook's bytes on a GPU: one per value.
 pub const CODEBOOKS: [(&[BlockFormat], u64); 6] = [
     (&[BlockFormat::Iq1S, BlockFormat::Iq1M], 8 * 2048),
     (&[BlockFormat::Iq2Xxs], 8 * 256),

@@ -1,4 +1,4 @@
-//! Running networks: the device trait, sessions; of language models the engine, and what proves a device.
+//! Running networks: the device trait, sessions, the engine of language models, and the self-test of devices.
 
 pub mod device;
 #[cfg(feature = "text")]

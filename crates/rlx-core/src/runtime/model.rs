@@ -1,5 +1,5 @@
-//! A model compiled for a device: its programs, its states, its weight plan. No weight byte is
-//! needed for any of it.
+//! A model compiled for a device: its programs, its states, its weight plan. Compiling reads no
+//! weight bytes.
 
 use crate::compile::CompilePipeline;
 use crate::error::{Code, Error, Result};
@@ -26,12 +26,12 @@ pub struct ModelOptions {
     pub context: Option<u64>,
     /// Rows of a prompt's chunk.
     pub chunk: u64,
-    /// Activations, caches, passes.
+    /// Options of the compiler: activations, caches, passes.
     pub compile: CompileOptions,
-    /// Whether the presets of the model's family are applied to `compile`, each to its programs. Otherwise
-    /// `compile` alone says what is asked of the compiler.
+    /// Whether the presets of the model's family change `compile`, each for its programs. Otherwise `compile` is
+    /// used unchanged.
     pub presets: bool,
-    /// Programs to make.
+    /// Programs to compile.
     pub programs: Vec<ProgramSpec>,
 }
 
@@ -51,7 +51,7 @@ impl ModelOptions {
         }
     }
 
-    /// Programs of a chat as a device is best used, by its target's policy.
+    /// Programs of a chat, as the policy of the device's target recommends.
     pub fn by(policy: &Policy) -> Self {
         let mut options = Self::chat(policy.chunk);
         if let Some(rows) = policy.short {
@@ -62,15 +62,15 @@ impl ModelOptions {
         options
     }
 
-    /// With a program for a last chunk of at most `rows`: what a prompt leaves over, or all of a short
-    /// one. For devices where a program's rows cost time even where a submission has none.
+    /// Adds a program for a last chunk of at most `rows`: the rest of a prompt, or a whole short one. For devices on
+    /// which a program's rows cost time even if a submission leaves them empty.
     #[must_use]
     pub fn with_short(mut self, rows: u64) -> Self {
         self.programs.push(ProgramSpec::prefill_short(rows));
         self
     }
 
-    /// With the last chunk's logits returned too.
+    /// Adds a program that also returns the last chunk's logits.
     #[must_use]
     pub fn with_logits(mut self) -> Self {
         self.programs.push(ProgramSpec::prefill_last(self.chunk).with_logits());
@@ -81,15 +81,15 @@ impl ModelOptions {
 /// A compiled model.
 #[derive(Clone, Debug)]
 pub struct CompiledModel {
-    /// What its author wrote.
+    /// The model as its author wrote it.
     pub module: Module,
     /// What each program does, in the order asked for.
     pub specs: Vec<ProgramSpec>,
-    /// Programs, their weights bound to the plan.
+    /// Programs, with their weights bound to the plan.
     pub programs: Vec<Program>,
-    /// What was asked of the compiler for each.
+    /// The compile options of each program.
     pub options: Vec<CompileOptions>,
-    /// What fused in each.
+    /// The fusion report of each program.
     pub reports: Vec<FusionReport>,
     /// States of a session.
     pub states: Vec<StateDecl>,
@@ -145,7 +145,7 @@ impl CompiledModel {
         Self::compile(module, target, options, presets, |name| checkpoint.locate(name))
     }
 
-    /// Compiles a module of no family, whose tensors `locate` finds: shard, byte offset, bytes.
+    /// Compiles a module without a family. `locate` finds its tensors: shard, byte offset, bytes.
     ///
     /// # Errors
     /// As [`CompilePipeline::compile_program`] and [`WeightPlan::new`].
@@ -158,7 +158,7 @@ impl CompiledModel {
         Self::compile(module, target, options, None, locate)
     }
 
-    /// Compiles a module of a family that has these presets.
+    /// Compiles a module of a family with these presets.
     pub(super) fn compile(
         module: Module,
         target: &Target,

@@ -1,27 +1,27 @@
-//! What a step cannot do without: bytes it moves and operations it does, at a place in the context.
+//! The least work of a step: the bytes it must move and the operations it must do, at a place in the context.
 
 use crate::ir::lir::{Program, Slice, Space, Step};
 use crate::ops::{Attention, Op};
 use core::ops::AddAssign;
 
-/// Rows that a submission has, and positions that the caches hold before.
+/// The rows of a submission, and the positions in the caches before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// Positions before the first row.
     pub past: u64,
-    /// Rows, of which a prompt's program may have more.
+    /// Rows of the submission; a prompt's program may have room for more.
     pub rows: u64,
 }
 
-/// Least work. A kernel that reads twice what it could read once does more.
+/// The least work. A kernel that reads something twice does more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Bytes that it reads: weights as they are packed, rows of caches that are seen, activations.
-    /// States that are no caches, and the partial sums of a split attention, are not counted.
+    /// Bytes read: packed weights, the rows of caches that attention sees, activations. Other states
+    /// and the partial sums of a split attention are not counted.
     pub read: u64,
-    /// Bytes that it writes.
+    /// Bytes written.
     pub written: u64,
-    /// Additions and multiplications of matrix products and attention; of others none are counted.
+    /// Additions and multiplications of matrix products and attention; those of other operators are not counted.
     pub operations: u64,
 }
 
@@ -40,7 +40,7 @@ fn dim(slice: &Slice, axis: usize) -> u64 {
 impl Work {
     /// The least work of a step of the program.
     pub fn of(step: &Step, program: &Program, at: Position) -> Work {
-        // Of values that have rows for each token, only those of tokens that the submission has count.
+        // Values with rows per token count only the rows of the submission's tokens.
         let tokens = program.control.map_or(1, |c| c.tokens).max(1);
         let live = at.rows.min(tokens);
         let active = |s: &Slice| match step.live {
@@ -86,13 +86,13 @@ impl Work {
     }
 }
 
-/// Bytes of rows that caches get.
+/// Bytes of the rows that are written to caches.
 fn new_rows(step: &Step, rows: u64) -> u64 {
     let caches = step.results.iter().filter(|s| s.space == Space::State);
     caches.map(|c| c.bytes / dim(c, 1).max(1) * rows).sum()
 }
 
-/// Caches read, and the scores and sums over them.
+/// Reading the caches, and computing scores and sums over them.
 fn attention(op: &Attention, step: &Step, at: Position) -> Work {
     let window = op.window.map_or(u64::MAX, |w| w.saturating_add(1));
     let seen = (at.past + at.rows).min(window.saturating_add(at.rows.saturating_sub(1)));
@@ -127,7 +127,7 @@ mod tests {
             inputs: vec![crate::ir::lir::InputDecl { name: "ids".into(), ty: ids, bytes }],
             outputs: Vec::new(),
             arena_bytes: 0,
-            segments: Vec::new(),
+            arena_segments: Vec::new(),
             alignment: 64,
             largest_live_bytes: 0,
             unshared_bytes: 0,

@@ -1,4 +1,4 @@
-//! Casts with block scales, as the operator that executes them.
+//! The operator that a cast with block scales becomes.
 
 use super::CastConfig;
 use crate::error::{Error, Result};
@@ -11,8 +11,8 @@ impl CastConfig {
     /// for each block of `sf_block`, powers of two where `round_sf` says so.
     ///
     /// # Errors
-    /// `Usage` for a cast without blocks, which has no scales, or to another type than u8, which is
-    /// what codes of small floats are stored as.
+    /// `Usage` for a cast without blocks, because it has no scales, or to another type than u8, in
+    /// which codes of small floats are stored.
     pub fn quantize(&self, format: SmallFloat) -> Result<ScaledQuantize> {
         let Some((rows, columns)) = self.sf_block else {
             return Err(Error::usage("a cast without blocks has no scales")

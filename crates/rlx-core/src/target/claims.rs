@@ -1,8 +1,8 @@
 //! Which operators a target runs.
 //!
-//! An executor lists its kernels, each with the function that says what it takes ([`KernelClaim`]); what
-//! none of them takes it does not run, unless it has the oracle's loops. Views and constants cost no kernel
-//! and are claimed by every target.
+//! An executor lists its kernels, each with a function that says which operands it takes ([`KernelClaim`]). The
+//! target runs nothing else, unless it has the oracle's loops. Views and constants need no kernel, so every
+//! target claims them.
 
 use super::Target;
 use crate::ops::{Alias, Op};
@@ -15,11 +15,11 @@ use alloc::vec::Vec;
 pub enum Path {
     /// A kernel of the device's own.
     Native,
-    /// The oracle's loops, on the host: right, and slow.
+    /// The oracle's loops, on the host: correct, but slow.
     Loops,
-    /// Nothing runs: the result is bytes of an operand.
+    /// Nothing runs: the result is a view of an operand.
     View,
-    /// Nothing runs: the host makes it once, when weights are loaded.
+    /// Nothing runs: the host makes the result once, when weights are loaded.
     HostConstant,
 }
 
@@ -35,12 +35,12 @@ impl Path {
     }
 }
 
-/// Whether a kernel takes an operator with operands of these types on a target; if not, why, as the end of
-/// "the device does not run zip: …".
+/// Says whether a kernel takes an operator with operands of these types on a target. If not, the reason is the end
+/// of "the device does not run zip: …".
 pub type Takes = fn(&Op, &[&Type], &Target) -> Result<(), String>;
 
-/// A kernel of an executor: the operator it runs, and which forms of it. The function stands in the kernel's
-/// own file, and the kernel's builder calls it too: nothing restates it.
+/// A kernel of an executor: the operator it runs, and which forms of it. The kernel's builder calls the same
+/// function, so the claim and the kernel cannot differ.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelClaim {
     /// The operator's name.
@@ -50,7 +50,7 @@ pub struct KernelClaim {
 }
 
 impl PartialEq for KernelClaim {
-    /// By names: a function's address says nothing.
+    /// Compares names only: a function's address says nothing.
     fn eq(&self, other: &Self) -> bool {
         self.op == other.op
     }
@@ -58,12 +58,12 @@ impl PartialEq for KernelClaim {
 
 impl Eq for KernelClaim {}
 
-/// What a target claims.
+/// The operators that a target claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims {
     /// Its kernels, as the executor lists them.
     pub kernels: &'static [KernelClaim],
-    /// Whether it runs the oracle's loops for everything else.
+    /// Whether it runs the oracle's loops for all other operators.
     pub loops: bool,
 }
 
@@ -71,10 +71,10 @@ pub struct Claims {
 const HOST_CONSTANTS: &[&str] = &["constant", "rope_table"];
 
 impl Claims {
-    /// Everything, by the oracle's loops.
+    /// Claims everything, by the oracle's loops.
     pub const EVERYTHING: Claims = Claims { kernels: &[], loops: true };
 
-    /// An executor's kernels.
+    /// Claims an executor's kernels.
     pub const fn of(kernels: &'static [KernelClaim]) -> Claims {
         Claims { kernels, loops: false }
     }
@@ -84,12 +84,12 @@ impl Claims {
         self.kernels.len()
     }
 
-    /// Whether no operator has one.
+    /// Whether no operator has a kernel.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the operator of that name has a kernel, for some of its forms.
+    /// Whether the operator of that name has a kernel for some of its forms.
     pub fn has(&self, name: &str) -> bool {
         self.kernels.iter().any(|k| k.op == name)
     }
@@ -126,25 +126,25 @@ impl Target {
         self.path(op, operands).map(|_| ())
     }
 
-    /// Whether the target runs some form of the operator of that name. Views are not asked: whether
-    /// an operator is one depends on its operands.
+    /// Whether the target runs some form of the operator of that name. This ignores views: whether an
+    /// operator is a view depends on its operands.
     pub fn claims_name(&self, name: &str) -> bool {
         self.claims.loops || HOST_CONSTANTS.contains(&name) || self.claims.has(name)
     }
 
-    /// The same device with the oracle's loops for everything that has no kernel.
+    /// The same claims, with the oracle's loops for operators without a kernel.
     #[must_use]
     pub fn with_loops(mut self) -> Target {
         self.claims.loops = true;
         self
     }
 
-    /// Whether the plan makes the operator's result on the host, for every target.
+    /// Whether the plan makes the operator's result on the host, on every target.
     pub fn makes_on_host(op: &Op) -> bool {
         HOST_CONSTANTS.contains(&op.name())
     }
 
-    /// Names it has kernels for, in the order in which they are listed.
+    /// Names of operators with a kernel, in the order of the list.
     pub fn kernels(&self) -> Vec<&'static str> {
         self.claims.kernels.iter().map(|k| k.op).collect()
     }

@@ -1,11 +1,11 @@
-//! The class of every operator kind that a precision policy may name. The names are those of the
-//! earlier system whose checklist `docs/facts.md` follows, so a policy written for it means the
-//! same here. Kinds of training's backward pass have rows and no operators. `FusedAttentionBlock`
-//! is matrix products here, and compute.
+//! The class of every operator kind that a precision policy may name. The names come from the earlier
+//! compiler whose checklist `docs/facts.md` follows, so its policies mean the same here. Kinds of the
+//! backward pass are listed although no operator has them. `FusedAttentionBlock` counts as compute,
+//! because it is matrix products.
 
 use crate::ops::Class;
 
-/// Kinds by class; what stands nowhere is compute.
+/// Kinds by class; a kind that is not listed is compute.
 const KINDS: &[(Class, &[&str])] = &[
     (
         Class::Compute,
@@ -105,8 +105,7 @@ const KINDS: &[(Class, &[&str])] = &[
     (Class::Boundary, &["Input", "Param", "Constant"]),
 ];
 
-/// The class of a kind by its name in other systems' policies, `FusedSwiGLU`; compute for a name
-/// that no policy knows.
+/// The class of a kind by its name in a policy, such as `FusedSwiGLU`; compute for an unknown name.
 pub fn class_of_kind(name: &str) -> Class {
     KINDS.iter().find(|row| row.1.contains(&name)).map_or(Class::Compute, |row| row.0)
 }

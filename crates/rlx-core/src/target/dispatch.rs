@@ -1,21 +1,21 @@
-//! Which operators run as kernels of the device's own.
+//! Which operators run on the device's own kernels, and which are decomposed.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// What happens to an operator that has both a kernel and a decomposition.
+/// How an operator with a kernel and a decomposition runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DispatchPolicy {
-    /// The kernel where the target claims it, else the decomposition.
+    /// The kernel if the target claims it, else the decomposition.
     #[default]
     PreferNative,
-    /// The decomposition wherever there is one.
+    /// The decomposition if there is one.
     ForceCommon,
     /// The kernel; an operator without one is an error.
     ForceNative,
 }
 
-/// The policy, and the kinds that differ from it. A kind in both lists is native.
+/// The policy, and its exceptions. A kind in both lists keeps its kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelDispatch {
     /// The policy.

@@ -1,8 +1,8 @@
 //! Which backend a compilation is for, by the names that profiles and command lines use.
 //!
-//! This file alone of the core lists devices by name. It is a vocabulary: a profile has hints for backends
-//! that no build has yet, and what is no name is told those that are. Nothing here says what a device can do;
-//! that is its executor's [`Target`](super::Target).
+//! This is the only file of the core that lists devices by name. It is a vocabulary: profiles have hints for
+//! backends that no build has yet, and an error about an unknown name lists the known ones. What a device can
+//! do is in its executor's [`Target`](super::Target).
 
 use crate::error::{Code, Error, Result};
 use alloc::format;
@@ -11,14 +11,14 @@ use alloc::vec::Vec;
 /// A backend that fusions and hints are chosen for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FusionTarget {
-    /// The device's own.
+    /// The backend of the device.
     #[default]
     Auto,
     /// The CPU executor; the reference executor counts as one.
     Cpu,
-    /// Apple GPUs by MSL.
+    /// Apple GPUs, through MSL.
     Metal,
-    /// Apple GPUs by MLX's lazy graphs.
+    /// Apple GPUs, through MLX's lazy graphs.
     Mlx,
     /// Nvidia GPUs.
     Cuda,
@@ -26,12 +26,11 @@ pub enum FusionTarget {
     Rocm,
     /// WebGPU, in a page or natively.
     Wgpu,
-    /// XLA devices by PJRT.
+    /// XLA devices, through PJRT.
     Tpu,
 }
 
-/// A device's names on command lines, and the backend that runs it. The first name of a backend is
-/// its own.
+/// Names of devices on command lines, with their backend. The first name of a backend is its own.
 const DEVICES: [(&str, FusionTarget); 14] = [
     ("cpu", FusionTarget::Cpu),
     ("reference", FusionTarget::Cpu),
@@ -99,7 +98,7 @@ impl FusionTarget {
     /// are wgpu.
     ///
     /// # Errors
-    /// `Usage` for another string, with those that are known.
+    /// `Usage` for an unknown string, with the known ones.
     pub fn of_device(device: &str) -> Result<Self> {
         DEVICES.iter().find(|row| row.0 == device).map(|row| row.1).ok_or_else(|| {
             let known: Vec<&str> = DEVICES.iter().map(|row| row.0).collect();
@@ -108,11 +107,11 @@ impl FusionTarget {
         })
     }
 
-    /// The first of `built` that is a device of this backend; `None` for `auto`, which takes what
-    /// the caller would take anyway.
+    /// The first of `built` that is a device of this backend; `None` for `auto`, which leaves the choice to
+    /// the caller.
     ///
     /// # Errors
-    /// `DeviceUnavailable` if none is, with those that are.
+    /// `DeviceUnavailable` if there is none, with the devices of this build.
     pub fn resolve<'a>(self, built: &[&'a str]) -> Result<Option<&'a str>> {
         if self == Self::Auto {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! What a device can do, as data, and what a compilation is asked for. Passes and the planner ask
-//! this, never a device's name.
+//! What a device can do, as data, and the options of a compilation. Passes and the planner ask these,
+//! never a device's name.
 
 #[cfg(feature = "quant")]
 mod cast;
@@ -25,29 +25,29 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Fusions a target gains from.
+/// The fusions that make a target faster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fusions {
-    /// A norm as a matmul's prologue: pays where a launch costs more than a second read of x.
+    /// A norm as a matmul's prologue: worth it if a launch costs more than a second read of x.
     pub norm_prologue: bool,
-    /// Int8 blocks of x made inside the matmul of one row: a launch less, for a pass over x in
-    /// every workgroup.
+    /// Quantizing x to int8 blocks inside the matmul of one row: saves a launch, but every workgroup
+    /// reads all of x.
     pub quantize_prologue: bool,
     /// A residual as a matmul's epilogue.
     pub residual: bool,
-    /// Matmuls of one input as segments of one.
+    /// Several matmuls of one input as segments of one matmul.
     pub segments: bool,
-    /// Gate and up with their product as one matmul.
+    /// Gate, up and their product as one matmul.
     pub glu: bool,
     /// Rotation with both cache writes.
     pub rope_kv_write: bool,
-    /// Rotation and both cache writes where one row's attention is split.
+    /// Rotation and both cache writes as part of one row's split attention.
     pub rope_attention_split: bool,
-    /// A bias, or a function of the product, where the product is made.
+    /// A bias, or a function of the product, as a matmul's epilogue.
     pub matmul_epilogue: bool,
     /// A residual with the norm of the sum.
     pub residual_norm: bool,
-    /// Two products and the softmax between them.
+    /// Two products and the softmax between them, as attention.
     pub attention: bool,
 }
 
@@ -80,31 +80,31 @@ impl Fusions {
     };
 }
 
-/// What running a program costs: `submit + launch * steps + bytes / bandwidth`. Round numbers of
-/// the kind of device, to compare two forms of one program with; none was measured.
+/// The cost of running a program: `submit + launch * steps + bytes / bandwidth`. The numbers are round
+/// guesses for the kind of device, to compare two forms of one program; none was measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// Microseconds of a submission.
     pub submit_us: f64,
-    /// Microseconds of a step besides its work.
+    /// Microseconds to launch a step.
     pub launch_us: f64,
-    /// Bytes that reach a kernel in a second, in units of 10^9.
+    /// Memory bandwidth, in units of 10^9 bytes per second.
     pub bandwidth_gb_s: f64,
 }
 
 impl Cost {
-    /// Microseconds of a program of that many steps over that many bytes.
+    /// Microseconds of a program of `steps` that moves `bytes`.
     pub fn time_us(&self, steps: u64, bytes: u64) -> f64 {
         self.submit_us + self.launch_us * steps as f64 + bytes as f64 / (self.bandwidth_gb_s * 1e3)
     }
 }
 
-/// What a device's memory allows, in bytes.
+/// Limits of a device's memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// The largest buffer.
     pub buffer: u64,
-    /// The most of a buffer that one binding shows.
+    /// The largest binding.
     pub binding: u64,
     /// Storage buffers in one step.
     pub storage_buffers: u32,
@@ -112,82 +112,82 @@ pub struct Limits {
     pub alignment: u64,
 }
 
-/// What a GPU's buffers take besides what plans say, in bytes.
+/// Bytes that a GPU's buffers take in addition to the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffers {
     /// Sizes are rounded up to a multiple of it.
     pub multiple: u64,
-    /// Constants of a step.
+    /// Bytes of a step's constants.
     pub step: u64,
-    /// Weights on their way, at most.
+    /// Most bytes of weights in the staging ring.
     pub staging: u64,
 }
 
 /// A device as the compiler sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// What messages, fingerprints and command lines call it.
+    /// Its name in messages, fingerprints and command lines.
     pub name: String,
-    /// What its memory allows.
+    /// Limits of its memory.
     pub limits: Limits,
-    /// What it gains from.
+    /// The fusions that make it faster.
     pub fusions: Fusions,
     /// Packed formats its kernels read.
     pub formats: Vec<BlockFormat>,
     /// Whether it multiplies int8 activations.
     pub int8: bool,
-    /// What it runs.
+    /// The operators it runs.
     pub claims: Claims,
-    /// The longest elementwise chain that one kernel of it takes; `None`: it has no such kernel.
+    /// The longest elementwise chain that one kernel takes; `None`: it has no such kernel.
     pub region_limits: Option<RegionLimits>,
-    /// What its caches may be of; `None` where every type that an operator writes will do.
+    /// The types that its caches may have; `None`: any type that an operator writes.
     pub caches: Option<Caches>,
-    /// What running costs.
+    /// The cost of running a program.
     pub cost: Cost,
-    /// Whether its arena may be several segments, each within the binding limit.
-    pub segments: bool,
-    /// Rows of a tile, if it reads a weight above the binding limit in parts of whole tiles.
+    /// Whether its arena may have several segments, each within the binding limit.
+    pub arena_segments: bool,
+    /// Rows of a tile, if it can read a weight above the binding limit in parts of whole tiles.
     pub row_parts: Option<u64>,
-    /// How it wants one row's attention split, if at all.
+    /// How one row's attention is split, if at all.
     pub attention_splits: Option<Splits>,
-    /// How its buffers differ from plans; `None` where memory is the host's.
+    /// How its buffers differ from the plan; `None` if it uses the host's memory.
     pub buffers: Option<Buffers>,
-    /// How it is used where nobody asks for anything else.
+    /// Recommended options.
     pub policy: Policy,
 }
 
-/// What a target's caches of keys and values may be of.
+/// The types that a target's caches of keys and values may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caches {
     /// Element types.
     pub types: &'static [DType],
-    /// What a head's elements are a multiple of where the type is one of blocks.
+    /// For block types, a head's elements must be a multiple of this.
     pub block_heads: u64,
 }
 
-/// How one row's attention is split by positions: one way whatever the threads are, for the sums of
-/// splits are other roundings.
+/// How one row's attention is split by positions. It does not depend on the number of threads, because
+/// other splits round differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Splits {
-    /// Parts wanted in all; unsplit there are as many as key and value heads.
+    /// Wanted number of parts that can run in parallel: key and value heads times splits.
     pub parts: u64,
-    /// Positions that are worth a part.
+    /// Fewest positions of a split.
     pub least: u64,
     /// At most one split for each `spare * least` positions of the cache: most steps see fewer
     /// positions than it holds.
     pub spare: u64,
-    /// Positions of the smallest cache that is read in splits.
+    /// Caches with fewer positions are not split.
     pub capacity: u64,
-    /// What a head's elements must be a multiple of.
+    /// A head's elements must be a multiple of this.
     pub multiple: u64,
-    /// Query heads that share a key and value head, at most.
+    /// Most query heads that share a key and value head.
     pub group: u64,
-    /// Elements of such a group's row, at most.
+    /// Most elements of such a group's row.
     pub width: u64,
 }
 
 impl Target {
-    /// Every format of a file's weights.
+    /// Every block format that a file's weights may have.
     pub fn every_format() -> Vec<BlockFormat> {
         let working = [BlockFormat::Q8_1, BlockFormat::Q8K]; // activations only
         BlockFormat::ALL.iter().copied().filter(|b| !working.contains(b)).collect()
@@ -210,7 +210,7 @@ impl Target {
             region_limits: Some(RegionLimits::UNBOUNDED),
             caches: None,
             cost: Cost { submit_us: 0.0, launch_us: 0.1, bandwidth_gb_s: 1.0 },
-            segments: true,
+            arena_segments: true,
             row_parts: Some(8),
             attention_splits: None,
             buffers: None,
@@ -218,7 +218,7 @@ impl Target {
         }
     }
 
-    /// What a head's elements are a multiple of in the target's caches of this type.
+    /// The multiple that a head's elements must be of, in caches of this type.
     pub fn cache_heads(&self, kv: DType) -> u64 {
         self.caches.filter(|_| kv.is_block()).map_or(1, |caches| caches.block_heads)
     }
@@ -231,9 +231,9 @@ impl Target {
         }
     }
 
-    /// One line that names everything plans depend on: `name buffer=… binding=…`. It is hashed
-    /// into fingerprints and accepted by `rlx inspect --target`. `loops=1` is said where the usual
-    /// target of that name has none.
+    /// One line with everything that plans depend on: `name buffer=… binding=…`. It is hashed
+    /// into fingerprints, and `rlx inspect --target` accepts it. It has `loops=1` if the target has the
+    /// oracle's loops and the usual target of that name has not.
     pub fn describe(&self) -> String {
         let l = &self.limits;
         let usual = self.name == "reference";
@@ -244,12 +244,11 @@ impl Target {
         )
     }
 
-    /// Reads what [`describe`](Self::describe) writes, of one of these targets. A name alone means
-    /// that target with its limits; limits may come in any order, and those that are left out are
-    /// the target's own.
+    /// Reads the text of [`describe`](Self::describe), for one of these targets. Limits may come in any
+    /// order; those that are left out are the target's own.
     ///
     /// # Errors
-    /// `Usage` for an unknown name or limit, or a value that is no number of 1 or more.
+    /// `Usage` for an unknown name or limit, or a value that is not a number of 1 or more.
     pub fn parse_among(text: &str, usual: &[Target]) -> Result<Target> {
         let mut words = text.split_whitespace();
         let name = words.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Choices that are neither the model's nor the device's.
+//! Options of a compilation: choices that belong neither to the model nor to the device.
 
 use super::{FusionTarget, KernelDispatch, PrecisionPolicy};
 use crate::ir::hir::FusionPolicy;
@@ -7,12 +7,12 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The type activations have where they meet packed weights.
+/// Activation type in matmuls of packed weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Activations {
     /// f32 throughout.
     F32,
-    /// int8 blocks, where the weight is packed.
+    /// int8 blocks for packed weights, else f32.
     Int8,
 }
 
@@ -26,12 +26,12 @@ impl Activations {
     }
 }
 
-/// How long a chain of elementwise operators may grow when it becomes one node.
+/// How long a chain of elementwise operators in one node may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegionLimits {
-    /// Steps of the chain.
+    /// Most operators of the chain.
     pub steps: usize,
-    /// Tensors it reads.
+    /// Most tensors that it reads.
     pub inputs: usize,
 }
 
@@ -40,7 +40,7 @@ impl RegionLimits {
     pub const UNBOUNDED: RegionLimits = RegionLimits { steps: usize::MAX, inputs: usize::MAX };
 }
 
-/// What a compilation is asked for.
+/// Options of a compilation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompileOptions {
     /// Activation type in matmuls of packed weights.
@@ -55,32 +55,32 @@ pub struct CompileOptions {
     pub constant_folding: bool,
     /// Whether the report is for printing.
     pub verbose: bool,
-    /// The backend that is compiled for, where it is not the device's own.
+    /// The backend to compile for, if it is not the device's own.
     pub fusion_target: FusionTarget,
-    /// How blocks are lowered; as the module says when absent.
+    /// How blocks are lowered; absent: as the module says.
     pub fusion_policy: Option<FusionPolicy>,
-    /// Leaves out every fusion.
+    /// Whether to skip every fusion.
     pub skip_fusion: bool,
-    /// Leaves elementwise chains as single nodes.
+    /// Whether to keep each operator of an elementwise chain as a node of its own.
     pub unfuse_regions: bool,
-    /// Limits of elementwise chains; the target's when absent.
+    /// Limits of elementwise chains; absent: the target's.
     pub region_limits: Option<RegionLimits>,
-    /// Fails when the fusion report has a miss.
+    /// Whether to fail if the fusion report has a miss.
     pub assert_clean: bool,
     /// Alignment of arena slots in bytes, a power of two from 64 on.
     pub alignment: u64,
-    /// Kernels of the device's own, or the operators they stand for.
+    /// Which operators run on the device's kernels, and which are decomposed.
     pub dispatch: KernelDispatch,
-    /// Operators the device is taken to claim; its own claims when absent.
+    /// Names of the operators that the device is assumed to claim; absent: its own claims.
     pub supported_ops: Option<Vec<String>>,
-    /// Whether programs of other sizes are compiled later over the same weights: tensors of the file are then
-    /// read as the file has them, and only constants are laid out while loading.
+    /// Whether programs of other sizes will be compiled later for the same weights. Tensors of the file are then
+    /// loaded as they are, and only constants are transformed while loading.
     pub whole_weights: bool,
-    /// Symbols to bind; empty leaves them.
+    /// Symbols to bind; others stay unbound.
     pub binding: Binding,
     /// Values of parameters that become constants: name and little-endian bytes.
     pub baked: BTreeMap<String, Vec<u8>>,
-    /// Names of passes that are not run.
+    /// Names of passes to skip.
     pub without: Vec<String>,
 }
 

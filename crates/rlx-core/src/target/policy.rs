@@ -1,28 +1,28 @@
-//! How a device is used where nobody asks for anything else.
+//! The options that an executor recommends for its device.
 
 use super::Activations;
 use crate::types::DType;
 
-/// What an executor recommends to whoever opens a model on it: the same in a page and natively. No plan
-/// depends on it but through the options that are made of it, so no description of a target has it.
+/// The options that an executor recommends for a model, in a page and natively. Plans depend on it only through
+/// the options made from it, so a target's description does not include it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Rows of a prompt's chunk.
     pub chunk: u64,
-    /// Rows of the program for short prompts and for what long ones leave over, where that is worth one.
+    /// Rows of the program for short prompts and for the rest of long ones, if such a program is worth it.
     pub short: Option<u64>,
     /// Element type of the caches.
     pub kv: DType,
     /// Activation type in matmuls of packed weights.
     pub activations: Activations,
-    /// Whether others use the device too, so that submissions are kept short.
+    /// Whether others use the device too, so that submissions must be short.
     pub paced: bool,
-    /// Whether drivers stand between it and the hardware: a model's twin is tried before the model.
+    /// Whether a driver may compute wrong values, so that a model's twin is tested before the model.
     pub checked: bool,
 }
 
 impl Policy {
-    /// Small chunks and f32 throughout, on a device that nobody shares and nothing stands before.
+    /// Small chunks and f32 throughout, for a device that is neither shared nor tested.
     pub const PLAIN: Policy = Policy {
         chunk: 32,
         short: None,

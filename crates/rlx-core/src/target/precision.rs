@@ -1,4 +1,4 @@
-//! Element types by kind of work.
+//! Element types for classes of operators.
 
 use crate::ops::Class;
 use crate::types::DType;
@@ -41,7 +41,7 @@ pub enum PrecisionPolicy {
     AutoMixed,
     /// bf16 but for the boundary; kernels accumulate in f32.
     AutoMixedBf16,
-    /// As listed; classes that are not are f32.
+    /// As listed; f32 for classes that are not listed.
     Custom(BTreeMap<Class, Precision>),
 }
 

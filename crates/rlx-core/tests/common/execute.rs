@@ -5,7 +5,7 @@ use rlx_core::ir::lir::{Program, Space, StateDecl};
 use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ops::Alias;
 use rlx_core::plan::check::check;
-use rlx_core::plan::replay::{Memory, replay};
+use rlx_core::plan::replay::{ReplayMemory, replay};
 use rlx_core::plan::{ALIGNMENT, Origin, WeightPlan, plan};
 use rlx_core::reference::interpret;
 use rlx_core::reference::make::make;
@@ -83,7 +83,7 @@ pub fn replayed(planned: &Planned, data: &Data) -> Result<Outcome> {
         });
     }
     let bytes: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
-    let mut memory = Memory::of(program);
+    let mut memory = ReplayMemory::of(program);
     for (i, input) in program.inputs.iter().enumerate() {
         memory.inputs[i] = data[&input.name].clone();
     }

@@ -5,7 +5,7 @@ use rlx_core::ir::lir::{Phase, Program};
 use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ir::parse::{parse, parse_lir};
 use rlx_core::plan::check::check;
-use rlx_core::plan::replay::{Memory, replay};
+use rlx_core::plan::replay::{ReplayMemory, replay};
 use rlx_core::plan::{Origin, WeightPlan, at_run, plan, plan_bounded};
 use rlx_core::reference::interpret;
 use rlx_core::reference::make::make;
@@ -101,7 +101,7 @@ fn loaded(weights: &WeightPlan, file: &[u8]) -> Vec<Vec<u8>> {
 fn replayed(program: &Program, weights: &WeightPlan, data: &Data, file: &[u8]) -> Vec<Vec<u8>> {
     let bytes = loaded(weights, file);
     let bytes: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
-    let mut memory = Memory::of(program);
+    let mut memory = ReplayMemory::of(program);
     for (i, input) in program.inputs.iter().enumerate() {
         memory.inputs[i] = data[&input.name][..input.bytes as usize].to_vec();
     }
@@ -146,19 +146,19 @@ fn sums(nodes: usize) -> Graph {
 fn an_arena_above_the_binding_limit_is_segments_that_no_value_crosses() {
     let g = sums(40);
     let (whole, _) = proven(&g, &Target::reference(), &CompileOptions::default());
-    assert_eq!(whole.segments, [whole.arena_bytes]);
+    assert_eq!(whole.arena_segments, [whole.arena_bytes]);
     let (program, _) = proven(&g, &reference(10_000), &CompileOptions::default());
-    assert!(program.segments.len() > 2, "{:?}", program.segments);
-    assert!(program.segments.iter().all(|&s| s <= 10_000));
+    assert!(program.arena_segments.len() > 2, "{:?}", program.arena_segments);
+    assert!(program.arena_segments.iter().all(|&s| s <= 10_000));
     assert!(program.arena_bytes >= whole.arena_bytes);
     let again = parse_lir(&format!("{program:#}")).unwrap();
-    assert_eq!((again.segments, again.steps), (program.segments, program.steps));
+    assert_eq!((again.arena_segments, again.steps), (program.arena_segments, program.steps));
 }
 
 #[test]
 fn an_arena_that_cannot_be_segments_names_the_largest_live_set() {
     let mut target = reference(10_000);
-    target.segments = false;
+    target.arena_segments = false;
     let e = plan(sums(40), &[], &target, &CompileOptions::default()).unwrap_err();
     let start = "@f: the arena has 40960 bytes, 40960 of them in use at once at n9";
     assert!(e.what.starts_with(start), "{e}");
@@ -523,7 +523,7 @@ fn the_cpu_refuses_no_tensor_for_its_size_and_cuts_none_into_parts() {
     let cpu = targets::host();
     let program_of_cpu = program(&cpu).unwrap();
     assert!(program_of_cpu.steps.iter().all(|s| s.part.is_none()));
-    assert_eq!(program_of_cpu.segments.len(), 1);
+    assert_eq!(program_of_cpu.arena_segments.len(), 1);
     let sizes: Vec<u64> = program_of_cpu.weights.iter().map(|w| w.ty.bytes().unwrap()).collect();
     let weights = WeightPlan::new(&[&program_of_cpu], &cpu.limits, |name| {
         let at = program_of_cpu.weights.iter().position(|w| w.name == name)?;

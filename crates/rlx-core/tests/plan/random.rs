@@ -9,7 +9,7 @@ use rlx_core::ir::parse::parse;
 use rlx_core::ir::verify::verify;
 use rlx_core::passes::optimise;
 use rlx_core::plan::check::check;
-use rlx_core::plan::replay::{Memory, replay};
+use rlx_core::plan::replay::{ReplayMemory, replay};
 use rlx_core::plan::{Origin, WeightPlan, plan};
 use rlx_core::reference::interpret;
 use rlx_core::reference::make::make;
@@ -52,7 +52,7 @@ fn replayed(program: &Program, weights: &WeightPlan, data: &Data) -> (Vec<Vec<u8
         })
         .collect();
     let bytes: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
-    let mut memory = Memory::of(program);
+    let mut memory = ReplayMemory::of(program);
     for (i, input) in program.inputs.iter().enumerate() {
         memory.inputs[i] = data[&input.name].clone();
     }

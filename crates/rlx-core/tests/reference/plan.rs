@@ -7,7 +7,7 @@ use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ops::{Binary, KvWrite, Map, RmsNorm, Unary, Zip};
 use rlx_core::plan::WeightPlan;
 use rlx_core::plan::check::check;
-use rlx_core::plan::replay::{Memory, POISON, Replay, replay};
+use rlx_core::plan::replay::{POISON, Replay, ReplayMemory, replay};
 use rlx_core::reference::interpret;
 use rlx_core::target::{Limits, Target};
 use rlx_core::types::{DType, Shape, Type};
@@ -35,8 +35,8 @@ fn w() -> Vec<u8> {
     bytes(&(0..16).map(|i| 1.0 + i as f32 / 8.0).collect::<Vec<_>>())
 }
 
-fn memory(program: &Program) -> Memory {
-    let mut memory = Memory::of(program);
+fn memory(program: &Program) -> ReplayMemory {
+    let mut memory = ReplayMemory::of(program);
     memory.inputs[0] = x_bytes();
     memory
 }
@@ -109,7 +109,7 @@ fn values_that_live_together_may_not_overlap() {
     // `f` elsewhere, so that this is the only fault.
     let end = program.arena_bytes;
     program.arena_bytes += 128;
-    program.segments = vec![program.arena_bytes];
+    program.arena_segments = vec![program.arena_bytes];
     program.steps[4].results[0].offset = end;
     program.outputs[0].slice.offset = end;
     let e = fault(&program, &weights);
@@ -178,7 +178,7 @@ fn slices_are_aligned_and_inside_their_memory() {
 
     let mut faulty = program.clone();
     faulty.arena_bytes = 64;
-    faulty.segments = vec![64];
+    faulty.arena_segments = vec![64];
     assert!(fault(&faulty, &weights).contains("does not fit the arena of 64 bytes"));
 
     let mut faulty = program.clone();

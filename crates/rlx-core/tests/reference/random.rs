@@ -6,7 +6,7 @@ use rlx_core::ir::mir::{Graph, ParamKind, ValueId};
 use rlx_core::ops::{Binary, Map, MatMul, Reshape, RmsNorm, Unary, Zip};
 use rlx_core::passes::optimise;
 use rlx_core::plan::check::check;
-use rlx_core::plan::replay::{Memory, replay};
+use rlx_core::plan::replay::{ReplayMemory, replay};
 use rlx_core::reference::interpret;
 use rlx_core::target::{CompileOptions, Target};
 use rlx_core::types::Shape;
@@ -87,7 +87,7 @@ fn optimised_planned_and_replayed_graphs_give_the_bits_of_the_graph_as_written()
             check(&program, &plan, &target.limits).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
             fewer += usize::from(program.steps.len() < g.nodes.len());
             let weights: Vec<&[u8]> = program.weights.iter().map(|w| get(&w.name)).collect();
-            let mut memory = Memory::of(&program);
+            let mut memory = ReplayMemory::of(&program);
             for (name, _) in params(&program.graph, ParamKind::Input) {
                 let at = program.input(name).unwrap();
                 memory.inputs[at] = get(name).to_vec();

@@ -266,7 +266,7 @@ pub fn host() -> Target {
         region_limits: None,
         caches: Some(Caches { types: CACHES, block_heads: 1 }),
         cost: Cost { submit_us: 10.0, launch_us: 2.0, bandwidth_gb_s: 20.0 },
-        segments: false,
+        arena_segments: false,
         row_parts: None,
         attention_splits: Some(Splits {
             parts: 16,
@@ -299,7 +299,7 @@ pub fn gpu_with(limits: Limits) -> Target {
         region_limits: Some(RegionLimits { steps: 32, inputs: 6 }),
         caches: Some(Caches { types: CACHES, block_heads: GPU_HEADS }),
         cost: Cost { submit_us: 50.0, launch_us: 5.0, bandwidth_gb_s: 100.0 },
-        segments: false,
+        arena_segments: false,
         row_parts: Some(64),
         attention_splits: Some(Splits {
             parts: 256,

@@ -1,7 +1,7 @@
 //! argmax      y = the lowest index of the largest element along an axis, and argmin of the smallest
 //! shapes      x f32|f16|bf16 or integers [.., axis, ..]   y u32, without the axis or with 1 in its place
 //! bytes       x once, 4 per element of y
-//! parts       runs of y's elements
+//! shares      runs of y's elements
 //! numerics    exact; a NaN is never the largest or smallest, and where all are NaN the index is 0
 
 use super::convert::{self, FLOATS};
@@ -93,18 +93,18 @@ impl Extreme {
         read: impl Fn(DType, &[u8], &mut [T]),
     ) {
         let (x, size) = (cx.bytes(0), self.dtype.block_bytes());
-        let part = cx.result(0).columns::<u32>();
-        let mut at = part.start;
-        while at < part.end {
+        let share = cx.result(0).columns::<u32>();
+        let mut at = share.start;
+        while at < share.end {
             let (outer, column) = (at / self.inner, at % self.inner);
-            let width = (self.inner - column).min(part.end - at);
+            let width = (self.inner - column).min(share.end - at);
             let first = outer * self.n * self.inner + column;
             if self.inner == 1 {
                 // One column, whose elements stand one behind the other.
                 best.row.resize(self.n, T::default());
                 read(self.dtype, &x[first * size..][..self.n * size], &mut best.row);
                 let index = self.best(best.row.iter().copied());
-                cx.result(0).row::<u32>(0)[at - part.start] = index;
+                cx.result(0).row::<u32>(0)[at - share.start] = index;
                 at += 1;
                 continue;
             }
@@ -129,7 +129,7 @@ impl Extreme {
                     }
                 }
             }
-            let y = &mut cx.result(0).row::<u32>(0)[at - part.start..][..width];
+            let y = &mut cx.result(0).row::<u32>(0)[at - share.start..][..width];
             for (y, index) in y.iter_mut().zip(&best.index) {
                 *y = if *index == u32::MAX { 0 } else { *index };
             }

@@ -2,7 +2,7 @@
 //!             p = past + i; cap(s) = softcap tanh(s / softcap)                            arXiv:2205.14135
 //! shapes      q, y f32[s, heads e]   K, V f32|f16|q8_0[kv heads, capacity, e]   h' = h kv_heads / heads
 //! bytes       K and V once for up to 4 queries: rows of a prompt, or the heads of a group
-//! parts       heads of y
+//! shares      heads of y
 //! numerics    online softmax over blocks of 32 positions, f32; exp within 2 ulp; blocks of q8_0 as they
 //!             decode, their scale multiplied with a block's sum, and with a position's weight
 

@@ -3,7 +3,7 @@
 //! shapes      acc f32[kv heads S, heads / kv heads e]   stats f32[kv heads S, 2 heads / kv heads]
 //!             y f32[1, heads e]
 //! bytes       4 in for each split, 4 out, per element
-//! parts       heads of y
+//! shares      heads of y
 //! numerics    f32, splits in their order; exp within 2 ulp
 
 use super::{Kernel, Planned, claim, dims};

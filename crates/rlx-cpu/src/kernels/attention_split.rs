@@ -3,7 +3,7 @@
 //! shapes      q f32[1, heads e]   K, V f32|f16|q8_0[kv heads, capacity, e]
 //!             acc f32[kv heads S, heads / kv heads e]   stats f32[kv heads S, 2 heads / kv heads]
 //! bytes       K and V once for up to 4 heads of a group
-//! parts       splits of each key and value head
+//! shares      splits of each key and value head
 //! numerics    attention's
 
 use super::attention::{self, Attend, Query};

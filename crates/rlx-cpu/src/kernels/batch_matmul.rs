@@ -1,7 +1,7 @@
 //! batch_matmul y[.., i, j] = sum_k a[.., i, k] b[.., k, j]; b's last two axes may be the other way round
 //! shapes      a f32|f16|bf16[.., m, k]   b [.., k, n] or [.., n, k]   y [.., m, n]; batches broadcast [NumPy]
-//! bytes       a once for each 16 columns of b, from cache; b once for each part of a batch
-//! parts       rows of y
+//! bytes       a once for each 16 columns of b, from cache; b once for each share of a batch
+//! shares      rows of y
 //! numerics    f32 sums in order of k; for one or two rows 16 of them where b's rows go along k
 
 use super::claim;

@@ -1,7 +1,7 @@
 //! cast        y = x in another element type
 //! shapes      any, of f32, f16, bf16, integers and bool; x and y may be one
 //! bytes       x and y once
-//! parts       runs of y's elements
+//! shares      runs of y's elements
 //! numerics    rounded once; see the operator for what does not fit
 
 use super::{Planned, elementwise};

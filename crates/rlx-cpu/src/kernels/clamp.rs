@@ -1,7 +1,7 @@
 //! clamp       y = min(max(x, low), high)
 //! shapes      any, of floats; x and y may be one
 //! bytes       x and y once
-//! parts       runs of y's elements
+//! shares      runs of y's elements
 //! numerics    exact; a NaN becomes the lower bound
 
 use super::{Planned, elementwise};

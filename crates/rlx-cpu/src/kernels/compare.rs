@@ -1,7 +1,7 @@
 //! compare     y = a f b
 //! shapes      any that broadcast; a and b of one type, y bool
 //! bytes       each operand and y once
-//! parts       runs of y's elements
+//! shares      runs of y's elements
 //! numerics    exact; only `ne` holds for a NaN
 
 use super::{Planned, elementwise};

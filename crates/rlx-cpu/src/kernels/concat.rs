@@ -1,7 +1,7 @@
 //! concat      y = operands one after another along an axis
 //! shapes      any, of any scalar type
 //! bytes       operands and y once
-//! parts       runs of y's bytes
+//! shares      runs of y's bytes
 //! numerics    a copy
 
 use super::{Kernel, Planned, around};
@@ -36,9 +36,9 @@ pub(super) fn plan(op: &ops::Concat, step: &Step) -> Result<Planned> {
 impl Kernel for Concat {
     fn run(&self, cx: &mut Cx<'_>) {
         let whole: usize = self.runs.iter().sum();
-        let part = cx.result(0).columns::<u8>();
-        let mut at = part.start;
-        while at < part.end {
+        let share = cx.result(0).columns::<u8>();
+        let mut at = share.start;
+        while at < share.end {
             let (outer, mut inside) = (at / whole, at % whole);
             // The operand that has this byte.
             let mut i = 0;
@@ -46,9 +46,9 @@ impl Kernel for Concat {
                 inside -= self.runs[i];
                 i += 1;
             }
-            let len = (self.runs[i] - inside).min(part.end - at);
+            let len = (self.runs[i] - inside).min(share.end - at);
             let from = &cx.bytes(i)[outer * self.runs[i] + inside..][..len];
-            cx.result(0).row::<u8>(0)[at - part.start..][..len].copy_from_slice(from);
+            cx.result(0).row::<u8>(0)[at - share.start..][..len].copy_from_slice(from);
             at += len;
         }
     }

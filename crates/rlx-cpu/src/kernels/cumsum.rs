@@ -1,7 +1,7 @@
 //! cumsum      y[i] = x[0] + .. + x[i] along an axis; exclusive, without x[i]
 //! shapes      x, y f32|f16|bf16 or integers [.., axis, ..]
 //! bytes       x and y once
-//! parts       runs of all that stands before the axis
+//! shares      runs of all that stands before the axis
 //! numerics    sums of f64, each rounded once; integers wrap
 
 use super::argmax::numbers;

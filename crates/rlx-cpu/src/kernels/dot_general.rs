@@ -1,7 +1,7 @@
 //! dot_general y[batch, i, j] = sum_k a[batch, i, k] b[batch, j, k], each index of any axes
 //! shapes      a, b f32|f16|bf16, any; y the batch axes, a's free axes, b's free axes
-//! bytes       a once for each 16 columns of y, from cache; b once for each part of a batch
-//! parts       rows of y
+//! bytes       a once for each 16 columns of y, from cache; b once for each share of a batch
+//! shares      rows of y
 //! numerics    f32 sums in order of k; for one or two rows 16 of them where b's rows go along k
 
 use super::claim;

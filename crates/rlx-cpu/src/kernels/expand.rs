@@ -1,7 +1,7 @@
 //! expand      y[j] = x[j], x repeated to y's shape [NumPy]
 //! shapes      any that broadcast, of any scalar type
 //! bytes       x and y once
-//! parts       runs of y's elements
+//! shares      runs of y's elements
 //! numerics    a copy
 
 use super::elementwise::layout::{Layout, RANK};

@@ -1,7 +1,7 @@
 //! gather      y[i, :] = table[ids[i], :], an id past the end reads the last row
 //! shapes      table any[v, d]   ids u32[n..]   y f32[n.., d]; other tables and ids by `gather_axis`
 //! bytes       a packed row in, 4 d out, per id
-//! parts       columns of y, in whole blocks
+//! shares      columns of y, in whole blocks
 //! numerics    as the reference decodes, bit for bit
 
 #[cfg(feature = "graphs")]
@@ -71,7 +71,7 @@ impl Kernel for Gather {
     fn run(&self, cx: &mut Cx<'_>) {
         let (table, ids, is_panels) = (cx.bytes(0), cx.slice::<u32>(1), cx.is_panels(0));
         let columns = cx.result(0).columns::<f32>();
-        // Granules are whole blocks, so the part's bytes are whole ones too.
+        // Granules are whole blocks, so the share's bytes are whole ones too.
         let cut = Cut::of(self.dtype);
         let to_blocks = |e: usize| e / self.dtype.block_elements();
         let (first, end) = (to_blocks(columns.start), to_blocks(columns.end));

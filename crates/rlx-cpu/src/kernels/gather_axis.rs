@@ -1,7 +1,7 @@
 //! gather      y[.., ids[j..], ..] = x[.., ids[j..], ..]: ids stand for an axis of any tensor
 //! shapes      x of any scalar type, ids u32|i32|i64 of any shape
 //! bytes       y twice, 4 or 8 an id
-//! parts       slices of y
+//! shares      slices of y
 //! numerics    a copy; a negative id counts from the end, one outside reads the nearest element
 
 use super::elementwise::layout::integers;

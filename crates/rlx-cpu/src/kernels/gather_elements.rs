@@ -1,7 +1,7 @@
 //! gather_elements y[.., i, ..] = x[.., ids[.., i, ..], ..]
 //! shapes      x of any scalar type, ids u32|i32|i64 of x's sizes but on the axis
 //! bytes       y and ids once, x as ids say
-//! parts       runs of y's elements
+//! shares      runs of y's elements
 //! numerics    a copy; a negative id counts from the end, one outside reads the nearest element
 
 use super::gather_axis::{id, place};

@@ -2,7 +2,7 @@
 //!             run of channels with all their places                                    arXiv:1803.08494
 //! shapes      x, y f32|f16|bf16[n, channels, ..]   scale, bias f32 or as x[channels]
 //! bytes       8 per element of f32, x three times, from cache where a run fits it
-//! parts       groups of every n
+//! shares      groups of every n
 //! numerics    sums and distances in f64, the rest in f32
 
 use super::convert::{self, FLOATS};

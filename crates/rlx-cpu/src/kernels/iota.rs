@@ -1,7 +1,7 @@
 //! iota        y[.., i, ..] = i along an axis
 //! shapes      y of f32, f16, bf16 or integers, any
 //! bytes       y once
-//! parts       runs of y's elements
+//! shares      runs of y's elements
 //! numerics    rounded once; an integer type keeps the low bits
 
 use super::convert::FLOATS;

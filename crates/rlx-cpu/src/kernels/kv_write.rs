@@ -1,13 +1,13 @@
 //! kv_write    cache[h, past + i, :] = x[i, h, :] for i < len, unless the block is done
 //! shapes      cache f32|f16|q8_0[heads, capacity, e]   x f32[s, heads e]
 //! bytes       4 in, 4, 2 or 1.06 out, per element
-//! parts       heads of the cache
+//! shares      heads of the cache
 //! numerics    f16 rounds halves to even, q8_0 away from zero: the reference encoder's bits
 
 use super::cells::{Cells, F16, Q8_0};
 use super::{Kernel, Planned, claim, control, convert, dims, quantize_rows};
 use crate::program::Split;
-use crate::run::{Cx, Panel};
+use crate::run::{Cx, Share};
 use crate::simd::Level;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops;
@@ -40,7 +40,7 @@ impl Cache {
     pub(super) fn put(
         self,
         level: Level,
-        panel: &mut Panel<'_>,
+        share: &mut Share<'_>,
         h: usize,
         position: usize,
         x: &[f32],
@@ -49,7 +49,7 @@ impl Cache {
             return;
         }
         let n = self.row_bytes;
-        let row = &mut panel.row::<u8>(h)[position * n..][..n];
+        let row = &mut share.row::<u8>(h)[position * n..][..n];
         match self.dtype {
             F16::DTYPE => convert::write(level, DType::F16, x, row),
             Q8_0::DTYPE => quantize_rows::encode(level, BlockFormat::Q8_0, x, row),

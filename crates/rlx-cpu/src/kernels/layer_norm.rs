@@ -1,7 +1,7 @@
 //! layer_norm  y[r, c] = (x[r, c] - mean) / sqrt(var + eps) scale[c] + bias[c]     arXiv:1607.06450
 //! shapes      x, y f32|f16|bf16[.., dim]   scale, bias f32 or as x[dim]
 //! bytes       8 per element of f32, x three times from cache
-//! parts       rows
+//! shares      rows
 //! numerics    sums and distances in f64, the rest in f32
 
 use super::convert::{self, FLOATS};

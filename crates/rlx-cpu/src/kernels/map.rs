@@ -1,7 +1,7 @@
 //! map         y = f(x)
 //! shapes      any, f32; x and y may be one; other types by `elementwise`
 //! bytes       8 per element
-//! parts       columns of y's rows
+//! shares      columns of y's rows
 //! numerics    see `math.rs`
 
 #[cfg(feature = "graphs")]

@@ -1,7 +1,7 @@
 //! matmul      y_i[m, n] = epilogue(sum_k x[m, k] w_i[n, k] + b_i[n])
 //! shapes      x f32|q8_0|q8_k[.., k]   w_i any[n_i, k]   y_i f32[.., n_i]
 //! bytes       each weight once, of floats once for 512 rows of x; x from cache, once for 16 or 32 rows of a weight
-//! parts       columns of y: a worker owns the same share of every segment's rows
+//! shares      columns of y: a worker owns the same share of every segment's rows
 //! numerics    with int8 x integer sums within a run of 16 or 32, else f32 sums in order of k
 
 use super::dense;

@@ -1,4 +1,4 @@
-//! Kernels: one file an operator. A kernel computes one part of a step's results; what it needs
+//! Kernels: one file an operator. A kernel computes one share of a step's results; what it needs
 //! is fixed when the program is built.
 //!
 //! `cells.rs` is a cache as attention reads it, `attention_loops.rs` what it does with it; `attention.rs` has the
@@ -113,7 +113,7 @@ use rlx_core::{Code, Error, Result};
 
 /// A step's work.
 pub(crate) trait Kernel: Send + Sync {
-    /// Computes one part: the panels of `cx`'s results.
+    /// Computes one share of the step's results.
     fn run(&self, cx: &mut Cx<'_>);
 }
 

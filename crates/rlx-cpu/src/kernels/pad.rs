@@ -2,7 +2,7 @@
 //!             other end
 //! shapes      any, of f32, f16, bf16, integers and bool
 //! bytes       x and y once
-//! parts       rows of y
+//! shares      rows of y
 //! numerics    a copy; the constant is rounded once
 
 use super::elementwise::layout::put_integers;

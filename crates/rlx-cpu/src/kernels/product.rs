@@ -66,7 +66,7 @@ pub(super) struct Product {
     pub(super) b: Side,
 }
 
-/// Rows of a batch that meet b where it stands: by the batch, not by the part, so that results do not depend
+/// Rows of a batch that meet b where it stands: by the batch, not by the share, so that results do not depend
 /// on the threads.
 const FEW: usize = 2;
 

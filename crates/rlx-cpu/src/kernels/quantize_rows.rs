@@ -1,6 +1,6 @@
 //! quantize    x f32[m, k] -> q8_0 (34 bytes per 32) or q8_k (292 bytes per 256)
 //! bytes       4 in, 1.1 out, per element
-//! parts       columns, in whole blocks
+//! shares      columns, in whole blocks
 //! numerics    the reference encoder's, bit for bit: q8_0 rounds halves away from zero, q8_k to even
 
 use super::{Kernel, Planned, claim, dims};

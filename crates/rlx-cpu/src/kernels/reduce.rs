@@ -1,7 +1,7 @@
 //! reduce      y = sum, mean, max, min or product of x along axes
 //! shapes      x f32|f16|bf16 or integers, any; y without the axes, or with 1 in their place
 //! bytes       x once, y once
-//! parts       runs of y's elements
+//! shares      runs of y's elements
 //! numerics    f64, 16 partial results of a run; integers in i64, of which the type keeps its low bits
 
 use super::convert;
@@ -112,8 +112,8 @@ impl Kernel for Folds {
 impl Folds {
     fn run_with(&self, cx: &mut Cx<'_>, scratch: &mut Scratch) {
         let size = self.dtype.block_bytes();
-        let part = cx.result(0).columns::<u8>();
-        let (first, end) = (part.start / size, part.end / size);
+        let share = cx.result(0).columns::<u8>();
+        let (first, end) = (share.start / size, share.end / size);
         let mut at = first;
         while at < end {
             // Elements of y whose first elements of x stand one behind the other.

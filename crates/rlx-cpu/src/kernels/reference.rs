@@ -1,7 +1,7 @@
 //! any operator    the oracle's loops over the step's bytes
 //! shapes      whatever the type rule takes, bodies of control flow included
 //! bytes       every operand and result, and copies of both
-//! parts       one worker does it
+//! shares      one worker does it
 //! numerics    `rlx_core::reference`: f64 inside, rounded once
 
 use super::{Kernel, Planned};
@@ -28,9 +28,9 @@ impl Loops {
             };
             // What the step writes is shown by its result alone.
             if let Some(r) = step.results.iter().position(here) {
-                let panel = cx.result(r);
-                for row in panel.rows.clone() {
-                    overwritten[i].extend_from_slice(panel.row(row));
+                let share = cx.result(r);
+                for row in share.rows.clone() {
+                    overwritten[i].extend_from_slice(share.row(row));
                 }
             }
         }
@@ -52,11 +52,11 @@ impl Kernel for Loops {
         match self.compute(cx) {
             Ok(results) => {
                 for (i, bytes) in results.iter().enumerate() {
-                    let panel = cx.result(i);
-                    let rows = panel.rows.clone();
+                    let share = cx.result(i);
+                    let rows = share.rows.clone();
                     let row_bytes = bytes.len().checked_div(rows.len()).unwrap_or(0);
                     for row in rows {
-                        panel.row(row).copy_from_slice(&bytes[row * row_bytes..][..row_bytes]);
+                        share.row(row).copy_from_slice(&bytes[row * row_bytes..][..row_bytes]);
                     }
                 }
             }

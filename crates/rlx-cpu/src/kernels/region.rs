@@ -1,7 +1,7 @@
 //! region      y = the last of a chain of elementwise steps
 //! shapes      any that broadcast, of f32, f16, bf16, integers and bool; y and an operand of its shape may be one
 //! bytes       each operand and y once: what is between has no memory
-//! parts       runs of y's elements
+//! shares      runs of y's elements
 //! numerics    those of the steps one by one, each rounded to its own type
 
 use super::{Planned, elementwise};

@@ -2,7 +2,7 @@
 //!             `residual_layer_norm` and `residual_rms_norm`
 //! shapes      x, residual, sum, y f32|f16|bf16[.., dim]   bias, scale, shift f32 or as x[dim]
 //! bytes       16 per element of f32, the sum three times from cache
-//! parts       rows
+//! shares      rows
 //! numerics    the sum in f32; the norm's sums and distances in f64, the rest in f32
 
 use super::convert::{self, FLOATS};

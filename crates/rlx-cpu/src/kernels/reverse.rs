@@ -1,7 +1,7 @@
 //! reverse     y[i] = x[n - 1 - i] on each of some axes
 //! shapes      any, of any scalar type
 //! bytes       x and y once
-//! parts       rows of y
+//! shares      rows of y
 //! numerics    a copy
 
 use super::picks::{self, Axis, strides};

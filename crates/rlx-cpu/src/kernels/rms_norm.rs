@@ -1,7 +1,7 @@
 //! rms_norm    y[r, c] = x[r, c] w[c] / sqrt(mean(x[r, :]^2) + eps)      arXiv:1910.07467
 //! shapes      x, y f32[rows, dim]   w f32[dim]; with the feature `graphs` any rank, f16 and bf16
 //! bytes       12 per element, x twice from cache
-//! parts       rows: a single row is one worker's, the barrier costs more than its sum
+//! shares      rows: a single row is one worker's, the barrier costs more than its sum
 //! numerics    f32, 16 partial sums
 
 #[cfg(feature = "graphs")]

@@ -1,7 +1,7 @@
 //! rope        each pair (a, b) of a head turns by the position's angle     arXiv:2104.09864
 //! shapes      x, y f32[s, heads e]   table f32[rows, dims / 2, 2]   caches [kv heads, capacity, e]
 //! bytes       8 per element; the table is read twice a row
-//! parts       heads of y; with the cache writes also heads of each cache
+//! shares      heads of y; with the cache writes also heads of each cache
 //! numerics    cos and sin from two table rows by the addition theorem, in f32
 
 use super::kv_write::Cache;
@@ -68,7 +68,7 @@ impl Rotation {
         }
     }
 
-    /// Turns the part's columns of result 0, copied from operand 0.
+    /// Turns the share's columns of result 0, copied from operand 0.
     fn turn_result(&self, cx: &mut Cx<'_>, x: &[f32], i: usize, angles: &[[f32; 2]]) {
         let (columns, rows) = (cx.result(0).columns::<f32>(), cx.result(0).rows.len());
         let width = x.len() / rows.max(1);

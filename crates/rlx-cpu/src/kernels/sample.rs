@@ -1,7 +1,7 @@
 //! sample      logits to a token, counted, and the control block advanced
 //! shapes      logits f32[1, v]   params u32[32]   counts u32[v]   ctl u32[16]
 //! bytes       4 v, some of it several times
-//! parts       one worker does it
+//! shares      one worker does it
 //! numerics    integers (`rlx_core::sample`)
 
 use super::{Kernel, Planned, claim, dims};

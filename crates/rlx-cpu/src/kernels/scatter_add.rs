@@ -1,7 +1,7 @@
 //! scatter_add y[.., ids[k], ..] = target[.., ids[k], ..] + updates[.., k, ..] for every k
 //! shapes      target, updates, y f32|f16|bf16 or integers   ids u32|i32|i64 [N]
-//! bytes       target, updates and y once, ids once a part
-//! parts       runs of every slice
+//! bytes       target, updates and y once, ids once a share
+//! shares      runs of every slice
 //! numerics    sums of f64 in the order of ids, rounded once; integers wrap; a negative id counts from the
 //!             end, one outside adds nothing
 
@@ -67,8 +67,8 @@ impl Kernel for ScatterAdd {
 impl ScatterAdd {
     fn each<T: Wide>(&self, cx: &mut Cx<'_>, Scratch { sums, x, order }: &mut Scratch<T>) {
         let (size, slice) = (self.dtype.block_bytes(), self.inner * self.dtype.block_bytes());
-        let part = cx.result(0).columns::<u8>();
-        let width = part.len() / size;
+        let share = cx.result(0).columns::<u8>();
+        let width = share.len() / size;
         let (target, ids, updates) = (cx.bytes(0), cx.bytes(1), cx.bytes(2));
         order.clear();
         order.extend((0..self.new).filter_map(|k| {
@@ -82,13 +82,13 @@ impl ScatterAdd {
             let mut rest = order.as_slice();
             for at in 0..self.n {
                 let r = outer * self.n + at;
-                T::read(self.dtype, &target[r * slice + part.start..][..part.len()], sums);
+                T::read(self.dtype, &target[r * slice + share.start..][..share.len()], sums);
                 let here = rest.iter().take_while(|o| o.0 as usize == at).count();
                 let (mine, others) = rest.split_at(here);
                 rest = others;
                 for &(_, k) in mine {
-                    let from = (outer * self.new + k as usize) * slice + part.start;
-                    T::read(self.dtype, &updates[from..][..part.len()], x);
+                    let from = (outer * self.new + k as usize) * slice + share.start;
+                    T::read(self.dtype, &updates[from..][..share.len()], x);
                     sums.iter_mut().zip(&*x).for_each(|(sum, x)| *sum = sum.plus(*x));
                 }
                 T::write(self.dtype, sums, cx.result(0).row::<u8>(r));

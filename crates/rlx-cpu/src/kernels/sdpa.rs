@@ -1,7 +1,7 @@
 //! sdpa        y[i, h] = softmax(cap(scale q[i, h] K[h']^T) + mask) V[h']               arXiv:2205.14135
 //! shapes      q, y f32|f16|bf16[b, s_q, heads, e|v] or [b, heads, s_q, e|v]   K, V of s_k and kv heads
-//! bytes       q and y once; K and V once for each part, packed, then from cache for each 32 queries
-//! parts       heads of y where there are several, else rows
+//! bytes       q and y once; K and V once for each share, packed, then from cache for each 32 queries
+//! shares      heads of y where there are several, else rows
 //! numerics    online softmax over blocks of 128 keys, f32; exp within 2 ulp; a query that sees no key
 //!             gives zeros
 
@@ -26,7 +26,7 @@ use rlx_core::{Error, Result};
 /// Queries of a tile, and keys of a block: their scores are 16 KiB.
 const QUERIES: usize = 32;
 const KEYS: usize = 128;
-/// Heads from which on parts are heads.
+/// Heads from which on shares are heads.
 const HEADS: usize = 4;
 
 struct Attend {

@@ -1,7 +1,7 @@
 //! select      y = cond ? a : b
 //! shapes      any that broadcast; cond bool, a and b of one type; y and a may be one
 //! bytes       each operand and y once
-//! parts       runs of y's elements
+//! shares      runs of y's elements
 //! numerics    a copy
 
 use super::{Planned, elementwise};

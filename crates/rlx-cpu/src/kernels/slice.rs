@@ -1,7 +1,7 @@
 //! slice       y[.., i, ..] = x[.., start + i step, ..]
 //! shapes      any, of any type; packed rows stay whole
 //! bytes       y twice
-//! parts       rows of y
+//! shares      rows of y
 //! numerics    a copy
 
 use super::picks::{self, Axis, strides};

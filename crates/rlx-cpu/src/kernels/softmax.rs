@@ -1,7 +1,7 @@
 //! softmax     y[i] = exp(x[i] - m) / sum exp(x[j] - m) along an axis, m the largest
 //! shapes      x, y f32|f16|bf16[.., axis, ..]
 //! bytes       8 per element of f32, y three times from cache
-//! parts       rows where the axis is the last, else all that stands before it
+//! shares      rows where the axis is the last, else all that stands before it
 //! numerics    f32, 8 partial sums; exp within 2 ulp
 
 use super::convert::{self, FLOATS};

@@ -2,7 +2,7 @@
 //! top_k       i = where the k largest elements of the last axis stand
 //! shapes      x f32|f16|bf16 or integers [.., axis, ..]   i u32
 //! bytes       x once, the results once
-//! parts       runs of all that stands before the axis
+//! shares      runs of all that stands before the axis
 //! numerics    exact; equal elements keep their order, a NaN is larger than all numbers
 
 use super::argmax::numbers;

@@ -1,7 +1,7 @@
 //! state_write state[.., at + i, ..] = x[.., i, ..], a start that puts slices past the end moved back
 //! shapes      state of any type, x of the same with fewer slices on the axis, at u32[1]
 //! bytes       x twice
-//! parts       runs of the state's bytes
+//! shares      runs of the state's bytes
 //! numerics    a copy
 
 use super::{Kernel, Planned, around};
@@ -42,15 +42,15 @@ pub(super) fn plan(op: &StateWrite, step: &Step) -> Result<Planned> {
 impl Kernel for Write {
     fn run(&self, cx: &mut Cx<'_>) {
         let at = cx.slice::<u32>(2).first().map_or(0, |at| *at as usize).min(self.n - self.new);
-        let (x, part) = (cx.bytes(1), cx.result(0).columns::<u8>());
+        let (x, share) = (cx.bytes(1), cx.result(0).columns::<u8>());
         let run = self.new * self.bytes;
         for outer in 0..self.outer {
             let start = (outer * self.n + at) * self.bytes;
-            let (from, to) = (start.max(part.start), (start + run).min(part.end));
+            let (from, to) = (start.max(share.start), (start + run).min(share.end));
             if from < to {
                 let x = &x[outer * run + from - start..][..to - from];
                 let state = cx.result(0).row::<u8>(0);
-                state[from - part.start..to - part.start].copy_from_slice(x);
+                state[from - share.start..to - share.start].copy_from_slice(x);
             }
         }
     }

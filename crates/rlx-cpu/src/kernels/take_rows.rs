@@ -1,7 +1,7 @@
 //! take_rows   y[i, :] = x[max(len - rows + i, 0), :]
 //! shapes      x f32[s, d]   y f32[rows, d]
 //! bytes       8 per element of y
-//! parts       columns of y
+//! shares      columns of y
 //! numerics    a copy
 
 use super::{Kernel, Planned, claim, control, dims};

@@ -1,7 +1,7 @@
 //! zip         y = f(a, b)
 //! shapes      a, y f32[rows, dim]   b as a, or f32[dim]; a and y may be one; all else by `elementwise`
 //! bytes       12 per element
-//! parts       columns of y's rows
+//! shares      columns of y's rows
 //! numerics    rounded once; pow within the reference's f64
 
 #[cfg(feature = "graphs")]

@@ -304,7 +304,7 @@ pub fn program_of(op: &Op, operands: &[Value]) -> (Program, Vec<Write>) {
         inputs,
         outputs,
         arena_bytes,
-        segments: vec![arena_bytes],
+        arena_segments: vec![arena_bytes],
         alignment: 64,
         largest_live_bytes: arena_bytes,
         unshared_bytes: arena_bytes,

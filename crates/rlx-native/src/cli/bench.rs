@@ -1,6 +1,6 @@
 //! `rlx bench`.
 
-use super::kernel_times::profile;
+use super::kernel_times::time_kernels;
 use super::options::ModelArgs;
 use super::{print_json, print_text};
 use crate::load::Model;
@@ -17,31 +17,31 @@ use std::process::ExitCode;
 pub struct BenchArgs {
     #[command(flatten)]
     pub(super) model: ModelArgs,
-    /// Prompt tokens whose prefill is timed
+    /// Number of prompt tokens to time
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
     prompt_tokens: u32,
-    /// Decode steps that are timed
+    /// Number of decode steps to time
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..))]
     tokens: u32,
-    /// Tokens that the caches hold before
+    /// Number of tokens in the caches before timing starts
     #[arg(long, value_name = "N", default_value_t = 0)]
     depth: u32,
-    /// Repetitions; medians are printed
+    /// Number of repetitions; prints medians
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
-    /// One line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     pub(super) json: bool,
     /// Wait for lines `prefill` and `decode` on stdin; answer each with its seconds, as JSON
     #[arg(long, conflicts_with_all = ["json", "repeat"])]
     turns: bool,
-    /// Where the time goes: every kernel by the device's clock, beside what it has to move
+    /// Print the time of every kernel by the device's clock, and the bytes it must move
     #[arg(long, conflicts_with_all = ["turns", "repeat"])]
     profile: bool,
-    /// Write the profile as a trace that Perfetto and chrome://tracing open
+    /// Write the kernel times as a trace that Perfetto and chrome://tracing open
     #[arg(long, value_name = "FILE", requires = "profile")]
     pub(super) trace: Option<PathBuf>,
-    /// With `--trace`: replace a file that is there
+    /// With `--trace`: replace an existing file
     #[arg(long, requires = "trace")]
     pub(super) force: bool,
 }
@@ -77,7 +77,7 @@ pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
         return turns(&mut model, &options);
     }
     if args.profile {
-        return profile(&mut model, &options, args);
+        return time_kernels(&mut model, &options, args);
     }
     let r = measure(&mut model.engine, &options)?;
     let info = model.engine.info();
@@ -126,7 +126,7 @@ pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One measurement a line, so that another program can be measured between.
+/// Prints one measurement for each line read, so that another program can be measured in between.
 fn turns(model: &mut Model, options: &BenchOptions) -> Result<ExitCode> {
     let (kv, activations) = (model.kv.name(), model.activations.name());
     let info = model.engine.info();

@@ -1,4 +1,4 @@
-//! `rlx chat`: several turns. What earlier turns left in the caches is not read again.
+//! `rlx chat`: several turns. The caches keep earlier turns, so no turn is computed twice.
 
 use super::options::{ModelArgs, SampleArgs};
 use super::run::AnswerJson;
@@ -22,16 +22,16 @@ pub struct ChatArgs {
     /// Text of the system turn
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
-    /// One line of JSON a turn
+    /// Print one line of JSON for each turn
     #[arg(long)]
     json: bool,
 }
 
-/// Nobody is answering: Ctrl-C leaves.
+/// No answer is in progress: Ctrl-C leaves.
 const IDLE: u8 = 0;
-/// An answer is being made: Ctrl-C stops it.
+/// An answer is in progress: Ctrl-C stops it.
 const ANSWERING: u8 = 1;
-/// It was pressed; once more leaves.
+/// The answer is stopping: Ctrl-C leaves.
 const STOPPING: u8 = 2;
 
 /// Listens for Ctrl-C.
@@ -48,7 +48,7 @@ fn watch() -> Result<Arc<AtomicU8>> {
     Ok(phase)
 }
 
-/// The next line without its end; `None` when there is none.
+/// The next line without its line ending; `None` at the end of the input.
 fn read_line(input: &mut impl BufRead, number: usize) -> Result<Option<String>> {
     let mut line = Vec::new();
     let n = input
@@ -95,7 +95,7 @@ pub fn chat(args: &ChatArgs) -> Result<ExitCode> {
         let stopped = || phase.load(Ordering::Acquire) == STOPPING;
         let mut show = |text: &str| if args.json { Ok(()) } else { print_text(text) };
         let mut reopen = || {
-            // On a line of its own: the answer begins anew.
+            // On a line of its own: the answer starts again from its beginning.
             let _ = writeln!(io::stderr(), "\nthe device was lost: loading the model again");
             args.model.load(false)
         };
@@ -110,12 +110,12 @@ pub fn chat(args: &ChatArgs) -> Result<ExitCode> {
                 } else {
                     print_text("\n")?;
                 }
-                // A stopped answer stays, as far as it came.
+                // The text of a stopped answer stays in the conversation.
                 messages.push(Message::new("assistant", answer.text));
             }
             // The next question may be shorter, or begin a new chat.
             Err(e) if interactive && e.code == Code::ContextFull => {
-                report(&e.hint("shorten it, or begin anew with /reset"));
+                report(&e.hint("shorten it, or start over with /reset"));
                 messages.pop();
             }
             Err(e) => return Err(e),

@@ -1,4 +1,4 @@
-//! `rlx devices`: what this machine runs models on, and why it does not.
+//! `rlx devices`: the devices of this machine, and why some are not available.
 
 use super::progress::ProgressLine;
 use super::{print_json, print_text};
@@ -11,13 +11,13 @@ use std::process::ExitCode;
 
 #[derive(Args)]
 pub struct DevicesArgs {
-    /// Measure which kernels are fastest on each device that has a choice, and remember it
+    /// Measure which kernel variants are fastest on each device, and remember them
     #[arg(long)]
     tune: bool,
-    /// Part of the name of the WebGPU adapter to take
+    /// Part of the name of the WebGPU adapter to use [default: the fastest]
     #[arg(long, value_name = "NAME")]
     adapter: Option<String>,
-    /// One line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     json: bool,
 }
@@ -29,11 +29,11 @@ struct Row {
     available: bool,
     adapter: Option<String>,
     features: Vec<String>,
-    /// What the device says it has and computes wrong values with.
+    /// Features that the device offers and RLX does not use, because they compute wrong values.
     demoted: Vec<String>,
-    /// How its kernels are shaped, where that is a choice.
+    /// The tuning of its kernels, if it has one.
     tuning: Option<String>,
-    /// What programs are planned for; `rlx inspect --target` takes it.
+    /// The compilation target, as `rlx inspect --target` takes it.
     target: Option<String>,
     /// Why it is not available.
     reason: Option<String>,
@@ -47,7 +47,7 @@ pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
         if let (true, true, Some(tune)) = (args.tune, opened.is_ok(), row.tune) {
             let line = RefCell::new(ProgressLine::new("tuning"));
             tune(&options, &|done| line.borrow_mut().share(done))?;
-            // With what was remembered.
+            // Opened again, with the tuning that was just stored.
             opened = (row.open)(&options);
         }
         let info = opened.as_ref().ok().map(|device| device.info());

@@ -1,4 +1,4 @@
-//! `rlx embed`: texts to vectors.
+//! `rlx embed`: computes vectors of texts.
 
 use super::options::{Act, DeviceArgs};
 use super::progress::ProgressLine;
@@ -17,7 +17,7 @@ use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What makes one vector of a text's rows.
+/// How one vector is computed from a text's rows.
 #[derive(Clone, Copy, ValueEnum)]
 enum Pool {
     Mean,
@@ -44,28 +44,28 @@ pub struct EmbedArgs {
     model: PathBuf,
     #[command(flatten)]
     device: DeviceArgs,
-    /// What makes one vector of a text's rows [default: what the model's files say, else mean]
+    /// How one vector is computed from a text's rows [default: as the model's files say, else mean]
     #[arg(long, value_name = "KIND")]
     pooling: Option<Pool>,
-    /// Whether vectors are divided by their lengths [default: what the model's files say, else true]
+    /// Whether to scale vectors to length 1 [default: as the model's files say, else true]
     #[arg(long, value_name = "BOOL")]
     normalise: Option<bool>,
-    /// Tokens of a text at most; the rest is cut off [default: what the model's files say]
+    /// Most tokens of a text; longer texts are cut [default: as the model's files say]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_tokens: Option<u64>,
-    /// Activation type of products with packed weights [default: f32]
+    /// Activation type in matmuls of packed weights [default: f32]
     #[arg(long, value_name = "TYPE")]
     activations: Option<Act>,
-    /// Write the vectors into this .npy file, a row for each text, instead of printing them
+    /// Write the vectors to this .npy file, one row per text, instead of printing them
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace the file of --output
+    /// With `--output`: replace an existing file
     #[arg(long, requires = "output")]
     force: bool,
-    /// One line of JSON for all: texts, width, device, vectors
+    /// Print one line of JSON for all texts: texts, width, device, vectors
     #[arg(long)]
     json: bool,
-    /// The texts; `-` reads a text from each line of stdin
+    /// The texts; `-` reads one text per line of stdin
     #[arg(value_name = "TEXT", required = true)]
     texts: Vec<String>,
 }
@@ -75,7 +75,7 @@ struct Embedded<'a> {
     texts: usize,
     width: usize,
     max_tokens: usize,
-    /// Texts that were longer, and were cut.
+    /// Texts that were cut because they were longer.
     truncated: usize,
     device: &'a str,
     adapter: &'a str,
@@ -83,7 +83,7 @@ struct Embedded<'a> {
     vectors: Option<Vec<&'a [f32]>>,
 }
 
-/// The texts of the command line, with those of stdin in the place of `-`.
+/// The texts of the command line; the lines of stdin replace `-`.
 fn texts(args: &[String]) -> Result<Vec<String>> {
     let mut out = Vec::new();
     let mut read = false;
@@ -139,7 +139,7 @@ pub fn embed(args: &EmbedArgs) -> Result<ExitCode> {
             "{truncated} of {} texts were longer than {limit} tokens, and were cut",
             texts.len()
         );
-        // Advice that cannot be shown is no fault.
+        // Failing to print this note is not an error.
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }
     if let Some(path) = &args.output {
@@ -169,7 +169,7 @@ pub fn embed(args: &EmbedArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a file whole, or not at all.
+/// Writes a file completely, or not at all.
 pub(super) fn write_file(path: &std::path::Path, bytes: &[u8], force: bool) -> Result<()> {
     let mut file = NewFile::create(path, bytes.len() as u64, force)?;
     file.put(bytes)?;

@@ -16,28 +16,28 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Numbers of an output that are printed.
+/// How many numbers of an output are printed.
 const SHOWN: usize = 6;
 
 #[derive(Args)]
 pub struct GraphArgs {
-    /// A graph's text (tests/fixtures/graphs has examples), or a model: a GGUF file, or a folder with
-    /// config.json and model.safetensors
+    /// A text file with a graph (examples: tests/fixtures/graphs), or a model: a GGUF file, or a folder
+    /// with config.json and model.safetensors
     #[arg(value_name = "FILE")]
     path: PathBuf,
-    /// What to ask of it [default: its only entry]
+    /// The entry to run [default: the only one]
     #[arg(long, value_name = "NAME")]
     entry: Option<String>,
-    /// The weights of a graph's text: a .safetensors or .gguf file
+    /// The weights for a graph's text: a .safetensors or .gguf file
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
-    /// A tensor for an input, from an .npy file; without inputs those that it has are listed
+    /// The tensor of an input, from an .npy file; without any, the command lists the inputs
     #[arg(long = "input", value_name = "NAME=FILE")]
     inputs: Vec<String>,
-    /// Write every output into this folder, as NAME.npy
+    /// Write every output to this folder, as NAME.npy
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
-    /// Replace files of --output
+    /// With `--output`: replace existing files
     #[arg(long, requires = "output")]
     force: bool,
     /// Positions of a language model's caches: tokens of a text at most [default: 4096, or as many as the model takes]
@@ -45,7 +45,7 @@ pub struct GraphArgs {
     context: Option<u64>,
     #[command(flatten)]
     device: DeviceArgs,
-    /// One line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     json: bool,
 }
@@ -68,9 +68,9 @@ struct Output {
     name: String,
     r#type: String,
     dims: Vec<u64>,
-    /// The first numbers; null for what is no number.
+    /// The first numbers; null stands for NaN and infinity.
     first: Vec<f64>,
-    /// Smallest, largest and mean number, of floats.
+    /// Smallest, largest and mean number; floats only.
     #[serde(skip_serializing_if = "Option::is_none")]
     range: Option<[f64; 3]>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,7 +97,7 @@ fn named(all: &[Signature]) -> Vec<Named> {
     all.iter().map(|s| Named { name: s.name.clone(), r#type: s.ty.to_string() }).collect()
 }
 
-/// The numbers of a tensor; `None` for element types that have none here.
+/// The numbers of a tensor; `None` for an element type that this command cannot print.
 fn numbers(t: &Tensor) -> Option<Vec<f64>> {
     let bytes = &t.bytes;
     let n = match t.dtype {
@@ -150,7 +150,7 @@ fn chosen<'a>(entries: &'a [Entry], asked: Option<&str>) -> Result<&'a Entry> {
     }
 }
 
-/// The files of the weights: the model's own, or those of --weights. With them, whether it is a model.
+/// The files with the weights (the model's own, or those of --weights), and whether the path is a model.
 fn files(args: &GraphArgs) -> Result<(Option<CheckpointFiles>, bool)> {
     let is_gguf = || map(&args.path).map(|m| (*m).as_ref().starts_with(b"GGUF"));
     let is_model = args.path.is_dir() || is_gguf()?;
@@ -182,7 +182,7 @@ fn network<'a>(
     Ok(Network { entries: vec![read_graph(&args.path)?], weights, maps })
 }
 
-/// The arrays of --input. Integers become those that the graph wants.
+/// The arrays of --input. Integers are converted to the type that the graph wants.
 fn arrays<'a>(given: &[(&'a str, &Path)], wanted: &[Signature]) -> Result<Vec<(&'a str, Array)>> {
     let one = |&(name, path): &(&'a str, &Path)| {
         let at = path.display().to_string();
@@ -193,7 +193,7 @@ fn arrays<'a>(given: &[(&'a str, &Path)], wanted: &[Signature]) -> Result<Vec<(&
     given.iter().map(one).collect()
 }
 
-/// Writes the outputs into a folder; the path of each.
+/// Writes the outputs to a folder and returns their paths.
 fn write(tensors: &[Tensor], folder: &Path, force: bool) -> Result<Vec<String>> {
     std::fs::create_dir_all(folder).map_err(|e| {
         let what = format!("the folder cannot be made: {e}");
@@ -242,7 +242,7 @@ pub fn graph(args: &GraphArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A file's name for an output: a graph's text may call it anything.
+/// A safe file name for an output: a graph's text may give it any name.
 fn file_name(output: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let name: String = output.chars().map(|c| if plain(c) { c } else { '_' }).collect();
@@ -259,7 +259,7 @@ fn text(o: &Output) -> String {
     format!("{}: {} {:?}\n  {}{more}{range}{file}\n", o.name, o.r#type, o.dims, first.join(" "))
 }
 
-/// What can be asked, and with what.
+/// Lists an entry's inputs and outputs.
 fn list(entry: &str, inputs: &[Signature], outputs: &[Signature], json: bool) -> Result<ExitCode> {
     let listed = Listed { entry, inputs: named(inputs), outputs: named(outputs) };
     if json {

@@ -32,21 +32,22 @@ enum Stage {
     Mir,
     /// Steps over addresses
     Lir,
-    /// What fused, what nearly did, and what that is worth
+    /// Fusions that were made, those that nearly were, and what they gain
     Fusion,
-    /// How each operator runs, and why
+    /// How the target runs each operator, and why
     Dispatch,
 }
 
+/// A program of a decoder.
 #[derive(Clone, Copy, ValueEnum)]
-enum Phase {
-    /// The last chunk of a prompt, which has the head
+enum DecoderProgram {
+    /// The last chunk of a prompt, with the output head
     Prefill,
     /// One token
     Decode,
 }
 
-impl Phase {
+impl DecoderProgram {
     fn program(self) -> &'static str {
         match self {
             Self::Prefill => "prefill_last",
@@ -63,30 +64,30 @@ pub struct InspectArgs {
     /// What to show
     #[arg(long, value_enum, default_value = "file")]
     stage: Stage,
-    /// Which program
+    /// Which program to show
     #[arg(long, value_enum, default_value = "decode")]
-    phase: Phase,
-    /// reference, cpu, webgpu, or a description such as `webgpu binding=134217728`
+    phase: DecoderProgram,
+    /// Target: reference, cpu, webgpu, or one with limits, such as `webgpu binding=134217728`
     #[arg(long, value_name = "T", default_value = devices::DEFAULT)]
     target: String,
-    /// Positions of the caches [default: what the model was trained for, at most 4096]
+    /// Number of positions in the caches [default: as the model was trained, at most 4096]
     #[arg(long, value_name = "N")]
     context: Option<u64>,
-    /// Element type of the caches [default: as the target's device has it]
+    /// Element type of the caches [default: the target device's]
     #[arg(long, value_name = "TYPE")]
     kv: Option<Kv>,
     /// Activation type in matmuls of packed weights [default: the target device's]
     #[arg(long, value_name = "TYPE")]
     activations: Option<Act>,
-    /// A compile profile, as in profiles/ [default: the presets of the model's family]
+    /// Compile profile: a TOML file as in profiles/ [default: the presets of the model's family]
     #[arg(long, value_name = "FILE")]
     compile_profile: Option<PathBuf>,
-    /// Draw the program's arena: an SVG, time across and bytes up
+    /// Draw the program's arena as an SVG: time to the right, bytes upwards
     #[arg(long, value_name = "SVG")]
     plan: Option<PathBuf>,
     #[command(flatten)]
     passes: PassArgs,
-    /// One line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     json: bool,
 }
@@ -96,7 +97,7 @@ pub fn inspect(args: &InspectArgs) -> Result<ExitCode> {
         Some(path) => ModelSource::open(path)?,
         None => ModelSource::embedded()?,
     };
-    // Before the file's own stage, which needs neither: what is wrong in them is told there too.
+    // Checked first, so that `--stage file` reports wrong values too, although it needs neither.
     let target = devices::target_of(&args.target)?;
     let row = devices::find(&target.name)?;
     let profile = profile(args.compile_profile.as_deref(), row)?;
@@ -234,10 +235,10 @@ struct Lir {
     activation_bytes: u64,
     largest_live_bytes: u64,
     unshared_bytes: u64,
-    /// Of the model: all programs share them.
+    /// Of the whole model: all programs share the weights.
     weight_bytes: u64,
     state_bytes: u64,
-    /// Weights, states, activations, inputs and staging: what loading takes at most.
+    /// Most memory that loading takes: weights, states, activations, inputs and staging.
     fit_bytes: u64,
     readback_bytes: u64,
     context: u64,
@@ -248,10 +249,10 @@ struct Lir {
     fingerprint: String,
 }
 
-/// Elements of an array that text shows.
+/// How many elements of a metadata array the text shows.
 const SHOWN: usize = 8;
 
-/// A metadata value as JSON; of long arrays only the length and the type.
+/// A metadata value as JSON. A long array is only its length and type.
 fn value_json(value: &Value) -> Json {
     if let Some(n) = value.as_integer() {
         // Integers of GGUF are at most 64 bits wide.

@@ -1,18 +1,22 @@
-//! `rlx bench --profile`.
+//! `rlx bench --profile`: kernel times.
 
 use super::bench::BenchArgs;
 use super::{print_json, print_text};
 use crate::load::Model;
 use crate::new_file::NewFile;
 use crate::tools::bench::BenchOptions;
-use crate::tools::kernel_times::{Kind, Launch, Phase, kernel_times, kinds, spans, trace};
+use crate::tools::kernel_times::{DecoderPhase, Kind, Launch, kernel_times, kinds, spans, trace};
 use rlx_core::Result;
 use rlx_core::gguf::Sink;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
 
-pub fn profile(model: &mut Model, options: &BenchOptions, args: &BenchArgs) -> Result<ExitCode> {
+pub fn time_kernels(
+    model: &mut Model,
+    options: &BenchOptions,
+    args: &BenchArgs,
+) -> Result<ExitCode> {
     let launches = kernel_times(&mut model.engine, options)?;
     let copied = match args.model.row()?.copy_rate {
         Some(rate) => rate(&args.model.open_options())?,
@@ -24,7 +28,7 @@ pub fn profile(model: &mut Model, options: &BenchOptions, args: &BenchArgs) -> R
     }
     let kinds = kinds(&launches);
     if args.json {
-        let phase = |phase: Phase, per: usize| {
+        let phase = |phase: DecoderPhase, per: usize| {
             let (ns, submissions) = spans(&launches, phase);
             let rows: Vec<Value> = kinds
                 .iter()
@@ -36,13 +40,13 @@ pub fn profile(model: &mut Model, options: &BenchOptions, args: &BenchArgs) -> R
         print_json(&json!({
             "adapter": adapter, "kv": model.kv.name(), "activations": model.activations.name(),
             "depth": options.depth, "copy_gb_per_s": copied / 1e9,
-            "prefill": phase(Phase::Prefill, options.prompt_tokens),
-            "decode": phase(Phase::Decode, 1),
+            "prefill": phase(DecoderPhase::Prefill, options.prompt_tokens),
+            "decode": phase(DecoderPhase::Decode, 1),
         }))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = format!("{adapter}, copies at {:.1} GB/s\n", copied / 1e9);
-    for phase in [Phase::Prefill, Phase::Decode] {
+    for phase in [DecoderPhase::Prefill, DecoderPhase::Decode] {
         text += &table(&launches, &kinds, phase, options, copied);
     }
     print_text(&text)?;
@@ -54,7 +58,7 @@ fn us(ns: u64, n: usize) -> f64 {
     ns as f64 / 1e3 / n.max(1) as f64
 }
 
-/// The time that moving the bytes takes, by the time that it took.
+/// The time that copying the kernel's bytes would take, divided by its measured time.
 fn floor_share(kind: &Kind, copied: f64) -> f64 {
     let bytes = (kind.work.read + kind.work.written) as f64;
     if kind.ns == 0 { 0.0 } else { bytes / copied / (kind.ns as f64 / 1e9) }
@@ -69,11 +73,11 @@ fn json(k: &Kind, submissions: usize, copied: f64) -> Value {
     })
 }
 
-/// One submission on average, a line a kind of launch.
+/// A table of an average submission, one line per kind of launch.
 fn table(
     launches: &[Launch],
     kinds: &[Kind],
-    phase: Phase,
+    phase: DecoderPhase,
     options: &BenchOptions,
     copied: f64,
 ) -> String {
@@ -82,11 +86,11 @@ fn table(
     let all: u64 = kinds.iter().map(|k| k.ns).sum();
     let count = kinds.iter().map(|k| k.launches).sum::<usize>() / n.max(1);
     let what = match phase {
-        Phase::Prefill => format!(
+        DecoderPhase::Prefill => format!(
             "a submission of {} prompt tokens at depth {}",
             options.prompt_tokens, options.depth
         ),
-        Phase::Decode => format!(
+        DecoderPhase::Decode => format!(
             "a token, of {} behind {}",
             options.tokens,
             options.depth + options.prompt_tokens

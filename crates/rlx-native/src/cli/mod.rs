@@ -1,7 +1,7 @@
 //! The `rlx` command line: options, exit codes, and how errors look.
 //!
 //! Exit codes: 0 ok, 1 a check failed, 2 usage, 3 bad input file, 4 device unavailable, 5 out of
-//! memory. An error is one line of what and where on stderr, and one of what to do.
+//! memory. An error prints two lines on stderr: what happened and where, then what to do.
 
 mod bench;
 mod chat;
@@ -40,27 +40,27 @@ struct Cli {
 enum Command {
     /// Answer one prompt.
     Run(run::RunArgs),
-    /// A conversation: Ctrl-C stops an answer, a second one leaves; `/reset` begins anew.
+    /// Hold a conversation: Ctrl-C stops an answer, Ctrl-C again leaves; `/reset` starts over.
     Chat(chat::ChatArgs),
-    /// Make vectors of texts.
+    /// Compute vectors of texts.
     Embed(embed::EmbedArgs),
-    /// Run any network once: a graph's text, or a model.
+    /// Run any network once, from a graph's text or a model.
     Graph(graph::GraphArgs),
-    /// Show a model file, or its program at any stage.
+    /// Show a model file, or its program at any stage of compilation.
     Inspect(inspect::InspectArgs),
-    /// List the devices, and why one is not available.
+    /// List the devices, and why some are not available.
     Devices(devices::DevicesArgs),
     /// Measure speed, launches and memory.
     Bench(bench::BenchArgs),
-    /// Compare a model, or block formats, with recorded truth.
+    /// Compare the outputs of a model, or decoded block formats, with recorded values.
     Verify(verify::VerifyArgs),
-    /// Write a model file of random weights with a real model's shapes.
+    /// Write a model file with random weights in the shapes of a real model.
     Synth(synth::SynthArgs),
-    /// Write a model file with its matrices in another format.
+    /// Write a copy of a model file with its matrices in another format.
     Quantize(quantize::QuantizeArgs),
-    /// Cut a model file into shards.
+    /// Split a model file into shards.
     Split(shards::SplitArgs),
-    /// Put a model's shards into one file.
+    /// Merge a model's shards into one file.
     Merge(shards::MergeArgs),
 }
 
@@ -78,7 +78,7 @@ pub fn main() -> ExitCode {
 /// Runs a command line, program name first.
 ///
 /// # Errors
-/// What the command meets; [`main`] prints it and turns its code into the exit code.
+/// The command's own; [`main`] prints the error and turns its code into the exit code.
 pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<ExitCode> {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
@@ -104,7 +104,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Resul
     }
 }
 
-/// clap's error as ours: its first paragraph is what is wrong.
+/// clap's error as an [`Error`]: its first paragraph says what is wrong.
 fn usage(e: &clap::Error) -> Error {
     if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return Error::usage("no command is given").hint("see `rlx --help`");
@@ -116,7 +116,7 @@ fn usage(e: &clap::Error) -> Error {
     Error::usage(what.strip_prefix("error: ").unwrap_or(&what)).hint("see `rlx --help`")
 }
 
-/// An error on stderr: what and where, then what to do.
+/// Prints an error on stderr: what happened and where, then what to do.
 fn report(error: &Error) {
     let mut text = format!("error: {}", error.what);
     if !error.at.is_empty() {
@@ -129,11 +129,11 @@ fn report(error: &Error) {
     if !hint.is_empty() {
         text += &format!("\nhint: {hint}");
     }
-    // Nothing is left to tell it to.
+    // A failure to write to stderr cannot be reported anywhere.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Prints to stdout at once. A reader that has gone (`rlx … | head`) ends the command.
+/// Prints to stdout and flushes it. If the reader is gone (`rlx … | head`), the command ends.
 fn print_text(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

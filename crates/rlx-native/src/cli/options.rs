@@ -1,4 +1,4 @@
-//! Options that several commands share, and what they mean.
+//! Command-line options that several commands share.
 
 use super::progress::ProgressLine;
 use crate::devices::{self, DeviceRow, OpenOptions};
@@ -50,13 +50,13 @@ impl Act {
     }
 }
 
-/// Which device, and how it is opened.
+/// Options that choose and open a device.
 #[derive(Args)]
 pub struct DeviceArgs {
-    /// reference, cpu or webgpu
+    /// Device: reference, cpu or webgpu
     #[arg(long, value_name = "D", default_value = devices::DEFAULT)]
     pub device: String,
-    /// Worker threads of the CPU device [default: one a core]
+    /// Number of threads of the CPU device [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
     /// Part of the name of the WebGPU adapter to use [default: the fastest]
@@ -74,7 +74,7 @@ impl DeviceArgs {
     }
 }
 
-/// Which model, on which device, compiled how.
+/// Options that choose a model, its device and how it is compiled.
 #[derive(Args)]
 pub struct ModelArgs {
     /// A GGUF file, or one shard of a model [default: the model inside this binary]
@@ -82,21 +82,21 @@ pub struct ModelArgs {
     pub model: Option<PathBuf>,
     #[command(flatten)]
     pub device: DeviceArgs,
-    /// Positions of the caches [default: what the model was trained for, at most 4096]
+    /// Number of positions in the caches [default: as the model was trained, at most 4096]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub context: Option<u64>,
     /// Element type of the caches [default: f16 on webgpu, else f32]
     #[arg(long, value_name = "TYPE")]
     pub kv: Option<Kv>,
-    /// Activation type in matmuls of packed weights [default: int8, on reference f32]
+    /// Activation type in matmuls of packed weights [default: f32 on reference, else int8]
     #[arg(long, value_name = "TYPE")]
     pub activations: Option<Act>,
-    /// A compile profile, as in profiles/ [default: the presets of the model's family]
+    /// Compile profile: a TOML file as in profiles/ [default: the presets of the model's family]
     #[arg(long, value_name = "FILE")]
     pub compile_profile: Option<PathBuf>,
 }
 
-/// The profile of a file, if one is given, for a device of that row.
+/// Reads a compile profile, if one is given, and checks that it is for this device.
 pub fn profile(path: Option<&Path>, row: &DeviceRow) -> Result<Option<CompileProfile>> {
     let Some(path) = path else { return Ok(None) };
     let profile = from_toml_path(path)?;
@@ -132,7 +132,7 @@ impl ModelArgs {
         }
     }
 
-    /// Opens the device, then the files, and loads. On a terminal a long load says how far it is.
+    /// Opens the device, then the files, and loads. On a terminal a long load shows its progress.
     pub fn load(&self, logits: bool) -> Result<Model> {
         let row = self.row()?;
         let options = self.load_options(logits)?;
@@ -150,10 +150,10 @@ impl ModelArgs {
     }
 }
 
-/// How to sample.
+/// Options for sampling.
 #[derive(Args)]
 pub struct SampleArgs {
-    /// Tokens of an answer at most [default: until the context is full]
+    /// Most tokens of an answer [default: until the context is full]
     #[arg(
         long,
         value_name = "N",
@@ -161,7 +161,7 @@ pub struct SampleArgs {
         value_parser = clap::value_parser!(u64).range(1..)
     )]
     pub max_tokens: Option<u64>,
-    /// 0 takes the best token, up to 100 [default: 0, or what the file asks for]
+    /// Sampling temperature, from 0 (always the best token) to 100 [default: the file's, else 0]
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub temperature: Option<f32>,
     /// Keep the best K tokens; 0 keeps all
@@ -173,25 +173,25 @@ pub struct SampleArgs {
         value_parser = clap::value_parser!(u32).range(0..)
     )]
     pub top_k: u32,
-    /// Keep the best tokens up to this sum of probabilities, above 0, at most 1
+    /// Keep the best tokens whose probabilities sum to P: above 0, at most 1
     #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
     pub top_p: f32,
-    /// Keep tokens with this share of the best one's probability, from 0, below 1
+    /// Keep tokens with at least M times the best token's probability: from 0, below 1
     #[arg(long, value_name = "M", default_value_t = 0.0, allow_negative_numbers = true)]
     pub min_p: f32,
-    /// Divides logits of tokens already in the text, above 0, at most 10; 1 is off
+    /// Penalty on tokens already in the text: above 0, at most 10; 1 is off
     #[arg(long, value_name = "R", default_value_t = 1.0, allow_negative_numbers = true)]
     pub repeat_penalty: f32,
-    /// Text that ends the answer; may be repeated
+    /// Text that ends the answer; may be given several times
     #[arg(long, value_name = "TEXT")]
     pub stop: Vec<String>,
-    /// Equal seeds and logits give equal tokens
+    /// Random seed: equal seeds and logits give equal tokens
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub seed: u64,
 }
 
 impl SampleArgs {
-    /// What a generation is asked for. `file_temperature` is what the model's file says.
+    /// The options of a generation. `file_temperature` is the model file's temperature.
     pub fn generate(&self, file_temperature: Option<f32>) -> Result<GenerateOptions> {
         if self.stop.iter().any(String::is_empty) {
             return Err(Error::usage("--stop is empty, expected at least one character"));

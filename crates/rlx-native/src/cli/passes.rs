@@ -1,4 +1,4 @@
-//! `rlx inspect` of a compilation: what each pass did and how long it took, what fused, how
+//! `rlx inspect` of a compilation: what each pass did and how long it took, the fusions, and how
 //! operators run.
 
 use super::{print_json, print_text};
@@ -14,13 +14,13 @@ use serde_json::{Value as Json, json};
 use std::fmt::Write;
 use std::time::Instant;
 
-/// Which passes to look at.
+/// Options that show what passes do.
 #[derive(Args)]
 pub struct PassArgs {
-    /// Print the program's operators after every run of a pass
+    /// Print the program's operators after every run of this pass
     #[arg(long, value_name = "PASS")]
     print_after: Option<String>,
-    /// End the compilation after the first run of a pass, and print the operators there
+    /// Stop after the first run of this pass, and print the operators
     #[arg(long, value_name = "PASS")]
     stop_after: Option<String>,
     /// Print how long each pass takes
@@ -29,13 +29,13 @@ pub struct PassArgs {
 }
 
 impl PassArgs {
-    /// True if any of these was asked for.
+    /// True if any of these options is given.
     pub fn any(&self) -> bool {
         self.timing || self.print_after.is_some() || self.stop_after.is_some()
     }
 }
 
-/// A report at the end of the compilation.
+/// Which report to print at the end of the compilation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Report {
     None,
@@ -43,7 +43,7 @@ pub enum Report {
     Dispatch,
 }
 
-/// Compiles a program once more, under a watch, and prints what was asked for.
+/// Compiles a program again under a [`Watch`], and prints what the options ask for.
 pub fn show(
     args: &PassArgs,
     report: Report,
@@ -82,7 +82,7 @@ pub fn show(
     print_text(&text(args, report, &traces, &done, stopped.as_deref()))
 }
 
-/// A report's JSON as a value among others.
+/// Parses a report's JSON, to put it into a larger value.
 pub fn parsed(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or(Json::Null)
 }

@@ -1,9 +1,9 @@
-//! How far a long command is.
+//! The progress line of a long command.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// How often the line changes.
+/// Time between two changes of the line.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// `loading 12.0 of 18.8 MB` on a terminal, once the work has taken a quarter of a second.
@@ -15,20 +15,20 @@ pub struct ProgressLine {
 }
 
 impl ProgressLine {
-    /// A line for what is done.
+    /// A line that begins with this verb.
     pub fn new(verb: &'static str) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let next = Instant::now() + Duration::from_millis(250);
         Self { verb, next, shown: false, terminal }
     }
 
-    /// So many bytes of all.
+    /// Shows how many bytes of all are done.
     pub fn show(&mut self, done: u64, total: u64) {
         let mb = |n: u64| n as f64 / 1e6;
         self.write(|| format!("{:.1} of {:.1} MB", mb(done), mb(total)));
     }
 
-    /// A part of the whole, from 0 to 1.
+    /// Shows how much is done, from 0 to 1.
     pub fn share(&mut self, done: f64) {
         self.write(|| format!("{:.0} %", 100.0 * done));
     }
@@ -38,12 +38,12 @@ impl ProgressLine {
         if self.terminal && now >= self.next {
             (self.shown, self.next) = (true, now + PAUSE);
             let text = format!("\r{} {}", self.verb, text());
-            // A progress line that cannot be shown is no fault.
+            // Failing to show progress is not an error.
             let _ = std::io::stderr().lock().write_all(text.as_bytes());
         }
     }
 
-    /// Leaves the line empty.
+    /// Erases the line.
     pub fn clear(self) {}
 }
 

@@ -20,20 +20,20 @@ pub struct QuantizeArgs {
     /// The file to write
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// q4_k_m, q5_k_m, f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k,
-    /// iq4_nl or iq4_xs; the head has more bits, as llama.cpp gives it
+    /// Format: q4_k_m, q5_k_m, f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k,
+    /// q6_k, iq4_nl or iq4_xs; the output head gets more bits, as in llama.cpp
     #[arg(long, value_name = "Q")]
     to: String,
-    /// Every matrix in the format, the head too
+    /// Use the format for every matrix, the output head too
     #[arg(long)]
     pure: bool,
-    /// Threads that encode [default: one a core]
+    /// Number of encoding threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Pack tensors anew that are packed already, and lose more
+    /// Also re-encode packed tensors, which loses more precision
     #[arg(long)]
     requantize: bool,
-    /// Replace a file that is there
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
 }
@@ -69,7 +69,7 @@ pub fn quantize(args: &QuantizeArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Which tensors have another type, one line for each pair of types.
+/// Notes which tensors got another type than asked for, one line per pair of types.
 fn report(fallbacks: &[Fallback]) {
     let mut told: Vec<&Fallback> = Vec::new();
     for f in fallbacks {
@@ -80,7 +80,7 @@ fn report(fallbacks: &[Fallback]) {
         told.push(f);
         let n = fallbacks.iter().filter(|other| like(other)).count();
         let others = if n > 1 { format!(" and {} more", n - 1) } else { String::new() };
-        // A note that cannot be shown is no fault.
+        // Failing to print this note is not an error.
         let _ = writeln!(
             std::io::stderr().lock(),
             "note: {}{others}: {}, not {}, whose blocks do not fill rows of {}",

@@ -23,10 +23,10 @@ pub struct RunArgs {
     /// Send the prompt as it is, without the chat template
     #[arg(long, conflicts_with = "system")]
     pub raw: bool,
-    /// With --json: the K largest logits after the prompt
+    /// With `--json`: print the K largest logits after the prompt
     #[arg(long, value_name = "K", requires = "json", value_parser = clap::value_parser!(u32).range(1..))]
     pub top_logits: Option<u32>,
-    /// One line of JSON instead of the text
+    /// Print one line of JSON instead of the text
     #[arg(long)]
     pub json: bool,
     /// The question
@@ -41,12 +41,12 @@ pub struct AnswerJson<'a> {
     tokens: &'a [u32],
     prompt_tokens: usize,
     reused_tokens: usize,
-    /// `stop` or `length`; null when it was cancelled.
+    /// `stop` or `length`; null if the answer was cancelled.
     finish_reason: Option<&'static str>,
     /// The kind of executor that ran.
     device: String,
     adapter: String,
-    /// Why another device than the one asked for ran: never, on the command line.
+    /// Why another device ran than the one asked for; always null on the command line.
     fallback: Option<&'static str>,
     prefill_tokens_per_s: Option<f64>,
     decode_tokens_per_s: Option<f64>,
@@ -59,7 +59,7 @@ pub struct AnswerJson<'a> {
 }
 
 impl<'a> AnswerJson<'a> {
-    /// `top_logits`: how many of the logits to show.
+    /// `top_logits` is how many of the logits to show.
     pub fn of(model: &Model, answer: &'a Answer, top_logits: Option<u32>) -> Self {
         let info = model.engine.info();
         AnswerJson {

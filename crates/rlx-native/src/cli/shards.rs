@@ -14,29 +14,29 @@ pub struct SplitArgs {
     /// The GGUF file
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// What the shards' names begin with: PREFIX-00001-of-0000N.gguf
+    /// Prefix of the shards' names: PREFIX-00001-of-0000N.gguf
     #[arg(value_name = "PREFIX")]
     prefix: PathBuf,
-    /// Tensor bytes of a shard at most: 256M, 2G, or a plain number; K, M and G are powers of 1000
+    /// Most tensor bytes of a shard: 256M, 2G, or a plain number; K, M and G are powers of 1000
     #[arg(long, value_name = "SIZE", required_unless_present = "max_tensors")]
     max_size: Option<String>,
-    /// Tensors of a shard at most
+    /// Most tensors of a shard
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_tensors: Option<u32>,
-    /// Replace files that are there
+    /// Replace existing files
     #[arg(long)]
     force: bool,
 }
 
 #[derive(Args)]
 pub struct MergeArgs {
-    /// The first shard; the others lie beside it
+    /// The first shard; the others must be in the same folder
     #[arg(value_name = "SHARD")]
     input: PathBuf,
     /// The file to write
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Replace a file that is there
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
 }

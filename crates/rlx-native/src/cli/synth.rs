@@ -14,20 +14,20 @@ pub struct SynthArgs {
     /// The file to write
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// llama-3.2-1b, llama-3.1-8b, qwen3-0.6b, qwen3-4b, gemma-3-1b, llama-0.6b, llama-125m or
+    /// Shapes: llama-3.2-1b, llama-3.1-8b, qwen3-0.6b, qwen3-4b, gemma-3-1b, llama-0.6b, llama-125m or
     /// llama-tiny
     #[arg(long, value_name = "S")]
     shape: String,
-    /// q4_k_m, q5_k_m, f32, f16, bf16 or a block format, such as q4_0 or iq4_xs
+    /// Format: q4_k_m, q5_k_m, f32, f16, bf16, or a block format such as q4_0 or iq4_xs
     #[arg(long, value_name = "Q")]
     quant: String,
-    /// Equal seeds give equal files
+    /// Random seed: equal seeds give equal files
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Every matrix in the format, the head too
+    /// Use the format for every matrix, the output head too
     #[arg(long)]
     pure: bool,
-    /// Replace a file that is there
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
 }

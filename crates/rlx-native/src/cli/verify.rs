@@ -1,4 +1,4 @@
-//! `rlx verify`: prints comparisons; exit code 1 above tolerance.
+//! `rlx verify`: prints comparisons; the exit code is 1 if one is above its tolerance.
 
 use super::options::{DeviceArgs, Kv};
 use super::{print_json, print_text};
@@ -13,19 +13,19 @@ use std::process::ExitCode;
 #[derive(Args)]
 pub struct VerifyArgs {
     /// A folder with config.json, model.safetensors and io.safetensors; or a .safetensors file
-    /// with <TYPE>.bytes and <TYPE>.f32, which the reference decodes whatever the device. A language
+    /// with <TYPE>.bytes and <TYPE>.f32, which the reference decodes on any device. A language
     /// model's `layer.*` are compared on the reference only
     #[arg(value_name = "DIR")]
     path: PathBuf,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Element type of the caches; one that rounds has a wider tolerance [default: f32, as recorded]
+    /// Element type of the caches; f16 and q8_0 have wider tolerances [default: f32, as recorded]
     #[arg(long, value_name = "TYPE")]
     kv: Option<Kv>,
-    /// Of a file of block formats, only these types: Q4_0,Q8_0
+    /// For a file of block formats: only check these types, such as Q4_0,Q8_0
     #[arg(long, value_name = "TYPES", value_delimiter = ',')]
     types: Vec<String>,
-    /// One line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     json: bool,
 }
@@ -34,7 +34,7 @@ pub struct VerifyArgs {
 struct Row<'a> {
     name: &'a str,
     elements: usize,
-    /// Null where it is infinite, and for what was skipped.
+    /// Null if it is infinite, or the output was skipped.
     largest_difference: f64,
     relative: f64,
     cosine: f64,
@@ -127,7 +127,7 @@ pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
     let hint = if is_dir {
         "run it with --device reference: its layer.* rows say where the difference begins"
     } else {
-        "name the types that are wanted with --types"
+        "choose the types to check with --types"
     };
     Err(Error::new(Code::CheckFailed, what).at(args.path.display().to_string()).hint(hint))
 }

@@ -9,16 +9,16 @@ use rlx_core::runtime::generate::engine::Engine;
 use rlx_core::runtime::work::{Position, Work};
 use serde_json::{Value, json};
 
-/// What a submission is for.
+/// What a decoder's submission computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum DecoderPhase {
     /// A chunk of the prompt.
     Prefill,
     /// One token.
     Decode,
 }
 
-impl Phase {
+impl DecoderPhase {
     /// `prefill` or `decode`.
     pub fn name(self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl Phase {
 #[derive(Clone, Debug)]
 pub struct Launch {
     /// What its submission is for.
-    pub phase: Phase,
+    pub phase: DecoderPhase,
     /// Number of the submission.
     pub submission: usize,
     /// The step's label: `blk.3.ffn_down`.
@@ -49,7 +49,7 @@ pub struct Launch {
 #[derive(Clone, Debug)]
 pub struct Kind {
     /// What they are for.
-    pub phase: Phase,
+    pub phase: DecoderPhase,
     /// The label without its layer: `ffn_down`.
     pub role: String,
     /// The kernel's entry point.
@@ -92,10 +92,10 @@ fn launches(engine: &Engine, timed: &[TimedSubmission], options: &BenchOptions) 
     for (submission, timed) in timed.iter().enumerate() {
         let Some(program) = engine.program(timed.program) else { continue };
         let (phase, rows) = if prompt > 0 {
-            (Phase::Prefill, prompt.min(chunk))
+            (DecoderPhase::Prefill, prompt.min(chunk))
         } else if tokens > 0 {
             tokens -= 1;
-            (Phase::Decode, 1)
+            (DecoderPhase::Decode, 1)
         } else {
             // Steps that ran ahead of the last token do nothing.
             break;
@@ -111,7 +111,7 @@ fn launches(engine: &Engine, timed: &[TimedSubmission], options: &BenchOptions) 
 fn of_submission<'a>(
     timed: &'a TimedSubmission,
     program: &'a Program,
-    phase: Phase,
+    phase: DecoderPhase,
     submission: usize,
     at: Position,
 ) -> impl Iterator<Item = Launch> + 'a {
@@ -151,13 +151,13 @@ pub fn kinds(launches: &[Launch]) -> Vec<Kind> {
         kind.ns += l.ns[1].saturating_sub(l.ns[0]);
         kind.work += l.work;
     }
-    out.sort_by_key(|k| (k.phase == Phase::Decode, core::cmp::Reverse(k.ns)));
+    out.sort_by_key(|k| (k.phase == DecoderPhase::Decode, core::cmp::Reverse(k.ns)));
     out
 }
 
 /// From the first begin to the last end of each submission of a phase, all together, in nanoseconds;
 /// and how many there are.
-pub fn spans(launches: &[Launch], phase: Phase) -> (u64, usize) {
+pub fn spans(launches: &[Launch], phase: DecoderPhase) -> (u64, usize) {
     let of_phase: Vec<&Launch> = launches.iter().filter(|l| l.phase == phase).collect();
     let submissions = of_phase.chunk_by(|a, b| a.submission == b.submission);
     submissions.fold((0, 0), |(ns, n), launches| match launches {
@@ -205,7 +205,7 @@ pub fn trace(launches: &[Launch], adapter: &str) -> Value {
 mod tests {
     use super::*;
 
-    fn launch(phase: Phase, submission: usize, label: &str, ns: [u64; 2]) -> Launch {
+    fn launch(phase: DecoderPhase, submission: usize, label: &str, ns: [u64; 2]) -> Launch {
         let work = Work { read: 10, written: 2, operations: 7 };
         Launch { phase, submission, label: label.into(), kernel: "k", ns, work }
     }
@@ -213,24 +213,24 @@ mod tests {
     #[test]
     fn equal_steps_of_all_layers_are_one_kind_and_the_longest_comes_first() {
         let launches = [
-            launch(Phase::Prefill, 0, "output", [0, 5]),
-            launch(Phase::Decode, 1, "blk.0.ffn_down", [10, 20]),
-            launch(Phase::Decode, 1, "blk.11.ffn_down", [25, 40]),
-            launch(Phase::Decode, 1, "output", [40, 80]),
+            launch(DecoderPhase::Prefill, 0, "output", [0, 5]),
+            launch(DecoderPhase::Decode, 1, "blk.0.ffn_down", [10, 20]),
+            launch(DecoderPhase::Decode, 1, "blk.11.ffn_down", [25, 40]),
+            launch(DecoderPhase::Decode, 1, "output", [40, 80]),
         ];
         let kinds = kinds(&launches);
         let rows: Vec<_> = kinds.iter().map(|k| (k.role.as_str(), k.launches, k.ns)).collect();
         assert_eq!(rows, [("output", 1, 5), ("output", 1, 40), ("ffn_down", 2, 25)]);
         assert_eq!(kinds[2].work, Work { read: 20, written: 4, operations: 14 });
-        assert_eq!(spans(&launches, Phase::Decode), (70, 1));
-        assert_eq!(spans(&launches, Phase::Prefill), (5, 1));
+        assert_eq!(spans(&launches, DecoderPhase::Decode), (70, 1));
+        assert_eq!(spans(&launches, DecoderPhase::Prefill), (5, 1));
     }
 
     #[test]
     fn a_trace_has_an_event_for_every_launch_in_microseconds() {
         let launches = [
-            launch(Phase::Decode, 3, "blk.0.attn", [5_000, 7_000]),
-            launch(Phase::Decode, 3, "output", [7_500, 9_500]),
+            launch(DecoderPhase::Decode, 3, "blk.0.attn", [5_000, 7_000]),
+            launch(DecoderPhase::Decode, 3, "output", [7_500, 9_500]),
         ];
         let trace = trace(&launches, "an adapter");
         let events = trace["traceEvents"].as_array().expect("a list");

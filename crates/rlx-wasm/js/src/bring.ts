@@ -1,4 +1,4 @@
-/** From what `load` was asked for to a model on a device. */
+/** Loads a model to a device, from the options of `load`. */
 
 import { chooseThreads } from './builds.js';
 import { openStore, ShardCache } from './cache.js';
@@ -20,42 +20,42 @@ export interface Running<W extends WasmLoading = WasmEngine> {
   host: GpuHost | null;
 }
 
-/** What a load tells, and what it reads into the caches. */
+/** The listener of a load, and tokens for the caches. */
 interface Extra {
   onProgress?: LoadOptions['onProgress'] | undefined;
   tokens?: Uint32Array;
 }
 
-/** What of the options says where a model runs and what is told of it, whatever model it is. */
+/** The options that say where a network runs and what is reported, for every kind of network. */
 export type DeviceOptions = Pick<LoadOptions, 'device' | 'gpu' | 'tuning' | 'activations' | 'contextLength' | 'kv' | 'cache' | 'onNotice' | 'signal'>;
 
 export type FileItem = string | URL | Blob;
 
-/** What a load has at hand: a device, readers of files, and the signal that ends it. */
+/** What a load uses: a device, readers of files, and the signal that ends it. */
 export interface Bringing {
   host: GpuHost | null;
   abort: AbortController;
-  /** A reader of a file, from the cache where it is there. */
+  /** A reader of a file, from the cache if the file is there. */
   open(item: FileItem): Promise<ShardReader>;
 }
 
-/** What is brought to a device. */
+/** A kind of network, and how to load it. */
 interface Kind<W> {
   /** The wasm module, and how many threads it has. */
   module(host: GpuHost | null): Promise<{ threads?: number; create(optionsJson: string, platform: Platform, gpu: GpuHost | null): W }>;
-  /** What it is told beside what every device is. */
+  /** Constructor options besides those of every device. */
   options?: object;
   /** Loads it. */
   load(wasm: W, bringing: Bringing): Promise<void>;
 }
 
 /**
- * What may be wrong with a GPU and what drives it, and not with the file or its address: the CPU may do better.
- * A kernel that the driver refuses is `internal`.
+ * Errors whose cause may be the GPU or its driver, not the file or its address, so that the CPU may work instead.
+ * A kernel that the driver rejects is `internal`.
  */
 const GPU_FAULTS: readonly ErrorCode[] = ['check_failed', 'out_of_memory', 'device_lost', 'internal'];
 
-/** From files to a language model on a device. `tokens` are read into its caches. */
+/** Loads a language model to a device. The rows of `tokens` are computed in its caches. */
 export function bring(options: LoadOptions, { onProgress, tokens }: Extra = options): Promise<Running> {
   return bringTo(options, {
     module: (host) => loadModule(options.wasmUrl, host ? 1 : chooseThreads(options.threads)),
@@ -71,7 +71,7 @@ export function bring(options: LoadOptions, { onProgress, tokens }: Extra = opti
   });
 }
 
-/** Brings a model to a device. Whatever ends it leaves nothing there. `fallback` is why `auto` came to the CPU. */
+/** Loads a network to a device. A failure leaves nothing there. `fallback` is why `auto` chose the CPU. */
 export async function bringTo<W extends WasmLoading>(options: DeviceOptions, kind: Kind<W>, fallback?: string): Promise<Running<W>> {
   const { signal, onNotice } = options;
   throwIfAborted(signal);
@@ -104,7 +104,7 @@ export async function bringTo<W extends WasmLoading>(options: DeviceOptions, kin
     try {
       wasm?.dispose();
     } catch {
-      // A module that has stopped frees nothing; the first fault is the one to tell.
+      // A module that has stopped frees nothing; report the first error.
     }
     host?.dispose();
     if (signal?.aborted) throw cancelled('the load was cancelled');
@@ -126,7 +126,7 @@ export function free({ wasm, host }: Running<WasmLoading>): void {
   }
 }
 
-/** The error of what the host's `takeError` told. */
+/** The error that the host's `takeError` reports. */
 export function webgpuReported(json: string): RlxError {
   const { kind, message } = JSON.parse(json) as ScopeError;
   return kind === 'out-of-memory'
@@ -138,13 +138,13 @@ export function modelItems({ model }: LoadOptions): FileItem[] {
   return Array.isArray(model) ? [...model] as FileItem[] : [model as FileItem];
 }
 
-/** The device's host and what the engine is told. */
+/** The device's host, and the options of the engine. */
 interface Chosen {
   host: GpuHost | null;
   options: Omit<WasmOptions, 'threads'>;
 }
 
-/** The device, `auto` decided. */
+/** The device; decides `auto`. */
 async function chooseDevice(options: DeviceOptions, fallback: string | null = null): Promise<Chosen> {
   const { device = 'auto', gpu, contextLength = null, kv = null, activations = null, tuning = null } = options;
   const common = { contextLength, kv, activations };
@@ -160,7 +160,7 @@ async function chooseDevice(options: DeviceOptions, fallback: string | null = nu
   return { host: null, options: { ...common, device: 'cpu', fallbackReason: fallback } };
 }
 
-/** Opens files: addresses through the cache, where there is one. */
+/** Opens files; addresses through the cache, if there is one. */
 function opener({ cache = true, onNotice }: DeviceOptions, signal: AbortSignal): Bringing['open'] {
   const prepare = async () => {
     const store = await openStore();
@@ -181,7 +181,7 @@ function opener({ cache = true, onNotice }: DeviceOptions, signal: AbortSignal):
   };
 }
 
-/** Three shards give one notice of a kind, not three. */
+/** Reports each kind of notice once, even if several shards cause it. */
 function once(notify: LoadOptions['onNotice']): NonNullable<LoadOptions['onNotice']> {
   const told = new Set<string>();
   return (notice) => {

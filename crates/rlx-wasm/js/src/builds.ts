@@ -1,10 +1,10 @@
 /**
- * Which of the wasm module's builds this browser runs.
+ * Chooses the build of the wasm module that this browser runs.
  *
- * An engine that does not know one instruction refuses the whole module, so what goes beyond the
- * floor (simd128) is a build of its own, chosen before it is fetched. Builds have both devices: a
- * page downloads one and keeps it, whatever devices its engines take. Only threads are for the CPU
- * alone, so an engine on the GPU has a build without.
+ * A browser that does not know one instruction rejects the whole module. So features beyond simd128
+ * are separate builds, chosen before one is fetched. Every build has both devices: a page downloads
+ * one build for all its engines. Only threads are for the CPU alone, so an engine on the GPU uses a
+ * build without threads.
  */
 
 /** The file's name without its ending. */
@@ -24,7 +24,7 @@ const RELAXED_DOT = [
   0x0b,
 ];
 
-/** The best build that runs here; `threaded` where the page may share memory with workers. */
+/** The best build that runs here; `threaded` if the page may share memory with workers. */
 export function chooseBuild(
   threaded: boolean,
   validate: (module: BufferSource) => boolean = WebAssembly.validate,
@@ -33,10 +33,10 @@ export function chooseBuild(
   return `rlx${threaded ? '-threads' : ''}${relaxed ? '-relaxed' : ''}`;
 }
 
-/** More workers cost more at their start than memory lets them give. */
+/** Most threads by default: more take longer to start than they gain, because memory is the limit. */
 const MOST_BY_DEFAULT = 8;
 
-/** Threads of the CPU, the page's own included: one where the page may not share memory. */
+/** Threads of the CPU, including the page's own: one if the page may not share memory. */
 export function chooseThreads(
   asked: number | undefined,
   page: { crossOriginIsolated?: boolean; Worker?: unknown; navigator?: { hardwareConcurrency?: number } } = globalThis,

@@ -1,12 +1,11 @@
 /**
- * Shards kept for the next visit, in the origin private file system or, where that cannot be
+ * A cache of shards for the next visit, in the origin private file system or, if that cannot be
  * written, in the Cache API.
  *
- * An entry is two items: the bytes under a name nobody else uses, then a record that names them,
- * written when they are complete. Only a record leads to bytes, so a partial entry is never read.
+ * An entry is two items: the bytes, under a unique name, then a record with that name, written when
+ * the bytes are complete. Bytes are found only through a record, so a partial entry is never read.
  *
- * A cached shard is used after the server has said that its version is the same, or when no
- * server answers.
+ * A cached shard is used if the server says that its version is the same, or if no server answers.
  */
 
 import { RlxError, throwIfAborted } from './error.js';
@@ -15,11 +14,11 @@ import { BlobSource, httpError, UrlSource, validatorOf } from './source.js';
 import type { Opened } from './source.js';
 import type { Notice } from './types.js';
 
-/** Named items of bytes; what a browser's storage comes down to. */
+/** Named items of bytes: the interface of a browser's storage. */
 export interface Store {
-  /** Undefined when there is none. */
+  /** Undefined if there is none. */
   read(name: string): Promise<Blob | undefined>;
-  /** An item that appears when `close` resolves, and not at all after `abort`. */
+  /** A new item. It appears when `close` resolves, and never after `abort`. */
   write(name: string): Promise<StoreWriter>;
   remove(name: string): Promise<void>;
   names(): Promise<string[]>;
@@ -32,7 +31,7 @@ export interface StoreWriter {
   abort(): Promise<void>;
 }
 
-/** What `ShardReader` writes to. A fault of the storage ends the keeping, never the loading. */
+/** Receives the bytes of a `ShardReader`. An error of the storage ends the caching, never the loading. */
 export interface CacheWriter {
   write(chunk: Uint8Array): Promise<void>;
   publish(): Promise<void>;
@@ -47,7 +46,7 @@ interface Record {
   item: string;
 }
 
-/** Items without a record belong to a load that runs in another tab, or died: after a day, the latter. */
+/** An item without a record belongs to a running load in another tab, or to one that died. After a day it has died. */
 const ORPHAN_MS = 24 * 3600 * 1000;
 const FOLDER = 'rlx-shards-1';
 
@@ -60,7 +59,7 @@ export class ShardCache {
     private readonly fetcher: typeof fetch = (...args) => fetch(...args),
   ) {}
 
-  /** A reader of `url`: from here if the version is the server's, else from the server, keeping it. */
+  /** A reader of `url`: from the cache if the version is the server's, else from the server, into the cache. */
   async reader(url: string, signal?: AbortSignal): Promise<ShardReader> {
     const key = await keyOf(url);
     const network = new UrlSource(url, 'no-store', this.fetcher);
@@ -77,7 +76,7 @@ export class ShardCache {
     return answer.validator === kept.record.validator ? cached() : new ShardReader(network, signal, keep);
   }
 
-  /** Removes bytes that no record leads to and that are too old to be on their way. */
+  /** Removes bytes without a record that are too old to belong to a running load. */
   async sweep(now = Date.now()): Promise<void> {
     const names = await this.store.names();
     const named = new Set<string>();
@@ -90,7 +89,7 @@ export class ShardCache {
     }
   }
 
-  /** The server's version, or `offline` when nothing that speaks for the server answers. */
+  /** The server's version, or `offline` if the server cannot be reached or fails (5xx). */
   async #revalidate(
     url: string,
     signal?: AbortSignal,
@@ -103,7 +102,7 @@ export class ShardCache {
       throwIfAborted(signal);
       return 'offline';
     }
-    // A body is not held until it is read: another shard may be waiting for the connection.
+    // Do not keep an unread body: another shard may be waiting for the connection.
     await response.body?.cancel().catch(() => {});
     const { ok, status, headers } = response;
     if (ok) return { validator: validatorOf(headers) };
@@ -199,7 +198,7 @@ export class ShardCache {
   }
 }
 
-/** The first store of this browser that takes bytes; undefined when none does. */
+/** The first store of this browser that can be written; undefined if there is none. */
 export async function openStore(): Promise<Store | undefined> {
   for (const open of [openFileSystem, openCacheApi]) {
     try {
@@ -211,7 +210,7 @@ export async function openStore(): Promise<Store | undefined> {
   return undefined;
 }
 
-/** Removes everything the package has kept for this origin. */
+/** Removes everything that the package has stored for this origin. */
 export async function clearStores(): Promise<void> {
   try {
     const root = await navigator.storage.getDirectory();
@@ -225,7 +224,7 @@ export async function clearStores(): Promise<void> {
 async function openFileSystem(): Promise<Store> {
   const root = await navigator.storage.getDirectory();
   const folder = await root.getDirectoryHandle(FOLDER, { create: true });
-  // Of a name of its own: several loads may be here at once.
+  // A unique name, because several loads may do this at once.
   const name = itemName('probe');
   const probe = await folder.getFileHandle(name, { create: true });
   const writable = await probe.createWritable(); // absent before Safari 26
@@ -296,13 +295,13 @@ async function openCacheApi(): Promise<Store> {
   };
 }
 
-/** Does the work while no other load does work of that name, in any tab; where a browser has no locks, at once. */
+/** Does work under a lock of this name, which all tabs share. Without a lock if the browser has none. */
 function alone(name: string, work: () => Promise<void>): Promise<void> {
   const { locks } = (globalThis.navigator ?? {}) as { locks?: LockManager };
   return locks ? locks.request(name, work) : work();
 }
 
-/** A name for bytes that nobody else uses; it tells `sweep` their age. */
+/** A unique name for bytes, which tells `sweep` their age. */
 function itemName(key: string): string {
   const random = crypto.getRandomValues(new Uint32Array(2));
   return `${key}.${Date.now()}-${[...random].map((n) => n.toString(16)).join('')}.bytes`;

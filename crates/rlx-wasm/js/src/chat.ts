@@ -1,4 +1,4 @@
-/** `engine.chat.completions`: checks a request, runs it in its turn, shapes what comes back. */
+/** `engine.chat.completions`: checks a request, runs it in its turn, formats the answer. */
 
 import { cancelled, RlxError, toRlxError, withText } from './error.js';
 import type { Queue } from './queue.js';
@@ -8,8 +8,8 @@ import type {
 import type { Platform, WasmEngine, WasmEvent, WasmRequest } from './wasm.js';
 
 /**
- * After this long without a turn of the page, the next event waits for one: the CPU executor may
- * then work up to 40 ms on it, and the page must not be held for more than 50.
+ * If the page had no turn for this long, the next event waits for one: the CPU executor may work up to 40 ms
+ * on an event, and the page must not be blocked for more than 50.
  */
 const SLICE_MS = 4;
 
@@ -23,7 +23,7 @@ function usage(what: string, at: string): RlxError {
   return new RlxError('usage', what, { at });
 }
 
-/** A number within its range; `above` leaves out the lower end. */
+/** A number within its range; `above` excludes the lower end. */
 function number(
   request: ChatRequest,
   key: 'max_tokens' | 'temperature' | 'top_p' | 'top_k' | 'min_p' | 'repetition_penalty'
@@ -38,7 +38,7 @@ function number(
   return value;
 }
 
-/** Checks everything that needs no tokenizer and fills in defaults. */
+/** Checks a request, except what needs the tokenizer, and fills in defaults. */
 export function checkRequest(request: ChatRequest): WasmRequest {
   for (const key of Object.keys(request)) {
     if (!(key in REQUEST_KEYS)) throw usage(`${key} is not a parameter of create`, key);
@@ -81,7 +81,7 @@ function randomSeed(): number {
   return crypto.getRandomValues(new Uint32Array(1))[0]!;
 }
 
-/** What calls need of the engine. After `dispose` each of these throws or rejects with `disposed`. */
+/** The part of the engine that calls use. After `dispose` each method throws or rejects with `disposed`. */
 export interface ChatContext {
   engine: Pick<WasmEngine, 'start' | 'nextEvent' | 'cancel'>;
   queue: Queue;
@@ -95,8 +95,8 @@ interface Finish {
 }
 
 /**
- * One running call. It runs by itself, as fast as the device gives tokens, and keeps what has not
- * been read: a reader who is slow, or never comes back, holds up nobody who waits in the queue.
+ * A running call. It runs as fast as the device gives tokens and buffers unread text, so that a reader who is
+ * slow or stops reading does not delay the calls in the queue.
  */
 class Call {
   /** Settles when the engine is free for the next call; never rejects. */
@@ -113,7 +113,7 @@ class Call {
     this.ended = this.#run(request);
   }
 
-  /** The next text, or how the call finished; throws how it failed, after all texts. Asked by one reader at a time. */
+  /** The next text, or how the call finished; throws its error after all texts. One reader at a time. */
   async next(): Promise<{ text: string } | { finish: Finish }> {
     for (;;) {
       const text = this.#unread.shift();
@@ -126,7 +126,7 @@ class Call {
     }
   }
 
-  /** Ends the answer where it is; resolves when the engine has come to rest. */
+  /** Stops the answer; resolves when the engine is idle. */
   stop(): Promise<void> {
     if (!this.#result) this.cx.engine.cancel();
     return this.ended;
@@ -176,7 +176,7 @@ function head(modelName: string): { id: string; created: number; model: string }
   return { id: `chatcmpl-${id}`, created: Math.floor(Date.now() / 1000), model: modelName };
 }
 
-/** The call as chunks. Leaving the loop early (`return`) stops the answer, read or not. */
+/** The call as chunks. Leaving the loop early (`return`) stops the answer. */
 function stream(modelName: string, call: Call): AsyncIterableIterator<ChatCompletionChunk> {
   const common = { ...head(modelName), object: 'chat.completion.chunk' as const };
   let first = true;
@@ -203,7 +203,7 @@ function stream(modelName: string, call: Call): AsyncIterableIterator<ChatComple
     [Symbol.asyncIterator]() {
       return this;
     },
-    // A reader may ask for several chunks at once: they are read one after the other, as in a generator.
+    // A reader may ask for several chunks at once; they are read one after another, as in a generator.
     next() {
       const chunk = last.then(read, read);
       last = chunk;

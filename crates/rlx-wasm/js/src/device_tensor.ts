@@ -6,10 +6,10 @@ import type { ElementType, TensorData } from './session_types.js';
 import { usage } from './error.js';
 import type { WasmOutput } from './wasm_session.js';
 
-/** A tensor in the memory of a session's device: an input of the session's other runs. `dispose` frees it; so does the session's. */
+/** A tensor in the memory of a session's device, for other runs of the session. Its `dispose` or the session's frees it. */
 export class DeviceTensor {
   readonly type: ElementType;
-  /** Sizes, outermost first; none of a scalar. */
+  /** Sizes, outermost first; empty for a scalar. */
   readonly dims: readonly number[];
   readonly #live: Live;
   readonly #kept: number;
@@ -23,14 +23,14 @@ export class DeviceTensor {
   }
 
   /**
-   * The buffer it lies in, from its start; null on the CPU. Its size may be larger than the elements'. It can be bound
-   * as storage and copied, on `Session.gpuDevice`; it is destroyed by `dispose`.
+   * Its buffer, with the elements at the start; null on the CPU. The buffer may be larger than the elements. It can be
+   * bound as storage and copied, on `Session.gpuDevice`; `dispose` destroys it.
    */
   get buffer(): GPUBuffer | null {
     return this.#live.bufferOf(this.#number());
   }
 
-  /** Reads its elements. Rejects as `Session.run`. */
+  /** Reads its elements. Rejects like `Session.run`. */
   async data({ signal }: { signal?: AbortSignal } = {}): Promise<TensorData> {
     const kept = this.#number();
     return this.#live.call(signal, async (wasm) => {
@@ -40,7 +40,7 @@ export class DeviceTensor {
     });
   }
 
-  /** Frees its memory, when runs that were given it have ended. Doing it twice does nothing. */
+  /** Frees its memory, once runs that use it have ended. Calling it again does nothing. */
   dispose(): void {
     if (this.#over) return;
     this.#over = true;
@@ -51,7 +51,7 @@ export class DeviceTensor {
     this.dispose();
   }
 
-  /** @internal An output that a run left on the device. */
+  /** @internal An output that a run kept on the device. */
   static of(live: Live, output: WasmOutput): DeviceTensor {
     return new DeviceTensor(live, output);
   }

@@ -1,4 +1,4 @@
-/** `Embedder`: texts to vectors. */
+/** `Embedder`: computes vectors of texts. */
 
 import type { Running } from './bring.js';
 import { throwIfAborted, usage } from './error.js';
@@ -11,9 +11,9 @@ import type { EmbedCallOptions, EmbedderOptions, EmbedProgress, SessionInfo } fr
 import type { WasmSession } from './wasm_session.js';
 
 export class Embedder {
-  /** Numbers of a vector. */
+  /** How many numbers a vector has. */
   readonly width: number;
-  /** Tokens of a text at most, its ends included; the rest of a longer one is cut off. */
+  /** Most tokens of a text, special tokens included; longer texts are cut. */
   readonly maxTokens: number;
   readonly #live: Live;
 
@@ -25,7 +25,7 @@ export class Embedder {
   }
 
   /**
-   * Loads an encoder with its tokenizer. The wasm module's build for such networks is fetched now.
+   * Loads an encoder with its tokenizer. This fetches the wasm module's build for such networks.
    *
    * Rejects with an `RlxError`: `usage` (an option), `unsupported` (a model that is no encoder), else as `Engine.load`.
    */
@@ -36,9 +36,9 @@ export class Embedder {
   }
 
   /**
-   * A vector of each text, in the order of the texts. A text has the same vector alone and among others. Texts are
-   * run in batches of about one length; between two of them the page has its turn and `signal` is heeded. Calls are
-   * made one after another.
+   * Computes a vector of each text, in the order of the texts. A text's vector does not depend on the other texts.
+   * Texts run in batches of similar length; between batches the page gets its turn and `signal` is checked. Calls run
+   * one after another.
    *
    * Rejects with an `RlxError`: `usage`, `out_of_memory`, `device_lost`, `cancelled` (the signal), `disposed`.
    */
@@ -63,12 +63,12 @@ export class Embedder {
     });
   }
 
-  /** What runs, and where. */
+  /** The device and the model. */
   info(): SessionInfo {
     return this.#live.info();
   }
 
-  /** Frees the model's memory. Calls that wait or run end with code `disposed`. Doing it twice does nothing. */
+  /** Frees the model's memory. Calls that wait or run end with code `disposed`. Calling it again does nothing. */
   dispose(): void {
     this.#live.dispose();
   }

@@ -22,12 +22,12 @@ export class Engine {
   /** Chat completions with OpenAI's shapes. */
   readonly chat: { readonly completions: Completions };
   readonly #queue = new Queue();
-  /** Events that calls wait for. */
+  /** Promises of events that calls wait for. */
   readonly #events = new Pending();
   #over: RlxError | undefined;
-  /** The wasm engine's promise that has not settled; it is freed only after it has. */
+  /** The pending promise of the wasm engine, which may be freed only after it has settled. */
   #pending: Promise<unknown> = Promise.resolve();
-  /** Null while `reload` loads, and after it failed; then `#info` and `#tokens` are what was. */
+  /** Null while `reload` loads, and after it failed; `#info` and `#tokens` then have the last values. */
   #running: Running | null;
   #info = '';
   #tokens = new Uint32Array();
@@ -55,10 +55,11 @@ export class Engine {
   }
 
   /**
-   * Loads a model. May be called again after it failed, with nothing left of the attempt.
+   * Loads a model. If it fails, nothing is left of the attempt, and it may be called again.
    *
-   * Should the wasm module ever stop (a bug, or no memory), the calls of its engine reject with `internal`;
-   * `dispose`, `reload` and the next `load` work. Other engines go on, but those of several threads end together.
+   * If the wasm module ever stops (a bug, or no memory), the calls of its engine reject with `internal`;
+   * `dispose`, `reload` and the next `load` work. Other engines continue, except that engines with several threads
+   * share one module and end together.
    *
    * Rejects with an `RlxError`: `usage` (an option), `device_unavailable`, `io` (an address, a
    * stream that stopped), `bad_file`, `unsupported`, `out_of_memory`, `cancelled` (the signal).
@@ -66,14 +67,14 @@ export class Engine {
   static async load(options: LoadOptions): Promise<Engine> {
     checkOptions(options);
     const { model } = options;
-    // Kept for `reload`: what the caller does to its array later is no part of this load.
+    // A copy for `reload`: later changes to the caller's array must not change this load.
     const kept = { ...heard(options), model: Array.isArray(model) ? [...model] as string[] : model };
     return new Engine(await bring(kept), kept);
   }
 
   /**
-   * Measures which shapes of kernels are fastest on this GPU, in seconds, and keeps the answer for
-   * this origin's loads. Loaded engines stay as they are. Worth offering once, where the page waits anyway.
+   * Measures which kernel variants are fastest on this GPU, and stores the result for later loads of this
+   * origin. It takes seconds. Loaded engines do not change. Offer it once, when the page waits anyway.
    *
    * Rejects with an `RlxError`: `device_unavailable`, `out_of_memory` (it takes some 100 MB for a while),
    * `device_lost`, `cancelled` (the signal, heeded at the end).
@@ -82,12 +83,12 @@ export class Engine {
     return tune(heard(options));
   }
 
-  /** Removes every shard kept for this origin. Loads that run meanwhile keep working. */
+  /** Removes every shard stored for this origin. Running loads keep working. */
   static async clearCache(): Promise<void> {
     await clearStores();
   }
 
-  /** What runs, where, and how fast the last answer was; where nothing runs any more, what ran. */
+  /** The device, the model, and the speed of the last answer; the last values if the engine has no device any more. */
   info(): EngineInfo {
     this.#check();
     if (this.#running) this.#remember(this.#running);
@@ -95,13 +96,13 @@ export class Engine {
   }
 
   /**
-   * Loads the model again, on a device asked for anew, from where `load` had it: after `device_lost`,
-   * after an `internal` that says that the wasm module stopped, or at any time. What the caches held is
-   * read again, so that the next call reuses it, unless the module stopped.
+   * Loads the model again, from where `load` had it, on a newly requested device: after `device_lost`,
+   * after an `internal` that says that the wasm module stopped, or at any time. It computes the caches' rows
+   * again, so that the next call reuses them, unless the module stopped.
    *
-   * It has a turn like a call. Calls made before it come first; on a lost device they reject with
-   * `device_lost`. Calls made after it wait for it. `info()` answers all the while. Called again
-   * while it runs, it is joined, and the first call's options hold.
+   * It takes a turn like a call. Earlier calls come first; on a lost device they reject with
+   * `device_lost`. Later calls wait for it. `info()` works all the time. A second call while it runs
+   * joins the first one, whose options hold.
    *
    * Rejects as `load` does. The engine then has no device: calls reject with `device_lost`, and
    * `reload` may be called again.
@@ -119,7 +120,7 @@ export class Engine {
 
   /**
    * Frees the model's memory. Calls that run or wait end with code `disposed`. The GPU device
-   * itself is left alone. Doing it twice does nothing.
+   * itself is not destroyed. Calling it again does nothing.
    */
   dispose(): void {
     if (this.#over) return;
@@ -156,7 +157,7 @@ export class Engine {
     try {
       this.#info = wasm.info();
     } catch {
-      // A module that has stopped tells nothing any more.
+      // A module that has stopped cannot be asked any more.
     }
   }
 
@@ -170,7 +171,7 @@ export class Engine {
       throwIfAborted(signal);
       await this.#pending;
       if (this.#running) {
-        // Before anything is loaded: a device need not hold the model twice.
+        // Freed before anything is loaded, so that a device need not hold the model twice.
         this.#remember(this.#running);
         this.#tokens = cached(this.#running);
         this.#free();
@@ -199,14 +200,14 @@ export class Engine {
     const json = await nextEvent();
     const error = host?.takeError();
     if (!error) return json;
-    // What the device computed cannot be trusted: end the call, inside the engine too.
+    // The device's results cannot be trusted: end the call, inside the engine too.
     wasm.cancel();
     for (let last = json; (JSON.parse(last) as WasmEvent).type !== 'done';) last = await nextEvent();
     throw webgpuReported(error);
   }
 }
 
-/** What the caches hold: nothing that is known where the module has stopped. The next call then reads its whole prompt. */
+/** The tokens in the caches; none if the module has stopped, so that the next call computes its whole prompt. */
 function cached({ wasm }: Running): Uint32Array<ArrayBuffer> {
   try {
     return wasm.cached() as Uint32Array<ArrayBuffer>;
@@ -215,7 +216,7 @@ function cached({ wasm }: Running): Uint32Array<ArrayBuffer> {
   }
 }
 
-/** The same fault; after a loss with what a page can do about it. */
+/** The same error; after the loss of a device, with a hint for the page. */
 function tellReload(thrown: unknown): RlxError {
   const error = toRlxError(thrown);
   if (error.code !== 'device_lost') return error;

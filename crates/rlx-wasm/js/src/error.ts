@@ -1,19 +1,19 @@
-/** The one error of the package; Rust's errors arrive as it with the same words. */
+/** The package's only error class; Rust's errors become it, with the same texts. */
 
 import type { ErrorCode, ErrorDetails } from './types.js';
 
 export class RlxError extends Error {
-  /** What kind of fault; branch on this. */
+  /** The kind of error; branch on this. */
   readonly code: ErrorCode;
   /** One sentence: what happened. */
   readonly what: string;
-  /** Where: an address, a file and byte, a parameter. Empty when there is no place. */
+  /** Where it happened: an address, a file and byte, a parameter. Empty if there is no place. */
   readonly at: string;
-  /** What to do. Empty when there is nothing to be done. */
+  /** What to do about it. Empty if there is nothing to do. */
   readonly hint: string;
-  /** What a program can act on without reading the sentences, where there is such. */
+  /** Details for programs, if there are any. */
   readonly details?: ErrorDetails;
-  /** The text so far of a call that was cancelled or failed on its way. */
+  /** The text so far of a call that was cancelled or failed. */
   readonly text?: string;
 
   constructor(
@@ -27,7 +27,7 @@ export class RlxError extends Error {
       what + (at && ` (${at})`) + (hint && `; ${hint}`),
       more.cause === undefined ? undefined : { cause: more.cause },
     );
-    // The web's convention for whatever a signal ended, so that `err.name === 'AbortError'` holds.
+    // The web's convention for work that a signal ended: `err.name === 'AbortError'`.
     this.name = code === 'cancelled' ? 'AbortError' : 'RlxError';
     this.code = code;
     this.what = what;
@@ -43,20 +43,20 @@ export const cancelled = (what = 'the call was cancelled', text?: string): RlxEr
 
 export const usage = (what: string, at: string, hint = ''): RlxError => new RlxError('usage', what, { at, hint });
 
-/** Throws `cancelled` when the signal has fired. */
+/** Throws `cancelled` if the signal has fired. */
 export function throwIfAborted(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw cancelled();
 }
 
-/** The same fault with the text that had been generated before it. */
+/** The same error, with the text that was generated before it. */
 export function withText(error: RlxError, text: string): RlxError {
   const { code, what, at, hint, cause, details } = error;
   return new RlxError(code, what, { at, hint, cause, text, ...(details && { details }) });
 }
 
 /**
- * The end of an instance of the wasm module: what was thrown out of it, and the words of Rust's panic, if
- * it was one. Rust aborts without a word, by `unreachable`, where an allocation fails.
+ * The error that ends an instance of the wasm module: the exception, and the message of Rust's panic, if it
+ * was one. If an allocation fails, Rust aborts without a message, by `unreachable`.
  */
 export function stopped(thrown: unknown, panic = ''): RlxError {
   const said = panic || (thrown instanceof Error ? thrown.message : String(thrown));
@@ -68,7 +68,7 @@ export function stopped(thrown: unknown, panic = ''): RlxError {
 }
 
 /**
- * Makes an `RlxError` of whatever was thrown: Rust throws its error as JSON text
+ * Makes an `RlxError` of any exception: Rust throws its error as JSON text
  * (`{"code", "what", "at", "hint", "details"?}`), a wasm trap is a `RuntimeError`, an abort a `DOMException`.
  */
 export function toRlxError(thrown: unknown): RlxError {
@@ -78,7 +78,7 @@ export function toRlxError(thrown: unknown): RlxError {
       const { code, what, at = '', hint = '', details } = JSON.parse(thrown) as Partial<RlxError>;
       if (code && what) return new RlxError(code, what, { at, hint, ...(details && { details }) });
     } catch {
-      // Not ours after all: it is reported below as it is.
+      // Not an error of RLX: reported below unchanged.
     }
   }
   if (thrown instanceof Error && thrown.name === 'AbortError') return cancelled();

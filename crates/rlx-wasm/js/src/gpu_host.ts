@@ -1,17 +1,17 @@
 /**
- * WebGPU as Rust drives it: every object is a number that Rust chose, every call is one crossing.
+ * WebGPU as Rust uses it: every object has a number that Rust chose, and every method is one call from Rust.
  *
  * A step's commands are recorded once into arrays that JavaScript owns (a view of wasm memory
- * would be detached when it grows) and then replayed by number: the control block on the device
- * makes every decode step the same list.
+ * would be detached when the memory grows) and then replayed by number. Every decode step is the same
+ * list, because the control block is on the device.
  *
- * The device is this engine's own, requested from the adapter; it is never destroyed, since
- * whoever wraps the `gpu` may share it. Disposing destroys the buffers made here.
+ * The engine requests a device of its own from the adapter. It is never destroyed, because a wrapper of
+ * `gpu` may share it. Disposing destroys the buffers made here.
  */
 
 import { RlxError } from './error.js';
 
-/** Bytes that may be on their way to the device while weights stream. */
+/** Most bytes in flight to the device while weights stream. */
 export const STAGING_BYTES = 16 * 1024 * 1024;
 /** Bytes between two fences of the staging ring. */
 const FENCE_BYTES = 4 * 1024 * 1024;
@@ -26,20 +26,20 @@ export const DISPATCH = 1; // pipeline, bind group, x, y, z
 export const COPY = 2; // source buffer, offset, destination buffer, offset, bytes
 const COMMAND_WORDS = 6;
 
-/** A fault that an error scope caught. */
+/** An error that an error scope caught. */
 export interface ScopeError {
   kind: 'out-of-memory' | 'validation' | 'internal';
   message: string;
 }
 
 const OPTIONAL_FEATURES = ['shader-f16', 'subgroups', 'timestamp-query'] as const;
-/** Limits taken at the adapter's best; the others stay at WebGPU's defaults. */
+/** Limits that are requested at the adapter's maximum; the others stay at WebGPU's defaults. */
 const RAISED_LIMITS = [
   'maxBufferSize', 'maxStorageBufferBindingSize', 'maxComputeWorkgroupStorageSize',
   'maxComputeInvocationsPerWorkgroup', 'maxComputeWorkgroupSizeX', 'maxComputeWorkgroupSizeY',
   'maxComputeWorkgroupSizeZ', 'maxStorageBuffersPerShaderStage', 'maxComputeWorkgroupsPerDimension',
 ] as const;
-/** Limits a planner reads. */
+/** Limits that the planner reads. */
 const REPORTED_LIMITS = [
   ...RAISED_LIMITS, 'maxUniformBufferBindingSize', 'maxBindGroups', 'maxBindingsPerBindGroup',
   'minStorageBufferOffsetAlignment', 'minUniformBufferOffsetAlignment',
@@ -55,14 +55,14 @@ export interface GpuDescription {
   limits: { [name: string]: number };
   features: string[];
   wgslFeatures: string[];
-  /** Whether the compiler takes (and so demands) `enable subgroups;`: Tint does, naga does not. */
+  /** Whether the WGSL compiler requires `enable subgroups;`: Tint does, naga does not. */
   enableSubgroups: boolean;
-  /** The fewest lanes of a subgroup; 0 where there are none, or the browser does not say. */
+  /** The fewest lanes of a subgroup; 0 if there are none, or the browser does not say. */
   subgroupMinSize: number;
 }
 
 export class GpuHost {
-  /** Resolves to a sentence when the device is lost. */
+  /** Resolves to the reason, as a sentence, when the device is lost. */
   readonly lost: Promise<string>;
   #queue: GPUQueue;
   #buffers = new Map<number, GPUBuffer>();
@@ -98,7 +98,7 @@ export class GpuHost {
     this.#error ??= { kind, message: error.message };
   };
 
-  /** A device of the best adapter, with the limits and features that pay. */
+  /** Requests a device of the best adapter, with the limits and features that RLX uses. */
   static async create(gpu: GPU | undefined): Promise<GpuHost> {
     const unavailable = (what: string, cause?: unknown) => new RlxError('device_unavailable', what, {
       hint: "use a browser with WebGPU, or device: 'cpu'",
@@ -123,7 +123,7 @@ export class GpuHost {
     try {
       device = await adapter.requestDevice({ requiredFeatures, requiredLimits: best });
     } catch {
-      // Some drivers promise what they do not give: ask for the defaults. The adapter is spent.
+      // Some drivers promise limits that they do not give: ask for the defaults, from a new adapter.
       const again = await gpu.requestAdapter({ powerPreference: 'high-performance' });
       if (!again) throw unavailable('WebGPU has no adapter for this machine');
       try {
@@ -146,7 +146,7 @@ export class GpuHost {
     return description || [vendor, architecture, device].filter(Boolean).join(' ') || 'unknown adapter';
   }
 
-  /** What WebGPU reported outside any error scope, once: `ScopeError` as JSON. */
+  /** The error that WebGPU reported outside any error scope, once: `ScopeError` as JSON. */
   takeError(): string | undefined {
     const error = this.#error;
     this.#error = undefined;
@@ -163,7 +163,7 @@ export class GpuHost {
     this.#buffers.set(id, this.device.createBuffer({ size, usage, label }));
   }
 
-  /** Gives a buffer that the page made on this device a number, which ends with `destroyBuffer`. */
+  /** Gives a number to a buffer that the page made on this device. `destroyBuffer` frees the number. */
   adoptBuffer(id: number, buffer: GPUBuffer): void {
     this.#buffers.set(id, buffer);
     this.#adopted.add(id);
@@ -174,7 +174,7 @@ export class GpuHost {
     this.#buffers.delete(id);
   }
 
-  /** The buffer of a number. */
+  /** The buffer with this number. */
   buffer(id: number): GPUBuffer {
     return this.#buffer(id);
   }
@@ -184,7 +184,7 @@ export class GpuHost {
     this.#queue.writeBuffer(this.#buffer(id), offset, bytes as Uint8Array<ArrayBuffer>);
   }
 
-  /** `writeBuffer` through the staging ring: waits while 16 MiB are on their way. */
+  /** `writeBuffer` through the staging ring: waits while 16 MiB are in flight. */
   async stream(id: number, offset: number, bytes: Uint8Array): Promise<void> {
     for (let at = 0; at < bytes.byteLength; at += PIECE_BYTES) {
       const piece = bytes.subarray(at, at + PIECE_BYTES);
@@ -194,7 +194,7 @@ export class GpuHost {
     }
   }
 
-  /** Resolves when `bytes` more fit the staging ring, with their room taken. */
+  /** Reserves `bytes` in the staging ring; resolves once they fit. */
   async #reserve(bytes: number): Promise<void> {
     const inFlight = () => this.#fences.reduce((sum, fence) => sum + fence.bytes, this.#unfenced);
     while (inFlight() > 0 && inFlight() + bytes > STAGING_BYTES) {
@@ -209,7 +209,7 @@ export class GpuHost {
   #fence(): void {
     this.#queue.submit([]); // flushes the writes; some implementations hold them until a submit
     const passed = this.#queue.onSubmittedWorkDone();
-    // Some reject it when the device is lost. Who waits for room is told; there may be nobody.
+    // Some browsers reject it when the device is lost. Callers that wait for room are told, if there are any.
     passed.catch(() => {});
     this.#fences.push({ bytes: this.#unfenced, passed });
     this.#unfenced = 0;
@@ -228,7 +228,7 @@ export class GpuHost {
    */
   async createPipeline(id: number, wgsl: string, entry: string, kinds: Uint32Array): Promise<void> {
     const layout = this.#layout(kinds);
-    // A shader that is refused is this promise's to tell, not the page's: a kernel may have other forms.
+    // This promise reports a rejected shader, not the page: a kernel may have other forms.
     this.device.pushErrorScope('validation');
     const module = this.device.createShaderModule({ code: wgsl, label: entry });
     void this.device.popErrorScope().catch(() => null);
@@ -269,7 +269,7 @@ export class GpuHost {
     this.#pipelines.delete(id);
   }
 
-  /** `entries` is rows of binding, buffer, offset, size; `kinds` those of the pipelines it is for. */
+  /** `entries` has rows of binding, buffer, offset, size; `kinds` are those of the pipelines. */
   createBindGroup(id: number, kinds: Uint32Array, entries: Float64Array): void {
     const list: GPUBindGroupEntry[] = [];
     for (let i = 0; i + 4 <= entries.length; i += 4) {
@@ -303,15 +303,15 @@ export class GpuHost {
 
   /**
    * The first `size` bytes of a buffer made for mapping, after everything submitted so far; the
-   * buffer is unmapped again when this resolves. Any number of buffers may be on their way.
-   * Rejects with a fault as JSON: that the device is lost, or what it reported before.
+   * buffer is unmapped again when this resolves. Any number of reads may be in flight.
+   * Rejects with an error as JSON: the loss of the device, or an error that it reported before.
    */
   async map(buffer: number, size: number): Promise<Uint8Array> {
     const source = this.#buffer(buffer);
     try {
       await source.mapAsync(MODE_READ, 0, size);
     } catch (cause) {
-      // A buffer that there was no memory for cannot be mapped either; a lost device reports nothing.
+      // A buffer without memory cannot be mapped either; a lost device reports nothing.
       const error = this.#isLost ? undefined : this.takeError();
       if (error) throw error;
       const what = this.#isLost ? await this.lost
@@ -350,9 +350,9 @@ export class GpuHost {
     pass?.end();
   }
 
-  // Faults.
+  // Errors.
 
-  /** Catches what the calls up to `popErrorScopes` do wrong. */
+  /** Catches errors of the calls up to `popErrorScopes`. */
   pushErrorScopes(): void {
     for (const kind of ['internal', 'validation', 'out-of-memory'] as const) this.device.pushErrorScope(kind);
   }
@@ -360,7 +360,7 @@ export class GpuHost {
   /** `ScopeError` as JSON, memory first; null when nothing went wrong. */
   async popErrorScopes(): Promise<string | null> {
     const kinds = ['out-of-memory', 'validation', 'internal'] as const;
-    // All three are popped at once: another scope pushed meanwhile would come between them.
+    // All three are popped at once, so that no other scope comes between them.
     const errors = await Promise.all(kinds.map(() => this.device.popErrorScope()));
     for (const [i, error] of errors.entries()) {
       if (error) return JSON.stringify({ kind: kinds[i]!, message: error.message } satisfies ScopeError);
@@ -372,7 +372,7 @@ export class GpuHost {
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
-    // The device may be shared and outlive this by far.
+    // The device may be shared, and live longer.
     this.device.removeEventListener?.('uncapturederror', this.#uncaptured);
     for (const id of [...this.#buffers.keys()]) this.destroyBuffer(id);
     for (const map of [this.#buffers, this.#pipelines, this.#groups, this.#lists, this.#layouts]) map.clear();

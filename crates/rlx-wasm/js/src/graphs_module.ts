@@ -1,6 +1,6 @@
 /**
- * The module's builds for networks that are no language models. They have one thread, and one is fetched when a
- * session or an embedder is loaded, and by nothing else.
+ * The module's builds for networks that are no language models. They have one thread. Only loading a session or an
+ * embedder fetches one.
  */
 
 import { chooseBuild } from './builds.js';

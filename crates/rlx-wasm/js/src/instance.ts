@@ -1,12 +1,12 @@
 /**
- * One instance of the wasm module: what is pending in it, and how it ends.
+ * An instance of the wasm module, with its pending promises and its end.
  *
- * A panic, a stack that overflows, an allocation that fails: each is a trap, and Rust cleans nothing up on
- * the way out. What it had borrowed stays borrowed for ever. So the first exception that leaves the module
- * stops its instance: what is pending rejects, later calls throw the same error, and nothing enters it again.
+ * A panic, a stack overflow and a failed allocation are traps, and Rust cleans nothing up after one: its borrows
+ * stay for ever. So the first exception that leaves the module stops its instance: pending promises reject,
+ * later calls throw the same error, and nothing enters it again.
  *
- * Most traps have no caller who could catch them: Rust's futures are polled by the browser, from microtasks
- * and from callbacks of promises. But whoever comes in, comes in through an export. So these are guarded.
+ * Most traps have no caller who could catch them, because the browser polls Rust's futures, from microtasks and
+ * callbacks of promises. But every entry goes through an export, so the exports are guarded.
  */
 
 import { RlxError, stopped } from './error.js';
@@ -17,13 +17,13 @@ import type { WasmEngine } from './wasm.js';
 /** The glue's class. */
 export type BoundEngine = WasmEngine & { free(): void };
 
-/** What ends work in an instance. */
+/** The error that ends work in an instance. */
 interface Ends {
   cancel(): void;
   dispose(): void;
 }
 
-/** An object of the glue, and how it is called. */
+/** An object of the glue, with guarded calls. */
 export interface Bound<T> extends Ends {
   call<R>(work: (it: T) => R): R;
   /** As `call`, for what answers with a promise; a trap in the meantime rejects it. */
@@ -45,7 +45,7 @@ export class Instance implements Around {
     return this.#stopped;
   }
 
-  /** Nothing enters the module again, and everything that is pending rejects. */
+  /** Stops the instance: nothing enters the module again, and pending promises reject. */
   stop(thrown: unknown): void {
     if (this.#stopped) return;
     this.#stopped = stopped(thrown, this.#panic);
@@ -107,12 +107,12 @@ export class Instance implements Around {
       leave();
       throw error;
     }
-    // Its number may be another's once it is freed.
+    // Its number may be reused once it is freed.
     const live = (): T => {
       if (!bound) throw new RlxError('disposed', disposed);
       return bound;
     };
-    /** Ending what has stopped is no fault: there is nothing left to end. */
+    /** Freeing an object of a stopped instance does nothing. */
     const end = (work: () => void) => {
       try {
         this.call(work);

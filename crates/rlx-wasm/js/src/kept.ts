@@ -1,14 +1,14 @@
-/** What is remembered of this machine's GPUs for this origin: texts by key, in `localStorage`. */
+/** Stored facts about this machine's GPUs, for this origin: texts by key, in `localStorage`. */
 
-/** How kernels are shaped, by adapter and version. */
+/** Tunings, by adapter and version. */
 export const TUNINGS = 'rlx.tunings';
-/** Which of them work, by that and the kernels that were checked. */
+/** Verdicts of self-tests, by adapter, version and kernels. */
 export const CHECKS = 'rlx.checks';
 
-/** Texts kept under one name; the oldest go. */
+/** Most texts under one name; the oldest are removed. */
 const MOST = 64;
 
-/** Every text under a name; none where a page has no storage, as in a worker. */
+/** Every text under a name; none if there is no storage, as in a worker. */
 export function kept(name: string): { [key: string]: string } {
   try {
     const texts: unknown = JSON.parse(globalThis.localStorage.getItem(name) ?? '{}');
@@ -18,7 +18,7 @@ export function kept(name: string): { [key: string]: string } {
   }
 }
 
-/** Keeps a text; false where there is no room for it, or no storage. */
+/** Stores a text; false if there is no room for it, or no storage. */
 export function keep(name: string, key: string, text: string): boolean {
   try {
     const { [key]: _, ...others } = kept(name);

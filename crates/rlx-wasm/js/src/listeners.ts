@@ -1,8 +1,8 @@
 /** The caller's `onProgress` and `onNotice`. */
 
 /**
- * A listener that throws does not end what it listens to: its error is the page's own, and is reported as
- * one that nobody caught, as browsers do with listeners of events.
+ * A listener that throws does not end the load: its error is reported as uncaught, as browsers do for
+ * listeners of events.
  */
 export function listening<T>(listener: (value: T) => void): (value: T) => void {
   return (value) => {
@@ -16,7 +16,7 @@ export function listening<T>(listener: (value: T) => void): (value: T) => void {
 
 type Listener = (value: never) => void;
 
-/** The same options, whose listeners may throw. */
+/** The same options, with listeners that may throw. */
 export function heard<T extends { onProgress?: Listener; onNotice?: Listener }>(options: T): T {
   const { onProgress, onNotice } = options;
   return { ...options, ...(onProgress && { onProgress: listening(onProgress) }), ...(onNotice && { onNotice: listening(onNotice) }) };

@@ -1,4 +1,4 @@
-/** A network on a device: its calls one after another, and its end. What `Session` and `Embedder` share. */
+/** A network on a device: runs its calls one after another, and frees it. `Session` and `Embedder` share this. */
 
 import { free, webgpuReported } from './bring.js';
 import type { Running } from './bring.js';
@@ -12,10 +12,10 @@ export class Live {
   readonly #queue = new Queue();
   readonly #calls = new Pending();
   #over: RlxError | undefined;
-  /** The call that runs; what it uses is freed only after it has settled. */
+  /** The running call. The network is freed only after it has settled. */
   #pending: Promise<unknown> = Promise.resolve();
 
-  /** `what` is what errors call it. */
+  /** `what` is its name in errors. */
   constructor(private readonly running: Running<WasmSession>, private readonly what: 'session' | 'embedder') {}
 
   /** Runs `work` when every earlier call has ended. */
@@ -44,7 +44,7 @@ export class Live {
       throw this.#over ?? this.#tell(error);
     } finally {
       signal?.removeEventListener('abort', stop);
-      // The next call waits for the device, and not for who has turned away.
+      // The next call waits only for the device, not for a caller that has cancelled.
       void this.#pending.then(release);
     }
   }
@@ -54,16 +54,16 @@ export class Live {
     return this.running.host?.device ?? null;
   }
 
-  /** The buffer that an output stayed in; null on the CPU. */
+  /** The buffer of an output that is kept on the device; null on the CPU. */
   bufferOf(kept: number): GPUBuffer | null {
     const { wasm, host } = this.running;
     const id = wasm.keptBuffer(kept);
     return id === undefined ? null : host!.buffer(id);
   }
 
-  /** Frees an output that stayed, when every earlier call has ended. */
+  /** Frees an output that is kept on the device, when every earlier call has ended. */
   freeKept(kept: number): void {
-    // A session that is over has freed it.
+    // A disposed session has freed it.
     void this.call(undefined, async (wasm) => wasm.freeKept(kept)).catch(() => {});
   }
 

@@ -1,10 +1,9 @@
 /**
- * Brings shards to the device: headers first, then every tensor byte to its place.
+ * Loads shards to the device: headers first, then every tensor byte to its place.
  *
- * Each shard's header goes to the engine; its stream is then held where it stands, the chunk that
- * ended the header in hand, until all headers are in and the plan exists. The plan's placement
- * table then says for every byte where it goes: to a GPU buffer, never through wasm memory, or to
- * the engine.
+ * Each shard's header goes to the engine. Its stream then pauses, with the last chunk in hand, until all
+ * headers have arrived and the plan exists. The plan's placement table then says where every byte goes:
+ * directly to a GPU buffer, without wasm memory, or to the engine.
  */
 
 import { RlxError, throwIfAborted } from './error.js';
@@ -15,29 +14,29 @@ import { PLACEMENT_COLUMNS, PUT } from './wasm.js';
 import type { WasmEngine, WasmLoading } from './wasm.js';
 
 /**
- * Streams held open at once. A browser opens six connections to a server and no more, so the
- * seventh of seven held streams would wait for ever; the others are paused and reopened.
+ * Most streams held open at once. A browser opens at most six connections to a server, so a seventh held
+ * stream would wait for ever; further streams are closed and reopened.
  */
 const HELD_STREAMS = 4;
 
 /**
- * Held streams are given back when no byte of a header has come for so long. Loads share a
- * server's connections, in other tabs too: each could hold some and wait for the others'.
+ * Held streams are closed if no header byte has come for this long. Loads share a server's connections,
+ * also across tabs: two loads could each hold some and wait for the other's.
  */
 const HOLD_MS = 1000;
 
 export interface LoadContext {
-  /** A session has neither a check nor caches. */
+  /** Absent for a session, which has neither a check nor caches. */
   engine: WasmLoading & Partial<Pick<WasmEngine, 'checks' | 'restore'>>;
   host: Pick<GpuHost, 'stream' | 'workDone'> | null;
-  /** Its signal is the one the shards were made with; the first fault fires it too. */
+  /** Its signal is the one the shards were made with; the first error aborts it too. */
   abort: AbortController;
   onProgress?: ((progress: LoadProgress) => void) | undefined;
-  /** Read into the caches once the model is there: what an earlier engine's held. */
+  /** Tokens of an earlier engine's caches, whose rows are computed again once the model is there. */
   tokens?: Uint32Array | undefined;
 }
 
-/** Loads all shards; they are closed when this settles, whatever happened. */
+/** Loads all shards. They are closed when this settles, even after an error. */
 export async function load(shards: readonly ShardReader[], cx: LoadContext): Promise<void> {
   const progress = new Progress(shards, cx.onProgress);
   const signal = cx.abort.signal;
@@ -86,7 +85,7 @@ class Waiting {
     this.#held.push(shard);
   }
 
-  /** Bytes of a header have come. */
+  /** Notes that bytes of a header have come. */
   goOn(): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
@@ -94,13 +93,13 @@ class Waiting {
     }, HOLD_MS);
   }
 
-  /** All headers are in, or never will be. */
+  /** Notes that all headers have arrived, or never will. */
   over(): void {
     clearTimeout(this.#timer);
   }
 }
 
-/** Runs `work` on every shard, four at a time; the first fault stops the others and is thrown. */
+/** Runs `work` on every shard, four at a time. The first error stops the others and is thrown. */
 async function inParallel(
   shards: readonly ShardReader[],
   abort: AbortController,
@@ -165,7 +164,7 @@ async function readTensors(
 /** Sends one shard's bytes where its placement table says. */
 export class Placer {
   #row = 0;
-  /** Bytes of the current row that have been placed or are in the carry. */
+  /** Bytes of the current row that have been placed or are in `#carry`. */
   #taken = 0;
   /** Up to three bytes that do not yet fill a word: `writeBuffer` takes words, blocks are 18, 34, 210 bytes. */
   #carry = new Uint8Array(4);
@@ -200,7 +199,7 @@ export class Placer {
     }
   }
 
-  /** Every row must be full. */
+  /** Checks that every row is full. */
   finish(shard: ShardReader): void {
     if (this.#row * PLACEMENT_COLUMNS >= this.table.length) return;
     const [start, bytes] = this.#current();

@@ -1,4 +1,4 @@
-/** From what `Session.load` or `Embedder.load` was asked for to a network on a device. */
+/** Loads a network to a device, for `Session.load` and `Embedder.load`. */
 
 import { bringTo } from './bring.js';
 import type { Bringing, Running } from './bring.js';
@@ -11,7 +11,7 @@ import type { NetworkFiles, TextFile } from './network_files.js';
 import type { NetworkOptions } from './session_types.js';
 import type { WasmSession, WasmSessionOptions } from './wasm_session.js';
 
-/** Bytes of a configuration or a tokenizer at most. */
+/** Most bytes of a configuration or a tokenizer. */
 const TEXT_BYTES = 64 << 20;
 
 /** A network on a device. */
@@ -29,7 +29,7 @@ export function bringNetwork(options: NetworkOptions, files: NetworkFiles, embed
   });
 }
 
-/** Gives the module a text, or the one that stands in for it. */
+/** Gives the module a text, or its substitute. */
 async function give(wasm: WasmSession, text: TextFile, bringing: Bringing): Promise<void> {
   try {
     const reader = await bringing.open(text.from);

@@ -1,4 +1,4 @@
-/** What `Session.load` and `Embedder.load` are asked for, checked, and the files that follow from it. */
+/** Checks the options of `Session.load` and `Embedder.load`, and lists the files to read. */
 
 import type { FileItem } from './bring.js';
 import { usage } from './error.js';
@@ -9,7 +9,7 @@ export interface TextFile {
   /** Its name in a model's folder, or `graph`. */
   name: string;
   from: FileItem;
-  /** A folder may be without it; then the next one is asked for, where there is one. */
+  /** Given if a folder may lack the file: the file to read instead, or `none`. */
   else?: TextFile | 'none';
 }
 
@@ -47,7 +47,7 @@ function folderOf(items: readonly FileItem[]): URL | undefined {
   return url.pathname.endsWith('/') ? url : undefined;
 }
 
-/** What all networks' options have in common; `keys` are those beside. */
+/** Checks the options that all networks have in common; `keys` are the others. */
 function checkNetworkOptions(options: NetworkOptions, keys: readonly string[]): void {
   if (typeof options !== 'object' || options === null) throw usage('load takes an object of options', '');
   const known = ['device', 'gpu', 'cache', 'tuning', 'activations', 'wasmUrl', 'onProgress', 'onNotice', 'signal', ...keys];

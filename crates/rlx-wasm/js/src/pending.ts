@@ -1,16 +1,16 @@
-/** Promises that one event ends together, such as the end of what they wait for. */
+/** Promises that one event rejects together, such as the end of an instance. */
 
 import type { RlxError } from './error.js';
 
 /**
- * `Promise.race` with one promise that stands for the event would do the same, and would keep the value of
- * every promise that ever took part for as long as the event does not come.
+ * `Promise.race` with a promise of the event would do the same, but it would keep the value of every promise
+ * that took part until the event comes.
  */
 export class Pending {
   readonly #open = new Set<(reason: RlxError) => void>();
   #over: RlxError | undefined;
 
-  /** The same promise, that rejects with the reason of `end` if this comes first. */
+  /** The same promise, which rejects with the reason of `end` if that comes first. */
   add<T>(promise: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const close = () => this.#open.delete(reject);
@@ -20,7 +20,7 @@ export class Pending {
     });
   }
 
-  /** Rejects every promise that is pending, and every later one. */
+  /** Rejects every pending promise, and every later one. */
   end(reason: RlxError): void {
     this.#over = reason;
     for (const reject of this.#open) reject(reason);

@@ -1,10 +1,10 @@
-/** The clock and the scheduler that the wasm module is given. */
+/** The clock and the scheduler for the wasm module. */
 
 import type { Platform } from './wasm.js';
 
 /**
- * Lets the page draw and handle input. A message is a task of its own without the 4 ms that
- * nested timers are held back; `scheduler.yield` would come back ahead of the page's own tasks.
+ * Lets the page draw and handle input. A message is a separate task, without the 4 ms delay of nested timers;
+ * `scheduler.yield` would return before the page's own tasks.
  */
 function yieldByMessage(): Promise<void> {
   return new Promise((resolve) => {

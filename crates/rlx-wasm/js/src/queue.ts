@@ -1,4 +1,4 @@
-/** Calls wait here for their turn, in order. */
+/** A queue in which calls wait for their turn, in order. */
 
 import { cancelled } from './error.js';
 import type { RlxError } from './error.js';
@@ -14,8 +14,8 @@ export class Queue {
   #closed: RlxError | undefined;
 
   /**
-   * Resolves when every earlier turn has been released, to the function that ends this one.
-   * Rejects with `cancelled` if `signal` fires first, with the reason of `close` if that comes first.
+   * Waits until every earlier turn has been released; resolves to the function that ends this turn.
+   * Rejects with `cancelled` if `signal` fires first, or with the reason of `close` if that comes first.
    */
   turn(signal?: AbortSignal): Promise<() => void> {
     if (this.#closed) return Promise.reject(this.#closed);
@@ -41,12 +41,12 @@ export class Queue {
     });
   }
 
-  /** Calls that have not had their turn. */
+  /** How many calls wait for their turn. */
   get length(): number {
     return this.#waiting.length;
   }
 
-  /** Rejects everything that waits and every later turn. */
+  /** Rejects every waiting call, and every later one. */
   close(reason: RlxError): void {
     this.#closed = reason;
     for (const entry of this.#waiting.splice(0)) entry.fail(reason);

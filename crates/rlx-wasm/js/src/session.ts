@@ -1,4 +1,4 @@
-/** `Session`: a network on a device, and what it can be asked. */
+/** `Session`: a network on a device, with its entries. */
 
 import type { Running } from './bring.js';
 import { usage } from './error.js';
@@ -13,7 +13,7 @@ import type {
 import { toBuffer, toData, toRaw } from './tensors.js';
 import type { WasmOutput, WasmSession } from './wasm_session.js';
 
-/** Checks an input, and says how the module is given it when the run's turn comes. */
+/** Checks an input, and returns the function that gives it to the module when the run's turn comes. */
 function giver(live: Live, name: string, tensor: TensorInput | BufferInput | DeviceTensor, wanted: ElementType | undefined): (wasm: WasmSession) => void {
   if (tensor instanceof DeviceTensor) {
     DeviceTensor.in(live, name, tensor);
@@ -29,7 +29,7 @@ function giver(live: Live, name: string, tensor: TensorInput | BufferInput | Dev
 }
 
 export class Session {
-  /** What can be asked, with the types of inputs and outputs. */
+  /** The entries that can run, with the types of their inputs and outputs. */
   readonly entries: readonly SessionEntry[];
   readonly #live: Live;
 
@@ -39,11 +39,11 @@ export class Session {
   }
 
   /**
-   * Loads a network: a model that is no language model, or a graph's text with its weights. The wasm module's
-   * build for such networks is fetched now.
+   * Loads a network: a model that is no language model, or a graph's text with its weights. This fetches the wasm
+   * module's build for such networks.
    *
    * Rejects with an `RlxError`: `usage` (an option), `bad_graph` (the text, with line and column), `unsupported` (a
-   * language model, an operator that the device has not), else as `Engine.load`.
+   * language model, an operator that the device does not run), else as `Engine.load`.
    */
   static async load(options: SessionOptions): Promise<Session> {
     const files = sessionFiles(options);
@@ -51,15 +51,15 @@ export class Session {
   }
 
   /**
-   * Runs an entry. Inputs may have any sizes that fit the entry's symbols; a program for new sizes is made when they
-   * come, and kept. Runs are made one after another, in the order they were asked for.
+   * Runs an entry. Inputs may have any sizes that fit the entry's symbols; the first run with new sizes compiles a
+   * program for them. Runs happen one after another, in the order of the calls.
    *
-   * An input is a typed array, a `GPUBuffer` of the page (WebGPU), or an output that stayed on the device: those that
-   * `keep` names are given as `DeviceTensor`, and nothing of them passes through the page's memory.
+   * An input is a typed array, a `GPUBuffer` of the page (WebGPU), or an output that was kept on the device. Outputs
+   * that `keep` names are returned as `DeviceTensor`, without a copy in the page's memory.
    *
    * Rejects with an `RlxError`: `usage` (an entry, a name, a type, sizes: with what was given and what is wanted),
-   * `out_of_memory`, `device_lost`, `cancelled` (the signal), `disposed`. The session can be used on, unless the
-   * device is lost.
+   * `out_of_memory`, `device_lost`, `cancelled` (the signal), `disposed`. The session stays usable, unless the device
+   * is lost.
    */
   async run<Kept extends string = never>(
     entry: string,
@@ -83,18 +83,18 @@ export class Session {
     });
   }
 
-  /** The GPU device that runs, for the page's own buffers and pipelines; null on the CPU. It outlives the session. */
+  /** The session's GPU device, for the page's own buffers and pipelines; null on the CPU. It outlives the session. */
   get gpuDevice(): GPUDevice | null {
     this.#live.check();
     return this.#live.gpuDevice;
   }
 
-  /** What runs, and where. */
+  /** The device and the network. */
   info(): SessionInfo {
     return this.#live.info();
   }
 
-  /** Frees the network's memory. Runs that wait or are under way end with code `disposed`. Doing it twice does nothing. */
+  /** Frees the network's memory. Runs that wait or are in progress end with code `disposed`. Calling it again does nothing. */
   dispose(): void {
     this.#live.dispose();
   }

@@ -1,17 +1,17 @@
-/** The public surface of `Session` and `Embedder`, written by hand as `types.ts` is. */
+/** The public types of `Session` and `Embedder`, written by hand like `types.ts`. */
 
 import type { DeviceChoice, LoadOptions } from './types.js';
 
 /** A file of a model: an address, or the file itself. */
 export type FileSource = string | URL | Blob;
 
-/** What `Session.load` and `Embedder.load` both take; each is as in `LoadOptions`. */
+/** Options of both `Session.load` and `Embedder.load`, with the meaning of `LoadOptions`. */
 export interface NetworkOptions extends Pick<LoadOptions, 'gpu' | 'cache' | 'tuning' | 'onProgress' | 'onNotice' | 'signal'> {
-  /** Default `auto`: WebGPU where it works, else the CPU, with one thread. */
+  /** Default `auto`: WebGPU if it works, else the CPU, with one thread. */
   device?: DeviceChoice;
-  /** Element type of matmul inputs against packed weights. Default `f32`. */
+  /** Activation type in matmuls of packed weights. Default `f32`. */
   activations?: 'f32' | 'int8';
-  /** Address of `rlx-graphs.wasm` or `rlx-graphs-relaxed.wasm`. Default: the one that this browser runs, beside the package's modules. */
+  /** Address of `rlx-graphs.wasm` or `rlx-graphs-relaxed.wasm`. Default: the best one for this browser, next to the package's modules. */
   wasmUrl?: string | URL;
 }
 
@@ -37,7 +37,7 @@ export interface SessionOptions extends NetworkOptions {
 }
 
 /**
- * Element types. Arrays of them: `f32` Float32Array, `f64` Float64Array, `i32` Int32Array, `u32` Uint32Array, `i16`
+ * Element types. Their arrays are: `f32` Float32Array, `f64` Float64Array, `i32` Int32Array, `u32` Uint32Array, `i16`
  * Int16Array, `i8` Int8Array, `u8` and `bool` (0 or 1) Uint8Array, `i64` BigInt64Array; `f16` and `bf16` Uint16Array,
  * whose numbers are the bits of the elements; `c64` Float32Array of pairs, real and imaginary.
  */
@@ -47,32 +47,32 @@ export type TensorData =
   | Float64Array | Float32Array | Uint16Array | BigInt64Array | Int32Array | Int16Array | Int8Array | Uint32Array
   | Uint8Array;
 
-/** A tensor for an input. It is read when the run's turn comes: leave it as it is until the run has answered. */
+/** A tensor for an input. It is read when the run's turn comes, so do not change it until the run has answered. */
 export interface TensorInput {
   data: TensorData;
-  /** Sizes, outermost first; none of a scalar. */
+  /** Sizes, outermost first; empty for a scalar. */
   dims: readonly number[];
-  /** Default: the input's, where such an array can have it. */
+  /** Default: the input's type, if the array can have it. */
   type?: ElementType;
 }
 
 /**
  * A tensor in a buffer that the page made on the session's device (`Session.gpuDevice`), from the buffer's start.
- * WebGPU only. The buffer has the usage `COPY_SRC`, and a size of at least the elements' bytes, rounded up to whole
- * fours. It stays the page's: it is copied when the run's turn comes.
+ * WebGPU only. The buffer must have the usage `COPY_SRC`, and at least the elements' bytes, rounded up to a multiple
+ * of 4. The page keeps it: the run copies it when its turn comes.
  */
 export interface BufferInput {
   buffer: GPUBuffer;
-  /** Sizes, outermost first; none of a scalar. */
+  /** Sizes, outermost first; empty for a scalar. */
   dims: readonly number[];
-  /** Default: the input's. */
+  /** Default: the input's type. */
   type?: ElementType;
 }
 
-/** A tensor of an output, in memory of its own. */
+/** A tensor of an output, with its own memory. */
 export interface TensorOutput {
   data: TensorData;
-  /** Sizes, outermost first; none of a scalar. */
+  /** Sizes, outermost first; empty for a scalar. */
   dims: number[];
   type: ElementType;
 }
@@ -81,26 +81,26 @@ export interface TensorOutput {
 export interface TensorSignature {
   name: string;
   type: ElementType;
-  /** Sizes, outermost first: a number, or a text where it follows from the inputs: `BATCH`, `2*SEQ`. */
+  /** Sizes, outermost first: a number, or a text if the size follows from the inputs: `BATCH`, `2*SEQ`. */
   shape: (number | string)[];
 }
 
-/** Something that a session can be asked. */
+/** An entry: a function of the network that a session can run. */
 export interface SessionEntry {
   name: string;
   inputs: TensorSignature[];
   outputs: TensorSignature[];
 }
 
-/** What a run may be given. */
+/** Options of a run. */
 export interface RunOptions<Kept extends string = string> {
   /** Names of outputs that stay on the device, as `DeviceTensor`. */
   keep?: readonly Kept[];
-  /** Aborting it rejects the run with code `cancelled`. The device ends what it was handed before the next run begins. */
+  /** Aborting it rejects the run with code `cancelled`. The device finishes submitted work before the next run begins. */
   signal?: AbortSignal;
 }
 
-/** What runs where. The first eight are as in `EngineInfo`. */
+/** The device and the network. `device` to `fallbackReason` are as in `EngineInfo`. */
 export interface SessionInfo {
   device: 'webgpu' | 'cpu';
   adapter: string;
@@ -109,16 +109,16 @@ export interface SessionInfo {
   tuning: string | null;
   target: string;
   fallbackReason: string | null;
-  /** What is known of a model; null of a graph. */
+  /** Facts about the model; null for a graph. */
   model: { family: string; layers: number; width: number; vocab: number; contextLength: number } | null;
   /** Bytes on the device: of weights, and of the largest program's activations. */
   weightBytes: number;
   arenaBytes: number;
-  /** Programs on the device: one for each entry and sizes of late, at most 8. */
+  /** Programs on the device: one for each entry and recent set of sizes, at most 8. */
   programs: number;
 }
 
-/** What an embedder is made of. */
+/** Options of `Embedder.load`. */
 export interface EmbedderOptions extends NetworkOptions {
   /**
    * An encoder (BERT, nomic-BERT): a GGUF file, which has its tokenizer, or all its shards; the address of a folder, with
@@ -131,27 +131,27 @@ export interface EmbedderOptions extends NetworkOptions {
   config?: FileSource;
   /** The `tokenizer.json` or `vocab.txt` of a safetensors file. */
   tokenizer?: FileSource;
-  /** What makes one vector of a text's rows. Default: what the files say, else `mean`. */
+  /** How one vector is computed from a text's rows. Default: as the files say, else `mean`. */
   pooling?: 'mean' | 'cls' | 'last' | 'max';
-  /** Whether vectors are divided by their lengths. Default: what the files say, else true. */
+  /** Whether to scale vectors to length 1. Default: as the files say, else true. */
   normalise?: boolean;
-  /** Tokens of a text at most, 2 or more; the rest is cut off. Default: what the files say. */
+  /** Most tokens of a text, 2 or more; longer texts are cut. Default: as the files say. */
   maxTokens?: number;
 }
 
-/** How far `embed` is. */
+/** The progress of `embed`. */
 export interface EmbedProgress {
-  /** Texts that are done, and all. */
+  /** How many texts are done, and how many there are. */
   done: number;
   total: number;
-  /** Texts that are longer than `maxTokens`, and are cut. */
+  /** How many texts are cut because they are longer than `maxTokens`. */
   truncated: number;
 }
 
-/** What `embed` may be given. */
+/** Options of `embed`. */
 export interface EmbedCallOptions {
   /** Called after each batch of texts. */
   onProgress?: (progress: EmbedProgress) => void;
-  /** Aborting it rejects with code `cancelled`. The batch that runs ends before the next call begins. */
+  /** Aborting it rejects with code `cancelled`. The running batch ends before the next call begins. */
   signal?: AbortSignal;
 }

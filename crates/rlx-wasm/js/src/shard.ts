@@ -1,6 +1,6 @@
 /**
- * One shard being read: in order, from the first byte, once. It can be paused (its connection
- * given back) and goes on where it was, and it hands what it reads to the cache on the way.
+ * Reads a shard: in order, from the first byte, once. Reading can be paused, which closes the connection,
+ * and continues where it was. The bytes go to the cache too.
  */
 
 import { RlxError, throwIfAborted } from './error.js';
@@ -8,7 +8,7 @@ import type { CacheWriter } from './cache.js';
 import { isStrong, sameVersion } from './source.js';
 import type { Opened, Source, Version } from './source.js';
 
-/** One read's buffer. Byte streams fill the same memory again and again: loading makes no garbage. */
+/** Bytes of the read buffer. Byte streams fill the same memory again and again, so loading makes no garbage. */
 const CHUNK_BYTES = 256 * 1024;
 
 /** Reads a stream chunk by chunk; a chunk is valid until the next read. */
@@ -38,7 +38,7 @@ class ChunkReader {
   }
 
   async cancel(): Promise<void> {
-    // A stream that has failed rejects its cancellation too; there is nothing left to free.
+    // A failed stream rejects its cancellation too; there is nothing left to free.
     await (this.#byob ?? this.#plain)!.cancel().catch(() => {});
   }
 }
@@ -47,28 +47,28 @@ export class ShardReader {
   /** Bytes read so far: the offset of the next chunk. */
   position = 0;
   #reader: ChunkReader | undefined;
-  /** Of the first answer; every later one must be of the same. */
+  /** The version of the first answer; every later answer must have the same. */
   #version: Version | undefined;
   #writer: CacheWriter | undefined;
-  /** Copies of all that was read, while the stream may be paused and no strong ETag speaks for its bytes. */
+  /** Copies of all bytes read, as long as the stream may be paused and no strong ETag identifies its bytes. */
   #beginning: Uint8Array<ArrayBuffer>[] | undefined;
-  /** What a chunk that was read again has beyond `position`. */
+  /** Bytes beyond `position` of a chunk that was read again. */
   #next: Uint8Array | undefined;
   #staysOpen = false;
 
-  /** `keep` is asked once, when the first response is there, for where to keep the bytes. */
+  /** `keep` is called once, after the first response, and returns where to store the bytes. */
   constructor(
     readonly source: Source,
     private readonly signal?: AbortSignal,
     private readonly keep?: (opened: Opened) => Promise<CacheWriter | undefined>,
   ) {}
 
-  /** Length of the whole, once opened and if the source is sure of it. */
+  /** Length of the file, once opened, if the source is sure of it. */
   get bytes(): number | undefined {
     return this.#version?.bytes;
   }
 
-  /** Length of the whole to show to people: a claim of the server's too, as long as it holds. */
+  /** Length of the file for progress: also one that the server merely claims, until it proves wrong. */
   get expectedBytes(): number | undefined {
     const claimed = this.#version?.claimed;
     return this.bytes ?? (claimed !== undefined && claimed >= this.position ? claimed : undefined);
@@ -89,7 +89,7 @@ export class ShardReader {
 
   /** The next chunk, valid until the next call; null at the end. */
   async read(): Promise<Uint8Array | null> {
-    // All bytes were there before it was paused: there is nothing to ask for again.
+    // All bytes had arrived before it was paused, so there is nothing to request.
     const over = !this.#reader && this.position > 0 && this.position === this.bytes;
     if (!over) await this.open();
     throwIfAborted(this.signal);
@@ -108,7 +108,7 @@ export class ShardReader {
     return chunk;
   }
 
-  /** Gives the connection back; the next read opens it again. */
+  /** Closes the connection; the next read opens it again. */
   async pause(): Promise<void> {
     const reader = this.#reader;
     this.#reader = undefined;
@@ -116,13 +116,13 @@ export class ShardReader {
     await reader?.cancel();
   }
 
-  /** The stream will not be paused from now on, so what was read need not be known any more. */
+  /** Says that the stream will not be paused any more, so that copies of its bytes are not needed. */
   keepOpen(): void {
     this.#staysOpen = true;
     if (this.#reader) this.#beginning = undefined;
   }
 
-  /** Ends reading for good; what was not complete is not kept. */
+  /** Ends reading for good; an incomplete file is not stored. */
   async close(): Promise<void> {
     const writer = this.#writer;
     this.#writer = undefined;
@@ -130,9 +130,9 @@ export class ShardReader {
   }
 
   /**
-   * Goes on from `position`. A source that cannot prove where its rest belongs sends the whole
-   * again; then what was read before is compared with what comes, so that all bytes are of the
-   * version that this answer has.
+   * Continues from `position`. A source that cannot prove that its rest has the same version sends the whole
+   * file again; the bytes read before are then compared with it, so that all bytes are of this answer's
+   * version.
    */
   async #openAgain(of: Version): Promise<void> {
     const opened = await this.source.open(this.signal, { offset: this.position, of });

@@ -1,21 +1,21 @@
 /**
- * Where a shard's bytes come from: an address or a file. A source opens a stream of bytes from
- * any offset; nothing here holds more than the one chunk that the stream hands out.
+ * Sources of a shard's bytes: an address or a file. A source opens a stream of bytes from any offset;
+ * only one chunk of it is in memory.
  */
 
 import { RlxError, throwIfAborted } from './error.js';
 
-/** What a response shows of the version of a file. */
+/** What a response says about the version of a file. */
 export interface Version {
-  /** Tells one version from another: an ETag, or length and date. */
+  /** Distinguishes versions: an ETag, or length and date. */
   validator?: string;
-  /** Length of the whole, when it is known for sure. */
+  /** Length of the file, if it is known for sure. */
   bytes?: number;
-  /** Length that the server gives, where the page cannot see whether compressed bytes were counted. */
+  /** Length that the server gives, if the page cannot see whether it counts compressed bytes. */
   claimed?: number;
 }
 
-/** A stream, and of what. */
+/** A stream, with its version. */
 export interface Opened extends Version {
   stream: ReadableStream<Uint8Array>;
   /** Where in the file it begins. */
@@ -23,12 +23,12 @@ export interface Opened extends Version {
 }
 
 export interface Source {
-  /** What errors call it: an address or a file name. */
+  /** Its name in errors: an address or a file name. */
   readonly name: string;
   readonly kind: 'network' | 'cache' | 'file';
   /**
-   * A stream of the whole. With `rest`, where the source can prove that it is of that version, a
-   * stream of the bytes from `rest.offset` on; else of the whole again.
+   * A stream of the whole file. With `rest`, and if the source can prove that the version is the same, a stream
+   * of the bytes from `rest.offset` on.
    */
   open(signal?: AbortSignal, rest?: { offset: number; of: Version }): Promise<Opened>;
 }
@@ -48,7 +48,7 @@ export class BlobSource implements Source {
 }
 
 /**
- * The version that headers tell: the ETag, else the whole's length and the date, else nothing.
+ * The version in the headers: the ETag, else the file's length and the date, else nothing.
  * Across origins a page sees the ETag only if the server exposes it; length and date it always sees.
  */
 export function validatorOf(headers: Headers, wholeBytes = headers.get('content-length')): string | undefined {
@@ -59,25 +59,25 @@ export function validatorOf(headers: Headers, wholeBytes = headers.get('content-
 }
 
 /**
- * Whether equal validators mean equal bytes, so that two answers may be put together. Weak ETags
- * promise less; a date changes once a second, a file may more often.
+ * Whether equal validators mean equal bytes, so that two answers may be concatenated. Weak ETags
+ * promise less; a date changes at most once a second, a file may change more often.
  */
 export function isStrong(validator: string | undefined): boolean {
   return validator?.startsWith('etag:"') ?? false;
 }
 
-/** Whether two whole answers can be of one version: nothing that both show differs. */
+/** Whether two whole answers may have one version: they do not differ in anything that both show. */
 export function sameVersion(a: Version, b: Version): boolean {
   const [length, other] = [a, b].map(({ bytes, claimed }) => bytes ?? claimed);
   return a.validator === b.validator && (length === undefined || other === undefined || length === other);
 }
 
-/** What a whole answer shows of the version it is of. */
+/** The version of a whole answer. */
 function versionOf({ headers, type }: Response): Version {
   const validator = validatorOf(headers);
   const length = headers.get('content-length');
-  // Content-Length counts what is sent, compressed bytes if they are, and a page is given plain
-  // ones. Across origins it is not even told which of the two it is.
+  // Content-Length counts the sent bytes, which may be compressed, but a page gets uncompressed ones.
+  // Across origins it does not even see which of the two is the case.
   const encoding = headers.get('content-encoding') ?? (type === 'cors' ? 'hidden' : 'identity');
   const known = encoding === 'identity' ? 'bytes' : encoding === 'hidden' ? 'claimed' : undefined;
   return {
@@ -86,7 +86,7 @@ function versionOf({ headers, type }: Response): Version {
   };
 }
 
-/** Whether the answer is, of that version, exactly the bytes from `offset` to the end. */
+/** Whether the answer is exactly the bytes from `offset` to the end, of that version. */
 function isRest({ status, headers }: Response, offset: number, of: Version): boolean {
   const [, first, last, total] = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(headers.get('content-range') ?? '') ?? [];
   const length = of.bytes ?? of.claimed;
@@ -107,7 +107,7 @@ export function httpError(response: Response, url: string): RlxError {
 
 const MISSING = new Error('there is no such file');
 
-/** Whether a fault is the server's word that there is no such file. */
+/** Whether an error is the server's answer that there is no such file. */
 export const isMissing = (error: unknown): boolean => error instanceof RlxError && error.cause === MISSING;
 
 export function networkError(cause: unknown, url: string): RlxError {
@@ -130,8 +130,8 @@ export class UrlSource implements Source {
   ) {}
 
   async open(signal?: AbortSignal, rest?: { offset: number; of: Version }): Promise<Opened> {
-    // The browser's own cache may have the beginning of the first answer, and would complete it with a
-    // range of what is there now, though a date or nothing at all speaks for both being one version.
+    // The browser's own cache may have the beginning of the first answer, and would complete it with a range of
+    // the present file, even if only a date, or nothing, says that both have one version.
     const cache = rest ? 'no-store' : this.cacheMode;
     if (rest && isStrong(rest.of.validator)) {
       const response = await this.#ask({ cache, headers: { range: `bytes=${rest.offset}-` } }, signal);
@@ -139,7 +139,7 @@ export class UrlSource implements Source {
         return { ...rest.of, stream: response.body, at: rest.offset };
       }
       if (response.status === 200) return this.#whole(response); // a server without ranges
-      // Another range or version, headers that this page may not see, an error: the whole decides.
+      // Another range or version, headers that this page may not see, or an error: request the whole file.
       await response.body?.cancel().catch(() => {});
     }
     return this.#whole(await this.#ask({ cache }, signal));

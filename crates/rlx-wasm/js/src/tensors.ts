@@ -10,7 +10,7 @@ const ARRAYS: { [type in ElementType]: ArrayClass } = {
   i16: Int16Array, i8: Int8Array, u32: Uint32Array, u8: Uint8Array, bool: Uint8Array, c64: Float32Array,
 };
 
-/** A tensor as the wasm module takes it. */
+/** A tensor in the form of the wasm module. */
 export interface RawTensor {
   name: string;
   type: ElementType;
@@ -29,7 +29,7 @@ export interface RawBuffer {
 /** The number of GPUBufferUsage.COPY_SRC: npm `webgpu` defines no such global. */
 const COPY_SRC = 4;
 
-/** The element type of an array: the one that is wanted, where such an array can have it; else the first that it can have. */
+/** The element type of an array: the wanted one if the array can have it, else the first that it can have. */
 function typeOf(name: string, { data, type }: TensorInput, wanted: ElementType | undefined): ElementType {
   const own = (Object.keys(ARRAYS) as ElementType[]).filter((t) => data instanceof ARRAYS[t]);
   if (own.length === 0) {
@@ -49,7 +49,7 @@ function sizes(name: string, dims: readonly number[]): Float64Array {
   return Float64Array.from(dims);
 }
 
-/** Checks a tensor in a buffer: what WebGPU would report later, and of no input by name. */
+/** Checks a tensor in a buffer. WebGPU would report errors later, and without the input's name. */
 export function toBuffer(name: string, { buffer, dims, type = undefined }: BufferInput, wanted: ElementType | undefined): RawBuffer {
   const of = type ?? wanted ?? 'f32';
   const ArrayOf = ARRAYS[of] as (ArrayClass & { BYTES_PER_ELEMENT: number }) | undefined;
@@ -62,7 +62,7 @@ export function toBuffer(name: string, { buffer, dims, type = undefined }: Buffe
   return { name, type: of, dims: elements, buffer };
 }
 
-/** Checks a tensor as far as its input's type is not needed; the module compares it with that. */
+/** Checks a tensor without its input's type; the module compares the two. */
 export function toRaw(name: string, tensor: TensorInput, wanted: ElementType | undefined): RawTensor {
   if (typeof tensor !== 'object' || tensor === null || !ArrayBuffer.isView(tensor.data)) {
     throw usage(`input ${name} is no tensor`, name, 'give { data: a typed array, dims: its sizes }, { buffer: a GPUBuffer, dims }, or a DeviceTensor');
@@ -73,9 +73,9 @@ export function toRaw(name: string, tensor: TensorInput, wanted: ElementType | u
   return { name, type, dims, bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) };
 }
 
-/** Elements of bytes that nobody else has. */
+/** A typed array over bytes that nobody else uses. */
 export function toData(type: ElementType, bytes: Uint8Array): TensorData {
-  // What has no array of its own, blocks of packed elements, stays bytes.
+  // Types without a typed array, such as blocks of packed elements, stay bytes.
   const ArrayOf: ArrayClass = ARRAYS[type] ?? Uint8Array;
   const whole = bytes.byteLength === bytes.buffer.byteLength ? bytes.buffer : bytes.slice().buffer;
   return new ArrayOf(whole as ArrayBuffer);

@@ -1,4 +1,4 @@
-/** Which shapes of kernels are fastest on a GPU: measured once, kept for this origin, used by every load. */
+/** The fastest kernel variants of a GPU: measured once, stored for this origin, used by every load. */
 
 import { throwIfAborted, toRlxError } from './error.js';
 import { GpuHost } from './gpu_host.js';

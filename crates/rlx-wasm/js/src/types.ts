@@ -1,11 +1,11 @@
 /**
- * The public surface of the package. Everything a page may rely on is written here by hand;
- * the chat types have the shapes of OpenAI's chat completions.
+ * The public types of the package, written by hand; the chat types have the shapes of OpenAI's chat
+ * completions.
  */
 
 /**
- * Which executor runs the model. `auto` takes WebGPU where it works and the CPU elsewhere: also where a load fails
- * on the GPU for want of memory, by a lost device or by a refused kernel. `info().fallbackReason` says why.
+ * Which executor runs the model. `auto` takes WebGPU if it works, else the CPU: also if a load fails on the GPU
+ * because of missing memory, a lost device or a rejected kernel. `info().fallbackReason` says why.
  */
 export type DeviceChoice = 'auto' | 'webgpu' | 'cpu';
 
@@ -19,105 +19,105 @@ export interface LoadOptions {
    * Shards may come in any order; the files say which is which.
    */
   model: string | URL | Blob | readonly (string | URL)[] | readonly Blob[];
-  /** Default `auto`. Asking for `webgpu` where there is none is an error, never the CPU. */
+  /** Default `auto`. If there is no WebGPU, `webgpu` is an error; it never falls back to the CPU. */
   device?: DeviceChoice;
-  /** Tokens of prompt and answer together. Default: what the model was trained for, at most 4096. */
+  /** Most tokens of prompt and answer together. Default: as the model was trained, at most 4096. */
   contextLength?: number;
-  /** A WebGPU entry point to use instead of `navigator.gpu`: npm `webgpu` in Node, for one. */
+  /** A WebGPU entry point to use instead of `navigator.gpu`, such as npm `webgpu` in Node. */
   gpu?: GPU;
-  /** Keep shards that come by address in the browser's storage for the next visit. Default true. */
+  /** Whether to store shards from addresses in the browser, for the next visit. Default true. */
   cache?: boolean;
   /**
    * Element type of the key-value cache. Default: the device's, see `info().kv`. `q8_0` (blocks of 32, 34
    * bytes each) takes about half the memory of `f16` and needs heads of whole blocks, on WebGPU of whole 64.
    */
   kv?: KvType;
-  /** Element type of matmul inputs against packed weights. Default: the device's. */
+  /** Activation type in matmuls of packed weights. Default: the device's. */
   activations?: 'f32' | 'int8';
   /**
-   * How WebGPU's kernels are shaped: what `Engine.tune` found on this device. Default: what it kept in
-   * `localStorage`, which workers and Node have not; else the usual shapes.
+   * The tuning of WebGPU's kernels, as `Engine.tune` found it on this device. Default: the one that it stored in
+   * `localStorage`, which workers and Node do not have; else the usual tuning.
    */
   tuning?: string;
   /**
-   * Threads of the CPU, the page's own included, 1 to 64. Default: one a core, at most 8. More than
-   * one needs a page that is cross-origin isolated: elsewhere there is one, see `info().adapter`.
+   * Threads of the CPU, including the page's own, 1 to 64. Default: one per core, at most 8. More than one
+   * need a cross-origin isolated page; other pages have one thread, see `info().adapter`.
    */
   threads?: number;
   /**
-   * Address of `rlx.wasm` or `rlx-relaxed.wasm`. Default: beside the package's modules, the one that
-   * this browser runs. A build at an address of its own has one thread.
+   * Address of `rlx.wasm` or `rlx-relaxed.wasm`. Default: the best one for this browser, next to the package's
+   * modules. A build at an address given here has one thread.
    */
   wasmUrl?: string | URL;
-  /** Called as bytes arrive, at most once a chunk. What it throws is reported as uncaught, and the load goes on. */
+  /** Called as bytes arrive, at most once per chunk. If it throws, the error is reported as uncaught, and the load continues. */
   onProgress?: (progress: LoadProgress) => void;
-  /** Called with what a user may want to know: offline, no room for the cache, a GPU that computes wrong values. It may throw as `onProgress` may. */
+  /** Called with news for users: offline, no room for the cache, a GPU that computes wrong values. It may throw like `onProgress`. */
   onNotice?: (notice: Notice) => void;
   /** Aborting it rejects `load` with code `cancelled` and frees everything. */
   signal?: AbortSignal;
 }
 
-/** What `Engine.tune` may be given. */
+/** Options of `Engine.tune`. */
 export interface TuneOptions extends Pick<LoadOptions, 'gpu' | 'wasmUrl' | 'signal'> {
-  /** Called with how much is done, from 0 to 1. */
+  /** Called with the progress, from 0 to 1. */
   onProgress?: (done: number) => void;
 }
 
-/** What `Engine.tune` found. */
+/** The result of `Engine.tune`. */
 export interface Tuned {
-  /** The adapter that it was measured on. */
+  /** The adapter that was measured. */
   adapter: string;
-  /** What `LoadOptions.tuning` takes. */
+  /** The tuning, for `LoadOptions.tuning`. */
   tuning: string;
-  /** Whether it is kept in `localStorage`, so that loads of this origin use it by themselves. */
+  /** Whether it is stored in `localStorage`, so that loads of this origin use it automatically. */
   kept: boolean;
 }
 
-/** What `reload` may be given; all else is as it was at `load`. */
+/** Options of `reload`; all others are those of `load`. */
 export type ReloadOptions = Pick<LoadOptions, 'onProgress' | 'signal'>;
 
-/** How far a load is. */
+/** The progress of a load. */
 export interface LoadProgress {
   /**
-   * `headers`: reading what the shards hold; `compile`: planning; `weights`: tensor bytes; `check`: the GPU's kernels
-   * are compared with the CPU's, where that was not done before; `ready`, after a reload's tokens too.
+   * `headers`: reading the shards' headers; `compile`: planning; `weights`: loading tensor bytes; `check`: comparing
+   * the GPU's kernels with the CPU's, unless that was done before; `ready`: done, also with a reload's tokens.
    */
   phase: 'headers' | 'compile' | 'weights' | 'check' | 'ready';
-  /** Bytes of the shards that have arrived and been placed. */
+  /** Bytes of the shards that have arrived and are on the device. */
   loadedBytes: number;
-  /** Bytes of all shards; absent while a server has not said. */
+  /** Bytes of all shards; absent as long as a server has not told them. */
   totalBytes?: number;
   /** Where the bytes come from; `mixed` when shards differ. */
   from: 'network' | 'cache' | 'file' | 'mixed';
 }
 
-/** Something worth showing that is not a fault. */
+/** Something worth showing that is not an error. */
 export interface Notice {
   code: 'offline' | 'cache_unavailable' | 'cache_full' | 'kernels_demoted';
   /** One sentence. */
   message: string;
 }
 
-/** What runs, as measured by what ran. */
+/** The device and the model, with measurements. */
 export interface EngineInfo {
   device: 'webgpu' | 'cpu';
   /** The GPU adapter's name, or the CPU's SIMD level and threads. */
   adapter: string;
   /**
-   * What of the device is used: on the CPU `simd128` or `relaxed-simd`, on a GPU `subgroups` and
+   * Features of the device that are used: on the CPU `simd128` or `relaxed-simd`, on a GPU `subgroups` and
    * `packed_4x8_integer_dot_product`.
    */
   features: string[];
-  /** What a GPU says it has and computes wrong values with, so that it is not used: `subgroups: why`. */
+  /** Features that the GPU offers but computes wrong values with, so that they are not used: `subgroups: why`. */
   demoted: string[];
-  /** How WebGPU's kernels are shaped, as `Engine.tune` writes it; null on the CPU. */
+  /** The tuning of WebGPU's kernels, as `Engine.tune` writes it; null on the CPU. */
   tuning: string | null;
   /** The target that the plan was made for, as `rlx inspect --target` takes it. */
   target: string;
-  /** Why `auto` did not take WebGPU; null when it did or was not asked. */
+  /** Why `auto` did not take WebGPU; null if it did, or the device was not `auto`. */
   fallbackReason: string | null;
   model: { name: string; architecture: string; contextLength: number };
-  /** Tokens of prompt and answer together that this engine holds. */
+  /** Most tokens of prompt and answer together. */
   contextLength: number;
   kv: KvType;
   activations: 'f32' | 'int8';
@@ -125,7 +125,7 @@ export interface EngineInfo {
   weightBytes: number;
   stateBytes: number;
   arenaBytes: number;
-  /** All of it, and on WebGPU what kernels have besides: the estimate that was made before loading. */
+  /** The sum, on WebGPU with the kernels' own buffers: the estimate that was made before loading. */
   memoryBytes: number;
   /** LIR fingerprints, as `rlx inspect --stage lir --json` prints them. */
   fingerprint: { prefill: string; decode: string };
@@ -134,7 +134,7 @@ export interface EngineInfo {
   /** Speed of the last finished answer, tokens per second; null before the first. */
   prefillTokensPerSecond: number | null;
   decodeTokensPerSecond: number | null;
-  /** Prompt tokens of the last call that were still in the cache. */
+  /** Prompt tokens of the last call that were in the caches already. */
   reusedTokens: number;
 }
 
@@ -149,7 +149,7 @@ export interface ChatRequest {
   stream?: boolean;
   /** Ignored: an engine has one model. Accepted so that code for a server runs unchanged. */
   model?: string;
-  /** Tokens of the answer, 1 or more. Default: what is left of the context. */
+  /** Most tokens of the answer, 1 or more. Default: the rest of the context. */
   max_tokens?: number;
   /** 0 to 2; 0 is greedy. Default: the file's, or 0.7. */
   temperature?: number;
@@ -181,7 +181,7 @@ export interface Usage {
   total_tokens: number;
 }
 
-/** One step of a streamed answer. The last one has `finish_reason` and `usage`. */
+/** A chunk of a streamed answer. The last one has `finish_reason` and `usage`. */
 export interface ChatCompletionChunk {
   id: string;
   object: 'chat.completion.chunk';
@@ -212,14 +212,14 @@ export interface ChatCompletion {
 }
 
 /**
- * Starts an answer. Calls run one at a time, in the order they were made.
+ * Starts an answer. Calls run one at a time, in order.
  *
- * With `stream: true` the promise resolves when the call's turn has come, to chunks; leaving the
- * loop early stops the answer. Otherwise it resolves to the whole answer.
+ * With `stream: true` the promise resolves to chunks when the call's turn has come; leaving the loop early
+ * stops the answer. Otherwise it resolves to the whole answer.
  *
  * Aborting `signal` ends the call with an `RlxError` of code `cancelled` (its `name` is
- * `AbortError`, as the web has it): chunks already received stay valid, and `error.text` has the
- * text so far. The next call works, and reuses what both have in common.
+ * `AbortError`, as usual on the web): chunks already received stay valid, and `error.text` has the
+ * text so far. The next call works, and reuses the beginning that both have in common.
  */
 export interface Completions {
   create(request: ChatRequest & { stream: true }): Promise<AsyncIterableIterator<ChatCompletionChunk>>;
@@ -227,20 +227,20 @@ export interface Completions {
   create(request: ChatRequest): Promise<ChatCompletion | AsyncIterableIterator<ChatCompletionChunk>>;
 }
 
-/** Numbers of an `RlxError`: of memory that is missing, or of a tensor that an entry does not take. */
+/** Details of an `RlxError`: about missing memory, or an input that does not fit. */
 export type ErrorDetails = MemoryDetails | TensorDetails;
 
-/** Of `out_of_memory`, where it is known what a model needs. */
+/** Details of `out_of_memory`, if the model's needs are known. */
 export interface MemoryDetails {
   /** Bytes that are needed. */
   needed: number;
-  /** Bytes that there are; `null` where nobody knows. */
+  /** Bytes that are available; `null` if that is unknown. */
   available: number | null;
-  /** The longest context to try; `null` where a shorter one would not help. */
+  /** The longest context to try; `null` if a shorter one would not help. */
   contextLength: number | null;
 }
 
-/** Of `usage`, for an input of a session. */
+/** Details of `usage`, for an input of a session. */
 export interface TensorDetails {
   input: string;
   /** The sizes that were given. */
@@ -249,7 +249,7 @@ export interface TensorDetails {
   wanted: string;
 }
 
-/** What an `RlxError` is about. The same names as in Rust and in the command line's JSON. */
+/** The kinds of `RlxError`, with the same names as in Rust and in the command line's JSON. */
 export type ErrorCode =
   | 'usage' | 'bad_file' | 'unsupported' | 'bad_graph' | 'wrong_stage' | 'device_unavailable'
   | 'device_lost' | 'out_of_memory' | 'context_full' | 'io' | 'cancelled' | 'disposed'

@@ -1,7 +1,7 @@
 /**
- * What JavaScript needs of the wasm module, and what it gives it.
+ * The interface between JavaScript and the wasm module.
  *
- * Faults are thrown as JSON text, `{"code", "what", "at", "hint"}`. No method keeps a borrow of
+ * Errors are thrown as JSON text, `{"code", "what", "at", "hint"}`. No method keeps a borrow of
  * the engine across an await, so every method may be called while a promise of another is
  * pending (`cancel` and `dispose` are). No view of wasm memory lives across a call: memory may
  * grow in any of them.
@@ -10,7 +10,7 @@
 import type { GpuHost } from './gpu_host.js';
 import type { ChatMessage, EngineInfo, FinishReason, KvType } from './types.js';
 
-/** The clock and the scheduler, which the sans-IO core has not. */
+/** The clock and the scheduler, which the core does not have. */
 export interface Platform {
   /** Milliseconds, monotonic. */
   now(): number;
@@ -21,28 +21,28 @@ export interface Platform {
 /** The constructor's first argument, as JSON. */
 export interface WasmOptions {
   device: 'webgpu' | 'cpu';
-  /** Why `auto` came to the CPU; null otherwise. */
+  /** Why `auto` chose the CPU; null otherwise. */
   fallbackReason: string | null;
   contextLength: number | null;
   kv: KvType | null;
   activations: 'f32' | 'int8' | null;
-  /** As `load` was asked for; null: as `tunings` says of this adapter, if it does. */
+  /** The tuning that `load` was given; null: the one in `tunings` for this adapter, if there is one. */
   tuning?: string | null;
   tunings?: { [key: string]: string };
-  /** What `found` told of earlier loads: verdicts by kernels. */
+  /** Stored verdicts by kernels, as `found` returned them in earlier loads. */
   checks?: { [kernels: string]: string };
-  /** Of the CPU, the page's own included; more than one only in a module whose workers have joined. */
+  /** Threads of the CPU, including the page's own; more than one only in a module whose workers have joined. */
   threads: number;
-  /** For checks: `done` carries the sampled ids and the logits after the prompt. */
+  /** For RLX's own checks: whether `done` has the sampled ids and the logits after the prompt. */
   logits?: boolean;
 }
 
 /** `start`'s argument, as JSON. Every number has been checked against its range. */
 export interface WasmRequest {
   messages: readonly ChatMessage[];
-  /** For checks: the prompt as ids, instead of messages. */
+  /** For RLX's own checks: the prompt as ids, instead of messages. */
   prompt_ids?: readonly number[];
-  /** null: what is left of the context. */
+  /** null: the rest of the context. */
   max_tokens: number | null;
   /** null: the file's default, or 0.7. */
   temperature: number | null;
@@ -56,9 +56,9 @@ export interface WasmRequest {
   stop: readonly string[];
 }
 
-/** What `nextEvent` answers, as JSON. After `done` there is no further event. */
+/** The answer of `nextEvent`, as JSON. After `done` there is no further event. */
 export type WasmEvent =
-  /** One or more tokens' text; never half a character, never what may begin a stop text. */
+  /** The text of one or more tokens; never half a character, never the possible beginning of a stop text. */
   | { type: 'text'; text: string }
   | { type: 'done'; reason: FinishReason | 'cancelled'; promptTokens: number; completionTokens: number; tokens?: number[]; logits?: number[] };
 
@@ -72,10 +72,10 @@ export type WasmEvent =
  *               padding is written as zeros); 0 for `PUT`
  */
 export const PLACEMENT_COLUMNS = 4;
-/** Target: `put` takes the bytes: all of them on the CPU, on a GPU what the host prepares, such as `rope_freqs`. */
+/** The target of bytes for `put`: all bytes on the CPU; on a GPU those that the host prepares, such as `rope_freqs`. */
 export const PUT = -1;
 
-/** What takes a model's files: headers, then tensor bytes. */
+/** Takes a model's files: headers, then tensor bytes. */
 export interface WasmLoading {
   /**
    * Takes the next bytes of shard number `shard` (in the caller's order); true when its header
@@ -83,14 +83,14 @@ export interface WasmLoading {
    * does not know its length.
    */
   pushHeader(shard: number, name: string, fileBytes: number, chunk: Uint8Array): boolean;
-  /** With all headers in: orders shards, compiles, allocates; resolves when the device said yes. */
+  /** Call after all headers: orders shards, compiles, allocates; resolves when the device has the memory. */
   open(): Promise<void>;
   placements(shard: number): Float64Array;
   /** Bytes of a `PUT` row, in order; `fileOffset` is that of the first byte given. */
   put(shard: number, fileOffset: number, bytes: Uint8Array): void;
-  /** With all bytes placed: makes the constants, waits for pipelines and for the check of the GPU. */
+  /** Call after all bytes: makes the constants, waits for pipelines and for the GPU's self-test. */
   finishLoad(): Promise<void>;
-  /** What is under way submits nothing more, and ends. */
+  /** Cancels the work in progress: it submits nothing more, and ends. */
   cancel(): void;
   /** What runs where, as JSON; valid after `open`. */
   info(): string;
@@ -98,19 +98,19 @@ export interface WasmLoading {
   dispose(): void;
 }
 
-/** One language model on one device. */
+/** A language model on a device. */
 export interface WasmEngine extends WasmLoading {
-  /** Measures shapes of kernels, with no model there: `{"key", "tuning"}` as JSON. `progress` gets 0 to 1. */
+  /** Measures the fastest tuning, without a model: `{"key", "tuning"}` as JSON. `progress` gets 0 to 1. */
   tune(progress: (done: number) => void): Promise<string>;
-  /** Whether `finishLoad` compares the GPU with the CPU first: valid after `open`. */
+  /** Whether `finishLoad` runs a self-test of the GPU first; valid after `open`. */
   checks(): boolean;
-  /** What the check found, once: `{"kernels", "verdict"}` as JSON; undefined where nothing was checked. */
+  /** The verdict of the self-test, once: `{"kernels", "verdict"}` as JSON; undefined if none ran. */
   found(): string | undefined;
-  /** Tokens whose rows the caches hold, or held when the device was lost. */
+  /** Tokens whose rows are in the caches, or were when the device was lost. */
   cached(): Uint32Array;
-  /** Reads tokens into the caches, for the next call to find; between calls, and not while one runs. */
+  /** Computes the rows of tokens in the caches, for the next call to reuse. Not while a call runs. */
   restore(tokens: Uint32Array): Promise<void>;
-  /** Renders and tokenizes; throws what is wrong with the request. One call at a time. */
+  /** Starts a call: renders and tokenizes the prompt; throws if the request is wrong. One call at a time. */
   start(requestJson: string): void;
   /** The next event of the running call, as `WasmEvent` JSON. */
   nextEvent(): Promise<string>;
@@ -120,12 +120,12 @@ export interface WasmEngine extends WasmLoading {
   info(): string;
 }
 
-/** What `EngineInfo` is made of. */
+/** The wasm module's part of `EngineInfo`. */
 export type WasmInfo = EngineInfo;
 
 /** The module's exports as the rest of the package uses them. */
 export interface WasmModule {
-  /** How many there are for an engine on the CPU. */
+  /** How many threads an engine on the CPU has. */
   threads: number;
   create(optionsJson: string, platform: Platform, gpu: GpuHost | null): WasmEngine;
 }

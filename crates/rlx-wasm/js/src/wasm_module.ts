@@ -1,13 +1,12 @@
 /**
  * Gives engines instances of the wasm module.
  *
- * An engine on the GPU or on one thread has an instance of its own, so that a trap ends no other engine, and
- * one engine's memory is no other's. An instance costs 1.5 MB beside what its engine needs, and its code is
- * the module's, compiled once. Wasm memory never shrinks, so an instance that an engine has left is kept for
- * the next one.
+ * An engine on the GPU or with one thread has its own instance, so that a trap ends no other engine, and engines
+ * share no memory. An instance costs 1.5 MB besides its engine's memory; its code is compiled once for the
+ * module. Wasm memory never shrinks, so an instance that an engine has left is kept for the next one.
  *
- * Engines of several threads share one instance: workers belong to its memory, and each has a stack and
- * a JavaScript heap of its own. There a trap ends all of them, and the next engine has new workers.
+ * Engines with several threads share one instance, because workers belong to its memory, and each has its own
+ * stack and JavaScript heap. There a trap ends all these engines, and the next engine starts new workers.
  */
 
 import { chooseBuild } from './builds.js';
@@ -18,7 +17,7 @@ import type { Around, Glue } from './rlx_wasm.js';
 import type { WasmModule } from './wasm.js';
 import { Workers } from './workers.js';
 
-/** Where each build is. Bundlers know this form and bring the files along. */
+/** The address of each build. Bundlers know this form and include the files. */
 const FILES: { [build in Build]: () => URL } = {
   'rlx': () => new URL('./rlx.wasm', import.meta.url),
   'rlx-relaxed': () => new URL('./rlx-relaxed.wasm', import.meta.url),
@@ -41,14 +40,14 @@ interface Threaded extends Started {
   workers: Workers;
 }
 
-/** By address: the compiled module, and the instance that an engine has left. */
+/** The compiled modules by address, each with the instance that an engine has left. */
 const modules = new Map<string, Promise<WebAssembly.Module>>();
 const idle = new Map<string, Started<unknown>>();
 let threaded: Promise<Threaded> | undefined;
 
 /**
- * A module for one engine of `threads` threads or, where no worker starts, fewer. An own `wasmUrl` is
- * of a build without threads. A failed attempt is forgotten, so that the next load tries again.
+ * A module for an engine with `threads` threads, or fewer if workers do not start. A given `wasmUrl` must be a
+ * build without threads. A failed attempt is forgotten, so that the next load tries again.
  */
 export async function loadModule(wasmUrl?: string | URL, threads = 1): Promise<WasmModule> {
   if (threads > 1 && wasmUrl === undefined) {
@@ -60,9 +59,9 @@ export async function loadModule(wasmUrl?: string | URL, threads = 1): Promise<W
   return { threads: 1, create: creator(started, leave) };
 }
 
-/** An instance of one thread of the build at an address: one that was left, or a new one. `leave` makes it one that was. */
+/** A single-threaded instance of the build at an address: one that an engine has left, or a new one. `leave` gives it back. */
 export async function single<G>(url: URL, bringGlue: () => Promise<GlueModule<G>>): Promise<Started<G> & { leave: () => void }> {
-  // A build has one glue.
+  // All instances of a build share its glue.
   const left = idle.get(url.href) as Started<G> | undefined;
   idle.delete(url.href);
   const started = left ?? await startSingle(url, bringGlue);
@@ -134,7 +133,7 @@ async function compile(url: URL): Promise<WebAssembly.Module> {
   if (local) return WebAssembly.compile(local);
   const response = await fetch(url);
   if (!response.ok) throw new Error(`the server answered ${response.status} ${response.statusText}`);
-  // A browser compiles nothing of another type as it arrives, but takes its bytes.
+  // A browser does not compile a response of another content type while it arrives, but takes its bytes.
   const typed = response.headers.get('content-type') === 'application/wasm';
   return typed ? WebAssembly.compileStreaming(response) : WebAssembly.compile(await response.arrayBuffer());
 }

@@ -1,17 +1,17 @@
-/** What JavaScript needs of the module's build for networks that are no language models. */
+/** The interface to the module's build for networks that are no language models. */
 
 import type { GpuHost } from './gpu_host.js';
 import type { Instance } from './instance.js';
 import type { ElementType, SessionInfo } from './session_types.js';
 import type { Platform, WasmLoading } from './wasm.js';
 
-/** The constructor's first argument, as JSON, beside what every device is told. */
+/** The constructor's first argument, as JSON, besides the options of every device. */
 export interface WasmSessionOptions {
-  /** Of an embedder; null of a session. */
+  /** The options of an embedder; null for a session. */
   embed: { pooling: string | null; normalise: boolean | null; maxTokens: number | null } | null;
 }
 
-/** An output of a run: `kept` is the number of one that stayed on the device. */
+/** An output of a run. `kept` is the number of an output that is kept on the device. */
 export interface WasmOutput {
   name: string;
   type: ElementType;
@@ -19,44 +19,44 @@ export interface WasmOutput {
   kept?: number;
 }
 
-/** One network on one device. */
+/** A network on a device. */
 export interface WasmSession extends WasmLoading {
-  /** Before `open`: the text `graph`, or a small file of a model's folder by its name there. `at` is what errors call it. */
+  /** Before `open`: the text `graph`, or a small file of a model's folder, by name. Errors name it `at`. */
   text(name: string, at: string, bytes: Uint8Array): void;
   /** `SessionEntry[]` as JSON; valid after `finishLoad`. */
   entries(): string;
   /** An input of the next `start`; the bytes are copied. */
   input(name: string, type: string, dims: Float64Array, bytes: Uint8Array): void;
-  /** The same of a buffer that the page made on the session's device. */
+  /** As `input`, for a buffer that the page made on the session's device. */
   inputBuffer(name: string, type: string, dims: Float64Array, buffer: GPUBuffer): void;
-  /** The same of an output that stayed on the device. */
+  /** As `input`, for an output that is kept on the device. */
   inputKept(name: string, kept: number): void;
-  /** Runs an entry with the inputs that were given; outputs of these names stay on the device. Throws what is wrong with them. One call at a time. */
+  /** Runs an entry with the inputs given before; outputs of these names stay on the device. Throws if the inputs are wrong. One call at a time. */
   start(entry: string, keep: string[]): void;
-  /** Starts to read an output that stayed; `outputs` answers. One call at a time. */
+  /** Starts to read an output that is kept on the device; `outputs` answers. One call at a time. */
   read(kept: number): void;
-  /** `WasmOutput[]` as JSON, when the run has answered; those that stayed stand last. */
+  /** `WasmOutput[]` as JSON, when the run has answered; kept outputs come last. */
   outputs(): Promise<string>;
-  /** The bytes of an output that did not stay, once. */
+  /** The bytes of an output that is not kept. Call it once. */
   output(i: number): Uint8Array;
-  /** The number of the buffer that an output stayed in; none on the CPU. */
+  /** The number of the buffer of a kept output; none on the CPU. */
   keptBuffer(kept: number): number | undefined;
-  /** Frees an output that stayed. */
+  /** Frees a kept output. */
   freeKept(kept: number): void;
-  /** Of an embedder: the width of a vector, and tokens of a text at most. */
+  /** For an embedder: the width of a vector, and the most tokens of a text. */
   embedder(): Float64Array | undefined;
-  /** Starts to make vectors of texts. One call at a time. */
+  /** Starts to compute vectors of texts. One call at a time. */
   embed(texts: string[]): void;
   /** `{ over, done, truncated }` as JSON, when a batch is done. */
   batch(): Promise<string>;
-  /** After the last batch: the vectors, one behind the other. */
+  /** After the last batch: the vectors, concatenated. */
   vectors(): Float32Array;
 }
 
-/** What `SessionInfo` is made of. */
+/** The wasm module's part of `SessionInfo`. */
 export type WasmSessionInfo = SessionInfo;
 
-/** The module as sessions use it. */
+/** The part of the module that sessions use. */
 export interface GraphsModule {
   create(optionsJson: string, platform: Platform, gpu: GpuHost | null): WasmSession;
 }

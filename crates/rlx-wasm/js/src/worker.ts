@@ -18,7 +18,7 @@ async function join({ module, memory }: Shared): Promise<void> {
   try {
     joinPool(); // stays
   } catch (trap) {
-    // The page walks the run in slices, so it hears this, and ends everything on this memory.
+    // The page works on the run in slices, so it gets this message and ends everything that shares this memory.
     tell({ trap: panic || String((trap as Error).message) });
   }
 }

@@ -2,7 +2,7 @@
 
 use super::{Buffer, Built, Pending, Session, State, WebGpuDevice, unknown};
 use crate::gpu::{Binding, Command, Gpu, Usage};
-use crate::kernels::{Memory, STEP_BYTES};
+use crate::kernels::{BindingResource, STEP_BYTES};
 use core::task::{Context, Poll, Waker};
 use rlx_core::ir::lir::Program;
 use rlx_core::runtime::device::{Outputs, ProgramId, SessionId, Submission, Write, WriteTo};
@@ -102,11 +102,13 @@ impl<G: Gpu> WebGpuDevice<G> {
                 vec![Binding { buffer: built.constants.id, offset, size: STEP_BYTES }];
             for memory in &launch.memory {
                 let buffer = match *memory {
-                    Memory::Arena => Some(&session.arena),
-                    Memory::State(n) => session.states.get(n as usize),
-                    Memory::Weights(n) => model.buffers.get(n as usize),
-                    Memory::Input(n) => built.inputs.get(n as usize),
-                    Memory::Book(book) => model.books.iter().find(|b| b.0 == book).map(|b| &b.1),
+                    BindingResource::Arena => Some(&session.arena),
+                    BindingResource::State(n) => session.states.get(n as usize),
+                    BindingResource::Weights(n) => model.buffers.get(n as usize),
+                    BindingResource::Input(n) => built.inputs.get(n as usize),
+                    BindingResource::Book(book) => {
+                        model.books.iter().find(|b| b.0 == book).map(|b| &b.1)
+                    }
                 };
                 let buffer = buffer.ok_or_else(|| {
                     Error::internal(format!("a step binds {memory:?}, which is not there"))

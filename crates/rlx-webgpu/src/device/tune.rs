@@ -1,9 +1,8 @@
 //! A short run that measures which [`Tuning`] is fastest on a device, on matrices and caches of its own.
 //!
-//! For each choice a program of the choice's kernels is built once for each candidate, and submitted in
-//! turns; the least of a candidate's times counts, and another than the present one must be 2 % faster.
-//! Weights are zeros, which takes as long as any: no kernel looks. They cover more bytes than a GPU's
-//! caches, so that what is measured is what decoding waits for.
+//! For each choice, one program per candidate is built, and the candidates' programs are submitted in turns. The
+//! shortest time of a candidate counts; to replace the present one, it must be 2 % faster. Weights are zeros, because
+//! no kernel's time depends on their values. They are larger than a GPU's caches, because decoding waits for memory.
 
 use super::WebGpuDevice;
 use crate::gpu::Gpu;
@@ -23,16 +22,16 @@ use rlx_core::types::{BlockFormat, DType, Shape as Dims, Type};
 use rlx_core::{Error, Result};
 use std::sync::Arc;
 
-/// Bytes of weights, where the device binds as many.
+/// Most bytes of weights; fewer if the device's binding limit is lower.
 const WEIGHTS: u64 = 96 << 20;
 /// Milliseconds of a measurement: far above a clock's steps and a submission's overhead.
 const LONG_ENOUGH: f64 = 20.0;
-/// Submissions of one, at most.
+/// Most submissions of one measurement.
 const SUBMISSIONS: f64 = 64.0;
-/// Rounds over all candidates of a choice, and milliseconds after which there is no further one.
+/// Most rounds over all candidates of a choice, and milliseconds after which no further round begins.
 const ROUNDS: usize = 5;
 const PATIENCE: f64 = 1500.0;
-/// What a change must gain.
+/// The time of a new choice, as a fraction of the present one's, must be below this.
 const GAIN: f64 = 0.98;
 
 /// Results and elements of a product of each class: those of a model of a billion parameters.
@@ -45,7 +44,7 @@ fn size(class: Class) -> (u64, u64) {
     }
 }
 
-/// Caches: heads of keys and values, query heads for each, positions, how many are seen, elements.
+/// Caches: heads of keys and values, query heads per such head, positions, positions in use, elements of a head.
 const HEADS: u64 = 8;
 const GROUP: u64 = 4;
 const CAPACITY: u64 = 4096;
@@ -54,8 +53,8 @@ const HEAD: u64 = 64;
 /// Layers of attention in a submission.
 const LAYERS: u64 = 16;
 
-/// The memory that all programs share.
-struct Memory {
+/// Weights, states and arena of the programs under test.
+struct Workload {
     plan: WeightPlan,
     states: Vec<StateDecl>,
     arena: u64,
@@ -80,9 +79,9 @@ pub async fn tune<G: Gpu>(
     progress: &dyn Fn(f64),
 ) -> Result<Tuning> {
     let before = device.tuning.get();
-    let memory = Memory::new(device)?;
-    let (model, ticket) = device.allocate(Arc::new(memory.plan.clone()))?;
-    let run = Run { device, now, progress, memory, model };
+    let workload = Workload::new(device)?;
+    let (model, ticket) = device.allocate(Arc::new(workload.plan.clone()))?;
+    let run = Run { device, now, progress, workload, model };
     let found = run.all(ticket).await;
     device.free(AnyId::Model(model));
     device.tuning.set(*found.as_ref().unwrap_or(&before));
@@ -93,7 +92,7 @@ struct Run<'a, G> {
     device: &'a WebGpuDevice<G>,
     now: &'a dyn Fn() -> f64,
     progress: &'a dyn Fn(f64),
-    memory: Memory,
+    workload: Workload,
     model: ModelId,
 }
 
@@ -105,7 +104,7 @@ impl<G: Gpu> Run<'_, G> {
     async fn all(&self, allocated: Ticket) -> Result<Tuning> {
         self.wait(allocated).await?;
         let (session, ticket) =
-            self.device.session(self.model, &self.memory.states, self.memory.arena)?;
+            self.device.session(self.model, &self.workload.states, self.workload.arena)?;
         let found = match self.wait(ticket).await {
             Ok(()) => self.choices(session).await,
             Err(e) => Err(e),
@@ -121,16 +120,16 @@ impl<G: Gpu> Run<'_, G> {
         for (i, class) in Class::ALL.into_iter().enumerate() {
             (self.progress)(i as f64 / total);
             // On a device that binds too little for one there is nothing to measure.
-            if self.memory.weights(class.name()).is_empty() {
+            if self.workload.weights(class.name()).is_empty() {
                 continue;
             }
             let shapes = tuning.shapes(class, wgsl);
             let all = shapes.into_iter().map(|shape| tuning.with_shape(class, shape)).collect();
-            tuning = self.best(session, all, &|_| self.memory.product(class)).await?;
+            tuning = self.best(session, all, &|_| self.workload.product(class)).await?;
         }
         (self.progress)((total - 1.0) / total);
         let all = tuning.all_parts().into_iter().map(|parts| tuning.with_parts(parts)).collect();
-        tuning = self.best(session, all, &|t| self.memory.attention(t.parts)).await?;
+        tuning = self.best(session, all, &|t| self.workload.attention(t.parts)).await?;
         (self.progress)(1.0);
         Ok(tuning)
     }
@@ -168,7 +167,7 @@ impl<G: Gpu> Run<'_, G> {
     ) -> Result<()> {
         for tuning in tunings {
             self.device.tuning.set(tuning);
-            let program = Arc::new(self.memory.program(steps(&tuning)?));
+            let program = Arc::new(self.workload.program(steps(&tuning)?));
             let (program, ticket) = self.device.build(self.model, program)?;
             candidates.push(Candidate { tuning, program, least: f64::INFINITY, submissions: 1 });
             self.wait(ticket).await?;
@@ -219,8 +218,8 @@ fn f32s(dims: &[u64]) -> Type {
     Type::tensor(DType::F32, Dims::of(dims))
 }
 
-impl Memory {
-    fn new<G: Gpu>(device: &WebGpuDevice<G>) -> Result<Memory> {
+impl Workload {
+    fn new<G: Gpu>(device: &WebGpuDevice<G>) -> Result<Workload> {
         let limits = device.target().limits;
         let weights = WEIGHTS.min(limits.binding).min(limits.buffer) / 256 * 256;
         let mut plan = WeightPlan::default();
@@ -243,7 +242,7 @@ impl Memory {
             Ok(StateDecl { name: name.into(), bytes: bytes(&ty)?, ty })
         };
         let states = vec![state("k", cache.clone())?, state("v", cache)?, state("ctl", control)?];
-        Ok(Memory { plan, states, arena: 4 << 20 })
+        Ok(Workload { plan, states, arena: 4 << 20 })
     }
 
     fn weights(&self, class: &str) -> Vec<Slice> {
@@ -303,7 +302,7 @@ impl Memory {
             inputs: Vec::new(),
             outputs: Vec::new(),
             arena_bytes: self.arena,
-            segments: Vec::new(),
+            arena_segments: Vec::new(),
             alignment: 256,
             largest_live_bytes: self.arena,
             unshared_bytes: self.arena,

@@ -35,7 +35,7 @@ pub(super) fn takes_rope(op: &Op, operands: &[&Type], _: &Target) -> Taken {
 const THREADS: u64 = 128;
 
 /// A split of a key and value head: sizes, and the arrays that it reads and writes.
-struct Part {
+struct Split {
     /// Elements of a head.
     e: u64,
     /// Query heads of the key and value head.
@@ -131,7 +131,7 @@ fn launch(
         if blocks { v.word() } else { v.byte / 16 },
     ];
     let softcap = op.whole.softcap.is_some();
-    let part = Part { e, group, quads, kv, softcap, k, v, out: acc.var };
+    let split = Split { e, group, quads, kv, softcap, k, v, out: acc.var };
     let mut text = Text {
         turn: String::new(),
         query: format!(
@@ -149,7 +149,7 @@ fn launch(
             return Err(Error::internal(format!("{} is no rope table", turned.table.ty)));
         };
         words.extend([k.word(), v.word(), table.word(), word(half)?, word(low_rows(table_rows))?]);
-        text = part.turning(turned.style, &q.var, &k.var, &v.var, &table.var);
+        text = split.turning(turned.style, &q.var, &k.var, &v.var, &table.var);
     } else {
         words.extend([0; 5]);
     }
@@ -158,7 +158,7 @@ fn launch(
         include_str!("attention_split/start.wgsl"),
         &[
             ("ctl", &ctl.var),
-            ("out", &part.out),
+            ("out", &split.out),
             ("load_query", &text.query),
             ("write_caches", &text.write),
         ],
@@ -184,15 +184,18 @@ fn launch(
         ("common", formats::COMMON),
         ("capped", if softcap { include_str!("capped.wgsl") } else { "" }),
         ("piece", if blocks { "8 elements" } else { "16 bytes" }),
-        ("readers", &if blocks { kv::readers(&[&part.k.var, &part.v.var]) } else { String::new() }),
+        (
+            "readers",
+            &if blocks { kv::readers(&[&split.k.var, &split.v.var]) } else { String::new() },
+        ),
         ("turn", &text.turn),
         ("entry", entry),
         ("start", &start),
-        ("out", &part.out),
+        ("out", &split.out),
     ];
-    let wgsl = match teams::lanes(&part, cx) {
-        Some(subgroup) => teams::wgsl(&part, subgroup, cx, &shared),
-        None => rows::wgsl(&part, &shared),
+    let wgsl = match teams::lanes(&split, cx) {
+        Some(subgroup) => teams::wgsl(&split, subgroup, cx, &shared),
+        None => rows::wgsl(&split, &shared),
     };
     Ok(Some(Launch { wgsl, entry, words, groups: rows }))
 }
@@ -207,7 +210,7 @@ struct Text {
     write: String,
 }
 
-impl Part {
+impl Split {
     /// The pieces of an operator that rotates.
     fn turning(&self, style: RopeStyle, q: &str, k: &str, v: &str, table: &str) -> Text {
         let turn = angle(table) + pairs(style) + &turned("q", q) + &turned("k", k);

@@ -6,9 +6,9 @@ use rlx_core::ir::lir::{Slice, Space};
 use rlx_core::plan::WeightPlan;
 use rlx_core::{Code, Error, Result};
 
-/// Memory that a kernel binds.
+/// What a kernel binds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Memory {
+pub enum BindingResource {
     /// A buffer of the weight plan.
     Weights(u32),
     /// A state of the session.
@@ -50,7 +50,7 @@ impl Place {
 pub(super) struct Emit<'a> {
     plan: &'a WeightPlan,
     /// Bound memory, from binding 1 on.
-    pub memory: Vec<(Memory, Access)>,
+    pub memory: Vec<(BindingResource, Access)>,
     /// What each of it is an array of.
     elements: Vec<Element>,
 }
@@ -61,7 +61,7 @@ impl<'a> Emit<'a> {
     }
 
     /// Memory that is only read may be bound twice, as words and as quads; the arena is bound once.
-    fn bind(&mut self, memory: Memory, access: Access, element: Element) -> String {
+    fn bind(&mut self, memory: BindingResource, access: Access, element: Element) -> String {
         let bound = self.memory.iter().zip(&self.elements);
         let at = match bound.clone().position(|(m, e)| m.0 == memory && *e == element) {
             Some(at) => at,
@@ -72,7 +72,7 @@ impl<'a> Emit<'a> {
             }
         };
         // The arena has one access everywhere: fewer pipelines, and any step may write it.
-        if access == Access::ReadWrite || memory == Memory::Arena {
+        if access == Access::ReadWrite || memory == BindingResource::Arena {
             self.memory[at].1 = Access::ReadWrite;
         }
         format!("b{}", at + 1)
@@ -80,14 +80,14 @@ impl<'a> Emit<'a> {
 
     fn place(&mut self, slice: &Slice, access: Access, element: Element) -> Result<Place> {
         let (memory, start) = match slice.space {
-            Space::Arena => (Memory::Arena, 0),
-            Space::State => (Memory::State(slice.index), 0),
-            Space::Input => (Memory::Input(slice.index), 0),
+            Space::Arena => (BindingResource::Arena, 0),
+            Space::State => (BindingResource::State(slice.index), 0),
+            Space::Input => (BindingResource::Input(slice.index), 0),
             Space::Weight => {
                 let entry = self.plan.entries.get(slice.index as usize).ok_or_else(|| {
                     Error::internal(format!("weight {} is not in the plan", slice.index))
                 })?;
-                (Memory::Weights(entry.buffer), entry.offset)
+                (BindingResource::Weights(entry.buffer), entry.offset)
             }
         };
         let byte = u32::try_from(start + slice.offset).map_err(|_| {
@@ -141,12 +141,12 @@ impl<'a> Emit<'a> {
 
     /// The name of a state that the kernel reads.
     pub fn state(&mut self, index: u32) -> String {
-        self.bind(Memory::State(index), Access::Read, Element::Word)
+        self.bind(BindingResource::State(index), Access::Read, Element::Word)
     }
 
     /// The name of a codebook.
     pub fn book(&mut self, book: Book) -> String {
-        self.bind(Memory::Book(book), Access::Read, Element::Word)
+        self.bind(BindingResource::Book(book), Access::Read, Element::Word)
     }
 
     /// Declarations of everything bound, step constants first; the template declares `Step`.

@@ -29,7 +29,7 @@ mod take_rows;
 mod takes;
 
 pub use codebooks::Book;
-pub use emit::Memory;
+pub use emit::BindingResource;
 
 use crate::gpu::Wgsl;
 use crate::tuning::Tuning;
@@ -67,7 +67,7 @@ pub struct Kernel {
     /// Its entry point.
     pub entry: &'static str,
     /// What binding 1 and the following show, whole.
-    pub memory: Vec<(Memory, Access)>,
+    pub memory: Vec<(BindingResource, Access)>,
     /// Step constants, at most 64 words.
     pub words: Vec<u32>,
     /// Workgroups, each axis at most 65,535.

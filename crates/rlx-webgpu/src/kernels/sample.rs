@@ -1,6 +1,6 @@
 //! `sample`: logits to a token, by `rlx_core::sample`'s integer arithmetic.
 
-use super::emit::{Emit, Memory};
+use super::emit::{BindingResource, Emit};
 use super::takes::{self, Taken};
 use super::{Context, Launch, word};
 use rlx_core::ir::lir::Step;
@@ -38,7 +38,7 @@ pub(super) fn sample(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Resul
     let at = emit.read(logits)?;
     let states = [emit.write(ctl)?, emit.read(params)?, emit.write(counts)?];
     if emit.memory.len() != 4
-        || emit.memory[0].0 != Memory::Arena
+        || emit.memory[0].0 != BindingResource::Arena
         || states.iter().any(|place| place.byte != 0)
         || at.byte % 16 != 0
     {

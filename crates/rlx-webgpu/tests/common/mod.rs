@@ -230,7 +230,7 @@ pub fn case(op: impl Into<Op>, operands: &[Operand], buffers: Buffers) -> Case {
         inputs,
         outputs,
         arena_bytes,
-        segments: vec![arena_bytes],
+        arena_segments: vec![arena_bytes],
         alignment: 64,
         largest_live_bytes: arena_bytes,
         unshared_bytes: arena_bytes,

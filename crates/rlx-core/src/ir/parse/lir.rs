@@ -34,7 +34,7 @@ pub(super) fn program(lex: &mut Lexer<'_>, custom: &CustomSet) -> Result<Program
             inputs: Vec::new(),
             outputs: Vec::new(),
             arena_bytes: 0,
-            segments: Vec::new(),
+            arena_segments: Vec::new(),
             alignment: ALIGNMENT,
             largest_live_bytes: 0,
             unshared_bytes: 0,
@@ -90,7 +90,7 @@ impl<'t> Parser<'_, 't> {
                     self.p.unshared_bytes = self.lex.number("unshared bytes")?;
                     self.lex.need("unshared")?;
                     if self.p.arena_bytes > 0 {
-                        self.p.segments = Vec::from([self.p.arena_bytes]);
+                        self.p.arena_segments = Vec::from([self.p.arena_bytes]);
                     }
                 }
                 "alignment" => self.p.alignment = self.lex.number("an alignment")?,
@@ -104,7 +104,7 @@ impl<'t> Parser<'_, 't> {
                         let what = "the segments are not as large as the arena";
                         return self.lex.error(what.into(), at);
                     }
-                    self.p.segments = segments;
+                    self.p.arena_segments = segments;
                 }
                 "fingerprint" => {
                     let at = self.lex.at;
@@ -282,7 +282,7 @@ impl<'t> Parser<'_, 't> {
         let size = match space {
             // Its number is one of the model's plan, which is not known here.
             Space::Weight => None,
-            Space::Arena => Some(self.p.segments.get(index as usize).copied().unwrap_or(0)),
+            Space::Arena => Some(self.p.arena_segments.get(index as usize).copied().unwrap_or(0)),
             Space::State => Some(self.p.states.get(index as usize).map_or(0, |s| s.bytes)),
             Space::Input => Some(self.p.inputs.get(index as usize).map_or(0, |s| s.bytes)),
         };

@@ -1,8 +1,8 @@
 //! The trait every executor implements.
 //!
 //! It is object-safe: a page picks its executor at run time. Handles are ids; nothing is borrowed
-//! across an await; natively an executor may be used from any thread. Work that takes time gives a [`Ticket`], and
-//! [`Device::poll`] answers for it.
+//! across an await; natively an executor may be used from any thread. Work that takes time returns a [`Ticket`],
+//! whose answer comes from [`Device::poll`].
 
 pub mod shared;
 pub mod table;
@@ -102,27 +102,27 @@ pub enum WriteTo {
     State(u32),
 }
 
-/// Host bytes for a submission.
+/// Bytes that the host writes before a submission's first step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
     /// Which memory.
     pub to: WriteTo,
     /// Bytes from its start, a multiple of 4.
     pub offset: u64,
-    /// What; a multiple of 4 bytes.
+    /// The bytes; a multiple of 4.
     pub bytes: Vec<u8>,
 }
 
 /// A submission of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Submission<'a> {
-    /// What the host writes before the first step.
+    /// Bytes that the host writes before the first step.
     pub writes: &'a [Write],
-    /// Whether the program's outputs are read back. Where they are not, they can be copied
-    /// ([`Device::copy`]) until the session's next submission.
+    /// Whether the program's outputs are read back. If not, they can be copied ([`Device::copy`]) until the
+    /// session's next submission.
     pub read: bool,
-    /// About how many pieces of about equally many steps it is cut into: where others use the device too, they
-    /// get their turn between them. The ticket answers after the last.
+    /// Into about how many pieces of equally many steps the submission is cut: other users of the device get
+    /// their turn between two pieces. The ticket answers after the last.
     pub pieces: u32,
 }
 
@@ -133,7 +133,7 @@ impl<'a> Submission<'a> {
     }
 }
 
-/// Memory of a session.
+/// Memory of a session that [`Device::copy`] and [`Device::read`] address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// Input `n` of a program that has been submitted in the session, or will be.
@@ -187,27 +187,27 @@ pub struct Outputs {
     pub values: Vec<Vec<u8>>,
 }
 
-/// A kernel launch of a timed submission.
+/// The time of a kernel launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaunchTime {
     /// Step of the program.
     pub step: u32,
     /// The kernel's entry point.
     pub kernel: &'static str,
-    /// Begin and end in nanoseconds of the device's clock, which begins anywhere.
+    /// Begin and end in nanoseconds of the device's clock, whose zero is arbitrary.
     pub ns: [u64; 2],
 }
 
-/// A submission that was timed.
+/// The times of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimedSubmission {
-    /// What ran.
+    /// The program that ran.
     pub program: ProgramId,
     /// Its launches, in order.
     pub launches: Vec<LaunchTime>,
 }
 
-/// Counts since the device was made; benches print them and tests compare them with outside counts.
+/// Counts since the device was made. Benches print them; tests compare them with their own counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Kernel launches.
@@ -225,55 +225,53 @@ pub struct Counters {
 pub struct DeviceInfo {
     /// The executor's name, as its target has it.
     pub kind: String,
-    /// The adapter's name, or the level of vectors and the threads: `avx2, 2 threads`.
+    /// The adapter's name, or the SIMD level and the number of threads: `avx2, 2 threads`.
     pub adapter: String,
     /// Optional features in use: `subgroups`, `packed_4x8_integer_dot_product`.
     pub features: Vec<String>,
-    /// Features that the device says it has and that are not used, each with why: `subgroups: …`.
+    /// Features that the device offers and RLX does not use, each with the reason: `subgroups: …`.
     pub demoted: Vec<String>,
-    /// How kernels are shaped, where that is a choice: `short=256x1 …`, as the executor writes it.
+    /// The tuning of the kernels, if the executor has one: `short=256x1 …`.
     pub tuning: Option<String>,
 }
 
-/// An executor. Every method answers at once; see the module's page.
+/// An executor. Every method returns at once; see the module's page.
 pub trait Device: Anywhere {
-    /// What the compiler plans for.
+    /// The target that the compiler plans for.
     fn target(&self) -> &Target;
 
     /// Which executor this is.
     fn info(&self) -> DeviceInfo;
 
-    /// Features whose use [`avoid`](Self::avoid) can stop.
+    /// Features that [`avoid`](Self::avoid) can switch off.
     fn optional(&self) -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// From now on programs are built without these of its [`optional`](Self::optional) features, and
-    /// with all others. `why` stands in [`info`](Self::info).
+    /// Builds later programs without these [`optional`](Self::optional) features, and with all others.
+    /// [`info`](Self::info) shows `why`.
     fn avoid(&self, _features: &[&'static str], _why: &str) {}
 
-    /// The key under which a self-test's verdict on this model is kept: adapter, driver, version
-    /// and a hash of the kernels' texts. Equal keys have equal verdicts. `None` where no driver
-    /// stands between this executor and the hardware, so that there is nothing to check.
+    /// Cache key of a self-test's verdict on this model: adapter, driver, version, and a hash of the
+    /// kernels' texts. Equal keys have equal verdicts. `None` if there is no driver to check.
     fn kernels(&self, _model: ModelId) -> Option<String> {
         None
     }
 
-    /// Frees kernels that no program is built from: those of a check, and those with a feature that was
-    /// given up.
+    /// Frees kernels that no program uses: those of a self-test, and those with a feature that is avoided.
     fn forget_kernels(&self) {}
 
-    /// Makes every weight buffer of the plan, still empty. Out of memory arrives at `poll`.
+    /// Allocates every weight buffer of the plan, still empty. `OutOfMemory` comes from `poll`.
     fn allocate(&self, plan: Arc<WeightPlan>) -> Result<(ModelId, Ticket)>;
 
-    /// Makes the weight buffers that a plan has behind those of the model's own, whose entries it begins with.
-    /// Programs built from now on are bound to it. Not while a program of the model runs.
+    /// Allocates the weight buffers that a larger plan adds to the model's own, with which it must begin.
+    /// Programs built from now on are bound to the larger plan. Not while a program of the model runs.
     ///
     /// # Errors
     /// `Internal` for a plan that does not begin with the model's.
     fn extend(&self, m: ModelId, plan: Arc<WeightPlan>) -> Result<Ticket>;
 
-    /// Takes weight bytes. `Pending`: the staging ring is full, the waker is called when it is not.
+    /// Takes weight bytes. `Pending` means that the staging ring is full; the waker is called once it has room.
     fn poll_put(
         &self,
         m: ModelId,
@@ -282,11 +280,11 @@ pub trait Device: Anywhere {
         cx: &mut Context<'_>,
     ) -> Poll<Result<()>>;
 
-    /// Prepares a program: pipelines, bind groups. Needs the plan, not the bytes. The program's
-    /// weights are bound to the plan's entries.
+    /// Prepares a program: pipelines, bind groups. This needs the weight plan, not the weights' bytes. The
+    /// program's weights must be bound to the plan's entries.
     fn build(&self, m: ModelId, program: Arc<Program>) -> Result<(ProgramId, Ticket)>;
 
-    /// Makes states, zeroed, and an arena.
+    /// Makes a session: zeroed states, and an arena.
     fn session(
         &self,
         m: ModelId,
@@ -294,47 +292,47 @@ pub trait Device: Anywhere {
         arena_bytes: u64,
     ) -> Result<(SessionId, Ticket)>;
 
-    /// Gives a session a larger arena, behind what was submitted before. States, inputs and tensors stay; what was
-    /// in the arena, outputs among it, is lost, and a submission that has not answered may answer `Disposed`.
+    /// Gives a session a larger arena, after the submissions before it. States, inputs and tensors stay. The arena's
+    /// contents, which include outputs, are lost; a submission that has not answered may answer `Disposed`.
     fn grow(&self, s: SessionId, arena_bytes: u64) -> Result<Ticket>;
 
     /// Makes a tensor of a session, zeroed; bytes are rounded up to a multiple of 4.
     fn tensor(&self, s: SessionId, bytes: u64) -> Result<(TensorId, Ticket)>;
 
-    /// Queues the writes and then the program, whose outputs are read back. Submissions, copies and reads of a
-    /// session run in the order they are queued in.
+    /// Queues the writes, then the program, and reads its outputs back. Submissions, copies and reads of a session
+    /// run in the order in which they are queued.
     fn submit(&self, s: SessionId, p: ProgramId, writes: &[Write]) -> Result<Ticket> {
         self.submit_with(s, p, &Submission::new(writes))
     }
 
-    /// Queues a program as the submission says.
+    /// Queues a program with the options of a [`Submission`].
     fn submit_with(&self, s: SessionId, p: ProgramId, how: &Submission<'_>) -> Result<Ticket>;
 
-    /// Queues copies, which do not pass through the host. A tensor is an input of a program by a copy into
-    /// [`Memory::Input`], an output stays on the device by a copy from [`Memory::Output`].
+    /// Queues copies on the device. To use a tensor as an input, copy it to [`Memory::Input`]; to keep an output on
+    /// the device, copy it from [`Memory::Output`].
     ///
     /// # Errors
-    /// `Internal` for a range that is not within its memory, or a memory that is not the session's.
+    /// `Internal` for a range outside its memory, or memory of another session.
     fn copy(&self, s: SessionId, copies: &[Copy]) -> Result<()>;
 
-    /// Queues a read; the ticket answers with one value. Offset and bytes are multiples of 4.
+    /// Queues a read; the ticket's answer has one value. Offset and bytes must be multiples of 4.
     ///
     /// # Errors
     /// As [`copy`](Self::copy).
     fn read(&self, s: SessionId, from: Memory, offset: u64, bytes: u64) -> Result<Ticket>;
 
-    /// Asks for a ticket's answer; a ticket answers `Ready` once. An executor that works on the
-    /// calling thread does so here, in slices of at most 50 ms, and wakes itself between them.
+    /// Asks for a ticket's answer, which is `Ready` once. An executor without threads of its own does its
+    /// work here, in slices of at most 50 ms, and wakes the task between them.
     fn poll(&self, t: Ticket, cx: &mut Context<'_>) -> Poll<Result<Outputs>>;
 
-    /// Frees what an id stands for. Unknown ids are ignored: freeing twice is no fault.
+    /// Frees what an id stands for. Unknown ids are ignored, so freeing twice is allowed.
     fn free(&self, id: AnyId);
 
     /// Counts so far.
     fn counters(&self) -> Counters;
 
-    /// Begins or ends timing every launch of the submissions that follow, which then take longer: what
-    /// overlapped no longer does.
+    /// Switches the timing of every launch on or off, for later submissions. Timed submissions take longer,
+    /// because their launches do not overlap.
     ///
     /// # Errors
     /// `Unsupported` where launches cannot be timed.
@@ -346,10 +344,10 @@ pub trait Device: Anywhere {
         Err(Error::new(Code::Unsupported, format!("the device {kind} does not time launches")))
     }
 
-    /// The submissions timed since the last answer, in order. Ask when their tickets have answered.
+    /// The times of submissions since the last call, in order. Call it after their tickets have answered.
     ///
     /// # Errors
-    /// What the device meets.
+    /// Errors of the device.
     fn poll_times(&self, _: &mut Context<'_>) -> Poll<Result<Vec<TimedSubmission>>> {
         Poll::Ready(Ok(Vec::new()))
     }

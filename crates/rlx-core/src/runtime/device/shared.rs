@@ -1,5 +1,5 @@
-//! What threads share: natively a session may be made on one thread and used on another; a page's objects belong
-//! to its one thread.
+//! Sharing between threads: natively a session may be made on one thread and used on another; a page's objects
+//! belong to its one thread.
 
 #[cfg(not(feature = "std"))]
 use core::cell::RefCell;
@@ -19,7 +19,7 @@ pub trait Anywhere {}
 #[cfg(not(all(feature = "std", not(target_family = "wasm"))))]
 impl<T: ?Sized> Anywhere for T {}
 
-/// A value that one caller at a time changes. Nobody waits long: executors hold one for the length of a call.
+/// A value behind a lock. Nobody waits long: executors hold the lock only during a call.
 #[derive(Debug, Default)]
 pub struct Lock<T> {
     #[cfg(feature = "std")]
@@ -37,9 +37,9 @@ impl<T> Lock<T> {
         return Lock { inner: RefCell::new(value) };
     }
 
-    /// The value, for as long as the answer lives. A thread must not ask for it twice at a time.
+    /// Locks the value until the guard is dropped. A thread must not lock it twice at a time.
     pub fn lock(&self) -> impl DerefMut<Target = T> + '_ {
-        // A value whose holder panicked is whole: no executor leaves one half changed where code can panic.
+        // A value is consistent even if its holder panicked: no executor can panic in the middle of a change.
         #[cfg(feature = "std")]
         return self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         #[cfg(not(feature = "std"))]

@@ -1,9 +1,9 @@
-//! What an executor has alive: ids that are never used twice, and tables by id.
+//! Tables of an executor's live objects, by ids that are never reused.
 
 use crate::error::Result;
 use alloc::vec::Vec;
 
-/// One sequence for ids of all kinds: an id of one kind is never taken for another.
+/// One sequence for ids of all kinds, so that two objects never have the same id.
 #[derive(Debug, Default)]
 pub struct Ids(u32);
 
@@ -17,9 +17,8 @@ impl Ids {
     }
 }
 
-/// A map of few things whose keys mostly grow: rows in the order of their keys, so that an insert
-/// is a push. An executor has a dozen of these, and a page downloads each kind: a `BTreeMap` is ten
-/// times the code.
+/// A small map, as rows sorted by key. New keys mostly are the largest, so an insert is a push. An
+/// executor has a dozen of these, and a page downloads each kind: a `BTreeMap` is ten times the code.
 #[derive(Clone, Debug)]
 pub struct Table<K, V> {
     rows: Vec<(K, V)>,
@@ -32,7 +31,7 @@ impl<K, V> Default for Table<K, V> {
 }
 
 impl<K: Ord, V> Table<K, V> {
-    /// Without rows.
+    /// An empty table.
     pub fn new() -> Self {
         Self::default()
     }
@@ -79,12 +78,12 @@ impl<K: Ord, V> Table<K, V> {
         Ok(&mut self.rows[i].1)
     }
 
-    /// Takes a row out.
+    /// Removes a row and returns its value.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         self.find(key).ok().map(|i| self.rows.remove(i).1)
     }
 
-    /// Keeps the rows of which `keep` holds.
+    /// Keeps the rows for which `keep` is true.
     pub fn retain(&mut self, mut keep: impl FnMut(&K, &V) -> bool) {
         self.rows.retain(|row| keep(&row.0, &row.1));
     }

@@ -1,4 +1,4 @@
-//! An engine: the session of a language model, and generations that run on it one at a time.
+//! An engine: the session of a language model. Generations run on it one at a time.
 
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::Program;
@@ -21,10 +21,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::task::{Context, Poll};
 
-/// What a generation is asked for.
+/// Options of a generation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GenerateOptions {
-    /// Tokens to sample at most; `None`: until the context is full.
+    /// Most tokens to sample; `None`: until the context is full.
     pub max_tokens: Option<usize>,
     /// How to sample. Its stop ids are added to the tokenizer's.
     pub params: SampleParams,
@@ -32,18 +32,18 @@ pub struct GenerateOptions {
     pub stops: Vec<String>,
     /// Submissions in flight: decode steps, and chunks of the prompt.
     pub ahead: usize,
-    /// Upper bound of the window of decode steps in flight, which grows where answers come in
-    /// bursts (see [`Window`](crate::runtime::generate::window::Window)). A bound of `ahead` or less disables growth.
-    /// For devices whose `poll` does not block: one that blocks is told of each step's end.
+    /// Upper bound of the adaptive window of decode steps in flight, which grows if answers come in bursts (see
+    /// [`Window`](crate::runtime::generate::window::Window)). A bound of `ahead` or less disables growth. For devices
+    /// whose `poll` does not block: a blocking `poll` sees every step's end.
     pub ahead_most: usize,
     /// Keep the logits after the prompt (needs the program `prefill_last_logits`).
     pub logits: bool,
-    /// Go on past end tokens: benches want a fixed number of steps.
+    /// Continue past end tokens, for benches that need a fixed number of steps.
     pub ignore_stops: bool,
 }
 
 impl Default for GenerateOptions {
-    /// Greedy, to the end.
+    /// Greedy sampling, until the answer ends.
     fn default() -> Self {
         GenerateOptions {
             max_tokens: None,
@@ -60,11 +60,11 @@ impl Default for GenerateOptions {
 /// What a generation reports.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Progress {
-    /// A chunk of the prompt is done: rows so far, of how many.
+    /// A chunk of the prompt is done: rows so far, and rows of the whole prompt.
     Prompt(usize, usize),
     /// More text.
     Text(String),
-    /// The end.
+    /// The generation has ended.
     Done(Reason),
 }
 
@@ -73,17 +73,17 @@ pub struct Engine {
     session: Session,
     compiled: Arc<CompiledModel>,
     tokenizer: Arc<Tokenizer>,
-    /// Tokens whose rows the caches hold, or held when the device was lost.
+    /// Tokens whose rows are in the caches, or were when the device was lost.
     cached: Vec<u32>,
-    /// A generation has found the device lost.
+    /// Whether a generation has found the device lost.
     lost: bool,
-    /// States by number: control block, sampling parameters, counts.
+    /// Numbers of the states: control block, sampling parameters, counts.
     states: [u32; 3],
     /// Generations started.
     turn: u64,
-    /// A clock, and what was learned by it; see [`pace_by`](Self::pace_by).
+    /// A clock, and the pacing measured with it; see [`pace_by`](Self::pace_by).
     pacing: Option<(Clock, Pacing)>,
-    /// Rows of the program for short prompts; 0 where there is none.
+    /// Rows of the program for short prompts; 0 if there is none.
     short_rows: usize,
     /// Decode steps that the last generation had in flight.
     ahead: usize,
@@ -103,16 +103,16 @@ pub struct Generation {
     last_chunk: Option<Ticket>,
     finished: bool,
     turn: u64,
-    /// When the oldest submission in flight began, or could have.
+    /// When the oldest submission in flight began, at the earliest.
     since: f64,
-    /// Chunks in flight at most.
+    /// Most chunks in flight.
     most_ahead: usize,
 }
 
-/// A clock: milliseconds since some moment.
+/// A clock, in milliseconds since an arbitrary moment.
 pub type Clock = Arc<dyn Milliseconds>;
 
-/// A function that reads a clock, on any thread that the engine may be on.
+/// A function that reads a clock. It must work on every thread that may use the engine.
 pub trait Milliseconds: Fn() -> f64 + Anywhere {}
 
 impl<F: Fn() -> f64 + Anywhere> Milliseconds for F {}
@@ -125,7 +125,7 @@ impl Engine {
     /// An engine over the session of a compiled model.
     ///
     /// # Errors
-    /// `BadFile` if the tokenizer has another number of tokens than the model.
+    /// `BadFile` if the tokenizer and the model differ in their number of tokens.
     pub fn new(
         session: Session,
         compiled: Arc<CompiledModel>,
@@ -154,18 +154,17 @@ impl Engine {
         })
     }
 
-    /// Cuts prompts by what their rows take by this clock: see [`Pacing`]. For devices that others use
-    /// too.
+    /// Cuts prompts by the time that their rows take on this clock: see [`Pacing`]. For shared devices.
     pub fn pace_by(&mut self, clock: Clock) {
         self.pacing = Some((clock, Pacing::new(self.compiled.chunk as usize)));
     }
 
-    /// Submits a prompt in chunks as long as the program's, whatever they take.
+    /// Submits prompts in whole chunks of the program, however long they take.
     pub fn unpaced(&mut self) {
         self.pacing = None;
     }
 
-    /// The program that a device knows by that id.
+    /// The program with this id on the device.
     pub fn program(&self, id: ProgramId) -> Option<&Program> {
         self.session.programs().find(|p| p.0 == id).map(|p| p.1)
     }
@@ -190,24 +189,24 @@ impl Engine {
         self.session.info()
     }
 
-    /// Tokens whose rows the caches hold; on a lost device those they held, as far as was known. An
-    /// engine that takes this one's place reads them with [`restore`](Self::restore).
+    /// Tokens whose rows are in the caches; if the device is lost, those that are known to have been. A new
+    /// engine can compute their rows again with [`restore`](Self::restore).
     pub fn cached_tokens(&self) -> &[u32] {
         &self.cached
     }
 
-    /// Forgets what the caches hold: the next prompt is read whole.
+    /// Forgets the caches' contents: the next prompt is computed from its first token.
     pub fn reset(&mut self) {
         self.cached.clear();
     }
 
-    /// Starts a generation. One runs at a time: a caller queues others. One that still runs is
-    /// cancelled at its next poll and says nothing of the caches.
+    /// Starts a generation. One runs at a time: callers must queue others. A generation that still runs is
+    /// cancelled at its next poll and leaves the record of the caches alone.
     ///
     /// # Errors
     /// `Usage` for an empty prompt, sampling values out of range, or logits of a model compiled
-    /// without them; `ContextFull` for a prompt that
-    /// leaves no room for an answer; `DeviceLost` once a generation has found that out.
+    /// without them; `ContextFull` for a prompt that leaves no room for an answer; `DeviceLost` after a
+    /// generation has found the device lost.
     pub fn start(&mut self, prompt: Vec<u32>, options: &GenerateOptions) -> Result<Generation> {
         if self.lost {
             return Err(device_lost());
@@ -252,7 +251,7 @@ impl Engine {
             .take_while(|(a, b)| a == b)
             .count()
             .min(prompt.len() - 1);
-        // Whatever happens next, rows past the common prefix are no longer these tokens'.
+        // From here on, rows past the common prefix may be overwritten.
         self.cached.truncate(reused);
         self.turn += 1;
         let mut first = vec![Write {
@@ -314,7 +313,7 @@ impl Engine {
 }
 
 impl Generation {
-    /// Stops: nothing new is submitted; `poll` goes on until every ticket has answered.
+    /// Stops the generation: nothing new is submitted. Keep polling until every ticket has answered.
     pub fn cancel(&mut self) {
         self.machine.feed(Event::Cancel);
     }
@@ -324,7 +323,7 @@ impl Generation {
         self.prompt_len
     }
 
-    /// Tokens of the prompt that earlier turns had left in the caches.
+    /// Tokens of the prompt whose rows were in the caches from earlier turns.
     pub fn reused_tokens(&self) -> usize {
         self.reused
     }
@@ -339,7 +338,7 @@ impl Generation {
         self.logits.as_deref()
     }
 
-    /// Goes on as far as it can without waiting. After `Done` it answers `None`.
+    /// Works as far as possible without waiting. After `Done` it answers `None`.
     pub fn poll_next(
         &mut self,
         engine: &mut Engine,
@@ -395,7 +394,7 @@ impl Generation {
         }
     }
 
-    /// Learns from the time that `rows` of the prompt took.
+    /// Adapts the pacing to the time that `rows` of the prompt took.
     fn pace(&mut self, engine: &mut Engine, rows: usize) {
         let Some((clock, pacing)) = &mut engine.pacing else { return };
         let now = clock();
@@ -404,7 +403,7 @@ impl Generation {
         self.machine.set_chunks(pacing.rows(), pacing.in_flight(self.most_ahead));
     }
 
-    /// Hands a submission's ticket, or its refusal, to the machine.
+    /// Tells the machine a submission's ticket, or that the submission failed.
     fn note(&mut self, answer: Result<Ticket>, last_chunk: bool) {
         match answer {
             Ok(ticket) => {
@@ -415,7 +414,7 @@ impl Generation {
             }
             Err(e) if e.code == Code::DeviceLost => self.machine.feed(Event::Lost),
             Err(error) => {
-                // No ticket was given: one that stands for none.
+                // The submission failed, so a placeholder stands for its ticket.
                 self.machine.feed(Event::Failed { ticket: Ticket(u32::MAX), error });
             }
         }

@@ -1,13 +1,13 @@
-//! The generation machine: owns tokens, not tensors. It says what to do next and is told what
-//! happened; it opens nothing, waits for nothing, reads no clock.
+//! The generation machine: a state machine that owns tokens, not tensors. It says what to do next and is told
+//! what happened; it opens nothing, waits for nothing, reads no clock.
 //!
-//! Submissions of a session run in order, but their answers may be noticed in any order: the
-//! machine puts them in order again. Decode runs ahead of what was read: the control block carries
-//! the token on the device. A stop that is found late drops at most as many tokens as the window has
-//! steps, which nobody saw.
+//! Submissions of a session run in order, but their answers may arrive in any order: the machine
+//! reorders them. Decode steps are submitted before earlier tokens are read: the control block passes
+//! the token on within the device. A stop that is found late drops at most as many tokens as the window
+//! has steps; nobody has seen them.
 //!
-//! The text is always a prefix of what an unhurried run would show: text that may begin a stop
-//! string, or is half a character, comes out at a stop token or a full context, not at a cancel.
+//! The text is always a prefix of the uncancelled answer. Text that may begin a stop string, or is half a
+//! character, is held back: a stop token or a full context releases it, a cancel does not.
 
 use crate::error::{Code, Error};
 use crate::runtime::device::Ticket;
@@ -35,7 +35,7 @@ pub enum Action {
     Await,
     /// Show this text.
     Emit(String),
-    /// Nothing is left to do and no ticket is out. Asked again, it is the same.
+    /// The generation has ended and every ticket has answered. Later calls return the same.
     Done(Reason),
 }
 
@@ -53,7 +53,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// OpenAI's `finish_reason`, where there is one.
+    /// OpenAI's `finish_reason`, if there is one.
     pub fn finish(&self) -> Option<&'static str> {
         match self {
             Self::Stop => Some("stop"),
@@ -66,7 +66,7 @@ impl Reason {
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// A ticket answered; `id` is the sampled token where the step sampled one.
+    /// A ticket answered; `id` is the sampled token, if the step sampled one.
     Read {
         /// Which.
         ticket: Ticket,
@@ -80,36 +80,36 @@ pub enum Event {
         /// Why.
         error: Error,
     },
-    /// The caller wants no more. Nothing new is submitted.
+    /// The caller cancels: nothing new is submitted.
     Cancel,
     /// The device is gone; no ticket will answer.
     Lost,
 }
 
-/// What a generation is asked for.
+/// A generation to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// Tokens of the prompt, at least one.
     pub prompt: Vec<u32>,
-    /// Tokens of the prompt whose rows are in the caches already, less than all.
+    /// How many tokens of the prompt are in the caches already; fewer than all.
     pub cached: usize,
     /// Rows of a chunk.
     pub chunk: usize,
-    /// Rows the caches hold.
+    /// Rows that the caches have.
     pub capacity: usize,
-    /// Tokens to sample at most, at least one.
+    /// Most tokens to sample, at least one.
     pub max_tokens: usize,
     /// Ids that end the answer.
     pub stop_ids: Vec<u32>,
     /// Texts that end the answer.
     pub stops: Vec<String>,
-    /// Submissions in flight at most, chunks of the prompt included; at least one. A device that
-    /// works inside `poll`, in slices, takes one: each ticket that is polled begins a slice. Decode
-    /// steps may be given more room by [`Machine::set_window`].
+    /// Most submissions in flight, chunks of the prompt included; at least one. Use one for a device that
+    /// works inside `poll`, in slices: each ticket that is polled begins a slice. [`Machine::set_window`]
+    /// may allow more decode steps.
     pub ahead: usize,
 }
 
-/// The error of a call that met a lost device.
+/// The error of a call on a lost device.
 pub(super) fn device_lost() -> Error {
     Error::new(Code::DeviceLost, "the device was lost").hint("load the model again")
 }
@@ -135,18 +135,18 @@ pub struct Machine {
     /// Sampled tokens read, the end token included.
     tokens: Vec<u32>,
     flights: VecDeque<Flight>,
-    /// Submissions in flight while no chunk of the prompt is left.
+    /// Most submissions in flight after the prompt's last chunk.
     window: usize,
     emit: String,
     end: Option<Reason>,
-    /// A submission failed: what the caches hold is unknown.
+    /// Whether a submission failed, so that the caches' contents are unknown.
     broken: bool,
-    /// What the last Prefill or Decode action was, until its ticket is known.
+    /// The last Prefill or Decode action, until its ticket is known: whether it samples, and its rows.
     pending: Option<(bool, usize)>,
 }
 
 impl Machine {
-    /// A machine at its start.
+    /// A machine at the start of a generation.
     pub fn new(request: Request, tokenizer: Arc<Tokenizer>) -> Self {
         Machine {
             text: TextStream::new(request.stops.iter().map(String::as_str)),
@@ -170,30 +170,30 @@ impl Machine {
         &self.tokens
     }
 
-    /// Tokens whose rows the caches are known to hold: a prefix of the prompt and answer, empty
-    /// once a submission failed. After a loss: those they held.
+    /// Tokens whose rows are known to be in the caches: a prefix of the prompt and answer, empty after a
+    /// submission failed. After a loss of the device, those that were in them.
     pub fn cached(&self) -> Vec<u32> {
         let rows = if self.broken { 0 } else { self.rows };
         self.request.prompt.iter().chain(&self.tokens).take(rows).copied().collect()
     }
 
-    /// Rows of the prompt that the caches are known to hold.
+    /// Rows of the prompt that are known to be in the caches.
     pub fn prompt_rows(&self) -> usize {
         self.rows.min(self.request.prompt.len())
     }
 
-    /// Rows of the chunks from now on, and how many of them are in flight at most; each at least one.
+    /// Sets the rows of later chunks, and the most chunks in flight; both at least one.
     pub fn set_chunks(&mut self, rows: usize, in_flight: usize) {
         self.request.chunk = rows.max(1);
         self.request.ahead = in_flight;
     }
 
-    /// Submissions in flight at most once the prompt is submitted, at least one.
+    /// Sets the most submissions in flight after the prompt's last chunk, at least one.
     pub fn set_window(&mut self, steps: usize) {
         self.window = steps;
     }
 
-    /// What to do next.
+    /// The next action.
     pub fn next_action(&mut self) -> Action {
         if !self.emit.is_empty() {
             return Action::Emit(core::mem::take(&mut self.emit));
@@ -207,7 +207,7 @@ impl Machine {
         }
         let prompt = &self.request.prompt;
         let prefills = self.fed < prompt.len();
-        // Few chunks wait behind the one that runs: a cancel never waits for a whole long prompt.
+        // Few chunks are in flight, so that a cancel does not wait for a whole long prompt.
         let most = if prefills { self.request.ahead } else { self.window };
         if self.flights.len() >= most.max(1) {
             return Action::Await;
@@ -231,7 +231,7 @@ impl Machine {
         Action::Await
     }
 
-    /// The ticket of the action just returned by [`next_action`](Self::next_action).
+    /// Takes the ticket of the action that [`next_action`](Self::next_action) just returned.
     pub fn submitted(&mut self, ticket: Ticket) {
         if let Some((samples, rows)) = self.pending.take() {
             self.fed += rows;
@@ -245,7 +245,7 @@ impl Machine {
         self.flights.iter().filter(|f| f.answer.is_none()).map(|f| f.ticket)
     }
 
-    /// What happened.
+    /// Takes an event.
     pub fn feed(&mut self, event: Event) {
         match event {
             Event::Read { ticket, id } => {
@@ -268,14 +268,14 @@ impl Machine {
         }
     }
 
-    /// Takes answers in the order of submission.
+    /// Handles answers in the order of submission.
     fn drain(&mut self) {
         while let Some(Flight { answer: Some(_), .. }) = self.flights.front() {
             let Some(flight) = self.flights.pop_front() else { return };
             if self.broken {
                 continue;
             }
-            // A step after the end wrote nothing that counts.
+            // Rows of steps after the end do not count.
             if self.end.is_some() && flight.samples && self.ended_by_token() {
                 continue;
             }
@@ -320,8 +320,8 @@ impl Machine {
         }
     }
 
-    /// The end of the answer: what was held back, because it might have begun a stop string, is
-    /// text after all.
+    /// Ends a complete answer: text that was held back, because it might have begun a stop string, is
+    /// released.
     fn finish(&mut self, reason: Reason) {
         if self.end.is_none() {
             let rest = self.text.finish();
@@ -330,7 +330,7 @@ impl Machine {
         }
     }
 
-    /// An end inside the answer: what is held back stays so.
+    /// Ends an incomplete answer: text that is held back is dropped.
     fn end_with(&mut self, reason: Reason) {
         self.end.get_or_insert(reason);
     }

@@ -1,5 +1,5 @@
-//! Answers of a language model: the engine over its session, the machine that says what to submit next, and how
-//! many steps are in flight.
+//! Answers of a language model: the engine over its session, the machine that decides what to submit next, and
+//! the window of steps in flight.
 
 pub mod engine;
 pub mod machine;

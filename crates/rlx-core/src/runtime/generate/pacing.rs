@@ -1,38 +1,38 @@
 //! How a prompt is cut for a device that others use too.
 //!
-//! Two wait for it, and they get two cuts. A page's compositor is served between submissions: a chunk
-//! is handed over in pieces, layers after layers, each short. A cancel and a progress bar wait for
-//! whole chunks, a longer time. Rows are not what is cut short: a product of few rows uses a fraction
-//! of a large device (64 rows of an 8 B model take an H200 45 ms, 512 take it 187).
+//! There are two cuts, because two things wait. A page's compositor gets its turn between submissions, so a
+//! chunk is submitted in short pieces of a few layers each. A cancel and a progress bar wait for whole
+//! chunks, which may take longer. Chunks are not made of few rows, because these use only a fraction of a
+//! large device (64 rows of an 8 B model take an H200 45 ms, 512 take it 187).
 
-/// Milliseconds that a submission may take.
+/// Most milliseconds of a submission.
 const SUBMISSION_MS: f64 = 50.0;
 
-/// Milliseconds that a chunk may take: its rows grow while they are expected to stay below.
+/// Most milliseconds of a chunk: its rows grow as long as they are expected to take less.
 const CHUNK_MS: f64 = 250.0;
 
-/// Milliseconds of chunks that wait behind each other: so long a device has work though nobody looks.
+/// Milliseconds of work that are queued in chunks: the device stays busy this long without a poll.
 const QUEUE_MS: f64 = 200.0;
 
 /// Rows of the first chunk, and of the shortest.
 const FIRST_ROWS: usize = 64;
 
-/// Pieces of the first chunk, which may take any time.
+/// Pieces of the first chunk, whose time is not known.
 const FIRST_PIECES: u32 = 8;
 
-/// What was learned of a device: how long it takes for a prompt's rows.
+/// How long a device takes for a prompt's rows, as measured so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pacing {
-    /// Rows of a chunk at most.
+    /// Most rows of a chunk.
     most: usize,
     /// Rows of the next chunks.
     rows: usize,
-    /// Milliseconds that so many are expected to take, once some took any.
+    /// Expected milliseconds of such a chunk, once one was measured.
     ms: Option<f64>,
 }
 
 impl Pacing {
-    /// Nothing is known yet. A chunk has at most `most` rows.
+    /// Without a measurement. A chunk has at most `most` rows.
     pub fn new(most: usize) -> Self {
         Pacing { most, rows: FIRST_ROWS.min(most), ms: None }
     }
@@ -42,7 +42,7 @@ impl Pacing {
         self.rows
     }
 
-    /// Submissions for a chunk of so many rows.
+    /// How many submissions a chunk of this many rows is cut into.
     pub fn pieces(&self, rows: usize) -> u32 {
         match self.ms {
             None => FIRST_PIECES,
@@ -50,19 +50,19 @@ impl Pacing {
         }
     }
 
-    /// Chunks in flight, of at most `most`: one that runs and one that waits, or more short ones.
+    /// How many chunks are in flight, at most `most`: one that runs and one that waits, or more if they are short.
     pub fn in_flight(&self, most: usize) -> usize {
         let fit = self.ms.map_or(0.0, |ms| QUEUE_MS / ms.max(1.0));
         (fit as usize).clamp(2, most.max(2)).min(most)
     }
 
-    /// A chunk of so many rows took `ms`.
+    /// Notes that a chunk of `rows` took `ms`.
     pub fn took(&mut self, rows: usize, ms: f64) {
-        // What a prompt leaves over reads every weight for few rows: it says nothing of others.
+        // A prompt's short rest reads every weight for few rows, so its time says nothing about whole chunks.
         if 2 * rows < self.rows {
             return;
         }
-        // More rows take at most as much more.
+        // The time grows at most in proportion to the rows.
         let expected = |n: usize| ms * n as f64 / rows as f64;
         if expected(self.rows) > 2.0 * CHUNK_MS {
             self.rows = (self.rows / 2).max(FIRST_ROWS.min(self.most));

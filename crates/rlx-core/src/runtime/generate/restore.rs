@@ -1,7 +1,7 @@
-//! Filling the caches of a new engine with what a lost one's held.
+//! Filling the caches of a new engine with the rows that were lost with a device.
 //!
-//! Rows of caches cannot be read back from a device that is gone, and need not be: they follow from
-//! their tokens, so the prompt's programs compute them again.
+//! The rows cannot be read back from a lost device. But they depend only on their tokens, so the prompt's
+//! programs compute them again.
 
 use crate::error::Result;
 use crate::runtime::generate::engine::{Engine, GenerateOptions, Generation, Progress};
@@ -11,12 +11,12 @@ use core::task::{Context, Poll};
 
 /// A prefill of tokens without an answer. It borrows nothing: poll it with its engine.
 pub struct Restore {
-    /// A generation whose one token is dropped; `None` where there is nothing to read.
+    /// A generation whose one token is dropped; `None` if there are no tokens to compute.
     generation: Option<Generation>,
 }
 
 impl Engine {
-    /// Starts to read `tokens` into the caches, where a prompt that begins with them finds them.
+    /// Starts to compute the rows of `tokens` in the caches, where a prompt that begins with them reuses them.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -31,15 +31,15 @@ impl Engine {
 }
 
 impl Restore {
-    /// Stops, as [`Generation::cancel`]: the caches keep what was read.
+    /// Stops, as [`Generation::cancel`]: the caches keep the rows that are done.
     pub fn cancel(&mut self) {
         if let Some(generation) = &mut self.generation {
             generation.cancel();
         }
     }
 
-    /// Goes on as far as it can without waiting, one submission at most on a device that works
-    /// inside `poll`.
+    /// Works as far as possible without waiting; on a device that works inside `poll`, at most one
+    /// submission.
     ///
     /// # Errors
     /// Why a submission failed.

@@ -1,10 +1,9 @@
 //! How many decode steps are in flight.
 //!
-//! A step needs nothing from the host, so the window only has to cover the time in which the host
-//! hears nothing. Where each answer comes as its step ends, a few steps do, and a stop that is found
-//! late drops only them. A browser that looks for answers every 100 ms gives them in bursts, and a
-//! device that had nothing left to do in between stood idle: then the window doubles. No clock is
-//! read: a burst that took all that was in flight says the same.
+//! A step needs nothing from the host, so the window only has to cover the time between two answers. If each
+//! answer comes as its step ends, a few steps are enough, and a stop that is found late drops only these. But a
+//! browser that checks for answers every 100 ms delivers them in bursts. If a burst contains every step that was
+//! in flight, the device stood idle, and the window doubles. This needs no clock.
 
 /// The window of one generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,14 +11,14 @@ pub struct Window {
     least: usize,
     most: usize,
     size: usize,
-    /// Answers since the last time that none was there.
+    /// Answers of the current burst.
     burst: usize,
-    /// Steps in flight when the first of them came.
+    /// Steps in flight when the burst began.
     began: usize,
 }
 
 impl Window {
-    /// A window of `least` steps that grows to `most` and begins with `size`, or the nearest that may be.
+    /// A window from `least` to `most` steps that begins with `size`, clamped to this range.
     pub fn new(least: usize, most: usize, size: usize) -> Self {
         let least = least.max(1);
         let most = most.max(least);
@@ -39,14 +38,13 @@ impl Window {
         self.burst += 1;
     }
 
-    /// Notes that no answer is there: the burst, if there was one, is over. True if the window is
-    /// larger now.
+    /// Notes that no answer is there, which ends a burst. True if the window has grown.
     pub fn settle(&mut self) -> bool {
         let (before, burst) = (self.size, core::mem::take(&mut self.burst));
         if burst > 1 && burst >= self.began {
             self.size = (2 * self.size).min(self.most);
         } else if burst > 0 && 2 * burst < self.size {
-            // One at a time: a page that was held up once does not lose what it learned.
+            // It shrinks by one at a time, so that one delay of the page does not undo earlier growth.
             self.size = (self.size - 1).max(self.least);
         }
         self.size > before

@@ -1,5 +1,5 @@
-//! A [self-test](crate::runtime::selftest) beside a load, made once: what was found of the same kernels on the same
-//! driver is remembered by the host and holds at once.
+//! A [self-test](crate::runtime::selftest) that runs while a model loads. The host stores its verdict, so that the
+//! same kernels on the same driver are tested once.
 
 use crate::error::Result;
 use crate::runtime::model::CompiledModel;
@@ -8,17 +8,17 @@ use crate::runtime::session::Opening;
 use alloc::string::String;
 use core::task::{Context, Poll};
 
-/// A check that is still to be made, if one is.
+/// A check that has still to run, if any.
 pub struct Check {
     test: Option<(String, SelfTest)>,
 }
 
 impl Check {
-    /// Looks at what the model is about to run on. `kept` says what was found of such kernels before;
-    /// where that is nothing, `test` is begun, whose kernels compile while weights arrive.
+    /// Decides whether the device needs a test. `kept` is the stored verdict on these kernels; if there is
+    /// none, `test` starts the self-test, whose kernels compile while weights arrive.
     ///
     /// # Errors
-    /// From `test`, and what the device refuses at once.
+    /// From `test`, and errors that the device returns at once.
     pub fn new(
         opening: &mut Opening,
         compiled: &CompiledModel,
@@ -40,16 +40,16 @@ impl Check {
         Ok(Check { test })
     }
 
-    /// Whether something is still to be found out.
+    /// Whether the check has still to run.
     pub fn is_open(&self) -> bool {
         self.test.is_some()
     }
 
-    /// Goes on. Once: what was found, and of what, to be kept; the model's programs are built without
-    /// what is wrong.
+    /// Continues the check. Answers once, with the verdict and its cache key, for the host to store; the model's
+    /// programs are then built without the features that compute wrong values.
     ///
     /// # Errors
-    /// As [`SelfTest::poll`], and what the device refuses.
+    /// As [`SelfTest::poll`], and errors of the device.
     pub fn poll(
         &mut self,
         opening: &mut Opening,
@@ -68,7 +68,7 @@ impl Check {
             }
         }
         let found = self.test.take().map(|(kernels, test)| (kernels, test.verdict()));
-        // Only now does nothing use the features that were given up.
+        // From here on no program uses the features that were given up.
         opening.weights().device().forget_kernels();
         Poll::Ready(Ok(found))
     }

@@ -1,7 +1,6 @@
-//! A driver may compute wrong values: before a model answers, its small [twin](crate::runtime::selftest::twin) runs on
-//! the device and on another one that is trusted. Where they differ, the device's optional features
-//! are given up, one, then more, until it computes what it should; a device that never does is an
-//! error, not an answer.
+//! A driver may compute wrong values. So before a model answers, a small [twin](crate::runtime::selftest::twin) of it
+//! runs on the device and on a trusted one. If their results differ, the device's optional features are
+//! switched off, one at a time, then more, until the results agree. If they never do, the load fails.
 
 pub mod check;
 pub mod twin;
@@ -20,9 +19,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::task::{Context, Poll};
 
-/// What rounding explains of a difference of logits, as part of the logits, over so many layers. Once
-/// two devices have rounded one number to different bytes, all that follow differ too: two independent
-/// roundings of each layer's rows. Measured were at most 3e-2 for two layers and 6e-2 for eight.
+/// The largest relative difference of logits that rounding explains, for this many layers. Once two devices
+/// round one number to different bytes, all later values differ too: each layer's rows are rounded twice,
+/// independently. At most 3e-2 was measured for two layers and 6e-2 for eight.
 fn tolerance(activations: Activations, layers: usize) -> f32 {
     match activations {
         Activations::F32 => 5e-3,
@@ -35,16 +34,16 @@ pub struct SelfTest {
     twin: Twin,
     device: Arc<dyn Device>,
     options: ModelOptions,
-    /// On the device.
+    /// The twin on the device.
     run: Run,
     got: Option<Result<Vec<Answer>>>,
-    /// On the trusted one, until it has answered.
+    /// The twin on the trusted device, until it has answered.
     oracle: Option<Run>,
     want: Vec<Answer>,
-    /// Features to do without, one set an attempt: none, each, more.
+    /// Sets of features to switch off, one set per attempt: none, each alone, more.
     without: Vec<Vec<&'static str>>,
     attempt: usize,
-    /// What the first attempt found.
+    /// The error that the first attempt found.
     fault: String,
 }
 
@@ -60,12 +59,12 @@ fn sets(features: &[&'static str]) -> Vec<Vec<&'static str>> {
     sets
 }
 
-/// What a check found, in a form that is kept.
+/// The result of a check, in a form that the host can store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Features that are not used.
     pub without: Vec<String>,
-    /// What is wrong with them.
+    /// The error that they cause.
     pub why: String,
 }
 
@@ -90,8 +89,8 @@ impl Verdict {
         Some(Verdict { without, why: why.into() })
     }
 
-    /// Has a device give up what was found wrong, if that is there: `None` if it is not, and so the
-    /// verdict is another device's. Otherwise whether something was given up.
+    /// Switches off the features that the verdict names and returns whether there are any. `None` if the device
+    /// lacks one of them: the verdict then is another device's.
     pub fn apply(&self, device: &dyn Device) -> Option<bool> {
         let optional = device.optional();
         let find = |name: &String| optional.iter().find(|o| *o == name).copied();
@@ -104,11 +103,11 @@ impl Verdict {
 }
 
 impl SelfTest {
-    /// Starts a check of `device`, for the model of these files compiled with these options. `oracle`
-    /// must have their element types of caches.
+    /// Starts a check of `device` for the model of these files, compiled with these options. `oracle`
+    /// must support the element type of their caches.
     ///
     /// # Errors
-    /// As the compiler, for either device, and what the oracle refuses at once.
+    /// As the compiler, for either device, and errors that the oracle returns at once.
     pub fn new(
         files: &ModelFiles,
         context: u64,
@@ -134,12 +133,12 @@ impl SelfTest {
         })
     }
 
-    /// Goes on. The answer says whether features were given up meanwhile: programs that were built
+    /// Continues the check. The answer says whether features were switched off: programs that were built
     /// before must then be built again.
     ///
     /// # Errors
-    /// `CheckFailed` if the device computes wrong values whatever it does without; `DeviceLost` and
-    /// `OutOfMemory` as the devices say.
+    /// `CheckFailed` if the device computes wrong values with every set of features; `DeviceLost` and
+    /// `OutOfMemory` from the devices.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool>> {
         loop {
             if self.got.is_none()
@@ -169,7 +168,7 @@ impl SelfTest {
         }
     }
 
-    /// What was found, once it has answered.
+    /// The verdict, once the check has answered.
     pub fn verdict(&self) -> Verdict {
         let without = self.without.get(self.attempt).into_iter().flatten();
         Verdict { without: without.map(|&f| f.into()).collect(), why: self.fault.clone() }
@@ -193,7 +192,7 @@ impl SelfTest {
         Ok(())
     }
 
-    /// What is wrong with the device's answers.
+    /// Compares the device's results with the trusted ones; `None` if they agree.
     fn fault(&self, got: &[Answer]) -> Option<String> {
         let tolerance = tolerance(self.options.compile.activations, self.twin.layers());
         for (step, (got, want)) in (0..).zip(got.iter().zip(&self.want)) {
@@ -211,8 +210,7 @@ impl SelfTest {
     }
 }
 
-/// The root of the squared differences' sum, as part of that of the expected values; infinite for what
-/// is no number.
+/// The norm of the differences divided by the norm of the expected values; infinite if a value is NaN.
 fn difference(got: &[f32], want: &[f32]) -> f32 {
     let length = |sum: f32, x: f32| sum + x * x;
     let off = got.iter().zip(want).map(|(g, w)| g - w).fold(0.0, length);

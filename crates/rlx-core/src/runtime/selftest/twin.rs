@@ -1,6 +1,6 @@
-//! A model's small twin: its family, its element types, its kernels; few rows, few layers, and
-//! weights made at random from the header alone. What a device computes of it is compared with what
-//! another one does, before the model itself answers anybody.
+//! A model's small twin: the same family, element types and kernels, but few rows and layers, and random
+//! weights, made from the header alone. A self-test compares what two devices compute from it, before the
+//! model itself answers.
 
 use crate::error::{Error, Result};
 use crate::gguf::ModelFiles;
@@ -24,26 +24,26 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::task::{Context, Poll, ready};
 
-/// Rows of the prompt: more than a tile of matmuls or of attention has.
+/// Rows of the prompt: more than a tile of a matmul or of attention has.
 const ROWS: u64 = 80;
-/// Rows of a short prompt after it, where the model has a program for such.
+/// Rows of a short prompt after it, if the model has a program for short prompts.
 const SHORT: u64 = 13;
-/// Single tokens after both.
+/// Number of single tokens after both prompts.
 const STEPS: u32 = 2;
-/// Positions of its caches: at least those of all steps, at most what several splits of attention read.
+/// Positions of its caches: enough for all steps, and no more than several splits of attention read.
 const CONTEXT: (u64, u64) = (128, 512);
-/// Layers at most: a file may have each of its layers otherwise.
+/// Most layers of a twin: a file may have different types in each of its layers.
 const LAYERS: usize = 32;
-/// Deviation of what a matmul makes of a row of deviation 1. Above 1, so that attention looks at
-/// few positions: an average of all would hide one that is wrong.
+/// Standard deviation of a matmul's result for a row of deviation 1. It is above 1 so that attention weighs few
+/// positions heavily: an average of all would hide one that is wrong.
 const GAIN: f32 = 1.5;
 
 /// The twin of a model.
 pub struct Twin {
     module: Module,
-    /// Its weights, one behind the other.
+    /// Its weights, concatenated.
     file: Vec<u8>,
-    /// Name, first byte and bytes of each.
+    /// Name, first byte and byte count of each.
     tensors: Vec<(String, u64, u64)>,
     layers: usize,
     /// Of the model's family.
@@ -53,16 +53,16 @@ pub struct Twin {
     short: u64,
 }
 
-/// What a step of the twin gave.
+/// The result of a step of the twin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// The sampled token.
     pub token: u32,
-    /// What it was sampled from.
+    /// The logits that it was sampled from.
     pub logits: Vec<f32>,
 }
 
-/// The first layer of each element type that a part of a layer has, and of each kind of layer.
+/// The layers of the twin: the first with each element type of each tensor, and the first of each kind.
 fn layers(model: &dyn Model, files: &ModelFiles) -> Vec<u64> {
     let (mut kept, mut seen) = (Vec::new(), BTreeSet::new());
     let number = model.facts().layers;
@@ -78,7 +78,7 @@ fn layers(model: &dyn Model, files: &ModelFiles) -> Vec<u64> {
     kept
 }
 
-/// Random bytes of a tensor, whose results neither vanish nor grow from layer to layer.
+/// Random bytes of a tensor, scaled so that values neither vanish nor grow from layer to layer.
 fn bytes_of(model: &dyn Model, name: &str, ty: &Type, number: u32) -> Result<Vec<u8>> {
     let dims = ty.shape.static_dims()?;
     let matrix = dims.len() > 1;
@@ -89,7 +89,7 @@ fn bytes_of(model: &dyn Model, name: &str, ty: &Type, number: u32) -> Result<Vec
     };
     let mut bytes = vec![0; ty.bytes()? as usize];
     Weights::new(ty.dtype, sigma, 1, number)?.fill(0, &mut bytes);
-    // Norms and divisors of frequencies are factors.
+    // Weights of norms, and divisors of frequencies, are factors near 1.
     if !matrix && ty.dtype == DType::F32 && !name.ends_with(".bias") {
         for x in bytes.chunks_exact_mut(4) {
             let value = 1.0 + f32::from_le_bytes([x[0], x[1], x[2], x[3]]);
@@ -100,7 +100,7 @@ fn bytes_of(model: &dyn Model, name: &str, ty: &Type, number: u32) -> Result<Vec
 }
 
 impl Twin {
-    /// The twin of the model of these files, where that has so many positions and these programs.
+    /// The twin of the model of these files, for a model with `context` positions and these programs.
     ///
     /// # Errors
     /// As [`models::open`] and building.
@@ -123,10 +123,10 @@ impl Twin {
         Ok(Twin { module, file, tensors, layers: layers.len(), presets, rows, short })
     }
 
-    /// Starts the twin on a device, as a model of these options is compiled for it.
+    /// Starts the twin on a device, compiled with these options.
     ///
     /// # Errors
-    /// As the compiler, and what the device refuses at once.
+    /// As the compiler, and errors that the device returns at once.
     pub fn start(&self, device: &Arc<dyn Device>, options: &ModelOptions) -> Result<Run> {
         let mut options = options.clone();
         options.chunk = options.chunk.max(2);
@@ -156,7 +156,7 @@ impl Twin {
         })
     }
 
-    /// Layers: one for each element type that a part of a layer has.
+    /// Number of layers.
     pub fn layers(&self) -> usize {
         self.layers
     }
@@ -176,7 +176,7 @@ impl Twin {
         self.step(step).1 > 1
     }
 
-    /// Positions before a step, its rows, and which program runs it.
+    /// A step's first position, its rows, and the program that runs it.
     fn step(&self, step: u32) -> (u64, u64, usize) {
         match (u64::from(step), self.short) {
             (0, _) => (0, self.rows, 0),
@@ -188,12 +188,12 @@ impl Twin {
 
     /// A token of the prompt, or of a later step.
     fn token(&self, at: u64) -> u32 {
-        // A multiplier of Knuth's: tokens far apart, whatever the vocabulary.
+        // Knuth's multiplier: tokens are far apart for any vocabulary.
         let mixed = (at as u32 + 1).wrapping_mul(2_654_435_761) >> 8;
         (u64::from(mixed) % self.module.vocab.max(1)) as u32
     }
 
-    /// The control block before a step: every step has tokens of its own, whatever was sampled.
+    /// The control block before a step. Its tokens are fixed: they do not depend on what was sampled.
     fn control(&self, step: u32) -> Control {
         let (past, len, _) = self.step(step);
         let token = self.token(past);
@@ -201,7 +201,7 @@ impl Twin {
         Control { past, len, token, step, limit: u32::MAX, capacity, ..Control::default() }
     }
 
-    /// How a step is sampled: the best token, then drawn ones.
+    /// How a step is sampled: greedily at first, then at random.
     fn params(step: u32) -> SampleParams {
         if step == 0 {
             return SampleParams::default();
@@ -210,22 +210,22 @@ impl Twin {
         SampleParams { temperature: 0.9, top_k: 40, top_p: 0.95, min_p: 0.01, seed: 5, ..off }
     }
 
-    /// What the integer sampler chooses from these logits after a step: every device's choice.
+    /// The token that the integer sampler chooses from these logits after a step: every device must agree.
     pub fn sampled(&self, step: u32, logits: &[f32]) -> u32 {
         let (params, mut control) = (Self::params(step).to_words(), self.control(step));
         sample(logits, &params, &mut [], &mut control, &mut Scratch::default())
     }
 }
 
-/// A twin on its way through a device. Dropping it frees everything there.
+/// A twin that runs on a device. Dropping it frees everything there.
 pub struct Run {
     /// Names of its programs.
     programs: Vec<String>,
     opening: Option<Opening>,
     session: Option<Session>,
-    /// Weights that are there.
+    /// Weights that have been uploaded.
     placed: usize,
-    /// Of the steps, the last first.
+    /// Tickets of the steps, the last first.
     tickets: Vec<Ticket>,
     answers: Vec<Answer>,
 }
@@ -235,15 +235,15 @@ fn words(words: &[u32]) -> Vec<u8> {
 }
 
 impl Run {
-    /// Goes on; answers once, with what every step gave.
+    /// Continues; answers once, with the result of every step.
     ///
     /// # Errors
-    /// What the device refuses, a kernel that its driver does not compile among it.
+    /// Errors of the device, for example a kernel that its driver does not compile.
     pub fn poll(&mut self, twin: &Twin, cx: &mut Context<'_>) -> Poll<Result<Vec<Answer>>> {
         if let Some(opening) = &mut self.opening {
             ready!(load(opening, &mut self.placed, twin, cx))?;
             let session = self.opening.take().ok_or_else(over)?.finish();
-            // Kept first: what is dropped half-way is freed too.
+            // Stored first, so that dropping it half-way frees the model.
             let session = self.session.insert(session);
             for step in 0..twin.steps() {
                 let ticket = submit(session, &self.programs, twin, step)?;

@@ -1,4 +1,4 @@
-//! Tensors that stay on the device: outputs of one run that are inputs of another.
+//! Tensors on the device: outputs of one run that are inputs of another.
 
 use super::{Made, Session, TensorRef};
 use crate::error::{Error, Result};
@@ -10,8 +10,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::{Context, Poll, ready};
 
-/// A tensor in the memory of a session's device. Clones are the same memory, which is freed with the last of
-/// them, or with the session.
+/// A tensor in the memory of a session's device. Clones share the memory, which is freed with the last clone or
+/// the session.
 #[derive(Clone)]
 pub struct DeviceTensor {
     held: Arc<Held>,
@@ -34,7 +34,7 @@ impl Drop for Held {
 }
 
 impl DeviceTensor {
-    /// The name of the output that it was.
+    /// The name of the output that it came from.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -44,7 +44,7 @@ impl DeviceTensor {
         self.dtype
     }
 
-    /// Sizes, outermost first; none of a scalar.
+    /// Sizes, outermost first; empty for a scalar.
     pub fn dims(&self) -> &[u64] {
         &self.dims
     }
@@ -54,7 +54,7 @@ impl DeviceTensor {
         (self.held.session, self.held.id)
     }
 
-    /// Its memory, if it is one of this session.
+    /// Its memory, if the tensor belongs to this session.
     pub(super) fn memory(&self, session: &Session) -> Result<Memory> {
         let same = session.memory.is_some_and(|m| m.0 == self.held.session);
         if !same || !Arc::ptr_eq(&session.device, &self.held.device) {
@@ -70,12 +70,12 @@ impl DeviceTensor {
     }
 }
 
-/// A tensor that a run is given: elements of the host, or what the device has.
+/// An input of a run: a tensor of the host or of the device.
 #[derive(Clone, Copy)]
 pub enum Given<'a> {
-    /// Elements that the host has.
+    /// A tensor of the host.
     Host(TensorRef<'a>),
-    /// A tensor that stayed on the session's device.
+    /// A tensor of the session's device.
     Device(&'a DeviceTensor),
 }
 
@@ -107,17 +107,17 @@ impl<'a> Given<'a> {
     }
 }
 
-/// A tensor on its way from the device. Poll it with its session.
+/// A read of a device tensor in progress. Poll it with its session.
 pub struct Reading {
     of: DeviceTensor,
     ticket: Ticket,
 }
 
 impl Reading {
-    /// Answers once, with the elements as they were when everything before had run.
+    /// Answers once, with the elements as they were after everything queued before the read.
     ///
     /// # Errors
-    /// What the device meets.
+    /// Errors of the device.
     pub fn poll(
         &mut self,
         session: &mut Session,
@@ -132,10 +132,10 @@ impl Reading {
 }
 
 impl Session {
-    /// Starts to read a tensor that stayed on the device.
+    /// Starts to read a tensor of the device.
     ///
     /// # Errors
-    /// `Usage` for a tensor of another session; what the device refuses.
+    /// `Usage` for a tensor of another session; errors of the device.
     pub fn read(&self, tensor: &DeviceTensor) -> Result<Reading> {
         let memory = tensor.memory(self)?;
         let bytes = tensor.bytes()?.next_multiple_of(4);
@@ -143,11 +143,11 @@ impl Session {
         Ok(Reading { of: tensor.clone(), ticket })
     }
 
-    /// Takes memory of the device that `make` says to be a tensor: a page's own buffer. It is an input of runs as
-    /// one that stayed is.
+    /// Makes a tensor of memory that the device has already, such as a page's own buffer: `make` returns its id.
+    /// Runs take it as an input like any other device tensor.
     ///
     /// # Errors
-    /// As `make`; what the device refuses.
+    /// Errors of `make` and of the device.
     pub fn adopt(
         &mut self,
         name: &str,
@@ -160,7 +160,7 @@ impl Session {
         self.held(id, name, dtype, dims)
     }
 
-    /// Memory for a tensor, which is there when what is ahead has been done.
+    /// Asks for memory for a tensor. It is there once the work ahead is done.
     pub(super) fn room(&mut self, name: &str, dtype: DType, dims: &[u64]) -> Result<DeviceTensor> {
         let bytes = Type::tensor(dtype, Shape::of(dims)).bytes()?;
         let (id, ticket) = self.device.tensor(self.memory_id()?, bytes)?;

@@ -1,8 +1,8 @@
 //! Loading weights: from ranges of files to a device, without IO.
 //!
-//! A loader first waits for memory (some devices can tell only then that they have too little). Bytes may then come in
-//! any order; each shard says where its ranges go. Small tensors that constants are made from stay on
-//! the host.
+//! A loader first waits for memory, because some devices report a lack of memory only then. After that, bytes may
+//! come in any order; a table per shard says where its ranges go. Small tensors that constants are made from stay
+//! on the host.
 
 use crate::error::{Error, Result};
 use crate::plan::{Entry, Origin, WeightPlan};
@@ -20,7 +20,7 @@ use core::task::{Context, Poll, ready};
 pub enum Destination {
     /// A device buffer.
     Device(Placed),
-    /// The host keeps it, under this name.
+    /// The host, under this name.
     Host(String),
 }
 
@@ -29,13 +29,13 @@ pub enum Destination {
 pub struct Placement {
     /// Bytes from the file's start.
     pub file_offset: u64,
-    /// Bytes.
+    /// How many bytes.
     pub bytes: u64,
     /// Where it goes.
     pub to: Destination,
 }
 
-/// Ranges of a shard that the plan wants, by file offset.
+/// The ranges of a shard that the plan needs, sorted by file offset.
 pub fn placements(plan: &WeightPlan, shard: u32) -> Vec<Placement> {
     let mut out = Vec::new();
     for e in &plan.entries {
@@ -56,12 +56,12 @@ pub fn placements(plan: &WeightPlan, shard: u32) -> Vec<Placement> {
     out
 }
 
-/// Weights on their way to a device. Dropping it before [`keep`](Self::keep) frees them.
+/// Loads weights to a device. Dropping it before [`keep`](Self::keep) frees them.
 pub struct Loader {
     device: Arc<dyn Device>,
     plan: Arc<WeightPlan>,
     model: ModelId,
-    /// Of the weights' memory, until it has answered.
+    /// The ticket of the weights' memory, until it has answered.
     memory: Option<Ticket>,
     /// Bytes of host tensors so far.
     host: BTreeMap<String, Vec<u8>>,
@@ -73,11 +73,10 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Asks the device for memory of a plan's weights.
+    /// Asks the device for the memory of a plan's weights.
     ///
     /// # Errors
-    /// What the device refuses at once; refusals that take time come from
-    /// [`poll_ready`](Self::poll_ready).
+    /// Errors that the device returns at once; later ones come from [`poll_ready`](Self::poll_ready).
     pub fn new(device: Arc<dyn Device>, plan: WeightPlan) -> Result<Self> {
         let plan = Arc::new(plan);
         let (model, ticket) = device.allocate(plan.clone())?;
@@ -95,10 +94,10 @@ impl Loader {
         })
     }
 
-    /// Waits until the weights' memory is there: only then may bytes be put.
+    /// Waits until the weights' memory is there. Bytes may be put only then.
     ///
     /// # Errors
-    /// What the device refuses, `OutOfMemory` among it.
+    /// Errors of the device, such as `OutOfMemory`.
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         if let Some(ticket) = self.memory {
             let answer = ready!(self.device.poll(ticket, cx));
@@ -108,12 +107,12 @@ impl Loader {
         Poll::Ready(Ok(()))
     }
 
-    /// Where it goes.
+    /// The device.
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.device
     }
 
-    /// The device's id of the weights, for a host that writes buffers itself.
+    /// The device's id of the weights, for a host that writes the buffers itself.
     pub fn model(&self) -> ModelId {
         self.model
     }
@@ -128,7 +127,7 @@ impl Loader {
         &self.plan
     }
 
-    /// Takes part of a range of a shard, where [`placements`] sent it.
+    /// Puts bytes of a shard's range to its destination, as [`placements`] lists it, from byte `skip` on.
     pub fn poll_put(
         &mut self,
         to: &Destination,
@@ -153,7 +152,7 @@ impl Loader {
         Poll::Ready(Ok(()))
     }
 
-    /// Notes bytes that a host wrote into device buffers itself.
+    /// Counts bytes that the host wrote to device buffers itself.
     pub fn note_written(&mut self, bytes: u64) {
         self.missing = self.missing.saturating_sub(bytes);
     }
@@ -161,7 +160,7 @@ impl Loader {
     /// Makes the constants.
     ///
     /// # Errors
-    /// `BadFile` if ranges never came; what the device refuses.
+    /// `BadFile` if bytes are missing; errors of the device.
     pub fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         if self.missing > 0 {
             return Poll::Ready(Err(Error::bad_file(format!(
@@ -196,7 +195,7 @@ impl Loader {
         }
     }
 
-    /// The weights, of which the caller frees the model from now on. Call when
+    /// The id of the weights, which the caller must free from now on. Call it after
     /// [`poll_finish`](Self::poll_finish) answered.
     pub fn keep(&mut self) -> ModelId {
         self.kept = true;

@@ -1,4 +1,4 @@
-//! A session: what a model can be asked, on a device, with tensors of any sizes that it takes.
+//! A session: a model on a device. It runs the model's entries with inputs of any sizes that fit.
 //!
 //! ```text
 //! entries ─▶ Opening (weights: allocate, fill) ─▶ Session ─ start(entry, inputs) ─▶ Run ─ poll ─▶ tensors
@@ -10,8 +10,7 @@
 //! ([`Opening::programs`]), and a generation has several of them in flight ([`Session::submit`]).
 //!
 //! Nothing here reads a file or waits: a host puts weights where [`Opening`] says, and polls. Weights are
-//! loaded once and read by the programs of all sizes; what a program needs besides are constants, which
-//! are made when it is built.
+//! loaded once, for the programs of all sizes; a program's constants are made when it is built.
 
 mod begin;
 mod kept;
@@ -45,7 +44,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::{Context, Poll};
 
-/// Programs for certain sizes of an entry that a session keeps.
+/// Most programs for sizes of inputs that a session keeps.
 pub const VARIANTS: usize = 8;
 
 /// An entry of a session.
@@ -56,38 +55,38 @@ struct Template {
     of: Source,
 }
 
-/// What an entry's programs come from.
+/// The source of an entry's programs.
 enum Source {
-    /// A graph whose symbols are unbound. Each set of sizes has a program of its own.
+    /// A graph with unbound symbols. Each set of sizes has a program of its own.
     Graph(Box<Unbound>),
-    /// One program, which is kept as long as the session.
+    /// One program, which lives as long as the session.
     Program(Built),
 }
 
-/// A graph whose symbols are unbound.
+/// A graph with unbound symbols.
 struct Unbound {
     graph: Graph,
-    /// What is asked of the compiler.
+    /// How it is compiled.
     options: CompileOptions,
     /// What a run writes first, where the graph reads a control block.
     begin: Option<Begin>,
 }
 
-/// A program on the device, its weights bound to the plan.
+/// A program on the device, with its weights bound to the plan.
 #[derive(Clone)]
 struct Built {
     program: Arc<Program>,
     id: ProgramId,
 }
 
-/// A program for certain sizes. The last one used stands last.
+/// A program for certain sizes of inputs. The most recently used one is last.
 struct Variant {
-    /// As the compiler's cache handed it out.
+    /// The program from the compiler's cache.
     compiled: Arc<Program>,
     built: Built,
 }
 
-/// A model on a device, and what it can be asked. Dropping it frees everything there.
+/// A model on a device, with its entries. Dropping it frees everything there.
 pub struct Session {
     device: Arc<dyn Device>,
     templates: Vec<Template>,
@@ -95,12 +94,12 @@ pub struct Session {
     plan: Arc<WeightPlan>,
     model: ModelId,
     states: Vec<StateDecl>,
-    /// States and arena, once a program is to run.
+    /// States and arena, once a program needs them.
     memory: Option<(SessionId, u64)>,
     variants: Vec<Variant>,
-    /// What is to be done before the next submission.
+    /// Work to do before the next submission.
     ahead: Ahead,
-    /// The run that may be polled; others were given up.
+    /// The number of the run that may be polled; earlier ones were cancelled.
     turn: u64,
 }
 
@@ -136,7 +135,8 @@ impl Session {
         self.device.info()
     }
 
-    /// The programs that are on the device: those that stay, then the others, the last one used last.
+    /// The programs on the device: first those that live as long as the session, then the others, the most recently
+    /// used one last.
     pub fn programs(&self) -> impl Iterator<Item = (ProgramId, &Program)> {
         let stay = self.templates.iter().filter_map(|t| match &t.of {
             Source::Program(built) => Some(built),
@@ -160,17 +160,16 @@ impl Session {
         })
     }
 
-    /// Queues the program of an entry that has all its sizes, with writes to its inputs and to states.
-    /// Several may be in flight; they run in the order they are queued in. Poll the ticket with
-    /// [`poll`](Self::poll).
+    /// Queues the program of an entry from [`Opening::programs`], with writes to its inputs and to states. Several
+    /// may be in flight; they run in the order in which they are queued. Poll the ticket with [`poll`](Self::poll).
     ///
     /// # Errors
-    /// `Usage` for a name that no entry has, or an entry whose sizes are its inputs'; what the device refuses.
+    /// `Usage` for a name that no entry has, or an entry with a program for each set of sizes; errors of the device.
     pub fn submit(&self, entry: &str, how: &Submission<'_>) -> Result<Ticket> {
         let template = &self.templates[self.entry(entry)?];
         let Source::Program(built) = &template.of else {
             return Err(Error::usage(format!("{entry} has no program of its own"))
-                .hint("run it with its inputs: their sizes say which program"));
+                .hint("run it with its inputs: their sizes select the program"));
         };
         self.device.submit_with(self.memory_id()?, built.id, how)
     }
@@ -178,7 +177,7 @@ impl Session {
     /// Asks for the answer of a ticket of [`submit`](Self::submit): the outputs' bytes, in the entry's order.
     ///
     /// # Errors
-    /// What the device meets.
+    /// Errors of the device.
     pub fn poll(&self, ticket: Ticket, cx: &mut Context<'_>) -> Poll<Result<Outputs>> {
         self.device.poll(ticket, cx)
     }
@@ -191,12 +190,12 @@ impl Session {
         })
     }
 
-    /// Starts to run an entry. Inputs are elements of the host ([`TensorRef`]), tensors that stayed on the device
-    /// ([`DeviceTensor`]), or some of both ([`Given`]). What ran before and was not polled to its end is given up.
+    /// Starts to run an entry. Inputs are tensors of the host ([`TensorRef`]), of the device ([`DeviceTensor`]), or
+    /// some of both ([`Given`]). This cancels an earlier run that was not polled to its end.
     ///
     /// # Errors
-    /// `Usage` for an entry or inputs that do not fit, with what was given and what is wanted; else as the
-    /// compiler and the device. The session stays as it was then.
+    /// `Usage` for an unknown entry or inputs that do not fit, with what was given and what is wanted; errors of the
+    /// compiler and the device. After an error the session is as before.
     pub fn start<'a, T>(&mut self, entry: &str, inputs: &[(&'a str, T)]) -> Result<Run>
     where
         T: Copy + Into<Given<'a>>,

@@ -1,5 +1,5 @@
-//! A network's files to a session on its way, whoever read them: a graph's text or a checkpoint's entries,
-//! and the weights that these read.
+//! From a network's files to a session: the entries of a graph's text or of a checkpoint, and their weights. The
+//! caller reads the files.
 
 use crate::error::{Code, Error, Result};
 #[cfg(feature = "parse")]
@@ -14,8 +14,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// What a checkpoint can be asked, and what is known of it. `context` is how many positions the caches of a
-/// language model have.
+/// The entries of a checkpoint, and the facts known about its model. `context` is the number of positions in the
+/// caches of a language model.
 ///
 /// # Errors
 /// As [`models::open`], building, and [`Model::positions`](trait.Model.html#method.positions).
@@ -37,10 +37,10 @@ pub fn check_encoder(facts: &Facts) -> Result<()> {
         .hint("`rlx run` asks it; a vector of a text comes from an encoder such as bert"))
 }
 
-/// The entry that a graph's text is, by the graph's name.
+/// The entry of a graph's text; it has the graph's name.
 ///
 /// # Errors
-/// As the parser, with line and column; `Usage` for a program, which is compiled for one device already.
+/// As the parser, with line and column; `Usage` for a program, because it is compiled for one device already.
 #[cfg(feature = "parse")]
 pub fn graph(text: &str) -> Result<Entry> {
     let module = GraphModule::parse(text)?;
@@ -55,10 +55,10 @@ pub fn graph(text: &str) -> Result<Entry> {
     Ok(Entry { name, module, profile: None })
 }
 
-/// Asks a device for memory of a network's weights; `None` where no file has any.
+/// Asks a device for the memory of a network's weights; `None` if there is no weight file.
 ///
 /// # Errors
-/// As [`Opening::new`]; `BadFile` for a weight of another type than the graph's.
+/// As [`Opening::new`]; `BadFile` if a weight's type differs from the graph's.
 pub fn open(
     device: Arc<dyn Device>,
     entries: Vec<Entry>,
@@ -75,12 +75,12 @@ pub fn open(
     Ok(opening)
 }
 
-/// Fails for a tensor whose type in the file is another than in the graph.
+/// Fails if a tensor's type in the file differs from the graph's.
 fn same_type(weights: &Checkpoint<'_>, name: &str, ty: &Type) -> Result<()> {
     let Some((dtype, dims)) = weights.tensor(name) else { return Ok(()) };
     let own: Vec<u64> = ty.shape.static_dims()?;
     let count = |dims: &[u64]| dims.iter().try_fold(1u64, |n, d| n.checked_mul(*d));
-    // A family reads matrices of its files in the form it wants; their bytes were compared.
+    // A family may give a matrix another shape with as many elements.
     if dtype == ty.dtype && (own == dims || count(&own) == count(dims)) {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! A session on its way: entries are lowered, weights planned, memory asked for, bytes put.
+//! Opening a session: lowering the entries, planning the weights, asking for memory, putting bytes.
 
 use super::begin::Begin;
 use super::{Built, Session, Signature, Source, Template, Unbound, VARIANTS};
@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use core::task::{Context, Poll, ready};
 
 impl Entry {
-    /// Its inputs and its outputs, in the order that its author gave, on a device of that description.
+    /// Its inputs and its outputs, in the author's order, for a target.
     ///
     /// # Errors
     /// As lowering.
@@ -36,17 +36,17 @@ impl Entry {
     }
 }
 
-/// A session on its way. Weights go through its [`loader`](Self::loader). Dropping it frees everything.
+/// A session that is being opened. Weights go through its [`loader`](Self::loader). Dropping it frees everything.
 pub struct Opening {
     loader: Loader,
     templates: Vec<Template>,
     states: Vec<StateDecl>,
-    /// States and arena, for programs that are there from the beginning.
+    /// States and arena of a language model's programs.
     memory: Option<(SessionId, u64)>,
-    /// Tickets of that memory, and of these programs.
+    /// Tickets of that memory.
     waiting: Vec<Ticket>,
     building: Vec<Ticket>,
-    /// What a language model takes, for a refusal.
+    /// The memory that a language model needs, for an out-of-memory error.
     fit: Option<Fit>,
 }
 
@@ -83,7 +83,7 @@ impl Template {
         })
     }
 
-    /// The entry of a program that stays.
+    /// The entry of a program that lives as long as the session.
     fn built(name: String, built: Built) -> Template {
         let signature = |name: &String, ty: &Type| Signature { name: name.clone(), ty: ty.clone() };
         let Program { inputs, outputs, .. } = &*built.program;
@@ -100,7 +100,7 @@ impl Template {
     }
 }
 
-/// Every weight that the templates read, as the file has it, and the tables that are made of some.
+/// Every weight that the templates read, with its type in the file, and the tables that loading makes of weights.
 fn weights(templates: &[Template]) -> Vec<WeightUse> {
     let graphs = templates.iter().filter_map(Template::graph);
     let params = graphs.clone().flat_map(|g| g.params.iter().map(move |p| (g, p)));
@@ -126,11 +126,11 @@ fn states(g: &Graph) -> Result<Vec<StateDecl>> {
 
 impl Opening {
     /// Plans a model's entries for a device and asks it for memory. `locate` finds tensors: shard, byte
-    /// offset, bytes. Where an entry has a profile, what the profile says replaces that in `options`.
+    /// offset, bytes. If an entry has a profile, its settings override `options`.
     ///
     /// # Errors
     /// As lowering; `BadFile` for a tensor that is missing or has another size; `Unsupported` for entries
-    /// whose states differ; what the device refuses at once.
+    /// whose states differ; errors that the device returns at once.
     pub fn new(
         device: Arc<dyn Device>,
         entries: Vec<Entry>,
@@ -163,12 +163,12 @@ impl Opening {
         })
     }
 
-    /// Asks a device for memory and pipelines of a language model's programs, which stay as long as the
-    /// session does.
+    /// Asks a device for the memory and pipelines of a language model's programs, which live as long as the
+    /// session.
     ///
     /// # Errors
-    /// `OutOfMemory` for caches that the device cannot bind, with the context that it can; what it refuses
-    /// at once. Refusals that take time come from [`poll_ready`](Self::poll_ready).
+    /// `OutOfMemory` for caches that the device cannot bind, with the context that it can; errors that the device
+    /// returns at once. Later ones come from [`poll_ready`](Self::poll_ready).
     pub fn programs(device: Arc<dyn Device>, compiled: &CompiledModel) -> Result<Self> {
         let fit = Fit::of(compiled, device.target());
         fit.bound()?;
@@ -189,10 +189,10 @@ impl Opening {
         Ok(opening)
     }
 
-    /// Builds the programs anew: the device runs them with other kernels since.
+    /// Builds the programs again, after the device has switched features off.
     ///
     /// # Errors
-    /// What the device refuses at once.
+    /// Errors that the device returns at once.
     pub fn build(&mut self, compiled: &CompiledModel) -> Result<()> {
         let device = self.loader.device();
         for old in self.templates.drain(..) {
@@ -210,10 +210,10 @@ impl Opening {
         Ok(())
     }
 
-    /// Waits until memory is there: only then may bytes be put.
+    /// Waits until memory is there. Bytes may be put only then.
     ///
     /// # Errors
-    /// What the device refuses; for a language model `OutOfMemory` says what it needs and which context to
+    /// Errors of the device; for a language model `OutOfMemory` says what it needs and which context to
     /// try ([`Fit::refusal`]).
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let answer = match ready!(poll_all(self.loader.device(), &mut self.waiting, cx)) {
@@ -226,20 +226,20 @@ impl Opening {
         }))
     }
 
-    /// The weights on their way: a host puts every range of the plan.
+    /// The loader of the weights: the host puts every range of the plan.
     pub fn loader(&mut self) -> &mut Loader {
         &mut self.loader
     }
 
-    /// The same, to look at.
+    /// The loader, shared.
     pub fn weights(&self) -> &Loader {
         &self.loader
     }
 
-    /// Waits until every byte is there, and every program.
+    /// Waits until every byte and every program is there.
     ///
     /// # Errors
-    /// As [`Loader::poll_finish`]; what the device refuses.
+    /// As [`Loader::poll_finish`]; errors of the device.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         if let Err(e) = ready!(self.loader.poll_finish(cx)) {
             return Poll::Ready(Err(e));
@@ -247,7 +247,7 @@ impl Opening {
         poll_all(self.loader.device(), &mut self.building, cx)
     }
 
-    /// The session. Call when [`poll`](Self::poll) answered.
+    /// The session. Call it after [`poll`](Self::poll) answered.
     pub fn finish(mut self) -> Session {
         let device = self.loader.device().clone();
         Session {
@@ -273,7 +273,7 @@ impl Drop for Opening {
     }
 }
 
-/// Polls tickets, the last one first, until all have answered or one says no.
+/// Polls tickets, the last one first, until all have answered or one fails.
 fn poll_all(
     device: &Arc<dyn Device>,
     tickets: &mut Vec<Ticket>,

@@ -1,4 +1,4 @@
-//! A run of an entry: what it needs on the device is made, then it is submitted, then it answers.
+//! A run of an entry: it prepares the device, submits the program, then answers with the outputs.
 
 use super::tensor::{ordered, sizes};
 use super::{Built, DeviceTensor, Given, Session, Source, Tensor, VARIANTS, Variant};
@@ -22,23 +22,23 @@ pub struct Run {
     built: Built,
     /// Writes to inputs, and to states that a text begins with.
     inputs: Vec<Write>,
-    /// Inputs that are on the device already.
+    /// Inputs that are on the device.
     copies: Vec<(u32, DeviceTensor)>,
-    /// Outputs that stay there.
+    /// Outputs that stay on the device.
     keep: Vec<(u32, DeviceTensor)>,
     answers: Option<Answers>,
 }
 
-/// What a submission answers with.
+/// The answers of a submission.
 struct Answers {
-    /// The end of the submission, with its outputs where all of them are read back.
+    /// The ticket of the submission; its answer has the outputs if all of them are read back.
     ended: Option<Ticket>,
-    /// Outputs that are read one by one, where others stay; the last one first.
+    /// Tickets of outputs that are read one by one, because others stay on the device; the last one first.
     reads: Vec<Ticket>,
     values: Vec<Vec<u8>>,
 }
 
-/// What a ticket answers for.
+/// What a ticket stands for.
 #[derive(Clone, Copy)]
 pub(super) enum Made {
     /// Buffers of constants.
@@ -53,18 +53,18 @@ pub(super) enum Made {
     Tensor,
 }
 
-/// What is to be done before the next submission, whoever asked for it: a run may be given up half-way.
+/// Work to do before the next submission. It belongs to the session, because a run may be cancelled half-way.
 #[derive(Default)]
 pub(super) struct Ahead {
-    /// The last one first.
+    /// Tickets of what is being made, the last one first.
     pub(super) making: Vec<(Ticket, Made)>,
-    /// Entries of the plan whose bytes are to be made.
+    /// Entries of the plan whose constants have still to be made.
     constants: Vec<usize>,
-    /// Buffers of constants that could not be made.
+    /// The error of constants whose buffers could not be made.
     broken: Option<Error>,
 }
 
-/// A multiple of 4 bytes.
+/// The bytes, padded with zeros to a multiple of 4.
 fn padded(bytes: &[u8]) -> Vec<u8> {
     let mut out = bytes.to_vec();
     out.resize(bytes.len().next_multiple_of(4), 0);
@@ -113,12 +113,12 @@ impl Run {
         Ok(Run { turn: session.turn, built, inputs, copies, keep: Vec::new(), answers: None })
     }
 
-    /// Leaves an output on the device: the run does not answer with it, and other runs of the session can be given
-    /// it. Ask before the first poll.
+    /// Keeps an output on the device, as an input of other runs of the session; this run does not answer with it.
+    /// Call it before the first poll.
     ///
     /// # Errors
-    /// `Usage` for a name that no output has, an output that stays already, or a run that was polled; what the
-    /// device refuses.
+    /// `Usage` for a name that no output has, an output that is kept already, or a run that was polled; errors of
+    /// the device.
     pub fn keep(&mut self, session: &mut Session, output: &str) -> Result<DeviceTensor> {
         self.current(session)?;
         let program = self.built.program.clone();
@@ -145,12 +145,12 @@ impl Run {
         Err(Error::new(Code::Cancelled, what))
     }
 
-    /// Goes on as far as it can without waiting; answers once, with the outputs in the entry's order, but for those
+    /// Works as far as possible without waiting. Answers once, with the outputs in the entry's order, except those
     /// that stay on the device.
     ///
     /// # Errors
-    /// `Cancelled` where another run was started since; what the device refuses. The session can be used
-    /// on, unless the device is lost or has no room for constants.
+    /// `Cancelled` if another run was started since; errors of the device. The session stays usable, unless
+    /// the device is lost or has no memory for constants.
     pub fn poll(
         &mut self,
         session: &mut Session,
@@ -182,7 +182,7 @@ impl Run {
         Poll::Ready(tensors.collect())
     }
 
-    /// Queues the inputs, the program, and the way of its outputs.
+    /// Queues the inputs, the program, and the copies and reads of its outputs.
     fn submit(&mut self, session: &Session) -> Result<Answers> {
         let (device, s, p) = (&session.device, session.memory_id()?, self.built.id);
         let outputs = &self.built.program.outputs;
@@ -218,7 +218,7 @@ impl Run {
 }
 
 impl Session {
-    /// The program on the device, built if it is not there.
+    /// The program on the device; builds it if it is not there.
     fn variant(&mut self, compiled: &Arc<Program>) -> Result<Built> {
         if let Some(i) = self.variants.iter().position(|v| Arc::ptr_eq(&v.compiled, compiled)) {
             let variant = self.variants.remove(i);
@@ -250,7 +250,7 @@ impl Session {
         Ok(built)
     }
 
-    /// Room for an arena of so many bytes.
+    /// Makes sure that the arena has this many bytes.
     pub(super) fn reserve(&mut self, arena: u64) -> Result<()> {
         match self.memory {
             Some((_, have)) if have >= arena => {}
@@ -272,7 +272,7 @@ impl Session {
         self.memory.map(|m| m.0).ok_or_else(|| Error::internal("a session without memory"))
     }
 
-    /// Does what is to be done before a submission.
+    /// Does the work ahead of a submission.
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         while let Some(&(ticket, made)) = self.ahead.making.last() {
             let answer = ready!(self.device.poll(ticket, cx));
@@ -289,7 +289,7 @@ impl Session {
                             self.device.free(AnyId::Session(session));
                         }
                     }
-                    // What is asked for next makes it anew.
+                    // The next run makes the arena again.
                     Made::Arena => self.memory = self.memory.map(|(session, _)| (session, 0)),
                     Made::Tensor => {}
                 }

@@ -1,4 +1,4 @@
-//! Tensors as a host gives and gets them: an element type, sizes, bytes.
+//! Tensors of the host: an element type, sizes, bytes.
 
 use super::Given;
 use crate::error::{Details, Error, Result};
@@ -7,32 +7,32 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// A tensor of the host. Bytes are little-endian, rows one behind the other, the last axis innermost.
+/// A tensor of the host. Bytes are little-endian, in row-major order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TensorRef<'a> {
     /// Element type.
     pub dtype: DType,
-    /// Sizes, outermost first; none of a scalar.
+    /// Sizes, outermost first; empty for a scalar.
     pub dims: &'a [u64],
     /// Its elements.
     pub bytes: &'a [u8],
 }
 
-/// A named tensor that a run gave.
+/// A named tensor: an output of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
     /// The output's name.
     pub name: String,
     /// Element type.
     pub dtype: DType,
-    /// Sizes, outermost first; none of a scalar.
+    /// Sizes, outermost first; empty for a scalar.
     pub dims: Vec<u64>,
     /// Its elements, as [`TensorRef::bytes`].
     pub bytes: Vec<u8>,
 }
 
 impl Tensor {
-    /// The same, borrowed: an input of another run.
+    /// A borrowed form, as an input of another run.
     pub fn as_ref(&self) -> TensorRef<'_> {
         TensorRef { dtype: self.dtype, dims: &self.dims, bytes: &self.bytes }
     }
@@ -73,7 +73,7 @@ fn names(wanted: &[Signature]) -> String {
     }
 }
 
-/// What a program that gave a tensor can act on.
+/// The details of an error about an input, for programs.
 fn details(input: &str, given: &[u64], wanted: &Type) -> Details {
     Details::Tensor { input: input.into(), given: given.to_vec(), wanted: format!("{wanted}") }
 }
@@ -81,8 +81,8 @@ fn details(input: &str, given: &[u64], wanted: &Type) -> Details {
 /// The inputs in the order of `wanted`.
 ///
 /// # Errors
-/// `Usage` for a name that is unknown, missing or given twice, an element type, a number of axes or
-/// of bytes that is another: each with what was given and what is wanted.
+/// `Usage` for an input that is unknown, missing or given twice, or whose element type, number of axes or
+/// number of bytes differs: each with what was given and what is wanted.
 pub(super) fn ordered<'a>(
     entry: &str,
     wanted: &[Signature],
@@ -121,7 +121,7 @@ pub(super) fn ordered<'a>(
     Ok(out)
 }
 
-/// The sizes of the symbols of `wanted`, read off the inputs that were given, axis by axis.
+/// The sizes of the symbols in `wanted`, taken from the given inputs, axis by axis.
 ///
 /// # Errors
 /// `Usage` for sizes that contradict the types or each other, with both.
@@ -137,7 +137,7 @@ pub(super) fn sizes(entry: &str, wanted: &[Signature], given: &[Given<'_>]) -> R
         .collect();
     let axes: Vec<(&str, &Type, u64)> = axes.iter().map(|(n, t, k)| (n.as_str(), t, *k)).collect();
     infer_binding(&axes).map_err(|_| {
-        // The first input that does not fit those before it.
+        // The first input that contradicts an earlier one.
         let fits = |n: usize| {
             let axes = axes.iter().filter(|a| {
                 wanted[..n]

@@ -1,7 +1,7 @@
 //! elementwise y[j] = f(.. f(a[j], b[j]) ..), j over y and each operand repeated to its shape [NumPy]
 //! shapes      any that broadcast, of f32, f16, bf16, integers and bool; y and an operand of its shape may be one
 //! bytes       each operand and y once; what is between stays in the first cache
-//! parts       runs of y's elements
+//! shares      runs of y's elements
 //! numerics    each step in f32, or in i64 of which the type keeps its low bits, rounded to its own type
 //!
 //! One engine for `map`, `zip`, `compare`, `select`, `cast`, `clamp` and chains of them. It works through

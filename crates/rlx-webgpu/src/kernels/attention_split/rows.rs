@@ -1,9 +1,9 @@
 //! A thread scores a position for all heads of the group: the form without subgroups.
 
-use super::{Part, THREADS};
+use super::{Split, THREADS};
 use crate::kernels::emit::fill;
 
-pub(super) fn wgsl(p: &Part, shared: &[(&str, &str)]) -> String {
+pub(super) fn wgsl(p: &Split, shared: &[(&str, &str)]) -> String {
     let slices = (THREADS / p.quads).to_string();
     let n = p.halves().len();
     let unpacked: Vec<String> = p

@@ -2,7 +2,7 @@
 //! of the cache are read in order and all of a team's loads are on their way at once; nothing but the end
 //! waits for other threads.
 
-use super::{Part, THREADS};
+use super::{Split, THREADS};
 use crate::kernels::Context;
 use crate::kernels::emit::fill;
 
@@ -12,13 +12,13 @@ const UNROLL: u64 = 2;
 const SUMS: u64 = 8192;
 
 /// Lanes that shuffle, if a team is whole among them.
-pub(super) fn lanes(p: &Part, cx: &Context<'_>) -> Option<u64> {
+pub(super) fn lanes(p: &Split, cx: &Context<'_>) -> Option<u64> {
     let lanes = u64::from(cx.wgsl.lanes());
     let whole = p.quads.is_power_of_two() && p.quads > 1 && p.quads <= lanes;
     (whole && lanes.is_power_of_two()).then_some(lanes)
 }
 
-pub(super) fn wgsl(p: &Part, subgroup: u64, cx: &Context<'_>, shared: &[(&str, &str)]) -> String {
+pub(super) fn wgsl(p: &Split, subgroup: u64, cx: &Context<'_>, shared: &[(&str, &str)]) -> String {
     let n = p.halves().len();
     let subgroups = THREADS / subgroup;
     let heads = (SUMS / (subgroups * p.e * 4)).clamp(1, p.group);

@@ -10,16 +10,16 @@ const LINE: usize = 64;
 
 /// Zeroed bytes whose start is a multiple of 64. The system gives pages as they are first
 /// written: a buffer that nothing writes costs no memory on Linux, macOS and Windows.
-pub(crate) struct Memory {
+pub(crate) struct AlignedBytes {
     words: Box<[u128]>,
     start: usize,
     len: usize,
 }
 
-impl Memory {
+impl AlignedBytes {
     /// # Errors
     /// `OutOfMemory` with the bytes asked for.
-    pub(crate) fn new(len: usize) -> Result<Memory> {
+    pub(crate) fn new(len: usize) -> Result<AlignedBytes> {
         let words = (len.div_ceil(16)).saturating_add(LINE / 16 - 1);
         #[cfg_attr(not(target_os = "linux"), expect(unused_mut))]
         let mut words = bytemuck::try_zeroed_slice_box::<u128>(words)
@@ -27,7 +27,7 @@ impl Memory {
         #[cfg(target_os = "linux")]
         advise_huge_pages(&mut words);
         let start = words.as_ptr().addr().wrapping_neg() % LINE;
-        Ok(Memory { words, start, len })
+        Ok(AlignedBytes { words, start, len })
     }
 
     /// The allocation, and where in it the bytes start.
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn memory_is_zero_and_starts_on_a_cache_line() {
         for len in [0, 1, 63, 64, 65, 1000] {
-            let m = Memory::new(len).unwrap();
+            let m = AlignedBytes::new(len).unwrap();
             assert_eq!(m.bytes(), vec![0; len]);
             assert_eq!(m.bytes().as_ptr().addr() % LINE, 0);
         }
