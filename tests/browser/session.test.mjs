@@ -2,7 +2,7 @@
 // nothing of them.
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { bertFolder } from '../support/random_weights.mjs';
@@ -10,7 +10,9 @@ import { launch, mounts, openPage, root, startServer } from './harness.mjs';
 
 const DEVICES = ['cpu', 'webgpu'];
 const ENCODERS = [['bert', 'bert'], ['nomic_bert', 'nomic-bert']];
-const GRAPHS = ['bert', 'nomic_bert', 'hiera', 'vae_decoder', 'dit', 'sam_vit'];
+/** All twelve block graphs; those of language models give the logits of a text. */
+const GRAPHS = readdirSync(join(root, 'tests/fixtures/graphs')).map((name) => name.replace('.hir', ''));
+
 /** Sizes of a batch and its rows: on the CPU it grows and comes back. A GPU in software takes seconds for a program. */
 const SIZES = { cpu: [[1, 5], [2, 9], [1, 5], [1, 9]], webgpu: [[1, 9]] };
 const CHAT = [1, 2, 3].map((i) => `/models/rustdoc-29m/rustdoc-29m-q4_k_m-0000${i}-of-00003.gguf`);
@@ -203,6 +205,7 @@ test('a folder is loaded by its address, with what its small files say; its file
 });
 
 test('graphs with random weights: the CPU and WebGPU agree', async (t) => {
+  assert.equal(GRAPHS.length, 12);
   for (const name of GRAPHS) {
     const start = performance.now();
     const results = await inPage(async ({ graph, sizes, devices }) => {
@@ -213,7 +216,7 @@ test('graphs with random weights: the CPU and WebGPU agree', async (t) => {
         const [entry] = session.entries;
         const runs = [];
         for (const [batch, seq] of sizes[device]) {
-          runs.push(await session.run(entry.name, t.inputsOf(entry, { BATCH: batch, SEQ: seq }, 3)));
+          runs.push(await session.run(entry.name, t.inputsOf(entry, { BATCH: batch, SEQ: seq, T: seq }, 3)));
         }
         const outputs = runs.map((run) => Object.entries(run).map(([name, { data, dims, type }]) => ({ name, data: [...data], dims, type, array: data.constructor.name })));
         results.push({ entries: session.entries, outputs, info: session.info() });
@@ -273,6 +276,30 @@ test('a session of a model runs encode with ids, and one of two runs at once wai
   const mean = mean_hf.map((_, i) => ids.reduce((sum, _, row) => sum + rows.data[row * 64 + i], 0) / ids.length);
   assert.ok(apart(mean, mean_hf) <= 1e-4, `${apart(mean, mean_hf)}`);
 });
+
+for (const device of DEVICES) {
+  test(`a language model in a session on ${device}: the logits behind each id of a text, the last row the recorded one`, async () => {
+    const { prompt_ids, logits } = JSON.parse(fixture('llama_linear/llama_linear.json'));
+    const ids = prompt_ids;
+    const { entries, rows, dims, long } = await inPage(async ({ device, ids }) => {
+      const session = await t.Session.load({ model: '/fixtures/llama_linear/llama_linear.gguf', device, contextLength: ids.length });
+      const text = (list) => ({ ids: { data: Uint32Array.from(list), dims: [list.length] } });
+      const { logits } = await session.run('logits', text(ids));
+      const long = await t.fault(() => session.run('logits', text([...ids, 1])));
+      const answer = { entries: session.entries, rows: [...logits.data], dims: logits.dims, long };
+      session.dispose();
+      return answer;
+    }, { device, ids });
+    assert.deepEqual(entries, [{
+      name: 'logits', inputs: [{ name: 'ids', type: 'u32', shape: ['SEQ'] }], outputs: [{ name: 'logits', type: 'f32', shape: ['SEQ', logits.length] }],
+    }]);
+    assert.deepEqual(dims, [ids.length, logits.length]);
+    const last = rows.slice(-logits.length);
+    assert.ok(apart(last, logits) <= 2e-5, `${apart(last, logits)}`);
+    assert.equal(long?.code, 'usage');
+    assert.match(long.what, /the caches have 108 positions/);
+  });
+}
 
 test('the README\'s graph of operators: rows of any number, times a weight', async () => {
   const [, graph] = /const graph = `([^`]+)`/.exec(readFileSync(join(root, 'README.md'), 'utf8'));
