@@ -14,7 +14,8 @@ const TABLES: &[&str] = &["crates/rlx-core/src/text/unicode_tables.rs"];
 const UNSAFE: &[(&str, &str)] = &[
     ("crates/rlx-cpu/src/simd/", "SIMD intrinsics"),
     ("crates/rlx-cpu/src/aligned_bytes.rs", "advice about pages"),
-    ("crates/rlx-cpu/src/run.rs", "workers write disjoint slices of one arena"),
+    ("crates/rlx-cpu/src/run.rs", "workers read and write one arena at once"),
+    ("crates/rlx-cpu/src/view.rs", "a worker writes its slices of that arena"),
     ("benches/bandwidth/src/lib.rs", "loads as wide as the machine has"),
     ("crates/rlx-native/src/files.rs", "memory maps"),
     ("crates/rlx-native/src/main.rs", "the environment, before any thread"),

@@ -36,6 +36,7 @@ mod layout;
 #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
 pub mod page_pool;
 mod panel;
+mod place;
 #[cfg(all(feature = "threads", not(target_family = "wasm")))]
 mod pool;
 pub mod products;
@@ -44,6 +45,7 @@ mod run;
 mod simd;
 mod target;
 mod turns;
+mod view;
 mod written_out;
 
 pub use device::{CpuDevice, CpuOptions};

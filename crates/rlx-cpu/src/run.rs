@@ -1,7 +1,7 @@
-//! One pass over a program's steps, and the views of memory that kernels get.
+//! One pass over a program's steps: who computes what, in which order, on which memory.
 //!
-//! **Unsafe.** This module alone makes references into memory that several threads use at once.
-//! The argument, in four parts:
+//! **Unsafe.** This module alone makes references into memory that several threads use at once, and
+//! [`Share`]s, which make such references for kernels. The argument, in four parts:
 //!
 //! 1. *Places.* [`Built`](crate::program::Built) has checked that the places of every step are
 //!    inside their memories, and that no result overlaps another result, or an operand that the
@@ -17,22 +17,16 @@
 #![allow(unsafe_code)]
 
 use crate::aligned_bytes::AlignedBytes;
-use crate::program::{Built, Output, Place, Space, Split};
+use crate::place::{Output, Place, Space};
+use crate::program::Built;
 use crate::simd::Level;
-use crate::turns::{Claim, Turn, Turns, alone, lock};
-use core::marker::PhantomData;
+use crate::turns::{Claim, Turn, Turns, alone};
+use crate::view::{Cx, Failure, Share};
 use core::ops::Range;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use rlx_core::runtime::device::SharedBytes;
 use rlx_core::{Error, Result};
-use std::sync::{Arc, Mutex};
-
-/// Most operands of a kernel in this crate: a matmul with 4 biased segments, a norm and a residual.
-/// Bodies of control flow have more; a list has their views.
-const OPERANDS: usize = 12;
-/// Most results of such a kernel: four segments.
-const RESULTS: usize = 4;
+use std::sync::Arc;
 
 /// Memory that workers read and write at once.
 pub(crate) struct Cells {
@@ -158,153 +152,6 @@ impl Weights {
     }
 }
 
-/// One worker's share of a result: a range of its rows, and of each row's bytes.
-pub(crate) struct Share<'a> {
-    start: NonNull<u8>,
-    row_bytes: usize,
-    /// Rows.
-    pub(crate) rows: Range<usize>,
-    /// Bytes of a row.
-    columns: Range<usize>,
-    memory: PhantomData<&'a mut [u8]>,
-}
-
-impl Share<'_> {
-    /// The rows, and the bytes of each row, in share `share` of `shares`. Shares are disjoint.
-    fn cut(output: &Output, share: usize, shares: usize) -> (Range<usize>, Range<usize>) {
-        let range = |n: usize, granule: usize| {
-            let units = n.div_ceil(granule.max(1));
-            let edge = |p: usize| (units * p / shares * granule.max(1)).min(n);
-            edge(share)..edge(share + 1)
-        };
-        let (rows, columns) = (0..output.rows, 0..output.row_bytes);
-        match output.split {
-            Split::Rows | Split::Runs(_) => (range(output.rows, 1), columns),
-            Split::Columns(granule) | Split::Flat(granule) | Split::Grid(_, granule) => {
-                (rows, range(output.row_bytes, granule))
-            }
-            Split::First if share == 0 => (rows, columns),
-            Split::First => (0..0, 0..0),
-        }
-    }
-
-    const fn empty() -> Self {
-        Share {
-            start: NonNull::dangling(),
-            row_bytes: 0,
-            rows: 0..0,
-            columns: 0..0,
-            memory: PhantomData,
-        }
-    }
-
-    /// The share's bytes of row `r`, as elements.
-    ///
-    /// # Panics
-    /// If the share does not have that row.
-    pub(crate) fn row<T: bytemuck::Pod>(&mut self, r: usize) -> &mut [T] {
-        assert!(self.rows.contains(&r), "row {r} is another worker's");
-        // SAFETY: the rows and columns are within the result's place (`cut` clips them, the
-        // place was checked); no other share has these bytes, no operand shows them, and
-        // `&mut self` keeps this share from having them twice. The bytes are initialised.
-        let bytes = unsafe {
-            let at = self.start.as_ptr().add(r * self.row_bytes + self.columns.start);
-            core::slice::from_raw_parts_mut(at, self.columns.len())
-        };
-        bytemuck::cast_slice_mut(bytes)
-    }
-
-    /// The share's range of a row's elements of type `T`.
-    pub(crate) fn columns<T>(&self) -> Range<usize> {
-        self.columns.start / size_of::<T>()..self.columns.end / size_of::<T>()
-    }
-
-    /// True if this share has nothing to write.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty() || self.columns.is_empty()
-    }
-}
-
-/// The first error of a run. It is no `OnceLock`, because a page's thread must not wait for another thread.
-#[derive(Default)]
-struct Failure {
-    is_set: AtomicBool,
-    error: Mutex<Option<Error>>,
-}
-
-impl Failure {
-    fn set(&self, e: Error) {
-        lock(&self.error).get_or_insert(e);
-        self.is_set.store(true, SeqCst);
-    }
-}
-
-/// A kernel's view of a step: its operands, and its share of the results.
-pub(crate) struct Cx<'a> {
-    /// The SIMD level.
-    pub(crate) level: Level,
-    operands: [&'a [u8]; OPERANDS],
-    /// Operands beyond the first `OPERANDS`.
-    more_operands: Vec<&'a [u8]>,
-    results: [Share<'a>; RESULTS],
-    /// Results beyond the first `RESULTS`.
-    more_results: Vec<Share<'a>>,
-    n_results: usize,
-    limit: usize,
-    failure: &'a Failure,
-    /// One bit for each operand: whether it is a weight that is stored as panels.
-    panels: u64,
-}
-
-impl<'a> Cx<'a> {
-    /// Whether operand `i` is a weight that is stored as panels.
-    pub(crate) fn is_panels(&self, i: usize) -> bool {
-        self.panels.checked_shr(i as u32).is_some_and(|bits| bits & 1 == 1)
-    }
-
-    /// How many results the step has.
-    pub(crate) fn results(&self) -> usize {
-        self.n_results
-    }
-
-    /// Operand `i`. Empty if the step writes it: only the result shows it then.
-    pub(crate) fn bytes(&self, i: usize) -> &'a [u8] {
-        match i.checked_sub(OPERANDS) {
-            None => self.operands[i],
-            Some(i) => self.more_operands[i],
-        }
-    }
-
-    /// Operand `i` as elements. Places are aligned: this was checked when the program was built, and for
-    /// weights when their bytes were loaded.
-    pub(crate) fn slice<T: bytemuck::Pod>(&self, i: usize) -> &'a [T] {
-        match self.bytes(i) {
-            // An empty slice may have any address.
-            [] => &[],
-            bytes => bytemuck::cast_slice(bytes),
-        }
-    }
-
-    /// The share of result `i`.
-    pub(crate) fn result(&mut self, i: usize) -> &mut Share<'a> {
-        match i.checked_sub(RESULTS) {
-            None => &mut self.results[i],
-            Some(i) => &mut self.more_results[i],
-        }
-    }
-
-    /// Fails the run: no later step runs, and the submission answers with its first error.
-    #[cfg_attr(not(feature = "reference"), allow(dead_code))]
-    pub(crate) fn fail(&self, e: Error) {
-        self.failure.set(e);
-    }
-
-    /// How many of `rows` rows are live; the others need not be computed.
-    pub(crate) fn real(&self, rows: usize) -> usize {
-        rows.min(self.limit)
-    }
-}
-
 /// A run of a program on a session's memory.
 pub(crate) struct Run {
     pub(crate) program: Arc<Built>,
@@ -395,7 +242,7 @@ impl Run {
 
     /// The run's error, if it failed. Call it when the run is finished.
     pub(crate) fn failure(&self) -> Option<Error> {
-        lock(&self.failure.error).clone().map(|e| match e.at.as_str() {
+        self.failure.get().map(|e| match e.at.as_str() {
             "" => e.at(format!("@{}", self.program.name)),
             label => {
                 let at = format!("@{}, {label}", self.program.name);
@@ -405,11 +252,11 @@ impl Run {
     }
 
     fn compute(&self, turn: &Turn) {
-        if self.failure.is_set.load(SeqCst) {
+        if self.failure.is_set() {
             return; // what the step would read was not computed
         }
         let mut cx = self.views(turn, self.turns.shares(turn.step));
-        if cx.results.iter().chain(&cx.more_results).any(|r| !r.is_empty()) {
+        if cx.has_work() {
             self.program.steps[turn.step].kernel.run(&mut cx);
         }
     }
@@ -418,37 +265,14 @@ impl Run {
     fn views<'a>(&'a self, turn: &'a Turn, shares: usize) -> Cx<'a> {
         let step = &self.program.steps[turn.step];
         let read = |place: &Option<Place>| place.as_ref().map_or(&[][..], |p| self.read(p));
-        let mut operands: [&[u8]; OPERANDS] = [&[]; OPERANDS];
-        for (view, place) in operands.iter_mut().zip(&step.operands) {
-            *view = read(place);
-        }
-        let more_operands = step.operands.iter().skip(OPERANDS).map(read).collect();
-        let mut results = [const { Share::empty() }; RESULTS];
-        for (share, output) in results.iter_mut().zip(&step.results) {
-            *share = self.write(output, turn.share, shares);
-        }
-        let more = step.results.iter().skip(RESULTS);
-        let more_results = more.map(|output| self.write(output, turn.share, shares)).collect();
-        let limit = step.limit.map_or(usize::MAX, |per| self.len.saturating_mul(per));
-        let (level, failure) = (self.level, &self.failure);
         let is_panels = |place: &Option<Place>| match place {
             Some(Place { space: Space::Weight(i), .. }) => self.weights.is_panels(*i),
             _ => false,
         };
-        let panels = step.operands.iter().take(64).enumerate();
-        let panels = panels.fold(0, |bits, (i, place)| bits | u64::from(is_panels(place)) << i);
-        let n_results = step.results.len();
-        Cx {
-            level,
-            operands,
-            more_operands,
-            results,
-            more_results,
-            n_results,
-            limit,
-            failure,
-            panels,
-        }
+        let limit = step.limit.map_or(usize::MAX, |per| self.len.saturating_mul(per));
+        let operands = step.operands.iter().map(|place| (read(place), is_panels(place)));
+        let results = step.results.iter().map(|output| self.write(output, turn.share, shares));
+        Cx::new(self.level, operands, results, limit, &self.failure)
     }
 
     fn cells(&self, place: &Place) -> Option<&Cells> {
@@ -479,10 +303,11 @@ impl Run {
 
     fn write(&self, output: &Output, share: usize, shares: usize) -> Share<'_> {
         let Some(cells) = self.cells(&output.place) else { return Share::empty() };
-        let (rows, columns) = Share::cut(output, share, shares);
         // SAFETY: the place is within the memory (part 1 of the argument).
         let start = unsafe { cells.start.add(output.place.offset) };
-        Share { start, row_bytes: output.row_bytes, rows, columns, memory: PhantomData }
+        // SAFETY: from `start` on are the result's bytes, initialised. No other share of the turn's step has the
+        // bytes of this one, and no operand shows them (parts 1 and 2); the borrow of the run ends with the turn.
+        unsafe { Share::new(start, output, share, shares) }
     }
 }
 
@@ -498,39 +323,5 @@ impl crate::pool::Job for Run {
 
     fn name(&self) -> &str {
         &self.program.name
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_cover_a_result_once() {
-        let splits = [
-            Split::Rows,
-            Split::Runs(3),
-            Split::Columns(64),
-            Split::Columns(12),
-            Split::Flat(16),
-            Split::Grid(2, 24),
-            Split::First,
-        ];
-        for split in splits {
-            for (rows, row_bytes) in [(1, 4), (1, 64), (5, 200), (3, 60), (0, 64), (7, 1024)] {
-                for shares in 1..7 {
-                    let place = Place { space: Space::Arena, offset: 0, bytes: rows * row_bytes };
-                    let output = Output { place, rows, row_bytes, split };
-                    let mut count = vec![0; rows * row_bytes];
-                    for share in 0..shares {
-                        let (r, c) = Share::cut(&output, share, shares);
-                        for i in r.flat_map(|r| c.clone().map(move |c| r * row_bytes + c)) {
-                            count[i] += 1;
-                        }
-                    }
-                    assert_eq!(count, vec![1; rows * row_bytes], "{split:?} {rows} {row_bytes}");
-                }
-            }
-        }
     }
 }

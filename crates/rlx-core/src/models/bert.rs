@@ -8,10 +8,10 @@
 
 use super::checkpoint::{Checkpoint, Source};
 use super::encoder::{self, TextInputs, first_rows, head_dim, plain_heads, zip};
+use super::family::Family;
 use super::model::{Facts, Model, Task};
 use super::naming::{Naming, TOKEN_EMBD, gguf_part};
 use super::pooling::Pooling;
-use super::registry::Family;
 use super::tensors::Tensors;
 use super::transformers;
 use crate::error::Result;

@@ -10,10 +10,10 @@
 //! have factors.
 
 use super::checkpoint::{CONFIG, Checkpoint, Source};
+use super::family::Family;
 use super::keys::{Keys, Neutral};
 use super::model::{Facts, Model, Task};
 use super::naming::{Naming, TOKEN_EMBD, gguf_part};
-use super::registry::Family;
 use super::rotary::Rotary;
 use super::tensors::Tensors;
 use super::transformers;

@@ -5,7 +5,9 @@ mod checkpoint;
 mod encoder;
 #[cfg(feature = "text")]
 mod encoder_files;
+mod entries;
 mod entry;
+mod family;
 mod keys;
 mod llama;
 mod model;
@@ -24,13 +26,14 @@ pub use checkpoint::Checkpoint;
 #[cfg(feature = "text")]
 pub use encoder_files::{EmbedOptions, FolderTexts};
 pub use entry::Entry;
+pub use family::Family;
 pub use keys::{Keys, Neutral};
 pub use llama::{Layer, LlamaConfig};
 pub use model::{ENCODE, Facts, Model, Task, USUAL_CONTEXT};
 pub use naming::Naming;
 pub use nomic_bert::NomicBertConfig;
 pub use pooling::{Pooling, PoolingKind};
-pub use registry::{FAMILIES, Family, open, presets};
+pub use registry::{FAMILIES, open, presets};
 pub use rotary::Rotary;
 pub use tensors::Tensors;
 #[cfg(feature = "jinja")]

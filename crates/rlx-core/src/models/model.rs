@@ -1,16 +1,12 @@
 //! What the runtime asks of a model, whatever its family.
 
 use super::checkpoint::Checkpoint;
-use super::entry::Entry;
 use super::naming::{TOKEN_EMBD, gguf_layer};
-use super::registry::presets;
 use super::tensors::Tensors;
 use crate::error::{Error, Result};
 use crate::ir::hir::Module;
-use crate::lower::LOGITS;
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::vec::Vec;
 
 /// The entry of an encoder: ids to rows, and to one vector of each text.
 pub const ENCODE: &str = "encode";
@@ -88,23 +84,6 @@ impl dyn Model + '_ {
         let module = self.build(&tensors, context)?;
         tensors.finish()?;
         Ok(module)
-    }
-
-    /// What the model can be asked in a [`Session`](crate::runtime::session::Session): an encoder
-    /// [`ENCODE`], a language model [`LOGITS`] (its ids to the logits behind each), over `context` positions or, without, at most
-    /// [`USUAL_CONTEXT`].
-    ///
-    /// # Errors
-    /// As [`module`](trait.Model.html#method.module) and [`positions`](trait.Model.html#method.positions).
-    pub fn entries(&self, checkpoint: &Checkpoint<'_>, context: Option<u64>) -> Result<Vec<Entry>> {
-        let facts = self.facts();
-        let (name, context) = match facts.task {
-            Task::Embed => (ENCODE, facts.context),
-            Task::Generate => (LOGITS, self.positions(context)?),
-        };
-        let module = self.module(checkpoint, context)?.into();
-        let profile = presets(facts.family).map(|p| p.rows.profile());
-        Ok(Vec::from([Entry { name: name.into(), module, profile }]))
     }
 
     /// Positions of the caches: as many as are asked for, or as many as the model was trained for, at most

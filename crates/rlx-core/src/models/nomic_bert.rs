@@ -7,11 +7,11 @@
 
 use super::checkpoint::{Checkpoint, Source};
 use super::encoder::{self, head_dim, plain_heads, zip};
+use super::family::Family;
 use super::keys::Keys;
 use super::model::{Facts, Model, Task};
 use super::naming::{Naming, TOKEN_EMBD, gguf_part};
 use super::pooling::Pooling;
-use super::registry::Family;
 use super::rotary::Rotary;
 use super::tensors::Tensors;
 use super::transformers;

@@ -1,6 +1,7 @@
 //! The families RLX knows: one row each, which stands in the family's own file.
 
 use super::checkpoint::{Checkpoint, Source};
+use super::family::Family;
 use super::model::Model;
 use super::{bert, llama, nomic_bert};
 use crate::error::{Code, Error, Result};
@@ -8,20 +9,6 @@ use crate::profile::Presets;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
-
-/// A family of models.
-pub struct Family {
-    /// Its name in docs.
-    pub name: &'static str,
-    /// What its programs are compiled by, unless a caller says otherwise.
-    pub presets: Presets,
-    /// `general.architecture` of its GGUF files.
-    pub gguf: &'static [&'static str],
-    /// `model_type` in its transformers configurations.
-    pub transformers: &'static [&'static str],
-    /// Reads the configuration, every key of it.
-    pub open: fn(&Checkpoint<'_>) -> Result<Box<dyn Model>>,
-}
 
 /// Every family.
 pub const FAMILIES: &[Family] = &[llama::FAMILY, bert::FAMILY, nomic_bert::FAMILY];

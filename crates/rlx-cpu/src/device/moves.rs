@@ -1,7 +1,7 @@
 //! A session's memories between submissions: copies, reads, and a larger arena.
 
 use super::{Inner, Queued, gone};
-use crate::program::Space;
+use crate::place::Space;
 use core::ops::Range;
 use rlx_core::Result;
 use rlx_core::runtime::device::{self, Outputs, ProgramId};

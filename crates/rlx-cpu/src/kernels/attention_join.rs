@@ -7,9 +7,9 @@
 //! numerics    f32, splits in their order; exp within 2 ulp
 
 use super::{Kernel, Planned, claim, dims};
-use crate::program::Split;
-use crate::run::Cx;
+use crate::place::Split;
 use crate::simd::{LANES, Simd, Task, dispatch};
+use crate::view::Cx;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::AttentionJoin;

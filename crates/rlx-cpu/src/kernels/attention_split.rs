@@ -8,8 +8,8 @@
 
 use super::attention::{self, Attend, Query};
 use super::{Kernel, Planned, control, dims};
-use crate::program::Split;
-use crate::run::Cx;
+use crate::place::Split;
+use crate::view::Cx;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::AttentionSplit;

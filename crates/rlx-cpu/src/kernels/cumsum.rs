@@ -7,8 +7,8 @@
 use super::argmax::numbers;
 use super::wide::Wide;
 use super::{Kernel, Planned};
-use crate::program::Split;
-use crate::run::Cx;
+use crate::place::Split;
+use crate::view::Cx;
 use core::cell::RefCell;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;

@@ -6,8 +6,8 @@
 
 use super::elementwise::layout::{Layout, RANK};
 use super::{Kernel, Planned};
-use crate::program::Split;
-use crate::run::Cx;
+use crate::place::Split;
+use crate::view::Cx;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops;

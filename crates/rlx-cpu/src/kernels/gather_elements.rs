@@ -6,8 +6,8 @@
 
 use super::gather_axis::{id, place};
 use super::{Kernel, Planned, around};
-use crate::program::Split;
-use crate::run::Cx;
+use crate::place::Split;
+use crate::view::Cx;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::GatherElements;

@@ -7,8 +7,8 @@
 use super::convert::FLOATS;
 use super::elementwise::layout::put_integers;
 use super::{Kernel, Planned, around, reduce};
-use crate::program::Split;
-use crate::run::Cx;
+use crate::place::Split;
+use crate::view::Cx;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops;

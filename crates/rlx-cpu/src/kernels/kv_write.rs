@@ -6,9 +6,9 @@
 
 use super::cells::{Cells, F16, Q8_0};
 use super::{Kernel, Planned, claim, control, convert, dims, quantize_rows};
-use crate::program::Split;
-use crate::run::{Cx, Share};
+use crate::place::Split;
 use crate::simd::Level;
+use crate::view::{Cx, Share};
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops;
 use rlx_core::target::Target;

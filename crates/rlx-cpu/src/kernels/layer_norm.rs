@@ -7,9 +7,9 @@
 use super::convert::{self, FLOATS};
 use super::rows::{Affine, Scratch, Spread, store};
 use super::{Kernel, Planned, claim};
-use crate::program::Split;
-use crate::run::Cx;
+use crate::place::Split;
 use crate::simd::dispatch;
+use crate::view::Cx;
 use core::cell::RefCell;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;

@@ -102,8 +102,8 @@ pub(crate) mod weights;
 mod wide;
 mod zip;
 
-use crate::program::Split;
-use crate::run::Cx;
+use crate::place::Split;
+use crate::view::Cx;
 use core::ops::Range;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ir::mir::Graph;

@@ -4,8 +4,8 @@
 //! steps. Nothing of a tensor's size is made when a program is built.
 
 use super::{Kernel, Planned};
-use crate::program::Split;
-use crate::run::Cx;
+use crate::place::Split;
+use crate::view::Cx;
 
 /// Indices of an axis whose sources are equally far apart.
 #[derive(Clone, Debug, PartialEq, Eq)]

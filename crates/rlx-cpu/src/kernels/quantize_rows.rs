@@ -4,9 +4,9 @@
 //! numerics    the reference encoder's, bit for bit: q8_0 rounds halves away from zero, q8_k to even
 
 use super::{Kernel, Planned, claim, dims};
-use crate::program::Split;
-use crate::run::Cx;
+use crate::place::Split;
 use crate::simd::{Level, Simd, Task, dispatch};
+use crate::view::Cx;
 use half::f16;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;

@@ -7,9 +7,9 @@
 use super::convert;
 use super::elementwise::layout::{integers, put_integers};
 use super::{Kernel, Planned};
-use crate::program::Split;
-use crate::run::Cx;
+use crate::place::Split;
 use crate::simd::{Simd, Task, dispatch};
+use crate::view::Cx;
 use core::cell::RefCell;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;

@@ -5,8 +5,8 @@
 //! numerics    `rlx_core::reference`: f64 inside, rounded once
 
 use super::{Kernel, Planned};
-use crate::program::Split;
-use crate::run::Cx;
+use crate::place::Split;
+use crate::view::Cx;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::reference::{View, run_regions};

@@ -9,9 +9,9 @@ use super::convert::{self, FLOATS};
 #[cfg(feature = "graphs")]
 use super::rows::{Scratch, store};
 use super::{Kernel, Planned, claim, dims};
-use crate::program::Split;
-use crate::run::Cx;
+use crate::place::Split;
 use crate::simd::{LANES, Level, Simd, Task, dispatch};
+use crate::view::Cx;
 #[cfg(feature = "graphs")]
 use core::cell::RefCell;
 use rlx_core::Result;

@@ -6,8 +6,8 @@
 
 use super::kv_write::Cache;
 use super::{Kernel, Planned, claim, control, dims};
-use crate::program::Split;
-use crate::run::Cx;
+use crate::place::Split;
+use crate::view::Cx;
 use core::cell::RefCell;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Rope, RopeKvWrite, RopeStyle};

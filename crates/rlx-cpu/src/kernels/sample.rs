@@ -5,8 +5,8 @@
 //! numerics    integers (`rlx_core::sample`)
 
 use super::{Kernel, Planned, claim, dims};
-use crate::program::Split;
-use crate::run::Cx;
+use crate::place::Split;
+use crate::view::Cx;
 use core::cell::RefCell;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;

@@ -5,8 +5,8 @@
 //! numerics    a copy
 
 use super::{Kernel, Planned, around};
-use crate::program::Split;
-use crate::run::Cx;
+use crate::place::Split;
+use crate::view::Cx;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::StateWrite;

@@ -7,8 +7,8 @@
 #[cfg(feature = "graphs")]
 use super::elementwise;
 use super::{Kernel, Planned, claim, math};
-use crate::program::Split;
-use crate::run::Cx;
+use crate::place::Split;
+use crate::view::Cx;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::{Binary, Zip};

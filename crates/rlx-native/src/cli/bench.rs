@@ -1,6 +1,6 @@
 //! `rlx bench`.
 
-use super::kernel_times::time_kernels;
+use super::kernel_times::{Show, time_kernels};
 use super::options::ModelArgs;
 use super::{print_json, print_text};
 use crate::load::Model;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 #[derive(Args)]
 pub struct BenchArgs {
     #[command(flatten)]
-    pub(super) model: ModelArgs,
+    model: ModelArgs,
     /// Number of prompt tokens to time
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
     prompt_tokens: u32,
@@ -31,7 +31,7 @@ pub struct BenchArgs {
     repeat: u32,
     /// Print one line of JSON
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
     /// Wait for lines `prefill` and `decode` on stdin; answer each with its seconds, as JSON
     #[arg(long, conflicts_with_all = ["json", "repeat"])]
     turns: bool,
@@ -40,10 +40,10 @@ pub struct BenchArgs {
     profile: bool,
     /// Write the kernel times as a trace that Perfetto and chrome://tracing open
     #[arg(long, value_name = "FILE", requires = "profile")]
-    pub(super) trace: Option<PathBuf>,
+    trace: Option<PathBuf>,
     /// With `--trace`: replace an existing file
     #[arg(long, requires = "trace")]
-    pub(super) force: bool,
+    force: bool,
 }
 
 #[derive(Serialize)]
@@ -77,7 +77,9 @@ pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
         return turns(&mut model, &options);
     }
     if args.profile {
-        return time_kernels(&mut model, &options, args);
+        let trace = args.trace.as_deref().map(|path| (path, args.force));
+        let show = Show { trace, json: args.json };
+        return time_kernels(&mut model, &options, &args.model, &show);
     }
     let r = measure(&mut model.engine, &options)?;
     let info = model.engine.info();

@@ -1,6 +1,6 @@
 //! `rlx bench --profile`: kernel times.
 
-use super::bench::BenchArgs;
+use super::options::ModelArgs;
 use super::{print_json, print_text};
 use crate::load::Model;
 use crate::new_file::NewFile;
@@ -12,22 +12,31 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
 
+/// How kernel times are shown.
+pub struct Show<'a> {
+    /// A file for the trace, and whether it may be replaced.
+    pub trace: Option<(&'a Path, bool)>,
+    /// One line of JSON instead of tables.
+    pub json: bool,
+}
+
 pub fn time_kernels(
     model: &mut Model,
     options: &BenchOptions,
-    args: &BenchArgs,
+    args: &ModelArgs,
+    show: &Show<'_>,
 ) -> Result<ExitCode> {
     let launches = kernel_times(&mut model.engine, options)?;
-    let copied = match args.model.row()?.copy_rate {
-        Some(rate) => rate(&args.model.open_options())?,
+    let copied = match args.row()?.copy_rate {
+        Some(rate) => rate(&args.open_options())?,
         None => f64::INFINITY,
     };
     let adapter = model.engine.info().adapter;
-    if let Some(path) = &args.trace {
-        write(path, &trace(&launches, &adapter), args.force)?;
+    if let Some((path, force)) = show.trace {
+        write(path, &trace(&launches, &adapter), force)?;
     }
     let kinds = kinds(&launches);
-    if args.json {
+    if show.json {
         let phase = |phase: DecoderPhase, per: usize| {
             let (ns, submissions) = spans(&launches, phase);
             let rows: Vec<Value> = kinds

@@ -13,8 +13,8 @@ mod step;
 
 use super::convert::{self, FLOATS};
 use super::{Kernel, Planned};
-use crate::program::Split;
-use crate::run::Cx;
+use crate::place::Split;
+use crate::view::Cx;
 use core::cell::RefCell;
 use layout::{Layout, RANK};
 use rlx_core::ir::lir::Step;
