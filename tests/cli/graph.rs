@@ -1,6 +1,6 @@
 //! `rlx graph`: any network, from a graph's text or a model, with tensors from `.npy` files.
 
-use super::{SMALL, fails, folder, rlx, run};
+use super::{SMALL, fails, fixture, folder, rlx, run};
 use rlx_core::compare::difference;
 use rlx_core::types::DType;
 use rlx_native::npy::Array;
@@ -155,14 +155,14 @@ fn what_does_not_fit_is_said_with_what_is_wanted() {
     let said = "--context is for a model; a graph's text says its own";
     fails(&mut rlx(&args), 2, said, see);
     let args = ["graph", SMALL, "--context", "1000000"];
-    fails(&mut rlx(&args), 2, "a context of 1000000 tokens: this model takes 1 to 512", see);
+    fails(&mut rlx(&args), 2, "a context of 1000000 tokens: this model takes 1 to 1024", see);
 }
 
 /// A language model's entry: the ids of a text to the logits behind each, the last of them the recorded ones.
 #[test]
 fn a_language_model_gives_the_logits_of_a_text() {
-    let recorded = std::fs::read("tests/fixtures/llama_linear/llama_linear.json");
-    let recorded: Value = serde_json::from_slice(&recorded.unwrap()).unwrap();
+    let recorded: Value =
+        serde_json::from_slice(&fixture("llama_linear/llama_linear.json")).unwrap();
     let numbers = |key: &str| recorded[key].as_array().unwrap().iter().map(|x| x.as_f64().unwrap());
     let ids: Vec<u8> = numbers("prompt_ids").flat_map(|id| (id as u32).to_le_bytes()).collect();
     let len = ids.len() as u64 / 4;

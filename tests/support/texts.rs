@@ -42,7 +42,9 @@ fn floats(name: &str, n: u64) -> Vec<u8> {
 /// The logits of a text, a program of its length interpreted from the first position on.
 fn interpreted(module: &Module, weights: &[(String, Vec<u8>)], ids: &[u8], len: u32) -> Vec<f32> {
     let g = lower(module, &ProgramSpec::verify(len.into(), false), DType::F32).unwrap();
-    let control = Control { len, capacity: CONTEXT as u32, ..Control::default() };
+    // A program of one row reads its id there.
+    let token = u32::from_le_bytes([ids[0], ids[1], ids[2], ids[3]]);
+    let control = Control { len, token, capacity: CONTEXT as u32, ..Control::default() };
     let control: Vec<u8> = control.to_words().iter().flat_map(|w| w.to_le_bytes()).collect();
     let values: Vec<Vec<u8>> = g
         .params

@@ -60,12 +60,12 @@ fn advise_huge_pages(words: &mut [u128]) {
     }
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(feature = "internals")]
+#[allow(missing_docs)]
+pub mod tests {
     use super::*;
 
-    #[test]
-    fn memory_is_zero_and_starts_on_a_cache_line() {
+    pub fn memory_is_zero_and_starts_on_a_cache_line() {
         for len in [0, 1, 63, 64, 65, 1000] {
             let m = AlignedBytes::new(len).unwrap();
             assert_eq!(m.bytes(), vec![0; len]);

@@ -54,13 +54,13 @@ impl Team {
     }
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(feature = "internals")]
+#[allow(missing_docs)]
+pub mod tests {
     use super::*;
     use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-    #[test]
-    fn a_team_does_every_share_of_every_step_once() {
+    pub fn a_team_does_every_share_of_every_step_once() {
         let team = Team::new(2).unwrap();
         let counts: Arc<Vec<AtomicUsize>> = Arc::new((0..10).map(|_| 0.into()).collect());
         let counted = counts.clone();
@@ -73,8 +73,7 @@ mod tests {
         assert!(counts.iter().all(|n| n.load(SeqCst) == 20));
     }
 
-    #[test]
-    fn a_panic_in_a_share_is_an_error_and_the_team_works_on() {
+    pub fn a_panic_in_a_share_is_an_error_and_the_team_works_on() {
         let team = Team::new(2).unwrap();
         let broken: Arc<Work> = Arc::new(|_, share| assert!(share == 0, "the test's own panic"));
         let e = team.run(1, &broken).unwrap_err();

@@ -51,3 +51,20 @@ mod written_out;
 pub use device::{CpuDevice, CpuOptions};
 pub use simd::Level;
 pub use target::target;
+
+/// Unit tests of private modules, which `tests/internals.rs` runs: a build of this crate for them alone takes minutes.
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::aligned_bytes::tests as aligned_bytes;
+    #[cfg(all(feature = "threads", not(target_family = "wasm")))]
+    pub use crate::dispatch::tests as dispatch;
+    #[cfg(feature = "graphs")]
+    pub use crate::kernels::elementwise::layout::tests as layout;
+    #[cfg(feature = "graphs")]
+    pub use crate::kernels::product::tests as product;
+    pub use crate::panel::tests as panel;
+    #[cfg(all(feature = "threads", not(target_family = "wasm")))]
+    pub use crate::turns::tests as turns;
+    pub use crate::view::tests as view;
+}

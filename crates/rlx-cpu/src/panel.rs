@@ -167,12 +167,12 @@ impl Cut {
     }
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(feature = "internals")]
+#[allow(missing_docs)]
+pub mod tests {
     use super::*;
 
-    #[test]
-    fn panels_hold_every_byte_of_every_type_and_give_it_back() {
+    pub fn panels_hold_every_byte_of_every_type_and_give_it_back() {
         let scalars = [DType::F32, DType::F16, DType::BF16];
         for dtype in scalars.into_iter().chain(B::ALL.iter().copied().map(DType::Block)) {
             let cut = Cut::of(dtype);

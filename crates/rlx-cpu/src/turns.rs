@@ -212,12 +212,12 @@ pub(crate) fn alone<T>(shared: &mut Arc<T>) -> Result<&mut T> {
     Arc::get_mut(shared).ok_or_else(|| Error::internal("memory that a run still has"))
 }
 
-#[cfg(all(test, feature = "threads"))]
-mod tests {
+#[cfg(all(feature = "internals", feature = "threads"))]
+#[allow(missing_docs)]
+pub mod tests {
     use super::*;
 
-    #[test]
-    fn every_share_is_handed_out_once_and_steps_do_not_overlap() {
+    pub fn every_share_is_handed_out_once_and_steps_do_not_overlap() {
         let steps = if cfg!(miri) { 9 } else { 3000 };
         let turns = Turns::new((0..steps).map(|i| i % 5 + 1).collect());
         let counts: Vec<AtomicUsize> = (0..steps).map(|_| AtomicUsize::new(0)).collect();
@@ -240,8 +240,7 @@ mod tests {
         assert!(counts.iter().enumerate().all(|(i, n)| n.load(SeqCst) == turns.shares(i)));
     }
 
-    #[test]
-    fn who_must_not_wait_is_told_so_and_later_gets_the_next_step() {
+    pub fn who_must_not_wait_is_told_so_and_later_gets_the_next_step() {
         let turns = Turns::new(vec![1, 1]);
         let Claim::Turn(first) = turns.try_claim() else { panic!("the first share is free") };
         assert_eq!(turns.try_claim(), Claim::Wait(0));
@@ -252,8 +251,7 @@ mod tests {
         assert!(turns.is_broken() && !turns.is_finished());
     }
 
-    #[test]
-    fn a_share_that_never_ends_holds_nobody() {
+    pub fn a_share_that_never_ends_holds_nobody() {
         let turns = Turns::new(vec![1, 1]);
         let held = turns.claim();
         assert_eq!(held, Some(Turn { step: 0, share: 0 }));

@@ -230,13 +230,13 @@ impl<'a> Cx<'a> {
     }
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(feature = "internals")]
+#[allow(missing_docs)]
+pub mod tests {
     use super::*;
     use crate::place::{Place, Space};
 
-    #[test]
-    fn shares_cover_a_result_once() {
+    pub fn shares_cover_a_result_once() {
         let splits = [
             Split::Rows,
             Split::Runs(3),

@@ -6,6 +6,7 @@ mod elementwise;
 mod functions;
 mod graphs;
 mod hostile;
+mod internals;
 mod levels;
 #[path = "../../../tests/support/load.rs"]
 mod load;

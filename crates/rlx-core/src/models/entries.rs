@@ -9,9 +9,9 @@ use crate::lower::LOGITS;
 use alloc::vec::Vec;
 
 impl dyn Model + '_ {
-    /// What the model can be asked in a [`Session`](crate::runtime::session::Session): an encoder
-    /// [`ENCODE`], a language model [`LOGITS`] (its ids to the logits behind each), over `context` positions or, without, at most
-    /// [`USUAL_CONTEXT`].
+    /// What the model can be asked in a [`Session`](crate::runtime::session::Session): an encoder [`ENCODE`]; a
+    /// language model [`LOGITS`], its ids to the logits behind each, over `context` positions or, without, at
+    /// most [`USUAL_CONTEXT`](super::USUAL_CONTEXT).
     ///
     /// # Errors
     /// As [`module`](trait.Model.html#method.module) and [`positions`](trait.Model.html#method.positions).

@@ -37,7 +37,7 @@ pub(crate) mod dense;
 #[cfg(feature = "graphs")]
 mod dot_general;
 #[cfg(feature = "graphs")]
-mod elementwise;
+pub(crate) mod elementwise;
 #[cfg(feature = "graphs")]
 mod expand;
 mod gather;
@@ -61,7 +61,7 @@ mod pad;
 #[cfg(feature = "graphs")]
 mod picks;
 #[cfg(feature = "graphs")]
-mod product;
+pub(crate) mod product;
 mod quantize_rows;
 #[cfg(feature = "graphs")]
 mod reduce;

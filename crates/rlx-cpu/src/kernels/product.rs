@@ -334,12 +334,12 @@ impl Task for AddScaled<'_> {
     }
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(feature = "internals")]
+#[allow(missing_docs)]
+pub mod tests {
     use super::*;
 
-    #[test]
-    fn axes_that_run_on_are_a_step_and_others_a_table() {
+    pub fn axes_that_run_on_are_a_step_and_others_a_table() {
         assert_eq!(Places::new(&[]), Places::Step(0));
         assert_eq!(Places::new(&[(3, 4), (4, 1)]), Places::Step(1));
         assert_eq!(Places::new(&[(3, 8), (1, 100), (4, 2)]), Places::Step(2));

@@ -190,8 +190,9 @@ pub(crate) fn put_integers(dtype: DType, x: &[i64], bytes: &mut [u8]) {
     }
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(feature = "internals")]
+#[allow(missing_docs)]
+pub mod tests {
     use super::*;
 
     fn places(own: &[usize], result: &[usize], at: usize, n: usize) -> Vec<usize> {
@@ -217,8 +218,7 @@ mod tests {
         at
     }
 
-    #[test]
-    fn runs_are_the_places_of_every_broadcast() {
+    pub fn runs_are_the_places_of_every_broadcast() {
         let result = [2, 3, 1, 4, 5];
         for bits in 0..32usize {
             for from in 0..5 {
@@ -234,8 +234,7 @@ mod tests {
         }
     }
 
-    #[test]
-    fn axes_that_run_on_are_one() {
+    pub fn axes_that_run_on_are_one() {
         let repeats = |dims: &[usize], strides: &[usize]| Layout::Repeats {
             dims: dims.into(),
             strides: strides.into(),

@@ -8,7 +8,7 @@
 //! blocks of [`BLOCK`] elements: operands are read to registers of a block, widened and repeated
 //! ([`layout`]), each step makes a register of others ([`step`]), and the last one is stored.
 
-pub(super) mod layout;
+pub(crate) mod layout;
 mod step;
 
 use super::convert::{self, FLOATS};
