@@ -17,9 +17,6 @@ use rlx_core::sample::Control;
 use rlx_core::types::DType;
 use std::sync::Arc;
 
-/// Their caches have 24 positions.
-const CONTEXT: u64 = 24;
-
 fn module(name: &str) -> Module {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/graphs");
     let text = std::fs::read_to_string(format!("{folder}/{name}.hir")).unwrap();
@@ -44,13 +41,14 @@ fn interpreted(module: &Module, weights: &[(String, Vec<u8>)], ids: &[u8], len: 
     let g = lower(module, &ProgramSpec::verify(len.into(), false), DType::F32).unwrap();
     // A program of one row reads its id there.
     let token = u32::from_le_bytes([ids[0], ids[1], ids[2], ids[3]]);
-    let control = Control { len, token, capacity: CONTEXT as u32, ..Control::default() };
+    let control = Control { len, token, capacity: module.context as u32, ..Control::default() };
     let control: Vec<u8> = control.to_words().iter().flat_map(|w| w.to_le_bytes()).collect();
     let values: Vec<Vec<u8>> = g
         .params
         .iter()
         .map(|p| match p.kind {
-            ParamKind::Input => ids.to_vec(),
+            ParamKind::Input if p.name == "ids" => ids.to_vec(),
+            ParamKind::Input => floats(&p.name, g.ty(p.value).shape.elements().unwrap()),
             ParamKind::State if p.name == "ctl" => control.clone(),
             ParamKind::State => vec![0; g.ty(p.value).bytes().unwrap() as usize],
             _ => weights.iter().find(|w| w.0 == p.name).unwrap().1.clone(),
@@ -60,6 +58,19 @@ fn interpreted(module: &Module, weights: &[(String, Vec<u8>)], ids: &[u8], len: 
     let i = g.outputs.iter().position(|o| o.name == "logits").unwrap();
     let bytes = &interpret(&g, &values).unwrap().outputs[i];
     bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+}
+
+/// The inputs of a run: the other ones and the ids.
+fn given<'a>(
+    others: &'a [(String, Vec<u64>, Vec<u8>)],
+    dims: &'a [u64],
+    ids: &'a [u8],
+) -> Vec<(&'a str, TensorRef<'a>)> {
+    let one = |(name, dims, bytes): &'a (String, Vec<u64>, Vec<u8>)| {
+        (name.as_str(), TensorRef { dtype: DType::F32, dims, bytes })
+    };
+    let text = ("ids", TensorRef { dtype: DType::U32, dims, bytes: ids });
+    others.iter().map(one).chain([text]).collect()
 }
 
 /// Every row of logits is the reference's, of texts of any length in any order; a text that is longer than the caches
@@ -84,20 +95,26 @@ pub fn a_text_gives_the_logits_behind_each_of_its_ids(device: Arc<dyn Device>) {
             profile: None,
         };
         let mut session = open(device.clone(), vec![entry], &tensors).unwrap();
-        let inputs = session.inputs(name).unwrap();
-        assert_eq!(inputs.len(), 1, "{name}");
-        assert_eq!(
-            (inputs[0].name.as_str(), inputs[0].ty.to_string()),
-            ("ids", "tensor<SEQxu32>".into())
-        );
+        let inputs = session.inputs(name).unwrap().to_vec();
+        let ids_at = inputs.iter().position(|i| i.name == "ids").unwrap();
+        assert_eq!(inputs[ids_at].ty.to_string(), "tensor<SEQxu32>", "{name}");
+        // What a convolution keeps of the rows before the text is an input of one of them.
+        let others: Vec<(String, Vec<u64>, Vec<u8>)> = inputs
+            .iter()
+            .filter(|i| i.name != "ids")
+            .map(|i| {
+                let dims = i.ty.shape.static_dims().unwrap();
+                (i.name.clone(), dims.clone(), floats(&i.name, dims.iter().product()))
+            })
+            .collect();
         let ids = |n: u64, seed: u64| -> Vec<u8> {
             (0..n).flat_map(|i| (((i * 7 + seed) % 5) as u32 % 2).to_le_bytes()).collect()
         };
         let mut first = None;
-        for (len, seed) in [(5, 1), (9, 2), (1, 3), (CONTEXT, 4), (5, 1)] {
+        for (len, seed) in [(5, 1), (9, 2), (1, 3), (module.context, 4), (5, 1)] {
             let (bytes, dims) = (ids(len, seed), [len]);
-            let text = TensorRef { dtype: DType::U32, dims: &dims, bytes: &bytes };
-            let got = run(&mut session, name, &[("ids", text)]).unwrap();
+            let text = given(&others, &dims, &bytes);
+            let got = run(&mut session, name, &text).unwrap();
             let got = got.iter().find(|t| t.name == "logits").unwrap();
             let expected = interpreted(&module, &weights, &bytes, len as u32);
             assert_eq!(got.dims, [len, expected.len() as u64 / len], "{name}");
@@ -108,11 +125,13 @@ pub fn a_text_gives_the_logits_behind_each_of_its_ids(device: Arc<dyn Device>) {
                 let first = first.get_or_insert_with(|| got.clone());
                 assert_eq!(first, got, "{name}: what ran between changed the text's logits");
             }
-            let (bytes, dims) = (ids(CONTEXT + 1, 1), [CONTEXT + 1]);
-            let text = TensorRef { dtype: DType::U32, dims: &dims, bytes: &bytes };
-            let e = session.start(name, &[("ids", text)]).map(|_| ()).unwrap_err();
-            let said = "a text of 25 tokens: the caches have 24 positions";
-            assert_eq!((e.code, e.what.as_str(), e.at.as_str()), (Code::Usage, said, *name));
+            let many = module.context + 1;
+            let (bytes, dims) = (ids(many, 1), [many]);
+            let text = given(&others, &dims, &bytes);
+            let e = session.start(name, &text).map(|_| ()).unwrap_err();
+            let said =
+                format!("a text of {many} tokens: the caches have {} positions", module.context);
+            assert_eq!((e.code, e.what, e.at.as_str()), (Code::Usage, said, *name));
         }
     }
 }
