@@ -5,6 +5,7 @@ use crate::error::{Code, Error, Result};
 #[cfg(feature = "parse")]
 use crate::ir::GraphModule;
 use crate::models::{self, Checkpoint, Facts, Task};
+use crate::plan::Origin;
 use crate::runtime::device::Device;
 use crate::runtime::session::{Entry, Opening};
 use crate::target::CompileOptions;
@@ -70,6 +71,10 @@ pub fn open(
     if let Some(weights) = weights {
         for entry in &opening.loader().plan().entries {
             same_type(weights, &entry.name, &entry.ty)?;
+            if let Origin::Made(recipe) = &entry.origin {
+                let mut tensors = recipe.tensors().into_iter();
+                tensors.try_for_each(|(name, ty)| same_type(weights, name, ty))?;
+            }
         }
     }
     Ok(opening)

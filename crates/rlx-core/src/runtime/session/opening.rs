@@ -8,6 +8,7 @@ use crate::ir::GraphModule;
 use crate::ir::lir::{Program, StateDecl, WeightUse};
 use crate::ir::mir::{Graph, Param, ParamKind};
 use crate::models::Entry;
+use crate::ops::Op;
 use crate::plan::{WeightPlan, tables};
 use crate::runtime::device::{AnyId, Device, SessionId, Ticket};
 use crate::runtime::memory::Fit;
@@ -100,11 +101,16 @@ impl Template {
     }
 }
 
-/// Every weight that the templates read, with its type in the file, and the tables that loading makes of weights.
+/// Every weight that the templates read, with its type in the file, and the tables that loading makes of weights. A
+/// tensor that only tables are made of stays on the host: its bytes have one place to go to.
 fn weights(templates: &[Template]) -> Vec<WeightUse> {
     let graphs = templates.iter().filter_map(Template::graph);
     let params = graphs.clone().flat_map(|g| g.params.iter().map(move |p| (g, p)));
-    let weights = params.filter(|(_, p)| p.kind == ParamKind::Weight);
+    let only_for_tables = |g: &Graph, p: &Param| {
+        let mut readers = g.nodes.iter().filter(|n| n.inputs.contains(&p.value)).peekable();
+        readers.peek().is_some() && readers.all(|n| matches!(n.op, Op::RopeTable(_)))
+    };
+    let weights = params.filter(|(g, p)| p.kind == ParamKind::Weight && !only_for_tables(g, p));
     let whole = |(g, p): (&Graph, &Param)| WeightUse {
         name: p.name.clone(),
         ty: g.ty(p.value).clone(),
