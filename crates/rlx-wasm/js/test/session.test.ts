@@ -42,7 +42,9 @@ test('options of a session that are wrong are usage, with their names', () => {
     [{ graph: 'x', weights: [] }, /weights must be one address/],
     [{ graph: 'x', device: 'gpu' }, /device is gpu, it must be auto or webgpu or cpu/],
     [{ graph: 'x', activations: 'f64' }, /activations is f64/],
-    [{ graph: 'x', contextLength: 3 }, /contextLength is not an option of load/],
+    [{ graph: 'x', contextLength: 3 }, /contextLength is of a model/],
+    [{ model: 'x', contextLength: 0 }, /contextLength is 0, it must be a whole number from 1/],
+    [{ graph: 'x', kv: 'f16' }, /kv is not an option of load/],
     [{ graph: 'x', threads: 2 }, /threads is not an option of load/],
     [null, /object of options/],
   ];

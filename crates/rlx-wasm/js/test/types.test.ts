@@ -40,8 +40,9 @@ export const sessions = [
   { model: 'a.gguf' },
   { model: 'https://a/b/', config: new Blob(), activations: 'int8' },
   { graph: 'module @x', weights: new Blob(), device: 'webgpu', signal: new AbortController().signal },
-  // @ts-expect-error a chat's option
   { model: 'a', contextLength: 1024 },
+  // @ts-expect-error a chat's option
+  { model: 'a', kv: 'f16' },
   // @ts-expect-error no text
   { graph: new Blob() },
 ] satisfies SessionOptions[];
