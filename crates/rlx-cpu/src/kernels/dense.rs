@@ -34,7 +34,7 @@ scalar!(F32, 64, take_f32);
 scalar!(F16, 32, take_f16);
 scalar!(Bf16, 32, take_bf16);
 
-/// Panels, each so many bytes behind the one before.
+/// Panels, each `step` bytes behind the one before.
 #[derive(Clone, Copy)]
 pub(crate) struct Panels<'a> {
     pub(crate) bytes: &'a [u8],
@@ -48,7 +48,7 @@ impl<'a> Panels<'a> {
     }
 }
 
-/// Panels that a tile of this level multiplies at once: whoever has several gives them together.
+/// Number of panels that a tile of this level multiplies at once. A caller with several panels passes so many together.
 pub(crate) fn panels_at_once(level: Level) -> usize {
     dispatch(level, PanelsAtOnce)
 }
@@ -63,7 +63,7 @@ impl Task for PanelsAtOnce {
     }
 }
 
-/// A panel is one vector or several: of one vector two panels have enough sums in flight.
+/// Two panels where a panel is one vector: a single panel would have too few sums in flight.
 const fn at_once<S: Lanes>() -> usize {
     if S::LANES == ROWS { 2 } else { 1 }
 }
@@ -105,10 +105,10 @@ struct Multiply<'a, T> {
     of: PhantomData<T>,
 }
 
-/// Elements of k that a pass of two panels over all rows of x takes: so much of both stays in a core's first cache.
+/// Elements of k in a block of two panels: both blocks fit a core's first cache.
 const BLOCK: usize = 256;
 
-/// Elements of k whose bounds are looked at once.
+/// Elements of k that share one bounds check.
 const STRIP: usize = 16;
 
 impl<T: Scalar> Task for Multiply<'_, T> {
@@ -123,17 +123,18 @@ impl<T: Scalar> Task for Multiply<'_, T> {
             }
             return;
         }
-        let one = (m * ROWS).max(1);
+        // Sums of one panel.
+        let sums = (m * ROWS).max(1);
         let several = at_once::<S>();
-        for (y, i) in y.chunks_mut(several * one).zip((0..).step_by(several)) {
-            let n = y.len() / one;
+        for (y, i) in y.chunks_mut(several * sums).zip((0..).step_by(several)) {
+            let n = y.len() / sums;
             by_blocks::<S, T>(s, [panel(i), panel(i + n - 1)], n, x, m, k, y);
         }
     }
 }
 
-/// `y[n][m][16]` of the first `n` panels: of two a block of k after the other, so that they are read from the nearest
-/// cache for all rows but the first.
+/// `y[n][m][16]` of the first `n` panels. Two panels are multiplied in blocks of k: a block of both stays in the
+/// nearest cache while all rows of x are multiplied with it.
 #[inline(always)]
 fn by_blocks<S: Simd, T: Scalar>(
     s: S,
@@ -175,7 +176,7 @@ fn by_blocks<S: Simd, T: Scalar>(
 /// Elements `start..end` of k.
 struct Block<'a> {
     panels: [&'a [u8]; 2],
-    /// Panels that there are.
+    /// How many of the two panels there are.
     n: usize,
     start: usize,
     end: usize,

@@ -74,7 +74,7 @@ pub(super) fn plan(op: &MatMul, step: &Step) -> Result<Planned> {
     Ok(Planned::new(kernel, &splits, work).reads_panels(weights))
 }
 
-/// Rows of floats that meet all weights before the next ones do: they stay in a core's cache.
+/// Rows of x in a block: it is multiplied with all weights before the next block, so that it stays in a core's cache.
 const BLOCK: usize = 512;
 
 /// Memory of a worker that every matmul reuses.
@@ -223,7 +223,7 @@ impl Matmul {
     }
 }
 
-/// Columns of a row that stand one behind the other in `y[panel][m][16]`: of one row all `n`.
+/// Number of adjacent columns of a row in `y[panel][m][16]`: all `n` if x has one row.
 fn run(m: usize, n: usize) -> usize {
     if m == 1 { n.next_multiple_of(ROWS).max(ROWS) } else { ROWS }
 }

@@ -1,8 +1,8 @@
-//! Where a run of a graph that reads a control block begins: at the first position, with nothing remembered of
+//! How a run of a graph with a control block begins: at the first position, and with states that remember nothing of
 //! the run before.
 //!
-//! A generation goes on from step to step and is the [`Engine`](crate::runtime::generate::Engine)'s. A session asks
-//! such a graph about one text at a time: its rows are the text's tokens, all of them.
+//! The [`Engine`](crate::runtime::generate::Engine) generates text, step after step. A session asks such a graph about
+//! one whole text at a time: each row is one token of the text.
 
 use crate::error::{Error, Result};
 use crate::ir::lir::{ControlDecl, StateDecl};
@@ -18,16 +18,14 @@ use alloc::vec::Vec;
 pub(super) struct Begin {
     /// Positions of the smallest cache; none where there is no cache.
     capacity: Option<u64>,
-    /// States that a text begins with as zeros, and their bytes. Rows of a cache are written before they are read.
+    /// States that are zeroed before each text, with their sizes in bytes. A cache is not one of them: its rows are
+    /// written before they are read.
     cleared: Vec<(u32, u64)>,
 }
 
-/// The number of the cache that the operator writes, among its operands.
-fn caches(op: &Op) -> usize {
-    match op {
-        Op::KvWrite(_) | Op::RopeKvWrite(_) | Op::RopeAttentionSplit(_) => op.writes().len(),
-        _ => 0,
-    }
+/// Whether the states that the operator writes are caches.
+fn writes_caches(op: &Op) -> bool {
+    matches!(op, Op::KvWrite(_) | Op::RopeKvWrite(_) | Op::RopeAttentionSplit(_))
 }
 
 impl Begin {
@@ -37,7 +35,7 @@ impl Begin {
         let mut written = Vec::new();
         for node in &g.nodes {
             control = control.or(node.op.control(node.inputs.len()).map(|i| node.inputs[i]));
-            if caches(&node.op) > 0 {
+            if writes_caches(&node.op) {
                 written.extend(node.op.writes().iter().map(|(operand, _)| node.inputs[*operand]));
             }
         }
