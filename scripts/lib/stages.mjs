@@ -145,6 +145,14 @@ export const STAGES = {
     await once(nativeBuild);
     await nodeTests(tally, '--test-concurrency=1', ...testFiles('tests/runtimes', '.test.mjs'));
   },
+  // Slow devices run all of the shared list of cases. In no lane: it runs where it is named.
+  wide: async (tally) => {
+    process.env.RLX_WIDE = '1';
+    await once(buildAll);
+    await cargoTests(tally, '--workspace', '--no-fail-fast', 'parity::');
+    const files = ['tests/browser/parity.test.mjs', 'tests/browser/logits.test.mjs', 'tests/runtimes/parity.test.mjs'];
+    await nodeTests(tally, '--test-concurrency=1', ...files);
+  },
 };
 
 /** Stages in the order they run in; a lane beside the other. Each stage is in one lane, but for the last, whose work they share. */
@@ -159,8 +167,8 @@ export async function prepare(stages) {
   const targets = [];
   if (needs('clippy')) targets.push(NEON);
   if (needs('no_std')) targets.push(NO_STD_TARGET);
-  if (needs('clippy', 'package', 'size', 'browser', 'runtimes')) targets.push(WASM);
+  if (needs('clippy', 'package', 'size', 'browser', 'runtimes', 'wide')) targets.push(WASM);
   await ensureTargets(...targets);
-  if (needs('package', 'size', 'browser', 'runtimes')) await ensureNightly();
-  if (needs('rust', 'browser', 'runtimes')) await system();
+  if (needs('package', 'size', 'browser', 'runtimes', 'wide')) await ensureNightly();
+  if (needs('rust', 'browser', 'runtimes', 'wide')) await system();
 }

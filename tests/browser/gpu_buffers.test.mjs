@@ -13,7 +13,7 @@ let server, browser, page;
 before(async () => {
   server = await startServer({ mounts: { ...mounts, '/fixtures/': join(root, 'tests/fixtures') } });
   browser = await launch();
-  ({ page } = await openPage(browser, `${server.url}/pages/empty.html`));
+  ({ page } = await openPage(browser, `${server.url}/pages/empty.html`, { oneDevice: true }));
   await page.evaluate(async (model) => {
     const [{ Engine }, { countGpu }] = await Promise.all([import('/dist/index.js'), import('/support/count_gpu.mjs')]);
     const { gpu, counts } = countGpu(navigator.gpu);

@@ -34,6 +34,27 @@ export function casesFor({ cases, wider }, kind, { name, wider: asks }) {
   return all.filter((c) => c.kind === kind && c.devices.includes(name));
 }
 
+/** Opens the pages of executors' cases: one for each case, but a single one for all that share a GPU device. */
+export function casePages(browser, serverOf) {
+  const shared = new Map();
+  const open = async (executor) => {
+    const { requests, url } = serverOf(executor);
+    requests.length = 0;
+    return openPage(browser, `${url}/pages/empty.html`, executor.page);
+  };
+  return async (executor, work) => {
+    if (executor.page?.oneDevice && !shared.has(executor)) shared.set(executor, await open(executor));
+    const { page, context, logs } = shared.get(executor) ?? await open(executor);
+    try {
+      return await work(page);
+    } catch (error) {
+      throw new Error(`${error.message}\n${logs.join('\n')}`, { cause: error });
+    } finally {
+      if (!shared.has(executor)) await context.close();
+    }
+  };
+}
+
 /** What tests leave for people to look at; not tracked. */
 export const outFolder = join(root, 'tests', 'browser', 'out');
 
@@ -76,19 +97,44 @@ export const EXECUTORS = [
   { name: 'page-cpu', device: 'cpu', build: 'rlx.wasm', adapter: /^simd128, 1 thread$/, page: { relaxedSimd: false }, wider: true },
   { name: 'page-cpu', device: 'cpu', build: 'rlx-threads-relaxed.wasm', adapter: /^relaxed-simd, 2 threads$/, isolated: true },
   { name: 'page-cpu', device: 'cpu', build: 'rlx-threads.wasm', adapter: /^simd128, 2 threads$/, isolated: true, page: { relaxedSimd: false } },
-  // A GPU in software: three tokens a second of the larger model.
-  { name: 'page-webgpu', device: 'webgpu', build: 'rlx-relaxed.wasm', adapter: /swiftshader/i, wider: true },
+  // A GPU in software: three tokens a second of the larger model. All of its cases run in one page, on one device.
+  { name: 'page-webgpu', device: 'webgpu', build: 'rlx-relaxed.wasm', adapter: /swiftshader/i, page: { oneDevice: true }, wider: true },
 ];
+
+/**
+ * Runs in a page before its scripts: all of its engines get one GPU device, which keeps their kernels. A GPU in
+ * software takes 20 s to compile the kernels of a model, and an equal kernel on the same device is not compiled
+ * again as long as somebody has it.
+ */
+function shareDevice() {
+  const kept = [];
+  const { createComputePipelineAsync } = GPUDevice.prototype;
+  GPUDevice.prototype.createComputePipelineAsync = async function (descriptor) {
+    const pipeline = await createComputePipelineAsync.call(this, descriptor);
+    kept.push(pipeline);
+    return pipeline;
+  };
+  const { requestDevice } = GPUAdapter.prototype;
+  let device;
+  GPUAdapter.prototype.requestDevice = async function (descriptor) {
+    device ??= requestDevice.call(this, descriptor);
+    const given = await device;
+    // Tests wrap methods of a device that they get: each gets it as it was.
+    for (const object of [given, given.queue]) Reflect.ownKeys(object).forEach((name) => delete object[name]);
+    return given;
+  };
+}
 
 /** What pages of an origin keep about GPUs: every page of this process has what the ones before it found. */
 const kept = new Map();
 
 /**
  * A page that fails the test on an uncaught error; `logs` has what it wrote to the console.
- * `relaxedSimd: false` makes it one of a browser that refuses such modules. It is a later visit of
- * one visitor, who has nothing in storage but what was found about the GPU.
+ * `relaxedSimd: false` makes it one of a browser that refuses such modules; `oneDevice: true` one whose engines
+ * share a GPU device. It is a later visit of one visitor, who has nothing in storage but what was found about
+ * the GPU.
  */
-export async function openPage(browser, url, { relaxedSimd = true, ...options } = {}) {
+export async function openPage(browser, url, { relaxedSimd = true, oneDevice = false, ...options } = {}) {
   const { origin } = new URL(url);
   const context = await browser.newContext({ ...options, storageState: { cookies: [], origins: kept.has(origin) ? [kept.get(origin)] : [] } });
   const close = context.close.bind(context);
@@ -119,6 +165,7 @@ export async function openPage(browser, url, { relaxedSimd = true, ...options } 
       };
     }
   });
+  if (oneDevice) await page.addInitScript(shareDevice);
   if (!relaxedSimd) {
     await page.addInitScript(() => {
       WebAssembly.validate = () => false;

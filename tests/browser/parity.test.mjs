@@ -5,18 +5,19 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { questionsOf } from '../support/parity.mjs';
-import { EXECUTORS, atServer, casesFor, inRoot, launch, mounts, openPage, rlxBinary, root, startServer } from './harness.mjs';
+import { questionsOf, tokensOf } from '../support/parity.mjs';
+import { EXECUTORS, atServer, casePages, casesFor, inRoot, launch, mounts, rlxBinary, root, startServer } from './harness.mjs';
 
 const json = (path) => JSON.parse(readFileSync(join(root, path), 'utf8'));
 const lists = json('tests/parity/cases.json');
 
-let server, isolatedServer, browser;
+let server, isolatedServer, browser, inPage;
 before(async () => {
   const all = { ...mounts, '/models/': join(root, 'models'), '/tests/': join(root, 'tests') };
   server = await startServer({ mounts: all });
   isolatedServer = await startServer({ mounts: all, isolated: true });
   browser = await launch();
+  inPage = casePages(browser, serverOf);
 });
 after(async () => {
   await browser?.close();
@@ -24,29 +25,24 @@ after(async () => {
   await isolatedServer?.close();
 });
 
-/** Loads the case's model in a page of its own and asks; `info` is from after the last answer. */
-async function run(testCase, { device, isolated, page: kind }, questions, maxTokens) {
-  const { url } = isolated ? isolatedServer : server;
-  const { page, context, logs } = await openPage(browser, `${url}/pages/empty.html`, kind);
-  try {
-    return await page.evaluate(async ({ model, device, kv, questions, maxTokens }) => {
-      const { Engine } = await import('/dist/index.js');
-      const { differences, costOfToken } = await import('/support/parity.mjs');
-      const { countGpu } = await import('/support/count_gpu.mjs');
-      const counted = device === 'webgpu' ? countGpu(navigator.gpu) : undefined;
-      const engine = await Engine.load({ model, device, kv, threads: 2, cache: false, ...(counted && { gpu: counted.gpu }) });
-      const found = await differences(engine, questions, maxTokens);
-      const info = engine.info();
-      const cost = counted && await costOfToken(engine, counted.counts, questions[0].messages);
-      engine.dispose();
-      await new Promise((resolve) => setTimeout(resolve)); // a pending promise may hold the buffers
-      return { found, info, cost, liveBytes: counted?.counts.liveBytes };
-    }, { model: testCase.model.map(atServer), device, kv: testCase.kv, questions, maxTokens });
-  } catch (error) {
-    throw new Error(`${error.message}\n${logs.join('\n')}`, { cause: error });
-  } finally {
-    await context.close();
-  }
+const serverOf = ({ isolated }) => (isolated ? isolatedServer : server);
+
+/** Loads the case's model in a page and asks; `info` is from after the last answer. */
+function run(testCase, executor, questions, maxTokens) {
+  const { device } = executor;
+  return inPage(executor, (page) => page.evaluate(async ({ model, device, kv, questions, maxTokens }) => {
+    const { Engine } = await import('/dist/index.js');
+    const { differences, costOfToken } = await import('/support/parity.mjs');
+    const { countGpu } = await import('/support/count_gpu.mjs');
+    const counted = device === 'webgpu' ? countGpu(navigator.gpu) : undefined;
+    const engine = await Engine.load({ model, device, kv, threads: 2, cache: false, ...(counted && { gpu: counted.gpu }) });
+    const found = await differences(engine, questions, maxTokens);
+    const info = engine.info();
+    const cost = counted && await costOfToken(engine, counted.counts, questions[0].messages);
+    engine.dispose();
+    await new Promise((resolve) => setTimeout(resolve)); // a pending promise may hold the buffers
+    return { found, info, cost, liveBytes: counted?.counts.liveBytes };
+  }, { model: testCase.model.map(atServer), device, kv: testCase.kv, questions, maxTokens }));
 }
 
 /** The program in the page is the one that the command line prints for the same target. */
@@ -66,7 +62,7 @@ function assertSameProgram(testCase, { target, kv, activations, contextLength, f
 const DEFAULTS = { cpu: ['f32', 'int8'], webgpu: ['f16', 'int8'] };
 
 for (const executor of EXECUTORS) {
-  const { name, device, build, adapter, isolated } = executor;
+  const { name, device, build, adapter } = executor;
   const wanted = casesFor(lists, 'greedy', executor);
   test(`cases.json has cases for ${name}`, () => assert.ok(wanted.some(({ skip }) => !skip)));
   for (const testCase of wanted) {
@@ -74,9 +70,7 @@ for (const executor of EXECUTORS) {
       const expected = json(testCase.expected);
       const questions = questionsOf(testCase, expected, name);
       const start = performance.now();
-      const { requests, asked } = isolated ? isolatedServer : server;
-      requests.length = 0;
-      const { found, info, cost, liveBytes } = await run(testCase, executor, questions, expected.max_new_tokens);
+      const { found, info, cost, liveBytes } = await run(testCase, executor, questions, tokensOf(testCase, expected, name));
       t.diagnostic(`${questions.length} questions in ${((performance.now() - start) / 1000).toFixed(1)} s, ${info.adapter}, ${info.decodeTokensPerSecond?.toFixed(1)} tokens/s`);
       assert.deepEqual(found, []);
       assert.equal(info.device, device);
@@ -84,6 +78,7 @@ for (const executor of EXECUTORS) {
       assert.equal(info.fallbackReason, null);
       const [kv, activations] = DEFAULTS[device];
       assert.deepEqual([info.kv, info.activations], [testCase.kv ?? kv, activations]);
+      const { asked } = serverOf(executor);
       assert.deepEqual(asked('.wasm').map(({ path }) => path), [`/dist/${build}`], 'a page downloads one build');
       assertSameProgram(testCase, info);
       if (device === 'webgpu') {

@@ -22,7 +22,7 @@ after(async () => {
 
 /** A page with `t` in it: traps to be armed, engines to be loaded, and what they answer undisturbed. */
 async function open({ device = 'cpu', threads = 1 } = {}) {
-  ({ page, context, logs } = await openPage(browser, `${server.url}/pages/empty.html`));
+  ({ page, context, logs } = await openPage(browser, `${server.url}/pages/empty.html`, { oneDevice: true }));
   await page.evaluate(async ({ model, device, threads }) => {
     const [{ Engine }, { countGpu }, { setTraps, limitMemory }] = await Promise.all(
       [import('/dist/index.js'), import('/support/count_gpu.mjs'), import('/support/traps.mjs')]);

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { difference } from '../support/logits.mjs';
-import { questionsOf } from '../support/parity.mjs';
+import { questionsOf, tokensOf } from '../support/parity.mjs';
 
 const inRoot = (path) => fileURLToPath(new URL(`../../${path}`, import.meta.url));
 const json = (path) => JSON.parse(readFileSync(inRoot(path), 'utf8'));
@@ -55,7 +55,7 @@ for (const { name, command, env, adapter } of RUNTIMES) {
     test(`${name}: ${testCase.name} answers as recorded`, { timeout: 900_000 }, (t) => {
       const expected = json(testCase.expected);
       const questions = questionsOf(testCase, expected, name);
-      const job = { model: testCase.model.map(inRoot), questions, maxTokens: expected.max_new_tokens };
+      const job = { model: testCase.model.map(inRoot), questions, maxTokens: tokensOf(testCase, expected, name) };
       const start = performance.now();
       const { found, info, cost, liveBytes } = run(command, env, job);
       t.diagnostic(`${questions.length} questions in ${((performance.now() - start) / 1000).toFixed(1)} s, ${info.adapter}`);

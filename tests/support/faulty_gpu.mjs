@@ -17,7 +17,7 @@ export function faultyGpu(gpu, changes, limits = {}) {
       adapter.requestDevice = async (descriptor) => {
         const device = await requestDevice(descriptor);
         const get = (of, name) => limits[name] ?? of[name];
-        Object.defineProperty(device, 'limits', { value: new Proxy(device.limits, { get }) });
+        Object.defineProperty(device, 'limits', { configurable: true, value: new Proxy(device.limits, { get }) });
         const create = device.createShaderModule.bind(device);
         device.createShaderModule = ({ code, ...rest }) =>
           create({ ...rest, code: changes.reduce((text, [from, to]) => text.replaceAll(from, to), code) });

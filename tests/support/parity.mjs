@@ -1,9 +1,16 @@
 // Recorded answers asked of an engine; runs in a page, in Node and in Deno. `cases.json` says
 // which models and devices, `expected.json` of a model what llama.cpp answered.
 
+/** How much of a case a device runs; all of it with RLX_WIDE. */
+const limitsOf = (testCase, device) => (process.env.RLX_WIDE ? {} : testCase.limits?.[device] ?? {});
+
+/** How many tokens of an answer a device is asked for. */
+export const tokensOf = (testCase, expected, device) =>
+  Math.min(limitsOf(testCase, device).tokens ?? Infinity, expected.max_new_tokens);
+
 /** The questions of a case that a device is asked. */
 export function questionsOf(testCase, expected, device) {
-  const shortest = testCase.limits?.[device]?.shortest ?? Infinity;
+  const { shortest = Infinity } = limitsOf(testCase, device);
   const all = expected.questions.map(({ messages, prompt_ids, formats }) => {
     const { tokens, text } = formats[testCase.format];
     // The recorded end token counts as a token and is no text.

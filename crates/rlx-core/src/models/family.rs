@@ -1,4 +1,4 @@
-//! What a family of models is: a row of the [registry](super::registry), which stands in the family's own file.
+//! What a family of models is: a row of [`FAMILIES`](super::FAMILIES), which stands in the family's own file.
 
 use super::checkpoint::Checkpoint;
 use super::model::Model;

@@ -1,4 +1,4 @@
-//! Model families: one file each, one row in the registry.
+//! Model families. A family is a file, and its row in [`FAMILIES`] here.
 
 mod bert;
 mod checkpoint;
@@ -33,10 +33,13 @@ pub use model::{ENCODE, Facts, Model, Task, USUAL_CONTEXT};
 pub use naming::Naming;
 pub use nomic_bert::NomicBertConfig;
 pub use pooling::{Pooling, PoolingKind};
-pub use registry::{FAMILIES, open, presets};
+pub use registry::{open, presets};
 pub use rotary::Rotary;
 pub use tensors::Tensors;
 #[cfg(feature = "jinja")]
 pub use tokenizer::chat_template;
 #[cfg(feature = "text")]
 pub use tokenizer::{tokenizer, wordpiece};
+
+/// Every family, by the row in its own file.
+pub const FAMILIES: &[Family] = &[llama::FAMILY, bert::FAMILY, nomic_bert::FAMILY];

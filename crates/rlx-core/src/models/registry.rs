@@ -1,17 +1,14 @@
-//! The families RLX knows: one row each, which stands in the family's own file.
+//! Finding the family of a checkpoint among [`FAMILIES`].
 
+use super::FAMILIES;
 use super::checkpoint::{Checkpoint, Source};
 use super::family::Family;
 use super::model::Model;
-use super::{bert, llama, nomic_bert};
 use crate::error::{Code, Error, Result};
 use crate::profile::Presets;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
-
-/// Every family.
-pub const FAMILIES: &[Family] = &[llama::FAMILY, bert::FAMILY, nomic_bert::FAMILY];
 
 /// The presets of the family of that name.
 pub fn presets(family: &str) -> Option<Presets> {
