@@ -3,7 +3,9 @@
 use core::task::{Context, Poll, Waker};
 use rlx_core::Result;
 use rlx_core::gguf::{HeaderReader, ModelFiles, Progress};
-use rlx_core::runtime::device::{Bytes, Device, SharedBytes};
+use rlx_core::ir::lir::Program;
+use rlx_core::plan::WeightPlan;
+use rlx_core::runtime::device::{Bytes, Device, SharedBytes, Submission, Write};
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::session::load::{Destination, placements};
 use rlx_core::runtime::session::{Opening, Session};
@@ -55,6 +57,23 @@ pub fn fill(mut opening: Opening, files: &[SharedBytes], hand: Hand) -> Result<S
     Ok(opening.finish())
 }
 
+/// Runs a program once, in a session of its own whose weights `plan` finds in `file`: the bytes of its outputs.
+#[allow(dead_code)] // for crates that test single programs
+pub fn run_once(
+    device: Arc<dyn Device>,
+    plan: WeightPlan,
+    program: Program,
+    file: SharedBytes,
+    hand: Hand,
+    writes: &[Write],
+) -> Result<Vec<Vec<u8>>> {
+    let (name, states) = (program.name.clone(), program.states.clone());
+    let programs = vec![(name.clone(), Arc::new(program))];
+    let session = fill(Opening::of_programs(device, plan, states, programs)?, &[file], hand)?;
+    let ticket = session.submit(&name, &Submission::new(writes))?;
+    Ok(wait(|cx| session.poll(ticket, cx))?.values)
+}
+
 /// The headers of a model's shards.
 pub fn headers(shards: &[SharedBytes]) -> Result<ModelFiles> {
     let mut headers = Vec::new();
@@ -70,6 +89,7 @@ pub fn headers(shards: &[SharedBytes]) -> Result<ModelFiles> {
 }
 
 /// A language model of these shards on a device.
+#[allow(dead_code)] // for crates that test language models without the library's own loader
 pub fn model(
     shards: &[SharedBytes],
     device: Arc<dyn Device>,

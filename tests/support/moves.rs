@@ -1,5 +1,6 @@
 //! What every executor owes of its sessions' tensors: an output stays on the device, becomes an input of the next
-//! submission, goes to a state and back, and is read when it is asked for.
+//! submission, goes to a state and back, and is read when it is asked for. It drives the trait by hand,
+//! because the trait is what it tests.
 
 use core::task::{Context, Poll, Waker};
 use rlx_core::Code;

@@ -6,7 +6,7 @@ use common::*;
 use rlx_core::formats::decode_row;
 use rlx_core::ir::lir::{OutputDecl, Program, Slice, Space};
 use rlx_core::ops::*;
-use rlx_core::runtime::device::{Device, Write};
+use rlx_core::runtime::device::Write;
 use rlx_core::types::{BlockFormat, DType};
 
 const Q8_0: DType = DType::Block(BlockFormat::Q8_0);
@@ -121,7 +121,7 @@ fn a_cache_write_of_a_done_block_runs_and_writes_nothing() {
             assert_eq!(expected == old.bytes, done == 1, "{dtype}: rows are written or are not");
             for device in devices() {
                 let (program, writes) = with_another_result(&op, &operands);
-                let got = run_program(&device, program, &[], &writes).unwrap();
+                let got = run_program(&device, program, &[], &writes, None).unwrap();
                 let what = format!("{dtype}, done: {done}, {}", device.info().adapter);
                 assert_eq!(got[0], expected, "{what}");
                 let negative: Vec<f32> = rows.iter().map(|x| -x).collect();

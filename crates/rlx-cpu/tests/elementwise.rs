@@ -5,7 +5,6 @@
 use crate::common;
 use common::*;
 use rlx_core::ops::*;
-use rlx_core::runtime::device::Device;
 use rlx_core::target::Path;
 use rlx_core::types::{DType, Scalar, Type};
 use rlx_cpu::target;

@@ -4,7 +4,6 @@
 use crate::common;
 use common::*;
 use rlx_core::ops::*;
-use rlx_core::runtime::device::Device;
 use rlx_core::target::Path;
 use rlx_core::types::DType;
 use rlx_cpu::target;

@@ -15,8 +15,8 @@ use rlx_core::runtime::device::Device;
 use rlx_core::sample::Control;
 use rlx_core::target::{CompileOptions, Path, Precision, PrecisionPolicy};
 use rlx_core::types::{BATCH, Binding, DType, SEQ, Type};
-use rlx_cpu::CpuDevice;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 fn fixtures() -> Vec<(String, Module)> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/graphs");
@@ -79,7 +79,7 @@ fn params(g: &Graph) -> Vec<Value> {
 }
 
 /// Names of operators of a graph that the device runs on the oracle's loops.
-fn loops(device: &dyn Device, g: &Graph, out: &mut BTreeSet<String>) {
+fn loops(device: &Arc<dyn Device>, g: &Graph, out: &mut BTreeSet<String>) {
     for node in &g.nodes {
         let types: Vec<&Type> = node.inputs.iter().map(|&v| g.ty(v)).collect();
         if device.target().path(&node.op, &types) == Ok(Path::Loops) {
@@ -90,7 +90,7 @@ fn loops(device: &dyn Device, g: &Graph, out: &mut BTreeSet<String>) {
 
 /// Runs a graph as the device's compiler has it. Operators on the oracle's loops are noted.
 fn executed(
-    device: &CpuDevice,
+    device: &Arc<dyn Device>,
     g: &Graph,
     values: &[Value],
     options: &CompileOptions,

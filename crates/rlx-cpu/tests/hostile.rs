@@ -10,7 +10,6 @@ use crate::common;
 use common::*;
 use rlx_core::formats::decode_row;
 use rlx_core::ops::*;
-use rlx_core::runtime::device::Device;
 use rlx_core::types::{BlockFormat as B, DType};
 
 /// Half-precision numbers that a scale may be in a damaged file, or in a model trained to the edge.

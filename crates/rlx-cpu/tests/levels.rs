@@ -2,7 +2,6 @@
 
 use crate::common::devices;
 use crate::skip::skip;
-use rlx_core::runtime::device::Device;
 use rlx_cpu::Level;
 use std::collections::BTreeSet;
 

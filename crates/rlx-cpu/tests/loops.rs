@@ -15,6 +15,7 @@ use rlx_core::runtime::device::Device;
 use rlx_core::target::{CompileOptions, Path};
 use rlx_core::types::{BlockFormat, DType, Shape, Type};
 use rlx_cpu::{CpuDevice, CpuOptions};
+use std::sync::Arc;
 
 fn clock() -> f64 {
     // Late at every look: the device pauses as often as it may.
@@ -23,10 +24,10 @@ fn clock() -> f64 {
     f64::from(LOOKS.fetch_add(1, Ordering::Relaxed)) * 1e3
 }
 
-fn cpus() -> Vec<CpuDevice> {
-    let device = |threads, clock: Option<fn() -> f64>| {
-        CpuDevice::new(CpuOptions { threads: Some(threads), clock, ..CpuOptions::default() })
-            .unwrap()
+fn cpus() -> Vec<Arc<dyn Device>> {
+    let device = |threads, clock: Option<fn() -> f64>| -> Arc<dyn Device> {
+        let options = CpuOptions { threads: Some(threads), clock, ..CpuOptions::default() };
+        Arc::new(CpuDevice::new(options).unwrap())
     };
     vec![device(1, None), device(2, None), device(1, Some(clock))]
 }
@@ -34,7 +35,8 @@ fn cpus() -> Vec<CpuDevice> {
 fn agrees(g: &Graph, params: &[Value], what: &str) {
     let all: Vec<&[u8]> = params.iter().map(|v| v.bytes.as_slice()).collect();
     let expected = interpret(g, &all).unwrap_or_else(|e| panic!("{what}: {e}\n{g}")).outputs;
-    let reference = outputs(&ReferenceDevice::new(), g, params);
+    let reference: Arc<dyn Device> = Arc::new(ReferenceDevice::new());
+    let reference = outputs(&reference, g, params);
     assert_eq!(reference.as_ref(), Ok(&expected), "{what} on the reference\n{g}");
     for device in cpus() {
         let got = outputs(&device, g, params);

@@ -33,7 +33,7 @@ mod texts;
 #[test]
 fn sessions_answer_for_every_size() {
     for device in common::devices() {
-        session::entries_answer_for_every_size(std::sync::Arc::new(device));
+        session::entries_answer_for_every_size(device);
     }
 }
 
@@ -41,7 +41,7 @@ fn sessions_answer_for_every_size() {
 #[test]
 fn texts_give_the_references_logits() {
     for device in common::devices() {
-        texts::a_text_gives_the_logits_behind_each_of_its_ids(std::sync::Arc::new(device));
+        texts::a_text_gives_the_logits_behind_each_of_its_ids(device);
     }
 }
 
@@ -49,7 +49,7 @@ fn texts_give_the_references_logits() {
 #[test]
 fn outputs_stay_on_the_device() {
     for device in common::devices() {
-        session::outputs_stay_on_the_device(std::sync::Arc::new(device));
+        session::outputs_stay_on_the_device(device);
     }
 }
 
@@ -64,6 +64,6 @@ fn programs_are_built_right_behind_runs_of_several_threads() {
 #[test]
 fn tensors_stay_and_are_copied_and_read() {
     for device in common::devices() {
-        moves::tensors_stay_on_the_device_and_are_copied_and_read(&device);
+        moves::tensors_stay_on_the_device_and_are_copied_and_read(&*device);
     }
 }

@@ -3,7 +3,6 @@
 use crate::common;
 use common::*;
 use rlx_core::ops::*;
-use rlx_core::runtime::device::Device;
 use rlx_core::types::{BlockFormat as B, DType, Shape, Type};
 
 /// The first few of a list of sizes under Miri, which is a thousand times slower; else all.

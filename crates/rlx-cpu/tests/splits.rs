@@ -13,6 +13,7 @@ use rlx_core::runtime::device::Device;
 use rlx_core::sample::Control;
 use rlx_core::target::{CompileOptions, Path, Target};
 use rlx_core::types::{BlockFormat, DType, Type};
+use std::sync::Arc;
 
 const Q8_0: DType = DType::Block(BlockFormat::Q8_0);
 const CACHES: [DType; 3] = [DType::F32, DType::F16, Q8_0];
@@ -192,14 +193,15 @@ fn a_model_answers_the_same_with_splits_and_with_any_number_of_workers() {
     // A last bit of a key or value that is written may be a step of the cache's type, in one of 3,000
     // positions: a tenth of what caches may differ by. Without splits levels differ as much.
     for (kv, tolerance) in CACHES.into_iter().zip([3e-6, 3e-4, 3e-3]) {
-        let logits = |device: &dyn Device, target: &Target, without: &[&str]| {
+        let logits = |device: &Arc<dyn Device>, target: &Target, without: &[&str]| {
             let (g, params, split) = decode(target, kv, without);
             assert_eq!(split, if without.is_empty() { 2 } else { 0 });
             let at = g.outputs.iter().position(|o| o.name == "logits").unwrap();
             to_f32s(&outputs(device, &g, &params).unwrap()[at])
         };
         // The plan's replay, which is the reference, runs the splits too.
-        let (cpu, reference) = (rlx_cpu::target(), ReferenceDevice::new());
+        let cpu = rlx_cpu::target();
+        let reference: Arc<dyn Device> = Arc::new(ReferenceDevice::new());
         let expected = logits(&reference, &cpu, &["split_attention"]);
         let what = format!("logits over {kv}");
         assert_close(&logits(&reference, &cpu, &[]), &expected, tolerance, &what);

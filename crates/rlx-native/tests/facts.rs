@@ -1,16 +1,16 @@
 //! Facts of docs/facts.md that need executors: the same programs on every device of this build.
 
+use crate::load::{Hand, run_once};
 use rlx_core::compare::difference;
 use rlx_core::compile::CompilePipeline;
 use rlx_core::formats::decode_row;
 use rlx_core::ir::parse::parse;
 use rlx_core::plan::WeightPlan;
 use rlx_core::profile::CompileProfile;
-use rlx_core::runtime::device::{AnyId, Bytes, Device, Placed, Write, WriteTo};
+use rlx_core::runtime::device::{Device, Write, WriteTo};
 use rlx_core::safetensors;
 use rlx_core::target::{Activations, CompileOptions, KernelDispatch, Target};
 use rlx_core::types::{BlockFormat, DType};
-use rlx_native::block_on::block_on;
 use rlx_native::devices::{DEVICES, OpenOptions};
 use std::sync::Arc;
 
@@ -43,7 +43,8 @@ struct How {
 
 /// Compiles the layer for the device as opened, checks that it fused or did not, and runs it once.
 fn run(
-    device: &dyn Device,
+    device: &Arc<dyn Device>,
+    hand: Hand,
     text: &str,
     how: &How,
     weights: &[(&str, &[u8])],
@@ -62,30 +63,17 @@ fn run(
     let fuses = how.fused && device.target().fusions.glu;
     assert_eq!(products == 1, fuses, "{name}: {program}");
 
+    let mut file = Vec::new();
     let plan = WeightPlan::new(&[&program], &device.target().limits, |name| {
-        let at = weights.iter().position(|w| w.0 == name)?;
-        Some((0, (at as u64) << 32, weights[at].1.len() as u64))
+        let bytes = weights.iter().find(|w| w.0 == name)?.1;
+        file.extend_from_slice(bytes);
+        Some((0, (file.len() - bytes.len()) as u64, bytes.len() as u64))
     })
     .unwrap();
     plan.bind(&mut program).unwrap();
-    let plan = Arc::new(plan);
-    let done = |ticket| block_on(|cx| device.poll(ticket, cx)).unwrap();
-    let (model, ticket) = device.allocate(plan.clone()).unwrap();
-    done(ticket);
-    // Built first, as a loader does: a device arranges weights for the programs that it knows.
-    let (id, ticket) = device.build(model, Arc::new(program.clone())).unwrap();
-    done(ticket);
-    for entry in &plan.entries {
-        let weight = weights.iter().find(|w| w.0 == entry.name).unwrap().1;
-        let at = Placed { buffer: entry.buffer, offset: entry.offset };
-        block_on(|cx| device.poll_put(model, at, Bytes::Slice(weight), cx)).unwrap();
-    }
-    let (session, ticket) = device.session(model, &program.states, program.arena_bytes).unwrap();
-    done(ticket);
     let write = Write { to: WriteTo::Input(0), offset: 0, bytes: x.to_vec() };
-    let y = done(device.submit(session, id, &[write]).unwrap()).values.remove(0);
-    device.free(AnyId::Session(session));
-    device.free(AnyId::Model(model));
+    let y = run_once(device.clone(), plan, program, Arc::new(file), hand, &[write]).unwrap();
+    let y = &y[0];
     y.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
 }
 
@@ -125,6 +113,7 @@ fn fact_001_14_on_every_executor_packed_and_fused_equals_dequantised_and_plain()
     for row in DEVICES {
         let device = (row.open)(&OpenOptions::default())
             .unwrap_or_else(|e| panic!("the {} device is absent: {e}", row.name));
+        let hand = if row.keeps_maps { Hand::Kept } else { Hand::Pieces(usize::MAX) };
         // The reference reads working formats too, which no file holds.
         let mut formats = Target::every_format();
         formats.retain(|f| device.target().formats.contains(f));
@@ -144,12 +133,12 @@ fn fact_001_14_on_every_executor_packed_and_fused_equals_dequantised_and_plain()
             };
             let plain_how = How { fused: false, activations: Activations::F32 };
             let dense: [(&str, &[u8]); 2] = [("gate", &plain(&gate)), ("up", &plain(&up))];
-            let want = run(&*device, &layer(DType::F32), &plain_how, &dense, &x);
+            let want = run(&device, hand, &layer(DType::F32), &plain_how, &dense, &x);
             assert!(want.iter().any(|y| *y != 0.0) && want.iter().all(|y| y.is_finite()));
             for activations in [Activations::F32, Activations::Int8] {
                 let how = How { fused: true, activations };
                 let weights: [(&str, &[u8]); 2] = [("gate", &gate), ("up", &up)];
-                let got = run(&*device, &layer(dtype), &how, &weights, &x);
+                let got = run(&device, hand, &layer(dtype), &how, &weights, &x);
                 let off = difference(&got, &want).relative();
                 let what = format!("{dtype} by {} on {}", activations.name(), row.name);
                 println!("{what}: {off:.2e} of the largest");

@@ -8,6 +8,8 @@ mod cli;
 mod drift;
 mod facts;
 mod limits;
+#[path = "../../../tests/support/load.rs"]
+mod load;
 mod lost;
 mod operators;
 #[path = "../../../tests/parity/mod.rs"]

@@ -12,6 +12,7 @@ use rlx_core::ops::{
 use rlx_core::reference::{self, View};
 use rlx_core::types::{BlockFormat, DType, Type};
 use rlx_webgpu::gpu::Wgsl;
+use std::sync::Arc;
 
 const CAPACITY: u64 = 704;
 const CACHES: [DType; 3] = [DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
@@ -42,7 +43,7 @@ fn cache(rng: &mut Rng, dtype: DType, heads: u64, e: u64) -> Operand {
 }
 
 /// This machine's subgroups, fewer lanes than they have, and none.
-fn devices() -> [(&'static str, TestDevice); 3] {
+fn devices() -> [(&'static str, Arc<TestDevice>); 3] {
     let least = |lanes: Option<u32>| {
         device_with(|info| {
             let subgroup = info.wgsl.subgroup.and(lanes);
@@ -53,7 +54,12 @@ fn devices() -> [(&'static str, TestDevice); 3] {
 }
 
 /// The row that an attention's splits make.
-fn joined(d: &TestDevice, op: &AttentionSplit, halves: &[Vec<u8>], types: &[Type]) -> Vec<f32> {
+fn joined(
+    d: &Arc<TestDevice>,
+    op: &AttentionSplit,
+    halves: &[Vec<u8>],
+    types: &[Type],
+) -> Vec<f32> {
     let halves: Vec<Operand> = halves
         .iter()
         .zip(types)
@@ -66,7 +72,7 @@ fn joined(d: &TestDevice, op: &AttentionSplit, halves: &[Vec<u8>], types: &[Type
 }
 
 /// The two steps, one after the other.
-fn split(d: &TestDevice, op: &AttentionSplit, operands: &[Operand]) -> Vec<f32> {
+fn split(d: &Arc<TestDevice>, op: &AttentionSplit, operands: &[Operand]) -> Vec<f32> {
     let types: Vec<&Type> = operands.iter().map(|o| &o.ty).collect();
     let results = Op::from(op.clone()).infer(&types).expect("one row");
     joined(d, op, &run_op(d, op.clone(), operands), &results)

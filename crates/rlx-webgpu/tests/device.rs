@@ -1,16 +1,33 @@
 //! The `Device` contract on WebGPU: tickets, staging, refusals, frees.
+//! These tests drive the trait by hand, because it is what they test.
 
 use crate::common;
 use common::*;
-use rlx_core::Code;
 use rlx_core::ops::{Binary, MatMul, Zip};
 use rlx_core::plan::{Buffer, Entry, Origin, WeightPlan};
 use rlx_core::runtime::device::{
-    AnyId, Bytes, Device, ModelId, Placed, ProgramId, SessionId, Ticket, Write, WriteTo,
+    AnyId, Bytes, Device, ModelId, Outputs, Placed, ProgramId, SessionId, Ticket, Write, WriteTo,
 };
 use rlx_core::types::{DType, Shape, Type};
+use rlx_core::{Code, Result};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+
+/// Polls until a ticket has its answer.
+fn wait(d: &TestDevice, t: Ticket) -> Result<Outputs> {
+    let mut cx = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(answer) = d.poll(t, &mut cx) {
+            return answer;
+        }
+    }
+}
+
+/// Puts all bytes of a weight.
+fn put(d: &TestDevice, m: ModelId, at: Placed, bytes: &[u8]) {
+    let mut cx = Context::from_waker(Waker::noop());
+    while d.poll_put(m, at, Bytes::Slice(bytes), &mut cx).map(|r| r.unwrap()).is_pending() {}
+}
 
 /// `y = a + b` over 8 elements, loaded and built.
 fn adder(d: &TestDevice) -> (ModelId, ProgramId, SessionId, Case) {

@@ -2,7 +2,7 @@
 
 use crate::common;
 use common::model::{block, generate, header, load};
-use common::{TestDevice, device};
+use common::{TestDevice, device, device_with};
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::plan::WeightPlan;
 use rlx_core::runtime::device::{
@@ -16,22 +16,17 @@ use rlx_core::target::Activations;
 use rlx_core::target::Target;
 use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Code, Error, Result};
-use rlx_webgpu::WebGpuDevice;
-use rlx_webgpu::gpu::native::NativeGpu;
-use rlx_webgpu::gpu::{CountingGpu, Gpu, GpuInfo};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// The GPU as if it bound and held no more than so many bytes.
 fn narrow(most: u64) -> Arc<TestDevice> {
-    let gpu = NativeGpu::new(None).expect("these tests need a WebGPU adapter");
-    let info = GpuInfo { max_buffer: most, max_binding: most, ..gpu.info() };
-    Arc::new(WebGpuDevice::with_info(CountingGpu::new(gpu), info))
+    device_with(|info| (info.max_buffer, info.max_binding) = (most, most))
 }
 
 #[test]
 fn the_fit_is_what_the_gpu_is_asked_for() {
-    let whole: Arc<TestDevice> = Arc::new(device());
+    let whole = device();
     for (file, activations, kv, context, logits, device) in [
         ("rustdoc-2m/rustdoc-2m-f16", Activations::F32, DType::F32, 1024, false, &whole),
         ("rustdoc-2m/rustdoc-2m-q4_k_m", Activations::Int8, DType::F16, 300, true, &whole),
@@ -87,7 +82,7 @@ fn caches_that_the_gpu_does_not_bind_are_refused_with_the_context_that_it_does()
 }
 
 /// A GPU that has no memory left.
-struct Full(TestDevice);
+struct Full(Arc<TestDevice>);
 
 impl Device for Full {
     fn target(&self) -> &Target {

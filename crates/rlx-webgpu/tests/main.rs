@@ -35,22 +35,22 @@ mod wgsl;
 #[cfg(feature = "graphs")]
 #[test]
 fn sessions_answer_for_every_size() {
-    session::entries_answer_for_every_size(std::sync::Arc::new(common::device()));
+    session::entries_answer_for_every_size(common::device());
 }
 
 #[cfg(feature = "graphs")]
 #[test]
 fn texts_give_the_references_logits() {
-    texts::a_text_gives_the_logits_behind_each_of_its_ids(std::sync::Arc::new(common::device()));
+    texts::a_text_gives_the_logits_behind_each_of_its_ids(common::device());
 }
 
 #[cfg(feature = "graphs")]
 #[test]
 fn outputs_stay_on_the_device() {
-    session::outputs_stay_on_the_device(std::sync::Arc::new(common::device()));
+    session::outputs_stay_on_the_device(common::device());
 }
 
 #[test]
 fn tensors_stay_and_are_copied_and_read() {
-    moves::tensors_stay_on_the_device_and_are_copied_and_read(&common::device());
+    moves::tensors_stay_on_the_device_and_are_copied_and_read(&*common::device());
 }

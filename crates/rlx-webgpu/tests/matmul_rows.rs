@@ -10,6 +10,7 @@ use rlx_core::types::{BlockFormat, DType};
 use rlx_webgpu::WebGpuDevice;
 use rlx_webgpu::gpu::native::NativeGpu;
 use rlx_webgpu::gpu::{CountingGpu, Gpu, Wgsl};
+use std::sync::Arc;
 
 /// One quant that rounds the other way, of a row's largest sum: 1.2e-3 was seen, in one case of 72.
 const ONE_QUANT: f64 = 2e-3;
@@ -34,11 +35,11 @@ impl Drop for Cases {
 }
 
 /// The GPU as it is, and with less.
-fn devices() -> Vec<(&'static str, TestDevice)> {
+fn devices() -> Vec<(&'static str, Arc<TestDevice>)> {
     let masked = |mask: fn(Wgsl) -> Wgsl| {
         let gpu = NativeGpu::new(None).expect("these tests need a WebGPU adapter");
         let wgsl = mask(gpu.info().wgsl);
-        WebGpuDevice::with_wgsl(CountingGpu::new(gpu), wgsl)
+        Arc::new(WebGpuDevice::with_wgsl(CountingGpu::new(gpu), wgsl))
     };
     vec![
         ("whole", masked(|w| w)),
@@ -53,7 +54,7 @@ fn blocks(dtype: DType) -> BlockFormat {
     if dtype.block_elements() == 256 { BlockFormat::Q8K } else { BlockFormat::Q8_0 }
 }
 
-fn check(cases: &mut Cases, what: &str, d: &TestDevice, op: MatMul, operands: &[Operand]) {
+fn check(cases: &mut Cases, what: &str, d: &Arc<TestDevice>, op: MatMul, operands: &[Operand]) {
     let views: Vec<View<'_>> = operands.iter().map(|o| View::new(&o.ty, &o.bytes)).collect();
     let op = Op::from(op);
     let want = reference::run(&op, &views).expect("the reference runs this");

@@ -2,8 +2,8 @@
 //! those taken outside of it.
 
 use crate::common;
+use common::device;
 use common::model::{FIXTURES, block, generate, load, numbers};
-use common::{TestDevice, device};
 use rlx_core::compare::difference;
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::runtime::device::Device;
@@ -19,7 +19,7 @@ const Q8_0: DType = DType::Block(BlockFormat::Q8_0);
 fn greedy_tokens_are_llama_cpps() {
     let text = std::fs::read_to_string(format!("{FIXTURES}/rustdoc-2m/expected.json")).unwrap();
     let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let device: Arc<TestDevice> = Arc::new(device());
+    let device = device();
     for (format, activations, kv, chunk) in [
         ("f16", Activations::F32, DType::F32, 16),
         ("q8_0", Activations::F32, DType::F16, 64),
@@ -56,7 +56,7 @@ fn greedy_tokens_are_llama_cpps() {
 /// once.
 #[test]
 fn a_paced_prompt_has_the_tokens_of_one_submission() {
-    let device: Arc<TestDevice> = Arc::new(device());
+    let device = device();
     let mut options = ModelOptions::chat(512);
     options.context = Some(512);
     let prompt: Vec<u32> = (0..300).map(|i| 2044 - i * 7 % 2000).collect();
@@ -102,7 +102,7 @@ fn logits_agree_with_the_reference_device() {
             generate(&mut engine, vec![1, 5, 9, 2, 7, 3], 2, true).1.expect("logits were asked for")
         };
         let want = on(Arc::new(ReferenceDevice::new()));
-        let got = on(Arc::new(device()));
+        let got = on(device());
         let off = difference(&got, &want).relative();
         println!("{file} {activations:?} {kv}: {off:.2e} of the largest, {tolerance:.0e} allowed");
         assert!(off <= tolerance, "{file} {activations:?} {kv}: off by {off:e}");
@@ -111,7 +111,7 @@ fn logits_agree_with_the_reference_device() {
 
 #[test]
 fn a_token_is_one_submission_and_four_bytes() {
-    let device: Arc<TestDevice> = Arc::new(device());
+    let device = device();
     let options = ModelOptions::chat(16);
     let mut engine = load(device.clone(), "rustdoc-2m/rustdoc-2m-q4_k_m.gguf", &options);
     let decode = &engine.compiled().programs[0];

@@ -8,22 +8,18 @@ use rlx_core::Code;
 use rlx_core::ir::lir::Space;
 use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ops::{Epilogue, Gather, MatMul, Op, Unary};
-use rlx_core::plan::{Piece, WeightPlan, check, plan};
+use rlx_core::plan::{WeightPlan, check, plan};
 use rlx_core::reference::{self, View};
 use rlx_core::runtime::device::{Device, Write, WriteTo};
 use rlx_core::runtime::model::ModelOptions;
 use rlx_core::target::{Activations, CompileOptions, Limits};
 use rlx_core::types::{BlockFormat, DType, Shape, Type};
-use rlx_webgpu::WebGpuDevice;
-use rlx_webgpu::gpu::native::NativeGpu;
-use rlx_webgpu::gpu::{CountingGpu, Gpu, GpuInfo, Wgsl};
+use rlx_webgpu::gpu::{GpuInfo, Wgsl};
 use std::sync::Arc;
 
 /// The GPU as it is, less what `mask` takes away.
-fn masked(mask: impl Fn(GpuInfo) -> GpuInfo) -> TestDevice {
-    let gpu = NativeGpu::new(None).expect("these tests need a WebGPU adapter");
-    let info = mask(gpu.info());
-    WebGpuDevice::with_info(CountingGpu::new(gpu), info)
+fn masked(mask: impl Fn(GpuInfo) -> GpuInfo) -> Arc<TestDevice> {
+    device_with(|info| *info = mask(info.clone()))
 }
 
 /// What the planner makes of one operator for a target that binds so many bytes.
@@ -59,17 +55,13 @@ fn planned(op: &Op, operands: &[Operand], binding: u64) -> Case {
     let plan = WeightPlan::new(&[&program], &target.limits, find).unwrap();
     plan.bind(&mut program).unwrap();
     check::check(&program, &plan, &target.limits).unwrap();
-    let weights = plan.entries.iter().map(|e| {
-        let piece = |p: &Piece| file[p.offset as usize..(p.offset + p.bytes) as usize].to_vec();
-        e.pieces().iter().flat_map(piece).collect()
-    });
-    Case { weights: weights.collect(), program, plan, writes }
+    Case { program, plan, file, writes }
 }
 
 /// Runs an operator over the whole weights and over parts of 64 rows, and compares with the reference.
 fn check_parts(
     what: &str,
-    d: &TestDevice,
+    d: &Arc<TestDevice>,
     op: impl Into<Op>,
     operands: &[Operand],
     tolerance: f64,
@@ -226,14 +218,14 @@ fn a_table_in_parts_gives_the_rows_of_all_ids() {
 fn a_model_in_parts_has_the_tokens_and_logits_of_a_whole_one() {
     let text = std::fs::read_to_string(format!("{FIXTURES}/rustdoc-2m/expected.json")).unwrap();
     let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let whole: Arc<TestDevice> = Arc::new(device());
+    let whole = device();
     for (format, activations, most) in [
         ("f16", Activations::F32, 300_000),
         ("q8_0", Activations::Int8, 150_000),
         ("q4_k_m", Activations::Int8, 90_000),
     ] {
         let narrow = |i: GpuInfo| GpuInfo { max_buffer: most, max_binding: most, ..i };
-        let parted: Arc<TestDevice> = Arc::new(masked(narrow));
+        let parted = masked(narrow);
         let mut options = ModelOptions::chat(16).with_logits();
         options.compile.activations = activations;
         options.context = Some(128);

@@ -8,7 +8,6 @@ use rlx_core::Code;
 use rlx_core::runtime::device::Device;
 use rlx_core::runtime::generate::engine::{Engine, GenerateOptions, Generation, Progress};
 use rlx_core::runtime::model::ModelOptions;
-use std::sync::Arc;
 use std::task::{Context, Waker};
 
 const MODEL: &str = "rustdoc-2m/rustdoc-2m-q4_k_m.gguf";
@@ -26,7 +25,7 @@ fn live(device: &TestDevice) -> (u64, u64) {
 
 #[test]
 fn twenty_cycles_of_load_and_dispose_leave_no_byte() {
-    let device: Arc<TestDevice> = Arc::new(device());
+    let device = device();
     let prompt = vec![2044, 2045, 100];
     let (mut answers, mut held) = (Vec::new(), Vec::new());
     for cycle in 0..20 {
@@ -59,7 +58,7 @@ fn step(generation: &mut Generation, engine: &mut Engine) -> bool {
 
 #[test]
 fn two_engines_on_one_device_answer_in_turns_as_they_do_alone() {
-    let device: Arc<TestDevice> = Arc::new(device());
+    let device = device();
     let other = "rustdoc-2m/rustdoc-2m-q8_0.gguf";
     let prompts = [vec![2044, 2045, 100, 7], vec![2044, 2045, 9, 300, 301]];
     let ask =
@@ -99,7 +98,7 @@ fn two_engines_on_one_device_answer_in_turns_as_they_do_alone() {
 
 #[test]
 fn a_load_without_memory_for_any_one_buffer_says_so_and_leaves_no_byte() {
-    let device: Arc<TestDevice> = Arc::new(device());
+    let device = device();
     let mut engine = load(device.clone(), MODEL, &options());
     let buffers = device.gpu().counts().buffers;
     let want = generate(&mut engine, vec![2044, 2045, 100], 4, false).0;
@@ -120,7 +119,7 @@ fn a_load_without_memory_for_any_one_buffer_says_so_and_leaves_no_byte() {
 
 #[test]
 fn a_thousand_short_answers_leave_memory_as_ten_do() {
-    let device: Arc<TestDevice> = Arc::new(device());
+    let device = device();
     let mut engine = load(device.clone(), "gguf/llama.gguf", &options());
     let mut after_ten = None;
     for i in 1..=1000u32 {

@@ -12,9 +12,10 @@ use rlx_webgpu::Tuning;
 use rlx_webgpu::device::tune;
 use rlx_webgpu::gpu::Gpu;
 use rlx_webgpu::tuning::Class;
+use std::sync::Arc;
 
 /// A device that binds one class of matrices alone, so that a run is short.
-fn small() -> TestDevice {
+fn small() -> Arc<TestDevice> {
     device_with(|info| info.max_binding = 5 << 20)
 }
 

@@ -1,4 +1,5 @@
 //! The device's contract: order, handles, counters.
+//! These tests drive the trait by hand, because it is what they test.
 
 use super::{bytes, f32s, floats, planned};
 use rlx_core::ir::lir::Program;

@@ -2,7 +2,8 @@
 
 pub mod model;
 
-use core::task::{Context, Poll, Waker};
+use crate::load::{Hand, run_once};
+use rlx_core::Result;
 use rlx_core::compare::difference_of_any;
 use rlx_core::formats::activations::encode_q8_0;
 use rlx_core::ir::lir::{
@@ -11,13 +12,11 @@ use rlx_core::ir::lir::{
 use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ops::{Op, RowUse};
 use rlx_core::plan::{WeightPlan, plan};
-use rlx_core::reference::make::make;
 use rlx_core::reference::{self, View};
-use rlx_core::runtime::device::{Bytes, Device, Outputs, Placed, Ticket, Write, WriteTo};
+use rlx_core::runtime::device::{Device, SharedBytes, Write, WriteTo};
 use rlx_core::sample::Control;
 use rlx_core::target::{CompileOptions, Path};
 use rlx_core::types::{BlockFormat, DType, Kind, Scalar, Shape, Type};
-use rlx_core::{Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions, Level, target};
 use std::sync::Arc;
 
@@ -223,24 +222,16 @@ pub fn to_f32s(bytes: &[u8]) -> Vec<f32> {
 }
 
 /// Every level this machine has (under Miri the plain loops alone), one worker and three.
-pub fn devices() -> Vec<CpuDevice> {
-    let mut devices = Vec::new();
+pub fn devices() -> Vec<Arc<dyn Device>> {
+    let mut devices: Vec<Arc<dyn Device>> = Vec::new();
     for level in Level::ALL.into_iter().filter(|l| l.is_available()) {
         for threads in [1, 3] {
             let options =
                 CpuOptions { threads: Some(threads), simd: Some(level), ..CpuOptions::default() };
-            devices.push(CpuDevice::new(options).unwrap());
+            devices.push(Arc::new(CpuDevice::new(options).unwrap()));
         }
     }
     devices
-}
-
-pub fn wait(device: &dyn Device, ticket: Ticket) -> Result<Outputs> {
-    loop {
-        if let Poll::Ready(r) = device.poll(ticket, &mut Context::from_waker(Waker::noop())) {
-            return r;
-        }
-    }
 }
 
 /// A program of one step, its results in the arena and read back.
@@ -328,7 +319,7 @@ fn tokens_of(op: &Op, operands: &[Slice], results: &[Slice]) -> (Option<ControlD
 }
 
 /// What a device makes of a graph with these parameters, in the order of the graph's.
-pub fn outputs(device: &dyn Device, g: &Graph, params: &[Value]) -> Result<Vec<Vec<u8>>> {
+pub fn outputs(device: &Arc<dyn Device>, g: &Graph, params: &[Value]) -> Result<Vec<Vec<u8>>> {
     let of = |kind: ParamKind| {
         g.params.iter().zip(params).filter(move |(p, _)| p.kind == kind).map(|(p, v)| (&p.name, v))
     };
@@ -339,7 +330,7 @@ pub fn outputs(device: &dyn Device, g: &Graph, params: &[Value]) -> Result<Vec<V
             bytes: v.bytes.len() as u64,
         })
         .collect();
-    let mut program = plan(g.clone(), &states, device.target(), &CompileOptions::default())?;
+    let program = plan(g.clone(), &states, device.target(), &CompileOptions::default())?;
     let mut writes = Vec::new();
     for (i, (_, v)) in of(ParamKind::State).enumerate() {
         writes.push(Write { to: WriteTo::State(i as u32), offset: 0, bytes: v.bytes.clone() });
@@ -349,88 +340,70 @@ pub fn outputs(device: &dyn Device, g: &Graph, params: &[Value]) -> Result<Vec<V
             writes.push(Write { to: WriteTo::Input(i as u32), offset: 0, bytes: v.bytes.clone() });
         }
     }
-    // What loading would make is made here, and given as if the file had it.
-    let tensor = |name: &str| {
-        let weight = of(ParamKind::Weight).find(|(n, _)| *n == name);
-        weight.map(|(_, v)| v.bytes.as_slice())
-    };
-    let mut weights = Vec::new();
-    for (i, w) in program.weights.iter_mut().enumerate() {
-        let bytes = match w.made.take() {
-            Some(recipe) => make(&recipe, &tensor)?,
-            None => tensor(&w.name).unwrap_or_default().to_vec(),
-        };
-        // A file has one tensor of a name; constants that are parts of one operator share theirs.
-        w.name = format!("{i}");
-        weights.push(Value::new(w.ty.clone(), bytes));
+    let tensors: Vec<(&str, &[u8])> =
+        of(ParamKind::Weight).map(|(name, v)| (name.as_str(), v.bytes.as_slice())).collect();
+    run_program(device, program, &tensors, &writes, None)
+}
+
+/// A file of these tensors, each of which begins `at` bytes past a multiple of 16 in memory; where each begins.
+fn file_of(tensors: &[(&str, &[u8])], at: usize) -> (SharedBytes, Vec<u64>) {
+    // There is room between them: a tensor that ends where another begins could be taken for a part of it.
+    let rooms = tensors.iter().map(|t| t.1.len() / 16 * 16 + 32);
+    let mut file = vec![0; 16 + rooms.clone().sum::<usize>()];
+    let mut start = (16 - file.as_ptr().addr() % 16) % 16 + at;
+    let mut starts = Vec::new();
+    for ((_, bytes), room) in tensors.iter().zip(rooms) {
+        file[start..start + bytes.len()].copy_from_slice(bytes);
+        starts.push(start as u64);
+        start += room;
     }
-    let weights: Vec<&Value> = weights.iter().collect();
-    run_program(device, program, &weights, &writes)
+    (Arc::new(file), starts)
 }
 
-/// Puts weights, builds, makes a session, submits, reads.
+/// Runs a program once, with weights that are tensors of these names. The device copies them; with `at` (below 16) it
+/// may keep their map, in which they begin so many bytes past a multiple of 16.
 pub fn run_program(
-    device: &dyn Device,
-    program: Program,
-    weights: &[&Value],
-    writes: &[Write],
-) -> Result<Vec<Vec<u8>>> {
-    run_put(device, program, weights, writes, None)
-}
-
-/// The same; the weights come from a map each, in which they begin `at` bytes past a multiple of 16.
-fn run_put(
-    device: &dyn Device,
+    device: &Arc<dyn Device>,
     mut program: Program,
-    weights: &[&Value],
+    tensors: &[(&str, &[u8])],
     writes: &[Write],
     at: Option<usize>,
 ) -> Result<Vec<Vec<u8>>> {
+    let (file, starts) = file_of(tensors, at.unwrap_or(0));
     let plan = WeightPlan::new(&[&program], &device.target().limits, |name| {
-        let at = program.weights.iter().position(|w| w.name == name)?;
-        Some((0, (at as u64) << 32, weights[at].bytes.len() as u64))
+        let i = tensors.iter().position(|t| t.0 == name)?;
+        Some((0, starts[i], tensors[i].1.len() as u64))
     })?;
     plan.bind(&mut program)?;
-    let plan = Arc::new(plan);
-    let (model, ticket) = device.allocate(plan.clone())?;
-    wait(device, ticket)?;
-    // Built first, as a loader does: the device arranges weights for the programs that it knows.
-    let (id, ticket) = device.build(model, Arc::new(program.clone()))?;
-    wait(device, ticket)?;
-    for (entry, value) in plan.entries.iter().zip(weights) {
-        let to = Placed { buffer: entry.buffer, offset: entry.offset };
-        let len = value.bytes.len();
-        let bytes = match at {
-            None => Bytes::Slice(&value.bytes),
-            Some(at) => {
-                let mut map = vec![0; len + 32];
-                let offset = (16 - map.as_ptr().addr() % 16) % 16 + at;
-                map[offset..offset + len].copy_from_slice(&value.bytes);
-                Bytes::Shared { map: Arc::new(map), offset, len }
-            }
-        };
-        match device.poll_put(model, to, bytes, &mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(r) => r?,
-            Poll::Pending => return Err(Error::internal("the CPU has no ring to be full")),
-        }
-    }
-    let (session, ticket) = device.session(model, &program.states, program.arena_bytes)?;
-    wait(device, ticket)?;
-    let ticket = device.submit(session, id, writes)?;
-    Ok(wait(device, ticket)?.values)
+    let hand = if at.is_some() { Hand::Kept } else { Hand::Pieces(usize::MAX) };
+    run_once(device.clone(), plan, program, file, hand, writes)
 }
 
-pub fn run_op(device: &dyn Device, op: &Op, operands: &[Value]) -> Vec<Vec<u8>> {
+fn run_operands(
+    device: &Arc<dyn Device>,
+    op: &Op,
+    operands: &[Value],
+    at: Option<usize>,
+) -> Vec<Vec<u8>> {
     let (program, writes) = program_of(op, operands);
-    let weights: Vec<&Value> = operands.iter().filter(|v| v.is_weight).collect();
-    run_program(device, program, &weights, &writes).unwrap()
+    let weights = operands.iter().filter(|v| v.is_weight).map(|v| v.bytes.as_slice());
+    let names: Vec<String> = program.weights.iter().map(|w| w.name.clone()).collect();
+    let tensors: Vec<_> = names.iter().map(String::as_str).zip(weights).collect();
+    run_program(device, program, &tensors, &writes, at).unwrap()
+}
+
+pub fn run_op(device: &Arc<dyn Device>, op: &Op, operands: &[Value]) -> Vec<Vec<u8>> {
+    run_operands(device, op, operands, None)
 }
 
 /// The same; weights begin `at` (below 16) bytes past a multiple of 16 in a map.
-pub fn run_op_mapped(device: &dyn Device, op: &Op, operands: &[Value], at: usize) -> Vec<Vec<u8>> {
-    let (program, writes) = program_of(op, operands);
-    let weights: Vec<&Value> = operands.iter().filter(|v| v.is_weight).collect();
-    run_put(device, program, &weights, &writes, Some(at)).unwrap()
+pub fn run_op_mapped(
+    device: &Arc<dyn Device>,
+    op: &Op,
+    operands: &[Value],
+    at: usize,
+) -> Vec<Vec<u8>> {
+    run_operands(device, op, operands, Some(at))
 }
 
 pub fn oracle(op: &Op, operands: &[Value]) -> Vec<Vec<u8>> {

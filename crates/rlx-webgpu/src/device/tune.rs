@@ -3,6 +3,9 @@
 //! For each choice, one program per candidate is built, and the candidates' programs are submitted in turns. The
 //! shortest time of a candidate counts; to replace the present one, it must be 2 % faster. Weights are zeros, because
 //! no kernel's time depends on their values. They are larger than a GPU's caches, because decoding waits for memory.
+//!
+//! It drives the device without an `Opening`: a candidate is built under a tuning of its own and freed after its
+//! choice, while memory stays, and no weight's bytes ever arrive.
 
 use super::WebGpuDevice;
 use crate::gpu::Gpu;

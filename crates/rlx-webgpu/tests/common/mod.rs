@@ -2,6 +2,7 @@
 
 pub mod model;
 
+use crate::load::{Hand, run_once};
 use half::{bf16, f16};
 use rlx_core::compare::difference;
 use rlx_core::formats::decode_row;
@@ -9,9 +10,7 @@ use rlx_core::ir::lir::{InputDecl, OutputDecl, Phase, Program, Slice, Space, Sta
 use rlx_core::ir::mir::Graph;
 use rlx_core::ops::Op;
 use rlx_core::plan::{Buffer, Entry, Origin, WeightPlan};
-use rlx_core::runtime::device::{
-    AnyId, Bytes, Device, Outputs, Placed, SessionId, Ticket, Write, WriteTo,
-};
+use rlx_core::runtime::device::{Write, WriteTo};
 use rlx_core::target::Target;
 use rlx_core::types::{BlockFormat, DType, Kind, Shape, Type};
 use rlx_core::{Error, Result};
@@ -19,38 +18,21 @@ use rlx_webgpu::WebGpuDevice;
 use rlx_webgpu::gpu::native::NativeGpu;
 use rlx_webgpu::gpu::{CountingGpu, Gpu, GpuInfo};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 pub type TestDevice = WebGpuDevice<CountingGpu<NativeGpu>>;
 
 /// The GPU of this machine; a machine without one fails the tests.
-pub fn device() -> TestDevice {
+pub fn device() -> Arc<TestDevice> {
     let gpu = NativeGpu::new(None).expect("these tests need a WebGPU adapter");
-    WebGpuDevice::new(CountingGpu::new(gpu))
+    Arc::new(WebGpuDevice::new(CountingGpu::new(gpu)))
 }
 
 /// The same, as it would be if its GPU were another.
-pub fn device_with(change: impl Fn(&mut GpuInfo)) -> TestDevice {
+pub fn device_with(change: impl Fn(&mut GpuInfo)) -> Arc<TestDevice> {
     let gpu = NativeGpu::new(None).expect("these tests need a WebGPU adapter");
     let mut info = gpu.info();
     change(&mut info);
-    WebGpuDevice::with_info(CountingGpu::new(gpu), info)
-}
-
-/// Polls until a ticket has its answer.
-pub fn wait(d: &impl Device, t: Ticket) -> Result<Outputs> {
-    let mut cx = Context::from_waker(Waker::noop());
-    loop {
-        if let Poll::Ready(answer) = d.poll(t, &mut cx) {
-            return answer;
-        }
-    }
-}
-
-/// Puts all bytes of a weight.
-pub fn put(d: &impl Device, m: rlx_core::runtime::device::ModelId, at: Placed, bytes: &[u8]) {
-    let mut cx = Context::from_waker(Waker::noop());
-    while d.poll_put(m, at, Bytes::Slice(bytes), &mut cx).map(|r| r.unwrap()).is_pending() {}
+    Arc::new(WebGpuDevice::with_info(CountingGpu::new(gpu), info))
 }
 
 /// A small generator: tests print nothing and repeat exactly.
@@ -133,7 +115,8 @@ pub enum Buffers {
 pub struct Case {
     pub program: Program,
     pub plan: WeightPlan,
-    pub weights: Vec<Vec<u8>>,
+    /// The file that the plan's weights come from.
+    pub file: Vec<u8>,
     pub writes: Vec<Write>,
 }
 
@@ -143,7 +126,7 @@ pub fn case(op: impl Into<Op>, operands: &[Operand], buffers: Buffers) -> Case {
     let types: Vec<&Type> = operands.iter().map(|o| &o.ty).collect();
     let result_types = op.infer(&types).expect("the operator accepts these types");
     let mut plan = WeightPlan::default();
-    let mut case_weights = Vec::new();
+    let mut file = Vec::new();
     let mut writes = Vec::new();
     let (mut states, mut inputs) = (Vec::new(), Vec::new());
     let mut slices = Vec::new();
@@ -162,9 +145,9 @@ pub fn case(op: impl Into<Op>, operands: &[Operand], buffers: Buffers) -> Case {
                 let last = plan.buffers.last_mut().unwrap();
                 let offset = last.bytes.next_multiple_of(256);
                 last.bytes = offset + rounded;
-                let origin = Origin::File { shard: 0, offset: 0 };
+                let origin = Origin::File { shard: 0, offset: file.len() as u64 };
+                file.extend_from_slice(&o.bytes);
                 plan.entries.push(Entry { name, ty: o.ty.clone(), origin, buffer, offset, bytes });
-                case_weights.push(o.bytes.clone());
                 plan.entries.len() - 1
             }
             Space::State => {
@@ -237,30 +220,18 @@ pub fn case(op: impl Into<Op>, operands: &[Operand], buffers: Buffers) -> Case {
         template: None,
         fingerprint: 0,
     };
-    Case { program, plan, weights: case_weights, writes }
+    Case { program, plan, file, writes }
 }
 
-/// Loads, runs once, frees; returns the outputs.
-pub fn run(d: &impl Device, case: &Case) -> Result<Vec<Vec<u8>>> {
-    let plan = Arc::new(case.plan.clone());
-    let (m, t) = d.allocate(plan.clone())?;
-    wait(d, t)?;
-    for (entry, bytes) in plan.entries.iter().zip(&case.weights) {
-        put(d, m, Placed { buffer: entry.buffer, offset: entry.offset }, bytes);
-    }
-    let (p, t) = d.build(m, Arc::new(case.program.clone()))?;
-    wait(d, t)?;
-    let (s, t): (SessionId, _) = d.session(m, &case.program.states, case.program.arena_bytes)?;
-    wait(d, t)?;
-    let t = d.submit(s, p, &case.writes)?;
-    let out = wait(d, t).map(|o| o.values);
-    d.free(AnyId::Session(s));
-    d.free(AnyId::Model(m));
-    out
+/// Runs the program once: its outputs.
+pub fn run(d: &Arc<TestDevice>, case: &Case) -> Result<Vec<Vec<u8>>> {
+    let (plan, program) = (case.plan.clone(), case.program.clone());
+    let file = Arc::new(case.file.clone());
+    run_once(d.clone(), plan, program, file, Hand::Pieces(usize::MAX), &case.writes)
 }
 
 /// `case` and `run` with all weights in one buffer.
-pub fn run_op(d: &impl Device, op: impl Into<Op>, operands: &[Operand]) -> Vec<Vec<u8>> {
+pub fn run_op(d: &Arc<TestDevice>, op: impl Into<Op>, operands: &[Operand]) -> Vec<Vec<u8>> {
     run(d, &case(op, operands, Buffers::One)).unwrap_or_else(|e: Error| panic!("{e}"))
 }
 

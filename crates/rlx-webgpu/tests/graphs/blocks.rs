@@ -2,7 +2,7 @@
 //! WebGPU, executed, and compared with the graph as it was written on the reference.
 
 use super::*;
-use crate::common::{Case, device, put, wait};
+use crate::common::{Case, device};
 use rlx_core::ir::hir::{FusionPolicy, Module};
 use rlx_core::ir::lir::StateDecl;
 use rlx_core::ir::mir::{Graph, ParamKind};
@@ -10,10 +10,9 @@ use rlx_core::ir::parse::parse_hir;
 use rlx_core::lower::{ProgramSpec, lower, lower_module};
 use rlx_core::ops::Class;
 use rlx_core::passes::optimise;
-use rlx_core::plan::{Origin, WeightPlan, check as check_plan, plan};
+use rlx_core::plan::{WeightPlan, check as check_plan, plan};
 use rlx_core::reference::interpret;
-use rlx_core::reference::make::make;
-use rlx_core::runtime::device::{AnyId, Device, Placed, Write, WriteTo};
+use rlx_core::runtime::device::{Device, Write, WriteTo};
 use rlx_core::sample::Control;
 use rlx_core::target::{CompileOptions, Precision, PrecisionPolicy};
 use rlx_core::types::{BATCH, Binding, SEQ};
@@ -82,7 +81,7 @@ fn data(g: &Graph) -> Data {
 }
 
 /// What the device gives: outputs in their order.
-fn executed(d: &TestDevice, g: Graph, options: &CompileOptions, data: &Data) -> Vec<Vec<u8>> {
+fn executed(d: &Arc<TestDevice>, g: Graph, options: &CompileOptions, data: &Data) -> Vec<Vec<u8>> {
     let target = d.target().clone();
     let (g, _) = optimise(g, &target, options).unwrap_or_else(|e| panic!("{e}"));
     let states: Vec<StateDecl> = g
@@ -104,15 +103,6 @@ fn executed(d: &TestDevice, g: Graph, options: &CompileOptions, data: &Data) -> 
     .unwrap();
     plan.bind(&mut program).unwrap();
     check_plan::check(&program, &plan, &target.limits).unwrap();
-    let range = |at: u64, bytes: u64| &file[at as usize..(at + bytes) as usize];
-    let weights = plan.entries.iter().map(|e| match &e.origin {
-        Origin::File { offset, .. } => range(*offset, e.bytes).to_vec(),
-        Origin::Pieces(pieces) => {
-            pieces.iter().flat_map(|p| range(p.offset, p.bytes).iter().copied()).collect()
-        }
-        Origin::Made(recipe) => make(recipe, &|name| data.get(name).map(Vec::as_slice)).unwrap(),
-    });
-    let weights: Vec<Vec<u8>> = weights.collect();
     let inputs = program.inputs.iter().enumerate();
     let inputs = inputs.map(|(i, x)| (WriteTo::Input(i as u32), &x.name));
     let states = program.states.iter().enumerate();
@@ -121,24 +111,7 @@ fn executed(d: &TestDevice, g: Graph, options: &CompileOptions, data: &Data) -> 
         .chain(states)
         .map(|(to, name)| Write { to, offset: 0, bytes: data[name].clone() })
         .collect();
-    let case = Case { program, plan, weights, writes };
-    run_all(d, &case)
-}
-
-fn run_all(d: &TestDevice, case: &Case) -> Vec<Vec<u8>> {
-    let (m, t) = d.allocate(Arc::new(case.plan.clone())).unwrap();
-    wait(d, t).unwrap();
-    for (entry, bytes) in case.plan.entries.iter().zip(&case.weights) {
-        put(d, m, Placed { buffer: entry.buffer, offset: entry.offset }, bytes);
-    }
-    let (p, t) = d.build(m, Arc::new(case.program.clone())).unwrap_or_else(|e| panic!("{e}"));
-    wait(d, t).unwrap();
-    let (s, t) = d.session(m, &case.program.states, case.program.arena_bytes).unwrap();
-    wait(d, t).unwrap();
-    let out = wait(d, d.submit(s, p, &case.writes).unwrap()).unwrap().values;
-    d.free(AnyId::Session(s));
-    d.free(AnyId::Model(m));
-    out
+    run(d, &Case { program, plan, file, writes }).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// The module of a file.

@@ -15,6 +15,7 @@ use rlx_core::ir::lir::Space;
 use rlx_core::ops::Op;
 use rlx_core::reference::{self, View};
 use rlx_core::types::{DType, Scalar, Shape, Type};
+use std::sync::Arc;
 
 /// Every scalar type of up to 32 bits.
 pub const SCALARS: [Scalar; 9] = [
@@ -106,7 +107,7 @@ pub fn claimed(op: &Op, operands: &[Operand]) -> Result<(), String> {
 /// Runs a claimed operator on the device and on the reference; every result is within `tolerance` times the
 /// largest number of it, and is no number where the reference's is none.
 #[track_caller]
-pub fn check(d: &TestDevice, op: impl Into<Op>, operands: &[Operand], tolerance: f64) {
+pub fn check(d: &Arc<TestDevice>, op: impl Into<Op>, operands: &[Operand], tolerance: f64) {
     let op = op.into();
     let types: Vec<String> = operands.iter().map(|o| o.ty.to_string()).collect();
     let what = format!("{}{} of {}", op.name(), op.attrs(), types.join(", "));

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The programs of a language model have all their sizes already: they are built while the weights arrive
-//! ([`Opening::programs`]), and a generation has several of them in flight ([`Session::submit`]).
+//! ([`Opening::programs`]; [`Opening::of_programs`] for other programs), and a generation has several of them in
+//! flight ([`Session::submit`]).
 //!
 //! Nothing here reads a file or waits: a host puts weights where [`Opening`] says, and polls. Weights are
 //! loaded once, for the programs of all sizes; a program's constants are made when it is built.
@@ -160,8 +161,9 @@ impl Session {
         })
     }
 
-    /// Queues the program of an entry from [`Opening::programs`], with writes to its inputs and to states. Several
-    /// may be in flight; they run in the order in which they are queued. Poll the ticket with [`poll`](Self::poll).
+    /// Queues the program of an entry from [`Opening::of_programs`] or [`Opening::programs`], with writes to its
+    /// inputs and to states. Several may be in flight; they run in the order in which they are queued. Poll the ticket
+    /// with [`poll`](Self::poll).
     ///
     /// # Errors
     /// `Usage` for a name that no entry has, or an entry with a program for each set of sizes; errors of the device.

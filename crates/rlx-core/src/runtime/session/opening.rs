@@ -42,7 +42,7 @@ pub struct Opening {
     loader: Loader,
     templates: Vec<Template>,
     states: Vec<StateDecl>,
-    /// States and arena of a language model's programs.
+    /// States and arena of programs that live as long as the session.
     memory: Option<(SessionId, u64)>,
     /// Tickets of that memory.
     waiting: Vec<Ticket>,
@@ -119,6 +119,12 @@ fn weights(templates: &[Template]) -> Vec<WeightUse> {
     weights.map(whole).chain(graphs.flat_map(tables)).collect()
 }
 
+/// A language model's programs, by their names.
+fn named(compiled: &CompiledModel) -> Vec<(String, Arc<Program>)> {
+    let all = compiled.specs.iter().zip(&compiled.programs);
+    all.map(|(spec, program)| (spec.name.clone(), Arc::new(program.clone()))).collect()
+}
+
 /// The states of a graph.
 fn states(g: &Graph) -> Result<Vec<StateDecl>> {
     let params = g.params.iter().filter(|p| p.kind == ParamKind::State);
@@ -169,48 +175,74 @@ impl Opening {
         })
     }
 
-    /// Asks a device for the memory and pipelines of a language model's programs, which live as long as the
-    /// session.
+    /// Asks a device for the memory and pipelines of programs that live as long as the session, each under a name of
+    /// its own. Their weights must be bound to `plan`, and `states` must be the states of each of them.
     ///
     /// # Errors
-    /// `OutOfMemory` for caches that the device cannot bind, with the context that it can; errors that the device
-    /// returns at once. Later ones come from [`poll_ready`](Self::poll_ready).
+    /// Errors that the device returns at once. Later ones come from [`poll_ready`](Self::poll_ready) and
+    /// [`poll`](Self::poll).
+    pub fn of_programs(
+        device: Arc<dyn Device>,
+        plan: WeightPlan,
+        states: Vec<StateDecl>,
+        programs: Vec<(String, Arc<Program>)>,
+    ) -> Result<Self> {
+        Self::with(Loader::new(device, plan)?, states, programs)
+    }
+
+    /// Asks a device for the memory and pipelines of a language model's programs, as
+    /// [`of_programs`](Self::of_programs).
+    ///
+    /// # Errors
+    /// `OutOfMemory` for caches that the device cannot bind, with the context that it can; as
+    /// [`of_programs`](Self::of_programs).
     pub fn programs(device: Arc<dyn Device>, compiled: &CompiledModel) -> Result<Self> {
         let fit = Fit::of(compiled, device.target());
         fit.bound()?;
-        let loader = Loader::new(device.clone(), compiled.plan.clone());
-        let loader = loader.map_err(|e| fit.refusal(e))?;
-        let arena = compiled.arena_bytes();
-        let (session, ticket) = device.session(loader.model(), &compiled.states, arena)?;
-        let mut opening = Opening {
-            loader,
-            templates: Vec::new(),
-            states: compiled.states.clone(),
-            memory: Some((session, arena)),
-            waiting: Vec::from([ticket]),
-            building: Vec::new(),
-            fit: Some(fit),
-        };
-        opening.build(compiled)?;
+        let loader = Loader::new(device, compiled.plan.clone()).map_err(|e| fit.refusal(e))?;
+        let mut opening = Self::with(loader, compiled.states.clone(), named(compiled))?;
+        opening.fit = Some(fit);
         Ok(opening)
     }
 
-    /// Builds the programs again, after the device has switched features off.
+    fn with(
+        loader: Loader,
+        states: Vec<StateDecl>,
+        programs: Vec<(String, Arc<Program>)>,
+    ) -> Result<Self> {
+        let arena = programs.iter().map(|(_, p)| p.arena_bytes).max().unwrap_or(0);
+        let (session, ticket) = loader.device().session(loader.model(), &states, arena)?;
+        let mut opening = Opening {
+            loader,
+            templates: Vec::new(),
+            states,
+            memory: Some((session, arena)),
+            waiting: Vec::from([ticket]),
+            building: Vec::new(),
+            fit: None,
+        };
+        opening.build_all(programs)?;
+        Ok(opening)
+    }
+
+    /// Builds a language model's programs again, after the device has switched features off.
     ///
     /// # Errors
     /// Errors that the device returns at once.
     pub fn build(&mut self, compiled: &CompiledModel) -> Result<()> {
-        let device = self.loader.device();
         for old in self.templates.drain(..) {
             if let Source::Program(built) = old.of {
-                device.free(AnyId::Program(built.id));
+                self.loader.device().free(AnyId::Program(built.id));
             }
         }
         self.building.clear();
-        for (spec, program) in compiled.specs.iter().zip(&compiled.programs) {
-            let program = Arc::new(program.clone());
-            let (id, ticket) = device.build(self.loader.model(), program.clone())?;
-            self.templates.push(Template::built(spec.name.clone(), Built { program, id }));
+        self.build_all(named(compiled))
+    }
+
+    fn build_all(&mut self, programs: Vec<(String, Arc<Program>)>) -> Result<()> {
+        for (name, program) in programs {
+            let (id, ticket) = self.loader.device().build(self.loader.model(), program.clone())?;
+            self.templates.push(Template::built(name, Built { program, id }));
             self.building.push(ticket);
         }
         Ok(())
