@@ -191,4 +191,16 @@ export default [
     stands: 'The last rows of a part full chunk are those behind its last real one.',
     tests: ['webgpu:all noticed::', 'webgpu:all operators::take_rows'],
   },
+  {
+    name: 'wgsl-power-sign', is: 'new', kind: 'condition', file: at('graphs/power'),
+    from: 'odd = integer && ((digits >> point) & 1u) == 1u;', to: 'odd = integer;',
+    stands: 'Even powers of negative numbers are negative.',
+    tests: ['webgpu:all graphs::elementwise'],
+  },
+  {
+    name: 'wgsl-remainder-digits', is: 'new', kind: 'arithmetic', file: at('graphs/remainder'),
+    from: 'min(left, 8u)', to: 'min(left, 9u)',
+    stands: 'A remainder loses its first digit in a step of the division.',
+    tests: ['webgpu:all graphs::elementwise'],
+  },
 ];

@@ -25,7 +25,7 @@ fn claims(op: &Op, operands: &[Operand]) -> bool {
     rlx_webgpu::target(rlx_webgpu::DEFAULT_LIMITS).claims(op, &types).is_ok()
 }
 
-/// `(f(x) * row + y) op x`, for every function and every `op` that has WGSL.
+/// `(f(x) * row + y) op x`, for every function and every `op` that a decoder's kernels have.
 #[test]
 fn chains_of_every_function_are_the_references() {
     let d = device();
@@ -89,7 +89,6 @@ fn what_is_not_claimed_is_refused() {
         step(StepFn::Zip(Binary::Add), &[if i == 1 { Input(0) } else { Step(i - 2) }, Input(i)])
     };
     for (steps, operands) in [
-        (vec![step(StepFn::Zip(Binary::Pow), &[Input(0), Input(0)])], vec![x.clone()]),
         (vec![step(StepFn::Cast(DType::F64), &[Input(0)])], vec![x.clone()]),
         ((1..7).map(sum).collect(), vec![x; 7]),
     ] {

@@ -47,7 +47,7 @@ pub fn unary(f: Unary) -> Option<(&'static str, &'static str)> {
 /// An expression over `a` and `b`, two f32.
 ///
 /// `None` for `pow`, which is as far off as its logarithm times `b`, and for `mod`, whose quotient may round up
-/// to the next integer and put it a whole `b` off.
+/// to the next integer and put it a whole `b` off. Graphs have kernels that compute both in integers.
 pub fn binary(f: Binary) -> Option<&'static str> {
     Some(match f {
         Binary::Add => "(a + b)",

@@ -54,6 +54,120 @@ fn zips_repeat_along_any_axis_in_every_type() {
 }
 
 #[test]
+fn powers_and_remainders_repeat_along_any_axis_in_every_float_type() {
+    let (d, mut rng) = (device(), Rng(48));
+    for scalar in [Scalar::F32, Scalar::F16, Scalar::Bf16] {
+        // A half of a power is the nearest to a number that is already rounded.
+        let powers = if scalar == Scalar::F32 { 2e-7 } else { 4e-3 };
+        for (a, b) in PAIRS {
+            let operands = [some(&mut rng, scalar, a), some(&mut rng, scalar, b)];
+            check(&d, Zip { f: Binary::Mod }, &operands, 0.0);
+            let base: Vec<f64> =
+                (0..elements(a)).map(|_| (rng.next() % 63 + 1) as f64 / 8.0).collect();
+            let operands = [tensor(scalar, a, &base), some(&mut rng, scalar, b)];
+            check(&d, Zip { f: Binary::Pow }, &operands, powers);
+        }
+    }
+}
+
+/// Every pair is what the reference makes of it: the same bits, or, of powers, within 2e-7 of it. Below the
+/// smallest normal number a device may have 0.
+fn pairs_are_the_references(f: Binary, a: &[f32], b: &[f32]) {
+    let operands = [a, b].map(|x| {
+        let numbers: Vec<f64> = x.iter().map(|&x| x.into()).collect();
+        tensor(Scalar::F32, &[x.len() as u64], &numbers)
+    });
+    let op = Op::from(Zip { f });
+    claimed(&op, &operands).unwrap();
+    let views: Vec<View<'_>> = operands.iter().map(|o| View::new(&o.ty, &o.bytes)).collect();
+    let want = decode(DType::F32, &reference::run(&op, &views).unwrap()[0]);
+    let made = run(&device(), &case(op, &operands, Buffers::One)).unwrap();
+    let got = decode(DType::F32, &made[0]);
+    let allowed = if f == Binary::Pow { 2e-7 } else { 0.0 };
+    for i in 0..a.len() {
+        let (got, want) = (got[i], want[i]);
+        let same = got == want && got.is_sign_negative() == want.is_sign_negative();
+        let near = (got - want).abs() <= allowed * want.abs();
+        let tiny = [got, want].iter().all(|x| x.abs() <= f32::MIN_POSITIVE.into());
+        let ok = same || near && want.is_finite() || tiny || got.is_nan() && want.is_nan();
+        assert!(ok, "{}({:e}, {:e}) is {got:e}, expected {want:e}", f.name(), a[i], b[i]);
+    }
+}
+
+#[test]
+fn powers_and_remainders_of_ends_zeros_infinities_and_nan() {
+    // The integers are odd, even, the last odd one, and larger.
+    let positive = [
+        0.0,
+        1e-30,
+        f32::MIN_POSITIVE,
+        0.25,
+        0.5,
+        0.999_999_94,
+        1.0,
+        1.000_000_1,
+        1.5,
+        2.0,
+        3.0,
+        10.0,
+        127.0,
+        1_000_000.5,
+        8_388_607.0,
+        16_777_215.0,
+        16_777_216.0,
+        1e30,
+        f32::MAX,
+        f32::INFINITY,
+        f32::NAN,
+    ];
+    let numbers: Vec<f32> = positive.iter().flat_map(|&x| [x, -x]).collect();
+    let a: Vec<f32> = numbers.iter().flat_map(|&x| vec![x; numbers.len()]).collect();
+    let b = numbers.repeat(numbers.len());
+    for f in [Binary::Pow, Binary::Mod] {
+        pairs_are_the_references(f, &a, &b);
+    }
+}
+
+#[test]
+fn powers_and_remainders_of_numbers_of_every_size() {
+    let mut rng = Rng(49);
+    let mut any =
+        |n: usize| -> Vec<f32> { (0..n).map(|_| f32::from_bits(rng.next() as u32)).collect() };
+    let (a, b) = (any(8191), any(8191));
+    for f in [Binary::Pow, Binary::Mod] {
+        pairs_are_the_references(f, &a, &b);
+    }
+    // Most of those powers are too large or too small: bases close to 1, and powers that lead to any result.
+    let mut near = Rng(50);
+    let mut base = |width: f32| (near.float() * width).exp2();
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    for (width, power) in [(1e-5, 1e7), (0.5, 200.0), (10.0, 12.0), (120.0, 1.0)] {
+        for _ in 0..2000 {
+            a.push(base(width));
+            b.push(rng.float() * power);
+        }
+    }
+    pairs_are_the_references(Binary::Pow, &a, &b);
+}
+
+#[test]
+fn whole_powers_are_exact_where_a_float_holds_them() {
+    let d = device();
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    for base in -100i64..=100 {
+        for power in 0..24u32 {
+            let exact = base.checked_pow(power).is_some_and(|y| y.unsigned_abs() < 1 << 24);
+            if exact {
+                a.push(base as f64);
+                b.push(f64::from(power));
+            }
+        }
+    }
+    let operands = [&a, &b].map(|x| tensor(Scalar::F32, &[a.len() as u64], x));
+    check(&d, Zip { f: Binary::Pow }, &operands, 0.0);
+}
+
+#[test]
 fn maps_of_halves_round_once_to_the_nearest() {
     let (d, mut rng) = (device(), Rng(42));
     for scalar in [Scalar::F16, Scalar::Bf16] {
@@ -200,6 +314,31 @@ fn chains_of_all_kinds_of_steps_round_as_they_would_alone() {
             some(&mut rng, Scalar::F16, &c),
         ];
         check(&d, op.clone(), &operands, 0.0);
+    }
+}
+
+#[test]
+fn chains_have_powers_and_remainders() {
+    use StepOperand::{Input, Step};
+    let (d, mut rng) = (device(), Rng(51));
+    let step = |f, operands: &[StepOperand]| RegionStep { f, operands: operands.to_vec() };
+    // Of quarters and small integers every step is exact.
+    let op = Region {
+        steps: vec![
+            step(StepFn::Zip(Binary::Mod), &[Input(0), Input(1)]),
+            step(StepFn::Zip(Binary::Pow), &[Step(0), Input(2)]),
+            step(StepFn::Map(Unary::Cos), &[Input(2)]),
+            step(StepFn::Zip(Binary::Add), &[Step(1), Step(2)]),
+        ],
+    };
+    for (rows, columns) in [(1, 1), (3, 65), (2, 64)] {
+        let powers: Vec<f64> = (0..columns).map(|i| (i % 4) as f64).collect();
+        let operands = [
+            some(&mut rng, Scalar::F32, &[rows, columns]),
+            some(&mut rng, Scalar::F32, &[rows, 1]),
+            tensor(Scalar::F32, &[columns], &powers),
+        ];
+        check(&d, op.clone(), &operands, 1e-6);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Kernels of graphs, for validators: each text once in every form that it has.
 
-use super::{Kernel, Maker, scalar};
+use super::{Kernel, Maker};
 use rlx_core::Result;
 use rlx_core::ops::{
     ArgMax, ArgMin, BatchMatMul, Binary, Cast, Clamp, Compare, Comparison, Concat, DotGeneral,
@@ -64,7 +64,7 @@ fn elementwise(out: &mut Out) -> Result<()> {
             put(out, format!("cast_{name}_{}", to.name()), op, &[(dtype, a)])?;
         }
         for (f, function) in Binary::ALL {
-            if scalar != Scalar::Bool && scalar::binary(f).is_some() {
+            if scalar != Scalar::Bool && (f != Binary::Pow || dtype.is_float()) {
                 put(out, format!("zip_{name}_{function}"), Zip { f }, &[(dtype, a), (dtype, b)])?;
             }
         }
