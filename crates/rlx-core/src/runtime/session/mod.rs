@@ -17,12 +17,14 @@ mod kept;
 pub mod load;
 pub mod network;
 mod opening;
+mod preview;
 mod run;
 mod tensor;
 
 pub use crate::models::Entry;
 pub use kept::{DeviceTensor, Given, Reading};
 pub use opening::Opening;
+pub use preview::Preview;
 pub use run::Run;
 pub use tensor::{Signature, Tensor, TensorRef};
 

@@ -10,6 +10,7 @@ use crate::ir::mir::{Graph, Param, ParamKind};
 use crate::models::Entry;
 use crate::ops::Op;
 use crate::plan::{WeightPlan, tables};
+use crate::profile::CompileProfile;
 use crate::runtime::device::{AnyId, Device, SessionId, Ticket};
 use crate::runtime::memory::Fit;
 use crate::runtime::model::CompiledModel;
@@ -54,18 +55,8 @@ pub struct Opening {
 impl Template {
     fn new(entry: Entry, target: &Target, options: &CompileOptions) -> Result<Template> {
         let Entry { name, module, profile } = entry;
-        let mut options = options.clone();
-        if let Some(profile) = profile {
-            profile.apply(&mut options);
-        }
-        let pipeline = CompilePipeline::new(target.clone()).with_options(options.clone());
-        let g = match module {
-            GraphModule::Hir(m) => pipeline.lower_entry(&m)?,
-            GraphModule::Mir(g) => *g,
-            GraphModule::Lir(p) => p.graph,
-        };
-        crate::ir::verify::verify(&g)?;
-        let graph = pipeline.preprocess_mir(g)?;
+        let of = Unbound::new(module, profile.as_ref(), target, options.clone())?;
+        let graph = &of.graph;
         let inputs = graph.params.iter().filter(|p| p.kind == ParamKind::Input);
         let inputs = inputs.map(|p| (&p.name, p.value)).collect::<Vec<_>>();
         let outputs = graph.outputs.iter().map(|o| (&o.name, o.value)).collect::<Vec<_>>();
@@ -75,13 +66,7 @@ impl Template {
             of.into_iter().map(one).collect::<Vec<_>>()
         };
         let (inputs, outputs) = (signatures(inputs), signatures(outputs));
-        let begin = Begin::of(&graph, &states(&graph)?);
-        Ok(Template {
-            name,
-            inputs,
-            outputs,
-            of: Source::Graph(Box::new(Unbound { begin, graph, options })),
-        })
+        Ok(Template { name, inputs, outputs, of: Source::Graph(Box::new(of)) })
     }
 
     /// The entry of a program that lives as long as the session.
@@ -101,10 +86,35 @@ impl Template {
     }
 }
 
-/// Every weight that the templates read, with its type in the file, and the tables that loading makes of weights. A
+impl Unbound {
+    /// Lowers a module for a target. The settings of the entry's profile override the options.
+    pub(super) fn new(
+        module: GraphModule,
+        profile: Option<&CompileProfile>,
+        target: &Target,
+        mut options: CompileOptions,
+    ) -> Result<Unbound> {
+        if let Some(profile) = profile {
+            profile.apply(&mut options);
+        }
+        let pipeline = CompilePipeline::new(target.clone()).with_options(options.clone());
+        let g = match module {
+            GraphModule::Hir(m) => pipeline.lower_entry(&m)?,
+            GraphModule::Mir(g) => *g,
+            GraphModule::Lir(p) => p.graph,
+        };
+        crate::ir::verify::verify(&g)?;
+        let graph = pipeline.preprocess_mir(g)?;
+        let begin = Begin::of(&graph, &states(&graph)?);
+        Ok(Unbound { graph, options, begin })
+    }
+}
+
+/// Every weight that the graphs read, with its type in the file, and the tables that loading makes of weights. A
 /// tensor that only tables are made of stays on the host: its bytes have one place to go to.
-fn weights(templates: &[Template]) -> Vec<WeightUse> {
-    let graphs = templates.iter().filter_map(Template::graph);
+pub(super) fn weights<'a>(graphs: impl IntoIterator<Item = &'a Graph>) -> Vec<WeightUse> {
+    let graphs: Vec<&Graph> = graphs.into_iter().collect();
+    let graphs = graphs.iter().copied();
     let params = graphs.clone().flat_map(|g| g.params.iter().map(move |p| (g, p)));
     let only_for_tables = |g: &Graph, p: &Param| {
         let mut readers = g.nodes.iter().filter(|n| n.inputs.contains(&p.value)).peekable();
@@ -157,7 +167,8 @@ impl Opening {
             }
             all = Some(own);
         }
-        let plan = WeightPlan::of(&weights(&templates), &device.target().limits, locate)?;
+        let weights = weights(templates.iter().filter_map(Template::graph));
+        let plan = WeightPlan::of(&weights, &device.target().limits, locate)?;
         Ok(Opening {
             loader: Loader::new(device, plan)?,
             templates,
