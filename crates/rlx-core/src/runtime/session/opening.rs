@@ -1,6 +1,7 @@
 //! Opening a session: lowering the entries, planning the weights, asking for memory, putting bytes.
 
 use super::begin::Begin;
+use super::ids::Ids;
 use super::{Built, Session, Signature, Source, Template, Unbound, VARIANTS};
 use crate::compile::{CompilePipeline, ModelCompilePipeline};
 use crate::error::{Code, Error, Result};
@@ -66,7 +67,8 @@ impl Template {
             of.into_iter().map(one).collect::<Vec<_>>()
         };
         let (inputs, outputs) = (signatures(inputs), signatures(outputs));
-        Ok(Template { name, inputs, outputs, of: Source::Graph(Box::new(of)) })
+        let ids = Ids::of(graph);
+        Ok(Template { name, inputs, outputs, ids, of: Source::Graph(Box::new(of)) })
     }
 
     /// The entry of a program that lives as long as the session.
@@ -75,7 +77,8 @@ impl Template {
         let Program { inputs, outputs, .. } = &*built.program;
         let inputs = inputs.iter().map(|i| signature(&i.name, &i.ty)).collect();
         let outputs = outputs.iter().map(|o| signature(&o.name, &o.slice.ty)).collect();
-        Template { name, inputs, outputs, of: Source::Program(built) }
+        let ids = Ids::of(&built.program.graph);
+        Template { name, inputs, outputs, ids, of: Source::Program(built) }
     }
 
     fn graph(&self) -> Option<&Graph> {
