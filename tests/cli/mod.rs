@@ -7,6 +7,7 @@ mod chat;
 mod embed;
 mod files;
 mod graph;
+mod inspect;
 mod json;
 mod quantize;
 mod templates;

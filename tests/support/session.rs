@@ -5,7 +5,7 @@ use crate::load::{Hand, fill, wait};
 use rlx_core::error::Details;
 use rlx_core::ir::GraphModule;
 use rlx_core::ir::mir::{Graph, ParamKind};
-use rlx_core::ops::{Binary, Iota, MatMul, Slice, Zip};
+use rlx_core::ops::{Binary, Gather, Iota, MatMul, Slice, Zip};
 use rlx_core::reference::interpret;
 use rlx_core::runtime::device::Device;
 use rlx_core::runtime::session::{Entry, Given, Opening, Session, Tensor, TensorRef, VARIANTS};
@@ -245,4 +245,102 @@ pub fn outputs_stay_on_the_device(device: Arc<dyn Device>) {
     drop((session, other, third, fourth));
     drop(y);
     assert_eq!(device.counters().live_bytes, before, "what a session had is freed");
+}
+
+/// `y = table[ids] + few[signed] + table[signed]`: two inputs of ids, of which one is looked up in two tables.
+fn looked_up() -> Graph {
+    let mut g = Graph::new("looked_up");
+    let ids = Type::tensor(DType::U32, Shape(vec![Dim::symbol(BATCH), Dim::symbol(SEQ)]));
+    let ids = g.param(ParamKind::Input, "ids", ids);
+    let signed = Type::tensor(DType::I64, Shape(vec![Dim::symbol(SEQ)]));
+    let signed = g.param(ParamKind::Input, "signed", signed);
+    let table = |g: &mut Graph, name: &str, rows: u64| {
+        g.param(ParamKind::Weight, name, Type::tensor(DType::F32, Shape::of(&[rows, WIDTH])))
+    };
+    let (large, few) = (table(&mut g, "table", TABLE), table(&mut g, "few", 3));
+    let mut y = g.push1(Gather::default(), &[large, ids], "rows").unwrap();
+    for (table, name) in [(few, "few_rows"), (large, "more_rows")] {
+        let rows = g.push1(Gather::default(), &[table, signed], name).unwrap();
+        y = g.push1(Zip { f: Binary::Add }, &[y, rows], "sum").unwrap();
+    }
+    g.output("y", y);
+    g
+}
+
+/// `twice = ids + ids`.
+fn twice() -> Graph {
+    let mut g = Graph::new("twice");
+    let ids = Type::tensor(DType::U32, Shape(vec![Dim::symbol(BATCH), Dim::symbol(SEQ)]));
+    let ids = g.param(ParamKind::Input, "ids", ids);
+    let y = g.push1(Zip { f: Binary::Add }, &[ids, ids], "twice").unwrap();
+    g.output("twice", y);
+    g
+}
+
+/// An id of the host that is no row of its table is refused, with where it stands; those of the device are not
+/// checked, and read the nearest row.
+pub fn ids_outside_of_their_table_are_refused(device: Arc<dyn Device>) {
+    let (table, few) = (floats(TABLE * WIDTH, 9), floats(3 * WIDTH, 5));
+    let tensors = [("table", table.clone()), ("few", few.clone())];
+    let entries = vec![entry("looked_up", looked_up()), entry("twice", twice())];
+    let mut session = open(device, entries, &tensors).unwrap();
+    let ids_bytes = |ids: &[u32; 6]| ids.map(u32::to_le_bytes).concat();
+    let signed_bytes = |signed: &[i64; 3]| signed.map(i64::to_le_bytes).concat();
+    fn of_ids(bytes: &[u8]) -> TensorRef<'_> {
+        TensorRef { dtype: DType::U32, dims: &[2, 3], bytes }
+    }
+    fn of_signed(bytes: &[u8]) -> TensorRef<'_> {
+        TensorRef { dtype: DType::I64, dims: &[3], bytes }
+    }
+    let start = |session: &mut Session, ids: &[u32; 6], signed: &[i64; 3]| {
+        let (ids, signed) = (ids_bytes(ids), signed_bytes(signed));
+        session.start("looked_up", &[("ids", of_ids(&ids)), ("signed", of_signed(&signed))])
+    };
+    // A negative id counts from the end.
+    let row = |table: &[u8], id: i64| {
+        let numbers = f32s(table);
+        let rows = numbers.chunks(WIDTH as usize).collect::<Vec<_>>();
+        rows[id.rem_euclid(rows.len() as i64) as usize].to_vec()
+    };
+    let expected = |ids: &[u32; 6], signed: &[i64; 3]| -> Vec<f32> {
+        let pairs = ids.iter().zip(signed.iter().cycle());
+        pairs
+            .flat_map(|(&id, &s)| {
+                let (a, b, c) = (row(&table, id.into()), row(&few, s), row(&table, s));
+                a.into_iter().zip(b).zip(c).map(|((a, b), c)| a + b + c)
+            })
+            .collect()
+    };
+    let (ids, signed) = ([0, 39, 5, 1, 2, 38], [-3, 2, -1]);
+    let answers = |session: &mut Session| {
+        let mut run = start(session, &ids, &signed).unwrap();
+        let answer = wait(|cx| run.poll(session, cx)).unwrap();
+        assert_eq!(answer[0].f32s().unwrap(), expected(&ids, &signed));
+    };
+    answers(&mut session);
+    let refused = [
+        ([0, 39, 5, 1, 40, 99], signed, "input ids has the id 40 at position [1, 1]", 40),
+        ([u32::MAX; 6], signed, "input ids has the id 4294967295 at position [0, 0]", 40),
+        // The smaller of two tables counts.
+        (ids, [0, 1, 3], "input signed has the id 3 at position [2]", 3),
+        (ids, [-4, 1, 2], "input signed has the id -4 at position [0]", 3),
+    ];
+    for (ids, signed, what, rows) in refused {
+        let e = start(&mut session, &ids, &signed).map(|_| ()).unwrap_err();
+        assert_eq!((e.code, e.at.as_str()), (Code::Usage, "looked_up"));
+        assert_eq!(e.what, format!("{what}, its table has {rows} rows"));
+        assert_eq!(e.hint, format!("give ids from 0 to {}", rows - 1));
+    }
+    answers(&mut session);
+    // Doubled on the device, 39 is outside of the table.
+    let half = ids_bytes(&[39, 5, 0, 0, 0, 0]);
+    let mut first = session.start("twice", &[("ids", of_ids(&half))]).unwrap();
+    let doubled = first.keep(&mut session, "twice").unwrap();
+    wait(|cx| first.poll(&mut session, cx)).unwrap();
+    let signed_bytes = signed_bytes(&signed);
+    let inputs =
+        [("ids", Given::from(&doubled)), ("signed", Given::from(of_signed(&signed_bytes)))];
+    let mut second = session.start("looked_up", &inputs).unwrap();
+    let answer = wait(|cx| second.poll(&mut session, cx)).unwrap();
+    assert_eq!(answer[0].f32s().unwrap(), expected(&[39, 10, 0, 0, 0, 0], &signed));
 }

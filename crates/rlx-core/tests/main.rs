@@ -63,3 +63,9 @@ fn the_references_tensors_stay_and_are_copied_and_read() {
     let device = rlx_core::reference::device::ReferenceDevice::new();
     moves::tensors_stay_on_the_device_and_are_copied_and_read(&device);
 }
+
+#[test]
+fn ids_outside_of_a_table_are_refused_by_sessions_of_the_reference() {
+    let device = rlx_core::reference::device::ReferenceDevice::new();
+    session::ids_outside_of_their_table_are_refused(std::sync::Arc::new(device));
+}

@@ -67,3 +67,11 @@ fn tensors_stay_and_are_copied_and_read() {
         moves::tensors_stay_on_the_device_and_are_copied_and_read(&*device);
     }
 }
+
+#[cfg(feature = "graphs")]
+#[test]
+fn ids_outside_of_their_table_are_refused() {
+    for device in common::devices() {
+        session::ids_outside_of_their_table_are_refused(std::sync::Arc::new(device));
+    }
+}

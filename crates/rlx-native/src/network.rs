@@ -55,6 +55,11 @@ impl Folder {
         Checkpoint::transformers(&self.config, &self.header)
     }
 
+    /// The path of its weights' file.
+    pub fn weights_name(&self) -> String {
+        self.path.join("model.safetensors").display().to_string()
+    }
+
     /// Bytes of its weights' file.
     pub fn maps(&self) -> &[SharedBytes] {
         &self.maps
@@ -191,10 +196,7 @@ impl<'a> Network<'a> {
         let own_memory = device.target().buffers.is_none();
         let weights = self.weights.as_ref();
         let opening = network::open(device, self.entries, weights, options);
-        let mut opening = opening.map_err(|e| match (weights, e.code) {
-            (None, Code::BadFile) => e.hint("give the file that has it with --weights"),
-            _ => e,
-        })?;
+        let mut opening = opening.map_err(|e| missing(weights, e))?;
         let bytes = opening.loader().plan().bytes();
         if let Some(available) = free_bytes().filter(|n| own_memory && *n < bytes) {
             let what = format!("the weights have {bytes} bytes, this machine has {available} left");
@@ -204,6 +206,14 @@ impl<'a> Network<'a> {
         block_on(|cx| opening.poll_ready(cx))?;
         fill(&mut opening, self.maps, row.keeps_maps, &mut |_, _, _| {}, progress)?;
         Ok(opening.finish())
+    }
+}
+
+/// The error of a tensor that is not there: a graph's text may have been given without its weights.
+pub(crate) fn missing(weights: Option<&Checkpoint<'_>>, e: Error) -> Error {
+    match (weights, e.code) {
+        (None, Code::BadFile) => e.hint("give the file that has it with --weights"),
+        _ => e,
     }
 }
 

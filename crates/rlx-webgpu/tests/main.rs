@@ -54,3 +54,9 @@ fn outputs_stay_on_the_device() {
 fn tensors_stay_and_are_copied_and_read() {
     moves::tensors_stay_on_the_device_and_are_copied_and_read(&*common::device());
 }
+
+#[cfg(feature = "graphs")]
+#[test]
+fn ids_outside_of_their_table_are_refused() {
+    session::ids_outside_of_their_table_are_refused(std::sync::Arc::new(common::device()));
+}

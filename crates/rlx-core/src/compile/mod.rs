@@ -29,6 +29,7 @@ pub use device::{
 };
 pub use executable::{Executable, Params, compile_built_with_config};
 pub use manifest::{BindingEntry, BindingManifest};
+pub(crate) use pipeline::bind;
 pub use pipeline::{CompilePipeline, ReportSink};
 pub use program::Compiled;
 pub use result::CompileResult;

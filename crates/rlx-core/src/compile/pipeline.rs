@@ -220,15 +220,7 @@ impl CompilePipeline {
     /// # Errors
     /// As the stages.
     pub fn compile_mir(&self, g: Graph) -> Result<CompileResult> {
-        // The last place where a graph's author can be wrong: passes take what is well formed.
-        verify(&g)?;
-        let mut g = self.preprocess_mir(g)?;
-        if !self.options.binding.is_empty() {
-            g = bind(&g, &self.options.binding)?;
-        }
-        let (g, report) = self.optimize_with_report(g)?;
-        let lir = self.plan_lir(g)?;
-        Ok(CompileResult { lir: Arc::new(lir), fusion: Arc::new(report) })
+        self.compile_mir_watched(g, &mut Watch::default())?.finished()
     }
 
     /// [`compile_mir`](Self::compile_mir).
@@ -280,7 +272,7 @@ fn first_word(device: &str) -> &str {
 ///
 /// # Errors
 /// `BadGraph` for an unknown symbol or a contradiction.
-pub(super) fn bind(g: &Graph, binding: &Binding) -> Result<Graph> {
+pub(crate) fn bind(g: &Graph, binding: &Binding) -> Result<Graph> {
     binding.only(&g.symbols()).map_err(|e| e.at(format!("@{}", g.name)))?;
     g.specialize(&g.name, binding)
 }

@@ -1,9 +1,14 @@
-//! One program of a language model: a module lowered for a step, then every pass, then the plan.
+//! From a lowered graph to a program, under a watch: every pass, then the plan. The graph is a language model's,
+//! lowered for a step, or any network's.
 
+use super::pipeline::bind;
 use super::{CompilePipeline, CompileResult};
 use crate::error::{Error, Result};
 use crate::ir::GraphModule;
 use crate::ir::hir::Module;
+use crate::ir::lir::Program;
+use crate::ir::mir::Graph;
+use crate::ir::verify::verify;
 use crate::lower::{ProgramSpec, check_target, lower, states};
 use crate::passes::pipeline::{LOWER, PLAN, check_names};
 use crate::passes::{Context, DispatchReport, FusionReport, Optimised, Watch};
@@ -33,13 +38,7 @@ impl CompilePipeline {
     /// every miss where the options assert that there is none; `Usage` for a pass that the options
     /// leave out and nobody knows.
     pub fn compile_program(&self, module: &Module, spec: &ProgramSpec) -> Result<CompileResult> {
-        let compiled = self.compile_program_watched(module, spec, &mut Watch::default())?;
-        match compiled.module {
-            GraphModule::Lir(program) => {
-                Ok(CompileResult { lir: Arc::new(*program), fusion: Arc::new(compiled.fusion) })
-            }
-            other => Err(Error::internal(format!("compiling ended at {}", other.stage().name()))),
-        }
+        self.compile_program_watched(module, spec, &mut Watch::default())?.finished()
     }
 
     /// [`compile_program`](Self::compile_program) under a watch.
@@ -59,8 +58,38 @@ impl CompilePipeline {
         check_target(module, options.kv, target)?;
         let start = watch.now();
         let g = lower(module, spec, options.kv)?;
+        self.passes_and_plan(g, start, watch, |g| {
+            plan(g, &states(module, options.kv)?, target, options)
+        })
+    }
+
+    /// A graph of any network to a program, as [`compile_mir`](Self::compile_mir), under a watch.
+    ///
+    /// # Errors
+    /// As [`compile_mir`](Self::compile_mir); `Usage` for a pass of the watch that nobody knows.
+    pub fn compile_mir_watched(&self, g: Graph, watch: &mut Watch<'_>) -> Result<Compiled> {
+        check_names(&self.options, watch)?;
+        let start = watch.now();
+        // The last place where a graph's author can be wrong: passes take what is well formed.
+        verify(&g)?;
+        let mut g = self.preprocess_mir(g)?;
+        if !self.options.binding.is_empty() {
+            g = bind(&g, &self.options.binding)?;
+        }
+        self.passes_and_plan(g, start, watch, |g| self.plan_lir(g))
+    }
+
+    /// Every pass over a graph that was lowered from `start` on, then the plan.
+    fn passes_and_plan(
+        &self,
+        g: Graph,
+        start: Option<f64>,
+        watch: &mut Watch<'_>,
+        plan: impl FnOnce(Graph) -> Result<Program>,
+    ) -> Result<Compiled> {
         if watch.seen(LOWER, g.nodes.len(), start, g.nodes.len(), &|| g.to_string()) {
-            let Context { report: fusion, dispatch, .. } = Context::new(target, options);
+            let Context { report: fusion, dispatch, .. } =
+                Context::new(&self.target, &self.options);
             return Ok(Compiled { module: GraphModule::Mir(Box::new(g)), fusion, dispatch });
         }
         let Optimised { graph, fusion, dispatch, finished } = self.optimize_watched(g, watch)?;
@@ -68,9 +97,24 @@ impl CompilePipeline {
             return Ok(Compiled { module: GraphModule::Mir(Box::new(graph)), fusion, dispatch });
         }
         let start = watch.now();
-        let program = plan(graph, &states(module, options.kv)?, target, options)?;
+        let program = plan(graph)?;
         let nodes = program.graph.nodes.len();
         watch.seen(PLAN, program.steps.len(), start, nodes, &|| program.to_string());
         Ok(Compiled { module: GraphModule::Lir(Box::new(program)), fusion, dispatch })
+    }
+}
+
+impl Compiled {
+    /// The program and what fused.
+    ///
+    /// # Errors
+    /// `Internal` where a watch ended the compilation before there was one.
+    pub(super) fn finished(self) -> Result<CompileResult> {
+        match self.module {
+            GraphModule::Lir(program) => {
+                Ok(CompileResult { lir: Arc::new(*program), fusion: Arc::new(self.fusion) })
+            }
+            other => Err(Error::internal(format!("compiling ended at {}", other.stage().name()))),
+        }
     }
 }

@@ -8,6 +8,7 @@ use crate::files::map;
 use crate::network::{CheckpointFiles, Network, read_graph, run};
 use crate::npy::Array;
 use clap::Args;
+use rlx_core::models::Facts;
 use rlx_core::runtime::session::{Entry, Signature, Tensor, TensorRef};
 use rlx_core::target::CompileOptions;
 use rlx_core::types::DType;
@@ -136,8 +137,8 @@ fn output(t: &Tensor, file: Option<String>) -> Output {
     }
 }
 
-/// The entry to run.
-fn chosen<'a>(entries: &'a [Entry], asked: Option<&str>) -> Result<&'a Entry> {
+/// The entry that is meant.
+pub fn chosen<'a>(entries: &'a [Entry], asked: Option<&str>) -> Result<&'a Entry> {
     let names = || entries.iter().map(|e| e.name.as_str()).collect::<Vec<_>>().join(", ");
     match (asked, entries) {
         (None, [only]) => Ok(only),
@@ -151,35 +152,41 @@ fn chosen<'a>(entries: &'a [Entry], asked: Option<&str>) -> Result<&'a Entry> {
 }
 
 /// The files with the weights (the model's own, or those of --weights), and whether the path is a model.
-fn files(args: &GraphArgs) -> Result<(Option<CheckpointFiles>, bool)> {
-    let is_gguf = || map(&args.path).map(|m| (*m).as_ref().starts_with(b"GGUF"));
-    let is_model = args.path.is_dir() || is_gguf()?;
-    if is_model && args.weights.is_some() {
+pub fn files(
+    path: &Path,
+    weights: Option<&Path>,
+    context: Option<u64>,
+) -> Result<(Option<CheckpointFiles>, bool)> {
+    let is_gguf = || map(path).map(|m| (*m).as_ref().starts_with(b"GGUF"));
+    let is_model = path.is_dir() || is_gguf()?;
+    if is_model && weights.is_some() {
         return Err(Error::usage("--weights is for a graph's text; a model has its own"));
     }
-    if !is_model && args.context.is_some() {
+    if !is_model && context.is_some() {
         return Err(Error::usage("--context is for a model; a graph's text says its own"));
     }
     if is_model {
-        return Ok((Some(CheckpointFiles::open(&args.path)?), true));
+        return Ok((Some(CheckpointFiles::open(path)?), true));
     }
-    let weights = args.weights.as_ref().map(|path| CheckpointFiles::weights(path));
-    Ok((weights.transpose()?, false))
+    Ok((weights.map(CheckpointFiles::weights).transpose()?, false))
 }
 
-fn network<'a>(
-    args: &GraphArgs,
+/// The network of a path and these files; what is known of it where it is a model.
+pub fn network<'a>(
+    path: &Path,
     files: Option<&'a CheckpointFiles>,
     is_model: bool,
-) -> Result<Network<'a>> {
+    context: Option<u64>,
+) -> Result<(Network<'a>, Option<Facts>)> {
     if let Some(files) = files
         && is_model
     {
-        return Ok(Network::of(files.checkpoint(), files.maps(), args.context)?.0);
+        let (network, facts) = Network::of(files.checkpoint(), files.maps(), context)?;
+        return Ok((network, Some(facts)));
     }
     let maps = files.map_or(&[][..], CheckpointFiles::maps);
     let weights = files.map(CheckpointFiles::checkpoint);
-    Ok(Network { entries: vec![read_graph(&args.path)?], weights, maps })
+    Ok((Network { entries: vec![read_graph(path)?], weights, maps }, None))
 }
 
 /// The arrays of --input. Integers are converted to the type that the graph wants.
@@ -210,8 +217,8 @@ fn write(tensors: &[Tensor], folder: &Path, force: bool) -> Result<Vec<String>> 
 pub fn graph(args: &GraphArgs) -> Result<ExitCode> {
     let row = args.device.row()?;
     let inputs: Vec<(&str, &Path)> = args.inputs.iter().map(|i| parts(i)).collect::<Result<_>>()?;
-    let (files, is_model) = files(args)?;
-    let network = network(args, files.as_ref(), is_model)?;
+    let (files, is_model) = files(&args.path, args.weights.as_deref(), args.context)?;
+    let (network, _) = network(&args.path, files.as_ref(), is_model, args.context)?;
     let entry = chosen(&network.entries, args.entry.as_deref())?;
     let options = CompileOptions::default();
     let (wanted, outputs) = entry.signatures(&(row.target)(), &options)?;

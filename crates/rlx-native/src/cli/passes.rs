@@ -4,12 +4,10 @@
 use super::{print_json, print_text};
 use clap::Args;
 use rlx_core::Result;
-use rlx_core::compile::{CompilePipeline, Compiled};
+use rlx_core::compile::Compiled;
 use rlx_core::ir::GraphModule;
-use rlx_core::ir::hir::Module;
-use rlx_core::lower::ProgramSpec;
 use rlx_core::passes::{PassTrace, Watch};
-use rlx_core::target::{CompileOptions, Target};
+use rlx_core::target::Target;
 use serde_json::{Value as Json, json};
 use std::fmt::Write;
 use std::time::Instant;
@@ -43,15 +41,14 @@ pub enum Report {
     Dispatch,
 }
 
-/// Compiles a program again under a [`Watch`], and prints what the options ask for.
+/// Compiles the program of that name under a [`Watch`], and prints what the options ask for.
 pub fn show(
     args: &PassArgs,
     report: Report,
     as_json: bool,
-    module: &Module,
-    spec: &ProgramSpec,
+    name: &str,
     target: &Target,
-    options: &CompileOptions,
+    compile: impl FnOnce(&mut Watch<'_>) -> Result<Compiled>,
 ) -> Result<()> {
     let start = Instant::now();
     let clock = || start.elapsed().as_secs_f64() * 1e3;
@@ -63,15 +60,14 @@ pub fn show(
         stop_after: args.stop_after.as_deref(),
         print_after: args.print_after.as_deref(),
     };
-    let pipeline = CompilePipeline::new(target.clone()).with_options(options.clone());
-    let done = pipeline.compile_program_watched(module, spec, &mut watch)?;
+    let done = compile(&mut watch)?;
     let stopped = match &done.module {
         GraphModule::Mir(g) => Some(g.to_string()),
         _ => None,
     };
     if as_json {
         return print_json(&json!({
-            "program": spec.name,
+            "program": name,
             "target": target.describe(),
             "passes": traces.iter().map(trace_json).collect::<Vec<_>>(),
             "text": stopped,

@@ -57,9 +57,12 @@ export class Session {
    * An input is a typed array, a `GPUBuffer` of the page (WebGPU), or an output that was kept on the device. Outputs
    * that `keep` names are returned as `DeviceTensor`, without a copy in the page's memory.
    *
-   * Rejects with an `RlxError`: `usage` (an entry, a name, a type, sizes: with what was given and what is wanted),
-   * `out_of_memory`, `device_lost`, `cancelled` (the signal), `disposed`. The session stays usable, unless the device
-   * is lost.
+   * Ids in a typed array that a table is read by, such as a text's tokens, must be rows of the table. Those in a
+   * buffer or on the device are not checked: for an id outside of the table its nearest row is read.
+   *
+   * Rejects with an `RlxError`: `usage` (an entry, a name, a type, sizes, an id: with what was given and what is
+   * wanted), `out_of_memory`, `device_lost`, `cancelled` (the signal), `disposed`. The session stays usable, unless
+   * the device is lost.
    */
   async run<Kept extends string = never>(
     entry: string,

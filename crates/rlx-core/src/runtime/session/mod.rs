@@ -14,20 +14,24 @@
 //! loaded once, for the programs of all sizes; a program's constants are made when it is built.
 
 mod begin;
+mod ids;
 mod kept;
 pub mod load;
 pub mod network;
 mod opening;
+mod preview;
 mod run;
 mod tensor;
 
 pub use crate::models::Entry;
 pub use kept::{DeviceTensor, Given, Reading};
 pub use opening::Opening;
+pub use preview::Preview;
 pub use run::Run;
 pub use tensor::{Signature, Tensor, TensorRef};
 
 use self::begin::Begin;
+use self::ids::Ids;
 use self::run::{Ahead, Made};
 use crate::compile::ModelCompilePipeline;
 use crate::error::{Error, Result};
@@ -53,6 +57,8 @@ struct Template {
     name: String,
     inputs: Vec<Signature>,
     outputs: Vec<Signature>,
+    /// Inputs that are ids of rows of a table.
+    ids: Vec<Ids>,
     of: Source,
 }
 
@@ -195,9 +201,13 @@ impl Session {
     /// Starts to run an entry. Inputs are tensors of the host ([`TensorRef`]), of the device ([`DeviceTensor`]), or
     /// some of both ([`Given`]). This cancels an earlier run that was not polled to its end.
     ///
+    /// Ids of the host that a table is read by directly, such as a text's tokens, must be rows of it; a negative one
+    /// counts from its end. Ids of the device are not checked: for one outside, the nearest row is read.
+    ///
     /// # Errors
-    /// `Usage` for an unknown entry or inputs that do not fit, with what was given and what is wanted; errors of the
-    /// compiler and the device. After an error the session is as before.
+    /// `Usage` for an unknown entry, inputs that do not fit, with what was given and what is wanted, or an id that is
+    /// no row of its table, with its position; errors of the compiler and the device. After an error the session is
+    /// as before.
     pub fn start<'a, T>(&mut self, entry: &str, inputs: &[(&'a str, T)]) -> Result<Run>
     where
         T: Copy + Into<Given<'a>>,

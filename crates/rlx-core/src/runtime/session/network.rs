@@ -5,7 +5,7 @@ use crate::error::{Code, Error, Result};
 #[cfg(feature = "parse")]
 use crate::ir::GraphModule;
 use crate::models::{self, Checkpoint, Facts, Task};
-use crate::plan::Origin;
+use crate::plan::{Origin, WeightPlan};
 use crate::runtime::device::Device;
 use crate::runtime::session::{Entry, Opening};
 use crate::target::CompileOptions;
@@ -67,17 +67,23 @@ pub fn open(
     options: &CompileOptions,
 ) -> Result<Opening> {
     let locate = |name: &str| weights.and_then(|c| c.locate(name));
-    let mut opening = Opening::new(device, entries, options, locate)?;
+    let opening = Opening::new(device, entries, options, locate)?;
     if let Some(weights) = weights {
-        for entry in &opening.loader().plan().entries {
-            same_type(weights, &entry.name, &entry.ty)?;
-            if let Origin::Made(recipe) = &entry.origin {
-                let mut tensors = recipe.tensors().into_iter();
-                tensors.try_for_each(|(name, ty)| same_type(weights, name, ty))?;
-            }
-        }
+        check_types(weights, opening.weights().plan())?;
     }
     Ok(opening)
+}
+
+/// Fails if the type of any tensor in the files differs from the plan's.
+pub(super) fn check_types(weights: &Checkpoint<'_>, plan: &WeightPlan) -> Result<()> {
+    for entry in &plan.entries {
+        same_type(weights, &entry.name, &entry.ty)?;
+        if let Origin::Made(recipe) = &entry.origin {
+            let mut tensors = recipe.tensors().into_iter();
+            tensors.try_for_each(|(name, ty)| same_type(weights, name, ty))?;
+        }
+    }
+    Ok(())
 }
 
 /// Fails if a tensor's type in the file differs from the graph's.

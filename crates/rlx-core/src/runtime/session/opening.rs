@@ -1,6 +1,7 @@
 //! Opening a session: lowering the entries, planning the weights, asking for memory, putting bytes.
 
 use super::begin::Begin;
+use super::ids::Ids;
 use super::{Built, Session, Signature, Source, Template, Unbound, VARIANTS};
 use crate::compile::{CompilePipeline, ModelCompilePipeline};
 use crate::error::{Code, Error, Result};
@@ -10,6 +11,7 @@ use crate::ir::mir::{Graph, Param, ParamKind};
 use crate::models::Entry;
 use crate::ops::Op;
 use crate::plan::{WeightPlan, tables};
+use crate::profile::CompileProfile;
 use crate::runtime::device::{AnyId, Device, SessionId, Ticket};
 use crate::runtime::memory::Fit;
 use crate::runtime::model::CompiledModel;
@@ -54,7 +56,47 @@ pub struct Opening {
 impl Template {
     fn new(entry: Entry, target: &Target, options: &CompileOptions) -> Result<Template> {
         let Entry { name, module, profile } = entry;
-        let mut options = options.clone();
+        let of = Unbound::new(module, profile.as_ref(), target, options.clone())?;
+        let graph = &of.graph;
+        let inputs = graph.params.iter().filter(|p| p.kind == ParamKind::Input);
+        let inputs = inputs.map(|p| (&p.name, p.value)).collect::<Vec<_>>();
+        let outputs = graph.outputs.iter().map(|o| (&o.name, o.value)).collect::<Vec<_>>();
+        let signatures = |of: Vec<(&String, _)>| {
+            let one =
+                |(name, v): (&String, _)| Signature { name: name.clone(), ty: graph.ty(v).clone() };
+            of.into_iter().map(one).collect::<Vec<_>>()
+        };
+        let (inputs, outputs) = (signatures(inputs), signatures(outputs));
+        let ids = Ids::of(graph);
+        Ok(Template { name, inputs, outputs, ids, of: Source::Graph(Box::new(of)) })
+    }
+
+    /// The entry of a program that lives as long as the session.
+    fn built(name: String, built: Built) -> Template {
+        let signature = |name: &String, ty: &Type| Signature { name: name.clone(), ty: ty.clone() };
+        let Program { inputs, outputs, .. } = &*built.program;
+        let inputs = inputs.iter().map(|i| signature(&i.name, &i.ty)).collect();
+        let outputs = outputs.iter().map(|o| signature(&o.name, &o.slice.ty)).collect();
+        let ids = Ids::of(&built.program.graph);
+        Template { name, inputs, outputs, ids, of: Source::Program(built) }
+    }
+
+    fn graph(&self) -> Option<&Graph> {
+        match &self.of {
+            Source::Graph(of) => Some(&of.graph),
+            Source::Program(_) => None,
+        }
+    }
+}
+
+impl Unbound {
+    /// Lowers a module for a target. The settings of the entry's profile override the options.
+    pub(super) fn new(
+        module: GraphModule,
+        profile: Option<&CompileProfile>,
+        target: &Target,
+        mut options: CompileOptions,
+    ) -> Result<Unbound> {
         if let Some(profile) = profile {
             profile.apply(&mut options);
         }
@@ -66,45 +108,16 @@ impl Template {
         };
         crate::ir::verify::verify(&g)?;
         let graph = pipeline.preprocess_mir(g)?;
-        let inputs = graph.params.iter().filter(|p| p.kind == ParamKind::Input);
-        let inputs = inputs.map(|p| (&p.name, p.value)).collect::<Vec<_>>();
-        let outputs = graph.outputs.iter().map(|o| (&o.name, o.value)).collect::<Vec<_>>();
-        let signatures = |of: Vec<(&String, _)>| {
-            let one =
-                |(name, v): (&String, _)| Signature { name: name.clone(), ty: graph.ty(v).clone() };
-            of.into_iter().map(one).collect::<Vec<_>>()
-        };
-        let (inputs, outputs) = (signatures(inputs), signatures(outputs));
         let begin = Begin::of(&graph, &states(&graph)?);
-        Ok(Template {
-            name,
-            inputs,
-            outputs,
-            of: Source::Graph(Box::new(Unbound { begin, graph, options })),
-        })
-    }
-
-    /// The entry of a program that lives as long as the session.
-    fn built(name: String, built: Built) -> Template {
-        let signature = |name: &String, ty: &Type| Signature { name: name.clone(), ty: ty.clone() };
-        let Program { inputs, outputs, .. } = &*built.program;
-        let inputs = inputs.iter().map(|i| signature(&i.name, &i.ty)).collect();
-        let outputs = outputs.iter().map(|o| signature(&o.name, &o.slice.ty)).collect();
-        Template { name, inputs, outputs, of: Source::Program(built) }
-    }
-
-    fn graph(&self) -> Option<&Graph> {
-        match &self.of {
-            Source::Graph(of) => Some(&of.graph),
-            Source::Program(_) => None,
-        }
+        Ok(Unbound { graph, options, begin })
     }
 }
 
-/// Every weight that the templates read, with its type in the file, and the tables that loading makes of weights. A
+/// Every weight that the graphs read, with its type in the file, and the tables that loading makes of weights. A
 /// tensor that only tables are made of stays on the host: its bytes have one place to go to.
-fn weights(templates: &[Template]) -> Vec<WeightUse> {
-    let graphs = templates.iter().filter_map(Template::graph);
+pub(super) fn weights<'a>(graphs: impl IntoIterator<Item = &'a Graph>) -> Vec<WeightUse> {
+    let graphs: Vec<&Graph> = graphs.into_iter().collect();
+    let graphs = graphs.iter().copied();
     let params = graphs.clone().flat_map(|g| g.params.iter().map(move |p| (g, p)));
     let only_for_tables = |g: &Graph, p: &Param| {
         let mut readers = g.nodes.iter().filter(|n| n.inputs.contains(&p.value)).peekable();
@@ -163,7 +176,8 @@ impl Opening {
             }
             all = Some(own);
         }
-        let plan = WeightPlan::of(&weights(&templates), &device.target().limits, locate)?;
+        let weights = weights(templates.iter().filter_map(Template::graph));
+        let plan = WeightPlan::of(&weights, &device.target().limits, locate)?;
         Ok(Opening {
             loader: Loader::new(device, plan)?,
             templates,

@@ -82,6 +82,12 @@ impl Run {
         }
         let template = &session.templates[entry];
         let given = ordered(&template.name, &template.inputs, given)?;
+        for ids in &template.ids {
+            if let Given::Host(t) = &given[ids.input()] {
+                let name = &template.inputs[ids.input()].name;
+                ids.check(name, t).map_err(|e| e.at(template.name.clone()))?;
+            }
+        }
         let binding = sizes(&template.name, &template.inputs, &given)?;
         let (mut inputs, mut copies) = (Vec::new(), Vec::new());
         let built = match &template.of {

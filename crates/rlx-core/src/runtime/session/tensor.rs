@@ -60,7 +60,7 @@ pub struct Signature {
 }
 
 /// Sizes as an error writes them: `[2, 9]`.
-fn listed(dims: &[u64]) -> String {
+pub(super) fn listed(dims: &[u64]) -> String {
     let dims: Vec<String> = dims.iter().map(|n| format!("{n}")).collect();
     format!("[{}]", dims.join(", "))
 }
