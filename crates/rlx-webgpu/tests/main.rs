@@ -58,5 +58,5 @@ fn tensors_stay_and_are_copied_and_read() {
 #[cfg(feature = "graphs")]
 #[test]
 fn ids_outside_of_their_table_are_refused() {
-    session::ids_outside_of_their_table_are_refused(std::sync::Arc::new(common::device()));
+    session::ids_outside_of_their_table_are_refused(common::device());
 }
