@@ -72,6 +72,6 @@ fn tensors_stay_and_are_copied_and_read() {
 #[test]
 fn ids_outside_of_their_table_are_refused() {
     for device in common::devices() {
-        session::ids_outside_of_their_table_are_refused(std::sync::Arc::new(device));
+        session::ids_outside_of_their_table_are_refused(device);
     }
 }
