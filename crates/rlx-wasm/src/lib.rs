@@ -1,8 +1,8 @@
 //! RLX in a page: the wasm module that the TypeScript package calls.
 //!
-//! The feature `chat` has the class [`RlxEngine`]: a language model on a device; in the threaded builds
+//! The feature `chat` has the class `RlxEngine`: a language model on a device; in the threaded builds
 //! also the function with which a worker becomes one of the CPU's threads. The feature `graphs` has the
-//! class [`RlxSession`]: any other network. The package ships a build of each, so that a page for chat does
+//! class `RlxSession`: any other network. The package ships a build of each, so that a page for chat does
 //! not fetch the other.
 //!
 //! Errors are thrown as JSON text. Every method returns at once or gives a promise; no borrow outlives a

@@ -1,4 +1,4 @@
-//! The pipeline: [`RECIPE`] is the compiler between lowering and planning.
+//! The pipeline: `RECIPE` is the compiler between lowering and planning.
 
 use super::{
     Context, DispatchReport, FusionReport, Traffic, bake, control_flow, cse, dce,
@@ -185,7 +185,7 @@ pub fn optimise(
 /// [`optimise`] under a watch, with both reports.
 ///
 /// # Errors
-/// As [`compile_watched`].
+/// As [`optimise`]; `Usage` for a pass of the watch that nobody knows.
 pub fn optimise_watched(
     mut g: Graph,
     target: &Target,

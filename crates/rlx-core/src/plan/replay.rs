@@ -75,7 +75,7 @@ impl Replay {
     ///
     /// # Errors
     /// `Internal` for a slice outside its memory, or a result that overlaps an operand without being in
-    /// place; otherwise as [`run`]. The error's place names the step.
+    /// place; otherwise as [`run`](crate::reference::run). The error's place names the step.
     pub fn step(
         &self,
         program: &Program,

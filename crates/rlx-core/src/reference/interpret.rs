@@ -19,7 +19,7 @@ pub struct Interpreted {
 /// Runs a graph without symbols. `params` has the bytes of [`Graph::params`], in their order.
 ///
 /// # Errors
-/// As [`run`], with the node's label; `Internal` for parameters that do not fit.
+/// As [`run_regions`], with the node's label; `Internal` for parameters that do not fit.
 pub fn interpret(g: &Graph, params: &[&[u8]]) -> Result<Interpreted> {
     if params.len() != g.params.len() {
         return Err(Error::internal(format!(

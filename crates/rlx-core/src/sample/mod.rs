@@ -3,7 +3,7 @@
 //! Floats end early. A logit `l` becomes its distance below the best one in units of 2^-16 octaves,
 //! `q = trunc((max - l) * scale)`, one subtraction and one product that every device rounds alike
 //! (it truncates: some GPUs contract the `x + 0.5` of a rounding with the product before it); from
-//! there on all is integer: weights ([`weight`]), sums (64 bits), random numbers ([`philox`]).
+//! there on all is integer: weights ([`weight()`]), sums (64 bits), random numbers ([`philox`]).
 //! Equal logits, parameters and position give equal tokens. Under penalties a device may fuse a
 //! multiply with an add, so there a tie may break differently.
 //!

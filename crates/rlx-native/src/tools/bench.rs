@@ -177,7 +177,7 @@ impl<'a> Turns<'a> {
     /// Warms the engine up and fills its caches to the depth; `repeat` means nothing here.
     ///
     /// # Errors
-    /// As [`bench`].
+    /// As [`bench()`].
     pub fn new(engine: &'a mut Engine, options: &BenchOptions) -> Result<Self> {
         check(engine, options)?;
         let mut turns = Self { engine, options: *options, turn: 0 };

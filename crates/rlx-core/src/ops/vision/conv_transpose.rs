@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 pub struct ConvTranspose {
     /// Stride, dilation, and what is cut off at both ends as padding.
     pub window: Window,
-    /// Elements more at the high end of each axis [`output_padding`]; less than stride or dilation.
+    /// Elements more at the high end of each axis (`output_padding` of PyTorch); less than stride or dilation.
     pub extra: Vec<u64>,
     /// Groups of channels; they divide Cin and Cout.
     pub groups: u64,

@@ -33,7 +33,7 @@ pub struct GenerateOptions {
     /// Submissions in flight: decode steps, and chunks of the prompt.
     pub ahead: usize,
     /// Upper bound of the adaptive window of decode steps in flight, which grows if answers come in bursts (see
-    /// [`Window`](crate::runtime::generate::window::Window)). A bound of `ahead` or less disables growth. For devices
+    /// [`Window`]). A bound of `ahead` or less disables growth. For devices
     /// whose `poll` does not block: a blocking `poll` sees every step's end.
     pub ahead_most: usize,
     /// Keep the logits after the prompt (needs the program `prefill_last_logits`).

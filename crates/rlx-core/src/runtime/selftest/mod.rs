@@ -1,4 +1,4 @@
-//! A driver may compute wrong values. So before a model answers, a small [twin](crate::runtime::selftest::twin) of it
+//! A driver may compute wrong values. So before a model answers, a small [twin] of it
 //! runs on the device and on a trusted one. If their results differ, the device's optional features are
 //! switched off, one at a time, then more, until the results agree. If they never do, the load fails.
 
