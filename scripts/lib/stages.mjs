@@ -145,7 +145,7 @@ export const STAGES = {
     await once(nativeBuild);
     await nodeTests(tally, '--test-concurrency=1', ...testFiles('tests/runtimes', '.test.mjs'));
   },
-  // Slow devices run all of the shared list of cases. In no lane: it runs where it is named.
+  // Slow devices run every case of the shared list. This stage is in no lane: it runs only if it is named.
   wide: async (tally) => {
     process.env.RLX_WIDE = '1';
     await once(buildAll);

@@ -137,7 +137,7 @@ fn output(t: &Tensor, file: Option<String>) -> Output {
     }
 }
 
-/// The entry that is meant.
+/// The entry of that name; without a name, the only one.
 pub fn chosen<'a>(entries: &'a [Entry], asked: Option<&str>) -> Result<&'a Entry> {
     let names = || entries.iter().map(|e| e.name.as_str()).collect::<Vec<_>>().join(", ");
     match (asked, entries) {

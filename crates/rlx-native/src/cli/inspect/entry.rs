@@ -20,7 +20,7 @@ use rlx_core::{Error, Result};
 use serde::Serialize;
 use serde_json::json;
 
-/// Rows of a text where nobody says more, or as many as the model takes.
+/// Rows of a text, unless --size says otherwise or the model takes fewer.
 const ROWS: u64 = 128;
 
 pub(super) fn inspect(

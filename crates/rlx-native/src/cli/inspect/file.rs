@@ -37,7 +37,7 @@ struct Tensor<'a> {
     bytes: u64,
 }
 
-/// Prints it.
+/// Prints what a model's files say.
 pub(super) fn print(files: &CheckpointFiles, as_json: bool) -> Result<()> {
     let listing = match files {
         CheckpointFiles::Gguf(source) => Listing::gguf(source),

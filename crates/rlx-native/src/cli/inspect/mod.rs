@@ -57,7 +57,7 @@ pub struct InspectArgs {
     #[arg(long = "size", value_name = "NAME=N")]
     sizes: Vec<String>,
     /// The weights for a graph's text: a .safetensors or .gguf file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "path")]
     weights: Option<PathBuf>,
     /// Target: reference, cpu, webgpu, or one with limits, such as `webgpu binding=134217728`
     #[arg(long, value_name = "T", default_value = devices::DEFAULT)]
@@ -106,7 +106,7 @@ pub fn inspect(args: &InspectArgs) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     }
-    // Without a path there is a model, which has been printed.
+    // The path is read only where it is a graph's text.
     let path = args.path.as_deref().unwrap_or(Path::new(""));
     let (network, facts) = network(path, files.as_ref(), is_model, args.context)?;
     if only_file {
