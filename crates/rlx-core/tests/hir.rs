@@ -152,7 +152,7 @@ fn spec(layer: usize) -> AttentionSpec {
         window: None,
         softcap: None,
         rope_style: RopeStyle::Half,
-        rope: RopeTable { base: 500.0, dims: 4, context: 16, scaling: RopeScaling::None },
+        rope: Some(RopeTable { base: 500.0, dims: 4, context: 16, scaling: RopeScaling::None }),
         rope_factors: Some(weight("rope_freqs", &[2])),
         qk_norm: None,
     }

@@ -27,7 +27,7 @@ impl Lowering<'_> {
         Ok(table)
     }
 
-    /// RMS norm of each head of the rows of `x`.
+    /// RMS norm of the rows of `x`, or of each head where the weight is as wide as one.
     fn head_norm(
         &mut self,
         x: ValueId,
@@ -37,6 +37,9 @@ impl Lowering<'_> {
     ) -> Result<ValueId> {
         let dims = self.g.ty(x).shape.clone();
         let width = dims.last().as_static().unwrap_or(0);
+        if self.g.ty(weight).shape.last().as_static() == Some(width) {
+            return self.rms_norm(x, weight, eps, label);
+        }
         let mut heads = dims.0.clone();
         heads.pop();
         heads.extend([Dim::from(width / (head_dim as u64).max(1)), Dim::from(head_dim as u64)]);
@@ -60,7 +63,6 @@ impl Lowering<'_> {
             q = self.head_norm(q, norms[0], (spec.head_dim, eps), &format!("{label}_q_norm"))?;
             k = self.head_norm(k, norms[1], (spec.head_dim, eps), &format!("{label}_k_norm"))?;
         }
-        let table = self.rope_table(&spec.rope, factors, label)?;
         let mut caches = Vec::with_capacity(2);
         for (name, ty) in spec.states(self.module.context, self.kv) {
             caches.push(self.g.param_once(ParamKind::State, &name, ty)?);
@@ -68,6 +70,14 @@ impl Lowering<'_> {
         let (style, head_dim) = (spec.style, spec.head_dim);
         let op =
             Attention { head_dim, scale: spec.scale, window: spec.window, softcap: spec.softcap };
+        if spec.rope.dims == 0 {
+            let kcache =
+                self.g.push1(KvWrite, &[caches[0], k, ctl], &format!("{label}_k_write"))?;
+            let vcache =
+                self.g.push1(KvWrite, &[caches[1], v, ctl], &format!("{label}_v_write"))?;
+            return self.g.push1(op, &[q, kcache, vcache, ctl], label);
+        }
+        let table = self.rope_table(&spec.rope, factors, label)?;
         if self.direct {
             let y = self.g.push(
                 RopeKvWrite { style, head_dim },

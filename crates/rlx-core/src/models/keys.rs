@@ -74,6 +74,19 @@ impl<'a> Keys<'a> {
         Ok(Some(Keys { source: Source::Json(members, file), prefix, asked: self.asked.clone() }))
     }
 
+    /// Whether these are keys of a GGUF file.
+    pub fn is_gguf(&self) -> bool {
+        matches!(self.source, Source::Gguf(_))
+    }
+
+    /// One of two names: that in GGUF files, or that in transformers' configurations.
+    pub fn word<'n>(&self, gguf: &'n str, json: &'n str) -> &'n str {
+        match self.source {
+            Source::Gguf(_) => gguf,
+            Source::Json(..) => json,
+        }
+    }
+
     /// The name as the file has it.
     fn whole(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
@@ -93,6 +106,11 @@ impl<'a> Keys<'a> {
             Source::Gguf(_) => None,
             Source::Json(members, _) => members.get(name).filter(|v| **v != Json::Null),
         }
+    }
+
+    /// Whether somebody asked for that key.
+    pub fn was_asked(&self, name: &str) -> bool {
+        self.asked.borrow().contains(&self.whole(name))
     }
 
     /// Whether the file has a value at that key.
@@ -300,6 +318,16 @@ impl<'a> Keys<'a> {
         let Some(list) = self.list(name)? else { return Ok(None) };
         let strings = list.iter().map(Json::as_str).collect::<Option<Vec<_>>>();
         strings.map(Some).ok_or_else(|| self.wrong(name, "a list of strings"))
+    }
+
+    /// Non-negative integers of a `config.json` that may be absent.
+    ///
+    /// # Errors
+    /// `BadFile` where the key holds something else.
+    pub fn opt_u64s(&self, name: &str) -> Result<Option<Vec<u64>>> {
+        let Some(list) = self.list(name)? else { return Ok(None) };
+        let numbers = list.iter().map(Json::as_u64).collect::<Option<Vec<_>>>();
+        numbers.map(Some).ok_or_else(|| self.wrong(name, "a list of non-negative integers"))
     }
 
     fn list(&self, name: &str) -> Result<Option<&'a [Json]>> {

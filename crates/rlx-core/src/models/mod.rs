@@ -2,20 +2,34 @@
 
 mod bert;
 mod checkpoint;
+mod decoder;
 mod encoder;
 #[cfg(feature = "text")]
 mod encoder_files;
 mod entries;
 mod entry;
 mod family;
+mod gemma;
+mod gemma2;
+mod gemma3;
+mod granite;
 mod keys;
 mod llama;
+mod minicpm;
+mod mistral;
+mod mixtral;
 mod model;
 mod naming;
 mod nomic_bert;
+mod olmo2;
+mod phi3;
 mod pooling;
+mod qwen2;
+mod qwen3;
+mod qwen3_moe;
 mod registry;
 mod rotary;
+mod smollm3;
 mod tensors;
 #[cfg(feature = "text")]
 mod tokenizer;
@@ -23,12 +37,12 @@ mod transformers;
 
 pub use bert::BertConfig;
 pub use checkpoint::Checkpoint;
+pub use decoder::{Attention, BranchNorms, Decoder, Experts, FeedForward, Layer, QkNorm};
 #[cfg(feature = "text")]
 pub use encoder_files::{EmbedOptions, FolderTexts};
 pub use entry::Entry;
 pub use family::Family;
 pub use keys::{Keys, Neutral};
-pub use llama::{Layer, LlamaConfig};
 pub use model::{ENCODE, Facts, Model, Task, USUAL_CONTEXT};
 pub use naming::Naming;
 pub use nomic_bert::NomicBertConfig;
@@ -42,4 +56,21 @@ pub use tokenizer::chat_template;
 pub use tokenizer::{tokenizer, wordpiece};
 
 /// Every family, by the row in its own file.
-pub const FAMILIES: &[Family] = &[llama::FAMILY, bert::FAMILY, nomic_bert::FAMILY];
+pub const FAMILIES: &[Family] = &[
+    llama::FAMILY,
+    mistral::FAMILY,
+    mixtral::FAMILY,
+    granite::FAMILY,
+    minicpm::FAMILY,
+    smollm3::FAMILY,
+    olmo2::FAMILY,
+    phi3::FAMILY,
+    qwen2::FAMILY,
+    qwen3::FAMILY,
+    qwen3_moe::FAMILY,
+    gemma::FAMILY,
+    gemma2::FAMILY,
+    gemma3::FAMILY,
+    bert::FAMILY,
+    nomic_bert::FAMILY,
+];

@@ -46,6 +46,23 @@ fn yarn_attention(factor: f64) -> f64 {
 }
 
 impl Rotary {
+    /// Plain positions of that base: every dimension of a head turns.
+    pub fn plain(base: f32, head_dim: u64) -> Self {
+        Rotary { base, dims: head_dim, scaling: RopeScaling::None, long: None }
+    }
+
+    /// The keys of either form of configuration, for heads of that width and models of that context.
+    ///
+    /// # Errors
+    /// `BadFile` for values that are mistyped or impossible; `Unsupported` for an unknown scaling.
+    pub fn read(keys: &Keys<'_>, head_dim: u64, context: u64) -> Result<Self> {
+        if keys.is_gguf() {
+            Rotary::from_gguf(keys, head_dim)
+        } else {
+            Rotary::from_json(keys, head_dim, context)
+        }
+    }
+
     /// The keys of a GGUF file, for heads of that width and models of that context.
     ///
     /// # Errors
@@ -114,9 +131,22 @@ impl Rotary {
             Some(inner) => Some(inner),
             None => keys.object("rope_scaling")?,
         };
+        Self::from_objects(keys, inner.as_ref(), head_dim, context)
+    }
+
+    /// The same of a configuration's own keys and those of the object with rotary parameters, if it has one.
+    ///
+    /// # Errors
+    /// As [`from_gguf`](Self::from_gguf).
+    pub fn from_objects(
+        keys: &Keys<'_>,
+        inner: Option<&Keys<'_>>,
+        head_dim: u64,
+        context: u64,
+    ) -> Result<Self> {
         let either = |name: &str| -> Result<Option<f32>> {
             let own = keys.opt_above_zero(name)?;
-            let inner = inner.as_ref().map(|k| k.opt_above_zero(name)).transpose()?.flatten();
+            let inner = inner.map(|k| k.opt_above_zero(name)).transpose()?.flatten();
             Ok(inner.or(own))
         };
         let base = either("rope_theta")?.unwrap_or(10000.0);

@@ -32,6 +32,11 @@ pub struct RopeTable {
 attributes! { RopeTable { base, dims, context, scaling } }
 
 impl RopeTable {
+    /// What a block has whose q and k do not turn: no dimensions, and no table.
+    pub fn none(context: u64) -> RopeTable {
+        RopeTable { base: 1.0, dims: 0, context, scaling: RopeScaling::None }
+    }
+
     /// Rows of the low table: the power of two at or above `sqrt(context)`.
     pub fn low_rows(&self) -> u64 {
         let mut rows = 1;

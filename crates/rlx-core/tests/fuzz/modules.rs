@@ -98,12 +98,13 @@ impl Builder<'_> {
                     window: bias.then_some(3),
                     softcap: None,
                     rope_style: RopeStyle::Adjacent,
-                    rope: RopeTable {
+                    // Some layers do not turn.
+                    rope: (self.rng.below(4) > 0).then_some(RopeTable {
                         base: 100.0,
                         dims: 4,
                         context: 8,
                         scaling: RopeScaling::None,
-                    },
+                    }),
                     rope_factors: None,
                     qk_norm: None,
                 };

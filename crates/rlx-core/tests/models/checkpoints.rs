@@ -65,6 +65,60 @@ pub fn llama() -> (Pairs, Vec<(String, Vec<u64>)>) {
     (pairs, tensors)
 }
 
+/// The header of a transformers folder with the same f32 tensors, of a llama.
+pub fn as_transformers(tensors: &[(String, Vec<u64>)]) -> safetensors::Header {
+    let (mut json, mut end) = (Vec::new(), 0);
+    for (name, dims) in tensors {
+        let bytes = 4 * dims.iter().product::<u64>();
+        let name = transformers_name(name);
+        let offsets = [end, end + bytes];
+        json.push(format!(
+            r#""{name}":{{"dtype":"F32","shape":{dims:?},"data_offsets":{offsets:?}}}"#
+        ));
+        end += bytes;
+    }
+    let json = format!("{{{}}}", json.join(","));
+    let mut bytes = (json.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(json.bytes());
+    let mut reader = safetensors::HeaderReader::new("f", Some(bytes.len() as u64 + end));
+    reader.push(&bytes).unwrap();
+    reader.into_header().unwrap()
+}
+
+/// A llama's tensors in transformers' folders, and in GGUF files.
+const NAMES: [(&str, &str); 13] = [
+    ("model.embed_tokens", "token_embd"),
+    ("model.norm", "output_norm"),
+    ("lm_head", "output"),
+    ("model.layers.", "blk."),
+    ("input_layernorm", "attn_norm"),
+    ("post_attention_layernorm", "ffn_norm"),
+    ("self_attn.q_proj", "attn_q"),
+    ("self_attn.k_proj", "attn_k"),
+    ("self_attn.v_proj", "attn_v"),
+    ("self_attn.o_proj", "attn_output"),
+    ("mlp.gate_proj", "ffn_gate"),
+    ("mlp.up_proj", "ffn_up"),
+    ("mlp.down_proj", "ffn_down"),
+];
+
+/// The name in a GGUF file of a tensor of a folder.
+pub fn gguf_name(name: &str) -> String {
+    NAMES.iter().fold(name.into(), |name: String, (from, to)| name.replace(from, to))
+}
+
+/// The name in a folder of a tensor of a GGUF file.
+fn transformers_name(name: &str) -> String {
+    let (start, part) =
+        name.strip_suffix(".weight").unwrap().rsplit_once('.').unwrap_or(("", name));
+    let part = part.strip_suffix(".weight").unwrap_or(part);
+    let to = NAMES.iter().find(|n| n.1 == part).unwrap().0;
+    match start.strip_prefix("blk.") {
+        Some(layer) => format!("model.layers.{layer}.{to}.weight"),
+        None => format!("{to}.weight"),
+    }
+}
+
 /// The module of a GGUF file, or why there is none.
 pub fn module(files: &ModelFiles) -> rlx_core::Result<Module> {
     let checkpoint = Checkpoint::gguf(files);

@@ -1,9 +1,9 @@
 //! Families: what they read of a checkpoint, what they refuse, and recorded models that they build.
 #![cfg(feature = "reference")]
 
-mod checkpoints;
+pub mod checkpoints;
+mod decoders;
 mod encoders;
-mod llama;
 #[cfg(feature = "text")]
 mod minilm;
 mod strict;

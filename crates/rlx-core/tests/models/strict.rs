@@ -1,10 +1,11 @@
 //! Nothing of a file is passed over in silence.
 
-use super::checkpoints::{gguf, json, llama, module, refusal, text};
+use super::checkpoints::{as_transformers, gguf, json, llama, module, refusal, text};
 use rlx_core::Code;
 use rlx_core::gguf::{Array, Value};
-use rlx_core::models::{FAMILIES, Keys, LlamaConfig};
-use rlx_core::ops::{RopeScaling, Unary};
+use rlx_core::ir::hir::{Attention, Block, Module};
+use rlx_core::models::{self, Checkpoint, FAMILIES, Keys};
+use rlx_core::ops::RopeScaling;
 
 #[test]
 fn a_key_that_nobody_reads_is_refused_by_its_name() {
@@ -43,7 +44,6 @@ fn keys_that_change_nothing_are_read() {
 #[test]
 fn a_value_of_another_architecture_says_what_it_changes() {
     for (key, value, what) in [
-        ("expert_count", Value::U32(8), "splits the feed-forward into experts"),
         ("attention.causal", Value::Bool(false), "lets rows see those after them"),
         ("attention.clamp_kqv", Value::F32(8.0), "bounds q, k and v"),
         ("attention.value_length", Value::U32(16), "not as wide"),
@@ -68,6 +68,14 @@ fn a_tensor_that_no_weight_names_is_refused() {
     assert!(refusal(&pairs, &tensors).contains("blk.2.attn_norm.weight"));
 }
 
+/// Attention of each layer.
+fn attentions(module: &Module) -> impl Iterator<Item = &Attention> {
+    module.nodes.iter().filter_map(|node| match &node.block {
+        Block::Attention(a) => Some(a),
+        _ => None,
+    })
+}
+
 #[test]
 fn layers_have_sizes_and_windows_of_their_own() {
     let (mut pairs, mut tensors) = llama();
@@ -84,11 +92,6 @@ fn layers_have_sizes_and_windows_of_their_own() {
             Value::Array(Array::Bool([true, false].into())),
         ),
     ]);
-    let config = LlamaConfig::from_gguf(&gguf(&pairs, &tensors)).unwrap();
-    let sizes: Vec<_> =
-        config.layers.iter().map(|l| (l.heads, l.kv_heads, l.ffn_dim, l.window)).collect();
-    // Seven keys, the row's own among them.
-    assert_eq!(sizes, [(4, 2, 64, Some(6)), (2, 1, 96, None)]);
     // The tensors have to agree.
     assert!(refusal(&pairs, &tensors).contains("blk.1.attn_q.weight is 32 x 32, expected 16 x 32"));
     for (name, dims) in &mut tensors {
@@ -101,7 +104,10 @@ fn layers_have_sizes_and_windows_of_their_own() {
             _ => {}
         }
     }
-    assert!(module(&gguf(&pairs, &tensors)).is_ok());
+    let built = module(&gguf(&pairs, &tensors)).unwrap();
+    let sizes = attentions(&built).map(|a| (a.heads, a.kv_heads, a.window)).collect::<Vec<_>>();
+    // Seven keys, the row's own among them.
+    assert_eq!(sizes, [(4, 2, Some(6)), (2, 1, None)]);
     let three = Value::Array(Array::U32(vec![64, 96, 64]));
     pairs.iter_mut().find(|p| p.0.contains("feed_forward")).unwrap().1 = three;
     let said = refusal(&pairs, &tensors);
@@ -113,27 +119,31 @@ fn a_periodic_pattern_leaves_each_nth_layer_without_a_window() {
     let (mut pairs, tensors) = llama();
     pairs.push(("llama.attention.sliding_window".into(), Value::U32(4)));
     let windows = |pairs: &_| -> Vec<Option<u64>> {
-        let config = LlamaConfig::from_gguf(&gguf(pairs, &tensors)).unwrap();
-        config.layers.iter().map(|l| l.window).collect()
+        attentions(&module(&gguf(pairs, &tensors)).unwrap()).map(|a| a.window).collect()
     };
     assert_eq!(windows(&pairs), [Some(3), Some(3)]);
     pairs.push(("llama.attention.sliding_window_pattern".into(), Value::U32(2)));
     assert_eq!(windows(&pairs), [Some(3), None]);
 }
 
-const CONFIG: &str = r#""model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4,
+const CONFIG: &str = r#""num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
     "hidden_size": 32, "intermediate_size": 64, "max_position_embeddings": 128, "vocab_size": 8"#;
 
-fn config(more: &str) -> rlx_core::Result<LlamaConfig> {
-    LlamaConfig::from_json(&json(format!("{{{CONFIG}{more}}}").as_bytes()))
+/// The module of a folder of that type, whose configuration says `more`.
+fn folder(model_type: &str, more: &str) -> rlx_core::Result<Module> {
+    let config = json(format!("{{\"model_type\": \"{model_type}\", {CONFIG}{more}}}").as_bytes());
+    let header = as_transformers(&llama().1);
+    let checkpoint = Checkpoint::transformers(&config, &header);
+    let model = models::open(&checkpoint)?;
+    model.module(&checkpoint, model.facts().context)
 }
 
 #[test]
 fn every_key_of_a_configuration_is_read_or_refused() {
-    let plain = config("").unwrap();
+    let plain = folder("llama", "").unwrap();
     let same = r#", "torch_dtype": "float16", "use_cache": true, "rope_scaling": null, "bad_words_ids": [],
         "pruned_heads": {}, "attention_bias": null, "rope_parameters": {"rope_type": "default"}"#;
-    assert_eq!(config(same).unwrap(), plain);
+    assert_eq!(folder("llama", same).unwrap(), plain);
     for (more, what) in [
         (r#", "quantization_config": {"bits": 4}"#, "quantization_config is an object"),
         (
@@ -151,25 +161,34 @@ fn every_key_of_a_configuration_is_read_or_refused() {
         (r#", "sparkle": "a""#, "sparkle is \"a\""),
         (r#", "partial_rotary_factor": 0.2"#, "1 rotary dimensions of 8"),
     ] {
-        let said = config(more).unwrap_err().to_string();
+        let said = folder("llama", more).unwrap_err().to_string();
         assert!(said.contains(what), "{more}: {said}");
     }
 }
 
 #[test]
 fn a_configuration_may_change_functions_factors_and_rope() {
-    let c = config(
+    let built = folder(
+        "granite",
         r#", "hidden_act": "gelu_pytorch_tanh", "embedding_multiplier": 3.0, "residual_multiplier": 0.5,
-        "attention_multiplier": 0.25, "logits_scaling": 4.0, "partial_rotary_factor": 0.5,
-        "sliding_window": 7, "layer_types": ["full_attention", "sliding_attention"]"#,
+        "attention_multiplier": 0.25, "logits_scaling": 4.0, "partial_rotary_factor": 0.5"#,
     )
     .unwrap();
-    assert_eq!((c.act, c.embedding_scale, c.residual_scale), (Unary::Gelu, 3.0, 0.5));
-    assert_eq!((c.attention_scale, c.logit_scale, c.rotary.dims), (Some(0.25), 4.0, 4));
-    assert_eq!(c.layers.iter().map(|l| l.window).collect::<Vec<_>>(), [None, Some(6)]);
-    let c = config(r#", "rope_scaling": {"type": "dynamic", "factor": 2.0}"#).unwrap();
-    assert_eq!(c.rotary.scaling, RopeScaling::Dynamic { factor: 2.0, original: 128.0 });
-    assert_eq!(c.rotary.longest(c.context), 256);
+    let blocks = |name: &str| built.nodes.iter().filter(|n| n.block.name() == name).count();
+    assert_eq!((blocks("geglu_ffn"), blocks("swiglu_ffn")), (2, 0));
+    let labels = |part: &str| built.nodes.iter().filter(|n| n.label.ends_with(part)).count();
+    assert_eq!((labels("embd_scaled"), labels("attn_scaled"), labels("norm_scaled")), (1, 2, 1));
+    assert!(attentions(&built).all(|a| a.scale == 0.25 && a.rope.dims == 4));
+    let built = folder(
+        "llama",
+        r#", "sliding_window": 7, "layer_types": ["full_attention", "sliding_attention"]"#,
+    )
+    .unwrap();
+    assert_eq!(attentions(&built).map(|a| a.window).collect::<Vec<_>>(), [None, Some(6)]);
+    let built = folder("llama", r#", "rope_scaling": {"type": "dynamic", "factor": 2.0}"#).unwrap();
+    let scaling = RopeScaling::Dynamic { factor: 2.0, original: 128.0 };
+    assert!(attentions(&built).all(|a| a.rope.scaling == scaling));
+    assert_eq!(built.context, 256);
 }
 
 #[test]
@@ -200,4 +219,26 @@ fn the_hint_of_an_unknown_architecture_names_every_family() {
     for name in FAMILIES.iter().flat_map(|f| f.gguf) {
         assert!(said.contains(name), "{said}");
     }
+}
+
+#[test]
+fn experts_of_a_family_that_has_none_are_refused() {
+    let (mut pairs, tensors) = llama();
+    pairs[0].1 = text("granite");
+    for pair in &mut pairs[1..] {
+        pair.0 = pair.0.replace("llama.", "granite.");
+    }
+    pairs.push(("granite.expert_count".into(), Value::U32(8)));
+    assert!(refusal(&pairs, &tensors).contains("splits the feed-forward into experts"));
+}
+
+#[test]
+fn numbers_of_experts_that_no_row_can_use_are_refused() {
+    let (mut pairs, tensors) = llama();
+    pairs.push(("llama.expert_count".into(), Value::U32(4)));
+    assert!(refusal(&pairs, &tensors).contains("llama.expert_used_count is missing"));
+    pairs.push(("llama.expert_used_count".into(), Value::U32(5)));
+    assert!(refusal(&pairs, &tensors).contains("a row uses 5 experts of 4"));
+    pairs.iter_mut().find(|p| p.0.ends_with("expert_count")).unwrap().1 = Value::U32(1 << 20);
+    assert!(refusal(&pairs, &tensors).contains("at most 4096 are read"));
 }

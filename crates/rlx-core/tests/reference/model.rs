@@ -2,11 +2,13 @@
 
 use super::floats;
 use crate::load::{Hand, model, wait};
+use crate::models::checkpoints::as_transformers;
 use crate::targets;
 use rlx_core::compare::difference;
 use rlx_core::gguf::{HeaderReader, ModelFiles};
-use rlx_core::models::LlamaConfig;
-use rlx_core::ops::RopeScaling;
+use rlx_core::ir::hir::Block;
+use rlx_core::models::{self, Checkpoint};
+use rlx_core::ops::{RopeScaling, RopeTable};
 use rlx_core::plan::check::check;
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::runtime::device::{Device, SharedBytes, Submission, Write, WriteTo};
@@ -149,14 +151,23 @@ fn a_gguf_file_and_config_json_describe_the_same_model() {
     let files = ModelFiles::new(vec![reader.into_header().unwrap()]).unwrap();
     let config = read("tests/fixtures/llama_linear/config.json");
     let config = Json::parse(&config, "config.json", 0).unwrap();
-    let by_gguf = LlamaConfig::from_gguf(&files).unwrap();
-    assert_eq!((by_gguf.eps, &by_gguf.rotary.scaling), (0.05, &RopeScaling::Linear(4.0)));
-    let by_json = LlamaConfig::from_json(&config).unwrap();
-    // What only config.json says of tensors that a file has or has not.
-    assert_eq!((by_json.tied, by_json.attention_bias), (Some(false), Some(false)));
-    let tensors =
-        |c: LlamaConfig| LlamaConfig { tied: None, attention_bias: None, ffn_bias: None, ..c };
-    assert_eq!(tensors(by_json), by_gguf);
+    let tensors = files.tensors.iter().map(|(name, (_, t))| (name.clone(), t.dims.clone()));
+    let header = as_transformers(&tensors.collect::<Vec<_>>());
+    // What does not follow from how files name tensors: epsilons, and angles of the layers.
+    let said = |checkpoint: &Checkpoint<'_>| {
+        let module = models::open(checkpoint).unwrap().module(checkpoint, 64).unwrap();
+        let blocks = module.nodes.into_iter().filter_map(|node| match node.block {
+            Block::RmsNorm(norm) => Some((Some(norm.eps), None)),
+            Block::Attention(a) => Some((None, Some((a.rope, a.heads, a.kv_heads, a.scale)))),
+            _ => None,
+        });
+        blocks.collect::<Vec<_>>()
+    };
+    let by_gguf = said(&Checkpoint::gguf(&files));
+    let rope = |b: &(_, Option<(RopeTable, _, _, _)>)| b.1.clone().map(|a| a.0.scaling);
+    assert_eq!(by_gguf[0].0, Some(0.05));
+    assert_eq!(by_gguf.iter().find_map(rope), Some(RopeScaling::Linear(4.0)));
+    assert_eq!(said(&Checkpoint::transformers(&config, &header)), by_gguf);
 }
 
 #[test]

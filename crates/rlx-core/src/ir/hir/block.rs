@@ -236,12 +236,12 @@ blocks! {
         softcap: Option<f32>,
         /// Which dimensions rotate together.
         style: RopeStyle,
-        /// Angles.
+        /// Angles; with no dimensions, nothing turns.
         rope: RopeTable,
         /// Whether a tensor divides the frequencies.
         factors: bool,
-        /// q and k have an RMS norm per head before they rotate, with this eps; its weights
-        /// `[head_dim]` stand behind v.
+        /// q and k have an RMS norm before they rotate, with this eps; its weights stand behind v:
+        /// `[head_dim]` of each head, or as wide as all heads together.
         qk_eps: Option<f32>,
     } inputs |b| 3 + b.factors as usize + 2 * usize::from(b.qk_eps.is_some()), results 1;
     /// `x [B, S, D], q, (b)?, k, (b)?, v, (b)?, o, (b)?, (mask)? -> [B, S, D]`: self-attention

@@ -37,12 +37,13 @@ pub struct AttentionSpec {
     pub softcap: Option<f32>,
     /// Which dimensions rotate together.
     pub rope_style: RopeStyle,
-    /// Angles.
-    pub rope: RopeTable,
+    /// Angles; `None`: nothing rotates.
+    pub rope: Option<RopeTable>,
     /// Tensor that divides the frequencies.
     pub rope_factors: Option<Weight>,
-    /// RMS norms of q and k per head, before they rotate: weights `[E]` and eps.
-    pub qk_norm: Option<([Weight; 2], f32)>,
+    /// RMS norms of q and k before they rotate: weights and eps. Weights `[E]` are of each head,
+    /// weights as wide as the rows of q and k of these.
+    pub qk_norm: Option<([Tensor; 2], f32)>,
 }
 
 /// A gated feed-forward: `down(f(gate(x)) * up(x))`.
@@ -220,9 +221,7 @@ impl Module {
         let label = format!("blk.{}.attn", spec.layer);
         let mut inputs = Vec::from([q, k, v]);
         let qk_eps = spec.qk_norm.as_ref().map(|n| n.1);
-        if let Some((weights, _)) = spec.qk_norm {
-            inputs.extend(weights.map(|w| self.weight(w)));
-        }
+        inputs.extend(spec.qk_norm.into_iter().flat_map(|n| n.0));
         let before = inputs.len();
         inputs.extend(spec.rope_factors.map(|w| self.weight(w)));
         let block = Attention {
@@ -234,7 +233,7 @@ impl Module {
             window: spec.window,
             softcap: spec.softcap,
             style: spec.rope_style,
-            rope: spec.rope,
+            rope: spec.rope.unwrap_or_else(|| RopeTable::none(self.context)),
             factors: inputs.len() > before,
             qk_eps,
         };
@@ -287,9 +286,7 @@ impl Module {
         let mut inputs = Vec::from([x]);
         inputs.extend(weights);
         let qk_eps = spec.qk_norm.as_ref().map(|n| n.1);
-        for w in spec.qk_norm.into_iter().flat_map(|n| n.0) {
-            inputs.push(self.weight(w));
-        }
+        inputs.extend(spec.qk_norm.into_iter().flat_map(|n| n.0));
         let factors = spec.rope_factors.is_some();
         inputs.extend(spec.rope_factors.map(|w| self.weight(w)));
         let block = DecoderBlock {
@@ -302,7 +299,7 @@ impl Module {
             softcap: spec.softcap,
             eps,
             style: spec.rope_style,
-            rope: spec.rope,
+            rope: spec.rope.unwrap_or_else(|| RopeTable::none(self.context)),
             factors,
             qk_eps,
         };

@@ -1,12 +1,12 @@
-//! Recorded models of the llama family, by the oracle.
+//! Recorded decoders of every family, by the oracle.
 
-use super::checkpoints::{Folder, gguf, recorded, rows, text};
+use super::checkpoints::{Folder, gguf, gguf_name, recorded, rows, text};
 use crate::common::execute::Data;
 use crate::skip::skip;
 use rlx_core::compare::difference;
 use rlx_core::gguf::{ModelFiles, Value};
 use rlx_core::models::{self, Checkpoint};
-use rlx_core::safetensors::{Tensor, json::Json};
+use rlx_core::safetensors::json::Json;
 
 /// Ten times what was measured, of the largest logit.
 const TOLERANCE: f64 = 1e-5;
@@ -66,35 +66,52 @@ fn granite_with_its_four_factors() {
     check("granite", PROMPTS);
 }
 
-/// LongRoPE, of a Phi-3 whose fused matrices are taken apart, which makes a llama of it. The planned
-/// context chooses the divisors: those up to the original 48 positions, or those beyond.
+#[test]
+fn smollm3_with_a_layer_that_does_not_turn() {
+    check("smollm3", PROMPTS);
+}
+
+#[test]
+fn olmo_2_with_norms_behind_its_branches() {
+    check("olmo2", PROMPTS);
+}
+
+#[test]
+fn phi_3_with_fused_projections() {
+    check("phi3", PROMPTS);
+}
+
+#[test]
+fn qwen_2_with_biases_of_q_k_and_v() {
+    check("qwen2", PROMPTS);
+}
+
+#[test]
+fn qwen_3_with_norms_of_heads() {
+    check("qwen3", PROMPTS);
+}
+
+#[test]
+fn gemma_one_two_and_three() {
+    check("gemma", PROMPTS);
+    check("gemma2", PROMPTS);
+    check("gemma3", PROMPTS);
+}
+
+#[test]
+fn experts_of_mixtral_and_of_qwen_3() {
+    check("mixtral", PROMPTS);
+    check("qwen3_moe", PROMPTS);
+}
+
+/// LongRoPE: the planned context chooses the divisors, those up to the original 48 positions, or those beyond.
 #[test]
 fn longrope_up_to_its_original_context_and_beyond() {
     let Some(path) = recorded("phi3_longrope") else {
         return skip("models: phi3_longrope", "no folder `shared` beside the checkout");
     };
     for config in ["config.json", "config.legacy.json"] {
-        let mut folder = Folder::open(&path, config);
-        let Json::Object(keys) = &mut folder.config else { panic!("an object") };
-        keys.insert("model_type".into(), Json::String("llama".into()));
-        keys.retain(|key, _| !key.ends_with("_pdrop"));
-        for (fused, parts) in [
-            ("self_attn.qkv_proj", &[("q", 96), ("k", 32), ("v", 32)][..]),
-            ("mlp.gate_up_proj", &[("gate", 96), ("up", 96)]),
-        ] {
-            for i in 0..2 {
-                let name = format!("model.layers.{i}.{fused}.weight");
-                let all = folder.header.tensors.remove(&name).unwrap();
-                let (mut offset, folder_of) = (all.offset, fused.split_once('.').unwrap().0);
-                for (part, rows) in parts {
-                    let name = format!("model.layers.{i}.{folder_of}.{part}_proj.weight");
-                    let bytes = rows * 96 * 4;
-                    let t = Tensor { shape: vec![*rows, 96], offset, bytes, ..all.clone() };
-                    folder.header.tensors.insert(name, t);
-                    offset += bytes;
-                }
-            }
-        }
+        let folder = Folder::open(&path, config);
         let (checkpoint, weights) = (folder.checkpoint(), folder.weights());
         let model = models::open(&checkpoint).unwrap();
         assert_eq!(model.facts().context, 192);
@@ -137,21 +154,6 @@ fn as_gguf(folder: &Folder, arch: &str, more: &[(&str, Value)]) -> (ModelFiles, 
         (format!("{arch}.attention.layer_norm_rms_epsilon"), Value::F32(eps)),
     ];
     pairs.extend(more.iter().map(|(key, value)| (format!("{arch}.{key}"), value.clone())));
-    let names = [
-        ("model.embed_tokens", "token_embd"),
-        ("model.norm", "output_norm"),
-        ("lm_head", "output"),
-        ("model.layers.", "blk."),
-        ("input_layernorm", "attn_norm"),
-        ("post_attention_layernorm", "ffn_norm"),
-        ("self_attn.q_proj", "attn_q"),
-        ("self_attn.k_proj", "attn_k"),
-        ("self_attn.v_proj", "attn_v"),
-        ("self_attn.o_proj", "attn_output"),
-        ("mlp.gate_proj", "ffn_gate"),
-        ("mlp.up_proj", "ffn_up"),
-        ("mlp.down_proj", "ffn_down"),
-    ];
     let (mut tensors, mut weights) = (Vec::new(), Data::new());
     for (name, mut bytes) in folder.weights() {
         let dims = folder.header.tensors[&name].shape.clone();
@@ -164,7 +166,7 @@ fn as_gguf(folder: &Folder, arch: &str, more: &[(&str, Value)]) -> (ModelFiles, 
                 row_of.copy_from_slice(&old[from * row..][..row]);
             }
         }
-        let name = names.iter().fold(name, |name, (from, to)| name.replace(from, to));
+        let name = gguf_name(&name);
         tensors.push((name.clone(), dims));
         weights.insert(name, bytes);
     }

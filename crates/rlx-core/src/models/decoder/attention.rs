@@ -1,0 +1,161 @@
+//! A layer's attention: projections, norms of heads, rotary positions, the cache.
+
+use super::Builder;
+use super::names::Part;
+use crate::error::Result;
+use crate::ir::hir::{AttentionSpec, Linear, Module, Tensor, Weight};
+use crate::math;
+use crate::ops::Slice;
+use crate::types::Dim;
+use alloc::format;
+
+/// Over what q and k are normalised before they rotate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QkNorm {
+    /// Over each head, all by the same weights `[E]`: Qwen 3's.
+    Head,
+    /// Over all heads together, by weights `[H * E]` and `[K * E]`: OLMo 2's.
+    Row,
+}
+
+/// Attention over the keys and values of all rows so far.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attention {
+    /// H.
+    pub heads: u64,
+    /// K.
+    pub kv_heads: u64,
+    /// E.
+    pub head_dim: u64,
+    /// Rows that a row sees before its own, at most.
+    pub window: Option<u64>,
+    /// Which of the model's rotary positions turn q and k; `None`: nothing turns them.
+    pub rotary: Option<usize>,
+    /// Multiplies the scores; `1 / sqrt(E)` if there is none.
+    pub scale: Option<f32>,
+    /// Bounds the scores.
+    pub softcap: Option<f32>,
+    /// Norms of q and k.
+    pub qk_norm: Option<QkNorm>,
+    /// Whether q, k and v are rows of one tensor.
+    pub fused: bool,
+    /// Whether q, k and v have biases; `None`: as the file has them.
+    pub bias: Option<bool>,
+    /// Whether the output has a bias; `None`: as the file has it.
+    pub output_bias: Option<bool>,
+}
+
+impl Attention {
+    /// Of LLaMA: the first rotary positions, no window, no norms.
+    pub fn new([heads, kv_heads, head_dim]: [u64; 3], bias: Option<bool>) -> Self {
+        Attention {
+            heads,
+            kv_heads,
+            head_dim,
+            window: None,
+            rotary: Some(0),
+            scale: None,
+            softcap: None,
+            qk_norm: None,
+            fused: false,
+            bias,
+            output_bias: bias,
+        }
+    }
+
+    /// The same with few heads and a short window: what a twin has.
+    pub(super) fn small(&self) -> Self {
+        let group = self.heads / self.kv_heads;
+        let width = |kv_heads: u64| kv_heads * group * self.head_dim % 256;
+        // Two of them, where there are two, so that a kernel must tell them apart.
+        let kv_heads = (self.kv_heads.min(2)..self.kv_heads)
+            .find(|&n| width(n) == width(self.kv_heads))
+            .unwrap_or(self.kv_heads);
+        Attention {
+            heads: kv_heads * group,
+            kv_heads,
+            // Less than a prompt of the twin, so that it leaves something out.
+            window: self.window.map(|w| w.min(37)),
+            ..self.clone()
+        }
+    }
+}
+
+impl Builder<'_> {
+    /// Weights of linear layers that are the rows of one tensor, one behind the other.
+    pub(super) fn rows<const N: usize>(
+        &self,
+        m: &mut Module,
+        whole: Weight,
+        lens: [u64; N],
+        labels: [&str; N],
+    ) -> [Tensor; N] {
+        let weight = m.weight(whole);
+        let (mut start, mut labels) = (0, labels.iter());
+        lens.map(|len| {
+            let part = Slice { axis: 0, start: Dim::from(start), len: Dim::from(len), step: 1 };
+            start += len;
+            let label = labels.next().copied().unwrap_or_default();
+            m.op(part, &[weight], &format!("{label}_rows"))
+        })
+    }
+
+    /// `o(attention(q, k, v))`.
+    pub(super) fn attention(
+        &self,
+        m: &mut Module,
+        h: Tensor,
+        a: &Attention,
+        i: usize,
+    ) -> Result<Tensor> {
+        let (dim, q_dim, kv_dim) = (self.model.dim, a.heads * a.head_dim, a.kv_heads * a.head_dim);
+        let at = |part| self.names.layer(i, part);
+        let label = |part: &str| format!("blk.{i}.{part}");
+        let (q_label, k_label, v_label) = (label("attn_q"), label("attn_k"), label("attn_v"));
+        let [q, k, v] = if a.fused {
+            // No known family has fused weights and a bias.
+            let all = [q_dim + 2 * kv_dim, dim];
+            let all = self.tensors.linear_biased(&at(Part::Qkv), all, Some(false))?.weight;
+            let labels = [&*q_label, &*k_label, &*v_label];
+            let [q, k, v] = self.rows(m, all, [q_dim, kv_dim, kv_dim], labels);
+            let mut linear = |w, label| m.push(Linear { bias: false, act: None }, &[h, w], label);
+            [linear(q, &q_label), linear(k, &k_label), linear(v, &v_label)]
+        } else {
+            let linear = |part, out| self.tensors.linear_biased(&at(part), [out, dim], a.bias);
+            [
+                m.linear(h, linear(Part::Q, q_dim)?, &q_label),
+                m.linear(h, linear(Part::K, kv_dim)?, &k_label),
+                m.linear(h, linear(Part::V, kv_dim)?, &v_label),
+            ]
+        };
+        let qk_norm = match a.qk_norm {
+            Some(over) => {
+                let [q, k] = match over {
+                    QkNorm::Head => [a.head_dim; 2],
+                    QkNorm::Row => [q_dim, kv_dim],
+                };
+                let q = self.norm_weight(m, &at(Part::QNorm), q, &label("attn_q_norm"))?;
+                let k = self.norm_weight(m, &at(Part::KNorm), k, &label("attn_k_norm"))?;
+                Some(([q, k], self.model.eps))
+            }
+            None => None,
+        };
+        let plain = (1.0 / math::sqrt(a.head_dim as f64)) as f32;
+        let spec = AttentionSpec {
+            layer: i,
+            heads: a.heads as usize,
+            kv_heads: a.kv_heads as usize,
+            head_dim: a.head_dim as usize,
+            scale: a.scale.unwrap_or(plain),
+            window: a.window,
+            softcap: a.softcap,
+            rope_style: self.model.rope_style,
+            rope: a.rotary.map(|n| self.model.rotary[n].table(m.context)),
+            rope_factors: a.rotary.and_then(|n| self.divisors[n].clone()),
+            qk_norm,
+        };
+        let y = m.attention(q, k, v, spec);
+        let o = self.tensors.linear_biased(&at(Part::O), [dim, q_dim], a.output_bias)?;
+        Ok(m.linear(y, o, &label("attn_output")))
+    }
+}

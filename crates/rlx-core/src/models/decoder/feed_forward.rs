@@ -1,0 +1,167 @@
+//! A layer's feed-forward: one for all rows, or experts of which each row chooses some.
+
+use super::names::Part;
+use super::{Builder, small_row};
+use crate::error::Result;
+use crate::ir::hir::{GegluFfn, Linear, Module, MoeFfn, SwigluFfn, Tensor};
+use crate::models::naming::Naming;
+use crate::ops::{Binary, Concat, Reshape, Unary, Zip};
+use crate::types::{Dim, Shape};
+use alloc::format;
+use alloc::vec::Vec;
+
+/// A feed-forward.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FeedForward {
+    /// `down(f(gate(x)) * up(x))` (arXiv:2002.05202).
+    Gated {
+        /// F.
+        width: u64,
+        /// f.
+        act: Unary,
+        /// Whether the gate and up are rows of one tensor.
+        fused: bool,
+        /// Whether its linear layers have biases; `None`: as the file has them.
+        bias: Option<bool>,
+    },
+    /// A mixture of experts.
+    Experts(Experts),
+}
+
+/// Gated feed-forwards of which each row chooses some, by scores of a router (arXiv:1701.06538).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experts {
+    /// How many there are.
+    pub count: u64,
+    /// How many a row chooses.
+    pub used: u64,
+    /// F of each.
+    pub width: u64,
+    /// What the gate's product goes through.
+    pub act: Unary,
+    /// Whether a row's weights are divided by their sum.
+    pub normalise: bool,
+}
+
+impl FeedForward {
+    /// Without biases, each of its weights a tensor.
+    pub fn gated(width: u64, act: Unary) -> Self {
+        FeedForward::Gated { width, act, fused: false, bias: Some(false) }
+    }
+
+    /// The same with short rows: what a twin has.
+    pub(super) fn small(&self) -> Self {
+        match self.clone() {
+            FeedForward::Gated { width, act, fused, bias } => {
+                FeedForward::Gated { width: small_row(width), act, fused, bias }
+            }
+            FeedForward::Experts(e) => FeedForward::Experts(Experts {
+                // More than a row chooses, and few.
+                count: e.count.min(2 * e.used + 1),
+                width: small_row(e.width),
+                ..e
+            }),
+        }
+    }
+}
+
+/// A linear layer's weight and bias.
+type Layer = (Tensor, Option<Tensor>);
+
+/// `down(f(gate(x)) * up(x))`.
+fn gated(m: &mut Module, x: Tensor, layers: [Layer; 3], f: Unary, label: &str) -> Tensor {
+    let [gate_bias, up_bias, down_bias] = layers.map(|l| l.1.is_some());
+    let mut inputs = Vec::from([x]);
+    inputs.extend(layers.iter().flat_map(|l| [Some(l.0), l.1]).flatten());
+    match f {
+        Unary::Silu => m.push(SwigluFfn { gate_bias, up_bias, down_bias }, &inputs, label),
+        Unary::Gelu => m.push(GegluFfn { gate_bias, up_bias, down_bias }, &inputs, label),
+        f => {
+            let mut linear = |x, (w, b): Layer, act, part: &str| {
+                let inputs: Vec<Tensor> = [Some(x), Some(w), b].into_iter().flatten().collect();
+                m.push(Linear { bias: b.is_some(), act }, &inputs, format!("{label}_{part}"))
+            };
+            let gate = linear(x, layers[0], Some(f), "gate");
+            let up = linear(x, layers[1], None, "up");
+            let y = m.op(Zip { f: Binary::Mul }, &[gate, up], &format!("{label}_mul"));
+            m.push(
+                Linear { bias: down_bias, act: None },
+                &[Some(y), Some(layers[2].0), layers[2].1]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>(),
+                format!("{label}_down"),
+            )
+        }
+    }
+}
+
+impl Builder<'_> {
+    pub(super) fn feed_forward(
+        &self,
+        m: &mut Module,
+        x: Tensor,
+        ffn: &FeedForward,
+        i: usize,
+    ) -> Result<Tensor> {
+        let dim = self.model.dim;
+        let at = |part| self.names.layer(i, part);
+        let label = format!("blk.{i}.ffn");
+        let (width, act, fused, bias) = match ffn {
+            &FeedForward::Gated { width, act, fused, bias } => (width, act, fused, bias),
+            FeedForward::Experts(e) => return self.experts(m, x, e, i),
+        };
+        let linear = |m: &mut Module, part, dims| -> Result<Layer> {
+            let w = self.tensors.linear_biased(&at(part), dims, bias)?;
+            Ok((m.weight(w.weight), w.bias.map(|b| m.weight(b))))
+        };
+        let (gate, up) = if fused {
+            // No known family has fused weights and a bias.
+            let both =
+                self.tensors.linear_biased(&at(Part::GateUp), [2 * width, dim], Some(false))?;
+            let labels = ["gate", "up"].map(|part| format!("{label}_{part}"));
+            let [gate, up] = self.rows(m, both.weight, [width; 2], [&*labels[0], &*labels[1]]);
+            ((gate, None), (up, None))
+        } else {
+            (linear(m, Part::Gate, [width, dim])?, linear(m, Part::Up, [width, dim])?)
+        };
+        let down = linear(m, Part::Down, [dim, width])?;
+        Ok(gated(m, x, [gate, up, down], act, &label))
+    }
+
+    fn experts(&self, m: &mut Module, x: Tensor, e: &Experts, i: usize) -> Result<Tensor> {
+        let (dim, label) = (self.model.dim, format!("blk.{i}.ffn"));
+        let router = format!("{}.weight", self.names.layer(i, Part::Router));
+        let router = m.weight(self.tensors.weight(&router, &[e.count, dim])?);
+        let gate = self.bank(m, Part::GateExperts, [e.count, e.width, dim], i)?;
+        let up = self.bank(m, Part::UpExperts, [e.count, e.width, dim], i)?;
+        let down = self.bank(m, Part::DownExperts, [e.count, dim, e.width], i)?;
+        let block = MoeFfn {
+            top_k: e.used as usize,
+            act: e.act,
+            sigmoid: false,
+            normalise: e.normalise,
+            scale: None,
+            choice_bias: false,
+        };
+        Ok(m.push(block, &[x, router, gate, up, down], label))
+    }
+
+    /// One matrix of all experts, `[E, out, in]`: a tensor of GGUF files, and a tensor for each expert in
+    /// transformers' folders, which stand one behind the other once they are loaded.
+    fn bank(&self, m: &mut Module, part: Part, dims: [u64; 3], i: usize) -> Result<Tensor> {
+        let name = format!("{}.weight", self.names.layer(i, part));
+        let [experts, out, input] = dims;
+        if self.names.naming == Naming::Gguf {
+            return Ok(m.weight(self.tensors.weight(&name, &dims)?));
+        }
+        let one = Shape([1, out, input].map(Dim::from).to_vec());
+        let mut all = Vec::new();
+        for e in 0..experts {
+            let name = name.replace('#', &format!("{e}"));
+            let weight = m.weight(self.tensors.weight(&name, &[out, input])?);
+            all.push(m.op(Reshape { dims: one.clone() }, &[weight], &name));
+        }
+        Ok(m.op(Concat { axis: 0 }, &all, &name))
+    }
+}

@@ -1,0 +1,279 @@
+//! Decoder-only language models, as what their families say of them: layers of an attention and a
+//! feed-forward, each a branch that is added to the residual stream (Vaswani et al. 2017,
+//! arXiv:1706.03762, section 3, without the encoder).
+//!
+//! D model   F feed-forward   H query heads   K key and value heads   E width of a head   V tokens
+//!
+//! A family's file reads its configuration into a [`Decoder`]; what one family does and others do
+//! not is a value of a layer here, never a question after the family.
+
+mod attention;
+mod feed_forward;
+mod names;
+mod read;
+
+pub use attention::{Attention, QkNorm};
+pub use feed_forward::{Experts, FeedForward};
+pub(super) use names::{Names, Part, Renamed};
+pub(super) use read::{Sizes, Sliding, experts, factor, finish, permuted_pairs, windows};
+
+use super::model::{Facts, Model, Task};
+use super::rotary::Rotary;
+use super::tensors::Tensors;
+use crate::error::{Code, Error, Result};
+use crate::ir::hir::{FusionPolicy, LinearWeights, Module, RmsNorm, Tensor, Weight};
+use crate::ops::{Binary, Constant, RopeStyle, Zip};
+use crate::types::DType;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Where a layer's branches are normalised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BranchNorms {
+    /// Before the attention and before the feed-forward: LLaMA's.
+    #[default]
+    Before,
+    /// After them, before the sum: OLMo 2's.
+    After,
+    /// Before and after them: Gemma 2's.
+    Both,
+}
+
+/// A layer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layer {
+    /// The first branch.
+    pub attention: Attention,
+    /// The second branch.
+    pub feed_forward: FeedForward,
+    /// Where the branches are normalised.
+    pub norms: BranchNorms,
+    /// Multiplies what a branch adds to its residual.
+    pub residual_scale: f32,
+}
+
+impl Layer {
+    /// LLaMA's: normalised before its branches, which are added as they are.
+    pub fn new(attention: Attention, feed_forward: FeedForward) -> Self {
+        Layer { attention, feed_forward, norms: BranchNorms::Before, residual_scale: 1.0 }
+    }
+}
+
+/// One checkpoint of a decoder-only language model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoder {
+    /// Its family's name.
+    pub family: &'static str,
+    /// D.
+    pub dim: u64,
+    /// V.
+    pub vocab: u64,
+    /// Positions the model was trained for.
+    pub context: u64,
+    /// Added to the mean square in norms.
+    pub eps: f32,
+    /// What norms add to their weights.
+    pub norm_offset: f32,
+    /// Rotary positions; a layer says by number which are its own.
+    pub rotary: Vec<Rotary>,
+    /// Which dimensions rotate together.
+    pub rope_style: RopeStyle,
+    /// The layers, one by one.
+    pub layers: Vec<Layer>,
+    /// Multiplies embeddings.
+    pub embedding_scale: f32,
+    /// Divides logits.
+    pub logit_scale: f32,
+    /// Bounds logits.
+    pub logit_softcap: Option<f32>,
+    /// Whether the embeddings are the head; `None`: where the file has no head.
+    pub tied: Option<bool>,
+    /// Tensors that the family's files name otherwise than others' do.
+    pub(super) renamed: &'static [Renamed],
+}
+
+impl Decoder {
+    /// Layers over plain embeddings and a plain head.
+    pub(super) fn new(
+        family: &'static str,
+        sizes: &Sizes,
+        rotary: Vec<Rotary>,
+        layers: Vec<Layer>,
+    ) -> Self {
+        Decoder {
+            family,
+            dim: sizes.dim,
+            vocab: sizes.vocab,
+            context: sizes.context,
+            eps: sizes.eps,
+            norm_offset: 0.0,
+            rotary,
+            rope_style: RopeStyle::Half,
+            layers,
+            embedding_scale: 1.0,
+            logit_scale: 1.0,
+            logit_softcap: None,
+            tied: sizes.tied,
+            renamed: &[],
+        }
+    }
+}
+
+impl Model for Decoder {
+    fn facts(&self) -> Facts {
+        let longest = |r: &Rotary| r.longest(self.context);
+        Facts {
+            family: self.family,
+            task: Task::Generate,
+            layers: self.layers.len() as u64,
+            context: self.rotary.first().map_or(self.context, longest),
+            vocab: self.vocab,
+            width: self.dim,
+        }
+    }
+
+    fn kind(&self, layer: u64) -> u64 {
+        let layer = self.layers.get(layer as usize);
+        self.layers.iter().position(|l| Some(l) == layer).unwrap_or(0) as u64
+    }
+
+    fn small(&self, layers: &[u64]) -> Box<dyn Model> {
+        let smaller = |layer: &Layer| Layer {
+            attention: layer.attention.small(),
+            feed_forward: layer.feed_forward.small(),
+            ..layer.clone()
+        };
+        let layers = layers.iter().filter_map(|&i| self.layers.get(i as usize)).map(smaller);
+        Box::new(Decoder {
+            layers: layers.collect(),
+            dim: small_row(self.dim),
+            vocab: small_row(self.vocab),
+            ..self.clone()
+        })
+    }
+
+    fn build(&self, tensors: &Tensors<'_>, context: u64) -> Result<Module> {
+        let mut m =
+            Module::new(self.family, context, self.vocab).with_policy(FusionPolicy::Fusable);
+        let names = Names { naming: tensors.naming(), renamed: self.renamed };
+        let divisors = self.rotary.iter().map(|r| r.divisors(tensors, context));
+        let divisors = divisors.collect::<Result<Vec<_>>>()?;
+        // Frequencies, which are computed.
+        tensors.inert(|n| n.ends_with(".rotary_emb.inv_freq"));
+
+        let table = tensors.weight(names.embedding(), &[self.vocab, self.dim])?;
+        let ids = m.ids();
+        let x = m.embedding(ids, table.clone());
+        let mut x = scaled(&mut m, x, self.embedding_scale, "token_embd_scaled")?;
+        m.tap("layer.embed", x);
+        let b = Builder { model: self, tensors, names, divisors };
+        for (i, layer) in self.layers.iter().enumerate() {
+            x = b.layer(&mut m, x, layer, i)?;
+            m.tap(format!("layer.{i}"), x);
+        }
+        let x = m.out_rows(x);
+        let x = b.norm(&mut m, x, b.names.output_norm().into(), "output_norm")?;
+        m.tap("layer.norm", x);
+        b.head(&mut m, x, table)?;
+        Ok(m)
+    }
+}
+
+/// A width that a twin has for `n`: small, with the remainder that kernels and blocks see.
+fn small_row(n: u64) -> u64 {
+    if n <= 512 { n } else { 256 + n % 256 }
+}
+
+/// `x` times a number, and `x` itself for 1.
+fn scaled(m: &mut Module, x: Tensor, by: f32, label: &str) -> Result<Tensor> {
+    if by == 1.0 {
+        return Ok(x);
+    }
+    let by = Constant::scalar(DType::F32, by.into())?;
+    let by = m.op(by, &[], &format!("{label}_by"));
+    Ok(m.op(Zip { f: Binary::Mul }, &[x, by], label))
+}
+
+/// What building a layer needs beside the module.
+struct Builder<'a> {
+    model: &'a Decoder,
+    tensors: &'a Tensors<'a>,
+    names: Names,
+    /// Of each of the model's rotary positions, the tensor that divides its frequencies.
+    divisors: Vec<Option<Weight>>,
+}
+
+impl Builder<'_> {
+    fn layer(&self, m: &mut Module, x: Tensor, layer: &Layer, i: usize) -> Result<Tensor> {
+        let (before, after) = match layer.norms {
+            BranchNorms::Before => ([Some(Part::AttnNorm), Some(Part::FfnNorm)], [None, None]),
+            BranchNorms::After => {
+                ([None, None], [Some(Part::AttnPostNorm), Some(Part::FfnPostNorm)])
+            }
+            BranchNorms::Both => (
+                [Some(Part::AttnNorm), Some(Part::FfnPreNorm)],
+                [Some(Part::AttnPostNorm), Some(Part::FfnPostNorm)],
+            ),
+        };
+        let norm = |m: &mut Module, x, part: Option<Part>, label: &str| match part {
+            Some(part) => self.norm(m, x, self.names.layer(i, part), &format!("blk.{i}.{label}")),
+            None => Ok(x),
+        };
+        let by = layer.residual_scale;
+
+        let h = norm(m, x, before[0], "attn_norm")?;
+        let a = self.attention(m, h, &layer.attention, i)?;
+        let a = norm(m, a, after[0], "attn_post_norm")?;
+        let a = scaled(m, a, by, &format!("blk.{i}.attn_scaled"))?;
+        let x = m.add(x, a, &format!("blk.{i}.attn_residual"));
+
+        let h = norm(m, x, before[1], "ffn_norm")?;
+        let f = self.feed_forward(m, h, &layer.feed_forward, i)?;
+        let f = norm(m, f, after[1], "ffn_post_norm")?;
+        let f = scaled(m, f, by, &format!("blk.{i}.ffn_scaled"))?;
+        Ok(m.add(x, f, &format!("blk.{i}.ffn_residual")))
+    }
+
+    /// A norm's weight `[width]`, with the model's offset.
+    fn norm_weight(&self, m: &mut Module, name: &str, width: u64, label: &str) -> Result<Tensor> {
+        let weight = m.weight(self.tensors.weight(&format!("{name}.weight"), &[width])?);
+        if self.model.norm_offset == 0.0 {
+            return Ok(weight);
+        }
+        let offset = Constant::scalar(DType::F32, self.model.norm_offset.into())?;
+        let offset = m.op(offset, &[], &format!("{label}_offset"));
+        Ok(m.op(Zip { f: Binary::Add }, &[weight, offset], &format!("{label}_weight")))
+    }
+
+    /// RMS norm of the rows of `x`.
+    fn norm(&self, m: &mut Module, x: Tensor, name: String, label: &str) -> Result<Tensor> {
+        let weight = self.norm_weight(m, &name, self.model.dim, label)?;
+        Ok(m.push(RmsNorm { eps: self.model.eps }, &[x, weight], label))
+    }
+
+    /// Logits.
+    fn head(&self, m: &mut Module, x: Tensor, table: Weight) -> Result<()> {
+        let model = self.model;
+        let own = format!("{}.weight", self.names.head());
+        let tied = LinearWeights { weight: table, bias: None };
+        let head = if model.tied == Some(true) {
+            // A file may hold a copy under the head's name.
+            self.tensors.inert(|n| n == own);
+            tied
+        } else if model.tied == Some(false) || self.tensors.has(&own) {
+            self.tensors.linear(self.names.head(), model.vocab, model.dim)?
+        } else {
+            tied
+        };
+        if model.logit_scale != 1.0 && head.bias.is_some() {
+            let what = "logits have a factor and the head has a bias, which is not supported";
+            return Err(Error::new(Code::Unsupported, what).at(self.names.head()));
+        }
+        // A head without a bias makes the same of rows that are divided as of logits, and those are more.
+        let x = scaled(m, x, 1.0 / model.logit_scale, "output_norm_scaled")?;
+        m.lm_head_capped(x, head, model.logit_softcap);
+        Ok(())
+    }
+}
