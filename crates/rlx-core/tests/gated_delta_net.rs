@@ -99,7 +99,7 @@ fn a_recorded_linear_attention_layer_is_reproduced() {
         })
         .collect();
     let views: Vec<View<'_>> = operands.iter().map(|(ty, b)| View::new(ty, b)).collect();
-    let op = Op::from(GatedDeltaNet { state_size: KEY, carry: false });
+    let op = Op::from(GatedDeltaNet { state_size: KEY, ..GatedDeltaNet::default() });
     let y = run(&op, &views).unwrap().remove(0);
     let y: Vec<f64> =
         y.as_chunks::<4>().0.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect();

@@ -251,7 +251,7 @@ fn scans_of_a_recurrence_carry_its_state_and_heed_the_control_block() {
     let beta = tensor(&[s, h], r.floats((s * h) as usize));
     let m = state(tensor(&[h, n, v], r.floats((h * n * v) as usize)));
     let mut g = Graph::new("net");
-    let op = GatedDeltaNet { state_size: n as usize, carry: true };
+    let op = GatedDeltaNet { state_size: n as usize, carry: true, tiled: false };
     let mut operands = Vec::new();
     for (i, value) in [&q, &k, &values, &gate, &beta].into_iter().enumerate() {
         operands.push(g.param(ParamKind::Input, &format!("x{i}"), value.ty.clone()));

@@ -69,16 +69,18 @@ enum Move {
 
 impl Recipe {
     /// The operator over others, if the closed list has it: views, `slice`, `concat` and `transpose`
-    /// of any type; `cast` and the sum with a constant, of f32, f16 and bf16; `rope_table`;
-    /// `constant`.
+    /// of any type; `cast`, `map` and the sum or product with a constant, of f32, f16 and bf16;
+    /// `rope_table`; `constant`.
     pub fn made(op: &Op, of: Vec<Recipe>, ty: Type) -> Option<Recipe> {
         let types: Vec<&Type> = of.iter().map(Recipe::ty).collect();
         let floats = types.iter().all(|t| is_host_float(t.dtype)) && is_host_float(ty.dtype);
         let known = match (op, of.as_slice()) {
             (Op::RopeTable(_) | Op::Constant(_), _) => true,
             (Op::Cast(_), _) if moves(op, &types).is_none() => floats,
+            (Op::Map(_), [_]) => floats,
             (Op::Zip(zip), [x, c]) => {
-                zip.f == Binary::Add && floats && c.is_constant() && repeats(c.ty(), x.ty(), &ty)
+                let known = matches!(zip.f, Binary::Add | Binary::Mul);
+                known && floats && c.is_constant() && repeats(c.ty(), x.ty(), &ty)
             }
             _ => moves(op, &types).is_some(),
         };
@@ -111,7 +113,7 @@ impl Recipe {
     }
 
     /// What happens to the file's tensors, in the words of the closed list: `copy`, `rows`,
-    /// `transpose`, `cast`, `add constant`, `table`, `constant`.
+    /// `transpose`, `cast`, `add constant`, `multiply by constant`, `function`, `table`, `constant`.
     pub fn transforms(&self) -> Vec<&'static str> {
         let Self::Made { op, of, .. } = self else { return vec!["copy"] };
         let mut out: Vec<&str> = of.iter().flat_map(Recipe::transforms).collect();
@@ -119,7 +121,9 @@ impl Recipe {
         out.push(match op {
             Op::Constant(_) => "constant",
             Op::RopeTable(_) => "table",
+            Op::Zip(z) if z.f == Binary::Mul => "multiply by constant",
             Op::Zip(_) => "add constant",
+            Op::Map(_) => "function",
             Op::Cast(_) => "cast",
             Op::Transpose(_) if self.runs().is_none_or(|r| r.len() > 1 << 10) => "transpose",
             _ => "rows",

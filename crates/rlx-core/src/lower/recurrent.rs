@@ -1,10 +1,10 @@
-//! Recurrences with a state of their own: `gated_delta_net`.
+//! What has a state of its own beside caches: `gated_delta_net`, `causal_conv1d`.
 
 use super::{Inputs, Lower, Lowering};
 use crate::error::Result;
 use crate::ir::hir;
 use crate::ir::mir::{ParamKind, ValueId};
-use crate::ops::GatedDeltaNet;
+use crate::ops::{CausalConv1d, GatedDeltaNet};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -16,8 +16,21 @@ impl Lower for hir::GatedDeltaNet {
             operands.push(cx.g.param_once(ParamKind::State, &name, ty)?);
             operands.push(cx.control()?);
         }
-        let op = GatedDeltaNet { state_size: self.state_size, carry: self.carry };
+        let op =
+            GatedDeltaNet { state_size: self.state_size, carry: self.carry, tiled: self.tiled };
         let y = cx.g.push(op, &operands, label)?;
+        // What follows is the state's next version, which nothing in this step reads.
+        Ok(y.into_iter().take(1).collect())
+    }
+}
+
+impl Lower for hir::CausalConv1d {
+    fn lower(&self, cx: &mut Lowering<'_>, mut i: Inputs, label: &str) -> Result<Vec<ValueId>> {
+        let (x, w) = (i.one()?, i.one()?);
+        let (name, ty) = self.state();
+        let state = cx.g.param_once(ParamKind::State, &name, ty)?;
+        let ctl = cx.control()?;
+        let y = cx.g.push(CausalConv1d { act: self.act }, &[x, w, state, ctl], label)?;
         // What follows is the state's next version, which nothing in this step reads.
         Ok(y.into_iter().take(1).collect())
     }

@@ -14,6 +14,7 @@ mod gemma2;
 mod gemma3;
 mod granite;
 mod keys;
+mod lfm2;
 mod llama;
 mod minicpm;
 mod mistral;
@@ -26,7 +27,9 @@ mod phi3;
 mod pooling;
 mod qwen2;
 mod qwen3;
+mod qwen35;
 mod qwen3_moe;
+mod qwen3_next;
 mod registry;
 mod rotary;
 mod smollm3;
@@ -37,7 +40,10 @@ mod transformers;
 
 pub use bert::BertConfig;
 pub use checkpoint::Checkpoint;
-pub use decoder::{Attention, BranchNorms, Decoder, Experts, FeedForward, Layer, QkNorm};
+pub use decoder::{
+    Attention, BranchNorms, Decoder, DeltaNet, Experts, FeedForward, Layer, Mixer, Projections,
+    QkNorm, Shared, ShortConv,
+};
 #[cfg(feature = "text")]
 pub use encoder_files::{EmbedOptions, FolderTexts};
 pub use entry::Entry;
@@ -68,6 +74,9 @@ pub const FAMILIES: &[Family] = &[
     qwen2::FAMILY,
     qwen3::FAMILY,
     qwen3_moe::FAMILY,
+    qwen3_next::FAMILY,
+    qwen35::FAMILY,
+    lfm2::FAMILY,
     gemma::FAMILY,
     gemma2::FAMILY,
     gemma3::FAMILY,

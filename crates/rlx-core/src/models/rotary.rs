@@ -144,6 +144,10 @@ impl Rotary {
         head_dim: u64,
         context: u64,
     ) -> Result<Self> {
+        // Of images; a text's three positions are equal.
+        if let Some(k) = inner {
+            k.inert(&["mrope_section", "mrope_interleaved"]);
+        }
         let either = |name: &str| -> Result<Option<f32>> {
             let own = keys.opt_above_zero(name)?;
             let inner = inner.map(|k| k.opt_above_zero(name)).transpose()?.flatten();

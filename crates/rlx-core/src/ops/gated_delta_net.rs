@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 /// M = exp(g) M        d = beta (v - M^T k)        M = M + k d^T        y = M^T q / sqrt(N)
 /// ```
 ///
-/// Value head `h` reads query and key head `h * K / H`. `g` may be `[.., S, H, N]`: a gate for
+/// Value head `h` reads query and key head `h * K / H`, or `h mod K` where heads are tiled. `g` may be `[.., S, H, N]`: a gate for
 /// each row of `M`. With a control block rows from `len` on are zeros and leave the state alone,
 /// and a block that is done leaves the state alone. The five tensors are of one float type, the
 /// result's; the state keeps f32.
@@ -31,9 +31,18 @@ pub struct GatedDeltaNet {
     pub state_size: usize,
     /// The matrices start as a state and are written back to it.
     pub carry: bool,
+    /// Value heads of one key head do not follow each other but are K apart.
+    pub tiled: bool,
 }
 
-attributes! { GatedDeltaNet { state_size, carry } }
+attributes! { GatedDeltaNet { state_size, carry, tiled } }
+
+impl GatedDeltaNet {
+    /// The query and key head, of `k_heads`, that a value head reads.
+    pub fn key_head(&self, head: usize, k_heads: usize, heads: usize) -> usize {
+        if self.tiled { head % k_heads.max(1) } else { head * k_heads / heads.max(1) }
+    }
+}
 
 impl Operator for GatedDeltaNet {
     const NAME: &'static str = "gated_delta_net";
@@ -97,9 +106,12 @@ impl Operator for GatedDeltaNet {
         let batch = lead.len().saturating_sub(1);
         // A query and a key for each value head, a number of the gate for each row.
         let mut every = |x: ValueId| -> Result<ValueId> {
-            let x = e.with_ones(x, &[lead.len() + 1])?;
+            let x = e.with_ones(x, &[lead.len() + usize::from(!self.tiled)])?;
             let mut dims = lead.to_vec();
-            dims.extend([k_heads.clone(), (h / kh).into(), n.clone()]);
+            match self.tiled {
+                true => dims.extend([(h / kh).into(), k_heads.clone(), n.clone()]),
+                false => dims.extend([k_heads.clone(), (h / kh).into(), n.clone()]),
+            }
             let x = e.expand(x, &dims)?;
             dims.splice(lead.len()..lead.len() + 2, [heads.clone()]);
             e.reshape(x, &dims)

@@ -47,6 +47,8 @@ macro_rules! operators {
             StateRead,
             /// Linear attention with a gated delta rule.
             GatedDeltaNet,
+            /// A convolution along the rows that goes on from step to step.
+            CausalConv1d,
             /// The selective state space of Mamba.
             SelectiveScan,
             /// One of two bodies.

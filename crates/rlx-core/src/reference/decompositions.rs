@@ -225,7 +225,7 @@ fn delta_net(dtype: DType, batch: &[u64], wide_gate: bool) -> Vec<Value> {
 fn a_gated_delta_net_is_a_scan() {
     for (dtype, tolerance) in FLOATS {
         for (batch, wide) in [(&[][..], false), (&[], true), (&[2u64][..], false)] {
-            let op = |carry| GatedDeltaNet { state_size: 3, carry };
+            let op = |carry| GatedDeltaNet { state_size: 3, carry, tiled: wide };
             let x = delta_net(dtype, batch, wide);
             let mut operands: Vec<&Value> = x.iter().collect();
             decomposes(op(false), &operands, tolerance);
@@ -238,6 +238,19 @@ fn a_gated_delta_net_is_a_scan() {
                 operands.push(&ctl);
                 decomposes(op(true), &operands, tolerance);
             }
+        }
+    }
+}
+
+#[test]
+fn a_causal_conv1d_is_a_sum_of_shifted_rows() {
+    for (dtype, tolerance) in FLOATS {
+        for (rows, len, done) in [(5, 5, 0), (5, 3, 0), (1, 1, 0), (5, 1, 1)] {
+            let (x, w) = (some(dtype, &[rows, 3], 1), some(dtype, &[3, 4], 2));
+            let past = state(some(DType::F32, &[3, 3], 3));
+            let op = CausalConv1d { act: Some(Unary::Silu) };
+            let tolerance = tolerance.max(1e-6);
+            decomposes(op, &[&x, &w, &past, &control(2, len, done)], tolerance);
         }
     }
 }

@@ -52,10 +52,11 @@ pub fn make<'a>(recipe: &Recipe, tensor: &dyn Fn(&str) -> Option<&'a [u8]>) -> R
             Ok(table.into_iter().flat_map(f32::to_le_bytes).collect())
         }
         Op::Cast(_) => encode(ty.dtype, floats(0)?.into_iter().map(f64::from)),
-        Op::Zip(_) => {
+        Op::Map(map) => encode(ty.dtype, floats(0)?.into_iter().map(|x| map.f.eval(x.into()))),
+        Op::Zip(zip) => {
             let (x, c) = (floats(0)?, floats(1)?);
-            let sums = x.iter().zip(c.iter().cycle()).map(|(x, c)| f64::from(*x) + f64::from(*c));
-            encode(ty.dtype, sums)
+            let pairs = x.iter().zip(c.iter().cycle());
+            encode(ty.dtype, pairs.map(|(x, c)| zip.f.eval((*x).into(), (*c).into())))
         }
         other => Err(Error::internal(format!("the host makes no {} of {ty}", other.name()))),
     }

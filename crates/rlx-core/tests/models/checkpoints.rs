@@ -31,6 +31,19 @@ pub fn gguf(pairs: &Pairs, tensors: &[(String, Vec<u64>)]) -> ModelFiles {
     ModelFiles::new(vec![reader.into_header().unwrap()]).unwrap()
 }
 
+/// A GGUF file's header, and bytes of its tensors.
+pub fn gguf_file(path: &Path) -> (ModelFiles, Data) {
+    let bytes = read(path);
+    let mut reader = HeaderReader::new("f.gguf", Some(bytes.len() as u64));
+    reader.push(&bytes).unwrap();
+    let files = ModelFiles::new(vec![reader.into_header().unwrap()]).unwrap();
+    let tensors = files.tensors.iter().map(|(name, (_, t))| {
+        (name.clone(), bytes[t.offset as usize..(t.offset + t.bytes) as usize].to_vec())
+    });
+    let tensors = tensors.collect();
+    (files, tensors)
+}
+
 /// A llama of two layers: D 32, H 4, K 2, F 64, V 8.
 pub fn llama() -> (Pairs, Vec<(String, Vec<u64>)>) {
     let numbers = [

@@ -1,6 +1,6 @@
 //! Recorded decoders of every family, by the oracle.
 
-use super::checkpoints::{Folder, gguf, gguf_name, recorded, rows, text};
+use super::checkpoints::{Folder, gguf, gguf_file, gguf_name, recorded, rows, text};
 use crate::common::execute::Data;
 use crate::skip::skip;
 use rlx_core::compare::difference;
@@ -17,6 +17,9 @@ fn check(name: &str, cases: &[(&str, &str)]) {
         return skip(&format!("models: {name}"), "no folder `shared` beside the checkout");
     };
     for config in ["config.json", "config.legacy.json"] {
+        if !path.join(config).exists() {
+            continue; // There is no older form of Qwen3.5.
+        }
         let folder = Folder::open(&path, config);
         let checkpoint = folder.checkpoint();
         let model = models::open(&checkpoint).unwrap_or_else(|e| panic!("{name} {config}: {e}"));
@@ -102,6 +105,65 @@ fn gemma_one_two_and_three() {
 fn experts_of_mixtral_and_of_qwen_3() {
     check("mixtral", PROMPTS);
     check("qwen3_moe", PROMPTS);
+}
+
+#[test]
+fn lfm2_with_short_convolutions() {
+    check("lfm2", PROMPTS);
+}
+
+#[test]
+fn delta_nets_of_qwen_3_next_and_qwen_3_5() {
+    check("qwen3_next", PROMPTS);
+    check("qwen35", PROMPTS);
+}
+
+/// Files of llama.cpp's converter, by what llama.cpp computes from the same weights in f32; Gemma's by what
+/// transformers computes, whose GELU is no table of f16.
+#[test]
+fn gguf_files_give_what_llama_cpp_gives() {
+    for (name, logits) in [
+        ("llama", "logits"),
+        ("qwen2", "logits"),
+        ("qwen3", "logits"),
+        ("qwen3moe", "logits"),
+        ("qwen3next", "logits"),
+        ("qwen35", "logits"),
+        ("gemma", "top20_hf"),
+        ("gemma2", "top20_hf"),
+        ("gemma3", "top20_hf"),
+        ("phi3", "logits"),
+    ] {
+        let (Some(file), Some(record)) =
+            (recorded(&format!("gguf/{name}.gguf")), recorded(&format!("gguf/{name}.json")))
+        else {
+            skip(&format!("models: {name}.gguf"), "no folder `shared` beside the checkout");
+            continue;
+        };
+        let (files, weights) = gguf_file(&file);
+        let record = crate::models::checkpoints::json(&std::fs::read(record).unwrap());
+        let number = |v: &Json| v.as_f64().unwrap();
+        let list = |key: &str| record.get(key).and_then(Json::as_array).unwrap();
+        let ids: Vec<u32> = list("prompt_ids").iter().map(|v| number(v) as u32).collect();
+        let checkpoint = Checkpoint::gguf(&files);
+        let model = models::open(&checkpoint).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let module = model.module(&checkpoint, 192).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let got = &rows(&module, &weights, &ids)["logits"];
+        let got = &got[got.len() - model.facts().vocab as usize..];
+        let (got, expected): (Vec<f32>, Vec<f32>) = match logits {
+            "logits" => (got.to_vec(), list(logits).iter().map(|v| number(v) as f32).collect()),
+            pairs => list(pairs)
+                .iter()
+                .map(|pair| {
+                    let [id, logit] = pair.as_array().unwrap() else { panic!("a pair") };
+                    (got[number(id) as usize], number(logit) as f32)
+                })
+                .unzip(),
+        };
+        let off = difference(&got, &expected).relative();
+        println!("{name}.gguf: {off:.2e}");
+        assert!(off <= TOLERANCE, "{name}.gguf: {off:e}");
+    }
 }
 
 /// LongRoPE: the planned context chooses the divisors, those up to the original 48 positions, or those beyond.

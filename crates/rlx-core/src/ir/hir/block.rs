@@ -345,7 +345,21 @@ blocks! {
         width: usize,
         /// The matrices start as the state, f32 `[H, N, V]`, and are written back to it.
         carry: bool,
+        /// Value heads of one key head do not follow each other but are K apart.
+        tiled: bool,
     } inputs |b| 5, results 1;
+    /// `x [S, C], w [C, K] -> act(conv(x, w)) [S, C]`: a convolution of each channel over the rows up to its
+    /// own; those before the step's first are the state `blk.N.conv`.
+    CausalConv1d "causal_conv1d" {
+        /// The layer's number.
+        layer: usize,
+        /// C.
+        channels: usize,
+        /// K.
+        kernel: usize,
+        /// What follows.
+        act: Option<Unary>,
+    } inputs |b| 2, results 1;
     /// A layer of LLaMA: `x, attn_norm, q, k, v, o, ffn_norm, gate, up, down, (q_norm, k_norm)?,
     /// (factors)? -> x`; with norms of q and k, one of Qwen 3.
     DecoderBlock "decoder_block" {
@@ -382,6 +396,7 @@ impl Block {
     pub fn reads_control(&self) -> bool {
         match self {
             Self::GatedDeltaNet(b) => b.carry,
+            Self::CausalConv1d(_) => true,
             Self::Ids(_) | Self::OutRows(_) | Self::Rope(_) => true,
             Self::Attention(_) | Self::DecoderBlock(_) => true,
             _ => false,
@@ -419,6 +434,14 @@ impl GatedDeltaNet {
     }
 }
 
+impl CausalConv1d {
+    /// Its state's name and type: the rows before the step's first that its taps reach.
+    pub fn state(&self) -> (String, Type) {
+        let dims = [self.kernel.saturating_sub(1), self.channels].map(|n| n as u64);
+        (format!("blk.{}.conv", self.layer), Type::state(DType::F32, Shape::of(&dims)))
+    }
+}
+
 impl Block {
     /// Names and types of the states it keeps, for this many positions.
     pub fn states(&self, context: u64, kv: DType) -> Vec<(String, Type)> {
@@ -426,6 +449,7 @@ impl Block {
             Self::Attention(a) => a.states(context, kv),
             Self::DecoderBlock(a) => a.attention().states(context, kv),
             Self::GatedDeltaNet(b) if b.carry => Vec::from([b.state()]),
+            Self::CausalConv1d(b) => Vec::from([b.state()]),
             _ => Vec::new(),
         }
     }

@@ -5,7 +5,7 @@ use super::names::Part;
 use crate::error::Result;
 use crate::ir::hir::{AttentionSpec, Linear, Module, Tensor, Weight};
 use crate::math;
-use crate::ops::Slice;
+use crate::ops::{Binary, Map, Slice, Unary, Zip};
 use crate::types::Dim;
 use alloc::format;
 
@@ -39,6 +39,8 @@ pub struct Attention {
     pub qk_norm: Option<QkNorm>,
     /// Whether q, k and v are rows of one tensor.
     pub fused: bool,
+    /// Whether the tensor of q has a gate behind each head's query: its sigmoid multiplies the head's result.
+    pub gated: bool,
     /// Whether q, k and v have biases; `None`: as the file has them.
     pub bias: Option<bool>,
     /// Whether the output has a bias; `None`: as the file has it.
@@ -58,6 +60,7 @@ impl Attention {
             softcap: None,
             qk_norm: None,
             fused: false,
+            gated: false,
             bias,
             output_bias: bias,
         }
@@ -112,6 +115,7 @@ impl Builder<'_> {
         let at = |part| self.names.layer(i, part);
         let label = |part: &str| format!("blk.{i}.{part}");
         let (q_label, k_label, v_label) = (label("attn_q"), label("attn_k"), label("attn_v"));
+        let mut gate = None;
         let [q, k, v] = if a.fused {
             // No known family has fused weights and a bias.
             let all = [q_dim + 2 * kv_dim, dim];
@@ -122,8 +126,22 @@ impl Builder<'_> {
             [linear(q, &q_label), linear(k, &k_label), linear(v, &v_label)]
         } else {
             let linear = |part, out| self.tensors.linear_biased(&at(part), [out, dim], a.bias);
+            let q = if a.gated {
+                // No known family has a gate and a bias.
+                let both = [2 * q_dim, dim];
+                let both = self.tensors.linear_biased(&at(Part::Q), both, Some(false))?.weight;
+                let mut half = |start, label: &str| {
+                    let w = self.grouped_rows(m, &both, a.heads, [start, a.head_dim], label);
+                    m.push(Linear { bias: false, act: None }, &[h, w], label)
+                };
+                let q = half(0, &q_label);
+                gate = Some(half(a.head_dim, &label("attn_gate")));
+                q
+            } else {
+                m.linear(h, linear(Part::Q, q_dim)?, &q_label)
+            };
             [
-                m.linear(h, linear(Part::Q, q_dim)?, &q_label),
+                q,
                 m.linear(h, linear(Part::K, kv_dim)?, &k_label),
                 m.linear(h, linear(Part::V, kv_dim)?, &v_label),
             ]
@@ -154,7 +172,11 @@ impl Builder<'_> {
             rope_factors: a.rotary.and_then(|n| self.divisors[n].clone()),
             qk_norm,
         };
-        let y = m.attention(q, k, v, spec);
+        let mut y = m.attention(q, k, v, spec);
+        if let Some(gate) = gate {
+            let gate = m.op(Map { f: Unary::Sigmoid }, &[gate], &label("attn_gate_sigmoid"));
+            y = m.op(Zip { f: Binary::Mul }, &[y, gate], &label("attn_gated"));
+        }
         let o = self.tensors.linear_biased(&at(Part::O), [dim, q_dim], a.output_bias)?;
         Ok(m.linear(y, o, &label("attn_output")))
     }

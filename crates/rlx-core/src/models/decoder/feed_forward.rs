@@ -41,6 +41,17 @@ pub struct Experts {
     pub act: Unary,
     /// Whether a row's weights are divided by their sum.
     pub normalise: bool,
+    /// One that all rows use beside those that they choose.
+    pub shared: Option<Shared>,
+}
+
+/// The expert of all rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// F.
+    pub width: u64,
+    /// Whether its result is multiplied by the sigmoid of a score.
+    pub scored: bool,
 }
 
 impl FeedForward {
@@ -59,6 +70,7 @@ impl FeedForward {
                 // More than a row chooses, and few.
                 count: e.count.min(2 * e.used + 1),
                 width: small_row(e.width),
+                shared: e.shared.map(|s| Shared { width: small_row(s.width), ..s }),
                 ..e
             }),
         }
@@ -144,7 +156,47 @@ impl Builder<'_> {
             scale: None,
             choice_bias: false,
         };
-        Ok(m.push(block, &[x, router, gate, up, down], label))
+        let y = m.push(block, &[x, router, gate, up, down], &label);
+        let Some(shared) = e.shared else { return Ok(y) };
+        let z = self.shared_expert(m, x, e.act, shared, i)?;
+        Ok(m.add(y, z, &format!("{label}_with_shared")))
+    }
+
+    fn shared_expert(
+        &self,
+        m: &mut Module,
+        x: Tensor,
+        act: Unary,
+        shared: Shared,
+        i: usize,
+    ) -> Result<Tensor> {
+        let dim = self.model.dim;
+        let label = format!("blk.{i}.ffn_shared");
+        let mut linear = |part, dims| -> Result<Layer> {
+            let name = self.names.layer(i, part);
+            Ok((m.weight(self.tensors.linear_biased(&name, dims, Some(false))?.weight), None))
+        };
+        let layers = [
+            linear(Part::SharedGate, [shared.width, dim])?,
+            linear(Part::SharedUp, [shared.width, dim])?,
+            linear(Part::SharedDown, [dim, shared.width])?,
+        ];
+        let y = gated(m, x, layers, act, &label);
+        if !shared.scored {
+            return Ok(y);
+        }
+        let name = format!("{}.weight", self.names.layer(i, Part::SharedScore));
+        let row = Shape([1, dim].map(Dim::from).to_vec());
+        let w = match self.tensors.find(&name) {
+            Some((_, [_])) => {
+                let w = m.weight(self.tensors.weight(&name, &[dim])?);
+                m.op(Reshape { dims: row }, &[w], &format!("{label}_score_row"))
+            }
+            _ => m.weight(self.tensors.weight(&name, &[1, dim])?),
+        };
+        let act = Some(Unary::Sigmoid);
+        let score = m.push(Linear { bias: false, act }, &[x, w], format!("{label}_score"));
+        Ok(m.op(Zip { f: Binary::Mul }, &[y, score], &format!("{label}_scored")))
     }
 
     /// One matrix of all experts, `[E, out, in]`: a tensor of GGUF files, and a tensor for each expert in

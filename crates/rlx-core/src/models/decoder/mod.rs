@@ -1,5 +1,5 @@
-//! Decoder-only language models, as what their families say of them: layers of an attention and a
-//! feed-forward, each a branch that is added to the residual stream (Vaswani et al. 2017,
+//! Decoder-only language models, as what their families say of them: layers of two branches, one
+//! that looks back (attention, in most) and a feed-forward, each a branch that is added to the residual stream (Vaswani et al. 2017,
 //! arXiv:1706.03762, section 3, without the encoder).
 //!
 //! D model   F feed-forward   H query heads   K key and value heads   E width of a head   V tokens
@@ -8,14 +8,18 @@
 //! not is a value of a layer here, never a question after the family.
 
 mod attention;
+mod delta_net;
 mod feed_forward;
 mod names;
 mod read;
+mod short_conv;
 
 pub use attention::{Attention, QkNorm};
-pub use feed_forward::{Experts, FeedForward};
+pub use delta_net::{DeltaNet, Projections};
+pub use feed_forward::{Experts, FeedForward, Shared};
 pub(super) use names::{Names, Part, Renamed};
 pub(super) use read::{Sizes, Sliding, experts, factor, finish, permuted_pairs, windows};
+pub use short_conv::ShortConv;
 
 use super::model::{Facts, Model, Task};
 use super::rotary::Rotary;
@@ -41,11 +45,28 @@ pub enum BranchNorms {
     Both,
 }
 
+/// What lets a row take from the rows before it: a layer's first branch.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Mixer {
+    /// Attention over all of them, or a window of them.
+    Attention(Attention),
+    /// Linear attention: a matrix of each head that every row changes.
+    DeltaNet(DeltaNet),
+    /// A convolution over the last few.
+    ShortConv(ShortConv),
+}
+
+impl From<Attention> for Mixer {
+    fn from(attention: Attention) -> Mixer {
+        Mixer::Attention(attention)
+    }
+}
+
 /// A layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layer {
     /// The first branch.
-    pub attention: Attention,
+    pub mixer: Mixer,
     /// The second branch.
     pub feed_forward: FeedForward,
     /// Where the branches are normalised.
@@ -56,8 +77,9 @@ pub struct Layer {
 
 impl Layer {
     /// LLaMA's: normalised before its branches, which are added as they are.
-    pub fn new(attention: Attention, feed_forward: FeedForward) -> Self {
-        Layer { attention, feed_forward, norms: BranchNorms::Before, residual_scale: 1.0 }
+    pub fn new(mixer: impl Into<Mixer>, feed_forward: FeedForward) -> Self {
+        let mixer = mixer.into();
+        Layer { mixer, feed_forward, norms: BranchNorms::Before, residual_scale: 1.0 }
     }
 }
 
@@ -141,7 +163,11 @@ impl Model for Decoder {
 
     fn small(&self, layers: &[u64]) -> Box<dyn Model> {
         let smaller = |layer: &Layer| Layer {
-            attention: layer.attention.small(),
+            mixer: match &layer.mixer {
+                Mixer::Attention(a) => Mixer::Attention(a.small()),
+                Mixer::DeltaNet(d) => Mixer::DeltaNet(d.small()),
+                Mixer::ShortConv(c) => Mixer::ShortConv(*c),
+            },
             feed_forward: layer.feed_forward.small(),
             ..layer.clone()
         };
@@ -224,7 +250,11 @@ impl Builder<'_> {
         let by = layer.residual_scale;
 
         let h = norm(m, x, before[0], "attn_norm")?;
-        let a = self.attention(m, h, &layer.attention, i)?;
+        let a = match &layer.mixer {
+            Mixer::Attention(a) => self.attention(m, h, a, i)?,
+            Mixer::DeltaNet(d) => self.delta_net(m, h, d, i)?,
+            Mixer::ShortConv(c) => self.short_conv(m, h, *c, i)?,
+        };
         let a = norm(m, a, after[0], "attn_post_norm")?;
         let a = scaled(m, a, by, &format!("blk.{i}.attn_scaled"))?;
         let x = m.add(x, a, &format!("blk.{i}.attn_residual"));

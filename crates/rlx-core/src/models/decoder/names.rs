@@ -34,8 +34,31 @@ pub(in crate::models) enum Part {
     /// The gate and up, one behind the other.
     GateUp,
     Down,
+    /// The last norm, of no layer.
+    OutputNorm,
     /// Scores of the experts.
     Router,
+    /// The expert of all rows: its gate, up and down, and what its result is multiplied by.
+    SharedGate,
+    SharedUp,
+    SharedDown,
+    SharedScore,
+    /// The convolution of rows, and what stands before and behind it in a layer of its own.
+    Conv,
+    ConvIn,
+    ConvOut,
+    /// Linear attention: q, k and v; z; a; b; b and a; q, k, v and z; the decay, without `.weight`; the time
+    /// step's bias, whole; the norm; the output.
+    DeltaQkv,
+    DeltaZ,
+    DeltaA,
+    DeltaB,
+    DeltaBa,
+    DeltaQkvz,
+    DeltaDecay,
+    DeltaTime,
+    DeltaNorm,
+    DeltaOut,
     /// Gates of all experts; in transformers' folders an expert's own, whose number stands for `#`.
     GateExperts,
     /// The same of up.
@@ -63,6 +86,23 @@ const NAMES: &[Renamed] = &[
     (Part::GateUp, "ffn_up", "mlp.gate_up_proj"),
     (Part::Down, "ffn_down", "mlp.down_proj"),
     (Part::Router, "ffn_gate_inp", "mlp.gate"),
+    (Part::SharedGate, "ffn_gate_shexp", "mlp.shared_expert.gate_proj"),
+    (Part::SharedUp, "ffn_up_shexp", "mlp.shared_expert.up_proj"),
+    (Part::SharedDown, "ffn_down_shexp", "mlp.shared_expert.down_proj"),
+    (Part::SharedScore, "ffn_gate_inp_shexp", "mlp.shared_expert_gate"),
+    (Part::Conv, "shortconv.conv", "conv.conv"),
+    (Part::ConvIn, "shortconv.in_proj", "conv.in_proj"),
+    (Part::ConvOut, "shortconv.out_proj", "conv.out_proj"),
+    (Part::DeltaQkv, "attn_qkv", "linear_attn.in_proj_qkv"),
+    (Part::DeltaZ, "attn_gate", "linear_attn.in_proj_z"),
+    (Part::DeltaA, "ssm_alpha", "linear_attn.in_proj_a"),
+    (Part::DeltaB, "ssm_beta", "linear_attn.in_proj_b"),
+    (Part::DeltaBa, "ssm_ba", "linear_attn.in_proj_ba"),
+    (Part::DeltaQkvz, "", "linear_attn.in_proj_qkvz"),
+    (Part::DeltaDecay, "ssm_a", "linear_attn.A_log"),
+    (Part::DeltaTime, "ssm_dt.bias", "linear_attn.dt_bias"),
+    (Part::DeltaNorm, "ssm_norm", "linear_attn.norm"),
+    (Part::DeltaOut, "ssm_out", "linear_attn.out_proj"),
     (Part::GateExperts, "ffn_gate_exps", "mlp.experts.#.gate_proj"),
     (Part::UpExperts, "ffn_up_exps", "mlp.experts.#.up_proj"),
     (Part::DownExperts, "ffn_down_exps", "mlp.experts.#.down_proj"),
@@ -87,9 +127,11 @@ impl Names {
 
     /// The last norm.
     pub fn output_norm(&self) -> &'static str {
+        let row = self.renamed.iter().find(|row| row.0 == Part::OutputNorm);
+        let (gguf, transformers) = row.map_or(("output_norm", "model.norm"), |row| (row.1, row.2));
         match self.naming {
-            Naming::Gguf => "output_norm",
-            Naming::Transformers => "model.norm",
+            Naming::Gguf => gguf,
+            Naming::Transformers => transformers,
         }
     }
 

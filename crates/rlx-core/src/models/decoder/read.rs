@@ -50,6 +50,24 @@ impl Sizes {
         act: Unary,
         tied: Option<bool>,
     ) -> Result<Sizes> {
+        let sizes = Self::read_of_some(checkpoint, keys, act, tied)?;
+        let kv_key = keys.word("attention.head_count_kv", "num_key_value_heads");
+        match sizes.kv_heads.iter().position(|&n| n == 0) {
+            Some(i) => Err(keys.bad(kv_key, format!("{kv_key} is 0 in layer {i}"))),
+            None => Ok(sizes),
+        }
+    }
+
+    /// The same where layers without attention may have 0 key heads.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_of_some(
+        checkpoint: &Checkpoint<'_>,
+        keys: &Keys<'_>,
+        act: Unary,
+        tied: Option<bool>,
+    ) -> Result<Sizes> {
         let heads_key = keys.word("attention.head_count", "num_attention_heads");
         let kv_key = keys.word("attention.head_count_kv", "num_key_value_heads");
         let n = keys.layers(keys.word("block_count", "num_hidden_layers"))?;
@@ -65,17 +83,21 @@ impl Sizes {
                 width => width,
             },
         };
-        let kv_heads = keys.opt_each(kv_key, n)?.unwrap_or_else(|| heads.clone());
-        if let Some((h, k)) = heads.iter().zip(&kv_heads).find(|(h, k)| **h % **k != 0) {
+        let kv_heads = keys.per_layer(kv_key, n)?.unwrap_or_else(|| heads.clone());
+        if let Some((h, k)) = heads.iter().zip(&kv_heads).find(|(h, k)| **h % (**k).max(1) != 0) {
             let what = format!("{k} key heads do not divide {h} query heads");
             return Err(keys.bad(kv_key, what));
         }
-        let eps =
-            match keys.opt_f32(keys.word("attention.layer_norm_rms_epsilon", "rms_norm_eps"))? {
+        // The second one is LFM2's older name.
+        let ffn_key = ["intermediate_size", "block_ff_dim"].into_iter().find(|key| keys.has(key));
+        let ffn_key = ffn_key.unwrap_or("intermediate_size");
+        let eps = match keys.is_gguf() {
+            true => keys.f32("attention.layer_norm_rms_epsilon")?,
+            false => match keys.opt_f32("rms_norm_eps")? {
                 Some(eps) => eps,
-                None if keys.is_gguf() => keys.f32("attention.layer_norm_rms_epsilon")?,
-                None => 1e-6,
-            };
+                None => keys.opt_f32("norm_eps")?.unwrap_or(1e-6),
+            },
+        };
         let values = keys.opt_positive(keys.word("attention.value_length", "v_head_dim"))?;
         if values.is_some_and(|width| width != head_dim) {
             return Err(keys.unsupported(
@@ -98,7 +120,7 @@ impl Sizes {
             },
             heads,
             kv_heads,
-            ffn: keys.each(keys.word("feed_forward_length", "intermediate_size"), n)?,
+            ffn: keys.each(keys.word("feed_forward_length", ffn_key), n)?,
         })
     }
 
@@ -170,7 +192,7 @@ pub(in crate::models) fn experts(
     // Of training.
     keys.inert(&["router_aux_loss_coef", "output_router_logits", "router_jitter_noise"]);
     let width = own.unwrap_or(width);
-    Ok(Some(Experts { count, used, width, act, normalise: true }))
+    Ok(Some(Experts { count, used, width, act, normalise: true, shared: None }))
 }
 
 /// Which layers slide where a configuration has a window and says nothing of layers.

@@ -29,7 +29,7 @@ impl Run for GatedDeltaNet {
             let m = &mut state[(b * heads + h) * n * width..][..n * width];
             for i in 0..real {
                 let position = b * s + i;
-                let from = (position * k_heads + h * k_heads / heads) * n;
+                let from = (position * k_heads + self.key_head(h, k_heads, heads)) * n;
                 let (q, k) = (&q[from..][..n], &k[from..][..n]);
                 let at = position * heads + h;
                 let v = &v_all[at * width..][..width];
@@ -91,7 +91,7 @@ mod tests {
     fn one_head_of_one_number_follows_the_recurrence_by_hand() {
         // m = 0: d = 0.5 * 4 = 2, m = 2 * 1, y = 2 * 3.
         // Then m = 2 / 2 = 1: d = 1 * (5 - 1 * 2) = 3, m = 1 + 2 * 3 = 7, y = 7 * 1.
-        let op = GatedDeltaNet { state_size: 1, carry: false };
+        let op = GatedDeltaNet { state_size: 1, ..GatedDeltaNet::default() };
         let column = |x: &[f32]| f32s(&[2, 1, 1], x);
         let (q, k, v) = (column(&[3.0, 1.0]), column(&[1.0, 2.0]), column(&[4.0, 5.0]));
         let g = f32s(&[2, 1], &[0.0, -core::f32::consts::LN_2]);
@@ -154,14 +154,14 @@ mod tests {
                 }
             }
         }
-        let op = GatedDeltaNet { state_size: 3, carry: false };
+        let op = GatedDeltaNet { state_size: 3, ..GatedDeltaNet::default() };
         close(&run1(op, &part(&c, 0, 5).iter().collect::<Vec<_>>()), &expected);
     }
 
     #[test]
     fn a_state_carries_from_one_call_to_the_next_and_rows_from_len_on_leave_it_alone() {
         let c = case();
-        let op = GatedDeltaNet { state_size: 3, carry: true };
+        let op = GatedDeltaNet { state_size: 3, carry: true, tiled: false };
         let call = |values: Vec<Value>, state: &Value, ctl: Value| {
             let mut operands: Vec<&Value> = values.iter().collect();
             operands.extend([state, &ctl]);
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_gate_for_each_row_with_equal_numbers_is_the_gate_of_the_head() {
         let c = case();
-        let op = GatedDeltaNet { state_size: 3, carry: false };
+        let op = GatedDeltaNet { state_size: 3, ..GatedDeltaNet::default() };
         let mut values = part(&c, 0, 5);
         let y = run(op.clone(), &values.iter().collect::<Vec<_>>());
         let wide: Vec<f32> = c.g.iter().flat_map(|g| [*g; 3]).collect();
@@ -196,7 +196,7 @@ mod tests {
         let c = case();
         let mut values = part(&c, 0, 5);
         values[4] = f32s(&[5, 2], &[0.0; 10]);
-        let op = GatedDeltaNet { state_size: 3, carry: false };
+        let op = GatedDeltaNet { state_size: 3, ..GatedDeltaNet::default() };
         let e = fails(op.clone(), &values.iter().collect::<Vec<_>>());
         assert!(e.what.contains("v is tensor<5x4x2xf32>"), "{e}");
         assert!(e.what.contains("beta is tensor<5x2xf32>; expected"), "{e}");

@@ -8,6 +8,7 @@ mod attention_join;
 mod attention_split;
 mod batch_matmul;
 mod cast;
+mod causal_conv1d;
 mod clamp;
 mod compare;
 mod concat;
