@@ -171,6 +171,12 @@ fn logits(case: &Value, row: &DeviceRow) {
     // Recorded answers: with end tokens obeyed, and under a repetition penalty, to which tokens of the
     // prompt count as said.
     let ids = |list: &Value| serde_json::from_value::<Vec<u32>>(list.clone()).unwrap();
+    if let Some(greedy) = expected.get("greedy").filter(|list| list.is_array()) {
+        let (most, options) = (ids(greedy).len(), GenerateOptions::default());
+        let options = GenerateOptions { max_tokens: Some(most), ignore_stops: true, ..options };
+        let answer = generate(&mut model, prompt.clone(), &options, &|| false, &mut |_| Ok(()));
+        assert_eq!(answer.unwrap().tokens, ids(greedy), "{at}: greedy");
+    }
     let mut said = |params: SampleParams| {
         let options =
             GenerateOptions { max_tokens: Some(24), params, ..GenerateOptions::default() };

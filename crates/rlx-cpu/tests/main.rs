@@ -19,6 +19,7 @@ mod noticed;
 mod operators;
 mod order;
 mod products;
+mod recurrent;
 mod rows;
 #[path = "../../../tests/support/session.rs"]
 mod session;

@@ -15,6 +15,7 @@ mod operators;
 #[path = "../../../tests/parity/mod.rs"]
 mod parity;
 mod proof;
+mod recurrences;
 #[path = "../../../tests/support/skip.rs"]
 mod skip;
 mod threads;

@@ -21,6 +21,7 @@ mod attention_split;
 mod batch_matmul;
 #[cfg(feature = "graphs")]
 mod cast;
+mod causal_conv1d;
 mod cells;
 mod claim;
 #[cfg(feature = "graphs")]
@@ -40,6 +41,7 @@ mod dot_general;
 pub(crate) mod elementwise;
 #[cfg(feature = "graphs")]
 mod expand;
+mod gated_delta_net;
 mod gather;
 #[cfg(feature = "graphs")]
 mod gather_axis;
@@ -179,6 +181,8 @@ kernels! {
     Zip: zip::takes, zip::plan;
     TakeRows: take_rows::takes, take_rows::plan;
     Sample: sample::takes, sample::plan;
+    CausalConv1d: causal_conv1d::takes, causal_conv1d::plan;
+    GatedDeltaNet: gated_delta_net::takes, gated_delta_net::plan;
     #[cfg(feature = "graphs")] Select: select::takes, select::plan;
     #[cfg(feature = "graphs")] Compare: compare::takes, compare::plan;
     #[cfg(feature = "graphs")] Cast: cast::takes, cast::plan;

@@ -9,6 +9,7 @@ use crate::runtime::device::{
 };
 use crate::runtime::generate::machine::{Action, Event, Machine, Reason, Request, device_lost};
 use crate::runtime::generate::pacing::Pacing;
+use crate::runtime::generate::recurrences::Recurrences;
 use crate::runtime::generate::window::Window;
 use crate::runtime::model::CompiledModel;
 use crate::runtime::session::Session;
@@ -75,6 +76,9 @@ pub struct Engine {
     tokenizer: Arc<Tokenizer>,
     /// Tokens whose rows are in the caches, or were when the device was lost.
     cached: Vec<u32>,
+    /// Whether the recurrences were made of exactly these tokens.
+    exact: bool,
+    recurrences: Recurrences,
     /// Whether a generation has found the device lost.
     lost: bool,
     /// Numbers of the states: control block, sampling parameters, counts.
@@ -140,11 +144,14 @@ impl Engine {
             )));
         }
         let short = compiled.program("prefill_short").map(|i| compiled.specs[i].seq as usize);
+        let recurrences = Recurrences::of(&compiled.module, &session)?;
         Ok(Engine {
             session,
             compiled,
             tokenizer,
             cached: Vec::new(),
+            exact: true,
+            recurrences,
             lost: false,
             states,
             turn: 0,
@@ -198,6 +205,8 @@ impl Engine {
     /// Forgets the caches' contents: the next prompt is computed from its first token.
     pub fn reset(&mut self) {
         self.cached.clear();
+        self.exact = false;
+        self.recurrences.forget();
     }
 
     /// Starts a generation. One runs at a time: callers must queue others. A generation that still runs is
@@ -244,15 +253,18 @@ impl Engine {
             }
         }
         params.validate()?;
-        let reused = self
+        let common = self
             .cached
             .iter()
             .zip(&prompt)
             .take_while(|(a, b)| a == b)
             .count()
             .min(prompt.len() - 1);
+        let held = self.exact.then_some(&self.cached[..]);
+        let (reused, cleared) = self.recurrences.begin(&mut self.session, held, &prompt, common)?;
         // From here on, rows past the common prefix may be overwritten.
         self.cached.truncate(reused);
+        self.exact = false;
         self.turn += 1;
         let mut first = vec![Write {
             to: WriteTo::State(self.states[1]),
@@ -270,6 +282,7 @@ impl Engine {
                 bytes: words(&counts),
             });
         }
+        first.extend(cleared);
         let control = Control {
             limit: u32::try_from(max_tokens).unwrap_or(u32::MAX),
             capacity: capacity as u32,
@@ -356,6 +369,7 @@ impl Generation {
                     self.finished = true;
                     if latest {
                         engine.cached = self.machine.cached();
+                        engine.exact = self.machine.exact();
                     }
                     engine.lost |=
                         matches!(&reason, Reason::Failed(e) if e.code == Code::DeviceLost);

@@ -141,6 +141,10 @@ pub struct Machine {
     end: Option<Reason>,
     /// Whether a submission failed, so that the caches' contents are unknown.
     broken: bool,
+    /// Whether the device knows of the end: steps behind it change nothing there.
+    device_ended: bool,
+    /// Whether steps ran on the device behind an end that it did not know of.
+    overran: bool,
     /// The last Prefill or Decode action, until its ticket is known: whether it samples, and its rows.
     pending: Option<(bool, usize)>,
 }
@@ -160,6 +164,8 @@ impl Machine {
             emit: String::new(),
             end: None,
             broken: false,
+            device_ended: false,
+            overran: false,
             pending: None,
             request,
         }
@@ -175,6 +181,11 @@ impl Machine {
     pub fn cached(&self) -> Vec<u32> {
         let rows = if self.broken { 0 } else { self.rows };
         self.request.prompt.iter().chain(&self.tokens).take(rows).copied().collect()
+    }
+
+    /// Whether the device ran exactly the tokens of [`cached`](Self::cached): what it keeps beside caches is of these.
+    pub fn exact(&self) -> bool {
+        !self.broken && !self.overran && self.flights.is_empty()
     }
 
     /// Rows of the prompt that are known to be in the caches.
@@ -263,6 +274,7 @@ impl Machine {
             Event::Cancel => self.end_with(Reason::Cancelled),
             Event::Lost => {
                 self.flights.clear();
+                self.overran = true;
                 self.end_with(Reason::Failed(device_lost()));
             }
         }
@@ -275,6 +287,7 @@ impl Machine {
             if self.broken {
                 continue;
             }
+            self.overran |= self.end.is_some() && flight.samples && !self.device_ended;
             // Rows of steps after the end do not count.
             if self.end.is_some() && flight.samples && self.ended_by_token() {
                 continue;
@@ -308,14 +321,17 @@ impl Machine {
         }
         self.tokens.push(id);
         if self.request.stop_ids.contains(&id) {
+            self.device_ended = true;
             return self.finish(Reason::Stop);
         }
         let text = self.text.push_token(&self.tokenizer, id);
         self.emit.push_str(text);
+        let last = self.tokens.len() >= self.request.max_tokens;
+        self.device_ended = last;
         if self.text.stopped() {
             return self.finish(Reason::Stop);
         }
-        if self.tokens.len() >= self.request.max_tokens {
+        if last {
             self.finish(Reason::Length);
         }
     }

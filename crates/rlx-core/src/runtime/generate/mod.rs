@@ -4,5 +4,6 @@
 pub mod engine;
 pub mod machine;
 pub mod pacing;
+mod recurrences;
 pub mod restore;
 pub mod window;

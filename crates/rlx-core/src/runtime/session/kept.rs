@@ -2,8 +2,8 @@
 
 use super::{Made, Session, TensorRef};
 use crate::error::{Error, Result};
-use crate::runtime::device::{AnyId, Device, Memory, SessionId, TensorId, Ticket};
-use crate::types::{DType, Shape, Type};
+use crate::runtime::device::{AnyId, Copy, Device, Memory, SessionId, TensorId, Ticket};
+use crate::types::{DType, Scalar, Shape, Type};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -158,6 +158,54 @@ impl Session {
         self.reserve(0)?;
         let id = make(self.memory_id()?)?;
         self.held(id, name, dtype, dims)
+    }
+
+    /// Copies states, given by number and bytes, one behind the other into a tensor of the device: into that one, or
+    /// into a new one.
+    ///
+    /// # Errors
+    /// Errors of the device.
+    pub(in crate::runtime) fn save(
+        &mut self,
+        states: &[(u32, u64)],
+        into: Option<DeviceTensor>,
+    ) -> Result<DeviceTensor> {
+        let tensor = match into {
+            Some(tensor) => tensor,
+            None => {
+                let bytes: u64 = states.iter().map(|s| s.1).sum();
+                self.room("states", DType::Scalar(Scalar::U8), &[bytes])?
+            }
+        };
+        self.copy_states(states, &tensor, true)?;
+        Ok(tensor)
+    }
+
+    /// Copies states back from where [`save`](Self::save) put them.
+    ///
+    /// # Errors
+    /// Errors of the device.
+    pub(in crate::runtime) fn put_back(
+        &self,
+        states: &[(u32, u64)],
+        from: &DeviceTensor,
+    ) -> Result<()> {
+        self.copy_states(states, from, false)
+    }
+
+    fn copy_states(&self, states: &[(u32, u64)], tensor: &DeviceTensor, out: bool) -> Result<()> {
+        let memory = tensor.memory(self)?;
+        let mut at = 0;
+        let copies: Vec<Copy> = states
+            .iter()
+            .map(|&(state, bytes)| {
+                let (state, offset) = ((Memory::State(state), 0), (memory, at));
+                at += bytes;
+                let (from, to) = if out { (state, offset) } else { (offset, state) };
+                Copy { from: from.0, from_offset: from.1, to: to.0, to_offset: to.1, bytes }
+            })
+            .collect();
+        self.device.copy(self.memory_id()?, &copies)
     }
 
     /// Asks for memory for a tensor. It is there once the work ahead is done.

@@ -1,0 +1,112 @@
+//! Recurrences: linear attention with a gated delta rule, and convolutions that go on from step to step.
+
+use crate::common::*;
+use rlx_core::ops::{CausalConv1d, GatedDeltaNet, Unary};
+use rlx_core::types::DType;
+
+/// Operands of a gated delta net whose gates and keys are of the size that a model has.
+fn delta_net(r: &mut Random, [s, kh, h, n, v]: [u64; 5], ctl: Value) -> Vec<Value> {
+    let mut some = |dims: &[u64], f: &dyn Fn(f32) -> f32| {
+        let x: Vec<f32> = r.floats(dims.iter().product::<u64>() as usize);
+        f32s(dims, &x.into_iter().map(f).collect::<Vec<_>>())
+    };
+    let part = 1.0 / (n as f32).sqrt();
+    vec![
+        some(&[s, kh, n], &|x| x * part),
+        some(&[s, kh, n], &|x| x * part),
+        some(&[s, h, v], &|x| x),
+        some(&[s, h], &|x| -x.abs()),
+        some(&[s, h], &|x| x.abs().min(1.0)),
+        state(some(&[h, n, v], &|x| x)),
+        ctl,
+    ]
+}
+
+#[test]
+fn gated_delta_nets_of_one_row_and_of_many() {
+    let mut r = Random(31);
+    for [s, kh, h, n, v] in
+        [[1, 1, 1, 8, 8], [1, 2, 4, 16, 32], [5, 2, 4, 16, 32], [9, 3, 3, 5, 16]]
+    {
+        for tiled in [false, true] {
+            for len in [s, 1] {
+                let op = GatedDeltaNet { state_size: n as usize, carry: true, tiled };
+                let operands = delta_net(&mut r, [s, kh, h, n, v], control(3, len as u32, 0));
+                check(op, &operands, 2e-6, &format!("{s} rows, {len} real, tiled {tiled}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_delta_net_in_two_steps_is_one_in_one() {
+    let mut r = Random(32);
+    let sizes = [6, 2, 4, 8, 16];
+    let whole = delta_net(&mut r, sizes, control(0, 6, 0));
+    let op = GatedDeltaNet { state_size: 8, carry: true, tiled: false }.into();
+    for device in devices() {
+        let at_once = run_op(&device, &op, &whole);
+        let part = |from: u64, rows: u64, m: &Value| -> Vec<Value> {
+            let mut operands: Vec<Value> = whole[..5]
+                .iter()
+                .map(|x| {
+                    let row = x.bytes.len() / 6;
+                    let mut dims = x.ty.shape.static_dims().unwrap();
+                    dims[0] = rows;
+                    let bytes = &x.bytes[from as usize * row..][..rows as usize * row];
+                    floats_as(DType::F32, &dims, &to_f32s(bytes))
+                })
+                .collect();
+            operands.extend([m.clone(), control(from as u32, rows as u32, 0)]);
+            operands
+        };
+        let first = run_op(&device, &op, &part(0, 4, &whole[5]));
+        let m = state(f32s(&[4, 8, 16], &to_f32s(&first[1])));
+        let second = run_op(&device, &op, &part(4, 2, &m));
+        assert_eq!([first[0].clone(), second[0].clone()].concat(), at_once[0]);
+        assert_eq!(second[1], at_once[1]);
+    }
+}
+
+#[test]
+fn convolutions_go_on_from_their_state() {
+    let mut r = Random(33);
+    for (rows, len, channels, taps) in
+        [(1, 1, 8, 2), (1, 1, 40, 4), (7, 7, 33, 4), (7, 3, 96, 3), (2, 1, 5, 9)]
+    {
+        for act in [None, Some(Unary::Silu)] {
+            let mut some = |dims: &[u64; 2]| f32s(dims, &r.floats((dims[0] * dims[1]) as usize));
+            let operands = [
+                some(&[rows, channels]),
+                some(&[channels, taps]),
+                state(some(&[taps - 1, channels])),
+                control(2, len as u32, 0),
+            ];
+            let what = format!("{rows} rows, {len} real, {channels} channels, {taps} taps");
+            for device in devices() {
+                let op = CausalConv1d { act }.into();
+                let (got, expected) = (run_op(&device, &op, &operands), oracle(&op, &operands));
+                // Rows from `len` on are whatever was there.
+                let real = (len * channels * 4) as usize;
+                let y = [&got[0][..real], &expected[0][..real]].map(to_f32s);
+                assert_close(&y[0], &y[1], 2e-6, &what);
+                assert_eq!(got[1], expected[1], "{what}: the state");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_control_block_that_is_done_keeps_the_states() {
+    let mut r = Random(34);
+    let operands = delta_net(&mut r, [2, 1, 2, 8, 8], control(0, 2, 1));
+    let net = GatedDeltaNet { state_size: 8, carry: true, tiled: false }.into();
+    let past = state(f32s(&[2, 4], &r.floats(8)));
+    let conv =
+        [f32s(&[2, 4], &r.floats(8)), f32s(&[4, 3], &r.floats(12)), past.clone(), control(0, 2, 1)];
+    for device in devices() {
+        assert_eq!(run_op(&device, &net, &operands)[1], operands[5].bytes);
+        let op = CausalConv1d { act: None }.into();
+        assert_eq!(run_op(&device, &op, &conv)[1], past.bytes);
+    }
+}
