@@ -39,7 +39,7 @@ pub use tensors::Tensors;
 #[cfg(feature = "jinja")]
 pub use tokenizer::chat_template;
 #[cfg(feature = "text")]
-pub use tokenizer::{tokenizer, wordpiece};
+pub use tokenizer::{tokenizer, vocabulary, wordpiece};
 
 /// Every family, by the row in its own file.
 pub const FAMILIES: &[Family] = &[llama::FAMILY, bert::FAMILY, nomic_bert::FAMILY];

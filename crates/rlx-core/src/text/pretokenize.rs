@@ -19,6 +19,8 @@ enum Stage {
     Punctuation { backtick: bool },
     /// `[0-9][0-9][0-9]`
     DigitTriples,
+    /// `[^\n]+|[\n]+`
+    Lines,
     /// The alternatives of a word.
     Words(Words),
 }
@@ -185,6 +187,10 @@ const TABLE: &[(&[&str], Pretokenizer)] = &[
         },
     ),
     (
+        &["gemma4", "granite-embed-multi-311m", "sarvam-moe"],
+        Pretokenizer { stages: &[Stage::Lines], ..PLAIN },
+    ),
+    (
         // Files from before `tokenizer.ggml.pre` say nothing.
         &["default", ""],
         Pretokenizer {
@@ -200,6 +206,9 @@ const TABLE: &[(&[&str], Pretokenizer)] = &[
 ];
 
 impl Pretokenizer {
+    /// What leaves a text whole.
+    pub const NONE: Self = PLAIN;
+
     /// The pre-tokenizer of that name.
     ///
     /// # Errors
@@ -253,6 +262,7 @@ fn split<'a>(stages: &[Stage], text: &'a str, word: &mut dyn FnMut(&'a str)) {
             let n = prefix(rest, 3, |c| c.is_ascii_digit());
             if n == 3 { 3 } else { 0 }
         }),
+        Stage::Lines => isolate(text, next, |rest| prefix(rest, usize::MAX, |c| c == '\n')),
         Stage::Words(words) => {
             let mut rest = text;
             while !rest.is_empty() {
