@@ -77,7 +77,7 @@ export default [
   },
   {
     name: 'stream-shows-control-tokens', is: 'new', kind: 'condition', file: at('stream.rs'),
-    from: 'tokenizer.is_control(id)', to: 'false',
+    within: 'if tokenizer.is_control(id) { &[] }', from: 'tokenizer.is_control(id)', to: 'false',
     stands: 'Control tokens of an answer are shown as text.',
     tests: ['core:all noticed::', 'core:lib text::stream', 'core:all text::', 'core:all generate::'],
   },

@@ -19,6 +19,8 @@ mod rotary;
 mod tensors;
 #[cfg(feature = "text")]
 mod tokenizer;
+#[cfg(feature = "text")]
+mod tokenizer_files;
 mod transformers;
 
 pub use bert::BertConfig;
@@ -40,6 +42,8 @@ pub use tensors::Tensors;
 pub use tokenizer::chat_template;
 #[cfg(feature = "text")]
 pub use tokenizer::{tokenizer, vocabulary, wordpiece};
+#[cfg(feature = "text")]
+pub use tokenizer_files::{TOKENIZER_FILES, TokenizerFiles};
 
 /// Every family, by the row in its own file.
 pub const FAMILIES: &[Family] = &[llama::FAMILY, bert::FAMILY, nomic_bert::FAMILY];

@@ -55,7 +55,7 @@ pub fn vocabulary(meta: &Metadata) -> Result<VocabData> {
         add_eos: flag("add_eos_token")?,
         scores: meta.opt_f32s("tokenizer.ggml.scores")?.unwrap_or_default().to_vec(),
         leading_blank: blank.map(|blank| if blank { there } else { LeadingBlank::Never }),
-        collapse_blanks: flag("remove_extra_whitespaces")?,
+        collapse_blanks: flag("remove_extra_whitespaces")?.filter(|_| model == "t5"),
         charsmap: meta.opt_bytes("tokenizer.ggml.precompiled_charsmap")?.unwrap_or_default(),
         model,
         ..VocabData::default()
@@ -63,6 +63,8 @@ pub fn vocabulary(meta: &Metadata) -> Result<VocabData> {
     if data.model == "gemma4" {
         // Files say that no BOS is added, and the published tokenizer adds one; so does llama.cpp.
         data.add_bos = Some(true);
+        // Whatever the file calls it, its text is cut at line breaks alone.
+        data.pre = "gemma4".into();
     }
     let name = meta.opt_str("general.name")?.unwrap_or_default();
     data.rules = rules_by_name(&name.to_lowercase(), &data);

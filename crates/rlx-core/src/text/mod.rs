@@ -9,6 +9,7 @@
 
 mod bpe;
 mod charsmap;
+mod files;
 mod prefixes;
 mod pretokenize;
 mod sentencepiece;

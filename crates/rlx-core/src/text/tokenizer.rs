@@ -45,7 +45,7 @@ enum Model {
     /// Byte-level BPE: words of bytes.
     Bytes { pretokenizer: Pretokenizer, ignore_merges: bool, merges: Merges },
     /// SentencePiece's BPE: characters, of the whole text or of what a pre-tokenizer cuts.
-    Characters { normalizer: Normalizer, pretokenizer: Option<Pretokenizer>, pairs: Pairs },
+    Characters { normalizer: Normalizer, pretokenizer: Pretokenizer, pairs: Pairs },
     /// Unigram: words that begin with a blank.
     Unigram { normalizer: Normalizer, unigram: Unigram },
 }
@@ -67,8 +67,8 @@ impl Tokenizer {
         let vocab = Vocab::new(&data, if bytes { spell_bytes } else { spell_blanks })?;
         let pretokenizer = match kind {
             Family::Bytes => Pretokenizer::named(&data.pre)?,
-            Family::Merges => Pretokenizer::named("gemma4")?,
-            Family::Scores | Family::Unigram => Pretokenizer::NONE,
+            Family::Merges if !data.pre.is_empty() => Pretokenizer::named(&data.pre)?,
+            Family::Merges | Family::Scores | Family::Unigram => Pretokenizer::NONE,
         };
         let leading = data.leading_blank.unwrap_or(match kind {
             Family::Bytes | Family::Merges => LeadingBlank::Never,
@@ -79,7 +79,7 @@ impl Tokenizer {
             Ok(Normalizer {
                 charsmap: Charsmap::new(&data.charsmap)?,
                 leading,
-                collapse: kind == Family::Unigram && data.collapse_blanks.unwrap_or(true),
+                collapse: data.collapse_blanks.unwrap_or(kind == Family::Unigram),
             })
         };
         let model = match kind {
@@ -93,7 +93,7 @@ impl Tokenizer {
             }
             Family::Scores | Family::Merges => Model::Characters {
                 normalizer: normalizer()?,
-                pretokenizer: (kind == Family::Merges).then_some(pretokenizer),
+                pretokenizer,
                 pairs: Pairs::new(&data.merges, &data.scores, &vocab)?,
             },
             Family::Unigram => Model::Unigram {
@@ -259,10 +259,7 @@ impl Tokenizer {
                         pairs.encode(word, vocab, scratch, &mut |id, text| output.put(id, text));
                     }
                 };
-                match pretokenizer {
-                    Some(pretokenizer) => pretokenizer.split(&text, &mut encode),
-                    None => encode(&text),
-                }
+                pretokenizer.split(&text, &mut encode);
             }
             Model::Unigram { normalizer, unigram } => {
                 let text = normalizer.apply(&text, first);
@@ -297,7 +294,7 @@ impl Tokenizer {
 
     /// Whether a blank at the start of a text is the tokenizer's and not the text's.
     pub(super) fn drops_blank(&self) -> bool {
-        self.leading != LeadingBlank::Never
+        self.leading != LeadingBlank::Never && !matches!(self.model, Model::Bytes { .. })
     }
 
     /// The text of some tokens, each ill-formed sequence as one U+FFFD.
