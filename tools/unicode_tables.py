@@ -78,8 +78,8 @@ def main():
     out = [
         f"//! Unicode {ud.unidata_version}, written by `tools/unicode_tables.py`; do not edit.",
         "",
-        rust("CLASSES", "`first code point << 3 | class`: 0 other, 1 L, 2 M, 3 N, 4 P, 5 S.", "u32", [s << 3 | v for s, v in classes], 12),
-        rust("CASES", "`first code point << 3 | case`: 0 none, 1 upper or title, 2 lower, 3 even upper and odd lower, 4 odd upper and even lower.", "u32", [s << 3 | v for s, v in letters()], 12),
+        rust("CLASSES", "`first code point << 3 | class`: 0 other, 1 L, 2 M, 3 N, 4 P, 5 S.", "u32", [s << 3 | v for s, v in classes], 16),
+        rust("CASES", "`first code point << 3 | case`: 0 none, 1 upper or title, 2 lower, 3 even upper and odd lower, 4 odd upper and even lower.", "u32", [s << 3 | v for s, v in letters()], 16),
         rust("SPACING", "`first code point << 1 | whether it is Mc or Me`, a mark that is not Mn.", "u32", [s << 1 | v for s, v in spacing], 12),
         rust("CONTROLS", "`first code point << 1 | whether it is Cc, Cf or Co`: no surrogate is a char, Cn is unassigned.", "u32", [s << 1 | v for s, v in controls], 12),
         rust("COMBINING", "`first code point << 8 | canonical combining class`.", "u32", [s << 8 | v for s, v in combining], 12),

@@ -193,13 +193,15 @@ fn long_texts_take_no_more_than_their_length() {
     for name in ["gemma", "phi3", "unigram", "llama3"] {
         let tokenizer = tokenizer(&fixtures().join(format!("tokenizers/{name}.gguf")));
         for text in ["a", "the ", " ", "<", "\u{2581}", "中", "ab\n"] {
-            let text = text.repeat(300_000 / text.len());
+            let whole = text.repeat(300_000 / text.len());
             let start = std::time::Instant::now();
-            let ids = tokenizer.encode(&text, Special::Parse);
+            let ids = tokenizer.encode(&whole, Special::Parse);
             // A hundred times what it takes: work that grows with the square takes hours.
-            assert!(start.elapsed().as_secs() < 60, "{name}: {:?}", &text[..4]);
-            let stays = tokenizer.decode(&ids, true).len() > text.len() / 2;
-            assert!(stays || name == "unigram", "{name}: {:?}", &text[..4]);
+            assert!(start.elapsed().as_secs() < 60, "{name}: {text:?}");
+            let blanks = if name == "llama3" { "\u{2581}" } else { " " };
+            let back = tokenizer.decode(&ids, true) == whole.replace('\u{2581}', blanks);
+            // Unigram makes one blank of many, and knows no ideograph.
+            assert!(back || name == "unigram", "{name}: {text:?}");
         }
     }
 }

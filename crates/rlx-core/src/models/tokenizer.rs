@@ -4,7 +4,9 @@ use crate::error::{Code, Error, Result};
 use crate::gguf::{Metadata, ModelFiles};
 #[cfg(feature = "jinja")]
 use crate::text::ChatTemplate;
-use crate::text::{LeadingBlank, TokenRule, Tokenizer, VocabData, WordPiece, WordPieceData};
+use crate::text::{
+    BlankRuns, LeadingBlank, TokenRule, Tokenizer, VocabData, WordPiece, WordPieceData,
+};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -55,7 +57,9 @@ pub fn vocabulary(meta: &Metadata) -> Result<VocabData> {
         add_eos: flag("add_eos_token")?,
         scores: meta.opt_f32s("tokenizer.ggml.scores")?.unwrap_or_default().to_vec(),
         leading_blank: blank.map(|blank| if blank { there } else { LeadingBlank::Never }),
-        collapse_blanks: flag("remove_extra_whitespaces")?.filter(|_| model == "t5"),
+        blank_runs: flag("remove_extra_whitespaces")?
+            .filter(|joined| model == "t5" && !joined)
+            .map(|_| BlankRuns::Kept),
         charsmap: meta.opt_bytes("tokenizer.ggml.precompiled_charsmap")?.unwrap_or_default(),
         model,
         ..VocabData::default()

@@ -4,6 +4,10 @@
 //! a zero byte. The trie is a double array of 32-bit units, in the layout of Darts-clone: bits 10 and up
 //! are an offset (times 256 where bit 9 is set), bit 8 says that a value follows, and the low byte is the
 //! label. A unit with bit 31 is a value: where the replacement begins.
+//!
+//! As SentencePiece does, the longest sequence at each place is replaced. Hugging Face's tokenizers look at a
+//! whole grapheme cluster of less than six bytes, take the shortest sequence that begins it for all of it,
+//! and else replace single characters: clusters of several marks come out otherwise there.
 
 use crate::{Error, Result};
 use alloc::format;

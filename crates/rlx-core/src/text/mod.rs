@@ -30,5 +30,5 @@ pub use stream::TextStream;
 #[cfg(feature = "jinja")]
 pub use template::{ChatTemplate, Message, RenderOptions, Rendered, Segment, encode_chat};
 pub use tokenizer::{Special, Tokenizer};
-pub use vocab::{LeadingBlank, VocabData};
+pub use vocab::{BlankRuns, LeadingBlank, VocabData};
 pub use wordpiece::{WordPiece, WordPieceData};

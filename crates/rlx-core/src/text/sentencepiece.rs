@@ -7,7 +7,7 @@
 use super::bpe::{Merges, NONE, Scratch};
 use super::charsmap::Charsmap;
 use super::unicode::is_white_space;
-use super::vocab::{Kind, LeadingBlank, Vocab};
+use super::vocab::{BlankRuns, Kind, LeadingBlank, Vocab};
 use crate::Result;
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -36,8 +36,7 @@ fn with_blanks(text: &str) -> Cow<'_, str> {
 pub(super) struct Normalizer {
     pub charsmap: Charsmap,
     pub leading: LeadingBlank,
-    /// A run of blanks is one, and white space at the end goes.
-    pub collapse: bool,
+    pub runs: BlankRuns,
 }
 
 impl Normalizer {
@@ -49,9 +48,12 @@ impl Normalizer {
             self.charsmap.apply(&text, &mut out);
             text = Cow::Owned(out);
         }
-        if self.collapse {
+        if self.runs != BlankRuns::Kept {
             // Before U+2581 is a blank: one that a text holds stays.
-            let whole = text.trim_end_matches(is_white_space);
+            let whole = match self.runs {
+                BlankRuns::JoinedAndStripped => text.trim_end_matches(is_white_space),
+                _ => text.trim_matches(' '),
+            };
             let mut out = String::with_capacity(whole.len() + 1);
             for c in whole.chars() {
                 if c != ' ' || !out.ends_with(' ') {

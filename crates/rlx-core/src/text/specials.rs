@@ -76,6 +76,31 @@ impl Specials {
     }
 }
 
+/// A part of a text: a token's, or what lies between tokens.
+pub(super) enum Cut<'a> {
+    Token(u32),
+    Text(&'a str),
+}
+
+impl Specials {
+    /// Cuts a text at the tokens in it.
+    pub(super) fn cut<'a>(&self, text: &'a str, put: &mut dyn FnMut(Cut<'a>)) {
+        let (mut start, mut at) = (0, 0);
+        while at < text.len() && !self.list.is_empty() {
+            match self.at(text, at, true) {
+                Some(found) => {
+                    put(Cut::Text(&text[start..at]));
+                    put(Cut::Token(found.id));
+                    at += found.text.len();
+                    start = at;
+                }
+                None => at += 1,
+            }
+        }
+        put(Cut::Text(&text[start..]));
+    }
+}
+
 fn is_word(c: char) -> bool {
     c == '_' || matches!(class(c), Class::Letter | Class::Mark | Class::Number)
 }

@@ -4,10 +4,10 @@ use super::bpe::{Merges, Scratch};
 use super::charsmap::Charsmap;
 use super::pretokenize::Pretokenizer;
 use super::sentencepiece::{Normalizer, Output, Pairs, leading_blank, spell_blanks};
-use super::specials::blank_len;
+use super::specials::{Cut, blank_len};
 use super::unicode::{is_white_space, nfc};
 use super::unigram::Unigram;
-use super::vocab::{Kind, LeadingBlank, Vocab, VocabData, spell_bytes};
+use super::vocab::{BlankRuns, Kind, LeadingBlank, Vocab, VocabData, spell_bytes};
 use crate::{Code, Error, Result};
 use alloc::borrow::Cow;
 use alloc::format;
@@ -79,7 +79,10 @@ impl Tokenizer {
             Ok(Normalizer {
                 charsmap: Charsmap::new(&data.charsmap)?,
                 leading,
-                collapse: data.collapse_blanks.unwrap_or(kind == Family::Unigram),
+                runs: data.blank_runs.unwrap_or(match kind {
+                    Family::Unigram => BlankRuns::JoinedAndStripped,
+                    _ => BlankRuns::Kept,
+                }),
             })
         };
         let model = match kind {
@@ -254,25 +257,32 @@ impl Tokenizer {
             Model::Characters { normalizer, pretokenizer, pairs } => {
                 let text = normalizer.apply(&text, first);
                 let mut output = Output::new(vocab, self.unk, ids);
-                let mut encode = |word: &str| {
-                    for word in parts(word) {
-                        pairs.encode(word, vocab, scratch, &mut |id, text| output.put(id, text));
-                    }
-                };
-                pretokenizer.split(&text, &mut encode);
+                vocab.inside().cut(&text, &mut |cut| match cut {
+                    Cut::Token(id) => output.put(Some(id), &[]),
+                    Cut::Text(text) => pretokenizer.split(text, &mut |word| {
+                        for word in parts(word) {
+                            let put = &mut |id, text: &[u8]| output.put(id, text);
+                            pairs.encode(word, vocab, scratch, put);
+                        }
+                    }),
+                });
             }
             Model::Unigram { normalizer, unigram } => {
                 let text = normalizer.apply(&text, first);
-                let mut rest: &str = &text;
-                while let Some(c) = rest.chars().next() {
-                    let n = c.len_utf8();
-                    let end = rest[n..].find(' ').map_or(rest.len(), |at| at + n);
-                    let mut output = Output::new(vocab, self.unk, ids);
-                    for word in parts(&rest[..end]) {
-                        unigram.encode(word, vocab, &mut |id, text| output.put(id, text));
+                vocab.inside().cut(&text, &mut |cut| match cut {
+                    Cut::Token(id) => ids.push(id),
+                    Cut::Text(mut rest) => {
+                        while let Some(c) = rest.chars().next() {
+                            let n = c.len_utf8();
+                            let end = rest[n..].find(' ').map_or(rest.len(), |at| at + n);
+                            let mut output = Output::new(vocab, self.unk, ids);
+                            for word in parts(&rest[..end]) {
+                                unigram.encode(word, vocab, &mut |id, text| output.put(id, text));
+                            }
+                            rest = &rest[end..];
+                        }
                     }
-                    rest = &rest[end..];
-                }
+                });
             }
         }
     }

@@ -46,9 +46,12 @@ pub struct VocabData {
     pub scores: Vec<f32>,
     /// Where a blank is put before text. `tokenizer.ggml.add_space_prefix`; absent: as the kind does.
     pub leading_blank: Option<LeadingBlank>,
-    /// `tokenizer.ggml.remove_extra_whitespaces`, for Unigram: a run of blanks is one, and white space at
-    /// the end of a text goes. Absent: true.
-    pub collapse_blanks: Option<bool>,
+    /// What becomes of runs of blanks. `tokenizer.ggml.remove_extra_whitespaces`, for Unigram; absent:
+    /// joined and stripped there, else kept.
+    pub blank_runs: Option<BlankRuns>,
+    /// Whether user-defined tokens are looked for in the text as it is after all that was replaced and put
+    /// before it, as SentencePiece does, and not in the text that was given.
+    pub user_defined_inside: bool,
     /// `tokenizer.ggml.precompiled_charsmap`: what SentencePiece replaces before all else; may be empty.
     pub charsmap: Vec<u8>,
     /// Whether text is brought to NFC; absent: as the pre-tokenizer's family does.
@@ -59,6 +62,17 @@ pub struct VocabData {
     pub ends: Vec<u32>,
     /// How some tokens are recognised in a text. The text is that of the list where it is not empty.
     pub rules: Vec<(u32, TokenRule, String)>,
+}
+
+/// What becomes of runs of blanks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlankRuns {
+    /// They stay.
+    Kept,
+    /// One blank takes their place, and at either end of a text none: SentencePiece.
+    Joined,
+    /// One blank takes their place, and all white space at the end of a text goes: transformers.
+    JoinedAndStripped,
 }
 
 /// Where a blank is put before text, so that a word at its start is the same token as behind a blank.
@@ -144,6 +158,8 @@ pub(super) struct Vocab {
     kinds: Vec<Kind>,
     ids: IdTable,
     specials: Specials,
+    /// User-defined tokens that are looked for after text was normalized.
+    inside: Specials,
     /// The byte tokens of [`Kind::Byte`].
     byte_tokens: Vec<Option<u32>>,
     /// Bytes of the longest ordinary token.
@@ -209,6 +225,7 @@ impl Vocab {
             kinds,
             ids: IdTable::with_capacity(n),
             specials: Specials::default(),
+            inside: Specials::default(),
             byte_tokens: vec![None; 256],
             longest: 0,
             ends_of_generation: Vec::new(),
@@ -247,7 +264,10 @@ impl Vocab {
             let text = if text.is_empty() { data.tokens.get(id as usize)? } else { text };
             Some(Special { id, text: text.to_string(), control: kind.is_control(), rule })
         };
-        self.specials = Specials::new((0..self.len() as u32).filter_map(special).collect())?;
+        let all = (0..self.len() as u32).filter_map(special);
+        let (inside, specials): (Vec<Special>, _) =
+            all.partition(|special| data.user_defined_inside && !special.control);
+        (self.specials, self.inside) = (Specials::new(specials)?, Specials::new(inside)?);
         for id in 0..self.len() as u32 {
             if let (Kind::Byte, &[byte]) = (self.kind(id), self.piece(id)) {
                 self.byte_tokens[usize::from(byte)].get_or_insert(id);
@@ -306,6 +326,11 @@ impl Vocab {
     /// Control and user-defined tokens.
     pub(super) fn specials(&self) -> &Specials {
         &self.specials
+    }
+
+    /// User-defined tokens, where they are looked for in normalized text.
+    pub(super) fn inside(&self) -> &Specials {
+        &self.inside
     }
 
     /// The byte tokens that spell these bytes; `None` where one of them is missing.

@@ -1,6 +1,6 @@
-//! The vocabulary and the chat template of a fixture.
+//! The vocabulary and the chat template of a fixture, which may be the first shard of a model.
 
-use rlx_core::gguf::{HeaderReader, ModelFiles};
+use rlx_core::gguf::HeaderReader;
 use rlx_core::models;
 use rlx_core::text::VocabData;
 
@@ -8,7 +8,7 @@ use rlx_core::text::VocabData;
 pub fn vocabulary(file: &[u8]) -> (VocabData, Option<String>) {
     let mut reader = HeaderReader::new("fixture", None);
     reader.push(file).unwrap();
-    let files = ModelFiles::new(vec![reader.into_header().unwrap()]).unwrap();
-    let template = files.metadata.opt_str("tokenizer.chat_template").unwrap().map(String::from);
-    (models::vocabulary(&files.metadata).unwrap(), template)
+    let metadata = reader.into_header().unwrap().metadata;
+    let template = metadata.opt_str("tokenizer.chat_template").unwrap().map(String::from);
+    (models::vocabulary(&metadata).unwrap(), template)
 }

@@ -4,7 +4,7 @@
 //! have; a part of another kind, or a known one in another place, is refused by name.
 
 use super::super::specials::TokenRule;
-use super::super::vocab::{LeadingBlank, VocabData};
+use super::super::vocab::{BlankRuns, LeadingBlank, VocabData};
 use super::splits;
 use crate::error::{Code, Error, Result};
 use crate::safetensors::json::Json;
@@ -113,7 +113,8 @@ fn read_texts(json: &Json, data: &mut VocabData) -> Result<bool> {
         let what = "stripping blanks at the end without collapsing them, or the reverse";
         return Err(unsupported(format!("{what}, is not supported"), "normalizer"));
     }
-    data.collapse_blanks = Some(collapsed);
+    let runs = if collapsed { BlankRuns::JoinedAndStripped } else { BlankRuns::Kept };
+    data.blank_runs = Some(runs);
 
     let unigram = json.get("model").is_some_and(|model| kind(model) == "Unigram");
     let mut expressions: Vec<String> = Vec::new();

@@ -7,7 +7,7 @@
 //! NormalizerSpec  2 precompiled_charsmap   3 add_dummy_prefix   4 remove_extra_whitespaces
 //! ```
 
-use super::super::vocab::{LeadingBlank, VocabData};
+use super::super::vocab::{BlankRuns, LeadingBlank, VocabData};
 use crate::error::{Code, Error, Result};
 use alloc::format;
 use alloc::string::String;
@@ -136,7 +136,8 @@ impl VocabData {
             }
         }
         .into();
-        data.collapse_blanks = Some(collapse);
+        data.blank_runs = Some(if collapse { BlankRuns::Joined } else { BlankRuns::Kept });
+        data.user_defined_inside = true;
         data.leading_blank = Some(match (prefix, collapse) {
             (false, _) => LeadingBlank::Never,
             (true, true) => LeadingBlank::Missing,
