@@ -28,6 +28,26 @@ def changes(value):
     return rows
 
 
+def letters():
+    """Rows of (start, kind): 0 neither case, 1 upper or title case, 2 lower case; where they alternate
+    3 even code points are upper case, 4 odd ones are."""
+    kind = [{"Lu": 1, "Lt": 1, "Ll": 2}.get(ud.category(chr(c)), 0) for c in range(LAST)]
+    rows, c, last = [], 0, 0
+    while c < LAST:
+        n = 1
+        while kind[c] and c + n < LAST and kind[c + n] == 3 - kind[c + n - 1]:
+            n += 1
+        if n >= 4:
+            row = 3 if (kind[c] == 1) == (c % 2 == 0) else 4
+        else:
+            row, n = kind[c], 1
+        if row != last:
+            rows.append((c, row))
+            last = row
+        c += n
+    return rows
+
+
 def rust(name, doc, ty, rows, per_line):
     lines = [f"/// {doc}", "#[rustfmt::skip]", f"pub(super) static {name}: [{ty}; {len(rows)}] = ["]
     for i in range(0, len(rows), per_line):
@@ -58,7 +78,8 @@ def main():
     out = [
         f"//! Unicode {ud.unidata_version}, written by `tools/unicode_tables.py`; do not edit.",
         "",
-        rust("CLASSES", "`first code point << 3 | class`: 0 other, 1 L, 2 M, 3 N, 4 P, 5 S.", "u32", [s << 3 | v for s, v in classes], 12),
+        rust("CLASSES", "`first code point << 3 | class`: 0 other, 1 L, 2 M, 3 N, 4 P, 5 S.", "u32", [s << 3 | v for s, v in classes], 16),
+        rust("CASES", "`first code point << 3 | case`: 0 none, 1 upper or title, 2 lower, 3 even upper and odd lower, 4 odd upper and even lower.", "u32", [s << 3 | v for s, v in letters()], 16),
         rust("SPACING", "`first code point << 1 | whether it is Mc or Me`, a mark that is not Mn.", "u32", [s << 1 | v for s, v in spacing], 12),
         rust("CONTROLS", "`first code point << 1 | whether it is Cc, Cf or Co`: no surrogate is a char, Cn is unassigned.", "u32", [s << 1 | v for s, v in controls], 12),
         rust("COMBINING", "`first code point << 8 | canonical combining class`.", "u32", [s << 8 | v for s, v in combining], 12),

@@ -11,6 +11,7 @@ mod inspect;
 mod json;
 mod quantize;
 mod templates;
+mod tokenize;
 mod usage;
 
 use std::path::{Path, PathBuf};

@@ -31,9 +31,9 @@ export default [
     name: 'bpe-ties-from-the-right', is: 'review', kind: 'order', file: at('bpe.rs'),
     from: 'queue.pop()',
     to: `{
-                let mut same: Vec<Reverse<(u32, u32)>> = queue.pop().into_iter().collect();
+                let mut same: Vec<Reverse<Pair>> = queue.pop().into_iter().collect();
                 while let Some(&next) = queue.peek() {
-                    if same.first().is_none_or(|first| first.0.0 != next.0.0) {
+                    if same.first().is_none_or(|first| first.0.rank != next.0.rank) {
                         break;
                     }
                     same.extend(queue.pop());
@@ -77,31 +77,31 @@ export default [
   },
   {
     name: 'stream-shows-control-tokens', is: 'new', kind: 'condition', file: at('stream.rs'),
-    from: 'tokenizer.is_control(id)', to: 'false',
+    within: 'if tokenizer.is_control(id) { &[] }', from: 'tokenizer.is_control(id)', to: 'false',
     stands: 'Control tokens of an answer are shown as text.',
     tests: ['core:all noticed::', 'core:lib text::stream', 'core:all text::', 'core:all generate::'],
   },
   {
     name: 'begin-token-of-a-family', is: 'new', kind: 'condition', file: at('tokenizer.rs'),
-    from: 'data.add_bos.unwrap_or(pretokenizer.add_bos)', to: 'data.add_bos.unwrap_or(false)',
+    within: 'Family::Bytes => pretokenizer.add_bos,', from: 'pretokenizer.add_bos', to: 'false',
     stands: 'A file that does not say whether a text begins with a begin token is not asked by its family.',
     tests: ['core:all noticed::', 'core:lib text::', 'core:all text::'],
   },
   {
     name: 'no-normal-form', is: 'new', kind: 'condition', file: at('tokenizer.rs'),
-    within: 'if self.pretokenizer.nfc {', from: 'self.pretokenizer.nfc', to: 'false',
+    within: 'if self.nfc {', from: 'self.nfc', to: 'false',
     stands: 'Text for families that normalise it is tokenized as it is.',
     tests: ['core:all noticed::', 'core:all text::', 'core:lib text::'],
   },
   {
     name: 'merges-of-whole-words', is: 'new', kind: 'condition', file: at('tokenizer.rs'),
-    from: 'self.pretokenizer.ignore_merges', to: 'false',
+    within: 'if *ignore_merges', from: '*ignore_merges', to: 'false',
     stands: 'A word that is a token is merged from its bytes all the same.',
     tests: ['core:all noticed::', 'core:all text::', 'core:lib text::'],
   },
   {
-    name: 'shorter-special-token-first', is: 'new', kind: 'order', file: at('vocab.rs'),
-    from: 'core::cmp::Reverse(piece.len())', to: 'core::cmp::Reverse(usize::MAX - piece.len())',
+    name: 'shorter-special-token-first', is: 'new', kind: 'order', file: at('specials.rs'),
+    from: 'found = Some(special)', to: 'found = found.or(Some(special))',
     stands: 'Of two special tokens that begin alike the shorter one is found.',
     tests: ['core:all noticed::', 'core:lib text::', 'core:all text::'],
   },
@@ -118,20 +118,20 @@ export default [
     tests: ['core:all noticed::', 'core:lib text::', 'core:all text::'],
   },
   {
-    name: 'numbers-of-any-length', is: 'new', kind: 'bound', file: at('pretokenize.rs'),
-    within: 'return prefix(text, self.max_numbers, is_number);', from: 'self.max_numbers', to: 'usize::MAX',
+    name: 'numbers-of-any-length', is: 'new', kind: 'bound', file: at('pretokenize/pattern.rs'),
+    from: 'text.chars().take(max)', to: 'text.chars().take(if max > 1 { usize::MAX } else { max })',
     stands: 'Digits are not cut into words of three, or of one.',
     tests: ['core:all noticed::', 'core:all text::', 'core:lib text::'],
   },
   {
-    name: 'blanks-at-the-end', is: 'new', kind: 'condition', file: at('pretokenize.rs'),
-    from: 'run.len() < text.len()', to: 'true',
+    name: 'blanks-at-the-end', is: 'new', kind: 'condition', file: at('pretokenize/pattern.rs'),
+    from: 'is_none_or(is_white_space)', to: 'is_some_and(is_white_space)',
     stands: 'Blanks at the end of a text are two words.',
     tests: ['core:all noticed::', 'core:all text::', 'core:lib text::'],
   },
   {
-    name: 'contractions-in-half-upper-case', is: 'new', kind: 'condition', file: at('pretokenize.rs'),
-    within: '(first.to_ascii_lowercase(), second.to_ascii_lowercase())', from: 'second.to_ascii_lowercase()', to: 'second',
+    name: 'contractions-in-half-upper-case', is: 'new', kind: 'condition', file: at('pretokenize/pattern.rs'),
+    from: 'byte.to_ascii_lowercase()', to: '(if at == 1 { byte } else { byte.to_ascii_lowercase() })',
     stands: 'The contraction of WE\'LL is not cut off, that of we\'ll is.',
     tests: ['core:all noticed::', 'core:all text::', 'core:lib text::'],
   },
@@ -152,5 +152,41 @@ export default [
     from: 'last >= combining', to: 'last > combining',
     stands: 'A mark composes with its letter across another one of its class.',
     tests: ['core:all noticed::', 'core:all text::', 'core:lib text::'],
+  },
+  {
+    name: 'scores-lowest-first', is: 'new', kind: 'order', file: at('sentencepiece.rs'),
+    from: 'if bits >> 31 == 1', to: 'if bits >> 31 == 0',
+    stands: 'Of the pairs of a SentencePiece vocabulary the one with the lowest score merges first.',
+    tests: ['core:all text::'],
+  },
+  {
+    name: 'blank-before-every-text', is: 'new', kind: 'condition', file: at('sentencepiece.rs'),
+    within: 'LeadingBlank::Never => false', from: 'false', to: 'true',
+    stands: 'Gemma\'s tokenizer puts a blank before text, as Llama\'s does.',
+    tests: ['core:all text::'],
+  },
+  {
+    name: 'bytes-of-the-unknown', is: 'new', kind: 'guard', file: at('sentencepiece.rs'),
+    from: 'self.vocab.byte_tokens(bytes)', to: 'self.vocab.byte_tokens(&[])',
+    stands: 'A character without a token disappears instead of becoming its bytes.',
+    tests: ['core:all text::'],
+  },
+  {
+    name: 'white-space-behind-a-token', is: 'new', kind: 'condition', file: at('tokenizer.rs'),
+    within: 'if found.rule.right {', from: 'found.rule.right', to: 'false',
+    stands: 'White space behind a token that takes it is text.',
+    tests: ['core:all text::'],
+  },
+  {
+    name: 'unknown-scores-best', is: 'new', kind: 'operand', file: at('unigram.rs'),
+    from: 'lowest - UNKNOWN', to: 'lowest + UNKNOWN',
+    stands: 'Unigram takes the unknown character for a piece that it knows.',
+    tests: ['core:all text::'],
+  },
+  {
+    name: 'stream-keeps-the-first-blank', is: 'new', kind: 'condition', file: at('stream.rs'),
+    from: 'tokenizer.drops_blank()', to: 'false',
+    stands: 'An answer begins with the blank that the tokenizer put before its first word.',
+    tests: ['core:all text::'],
   },
 ];

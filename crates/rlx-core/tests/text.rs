@@ -5,7 +5,8 @@
 use crate::gguf_metadata;
 use crate::skip::skip;
 use gguf_metadata::vocabulary;
-use rlx_core::text::{Special, TextStream, Tokenizer};
+use rlx_core::models::TokenizerFiles;
+use rlx_core::text::{Special, TextStream, Tokenizer, VocabData};
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 
@@ -34,19 +35,42 @@ fn ids(json: &Json) -> Vec<u32> {
     json.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
 }
 
-/// Every string and every ill-formed byte string of `strings.json`.
+/// The tokenizer of a transformers folder's files.
+fn transformers(folder: &Path, name: &str) -> Tokenizer {
+    let mut files = TokenizerFiles::default();
+    for file in ["tokenizer.json", "tokenizer_config.json"] {
+        let path = folder.join(format!("{name}.{file}"));
+        files.put(file, &path.display().to_string(), &std::fs::read(&path).unwrap()).unwrap();
+    }
+    files.tokenizer().unwrap()
+}
+
+/// Every string and every ill-formed byte string of `strings.json`, from both forms of the vocabulary.
 fn check_strings(folder: &Path, name: &str) {
+    check(folder, name, &tokenizer(&folder.join(format!("{name}.gguf"))), true);
+    check(folder, name, &transformers(folder, name), false);
+}
+
+fn check(folder: &Path, name: &str, tokenizer: &Tokenizer, gguf: bool) {
     let strings = json(&folder.join("strings.json"));
     let expected = json(&folder.join(format!("{name}.json")));
-    let tokenizer = tokenizer(&folder.join(format!("{name}.gguf")));
     let (strings, bytes) = (&strings["strings"], &strings["bytes"]);
     let cases = strings.as_array().unwrap().iter().zip(expected["strings"].as_array().unwrap());
     assert_eq!(cases.len(), 176);
     for (string, case) in cases {
         let (label, text) = (&string["name"], string["text"].as_str().unwrap());
         let want = ids(&case["ids"]);
+        if gguf && name == "gemma" && *label == "metaspace" {
+            // U+2581 in the text. Hugging Face finds the token of two of them before blanks are replaced, and
+            // GGUF has that token as two blanks. SentencePiece finds it afterwards, and so does RLX.
+            let got = tokenizer.encode_document(text, Special::Parse);
+            assert_eq!(got, [2, 477, 315, 8, 299]);
+            continue;
+        }
         assert_eq!(tokenizer.encode_document(text, Special::Parse), want, "{name}: {label}");
-        let literal = case.get("literal_ids").map_or(want.clone(), ids);
+        // Unigram as Hugging Face has it finds control tokens in literal text, since they are pieces.
+        let literal = case.get("llama_literal_ids").or(case.get("literal_ids"));
+        let literal = literal.map_or(want.clone(), ids);
         assert_eq!(tokenizer.encode_document(text, Special::Literal), literal, "{name}: {label}");
         let decoded = case.get("decoded").map_or(text, |text| text.as_str().unwrap());
         assert_eq!(tokenizer.decode(&want, true), decoded, "{name}: {label}");
@@ -54,7 +78,7 @@ fn check_strings(folder: &Path, name: &str) {
         let mut stream = TextStream::default();
         let mut streamed = String::new();
         for &id in &want {
-            streamed.push_str(stream.push_token(&tokenizer, id));
+            streamed.push_str(stream.push_token(tokenizer, id));
         }
         streamed.push_str(stream.finish());
         assert_eq!(streamed, decoded, "{name}: {label}, streamed");
@@ -73,6 +97,16 @@ fn llama3_gives_the_recorded_ids_and_texts() {
 }
 
 #[test]
+fn qwen2_gives_the_recorded_ids_and_texts() {
+    check(
+        &fixtures().join("tokenizers"),
+        "qwen2",
+        &transformers(&fixtures().join("tokenizers"), "qwen2"),
+        false,
+    );
+}
+
+#[test]
 fn qwen_and_llada_give_the_recorded_ids_and_texts() {
     let Some(shared) = shared() else {
         let test = "text::qwen_and_llada_give_the_recorded_ids_and_texts";
@@ -84,10 +118,132 @@ fn qwen_and_llada_give_the_recorded_ids_and_texts() {
 }
 
 #[test]
-fn every_family_cuts_words_where_llama_cpp_does() {
+fn sentencepiece_kinds_give_the_recorded_ids_and_texts() {
+    for name in ["gemma", "phi3", "unigram"] {
+        check_strings(&fixtures().join("tokenizers"), name);
+    }
+}
+
+/// A field of a protocol buffer that has bytes.
+fn field(number: u8, bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(number << 3 | 2);
+    let mut n = bytes.len();
+    while n >= 0x80 {
+        out.push(n as u8 | 0x80);
+        n >>= 7;
+    }
+    out.push(n as u8);
+    out.extend(bytes);
+}
+
+/// A `tokenizer.model` of the vocabulary of a GGUF file: of Unigram, else of BPE.
+fn sentencepiece(data: &VocabData, unigram: bool) -> Vec<u8> {
+    let mut file = Vec::new();
+    for (id, token) in data.tokens.iter().enumerate() {
+        let mut piece = Vec::new();
+        field(1, token.replace(' ', "\u{2581}").as_bytes(), &mut piece);
+        piece.push(2 << 3 | 5);
+        piece.extend(data.scores[id].to_le_bytes());
+        piece.extend([3 << 3, data.token_types.as_ref().unwrap()[id] as u8]);
+        field(1, &piece, &mut file);
+    }
+    let id = |id: Option<u32>| id.unwrap_or(0) as u8;
+    let mut trainer = vec![3 << 3, if unigram { 1 } else { 2 }];
+    // Fields 40 to 43 have two bytes of number.
+    for (number, id) in [(40_u16, id(data.unk)), (41, id(data.bos)), (42, id(data.eos))] {
+        trainer.extend([(number << 3) as u8 | 0x80, (number >> 4) as u8, id]);
+    }
+    field(2, &trainer, &mut file);
+    let mut normalizer = Vec::new();
+    field(2, &data.charsmap, &mut normalizer);
+    normalizer.extend([3 << 3, u8::from(unigram), 4 << 3, u8::from(unigram)]);
+    field(3, &normalizer, &mut file);
+    file
+}
+
+#[test]
+fn a_sentencepiece_model_reads_as_the_same_vocabulary_does() {
+    let strings = json(&fixtures().join("tokenizers/strings.json"));
+    for (name, unigram) in [("gemma", false), ("unigram", true)] {
+        let gguf = fixtures().join(format!("tokenizers/{name}.gguf"));
+        let (data, _) = vocabulary(&std::fs::read(&gguf).unwrap());
+        let bytes = sentencepiece(&data, unigram);
+        let mut files = TokenizerFiles::default();
+        files.put("tokenizer.model", "tokenizer.model", &bytes).unwrap();
+        let (got, want) = (files.tokenizer().unwrap(), tokenizer(&gguf));
+        for string in strings["strings"].as_array().unwrap() {
+            let text = string["text"].as_str().unwrap();
+            let [got, want] = [&got, &want].map(|t| t.encode_document(text, Special::Parse));
+            assert_eq!(got, want, "{name}: {}", string["name"]);
+        }
+        for cut in (0..bytes.len()).step_by(bytes.len() / 200) {
+            // Whole fields are a smaller vocabulary; anything else is an error, and nothing a panic.
+            let _ =
+                files.put("tokenizer.model", "cut", &bytes[..cut]).and_then(|()| files.tokenizer());
+        }
+    }
+    assert!(
+        VocabData::from_sentencepiece(b"\xff").is_err()
+            && VocabData::from_sentencepiece(b"").is_err()
+    );
+}
+
+#[test]
+fn long_texts_take_no_more_than_their_length() {
+    for name in ["gemma", "phi3", "unigram", "llama3"] {
+        let tokenizer = tokenizer(&fixtures().join(format!("tokenizers/{name}.gguf")));
+        for text in ["a", "the ", " ", "<", "\u{2581}", "中", "ab\n"] {
+            let whole = text.repeat(300_000 / text.len());
+            let start = std::time::Instant::now();
+            let ids = tokenizer.encode(&whole, Special::Parse);
+            // A hundred times what it takes: work that grows with the square takes hours.
+            assert!(start.elapsed().as_secs() < 60, "{name}: {text:?}");
+            let blanks = if name == "llama3" { "\u{2581}" } else { " " };
+            let back = tokenizer.decode(&ids, true) == whole.replace('\u{2581}', blanks);
+            // Unigram makes one blank of many, and knows no ideograph.
+            assert!(back || name == "unigram", "{name}: {text:?}");
+        }
+    }
+}
+
+#[test]
+fn parts_of_a_tokenizer_json_that_are_unknown_are_named() {
+    let path = fixtures().join("tokenizers/llama3.tokenizer.json");
+    let whole = std::fs::read_to_string(path).unwrap();
+    let error = |from: &str, to: &str| {
+        assert!(whole.contains(from), "{from}");
+        let text = whole.replacen(from, to, 1);
+        let mut files = TokenizerFiles::default();
+        files.put("tokenizer.json", "t.json", text.as_bytes()).unwrap_err()
+    };
+    for (from, to, what, at) in [
+        ("\"Split\"", "\"Cut\"", "a pre-tokenizer of type Cut is not supported", "pre_tokenizer"),
+        ("\"BPE\"", "\"WordLevel\"", "a model of type WordLevel is not supported", "model.type"),
+        ("{1,3}| ?[", "{1,4}| ?[", "the expressions `(?i:", "pre_tokenizer"),
+        (
+            "\"normalizer\": null",
+            "\"normalizer\": {\"type\": \"Lowercase\"}",
+            "a normalizer of type",
+            "normalizer",
+        ),
+        ("\"merges\": [", "\"merges\": [[\"a\"],", "merge 0 is not two pieces", "model.merges"),
+        (
+            "\"id\": 594",
+            "\"id\": 99999999",
+            "the id of `<|begin_of_text|>` is none",
+            "added_tokens",
+        ),
+    ] {
+        let e = error(from, to);
+        assert!(e.what.starts_with(what) && e.at == format!("t.json: {at}"), "{e}");
+    }
+}
+
+#[test]
+fn every_family_cuts_words_where_the_record_says() {
     let recorded = json(&fixtures().join("tokenizers/pretokenizers.json"));
     let strings = json(&fixtures().join("tokenizers/strings.json"));
-    let mut n_families = 0;
+    let (mut n_families, mut n_names) = (0, 0);
     for family in recorded["pretokenizers"].as_array().unwrap() {
         let names = family["names"].as_array().unwrap().iter().map(|name| name.as_str().unwrap());
         let known: Vec<_> = names.map(|name| (name, rlx_core::text::words(name, ""))).collect();
@@ -95,16 +251,20 @@ fn every_family_cuts_words_where_llama_cpp_does() {
         assert!(n_known == 0 || n_known == known.len(), "all names of a family or none: {known:?}");
         n_families += usize::from(n_known > 0);
         for (name, _) in known.iter().filter(|(_, words)| words.is_ok()) {
-            let cases = strings["strings"].as_array().unwrap().iter();
-            for (string, lengths) in cases.zip(family["splits"].as_array().unwrap()) {
+            // Where llama.cpp deviates from a published expression, or from what one says, that counts.
+            let published = family.get("original").map_or("regex_differs", |_| "original_differs");
+            for (i, string) in strings["strings"].as_array().unwrap().iter().enumerate() {
+                let truth = family.get(published).and_then(|splits| splits.get(i.to_string()));
+                let lengths = truth.unwrap_or(&family["splits"][i]);
                 let text = string["text"].as_str().unwrap();
                 let words = rlx_core::text::words(name, text).unwrap();
                 let got: Vec<u32> = words.iter().map(|word| word.len() as u32).collect();
                 assert_eq!(got, ids(lengths), "{name}: {}", string["name"]);
             }
+            n_names += 1;
         }
     }
-    assert_eq!(n_families, 14);
+    assert_eq!((n_families, n_names), (29, 84));
 }
 
 proptest::proptest! {

@@ -40,4 +40,5 @@ pub mod new_file;
 pub mod npy;
 pub mod platform;
 pub mod remembered;
+pub mod tokens;
 pub mod tools;

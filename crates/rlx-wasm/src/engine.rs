@@ -5,7 +5,7 @@ use crate::fault::throw;
 use crate::gpu::GpuHost;
 use crate::panic::tell_panics;
 use crate::placing::Placing;
-use crate::request::{Options, Prompt, request};
+use crate::request::{Options, Prompt, parse, request};
 use crate::wait::{Pace, Platform, wait};
 use core::cell::RefCell;
 use core::task::{Context, Poll};
@@ -22,13 +22,13 @@ use rlx_core::runtime::selftest::check::Check;
 use rlx_core::runtime::selftest::{SelfTest, Verdict};
 use rlx_core::runtime::session::Opening;
 use rlx_core::target::Activations;
-use rlx_core::text::{ChatTemplate, RenderOptions, Tokenizer, encode_chat};
+use rlx_core::text::{ChatTemplate, RenderOptions, Special, Tokenizer, encode_chat};
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
 use rlx_webgpu::device::tune;
 use rlx_webgpu::gpu::Gpu;
 use rlx_webgpu::tuning::key;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::rc::Rc;
 use std::sync::Arc;
 use wasm_bindgen::prelude::*;
@@ -45,6 +45,15 @@ struct Opened {
     trained_context: u64,
     temperature: f32,
     placing: Placing,
+}
+
+impl Opened {
+    /// The tokens of a conversation, up to where the answer begins.
+    fn prompt(&self, messages: &Value) -> Result<Vec<u32>> {
+        let template = self.template.as_ref().map_err(Clone::clone)?;
+        let render = RenderOptions { add_generation_prompt: true, ..RenderOptions::default() };
+        Ok(encode_chat(&self.tokenizer, &template.render_json(messages, &render)?))
+    }
 }
 
 struct Call {
@@ -225,6 +234,44 @@ impl RlxEngine {
     pub fn found(&self) -> Option<String> {
         let (kernels, verdict) = self.state.borrow_mut().found.take()?;
         Some(json!({ "kernels": kernels, "verdict": verdict.to_string() }).to_string())
+    }
+
+    /// The tokens of a text; with `special` as the text of a whole prompt.
+    pub fn tokenize(&self, text: &str, special: bool) -> core::result::Result<Vec<u32>, JsValue> {
+        let s = self.state.borrow();
+        let tokenizer = &s.opened.as_ref().ok_or_else(|| throw(&not_open()))?.tokenizer;
+        Ok(match special {
+            true => tokenizer.encode_document(text, Special::Parse),
+            false => tokenizer.encode(text, Special::Literal),
+        })
+    }
+
+    /// The tokens of the prompt that a call with these messages has.
+    #[wasm_bindgen(js_name = tokenizeMessages)]
+    pub fn tokenize_messages(
+        &self,
+        messages_json: &str,
+    ) -> core::result::Result<Vec<u32>, JsValue> {
+        let s = self.state.borrow();
+        let prompt = || {
+            let opened = s.opened.as_ref().ok_or_else(not_open)?;
+            opened.prompt(&parse(messages_json)?)
+        };
+        prompt().map_err(|e| throw(&e))
+    }
+
+    /// The text of tokens; control tokens have none.
+    pub fn detokenize(&self, ids: Vec<u32>) -> core::result::Result<String, JsValue> {
+        let s = self.state.borrow();
+        let tokenizer = &s.opened.as_ref().ok_or_else(|| throw(&not_open()))?.tokenizer;
+        let n = tokenizer.vocab_size();
+        match ids.iter().find(|&&id| id as usize >= n) {
+            Some(id) => {
+                let what = format!("token {id} is outside the {n} tokens");
+                Err(throw(&Error::usage(what).at("ids")))
+            }
+            None => Ok(tokenizer.decode(&ids, true)),
+        }
     }
 
     /// Tokens whose rows are in the caches, or were when the device was lost.
@@ -428,12 +475,7 @@ impl State {
             if self.executor.webgpu.is_some() { (4, 64) } else { (1, 1) };
         let prompt = match prompt {
             Prompt::Tokens(ids) => ids,
-            Prompt::Messages(messages) => {
-                let template = opened.template.as_ref().map_err(Clone::clone)?;
-                let render =
-                    RenderOptions { add_generation_prompt: true, ..RenderOptions::default() };
-                encode_chat(&opened.tokenizer, &template.render_json(&messages, &render)?)
-            }
+            Prompt::Messages(messages) => opened.prompt(&messages)?,
         };
         let generation = engine.start(prompt, &options)?;
         self.reused = generation.reused_tokens();

@@ -90,6 +90,12 @@ impl Metadata {
             Value::Bool(v) => Some(v),
             _ => None,
         };
+        /// The bytes of a list of i8 or u8.
+        bytes opt_bytes -> Vec<u8>, "array of i8 or u8", |v| match v {
+            Value::Array(Array::U8(v)) => Some(v.clone()),
+            Value::Array(Array::I8(v)) => Some(v.iter().map(|&b| b as u8).collect()),
+            _ => None,
+        };
         /// Non-negative integers of any 32-bit type; one integer counts as a list of one.
         u32s opt_u32s -> Vec<u32>, "array of u32", |v| match v {
             Value::Array(Array::U32(v)) => Some(v.clone()),

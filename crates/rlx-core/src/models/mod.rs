@@ -36,6 +36,8 @@ mod smollm3;
 mod tensors;
 #[cfg(feature = "text")]
 mod tokenizer;
+#[cfg(feature = "text")]
+mod tokenizer_files;
 mod transformers;
 
 pub use bert::BertConfig;
@@ -59,7 +61,9 @@ pub use tensors::Tensors;
 #[cfg(feature = "jinja")]
 pub use tokenizer::chat_template;
 #[cfg(feature = "text")]
-pub use tokenizer::{tokenizer, wordpiece};
+pub use tokenizer::{tokenizer, vocabulary, wordpiece};
+#[cfg(feature = "text")]
+pub use tokenizer_files::{TOKENIZER_FILES, TokenizerFiles};
 
 /// Every family, by the row in its own file.
 pub const FAMILIES: &[Family] = &[

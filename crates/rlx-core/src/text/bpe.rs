@@ -1,6 +1,6 @@
-//! Byte-pair encoding: the bytes of a word, merged by rank until no pair is left to merge.
+//! Byte-pair encoding (arXiv:1508.07909): the symbols of a word, merged by rank until no pair is left.
 
-use super::vocab::{Vocab, mix, push_decoded};
+use super::vocab::{Vocab, mix};
 use crate::{Error, Result};
 use alloc::collections::BinaryHeap;
 use alloc::format;
@@ -9,7 +9,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-const NONE: u32 = u32::MAX;
+/// The id of what is no token.
+pub(super) const NONE: u32 = u32::MAX;
 
 /// The merges of a tokenizer: a pair of ids, what it becomes, and when. 280 k merges take
 /// 12 bytes each and 2 MiB of slots.
@@ -31,11 +32,16 @@ struct Merge {
 }
 
 impl Merges {
-    /// Merges of pieces that are not in the vocabulary can never happen and are left out.
+    /// Merges of pieces that are not in the vocabulary can never happen and are left out. `spell` appends
+    /// the bytes that a piece of a merge stands for.
     ///
     /// # Errors
     /// A merge that is not two pieces.
-    pub(super) fn new(merges: &[String], vocab: &Vocab) -> Result<Self> {
+    pub(super) fn new(
+        merges: &[String],
+        vocab: &Vocab,
+        spell: impl Fn(&str, &mut Vec<u8>),
+    ) -> Result<Self> {
         let mut rows: Vec<Merge> = Vec::with_capacity(merges.len());
         let mut slots = vec![NONE; (2 * merges.len()).next_power_of_two().max(2)];
         let mut bytes = Vec::new();
@@ -47,9 +53,9 @@ impl Merges {
                     .at("tokenizer.ggml.merges"));
             };
             bytes.clear();
-            push_decoded(left, &mut bytes);
+            spell(left, &mut bytes);
             let middle = bytes.len();
-            push_decoded(right, &mut bytes);
+            spell(right, &mut bytes);
             let ids = (vocab.id(&bytes[..middle]), vocab.id(&bytes[middle..]), vocab.id(&bytes));
             let (Some(left), Some(right), Some(whole)) = ids else { continue };
             let slot = slot(&rows, &slots, left, right);
@@ -62,16 +68,7 @@ impl Merges {
         Ok(Self { rows, slots, bytes })
     }
 
-    /// The rank of the merge of two tokens.
-    fn rank(&self, left: u32, right: u32) -> Option<u32> {
-        let rank = self.slots[slot(&self.rows, &self.slots, left, right)];
-        (rank != NONE).then_some(rank)
-    }
-
     /// Appends the tokens of a word. A byte without a token gives `unknown`, or nothing.
-    ///
-    /// `n log n` in the bytes of the word: a queue of the pairs that could merge, the lowest rank
-    /// and then the leftmost first; a pair that changed since it was queued is passed over.
     pub(super) fn encode(
         &self,
         word: &[u8],
@@ -79,68 +76,111 @@ impl Merges {
         scratch: &mut Scratch,
         out: &mut Vec<u32>,
     ) {
-        let Scratch { symbols, queue } = scratch;
-        symbols.clear();
-        queue.clear();
+        scratch.symbols.clear();
         for (at, &byte) in word.iter().enumerate() {
             let id = self.bytes[usize::from(byte)].unwrap_or(NONE);
-            symbols.push(Symbol { id, previous: (at as u32).wrapping_sub(1), next: at as u32 + 1 });
+            scratch.push(id, at, 1);
         }
-        let n = symbols.len() as u32;
-        for at in 1..n {
-            self.enqueue(symbols, queue, at - 1, at);
-        }
-        while let Some(Reverse((rank, at))) = queue.pop() {
-            let Merge { left, right, whole } = self.rows[rank as usize];
-            let here = symbols[at as usize];
-            // A symbol that was merged away has no id, so it equals neither side of a merge.
-            if here.id != left || here.next >= n || symbols[here.next as usize].id != right {
-                continue;
-            }
-            let gone = core::mem::replace(
-                &mut symbols[here.next as usize],
-                Symbol { id: NONE, previous: NONE, next: n },
-            );
-            symbols[at as usize].id = whole;
-            symbols[at as usize].next = gone.next;
-            if here.previous != NONE {
-                self.enqueue(symbols, queue, here.previous, at);
-            }
-            if gone.next < n {
-                symbols[gone.next as usize].previous = at;
-                self.enqueue(symbols, queue, at, gone.next);
-            }
-        }
-        let mut at = 0;
-        while at < n {
-            let symbol = symbols[at as usize];
-            out.extend(if symbol.id == NONE { unknown } else { Some(symbol.id) });
-            at = symbol.next;
-        }
+        scratch.merge(|left, right| self.rank(left, right));
+        out.extend(scratch.merged().filter_map(|s| s.id().or(unknown)));
     }
 
-    fn enqueue(&self, symbols: &[Symbol], queue: &mut Queue, left: u32, right: u32) {
-        if let Some(rank) = self.rank(symbols[left as usize].id, symbols[right as usize].id) {
-            queue.push(Reverse((rank, left)));
-        }
+    /// The rank of the merge of two symbols, and what they become.
+    pub(super) fn rank(&self, left: &Symbol, right: &Symbol) -> Option<(u32, u32)> {
+        let rank = self.slots[slot(&self.rows, &self.slots, left.id, right.id)];
+        self.rows.get(rank as usize).map(|row| (rank, row.whole))
     }
 }
 
-/// (rank, place of the left symbol), the smallest first.
-type Queue = BinaryHeap<Reverse<(u32, u32)>>;
-
+/// A part of a word on its way to a token.
 #[derive(Clone, Copy, Debug)]
-struct Symbol {
+pub(super) struct Symbol {
+    /// Its token; `NONE` for text that is none, and for what was merged into the symbol before.
     id: u32,
+    /// Where it begins in the word, in bytes, and how many it has: none once it was merged away.
+    pub start: u32,
+    pub len: u32,
     previous: u32,
     next: u32,
 }
 
-/// Working memory that is reused from word to word.
+impl Symbol {
+    /// Its token, if it is one.
+    pub(super) fn id(&self) -> Option<u32> {
+        (self.id != NONE).then_some(self.id)
+    }
+}
+
+/// A pair that could merge. The lowest rank and then the leftmost comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Pair {
+    rank: u32,
+    /// The number of the left symbol.
+    at: u32,
+    /// Bytes of both: symbols only grow, so a pair of another size is not the one that was queued.
+    len: u32,
+    whole: u32,
+}
+
+/// Working memory that is reused from word to word: its symbols, and the pairs that could merge.
 #[derive(Default)]
 pub(super) struct Scratch {
     symbols: Vec<Symbol>,
-    queue: Queue,
+    queue: BinaryHeap<Reverse<Pair>>,
+}
+
+impl Scratch {
+    /// Forgets the last word.
+    pub(super) fn clear(&mut self) {
+        self.symbols.clear();
+    }
+
+    /// Appends a symbol of a new word.
+    pub(super) fn push(&mut self, id: u32, start: usize, len: usize) {
+        let at = self.symbols.len() as u32;
+        let (start, len) = (start as u32, len as u32);
+        self.symbols.push(Symbol { id, start, len, previous: at.wrapping_sub(1), next: at + 1 });
+    }
+
+    /// Merges pairs until `rank` knows none; it gives a pair's rank and what it becomes.
+    ///
+    /// `n log n` in the symbols of the word: each merge takes a symbol away and queues two pairs at most.
+    /// A pair that changed since it was queued is passed over.
+    pub(super) fn merge(&mut self, rank: impl Fn(&Symbol, &Symbol) -> Option<(u32, u32)>) {
+        let Scratch { symbols, queue } = self;
+        queue.clear();
+        let n = symbols.len() as u32;
+        let pair = |symbols: &[Symbol], at: u32, next: u32| {
+            let (left, right) = (&symbols[at as usize], &symbols[next as usize]);
+            let (rank, whole) = rank(left, right)?;
+            Some(Reverse(Pair { rank, at, len: left.len + right.len, whole }))
+        };
+        queue.extend((1..n).filter_map(|at| pair(symbols, at - 1, at)));
+        while let Some(Reverse(Pair { at, len, whole, .. })) = queue.pop() {
+            let here = symbols[at as usize];
+            if here.len == 0 || here.next >= n || here.len + symbols[here.next as usize].len != len
+            {
+                continue;
+            }
+            let gone = &mut symbols[here.next as usize];
+            let next = gone.next;
+            (gone.id, gone.len) = (NONE, 0);
+            let merged = &mut symbols[at as usize];
+            (merged.id, merged.len, merged.next) = (whole, len, next);
+            if here.previous != NONE {
+                queue.extend(pair(symbols, here.previous, at));
+            }
+            if next < n {
+                symbols[next as usize].previous = at;
+                queue.extend(pair(symbols, at, next));
+            }
+        }
+    }
+
+    /// The symbols that are left, in order.
+    pub(super) fn merged(&self) -> impl Iterator<Item = &Symbol> {
+        self.symbols.iter().filter(|symbol| symbol.len > 0)
+    }
 }
 
 /// Two pieces with one blank between: neither holds a blank, since the alphabet spells it `Ġ`.

@@ -8,20 +8,27 @@
 //! A [`Tokenizer`] is built from [`VocabData`], plain values that any file format can fill in.
 
 mod bpe;
+mod charsmap;
+mod files;
+mod prefixes;
 mod pretokenize;
+mod sentencepiece;
+mod specials;
 mod stream;
 #[cfg(feature = "jinja")]
 mod template;
 mod tokenizer;
 mod unicode;
 mod unicode_tables;
+mod unigram;
 mod vocab;
 mod wordpiece;
 
 pub use pretokenize::words;
+pub use specials::TokenRule;
 pub use stream::TextStream;
 #[cfg(feature = "jinja")]
 pub use template::{ChatTemplate, Message, RenderOptions, Rendered, Segment, encode_chat};
 pub use tokenizer::{Special, Tokenizer};
-pub use vocab::VocabData;
+pub use vocab::{BlankRuns, LeadingBlank, VocabData};
 pub use wordpiece::{WordPiece, WordPieceData};

@@ -21,6 +21,8 @@ pub struct TextStream {
     /// What the last call gave.
     ready: String,
     stopped: bool,
+    /// Whether a token has given text, or text stands before all of them.
+    begun: bool,
 }
 
 impl TextStream {
@@ -30,9 +32,23 @@ impl TextStream {
         Self { stops, ..Self::default() }
     }
 
+    /// The stream of tokens that follow the token `last`. Behind text the blank of a first word belongs to
+    /// the text; else it is one that the tokenizer put there, where it is of that kind.
+    #[must_use]
+    pub fn behind(mut self, tokenizer: &Tokenizer, last: Option<u32>) -> Self {
+        self.begun = last.is_some_and(|id| !tokenizer.is_control(id));
+        self
+    }
+
     /// Takes a token and gives the text that became certain. Control tokens have no text.
     pub fn push_token(&mut self, tokenizer: &Tokenizer, id: u32) -> &str {
-        let piece = if tokenizer.is_control(id) { &[] } else { tokenizer.piece(id) };
+        let mut piece = if tokenizer.is_control(id) { &[] } else { tokenizer.piece(id) };
+        if !self.begun && !piece.is_empty() {
+            self.begun = true;
+            if tokenizer.drops_blank() {
+                piece = piece.strip_prefix(b" ").unwrap_or(piece);
+            }
+        }
         self.push(piece)
     }
 

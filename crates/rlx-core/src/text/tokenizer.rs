@@ -1,9 +1,13 @@
 //! The tokenizer: text to ids and ids to text.
 
 use super::bpe::{Merges, Scratch};
+use super::charsmap::Charsmap;
 use super::pretokenize::Pretokenizer;
-use super::unicode::nfc;
-use super::vocab::{Vocab, VocabData};
+use super::sentencepiece::{Normalizer, Output, Pairs, leading_blank, spell_blanks};
+use super::specials::{Cut, blank_len};
+use super::unicode::{is_white_space, nfc};
+use super::unigram::Unigram;
+use super::vocab::{BlankRuns, Kind, LeadingBlank, Vocab, VocabData, spell_bytes};
 use crate::{Code, Error, Result};
 use alloc::borrow::Cow;
 use alloc::format;
@@ -20,12 +24,13 @@ pub enum Special {
     Literal,
 }
 
-/// A byte-level BPE tokenizer.
+/// A tokenizer of any kind but WordPiece.
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
     vocab: Vocab,
-    merges: Merges,
-    pretokenizer: Pretokenizer,
+    model: Model,
+    nfc: bool,
+    leading: LeadingBlank,
     bos: Option<u32>,
     eos: Option<u32>,
     unk: Option<u32>,
@@ -34,6 +39,20 @@ pub struct Tokenizer {
     add_eos: bool,
 }
 
+/// How text between special tokens becomes ids.
+#[derive(Clone, Debug)]
+enum Model {
+    /// Byte-level BPE: words of bytes.
+    Bytes { pretokenizer: Pretokenizer, ignore_merges: bool, merges: Merges },
+    /// SentencePiece's BPE: characters, of the whole text or of what a pre-tokenizer cuts.
+    Characters { normalizer: Normalizer, pretokenizer: Pretokenizer, pairs: Pairs },
+    /// Unigram: words that begin with a blank.
+    Unigram { normalizer: Normalizer, unigram: Unigram },
+}
+
+/// Bytes of a word at most, so that places in it fit 32 bits; a longer one is cut.
+const WORD_MAX: usize = 1 << 30;
+
 impl Tokenizer {
     /// Builds the tables; about 75 ms for 128 k tokens and 280 k merges (one x86-64
     /// core, release, 2026-11-21).
@@ -41,21 +60,66 @@ impl Tokenizer {
     /// # Errors
     /// [`Code::BadFile`] for no tokens, ids outside the vocabulary, merges that are not two
     /// pieces; [`Code::Unsupported`] for a kind of tokenizer or pre-tokenizer that RLX lacks.
-    pub fn new(data: VocabData) -> Result<Self> {
-        let vocab = Vocab::new(&data)?;
-        check_model(&data.model)?;
-        let pretokenizer = Pretokenizer::named(&data.pre)?;
-        let merges = Merges::new(&data.merges, &vocab)?;
+    pub fn new(mut data: VocabData) -> Result<Self> {
+        let kind = Family::of(&data)?;
+        kind.fill_in(&mut data);
+        let bytes = kind == Family::Bytes;
+        let vocab = Vocab::new(&data, if bytes { spell_bytes } else { spell_blanks })?;
+        let pretokenizer = match kind {
+            Family::Bytes => Pretokenizer::named(&data.pre)?,
+            Family::Merges if !data.pre.is_empty() => Pretokenizer::named(&data.pre)?,
+            Family::Merges | Family::Scores | Family::Unigram => Pretokenizer::NONE,
+        };
+        let leading = data.leading_blank.unwrap_or(match kind {
+            Family::Bytes | Family::Merges => LeadingBlank::Never,
+            Family::Scores => LeadingBlank::Always,
+            Family::Unigram => LeadingBlank::Missing,
+        });
+        let normalizer = || -> Result<Normalizer> {
+            Ok(Normalizer {
+                charsmap: Charsmap::new(&data.charsmap)?,
+                leading,
+                runs: data.blank_runs.unwrap_or(match kind {
+                    Family::Unigram => BlankRuns::JoinedAndStripped,
+                    _ => BlankRuns::Kept,
+                }),
+            })
+        };
+        let model = match kind {
+            Family::Bytes => {
+                let spell = |piece: &str, out: &mut Vec<u8>| spell_bytes(piece, Kind::Normal, out);
+                Model::Bytes {
+                    pretokenizer,
+                    ignore_merges: data.ignore_merges.unwrap_or(pretokenizer.ignore_merges),
+                    merges: Merges::new(&data.merges, &vocab, spell)?,
+                }
+            }
+            Family::Scores | Family::Merges => Model::Characters {
+                normalizer: normalizer()?,
+                pretokenizer,
+                pairs: Pairs::new(&data.merges, &data.scores, &vocab)?,
+            },
+            Family::Unigram => Model::Unigram {
+                normalizer: normalizer()?,
+                unigram: Unigram::new(core::mem::take(&mut data.scores), &vocab),
+            },
+        };
+        let add_bos = match kind {
+            Family::Bytes => pretokenizer.add_bos,
+            Family::Scores | Family::Merges => true,
+            Family::Unigram => false,
+        };
         Ok(Self {
             vocab,
-            merges,
-            pretokenizer,
+            model,
+            nfc: data.nfc.unwrap_or(pretokenizer.nfc),
+            leading,
             bos: data.bos,
             eos: data.eos,
             unk: data.unk,
             pad: data.pad,
-            add_bos: data.bos.is_some() && data.add_bos.unwrap_or(pretokenizer.add_bos),
-            add_eos: data.eos.is_some() && data.add_eos.unwrap_or(false),
+            add_bos: data.bos.is_some() && data.add_bos.unwrap_or(add_bos),
+            add_eos: data.eos.is_some() && data.add_eos.unwrap_or(kind == Family::Unigram),
         })
     }
 
@@ -112,8 +176,7 @@ impl Tokenizer {
 
     /// The control tokens' texts.
     pub fn control_texts(&self) -> impl Iterator<Item = &str> {
-        let control = self.vocab.specials().iter().filter(|&&id| self.is_control(id));
-        control.filter_map(|&id| core::str::from_utf8(self.vocab.piece(id)).ok())
+        self.vocab.specials().iter().filter(|s| s.control).map(|s| s.text.as_str())
     }
 
     /// The tokens of a text, without BOS and EOS.
@@ -127,7 +190,7 @@ impl Tokenizer {
     pub fn encode_document(&self, text: &str, special: Special) -> Vec<u32> {
         let mut ids = Vec::with_capacity(text.len() / 3 + 4);
         ids.extend(self.bos.filter(|_| self.add_bos));
-        self.encode_into(text, special, &mut ids);
+        self.encode_segment(text, special, true, &mut ids);
         ids.extend(self.eos.filter(|_| self.add_eos));
         ids
     }
@@ -138,43 +201,94 @@ impl Tokenizer {
         self.encode_document(&String::from_utf8_lossy(bytes), special)
     }
 
-    /// Appends the tokens of a text.
+    /// Appends the tokens of a text, the first of a document where there are no ids yet. White space at
+    /// its start is left out where the last id is a token that takes what is behind it.
     pub fn encode_into(&self, text: &str, special: Special, ids: &mut Vec<u32>) {
+        let takes = ids.last().is_some_and(|&id| {
+            let mut taking = self.vocab.specials().iter().filter(|s| s.rule.right);
+            taking.any(|s| s.id == id)
+        });
+        let text = if takes { &text[blank_len(text)..] } else { text };
+        self.encode_segment(text, special, ids.is_empty(), ids);
+    }
+
+    /// `first`: the text begins a document.
+    fn encode_segment(&self, text: &str, special: Special, first: bool, ids: &mut Vec<u32>) {
         let control = special == Special::Parse;
         let mut scratch = Scratch::default();
         let (mut start, mut at) = (0, 0);
-        let bytes = text.as_bytes();
-        while at < bytes.len() {
-            match self.vocab.special_at(&bytes[at..], control) {
-                Some(id) => {
-                    self.encode_plain(&text[start..at], &mut scratch, ids);
-                    ids.push(id);
-                    // A special token is valid UTF-8, so it ends where a character does.
-                    at += self.vocab.piece(id).len();
-                    start = at;
-                }
-                None => at += 1,
+        while at < text.len() {
+            let Some(found) = self.vocab.specials().at(text, at, control) else {
+                at += 1;
+                continue;
+            };
+            // A special token is valid UTF-8, so it begins and ends where a character does.
+            let mut plain = &text[start..at];
+            if found.rule.left {
+                plain = plain.trim_end_matches(is_white_space);
             }
+            self.encode_plain(plain, first && start == 0, &mut scratch, ids);
+            ids.push(found.id);
+            at += found.text.len();
+            if found.rule.right {
+                at += blank_len(&text[at..]);
+            }
+            start = at;
         }
-        self.encode_plain(&text[start..], &mut scratch, ids);
+        self.encode_plain(&text[start..], first && start == 0, &mut scratch, ids);
     }
 
     /// Text between special tokens.
-    fn encode_plain(&self, text: &str, scratch: &mut Scratch, ids: &mut Vec<u32>) {
-        let text = if self.pretokenizer.nfc { nfc(text) } else { Cow::Borrowed(text) };
-        self.pretokenizer.split(&text, &mut |word| {
-            let word = word.as_bytes();
-            if self.pretokenizer.ignore_merges
-                && let Some(id) = self.vocab.id(word)
-            {
-                ids.push(id);
-            } else {
-                self.merges.encode(word, self.unk, scratch, ids);
+    fn encode_plain(&self, text: &str, first: bool, scratch: &mut Scratch, ids: &mut Vec<u32>) {
+        let text = if self.nfc { nfc(text) } else { Cow::Borrowed(text) };
+        let vocab = &self.vocab;
+        match &self.model {
+            Model::Bytes { pretokenizer, ignore_merges, merges } => {
+                let text = leading_blank(text, self.leading, first);
+                pretokenizer.split(&text, &mut |word| {
+                    if *ignore_merges && let Some(id) = vocab.id(word.as_bytes()) {
+                        return ids.push(id);
+                    }
+                    for word in word.as_bytes().chunks(WORD_MAX) {
+                        merges.encode(word, self.unk, scratch, ids);
+                    }
+                });
             }
-        });
+            Model::Characters { normalizer, pretokenizer, pairs } => {
+                let text = normalizer.apply(&text, first);
+                let mut output = Output::new(vocab, self.unk, ids);
+                vocab.inside().cut(&text, &mut |cut| match cut {
+                    Cut::Token(id) => output.put(Some(id), &[]),
+                    Cut::Text(text) => pretokenizer.split(text, &mut |word| {
+                        for word in parts(word) {
+                            let put = &mut |id, text: &[u8]| output.put(id, text);
+                            pairs.encode(word, vocab, scratch, put);
+                        }
+                    }),
+                });
+            }
+            Model::Unigram { normalizer, unigram } => {
+                let text = normalizer.apply(&text, first);
+                vocab.inside().cut(&text, &mut |cut| match cut {
+                    Cut::Token(id) => ids.push(id),
+                    Cut::Text(mut rest) => {
+                        while let Some(c) = rest.chars().next() {
+                            let n = c.len_utf8();
+                            let end = rest[n..].find(' ').map_or(rest.len(), |at| at + n);
+                            let mut output = Output::new(vocab, self.unk, ids);
+                            for word in parts(&rest[..end]) {
+                                unigram.encode(word, vocab, &mut |id, text| output.put(id, text));
+                            }
+                            rest = &rest[end..];
+                        }
+                    }
+                });
+            }
+        }
     }
 
-    /// The bytes of some tokens; control tokens are left out when `skip_control`.
+    /// The bytes of some tokens; control tokens are left out when `skip_control`. Where a tokenizer puts
+    /// a blank before text, the one at the start of the bytes is left out.
     pub fn decode_bytes(&self, ids: &[u32], skip_control: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
         for &id in ids {
@@ -182,7 +296,15 @@ impl Tokenizer {
                 bytes.extend_from_slice(self.piece(id));
             }
         }
+        if self.drops_blank() && bytes.first() == Some(&b' ') {
+            bytes.remove(0);
+        }
         bytes
+    }
+
+    /// Whether a blank at the start of a text is the tokenizer's and not the text's.
+    pub(super) fn drops_blank(&self) -> bool {
+        self.leading != LeadingBlank::Never && !matches!(self.model, Model::Bytes { .. })
     }
 
     /// The text of some tokens, each ill-formed sequence as one U+FFFD.
@@ -197,18 +319,58 @@ impl Tokenizer {
     }
 }
 
-fn check_model(model: &str) -> Result<()> {
-    let family = match model {
-        "gpt2" => return Ok(()),
-        "llama" => " (SentencePiece)",
-        "bert" => " (WordPiece)",
-        "t5" => " (Unigram)",
-        _ => "",
-    };
-    let what = format!("tokenizer model `{model}`{family} is not supported yet");
-    Err(Error::new(Code::Unsupported, what)
-        .at("tokenizer.ggml.model")
-        .hint("RLX reads `gpt2`, byte-level BPE"))
+/// A word as it is, or in parts that are not too long.
+fn parts(mut word: &str) -> impl Iterator<Item = &str> {
+    core::iter::from_fn(move || {
+        let part = &word[..word.floor_char_boundary(WORD_MAX)];
+        word = &word[part.len()..];
+        (!part.is_empty()).then_some(part)
+    })
+}
+
+/// Kinds of tokenizers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    Bytes,
+    /// Characters, merged by a list.
+    Merges,
+    /// Characters, merged by scores.
+    Scores,
+    Unigram,
+}
+
+impl Family {
+    fn of(data: &VocabData) -> Result<Self> {
+        let model = data.model.as_str();
+        match (model, data.pre.as_str()) {
+            // What llama.cpp calls byte-level, and merges characters of nevertheless.
+            ("gpt2", "gemma4" | "granite-embed-multi-311m" | "sarvam-moe") | ("gemma4", _) => {
+                return Ok(Self::Merges);
+            }
+            ("gpt2", _) => return Ok(Self::Bytes),
+            ("llama", _) => return Ok(Self::Scores),
+            ("t5", _) => return Ok(Self::Unigram),
+            _ => {}
+        }
+        let name = if model == "bert" { " (WordPiece)" } else { "" };
+        let what = format!("tokenizer model `{model}`{name} is not supported");
+        Err(Error::new(Code::Unsupported, what)
+            .at("tokenizer.ggml.model")
+            .hint("for language models RLX reads `gpt2`, `llama`, `gemma4` and `t5`"))
+    }
+
+    /// Special tokens that a file of this kind need not name.
+    fn fill_in(self, data: &mut VocabData) {
+        let (bos, eos, unk) = match self {
+            Self::Scores => (Some(1), 2, 0),
+            Self::Unigram => (None, 1, 2),
+            Self::Bytes | Self::Merges => return,
+        };
+        let there = |id: &u32| (*id as usize) < data.tokens.len();
+        data.bos = data.bos.or(bos.filter(there));
+        data.eos = data.eos.or(Some(eos).filter(there));
+        data.unk = data.unk.or(Some(unk).filter(there));
+    }
 }
 
 #[cfg(test)]
@@ -257,8 +419,8 @@ mod tests {
         );
         let e = error(|d| d.eos = Some(261));
         assert_eq!(e.what, "tokenizer.ggml.eos_token_id 261 is outside the 261 tokens");
-        let e = error(|d| d.model = "llama".into());
-        assert_eq!(e.what, "tokenizer model `llama` (SentencePiece) is not supported yet");
+        let e = error(|d| d.model = "bert".into());
+        assert_eq!(e.what, "tokenizer model `bert` (WordPiece) is not supported");
         assert_eq!(e.code, Code::Unsupported);
         let e = error(|d| d.token_types = Some(vec![1]));
         assert_eq!(e.what, "1 token types for 261 tokens");

@@ -1,6 +1,8 @@
 //! What pre-tokenizers ask of Unicode: general categories, white space, and NFC.
 
-use super::unicode_tables::{CLASSES, COMBINING, COMPOSITIONS, CONTROLS, DECOMPOSITIONS, SPACING};
+use super::unicode_tables::{
+    CASES, CLASSES, COMBINING, COMPOSITIONS, CONTROLS, DECOMPOSITIONS, SPACING,
+};
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -37,6 +39,27 @@ pub fn class(c: char) -> Class {
         4 => Class::Punctuation,
         5 => Class::Symbol,
         _ => Class::Other,
+    }
+}
+
+/// The case of a letter by its general category, as expressions ask for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    /// `\p{Lm}`, `\p{Lo}`, and what is no letter.
+    None,
+    /// `\p{Lu}`, `\p{Lt}`
+    Upper,
+    /// `\p{Ll}`
+    Lower,
+}
+
+/// The case of a letter.
+pub fn case(c: char) -> Case {
+    let even = (c as u32).is_multiple_of(2);
+    match (lookup(&CASES, 3, c as u32), even) {
+        (1, _) | (3, true) | (4, false) => Case::Upper,
+        (2, _) | (3, false) | (4, true) => Case::Lower,
+        _ => Case::None,
     }
 }
 

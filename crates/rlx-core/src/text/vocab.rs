@@ -3,16 +3,18 @@
 //! All bytes stand in one arena, and the map from bytes to ids is one array of ids into it, so
 //! a vocabulary of 128 k tokens takes about 2 MiB and no allocation of its own for each token.
 
+use super::specials::{Special, Specials, TokenRule};
 use crate::{Error, Result};
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// What a file says about its tokenizer, as plain values. The names are those of GGUF.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VocabData {
-    /// `tokenizer.ggml.model`: the kind of tokenizer; `gpt2` is byte-level BPE.
+    /// `tokenizer.ggml.model`: the kind of tokenizer. `gpt2` is byte-level BPE, `llama` is SentencePiece's
+    /// BPE, whose scores say what is merged first, `gemma4` the same with merges, `t5` is Unigram.
     pub model: String,
     /// `tokenizer.ggml.pre`: the name of the pre-tokenizer; empty when the file has none.
     pub pre: String,
@@ -37,8 +39,53 @@ pub struct VocabData {
     pub pad: Option<u32>,
     /// `tokenizer.ggml.add_bos_token`; absent: as the pre-tokenizer's family does.
     pub add_bos: Option<bool>,
-    /// `tokenizer.ggml.add_eos_token`; absent: false.
+    /// `tokenizer.ggml.add_eos_token`; absent: as the kind of tokenizer does, true for `t5` alone.
     pub add_eos: Option<bool>,
+    /// `tokenizer.ggml.scores`, one an id: the higher, the earlier a piece is merged; for Unigram the
+    /// logarithm of its probability.
+    pub scores: Vec<f32>,
+    /// Where a blank is put before text. `tokenizer.ggml.add_space_prefix`; absent: as the kind does.
+    pub leading_blank: Option<LeadingBlank>,
+    /// What becomes of runs of blanks. `tokenizer.ggml.remove_extra_whitespaces`, for Unigram; absent:
+    /// joined and stripped there, else kept.
+    pub blank_runs: Option<BlankRuns>,
+    /// Whether user-defined tokens are looked for in the text as it is after all that was replaced and put
+    /// before it, as SentencePiece does, and not in the text that was given.
+    pub user_defined_inside: bool,
+    /// `tokenizer.ggml.precompiled_charsmap`: what SentencePiece replaces before all else; may be empty.
+    pub charsmap: Vec<u8>,
+    /// Whether text is brought to NFC; absent: as the pre-tokenizer's family does.
+    pub nfc: Option<bool>,
+    /// Whether a word that is a token is taken whole, merges or not; absent: as the family does.
+    pub ignore_merges: Option<bool>,
+    /// Tokens that end an answer, beside those that are named above.
+    pub ends: Vec<u32>,
+    /// How some tokens are recognised in a text. The text is that of the list where it is not empty.
+    pub rules: Vec<(u32, TokenRule, String)>,
+}
+
+/// What becomes of runs of blanks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlankRuns {
+    /// They stay.
+    Kept,
+    /// One blank takes their place, and at either end of a text none: SentencePiece.
+    Joined,
+    /// One blank takes their place, and all white space at the end of a text goes: transformers.
+    JoinedAndStripped,
+}
+
+/// Where a blank is put before text, so that a word at its start is the same token as behind a blank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeadingBlank {
+    /// Nowhere.
+    Never,
+    /// Before every text, and behind every special token.
+    Always,
+    /// The same, where the text does not begin with one.
+    Missing,
+    /// Before a document that does not begin with one, nowhere else.
+    First,
 }
 
 /// What a token is for.
@@ -54,6 +101,8 @@ pub(super) enum Kind {
     UserDefined,
     /// Never produced.
     Unused,
+    /// A byte of what no other token spells, `<0x0A>`.
+    Byte,
 }
 
 impl Kind {
@@ -63,6 +112,7 @@ impl Kind {
             3 => Self::Control,
             4 => Self::UserDefined,
             5 => Self::Unused,
+            6 => Self::Byte,
             _ => Self::Normal,
         }
     }
@@ -83,7 +133,16 @@ const ENDS: &[&str] = &[
     "<|endoftext|>",
     "<|return|>",
     "<|call|>",
+    "<|calls|>",
+    "<|flush|>",
     "<end_of_turn>",
+    "<turn|>",
+    "<|tool_response>",
+    "</s>",
+    "<eos>",
+    "[EOS]",
+    "[EOT]",
+    "[e~[",
     "<end_of_utterance>",
     "<EOT>",
     "_<EOT>",
@@ -98,16 +157,23 @@ pub(super) struct Vocab {
     ends: Vec<u32>,
     kinds: Vec<Kind>,
     ids: IdTable,
-    /// Tokens recognised in text before words are cut, by first byte, the longest first.
-    specials: Vec<u32>,
-    /// `specials[first[b]..first[b + 1]]` begin with byte `b`.
-    first: Vec<u32>,
+    specials: Specials,
+    /// User-defined tokens that are looked for after text was normalized.
+    inside: Specials,
+    /// The byte tokens of [`Kind::Byte`].
+    byte_tokens: Vec<Option<u32>>,
+    /// Bytes of the longest ordinary token.
+    longest: usize,
     /// Sorted.
     ends_of_generation: Vec<u32>,
 }
 
 impl Vocab {
-    pub(super) fn new(data: &VocabData) -> Result<Self> {
+    /// `spell` appends the bytes that an ordinary token stands for.
+    ///
+    /// # Errors
+    /// `BadFile` for no tokens, ids outside the vocabulary, and lists of other lengths than the tokens'.
+    pub(super) fn new(data: &VocabData, spell: Spell) -> Result<Self> {
         let n = data.tokens.len();
         if n == 0 {
             return Err(Error::bad_file("missing tokenizer")
@@ -132,13 +198,22 @@ impl Vocab {
             }
         }
         let kinds = kinds(data)?;
+        if !data.scores.is_empty() && data.scores.len() != n {
+            let what = format!("{} scores for {n} tokens", data.scores.len());
+            return Err(Error::bad_file(what).at("tokenizer.ggml.scores"));
+        }
+        if let Some(at) = data.scores.iter().position(|score| !score.is_finite()) {
+            let what = format!("the score of token {at} is {}", data.scores[at]);
+            return Err(Error::bad_file(what).at("tokenizer.ggml.scores"));
+        }
 
         let mut bytes = Vec::with_capacity(data.tokens.iter().map(String::len).sum());
         let mut ends = Vec::with_capacity(n);
         for (token, kind) in data.tokens.iter().zip(&kinds) {
             match kind {
-                Kind::Normal | Kind::Unused => push_decoded(token, &mut bytes),
-                _ => bytes.extend_from_slice(token.as_bytes()),
+                Kind::Unknown | Kind::Control => bytes.extend_from_slice(token.as_bytes()),
+                Kind::Byte if let Some(byte) = byte_token(token) => bytes.push(byte),
+                _ => spell(token, *kind, &mut bytes),
             }
             let end = u32::try_from(bytes.len())
                 .map_err(|_| Error::bad_file("the tokens hold more than 4 GiB of text"))?;
@@ -149,12 +224,14 @@ impl Vocab {
             ends,
             kinds,
             ids: IdTable::with_capacity(n),
-            specials: Vec::new(),
-            first: Vec::new(),
+            specials: Specials::default(),
+            inside: Specials::default(),
+            byte_tokens: vec![None; 256],
+            longest: 0,
             ends_of_generation: Vec::new(),
         };
         vocab.index();
-        vocab.index_specials();
+        vocab.index_specials(data)?;
         vocab.find_ends(data);
         Ok(vocab)
     }
@@ -173,27 +250,45 @@ impl Vocab {
         self.ids = ids;
     }
 
-    fn index_specials(&mut self) {
-        let special = |kind: Kind| kind.is_control() || kind == Kind::UserDefined;
-        let mut specials: Vec<u32> = (0..self.len() as u32)
-            .filter(|&id| special(self.kind(id)) && !self.piece(id).is_empty())
-            .collect();
-        specials.sort_by_key(|&id| {
-            let piece = self.piece(id);
-            (piece[0], core::cmp::Reverse(piece.len()), id)
-        });
-        self.first = (0..=256)
-            .map(|b| specials.partition_point(|&id| usize::from(self.piece(id)[0]) < b) as u32)
-            .collect();
-        self.specials = specials;
+    fn index_specials(&mut self, data: &VocabData) -> Result<()> {
+        let mut rules: Vec<(u32, TokenRule, &str)> =
+            data.rules.iter().map(|(id, rule, text)| (*id, *rule, text.as_str())).collect();
+        rules.sort_by_key(|rule| rule.0);
+        let special = |id: u32| {
+            let kind = self.kind(id);
+            if !kind.is_control() && kind != Kind::UserDefined {
+                return None;
+            }
+            let found = rules.binary_search_by_key(&id, |rule| rule.0);
+            let (_, rule, text) = found.map_or((id, TokenRule::default(), ""), |at| rules[at]);
+            let text = if text.is_empty() { data.tokens.get(id as usize)? } else { text };
+            Some(Special { id, text: text.to_string(), control: kind.is_control(), rule })
+        };
+        let all = (0..self.len() as u32).filter_map(special);
+        let (inside, specials): (Vec<Special>, _) =
+            all.partition(|special| data.user_defined_inside && !special.control);
+        (self.specials, self.inside) = (Specials::new(specials)?, Specials::new(inside)?);
+        for id in 0..self.len() as u32 {
+            if let (Kind::Byte, &[byte]) = (self.kind(id), self.piece(id)) {
+                self.byte_tokens[usize::from(byte)].get_or_insert(id);
+            }
+        }
+        self.longest = (0..self.len() as u32).map(|id| self.piece(id).len()).max().unwrap_or(0);
+        Ok(())
     }
 
     fn find_ends(&mut self, data: &VocabData) {
         let mut ends: Vec<u32> = [data.eos, data.eot, data.eom].into_iter().flatten().collect();
+        ends.extend(data.ends.iter().copied().filter(|&id| (id as usize) < self.len()));
         ends.extend((0..self.len() as u32).filter(|&id| {
             let is_end = |name: &&str| name.as_bytes() == self.piece(id);
             self.kind(id) == Kind::Control && ENDS.iter().any(is_end)
         }));
+        // In gpt-oss, which answers in several messages, this ends a message and no answer.
+        let has = |name: &str| ends.iter().any(|&id| self.piece(id) == name.as_bytes());
+        if (has("<|call|>") && has("<|return|>")) || (has("<|calls|>") && has("<|flush|>")) {
+            ends.retain(|&id| self.piece(id) != b"<|end|>" || data.eos == Some(id));
+        }
         ends.sort_unstable();
         ends.dedup();
         self.ends_of_generation = ends;
@@ -229,18 +324,31 @@ impl Vocab {
     }
 
     /// Control and user-defined tokens.
-    pub(super) fn specials(&self) -> &[u32] {
+    pub(super) fn specials(&self) -> &Specials {
         &self.specials
     }
 
-    /// The longest special token at the start of `bytes`, control tokens only when asked for.
-    pub(super) fn special_at(&self, bytes: &[u8], control: bool) -> Option<u32> {
-        let first = usize::from(*bytes.first()?);
-        let range = self.first[first] as usize..self.first[first + 1] as usize;
-        self.specials[range].iter().copied().find(|&id| {
-            (control || !self.kind(id).is_control()) && bytes.starts_with(self.piece(id))
-        })
+    /// User-defined tokens, where they are looked for in normalized text.
+    pub(super) fn inside(&self) -> &Specials {
+        &self.inside
     }
+
+    /// The byte tokens that spell these bytes; `None` where one of them is missing.
+    pub(super) fn byte_tokens(&self, bytes: &[u8]) -> Option<impl Iterator<Item = u32>> {
+        let token = |byte: &u8| self.byte_tokens[usize::from(*byte)];
+        bytes.iter().all(|b| token(b).is_some()).then(|| bytes.iter().filter_map(token))
+    }
+
+    /// Bytes of the longest token.
+    pub(super) fn longest(&self) -> usize {
+        self.longest
+    }
+}
+
+/// The byte of a token such as `<0x0A>`.
+fn byte_token(token: &str) -> Option<u8> {
+    let digits = token.strip_prefix("<0x")?.strip_suffix('>')?;
+    (digits.len() == 2).then(|| u8::from_str_radix(digits, 16).ok())?
 }
 
 fn kinds(data: &VocabData) -> Result<Vec<Kind>> {
@@ -272,8 +380,15 @@ pub(super) fn byte_of(c: char) -> Option<u8> {
     Some(byte as u8)
 }
 
-/// Appends what `token` spells; a character outside the alphabet spells itself.
-pub(super) fn push_decoded(token: &str, out: &mut Vec<u8>) {
+/// Appends the bytes that a token of some kind stands for.
+pub(super) type Spell = fn(&str, Kind, &mut Vec<u8>);
+
+/// How byte-level tokens are spelled: in GPT-2's alphabet; a character outside of it stands for itself,
+/// and so does all of a user-defined token.
+pub(super) fn spell_bytes(token: &str, kind: Kind, out: &mut Vec<u8>) {
+    if kind == Kind::UserDefined {
+        return out.extend_from_slice(token.as_bytes());
+    }
     for c in token.chars() {
         match byte_of(c) {
             Some(byte) => out.push(byte),

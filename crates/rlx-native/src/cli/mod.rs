@@ -17,6 +17,7 @@ mod quantize;
 mod run;
 mod shards;
 mod synth;
+mod tokenize;
 mod verify;
 
 use clap::error::ErrorKind;
@@ -44,6 +45,8 @@ enum Command {
     Chat(chat::ChatArgs),
     /// Compute vectors of texts.
     Embed(embed::EmbedArgs),
+    /// Turn text on stdin into token ids, or ids into text.
+    Tokenize(tokenize::TokenizeArgs),
     /// Run any network once, from a graph's text or a model.
     Graph(graph::GraphArgs),
     /// Show a model file, or its program at any stage of compilation.
@@ -92,6 +95,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Resul
         Command::Run(args) => run::run(&args),
         Command::Chat(args) => chat::chat(&args),
         Command::Embed(args) => embed::embed(&args),
+        Command::Tokenize(args) => tokenize::tokenize(&args),
         Command::Graph(args) => graph::graph(&args),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Devices(args) => devices::devices(&args),
@@ -135,8 +139,13 @@ fn report(error: &Error) {
 
 /// Prints to stdout and flushes it. If the reader is gone (`rlx … | head`), the command ends.
 fn print_text(text: &str) -> Result<()> {
+    print_bytes(text.as_bytes())
+}
+
+/// The same of bytes.
+fn print_bytes(bytes: &[u8]) -> Result<()> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(e) => Err(Error::new(Code::Io, format!("stdout cannot be written: {e}"))),
         Ok(()) => Ok(()),

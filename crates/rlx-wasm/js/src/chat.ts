@@ -38,16 +38,12 @@ function number(
   return value;
 }
 
-/** Checks a request, except what needs the tokenizer, and fills in defaults. */
-export function checkRequest(request: ChatRequest): WasmRequest {
-  for (const key of Object.keys(request)) {
-    if (!(key in REQUEST_KEYS)) throw usage(`${key} is not a parameter of create`, key);
-  }
-  const messages: unknown = request.messages;
+/** Checks the messages of a conversation. */
+export function checkMessages(messages: unknown): ChatMessage[] {
   if (!Array.isArray(messages) || messages.length === 0) {
     throw usage('messages must be an array of at least one message', 'messages');
   }
-  const checked = messages.map((message: unknown, i): ChatMessage => {
+  return messages.map((message: unknown, i): ChatMessage => {
     const { role, content } = (message ?? {}) as { role?: unknown; content?: unknown };
     if (role !== 'system' && role !== 'user' && role !== 'assistant') {
       throw usage(`role is ${String(role)}, it must be system, user or assistant`, `messages[${i}]`);
@@ -55,6 +51,14 @@ export function checkRequest(request: ChatRequest): WasmRequest {
     if (typeof content !== 'string') throw usage('content must be a text', `messages[${i}]`);
     return { role, content };
   });
+}
+
+/** Checks a request, except what needs the tokenizer, and fills in defaults. */
+export function checkRequest(request: ChatRequest): WasmRequest {
+  for (const key of Object.keys(request)) {
+    if (!(key in REQUEST_KEYS)) throw usage(`${key} is not a parameter of create`, key);
+  }
+  const checked = checkMessages(request.messages);
   const stop: unknown = request.stop ?? [];
   const stops: readonly unknown[] = Array.isArray(stop) ? stop : [stop];
   if (stops.length > 16 || stops.some((text) => typeof text !== 'string' || text === '')) {

@@ -3,15 +3,15 @@
 import { bring, free, modelItems, webgpuReported } from './bring.js';
 import type { Running } from './bring.js';
 import { clearStores } from './cache.js';
-import { completions } from './chat.js';
+import { checkMessages, completions } from './chat.js';
 import { RlxError, throwIfAborted, toRlxError } from './error.js';
 import { heard } from './listeners.js';
 import { Pending } from './pending.js';
 import { platform } from './platform.js';
 import { Queue } from './queue.js';
 import { tune } from './tuning.js';
-import type { Completions, EngineInfo, LoadOptions, ReloadOptions, Tuned, TuneOptions } from './types.js';
-import type { WasmEvent } from './wasm.js';
+import type { ChatMessage, Completions, EngineInfo, LoadOptions, ReloadOptions, TokenizeOptions, Tuned, TuneOptions } from './types.js';
+import type { WasmEngine, WasmEvent } from './wasm.js';
 
 const LOAD_KEYS: { [key in keyof Required<LoadOptions>]: true } = {
   model: true, device: true, contextLength: true, gpu: true, cache: true, kv: true,
@@ -96,6 +96,40 @@ export class Engine {
   }
 
   /**
+   * The model's tokens of a text. Without `special` the text is plain: nothing is added, and what spells a
+   * control token stays text. With it, control tokens are recognised, and the tokens that begin and end a text
+   * are added as the model's file wants it. A lone surrogate is read as U+FFFD.
+   *
+   * Answers at once, also while calls run. Throws an `RlxError`: `usage` (no text), `device_lost` (a `reload`
+   * is running or did not end well), `disposed`.
+   */
+  tokenize(text: string, { special = false }: TokenizeOptions = {}): Uint32Array {
+    if (typeof text !== 'string') throw new RlxError('usage', 'tokenize takes a text', { at: 'text' });
+    return this.#ask((wasm) => wasm.tokenize(text, special));
+  }
+
+  /**
+   * The text of tokens. Control tokens have none; what is not UTF-8, such as half a character at the end, is
+   * U+FFFD. Throws as `tokenize`, and `usage` for an id that is none of the model's.
+   */
+  detokenize(ids: Iterable<number>): string {
+    const list = [...ids];
+    const wrong = list.find((id) => !(Number.isInteger(id) && id >= 0 && id < 2 ** 32));
+    if (wrong !== undefined) throw new RlxError('usage', `${String(wrong)} is no token id`, { at: 'ids' });
+    return this.#ask((wasm) => wasm.detokenize(Uint32Array.from(list)));
+  }
+
+  /**
+   * How many tokens a plain text has, or a prompt of messages: with the chat template, up to where the answer
+   * begins. Throws as `tokenize`, and as a call does for messages that the template refuses.
+   */
+  countTokens(input: string | readonly ChatMessage[]): number {
+    if (typeof input === 'string') return this.tokenize(input).length;
+    const messages = JSON.stringify(checkMessages(input));
+    return this.#ask((wasm) => wasm.tokenizeMessages(messages)).length;
+  }
+
+  /**
    * Loads the model again, from where `load` had it, on a newly requested device: after `device_lost`,
    * after an `internal` that says that the wasm module stopped, or at any time. It computes the caches' rows
    * again, so that the next call reuses them, unless the module stopped.
@@ -145,6 +179,16 @@ export class Engine {
     this.#check();
     if (this.#running) return this.#running;
     throw tellReload(new RlxError('device_lost', 'the model is on no device: its reload did not end well'));
+  }
+
+  /** What the wasm engine answers at once. */
+  #ask<T>(question: (wasm: WasmEngine) => T): T {
+    const { wasm } = this.#live();
+    try {
+      return question(wasm);
+    } catch (error) {
+      throw tellReload(error);
+    }
   }
 
   #free(): void {

@@ -73,6 +73,12 @@ export interface Tuned {
   kept: boolean;
 }
 
+/** Options of `tokenize`. */
+export interface TokenizeOptions {
+  /** Recognise control tokens, and add those that begin and end a text; default false. */
+  special?: boolean;
+}
+
 /** Options of `reload`; all others are those of `load`. */
 export type ReloadOptions = Pick<LoadOptions, 'onProgress' | 'signal'>;
 

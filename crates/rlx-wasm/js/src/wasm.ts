@@ -106,6 +106,12 @@ export interface WasmEngine extends WasmLoading {
   checks(): boolean;
   /** The verdict of the self-test, once: `{"kernels", "verdict"}` as JSON; undefined if none ran. */
   found(): string | undefined;
+  /** The tokens of a text; with `special` as the text of a whole prompt. Valid after `open`, as the next two. */
+  tokenize(text: string, special: boolean): Uint32Array;
+  /** The tokens of the prompt that a call with these messages has. */
+  tokenizeMessages(messagesJson: string): Uint32Array;
+  /** The text of tokens; control tokens have none. Throws for an id outside the vocabulary. */
+  detokenize(ids: Uint32Array): string;
   /** Tokens whose rows are in the caches, or were when the device was lost. */
   cached(): Uint32Array;
   /** Computes the rows of tokens in the caches, for the next call to reuse. Not while a call runs. */

@@ -178,6 +178,19 @@ export class FakeEngine implements WasmEngine {
     this.log.push('finish');
   }
 
+  /** Each character is a token; with `special` there is one before them. */
+  tokenize(text: string, special: boolean) {
+    return Uint32Array.from([...(special ? [1] : []), ...Array.from(text, (c) => c.codePointAt(0) ?? 0)]);
+  }
+
+  tokenizeMessages(messagesJson: string) {
+    return this.tokenize(messagesJson, true);
+  }
+
+  detokenize(ids: Uint32Array) {
+    return String.fromCodePoint(...ids);
+  }
+
   cached() {
     return new Uint32Array();
   }

@@ -153,7 +153,8 @@ impl Machine {
     /// A machine at the start of a generation.
     pub fn new(request: Request, tokenizer: Arc<Tokenizer>) -> Self {
         Machine {
-            text: TextStream::new(request.stops.iter().map(String::as_str)),
+            text: TextStream::new(request.stops.iter().map(String::as_str))
+                .behind(&tokenizer, request.prompt.last().copied()),
             tokenizer,
             fed: request.cached,
             rows: request.cached,

@@ -1,0 +1,147 @@
+//! The tokenizer and the chat template of a transformers folder, from its small files.
+
+use crate::error::{Code, Error, Result};
+use crate::safetensors::json::Json;
+#[cfg(feature = "jinja")]
+use crate::text::ChatTemplate;
+use crate::text::{TokenRule, Tokenizer, VocabData};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// The files that [`TokenizerFiles::put`] takes, by their names in the folder.
+pub const TOKENIZER_FILES: [&str; 5] = [
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "generation_config.json",
+    "chat_template.jinja",
+];
+
+/// The small files of a folder that say how its language model reads text, as far as they were given.
+#[derive(Clone, Debug, Default)]
+pub struct TokenizerFiles {
+    /// Of `tokenizer.json`, and of `tokenizer.model`, which counts where there is no other.
+    json: Option<VocabData>,
+    model: Option<VocabData>,
+    config: Option<Json>,
+    generation: Option<Json>,
+    template: Option<String>,
+}
+
+impl TokenizerFiles {
+    /// Takes one of [`TOKENIZER_FILES`]; `at` is what errors call it.
+    ///
+    /// # Errors
+    /// `BadFile` for what is in it, `Unsupported` for a kind of tokenizer that RLX does not have, `Usage`
+    /// for a name that no such file has.
+    pub fn put(&mut self, name: &str, at: &str, bytes: &[u8]) -> Result<()> {
+        let json = || Json::parse(bytes, at, 0);
+        let named = |e: Error| {
+            let place = if e.at.is_empty() { at.into() } else { format!("{at}: {}", e.at) };
+            e.at(place)
+        };
+        match name {
+            "tokenizer.json" => {
+                self.json = Some(VocabData::from_tokenizer_json(&json()?).map_err(named)?);
+            }
+            "tokenizer.model" => {
+                self.model = Some(VocabData::from_sentencepiece(bytes).map_err(named)?);
+            }
+            "tokenizer_config.json" => self.config = Some(json()?),
+            "generation_config.json" => self.generation = Some(json()?),
+            "chat_template.jinja" => {
+                let text = core::str::from_utf8(bytes);
+                let text = text.map_err(|_| Error::bad_file("the file is no text").at(at))?;
+                self.template = Some(text.into());
+            }
+            other => return Err(Error::usage(format!("{other} is no file of a tokenizer"))),
+        }
+        Ok(())
+    }
+
+    /// The tokenizer.
+    ///
+    /// # Errors
+    /// `Io` where there is neither of its files; as [`Tokenizer::new`].
+    pub fn tokenizer(&self) -> Result<Tokenizer> {
+        let Some(mut data) = self.json.as_ref().or(self.model.as_ref()).cloned() else {
+            let what = "the folder has neither tokenizer.json nor tokenizer.model";
+            return Err(Error::new(Code::Io, what));
+        };
+        if let Some(config) = &self.config {
+            configure(config, self.json.is_none(), &mut data);
+        }
+        let eos = self.generation.as_ref().and_then(|generation| generation.get("eos_token_id"));
+        let one = eos.and_then(Json::as_u64);
+        let many = eos.and_then(Json::as_array).unwrap_or(&[]).iter().filter_map(Json::as_u64);
+        data.ends.extend(one.into_iter().chain(many).filter_map(|id| u32::try_from(id).ok()));
+        Tokenizer::new(data)
+    }
+
+    /// The text of the chat template: of its own file, else of `tokenizer_config.json`, there the one named
+    /// `default` where there are several.
+    pub fn chat_template_text(&self) -> Option<&str> {
+        let named = || {
+            let template = self.config.as_ref()?.get("chat_template")?;
+            let default = |t: &&Json| t.get("name").and_then(Json::as_str) == Some("default");
+            let list = || template.as_array()?.iter().find(default)?.get("template")?.as_str();
+            template.as_str().or_else(list)
+        };
+        self.template.as_deref().or_else(named)
+    }
+
+    /// The chat template.
+    ///
+    /// # Errors
+    /// `Usage` where there is none, `BadFile` with the line where it does not parse.
+    #[cfg(feature = "jinja")]
+    pub fn chat_template(&self, tokenizer: &Tokenizer) -> Result<ChatTemplate> {
+        ChatTemplate::new(self.chat_template_text(), tokenizer)
+    }
+}
+
+/// What `tokenizer_config.json` says beside the vocabulary: which tokens begin and end texts. Whether they
+/// are put there a `tokenizer.json` says itself.
+fn configure(config: &Json, no_json: bool, data: &mut VocabData) {
+    let id = |name: &str| -> Option<u32> {
+        let token = config.get(name)?;
+        let text = token.as_str().or_else(|| token.get("content")?.as_str())?;
+        data.tokens.iter().position(|t| t == text).map(|id| id as u32)
+    };
+    let (bos, eos, unk, pad) = (id("bos_token"), id("eos_token"), id("unk_token"), id("pad_token"));
+    (data.bos, data.eos) = (data.bos.or(bos), eos.or(data.eos));
+    (data.unk, data.pad) = (data.unk.or(unk), data.pad.or(pad));
+    if no_json {
+        let flag = |name: &str| config.get(name).and_then(Json::as_bool);
+        data.add_bos = flag("add_bos_token").or(data.add_bos);
+        data.add_eos = flag("add_eos_token").or(data.add_eos);
+        read_added(config, data);
+    }
+}
+
+/// Tokens that are added to a `tokenizer.model`, by id in `added_tokens_decoder`.
+fn read_added(config: &Json, data: &mut VocabData) {
+    let Some(added) = config.get("added_tokens_decoder").and_then(Json::as_object) else { return };
+    let mut added: Vec<(usize, &Json)> =
+        added.iter().filter_map(|(id, token)| Some((id.parse().ok()?, token))).collect();
+    added.sort_by_key(|token| token.0);
+    for (id, token) in added {
+        let Some(content) = token.get("content").and_then(Json::as_str) else { continue };
+        let on = |key: &str| token.get(key).and_then(Json::as_bool).unwrap_or(false);
+        let kind = if on("special") { 3 } else { 4 };
+        let kinds = data.token_types.get_or_insert_default();
+        // Ids stand one behind the other; one further on would be a token that nothing says anything of.
+        if id > data.tokens.len() {
+            return;
+        }
+        if id == data.tokens.len() {
+            data.tokens.push(content.into());
+            data.scores.push(0.0);
+            kinds.push(kind);
+        }
+        let rule =
+            TokenRule { left: on("lstrip"), right: on("rstrip"), whole_word: on("single_word") };
+        data.rules.push((id as u32, rule, content.into()));
+    }
+}
