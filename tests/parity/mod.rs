@@ -11,9 +11,9 @@ use rlx_core::target::Activations;
 use rlx_core::text::Message;
 use rlx_core::types::{BlockFormat, DType};
 use rlx_native::devices::{self, DeviceRow, OpenOptions};
-use rlx_native::files::ModelSource;
 use rlx_native::generate::{chat_tokens, generate, raw_tokens};
 use rlx_native::load::{LoadOptions, Model, load};
+use rlx_native::network::CheckpointFiles;
 use rlx_native::tools::verify::{Comparison, cache_tolerance, verify_model};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ fn model(case: &Value, row: &DeviceRow, logits: bool) -> Model {
         .get("activations")
         .map(|a| if a == "int8" { Activations::Int8 } else { Activations::F32 });
     let options = LoadOptions { kv, activations, logits, ..LoadOptions::default() };
-    let source = ModelSource::open(&repository(case["model"][0].as_str().unwrap())).unwrap();
+    let source = CheckpointFiles::open(&repository(case["model"][0].as_str().unwrap())).unwrap();
     load(&source, row, open(row), &options, &mut |_, _| {}).unwrap()
 }
 

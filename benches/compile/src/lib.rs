@@ -57,12 +57,12 @@ fn layer(m: &mut Module, x: Tensor, i: usize) -> Tensor {
         window: None,
         softcap: None,
         rope_style: RopeStyle::Adjacent,
-        rope: RopeTable {
+        rope: Some(RopeTable {
             base: 500_000.0,
             dims: HEADS[2] as usize,
             context: CONTEXT,
             scaling: RopeScaling::None,
-        },
+        }),
         rope_factors: Some(weight("rope_freqs.weight".into(), &[HEADS[2] / 2])),
         qk_norm: None,
     };

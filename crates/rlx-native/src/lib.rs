@@ -9,12 +9,14 @@
 //!
 //! ```no_run
 //! use rlx_core::{runtime::generate::engine::GenerateOptions, text::Message};
-//! use rlx_native::{devices, files::ModelSource, generate::{chat_tokens, generate}, load::{LoadOptions, load}};
+//! use rlx_native::generate::{chat_tokens, generate};
+//! use rlx_native::load::{LoadOptions, load};
+//! use rlx_native::{devices, network::CheckpointFiles};
 //!
 //! fn main() -> rlx_core::Result<()> {
 //!     let row = devices::find("cpu")?;
 //!     let device = (row.open)(&devices::OpenOptions::default())?;
-//!     let source = ModelSource::open("model.gguf".as_ref())?;
+//!     let source = CheckpointFiles::open("model.gguf".as_ref())?;
 //!     let mut model = load(&source, row, device, &LoadOptions::default(), &mut |_, _| {})?;
 //!     let prompt = chat_tokens(&model, &[Message::new("user", "What does Vec::push do?")])?;
 //!     let mut show = |text: &str| -> rlx_core::Result<()> { print!("{text}"); Ok(()) };

@@ -2,10 +2,9 @@
 
 use crate::block_on::block_on;
 use crate::devices::DeviceRow;
-use crate::files::ModelSource;
 use crate::memory::free_bytes;
+use crate::network::CheckpointFiles;
 use crate::remembered::{CHECKS, remember, remembered};
-use rlx_core::models;
 use rlx_core::profile::CompileProfile;
 use rlx_core::runtime::device::{Bytes, Device, SharedBytes};
 use rlx_core::runtime::generate::engine::Engine;
@@ -76,14 +75,14 @@ pub struct Model {
     pub load_time: Duration,
 }
 
-/// Loads a GGUF model onto a device. `progress` is told bytes so far and of how many.
+/// Loads a language model onto a device: a GGUF file or its shards, or a transformers folder. `progress` is told bytes so far and of how many.
 ///
 /// # Errors
 /// As the readers, the compiler and the device; `CheckFailed` for a device that computes wrong values
 /// even without its optional features; `OutOfMemory` for a model that this machine's memory does not
 /// hold, where that is what the device has.
 pub fn load(
-    source: &ModelSource,
+    source: &CheckpointFiles,
     row: &DeviceRow,
     device: Arc<dyn Device>,
     options: &LoadOptions,
@@ -91,16 +90,15 @@ pub fn load(
 ) -> Result<Model> {
     let start = Instant::now();
     let model_options = options.model_options(row, device.target());
-    let compiled = CompiledModel::from_gguf(&source.files, device.target(), &model_options)?;
+    let compiled = CompiledModel::new(&source.checkpoint(), device.target(), &model_options)?;
     // A GPU says what it has no room for when it is asked for buffers.
     if device.target().buffers.is_none()
         && let Some(available) = options.memory.or_else(free_bytes)
     {
         Fit::of(&compiled, device.target()).within("this machine", available)?;
     }
-    let tokenizer = Arc::new(models::tokenizer(&source.files)?);
-    let template = models::chat_template(&source.files, &tokenizer);
-    let temperature = source.files.metadata.opt_f32("general.sampling.temp")?;
+    let (tokenizer, template) = source.language()?;
+    let (tokenizer, temperature) = (Arc::new(tokenizer), source.temperature()?);
     let mut placed = |file: usize, offset: usize, len: usize| source.release(file, offset, len);
     let policy = device.target().policy;
     let mut opening = Opening::programs(device, &compiled)?;
@@ -108,7 +106,7 @@ pub fn load(
     if policy.checked {
         check(&mut opening, &compiled, source, &model_options)?;
     }
-    fill(&mut opening, &source.maps, row.keeps_maps, &mut placed, progress)?;
+    fill(&mut opening, source.maps(), row.keeps_maps, &mut placed, progress)?;
     let mut engine = Engine::new(opening.finish(), Arc::new(compiled), tokenizer)?;
     if policy.paced {
         engine.pace_by(Arc::new(milliseconds));
@@ -127,14 +125,14 @@ pub fn load(
 fn check(
     opening: &mut Opening,
     compiled: &CompiledModel,
-    source: &ModelSource,
+    source: &CheckpointFiles,
     options: &ModelOptions,
 ) -> Result<()> {
     let device = opening.weights().device().clone();
     let kept = |kernels: &str| Verdict::parse(&remembered(CHECKS, kernels)?);
     let test = || {
         let oracle: Arc<dyn Device> = Arc::new(CpuDevice::new(CpuOptions::default())?);
-        SelfTest::new(&source.files, compiled.context, options, device, &oracle)
+        SelfTest::new(&source.checkpoint(), compiled.context, options, device, &oracle)
     };
     let mut check = Check::new(opening, compiled, kept, test)?;
     let found = block_on(|cx| check.poll(opening, compiled, cx)).map_err(|e| match e.code {

@@ -5,24 +5,27 @@ use crate::devices::DeviceRow;
 use crate::files::{ModelSource, map, open_safetensors};
 use crate::load::fill;
 use crate::memory::free_bytes;
-use rlx_core::models::{Checkpoint, Facts, FolderTexts};
+use rlx_core::models::{self, Checkpoint, Facts, FolderTexts, TOKENIZER_FILES, TokenizerFiles};
 use rlx_core::runtime::device::{Device, SharedBytes};
 use rlx_core::runtime::session::network;
 use rlx_core::runtime::session::{Entry, Session, Tensor, TensorRef};
 use rlx_core::safetensors::{Header, json::Json};
 use rlx_core::target::CompileOptions;
+use rlx_core::text::{ChatTemplate, Tokenizer};
 use rlx_core::{Code, Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Bytes of a configuration or a tokenizer at most.
 const TEXT: u64 = 64 << 20;
+/// Files of weights that a folder may have.
+const SHARDS: usize = 1 << 10;
 
 /// A checkpoint's files.
 pub enum CheckpointFiles {
     /// A GGUF file or its shards.
     Gguf(ModelSource),
-    /// A folder with `config.json` and `model.safetensors`.
+    /// A folder with `config.json`, and `model.safetensors` or its shards.
     Folder(Folder),
 }
 
@@ -30,8 +33,10 @@ pub enum CheckpointFiles {
 pub struct Folder {
     path: PathBuf,
     config: Json,
-    header: Header,
-    maps: [SharedBytes; 1],
+    /// The names of its files of weights.
+    names: Vec<String>,
+    headers: Vec<Header>,
+    maps: Vec<SharedBytes>,
 }
 
 impl Folder {
@@ -40,8 +45,25 @@ impl Folder {
     /// # Errors
     /// `Io` for a file that is not there; `BadFile` for what is in it.
     pub fn open(path: &Path) -> Result<Self> {
-        let (header, map) = open_safetensors(&path.join("model.safetensors"))?;
-        let folder = Folder { path: path.into(), config: Json::Null, header, maps: [map] };
+        let mut folder = Folder {
+            path: path.into(),
+            config: Json::Null,
+            names: Vec::new(),
+            headers: Vec::new(),
+            maps: Vec::new(),
+        };
+        folder.names = folder.weight_files()?;
+        for name in &folder.names {
+            let (header, map) = open_safetensors(&path.join(name))?;
+            let twice =
+                |h: &Header| header.tensors.keys().find(|t| h.tensors.contains_key(*t)).cloned();
+            if let Some(tensor) = folder.headers.iter().find_map(twice) {
+                let what = format!("tensor {tensor} is in another file of the folder too");
+                return Err(Error::bad_file(what).at(path.join(name).display().to_string()));
+            }
+            folder.headers.push(header);
+            folder.maps.push(map);
+        }
         let missing = || Error::new(Code::Io, "the folder has no config.json");
         let config = folder.text("config.json")?;
         let config = config.ok_or_else(|| missing().at(path.display().to_string()))?;
@@ -52,15 +74,67 @@ impl Folder {
 
     /// The checkpoint.
     pub fn checkpoint(&self) -> Checkpoint<'_> {
-        Checkpoint::transformers(&self.config, &self.header)
+        Checkpoint::transformers_shards(&self.config, &self.headers)
     }
 
-    /// The path of its weights' file.
+    /// Its files of weights: `model.safetensors`, or those that `model.safetensors.index.json` names.
+    fn weight_files(&self) -> Result<Vec<String>> {
+        const WHOLE: &str = "model.safetensors";
+        const INDEX: &str = "model.safetensors.index.json";
+        if self.path.join(WHOLE).exists() {
+            return Ok(vec![WHOLE.into()]);
+        }
+        let Some(text) = self.text(INDEX)? else { return Ok(vec![WHOLE.into()]) };
+        let at = self.path.join(INDEX).display().to_string();
+        let index = Json::parse(text.as_bytes(), &at, 0)?;
+        let map = index.get("weight_map").and_then(Json::as_object);
+        let bad = |what: String| Error::bad_file(what).at(&at);
+        let map = map.ok_or_else(|| bad("weight_map is missing, or no object".into()))?;
+        let mut names = std::collections::BTreeSet::new();
+        for (tensor, file) in map {
+            let file = file.as_str().ok_or_else(|| bad(format!("{tensor} is in no file")))?;
+            // A name leads nowhere but into the folder.
+            let plain = Path::new(file).file_name().is_some_and(|name| name == file);
+            if !plain || !file.ends_with(".safetensors") || file.contains('\\') {
+                return Err(bad(format!(
+                    "{file:?} is no name of a safetensors file in the folder"
+                )));
+            }
+            names.insert(file.to_owned());
+        }
+        if names.is_empty() || names.len() > SHARDS {
+            return Err(bad(format!("{} files of weights, expected 1 to {SHARDS}", names.len())));
+        }
+        Ok(names.into_iter().collect())
+    }
+
+    /// The path of its first file of weights.
     pub fn weights_name(&self) -> String {
-        self.path.join("model.safetensors").display().to_string()
+        let name = self.names.first().map_or("model.safetensors", String::as_str);
+        self.path.join(name).display().to_string()
     }
 
-    /// Bytes of its weights' file.
+    /// Headers of its files of weights.
+    pub fn headers(&self) -> &[Header] {
+        &self.headers
+    }
+
+    /// Its tokenizer, and its chat template or why there is none.
+    ///
+    /// # Errors
+    /// As [`TokenizerFiles::put`] and [`TokenizerFiles::tokenizer`].
+    pub fn language(&self) -> Result<(Tokenizer, Result<ChatTemplate>)> {
+        let mut files = TokenizerFiles::default();
+        for name in TOKENIZER_FILES {
+            let Some(text) = self.bytes(name)? else { continue };
+            files.put(name, &self.path.join(name).display().to_string(), (*text).as_ref())?;
+        }
+        let tokenizer = files.tokenizer()?;
+        let template = files.chat_template(&tokenizer);
+        Ok((tokenizer, template))
+    }
+
+    /// Bytes of its files of weights.
     pub fn maps(&self) -> &[SharedBytes] {
         &self.maps
     }
@@ -70,6 +144,14 @@ impl Folder {
     /// # Errors
     /// `Io` for a file that cannot be read; `BadFile` for one that is too large or no text.
     pub fn text(&self, name: &str) -> Result<Option<String>> {
+        let Some(bytes) = self.bytes(name)? else { return Ok(None) };
+        let at = self.path.join(name).display().to_string();
+        let text = std::str::from_utf8((*bytes).as_ref());
+        text.map(|t| Some(t.to_owned())).map_err(|_| Error::bad_file("the file is no text").at(at))
+    }
+
+    /// The bytes of one of its small files; `None` where there is no such file.
+    fn bytes(&self, name: &str) -> Result<Option<SharedBytes>> {
         let path = self.path.join(name);
         let at = path.display().to_string();
         match std::fs::metadata(&path) {
@@ -83,9 +165,7 @@ impl Folder {
                 return Err(Error::new(Code::Io, format!("the file cannot be read: {e}")).at(at));
             }
         }
-        let bytes = map(&path)?;
-        let text = std::str::from_utf8((*bytes).as_ref());
-        text.map(|t| Some(t.to_owned())).map_err(|_| Error::bad_file("the file is no text").at(at))
+        map(&path).map(Some)
     }
 
     /// What its small files say of pooling, tokens and the longest text.
@@ -118,7 +198,8 @@ impl CheckpointFiles {
         if path.extension().is_some_and(|e| e == "safetensors") {
             let (header, map) = open_safetensors(path)?;
             let path = path.parent().unwrap_or(Path::new(".")).into();
-            return Ok(Self::Folder(Folder { path, config: Json::Null, header, maps: [map] }));
+            let (names, headers, maps) = (Vec::new(), vec![header], vec![map]);
+            return Ok(Self::Folder(Folder { path, config: Json::Null, names, headers, maps }));
         }
         ModelSource::open(path).map(Self::Gguf)
     }
@@ -147,6 +228,44 @@ impl CheckpointFiles {
         match self {
             Self::Gguf(source) => &source.maps,
             Self::Folder(folder) => folder.maps(),
+        }
+    }
+
+    /// The tokenizer of a language model, and its chat template or why there is none.
+    ///
+    /// # Errors
+    /// As [`models::tokenizer`] and [`Folder::language`].
+    pub fn language(&self) -> Result<(Tokenizer, Result<ChatTemplate>)> {
+        match self {
+            Self::Gguf(source) => {
+                let tokenizer = models::tokenizer(&source.files)?;
+                let template = models::chat_template(&source.files, &tokenizer);
+                Ok((tokenizer, template))
+            }
+            Self::Folder(folder) => folder.language(),
+        }
+    }
+
+    /// The temperature that the files ask for.
+    ///
+    /// # Errors
+    /// `BadFile` where the key holds something else.
+    pub fn temperature(&self) -> Result<Option<f32>> {
+        match self {
+            Self::Gguf(source) => source.files.metadata.opt_f32("general.sampling.temp"),
+            Self::Folder(folder) => {
+                let Some(text) = folder.text("generation_config.json")? else { return Ok(None) };
+                let at = folder.path.join("generation_config.json").display().to_string();
+                let json = Json::parse(text.as_bytes(), &at, 0)?;
+                Ok(json.get("temperature").and_then(Json::as_f64).map(|t| t as f32))
+            }
+        }
+    }
+
+    /// Lets go of the memory that a range of a file's map takes: a device has copied it.
+    pub fn release(&self, file: usize, offset: usize, len: usize) {
+        if let Self::Gguf(source) = self {
+            source.release(file, offset, len);
         }
     }
 

@@ -11,8 +11,8 @@ use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::target::Activations;
 use rlx_core::types::DType;
 use rlx_native::devices::{OpenOptions, find};
-use rlx_native::files::ModelSource;
 use rlx_native::load::{LoadOptions, load};
+use rlx_native::network::CheckpointFiles;
 use rlx_native::tools::mix::Quant;
 use rlx_native::tools::synth::{Shape, header};
 use rlx_webgpu::Tuning;
@@ -122,7 +122,7 @@ fn a_model_that_memory_does_not_hold_is_refused_before_it_is_put_anywhere() {
         env!("CARGO_MANIFEST_DIR"),
         "/../../tests/fixtures/rustdoc-2m/rustdoc-2m-q8_0.gguf"
     );
-    let source = ModelSource::open(path.as_ref()).unwrap();
+    let source = CheckpointFiles::open(path.as_ref()).unwrap();
     let row = find("cpu").unwrap();
     let device = (row.open)(&OpenOptions { threads: Some(1), ..OpenOptions::default() }).unwrap();
     let options = |memory| LoadOptions { memory: Some(memory), ..LoadOptions::default() };

@@ -4,10 +4,10 @@ use rlx_core::runtime::device::Device;
 use rlx_core::runtime::generate::engine::GenerateOptions;
 use rlx_core::{Code, Result};
 use rlx_native::devices;
-use rlx_native::files::ModelSource;
 use rlx_native::generate::generate;
 use rlx_native::load::{LoadOptions, Model, load};
 use rlx_native::lost::generate_again;
+use rlx_native::network::CheckpointFiles;
 use rlx_webgpu::WebGpuDevice;
 use rlx_webgpu::gpu::CountingGpu;
 use rlx_webgpu::gpu::native::NativeGpu;
@@ -23,7 +23,7 @@ const MODEL: &str =
 fn fresh() -> (Arc<TestDevice>, Model) {
     let gpu = NativeGpu::new(None).expect("these tests need a WebGPU adapter");
     let device = Arc::new(WebGpuDevice::new(CountingGpu::new(gpu)));
-    let source = ModelSource::open(Path::new(MODEL)).unwrap();
+    let source = CheckpointFiles::open(Path::new(MODEL)).unwrap();
     let row = devices::find("webgpu").unwrap();
     let options = LoadOptions { context: Some(128), ..LoadOptions::default() };
     let model = load(&source, row, device.clone(), &options, &mut |_, _| {}).unwrap();

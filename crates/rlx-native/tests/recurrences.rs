@@ -3,14 +3,14 @@
 
 use rlx_core::runtime::generate::engine::GenerateOptions;
 use rlx_native::devices::{self, OpenOptions};
-use rlx_native::files::ModelSource;
 use rlx_native::generate::{Answer, generate};
 use rlx_native::load::{LoadOptions, Model, load};
+use rlx_native::network::CheckpointFiles;
 use std::path::Path;
 
 fn model() -> Model {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
-    let source = ModelSource::open(&root.join("tests/fixtures/gguf/qwen35.gguf")).unwrap();
+    let source = CheckpointFiles::open(&root.join("tests/fixtures/gguf/qwen35.gguf")).unwrap();
     let row = devices::find("cpu").unwrap();
     let device = (row.open)(&OpenOptions { threads: Some(1), adapter: None }).unwrap();
     load(&source, row, device, &LoadOptions::default(), &mut |_, _| {}).unwrap()

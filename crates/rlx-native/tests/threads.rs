@@ -4,9 +4,9 @@ use rlx_core::runtime::embed::Embedder;
 use rlx_core::runtime::generate::engine::{Engine, GenerateOptions};
 use rlx_core::runtime::session::{DeviceTensor, Opening, Session};
 use rlx_native::devices::{OpenOptions, find};
-use rlx_native::files::ModelSource;
 use rlx_native::generate::generate;
 use rlx_native::load::{LoadOptions, Model, load};
+use rlx_native::network::CheckpointFiles;
 use std::path::Path;
 
 const MODEL: &str =
@@ -27,7 +27,7 @@ fn sessions_and_what_is_made_of_them_go_to_other_threads() {
 /// A server answers on other threads than the one that loaded: one after another on the same model.
 #[test]
 fn a_model_answers_on_any_thread() {
-    let source = ModelSource::open(Path::new(MODEL)).unwrap();
+    let source = CheckpointFiles::open(Path::new(MODEL)).unwrap();
     for device in ["reference", "cpu", "webgpu"] {
         let row = find(device).unwrap();
         let opened = (row.open)(&OpenOptions::default()).unwrap();

@@ -11,7 +11,7 @@ use core::cell::RefCell;
 use core::task::{Context, Poll};
 use js_sys::Promise;
 use rlx_core::gguf::{HeaderReader, ModelFiles, Progress as HeaderProgress};
-use rlx_core::models::{chat_template, tokenizer};
+use rlx_core::models::{Checkpoint, chat_template, tokenizer};
 use rlx_core::runtime::device::Device;
 use rlx_core::runtime::generate::engine::{Engine, Generation, Progress};
 use rlx_core::runtime::generate::machine::Reason;
@@ -382,7 +382,13 @@ impl State {
         let compiled = &opened.compiled;
         let test = || {
             let oracle: Arc<dyn Device> = Arc::new(cpu(1)?);
-            SelfTest::new(&files, compiled.context, &options, device.clone(), &oracle)
+            SelfTest::new(
+                &Checkpoint::gguf(&files),
+                compiled.context,
+                &options,
+                device.clone(),
+                &oracle,
+            )
         };
         let kept = |kernels: &str| self.options.found(kernels);
         if device.target().policy.checked {

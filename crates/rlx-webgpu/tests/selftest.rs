@@ -201,7 +201,8 @@ fn tested_with(
     options.compile.kv = kv;
     options.compile.activations = activations;
     let oracle: Arc<dyn Device> = Arc::new(CpuDevice::new(CpuOptions::default())?);
-    let mut test = SelfTest::new(files, context, &options, device.clone(), &oracle)?;
+    let mut test =
+        SelfTest::new(&Checkpoint::gguf(files), context, &options, device.clone(), &oracle)?;
     block(|cx| test.poll(cx))
 }
 

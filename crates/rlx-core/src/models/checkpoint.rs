@@ -25,8 +25,8 @@ pub struct Checkpoint<'a> {
 pub(super) enum Source<'a> {
     /// A GGUF file or its shards.
     Gguf(&'a ModelFiles),
-    /// A transformers folder: `config.json` and the header of `model.safetensors`.
-    Transformers { config: &'a Json, header: &'a safetensors::Header },
+    /// A transformers folder: `config.json` and the headers of its safetensors files.
+    Transformers { config: &'a Json, headers: &'a [safetensors::Header] },
 }
 
 impl<'a> Checkpoint<'a> {
@@ -37,7 +37,12 @@ impl<'a> Checkpoint<'a> {
 
     /// A transformers folder: its `config.json` and the header of its `model.safetensors`.
     pub fn transformers(config: &'a Json, header: &'a safetensors::Header) -> Self {
-        Checkpoint { source: Source::Transformers { config, header }, pooling: None }
+        Self::transformers_shards(config, core::slice::from_ref(header))
+    }
+
+    /// The same of several files of weights, which no tensor is in twice.
+    pub fn transformers_shards(config: &'a Json, headers: &'a [safetensors::Header]) -> Self {
+        Checkpoint { source: Source::Transformers { config, headers }, pooling: None }
     }
 
     /// The same with what makes one vector of a text, whatever the files say.
@@ -93,8 +98,9 @@ impl<'a> Checkpoint<'a> {
             Source::Gguf(files) => {
                 files.tensors.get(name).map(|(_, t)| (t.dtype, t.dims.as_slice()))
             }
-            Source::Transformers { header, .. } => {
-                header.tensors.get(name).map(|t| (DType::Scalar(t.dtype), t.shape.as_slice()))
+            Source::Transformers { headers, .. } => {
+                let found = headers.iter().find_map(|h| h.tensors.get(name));
+                found.map(|t| (DType::Scalar(t.dtype), t.shape.as_slice()))
             }
         }
     }
@@ -103,8 +109,8 @@ impl<'a> Checkpoint<'a> {
     pub fn names(&self) -> impl Iterator<Item = &'a str> {
         let names: Box<dyn Iterator<Item = &'a str> + 'a> = match self.source {
             Source::Gguf(files) => Box::new(files.tensors.keys().map(|n| n.as_str())),
-            Source::Transformers { header, .. } => {
-                Box::new(header.tensors.keys().map(|n| n.as_str()))
+            Source::Transformers { headers, .. } => {
+                Box::new(headers.iter().flat_map(|h| h.tensors.keys()).map(|n| n.as_str()))
             }
         };
         names
@@ -114,9 +120,9 @@ impl<'a> Checkpoint<'a> {
     pub fn locate(&self, name: &str) -> Option<(u32, u64, u64)> {
         match self.source {
             Source::Gguf(f) => f.tensors.get(name).map(|(s, t)| (*s as u32, t.offset, t.bytes)),
-            Source::Transformers { header, .. } => {
-                header.tensors.get(name).map(|t| (0, t.offset, t.bytes))
-            }
+            Source::Transformers { headers, .. } => (0..)
+                .zip(headers)
+                .find_map(|(shard, h)| h.tensors.get(name).map(|t| (shard, t.offset, t.bytes))),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the runtime asks of a model, whatever its family.
 
 use super::checkpoint::Checkpoint;
-use super::naming::{TOKEN_EMBD, gguf_layer};
+use super::naming::{Naming, gguf_layer};
 use super::tensors::Tensors;
 use crate::error::{Error, Result};
 use crate::ir::hir::Module;
@@ -68,9 +68,9 @@ pub trait Model {
         gguf_layer(tensor)
     }
 
-    /// Whether a tensor of its GGUF file is a table of embeddings, whose rows are activations.
+    /// Whether a tensor is a table of embeddings, whose rows are activations.
     fn is_embedding(&self, tensor: &str) -> bool {
-        tensor == TOKEN_EMBD
+        [Naming::Gguf, Naming::Transformers].iter().any(|n| n.embedding() == tensor)
     }
 }
 

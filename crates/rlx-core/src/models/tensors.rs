@@ -2,7 +2,7 @@
 //! was asked for is remembered, so that a tensor that no weight named is found.
 
 use super::checkpoint::{Checkpoint, Source};
-use super::naming::{Naming, gguf_layer, gguf_part};
+use super::naming::Naming;
 use crate::error::{Code, Error, Result};
 use crate::gguf::ModelFiles;
 use crate::ir::hir::{LinearWeights, Weight};
@@ -26,7 +26,7 @@ enum From<'a> {
     Checkpoint(&'a Checkpoint<'a>),
     /// A file's element types in every shape that is asked for, and the file's layer whose types
     /// each layer has.
-    Like(&'a ModelFiles, &'a [u64]),
+    Like(&'a Checkpoint<'a>, &'a [u64]),
 }
 
 /// `[a, b]` as people write shapes: `a x b`.
@@ -41,18 +41,17 @@ impl<'a> Tensors<'a> {
         Tensors { from: From::Checkpoint(checkpoint), asked: RefCell::default() }
     }
 
-    /// The element types of a GGUF file's tensors, in every shape that is asked for: what a model is
-    /// made from that has this one's kernels and other sizes. Layer `i` has the types of the file's
+    /// The element types of a checkpoint's tensors, in every shape that is asked for: what a model is
+    /// made from that has this one's kernels and other sizes. Layer `i` has the types of the checkpoint's
     /// layer `layers[i]`.
-    pub fn like(files: &'a ModelFiles, layers: &'a [u64]) -> Self {
-        Tensors { from: From::Like(files, layers), asked: RefCell::default() }
+    pub fn like(checkpoint: &'a Checkpoint<'a>, layers: &'a [u64]) -> Self {
+        Tensors { from: From::Like(checkpoint, layers), asked: RefCell::default() }
     }
 
     /// How these files name tensors.
     pub fn naming(&self) -> Naming {
         match self.from {
-            From::Checkpoint(c) => c.naming(),
-            From::Like(..) => Naming::Gguf,
+            From::Checkpoint(c) | From::Like(c, _) => c.naming(),
         }
     }
 
@@ -61,13 +60,12 @@ impl<'a> Tensors<'a> {
     pub fn find(&self, name: &str) -> Option<(DType, &'a [u64])> {
         let found = match self.from {
             From::Checkpoint(c) => c.tensor(name),
-            From::Like(files, layers) => {
-                let of_layer = gguf_layer(name).and_then(|(layer, part)| {
+            From::Like(c, layers) => {
+                let of_layer = c.naming().layer_of(name).and_then(|(layer, part)| {
                     let layer = layers.get(usize::try_from(layer).ok()?)?;
-                    Some(gguf_part(*layer, part))
+                    Some(c.naming().part(*layer, part))
                 });
-                let found = files.tensors.get(of_layer.as_deref().unwrap_or(name));
-                found.map(|(_, t)| (t.dtype, t.dims.as_slice()))
+                c.tensor(of_layer.as_deref().unwrap_or(name))
             }
         };
         if found.is_some() {

@@ -4,6 +4,7 @@ use super::progress::ProgressLine;
 use crate::devices::{self, DeviceRow, OpenOptions};
 use crate::files::ModelSource;
 use crate::load::{LoadOptions, Model, load};
+use crate::network::CheckpointFiles;
 use crate::tools::profile::{check_device, from_toml_path};
 use clap::{Args, ValueEnum};
 use rlx_core::profile::CompileProfile;
@@ -77,7 +78,7 @@ impl DeviceArgs {
 /// Options that choose a model, its device and how it is compiled.
 #[derive(Args)]
 pub struct ModelArgs {
-    /// A GGUF file, or one shard of a model [default: the model inside this binary]
+    /// A GGUF file, one shard of a model, or a transformers folder [default: the model inside this binary]
     #[arg(long, value_name = "PATH")]
     pub model: Option<PathBuf>,
     #[command(flatten)]
@@ -125,10 +126,10 @@ impl ModelArgs {
     }
 
     /// The model's files.
-    pub fn source(&self) -> Result<ModelSource> {
+    pub fn source(&self) -> Result<CheckpointFiles> {
         match &self.model {
-            Some(path) => ModelSource::open(path),
-            None => ModelSource::embedded(),
+            Some(path) => CheckpointFiles::open(path),
+            None => ModelSource::embedded().map(CheckpointFiles::Gguf),
         }
     }
 

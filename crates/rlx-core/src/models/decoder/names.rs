@@ -1,7 +1,6 @@
 //! Names of a decoder's tensors, without `.weight`, in both kinds of file.
 
-use crate::models::naming::{Naming, TOKEN_EMBD, gguf_part};
-use alloc::format;
+use crate::models::naming::Naming;
 use alloc::string::String;
 
 /// A layer's tensor that a family's files name otherwise than others' do: in GGUF files, and in
@@ -119,10 +118,7 @@ pub(in crate::models) struct Names {
 impl Names {
     /// The table of embeddings, with `.weight`.
     pub fn embedding(&self) -> &'static str {
-        match self.naming {
-            Naming::Gguf => TOKEN_EMBD,
-            Naming::Transformers => "model.embed_tokens.weight",
-        }
+        self.naming.embedding()
     }
 
     /// The last norm.
@@ -147,9 +143,6 @@ impl Names {
     pub fn layer(&self, i: usize, part: Part) -> String {
         let row = self.renamed.iter().chain(NAMES).find(|row| row.0 == part);
         let (gguf, transformers) = row.map_or(("", ""), |row| (row.1, row.2));
-        match self.naming {
-            Naming::Gguf => gguf_part(i as u64, gguf),
-            Naming::Transformers => format!("model.layers.{i}.{transformers}"),
-        }
+        self.naming.part(i as u64, if self.naming == Naming::Gguf { gguf } else { transformers })
     }
 }

@@ -6,8 +6,8 @@ pub mod check;
 pub mod twin;
 
 use crate::error::{Code, Error, Result};
-use crate::gguf::ModelFiles;
 use crate::math;
+use crate::models::Checkpoint;
 use crate::runtime::device::Device;
 use crate::runtime::model::ModelOptions;
 use crate::runtime::selftest::twin::{Answer, Run, Twin};
@@ -103,19 +103,19 @@ impl Verdict {
 }
 
 impl SelfTest {
-    /// Starts a check of `device` for the model of these files, compiled with these options. `oracle`
+    /// Starts a check of `device` for this model, compiled with these options. `oracle`
     /// must support the element type of their caches.
     ///
     /// # Errors
     /// As the compiler, for either device, and errors that the oracle returns at once.
     pub fn new(
-        files: &ModelFiles,
+        checkpoint: &Checkpoint<'_>,
         context: u64,
         options: &ModelOptions,
         device: Arc<dyn Device>,
         oracle: &Arc<dyn Device>,
     ) -> Result<Self> {
-        let twin = Twin::new(files, context, options)?;
+        let twin = Twin::new(checkpoint, context, options)?;
         let mut trusted = ModelOptions::chat(twin.rows());
         trusted.compile.kv = options.compile.kv;
         trusted.compile.activations = options.compile.activations;

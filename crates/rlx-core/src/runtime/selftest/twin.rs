@@ -3,7 +3,6 @@
 //! model itself answers.
 
 use crate::error::{Error, Result};
-use crate::gguf::ModelFiles;
 use crate::ir::hir::Module;
 use crate::ir::mir::ParamKind;
 use crate::lower::{CTL, PARAMS, ProgramSpec};
@@ -63,12 +62,14 @@ pub struct Answer {
 }
 
 /// The layers of the twin: the first with each element type of each tensor, and the first of each kind.
-fn layers(model: &dyn Model, files: &ModelFiles) -> Vec<u64> {
+fn layers(model: &dyn Model, checkpoint: &Checkpoint<'_>) -> Vec<u64> {
     let (mut kept, mut seen) = (Vec::new(), BTreeSet::new());
     let number = model.facts().layers;
-    for (name, (_, tensor)) in &files.tensors {
-        let Some((layer, part)) = model.layer_of(name).filter(|l| l.0 < number) else { continue };
-        if seen.insert((part, tensor.dtype, model.kind(layer))) && !kept.contains(&layer) {
+    let naming = checkpoint.naming();
+    for name in checkpoint.names() {
+        let Some((layer, part)) = naming.layer_of(name).filter(|l| l.0 < number) else { continue };
+        let dtype = checkpoint.tensor(name).map(|t| t.0);
+        if seen.insert((part, dtype, model.kind(layer))) && !kept.contains(&layer) {
             kept.push(layer);
         }
         if kept.len() == LAYERS {
@@ -104,11 +105,11 @@ impl Twin {
     ///
     /// # Errors
     /// As [`models::open`] and building.
-    pub fn new(files: &ModelFiles, context: u64, options: &ModelOptions) -> Result<Self> {
-        let model = models::open(&Checkpoint::gguf(files))?;
-        let layers = layers(&*model, files);
+    pub fn new(checkpoint: &Checkpoint<'_>, context: u64, options: &ModelOptions) -> Result<Self> {
+        let model = models::open(checkpoint)?;
+        let layers = layers(&*model, checkpoint);
         let small = model.small(&layers);
-        let like = Tensors::like(files, &layers);
+        let like = Tensors::like(checkpoint, &layers);
         let module = small.build(&like, context.clamp(CONTEXT.0, CONTEXT.1))?;
         let (mut file, mut tensors) = (Vec::new(), Vec::new());
         for (i, p) in module.params.iter().filter(|p| p.kind == ParamKind::Weight).enumerate() {
