@@ -43,6 +43,7 @@ mod rope;
 mod rope_attention_split;
 mod rope_kv_write;
 mod rope_table;
+mod route;
 mod sample;
 mod scatter_add;
 mod sdpa;
@@ -58,6 +59,7 @@ mod token;
 mod top_k;
 mod transpose;
 mod unpack;
+mod weighted_sum;
 mod zip;
 
 #[cfg(feature = "audio")]
