@@ -135,4 +135,28 @@ export default [
     stands: 'The ninth bits of the second four indices of iq3_s are those of the first.',
     tests: ['cpu:all noticed::', 'cpu:all operators::'],
   },
+  {
+    name: 'cpu-experts-bias-of-the-first', is: 'new', kind: 'operand', file: at('kernels/grouped_matmul.rs'),
+    from: '[expert * bank.n..][n]', to: '[{ let _ = expert; 0 }..][n]',
+    stands: 'Every expert has the first one\'s biases.',
+    tests: ['cpu:all experts::'],
+  },
+  {
+    name: 'cpu-experts-rows-past-len', is: 'new', kind: 'bound', file: at('kernels/grouped_matmul.rs'),
+    from: 'cx.real(ids.len() / self.top_k * per_row) / per_row', to: 'ids.len() / self.top_k',
+    stands: 'Rows that a part full chunk does not have go to experts.',
+    tests: ['cpu:all experts::'],
+  },
+  {
+    name: 'cpu-bank-panels-across-experts', is: 'new', kind: 'guard', file: at('kernels/grouped_matmul.rs'),
+    from: 'in_panels &= n.is_multiple_of(ROWS)', to: 'in_panels &= n > 0',
+    stands: 'A bank whose matrices are no whole panels is read in panels.',
+    tests: ['cpu:all experts::'],
+  },
+  {
+    name: 'cpu-route-bias-on-logits', is: 'new', kind: 'operand', file: at('kernels/route.rs'),
+    from: 'if op.chooses_by_score() { scores } else { logits }', to: 'logits',
+    stands: 'The bias of a choice is added to logits instead of scores.',
+    tests: ['cpu:all experts::'],
+  },
 ];

@@ -203,4 +203,22 @@ export default [
     stands: 'A remainder loses its first digit in a step of the division.',
     tests: ['webgpu:all graphs::elementwise'],
   },
+  {
+    name: 'wgsl-experts-id-too-large', is: 'new', kind: 'bound', file: at('matmul/experts/vector'),
+    from: 'min({{ids}}[step.ids + pair], step.experts - 1u)', to: '{{ids}}[step.ids + pair]',
+    stands: 'An id beyond the experts reads behind the bank.',
+    tests: ['webgpu:all experts::'],
+  },
+  {
+    name: 'wgsl-experts-tile-rest', is: 'new', kind: 'arithmetic', file: at('matmul/experts/tile'),
+    from: 'kept = pairs[32u + thread]', to: 'kept = pairs[31u + thread]',
+    stands: 'A pair found beyond 32 is multiplied twice and another never.',
+    tests: ['webgpu:all experts::'],
+  },
+  {
+    name: 'wgsl-route-ties', is: 'new', kind: 'operand', file: at('route'),
+    from: 'other < e', to: 'other > e',
+    stands: 'Of two equal experts the later one is chosen.',
+    tests: ['webgpu:all experts::'],
+  },
 ];

@@ -1,6 +1,6 @@
 //! A mixture of experts as a graph of operators, against the definition.
 
-use rlx_core::ir::mir::{Graph, ParamKind, ValueId};
+use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ops::*;
 use rlx_core::reference::interpret;
 use rlx_core::types::{DType, Shape, Type};
@@ -37,30 +37,12 @@ fn graph() -> Graph {
     let up = weight("up", &[EXPERTS, HIDDEN, WIDTH]);
     let down = weight("down", &[EXPERTS, WIDTH, HIDDEN]);
     let x = g.param(ParamKind::Input, "x", f32s(&[ROWS, WIDTH]));
-    let mut push = |op: Op, inputs: &[ValueId]| g.push1(op, inputs, "moe").unwrap();
-    let pairs = Shape::of(&[(ROWS * CHOSEN) as u64]);
-    let logits = push(MatMul::plain().into(), &[x, router]);
-    let ids = push(TopK { k: CHOSEN as u64 }.into(), &[logits]);
-    let best = push(GatherElements { axis: 1 }.into(), &[logits, ids]);
-    let shares = push(Softmax { axis: 1 }.into(), &[best]);
-    // A row for each pair of a row and an expert.
-    let wide = Shape::of(&[ROWS as u64, CHOSEN as u64]);
-    let row = push(Iota { dtype: DType::U32, dims: wide, axis: 0 }.into(), &[]);
-    let row = push(Reshape { dims: pairs.clone() }.into(), &[row]);
-    let expert = push(Reshape { dims: pairs }.into(), &[ids]);
-    let x = push(Gather::default().into(), &[x, row]);
-    let gated = push(GroupedMatMul.into(), &[x, gate, expert]);
-    let gated = push(Map { f: Unary::Silu }.into(), &[gated]);
-    let raised = push(GroupedMatMul.into(), &[x, up, expert]);
-    let hidden = push(Zip { f: Binary::Mul }.into(), &[gated, raised]);
-    let y = push(GroupedMatMul.into(), &[hidden, down, expert]);
-    let column = Shape::of(&[(ROWS * CHOSEN) as u64, 1]);
-    let shares = push(Reshape { dims: column }.into(), &[shares]);
-    let y = push(Zip { f: Binary::Mul }.into(), &[y, shares]);
-    let zero = push(Constant::f32s(&[1, 1], &[0.0]).unwrap().into(), &[]);
-    let zero = push(Expand { dims: Shape::of(&[ROWS as u64, WIDTH as u64]) }.into(), &[zero]);
-    let sum = push(ScatterAdd { axis: 0 }.into(), &[zero, row, y]);
-    g.output("y", sum);
+    let logits = g.push1(MatMul::plain(), &[x, router], "router").unwrap();
+    let route = Route { normalise: true, ..Route::softmax(CHOSEN) };
+    let [ids, shares] = g.push(route, &[logits], "experts").unwrap()[..] else { panic!() };
+    let h = g.push1(GroupedMatMul::glu(Unary::Silu), &[x, gate, up, ids], "gate_up").unwrap();
+    let y = g.push1(GroupedMatMul::sum(), &[h, down, ids, shares], "down").unwrap();
+    g.output("y", y);
     g
 }
 
@@ -70,7 +52,7 @@ fn product(w: &[f32], x: &[f64]) -> Vec<f64> {
 }
 
 #[test]
-fn top_k_grouped_products_and_a_scatter_are_a_mixture_of_experts() {
+fn routing_and_grouped_products_are_a_mixture_of_experts() {
     let sizes = [EXPERTS * WIDTH, EXPERTS * HIDDEN * WIDTH, EXPERTS * HIDDEN * WIDTH];
     let [router, gate, up] = [0, 1, 2].map(|i| noise(sizes[i], i as u64 + 1));
     let (down, x) = (noise(EXPERTS * WIDTH * HIDDEN, 4), noise(ROWS * WIDTH, 5));

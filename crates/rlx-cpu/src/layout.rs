@@ -7,7 +7,7 @@
 
 use crate::aligned_bytes::AlignedBytes;
 use crate::panel::{Cut, ROWS};
-use crate::program::WeightUse;
+use crate::program::{self, WeightUse};
 use crate::run::{WeightBytes, Weights};
 use rlx_core::plan::{Entry, WeightPlan};
 use rlx_core::runtime::device::{Bytes, Placed};
@@ -208,17 +208,21 @@ fn is_aligned(entry: &Entry, bytes: &[u8]) -> bool {
     }
 }
 
-/// Bytes of a row of a matrix with at least a panel's rows.
+/// Bytes of a row of a matrix with at least a panel's rows, or of a bank of matrices that are whole panels.
 fn row_bytes(entry: &Entry) -> Option<usize> {
-    let [rows, columns] = entry.ty.shape.static_dims().ok()?[..] else { return None };
-    let row = entry.ty.dtype.row_bytes(columns)?;
-    (rows >= ROWS as u64 && row > 0).then_some(row as usize)
+    let panels = match entry.ty.shape.static_dims().ok()?[..] {
+        [rows, _] => rows >= ROWS as u64,
+        [matrices, rows, _] => matrices > 0 && rows > 0 && rows.is_multiple_of(ROWS as u64),
+        _ => false,
+    };
+    program::row_bytes(&entry.ty).filter(|&row| panels && row > 0)
 }
 
 /// Whether the rows that are read are whole panels of the entry.
 fn fits(entry: &Entry, row: usize, used: &WeightUse) -> bool {
     let panel = ROWS * row;
     used.dtype == entry.ty.dtype
+        && used.row == row
         && used.offset.is_multiple_of(panel)
         && (used.end.is_multiple_of(panel) || used.end as u64 == entry.bytes)
 }

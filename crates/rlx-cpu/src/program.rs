@@ -7,7 +7,7 @@ use rlx_core::ops::Alias;
 use rlx_core::plan::WeightPlan;
 use rlx_core::sample::control;
 use rlx_core::target::Target;
-use rlx_core::types::DType;
+use rlx_core::types::{DType, Type};
 use rlx_core::{Code, Error, Result};
 
 /// A step with its kernel.
@@ -53,6 +53,8 @@ pub(crate) struct WeightUse {
     pub(crate) offset: usize,
     pub(crate) end: usize,
     pub(crate) dtype: DType,
+    /// Bytes of a row, as the step reads it.
+    pub(crate) row: usize,
     /// Whether the step's kernel reads panels.
     pub(crate) panels: bool,
 }
@@ -164,6 +166,7 @@ impl Built {
                     offset,
                     end: offset.saturating_add(bytes),
                     dtype: slice.ty.dtype,
+                    row: row_bytes(&slice.ty).unwrap_or(0),
                     panels: planned.panels.contains(&i),
                 });
             }
@@ -220,6 +223,12 @@ impl Built {
         }
         Err(Error::internal(format!("{place:?} lies outside its memory")))
     }
+}
+
+/// Bytes of a row along the last axis, if its size is known.
+pub(crate) fn row_bytes(ty: &Type) -> Option<usize> {
+    let last = ty.shape.last().as_static()?;
+    ty.dtype.row_bytes(last).map(|n| n as usize)
 }
 
 /// Whether a step writes no state once the control block says `done`.

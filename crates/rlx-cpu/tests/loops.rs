@@ -13,7 +13,7 @@ use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::reference::interpret;
 use rlx_core::runtime::device::Device;
 use rlx_core::target::{CompileOptions, Path};
-use rlx_core::types::{BlockFormat, DType, Shape, Type};
+use rlx_core::types::{DType, Shape, Type};
 use rlx_cpu::{CpuDevice, CpuOptions};
 use std::sync::Arc;
 
@@ -290,39 +290,25 @@ fn states_without_a_control_block_are_written_by_every_submission() {
     agrees(&g, &params, "state_write");
 }
 
-#[test]
-fn experts_in_packed_weights_are_the_references() {
-    let mut r = Random(9);
-    let dtype = DType::Block(BlockFormat::Q8_0);
-    let flat = r.packed(dtype, [15, 32]);
-    let w = Value::new(Type::tensor(dtype, Shape::of(&[3, 5, 32])), flat.bytes).weight();
-    let mut g = Graph::new("experts");
-    let x = g.param(ParamKind::Input, "x", f32s(&[4, 32], &[0.0; 128]).ty);
-    let ids = g.param(ParamKind::Input, "ids", u32s(&[4], &[0; 4]).ty);
-    let weight = g.param(ParamKind::Weight, "w", w.ty.clone());
-    let y = g.push1(GroupedMatMul, &[x, weight, ids], "experts").unwrap();
-    g.output("y", y);
-    let params = [f32s(&[4, 32], &r.floats(128)), u32s(&[4], &[2, 0, 2, 1]), w];
-    agrees(&g, &params, "grouped_matmul");
-}
-
-/// Experts' products of `rows` rows: by their parts the matrix of each row is copied first.
-fn experts(rows: u64) -> Route {
-    let mut g = Graph::new("experts");
-    let ty = |dtype, dims: &[u64]| Type::tensor(dtype, Shape::of(dims));
-    let x = g.param(ParamKind::Input, "x", ty(DType::F32, &[rows, 64]));
-    let w = g.param(ParamKind::Weight, "w", ty(DType::F32, &[8, 256, 64]));
-    let ids = g.param(ParamKind::Input, "ids", ty(DType::U32, &[rows]));
-    let y = g.push1(GroupedMatMul {}, &[x, w, ids], "experts").unwrap();
+/// A convolution of so many places: its parts copy a window of 4 KiB for each.
+#[cfg(feature = "graphs")]
+fn convolution(places: u64) -> Route {
+    let mut g = Graph::new("convolution");
+    let ty = |dims: &[u64]| Type::tensor(DType::F32, Shape::of(dims));
+    let x = g.param(ParamKind::Input, "x", ty(&[1, 64, places + 15]));
+    let w = g.param(ParamKind::Weight, "w", ty(&[2, 64, 16]));
+    let conv = Conv { window: Window::new(1), groups: 1, bias: false };
+    let y = g.push1(conv, &[x, w], "conv").unwrap();
     g.output("y", y);
     let target = cpus()[0].target().clone();
     dispatch_report(g, &target, &CompileOptions::default()).unwrap().kinds[0].route
 }
 
+#[cfg(feature = "graphs")]
 #[test]
 fn parts_that_are_as_large_as_a_file_are_left_to_loops() {
-    assert_eq!(experts(16), Route::Common);
-    // 256 MiB of f32 are the rows of 4,096 matrices.
-    assert_eq!(experts(4096), Route::Common);
-    assert_eq!(experts(4097), Route::Claimed(Path::Loops));
+    assert_eq!(convolution(16), Route::Common);
+    // 256 MiB are the windows of 65,536 places.
+    assert_eq!(convolution(65_536), Route::Common);
+    assert_eq!(convolution(65_537), Route::Claimed(Path::Loops));
 }

@@ -3,6 +3,7 @@
 mod caches;
 mod common;
 mod elementwise;
+mod experts;
 mod functions;
 mod graphs;
 mod hostile;

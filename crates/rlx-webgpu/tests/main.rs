@@ -5,6 +5,7 @@ mod attention_split;
 mod bless;
 mod common;
 mod device;
+mod experts;
 mod fit;
 mod functions;
 mod graphs;

@@ -1,13 +1,13 @@
 //! f32 rows to int8 blocks, for integer dot products with packed weights.
 
-use super::{Class, Operator, RowUse, arity, attributes, matrix};
+use super::{Class, Operator, RowUse, arity, attributes};
 use crate::error::{Error, Result};
-use crate::types::{BlockFormat, DType, Shape, Type};
+use crate::types::{BlockFormat, DType, Kind, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// `quantize_rows x [M, K] f32 -> [M, K] q8_0 | q8_k`. `legalise` inserts it where the policy
+/// `quantize_rows x [.., K] f32 -> [.., K] q8_0 | q8_k`. `legalise` inserts it where the policy
 /// says int8 activations; the result types never occur in files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuantizeRows {
@@ -29,17 +29,17 @@ impl Operator for QuantizeRows {
                 self.format.name()
             )));
         }
-        let (m, k) = matrix("quantize_rows", "x", operands[0])?;
-        if operands[0].dtype != DType::F32
-            || k.as_static().is_some_and(|k| k % self.format.elements() as u64 != 0)
+        let x = operands[0];
+        if (x.kind, x.dtype) != (Kind::Tensor, DType::F32)
+            || x.shape.rank() < 2
+            || x.shape.last().as_static().is_some_and(|k| k % self.format.elements() as u64 != 0)
         {
             return Err(Error::bad_graph(format!(
-                "quantize_rows: x is {}, expected f32 with rows of whole {} blocks",
-                operands[0],
+                "quantize_rows: x is {x}, expected f32 with rows of whole {} blocks",
                 self.format.name()
             )));
         }
-        Ok(vec![Type::tensor(DType::Block(self.format), Shape(vec![m, k]))])
+        Ok(vec![Type { dtype: DType::Block(self.format), ..x.clone() }])
     }
 
     fn row_use(&self, operand: usize, _: &[&Type]) -> RowUse {

@@ -35,8 +35,12 @@ macro_rules! operators {
             DotGeneral,
             /// A product with a low-rank addition.
             LoraMatMul,
-            /// Each row times its expert.
+            /// Each row times its experts.
             GroupedMatMul,
+            /// The experts of each row.
+            Route,
+            /// Rows of several experts to one.
+            WeightedSum,
             /// Packed blocks to f32.
             Unpack,
             /// Attention without a cache.

@@ -149,10 +149,18 @@ mod oracle {
         let sum =
             |values: &[ValueId]| values.iter().try_fold(0u64, |n, v| n.checked_add(elements(v)?));
         let terms = match (&node.op, &node.inputs[..]) {
-            (
-                Op::MatMul(_) | Op::BatchMatMul(_) | Op::GroupedMatMul(_) | Op::LoraMatMul(_),
-                [x, ..],
-            ) => g.ty(*x).shape.last().as_static()?,
+            (Op::MatMul(_) | Op::BatchMatMul(_) | Op::LoraMatMul(_), [x, ..]) => {
+                g.ty(*x).shape.last().as_static()?
+            }
+            // Banks side by side, and experts that are summed.
+            (Op::GroupedMatMul(op), [x, ..]) => {
+                let each = match op.epilogue.sums() {
+                    true => g.ty(*node.inputs.get(op.parts().ids)?).shape.last().as_static()?,
+                    false => op.segments as u64,
+                };
+                g.ty(*x).shape.last().as_static()?.checked_mul(each)?
+            }
+            (Op::Route(_), _) => 64,
             #[cfg(feature = "vision")]
             (Op::Conv(_) | Op::ConvTranspose(_), [_, w, ..]) => elements(w)?,
             #[cfg(feature = "vision")]

@@ -5,6 +5,8 @@
 //! %y = zip %x, %t {f = add}      =>      %y = matmul %h, %w, %x {epilogue = add}
 //! ```
 //!
+//! The sum of a row's experts, a `grouped_matmul` with `sum`, takes it as `sum_add`.
+//!
 //! Saves a launch and a write and a read of the product.
 //!
 //! Leaves alone: a product that others read, one with an epilogue of its own, and an addend that
@@ -13,7 +15,7 @@
 use super::{Context, Reason, Rewrite};
 use crate::error::Result;
 use crate::ir::mir::Graph;
-use crate::ops::{Binary, Epilogue, Op};
+use crate::ops::{Binary, Epilogue, GroupedEpilogue, GroupedMatMul, MatMul, Op};
 use alloc::vec::Vec;
 
 /// Fuses in place; returns the number of sums fused.
@@ -31,11 +33,10 @@ pub fn fuse_residual(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         candidates.sort_by_key(|c| core::cmp::Reverse(rewrite.maker(c.0)));
         let products = candidates.into_iter().filter_map(|(t, residual)| {
             let at = rewrite.maker(t)?;
-            let Op::MatMul(m) = &g.nodes[at].op else { return None };
-            (m.segments == 1 && m.epilogue == Epilogue::None).then_some((t, at, residual))
+            with_residual(&g.nodes[at].op).map(|op| (t, at, residual, op))
         });
         let products: Vec<_> = products.collect();
-        let Some(&(_, at, residual)) = products.iter().find(|p| rewrite.alone(p.0)) else {
+        let Some((_, at, residual, fused)) = products.iter().find(|p| rewrite.alone(p.0)) else {
             // A product that the graph returns is asked for; the sum cannot have it.
             if products.iter().any(|p| !g.is_output(p.0)) {
                 let (label, context) = (g.nodes[i].label.clone(), "the product has another reader");
@@ -43,9 +44,7 @@ pub fn fuse_residual(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
             }
             continue;
         };
-        let Op::MatMul(mut m) = g.nodes[at].op.clone() else { continue };
-        m.epilogue = Epilogue::Add;
-        let fused = Op::from(m);
+        let (at, residual, fused) = (*at, *residual, fused.clone());
         let mut operands = g.nodes[at].inputs.clone();
         operands.push(residual);
         if !rewrite.gives(&fused, &operands, &g.nodes[i].outputs) || !cx.fuses(g, &fused, &operands)
@@ -56,6 +55,19 @@ pub fn fuse_residual(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         rewrite.replace(i, fused, operands, &[at]).label = label;
     }
     Ok(rewrite.finish())
+}
+
+/// The product that adds a residual too.
+fn with_residual(op: &Op) -> Option<Op> {
+    match op {
+        Op::MatMul(m) if m.segments == 1 && m.epilogue == Epilogue::None => {
+            Some(MatMul { epilogue: Epilogue::Add, ..m.clone() }.into())
+        }
+        Op::GroupedMatMul(m) if m.epilogue == GroupedEpilogue::Sum => {
+            Some(GroupedMatMul { epilogue: GroupedEpilogue::SumAdd, ..m.clone() }.into())
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

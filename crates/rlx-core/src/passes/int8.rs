@@ -14,6 +14,8 @@
 //! %y = matmul %x, %g, %w {norm_eps}   =>   %y = matmul %x, %g, %w {norm_eps, quantize = q8_k}
 //! ```
 //!
+//! Experts' products (`grouped_matmul`) read such blocks where the target's kernel does.
+//!
 //! A part of legalisation. Leaves alone: f32, f16 and bf16 weights, matmuls that mix block lengths,
 //! and everything where the options or the target say f32.
 
@@ -73,6 +75,14 @@ pub(super) fn int8(g: &mut Graph, cx: &Context<'_>) -> Result<usize> {
             nodes.push(node);
             continue;
         };
+        if matches!(node.op, Op::GroupedMatMul(_)) {
+            let floats = Type { dtype: DType::F32, ..packed.clone() };
+            let makes = cx.runs_well(&QuantizeRows { format }.into(), &[&floats]);
+            if !makes || !cx.runs_well(&node.op, &types) {
+                nodes.push(node);
+                continue;
+            }
+        }
         let b = match blocks.get(&(x, format)) {
             Some(&b) => b,
             None => {
@@ -122,14 +132,18 @@ pub(super) fn prologue(
     (gains && runs).then_some(op)
 }
 
-/// The one format that all weights of a matmul want of a float x.
+/// The one format that all weights of a product want of a float x.
 fn format(g: &Graph, node: &Node) -> Option<BlockFormat> {
-    let Op::MatMul(m) = &node.op else { return None };
+    let has_blocks = match &node.op {
+        Op::MatMul(m) => m.quantize.is_some(),
+        Op::GroupedMatMul(_) => false,
+        _ => return None,
+    };
     let weights = node.inputs.get(super::weights(&node.op))?;
     let first = blocks_of(g, weights)?;
     let x = g.ty(*node.inputs.first()?);
     let float = x.dtype == DType::F32 || is_narrow(x);
-    (m.quantize.is_none() && float).then_some(first)
+    (!has_blocks && float).then_some(first)
 }
 
 /// The one format of activations that all these weights want.

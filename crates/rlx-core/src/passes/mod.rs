@@ -103,17 +103,21 @@ impl<'a> Context<'a> {
     /// Whether the target runs a fused operator over values of `g` as well as the operators it replaces: by
     /// a kernel, in their element types or in f32, or by loops if the target has only loops.
     pub fn fuses(&self, g: &Graph, op: &Op, inputs: &[ValueId]) -> bool {
-        let best = |types: &[&Type]| match self.path(op, types) {
-            Ok(Path::Native) => true,
-            Ok(Path::Loops) => self.target.claims.is_empty(),
-            _ => false,
-        };
         let exact: Vec<&Type> = inputs.iter().map(|&v| g.ty(v)).collect();
-        if best(&exact) {
+        if self.runs_well(op, &exact) {
             return true;
         }
         let wide = legalise::widened(op, &exact);
-        best(&wide.iter().collect::<Vec<_>>())
+        self.runs_well(op, &wide.iter().collect::<Vec<_>>())
+    }
+
+    /// Whether an operator runs by a kernel, or by loops if the target has only loops.
+    pub fn runs_well(&self, op: &Op, operands: &[&Type]) -> bool {
+        match self.path(op, operands) {
+            Ok(Path::Native) => true,
+            Ok(Path::Loops) => self.target.claims.is_empty(),
+            _ => false,
+        }
     }
 
     /// Whether matmuls of packed weights read int8 blocks of activations.
@@ -133,6 +137,10 @@ fn weights(op: &Op) -> core::ops::Range<usize> {
     match op {
         Op::MatMul(m) => {
             let first = m.parts().weights;
+            first..first + m.segments
+        }
+        Op::GroupedMatMul(m) => {
+            let first = m.parts().banks;
             first..first + m.segments
         }
         Op::Gather(_) => 0..1,

@@ -96,16 +96,64 @@ fn low_rank_additions() {
 
 #[test]
 fn experts_are_looked_up() {
-    let ids = u32s(&[4], &[2, 0, 9, 1]);
+    let ids = u32s(&[2, 2], &[2, 0, 9, 1]);
     for (dtype, tolerance) in FLOATS {
-        let x = some(dtype, &[4, 32], 1);
         let packed = q8_0(&[3, 5, 32], &noise(480, 2));
-        decomposes(GroupedMatMul, &[&x, &packed, &ids], tolerance);
-        for (weights, _) in FLOATS {
-            decomposes(GroupedMatMul, &[&x, &some(weights, &[3, 5, 32], 2), &ids], tolerance);
+        for dims in [&[2u64, 32][..], &[2, 2, 32]] {
+            let x = some(dtype, dims, 1);
+            decomposes(GroupedMatMul::default(), &[&x, &packed, &ids], tolerance);
+            for (weights, _) in FLOATS {
+                let w = some(weights, &[3, 5, 32], 2);
+                decomposes(GroupedMatMul::default(), &[&x, &w, &ids], tolerance);
+            }
         }
     }
     decomposes(Unpack, &[&q8_0(&[3, 5, 32], &noise(480, 2))], 0.0);
+}
+
+#[test]
+fn fused_products_of_experts_are_those_of_their_parts() {
+    let ids = u32s(&[3, 2], &[2, 0, 9, 1, 1, 1]);
+    for (dtype, tolerance) in FLOATS {
+        let (x, each) = (some(dtype, &[3, 32], 1), some(dtype, &[3, 2, 32], 2));
+        let (gate, up) = (q8_0(&[3, 5, 32], &noise(480, 3)), some(DType::F16, &[3, 5, 32], 4));
+        let (b0, b1) = (some(DType::F32, &[3, 5], 5), some(dtype, &[3, 5], 6));
+        let glu = GroupedMatMul::glu(Unary::Silu);
+        decomposes(glu.clone(), &[&x, &gate, &up, &ids], tolerance);
+        let biased = GroupedMatMul { bias: true, ..glu };
+        decomposes(biased.clone(), &[&x, &gate, &up, &b0, &b1, &ids], tolerance);
+        let two = GroupedMatMul { epilogue: GroupedEpilogue::None, ..biased };
+        decomposes(two.clone(), &[&x, &gate, &up, &b0, &b1, &ids], tolerance);
+        let one = GroupedMatMul { segments: 1, ..two };
+        decomposes(one.clone(), &[&each, &gate, &b0, &ids], tolerance);
+        let residual = some(dtype, &[3, 5], 7);
+        for shares in [some(DType::F32, &[3, 2], 8), some(dtype, &[3, 2], 8)] {
+            decomposes(GroupedMatMul::sum(), &[&each, &gate, &ids, &shares], tolerance);
+            let op = GroupedMatMul { epilogue: GroupedEpilogue::SumAdd, ..one.clone() };
+            decomposes(op, &[&each, &gate, &b1, &ids, &shares, &residual], tolerance);
+            decomposes(WeightedSum, &[&each, &shares], tolerance);
+        }
+    }
+}
+
+#[test]
+fn routes_are_scores_and_the_best_of_them() {
+    for (dtype, tolerance) in FLOATS {
+        let x = some(dtype, &[5, 12], 1);
+        for sigmoid in [false, true] {
+            for (groups, top_groups, group_sum) in [(1, 1, 1), (4, 2, 1), (4, 3, 2), (3, 3, 2)] {
+                for normalise in [false, true] {
+                    let route = Route { sigmoid, normalise, ..Route::softmax(3) };
+                    let op = Route { groups, top_groups, group_sum, ..route };
+                    decomposes(op.clone(), &[&x], tolerance);
+                    let op = Route { choice_bias: true, scale: Some(2.5), ..op };
+                    for bias in [some(DType::F32, &[12], 2), some(dtype, &[12], 2)] {
+                        decomposes(op.clone(), &[&x, &bias], tolerance);
+                    }
+                }
+            }
+        }
+    }
 }
 
 #[test]

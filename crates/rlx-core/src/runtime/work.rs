@@ -1,7 +1,7 @@
 //! The least work of a step: the bytes it must move and the operations it must do, at a place in the context.
 
 use crate::ir::lir::{Program, Slice, Space, Step};
-use crate::ops::{Attention, Op};
+use crate::ops::{Attention, GroupedMatMul, Op};
 use core::ops::AddAssign;
 
 /// The rows of a submission, and the positions in the caches before it.
@@ -16,8 +16,9 @@ pub struct Position {
 /// The least work. A kernel that reads something twice does more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Bytes read: packed weights, the rows of caches that attention sees, activations. Other states
-    /// and the partial sums of a split attention are not counted.
+    /// Bytes read: packed weights, the rows of caches that attention sees, activations. Of experts' banks as
+    /// many matrices as the rows have experts, all of them different, and no more than there are. Other
+    /// states and the partial sums of a split attention are not counted.
     pub read: u64,
     /// Bytes written.
     pub written: u64,
@@ -51,6 +52,10 @@ impl Work {
         for s in &step.operands {
             work.read += match (s.space, &step.op) {
                 (Space::State, _) => 0,
+                (Space::Weight, Op::GroupedMatMul(op)) => {
+                    let experts = dim(s, 0).max(1);
+                    s.bytes / experts * chosen(op, step, tokens, live).min(experts)
+                }
                 (Space::Weight, Op::Gather(_)) => s.bytes / dim(s, 0).max(1) * live,
                 (Space::Weight, _) => s.bytes,
                 (_, Op::AttentionJoin(_)) => 0,
@@ -73,6 +78,11 @@ impl Work {
                 let weights = step.operands.iter().skip(first).take(op.segments);
                 work.operations = weights.map(|w| 2 * m * dim(w, 0) * dim(w, 1)).sum();
             }
+            Op::GroupedMatMul(op) => {
+                let pairs = chosen(op, step, tokens, live);
+                let banks = step.operands.iter().skip(op.parts().banks).take(op.segments);
+                work.operations = banks.map(|w| 2 * pairs * dim(w, 1) * dim(w, 2)).sum();
+            }
             Op::Attention(op) => work += attention(op, step, at),
             Op::AttentionSplit(op) => work += attention(&op.whole, step, at),
             Op::RopeAttentionSplit(op) => {
@@ -84,6 +94,16 @@ impl Work {
         }
         work
     }
+}
+
+/// Experts of all rows of a submission.
+fn chosen(op: &GroupedMatMul, step: &Step, tokens: u64, live: u64) -> u64 {
+    let Some(ids) = step.operands.get(op.parts().ids) else { return 0 };
+    let rows = match step.live {
+        Some(_) => dim(ids, 0) / tokens * live,
+        None => dim(ids, 0),
+    };
+    rows * dim(ids, 1)
 }
 
 /// Bytes of the rows that are written to caches.
@@ -161,6 +181,30 @@ mod tests {
         let read = 512 * 144 + 10 * 256 * 4;
         let expected = Work { read, written: 10 * 512 * 4, operations: 2 * 10 * 512 * 256 };
         assert_eq!(Work::of(&step, &program(64), at), expected);
+    }
+
+    #[test]
+    fn experts_read_the_matrices_of_the_rows_that_are_there() {
+        let bank = || slice(Space::Weight, DType::Block(BlockFormat::Q4K), &[16, 32, 256]);
+        let tensor = |dtype, dims: &[u64]| slice(Space::Arena, dtype, dims);
+        let operands = |m| {
+            let (x, ids) = (tensor(DType::F32, &[m, 256]), tensor(DType::U32, &[m, 4]));
+            vec![x, bank(), bank(), ids]
+        };
+        let glu = GroupedMatMul::glu(crate::ops::Unary::Silu);
+        let one = step(glu.clone(), operands(1), vec![tensor(DType::F32, &[1, 4, 32])]);
+        let matrix = 32 * 144;
+        let expected = Work {
+            read: 2 * 4 * matrix + 1024 + 16,
+            written: 4 * 32 * 4,
+            operations: 2 * 2 * 4 * 32 * 256,
+        };
+        assert_eq!(Work::of(&one, &program(1), Position { past: 0, rows: 1 }), expected);
+        // Ten of 64 rows have more experts than there are.
+        let many = step(glu, operands(64), vec![tensor(DType::F32, &[64, 4, 32])]);
+        let work = Work::of(&many, &program(64), Position { past: 0, rows: 10 });
+        assert_eq!(work.read, 2 * 16 * matrix + 10 * (1024 + 16));
+        assert_eq!(work.operations, 10 * expected.operations);
     }
 
     #[test]

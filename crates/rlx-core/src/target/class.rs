@@ -150,6 +150,8 @@ mod tests {
         ("dot_general", Ok("DotGeneral")),
         ("lora_matmul", Ok("LoraMatMul")),
         ("grouped_matmul", Ok("GroupedMatMul")),
+        ("route", Err(Class::Reduction)), // shares of a row depend on all of its logits
+        ("weighted_sum", Ok("Reduce")),
         ("unpack", Err(Class::Movement)), // a copy in another form
         ("sdpa", Ok("Attention")),
         ("state_write", Err(Class::Movement)), // copies

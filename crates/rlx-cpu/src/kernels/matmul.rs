@@ -93,7 +93,7 @@ std::thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-fn grown(v: &mut Vec<f32>, len: usize) -> &mut [f32] {
+pub(super) fn grown(v: &mut Vec<f32>, len: usize) -> &mut [f32] {
     if v.len() < len {
         v.resize(len, 0.0);
     }
@@ -182,13 +182,7 @@ impl Matmul {
         let (bytes, is_panels) = (cx.bytes(operand), cx.is_panels(operand));
         self.segments[i].multiply(cx.level, bytes, is_panels, n.clone(), x, m, scratch, y);
         if let Some(first) = self.parts.biases {
-            let bias = &cx.slice::<f32>(first + i)[n];
-            let width = run(m, bias.len());
-            for (y, bias) in y.chunks_exact_mut((m * width).max(1)).zip(bias.chunks(width)) {
-                for row in y.chunks_exact_mut(width) {
-                    row.iter_mut().zip(bias).for_each(|(y, b)| *y += b);
-                }
-            }
+            add_bias(&cx.slice::<f32>(first + i)[n], m, y);
         }
     }
 
@@ -223,8 +217,18 @@ impl Matmul {
     }
 }
 
+/// Adds the biases of adjacent columns to `y[panel][m][16]`.
+pub(super) fn add_bias(bias: &[f32], m: usize, y: &mut [f32]) {
+    let width = run(m, bias.len());
+    for (y, bias) in y.chunks_exact_mut((m * width).max(1)).zip(bias.chunks(width)) {
+        for row in y.chunks_exact_mut(width) {
+            row.iter_mut().zip(bias).for_each(|(y, b)| *y += b);
+        }
+    }
+}
+
 /// Number of adjacent columns of a row in `y[panel][m][16]`: all `n` if x has one row.
-fn run(m: usize, n: usize) -> usize {
+pub(super) fn run(m: usize, n: usize) -> usize {
     if m == 1 { n.next_multiple_of(ROWS).max(ROWS) } else { ROWS }
 }
 

@@ -49,6 +49,7 @@ mod gather_axis;
 mod gather_elements;
 #[cfg(feature = "graphs")]
 mod group_norm;
+mod grouped_matmul;
 pub(crate) mod int8;
 #[cfg(feature = "graphs")]
 mod iota;
@@ -79,6 +80,7 @@ mod rms_norm;
 #[cfg(feature = "graphs")]
 mod roll;
 mod rope;
+mod route;
 #[cfg(feature = "graphs")]
 mod rows;
 mod sample;
@@ -171,6 +173,8 @@ kernels! {
     RmsNorm: rms_norm::takes, rms_norm::plan;
     MatMul: matmul::takes, matmul::plan;
     QuantizeRows: quantize_rows::takes, quantize_rows::plan;
+    Route: route::takes, route::plan;
+    GroupedMatMul: grouped_matmul::takes, grouped_matmul::plan;
     Rope: rope::takes, rope::plan;
     KvWrite: kv_write::takes, kv_write::plan;
     RopeKvWrite: rope::takes_with_writes, rope::plan_with_writes;

@@ -1,9 +1,9 @@
-//! quantize    x f32[m, k] -> q8_0 (34 bytes per 32) or q8_k (292 bytes per 256)
+//! quantize    x f32[.., k] -> q8_0 (34 bytes per 32) or q8_k (292 bytes per 256)
 //! bytes       4 in, 1.1 out, per element
 //! shares      columns, in whole blocks
 //! numerics    the reference encoder's, bit for bit: q8_0 rounds halves away from zero, q8_k to even
 
-use super::{Kernel, Planned, claim, dims};
+use super::{Kernel, Planned, claim, rows_of};
 use crate::place::Split;
 use crate::simd::{Level, Simd, Task, dispatch};
 use crate::view::Cx;
@@ -21,12 +21,11 @@ struct Quantize {
 
 pub(super) fn takes(op: &QuantizeRows, operands: &[&Type], _: &Target) -> Result<(), String> {
     let QuantizeRows { format: _ } = op;
-    claim::floats(operands)?;
-    claim::matrix(operands)
+    claim::floats(operands)
 }
 
 pub(super) fn plan(op: &QuantizeRows, step: &Step) -> Result<Planned> {
-    let [m, k] = dims(&step.operands[0])?;
+    let (m, k) = rows_of(&step.operands[0])?;
     let split = Split::Columns(op.format.bytes());
     Ok(Planned::new(Quantize { format: op.format, k }, &[split], m * k))
 }

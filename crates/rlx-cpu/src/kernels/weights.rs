@@ -158,11 +158,12 @@ impl Weight {
 
     /// Whether blocks of x of this format meet the weight in integers.
     pub(crate) fn meets(&self, x: B) -> bool {
-        match self.dtype {
-            DType::Block(b) if b.elements() == 256 => x == B::Q8K,
-            DType::Block(b) => b.elements() % 32 == 0 && x == B::Q8_0,
-            DType::Scalar(_) => false,
-        }
+        meets(self.dtype, x)
+    }
+
+    /// Bytes of a row.
+    pub(crate) fn row_bytes(&self) -> usize {
+        self.row_bytes
     }
 
     /// Products of rows `n`, from a panel's first on, with the first `m` rows of x: `y[panel][m][16]`.
@@ -253,6 +254,15 @@ impl Weight {
                 debug_assert!(false, "int8 x meets only types of blocks: `meets` says so");
             }
         }
+    }
+}
+
+/// Whether blocks of x of this format meet weights of this type in integers.
+pub(crate) fn meets(weight: DType, x: B) -> bool {
+    match weight {
+        DType::Block(b) if b.elements() == 256 => x == B::Q8K,
+        DType::Block(b) => b.elements() % 32 == 0 && x == B::Q8_0,
+        DType::Scalar(_) => false,
     }
 }
 

@@ -21,10 +21,10 @@ impl<G: Gpu> WebGpuDevice<G> {
         let mut launches = Vec::new();
         let mut constants: Vec<u8> = Vec::new();
         for (i, step) in program.steps.iter().enumerate() {
-            // Kernels skip rows where a token has one.
+            // Kernels skip rows where a token has one; those of experts know how many a token has.
             let rows_control = program
                 .control
-                .filter(|_| step.live == Some(1))
+                .filter(|_| step.live.is_some())
                 .map(|c| RowsControl { state: c.state, rows: c.tokens });
             let wgsl = self.wgsl.get();
             let tuning = self.tuning.get().on(wgsl);

@@ -10,9 +10,10 @@ use crate::tuning::Tuning;
 use rlx_core::Result;
 use rlx_core::ir::lir::{Phase, Slice, Space, Step};
 use rlx_core::ops::{
-    Attention, AttentionJoin, AttentionSplit, Binary, Epilogue, Gather, KvWrite, Map, MatMul, Op,
-    QuantizeRows, Region, RegionStep, RmsNorm, Rope, RopeAttentionSplit, RopeKvWrite, RopeStyle,
-    Sample, StepFn, StepOperand, TakeRows, Unary, Zip,
+    Attention, AttentionJoin, AttentionSplit, Binary, Epilogue, Gather, GroupedEpilogue,
+    GroupedMatMul, KvWrite, Map, MatMul, Op, QuantizeRows, Region, RegionStep, RmsNorm, Rope,
+    RopeAttentionSplit, RopeKvWrite, RopeStyle, Route, Sample, StepFn, StepOperand, TakeRows,
+    Unary, WeightedSum, Zip,
 };
 use rlx_core::plan::{Buffer, Entry, Origin, WeightPlan};
 use rlx_core::target::Target;
@@ -143,6 +144,7 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
     out.insert("rms_norm".into(), made.kernel(RmsNorm { eps: 1e-5 }, false, true)?);
     let made = Maker::new().arena(DType::F32, &[3, 65])?.weight(DType::F32, &[65], 0)?;
     out.insert("rms_norm_rows".into(), made.kernel(RmsNorm { eps: 1e-5 }, true, true)?);
+    experts(&types, &mut out)?;
     for format in [BlockFormat::Q8_0, BlockFormat::Q8K] {
         let made = Maker::new().arena(DType::F32, &[3, 256])?;
         let name = format!("quantize_rows_{}", format.name());
@@ -178,6 +180,67 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
     #[cfg(feature = "graphs")]
     graphs::all(&mut out)?;
     Ok(out)
+}
+
+/// Routes of every kind, and experts' products of every type and form.
+fn experts(types: &[DType], out: &mut BTreeMap<String, Kernel>) -> Result<()> {
+    for (name, op) in [
+        ("softmax", Route::softmax(2)),
+        ("sigmoid", Route { sigmoid: true, normalise: true, ..Route::softmax(2) }),
+        ("groups", Route { groups: 4, top_groups: 2, group_sum: 2, ..Route::softmax(3) }),
+    ] {
+        for (bias, counted) in [(false, false), (true, true)] {
+            let op = Route { choice_bias: bias, ..op.clone() };
+            let made = Maker::new().arena(DType::F32, &[5, 16])?;
+            let made = if bias { made.weight(DType::F32, &[16], 0)? } else { made };
+            let name = format!("route_{name}{}", if bias { "_bias" } else { "" });
+            out.insert(name, made.kernel(op, counted, true)?);
+        }
+    }
+    // x and ids of rows that have two of three experts each.
+    let start = |m: u64, k: u64, own: bool, banks: &[DType], bias: bool| {
+        let x: &[u64] = if own { &[m, 2, k] } else { &[m, k] };
+        let mut made = Maker::new().arena(DType::F32, x)?;
+        for (i, &dtype) in banks.iter().enumerate() {
+            made = made.weight(dtype, &[3, 9, k], i as u32)?;
+        }
+        for _ in banks.iter().filter(|_| bias) {
+            made = made.weight(DType::F32, &[3, 9], 2)?;
+        }
+        made.arena(DType::U32, &[m, 2])
+    };
+    let glu = GroupedMatMul::glu(Unary::Silu);
+    let each = GroupedMatMul { bias: true, epilogue: GroupedEpilogue::None, ..glu.clone() };
+    let (q4, q6) = (DType::Block(BlockFormat::Q4K), DType::Block(BlockFormat::Q6K));
+    for m in [5, 33] {
+        for &dtype in types {
+            for k in if dtype.is_block() { vec![256] } else { vec![64, 33] } {
+                let made = start(m, k, false, &[dtype, dtype], false)?;
+                let name = format!("grouped_matmul_{m}_{dtype}_{k}_glu");
+                out.insert(name, made.kernel(glu.clone(), true, true)?);
+            }
+        }
+        for (own, bias) in [(false, true), (true, false)] {
+            let made = start(m, 256, own, &[q4, q6], bias)?;
+            let name = format!("grouped_matmul_{m}_two{}", if bias { "_bias" } else { "" });
+            let op = GroupedMatMul { bias, ..each.clone() };
+            out.insert(name, made.kernel(op, !own, true)?);
+        }
+    }
+    for (name, epilogue, bias) in
+        [("sum", GroupedEpilogue::Sum, false), ("sum_add_bias", GroupedEpilogue::SumAdd, true)]
+    {
+        let made = start(5, 256, true, &[q6], bias)?.arena(DType::F32, &[5, 2])?;
+        let made = if bias { made.arena(DType::F32, &[5, 9])? } else { made };
+        let op = GroupedMatMul { segments: 1, bias, epilogue };
+        out.insert(format!("grouped_matmul_{name}"), made.kernel(op, true, true)?);
+    }
+    for counted in [false, true] {
+        let made = Maker::new().arena(DType::F32, &[5, 2, 9])?.arena(DType::F32, &[5, 2])?;
+        let name = if counted { "weighted_sum_rows" } else { "weighted_sum" };
+        out.insert(name.into(), made.kernel(WeightedSum, counted, true)?);
+    }
+    Ok(())
 }
 
 /// Formats whose readers stand in every form of a kernel; the others' stand in a few.

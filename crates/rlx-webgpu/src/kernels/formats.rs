@@ -84,12 +84,14 @@ enum Uses {
     Fp4,
     /// Groups of 8 of a codebook.
     Groups,
+    /// Digits of `tq1_0`.
+    Trits,
 }
 
 /// A packed format's reader: its text, and what that calls.
 fn reader(format: BlockFormat) -> Option<(&'static str, &'static [Uses])> {
     use BlockFormat as B;
-    use Uses::{Bits, Fp4, Groups, Iq4, KScales, Moved};
+    use Uses::{Bits, Fp4, Groups, Iq4, KScales, Moved, Trits};
     Some(match format {
         B::Q4_0 => (include_str!("formats/q4_0.wgsl"), &[]),
         B::Q4_1 => (include_str!("formats/q4_1.wgsl"), &[]),
@@ -114,7 +116,7 @@ fn reader(format: BlockFormat) -> Option<(&'static str, &'static [Uses])> {
         B::Iq4Xs => (include_str!("formats/iq4_xs.wgsl"), &[Iq4]),
         B::Mxfp4 => (include_str!("formats/mxfp4.wgsl"), &[Fp4]),
         B::Nvfp4 => (include_str!("formats/nvfp4.wgsl"), &[Fp4]),
-        B::Tq1_0 => (include_str!("formats/tq1_0.wgsl"), &[]),
+        B::Tq1_0 => (include_str!("formats/tq1_0.wgsl"), &[Trits]),
         B::Tq2_0 => (include_str!("formats/tq2_0.wgsl"), &[]),
         // Activations only.
         B::Q8_1 | B::Q8K => return None,
@@ -181,6 +183,7 @@ impl Readers {
             }),
             Uses::Bits => self.once("bits".into(), || include_str!("formats/bits.wgsl").into()),
             Uses::Moved => self.once("moved".into(), || include_str!("formats/iq1.wgsl").into()),
+            Uses::Trits => self.once("trits".into(), || include_str!("formats/trits.wgsl").into()),
             Uses::Iq4 => {
                 self.once("iq4_values".into(), || sixteen("iq4_values", &codebook::IQ4_NL));
             }

@@ -1,6 +1,8 @@
-//! `matmul`: a mat-vec for one row of x, a product without tiles for a few, a tiled one for more.
+//! `matmul`: a mat-vec for one row of x, a product without tiles for a few, a tiled one for more. And
+//! `grouped_matmul`, whose matrices ids name.
 
 mod activations;
+pub(super) mod experts;
 mod few;
 mod rows;
 mod tile;
@@ -45,6 +47,8 @@ struct Parts {
     /// Columns of every result before those that the step makes.
     first: u64,
     x: Place,
+    /// Where a single row of x starts, in WGSL.
+    x_start: &'static str,
     x_type: DType,
     norm: Option<(Place, f32)>,
     segments: Vec<Segment>,
@@ -214,7 +218,20 @@ impl Parts {
             Epilogue::None | Epilogue::Add => None,
         };
         let x_type = x.ty.dtype;
-        Ok(Parts { m, k, first, x: x_place, x_type, norm, segments, residual, map, glu, readers })
+        Ok(Parts {
+            m,
+            k,
+            first,
+            x: x_place,
+            x_start: "step.x",
+            x_type,
+            norm,
+            segments,
+            residual,
+            map,
+            glu,
+            readers,
+        })
     }
 
     fn chunks(&self) -> u64 {

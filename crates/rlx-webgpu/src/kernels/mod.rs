@@ -23,10 +23,12 @@ mod matmul;
 mod quantize_rows;
 mod rms_norm;
 mod rope;
+mod route;
 pub mod sample;
 pub mod scalar;
 mod take_rows;
 mod takes;
+mod weighted_sum;
 
 pub use codebooks::Book;
 pub use emit::BindingResource;
@@ -74,12 +76,12 @@ pub struct Kernel {
     pub groups: [u32; 3],
 }
 
-/// A prompt's rows, of which a submission may have fewer.
+/// A prompt's tokens, of which a submission may have fewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowsControl {
     /// The control block's state.
     pub state: u32,
-    /// Rows that the program has.
+    /// Tokens that the program has room for.
     pub rows: u64,
 }
 
@@ -96,7 +98,7 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The control block's array, if it counts the rows of a step that has `rows` of them.
+    /// The control block's array, if it counts the rows of a step that has `rows` of them: one for each token.
     fn counted(&self, rows: u64, emit: &mut Emit<'_>) -> Option<String> {
         let control = self.rows_control.filter(|c| c.rows == rows)?;
         Some(emit.state(control.state))
@@ -134,6 +136,9 @@ const ROWS: &[Row] = &[
     row("gather", gather::takes, gather::gather),
     row("rms_norm", rms_norm::takes, rms_norm::rms_norm),
     row("matmul", matmul::takes, matmul::matmul),
+    row("grouped_matmul", matmul::experts::takes, matmul::experts::grouped_matmul),
+    row("route", route::takes, route::route),
+    row("weighted_sum", weighted_sum::takes, weighted_sum::weighted_sum),
     row("quantize_rows", quantize_rows::takes, quantize_rows::quantize_rows),
     row("rope", rope::takes, rope::rope),
     row("kv_write", rope::takes_kv_write, rope::kv_write),

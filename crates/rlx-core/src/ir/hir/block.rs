@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::ir::mir::Graph;
 use crate::ops::def::field::{attributes, read};
-use crate::ops::{Attrs, Field, Mask, Op, RopeStyle, RopeTable, Unary};
+use crate::ops::{Attrs, Field, Mask, Op, RopeStyle, RopeTable, Route, Unary};
 use crate::types::{DType, Shape, Type};
 use alloc::format;
 use alloc::string::String;
@@ -189,22 +189,14 @@ blocks! {
     } inputs |b| 1 + 2 * linear(b.bias), results 1;
 
     /// `x [M, D], router [E, D], gate [E, F, D], up [E, F, D], down [E, D, F], (bias [E])? -> [M, D]`:
-    /// a mixture of experts. A row goes to the `top_k` experts of largest score; the sum of what
-    /// they give is weighted by their scores. The bias counts for the choice alone.
+    /// a mixture of experts. A row goes to the experts that [`Route`] chooses by the router's products, and
+    /// is the sum of what they give, each times its share. The bias counts for the choice alone.
     MoeFfn "moe_ffn" {
-        /// Experts of a row.
-        top_k: usize,
         /// What the gate's product goes through.
         act: Unary,
-        /// Scores are sigmoids of the router's products, not their softmax.
-        sigmoid: bool,
-        /// Weights of a row are divided by their sum.
-        normalise: bool,
-        /// Multiplies the weights.
-        scale: Option<f32>,
-        /// Whether the choice has a bias.
-        choice_bias: bool,
-    } inputs |b| 5 + b.choice_bias as usize, results 1;
+        /// Which experts, and what they count for.
+        route: Route,
+    } inputs |b| 5 + b.route.choice_bias as usize, results 1;
 
     /// `x [SEQ, H * head_dim], (factors)? -> x`: rotary positions of the step (arXiv:2104.09864).
     Rope "rope" {

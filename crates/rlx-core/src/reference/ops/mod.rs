@@ -44,6 +44,7 @@ mod rope;
 mod rope_attention_split;
 mod rope_kv_write;
 mod rope_table;
+mod route;
 mod sample;
 mod scatter_add;
 mod sdpa;
@@ -59,6 +60,7 @@ mod token;
 mod top_k;
 mod transpose;
 mod unpack;
+mod weighted_sum;
 mod zip;
 
 #[cfg(feature = "audio")]

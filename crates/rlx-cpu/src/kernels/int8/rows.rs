@@ -36,6 +36,22 @@ impl Rows {
         dispatch(level, Fill { x, rows: self });
     }
 
+    /// Takes some rows of others, in this order.
+    pub(crate) fn take(&mut self, from: &Rows, rows: impl Iterator<Item = usize>) {
+        (self.k, self.block, self.word) = (from.k, from.block, from.word);
+        self.q.clear();
+        [&mut self.d, &mut self.sums16, &mut self.sums32].into_iter().for_each(Vec::clear);
+        [&mut self.whole16, &mut self.whole32].into_iter().for_each(Vec::clear);
+        for row in rows.map(|m| from.row(m)) {
+            self.q.extend_from_slice(row.q);
+            self.d.extend_from_slice(row.d);
+            self.sums16.extend_from_slice(row.sums16);
+            self.sums32.extend_from_slice(row.sums32);
+            self.whole16.extend_from_slice(row.whole16);
+            self.whole32.extend_from_slice(row.whole32);
+        }
+    }
+
     pub(super) fn row(&self, m: usize) -> Row<'_> {
         let part = |elements: usize| m * (self.k / elements)..(m + 1) * (self.k / elements);
         Row {

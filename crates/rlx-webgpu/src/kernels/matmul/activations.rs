@@ -1,6 +1,7 @@
 //! How matmul kernels read x: f32, or the int8 blocks that `quantize_rows` makes.
 
 use super::Parts;
+use crate::kernels::emit::fill;
 use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Error, Result};
 
@@ -136,7 +137,7 @@ impl Parts {
         } else {
             text += &self.raw_x();
             text += &self.norm_at();
-            text += include_str!("load_x.wgsl");
+            text += &fill(include_str!("load_x.wgsl"), &[("start", self.x_start)]);
         }
         for s in self.readers_once() {
             let r = &s.reader;

@@ -6,7 +6,7 @@ struct X {
 
 fn load_x(chunk: u32) -> X {
     let e = chunk * 32u;
-    let at = step.x + e;
+    let at = {{start}} + e;
     let left = step.k - e;
     let r0 = raw_x(at, left);
     let r1 = raw_x(at + 4u, max(left, 4u) - 4u);

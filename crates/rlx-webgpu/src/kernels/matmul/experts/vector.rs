@@ -1,0 +1,104 @@
+//! A few rows: a workgroup has one row and one of its experts, or all of them where they are summed.
+
+use super::Experts;
+use crate::kernels::emit::{Emit, fill};
+use crate::kernels::{Context, Launch, formats};
+use rlx_core::Result;
+
+/// Threads of a workgroup.
+const THREADS: u64 = 64;
+/// Rows of a team: what it reads of x serves all of them. The elements of a `vec4f` of sums.
+const ROWS: u64 = 4;
+
+pub(super) fn launch(e: &Experts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result<Launch> {
+    let p = &e.parts;
+    // As for a matrix and a row: lanes without a chunk idle, and the end adds a row's lanes one by one.
+    let lanes = p.chunks().next_power_of_two().clamp(4, 32);
+    let teams = THREADS / lanes;
+    let sums = if p.glu { 2 * ROWS } else { ROWS };
+    let (words, groups) = e.words(teams * ROWS)?;
+    let y = p.y_var()?;
+    let (rows_len, skip) = cx.skip_rows(p.m, "m", emit);
+
+    // One copy of the reader for all rows: unrolled, it compiles for seconds on software drivers.
+    let body = |lines: &str| {
+        format!(
+            "for (var c = lane; c < step.chunks; c += LANES) {{\n            let x = load_x(c);\n            \
+             for (var r = 0u; r < ROWS; r++) {{\n                \
+             let one = select(vec4f(0.0), vec4f(share), vec4u(0u, 1u, 2u, 3u) == vec4u(r));\n                \
+             let row = matrix + min(row0 + r, last);\n                {lines}\n            }}\n        }}"
+        )
+    };
+    let line = |sum: &str, s: &str, reader: &str| {
+        format!(
+            "{sum} += one * dot_{reader}(step.seg[{s}].weight + row * step.seg[{s}].row_bytes, c, x);"
+        )
+    };
+    let body = match &p.segments[..] {
+        [gate, up] if p.glu => {
+            let gate = line("sums", "0u", &gate.reader);
+            body(&(gate + "\n                " + &line("ups", "1u", &up.reader)))
+        }
+        _ => p.switch("s", |kind| body(&line("sums", "s", &kind.reader))),
+    };
+    let of_pair = "expert_of(result) * step.seg[s].rows + row";
+    let result = if p.glu {
+        format!(
+            "let gate = map(y + bias_of(0u, {of_pair}));\n        \
+             {y}[step.seg[0u].y + at] = bitcast<u32>(gate * (up + bias_of(1u, {of_pair})));"
+        )
+    } else if e.shares.is_none() {
+        format!("{y}[step.seg[s].y + at] = bitcast<u32>(y + bias_of(s, {of_pair}));")
+    } else {
+        let biases = if p.segments.iter().any(|s| s.bias.is_some()) {
+            "for (var j = 0u; j < step.top_k; j++) {\n            \
+             let pair = first_pair + j;\n            \
+             y += share_of(pair) * bias_of(s, expert_of(pair) * step.seg[s].rows + row);\n        }\n        "
+        } else {
+            ""
+        };
+        format!("{biases}{y}[step.seg[s].y + at] = bitcast<u32>(y + residual_at(at));")
+    };
+    let summed = e.shares.is_some();
+    let share = match &e.shares {
+        Some(shares) => format!("bitcast<f32>({}[step.shares + pair])", shares.var),
+        None => "1.0".into(),
+    };
+    let text = |n: u64| n.to_string();
+    let wgsl = fill(
+        include_str!("vector.wgsl"),
+        &[
+            ("step", include_str!("step.wgsl")),
+            ("bindings", &emit.bindings()),
+            ("common", formats::COMMON),
+            ("readers", &p.readers.text),
+            ("activations", &p.chunks_of_x(cx.wgsl.packed_dot)?),
+            ("finish", &p.finish()),
+            ("rows_len", rows_len),
+            ("skip", &skip),
+            ("threads", &text(THREADS)),
+            ("lanes", &text(lanes)),
+            ("teams", &text(teams)),
+            ("rows", &text(ROWS)),
+            ("sums", &text(sums)),
+            ("partials", &text(THREADS * sums)),
+            ("ids", &e.ids.var),
+            ("share", &share),
+            ("results_a_row", if summed { "1u" } else { "step.top_k" }),
+            ("first_pair", if summed { "m * step.top_k" } else { "result" }),
+            ("pairs", if summed { "step.top_k" } else { "1u" }),
+            ("row_of_x", if e.own_rows { "pair" } else { "m" }),
+            ("body", &body),
+            ("ups", if p.glu { "var ups = vec4f();" } else { "" }),
+            ("store_ups", if p.glu { "store(thread * SUMS + ROWS, ups);" } else { "" }),
+            ("second", if p.glu { "var up = 0.0;" } else { "" }),
+            (
+                "add_second",
+                if p.glu { "up += partial[(start + l) * SUMS + ROWS + r];" } else { "" },
+            ),
+            ("result", &result),
+        ],
+    );
+    let results = if summed { p.m } else { p.m * e.top_k };
+    Ok(Launch { wgsl, entry: "grouped_matmul", words, groups: results * groups })
+}
