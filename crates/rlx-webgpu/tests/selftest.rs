@@ -2,6 +2,7 @@
 //! shaders are changed on their way to the compiler.
 
 use rlx_core::gguf::{HeaderReader, ModelFiles, TensorSpec, Value, Writer};
+use rlx_core::models::Checkpoint;
 use rlx_core::runtime::device::Device;
 use rlx_core::runtime::model::ModelOptions;
 use rlx_core::runtime::selftest::SelfTest;

@@ -9,7 +9,7 @@ use super::decoder::{
 use super::family::Family;
 use super::rotary::Rotary;
 use crate::error::Result;
-use crate::ops::Unary;
+use crate::ops::{Route, Unary};
 use crate::profile::{Preset, Presets};
 use alloc::boxed::Box;
 use alloc::format;
@@ -48,7 +48,10 @@ fn read(checkpoint: &Checkpoint<'_>) -> Result<Decoder> {
             ..Attention::new(sizes.attention(i), Some(bias))
         };
         let feed_forward = match &experts {
-            Some(e) if !is_dense(i) => FeedForward::Experts(Experts { normalise, ..e.clone() }),
+            Some(e) if !is_dense(i) => FeedForward::Experts(Experts {
+                route: Route { normalise, ..e.route.clone() },
+                ..e.clone()
+            }),
             _ => FeedForward::gated(sizes.ffn[i], sizes.act),
         };
         Layer::new(attention, feed_forward)

@@ -10,7 +10,7 @@ use super::family::Family;
 use super::keys::Keys;
 use super::rotary::Rotary;
 use crate::error::Result;
-use crate::ops::Unary;
+use crate::ops::{Route, Unary};
 use crate::profile::{Preset, Presets};
 use alloc::boxed::Box;
 use alloc::format;
@@ -98,7 +98,11 @@ fn feed_forward(
     let is_dense: Vec<bool> = (0..sizes.layers()).map(is_dense).collect();
     let (ffn, act) = (sizes.ffn.clone(), sizes.act);
     Ok(move |i: usize| match &experts {
-        Some(e) if !is_dense[i] => FeedForward::Experts(Experts { normalise, shared, ..e.clone() }),
+        Some(e) if !is_dense[i] => FeedForward::Experts(Experts {
+            route: Route { normalise, ..e.route.clone() },
+            shared,
+            ..e.clone()
+        }),
         _ => FeedForward::gated(ffn[i], act),
     })
 }

@@ -5,7 +5,7 @@ use super::{Builder, small_row};
 use crate::error::Result;
 use crate::ir::hir::{GegluFfn, Linear, Module, MoeFfn, SwigluFfn, Tensor};
 use crate::models::naming::Naming;
-use crate::ops::{Binary, Concat, Reshape, Unary, Zip};
+use crate::ops::{Binary, Concat, Reshape, Route, Unary, Zip};
 use crate::types::{Dim, Shape};
 use alloc::format;
 use alloc::vec::Vec;
@@ -33,14 +33,12 @@ pub enum FeedForward {
 pub struct Experts {
     /// How many there are.
     pub count: u64,
-    /// How many a row chooses.
-    pub used: u64,
+    /// Which of them a row goes to, and what each counts for. No family has a bias of the choice yet.
+    pub route: Route,
     /// F of each.
     pub width: u64,
     /// What the gate's product goes through.
     pub act: Unary,
-    /// Whether a row's weights are divided by their sum.
-    pub normalise: bool,
     /// One that all rows use beside those that they choose.
     pub shared: Option<Shared>,
 }
@@ -68,7 +66,7 @@ impl FeedForward {
             }
             FeedForward::Experts(e) => FeedForward::Experts(Experts {
                 // More than a row chooses, and few.
-                count: e.count.min(2 * e.used + 1),
+                count: e.count.min(2 * e.route.top_k as u64 + 1),
                 width: small_row(e.width),
                 shared: e.shared.map(|s| Shared { width: small_row(s.width), ..s }),
                 ..e
@@ -148,14 +146,7 @@ impl Builder<'_> {
         let gate = self.bank(m, Part::GateExperts, [e.count, e.width, dim], i)?;
         let up = self.bank(m, Part::UpExperts, [e.count, e.width, dim], i)?;
         let down = self.bank(m, Part::DownExperts, [e.count, dim, e.width], i)?;
-        let block = MoeFfn {
-            top_k: e.used as usize,
-            act: e.act,
-            sigmoid: false,
-            normalise: e.normalise,
-            scale: None,
-            choice_bias: false,
-        };
+        let block = MoeFfn { act: e.act, route: e.route.clone() };
         let y = m.push(block, &[x, router, gate, up, down], &label);
         let Some(shared) = e.shared else { return Ok(y) };
         let z = self.shared_expert(m, x, e.act, shared, i)?;

@@ -6,7 +6,7 @@ use crate::models::checkpoint::Checkpoint;
 use crate::models::keys::{Keys, Neutral};
 use crate::models::naming::TOKEN_EMBD;
 use crate::models::transformers;
-use crate::ops::{RopeStyle, Unary};
+use crate::ops::{RopeStyle, Route, Unary};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -192,7 +192,8 @@ pub(in crate::models) fn experts(
     // Of training.
     keys.inert(&["router_aux_loss_coef", "output_router_logits", "router_jitter_noise"]);
     let width = own.unwrap_or(width);
-    Ok(Some(Experts { count, used, width, act, normalise: true, shared: None }))
+    let route = Route { normalise: true, ..Route::softmax(used as usize) };
+    Ok(Some(Experts { count, route, width, act, shared: None }))
 }
 
 /// Which layers slide where a configuration has a window and says nothing of layers.
