@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Compares `rlx tokenize` with Hugging Face's tokenizers on random strings.
+"""Compares `rlx tokenize` with Hugging Face's tokenizers and with SentencePiece on random strings.
 
-    python3 -m venv venv && venv/bin/pip install tokenizers
+    python3 -m venv venv && venv/bin/pip install tokenizers sentencepiece
     cargo build --release -p rlx-native
-    venv/bin/python tools/fuzz_tokenizers.py [--strings 10000] [--seed 1] FILE.tokenizer.json …
+    venv/bin/python tools/fuzz_tokenizers.py [--strings 10000] [--seed 1] FILE.tokenizer.json … FILE.model …
 
-Without files it takes those of tests/fixtures/tokenizers. Every string is encoded with special tokens
-parsed and added, and its ids are decoded again. Prints each difference (the first 20 of a file) and a line
-for each file; exits with 1 where there were any.
+Without files it takes those of tests/fixtures/tokenizers. A string is encoded with special tokens parsed and
+added, and its ids are decoded again. With a tokenizer.model it is plain text, and ids alone are compared:
+SentencePiece has a text for the unknown token. Prints each difference (the first 20 of a file) and a line for
+each file; exits with 1 where there were any.
 """
 import argparse
 import json
@@ -20,7 +21,6 @@ from concurrent.futures import ThreadPoolExecutor
 import tokenizers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-RLX = ROOT / "target/release/rlx"
 # What strings are made of: words, blanks, digits, signs, scripts, marks, emoji, special tokens.
 ALPHABETS = [
     "etaoinshrdlu", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789", " ", " ", "\n\r\t", ".,;:!?'\"()[]{}<>/\\|`~@#$%^&*-_=+",
@@ -49,15 +49,30 @@ def string(rng, specials):
 
 
 def run(*args, data):
-    done = subprocess.run([RLX, "tokenize", *args], input=data, stdout=subprocess.PIPE, check=True)
+    done = subprocess.run([run.rlx, "tokenize", *args], input=data, stdout=subprocess.PIPE, check=True)
     return done.stdout
 
 
-def compare(file, n, seed):
+def compare_model(file, n, seed):
+    import sentencepiece
+
+    truth = sentencepiece.SentencePieceProcessor(model_file=str(file))
+    rng = random.Random(seed)
+    texts = [string(rng, ["<s>", "</s>"]) for _ in range(n)]
+
+    def one(text):
+        want, got = truth.encode(text), json.loads(run(file, "--json", "--no-special", data=text.encode()))
+        return None if got == want else ("ids", text, got, want)
+
+    return texts, one
+
+
+def compare_json(file, n, seed):
     truth = tokenizers.Tokenizer.from_file(str(file))
     truth.no_truncation()
     truth.no_padding()
-    added = json.loads(file.read_text())["added_tokens"]
+    described = json.loads(file.read_text())
+    added, kind = described["added_tokens"], described["model"]["type"]
     rng = random.Random(seed)
     texts = [string(rng, [t["content"] for t in added]) for _ in range(n)]
 
@@ -66,13 +81,18 @@ def compare(file, n, seed):
         got = json.loads(run(file, "--json", data=text.encode()))
         if got != want:
             return "ids", text, got, want
-        if json.loads(file.read_text())["model"]["type"] != "WordPiece":
+        if kind != "WordPiece":
             want = truth.decode(want)
             got = run(file, "--decode", data=json.dumps(got).encode()).decode("utf-8", "replace")
             if got != want:
                 return "text", text, got, want
         return None
 
+    return texts, one
+
+
+def compare(file, n, seed):
+    texts, one = (compare_model if file.suffix == ".model" else compare_json)(file, n, seed)
     with ThreadPoolExecutor() as pool:
         wrong = [found for found in pool.map(one, texts) if found]
     for found in wrong[:20]:
@@ -87,7 +107,9 @@ def main():
     parser.add_argument("files", nargs="*", type=pathlib.Path)
     parser.add_argument("--strings", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rlx", default=ROOT / "target/release/rlx", help="the command, if it is elsewhere")
     args = parser.parse_args()
+    run.rlx = args.rlx
     files = args.files or sorted((ROOT / "tests/fixtures/tokenizers").glob("*.tokenizer.json"))
     sys.exit(max([compare(file, args.strings, args.seed) for file in files]))
 

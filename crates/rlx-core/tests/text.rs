@@ -171,9 +171,14 @@ fn a_sentencepiece_model_reads_as_the_same_vocabulary_does() {
         let mut files = TokenizerFiles::default();
         files.put("tokenizer.model", "tokenizer.model", &bytes).unwrap();
         let (got, want) = (files.tokenizer().unwrap(), tokenizer(&gguf));
-        for string in strings["strings"].as_array().unwrap() {
+        let record = json(&fixtures().join(format!("tokenizers/{name}.json")));
+        let cases = strings["strings"].as_array().unwrap().iter();
+        for (string, case) in cases.zip(record["strings"].as_array().unwrap()) {
             let text = string["text"].as_str().unwrap();
-            let [got, want] = [&got, &want].map(|t| t.encode_document(text, Special::Parse));
+            // What ends in a carriage return: transformers strips it, SentencePiece and llama.cpp do not.
+            let own = case.get("llama_ids").filter(|_| unigram).map(ids);
+            let want = own.unwrap_or_else(|| want.encode_document(text, Special::Parse));
+            let got = got.encode_document(text, Special::Parse);
             assert_eq!(got, want, "{name}: {}", string["name"]);
         }
         for cut in (0..bytes.len()).step_by(bytes.len() / 200) {

@@ -1,11 +1,13 @@
-//! Text to token ids and back: vocabularies, byte-pair encoding, streaming text, chat templates.
+//! Text to token ids and back: vocabularies, tokenizers of several kinds, streaming text, chat templates.
 //!
 //! ```text
-//! messages ─ template ─▶ text ─ special tokens cut out ─▶ NFC ─▶ words ─▶ merges ─▶ ids
+//! messages ─ template ─▶ text ─ special tokens cut out ─▶ normalized ─▶ words ─▶ merges or best path ─▶ ids
 //! ids ─▶ bytes ─ stream: whole characters, stop strings ─▶ text
 //! ```
 //!
-//! A [`Tokenizer`] is built from [`VocabData`], plain values that any file format can fill in.
+//! A [`Tokenizer`] is built from [`VocabData`], plain values that any file format can fill in: GGUF's
+//! metadata, `tokenizer.json`, `tokenizer.model`. It is byte-level BPE, SentencePiece's BPE or Unigram.
+//! Encoders have [`WordPiece`].
 
 mod bpe;
 mod charsmap;
