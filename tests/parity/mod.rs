@@ -3,6 +3,8 @@
 //! A device that is absent is a failure, not a skip. The WebGPU adapter is lavapipe, so that every
 //! machine tests the same one; `RLX_TEST_ADAPTER` names another.
 
+mod table;
+
 use crate::skip::skip;
 use rlx_core::compare::difference;
 use rlx_core::runtime::generate::engine::GenerateOptions;
@@ -271,22 +273,32 @@ fn webgpu_outputs_are_pytorchs() {
     verify("webgpu");
 }
 
-/// A checkpoint with biases, a head of its own and linear rope scaling.
-#[test]
-fn outputs_of_a_model_that_is_not_tracked_are_pytorchs() {
-    for row in devices::DEVICES {
-        let Some(shared) = shared() else {
-            absent(&format!("llama_untied_bias on {}", row.name));
-            continue;
-        };
-        let folder = shared.join("reference/llama_untied_bias");
-        let report = verify_model(&folder, row, open(row), DType::F32).unwrap();
-        assert!(report.outputs.len() >= 6);
-        for c in &report.outputs {
-            println!("{} on {}: {:.2e} of the largest", c.name, row.name, c.relative);
-            assert!(c.passes(), "{}: {c:?}", row.name);
-        }
+/// Every output of a recorded folder.
+fn folder(case: &Value, row: &DeviceRow) {
+    let folder = repository(text(case, "folder"));
+    let report = verify_model(&folder, row, open(row), DType::F32).unwrap();
+    let outputs = report.outputs.iter().filter(|c| c.name.starts_with("out."));
+    assert!(outputs.clone().count() >= 3, "{}: {:?}", text(case, "name"), report.outputs);
+    let worst = outputs.clone().map(|c| c.relative).fold(0.0, f64::max);
+    println!("  {worst:.2e} of the largest");
+    for c in &report.outputs {
+        assert!(c.passes(), "{} on {}: {c:?}", text(case, "name"), row.name);
     }
+}
+
+#[test]
+fn reference_outputs_of_every_family_are_pytorchs() {
+    run_wider("verify", "reference", folder);
+}
+
+#[test]
+fn cpu_outputs_of_every_family_are_pytorchs() {
+    run_wider("verify", "cpu", folder);
+}
+
+#[test]
+fn webgpu_outputs_of_every_family_are_pytorchs() {
+    run_wider("verify", "webgpu", folder);
 }
 
 /// Caches of q8_0 next to caches of f32: the same prompt, the same activations.
