@@ -135,7 +135,7 @@ fn routes_are_the_references() {
                 group_sum,
                 ..Route::softmax(top_k)
             };
-            check_types(op.clone(), &[logits.clone()], 2e-6, "logits");
+            check_types(op.clone(), std::slice::from_ref(&logits), 2e-6, "logits");
             let op = Route { choice_bias: true, scale: Some(2.5), ..op };
             check_types(op, &[logits.clone(), bias.clone()], 2e-6, "logits and a bias");
         }
