@@ -36,7 +36,7 @@ for (const executor of EXECUTORS) {
         const blob = await (await fetch(url)).blob();
         return logitsOf({ base: '/dist', blob, gpu: navigator.gpu, ...job });
       }, {
-        url: atServer(testCase.model[0]), device, kv: testCase.kv, activations: testCase.activations,
+        url: atServer(testCase.model[0]), device, kv: testCase.kv, activations: testCase.activations, context: testCase.context ?? null,
         prompt: expected.prompt_ids, maxTokens: 8, threads: isolated ? 2 : 1,
       }));
       const apart = difference(found.logits, expected.logits);

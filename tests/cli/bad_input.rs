@@ -33,7 +33,8 @@ fn a_file_that_is_not_there() {
     let hint = "give the path of a model file, or of its first shard";
     let dir = folder("absent");
     fails(&mut ask(&dir, "x.gguf"), 3, "there is no such file (x.gguf)", hint);
-    fails(&mut ask(&dir, "."), 3, "this is a folder, not a file (.)", hint);
+    let hint = "give a model file, or the folder of a transformers checkpoint";
+    fails(&mut ask(&dir, "."), 3, "the folder has no config.json (.)", hint);
 }
 
 #[test]

@@ -258,7 +258,7 @@ fn weights_take_no_more_than_the_file_has() {
 fn inspect_prints_each_stage_as_text() {
     for (stage, first) in [
         ("file", "tests/fixtures/"),
-        ("hir", "module @llama "),
+        ("hir", "module @llama32 "),
         ("mir", "func @decode {"),
         ("lir", "// cpu buffer="),
     ] {

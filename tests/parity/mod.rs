@@ -75,7 +75,8 @@ fn model(case: &Value, row: &DeviceRow, logits: bool) -> Model {
     let activations = case
         .get("activations")
         .map(|a| if a == "int8" { Activations::Int8 } else { Activations::F32 });
-    let options = LoadOptions { kv, activations, logits, ..LoadOptions::default() };
+    let context = case.get("context").and_then(Value::as_u64);
+    let options = LoadOptions { context, kv, activations, logits, ..LoadOptions::default() };
     let source = CheckpointFiles::open(&repository(case["model"][0].as_str().unwrap())).unwrap();
     load(&source, row, open(row), &options, &mut |_, _| {}).unwrap()
 }

@@ -2,15 +2,16 @@
 
 /**
  * Loads `blob` on `device` and runs `prompt` (ids) greedily. `base` is where the package's modules
- * are. Answers `{ logits, tokens, info, error }`.
+ * are. `context` is how many positions the caches have, where it is not the usual number. Answers
+ * `{ logits, tokens, info, error }`.
  */
-export async function logitsOf({ base, blob, device, gpu, kv, activations, prompt, maxTokens, threads = 1 }) {
+export async function logitsOf({ base, blob, device, gpu, kv, activations, context = null, prompt, maxTokens, threads = 1 }) {
   const part = (name) => import(`${base}/${name}.js`);
   const [{ loadModule }, { GpuHost }, { load }, { platform }, { ShardReader }, { BlobSource }] =
     await Promise.all(['wasm_module', 'gpu_host', 'loader', 'platform', 'shard', 'source'].map(part));
   const module = await loadModule(undefined, threads);
   const host = device === 'webgpu' ? await GpuHost.create(gpu) : null;
-  const options = { device, fallbackReason: null, contextLength: null, kv, activations, threads: module.threads, logits: true };
+  const options = { device, fallbackReason: null, contextLength: context, kv, activations, threads: module.threads, logits: true };
   const engine = module.create(JSON.stringify(options), platform, host);
   const abort = new AbortController();
   await load([new ShardReader(new BlobSource(blob), abort.signal)], { engine, host, abort });

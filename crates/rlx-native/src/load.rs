@@ -75,7 +75,8 @@ pub struct Model {
     pub load_time: Duration,
 }
 
-/// Loads a language model onto a device: a GGUF file or its shards, or a transformers folder. `progress` is told bytes so far and of how many.
+/// Loads a language model onto a device: a GGUF file or its shards, or a transformers folder.
+/// `progress` is told bytes so far and of how many.
 ///
 /// # Errors
 /// As the readers, the compiler and the device; `CheckFailed` for a device that computes wrong values

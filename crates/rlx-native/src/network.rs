@@ -52,6 +52,13 @@ impl Folder {
             headers: Vec::new(),
             maps: Vec::new(),
         };
+        let Some(config) = folder.text("config.json")? else {
+            return Err(Error::new(Code::Io, "the folder has no config.json")
+                .at(path.display().to_string())
+                .hint("give a model file, or the folder of a transformers checkpoint"));
+        };
+        let at = path.join("config.json").display().to_string();
+        folder.config = Json::parse(config.as_bytes(), &at, 0)?;
         folder.names = folder.weight_files()?;
         for name in &folder.names {
             let (header, map) = open_safetensors(&path.join(name))?;
@@ -64,12 +71,7 @@ impl Folder {
             folder.headers.push(header);
             folder.maps.push(map);
         }
-        let missing = || Error::new(Code::Io, "the folder has no config.json");
-        let config = folder.text("config.json")?;
-        let config = config.ok_or_else(|| missing().at(path.display().to_string()))?;
-        let at = path.join("config.json").display().to_string();
-        let config = Json::parse(config.as_bytes(), &at, 0)?;
-        Ok(Folder { config, ..folder })
+        Ok(folder)
     }
 
     /// The checkpoint.

@@ -342,7 +342,7 @@ pub fn gather_pieces(pieces: &[Piece], operands: &[Vec<u8>]) -> Result<Vec<u8>> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::{Cast, Concat, Constant, Slice, Transpose, Zip};
+    use crate::ops::{Cast, Concat, Constant, Map, Slice, Transpose, Unary, Zip};
     use crate::types::{BlockFormat, Dim, Shape};
 
     fn tensor(name: &str, dtype: DType, dims: &[u64]) -> Recipe {
@@ -417,6 +417,9 @@ mod tests {
         let more = made(Zip { f: Binary::Add }, &[&cast, &one]);
         assert_eq!(more.transforms(), ["cast", "add constant"]);
         assert!(more.name().starts_with("zip(cast(w) {to = f32}, constant("), "{}", more.name());
+        let twice = made(Zip { f: Binary::Mul }, &[&cast, &one]);
+        let exp = made(Map { f: Unary::Exp }, &[&twice]);
+        assert_eq!(exp.transforms(), ["cast", "multiply by constant", "function"]);
     }
 
     #[test]
@@ -426,7 +429,7 @@ mod tests {
         let add = Op::from(Zip { f: Binary::Add });
         assert_eq!(Recipe::made(&add, vec![w.clone(), c], ty.clone()), None, "no constant");
         let one = made(Constant::f32s(&[8], &[1.0; 8]).unwrap(), &[]);
-        let mul = Op::from(Zip { f: Binary::Mul });
-        assert_eq!(Recipe::made(&mul, vec![w, one], ty), None);
+        let divide = Op::from(Zip { f: Binary::Div });
+        assert_eq!(Recipe::made(&divide, vec![w, one], ty), None);
     }
 }

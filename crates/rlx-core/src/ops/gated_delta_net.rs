@@ -21,10 +21,10 @@ use alloc::vec::Vec;
 /// M = exp(g) M        d = beta (v - M^T k)        M = M + k d^T        y = M^T q / sqrt(N)
 /// ```
 ///
-/// Value head `h` reads query and key head `h * K / H`, or `h mod K` where heads are tiled. `g` may be `[.., S, H, N]`: a gate for
-/// each row of `M`. With a control block rows from `len` on are zeros and leave the state alone,
-/// and a block that is done leaves the state alone. The five tensors are of one float type, the
-/// result's; the state keeps f32.
+/// Value head `h` reads query and key head `h * K / H`, or `h mod K` where heads are tiled. `g` may
+/// be `[.., S, H, N]`: a gate for each row of `M`. With a control block rows from `len` on are zeros
+/// and leave the state alone, and a block that is done leaves the state alone. The five tensors are of
+/// one float type, the result's; the state keeps f32.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct GatedDeltaNet {
     /// N.

@@ -4,7 +4,7 @@
 use crate::compile::CompilePipeline;
 use crate::error::{Code, Error, Result};
 use crate::gguf::ModelFiles;
-use crate::ir::hir::Module;
+use crate::ir::hir::{Block, Module};
 use crate::ir::lir::{Program, StateDecl};
 use crate::lower::{ProgramSpec, states};
 use crate::models::{self, Checkpoint, Task};
@@ -14,7 +14,10 @@ use crate::profile::Presets;
 use crate::safetensors;
 use crate::safetensors::json::Json;
 use crate::target::{CompileOptions, Policy, Target};
+use crate::types::DType;
+use alloc::collections::BTreeSet;
 use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -209,6 +212,17 @@ impl CompiledModel {
     /// Bytes of a session's states.
     pub fn state_bytes(&self) -> u64 {
         self.states.iter().map(|s| s.bytes).sum()
+    }
+
+    /// States that are neither a cache nor the sampler's, by number and bytes: every row changes them, and a text
+    /// begins with zeros in them.
+    pub fn recurrences(&self) -> Vec<(u32, u64)> {
+        let caches = |b: &Block| matches!(b, Block::Attention(_) | Block::DecoderBlock(_));
+        let blocks = self.module.nodes.iter().map(|node| &node.block).filter(|b| !caches(b));
+        let states = blocks.flat_map(|b| b.states(self.context, DType::F32));
+        let names: BTreeSet<String> = states.map(|(name, _)| name).collect();
+        let numbered = (0..).zip(&self.states).filter(|(_, s)| names.contains(&s.name));
+        numbered.map(|(i, s)| (i, s.bytes)).collect()
     }
 
     /// Index of the program of that name.

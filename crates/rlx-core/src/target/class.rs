@@ -157,6 +157,7 @@ mod tests {
         ("state_write", Err(Class::Movement)), // copies
         ("state_read", Err(Class::Movement)),
         ("gated_delta_net", Ok("GatedDeltaNet")),
+        ("causal_conv1d", Err(Class::Reduction)), // sums over taps
         ("selective_scan", Ok("SelectiveScan")),
         ("if", Ok("If")),
         ("while", Ok("While")),

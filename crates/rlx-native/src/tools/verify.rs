@@ -208,7 +208,7 @@ impl Runner {
     }
 
     /// What a chunk writes first.
-    fn chunk(&self, ids: &[u32], past: usize, limit: u32) -> Result<[Write; 3]> {
+    fn chunk(&self, ids: &[u32], past: usize, limit: u32) -> Result<Vec<Write>> {
         let control = Control {
             past: past as u32,
             len: ids.len() as u32,
@@ -216,11 +216,20 @@ impl Runner {
             capacity: self.compiled.context as u32,
             ..Control::default()
         };
-        Ok([
+        let mut writes = vec![
             self.state(CTL, words(&control.to_words()))?,
             self.state(PARAMS, words(&SampleParams::default().to_words()))?,
             Write { to: WriteTo::Input(0), offset: 0, bytes: words(ids) },
-        ])
+        ];
+        if past == 0 {
+            let zeros = |(state, bytes): (u32, u64)| Write {
+                to: WriteTo::State(state),
+                offset: 0,
+                bytes: vec![0; bytes as usize],
+            };
+            writes.extend(self.compiled.recurrences().into_iter().map(zeros));
+        }
+        Ok(writes)
     }
 
     fn fits(&self, tokens: usize) -> Result<()> {
@@ -267,7 +276,7 @@ impl Runner {
             self.all_rows(&prompt[..split])?;
         }
         let (mut ids, mut logits) = (Vec::new(), Vec::new());
-        let mut writes = self.chunk(&prompt[split..], split, u32::MAX)?.to_vec();
+        let mut writes = self.chunk(&prompt[split..], split, u32::MAX)?;
         for i in 0..tokens {
             let program = if i == 0 { "prefill_last_logits" } else { "decode_logits" };
             let outputs = self.run(program, &writes)?;

@@ -1,6 +1,6 @@
 //! Decoder-only language models, as what their families say of them: layers of two branches, one
-//! that looks back (attention, in most) and a feed-forward, each a branch that is added to the residual stream (Vaswani et al. 2017,
-//! arXiv:1706.03762, section 3, without the encoder).
+//! that looks back (attention, in most) and a feed-forward, which are added to the residual stream
+//! (Vaswani et al. 2017, arXiv:1706.03762, section 3, without the encoder).
 //!
 //! D model   F feed-forward   H query heads   K key and value heads   E width of a head   V tokens
 //!

@@ -144,7 +144,7 @@ impl Engine {
             )));
         }
         let short = compiled.program("prefill_short").map(|i| compiled.specs[i].seq as usize);
-        let recurrences = Recurrences::of(&compiled.module, &session)?;
+        let recurrences = Recurrences::new(compiled.recurrences());
         Ok(Engine {
             session,
             compiled,

@@ -6,10 +6,8 @@
 //! generation starts, or from nothing.
 
 use crate::error::Result;
-use crate::ir::hir::{Block, Module};
 use crate::runtime::device::{Write, WriteTo};
 use crate::runtime::session::{DeviceTensor, Session};
-use crate::types::DType;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -21,7 +19,7 @@ const SNAPSHOTS: usize = 2;
 pub(super) struct Recurrences {
     /// Numbers of the states, and their bytes.
     states: Vec<(u32, u64)>,
-    /// The oldest first.
+    /// The one that was used longest ago first.
     snapshots: Vec<Snapshot>,
 }
 
@@ -32,18 +30,9 @@ struct Snapshot {
 }
 
 impl Recurrences {
-    /// Those of a model.
-    ///
-    /// # Errors
-    /// `Internal` for a session without a state of the module.
-    pub fn of(module: &Module, session: &Session) -> Result<Self> {
-        let caches = |b: &Block| matches!(b, Block::Attention(_) | Block::DecoderBlock(_));
-        let blocks = module.nodes.iter().map(|node| &node.block).filter(|b| !caches(b));
-        let mut states = Vec::new();
-        for (name, ty) in blocks.flat_map(|b| b.states(module.context, DType::F32)) {
-            states.push((session.state(&name)?, ty.bytes()?));
-        }
-        Ok(Recurrences { states, snapshots: Vec::new() })
+    /// With these states, by number and bytes.
+    pub fn new(states: Vec<(u32, u64)>) -> Self {
+        Recurrences { states, snapshots: Vec::new() }
     }
 
     /// Forgets all snapshots.
@@ -74,10 +63,13 @@ impl Recurrences {
                 return Ok((held.len(), Vec::new()));
             }
         }
-        let fits = |s: &&Snapshot| s.tokens.len() <= common && prompt.starts_with(&s.tokens);
-        if let Some(longest) = self.snapshots.iter().filter(fits).max_by_key(|s| s.tokens.len()) {
-            session.put_back(&self.states, &longest.memory)?;
-            return Ok((longest.tokens.len(), Vec::new()));
+        let fits = |s: &Snapshot| s.tokens.len() <= common && prompt.starts_with(&s.tokens);
+        let longest = (0..self.snapshots.len())
+            .filter(|&i| fits(&self.snapshots[i]))
+            .max_by_key(|&i| self.snapshots[i].tokens.len());
+        if let Some(i) = longest {
+            session.put_back(&self.states, &self.snapshots[i].memory)?;
+            return Ok((self.touch(i), Vec::new()));
         }
         let zeros = |&(state, bytes): &(u32, u64)| Write {
             to: WriteTo::State(state),
@@ -87,11 +79,16 @@ impl Recurrences {
         Ok((0, self.states.iter().map(zeros).collect()))
     }
 
+    /// Makes a snapshot the one that was used last. Returns how many tokens it has.
+    fn touch(&mut self, i: usize) -> usize {
+        self.snapshots[i..].rotate_left(1);
+        self.snapshots.last().map_or(0, |s| s.tokens.len())
+    }
+
     /// Takes a snapshot of states that were made of these tokens.
     fn keep(&mut self, session: &mut Session, tokens: &[u32]) -> Result<()> {
         if let Some(i) = self.snapshots.iter().position(|s| s.tokens == tokens) {
-            let newest = self.snapshots.remove(i);
-            self.snapshots.push(newest);
+            self.touch(i);
             return Ok(());
         }
         let full = self.snapshots.len() >= SNAPSHOTS;
