@@ -31,6 +31,7 @@ use crate::types::DType;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// Where a layer's branches are normalised.
@@ -192,7 +193,7 @@ impl Model for Decoder {
         let table = tensors.weight(names.embedding(), &[self.vocab, self.dim])?;
         let ids = m.ids();
         let x = m.embedding(ids, table.clone());
-        let mut x = scaled(&mut m, x, self.embedding_scale, "token_embd_scaled")?;
+        let mut x = scaled(&mut m, x, self.embedding_scale, self.dim, "token_embd_scaled")?;
         m.tap("layer.embed", x);
         let b = Builder { model: self, tensors, names, divisors };
         for (i, layer) in self.layers.iter().enumerate() {
@@ -212,12 +213,13 @@ fn small_row(n: u64) -> u64 {
     if n <= 512 { n } else { 256 + n % 256 }
 }
 
-/// `x` times a number, and `x` itself for 1.
-fn scaled(m: &mut Module, x: Tensor, by: f32, label: &str) -> Result<Tensor> {
+/// Rows `x` of so many columns times a number, and `x` itself for 1. The number is written out as a row, which
+/// every executor's kernel for products takes.
+fn scaled(m: &mut Module, x: Tensor, by: f32, columns: u64, label: &str) -> Result<Tensor> {
     if by == 1.0 {
         return Ok(x);
     }
-    let by = Constant::scalar(DType::F32, by.into())?;
+    let by = Constant::f32s(&[columns], &vec![by; columns as usize])?;
     let by = m.op(by, &[], &format!("{label}_by"));
     Ok(m.op(Zip { f: Binary::Mul }, &[x, by], label))
 }
@@ -256,13 +258,13 @@ impl Builder<'_> {
             Mixer::ShortConv(c) => self.short_conv(m, h, *c, i)?,
         };
         let a = norm(m, a, after[0], "attn_post_norm")?;
-        let a = scaled(m, a, by, &format!("blk.{i}.attn_scaled"))?;
+        let a = scaled(m, a, by, self.model.dim, &format!("blk.{i}.attn_scaled"))?;
         let x = m.add(x, a, &format!("blk.{i}.attn_residual"));
 
         let h = norm(m, x, before[1], "ffn_norm")?;
         let f = self.feed_forward(m, h, &layer.feed_forward, i)?;
         let f = norm(m, f, after[1], "ffn_post_norm")?;
-        let f = scaled(m, f, by, &format!("blk.{i}.ffn_scaled"))?;
+        let f = scaled(m, f, by, self.model.dim, &format!("blk.{i}.ffn_scaled"))?;
         Ok(m.add(x, f, &format!("blk.{i}.ffn_residual")))
     }
 
@@ -302,7 +304,7 @@ impl Builder<'_> {
             return Err(Error::new(Code::Unsupported, what).at(self.names.head()));
         }
         // A head without a bias makes the same of rows that are divided as of logits, and those are more.
-        let x = scaled(m, x, 1.0 / model.logit_scale, "output_norm_scaled")?;
+        let x = scaled(m, x, 1.0 / model.logit_scale, model.dim, "output_norm_scaled")?;
         m.lm_head_capped(x, head, model.logit_softcap);
         Ok(())
     }
