@@ -2,8 +2,12 @@
 
 use super::{Made, Session, TensorRef};
 use crate::error::{Error, Result};
-use crate::runtime::device::{AnyId, Copy, Device, Memory, SessionId, TensorId, Ticket};
-use crate::types::{DType, Scalar, Shape, Type};
+#[cfg(feature = "text")]
+use crate::runtime::device::Copy;
+use crate::runtime::device::{AnyId, Device, Memory, SessionId, TensorId, Ticket};
+#[cfg(feature = "text")]
+use crate::types::Scalar;
+use crate::types::{DType, Shape, Type};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -160,6 +164,24 @@ impl Session {
         self.held(id, name, dtype, dims)
     }
 
+    /// Asks for memory for a tensor. It is there once the work ahead is done.
+    pub(super) fn room(&mut self, name: &str, dtype: DType, dims: &[u64]) -> Result<DeviceTensor> {
+        let bytes = Type::tensor(dtype, Shape::of(dims)).bytes()?;
+        let (id, ticket) = self.device.tensor(self.memory_id()?, bytes)?;
+        self.ahead.making.insert(0, (ticket, Made::Tensor));
+        self.held(id, name, dtype, dims)
+    }
+
+    fn held(&self, id: TensorId, name: &str, dtype: DType, dims: &[u64]) -> Result<DeviceTensor> {
+        let held = Held { device: self.device.clone(), session: self.memory_id()?, id };
+        let (held, name, dims) = (Arc::new(held), name.into(), dims.into());
+        Ok(DeviceTensor { held, name, dtype, dims })
+    }
+}
+
+/// Copies of states, for the generation of text.
+#[cfg(feature = "text")]
+impl Session {
     /// Copies states, given by number and bytes, one behind the other into a tensor of the device: into that one, or
     /// into a new one.
     ///
@@ -206,19 +228,5 @@ impl Session {
             })
             .collect();
         self.device.copy(self.memory_id()?, &copies)
-    }
-
-    /// Asks for memory for a tensor. It is there once the work ahead is done.
-    pub(super) fn room(&mut self, name: &str, dtype: DType, dims: &[u64]) -> Result<DeviceTensor> {
-        let bytes = Type::tensor(dtype, Shape::of(dims)).bytes()?;
-        let (id, ticket) = self.device.tensor(self.memory_id()?, bytes)?;
-        self.ahead.making.insert(0, (ticket, Made::Tensor));
-        self.held(id, name, dtype, dims)
-    }
-
-    fn held(&self, id: TensorId, name: &str, dtype: DType, dims: &[u64]) -> Result<DeviceTensor> {
-        let held = Held { device: self.device.clone(), session: self.memory_id()?, id };
-        let (held, name, dims) = (Arc::new(held), name.into(), dims.into());
-        Ok(DeviceTensor { held, name, dtype, dims })
     }
 }
