@@ -148,8 +148,8 @@ fn what_cannot_be_embedded_is_refused() {
     fails(
         &mut embed(&["--model", empty, "x"]),
         3,
-        &format!("there is no such file ({empty}/model.safetensors)"),
-        "give the path of a model file, or of its first shard",
+        &format!("the folder has no config.json ({empty})"),
+        "give a model file, or the folder of a transformers checkpoint",
     );
 }
 
