@@ -138,6 +138,25 @@ pub fn map(path: &Path) -> Result<SharedBytes> {
     Ok(shared(map_file(path)?.map(Arc::new)))
 }
 
+/// Bytes of a configuration or a tokenizer at most; a `tokenizer.json` of 256 k tokens has 33 MB.
+const SMALL: u64 = 256 << 20;
+
+/// Maps a checkpoint's small file. `None` where there is none.
+///
+/// # Errors
+/// `Io` for a file that cannot be read; `BadFile` for one that is too large.
+pub fn small_file(path: &Path) -> Result<Option<SharedBytes>> {
+    match std::fs::metadata(path) {
+        Ok(meta) if meta.len() > SMALL => {
+            let what = format!("the file has {} bytes, {SMALL} is the most", meta.len());
+            Err(Error::bad_file(what).at(path.display().to_string()))
+        }
+        Ok(_) => map(path).map(Some),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(io_error(path, &e)),
+    }
+}
+
 fn shared(map: Option<Arc<memmap2::Mmap>>) -> SharedBytes {
     struct Bytes(Arc<memmap2::Mmap>);
     impl AsRef<[u8]> for Bytes {

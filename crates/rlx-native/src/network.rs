@@ -2,7 +2,7 @@
 
 use crate::block_on::block_on;
 use crate::devices::DeviceRow;
-use crate::files::{ModelSource, map, open_safetensors};
+use crate::files::{ModelSource, map, open_safetensors, small_file};
 use crate::load::fill;
 use crate::memory::free_bytes;
 use rlx_core::models::{self, Checkpoint, Facts, FolderTexts, TOKENIZER_FILES, TokenizerFiles};
@@ -16,8 +16,6 @@ use rlx_core::{Code, Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of a configuration or a tokenizer at most.
-const TEXT: u64 = 64 << 20;
 /// Files of weights that a folder may have.
 const SHARDS: usize = 1 << 10;
 
@@ -128,10 +126,13 @@ impl Folder {
     pub fn language(&self) -> Result<(Tokenizer, Result<ChatTemplate>)> {
         let mut files = TokenizerFiles::default();
         for name in TOKENIZER_FILES {
-            let Some(text) = self.bytes(name)? else { continue };
+            let Some(text) = small_file(&self.path.join(name))? else { continue };
             files.put(name, &self.path.join(name).display().to_string(), (*text).as_ref())?;
         }
-        let tokenizer = files.tokenizer()?;
+        let tokenizer = files.tokenizer().map_err(|e| match e.at.is_empty() {
+            true => e.at(self.path.display().to_string()),
+            false => e,
+        })?;
         let template = files.chat_template(&tokenizer);
         Ok((tokenizer, template))
     }
@@ -146,28 +147,10 @@ impl Folder {
     /// # Errors
     /// `Io` for a file that cannot be read; `BadFile` for one that is too large or no text.
     pub fn text(&self, name: &str) -> Result<Option<String>> {
-        let Some(bytes) = self.bytes(name)? else { return Ok(None) };
+        let Some(bytes) = small_file(&self.path.join(name))? else { return Ok(None) };
         let at = self.path.join(name).display().to_string();
         let text = std::str::from_utf8((*bytes).as_ref());
         text.map(|t| Some(t.to_owned())).map_err(|_| Error::bad_file("the file is no text").at(at))
-    }
-
-    /// The bytes of one of its small files; `None` where there is no such file.
-    fn bytes(&self, name: &str) -> Result<Option<SharedBytes>> {
-        let path = self.path.join(name);
-        let at = path.display().to_string();
-        match std::fs::metadata(&path) {
-            Ok(meta) if meta.len() > TEXT => {
-                let what = format!("the file has {} bytes, {TEXT} is the most", meta.len());
-                return Err(Error::bad_file(what).at(at));
-            }
-            Ok(_) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => {
-                return Err(Error::new(Code::Io, format!("the file cannot be read: {e}")).at(at));
-            }
-        }
-        map(&path).map(Some)
     }
 
     /// What its small files say of pooling, tokens and the longest text.

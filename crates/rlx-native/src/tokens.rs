@@ -1,14 +1,11 @@
 //! The tokenizer of a file or a folder, of whichever kind it is.
 
-use crate::files::{ModelSource, map};
+use crate::files::{ModelSource, map, small_file};
 use rlx_core::models::{self, FolderTexts, TOKENIZER_FILES, TokenizerFiles};
 use rlx_core::safetensors::json::Json;
 use rlx_core::text::{Special, Tokenizer, WordPiece};
 use rlx_core::{Code, Error, Result};
 use std::path::Path;
-
-/// Bytes of a folder's small file at most; `tokenizer.json` of 256 k tokens has 33 MB.
-const MOST: u64 = 256 << 20;
 
 /// A tokenizer of a language model, or of an encoder.
 pub enum AnyTokenizer {
@@ -59,27 +56,27 @@ impl AnyTokenizer {
         let mut found = false;
         for name in TOKENIZER_FILES {
             let file = path.join(name);
-            let Some(bytes) = small(&file)? else { continue };
+            let Some(bytes) = small_file(&file)? else { continue };
             found |= matches!(name, "tokenizer.json" | "tokenizer.model");
             if name == "tokenizer.json" {
                 json = Some((bytes, file.display().to_string()));
             } else {
-                files.put(name, &file.display().to_string(), &bytes)?;
+                files.put(name, &file.display().to_string(), (*bytes).as_ref())?;
             }
         }
         if let Some((bytes, at)) = json {
-            return Self::json(&bytes, &at, files);
+            return Self::json((*bytes).as_ref(), &at, files);
         }
         if found {
             return files.tokenizer().map(|t| Self::Text(Box::new(t)));
         }
         let vocab = path.join("vocab.txt");
-        let Some(bytes) = small(&vocab)? else {
+        let Some(bytes) = small_file(&vocab)? else {
             let what = "the folder has no tokenizer.json, tokenizer.model or vocab.txt";
             return Err(Error::new(Code::Io, what).at(path.display().to_string()));
         };
         let mut texts = FolderTexts::default();
-        texts.put("vocab.txt", &vocab.display().to_string(), &bytes)?;
+        texts.put("vocab.txt", &vocab.display().to_string(), (*bytes).as_ref())?;
         texts.tokenizer().map(|t| Self::WordPiece(Box::new(t)))
     }
 
@@ -124,19 +121,5 @@ impl AnyTokenizer {
             return Err(Error::usage(format!("token {id} is outside the {n} tokens")));
         }
         Ok(tokenizer.decode_bytes(ids, true))
-    }
-}
-
-/// The bytes of a small file; `None` where there is none.
-fn small(path: &Path) -> Result<Option<Vec<u8>>> {
-    let at = || path.display().to_string();
-    match std::fs::metadata(path) {
-        Ok(meta) if meta.len() > MOST => {
-            let what = format!("the file has {} bytes, {MOST} is the most", meta.len());
-            Err(Error::bad_file(what).at(at()))
-        }
-        Ok(_) => map(path).map(|bytes| Some((*bytes).as_ref().to_vec())),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::new(Code::Io, format!("the file cannot be read: {e}")).at(at())),
     }
 }

@@ -32,22 +32,23 @@ fn read(checkpoint: &Checkpoint<'_>) -> Result<Decoder> {
         Layer::new(attention, FeedForward::gated(sizes.ffn[i], Unary::Gelu))
     };
     let layers = (0..sizes.layers()).map(layer).collect();
+    decoder(&keys, &sizes, Decoder::new(FAMILY.name, &sizes, vec![rotary], layers))
+}
+
+/// What every Gemma has, once its own keys are read: norms that scale by 1 + weight, which the converter to GGUF
+/// adds already, and embeddings times the root of D.
+pub(super) fn decoder(keys: &Keys<'_>, sizes: &Sizes, layers: Decoder) -> Result<Decoder> {
     keys.neutral(NEUTRAL)?;
-    finish(&keys)?;
+    finish(keys)?;
     Ok(Decoder {
-        norm_offset: norm_offset(&keys),
+        norm_offset: if keys.is_gguf() { 0.0 } else { 1.0 },
         embedding_scale: math::sqrtf(sizes.dim as f32),
-        ..Decoder::new(FAMILY.name, &sizes, vec![rotary], layers)
+        ..layers
     })
 }
 
-/// Keys of all Gemmas of which one value is read.
-pub(super) const NEUTRAL: &[Neutral] = &[
+/// Keys of which one value is read.
+const NEUTRAL: &[Neutral] = &[
     ("attention_bias", 0.0, "adds biases to the attention"),
     ("use_bidirectional_attention", 0.0, "lets rows see those after them"),
 ];
-
-/// What norms add to their weights. The converter to GGUF added it already.
-pub(super) fn norm_offset(keys: &Keys<'_>) -> f32 {
-    if keys.is_gguf() { 0.0 } else { 1.0 }
-}

@@ -3,10 +3,11 @@
 
 use super::checkpoint::Checkpoint;
 use super::decoder::{
-    Attention, BranchNorms, Decoder, FeedForward, Layer, Sizes, Sliding, finish, windows,
+    Attention, BranchNorms, Decoder, FeedForward, Layer, Sizes, Sliding, windows,
 };
 use super::family::Family;
 use super::gemma;
+use super::keys::Keys;
 use super::rotary::Rotary;
 use crate::error::Result;
 use crate::math;
@@ -29,33 +30,42 @@ fn read(checkpoint: &Checkpoint<'_>) -> Result<Decoder> {
     let sizes = Sizes::read(checkpoint, &keys, Unary::Gelu, Some(true))?;
     let rotary = Rotary::read(&keys, sizes.head_dim, sizes.context)?;
     let windows = windows(&keys, sizes.layers(), Sliding::AllBut(2))?;
-    // A GGUF file does not say it, and the 27B model, that of 46 layers, divides by D / H.
+    let layer = layers(&keys, &sizes, 46)?;
+    let layer = |i: usize| layer(Attention { window: windows[i], ..attention(&sizes, i) }, i);
+    let layers = (0..sizes.layers()).map(layer).collect();
+    let logit_softcap = softcap(&keys, "final_logit_softcapping")?;
+    let decoder = Decoder::new(FAMILY.name, &sizes, vec![rotary], layers);
+    gemma::decoder(&keys, &sizes, Decoder { logit_softcap, ..decoder })
+}
+
+/// A bound, if there is one; 0 is how a GGUF file says that there is none.
+pub(super) fn softcap(keys: &Keys<'_>, name: &str) -> Result<Option<f32>> {
+    Ok(keys.opt_f32(name)?.filter(|&x| x != 0.0))
+}
+
+/// An attention without biases.
+pub(super) fn attention(sizes: &Sizes, i: usize) -> Attention {
+    Attention::new(sizes.attention(i), Some(false))
+}
+
+/// Layers of Gemma 2 and 3 around their attentions: the scale and the bound of scores, and norms before and after
+/// the branches. `large` is how many layers the 27B model has: a GGUF file does not say that it alone divides scores
+/// by the root of D / H.
+pub(super) fn layers<'a>(
+    keys: &Keys<'_>,
+    sizes: &'a Sizes,
+    large: usize,
+) -> Result<impl Fn(Attention, usize) -> Layer + use<'a>> {
     let divisor = match keys.opt_above_zero("query_pre_attn_scalar")? {
         Some(scalar) => scalar,
-        None if sizes.layers() == 46 => (sizes.dim / sizes.heads[0]) as f32,
+        None if sizes.layers() == large => (sizes.dim / sizes.heads[0]) as f32,
         None => sizes.head_dim as f32,
     };
-    let softcap = keys.opt_f32("attn_logit_softcapping")?.filter(|&x| x != 0.0);
-    let logit_softcap = keys.opt_f32("final_logit_softcapping")?.filter(|&x| x != 0.0);
-    let layer = |i: usize| {
-        let attention = Attention {
-            window: windows[i],
-            scale: Some(1.0 / math::sqrtf(divisor)),
-            softcap,
-            ..Attention::new(sizes.attention(i), Some(false))
-        };
-        Layer {
-            norms: BranchNorms::Both,
-            ..Layer::new(attention, FeedForward::gated(sizes.ffn[i], sizes.act))
-        }
-    };
-    let layers = (0..sizes.layers()).map(layer).collect();
-    keys.neutral(gemma::NEUTRAL)?;
-    finish(&keys)?;
-    Ok(Decoder {
-        norm_offset: gemma::norm_offset(&keys),
-        embedding_scale: math::sqrtf(sizes.dim as f32),
-        logit_softcap,
-        ..Decoder::new(FAMILY.name, &sizes, vec![rotary], layers)
+    let softcap = softcap(keys, "attn_logit_softcapping")?;
+    let scale = Some(1.0 / math::sqrtf(divisor));
+    Ok(move |attention, i: usize| {
+        let feed_forward = FeedForward::gated(sizes.ffn[i], sizes.act);
+        let layer = Layer::new(Attention { scale, softcap, ..attention }, feed_forward);
+        Layer { norms: BranchNorms::Both, ..layer }
     })
 }

@@ -2,15 +2,13 @@
 //! and k, five layers of a sliding window to one without, and rotary positions of their own in these.
 
 use super::checkpoint::Checkpoint;
-use super::decoder::{
-    Attention, BranchNorms, Decoder, FeedForward, Layer, QkNorm, Sizes, Sliding, finish, windows,
-};
+use super::decoder::{Attention, Decoder, QkNorm, Sizes, Sliding, windows};
 use super::family::Family;
 use super::gemma;
+use super::gemma2::{attention, layers, softcap};
 use super::keys::Keys;
 use super::rotary::Rotary;
 use crate::error::Result;
-use crate::math;
 use crate::ops::Unary;
 use crate::profile::{Preset, Presets};
 use alloc::boxed::Box;
@@ -30,37 +28,20 @@ fn read(checkpoint: &Checkpoint<'_>) -> Result<Decoder> {
     let sizes = Sizes::read(checkpoint, &keys, Unary::Gelu, Some(true))?;
     let windows = windows(&keys, sizes.layers(), Sliding::AllBut(6))?;
     let [full, sliding] = rotaries(&keys, &sizes)?;
-    // A GGUF file does not say it, and the 27B model, that of 62 layers, divides by D / H.
-    let divisor = match keys.opt_above_zero("query_pre_attn_scalar")? {
-        Some(scalar) => scalar,
-        None if sizes.layers() == 62 => (sizes.dim / sizes.heads[0]) as f32,
-        None => sizes.head_dim as f32,
-    };
-    let softcap = keys.opt_f32("attn_logit_softcapping")?.filter(|&x| x != 0.0);
-    let logit_softcap = keys.opt_f32("final_logit_softcapping")?.filter(|&x| x != 0.0);
+    let layer = layers(&keys, &sizes, 62)?;
     let layer = |i: usize| {
         let attention = Attention {
             window: windows[i],
             rotary: Some(usize::from(windows[i].is_some())),
-            scale: Some(1.0 / math::sqrtf(divisor)),
-            softcap,
             qk_norm: Some(QkNorm::Head),
-            ..Attention::new(sizes.attention(i), Some(false))
+            ..attention(&sizes, i)
         };
-        Layer {
-            norms: BranchNorms::Both,
-            ..Layer::new(attention, FeedForward::gated(sizes.ffn[i], sizes.act))
-        }
+        layer(attention, i)
     };
     let layers = (0..sizes.layers()).map(layer).collect();
-    keys.neutral(gemma::NEUTRAL)?;
-    finish(&keys)?;
-    Ok(Decoder {
-        norm_offset: gemma::norm_offset(&keys),
-        embedding_scale: math::sqrtf(sizes.dim as f32),
-        logit_softcap,
-        ..Decoder::new(FAMILY.name, &sizes, vec![full, sliding], layers)
-    })
+    let logit_softcap = softcap(&keys, "final_logit_softcapping")?;
+    let decoder = Decoder::new(FAMILY.name, &sizes, vec![full, sliding], layers);
+    gemma::decoder(&keys, &sizes, Decoder { logit_softcap, ..decoder })
 }
 
 /// Rotary positions of layers without a window, and of those with one.

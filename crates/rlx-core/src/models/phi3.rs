@@ -44,7 +44,7 @@ fn read(checkpoint: &Checkpoint<'_>) -> Result<Decoder> {
         ("full_attn_mod", 1.0, "lets layers differ in their window"),
         ("interpolate_factor", 1.0, "divides rotary positions"),
     ])?;
-    // Of training.
+    // These concern training.
     keys.inert(&["embd_pdrop", "resid_pdrop"]);
     finish(&keys)?;
     Ok(Decoder::new(FAMILY.name, &sizes, vec![rotary], layers))

@@ -5,6 +5,7 @@ use super::decoder::{
     Attention, Decoder, FeedForward, Layer, QkNorm, Sizes, Sliding, finish, windows,
 };
 use super::family::Family;
+use super::keys::Keys;
 use super::rotary::Rotary;
 use crate::error::Result;
 use crate::ops::Unary;
@@ -25,17 +26,23 @@ fn read(checkpoint: &Checkpoint<'_>) -> Result<Decoder> {
     let keys = checkpoint.keys()?;
     let sizes = Sizes::read(checkpoint, &keys, Unary::Silu, None)?;
     let rotary = Rotary::read(&keys, sizes.head_dim, sizes.context)?;
-    let windows = windows(&keys, sizes.layers(), Sliding::Asked)?;
-    let bias = keys.opt_bool("attention_bias")?.unwrap_or(false);
-    let layer = |i: usize| {
-        let attention = Attention {
-            window: windows[i],
-            qk_norm: Some(QkNorm::Head),
-            ..Attention::new(sizes.attention(i), Some(bias))
-        };
-        Layer::new(attention, FeedForward::gated(sizes.ffn[i], sizes.act))
-    };
+    let attention = attention(&keys, &sizes)?;
+    let layer = |i: usize| Layer::new(attention(i), FeedForward::gated(sizes.ffn[i], sizes.act));
     let layers = (0..sizes.layers()).map(layer).collect();
     finish(&keys)?;
     Ok(Decoder::new(FAMILY.name, &sizes, vec![rotary], layers))
+}
+
+/// The attention of each layer.
+pub(super) fn attention<'a>(
+    keys: &Keys<'_>,
+    sizes: &'a Sizes,
+) -> Result<impl Fn(usize) -> Attention + use<'a>> {
+    let windows = windows(keys, sizes.layers(), Sliding::Asked)?;
+    let bias = keys.opt_bool("attention_bias")?.unwrap_or(false);
+    Ok(move |i: usize| Attention {
+        window: windows[i],
+        qk_norm: Some(QkNorm::Head),
+        ..Attention::new(sizes.attention(i), Some(bias))
+    })
 }

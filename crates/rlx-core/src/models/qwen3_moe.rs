@@ -3,10 +3,11 @@
 
 use super::checkpoint::Checkpoint;
 use super::decoder::{
-    Attention, Decoder, Experts, FeedForward, Layer, Names, Part, QkNorm, Sizes, Sliding, experts,
-    finish, windows,
+    Decoder, Experts, FeedForward, Layer, Names, Part, Shared, Sizes, experts, finish,
 };
 use super::family::Family;
+use super::keys::Keys;
+use super::qwen3::attention;
 use super::rotary::Rotary;
 use crate::error::Result;
 use crate::ops::{Route, Unary};
@@ -14,6 +15,7 @@ use crate::profile::{Preset, Presets};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec;
+use alloc::vec::Vec;
 
 /// The family's row.
 pub(super) const FAMILY: Family = Family {
@@ -28,8 +30,24 @@ fn read(checkpoint: &Checkpoint<'_>) -> Result<Decoder> {
     let keys = checkpoint.keys()?;
     let sizes = Sizes::read(checkpoint, &keys, Unary::Silu, None)?;
     let rotary = Rotary::read(&keys, sizes.head_dim, sizes.context)?;
-    let windows = windows(&keys, sizes.layers(), Sliding::Asked)?;
-    let bias = keys.opt_bool("attention_bias")?.unwrap_or(false);
+    let attention = attention(&keys, &sizes)?;
+    // GGUF files do not say whether shares are divided by their sum; all published models divide.
+    let feed_forward = feed_forward(checkpoint, &keys, &sizes, keys.is_gguf(), None)?;
+    let layer = |i: usize| Layer::new(attention(i), feed_forward(i));
+    let layers = (0..sizes.layers()).map(layer).collect();
+    finish(&keys)?;
+    Ok(Decoder::new(FAMILY.name, &sizes, vec![rotary], layers))
+}
+
+/// The feed-forward of each layer: experts, or one for all rows. `normalise` says whether shares are divided by their
+/// sum where no key does.
+pub(super) fn feed_forward<'a>(
+    checkpoint: &Checkpoint<'_>,
+    keys: &Keys<'_>,
+    sizes: &'a Sizes,
+    normalise: bool,
+    shared: Option<Shared>,
+) -> Result<impl Fn(usize) -> FeedForward + use<'a>> {
     // Every `step`-th layer has experts, but for those of a list. A GGUF file says it by its tensors.
     let step = keys.opt_positive("decoder_sparse_step")?.unwrap_or(1);
     let dense = keys.opt_u64s("mlp_only_layers")?.unwrap_or_default();
@@ -38,25 +56,15 @@ fn read(checkpoint: &Checkpoint<'_>) -> Result<Decoder> {
         true => checkpoint.tensor(&format!("{}.weight", names.layer(i, Part::Router))).is_none(),
         false => dense.contains(&(i as u64)) || !(i as u64 + 1).is_multiple_of(step),
     };
-    // GGUF files do not say it; all published models divide.
-    let normalise = keys.opt_bool("norm_topk_prob")?.unwrap_or(keys.is_gguf());
-    let experts = experts(&keys, sizes.ffn[0], sizes.act)?;
-    let layer = |i: usize| {
-        let attention = Attention {
-            window: windows[i],
-            qk_norm: Some(QkNorm::Head),
-            ..Attention::new(sizes.attention(i), Some(bias))
-        };
-        let feed_forward = match &experts {
-            Some(e) if !is_dense(i) => FeedForward::Experts(Experts {
-                route: Route { normalise, ..e.route.clone() },
-                ..e.clone()
-            }),
-            _ => FeedForward::gated(sizes.ffn[i], sizes.act),
-        };
-        Layer::new(attention, feed_forward)
-    };
-    let layers = (0..sizes.layers()).map(layer).collect();
-    finish(&keys)?;
-    Ok(Decoder::new(FAMILY.name, &sizes, vec![rotary], layers))
+    let is_dense: Vec<bool> = (0..sizes.layers()).map(is_dense).collect();
+    let normalise = keys.opt_bool("norm_topk_prob")?.unwrap_or(normalise);
+    let experts = experts(keys, sizes.ffn[0], sizes.act)?.map(|e| Experts {
+        route: Route { normalise, ..e.route },
+        shared,
+        ..e
+    });
+    Ok(move |i: usize| match &experts {
+        Some(experts) if !is_dense[i] => FeedForward::Experts(experts.clone()),
+        _ => FeedForward::gated(sizes.ffn[i], sizes.act),
+    })
 }

@@ -3,14 +3,15 @@
 
 use super::checkpoint::Checkpoint;
 use super::decoder::{
-    Attention, Decoder, DeltaNet, Experts, FeedForward, Layer, Mixer, Names, Part, Projections,
-    QkNorm, Renamed, Shared, Sizes, experts, finish,
+    Attention, Decoder, DeltaNet, Layer, Mixer, Part, Projections, QkNorm, Renamed, Shared, Sizes,
+    finish,
 };
 use super::family::Family;
 use super::keys::Keys;
+use super::qwen3_moe::feed_forward;
 use super::rotary::Rotary;
 use crate::error::Result;
-use crate::ops::{Route, Unary};
+use crate::ops::Unary;
 use crate::profile::{Preset, Presets};
 use alloc::boxed::Box;
 use alloc::format;
@@ -46,7 +47,9 @@ pub(super) fn decoder(
     let sizes = Sizes::read(checkpoint, keys, Unary::Silu, None)?;
     let rotary = Rotary::read(keys, sizes.head_dim, sizes.context)?;
     let attends = attending(keys, sizes.layers())?;
-    let feed_forward = feed_forward(checkpoint, keys, &sizes)?;
+    let shared = keys.word("expert_shared_feed_forward_length", "shared_expert_intermediate_size");
+    let shared = keys.opt_positive(shared)?.map(|width| Shared { width, scored: true });
+    let feed_forward = feed_forward(checkpoint, keys, &sizes, true, shared)?;
     let layer = |i: usize| {
         let mixer = match attends[i] {
             true => Mixer::Attention(Attention {
@@ -76,36 +79,6 @@ const RENAMED: &[Renamed] = &[
     (Part::FfnNorm, "post_attention_norm", "post_attention_layernorm"),
     (Part::Conv, "ssm_conv1d", "linear_attn.conv1d"),
 ];
-
-/// The feed-forward of each layer: experts, or one for all rows.
-fn feed_forward(
-    checkpoint: &Checkpoint<'_>,
-    keys: &Keys<'_>,
-    sizes: &Sizes,
-) -> Result<impl Fn(usize) -> FeedForward> {
-    // Every `step`-th layer has experts, but for those of a list. A GGUF file says it by its tensors.
-    let step = keys.opt_positive("decoder_sparse_step")?.unwrap_or(1);
-    let dense = keys.opt_u64s("mlp_only_layers")?.unwrap_or_default();
-    let normalise = keys.opt_bool("norm_topk_prob")?.unwrap_or(true);
-    let shared = keys.word("expert_shared_feed_forward_length", "shared_expert_intermediate_size");
-    let shared = keys.opt_positive(shared)?.map(|width| Shared { width, scored: true });
-    let experts = experts(keys, sizes.ffn[0], sizes.act)?;
-    let names = Names { naming: checkpoint.naming(), renamed: RENAMED };
-    let is_dense = |i: usize| match keys.is_gguf() {
-        true => checkpoint.tensor(&format!("{}.weight", names.layer(i, Part::Router))).is_none(),
-        false => dense.contains(&(i as u64)) || !(i as u64 + 1).is_multiple_of(step),
-    };
-    let is_dense: Vec<bool> = (0..sizes.layers()).map(is_dense).collect();
-    let (ffn, act) = (sizes.ffn.clone(), sizes.act);
-    Ok(move |i: usize| match &experts {
-        Some(e) if !is_dense[i] => FeedForward::Experts(Experts {
-            route: Route { normalise, ..e.route.clone() },
-            shared,
-            ..e.clone()
-        }),
-        _ => FeedForward::gated(ffn[i], act),
-    })
-}
 
 /// Which layers attend; the others have linear attention.
 pub(super) fn attending(keys: &Keys<'_>, layers: usize) -> Result<Vec<bool>> {

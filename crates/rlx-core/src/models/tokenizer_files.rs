@@ -67,7 +67,8 @@ impl TokenizerFiles {
     pub fn tokenizer(&self) -> Result<Tokenizer> {
         let Some(mut data) = self.json.as_ref().or(self.model.as_ref()).cloned() else {
             let what = "the folder has neither tokenizer.json nor tokenizer.model";
-            return Err(Error::new(Code::Io, what));
+            return Err(Error::new(Code::Io, what)
+                .hint("put the tokenizer's files beside the weights, as the checkpoint has them"));
         };
         if let Some(config) = &self.config {
             configure(config, self.json.is_none(), &mut data);

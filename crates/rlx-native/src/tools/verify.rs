@@ -222,12 +222,8 @@ impl Runner {
             Write { to: WriteTo::Input(0), offset: 0, bytes: words(ids) },
         ];
         if past == 0 {
-            let zeros = |(state, bytes): (u32, u64)| Write {
-                to: WriteTo::State(state),
-                offset: 0,
-                bytes: vec![0; bytes as usize],
-            };
-            writes.extend(self.compiled.recurrences().into_iter().map(zeros));
+            let states = self.compiled.recurrences().into_iter();
+            writes.extend(states.map(|(state, bytes)| Write::zeros(state, bytes)));
         }
         Ok(writes)
     }

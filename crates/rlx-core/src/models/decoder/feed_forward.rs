@@ -78,6 +78,12 @@ impl FeedForward {
 /// A linear layer's weight and bias.
 type Layer = (Tensor, Option<Tensor>);
 
+/// A linear layer, and a function of its result.
+fn linear(m: &mut Module, x: Tensor, (w, b): Layer, act: Option<Unary>, label: &str) -> Tensor {
+    let inputs: Vec<Tensor> = [x, w].into_iter().chain(b).collect();
+    m.push(Linear { bias: b.is_some(), act }, &inputs, label)
+}
+
 /// `down(f(gate(x)) * up(x))`.
 fn gated(m: &mut Module, x: Tensor, layers: [Layer; 3], f: Unary, label: &str) -> Tensor {
     let [gate_bias, up_bias, down_bias] = layers.map(|l| l.1.is_some());
@@ -87,21 +93,11 @@ fn gated(m: &mut Module, x: Tensor, layers: [Layer; 3], f: Unary, label: &str) -
         Unary::Silu => m.push(SwigluFfn { gate_bias, up_bias, down_bias }, &inputs, label),
         Unary::Gelu => m.push(GegluFfn { gate_bias, up_bias, down_bias }, &inputs, label),
         f => {
-            let mut linear = |x, (w, b): Layer, act, part: &str| {
-                let inputs: Vec<Tensor> = [Some(x), Some(w), b].into_iter().flatten().collect();
-                m.push(Linear { bias: b.is_some(), act }, &inputs, format!("{label}_{part}"))
-            };
-            let gate = linear(x, layers[0], Some(f), "gate");
-            let up = linear(x, layers[1], None, "up");
+            let [gate, up, down] = layers;
+            let gate = linear(m, x, gate, Some(f), &format!("{label}_gate"));
+            let up = linear(m, x, up, None, &format!("{label}_up"));
             let y = m.op(Zip { f: Binary::Mul }, &[gate, up], &format!("{label}_mul"));
-            m.push(
-                Linear { bias: down_bias, act: None },
-                &[Some(y), Some(layers[2].0), layers[2].1]
-                    .into_iter()
-                    .flatten()
-                    .collect::<Vec<_>>(),
-                format!("{label}_down"),
-            )
+            linear(m, y, down, None, &format!("{label}_down"))
         }
     }
 }
@@ -121,7 +117,7 @@ impl Builder<'_> {
             &FeedForward::Gated { width, act, fused, bias } => (width, act, fused, bias),
             FeedForward::Experts(e) => return self.experts(m, x, e, i),
         };
-        let linear = |m: &mut Module, part, dims| -> Result<Layer> {
+        let weight = |m: &mut Module, part, dims| -> Result<Layer> {
             let w = self.tensors.linear_biased(&at(part), dims, bias)?;
             Ok((m.weight(w.weight), w.bias.map(|b| m.weight(b))))
         };
@@ -133,9 +129,9 @@ impl Builder<'_> {
             let [gate, up] = self.rows(m, both.weight, [width; 2], [&*labels[0], &*labels[1]]);
             ((gate, None), (up, None))
         } else {
-            (linear(m, Part::Gate, [width, dim])?, linear(m, Part::Up, [width, dim])?)
+            (weight(m, Part::Gate, [width, dim])?, weight(m, Part::Up, [width, dim])?)
         };
-        let down = linear(m, Part::Down, [dim, width])?;
+        let down = weight(m, Part::Down, [dim, width])?;
         Ok(gated(m, x, [gate, up, down], act, &label))
     }
 
@@ -163,14 +159,14 @@ impl Builder<'_> {
     ) -> Result<Tensor> {
         let dim = self.model.dim;
         let label = format!("blk.{i}.ffn_shared");
-        let mut linear = |part, dims| -> Result<Layer> {
+        let mut weight = |part, dims| -> Result<Layer> {
             let name = self.names.layer(i, part);
             Ok((m.weight(self.tensors.linear_biased(&name, dims, Some(false))?.weight), None))
         };
         let layers = [
-            linear(Part::SharedGate, [shared.width, dim])?,
-            linear(Part::SharedUp, [shared.width, dim])?,
-            linear(Part::SharedDown, [dim, shared.width])?,
+            weight(Part::SharedGate, [shared.width, dim])?,
+            weight(Part::SharedUp, [shared.width, dim])?,
+            weight(Part::SharedDown, [dim, shared.width])?,
         ];
         let y = gated(m, x, layers, act, &label);
         if !shared.scored {
@@ -186,7 +182,7 @@ impl Builder<'_> {
             _ => m.weight(self.tensors.weight(&name, &[1, dim])?),
         };
         let act = Some(Unary::Sigmoid);
-        let score = m.push(Linear { bias: false, act }, &[x, w], format!("{label}_score"));
+        let score = linear(m, x, (w, None), act, &format!("{label}_score"));
         Ok(m.op(Zip { f: Binary::Mul }, &[y, score], &format!("{label}_scored")))
     }
 

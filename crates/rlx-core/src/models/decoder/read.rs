@@ -40,7 +40,7 @@ pub(in crate::models) struct Sizes {
 }
 
 impl Sizes {
-    /// Reads them. `act` and `tied` are what a configuration of the family means that does not say.
+    /// Reads them. `act` and `tied` hold where the configuration says nothing of them.
     ///
     /// # Errors
     /// `BadFile` naming the key that is missing, mistyped or 0.
@@ -189,7 +189,7 @@ pub(in crate::models) fn experts(
     }
     let own =
         keys.opt_positive(keys.word("expert_feed_forward_length", "moe_intermediate_size"))?;
-    // Of training.
+    // These concern training.
     keys.inert(&["router_aux_loss_coef", "output_router_logits", "router_jitter_noise"]);
     let width = own.unwrap_or(width);
     let route = Route { normalise: true, ..Route::softmax(used as usize) };
@@ -271,7 +271,7 @@ pub(in crate::models) fn windows(
 }
 
 /// Keys of GGUF files of which one value is read: the others make another architecture.
-pub(in crate::models) const NEUTRAL: &[Neutral] = &[
+const NEUTRAL: &[Neutral] = &[
     ("attention.causal", 1.0, "lets rows see those after them"),
     ("attention.clamp_kqv", 0.0, "bounds q, k and v"),
     ("attention.max_alibi_bias", 0.0, "adds the distance to the scores"),
@@ -280,7 +280,7 @@ pub(in crate::models) const NEUTRAL: &[Neutral] = &[
 
 /// Keys of GGUF files that change nothing: the vocabulary is counted in the table, an embedding's
 /// pooling is for another use, and the layout is that of all files.
-pub(in crate::models) const INERT: &[&str] =
+const INERT: &[&str] =
     &["vocab_size", "pooling_type", "tensor_data_layout", "attention.layer_norm_epsilon"];
 
 /// Keys of experts, of which a model without them has one value.
@@ -296,7 +296,7 @@ const NO_EXPERTS: &[Neutral] = &[
 pub(in crate::models) fn finish(keys: &Keys<'_>) -> Result<()> {
     if keys.is_gguf() {
         keys.neutral(NEUTRAL)?;
-        // Whoever has experts asked for their number before.
+        // A family with experts has read their number already.
         if !keys.was_asked("expert_count") {
             keys.neutral(NO_EXPERTS)?;
         }

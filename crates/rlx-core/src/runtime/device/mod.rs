@@ -113,6 +113,13 @@ pub struct Write {
     pub bytes: Vec<u8>,
 }
 
+impl Write {
+    /// Zeros in all of a state, which has so many bytes.
+    pub fn zeros(state: u32, bytes: u64) -> Write {
+        Write { to: WriteTo::State(state), offset: 0, bytes: alloc::vec![0; bytes as usize] }
+    }
+}
+
 /// A submission of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Submission<'a> {

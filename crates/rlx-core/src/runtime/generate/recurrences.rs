@@ -6,9 +6,8 @@
 //! generation starts, or from nothing.
 
 use crate::error::Result;
-use crate::runtime::device::{Write, WriteTo};
+use crate::runtime::device::Write;
 use crate::runtime::session::{DeviceTensor, Session};
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// Snapshots that are kept: an answer that is asked for again begins at the last one, an edited question at the
@@ -56,7 +55,7 @@ impl Recurrences {
         if self.states.is_empty() {
             return Ok((common, Vec::new()));
         }
-        // Snapshots of what the caches no longer have are of no use.
+        // This prompt will change the states, so a copy stays.
         if let Some(held) = held.filter(|tokens| !tokens.is_empty()) {
             self.keep(session, held)?;
             if held.len() <= common && prompt.starts_with(held) {
@@ -71,12 +70,7 @@ impl Recurrences {
             session.put_back(&self.states, &self.snapshots[i].memory)?;
             return Ok((self.touch(i), Vec::new()));
         }
-        let zeros = |&(state, bytes): &(u32, u64)| Write {
-            to: WriteTo::State(state),
-            offset: 0,
-            bytes: vec![0; bytes as usize],
-        };
-        Ok((0, self.states.iter().map(zeros).collect()))
+        Ok((0, self.states.iter().map(|&(state, bytes)| Write::zeros(state, bytes)).collect()))
     }
 
     /// Makes a snapshot the one that was used last. Returns how many tokens it has.

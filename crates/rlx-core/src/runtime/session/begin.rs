@@ -68,11 +68,7 @@ impl Begin {
         let block = Control { len, capacity, limit: u32::MAX, ..Control::default() };
         let bytes = block.to_words().iter().flat_map(|w| w.to_le_bytes()).collect();
         let mut writes = vec![Write { to: WriteTo::State(control.state), offset: 0, bytes }];
-        writes.extend(self.cleared.iter().map(|&(i, n)| Write {
-            to: WriteTo::State(i),
-            offset: 0,
-            bytes: vec![0; n as usize],
-        }));
+        writes.extend(self.cleared.iter().map(|&(i, n)| Write::zeros(i, n)));
         Ok(writes)
     }
 }
