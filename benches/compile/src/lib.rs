@@ -12,7 +12,7 @@ mod targets;
 use rlx_core::Result;
 use rlx_core::compile::CompilePipeline;
 use rlx_core::ir::hir::{
-    AttentionSpec, FfnWeights, FusionPolicy, LinearWeights, Module, Tensor, Weight,
+    AttentionSpec, FfnWeights, FusionPolicy, KeyValues, LinearWeights, Module, Tensor, Weight,
 };
 use rlx_core::ir::lir::Program;
 use rlx_core::lower::ProgramSpec;
@@ -65,8 +65,9 @@ fn layer(m: &mut Module, x: Tensor, i: usize) -> Tensor {
         }),
         rope_factors: Some(weight("rope_freqs.weight".into(), &[HEADS[2] / 2])),
         qk_norm: None,
+        sinks: None,
     };
-    let a = m.attention(q, k, v, spec);
+    let a = m.attention(q, KeyValues::Both(k, v), spec);
     let a = m.linear(a, linear(name("attn_output"), DIM, q_dim), &label("attn_output"));
     let x = m.add(x, a, &label("attn_residual"));
     let h = m.rms_norm(x, weight(name("ffn_norm"), &[DIM]), 1e-5, &label("ffn_norm"));

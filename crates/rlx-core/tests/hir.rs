@@ -3,8 +3,8 @@
 use crate::targets;
 use rlx_core::ir::GraphModule;
 use rlx_core::ir::hir::{
-    AttentionSpec, DecoderWeights, FfnWeights, FusionPolicy, Linear, LinearWeights, Module, Tensor,
-    Weight,
+    AttentionSpec, DecoderWeights, FfnWeights, FusionPolicy, KeyValues, Linear, LinearWeights,
+    Module, Tensor, Weight,
 };
 use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ir::verify::verify;
@@ -155,6 +155,7 @@ fn spec(layer: usize) -> AttentionSpec {
         rope: Some(RopeTable { base: 500.0, dims: 4, context: 16, scaling: RopeScaling::None }),
         rope_factors: Some(weight("rope_freqs", &[2])),
         qk_norm: None,
+        sinks: None,
     }
 }
 
@@ -194,7 +195,7 @@ fn by_blocks(m: &mut Module, x: Tensor, i: usize) -> Tensor {
         let q = m.linear(h, plain(w.q), "attn_q");
         let k = m.linear(h, plain(w.k), "attn_k");
         let v = m.linear(h, plain(w.v), "attn_v");
-        let a = m.attention(q, k, v, spec(i));
+        let a = m.attention(q, KeyValues::Both(k, v), spec(i));
         let a = m.linear(a, plain(w.o), "attn_output");
         let x = m.add(x, a, "attn_residual");
         let h = m.rms_norm(x, w.ffn_norm, 1e-5, "ffn_norm");

@@ -68,7 +68,7 @@ fn joined(
             input(&dims, &floats(bytes))
         })
         .collect();
-    floats(&run_op(d, AttentionJoin { splits: op.splits }, &halves)[0])
+    floats(&run_op(d, AttentionJoin { splits: op.splits, sinks: false }, &halves)[0])
 }
 
 /// The two steps, one after the other.

@@ -73,7 +73,7 @@ fn tolerance(f: Unary) -> (f32, f32) {
     let small = f32::MIN_POSITIVE;
     match f {
         Unary::Exp | Unary::Sigmoid | Unary::Softplus => (3e-5, 2e-35),
-        Unary::Silu => (3e-5, 2e-33),
+        Unary::Silu | Unary::QuickGelu => (3e-5, 2e-33),
         // f64's own 1 - tanh has 1e-16 of 1.
         Unary::Gelu | Unary::GeluErf => (3e-5, 1e-14),
         Unary::Tanh => (0.0, 1e-5),

@@ -45,7 +45,7 @@ fn the_last_positions_belong_to_a_split_where_they_are_no_whole_number_for_each(
             .zip(types)
             .map(|(bytes, ty)| input(&ty.shape.static_dims().expect("static"), &floats(bytes)))
             .collect();
-        let got = run_op(&d, AttentionJoin { splits }, &halves);
+        let got = run_op(&d, AttentionJoin { splits, sinks: false }, &halves);
         assert_close(&format!("{} positions", past + 1), &floats(&got[0]), &want, 1e-5);
     }
 }
@@ -59,7 +59,7 @@ fn splits_join_where_the_largest_score_comes_last() {
         let acc = input(&[splits as u64, e], &rng.floats(splits * e as usize));
         let stats: Vec<f32> = (0..splits).flat_map(|j| [0.4 * j as f32, 3.0 + j as f32]).collect();
         let operands = [acc, input(&[splits as u64, 2], &stats)];
-        let op = Op::from(AttentionJoin { splits });
+        let op = Op::from(AttentionJoin { splits, sinks: false });
         let want = f64s(&truth(&op, &operands)[0]);
         let got = run_op(&d, op, &operands);
         assert_close(&format!("{splits} splits of {e}"), &floats(&got[0]), &want, 1e-5);

@@ -1,7 +1,7 @@
 //! `rope` and `attention`: rotation, cache writes, attention over a cache.
 
 use super::{Inputs, Lower, Lowering};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ir::hir;
 use crate::ir::mir::{ParamKind, ValueId};
 use crate::ops::{Attention, KvWrite, Rope, RopeKvWrite, RopeTable};
@@ -51,48 +51,92 @@ impl Lowering<'_> {
     /// Attention of projected q, k and v over the caches of a layer.
     pub(super) fn attention(
         &mut self,
-        [q, k, v]: [ValueId; 3],
-        qk_norm: Option<[ValueId; 2]>,
-        factors: Option<ValueId>,
+        inputs: Attended,
         spec: &hir::Attention,
         label: &str,
     ) -> Result<ValueId> {
         let ctl = self.control()?;
-        let (mut q, mut k) = (q, k);
-        if let Some((norms, eps)) = qk_norm.zip(spec.qk_eps) {
-            q = self.head_norm(q, norms[0], (spec.head_dim, eps), &format!("{label}_q_norm"))?;
-            k = self.head_norm(k, norms[1], (spec.head_dim, eps), &format!("{label}_k_norm"))?;
+        let Attended { mut q, mut kv, norms, factors, sinks } = inputs;
+        if let Some(eps) = spec.qk_eps {
+            let heads = (spec.head_dim, eps);
+            if let Some(&norm) = norms.first() {
+                q = self.head_norm(q, norm, heads, &format!("{label}_q_norm"))?;
+            }
+            if let (Some(k), Some(&norm)) = (kv.first_mut(), norms.get(1)) {
+                *k = self.head_norm(*k, norm, heads, &format!("{label}_k_norm"))?;
+            }
         }
         let mut caches = Vec::with_capacity(2);
         for (name, ty) in spec.states(self.module.context, self.kv) {
             caches.push(self.g.param_once(ParamKind::State, &name, ty)?);
         }
         let (style, head_dim) = (spec.style, spec.head_dim);
-        let op =
-            Attention { head_dim, scale: spec.scale, window: spec.window, softcap: spec.softcap };
-        if spec.rope.dims == 0 {
-            let kcache =
-                self.g.push1(KvWrite, &[caches[0], k, ctl], &format!("{label}_k_write"))?;
-            let vcache =
-                self.g.push1(KvWrite, &[caches[1], v, ctl], &format!("{label}_v_write"))?;
-            return self.g.push1(op, &[q, kcache, vcache, ctl], label);
-        }
-        let table = self.rope_table(&spec.rope, factors, label)?;
-        if self.direct {
-            let y = self.g.push(
-                RopeKvWrite { style, head_dim },
-                &[q, k, v, table, caches[0], caches[1], ctl],
-                &format!("{label}_rope_kv"),
-            )?;
-            return self.g.push1(op, &[y[0], y[1], y[2], ctl], label);
-        }
-        let rope = Rope { style, head_dim };
-        let q = self.g.push1(rope.clone(), &[q, table, ctl], &format!("{label}_q_rope"))?;
-        let k = self.g.push1(rope, &[k, table, ctl], &format!("{label}_k_rope"))?;
-        let kcache = self.g.push1(KvWrite, &[caches[0], k, ctl], &format!("{label}_k_write"))?;
-        let vcache = self.g.push1(KvWrite, &[caches[1], v, ctl], &format!("{label}_v_write"))?;
-        self.g.push1(op, &[q, kcache, vcache, ctl], label)
+        let table = match spec.rope.dims {
+            0 => None,
+            _ => Some(self.rope_table(&spec.rope, factors, label)?),
+        };
+        let written = match (table, kv.as_slice(), caches.as_slice()) {
+            (Some(table), &[k, v], &[kcache, vcache]) if self.direct => {
+                let op = RopeKvWrite { style, head_dim };
+                let inputs = [q, k, v, table, kcache, vcache, ctl];
+                let y = self.g.push(op, &inputs, &format!("{label}_rope_kv"))?;
+                q = y[0]; // the results of `rope_kv_write`
+                Vec::from(&y[1..])
+            }
+            _ => {
+                if let Some(table) = table {
+                    let rope = Rope { style, head_dim };
+                    let at = [q, table, ctl];
+                    q = self.g.push1(rope.clone(), &at, &format!("{label}_q_rope"))?;
+                    if let Some(k) = kv.first_mut() {
+                        let at = [*k, table, ctl];
+                        *k = self.g.push1(rope, &at, &format!("{label}_k_rope"))?;
+                    }
+                }
+                let mut written = Vec::with_capacity(2);
+                for ((rows, cache), part) in kv.iter().zip(&caches).zip(["k", "v"]) {
+                    let at = [*cache, *rows, ctl];
+                    written.push(self.g.push1(KvWrite, &at, &format!("{label}_{part}_write"))?);
+                }
+                written
+            }
+        };
+        let (k, v) = match (spec.cache_of, written.as_slice()) {
+            (None, &[k]) => (k, k),
+            (None, &[k, v]) => (k, v),
+            (of, _) => {
+                let of = self.caches.iter().find(|(layer, _)| Some(*layer) == of);
+                let missing = || {
+                    let what = "attention over the caches of a layer that has none before it";
+                    Error::bad_graph(what).at(label)
+                };
+                of.ok_or_else(missing)?.1
+            }
+        };
+        self.caches.push((spec.layer, (k, v)));
+        let op = Attention {
+            head_dim,
+            scale: spec.scale,
+            window: spec.window,
+            softcap: spec.softcap,
+            sinks: sinks.is_some(),
+        };
+        let mut inputs = Vec::from([q, k, v, ctl]);
+        inputs.extend(sinks);
+        self.g.push1(op, &inputs, label)
     }
+}
+
+/// Inputs of attention.
+pub(super) struct Attended {
+    pub q: ValueId,
+    /// Those of k and v that the layer writes.
+    pub kv: Vec<ValueId>,
+    /// Weights of the norms of q and of k.
+    pub norms: Vec<ValueId>,
+    /// What divides the frequencies.
+    pub factors: Option<ValueId>,
+    pub sinks: Option<ValueId>,
 }
 
 impl Lower for hir::Rope {
@@ -107,11 +151,10 @@ impl Lower for hir::Rope {
 
 impl Lower for hir::Attention {
     fn lower(&self, cx: &mut Lowering<'_>, mut i: Inputs, label: &str) -> Result<Vec<ValueId>> {
-        let qkv = [i.one()?, i.one()?, i.one()?];
-        let norms = match self.qk_eps {
-            Some(_) => Some([i.one()?, i.one()?]),
-            None => None,
-        };
-        Ok(vec![cx.attention(qkv, norms, i.maybe(self.factors)?, self, label)?])
+        let q = i.one()?;
+        let kv = (0..self.written()).map(|_| i.one()).collect::<Result<_>>()?;
+        let norms = (0..self.norms()).map(|_| i.one()).collect::<Result<_>>()?;
+        let (factors, sinks) = (i.maybe(self.factors)?, i.maybe(self.sinks)?);
+        Ok(vec![cx.attention(Attended { q, kv, norms, factors, sinks }, self, label)?])
     }
 }

@@ -1,5 +1,6 @@
 //! `decoder_block`: a whole layer of LLaMA, as its blocks would lower one by one.
 
+use super::attention::Attended;
 use super::{Inputs, Lower, Lowering};
 use crate::error::Result;
 use crate::ir::hir;
@@ -15,10 +16,8 @@ impl Lower for hir::DecoderBlock {
         let qkv = [i.linear(false)?, i.linear(false)?, i.linear(false)?];
         let (o, ffn_norm) = (i.linear(false)?, i.one()?);
         let (gate_up, down) = ([i.linear(false)?, i.linear(false)?], i.linear(false)?);
-        let norms = match self.qk_eps {
-            Some(_) => Some([i.one()?, i.one()?]),
-            None => None,
-        };
+        let spec = self.attention();
+        let norms = (0..spec.norms()).map(|_| i.one()).collect::<Result<_>>()?;
         let factors = i.maybe(self.factors)?;
         let at = |part: &str| format!("{label}.{part}");
 
@@ -31,8 +30,9 @@ impl Lower for hir::DecoderBlock {
                 vec![q, k, cx.linear(h, qkv[2], &at("attn_v"))?]
             }
         };
-        let qkv = [qkv[0], qkv[1], qkv[2]];
-        let a = cx.attention(qkv, norms, factors, &self.attention(), &at("attn"))?;
+        let (q, kv) = (qkv[0], Vec::from(&qkv[1..])); // a result for each of three segments
+        let a =
+            cx.attention(Attended { q, kv, norms, factors, sinks: None }, &spec, &at("attn"))?;
         let x = cx.linear_residual(a, o, x, [&at("attn_output"), &at("attn_residual")])?;
         let h = cx.rms_norm(x, ffn_norm, self.eps, &at("ffn_norm"))?;
         let h = cx.glu(h, gate_up, Unary::Silu, &at("ffn"))?;

@@ -68,6 +68,8 @@ struct Lowering<'a> {
     ctl: Option<ValueId>,
     /// Angles, divisors and the table of both.
     rope_tables: Vec<(RopeTable, Option<ValueId>, ValueId)>,
+    /// Of layers with attention, the caches of keys and values as they are once the step's rows are in them.
+    caches: Vec<(usize, (ValueId, ValueId))>,
 }
 
 impl<'a> Lowering<'a> {
@@ -85,6 +87,7 @@ impl<'a> Lowering<'a> {
             results: Vec::with_capacity(module.results() as usize),
             ctl: None,
             rope_tables: Vec::new(),
+            caches: Vec::new(),
         };
         if module.nodes.iter().any(|n| n.block.reads_control()) {
             cx.control()?;

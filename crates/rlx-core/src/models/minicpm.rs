@@ -4,6 +4,7 @@
 use super::checkpoint::Checkpoint;
 use super::decoder::{Attention, Decoder, FeedForward, Layer, Sizes, finish, permuted_pairs};
 use super::family::Family;
+use super::keys::Keys;
 use super::rotary::Rotary;
 use crate::error::Result;
 use crate::math;
@@ -25,22 +26,9 @@ fn read(checkpoint: &Checkpoint<'_>) -> Result<Decoder> {
     let keys = checkpoint.keys()?;
     let sizes = Sizes::read(checkpoint, &keys, Unary::Silu, None)?;
     let rotary = Rotary::read(&keys, sizes.head_dim, sizes.context)?;
-    let root = math::sqrtf(sizes.layers() as f32);
-    // A GGUF file has the factors themselves; older ones have none, and are of the 2B model.
-    let [embedding_scale, residual_scale, logit_scale] = if keys.is_gguf() {
-        [
-            keys.opt_f32("embedding_scale")?.unwrap_or(12.0),
-            keys.opt_f32("residual_scale")?.unwrap_or(1.4 / root),
-            keys.opt_above_zero("logit_scale")?.unwrap_or(sizes.dim as f32 / 256.0),
-        ]
-    } else {
-        let base = keys.opt_positive("dim_model_base")?.unwrap_or(1);
-        [
-            keys.opt_f32("scale_emb")?.unwrap_or(1.0),
-            keys.opt_f32("scale_depth")?.unwrap_or(1.0) / root,
-            sizes.dim as f32 / base as f32,
-        ]
-    };
+    // Older GGUF files have no factors, and are of the 2B model.
+    let [embedding_scale, residual_scale, logit_scale] =
+        factors(&keys, &sizes, (12.0, 1.4, 256.0))?;
     let layer = |i: usize| {
         let attention = Attention::new(sizes.attention(i), Some(false));
         let feed_forward = FeedForward::gated(sizes.ffn[i], sizes.act);
@@ -55,4 +43,28 @@ fn read(checkpoint: &Checkpoint<'_>) -> Result<Decoder> {
         logit_scale,
         ..Decoder::new(FAMILY.name, &sizes, vec![rotary], layers)
     })
+}
+
+/// What multiplies embeddings and branches, and divides logits. A GGUF file has these themselves; one without has
+/// those of a model: the factor of embeddings, the one of branches before it is divided by the root of the layers, and
+/// the width that logits are scaled to.
+pub(super) fn factors(
+    keys: &Keys<'_>,
+    sizes: &Sizes,
+    (embedding, depth, width): (f32, f32, f32),
+) -> Result<[f32; 3]> {
+    let root = math::sqrtf(sizes.layers() as f32);
+    if keys.is_gguf() {
+        return Ok([
+            keys.opt_f32("embedding_scale")?.unwrap_or(embedding),
+            keys.opt_f32("residual_scale")?.unwrap_or(depth / root),
+            keys.opt_above_zero("logit_scale")?.unwrap_or(sizes.dim as f32 / width),
+        ]);
+    }
+    let base = keys.opt_positive("dim_model_base")?.unwrap_or(1);
+    Ok([
+        keys.opt_f32("scale_emb")?.unwrap_or(1.0),
+        keys.opt_f32("scale_depth")?.unwrap_or(1.0) / root,
+        sizes.dim as f32 / base as f32,
+    ])
 }

@@ -3,6 +3,7 @@
 mod bert;
 mod checkpoint;
 mod decoder;
+mod deepseek;
 mod encoder;
 #[cfg(feature = "text")]
 mod encoder_files;
@@ -12,11 +13,13 @@ mod family;
 mod gemma;
 mod gemma2;
 mod gemma3;
+mod gpt_oss;
 mod granite;
 mod keys;
 mod lfm2;
 mod llama;
 mod minicpm;
+mod minicpm3;
 mod mistral;
 mod mixtral;
 mod model;
@@ -43,8 +46,8 @@ mod transformers;
 pub use bert::BertConfig;
 pub use checkpoint::Checkpoint;
 pub use decoder::{
-    Attention, BranchNorms, Decoder, DeltaNet, Experts, FeedForward, Layer, Mixer, Projections,
-    QkNorm, Shared, ShortConv,
+    Attention, Banks, BranchNorms, Decoder, DeltaNet, Experts, FeedForward, LatentAttention, Layer,
+    Mixer, Projections, QkNorm, Shared, ShortConv,
 };
 #[cfg(feature = "text")]
 pub use encoder_files::{EmbedOptions, FolderTexts};
@@ -71,7 +74,10 @@ pub const FAMILIES: &[Family] = &[
     mistral::FAMILY,
     mixtral::FAMILY,
     granite::FAMILY,
+    gpt_oss::FAMILY,
     minicpm::FAMILY,
+    minicpm3::FAMILY,
+    deepseek::FAMILY,
     smollm3::FAMILY,
     olmo2::FAMILY,
     phi3::FAMILY,

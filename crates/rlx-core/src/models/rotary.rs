@@ -24,6 +24,10 @@ pub struct Rotary {
     pub long: Option<(u64, Vec<f32>)>,
 }
 
+/// Keys of GGUF files: the width of latent rows, and a tenth of DeepSeek's `mscale_all_dim`.
+const LATENT: &str = "attention.kv_lora_rank";
+const YARN_LOG: &str = "rope.scaling.yarn_log_multiplier";
+
 /// Tensors of divisors in GGUF files: for every context, up to the original one, and beyond it.
 const FREQS: &str = "rope_freqs.weight";
 const SHORT: &str = "rope_factors_short.weight";
@@ -43,6 +47,29 @@ fn turning(keys: &Keys<'_>, name: &str, dims: u64, head_dim: u64) -> Result<u64>
 /// What YaRN multiplies cos and sin by where a file says nothing else.
 fn yarn_attention(factor: f64) -> f64 {
     if factor <= 1.0 { 1.0 } else { 0.1 * math::log(factor) + 1.0 }
+}
+
+/// What YaRN multiplies the scores of attention over latent rows by, in place of cos and sin: DeepSeek's.
+///
+/// # Errors
+/// `BadFile` for values that are mistyped or impossible.
+pub(super) fn yarn_score(keys: &Keys<'_>, context: u64) -> Result<f32> {
+    let (by, factor) = if keys.is_gguf() {
+        (keys.opt_f64(YARN_LOG)?, keys.opt_above_zero("rope.scaling.factor")?.map(f64::from))
+    } else {
+        let inner = match keys.object("rope_parameters")? {
+            Some(inner) => Some(inner),
+            None => keys.object("rope_scaling")?,
+        };
+        let Some(inner) = inner else { return Ok(1.0) };
+        let original = inner.opt_positive("original_max_position_embeddings")?;
+        let longer = original.map(|original| context as f64 / original as f64);
+        let factor = inner.opt_above_zero("factor")?.map(f64::from).or(longer);
+        (inner.opt_f64("mscale_all_dim")?.map(|scale| 0.1 * scale), factor)
+    };
+    let (Some(by), Some(factor)) = (by, factor) else { return Ok(1.0) };
+    let one = if factor <= 1.0 { 1.0 } else { by * math::log(factor) + 1.0 };
+    Ok((one * one) as f32)
 }
 
 impl Rotary {
@@ -86,17 +113,21 @@ impl Rotary {
             Some("yarn") => {
                 let factor = keys.above_zero("rope.scaling.factor")?;
                 let own = keys.opt_above_zero("rope.scaling.yarn_attn_factor")?;
-                keys.neutral(&[
-                    ("rope.scaling.yarn_ext_factor", 1.0, "weakens YaRN"),
-                    ("rope.scaling.yarn_log_multiplier", 0.0, "scales attention by the context"),
-                ])?;
+                keys.neutral(&[("rope.scaling.yarn_ext_factor", 1.0, "weakens YaRN")])?;
                 let own = f64::from(attention.or(own).unwrap_or(1.0));
+                let by_scores = keys.has(LATENT);
+                if !by_scores {
+                    keys.neutral(&[(YARN_LOG, 0.0, "scales attention by the context")])?;
+                }
                 RopeScaling::Yarn {
                     factor,
                     beta_fast: keys.opt_above_zero("rope.scaling.yarn_beta_fast")?.unwrap_or(32.0),
                     beta_slow: keys.opt_above_zero("rope.scaling.yarn_beta_slow")?.unwrap_or(1.0),
                     original: original.unwrap_or(keys.positive("context_length")?) as f32,
-                    attention: (own * yarn_attention(f64::from(factor))) as f32,
+                    attention: match by_scores {
+                        true => own as f32,
+                        false => (own * yarn_attention(f64::from(factor))) as f32,
+                    },
                     truncate: true,
                 }
             }

@@ -1,21 +1,24 @@
 //! Causal attention over a cache, with grouped heads (arXiv:1706.03762, arXiv:2305.13245).
 
 use super::{
-    BatchMatMul, Binary, Class, Comparison, Emit, Operator, RowUse, Softmax, StateRead, arity,
-    attributes, control, control_block, kv_write, matrix, writing,
+    BatchMatMul, Binary, Class, Comparison, Concat, Emit, Expand, Operator, RowUse, Slice, Softmax,
+    StateRead, arity, attributes, control, control_block, expect, kv_write, matrix, writing,
 };
 use crate::error::{Error, Result};
-use crate::types::{Dim, Kind, Type, ValueId};
+use crate::types::{DType, Dim, Kind, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// `attention q [S, H * E], kcache [K, C, E], vcache [K, C, E], ctl -> [S, H * E]`:
+/// `attention q [S, H * E], kcache [K, C, E], vcache [K, C, E], ctl, (sinks [H])? -> [S, H * E]`:
 /// `softmax(cap(scale q k^T)) v` per head, where `cap(s) = softcap tanh(s / softcap)` if there is
 /// one. Row `i` has position `p = past + i` and sees the cache's rows `0 ..= p`, or `p - window ..=
 /// p` if there is a window; query head `h` reads key and value head `h * K / H`. Rows from `len` on
 /// are whatever the executor leaves there: nothing reads them. `q` is of any float type, the
-/// result's; both caches are of one type that [`KvWrite`](super::KvWrite) writes.
+/// result's; both caches are of one type that [`KvWrite`](super::KvWrite) writes, and may be one cache.
+///
+/// A head's sink, f32, is one more score of its softmax, unscaled, of a position without a value: it takes
+/// weight from the others (gpt-oss; Xiao et al. 2023, arXiv:2309.17453).
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Attention {
     /// Width of a head.
@@ -26,20 +29,22 @@ pub struct Attention {
     pub window: Option<u64>,
     /// Bounds the scores.
     pub softcap: Option<f32>,
+    /// Whether heads have sinks.
+    pub sinks: bool,
 }
 
-attributes! { Attention { head_dim, scale, window, softcap } }
+attributes! { Attention { head_dim, scale, window, softcap, sinks } }
 
 impl Attention {
     /// Over all of the past, with scores as they are.
     pub fn causal(head_dim: usize, scale: f32) -> Attention {
-        Attention { head_dim, scale, window: None, softcap: None }
+        Attention { head_dim, scale, window: None, softcap: None, sinks: false }
     }
 
     /// Heads of queries and of keys, if the operands are what the operator `name` takes.
     pub(super) fn heads(&self, name: &str, operands: &[&Type]) -> Result<(u64, u64)> {
-        arity(name, operands, 4)?;
-        let [q, k, v, ctl] = operands else {
+        arity(name, operands, 4 + usize::from(self.sinks))?;
+        let &[q, k, v, ctl, ref sinks @ ..] = operands else {
             return Err(Error::internal("attention: arity was checked"));
         };
         control(name, ctl)?;
@@ -56,12 +61,16 @@ impl Attention {
                 && (q.kind == Kind::Tensor && q.dtype.is_float())
                 && (kv > 0 && h % kv == 0 && width.as_static() == h.checked_mul(e))
         });
-        sizes.ok_or_else(|| {
+        let (heads, kv_heads) = sizes.ok_or_else(|| {
             Error::bad_graph(format!(
                 "{name}: q is {q}, k {k}, v {v}; expected whole heads of {e} and caches of floats or \
                  q8_0 whose heads divide the query's"
             ))
-        })
+        })?;
+        for sinks in sinks {
+            expect(name, "sinks", sinks, &Type::tensor(DType::F32, Shape::of(&[heads])))?;
+        }
+        Ok((heads, kv_heads))
     }
 }
 
@@ -78,7 +87,9 @@ impl Operator for Attention {
     /// cache holds there must be finite. For caches of floats whose sizes are known: nothing simpler
     /// decodes a state's blocks.
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
-        let [q, k, v, ctl] = *operands else { return Err(Error::internal("attention: arity")) };
+        let &[q, k, v, ctl, ref sinks @ ..] = operands else {
+            return Err(Error::internal("attention: arity"));
+        };
         let (ty, cache) = (e.ty(q).clone(), e.dims(k));
         if e.ty(k).dtype.is_block() {
             return Ok(None);
@@ -117,7 +128,20 @@ impl Operator for Attention {
             let near = e.compare(Comparison::Ge, reach, position)?;
             scores = e.keep_where(near, scores, f64::NEG_INFINITY)?;
         }
-        let weights = e.one(Softmax { axis: 3 }, &[scores])?;
+        // A sink is a column behind the last position's, whose weight is left out of the products.
+        if let Some(&sinks) = sinks.first() {
+            let wide = e.cast(sinks, to)?;
+            let dims = [kv_heads.into(), groups.into(), seq.clone(), 1u64.into()];
+            let each =
+                e.reshape(wide, &[kv_heads.into(), groups.into(), 1u64.into(), 1u64.into()])?;
+            let column = e.one(Expand { dims: Shape(dims.to_vec()) }, &[each])?;
+            scores = e.one(Concat { axis: 3 }, &[scores, column])?;
+        }
+        let mut weights = e.one(Softmax { axis: 3 }, &[scores])?;
+        if self.sinks {
+            let len = Dim::from(capacity);
+            weights = e.one(Slice { axis: 3, start: 0u64.into(), len, step: 1 }, &[weights])?;
+        }
         let y = e.one(BatchMatMul::default(), &[weights, values])?;
         let y = e.transpose(y, &[2, 0, 1, 3])?;
         let y = e.reshape(y, &ty.shape.0)?;

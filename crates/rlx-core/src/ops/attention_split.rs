@@ -53,6 +53,9 @@ impl Operator for AttentionSplit {
     const CLASS: Class = Class::Compute;
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
+        if self.whole.sinks {
+            return Err(Error::bad_graph("attention_split: sinks belong to attention_join"));
+        }
         let (heads, kv_heads) = self.whole.heads("attention_split", operands)?;
         let q = operands[0];
         let one = q.shape.0.first().and_then(|rows| rows.as_static()) == Some(1);

@@ -22,6 +22,8 @@ pub enum GroupedEpilogue {
     None,
     /// `f(y_0) * y_1`: two banks, gate and up, one result `[M, k, N]` (arXiv:2002.05202).
     Glu(Unary),
+    /// `f(min(y_0, limit)) * (max(min(y_1, limit), -limit) + 1)`: gpt-oss's.
+    LimitedGlu(Unary, f32),
     /// The sum of a row's products, each times its share: one bank, `[M, N]`.
     Sum,
     /// That sum and a residual.
@@ -41,23 +43,28 @@ impl Field for GroupedEpilogue {
         match self {
             GroupedEpilogue::None => attrs,
             GroupedEpilogue::Glu(f) => f.put("glu", attrs),
+            GroupedEpilogue::LimitedGlu(f, limit) => limit.put("limit", f.put("glu", attrs)),
             GroupedEpilogue::Sum => attrs.name(name, "sum"),
             GroupedEpilogue::SumAdd => attrs.name(name, "sum_add"),
         }
     }
 
     fn take(of: &str, name: &str, attrs: &Attrs) -> Result<Self> {
-        match (attrs.opt_name(name)?, attrs.opt_name("glu")?) {
-            (None, None) => Ok(GroupedEpilogue::None),
-            (None, Some(_)) => Unary::take(of, "glu", attrs).map(GroupedEpilogue::Glu),
-            (Some("sum"), None) => Ok(GroupedEpilogue::Sum),
-            (Some("sum_add"), None) => Ok(GroupedEpilogue::SumAdd),
+        let limit = attrs.opt_float("limit")?;
+        match (attrs.opt_name(name)?, attrs.opt_name("glu")?, limit) {
+            (None, None, None) => Ok(GroupedEpilogue::None),
+            (None, Some(_), limit) => {
+                let f = Unary::take(of, "glu", attrs)?;
+                Ok(limit.map_or(GroupedEpilogue::Glu(f), |l| GroupedEpilogue::LimitedGlu(f, l)))
+            }
+            (Some("sum"), None, None) => Ok(GroupedEpilogue::Sum),
+            (Some("sum_add"), None, None) => Ok(GroupedEpilogue::SumAdd),
             _ => Err(Error::bad_graph("grouped_matmul: more than one epilogue, or an unknown one")),
         }
     }
 
     fn names(name: &'static str, out: &mut Vec<&'static str>) {
-        out.extend([name, "glu"]);
+        out.extend([name, "glu", "limit"]);
     }
 }
 
@@ -186,9 +193,14 @@ impl Operator for GroupedMatMul {
         }
         match self.epilogue {
             GroupedEpilogue::None => {}
-            GroupedEpilogue::Glu(_) => {
+            GroupedEpilogue::Glu(_) | GroupedEpilogue::LimitedGlu(..) => {
                 if self.segments != 2 || results[0] != results[1] {
                     return refuse("glu needs two segments of one size".into());
+                }
+                if let GroupedEpilogue::LimitedGlu(_, limit) = self.epilogue
+                    && !(limit.is_finite() && limit > 0.0)
+                {
+                    return refuse("the limit of a glu is a number above 0".into());
                 }
                 results.pop();
             }
@@ -268,6 +280,15 @@ impl GroupedMatMul {
             (GroupedEpilogue::None, ..) => Ok(results),
             (GroupedEpilogue::Glu(f), &[gate, up], _) => {
                 let gate = e.map(f, gate)?;
+                Ok(vec![e.zip(Binary::Mul, gate, up)?])
+            }
+            (GroupedEpilogue::LimitedGlu(f, limit), &[gate, up], _) => {
+                let l = f64::from(limit);
+                let gate = e.zip_number(Binary::Min, gate, l)?;
+                let gate = e.map(f, gate)?;
+                let up = e.zip_number(Binary::Min, up, l)?;
+                let up = e.zip_number(Binary::Max, up, -l)?;
+                let up = e.zip_number(Binary::Add, up, 1.0)?;
                 Ok(vec![e.zip(Binary::Mul, gate, up)?])
             }
             (GroupedEpilogue::Sum | GroupedEpilogue::SumAdd, &[y], Some(shares)) => {

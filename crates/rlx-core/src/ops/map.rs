@@ -83,6 +83,11 @@ fn compose(f: Unary, e: &mut dyn Emit, x: ValueId) -> Result<ValueId> {
             let share = compose(Unary::HardSigmoid, e, x)?;
             e.zip(Mul, x, share)?
         }
+        Unary::QuickGelu => {
+            let inner = e.zip_number(Mul, x, 1.702)?;
+            let share = e.map(Unary::Sigmoid, inner)?;
+            e.zip(Mul, x, share)?
+        }
         Unary::HardSigmoid => {
             let line = e.zip_number(Div, x, 6.0)?;
             let line = e.zip_number(Add, line, 0.5)?;

@@ -59,6 +59,8 @@ pub enum Unary {
     HardSwish,
     /// `clamp(x / 6 + 1/2, 0, 1)`, PyTorch's slope
     HardSigmoid,
+    /// `x / (1 + exp(-1.702 x))`, arXiv:1606.08415, section 2
+    QuickGelu,
 }
 
 /// A function of two numbers.
@@ -116,7 +118,7 @@ pub enum Reduction {
 
 impl Unary {
     /// Every function with its name in text IR.
-    pub const ALL: [(Unary, &'static str); 26] = [
+    pub const ALL: [(Unary, &'static str); 27] = [
         (Unary::Silu, "silu"),
         (Unary::Gelu, "gelu"),
         (Unary::Relu, "relu"),
@@ -143,6 +145,7 @@ impl Unary {
         (Unary::Elu, "elu"),
         (Unary::HardSwish, "hard_swish"),
         (Unary::HardSigmoid, "hard_sigmoid"),
+        (Unary::QuickGelu, "quick_gelu"),
     ];
 
     /// The name in text IR.
@@ -157,8 +160,9 @@ impl Unary {
 
     /// True for functions that `map` decomposes into others; the rest are primitives.
     pub fn is_composed(self) -> bool {
-        use Unary::{Elu, Erf, Gelu, GeluErf, HardSigmoid, HardSwish, Silu, Softplus};
-        matches!(self, Silu | Gelu | GeluErf | Erf | Softplus | Elu | HardSwish | HardSigmoid)
+        use Unary::{Elu, Erf, Gelu, GeluErf, HardSigmoid, HardSwish, QuickGelu, Silu, Softplus};
+        let gelus = matches!(self, Gelu | GeluErf | QuickGelu);
+        gelus || matches!(self, Silu | Erf | Softplus | Elu | HardSwish | HardSigmoid)
     }
 
     /// The value in f64, the reference's precision.
@@ -197,6 +201,7 @@ impl Unary {
             Self::Elu if x < 0.0 => math::expm1(x),
             Self::Elu => x,
             Self::HardSwish => x * Self::HardSigmoid.eval(x),
+            Self::QuickGelu => x / (1.0 + math::exp(-1.702 * x)),
             // Not `clamp`, which keeps a NaN.
             Self::HardSigmoid => Binary::Min.eval((x / 6.0 + 0.5).max(0.0), 1.0),
         }

@@ -17,7 +17,7 @@
 use super::Context;
 use crate::error::Result;
 use crate::ir::mir::{Graph, Node};
-use crate::ops::{AttentionJoin, AttentionSplit, Op};
+use crate::ops::{Attention, AttentionJoin, AttentionSplit, Op};
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -62,23 +62,27 @@ fn parts(g: &mut Graph, cx: &Context<'_>, node: &Node) -> Option<[Node; 2]> {
         return None;
     }
     let (splits, least) = (splits as usize, wanted.least as usize);
-    let op = Op::from(AttentionSplit { whole: whole.clone(), splits, least });
-    let join = Op::from(AttentionJoin { splits });
+    // Sinks weigh where the splits meet.
+    let (sinks, whole) = (whole.sinks, Attention { sinks: false, ..whole.clone() });
+    let (inputs, sink) = node.inputs.split_at_checked(4)?;
+    let op = Op::from(AttentionSplit { whole, splits, least });
+    let join = Op::from(AttentionJoin { splits, sinks });
     // The type rule says which rows it takes.
-    let types: Vec<_> = node.inputs.iter().map(|&v| g.ty(v)).collect();
+    let types: Vec<_> = inputs.iter().map(|&v| g.ty(v)).collect();
     let results = op.infer(&types).ok()?;
-    let halves: Vec<_> = results.iter().collect();
+    let halves: Vec<_> = results.iter().chain(sink.iter().map(|&v| g.ty(v))).collect();
     let joined = join.infer(&halves).ok()?;
     let y = *node.outputs.first()?;
-    let runs = cx.fuses(g, &op, &node.inputs) && cx.path(&join, &halves).is_ok();
+    let runs = cx.fuses(g, &op, inputs) && cx.path(&join, &halves).is_ok();
     if !runs || !joined.iter().eq([g.ty(y)]) {
         return None;
     }
     let results: Vec<_> = results.into_iter().map(|ty| g.value(ty)).collect();
+    let halves = [&results, sink].concat();
     let label = format!("{}_split", node.label);
     Some([
-        Node::new(op, &node.inputs, &results, label),
-        Node::new(join, &results, &[y], node.label.clone()),
+        Node::new(op, inputs, &results, label),
+        Node::new(join, &halves, &[y], node.label.clone()),
     ])
 }
 

@@ -183,7 +183,10 @@ fn tensor(file: &str, name: &str, json: &Json, data_start: u64) -> Result<Tensor
             .at(file)
             .hint("convert the tensor to F64, F32, F16, BF16, I64, I32, I16, I8, U32, U8 or BOOL")
     })?;
-    let shape = integers("shape")?;
+    let mut shape = integers("shape")?;
+    if type_text == COMPLEX {
+        shape.push(2);
+    }
     let offsets = integers("data_offsets")?;
     let &[begin, end] = offsets.as_slice() else {
         return Err(bad(format!("data_offsets has {} numbers, expected 2", offsets.len())));
@@ -204,10 +207,13 @@ fn tensor(file: &str, name: &str, json: &Json, data_start: u64) -> Result<Tensor
     Ok(Tensor { dtype, shape, offset: data_start + begin, bytes })
 }
 
+/// Complex numbers, which are read as pairs of f32: an axis more, of 2.
+const COMPLEX: &str = "C64";
+
 fn dtype(text: &str) -> Option<Scalar> {
     Some(match text {
         "F64" => Scalar::F64,
-        "F32" => Scalar::F32,
+        "F32" | COMPLEX => Scalar::F32,
         "F16" => Scalar::F16,
         "BF16" => Scalar::Bf16,
         "I64" => Scalar::I64,

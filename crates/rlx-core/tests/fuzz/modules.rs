@@ -2,7 +2,7 @@
 
 use super::graphs::Rng;
 use rlx_core::ir::hir::{
-    AttentionSpec, FfnWeights, FusionPolicy, LinearWeights, Module, Tensor, Weight,
+    AttentionSpec, FfnWeights, FusionPolicy, KeyValues, LinearWeights, Module, Tensor, Weight,
 };
 use rlx_core::ops::{Binary, Map, RopeScaling, RopeStyle, RopeTable, Unary, Zip};
 use rlx_core::types::{BATCH, DType, Dim, SEQ, Shape, Type};
@@ -107,8 +107,9 @@ impl Builder<'_> {
                     }),
                     rope_factors: None,
                     qk_norm: None,
+                    sinks: None,
                 };
-                self.m.attention(q, k, v, spec)
+                self.m.attention(q, KeyValues::Both(k, v), spec)
             }
         }
     }

@@ -108,6 +108,18 @@ fn experts_of_mixtral_and_of_qwen_3() {
 }
 
 #[test]
+fn gpt_oss_with_sinks_and_bounded_experts() {
+    check("gpt_oss", PROMPTS);
+}
+
+#[test]
+fn latent_attention_of_deepseek_and_minicpm_3() {
+    check("deepseek_v2", PROMPTS);
+    check("deepseek_v3", PROMPTS);
+    check("minicpm3", PROMPTS);
+}
+
+#[test]
 fn lfm2_with_short_convolutions() {
     check("lfm2", PROMPTS);
 }

@@ -1,5 +1,5 @@
 //! attention   y[i, h] = softmax(cap(scale q[i, h] K[h']^T)) V[h'], positions p - window..=p of
-//!             p = past + i; cap(s) = softcap tanh(s / softcap)                            arXiv:2205.14135
+//!             p = past + i; cap(s) = softcap tanh(s / softcap); a sink is one more score   arXiv:2205.14135
 //! shapes      q, y f32[s, heads e]   K, V f32|f16|q8_0[kv heads, capacity, e]   h' = h kv_heads / heads
 //! bytes       K and V once for up to 4 queries: rows of a prompt, or the heads of a group
 //! shares      heads of y
@@ -120,10 +120,11 @@ struct Whole {
     attend: Attend,
     heads: usize,
     seq: usize,
+    sinks: bool,
 }
 
 pub(super) fn takes(op: &Attention, operands: &[&Type], _: &Target) -> Result<(), String> {
-    let Attention { head_dim: _, scale: _, window: _, softcap: _ } = op;
+    let Attention { head_dim: _, scale: _, window: _, softcap: _, sinks: _ } = op;
     claim::floats_and_caches(operands)?;
     claim::matrix(operands)
 }
@@ -133,7 +134,7 @@ pub(super) fn plan(op: &Attention, step: &Step) -> Result<Planned> {
     let attend = Attend::new(op, step)?;
     // A prompt's rows see half the cache on average; that it is full is not known here.
     let work = seq * width * attend.cache.capacity;
-    let kernel = Whole { attend, heads: width / op.head_dim.max(1), seq };
+    let kernel = Whole { attend, heads: width / op.head_dim.max(1), seq, sinks: op.sinks };
     Ok(Planned::new(kernel, &[Split::Columns(4 * op.head_dim)], work))
 }
 
@@ -145,6 +146,7 @@ impl Kernel for Whole {
     fn run(&self, cx: &mut Cx<'_>) {
         let (q, ctl) = (cx.slice::<f32>(0), control(cx.slice(3)));
         let (keys, values, level) = (cx.bytes(1), cx.bytes(2), cx.level);
+        let sinks = if self.sinks { cx.slice::<f32>(4) } else { &[] };
         let Attend { cache, .. } = &self.attend;
         let (e, group) = (cache.head_dim, self.heads / cache.heads.max(1));
         let columns = cx.result(0).columns::<f32>();
@@ -169,13 +171,37 @@ impl Kernel for Whole {
                     for r in 0..done {
                         let (i, h) = place(at + r);
                         let y = &mut cx.result(0).row::<f32>(i)[h * e - columns.start..][..e];
-                        let inverse = 1.0 / sums[r].sum;
+                        let inverse = match sinks.get(h) {
+                            Some(&sink) => dispatch(level, WithSink { sums: sums[r], sink }),
+                            None => 1.0 / sums[r].sum,
+                        };
                         y.iter_mut().zip(&out[r * e..]).for_each(|(y, x)| *y = x * inverse);
                     }
                     at += done;
                 }
             }
         });
+    }
+}
+
+/// What a query's weighted values are multiplied by where its softmax has a sink.
+struct WithSink {
+    sums: Sums,
+    sink: f32,
+}
+
+impl Task for WithSink {
+    type Output = f32;
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> f32 {
+        let WithSink { sums: Sums { max, sum }, sink } = self;
+        let most = if sink > max { sink } else { max };
+        let exp = |x: f32| {
+            let mut lanes = [0.0; LANES];
+            s.store(s.exp(s.splat(x - most)), &mut lanes);
+            lanes[0]
+        };
+        exp(max) / (exp(max) * sum + exp(sink))
     }
 }
 

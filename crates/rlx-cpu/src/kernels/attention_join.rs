@@ -1,5 +1,5 @@
 //! join        y[h] = sum exp(m_j - M) acc_j / sum exp(m_j - M) sum_j over a head's splits j, which have
-//!             the maxima m_j, the largest of them M
+//!             the maxima m_j, the largest of them M; a sink is a split with the sum 1 and no acc
 //! shapes      acc f32[kv heads S, heads / kv heads e]   stats f32[kv heads S, 2 heads / kv heads]
 //!             y f32[1, heads e]
 //! bytes       4 in for each split, 4 out, per element
@@ -21,6 +21,7 @@ struct Join {
     /// Query heads of a key and value head.
     group: usize,
     head_dim: usize,
+    sinks: bool,
 }
 
 pub(super) fn takes(op: &AttentionJoin, operands: &[&Type], _: &Target) -> Result<(), String> {
@@ -34,13 +35,14 @@ pub(super) fn plan(op: &AttentionJoin, step: &Step) -> Result<Planned> {
     let [_, pairs] = dims(&step.operands[1])?;
     let group = pairs / 2;
     let head_dim = columns / group.max(1);
-    let kernel = Join { splits: op.splits, group, head_dim };
+    let kernel = Join { splits: op.splits, group, head_dim, sinks: op.sinks };
     Ok(Planned::new(kernel, &[Split::Columns(4 * head_dim)], rows * columns))
 }
 
 impl Kernel for Join {
     fn run(&self, cx: &mut Cx<'_>) {
         let (acc, stats, level) = (cx.slice::<f32>(0), cx.slice::<f32>(1), cx.level);
+        let sinks = if self.sinks { cx.slice::<f32>(2) } else { &[] };
         let first = cx.result(0).columns::<f32>().start / self.head_dim;
         let heads = cx.result(0).row::<f32>(0).chunks_exact_mut(self.head_dim);
         for (i, y) in heads.enumerate() {
@@ -49,7 +51,8 @@ impl Kernel for Join {
             let stats = stats.as_chunks::<2>().0;
             let splits = stats[at..].iter().step_by(self.group).take(self.splits);
             let acc = acc[at * self.head_dim..].chunks(self.head_dim).step_by(self.group);
-            dispatch(level, Head { splits: splits.zip(acc), y });
+            let sink = sinks.get(first + i).copied().unwrap_or(f32::NEG_INFINITY);
+            dispatch(level, Head { splits: splits.zip(acc), sink, y });
         }
     }
 }
@@ -57,6 +60,8 @@ impl Kernel for Join {
 /// A head's splits, each a maximum, a sum and a row.
 struct Head<'a, I> {
     splits: I,
+    /// Minus infinity is none.
+    sink: f32,
     y: &'a mut [f32],
 }
 
@@ -64,18 +69,22 @@ impl<'a, I: Iterator<Item = (&'a [f32; 2], &'a [f32])> + Clone> Task for Head<'_
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Head { splits, y } = self;
+        let Head { splits, sink, y } = self;
         let all = splits.clone();
-        let most = all.fold(f32::NEG_INFINITY, |m, ([x, _], _)| if *x > m { *x } else { m });
+        let most = all.fold(sink, |m, ([x, _], _)| if *x > m { *x } else { m });
         let base = if most == f32::NEG_INFINITY { 0.0 } else { most };
-        let mut total = 0.0;
+        // exp(-inf) is 0: a split without a score weighs nothing.
+        let weight = |max: f32| {
+            let mut lanes = [0.0; LANES];
+            s.store(s.exp(s.splat(max - base)), &mut lanes);
+            lanes[0]
+        };
+        let mut total = weight(sink);
         y.fill(0.0);
         for ([max, sum], acc) in splits {
-            // exp(-inf) is 0: a split without a score weighs nothing.
-            let mut weight = [0.0; LANES];
-            s.store(s.exp(s.splat(max - base)), &mut weight);
-            total += weight[0] * sum;
-            y.iter_mut().zip(acc).for_each(|(y, x)| *y += weight[0] * x);
+            let weight = weight(*max);
+            total += weight * sum;
+            y.iter_mut().zip(acc).for_each(|(y, x)| *y += weight * x);
         }
         let inverse = 1.0 / total;
         y.iter_mut().for_each(|y| *y *= inverse);

@@ -180,9 +180,18 @@ impl Grouped {
                 let n = start..(start + width).min(columns.end);
                 let y = grown(y, m * n.len().next_multiple_of(ROWS));
                 self.products(cx, i, expert, n.clone(), x, m, weights, y);
-                if let GroupedEpilogue::Glu(f) = self.epilogue {
+                let glu = match self.epilogue {
+                    GroupedEpilogue::Glu(f) => Some((f, None)),
+                    GroupedEpilogue::LimitedGlu(f, limit) => Some((f, Some(limit))),
+                    _ => None,
+                };
+                if let Some((f, limit)) = glu {
                     let up = grown(up, y.len());
                     self.products(cx, 1, expert, n.clone(), x, m, weights, up);
+                    if let Some(limit) = limit {
+                        y.iter_mut().for_each(|y| *y = y.min(limit));
+                        up.iter_mut().for_each(|u| *u = u.min(limit).max(-limit) + 1.0);
+                    }
                     Function::from(f).apply(cx.level, y);
                     y.iter_mut().zip(up).for_each(|(y, u)| *y *= *u);
                 }

@@ -28,6 +28,7 @@ impl Function {
             Unary::Tanh => y.iter_mut().for_each(|y| *y = math::tanhf(*y)),
             Unary::Silu => dispatch(level, Map { y, f: Exp::Silu }),
             Unary::Gelu => dispatch(level, Map { y, f: Exp::Gelu }),
+            Unary::QuickGelu => dispatch(level, Map { y, f: Exp::QuickGelu }),
             Unary::Sigmoid => dispatch(level, Map { y, f: Exp::Sigmoid }),
             Unary::Exp => dispatch(level, Map { y, f: Exp::Plain }),
             Unary::GeluErf => dispatch(level, Map { y, f: Exp::GeluErf }),
@@ -44,6 +45,7 @@ impl Function {
 enum Exp {
     Silu,
     Gelu,
+    QuickGelu,
     Sigmoid,
     Plain,
     GeluErf,
@@ -83,6 +85,7 @@ fn one<S: Simd>(s: S, f: Exp, x: S::F) -> S::F {
         Exp::Plain => s.exp(x),
         Exp::Sigmoid => over(s, one, x),
         Exp::Silu => over(s, x, x),
+        Exp::QuickGelu => over(s, x, s.mul(s.splat(1.702), x)),
         // 0.5 x (1 + tanh u) = x / (1 + e^-2u), which has no cancellation.
         Exp::Gelu => {
             let cube = s.mul(s.mul(x, x), x);

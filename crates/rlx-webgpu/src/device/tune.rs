@@ -276,7 +276,7 @@ impl Workload {
         let whole = Attention::causal(HEAD as usize, 0.125);
         let split = AttentionSplit { whole, splits, least: 64 };
         let split = Op::from(RopeAttentionSplit { style: RopeStyle::Half, split });
-        let join = Op::from(AttentionJoin { splits });
+        let join = Op::from(AttentionJoin { splits, sinks: false });
         let states = self.states.iter().zip(0u32..);
         let states: Vec<Slice> =
             states.map(|(s, i)| slice(Space::State, i, 0, s.ty.clone(), s.bytes)).collect();

@@ -13,12 +13,12 @@ use rlx_core::{Error, Result};
 
 /// A matrix of f32 over caches of any type that caches have, in heads of an even number of elements.
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
-    takes::knows(op, &["head_dim", "scale", "window", "softcap"])?;
+    takes::knows(op, &["head_dim", "scale", "window", "softcap", "sinks"])?;
     takes::floats_and_caches(operands)?;
     takes::matrix(operands)?;
     match op {
-        Op::Attention(op) if !op.head_dim.is_multiple_of(2) || op.head_dim > 512 => {
-            Err(format!("its kernel takes heads of an even number up to 512, not {}", op.head_dim))
+        Op::Attention(op) if !op.head_dim.is_multiple_of(2) || op.head_dim > 640 => {
+            Err(format!("its kernel takes heads of an even number up to 640, not {}", op.head_dim))
         }
         _ => Ok(()),
     }
@@ -34,14 +34,20 @@ pub(super) fn score_words(op: &Attention) -> [u32; 3] {
     [op.scale.to_bits(), window, op.softcap.unwrap_or(0.0).to_bits()]
 }
 
+/// Where a head has a sink, the running maximum of the threads for which `first` holds starts there: `var` has
+/// the sinks.
+pub(super) fn sink(var: &str, first: &str, head: &str) -> String {
+    format!("if {first} {{ most = bitcast<f32>({var}[step.sinks + {head}]); total = 1.0; }}")
+}
+
 pub(super) fn attention(
     step: &Step,
     _: &Context<'_>,
     emit: &mut Emit<'_>,
 ) -> Result<Option<Launch>> {
     let Op::Attention(op) = &step.op else { return Err(mismatch(step)) };
-    let [q, k_cache, v_cache, ctl] = step.operands.as_slice() else {
-        return Err(Error::internal("attention has four operands"));
+    let [q, k_cache, v_cache, ctl, sinks @ ..] = step.operands.as_slice() else {
+        return Err(Error::internal("attention has four operands or five"));
     };
     let (rows, width) = matrix(q)?;
     let e = op.head_dim as u64;
@@ -59,6 +65,7 @@ pub(super) fn attention(
     let ctl = emit.read(ctl)?;
     let q_at = emit.read(q)?;
     let (k, v) = (emit.read(k_cache)?, emit.read(v_cache)?);
+    let sinks = sinks.first().map(|sinks| emit.read(sinks)).transpose()?;
     let y = emit.write(&step.results[0])?;
     let mut words = vec![
         word(heads)?,
@@ -72,6 +79,7 @@ pub(super) fn attention(
         ctl.word(),
     ];
     words.extend(score_words(op));
+    words.push(sinks.as_ref().map_or(0, |sinks| sinks.word()));
     let readers = match kv {
         Kv::F16 => format!(
             "fn k_pair(at: u32) -> vec2f {{ return unpack2x16float({}[step.k + at / 2u]); }}\n\
@@ -141,6 +149,7 @@ pub(super) fn attention(
             ("acc_vars", &each(&|d| format!("var acc{d} = 0.0;"))),
             ("acc_fade", &each(&|d| format!("acc{d} *= fade;"))),
             ("acc_add", &each(&|d| format!("acc{d} += p * v_at(v + {}u);", d * 64))),
+            ("sink", &sinks.map_or(String::new(), |s| sink(&s.var, "team == 0u", "head"))),
             ("finish", &finish),
         ],
     );

@@ -1,5 +1,5 @@
 // attention   y[i, h, :] = softmax(cap(scale q[i, h, :] K[g, p-window..=p, :]^T)) V[g, .., :],
-//             p = past + i, g = h / group, cap(s) = softcap tanh(s / softcap)
+//             p = past + i, g = h / group, cap(s) = softcap tanh(s / softcap); a sink is one more score
 // shapes      q, y f32[S, H*E]    K, V {{kv}}[kv heads, C, E]    ctl: past, len are words 0 and 1
 // bytes       the cache's rows in the window, once for each query head and row
 // launch      a workgroup is a head of a row: {{teams}} teams of 64 threads, a team takes every
@@ -8,7 +8,7 @@
 //             3e-7; rows at or past len are not written
 struct Step {
     heads: u32, rows: u32, group: u32, capacity: u32, q: u32, k: u32, v: u32, y: u32, ctl: u32, scale: f32,
-    window: u32, softcap: f32,
+    window: u32, softcap: f32, sinks: u32,
 }
 {{bindings}}
 const E = {{e}}u;
@@ -51,6 +51,7 @@ fn attention(
     let cache = (head / step.group) * step.capacity * E;
     var most = -3.0e38;
     var total = 0.0;
+    {{sink}}
     {{acc_vars}}
     workgroupBarrier();
 

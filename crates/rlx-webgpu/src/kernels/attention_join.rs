@@ -11,7 +11,7 @@ use rlx_core::{Error, Result};
 
 /// What `attention_split` makes: matrices of f32.
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
-    takes::knows(op, &["splits"])?;
+    takes::knows(op, &["splits", "sinks"])?;
     takes::floats_and_caches(operands)?;
     takes::matrix(operands)
 }
@@ -23,8 +23,8 @@ const LOADS: u64 = 8;
 
 pub(super) fn join(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
     let Op::AttentionJoin(op) = &step.op else { return Err(mismatch(step)) };
-    let [acc, stats] = step.operands.as_slice() else {
-        return Err(Error::internal("attention_join has two operands"));
+    let [acc, stats, sinks @ ..] = step.operands.as_slice() else {
+        return Err(Error::internal("attention_join has two operands or three"));
     };
     let (rows, columns) = matrix(acc)?;
     let (_, pairs) = matrix(stats)?;
@@ -34,8 +34,15 @@ pub(super) fn join(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<
         return Ok(None);
     }
     let (acc, stats) = (emit.read(acc)?, emit.read(stats)?);
+    let sinks = sinks.first().map(|sinks| emit.read(sinks)).transpose()?;
     let y = emit.write(&step.results[0])?;
-    let words = vec![word(heads)?, word(group)?, acc.word(), stats.word(), y.word()];
+    let at = sinks.as_ref().map_or(0, |sinks| sinks.word());
+    let words = vec![word(heads)?, word(group)?, acc.word(), stats.word(), y.word(), at];
+    let sink = |var: &str| {
+        format!(
+            "if thread < WIDTH {{ top = bitcast<f32>({var}[step.sinks + head]); total = 1.0; }}"
+        )
+    };
     let width = e.min(THREADS);
     let slices = THREADS / width;
     let each = splits.div_ceil(slices);
@@ -67,6 +74,7 @@ pub(super) fn join(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<
             ("width", &text(width)),
             ("slices", &text(slices)),
             ("each", &text(each)),
+            ("sink", &sinks.map_or(String::new(), |s| sink(&s.var))),
             ("loads", &text(loads)),
             ("load", &load),
             ("most", &most),

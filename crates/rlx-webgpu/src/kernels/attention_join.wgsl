@@ -1,11 +1,11 @@
 // attention   y[h] = sum_j exp(m_j - M) acc_j[h] / sum_j exp(m_j - M) sum_j, M the largest m_j, over the
-//   join      splits j of the head's key and value head
+//   join      splits j of the head's key and value head; a sink is a split with the sum 1 and no acc
 // shapes      acc f32[kv heads {{splits}}, G*{{e}}]    stats f32[kv heads {{splits}}, 2 G]    y f32[1, H*{{e}}]
 // bytes       acc and stats once, stats {{width}} times from a cache
 // launch      a workgroup of 256 threads is a head: {{slices}} of them share an element, each {{each}} splits side
 //             by side, {{loads}} at a time
 // numerics    f32; a running maximum; a split whose maximum is minus infinity weighs nothing
-struct Step { heads: u32, group: u32, acc: u32, stats: u32, y: u32 }
+struct Step { heads: u32, group: u32, acc: u32, stats: u32, y: u32, sinks: u32 }
 {{bindings}}
 const E = {{e}}u;
 const SPLITS = {{splits}}u;
@@ -33,6 +33,7 @@ fn attention_join(
     for (var base = 0u; base < E; base += WIDTH) {
         let d = base + thread % WIDTH;
         var top = -3.0e38; var total = 0.0; var sum = 0.0;
+        {{sink}}
         for (var j = begin; j < end; j += {{loads}}u) {
             {{load}}
             let most = {{most}};

@@ -1,6 +1,6 @@
 //! `attention` of several rows: a tile of them, all heads of a group, shares what it reads.
 
-use super::attention::score_words;
+use super::attention::{score_words, sink};
 use super::emit::{Emit, fill};
 use super::kv::{self, Kv};
 use super::rope::cache_dims;
@@ -40,8 +40,8 @@ pub(super) fn attention_tile(
     step: &Step,
     emit: &mut Emit<'_>,
 ) -> Result<Option<Launch>> {
-    let [q, k_cache, v_cache, ctl] = step.operands.as_slice() else {
-        return Err(Error::internal("attention has four operands"));
+    let [q, k_cache, v_cache, ctl, sinks @ ..] = step.operands.as_slice() else {
+        return Err(Error::internal("attention has four operands or five"));
     };
     let (rows, width) = matrix(q)?;
     let (kv_heads, capacity, e) = cache_dims(k_cache)?;
@@ -56,6 +56,7 @@ pub(super) fn attention_tile(
     let q_at = emit.read(q)?;
     let k = if kv == Kv::Q8_0 { emit.read(k_cache)? } else { emit.read_quads(k_cache)? };
     let v = emit.read(v_cache)?;
+    let sinks = sinks.first().map(|sinks| emit.read(sinks)).transpose()?;
     let y = emit.write(&step.results[0])?;
     let mut words = vec![
         word(heads)?,
@@ -69,6 +70,8 @@ pub(super) fn attention_tile(
         ctl.word(),
     ];
     words.extend(score_words(op));
+    words.push(sinks.as_ref().map_or(0, |sinks| sinks.word()));
+    let sink = |s: &str| sink(s, "thread % 4u == 0u", "kv_head * GROUP + stats_of % GROUP");
     // Four elements each of 16 bytes.
     let fours: &[&str] = match kv {
         Kv::F32 => &["a"],
@@ -210,6 +213,7 @@ pub(super) fn attention_tile(
             ("readers", &readers),
             ("load_key", &load),
             ("load_scales", &scales),
+            ("sink", &sinks.map_or(String::new(), |s| sink(&s.var))),
             ("sums", &list(summed, &|i| format!("var sum{i} = vec2f();"))),
             ("scores", &list(own, &|i| format!("var s{i} = vec4f();"))),
             ("keys", &keys),

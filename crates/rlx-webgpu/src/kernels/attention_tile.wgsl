@@ -1,5 +1,5 @@
 // attention   y[s, h, :] = sum_j softmax_j(scale q[s, h, :] . k[j, :]) v[j, :], several rows; j from
-//             past + s - window to past + s      arXiv:2205.14135
+//             past + s - window to past + s; a sink is one more score      arXiv:2205.14135
 // shapes      q f32[S, H*E]    k, v caches [K, C, E] {{kv}}, heads h of a group share one    y f32[S, H*E]
 // bytes       keys and values of what a tile's rows see once, 8 for an element of q and y
 // launch      a workgroup of {{threads}} threads has {{queries}} queries, {{tile}} rows of a group, and takes {{block}} positions at a
@@ -7,7 +7,7 @@
 // numerics    f32; online softmax; scores of positions that a row does not see are no numbers of its sum
 struct Step {
     heads: u32, rows: u32, tiles: u32, capacity: u32, q: u32, k: u32, v: u32, y: u32, ctl: u32,
-    scale: f32, window: u32, softcap: f32,
+    scale: f32, window: u32, softcap: f32, sinks: u32,
 }
 {{bindings}}
 const E = {{e}}u;
@@ -72,6 +72,7 @@ fn attention_tile(
     let stats_of = thread / 4u;
     var most = -3.0e38;
     var total = 0.0;
+    {{sink}}
     {{sums}}
     for (var block = first; block < end; block += BLOCK) {
         for (var i = thread; i < BLOCK * QUADS; i += THREADS) {

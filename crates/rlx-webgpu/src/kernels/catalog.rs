@@ -439,7 +439,10 @@ fn caches(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<
         }
         splits(kv, enable_subgroups, out)?;
         let made = Maker::new().arena(DType::F32, &[6, 128])?.arena(DType::F32, &[6, 4])?;
-        out.insert("attention_join".into(), made.kernel(AttentionJoin { splits: 3 }, false, true)?);
+        out.insert(
+            "attention_join".into(),
+            made.kernel(AttentionJoin { splits: 3, sinks: false }, false, true)?,
+        );
         for (rows, e) in [(1, 64), (5, 64), (1, odd), (5, odd), (5, 128)] {
             let made = Maker::new()
                 .arena(DType::F32, &[rows, 4 * e])?

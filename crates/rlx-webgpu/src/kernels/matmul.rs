@@ -56,6 +56,8 @@ struct Parts {
     /// The functions that its WGSL calls, and its WGSL over `x`.
     map: Option<(&'static str, &'static str)>,
     glu: bool,
+    /// Bounds both factors of a glu of experts, which then adds 1 to the second.
+    limit: Option<f32>,
     readers: Readers,
 }
 
@@ -230,6 +232,7 @@ impl Parts {
             residual,
             map,
             glu,
+            limit: None,
             readers,
         })
     }
@@ -353,6 +356,13 @@ impl Parts {
         }
         let (helpers, map) = self.map.unwrap_or(("", "x"));
         text += &format!("{helpers}fn map(x: f32) -> f32 {{ return {map}; }}\n");
+        if self.glu {
+            let glu = match self.limit {
+                None => "map(gate) * up".into(),
+                Some(l) => format!("map(min(gate, {l:?})) * (clamp(up, -{l:?}, {l:?}) + 1.0)"),
+            };
+            text += &format!("fn glu(gate: f32, up: f32) -> f32 {{ return {glu}; }}\n");
+        }
         text
     }
 

@@ -188,15 +188,27 @@ blocks! {
         bias: bool,
     } inputs |b| 1 + 2 * linear(b.bias), results 1;
 
-    /// `x [M, D], router [E, D], gate [E, F, D], up [E, F, D], down [E, D, F], (bias [E])? -> [M, D]`:
-    /// a mixture of experts. A row goes to the experts that [`Route`] chooses by the router's products, and
-    /// is the sum of what they give, each times its share. The bias counts for the choice alone.
+    /// `x [M, D], (scored [M, D])?, router [E, D], ([E])?, gate [E, F, D], ([E, F])?, up [E, F, D], ([E, F])?,
+    /// down [E, D, F], ([E, D])?, (choice_bias [E])?, (weight [E])? -> [M, D]`: a mixture of experts, each
+    /// product with a bias or none. A row goes to the experts that [`Route`] chooses by the router's products
+    /// with x, or with `scored`, and is the sum of what they give, each times its share, and times its expert's
+    /// weight. The bias of the choice counts for the choice alone.
     MoeFfn "moe_ffn" {
         /// What the gate's product goes through.
         act: Unary,
         /// Which experts, and what they count for.
         route: Route,
-    } inputs |b| 5 + b.route.choice_bias as usize, results 1;
+        /// Bounds both factors of the glu, whose second one then has 1 added: `f(min(gate, limit)) *
+        /// (max(min(up, limit), -limit) + 1)`.
+        limit: Option<f32>,
+        /// Whether the router and the experts have biases.
+        bias: bool,
+        /// Whether the router reads other rows than the experts.
+        scored: bool,
+        /// Whether experts have weights that their shares are multiplied by.
+        weighted: bool,
+    } inputs |b| 5 + b.route.choice_bias as usize + 4 * usize::from(b.bias) + b.scored as usize
+        + b.weighted as usize, results 1;
 
     /// `x [SEQ, H * head_dim], (factors)? -> x`: rotary positions of the step (arXiv:2104.09864).
     Rope "rope" {
@@ -209,8 +221,8 @@ blocks! {
         /// Whether a tensor divides the frequencies.
         factors: bool,
     } inputs |b| 1 + b.factors as usize, results 1;
-    /// `q, k, v, (factors)? -> [SEQ, H * head_dim]`: causal self-attention with rotary positions
-    /// over caches `blk.N.k` and `blk.N.v`.
+    /// `q, k, v, (q_norm, k_norm)?, (factors)?, (sinks)? -> [SEQ, H * head_dim]`: causal
+    /// self-attention with rotary positions over caches `blk.N.k` and `blk.N.v`.
     Attention "attention" {
         /// N: the layer's number.
         layer: usize,
@@ -235,7 +247,13 @@ blocks! {
         /// q and k have an RMS norm before they rotate, with this eps; its weights stand behind v:
         /// `[head_dim]` of each head, or as wide as all heads together.
         qk_eps: Option<f32>,
-    } inputs |b| 3 + b.factors as usize + 2 * usize::from(b.qk_eps.is_some()), results 1;
+        /// Keys are the values too: there is no v, and one cache `blk.N.k`.
+        values_are_keys: bool,
+        /// An earlier layer whose caches are read: there are no k, v and k_norm.
+        cache_of: Option<usize>,
+        /// Whether a tensor `[H]` of f32 has a score for each head that joins its softmax and has no value.
+        sinks: bool,
+    } inputs |b| 1 + b.written() + b.norms() + b.factors as usize + b.sinks as usize, results 1;
     /// `x [B, S, D], q, (b)?, k, (b)?, v, (b)?, o, (b)?, (mask)? -> [B, S, D]`: self-attention
     /// without a cache, its four projections among the inputs.
     EncoderAttention "encoder_attention" {
@@ -412,9 +430,26 @@ fn caches(layer: usize, dims: [u64; 3], kv: DType) -> Vec<(String, Type)> {
 }
 
 impl Attention {
-    /// Its caches: names, and types for this many positions.
+    /// Its own caches: names, and types for this many positions.
     pub fn states(&self, context: u64, kv: DType) -> Vec<(String, Type)> {
-        caches(self.layer, [self.kv_heads as u64, context, self.head_dim as u64], kv)
+        let dims = [self.kv_heads as u64, context, self.head_dim as u64];
+        let mut own = caches(self.layer, dims, kv);
+        own.truncate(self.written());
+        own
+    }
+
+    /// How many of k and v are among its inputs, and written to caches of its own.
+    pub fn written(&self) -> usize {
+        match (self.cache_of, self.values_are_keys) {
+            (Some(_), _) => 0,
+            (None, true) => 1,
+            (None, false) => 2,
+        }
+    }
+
+    /// How many of the norms of q and k are among its inputs.
+    pub fn norms(&self) -> usize {
+        if self.qk_eps.is_none() { 0 } else { 1 + usize::from(self.cache_of.is_none()) }
     }
 }
 
@@ -462,6 +497,9 @@ impl DecoderBlock {
             rope: self.rope.clone(),
             factors: self.factors,
             qk_eps: self.qk_eps,
+            values_are_keys: false,
+            cache_of: None,
+            sinks: false,
         }
     }
 }

@@ -42,8 +42,21 @@ pub struct AttentionSpec {
     /// Tensor that divides the frequencies.
     pub rope_factors: Option<Weight>,
     /// RMS norms of q and k before they rotate: weights and eps. Weights `[E]` are of each head,
-    /// weights as wide as the rows of q and k of these.
+    /// weights as wide as the rows of q and k of these. Only the first is read where k is another layer's.
     pub qk_norm: Option<([Tensor; 2], f32)>,
+    /// A score of each head that joins its softmax and has no value, `[H]`.
+    pub sinks: Option<Tensor>,
+}
+
+/// What attention looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyValues {
+    /// Keys and values `[SEQ, K * E]`, written to caches of the layer.
+    Both(Tensor, Tensor),
+    /// Keys that are the values too, in one cache.
+    Keys(Tensor),
+    /// What an earlier layer wrote.
+    Of(usize),
 }
 
 /// A gated feed-forward: `down(f(gate(x)) * up(x))`.
@@ -216,14 +229,26 @@ impl Module {
         self.push(Rope { style, head_dim, rope, factors }, &inputs, label)
     }
 
-    /// Attention over the layer's cache, `[SEQ, H * E]`.
-    pub fn attention(&mut self, q: Tensor, k: Tensor, v: Tensor, spec: AttentionSpec) -> Tensor {
+    /// Attention over the layer's caches, `[SEQ, H * E]`.
+    pub fn attention(&mut self, q: Tensor, kv: KeyValues, spec: AttentionSpec) -> Tensor {
         let label = format!("blk.{}.attn", spec.layer);
-        let mut inputs = Vec::from([q, k, v]);
+        let mut inputs = Vec::from([q]);
+        let (mut values_are_keys, mut cache_of) = (false, None);
+        match kv {
+            KeyValues::Both(k, v) => inputs.extend([k, v]),
+            KeyValues::Keys(k) => {
+                inputs.push(k);
+                values_are_keys = true;
+            }
+            KeyValues::Of(layer) => cache_of = Some(layer),
+        }
         let qk_eps = spec.qk_norm.as_ref().map(|n| n.1);
-        inputs.extend(spec.qk_norm.into_iter().flat_map(|n| n.0));
-        let before = inputs.len();
+        let norms = if cache_of.is_some() { 1 } else { 2 };
+        inputs.extend(spec.qk_norm.into_iter().flat_map(|n| n.0.into_iter().take(norms)));
+        let factors = spec.rope_factors.is_some();
         inputs.extend(spec.rope_factors.map(|w| self.weight(w)));
+        let sinks = spec.sinks.is_some();
+        inputs.extend(spec.sinks);
         let block = Attention {
             layer: spec.layer,
             heads: spec.heads,
@@ -234,8 +259,11 @@ impl Module {
             softcap: spec.softcap,
             style: spec.rope_style,
             rope: spec.rope.unwrap_or_else(|| RopeTable::none(self.context)),
-            factors: inputs.len() > before,
+            factors,
             qk_eps,
+            values_are_keys,
+            cache_of,
+            sinks,
         };
         self.push(block, &inputs, label)
     }

@@ -12,7 +12,7 @@ mod build;
 mod print;
 
 pub use block::*;
-pub use build::{AttentionSpec, DecoderWeights, FfnWeights, LinearWeights};
+pub use build::{AttentionSpec, DecoderWeights, FfnWeights, KeyValues, LinearWeights};
 
 use super::mir::ParamKind;
 use crate::types::Type;

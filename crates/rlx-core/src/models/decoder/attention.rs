@@ -3,7 +3,7 @@
 use super::Builder;
 use super::names::Part;
 use crate::error::Result;
-use crate::ir::hir::{AttentionSpec, Linear, Module, Tensor, Weight};
+use crate::ir::hir::{AttentionSpec, KeyValues, Linear, Module, Tensor, Weight};
 use crate::math;
 use crate::ops::{Binary, Map, Slice, Unary, Zip};
 use crate::types::Dim;
@@ -35,6 +35,8 @@ pub struct Attention {
     pub scale: Option<f32>,
     /// Bounds the scores.
     pub softcap: Option<f32>,
+    /// Whether heads have sinks: a score that joins the softmax and has no value.
+    pub sinks: bool,
     /// Norms of q and k.
     pub qk_norm: Option<QkNorm>,
     /// Whether q, k and v are rows of one tensor.
@@ -58,6 +60,7 @@ impl Attention {
             rotary: Some(0),
             scale: None,
             softcap: None,
+            sinks: false,
             qk_norm: None,
             fused: false,
             gated: false,
@@ -158,6 +161,10 @@ impl Builder<'_> {
             }
             None => None,
         };
+        let sinks = match a.sinks {
+            true => Some(m.weight(self.tensors.weight(&at(Part::Sinks), &[a.heads])?)),
+            false => None,
+        };
         let plain = (1.0 / math::sqrt(a.head_dim as f64)) as f32;
         let spec = AttentionSpec {
             layer: i,
@@ -171,8 +178,9 @@ impl Builder<'_> {
             rope: a.rotary.map(|n| self.model.rotary[n].table(m.context)),
             rope_factors: a.rotary.and_then(|n| self.divisors[n].clone()),
             qk_norm,
+            sinks,
         };
-        let mut y = m.attention(q, k, v, spec);
+        let mut y = m.attention(q, KeyValues::Both(k, v), spec);
         if let Some(gate) = gate {
             let gate = m.op(Map { f: Unary::Sigmoid }, &[gate], &label("attn_gate_sigmoid"));
             y = m.op(Zip { f: Binary::Mul }, &[y, gate], &label("attn_gated"));

@@ -94,12 +94,12 @@ impl Builder<'_> {
         [start, len]: [u64; 2],
         label: &str,
     ) -> Tensor {
-        let (dim, rows) = (self.model.dim, weight.ty.shape.0[0].as_static().unwrap_or(0));
+        let (dim, rows) = (weight.ty.shape.last(), weight.ty.shape.0[0].as_static().unwrap_or(0));
         let whole = m.weight(weight.clone());
-        let split = Shape(vec![groups.into(), (rows / groups).into(), dim.into()]);
+        let split = Shape(vec![groups.into(), (rows / groups).into(), dim.clone()]);
         let split = m.op(Reshape { dims: split }, &[whole], &format!("{label}_groups"));
         let part = columns(m, split, 1, start, len, &format!("{label}_part"));
-        let flat = Shape(vec![(groups * len).into(), dim.into()]);
+        let flat = Shape(vec![(groups * len).into(), dim.clone()]);
         m.op(Reshape { dims: flat }, &[part], &format!("{label}_rows"))
     }
 

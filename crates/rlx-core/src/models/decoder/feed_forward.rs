@@ -5,7 +5,7 @@ use super::{Builder, small_row};
 use crate::error::Result;
 use crate::ir::hir::{GegluFfn, Linear, Module, MoeFfn, SwigluFfn, Tensor};
 use crate::models::naming::Naming;
-use crate::ops::{Binary, Concat, Reshape, Route, Unary, Zip};
+use crate::ops::{Binary, Concat, Reshape, Route, Slice, Transpose, Unary, Zip};
 use crate::types::{Dim, Shape};
 use alloc::format;
 use alloc::vec::Vec;
@@ -33,14 +33,31 @@ pub enum FeedForward {
 pub struct Experts {
     /// How many there are.
     pub count: u64,
-    /// Which of them a row goes to, and what each counts for. No family has a bias of the choice yet.
+    /// Which of them a row goes to, and what each counts for.
     pub route: Route,
     /// F of each.
     pub width: u64,
     /// What the gate's product goes through.
     pub act: Unary,
+    /// Bounds both factors of the gated product, whose second one then has 1 added.
+    pub limit: Option<f32>,
+    /// Whether the router and the experts have biases.
+    pub bias: bool,
+    /// How transformers' folders hold them.
+    pub folder: Banks,
     /// One that all rows use beside those that they choose.
     pub shared: Option<Shared>,
+}
+
+/// How the matrices of all experts stand in transformers' folders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Banks {
+    /// Each expert's in tensors of their own.
+    Apart,
+    /// The gates and ups of all experts in one tensor `[E, 2 F, D]`, gates first.
+    Halves,
+    /// The same, transposed `[E, D, 2 F]`, a gate's row and an up's in turn.
+    TransposedPairs,
 }
 
 /// The expert of all rows.
@@ -137,13 +154,37 @@ impl Builder<'_> {
 
     fn experts(&self, m: &mut Module, x: Tensor, e: &Experts, i: usize) -> Result<Tensor> {
         let (dim, label) = (self.model.dim, format!("blk.{i}.ffn"));
-        let router = format!("{}.weight", self.names.layer(i, Part::Router));
-        let router = m.weight(self.tensors.weight(&router, &[e.count, dim])?);
-        let gate = self.bank(m, Part::GateExperts, [e.count, e.width, dim], i)?;
-        let up = self.bank(m, Part::UpExperts, [e.count, e.width, dim], i)?;
-        let down = self.bank(m, Part::DownExperts, [e.count, dim, e.width], i)?;
-        let block = MoeFfn { act: e.act, route: e.route.clone() };
-        let y = m.push(block, &[x, router, gate, up, down], &label);
+        let router = self.names.layer(i, Part::Router);
+        let router = self.tensors.linear_biased(&router, [e.count, dim], Some(e.bias))?;
+        let router = Vec::from_iter([Some(router.weight), router.bias].into_iter().flatten());
+        let banks = match (self.names.naming, e.folder) {
+            (Naming::Transformers, Banks::Halves | Banks::TransposedPairs) => {
+                self.fused(m, e, i)?
+            }
+            _ => {
+                let into = [e.count, e.width, dim];
+                let mut banks = self.bank(m, Part::GateExperts, into, e, i)?;
+                banks.extend(self.bank(m, Part::UpExperts, into, e, i)?);
+                banks.extend(self.bank(m, Part::DownExperts, [e.count, dim, e.width], e, i)?);
+                banks
+            }
+        };
+        let block = MoeFfn {
+            act: e.act,
+            route: e.route.clone(),
+            limit: e.limit,
+            bias: e.bias,
+            scored: false,
+            weighted: false,
+        };
+        let mut inputs = Vec::from([x]);
+        inputs.extend(router.into_iter().map(|w| m.weight(w)));
+        inputs.extend(banks);
+        if e.route.choice_bias {
+            let name = self.names.layer(i, Part::ChoiceBias);
+            inputs.push(m.weight(self.tensors.weight(&name, &[e.count])?));
+        }
+        let y = m.push(block, &inputs, &label);
         let Some(shared) = e.shared else { return Ok(y) };
         let z = self.shared_expert(m, x, e.act, shared, i)?;
         Ok(m.add(y, z, &format!("{label}_with_shared")))
@@ -186,21 +227,66 @@ impl Builder<'_> {
         Ok(m.op(Zip { f: Binary::Mul }, &[y, score], &format!("{label}_scored")))
     }
 
-    /// One matrix of all experts, `[E, out, in]`: a tensor of GGUF files, and a tensor for each expert in
-    /// transformers' folders, which stand one behind the other once they are loaded.
-    fn bank(&self, m: &mut Module, part: Part, dims: [u64; 3], i: usize) -> Result<Tensor> {
-        let name = format!("{}.weight", self.names.layer(i, part));
+    /// One matrix of all experts, `[E, out, in]`, and its biases `[E, out]`: tensors of GGUF files, and a tensor for
+    /// each expert in transformers' folders, which stand one behind the other once they are loaded.
+    fn bank(
+        &self,
+        m: &mut Module,
+        part: Part,
+        dims: [u64; 3],
+        e: &Experts,
+        i: usize,
+    ) -> Result<Vec<Tensor>> {
+        let name = self.names.layer(i, part);
         let [experts, out, input] = dims;
         if self.names.naming == Naming::Gguf {
-            return Ok(m.weight(self.tensors.weight(&name, &dims)?));
+            let mut bank = Vec::from([self.tensors.weight(&format!("{name}.weight"), &dims)?]);
+            if e.bias {
+                bank.push(self.tensors.weight(&format!("{name}.bias"), &[experts, out])?);
+            }
+            return Ok(bank.into_iter().map(|w| m.weight(w)).collect());
         }
+        // No known family has biases of experts in tensors of their own.
         let one = Shape([1, out, input].map(Dim::from).to_vec());
         let mut all = Vec::new();
         for e in 0..experts {
-            let name = name.replace('#', &format!("{e}"));
+            let name = format!("{name}.weight").replace('#', &format!("{e}"));
             let weight = m.weight(self.tensors.weight(&name, &[out, input])?);
             all.push(m.op(Reshape { dims: one.clone() }, &[weight], &name));
         }
-        Ok(m.op(Concat { axis: 0 }, &all, &name))
+        Ok(Vec::from([m.op(Concat { axis: 0 }, &all, &name)]))
+    }
+
+    /// The three matrices of all experts, each with its biases, of a folder whose gate and up are one tensor.
+    fn fused(&self, m: &mut Module, e: &Experts, i: usize) -> Result<Vec<Tensor>> {
+        let (dim, pairs) = (self.model.dim, e.folder == Banks::TransposedPairs);
+        let turned =
+            |[e, out, input]: [u64; 3]| if pairs { [e, input, out] } else { [e, out, input] };
+        let mut whole = |part, dims| -> Result<Vec<Tensor>> {
+            let name = self.names.layer(i, part);
+            let mut w = m.weight(self.tensors.weight(&name, &turned(dims))?);
+            if pairs {
+                w = m.op(Transpose { perm: Vec::from([0, 2, 1]) }, &[w], &format!("{name}_turned"));
+            }
+            let mut bank = Vec::from([w]);
+            if e.bias {
+                let bias = self.tensors.weight(&format!("{name}_bias"), &dims[..2])?;
+                bank.push(m.weight(bias));
+            }
+            Ok(bank)
+        };
+        let both = whole(Part::GateUpExperts, [e.count, 2 * e.width, dim])?;
+        let down = whole(Part::DownExperts, [e.count, dim, e.width])?;
+        let (len, step) = (Dim::from(e.width), if pairs { 2 } else { 1 });
+        let mut banks = Vec::new();
+        for (n, label) in (0..).zip(["gate", "up"]) {
+            let start = Dim::from(if pairs { n } else { n * e.width });
+            for &of in &both {
+                let part = Slice { axis: 1, start: start.clone(), len: len.clone(), step };
+                banks.push(m.op(part, &[of], &format!("blk.{i}.ffn_{label}_experts")));
+            }
+        }
+        banks.extend(down);
+        Ok(banks)
     }
 }

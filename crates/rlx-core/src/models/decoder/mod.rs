@@ -10,15 +10,19 @@
 mod attention;
 mod delta_net;
 mod feed_forward;
+mod latent;
 mod names;
 mod read;
+mod routed;
 mod short_conv;
 
 pub use attention::{Attention, QkNorm};
 pub use delta_net::{DeltaNet, Projections};
-pub use feed_forward::{Experts, FeedForward, Shared};
+pub use feed_forward::{Banks, Experts, FeedForward, Shared};
+pub use latent::LatentAttention;
 pub(super) use names::{Names, Part, Renamed};
 pub(super) use read::{Sizes, Sliding, experts, factor, finish, permuted_pairs, windows};
+pub(super) use routed::routed;
 pub use short_conv::ShortConv;
 
 use super::model::{Facts, Model, Task};
@@ -51,6 +55,8 @@ pub enum BranchNorms {
 pub enum Mixer {
     /// Attention over all of them, or a window of them.
     Attention(Attention),
+    /// Attention over all of them, of which the cache holds one short row each.
+    Latent(LatentAttention),
     /// Linear attention: a matrix of each head that every row changes.
     DeltaNet(DeltaNet),
     /// A convolution over the last few.
@@ -113,6 +119,8 @@ pub struct Decoder {
     pub logit_softcap: Option<f32>,
     /// Whether the embeddings are the head; `None`: where the file has no head.
     pub tied: Option<bool>,
+    /// Layers behind the last one that the file has for other uses: a second token's prediction.
+    pub unused_layers: u64,
     /// Tensors that the family's files name otherwise than others' do.
     pub(super) renamed: &'static [Renamed],
 }
@@ -139,6 +147,7 @@ impl Decoder {
             logit_scale: 1.0,
             logit_softcap: None,
             tied: sizes.tied,
+            unused_layers: 0,
             renamed: &[],
         }
     }
@@ -166,6 +175,7 @@ impl Model for Decoder {
         let smaller = |layer: &Layer| Layer {
             mixer: match &layer.mixer {
                 Mixer::Attention(a) => Mixer::Attention(a.small()),
+                Mixer::Latent(a) => Mixer::Latent(a.small()),
                 Mixer::DeltaNet(d) => Mixer::DeltaNet(d.small()),
                 Mixer::ShortConv(c) => Mixer::ShortConv(*c),
             },
@@ -189,6 +199,10 @@ impl Model for Decoder {
         let divisors = divisors.collect::<Result<Vec<_>>>()?;
         // Frequencies, which are computed.
         tensors.inert(|n| n.ends_with(".rotary_emb.inv_freq"));
+        let n = self.layers.len() as u64;
+        let unused = n..n.saturating_add(self.unused_layers);
+        let naming = tensors.naming();
+        tensors.inert(|n| naming.layer_of(n).is_some_and(|(layer, _)| unused.contains(&layer)));
 
         let table = tensors.weight(names.embedding(), &[self.vocab, self.dim])?;
         let ids = m.ids();
@@ -254,6 +268,7 @@ impl Builder<'_> {
         let h = norm(m, x, before[0], "attn_norm")?;
         let a = match &layer.mixer {
             Mixer::Attention(a) => self.attention(m, h, a, i)?,
+            Mixer::Latent(a) => self.latent_attention(m, h, a, i)?,
             Mixer::DeltaNet(d) => self.delta_net(m, h, d, i)?,
             Mixer::ShortConv(c) => self.short_conv(m, h, *c, i)?,
         };

@@ -22,6 +22,16 @@ pub(in crate::models) enum Part {
     O,
     QNorm,
     KNorm,
+    /// Attention over latent rows: the projection to the row and to what turns, its norm, keys and values of it in
+    /// one tensor, in two; the row of queries, its norm, queries of it.
+    LatentKv,
+    LatentKvNorm,
+    LatentKvUp,
+    LatentKeys,
+    LatentValues,
+    LatentQ,
+    LatentQNorm,
+    LatentQUp,
     /// The norm before the feed-forward, where there is none after the attention.
     FfnNorm,
     /// The norm before the feed-forward, where there is one after the attention.
@@ -58,6 +68,12 @@ pub(in crate::models) enum Part {
     DeltaTime,
     DeltaNorm,
     DeltaOut,
+    /// What is added to scores where experts are chosen, the whole name.
+    ChoiceBias,
+    /// A score of each head that joins its softmax, the whole name.
+    Sinks,
+    /// Gates and ups of all experts in one tensor, the whole name.
+    GateUpExperts,
     /// Gates of all experts; in transformers' folders an expert's own, whose number stands for `#`.
     GateExperts,
     /// The same of up.
@@ -77,6 +93,14 @@ const NAMES: &[Renamed] = &[
     (Part::O, "attn_output", "self_attn.o_proj"),
     (Part::QNorm, "attn_q_norm", "self_attn.q_norm"),
     (Part::KNorm, "attn_k_norm", "self_attn.k_norm"),
+    (Part::LatentKv, "attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"),
+    (Part::LatentKvNorm, "attn_kv_a_norm", "self_attn.kv_a_layernorm"),
+    (Part::LatentKvUp, "attn_kv_b", "self_attn.kv_b_proj"),
+    (Part::LatentKeys, "attn_k_b", ""),
+    (Part::LatentValues, "attn_v_b", ""),
+    (Part::LatentQ, "attn_q_a", "self_attn.q_a_proj"),
+    (Part::LatentQNorm, "attn_q_a_norm", "self_attn.q_a_layernorm"),
+    (Part::LatentQUp, "attn_q_b", "self_attn.q_b_proj"),
     (Part::FfnNorm, "ffn_norm", "post_attention_layernorm"),
     (Part::FfnPreNorm, "ffn_norm", "pre_feedforward_layernorm"),
     (Part::FfnPostNorm, "post_ffw_norm", "post_feedforward_layernorm"),
@@ -102,6 +126,9 @@ const NAMES: &[Renamed] = &[
     (Part::DeltaTime, "ssm_dt.bias", "linear_attn.dt_bias"),
     (Part::DeltaNorm, "ssm_norm", "linear_attn.norm"),
     (Part::DeltaOut, "ssm_out", "linear_attn.out_proj"),
+    (Part::ChoiceBias, "exp_probs_b.bias", "mlp.gate.e_score_correction_bias"),
+    (Part::Sinks, "attn_sinks.weight", "self_attn.sinks"),
+    (Part::GateUpExperts, "", "mlp.experts.gate_up_proj"),
     (Part::GateExperts, "ffn_gate_exps", "mlp.experts.#.gate_proj"),
     (Part::UpExperts, "ffn_up_exps", "mlp.experts.#.up_proj"),
     (Part::DownExperts, "ffn_down_exps", "mlp.experts.#.down_proj"),

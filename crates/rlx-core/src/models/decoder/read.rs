@@ -1,6 +1,6 @@
 //! What every decoder's configuration has, read by one code from GGUF files and from `config.json`.
 
-use super::Experts;
+use super::{Banks, Experts};
 use crate::error::Result;
 use crate::models::checkpoint::Checkpoint;
 use crate::models::keys::{Keys, Neutral};
@@ -99,7 +99,9 @@ impl Sizes {
             },
         };
         let values = keys.opt_positive(keys.word("attention.value_length", "v_head_dim"))?;
-        if values.is_some_and(|width| width != head_dim) {
+        // Attention over latent rows has widths of its own.
+        let latent = keys.has(keys.word("attention.kv_lora_rank", "kv_lora_rank"));
+        if !latent && values.is_some_and(|width| width != head_dim) {
             return Err(keys.unsupported(
                 keys.word("attention.value_length", "v_head_dim"),
                 format!("heads of values are not as wide as those of keys, {head_dim}"),
@@ -193,7 +195,16 @@ pub(in crate::models) fn experts(
     keys.inert(&["router_aux_loss_coef", "output_router_logits", "router_jitter_noise"]);
     let width = own.unwrap_or(width);
     let route = Route { normalise: true, ..Route::softmax(used as usize) };
-    Ok(Some(Experts { count, route, width, act, shared: None }))
+    Ok(Some(Experts {
+        count,
+        route,
+        width,
+        act,
+        limit: None,
+        bias: false,
+        folder: Banks::Apart,
+        shared: None,
+    }))
 }
 
 /// Which layers slide where a configuration has a window and says nothing of layers.

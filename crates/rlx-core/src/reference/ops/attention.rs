@@ -12,7 +12,8 @@ use core::ops::Range;
 impl Run for Attention {
     /// Rows from `len` on are NaN, so that whoever reads one shows.
     fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-        let [q, kcache, vcache, ctl] = operands else { return Err(arity("attention")) };
+        let [q, kcache, vcache, ctl, sinks @ ..] = operands else { return Err(arity("attention")) };
+        let sinks = sinks.first().map(View::f64s).transpose()?;
         let (ctl, dtype) = (ctl.control()?, q.ty.dtype);
         let [rows, width] = q.dims()?;
         let [kv_heads, capacity, head_dim] = kcache.dims()?;
@@ -44,6 +45,7 @@ impl Run for Attention {
                         &q[at..][..head_dim],
                         &k[seen.clone()],
                         &v[seen],
+                        sinks.as_ref().map(|sinks| sinks[head]),
                         &mut y[at..][..head_dim],
                     );
                 }
@@ -66,9 +68,11 @@ pub(super) fn score(op: &Attention, q: &[f64], k: &[f64]) -> f64 {
 }
 
 /// One row of one head over the rows it sees.
-fn one(op: &Attention, q: &[f64], k: &[f64], v: &[f64], y: &mut [f64]) {
-    let scores: Vec<f64> = k.chunks_exact(q.len()).map(|k| score(op, q, k)).collect();
-    weighted(&scores, |j| &v[j * q.len()..][..q.len()], y);
+fn one(op: &Attention, q: &[f64], k: &[f64], v: &[f64], sink: Option<f64>, y: &mut [f64]) {
+    let mut scores: Vec<f64> = k.chunks_exact(q.len()).map(|k| score(op, q, k)).collect();
+    scores.extend(sink);
+    let nothing = vec![0.0; q.len()];
+    weighted(&scores, |j| v.get(j * q.len()..(j + 1) * q.len()).unwrap_or(&nothing), y);
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use alloc::vec::Vec;
 impl Run for AttentionJoin {
     /// Zeros where no score was above minus infinity, as of attention.
     fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-        let [acc, stats] = operands else { return Err(arity("attention_join")) };
+        let [acc, stats, sinks @ ..] = operands else { return Err(arity("attention_join")) };
+        let sinks = sinks.first().map(View::f64s).transpose()?;
         let [rows, columns] = acc.dims()?;
         let [_, pairs] = stats.dims()?;
         let (acc, stats) = (acc.f64s()?, stats.f64s()?);
@@ -22,11 +23,12 @@ impl Run for AttentionJoin {
         for (h, y) in y.chunks_exact_mut(e.max(1)).enumerate() {
             // Where the head stands in the rows of its splits.
             let own = (0..splits).map(|j| (h / group * splits + j) * group + h % group);
-            let most = own.clone().fold(f64::NEG_INFINITY, |m, at| m.max(stats[2 * at]));
+            let sink = sinks.as_ref().map_or(f64::NEG_INFINITY, |sinks| sinks[h]);
+            let most = own.clone().fold(sink, |m, at| m.max(stats[2 * at]));
             if most == f64::NEG_INFINITY {
                 continue;
             }
-            let mut total = 0.0;
+            let mut total = math::exp(sink - most);
             for at in own {
                 let weight = math::exp(stats[2 * at] - most);
                 total += weight * stats[2 * at + 1];
@@ -52,7 +54,7 @@ mod tests {
         let acc = f32s(&[2, 4], &[2.0, 4.0, 1.0, 3.0, 8.0, 0.0, 7.0, 7.0]);
         let ln2 = core::f32::consts::LN_2;
         let stats = f32s(&[2, 4], &[0.0, 2.0, 5.0, 2.0, ln2, 1.0, NONE, 0.0]);
-        let y = run1(AttentionJoin { splits: 2 }, &[&acc, &stats]);
+        let y = run1(AttentionJoin { splits: 2, sinks: false }, &[&acc, &stats]);
         // exp(-ln 2) of the first split: (1 + 8) / (1 + 1), (2 + 0) / 2; the other head has one split.
         close(&y, &[4.5, 1.0, 0.5, 1.5]);
     }
@@ -61,7 +63,7 @@ mod tests {
     fn key_heads_follow_each_other() {
         let acc = f32s(&[4, 1], &[1.0, 1.0, 6.0, 0.0]);
         let stats = f32s(&[4, 2], &[0.0, 1.0, 0.0, 1.0, -3.0, 2.0, NONE, 0.0]);
-        let y = run1(AttentionJoin { splits: 2 }, &[&acc, &stats]);
+        let y = run1(AttentionJoin { splits: 2, sinks: false }, &[&acc, &stats]);
         close(&y, &[1.0, 3.0]);
     }
 
@@ -69,14 +71,14 @@ mod tests {
     fn large_maxima_do_not_overflow_and_none_is_zero() {
         let acc = f32s(&[2, 2], &[3.0, 1.0, 1.0, 1.0]);
         let stats = f32s(&[2, 4], &[1e30, 1.0, NONE, 0.0, -1e30, 1.0, NONE, 0.0]);
-        let y = run1(AttentionJoin { splits: 2 }, &[&acc, &stats]);
+        let y = run1(AttentionJoin { splits: 2, sinks: false }, &[&acc, &stats]);
         assert_eq!(y, [3.0, 0.0]);
     }
 
     #[test]
     fn what_are_no_splits_is_refused() {
         let e = fails(
-            AttentionJoin { splits: 2 },
+            AttentionJoin { splits: 2, sinks: false },
             &[&f32s(&[3, 4], &[0.0; 12]), &f32s(&[3, 4], &[0.0; 12])],
         );
         assert_eq!(
@@ -85,12 +87,12 @@ mod tests {
              splits with two numbers for each head"
         );
         let rows = fails(
-            AttentionJoin { splits: 1 },
+            AttentionJoin { splits: 1, sinks: false },
             &[&f32s(&[2, 4], &[0.0; 8]), &f32s(&[1, 4], &[0.0; 4])],
         );
         assert!(rows.to_string().contains("stats is tensor<1x4xf32>"), "{rows}");
         for stats in [&f32s(&[2, 3], &[0.0; 6]), &f32s(&[2, 0], &[])] {
-            fails(AttentionJoin { splits: 1 }, &[&f32s(&[2, 4], &[0.0; 8]), stats]);
+            fails(AttentionJoin { splits: 1, sinks: false }, &[&f32s(&[2, 4], &[0.0; 8]), stats]);
         }
     }
 }

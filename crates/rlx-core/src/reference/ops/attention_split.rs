@@ -100,7 +100,7 @@ mod tests {
                 let expected = run(whole.clone(), &operands)[0].f64s();
                 for splits in [1, 2, 3, 7] {
                     let parts = run(split(whole.clone(), splits), &operands);
-                    let y = run(AttentionJoin { splits }, &[&parts[0], &parts[1]]);
+                    let y = run(AttentionJoin { splits, sinks: false }, &[&parts[0], &parts[1]]);
                     assert_eq!(y[0].ty, q.ty);
                     close(&y[0].f32s(), &expected);
                 }
@@ -124,7 +124,7 @@ mod tests {
                 ];
                 let whole = Attention::causal(1, 1.0);
                 let parts = run(split(whole.clone(), 2), &operands);
-                let y = run1(AttentionJoin { splits: 2 }, &[&parts[0], &parts[1]]);
+                let y = run1(AttentionJoin { splits: 2, sinks: false }, &[&parts[0], &parts[1]]);
                 let expected = run(whole, &operands)[0].f64s();
                 assert_eq!(y[0].is_nan(), expected[0].is_nan(), "{bad} at {at}");
                 if !y[0].is_nan() {

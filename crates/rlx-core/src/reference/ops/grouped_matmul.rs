@@ -56,6 +56,14 @@ impl Run for GroupedMatMul {
                     *gate = rounded(dtype, f.eval(*gate)) * up;
                 }
             }
+            GroupedEpilogue::LimitedGlu(f, limit) => {
+                let up = results.pop().unwrap_or_default();
+                let limit = f64::from(limit);
+                for (gate, up) in results.iter_mut().flatten().zip(up) {
+                    let up = rounded(dtype, up.min(limit).max(-limit) + 1.0);
+                    *gate = rounded(dtype, f.eval(gate.min(limit))) * up;
+                }
+            }
             GroupedEpilogue::Sum | GroupedEpilogue::SumAdd => {
                 let shares = match parts.shares {
                     Some(at) => operands[at].f64s()?,

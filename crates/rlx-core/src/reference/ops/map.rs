@@ -63,6 +63,7 @@ mod tests {
         (Unary::Erf, erf),
         (Unary::Elu, |x| if x > 0.0 { x } else { x.exp() - 1.0 }),
         (Unary::HardSwish, |x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0),
+        (Unary::QuickGelu, |x| x / (1.0 + (-1.702 * x).exp())),
         (Unary::HardSigmoid, |x| (x + 3.0).clamp(0.0, 6.0) / 6.0),
     ];
 

@@ -22,9 +22,9 @@ const FEW: u64 = 8;
 
 /// Rows of f32, by banks of any type that the target reads.
 pub(in crate::kernels) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
-    takes::knows(op, &["segments", "bias", "epilogue", "glu"])?;
+    takes::knows(op, &["segments", "bias", "epilogue", "glu", "limit"])?;
     let Op::GroupedMatMul(op) = op else { return Err("it takes a grouped_matmul".into()) };
-    if let GroupedEpilogue::Glu(f) = op.epilogue {
+    if let GroupedEpilogue::Glu(f) | GroupedEpilogue::LimitedGlu(f, _) = op.epilogue {
         takes::unary(f)?;
     }
     let parts = op.parts();
@@ -107,9 +107,11 @@ impl Experts {
         let mut read = |at: Option<usize>| at.map(|i| emit.read(&step.operands[i])).transpose();
         let (shares, residual, ids) = (read(at.shares)?, read(at.residual)?, read(Some(at.ids))?);
         let map = match op.epilogue {
-            GroupedEpilogue::Glu(f) => Some(scalar::unary(f).ok_or_else(|| {
-                Error::new(Code::Unsupported, format!("WGSL has no {}", f.name()))
-            })?),
+            GroupedEpilogue::Glu(f) | GroupedEpilogue::LimitedGlu(f, _) => {
+                Some(scalar::unary(f).ok_or_else(|| {
+                    Error::new(Code::Unsupported, format!("WGSL has no {}", f.name()))
+                })?)
+            }
             _ => None,
         };
         let parts = Parts {
@@ -123,6 +125,10 @@ impl Experts {
             segments,
             residual,
             glu: map.is_some(),
+            limit: match op.epilogue {
+                GroupedEpilogue::LimitedGlu(_, limit) => Some(limit),
+                _ => None,
+            },
             map,
             readers,
         };

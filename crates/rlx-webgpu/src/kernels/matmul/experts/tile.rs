@@ -70,8 +70,8 @@ fn store_glu(y: &str) -> String {
          let rows = step.seg[0u].rows;\n    \
          for (var j = 0u; j < 4u; j++) {{\n        let i = n + j * 8u;\n        \
          if i < rows {{\n            \
-         let gate = map(low[j] + bias_of(0u, expert * rows + i));\n            \
-         {y}[step.seg[0u].y + pair * rows + i] = bitcast<u32>(gate * (high[j] + bias_of(1u, expert * rows + i)));\n        \
+         let gate = low[j] + bias_of(0u, expert * rows + i);\n            \
+         {y}[step.seg[0u].y + pair * rows + i] = bitcast<u32>(glu(gate, high[j] + bias_of(1u, expert * rows + i)));\n        \
          }}\n    }}\n}}\n"
     )
 }

@@ -44,8 +44,8 @@ pub(super) fn launch(e: &Experts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resu
     let of_pair = "expert_of(result) * step.seg[s].rows + row";
     let result = if p.glu {
         format!(
-            "let gate = map(y + bias_of(0u, {of_pair}));\n        \
-             {y}[step.seg[0u].y + at] = bitcast<u32>(gate * (up + bias_of(1u, {of_pair})));"
+            "let gate = y + bias_of(0u, {of_pair});\n        \
+             {y}[step.seg[0u].y + at] = bitcast<u32>(glu(gate, up + bias_of(1u, {of_pair})));"
         )
     } else if e.shares.is_none() {
         format!("{y}[step.seg[s].y + at] = bitcast<u32>(y + bias_of(s, {of_pair}));")
