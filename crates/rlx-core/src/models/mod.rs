@@ -13,6 +13,7 @@ mod family;
 mod gemma;
 mod gemma2;
 mod gemma3;
+mod gemma4;
 mod gpt_oss;
 mod granite;
 mod keys;
@@ -47,7 +48,7 @@ pub use bert::BertConfig;
 pub use checkpoint::Checkpoint;
 pub use decoder::{
     Attention, Banks, BranchNorms, Decoder, DeltaNet, Experts, FeedForward, LatentAttention, Layer,
-    Mixer, Projections, QkNorm, Shared, ShortConv,
+    LooksAt, Mixer, Projections, QkNorm, Shared, ShortConv,
 };
 #[cfg(feature = "text")]
 pub use encoder_files::{EmbedOptions, FolderTexts};
@@ -90,6 +91,7 @@ pub const FAMILIES: &[Family] = &[
     gemma::FAMILY,
     gemma2::FAMILY,
     gemma3::FAMILY,
+    gemma4::FAMILY,
     bert::FAMILY,
     nomic_bert::FAMILY,
 ];

@@ -191,7 +191,13 @@ impl NomicBertConfig {
             context: keys.positive("n_positions")?,
             types: keys.opt_u64("type_vocab_size")?.unwrap_or(2),
             eps: keys.opt_f32("layer_norm_epsilon")?.unwrap_or(1e-12),
-            rotary: Rotary { base, dims: width, scaling: RopeScaling::None, long: None },
+            rotary: Rotary {
+                base,
+                dims: width,
+                scaling: RopeScaling::None,
+                long: None,
+                divided: false,
+            },
             pooling: Pooling::MEAN,
         })
     }

@@ -22,7 +22,12 @@ pub struct Rotary {
     /// LongRoPE's divisors beyond the original context, which is the number; the scaling has those
     /// up to it.
     pub long: Option<(u64, Vec<f32>)>,
+    /// Whether a GGUF file's divisors are for these positions.
+    pub divided: bool,
 }
+
+/// Divides the frequency of a pair that does not turn: GGUF files of Gemma 4 have the same.
+const STILL: f32 = 1e30;
 
 /// Keys of GGUF files: the width of latent rows, and a tenth of DeepSeek's `mscale_all_dim`.
 const LATENT: &str = "attention.kv_lora_rank";
@@ -75,7 +80,7 @@ pub(super) fn yarn_score(keys: &Keys<'_>, context: u64) -> Result<f32> {
 impl Rotary {
     /// Plain positions of that base: every dimension of a head turns.
     pub fn plain(base: f32, head_dim: u64) -> Self {
-        Rotary { base, dims: head_dim, scaling: RopeScaling::None, long: None }
+        Rotary { base, dims: head_dim, scaling: RopeScaling::None, long: None, divided: false }
     }
 
     /// The keys of either form of configuration, for heads of that width and models of that context.
@@ -149,7 +154,7 @@ impl Rotary {
         }
         // The divisors beyond it are a tensor: `divisors` takes it.
         let long = original.map(|n| (n, Vec::new()));
-        Ok(Rotary { base, dims, scaling, long })
+        Ok(Rotary { base, dims, scaling, long, divided: true })
     }
 
     /// The keys of a transformers configuration: `rope_parameters` (version 5), or `rope_theta` and
@@ -189,7 +194,8 @@ impl Rotary {
         let dims = (head_dim as f64 * part) as u64;
         let dims = turning(keys, "partial_rotary_factor", dims, head_dim)?;
         let outer = keys.opt_positive("original_max_position_embeddings")?;
-        let mut rotary = Rotary { base, dims, scaling: RopeScaling::None, long: None };
+        let mut rotary =
+            Rotary { base, dims, scaling: RopeScaling::None, long: None, divided: true };
         let Some(k) = inner else { return Ok(rotary) };
         let own = k.opt_positive("original_max_position_embeddings")?;
         let original = own.or(outer).unwrap_or(context);
@@ -202,6 +208,14 @@ impl Rotary {
                 RopeScaling::None
             }
             "linear" => RopeScaling::Linear(need("factor")?),
+            // A part of all pairs turns, as fast as if all did.
+            "proportional" => {
+                k.neutral(&[("factor", 1.0, "divides rotary positions")])?;
+                rotary.dims = turning(keys, "head_dim", head_dim, head_dim)?;
+                let divisor = |pair: u64| if pair < dims / 2 { 1.0 } else { STILL };
+                let factors = (0..head_dim / 2).map(divisor).collect();
+                RopeScaling::LongRope { factors, attention: 1.0 }
+            }
             "dynamic" => {
                 RopeScaling::Dynamic { factor: need("factor")?, original: original as f32 }
             }
@@ -261,11 +275,11 @@ impl Rotary {
                 return Err(k.unsupported(
                     "rope_type",
                     format!("rope_type `{other}` is not supported"),
-                    "supported: default, linear, dynamic, llama3, yarn, longrope",
+                    "supported: default, linear, dynamic, llama3, yarn, longrope, proportional",
                 ));
             }
         };
-        rotary.scaling.check(dims as usize).map_err(|e| k.bad("rope_type", e.what))?;
+        rotary.scaling.check(rotary.dims as usize).map_err(|e| k.bad("rope_type", e.what))?;
         Ok(rotary)
     }
 
@@ -300,6 +314,9 @@ impl Rotary {
     /// `BadFile` for a tensor of another shape, or one of LongRoPE's two alone.
     pub fn divisors(&self, tensors: &Tensors<'_>, context: u64) -> Result<Option<Weight>> {
         let dims = [self.dims / 2];
+        if !self.divided {
+            return Ok(None);
+        }
         if tensors.has(FREQS) {
             return tensors.weight(FREQS, &dims).map(Some);
         }

@@ -120,6 +120,12 @@ fn latent_attention_of_deepseek_and_minicpm_3() {
 }
 
 #[test]
+fn gemma_4_with_inputs_of_layers_and_with_experts() {
+    check("gemma4", PROMPTS);
+    check("gemma4_moe", PROMPTS);
+}
+
+#[test]
 fn lfm2_with_short_convolutions() {
     check("lfm2", PROMPTS);
 }

@@ -1,13 +1,14 @@
 //! A layer's attention: projections, norms of heads, rotary positions, the cache.
 
-use super::Builder;
 use super::names::Part;
+use super::{Builder, Layer, Mixer};
 use crate::error::Result;
-use crate::ir::hir::{AttentionSpec, KeyValues, Linear, Module, Tensor, Weight};
+use crate::ir::hir::{AttentionSpec, KeyValues, Linear, Module, RmsNorm, Tensor, Weight};
 use crate::math;
-use crate::ops::{Binary, Map, Slice, Unary, Zip};
-use crate::types::Dim;
+use crate::ops::{Binary, Constant, Map, Reshape, Slice, Unary, Zip};
+use crate::types::{Dim, SEQ, Shape};
 use alloc::format;
+use alloc::vec;
 
 /// Over what q and k are normalised before they rotate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,17 @@ pub enum QkNorm {
     Head,
     /// Over all heads together, by weights `[H * E]` and `[K * E]`: OLMo 2's.
     Row,
+}
+
+/// Whose keys and values attention looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LooksAt {
+    /// The layer's.
+    Own,
+    /// The layer's keys, and as values the same before they are normalised and turned.
+    Keys,
+    /// Those that an earlier layer wrote.
+    Layer(usize),
 }
 
 /// Attention over the keys and values of all rows so far.
@@ -39,6 +51,10 @@ pub struct Attention {
     pub sinks: bool,
     /// Norms of q and k.
     pub qk_norm: Option<QkNorm>,
+    /// What is looked at.
+    pub looks_at: LooksAt,
+    /// Whether values are normalised too: each head, without weights.
+    pub v_norm: bool,
     /// Whether q, k and v are rows of one tensor.
     pub fused: bool,
     /// Whether the tensor of q has a gate behind each head's query: its sigmoid multiplies the head's result.
@@ -62,6 +78,8 @@ impl Attention {
             softcap: None,
             sinks: false,
             qk_norm: None,
+            looks_at: LooksAt::Own,
+            v_norm: false,
             fused: false,
             gated: false,
             bias,
@@ -87,6 +105,26 @@ impl Attention {
     }
 }
 
+/// Makes layers of a twin that look at another layer's caches look at those of one of the twin: the last one before
+/// them that writes caches of the same sizes.
+pub(super) fn look_within(layers: &mut [Layer]) {
+    let sizes = |a: &Attention| (a.kv_heads, a.head_dim, a.window);
+    for i in 0..layers.len() {
+        let (before, rest) = layers.split_at_mut(i);
+        let Some(Mixer::Attention(a)) = rest.first_mut().map(|layer| &mut layer.mixer) else {
+            continue;
+        };
+        let own = sizes(a);
+        if let LooksAt::Layer(layer) = &mut a.looks_at {
+            let writes = |l: &Layer| match &l.mixer {
+                Mixer::Attention(b) => !matches!(b.looks_at, LooksAt::Layer(_)) && sizes(b) == own,
+                _ => false,
+            };
+            *layer = before.iter().rposition(writes).unwrap_or(0);
+        }
+    }
+}
+
 impl Builder<'_> {
     /// Weights of linear layers that are the rows of one tensor, one behind the other.
     pub(super) fn rows<const N: usize>(
@@ -104,6 +142,23 @@ impl Builder<'_> {
             let label = labels.next().copied().unwrap_or_default();
             m.op(part, &[weight], &format!("{label}_rows"))
         })
+    }
+
+    /// RMS norm of each head of `x [SEQ, heads * width]`, without weights.
+    fn head_norm(
+        &self,
+        m: &mut Module,
+        x: Tensor,
+        [heads, width]: [u64; 2],
+        label: &str,
+    ) -> Result<Tensor> {
+        let dims = Shape(vec![Dim::symbol(SEQ), heads.into(), width.into()]);
+        let x = m.op(Reshape { dims }, &[x], &format!("{label}_heads"));
+        let ones = Constant::f32s(&[width], &vec![1.0; width as usize])?;
+        let ones = m.op(ones, &[], &format!("{label}_ones"));
+        let x = m.push(RmsNorm { eps: self.model.eps }, &[x, ones], label);
+        let dims = Shape(vec![Dim::symbol(SEQ), (heads * width).into()]);
+        Ok(m.op(Reshape { dims }, &[x], &format!("{label}_rows")))
     }
 
     /// `o(attention(q, k, v))`.
@@ -143,11 +198,31 @@ impl Builder<'_> {
             } else {
                 m.linear(h, linear(Part::Q, q_dim)?, &q_label)
             };
-            [
-                q,
-                m.linear(h, linear(Part::K, kv_dim)?, &k_label),
-                m.linear(h, linear(Part::V, kv_dim)?, &v_label),
-            ]
+            match a.looks_at {
+                LooksAt::Own => {
+                    let k = m.linear(h, linear(Part::K, kv_dim)?, &k_label);
+                    [q, k, m.linear(h, linear(Part::V, kv_dim)?, &v_label)]
+                }
+                LooksAt::Keys => {
+                    let k = m.linear(h, linear(Part::K, kv_dim)?, &k_label);
+                    [q, k, k]
+                }
+                LooksAt::Layer(_) => {
+                    // A file may hold what the layer would have of its own.
+                    let unused = [Part::K, Part::V, Part::KNorm].map(at);
+                    self.tensors
+                        .inert(|n| unused.iter().any(|u| n.strip_prefix(&**u) == Some(".weight")));
+                    [q; 3]
+                }
+            }
+        };
+        let v = match a.v_norm {
+            true => self.head_norm(m, v, [a.kv_heads, a.head_dim], &label("attn_v_norm"))?,
+            false => v,
+        };
+        let kv = match a.looks_at {
+            LooksAt::Own | LooksAt::Keys => KeyValues::Both(k, v),
+            LooksAt::Layer(layer) => KeyValues::Of(layer),
         };
         let qk_norm = match a.qk_norm {
             Some(over) => {
@@ -156,7 +231,10 @@ impl Builder<'_> {
                     QkNorm::Row => [q_dim, kv_dim],
                 };
                 let q = self.norm_weight(m, &at(Part::QNorm), q, &label("attn_q_norm"))?;
-                let k = self.norm_weight(m, &at(Part::KNorm), k, &label("attn_k_norm"))?;
+                let k = match a.looks_at {
+                    LooksAt::Layer(_) => q,
+                    _ => self.norm_weight(m, &at(Part::KNorm), k, &label("attn_k_norm"))?,
+                };
                 Some(([q, k], self.model.eps))
             }
             None => None,
@@ -180,7 +258,7 @@ impl Builder<'_> {
             qk_norm,
             sinks,
         };
-        let mut y = m.attention(q, KeyValues::Both(k, v), spec);
+        let mut y = m.attention(q, kv, spec);
         if let Some(gate) = gate {
             let gate = m.op(Map { f: Unary::Sigmoid }, &[gate], &label("attn_gate_sigmoid"));
             y = m.op(Zip { f: Binary::Mul }, &[y, gate], &label("attn_gated"));

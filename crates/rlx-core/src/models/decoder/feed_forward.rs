@@ -1,9 +1,10 @@
 //! A layer's feed-forward: one for all rows, or experts of which each row chooses some.
 
 use super::names::Part;
-use super::{Builder, small_row};
+use super::{Builder, scaled, small_row};
 use crate::error::Result;
-use crate::ir::hir::{GegluFfn, Linear, Module, MoeFfn, SwigluFfn, Tensor};
+use crate::ir::hir::{GegluFfn, Linear, Module, MoeFfn, RmsNorm, SwigluFfn, Tensor};
+use crate::math;
 use crate::models::naming::Naming;
 use crate::ops::{Binary, Concat, Reshape, Route, Slice, Transpose, Unary, Zip};
 use crate::types::{Dim, Shape};
@@ -26,6 +27,14 @@ pub enum FeedForward {
     },
     /// A mixture of experts.
     Experts(Experts),
+    /// One for all rows and a mixture of experts side by side, each with norms of its own around it, whose sum is the
+    /// branch's: Gemma 4's. Experts and router read the rows before the branch's norm.
+    Both {
+        /// F of the one for all rows.
+        width: u64,
+        /// The experts.
+        experts: Experts,
+    },
 }
 
 /// Gated feed-forwards of which each row chooses some, by scores of a router (arXiv:1701.06538).
@@ -43,6 +52,8 @@ pub struct Experts {
     pub limit: Option<f32>,
     /// Whether the router and the experts have biases.
     pub bias: bool,
+    /// Whether experts have weights that their shares are multiplied by.
+    pub weighted: bool,
     /// How transformers' folders hold them.
     pub folder: Banks,
     /// One that all rows use beside those that they choose.
@@ -81,6 +92,12 @@ impl FeedForward {
             FeedForward::Gated { width, act, fused, bias } => {
                 FeedForward::Gated { width: small_row(width), act, fused, bias }
             }
+            FeedForward::Both { width, experts } => match FeedForward::Experts(experts).small() {
+                FeedForward::Experts(experts) => {
+                    FeedForward::Both { width: small_row(width), experts }
+                }
+                other => other,
+            },
             FeedForward::Experts(e) => FeedForward::Experts(Experts {
                 // More than a row chooses, and few.
                 count: e.count.min(2 * e.route.top_k as u64 + 1),
@@ -123,7 +140,7 @@ impl Builder<'_> {
     pub(super) fn feed_forward(
         &self,
         m: &mut Module,
-        x: Tensor,
+        [x, residual]: [Tensor; 2],
         ffn: &FeedForward,
         i: usize,
     ) -> Result<Tensor> {
@@ -132,7 +149,10 @@ impl Builder<'_> {
         let label = format!("blk.{i}.ffn");
         let (width, act, fused, bias) = match ffn {
             &FeedForward::Gated { width, act, fused, bias } => (width, act, fused, bias),
-            FeedForward::Experts(e) => return self.experts(m, x, e, i),
+            FeedForward::Experts(e) => return self.experts(m, x, None, e, i),
+            FeedForward::Both { width, experts } => {
+                return self.side_by_side(m, [x, residual], *width, experts, i);
+            }
         };
         let weight = |m: &mut Module, part, dims| -> Result<Layer> {
             let w = self.tensors.linear_biased(&at(part), dims, bias)?;
@@ -152,16 +172,56 @@ impl Builder<'_> {
         Ok(gated(m, x, [gate, up, down], act, &label))
     }
 
-    fn experts(&self, m: &mut Module, x: Tensor, e: &Experts, i: usize) -> Result<Tensor> {
+    /// The feed-forward of all rows `x`, and the experts of the rows `residual` that its norm read.
+    fn side_by_side(
+        &self,
+        m: &mut Module,
+        [x, residual]: [Tensor; 2],
+        width: u64,
+        e: &Experts,
+        i: usize,
+    ) -> Result<Tensor> {
+        let norm = |m: &mut Module, x, part, label: &str| {
+            self.norm(m, x, self.names.layer(i, part), &format!("blk.{i}.ffn_{label}"))
+        };
+        let dense = FeedForward::gated(width, e.act);
+        let y = self.feed_forward(m, [x, residual], &dense, i)?;
+        let y = norm(m, y, Part::DensePostNorm, "dense_post_norm")?;
+        let h = norm(m, residual, Part::ExpertsNorm, "experts_norm")?;
+        // The router's norm has a weight, which is divided by the root of a row's width.
+        let dim = self.model.dim;
+        let scale = self.tensors.weight(&self.names.layer(i, Part::RouterScale), &[dim])?;
+        let scale = m.weight(scale);
+        let by = (1.0 / math::sqrt(dim as f64)) as f32;
+        let scale = scaled(m, scale, by, dim, &format!("blk.{i}.ffn_router_scale"))?;
+        let eps = self.model.eps;
+        let scored =
+            m.push(RmsNorm { eps }, &[residual, scale], format!("blk.{i}.ffn_router_norm"));
+        let z = self.experts(m, h, Some(scored), e, i)?;
+        let z = norm(m, z, Part::ExpertsPostNorm, "experts_post_norm")?;
+        Ok(m.add(y, z, &format!("blk.{i}.ffn_both")))
+    }
+
+    /// The experts of the rows `x`, which the router chooses by the rows `scored`, or by `x`.
+    fn experts(
+        &self,
+        m: &mut Module,
+        x: Tensor,
+        scored: Option<Tensor>,
+        e: &Experts,
+        i: usize,
+    ) -> Result<Tensor> {
         let (dim, label) = (self.model.dim, format!("blk.{i}.ffn"));
         let router = self.names.layer(i, Part::Router);
         let router = self.tensors.linear_biased(&router, [e.count, dim], Some(e.bias))?;
         let router = Vec::from_iter([Some(router.weight), router.bias].into_iter().flatten());
-        let banks = match (self.names.naming, e.folder) {
-            (Naming::Transformers, Banks::Halves | Banks::TransposedPairs) => {
-                self.fused(m, e, i)?
-            }
-            _ => {
+        let fused = match self.names.naming {
+            Naming::Transformers => e.folder != Banks::Apart,
+            Naming::Gguf => self.tensors.has(&self.names.layer(i, Part::GateUpExperts)),
+        };
+        let banks = match fused {
+            true => self.fused(m, e, i)?,
+            false => {
                 let into = [e.count, e.width, dim];
                 let mut banks = self.bank(m, Part::GateExperts, into, e, i)?;
                 banks.extend(self.bank(m, Part::UpExperts, into, e, i)?);
@@ -174,14 +234,18 @@ impl Builder<'_> {
             route: e.route.clone(),
             limit: e.limit,
             bias: e.bias,
-            scored: false,
-            weighted: false,
+            scored: scored.is_some(),
+            weighted: e.weighted,
         };
-        let mut inputs = Vec::from([x]);
+        let mut inputs = Vec::from_iter([Some(x), scored].into_iter().flatten());
         inputs.extend(router.into_iter().map(|w| m.weight(w)));
         inputs.extend(banks);
         if e.route.choice_bias {
             let name = self.names.layer(i, Part::ChoiceBias);
+            inputs.push(m.weight(self.tensors.weight(&name, &[e.count])?));
+        }
+        if e.weighted {
+            let name = self.names.layer(i, Part::ExpertScale);
             inputs.push(m.weight(self.tensors.weight(&name, &[e.count])?));
         }
         let y = m.push(block, &inputs, &label);
@@ -257,13 +321,19 @@ impl Builder<'_> {
         Ok(Vec::from([m.op(Concat { axis: 0 }, &all, &name)]))
     }
 
-    /// The three matrices of all experts, each with its biases, of a folder whose gate and up are one tensor.
+    /// The three matrices of all experts, each with its biases, where gate and up are one tensor.
     fn fused(&self, m: &mut Module, e: &Experts, i: usize) -> Result<Vec<Tensor>> {
-        let (dim, pairs) = (self.model.dim, e.folder == Banks::TransposedPairs);
+        let dim = self.model.dim;
+        // A GGUF file that has gates and ups in one tensor has them in halves.
+        let folder = self.names.naming == Naming::Transformers;
+        let pairs = folder && e.folder == Banks::TransposedPairs;
         let turned =
             |[e, out, input]: [u64; 3]| if pairs { [e, input, out] } else { [e, out, input] };
         let mut whole = |part, dims| -> Result<Vec<Tensor>> {
-            let name = self.names.layer(i, part);
+            let mut name = self.names.layer(i, part);
+            if part == Part::DownExperts && !folder {
+                name += ".weight";
+            }
             let mut w = m.weight(self.tensors.weight(&name, &turned(dims))?);
             if pairs {
                 w = m.op(Transpose { perm: Vec::from([0, 2, 1]) }, &[w], &format!("{name}_turned"));

@@ -11,12 +11,13 @@ mod attention;
 mod delta_net;
 mod feed_forward;
 mod latent;
+mod layer_inputs;
 mod names;
 mod read;
 mod routed;
 mod short_conv;
 
-pub use attention::{Attention, QkNorm};
+pub use attention::{Attention, LooksAt, QkNorm};
 pub use delta_net::{DeltaNet, Projections};
 pub use feed_forward::{Banks, Experts, FeedForward, Shared};
 pub use latent::LatentAttention;
@@ -119,6 +120,10 @@ pub struct Decoder {
     pub logit_softcap: Option<f32>,
     /// Whether the embeddings are the head; `None`: where the file has no head.
     pub tied: Option<bool>,
+    /// Width of what each layer takes of the token itself beside the residual stream.
+    pub layer_inputs: Option<u64>,
+    /// Whether a number of each layer's own multiplies its result, residual and all.
+    pub layer_scales: bool,
     /// Layers behind the last one that the file has for other uses: a second token's prediction.
     pub unused_layers: u64,
     /// Tensors that the family's files name otherwise than others' do.
@@ -147,6 +152,8 @@ impl Decoder {
             logit_scale: 1.0,
             logit_softcap: None,
             tied: sizes.tied,
+            layer_inputs: None,
+            layer_scales: false,
             unused_layers: 0,
             renamed: &[],
         }
@@ -183,8 +190,10 @@ impl Model for Decoder {
             ..layer.clone()
         };
         let layers = layers.iter().filter_map(|&i| self.layers.get(i as usize)).map(smaller);
+        let mut layers: Vec<Layer> = layers.collect();
+        attention::look_within(&mut layers);
         Box::new(Decoder {
-            layers: layers.collect(),
+            layers,
             dim: small_row(self.dim),
             vocab: small_row(self.vocab),
             ..self.clone()
@@ -210,8 +219,19 @@ impl Model for Decoder {
         let mut x = scaled(&mut m, x, self.embedding_scale, self.dim, "token_embd_scaled")?;
         m.tap("layer.embed", x);
         let b = Builder { model: self, tensors, names, divisors };
+        let inputs = match self.layer_inputs {
+            Some(width) => Some((b.layer_inputs(&mut m, ids, x, width)?, width)),
+            None => None,
+        };
         for (i, layer) in self.layers.iter().enumerate() {
             x = b.layer(&mut m, x, layer, i)?;
+            if let Some((inputs, width)) = inputs {
+                x = b.layer_input(&mut m, x, inputs, width, i)?;
+            }
+            if self.layer_scales {
+                let scale = m.weight(tensors.weight(&b.names.layer(i, Part::LayerScale), &[1])?);
+                x = m.op(Zip { f: Binary::Mul }, &[x, scale], &format!("blk.{i}.scaled"));
+            }
             m.tap(format!("layer.{i}"), x);
         }
         let x = m.out_rows(x);
@@ -277,7 +297,7 @@ impl Builder<'_> {
         let x = m.add(x, a, &format!("blk.{i}.attn_residual"));
 
         let h = norm(m, x, before[1], "ffn_norm")?;
-        let f = self.feed_forward(m, h, &layer.feed_forward, i)?;
+        let f = self.feed_forward(m, [h, x], &layer.feed_forward, i)?;
         let f = norm(m, f, after[1], "ffn_post_norm")?;
         let f = scaled(m, f, by, self.model.dim, &format!("blk.{i}.ffn_scaled"))?;
         Ok(m.add(x, f, &format!("blk.{i}.ffn_residual")))

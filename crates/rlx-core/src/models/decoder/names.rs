@@ -74,6 +74,19 @@ pub(in crate::models) enum Part {
     Sinks,
     /// Gates and ups of all experts in one tensor, the whole name.
     GateUpExperts,
+    /// A feed-forward beside experts: its norm behind it, the experts' norms before and behind them; the router's
+    /// factor of each element and the factor of each expert, both whole.
+    DensePostNorm,
+    ExpertsNorm,
+    ExpertsPostNorm,
+    RouterScale,
+    ExpertScale,
+    /// What a layer takes of the token itself: its gate, the product back to a row, the norm; and what multiplies the
+    /// layer's result, whole.
+    LayerInputGate,
+    LayerInputUp,
+    LayerInputNorm,
+    LayerScale,
     /// Gates of all experts; in transformers' folders an expert's own, whose number stands for `#`.
     GateExperts,
     /// The same of up.
@@ -128,7 +141,16 @@ const NAMES: &[Renamed] = &[
     (Part::DeltaOut, "ssm_out", "linear_attn.out_proj"),
     (Part::ChoiceBias, "exp_probs_b.bias", "mlp.gate.e_score_correction_bias"),
     (Part::Sinks, "attn_sinks.weight", "self_attn.sinks"),
-    (Part::GateUpExperts, "", "mlp.experts.gate_up_proj"),
+    (Part::GateUpExperts, "ffn_gate_up_exps.weight", "mlp.experts.gate_up_proj"),
+    (Part::DensePostNorm, "post_ffw_norm_1", "post_feedforward_layernorm_1"),
+    (Part::ExpertsNorm, "pre_ffw_norm_2", "pre_feedforward_layernorm_2"),
+    (Part::ExpertsPostNorm, "post_ffw_norm_2", "post_feedforward_layernorm_2"),
+    (Part::RouterScale, "ffn_gate_inp.scale", "router.scale"),
+    (Part::ExpertScale, "ffn_down_exps.scale", "router.per_expert_scale"),
+    (Part::LayerInputGate, "inp_gate", "per_layer_input_gate"),
+    (Part::LayerInputUp, "proj", "per_layer_projection"),
+    (Part::LayerInputNorm, "post_norm", "post_per_layer_input_norm"),
+    (Part::LayerScale, "layer_output_scale.weight", "layer_scalar"),
     (Part::GateExperts, "ffn_gate_exps", "mlp.experts.#.gate_proj"),
     (Part::UpExperts, "ffn_up_exps", "mlp.experts.#.up_proj"),
     (Part::DownExperts, "ffn_down_exps", "mlp.experts.#.down_proj"),

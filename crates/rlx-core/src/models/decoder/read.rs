@@ -179,7 +179,9 @@ pub(in crate::models) fn experts(
         true => "expert_count",
         false => NAMES.into_iter().find(|key| keys.has(key)).unwrap_or(NAMES[0]),
     };
-    let used_key = keys.word("expert_used_count", "num_experts_per_tok");
+    // Gemma 4 has a name of its own.
+    let used_key = ["top_k_experts"].into_iter().find(|key| keys.has(key));
+    let used_key = keys.word("expert_used_count", used_key.unwrap_or("num_experts_per_tok"));
     let Some(count) = keys.opt_u64(count_key)?.filter(|&n| n > 0) else { return Ok(None) };
     if count > EXPERTS_MAX {
         let what = format!("{count} experts, at most {EXPERTS_MAX} are read");
@@ -202,6 +204,7 @@ pub(in crate::models) fn experts(
         act,
         limit: None,
         bias: false,
+        weighted: false,
         folder: Banks::Apart,
         shared: None,
     }))
