@@ -50,6 +50,8 @@ fn every_form(
     let operands = [&shared, &gate, &up, &b0, &b1, &ids].map(Value::clone);
     let biased = GroupedMatMul { bias: true, ..glu };
     check_types(biased.clone(), &operands, tolerance, &what);
+    let epilogue = GroupedEpilogue::LimitedGlu(Unary::QuickGelu, 0.4);
+    check_types(GroupedMatMul { epilogue, ..biased.clone() }, &operands, tolerance, &what);
     let each = GroupedMatMul { epilogue: GroupedEpilogue::None, ..biased };
     check_types(each.clone(), &operands, tolerance, &what);
     let (shares, residual) = (floats(random, &[m, top_k]), floats(random, &[m, n]));

@@ -161,7 +161,7 @@ fn every_function_is_applied_where_a_product_is_made() {
 }
 
 #[test]
-fn attention_looks_back_as_far_as_its_window_and_bounds_its_scores() {
+fn attention_looks_back_as_far_as_its_window_and_bounds_its_scores_and_has_sinks() {
     let mut random = Random(4);
     for dtype in [DType::F32, DType::F16] {
         for (heads, kv, e) in [(1u64, 1u64, 8u64), (6, 2, 12), (4, 1, 5)] {
@@ -170,8 +170,10 @@ fn attention_looks_back_as_far_as_its_window_and_bounds_its_scores() {
                     random.floats((seq * heads * e) as usize).iter().map(|x| x * 9.0).collect();
                 let mut rows =
                     || cache(dtype, &[kv, 100, e], &random.floats((kv * 100 * e) as usize));
-                let operands =
-                    [f32s(&[seq, heads * e], &q), rows(), rows(), control(past, seq as u32, 0)];
+                let mut operands =
+                    vec![f32s(&[seq, heads * e], &q), rows(), rows(), control(past, seq as u32, 0)];
+                let sinks: Vec<f32> =
+                    random.floats(heads as usize).iter().map(|x| x * 6.0).collect();
                 for window in [None, Some(0), Some(1), Some(31), Some(32), Some(u64::MAX)] {
                     for softcap in [None, Some(2.0), Some(50.0)] {
                         let causal = Attention::causal(e as usize, 1.5);
@@ -184,6 +186,17 @@ fn attention_looks_back_as_far_as_its_window_and_bounds_its_scores() {
                             let what = format!("{op:?} {dtype} {heads}/{kv} {seq} after {past}");
                             assert_close(&got, &expected, 2e-5, &what);
                         }
+                    }
+                }
+                operands.push(f32s(&[heads], &sinks));
+                for window in [None, Some(31)] {
+                    let causal = Attention::causal(e as usize, 1.5);
+                    let op = Op::from(Attention { window, sinks: true, ..causal });
+                    let expected = to_f32s(&oracle(&op, &operands)[0]);
+                    for device in devices() {
+                        let got = to_f32s(&run_op(&device, &op, &operands)[0]);
+                        let what = format!("{op:?} {dtype} {heads}/{kv} {seq} after {past}");
+                        assert_close(&got, &expected, 2e-5, &what);
                     }
                 }
             }

@@ -70,6 +70,16 @@ fn check_split(whole: &Attention, splits: usize, [q, k, v]: &[Value; 3], past: u
             &format!("join of {what}"),
         );
         assert_close(&joined, &y, 2e-6, &format!("row of {what}"));
+        // The same where heads have sinks, below and above the other scores.
+        let heads = y.len() / whole.head_dim;
+        let sinks: Vec<f32> = (0..heads).map(|h| [-9.0, 0.5, 6.0][h % 3]).collect();
+        let sinks = f32s(&[heads as u64], &sinks);
+        let sinking = Attention { sinks: true, ..whole.clone() };
+        let y = oracle(&sinking.into(), &[operands.as_slice(), &[sinks.clone()]].concat());
+        let join = AttentionJoin { splits, sinks: true };
+        let parts = [halves.as_slice(), &[sinks]].concat();
+        let joined = to_f32s(&run_op(&device, &join.into(), &parts)[0]);
+        assert_close(&joined, &to_f32s(&y[0]), 2e-6, &format!("row with sinks of {what}"));
     }
 }
 

@@ -59,8 +59,9 @@ fn joined(
     op: &AttentionSplit,
     halves: &[Vec<u8>],
     types: &[Type],
+    sinks: Option<&Operand>,
 ) -> Vec<f32> {
-    let halves: Vec<Operand> = halves
+    let mut halves: Vec<Operand> = halves
         .iter()
         .zip(types)
         .map(|(bytes, ty)| {
@@ -68,14 +69,17 @@ fn joined(
             input(&dims, &floats(bytes))
         })
         .collect();
-    floats(&run_op(d, AttentionJoin { splits: op.splits, sinks: false }, &halves)[0])
+    halves.extend(sinks.cloned());
+    let join = AttentionJoin { splits: op.splits, sinks: sinks.is_some() };
+    floats(&run_op(d, join, &halves)[0])
 }
 
 /// The two steps, one after the other.
 fn split(d: &Arc<TestDevice>, op: &AttentionSplit, operands: &[Operand]) -> Vec<f32> {
-    let types: Vec<&Type> = operands.iter().map(|o| &o.ty).collect();
+    let types: Vec<&Type> = operands[..4].iter().map(|o| &o.ty).collect();
     let results = Op::from(op.clone()).infer(&types).expect("one row");
-    joined(d, op, &run_op(d, op.clone(), operands), &results)
+    let halves = run_op(d, op.clone(), &operands[..4]);
+    joined(d, op, &halves, &results, operands.get(4))
 }
 
 #[test]
@@ -89,16 +93,21 @@ fn splits_join_to_attention() {
                 let Some(e) = head(dtype, e) else { continue };
                 let causal = Attention::causal(e as usize, 0.3);
                 let capped = Attention { window: Some(70), softcap: Some(5.0), ..causal.clone() };
-                for whole in [causal, capped] {
+                let sinking = Attention { sinks: true, ..causal.clone() };
+                for whole in [causal, capped, sinking] {
                     for past in [0u32, 31, 63, 64, 200, 703] {
-                        let operands = [
+                        let mut operands = vec![
                             input(&[1, heads * e], &rng.floats((heads * e) as usize)),
                             cache(&mut rng, dtype, kv, e),
                             cache(&mut rng, dtype, kv, e),
                             control(past, 1, 0),
                         ];
+                        if whole.sinks {
+                            operands.push(input(&[heads], &rng.floats(heads as usize)));
+                        }
                         let want = truth(&Op::from(whole.clone()), &operands);
-                        let op = AttentionSplit { whole: whole.clone(), splits: 3, least: 64 };
+                        let part = Attention { sinks: false, ..whole.clone() };
+                        let op = AttentionSplit { whole: part, splits: 3, least: 64 };
                         let got = split(&d, &op, &operands);
                         let window = whole.window;
                         let what = format!("{which}, {dtype} heads of {e} past {past} {window:?}");
@@ -178,7 +187,7 @@ fn a_split_rotates_and_writes_what_the_step_of_its_own_does() {
 
                     let types: Vec<&Type> = operands.iter().map(|o| &o.ty).collect();
                     let results = op.infer(&types).expect("one row");
-                    let y = joined(&d, &split, &got[..2], &results[..2]);
+                    let y = joined(&d, &split, &got[..2], &results[..2], None);
                     let mut turned = operands.to_vec();
                     let q = input(&[1, heads * e], &floats(&written[0]));
                     turned[4].bytes.clone_from(&written[1]);

@@ -62,6 +62,8 @@ fn every_form(rng: &mut Rng, dtype: DType, [m, top_k, experts, n, k]: [u64; 5]) 
     let operands = [&shared, &gate, &up, &b0, &b1, &ids].map(Operand::clone);
     let biased = GroupedMatMul { bias: true, ..glu };
     agrees(biased.clone(), &operands, &what);
+    let epilogue = GroupedEpilogue::LimitedGlu(Unary::QuickGelu, 0.4);
+    agrees(GroupedMatMul { epilogue, ..biased.clone() }, &operands, &what);
     let each = GroupedMatMul { epilogue: GroupedEpilogue::None, ..biased };
     agrees(each.clone(), &operands, &what);
     let (shares, residual) = (noise(rng, &[m, top_k]), noise(rng, &[m, n]));

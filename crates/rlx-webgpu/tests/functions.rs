@@ -213,7 +213,7 @@ fn claimed_functions_are_applied_where_a_product_is_made() {
 }
 
 #[test]
-fn attention_looks_back_as_far_as_its_window_and_bounds_its_scores() {
+fn attention_looks_back_as_far_as_its_window_and_bounds_its_scores_and_has_sinks() {
     let d = device();
     let mut rng = Rng(23);
     for dtype in [DType::F32, DType::F16] {
@@ -229,8 +229,13 @@ fn attention_looks_back_as_far_as_its_window_and_bounds_its_scores() {
                     let bytes = random_weights(&mut rng, dtype, n, 1);
                     state(dtype, &[kv_heads, 704, e], bytes)
                 };
-                let operands =
-                    [input(&[rows, heads * e], &q), cache(), cache(), control(past, len as u32, 0)];
+                let mut operands = vec![
+                    input(&[rows, heads * e], &q),
+                    cache(),
+                    cache(),
+                    control(past, len as u32, 0),
+                ];
+                let sinks: Vec<f32> = rng.floats(heads as usize).iter().map(|x| x * 4.0).collect();
                 for window in [None, Some(0), Some(63), Some(64), Some(300), Some(u64::MAX)] {
                     for softcap in [None, Some(2.0), Some(50.0)] {
                         let causal = Attention::causal(e as usize, 0.3);
@@ -244,6 +249,17 @@ fn attention_looks_back_as_far_as_its_window_and_bounds_its_scores() {
                         let what = format!("{op:?} {dtype} {rows} rows after {past}");
                         assert_close(&what, &got[..len * width], &want, 2e-5);
                     }
+                }
+                operands.push(input(&[heads], &sinks));
+                for window in [None, Some(63)] {
+                    let causal = Attention::causal(e as usize, 0.3);
+                    let op = Op::from(Attention { window, sinks: true, ..causal });
+                    assert!(claimed(&op, &operands));
+                    let want: Vec<f64> =
+                        truth(&op, &operands)[..len * width].iter().map(|&x| x.into()).collect();
+                    let got = floats(&run_op(&d, op.clone(), &operands)[0]);
+                    let what = format!("{op:?} {dtype} {rows} rows after {past}");
+                    assert_close(&what, &got[..len * width], &want, 2e-5);
                 }
             }
         }

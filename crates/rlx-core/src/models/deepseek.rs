@@ -107,6 +107,12 @@ pub(super) fn latent(keys: &Keys<'_>, sizes: &Sizes) -> Result<(LatentAttention,
         keys.inert(&["qk_head_dim"]);
         (keys.positive("qk_nope_head_dim")?, keys.positive("v_head_dim")?)
     };
+    // Every width is below 2^32; so must be what all heads have together.
+    let all = heads.checked_mul(turned + plain + value + latent);
+    if all.is_none_or(|all| all > u64::from(u32::MAX)) {
+        let key = keys.word("attention.head_count", "num_attention_heads");
+        return Err(keys.bad(key, alloc::format!("{heads} heads of such widths are too many")));
+    }
     let width = turned + plain;
     let scale = yarn_score(keys, sizes.context)? / math::sqrtf(width as f32);
     let rotary = Rotary::read(keys, turned, sizes.context)?;

@@ -122,6 +122,9 @@ fn fused_products_of_experts_are_those_of_their_parts() {
         decomposes(glu.clone(), &[&x, &gate, &up, &ids], tolerance);
         let biased = GroupedMatMul { bias: true, ..glu };
         decomposes(biased.clone(), &[&x, &gate, &up, &b0, &b1, &ids], tolerance);
+        let epilogue = GroupedEpilogue::LimitedGlu(Unary::QuickGelu, 0.5);
+        let limited = GroupedMatMul { epilogue, ..biased.clone() };
+        decomposes(limited, &[&x, &gate, &up, &b0, &b1, &ids], tolerance);
         let two = GroupedMatMul { epilogue: GroupedEpilogue::None, ..biased };
         decomposes(two.clone(), &[&x, &gate, &up, &b0, &b1, &ids], tolerance);
         let one = GroupedMatMul { segments: 1, ..two };
@@ -247,7 +250,11 @@ fn attention_over_a_cache() {
             let op = Attention { window, softcap, ..Attention::causal(3, 0.6) };
             let q = some(dtype, &[3, 12], 1);
             let (k, v) = (state(some(dtype, &[2, 9, 3], 2)), state(some(dtype, &[2, 9, 3], 3)));
-            decomposes(op, &[&q, &k, &v, &control(4, 3, 0)], tolerance);
+            let ctl = control(4, 3, 0);
+            decomposes(op.clone(), &[&q, &k, &v, &ctl], tolerance);
+            let sinks = some(DType::F32, &[4], 4);
+            let op = Attention { sinks: true, ..op };
+            decomposes(op, &[&q, &k, &v, &ctl, &sinks], tolerance);
         }
     }
 }

@@ -14,6 +14,8 @@ struct Builder<'a> {
     m: Module,
     rng: &'a mut Rng,
     n: usize,
+    /// Layers with attention so far.
+    attentions: Vec<usize>,
 }
 
 impl Builder<'_> {
@@ -89,6 +91,8 @@ impl Builder<'_> {
                 );
                 let (q, k, v) =
                     (self.m.linear(x, q, "q"), self.m.linear(x, k, "k"), self.m.linear(x, v, "v"));
+                let sinks = (self.rng.below(4) == 0).then(|| self.weight(&[2]));
+                let sinks = sinks.map(|w| self.m.weight(w));
                 let spec = AttentionSpec {
                     layer: i,
                     heads: 2,
@@ -107,9 +111,17 @@ impl Builder<'_> {
                     }),
                     rope_factors: None,
                     qk_norm: None,
-                    sinks: None,
+                    sinks,
                 };
-                self.m.attention(q, KeyValues::Both(k, v), spec)
+                // Keys of some layers are their values too; those of others an earlier layer's.
+                let before = self.attentions.iter().copied().next_back();
+                let kv = match (self.rng.below(6), before) {
+                    (0, _) => KeyValues::Keys(k),
+                    (1, Some(layer)) => KeyValues::Of(layer),
+                    _ => KeyValues::Both(k, v),
+                };
+                self.attentions.push(i);
+                self.m.attention(q, kv, spec)
             }
         }
     }
@@ -120,7 +132,7 @@ pub fn random_module(rng: &mut Rng) -> Module {
     let policy = [FusionPolicy::Direct, FusionPolicy::Fusable][rng.below(2)];
     let lm = rng.below(2) == 0;
     let m = if lm { Module::new("random", 8, 11) } else { Module::graph("random") };
-    let mut b = Builder { m: m.with_policy(policy), rng, n: 0 };
+    let mut b = Builder { m: m.with_policy(policy), rng, n: 0, attentions: Vec::new() };
     let table = b.weight(&[11, DIM]);
     let mut x = match lm {
         true => {

@@ -25,7 +25,7 @@ struct Join {
 }
 
 pub(super) fn takes(op: &AttentionJoin, operands: &[&Type], _: &Target) -> Result<(), String> {
-    let AttentionJoin { splits: _ } = op;
+    let AttentionJoin { splits: _, sinks: _ } = op;
     claim::floats(operands)?;
     claim::matrix(operands)
 }

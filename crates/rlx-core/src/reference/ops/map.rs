@@ -34,7 +34,7 @@ mod tests {
         sum * 2.0 / core::f64::consts::PI.sqrt()
     }
 
-    const FORMULAS: [(Unary, Formula); 26] = [
+    const FORMULAS: [(Unary, Formula); 27] = [
         (Unary::Silu, |x| x / (1.0 + (-x).exp())),
         (Unary::Gelu, |x| {
             0.5 * x
