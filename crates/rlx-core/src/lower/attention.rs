@@ -68,8 +68,13 @@ impl Lowering<'_> {
             caches.push(self.g.param_once(ParamKind::State, &name, ty)?);
         }
         let (style, head_dim) = (spec.style, spec.head_dim);
-        let op =
-            Attention { head_dim, scale: spec.scale, window: spec.window, softcap: spec.softcap };
+        let op = Attention {
+            head_dim,
+            scale: spec.scale,
+            window: spec.window,
+            softcap: spec.softcap,
+            block: spec.block,
+        };
         if spec.rope.dims == 0 {
             let kcache =
                 self.g.push1(KvWrite, &[caches[0], k, ctl], &format!("{label}_k_write"))?;

@@ -1,4 +1,4 @@
-//! `attention`: causal, over the cache.
+//! `attention`: causal or block-causal, over the cache.
 
 use super::emit::{Emit, fill};
 use super::kv::{self, Kv};
@@ -13,7 +13,7 @@ use rlx_core::{Error, Result};
 
 /// A matrix of f32 over caches of any type that caches have, in heads of an even number of elements.
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
-    takes::knows(op, &["head_dim", "scale", "window", "softcap"])?;
+    takes::knows(op, &["head_dim", "scale", "window", "softcap", "block"])?;
     takes::floats_and_caches(operands)?;
     takes::matrix(operands)?;
     match op {
@@ -32,6 +32,15 @@ pub(super) fn score_words(op: &Attention) -> [u32; 3] {
     // A window as long as positions are is none.
     let window = op.window.map_or(u32::MAX, |w| u32::try_from(w).unwrap_or(u32::MAX));
     [op.scale.to_bits(), window, op.softcap.unwrap_or(0.0).to_bits()]
+}
+
+/// In WGSL, the position behind the last of the block that the one at `position` is in. A block as long as
+/// positions are ends nowhere.
+pub(super) fn block_end(op: &Attention, position: &str) -> String {
+    match op.block.map_or(1, |b| b.clamp(1, 1 << 30)) {
+        1 => format!("{position} + 1u"),
+        b => format!("({position}) / {b}u * {b}u + {b}u"),
+    }
 }
 
 pub(super) fn attention(
@@ -129,6 +138,7 @@ pub(super) fn attention(
             ("kv", kv.name()),
             ("bindings", &emit.bindings()),
             ("e", &e.to_string()),
+            ("block_end", &block_end(op, "own")),
             ("teams", &teams.to_string()),
             ("dims", &dims.to_string()),
             ("threads", &(teams * 64).to_string()),

@@ -209,8 +209,8 @@ blocks! {
         /// Whether a tensor divides the frequencies.
         factors: bool,
     } inputs |b| 1 + b.factors as usize, results 1;
-    /// `q, k, v, (factors)? -> [SEQ, H * head_dim]`: causal self-attention with rotary positions
-    /// over caches `blk.N.k` and `blk.N.v`.
+    /// `q, k, v, (factors)? -> [SEQ, H * head_dim]`: causal or block-causal self-attention with rotary
+    /// positions over caches `blk.N.k` and `blk.N.v`.
     Attention "attention" {
         /// N: the layer's number.
         layer: usize,
@@ -235,6 +235,8 @@ blocks! {
         /// q and k have an RMS norm before they rotate, with this eps; its weights stand behind v:
         /// `[head_dim]` of each head, or as wide as all heads together.
         qk_eps: Option<f32>,
+        /// Positions of a block, all of which see each other; `None`: a row sees none behind its own.
+        block: Option<u64>,
     } inputs |b| 3 + b.factors as usize + 2 * usize::from(b.qk_eps.is_some()), results 1;
     /// `x [B, S, D], q, (b)?, k, (b)?, v, (b)?, o, (b)?, (mask)? -> [B, S, D]`: self-attention
     /// without a cache, its four projections among the inputs.
@@ -462,6 +464,7 @@ impl DecoderBlock {
             rope: self.rope.clone(),
             factors: self.factors,
             qk_eps: self.qk_eps,
+            block: None,
         }
     }
 }

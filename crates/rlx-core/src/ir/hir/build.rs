@@ -44,6 +44,8 @@ pub struct AttentionSpec {
     /// RMS norms of q and k before they rotate: weights and eps. Weights `[E]` are of each head,
     /// weights as wide as the rows of q and k of these.
     pub qk_norm: Option<([Tensor; 2], f32)>,
+    /// Positions of a block, all of which see each other; `None`: a row sees none behind its own.
+    pub block: Option<u64>,
 }
 
 /// A gated feed-forward: `down(f(gate(x)) * up(x))`.
@@ -236,6 +238,7 @@ impl Module {
             rope: spec.rope.unwrap_or_else(|| RopeTable::none(self.context)),
             factors: inputs.len() > before,
             qk_eps,
+            block: spec.block,
         };
         self.push(block, &inputs, label)
     }

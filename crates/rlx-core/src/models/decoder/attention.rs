@@ -171,6 +171,7 @@ impl Builder<'_> {
             rope: a.rotary.map(|n| self.model.rotary[n].table(m.context)),
             rope_factors: a.rotary.and_then(|n| self.divisors[n].clone()),
             qk_norm,
+            block: self.model.diffusion.map(|d| d.block),
         };
         let mut y = m.attention(q, k, v, spec);
         if let Some(gate) = gate {

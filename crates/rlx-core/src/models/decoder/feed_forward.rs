@@ -33,7 +33,7 @@ pub enum FeedForward {
 pub struct Experts {
     /// How many there are.
     pub count: u64,
-    /// Which of them a row goes to, and what each counts for. No family has a bias of the choice yet.
+    /// Which of them a row goes to, and what each counts for.
     pub route: Route,
     /// F of each.
     pub width: u64,
@@ -41,6 +41,24 @@ pub struct Experts {
     pub act: Unary,
     /// One that all rows use beside those that they choose.
     pub shared: Option<Shared>,
+}
+
+impl Experts {
+    /// The same with few experts, but more than a row chooses.
+    fn few(self) -> Self {
+        let Route { top_k, groups, top_groups, group_sum, .. } = self.route;
+        if !self.route.has_groups() {
+            return Experts { count: self.count.min(2 * top_k as u64 + 1), ..self };
+        }
+        // One group is left out, and the others have just enough to choose from.
+        let small = top_groups + 1;
+        let each = top_k.div_ceil(top_groups.max(1)).max(group_sum) as u64;
+        let count = each * small as u64;
+        if small > groups || count >= self.count {
+            return self;
+        }
+        Experts { count, route: Route { groups: small, ..self.route }, ..self }
+    }
 }
 
 /// The expert of all rows.
@@ -65,11 +83,9 @@ impl FeedForward {
                 FeedForward::Gated { width: small_row(width), act, fused, bias }
             }
             FeedForward::Experts(e) => FeedForward::Experts(Experts {
-                // More than a row chooses, and few.
-                count: e.count.min(2 * e.route.top_k as u64 + 1),
                 width: small_row(e.width),
                 shared: e.shared.map(|s| Shared { width: small_row(s.width), ..s }),
-                ..e
+                ..e.few()
             }),
         }
     }
@@ -143,7 +159,12 @@ impl Builder<'_> {
         let up = self.bank(m, Part::UpExperts, [e.count, e.width, dim], i)?;
         let down = self.bank(m, Part::DownExperts, [e.count, dim, e.width], i)?;
         let block = MoeFfn { act: e.act, route: e.route.clone() };
-        let y = m.push(block, &[x, router, gate, up, down], &label);
+        let mut inputs = Vec::from([x, router, gate, up, down]);
+        if e.route.choice_bias {
+            let bias = self.names.layer(i, Part::ChoiceBias);
+            inputs.push(m.weight(self.tensors.weight(&bias, &[e.count])?));
+        }
+        let y = m.push(block, &inputs, &label);
         let Some(shared) = e.shared else { return Ok(y) };
         let z = self.shared_expert(m, x, e.act, shared, i)?;
         Ok(m.add(y, z, &format!("{label}_with_shared")))

@@ -21,7 +21,8 @@ pub(super) use names::{Names, Part, Renamed};
 pub(super) use read::{Sizes, Sliding, experts, factor, finish, permuted_pairs, windows};
 pub use short_conv::ShortConv;
 
-use super::model::{Facts, Model, Task};
+use super::model::{Diffusion, Facts, Model, Task};
+use super::naming::Naming;
 use super::rotary::Rotary;
 use super::tensors::Tensors;
 use crate::error::{Code, Error, Result};
@@ -113,6 +114,8 @@ pub struct Decoder {
     pub logit_softcap: Option<f32>,
     /// Whether the embeddings are the head; `None`: where the file has no head.
     pub tied: Option<bool>,
+    /// How blocks are filled, if text is generated block by block; attention is then block-causal.
+    pub diffusion: Option<Diffusion>,
     /// Tensors that the family's files name otherwise than others' do.
     pub(super) renamed: &'static [Renamed],
 }
@@ -139,6 +142,7 @@ impl Decoder {
             logit_scale: 1.0,
             logit_softcap: None,
             tied: sizes.tied,
+            diffusion: None,
             renamed: &[],
         }
     }
@@ -155,6 +159,21 @@ impl Model for Decoder {
             vocab: self.vocab,
             width: self.dim,
         }
+    }
+
+    fn diffusion(&self) -> Option<Diffusion> {
+        self.diffusion
+    }
+
+    fn with_block(&self, block: u64) -> Option<Box<dyn Model>> {
+        let diffusion = Diffusion { block, ..self.diffusion? };
+        Some(Box::new(Decoder { diffusion: Some(diffusion), ..self.clone() }))
+    }
+
+    fn is_embedding(&self, tensor: &str) -> bool {
+        [Naming::Gguf, Naming::Transformers]
+            .iter()
+            .any(|&naming| Names { naming, renamed: self.renamed }.embedding() == tensor)
     }
 
     fn kind(&self, layer: u64) -> u64 {
