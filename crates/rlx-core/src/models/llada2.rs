@@ -159,7 +159,10 @@ fn diffusion(keys: &Keys<'_>, sizes: &Sizes) -> Result<Diffusion> {
     }
     let mask = keys.opt_u64(ID)?.unwrap_or(MASK);
     match u32::try_from(mask) {
-        Ok(id) if mask < sizes.vocab => Ok(Diffusion { block, mask: id, threshold: THRESHOLD }),
+        // There is a token beside the mask.
+        Ok(id) if mask < sizes.vocab && sizes.vocab > 1 => {
+            Ok(Diffusion { block, mask: id, threshold: THRESHOLD })
+        }
         _ => {
             let what = format!("the mask is token {mask}, and there are {} tokens", sizes.vocab);
             Err(keys.bad(ID, what))
