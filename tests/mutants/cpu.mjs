@@ -23,9 +23,15 @@ export default [
   },
   {
     name: 'cpu-attention-sees-the-next', is: 'review', kind: 'bound', file: at('kernels/attention.rs'),
-    from: '(position + 1).min(self.cache.capacity)', to: '(position + 2).min(self.cache.capacity)',
+    from: '(position / self.block + 1).saturating_mul(self.block)', to: '(position / self.block + 2).saturating_mul(self.block)',
     stands: 'A row sees the position behind its own.',
     tests: ['cpu:all noticed::', 'cpu:all caches::'],
+  },
+  {
+    name: 'cpu-attention-block-of-all-rows', is: 'new', kind: 'bound', file: at('kernels/attention.rs'),
+    from: 'end.min(held)', to: 'end',
+    stands: 'The last row of a block that is not whole sees rows that were never written.',
+    tests: ['cpu:all noticed::', 'cpu:all functions::'],
   },
   {
     name: 'cpu-attention-window-short', is: 'review', kind: 'bound', file: at('kernels/attention.rs'),

@@ -17,13 +17,13 @@ export default [
   },
   {
     name: 'wgsl-attention-sees-the-next', is: 'review', kind: 'bound', file: at('attention'),
-    from: 'min(own + 1u, step.capacity)', to: 'min(own + 2u, step.capacity)',
+    from: 'min(min({{block_end}}, ', to: 'min(min(1u + {{block_end}}, ',
     stands: 'A row sees the position behind its own.',
     tests: ['webgpu:all noticed::', 'webgpu:all operators::attention'],
   },
   {
     name: 'wgsl-tile-sees-the-next', is: 'review', kind: 'bound', file: at('attention_tile'),
-    from: 'position <= own', to: 'position <= own + 1u',
+    from: 'position < {{block_end}}', to: 'position <= {{block_end}}',
     stands: 'A row of a tile sees the position behind its own.',
     tests: ['webgpu:all noticed::', 'webgpu:all operators::attention'],
   },

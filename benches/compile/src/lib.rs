@@ -56,6 +56,7 @@ fn layer(m: &mut Module, x: Tensor, i: usize) -> Tensor {
         scale: 0.088_388_346,
         window: None,
         softcap: None,
+        block: None,
         rope_style: RopeStyle::Adjacent,
         rope: Some(RopeTable {
             base: 500_000.0,

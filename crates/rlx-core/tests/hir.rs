@@ -151,6 +151,7 @@ fn spec(layer: usize) -> AttentionSpec {
         scale: 0.4,
         window: None,
         softcap: None,
+        block: None,
         rope_style: RopeStyle::Half,
         rope: Some(RopeTable { base: 500.0, dims: 4, context: 16, scaling: RopeScaling::None }),
         rope_factors: Some(weight("rope_freqs", &[2])),

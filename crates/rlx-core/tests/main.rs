@@ -2,6 +2,8 @@
 
 #[path = "../../../tests/support/bless.rs"]
 mod bless;
+#[path = "../../../tests/support/blocks.rs"]
+mod blocks;
 mod common;
 mod control_flow;
 mod dispatch;
@@ -68,4 +70,13 @@ fn the_references_tensors_stay_and_are_copied_and_read() {
 fn ids_outside_of_a_table_are_refused_by_sessions_of_the_reference() {
     let device = rlx_core::reference::device::ReferenceDevice::new();
     session::ids_outside_of_their_table_are_refused(std::sync::Arc::new(device));
+}
+
+#[test]
+fn blocks_are_filled_as_recorded() {
+    let device: std::sync::Arc<dyn rlx_core::runtime::device::Device> =
+        std::sync::Arc::new(rlx_core::reference::device::ReferenceDevice::new());
+    blocks::passes_place_the_recorded_tokens(&device);
+    blocks::sampled_blocks_depend_on_the_seed(&device);
+    blocks::answers_go_on_from_whole_blocks(&device);
 }

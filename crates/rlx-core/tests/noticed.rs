@@ -451,6 +451,7 @@ fn two_different_turns_are_the_second_of_the_first() {
 fn machine(prompt: usize, chunk: usize, ahead: usize, max_tokens: usize) -> Machine {
     let t = tokenizer("gpt-2", &["a", "b"], &[], |_| {});
     let request = Request {
+        block: None,
         prompt: vec![0; prompt],
         cached: 0,
         chunk,
@@ -468,7 +469,7 @@ fn submissions(m: &mut Machine, next: &mut u32) -> usize {
     let mut n = 0;
     loop {
         match m.next_action() {
-            Action::Prefill { .. } | Action::Decode => {
+            Action::Prefill { .. } | Action::Decode | Action::Denoise { .. } => {
                 m.submitted(Ticket(*next));
                 *next += 1;
                 n += 1;

@@ -175,9 +175,14 @@ fn attention_looks_back_as_far_as_its_window_and_bounds_its_scores_and_has_sinks
                 let sinks: Vec<f32> =
                     random.floats(heads as usize).iter().map(|x| x * 6.0).collect();
                 for window in [None, Some(0), Some(1), Some(31), Some(32), Some(u64::MAX)] {
-                    for softcap in [None, Some(2.0), Some(50.0)] {
+                    for (softcap, block) in [
+                        (None, None),
+                        (Some(2.0), None),
+                        (Some(50.0), Some(8)),
+                        (None, Some(u64::MAX)),
+                    ] {
                         let causal = Attention::causal(e as usize, 1.5);
-                        let op = Op::from(Attention { window, softcap, ..causal });
+                        let op = Op::from(Attention { window, softcap, block, ..causal });
                         let types: Vec<_> = operands.iter().map(|v| &v.ty).collect();
                         assert_eq!(target().path(&op, &types), Ok(Path::Native));
                         let expected = to_f32s(&oracle(&op, &operands)[0]);

@@ -1,5 +1,7 @@
 //! Every integration test of this executor in one binary: one link, and tests beside each other.
 
+#[path = "../../../tests/support/blocks.rs"]
+mod blocks;
 mod caches;
 mod common;
 mod elementwise;
@@ -76,4 +78,13 @@ fn ids_outside_of_their_table_are_refused() {
     for device in common::devices() {
         session::ids_outside_of_their_table_are_refused(device);
     }
+}
+
+#[test]
+fn blocks_are_filled_as_recorded() {
+    let devices = common::devices();
+    devices.iter().for_each(blocks::passes_place_the_recorded_tokens);
+    let device = devices.last().unwrap();
+    blocks::sampled_blocks_depend_on_the_seed(device);
+    blocks::answers_go_on_from_whole_blocks(device);
 }

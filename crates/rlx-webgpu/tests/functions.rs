@@ -237,9 +237,14 @@ fn attention_looks_back_as_far_as_its_window_and_bounds_its_scores_and_has_sinks
                 ];
                 let sinks: Vec<f32> = rng.floats(heads as usize).iter().map(|x| x * 4.0).collect();
                 for window in [None, Some(0), Some(63), Some(64), Some(300), Some(u64::MAX)] {
-                    for softcap in [None, Some(2.0), Some(50.0)] {
+                    for (softcap, block) in [
+                        (None, None),
+                        (Some(2.0), None),
+                        (Some(50.0), Some(8)),
+                        (None, Some(u64::MAX)),
+                    ] {
                         let causal = Attention::causal(e as usize, 0.3);
-                        let op = Op::from(Attention { window, softcap, ..causal });
+                        let op = Op::from(Attention { window, softcap, block, ..causal });
                         assert!(claimed(&op, &operands));
                         let want: Vec<f64> = truth(&op, &operands)[..len * width]
                             .iter()

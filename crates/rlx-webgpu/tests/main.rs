@@ -3,6 +3,8 @@
 mod attention_split;
 #[path = "../../../tests/support/bless.rs"]
 mod bless;
+#[path = "../../../tests/support/blocks.rs"]
+mod blocks;
 mod common;
 mod device;
 mod experts;
@@ -60,4 +62,12 @@ fn tensors_stay_and_are_copied_and_read() {
 #[test]
 fn ids_outside_of_their_table_are_refused() {
     session::ids_outside_of_their_table_are_refused(common::device());
+}
+
+#[test]
+fn blocks_are_filled_as_recorded() {
+    let device: std::sync::Arc<dyn rlx_core::runtime::device::Device> = common::device();
+    blocks::passes_place_the_recorded_tokens(&device);
+    blocks::sampled_blocks_depend_on_the_seed(&device);
+    blocks::answers_go_on_from_whole_blocks(&device);
 }

@@ -119,6 +119,7 @@ impl Lowering<'_> {
             scale: spec.scale,
             window: spec.window,
             softcap: spec.softcap,
+            block: spec.block,
             sinks: sinks.is_some(),
         };
         let mut inputs = Vec::from([q, k, v, ctl]);

@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::ir::hir::{self, Block, BlockNode, FusionPolicy, Module, Tensor};
 use crate::ir::lir::StateDecl;
 use crate::ir::mir::{Graph, ParamKind, ValueId};
-use crate::ops::{CONTROL_WORDS, Gather, PARAMS_WORDS, RopeTable, TakeRows, Token};
+use crate::ops::{CONTROL_WORDS, CanvasIds, Gather, PARAMS_WORDS, RopeTable, TakeRows, Token};
 use crate::types::{Binding, DType, Dim, OUT_ROWS, SEQ, Shape, Type};
 use alloc::format;
 use alloc::string::String;
@@ -37,7 +37,7 @@ use inputs::Inputs;
 
 pub use caches::{check_caches, check_target};
 pub use error::LowerError;
-pub use sampling::{COUNTS, CTL, PARAMS};
+pub use sampling::{CANVAS, COUNTS, CTL, PARAMS};
 pub use spec::ProgramSpec;
 
 /// The output of a language model's head, `[rows, vocab]`, and its entry in a session.
@@ -263,6 +263,9 @@ pub fn lower(module: &Module, spec: &ProgramSpec, kv: DType) -> Result<Graph> {
         if spec.sample {
             sampling::sample(&mut cx, logits)?;
         }
+        if spec.denoise {
+            sampling::denoise(&mut cx, logits, spec.seq)?;
+        }
         if spec.logits {
             cx.g.output(LOGITS, logits);
         }
@@ -304,6 +307,10 @@ fn unbound(mut cx: Lowering<'_>) -> Result<Graph> {
 
 impl Lower for hir::Ids {
     fn lower(&self, cx: &mut Lowering<'_>, _: Inputs, label: &str) -> Result<Vec<ValueId>> {
+        if let Some(spec) = cx.spec.filter(|s| s.denoise) {
+            let canvas = sampling::canvas(cx, spec.seq)?;
+            return cx.g.push(CanvasIds, &[canvas], label);
+        }
         if cx.spec.is_some_and(|s| s.seq == 1) {
             let ctl = cx.control()?;
             return cx.g.push(Token, &[ctl], label);
@@ -335,7 +342,7 @@ impl Lower for hir::OutRows {
 }
 
 /// Every state of a model's programs, in the order all of them use: control block, sampling
-/// parameters, counts, then caches and the author's own states in the order of the blocks.
+/// parameters, counts, the canvas, then caches and the author's own states in the order of the blocks.
 ///
 /// # Errors
 /// As [`check_caches`]; `BadGraph` if sizes overflow.
@@ -354,6 +361,9 @@ pub fn states(module: &Module, kv: DType) -> Result<Vec<StateDecl>> {
     if module.is_language_model() {
         add(PARAMS.into(), words(PARAMS_WORDS))?;
         add(COUNTS.into(), words(module.vocab))?;
+    }
+    if let Some(block) = module.block() {
+        add(CANVAS.into(), sampling::canvas_type(block))?;
     }
     for node in &module.nodes {
         for (name, ty) in node.block.states(module.context, kv) {

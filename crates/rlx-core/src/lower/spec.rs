@@ -2,18 +2,22 @@
 
 use crate::types::{Binding, OUT_ROWS, SEQ};
 use alloc::string::String;
+use alloc::vec::Vec;
 
 /// Which of a model's programs to make.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgramSpec {
-    /// `decode`, `prefill`, `prefill_last`, `prefill_short`, `verify`.
+    /// `decode`, `prefill`, `prefill_last`, `prefill_short`, `verify`, `denoise`.
     pub name: String,
-    /// Rows of a step, `SEQ`. With 1 the id comes from the control block, else from input `ids`.
+    /// Rows of a step, `SEQ`. With 1 the id comes from the control block, with `denoise` from the canvas, else
+    /// from input `ids`.
     pub seq: u64,
     /// Rows that reach the head, `OUT_ROWS`; 0 for inner chunks.
     pub out_rows: u64,
     /// Sample from the one row of logits, advance the control block, return `token`.
     pub sample: bool,
+    /// Read a block's ids from the canvas, place tokens on it, return `canvas`.
+    pub denoise: bool,
     /// Return `logits`.
     pub logits: bool,
     /// Return every tap.
@@ -28,6 +32,7 @@ impl ProgramSpec {
             seq: 1,
             out_rows: 1,
             sample: true,
+            denoise: false,
             logits: false,
             taps: false,
         }
@@ -55,9 +60,40 @@ impl ProgramSpec {
             seq: chunk,
             out_rows: chunk,
             sample: false,
+            denoise: false,
             logits: true,
             taps,
         }
+    }
+
+    /// A pass over a block of masks and tokens, of a model that fills blocks.
+    pub fn denoise(block: u64) -> Self {
+        Self {
+            name: "denoise".into(),
+            seq: block,
+            out_rows: block,
+            sample: false,
+            denoise: true,
+            ..Self::decode()
+        }
+    }
+
+    /// The programs of a model that fills blocks of so many positions, in place of these: one that fills them where
+    /// others sample a token.
+    pub(crate) fn of_blocks(programs: &[Self], block: u64) -> Vec<Self> {
+        let mut made: Vec<Self> = Vec::new();
+        for program in programs {
+            let own = if program.sample {
+                let own = Self::denoise(block);
+                if program.logits { own.with_logits() } else { own }
+            } else {
+                program.clone()
+            };
+            if !made.contains(&own) {
+                made.push(own);
+            }
+        }
+        made
     }
 
     /// The same program with `logits` returned.

@@ -18,6 +18,7 @@ mod gpt_oss;
 mod granite;
 mod keys;
 mod lfm2;
+mod llada2;
 mod llama;
 mod minicpm;
 mod minicpm3;
@@ -55,7 +56,7 @@ pub use encoder_files::{EmbedOptions, FolderTexts};
 pub use entry::Entry;
 pub use family::Family;
 pub use keys::{Keys, Neutral};
-pub use model::{ENCODE, Facts, Model, Task, USUAL_CONTEXT};
+pub use model::{Diffusion, ENCODE, Facts, Model, Task, USUAL_CONTEXT};
 pub use naming::Naming;
 pub use nomic_bert::NomicBertConfig;
 pub use pooling::{Pooling, PoolingKind};
@@ -72,6 +73,7 @@ pub use tokenizer_files::{TOKENIZER_FILES, TokenizerFiles};
 /// Every family, by the row in its own file.
 pub const FAMILIES: &[Family] = &[
     llama::FAMILY,
+    llada2::FAMILY,
     mistral::FAMILY,
     mixtral::FAMILY,
     granite::FAMILY,

@@ -23,6 +23,18 @@ pub enum Task {
     Embed,
 }
 
+/// How a model of block diffusion fills a block of masks, pass by pass: what its family says where the caller says
+/// nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Diffusion {
+    /// Positions of a block, which see each other: 1 or more.
+    pub block: u64,
+    /// The id of a position that has no token yet, within the vocabulary.
+    pub mask: u32,
+    /// A pass fixes every position whose token has more than this probability.
+    pub threshold: f32,
+}
+
 /// What is known of a model without its weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Facts {
@@ -66,6 +78,17 @@ pub trait Model {
     /// The layer and the part that a tensor of its GGUF file is; `None` for what is in no layer.
     fn layer_of<'n>(&self, tensor: &'n str) -> Option<(u64, &'n str)> {
         gguf_layer(tensor)
+    }
+
+    /// How it fills blocks, if it generates text by block diffusion and not token by token.
+    fn diffusion(&self) -> Option<Diffusion> {
+        None
+    }
+
+    /// The same model with blocks of so many positions; `None` where it has no blocks.
+    fn with_block(&self, block: u64) -> Option<Box<dyn Model>> {
+        let _ = block;
+        None
     }
 
     /// Whether a tensor is a table of embeddings, whose rows are activations.

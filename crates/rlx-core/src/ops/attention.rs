@@ -1,4 +1,5 @@
-//! Causal attention over a cache, with grouped heads (arXiv:1706.03762, arXiv:2305.13245).
+//! Causal and block-causal attention over a cache, with grouped heads (arXiv:1706.03762, arXiv:2305.13245,
+//! arXiv:2503.09573).
 
 use super::{
     BatchMatMul, Binary, Class, Comparison, Concat, Emit, Expand, Operator, RowUse, Slice, Softmax,
@@ -9,12 +10,15 @@ use crate::types::{DType, Dim, Kind, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// `attention q [S, H * E], kcache [K, C, E], vcache [K, C, E], ctl, (sinks [H])? -> [S, H * E]`:
 /// `softmax(cap(scale q k^T)) v` per head, where `cap(s) = softcap tanh(s / softcap)` if there is
 /// one. Row `i` has position `p = past + i` and sees the cache's rows `0 ..= p`, or `p - window ..=
-/// p` if there is a window; query head `h` reads key and value head `h * K / H`. Rows from `len` on
-/// are whatever the executor leaves there: nothing reads them. `q` is of any float type, the
+/// p` if there is a window. With blocks of `B` positions it also sees the rest of its own block, as far as this
+/// submission has rows: up to the position before `min(past + len, (p / B + 1) B)`, so `B` of a whole context
+/// hides nothing. Query head `h` reads key and value head `h * K / H`. Rows from `len` on are whatever the
+/// executor leaves there: nothing reads them. `q` is of any float type, the
 /// result's; both caches are of one type that [`KvWrite`](super::KvWrite) writes, and may be one cache.
 ///
 /// A head's sink, f32, is one more score of its softmax, unscaled, of a position without a value: it takes
@@ -31,14 +35,29 @@ pub struct Attention {
     pub softcap: Option<f32>,
     /// Whether heads have sinks.
     pub sinks: bool,
+    /// Positions of a block, all of which see each other, 1 or more; `None`: a row sees none behind its own.
+    pub block: Option<u64>,
 }
 
-attributes! { Attention { head_dim, scale, window, softcap, sinks } }
+attributes! { Attention { head_dim, scale, window, softcap, sinks, block } }
 
 impl Attention {
     /// Over all of the past, with scores as they are.
     pub fn causal(head_dim: usize, scale: f32) -> Attention {
-        Attention { head_dim, scale, window: None, softcap: None, sinks: false }
+        Attention { head_dim, scale, window: None, softcap: None, sinks: false, block: None }
+    }
+
+    /// Positions of the cache that the one at `position` sees where the first `held` have rows.
+    pub fn seen(&self, position: usize, held: usize) -> Range<usize> {
+        let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).max(1);
+        // A block of one position is causal.
+        let block = self.block.map_or(1, size);
+        let end = (position / block).saturating_add(1).saturating_mul(block).min(held);
+        let start = match self.window {
+            Some(w) => position.saturating_sub(usize::try_from(w).unwrap_or(usize::MAX)),
+            None => 0,
+        };
+        start.min(end)..end
     }
 
     /// Heads of queries and of keys, if the operands are what the operator `name` takes.
@@ -48,6 +67,10 @@ impl Attention {
             return Err(Error::internal("attention: arity was checked"));
         };
         control(name, ctl)?;
+        if self.block == Some(0) {
+            let what = format!("{name}: blocks of 0 positions, expected 1 or more");
+            return Err(Error::bad_graph(what));
+        }
         let (_, width) = matrix(name, "q", q)?;
         let e = self.head_dim as u64;
         let kv_heads = match k.shape.0.as_slice() {
@@ -120,7 +143,19 @@ impl Operator for Attention {
         let row = e.iota(&[seq.clone(), 1u64.into()], 0)?;
         let position = e.zip(Binary::Add, row, past)?;
         let column = e.iota(&[1u64.into(), capacity.into()], 1)?;
-        let seen = e.compare(Comparison::Le, column, position)?;
+        let mut last = position;
+        let mut scores = scores;
+        if let Some(block) = self.block {
+            let block = block.min(1 << 30) as f64;
+            let within = e.zip_number(Binary::Mod, position, block)?;
+            let first = e.zip(Binary::Sub, position, within)?;
+            last = e.zip_number(Binary::Add, first, block - 1.0)?;
+            let len = e.control_word(ctl, control_block::LEN)?;
+            let held = e.zip(Binary::Add, past, len)?;
+            let is_held = e.compare(Comparison::Lt, column, held)?;
+            scores = e.keep_where(is_held, scores, f64::NEG_INFINITY)?;
+        }
+        let seen = e.compare(Comparison::Le, column, last)?;
         let mut scores = e.keep_where(seen, scores, f64::NEG_INFINITY)?;
         if let Some(window) = self.window {
             let window = window.min(1 << 30);

@@ -21,6 +21,9 @@
 //! `gather_elements`, `reverse`, `roll`, `pad` but of a constant, and `scatter_add` with signed ids
 //! have parts where the sizes that their indices need are known.
 //!
+//! `sample`, `predict` and `unmask` are integer arithmetic on words of states, the same on every device, and stay
+//! whole.
+//!
 //! `attention_split` and `attention_join` stay whole as well: a pass makes them of `attention`, which has
 //! parts, and only for a target that runs both.
 
@@ -33,6 +36,7 @@ mod attention;
 mod attention_join;
 mod attention_split;
 mod batch_matmul;
+mod canvas_ids;
 mod cast;
 mod causal_conv1d;
 mod clamp;
@@ -56,6 +60,7 @@ mod lora_matmul;
 mod map;
 mod matmul;
 mod pad;
+mod predict;
 mod quantize_rows;
 mod random_normal;
 mod random_uniform;
@@ -89,6 +94,7 @@ mod take_rows;
 mod token;
 mod top_k;
 mod transpose;
+mod unmask;
 mod unpack;
 mod weighted_sum;
 mod while_loop;
@@ -105,7 +111,7 @@ mod quant;
 mod vision;
 
 pub use def::attr::{Attr, Attrs};
-pub use def::control_block::{CONTROL_WORDS, PARAMS_WORDS};
+pub use def::control_block::{CANVAS_WORDS, CONTROL_WORDS, PARAMS_WORDS};
 pub use def::custom::{Custom, CustomOperator, CustomSet};
 pub use def::field::Field;
 pub use def::op::Op;
@@ -118,6 +124,7 @@ pub use attention::Attention;
 pub use attention_join::AttentionJoin;
 pub use attention_split::AttentionSplit;
 pub use batch_matmul::BatchMatMul;
+pub use canvas_ids::CanvasIds;
 pub use cast::Cast;
 pub use causal_conv1d::CausalConv1d;
 pub use clamp::Clamp;
@@ -142,6 +149,7 @@ pub use lora_matmul::LoraMatMul;
 pub use map::Map;
 pub use matmul::{Epilogue, MatMul, MatMulParts};
 pub use pad::{Pad, PadMode};
+pub use predict::Predict;
 pub use quantize_rows::QuantizeRows;
 pub use random_normal::RandomNormal;
 pub use random_uniform::RandomUniform;
@@ -174,6 +182,7 @@ pub use take_rows::TakeRows;
 pub use token::Token;
 pub use top_k::TopK;
 pub use transpose::Transpose;
+pub use unmask::Unmask;
 pub use unpack::Unpack;
 pub use weighted_sum::WeightedSum;
 pub use while_loop::While;
@@ -189,7 +198,7 @@ pub use quant::*;
 pub use vision::*;
 
 // What operators' files are written with.
-use def::control_block::control;
+use def::control_block::{canvas, control};
 use def::field::{attributes, named};
 use def::rules::{arity, expect, float_tensor, matrix};
 use def::{bodies, broadcast, control_block, recurrence, rules, writing};

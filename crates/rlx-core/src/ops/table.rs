@@ -75,6 +75,12 @@ macro_rules! operators {
             Token,
             /// Logits to a token.
             Sample,
+            /// The canvas's tokens.
+            CanvasIds,
+            /// A token for each row of logits, and how likely it is.
+            Predict,
+            /// Predictions that are placed on the canvas.
+            Unmask,
             /// A norm whose scale and shift are computed.
             AdaNorm,
             /// A residual sum with a gate.

@@ -221,7 +221,15 @@ fn last_compute(g: &Graph, live: &Liveness) -> Option<usize> {
 
 /// True for an operator that samples from the model's result.
 fn is_epilogue(op: &Op) -> bool {
-    matches!(op, Op::Sample(_) | Op::TopK(_) | Op::RandomUniform(_) | Op::RandomNormal(_))
+    matches!(
+        op,
+        Op::Sample(_)
+            | Op::Predict(_)
+            | Op::Unmask(_)
+            | Op::TopK(_)
+            | Op::RandomUniform(_)
+            | Op::RandomNormal(_)
+    )
 }
 
 fn phase(node: &Node, i: usize, last_compute: Option<usize>) -> Phase {

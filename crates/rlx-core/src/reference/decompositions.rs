@@ -246,8 +246,13 @@ fn attention_with_every_mask_in_every_layout() {
 #[test]
 fn attention_over_a_cache() {
     for (dtype, tolerance) in FLOATS {
-        for (window, softcap) in [(None, None), (Some(2), Some(0.7))] {
-            let op = Attention { window, softcap, ..Attention::causal(3, 0.6) };
+        for (window, softcap, block) in [
+            (None, None, None),
+            (Some(2), Some(0.7), None),
+            (Some(3), None, Some(3)),
+            (None, None, Some(u64::MAX)),
+        ] {
+            let op = Attention { window, softcap, block, ..Attention::causal(3, 0.6) };
             let q = some(dtype, &[3, 12], 1);
             let (k, v) = (state(some(dtype, &[2, 9, 3], 2)), state(some(dtype, &[2, 9, 3], 3)));
             let ctl = control(4, 3, 0);

@@ -7,7 +7,7 @@ use crate::gguf::ModelFiles;
 use crate::ir::hir::{Block, Module};
 use crate::ir::lir::{Program, StateDecl};
 use crate::lower::{ProgramSpec, states};
-use crate::models::{self, Checkpoint, Task};
+use crate::models::{self, Checkpoint, Diffusion, Model, Task};
 use crate::passes::FusionReport;
 use crate::plan::WeightPlan;
 use crate::profile::Presets;
@@ -15,6 +15,7 @@ use crate::safetensors;
 use crate::safetensors::json::Json;
 use crate::target::{CompileOptions, Policy, Target};
 use crate::types::DType;
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
@@ -34,8 +35,10 @@ pub struct ModelOptions {
     /// Whether the presets of the model's family change `compile`, each for its programs. Otherwise `compile` is
     /// used unchanged.
     pub presets: bool,
-    /// Programs to compile.
+    /// Programs to compile. Of a model that fills blocks, those that sample a token become one that fills a block.
     pub programs: Vec<ProgramSpec>,
+    /// Positions of a block, of a model that fills blocks; `None`: as many as it was trained with.
+    pub block: Option<u64>,
 }
 
 impl ModelOptions {
@@ -51,6 +54,7 @@ impl ModelOptions {
                 ProgramSpec::prefill(chunk),
                 ProgramSpec::prefill_last(chunk),
             ]),
+            block: None,
         }
     }
 
@@ -102,6 +106,8 @@ pub struct CompiledModel {
     pub context: u64,
     /// Rows of a prompt's chunk.
     pub chunk: u64,
+    /// How it fills blocks, if it generates text by block diffusion.
+    pub diffusion: Option<Diffusion>,
 }
 
 impl CompiledModel {
@@ -130,13 +136,13 @@ impl CompiledModel {
     ///
     /// # Errors
     /// As [`models::open`], building and [`CompilePipeline::compile_program`]; `Usage` for a context the model was not
-    /// trained for; `Unsupported` for a model that generates no text.
+    /// trained for, and for blocks that do not fit; `Unsupported` for a model that generates no text.
     pub fn new(
         checkpoint: &Checkpoint<'_>,
         target: &Target,
         options: &ModelOptions,
     ) -> Result<Self> {
-        let model = models::open(checkpoint)?;
+        let model = with_block(models::open(checkpoint)?, options.block)?;
         let facts = model.facts();
         if facts.task != Task::Generate {
             let what = format!("a model of family {} generates no text", facts.family);
@@ -145,7 +151,20 @@ impl CompiledModel {
         }
         let module = model.module(checkpoint, model.positions(options.context)?)?;
         let presets = models::presets(facts.family);
-        Self::compile(module, target, options, presets, |name| checkpoint.locate(name))
+        let locate = |name: &str| checkpoint.locate(name);
+        let Some(diffusion) = model.diffusion() else {
+            return Self::compile(module, target, options, presets, locate);
+        };
+        fits(diffusion.block, options.chunk, module.context)?;
+        let programs = ProgramSpec::of_blocks(&options.programs, diffusion.block);
+        let own = ModelOptions { programs, ..options.clone() };
+        let compiled = Self::compile(module, target, &own, presets, locate)?;
+        if !compiled.recurrences().is_empty() {
+            // A pass would change them each time.
+            let what = "a model that fills blocks has states of all its tokens";
+            return Err(Error::new(Code::Unsupported, what));
+        }
+        Ok(CompiledModel { diffusion: Some(diffusion), ..compiled })
     }
 
     /// Compiles a module without a family. `locate` finds its tensors: shard, byte offset, bytes.
@@ -196,6 +215,7 @@ impl CompiledModel {
             specs: options.programs.clone(),
             context: module.context,
             chunk: options.chunk,
+            diffusion: None,
             module,
             programs,
             options: asked,
@@ -229,4 +249,32 @@ impl CompiledModel {
     pub fn program(&self, name: &str) -> Option<usize> {
         self.specs.iter().position(|s| s.name == name)
     }
+}
+
+/// The model with blocks of so many positions, if that was asked for.
+fn with_block(model: Box<dyn Model>, block: Option<u64>) -> Result<Box<dyn Model>> {
+    let Some(block) = block else { return Ok(model) };
+    if block == 0 {
+        return Err(Error::usage("blocks of 0 positions, expected 1 or more"));
+    }
+    model.with_block(block).ok_or_else(|| {
+        let what = format!("a model of family {} fills no blocks", model.facts().family);
+        Error::usage(what)
+            .hint("leave the length of blocks out; it is for models of block diffusion")
+    })
+}
+
+/// Checks that chunks of a prompt are whole blocks, and that the caches hold one.
+fn fits(block: u64, chunk: u64, context: u64) -> Result<()> {
+    if block < 2 || !chunk.is_multiple_of(block) {
+        let what = format!(
+            "blocks of {block} positions: a prompt's chunk of {chunk} rows is no whole number of them"
+        );
+        return Err(Error::usage(what).hint("take blocks of 2, 4, 8, 16 or 32 positions"));
+    }
+    if block > context {
+        let what = format!("blocks of {block} positions: the context holds {context}");
+        return Err(Error::usage(what).hint("load with a longer context"));
+    }
+    Ok(())
 }

@@ -119,7 +119,12 @@ fn attention(op: &Attention, step: &Step, at: Position) -> Work {
     let caches = step.operands.iter().filter(|s| s.space == Space::State && s.ty.shape.rank() == 3);
     let read = caches.map(|c| c.bytes / dim(c, 1).max(1) * seen).sum();
     let width = step.operands.first().map_or(0, |q| dim(q, 1));
-    let visible: u64 = (0..at.rows).map(|i| (at.past + i + 1).min(window)).sum();
+    let held = at.past + at.rows;
+    let visible = (0..at.rows).map(|i| {
+        let position = usize::try_from(at.past + i).unwrap_or(usize::MAX);
+        op.seen(position, usize::try_from(held).unwrap_or(usize::MAX)).len() as u64
+    });
+    let visible: u64 = visible.sum();
     Work { read, written: 0, operations: 4 * width * visible }
 }
 

@@ -19,6 +19,8 @@
 //!    token is the first in id order whose cumulative weight exceeds `r * total >> 32`, so shares
 //!    are exact to 2^-32 of the whole
 //!
+//! [`predict`] and [`canvas`] are the counterparts for models that fill blocks, in the same integers.
+//!
 //! A kernel of an executor is the same algorithm, step by step: whoever changes one changes all.
 //!
 //! ```
@@ -36,13 +38,16 @@
 
 use alloc::vec::Vec;
 
+pub mod canvas;
 pub mod control;
 pub mod params;
 pub mod philox;
+mod predict;
 pub mod weight;
 
 pub use control::Control;
 pub use params::SampleParams;
+pub use predict::{CERTAIN, PLAIN_SCALE, predict};
 
 use weight::{FAR, weight};
 

@@ -101,6 +101,7 @@ impl Builder<'_> {
                     scale: 0.5,
                     window: bias.then_some(3),
                     softcap: None,
+                    block: None,
                     rope_style: RopeStyle::Adjacent,
                     // Some layers do not turn.
                     rope: (self.rng.below(4) > 0).then_some(RopeTable {

@@ -136,6 +136,30 @@ fn delta_nets_of_qwen_3_next_and_qwen_3_5() {
     check("qwen35", PROMPTS);
 }
 
+/// The mask of attention is blocks of 8 positions, or one block of all of them.
+#[test]
+fn llada_2_whose_blocks_see_themselves() {
+    let Some(path) = recorded("llada2") else {
+        return skip("models: llada2", "no folder `shared` beside the checkout");
+    };
+    let folder = Folder::open(&path, "config.json");
+    let checkpoint = folder.checkpoint();
+    let model = models::open(&checkpoint).unwrap();
+    let diffusion = model.diffusion().expect("it fills blocks");
+    assert_eq!((diffusion.block, diffusion.mask), (32, 260));
+    for (block, expected) in [(8, "out.block_logits"), (29, "out.logits")] {
+        let model = model.with_block(block).expect("it has blocks");
+        let module = model.module(&checkpoint, 64).unwrap();
+        let got = rows(&module, &folder.weights(), &folder.ids("in.input_ids"));
+        let off = difference(&got["logits"], &folder.floats(expected)).relative();
+        assert!(off <= TOLERANCE, "{expected}: {off:e}");
+        for tap in ["layer.embed", "layer.0", "layer.1", "layer.2", "layer.norm"] {
+            let off = difference(&got[tap], &folder.floats(tap)).relative();
+            assert!(off <= TOLERANCE || block != 8, "{tap}: {off:e}");
+        }
+    }
+}
+
 /// Files of llama.cpp's converter, by what llama.cpp computes from the same weights in f32; Gemma's by what
 /// transformers computes, whose GELU is no table of f16.
 #[test]

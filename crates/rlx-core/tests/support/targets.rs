@@ -63,8 +63,9 @@ pub const GPU_LACKS: &[&str] = &["sin", "cos", "tan", "pow", "mod"];
 const QUANTIZED_ROW: [u64; 2] = [12_288, 14_336];
 const QUANTIZED_SHARE: u64 = 64;
 
-const SPLIT: &[&str] = &["head_dim", "scale", "window", "softcap", "splits", "least"];
-const ROPE_SPLIT: &[&str] = &["head_dim", "scale", "window", "softcap", "splits", "least", "style"];
+const SPLIT: &[&str] = &["head_dim", "scale", "window", "softcap", "block", "splits", "least"];
+const ROPE_SPLIT: &[&str] =
+    &["head_dim", "scale", "window", "softcap", "block", "splits", "least", "style"];
 const HOST_MATMUL: &[&str] = &["segments", "bias", "norm_eps", "epilogue", "map", "glu"];
 const GPU_MATMUL: &[&str] = &["segments", "bias", "norm_eps", "quantize", "epilogue", "map", "glu"];
 
@@ -85,7 +86,7 @@ const fn rows(
         Row { heads, ..row("rope_kv_write", &["style", "head_dim"], Form::Matrix) },
         Row {
             heads,
-            ..row("attention", &["head_dim", "scale", "window", "softcap"], Form::Matrix)
+            ..row("attention", &["head_dim", "scale", "window", "softcap", "block"], Form::Matrix)
         },
         Row { heads, ..row("attention_split", SPLIT, Form::Matrix) },
         row("attention_join", &["splits"], Form::Matrix),

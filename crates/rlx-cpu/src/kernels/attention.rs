@@ -1,5 +1,6 @@
 //! attention   y[i, h] = softmax(cap(scale q[i, h] K[h']^T)) V[h'], positions p - window..=p of
-//!             p = past + i; cap(s) = softcap tanh(s / softcap); a sink is one more score   arXiv:2205.14135
+//!             p = past + i, or to the end of p's block; cap(s) = softcap tanh(s / softcap); a sink is one
+//!             more score                                                       arXiv:2205.14135
 //! shapes      q, y f32[s, heads e]   K, V f32|f16|q8_0[kv heads, capacity, e]   h' = h kv_heads / heads
 //! bytes       K and V once for up to 4 queries: rows of a prompt, or the heads of a group
 //! shares      heads of y
@@ -32,6 +33,8 @@ pub(super) struct Attend {
     /// Rows seen before a row's own, at most.
     window: usize,
     softcap: Option<f32>,
+    /// Positions of a block.
+    block: usize,
 }
 
 /// A query and the positions that it sees.
@@ -51,14 +54,17 @@ pub(super) struct Sums {
 impl Attend {
     pub(super) fn new(op: &Attention, step: &Step) -> Result<Attend> {
         let cache = Cache::new(&step.operands[1])?;
-        // A window longer than addresses is none.
-        let window = op.window.map_or(usize::MAX, |w| usize::try_from(w).unwrap_or(usize::MAX));
-        Ok(Attend { cache, scale: op.scale, window, softcap: op.softcap })
+        // What is longer than addresses has no end.
+        let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let window = op.window.map_or(usize::MAX, size);
+        let block = op.block.map_or(1, size).max(1);
+        Ok(Attend { cache, scale: op.scale, window, softcap: op.softcap, block })
     }
 
-    /// Positions that the one at `position` sees.
-    pub(super) fn seen(&self, position: usize) -> Range<usize> {
-        position.saturating_sub(self.window)..(position + 1).min(self.cache.capacity)
+    /// Positions that the one at `position` sees where the first `held` have rows.
+    pub(super) fn seen(&self, position: usize, held: usize) -> Range<usize> {
+        let end = (position / self.block + 1).saturating_mul(self.block);
+        position.saturating_sub(self.window)..end.min(held).min(self.cache.capacity)
     }
 
     /// Head `kv` of a cache.
@@ -124,7 +130,7 @@ struct Whole {
 }
 
 pub(super) fn takes(op: &Attention, operands: &[&Type], _: &Target) -> Result<(), String> {
-    let Attention { head_dim: _, scale: _, window: _, softcap: _, sinks: _ } = op;
+    let Attention { head_dim: _, scale: _, window: _, softcap: _, sinks: _, block: _ } = op;
     claim::floats_and_caches(operands)?;
     claim::matrix(operands)
 }
@@ -165,7 +171,7 @@ impl Kernel for Whole {
                     let query = |r: usize| {
                         let (i, h) = place(at + r);
                         let q = &q[(i * self.heads + h) * e..][..e];
-                        Query { q, seen: self.attend.seen(ctl.past + i) }
+                        Query { q, seen: self.attend.seen(ctl.past + i, ctl.past + rows) }
                     };
                     let (sums, done) = self.attend.some(level, n - at, query, head, out);
                     for r in 0..done {

@@ -48,7 +48,8 @@ impl Kernel for Splits {
         let (e, n) = (self.attend.cache.head_dim, self.group);
         for row in cx.result(0).rows.clone() {
             let kv = row / self.op.splits;
-            let seen = self.op.positions(self.attend.seen(ctl.past), row % self.op.splits);
+            let seen =
+                self.op.positions(self.attend.seen(ctl.past, ctl.past + 1), row % self.op.splits);
             if seen.is_empty() || ctl.len == 0 {
                 cx.result(0).row::<f32>(row).fill(0.0);
                 let stats = cx.result(1).row::<f32>(row).as_chunks_mut::<2>().0;

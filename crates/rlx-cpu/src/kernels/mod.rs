@@ -63,6 +63,7 @@ mod matmul;
 mod pad;
 #[cfg(feature = "graphs")]
 mod picks;
+mod predict;
 #[cfg(feature = "graphs")]
 pub(crate) mod product;
 mod quantize_rows;
@@ -101,6 +102,7 @@ mod state_write;
 mod take_rows;
 #[cfg(feature = "graphs")]
 mod transpose;
+mod unmask;
 pub(crate) mod weights;
 #[cfg(feature = "graphs")]
 mod wide;
@@ -185,6 +187,8 @@ kernels! {
     Zip: zip::takes, zip::plan;
     TakeRows: take_rows::takes, take_rows::plan;
     Sample: sample::takes, sample::plan;
+    Predict: predict::takes, predict::plan;
+    Unmask: unmask::takes, unmask::plan;
     CausalConv1d: causal_conv1d::takes, causal_conv1d::plan;
     GatedDeltaNet: gated_delta_net::takes, gated_delta_net::plan;
     #[cfg(feature = "graphs")] Select: select::takes, select::plan;

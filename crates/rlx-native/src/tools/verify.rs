@@ -302,6 +302,14 @@ fn about(record: &Record) -> Result<(String, f64)> {
     ))
 }
 
+/// The length of blocks that the record's samplers have, if it is a record of block diffusion.
+fn record_block(record: &Record) -> Result<Option<u64>> {
+    let text = record.header.metadata.get("rlx").map_or("{}", |text| text);
+    let json = Json::parse(text.as_bytes(), &record.name, 0)?;
+    let block = json.get("sampler").and_then(|s| s.get("block_length")).and_then(Json::as_f64);
+    Ok(block.map(|n| n as u64))
+}
+
 /// The largest difference, relative to the largest value, that caches of a type may make.
 ///
 /// Measured, CPU and reference alike: on the recorded random model of two layers f16 makes 7.3e-4 at
@@ -336,7 +344,8 @@ pub fn verify_model(
     }
     let tolerance = tolerance.max(cache_tolerance(kv));
     let taps = row.name == "reference";
-    let options = ModelOptions {
+    let options = |block: Option<u64>| ModelOptions {
+        block,
         context: None,
         chunk: CHUNK,
         compile: CompileOptions { kv, ..CompileOptions::default() },
@@ -347,17 +356,24 @@ pub fn verify_model(
             ProgramSpec::decode().with_logits(),
         ],
     };
-    let compiled = CompiledModel::new(&folder.checkpoint(), device.target(), &options)?;
-    let (maps, keeps) = (folder.maps(), row.keeps_maps);
-    let session = put(&compiled, maps, device, keeps, &mut |_, _, _| {}, &mut |_, _| {})?;
-    let runner = Runner { compiled, session };
+    let runner = |block| -> Result<Runner> {
+        let target = device.target();
+        let compiled = CompiledModel::new(&folder.checkpoint(), target, &options(block))?;
+        let (maps, keeps, device) = (folder.maps(), row.keeps_maps, device.clone());
+        let session = put(&compiled, maps, device, keeps, &mut |_, _, _| {}, &mut |_, _| {})?;
+        Ok(Runner { compiled, session })
+    };
+    // A record of block diffusion has logits under two lengths of blocks, and its layers are of the shorter one.
+    let blocks = runner(record_block(&record)?)?;
+    let runner = runner(None)?;
     let mut outputs = Vec::new();
     let names = || record.header.tensors.keys().map(String::as_str);
     for name in names().filter(|n| n.starts_with("out.")) {
-        outputs.push(output(&runner, &record, name, tolerance)?);
+        let runner = if name == "out.block_logits" { &blocks } else { &runner };
+        outputs.push(output(runner, &record, name, tolerance)?);
     }
     if taps {
-        let rows = runner.all_rows(&record.ids("in.input_ids")?)?;
+        let rows = blocks.all_rows(&record.ids("in.input_ids")?)?;
         for name in names().filter(|n| n.starts_with("layer.")) {
             outputs.push(match rows.get(name) {
                 Some(got) => Comparison::of(name, got, &record.floats(name)?, tolerance),
@@ -372,7 +388,7 @@ pub fn verify_model(
 fn output(runner: &Runner, record: &Record, name: &str, tolerance: f64) -> Result<Comparison> {
     let vocab = runner.compiled.module.vocab as usize;
     let got = match name {
-        "out.logits" => runner.logits(&record.ids("in.input_ids")?)?,
+        "out.logits" | "out.block_logits" => runner.logits(&record.ids("in.input_ids")?)?,
         "out.long_tail_logits" => {
             let all = runner.logits(&record.ids("in.long_input_ids")?)?;
             let tail = record.floats(name)?.len().min(all.len());

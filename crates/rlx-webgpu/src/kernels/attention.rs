@@ -1,4 +1,4 @@
-//! `attention`: causal, over the cache.
+//! `attention`: causal or block-causal, over the cache.
 
 use super::emit::{Emit, fill};
 use super::kv::{self, Kv};
@@ -13,7 +13,7 @@ use rlx_core::{Error, Result};
 
 /// A matrix of f32 over caches of any type that caches have, in heads of an even number of elements.
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
-    takes::knows(op, &["head_dim", "scale", "window", "softcap", "sinks"])?;
+    takes::knows(op, &["head_dim", "scale", "window", "softcap", "sinks", "block"])?;
     takes::floats_and_caches(operands)?;
     takes::matrix(operands)?;
     match op {
@@ -38,6 +38,15 @@ pub(super) fn score_words(op: &Attention) -> [u32; 3] {
 /// the sinks.
 pub(super) fn sink(var: &str, first: &str, head: &str) -> String {
     format!("if {first} {{ most = bitcast<f32>({var}[step.sinks + {head}]); total = 1.0; }}")
+}
+
+/// In WGSL, the position behind the last of the block that the one at `position` is in. A block as long as
+/// positions are ends nowhere.
+pub(super) fn block_end(op: &Attention, position: &str) -> String {
+    match op.block.map_or(1, |b| b.clamp(1, 1 << 30)) {
+        1 => format!("{position} + 1u"),
+        b => format!("({position}) / {b}u * {b}u + {b}u"),
+    }
 }
 
 pub(super) fn attention(
@@ -137,6 +146,7 @@ pub(super) fn attention(
             ("kv", kv.name()),
             ("bindings", &emit.bindings()),
             ("e", &e.to_string()),
+            ("block_end", &block_end(op, "own")),
             ("teams", &teams.to_string()),
             ("dims", &dims.to_string()),
             ("threads", &(teams * 64).to_string()),

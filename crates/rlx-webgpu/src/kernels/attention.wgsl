@@ -1,5 +1,6 @@
 // attention   y[i, h, :] = softmax(cap(scale q[i, h, :] K[g, p-window..=p, :]^T)) V[g, .., :],
-//             p = past + i, g = h / group, cap(s) = softcap tanh(s / softcap); a sink is one more score
+//             p = past + i or the end of p's block, g = h / group, cap(s) = softcap tanh(s / softcap); a sink is
+//             one more score
 // shapes      q, y f32[S, H*E]    K, V {{kv}}[kv heads, C, E]    ctl: past, len are words 0 and 1
 // bytes       the cache's rows in the window, once for each query head and row
 // launch      a workgroup is a head of a row: {{teams}} teams of 64 threads, a team takes every
@@ -40,7 +41,8 @@ fn attention(
     let ctl = workgroupUniformLoad(&control);
     if row >= ctl.y { return; }
     let own = ctl.x + row;
-    let n = min(own + 1u, step.capacity);
+    // Rows of this submission stand behind those of the past.
+    let n = min(min({{block_end}}, ctl.x + min(ctl.y, step.rows)), step.capacity);
     let low = own - min(own, step.window);
     let q = step.q + at * E;
     for (var d = thread; d < E; d += {{threads}}u) {

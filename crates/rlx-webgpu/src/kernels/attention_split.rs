@@ -17,7 +17,7 @@ use rlx_core::{Error, Result};
 
 /// One row of f32 over caches of any type that caches have.
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
-    let known = ["head_dim", "scale", "window", "softcap", "splits", "least"];
+    let known = ["head_dim", "scale", "window", "softcap", "block", "splits", "least"];
     takes::knows(op, &known)?;
     takes::floats_and_caches(operands)?;
     takes::matrix(operands)
@@ -25,7 +25,7 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
 
 /// The same with rows of keys and values to turn and write.
 pub(super) fn takes_rope(op: &Op, operands: &[&Type], _: &Target) -> Taken {
-    let known = ["head_dim", "scale", "window", "softcap", "splits", "least", "style"];
+    let known = ["head_dim", "scale", "window", "softcap", "block", "splits", "least", "style"];
     takes::knows(op, &known)?;
     takes::floats_and_caches(operands)?;
     takes::matrix(operands)

@@ -1,6 +1,6 @@
 //! `attention` of several rows: a tile of them, all heads of a group, shares what it reads.
 
-use super::attention::{score_words, sink};
+use super::attention::{block_end, score_words, sink};
 use super::emit::{Emit, fill};
 use super::kv::{self, Kv};
 use super::rope::cache_dims;
@@ -197,6 +197,8 @@ pub(super) fn attention_tile(
             ("kv", kv.name()),
             ("bindings", &emit.bindings()),
             ("e", &text(e)),
+            ("block_end", &block_end(op, "own")),
+            ("tile_end", &block_end(op, "past + min(row0 + TILE, ctl.y) - 1u")),
             ("group", &text(group)),
             ("tile", &text(tile_rows)),
             ("queries", &text(queries)),

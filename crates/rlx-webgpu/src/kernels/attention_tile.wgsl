@@ -1,5 +1,5 @@
 // attention   y[s, h, :] = sum_j softmax_j(scale q[s, h, :] . k[j, :]) v[j, :], several rows; j from
-//             past + s - window to past + s; a sink is one more score      arXiv:2205.14135
+//             past + s - window to past + s, or to the end of its block; a sink is one more score      arXiv:2205.14135
 // shapes      q f32[S, H*E]    k, v caches [K, C, E] {{kv}}, heads h of a group share one    y f32[S, H*E]
 // bytes       keys and values of what a tile's rows see once, 8 for an element of q and y
 // launch      a workgroup of {{threads}} threads has {{queries}} queries, {{tile}} rows of a group, and takes {{block}} positions at a
@@ -35,7 +35,7 @@ var<workgroup> fades: array<f32, QUERIES>;
 {{readers}}
 {{capped}}
 fn scored(score: f32, position: u32, own: u32, end: u32) -> f32 {
-    let seen = position <= own && position + min(own, step.window) >= own && position < end;
+    let seen = position < {{block_end}} && position + min(own, step.window) >= own && position < end;
     return select(-3.0e38, score, seen);
 }
 
@@ -54,7 +54,7 @@ fn attention_tile(
     let ctl = workgroupUniformLoad(&control);
     if row0 >= ctl.y { return; }
     let past = ctl.x;
-    let end = min(past + min(row0 + TILE, ctl.y), step.capacity);
+    let end = min(min({{tile_end}}, past + min(ctl.y, step.rows)), step.capacity);
     let first = past + row0 - min(past + row0, step.window);
     let cache = kv_head * step.capacity;
 

@@ -20,6 +20,7 @@ mod gather;
 mod graphs;
 mod kv;
 mod matmul;
+mod predict;
 mod quantize_rows;
 mod rms_norm;
 mod rope;
@@ -28,6 +29,7 @@ pub mod sample;
 pub mod scalar;
 mod take_rows;
 mod takes;
+mod unmask;
 mod weighted_sum;
 
 pub use codebooks::Book;
@@ -152,6 +154,8 @@ const ROWS: &[Row] = &[
     row("elementwise_region", elementwise_region::takes, elementwise_region::region),
     row("take_rows", take_rows::takes, take_rows::take_rows),
     row("sample", sample::takes, sample::sample),
+    row("predict", predict::takes, predict::predict),
+    row("unmask", unmask::takes, unmask::unmask),
 ];
 
 /// A build for chat alone has no others.

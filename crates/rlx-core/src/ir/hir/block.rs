@@ -221,8 +221,8 @@ blocks! {
         /// Whether a tensor divides the frequencies.
         factors: bool,
     } inputs |b| 1 + b.factors as usize, results 1;
-    /// `q, k, v, (q_norm, k_norm)?, (factors)?, (sinks)? -> [SEQ, H * head_dim]`: causal
-    /// self-attention with rotary positions over caches `blk.N.k` and `blk.N.v`.
+    /// `q, k, v, (q_norm, k_norm)?, (factors)?, (sinks)? -> [SEQ, H * head_dim]`: causal or
+    /// block-causal self-attention with rotary positions over caches `blk.N.k` and `blk.N.v`.
     Attention "attention" {
         /// N: the layer's number.
         layer: usize,
@@ -253,6 +253,8 @@ blocks! {
         cache_of: Option<usize>,
         /// Whether a tensor `[H]` of f32 has a score for each head that joins its softmax and has no value.
         sinks: bool,
+        /// Positions of a block, all of which see each other; `None`: a row sees none behind its own.
+        block: Option<u64>,
     } inputs |b| 1 + b.written() + b.norms() + b.factors as usize + b.sinks as usize, results 1;
     /// `x [B, S, D], q, (b)?, k, (b)?, v, (b)?, o, (b)?, (mask)? -> [B, S, D]`: self-attention
     /// without a cache, its four projections among the inputs.
@@ -500,6 +502,7 @@ impl DecoderBlock {
             values_are_keys: false,
             cache_of: None,
             sinks: false,
+            block: None,
         }
     }
 }

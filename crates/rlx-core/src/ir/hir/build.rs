@@ -46,6 +46,8 @@ pub struct AttentionSpec {
     pub qk_norm: Option<([Tensor; 2], f32)>,
     /// A score of each head that joins its softmax and has no value, `[H]`.
     pub sinks: Option<Tensor>,
+    /// Positions of a block, all of which see each other; `None`: a row sees none behind its own.
+    pub block: Option<u64>,
 }
 
 /// What attention looks at.
@@ -264,6 +266,7 @@ impl Module {
             values_are_keys,
             cache_of,
             sinks,
+            block: spec.block,
         };
         self.push(block, &inputs, label)
     }

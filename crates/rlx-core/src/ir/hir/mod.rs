@@ -136,6 +136,14 @@ impl Module {
         self.results
     }
 
+    /// Positions of a block, if its attention is block-causal.
+    pub fn block(&self) -> Option<u64> {
+        self.nodes.iter().find_map(|n| match &n.block {
+            Block::Attention(a) => a.block,
+            _ => None,
+        })
+    }
+
     /// Whether it has a head, whose logits a program samples or returns.
     pub fn is_language_model(&self) -> bool {
         self.nodes.iter().any(|n| matches!(n.block, Block::LmHead(_)))

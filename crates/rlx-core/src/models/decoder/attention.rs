@@ -257,6 +257,7 @@ impl Builder<'_> {
             rope_factors: a.rotary.and_then(|n| self.divisors[n].clone()),
             qk_norm,
             sinks,
+            block: self.model.diffusion.map(|d| d.block),
         };
         let mut y = m.attention(q, kv, spec);
         if let Some(gate) = gate {

@@ -71,6 +71,24 @@ pub enum Banks {
     TransposedPairs,
 }
 
+impl Experts {
+    /// The same with few experts, but more than a row chooses.
+    fn few(self) -> Self {
+        let Route { top_k, groups, top_groups, group_sum, .. } = self.route;
+        if !self.route.has_groups() {
+            return Experts { count: self.count.min(2 * top_k as u64 + 1), ..self };
+        }
+        // One group is left out, and the others have just enough to choose from.
+        let small = top_groups + 1;
+        let each = top_k.div_ceil(top_groups.max(1)).max(group_sum) as u64;
+        let count = each * small as u64;
+        if small > groups || count >= self.count {
+            return self;
+        }
+        Experts { count, route: Route { groups: small, ..self.route }, ..self }
+    }
+}
+
 /// The expert of all rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shared {
@@ -99,11 +117,9 @@ impl FeedForward {
                 other => other,
             },
             FeedForward::Experts(e) => FeedForward::Experts(Experts {
-                // More than a row chooses, and few.
-                count: e.count.min(2 * e.route.top_k as u64 + 1),
                 width: small_row(e.width),
                 shared: e.shared.map(|s| Shared { width: small_row(s.width), ..s }),
-                ..e
+                ..e.few()
             }),
         }
     }

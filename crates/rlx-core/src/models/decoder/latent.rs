@@ -126,6 +126,7 @@ impl Builder<'_> {
             rope_factors: self.divisors.first().cloned().flatten(),
             qk_norm: None,
             sinks: None,
+            block: self.model.diffusion.map(|d| d.block),
         };
         let y = m.attention(q, KeyValues::Keys(k), spec);
         let y = heads(m, y, [a.heads, cached], &label("heads"));

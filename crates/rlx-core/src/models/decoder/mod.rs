@@ -26,7 +26,8 @@ pub(super) use read::{Sizes, Sliding, experts, factor, finish, permuted_pairs, w
 pub(super) use routed::routed;
 pub use short_conv::ShortConv;
 
-use super::model::{Facts, Model, Task};
+use super::model::{Diffusion, Facts, Model, Task};
+use super::naming::Naming;
 use super::rotary::Rotary;
 use super::tensors::Tensors;
 use crate::error::{Code, Error, Result};
@@ -126,6 +127,8 @@ pub struct Decoder {
     pub layer_scales: bool,
     /// Layers behind the last one that the file has for other uses: a second token's prediction.
     pub unused_layers: u64,
+    /// How blocks are filled, if text is generated block by block; attention is then block-causal.
+    pub diffusion: Option<Diffusion>,
     /// Tensors that the family's files name otherwise than others' do.
     pub(super) renamed: &'static [Renamed],
 }
@@ -155,6 +158,7 @@ impl Decoder {
             layer_inputs: None,
             layer_scales: false,
             unused_layers: 0,
+            diffusion: None,
             renamed: &[],
         }
     }
@@ -171,6 +175,21 @@ impl Model for Decoder {
             vocab: self.vocab,
             width: self.dim,
         }
+    }
+
+    fn diffusion(&self) -> Option<Diffusion> {
+        self.diffusion
+    }
+
+    fn with_block(&self, block: u64) -> Option<Box<dyn Model>> {
+        let diffusion = Diffusion { block, ..self.diffusion? };
+        Some(Box::new(Decoder { diffusion: Some(diffusion), ..self.clone() }))
+    }
+
+    fn is_embedding(&self, tensor: &str) -> bool {
+        [Naming::Gguf, Naming::Transformers]
+            .iter()
+            .any(|&naming| Names { naming, renamed: self.renamed }.embedding() == tensor)
     }
 
     fn kind(&self, layer: u64) -> u64 {

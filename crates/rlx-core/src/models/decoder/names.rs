@@ -10,6 +10,8 @@ pub(in crate::models) type Renamed = (Part, &'static str, &'static str);
 /// A layer's tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::models) enum Part {
+    /// The table of embeddings, of no layer; whole.
+    Embedding,
     /// The norm before the attention.
     AttnNorm,
     /// The norm after it.
@@ -47,6 +49,8 @@ pub(in crate::models) enum Part {
     OutputNorm,
     /// Scores of the experts.
     Router,
+    /// What is added to the scores where experts are chosen; whole.
+    ChoiceBias,
     /// The expert of all rows: its gate, up and down, and what its result is multiplied by.
     SharedGate,
     SharedUp,
@@ -68,8 +72,6 @@ pub(in crate::models) enum Part {
     DeltaTime,
     DeltaNorm,
     DeltaOut,
-    /// What is added to scores where experts are chosen, the whole name.
-    ChoiceBias,
     /// A score of each head that joins its softmax, the whole name.
     Sinks,
     /// Gates and ups of all experts in one tensor, the whole name.
@@ -122,6 +124,7 @@ const NAMES: &[Renamed] = &[
     (Part::GateUp, "ffn_up", "mlp.gate_up_proj"),
     (Part::Down, "ffn_down", "mlp.down_proj"),
     (Part::Router, "ffn_gate_inp", "mlp.gate"),
+    (Part::ChoiceBias, "exp_probs_b.bias", "mlp.gate.e_score_correction_bias"),
     (Part::SharedGate, "ffn_gate_shexp", "mlp.shared_expert.gate_proj"),
     (Part::SharedUp, "ffn_up_shexp", "mlp.shared_expert.up_proj"),
     (Part::SharedDown, "ffn_down_shexp", "mlp.shared_expert.down_proj"),
@@ -139,7 +142,6 @@ const NAMES: &[Renamed] = &[
     (Part::DeltaTime, "ssm_dt.bias", "linear_attn.dt_bias"),
     (Part::DeltaNorm, "ssm_norm", "linear_attn.norm"),
     (Part::DeltaOut, "ssm_out", "linear_attn.out_proj"),
-    (Part::ChoiceBias, "exp_probs_b.bias", "mlp.gate.e_score_correction_bias"),
     (Part::Sinks, "attn_sinks.weight", "self_attn.sinks"),
     (Part::GateUpExperts, "ffn_gate_up_exps.weight", "mlp.experts.gate_up_proj"),
     (Part::DensePostNorm, "post_ffw_norm_1", "post_feedforward_layernorm_1"),
@@ -167,7 +169,12 @@ pub(in crate::models) struct Names {
 impl Names {
     /// The table of embeddings, with `.weight`.
     pub fn embedding(&self) -> &'static str {
-        self.naming.embedding()
+        let row = self.renamed.iter().find(|row| row.0 == Part::Embedding);
+        match (row, self.naming) {
+            (Some(row), Naming::Gguf) => row.1,
+            (Some(row), Naming::Transformers) => row.2,
+            (None, naming) => naming.embedding(),
+        }
     }
 
     /// The last norm.

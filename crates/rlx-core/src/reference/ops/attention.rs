@@ -1,4 +1,4 @@
-//! Causal attention over a cache, one softmax a row and head.
+//! Attention over a cache, one softmax a row and head.
 
 use super::sdpa::{capped, weighted};
 use crate::error::Result;
@@ -25,8 +25,11 @@ impl Run for Attention {
         let heads = width / head_dim;
         let group = heads / kv_heads;
         let rows = (ctl.len as usize).min(rows);
-        let visible = |i: usize| (ctl.past as usize).saturating_add(i + 1).min(capacity);
-        let most = rows.checked_sub(1).map_or(0, visible);
+        // Every row of this submission is in the cache by now.
+        let most = match rows {
+            0 => 0,
+            rows => (ctl.past as usize).saturating_add(rows).min(capacity),
+        };
         let (mut k, mut v) = (vec![0.0; most * head_dim], vec![0.0; most * head_dim]);
         for kv_head in 0..kv_heads {
             for p in 0..most {
@@ -38,7 +41,7 @@ impl Run for Attention {
                 for i in 0..rows {
                     let at = i * width + head * head_dim;
                     let position = (ctl.past as usize).saturating_add(i);
-                    let Range { start, end } = position_seen(self, position, capacity);
+                    let Range { start, end } = self.seen(position, most);
                     let seen = start * head_dim..end * head_dim;
                     one(
                         self,
@@ -53,13 +56,6 @@ impl Run for Attention {
         }
         Ok(vec![scalar_bytes(dtype, &y)?])
     }
-}
-
-/// Positions of the cache that a position sees.
-pub(super) fn position_seen(op: &Attention, position: usize, capacity: usize) -> Range<usize> {
-    let window = op.window.map(|w| usize::try_from(w).unwrap_or(usize::MAX));
-    let end = position.saturating_add(1).min(capacity);
-    window.map_or(0, |w| position.saturating_sub(w)).min(end)..end
 }
 
 /// The score of a query and a key.
@@ -167,6 +163,36 @@ mod tests {
         assert_eq!(y(Some(1), 3), [6.0, 12.0]);
         assert_eq!(y(Some(0), 3), [8.0, 16.0]);
         assert_eq!(y(Some(100), 3), y(None, 3));
+    }
+
+    #[test]
+    fn a_block_sees_itself_and_all_before_it_as_far_as_there_are_rows() {
+        // Weights are equal, so a row is the mean of what it sees; each position's value is a bit.
+        let k = cache(DType::F32, &[1, 16, 1], &[0.0; 16]);
+        let bits: Vec<f32> = (0..16).map(|p| (1u32 << p) as f32).collect();
+        let v = cache(DType::F32, &[1, 16, 1], &bits);
+        let seen = |block, window, past, rows: usize, len| -> Vec<u32> {
+            let op = Attention { block, window, ..Attention::causal(1, 1.0) };
+            let q = f32s(&[rows as u64, 1], &alloc::vec![0.0; rows]);
+            let y = run1(op, &[&q, &k, &v, &control(past, len, 0)]);
+            let sums = y.iter().take(len as usize).map(|mean| {
+                // As many positions as make the mean of bits a whole sum: they stand one behind the other.
+                (1..=16).find_map(|n| {
+                    let sum = (mean * n as f32).round() as u32;
+                    let exact = (mean * n as f32 - sum as f32).abs() < 0.01;
+                    (sum.count_ones() == n && exact).then_some(sum)
+                })
+            });
+            sums.map(|sum| sum.expect("a mean of bits")).collect()
+        };
+        // Blocks of 4: positions 2 and 3 end one, 4 to 6 are the next, of which no more is there.
+        assert_eq!(seen(Some(4), None, 2, 5, 5), [0xf, 0xf, 0x7f, 0x7f, 0x7f]);
+        // The same where a row is padding.
+        assert_eq!(seen(Some(4), None, 2, 5, 4), [0xf, 0xf, 0x3f, 0x3f]);
+        // A window reaches back from a row's own position.
+        assert_eq!(seen(Some(4), Some(1), 4, 4, 4), [0xf8, 0xf0, 0xe0, 0xc0]);
+        assert_eq!(seen(Some(u64::MAX), None, 0, 3, 3), [7; 3]);
+        assert_eq!(seen(Some(1), None, 3, 2, 2), seen(None, None, 3, 2, 2));
     }
 
     #[test]

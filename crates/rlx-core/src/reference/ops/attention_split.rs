@@ -1,6 +1,6 @@
 //! One row's attention over parts of its positions.
 
-use super::attention::{position_seen, score};
+use super::attention::score;
 use crate::error::Result;
 use crate::math;
 use crate::ops::AttentionSplit;
@@ -21,7 +21,8 @@ impl Run for AttentionSplit {
         let (group, splits) = (width / e.max(1) / kv_heads.max(1), self.splits);
         let mut acc = vec![f64::NAN; splits * width];
         let mut stats = vec![f32::NAN; 2 * splits * kv_heads * group];
-        let seen = position_seen(&self.whole, ctl.past as usize, capacity);
+        let past = ctl.past as usize;
+        let seen = self.whole.seen(past, past.saturating_add(1).min(capacity));
         let rows = if ctl.len == 0 { 0 } else { kv_heads * splits };
         for row in 0..rows {
             let (kv_head, own) = (row / splits, self.positions(seen.clone(), row % splits));

@@ -2,17 +2,20 @@
 
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::Program;
-use crate::lower::{COUNTS, CTL, PARAMS};
+use crate::lower::{CANVAS, COUNTS, CTL, PARAMS};
+use crate::models::Diffusion;
 use crate::runtime::device::shared::Anywhere;
 use crate::runtime::device::{
     Device, DeviceInfo, Outputs, ProgramId, Submission, Ticket, Write, WriteTo,
 };
+use crate::runtime::generate::blocks::Pass;
 use crate::runtime::generate::machine::{Action, Event, Machine, Reason, Request, device_lost};
 use crate::runtime::generate::pacing::Pacing;
 use crate::runtime::generate::recurrences::Recurrences;
 use crate::runtime::generate::window::Window;
 use crate::runtime::model::CompiledModel;
 use crate::runtime::session::Session;
+use crate::sample::canvas::Filling;
 use crate::sample::{Control, IN_PROMPT, SampleParams};
 use crate::text::Tokenizer;
 use alloc::format;
@@ -41,6 +44,38 @@ pub struct GenerateOptions {
     pub logits: bool,
     /// Continue past end tokens, for benches that need a fixed number of steps.
     pub ignore_stops: bool,
+    /// How blocks are filled, for a model that fills blocks.
+    pub blocks: BlockOptions,
+}
+
+/// How a model of block diffusion fills blocks; what is `None` is as the model's family has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BlockOptions {
+    /// Passes that a block is spread over, at least 1; as many as it has positions where nobody says otherwise. A pass
+    /// fixes its part of the block, or all tokens above the threshold if these are more.
+    pub steps: Option<u32>,
+    /// A pass fixes every token of more than this probability, 0 to 1.
+    pub threshold: Option<f32>,
+    /// Tokens that were placed are replaced by others of more than this probability, 0 to 1 (LLaDA 2.1); they stay
+    /// where nobody says.
+    pub editing_threshold: Option<f32>,
+    /// Most passes behind a block's last mask, which only replace tokens; 16 where nobody says otherwise.
+    pub max_post_steps: Option<u32>,
+}
+
+/// The published default of passes that only edit.
+const POST_STEPS: u32 = 16;
+
+impl BlockOptions {
+    /// With what the family says where these do not.
+    fn filling(&self, family: &Diffusion) -> Filling {
+        Filling {
+            steps: self.steps,
+            threshold: self.threshold.unwrap_or(family.threshold),
+            editing: self.editing_threshold,
+            post: self.max_post_steps.unwrap_or(POST_STEPS),
+        }
+    }
 }
 
 impl Default for GenerateOptions {
@@ -54,6 +89,7 @@ impl Default for GenerateOptions {
             ahead_most: 0,
             logits: false,
             ignore_stops: false,
+            blocks: BlockOptions::default(),
         }
     }
 }
@@ -83,6 +119,8 @@ pub struct Engine {
     lost: bool,
     /// Numbers of the states: control block, sampling parameters, counts.
     states: [u32; 3],
+    /// Number of the canvas's state, of a model that fills blocks.
+    canvas: Option<u32>,
     /// Generations started.
     turn: u64,
     /// A clock, and the pacing measured with it; see [`pace_by`](Self::pace_by).
@@ -111,6 +149,8 @@ pub struct Generation {
     since: f64,
     /// Most chunks in flight.
     most_ahead: usize,
+    /// How blocks are filled, and by which model.
+    filling: Option<(Filling, Diffusion)>,
 }
 
 /// A clock, in milliseconds since an arbitrary moment.
@@ -136,6 +176,7 @@ impl Engine {
         tokenizer: Arc<Tokenizer>,
     ) -> Result<Self> {
         let states = [session.state(CTL)?, session.state(PARAMS)?, session.state(COUNTS)?];
+        let canvas = compiled.diffusion.map(|_| session.state(CANVAS)).transpose()?;
         if tokenizer.vocab_size() as u64 > compiled.module.vocab {
             return Err(Error::bad_file(format!(
                 "the tokenizer has {} tokens, the model {}",
@@ -154,6 +195,7 @@ impl Engine {
             recurrences,
             lost: false,
             states,
+            canvas,
             turn: 0,
             pacing: None,
             short_rows: short.unwrap_or(0),
@@ -214,7 +256,8 @@ impl Engine {
     ///
     /// # Errors
     /// `Usage` for an empty prompt, sampling values out of range, or logits of a model compiled
-    /// without them; `ContextFull` for a prompt that leaves no room for an answer; `DeviceLost` after a
+    /// without them, options of blocks for a model that fills none, or of sampling that one does not have; `ContextFull`
+    /// for a prompt that leaves no room for an answer; `DeviceLost` after a
     /// generation has found the device lost.
     pub fn start(&mut self, prompt: Vec<u32>, options: &GenerateOptions) -> Result<Generation> {
         if self.lost {
@@ -253,13 +296,25 @@ impl Engine {
             }
         }
         params.validate()?;
-        let common = self
-            .cached
-            .iter()
-            .zip(&prompt)
-            .take_while(|(a, b)| a == b)
-            .count()
-            .min(prompt.len() - 1);
+        let filling = self.filling(&params, options)?;
+        let block = self.compiled.diffusion.map_or(1, |d| d.block as usize);
+        // A block is computed whole; a token's own row must be, for its logits.
+        let reusable = match filling {
+            Some(_) => prompt.len() / block * block,
+            None => prompt.len() - 1,
+        };
+        if filling.is_some() && reusable + block > capacity {
+            let what = format!(
+                "the prompt has {} tokens, and the context of {capacity} has no room for a block of {block}",
+                prompt.len()
+            );
+            return Err(Error::new(Code::ContextFull, what)
+                .hint("shorten the prompt, start a new chat, or load with a longer context"));
+        }
+        let common =
+            self.cached.iter().zip(&prompt).take_while(|(a, b)| a == b).count().min(reusable)
+                / block
+                * block;
         let held = self.exact.then_some(&self.cached[..]);
         let (reused, cleared) = self.recurrences.begin(&mut self.session, held, &prompt, common)?;
         // From here on, rows past the common prefix may be overwritten.
@@ -291,12 +346,17 @@ impl Engine {
         let prompt_len = prompt.len();
         let request = Request {
             cached: reused,
-            chunk: self.pacing.as_ref().map_or(self.compiled.chunk as usize, |p| p.1.rows()),
+            // Chunks of a prompt are whole blocks.
+            chunk: (self.pacing.as_ref().map_or(self.compiled.chunk as usize, |p| p.1.rows())
+                / block
+                * block)
+                .max(block),
             capacity,
             max_tokens,
             stop_ids: params.stop_ids.clone(),
             stops: options.stops.clone(),
             ahead: options.ahead.max(1),
+            block: filling.map(|_| block),
             prompt,
         };
         let window = Window::new(request.ahead, options.ahead_most, self.ahead);
@@ -316,7 +376,31 @@ impl Engine {
             turn: self.turn,
             since: self.pacing.as_ref().map_or(0.0, |p| p.0()),
             most_ahead: options.ahead.max(1),
+            filling,
         })
+    }
+
+    /// How blocks are filled, if the model fills blocks.
+    fn filling(
+        &self,
+        params: &SampleParams,
+        options: &GenerateOptions,
+    ) -> Result<Option<(Filling, Diffusion)>> {
+        let Some(diffusion) = self.compiled.diffusion else {
+            if options.blocks == BlockOptions::default() {
+                return Ok(None);
+            }
+            let what = "steps and thresholds are for models that fill blocks, and this one writes token by token";
+            return Err(Error::usage(what).hint("leave them out"));
+        };
+        let SampleParams { top_k, top_p, .. } = *params;
+        if top_k != 0 || top_p != 1.0 || params.has_penalties() {
+            let what = "a model that fills blocks samples by temperature, min_p and seed alone";
+            return Err(Error::usage(what).hint("leave top_k, top_p and penalties out"));
+        }
+        let filling = options.blocks.filling(&diffusion);
+        filling.validate()?;
+        Ok(Some((filling, diffusion)))
     }
 
     fn submit(&self, name: &str, writes: &[Write], pieces: u32) -> Result<Ticket> {
@@ -344,6 +428,11 @@ impl Generation {
     /// Sampled tokens so far, the end token included.
     pub fn tokens(&self) -> &[u32] {
         self.machine.tokens()
+    }
+
+    /// What each pass over a block did so far, of a model that fills blocks: tokens that it fixed, and replaced.
+    pub fn passes(&self) -> &[Pass] {
+        self.machine.passes()
     }
 
     /// Logits after the prompt, if they were asked for and the prompt is done.
@@ -381,6 +470,10 @@ impl Generation {
                 }
                 Action::Decode => {
                     let answer = engine.submit("decode", &[], 1);
+                    self.note(answer, false);
+                }
+                Action::Denoise { begin } => {
+                    let answer = self.denoise(engine, begin);
                     self.note(answer, false);
                 }
                 Action::Await => {
@@ -454,6 +547,23 @@ impl Generation {
         engine.submit(name, &writes, pieces)
     }
 
+    /// Submits a pass over a block; of the first one also where it is, and the canvas.
+    fn denoise(&mut self, engine: &Engine, begin: Option<(u32, Vec<u32>)>) -> Result<Ticket> {
+        let mut writes = core::mem::take(&mut self.first);
+        if let (Some((at, prompt)), Some((filling, model))) = (begin, self.filling) {
+            self.control.past = at;
+            self.control.len = model.block as u32;
+            let canvas = filling.canvas(model.mask, at, &prompt, model.block as usize);
+            let to = engine.canvas.ok_or_else(|| Error::internal("there is no canvas"))?;
+            for (state, bytes) in
+                [(engine.states[0], words(&self.control.to_words())), (to, words(&canvas))]
+            {
+                writes.push(Write { to: WriteTo::State(state), offset: 0, bytes });
+            }
+        }
+        engine.submit("denoise", &writes, 1)
+    }
+
     /// Polls tickets, oldest first, until one answers; false if none did.
     fn poll_tickets(&mut self, engine: &Engine, cx: &mut Context<'_>) -> bool {
         let tickets: Vec<Ticket> = self.machine.tickets().collect();
@@ -478,6 +588,12 @@ impl Generation {
     }
 
     fn read(&mut self, ticket: Ticket, outputs: Outputs) {
+        if self.filling.is_some() {
+            // A chunk of the prompt has no output.
+            let bytes = outputs.values.first().map_or(&[][..], |b| b);
+            let words = bytes.as_chunks().0.iter().map(|b| u32::from_le_bytes(*b)).collect();
+            return self.machine.feed(Event::Canvas { ticket, words });
+        }
         let word = |b: &Vec<u8>| b.first_chunk::<4>().map(|b| u32::from_le_bytes(*b));
         let id = outputs.values.first().and_then(word);
         if self.want_logits && self.last_chunk == Some(ticket) {

@@ -6,11 +6,15 @@
 //! the token on within the device. A stop that is found late drops at most as many tokens as the window
 //! has steps; nobody has seen them.
 //!
+//! A model that fills blocks has passes over a block in place of decode steps (see [`blocks`](super::blocks)); a
+//! block's tokens come when it is finished.
+//!
 //! The text is always a prefix of the uncancelled answer. Text that may begin a stop string, or is half a
 //! character, is held back: a stop token or a full context releases it, a cancel does not.
 
 use crate::error::{Code, Error};
 use crate::runtime::device::Ticket;
+use crate::runtime::generate::blocks::{Blocks, IN_FLIGHT, News, Pass};
 use crate::text::{TextStream, Tokenizer};
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -31,6 +35,11 @@ pub enum Action {
     },
     /// Submit one decode step, then call [`Machine::submitted`].
     Decode,
+    /// Submit one pass over a block, then call [`Machine::submitted`].
+    Denoise {
+        /// Of a block's first pass: the block's first position, and the prompt's tokens in it.
+        begin: Option<(u32, Vec<u32>)>,
+    },
     /// Wait for a ticket's answer.
     Await,
     /// Show this text.
@@ -73,6 +82,13 @@ pub enum Event {
         /// The token.
         id: Option<u32>,
     },
+    /// A pass over a block answered with the canvas.
+    Canvas {
+        /// Which.
+        ticket: Ticket,
+        /// The canvas's words.
+        words: Vec<u32>,
+    },
     /// A ticket failed.
     Failed {
         /// Which.
@@ -107,6 +123,9 @@ pub struct Request {
     /// works inside `poll`, in slices: each ticket that is polled begins a slice. [`Machine::set_window`]
     /// may allow more decode steps.
     pub ahead: usize,
+    /// Positions of a block, 1 or more, of a model that fills blocks. `cached` and `chunk` are then whole blocks, and
+    /// all of the prompt's whole blocks may be cached.
+    pub block: Option<usize>,
 }
 
 /// The error of a call on a lost device.
@@ -118,7 +137,17 @@ struct Flight {
     ticket: Ticket,
     samples: bool,
     rows: usize,
-    answer: Option<Option<u32>>,
+    /// The first position of the block, of a pass over one.
+    block: Option<usize>,
+    answer: Option<Answer>,
+}
+
+/// What a ticket answered.
+enum Answer {
+    /// The token, if the step sampled one.
+    Id(Option<u32>),
+    /// The canvas behind a pass.
+    Canvas(Vec<u32>),
 }
 
 /// The machine. See the module's page.
@@ -145,8 +174,18 @@ pub struct Machine {
     device_ended: bool,
     /// Whether steps ran on the device behind an end that it did not know of.
     overran: bool,
-    /// The last Prefill or Decode action, until its ticket is known: whether it samples, and its rows.
-    pending: Option<(bool, usize)>,
+    /// The last action that submits, until its ticket is known.
+    pending: Option<Pending>,
+    /// The blocks, of a model that fills them.
+    blocks: Option<Blocks>,
+}
+
+/// A submission without a ticket.
+enum Pending {
+    /// Whether it samples, and its rows.
+    Step(bool, usize),
+    /// A pass over the present block.
+    Pass,
 }
 
 impl Machine {
@@ -168,6 +207,7 @@ impl Machine {
             device_ended: false,
             overran: false,
             pending: None,
+            blocks: request.block.map(|size| Blocks::new(size.max(1), request.prompt.len())),
             request,
         }
     }
@@ -189,6 +229,11 @@ impl Machine {
         !self.broken && !self.overran && self.flights.is_empty()
     }
 
+    /// Passes over blocks so far, of a model that fills them.
+    pub fn passes(&self) -> &[Pass] {
+        self.blocks.as_ref().map_or(&[], Blocks::passes)
+    }
+
     /// Rows of the prompt that are known to be in the caches.
     pub fn prompt_rows(&self) -> usize {
         self.rows.min(self.request.prompt.len())
@@ -196,7 +241,8 @@ impl Machine {
 
     /// Sets the rows of later chunks, and the most chunks in flight; both at least one.
     pub fn set_chunks(&mut self, rows: usize, in_flight: usize) {
-        self.request.chunk = rows.max(1);
+        let whole = self.blocks.as_ref().map_or(1, |b| b.size);
+        self.request.chunk = (rows / whole * whole).max(whole);
         self.request.ahead = in_flight;
     }
 
@@ -218,38 +264,69 @@ impl Machine {
             };
         }
         let prompt = &self.request.prompt;
-        let prefills = self.fed < prompt.len();
+        // What is no whole block of the prompt begins the first block that is filled.
+        let end = self.blocks.as_ref().map_or(prompt.len(), |b| b.whole);
+        let prefills = self.fed < end;
         // Few chunks are in flight, so that a cancel does not wait for a whole long prompt.
-        let most = if prefills { self.request.ahead } else { self.window };
+        let most = match (&self.blocks, prefills) {
+            (_, true) => self.request.ahead,
+            (None, false) => self.window,
+            (Some(_), false) => self.window.min(IN_FLIGHT),
+        };
         if self.flights.len() >= most.max(1) {
             return Action::Await;
         }
         if prefills {
-            let to = prompt.len().min(self.fed + self.request.chunk);
-            let last = to == prompt.len();
+            let to = end.min(self.fed + self.request.chunk);
+            let last = to == prompt.len() && self.blocks.is_none();
             let action = Action::Prefill {
                 tokens: prompt[self.fed..to].to_vec(),
                 at: self.fed as u32,
                 last,
             };
-            self.pending = Some((last, to - self.fed));
+            self.pending = Some(Pending::Step(last, to - self.fed));
             return action;
+        }
+        if self.blocks.is_some() {
+            return self.next_pass();
         }
         let room = self.fed < self.request.capacity && self.asked < self.request.max_tokens;
         if room {
-            self.pending = Some((true, 1));
+            self.pending = Some(Pending::Step(true, 1));
             return Action::Decode;
         }
         Action::Await
     }
 
+    /// The next pass over a block, or the end of an answer for which there is no room.
+    fn next_pass(&mut self) -> Action {
+        let Some(blocks) = &mut self.blocks else { return Action::Await };
+        blocks.advance();
+        let begin = if blocks.begins() {
+            let (at, end) = (blocks.at, blocks.at + blocks.size);
+            if end > self.request.capacity {
+                self.finish(Reason::Length);
+                return self.next_action();
+            }
+            let prompt = self.request.prompt.get(at..).unwrap_or(&[]);
+            Some((at as u32, prompt.to_vec()))
+        } else {
+            None
+        };
+        self.pending = Some(Pending::Pass);
+        Action::Denoise { begin }
+    }
+
     /// Takes the ticket of the action that [`next_action`](Self::next_action) just returned.
     pub fn submitted(&mut self, ticket: Ticket) {
-        if let Some((samples, rows)) = self.pending.take() {
-            self.fed += rows;
-            self.asked += usize::from(samples);
-            self.flights.push_back(Flight { ticket, samples, rows, answer: None });
-        }
+        let (samples, rows, block) = match self.pending.take() {
+            None => return,
+            Some(Pending::Step(samples, rows)) => (samples, rows, None),
+            Some(Pending::Pass) => (false, 0, self.blocks.as_mut().map(Blocks::submitted)),
+        };
+        self.fed += rows;
+        self.asked += usize::from(samples);
+        self.flights.push_back(Flight { ticket, samples, rows, block, answer: None });
     }
 
     /// Tickets that have not answered, oldest first.
@@ -260,12 +337,8 @@ impl Machine {
     /// Takes an event.
     pub fn feed(&mut self, event: Event) {
         match event {
-            Event::Read { ticket, id } => {
-                if let Some(f) = self.flights.iter_mut().find(|f| f.ticket == ticket) {
-                    f.answer = Some(id);
-                }
-                self.drain();
-            }
+            Event::Read { ticket, id } => self.answered(ticket, Answer::Id(id)),
+            Event::Canvas { ticket, words } => self.answered(ticket, Answer::Canvas(words)),
             Event::Failed { ticket, error } => {
                 self.flights.retain(|f| f.ticket != ticket);
                 self.broken = true;
@@ -281,11 +354,22 @@ impl Machine {
         }
     }
 
+    fn answered(&mut self, ticket: Ticket, answer: Answer) {
+        if let Some(f) = self.flights.iter_mut().find(|f| f.ticket == ticket) {
+            f.answer = Some(answer);
+        }
+        self.drain();
+    }
+
     /// Handles answers in the order of submission.
     fn drain(&mut self) {
         while let Some(Flight { answer: Some(_), .. }) = self.flights.front() {
             let Some(flight) = self.flights.pop_front() else { return };
             if self.broken {
+                continue;
+            }
+            if let (Some(block), Some(answer)) = (flight.block, &flight.answer) {
+                self.pass(block, answer);
                 continue;
             }
             self.overran |= self.end.is_some() && flight.samples && !self.device_ended;
@@ -295,8 +379,8 @@ impl Machine {
             }
             self.rows += flight.rows;
             match flight.answer {
-                Some(Some(id)) if flight.samples => self.token(id),
-                Some(None) if flight.samples => {
+                Some(Answer::Id(Some(id))) if flight.samples => self.token(id),
+                Some(_) if flight.samples => {
                     self.broken = true;
                     self.end_with(Reason::Failed(Error::internal(
                         "a step answered without a token",
@@ -309,6 +393,28 @@ impl Machine {
         let drained = self.flights.is_empty() && self.fed >= self.request.prompt.len();
         if self.end.is_none() && full && drained && self.asked > 0 {
             self.finish(Reason::Length);
+        }
+    }
+
+    /// Takes the answer of a pass over the block at a position.
+    fn pass(&mut self, block: usize, answer: &Answer) {
+        let Some(blocks) = &mut self.blocks else { return };
+        let canvas: &[u32] = if let Answer::Canvas(words) = answer { words } else { &[] };
+        match blocks.answer(block, canvas) {
+            Ok(News::Step) => {}
+            // Of a block in which the answer ended, the caches have tokens that are no part of it.
+            Ok(News::Kept(rows)) if self.end.is_none() => self.rows = self.rows.max(rows),
+            Ok(News::Kept(_)) => {}
+            Ok(News::Finished(tokens)) => {
+                let prompt = self.request.prompt.len().saturating_sub(block);
+                for id in tokens.into_iter().skip(prompt) {
+                    self.token(id);
+                }
+            }
+            Err(error) => {
+                self.broken = true;
+                self.end_with(Reason::Failed(error));
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Answers of a language model: the engine over its session, the machine that decides what to submit next, and
 //! the window of steps in flight.
 
+pub mod blocks;
 pub mod engine;
 pub mod machine;
 pub mod pacing;

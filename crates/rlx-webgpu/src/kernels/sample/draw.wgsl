@@ -16,19 +16,6 @@ fn kept_weight(items: u32, cut: Cut, range: vec2u) -> vec2u {
     return sum;
 }
 
-// The first word of Philox4x32-10 for counter (position, 0, 0, 0) under the seed.
-fn random(position: u32) -> u32 {
-    var c = vec4u(position, 0u, 0u, 0u);
-    var k = vec2u(params[SEED_LO], params[SEED_HI]);
-    for (var round = 0u; round < 10u; round++) {
-        let left = multiply(0xd2511f53u, c.x);
-        let right = multiply(0xcd9e8d57u, c.z);
-        c = vec4u(right.y ^ c.y ^ k.x, right.x, left.y ^ c.w ^ k.y, left.x);
-        k += vec2u(0x9e3779b9u, 0xbb67ae85u);
-    }
-    return c.x;
-}
-
 // Sets `chosen` to the first kept id whose cumulative weight exceeds random * total >> 32. The
 // range that it stands in is divided among all threads until it is one id.
 fn draw(thread: u32, items: u32, cut: Cut, position: u32) {
@@ -43,7 +30,7 @@ fn draw(thread: u32, items: u32, cut: Cut, position: u32) {
         workgroupBarrier();
         let span = span_of(thread);
         var need = range.need;
-        if round == 0u { need = multiply_long(span.total, random(position)).yz; }
+        if round == 0u { need = multiply_long(span.total, random(position, 0u)).yz; }
         if !is_less(need, span.before) && is_less(need, add(span.before, sum)) {
             part = Range(first, end, subtract(need, span.before));
         }
