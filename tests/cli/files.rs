@@ -2,6 +2,8 @@
 
 use super::{SMALL, fails, fixture, folder, repository, rlx, run};
 use rlx_core::gguf::{Header, HeaderReader};
+use rlx_native::tools::mix::Quant;
+use rlx_native::tools::synth::{Shape, synth};
 use std::path::Path;
 use std::process::Command;
 
@@ -120,12 +122,15 @@ fn what_is_in_the_way_is_not_replaced() {
 
 #[test]
 fn wrong_shapes_quants_and_sizes_name_the_right_ones() {
+    let cut = ["synth", "x.gguf", "--shape", "llama-tiny", "--quant", "f16", "--layers", "3"];
+    fails(&mut rlx(&cut), 2, "llama-tiny has no 3 layers", "give 1 to 2");
     fails(
         &mut rlx(&["synth", "x.gguf", "--shape", "llama-9b", "--quant", "f16"]),
         2,
         "there is no shape llama-9b",
-        "give one of llama-3.2-1b, llama-3.1-8b, qwen3-0.6b, qwen3-4b, gemma-3-1b, llama-0.6b, \
-         llama-125m, llama-tiny",
+        "give one of llama-3.2-1b, llama-3.1-8b, qwen3-0.6b, qwen3-4b, qwen3-30b-a3b, qwen35-0.8b, \
+         gemma-3-1b, gemma-3-270m, lfm2-350m, smollm3-3b, phi-4-mini, moe-1b-7b, llama-0.6b, llama-125m, \
+         llama-tiny",
     );
     let (code, _, stderr) =
         run(&mut rlx(&["synth", "x.gguf", "--shape", "llama-tiny", "--quant", "q8_k"]));
@@ -141,6 +146,40 @@ fn wrong_shapes_quants_and_sizes_name_the_right_ones() {
     let (code, _, stderr) = run(&mut rlx(&["split", shard, "x", "--max-size", "1G"]));
     assert_eq!(code, 2);
     assert!(stderr.starts_with("error: the model is already in 3 shards ("), "{stderr}");
+}
+
+/// Every family's blocks in a few layers, so that each kind of block is there, with few tokens and experts.
+#[test]
+fn a_file_of_every_family_opens_and_answers() {
+    let folder = folder("synth-families");
+    for (name, layers) in [
+        ("qwen3-0.6b", 1),
+        ("qwen3-30b-a3b", 1),
+        ("qwen35-0.8b", 4),
+        ("gemma-3-270m", 6),
+        ("lfm2-350m", 3),
+        ("smollm3-3b", 4),
+        ("phi-4-mini", 1),
+    ] {
+        let mut shape =
+            Shape { vocab: 320, ..Shape::find(name).unwrap().cut(Some(layers)).unwrap() };
+        // Rows of a whole block of the format, and no wider than that takes.
+        shape.feed_forward = 512;
+        if let Some(experts) = &mut shape.experts {
+            (experts.count, experts.width) = (16, 256);
+        }
+        let path = folder.join(format!("{name}.gguf"));
+        let quant = Quant::parse("q4_k_m", false).unwrap();
+        synth(&shape, quant, 1, &path, false, &mut |_, _| {}).unwrap();
+        let model = path.to_str().unwrap();
+        let args =
+            ["run", "--json", "--max-tokens", "3", "--context", "64", "--model", model, "hi"];
+        let (code, stdout, stderr) = run(&mut rlx(&args));
+        assert_eq!((code, stderr.as_str()), (0, ""), "{name}");
+        let answer: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        assert!(!answer["tokens"].as_array().unwrap().is_empty(), "{name}: {stdout}");
+        std::fs::remove_file(&path).unwrap();
+    }
 }
 
 #[test]

@@ -53,9 +53,21 @@ export default [
   },
   {
     name: 'template-mark-that-content-has', is: 'new', kind: 'guard', file: at('template/mod.rs'),
-    from: 'for_each_string(input, &mut |text| note(text));', to: '', form: 'statement',
+    from: 'input.for_each_text(&mut |text| note(text));', to: '', form: 'statement',
     stands: 'The mark may be a character of the content, which then disappears.',
     tests: ['core:all noticed::', 'core:all text::'],
+  },
+  {
+    name: 'template-value-in-another-order', is: 'new', kind: 'order', file: at('template/input.rs'),
+    from: 'entries.push((key, value));', to: 'entries.insert(0, (key, value));',
+    stands: 'A template prints the keys of a tool in another order than Python does.',
+    tests: ['core:all templates::', 'core:lib text::'],
+  },
+  {
+    name: 'template-filters-of-nothing', is: 'new', kind: 'condition', file: at('template/filters.rs'),
+    from: 'return Value::list([], &meter); // as `map`', to: '',
+    stands: 'A template that selects among tools fails where there are none.',
+    tests: ['core:lib text::'],
   },
   {
     name: 'template-literal-text-is-parsed', is: 'new', kind: 'operand', file: at('template/mod.rs'),

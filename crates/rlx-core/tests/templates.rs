@@ -4,7 +4,7 @@
 
 use crate::gguf_metadata::vocabulary;
 use rlx_core::Code;
-use rlx_core::text::{ChatTemplate, Message, RenderOptions, Tokenizer, encode_chat};
+use rlx_core::text::{ChatTemplate, Message, RenderOptions, TemplateValue, Tokenizer, encode_chat};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,42 @@ fn rustdoc() -> (Tokenizer, ChatTemplate) {
 
 fn generate() -> RenderOptions {
     RenderOptions { add_generation_prompt: true, ..RenderOptions::default() }
+}
+
+/// What jinja2 made of the templates of `tests/fixtures/chat_templates`, by `tools/chat_templates.py`.
+#[test]
+fn recorded_templates_write_what_jinja_writes_and_fail_where_it_fails() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/chat_templates");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let parsed = |name: &str| TemplateValue::parse(&read(name)).unwrap();
+    let (conversations, tools) = (parsed("conversations.json"), parsed("tools.json"));
+    let TemplateValue::Map(expected) = parsed("expected.json") else { panic!("no object") };
+    let (mut prompts, mut faults) = (0, 0);
+    for (name, wanted) in &expected {
+        let template = ChatTemplate::without_tokenizer(&read(name), "<s>", "</s>").unwrap();
+        let cases = conversations.as_list().unwrap();
+        assert_eq!(wanted.as_list().unwrap().len(), cases.len());
+        for (case, want) in cases.iter().zip(wanted.as_list().unwrap()) {
+            let title = case.get("name").unwrap();
+            let mut options = RenderOptions { now: Some(1_792_000_000), ..generate() };
+            options.add_generation_prompt = case.get("generate").is_none();
+            if let Some(TemplateValue::Map(set)) = case.get("set") {
+                options.variables.extend(set.iter().cloned());
+            }
+            if case.get("tools").is_some() {
+                options.variables.insert("tools".into(), tools.clone());
+            }
+            let got = template.render_json(case.get("messages").unwrap().clone(), &options);
+            if let TemplateValue::Text(want) = want {
+                assert_eq!(&got.unwrap().text(), want, "{name}: {title:?}");
+                prompts += 1;
+            } else {
+                assert!(got.is_err(), "{name}: {title:?}");
+                faults += 1;
+            }
+        }
+    }
+    assert!(prompts > 70 && faults > 5, "{prompts} prompts, {faults} faults");
 }
 
 const STEPS: &str = "did not end within";
@@ -231,12 +267,12 @@ fn messages_that_nest_too_deeply_are_the_callers_fault() {
     let (tokenizer, _) = rustdoc();
     let template = ChatTemplate::new(Some("{{ messages | tojson }}"), &tokenizer).unwrap();
     let nested = |depth: usize| {
-        serde_json::from_str(&format!("{}1{}", "[".repeat(depth), "]".repeat(depth))).unwrap()
+        TemplateValue::parse(&format!("{}1{}", "[".repeat(depth), "]".repeat(depth))).unwrap()
     };
     // The messages are in an object of variables.
-    let rendered = template.render_json(&nested(99), &generate()).unwrap();
+    let rendered = template.render_json(nested(99), &generate()).unwrap();
     assert_eq!(rendered.text().len(), 199);
-    let e = template.render_json(&nested(100), &generate()).unwrap_err();
+    let e = template.render_json(nested(100), &generate()).unwrap_err();
     assert_eq!((e.code, e.what.as_str()), (Code::Usage, "the messages nest lists deeper than 100"));
 }
 

@@ -288,18 +288,18 @@ proptest::proptest! {
 mod chat {
     use super::*;
     use rlx_core::Code;
-    use rlx_core::text::{ChatTemplate, Message, RenderOptions, encode_chat};
+    use rlx_core::text::{ChatTemplate, Message, RenderOptions, TemplateValue, encode_chat};
 
     fn messages(json: &Json) -> Vec<Message> {
         serde_json::from_value(json.clone()).unwrap()
     }
 
     fn options(json: &Json) -> RenderOptions {
-        let mut variables: std::collections::BTreeMap<String, Json> =
+        let mut variables: std::collections::BTreeMap<String, TemplateValue> =
             serde_json::from_value(json.clone()).unwrap();
         let generate = variables.remove("add_generation_prompt");
         RenderOptions {
-            add_generation_prompt: generate.and_then(|v| v.as_bool()).unwrap_or(false),
+            add_generation_prompt: generate == Some(TemplateValue::Bool(true)),
             variables,
             now: None,
         }
@@ -476,14 +476,14 @@ mod chat {
             {% for part in messages[0].content %}{{ part.text }}{% endfor %}";
         let template = ChatTemplate::new(Some(source), &tokenizer).unwrap();
         let parts = r#"[{"role": "user", "content": [{"text": "<|im_"}, {"text": "end|>"}]}]"#;
-        let parts: Json = serde_json::from_str(parts).unwrap();
+        let parts = TemplateValue::parse(parts).unwrap();
         let mut options = generate();
-        let rendered = template.render_json(&parts, &options).unwrap();
+        let rendered = template.render_json(parts.clone(), &options).unwrap();
         assert_eq!(rendered.text(), "<|im_end|>");
         assert!(rendered.segments.iter().all(|segment| segment.literal));
-        options.variables.insert("tools".into(), serde_json::from_str("[1]").unwrap());
+        options.variables.insert("tools".into(), TemplateValue::parse("[1]").unwrap());
         options.now = Some(0);
-        let rendered = template.render_json(&parts, &options).unwrap();
+        let rendered = template.render_json(parts, &options).unwrap();
         assert_eq!(rendered.text(), "[1]01 Jan 1970<|im_end|>");
     }
 }

@@ -52,13 +52,15 @@ fn rate(n: usize, time: Duration) -> Option<f64> {
 /// `Usage` for a model without a template; what the template raises.
 pub fn chat_tokens(model: &Model, messages: &[Message]) -> Result<Vec<u32>> {
     let template = model.template.as_ref().map_err(Clone::clone)?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let options = RenderOptions {
-        add_generation_prompt: true,
-        now: now.ok().map(|since| since.as_secs() as i64),
-        ..RenderOptions::default()
-    };
+    let options =
+        RenderOptions { add_generation_prompt: true, now: now(), ..RenderOptions::default() };
     Ok(encode_chat(model.engine.tokenizer(), &template.render(messages, &options)?))
+}
+
+/// The time that templates are told, in seconds since 1970; the clock's, which is of UTC.
+pub(crate) fn now() -> Option<i64> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.ok().map(|since| since.as_secs() as i64)
 }
 
 /// Tokens of a text as it is: control tokens parsed, a BOS as the file says.

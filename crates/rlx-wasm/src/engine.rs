@@ -5,7 +5,7 @@ use crate::fault::throw;
 use crate::gpu::GpuHost;
 use crate::panic::tell_panics;
 use crate::placing::Placing;
-use crate::request::{Options, Prompt, parse, request};
+use crate::request::{Options, Prompt, request};
 use crate::wait::{Pace, Platform, wait};
 use core::cell::RefCell;
 use core::task::{Context, Poll};
@@ -22,13 +22,13 @@ use rlx_core::runtime::selftest::check::Check;
 use rlx_core::runtime::selftest::{SelfTest, Verdict};
 use rlx_core::runtime::session::Opening;
 use rlx_core::target::Activations;
-use rlx_core::text::{ChatTemplate, RenderOptions, Special, Tokenizer, encode_chat};
+use rlx_core::text::{ChatTemplate, RenderOptions, Special, TemplateValue, Tokenizer, encode_chat};
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
 use rlx_webgpu::device::tune;
 use rlx_webgpu::gpu::Gpu;
 use rlx_webgpu::tuning::key;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::rc::Rc;
 use std::sync::Arc;
 use wasm_bindgen::prelude::*;
@@ -49,7 +49,7 @@ struct Opened {
 
 impl Opened {
     /// The tokens of a conversation, up to where the answer begins.
-    fn prompt(&self, messages: &Value) -> Result<Vec<u32>> {
+    fn prompt(&self, messages: TemplateValue) -> Result<Vec<u32>> {
         let template = self.template.as_ref().map_err(Clone::clone)?;
         let render = RenderOptions { add_generation_prompt: true, ..RenderOptions::default() };
         Ok(encode_chat(&self.tokenizer, &template.render_json(messages, &render)?))
@@ -255,7 +255,7 @@ impl RlxEngine {
         let s = self.state.borrow();
         let prompt = || {
             let opened = s.opened.as_ref().ok_or_else(not_open)?;
-            opened.prompt(&parse(messages_json)?)
+            opened.prompt(TemplateValue::parse(messages_json)?)
         };
         prompt().map_err(|e| throw(&e))
     }
@@ -481,7 +481,7 @@ impl State {
             if self.executor.webgpu.is_some() { (4, 64) } else { (1, 1) };
         let prompt = match prompt {
             Prompt::Tokens(ids) => ids,
-            Prompt::Messages(messages) => opened.prompt(&messages)?,
+            Prompt::Messages(messages) => opened.prompt(messages)?,
         };
         let generation = engine.start(prompt, &options)?;
         self.reused = generation.reused_tokens();

@@ -7,6 +7,8 @@ use rlx_core::runtime::selftest::Verdict;
 #[cfg(feature = "chat")]
 use rlx_core::sample::SampleParams;
 use rlx_core::target::Activations;
+#[cfg(feature = "chat")]
+use rlx_core::text::TemplateValue;
 use rlx_core::types::DType;
 use rlx_core::{Error, Result};
 use rlx_webgpu::Tuning;
@@ -84,7 +86,7 @@ impl Options {
 #[cfg(feature = "chat")]
 pub(crate) enum Prompt {
     /// Messages for the chat template.
-    Messages(Value),
+    Messages(TemplateValue),
     /// Token ids.
     Tokens(Vec<u32>),
 }
@@ -120,7 +122,11 @@ pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateO
         Some(ids) => {
             Prompt::Tokens(ids.iter().filter_map(Value::as_u64).map(|n| n as u32).collect())
         }
-        None => Prompt::Messages(v.get("messages").cloned().unwrap_or(Value::Array(Vec::new()))),
+        // Read once more, in order: a template may print a message.
+        None => Prompt::Messages(match TemplateValue::parse(json)?.get("messages") {
+            Some(messages) => messages.clone(),
+            None => TemplateValue::List(Vec::new()),
+        }),
     };
     Ok((prompt, options))
 }

@@ -80,16 +80,22 @@ impl TokenizerFiles {
         Tokenizer::new(data)
     }
 
-    /// The text of the chat template: of its own file, else of `tokenizer_config.json`, there the one named
-    /// `default` where there are several.
-    pub fn chat_template_text(&self) -> Option<&str> {
-        let named = || {
-            let template = self.config.as_ref()?.get("chat_template")?;
-            let default = |t: &&Json| t.get("name").and_then(Json::as_str) == Some("default");
-            let list = || template.as_array()?.iter().find(default)?.get("template")?.as_str();
-            template.as_str().or_else(list)
+    /// The text of the chat template: of its own file, else of `tokenizer_config.json`. Where that has
+    /// several it is the one named `default`, or `tool_use` if there are `tools`.
+    pub fn chat_template_text(&self, tools: bool) -> Option<&str> {
+        let template = self.config.as_ref().and_then(|config| config.get("chat_template"));
+        let named = |name: &str| {
+            let is = |t: &&Json| t.get("name").and_then(Json::as_str) == Some(name);
+            template?.as_array()?.iter().find(is)?.get("template")?.as_str()
         };
-        self.template.as_deref().or_else(named)
+        let of_tools = if tools { named("tool_use") } else { None };
+        let config = || of_tools.or(template?.as_str()).or(named("default"));
+        self.template.as_deref().or_else(config)
+    }
+
+    /// The text of a token that `tokenizer_config.json` names, such as `bos_token`.
+    pub fn token_text(&self, name: &str) -> Option<&str> {
+        token_text(self.config.as_ref()?, name)
     }
 
     /// The chat template.
@@ -98,16 +104,21 @@ impl TokenizerFiles {
     /// `Usage` where there is none, `BadFile` with the line where it does not parse.
     #[cfg(feature = "jinja")]
     pub fn chat_template(&self, tokenizer: &Tokenizer) -> Result<ChatTemplate> {
-        ChatTemplate::new(self.chat_template_text(), tokenizer)
+        ChatTemplate::new(self.chat_template_text(false), tokenizer)
     }
+}
+
+/// A token of `tokenizer_config.json`: its text, or an object that has it.
+fn token_text<'a>(config: &'a Json, name: &str) -> Option<&'a str> {
+    let token = config.get(name)?;
+    token.as_str().or_else(|| token.get("content")?.as_str())
 }
 
 /// What `tokenizer_config.json` says beside the vocabulary: which tokens begin and end texts. Whether they
 /// are put there a `tokenizer.json` says itself.
 fn configure(config: &Json, no_json: bool, data: &mut VocabData) {
     let id = |name: &str| -> Option<u32> {
-        let token = config.get(name)?;
-        let text = token.as_str().or_else(|| token.get("content")?.as_str())?;
+        let text = token_text(config, name)?;
         data.tokens.iter().position(|t| t == text).map(|id| id as u32)
     };
     let (bos, eos, unk, pad) = (id("bos_token"), id("eos_token"), id("unk_token"), id("pad_token"));

@@ -30,7 +30,9 @@ pub use pretokenize::words;
 pub use specials::TokenRule;
 pub use stream::TextStream;
 #[cfg(feature = "jinja")]
-pub use template::{ChatTemplate, Message, RenderOptions, Rendered, Segment, encode_chat};
+pub use template::{
+    ChatTemplate, Message, RenderOptions, Rendered, Segment, TemplateValue, encode_chat,
+};
 pub use tokenizer::{Special, Tokenizer};
 pub use vocab::{BlankRuns, LeadingBlank, VocabData};
 pub use wordpiece::{WordPiece, WordPieceData};

@@ -17,6 +17,7 @@ mod quantize;
 mod run;
 mod shards;
 mod synth;
+mod template;
 mod tokenize;
 mod verify;
 
@@ -47,6 +48,8 @@ enum Command {
     Embed(embed::EmbedArgs),
     /// Turn text on stdin into token ids, or ids into text.
     Tokenize(tokenize::TokenizeArgs),
+    /// Print the prompt that a chat template makes of a conversation.
+    Template(template::TemplateArgs),
     /// Run any network once, from a graph's text or a model.
     Graph(graph::GraphArgs),
     /// Show a model file, or its program at any stage of compilation.
@@ -96,6 +99,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Resul
         Command::Chat(args) => chat::chat(&args),
         Command::Embed(args) => embed::embed(&args),
         Command::Tokenize(args) => tokenize::tokenize(&args),
+        Command::Template(args) => template::template(&args),
         Command::Graph(args) => graph::graph(&args),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Devices(args) => devices::devices(&args),

@@ -14,13 +14,16 @@ pub struct SynthArgs {
     /// The file to write
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Shapes: llama-3.2-1b, llama-3.1-8b, qwen3-0.6b, qwen3-4b, gemma-3-1b, llama-0.6b, llama-125m or
-    /// llama-tiny
+    /// Shapes: llama-3.2-1b, llama-3.1-8b, qwen3-0.6b, qwen3-4b, qwen3-30b-a3b, qwen35-0.8b, gemma-3-1b,
+    /// gemma-3-270m, lfm2-350m, smollm3-3b, phi-4-mini, moe-1b-7b, llama-0.6b, llama-125m or llama-tiny
     #[arg(long, value_name = "S")]
     shape: String,
     /// Format: q4_k_m, q5_k_m, f32, f16, bf16, or a block format such as q4_0 or iq4_xs
     #[arg(long, value_name = "Q")]
     quant: String,
+    /// Number of layers, the first of the model's [default: all]
+    #[arg(long, value_name = "N")]
+    layers: Option<u32>,
     /// Random seed: equal seeds give equal files
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -38,6 +41,7 @@ pub fn synth(args: &SynthArgs) -> Result<ExitCode> {
         Error::usage(format!("there is no shape {}", args.shape))
             .hint(format!("give one of {names}"))
     })?;
+    let shape = &shape.cut(args.layers)?;
     let quant = Quant::parse(&args.quant, args.pure)?;
     let mut line = ProgressLine::new("writing");
     let bytes = write(shape, quant, args.seed, &args.out, args.force, &mut |done, total| {

@@ -33,8 +33,12 @@ pub enum Role {
     Down(u32),
     /// Any other matrix.
     Matrix,
-    /// A norm's gains.
+    /// A norm's gains, and other values about 1.
     Norm,
+    /// What a linear attention's decay is multiplied by, about -1.
+    Decay,
+    /// Scores of experts.
+    Router,
     /// What rope's frequencies are divided by.
     RopeFactors,
 }
@@ -141,7 +145,7 @@ impl Quant {
     /// The element type of a tensor with rows of `row` elements, and the one that it would have if
     /// blocks of that filled its rows.
     pub fn of(self, model: &Traits, role: Role, row: u64) -> (DType, DType) {
-        if matches!(role, Role::Norm | Role::RopeFactors) {
+        if matches!(role, Role::Norm | Role::Decay | Role::Router | Role::RopeFactors) {
             return (DType::F32, DType::F32);
         }
         let wanted = if self.pure { self.base } else { self.wanted(model, role, row) };

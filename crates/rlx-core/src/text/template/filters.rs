@@ -85,6 +85,10 @@ impl<'a> Run<'a> {
 
     fn map(&mut self, value: &Value, args: &Args<'_>) -> Result<Value> {
         let meter = self.meter.clone();
+        // Jinja asks first whether there is something: of none it makes an empty list.
+        if !value.is_true() {
+            return Value::list([], &meter);
+        }
         let mut out = Builder::new(&meter);
         let list = value.items(&meter)?;
         if let Some(attribute) = args.named("attribute") {
@@ -120,6 +124,9 @@ impl<'a> Run<'a> {
             None => None,
         };
         let rest = rest_of(args, at + 1);
+        if !value.is_true() {
+            return Value::list([], &meter); // as `map`
+        }
         let mut out = Builder::new(&meter);
         for item in &*value.items(&meter)? {
             let subject = match attribute {

@@ -104,6 +104,16 @@ fn text_method(
             }
             Value::Bool(false)
         }
+        "removeprefix" | "removesuffix" => {
+            let part = args.need(0, "affix")?.as_text()?;
+            meter.text(part.len().min(text.len()))?;
+            let rest = if name == "removeprefix" {
+                text.strip_prefix(&**part)
+            } else {
+                text.strip_suffix(&**part)
+            };
+            Value::text(rest.unwrap_or(text), meter)?
+        }
         "replace" => {
             let count = args.get(2, "count").map_or(Ok(-1), Value::as_int)?;
             replace(text, args.need(0, "old")?, args.need(1, "new")?, count, meter)?

@@ -21,6 +21,7 @@ mod ast;
 mod date;
 mod eval;
 mod filters;
+mod input;
 mod lexer;
 mod meter;
 mod methods;
@@ -33,6 +34,7 @@ mod value;
 
 use self::ast::Program;
 use self::eval::Run;
+pub use self::input::TemplateValue;
 use self::meter::{Fault, INPUT_BYTES_PER_VALUE, MAX_HEIGHT, MAX_TEMPLATE_BYTES, Meter};
 use self::value::Value;
 use super::{Special, Tokenizer};
@@ -42,11 +44,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json};
+use serde::Deserialize;
 
 /// A turn of a conversation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Message {
     /// `system`, `user`, `assistant`, or what else the template knows.
     pub role: String,
@@ -67,7 +68,7 @@ pub struct RenderOptions {
     /// End the prompt where the assistant's answer begins.
     pub add_generation_prompt: bool,
     /// Further variables: `tools`, `enable_thinking`, … Guarded like the messages.
-    pub variables: BTreeMap<String, Json>,
+    pub variables: BTreeMap<String, TemplateValue>,
     /// Local time in seconds since 1970, for `strftime_now`; without it that function is not
     /// defined and templates use the date they were written with.
     pub now: Option<i64>,
@@ -119,6 +120,23 @@ impl ChatTemplate {
         let source = source.filter(|source| !source.trim().is_empty()).ok_or_else(|| {
             Error::usage("the model has no chat template").at("tokenizer.chat_template").hint(HINT)
         })?;
+        let (bos, eos) = (tokenizer.text_of(tokenizer.bos()), tokenizer.text_of(tokenizer.eos()));
+        let mut template = Self::without_tokenizer(source, &bos, &eos)?;
+        template.controls = tokenizer.control_texts().map(String::from).collect();
+        template.controls.sort_by_key(|text| core::cmp::Reverse(text.len()));
+        let first = |text: &String| text.as_bytes().first().map(u8::to_ascii_lowercase);
+        template.first_bytes = template.controls.iter().filter_map(first).collect();
+        template.first_bytes.sort_unstable();
+        template.first_bytes.dedup();
+        Ok(template)
+    }
+
+    /// Reads a template of which the text of a prompt is wanted and not its tokens: no text is a control
+    /// token. `bos` and `eos` are what it knows as `bos_token` and `eos_token`.
+    ///
+    /// # Errors
+    /// The template is not Jinja, or is too long or too deeply nested.
+    pub fn without_tokenizer(source: &str, bos: &str, eos: &str) -> Result<Self> {
         if source.len() > MAX_TEMPLATE_BYTES {
             let n = source.len();
             let what =
@@ -128,19 +146,13 @@ impl ChatTemplate {
         let source = source.replace("\r\n", "\n").replace('\r', "\n");
         let program =
             parser::parse(&source).map_err(|(line, what)| fault(Fault::Failed(what), line))?;
-        let mut controls: Vec<String> = tokenizer.control_texts().map(String::from).collect();
-        controls.sort_by_key(|text| core::cmp::Reverse(text.len()));
-        let first = |text: &String| text.as_bytes().first().map(u8::to_ascii_lowercase);
-        let mut first_bytes: Vec<u8> = controls.iter().filter_map(first).collect();
-        first_bytes.sort_unstable();
-        first_bytes.dedup();
         Ok(Self {
             program: Arc::new(program),
             private_use: source.chars().filter(|&c| c >= '\u{100000}').collect(),
-            bos: tokenizer.text_of(tokenizer.bos()),
-            eos: tokenizer.text_of(tokenizer.eos()),
-            controls,
-            first_bytes,
+            bos: bos.into(),
+            eos: eos.into(),
+            controls: Vec::new(),
+            first_bytes: Vec::new(),
         })
     }
 
@@ -150,38 +162,43 @@ impl ChatTemplate {
     /// What the template raises, in its own words, and faults of the template: also that it does
     /// not end, needs too much memory, or nests too deeply.
     pub fn render(&self, messages: &[Message], options: &RenderOptions) -> Result<Rendered> {
-        let messages = serde_json::to_value(messages)
-            .map_err(|e| Error::internal(alloc::format!("messages as JSON: {e}")))?;
-        self.render_json(&messages, options)
+        let turn = |message: &Message| {
+            let text = |text: &String| TemplateValue::Text(text.clone());
+            let turn = [("role", text(&message.role)), ("content", text(&message.content))];
+            TemplateValue::Map(turn.map(|(key, value)| (key.into(), value)).into())
+        };
+        let messages = TemplateValue::List(messages.iter().map(turn).collect());
+        self.render_json(messages, options)
     }
 
     /// Renders a conversation with all that OpenAI's shapes allow: parts, tool calls, names.
     ///
     /// # Errors
     /// As [`render`](Self::render).
-    pub fn render_json(&self, messages: &Json, options: &RenderOptions) -> Result<Rendered> {
-        let mut context = Map::new();
-        // Templates are written for a renderer that defines both, as none.
-        for name in ["tools", "documents"] {
-            context.insert(name.into(), Json::Null);
-        }
-        for (name, value) in &options.variables {
-            context.insert(name.clone(), value.clone());
-        }
-        context.insert("messages".into(), messages.clone());
-        let mut input = Json::Object(context);
+    pub fn render_json(
+        &self,
+        messages: TemplateValue,
+        options: &RenderOptions,
+    ) -> Result<Rendered> {
+        // Templates are written for a renderer that defines the first two, as none.
+        let mut variables: BTreeMap<&str, TemplateValue> =
+            ["tools", "documents"].map(|name| (name, TemplateValue::Null)).into();
+        variables.extend(options.variables.iter().map(|(name, value)| (&**name, value.clone())));
+        variables.insert("messages", messages);
+        let entries = variables.into_iter().map(|(name, value)| (name.into(), value));
+        let mut input = TemplateValue::Map(entries.collect());
 
-        if height(&input) > usize::from(MAX_HEIGHT) {
+        if input.height() > usize::from(MAX_HEIGHT) {
             let what = format!("the messages nest lists deeper than {MAX_HEIGHT}");
             return Err(Error::usage(what).hint("nest them less deeply"));
         }
         let mark = self.unused_character(&mut input)?;
         let mut n_bytes = 0;
-        for_each_string(&mut input, &mut |text| {
+        input.for_each_text(&mut |text| {
             *text = self.guard(text, mark);
             n_bytes += text.len();
         });
-        let meter = Meter::new(n_bytes + INPUT_BYTES_PER_VALUE * n_values(&input));
+        let meter = Meter::new(n_bytes + INPUT_BYTES_PER_VALUE * input.n_values());
         let mut run = Run::new(&self.program, &meter, options.now);
         let text = run.render(&mut |name| match name {
             "add_generation_prompt" => Ok(Some(Value::Bool(options.add_generation_prompt))),
@@ -198,11 +215,11 @@ impl ChatTemplate {
     }
 
     /// A private-use character that neither the template nor its input has.
-    fn unused_character(&self, input: &mut Json) -> Result<char> {
+    fn unused_character(&self, input: &mut TemplateValue) -> Result<char> {
         let mut used: BTreeSet<char> = self.private_use.iter().copied().collect();
         let mut note = |text: &str| used.extend(text.chars().filter(|&c| c >= '\u{100000}'));
         self.controls.iter().for_each(|text| note(text));
-        for_each_string(input, &mut |text| note(text));
+        input.for_each_text(&mut |text| note(text));
         let mut free = ('\u{100000}'..='\u{10fffd}').filter(|c| !used.contains(c));
         free.next().ok_or_else(|| Error::usage("the messages use every private-use character"))
     }
@@ -278,34 +295,6 @@ pub fn encode_chat(tokenizer: &Tokenizer, prompt: &Rendered) -> Vec<u32> {
         ids.insert(0, bos);
     }
     ids
-}
-
-/// Visits every string value; the keys of objects are names that the template looks up.
-fn for_each_string(value: &mut Json, visit: &mut dyn FnMut(&mut String)) {
-    match value {
-        Json::String(text) => visit(text),
-        Json::Array(values) => values.iter_mut().for_each(|value| for_each_string(value, visit)),
-        Json::Object(map) => map.values_mut().for_each(|value| for_each_string(value, visit)),
-        Json::Null | Json::Bool(_) | Json::Number(_) => {}
-    }
-}
-
-/// How many values a value is, itself included.
-fn n_values(value: &Json) -> usize {
-    1 + match value {
-        Json::Array(values) => values.iter().map(n_values).sum(),
-        Json::Object(map) => map.iter().map(|(_, value)| 1 + n_values(value)).sum(),
-        _ => 0,
-    }
-}
-
-/// How many lists and objects are inside each other.
-fn height(value: &Json) -> usize {
-    match value {
-        Json::Array(values) => 1 + values.iter().map(height).max().unwrap_or(0),
-        Json::Object(map) => 1 + map.values().map(height).max().unwrap_or(0),
-        _ => 0,
-    }
 }
 
 const HINT: &str = "use `--raw` to send the prompt as it is";

@@ -102,6 +102,8 @@ fn methods_filters_and_tests_work() {
             "1+2+3 [1, 3] 6",
         ),
         ("{{ [{'n': 2}, {'n': 1}] | sort(attribute='n') | map(attribute='n') | list }}", "[1, 2]"),
+        ("{{ none | map('upper') | list }} {{ none | selectattr('n') | list }}", "[] []"),
+        ("{{ 'a_b'.removeprefix('a_') }} {{ 'a_b'.removesuffix('x') }}", "b a_b"),
         ("{{ [{'n': 2}, {'m': 1}] | selectattr('n', 'defined') | list | length }}", "1"),
         (
             "{{ ['b', 'A', 'b'] | unique | sort | list }} {{ {'b': 1, 'a': 2} | dictsort }}",

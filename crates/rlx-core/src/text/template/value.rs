@@ -1,5 +1,6 @@
 //! Values of a template: shared, never changed, and paid for.
 
+use super::input::TemplateValue;
 use super::meter::{Fault, Lease, MAX_HEIGHT, Meter, Result, failed};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -7,7 +8,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::Deref;
-use serde_json::Value as Json;
 
 /// What an allocation costs besides its elements: the allocator's, `Arc`'s and the lease's words.
 const HEADER_BYTES: usize = 64;
@@ -270,23 +270,21 @@ impl Value {
         out.finish()
     }
 
-    pub(super) fn from_json(json: &Json, meter: &Arc<Meter>) -> Result<Self> {
+    pub(super) fn from_json(json: &TemplateValue, meter: &Arc<Meter>) -> Result<Self> {
         Ok(match json {
-            Json::Null => Self::None,
-            Json::Bool(value) => Self::Bool(*value),
-            Json::Number(number) => match number.as_i64() {
-                Some(value) => Self::Int(value),
-                None => Self::Float(number.as_f64().unwrap_or(f64::NAN)),
-            },
-            Json::String(text) => Self::text(text, meter)?,
-            Json::Array(items) => {
+            TemplateValue::Null => Self::None,
+            TemplateValue::Bool(value) => Self::Bool(*value),
+            TemplateValue::Int(value) => Self::Int(*value),
+            TemplateValue::Float(value) => Self::Float(*value),
+            TemplateValue::Text(text) => Self::text(text, meter)?,
+            TemplateValue::List(items) => {
                 let mut out = Builder::new(meter);
                 for item in items {
                     out.push(Self::from_json(item, meter)?)?;
                 }
                 out.finish()?
             }
-            Json::Object(entries) => {
+            TemplateValue::Map(entries) => {
                 let mut out = Builder::new(meter);
                 for (key, value) in entries {
                     // The keys of an object differ: no search.

@@ -4,11 +4,13 @@
 //! Nothing is quantised: blocks are made at random, with scales that keep activations and logits
 //! finite. A file is a function of shape, quant and seed.
 
+mod contents;
 mod shapes;
 mod tokens;
 
+pub use contents::Tensor;
 pub use rlx_core::weights::random::{Weights, formats};
-pub use shapes::{Family, SHAPES, Shape, Tensor};
+pub use shapes::{Delta, Experts, Family, SHAPES, Shape};
 
 use crate::new_file::create_gguf;
 use crate::tools::mix::{Quant, Role};
@@ -43,8 +45,10 @@ pub fn synth(
         let weights = Weights::new(spec.dtype, row.sqrt().recip(), seed, i as u32)?;
         match tensor.role {
             Role::RopeFactors => write_f32(&mut stream, &shape.rope_factors())?,
-            Role::Norm => {
-                let gains = gains(&weights, tensor.dims.iter().product::<u64>() as usize, row);
+            Role::Norm | Role::Decay => {
+                let n = tensor.dims.iter().product::<u64>() as usize;
+                let sign = if tensor.role == Role::Decay { -1.0 } else { 1.0 };
+                let gains: Vec<f32> = gains(&weights, n, row).iter().map(|g| sign * g).collect();
                 write_f32(&mut stream, &gains)?;
             }
             _ => {

@@ -1,18 +1,27 @@
-//! Published dimensions of models, and what their files say and hold. Key and tensor names are those
-//! that llama.cpp reads.
+//! Published dimensions of models.
 
-use crate::tools::mix::{Role, Traits};
-use rlx_core::gguf::Value;
+use crate::tools::mix::Traits;
+use rlx_core::{Error, Result};
 
 /// A family: its name in a file, and how its blocks differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// Two norms a block.
     Llama,
+    /// The same; every fourth block has no positions, which no file says.
+    SmolLm3,
+    /// Fused projections, and divisors of rope's frequencies for short and for long texts.
+    Phi3,
     /// Also norms of queries and keys.
     Qwen3,
+    /// The same with experts.
+    Qwen3Moe,
+    /// Linear attention in most blocks, gated attention in the others.
+    Qwen35,
     /// Also norms after attention and after the feed-forward part, and windows.
     Gemma3,
+    /// Short convolutions in most blocks, attention in the others.
+    Lfm2,
 }
 
 impl Family {
@@ -20,19 +29,48 @@ impl Family {
     pub fn name(self) -> &'static str {
         match self {
             Self::Llama => "llama",
+            Self::SmolLm3 => "smollm3",
+            Self::Phi3 => "phi3",
             Self::Qwen3 => "qwen3",
+            Self::Qwen3Moe => "qwen3moe",
+            Self::Qwen35 => "qwen35",
             Self::Gemma3 => "gemma3",
+            Self::Lfm2 => "lfm2",
         }
     }
 
     /// `tokenizer.ggml.pre`: how bytes are cut into words.
     pub fn pre(self) -> &'static str {
         match self {
-            Self::Llama => "llama-bpe",
-            Self::Qwen3 => "qwen2",
-            Self::Gemma3 => "gpt-2",
+            Self::Llama | Self::SmolLm3 => "llama-bpe",
+            Self::Qwen3 | Self::Qwen3Moe | Self::Qwen35 => "qwen2",
+            Self::Gemma3 | Self::Phi3 | Self::Lfm2 => "gpt-2",
         }
     }
+}
+
+/// Experts of a feed-forward part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Experts {
+    /// How many there are.
+    pub count: u32,
+    /// How many a row uses.
+    pub used: u32,
+    /// Width of each.
+    pub width: u32,
+}
+
+/// Linear attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delta {
+    /// Heads of keys, and of queries.
+    pub key_heads: u32,
+    /// Heads of values.
+    pub heads: u32,
+    /// Width of every head.
+    pub head: u32,
+    /// Taps of its convolution.
+    pub taps: u32,
 }
 
 /// The dimensions of a model.
@@ -68,6 +106,18 @@ pub struct Shape {
     pub window: Option<u32>,
     /// Whether the head is the embedding.
     pub tied: bool,
+    /// Dimensions of a head that turn.
+    pub rope_dims: u32,
+    /// LongRoPE: the positions of the first training, and the factor of attention.
+    pub long_rope: Option<(u32, f32)>,
+    /// Experts, in place of the one feed-forward part.
+    pub experts: Option<Experts>,
+    /// What blocks without attention have, where that is linear attention.
+    pub delta: Option<Delta>,
+    /// The same where it is a convolution: its taps.
+    pub conv: Option<u32>,
+    /// The blocks with attention, where not all have it.
+    pub attends: &'static [u32],
 }
 
 const LLAMA: Shape = Shape {
@@ -86,6 +136,12 @@ const LLAMA: Shape = Shape {
     rope_factor: Some(32.0),
     window: None,
     tied: true,
+    rope_dims: 64,
+    long_rope: None,
+    experts: None,
+    delta: None,
+    conv: None,
+    attends: &[],
 };
 
 const QWEN3: Shape = Shape {
@@ -100,11 +156,30 @@ const QWEN3: Shape = Shape {
     epsilon: 1e-6,
     rope_base: 1_000_000.0,
     rope_factor: None,
+    rope_dims: 128,
+    ..LLAMA
+};
+
+const GEMMA3: Shape = Shape {
+    family: Family::Gemma3,
+    layers: 26,
+    width: 1152,
+    feed_forward: 6912,
+    heads: 4,
+    kv_heads: 1,
+    head: 256,
+    vocab: 262_144,
+    context: 32_768,
+    epsilon: 1e-6,
+    rope_base: 1_000_000.0,
+    rope_factor: None,
+    window: Some(512),
+    rope_dims: 256,
     ..LLAMA
 };
 
 /// Every shape that files can be made in.
-pub const SHAPES: [Shape; 8] = [
+pub const SHAPES: [Shape; 15] = [
     Shape { name: "llama-3.2-1b", ..LLAMA },
     Shape {
         name: "llama-3.1-8b",
@@ -112,6 +187,7 @@ pub const SHAPES: [Shape; 8] = [
         width: 4096,
         feed_forward: 14_336,
         head: 128,
+        rope_dims: 128,
         rope_factor: Some(8.0),
         tied: false,
         ..LLAMA
@@ -119,21 +195,93 @@ pub const SHAPES: [Shape; 8] = [
     Shape { name: "qwen3-0.6b", ..QWEN3 },
     Shape { name: "qwen3-4b", layers: 36, width: 2560, feed_forward: 9728, heads: 32, ..QWEN3 },
     Shape {
-        name: "gemma-3-1b",
-        family: Family::Gemma3,
-        layers: 26,
-        width: 1152,
-        feed_forward: 6912,
-        heads: 4,
-        kv_heads: 1,
+        name: "qwen3-30b-a3b",
+        family: Family::Qwen3Moe,
+        layers: 48,
+        width: 2048,
+        feed_forward: 6144,
+        heads: 32,
+        kv_heads: 4,
+        tied: false,
+        experts: Some(Experts { count: 128, used: 8, width: 768 }),
+        ..QWEN3
+    },
+    Shape {
+        name: "qwen35-0.8b",
+        family: Family::Qwen35,
+        layers: 24,
+        feed_forward: 3584,
+        heads: 8,
+        kv_heads: 2,
         head: 256,
-        vocab: 262_144,
-        context: 32_768,
-        epsilon: 1e-6,
+        vocab: 248_320,
+        context: 262_144,
+        rope_base: 10_000_000.0,
+        rope_dims: 64,
+        delta: Some(Delta { key_heads: 16, heads: 16, head: 128, taps: 4 }),
+        attends: &[3, 7, 11, 15, 19, 23],
+        ..QWEN3
+    },
+    Shape { name: "gemma-3-1b", ..GEMMA3 },
+    Shape { name: "gemma-3-270m", layers: 18, width: 640, feed_forward: 2048, ..GEMMA3 },
+    Shape {
+        name: "lfm2-350m",
+        family: Family::Lfm2,
+        width: 1024,
+        feed_forward: 4608,
+        heads: 16,
+        vocab: 65_536,
+        context: 128_000,
         rope_base: 1_000_000.0,
         rope_factor: None,
-        window: Some(512),
-        tied: true,
+        conv: Some(3),
+        attends: &[2, 5, 8, 10, 12, 14],
+        ..LLAMA
+    },
+    Shape {
+        name: "smollm3-3b",
+        family: Family::SmolLm3,
+        layers: 36,
+        feed_forward: 11_008,
+        heads: 16,
+        kv_heads: 4,
+        head: 128,
+        context: 65_536,
+        epsilon: 1e-6,
+        rope_base: 5_000_000.0,
+        rope_factor: None,
+        rope_dims: 128,
+        ..LLAMA
+    },
+    Shape {
+        name: "phi-4-mini",
+        family: Family::Phi3,
+        layers: 32,
+        width: 3072,
+        heads: 24,
+        head: 128,
+        vocab: 200_064,
+        rope_base: 10_000.0,
+        rope_factor: None,
+        window: Some(262_144),
+        rope_dims: 96,
+        long_rope: Some((4096, 1.190_238)),
+        ..LLAMA
+    },
+    // No published model's: the sizes of OLMoE-1B-7B (1.3 B of 6.9 B parameters active) in Qwen 3's blocks.
+    Shape {
+        name: "moe-1b-7b",
+        family: Family::Qwen3Moe,
+        layers: 16,
+        width: 2048,
+        feed_forward: 1024,
+        kv_heads: 16,
+        vocab: 50_304,
+        context: 4096,
+        rope_base: 10_000.0,
+        tied: false,
+        experts: Some(Experts { count: 64, used: 8, width: 1024 }),
+        ..QWEN3
     },
     // No published model's: Llama's blocks in the sizes of Qwen3-0.6B.
     Shape { name: "llama-0.6b", family: Family::Llama, ..QWEN3 },
@@ -167,123 +315,47 @@ pub const SHAPES: [Shape; 8] = [
     },
 ];
 
-/// A tensor of a model.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tensor {
-    /// The name in the file.
-    pub name: String,
-    /// What it is.
-    pub role: Role,
-    /// Sizes, row-major.
-    pub dims: Vec<u64>,
-}
-
 impl Shape {
     /// The shape of that name.
     pub fn find(name: &str) -> Option<&'static Shape> {
         SHAPES.iter().find(|shape| shape.name == name)
     }
 
+    /// The same with fewer blocks: the first ones.
+    ///
+    /// # Errors
+    /// `Usage` for none, or more than there are.
+    pub fn cut(&self, layers: Option<u32>) -> Result<Shape> {
+        match layers {
+            None => Ok(*self),
+            Some(n) if (1..=self.layers).contains(&n) => Ok(Shape { layers: n, ..*self }),
+            Some(n) => Err(Error::usage(format!("{} has no {n} layers", self.name))
+                .hint(format!("give 1 to {}", self.layers))),
+        }
+    }
+
+    /// Whether a block has attention.
+    pub fn attends(&self, i: u32) -> bool {
+        self.attends.is_empty() || self.attends.contains(&i)
+    }
+
     /// What a mix depends on.
     pub fn traits(&self) -> Traits {
+        // Linear attention has values too, in one matrix with its queries and keys.
+        let has_values = |i: &u32| self.attends(*i) || self.delta.is_some();
         Traits {
             layers: self.layers,
-            values: self.layers,
+            values: (0..self.layers).filter(has_values).count() as u32,
             group: self.heads / self.kv_heads.max(1),
-            experts: 0,
+            experts: self.experts.map_or(0, |experts| experts.count),
             tied: self.tied,
             seventy: false,
         }
     }
 
-    /// The tensors in the order of a converted file.
-    pub fn tensors(&self) -> Vec<Tensor> {
-        let mut out = Vec::new();
-        let mut push = |name: String, role: Role, dims: &[u32]| {
-            let dims = dims.iter().map(|&n| u64::from(n)).collect();
-            out.push(Tensor { name, role, dims });
-        };
-        let (q, kv) = (self.heads * self.head, self.kv_heads * self.head);
-        let (width, ff) = (self.width, self.feed_forward);
-        push("token_embd.weight".into(), Role::Embedding, &[self.vocab, width]);
-        if self.rope_factor.is_some() {
-            push("rope_freqs.weight".into(), Role::RopeFactors, &[self.head / 2]);
-        }
-        for i in 0..self.layers {
-            let name = |part: &str| format!("blk.{i}.{part}.weight");
-            push(name("attn_norm"), Role::Norm, &[width]);
-            push(name("attn_q"), Role::Matrix, &[q, width]);
-            push(name("attn_k"), Role::Keys, &[kv, width]);
-            push(name("attn_v"), Role::Values(i), &[kv, width]);
-            push(name("attn_output"), Role::AttentionOutput, &[width, q]);
-            if self.family != Family::Llama {
-                push(name("attn_q_norm"), Role::Norm, &[self.head]);
-                push(name("attn_k_norm"), Role::Norm, &[self.head]);
-            }
-            if self.family == Family::Gemma3 {
-                push(name("post_attention_norm"), Role::Norm, &[width]);
-                push(name("post_ffw_norm"), Role::Norm, &[width]);
-            }
-            push(name("ffn_norm"), Role::Norm, &[width]);
-            push(name("ffn_gate"), Role::Matrix, &[ff, width]);
-            push(name("ffn_up"), Role::Matrix, &[ff, width]);
-            push(name("ffn_down"), Role::Down(i), &[width, ff]);
-        }
-        push("output_norm.weight".into(), Role::Norm, &[width]);
-        if !self.tied {
-            push("output.weight".into(), Role::Head, &[self.vocab, width]);
-        }
-        out
-    }
-
     /// The number of weights.
     pub fn parameters(&self) -> u64 {
         self.tensors().iter().map(|t| t.dims.iter().product::<u64>()).sum()
-    }
-
-    /// The family's keys.
-    pub fn metadata(&self) -> Vec<(String, Value)> {
-        let family = self.family.name();
-        let mut out = Vec::new();
-        let mut push = |key: &str, value: Value| out.push((format!("{family}.{key}"), value));
-        for (key, value) in [
-            ("block_count", self.layers),
-            ("context_length", self.context),
-            ("embedding_length", self.width),
-            ("feed_forward_length", self.feed_forward),
-            ("attention.head_count", self.heads),
-            ("attention.head_count_kv", self.kv_heads),
-            ("attention.key_length", self.head),
-            ("attention.value_length", self.head),
-        ] {
-            push(key, Value::U32(value));
-        }
-        push("attention.layer_norm_rms_epsilon", Value::F32(self.epsilon));
-        push("rope.freq_base", Value::F32(self.rope_base));
-        if self.family == Family::Llama {
-            push("rope.dimension_count", Value::U32(self.head));
-            push("vocab_size", Value::U32(self.vocab));
-        }
-        if let Some(window) = self.window {
-            push("attention.sliding_window", Value::U32(window));
-            push("rope.freq_base_swa", Value::F32(10_000.0));
-        }
-        out
-    }
-
-    /// What Llama 3 divides rope's frequencies by: 1 where a wave is short against the positions of
-    /// the first training, the factor where it is long, and between by interpolation.
-    pub fn rope_factors(&self) -> Vec<f32> {
-        const POSITIONS: f64 = 8192.0;
-        let (low, high) = (1.0, 4.0);
-        let factor = f64::from(self.rope_factor.unwrap_or(1.0));
-        let divisor = |i: u32| {
-            let exponent = f64::from(2 * i) / f64::from(self.head);
-            let wave = core::f64::consts::TAU * f64::from(self.rope_base).powf(exponent);
-            let smooth = ((POSITIONS / wave - low) / (high - low)).clamp(0.0, 1.0);
-            (1.0 / ((1.0 - smooth) / factor + smooth)) as f32
-        };
-        (0..self.head / 2).map(divisor).collect()
     }
 }
 
@@ -300,6 +372,12 @@ mod tests {
             ("qwen3-0.6b", 596_049_920),
             ("qwen3-4b", 4_022_468_096),
             ("gemma-3-1b", 999_885_952),
+            ("gemma-3-270m", 268_098_176),
+            ("qwen3-30b-a3b", 30_532_122_624),
+            ("smollm3-3b", 3_075_098_624),
+            ("lfm2-350m", 354_483_968),
+            // Its 96 divisors of frequencies are tensors of a file.
+            ("phi-4-mini", 3_836_021_760 + 96),
         ];
         for (name, parameters) in published {
             assert_eq!(Shape::find(name).unwrap().parameters(), parameters, "{name}");
@@ -307,12 +385,14 @@ mod tests {
     }
 
     #[test]
-    fn rope_factors_go_from_one_to_the_factor() {
-        let shape = Shape::find("llama-3.2-1b").unwrap();
-        let factors = shape.rope_factors();
-        assert_eq!(factors.len(), 32);
-        assert_eq!((factors[0], factors[31]), (1.0, 32.0));
-        assert!(factors.is_sorted());
-        assert!(factors.iter().any(|&f| f > 1.5 && f < 31.0));
+    fn a_shape_is_cut_to_its_first_layers() {
+        let shape = Shape::find("lfm2-350m").unwrap();
+        let cut = shape.cut(Some(3)).unwrap();
+        assert_eq!((cut.layers, cut.traits().values), (3, 1));
+        assert_eq!(shape.cut(None).unwrap(), *shape);
+        for n in [0, 17] {
+            let e = shape.cut(Some(n)).unwrap_err();
+            assert_eq!(e.to_string(), format!("lfm2-350m has no {n} layers; give 1 to 16"));
+        }
     }
 }
