@@ -1,7 +1,7 @@
 //! Recurrences: linear attention with a gated delta rule, and convolutions that go on from step to step.
 
 use crate::common::*;
-use rlx_core::ops::{CausalConv1d, GatedDeltaNet, Unary};
+use rlx_core::ops::{CausalConv1d, DeltaNet, GatedDeltaNet, GatedRmsNorm, Unary};
 use rlx_core::types::DType;
 
 /// Operands of a gated delta net whose gates and keys are of the size that a model has.
@@ -68,6 +68,69 @@ fn a_delta_net_in_two_steps_is_one_in_one() {
     }
 }
 
+/// Operands of a layer's delta net.
+fn layer(r: &mut Random, [s, kh, h, n, v]: [u64; 5], ctl: Value) -> Vec<Value> {
+    let mut some = |dims: &[u64]| f32s(dims, &r.floats(dims.iter().product::<u64>() as usize));
+    let decay: Vec<f32> = (0..h).map(|i| -0.25 * i as f32).collect();
+    vec![
+        some(&[s, 2 * kh * n + h * v]),
+        some(&[s, h]),
+        some(&[s, h]),
+        f32s(&[h], &decay),
+        some(&[h]),
+        state(some(&[h, n, v])),
+        ctl,
+    ]
+}
+
+#[test]
+fn a_layers_delta_net_has_queries_and_keys_of_length_1_and_its_own_gates() {
+    let mut r = Random(35);
+    for [s, kh, h, n, v] in
+        [[1, 1, 1, 8, 8], [1, 2, 4, 16, 32], [7, 2, 4, 16, 32], [9, 3, 3, 5, 16]]
+    {
+        for (len, tiled) in [(s, false), (s, true), (1, false)] {
+            let op = DeltaNet { key_heads: kh as usize, state_size: n as usize, eps: 1e-6, tiled };
+            let operands = layer(&mut r, [s, kh, h, n, v], control(3, len as u32, 0));
+            check(op, &operands, 2e-6, &format!("{s} rows, {len} real, tiled {tiled}"));
+        }
+    }
+}
+
+#[test]
+fn a_norm_has_a_gate() {
+    let mut r = Random(36);
+    for dims in [[1, 1, 8], [3, 4, 33], [5, 1, 128]] {
+        let mut some = |dims: &[u64]| f32s(dims, &r.floats(dims.iter().product::<u64>() as usize));
+        let operands = [some(&dims), some(&dims[2..]), some(&dims)];
+        let op = GatedRmsNorm { eps: 1e-5, act: Unary::Silu };
+        check(op, &operands, 2e-6, &format!("{dims:?}"));
+    }
+}
+
+#[test]
+fn gates_stand_before_and_behind_a_convolution() {
+    let mut r = Random(37);
+    for (rows, len, channels, taps) in [(1, 1, 8, 3), (7, 7, 33, 4), (7, 3, 96, 3), (3, 1, 5, 9)] {
+        let mut some = |dims: &[u64; 2]| f32s(dims, &r.floats((dims[0] * dims[1]) as usize));
+        let operands = [
+            some(&[rows, 3 * channels]),
+            some(&[channels, taps]),
+            state(some(&[taps - 1, channels])),
+            control(2, len as u32, 0),
+        ];
+        let what = format!("{rows} rows, {len} real, {channels} channels, {taps} taps");
+        for device in devices() {
+            let op = CausalConv1d { act: None, gated: true }.into();
+            let (got, expected) = (run_op(&device, &op, &operands), oracle(&op, &operands));
+            let real = (len * channels * 4) as usize;
+            let y = [&got[0][..real], &expected[0][..real]].map(to_f32s);
+            assert_close(&y[0], &y[1], 2e-6, &what);
+            assert_eq!(got[1], expected[1], "{what}: the state");
+        }
+    }
+}
+
 #[test]
 fn convolutions_go_on_from_their_state() {
     let mut r = Random(33);
@@ -84,7 +147,7 @@ fn convolutions_go_on_from_their_state() {
             ];
             let what = format!("{rows} rows, {len} real, {channels} channels, {taps} taps");
             for device in devices() {
-                let op = CausalConv1d { act }.into();
+                let op = CausalConv1d { act, gated: false }.into();
                 let (got, expected) = (run_op(&device, &op, &operands), oracle(&op, &operands));
                 // Rows from `len` on are whatever was there.
                 let real = (len * channels * 4) as usize;
@@ -106,7 +169,7 @@ fn a_control_block_that_is_done_keeps_the_states() {
         [f32s(&[2, 4], &r.floats(8)), f32s(&[4, 3], &r.floats(12)), past.clone(), control(0, 2, 1)];
     for device in devices() {
         assert_eq!(run_op(&device, &net, &operands)[1], operands[5].bytes);
-        let op = CausalConv1d { act: None }.into();
+        let op = CausalConv1d::default().into();
         assert_eq!(run_op(&device, &op, &conv)[1], past.bytes);
     }
 }

@@ -22,6 +22,7 @@ mod moves;
 mod noticed;
 mod operators;
 mod parts;
+mod recurrent;
 mod regions;
 mod robust;
 mod sample_wgsl;

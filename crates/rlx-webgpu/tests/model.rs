@@ -3,12 +3,12 @@
 
 use crate::common;
 use common::device;
-use common::model::{FIXTURES, block, generate, load, numbers};
+use common::model::{FIXTURES, block, generate, header, load, numbers};
 use rlx_core::compare::difference;
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::runtime::device::Device;
 use rlx_core::runtime::generate::engine::GenerateOptions;
-use rlx_core::runtime::model::ModelOptions;
+use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::target::Activations;
 use rlx_core::types::{BlockFormat, DType};
 use std::sync::Arc;
@@ -87,6 +87,8 @@ fn logits_agree_with_the_reference_device() {
         ("llama_linear/llama_linear.gguf", Activations::F32, DType::F32, 1e-5),
         ("gguf/llama-q4_k_m.gguf", Activations::F32, DType::F32, 1e-5),
         ("gguf/llama-q6_k.gguf", Activations::F32, DType::F32, 1e-5),
+        // Delta nets and convolutions.
+        ("gguf/qwen35.gguf", Activations::F32, DType::F32, 1e-5),
         // Where numbers are rounded to fewer bits, one of them may round the other way on another GPU;
         // on lavapipe none does, and all are within 5e-7.
         ("gguf/llama-q4_k_m.gguf", Activations::Int8, DType::F32, 2e-3),
@@ -107,6 +109,25 @@ fn logits_agree_with_the_reference_device() {
         println!("{file} {activations:?} {kv}: {off:.2e} of the largest, {tolerance:.0e} allowed");
         assert!(off <= tolerance, "{file} {activations:?} {kv}: off by {off:e}");
     }
+}
+
+/// Projections, convolution, recurrence, norm with its gate, output, gate and up, down.
+#[test]
+fn a_layer_of_a_delta_net_is_seven_launches_of_a_decoded_token() {
+    let options = ModelOptions::chat(512);
+    let target = rlx_webgpu::target(rlx_webgpu::DEFAULT_LIMITS);
+    let files = header("gguf/qwen35.gguf");
+    let model = CompiledModel::from_gguf(&files, &target, &options).unwrap();
+    let steps = |program: usize| {
+        let steps = model.programs[program].steps.iter();
+        let layer = steps.filter(|s| s.label.starts_with("blk.1."));
+        layer.map(|s| s.op.name()).collect::<Vec<_>>()
+    };
+    let mixer = ["causal_conv1d", "delta_net", "gated_rms_norm", "matmul"];
+    assert_eq!(steps(0), [&["matmul"], &mixer[..], &["matmul", "matmul"]].concat());
+    // A prompt's norms are steps of their own.
+    let norm = ["rms_norm", "matmul"];
+    assert_eq!(steps(1), [&norm, &mixer[..], &norm, &["matmul"]].concat());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::common;
 use common::*;
 use rlx_core::Code;
-use rlx_core::ops::{Binary, Op, Region, RegionStep, StepFn, StepOperand, Unary};
+use rlx_core::ops::{Binary, Op, Region, RegionStep, StepFn, StepOperand, Unary, Zip};
 use rlx_core::reference::{self, View};
 use rlx_core::types::{DType, Type};
 use rlx_webgpu::kernels::scalar;
@@ -78,6 +78,35 @@ fn one_input_may_be_read_often_and_a_step_too() {
         &truth(&op, &operands),
         1e-6,
     );
+}
+
+/// A number for each row, and one for all, alone and in a chain.
+#[test]
+fn columns_and_numbers_repeat() {
+    let d = device();
+    let mut rng = Rng(6);
+    for dims in [&[3u64, 65][..], &[1, 64], &[2, 3, 5]] {
+        let mut some =
+            |dims: &[u64]| input(dims, &rng.floats(dims.iter().product::<u64>() as usize));
+        let (x, row) = (some(dims), some(&dims[dims.len() - 1..]));
+        let column = some(&[&dims[..dims.len() - 1], &[1]].concat());
+        for (name, small) in [("column", column), ("number", some(&[])), ("one", some(&[1, 1]))] {
+            let op = Op::from(Zip { f: Binary::Sub });
+            let operands = [x.clone(), small.clone()];
+            let got = floats(&run_op(&d, op.clone(), &operands)[0]);
+            assert_close(name, &got, &truth(&op, &operands), 1e-7);
+            let op = Op::from(Region {
+                steps: vec![
+                    step(StepFn::Zip(Binary::Sub), &[Input(0), Input(1)]),
+                    step(StepFn::Map(Unary::Tanh), &[Step(0)]),
+                    step(StepFn::Zip(Binary::Mul), &[Step(1), Input(2)]),
+                ],
+            });
+            let operands = [small, x.clone(), row.clone()];
+            let got = floats(&run_op(&d, op.clone(), &operands)[0]);
+            assert_close(name, &got, &truth(&op, &operands), 1e-5);
+        }
+    }
 }
 
 #[test]

@@ -207,6 +207,7 @@ impl<'a> Lowering<'a> {
             Block::EncoderRope(b) => b.lower(self, i, label),
             Block::CrossAttention(b) => b.lower(self, i, label),
             Block::GatedDeltaNet(b) => b.lower(self, i, label),
+            Block::DeltaNet(b) => b.lower(self, i, label),
             Block::CausalConv1d(b) => b.lower(self, i, label),
             Block::DecoderBlock(b) => b.lower(self, i, label),
             Block::LayerNorm(b) => b.lower(self, i, label),

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::types::{DType, Kind, Shape, Type, ValueId};
+use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -15,13 +16,21 @@ use alloc::vec::Vec;
 /// tap multiplies the row itself. The next state has the last `K - 1` rows of `p` up to row `len` of `x`;
 /// with a control block that is done it stays. Rows of `y` from `len` on are whatever the executor leaves
 /// there. `x` is of any float type, the result's, and `w` of that or f32.
+///
+/// Gated, `x` is `[S, 3 C]`: a row has `b`, `c` and `x` of C numbers each, `b x` takes the place of the row,
+/// and the result is `c act(..)` (LFM2, arXiv:2511.23404).
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct CausalConv1d {
     /// A function of the sum.
     pub act: Option<Unary>,
+    /// A row has gates before and behind the convolution.
+    pub gated: bool,
 }
 
-attributes! { CausalConv1d { act } }
+attributes! { CausalConv1d { act, gated } }
+
+/// Parts of a gated row.
+const PARTS: u64 = 3;
 
 impl Operator for CausalConv1d {
     const NAME: &'static str = "causal_conv1d";
@@ -35,7 +44,12 @@ impl Operator for CausalConv1d {
         };
         rules::float_tensor(NAME, "x", x)?;
         control(NAME, ctl)?;
-        let (_, channels) = matrix(NAME, "x", x)?;
+        let (rows, columns) = matrix(NAME, "x", x)?;
+        let channels = match (self.gated, columns.as_static()) {
+            (false, _) => columns,
+            (true, Some(n)) if n % PARTS == 0 => (n / PARTS).into(),
+            (true, _) => return Err(rules::misfit(NAME, &[("x", *x)], "rows of three parts")),
+        };
         let taps = match w.shape.0.as_slice() {
             [c, taps] if *c == channels => taps.as_static().filter(|&k| k > 1),
             _ => None,
@@ -48,10 +62,14 @@ impl Operator for CausalConv1d {
         });
         if !fits {
             let named = [("x", *x), ("w", *w), ("state", *state)];
-            let need = "w [C, K] of two taps or more to match x [S, C], and a state f32 [K - 1, C]";
-            return Err(rules::misfit(NAME, &named, need));
+            let columns = if self.gated { "3 C" } else { "C" };
+            let need = format!(
+                "w [C, K] of two taps or more to match x [S, {columns}], and a state f32 [K - 1, C]"
+            );
+            return Err(rules::misfit(NAME, &named, &need));
         }
-        Ok(vec![(*x).clone(), (*state).clone()])
+        let y = Type::tensor(x.dtype, Shape(vec![rows, channels]));
+        Ok(vec![y, (*state).clone()])
     }
 
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
@@ -60,12 +78,18 @@ impl Operator for CausalConv1d {
         };
         let (ty, sizes) = (e.ty(x).clone(), e.dims(w));
         let to = writing::wide(ty.dtype);
-        let ([seq, channels], Some(taps)) =
-            (ty.shape.0.as_slice(), sizes.last().and_then(|k| k.as_static()))
-        else {
+        let ([seq, _], [channels, taps]) = (ty.shape.0.as_slice(), sizes.as_slice()) else {
             return Ok(None);
         };
-        let (x, w) = (e.cast(x, to)?, e.cast(w, to)?);
+        let Some((n, taps)) = channels.as_static().zip(taps.as_static()) else { return Ok(None) };
+        let (mut x, w) = (e.cast(x, to)?, e.cast(w, to)?);
+        let mut behind = None;
+        if self.gated {
+            let (b, c) = (e.slice(x, 1, 0u64, n)?, e.slice(x, 1, n, n)?);
+            let last = e.slice(x, 1, 2 * n, n)?;
+            x = e.zip(Binary::Mul, b, last)?;
+            behind = Some(c);
+        }
         let before = e.one(StateRead, &[state])?;
         let past = e.cast(before, to)?;
         let all = e.one(Concat { axis: 0 }, &[past, x])?;
@@ -83,6 +107,9 @@ impl Operator for CausalConv1d {
         let Some(mut y) = sum else { return Ok(None) };
         if let Some(f) = self.act {
             y = e.map(f, y)?;
+        }
+        if let Some(c) = behind {
+            y = e.zip(Binary::Mul, c, y)?;
         }
         let y = e.cast(y, ty.dtype)?;
 

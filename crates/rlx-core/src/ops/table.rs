@@ -51,6 +51,8 @@ macro_rules! operators {
             StateRead,
             /// Linear attention with a gated delta rule.
             GatedDeltaNet,
+            /// A layer's, of its convolution and its projections.
+            DeltaNet,
             /// A convolution along the rows that goes on from step to step.
             CausalConv1d,
             /// The selective state space of Mamba.
@@ -85,6 +87,8 @@ macro_rules! operators {
             AdaNorm,
             /// A residual sum with a gate.
             GatedResidual,
+            /// A root-mean-square norm with a gate.
+            GatedRmsNorm,
             /// Layer norm over the last axis.
             LayerNorm,
             /// A residual sum and its layer norm.

@@ -16,12 +16,14 @@
 //!
 //! Leaves alone: everything on a target that names no limits, since it runs no regions, or under
 //! `unfuse_regions`; chains that the target's kernel does not take; single nodes; a node with a
-//! reader outside the chain; views of states, which may not be read later than they are.
+//! reader outside the chain; views of states, which may not be read later than they are; what the
+//! host makes of weights while loading, which is no step.
 
 use super::{Context, Rewrite};
 use crate::error::{Error, Result};
 use crate::ir::mir::{Graph, ValueId};
 use crate::ops::{Alias, Operator, Region, RegionStep, StepFn, StepOperand};
+use crate::plan::at_load;
 use crate::target::{Path, RegionLimits, Target};
 use crate::types::{Kind, Type};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -34,7 +36,8 @@ pub fn elementwise_region(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
     if cx.options.unfuse_regions {
         return Ok(0);
     }
-    fuse(g, cx.options.region_limits.unwrap_or(limits), cx.target)
+    let loaded = at_load(g, cx.options.whole_weights)?;
+    fuse(g, cx.options.region_limits.unwrap_or(limits), cx.target, &loaded)
 }
 
 /// Whether the target's kernel takes the region, where it has one for some.
@@ -44,11 +47,12 @@ fn takes(target: &Target, region: &Region, g: &Graph, operands: &[ValueId]) -> b
     !target.claims.has(Region::NAME) || native()
 }
 
-fn fuse(g: &mut Graph, limits: RegionLimits, target: &Target) -> Result<usize> {
+fn fuse(g: &mut Graph, limits: RegionLimits, target: &Target, loaded: &[bool]) -> Result<usize> {
     let mut made = 0;
     for body in g.nodes.iter_mut().flat_map(|n| &mut n.regions) {
-        made += fuse(body, limits, target)?;
+        made += fuse(body, limits, target, &[])?;
     }
+    let is_loaded = |v: ValueId| loaded.get(v.0 as usize) == Some(&true);
     let stateful = stateful(g);
     let mut rewrite = Rewrite::new(g);
     let mut taken = vec![false; rewrite.g.nodes.len()];
@@ -56,6 +60,9 @@ fn fuse(g: &mut Graph, limits: RegionLimits, target: &Target) -> Result<usize> {
     for root in (0..taken.len()).rev() {
         let g = &*rewrite.g;
         if taken[root] || StepFn::of(&g.nodes[root].op).is_none() {
+            continue;
+        }
+        if is_loaded(g.nodes[root].outputs[0]) {
             continue;
         }
         let shape = &g.ty(g.nodes[root].outputs[0]).shape;
@@ -68,6 +75,7 @@ fn fuse(g: &mut Graph, limits: RegionLimits, target: &Target) -> Result<usize> {
             let node = &g.nodes[at];
             let [v] = node.outputs[..] else { continue };
             let joins = !taken[at]
+                && !is_loaded(v)
                 && StepFn::of(&node.op).is_some()
                 && g.ty(v).shape == *shape
                 && rewrite.readers(v).iter().all(|user| chain.contains(user))

@@ -11,7 +11,7 @@
 //!
 //! Runs after `fuse_glu` and `fuse_map`. Leaves alone: matmuls with a prologue or a residual, with
 //! different functions of their products, a mixture with and without bias, weights that are
-//! computed, and, with int8 activations, weights that want different blocks of x.
+//! made behind the first of them, and, with int8 activations, weights that want different blocks of x.
 
 use super::int8::activation_format;
 use super::{Context, Rewrite};
@@ -40,7 +40,8 @@ pub fn fuse_segments(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
             let plain = m.segments == 1
                 && m.norm.is_none()
                 && matches!(m.epilogue, Epilogue::None | Epilogue::Map(_))
-                && node.inputs[1..].iter().all(|v| rewrite.maker(*v).is_none());
+                // One that is made, as a part of a tensor is, must be so before the first of them.
+                && node.inputs[1..].iter().all(|v| rewrite.maker(*v).is_none_or(|at| at < i));
             let format = activation_format(g.ty(*node.inputs.get(1)?).dtype);
             plain.then(|| (node.inputs[0], m.bias, m.epilogue, int8.then_some(format)))
         };

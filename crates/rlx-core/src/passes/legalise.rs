@@ -16,7 +16,8 @@
 //! Before that: weights of types that no kernel reads are an error that names them, and matmuls of
 //! packed weights get int8 activations where the options ask (`int8.rs`).
 //!
-//! Leaves alone: everything, if no claim is made and no kind is forced.
+//! Leaves alone: what the host makes of weights while loading, which is no step (`plan/constants.rs`); and
+//! everything, if no claim is made and no kind is forced.
 
 use super::Context;
 use super::casts::{Casts, is_narrow, part};
@@ -25,6 +26,7 @@ use super::int8::int8;
 use crate::error::{Code, Error, Result};
 use crate::ir::mir::{Emitter, Graph, Node, ParamKind, ValueId};
 use crate::ops::{Cast, Class, Op};
+use crate::plan::at_load;
 use crate::target::{DispatchPolicy, Path};
 use crate::types::{DType, Type};
 use alloc::collections::BTreeMap;
@@ -102,8 +104,10 @@ fn unreadable(g: &Graph, cx: &Context<'_>, missing: &mut Vec<String>) {
 pub(super) fn lower(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
     let mut made_of = BTreeMap::new();
     let mut changed = 0;
+    let loaded = at_load(g, cx.options.whole_weights)?;
     for round in 0.. {
-        let mut now = Round { cx, made_of: &mut made_of, first: round == 0 }.graph(g)?;
+        let first = round == 0;
+        let mut now = Round { cx, made_of: &mut made_of, loaded: &loaded, first }.graph(g)?;
         // Parts may be loops, whose straight form has parts again.
         now += super::control_flow::resolve(g, cx)?;
         changed += now;
@@ -116,7 +120,7 @@ pub(super) fn lower(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         }
     }
     let mut left = Vec::new();
-    unclaimed(g, cx, &made_of, &mut left)?;
+    unclaimed(g, cx, &made_of, &loaded, &mut left)?;
     for u in &left {
         if !made_of.contains_key(&u.node) {
             cx.dispatch.note(&u.kind, Route::Unsupported, &u.why);
@@ -131,17 +135,21 @@ fn unclaimed(
     g: &mut Graph,
     cx: &Context<'_>,
     made_of: &BTreeMap<String, String>,
+    loaded: &[bool],
     out: &mut Vec<Unsupported>,
 ) -> Result<()> {
     for i in 0..g.nodes.len() {
         let mut regions = core::mem::take(&mut g.nodes[i].regions);
         for body in &mut regions {
-            unclaimed(body, cx, made_of, out)?;
+            unclaimed(body, cx, made_of, &[], out)?;
         }
         g.nodes[i].regions = regions;
         let node = &g.nodes[i];
         let types: Vec<&Type> = node.inputs.iter().map(|&v| g.ty(v)).collect();
         let Err(mut why) = cx.path(&node.op, &types) else { continue };
+        if is_loaded(node, loaded) {
+            continue;
+        }
         match wanted(cx, node.op.name()) {
             DispatchPolicy::ForceNative => why += ", and the options ask for a kernel",
             _ => why += ", and there is nothing it decomposes into",
@@ -169,11 +177,18 @@ fn wanted(cx: &Context<'_>, kind: &str) -> DispatchPolicy {
     }
 }
 
+/// Whether what a node makes is there once weights are loaded: it is no step, and needs no kernel.
+fn is_loaded(node: &Node, loaded: &[bool]) -> bool {
+    node.outputs.iter().all(|v| loaded.get(v.0 as usize) == Some(&true))
+}
+
 /// One look at every node.
 struct Round<'a, 'b> {
     cx: &'a mut Context<'b>,
     /// Of a part's label: the operator it is a part of.
     made_of: &'a mut BTreeMap<String, String>,
+    /// Of the graph's values, whether they are there once weights are loaded.
+    loaded: &'a [bool],
     /// Whether nodes are counted for the report.
     first: bool,
 }
@@ -189,12 +204,18 @@ impl Round<'_, '_> {
             for v in &mut node.inputs {
                 *v = stands.get(v).copied().unwrap_or(*v);
             }
+            let loaded = core::mem::take(&mut self.loaded); // a body has values of its own
             for body in &mut node.regions {
                 changed += self.graph(body)?;
             }
+            self.loaded = loaded;
             let kind = node.op.name().to_string();
             let types: Vec<&Type> = node.inputs.iter().map(|&v| g.ty(v)).collect();
             let claim = self.cx.path(&node.op, &types);
+            let claim = claim.or_else(|why| match is_loaded(&node, loaded) {
+                true => Ok(Path::HostConstant),
+                false => Err(why),
+            });
             let want = wanted(self.cx, &kind);
             let forced = want == DispatchPolicy::ForceCommon
                 && !matches!(claim, Ok(Path::View | Path::HostConstant));

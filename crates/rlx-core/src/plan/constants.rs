@@ -59,6 +59,14 @@ pub(super) fn recipes(g: &Graph, whole: bool) -> Result<Vec<Option<Recipe>>> {
     Ok(out)
 }
 
+/// Of every value, whether the host makes it while loading, so that no step does.
+///
+/// # Errors
+/// As [`recipes`].
+pub(crate) fn at_load(g: &Graph, whole: bool) -> Result<Vec<bool>> {
+    Ok(recipes(g, whole)?.iter().map(Option::is_some).collect())
+}
+
 /// The tables that are made of tensors, whatever the sizes of symbols are: a session makes them while it loads.
 pub(crate) fn tables(g: &Graph) -> Vec<WeightUse> {
     let table = |node: &Node| {

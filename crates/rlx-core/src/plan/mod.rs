@@ -26,7 +26,7 @@ mod weights;
 
 pub use arena::ALIGNMENT;
 pub use at_run::{at_run, plan_bounded};
-pub(crate) use constants::tables;
+pub(crate) use constants::{at_load, tables};
 pub(crate) use fingerprint::Hasher;
 pub use fingerprint::hash;
 pub use picture::picture;

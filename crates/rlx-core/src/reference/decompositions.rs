@@ -303,14 +303,43 @@ fn a_gated_delta_net_is_a_scan() {
 }
 
 #[test]
+fn a_delta_net_is_its_norms_its_gates_and_a_gated_delta_net() {
+    for (dtype, tolerance) in FLOATS {
+        for (len, done, tiled) in [(4, 0, false), (3, 0, true), (3, 1, false)] {
+            // 2 key heads of 3, 4 value heads of 2.
+            let (qkv, a, b) =
+                (some(dtype, &[4, 20], 1), some(dtype, &[4, 4], 2), some(dtype, &[4, 4], 3));
+            let decay = f32s(&[4], &[-1.0, -0.5, 0.0, -2.0]);
+            let (dt, m) = (some(dtype, &[4], 4), state(some(DType::F32, &[4, 3, 2], 5)));
+            let op = DeltaNet { key_heads: 2, state_size: 3, eps: 1e-6, tiled };
+            let ctl = control(2, len, done);
+            decomposes(op, &[&qkv, &a, &b, &decay, &dt, &m, &ctl], tolerance.max(1e-6));
+        }
+    }
+}
+
+#[test]
+fn a_gated_rms_norm_is_a_norm_a_map_and_a_product() {
+    for (dtype, tolerance) in FLOATS {
+        let (x, w, gate) =
+            (some(dtype, &[3, 2, 4], 1), some(DType::F32, &[4], 2), some(dtype, &[3, 2, 4], 3));
+        decomposes(GatedRmsNorm { eps: 1e-5, act: Unary::Silu }, &[&x, &w, &gate], tolerance);
+    }
+}
+
+#[test]
 fn a_causal_conv1d_is_a_sum_of_shifted_rows() {
     for (dtype, tolerance) in FLOATS {
         for (rows, len, done) in [(5, 5, 0), (5, 3, 0), (1, 1, 0), (5, 1, 1)] {
             let (x, w) = (some(dtype, &[rows, 3], 1), some(dtype, &[3, 4], 2));
             let past = state(some(DType::F32, &[3, 3], 3));
-            let op = CausalConv1d { act: Some(Unary::Silu) };
+            let op = CausalConv1d { act: Some(Unary::Silu), gated: false };
             let tolerance = tolerance.max(1e-6);
-            decomposes(op, &[&x, &w, &past, &control(2, len, done)], tolerance);
+            let ctl = control(2, len, done);
+            decomposes(op, &[&x, &w, &past, &ctl], tolerance);
+            let x = some(dtype, &[rows, 9], 4);
+            let op = CausalConv1d { act: None, gated: true };
+            decomposes(op, &[&x, &w, &past, &ctl], tolerance);
         }
     }
 }

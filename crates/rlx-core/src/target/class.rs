@@ -157,6 +157,7 @@ mod tests {
         ("state_write", Err(Class::Movement)), // copies
         ("state_read", Err(Class::Movement)),
         ("gated_delta_net", Ok("GatedDeltaNet")),
+        ("delta_net", Ok("GatedDeltaNet")),
         ("causal_conv1d", Err(Class::Reduction)), // sums over taps
         ("selective_scan", Ok("SelectiveScan")),
         ("if", Ok("If")),
@@ -171,6 +172,7 @@ mod tests {
         ("sample", Ok("Sample")),
         ("ada_norm", Ok("LayerNorm")),
         ("gated_residual", Ok("Binary")),
+        ("gated_rms_norm", Ok("RmsNorm")),
         ("layer_norm", Ok("LayerNorm")),
         ("residual_layer_norm", Ok("FusedResidualLN")),
         ("residual_rms_norm", Ok("FusedResidualRmsNorm")),

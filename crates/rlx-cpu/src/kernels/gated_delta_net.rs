@@ -1,5 +1,7 @@
 //! gated_delta_net  M = exp(g) M + k (beta (v - exp(g) M^T k))^T, y = M^T q / sqrt(n), row by row
 //! shapes           q, k f32[s, kh, n]   v, y f32[s, h, v]   g, beta f32[s, h]   state f32[h, n, v]
+//! delta_net        the same of rows qkv f32[s, 2 kh n + h v], with q and k of length 1, and gates of a, b, decay
+//!                  and dt
 //! bytes            the state twice a row and head: 8 n v, from the cache that a head's 4 n v fit in
 //! operations       6 n v a row and head
 //! shares           heads
@@ -13,7 +15,7 @@ use core::cell::RefCell;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::math;
-use rlx_core::ops::GatedDeltaNet;
+use rlx_core::ops::{self, GatedDeltaNet, Unary};
 use rlx_core::target::Target;
 use rlx_core::types::Type;
 
@@ -23,6 +25,8 @@ struct DeltaNet {
     key_heads: usize,
     heads: usize,
     width: usize,
+    /// What a layer's operator adds to the square of a length; `None` for the recurrence alone.
+    eps: Option<f32>,
 }
 
 pub(super) fn takes(op: &GatedDeltaNet, operands: &[&Type], _: &Target) -> Result<(), String> {
@@ -34,7 +38,23 @@ pub(super) fn takes(op: &GatedDeltaNet, operands: &[&Type], _: &Target) -> Resul
     if operands[0].shape.rank() != 3 || operands[3].shape.rank() != 2 {
         return Err("its kernel has one sequence, and one gate a head".into());
     }
-    match operands[2].shape.last().as_static() {
+    whole_lanes(operands[2])
+}
+
+/// A layer's operator: tensors of f32.
+pub(super) fn takes_layer(
+    op: &ops::DeltaNet,
+    operands: &[&Type],
+    _: &Target,
+) -> Result<(), String> {
+    let ops::DeltaNet { key_heads: _, state_size: _, eps: _, tiled: _ } = op;
+    claim::floats_and_caches(operands)?;
+    whole_lanes(operands[5])
+}
+
+/// Refuses heads whose values' last axis is no whole number of vectors.
+fn whole_lanes(values: &Type) -> Result<(), String> {
+    match values.shape.last().as_static() {
         Some(width) if width % LANES as u64 == 0 => Ok(()),
         _ => Err(format!("its kernel has values of whole {LANES}")),
     }
@@ -43,14 +63,70 @@ pub(super) fn takes(op: &GatedDeltaNet, operands: &[&Type], _: &Target) -> Resul
 pub(super) fn plan(op: &GatedDeltaNet, step: &Step) -> Result<Planned> {
     let [rows, key_heads, n] = dims(&step.operands[0])?;
     let [_, heads, width] = dims(&step.operands[2])?;
-    let kernel = DeltaNet { op: op.clone(), rows, key_heads, heads, width };
+    Ok(planned(DeltaNet { op: op.clone(), rows, key_heads, heads, width, eps: None }, n))
+}
+
+pub(super) fn plan_layer(op: &ops::DeltaNet, step: &Step) -> Result<Planned> {
+    let [rows, _] = dims(&step.operands[0])?;
+    let [heads, n, width] = dims(&step.operands[5])?;
+    let (key_heads, eps) = (op.key_heads, Some(op.eps));
+    Ok(planned(DeltaNet { op: op.rule(), rows, key_heads, heads, width, eps }, n))
+}
+
+fn planned(kernel: DeltaNet, n: usize) -> Planned {
+    let DeltaNet { rows, heads, width, .. } = kernel;
     let splits = [Split::Grid(rows, 4 * width), Split::Runs(heads)];
-    Ok(Planned::new(kernel, &splits, 3 * rows * heads * n * width))
+    Planned::new(kernel, &splits, 3 * rows * heads * n * width)
+}
+
+/// Where a head of a row has its numbers.
+struct Operands<'a> {
+    q: &'a [f32],
+    k: &'a [f32],
+    v: &'a [f32],
+    /// Of its matrix.
+    decay: f32,
+    beta: f32,
+}
+
+/// `1 / sqrt(sum x^2 + eps)`.
+fn inverse_length(x: &[f32], eps: f32) -> f32 {
+    let square: f32 = x.iter().map(|x| x * x).sum();
+    1.0 / (square + eps).sqrt()
+}
+
+impl DeltaNet {
+    /// Of head `h` in row `i`.
+    fn operands<'a>(&self, cx: &Cx<'a>, i: usize, h: usize) -> Operands<'a> {
+        let (n, width, heads) = (self.op.state_size, self.width, self.heads);
+        let key = self.op.key_head(h, self.key_heads, heads) * n;
+        let (keys, at) = (self.key_heads * n, i * heads + h);
+        let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|i| cx.slice::<f32>(i));
+        let exp = |x: f32| math::exp(x.into()) as f32;
+        if self.eps.is_some() {
+            let row = &a[i * (2 * keys + heads * width)..];
+            let time = Unary::Softplus.eval((b[at] + e[h]).into()) as f32;
+            return Operands {
+                q: &row[key..][..n],
+                k: &row[keys + key..][..n],
+                v: &row[2 * keys + h * width..][..width],
+                decay: exp(d[h] * time),
+                beta: Unary::Sigmoid.eval(c[at].into()) as f32,
+            };
+        }
+        Operands {
+            q: &a[i * keys + key..][..n],
+            k: &b[i * keys + key..][..n],
+            v: &c[at * width..][..width],
+            decay: exp(d[at]),
+            beta: e[at],
+        }
+    }
 }
 
 std::thread_local! {
-    /// What a row changes the matrix by, and its result.
-    static ROOM: RefCell<[Vec<f32>; 2]> = RefCell::default();
+    /// What a row changes the matrix by, its result, and its key of length 1.
+    static ROOM: RefCell<[Vec<f32>; 3]> = RefCell::default();
 }
 
 impl Kernel for DeltaNet {
@@ -59,29 +135,25 @@ impl Kernel for DeltaNet {
         if ctl.done {
             return;
         }
-        let [q, k, v, g, beta] = [0, 1, 2, 3, 4].map(|i| cx.slice::<f32>(i));
         let (n, width) = (self.op.state_size, self.width);
         let first = cx.result(0).columns::<f32>().start;
         let root = 1.0 / (n as f32).sqrt();
-        ROOM.with_borrow_mut(|[change, y]| {
+        ROOM.with_borrow_mut(|[change, y, unit]| {
             change.resize(width, 0.0);
             y.resize(width, 0.0);
             for h in cx.result(1).rows.clone() {
-                let key = self.op.key_head(h, self.key_heads, self.heads);
                 for i in 0..ctl.len.min(self.rows) {
-                    let (at, from) = (i * self.heads + h, (i * self.key_heads + key) * n);
-                    let row = Row {
-                        m: cx.result(1).row::<f32>(h),
-                        k: &k[from..][..n],
-                        q: &q[from..][..n],
-                        v: &v[at * width..][..width],
-                        decay: math::exp(g[at].into()) as f32,
-                        beta: beta[at],
-                        root,
-                        change,
-                        y,
-                    };
-                    dispatch(level, row);
+                    let Operands { q, mut k, v, decay, beta } = self.operands(cx, i, h);
+                    let mut root = root;
+                    if let Some(eps) = self.eps {
+                        root *= inverse_length(q, eps);
+                        let scale = inverse_length(k, eps);
+                        unit.clear();
+                        unit.extend(k.iter().map(|k| k * scale));
+                        k = unit;
+                    }
+                    let m = cx.result(1).row::<f32>(h);
+                    dispatch(level, Row { m, k, q, v, decay, beta, root, change, y });
                     // The shares of both results have the same heads.
                     cx.result(0).row::<f32>(i)[h * width - first..][..width].copy_from_slice(y);
                 }

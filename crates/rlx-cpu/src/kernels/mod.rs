@@ -42,6 +42,7 @@ pub(crate) mod elementwise;
 #[cfg(feature = "graphs")]
 mod expand;
 mod gated_delta_net;
+mod gated_rms_norm;
 mod gather;
 #[cfg(feature = "graphs")]
 mod gather_axis;
@@ -191,6 +192,8 @@ kernels! {
     Unmask: unmask::takes, unmask::plan;
     CausalConv1d: causal_conv1d::takes, causal_conv1d::plan;
     GatedDeltaNet: gated_delta_net::takes, gated_delta_net::plan;
+    DeltaNet: gated_delta_net::takes_layer, gated_delta_net::plan_layer;
+    GatedRmsNorm: gated_rms_norm::takes, gated_rms_norm::plan;
     #[cfg(feature = "graphs")] Select: select::takes, select::plan;
     #[cfg(feature = "graphs")] Compare: compare::takes, compare::plan;
     #[cfg(feature = "graphs")] Cast: cast::takes, cast::plan;

@@ -1,5 +1,6 @@
 //! zip         y = f(a, b)
-//! shapes      a, y f32[rows, dim]   b as a, or f32[dim]; a and y may be one; all else by `elementwise`
+//! shapes      a, y f32[rows, dim]   b as a, f32[dim], f32[rows, 1] or one; a and y may be one; all else by
+//!             `elementwise`
 //! bytes       12 per element
 //! shares      columns of y's rows
 //! numerics    rounded once; pow within the reference's f64
@@ -9,18 +10,44 @@ use super::elementwise;
 use super::{Kernel, Planned, claim, math};
 use crate::place::Split;
 use crate::view::Cx;
-use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::{Binary, Zip};
 #[cfg(feature = "graphs")]
 use rlx_core::ops::{Operator, StepFn};
 use rlx_core::target::Target;
-use rlx_core::types::Type;
+use rlx_core::types::{Dim, Shape, Type};
+use rlx_core::{Error, Result};
 
 struct ZipKernel {
     f: Binary,
-    /// b has one row that is used for all.
-    repeats: bool,
+    b: Repeat,
+}
+
+/// How b repeats to a.
+#[derive(Clone, Copy, PartialEq)]
+enum Repeat {
+    No,
+    /// One row for all.
+    Row,
+    /// One element for each row.
+    Column,
+    /// One element.
+    One,
+}
+
+impl Repeat {
+    fn of(a: &Shape, b: &Shape) -> Option<Repeat> {
+        let ones = |dims: &[Dim]| dims.iter().all(|d| d.as_static() == Some(1));
+        match (a.0.as_slice(), b.0.as_slice()) {
+            _ if a == b => Some(Repeat::No),
+            ([_, ..], b) if b.len() <= a.rank() && ones(b) => Some(Repeat::One),
+            ([.., of_a], [of_b]) if of_a == of_b => Some(Repeat::Row),
+            ([of_a @ .., _], [of_b @ .., last]) if of_a == of_b && last.as_static() == Some(1) => {
+                Some(Repeat::Column)
+            }
+            _ => None,
+        }
+    }
 }
 
 pub(super) fn takes(op: &Zip, operands: &[&Type], _: &Target) -> Result<(), String> {
@@ -32,15 +59,16 @@ pub(super) fn takes(op: &Zip, operands: &[&Type], _: &Target) -> Result<(), Stri
     plain
 }
 
-/// Fails unless the operands are f32 of one shape, or the second one is a row.
+/// Fails unless the operands are f32, and the second one repeats to the first one's shape.
 fn rows(operands: &[&Type]) -> Result<(), String> {
     claim::floats(operands)?;
     let [a, b] = operands else { return Err("its kernel takes two operands".into()) };
-    let row = b.shape.rank() == 1 && a.shape.rank() > 0 && b.shape.last() == a.shape.last();
-    if a.shape == b.shape || row {
-        return Ok(());
+    match Repeat::of(&a.shape, &b.shape) {
+        Some(_) => Ok(()),
+        None => {
+            Err("its kernel takes two operands of one shape, or a row, a column or a number".into())
+        }
     }
-    Err("its kernel takes two operands of one shape, or a row".into())
 }
 
 pub(super) fn plan(op: &Zip, step: &Step) -> Result<Planned> {
@@ -48,16 +76,23 @@ pub(super) fn plan(op: &Zip, step: &Step) -> Result<Planned> {
     if rows(&[&step.operands[0].ty, &step.operands[1].ty]).is_err() {
         return elementwise::plan_one(StepFn::Zip(op.f), step);
     }
-    let repeats = step.operands[1].ty.shape != step.operands[0].ty.shape;
+    let [a, b] = [0, 1].map(|i| &step.operands[i].ty.shape);
+    let b = Repeat::of(a, b).ok_or_else(|| Error::internal("zip: shapes"))?;
     let work = step.results[0].bytes as usize;
-    Ok(Planned::new(ZipKernel { f: op.f, repeats }, &[Split::Columns(64)], work))
+    Ok(Planned::new(ZipKernel { f: op.f, b }, &[Split::Columns(64)], work))
+}
+
+/// `y = f(y, b)`.
+fn number(f: Binary, y: &mut [f32], b: f32) {
+    y.iter_mut().for_each(|y| *y = f.eval((*y).into(), b.into()) as f32);
 }
 
 impl Kernel for ZipKernel {
     fn run(&self, cx: &mut Cx<'_>) {
         let (a, b) = (cx.slice::<f32>(0), cx.slice::<f32>(1));
         let (columns, rows) = (cx.result(0).columns::<f32>(), cx.result(0).rows.clone());
-        let width = a.len().max(if self.repeats { 0 } else { b.len() }) / rows.len().max(1);
+        let of_b = if self.b == Repeat::No { b.len() } else { 0 };
+        let width = a.len().max(of_b) / rows.len().max(1);
         for r in 0..cx.real(rows.end) {
             let y = cx.result(0).row(r);
             if !a.is_empty() {
@@ -67,8 +102,12 @@ impl Kernel for ZipKernel {
                 // b is a, and both are y.
                 y.iter_mut().for_each(|y| *y = self.f.eval((*y).into(), (*y).into()) as f32);
             } else {
-                let start = if self.repeats { 0 } else { r * width };
-                math::zip(self.f, y, &b[start..][columns.clone()]);
+                match self.b {
+                    Repeat::No => math::zip(self.f, y, &b[r * width..][columns.clone()]),
+                    Repeat::Row => math::zip(self.f, y, &b[columns.clone()]),
+                    Repeat::Column => number(self.f, y, b[r]),
+                    Repeat::One => number(self.f, y, b[0]),
+                }
             }
         }
     }

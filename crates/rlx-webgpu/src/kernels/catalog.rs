@@ -10,10 +10,10 @@ use crate::tuning::Tuning;
 use rlx_core::Result;
 use rlx_core::ir::lir::{Phase, Slice, Space, Step};
 use rlx_core::ops::{
-    Attention, AttentionJoin, AttentionSplit, Binary, Epilogue, Gather, GroupedEpilogue,
-    GroupedMatMul, KvWrite, Map, MatMul, Op, QuantizeRows, Region, RegionStep, RmsNorm, Rope,
-    RopeAttentionSplit, RopeKvWrite, RopeStyle, Route, Sample, StepFn, StepOperand, TakeRows,
-    Unary, WeightedSum, Zip,
+    Attention, AttentionJoin, AttentionSplit, Binary, CausalConv1d, DeltaNet, Epilogue,
+    GatedDeltaNet, GatedRmsNorm, Gather, GroupedEpilogue, GroupedMatMul, KvWrite, Map, MatMul, Op,
+    QuantizeRows, Region, RegionStep, RmsNorm, Rope, RopeAttentionSplit, RopeKvWrite, RopeStyle,
+    Route, Sample, StepFn, StepOperand, TakeRows, Unary, WeightedSum, Zip,
 };
 use rlx_core::plan::{Buffer, Entry, Origin, WeightPlan};
 use rlx_core::target::Target;
@@ -235,10 +235,56 @@ fn experts(types: &[DType], out: &mut BTreeMap<String, Kernel>) -> Result<()> {
         let op = GroupedMatMul { segments: 1, bias, epilogue };
         out.insert(format!("grouped_matmul_{name}"), made.kernel(op, true, true)?);
     }
+    recurrences(out)?;
     for counted in [false, true] {
         let made = Maker::new().arena(DType::F32, &[5, 2, 9])?.arena(DType::F32, &[5, 2])?;
         let name = if counted { "weighted_sum_rows" } else { "weighted_sum" };
         out.insert(name.into(), made.kernel(WeightedSum, counted, true)?);
+    }
+    Ok(())
+}
+
+/// Delta nets and the convolution before them, each with a row and with several.
+fn recurrences(out: &mut BTreeMap<String, Kernel>) -> Result<()> {
+    for rows in [1, 5] {
+        for (name, act, gated) in [("silu", Some(Unary::Silu), false), ("gated", None, true)] {
+            let made = Maker::new()
+                .arena(DType::F32, &[rows, if gated { 210 } else { 70 }])?
+                .weight(DType::F32, &[70, 4], 0)?
+                .state(DType::F32, &[3, 70])?
+                .state(DType::U32, &[16])?;
+            let op = CausalConv1d { act, gated };
+            out.insert(format!("causal_conv1d_{rows}_{name}"), made.kernel(op, false, true)?);
+        }
+        for (n, v, tiled) in [(128, 128, true), (5, 3, false)] {
+            let made = Maker::new()
+                .arena(DType::F32, &[rows, 2, n])?
+                .arena(DType::F32, &[rows, 2, n])?
+                .arena(DType::F32, &[rows, 4, v])?
+                .arena(DType::F32, &[rows, 4])?
+                .arena(DType::F32, &[rows, 4])?
+                .state(DType::F32, &[4, n, v])?
+                .state(DType::U32, &[16])?;
+            let op = GatedDeltaNet { state_size: n as usize, carry: true, tiled };
+            let name = format!("gated_delta_net_{rows}_{n}_{v}");
+            out.insert(name, made.kernel(op, false, true)?);
+            let made = Maker::new()
+                .arena(DType::F32, &[rows, 4 * n + 4 * v])?
+                .arena(DType::F32, &[rows, 4])?
+                .arena(DType::F32, &[rows, 4])?
+                .weight(DType::F32, &[4], 0)?
+                .weight(DType::F32, &[4], 1)?
+                .state(DType::F32, &[4, n, v])?
+                .state(DType::U32, &[16])?;
+            let op = DeltaNet { key_heads: 2, state_size: n as usize, eps: 1e-6, tiled };
+            out.insert(format!("delta_net_{rows}_{n}_{v}"), made.kernel(op, false, true)?);
+        }
+        let made = Maker::new()
+            .arena(DType::F32, &[rows, 4, 128])?
+            .weight(DType::F32, &[128], 0)?
+            .arena(DType::F32, &[rows, 4, 128])?;
+        let op = GatedRmsNorm { eps: 1e-5, act: Unary::Silu };
+        out.insert(format!("gated_rms_norm_{rows}"), made.kernel(op, false, true)?);
     }
     Ok(())
 }

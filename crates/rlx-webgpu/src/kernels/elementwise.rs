@@ -8,11 +8,53 @@ use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Binary, Op};
 use rlx_core::target::Target;
-use rlx_core::types::Type;
+use rlx_core::types::{Dim, Shape, Type};
 
 /// Elements of a slice of f32.
 pub(super) fn elements(slice: &Slice) -> u64 {
     slice.bytes / 4
+}
+
+/// How an operand repeats to the result's shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Repeat {
+    /// It has an element for each.
+    No,
+    /// One row for all of them.
+    Row,
+    /// One element for each row.
+    Column,
+    /// One element.
+    One,
+}
+
+impl Repeat {
+    /// How `x` repeats to `y`; `None` for what takes more than a division to find.
+    pub fn of(x: &Shape, y: &Shape) -> Option<Repeat> {
+        let ones = |dims: &[Dim]| dims.iter().all(|d| d.as_static() == Some(1));
+        let [head @ .., last] = x.0.as_slice() else { return Some(Repeat::One) };
+        match y.0.split_last() {
+            _ if x == y => Some(Repeat::No),
+            Some(_) if x.rank() <= y.rank() && ones(&x.0) => Some(Repeat::One),
+            Some((_, of_y)) if head == of_y && ones(core::slice::from_ref(last)) => {
+                Some(Repeat::Column)
+            }
+            Some((width, of_y)) if head.len() <= of_y.len() && ones(head) && last == width => {
+                Some(Repeat::Row)
+            }
+            _ => None,
+        }
+    }
+
+    /// Where element `i` of the result has its operand; `row` is the length of a row.
+    pub fn index(self, i: &str, row: &str) -> String {
+        match self {
+            Repeat::No => i.into(),
+            Repeat::Row => format!("{i} % {row}"),
+            Repeat::Column => format!("{i} / {row}"),
+            Repeat::One => "0u".into(),
+        }
+    }
 }
 
 /// A tensor of f32, by a function that has WGSL; others where graphs are run.
@@ -35,8 +77,7 @@ pub(super) fn binary_function(f: Binary) -> Taken {
     }
 }
 
-/// Two tensors of f32 of one shape, or the second is as long as the first's last axis; others where graphs
-/// are run.
+/// Two tensors of f32, of which the second repeats to the first's shape; others where graphs are run.
 pub(super) fn takes_zip(op: &Op, operands: &[&Type], target: &Target) -> Taken {
     takes_row(op, operands).or_else(|why| takes_also(op, operands, target, why))
 }
@@ -47,11 +88,12 @@ fn takes_row(op: &Op, operands: &[&Type]) -> Taken {
     binary_function(op.f)?;
     takes::is_f32(0, a)?;
     takes::is_f32(1, b)?;
-    let row = b.shape.rank() == 1 && b.shape.last() == a.shape.last();
-    if a.shape == b.shape || (row && a.shape.rank() > 0) {
-        return Ok(());
+    match Repeat::of(&b.shape, &a.shape) {
+        Some(_) => Ok(()),
+        None => {
+            Err("its kernel takes two operands of one shape, or a row, a column or a number".into())
+        }
     }
-    Err("its kernel takes two operands of one shape, or a row".into())
 }
 
 pub(super) fn unary(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
@@ -94,21 +136,20 @@ fn launch(
         None => None,
     };
     let y = emit.write(&step.results[0])?;
-    let words = vec![
-        word(n)?,
-        a.word(),
-        b_at.as_ref().map_or(0, Place::word),
-        y.word(),
-        word(b.map_or(1, elements))?,
-    ];
-    let b_text = b_at
-        .as_ref()
-        .map_or(String::new(), |b| format!(", bitcast<f32>({}[step.b + i % step.repeat])", b.var));
+    let row = step.results[0].ty.shape.last().as_static().unwrap_or(1);
+    let words =
+        vec![word(n)?, a.word(), b_at.as_ref().map_or(0, Place::word), y.word(), word(row.max(1))?];
+    let repeat = b.and_then(|b| Repeat::of(&b.ty.shape, &step.results[0].ty.shape));
+    let repeat = repeat.unwrap_or(Repeat::No);
+    let b_text = b_at.as_ref().map_or(String::new(), |b| {
+        format!(", bitcast<f32>({}[step.b + {}])", b.var, repeat.index("i", "step.row"))
+    });
+    let second = format!(", b[{}]", repeat.index("i", "row"));
     let wgsl = fill(
         include_str!("elementwise.wgsl"),
         &[
             ("name", name),
-            ("second", if b.is_some() { ", b[i % repeat]" } else { "" }),
+            ("second", if b.is_some() { &second } else { "" }),
             ("bindings", &emit.bindings()),
             ("function", function),
             ("entry", name),

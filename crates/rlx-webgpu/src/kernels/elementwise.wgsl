@@ -1,9 +1,9 @@
 // {{name}}         y[i] = f(a[i]{{second}})
-// shapes      a, y f32[n]    b f32[n], or f32[repeat] used again for every row
+// shapes      a, y f32[n]    b f32[n], or a row used again for every row, a number for each row, or one
 // bytes       4*n for each operand and for y
 // launch      one invocation an element, workgroups of 64
 // numerics    f32; of finite arguments no infinity is made on the way to a finite value
-struct Step { n: u32, a: u32, b: u32, y: u32, repeat: u32 }
+struct Step { n: u32, a: u32, b: u32, y: u32, row: u32 }
 {{bindings}}
 {{function}}
 @compute @workgroup_size(64)

@@ -1,6 +1,6 @@
 //! `elementwise_region`: a chain of scalar functions, printed from their expressions.
 
-use super::elementwise::{binary_function, elements};
+use super::elementwise::{Repeat, binary_function, elements};
 use super::emit::{Emit, fill};
 use super::scalar;
 use super::takes::{self, Taken};
@@ -12,7 +12,7 @@ use rlx_core::ops::{Op, RegionStep, StepFn, StepOperand};
 use rlx_core::target::Target;
 use rlx_core::types::Type;
 
-/// Chains of `map` and `zip` over tensors of f32 that have the result's shape or repeat a row; others where
+/// Chains of `map` and `zip` over tensors of f32 that have the result's shape or repeat to it; others where
 /// graphs are run.
 pub(super) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
     takes_rows(op, operands).or_else(|why| takes_also(op, operands, target, why))
@@ -36,13 +36,10 @@ fn takes_rows(op: &Op, operands: &[&Type]) -> Taken {
     let Some(result) = op.infer(operands).ok().and_then(|mut types| types.pop()) else {
         return Err("its steps do not fit".into());
     };
-    let fits = |x: &&Type| {
-        x.shape == result.shape || (x.shape.rank() == 1 && x.shape.last() == result.shape.last())
-    };
-    if operands.iter().all(fits) {
+    if operands.iter().all(|x| Repeat::of(&x.shape, &result.shape).is_some()) {
         return Ok(());
     }
-    Err("its kernel takes operands of the result's shape, or rows".into())
+    Err("its kernel takes operands of the result's shape, rows, columns or numbers".into())
 }
 
 /// A function's definitions, one by one, those it calls before it; and its name.
@@ -79,15 +76,13 @@ pub(super) fn region(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resu
     if n == 0 {
         return Ok(None);
     }
-    let (mut words, mut lines) = (vec![word(n)?, 1], Vec::new());
+    let row = result.ty.shape.last().as_static().unwrap_or(1);
+    let (mut words, mut lines) = (vec![word(n)?, word(row.max(1))?], Vec::new());
     let mut inputs = Vec::new();
     for (i, x) in step.operands.iter().enumerate() {
         let at = emit.read(x)?;
-        let repeats = x.ty.shape != result.ty.shape;
-        if repeats {
-            words[1] = word(elements(x))?;
-        }
-        let index = if repeats { "i % step.row" } else { "i" };
+        let repeat = Repeat::of(&x.ty.shape, &result.ty.shape);
+        let index = repeat.ok_or_else(|| mismatch(step))?.index("i", "step.row");
         lines.push(format!("let i{i} = bitcast<f32>({}[step.i{i} + {index}]);", at.var));
         inputs.push(at.word());
     }

@@ -1,5 +1,5 @@
 // elementwise_region   y[i] = {{formula}}
-// shapes      y f32[n]    i0, ... f32[n], or f32[row] used again for every row
+// shapes      y f32[n]    i0, ... f32[n], or a row used again for every row, a number for each row, or one
 // bytes       4*n for each input and for y
 // launch      one invocation an element, workgroups of 64
 // numerics    f32, step by step; of finite arguments no infinity is made on the way to a finite value

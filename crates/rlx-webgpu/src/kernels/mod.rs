@@ -10,11 +10,13 @@ mod attention_split;
 mod attention_tile;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod catalog;
+mod causal_conv1d;
 mod codebooks;
 mod elementwise;
 mod elementwise_region;
 mod emit;
 mod formats;
+mod gated_delta_net;
 mod gather;
 #[cfg(feature = "graphs")]
 mod graphs;
@@ -137,6 +139,10 @@ const fn row(op: &'static str, takes: Takes, build: Build) -> Row {
 const ROWS: &[Row] = &[
     row("gather", gather::takes, gather::gather),
     row("rms_norm", rms_norm::takes, rms_norm::rms_norm),
+    row("gated_rms_norm", rms_norm::takes_gated, rms_norm::rms_norm),
+    row("causal_conv1d", causal_conv1d::takes, causal_conv1d::causal_conv1d),
+    row("gated_delta_net", gated_delta_net::takes, gated_delta_net::gated_delta_net),
+    row("delta_net", gated_delta_net::takes_layer, gated_delta_net::delta_net),
     row("matmul", matmul::takes, matmul::matmul),
     row("grouped_matmul", matmul::experts::takes, matmul::experts::grouped_matmul),
     row("route", route::takes, route::route),

@@ -1,8 +1,8 @@
-//! `rms_norm` as a step of its own; before a matmul it is that one's prologue.
+//! `rms_norm` as a step of its own, before a matmul it is that one's prologue; and `gated_rms_norm`.
 
 use super::emit::{Emit, fill};
 use super::takes::{self, Taken};
-use super::{Context, Launch, matrix, mismatch, word};
+use super::{Context, Launch, matrix, mismatch, scalar, unsupported, word};
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::Op;
@@ -16,20 +16,46 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     takes::rows(operands)
 }
 
+/// The same with a gate whose function WGSL has.
+pub(super) fn takes_gated(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+    takes::knows(op, &["eps", "act"])?;
+    takes::floats_and_caches(operands)?;
+    takes::rows(operands)?;
+    match op {
+        Op::GatedRmsNorm(op) => takes::unary(op.act),
+        _ => Err("it takes a norm with a gate".into()),
+    }
+}
+
 pub(super) fn rms_norm(
     step: &Step,
     cx: &Context<'_>,
     emit: &mut Emit<'_>,
 ) -> Result<Option<Launch>> {
-    let Op::RmsNorm(op) = &step.op else { return Err(mismatch(step)) };
+    let (eps, act) = match &step.op {
+        Op::RmsNorm(op) => (op.eps, None),
+        Op::GatedRmsNorm(op) => (op.eps, Some(op.act)),
+        _ => return Err(mismatch(step)),
+    };
     let (rows, k) = matrix(&step.operands[0])?;
     if rows == 0 || k == 0 {
         return Ok(None);
     }
     let x = emit.read(&step.operands[0])?;
     let w = emit.read(&step.operands[1])?;
+    let (mut gate_word, mut gate, mut functions) = (0, String::new(), String::new());
+    if let Some(f) = act {
+        let place = emit.read(&step.operands[2])?;
+        let text = scalar::unary(f);
+        let (helpers, text) =
+            text.ok_or_else(|| unsupported(format!("WGSL has no {}", f.name())))?;
+        functions = format!("{helpers}fn act(x: f32) -> f32 {{ return {text}; }}\n");
+        gate = format!(" * act(bitcast<f32>({}[step.gate + row * step.k + c]))", place.var);
+        gate_word = place.word();
+    }
     let y = emit.write(&step.results[0])?;
-    let words = vec![word(k)?, word(rows)?, x.word(), w.word(), y.word(), op.eps.to_bits()];
+    let words =
+        vec![word(k)?, word(rows)?, x.word(), w.word(), y.word(), eps.to_bits(), gate_word, 0];
     let (rows_len, skip) = cx.skip_rows(rows, "row", emit);
     let wgsl = fill(
         include_str!("rms_norm.wgsl"),
@@ -37,6 +63,9 @@ pub(super) fn rms_norm(
             ("bindings", &emit.bindings()),
             ("rows_len", rows_len),
             ("skip", &skip),
+            ("formula", if act.is_some() { " * act(gate[r, c])" } else { "" }),
+            ("functions", &functions),
+            ("gate", &gate),
             ("x", &x.var),
             ("w", &w.var),
             ("y", &y.var),

@@ -360,6 +360,24 @@ blocks! {
         /// Value heads of one key head do not follow each other but are K apart.
         tiled: bool,
     } inputs |b| 5, results 1;
+    /// `qkv [S, 2 K N + H V], a [S, H], b [S, H], decay [H], dt [H] -> [S, H, V]`: a layer's gated delta net,
+    /// of what its convolution and its projections give.
+    DeltaNet "delta_net" {
+        /// The layer's number: names the state `blk.N.s`.
+        layer: usize,
+        /// K.
+        key_heads: usize,
+        /// H.
+        heads: usize,
+        /// N.
+        state_size: usize,
+        /// V.
+        width: usize,
+        /// Added to the square of a query's or key's length.
+        eps: f32,
+        /// Value heads of one key head do not follow each other but are K apart.
+        tiled: bool,
+    } inputs |b| 5, results 1;
     /// `x [S, C], w [C, K] -> act(conv(x, w)) [S, C]`: a convolution of each channel over the rows up to its
     /// own; those before the step's first are the state `blk.N.conv`.
     CausalConv1d "causal_conv1d" {
@@ -371,6 +389,8 @@ blocks! {
         kernel: usize,
         /// What follows.
         act: Option<Unary>,
+        /// A row of x has gates before and behind the convolution, and is `[S, 3 C]`.
+        gated: bool,
     } inputs |b| 2, results 1;
     /// A layer of LLaMA: `x, attn_norm, q, k, v, o, ffn_norm, gate, up, down, (q_norm, k_norm)?,
     /// (factors)? -> x`; with norms of q and k, one of Qwen 3.
@@ -408,7 +428,7 @@ impl Block {
     pub fn reads_control(&self) -> bool {
         match self {
             Self::GatedDeltaNet(b) => b.carry,
-            Self::CausalConv1d(_) => true,
+            Self::DeltaNet(_) | Self::CausalConv1d(_) => true,
             Self::Ids(_) | Self::OutRows(_) | Self::Rope(_) => true,
             Self::Attention(_) | Self::DecoderBlock(_) => true,
             _ => false,
@@ -455,11 +475,23 @@ impl Attention {
     }
 }
 
+/// Matrices of a layer of linear attention.
+fn matrices(layer: usize, dims: [usize; 3]) -> (String, Type) {
+    let ty = Type::state(DType::F32, Shape::of(&dims.map(|n| n as u64)));
+    (format!("blk.{layer}.s"), ty)
+}
+
 impl GatedDeltaNet {
     /// Its state's name and type.
     pub fn state(&self) -> (String, Type) {
-        let dims = [self.heads, self.state_size, self.width].map(|n| n as u64);
-        (format!("blk.{}.s", self.layer), Type::state(DType::F32, Shape::of(&dims)))
+        matrices(self.layer, [self.heads, self.state_size, self.width])
+    }
+}
+
+impl DeltaNet {
+    /// Its state's name and type.
+    pub fn state(&self) -> (String, Type) {
+        matrices(self.layer, [self.heads, self.state_size, self.width])
     }
 }
 
@@ -478,6 +510,7 @@ impl Block {
             Self::Attention(a) => a.states(context, kv),
             Self::DecoderBlock(a) => a.attention().states(context, kv),
             Self::GatedDeltaNet(b) if b.carry => Vec::from([b.state()]),
+            Self::DeltaNet(b) => Vec::from([b.state()]),
             Self::CausalConv1d(b) => Vec::from([b.state()]),
             _ => Vec::new(),
         }

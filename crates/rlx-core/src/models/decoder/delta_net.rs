@@ -12,10 +12,9 @@
 use super::Builder;
 use super::names::Part;
 use crate::error::Result;
-use crate::ir::hir::{GatedDeltaNet, Linear, Module, RmsNorm, Tensor, Weight};
-use crate::math;
+use crate::ir::hir::{self, Linear, Module, Tensor, Weight};
 use crate::models::naming::Naming;
-use crate::ops::{Binary, Concat, Constant, Map, Reshape, Slice, Unary, Zip};
+use crate::ops::{Concat, GatedRmsNorm, Map, Reshape, Slice, Unary};
 use crate::types::{Dim, SEQ, Shape};
 use alloc::format;
 use alloc::vec;
@@ -73,17 +72,6 @@ impl DeltaNet {
     }
 }
 
-/// `x [.., width]` as `x [.., heads, width / heads]`.
-fn heads(m: &mut Module, x: Tensor, heads: u64, width: u64, label: &str) -> Tensor {
-    let dims = Shape(vec![Dim::symbol(SEQ), heads.into(), width.into()]);
-    m.op(Reshape { dims }, &[x], label)
-}
-
-/// Columns `start ..` of `x`.
-fn columns(m: &mut Module, x: Tensor, axis: usize, start: u64, len: u64, label: &str) -> Tensor {
-    m.op(Slice { axis, start: start.into(), len: len.into(), step: 1 }, &[x], label)
-}
-
 impl Builder<'_> {
     /// Rows `start .. start + len` of each of `groups` groups of a weight's rows.
     pub(super) fn grouped_rows(
@@ -98,7 +86,8 @@ impl Builder<'_> {
         let whole = m.weight(weight.clone());
         let split = Shape(vec![groups.into(), (rows / groups).into(), dim.clone()]);
         let split = m.op(Reshape { dims: split }, &[whole], &format!("{label}_groups"));
-        let part = columns(m, split, 1, start, len, &format!("{label}_part"));
+        let part = Slice { axis: 1, start: start.into(), len: len.into(), step: 1 };
+        let part = m.op(part, &[split], &format!("{label}_part"));
         let flat = Shape(vec![(groups * len).into(), dim.clone()]);
         m.op(Reshape { dims: flat }, &[part], &format!("{label}_rows"))
     }
@@ -117,49 +106,37 @@ impl Builder<'_> {
             let name = self.names.layer(i, part);
             Ok(self.tensors.linear_biased(&name, [out, dim], Some(false))?.weight)
         };
-        let linear = |m: &mut Module, w: Tensor, part: &str| {
-            m.push(Linear { bias: false, act: None }, &[h, w], label(part))
-        };
-        let whole = |m: &mut Module, part, out, name: &str| -> Result<Tensor> {
-            let w = m.weight(weight(part, out)?);
-            Ok(linear(m, w, name))
-        };
+        // All weights before the first product, so that these are segments of one.
         let (group, each) = (d.heads / d.key_heads, d.value_dim * (d.heads / d.key_heads));
         let (qkv, z) = if d.projections == Projections::ByHead {
             let all = weight(Part::DeltaQkvz, 2 * (keys + values))?;
             let mut part = |start, len, name: &str| {
-                let w = self.grouped_rows(m, &all, d.key_heads, [start, len], &label(name));
-                linear(m, w, name)
+                self.grouped_rows(m, &all, d.key_heads, [start, len], &label(name))
             };
             let (q, k) = (part(0, d.key_dim, "q"), part(d.key_dim, d.key_dim, "k"));
             let v = part(2 * d.key_dim, each, "v");
             let z = part(2 * d.key_dim + each, each, "z");
-            let qkv = m.op(Concat { axis: 1 }, &[q, k, v], &label("qkv"));
-            (qkv, z)
+            (m.op(Concat { axis: 0 }, &[q, k, v], &label("qkv_rows")), z)
         } else {
-            let qkv = whole(m, Part::DeltaQkv, 2 * keys + values, "qkv")?;
-            (qkv, whole(m, Part::DeltaZ, values, "z")?)
+            let qkv = m.weight(weight(Part::DeltaQkv, 2 * keys + values)?);
+            (qkv, m.weight(weight(Part::DeltaZ, values)?))
         };
         let (a, b) = if d.projections == Projections::Apart {
-            (whole(m, Part::DeltaA, d.heads, "a")?, whole(m, Part::DeltaB, d.heads, "b")?)
+            let a = m.weight(weight(Part::DeltaA, d.heads)?);
+            (a, m.weight(weight(Part::DeltaB, d.heads)?))
         } else {
             let both = weight(Part::DeltaBa, 2 * d.heads)?;
             let mut part = |start, name: &str| {
-                let w = self.grouped_rows(m, &both, d.key_heads, [start, group], &label(name));
-                linear(m, w, name)
+                self.grouped_rows(m, &both, d.key_heads, [start, group], &label(name))
             };
             let b = part(0, "b");
             (part(group, "a"), b)
         };
-        Ok(Projected { qkv, z, a, b })
-    }
-
-    /// Each head's row of `x`, made of length 1.
-    fn unit(&self, m: &mut Module, x: Tensor, width: u64, label: &str) -> Result<Tensor> {
-        // x / sqrt(|x|^2 + e) is the RMS norm of x with eps e / width, divided by the root of the width.
-        let factor = vec![(1.0 / math::sqrt(width as f64)) as f32; width as usize];
-        let factor = m.op(Constant::f32s(&[width], &factor)?, &[], &format!("{label}_factor"));
-        Ok(m.push(RmsNorm { eps: LENGTH_EPS / width as f32 }, &[x, factor], label))
+        let mut linear = |w: Tensor, part: &str| {
+            m.push(Linear { bias: false, act: None }, &[h, w], &label(part))
+        };
+        let (qkv, z) = (linear(qkv, "qkv"), linear(z, "z"));
+        Ok(Projected { qkv, z, a: linear(a, "a"), b: linear(b, "b") })
     }
 
     pub(super) fn delta_net(
@@ -173,17 +150,8 @@ impl Builder<'_> {
         let label = |part: &str| format!("blk.{i}.delta_{part}");
         let name = |part| self.names.layer(i, part);
         let Projected { qkv, z, a, b } = self.delta_projections(m, h, d, i)?;
-
-        let channels = 2 * keys + values;
-        let qkv = self.causal_conv(m, qkv, [channels, d.kernel], Some(Unary::Silu), i)?;
-        let q = columns(m, qkv, 1, 0, keys, &label("q_columns"));
-        let k = columns(m, qkv, 1, keys, keys, &label("k_columns"));
-        let v = columns(m, qkv, 1, 2 * keys, values, &label("v_columns"));
-        let q = heads(m, q, d.key_heads, d.key_dim, &label("q_heads"));
-        let k = heads(m, k, d.key_heads, d.key_dim, &label("k_heads"));
-        let v = heads(m, v, d.heads, d.value_dim, &label("v_heads"));
-        let q = self.unit(m, q, d.key_dim, &label("q_unit"))?;
-        let k = self.unit(m, k, d.key_dim, &label("k_unit"))?;
+        let sizes = [2 * keys + values, d.kernel];
+        let qkv = self.causal_conv(m, qkv, sizes, Some(Unary::Silu), false, i)?;
 
         // A GGUF file has -exp(A) itself.
         let decay = m.weight(self.tensors.weight(&name(Part::DeltaDecay), &[d.heads])?);
@@ -195,27 +163,26 @@ impl Builder<'_> {
             }
         };
         let dt = m.weight(self.tensors.weight(&name(Part::DeltaTime), &[d.heads])?);
-        let g = m.op(Zip { f: Binary::Add }, &[a, dt], &label("time"));
-        let g = m.op(Map { f: Unary::Softplus }, &[g], &label("time_softplus"));
-        let g = m.op(Zip { f: Binary::Mul }, &[g, decay], &label("gate"));
-        let beta = m.op(Map { f: Unary::Sigmoid }, &[b], &label("beta"));
-
-        let block = GatedDeltaNet {
+        let block = hir::DeltaNet {
             layer: i,
+            key_heads: d.key_heads as usize,
             heads: d.heads as usize,
             state_size: d.key_dim as usize,
             width: d.value_dim as usize,
-            carry: true,
+            eps: LENGTH_EPS,
             tiled: d.tiled,
         };
-        let y = m.push(block, &[q, k, v, g, beta], label("rule"));
+        let y = m.push(block, &[qkv, a, b, decay, dt], label("rule"));
         let norm = format!("{}.weight", name(Part::DeltaNorm));
         let norm = m.weight(self.tensors.weight(&norm, &[d.value_dim])?);
-        let y = m.push(RmsNorm { eps: self.model.eps }, &[y, norm], label("norm"));
-        let flat = Shape(vec![Dim::symbol(SEQ), values.into()]);
-        let y = m.op(Reshape { dims: flat }, &[y], &label("rows"));
-        let z = m.op(Map { f: Unary::Silu }, &[z], &label("z_silu"));
-        let y = m.op(Zip { f: Binary::Mul }, &[y, z], &label("gated"));
+        let rows = |width: &[u64]| {
+            let width = width.iter().map(|&n| Dim::from(n));
+            Shape(core::iter::once(Dim::symbol(SEQ)).chain(width).collect())
+        };
+        let z = m.op(Reshape { dims: rows(&[d.heads, d.value_dim]) }, &[z], &label("z_heads"));
+        let gate = GatedRmsNorm { eps: self.model.eps, act: Unary::Silu };
+        let y = m.op(gate, &[y, norm, z], &label("norm"));
+        let y = m.op(Reshape { dims: rows(&[values]) }, &[y], &label("rows"));
         let dims = [self.model.dim, values];
         let out = self.tensors.linear_biased(&name(Part::DeltaOut), dims, Some(false))?;
         Ok(m.linear(y, out, &label("output")))

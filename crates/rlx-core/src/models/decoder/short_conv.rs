@@ -3,8 +3,8 @@
 use super::Builder;
 use super::names::Part;
 use crate::error::Result;
-use crate::ir::hir::{CausalConv1d, Linear, Module, Tensor};
-use crate::ops::{Binary, Reshape, Zip};
+use crate::ir::hir::{CausalConv1d, Module, Tensor};
+use crate::ops::Reshape;
 use crate::types::{Dim, Shape};
 use alloc::format;
 
@@ -27,25 +27,20 @@ impl Builder<'_> {
         let at = |part| self.names.layer(i, part);
         let label = |part: &str| format!("blk.{i}.conv_{part}");
         let whole = self.tensors.linear_biased(&at(Part::ConvIn), [3 * dim, dim], Some(false))?;
-        let labels = ["b", "c", "x"].map(label);
-        let rows = self.rows(m, whole.weight, [dim; 3], labels.each_ref().map(|l| l.as_str()));
-        let mut linear =
-            |k: usize| m.push(Linear { bias: false, act: None }, &[h, rows[k]], &labels[k]);
-        let (b, c, x) = (linear(0), linear(1), linear(2));
-        let bx = m.op(Zip { f: Binary::Mul }, &[b, x], &label("bx"));
-        let y = self.causal_conv(m, bx, [dim, conv.kernel], None, i)?;
-        let y = m.op(Zip { f: Binary::Mul }, &[c, y], &label("gated"));
+        let bcx = m.linear(h, whole, &label("bcx"));
+        let y = self.causal_conv(m, bcx, [dim, conv.kernel], None, true, i)?;
         let out = self.tensors.linear_biased(&at(Part::ConvOut), [dim, dim], Some(false))?;
         Ok(m.linear(y, out, &label("output")))
     }
 
-    /// A convolution of each channel over the rows up to its own.
+    /// A convolution of each channel over the rows up to its own, with gates of the rows or without.
     pub(super) fn causal_conv(
         &self,
         m: &mut Module,
         x: Tensor,
         [channels, kernel]: [u64; 2],
         act: Option<crate::ops::Unary>,
+        gated: bool,
         i: usize,
     ) -> Result<Tensor> {
         let name = format!("{}.weight", self.names.layer(i, Part::Conv));
@@ -62,6 +57,6 @@ impl Builder<'_> {
             _ => m.weight(self.tensors.weight(&name, &flat)?),
         };
         let (channels, kernel) = (channels as usize, kernel as usize);
-        Ok(m.push(CausalConv1d { layer: i, channels, kernel, act }, &[x, w], label))
+        Ok(m.push(CausalConv1d { layer: i, channels, kernel, act, gated }, &[x, w], label))
     }
 }

@@ -158,6 +158,7 @@ impl Op {
         return self.parts(e, operands);
         #[cfg(not(feature = "decompose"))]
         match self {
+            Op::GroupedMatMul(op) => op.decompose(e, operands),
             Op::MatMul(op) => op.decompose(e, operands),
             Op::ResidualRmsNorm(op) => op.decompose(e, operands),
             Op::RmsNorm(op) => op.decompose(e, operands),

@@ -11,16 +11,29 @@ use alloc::vec::Vec;
 impl Run for CausalConv1d {
     fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
         let [x, w, state, ctl] = operands else { return Err(arity("causal_conv1d")) };
-        let [rows, channels] = x.dims()?;
-        let [_, taps] = w.dims()?;
+        let [rows, columns] = x.dims()?;
+        let [channels, taps] = w.dims()?;
         let weights = w.f64s()?;
         let mut all = state.f64s()?;
-        all.extend(x.f64s()?);
+        let (mut x_rows, mut behind) = (x.f64s()?, None);
+        if self.gated {
+            let part = |k: usize| {
+                let rows = x_rows.chunks(columns.max(1));
+                rows.flat_map(move |row| row[k * channels..][..channels].to_vec())
+            };
+            let before = part(0).zip(part(2)).map(|(b, x)| b * x).collect();
+            behind = Some(part(1).collect::<Vec<f64>>());
+            x_rows = before;
+        }
+        all.extend(x_rows);
         let mut y = vec![0.0; rows * channels];
         for (at, y) in y.iter_mut().enumerate() {
             let (i, c) = (at / channels, at % channels);
             let sum = (0..taps).map(|j| weights[c * taps + j] * all[(i + j) * channels + c]).sum();
             *y = self.act.map_or(sum, |f| f.eval(sum));
+            if let Some(c) = &behind {
+                *y *= c[at];
+            }
         }
         let real = (ctl.control()?.len as usize).min(rows);
         let last = &all[real * channels..][..(taps - 1) * channels];
@@ -40,7 +53,7 @@ mod tests {
         let x = f32s(&[3, 2], &[5.0, 6.0, 7.0, 8.0, 90.0, 90.0]);
         let w = f32s(&[2, 3], &[1.0, 10.0, 100.0, -1.0, 0.0, 2.0]);
         let state = cache(DType::F32, &[2, 2], &[1.0, 2.0, 3.0, 4.0]);
-        run(CausalConv1d { act: None }, &[&x, &w, &state, &control(7, 2, done)])
+        run(CausalConv1d::default(), &[&x, &w, &state, &control(7, 2, done)])
     }
 
     #[test]
@@ -60,10 +73,24 @@ mod tests {
         let x = f32s(&[1, 1], &[4.0]);
         let w = f32s(&[1, 4], &[1.0, 1.0, 1.0, 1.0]);
         let state = cache(DType::F32, &[3, 1], &[1.0, 2.0, 3.0]);
-        let op = CausalConv1d { act: Some(Unary::Relu) };
+        let op = CausalConv1d { act: Some(Unary::Relu), gated: false };
         let got = run(op, &[&x, &w, &state, &control(3, 1, 0)]);
         close(&got[0].f32s(), &[10.0]);
         close(&got[1].f32s(), &[2.0, 3.0, 4.0]);
+    }
+
+    #[test]
+    fn gates_multiply_before_and_behind() {
+        // b = 2, c = 3 and x = 5 of one channel: the row is 10, and the state's is 1.
+        let x = f32s(&[1, 3], &[2.0, 3.0, 5.0]);
+        let (w, state) = (f32s(&[1, 2], &[100.0, 1.0]), cache(DType::F32, &[1, 1], &[1.0]));
+        let op = CausalConv1d { act: None, gated: true };
+        let got = run(op.clone(), &[&x, &w, &state, &control(3, 1, 0)]);
+        close(&got[0].f32s(), &[330.0]);
+        close(&got[1].f32s(), &[10.0]);
+        let x = f32s(&[1, 4], &[0.0; 4]);
+        let e = fails(op, &[&x, &w, &state, &control(3, 1, 0)]);
+        assert_eq!(e.what, "causal_conv1d: x is tensor<1x4xf32>; expected rows of three parts");
     }
 
     #[test]

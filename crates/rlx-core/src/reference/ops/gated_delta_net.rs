@@ -21,25 +21,67 @@ impl Run for GatedDeltaNet {
         let batch: usize = batch.iter().product();
         let wide_gate = g.ty.shape.rank() > beta.ty.shape.rank();
         let (mut state, real) = carried(rest, batch * heads * n * width, s)?;
-        let (q, k, v_all) = (q.f64s()?, k.f64s()?, v.f64s()?);
-        let (g, beta) = (g.f64s()?, beta.f64s()?);
+        let values = Values {
+            q: q.f64s()?,
+            k: k.f64s()?,
+            v: v.f64s()?,
+            g: g.f64s()?,
+            beta: beta.f64s()?,
+            wide_gate,
+        };
+        let sizes = Sizes { batch, rows: s, real, k_heads, heads, n, width };
+        let y = values.go(self, &sizes, &mut state);
+        finish(scalar_bytes(v.ty.dtype, &y)?, rest, &state)
+    }
+}
+
+/// What a recurrence goes over.
+pub(super) struct Values {
+    pub q: Vec<f64>,
+    pub k: Vec<f64>,
+    pub v: Vec<f64>,
+    pub g: Vec<f64>,
+    pub beta: Vec<f64>,
+    /// A gate for each row of a head's matrix.
+    pub wide_gate: bool,
+}
+
+/// How much of everything there is.
+pub(super) struct Sizes {
+    pub batch: usize,
+    pub rows: usize,
+    /// Rows before `len`.
+    pub real: usize,
+    pub k_heads: usize,
+    pub heads: usize,
+    /// Numbers of a key.
+    pub n: usize,
+    /// Numbers of a value.
+    pub width: usize,
+}
+
+impl Values {
+    /// The result, of which rows from `real` on are zeros; changes the state.
+    pub fn go(&self, op: &GatedDeltaNet, of: &Sizes, state: &mut [f64]) -> Vec<f64> {
+        let &Sizes { batch, rows, real, k_heads, heads, n, width } = of;
         let root = math::sqrt(n as f64);
-        let mut y = vec![0.0; v_all.len()];
+        let mut y = vec![0.0; self.v.len()];
         for (b, h) in (0..batch * heads).map(|i| (i / heads, i % heads)) {
             let m = &mut state[(b * heads + h) * n * width..][..n * width];
             for i in 0..real {
-                let position = b * s + i;
-                let from = (position * k_heads + self.key_head(h, k_heads, heads)) * n;
-                let (q, k) = (&q[from..][..n], &k[from..][..n]);
+                let position = b * rows + i;
+                let from = (position * k_heads + op.key_head(h, k_heads, heads)) * n;
+                let (q, k) = (&self.q[from..][..n], &self.k[from..][..n]);
                 let at = position * heads + h;
-                let v = &v_all[at * width..][..width];
+                let v = &self.v[at * width..][..width];
                 for (r, row) in m.chunks_exact_mut(width.max(1)).enumerate() {
-                    let decay = math::exp(if wide_gate { g[at * n + r] } else { g[at] });
+                    let g = if self.wide_gate { self.g[at * n + r] } else { self.g[at] };
+                    let decay = math::exp(g);
                     row.iter_mut().for_each(|x| *x *= decay);
                 }
                 for c in 0..width {
                     let kept: f64 = (0..n).map(|r| m[r * width + c] * k[r]).sum();
-                    let d = beta[at] * (v[c] - kept);
+                    let d = self.beta[at] * (v[c] - kept);
                     for r in 0..n {
                         m[r * width + c] += k[r] * d;
                     }
@@ -48,7 +90,7 @@ impl Run for GatedDeltaNet {
                 }
             }
         }
-        finish(scalar_bytes(v.ty.dtype, &y)?, rest, &state)
+        y
     }
 }
 
