@@ -238,3 +238,40 @@ pub fn sampled_blocks_depend_on_the_seed(device: &Arc<dyn Device>) {
         "threshold 2 is out of range: 0 to 1"
     );
 }
+
+/// What is said of configurations and options that do not fit.
+#[allow(dead_code)] // for the core, whose refusals are the same on every device
+pub fn blocks_that_do_not_fit_are_refused(device: &Arc<dyn Device>) {
+    let header = header(&read("model.safetensors"));
+    let text = String::from_utf8(read("config.json")).unwrap();
+    let refused = |key: &str, value: &str, block: Option<u64>, chunk: u64| {
+        // The last value of a key would be the same key twice, so the line that has it goes.
+        let has = |line: &&str| !line.contains(&format!("\"{key}\":"));
+        let kept: Vec<&str> = text.lines().filter(has).collect();
+        let text = kept.join("\n").replacen('{', &format!("{{\"{key}\": {value},"), 1);
+        let config = Json::parse(text.as_bytes(), "config.json", 0).unwrap();
+        let checkpoint = Checkpoint::transformers(&config, &header);
+        let options = ModelOptions { block, context: Some(64), ..ModelOptions::chat(chunk) };
+        let made = CompiledModel::new(&checkpoint, device.target(), &options);
+        made.map(|_| ()).unwrap_err().to_string()
+    };
+    let cases = [
+        ("block_length", "0", None, "block_length is 0"),
+        ("block_length", "5000", None, "blocks of 5000 positions, at most 4096 are read"),
+        ("block_length", "8", Some(0), "blocks of 0 positions, expected 1 or more"),
+        ("block_length", "8", Some(12), "a prompt's chunk of 16 rows is no whole number of them"),
+        ("block_length", "8", Some(128), "a prompt's chunk of 16 rows is no whole number of them"),
+        ("mask_token_id", "263", None, "the mask is token 263, and there are 263 tokens"),
+        ("n_group", "5", None, "12 experts in 5 groups, expected equal groups of two or more"),
+        ("topk_group", "9", None, "a row chooses 3 experts in 9 of 4 groups of 3"),
+        ("score_function", "\"softmax\"", None, "scores of experts by `softmax`"),
+        ("rotary_dim", "8", None, "8 rotary dimensions, and partial_rotary_factor says 16"),
+        ("use_qkv_bias", "true", None, "adds biases to q, k and v"),
+    ];
+    for (key, value, block, expected) in cases {
+        let said = refused(key, value, block, CHUNK);
+        assert!(said.contains(expected), "{key} = {value}, {block:?}: {said}");
+    }
+    let said = refused("block_length", "8", Some(128), 128);
+    assert!(said.contains("blocks of 128 positions: the context holds 64"), "{said}");
+}

@@ -79,4 +79,5 @@ fn blocks_are_filled_as_recorded() {
     blocks::passes_place_the_recorded_tokens(&device);
     blocks::sampled_blocks_depend_on_the_seed(&device);
     blocks::answers_go_on_from_whole_blocks(&device);
+    blocks::blocks_that_do_not_fit_are_refused(&device);
 }

@@ -21,23 +21,31 @@ pub struct Answer {
     pub reused_tokens: usize,
     /// Why it ended; never `Failed`.
     pub reason: Reason,
+    /// Tokens that each pass over a block fixed, of a model that fills blocks.
+    pub passes: Vec<u32>,
     /// Logits after the prompt, if they were asked for.
     pub logits: Option<Vec<f32>>,
-    /// To the first token.
+    /// To the first token, or to the first block's tokens.
     pub first: Duration,
+    /// How many tokens came first.
+    pub first_tokens: usize,
     /// To the end.
     pub total: Duration,
 }
 
 impl Answer {
-    /// Prompt tokens a second; `None` where the clock saw no time pass.
+    /// Prompt tokens a second; `None` where the clock saw no time pass, and for a model that fills blocks: the passes of
+    /// its first block are in that time.
     pub fn prefill_tokens_per_s(&self) -> Option<f64> {
+        if !self.passes.is_empty() {
+            return None;
+        }
         rate(self.prompt_tokens - self.reused_tokens, self.first)
     }
 
-    /// Tokens a second after the first; `None` where there are none.
+    /// Tokens a second after those that came first; `None` where there are none.
     pub fn decode_tokens_per_s(&self) -> Option<f64> {
-        rate(self.tokens.len().saturating_sub(1), self.total - self.first)
+        rate(self.tokens.len().saturating_sub(self.first_tokens), self.total - self.first)
     }
 }
 
@@ -85,7 +93,7 @@ pub fn generate(
     let engine = &mut model.engine;
     let start = Instant::now();
     let mut generation = engine.start(prompt, options)?;
-    let (mut text, mut first) = (String::new(), None);
+    let (mut text, mut first, mut first_tokens) = (String::new(), None, 0);
     let reason = loop {
         let progress = block_on(|cx| {
             if cancelled() {
@@ -95,6 +103,7 @@ pub fn generate(
             // The first token may bring no text, so the clock is read within the poll.
             if first.is_none() && !generation.tokens().is_empty() {
                 first = Some(start.elapsed());
+                first_tokens = generation.tokens().len();
             }
             progress
         });
@@ -116,8 +125,10 @@ pub fn generate(
         prompt_tokens: generation.prompt_tokens(),
         reused_tokens: generation.reused_tokens(),
         reason,
+        passes: generation.passes().iter().map(|p| p.fixed).collect(),
         logits: generation.logits().map(<[f32]>::to_vec),
         first: first.unwrap_or(total),
+        first_tokens,
         total,
     })
 }

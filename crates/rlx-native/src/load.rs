@@ -35,6 +35,8 @@ pub struct LoadOptions {
     pub kv: Option<DType>,
     /// Activation type in matmuls of packed weights; `None`: the device's usual.
     pub activations: Option<Activations>,
+    /// Positions of a block, of a model that fills blocks; `None`: as many as it was trained with.
+    pub block: Option<u64>,
     /// Whether the logits after a prompt may be asked for.
     pub logits: bool,
     /// What the compiler is asked for; `None`: what the presets of the model's family say.
@@ -48,6 +50,7 @@ impl LoadOptions {
     pub fn model_options(&self, row: &DeviceRow, target: &Target) -> ModelOptions {
         let mut options = ModelOptions::by(&target.policy);
         options.context = self.context;
+        options.block = self.block;
         options.compile.kv = self.kv.unwrap_or(options.compile.kv);
         options.compile.activations = self.activations.unwrap_or(options.compile.activations);
         if let Some(profile) = &self.profile {

@@ -373,7 +373,10 @@ impl State {
                 .opt_u32(&format!("{architecture}.context_length"))?
                 .map_or(compiled.context, u64::from),
             architecture,
-            temperature: meta.opt_f32("general.sampling.temp")?.unwrap_or(0.7),
+            // The likeliest tokens of a block are what its thresholds are for.
+            temperature: meta
+                .opt_f32("general.sampling.temp")?
+                .unwrap_or(if compiled.diffusion.is_some() { 0.0 } else { 0.7 }),
             placing: Placing::new(&compiled.plan, shards),
             compiled: Arc::new(compiled),
             fit,
@@ -526,6 +529,7 @@ impl State {
                 rate(prompt - call.generation.reused_tokens(), call.started, first),
                 rate(answer.saturating_sub(1), first, ended),
             );
+            let passes: Vec<u32> = call.generation.passes().iter().map(|p| p.fixed).collect();
             let checked = self.options.logits.then(|| {
                 (call.generation.tokens().to_vec(), call.generation.logits().map(<[f32]>::to_vec))
             });
@@ -542,6 +546,9 @@ impl State {
                 "promptTokens": prompt,
                 "completionTokens": answer,
             });
+            if !passes.is_empty() {
+                done["tokensPerPass"] = json!(passes);
+            }
             if let Some((tokens, logits)) = checked {
                 done["tokens"] = json!(tokens);
                 done["logits"] = json!(logits);
@@ -556,6 +563,11 @@ impl State {
         let about = device.info();
         let fingerprint = |name: &str| {
             compiled.program(name).map(|i| format!("{:016x}", compiled.programs[i].fingerprint))
+        };
+        // A model that fills blocks has a pass over a block in place of a step of one token.
+        let (prefill, decode) = match compiled.diffusion {
+            Some(_) => ("prefill", "denoise"),
+            None => ("prefill_last", "decode"),
         };
         let steps =
             |name: &str| compiled.program(name).map_or(0, |i| compiled.programs[i].steps.len());
@@ -580,10 +592,10 @@ impl State {
             "memoryBytes": opened.fit.total() - opened.fit.staging,
             "target": device.target().describe(),
             "fingerprint": {
-                "prefill": fingerprint("prefill_last"),
-                "decode": fingerprint("decode"),
+                "prefill": fingerprint(prefill),
+                "decode": fingerprint(decode),
             },
-            "dispatchesPerToken": if self.executor.webgpu.is_some() { steps("decode") } else { 0 },
+            "dispatchesPerToken": if self.executor.webgpu.is_some() { steps(decode) } else { 0 },
             "prefillTokensPerSecond": self.speed.0,
             "decodeTokensPerSecond": self.speed.1,
             "reusedTokens": self.reused,

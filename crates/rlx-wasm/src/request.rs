@@ -1,7 +1,7 @@
 //! Options and requests, read from JSON.
 
 #[cfg(feature = "chat")]
-use rlx_core::runtime::generate::engine::GenerateOptions;
+use rlx_core::runtime::generate::engine::{BlockOptions, GenerateOptions};
 #[cfg(feature = "chat")]
 use rlx_core::runtime::selftest::Verdict;
 #[cfg(feature = "chat")]
@@ -116,6 +116,12 @@ pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateO
         max_tokens: v.get("max_tokens").and_then(Value::as_u64).map(|n| n as usize),
         params,
         stops,
+        blocks: BlockOptions {
+            steps: number("steps").map(|n| n as u32),
+            threshold: number("threshold").map(|x| x as f32),
+            editing_threshold: number("editing_threshold").map(|x| x as f32),
+            max_post_steps: number("max_post_steps").map(|n| n as u32),
+        },
         ..GenerateOptions::default()
     };
     let prompt = match v.get("prompt_ids").and_then(Value::as_array) {

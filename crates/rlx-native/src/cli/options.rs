@@ -8,7 +8,7 @@ use crate::network::CheckpointFiles;
 use crate::tools::profile::{check_device, from_toml_path};
 use clap::{Args, ValueEnum};
 use rlx_core::profile::CompileProfile;
-use rlx_core::runtime::generate::engine::GenerateOptions;
+use rlx_core::runtime::generate::engine::{BlockOptions, GenerateOptions};
 use rlx_core::sample::SampleParams;
 use rlx_core::target::Activations;
 use rlx_core::types::{BlockFormat, DType};
@@ -92,6 +92,9 @@ pub struct ModelArgs {
     /// Activation type in matmuls of packed weights [default: f32 on reference, else int8]
     #[arg(long, value_name = "TYPE")]
     pub activations: Option<Act>,
+    /// Positions of a block, for a model that fills blocks [default: as the model was trained]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub block_length: Option<u64>,
     /// Compile profile: a TOML file as in profiles/ [default: the presets of the model's family]
     #[arg(long, value_name = "FILE")]
     pub compile_profile: Option<PathBuf>,
@@ -117,6 +120,7 @@ impl ModelArgs {
     pub fn load_options(&self, logits: bool) -> Result<LoadOptions> {
         Ok(LoadOptions {
             context: self.context,
+            block: self.block_length,
             kv: self.kv.map(Kv::dtype),
             activations: self.activations.map(Act::activations),
             logits,
@@ -183,6 +187,18 @@ pub struct SampleArgs {
     /// Penalty on tokens already in the text: above 0, at most 10; 1 is off
     #[arg(long, value_name = "R", default_value_t = 1.0, allow_negative_numbers = true)]
     pub repeat_penalty: f32,
+    /// Passes that a block is spread over, for a model that fills blocks [default: one for each position]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub steps: Option<u32>,
+    /// Probability from 0 to 1 above which a pass fixes a token of a block [default: the model's]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    pub threshold: Option<f32>,
+    /// Probability from 0 to 1 above which a pass replaces a token of a block [default: tokens stay]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    pub editing_threshold: Option<f32>,
+    /// Most passes behind a block's last mask, which only replace tokens [default: 16]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub max_post_steps: Option<u32>,
     /// Text that ends the answer; may be given several times
     #[arg(long, value_name = "TEXT")]
     pub stop: Vec<String>,
@@ -211,6 +227,12 @@ impl SampleArgs {
             max_tokens: self.max_tokens.map(|n| n as usize),
             params,
             stops: self.stop.clone(),
+            blocks: BlockOptions {
+                steps: self.steps,
+                threshold: self.threshold,
+                editing_threshold: self.editing_threshold,
+                max_post_steps: self.max_post_steps,
+            },
             ..GenerateOptions::default()
         })
     }

@@ -50,6 +50,9 @@ pub struct AnswerJson<'a> {
     fallback: Option<&'static str>,
     prefill_tokens_per_s: Option<f64>,
     decode_tokens_per_s: Option<f64>,
+    /// Tokens that each pass over a block fixed, of a model that fills blocks.
+    #[serde(skip_serializing_if = "<[u32]>::is_empty")]
+    tokens_per_pass: &'a [u32],
     load_ms: f64,
     peak_rss_bytes: Option<u64>,
     kv: &'static str,
@@ -73,6 +76,7 @@ impl<'a> AnswerJson<'a> {
             fallback: None,
             prefill_tokens_per_s: answer.prefill_tokens_per_s(),
             decode_tokens_per_s: answer.decode_tokens_per_s(),
+            tokens_per_pass: &answer.passes,
             load_ms: model.load_time.as_secs_f64() * 1e3,
             peak_rss_bytes: peak_rss_bytes(),
             kv: model.kv.name(),

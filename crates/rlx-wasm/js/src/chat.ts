@@ -16,7 +16,8 @@ const SLICE_MS = 4;
 const REQUEST_KEYS: { [key in keyof Required<ChatRequest>]: true } = {
   messages: true, stream: true, model: true, max_tokens: true, temperature: true, top_p: true,
   top_k: true, min_p: true, repetition_penalty: true, frequency_penalty: true,
-  presence_penalty: true, seed: true, stop: true, signal: true,
+  presence_penalty: true, seed: true, steps: true, threshold: true, editing_threshold: true,
+  max_post_steps: true, stop: true, signal: true,
 };
 
 function usage(what: string, at: string): RlxError {
@@ -27,7 +28,8 @@ function usage(what: string, at: string): RlxError {
 function number(
   request: ChatRequest,
   key: 'max_tokens' | 'temperature' | 'top_p' | 'top_k' | 'min_p' | 'repetition_penalty'
-    | 'frequency_penalty' | 'presence_penalty' | 'seed',
+    | 'frequency_penalty' | 'presence_penalty' | 'seed' | 'steps' | 'threshold' | 'editing_threshold'
+    | 'max_post_steps',
   range: { min: number; max: number; above?: boolean; whole?: boolean; text: string },
 ): number | undefined {
   const value: unknown = request[key];
@@ -65,6 +67,7 @@ export function checkRequest(request: ChatRequest): WasmRequest {
     throw usage('stop must be at most 16 texts, none of them empty', 'stop');
   }
   const whole = (min: number, text: string) => ({ min, max: Number.MAX_SAFE_INTEGER, whole: true, text });
+  const share = { min: 0, max: 1, text: 'from 0 to 1' };
   const penalty = { min: -2, max: 2, text: 'from -2 to 2' };
   return {
     messages: checked,
@@ -77,6 +80,10 @@ export function checkRequest(request: ChatRequest): WasmRequest {
     frequency_penalty: number(request, 'frequency_penalty', penalty) ?? 0,
     presence_penalty: number(request, 'presence_penalty', penalty) ?? 0,
     seed: number(request, 'seed', whole(0, 'a whole number from 0 to 2^53 - 1')) ?? randomSeed(),
+    steps: number(request, 'steps', { min: 1, max: 2 ** 32 - 1, whole: true, text: 'a whole number, 1 or more' }) ?? null,
+    threshold: number(request, 'threshold', share) ?? null,
+    editing_threshold: number(request, 'editing_threshold', share) ?? null,
+    max_post_steps: number(request, 'max_post_steps', { min: 0, max: 1024, whole: true, text: 'a whole number from 0 to 1024' }) ?? null,
     stop: stops as string[],
   };
 }
@@ -155,8 +162,9 @@ class Call {
         } else {
           const prompt_tokens = event.promptTokens;
           const completion_tokens = event.completionTokens;
+          const passes = event.tokensPerPass ? { tokens_per_pass: event.tokensPerPass } : {};
           const total_tokens = prompt_tokens + completion_tokens;
-          this.#result = { finish: { reason: event.reason, usage: { prompt_tokens, completion_tokens, total_tokens } } };
+          this.#result = { finish: { reason: event.reason, usage: { prompt_tokens, completion_tokens, total_tokens, ...passes } } };
         }
         this.#wake();
         if (!this.#result && platform.now() - sliceStart > SLICE_MS) {

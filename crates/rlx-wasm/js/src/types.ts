@@ -173,6 +173,14 @@ export interface ChatRequest {
   presence_penalty?: number;
   /** Whole, 0 to 2^53 - 1. Equal seeds give equal answers. Default: random. */
   seed?: number;
+  /** Passes that a block is spread over, 1 or more, for a model that fills blocks. Default: one for each position. */
+  steps?: number;
+  /** 0 to 1: a pass over a block fixes every token of more than this probability. Default: the model's. */
+  threshold?: number;
+  /** 0 to 1: a pass replaces tokens of the block by others of more than this probability. Default: off. */
+  editing_threshold?: number;
+  /** Whole, 0 to 1024: passes behind a block's last mask, at most. Default 16. */
+  max_post_steps?: number;
   /** Up to 16 texts, none empty, that end the answer and are not part of it. */
   stop?: string | readonly string[];
   /** Stops the answer, or takes a waiting call out of the queue; see `create`. */
@@ -184,6 +192,8 @@ export type FinishReason = 'stop' | 'length';
 export interface Usage {
   prompt_tokens: number;
   completion_tokens: number;
+  /** Tokens that each pass over a block fixed; only of a model that fills blocks. */
+  tokens_per_pass?: number[];
   total_tokens: number;
 }
 

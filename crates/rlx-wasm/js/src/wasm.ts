@@ -53,6 +53,11 @@ export interface WasmRequest {
   frequency_penalty: number;
   presence_penalty: number;
   seed: number;
+  /** null: as the model has it. The four are for models that fill blocks. */
+  steps: number | null;
+  threshold: number | null;
+  editing_threshold: number | null;
+  max_post_steps: number | null;
   stop: readonly string[];
 }
 
@@ -60,7 +65,7 @@ export interface WasmRequest {
 export type WasmEvent =
   /** The text of one or more tokens; never half a character, never the possible beginning of a stop text. */
   | { type: 'text'; text: string }
-  | { type: 'done'; reason: FinishReason | 'cancelled'; promptTokens: number; completionTokens: number; tokens?: number[]; logits?: number[] };
+  | { type: 'done'; reason: FinishReason | 'cancelled'; promptTokens: number; completionTokens: number; tokensPerPass?: number[]; tokens?: number[]; logits?: number[] };
 
 /**
  * A row of the placement table: four numbers in a Float64Array.

@@ -188,6 +188,7 @@ test('the limits themselves are within the range', () => {
   const limits = [
     { temperature: 0 }, { temperature: 2 }, { top_p: 1 }, { top_k: 0 }, { min_p: 0 }, { min_p: 1 }, { repetition_penalty: 2 },
     { frequency_penalty: -2 }, { presence_penalty: 2 }, { max_tokens: 1 }, { seed: 0 }, { seed: Number.MAX_SAFE_INTEGER },
+    { steps: 1 }, { threshold: 0 }, { editing_threshold: 1 }, { max_post_steps: 0 },
     { stop: Array.from({ length: 16 }, (_, i) => `stop ${i}`) },
   ];
   for (const limit of limits) {
@@ -201,7 +202,8 @@ test('defaults are filled in, and a missing seed is drawn', () => {
   assert.ok(Number.isInteger(seed) && seed >= 0);
   assert.deepEqual(rest, {
     messages, max_tokens: null, temperature: null, top_p: 1, top_k: 0, min_p: 0,
-    repetition_penalty: 1, frequency_penalty: 0, presence_penalty: 0, stop: [],
+    repetition_penalty: 1, frequency_penalty: 0, presence_penalty: 0, steps: null, threshold: null,
+    editing_threshold: null, max_post_steps: null, stop: [],
   });
   assert.deepEqual(checkRequest({ messages, stop: 'x', seed: 7 }).stop, ['x']);
 });
@@ -216,6 +218,10 @@ const wrong: [Partial<Record<keyof ChatRequest, unknown>>, string][] = [
   [{ repetition_penalty: 0 }, 'repetition_penalty is 0, it must be above 0 and at most 2 (repetition_penalty)'],
   [{ frequency_penalty: 3 }, 'frequency_penalty is 3, it must be from -2 to 2 (frequency_penalty)'],
   [{ presence_penalty: -3 }, 'presence_penalty is -3, it must be from -2 to 2 (presence_penalty)'],
+  [{ steps: 0 }, 'steps is 0, it must be a whole number, 1 or more (steps)'],
+  [{ threshold: 1.5 }, 'threshold is 1.5, it must be from 0 to 1 (threshold)'],
+  [{ editing_threshold: -1 }, 'editing_threshold is -1, it must be from 0 to 1 (editing_threshold)'],
+  [{ max_post_steps: 1025 }, 'max_post_steps is 1025, it must be a whole number from 0 to 1024 (max_post_steps)'],
   [{ max_tokens: 0 }, 'max_tokens is 0, it must be a whole number, 1 or more (max_tokens)'],
   [{ seed: -1 }, 'seed is -1, it must be a whole number from 0 to 2^53 - 1 (seed)'],
   [{ min_p: 1.01 }, 'min_p is 1.01, it must be from 0 to 1 (min_p)'],

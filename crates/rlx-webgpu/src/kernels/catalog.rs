@@ -12,8 +12,8 @@ use rlx_core::ir::lir::{Phase, Slice, Space, Step};
 use rlx_core::ops::{
     Attention, AttentionJoin, AttentionSplit, Binary, CausalConv1d, DeltaNet, Epilogue,
     GatedDeltaNet, GatedRmsNorm, Gather, GroupedEpilogue, GroupedMatMul, KvWrite, Map, MatMul, Op,
-    QuantizeRows, Region, RegionStep, RmsNorm, Rope, RopeAttentionSplit, RopeKvWrite, RopeStyle,
-    Route, Sample, StepFn, StepOperand, TakeRows, Unary, WeightedSum, Zip,
+    Predict, QuantizeRows, Region, RegionStep, RmsNorm, Rope, RopeAttentionSplit, RopeKvWrite,
+    RopeStyle, Route, Sample, StepFn, StepOperand, TakeRows, Unary, Unmask, WeightedSum, Zip,
 };
 use rlx_core::plan::{Buffer, Entry, Origin, WeightPlan};
 use rlx_core::target::Target;
@@ -176,6 +176,14 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
         .state(DType::U32, &[1000])?
         .state(DType::U32, &[16])?;
     out.insert("sample".into(), made.kernel(Sample, false, true)?);
+    let made = Maker::new()
+        .arena(DType::F32, &[8, 263])?
+        .state(DType::U32, &[32])?
+        .state(DType::U32, &[24])?;
+    out.insert("predict".into(), made.kernel(Predict, false, true)?);
+    let made = Maker::new().arena(DType::U32, &[8])?.arena(DType::U32, &[8])?;
+    let made = made.state(DType::U32, &[24])?;
+    out.insert("unmask".into(), made.kernel(Unmask, false, true)?);
     caches(enable_subgroups, &mut out)?;
     #[cfg(feature = "graphs")]
     graphs::all(&mut out)?;

@@ -281,6 +281,10 @@ impl Engine {
         if max_tokens == 0 {
             return Err(Error::usage("max_tokens is 0, expected 1 or more"));
         }
+        if options.logits && self.compiled.diffusion.is_some() {
+            return Err(Error::usage("a model that fills blocks has no logits after a prompt")
+                .hint("ask a session for the entry `logits`"));
+        }
         if options.logits && self.compiled.program("prefill_last_logits").is_none() {
             return Err(Error::usage("the model was compiled without logits")
                 .hint("compile it with `ModelOptions::with_logits`"));

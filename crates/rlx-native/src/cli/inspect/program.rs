@@ -28,10 +28,13 @@ pub(super) enum DecoderProgram {
 }
 
 impl DecoderProgram {
-    fn program(self) -> &'static str {
-        match self {
-            Self::Prefill => "prefill_last",
-            Self::Decode => "decode",
+    /// Its name; of a model that fills blocks the pass over a block is in place of one token.
+    fn program(self, blocks: bool) -> &'static str {
+        match (self, blocks) {
+            (Self::Prefill, false) => "prefill_last",
+            (Self::Decode, false) => "decode",
+            (Self::Prefill, true) => "prefill",
+            (Self::Decode, true) => "denoise",
         }
     }
 }
@@ -56,7 +59,8 @@ pub(super) fn inspect(
     };
     let options = load.model_options(row, target);
     let compiled = CompiledModel::new(checkpoint, target, &options)?;
-    let name = args.phase.unwrap_or(DecoderProgram::Decode).program();
+    let name = args.phase.unwrap_or(DecoderProgram::Decode);
+    let name = name.program(compiled.diffusion.is_some());
     let at = compiled
         .program(name)
         .ok_or_else(|| Error::internal(format!("the model has no program {name}")))?;
