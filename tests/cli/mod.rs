@@ -10,6 +10,7 @@ mod graph;
 mod inspect;
 mod json;
 mod quantize;
+mod smollm2;
 mod templates;
 mod tokenize;
 mod usage;
