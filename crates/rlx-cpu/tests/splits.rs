@@ -75,7 +75,8 @@ fn check_split(whole: &Attention, splits: usize, [q, k, v]: &[Value; 3], past: u
         let sinks: Vec<f32> = (0..heads).map(|h| [-9.0, 0.5, 6.0][h % 3]).collect();
         let sinks = f32s(&[heads as u64], &sinks);
         let sinking = Attention { sinks: true, ..whole.clone() };
-        let y = oracle(&sinking.into(), &[operands.as_slice(), &[sinks.clone()]].concat());
+        let all = [operands.as_slice(), core::slice::from_ref(&sinks)].concat();
+        let y = oracle(&sinking.into(), &all);
         let join = AttentionJoin { splits, sinks: true };
         let parts = [halves.as_slice(), &[sinks]].concat();
         let joined = to_f32s(&run_op(&device, &join.into(), &parts)[0]);

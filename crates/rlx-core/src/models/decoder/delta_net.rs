@@ -132,9 +132,8 @@ impl Builder<'_> {
             let b = part(0, "b");
             (part(group, "a"), b)
         };
-        let mut linear = |w: Tensor, part: &str| {
-            m.push(Linear { bias: false, act: None }, &[h, w], &label(part))
-        };
+        let mut linear =
+            |w: Tensor, part: &str| m.push(Linear { bias: false, act: None }, &[h, w], label(part));
         let (qkv, z) = (linear(qkv, "qkv"), linear(z, "z"));
         Ok(Projected { qkv, z, a: linear(a, "a"), b: linear(b, "b") })
     }
