@@ -1,5 +1,5 @@
 //! attention   y[i, h] = softmax(cap(scale q[i, h] K[h']^T)) V[h'], positions p - window..=p of
-//!             p = past + i, or to the end of p's block; cap(s) = softcap tanh(s / softcap)                            arXiv:2205.14135
+//!             p = past + i, or to the end of p's block; cap(s) = softcap tanh(s / softcap)   arXiv:2205.14135
 //! shapes      q, y f32[s, heads e]   K, V f32|f16|q8_0[kv heads, capacity, e]   h' = h kv_heads / heads
 //! bytes       K and V once for up to 4 queries: rows of a prompt, or the heads of a group
 //! shares      heads of y
