@@ -162,8 +162,26 @@ export default [
     survives: 'What a model needs is promised within 5 %, and this is three buffers of 4 bytes.',
   },
   {
+    name: 'blocks-go-on-without-the-last-pass', is: 'new', kind: 'guard', file: at('runtime/generate/blocks.rs'),
+    from: 'self.finished && self.begun > self.answered', to: 'self.finished',
+    stands: 'The caches keep what a block made before its last tokens were placed.',
+    tests: ['core:all blocks_are'],
+  },
+  {
+    name: 'canvas-threshold-reached', is: 'new', kind: 'bound', file: at('sample/canvas.rs'),
+    from: 'confidence[i] > threshold', to: 'confidence[i] >= threshold',
+    stands: 'A token that just reaches the threshold is fixed.',
+    tests: ['core:lib sample::canvas'],
+  },
+  {
+    name: 'canvas-edits-the-prompt', is: 'new', kind: 'guard', file: at('sample/canvas.rs'),
+    from: 'i >= plan[PROMPT] as usize', to: 'true',
+    stands: 'Editing replaces tokens of the prompt.',
+    tests: ['core:lib sample::canvas', 'core:all blocks_are'],
+  },
+  {
     name: 'work-without-the-own-position', is: 'new', kind: 'bound', file: at('runtime/work.rs'),
-    from: '(at.past + i + 1).min(window)', to: '(at.past + i).min(window)',
+    from: 'usize::try_from(at.past + i)', to: 'usize::try_from((at.past + i).saturating_sub(1))',
     stands: 'A profile counts attention without the row\'s own position.',
     tests: ['core:all noticed::', 'core:lib runtime::work'],
   },

@@ -34,6 +34,12 @@ export default [
     tests: ['webgpu:all noticed::', 'webgpu:all attention_split::'],
   },
   {
+    name: 'wgsl-unmask-ties-to-the-last', is: 'new', kind: 'bound', file: at('unmask'),
+    from: 'other == own && j < i', to: 'other == own && j > i',
+    stands: 'Of positions that are as likely the last is fixed.',
+    tests: ['webgpu:all operators::predict_and_unmask'],
+  },
+  {
     name: 'wgsl-top-p-one-more', is: 'review', kind: 'arithmetic', file: at('sample/cut'),
     from: 'if rest.x == 0u && rest.y == 0u { rest.x = 1u; }', to: 'rest = add(rest, vec2u(1u, 0u));',
     stands: 'Top-p must be exceeded where it must be reached.',

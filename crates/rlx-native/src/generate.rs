@@ -34,8 +34,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Prompt tokens a second; `None` where the clock saw no time pass, and for a model that fills blocks: the passes of
-    /// its first block are in that time.
+    /// Prompt tokens a second; `None` where the clock saw no time pass, and for a model that fills blocks: the passes
+    /// of its first block are in that time.
     pub fn prefill_tokens_per_s(&self) -> Option<f64> {
         if !self.passes.is_empty() {
             return None;

@@ -4,10 +4,11 @@ use crate::common;
 use common::*;
 use half::f16;
 use rlx_core::ops::{
-    Attention, Binary, Gather, KvWrite, Map, Op, QuantizeRows, RmsNorm, Rope, RopeKvWrite,
-    RopeScaling, RopeStyle, RopeTable, Sample, TakeRows, Unary, Zip,
+    Attention, Binary, Gather, KvWrite, Map, Op, Predict, QuantizeRows, RmsNorm, Rope, RopeKvWrite,
+    RopeScaling, RopeStyle, RopeTable, Sample, TakeRows, Unary, Unmask, Zip,
 };
 use rlx_core::reference::{self, View};
+use rlx_core::sample::canvas::Filling;
 use rlx_core::sample::{Control, SampleParams};
 use rlx_core::types::{BlockFormat, DType, Shape, Type};
 
@@ -274,6 +275,47 @@ fn sample_chooses_and_advances_as_the_core_does() {
         let got = run(&d, &with_logits_in_arena(case(Sample, &operands, Buffers::One))).unwrap();
         assert_eq!(words(&got[1]), words(&want[1]), "control at temperature {temperature}");
         assert_eq!(got[0], want[0], "counts at temperature {temperature}");
+    }
+}
+
+#[test]
+fn predict_and_unmask_are_the_cores() {
+    let d = device();
+    let mut rng = Rng(31);
+    let (block, vocab, mask) = (40usize, 263u64, 260u32);
+    for (temperature, min_p, editing) in
+        [(0.0, 0.0, None), (0.0, 0.0, Some(0.02)), (0.9, 0.0, None), (1.7, 0.1, Some(0.3))]
+    {
+        let options = SampleParams { temperature, min_p, seed: 7, ..SampleParams::default() };
+        let filling = Filling { steps: Some(12), threshold: 0.6, editing, post: 3 };
+        let mut canvas = filling.canvas(mask, 80, &[3, 4], block);
+        for pass in 0..30 {
+            let mut logits = rng.floats(block * vocab as usize);
+            logits.iter_mut().for_each(|x| *x *= 4.0);
+            // Equal rows are as likely, one is not a number, and one likes the mask best.
+            let v = vocab as usize;
+            logits.copy_within(5 * v..6 * v, 9 * v);
+            logits[7 * v..8 * v].fill(f32::NAN);
+            logits[3 * v + mask as usize] = 9.0;
+            let onto = |words: &[u32]| state(DType::U32, &[words.len() as u64], u32_bytes(words));
+            let operands = [
+                input(&[block as u64, vocab], &logits),
+                state(DType::U32, &[32], u32_bytes(&options.to_words())),
+                onto(&canvas),
+            ];
+            let what = format!("{temperature} {editing:?}, pass {pass}");
+            let want = truth(&Op::from(Predict), &operands);
+            assert_eq!(run_op(&d, Predict, &operands), want, "{what}");
+            let tensor = |bytes: &Vec<u8>| Operand {
+                ty: Type::tensor(DType::U32, Shape::of(&[block as u64])),
+                bytes: bytes.clone(),
+                space: rlx_core::ir::lir::Space::Input,
+            };
+            let operands = [tensor(&want[0]), tensor(&want[1]), onto(&canvas)];
+            let want = truth(&Op::from(Unmask), &operands);
+            assert_eq!(run_op(&d, Unmask, &operands), want, "{what}");
+            canvas = words(&want[0]);
+        }
     }
 }
 

@@ -5,12 +5,12 @@
 //! one change nothing of it, and leave in the caches what the finished block makes there.
 //!
 //! Where there are masks, a pass fixes every masked position whose prediction has more than the threshold's
-//! probability; or, where these are fewer than the plan of the pass, the likeliest masked ones up to the plan. The plan
-//! spreads a block over `steps` passes, the remainder first, and is 1 at least. With editing (LLaDA 2.1,
-//! arXiv:2602.08676) tokens that were placed, not those of the prompt, are replaced where the prediction is another and
-//! has more than its own threshold. That may be the mask again, until the block has had two passes for each of its
-//! positions: from then on every pass leaves fewer masks. The block then ends with a pass without masks that edits nothing, or after so many
-//! of these. Without editing it ends when no mask is left.
+//! probability; or, where these are fewer than the plan of the pass, the likeliest masked ones up to the plan. The
+//! plan spreads a block over `steps` passes, the remainder first, and is 1 at least. With editing (LLaDA 2.1,
+//! arXiv:2602.08676) tokens that were placed, not those of the prompt, are replaced where the prediction is another
+//! and has more than its own threshold. That may be the mask again, until the block has had two passes for each of its
+//! positions: from then on every pass leaves fewer masks. The block then ends with a pass without masks that edits
+//! nothing, or after so many of these. Without editing it ends when no mask is left.
 
 use super::predict::CERTAIN;
 use crate::error::{Error, Result};

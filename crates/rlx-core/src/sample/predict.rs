@@ -23,8 +23,8 @@ pub const CERTAIN: u32 = 1 << 31;
 pub const PLAIN_SCALE: f32 = 94_548.46;
 
 /// A token for a row of logits `f32[vocab]` and its probability in units of 2^-31. `params` is
-/// [`SampleParams::to_words`](super::SampleParams::to_words); the token `never` is not chosen. The random number depends on
-/// the seed, the position and the pass.
+/// [`SampleParams::to_words`](super::SampleParams::to_words); the token `never` is not chosen. The random number
+/// depends on the seed, the position and the pass.
 pub fn predict(
     logits: &[f32],
     params: &[u32; params::WORDS],

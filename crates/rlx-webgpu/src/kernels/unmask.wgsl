@@ -1,5 +1,6 @@
-// unmask      predictions to tokens of a canvas (rlx-core, sample/canvas.rs)
+// unmask      canvas[i] = ids[i] where the prediction is placed, by the canvas's plan (rlx-core, sample/canvas.rs)
 // shapes      ids, confidence u32[B]    canvas u32[16 + B]
+// bytes       16 for each position; without enough sure ones 8 more for each pair of masks
 // launch      (1, 1, 1) workgroup of 256 threads, a thread strides the positions
 // numerics    integers
 struct Step { block: u32, ids: u32, confidence: u32, canvas: u32 }

@@ -256,8 +256,8 @@ impl Engine {
     ///
     /// # Errors
     /// `Usage` for an empty prompt, sampling values out of range, or logits of a model compiled
-    /// without them, options of blocks for a model that fills none, or of sampling that one does not have; `ContextFull`
-    /// for a prompt that leaves no room for an answer; `DeviceLost` after a
+    /// without them, options of blocks for a model that fills none, or of sampling that one does not have;
+    /// `ContextFull` for a prompt that leaves no room for an answer; `DeviceLost` after a
     /// generation has found the device lost.
     pub fn start(&mut self, prompt: Vec<u32>, options: &GenerateOptions) -> Result<Generation> {
         if self.lost {
