@@ -1,19 +1,30 @@
 //! A model with linear attention and convolutions answers as a freshly loaded one does, whatever it was asked
 //! before: its states of all tokens so far are never those of another conversation.
 
+use rlx_core::runtime::device::Device;
 use rlx_core::runtime::generate::engine::GenerateOptions;
-use rlx_native::devices::{self, OpenOptions};
+use rlx_native::devices::{self, DeviceRow, OpenOptions};
 use rlx_native::generate::{Answer, generate};
 use rlx_native::load::{LoadOptions, Model, load};
 use rlx_native::network::CheckpointFiles;
 use std::path::Path;
+use std::sync::Arc;
 
-fn model() -> Model {
+/// A device that loads the model often: kernels are compiled once.
+struct On {
+    row: &'static DeviceRow,
+    device: Arc<dyn Device>,
+}
+
+fn on(name: &str) -> On {
+    let row = devices::find(name).unwrap();
+    On { row, device: (row.open)(&OpenOptions { threads: Some(1), adapter: None }).unwrap() }
+}
+
+fn model(on: &On) -> Model {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let source = CheckpointFiles::open(&root.join("tests/fixtures/gguf/qwen35.gguf")).unwrap();
-    let row = devices::find("cpu").unwrap();
-    let device = (row.open)(&OpenOptions { threads: Some(1), adapter: None }).unwrap();
-    load(&source, row, device, &LoadOptions::default(), &mut |_, _| {}).unwrap()
+    load(&source, on.row, on.device.clone(), &LoadOptions::default(), &mut |_, _| {}).unwrap()
 }
 
 fn options() -> GenerateOptions {
@@ -25,8 +36,8 @@ fn ask(model: &mut Model, prompt: &[u32], options: &GenerateOptions) -> Answer {
 }
 
 /// What a model says that was asked nothing before.
-fn fresh(prompt: &[u32]) -> Vec<u32> {
-    ask(&mut model(), prompt, &options()).tokens
+fn fresh(on: &On, prompt: &[u32]) -> Vec<u32> {
+    ask(&mut model(on), prompt, &options()).tokens
 }
 
 /// Ids of no meaning.
@@ -36,20 +47,31 @@ fn ids(n: u32, seed: u32) -> Vec<u32> {
 
 #[test]
 fn a_longer_conversation_goes_on_from_the_state() {
-    let mut model = model();
+    let on = on("cpu");
+    let mut model = model(&on);
     let first = ids(20, 1);
     let answer = ask(&mut model, &first, &options());
-    assert_eq!(answer.tokens, fresh(&first));
+    assert_eq!(answer.tokens, fresh(&on, &first));
     let longer: Vec<u32> = first.iter().chain(&answer.tokens).copied().chain(ids(5, 2)).collect();
     let answer = ask(&mut model, &longer, &options());
     // The last sampled token has no row.
     assert_eq!(answer.reused_tokens, 20 + 6 - 1);
-    assert_eq!(answer.tokens, fresh(&longer));
+    assert_eq!(answer.tokens, fresh(&on, &longer));
 }
 
 #[test]
 fn an_edited_conversation_starts_from_a_snapshot_or_anew() {
-    let mut model = model();
+    edited(&on("cpu"));
+}
+
+/// Its states are copied on the device.
+#[test]
+fn on_webgpu_too() {
+    edited(&on("webgpu"));
+}
+
+fn edited(on: &On) {
+    let mut model = model(on);
     let first = ids(20, 1);
     let said = ask(&mut model, &first, &options()).tokens;
     let turn = |more: u32| -> Vec<u32> {
@@ -59,7 +81,7 @@ fn an_edited_conversation_starts_from_a_snapshot_or_anew() {
     // Another second question: its state is that of before the second question.
     let edited = ask(&mut model, &turn(4), &options());
     assert_eq!(edited.reused_tokens, 20 + 6 - 1);
-    assert_eq!(edited.tokens, fresh(&turn(4)));
+    assert_eq!(edited.tokens, fresh(on, &turn(4)));
     // The same question again.
     let again = ask(&mut model, &turn(4), &options());
     assert_eq!(again.reused_tokens, 20 + 6 - 1);
@@ -68,12 +90,13 @@ fn an_edited_conversation_starts_from_a_snapshot_or_anew() {
     let other: Vec<u32> = first[..10].iter().copied().chain(ids(9, 5)).collect();
     let answer = ask(&mut model, &other, &options());
     assert_eq!(answer.reused_tokens, 0);
-    assert_eq!(answer.tokens, fresh(&other));
+    assert_eq!(answer.tokens, fresh(on, &other));
 }
 
 #[test]
 fn an_end_that_the_device_did_not_know_of_leaves_no_state() {
-    let mut model = model();
+    let on = on("cpu");
+    let mut model = model(&on);
     let prompt = ids(20, 6);
     let whole = ask(&mut model, &prompt, &GenerateOptions { max_tokens: Some(12), ..options() });
     // A text that comes early: steps behind it were in flight.
@@ -83,5 +106,5 @@ fn an_end_that_the_device_did_not_know_of_leaves_no_state() {
     let stopped = ask(&mut model, &prompt, &options_with);
     assert!(stopped.tokens.len() < 12, "{stopped:?}");
     let longer: Vec<u32> = prompt.iter().chain(&stopped.tokens).copied().chain(ids(4, 7)).collect();
-    assert_eq!(ask(&mut model, &longer, &options()).tokens, fresh(&longer));
+    assert_eq!(ask(&mut model, &longer, &options()).tokens, fresh(&on, &longer));
 }

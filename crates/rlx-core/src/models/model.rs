@@ -72,6 +72,12 @@ pub trait Model {
     fn is_embedding(&self, tensor: &str) -> bool {
         [Naming::Gguf, Naming::Transformers].iter().any(|n| n.embedding() == tensor)
     }
+
+    /// Whether a tensor has what a recurrence fades by, as negative numbers: states would grow without a bound
+    /// by positive ones.
+    fn is_decay(&self, tensor: &str) -> bool {
+        tensor.ends_with(".ssm_a")
+    }
 }
 
 impl dyn Model + '_ {

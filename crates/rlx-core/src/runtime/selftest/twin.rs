@@ -90,10 +90,11 @@ fn bytes_of(model: &dyn Model, name: &str, ty: &Type, number: u32) -> Result<Vec
     };
     let mut bytes = vec![0; ty.bytes()? as usize];
     Weights::new(ty.dtype, sigma, 1, number)?.fill(0, &mut bytes);
-    // Weights of norms, and divisors of frequencies, are factors near 1.
+    // Weights of norms, and divisors of frequencies, are factors near 1; exponents of a decay are near -1.
     if !matrix && ty.dtype == DType::F32 && !name.ends_with(".bias") {
+        let middle = if model.is_decay(name) { -1.0 } else { 1.0 };
         for x in bytes.chunks_exact_mut(4) {
-            let value = 1.0 + f32::from_le_bytes([x[0], x[1], x[2], x[3]]);
+            let value = middle + f32::from_le_bytes([x[0], x[1], x[2], x[3]]);
             x.copy_from_slice(&value.to_le_bytes());
         }
     }
