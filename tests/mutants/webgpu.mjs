@@ -227,4 +227,28 @@ export default [
     stands: 'Of two equal experts the later one is chosen.',
     tests: ['webgpu:all experts::'],
   },
+  {
+    name: 'wgsl-delta-net-decay', is: 'new', kind: 'operand', file: at('gated_delta_net'),
+    from: '(value - decay * of_k * sums.x)', to: '(value - of_k * sums.x)',
+    stands: 'A row changes the matrix by what it had before it faded.',
+    tests: ['webgpu:all recurrent::'],
+  },
+  {
+    name: 'wgsl-delta-net-last-tile', is: 'new', kind: 'bound', file: at('gated_delta_net'),
+    from: 'let inside = column < WIDTH;', to: 'let inside = true;',
+    stands: 'Columns behind a head that no tile ends at are written over those of the next.',
+    tests: ['webgpu:all recurrent::'],
+  },
+  {
+    name: 'wgsl-delta-net-done', is: 'new', kind: 'guard', file: at('gated_delta_net'),
+    from: 'select(0u, len, {{ctl}}[step.ctl + 4u] == 0u)', to: 'len',
+    stands: 'A step behind the end of an answer changes the matrices.',
+    tests: ['webgpu:all recurrent::'],
+  },
+  {
+    name: 'wgsl-conv-last-rows', is: 'new', kind: 'operand', file: at('causal_conv1d'),
+    from: 'bitcast<u32>(p(len + r, c))', to: 'bitcast<u32>(p(step.rows + r, c))',
+    stands: 'A chunk that is part full leaves its last rows in the state, and not the last real ones.',
+    tests: ['webgpu:all recurrent::'],
+  },
 ];
