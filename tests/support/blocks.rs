@@ -264,7 +264,7 @@ pub fn blocks_that_do_not_fit_are_refused(device: &Arc<dyn Device>) {
         ("mask_token_id", "263", None, "the mask is token 263, and there are 263 tokens"),
         ("n_group", "5", None, "12 experts in 5 groups, expected equal groups of two or more"),
         ("topk_group", "9", None, "a row chooses 3 experts in 9 of 4 groups of 3"),
-        ("score_function", "\"softmax\"", None, "scores of experts by `softmax`"),
+        ("score_function", "\"exp\"", None, "scores of experts by `exp`"),
         ("rotary_dim", "8", None, "8 rotary dimensions, and partial_rotary_factor says 16"),
         ("use_qkv_bias", "true", None, "adds biases to q, k and v"),
     ];
