@@ -13,6 +13,7 @@
 //! A file of block formats is decoded by the reference executor, whichever device is named: other
 //! executors read packed weights inside their matmuls, and parity tests compare those.
 
+mod blocks;
 mod encoder;
 
 use crate::block_on::block_on;
@@ -302,14 +303,6 @@ fn about(record: &Record) -> Result<(String, f64)> {
     ))
 }
 
-/// The length of blocks that the record's samplers have, if it is a record of block diffusion.
-fn record_block(record: &Record) -> Result<Option<u64>> {
-    let text = record.header.metadata.get("rlx").map_or("{}", |text| text);
-    let json = Json::parse(text.as_bytes(), &record.name, 0)?;
-    let block = json.get("sampler").and_then(|s| s.get("block_length")).and_then(Json::as_f64);
-    Ok(block.map(|n| n as u64))
-}
-
 /// The largest difference, relative to the largest value, that caches of a type may make.
 ///
 /// Measured, CPU and reference alike: on the recorded random model of two layers f16 makes 7.3e-4 at
@@ -352,6 +345,7 @@ pub fn verify_model(
         presets: true,
         programs: vec![
             ProgramSpec::verify(CHUNK, taps),
+            ProgramSpec::prefill(CHUNK),
             ProgramSpec::prefill_last(CHUNK).with_logits(),
             ProgramSpec::decode().with_logits(),
         ],
@@ -364,16 +358,20 @@ pub fn verify_model(
         Ok(Runner { compiled, session })
     };
     // A record of block diffusion has logits under two lengths of blocks, and its layers are of the shorter one.
-    let blocks = runner(record_block(&record)?)?;
+    let of_blocks = runner(blocks::length(&record)?)?;
     let runner = runner(None)?;
     let mut outputs = Vec::new();
     let names = || record.header.tensors.keys().map(String::as_str);
     for name in names().filter(|n| n.starts_with("out.")) {
-        let runner = if name == "out.block_logits" { &blocks } else { &runner };
+        if let Some(sampled) = blocks::sampled(&of_blocks, &record, name)? {
+            outputs.push(sampled);
+            continue;
+        }
+        let runner = if name == "out.block_logits" { &of_blocks } else { &runner };
         outputs.push(output(runner, &record, name, tolerance)?);
     }
     if taps {
-        let rows = blocks.all_rows(&record.ids("in.input_ids")?)?;
+        let rows = of_blocks.all_rows(&record.ids("in.input_ids")?)?;
         for name in names().filter(|n| n.starts_with("layer.")) {
             outputs.push(match rows.get(name) {
                 Some(got) => Comparison::of(name, got, &record.floats(name)?, tolerance),
