@@ -344,7 +344,7 @@ mod tests {
         let op = Attention::causal(3, 1.0);
         let e = refused(op, &[t(DType::F32, &[1, 3]), cache.clone(), cache, ctl]);
         assert_eq!((e.code, e.at.as_str()), (Code::Unsupported, "here"));
-        let why = "its kernel takes heads of an even number up to 512, not 3";
+        let why = "its kernel takes heads of an even number up to 640, not 3";
         assert_eq!(e.what, format!("webgpu does not run attention: {why}"));
     }
 

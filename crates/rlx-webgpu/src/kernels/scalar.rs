@@ -39,7 +39,7 @@ pub fn unary(f: Unary) -> Option<(&'static str, &'static str)> {
         Unary::Erf => (ERF, "erf_of(x)"),
         Unary::Elu => (ELU, "elu_of(x)"),
         Unary::HardSwish => ("", "(x * clamp(x / 6.0 + 0.5, 0.0, 1.0))"),
-        Unary::QuickGelu => (SILU, "(silu_of(1.702 * x) / 1.702)"),
+        Unary::QuickGelu => (SILU, "(1.0 / 1.702 * silu_of(1.702 * x))"),
         Unary::HardSigmoid => ("", "clamp(x / 6.0 + 0.5, 0.0, 1.0)"),
         Unary::Sin | Unary::Cos | Unary::Tan => return None,
     })
