@@ -39,7 +39,7 @@ pub fn unary(f: Unary) -> Option<(&'static str, &'static str)> {
         Unary::Erf => (ERF, "erf_of(x)"),
         Unary::Elu => (ELU, "elu_of(x)"),
         Unary::HardSwish => ("", "(x * clamp(x / 6.0 + 0.5, 0.0, 1.0))"),
-        Unary::QuickGelu => (SILU, "(1.0 / 1.702 * silu_of(1.702 * x))"),
+        Unary::QuickGelu => (QUICK_GELU, "quick_gelu_of(x)"),
         Unary::HardSigmoid => ("", "clamp(x / 6.0 + 0.5, 0.0, 1.0)"),
         Unary::Sin | Unary::Cos | Unary::Tan => return None,
     })
@@ -64,6 +64,12 @@ pub fn binary(f: Binary) -> Option<&'static str> {
 const SILU: &str = "\
 fn silu_of(x: f32) -> f32 {
     return select(x / (1.0 + exp(-max(x, -80.0))), 0.0, x < -80.0);
+}
+";
+
+const QUICK_GELU: &str = "\
+fn quick_gelu_of(x: f32) -> f32 {
+    return select(x / (1.0 + exp(-1.702 * max(x, -47.0))), 0.0, x < -47.0);
 }
 ";
 
