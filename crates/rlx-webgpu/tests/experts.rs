@@ -69,7 +69,7 @@ fn every_form(rng: &mut Rng, dtype: DType, [m, top_k, experts, n, k]: [u64; 5]) 
     let epilogue = GroupedEpilogue::LimitedGlu(Unary::QuickGelu, 0.4);
     // The limit is a small part of the products whose rounding the tolerance is for.
     let limited = GroupedMatMul { epilogue, ..biased.clone() };
-    agrees_within(limited, &operands, &what, 3.2e-5);
+    agrees_within(limited, &operands, &what, 2e-4);
     let each = GroupedMatMul { epilogue: GroupedEpilogue::None, ..biased };
     agrees(each.clone(), &operands, &what);
     let (shares, residual) = (noise(rng, &[m, top_k]), noise(rng, &[m, n]));
