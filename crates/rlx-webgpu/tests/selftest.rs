@@ -331,7 +331,7 @@ const WRONG: &[(&str, Activations, &str, &str)] = &[
     (
         "a tile of attention sees the future",
         Activations::Int8,
-        "let seen = position <= own &&",
+        "let seen = position < own + 1u &&",
         "let seen =",
     ),
     (
