@@ -226,6 +226,29 @@ fn a_decoder_block_is_its_blocks() {
 }
 
 #[test]
+fn caches_of_an_earlier_layer_are_read_and_those_of_no_layer_refused() {
+    // The second layer has only queries, and reads the caches of the layer of that number.
+    let sharing = |of: usize| {
+        llama(FusionPolicy::Fusable, move |m, x, i| match i {
+            0 => by_blocks(m, x, i),
+            _ => {
+                let q = LinearWeights { weight: layer_weights(i).q, bias: None };
+                let q = m.linear(x, q, "attn_q");
+                let a = m.attention(q, KeyValues::Of(of), spec(i));
+                let o = LinearWeights { weight: layer_weights(i).o, bias: None };
+                m.linear(a, o, "attn_output")
+            }
+        })
+    };
+    let states = states(&sharing(0), DType::F16).unwrap();
+    let names: Vec<String> = states.into_iter().map(|state| state.name).collect();
+    assert!(names.contains(&"blk.0.k".into()) && names.iter().all(|n| !n.starts_with("blk.1.")));
+    lower(&sharing(0), &ProgramSpec::decode(), DType::F16).unwrap();
+    let e = lower(&sharing(7), &ProgramSpec::decode(), DType::F16).unwrap_err();
+    assert!(e.what.starts_with("layer 1 shares the caches of layer 7, and no layer"), "{e}");
+}
+
+#[test]
 fn a_direct_decoder_block_has_what_passes_would_have_fused() {
     let layer = |m: &mut Module, x, i| m.decoder_block(x, layer_weights(i), spec(i), 1e-5);
     let target = targets::host();

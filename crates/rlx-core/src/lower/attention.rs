@@ -107,7 +107,11 @@ impl Lowering<'_> {
             (of, _) => {
                 let of = self.caches.iter().find(|(layer, _)| Some(*layer) == of);
                 let missing = || {
-                    let what = "attention over the caches of a layer that has none before it";
+                    let of = spec.cache_of.map_or("none".into(), |of| format!("{of}"));
+                    let what = format!(
+                        "layer {} shares the caches of layer {of}, and no layer of that number stands before it",
+                        spec.layer
+                    );
                     Error::bad_graph(what).at(label)
                 };
                 of.ok_or_else(missing)?.1

@@ -3,7 +3,8 @@
 
 use super::checkpoint::Checkpoint;
 use super::decoder::{
-    Decoder, FeedForward, LatentAttention, Layer, Part, Renamed, Sizes, finish, routed,
+    Decoder, Experts, FeedForward, LatentAttention, Layer, Mixer, Part, Renamed, Sizes, finish,
+    routed,
 };
 use super::family::Family;
 use super::keys::Keys;
@@ -13,6 +14,7 @@ use crate::math;
 use crate::ops::{RopeStyle, Route, Unary};
 use crate::profile::{Preset, Presets};
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::vec;
 
 /// The family's row.
@@ -30,8 +32,9 @@ const NAMES: &[Renamed] = &[
     (Part::SharedDown, "ffn_down_shexp", "mlp.shared_experts.down_proj"),
 ];
 
-/// Kinds of the choice in a configuration of V2 that need no groups.
-const GREEDY: &str = "greedy";
+/// How configurations of V2 and V3 say that experts are chosen, and whether by groups.
+const CHOICES: [(&str, bool); 3] =
+    [("greedy", false), ("group_limited_greedy", true), ("noaux_tc", true)];
 
 fn read(checkpoint: &Checkpoint<'_>) -> Result<Decoder> {
     let keys = checkpoint.keys()?;
@@ -48,11 +51,12 @@ fn read(checkpoint: &Checkpoint<'_>) -> Result<Decoder> {
         }
     };
     let default = Route { sigmoid, choice_bias, normalise: sigmoid, ..Route::softmax(1) };
-    let experts = routed(&keys, &sizes, default)?.map(|mut experts| {
-        if keys.opt_str("topk_method").ok().flatten() == Some(GREEDY) {
-            experts.route = Route { groups: 1, top_groups: 1, group_sum: 1, ..experts.route };
+    let by_groups = by_groups(&keys)?;
+    let experts = routed(&keys, &sizes, default)?.map(|e| match by_groups {
+        true => e,
+        false => {
+            Experts { route: Route { groups: 1, top_groups: 1, group_sum: 1, ..e.route }, ..e }
         }
-        experts
     });
     keys.neutral(&[
         ("attention_bias", 0.0, "adds biases to the attention"),
@@ -61,7 +65,7 @@ fn read(checkpoint: &Checkpoint<'_>) -> Result<Decoder> {
     ])?;
     let unused_layers = keys.opt_u64("num_nextn_predict_layers")?.unwrap_or(0);
     // These concern training, or say what the tensors say.
-    keys.inert(&["topk_method", "aux_loss_alpha", "seq_aux", "ep_size", "pretraining_tp"]);
+    keys.inert(&["aux_loss_alpha", "seq_aux", "ep_size", "pretraining_tp"]);
     keys.inert(&["rope_interleave", "expert_shared_feed_forward_length"]);
     finish(&keys)?;
     let layer = |i: usize| {
@@ -69,7 +73,7 @@ fn read(checkpoint: &Checkpoint<'_>) -> Result<Decoder> {
             Some(experts) if i as u64 >= dense => FeedForward::Experts(experts.clone()),
             _ => FeedForward::gated(sizes.ffn[i], sizes.act),
         };
-        Layer::new(super::decoder::Mixer::Latent(attention), feed_forward)
+        Layer::new(Mixer::Latent(attention), feed_forward)
     };
     let layers = (0..sizes.layers()).map(layer).collect();
     Ok(Decoder {
@@ -77,6 +81,17 @@ fn read(checkpoint: &Checkpoint<'_>) -> Result<Decoder> {
         unused_layers,
         renamed: NAMES,
         ..Decoder::new(FAMILY.name, &sizes, vec![rotary], layers)
+    })
+}
+
+/// Whether experts are chosen in groups, as far as the key of the choice says.
+fn by_groups(keys: &Keys<'_>) -> Result<bool> {
+    const KEY: &str = "topk_method";
+    let Some(method) = keys.opt_str(KEY)? else { return Ok(true) };
+    let known = CHOICES.iter().find(|choice| choice.0 == method);
+    known.map(|choice| choice.1).ok_or_else(|| {
+        let what = format!("a choice of experts by `{method}` is not supported");
+        keys.unsupported(KEY, what, "supported: greedy, group_limited_greedy, noaux_tc")
     })
 }
 
@@ -99,9 +114,10 @@ pub(super) fn latent(keys: &Keys<'_>, sizes: &Sizes) -> Result<(LatentAttention,
             None => keys.positive(name),
         };
         let whole = own("attention.key_length", "attention.key_length_mla")?;
-        let plain = whole.checked_sub(turned).filter(|&n| n > 0).ok_or_else(|| {
-            keys.bad(turned_key, alloc::format!("{turned} of {whole} dimensions turn"))
-        })?;
+        let plain = whole
+            .checked_sub(turned)
+            .filter(|&n| n > 0)
+            .ok_or_else(|| keys.bad(turned_key, format!("{turned} of {whole} dimensions turn")))?;
         (plain, own("attention.value_length", "attention.value_length_mla")?)
     } else {
         keys.inert(&["qk_head_dim"]);
@@ -111,13 +127,13 @@ pub(super) fn latent(keys: &Keys<'_>, sizes: &Sizes) -> Result<(LatentAttention,
     let all = heads.checked_mul(turned + plain + value + latent);
     if all.is_none_or(|all| all > u64::from(u32::MAX)) {
         let key = keys.word("attention.head_count", "num_attention_heads");
-        return Err(keys.bad(key, alloc::format!("{heads} heads of such widths are too many")));
+        return Err(keys.bad(key, format!("{heads} heads of such widths are too many")));
     }
     let width = turned + plain;
     let scale = yarn_score(keys, sizes.context)? / math::sqrtf(width as f32);
     let rotary = Rotary::read(keys, turned, sizes.context)?;
     if rotary.dims != turned {
-        let what = alloc::format!("{} of {turned} rotary dimensions turn", rotary.dims);
+        let what = format!("{} of {turned} rotary dimensions turn", rotary.dims);
         return Err(keys.bad(turned_key, what));
     }
     let query_latent = query_latent.filter(|&n| n > 0);

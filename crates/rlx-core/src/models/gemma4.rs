@@ -1,11 +1,11 @@
 //! Gemma 4 (Gemma Team 2026), its text model: Gemma 3 with heads and rotary positions of their own in layers without a
-//! window, values that are normalised, last layers that look at the caches of earlier ones, what each layer takes of
+//! window, values that are normalised, last layers that share the caches of earlier ones, what each layer takes of
 //! the token itself, and in the 26B model experts beside every feed-forward.
 
 use super::checkpoint::Checkpoint;
 use super::decoder::{
-    Attention, Banks, BranchNorms, Decoder, Experts, FeedForward, Layer, LooksAt, Part, QkNorm,
-    Renamed, Sizes, Sliding, experts, finish, windows,
+    Attention, Banks, BranchNorms, Decoder, Experts, FeedForward, KvSource, Layer, Names, Part,
+    QkNorm, Renamed, Sizes, Sliding, experts, finish, windows,
 };
 use super::family::Family;
 use super::gemma2::softcap;
@@ -45,18 +45,20 @@ fn read(checkpoint: &Checkpoint<'_>) -> Result<Decoder> {
     let windows = windows(&keys, n, Sliding::AllBut(6))?;
     let heads = heads(&keys, &sizes, &windows)?;
     let rotary = rotaries(&keys, &sizes, &windows, &heads)?;
-    let looks_at = looks_at(&keys, &windows)?;
+    let kv_source = kv_source(&keys, &windows)?;
     let keys_are_values = match keys.is_gguf() {
-        // A file says it by the tensors.
+        // No key says it: a layer without a tensor of values uses its keys.
         true => {
-            (0..n).map(|i| checkpoint.tensor(&format!("blk.{i}.attn_v.weight")).is_none()).collect()
+            let names = Names { naming: checkpoint.naming(), renamed: NAMES };
+            let name = |i| format!("{}.weight", names.layer(i, Part::V));
+            (0..n).map(|i| checkpoint.tensor(&name(i)).is_none()).collect()
         }
         false => {
             let all = keys.opt_bool("attention_k_eq_v")?.unwrap_or(false);
             Vec::from_iter(windows.iter().map(|window| all && window.is_none()))
         }
     };
-    let shared = |i: usize| matches!(looks_at[i], LooksAt::Layer(_));
+    let shared = |i: usize| matches!(kv_source[i], KvSource::Shared(_));
     let wide = keys.opt_bool("use_double_wide_mlp")?.unwrap_or(false);
     let width = |i: usize| if wide && shared(i) { 2 * sizes.ffn[i] } else { sizes.ffn[i] };
     let moe = keys.is_gguf() || keys.opt_bool("enable_moe_block")?.unwrap_or(false);
@@ -92,9 +94,9 @@ fn read(checkpoint: &Checkpoint<'_>) -> Result<Decoder> {
             scale: Some(1.0),
             qk_norm: Some(QkNorm::Head),
             v_norm: !shared(i),
-            looks_at: match looks_at[i] {
-                LooksAt::Own if keys_are_values[i] => LooksAt::Keys,
-                looks_at => looks_at,
+            kv_source: match kv_source[i] {
+                KvSource::Own if keys_are_values[i] => KvSource::KeysAsValues,
+                kv_source => kv_source,
             },
             ..Attention::new([sizes.heads[i], kv_heads, head_dim], Some(false))
         };
@@ -186,9 +188,9 @@ fn rotaries(
     Ok(vec![of("full_attention", full)?, of("sliding_attention", slides)?])
 }
 
-/// Whose caches each layer looks at: the last ones have none, and look at those of the last layer before them with or
-/// without a window as they.
-fn looks_at(keys: &Keys<'_>, windows: &[Option<u64>]) -> Result<Vec<LooksAt>> {
+/// Where each layer's keys and values come from: the last layers have no caches, and share those of the last layer
+/// before them that has a window, or none, as they do.
+fn kv_source(keys: &Keys<'_>, windows: &[Option<u64>]) -> Result<Vec<KvSource>> {
     let key = keys.word("attention.shared_kv_layers", "num_kv_shared_layers");
     let n = windows.len();
     let shared = keys.opt_u64(key)?.unwrap_or(0);
@@ -196,10 +198,10 @@ fn looks_at(keys: &Keys<'_>, windows: &[Option<u64>]) -> Result<Vec<LooksAt>> {
     let own = own.ok_or_else(|| keys.bad(key, format!("{shared} of {n} layers")))?;
     let of = |i: usize| {
         if i < own {
-            return Ok(LooksAt::Own);
+            return Ok(KvSource::Own);
         }
         let alike = |j: &usize| windows[*j].is_some() == windows[i].is_some();
-        (0..own).rev().find(alike).map(LooksAt::Layer).ok_or_else(|| {
+        (0..own).rev().find(alike).map(KvSource::Shared).ok_or_else(|| {
             keys.bad(key, format!("layer {i} has no caches, and none before it has such"))
         })
     };

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::ops::{RopeScaling, Route, Unary};
 use crate::profile::{Preset, Presets};
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::vec;
 
 /// The family's row.
@@ -47,7 +48,10 @@ fn read(checkpoint: &Checkpoint<'_>) -> Result<Decoder> {
     keys.neutral(&[("swiglu_alpha", ALPHA, "is another slope of the gate's sigmoid")])?;
     let bias = if keys.is_gguf() { true } else { keys.opt_bool("attention_bias")?.unwrap_or(true) };
     let experts = experts(&keys, sizes.ffn[0], Unary::QuickGelu)?;
-    let experts = experts.ok_or_else(|| keys.bad("num_local_experts", "there are no experts"))?;
+    let experts = experts.ok_or_else(|| {
+        let key = keys.word("expert_count", "num_local_experts");
+        keys.bad(key, format!("{key} is missing or 0"))
+    })?;
     let experts = Experts {
         // The softmax of the chosen logits, which are the shares of all, divided by their sum.
         route: Route { normalise: true, ..experts.route },

@@ -48,8 +48,8 @@ mod transformers;
 pub use bert::BertConfig;
 pub use checkpoint::Checkpoint;
 pub use decoder::{
-    Attention, Banks, BranchNorms, Decoder, DeltaNet, Experts, FeedForward, LatentAttention, Layer,
-    LooksAt, Mixer, Projections, QkNorm, Shared, ShortConv,
+    Attention, Banks, BranchNorms, Decoder, DeltaNet, Experts, FeedForward, KvSource,
+    LatentAttention, Layer, Mixer, Projections, QkNorm, Shared, ShortConv,
 };
 #[cfg(feature = "text")]
 pub use encoder_files::{EmbedOptions, FolderTexts};

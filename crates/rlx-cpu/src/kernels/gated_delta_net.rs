@@ -33,7 +33,7 @@ pub(super) fn takes(op: &GatedDeltaNet, operands: &[&Type], _: &Target) -> Resul
     let GatedDeltaNet { state_size: _, carry, tiled: _ } = op;
     claim::floats_and_caches(operands)?;
     if !carry || operands.len() != 7 {
-        return Err("its kernel goes on from a state, by a control block".into());
+        return Err("its kernel needs a state that is carried on, and a control block".into());
     }
     if operands[0].shape.rank() != 3 || operands[3].shape.rank() != 2 {
         return Err("its kernel has one sequence, and one gate a head".into());

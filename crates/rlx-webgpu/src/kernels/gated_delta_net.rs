@@ -22,7 +22,7 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     takes::floats_and_caches(operands)?;
     let Op::GatedDeltaNet(op) = op else { return Err("it takes a gated delta net".into()) };
     if !op.carry || operands.len() != 7 {
-        return Err("its kernel goes on from a state, by a control block".into());
+        return Err("its kernel needs a state that is carried on, and a control block".into());
     }
     if operands[0].shape.rank() != 3 || operands[3].shape.rank() != 2 {
         return Err("its kernel has one sequence, and one gate a head".into());

@@ -1,12 +1,12 @@
 //! A layer's attention: projections, norms of heads, rotary positions, the cache.
 
 use super::names::Part;
-use super::{Builder, Layer, Mixer};
+use super::{Builder, Layer, Mixer, join_heads, split_heads};
 use crate::error::Result;
 use crate::ir::hir::{AttentionSpec, KeyValues, Linear, Module, RmsNorm, Tensor, Weight};
 use crate::math;
-use crate::ops::{Binary, Constant, Map, Reshape, Slice, Unary, Zip};
-use crate::types::{Dim, SEQ, Shape};
+use crate::ops::{Binary, Constant, Map, Slice, Unary, Zip};
+use crate::types::Dim;
 use alloc::format;
 use alloc::vec;
 
@@ -19,15 +19,15 @@ pub enum QkNorm {
     Row,
 }
 
-/// Whose keys and values attention looks at.
+/// Where a layer's attention has its keys and values from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LooksAt {
-    /// The layer's.
+pub enum KvSource {
+    /// The layer's own projections, in caches of its own.
     Own,
-    /// The layer's keys, and as values the same before they are normalised and turned.
-    Keys,
-    /// Those that an earlier layer wrote.
-    Layer(usize),
+    /// The same without a projection of values: these are the keys before their norm and rotation.
+    KeysAsValues,
+    /// The caches of the earlier layer of that number.
+    Shared(usize),
 }
 
 /// Attention over the keys and values of all rows so far.
@@ -51,8 +51,8 @@ pub struct Attention {
     pub sinks: bool,
     /// Norms of q and k.
     pub qk_norm: Option<QkNorm>,
-    /// What is looked at.
-    pub looks_at: LooksAt,
+    /// Where keys and values come from.
+    pub kv_source: KvSource,
     /// Whether values are normalised too: each head, without weights.
     pub v_norm: bool,
     /// Whether q, k and v are rows of one tensor.
@@ -78,7 +78,7 @@ impl Attention {
             softcap: None,
             sinks: false,
             qk_norm: None,
-            looks_at: LooksAt::Own,
+            kv_source: KvSource::Own,
             v_norm: false,
             fused: false,
             gated: false,
@@ -105,9 +105,9 @@ impl Attention {
     }
 }
 
-/// Makes layers of a twin that look at another layer's caches look at those of one of the twin: the last one before
+/// Makes layers of a twin that share another layer's caches share those of a layer of the twin: the last one before
 /// them that writes caches of the same sizes.
-pub(super) fn look_within(layers: &mut [Layer]) {
+pub(super) fn share_within(layers: &mut [Layer]) {
     let sizes = |a: &Attention| (a.kv_heads, a.head_dim, a.window);
     for i in 0..layers.len() {
         let (before, rest) = layers.split_at_mut(i);
@@ -115,9 +115,11 @@ pub(super) fn look_within(layers: &mut [Layer]) {
             continue;
         };
         let own = sizes(a);
-        if let LooksAt::Layer(layer) = &mut a.looks_at {
+        if let KvSource::Shared(layer) = &mut a.kv_source {
             let writes = |l: &Layer| match &l.mixer {
-                Mixer::Attention(b) => !matches!(b.looks_at, LooksAt::Layer(_)) && sizes(b) == own,
+                Mixer::Attention(b) => {
+                    !matches!(b.kv_source, KvSource::Shared(_)) && sizes(b) == own
+                }
                 _ => false,
             };
             *layer = before.iter().rposition(writes).unwrap_or(0);
@@ -152,13 +154,11 @@ impl Builder<'_> {
         [heads, width]: [u64; 2],
         label: &str,
     ) -> Result<Tensor> {
-        let dims = Shape(vec![Dim::symbol(SEQ), heads.into(), width.into()]);
-        let x = m.op(Reshape { dims }, &[x], &format!("{label}_heads"));
+        let x = split_heads(m, x, [heads, width], &format!("{label}_heads"));
         let ones = Constant::f32s(&[width], &vec![1.0; width as usize])?;
         let ones = m.op(ones, &[], &format!("{label}_ones"));
         let x = m.push(RmsNorm { eps: self.model.eps }, &[x, ones], label);
-        let dims = Shape(vec![Dim::symbol(SEQ), (heads * width).into()]);
-        Ok(m.op(Reshape { dims }, &[x], &format!("{label}_rows")))
+        Ok(join_heads(m, x, heads * width, &format!("{label}_rows")))
     }
 
     /// `o(attention(q, k, v))`.
@@ -198,16 +198,16 @@ impl Builder<'_> {
             } else {
                 m.linear(h, linear(Part::Q, q_dim)?, &q_label)
             };
-            match a.looks_at {
-                LooksAt::Own => {
+            match a.kv_source {
+                KvSource::Own => {
                     let k = m.linear(h, linear(Part::K, kv_dim)?, &k_label);
                     [q, k, m.linear(h, linear(Part::V, kv_dim)?, &v_label)]
                 }
-                LooksAt::Keys => {
+                KvSource::KeysAsValues => {
                     let k = m.linear(h, linear(Part::K, kv_dim)?, &k_label);
                     [q, k, k]
                 }
-                LooksAt::Layer(_) => {
+                KvSource::Shared(_) => {
                     // A file may hold what the layer would have of its own.
                     let unused = [Part::K, Part::V, Part::KNorm].map(at);
                     self.tensors
@@ -220,9 +220,9 @@ impl Builder<'_> {
             true => self.head_norm(m, v, [a.kv_heads, a.head_dim], &label("attn_v_norm"))?,
             false => v,
         };
-        let kv = match a.looks_at {
-            LooksAt::Own | LooksAt::Keys => KeyValues::Both(k, v),
-            LooksAt::Layer(layer) => KeyValues::Of(layer),
+        let kv = match a.kv_source {
+            KvSource::Own | KvSource::KeysAsValues => KeyValues::Both(k, v),
+            KvSource::Shared(layer) => KeyValues::Of(layer),
         };
         let qk_norm = match a.qk_norm {
             Some(over) => {
@@ -231,8 +231,8 @@ impl Builder<'_> {
                     QkNorm::Row => [q_dim, kv_dim],
                 };
                 let q = self.norm_weight(m, &at(Part::QNorm), q, &label("attn_q_norm"))?;
-                let k = match a.looks_at {
-                    LooksAt::Layer(_) => q,
+                let k = match a.kv_source {
+                    KvSource::Shared(_) => q,
                     _ => self.norm_weight(m, &at(Part::KNorm), k, &label("attn_k_norm"))?,
                 };
                 Some(([q, k], self.model.eps))

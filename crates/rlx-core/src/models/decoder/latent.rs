@@ -13,8 +13,8 @@
 //! The products with `W_k [H, N, R]` and `W_v [H, V, R]` belong to the query's side, so that one head of keys,
 //! which are the values too, serves all heads of queries.
 
-use super::Builder;
 use super::names::Part;
+use super::{Builder, join_heads, split_heads};
 use crate::error::Result;
 use crate::ir::hir::{AttentionSpec, KeyValues, Linear, Module, RmsNorm, Tensor, Weight};
 use crate::models::naming::Naming;
@@ -99,7 +99,7 @@ impl Builder<'_> {
         let mut q = |start, len, name: &str| {
             let w = self.grouped_rows(m, &all, a.heads, [start, len], &label(name));
             let q = linear(m, x, w, name);
-            heads(m, q, [a.heads, len], &label(&format!("{name}_heads")))
+            split_heads(m, q, [a.heads, len], &label(&format!("{name}_heads")))
         };
         let (plain, turned) = (q(0, a.plain, "q_plain"), q(a.plain, a.turned, "q_turned"));
 
@@ -112,7 +112,7 @@ impl Builder<'_> {
         };
         let absorbed = product(m, plain, keys, "q_absorbed");
         let q = m.op(Concat { axis: 2 }, &[turned, absorbed], &label("q_cached"));
-        let q = rows(m, q, a.heads * cached, &label("q"));
+        let q = join_heads(m, q, a.heads * cached, &label("q"));
         let spec = AttentionSpec {
             layer: i,
             heads: a.heads as usize,
@@ -129,11 +129,11 @@ impl Builder<'_> {
             block: self.model.diffusion.map(|d| d.block),
         };
         let y = m.attention(q, KeyValues::Keys(k), spec);
-        let y = heads(m, y, [a.heads, cached], &label("heads"));
+        let y = split_heads(m, y, [a.heads, cached], &label("heads"));
         let part = Slice { axis: 2, start: a.turned.into(), len: a.latent.into(), step: 1 };
         let y = m.op(part, &[y], &label("latent_sum"));
         let y = product(m, y, values, "values");
-        let y = rows(m, y, a.heads * a.value, &label("rows"));
+        let y = join_heads(m, y, a.heads * a.value, &label("rows"));
         let o = self.tensors.linear_biased(&at(Part::O), [dim, a.heads * a.value], Some(false))?;
         Ok(m.linear(y, o, &label("output")))
     }
@@ -165,16 +165,4 @@ impl Builder<'_> {
         let turn = Transpose { perm: vec![0, 2, 1] };
         Ok([m.op(turn, &[keys], &format!("blk.{i}.attn_k_up_turned")), values])
     }
-}
-
-/// `x [S, H * width]` as `[S, H, width]`.
-fn heads(m: &mut Module, x: Tensor, [heads, width]: [u64; 2], label: &str) -> Tensor {
-    let dims = Shape(vec![Dim::symbol(SEQ), heads.into(), width.into()]);
-    m.op(Reshape { dims }, &[x], label)
-}
-
-/// `x` as `[S, width]`.
-fn rows(m: &mut Module, x: Tensor, width: u64, label: &str) -> Tensor {
-    let dims = Shape(vec![Dim::symbol(SEQ), width.into()]);
-    m.op(Reshape { dims }, &[x], label)
 }

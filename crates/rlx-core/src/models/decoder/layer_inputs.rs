@@ -1,4 +1,5 @@
-//! What layers take of the token itself beside the residual stream: embeddings of their own (Gemma 3n and Gemma 4).
+//! Per-layer inputs (Gemma 3n and Gemma 4): each layer adds something of the token itself to the residual stream, by a
+//! table of embeddings of its own.
 //!
 //! ```text
 //! p = (embed(token) sqrt(W) + norm(x0 P^T / sqrt(D))) / sqrt(2)      [S, L, W], x0 the first rows
@@ -6,15 +7,13 @@
 //! ```
 
 use super::names::Part;
-use super::{Builder, scaled};
+use super::{Builder, join_heads, scaled, split_heads};
 use crate::error::Result;
 use crate::ir::hir::{Embedding, Linear, Module, RmsNorm, Tensor};
 use crate::math;
-use crate::models::naming::Naming;
-use crate::ops::{Binary, Reshape, Slice, Unary, Zip};
-use crate::types::{Dim, SEQ, Shape};
+use crate::ops::{Binary, Slice, Unary, Zip};
+use crate::types::Dim;
 use alloc::format;
-use alloc::vec;
 
 impl Builder<'_> {
     /// What all layers take, `[SEQ, L * width]`, of the first rows `x`.
@@ -27,14 +26,7 @@ impl Builder<'_> {
     ) -> Result<Tensor> {
         let (dim, layers) = (self.model.dim, self.model.layers.len() as u64);
         let all = layers * width;
-        let [table, projection, norm] = match self.names.naming {
-            Naming::Gguf => ["per_layer_token_embd", "per_layer_model_proj", "per_layer_proj_norm"],
-            Naming::Transformers => [
-                "model.embed_tokens_per_layer",
-                "model.per_layer_model_projection",
-                "model.per_layer_projection_norm",
-            ],
-        };
+        let [table, projection, norm] = self.names.layer_inputs();
         let weight =
             |name: &str, dims: &[u64]| self.tensors.weight(&format!("{name}.weight"), dims);
         let table = m.weight(weight(table, &[self.model.vocab, all])?);
@@ -42,14 +34,12 @@ impl Builder<'_> {
         let projection = m.weight(weight(projection, &[all, dim])?);
         let linear = Linear { bias: false, act: None };
         let y = m.push(linear, &[x, projection], "per_layer_proj");
-        let heads = Shape(vec![Dim::symbol(SEQ), layers.into(), width.into()]);
-        let y = m.op(Reshape { dims: heads }, &[y], "per_layer_proj_layers");
-        // The norm takes back any factor of its rows but for its eps.
+        let y = split_heads(m, y, [layers, width], "per_layer_proj_layers");
+        // y is not divided by the root of D: the norm divides that out again, once its eps is multiplied by D.
         let eps = self.model.eps * dim as f32;
         let norm = m.weight(weight(norm, &[width])?);
         let y = m.push(RmsNorm { eps }, &[y, norm], "per_layer_proj_norm");
-        let rows = Shape(vec![Dim::symbol(SEQ), all.into()]);
-        let y = m.op(Reshape { dims: rows }, &[y], "per_layer_proj_rows");
+        let y = join_heads(m, y, all, "per_layer_proj_rows");
         let half = core::f32::consts::FRAC_1_SQRT_2;
         let y = scaled(m, y, half, all, "per_layer_proj_half")?;
         let root = math::sqrt(width as f64) as f32;

@@ -17,7 +17,7 @@ mod read;
 mod routed;
 mod short_conv;
 
-pub use attention::{Attention, LooksAt, QkNorm};
+pub use attention::{Attention, KvSource, QkNorm};
 pub use delta_net::{DeltaNet, Projections};
 pub use feed_forward::{Banks, Experts, FeedForward, Shared};
 pub use latent::LatentAttention;
@@ -32,8 +32,8 @@ use super::rotary::Rotary;
 use super::tensors::Tensors;
 use crate::error::{Code, Error, Result};
 use crate::ir::hir::{FusionPolicy, LinearWeights, Module, RmsNorm, Tensor, Weight};
-use crate::ops::{Binary, Constant, RopeStyle, Zip};
-use crate::types::DType;
+use crate::ops::{Binary, Constant, Reshape, RopeStyle, Zip};
+use crate::types::{DType, Dim, SEQ, Shape};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -210,7 +210,7 @@ impl Model for Decoder {
         };
         let layers = layers.iter().filter_map(|&i| self.layers.get(i as usize)).map(smaller);
         let mut layers: Vec<Layer> = layers.collect();
-        attention::look_within(&mut layers);
+        attention::share_within(&mut layers);
         Box::new(Decoder {
             layers,
             dim: small_row(self.dim),
@@ -275,6 +275,18 @@ fn scaled(m: &mut Module, x: Tensor, by: f32, columns: u64, label: &str) -> Resu
     let by = Constant::f32s(&[columns], &vec![by; columns as usize])?;
     let by = m.op(by, &[], &format!("{label}_by"));
     Ok(m.op(Zip { f: Binary::Mul }, &[x, by], label))
+}
+
+/// `x [S, heads * width]` as `[S, heads, width]`.
+fn split_heads(m: &mut Module, x: Tensor, [heads, width]: [u64; 2], label: &str) -> Tensor {
+    let dims = Shape(vec![Dim::symbol(SEQ), heads.into(), width.into()]);
+    m.op(Reshape { dims }, &[x], label)
+}
+
+/// `x [S, heads, ..]` as `[S, width]`.
+fn join_heads(m: &mut Module, x: Tensor, width: u64, label: &str) -> Tensor {
+    let dims = Shape(vec![Dim::symbol(SEQ), width.into()]);
+    m.op(Reshape { dims }, &[x], label)
 }
 
 /// What building a layer needs beside the module.

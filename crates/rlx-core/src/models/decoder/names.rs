@@ -187,6 +187,18 @@ impl Names {
         }
     }
 
+    /// What layers take of the token itself: the table, the projection of the first rows, its norm.
+    pub fn layer_inputs(&self) -> [&'static str; 3] {
+        match self.naming {
+            Naming::Gguf => ["per_layer_token_embd", "per_layer_model_proj", "per_layer_proj_norm"],
+            Naming::Transformers => [
+                "model.embed_tokens_per_layer",
+                "model.per_layer_model_projection",
+                "model.per_layer_projection_norm",
+            ],
+        }
+    }
+
     /// The head.
     pub fn head(&self) -> &'static str {
         match self.naming {

@@ -175,13 +175,13 @@ pub(in crate::models) fn experts(
     act: Unary,
 ) -> Result<Option<Experts>> {
     const NAMES: [&str; 3] = ["num_experts", "num_local_experts", "n_routed_experts"];
+    const USED: [&str; 2] = ["num_experts_per_tok", "top_k_experts"];
     let count_key = match keys.is_gguf() {
         true => "expert_count",
         false => NAMES.into_iter().find(|key| keys.has(key)).unwrap_or(NAMES[0]),
     };
-    // Gemma 4 has a name of its own.
-    let used_key = ["top_k_experts"].into_iter().find(|key| keys.has(key));
-    let used_key = keys.word("expert_used_count", used_key.unwrap_or("num_experts_per_tok"));
+    let used_key = USED.into_iter().find(|key| keys.has(key)).unwrap_or(USED[0]);
+    let used_key = keys.word("expert_used_count", used_key);
     let Some(count) = keys.opt_u64(count_key)?.filter(|&n| n > 0) else { return Ok(None) };
     if count > EXPERTS_MAX {
         let what = format!("{count} experts, at most {EXPERTS_MAX} are read");

@@ -7,7 +7,7 @@ use crate::models::keys::Keys;
 use crate::ops::Route;
 use alloc::format;
 
-/// What GGUF files call a softmax and a sigmoid.
+/// Numbers of `expert_gating_func` in GGUF files, and whether scores are sigmoids: otherwise they are a softmax.
 const GATES: [(u64, bool); 2] = [(1, false), (2, true)];
 
 /// Reads them. `default` says what holds where no key says it: scores, normalisation, and whether the choice has a
