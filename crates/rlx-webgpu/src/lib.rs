@@ -9,6 +9,9 @@
 //! are reused. Subgroups are the only optional feature of WebGPU that kernels use, and every kernel has a
 //! form without them.
 
+#[macro_use]
+mod wgsl;
+
 pub mod device;
 pub mod gpu;
 pub mod kernels;

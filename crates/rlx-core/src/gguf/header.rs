@@ -2,6 +2,7 @@
 
 use super::metadata::Metadata;
 use super::{HINT_CUT, HINT_DAMAGED, align_up, place};
+use crate::order;
 use crate::types::DType;
 use crate::{Error, Result};
 use alloc::format;
@@ -82,10 +83,10 @@ impl Header {
     /// Gaps and bytes after the last tensor are allowed.
     pub(super) fn check_data(&self, file_bytes: Option<u64>) -> Result<()> {
         let file = self.metadata.file();
-        let mut order: Vec<&TensorInfo> = self.tensors.iter().collect();
-        order.sort_by_key(|tensor| (tensor.offset, tensor.at));
+        let mut sorted: Vec<&TensorInfo> = self.tensors.iter().collect();
+        order::sort_by_key(&mut sorted, |tensor| (tensor.offset, tensor.at));
         let mut previous: Option<&TensorInfo> = None;
-        for tensor in order {
+        for tensor in sorted {
             let end = tensor.offset + tensor.bytes; // the reader has checked that it fits
             let previous_end = previous.map_or(self.data_start, |p| p.offset + p.bytes);
             if let Some(previous) = previous

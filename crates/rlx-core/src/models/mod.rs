@@ -1,11 +1,13 @@
 //! Model families. A family is a file, and its row in [`FAMILIES`] here.
 
+#[cfg(feature = "encoders")]
 mod bert;
 mod checkpoint;
 mod decoder;
 mod deepseek;
+#[cfg(feature = "encoders")]
 mod encoder;
-#[cfg(feature = "text")]
+#[cfg(feature = "encoders")]
 mod encoder_files;
 mod entries;
 mod entry;
@@ -26,6 +28,7 @@ mod mistral;
 mod mixtral;
 mod model;
 mod naming;
+#[cfg(feature = "encoders")]
 mod nomic_bert;
 mod olmo2;
 mod phi3;
@@ -44,20 +47,24 @@ mod tokenizer;
 #[cfg(feature = "text")]
 mod tokenizer_files;
 mod transformers;
+#[cfg(feature = "encoders")]
+mod wordpiece;
 
+#[cfg(feature = "encoders")]
 pub use bert::BertConfig;
 pub use checkpoint::Checkpoint;
 pub use decoder::{
     Attention, Banks, BranchNorms, Decoder, DeltaNet, Experts, FeedForward, KvSource,
     LatentAttention, Layer, Mixer, Projections, QkNorm, Shared, ShortConv,
 };
-#[cfg(feature = "text")]
+#[cfg(feature = "encoders")]
 pub use encoder_files::{EmbedOptions, FolderTexts};
 pub use entry::Entry;
 pub use family::Family;
 pub use keys::{Keys, Neutral};
 pub use model::{Diffusion, ENCODE, Facts, Model, Task, USUAL_CONTEXT};
 pub use naming::Naming;
+#[cfg(feature = "encoders")]
 pub use nomic_bert::NomicBertConfig;
 pub use pooling::{Pooling, PoolingKind};
 pub use registry::{open, presets};
@@ -66,9 +73,11 @@ pub use tensors::Tensors;
 #[cfg(feature = "jinja")]
 pub use tokenizer::chat_template;
 #[cfg(feature = "text")]
-pub use tokenizer::{tokenizer, vocabulary, wordpiece};
+pub use tokenizer::{tokenizer, vocabulary};
 #[cfg(feature = "text")]
 pub use tokenizer_files::{TOKENIZER_FILES, TokenizerFiles};
+#[cfg(feature = "encoders")]
+pub use wordpiece::wordpiece;
 
 /// Every family, by the row in its own file.
 pub const FAMILIES: &[Family] = &[
@@ -94,6 +103,8 @@ pub const FAMILIES: &[Family] = &[
     gemma2::FAMILY,
     gemma3::FAMILY,
     gemma4::FAMILY,
+    #[cfg(feature = "encoders")]
     bert::FAMILY,
+    #[cfg(feature = "encoders")]
     nomic_bert::FAMILY,
 ];

@@ -16,6 +16,7 @@ pub enum Naming {
 pub(super) const TOKEN_EMBD: &str = "token_embd.weight";
 
 /// A layer's part in GGUF files: `blk.3.attn_q`.
+#[cfg(feature = "encoders")]
 pub(super) fn gguf_part(layer: u64, part: &str) -> String {
     format!("blk.{layer}.{part}")
 }

@@ -1,12 +1,10 @@
 //! The tokenizer and the chat template that a GGUF file carries.
 
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::gguf::{Metadata, ModelFiles};
 #[cfg(feature = "jinja")]
 use crate::text::ChatTemplate;
-use crate::text::{
-    BlankRuns, LeadingBlank, TokenRule, Tokenizer, VocabData, WordPiece, WordPieceData,
-};
+use crate::text::{BlankRuns, LeadingBlank, TokenRule, Tokenizer, VocabData};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -97,7 +95,7 @@ fn rules_by_name(name: &str, data: &VocabData) -> Vec<(u32, TokenRule, String)> 
 }
 
 /// The tokenizer names the key that is wrong; the file knows at which byte its value is.
-fn locate(meta: &Metadata, e: Error) -> Error {
+pub(super) fn locate(meta: &Metadata, e: Error) -> Error {
     let mut located = meta.bad_value(&e.at, e.what);
     located.code = e.code;
     if !e.hint.is_empty() {
@@ -113,40 +111,4 @@ fn locate(meta: &Metadata, e: Error) -> Error {
 #[cfg(feature = "jinja")]
 pub fn chat_template(files: &ModelFiles, tokenizer: &Tokenizer) -> Result<ChatTemplate> {
     ChatTemplate::new(files.metadata.opt_str("tokenizer.chat_template")?, tokenizer)
-}
-
-/// The WordPiece tokenizer of a GGUF file (`tokenizer.ggml.model` is `bert`).
-///
-/// # Errors
-/// `BadFile` without tokens, or naming the key that is wrong; `Unsupported` for a kind of tokenizer
-/// that is no WordPiece.
-pub fn wordpiece(files: &ModelFiles) -> Result<WordPiece> {
-    const MODEL: &str = "tokenizer.ggml.model";
-    let meta = &files.metadata;
-    let model = meta.str(MODEL)?;
-    if model != "bert" {
-        let mut e =
-            meta.bad_value(MODEL, alloc::format!("tokenizer model `{model}` is no WordPiece"));
-        e.code = Code::Unsupported;
-        return Err(e.hint("text is encoded by WordPiece where tokenizer.ggml.model is `bert`"));
-    }
-    let tokens: Vec<&str> = meta.strings("tokenizer.ggml.tokens")?.iter().collect();
-    let id = |name: &str| meta.opt_u32(&alloc::format!("tokenizer.ggml.{name}_token_id"));
-    // Files of before the key are all of models without capitals.
-    let lowercase = meta.opt_bool("tokenizer.ggml.normalizer.lowercase")?.unwrap_or(true);
-    let kinds = meta.opt_i32s("tokenizer.ggml.token_type")?;
-    let data = WordPieceData::from_gguf(&tokens, kinds, id("unknown")?, lowercase);
-    let mut data = data.map_err(|e| locate(meta, e))?;
-    // The key is spelled so.
-    let sep = id("seperator")?.or(id("eos")?);
-    data.cls = id("cls")?.or(id("bos")?).or(data.cls);
-    data.sep = sep.or(data.sep);
-    data.pad = id("padding")?.or(data.pad);
-    if meta.opt_bool("tokenizer.ggml.add_bos_token")? == Some(false) {
-        data.cls = None;
-    }
-    if meta.opt_bool("tokenizer.ggml.add_eos_token")? == Some(false) {
-        data.sep = None;
-    }
-    WordPiece::new(data).map_err(|e| e.at(meta.file()))
 }

@@ -1,6 +1,7 @@
 //! The tokenizer and the chat template of a transformers folder, from its small files.
 
 use crate::error::{Code, Error, Result};
+use crate::order;
 use crate::safetensors::json::Json;
 #[cfg(feature = "jinja")]
 use crate::text::ChatTemplate;
@@ -137,7 +138,7 @@ fn read_added(config: &Json, data: &mut VocabData) {
     let Some(added) = config.get("added_tokens_decoder").and_then(Json::as_object) else { return };
     let mut added: Vec<(usize, &Json)> =
         added.iter().filter_map(|(id, token)| Some((id.parse().ok()?, token))).collect();
-    added.sort_by_key(|token| token.0);
+    order::sort_by_key(&mut added, |token| token.0);
     for (id, token) in added {
         let Some(content) = token.get("content").and_then(Json::as_str) else { continue };
         let on = |key: &str| token.get(key).and_then(Json::as_bool).unwrap_or(false);

@@ -16,6 +16,7 @@ use super::{Context, Reason, Rewrite};
 use crate::error::Result;
 use crate::ir::mir::Graph;
 use crate::ops::{Binary, Epilogue, GroupedEpilogue, GroupedMatMul, MatMul, Op};
+use crate::order;
 use alloc::vec::Vec;
 
 /// Fuses in place; returns the number of sums fused.
@@ -30,7 +31,7 @@ pub fn fuse_residual(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         }
         // The later operand first: the earlier one is the running residual.
         let mut candidates = [(inputs[1], inputs[0]), (inputs[0], inputs[1])];
-        candidates.sort_by_key(|c| core::cmp::Reverse(rewrite.maker(c.0)));
+        order::sort_by_key(&mut candidates, |c| core::cmp::Reverse(rewrite.maker(c.0)));
         let products = candidates.into_iter().filter_map(|(t, residual)| {
             let at = rewrite.maker(t)?;
             with_residual(&g.nodes[at].op).map(|op| (t, at, residual, op))

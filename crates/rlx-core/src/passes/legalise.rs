@@ -107,9 +107,10 @@ pub(super) fn lower(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
     let loaded = at_load(g, cx.options.whole_weights)?;
     for round in 0.. {
         let first = round == 0;
-        let mut now = Round { cx, made_of: &mut made_of, loaded: &loaded, first }.graph(g)?;
+        let now = Round { cx, made_of: &mut made_of, loaded: &loaded, first }.graph(g)?;
         // Parts may be loops, whose straight form has parts again.
-        now += super::control_flow::resolve(g, cx)?;
+        #[cfg(feature = "control_flow")]
+        let now = now + super::control_flow::resolve(g, cx)?;
         changed += now;
         if now == 0 {
             break;

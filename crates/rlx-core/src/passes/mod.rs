@@ -3,6 +3,7 @@
 
 mod bake;
 mod casts;
+#[cfg(feature = "control_flow")]
 mod control_flow;
 mod cse;
 mod dce;
@@ -31,6 +32,7 @@ mod split_attention;
 mod sweep;
 
 pub use bake::bake;
+#[cfg(feature = "control_flow")]
 pub use control_flow::control_flow;
 pub use cse::cse;
 pub use dce::dce;

@@ -1,10 +1,12 @@
 //! The pipeline: `RECIPE` is the compiler between lowering and planning.
 
+#[cfg(feature = "control_flow")]
+use super::control_flow;
 use super::{
-    Context, DispatchReport, FusionReport, Traffic, bake, control_flow, cse, dce,
-    elementwise_region, fold, fuse_attention, fuse_bias, fuse_glu, fuse_map, fuse_norm_prologue,
-    fuse_residual, fuse_residual_norm, fuse_rope_kv_write, fuse_rope_split, fuse_segments,
-    legalise, precision, simplify, split_attention,
+    Context, DispatchReport, FusionReport, Traffic, bake, cse, dce, elementwise_region, fold,
+    fuse_attention, fuse_bias, fuse_glu, fuse_map, fuse_norm_prologue, fuse_residual,
+    fuse_residual_norm, fuse_rope_kv_write, fuse_rope_split, fuse_segments, legalise, precision,
+    simplify, split_attention,
 };
 use crate::error::{Error, Result};
 use crate::ir::mir::Graph;
@@ -46,6 +48,7 @@ const ROUNDS: usize = 64;
 /// looks for, an identity makes two nodes equal, a merge leaves one of them dead, and a removed reader
 /// lets data movement be simplified.
 const CLEANUP: Group = FixedPoint(&[
+    #[cfg(feature = "control_flow")]
     ("control_flow", Always, control_flow::resolve), // first: others see into straight lines only
     ("simplify", Always, simplify::simplify),
     ("fold", If(|o| o.constant_folding), fold::fold),
@@ -60,6 +63,7 @@ const RECIPE: &[Group] = &[
     ]),
     CLEANUP,
     Once(&[
+        #[cfg(feature = "control_flow")]
         ("control_flow", Always, control_flow::control_flow), // an error for what is left
         ("auto_mixed_precision", Always, precision::auto_mixed_precision),
         ("matmul_bias", Fusion(|f| f.matmul_epilogue), fuse_bias::fuse_bias), // others carry it on
@@ -164,6 +168,7 @@ pub struct Optimised {
 /// As the passes.
 pub fn preprocess(mut g: Graph, target: &Target, options: &CompileOptions) -> Result<Graph> {
     let mut cx = Context::new(target, options);
+    #[cfg(feature = "control_flow")]
     control_flow::resolve(&mut g, &mut cx)?;
     dce::dce(&mut g, &mut cx)?;
     Ok(g)

@@ -7,6 +7,7 @@
 
 use super::search::Search;
 pub use crate::ir::lir::ALIGNMENT;
+use crate::order;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -84,10 +85,10 @@ fn searched(spans: &[Span], rules: Rules, least: u64) -> Search {
     let area = |i: usize| rules.slot(spans[i].bytes).saturating_mul(length(i) as u64);
     let (bytes, from) = (|i: usize| spans[i].bytes, |i: usize| spans[i].from);
     let mut orders: [Vec<usize>; 4] = core::array::from_fn(|_| (0..spans.len()).collect());
-    orders[0].sort_by_key(|&i| (Reverse(bytes(i)), Reverse(length(i)), from(i)));
-    orders[1].sort_by_key(|&i| (Reverse(area(i)), from(i)));
-    orders[2].sort_by_key(|&i| (Reverse(length(i)), Reverse(bytes(i)), from(i)));
-    orders[3].sort_by_key(|&i| (from(i), Reverse(bytes(i))));
+    order::sort_by_key(&mut orders[0], |&i| (Reverse(bytes(i)), Reverse(length(i)), from(i)));
+    order::sort_by_key(&mut orders[1], |&i| (Reverse(area(i)), from(i)));
+    order::sort_by_key(&mut orders[2], |&i| (Reverse(length(i)), Reverse(bytes(i)), from(i)));
+    order::sort_by_key(&mut orders[3], |&i| (from(i), Reverse(bytes(i))));
     for order in orders {
         if search.start(&order) {
             break;
@@ -102,8 +103,8 @@ fn searched(spans: &[Span], rules: Rules, least: u64) -> Search {
 fn live(spans: &[Span], rules: Rules) -> (u64, u64) {
     let mut begins: Vec<usize> = (0..spans.len()).collect();
     let mut ends = begins.clone();
-    begins.sort_by_key(|&i| spans[i].from);
-    ends.sort_by_key(|&i| spans[i].to);
+    order::sort_by_key(&mut begins, |&i| spans[i].from);
+    order::sort_by_key(&mut ends, |&i| spans[i].to);
     let mut ends = ends.into_iter().peekable();
     let (mut now, mut count, mut most, mut pairs) = (0u64, 0u64, 0u64, 0u64);
     for i in begins {
@@ -122,7 +123,7 @@ fn live(spans: &[Span], rules: Rules) -> (u64, u64) {
 /// Places values in the order in which they are written, each in the tightest gap at that step.
 fn sweep(spans: &[Span], rules: Rules) -> (Vec<u64>, u64) {
     let mut order: Vec<usize> = (0..spans.len()).collect();
-    order.sort_by_key(|&i| (spans[i].from, Reverse(spans[i].bytes)));
+    order::sort_by_key(&mut order, |&i| (spans[i].from, Reverse(spans[i].bytes)));
     let mut offsets = vec![0; spans.len()];
     // The live values, by offset: start, end, last step.
     let mut taken: Vec<(u64, u64)> = Vec::new();

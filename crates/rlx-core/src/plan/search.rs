@@ -6,6 +6,7 @@
 //! is cheap. A change is kept if the arena does not grow, and now and then if it grows a little.
 
 use super::arena::{Rules, Span};
+use crate::order;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -73,7 +74,7 @@ impl Search {
     pub fn new(spans: &[Span], rules: Rules, least: u64) -> Search {
         let n = spans.len();
         let mut begins: Vec<usize> = (0..n).collect();
-        begins.sort_by_key(|&i| spans[i].from);
+        order::sort_by_key(&mut begins, |&i| spans[i].from);
         let (mut live, mut pairs): (Vec<usize>, Vec<(u32, u32)>) = Default::default();
         for i in begins {
             live.retain(|&j| spans[j].to >= spans[i].from);
@@ -138,7 +139,7 @@ impl Search {
 
     /// Improves the orders that were tried, the best first.
     pub fn improve(&mut self) {
-        self.tried.sort_by_key(|t| t.0);
+        order::sort_by_key(&mut self.tried, |t| t.0);
         let tried = core::mem::take(&mut self.tried);
         let mut round = 0;
         while self.wants_more() {

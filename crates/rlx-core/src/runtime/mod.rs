@@ -1,7 +1,7 @@
 //! Running networks: the device trait, sessions, the engine of language models, and the self-test of devices.
 
 pub mod device;
-#[cfg(feature = "text")]
+#[cfg(feature = "encoders")]
 pub mod embed;
 #[cfg(feature = "text")]
 pub mod generate;

@@ -8,6 +8,7 @@
 pub mod json;
 
 use crate::intake::Intake;
+use crate::order;
 use crate::types::Scalar;
 use crate::{Code, Error, Result};
 use alloc::collections::BTreeMap;
@@ -229,9 +230,9 @@ fn dtype(text: &str) -> Option<Scalar> {
 
 /// Tensors lie inside the file, when its size is known, and apart from each other.
 fn check_ranges(file: &str, header: &Header, file_bytes: Option<u64>) -> Result<()> {
-    let mut order: Vec<_> = header.tensors.iter().filter(|(_, t)| t.bytes > 0).collect();
-    order.sort_by_key(|(_, tensor)| tensor.offset);
-    for pair in order.windows(2) {
+    let mut sorted: Vec<_> = header.tensors.iter().filter(|(_, t)| t.bytes > 0).collect();
+    order::sort_by_key(&mut sorted, |(_, tensor)| tensor.offset);
+    for pair in sorted.windows(2) {
         let [(early, a), (late, b)] = [pair[0], pair[1]];
         if a.offset + a.bytes > b.offset {
             return Err(Error::bad_file(format!(
@@ -241,7 +242,7 @@ fn check_ranges(file: &str, header: &Header, file_bytes: Option<u64>) -> Result<
             .hint(HINT_DAMAGED));
         }
     }
-    for (name, tensor) in order {
+    for (name, tensor) in sorted {
         let end = tensor.offset + tensor.bytes;
         if let Some(size) = file_bytes
             && end > size

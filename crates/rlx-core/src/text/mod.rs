@@ -21,9 +21,12 @@ mod stream;
 mod template;
 mod tokenizer;
 mod unicode;
+// Some are WordPiece's alone.
+#[cfg_attr(not(feature = "encoders"), allow(dead_code))]
 mod unicode_tables;
 mod unigram;
 mod vocab;
+#[cfg(feature = "encoders")]
 mod wordpiece;
 
 pub use pretokenize::words;
@@ -35,4 +38,5 @@ pub use template::{
 };
 pub use tokenizer::{Special, Tokenizer};
 pub use vocab::{BlankRuns, LeadingBlank, VocabData};
+#[cfg(feature = "encoders")]
 pub use wordpiece::{WordPiece, WordPieceData};

@@ -1,5 +1,6 @@
 //! Which of a sorted list of texts begin a text.
 
+use crate::order;
 use alloc::vec::Vec;
 
 /// Finds the texts of a list with which a text begins, byte by byte: each byte narrows a range of the
@@ -18,7 +19,7 @@ impl Prefixes {
     pub(super) fn new<'a>(numbers: Vec<u32>, text: impl Fn(u32) -> &'a [u8]) -> Self {
         let mut sorted = numbers;
         sorted.retain(|&n| !text(n).is_empty());
-        sorted.sort_by_key(|&n| (text(n), n));
+        order::sort_by_key(&mut sorted, |&n| (text(n), n));
         sorted.dedup_by_key(|n| text(*n));
         let first = (0..=256)
             .map(|b| sorted.partition_point(|&n| usize::from(text(n)[0]) < b) as u32)

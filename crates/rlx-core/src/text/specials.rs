@@ -2,6 +2,7 @@
 
 use super::prefixes::Prefixes;
 use super::unicode::{Class, class, is_white_space};
+use crate::order;
 use crate::{Error, Result};
 use alloc::format;
 use alloc::string::String;
@@ -49,7 +50,7 @@ impl Specials {
             return Err(Error::bad_file(format!("{what}, {LONGEST} is the most"))
                 .at("tokenizer.ggml.tokens"));
         }
-        list.sort_by_key(|special| (special.control, special.id));
+        order::sort_by_key(&mut list, |special| (special.control, special.id));
         let prefixes =
             Prefixes::new((0..list.len() as u32).collect(), |n| list[n as usize].text.as_bytes());
         Ok(Self { list, prefixes })

@@ -1,8 +1,9 @@
 //! What pre-tokenizers ask of Unicode: general categories, white space, and NFC.
 
-use super::unicode_tables::{
-    CASES, CLASSES, COMBINING, COMPOSITIONS, CONTROLS, DECOMPOSITIONS, SPACING,
-};
+use super::unicode_tables::{CASES, CLASSES, COMBINING, COMPOSITIONS, DECOMPOSITIONS};
+#[cfg(feature = "encoders")]
+use super::unicode_tables::{CONTROLS, SPACING};
+use crate::order;
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -64,11 +65,13 @@ pub fn case(c: char) -> Case {
 }
 
 /// Whether a mark has room of its own or encloses: `\p{Mc}` or `\p{Me}`, and not `\p{Mn}`.
+#[cfg(feature = "encoders")]
 pub fn is_spacing_mark(c: char) -> bool {
     lookup(&SPACING, 1, c as u32) == 1
 }
 
 /// Whether a character is a control, a format or for private use; what is unassigned is none of them.
+#[cfg(feature = "encoders")]
 pub fn is_control(c: char) -> bool {
     lookup(&CONTROLS, 1, c as u32) == 1
 }
@@ -101,7 +104,7 @@ pub fn nfc(text: &str) -> Cow<'_, str> {
     }
     // Canonical order: marks between two starters stand by their combining class.
     for run in chars.split_mut(|&(combining, _)| combining == 0) {
-        run.sort_by_key(|&(combining, _)| combining);
+        order::sort_by_key(run, |&(combining, _)| combining);
     }
     Cow::Owned(compose(&chars))
 }

@@ -4,6 +4,7 @@
 //! a vocabulary of 128 k tokens takes about 2 MiB and no allocation of its own for each token.
 
 use super::specials::{Special, Specials, TokenRule};
+use crate::order;
 use crate::{Error, Result};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -253,7 +254,7 @@ impl Vocab {
     fn index_specials(&mut self, data: &VocabData) -> Result<()> {
         let mut rules: Vec<(u32, TokenRule, &str)> =
             data.rules.iter().map(|(id, rule, text)| (*id, *rule, text.as_str())).collect();
-        rules.sort_by_key(|rule| rule.0);
+        order::sort_by_key(&mut rules, |rule| rule.0);
         let special = |id: u32| {
             let kind = self.kind(id);
             if !kind.is_control() && kind != Kind::UserDefined {

@@ -9,6 +9,7 @@
 //! binding it is an error. So no size is ever negative, and none that a difference makes is 0.
 
 use crate::error::{Error, Result};
+use crate::order;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -129,9 +130,9 @@ impl Dim {
 
     fn from_terms(mut terms: Vec<(Vec<Atom>, i128)>) -> Result<Dim> {
         for term in &mut terms {
-            term.0.sort();
+            order::sort(&mut term.0);
         }
-        terms.sort();
+        order::sort(&mut terms);
         let mut out: Vec<(Vec<Atom>, i128)> = Vec::with_capacity(terms.len());
         for (atoms, n) in terms {
             match out.last_mut() {

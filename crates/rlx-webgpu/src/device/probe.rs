@@ -55,7 +55,7 @@ impl Probe {
         }
         before.resize(after.len(), 0);
         let wgsl = fill(
-            include_str!("probe_shuffle.wgsl"),
+            wgsl!("probe_shuffle.wgsl"),
             &[
                 ("enable", if enable { "enable subgroups;" } else { "" }),
                 ("threads", &THREADS.to_string()),
@@ -83,7 +83,7 @@ impl Probe {
             }),
         );
         before.resize(after.len(), 0);
-        let wgsl = include_str!("probe_dot.wgsl").into();
+        let wgsl = wgsl!("probe_dot.wgsl").into();
         Probe { feature: PACKED_DOT, wgsl, entry: "probe_dot", before, after }
     }
 }

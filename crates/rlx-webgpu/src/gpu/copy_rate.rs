@@ -29,7 +29,7 @@ pub fn copy_rate(gpu: &impl Gpu) -> Result<f64> {
     gpu.pop_scopes(id);
     let seconds = wait(|cx| gpu.poll_scopes(id, cx)).and_then(|()| {
         let kinds = [BindingKind::Read, BindingKind::ReadWrite];
-        gpu.create_pipeline(id, include_str!("copy_rate.wgsl"), "copy", &kinds);
+        gpu.create_pipeline(id, wgsl!("copy_rate.wgsl"), "copy", &kinds);
         wait(|cx| gpu.poll_pipeline(id, cx))?;
         let bindings = [from, to].map(|buffer| Binding { buffer, offset: 0, size: bytes });
         gpu.create_bind_group(id, id, &bindings);

@@ -141,7 +141,7 @@ pub(super) fn attention(
         )
     };
     let wgsl = fill(
-        include_str!("attention.wgsl"),
+        wgsl!("attention.wgsl"),
         &[
             ("kv", kv.name()),
             ("bindings", &emit.bindings()),
@@ -152,7 +152,7 @@ pub(super) fn attention(
             ("threads", &(teams * 64).to_string()),
             ("joined", &if teams == 1 { 1 } else { teams * e }.to_string()),
             ("readers", &readers),
-            ("capped", include_str!("capped.wgsl")),
+            ("capped", wgsl!("capped.wgsl")),
             ("ctl", &ctl.var),
             ("q", &q_at.var),
             ("cap", if op.softcap.is_some() { "score = capped(score);" } else { "" }),

@@ -65,7 +65,7 @@ pub(super) fn join(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<
     let weigh = lines(&|i| format!("let w{i} = select(0.0, exp(m{i} - most), is{i});"));
     let text = |n: u64| n.to_string();
     let wgsl = fill(
-        include_str!("attention_join.wgsl"),
+        wgsl!("attention_join.wgsl"),
         &[
             ("bindings", &emit.bindings()),
             ("y", &y.var),

@@ -155,7 +155,7 @@ fn launch(
     }
     let bindings = emit.bindings();
     let start = fill(
-        include_str!("attention_split/start.wgsl"),
+        wgsl!("attention_split/start.wgsl"),
         &[
             ("ctl", &ctl.var),
             ("out", &split.out),
@@ -174,7 +174,7 @@ fn launch(
             },
         ),
         ("kv", kv.name()),
-        ("step", include_str!("attention_split/step.wgsl")),
+        ("step", wgsl!("attention_split/step.wgsl")),
         ("bindings", &bindings),
         ("e", &number(e)),
         ("group", &number(group)),
@@ -182,7 +182,7 @@ fn launch(
         ("quads", &number(quads)),
         ("block", &AttentionSplit::BLOCK.to_string()),
         ("common", formats::COMMON),
-        ("capped", if softcap { include_str!("capped.wgsl") } else { "" }),
+        ("capped", if softcap { wgsl!("capped.wgsl") } else { "" }),
         ("piece", if blocks { "8 elements" } else { "16 bytes" }),
         (
             "readers",

@@ -192,7 +192,7 @@ pub(super) fn attention_tile(
         );
     }
     let wgsl = fill(
-        include_str!("attention_tile.wgsl"),
+        wgsl!("attention_tile.wgsl"),
         &[
             ("kv", kv.name()),
             ("bindings", &emit.bindings()),
@@ -209,7 +209,7 @@ pub(super) fn attention_tile(
             ("summed", &text(summed)),
             ("held", &text(held)),
             ("common", formats::COMMON),
-            ("capped", include_str!("capped.wgsl")),
+            ("capped", wgsl!("capped.wgsl")),
             ("ctl", &ctl.var),
             ("q", &q_at.var),
             ("readers", &readers),

@@ -65,7 +65,7 @@ pub(super) fn causal_conv1d(
     // A block behind the first reads rows of x alone.
     let block = BLOCK.max(taps - 1);
     let wgsl = fill(
-        include_str!("causal_conv1d.wgsl"),
+        wgsl!("causal_conv1d.wgsl"),
         &[
             ("bindings", &emit.bindings()),
             ("taps", &taps.to_string()),

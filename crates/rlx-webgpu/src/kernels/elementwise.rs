@@ -146,7 +146,7 @@ fn launch(
     });
     let second = format!(", b[{}]", repeat.index("i", "row"));
     let wgsl = fill(
-        include_str!("elementwise.wgsl"),
+        wgsl!("elementwise.wgsl"),
         &[
             ("name", name),
             ("second", if b.is_some() { &second } else { "" }),

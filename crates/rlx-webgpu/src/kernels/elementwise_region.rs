@@ -106,7 +106,7 @@ pub(super) fn region(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resu
     let last = op.steps.len() - 1;
     lines.push(format!("{}[step.y + i] = bitcast<u32>(s{last});", y.var));
     let wgsl = fill(
-        include_str!("elementwise_region.wgsl"),
+        wgsl!("elementwise_region.wgsl"),
         &[
             ("formula", &format!("s{last}; {}", formula.join("; "))),
             ("bindings", &emit.bindings()),

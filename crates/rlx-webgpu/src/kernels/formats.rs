@@ -15,7 +15,7 @@ use rlx_core::{Code, Error, Result};
 pub(super) const CHUNK: u64 = 32;
 
 /// Functions that every reader uses.
-pub(super) const COMMON: &str = include_str!("formats/common.wgsl");
+pub(super) const COMMON: &str = wgsl!("formats/common.wgsl");
 
 /// The suffix of a type's readers over an array.
 pub(super) fn suffix(dtype: DType, var: &str) -> String {
@@ -33,10 +33,10 @@ pub(super) struct Share {
 pub(super) fn share(dtype: DType) -> Option<Share> {
     match dtype {
         DType::Block(BlockFormat::Q4K) => {
-            Some(Share { text: include_str!("formats/q4_k_share.wgsl"), quads: true })
+            Some(Share { text: wgsl!("formats/q4_k_share.wgsl"), quads: true })
         }
         DType::Block(BlockFormat::Q6K) => {
-            Some(Share { text: include_str!("formats/q6_k_share.wgsl"), quads: false })
+            Some(Share { text: wgsl!("formats/q6_k_share.wgsl"), quads: false })
         }
         _ => None,
     }
@@ -93,31 +93,31 @@ fn reader(format: BlockFormat) -> Option<(&'static str, &'static [Uses])> {
     use BlockFormat as B;
     use Uses::{Bits, Fp4, Groups, Iq4, KScales, Moved, Trits};
     Some(match format {
-        B::Q4_0 => (include_str!("formats/q4_0.wgsl"), &[]),
-        B::Q4_1 => (include_str!("formats/q4_1.wgsl"), &[]),
-        B::Q5_0 => (include_str!("formats/q5_0.wgsl"), &[Bits]),
-        B::Q5_1 => (include_str!("formats/q5_1.wgsl"), &[Bits]),
-        B::Q8_0 => (include_str!("formats/q8_0.wgsl"), &[]),
-        B::Q1_0 => (include_str!("formats/q1_0.wgsl"), &[Bits]),
-        B::Q2_0 => (include_str!("formats/q2_0.wgsl"), &[Bits]),
-        B::Q2K => (include_str!("formats/q2_k.wgsl"), &[]),
-        B::Q3K => (include_str!("formats/q3_k.wgsl"), &[]),
-        B::Q4K => (include_str!("formats/q4_k.wgsl"), &[KScales]),
-        B::Q5K => (include_str!("formats/q5_k.wgsl"), &[KScales]),
-        B::Q6K => (include_str!("formats/q6_k.wgsl"), &[]),
-        B::Iq1S => (include_str!("formats/iq1_s.wgsl"), &[Groups, Moved]),
-        B::Iq1M => (include_str!("formats/iq1_m.wgsl"), &[Groups, Moved]),
-        B::Iq2Xxs => (include_str!("formats/iq2_xxs.wgsl"), &[Groups, Bits]),
-        B::Iq2Xs => (include_str!("formats/iq2_xs.wgsl"), &[Groups, Bits]),
-        B::Iq2S => (include_str!("formats/iq2_s.wgsl"), &[Groups, Bits]),
-        B::Iq3Xxs => (include_str!("formats/iq3_xxs.wgsl"), &[Bits]),
-        B::Iq3S => (include_str!("formats/iq3_s.wgsl"), &[Bits]),
-        B::Iq4Nl => (include_str!("formats/iq4_nl.wgsl"), &[Iq4]),
-        B::Iq4Xs => (include_str!("formats/iq4_xs.wgsl"), &[Iq4]),
-        B::Mxfp4 => (include_str!("formats/mxfp4.wgsl"), &[Fp4]),
-        B::Nvfp4 => (include_str!("formats/nvfp4.wgsl"), &[Fp4]),
-        B::Tq1_0 => (include_str!("formats/tq1_0.wgsl"), &[Trits]),
-        B::Tq2_0 => (include_str!("formats/tq2_0.wgsl"), &[]),
+        B::Q4_0 => (wgsl!("formats/q4_0.wgsl"), &[]),
+        B::Q4_1 => (wgsl!("formats/q4_1.wgsl"), &[]),
+        B::Q5_0 => (wgsl!("formats/q5_0.wgsl"), &[Bits]),
+        B::Q5_1 => (wgsl!("formats/q5_1.wgsl"), &[Bits]),
+        B::Q8_0 => (wgsl!("formats/q8_0.wgsl"), &[]),
+        B::Q1_0 => (wgsl!("formats/q1_0.wgsl"), &[Bits]),
+        B::Q2_0 => (wgsl!("formats/q2_0.wgsl"), &[Bits]),
+        B::Q2K => (wgsl!("formats/q2_k.wgsl"), &[]),
+        B::Q3K => (wgsl!("formats/q3_k.wgsl"), &[]),
+        B::Q4K => (wgsl!("formats/q4_k.wgsl"), &[KScales]),
+        B::Q5K => (wgsl!("formats/q5_k.wgsl"), &[KScales]),
+        B::Q6K => (wgsl!("formats/q6_k.wgsl"), &[]),
+        B::Iq1S => (wgsl!("formats/iq1_s.wgsl"), &[Groups, Moved]),
+        B::Iq1M => (wgsl!("formats/iq1_m.wgsl"), &[Groups, Moved]),
+        B::Iq2Xxs => (wgsl!("formats/iq2_xxs.wgsl"), &[Groups, Bits]),
+        B::Iq2Xs => (wgsl!("formats/iq2_xs.wgsl"), &[Groups, Bits]),
+        B::Iq2S => (wgsl!("formats/iq2_s.wgsl"), &[Groups, Bits]),
+        B::Iq3Xxs => (wgsl!("formats/iq3_xxs.wgsl"), &[Bits]),
+        B::Iq3S => (wgsl!("formats/iq3_s.wgsl"), &[Bits]),
+        B::Iq4Nl => (wgsl!("formats/iq4_nl.wgsl"), &[Iq4]),
+        B::Iq4Xs => (wgsl!("formats/iq4_xs.wgsl"), &[Iq4]),
+        B::Mxfp4 => (wgsl!("formats/mxfp4.wgsl"), &[Fp4]),
+        B::Nvfp4 => (wgsl!("formats/nvfp4.wgsl"), &[Fp4]),
+        B::Tq1_0 => (wgsl!("formats/tq1_0.wgsl"), &[Trits]),
+        B::Tq2_0 => (wgsl!("formats/tq2_0.wgsl"), &[]),
         // Activations only.
         B::Q8_1 | B::Q8K => return None,
     })
@@ -164,13 +164,13 @@ impl Readers {
 
     /// Adds the functions that read words of `var` at byte addresses.
     pub fn words(&mut self, var: &str) {
-        let text = || fill(include_str!("formats/words.wgsl"), &[("b", var)]);
+        let text = || fill(wgsl!("formats/words.wgsl"), &[("b", var)]);
         self.once(format!("words {var}"), text);
     }
 
     /// The same for an array of 16 bytes; before readers of it are added.
     pub fn quads(&mut self, var: &str) {
-        let text = || fill(include_str!("formats/words_quads.wgsl"), &[("b", var)]);
+        let text = || fill(wgsl!("formats/words_quads.wgsl"), &[("b", var)]);
         self.once(format!("words {var}"), text);
     }
 
@@ -178,18 +178,18 @@ impl Readers {
     fn calls(&mut self, uses: Uses, var: &str, book: &str) {
         let b = ("b", var);
         match uses {
-            Uses::KScales => self.once(format!("k_scales {var}"), || {
-                fill(include_str!("formats/k_scales.wgsl"), &[b])
-            }),
-            Uses::Bits => self.once("bits".into(), || include_str!("formats/bits.wgsl").into()),
-            Uses::Moved => self.once("moved".into(), || include_str!("formats/iq1.wgsl").into()),
-            Uses::Trits => self.once("trits".into(), || include_str!("formats/trits.wgsl").into()),
+            Uses::KScales => {
+                self.once(format!("k_scales {var}"), || fill(wgsl!("formats/k_scales.wgsl"), &[b]))
+            }
+            Uses::Bits => self.once("bits".into(), || wgsl!("formats/bits.wgsl").into()),
+            Uses::Moved => self.once("moved".into(), || wgsl!("formats/iq1.wgsl").into()),
+            Uses::Trits => self.once("trits".into(), || wgsl!("formats/trits.wgsl").into()),
             Uses::Iq4 => {
                 self.once("iq4_values".into(), || sixteen("iq4_values", &codebook::IQ4_NL));
             }
             Uses::Fp4 => self.once("fp4_values".into(), || sixteen("fp4_values", &codebook::FP4)),
             Uses::Groups => self.once(format!("groups {book}"), || {
-                fill(include_str!("formats/book8.wgsl"), &[("book", book)])
+                fill(wgsl!("formats/book8.wgsl"), &[("book", book)])
             }),
         }
     }
@@ -209,7 +209,7 @@ impl Readers {
         let scalar = |r: &mut Self, element: String| {
             r.once(key.clone(), || {
                 let values = [b, ("format", name), ("element", element.as_str())];
-                fill(include_str!("formats/scalar.wgsl"), &values)
+                fill(wgsl!("formats/scalar.wgsl"), &values)
             });
         };
         match dtype {
@@ -217,7 +217,7 @@ impl Readers {
                 scalar(self, format!("bitcast<f32>({var}[(row >> 2u) + e])"));
             }
             DType::F32 => {
-                self.once(key, || fill(include_str!("formats/f32.wgsl"), &[b]));
+                self.once(key, || fill(wgsl!("formats/f32.wgsl"), &[b]));
             }
             DType::F16 | DType::BF16 if ragged => {
                 words(self);
@@ -235,7 +235,7 @@ impl Readers {
                 let pair = format!("pair_{name}");
                 self.once(key, || {
                     let values = [b, ("format", name), ("pair", pair.as_str())];
-                    fill(include_str!("formats/f16.wgsl"), &values)
+                    fill(wgsl!("formats/f16.wgsl"), &values)
                 });
             }
             DType::Block(format) => {

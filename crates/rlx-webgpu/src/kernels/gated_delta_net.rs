@@ -180,7 +180,7 @@ fn launch(
         None => "1.0".into(),
     };
     let wgsl = fill(
-        include_str!("gated_delta_net.wgsl"),
+        wgsl!("gated_delta_net.wgsl"),
         &[
             ("name", entry),
             ("entry", entry),

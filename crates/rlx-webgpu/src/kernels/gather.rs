@@ -73,7 +73,7 @@ pub(super) fn gather(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resu
         None => String::new(),
     };
     let wgsl = fill(
-        include_str!("gather.wgsl"),
+        wgsl!("gather.wgsl"),
         &[
             ("bindings", &emit.bindings()),
             ("skip", &skip),

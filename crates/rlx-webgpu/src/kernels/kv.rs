@@ -42,7 +42,7 @@ pub(super) fn readers(vars: &[&str]) -> String {
     let mut text = String::new();
     for (i, var) in vars.iter().enumerate() {
         if !vars[..i].contains(var) {
-            text += &fill(include_str!("kv/read.wgsl"), &[("b", var)]);
+            text += &fill(wgsl!("kv/read.wgsl"), &[("b", var)]);
         }
     }
     text
@@ -52,5 +52,5 @@ pub(super) fn readers(vars: &[&str]) -> String {
 pub(super) fn maker(threads: u64) -> String {
     let halves = (threads / 16 * 17).to_string();
     let values = [("threads", threads.to_string()), ("halves", halves)];
-    fill(include_str!("kv/make.wgsl"), &values.each_ref().map(|(k, v)| (*k, v.as_str())))
+    fill(wgsl!("kv/make.wgsl"), &values.each_ref().map(|(k, v)| (*k, v.as_str())))
 }

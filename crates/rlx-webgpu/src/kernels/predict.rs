@@ -37,13 +37,10 @@ pub(super) fn predict(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Resu
         confidence.word(),
         0,
     ];
-    let shared = [
-        include_str!("sample/wide.wgsl"),
-        include_str!("sample/weight.wgsl"),
-        include_str!("sample/philox.wgsl"),
-    ];
+    let shared =
+        [wgsl!("sample/wide.wgsl"), wgsl!("sample/weight.wgsl"), wgsl!("sample/philox.wgsl")];
     let wgsl = fill(
-        include_str!("predict.wgsl"),
+        wgsl!("predict.wgsl"),
         &[
             ("bindings", &emit.bindings()),
             // What the sampler's parts read of the parameters.

@@ -32,10 +32,8 @@ pub(super) fn quantize_rows(
     let per_row = k / op.format.elements() as u64;
     let words = vec![word(blocks)?, x.word(), y.word(), word(per_row)?];
     let (text, entry, groups) = match op.format {
-        BlockFormat::Q8_0 => {
-            (include_str!("quantize_q8_0.wgsl"), "quantize_q8_0", blocks.div_ceil(128))
-        }
-        BlockFormat::Q8K => (include_str!("quantize_q8_k.wgsl"), "quantize_q8_k", blocks),
+        BlockFormat::Q8_0 => (wgsl!("quantize_q8_0.wgsl"), "quantize_q8_0", blocks.div_ceil(128)),
+        BlockFormat::Q8K => (wgsl!("quantize_q8_k.wgsl"), "quantize_q8_k", blocks),
         other => {
             return Err(unsupported(format!("the WebGPU device makes no {} blocks", other.name())));
         }

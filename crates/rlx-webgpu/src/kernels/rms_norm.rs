@@ -58,7 +58,7 @@ pub(super) fn rms_norm(
         vec![word(k)?, word(rows)?, x.word(), w.word(), y.word(), eps.to_bits(), gate_word, 0];
     let (rows_len, skip) = cx.skip_rows(rows, "row", emit);
     let wgsl = fill(
-        include_str!("rms_norm.wgsl"),
+        wgsl!("rms_norm.wgsl"),
         &[
             ("bindings", &emit.bindings()),
             ("rows_len", rows_len),

@@ -236,7 +236,7 @@ fn launch(
         word(capacity)?,
     ];
     let wgsl = fill(
-        if blocks { include_str!("rope_blocks.wgsl") } else { include_str!("rope.wgsl") },
+        if blocks { wgsl!("rope_blocks.wgsl") } else { wgsl!("rope.wgsl") },
         &[
             ("name", entry),
             ("kv", kv.name()),
@@ -259,7 +259,7 @@ fn launch(
 
 /// `fn angle(position, pair) -> vec2f`: cosine and sine, of a table in the array `var`.
 pub(super) fn angle(var: &str) -> String {
-    fill(include_str!("rope_turn.wgsl"), &[("table", var)])
+    fill(wgsl!("rope_turn.wgsl"), &[("table", var)])
 }
 
 /// `fn partner(d) -> vec2u`: the other dimension of d's pair and the pair's number.

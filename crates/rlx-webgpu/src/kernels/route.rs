@@ -78,7 +78,7 @@ pub(super) fn route(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resul
     };
     let (arrays, keep) = if op.has_groups() { groups(op) } else { Default::default() };
     let wgsl = fill(
-        include_str!("route.wgsl"),
+        wgsl!("route.wgsl"),
         &[
             ("bindings", &emit.bindings()),
             ("experts", &experts.to_string()),

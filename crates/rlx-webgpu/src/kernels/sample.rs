@@ -10,7 +10,7 @@ use rlx_core::types::Type;
 use rlx_core::{Error, Result};
 
 /// The shader, which declares its bindings itself.
-pub const WGSL: &str = concat!(
+pub const WGSL: &str = wgsl!(text: concat!(
     include_str!("sample.wgsl"),
     "\n",
     include_str!("sample/wide.wgsl"),
@@ -26,7 +26,7 @@ pub const WGSL: &str = concat!(
     include_str!("sample/draw.wgsl"),
     "\n",
     include_str!("sample/best.wgsl"),
-);
+));
 
 /// Logits of f32.
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {

@@ -31,7 +31,7 @@ pub(super) fn take_rows(
     let y = emit.write(&step.results[0])?;
     let words = vec![word(k)?, word(rows)?, x.word(), y.word(), ctl.word(), word(x_rows)?];
     let wgsl = fill(
-        include_str!("take_rows.wgsl"),
+        wgsl!("take_rows.wgsl"),
         &[("bindings", &emit.bindings()), ("x", &x.var), ("ctl", &ctl.var), ("y", &y.var)],
     );
     Ok(Some(Launch { wgsl, entry: "take_rows", words, groups: (rows * k).div_ceil(64) }))

@@ -30,7 +30,7 @@ pub(super) fn unmask(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Resul
     let onto = emit.write(onto)?;
     let words = vec![word(block)?, ids.word(), confidence.word(), onto.word()];
     let wgsl = fill(
-        include_str!("unmask.wgsl"),
+        wgsl!("unmask.wgsl"),
         &[
             ("bindings", &emit.bindings()),
             ("ids", &ids.var),

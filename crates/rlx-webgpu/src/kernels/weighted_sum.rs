@@ -35,7 +35,7 @@ pub(super) fn weighted_sum(
         None => "step.rows".into(),
     };
     let wgsl = fill(
-        include_str!("weighted_sum.wgsl"),
+        wgsl!("weighted_sum.wgsl"),
         &[
             ("bindings", &emit.bindings()),
             ("rows", &rows_there),

@@ -15,6 +15,7 @@ pub use block::*;
 pub use build::{AttentionSpec, DecoderWeights, FfnWeights, KeyValues, LinearWeights};
 
 use super::mir::ParamKind;
+use crate::order;
 use crate::types::Type;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -234,7 +235,7 @@ impl Module {
         for p in &self.params {
             p.ty.symbols(&mut out);
         }
-        out.sort();
+        order::sort(&mut out);
         out.dedup();
         out
     }

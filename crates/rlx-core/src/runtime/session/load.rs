@@ -5,6 +5,7 @@
 //! on the host.
 
 use crate::error::{Error, Result};
+use crate::order;
 use crate::plan::{Entry, Origin, WeightPlan};
 use crate::reference::make::make;
 use crate::runtime::device::{AnyId, Bytes, Device, ModelId, Placed, Ticket};
@@ -52,7 +53,7 @@ pub fn placements(plan: &WeightPlan, shard: u32) -> Vec<Placement> {
         let to = Destination::Host(h.name.clone());
         out.push(Placement { file_offset: h.offset, bytes: h.bytes, to });
     }
-    out.sort_by_key(|p| p.file_offset);
+    order::sort_by_key(&mut out, |p| p.file_offset);
     out
 }
 

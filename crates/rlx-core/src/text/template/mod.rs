@@ -38,6 +38,7 @@ pub use self::input::TemplateValue;
 use self::meter::{Fault, INPUT_BYTES_PER_VALUE, MAX_HEIGHT, MAX_TEMPLATE_BYTES, Meter};
 use self::value::Value;
 use super::{Special, Tokenizer};
+use crate::order;
 use crate::{Code, Error, Result};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -123,7 +124,7 @@ impl ChatTemplate {
         let (bos, eos) = (tokenizer.text_of(tokenizer.bos()), tokenizer.text_of(tokenizer.eos()));
         let mut template = Self::without_tokenizer(source, &bos, &eos)?;
         template.controls = tokenizer.control_texts().map(String::from).collect();
-        template.controls.sort_by_key(|text| core::cmp::Reverse(text.len()));
+        order::sort_by_key(&mut template.controls, |text| core::cmp::Reverse(text.len()));
         let first = |text: &String| text.as_bytes().first().map(u8::to_ascii_lowercase);
         template.first_bytes = template.controls.iter().filter_map(first).collect();
         template.first_bytes.sort_unstable();

@@ -71,5 +71,5 @@ pub(super) fn wgsl(p: &Split, shared: &[(&str, &str)]) -> String {
     ];
     let mut values = shared.to_vec();
     values.extend(own.iter().map(|(name, text)| (*name, text.as_str())));
-    fill(include_str!("rows.wgsl"), &values)
+    fill(wgsl!("rows.wgsl"), &values)
 }

@@ -157,5 +157,5 @@ pub(super) fn wgsl(p: &Split, subgroup: u64, cx: &Context<'_>, shared: &[(&str, 
     ];
     let mut values = shared.to_vec();
     values.extend(own.iter().map(|(name, text)| (*name, text.as_str())));
-    fill(include_str!("teams.wgsl"), &values)
+    fill(wgsl!("teams.wgsl"), &values)
 }

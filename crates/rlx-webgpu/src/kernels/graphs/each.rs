@@ -50,7 +50,7 @@ impl Each<'_> {
         let [formula, shapes, bytes, numerics] = &self.head;
         let functions = once(self.functions);
         let wgsl = fill(
-            include_str!("each.wgsl"),
+            wgsl!("each.wgsl"),
             &[
                 ("formula", formula),
                 ("shapes", shapes),

@@ -121,8 +121,8 @@ impl Element {
     /// WGSL functions that [`bits`](Self::bits) calls.
     pub fn helpers(self) -> &'static str {
         match self.0 {
-            Scalar::F16 => include_str!("f16_bits.wgsl"),
-            Scalar::Bf16 => include_str!("bf16_bits.wgsl"),
+            Scalar::F16 => wgsl!("f16_bits.wgsl"),
+            Scalar::Bf16 => wgsl!("bf16_bits.wgsl"),
             _ => "",
         }
     }

@@ -41,7 +41,7 @@ pub(super) fn extreme(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Resu
         _ => "true",
     };
     let wgsl = fill(
-        include_str!("extreme.wgsl"),
+        wgsl!("extreme.wgsl"),
         &[
             ("entry", entry),
             ("what", what),

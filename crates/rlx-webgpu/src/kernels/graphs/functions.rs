@@ -8,7 +8,7 @@ use rlx_core::types::{DType, Scalar};
 /// Functions that an expression over `x` calls, and the expression. Of `sin`, `cos` and `tan`, of which WGSL's
 /// own promise little, the quarter turns are counted in integers, however large `x` is.
 pub(super) fn unary(f: Unary) -> Option<(&'static str, &'static str)> {
-    let turn = concat!(include_str!("wide_product.wgsl"), include_str!("turn.wgsl"));
+    let turn = wgsl!(text: concat!(include_str!("wide_product.wgsl"), include_str!("turn.wgsl")));
     match f {
         Unary::Sin => Some((turn, "sin_of(x)")),
         Unary::Cos => Some((turn, "cos_of(x)")),
@@ -20,10 +20,10 @@ pub(super) fn unary(f: Unary) -> Option<(&'static str, &'static str)> {
 /// The same over `a` and `b`. `pow` and `mod` compute in integers: `pow` is within 2e-7 of its value, `mod` is
 /// exact.
 pub(super) fn binary(f: Binary) -> Option<(&'static str, &'static str)> {
-    let power = concat!(include_str!("wide_product.wgsl"), include_str!("power.wgsl"));
+    let power = wgsl!(text: concat!(include_str!("wide_product.wgsl"), include_str!("power.wgsl")));
     match f {
         Binary::Pow => Some((power, "pow_of(a, b)")),
-        Binary::Mod => Some((include_str!("remainder.wgsl"), "mod_of(a, b)")),
+        Binary::Mod => Some((wgsl!("remainder.wgsl"), "mod_of(a, b)")),
         _ => scalar::binary(f).map(|text| ("", text)),
     }
 }

@@ -156,7 +156,7 @@ impl Product<'_> {
         );
         let number = |n: u64| n.to_string();
         let wgsl = fill(
-            include_str!("product.wgsl"),
+            wgsl!("product.wgsl"),
             &[
                 ("name", &format!("{:<11}", self.entry)),
                 ("entry", self.entry),

@@ -121,7 +121,7 @@ pub(super) fn reduce(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Resul
     let (y_start, n_at) = (words.bits(y_at.word()), words.size(n)?);
     let threads = if count <= 1024 { "64" } else { "256" };
     let wgsl = fill(
-        include_str!("reduce.wgsl"),
+        wgsl!("reduce.wgsl"),
         &[
             ("f", op.f.name()),
             ("type", x.ty.dtype.name()),

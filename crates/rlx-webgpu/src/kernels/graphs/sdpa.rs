@@ -166,7 +166,7 @@ pub(super) fn sdpa(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<
         }
     }
     let values: Vec<(&str, &str)> = values.iter().map(|(k, v)| (*k, v.as_str())).collect();
-    let wgsl = fill(include_str!("sdpa.wgsl"), &values);
+    let wgsl = fill(wgsl!("sdpa.wgsl"), &values);
     Ok(Some(Launch { wgsl, entry: "sdpa", words: words.0, groups: batch * heads * tiles }))
 }
 

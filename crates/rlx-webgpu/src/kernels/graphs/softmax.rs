@@ -33,7 +33,7 @@ pub(super) fn softmax(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Resu
     let y = emit.write(&step.results[0])?;
     let words = vec![word(n)?, word(inner)?, word(outer * inner)?, x.word(), y.word()];
     let wgsl = fill(
-        include_str!("softmax.wgsl"),
+        wgsl!("softmax.wgsl"),
         &[("bindings", &emit.bindings()), ("threads", threads(n)), ("x", &x.var), ("y", &y.var)],
     );
     Ok(Some(Launch { wgsl, entry: "softmax", words, groups: outer * inner }))

@@ -76,7 +76,7 @@ pub(super) fn sort(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<
             y.var
         );
     let wgsl = fill(
-        include_str!("sort.wgsl"),
+        wgsl!("sort.wgsl"),
         &[
             ("entry", entry),
             ("before", if descending { "larger" } else { "smaller" }),

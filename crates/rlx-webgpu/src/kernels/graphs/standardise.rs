@@ -49,7 +49,7 @@ impl Standardise<'_> {
             .map(|b| format!(" + bitcast<f32>({}[step.bias + c])", b.var))
             .unwrap_or_default();
         let wgsl = fill(
-            include_str!("standardise.wgsl"),
+            wgsl!("standardise.wgsl"),
             &[
                 ("name", &format!("{:<11}", self.entry)),
                 ("entry", self.entry),

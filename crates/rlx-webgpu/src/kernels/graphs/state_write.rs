@@ -71,7 +71,7 @@ pub(super) fn state_write(
     functions.push(format!("fn value(i: u32) -> u32 {{ return {value}; }}\n"));
     let (n_at, run_at) = (words.size(n)?, words.size(run)?);
     let wgsl = fill(
-        include_str!("state_write.wgsl"),
+        wgsl!("state_write.wgsl"),
         &[
             ("bindings", &emit.bindings()),
             ("functions", &once(functions)),

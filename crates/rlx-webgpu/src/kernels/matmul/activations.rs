@@ -137,7 +137,7 @@ impl Parts {
         } else {
             text += &self.raw_x();
             text += &self.norm_at();
-            text += &fill(include_str!("load_x.wgsl"), &[("start", self.x_start)]);
+            text += &fill(wgsl!("load_x.wgsl"), &[("start", self.x_start)]);
         }
         for s in self.readers_once() {
             let r = &s.reader;

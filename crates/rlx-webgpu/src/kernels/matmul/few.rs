@@ -46,9 +46,9 @@ pub(super) fn launch(p: &Parts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result
         lines(&row, ROWS)
     );
     let wgsl = fill(
-        include_str!("few.wgsl"),
+        wgsl!("few.wgsl"),
         &[
-            ("step", include_str!("step.wgsl")),
+            ("step", wgsl!("step.wgsl")),
             ("bindings", &emit.bindings()),
             ("common", formats::COMMON),
             ("readers", &p.readers.text),

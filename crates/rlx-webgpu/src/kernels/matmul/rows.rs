@@ -69,7 +69,7 @@ pub(super) fn launch(
     let text = |n: u64| n.to_string();
     let dot4 = activations::dot4(cx.wgsl.packed_dot);
     let wgsl = fill(
-        include_str!("rows.wgsl"),
+        wgsl!("rows.wgsl"),
         &[
             (
                 "enable",
@@ -79,7 +79,7 @@ pub(super) fn launch(
                     ""
                 },
             ),
-            ("step", include_str!("step.wgsl")),
+            ("step", wgsl!("step.wgsl")),
             ("bindings", &emit.bindings()),
             ("common", formats::COMMON),
             ("readers", &p.readers.text),

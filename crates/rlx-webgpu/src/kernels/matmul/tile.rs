@@ -71,9 +71,9 @@ pub(super) fn launch(p: &Parts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result
     };
     let decode = p.switch("s", |kind| format!("return decode_{}(at, chunk);", kind.reader));
     let wgsl = fill(
-        include_str!("tile.wgsl"),
+        wgsl!("tile.wgsl"),
         &[
-            ("step", include_str!("step.wgsl")),
+            ("step", wgsl!("step.wgsl")),
             ("bindings", &emit.bindings()),
             ("common", formats::COMMON),
             ("readers", &p.readers.text),

@@ -25,9 +25,9 @@ pub(super) fn launch(p: &Parts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result
     let load_w =
         if p.glu { "unpack(r / 32u, n0 + r % 32u, chunk)" } else { "unpack(s, n0 + r, chunk)" };
     let wgsl = fill(
-        include_str!("tile_int8.wgsl"),
+        wgsl!("tile_int8.wgsl"),
         &[
-            ("step", include_str!("step.wgsl")),
+            ("step", wgsl!("step.wgsl")),
             ("bindings", &emit.bindings()),
             ("common", formats::COMMON),
             ("readers", &p.readers.text),

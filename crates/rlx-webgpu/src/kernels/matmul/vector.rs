@@ -59,9 +59,9 @@ pub(super) fn launch(p: &Parts, cx: &Context<'_>, emit: &Emit<'_>) -> Result<Lau
     };
     let text = |n: u64| n.to_string();
     let wgsl = fill(
-        include_str!("vector.wgsl"),
+        wgsl!("vector.wgsl"),
         &[
-            ("step", include_str!("step.wgsl")),
+            ("step", wgsl!("step.wgsl")),
             ("bindings", &emit.bindings()),
             ("common", formats::COMMON),
             ("readers", &p.readers.text),

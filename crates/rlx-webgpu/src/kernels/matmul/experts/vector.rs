@@ -66,9 +66,9 @@ pub(super) fn launch(e: &Experts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resu
     };
     let text = |n: u64| n.to_string();
     let wgsl = fill(
-        include_str!("vector.wgsl"),
+        wgsl!("vector.wgsl"),
         &[
-            ("step", include_str!("step.wgsl")),
+            ("step", wgsl!("step.wgsl")),
             ("bindings", &emit.bindings()),
             ("common", formats::COMMON),
             ("readers", &p.readers.text),
