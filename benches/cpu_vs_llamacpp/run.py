@@ -28,6 +28,9 @@ RUSTDOC = {"prefill": {0: 256, 768: 128}, "decode": 128}
 LLAMA = {"prefill": {0: 512, 4096: 0}, "decode": 128}
 # Every other format that llama.cpp reads, in a small model: `--formats`.
 SMALL = {"prefill": {0: 256}, "decode": 64}
+# A shape of each kind of layers, in the mix that people load: `--families`.
+FAMILIES = ["qwen3-0.6b", "gemma-3-1b", "qwen35-0.8b", "lfm2-350m", "moe-1b-7b"]
+FAMILY = {"prefill": {0: 512}, "decode": 128}
 FORMATS = [*CODEBOOKS, "q2_k", "q3_k", "q5_k", "q4_1", "q5_0", "q5_1", "iq4_nl", "tq1_0", "tq2_0", "mxfp4"]
 DECODE_GOAL, PREFILL_GOAL = 1.10, 1.00
 # Where both run within 10 % of the measured bandwidth, equal is enough.
@@ -37,6 +40,9 @@ QUIET = 3.0
 
 
 def matrix(args):
+    if args.families:
+        names = [f"{shape}-q4_k_m" for shape in FAMILIES]
+        return cells_of({name: (args.files / f"{name}.gguf", FAMILY) for name in names}, args)
     if args.formats:
         names = [f"llama-125m-{quant}" for quant in FORMATS]
         return cells_of({name: (args.files / f"{name}.gguf", SMALL) for name in names}, args)
@@ -115,6 +121,13 @@ def read_bytes(path, cell, args):
     if "output.weight" in tensors:
         embedding = tensors["token_embd.weight"]
         weights -= embedding["bytes"] - embedding["bytes"] // embedding["shape"][0]
+    # Of experts a step reads those that it uses.
+    family = model["metadata"]["general.architecture"]
+    experts = model["metadata"].get(f"{family}.expert_count", 0)
+    if experts:
+        used = model["metadata"][f"{family}.expert_used_count"]
+        banks = sum(tensor["bytes"] for name, tensor in tensors.items() if "_exps" in name)
+        weights -= banks - banks * used // experts
     positions = cell["depth"] + 1 + cell["decode_tokens"] / 2
     kv = kv_bytes(model["metadata"], positions, {"f32": 4, "f16": 2, "q8_0": 34 / 32}[args.kv])
     reads = {"weight_bytes": weights, "kv_bytes": kv, "file_bytes": model["file_bytes"]}
@@ -163,7 +176,8 @@ def measure(cell, args):
     rlx = Engine("rlx", [
         args.rlx, "bench", "--turns", "--device", "cpu", "--context", depth + max(prefill, 1) + decode, *options,
     ])
-    llama = Engine("llama.cpp", [args.python, HERE / "llama_turns.py", *options])
+    turns = ["node", HERE / "llama_turns.mjs", args.llama_node.resolve()] if args.llama_node else [args.python, HERE / "llama_turns.py"]
+    llama = Engine("llama.cpp", [*turns, *options])
     engines, seconds, rss = [rlx, llama], {}, {}
     for turn in range(args.repeat):
         for what in ["prefill", "decode"] if prefill else ["decode"]:
@@ -229,6 +243,9 @@ def shown(cell):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default=sys.executable, help="a Python that has llama-cpp-python")
+    parser.add_argument("--llama-node", type=pathlib.Path, help="a folder that has npm node-llama-cpp, in place of --python")
+    parser.add_argument("--built", action="store_true", help="take the release binaries as they are")
+    parser.add_argument("--families", action="store_true", help="a shape of each kind of layers, in q4_k_m")
     parser.add_argument("--rlx", type=pathlib.Path, default=binary("rlx"))
     parser.add_argument("--files", type=pathlib.Path, default=ROOT / "target" / "synth", help="where synth files are made")
     parser.add_argument("--rustdoc-q8-0", type=pathlib.Path, help="rustdoc-29m-q8_0.gguf")
@@ -245,8 +262,9 @@ def main():
     if args.quick:
         args.repeat = min(args.repeat, 3)
 
-    build("rlx-native", "rlx-bench-bandwidth", "rlx-bench-kernels")
-    kind = ("-formats" if args.formats else "") + ("-quick" if args.quick else "")
+    if not args.built:
+        build("rlx-native", "rlx-bench-bandwidth", "rlx-bench-kernels")
+    kind = ("-formats" if args.formats else "-families" if args.families else "") + ("-quick" if args.quick else "")
     out = args.out or RESULTS / f"{today()}-cpu-vs-llamacpp{kind}.json"
     result = json.loads(out.read_text()) if out.exists() else {"cells": []}
     sha = hashlib.sha256(args.rlx.read_bytes()).hexdigest()[:12]

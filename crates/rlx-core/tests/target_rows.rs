@@ -101,11 +101,11 @@ fn caches_of_q8_0_are_everywhere_and_on_the_gpu_of_heads_of_whole_words() {
     for e in [32, 64, 96, 128] {
         let cache = Type::state(q8_0, Shape::of(&[1, 8, e]));
         let (x, table) = (t(DType::F32, &[1, e]), t(DType::F32, &[8, e / 2, 2]));
-        let rope = RopeKvWrite { style: RopeStyle::Half, head_dim: e as usize };
+        let rope = RopeKvWrite { style: RopeStyle::Half, head_dim: e as usize, ring: false };
         let whole = Attention::causal(e as usize, 1.0);
         let split = AttentionSplit { whole: whole.clone(), splits: 2, least: 64 };
         for (op, operands) in [
-            (Op::from(KvWrite), vec![&cache, &x, &ctl]),
+            (Op::from(KvWrite::default()), vec![&cache, &x, &ctl]),
             (rope.into(), vec![&x, &x, &x, &table, &cache, &cache, &ctl]),
             (whole.into(), vec![&x, &cache, &cache, &ctl]),
             (split.into(), vec![&x, &cache, &cache, &ctl]),

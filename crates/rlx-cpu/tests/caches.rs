@@ -45,7 +45,13 @@ fn cache_writes_stop_at_len() {
     let widths = if cfg!(miri) { &[12][..] } else { &[12, 80] };
     for (dtype, e) in CACHES.iter().flat_map(|d| widths.iter().map(|e| (*d, head(*d, *e)))) {
         // With the last of them nothing but the rotated query is made.
-        for (seq, past, len, done) in [(1, 0, 1, 0), (5, 3, 5, 0), (5, 3, 2, 0), (2, 1, 2, 1)] {
+        for (seq, past, len, done, ring) in [
+            (1, 0, 1, 0, false),
+            (5, 3, 5, 0, false),
+            (5, 3, 2, 0, false),
+            (2, 1, 2, 1, false),
+            (5, 45, 5, 0, true),
+        ] {
             let n = (2 * 16 * e) as usize;
             let old = cache(dtype, &[2, 16, e], &random.floats(n));
             let rows =
@@ -60,11 +66,12 @@ fn cache_writes_stop_at_len() {
                     assert_eq!(got[first..], expected[first..], "{} {what}", op.name());
                 }
             };
-            exact(KvWrite.into(), &[old.clone(), x.clone(), ctl.clone()], 0);
+            exact(KvWrite { ring }.into(), &[old.clone(), x.clone(), ctl.clone()], 0);
 
             let (q, v) = (rows(6 * e, &mut random), rows(2 * e, &mut random));
-            let op = Op::from(RopeKvWrite { style: RopeStyle::Adjacent, head_dim: e as usize });
-            let operands = [q, x, v, table(e as usize, 16), old.clone(), old.clone(), ctl];
+            let op =
+                Op::from(RopeKvWrite { style: RopeStyle::Adjacent, head_dim: e as usize, ring });
+            let operands = [q, x, v, table(e as usize, 64), old.clone(), old.clone(), ctl];
             // v is copied exactly; k is rotated in f32, so its last bit may differ.
             exact(op.clone(), &operands, 2);
             let expected = oracle(&op, &operands);
@@ -116,7 +123,7 @@ fn a_cache_write_of_a_done_block_runs_and_writes_nothing() {
         let rows = random.floats((3 * 2 * e) as usize);
         for done in [0, 1] {
             let operands = [old.clone(), f32s(&[3, 2 * e], &rows), control(4, 3, done)];
-            let op = Op::from(KvWrite);
+            let op = Op::from(KvWrite::default());
             let expected = oracle(&op, &operands).remove(0);
             assert_eq!(expected == old.bytes, done == 1, "{dtype}: rows are written or are not");
             for device in devices() {

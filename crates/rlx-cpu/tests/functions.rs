@@ -5,7 +5,7 @@ use crate::common;
 use common::*;
 use rlx_core::ops::*;
 use rlx_core::target::Path;
-use rlx_core::types::DType;
+use rlx_core::types::{BlockFormat, DType};
 use rlx_cpu::target;
 
 /// Zeros, subnormals, halves, what overflows `exp`, whole numbers beyond 2^24, ends.
@@ -156,6 +156,31 @@ fn every_function_is_applied_where_a_product_is_made() {
                 for device in devices() {
                     let got = to_f32s(&run_op(&device, &op, operands)[0]);
                     assert_close(&got, &expected, 2e-6, &format!("{op:?}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn attention_over_a_ring_sees_the_last_positions() {
+    let mut random = Random(5);
+    for dtype in [DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)] {
+        let e = if dtype.is_block() { 32 } else { 12u64 };
+        for (seq, past) in [(1u64, 5u32), (1, 99), (1, 163), (7, 98), (40, 250)] {
+            let q = random.floats((seq * 6 * e) as usize);
+            let mut rows = || cache(dtype, &[2, 100, e], &random.floats((200 * e) as usize));
+            let operands = [f32s(&[seq, 6 * e], &q), rows(), rows(), control(past, seq as u32, 0)];
+            for window in [0, 31, 60] {
+                let causal = Attention::causal(e as usize, 1.5);
+                let op = Op::from(Attention { window: Some(window), ring: true, ..causal });
+                let types: Vec<_> = operands.iter().map(|v| &v.ty).collect();
+                assert_eq!(target().path(&op, &types), Ok(Path::Native));
+                let expected = to_f32s(&oracle(&op, &operands)[0]);
+                for device in devices() {
+                    let got = to_f32s(&run_op(&device, &op, &operands)[0]);
+                    let what = format!("{window} before {seq} rows after {past}, {dtype}");
+                    assert_close(&got, &expected, 2e-5, &what);
                 }
             }
         }

@@ -114,6 +114,11 @@ fn windows_and_softcaps_go_with_the_splits() {
             for past in [6, MIN + 100, CAPACITY as u32 - 1] {
                 check_split(&whole, 3, &operands, past, &format!("{dtype} {window:?} {softcap:?}"));
             }
+            if window.is_some() {
+                let ring = Attention { ring: true, ..whole };
+                let past = 2 * CAPACITY as u32 + 3;
+                check_split(&ring, 3, &operands, past, &format!("a ring of {dtype} {window:?}"));
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ mod operators;
 mod parity;
 mod proof;
 mod recurrences;
+mod rings;
 #[path = "../../../tests/support/skip.rs"]
 mod skip;
 mod threads;

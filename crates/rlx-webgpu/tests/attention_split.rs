@@ -94,8 +94,12 @@ fn splits_join_to_attention() {
                 let causal = Attention::causal(e as usize, 0.3);
                 let capped = Attention { window: Some(70), softcap: Some(5.0), ..causal.clone() };
                 let sinking = Attention { sinks: true, ..causal.clone() };
-                for whole in [causal, capped, sinking] {
-                    for past in [0u32, 31, 63, 64, 200, 703] {
+                let ring = Attention { ring: true, ..capped.clone() };
+                for whole in [causal, capped, sinking, ring] {
+                    // A ring of 704 positions begins anew at 1,408.
+                    let pasts: &[u32] =
+                        if whole.ring { &[31, 1450] } else { &[0, 31, 63, 64, 200, 703] };
+                    for &past in pasts {
                         let mut operands = vec![
                             input(&[1, heads * e], &rng.floats((heads * e) as usize)),
                             cache(&mut rng, dtype, kv, e),
@@ -149,19 +153,20 @@ fn a_split_rotates_and_writes_what_the_step_of_its_own_does() {
                 let op = RopeTable {
                     base: 1e4,
                     dims: turned as usize,
-                    context: CAPACITY,
+                    context: 2 * CAPACITY,
                     scaling: RopeScaling::None,
                 };
                 let table = &reference::run(&Op::from(op.clone()), &[]).expect("a table")[0];
                 let dims = Op::from(op).infer(&[]).expect("a table")[0].shape.static_dims();
                 let table = input(&dims.expect("static"), &floats(table));
-                for (past, len, done) in [
-                    (0u32, 1u32, 0u32),
-                    (63, 1, 0),
-                    (64, 1, 0),
-                    (400, 1, 0),
-                    (703, 1, 0),
-                    (90, 1, 1),
+                for (past, len, done, ring) in [
+                    (0u32, 1u32, 0u32, false),
+                    (63, 1, 0, false),
+                    (64, 1, 0, false),
+                    (400, 1, 0, false),
+                    (703, 1, 0, false),
+                    (90, 1, 1, false),
+                    (720, 1, 0, true),
                 ] {
                     let row = |rng: &mut Rng, n: u64| input(&[1, n], &rng.floats(n as usize));
                     let operands = [
@@ -174,14 +179,15 @@ fn a_split_rotates_and_writes_what_the_step_of_its_own_does() {
                         control(past, len, done),
                     ];
                     let style = if past == 64 { RopeStyle::Adjacent } else { RopeStyle::Half };
-                    let whole = Attention::causal(e as usize, 0.3);
+                    let window = ring.then_some(250);
+                    let whole = Attention { window, ring, ..Attention::causal(e as usize, 0.3) };
                     let split = AttentionSplit { whole: whole.clone(), splits: 3, least: 64 };
                     let op = Op::from(RopeAttentionSplit { style, split: split.clone() });
                     let got = run_op(&d, op.clone(), &operands);
                     let what = format!("{which}, {dtype} heads of {e} past {past} done {done}");
 
                     // Caches are the other kernel's, bit for bit.
-                    let turn = Op::from(RopeKvWrite { style, head_dim: e as usize });
+                    let turn = Op::from(RopeKvWrite { style, head_dim: e as usize, ring });
                     let written = run_op(&d, turn.clone(), &operands);
                     assert!(got[2] == written[1] && got[3] == written[2], "{what}: caches");
 

@@ -255,6 +255,19 @@ fn attention_looks_back_as_far_as_its_window_and_bounds_its_scores_and_has_sinks
                         assert_close(&what, &got[..len * width], &want, 2e-5);
                     }
                 }
+                // The cache as a ring: the same rows are those of later positions.
+                operands[3] = control(past + 5 * 704 + 9, len as u32, 0);
+                for window in [0, 63, 300] {
+                    let causal = Attention::causal(e as usize, 0.3);
+                    let op = Op::from(Attention { window: Some(window), ring: true, ..causal });
+                    assert!(claimed(&op, &operands));
+                    let want: Vec<f64> =
+                        truth(&op, &operands)[..len * width].iter().map(|&x| x.into()).collect();
+                    let got = floats(&run_op(&d, op.clone(), &operands)[0]);
+                    let what = format!("{op:?} {dtype} {rows} rows after {past} and five rings");
+                    assert_close(&what, &got[..len * width], &want, 2e-5);
+                }
+                operands[3] = control(past, len as u32, 0);
                 operands.push(input(&[heads], &sinks));
                 for window in [None, Some(63)] {
                     let causal = Attention::causal(e as usize, 0.3);

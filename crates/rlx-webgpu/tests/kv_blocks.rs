@@ -61,11 +61,16 @@ fn blocks_are_the_references_bit_for_bit_where_nothing_rounds() {
             exact(&mut rng, rows, heads * e),
             control(past, len, done),
         ];
-        let op = Op::from(KvWrite);
+        let op = Op::from(KvWrite::default());
         let what = format!("{heads} heads of {e}, {len} of {rows} rows at {past}");
         let want = truth(&op, &operands);
         assert_eq!(want[0] == operands[0].bytes, done == 1, "{what}");
         assert!(run_op(&d, op, &operands) == want, "{what}");
+        let [old, x, _] = operands;
+        let operands = [old, x, control(3 * CAPACITY as u32 - 1, len, done)];
+        let op = Op::from(KvWrite { ring: true });
+        let want = truth(&op, &operands);
+        assert!(run_op(&d, op, &operands) == want, "{what}, around a ring");
     }
 }
 
@@ -75,7 +80,7 @@ fn a_row_past_the_capacity_is_not_written() {
     let mut rng = Rng(32);
     let old = cache(&mut rng, 2, CAPACITY, 64);
     let operands = [old.clone(), exact(&mut rng, 1, 128), control(CAPACITY as u32, 1, 0)];
-    assert_eq!(run_op(&d, KvWrite, &operands)[0], old.bytes);
+    assert_eq!(run_op(&d, KvWrite::default(), &operands)[0], old.bytes);
 }
 
 /// Fails unless blocks are equal but for bytes that a driver's division, or the last bit of a
@@ -115,7 +120,7 @@ fn a_rotation_writes_turned_keys_and_values_as_they_are() {
             control(past, len, done),
         ];
         for style in [RopeStyle::Adjacent, RopeStyle::Half] {
-            let op = Op::from(RopeKvWrite { style, head_dim: e as usize });
+            let op = Op::from(RopeKvWrite { style, head_dim: e as usize, ring: false });
             let want = truth(&op, &operands);
             let got = run_op(&d, op, &operands);
             let what = format!("{} {heads} heads of {e}, {len} of {rows}", style.name());
@@ -148,7 +153,13 @@ fn attention_reads_what_the_blocks_decode_to() {
             ];
             let causal = Attention::causal(e as usize, 0.3);
             let capped = Attention { window: Some(40), softcap: Some(5.0), ..causal.clone() };
-            for op in [causal, capped] {
+            let ring = Attention { ring: true, softcap: None, ..capped.clone() };
+            for op in [causal, capped, ring] {
+                // Positions of a ring of 320 rows, four times around.
+                let mut operands = operands.clone();
+                if op.ring {
+                    operands[3] = control(past + 4 * 320, len as u32, 0);
+                }
                 let what = format!("heads of {e} past {past} rows {rows} {:?}", op.window);
                 let op = Op::from(op);
                 let want = truth(&op, &operands);
@@ -193,6 +204,6 @@ fn every_byte_of_a_block_is_read_with_its_sign() {
 fn heads_that_are_no_whole_words_are_refused() {
     let mut rng = Rng(36);
     let operands = [cache(&mut rng, 1, 4, 96), input(&[1, 96], &rng.floats(96)), control(0, 1, 0)];
-    let e = run(&device(), &case(KvWrite, &operands, Buffers::One)).unwrap_err();
+    let e = run(&device(), &case(KvWrite::default(), &operands, Buffers::One)).unwrap_err();
     assert_eq!(e.what, "webgpu does not run kv_write: its caches of q8_0 have heads of whole 64");
 }

@@ -152,7 +152,13 @@ fn caches_take_real_rows_and_nothing_once_done() {
     let d = device();
     let mut rng = Rng(15);
     for dtype in [DType::F32, DType::F16] {
-        for (rows, len, past, done) in [(1u64, 1, 6, 0), (5, 3, 2, 0), (5, 5, 0, 0), (2, 2, 3, 1)] {
+        for (rows, len, past, done, ring) in [
+            (1u64, 1, 6, 0, false),
+            (5, 3, 2, 0, false),
+            (5, 5, 0, 0, false),
+            (2, 2, 3, 1, false),
+            (5, 4, 22, 0, true),
+        ] {
             let (heads, e) = (3u64, 10u64);
             let ctl = control(past, len, done);
             let kv =
@@ -160,7 +166,7 @@ fn caches_take_real_rows_and_nothing_once_done() {
             let what = format!("{dtype} rows {rows} len {len} past {past} done {done}");
 
             let operands = [cache(&mut rng, dtype, heads, 8, e), kv(&mut rng), ctl.clone()];
-            let op = Op::from(KvWrite);
+            let op = Op::from(KvWrite { ring });
             let want = truth(&op, &operands);
             let got = run_op(&d, op, &operands);
             assert_cache(&what, dtype, &got[0], &want[0]);
@@ -174,13 +180,13 @@ fn caches_take_real_rows_and_nothing_once_done() {
                 q,
                 kv(&mut rng),
                 kv(&mut rng),
-                table(8, 8),
+                table(8, 32),
                 cache(&mut rng, dtype, heads, 8, e),
                 cache(&mut rng, dtype, heads, 8, e),
                 ctl,
             ];
             for style in [RopeStyle::Adjacent, RopeStyle::Half] {
-                let op = Op::from(RopeKvWrite { style, head_dim: e as usize });
+                let op = Op::from(RopeKvWrite { style, head_dim: e as usize, ring });
                 let want = truth(&op, &operands);
                 let got = run_op(&d, op, &operands);
                 let (len, width) = (len as usize, (q_heads * e) as usize);

@@ -57,9 +57,9 @@ impl CompilePipeline {
         let module = with_policy.as_ref().unwrap_or(module);
         check_target(module, options.kv, target)?;
         let start = watch.now();
-        let g = lower(module, spec, options.kv)?;
+        let g = lower(module, spec, options.caches())?;
         self.passes_and_plan(g, start, watch, |g| {
-            plan(g, &states(module, options.kv)?, target, options)
+            plan(g, &states(module, options.caches())?, target, options)
         })
     }
 

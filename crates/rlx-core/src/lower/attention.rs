@@ -67,7 +67,10 @@ impl Lowering<'_> {
             }
         }
         let mut caches = Vec::with_capacity(2);
-        for (name, ty) in spec.states(self.module.context, self.kv) {
+        let ring = spec.ring(self.module.context, self.kept);
+        let positions = Dim::from(ring.unwrap_or(self.module.context));
+        let ring = ring.is_some();
+        for (name, ty) in spec.states(self.module.context, self.kept) {
             caches.push(self.g.param_once(ParamKind::State, &name, ty)?);
         }
         let (style, head_dim) = (spec.style, spec.head_dim);
@@ -77,7 +80,7 @@ impl Lowering<'_> {
         };
         let written = match (table, kv.as_slice(), caches.as_slice()) {
             (Some(table), &[k, v], &[kcache, vcache]) if self.direct => {
-                let op = RopeKvWrite { style, head_dim };
+                let op = RopeKvWrite { style, head_dim, ring };
                 let inputs = [q, k, v, table, kcache, vcache, ctl];
                 let y = self.g.push(op, &inputs, &format!("{label}_rope_kv"))?;
                 q = y[0]; // the results of `rope_kv_write`
@@ -96,7 +99,11 @@ impl Lowering<'_> {
                 let mut written = Vec::with_capacity(2);
                 for ((rows, cache), part) in kv.iter().zip(&caches).zip(["k", "v"]) {
                     let at = [*cache, *rows, ctl];
-                    written.push(self.g.push1(KvWrite, &at, &format!("{label}_{part}_write"))?);
+                    written.push(self.g.push1(
+                        KvWrite { ring },
+                        &at,
+                        &format!("{label}_{part}_write"),
+                    )?);
                 }
                 written
             }
@@ -117,6 +124,10 @@ impl Lowering<'_> {
                 of.ok_or_else(missing)?.1
             }
         };
+        if self.g.ty(k).shape.0.get(1) != Some(&positions) {
+            let what = format!("layer {} shares caches of another window than its own", spec.layer);
+            return Err(Error::bad_graph(what).at(label));
+        }
         self.caches.push((spec.layer, (k, v)));
         let op = Attention {
             head_dim,
@@ -125,6 +136,7 @@ impl Lowering<'_> {
             softcap: spec.softcap,
             block: spec.block,
             sinks: sinks.is_some(),
+            ring,
         };
         let mut inputs = Vec::from([q, k, v, ctl]);
         inputs.extend(sinks);

@@ -1,7 +1,7 @@
 //! Which element types a model's caches may have.
 
 use crate::error::{Code, Error, Result};
-use crate::ir::hir::{BlockNode, Module};
+use crate::ir::hir::{BlockNode, Caches, Module};
 use crate::ops::is_cache_type;
 use crate::target::Target;
 use crate::types::{DType, Kind, Type};
@@ -15,14 +15,16 @@ const ASK_F16: &str = "take caches of f16: --kv f16, or kv: 'f16' for Engine.loa
 ///
 /// # Errors
 /// `Usage` for a type that no cache has, or whose blocks a head does not fill.
-pub fn check_caches(module: &Module, kv: DType) -> Result<()> {
+pub fn check_caches(module: &Module, caches: impl Into<Caches>) -> Result<()> {
+    let caches = caches.into();
+    let kv = caches.kv;
     if !is_cache_type(kv) {
         return Err(Error::usage(format!("caches of {kv}: they are f32, f16 or q8_0"))
             .hint("take caches of q8_0 for the least memory, of f16 or f32 otherwise"));
     }
     let per = kv.block_elements() as u64;
     for node in &module.nodes {
-        for (name, ty) in node.block.states(module.context, kv) {
+        for (name, ty) in node.block.states(module.context, caches) {
             let head = ty.shape.last().as_static();
             if ty.kind == Kind::State && ty.dtype == kv && head.is_some_and(|e| e % per != 0) {
                 let what = format!(
@@ -44,7 +46,7 @@ pub fn check_caches(module: &Module, kv: DType) -> Result<()> {
 /// `Unsupported` with the types, or the heads, that it has kernels for.
 pub fn check_target(module: &Module, kv: DType, target: &Target) -> Result<()> {
     let Some(types) = target.caches.map(|c| c.types) else { return Ok(()) };
-    let states = |node: &BlockNode| node.block.states(module.context, kv);
+    let states = |node: &BlockNode| node.block.states(module.context, kv.into());
     let mut caches = module.nodes.iter().flat_map(states).filter(|(_, ty)| ty.dtype == kv);
     let refused = |what| Err(Error::new(Code::Unsupported, what).hint(ASK_F16));
     if !types.contains(&kv) {

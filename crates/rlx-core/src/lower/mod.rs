@@ -24,7 +24,7 @@ mod spec;
 mod window;
 
 use crate::error::{Error, Result};
-use crate::ir::hir::{self, Block, BlockNode, FusionPolicy, Module, Tensor};
+use crate::ir::hir::{self, Block, BlockNode, Caches, FusionPolicy, Module, Tensor};
 use crate::ir::lir::StateDecl;
 use crate::ir::mir::{Graph, ParamKind, ValueId};
 use crate::ops::{CONTROL_WORDS, CanvasIds, Gather, PARAMS_WORDS, RopeTable, TakeRows, Token};
@@ -57,7 +57,7 @@ struct Lowering<'a> {
     /// Whether every row reaches the head, whatever `OUT_ROWS` is.
     all_rows: bool,
     module: &'a Module,
-    kv: DType,
+    kept: Caches,
     /// Whether blocks become fused operators.
     direct: bool,
     /// Value of each parameter that was read.
@@ -73,15 +73,15 @@ struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    fn new(module: &'a Module, spec: Option<&'a ProgramSpec>, kv: DType) -> Result<Self> {
-        check_caches(module, kv)?;
+    fn new(module: &'a Module, spec: Option<&'a ProgramSpec>, kept: Caches) -> Result<Self> {
+        check_caches(module, kept)?;
         let name = spec.map_or(&module.name, |s| &s.name);
         let mut cx = Lowering {
             g: Graph::new(name),
             spec,
             all_rows: spec.is_some_and(|s| s.out_rows == s.seq),
             module,
-            kv,
+            kept,
             direct: module.fusion_policy == FusionPolicy::Direct,
             params: vec![None; module.params.len()],
             results: Vec::with_capacity(module.results() as usize),
@@ -257,8 +257,8 @@ fn place(e: Error, label: &str) -> Error {
 ///
 /// # Errors
 /// As [`check_caches`]; `BadGraph` with the label of the block whose shapes do not fit.
-pub fn lower(module: &Module, spec: &ProgramSpec, kv: DType) -> Result<Graph> {
-    let mut cx = Lowering::new(module, Some(spec), kv)?;
+pub fn lower(module: &Module, spec: &ProgramSpec, caches: impl Into<Caches>) -> Result<Graph> {
+    let mut cx = Lowering::new(module, Some(spec), caches.into())?;
     cx.blocks()?;
     if let Some(logits) = cx.logits() {
         if spec.sample {
@@ -287,7 +287,7 @@ pub fn lower(module: &Module, spec: &ProgramSpec, kv: DType) -> Result<Graph> {
 /// # Errors
 /// As [`lower`].
 pub fn lower_module(module: &Module, kv: DType) -> Result<Graph> {
-    unbound(Lowering::new(module, None, kv)?)
+    unbound(Lowering::new(module, None, kv.into())?)
 }
 
 /// [`lower_module`] where every row reaches the head: `OUT_ROWS` is `SEQ`, which a session reads off its inputs.
@@ -295,7 +295,7 @@ pub fn lower_module(module: &Module, kv: DType) -> Result<Graph> {
 /// # Errors
 /// As [`lower`].
 pub fn lower_all_rows(module: &Module, kv: DType) -> Result<Graph> {
-    unbound(Lowering { all_rows: true, ..Lowering::new(module, None, kv)? })
+    unbound(Lowering { all_rows: true, ..Lowering::new(module, None, kv.into())? })
 }
 
 fn unbound(mut cx: Lowering<'_>) -> Result<Graph> {
@@ -347,8 +347,9 @@ impl Lower for hir::OutRows {
 ///
 /// # Errors
 /// As [`check_caches`]; `BadGraph` if sizes overflow.
-pub fn states(module: &Module, kv: DType) -> Result<Vec<StateDecl>> {
-    check_caches(module, kv)?;
+pub fn states(module: &Module, caches: impl Into<Caches>) -> Result<Vec<StateDecl>> {
+    let caches = caches.into();
+    check_caches(module, caches)?;
     let words = |n: u64| Type::state(DType::U32, Shape::of(&[n]));
     let mut out = Vec::new();
     let mut add = |name: String, ty: Type| -> Result<()> {
@@ -367,7 +368,7 @@ pub fn states(module: &Module, kv: DType) -> Result<Vec<StateDecl>> {
         add(CANVAS.into(), sampling::canvas_type(block))?;
     }
     for node in &module.nodes {
-        for (name, ty) in node.block.states(module.context, kv) {
+        for (name, ty) in node.block.states(module.context, caches) {
             add(name, ty)?;
         }
     }

@@ -21,6 +21,9 @@ use core::ops::Range;
 /// executor leaves there: nothing reads them. `q` is of any float type, the
 /// result's; both caches are of one type that [`KvWrite`](super::KvWrite) writes, and may be one cache.
 ///
+/// In a ring the cache's row `p mod C` is position `p`'s. A ring has room for the positions that any row of a
+/// submission sees: `C` is at least `window + len`.
+///
 /// A head's sink, f32, is one more score of its softmax, unscaled, of a position without a value: it takes
 /// weight from the others (gpt-oss; Xiao et al. 2023, arXiv:2309.17453).
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -37,14 +40,24 @@ pub struct Attention {
     pub sinks: bool,
     /// Positions of a block, all of which see each other, 1 or more; `None`: a row sees none behind its own.
     pub block: Option<u64>,
+    /// Whether the caches are rings, which needs a window and no blocks.
+    pub ring: bool,
 }
 
-attributes! { Attention { head_dim, scale, window, softcap, sinks, block } }
+attributes! { Attention { head_dim, scale, window, softcap, sinks, block, ring } }
 
 impl Attention {
     /// Over all of the past, with scores as they are.
     pub fn causal(head_dim: usize, scale: f32) -> Attention {
-        Attention { head_dim, scale, window: None, softcap: None, sinks: false, block: None }
+        Attention {
+            head_dim,
+            scale,
+            window: None,
+            softcap: None,
+            sinks: false,
+            block: None,
+            ring: false,
+        }
     }
 
     /// Positions of the cache that the one at `position` sees where the first `held` have rows.
@@ -69,6 +82,10 @@ impl Attention {
         control(name, ctl)?;
         if self.block == Some(0) {
             let what = format!("{name}: blocks of 0 positions, expected 1 or more");
+            return Err(Error::bad_graph(what));
+        }
+        if self.ring && (self.window.is_none() || self.block.is_some()) {
+            let what = format!("{name}: a ring of positions needs a window, and no blocks");
             return Err(Error::bad_graph(what));
         }
         let (_, width) = matrix(name, "q", q)?;
@@ -141,10 +158,24 @@ impl Operator for Attention {
         let scores = writing::scaled(e, scores, self.scale.into(), self.softcap)?;
         let past = e.control_word(ctl, control_block::PAST)?;
         let row = e.iota(&[seq.clone(), 1u64.into()], 0)?;
-        let position = e.zip(Binary::Add, row, past)?;
-        let column = e.iota(&[1u64.into(), capacity.into()], 1)?;
-        let mut last = position;
+        let mut position = e.zip(Binary::Add, row, past)?;
+        let mut column = e.iota(&[1u64.into(), capacity.into()], 1)?;
         let mut scores = scores;
+        if self.ring {
+            // Positions plus the capacity, so that none is below 0: a row of the ring has the latest that is held.
+            let capacity = capacity as f64;
+            let len = e.control_word(ctl, control_block::LEN)?;
+            let held = e.zip(Binary::Add, past, len)?;
+            let newest = e.zip_number(Binary::Add, held, capacity - 1.0)?;
+            let back = e.zip(Binary::Sub, newest, column)?;
+            let back = e.zip_number(Binary::Mod, back, capacity)?;
+            column = e.zip(Binary::Sub, newest, back)?;
+            position = e.zip_number(Binary::Add, position, capacity)?;
+            let first = e.like(column, capacity)?;
+            let is_held = e.compare(Comparison::Ge, column, first)?;
+            scores = e.keep_where(is_held, scores, f64::NEG_INFINITY)?;
+        }
+        let mut last = position;
         if let Some(block) = self.block {
             let block = block.min(1 << 30) as f64;
             let within = e.zip_number(Binary::Mod, position, block)?;

@@ -7,15 +7,20 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// `kv_write cache [K, C, E], x [S, K * E], ctl -> cache'`: row `i < len` of `x` goes to position
-/// `past + i` of every head, rounded to the cache's type. Rows from `len` on write nothing, nor
+/// `kv_write cache [K, C, E], x [S, K * E], ctl -> cache'`: row `i < len` of `x` goes to the cache's row
+/// `p = past + i` of every head, rounded to the cache's type; in a ring to row `p mod C`, where it takes the place
+/// of the position `p - C`. Rows from `len` on write nothing, nor
 /// does a control block that is done. `x` is of any float type, the cache too, or of `q8_0`: blocks
 /// of 32 along the head, each rounded as
 /// [`encode_q8_0`](crate::formats::activations::encode_q8_0) does.
 #[derive(Clone, Debug, PartialEq, Default)]
-pub struct KvWrite;
+pub struct KvWrite {
+    /// Whether the cache is a ring: it has the last `C` positions. Else it has the first, and no others may be
+    /// written.
+    pub ring: bool,
+}
 
-attributes! { KvWrite {} }
+attributes! { KvWrite { ring } }
 
 /// Whether a cache may be of this type, whatever its heads.
 pub(crate) fn is_cache_type(dtype: DType) -> bool {

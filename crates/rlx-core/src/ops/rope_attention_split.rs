@@ -1,6 +1,8 @@
 //! Rotation, cache writes and the splits of one row's attention, in one step.
 
-use super::{AttentionSplit, Class, Emit, Op, Operator, RopeKvWrite, RopeStyle, arity, attributes};
+use super::{
+    Attention, AttentionSplit, Class, Emit, Op, Operator, RopeKvWrite, RopeStyle, arity, attributes,
+};
 use crate::error::{Error, Result};
 use crate::types::{Type, ValueId};
 use alloc::vec::Vec;
@@ -21,7 +23,8 @@ attributes! { RopeAttentionSplit { split, style } }
 impl RopeAttentionSplit {
     /// Its first half.
     pub(crate) fn rope(&self) -> RopeKvWrite {
-        RopeKvWrite { style: self.style, head_dim: self.split.whole.head_dim }
+        let Attention { head_dim, ring, .. } = self.split.whole;
+        RopeKvWrite { style: self.style, head_dim, ring }
     }
 }
 

@@ -19,9 +19,11 @@ pub struct RopeKvWrite {
     pub style: RopeStyle,
     /// Width of a head.
     pub head_dim: usize,
+    /// Whether the caches are rings.
+    pub ring: bool,
 }
 
-attributes! { RopeKvWrite { style, head_dim } }
+attributes! { RopeKvWrite { style, head_dim, ring } }
 
 impl Operator for RopeKvWrite {
     const NAME: &'static str = "rope_kv_write";
@@ -61,8 +63,9 @@ impl Operator for RopeKvWrite {
         let rope = Rope { style: self.style, head_dim: self.head_dim };
         let q = e.one(rope.clone(), &[q, table, ctl])?;
         let k = e.one(rope, &[k, table, ctl])?;
-        let kcache = e.one(KvWrite, &[kcache, k, ctl])?;
-        Ok(Some(vec![q, kcache, e.one(KvWrite, &[vcache, v, ctl])?]))
+        let write = KvWrite { ring: self.ring };
+        let kcache = e.one(write.clone(), &[kcache, k, ctl])?;
+        Ok(Some(vec![q, kcache, e.one(write, &[vcache, v, ctl])?]))
     }
 
     fn writes(&self) -> &'static [(usize, usize)] {

@@ -35,7 +35,7 @@ pub fn fuse_rope_kv_write(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
         if kw == vw || [qr, kw, vw].iter().any(|&at| rewrite.is_gone(at)) {
             continue;
         }
-        let (Op::Rope(rq), Op::KvWrite(_), Op::KvWrite(_)) =
+        let (Op::Rope(rq), Op::KvWrite(k_write), Op::KvWrite(v_write)) =
             (&g.nodes[qr].op, &g.nodes[kw].op, &g.nodes[vw].op)
         else {
             continue;
@@ -55,12 +55,17 @@ pub fn fuse_rope_kv_write(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
             cx.report.miss("rope_kv_write", &label, Reason::PartsDiffer, context, "");
             continue;
         }
+        if k_write != v_write {
+            let context = "one cache is a ring";
+            cx.report.miss("rope_kv_write", &label, Reason::PartsDiffer, context, "");
+            continue;
+        }
         if !rewrite.alone(k1) {
             let context = "the rotated k has another reader";
             cx.report.miss("rope_kv_write", &label, Reason::MultiConsumer, context, "");
             continue;
         }
-        let op = RopeKvWrite { style: rq.style, head_dim: rq.head_dim };
+        let op = RopeKvWrite { style: rq.style, head_dim: rq.head_dim, ring: k_write.ring };
         let [q, k] = [g.nodes[qr].inputs[0], g.nodes[kr].inputs[0]];
         let v = g.nodes[vw].inputs[1];
         let table = g.nodes[qr].inputs[1];

@@ -30,7 +30,7 @@ pub fn fuse_rope_split(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         let early = |v: &ValueId| rewrite.readers(*v).iter().any(|&j| j < i);
         if rope.outputs != [q1, kc1, vc1]
             || rope.inputs.last() != Some(&ctl)
-            || turn.head_dim != split.whole.head_dim
+            || (turn.head_dim, turn.ring) != (split.whole.head_dim, split.whole.ring)
             || !rewrite.alone(q1)
             || [kc1, vc1].iter().any(early)
         {

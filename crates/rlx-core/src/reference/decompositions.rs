@@ -187,7 +187,7 @@ fn rotation_by_slices_in_both_styles_whole_and_in_part() {
     let (q, k, v) =
         (some(DType::F16, &[2, 8], 1), some(DType::F16, &[2, 4], 2), some(DType::F16, &[2, 4], 3));
     let (kc, vc) = (some(DType::F16, &[1, 9, 4], 4), some(DType::F16, &[1, 9, 4], 5));
-    let op = RopeKvWrite { style: RopeStyle::Half, head_dim: 4 };
+    let op = RopeKvWrite { style: RopeStyle::Half, head_dim: 4, ring: false };
     let ctl = control(7, 1, 0);
     decomposes(op, &[&q, &k, &v, &table(4, 9), &state(kc), &state(vc), &ctl], 0.0);
 }
@@ -257,6 +257,12 @@ fn attention_over_a_cache() {
             let (k, v) = (state(some(dtype, &[2, 9, 3], 2)), state(some(dtype, &[2, 9, 3], 3)));
             let ctl = control(4, 3, 0);
             decomposes(op.clone(), &[&q, &k, &v, &ctl], tolerance);
+            if window == Some(2) {
+                let ring = Attention { ring: true, ..op.clone() };
+                for past in [0, 4, 7, 15, 18] {
+                    decomposes(ring.clone(), &[&q, &k, &v, &control(past, 3, 0)], tolerance);
+                }
+            }
             let sinks = some(DType::F32, &[4], 4);
             let op = Attention { sinks: true, ..op };
             decomposes(op, &[&q, &k, &v, &ctl, &sinks], tolerance);

@@ -22,6 +22,10 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+/// Positions that the cache of a layer with a window keeps beyond the window, at least: a conversation whose last
+/// answer is asked for again, or begins otherwise, goes on from its rows if it is no longer than that.
+const CACHE_SPARE: u64 = 512;
+
 /// What to compile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelOptions {
@@ -47,7 +51,10 @@ impl ModelOptions {
         ModelOptions {
             context: None,
             chunk,
-            compile: CompileOptions::default(),
+            compile: CompileOptions {
+                cache_spare: Some(chunk.max(CACHE_SPARE)),
+                ..CompileOptions::default()
+            },
             presets: true,
             programs: Vec::from([
                 ProgramSpec::decode(),
@@ -149,6 +156,11 @@ impl CompiledModel {
             return Err(Error::new(Code::Unsupported, what)
                 .hint("it makes vectors of texts; use a model of family llama32 here"));
         }
+        if options.compile.cache_spare.is_some_and(|spare| spare < options.chunk) {
+            let what =
+                format!("caches with fewer positions to spare than a chunk's {}", options.chunk);
+            return Err(Error::internal(what));
+        }
         let module = model.module(checkpoint, model.positions(options.context)?)?;
         let presets = models::presets(facts.family);
         let locate = |name: &str| checkpoint.locate(name);
@@ -211,7 +223,7 @@ impl CompiledModel {
             plan.bind(program)?;
         }
         Ok(CompiledModel {
-            states: states(&module, options.compile.kv)?,
+            states: states(&module, options.compile.caches())?,
             specs: options.programs.clone(),
             context: module.context,
             chunk: options.chunk,
@@ -239,10 +251,17 @@ impl CompiledModel {
     pub fn recurrences(&self) -> Vec<(u32, u64)> {
         let caches = |b: &Block| matches!(b, Block::Attention(_) | Block::DecoderBlock(_));
         let blocks = self.module.nodes.iter().map(|node| &node.block).filter(|b| !caches(b));
-        let states = blocks.flat_map(|b| b.states(self.context, DType::F32));
+        let states = blocks.flat_map(|b| b.states(self.context, DType::F32.into()));
         let names: BTreeSet<String> = states.map(|(name, _)| name).collect();
         let numbered = (0..).zip(&self.states).filter(|(_, s)| names.contains(&s.name));
         numbered.map(|(i, s)| (i, s.bytes)).collect()
+    }
+
+    /// How many positions may have been written since the caches were as a prompt wants them, so that all that its
+    /// rows see is still there; `None` where every cache has the whole context.
+    pub fn cache_spare(&self) -> Option<u64> {
+        let caches = self.options.first()?.caches();
+        caches.spare.filter(|_| self.module.has_rings(caches))
     }
 
     /// Index of the program of that name.

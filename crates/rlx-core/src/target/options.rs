@@ -1,7 +1,7 @@
 //! Options of a compilation: choices that belong neither to the model nor to the device.
 
 use super::{FusionTarget, KernelDispatch, PrecisionPolicy};
-use crate::ir::hir::FusionPolicy;
+use crate::ir::hir::{Caches, FusionPolicy};
 use crate::types::{Binding, DType};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -47,6 +47,9 @@ pub struct CompileOptions {
     pub activations: Activations,
     /// Element type of the caches: f32, f16 or q8_0.
     pub kv: DType,
+    /// Positions that the cache of a layer with a window keeps beyond the window; `None`: the whole context. As
+    /// [`Caches::spare`].
+    pub cache_spare: Option<u64>,
     /// Element types of everything else.
     pub precision: PrecisionPolicy,
     /// Whether nodes that nothing reads are removed.
@@ -90,6 +93,7 @@ impl Default for CompileOptions {
         CompileOptions {
             activations: Activations::F32,
             kv: DType::F32,
+            cache_spare: None,
             precision: PrecisionPolicy::AlwaysF32,
             dce: true,
             constant_folding: true,
@@ -108,5 +112,12 @@ impl Default for CompileOptions {
             baked: BTreeMap::new(),
             without: Vec::new(),
         }
+    }
+}
+
+impl CompileOptions {
+    /// How caches are kept.
+    pub fn caches(&self) -> Caches {
+        Caches { kv: self.kv, spare: self.cache_spare }
     }
 }

@@ -140,11 +140,11 @@ impl Builder<'_> {
         let kc = self.g.param(ParamKind::State, &format!("blk.{n}.k"), ty.clone());
         let vc = self.g.param(ParamKind::State, &format!("blk.{n}.v"), ty);
         let (kc, vc) = if self.rng.below(2) == 0 {
-            let kc = self.push(KvWrite, &[kc, k, ctl]);
-            (kc, self.push(KvWrite, &[vc, v, ctl]))
+            let kc = self.push(KvWrite::default(), &[kc, k, ctl]);
+            (kc, self.push(KvWrite::default(), &[vc, v, ctl]))
         } else {
-            let vc = self.push(KvWrite, &[vc, v, ctl]);
-            (self.push(KvWrite, &[kc, k, ctl]), vc)
+            let vc = self.push(KvWrite::default(), &[vc, v, ctl]);
+            (self.push(KvWrite::default(), &[kc, k, ctl]), vc)
         };
         let y = self.push(Attention::causal(8, 0.35), &[q, kc, vc, ctl]);
         self.values[0].push(y);

@@ -44,7 +44,7 @@ fn example() -> Graph {
     let k = g.param(ParamKind::State, "k", Type::state(DType::F32, Shape::of(&[1, 4, 2])));
     let y = g.push1(Map { f: Unary::Exp }, &[x], "exp").unwrap();
     let y = g.push1(Zip { f: Binary::Add }, &[y, w], "add").unwrap();
-    let k = g.push1(KvWrite, &[k, y, ctl], "write").unwrap();
+    let k = g.push1(KvWrite::default(), &[k, y, ctl], "write").unwrap();
     g.output("k", k);
     g.output("y", y);
     g

@@ -225,7 +225,7 @@ fn a_states_next_version_is_at_the_place_of_the_last() {
     let ctl = g.param(ParamKind::State, "ctl", Type::state(DType::U32, Shape::of(&[16])));
     let k = g.param(ParamKind::State, "k", cache.clone());
     g.param(ParamKind::State, "v", cache);
-    g.push1(KvWrite, &[k, x, ctl], "k_write").unwrap();
+    g.push1(KvWrite::default(), &[k, x, ctl], "k_write").unwrap();
     let (mut program, weights) = planned(g);
     check(&program, &weights, &Target::reference().limits).unwrap();
     program.steps[0].results[0].index = 2;

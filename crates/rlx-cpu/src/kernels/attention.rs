@@ -21,7 +21,7 @@ use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::Attention;
 use rlx_core::target::Target;
-use rlx_core::types::{DType, Type};
+use rlx_core::types::Type;
 
 /// Queries that share each read of the cache, at most.
 pub(super) const QUERIES: usize = 4;
@@ -53,7 +53,7 @@ pub(super) struct Sums {
 
 impl Attend {
     pub(super) fn new(op: &Attention, step: &Step) -> Result<Attend> {
-        let cache = Cache::new(&step.operands[1])?;
+        let cache = Cache::new(&step.operands[1], op.ring)?;
         // What is longer than addresses has no end.
         let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let window = op.window.map_or(usize::MAX, size);
@@ -64,7 +64,8 @@ impl Attend {
     /// Positions that the one at `position` sees where the first `held` have rows.
     pub(super) fn seen(&self, position: usize, held: usize) -> Range<usize> {
         let end = (position / self.block + 1).saturating_mul(self.block);
-        position.saturating_sub(self.window)..end.min(held).min(self.cache.capacity)
+        let room = if self.cache.ring { usize::MAX } else { self.cache.capacity };
+        position.saturating_sub(self.window)..end.min(held).min(room)
     }
 
     /// Head `kv` of a cache.
@@ -111,8 +112,7 @@ impl Attend {
             seen: from_fn(|r| queries[r].seen.clone()),
             keys,
             values,
-            dtype: self.cache.dtype,
-            row_bytes: self.cache.row_bytes,
+            cache: self.cache,
             scale: self.scale,
             softcap: self.softcap,
             out,
@@ -130,7 +130,8 @@ struct Whole {
 }
 
 pub(super) fn takes(op: &Attention, operands: &[&Type], _: &Target) -> Result<(), String> {
-    let Attention { head_dim: _, scale: _, window: _, softcap: _, sinks: _, block: _ } = op;
+    let Attention { head_dim: _, scale: _, window: _, softcap: _, sinks: _, block: _, ring: _ } =
+        op;
     claim::floats_and_caches(operands)?;
     claim::matrix(operands)
 }
@@ -218,8 +219,7 @@ struct Group<'a, const R: usize> {
     seen: [Range<usize>; R],
     keys: &'a [u8],
     values: &'a [u8],
-    dtype: DType,
-    row_bytes: usize,
+    cache: Cache,
     scale: f32,
     softcap: Option<f32>,
     /// `[R][e]`.
@@ -233,7 +233,7 @@ where
     type Output = [Sums; R];
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> [Sums; R] {
-        match self.dtype {
+        match self.cache.dtype {
             F16::DTYPE => self.attend::<S, F16>(s),
             Q8_0::DTYPE => self.attend::<S, Q8_0>(s),
             _ => self.attend::<S, F32>(s),
@@ -258,7 +258,8 @@ where
 {
     #[inline(always)]
     fn attend<S: Simd, C: Cells>(self, s: S) -> [Sums; R] {
-        let Group { q, seen, keys, values, row_bytes, scale, softcap, out, .. } = self;
+        let Group { q, seen, keys, values, cache, scale, softcap, out } = self;
+        let row_bytes = cache.row_bytes;
         let e = q[0].len();
         let most = seen.iter().fold(0, |m, n| m.max(n.end));
         let least = seen.iter().fold(most, |m, n| m.min(n.start));
@@ -266,9 +267,13 @@ where
         let mut sum = [0.0f32; R];
         out.fill(0.0);
         let mut p = [[0.0f32; BLOCK]; R];
-        for start in (least..most).step_by(BLOCK) {
-            let count = (most - start).min(BLOCK);
-            let rows = start * row_bytes..(start + count) * row_bytes;
+        let mut next = least;
+        while next < most {
+            // A block's rows stand one behind the other: the end of a ring ends it.
+            let (start, row) = (next, cache.row(next));
+            let count = (most - start).min(BLOCK).min(cache.capacity - row);
+            next += count;
+            let rows = row * row_bytes..(row + count) * row_bytes;
             Loops::scores::<S, C>(s, &q, &keys[rows.clone()], row_bytes, scale, &mut p);
             for r in 0..R {
                 if let Some(softcap) = softcap {

@@ -1,4 +1,5 @@
-//! kv_write    cache[h, past + i, :] = x[i, h, :] for i < len, unless the block is done
+//! kv_write    cache[h, past + i, :] = x[i, h, :] for i < len, unless the block is done; position p of a ring has
+//!             row p mod capacity
 //! shapes      cache f32|f16|q8_0[heads, capacity, e]   x f32[s, heads e]
 //! bytes       4 in, 4, 2 or 1.06 out, per element
 //! shares      heads of the cache
@@ -24,16 +25,23 @@ pub(super) struct Cache {
     pub(super) dtype: DType,
     /// Bytes of one position of one head.
     pub(super) row_bytes: usize,
+    /// Whether it has the last positions; else it has the first.
+    pub(super) ring: bool,
 }
 
 impl Cache {
-    pub(super) fn new(slice: &Slice) -> Result<Cache> {
+    pub(super) fn new(slice: &Slice, ring: bool) -> Result<Cache> {
         let [heads, capacity, head_dim] = dims(slice)?;
         let dtype = slice.ty.dtype;
         let row_bytes = dtype.row_bytes(head_dim as u64).ok_or_else(|| {
             Error::internal(format!("a row of {} is no whole number of blocks", slice.ty))
         })?;
-        Ok(Cache { heads, capacity, head_dim, dtype, row_bytes: row_bytes as usize })
+        Ok(Cache { heads, capacity, head_dim, dtype, row_bytes: row_bytes as usize, ring })
+    }
+
+    /// The row of a position.
+    pub(super) fn row(&self, position: usize) -> usize {
+        if self.ring { position % self.capacity.max(1) } else { position }
     }
 
     /// Writes row `x` of head `h` at `position`, if the cache has it.
@@ -45,11 +53,12 @@ impl Cache {
         position: usize,
         x: &[f32],
     ) {
-        if position >= self.capacity {
+        let at = self.row(position);
+        if at >= self.capacity {
             return;
         }
         let n = self.row_bytes;
-        let row = &mut share.row::<u8>(h)[position * n..][..n];
+        let row = &mut share.row::<u8>(h)[at * n..][..n];
         match self.dtype {
             F16::DTYPE => convert::write(level, DType::F16, x, row),
             Q8_0::DTYPE => quantize_rows::encode(level, BlockFormat::Q8_0, x, row),
@@ -64,12 +73,12 @@ struct KvWrite {
 }
 
 pub(super) fn takes(op: &ops::KvWrite, operands: &[&Type], _: &Target) -> Result<(), String> {
-    let ops::KvWrite = op;
+    let ops::KvWrite { ring: _ } = op;
     claim::floats_and_caches(operands)
 }
 
-pub(super) fn plan(_: &ops::KvWrite, step: &Step) -> Result<Planned> {
-    let cache = Cache::new(&step.operands[0])?;
+pub(super) fn plan(op: &ops::KvWrite, step: &Step) -> Result<Planned> {
+    let cache = Cache::new(&step.operands[0], op.ring)?;
     let [seq, width] = dims(&step.operands[1])?;
     Ok(Planned::new(KvWrite { cache, seq }, &[Split::Rows], seq * width))
 }

@@ -120,7 +120,7 @@ pub(super) fn takes_with_writes(
     operands: &[&Type],
     _: &Target,
 ) -> Result<(), String> {
-    let RopeKvWrite { style: _, head_dim: _ } = op;
+    let RopeKvWrite { style: _, head_dim: _, ring: _ } = op;
     claim::floats_and_caches(operands)?;
     claim::matrix(operands)
 }
@@ -128,8 +128,8 @@ pub(super) fn takes_with_writes(
 pub(super) fn plan_with_writes(op: &RopeKvWrite, step: &Step) -> Result<Planned> {
     let [seq, width] = dims(&step.operands[0])?;
     let rotation = Rotation::new(op.style, op.head_dim, &step.operands[3])?;
-    let cache = Cache::new(&step.operands[4])?;
-    let values = Cache::new(&step.operands[5])?;
+    let cache = Cache::new(&step.operands[4], op.ring)?;
+    let values = Cache::new(&step.operands[5], op.ring)?;
     if values != cache || cache.head_dim != op.head_dim {
         return Err(Error::internal(
             "rope_kv_write: the caches differ, or have other sizes than the heads",

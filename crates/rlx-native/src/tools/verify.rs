@@ -341,7 +341,12 @@ pub fn verify_model(
         block,
         context: None,
         chunk: CHUNK,
-        compile: CompileOptions { kv, ..CompileOptions::default() },
+        compile: CompileOptions {
+            kv,
+            // Windows as short as the records' are rings.
+            cache_spare: Some(CHUNK),
+            ..CompileOptions::default()
+        },
         presets: true,
         programs: vec![
             ProgramSpec::verify(CHUNK, taps),

@@ -1,7 +1,7 @@
 //! `attention`: causal or block-causal, over the cache.
 
 use super::emit::{Emit, fill};
-use super::kv::{self, Kv};
+use super::kv::{self, Kv, Rows};
 use super::rope::cache_dims;
 use super::takes::{self, Taken};
 use super::{Context, Launch, attention_tile, matrix, mismatch, word};
@@ -13,7 +13,7 @@ use rlx_core::{Error, Result};
 
 /// A matrix of f32 over caches of any type that caches have, in heads of an even number of elements.
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
-    takes::knows(op, &["head_dim", "scale", "window", "softcap", "sinks", "block"])?;
+    takes::knows(op, &["head_dim", "scale", "window", "softcap", "sinks", "block", "ring"])?;
     takes::floats_and_caches(operands)?;
     takes::matrix(operands)?;
     match op {
@@ -111,6 +111,8 @@ pub(super) fn attention(
             kv::readers(&[&k.var, &v.var])
         ),
     };
+    let held = Rows::of(op.ring, capacity);
+    let end = format!("min({}, ctl.x + min(ctl.y, step.rows))", block_end(op, "own"));
     let each = |f: &dyn Fn(u64) -> String| (0..dims).map(f).collect::<Vec<_>>().join("\n        ");
     // A dimension past the head's last reads another row's first: never stored.
     let finish = if teams == 1 {
@@ -146,7 +148,9 @@ pub(super) fn attention(
             ("kv", kv.name()),
             ("bindings", &emit.bindings()),
             ("e", &e.to_string()),
-            ("block_end", &block_end(op, "own")),
+            ("end", &held.end(&end)),
+            ("key_row", &held.row("position")),
+            ("value_row", &held.row("(first + j)")),
             ("teams", &teams.to_string()),
             ("dims", &dims.to_string()),
             ("threads", &(teams * 64).to_string()),

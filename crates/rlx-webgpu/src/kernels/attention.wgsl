@@ -42,7 +42,7 @@ fn attention(
     if row >= ctl.y { return; }
     let own = ctl.x + row;
     // Rows of this submission stand behind those of the past.
-    let n = min(min({{block_end}}, ctl.x + min(ctl.y, step.rows)), step.capacity);
+    let n = {{end}};
     let low = own - min(own, step.window);
     let q = step.q + at * E;
     for (var d = thread; d < E; d += {{threads}}u) {
@@ -63,7 +63,7 @@ fn attention(
         var score = -3.0e38;
         if position < n {
             score = 0.0;
-            let k = cache + position * E;
+            let k = cache + {{key_row}} * E;
             for (var d = 0u; d < E; d += 2u) {
                 let pair = k_pair(k + d);
                 score += query[d] * pair.x + query[d + 1u] * pair.y;
@@ -83,7 +83,7 @@ fn attention(
         let count = min(64u, max(n, first) - first);
         for (var j = 0u; j < count; j++) {
             let p = weights[team * 64u + j];
-            let v = cache + (first + j) * E + lane;
+            let v = cache + {{value_row}} * E + lane;
             total += p;
             {{acc_add}}
         }

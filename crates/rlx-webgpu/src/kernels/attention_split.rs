@@ -5,7 +5,7 @@ mod teams;
 
 use super::attention::score_words;
 use super::emit::{Emit, Place, fill};
-use super::kv::{self, Kv};
+use super::kv::{self, Kv, Rows};
 use super::rope::{angle, cache_dims, low_rows, pairs, turned};
 use super::takes::{self, Taken};
 use super::{Context, Launch, formats, matrix, mismatch, unsupported, word};
@@ -17,7 +17,7 @@ use rlx_core::{Error, Result};
 
 /// One row of f32 over caches of any type that caches have.
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
-    let known = ["head_dim", "scale", "window", "softcap", "block", "splits", "least"];
+    let known = ["head_dim", "scale", "window", "softcap", "block", "ring", "splits", "least"];
     takes::knows(op, &known)?;
     takes::floats_and_caches(operands)?;
     takes::matrix(operands)
@@ -25,7 +25,8 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
 
 /// The same with rows of keys and values to turn and write.
 pub(super) fn takes_rope(op: &Op, operands: &[&Type], _: &Target) -> Taken {
-    let known = ["head_dim", "scale", "window", "softcap", "block", "splits", "least", "style"];
+    let known =
+        ["head_dim", "scale", "window", "softcap", "block", "ring", "splits", "least", "style"];
     takes::knows(op, &known)?;
     takes::floats_and_caches(operands)?;
     takes::matrix(operands)
@@ -43,6 +44,7 @@ struct Split {
     /// Pieces of a cache's row: 16 bytes, or eight elements of blocks.
     quads: u64,
     kv: Kv,
+    held: Rows,
     softcap: bool,
     k: Place,
     v: Place,
@@ -131,7 +133,8 @@ fn launch(
         if blocks { v.word() } else { v.byte / 16 },
     ];
     let softcap = op.whole.softcap.is_some();
-    let split = Split { e, group, quads, kv, softcap, k, v, out: acc.var };
+    let held = Rows::of(op.whole.ring, capacity);
+    let split = Split { e, group, quads, kv, held, softcap, k, v, out: acc.var };
     let mut text = Text {
         turn: String::new(),
         query: format!(
@@ -161,6 +164,7 @@ fn launch(
             ("out", &split.out),
             ("load_query", &text.query),
             ("write_caches", &text.write),
+            ("end", &held.end("ctl.x + 1u")),
         ],
     );
     let number = |n: u64| n.to_string();
@@ -238,13 +242,15 @@ impl Split {
         // The last threads first: the first ones turn the queries.
         let write = format!(
             "if ctl.z == 0u && ctl.x >= start && ctl.x < end {{\n        \
-             let at = cache + ctl.x * QUADS;\n        \
+             let at = cache + {} * QUADS;\n        \
              for (var i = THREADS - 1u - thread; i < 2u * QUADS; i += THREADS) {{\n            \
              let d = i % QUADS * {per}u;\n            \
              if i < QUADS {{\n                {}[step.k + at + i] = {new_k};\n            \
              }} else {{\n                {}[step.v + at + i - QUADS] = {new_v};\n            }}\n        }}\n    }}\n    \
              storageBarrier();",
-            self.k.var, self.v.var
+            self.held.row("ctl.x"),
+            self.k.var,
+            self.v.var
         );
         Text { turn: turn + &pair, query: query.into(), write }
     }
@@ -260,11 +266,13 @@ impl Split {
              if i < E / 2u {{ pair = turn_k(step.new_k + kv * E, d, ctl.x); }}\n            \
              else if i < E {{ pair = pair_of_v(step.new_v + kv * E + d); }}\n            \
              let bits = word_of_blocks(pair, thread);\n            \
-             let at = (cache + ctl.x * QUADS + d / 8u) / 8u * 17u + thread % 32u;\n            \
+             let at = (cache + {} * QUADS + d / 8u) / 8u * 17u + thread % 32u;\n            \
              if thread % 32u < 17u && i < E / 2u {{ {}[step.k + at] = bits; }}\n            \
              else if thread % 32u < 17u && i < E {{ {}[step.v + at] = bits; }}\n        }}\n    }}\n    \
              storageBarrier();",
-            self.k.var, self.v.var
+            self.held.row("ctl.x"),
+            self.k.var,
+            self.v.var
         )
     }
 

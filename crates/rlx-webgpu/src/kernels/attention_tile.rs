@@ -2,7 +2,7 @@
 
 use super::attention::{block_end, score_words, sink};
 use super::emit::{Emit, fill};
-use super::kv::{self, Kv};
+use super::kv::{self, Kv, Rows};
 use super::rope::cache_dims;
 use super::{Launch, formats, matrix, word};
 use rlx_core::ir::lir::Step;
@@ -85,6 +85,14 @@ pub(super) fn attention_tile(
     let list =
         |n: u64, f: &dyn Fn(u64) -> String| (0..n).map(f).collect::<Vec<_>>().join("\n        ");
     // Sixteen bytes of four positions' keys each.
+    let held = Rows::of(op.ring, capacity);
+    let last = block_end(op, "past + min(row0 + TILE, ctl.y) - 1u");
+    let end = format!("min({last}, past + min(ctl.y, step.rows))");
+    // Positions from the end on are read, and weigh nothing.
+    let read = |position: &str| match op.ring {
+        true => held.row(position),
+        false => format!("min({position}, step.capacity - 1u)"),
+    };
     let keys = list(4, &|j| {
         let at = format!("(lane + {j}u * LANES) * PITCH");
         let w = format!("let w{j} = tile[{at} + piece];");
@@ -136,7 +144,7 @@ pub(super) fn attention_tile(
         )
     });
     let values = list(4, &|j| {
-        let position = format!("min(block + i + {j}u * LANES, step.capacity - 1u)");
+        let position = read(&format!("block + i + {j}u * LANES"));
         let v = &v.var;
         match kv {
             Kv::F16 => format!(
@@ -169,7 +177,7 @@ pub(super) fn attention_tile(
         )
     });
     let text = |n: u64| n.to_string();
-    let held = (block * (quads + 1)).max(queries * block / 4);
+    let memory = (block * (quads + 1)).max(queries * block / 4);
     let (mut readers, mut load) = (String::new(), format!("{}[step.k + at]", k.var));
     let mut scales = String::new();
     if kv == Kv::Q8_0 {
@@ -186,8 +194,9 @@ pub(super) fn attention_tile(
             .collect();
         scales = format!(
             "for (var i = thread; i < BLOCK; i += THREADS) {{\n            \
-             let row = (cache + min(block + i, step.capacity - 1u)) * (E / 32u);\n            \
+             let row = (cache + {}) * (E / 32u);\n            \
              tile[i * PITCH + QUADS] = bitcast<vec4u>(vec4f({}));\n        }}",
+            read("block + i"),
             four.join(", ")
         );
     }
@@ -198,7 +207,8 @@ pub(super) fn attention_tile(
             ("bindings", &emit.bindings()),
             ("e", &text(e)),
             ("block_end", &block_end(op, "own")),
-            ("tile_end", &block_end(op, "past + min(row0 + TILE, ctl.y) - 1u")),
+            ("end", &held.end(&end)),
+            ("key_row", &read("block + i / QUADS")),
             ("group", &text(group)),
             ("tile", &text(tile_rows)),
             ("queries", &text(queries)),
@@ -207,7 +217,7 @@ pub(super) fn attention_tile(
             ("quads", &text(quads)),
             ("own", &text(own)),
             ("summed", &text(summed)),
-            ("held", &text(held)),
+            ("held", &text(memory)),
             ("common", formats::COMMON),
             ("capped", wgsl!("capped.wgsl")),
             ("ctl", &ctl.var),

@@ -54,7 +54,7 @@ fn attention_tile(
     let ctl = workgroupUniformLoad(&control);
     if row0 >= ctl.y { return; }
     let past = ctl.x;
-    let end = min(min({{tile_end}}, past + min(ctl.y, step.rows)), step.capacity);
+    let end = {{end}};
     let first = past + row0 - min(past + row0, step.window);
     let cache = kv_head * step.capacity;
 
@@ -76,8 +76,7 @@ fn attention_tile(
     {{sums}}
     for (var block = first; block < end; block += BLOCK) {
         for (var i = thread; i < BLOCK * QUADS; i += THREADS) {
-            let position = min(block + i / QUADS, step.capacity - 1u);
-            let at = (cache + position) * QUADS + i % QUADS;
+            let at = (cache + {{key_row}}) * QUADS + i % QUADS;
             tile[(i / QUADS) * PITCH + i % QUADS] = {{load_key}};
         }
         {{load_scales}}

@@ -478,7 +478,7 @@ fn caches(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<
             .state(kv, &[2, 8, 64])?
             .arena(DType::F32, &[3, 128])?
             .state(DType::U32, &[16])?;
-        out.insert(format!("kv_write_{kv}"), made.kernel(KvWrite, false, true)?);
+        out.insert(format!("kv_write_{kv}"), made.kernel(KvWrite::default(), false, true)?);
         for (e, kv_heads) in [(64, 1), (64, 4), (odd, 2), (256, 1)] {
             let made = Maker::new()
                 .arena(DType::F32, &[1, 4 * e])?
@@ -526,7 +526,10 @@ fn caches(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<
                 .state(kv, &[2, 8, 64])?
                 .state(DType::U32, &[16])?;
             let name = format!("rope_kv_write_{kv}_{}", style.name());
-            out.insert(name, made.kernel(RopeKvWrite { style, head_dim: 64 }, false, true)?);
+            out.insert(
+                name,
+                made.kernel(RopeKvWrite { style, head_dim: 64, ring: false }, false, true)?,
+            );
         }
     }
     for style in [RopeStyle::Adjacent, RopeStyle::Half] {

@@ -36,6 +36,36 @@ impl Kv {
     }
 }
 
+/// Where a cache has the row of a position, in WGSL.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    /// Positions of a ring.
+    ring: Option<u64>,
+}
+
+impl Rows {
+    /// Of a cache of so many positions.
+    pub fn of(ring: bool, capacity: u64) -> Self {
+        Rows { ring: ring.then_some(capacity) }
+    }
+
+    /// The row of a position.
+    pub fn row(self, position: &str) -> String {
+        match self.ring {
+            Some(positions) => format!("(({position}) % {positions}u)"),
+            None => position.into(),
+        }
+    }
+
+    /// The end of positions that the cache has, none of them behind `end`.
+    pub fn end(self, end: &str) -> String {
+        match self.ring {
+            Some(_) => end.into(),
+            None => format!("min({end}, step.capacity)"),
+        }
+    }
+}
+
 /// `pair_of_<array>`, `eight_of_`, `sixteen_of_` and `scale_of_`: elements of the cache at a word of each of
 /// these arrays.
 pub(super) fn readers(vars: &[&str]) -> String {

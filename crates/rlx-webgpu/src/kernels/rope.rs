@@ -2,7 +2,7 @@
 //! caches of blocks.
 
 use super::emit::{Emit, fill};
-use super::kv::{self, Kv};
+use super::kv::{self, Kv, Rows};
 use super::takes::{self, Taken};
 use super::{Context, Launch, matrix, mismatch, unsupported, word};
 use rlx_core::ir::lir::{Slice, Step};
@@ -13,14 +13,14 @@ use rlx_core::{Error, Result};
 
 /// A matrix of f32, and for `rope_kv_write` caches of any type that caches have.
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
-    takes::knows(op, &["style", "head_dim"])?;
+    takes::knows(op, &["style", "head_dim", "ring"])?;
     takes::floats_and_caches(operands)?;
     takes::matrix(operands)
 }
 
 /// Rows of f32 for a cache of any type that caches have.
 pub(super) fn takes_kv_write(op: &Op, operands: &[&Type], _: &Target) -> Taken {
-    takes::knows(op, &[])?;
+    takes::knows(op, &["ring"])?;
     takes::floats_and_caches(operands)
 }
 
@@ -46,7 +46,7 @@ pub(super) fn rope(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<
     let [x, table, ctl] = step.operands.as_slice() else { return Err(arity(step)) };
     let q = Turned { x, y: &step.results[0] };
     let table = Table { slice: table, style: op.style };
-    launch("rope", op.head_dim, Some(table), Some(q), None, None, ctl, emit)
+    launch("rope", op.head_dim, false, Some(table), Some(q), None, None, ctl, emit)
 }
 
 pub(super) fn kv_write(
@@ -54,9 +54,11 @@ pub(super) fn kv_write(
     _: &Context<'_>,
     emit: &mut Emit<'_>,
 ) -> Result<Option<Launch>> {
+    let Op::KvWrite(op) = &step.op else { return Err(mismatch(step)) };
     let [cache, x, ctl] = step.operands.as_slice() else { return Err(arity(step)) };
     let (_, _, head_dim) = cache_dims(cache)?;
-    launch("kv_write", head_dim as usize, None, None, None, Some(Cached { x, cache }), ctl, emit)
+    let written = Some(Cached { x, cache });
+    launch("kv_write", head_dim as usize, op.ring, None, None, None, written, ctl, emit)
 }
 
 pub(super) fn rope_kv_write(
@@ -71,6 +73,7 @@ pub(super) fn rope_kv_write(
     launch(
         "rope_kv_write",
         op.head_dim,
+        op.ring,
         Some(Table { slice: table, style: op.style }),
         Some(Turned { x: q, y: &step.results[0] }),
         Some(Cached { x: k, cache: k_cache }),
@@ -101,6 +104,7 @@ pub(super) fn low_rows(rows: u64) -> u64 {
 fn launch(
     entry: &'static str,
     head_dim: usize,
+    ring: bool,
     table: Option<Table<'_>>,
     q: Option<Turned<'_>>,
     k: Option<Cached<'_>>,
@@ -166,18 +170,23 @@ fn launch(
             y.var
         );
     }
-    let mut capacity = 0;
+    let capacity = v.as_ref().map_or(Ok(0), |v| cache_dims(v.cache).map(|dims| dims.1))?;
+    let held = Rows::of(ring, capacity);
     let (mut k_word, mut v_word, mut k_cache, mut v_cache) = (0, 0, 0, 0);
     if v.is_some() {
+        // A ring has a row for every position.
+        let room = if ring { "" } else { " || position >= step.capacity" };
         body += &format!(
-            "if {}[step.ctl + 4u] != 0u || position >= step.capacity {{ return{nothing}; }}\n    \
+            "if {}[step.ctl + 4u] != 0u{room} {{ return{nothing}; }}\n    \
              let c = e - step.q_width;\n    ",
             ctl.var
         );
     }
     let store = |cache: &str, base: &str, kv: Kv| {
-        let at =
-            "((h / step.head_dim) * step.capacity + position) * step.head_dim + h % step.head_dim";
+        let row = held.row("position");
+        let at = format!(
+            "((h / step.head_dim) * step.capacity + {row}) * step.head_dim + h % step.head_dim"
+        );
         match kv {
             Kv::F32 => format!(
                 "let o = {base} + {at};\n        {cache}[o] = bitcast<u32>(p.x);\n        \
@@ -207,7 +216,6 @@ fn launch(
     if let Some(v) = &v {
         let (x, cache) = (emit.read(v.x)?, emit.write(v.cache)?);
         (v_word, v_cache) = (x.word(), cache.word());
-        (_, capacity, _) = cache_dims(v.cache)?;
         let skipped = if k.is_some() { "c - step.k_width" } else { "c" };
         body += &format!(
             "let h = {skipped};\n    if h >= step.k_width {{ return{nothing}; }}\n    \

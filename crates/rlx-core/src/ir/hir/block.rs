@@ -1,5 +1,6 @@
 //! The blocks: attributes, inputs, results. One row each; `lower/` has what they become.
 
+use super::caches::Caches;
 use crate::error::{Error, Result};
 use crate::ir::mir::Graph;
 use crate::ops::def::field::{attributes, read};
@@ -445,19 +446,19 @@ impl Block {
     }
 }
 
-/// Both caches of a layer of attention.
-fn caches(layer: usize, dims: [u64; 3], kv: DType) -> Vec<(String, Type)> {
-    let cache = |part| (format!("blk.{layer}.{part}"), Type::state(kv, Shape::of(&dims)));
-    Vec::from(["k", "v"].map(cache))
-}
-
 impl Attention {
-    /// Its own caches: names, and types for this many positions.
-    pub fn states(&self, context: u64, kv: DType) -> Vec<(String, Type)> {
-        let dims = [self.kv_heads as u64, context, self.head_dim as u64];
-        let mut own = caches(self.layer, dims, kv);
-        own.truncate(self.written());
-        own
+    /// Its own caches: names, and types for a context of so many positions.
+    pub fn states(&self, context: u64, caches: Caches) -> Vec<(String, Type)> {
+        let ring = self.ring(context, caches);
+        let dims = [self.kv_heads as u64, ring.unwrap_or(context), self.head_dim as u64];
+        let cache =
+            |part| (format!("blk.{}.{part}", self.layer), Type::state(caches.kv, Shape::of(&dims)));
+        ["k", "v"].into_iter().take(self.written()).map(cache).collect()
+    }
+
+    /// Positions of its caches where these are rings.
+    pub fn ring(&self, context: u64, caches: Caches) -> Option<u64> {
+        caches.ring(context, self.window.filter(|_| self.block.is_none())?)
     }
 
     /// How many of k and v are among its inputs, and written to caches of its own.
@@ -504,11 +505,11 @@ impl CausalConv1d {
 }
 
 impl Block {
-    /// Names and types of the states it keeps, for this many positions.
-    pub fn states(&self, context: u64, kv: DType) -> Vec<(String, Type)> {
+    /// Names and types of the states it keeps, for a context of so many positions.
+    pub fn states(&self, context: u64, caches: Caches) -> Vec<(String, Type)> {
         match self {
-            Self::Attention(a) => a.states(context, kv),
-            Self::DecoderBlock(a) => a.attention().states(context, kv),
+            Self::Attention(a) => a.states(context, caches),
+            Self::DecoderBlock(a) => a.attention().states(context, caches),
             Self::GatedDeltaNet(b) if b.carry => Vec::from([b.state()]),
             Self::DeltaNet(b) => Vec::from([b.state()]),
             Self::CausalConv1d(b) => Vec::from([b.state()]),

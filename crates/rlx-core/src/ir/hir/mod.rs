@@ -9,10 +9,12 @@
 
 mod block;
 mod build;
+mod caches;
 mod print;
 
 pub use block::*;
 pub use build::{AttentionSpec, DecoderWeights, FfnWeights, KeyValues, LinearWeights};
+pub use caches::Caches;
 
 use super::mir::ParamKind;
 use crate::order;
@@ -227,6 +229,27 @@ impl Module {
     /// Names a tensor that `rlx verify` compares with a record.
     pub fn tap(&mut self, name: impl Into<String>, x: Tensor) {
         self.taps.push((name.into(), x));
+    }
+
+    /// Whether caches of this kind are rings in some layer.
+    pub fn has_rings(&self, caches: Caches) -> bool {
+        self.nodes.iter().any(|node| match &node.block {
+            Block::Attention(a) => a.ring(self.context, caches).is_some(),
+            Block::DecoderBlock(b) => b.attention().ring(self.context, caches).is_some(),
+            _ => false,
+        })
+    }
+
+    /// Narrows every window to at most so many positions.
+    pub(crate) fn narrow(&mut self, most: u64) {
+        for node in &mut self.nodes {
+            let window = match &mut node.block {
+                Block::Attention(a) => &mut a.window,
+                Block::DecoderBlock(b) => &mut b.window,
+                _ => continue,
+            };
+            *window = window.map(|w| w.min(most));
+        }
     }
 
     /// Symbols of the parameters' sizes, sorted, each once.

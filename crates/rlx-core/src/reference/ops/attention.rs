@@ -1,10 +1,11 @@
 //! Attention over a cache, one softmax a row and head.
 
 use super::sdpa::{capped, weighted};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ops::Attention;
 use crate::reference::view::{dot, scalar_bytes};
 use crate::reference::{Run, View, arity};
+use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -28,21 +29,29 @@ impl Run for Attention {
         // Every row of this submission is in the cache by now.
         let most = match rows {
             0 => 0,
+            rows if self.ring => (ctl.past as usize).saturating_add(rows),
             rows => (ctl.past as usize).saturating_add(rows).min(capacity),
         };
-        let (mut k, mut v) = (vec![0.0; most * head_dim], vec![0.0; most * head_dim]);
+        // A ring has the last ones.
+        let least = most.saturating_sub(capacity);
+        let (mut k, mut v) =
+            (vec![0.0; (most - least) * head_dim], vec![0.0; (most - least) * head_dim]);
         for kv_head in 0..kv_heads {
-            for p in 0..most {
-                let range = p * head_dim..(p + 1) * head_dim;
-                kcache.row_f64(kv_head * capacity + p, &mut k[range.clone()])?;
-                vcache.row_f64(kv_head * capacity + p, &mut v[range])?;
+            for p in least..most {
+                let range = (p - least) * head_dim..(p - least + 1) * head_dim;
+                kcache.row_f64(kv_head * capacity + p % capacity, &mut k[range.clone()])?;
+                vcache.row_f64(kv_head * capacity + p % capacity, &mut v[range])?;
             }
             for head in kv_head * group..(kv_head + 1) * group {
                 for i in 0..rows {
                     let at = i * width + head * head_dim;
                     let position = (ctl.past as usize).saturating_add(i);
                     let Range { start, end } = self.seen(position, most);
-                    let seen = start * head_dim..end * head_dim;
+                    if start < least {
+                        let what = format!("a ring of {capacity} positions has none of {start}");
+                        return Err(Error::internal(what));
+                    }
+                    let seen = (start - least) * head_dim..(end - least) * head_dim;
                     one(
                         self,
                         &q[at..][..head_dim],
@@ -163,6 +172,44 @@ mod tests {
         assert_eq!(y(Some(1), 3), [6.0, 12.0]);
         assert_eq!(y(Some(0), 3), [8.0, 16.0]);
         assert_eq!(y(Some(100), 3), y(None, 3));
+    }
+
+    #[test]
+    fn a_ring_is_the_whole_cache_as_far_as_a_row_sees() {
+        let (positions, ring, e) = (40, 12, 3);
+        let all = [noise(2 * positions * e, 1), noise(2 * positions * e, 2)];
+        let q = f32s(&[4, 12], &noise(48, 3));
+        for (past, len) in [(0u32, 4u32), (7, 4), (11, 3), (30, 4), (36, 1)] {
+            let held = (past + len) as usize;
+            let part = |all: &[f32]| {
+                let mut rows = alloc::vec![f32::NAN; 2 * ring * e];
+                for (head, p) in (0..2).flat_map(|h| (0..held).map(move |p| (h, p))) {
+                    let row = &all[(head * positions + p) * e..][..e];
+                    rows[(head * ring + p % ring) * e..][..e].copy_from_slice(row);
+                }
+                cache(DType::F32, &[2, ring as u64, e as u64], &rows)
+            };
+            let whole = all.each_ref().map(|x| cache(DType::F32, &[2, positions as u64, 3], x));
+            let rings = all.each_ref().map(|x| part(x));
+            for window in [0, 5, 8] {
+                let op = Attention { window: Some(window), ..Attention::causal(e, 0.7) };
+                let ctl = control(past, len, 0);
+                let want = run1(op.clone(), &[&q, &whole[0], &whole[1], &ctl]);
+                let got = run1(Attention { ring: true, ..op }, &[&q, &rings[0], &rings[1], &ctl]);
+                let real = len as usize * 12;
+                assert_eq!(got[..real], want[..real], "{window} before {past}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_ring_that_is_too_short_and_one_without_a_window_are_errors() {
+        let (q, k) = (f32s(&[2, 1], &[0.0; 2]), cache(DType::F32, &[1, 8, 1], &[0.0; 8]));
+        let op = |window| Attention { window, ring: true, ..Attention::causal(1, 1.0) };
+        let e = fails(op(Some(7)), &[&q, &k, &k, &control(20, 2, 0)]);
+        assert_eq!(e.what, "a ring of 8 positions has none of 13");
+        let e = fails(op(None), &[&q, &k, &k, &control(20, 2, 0)]);
+        assert_eq!(e.what, "attention: a ring of positions needs a window, and no blocks");
     }
 
     #[test]

@@ -22,14 +22,17 @@ impl Run for AttentionSplit {
         let mut acc = vec![f64::NAN; splits * width];
         let mut stats = vec![f32::NAN; 2 * splits * kv_heads * group];
         let past = ctl.past as usize;
-        let seen = self.whole.seen(past, past.saturating_add(1).min(capacity));
+        let end = past.saturating_add(1);
+        let end = if self.whole.ring { end } else { end.min(capacity) };
+        let seen = self.whole.seen(past, end);
         let rows = if ctl.len == 0 { 0 } else { kv_heads * splits };
         for row in 0..rows {
             let (kv_head, own) = (row / splits, self.positions(seen.clone(), row % splits));
             let (mut k, mut v) = (vec![0.0; own.len() * e], vec![0.0; own.len() * e]);
             for (i, p) in own.enumerate() {
-                kcache.row_f64(kv_head * capacity + p, &mut k[i * e..][..e])?;
-                vcache.row_f64(kv_head * capacity + p, &mut v[i * e..][..e])?;
+                let at = kv_head * capacity + p % capacity.max(1);
+                kcache.row_f64(at, &mut k[i * e..][..e])?;
+                vcache.row_f64(at, &mut v[i * e..][..e])?;
             }
             for g in 0..group {
                 let q = &q[(kv_head * group + g) * e..][..e];

@@ -14,12 +14,12 @@ use alloc::vec::Vec;
 impl Run for KvWrite {
     fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
         let [cache, x, ctl] = operands else { return Err(arity("kv_write")) };
-        Ok(vec![write(cache, &x.f64s()?, &ctl.control()?)?])
+        Ok(vec![write(cache, &x.f64s()?, &ctl.control()?, self.ring)?])
     }
 }
 
 /// The cache with rows `0..len` of `x` at positions `past..past + len` of every head.
-pub(crate) fn write(cache: &View<'_>, x: &[f64], ctl: &Control) -> Result<Vec<u8>> {
+pub(crate) fn write(cache: &View<'_>, x: &[f64], ctl: &Control, ring: bool) -> Result<Vec<u8>> {
     let mut out = cache.bytes.to_vec();
     let [heads, capacity, head_dim] = cache.dims()?;
     let width = heads * head_dim;
@@ -28,7 +28,7 @@ pub(crate) fn write(cache: &View<'_>, x: &[f64], ctl: &Control) -> Result<Vec<u8
     }
     let rows = (ctl.len as usize).min(x.len() / width);
     let past = ctl.past as usize;
-    if past.checked_add(rows).is_none_or(|end| end > capacity) {
+    if !ring && past.checked_add(rows).is_none_or(|end| end > capacity) || rows > capacity {
         return Err(Error::new(
             Code::ContextFull,
             format!("{rows} rows from position {past} do not fit a cache of {capacity}"),
@@ -38,7 +38,7 @@ pub(crate) fn write(cache: &View<'_>, x: &[f64], ctl: &Control) -> Result<Vec<u8
         for head in 0..heads {
             let row = &x[i * width + head * head_dim..][..head_dim];
             let bytes = stored(cache.ty.dtype, row)?;
-            let first = (head * capacity + past + i) * bytes.len();
+            let first = (head * capacity + past.wrapping_add(i) % capacity) * bytes.len();
             out[first..][..bytes.len()].copy_from_slice(&bytes);
         }
     }
@@ -68,7 +68,7 @@ mod tests {
             // 2 heads, capacity 3, head_dim 2; 2 rows of which 1 is real, at position 1.
             let cache = cache(dtype, &[2, 3, 2], &[0.0; 12]);
             let x = f32s(&[2, 4], &[1.0, 2.0, 3.0, 4.0, 9.0, 9.0, 9.0, 9.0]);
-            let y = run1(KvWrite, &[&cache, &x, &control(1, 1, 0)]);
+            let y = run1(KvWrite::default(), &[&cache, &x, &control(1, 1, 0)]);
             assert_eq!(y, [0.0, 0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0]);
         }
     }
@@ -82,7 +82,7 @@ mod tests {
         (x[0], x[1], x[2], x[3]) = (-254.0, 3.0, -5.0, 2.9);
         // Largest 1: d is 1 / 127, its f16 0x2008; the quotients are made before it is rounded.
         (x[32], x[33], x[63]) = (1.0, 0.5, -0.25);
-        let y = &run(KvWrite, &[&empty, &f32s(&[1, 64], &x), &control(1, 1, 0)])[0];
+        let y = &run(KvWrite::default(), &[&empty, &f32s(&[1, 64], &x), &control(1, 1, 0)])[0];
         assert_eq!(y.bytes.len(), 2 * 68);
         assert!(y.bytes[..68].iter().all(|b| *b == 0));
         let row = &y.bytes[68..];
@@ -101,7 +101,8 @@ mod tests {
             ty: Type::state(DType::Block(BlockFormat::Q8_0), Shape::of(&[1, 2, 48])),
             bytes: vec![0; 102],
         };
-        let e = fails(KvWrite, &[&cache, &f32s(&[1, 48], &[0.0; 48]), &control(0, 1, 0)]);
+        let e =
+            fails(KvWrite::default(), &[&cache, &f32s(&[1, 48], &[0.0; 48]), &control(0, 1, 0)]);
         assert_eq!(
             e.what,
             "kv_write: cache is state<1x2x48xq8_0>, expected a state [heads, capacity, head_dim] of \
@@ -113,14 +114,25 @@ mod tests {
     fn a_control_block_that_is_done_writes_nothing() {
         let cache = cache(DType::F32, &[1, 2, 2], &[7.0; 4]);
         let x = f32s(&[1, 2], &[1.0, 2.0]);
-        assert_eq!(run1(KvWrite, &[&cache, &x, &control(0, 1, 1)]), [7.0; 4]);
-        assert_eq!(run1(KvWrite, &[&cache, &x, &control(2, 1, 2)]), [7.0; 4]);
+        assert_eq!(run1(KvWrite::default(), &[&cache, &x, &control(0, 1, 1)]), [7.0; 4]);
+        assert_eq!(run1(KvWrite::default(), &[&cache, &x, &control(2, 1, 2)]), [7.0; 4]);
+    }
+
+    #[test]
+    fn in_a_ring_a_row_takes_the_place_of_the_one_a_ring_before() {
+        let old = cache(DType::F32, &[1, 3, 1], &[10.0, 11.0, 12.0]);
+        let x = f32s(&[2, 1], &[1.0, 2.0]);
+        let y = run1(KvWrite { ring: true }, &[&old, &x, &control(5, 2, 0)]);
+        assert_eq!(y, [2.0, 11.0, 1.0]);
+        let all = f32s(&[4, 1], &[0.0; 4]);
+        let e = fails(KvWrite { ring: true }, &[&old, &all, &control(5, 4, 0)]);
+        assert_eq!(e.what, "4 rows from position 5 do not fit a cache of 3");
     }
 
     #[test]
     fn a_row_past_the_capacity_is_an_error() {
         let cache = cache(DType::F32, &[1, 2, 2], &[7.0; 4]);
-        let e = fails(KvWrite, &[&cache, &f32s(&[1, 2], &[1.0; 2]), &control(2, 1, 0)]);
+        let e = fails(KvWrite::default(), &[&cache, &f32s(&[1, 2], &[1.0; 2]), &control(2, 1, 0)]);
         assert_eq!(e.what, "1 rows from position 2 do not fit a cache of 2");
     }
 }

@@ -44,7 +44,7 @@ mod tests {
                 let operands = [&q, &k, &v, table, &kcache, &vcache, &ctl];
                 let op = RopeAttentionSplit { style, split: split.clone() };
                 let fused = run(op, &operands);
-                let turned = run(RopeKvWrite { style, head_dim: 4 }, &operands);
+                let turned = run(RopeKvWrite { style, head_dim: 4, ring: false }, &operands);
                 let halves = run(split.clone(), &[&turned[0], &turned[1], &turned[2], &ctl]);
                 assert_eq!(fused[..2], halves[..]);
                 assert_eq!(fused[2..], turned[1..]);

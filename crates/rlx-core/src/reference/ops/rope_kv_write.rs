@@ -17,8 +17,8 @@ impl Run for RopeKvWrite {
         let q_type = q.ty.dtype;
         let q = rope::rotate(q, table, &ctl, self.style, self.head_dim)?;
         let k = rope::rotate(k, table, &ctl, self.style, self.head_dim)?;
-        let kcache = kv_write::write(kcache, &k, &ctl)?;
-        let vcache = kv_write::write(vcache, &v.f64s()?, &ctl)?;
+        let kcache = kv_write::write(kcache, &k, &ctl, self.ring)?;
+        let vcache = kv_write::write(vcache, &v.f64s()?, &ctl, self.ring)?;
         Ok(vec![scalar_bytes(q_type, &q)?, kcache, vcache])
     }
 }
@@ -40,14 +40,14 @@ mod tests {
             let vcache = cache(dtype, &[1, 9, 4], &noise(36, 5));
             for ctl in [control(7, 2, 0), control(3, 1, 0), control(3, 1, 1)] {
                 let fused = run(
-                    RopeKvWrite { style, head_dim: 4 },
+                    RopeKvWrite { style, head_dim: 4, ring: false },
                     &[&q, &k, &v, table, &kcache, &vcache, &ctl],
                 );
                 let rope = Rope { style, head_dim: 4 };
                 let turned = &run(rope.clone(), &[&k, table, &ctl])[0];
                 assert_eq!(fused[0], run(rope, &[&q, table, &ctl])[0]);
-                assert_eq!(fused[1], run(KvWrite, &[&kcache, turned, &ctl])[0]);
-                assert_eq!(fused[2], run(KvWrite, &[&vcache, &v, &ctl])[0]);
+                assert_eq!(fused[1], run(KvWrite::default(), &[&kcache, turned, &ctl])[0]);
+                assert_eq!(fused[2], run(KvWrite::default(), &[&vcache, &v, &ctl])[0]);
             }
         }
     }

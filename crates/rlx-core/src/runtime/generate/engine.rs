@@ -12,6 +12,7 @@ use crate::runtime::generate::blocks::Pass;
 use crate::runtime::generate::machine::{Action, Event, Machine, Reason, Request, device_lost};
 use crate::runtime::generate::pacing::Pacing;
 use crate::runtime::generate::recurrences::Recurrences;
+use crate::runtime::generate::rings::Rings;
 use crate::runtime::generate::window::Window;
 use crate::runtime::model::CompiledModel;
 use crate::runtime::session::Session;
@@ -115,6 +116,7 @@ pub struct Engine {
     /// Whether the recurrences were made of exactly these tokens.
     exact: bool,
     recurrences: Recurrences,
+    rings: Rings,
     /// Whether a generation has found the device lost.
     lost: bool,
     /// Numbers of the states: control block, sampling parameters, counts.
@@ -186,6 +188,7 @@ impl Engine {
         }
         let short = compiled.program("prefill_short").map(|i| compiled.specs[i].seq as usize);
         let recurrences = Recurrences::new(compiled.recurrences());
+        let rings = Rings::new(compiled.cache_spare());
         Ok(Engine {
             session,
             compiled,
@@ -193,6 +196,7 @@ impl Engine {
             cached: Vec::new(),
             exact: true,
             recurrences,
+            rings,
             lost: false,
             states,
             canvas,
@@ -320,7 +324,10 @@ impl Engine {
                 / block
                 * block;
         let held = self.exact.then_some(&self.cached[..]);
-        let (reused, cleared) = self.recurrences.begin(&mut self.session, held, &prompt, common)?;
+        let lengths = self.rings.least()..=common;
+        let (reused, cleared) =
+            self.recurrences.begin(&mut self.session, held, &prompt, lengths)?;
+        self.rings.begin(reused);
         // From here on, rows past the common prefix may be overwritten.
         self.cached.truncate(reused);
         self.exact = false;
@@ -469,10 +476,12 @@ impl Generation {
                     return Poll::Ready(Some(Progress::Done(reason)));
                 }
                 Action::Prefill { tokens, at, last } => {
+                    engine.rings.submit(at as usize + tokens.len());
                     let answer = self.prefill(engine, &tokens, at, last);
                     self.note(answer, last);
                 }
                 Action::Decode => {
+                    engine.rings.submit(self.machine.fed() + 1);
                     let answer = engine.submit("decode", &[], 1);
                     self.note(answer, false);
                 }

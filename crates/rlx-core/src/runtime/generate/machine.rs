@@ -329,6 +329,11 @@ impl Machine {
         self.flights.push_back(Flight { ticket, samples, rows, block, answer: None });
     }
 
+    /// Rows that were submitted: the next one's position.
+    pub fn fed(&self) -> usize {
+        self.fed
+    }
+
     /// Tickets that have not answered, oldest first.
     pub fn tickets(&self) -> impl Iterator<Item = Ticket> {
         self.flights.iter().filter(|f| f.answer.is_none()).map(|f| f.ticket)

@@ -7,4 +7,5 @@ pub mod machine;
 pub mod pacing;
 mod recurrences;
 pub mod restore;
+mod rings;
 pub mod window;

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::runtime::device::Write;
 use crate::runtime::session::{DeviceTensor, Session};
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 /// Snapshots that are kept: an answer that is asked for again begins at the last one, an edited question at the
 /// one before.
@@ -39,7 +40,8 @@ impl Recurrences {
         self.snapshots.clear();
     }
 
-    /// Prepares the states for a prompt whose first `common` tokens have their rows in the caches. `held` are the
+    /// Prepares the states for a prompt that can go on from the rows of its first tokens, as many as `lengths` says,
+    /// or from none. `held` are the
     /// tokens that the states were made of, if that is known. Returns how many tokens of the prompt the states then
     /// have, and what must be written before its first row.
     ///
@@ -50,19 +52,20 @@ impl Recurrences {
         session: &mut Session,
         held: Option<&[u32]>,
         prompt: &[u32],
-        common: usize,
+        lengths: RangeInclusive<usize>,
     ) -> Result<(usize, Vec<Write>)> {
         if self.states.is_empty() {
-            return Ok((common, Vec::new()));
+            return Ok((if lengths.is_empty() { 0 } else { *lengths.end() }, Vec::new()));
         }
         // This prompt will change the states, so a copy stays.
         if let Some(held) = held.filter(|tokens| !tokens.is_empty()) {
             self.keep(session, held)?;
-            if held.len() <= common && prompt.starts_with(held) {
+            if lengths.contains(&held.len()) && prompt.starts_with(held) {
                 return Ok((held.len(), Vec::new()));
             }
         }
-        let fits = |s: &Snapshot| s.tokens.len() <= common && prompt.starts_with(&s.tokens);
+        let fits =
+            |s: &Snapshot| lengths.contains(&s.tokens.len()) && prompt.starts_with(&s.tokens);
         let longest = (0..self.snapshots.len())
             .filter(|&i| fits(&self.snapshots[i]))
             .max_by_key(|&i| self.snapshots[i].tokens.len());

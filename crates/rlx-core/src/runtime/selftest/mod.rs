@@ -118,6 +118,8 @@ impl SelfTest {
         let twin = Twin::new(checkpoint, context, options)?;
         let mut trusted = ModelOptions::chat(twin.rows());
         trusted.compile.kv = options.compile.kv;
+        // Caches of the whole context, so that rings are compared with what they stand for.
+        trusted.compile.cache_spare = None;
         trusted.compile.activations = options.compile.activations;
         Ok(SelfTest {
             run: twin.start(&device, options)?,

@@ -33,6 +33,8 @@ const STEPS: u32 = 2;
 const CONTEXT: (u64, u64) = (128, 512);
 /// Most layers of a twin: a file may have different types in each of its layers.
 const LAYERS: usize = 32;
+/// The window of a twin's layer whose caches are rings: so short that the steps after the prompt begin them anew.
+const RING_WINDOW: u64 = 7;
 /// Standard deviation of a matmul's result for a row of deviation 1. It is above 1 so that attention weighs few
 /// positions heavily: an average of all would hide one that is wrong.
 const GAIN: f32 = 1.5;
@@ -50,6 +52,8 @@ pub struct Twin {
     rows: u64,
     /// Rows of the short prompt; 0 where there is none.
     short: u64,
+    /// Whether the model has caches that are rings.
+    rings: bool,
 }
 
 /// The result of a step of the twin.
@@ -111,7 +115,12 @@ impl Twin {
         let layers = layers(&*model, checkpoint);
         let small = model.small(&layers);
         let like = Tensors::like(checkpoint, &layers);
-        let module = small.build(&like, context.clamp(CONTEXT.0, CONTEXT.1))?;
+        let mut module = small.build(&like, context.clamp(CONTEXT.0, CONTEXT.1))?;
+        let caches = options.compile.caches();
+        let rings = caches.spare.is_some() && model.module(checkpoint, context)?.has_rings(caches);
+        if rings {
+            module.narrow(RING_WINDOW);
+        }
         let (mut file, mut tensors) = (Vec::new(), Vec::new());
         for (i, p) in module.params.iter().filter(|p| p.kind == ParamKind::Weight).enumerate() {
             let bytes = bytes_of(&*model, &p.name, &p.ty, i as u32)?;
@@ -122,7 +131,8 @@ impl Twin {
         let short = short.map_or(0, |p| SHORT.min(p.seq));
         let rows = ROWS.min(options.chunk);
         let presets = models::presets(model.facts().family);
-        Ok(Twin { module, file, tensors, layers: layers.len(), presets, rows, short })
+        let layers = layers.len();
+        Ok(Twin { module, file, tensors, layers, presets, rows, short, rings })
     }
 
     /// Starts the twin on a device, compiled with these options.
@@ -132,6 +142,8 @@ impl Twin {
     pub fn start(&self, device: &Arc<dyn Device>, options: &ModelOptions) -> Result<Run> {
         let mut options = options.clone();
         options.chunk = options.chunk.max(2);
+        options.compile.cache_spare =
+            options.compile.cache_spare.filter(|_| self.rings).map(|_| self.rows);
         options.programs = Vec::from([
             ProgramSpec::prefill_last(options.chunk).with_logits(),
             ProgramSpec::decode().with_logits(),

@@ -56,7 +56,8 @@ pub(super) fn wgsl(p: &Split, shared: &[(&str, &str)]) -> String {
     let own = [
         ("slices", slices),
         ("key", p.piece("k", "k + d")),
-        ("value", p.piece("v", "cache + (first + i) * QUADS + lane")),
+        ("key_row", p.held.row("position")),
+        ("value", p.piece("v", &format!("cache + {} * QUADS + lane", p.held.row("(first + i)")))),
         ("halves", unpacked.join("\n                ")),
         ("state", state),
         ("no_scores", p.each(&|g| format!("var s{g} = 0.0;"))),

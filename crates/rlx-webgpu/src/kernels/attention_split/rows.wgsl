@@ -44,7 +44,7 @@ fn {{entry}}(
         let position = first + thread;
         {{no_scores}}
         if position < end {
-            let k = cache + position * QUADS;
+            let k = cache + {{key_row}} * QUADS;
             for (var d = 0u; d < QUADS; d++) {
                 let w = {{key}};
                 {{halves}}

@@ -5,7 +5,7 @@
     if thread == 0u { control = vec3u({{ctl}}[step.ctl], {{ctl}}[step.ctl + 1u], {{ctl}}[step.ctl + 4u]); }
     // Loop bounds must be the same for the whole workgroup, and known to be.
     let ctl = workgroupUniformLoad(&control);
-    let end_of_all = min(ctl.x + 1u, step.capacity);
+    let end_of_all = {{end}};
     let start_of_all = ctl.x - min(ctl.x, step.window);
     let seen = max(end_of_all, start_of_all) - start_of_all;
     let each = (max(step.least, (seen + step.splits - 1u) / step.splits) + BLOCK - 1u) / BLOCK * BLOCK;

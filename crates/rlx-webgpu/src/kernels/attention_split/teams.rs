@@ -50,8 +50,9 @@ pub(super) fn wgsl(p: &Split, subgroup: u64, cx: &Context<'_>, shared: &[(&str, 
     });
     let loads = lines(UNROLL, &|u| {
         format!(
-            "let p{u} = first + {u}u * TEAMS + team; let at{u} = cache + min(p{u}, end - 1u) * QUADS + lane;\n        \
+            "let p{u} = first + {u}u * TEAMS + team; let at{u} = cache + {} * QUADS + lane;\n        \
              let k{u} = {}; let v{u} = {};",
+            p.held.row(&format!("min(p{u}, end - 1u)")),
             p.piece("k", &format!("at{u}")),
             p.piece("v", &format!("at{u}"))
         )
