@@ -11,7 +11,7 @@ const DEBIAN_PACKAGES = { chromium: '/usr/bin/chromium', 'mesa-vulkan-drivers': 
 /** Browser tests that take minutes, the longest first: begun last, one lane would wait for them. */
 const SLOW = ['parity.test.mjs', 'selftest.test.mjs', 'session.test.mjs', 'logits.test.mjs'];
 const NO_STD_TARGET = 'wasm32v1-none';
-const NO_STD = ['-p', 'rlx-core', '--no-default-features', '--features', 'text,parse,reference,vision,audio,linalg,quant,encode', '--target', NO_STD_TARGET];
+const NO_STD = ['-p', 'rlx-core', '--no-default-features', '--features', 'text,parse,reference,vision,audio,linalg,quant,encode,encoders', '--target', NO_STD_TARGET];
 
 /** Runs tests and adds up what they say, skips included. */
 async function tests(tally, command, args, skips) {
