@@ -5,6 +5,7 @@ use crate::devices::DeviceRow;
 use crate::memory::free_bytes;
 use crate::network::CheckpointFiles;
 use crate::remembered::{CHECKS, remember, remembered};
+use rlx_core::models::Language;
 use rlx_core::profile::CompileProfile;
 use rlx_core::runtime::device::{Bytes, Device, SharedBytes};
 use rlx_core::runtime::generate::engine::Engine;
@@ -101,8 +102,8 @@ pub fn load(
     {
         Fit::of(&compiled, device.target()).within("this machine", available)?;
     }
-    let (tokenizer, template) = source.language()?;
-    let (tokenizer, temperature) = (Arc::new(tokenizer), source.temperature()?);
+    let Language { tokenizer, template, temperature } = source.language()?;
+    let tokenizer = Arc::new(tokenizer);
     let mut placed = |file: usize, offset: usize, len: usize| source.release(file, offset, len);
     let policy = device.target().policy;
     let mut opening = Opening::programs(device, &compiled)?;

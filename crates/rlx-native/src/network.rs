@@ -5,19 +5,15 @@ use crate::devices::DeviceRow;
 use crate::files::{ModelSource, map, open_safetensors, small_file};
 use crate::load::fill;
 use crate::memory::free_bytes;
-use rlx_core::models::{self, Checkpoint, Facts, FolderTexts, TOKENIZER_FILES, TokenizerFiles};
+use rlx_core::models::{Checkpoint, Facts, FolderTexts, Language, TOKENIZER_FILES, TokenizerFiles};
 use rlx_core::runtime::device::{Device, SharedBytes};
 use rlx_core::runtime::session::network;
 use rlx_core::runtime::session::{Entry, Session, Tensor, TensorRef};
-use rlx_core::safetensors::{Header, json::Json};
+use rlx_core::safetensors::{Header, check_apart, files_of_index, json::Json};
 use rlx_core::target::CompileOptions;
-use rlx_core::text::{ChatTemplate, Tokenizer};
 use rlx_core::{Code, Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Files of weights that a folder may have.
-const SHARDS: usize = 1 << 10;
 
 /// A checkpoint's files.
 pub enum CheckpointFiles {
@@ -60,15 +56,10 @@ impl Folder {
         folder.names = folder.weight_files()?;
         for name in &folder.names {
             let (header, map) = open_safetensors(&path.join(name))?;
-            let twice =
-                |h: &Header| header.tensors.keys().find(|t| h.tensors.contains_key(*t)).cloned();
-            if let Some(tensor) = folder.headers.iter().find_map(twice) {
-                let what = format!("tensor {tensor} is in another file of the folder too");
-                return Err(Error::bad_file(what).at(path.join(name).display().to_string()));
-            }
             folder.headers.push(header);
             folder.maps.push(map);
         }
+        check_apart(&folder.headers).map_err(|e| e.at(path.display().to_string()))?;
         Ok(folder)
     }
 
@@ -85,27 +76,7 @@ impl Folder {
             return Ok(vec![WHOLE.into()]);
         }
         let Some(text) = self.text(INDEX)? else { return Ok(vec![WHOLE.into()]) };
-        let at = self.path.join(INDEX).display().to_string();
-        let index = Json::parse(text.as_bytes(), &at, 0)?;
-        let map = index.get("weight_map").and_then(Json::as_object);
-        let bad = |what: String| Error::bad_file(what).at(&at);
-        let map = map.ok_or_else(|| bad("weight_map is missing, or no object".into()))?;
-        let mut names = std::collections::BTreeSet::new();
-        for (tensor, file) in map {
-            let file = file.as_str().ok_or_else(|| bad(format!("{tensor} is in no file")))?;
-            // A name leads nowhere but into the folder.
-            let plain = Path::new(file).file_name().is_some_and(|name| name == file);
-            if !plain || !file.ends_with(".safetensors") || file.contains('\\') {
-                return Err(bad(format!(
-                    "{file:?} is no name of a safetensors file in the folder"
-                )));
-            }
-            names.insert(file.to_owned());
-        }
-        if names.is_empty() || names.len() > SHARDS {
-            return Err(bad(format!("{} files of weights, expected 1 to {SHARDS}", names.len())));
-        }
-        Ok(names.into_iter().collect())
+        files_of_index(text.as_bytes(), &self.path.join(INDEX).display().to_string())
     }
 
     /// The path of its first file of weights.
@@ -119,22 +90,20 @@ impl Folder {
         &self.headers
     }
 
-    /// Its tokenizer, and its chat template or why there is none.
+    /// What its small files say of text.
     ///
     /// # Errors
-    /// As [`TokenizerFiles::put`] and [`TokenizerFiles::tokenizer`].
-    pub fn language(&self) -> Result<(Tokenizer, Result<ChatTemplate>)> {
+    /// As [`TokenizerFiles::put`] and [`Language::of_folder`].
+    pub fn language(&self) -> Result<Language> {
         let mut files = TokenizerFiles::default();
         for name in TOKENIZER_FILES {
             let Some(text) = small_file(&self.path.join(name))? else { continue };
             files.put(name, &self.path.join(name).display().to_string(), (*text).as_ref())?;
         }
-        let tokenizer = files.tokenizer().map_err(|e| match e.at.is_empty() {
+        Language::of_folder(&files).map_err(|e| match e.at.is_empty() {
             true => e.at(self.path.display().to_string()),
             false => e,
-        })?;
-        let template = files.chat_template(&tokenizer);
-        Ok((tokenizer, template))
+        })
     }
 
     /// Bytes of its files of weights.
@@ -216,34 +185,14 @@ impl CheckpointFiles {
         }
     }
 
-    /// The tokenizer of a language model, and its chat template or why there is none.
+    /// What the files of a language model say of text.
     ///
     /// # Errors
-    /// As [`models::tokenizer`] and [`Folder::language`].
-    pub fn language(&self) -> Result<(Tokenizer, Result<ChatTemplate>)> {
+    /// As [`Language::of_gguf`] and [`Folder::language`].
+    pub fn language(&self) -> Result<Language> {
         match self {
-            Self::Gguf(source) => {
-                let tokenizer = models::tokenizer(&source.files)?;
-                let template = models::chat_template(&source.files, &tokenizer);
-                Ok((tokenizer, template))
-            }
+            Self::Gguf(source) => Language::of_gguf(&source.files),
             Self::Folder(folder) => folder.language(),
-        }
-    }
-
-    /// The temperature that the files ask for.
-    ///
-    /// # Errors
-    /// `BadFile` where the key holds something else.
-    pub fn temperature(&self) -> Result<Option<f32>> {
-        match self {
-            Self::Gguf(source) => source.files.metadata.opt_f32("general.sampling.temp"),
-            Self::Folder(folder) => {
-                let Some(text) = folder.text("generation_config.json")? else { return Ok(None) };
-                let at = folder.path.join("generation_config.json").display().to_string();
-                let json = Json::parse(text.as_bytes(), &at, 0)?;
-                Ok(json.get("temperature").and_then(Json::as_f64).map(|t| t as f32))
-            }
         }
     }
 

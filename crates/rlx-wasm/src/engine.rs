@@ -2,6 +2,7 @@
 
 use crate::executor::{Executor, WASM_BYTES, cpu};
 use crate::fault::throw;
+use crate::files::Files;
 use crate::gpu::GpuHost;
 use crate::panic::tell_panics;
 use crate::placing::Placing;
@@ -10,8 +11,7 @@ use crate::wait::{Pace, Platform, wait};
 use core::cell::RefCell;
 use core::task::{Context, Poll};
 use js_sys::Promise;
-use rlx_core::gguf::{HeaderReader, ModelFiles, Progress as HeaderProgress};
-use rlx_core::models::{Checkpoint, chat_template, tokenizer};
+use rlx_core::models::Language;
 use rlx_core::runtime::device::Device;
 use rlx_core::runtime::generate::engine::{Engine, Generation, Progress};
 use rlx_core::runtime::generate::machine::Reason;
@@ -21,9 +21,11 @@ use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::selftest::check::Check;
 use rlx_core::runtime::selftest::{SelfTest, Verdict};
 use rlx_core::runtime::session::Opening;
+use rlx_core::safetensors::files_of_index;
 use rlx_core::target::Activations;
 use rlx_core::text::{ChatTemplate, RenderOptions, Special, TemplateValue, Tokenizer, encode_chat};
 use rlx_core::types::DType;
+use rlx_core::weights::WeightFiles;
 use rlx_core::{Code, Error, Result};
 use rlx_webgpu::device::tune;
 use rlx_webgpu::gpu::Gpu;
@@ -66,7 +68,7 @@ struct State {
     platform: Rc<Platform>,
     options: Options,
     executor: Executor,
-    readers: Vec<HeaderReader>,
+    files: Files,
     opened: Option<Opened>,
     opening: Option<Opening>,
     /// The self-test of the GPU, until it has answered; then its verdict, until the page asks for it.
@@ -116,7 +118,7 @@ impl RlxEngine {
                 platform: platform.clone(),
                 options,
                 executor,
-                readers: Vec::new(),
+                files: Files::default(),
                 opened: None,
                 opening: None,
                 check: None,
@@ -161,20 +163,18 @@ impl RlxEngine {
         file_bytes: f64,
         chunk: &[u8],
     ) -> core::result::Result<bool, JsValue> {
-        let readers = &mut self.state.borrow_mut().readers;
-        // Shards are numbered from 0 without gaps; their first chunks come in any order.
-        while readers.len() <= shard {
-            readers.push(HeaderReader::new("", None));
-        }
-        let reader = &mut readers[shard];
-        if reader.seen() == 0 {
-            let size = (file_bytes >= 0.0).then_some(file_bytes as u64);
-            *reader = HeaderReader::new(name, size);
-        }
-        match reader.push(chunk) {
-            Ok(progress) => Ok(progress == HeaderProgress::Done),
-            Err(e) => Err(throw(&e)),
-        }
+        let readers = &mut self.state.borrow_mut().files.readers;
+        readers.push(shard, name, file_bytes, chunk).map_err(|e| throw(&e))
+    }
+
+    /// Takes a small file of a model's folder, by its name there.
+    pub fn text(&self, name: &str, at: &str, bytes: &[u8]) -> core::result::Result<(), JsValue> {
+        self.state.borrow_mut().files.text(name, at, bytes).map_err(|e| throw(&e))
+    }
+
+    /// The files of weights that the text of a folder's index names.
+    pub fn index(&self, at: &str, bytes: &[u8]) -> core::result::Result<Vec<String>, JsValue> {
+        files_of_index(bytes, at).map_err(|e| throw(&e))
     }
 
     /// Call after all headers: compiles the model, and asks the device for memory and pipelines.
@@ -340,43 +340,41 @@ impl RlxEngine {
 
 impl State {
     fn open(&mut self) -> Result<()> {
-        let mut headers = Vec::new();
-        for reader in core::mem::take(&mut self.readers) {
-            headers.push(reader.into_header().ok_or_else(|| {
-                Error::internal("`open` was called before every header was complete")
-            })?);
-        }
-        let shards = headers.len();
-        let files = ModelFiles::new(headers)?;
-        let meta = &files.metadata;
+        let mut texts = core::mem::take(&mut self.files);
+        let readers = core::mem::take(&mut texts.readers);
+        let shards = readers.len();
+        let weights = readers.files()?;
+        let checkpoint = weights.checkpoint(texts.config(&weights)?);
         let device = self.executor.device.clone();
         let mut options = ModelOptions::by(&device.target().policy);
         if self.options.logits {
             options = options.with_logits();
         }
-        options.context = self.options.context;
+        (options.context, options.block) = (self.options.context, self.options.block);
         options.compile.kv = *self.options.kv.get_or_insert(options.compile.kv);
         options.compile.activations =
             *self.options.activations.get_or_insert(options.compile.activations);
-        let tokenizer = Arc::new(tokenizer(&files)?);
-        let compiled = CompiledModel::from_gguf(&files, device.target(), &options)?;
+        // Compiled before the tokenizer is read, so that the error for another kind of model says so.
+        let compiled = CompiledModel::new(&checkpoint, device.target(), &options)?;
         let fit = Fit::of(&compiled, device.target());
         if self.executor.webgpu.is_none() {
             fits(&fit)?;
         }
-        let architecture = meta.str("general.architecture")?.to_owned();
+        let Language { tokenizer, template, temperature } = texts.language(&weights)?;
+        let architecture = checkpoint.architecture()?;
+        let name = match &weights {
+            WeightFiles::Gguf(files) => files.metadata.opt_str("general.name")?,
+            WeightFiles::Safetensors(_) => None,
+        };
+        // The likeliest tokens of a block are what its thresholds are for.
+        let usual = if compiled.diffusion.is_some() { 0.0 } else { 0.7 };
         let opened = Opened {
-            template: chat_template(&files, &tokenizer),
-            tokenizer,
-            name: meta.opt_str("general.name")?.unwrap_or(&architecture).into(),
-            trained_context: meta
-                .opt_u32(&format!("{architecture}.context_length"))?
-                .map_or(compiled.context, u64::from),
-            architecture,
-            // The likeliest tokens of a block are what its thresholds are for.
-            temperature: meta
-                .opt_f32("general.sampling.temp")?
-                .unwrap_or(if compiled.diffusion.is_some() { 0.0 } else { 0.7 }),
+            template,
+            tokenizer: Arc::new(tokenizer),
+            name: name.unwrap_or(architecture).into(),
+            trained_context: rlx_core::models::open(&checkpoint)?.facts().context,
+            architecture: architecture.into(),
+            temperature: temperature.unwrap_or(usual),
             placing: Placing::new(&compiled.plan, shards),
             compiled: Arc::new(compiled),
             fit,
@@ -385,13 +383,7 @@ impl State {
         let compiled = &opened.compiled;
         let test = || {
             let oracle: Arc<dyn Device> = Arc::new(cpu(1)?);
-            SelfTest::new(
-                &Checkpoint::gguf(&files),
-                compiled.context,
-                &options,
-                device.clone(),
-                &oracle,
-            )
+            SelfTest::new(&checkpoint, compiled.context, &options, device.clone(), &oracle)
         };
         let kept = |kernels: &str| self.options.found(kernels);
         if device.target().policy.checked {

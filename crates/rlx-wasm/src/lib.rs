@@ -18,11 +18,14 @@
 mod engine;
 mod executor;
 mod fault;
+#[cfg(feature = "chat")]
+mod files;
 mod gpu;
 #[cfg(feature = "graphs")]
 mod network;
 mod panic;
 mod placing;
+mod readers;
 mod request;
 #[cfg(feature = "graphs")]
 mod session;

@@ -2,6 +2,7 @@
 
 use crate::executor::{Executor, WASM_BYTES};
 use crate::placing::Placing;
+use crate::readers::{Readers, no_config};
 use crate::request::parse;
 use rlx_core::models::{EmbedOptions, FolderTexts, PoolingKind, wordpiece};
 use rlx_core::runtime::embed::Embedder;
@@ -10,7 +11,7 @@ use rlx_core::runtime::session::{Entry, Opening, Session};
 use rlx_core::safetensors::json::Json;
 use rlx_core::target::{Activations, CompileOptions};
 use rlx_core::text::WordPiece;
-use rlx_core::weights::{HeaderReader, WeightFiles};
+use rlx_core::weights::WeightFiles;
 use rlx_core::{Code, Error, Result};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 /// The files that a page has read so far.
 #[derive(Default)]
 pub(crate) struct Files {
-    readers: Vec<HeaderReader>,
+    pub readers: Readers,
     graph: Option<Entry>,
     texts: FolderTexts,
 }
@@ -81,25 +82,6 @@ impl Files {
         Ok(())
     }
 
-    /// Takes the next bytes of a weight file; true when its header is complete.
-    pub fn push(
-        &mut self,
-        shard: usize,
-        name: &str,
-        size: Option<u64>,
-        bytes: &[u8],
-    ) -> Result<bool> {
-        // Files are numbered from 0 without gaps; their first chunks come in any order.
-        while self.readers.len() <= shard {
-            self.readers.push(HeaderReader::new("", None));
-        }
-        let reader = &mut self.readers[shard];
-        if reader.is_empty() {
-            *reader = HeaderReader::new(name, size);
-        }
-        reader.push(bytes)
-    }
-
     /// Call after all headers: plans the network and asks the device for memory.
     pub fn open(
         self,
@@ -109,16 +91,12 @@ impl Files {
         embed: Option<EmbedOptions>,
     ) -> Result<Coming> {
         let Files { readers, graph, texts } = self;
-        let headers: Vec<_> = readers.into_iter().map(HeaderReader::into_header).collect();
-        let shards = headers.len();
-        let whole = headers.into_iter().collect::<Option<Vec<_>>>();
-        let whole = whole
-            .ok_or_else(|| Error::internal("`open` was called before every header was complete"))?;
+        let shards = readers.len();
         let options = CompileOptions { activations, ..CompileOptions::default() };
         let device = executor.device.clone();
         let (mut model, mut encoder) = (Value::Null, None);
         let mut opening = if let Some(entry) = graph {
-            let files = if shards == 0 { None } else { Some(WeightFiles::new(whole)?) };
+            let files = if shards == 0 { None } else { Some(readers.files()?) };
             let checkpoint = files.as_ref().map(|f| f.checkpoint(&Json::Null));
             open(device, vec![entry], checkpoint.as_ref(), &options).map_err(|e| {
                 match (e.code, shards) {
@@ -127,12 +105,9 @@ impl Files {
                 }
             })?
         } else {
-            let files = WeightFiles::new(whole)?;
+            let files = readers.files()?;
             let config = match (&files, texts.config()) {
-                (WeightFiles::Safetensors(_), None) => {
-                    return Err(Error::usage("a safetensors file does not say what model it has")
-                        .hint("give its config.json as `config`, or the folder's address with a / at its end"));
-                }
+                (WeightFiles::Safetensors(_), None) => return Err(no_config()),
                 (_, config) => config.unwrap_or(&Json::Null),
             };
             let mut checkpoint = files.checkpoint(config);

@@ -22,6 +22,8 @@ pub(crate) struct Options {
     pub device: String,
     pub fallback: Option<String>,
     pub context: Option<u64>,
+    /// Positions of a block, of a model that fills blocks.
+    pub block: Option<u64>,
     pub kv: Option<DType>,
     pub activations: Option<Activations>,
     /// Threads of the CPU, the page's own included.
@@ -47,6 +49,7 @@ impl Options {
             device: text("device").unwrap_or("cpu").into(),
             fallback: text("fallbackReason").map(Into::into),
             context: v.get("contextLength").and_then(Value::as_u64),
+            block: v.get("blockLength").and_then(Value::as_u64),
             kv: text("kv").and_then(DType::from_name),
             activations: match text("activations") {
                 Some("int8") => Some(Activations::Int8),

@@ -11,6 +11,7 @@ use core::cell::RefCell;
 use core::task::{Context, Poll};
 use js_sys::Promise;
 use rlx_core::runtime::device::table::Table;
+use rlx_core::safetensors::files_of_index;
 use rlx_core::types::DType;
 use rlx_core::{Error, Result};
 use std::rc::Rc;
@@ -48,8 +49,12 @@ impl RlxSession {
     /// Takes the next bytes of a weight file; true when its header is complete.
     #[wasm_bindgen(js_name = pushHeader)]
     pub fn push_header(&self, shard: usize, name: &str, size: f64, chunk: &[u8]) -> Thrown<bool> {
-        let size = (size >= 0.0).then_some(size as u64);
-        thrown(self.state.borrow_mut().files.push(shard, name, size, chunk))
+        thrown(self.state.borrow_mut().files.readers.push(shard, name, size, chunk))
+    }
+
+    /// The files of weights that the text of a folder's index names.
+    pub fn index(&self, at: &str, bytes: &[u8]) -> Thrown<Vec<String>> {
+        thrown(files_of_index(bytes, at))
     }
 
     /// Call after all headers: plans the network, and asks the device for memory.

@@ -67,28 +67,36 @@ pub(super) fn magic(cursor: &mut Cursor<'_>) -> Step<()> {
         return Err(error.into());
     }
     let magic: [u8; 4] = cursor.array(|| "the magic".into())?;
-    let (what, hint) = match &magic {
+    let error = match &magic {
         b"GGUF" => return Ok(()),
+        other => match looks_like(other) {
+            Some((what, hint)) => {
+                Error::bad_file(format!("not a GGUF file: it looks like {what}")).hint(hint)
+            }
+            None => {
+                let magic = magic.escape_ascii();
+                Error::bad_file(format!("not a GGUF file: its magic is \"{magic}\", not \"GGUF\""))
+                    .hint("give a .gguf file, or convert the model to GGUF")
+            }
+        },
+    };
+    Err(error.at(place(cursor.file, 0)).into())
+}
+
+/// What is often given in the place of a file of weights, by its first bytes: what it looks like, and what to do.
+pub(crate) fn looks_like(magic: &[u8; 4]) -> Option<(&'static str, &'static str)> {
+    Some(match magic {
         b"tjgg" => ("a GGJT file, the format before GGUF", "convert the model to GGUF"),
         b"fmgg" | b"lmgg" => ("a GGML file, a format before GGUF", "convert the model to GGUF"),
-        b"PK\x03\x04" => ("a zip archive, perhaps a PyTorch checkpoint", "convert it to GGUF"),
+        b"PK\x03\x04" => {
+            ("a zip archive, perhaps a PyTorch checkpoint", "convert it to GGUF or safetensors")
+        }
         b"<!DO" | b"<!do" | b"<htm" | b"<HTM" => {
             ("an HTML page", "check the URL: the server answered with a page")
         }
         b"vers" => ("a Git LFS pointer", "fetch the file itself: git lfs pull"),
-        _ => {
-            let what =
-                format!("not a GGUF file: its magic is \"{}\", not \"GGUF\"", magic.escape_ascii());
-            let error = Error::bad_file(what)
-                .at(place(cursor.file, 0))
-                .hint("give a .gguf file, or convert the model to GGUF");
-            return Err(error.into());
-        }
-    };
-    let error = Error::bad_file(format!("not a GGUF file: it looks like {what}"))
-        .at(place(cursor.file, 0))
-        .hint(hint);
-    Err(error.into())
+        _ => return None,
+    })
 }
 
 /// The version: 2 or 3.

@@ -24,6 +24,7 @@ mod stream;
 mod value;
 mod writer;
 
+pub(crate) use fields::looks_like;
 pub use header::{Header, TensorInfo};
 pub use metadata::{Entry, Metadata};
 pub use reader::{HeaderReader, Progress};

@@ -19,6 +19,8 @@ mod gemma4;
 mod gpt_oss;
 mod granite;
 mod keys;
+#[cfg(feature = "jinja")]
+mod language;
 mod lfm2;
 mod llada2;
 mod llama;
@@ -62,6 +64,8 @@ pub use encoder_files::{EmbedOptions, FolderTexts};
 pub use entry::Entry;
 pub use family::Family;
 pub use keys::{Keys, Neutral};
+#[cfg(feature = "jinja")]
+pub use language::Language;
 pub use model::{Diffusion, ENCODE, Facts, Model, Task, USUAL_CONTEXT};
 pub use naming::Naming;
 #[cfg(feature = "encoders")]

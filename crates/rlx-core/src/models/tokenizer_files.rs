@@ -81,6 +81,12 @@ impl TokenizerFiles {
         Tokenizer::new(data)
     }
 
+    /// The temperature that `generation_config.json` asks for.
+    pub fn temperature(&self) -> Option<f32> {
+        let generation = self.generation.as_ref()?;
+        generation.get("temperature").and_then(Json::as_f64).map(|t| t as f32)
+    }
+
     /// The text of the chat template: of its own file, else of `tokenizer_config.json`. Where that has
     /// several it is the one named `default`, or `tool_use` if there are `tools`.
     pub fn chat_template_text(&self, tools: bool) -> Option<&str> {

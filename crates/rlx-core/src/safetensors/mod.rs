@@ -1,17 +1,21 @@
-//! safetensors: the header by pushed bytes, and the JSON reader it needs.
+//! safetensors: the header by pushed bytes, the index of a model in several files, and the JSON reader that
+//! both need.
 //!
 //! A file is a u64 length, that many bytes of JSON, then the tensor data. The JSON maps names to
 //! `{"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}`, offsets counted from the end of
 //! the JSON, and `__metadata__` to strings. Shapes are row-major as they are. Tensor bytes are never
 //! looked at.
 
+mod index;
 pub mod json;
+
+pub use index::{FILES_MAX, files_of_index};
 
 use crate::intake::Intake;
 use crate::order;
 use crate::types::Scalar;
 use crate::{Code, Error, Result};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -45,6 +49,23 @@ pub struct Tensor {
     pub offset: u64,
     /// Bytes of the data.
     pub bytes: u64,
+}
+
+/// Checks that no tensor is in two files of one model.
+///
+/// # Errors
+/// `BadFile` naming the tensor.
+pub fn check_apart(headers: &[Header]) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    // One file alone has each name once.
+    let several = headers.iter().filter(|_| headers.len() > 1);
+    match several.flat_map(|header| header.tensors.keys()).find(|name| !seen.insert(*name)) {
+        Some(name) => {
+            let what = format!("tensor {name} is in two of the model's files");
+            Err(Error::bad_file(what).hint("give the files of one model, each once"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Reads the header of one safetensors file from bytes pushed in chunks of any size.

@@ -1,6 +1,6 @@
 //! Headers of weight files of either form: GGUF or safetensors, told apart by their first bytes.
 
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::gguf::{self, ModelFiles};
 use crate::models::Checkpoint;
 use crate::safetensors;
@@ -56,15 +56,16 @@ impl HeaderReader {
     pub fn push(&mut self, bytes: &[u8]) -> Result<bool> {
         if let State::Start(have) = &mut self.state {
             have.extend_from_slice(bytes);
-            if have.len() < GGUF.len() && GGUF.starts_with(have) {
-                return Ok(false);
-            }
+            let Some(head) = have.first_chunk::<8>() else { return Ok(false) };
+            let json_bytes = u64::from_le_bytes(*head);
             let have = core::mem::take(have);
             let (file, size) = (&self.file, self.file_bytes);
             self.state = if have.starts_with(GGUF) {
                 State::Gguf(Box::new(gguf::HeaderReader::new(file, size)))
-            } else {
+            } else if json_bytes <= safetensors::JSON_BYTES_MAX {
                 State::Safetensors(Box::new(safetensors::HeaderReader::new(file, size)))
+            } else {
+                return Err(neither(&have).at(format!("{file}, byte 0")));
             };
             return self.read(&have);
         }
@@ -89,20 +90,30 @@ impl HeaderReader {
     }
 }
 
+/// The error for a file that begins with no length of a safetensors header, nor as GGUF does.
+fn neither(bytes: &[u8]) -> Error {
+    const WHAT: &str = "neither a GGUF nor a safetensors file";
+    let magic = bytes.first_chunk::<4>();
+    match magic.and_then(gguf::looks_like) {
+        Some((like, hint)) => Error::bad_file(format!("{WHAT}: it looks like {like}")).hint(hint),
+        None => Error::bad_file(WHAT).hint("give a .gguf or a .safetensors file"),
+    }
+}
+
 /// The weight files of one model.
 #[derive(Clone, Debug)]
 pub enum WeightFiles {
     /// A GGUF file or its shards.
     Gguf(ModelFiles),
-    /// One safetensors file.
-    Safetensors(safetensors::Header),
+    /// A safetensors file or several, which no tensor is in twice.
+    Safetensors(Vec<safetensors::Header>),
 }
 
 impl WeightFiles {
     /// Puts the headers of one model's files together.
     ///
     /// # Errors
-    /// As [`ModelFiles::new`]; `Unsupported` for several safetensors files; `Usage` for both forms.
+    /// As [`ModelFiles::new`] and [`safetensors::check_apart`]; `Usage` for both forms.
     pub fn new(headers: Vec<Header>) -> Result<Self> {
         let (mut shards, mut others) = (Vec::new(), Vec::new());
         for header in headers {
@@ -111,17 +122,13 @@ impl WeightFiles {
                 Header::Safetensors(header) => others.push(header),
             }
         }
-        match (shards.is_empty(), others.len()) {
-            (_, 0) => ModelFiles::new(shards).map(Self::Gguf),
+        match (shards.is_empty(), others.is_empty()) {
+            (_, true) => ModelFiles::new(shards).map(Self::Gguf),
             (false, _) => Err(Error::usage("GGUF and safetensors files are given for one model")
                 .hint("give the files of one form")),
-            (true, 1) => others
-                .pop()
-                .map(Self::Safetensors)
-                .ok_or_else(|| Error::internal("a header went missing")),
-            (true, n) => {
-                let what = format!("a model in {n} safetensors files is not supported");
-                Err(Error::new(Code::Unsupported, what).hint("put them into one file"))
+            (true, _) => {
+                safetensors::check_apart(&others)?;
+                Ok(Self::Safetensors(others))
             }
         }
     }
@@ -130,7 +137,7 @@ impl WeightFiles {
     pub fn checkpoint<'a>(&'a self, config: &'a Json) -> Checkpoint<'a> {
         match self {
             Self::Gguf(files) => Checkpoint::gguf(files),
-            Self::Safetensors(header) => Checkpoint::transformers(config, header),
+            Self::Safetensors(headers) => Checkpoint::transformers_shards(config, headers),
         }
     }
 }
@@ -138,6 +145,8 @@ impl WeightFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Code;
+    use alloc::string::ToString;
     use alloc::vec;
 
     fn safetensors(json: &str) -> Vec<u8> {
@@ -157,23 +166,41 @@ mod tests {
         }
         let mut reader = HeaderReader::new("b", Some(3));
         assert!(!reader.push(b"GG").unwrap());
+        assert!(!reader.is_empty() && reader.into_header().is_none());
         let e = HeaderReader::new("b", Some(9)).push(b"GGUF\x09\0\0\0").unwrap_err();
         assert_eq!(e.code, Code::Unsupported, "{e}");
-        let e = HeaderReader::new("c", None).push(b"PK\x03\x04\xff\xff\xff\xff").unwrap_err();
-        assert!(e.what.starts_with("not a safetensors file"), "{e}");
+        let mut reader = HeaderReader::new("c", None);
+        assert!(!reader.push(b"PK\x03\x04\0\0\0").unwrap(), "too short to tell");
+        let e = reader.push(b"\x01").unwrap_err();
+        assert_eq!(
+            e.to_string(),
+            "neither a GGUF nor a safetensors file: it looks like a zip archive, perhaps a PyTorch \
+             checkpoint (c, byte 0); convert it to GGUF or safetensors"
+        );
+        for other in [&b"\x80\x02\x8a\x0al\xfc\x9cF"[..], b"{\"model_type\": 1}"] {
+            let e = HeaderReader::new("c", None).push(other).unwrap_err();
+            assert_eq!(e.what, "neither a GGUF nor a safetensors file");
+        }
     }
 
     #[test]
-    fn files_of_two_forms_or_several_of_safetensors_are_refused() {
-        let header = || {
-            Header::Safetensors(safetensors::Header {
-                metadata: Default::default(),
-                tensors: Default::default(),
-                data_start: 8,
-            })
+    fn files_of_two_forms_or_with_a_tensor_in_two_are_refused() {
+        let header = |name: &str| {
+            let json =
+                format!(r#"{{"{name}":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}}}"#);
+            let mut reader = HeaderReader::new("a", None);
+            assert!(reader.push(&safetensors(&json)).unwrap());
+            reader.into_header().unwrap()
         };
-        assert!(WeightFiles::new(vec![header()]).is_ok());
-        assert_eq!(WeightFiles::new(vec![header(), header()]).unwrap_err().code, Code::Unsupported);
+        for names in [vec!["a"], vec!["b", "a"]] {
+            let files = WeightFiles::new(names.into_iter().map(header).collect()).unwrap();
+            assert!(files.checkpoint(&Json::Null).tensor("a").is_some());
+        }
+        let e = WeightFiles::new(vec![header("a"), header("b"), header("a")]).unwrap_err();
+        assert_eq!(
+            (e.code, e.what.as_str()),
+            (Code::BadFile, "tensor a is in two of the model's files")
+        );
         assert_eq!(WeightFiles::new(vec![]).unwrap_err().code, Code::Usage);
     }
 }

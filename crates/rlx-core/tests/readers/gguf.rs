@@ -292,7 +292,7 @@ fn what_is_given_in_a_ggufs_place_is_recognised() {
         ),
         (
             b"PK\x03\x04 and more",
-            "not a GGUF file: it looks like a zip archive, perhaps a PyTorch checkpoint (m.gguf, byte 0); convert it to GGUF",
+            "not a GGUF file: it looks like a zip archive, perhaps a PyTorch checkpoint (m.gguf, byte 0); convert it to GGUF or safetensors",
         ),
     ];
     for (bytes, message) in cases {
