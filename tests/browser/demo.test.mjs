@@ -100,7 +100,7 @@ test('a model that is not there is told, with what to do', async () => {
   const { page: other } = await openPage(browser, `${server.url}/?model=none.gguf`);
   await other.locator('#error').waitFor();
   assert.match(await other.locator('#error-what').textContent(), /^the server answered 404 Not Found \(.*\/none\.gguf\)$/);
-  assert.equal(await other.locator('#error-hint').textContent(), 'check the address of the shard');
+  assert.equal(await other.locator('#error-hint').textContent(), 'check the address');
   assert.equal(await other.locator('#status').textContent(), 'No model loaded');
 });
 

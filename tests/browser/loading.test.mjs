@@ -111,7 +111,7 @@ test('a URL that answers 404 is told with its address', async () => {
   const { error } = await attempt(urls(one, two, 'none.gguf'));
   assert.deepEqual(error, {
     code: 'io', what: 'the server answered 404 Not Found', at: `${server.url}/models/none.gguf`,
-    hint: 'check the address of the shard',
+    hint: 'check the address',
   });
 });
 

@@ -3,6 +3,7 @@
 import { chooseThreads } from './builds.js';
 import { openStore, ShardCache } from './cache.js';
 import { cancelled, RlxError, throwIfAborted, toRlxError } from './error.js';
+import { languageFiles, openModel } from './folder.js';
 import { GpuHost } from './gpu_host.js';
 import type { ScopeError } from './gpu_host.js';
 import { CHECKS, keep, kept, TUNINGS } from './kept.js';
@@ -11,7 +12,7 @@ import { platform } from './platform.js';
 import { ShardReader } from './shard.js';
 import { BlobSource, UrlSource } from './source.js';
 import type { EngineInfo, ErrorCode, LoadOptions } from './types.js';
-import type { Platform, WasmEngine, WasmLoading, WasmOptions } from './wasm.js';
+import type { Platform, WasmEngine, WasmEngineOptions, WasmLoading, WasmOptions } from './wasm.js';
 import { loadModule } from './wasm_module.js';
 
 /** A model on a device. */
@@ -59,8 +60,10 @@ const GPU_FAULTS: readonly ErrorCode[] = ['check_failed', 'out_of_memory', 'devi
 export function bring(options: LoadOptions, { onProgress, tokens }: Extra = options): Promise<Running> {
   return bringTo(options, {
     module: (host) => loadModule(options.wasmUrl, host ? 1 : chooseThreads(options.threads)),
-    load: async (wasm, { host, abort, open }) => {
-      const shards = await Promise.all(modelItems(options).map(open));
+    options: { blockLength: options.blockLength ?? null } satisfies WasmEngineOptions,
+    load: async (wasm, bringing) => {
+      const { host, abort } = bringing;
+      const shards = await openModel(wasm, languageFiles(modelItems(options)), bringing);
       await load(shards, { engine: wasm, host, abort, onProgress, tokens });
       const found = wasm.found();
       if (found) {

@@ -5,13 +5,14 @@
  * An entry is two items: the bytes, under a unique name, then a record with that name, written when
  * the bytes are complete. Bytes are found only through a record, so a partial entry is never read.
  *
- * A cached shard is used if the server says that its version is the same, or if no server answers.
+ * A cached shard is used if the server says that its version is the same, or if no server answers. That the server
+ * has no such file is kept too, as a record without bytes: a folder may lack files, and is whole offline as well.
  */
 
 import { RlxError, throwIfAborted } from './error.js';
 import { ShardReader } from './shard.js';
-import { BlobSource, httpError, UrlSource, validatorOf } from './source.js';
-import type { Opened } from './source.js';
+import { BlobSource, httpError, isMissing, missingError, UrlSource, validatorOf } from './source.js';
+import type { Opened, Source } from './source.js';
 import type { Notice } from './types.js';
 
 /** Named items of bytes: the interface of a browser's storage. */
@@ -42,8 +43,8 @@ interface Record {
   url: string;
   validator: string;
   bytes: number;
-  /** The item that holds the bytes. */
-  item: string;
+  /** The item that holds the bytes; null if the server had no such file. */
+  item: string | null;
 }
 
 /** An item without a record belongs to a running load in another tab, or to one that died. After a day it has died. */
@@ -62,7 +63,7 @@ export class ShardCache {
   /** A reader of `url`: from the cache if the version is the server's, else from the server, into the cache. */
   async reader(url: string, signal?: AbortSignal): Promise<ShardReader> {
     const key = await keyOf(url);
-    const network = new UrlSource(url, 'no-store', this.fetcher);
+    const network = this.#remembering(new UrlSource(url, 'no-store', this.fetcher), key);
     const keep = (opened: Opened) => this.#writer(url, key, opened);
     const kept = await this.#lookup(key, url);
     if (!kept) return new ShardReader(network, signal, keep);
@@ -70,7 +71,7 @@ export class ShardCache {
     const cached = () => new ShardReader(new BlobSource(kept.blob, url, 'cache'), signal);
     const answer = await this.#revalidate(url, signal);
     if (answer === 'offline') {
-      this.notify({ code: 'offline', message: 'The server does not answer: using the copy kept from an earlier visit.' });
+      this.#tellOffline();
       return cached();
     }
     return answer.validator === kept.record.validator ? cached() : new ShardReader(network, signal, keep);
@@ -87,6 +88,43 @@ export class ShardCache {
       const written = Number(/\.(\d+)-[0-9a-f]+\.bytes$/.exec(name)?.[1] ?? NaN);
       if (written < now - ORPHAN_MS && !named.has(name)) await this.store.remove(name);
     }
+  }
+
+  /** The same source, which remembers that the server has no such file, and says so if no server answers. */
+  #remembering(network: Source, key: string): Source {
+    const { name, kind } = network;
+    const absent = async () => (await this.#record(`${key}.json`).catch(() => undefined))?.item === null;
+    const open: Source['open'] = async (signal, rest) => {
+      try {
+        return await network.open(signal, rest);
+      } catch (error) {
+        if (isMissing(error)) {
+          const record: Record = { url: name, validator: '', bytes: 0, item: null };
+          await this.#publish(key, record).catch(() => {}); // offline it is an error then
+        } else if (!signal?.aborted && error instanceof RlxError && error.code === 'io' && await absent()) {
+          this.#tellOffline();
+          throw missingError(name, 'the server had no such file at an earlier visit, and does not answer now');
+        }
+        throw error;
+      }
+    };
+    return { name, kind, open };
+  }
+
+  #tellOffline(): void {
+    this.notify({ code: 'offline', message: 'The server does not answer: using the copy kept from an earlier visit.' });
+  }
+
+  /** Writes a record in place of the one before it, whose bytes are removed. */
+  async #publish(key: string, record: Record): Promise<void> {
+    await alone(`${FOLDER}/${key}`, async () => {
+      const old = await this.#record(`${key}.json`);
+      const json = await this.store.write(`${key}.json`);
+      await json.write(new TextEncoder().encode(JSON.stringify(record)));
+      await json.close();
+      // Bytes that another tab is reading may stay; `sweep` finds them later.
+      if (old?.item && old.item !== record.item) await this.store.remove(old.item).catch(() => {});
+    });
   }
 
   /** The server's version, or `offline` if the server cannot be reached or fails (5xx). */
@@ -114,7 +152,7 @@ export class ShardCache {
   async #lookup(key: string, url: string): Promise<{ record: Record; blob: Blob } | undefined> {
     try {
       const record = await this.#record(`${key}.json`);
-      if (record?.url !== url) return undefined;
+      if (record?.url !== url || record.item === null) return undefined;
       const blob = await this.store.read(record.item);
       return blob?.size === record.bytes ? { record, blob } : undefined;
     } catch {
@@ -168,15 +206,7 @@ export class ShardCache {
         try {
           await out.close();
           out = undefined;
-          await alone(`${FOLDER}/${key}`, async () => {
-            const old = await this.#record(`${key}.json`);
-            const record: Record = { url, validator, bytes: written, item };
-            const json = await this.store.write(`${key}.json`);
-            await json.write(new TextEncoder().encode(JSON.stringify(record)));
-            await json.close();
-            // Bytes that another tab is reading may stay; `sweep` finds them later.
-            if (old && old.item !== item) await this.store.remove(old.item).catch(() => {});
-          });
+          await this.#publish(key, { url, validator, bytes: written, item });
         } catch (cause) {
           await giveUp(cause);
         }

@@ -14,7 +14,7 @@ import type { ChatMessage, Completions, EngineInfo, LoadOptions, ReloadOptions, 
 import type { WasmEngine, WasmEvent } from './wasm.js';
 
 const LOAD_KEYS: { [key in keyof Required<LoadOptions>]: true } = {
-  model: true, device: true, contextLength: true, gpu: true, cache: true, kv: true,
+  model: true, device: true, contextLength: true, blockLength: true, gpu: true, cache: true, kv: true,
   activations: true, tuning: true, threads: true, wasmUrl: true, onProgress: true, onNotice: true, signal: true,
 };
 
@@ -284,6 +284,10 @@ function checkOptions(options: LoadOptions): void {
   const context = options.contextLength;
   if (context !== undefined && !(Number.isInteger(context) && context >= 16 && context <= 2 ** 24)) {
     throw usage(`contextLength is ${String(context)}, it must be a whole number from 16 to 16777216`, 'contextLength');
+  }
+  const { blockLength } = options;
+  if (blockLength !== undefined && !(Number.isInteger(blockLength) && blockLength >= 2 && blockLength <= 4096)) {
+    throw usage(`blockLength is ${String(blockLength)}, it must be a whole number from 2 to 4096`, 'blockLength');
   }
   const { threads } = options;
   if (threads !== undefined && !(Number.isInteger(threads) && threads >= 1 && threads <= 64)) {

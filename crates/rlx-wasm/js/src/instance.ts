@@ -142,6 +142,8 @@ export class Instance implements Around {
     const { call, wait, ...ends } = this.bind(make, onLeave, 'the engine was disposed');
     return {
       tune: (progress) => wait((e) => e.tune(progress)),
+      text: (name, at, bytes) => call((e) => e.text(name, at, bytes)),
+      index: (at, bytes) => call((e) => e.index(at, bytes)),
       pushHeader: (shard, name, fileBytes, chunk) => call((e) => e.pushHeader(shard, name, fileBytes, chunk)),
       open: () => wait((e) => e.open()),
       placements: (shard) => call((e) => e.placements(shard)),

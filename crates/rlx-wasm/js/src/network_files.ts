@@ -2,22 +2,13 @@
 
 import type { FileItem } from './bring.js';
 import { usage } from './error.js';
+import { folderOf, textOf } from './folder.js';
+import type { ModelFiles, TextFile } from './folder.js';
 import type { EmbedderOptions, NetworkOptions, SessionOptions } from './session_types.js';
 
-/** A text that the module is given before the weights. */
-export interface TextFile {
-  /** Its name in a model's folder, or `graph`. */
-  name: string;
-  from: FileItem;
-  /** Given if a folder may lack the file: the file to read instead, or `none`. */
-  else?: TextFile | 'none';
-}
-
-/** The files of a network. */
-export interface NetworkFiles {
+/** The files of a network: of a model, or of a graph. */
+export interface NetworkFiles extends ModelFiles {
   graph?: string | undefined;
-  texts: TextFile[];
-  weights: FileItem[];
 }
 
 const isFile = (item: unknown): item is FileItem => typeof item === 'string' || item instanceof URL || item instanceof Blob;
@@ -32,19 +23,6 @@ function filesOf(value: unknown, at: string): FileItem[] {
 function fileOf(value: unknown, at: string): FileItem {
   if (!isFile(value)) throw usage(`${at} must be an address or a Blob`, at);
   return value;
-}
-
-/** The address of a folder, if it is one: with `/` at its end. */
-function folderOf(items: readonly FileItem[]): URL | undefined {
-  const [item] = items;
-  if (items.length !== 1 || item instanceof Blob || item === undefined) return undefined;
-  let url: URL;
-  try {
-    url = new URL(item, globalThis.location?.href);
-  } catch {
-    throw usage(`${String(item)} is no address`, 'model');
-  }
-  return url.pathname.endsWith('/') ? url : undefined;
 }
 
 /** Checks the options that all networks have in common; `keys` are the others. */
@@ -81,11 +59,8 @@ export function sessionFiles(options: SessionOptions): NetworkFiles {
   if (weights !== undefined) throw usage('weights are of a graph; a model has its own', 'weights');
   const items = filesOf(model, 'model');
   const folder = folderOf(items);
-  const from = config !== undefined ? fileOf(config, 'config') : folder && new URL('config.json', folder);
-  return {
-    texts: from === undefined ? [] : [{ name: 'config.json', from }],
-    weights: folder ? [new URL('model.safetensors', folder)] : items,
-  };
+  const text = config !== undefined ? { name: 'config.json', from: fileOf(config, 'config') } : folder && textOf(folder, 'config.json');
+  return { texts: text ? [text] : [], weights: folder ?? items };
 }
 
 /** The files of an embedder, from checked options. */
@@ -103,9 +78,8 @@ export function embedderFiles(options: EmbedderOptions): NetworkFiles {
   if (config !== undefined) texts.push({ name: 'config.json', from: fileOf(config, 'config') });
   if (tokenizer !== undefined) texts.push({ name: 'tokenizer', from: fileOf(tokenizer, 'tokenizer') });
   if (!folder) return { texts, weights: items };
-  const of = (name: string, without?: TextFile['else']): TextFile => ({ name, from: new URL(name, folder), ...(without && { else: without }) });
-  if (config === undefined) texts.push(of('config.json'));
-  if (tokenizer === undefined) texts.push(of('tokenizer.json', of('vocab.txt', 'none')));
-  for (const name of ['1_Pooling/config.json', 'modules.json', 'sentence_bert_config.json']) texts.push(of(name, 'none'));
-  return { texts, weights: [new URL('model.safetensors', folder)] };
+  if (config === undefined) texts.push(textOf(folder, 'config.json'));
+  if (tokenizer === undefined) texts.push(textOf(folder, 'tokenizer.json', textOf(folder, 'vocab.txt', 'none')));
+  for (const name of ['1_Pooling/config.json', 'modules.json', 'sentence_bert_config.json']) texts.push(textOf(folder, name, 'none'));
+  return { texts, weights: folder };
 }

@@ -18,8 +18,8 @@ export interface NetworkOptions extends Pick<LoadOptions, 'gpu' | 'cache' | 'tun
 /** What to load: a model, or a graph with its weights. */
 export interface SessionOptions extends NetworkOptions {
   /**
-   * A GGUF file or all its shards, a `.safetensors` file with `config`, or the address of a folder, with `/` at its
-   * end, that has `config.json` and `model.safetensors`. A language model has the entry `logits`: the ids of one text
+   * A GGUF file or all its shards, a `.safetensors` file with `config`, or a folder as `LoadOptions.model` has it: its
+   * address, with `/` at its end, or a list of its files. A language model has the entry `logits`: the ids of one text
    * to the logits behind each of them. `Engine` is what goes on with a text.
    */
   model?: FileSource | readonly (string | URL)[] | readonly Blob[];

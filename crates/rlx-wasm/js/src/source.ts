@@ -96,14 +96,14 @@ function isRest({ status, headers }: Response, offset: number, of: Version): boo
 }
 
 export function httpError(response: Response, url: string): RlxError {
-  const said = `${response.status} ${response.statusText}`.trim();
-  const missing = response.status === 404 || response.status === 410;
-  return new RlxError('io', `the server answered ${said}`, {
-    at: url,
-    hint: missing ? 'check the address of the shard' : 'try again, or ask who runs the server',
-    ...(missing ? { cause: MISSING } : {}),
-  });
+  const what = `the server answered ${`${response.status} ${response.statusText}`.trim()}`;
+  if (response.status === 404 || response.status === 410) return missingError(url, what);
+  return new RlxError('io', what, { at: url, hint: 'try again, or ask who runs the server' });
 }
+
+/** The error for a file that a server has not. */
+export const missingError = (url: string, what: string): RlxError =>
+  new RlxError('io', what, { at: url, hint: 'check the address', cause: MISSING });
 
 const MISSING = new Error('there is no such file');
 

@@ -17,12 +17,20 @@ export interface LoadOptions {
   /**
    * The model: the addresses of one GGUF file or of all its shards, or the files themselves.
    * Shards may come in any order; the files say which is which.
+   *
+   * Or a folder of safetensors, as transformers writes it: its address with `/` at its end, or a list of its files
+   * (addresses, or `File`s, also those of a chosen directory). It has `config.json`; `tokenizer.json` or
+   * `tokenizer.model`; `model.safetensors`, or the files that `model.safetensors.index.json` names; and may have
+   * `tokenizer_config.json`, `generation_config.json` and `chat_template.jinja`. In a list they are known by these
+   * names, and others are not read.
    */
   model: string | URL | Blob | readonly (string | URL)[] | readonly Blob[];
   /** Default `auto`. If there is no WebGPU, `webgpu` is an error; it never falls back to the CPU. */
   device?: DeviceChoice;
   /** Most tokens of prompt and answer together. Default: as the model was trained, at most 4096. */
   contextLength?: number;
+  /** Positions of a block, 2 to 4096, of a model that fills blocks. Default: as many as it was trained with. */
+  blockLength?: number;
   /** A WebGPU entry point to use instead of `navigator.gpu`, such as npm `webgpu` in Node. */
   gpu?: GPU;
   /** Whether to store shards from addresses in the browser, for the next visit. Default true. */

@@ -37,6 +37,12 @@ export interface WasmOptions {
   logits?: boolean;
 }
 
+/** Those of an engine, besides. */
+export interface WasmEngineOptions {
+  /** Positions of a block; null: as many as the model was trained with. */
+  blockLength: number | null;
+}
+
 /** `start`'s argument, as JSON. Every number has been checked against its range. */
 export interface WasmRequest {
   messages: readonly ChatMessage[];
@@ -82,6 +88,10 @@ export const PUT = -1;
 
 /** Takes a model's files: headers, then tensor bytes. */
 export interface WasmLoading {
+  /** Before `open`: a small file of a model's folder, by its name there, or a session's `graph`. Errors name it `at`. */
+  text(name: string, at: string, bytes: Uint8Array): void;
+  /** The names of the files of weights that the text of a folder's index lists. */
+  index(at: string, bytes: Uint8Array): string[];
   /**
    * Takes the next bytes of shard number `shard` (in the caller's order); true when its header
    * is complete, and the rest of the chunk is then ignored. `fileBytes` is -1 when the source

@@ -21,8 +21,6 @@ export interface WasmOutput {
 
 /** A network on a device. */
 export interface WasmSession extends WasmLoading {
-  /** Before `open`: the text `graph`, or a small file of a model's folder, by name. Errors name it `at`. */
-  text(name: string, at: string, bytes: Uint8Array): void;
   /** `SessionEntry[]` as JSON; valid after `finishLoad`. */
   entries(): string;
   /** An input of the next `start`; the bytes are copied. */
@@ -66,6 +64,7 @@ export function sessionIn(instance: Instance, make: () => WasmSession & { free()
   const { call, wait, ...ends } = instance.bind(make, onLeave, 'the session was disposed');
   return {
     text: (name, at, bytes) => call((s) => s.text(name, at, bytes)),
+    index: (at, bytes) => call((s) => s.index(at, bytes)),
     pushHeader: (shard, name, fileBytes, chunk) => call((s) => s.pushHeader(shard, name, fileBytes, chunk)),
     open: () => wait((s) => s.open()),
     placements: (shard) => call((s) => s.placements(shard)),

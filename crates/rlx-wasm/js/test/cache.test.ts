@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ShardCache } from '../src/cache.js';
 import type { ShardReader } from '../src/shard.js';
+import { isMissing } from '../src/source.js';
 import type { Notice } from '../src/types.js';
 import { Connections, FakeServer } from './fake_server.js';
 import { bytesOf, FakeStore } from './fakes.js';
@@ -125,9 +126,30 @@ test('a kept shard that the server no longer has is an error', async () => {
   for (const [status, words] of [[404, '404 Not Found'], [410, '410 Gone']] as const) {
     server.status = status;
     server.requests = [];
-    await assert.rejects(cache.reader(url), { code: 'io', what: `the server answered ${words}`, hint: 'check the address of the shard' });
+    await assert.rejects(cache.reader(url), { code: 'io', what: `the server answered ${words}`, hint: 'check the address' });
     assert.deepEqual(server.requests, ['HEAD']);
   }
+});
+
+test('that the server has no such file is kept, and holds until there is one', async () => {
+  const { server, store, notices, cache } = setUp();
+  const none = async () => all(await cache.reader(url));
+  server.online = false;
+  await assert.rejects(none(), { code: 'io', what: 'the server could not be reached' });
+  server.online = true;
+  server.status = 404;
+  await assert.rejects(none(), isMissing);
+  await cache.sweep();
+  assert.equal(store.items.size, 1, 'a record alone');
+  server.online = false;
+  await assert.rejects(none(), isMissing);
+  assert.deepEqual(notices, ['offline']);
+  server.online = true;
+  server.status = 200;
+  assert.deepEqual(await none(), server.body);
+  assert.equal((await cache.reader(url)).source.kind, 'cache');
+  server.online = false;
+  assert.deepEqual(await none(), server.body);
 });
 
 test('sweeping removes bytes without a record after a day, and keeps the rest', async () => {

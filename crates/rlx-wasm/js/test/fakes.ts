@@ -151,6 +151,17 @@ export class FakeEngine implements WasmEngine {
     return this.#headers[shard]! >= this.headerBytes[shard]!;
   }
 
+  /** Texts as they were given: name, name in errors, content. */
+  texts: [string, string, string][] = [];
+  text(name: string, at: string, bytes: Uint8Array) {
+    this.texts.push([name, at, new TextDecoder().decode(bytes)]);
+  }
+
+  /** The fake's index is a list of names. */
+  index(_at: string, bytes: Uint8Array) {
+    return JSON.parse(new TextDecoder().decode(bytes)) as string[];
+  }
+
   async tune() {
     return JSON.stringify({ key: 'a fake; ; rlx 0.0.0', tuning: 'parts=64' });
   }
@@ -235,6 +246,9 @@ export class FakeSession implements WasmSession {
   #cancelled = false;
 
   text() {}
+  index() {
+    return [];
+  }
   pushHeader() {
     return true;
   }

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RlxError } from '../src/error.js';
+import type { Folder } from '../src/folder.js';
 import { Live } from '../src/live.js';
 import { embedderFiles, sessionFiles } from '../src/network_files.js';
 import { DeviceTensor } from '../src/device_tensor.js';
@@ -19,12 +20,12 @@ const fault = (code: string, what: RegExp) => (error: unknown) => {
 
 const names = (options: SessionOptions) => {
   const { texts, weights, graph } = sessionFiles(options);
-  return { graph, texts: texts.map(({ name, from }) => `${name} ${String(from)}`), weights: weights.map(String) };
+  return { graph, texts: texts.map(({ name, from }) => `${name} ${String(from)}`), weights: Array.isArray(weights) ? weights.map(String) : weights.name };
 };
 
 test('a session has a model or a graph: its files follow from that', () => {
   assert.deepEqual(names({ model: 'https://a/b.gguf' }), { graph: undefined, texts: [], weights: ['https://a/b.gguf'] });
-  assert.deepEqual(names({ model: 'https://a/b/' }), { graph: undefined, texts: ['config.json https://a/b/config.json'], weights: ['https://a/b/model.safetensors'] });
+  assert.deepEqual(names({ model: 'https://a/b/' }), { graph: undefined, texts: ['config.json https://a/b/config.json'], weights: 'https://a/b/' });
   assert.deepEqual(names({ model: 'https://a/b/', config: 'https://c/d.json' }).texts, ['config.json https://c/d.json']);
   assert.deepEqual(names({ graph: 'module @x' }), { graph: 'module @x', texts: [], weights: [] });
   assert.deepEqual(names({ graph: 'module @x', weights: ['https://a/1.gguf', 'https://a/2.gguf'] }).weights.length, 2);
@@ -53,7 +54,7 @@ test('options of a session that are wrong are usage, with their names', () => {
 
 test('an embedder\'s folder has small files, of which some may be missing', () => {
   const { texts, weights } = embedderFiles({ model: 'https://a/b/' });
-  assert.deepEqual(weights.map(String), ['https://a/b/model.safetensors']);
+  assert.equal((weights as Folder).name, 'https://a/b/');
   const rows = texts.map(({ name, else: without }) => [name, typeof without === 'object' ? [without.name, without.else] : without]);
   assert.deepEqual(rows, [
     ['config.json', undefined], ['tokenizer.json', ['vocab.txt', 'none']], ['1_Pooling/config.json', 'none'],

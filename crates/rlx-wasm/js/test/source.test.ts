@@ -55,7 +55,7 @@ test('404 names the address and says what to do', async () => {
   const source = new UrlSource(url, 'default', async () => new Response('', { status: 404, statusText: 'Not Found' }));
   await assert.rejects(new ShardReader(source).read(), {
     code: 'io',
-    message: `the server answered 404 Not Found (${url}); check the address of the shard`,
+    message: `the server answered 404 Not Found (${url}); check the address`,
   });
 });
 

@@ -1,0 +1,161 @@
+/**
+ * A model's files. GGUF files, or one of safetensors, are read as they are given. A folder, as transformers and
+ * sentence-transformers write them, has small files besides, and its weights are `model.safetensors` or the files
+ * that `model.safetensors.index.json` names. It is an address with `/` at its end, or a list of its files.
+ */
+
+import type { Bringing, FileItem } from './bring.js';
+import { RlxError, usage } from './error.js';
+import type { ShardReader } from './shard.js';
+import { isMissing } from './source.js';
+import type { WasmLoading } from './wasm.js';
+
+/** Most bytes of a configuration or a tokenizer. */
+const TEXT_BYTES = 64 << 20;
+const WHOLE = 'model.safetensors';
+const INDEX = 'model.safetensors.index.json';
+
+/** A model's folder. */
+export interface Folder {
+  /** Its name in errors. */
+  name: string;
+  /** The file of that name. A list may lack it; an address is not asked yet. */
+  file(name: string): FileItem | undefined;
+  /** The names of all files, if it is a list. */
+  names?: string[];
+}
+
+/** A text that the module is given before the weights. */
+export interface TextFile {
+  /** Its name in a model's folder, or `graph`. */
+  name: string;
+  /** Undefined if a list of files lacks it. */
+  from: FileItem | undefined;
+  /** Given if a folder may lack the file: the file to read instead, or `none`. */
+  else?: TextFile | 'none';
+}
+
+/** The files of a model. */
+export interface ModelFiles {
+  texts: TextFile[];
+  weights: FileItem[] | Folder;
+}
+
+/** The folder that these items are: one address with `/` at its end, or files of which one is JSON. */
+export function folderOf(items: readonly FileItem[]): Folder | undefined {
+  const [first] = items;
+  if (items.length === 1 && first !== undefined && !(first instanceof Blob)) {
+    const url = addressOf(first);
+    if (url.pathname.endsWith('/') && url.protocol !== 'data:') return { name: url.href, file: (name) => new URL(name, url) };
+  }
+  const names = items.map(nameOf);
+  if (!names.some((name) => name.endsWith('.json'))) return undefined;
+  // A list is searched by names.
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice !== undefined) throw usage(`two of the files are named ${twice}`, 'model');
+  if (names.includes('')) throw usage('a file of the folder has no name', 'model', 'give a File, or an address');
+  return { name: 'the files', file: (name) => items[names.indexOf(name)], names };
+}
+
+function addressOf(item: string | URL): URL {
+  try {
+    return new URL(item, globalThis.location?.href);
+  } catch {
+    throw usage(`${String(item)} is no address`, 'model');
+  }
+}
+
+/** The name of a file in its folder: a path if a page was given the folder and the file is in one further inside. */
+function nameOf(item: FileItem): string {
+  if (!(item instanceof Blob)) {
+    const last = addressOf(item).pathname.split('/').at(-1)!;
+    try {
+      return decodeURIComponent(last);
+    } catch {
+      return last; // a lone % stands for itself
+    }
+  }
+  const { webkitRelativePath: path, name = '' } = item as Partial<File>;
+  return path ? path.slice(path.indexOf('/') + 1) : name;
+}
+
+/** A text of a folder. */
+export const textOf = (folder: Folder, name: string, without?: TextFile['else']): TextFile =>
+  ({ name, from: folder.file(name), ...(without && { else: without }) });
+
+/** The files of a language model. */
+export function languageFiles(items: FileItem[]): ModelFiles {
+  const folder = folderOf(items);
+  if (!folder) return { texts: [], weights: items };
+  const texts = [textOf(folder, 'config.json'), textOf(folder, 'tokenizer.json', textOf(folder, 'tokenizer.model', 'none'))];
+  for (const name of ['tokenizer_config.json', 'generation_config.json', 'chat_template.jinja']) texts.push(textOf(folder, name, 'none'));
+  return { texts, weights: folder };
+}
+
+/** Gives the module the texts of a model, and answers with the readers of its weights. */
+export async function openModel(wasm: WasmLoading, { texts, weights }: ModelFiles, { open }: Bringing): Promise<ShardReader[]> {
+  await Promise.all(texts.map((text) => give(wasm, text, open)));
+  return Array.isArray(weights) ? Promise.all(weights.map(open)) : openWeights(wasm, weights, open);
+}
+
+/** Gives the module a text, or its substitute. */
+async function give(wasm: WasmLoading, { name, from, else: without }: TextFile, open: Bringing['open']): Promise<void> {
+  const text = await ifThere(from, open, readText, without !== undefined);
+  if (text) wasm.text(name, text.at, text.bytes);
+  else if (without === undefined) throw lacks('the files', name, 'a model is read by its config.json: give that too');
+  else if (without !== 'none') await give(wasm, without, open);
+}
+
+/** Readers of a folder's weights. */
+async function openWeights(wasm: WasmLoading, folder: Folder, open: Bringing['open']): Promise<ShardReader[]> {
+  const whole = await ifThere(folder.file(WHOLE), open, async (reader) => {
+    await reader.open();
+    return reader;
+  });
+  if (whole) return [whole];
+  const index = await ifThere(folder.file(INDEX), open, readText);
+  // Without an index all files of weights in a list are the model's.
+  const names = index ? wasm.index(index.at, index.bytes)
+    : folder.names?.filter((name) => /^[^/]*\.(safetensors|gguf)$/.test(name)) ?? [];
+  if (names.length === 0) {
+    const other = folder.names?.find((name) => /\.(bin|pth?|ckpt|h5|msgpack|onnx)$/.test(name));
+    throw lacks(folder.name, `${WHOLE} and no ${INDEX}`, `${other ?? 'pytorch_model.bin'} is not read: convert the model to safetensors or GGUF`);
+  }
+  return Promise.all(names.map((name) => {
+    const file = folder.file(name);
+    if (file === undefined) throw lacks(folder.name, name, `give it too: ${INDEX} names it`);
+    return open(file);
+  }));
+}
+
+const lacks = (at: string, name: string, hint: string) => new RlxError('io', `there is no ${name}`, { at, hint });
+
+/** What `read` makes of a file; undefined if there is no such file, and that is `allowed`. */
+async function ifThere<T>(from: FileItem | undefined, open: Bringing['open'], read: (reader: ShardReader) => Promise<T>, allowed = true): Promise<T | undefined> {
+  if (from === undefined) return undefined;
+  try {
+    return await read(await open(from));
+  } catch (error) {
+    if (allowed && isMissing(error)) return undefined;
+    throw error;
+  }
+}
+
+/** A whole small file, and its name in errors. */
+async function readText(reader: ShardReader): Promise<{ at: string; bytes: Uint8Array }> {
+  const at = reader.source.name;
+  const parts: Uint8Array<ArrayBuffer>[] = [];
+  try {
+    for (;;) {
+      const chunk = await reader.read();
+      if (chunk === null) break;
+      parts.push(chunk.slice() as Uint8Array<ArrayBuffer>);
+      if (reader.position > TEXT_BYTES) {
+        throw new RlxError('bad_file', `the file has more than ${TEXT_BYTES} bytes, a text of a model has not`, { at });
+      }
+    }
+  } finally {
+    await reader.close();
+  }
+  return { at, bytes: new Uint8Array(await new Blob(parts).arrayBuffer()) };
+}
