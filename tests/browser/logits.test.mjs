@@ -34,7 +34,7 @@ for (const executor of EXECUTORS) {
       const found = await inPage(executor, (page) => page.evaluate(async ({ url, ...job }) => {
         const { logitsOf } = await import('/support/logits.mjs');
         const blob = await (await fetch(url)).blob();
-        return logitsOf({ base: '/dist', blob, gpu: navigator.gpu, ...job });
+        return logitsOf({ base: '/dist', files: [blob], gpu: navigator.gpu, ...job });
       }, {
         url: atServer(testCase.model[0]), device, kv: testCase.kv, activations: testCase.activations, context: testCase.context ?? null,
         prompt: expected.prompt_ids, maxTokens: 8, threads: isolated ? 2 : 1,

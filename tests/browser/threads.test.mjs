@@ -40,7 +40,7 @@ test('logits are the same bits whatever the number of threads', { timeout: 120_0
     const prompt = Array.from({ length: 200 }, (_, i) => 3 + (i * 37) % 500);
     const answers = [];
     for (const threads of [1, 2, 3, 2]) {
-      const { logits, tokens, info } = await logitsOf({ base: '/dist', blob, device: 'cpu', kv: 'f32', activations: 'int8', prompt, maxTokens: 24, threads });
+      const { logits, tokens, info } = await logitsOf({ base: '/dist', files: [blob], device: 'cpu', kv: 'f32', activations: 'int8', prompt, maxTokens: 24, threads });
       answers.push({ logits, tokens, adapter: info.adapter });
     }
     return answers;

@@ -16,7 +16,7 @@ const { gpu, counts } = countGpu(globalThis.rlxTestGpu);
 if (logits) {
   const base = new URL('../../crates/rlx-wasm/js/dist', import.meta.url).href;
   const blob = new Blob([readFileSync(model[0])]);
-  console.log(JSON.stringify(await logitsOf({ base, blob, device: 'webgpu', gpu, ...logits })));
+  console.log(JSON.stringify(await logitsOf({ base, files: [blob], device: 'webgpu', gpu, ...logits })));
   process.exit(0);
 }
 const engine = await Engine.load({ model: model.map((path) => new Blob([readFileSync(path)])), device: 'webgpu', gpu });

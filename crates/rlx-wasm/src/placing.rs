@@ -46,10 +46,10 @@ impl Placing {
         bytes: &[u8],
     ) -> Result<()> {
         let rows = self.0.get(shard).map_or(&[][..], Vec::as_slice);
-        let row = rows
-            .iter()
-            .find(|p| (p.file_offset..p.file_offset + p.bytes).contains(&file_offset))
-            .ok_or_else(|| Error::internal(format!("byte {file_offset} has no place")))?;
+        // In ascending order. A tensor whose columns are taken apart has a row for each of their pieces.
+        let behind = rows.partition_point(|p| p.file_offset <= file_offset);
+        let row = rows[..behind].last().filter(|p| file_offset < p.file_offset + p.bytes);
+        let row = row.ok_or_else(|| Error::internal(format!("byte {file_offset} has no place")))?;
         let mut cx = Context::from_waker(core::task::Waker::noop());
         let skip = file_offset - row.file_offset;
         match loader.poll_put(&row.to, skip, Bytes::Slice(bytes), &mut cx) {
