@@ -9,7 +9,7 @@ import { ask, atOnce, ensureDebian, ensureTargets, inRoot, NEON, run, Stop, tee 
 
 const DEBIAN_PACKAGES = { chromium: '/usr/bin/chromium', 'mesa-vulkan-drivers': '/usr/share/vulkan/icd.d', libvulkan1: null };
 /** Browser tests that take minutes, the longest first: begun last, one lane would wait for them. */
-const SLOW = ['parity.test.mjs', 'selftest.test.mjs', 'session.test.mjs', 'logits.test.mjs'];
+const SLOW = ['parity.test.mjs', 'selftest.test.mjs', 'session.test.mjs', 'logits.test.mjs', 'recorded_folders.test.mjs'];
 const NO_STD_TARGET = 'wasm32v1-none';
 const NO_STD = ['-p', 'rlx-core', '--no-default-features', '--features', 'text,parse,reference,vision,audio,linalg,quant,encode,encoders', '--target', NO_STD_TARGET];
 

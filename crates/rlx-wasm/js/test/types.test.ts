@@ -9,6 +9,7 @@ export const loads = [
   { model: new URL('https://a/b.gguf'), device: 'cpu' },
   { model: ['a', 'b'], device: 'webgpu', contextLength: 1024, cache: false, kv: 'f16', activations: 'int8' },
   { model: 'a', device: 'cpu', kv: 'q8_0' },
+  { model: 'https://a/b/', blockLength: 16 },
   { model: [] as File[], signal: new AbortController().signal, onProgress: ({ loadedBytes }) => void (loadedBytes satisfies number) },
   // @ts-expect-error a device that is not one of the three
   { model: 'a', device: 'gpu' },
