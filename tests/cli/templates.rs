@@ -175,11 +175,11 @@ fn what_is_wrong_with_a_conversation_or_a_template_is_said() {
     let deep = file("deep.json", &"[".repeat(1 << 20));
     let (code, _, stderr) = run(&mut of(&[SMALL, "--messages", &deep]));
     assert_eq!(code, 3);
-    assert!(stderr.starts_with("error: not JSON: recursion limit exceeded"), "{stderr}");
+    assert!(stderr.starts_with("error: not JSON: the JSON is nested too deep"), "{stderr}");
     fails(
         &mut of(&[SMALL, "--messages", &messages, "--set", "effort=high"]),
         2,
-        "`effort=high`: not JSON: expected value at line 1 column 1 (--set)",
+        "`effort=high`: not JSON: a JSON value is expected (the text, byte 0) (--set)",
         "write NAME=JSON, such as `enable_thinking=false` or `effort=\"high\"`",
     );
     fails(

@@ -1,6 +1,7 @@
 //! A model on a device, from its first header byte to `dispose`.
 
-use crate::executor::{Executor, WASM_BYTES, cpu};
+use crate::answer::Object;
+use crate::executor::{Executor, WASM_BYTES, cpu, where_it_runs};
 use crate::fault::throw;
 use crate::files::Files;
 use crate::gpu::GpuHost;
@@ -30,7 +31,6 @@ use rlx_core::{Code, Error, Result};
 use rlx_webgpu::device::tune;
 use rlx_webgpu::gpu::Gpu;
 use rlx_webgpu::tuning::key;
-use serde_json::json;
 use std::rc::Rc;
 use std::sync::Arc;
 use wasm_bindgen::prelude::*;
@@ -150,7 +150,8 @@ impl RlxEngine {
             let tell = |share: f64| drop(progress.call1(&JsValue::NULL, &share.into()));
             let tuning = tune(&webgpu, &|| platform.now(), &tell).await.map_err(|e| throw(&e))?;
             let key = key(&webgpu.gpu().info());
-            Ok(json!({ "key": key, "tuning": tuning.to_string() }).to_string().into())
+            let tuning = tuning.to_string();
+            Ok(Object::new().with("key", &key).with("tuning", &tuning).text().into())
         })
     }
 
@@ -233,7 +234,8 @@ impl RlxEngine {
     /// no self-test ran, as when its verdict was known.
     pub fn found(&self) -> Option<String> {
         let (kernels, verdict) = self.state.borrow_mut().found.take()?;
-        Some(json!({ "kernels": kernels, "verdict": verdict.to_string() }).to_string())
+        let verdict = verdict.to_string();
+        Some(Object::new().with("kernels", &kernels).with("verdict", &verdict).text())
     }
 
     /// The tokens of a text; with `special` as the text of a whole prompt.
@@ -506,7 +508,8 @@ impl State {
                 }
                 Progress::Prompt(..) => continue,
                 Progress::Text(text) => {
-                    return Poll::Ready(Ok(json!({ "type": "text", "text": text }).to_string()));
+                    let event = Object::new().with("type", &"text").with("text", &text);
+                    return Poll::Ready(Ok(event.text()));
                 }
                 Progress::Done(reason) => reason,
             };
@@ -532,20 +535,19 @@ impl State {
                 Reason::Cancelled => "cancelled",
                 Reason::Failed(e) => return Poll::Ready(Err(e)),
             };
-            let mut done = json!({
-                "type": "done",
-                "reason": name,
-                "promptTokens": prompt,
-                "completionTokens": answer,
-            });
+            let mut done = Object::new()
+                .with("type", &"done")
+                .with("reason", &name)
+                .with("promptTokens", &prompt)
+                .with("completionTokens", &answer);
             if !passes.is_empty() {
-                done["tokensPerPass"] = json!(passes);
+                done.set("tokensPerPass", &passes);
             }
             if let Some((tokens, logits)) = checked {
-                done["tokens"] = json!(tokens);
-                done["logits"] = json!(logits);
+                done.set("tokens", &tokens);
+                done.set("logits", &logits);
             }
-            return Poll::Ready(Ok(done.to_string()));
+            return Poll::Ready(Ok(done.text()));
         }
     }
 
@@ -563,35 +565,28 @@ impl State {
         };
         let steps =
             |name: &str| compiled.program(name).map_or(0, |i| compiled.programs[i].steps.len());
-        Ok(json!({
-            "device": about.kind,
-            "adapter": about.adapter,
-            "features": about.features,
-            "demoted": about.demoted,
-            "tuning": about.tuning,
-            "fallbackReason": self.options.fallback,
-            "model": {
-                "name": opened.name,
-                "architecture": opened.architecture,
-                "contextLength": opened.trained_context,
-            },
-            "contextLength": compiled.context,
-            "kv": self.options.kv.map(DType::name),
-            "activations": self.options.activations.map(Activations::name),
-            "weightBytes": compiled.plan.bytes(),
-            "stateBytes": compiled.state_bytes(),
-            "arenaBytes": compiled.arena_bytes(),
-            "memoryBytes": opened.fit.total() - opened.fit.staging,
-            "target": device.target().describe(),
-            "fingerprint": {
-                "prefill": fingerprint(prefill),
-                "decode": fingerprint(decode),
-            },
-            "dispatchesPerToken": if self.executor.webgpu.is_some() { steps(decode) } else { 0 },
-            "prefillTokensPerSecond": self.speed.0,
-            "decodeTokensPerSecond": self.speed.1,
-            "reusedTokens": self.reused,
-        })
-        .to_string())
+        let dispatches = if self.executor.webgpu.is_some() { steps(decode) } else { 0 };
+        let model = Object::new()
+            .with("name", &opened.name)
+            .with("architecture", &opened.architecture)
+            .with("contextLength", &opened.trained_context);
+        let fingerprints = Object::new()
+            .with("prefill", &fingerprint(prefill))
+            .with("decode", &fingerprint(decode));
+        Ok(where_it_runs(&about, &self.options, device.target())
+            .with("model", &model)
+            .with("contextLength", &compiled.context)
+            .with("kv", &self.options.kv.map(DType::name))
+            .with("activations", &self.options.activations.map(Activations::name))
+            .with("weightBytes", &compiled.plan.bytes())
+            .with("stateBytes", &compiled.state_bytes())
+            .with("arenaBytes", &compiled.arena_bytes())
+            .with("memoryBytes", &(opened.fit.total() - opened.fit.staging))
+            .with("fingerprint", &fingerprints)
+            .with("dispatchesPerToken", &dispatches)
+            .with("prefillTokensPerSecond", &self.speed.0)
+            .with("decodeTokensPerSecond", &self.speed.1)
+            .with("reusedTokens", &self.reused)
+            .text())
     }
 }

@@ -1,10 +1,12 @@
 //! The device that a page asked for, with its WebGPU half if it is a GPU.
 
+use crate::answer::Object;
 use crate::gpu::{GpuHost, HostGpu};
 use crate::request::Options;
 use crate::wait::Pace;
 use core::task::{Context, Poll};
-use rlx_core::runtime::device::Device;
+use rlx_core::runtime::device::{Device, DeviceInfo};
+use rlx_core::target::Target;
 use rlx_core::{Code, Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions};
 use rlx_webgpu::WebGpuDevice;
@@ -70,4 +72,16 @@ impl Executor {
             _ => Poll::Ready(Ok(())),
         }
     }
+}
+
+/// What an answer about an engine or a session begins with.
+pub(crate) fn where_it_runs(about: &DeviceInfo, options: &Options, target: &Target) -> Object {
+    Object::new()
+        .with("device", &about.kind)
+        .with("adapter", &about.adapter)
+        .with("features", &about.features)
+        .with("demoted", &about.demoted)
+        .with("tuning", &about.tuning)
+        .with("fallbackReason", &options.fallback)
+        .with("target", &target.describe())
 }

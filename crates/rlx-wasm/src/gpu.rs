@@ -3,15 +3,16 @@
 //! Slices given to JavaScript are views of wasm memory that are valid only during the call: the host
 //! copies what it keeps.
 
+use crate::request::parse;
 use core::cell::{Cell, RefCell};
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use js_sys::{Promise, Uint8Array};
 use rlx_core::runtime::device::table::Table;
+use rlx_core::safetensors::json::Json;
 use rlx_core::{Code, Error, Result};
 use rlx_webgpu::gpu::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage, Wgsl};
-use serde_json::Value;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
@@ -106,13 +107,13 @@ fn rejection(value: &JsValue) -> Error {
         let message = js_sys::Reflect::get(value, &JsValue::from_str("message"));
         message.ok().and_then(|m| m.as_string()).unwrap_or_else(|| format!("{value:?}"))
     });
-    let Ok(json) = serde_json::from_str::<Value>(&text) else {
+    let Ok(json) = parse(&text) else {
         return Error::internal(format!("WebGPU failed: {text}"));
     };
     if json.get("kind").is_some() {
         return scope_error(&text);
     }
-    let field = |key: &str| json.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let field = |key: &str| json.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
     let code = match field("code").as_str() {
         "device_lost" => Code::DeviceLost,
         "out-of-memory" | "out_of_memory" => Code::OutOfMemory,
@@ -123,8 +124,8 @@ fn rejection(value: &JsValue) -> Error {
 
 /// The error of the host's `ScopeError`.
 fn scope_error(json: &str) -> Error {
-    let v: Value = serde_json::from_str(json).unwrap_or(Value::Null);
-    let text = |key: &str| v.get(key).and_then(Value::as_str).unwrap_or_default();
+    let v = parse(json).unwrap_or(Json::Null);
+    let text = |key: &str| v.get(key).and_then(Json::as_str).unwrap_or_default();
     if text("kind") == "out-of-memory" {
         Error::new(Code::OutOfMemory, format!("the GPU is out of memory: {}", text("message")))
             .hint("use a smaller model or contextLength, or close other tabs")
@@ -137,16 +138,16 @@ impl HostGpu {
     /// A GPU over a host that has its device.
     pub fn new(host: GpuHost) -> Result<Self> {
         let text = host.describe();
-        let json: Value = serde_json::from_str(&text)
+        let json = parse(&text)
             .map_err(|e| Error::internal(format!("the GPU host describes itself badly: {e}")))?;
         let limit = |name: &str, otherwise: u64| {
-            json.pointer(&format!("/limits/{name}"))
-                .and_then(Value::as_f64)
+            json.get("limits")
+                .and_then(|limits| limits.get(name)?.as_f64())
                 .map_or(otherwise, |n| n as u64)
         };
         let names = |key: &str| -> Vec<String> {
-            let list = json.get(key).and_then(Value::as_array);
-            list.into_iter().flatten().filter_map(Value::as_str).map(Into::into).collect()
+            let list = json.get(key).and_then(Json::as_array);
+            list.into_iter().flatten().filter_map(Json::as_str).map(Into::into).collect()
         };
         let info = GpuInfo {
             adapter: host.adapter_name(),
@@ -161,11 +162,10 @@ impl HostGpu {
                     .any(|f| f == "packed_4x8_integer_dot_product"),
                 subgroup: json
                     .get("subgroupMinSize")
-                    .and_then(Value::as_u64)
+                    .and_then(Json::as_u64)
                     .filter(|&n| n > 0)
                     .map(|n| n as u32),
-                enable_subgroups: json.get("enableSubgroups").and_then(Value::as_bool)
-                    == Some(true),
+                enable_subgroups: json.get("enableSubgroups").and_then(Json::as_bool) == Some(true),
             },
             // A page's kernel times come from the browser's own tools: timestamps here are rounded to 100 us.
             timestamps: false,

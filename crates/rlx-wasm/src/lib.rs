@@ -14,6 +14,7 @@
 // A page's executors stay on its thread; an `Arc` holds them because the core's types ask for one.
 #![allow(clippy::arc_with_non_send_sync)]
 
+mod answer;
 #[cfg(feature = "chat")]
 mod engine;
 mod executor;

@@ -1,5 +1,6 @@
 //! From a network's files, as they arrive, to the opening of a session.
 
+use crate::answer::Object;
 use crate::executor::{Executor, WASM_BYTES};
 use crate::placing::Placing;
 use crate::readers::{Readers, no_config};
@@ -13,7 +14,6 @@ use rlx_core::target::{Activations, CompileOptions};
 use rlx_core::text::WordPiece;
 use rlx_core::weights::WeightFiles;
 use rlx_core::{Code, Error, Result};
-use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The files that a page has read so far.
@@ -28,8 +28,8 @@ pub(crate) struct Files {
 pub(crate) struct Coming {
     pub opening: Opening,
     pub placing: Placing,
-    /// Facts about the model; null for a graph.
-    pub model: Value,
+    /// Facts about the model; none for a graph.
+    pub model: Option<Object>,
     pub weight_bytes: u64,
     encoder: Option<Encoder>,
 }
@@ -49,8 +49,10 @@ pub(crate) enum Network {
 /// The options of an embedder; `None` for a session.
 pub(crate) fn embed_options(options_json: &str) -> Result<Option<EmbedOptions>> {
     let options = parse(options_json)?;
-    let Some(embed) = options.get("embed").filter(|v| v.is_object()) else { return Ok(None) };
-    let pooling = match embed.get("pooling").and_then(Value::as_str) {
+    let Some(embed) = options.get("embed").filter(|v| v.as_object().is_some()) else {
+        return Ok(None);
+    };
+    let pooling = match embed.get("pooling").and_then(Json::as_str) {
         None => None,
         Some("mean") => Some(PoolingKind::Mean),
         Some("cls") => Some(PoolingKind::Cls),
@@ -60,8 +62,8 @@ pub(crate) fn embed_options(options_json: &str) -> Result<Option<EmbedOptions>> 
     };
     Ok(Some(EmbedOptions {
         pooling,
-        normalise: embed.get("normalise").and_then(Value::as_bool),
-        max_tokens: embed.get("maxTokens").and_then(Value::as_u64),
+        normalise: embed.get("normalise").and_then(Json::as_bool),
+        max_tokens: embed.get("maxTokens").and_then(Json::as_u64),
         activations: None,
     }))
 }
@@ -94,7 +96,7 @@ impl Files {
         let shards = readers.len();
         let options = CompileOptions { activations, ..CompileOptions::default() };
         let device = executor.device.clone();
-        let (mut model, mut encoder) = (Value::Null, None);
+        let (mut model, mut encoder) = (None, None);
         let mut opening = if let Some(entry) = graph {
             let files = if shards == 0 { None } else { Some(readers.files()?) };
             let checkpoint = files.as_ref().map(|f| f.checkpoint(&Json::Null));
@@ -124,10 +126,14 @@ impl Files {
                 all = entries(&checkpoint, None)?.0;
                 encoder = Some(Encoder { tokenizer, vocab: facts.vocab, limit });
             }
-            model = json!({
-                "family": facts.family, "layers": facts.layers, "width": facts.width,
-                "vocab": facts.vocab, "contextLength": facts.context,
-            });
+            model = Some(
+                Object::new()
+                    .with("family", &facts.family)
+                    .with("layers", &facts.layers)
+                    .with("width", &facts.width)
+                    .with("vocab", &facts.vocab)
+                    .with("contextLength", &facts.context),
+            );
             open(device, all, Some(&checkpoint), &options)?
         };
         let weight_bytes = opening.loader().plan().bytes();

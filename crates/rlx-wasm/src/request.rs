@@ -4,6 +4,7 @@
 use rlx_core::runtime::generate::engine::{BlockOptions, GenerateOptions};
 #[cfg(feature = "chat")]
 use rlx_core::runtime::selftest::Verdict;
+use rlx_core::safetensors::json::Json;
 #[cfg(feature = "chat")]
 use rlx_core::sample::SampleParams;
 use rlx_core::target::Activations;
@@ -14,7 +15,6 @@ use rlx_core::{Error, Result};
 use rlx_webgpu::Tuning;
 use rlx_webgpu::gpu::GpuInfo;
 use rlx_webgpu::tuning::key;
-use serde_json::Value;
 
 /// The constructor's first argument.
 #[cfg_attr(not(feature = "chat"), allow(dead_code))]
@@ -30,37 +30,39 @@ pub(crate) struct Options {
     pub threads: usize,
     /// The tuning that was asked for; then stored tunings, by [`key`](rlx_webgpu::tuning::key).
     pub tuning: Option<String>,
-    pub tunings: Value,
+    pub tunings: Json,
     /// Stored verdicts of self-tests, by kernels.
-    pub checks: Value,
+    pub checks: Json,
     /// For RLX's own checks: whether `done` has the tokens, and the logits after the prompt.
     pub logits: bool,
 }
 
-pub(crate) fn parse(json: &str) -> Result<Value> {
-    serde_json::from_str(json).map_err(|e| Error::usage(format!("not JSON: {e}")))
+/// Reads what JavaScript wrote.
+pub(crate) fn parse(json: &str) -> Result<Json> {
+    let parsed = Json::parse(json.as_bytes(), "the text", 0);
+    parsed.map_err(|e| Error::usage(format!("not JSON: {} ({})", e.what, e.at)))
 }
 
 impl Options {
     pub fn parse(json: &str) -> Result<Self> {
         let v = parse(json)?;
-        let text = |key: &str| v.get(key).and_then(Value::as_str);
+        let text = |key: &str| v.get(key).and_then(Json::as_str);
         Ok(Options {
             device: text("device").unwrap_or("cpu").into(),
             fallback: text("fallbackReason").map(Into::into),
-            context: v.get("contextLength").and_then(Value::as_u64),
-            block: v.get("blockLength").and_then(Value::as_u64),
+            context: v.get("contextLength").and_then(Json::as_u64),
+            block: v.get("blockLength").and_then(Json::as_u64),
             kv: text("kv").and_then(DType::from_name),
             activations: match text("activations") {
                 Some("int8") => Some(Activations::Int8),
                 Some("f32") => Some(Activations::F32),
                 _ => None,
             },
-            threads: v.get("threads").and_then(Value::as_u64).map_or(1, |n| n as usize),
+            threads: v.get("threads").and_then(Json::as_u64).map_or(1, |n| n as usize),
             tuning: text("tuning").map(Into::into),
-            tunings: v.get("tunings").cloned().unwrap_or(Value::Null),
-            checks: v.get("checks").cloned().unwrap_or(Value::Null),
-            logits: v.get("logits").and_then(Value::as_bool).unwrap_or(false),
+            tunings: v.get("tunings").cloned().unwrap_or(Json::Null),
+            checks: v.get("checks").cloned().unwrap_or(Json::Null),
+            logits: v.get("logits").and_then(Json::as_bool).unwrap_or(false),
         })
     }
 }
@@ -80,7 +82,7 @@ impl Options {
         if let Some(text) = &self.tuning {
             return Tuning::parse(text, gpu.wgsl).map(Some).map_err(|e| e.at("tuning"));
         }
-        let kept = self.tunings.get(key(gpu)).and_then(Value::as_str);
+        let kept = self.tunings.get(&key(gpu)).and_then(Json::as_str);
         Ok(kept.and_then(|text| Tuning::parse(text, gpu.wgsl).ok()))
     }
 }
@@ -98,7 +100,7 @@ pub(crate) enum Prompt {
 /// `start`'s argument: the prompt, and how to sample.
 pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateOptions)> {
     let v = parse(json)?;
-    let number = |key: &str| v.get(key).and_then(Value::as_f64);
+    let number = |key: &str| v.get(key).and_then(Json::as_f64);
     let off = SampleParams::default();
     let float = |key: &str, otherwise: f32| number(key).map_or(otherwise, |x| x as f32);
     let params = SampleParams {
@@ -112,11 +114,11 @@ pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateO
         seed: number("seed").map_or(0, |n| n as u64),
         stop_ids: Vec::new(),
     };
-    let stops = v.get("stop").and_then(Value::as_array).map_or_else(Vec::new, |stops| {
-        stops.iter().filter_map(Value::as_str).map(Into::into).collect()
+    let stops = v.get("stop").and_then(Json::as_array).map_or_else(Vec::new, |stops| {
+        stops.iter().filter_map(Json::as_str).map(Into::into).collect()
     });
     let options = GenerateOptions {
-        max_tokens: v.get("max_tokens").and_then(Value::as_u64).map(|n| n as usize),
+        max_tokens: v.get("max_tokens").and_then(Json::as_u64).map(|n| n as usize),
         params,
         stops,
         blocks: BlockOptions {
@@ -127,13 +129,12 @@ pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateO
         },
         ..GenerateOptions::default()
     };
-    let prompt = match v.get("prompt_ids").and_then(Value::as_array) {
+    let prompt = match v.get("prompt_ids").and_then(Json::as_array) {
         Some(ids) => {
-            Prompt::Tokens(ids.iter().filter_map(Value::as_u64).map(|n| n as u32).collect())
+            Prompt::Tokens(ids.iter().filter_map(Json::as_u64).map(|n| n as u32).collect())
         }
-        // Read once more, in order: a template may print a message.
-        None => Prompt::Messages(match TemplateValue::parse(json)?.get("messages") {
-            Some(messages) => messages.clone(),
+        None => Prompt::Messages(match v.get("messages") {
+            Some(messages) => messages.clone().into(),
             None => TemplateValue::List(Vec::new()),
         }),
     };

@@ -1,6 +1,7 @@
 //! The state of a session in a page, and its steps.
 
-use crate::executor::Executor;
+use crate::answer::{Object, Put, text};
+use crate::executor::{Executor, where_it_runs};
 use crate::gpu::GpuHost;
 use crate::network::{Coming, Files, Network, embed_options};
 use crate::request::Options;
@@ -12,9 +13,8 @@ use rlx_core::runtime::session::{
     DeviceTensor, Given, Reading, Run, Session, Signature, Tensor, TensorRef,
 };
 use rlx_core::target::Activations;
-use rlx_core::types::{DType, Shape, Type};
+use rlx_core::types::{DType, Dim, Shape, Type};
 use rlx_core::{Code, Error, Result};
-use serde_json::{Value, json};
 use wasm_bindgen::JsValue;
 
 /// An input of the next run.
@@ -61,7 +61,7 @@ pub(crate) struct State {
     pub files: Files,
     pub coming: Option<Coming>,
     pub network: Option<Network>,
-    model: Value,
+    model: Option<Object>,
     weight_bytes: u64,
     pub inputs: Vec<Input>,
     pub work: Option<Work>,
@@ -93,7 +93,7 @@ impl State {
             files: Files::default(),
             coming: None,
             network: None,
-            model: Value::Null,
+            model: None,
             weight_bytes: 0,
             inputs: Vec::new(),
             work: None,
@@ -112,9 +112,9 @@ impl State {
         let files = core::mem::take(&mut self.files);
         let activations = self.options.activations.unwrap_or(Activations::F32);
         let context = self.options.context;
-        let coming = files.open(&self.executor, activations, context, self.embed)?;
-        self.model = coming.model.clone();
+        let mut coming = files.open(&self.executor, activations, context, self.embed)?;
         self.weight_bytes = coming.weight_bytes;
+        self.model = coming.model.take();
         self.coming = Some(coming);
         Ok(())
     }
@@ -130,9 +130,10 @@ impl State {
         for name in session.entries() {
             let (inputs, outputs) = (session.inputs(name)?, session.outputs(name)?);
             let listed = |of: &[Signature]| of.iter().map(signature).collect::<Vec<_>>();
-            all.push(json!({ "name": name, "inputs": listed(inputs), "outputs": listed(outputs) }));
+            let entry = Object::new().with("name", &name);
+            all.push(entry.with("inputs", &listed(inputs)).with("outputs", &listed(outputs)));
         }
-        Ok(Value::Array(all).to_string())
+        Ok(text(&all))
     }
 
     /// Takes an output that is kept on the device as an input of the next run.
@@ -195,18 +196,19 @@ impl State {
             return Poll::Ready(Err(given_up()));
         }
         Poll::Ready(answer.map(|outputs| {
-            let about =
-                |t: &Tensor| json!({ "name": t.name, "type": t.dtype.name(), "dims": t.dims });
-            let mut all: Vec<Value> = outputs.iter().map(about).collect();
+            let about = |name: &str, dtype: DType, dims: &[u64]| {
+                Object::new().with("name", &name).with("type", &dtype.name()).with("dims", &dims)
+            };
+            let mut all: Vec<Object> =
+                outputs.iter().map(|t| about(&t.name, t.dtype, &t.dims)).collect();
             if let Some(Work::Run(_, kept)) = work {
                 for (n, t) in kept {
-                    let (name, dtype, dims) = (t.name(), t.dtype().name(), t.dims());
-                    all.push(json!({ "name": name, "type": dtype, "dims": dims, "kept": n }));
+                    all.push(about(t.name(), t.dtype(), t.dims()).with("kept", &n));
                     self.kept.insert(n, t);
                 }
             }
             self.outputs = outputs;
-            Value::Array(all).to_string()
+            text(&all)
         }))
     }
 
@@ -224,31 +226,22 @@ impl State {
         if self.cancelled {
             return Poll::Ready(Err(given_up()));
         }
-        Poll::Ready(
-            answer.map(|over| {
-                json!({ "over": over, "done": done, "truncated": truncated }).to_string()
-            }),
-        )
+        Poll::Ready(answer.map(|over| {
+            let batch = Object::new().with("over", &over);
+            batch.with("done", &done).with("truncated", &truncated).text()
+        }))
     }
 
     pub fn info(&self) -> Result<String> {
         let session = self.network.as_ref().ok_or_else(not_open)?.session();
         let about = session.info();
         let arena = session.programs().map(|(_, p)| p.arena_bytes).max().unwrap_or(0);
-        Ok(json!({
-            "device": about.kind,
-            "adapter": about.adapter,
-            "features": about.features,
-            "demoted": about.demoted,
-            "tuning": about.tuning,
-            "fallbackReason": self.options.fallback,
-            "target": self.executor.device.target().describe(),
-            "model": self.model,
-            "weightBytes": self.weight_bytes,
-            "arenaBytes": arena,
-            "programs": session.programs().count(),
-        })
-        .to_string())
+        Ok(where_it_runs(&about, &self.options, self.executor.device.target())
+            .with("model", &self.model)
+            .with("weightBytes", &self.weight_bytes)
+            .with("arenaBytes", &arena)
+            .with("programs", &session.programs().count())
+            .text())
     }
 }
 
@@ -272,12 +265,24 @@ fn adopted(
     session.adopt(name, *dtype, dims, |s| webgpu.adopt(s, bytes, |gpu, id| gpu.adopt(id, buffer)))
 }
 
-/// The sizes of a type as JSON: numbers, or texts for sizes with symbols.
-fn signature(s: &Signature) -> Value {
-    let size = |d: &rlx_core::types::Dim| match d.as_static() {
-        Some(n) => json!(n),
-        None => json!(d.to_string()),
-    };
-    let shape: Vec<Value> = s.ty.shape.0.iter().map(size).collect();
-    json!({ "name": s.name, "type": s.ty.dtype.name(), "shape": shape })
+/// A size: a number, or the text of one with symbols.
+enum Size {
+    Number(u64),
+    Text(String),
+}
+
+impl Put for Size {
+    fn put(&self, out: &mut String) {
+        match self {
+            Self::Number(n) => n.put(out),
+            Self::Text(text) => text.put(out),
+        }
+    }
+}
+
+/// An input or an output, and its type.
+fn signature(s: &Signature) -> Object {
+    let size = |d: &Dim| d.as_static().map_or_else(|| Size::Text(d.to_string()), Size::Number);
+    let shape: Vec<Size> = s.ty.shape.0.iter().map(size).collect();
+    Object::new().with("name", &s.name).with("type", &s.ty.dtype.name()).with("shape", &shape)
 }

@@ -3,9 +3,9 @@
 
 use crate::error::{Code, Error, Result};
 use crate::gguf::{Array, Metadata, Value};
-use crate::safetensors::json::Json;
+use crate::safetensors::json::{Json, member};
 use alloc::borrow::ToOwned;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
@@ -31,7 +31,7 @@ pub struct Keys<'a> {
 enum Source<'a> {
     Gguf(&'a Metadata),
     /// Members, and the file's name in errors.
-    Json(&'a BTreeMap<String, Json>, &'a str),
+    Json(&'a [(String, Json)], &'a str),
 }
 
 /// A key that this family reads only to see that it changes nothing: its name, the value that does
@@ -104,7 +104,7 @@ impl<'a> Keys<'a> {
         self.ask(name);
         match self.source {
             Source::Gguf(_) => None,
-            Source::Json(members, _) => members.get(name).filter(|v| **v != Json::Null),
+            Source::Json(members, _) => member(members, name).filter(|v| **v != Json::Null),
         }
     }
 
@@ -473,7 +473,7 @@ impl<'a> Keys<'a> {
     /// The same of an object: members of objects that were opened are looked at too.
     fn finish_object(
         &self,
-        members: &BTreeMap<String, Json>,
+        members: &[(String, Json)],
         prefix: &str,
         asked: &BTreeSet<String>,
     ) -> Result<()> {

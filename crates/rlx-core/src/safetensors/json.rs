@@ -1,11 +1,13 @@
-//! A small JSON reader: what a safetensors header and a `config.json` need, in core and without std.
+//! A small JSON reader: for safetensors headers, for a folder's configurations and tokenizers, for what templates
+//! are given and what a page asks, in core and without std.
 //!
-//! It reads RFC 8259, plus the `NaN`, `Infinity` and `-Infinity` that Python writes. A key that
-//! occurs twice in an object is an error: readers differ in which one they take.
+//! It reads RFC 8259, plus the `NaN`, `Infinity` and `-Infinity` that Python writes. Members keep the order in
+//! which they were written. A key that occurs twice in an object is an error in a file: readers differ in which
+//! one they take.
 
+use crate::order;
 use crate::{Error, Result};
 use alloc::borrow::ToOwned;
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -28,8 +30,13 @@ pub enum Json {
     String(String),
     /// An array.
     Array(Vec<Json>),
-    /// An object, by key.
-    Object(BTreeMap<String, Json>),
+    /// An object: its keys differ, and stand in the order in which they were written.
+    Object(Vec<(String, Json)>),
+}
+
+/// A member of an object. It is looked for from the first on, so who asks for many goes through them instead.
+pub fn member<'a>(members: &'a [(String, Json)], key: &str) -> Option<&'a Json> {
+    members.iter().find(|member| member.0 == key).map(|member| &member.1)
 }
 
 impl Json {
@@ -45,22 +52,25 @@ impl Json {
             Error::bad_file("the JSON is not UTF-8")
                 .at(format!("{name}, byte {}", base + e.valid_up_to() as u64))
         })?;
-        let mut reader = Reader { text, pos: 0, name, base };
-        let value = reader.value(0)?;
-        reader.blanks();
-        if reader.pos < text.len() {
-            return Err(reader.error("the JSON goes on after its end"));
-        }
-        Ok(value)
+        Reader { text, pos: 0, name, base, depth_max: DEPTH_MAX, last_counts: false }.whole()
+    }
+
+    /// Reads one value as Python does: of a key that an object has twice the last value counts, in the first
+    /// one's place. Objects and arrays may nest `depth_max` deep.
+    ///
+    /// # Errors
+    /// `BadFile` naming the byte when the text is not JSON, or deeper.
+    pub fn parse_last(text: &str, depth_max: usize) -> Result<Json> {
+        Reader { text, pos: 0, name: "the text", base: 0, depth_max, last_counts: true }.whole()
     }
 
     /// The member of an object; `None` for another value.
     pub fn get(&self, key: &str) -> Option<&Json> {
-        self.as_object()?.get(key)
+        member(self.as_object()?, key)
     }
 
     /// An object.
-    pub fn as_object(&self) -> Option<&BTreeMap<String, Json>> {
+    pub fn as_object(&self) -> Option<&[(String, Json)]> {
         match self {
             Json::Object(members) => Some(members),
             _ => None,
@@ -114,9 +124,22 @@ struct Reader<'a> {
     pos: usize,
     name: &'a str,
     base: u64,
+    depth_max: usize,
+    /// Whether the last value of a key counts, where it would be an error to have two.
+    last_counts: bool,
 }
 
 impl Reader<'_> {
+    /// The value that the whole text is.
+    fn whole(mut self) -> Result<Json> {
+        let value = self.value(0)?;
+        self.blanks();
+        if self.pos < self.text.len() {
+            return Err(self.error("the JSON goes on after its end"));
+        }
+        Ok(value)
+    }
+
     fn error(&self, what: &str) -> Error {
         self.error_at(self.pos, what)
     }
@@ -145,7 +168,7 @@ impl Reader<'_> {
     }
 
     fn value(&mut self, depth: usize) -> Result<Json> {
-        if depth > DEPTH_MAX {
+        if depth > self.depth_max {
             return Err(self.error("the JSON is nested too deep"));
         }
         self.blanks();
@@ -166,14 +189,14 @@ impl Reader<'_> {
 
     fn object(&mut self, depth: usize) -> Result<Json> {
         self.pos += 1;
-        let mut members = BTreeMap::new();
+        let (mut members, mut places) = (Vec::new(), Vec::new());
         self.blanks();
         if self.eat("}") {
             return Ok(Json::Object(members));
         }
         loop {
             self.blanks();
-            let key_pos = self.pos;
+            places.push(self.pos);
             if self.peek() != Some(b'"') {
                 return Err(self.error("a JSON key is expected"));
             }
@@ -183,18 +206,49 @@ impl Reader<'_> {
                 return Err(self.error("a ':' is expected after a JSON key"));
             }
             let value = self.value(depth + 1)?;
-            if members.contains_key(&key) {
-                return Err(self.error_at(key_pos, &format!("the JSON key {key} occurs twice")));
-            }
-            members.insert(key, value);
+            members.push((key, value));
             self.blanks();
             if self.eat("}") {
+                self.settle(&mut members, &places)?;
                 return Ok(Json::Object(members));
             }
             if !self.eat(",") {
                 return Err(self.error("a ',' or '}' is expected in a JSON object"));
             }
         }
+    }
+
+    /// Sees to keys that occur twice; `places` are where they stand.
+    fn settle(&self, members: &mut Vec<(String, Json)>, places: &[usize]) -> Result<()> {
+        let mut by_key = Vec::from_iter(0..members.len());
+        // Equal keys stay in their order.
+        order::sort_by(&mut by_key, |&a, &b| members[a].0.cmp(&members[b].0));
+        let mut first = 0;
+        let mut again = Vec::new();
+        for i in 1..by_key.len() {
+            let (kept, later) = (by_key[first], by_key[i]);
+            if members[kept].0 != members[later].0 {
+                first = i;
+                continue;
+            }
+            if !self.last_counts {
+                let what = format!("the JSON key {} occurs twice", members[later].0);
+                return Err(self.error_at(places[later], &what));
+            }
+            members[kept].1 = core::mem::replace(&mut members[later].1, Json::Null);
+            again.push(later);
+        }
+        if !again.is_empty() {
+            order::sort(&mut again);
+            let (mut at, mut rest) = (0, again.as_slice());
+            members.retain(|_| {
+                let gone = rest.first() == Some(&at);
+                rest = &rest[usize::from(gone)..];
+                at += 1;
+                !gone
+            });
+        }
+        Ok(())
     }
 
     fn array(&mut self, depth: usize) -> Result<Json> {
@@ -361,7 +415,7 @@ mod tests {
         assert_eq!(a[4].as_f64(), Some(18446744073709551616.0));
         assert_eq!((a[5].as_bool(), a[6].as_bool()), (Some(true), Some(false)));
         assert_eq!(a[7], Json::Null);
-        assert_eq!(json.get("b"), Some(&Json::Object(BTreeMap::new())));
+        assert_eq!(json.get("b"), Some(&Json::Object(Vec::new())));
         assert_eq!(json.get("c"), Some(&Json::Array(Vec::new())));
     }
 

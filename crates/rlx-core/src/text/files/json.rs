@@ -7,7 +7,7 @@ use super::super::specials::TokenRule;
 use super::super::vocab::{BlankRuns, LeadingBlank, VocabData};
 use super::splits;
 use crate::error::{Code, Error, Result};
-use crate::safetensors::json::Json;
+use crate::safetensors::json::{Json, member};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -230,7 +230,7 @@ fn read_bpe(model: &Json, byte_level: bool, data: &mut VocabData) -> Result<()> 
         data.merges.push(merge);
     }
     if let Some(unk) = text(model, "unk_token") {
-        let id = vocab.get(unk).and_then(Json::as_u64);
+        let id = member(vocab, unk).and_then(Json::as_u64);
         data.unk = id.map(|id| id as u32);
     }
     Ok(())

@@ -3,13 +3,14 @@
 //! Templates print objects (a tool's schema, the arguments of a call), and Python, for which they were
 //! written, prints the keys of one in the order in which it got them.
 
+use crate::safetensors::json::Json;
 use crate::{Error, Result};
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+/// Lists and objects inside each other, at most; a template is given fewer.
+const HEIGHT_MAX: usize = 127;
 
 /// A value of JSON.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,9 +36,10 @@ impl TemplateValue {
     /// as in Python.
     ///
     /// # Errors
-    /// `Usage` for what is no JSON, or nests some hundred lists.
+    /// `Usage` for what is no JSON, or nests more than 127 lists.
     pub fn parse(json: &str) -> Result<Self> {
-        serde_json::from_str(json).map_err(|e| Error::usage(format!("not JSON: {e}")))
+        let json = Json::parse_last(json, HEIGHT_MAX);
+        Ok(json.map_err(|e| Error::usage(format!("not JSON: {} ({})", e.what, e.at)))?.into())
     }
 
     /// The value of an object's key.
@@ -84,80 +86,19 @@ impl TemplateValue {
     }
 }
 
-impl<'de> Deserialize<'de> for TemplateValue {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> core::result::Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader)
-    }
-}
-
-/// Makes a value of what a reader of JSON finds.
-struct Reader;
-
-impl<'de> Visitor<'de> for Reader {
-    type Value = TemplateValue;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value of JSON")
-    }
-
-    fn visit_unit<E>(self) -> core::result::Result<TemplateValue, E> {
-        Ok(TemplateValue::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> core::result::Result<TemplateValue, E> {
-        Ok(TemplateValue::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> core::result::Result<TemplateValue, E> {
-        Ok(TemplateValue::Int(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> core::result::Result<TemplateValue, E> {
-        Ok(i64::try_from(value).map_or(TemplateValue::Float(value as f64), TemplateValue::Int))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> core::result::Result<TemplateValue, E> {
-        Ok(TemplateValue::Float(value))
-    }
-
-    fn visit_str<E>(self, text: &str) -> core::result::Result<TemplateValue, E> {
-        Ok(TemplateValue::Text(text.into()))
-    }
-
-    fn visit_string<E>(self, text: String) -> core::result::Result<TemplateValue, E> {
-        Ok(TemplateValue::Text(text))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(
-        self,
-        mut list: A,
-    ) -> core::result::Result<TemplateValue, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = list.next_element()? {
-            items.push(item);
-        }
-        Ok(TemplateValue::List(items))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(
-        self,
-        mut map: A,
-    ) -> core::result::Result<TemplateValue, A::Error> {
-        let mut entries: Vec<(String, TemplateValue)> = Vec::new();
-        let mut places = BTreeMap::new();
-        while let Some((key, value)) = map.next_entry::<String, TemplateValue>()? {
-            match places.get(&key) {
-                Some(&place) => {
-                    let entry: &mut (String, TemplateValue) = &mut entries[place];
-                    entry.1 = value;
-                }
-                None => {
-                    places.insert(key.clone(), entries.len());
-                    entries.push((key, value));
-                }
+impl From<Json> for TemplateValue {
+    fn from(json: Json) -> Self {
+        match json {
+            Json::Null => Self::Null,
+            Json::Bool(value) => Self::Bool(value),
+            Json::Integer(value) => Self::Int(value),
+            Json::Float(value) => Self::Float(value),
+            Json::String(text) => Self::Text(text),
+            Json::Array(items) => Self::List(items.into_iter().map(Self::from).collect()),
+            Json::Object(members) => {
+                Self::Map(members.into_iter().map(|(key, value)| (key, value.into())).collect())
             }
         }
-        Ok(TemplateValue::Map(entries))
     }
 }
 
@@ -184,6 +125,6 @@ mod tests {
         let e = TemplateValue::parse("[1,").unwrap_err().to_string();
         assert!(e.starts_with("not JSON: "), "{e}");
         let e = TemplateValue::parse(&"[".repeat(100_000)).unwrap_err().to_string();
-        assert!(e.starts_with("not JSON: recursion limit"), "{e}");
+        assert!(e.starts_with("not JSON: the JSON is nested too deep"), "{e}");
     }
 }
