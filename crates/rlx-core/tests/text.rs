@@ -295,8 +295,10 @@ mod chat {
     }
 
     fn options(json: &Json) -> RenderOptions {
-        let mut variables: std::collections::BTreeMap<String, TemplateValue> =
-            serde_json::from_value(json.clone()).unwrap();
+        let TemplateValue::Map(all) = TemplateValue::parse(&json.to_string()).unwrap() else {
+            panic!("no object: {json}")
+        };
+        let mut variables: std::collections::BTreeMap<_, _> = all.into_iter().collect();
         let generate = variables.remove("add_generation_prompt");
         RenderOptions {
             add_generation_prompt: generate == Some(TemplateValue::Bool(true)),

@@ -463,6 +463,23 @@ mod tests {
     }
 
     #[test]
+    fn members_keep_their_order_and_of_a_key_twice_the_last_value_may_count() {
+        let text = r#"{"c": 1, "a": 2, "d": 3, "a": 4, "b": {}, "c": 5, "c": 6}"#;
+        let member = |key: &str, n: i64| (key.to_owned(), Json::Integer(n));
+        let empty = ("b".to_owned(), Json::Object(Vec::new()));
+        let wanted = Vec::from([member("c", 6), member("a", 4), member("d", 3), empty]);
+        assert_eq!(Json::parse_last(text, DEPTH_MAX).unwrap(), Json::Object(wanted));
+        assert!(parse(text).unwrap_err().what.ends_with("occurs twice"));
+        let distinct = parse(r#"{"b": 1, "a": 2}"#).unwrap();
+        assert_eq!(distinct, Json::Object(Vec::from([member("b", 1), member("a", 2)])));
+        // Keys in any number cost no more than sorting them.
+        let many: Vec<String> = (0..100_000).map(|i| format!("\"{}\": {i}", i % 50_000)).collect();
+        let json = Json::parse_last(&format!("{{{}}}", many.join(",")), 1).unwrap();
+        assert_eq!(json.as_object().map(<[_]>::len), Some(50_000));
+        assert_eq!(json.get("7").and_then(Json::as_u64), Some(50_007));
+    }
+
+    #[test]
     fn nesting_past_64_is_refused() {
         let nested = |n: usize| parse(&("[".repeat(n) + &"]".repeat(n)));
         assert!(nested(DEPTH_MAX).is_ok());
