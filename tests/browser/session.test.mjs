@@ -472,7 +472,7 @@ test('what is wrong is told, with what was given and what is wanted', async () =
     lied: ['usage', /said to be f32/], still: null,
     llama: ['bad_file', /is missing/], contextOfGraph: ['usage', /of a model/], badContext: ['usage', /whole number/],
     longContext: ['usage', /a context of 1073741824 tokens/], text: ['bad_graph', /./],
-    program: ['bad_graph', /./], noWeights: ['bad_file', /./], otherType: ['bad_file', /./], hostile: ['bad_file', /not a safetensors file/],
+    program: ['bad_graph', /./], noWeights: ['bad_file', /./], otherType: ['bad_file', /./], hostile: ['bad_file', /neither a GGUF nor a safetensors file/],
     short: ['bad_file', /ends/], empty: ['bad_file', /ends inside its header/], noConfig: ['usage', /does not say what model/],
     badConfig: ['bad_file', /./], notFound: ['io', /404/], noFolder: ['io', /404/], both: ['usage', /one of them/],
     option: ['usage', /kv is not an option/], tooMany: ['usage', /this model takes 2 to/], noEncoder: ['unsupported', /generates text/],
