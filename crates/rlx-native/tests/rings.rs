@@ -46,7 +46,7 @@ impl On {
         let (maps, device) = (self.source.maps(), self.device.clone());
         let keeps = self.row.keeps_maps;
         let session = put(&compiled, maps, device, keeps, &mut |_, _, _| {}, &mut |_, _| {});
-        let (tokenizer, _) = self.source.language().unwrap();
+        let tokenizer = self.source.language().unwrap().tokenizer;
         let engine = Engine::new(session.unwrap(), Arc::new(compiled), Arc::new(tokenizer));
         Model {
             engine: engine.unwrap(),
