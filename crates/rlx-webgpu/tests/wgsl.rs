@@ -3,6 +3,7 @@
 use naga::valid::{Capabilities, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
 use rlx_core::plan::hash;
 use rlx_webgpu::kernels::{Kernel, catalog};
+use std::path::Path;
 
 #[test]
 fn naga_accepts_every_kernel() {
@@ -37,16 +38,45 @@ fn kernels_stay_within_default_limits() {
     }
 }
 
+/// Files of the folder and of those in it that have a kernel's entry.
+fn entries(folder: &Path, out: &mut Vec<(String, String)>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            entries(&path, out);
+        } else if path.extension().is_some_and(|e| e == "wgsl") {
+            let text = std::fs::read_to_string(&path).expect("a text");
+            if text.contains("@compute") {
+                out.push((path.display().to_string(), text));
+            }
+        }
+    }
+}
+
 #[test]
 fn headers_say_formula_shapes_bytes_launch_and_numerics() {
-    for (name, kernel) in catalog::all(false).expect("every operator has a kernel") {
-        let mut lines = kernel.wgsl.lines().take_while(|l| l.starts_with("//"));
+    let mut files = Vec::new();
+    entries(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/kernels"), &mut files);
+    assert!(files.len() > 30, "{} files", files.len());
+    for (name, text) in files {
+        let lines = text.lines().take_while(|l| l.starts_with("//"));
         let words: Vec<&str> = lines
-            .by_ref()
             .filter(|l| l.len() > 3 && !l[3..].starts_with(' '))
             .filter_map(|l| l[3..].split(' ').next())
             .collect();
-        assert_eq!(words[1..5], ["shapes", "bytes", "launch", "numerics"], "{name}: {words:?}");
+        let after = words.get(1..5);
+        assert_eq!(
+            after,
+            Some(&["shapes", "bytes", "launch", "numerics"][..]),
+            "{name}: {words:?}"
+        );
+    }
+}
+
+#[test]
+fn no_text_has_a_comment() {
+    for (name, kernel) in catalog::all(false).expect("every operator has a kernel") {
+        assert!(!kernel.wgsl.contains("//"), "{name}");
     }
 }
 

@@ -257,9 +257,9 @@ impl Split {
 
     /// Writes the row's own blocks: 32 threads have two of them.
     fn write_blocks(&self) -> String {
+        // Pairs of elements, k's and then v's.
         format!(
             "if ctl.z == 0u && ctl.x >= start && ctl.x < end {{\n        \
-             // Pairs of elements, k's and then v's.\n        \
              for (var first = 0u; first < E; first += THREADS) {{\n            \
              let i = first + thread;\n            let d = i % (E / 2u) * 2u;\n            \
              var pair = vec2f();\n            \

@@ -131,9 +131,9 @@ fn score(op: &Route, logit: &str) -> Result<String> {
 /// Memory for groups, and what leaves the experts of those that are not among the best a key below all.
 fn groups(op: &Route) -> (String, String) {
     let Route { top_groups, group_sum, .. } = op;
+    // The sum of a group's largest: each is the next behind the one before.
     let best = format!(
-        "// The sum of a group's largest: each is the next behind the one before.\n    \
-         for (var g = thread; g < GROUPS; g += 64u) {{\n        \
+        "for (var g = thread; g < GROUPS; g += 64u) {{\n        \
          var sum = 0.0;\n        var above = 0xffffffffu;\n        var at = 0u;\n        \
          for (var i = 0u; i < {group_sum}u; i++) {{\n            \
          var best = 0u;\n            var where_best = 0u;\n            var found = false;\n            \
