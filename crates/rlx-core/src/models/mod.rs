@@ -2,6 +2,8 @@
 
 mod bert;
 mod checkpoint;
+#[cfg(feature = "encode")]
+pub mod convert;
 mod decoder;
 mod deepseek;
 mod encoder;

@@ -26,6 +26,8 @@ mod unigram;
 mod vocab;
 mod wordpiece;
 
+#[cfg(feature = "encode")]
+pub use pretokenize::pretokenizer_like;
 pub use pretokenize::words;
 pub use specials::TokenRule;
 pub use stream::TextStream;
