@@ -124,17 +124,45 @@ impl Folder {
     /// # Errors
     /// As [`TokenizerFiles::put`] and [`TokenizerFiles::tokenizer`].
     pub fn language(&self) -> Result<(Tokenizer, Result<ChatTemplate>)> {
+        let files = self.tokenizer_files()?;
+        let tokenizer = files.tokenizer().map_err(|e| self.located(e))?;
+        let template = files.chat_template(&tokenizer);
+        Ok((tokenizer, template))
+    }
+
+    /// The small files that say how it reads text, as far as they are there.
+    ///
+    /// # Errors
+    /// As [`TokenizerFiles::put`].
+    pub fn tokenizer_files(&self) -> Result<TokenizerFiles> {
         let mut files = TokenizerFiles::default();
         for name in TOKENIZER_FILES {
             let Some(text) = small_file(&self.path.join(name))? else { continue };
             files.put(name, &self.path.join(name).display().to_string(), (*text).as_ref())?;
         }
-        let tokenizer = files.tokenizer().map_err(|e| match e.at.is_empty() {
-            true => e.at(self.path.display().to_string()),
-            false => e,
-        })?;
-        let template = files.chat_template(&tokenizer);
-        Ok((tokenizer, template))
+        Ok(files)
+    }
+
+    /// An error about one of its files, at the folder where it names no place.
+    pub fn located(&self, e: Error) -> Error {
+        if e.at.is_empty() { e.at(self.path.display().to_string()) } else { e }
+    }
+
+    /// Its own name, without those of the folders that it is in.
+    pub fn name(&self) -> Option<String> {
+        let whole = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
+        whole.file_name().map(|name| name.to_string_lossy().into_owned())
+    }
+
+    /// The temperature that it asks for.
+    ///
+    /// # Errors
+    /// As [`text`](Self::text).
+    pub fn temperature(&self) -> Result<Option<f32>> {
+        let Some(text) = self.text("generation_config.json")? else { return Ok(None) };
+        let at = self.path.join("generation_config.json").display().to_string();
+        let json = Json::parse(text.as_bytes(), &at, 0)?;
+        Ok(json.get("temperature").and_then(Json::as_f64).map(|t| t as f32))
     }
 
     /// Bytes of its files of weights.
@@ -238,12 +266,7 @@ impl CheckpointFiles {
     pub fn temperature(&self) -> Result<Option<f32>> {
         match self {
             Self::Gguf(source) => source.files.metadata.opt_f32("general.sampling.temp"),
-            Self::Folder(folder) => {
-                let Some(text) = folder.text("generation_config.json")? else { return Ok(None) };
-                let at = folder.path.join("generation_config.json").display().to_string();
-                let json = Json::parse(text.as_bytes(), &at, 0)?;
-                Ok(json.get("temperature").and_then(Json::as_f64).map(|t| t as f32))
-            }
+            Self::Folder(folder) => folder.temperature(),
         }
     }
 

@@ -100,7 +100,8 @@ fn keys(data: &VocabData, wanted: &Tokenizer) -> Vec<(String, Value)> {
     if let Some(types) = &data.token_types {
         put("token_type", Value::Array(Array::I32(types.clone())));
     }
-    if !data.merges.is_empty() {
+    // Byte-level BPE without merges has an empty list: llama.cpp wants the key.
+    if matches!(data.model.as_str(), "gpt2" | "gemma4") {
         put("merges", strings(&data.merges));
     }
     let ids = [

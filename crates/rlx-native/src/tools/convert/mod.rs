@@ -6,6 +6,7 @@
 
 mod numbers;
 
+use crate::network::Folder;
 use crate::new_file::create_gguf;
 use crate::tools::mix::{Quant, Traits};
 use crate::tools::quantize::convert::Rows;
@@ -13,7 +14,7 @@ use crate::tools::quantize::{Fallback, QUANTIZATION_VERSION, check_target, roles
 use numbers::Source;
 use rlx_core::gguf::{TensorInfo, TensorSpec, Value};
 use rlx_core::models::Checkpoint;
-use rlx_core::models::convert::{Conversion, Converted, conversion};
+use rlx_core::models::convert::{Conversion, Converted, conversion, tokenizer_keys};
 use rlx_core::runtime::device::SharedBytes;
 use rlx_core::types::{DType, Scalar};
 use rlx_core::{Error, Result};
@@ -44,6 +45,54 @@ pub struct Written {
     pub bytes: u64,
     /// Tensors with another type than the quant's.
     pub fallbacks: Vec<Fallback>,
+}
+
+/// Writes a folder's model, tokenizer and chat template to `out`. `progress` is told bytes of the file so far and of
+/// how many.
+///
+/// # Errors
+/// As [`Plan::new`], [`text_keys`] and [`Plan::write`].
+pub fn convert(
+    folder: &Folder,
+    out: &Path,
+    options: ConvertOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Written> {
+    let checkpoint = folder.checkpoint();
+    let plan = Plan::new(&checkpoint, options.quant)?;
+    let keys = text_keys(folder, plan.architecture(), plan.vocab())?;
+    plan.write(&checkpoint, folder.maps(), keys, out, options, progress)
+}
+
+/// Keys of a folder's name, tokenizer and chat template, and of the temperature that it asks for.
+///
+/// # Errors
+/// `Io` without a tokenizer; as the readers of its files, and [`tokenizer_keys`].
+pub fn text_keys(
+    folder: &Folder,
+    architecture: &str,
+    rows: u64,
+) -> Result<Vec<(String, Value)>> {
+    let files = folder.tokenizer_files()?;
+    let vocabulary = files.vocabulary().map_err(|e| folder.located(e))?;
+    let name = folder.name().unwrap_or_default();
+    let mut keys = vec![("general.name".to_owned(), Value::String(name.clone()))];
+    if let Some(temperature) = folder.temperature()? {
+        keys.push(("general.sampling.temp".to_owned(), Value::F32(temperature)));
+    }
+    let scores = files.sentencepiece();
+    keys.extend(
+        tokenizer_keys(&vocabulary, scores, architecture, &name, rows)
+            .map_err(|e| folder.located(e))?,
+    );
+    if let Some(template) = files.chat_template_text(false) {
+        keys.push(("tokenizer.chat_template".to_owned(), Value::String(template.to_owned())));
+        let tools = files.chat_template_text(true).filter(|tools| *tools != template);
+        keys.extend(tools.map(|tools| {
+            ("tokenizer.chat_template.tool_use".to_owned(), Value::String(tools.to_owned()))
+        }));
+    }
+    Ok(keys)
 }
 
 /// A folder's model that can be written, before any byte is.
