@@ -85,8 +85,9 @@ pub(super) fn keys(model: &Decoder, architecture: &'static str) -> Result<Vec<(S
     if let Some(bound) = model.logit_softcap {
         k.float("final_logit_softcapping", bound);
     }
-    if let Some(width) = model.layer_inputs {
-        k.number("embedding_length_per_layer_input", width)?;
+    if architecture == "gemma4" {
+        // llama.cpp wants the key where there is nothing, too.
+        k.number("embedding_length_per_layer_input", model.layer_inputs.unwrap_or(0))?;
     }
     recurrences(k, model)?;
     Ok(keys.all)
