@@ -11,9 +11,13 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-/// Token types of GGUF: text that is always one token, and what is never produced.
+/// Token types of GGUF: ordinary ones, text that is always one token, and what is never produced.
+const NORMAL: i32 = 1;
 const USER_DEFINED: i32 = 4;
 const UNUSED: i32 = 5;
+
+/// SentencePiece's blank.
+const BLANK: char = '\u{2581}';
 
 /// The keys of a tokenizer, in a file of that architecture whose table of embeddings has `rows` rows and whose
 /// `general.name` is `name`. `scores` is what the folder's `tokenizer.model` says, if it has one.
@@ -48,6 +52,13 @@ pub fn tokenizer_keys(
             data.merges.clear();
         }
         _ => {}
+    }
+    if data.model != "gpt2" {
+        // Such tokens are looked for in text, which has blanks.
+        let types = data.token_types.iter().flatten();
+        for (token, _) in data.tokens.iter_mut().zip(types).filter(|(_, t)| **t == USER_DEFINED) {
+            *token = token.replace(BLANK, " ");
+        }
     }
     blanks(&data)?;
     pad(&mut data, rows)?;
@@ -226,7 +237,7 @@ fn scores_of(data: &VocabData, other: &VocabData) -> Option<Vec<f32>> {
     let of = |(id, token): (usize, &String)| match other.tokens.get(id) {
         Some(piece) if piece == token => other.scores.get(id).copied(),
         // An ordinary piece must be in both.
-        _ if kinds.get(id).is_none_or(|&kind| kind == 1) => None,
+        _ if kinds.get(id).is_none_or(|&kind| kind == NORMAL) => None,
         _ => Some(0.0),
     };
     (other.model == "llama").then(|| data.tokens.iter().enumerate().map(of).collect())?
@@ -241,7 +252,7 @@ fn scores_of_merges(data: &VocabData) -> Result<Vec<f32>> {
             .hint("put the model's tokenizer.model into the folder: it has the scores")
     };
     let kinds = data.token_types.as_deref().unwrap_or_default();
-    let ordinary = |id: usize| kinds.get(id).is_none_or(|&kind| kind == 1);
+    let ordinary = |id: usize| kinds.get(id).is_none_or(|&kind| kind == NORMAL);
     let all = data.tokens.iter().enumerate().filter(|(id, _)| ordinary(*id));
     let ids: BTreeMap<&str, usize> = all.map(|(id, token)| (token.as_str(), id)).collect();
     // How many merges make each piece; the list is in the order of pieces.
@@ -250,7 +261,8 @@ fn scores_of_merges(data: &VocabData) -> Result<Vec<f32>> {
     let mut last = None;
     for (rank, merge) in data.merges.iter().enumerate() {
         let piece = merge.replacen(' ', "", 1);
-        let id = *ids.get(piece.as_str()).ok_or_else(incomplete)?;
+        // What becomes a control token merges nothing.
+        let Some(&id) = ids.get(piece.as_str()) else { continue };
         if last != Some(id) {
             if made.contains_key(&id) {
                 return Err(incomplete());
