@@ -61,7 +61,9 @@ fn converted_tokenizers_have_the_keys_of_llama_cpps_files() {
                 // Scores of tokens that are never merged.
                 ("gemma" | "phi3", "scores") => scores_agree(ours.get(key), &entry.value),
                 // The unknown token is a control token to some, which to readers is the same.
-                ("gemma" | "phi3" | "unigram", "token_type") => types_agree(ours.get(key), &entry.value),
+                ("gemma" | "phi3" | "unigram", "token_type") => {
+                    types_agree(ours.get(key), &entry.value)
+                }
                 // It is known by its name, and has no key unless others end an answer too.
                 ("gemma", "eot_token_id") => true,
                 _ => false,
@@ -100,10 +102,10 @@ fn vocabularies_are_filled_up_and_never_cut() {
     };
     assert_eq!(types[600..], [5; 8]);
     let e = converted(&files, "llama3", 599).unwrap_err();
-    assert_eq!((e.code, e.what.as_str()), (
-        Code::BadFile,
-        "the tokenizer has 600 tokens, and the model embeds 599"
-    ));
+    assert_eq!(
+        (e.code, e.what.as_str()),
+        (Code::BadFile, "the tokenizer has 600 tokens, and the model embeds 599")
+    );
 }
 
 #[test]

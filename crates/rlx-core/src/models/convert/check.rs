@@ -5,14 +5,12 @@ use super::keys::refused;
 use super::tensors::Converted;
 use crate::error::{Error, Result};
 use crate::gguf::{HeaderReader, ModelFiles, TensorSpec, Value, Writer};
+use crate::math;
 use crate::models::checkpoint::Checkpoint;
-use crate::models::decoder::{
-    Attention, Banks, Decoder, FeedForward, Layer, Mixer, Projections,
-};
+use crate::models::decoder::{Attention, Banks, Decoder, FeedForward, Layer, Mixer, Projections};
 use crate::models::registry::open;
 use crate::models::rotary::Rotary;
-use crate::math;
-use crate::ops::RopeScaling;
+use crate::ops::{RopeScaling, RopeStyle};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -21,17 +19,16 @@ use alloc::vec::Vec;
 /// Positions that the file's module is built over; how many makes no difference to what it reads.
 const CONTEXT: u64 = 1;
 
-/// Fails where a file of these keys and tensors would be another model than `model`.
+/// Fails where a file of these keys and tensors would be another model than `model`. `paired`: rows of q and k that turn
+/// together stand in pairs in it.
 pub(super) fn check(
     model: &Decoder,
     keys: &[(String, Value)],
     tensors: &[Converted],
+    paired: bool,
 ) -> Result<()> {
-    let spec = |t: &Converted| TensorSpec {
-        name: t.name.clone(),
-        dtype: t.dtype,
-        dims: t.dims.clone(),
-    };
+    let spec =
+        |t: &Converted| TensorSpec { name: t.name.clone(), dtype: t.dtype, dims: t.dims.clone() };
     let specs: Vec<TensorSpec> = tensors.iter().map(spec).collect();
     let writer = Writer::new(keys, &specs)?;
     let mut reader = HeaderReader::new("the converted file", Some(writer.file_bytes()));
@@ -43,6 +40,11 @@ pub(super) fn check(
     let read = open(&checkpoint)?;
     read.module(&checkpoint, CONTEXT)?;
     let read = read.decoder().ok_or_else(|| Error::internal("the file is of no decoder"))?;
+    // What `tensors` did to the numbers is what the file is read as.
+    let style = if paired { RopeStyle::Adjacent } else { model.rope_style };
+    if read.rope_style != style || read.norm_offset != 0.0 {
+        return Err(Error::internal("the file's tensors are read otherwise than they are written"));
+    }
     compare(&alike(model), &alike(read))
 }
 

@@ -35,10 +35,13 @@ impl Keys {
     fn each(&mut self, name: &str, all: &[u64]) -> Result<()> {
         let all = all.iter().map(|&n| short(name, n)).collect::<Result<Vec<u32>>>()?;
         let alike = all.windows(2).all(|two| two[0] == two[1]);
-        self.put(name, match (alike, all.first()) {
-            (true, Some(&first)) => Value::U32(first),
-            _ => Value::Array(Array::U32(all)),
-        });
+        self.put(
+            name,
+            match (alike, all.first()) {
+                (true, Some(&first)) => Value::U32(first),
+                _ => Value::Array(Array::U32(all)),
+            },
+        );
         Ok(())
     }
 
@@ -208,8 +211,7 @@ fn sliding(architecture: &str) -> Option<u64> {
 fn windows(k: &mut Keys, model: &Decoder) -> Result<()> {
     const SIZE: &str = "attention.sliding_window";
     const PATTERN: &str = "attention.sliding_window_pattern";
-    let windows: Vec<Option<u64>> =
-        attending(model).map(|(_, a)| a.window).collect();
+    let windows: Vec<Option<u64>> = attending(model).map(|(_, a)| a.window).collect();
     let Some(window) = windows.iter().flatten().next().copied() else {
         // Files of this architecture are refused by llama.cpp without the key.
         if k.architecture == "phi3" {
@@ -289,7 +291,9 @@ fn rotary(k: &mut Keys, model: &Decoder) -> Result<()> {
                 k.number("rope.scaling.original_context_length", *original)?;
                 k.float("rope.scaling.attn_factor", *attention);
             } else if *attention != 1.0 {
-                return Err(refused("divided positions have a factor of their own, which GGUF lacks"));
+                return Err(refused(
+                    "divided positions have a factor of their own, which GGUF lacks",
+                ));
             }
         }
         RopeScaling::Dynamic { .. } => {

@@ -8,9 +8,9 @@
 mod check;
 mod keys;
 mod tensors;
-mod view;
 #[cfg(feature = "text")]
 mod tokenizer;
+mod view;
 
 pub use tensors::{Change, Converted, Numbers};
 #[cfg(feature = "text")]
@@ -61,10 +61,8 @@ pub fn conversion(checkpoint: &Checkpoint<'_>) -> Result<Conversion> {
         return Err(keys::refused(format!("the family {family} is not converted, decoders are")));
     };
     let architecture = architecture(model)?;
-    let mut all = Vec::from([(
-        String::from("general.architecture"),
-        Value::String(architecture.into()),
-    )]);
+    let mut all =
+        Vec::from([(String::from("general.architecture"), Value::String(architecture.into()))]);
     all.extend(keys::keys(model, architecture)?);
     all.extend(sections(config, model, architecture));
     let tensors = tensors::tensors(checkpoint, model, architecture)?;
@@ -78,7 +76,7 @@ pub fn conversion(checkpoint: &Checkpoint<'_>) -> Result<Conversion> {
         let what = format!("tensor {} has no place in a GGUF file", weight.name);
         return Err(keys::refused(what));
     }
-    check::check(model, &all, &tensors)?;
+    check::check(model, &all, &tensors, tensors::paired(architecture))?;
     Ok(Conversion { architecture, vocab: model.vocab, keys: all, tensors })
 }
 
@@ -90,7 +88,11 @@ fn architecture(model: &Decoder) -> Result<&'static str> {
         // Their files are those of LLaMA.
         ("mistral" | "mixtral", _) => "llama",
         ("qwen35", [dense, experts]) => {
-            if model.has_experts() { experts } else { dense }
+            if model.has_experts() {
+                experts
+            } else {
+                dense
+            }
         }
         (_, [first, ..]) => first,
         (family, []) => {

@@ -376,8 +376,7 @@ impl Plan<'_> {
                 let v = heads(all.slice(0, 2 * keys, values), 0, d.value_dim);
                 let rows = vec![2 * keys + values, dim];
                 self.put(i, Part::DeltaQkv, ".weight", rows, vec![qk, v])?;
-                let parts =
-                    [(Part::DeltaZ, d.value_dim), (Part::DeltaA, 1), (Part::DeltaB, 1)];
+                let parts = [(Part::DeltaZ, d.value_dim), (Part::DeltaA, 1), (Part::DeltaB, 1)];
                 for (part, width) in parts {
                     let view = self.layer(i, part, ".weight")?;
                     let dims = sizes(&view);

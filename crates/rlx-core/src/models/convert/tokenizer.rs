@@ -66,9 +66,8 @@ pub fn tokenizer_keys(
     let of = |data: &VocabData| -> Result<(Vec<(String, Value)>, Tokenizer)> {
         let keys = keys(data, &wanted);
         let named = ("general.name".to_string(), text(name));
-        let entry = |(key, value): &(String, Value)| {
-            (key.clone(), Entry { value: value.clone(), at: 0 })
-        };
+        let entry =
+            |(key, value): &(String, Value)| (key.clone(), Entry { value: value.clone(), at: 0 });
         let entries = keys.iter().chain([&named]).map(entry).collect();
         let read = vocabulary(&Metadata::new("the converted file", entries))?;
         rules(data, &read)?;
@@ -273,9 +272,10 @@ fn scores_of_merges(data: &VocabData) -> Result<Vec<f32>> {
         *made.entry(id).or_default() += 1;
     }
     for (piece, id) in &ids {
-        let cuts = piece.char_indices().skip(1).filter(|&(at, _)| {
-            ids.contains_key(&piece[..at]) && ids.contains_key(&piece[at..])
-        });
+        let cuts = piece
+            .char_indices()
+            .skip(1)
+            .filter(|&(at, _)| ids.contains_key(&piece[..at]) && ids.contains_key(&piece[at..]));
         if cuts.count() != made.get(id).copied().unwrap_or(0) {
             return Err(incomplete());
         }

@@ -70,9 +70,8 @@ pub fn pretokenizer_like(
     let own = Pretokenizer::named(name)?;
     let nfc = nfc.unwrap_or(own.nfc);
     let ignore_merges = ignore_merges.unwrap_or(own.ignore_merges);
-    let does = |p: &Pretokenizer| {
-        (p.stages, p.nfc, p.ignore_merges) == (own.stages, nfc, ignore_merges)
-    };
+    let does =
+        |p: &Pretokenizer| (p.stages, p.nfc, p.ignore_merges) == (own.stages, nfc, ignore_merges);
     let rows = TABLE.iter().filter(|(_, p)| does(p));
     let names: Vec<&'static str> = rows.flat_map(|row| row.0).copied().collect();
     Ok(names.iter().find(|n| **n == name).or(names.first()).copied())

@@ -68,11 +68,7 @@ pub fn convert(
 ///
 /// # Errors
 /// `Io` without a tokenizer; as the readers of its files, and [`tokenizer_keys`].
-pub fn text_keys(
-    folder: &Folder,
-    architecture: &str,
-    rows: u64,
-) -> Result<Vec<(String, Value)>> {
+pub fn text_keys(folder: &Folder, architecture: &str, rows: u64) -> Result<Vec<(String, Value)>> {
     let files = folder.tokenizer_files()?;
     let vocabulary = files.vocabulary().map_err(|e| folder.located(e))?;
     let name = folder.name().unwrap_or_default();

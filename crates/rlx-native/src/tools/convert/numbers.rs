@@ -85,7 +85,9 @@ impl<'a> Source<'a> {
                     let same = |v: &&View| self.bytes(&v.tensor).is_ok_and(|b| b.0 == dtype);
                     let end = start + views[start..].iter().take_while(same).count();
                     let group = &views[start..end.max(start + 1)];
-                    self.gather(tensor, group, dtype, elements, &mut |dtype, rows| put(dtype, rows))?;
+                    self.gather(tensor, group, dtype, elements, &mut |dtype, rows| {
+                        put(dtype, rows)
+                    })?;
                     start = end.max(start + 1);
                 }
                 Ok(())
