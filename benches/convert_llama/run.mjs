@@ -108,7 +108,8 @@ if (options.out) {
   const { version } = JSON.parse(readFileSync(new URL('node_modules/node-llama-cpp/package.json', import.meta.url), 'utf8'));
   const { release } = llama.llamaCppRelease;
   const about = { what: 'benches/convert_llama/run.mjs', machine: cpus()[0].model, 'node-llama-cpp': version, 'llama.cpp': release };
-  writeFileSync(options.out, `${JSON.stringify({ ...about, results }, null, 1)}\n`);
+  const lines = Object.entries(about).map(([key, value]) => ` ${JSON.stringify(key)}: ${JSON.stringify(value)},\n`).join('');
+  writeFileSync(options.out, `{\n${lines} "results": [\n  ${results.map((r) => JSON.stringify(r)).join(',\n  ')}\n ]\n}\n`);
 }
 rmSync(scratch, { recursive: true });
 process.exit(failed ? 1 : 0);

@@ -51,10 +51,14 @@ const FAMILIES: &[&str] = &[
     "gemma4_moe",
 ];
 
+/// A family of each kind of layer: what is packed in every run of the tests. `RLX_WIDE` takes all of them.
+const KINDS: &[&str] =
+    &["llama32", "deepseek_v3", "qwen3_next", "qwen35", "lfm2", "gpt_oss", "gemma4", "gemma4_moe"];
+
 /// A text of tokens that every recorded model has.
 const IDS: [u32; 29] = [
-    7, 93, 12, 40, 111, 5, 88, 19, 33, 2, 71, 54, 100, 33, 9, 118, 64, 27, 80, 3, 45, 99, 50, 16, 78,
-    121, 61, 8, 90,
+    7, 93, 12, 40, 111, 5, 88, 19, 33, 2, 71, 54, 100, 33, 9, 118, 64, 27, 80, 3, 45, 99, 50, 16,
+    78, 121, 61, 8, 90,
 ];
 
 fn repository(path: &str) -> PathBuf {
@@ -68,19 +72,23 @@ fn recorded(name: &str) -> Option<PathBuf> {
     paths.into_iter().find(|path| path.join("model.safetensors").exists())
 }
 
-/// Calls `of` with each recorded folder that is there, and notes how many are not.
-fn each(test: &str, of: impl Fn(&str, &Path)) {
-    let there = FAMILIES.iter().filter_map(|&name| Some((name, recorded(name)?)));
+/// Calls `of` with each recorded folder of those names that is there, and notes if some are not.
+fn each(test: &str, names: &[&str], of: impl Fn(&str, &Path)) {
+    let there = names.iter().filter_map(|&name| Some((name, recorded(name)?)));
     let mut n = 0;
     for (name, folder) in there {
         of(name, &folder);
         n += 1;
     }
     assert!(n > 0);
-    if n < FAMILIES.len() {
-        let what = format!("{n} of {} recorded folders are there", FAMILIES.len());
+    if n < names.len() {
+        let what = format!("{n} of {} recorded folders are there", names.len());
         skip(&format!("convert::{test}"), &what);
     }
+}
+
+fn is_wide() -> bool {
+    std::env::var_os("RLX_WIDE").is_some()
 }
 
 /// An empty folder of this test's own.
@@ -140,7 +148,7 @@ fn gguf(path: &Path) -> CheckpointFiles {
 
 #[test]
 fn converted_files_give_the_folders_logits() {
-    each("converted_files_give_the_folders_logits", |name, folder| {
+    each("converted_files_give_the_folders_logits", FAMILIES, |name, folder| {
         let dir = scratch(name);
         with_config(folder, &config(folder), &dir);
         let source = Folder::open(&dir).unwrap();
@@ -233,7 +241,9 @@ fn types(path: &Path) -> BTreeSet<&'static str> {
 
 #[test]
 fn packed_weights_give_the_logits_of_the_same_weights_unpacked() {
-    each("packed_weights_give_the_logits_of_the_same_weights_unpacked", |name, folder| {
+    const TEST: &str = "packed_weights_give_the_logits_of_the_same_weights_unpacked";
+    let names = if is_wide() { FAMILIES } else { KINDS };
+    each(TEST, names, |name, folder| {
         let dir = scratch(&format!("packed-{name}"));
         let mut wide = config(folder);
         widen(&mut wide);
@@ -253,9 +263,11 @@ fn packed_weights_give_the_logits_of_the_same_weights_unpacked() {
             assert_eq!(types(&unpacked), BTreeSet::from(["f32"]), "{name}");
             let (packed, unpacked) = (gguf(&packed), gguf(&unpacked));
             let want = logits(&unpacked, "cpu", false);
-            for fused in [true, false] {
-                let apart = difference(&logits(&packed, "cpu", fused), &want).relative();
-                assert!(apart <= 1e-2, "{name}, {quant}, fused {fused}: {apart}");
+            // The reference fuses nothing.
+            let runs = [("cpu", true), ("cpu", false), ("reference", true)];
+            for (device, fused) in runs.into_iter().take(if is_wide() { 3 } else { 2 }) {
+                let apart = difference(&logits(&packed, device, fused), &want).relative();
+                assert!(apart <= 1e-2, "{name}, {quant}, {device}, fused {fused}: {apart}");
             }
         }
         std::fs::remove_dir_all(dir).unwrap();
