@@ -4,6 +4,7 @@ mod bad_input;
 #[path = "../support/malformed.rs"]
 mod broken;
 mod chat;
+mod convert;
 mod embed;
 mod files;
 mod graph;

@@ -35,14 +35,19 @@ fn ids(json: &Json) -> Vec<u32> {
     json.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
 }
 
-/// The tokenizer of a transformers folder's files.
-fn transformers(folder: &Path, name: &str) -> Tokenizer {
+/// A transformers folder's files of a tokenizer.
+fn transformers_files(folder: &Path, name: &str) -> TokenizerFiles {
     let mut files = TokenizerFiles::default();
     for file in ["tokenizer.json", "tokenizer_config.json"] {
         let path = folder.join(format!("{name}.{file}"));
         files.put(file, &path.display().to_string(), &std::fs::read(&path).unwrap()).unwrap();
     }
-    files.tokenizer().unwrap()
+    files
+}
+
+/// The tokenizer of a transformers folder's files.
+fn transformers(folder: &Path, name: &str) -> Tokenizer {
+    transformers_files(folder, name).tokenizer().unwrap()
 }
 
 /// Every string and every ill-formed byte string of `strings.json`, from both forms of the vocabulary.
@@ -90,6 +95,8 @@ fn check(folder: &Path, name: &str, tokenizer: &Tokenizer, gguf: bool) {
         assert_eq!(got, ids(&case["lossy_ids"]), "{name}: {}", bytes["name"]);
     }
 }
+
+mod converted;
 
 #[test]
 fn llama3_gives_the_recorded_ids_and_texts() {

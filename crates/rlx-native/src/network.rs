@@ -95,15 +95,31 @@ impl Folder {
     /// # Errors
     /// As [`TokenizerFiles::put`] and [`Language::of_folder`].
     pub fn language(&self) -> Result<Language> {
+        Language::of_folder(&self.tokenizer_files()?).map_err(|e| self.located(e))
+    }
+
+    /// The small files that say how it reads text, as far as they are there.
+    ///
+    /// # Errors
+    /// As [`TokenizerFiles::put`].
+    pub fn tokenizer_files(&self) -> Result<TokenizerFiles> {
         let mut files = TokenizerFiles::default();
         for name in TOKENIZER_FILES {
             let Some(text) = small_file(&self.path.join(name))? else { continue };
             files.put(name, &self.path.join(name).display().to_string(), (*text).as_ref())?;
         }
-        Language::of_folder(&files).map_err(|e| match e.at.is_empty() {
-            true => e.at(self.path.display().to_string()),
-            false => e,
-        })
+        Ok(files)
+    }
+
+    /// An error about one of its files, at the folder where it names no place.
+    pub fn located(&self, e: Error) -> Error {
+        if e.at.is_empty() { e.at(self.path.display().to_string()) } else { e }
+    }
+
+    /// Its own name, without those of the folders that it is in.
+    pub fn name(&self) -> Option<String> {
+        let whole = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
+        whole.file_name().map(|name| name.to_string_lossy().into_owned())
     }
 
     /// Bytes of its files of weights.

@@ -31,7 +31,7 @@ const NAMES: &[Renamed] = &[
 ];
 
 /// Bounds of the gated product where the file does not say.
-const LIMIT: f32 = 7.0;
+pub(super) const LIMIT: f32 = 7.0;
 /// What [`Unary::QuickGelu`] multiplies its argument by.
 const ALPHA: f64 = 1.702;
 

@@ -3,6 +3,8 @@
 #[cfg(feature = "encoders")]
 mod bert;
 mod checkpoint;
+#[cfg(feature = "encode")]
+pub mod convert;
 mod decoder;
 mod deepseek;
 #[cfg(feature = "encoders")]

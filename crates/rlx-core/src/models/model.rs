@@ -57,6 +57,12 @@ pub trait Model {
     /// What is known of it.
     fn facts(&self) -> Facts;
 
+    /// The decoder that it is, if it is one.
+    #[cfg(feature = "encode")]
+    fn decoder(&self) -> Option<&super::decoder::Decoder> {
+        None
+    }
+
     /// The model over `context` positions. [`module`](trait.Model.html#method.module) is what
     /// to call: it also sees that every tensor was read.
     ///

@@ -50,7 +50,7 @@ fn turning(keys: &Keys<'_>, name: &str, dims: u64, head_dim: u64) -> Result<u64>
 }
 
 /// What YaRN multiplies cos and sin by where a file says nothing else.
-fn yarn_attention(factor: f64) -> f64 {
+pub(super) fn yarn_attention(factor: f64) -> f64 {
     if factor <= 1.0 { 1.0 } else { 0.1 * math::log(factor) + 1.0 }
 }
 

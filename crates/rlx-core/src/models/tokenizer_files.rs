@@ -64,8 +64,22 @@ impl TokenizerFiles {
     /// The tokenizer.
     ///
     /// # Errors
-    /// `Io` where there is neither of its files; as [`Tokenizer::new`].
+    /// As [`vocabulary`](Self::vocabulary) and [`Tokenizer::new`].
     pub fn tokenizer(&self) -> Result<Tokenizer> {
+        Tokenizer::new(self.vocabulary()?)
+    }
+
+    /// What `tokenizer.model` says, where it was given.
+    #[cfg(feature = "encode")]
+    pub fn sentencepiece(&self) -> Option<&VocabData> {
+        self.model.as_ref()
+    }
+
+    /// What the files say about the tokenizer.
+    ///
+    /// # Errors
+    /// `Io` where there is neither of its files.
+    pub fn vocabulary(&self) -> Result<VocabData> {
         let Some(mut data) = self.json.as_ref().or(self.model.as_ref()).cloned() else {
             let what = "the folder has neither tokenizer.json nor tokenizer.model";
             return Err(Error::new(Code::Io, what)
@@ -78,7 +92,7 @@ impl TokenizerFiles {
         let one = eos.and_then(Json::as_u64);
         let many = eos.and_then(Json::as_array).unwrap_or(&[]).iter().filter_map(Json::as_u64);
         data.ends.extend(one.into_iter().chain(many).filter_map(|id| u32::try_from(id).ok()));
-        Tokenizer::new(data)
+        Ok(data)
     }
 
     /// The temperature that `generation_config.json` asks for.

@@ -121,6 +121,14 @@ impl RopeScaling {
         }
     }
 
+    /// What the frequency of each pair of `dims` dimensions is divided by, over contexts up to the original one.
+    #[cfg(feature = "encode")]
+    pub fn divisors(&self, base: f32, dims: usize) -> Vec<f32> {
+        let numbers = [f64::from(base), dims as f64, 1.0];
+        let of = |s: &RopeScaling, i| s.frequency(i, 1.0, numbers);
+        (0..dims / 2).map(|i| (of(&Self::None, i) / of(self, i)) as f32).collect()
+    }
+
     /// Whether it can be computed for so many dimensions.
     ///
     /// # Errors

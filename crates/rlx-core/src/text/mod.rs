@@ -29,6 +29,8 @@ mod vocab;
 #[cfg(feature = "encoders")]
 mod wordpiece;
 
+#[cfg(feature = "encode")]
+pub use pretokenize::pretokenizer_like;
 pub use pretokenize::words;
 pub use specials::TokenRule;
 pub use stream::TextStream;

@@ -5,6 +5,7 @@
 
 mod bench;
 mod chat;
+mod convert;
 mod devices;
 mod embed;
 mod graph;
@@ -62,6 +63,8 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Write a model file with random weights in the shapes of a real model.
     Synth(synth::SynthArgs),
+    /// Write a GGUF file of a transformers folder: weights, tokenizer and chat template.
+    Convert(convert::ConvertArgs),
     /// Write a copy of a model file with its matrices in another format.
     Quantize(quantize::QuantizeArgs),
     /// Split a model file into shards.
@@ -106,6 +109,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Resul
         Command::Bench(args) => bench::bench(&args),
         Command::Verify(args) => verify::verify(&args),
         Command::Synth(args) => synth::synth(&args),
+        Command::Convert(args) => convert::convert(&args),
         Command::Quantize(args) => quantize::quantize(&args),
         Command::Split(args) => shards::split(&args),
         Command::Merge(args) => shards::merge(&args),

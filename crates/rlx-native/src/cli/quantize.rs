@@ -70,7 +70,7 @@ pub fn quantize(args: &QuantizeArgs) -> Result<ExitCode> {
 }
 
 /// Notes which tensors got another type than asked for, one line per pair of types.
-fn report(fallbacks: &[Fallback]) {
+pub fn report(fallbacks: &[Fallback]) {
     let mut told: Vec<&Fallback> = Vec::new();
     for f in fallbacks {
         let like = |other: &Fallback| (other.wanted, other.got) == (f.wanted, f.got);

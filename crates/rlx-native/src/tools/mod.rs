@@ -1,6 +1,7 @@
 //! What the command line does besides answering: measure, prove, and make model files.
 
 pub mod bench;
+pub mod convert;
 pub mod kernel_times;
 pub mod mix;
 pub mod profile;

@@ -164,7 +164,20 @@ impl Decoder {
     }
 }
 
+#[cfg(feature = "encode")]
+impl Decoder {
+    /// Whether a layer has experts.
+    pub(super) fn has_experts(&self) -> bool {
+        self.layers.iter().any(|layer| !matches!(layer.feed_forward, FeedForward::Gated { .. }))
+    }
+}
+
 impl Model for Decoder {
+    #[cfg(feature = "encode")]
+    fn decoder(&self) -> Option<&Decoder> {
+        Some(self)
+    }
+
     fn facts(&self) -> Facts {
         let longest = |r: &Rotary| r.longest(self.context);
         Facts {

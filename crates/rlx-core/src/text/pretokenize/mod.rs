@@ -56,6 +56,27 @@ impl Pretokenizer {
     }
 }
 
+/// The name of a pre-tokenizer that cuts text as the one of that name, and brings it to NFC and takes whole words as
+/// is said; that name itself where it does. `None` where there is none.
+///
+/// # Errors
+/// [`Code::Unsupported`] for an unknown name.
+#[cfg(feature = "encode")]
+pub fn pretokenizer_like(
+    name: &str,
+    nfc: Option<bool>,
+    ignore_merges: Option<bool>,
+) -> Result<Option<&'static str>> {
+    let own = Pretokenizer::named(name)?;
+    let nfc = nfc.unwrap_or(own.nfc);
+    let ignore_merges = ignore_merges.unwrap_or(own.ignore_merges);
+    let does =
+        |p: &Pretokenizer| (p.stages, p.nfc, p.ignore_merges) == (own.stages, nfc, ignore_merges);
+    let rows = TABLE.iter().filter(|(_, p)| does(p));
+    let names: Vec<&'static str> = rows.flat_map(|row| row.0).copied().collect();
+    Ok(names.iter().find(|n| **n == name).or(names.first()).copied())
+}
+
 /// The words of `text` by the pre-tokenizer of that name, as `tokenizer.ggml.pre` has it.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 use rlx_core::formats::decode_row;
 use rlx_core::formats::encode::encode_row;
 use rlx_core::types::DType;
-use rlx_core::{Error, Result};
+use rlx_core::{Code, Error, Result};
 use std::sync::{Mutex, PoisonError};
 
 /// Elements of the rows that a thread takes at once.
@@ -20,6 +20,23 @@ pub struct Rows {
 }
 
 impl Rows {
+    /// Rows of `row` elements of the tensor of that name.
+    ///
+    /// # Errors
+    /// `Unsupported` for rows that blocks of either type do not fill.
+    pub fn of(name: &str, row: u64, from: DType, to: DType) -> Result<Rows> {
+        let bytes = |dtype: DType| dtype.row_bytes(row).and_then(|n| usize::try_from(n).ok());
+        match (usize::try_from(row).ok(), bytes(from), bytes(to)) {
+            (Some(elements), Some(before), Some(after)) if before > 0 && after > 0 => {
+                Ok(Rows { elements, from, to, bytes: (before, after) })
+            }
+            _ => Err(Error::new(
+                Code::Unsupported,
+                format!("tensor {name} has rows of {row} elements, which {to} does not hold"),
+            )),
+        }
+    }
+
     /// Converts `input`, whole rows, into `out`. Which thread takes which rows makes no difference to
     /// the bytes.
     ///

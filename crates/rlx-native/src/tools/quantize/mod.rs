@@ -3,8 +3,8 @@
 //! Inputs are memory maps and of the output a few megabytes are in memory. The file gets its name when
 //! it is whole (`new_file.rs`); which tensor gets which type is `mix.rs`.
 
-mod convert;
-mod roles;
+pub(super) mod convert;
+pub(super) mod roles;
 
 use crate::files::ModelSource;
 use crate::new_file::create_gguf;
@@ -14,7 +14,7 @@ use convert::Rows;
 use rlx_core::formats::encode::ENCODABLE;
 use rlx_core::gguf::{TensorInfo, TensorSpec, Value};
 use rlx_core::types::DType;
-use rlx_core::{Code, Error, Result};
+use rlx_core::{Error, Result};
 use std::path::Path;
 
 /// Elements converted before they are written.
@@ -22,7 +22,7 @@ const SLAB: usize = 4 << 20;
 /// Bytes copied at once.
 const PIECE: usize = 4 << 20;
 /// `general.quantization_version`: how blocks are laid out, as ggml counts.
-const QUANTIZATION_VERSION: u32 = 2;
+pub(super) const QUANTIZATION_VERSION: u32 = 2;
 
 /// Choices besides the quant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,8 @@ pub fn quantize(
             continue;
         }
         converted += 1;
-        let rows = rows(tensor, spec.dtype)?;
+        let row = tensor.dims.last().copied().unwrap_or(1);
+        let rows = Rows::of(&tensor.name, row, tensor.dtype, spec.dtype)?;
         let at_once = (SLAB / rows.elements.max(1)).max(1);
         for piece in bytes.chunks(at_once * rows.bytes.0) {
             slab.resize(piece.len() / rows.bytes.0 * rows.bytes.1, 0);
@@ -120,7 +121,7 @@ pub fn names() -> Vec<&'static str> {
     ENCODABLE.iter().map(|dtype| dtype.name()).chain(["q4_k_m", "q5_k_m"]).collect()
 }
 
-fn check_target(quant: Quant) -> Result<()> {
+pub(super) fn check_target(quant: Quant) -> Result<()> {
     if ENCODABLE.contains(&quant.base) {
         return Ok(());
     }
@@ -200,20 +201,4 @@ fn data<'a>(source: &'a ModelSource, file: usize, tensor: &TensorInfo) -> Result
     let range = tensor.offset as usize..(tensor.offset + tensor.bytes) as usize;
     let bytes = source.maps.get(file).and_then(|map| (**map).as_ref().get(range));
     bytes.ok_or_else(|| Error::internal(format!("tensor {} is outside its file", tensor.name)))
-}
-
-/// Sizes of a tensor's rows before and after.
-fn rows(tensor: &TensorInfo, to: DType) -> Result<Rows> {
-    let row = tensor.dims.last().copied().unwrap_or(1);
-    let bytes = |dtype: DType| dtype.row_bytes(row).and_then(|n| usize::try_from(n).ok());
-    let (elements, before, after) = (usize::try_from(row).ok(), bytes(tensor.dtype), bytes(to));
-    match (elements, before, after) {
-        (Some(elements), Some(before), Some(after)) if before > 0 && after > 0 => {
-            Ok(Rows { elements, from: tensor.dtype, to, bytes: (before, after) })
-        }
-        _ => Err(Error::new(
-            Code::Unsupported,
-            format!("tensor {} has rows of {row} elements, which {to} does not hold", tensor.name),
-        )),
-    }
 }

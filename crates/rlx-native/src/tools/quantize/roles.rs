@@ -113,14 +113,28 @@ pub fn traits(source: &ModelSource, roles: &[Option<Role>]) -> Result<Traits> {
     if layers == 0 {
         return Err(Error::bad_file(format!("{} is 0", key("block_count"))).at(metadata.file()));
     }
-    Ok(Traits {
+    let experts = metadata.opt_u32(&key("expert_count"))?.unwrap_or(0);
+    let tied = !source.files.tensors.contains_key("output.weight");
+    Ok(traits_of(architecture, layers, [heads, kv_heads], experts, tied, roles))
+}
+
+/// The same of a model of so many layers, heads and experts.
+pub fn traits_of(
+    architecture: &str,
+    layers: u32,
+    [heads, kv_heads]: [u32; 2],
+    experts: u32,
+    tied: bool,
+    roles: &[Option<Role>],
+) -> Traits {
+    Traits {
         layers,
         values: roles.iter().filter(|role| matches!(role, Some(Role::Values(_)))).count() as u32,
         group: heads / kv_heads.max(1),
-        experts: metadata.opt_u32(&key("expert_count"))?.unwrap_or(0),
-        tied: !source.files.tensors.contains_key("output.weight"),
+        experts,
+        tied,
         seventy: architecture == "llama" && layers == 80 && kv_heads < heads,
-    })
+    }
 }
 
 #[cfg(test)]
