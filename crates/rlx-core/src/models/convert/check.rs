@@ -19,8 +19,8 @@ use alloc::vec::Vec;
 /// Positions that the file's module is built over; how many makes no difference to what it reads.
 const CONTEXT: u64 = 1;
 
-/// Fails where a file of these keys and tensors would be another model than `model`. `paired`: rows of q and k that turn
-/// together stand in pairs in it.
+/// Fails where a file of these keys and tensors would be another model than `model`. `paired`: rows of q and k
+/// that turn together stand in pairs in it.
 pub(super) fn check(
     model: &Decoder,
     keys: &[(String, Value)],
