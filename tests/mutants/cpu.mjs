@@ -107,9 +107,15 @@ export default [
   },
   {
     name: 'cpu-kv-write-at-the-capacity', is: 'new', kind: 'bound', file: at('kernels/kv_write.rs'),
-    from: 'position >= self.capacity', to: 'position > self.capacity',
+    from: 'at >= self.capacity', to: 'at > self.capacity',
     stands: 'A row just past the last position is written.',
     tests: ['cpu:all noticed::', 'cpu:all caches::'],
+  },
+  {
+    name: 'cpu-ring-read-in-order', is: 'new', kind: 'operand', file: at('kernels/attention.rs'),
+    from: '(next, cache.row(next))', to: '(next, next.min(cache.capacity - 1))',
+    stands: 'A ring of keys is read as if it had the first positions.',
+    tests: ['cpu:all functions::attention', 'cpu:all splits::'],
   },
   {
     name: 'cpu-gelu-of-infinity', is: 'new', kind: 'guard', file: at('kernels/math.rs'),

@@ -289,9 +289,15 @@ export default [
   },
   {
     name: 'a-snapshot-of-another-conversation', is: 'new', kind: 'condition', file: at('runtime/generate/recurrences.rs'),
-    from: 's.tokens.len() <= common && prompt.starts_with(&s.tokens)', to: 's.tokens.len() <= common',
+    from: 'lengths.contains(&s.tokens.len()) && prompt.starts_with(&s.tokens)', to: 'lengths.contains(&s.tokens.len())',
     stands: 'A prompt goes on from the state of other tokens.',
     tests: ['native:all recurrences::'],
+  },
+  {
+    name: 'a-ring-that-lost-what-a-prompt-sees', is: 'new', kind: 'arithmetic', file: at('runtime/generate/rings.rs'),
+    from: 'self.written.saturating_sub(spare)', to: 'self.written.saturating_sub(3 * spare)',
+    stands: 'An edited conversation goes on from rows that later ones have overwritten.',
+    tests: ['native:all rings::', 'core:lib rings::'],
   },
   {
     name: 'norms-of-gemma-without-their-one', is: 'new', kind: 'constant', file: at('models/gemma.rs'),

@@ -58,8 +58,8 @@ export default [
     tests: ['core:all noticed::', 'core:all text::'],
   },
   {
-    name: 'template-value-in-another-order', is: 'new', kind: 'order', file: at('template/input.rs'),
-    from: 'entries.push((key, value));', to: 'entries.insert(0, (key, value));',
+    name: 'template-value-in-another-order', is: 'new', kind: 'order', file: 'crates/rlx-core/src/safetensors/json.rs',
+    from: 'members.push((key, value));', to: 'members.insert(0, (key, value));',
     stands: 'A template prints the keys of a tool in another order than Python does.',
     tests: ['core:all templates::', 'core:lib text::'],
   },
@@ -155,7 +155,7 @@ export default [
   },
   {
     name: 'marks-out-of-order', is: 'new', kind: 'order', file: at('unicode.rs'),
-    from: 'run.sort_by_key(|&(combining, _)| combining);', to: '', form: 'statement',
+    from: 'order::sort_by_key(run, |&(combining, _)| combining);', to: '', form: 'statement',
     stands: 'Marks of one letter stay in the order in which they were typed.',
     tests: ['core:all noticed::', 'core:all text::', 'core:lib text::'],
   },

@@ -17,7 +17,7 @@ export default [
   },
   {
     name: 'wgsl-attention-sees-the-next', is: 'review', kind: 'bound', file: at('attention'),
-    from: 'min(min({{block_end}}, ', to: 'min(min(1u + {{block_end}}, ',
+    from: 'let n = {{end}};', to: 'let n = 1u + {{end}};',
     stands: 'A row sees the position behind its own.',
     tests: ['webgpu:all noticed::', 'webgpu:all operators::attention'],
   },
@@ -29,7 +29,7 @@ export default [
   },
   {
     name: 'wgsl-split-without-its-own', is: 'review', kind: 'bound', file: at('attention_split/start'),
-    from: 'min(ctl.x + 1u, step.capacity)', to: 'min(ctl.x, step.capacity)',
+    from: 'let end_of_all = {{end}};', to: 'let end_of_all = {{end}} - 1u;',
     stands: 'Splits leave out the row\'s own position.',
     tests: ['webgpu:all noticed::', 'webgpu:all attention_split::'],
   },
