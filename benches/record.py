@@ -83,8 +83,4 @@ def kv_bytes(meta, positions, element):
     heads = meta[f"{family}.attention.head_count"]
     width = meta.get(f"{family}.attention.key_length", meta[f"{family}.embedding_length"] // heads)
     heads_kv = meta.get(f"{family}.attention.head_count_kv", heads)
-    layers = meta[f"{family}.block_count"]
-    # One number for each layer, or one for all of those with attention.
-    every = meta.get(f"{family}.full_attention_interval", 1)
-    all_heads = sum(heads_kv) if isinstance(heads_kv, list) else layers // every * heads_kv
-    return int(2 * all_heads * width * element * positions)
+    return int(2 * meta[f"{family}.block_count"] * heads_kv * width * element * positions)

@@ -129,7 +129,10 @@ def read_bytes(path, cell, args):
         banks = sum(tensor["bytes"] for name, tensor in tensors.items() if "_exps" in name)
         weights -= banks - banks * used // experts
     positions = cell["depth"] + 1 + cell["decode_tokens"] / 2
-    kv = kv_bytes(model["metadata"], positions, {"f32": 4, "f16": 2, "q8_0": 34 / 32}[args.kv])
+    element = {"f32": 4, "f16": 2, "q8_0": 34 / 32}[args.kv]
+    # Rows of the layers that have keys, or what the metadata says where q, k and v are one tensor.
+    keys = [tensor["shape"][0] for name, tensor in tensors.items() if name.endswith(".attn_k.weight")]
+    kv = int(2 * sum(keys) * element * positions) if keys else kv_bytes(model["metadata"], positions, element)
     reads = {"weight_bytes": weights, "kv_bytes": kv, "file_bytes": model["file_bytes"]}
     looked_up = sum(
         lookups(tensor["type"]) * math.prod(tensor["shape"])
