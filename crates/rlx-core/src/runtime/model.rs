@@ -157,8 +157,10 @@ impl CompiledModel {
                 .hint("it makes vectors of texts; use a model of family llama32 here"));
         }
         if options.compile.cache_spare.is_some_and(|spare| spare < options.chunk) {
-            let what =
-                format!("caches with fewer positions to spare than a chunk's {}", options.chunk);
+            let what = format!(
+                "the option cache_spare is below the {} rows of a prompt's chunk",
+                options.chunk
+            );
             return Err(Error::internal(what));
         }
         let module = model.module(checkpoint, model.positions(options.context)?)?;

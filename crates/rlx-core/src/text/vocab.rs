@@ -65,6 +65,20 @@ pub struct VocabData {
     pub rules: Vec<(u32, TokenRule, String)>,
 }
 
+impl VocabData {
+    /// Ids of tokens with a meaning of their own, by their names in keys of GGUF (`tokenizer.ggml.NAME_token_id`).
+    pub(crate) fn named_ids(&self) -> [(&'static str, Option<u32>); 6] {
+        [
+            ("bos", self.bos),
+            ("eos", self.eos),
+            ("eot", self.eot),
+            ("eom", self.eom),
+            ("unknown", self.unk),
+            ("padding", self.pad),
+        ]
+    }
+}
+
 /// What becomes of runs of blanks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlankRuns {
@@ -181,15 +195,7 @@ impl Vocab {
                 .at("tokenizer.ggml.tokens")
                 .hint("the file has no vocabulary, so RLX can turn no text into tokens"));
         }
-        let named = [
-            ("bos", data.bos),
-            ("eos", data.eos),
-            ("eot", data.eot),
-            ("eom", data.eom),
-            ("unknown", data.unk),
-            ("padding", data.pad),
-        ];
-        for (name, id) in named {
+        for (name, id) in data.named_ids() {
             if let Some(id) = id
                 && id as usize >= n
             {

@@ -248,7 +248,9 @@ fn windows(k: &mut Keys, model: &Decoder) -> Result<()> {
 /// Rotary positions: those of all layers, and in some architectures those of layers with a window.
 fn rotary(k: &mut Keys, model: &Decoder) -> Result<()> {
     let Some(first) = model.rotary.first() else {
-        return Err(refused("nothing turns, and GGUF files of decoders say what does"));
+        return Err(refused(
+            "the model has no rotary positions, and GGUF files of decoders say them",
+        ));
     };
     k.number("rope.dimension_count", first.dims)?;
     k.float("rope.freq_base", first.base);

@@ -58,7 +58,9 @@ pub fn conversion(checkpoint: &Checkpoint<'_>) -> Result<Conversion> {
     let module = model.module(checkpoint, 1)?;
     let family = model.facts().family;
     let Some(model) = model.decoder() else {
-        return Err(keys::refused(format!("the family {family} is not converted, decoders are")));
+        return Err(keys::refused(format!(
+            "the family {family} is no decoder, and only decoders are converted"
+        )));
     };
     let architecture = architecture(model)?;
     let mut all =

@@ -114,15 +114,7 @@ fn keys(data: &VocabData, wanted: &Tokenizer) -> Vec<(String, Value)> {
     if matches!(data.model.as_str(), "gpt2" | "gemma4") {
         put("merges", strings(&data.merges));
     }
-    let ids = [
-        ("bos", data.bos),
-        ("eos", data.eos),
-        ("eot", data.eot),
-        ("eom", data.eom),
-        ("unknown", data.unk),
-        ("padding", data.pad),
-    ];
-    for (name, id) in ids {
+    for (name, id) in data.named_ids() {
         if let Some(id) = id {
             put(&format!("{name}_token_id"), Value::U32(id));
         }

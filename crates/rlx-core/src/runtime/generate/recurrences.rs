@@ -41,9 +41,8 @@ impl Recurrences {
     }
 
     /// Prepares the states for a prompt that can go on from the rows of its first tokens, as many as `lengths` says,
-    /// or from none. `held` are the
-    /// tokens that the states were made of, if that is known. Returns how many tokens of the prompt the states then
-    /// have, and what must be written before its first row.
+    /// or from none. `held` are the tokens that the states were made of, if that is known. Returns how many tokens of
+    /// the prompt the states then have, and what must be written before its first row.
     ///
     /// # Errors
     /// Errors of the device.
