@@ -171,4 +171,10 @@ export default [
     stands: 'The bias of a choice is added to logits instead of scores.',
     tests: ['cpu:all experts::'],
   },
+  {
+    name: 'cpu-delta-chunk-own-decay', is: 'new', kind: 'constant', file: at('kernels/gated_delta_net/chunk.rs'),
+    from: 'self.remains[c] = 1.0;', to: 'self.remains[c] = *decay;',
+    stands: 'What a row of a chunk writes fades in the row itself.',
+    tests: ['cpu:all recurrent::'],
+  },
 ];

@@ -246,6 +246,30 @@ export default [
     tests: ['webgpu:all recurrent::'],
   },
   {
+    name: 'wgsl-delta-chunks-between', is: 'new', kind: 'bound', file: at('delta_chunks'),
+    from: 'let decay = decays(j + 1u, c + 1u)', to: 'let decay = decays(j, c + 1u)',
+    stands: 'What a row writes fades in the row itself.',
+    tests: ['webgpu:all delta_chunks::'],
+  },
+  {
+    name: 'wgsl-delta-chunks-last-rows', is: 'new', kind: 'guard', file: at('delta_chunks'),
+    from: 'if c >= rows { return vec2f(); }', to: '',
+    stands: 'Rows behind the last real one have a length, which may be no number.',
+    tests: ['webgpu:all delta_chunks::'],
+  },
+  {
+    name: 'wgsl-delta-chunks-done', is: 'new', kind: 'guard', file: at('delta_chunks'),
+    from: 'select(0u, len, {{ctl}}[step.ctl + 4u] == 0u)', to: 'len',
+    stands: 'A chunk behind the end of an answer changes the matrices.',
+    tests: ['webgpu:all delta_chunks::'],
+  },
+  {
+    name: 'wgsl-delta-chunks-remains', is: 'new', kind: 'operand', file: at('delta_chunks'),
+    from: 'let change = remains[i] * sums', to: 'let change = sums',
+    stands: 'What a row writes has not faded when its chunk ends.',
+    tests: ['webgpu:all delta_chunks::'],
+  },
+  {
     name: 'wgsl-conv-last-rows', is: 'new', kind: 'operand', file: at('causal_conv1d'),
     from: 'bitcast<u32>(p(len + r, c))', to: 'bitcast<u32>(p(step.rows + r, c))',
     stands: 'A chunk that is part full leaves its last rows in the state, and not the last real ones.',

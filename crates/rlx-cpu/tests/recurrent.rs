@@ -68,6 +68,85 @@ fn a_delta_net_in_two_steps_is_one_in_one() {
     }
 }
 
+/// Rows at both sides of a chunk's end, keys of which the last do not fill a vector or four rows, and values of
+/// an odd number of vectors.
+const CHUNKS: [[u64; 5]; 7] = [
+    [15, 2, 4, 64, 64],
+    [16, 1, 2, 128, 128],
+    [17, 2, 4, 64, 24],
+    [63, 3, 3, 5, 16],
+    [64, 1, 2, 34, 8],
+    [65, 1, 1, 128, 40],
+    [200, 2, 4, 16, 16],
+];
+
+#[test]
+fn delta_nets_in_chunks() {
+    let mut r = Random(38);
+    for [s, kh, h, n, v] in CHUNKS {
+        for (len, tiled) in [(s, false), (s - 1, true), (0, false)] {
+            let what = format!("{s} rows, {len} real, {kh} {h} {n} {v}, tiled {tiled}");
+            let op = GatedDeltaNet { state_size: n as usize, carry: true, tiled };
+            let ctl = || control(3, len as u32, 0);
+            check(op, &delta_net(&mut r, [s, kh, h, n, v], ctl()), 4e-6, &what);
+            let op = DeltaNet { key_heads: kh as usize, state_size: n as usize, eps: 1e-6, tiled };
+            let operands = layer(&mut r, [s, kh, h, n, v], ctl());
+            check(op, &operands, 4e-6, &format!("layer, {what}"));
+        }
+    }
+}
+
+#[test]
+fn chunks_take_every_decay_and_every_strength() {
+    let mut r = Random(39);
+    for (g, beta) in [
+        (&[-0.1, 0.0, -30.0, -0.5, -80.0, -1e4, -0.02][..], &[0.5, 1.0, 0.0, 0.9, 0.1][..]),
+        (&[0.0], &[1.0]),
+        (&[0.0], &[0.0]),
+        (&[-30.0], &[1.0]),
+        (&[-80.0], &[0.5]),
+        (&[-1e4], &[1.0]),
+        (&[f32::NEG_INFINITY, -0.001, 0.0, 0.0, 0.0], &[1.0]),
+    ] {
+        let mut operands = delta_net(&mut r, [41, 1, 2, 32, 24], control(0, 41, 0));
+        for (at, values) in [(3, g), (4, beta)] {
+            let all: Vec<f32> = values.iter().copied().cycle().take(82).collect();
+            operands[at] = f32s(&[41, 2], &all);
+        }
+        let op = GatedDeltaNet { state_size: 32, carry: true, tiled: false };
+        check(op, &operands, 4e-6, &format!("gates {g:?}, {beta:?}"));
+    }
+}
+
+#[test]
+fn chunks_are_single_rows_one_after_the_other() {
+    let mut r = Random(40);
+    let rows = 40;
+    let whole = delta_net(&mut r, [rows, 2, 4, 64, 32], control(0, rows as u32, 0));
+    let op = GatedDeltaNet { state_size: 64, carry: true, tiled: false }.into();
+    for device in devices() {
+        let at_once = run_op(&device, &op, &whole);
+        let (mut y, mut m) = (Vec::new(), whole[5].clone());
+        for i in 0..rows {
+            let mut operands: Vec<Value> = whole[..5]
+                .iter()
+                .map(|x| {
+                    let mut dims = x.ty.shape.static_dims().unwrap();
+                    let row = x.bytes.len() / rows as usize;
+                    dims[0] = 1;
+                    f32s(&dims, &to_f32s(&x.bytes[i as usize * row..][..row]))
+                })
+                .collect();
+            operands.extend([m, control(i as u32, 1, 0)]);
+            let results = run_op(&device, &op, &operands);
+            y.extend(to_f32s(&results[0]));
+            m = state(f32s(&[4, 64, 32], &to_f32s(&results[1])));
+        }
+        assert_close(&y, &to_f32s(&at_once[0]), 4e-6, "row by row");
+        assert_close(&to_f32s(&m.bytes), &to_f32s(&at_once[1]), 4e-6, "row by row: the state");
+    }
+}
+
 /// Operands of a layer's delta net.
 fn layer(r: &mut Random, [s, kh, h, n, v]: [u64; 5], ctl: Value) -> Vec<Value> {
     let mut some = |dims: &[u64]| f32s(dims, &r.floats(dims.iter().product::<u64>() as usize));

@@ -6,6 +6,7 @@ mod bless;
 #[path = "../../../tests/support/blocks.rs"]
 mod blocks;
 mod common;
+mod delta_chunks;
 mod device;
 mod experts;
 mod fit;

@@ -15,7 +15,13 @@ fn truth(op: &Op, operands: &[Operand]) -> Vec<Vec<f64>> {
 
 /// The first `real` elements of the result, and the state.
 #[track_caller]
-fn agrees(d: &Arc<TestDevice>, op: impl Into<Op>, operands: &[Operand], real: usize, what: &str) {
+pub(crate) fn agrees(
+    d: &Arc<TestDevice>,
+    op: impl Into<Op>,
+    operands: &[Operand],
+    real: usize,
+    what: &str,
+) {
     let op = op.into();
     let (got, want) = (run_op(d, op.clone(), operands), truth(&op, operands));
     if real > 0 {
@@ -35,7 +41,7 @@ fn matrices(rng: &mut Rng, dims: &[u64]) -> Operand {
 }
 
 /// Operands of the recurrence alone.
-fn rule(rng: &mut Rng, [s, kh, h, n, v]: [u64; 5], ctl: Operand) -> Vec<Operand> {
+pub(crate) fn rule(rng: &mut Rng, [s, kh, h, n, v]: [u64; 5], ctl: Operand) -> Vec<Operand> {
     let part = 1.0 / (n as f32).sqrt();
     let mut with = |dims: &[u64], f: &dyn Fn(f32) -> f32| {
         let x = rng.floats(dims.iter().product::<u64>() as usize);
@@ -53,7 +59,7 @@ fn rule(rng: &mut Rng, [s, kh, h, n, v]: [u64; 5], ctl: Operand) -> Vec<Operand>
 }
 
 /// Operands of a layer: the last head does not decay, and one decays by more than a float has room for.
-fn layer(rng: &mut Rng, [s, kh, h, n, v]: [u64; 5], ctl: Operand) -> Vec<Operand> {
+pub(crate) fn layer(rng: &mut Rng, [s, kh, h, n, v]: [u64; 5], ctl: Operand) -> Vec<Operand> {
     let decay = (0..h).rev().map(|i| if i == 2 { -1e4 } else { -0.25 * i as f32 });
     let decay: Vec<f32> = decay.collect();
     vec![

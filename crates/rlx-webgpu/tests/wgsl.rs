@@ -21,7 +21,18 @@ fn naga_accepts_every_kernel() {
             .validate(&module)
             .unwrap_or_else(|e| panic!("{name}: {}", e.emit_to_string(&kernel.wgsl)));
         assert!(module.entry_points.iter().any(|e| e.name == kernel.entry), "{name}");
+        let bytes = workgroup_bytes(&module);
+        assert!(bytes <= 16_384, "{name} has {bytes} bytes in a workgroup's memory");
     }
+}
+
+/// Bytes of a workgroup's memory, as WebGPU counts them: each variable in whole runs of 16.
+fn workgroup_bytes(module: &naga::Module) -> u32 {
+    let mut layouts = naga::proc::Layouter::default();
+    layouts.update(module.to_ctx()).expect("every type has a size");
+    let shared = module.global_variables.iter().map(|(_, variable)| variable);
+    let shared = shared.filter(|v| v.space == naga::AddressSpace::WorkGroup);
+    shared.map(|v| layouts[v.ty].size.next_multiple_of(16)).sum()
 }
 
 #[test]

@@ -2,15 +2,19 @@
 //! shapes           q, k f32[s, kh, n]   v, y f32[s, h, v]   g, beta f32[s, h]   state f32[h, n, v]
 //! delta_net        the same of rows qkv f32[s, 2 kh n + h v], with q and k of length 1, and gates of a, b, decay
 //!                  and dt
-//! bytes            the state twice a row and head: 8 n v, from the cache that a head's 4 n v fit in
+//! bytes            the state twice a row and head: 8 n v, from the cache that a head's 4 n v fit in; rows that
+//!                  fill a chunk share that (`gated_delta_net/chunk.rs`)
 //! operations       6 n v a row and head
 //! shares           heads
 //! numerics         f32; sums over n in order
+
+mod chunk;
 
 use super::{Kernel, Planned, claim, control, dims};
 use crate::place::Split;
 use crate::simd::{LANES, Simd, Task, dispatch};
 use crate::view::Cx;
+use chunk::{CHUNK, Chunk, Room};
 use core::cell::RefCell;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
@@ -87,6 +91,9 @@ struct Operands<'a> {
     /// Of its matrix.
     decay: f32,
     beta: f32,
+    /// What the query and the key are multiplied by.
+    of_q: f32,
+    of_k: f32,
 }
 
 /// `1 / sqrt(sum x^2 + eps)`.
@@ -103,15 +110,19 @@ impl DeltaNet {
         let (keys, at) = (self.key_heads * n, i * heads + h);
         let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|i| cx.slice::<f32>(i));
         let exp = |x: f32| math::exp(x.into()) as f32;
-        if self.eps.is_some() {
+        let root = 1.0 / (n as f32).sqrt();
+        if let Some(eps) = self.eps {
             let row = &a[i * (2 * keys + heads * width)..];
             let time = Unary::Softplus.eval((b[at] + e[h]).into()) as f32;
+            let (q, k) = (&row[key..][..n], &row[keys + key..][..n]);
             return Operands {
-                q: &row[key..][..n],
-                k: &row[keys + key..][..n],
+                q,
+                k,
                 v: &row[2 * keys + h * width..][..width],
                 decay: exp(d[h] * time),
                 beta: Unary::Sigmoid.eval(c[at].into()) as f32,
+                of_q: root * inverse_length(q, eps),
+                of_k: inverse_length(k, eps),
             };
         }
         Operands {
@@ -120,13 +131,42 @@ impl DeltaNet {
             v: &c[at * width..][..width],
             decay: exp(d[at]),
             beta: e[at],
+            of_q: root,
+            of_k: 1.0,
         }
+    }
+
+    /// Rows of head `h` from `i` on, as many as a chunk has.
+    fn chunk(&self, cx: &mut Cx<'_>, i: usize, h: usize, room: &mut Room) {
+        let (n, width) = (self.op.state_size, self.width);
+        room.resize(n, width);
+        for c in 0..CHUNK {
+            let Operands { q, k, v, decay, beta, of_q, of_k } = self.operands(cx, i + c, h);
+            scale(k, of_k, &mut room.rows[c * n..][..n]);
+            scale(q, of_q, &mut room.rows[(CHUNK + c) * n..][..n]);
+            room.values[c * width..][..width].copy_from_slice(v);
+            room.gates[c] = [decay, beta];
+        }
+        let level = cx.level;
+        dispatch(level, Chunk { m: cx.result(1).row::<f32>(h), n, width, room });
+        let at = h * width - cx.result(0).columns::<f32>().start;
+        for c in 0..CHUNK {
+            let y = &room.y[c * width..][..width];
+            cx.result(0).row::<f32>(i + c)[at..][..width].copy_from_slice(y);
+        }
+    }
+}
+
+fn scale(x: &[f32], by: f32, out: &mut [f32]) {
+    for (out, x) in out.iter_mut().zip(x) {
+        *out = x * by;
     }
 }
 
 std::thread_local! {
     /// What a row changes the matrix by, its result, and its key of length 1.
     static ROOM: RefCell<[Vec<f32>; 3]> = RefCell::default();
+    static OF_CHUNK: RefCell<Room> = RefCell::default();
 }
 
 impl Kernel for DeltaNet {
@@ -137,27 +177,27 @@ impl Kernel for DeltaNet {
         }
         let (n, width) = (self.op.state_size, self.width);
         let first = cx.result(0).columns::<f32>().start;
-        let root = 1.0 / (n as f32).sqrt();
+        let len = ctl.len.min(self.rows);
+        // Rows behind the last whole chunk go one by one.
+        let whole = len - len % CHUNK;
         ROOM.with_borrow_mut(|[change, y, unit]| {
             change.resize(width, 0.0);
             y.resize(width, 0.0);
+            unit.resize(n, 0.0);
             for h in cx.result(1).rows.clone() {
-                for i in 0..ctl.len.min(self.rows) {
-                    let Operands { q, mut k, v, decay, beta } = self.operands(cx, i, h);
-                    let mut root = root;
-                    if let Some(eps) = self.eps {
-                        root *= inverse_length(q, eps);
-                        let scale = inverse_length(k, eps);
-                        unit.clear();
-                        unit.extend(k.iter().map(|k| k * scale));
-                        k = unit;
-                    }
+                for i in (0..whole).step_by(CHUNK) {
+                    OF_CHUNK.with_borrow_mut(|room| self.chunk(cx, i, h, room));
+                }
+                for i in whole..len {
+                    let Operands { q, k, v, decay, beta, of_q, of_k } = self.operands(cx, i, h);
+                    scale(k, of_k, unit);
                     let m = cx.result(1).row::<f32>(h);
-                    dispatch(level, Row { m, k, q, v, decay, beta, root, change, y });
+                    let k = &*unit;
+                    dispatch(level, Row { m, k, q, v, decay, beta, root: of_q, change, y });
                     // The shares of both results have the same heads.
                     cx.result(0).row::<f32>(i)[h * width - first..][..width].copy_from_slice(y);
                 }
-                for i in ctl.len.min(self.rows)..self.rows {
+                for i in len..self.rows {
                     cx.result(0).row::<f32>(i)[h * width - first..][..width].fill(0.0);
                 }
             }

@@ -244,6 +244,7 @@ fn experts(types: &[DType], out: &mut BTreeMap<String, Kernel>) -> Result<()> {
         out.insert(format!("grouped_matmul_{name}"), made.kernel(op, true, true)?);
     }
     recurrences(out)?;
+    delta_nets(out)?;
     for counted in [false, true] {
         let made = Maker::new().arena(DType::F32, &[5, 2, 9])?.arena(DType::F32, &[5, 2])?;
         let name = if counted { "weighted_sum_rows" } else { "weighted_sum" };
@@ -252,18 +253,9 @@ fn experts(types: &[DType], out: &mut BTreeMap<String, Kernel>) -> Result<()> {
     Ok(())
 }
 
-/// Delta nets and the convolution before them, each with a row and with several.
-fn recurrences(out: &mut BTreeMap<String, Kernel>) -> Result<()> {
-    for rows in [1, 5] {
-        for (name, act, gated) in [("silu", Some(Unary::Silu), false), ("gated", None, true)] {
-            let made = Maker::new()
-                .arena(DType::F32, &[rows, if gated { 210 } else { 70 }])?
-                .weight(DType::F32, &[70, 4], 0)?
-                .state(DType::F32, &[3, 70])?
-                .state(DType::U32, &[16])?;
-            let op = CausalConv1d { act, gated };
-            out.insert(format!("causal_conv1d_{rows}_{name}"), made.kernel(op, false, true)?);
-        }
+/// Delta nets of one row, of several, and of enough for chunks.
+fn delta_nets(out: &mut BTreeMap<String, Kernel>) -> Result<()> {
+    for rows in [1, 5, 64] {
         for (n, v, tiled) in [(128, 128, true), (5, 3, false)] {
             let made = Maker::new()
                 .arena(DType::F32, &[rows, 2, n])?
@@ -286,6 +278,22 @@ fn recurrences(out: &mut BTreeMap<String, Kernel>) -> Result<()> {
                 .state(DType::U32, &[16])?;
             let op = DeltaNet { key_heads: 2, state_size: n as usize, eps: 1e-6, tiled };
             out.insert(format!("delta_net_{rows}_{n}_{v}"), made.kernel(op, false, true)?);
+        }
+    }
+    Ok(())
+}
+
+/// Convolutions and gated norms of a delta net, each with a row and with several.
+fn recurrences(out: &mut BTreeMap<String, Kernel>) -> Result<()> {
+    for rows in [1, 5] {
+        for (name, act, gated) in [("silu", Some(Unary::Silu), false), ("gated", None, true)] {
+            let made = Maker::new()
+                .arena(DType::F32, &[rows, if gated { 210 } else { 70 }])?
+                .weight(DType::F32, &[70, 4], 0)?
+                .state(DType::F32, &[3, 70])?
+                .state(DType::U32, &[16])?;
+            let op = CausalConv1d { act, gated };
+            out.insert(format!("causal_conv1d_{rows}_{name}"), made.kernel(op, false, true)?);
         }
         let made = Maker::new()
             .arena(DType::F32, &[rows, 4, 128])?

@@ -1,5 +1,7 @@
-//! `gated_delta_net` and `delta_net`: linear attention whose matrices are a state.
+//! `gated_delta_net` and `delta_net`: linear attention whose matrices are a state. Here are both operators and the
+//! form that goes row by row; `delta_chunks` is the form for prompts.
 
+use super::delta_chunks;
 use super::emit::{Emit, fill};
 use super::scalar;
 use super::takes::{self, Taken};
@@ -94,7 +96,8 @@ pub(super) fn gated_delta_net(
         helpers: String::new(),
         eps: None,
     };
-    launch(&form, *rows, [state, ctl], &step.results[0], "gated_delta_net", emit)
+    let entries = ["gated_delta_net", "gated_delta_net_chunks"];
+    launch(&form, *rows, [state, ctl], &step.results[0], entries, emit)
 }
 
 pub(super) fn delta_net(
@@ -135,15 +138,17 @@ pub(super) fn delta_net(
         helpers: softplus + &sigmoid,
         eps: Some(op.eps),
     };
-    launch(&form, rows, [state, ctl], &step.results[0], "delta_net", emit)
+    let entries = ["delta_net", "delta_net_chunks"];
+    launch(&form, rows, [state, ctl], &step.results[0], entries, emit)
 }
 
+/// The entries are of the form for single rows, and of the one for chunks.
 fn launch(
     form: &Form,
     rows: u64,
     [state, ctl]: [&Slice; 2],
     y: &Slice,
-    entry: &'static str,
+    [entry, of_chunks]: [&'static str; 2],
     emit: &mut Emit<'_>,
 ) -> Result<Option<Launch>> {
     let [heads, n, width] = matrices(state)?;
@@ -179,34 +184,37 @@ fn launch(
         Some(_) => format!("inverseSqrt({square} + step.eps)"),
         None => "1.0".into(),
     };
-    let wgsl = fill(
-        wgsl!("gated_delta_net.wgsl"),
-        &[
-            ("name", entry),
-            ("entry", entry),
-            ("bindings", &emit.bindings()),
-            ("heads", &text(heads)),
-            ("key_heads", &text(form.key_heads)),
-            ("n", &text(n)),
-            ("width", &text(width)),
-            ("tile", &text(TILE)),
-            ("parts", &text(PARTS)),
-            ("threads", &text(TILE * PARTS)),
-            ("root", &format!("{:e}", 1.0 / (n as f32).sqrt())),
-            ("helpers", &form.helpers),
-            ("key_head", key_head),
-            ("state", &state.var),
-            ("ctl", &ctl.var),
-            ("q", q),
-            ("k", k),
-            ("v", v),
-            ("y", &y.var),
-            ("decay", &form.decay),
-            ("beta", &form.beta),
-            ("of_q", &length("products.y")),
-            ("of_k", &length("products.x")),
-        ],
-    );
-    let groups = heads * width.div_ceil(TILE);
-    Ok(Some(Launch { wgsl, entry, words, groups }))
+    let (template, entry, tile, parts, own) = if delta_chunks::suit(rows, n) {
+        let own = delta_chunks::texts(n);
+        (wgsl!("delta_chunks.wgsl"), of_chunks, delta_chunks::TILE, delta_chunks::PARTS, own)
+    } else {
+        (wgsl!("gated_delta_net.wgsl"), entry, TILE, PARTS, Vec::new())
+    };
+    let (bindings, root) = (emit.bindings(), format!("{:e}", 1.0 / (n as f32).sqrt()));
+    let sizes = [heads, form.key_heads, n, width, tile, parts, tile * parts].map(text);
+    let (of_q, of_k) = (length("products.y"), length("products.x"));
+    let shared: [(&str, &str); 16] = [
+        ("name", entry),
+        ("entry", entry),
+        ("bindings", &bindings),
+        ("root", &root),
+        ("helpers", &form.helpers),
+        ("key_head", key_head),
+        ("state", &state.var),
+        ("ctl", &ctl.var),
+        ("q", q),
+        ("k", k),
+        ("v", v),
+        ("y", &y.var),
+        ("decay", &form.decay),
+        ("beta", &form.beta),
+        ("of_q", &of_q),
+        ("of_k", &of_k),
+    ];
+    let names = ["heads", "key_heads", "n", "width", "tile", "parts", "threads"];
+    let sizes = names.into_iter().zip(sizes.iter().map(String::as_str));
+    let own = own.iter().map(|(name, text)| (*name, text.as_str()));
+    let values: Vec<(&str, &str)> = shared.into_iter().chain(sizes).chain(own).collect();
+    let groups = heads * width.div_ceil(tile);
+    Ok(Some(Launch { wgsl: fill(template, &values), entry, words, groups }))
 }

@@ -12,6 +12,7 @@ mod attention_tile;
 pub mod catalog;
 mod causal_conv1d;
 mod codebooks;
+mod delta_chunks;
 mod elementwise;
 mod elementwise_region;
 mod emit;
