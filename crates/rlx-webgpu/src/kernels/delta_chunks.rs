@@ -18,37 +18,8 @@ pub(super) fn suit(rows: u64, n: u64) -> bool {
 }
 
 /// What the text has beside what the form for single rows has, too.
-///
-/// A thread's part of a column is in variables `m0`, `m1`, ..., of four numbers each: an array that a loop
-/// walks may end up in memory.
-pub(super) fn texts(n: u64) -> Vec<(&'static str, String)> {
-    let each = n.div_ceil(4 * PARTS);
-    let quads = |line: &dyn Fn(u64) -> String| (0..each).map(line).collect::<Vec<_>>().join("\n");
-    let numbers =
-        |of: &dyn Fn(u64) -> String, with: &str| (0..4).map(of).collect::<Vec<_>>().join(with);
-    let load = quads(&|e| {
-        let cell = |i: u64| format!("cell(matrix, (first + {e}u) * 4u + {i}u, inside)");
-        format!("var m{e} = vec4f({});", numbers(&cell, ", "))
-    });
-    let store = quads(&|e| {
-        let keep = |i: u64| format!("keep(matrix, (first + {e}u) * 4u + {i}u, m{e}[{i}]);");
-        numbers(&keep, "\n")
-    });
-    vec![
-        ("chunk", CHUNK.to_string()),
-        ("each", each.to_string()),
-        ("load", load),
-        ("store", store),
-        (
-            "dots",
-            quads(&|e| {
-                format!("sum += vec2f(dot(m{e}, keys[at + {e}u]), dot(m{e}, queries[at + {e}u]));")
-            }),
-        ),
-        ("fade", quads(&|e| format!("m{e} *= decay;"))),
-        ("change", quads(&|e| format!("m{e} += keys[at + {e}u] * change;"))),
-        ("solve", solve()),
-    ]
+pub(super) fn texts() -> Vec<(&'static str, String)> {
+    vec![("chunk", CHUNK.to_string()), ("solve", solve())]
 }
 
 /// Forward substitution of one column: a row's `d` is less what earlier rows of the chunk changed.

@@ -36,28 +36,7 @@ var<workgroup> partial: array<vec2f, HALF * THREADS>; // k M and q M
 var<workgroup> sums: array<vec2f, CHUNK * TILE>;      // what becomes d, and y without this chunk's changes
 var<workgroup> real: u32;
 {{helpers}}
-fn key(row: u32, n: u32) -> f32 {
-    var x = 0.0;
-    if n < N { x = bitcast<f32>({{k}}[step.k + row + n]); }
-    return x;
-}
-
-fn query(row: u32, n: u32) -> f32 {
-    var x = 0.0;
-    if n < N { x = bitcast<f32>({{q}}[step.q + row + n]); }
-    return x;
-}
-
-fn cell(matrix: u32, row: u32, inside: bool) -> f32 {
-    var x = 0.0;
-    if inside && row < N { x = bitcast<f32>({{state}}[matrix + row * WIDTH]); }
-    return x;
-}
-
-fn keep(matrix: u32, row: u32, x: f32) {
-    if row < N { {{state}}[matrix + row * WIDTH] = bitcast<u32>(x); }
-}
-
+{{reads}}
 fn pair(c: u32, j: u32) -> vec3f {
     return pairs[c * CHUNK + j] + pairs[PAIRS + c * CHUNK + j];
 }
@@ -109,8 +88,8 @@ fn {{entry}}(
             if c < rows {
                 let of_k = (start + c) * step.k_row + key_head * N;
                 let of_q = (start + c) * step.q_row + key_head * N;
-                k = vec4f(key(of_k, n), key(of_k, n + 1u), key(of_k, n + 2u), key(of_k, n + 3u));
-                q = vec4f(query(of_q, n), query(of_q, n + 1u), query(of_q, n + 2u), query(of_q, n + 3u));
+                k = quad_of_key(of_k, n);
+                q = quad_of_query(of_q, n);
             }
             keys[c * PITCH + w % QUADS] = k;
             queries[c * PITCH + w % QUADS] = q;
@@ -143,7 +122,7 @@ fn {{entry}}(
         pairs[thread] = products;
         for (var turn = 0u; turn < 2u; turn++) {
             for (var r = 0u; r < HALF; r++) {
-                let at = (turn * HALF + r) * PITCH + first;
+                let at_quad = (turn * HALF + r) * PITCH + first;
                 var sum = vec2f();
                 {{dots}}
                 partial[r * THREADS + thread] = sum;
@@ -177,7 +156,7 @@ fn {{entry}}(
         {{fade}}
         for (var i = 0u; i < CHUNK; i++) {
             let change = remains[i] * sums[i * TILE + own].x;
-            let at = i * PITCH + first;
+            let at_quad = i * PITCH + first;
             {{change}}
         }
         workgroupBarrier();

@@ -13,8 +13,8 @@ use rlx_core::types::Type;
 use rlx_core::{Error, Result};
 
 /// Columns of a matrix that a workgroup has, and parts that it cuts a column in, each a thread's.
-const TILE: u64 = 32;
-const PARTS: u64 = 4;
+const TILE: u64 = 16;
+const PARTS: u64 = 16;
 /// The longest key: a thread has a part of a column in registers.
 const LONGEST: usize = 256;
 
@@ -184,21 +184,25 @@ fn launch(
         Some(_) => format!("inverseSqrt({square} + step.eps)"),
         None => "1.0".into(),
     };
-    let (template, entry, tile, parts, own) = if delta_chunks::suit(rows, n) {
-        let own = delta_chunks::texts(n);
+    let (template, entry, tile, parts, mut own) = if delta_chunks::suit(rows, n) {
+        let own = delta_chunks::texts();
         (wgsl!("delta_chunks.wgsl"), of_chunks, delta_chunks::TILE, delta_chunks::PARTS, own)
     } else {
         (wgsl!("gated_delta_net.wgsl"), entry, TILE, PARTS, Vec::new())
     };
+    own.extend(part(n.div_ceil(4 * parts)));
+    let reads =
+        fill(wgsl!("delta_reads.wgsl"), &[("q", q.as_str()), ("k", k), ("state", &state.var)]);
     let (bindings, root) = (emit.bindings(), format!("{:e}", 1.0 / (n as f32).sqrt()));
     let sizes = [heads, form.key_heads, n, width, tile, parts, tile * parts].map(text);
     let (of_q, of_k) = (length("products.y"), length("products.x"));
-    let shared: [(&str, &str); 16] = [
+    let shared: [(&str, &str); 17] = [
         ("name", entry),
         ("entry", entry),
         ("bindings", &bindings),
         ("root", &root),
         ("helpers", &form.helpers),
+        ("reads", &reads),
         ("key_head", key_head),
         ("state", &state.var),
         ("ctl", &ctl.var),
@@ -217,4 +221,34 @@ fn launch(
     let values: Vec<(&str, &str)> = shared.into_iter().chain(sizes).chain(own).collect();
     let groups = heads * width.div_ceil(tile);
     Ok(Some(Launch { wgsl: fill(template, &values), entry, words, groups }))
+}
+
+/// A thread's part of a column, `each` quads of it, and what is done with them.
+///
+/// They are in variables `m0`, `m1`, ...: an array that a loop walks may end up in memory, and its reads one
+/// behind the other.
+fn part(each: u64) -> Vec<(&'static str, String)> {
+    let quads = |line: &dyn Fn(u64) -> String| (0..each).map(line).collect::<Vec<_>>().join("\n");
+    let numbers =
+        |of: &dyn Fn(u64) -> String, with: &str| (0..4).map(of).collect::<Vec<_>>().join(with);
+    let load = |e: u64| {
+        let cell = |i: u64| format!("cell(matrix, (first + {e}u) * 4u + {i}u, inside)");
+        format!("var m{e} = vec4f({});", numbers(&cell, ", "))
+    };
+    let store = |e: u64| {
+        let keep = |i: u64| format!("keep(matrix, (first + {e}u) * 4u + {i}u, m{e}[{i}]);");
+        numbers(&keep, "\n")
+    };
+    let dots = |e: u64| {
+        let [k, q] = ["keys", "queries"].map(|x| format!("dot(m{e}, {x}[at_quad + {e}u])"));
+        format!("sum += vec2f({k}, {q});")
+    };
+    vec![
+        ("each", each.to_string()),
+        ("load", quads(&load)),
+        ("store", quads(&store)),
+        ("dots", quads(&dots)),
+        ("fade", quads(&|e| format!("m{e} *= decay;"))),
+        ("change", quads(&|e| format!("m{e} += keys[at_quad + {e}u] * change;"))),
+    ]
 }

@@ -18,17 +18,18 @@ const WIDTH = {{width}}u;
 const TILE = {{tile}}u;
 const TILES = (WIDTH + TILE - 1u) / TILE;
 const PARTS = {{parts}}u;
-const THREADS = {{threads}}u;
-const EACH = (N + PARTS - 1u) / PARTS;    // rows of a thread's part
-const ROOM = EACH * PARTS;
+const THREADS = TILE * PARTS;
+const EACH = {{each}}u;                   // quads of a thread's part
+const QUADS = EACH * PARTS;               // of a row; what is behind N is zero
 
-// Of two rows each: one is read while the next one comes. What is behind N stays zero.
-var<workgroup> keys: array<f32, 2u * ROOM>;
-var<workgroup> queries: array<f32, 2u * ROOM>;
+// Of two rows each: one is read while the next one comes.
+var<workgroup> keys: array<vec4f, 2u * QUADS>;
+var<workgroup> queries: array<vec4f, 2u * QUADS>;
 var<workgroup> partial: array<vec2f, THREADS>;      // M^T k and M^T q
 var<workgroup> partial_of_row: array<vec3f, PARTS>; // k k, q q and k q
 var<workgroup> real: u32;
 {{helpers}}
+{{reads}}
 @compute @workgroup_size({{threads}})
 fn {{entry}}(
     @builtin(workgroup_id) id: vec3u,
@@ -49,17 +50,12 @@ fn {{entry}}(
     let len = workgroupUniformLoad(&real);
 
     let matrix = step.state + head * N * WIDTH + column;
-    var m: array<f32, EACH>;
-    for (var r = 0u; r < EACH; r++) {
-        m[r] = 0.0;
-        if inside && first + r < N { m[r] = bitcast<f32>({{state}}[matrix + (first + r) * WIDTH]); }
-    }
+    {{load}}
     for (var i = 0u; i < len; i++) {
-        let now = i % 2u * ROOM;
-        for (var n = thread; n < N; n += THREADS) {
-            let at = key_head * N + n;
-            keys[now + n] = bitcast<f32>({{k}}[step.k + i * step.k_row + at]);
-            queries[now + n] = bitcast<f32>({{q}}[step.q + i * step.q_row + at]);
+        let now = i % 2u * QUADS;
+        for (var w = thread; w < QUADS; w += THREADS) {
+            keys[now + w] = quad_of_key(i * step.k_row + key_head * N, w * 4u);
+            queries[now + w] = quad_of_query(i * step.q_row + key_head * N, w * 4u);
         }
         let at = i * HEADS + head;
         let decay = {{decay}};
@@ -67,18 +63,17 @@ fn {{entry}}(
         var value = 0.0;
         if inside { value = bitcast<f32>({{v}}[step.v + i * step.v_row + head * WIDTH + column]); }
         workgroupBarrier();
-        var sums = vec2f();
+        let at_quad = now + first;
+        var sum = vec2f();
         var products = vec3f();
-        for (var r = 0u; r < EACH; r++) {
-            let k = keys[now + first + r];
-            let q = queries[now + first + r];
-            sums += m[r] * vec2f(k, q);
-            products += vec3f(k * k, q * q, k * q);
+        {{dots}}
+        for (var r = at_quad; r < at_quad + EACH; r++) {
+            products += vec3f(dot(keys[r], keys[r]), dot(queries[r], queries[r]), dot(keys[r], queries[r]));
         }
-        partial[thread] = sums;
+        partial[thread] = sum;
         if thread % TILE == 0u { partial_of_row[thread / TILE] = products; }
         workgroupBarrier();
-        sums = vec2f();
+        var sums = vec2f();
         products = vec3f();
         for (var p = 0u; p < PARTS; p++) {
             sums += partial[p * TILE + thread % TILE];
@@ -87,7 +82,8 @@ fn {{entry}}(
         let of_k = {{of_k}};
         let d = beta * (value - decay * of_k * sums.x);
         let change = of_k * d;
-        for (var r = 0u; r < EACH; r++) { m[r] = decay * m[r] + keys[now + first + r] * change; }
+        {{fade}}
+        {{change}}
         if inside && first == 0u {
             let y = (decay * sums.y + change * products.z) * {{of_q}} * {{root}};
             {{y}}[step.y + at * WIDTH + column] = bitcast<u32>(y);
@@ -98,7 +94,5 @@ fn {{entry}}(
         {{y}}[step.y + (i * HEADS + head) * WIDTH + column] = 0u;
     }
     if len == 0u { return; }
-    for (var r = 0u; r < EACH; r++) {
-        if first + r < N { {{state}}[matrix + (first + r) * WIDTH] = bitcast<u32>(m[r]); }
-    }
+    {{store}}
 }

@@ -7,8 +7,15 @@ use rlx_core::Result;
 
 /// Threads of a workgroup.
 const THREADS: u64 = 64;
-/// Rows of a team: what it reads of x serves all of them. The elements of a `vec4f` of sums.
-const ROWS: u64 = 4;
+/// The most rows of a team: what it reads of x serves all of them. The elements of a `vec4f` of sums.
+pub(super) const ROWS: u64 = 4;
+/// Workgroups that a device should have: fewer leave it waiting for memory.
+const GROUPS: u64 = 512;
+
+/// Rows of a team, of so many in all: as many as leave the device enough workgroups.
+pub(super) fn rows_of_team(rows: u64, teams: u64) -> u64 {
+    (rows / (teams * GROUPS)).clamp(1, ROWS)
+}
 
 pub(super) fn launch(p: &Parts, cx: &Context<'_>, emit: &Emit<'_>) -> Result<Launch> {
     // Lanes without a chunk idle, so short rows get few; long ones at most 32, since the end of
@@ -16,7 +23,8 @@ pub(super) fn launch(p: &Parts, cx: &Context<'_>, emit: &Emit<'_>) -> Result<Lau
     let lanes = p.chunks().next_power_of_two().clamp(4, 32);
     let teams = THREADS / lanes;
     let sums = if p.glu { 2 * ROWS } else { ROWS };
-    let (words, groups) = p.words(teams * ROWS)?;
+    let rows = rows_of_team(p.launched().iter().map(|s| s.rows).sum(), teams);
+    let (words, groups) = p.words(teams * rows)?;
     let y = p.y_var()?;
 
     // One copy of the reader for all rows: unrolled, it compiles for seconds on software drivers.
@@ -70,18 +78,18 @@ pub(super) fn launch(p: &Parts, cx: &Context<'_>, emit: &Emit<'_>) -> Result<Lau
             ("threads", &text(THREADS)),
             ("lanes", &text(lanes)),
             ("teams", &text(teams)),
-            ("rows", &text(ROWS)),
+            ("rows", &text(rows)),
             ("sums", &text(sums)),
             ("partials", &text(THREADS * sums)),
             ("squares_array", if norm { "var<workgroup> squares_of: array<f32, 64>;" } else { "" }),
             ("ups", if p.glu { "var ups = vec4f();" } else { "" }),
             ("body", &body),
-            ("store_ups", if p.glu { "store(thread * SUMS + ROWS, ups);" } else { "" }),
+            ("store_ups", if p.glu { "store(thread * SUMS + SUMS / 2u, ups);" } else { "" }),
             ("store_squares", if norm { "squares_of[thread] = squares;" } else { "" }),
             ("second", if p.glu { "var up = 0.0;" } else { "" }),
             (
                 "add_second",
-                if p.glu { "up += partial[(start + l) * SUMS + ROWS + r];" } else { "" },
+                if p.glu { "up += partial[(start + l) * SUMS + SUMS / 2u + r];" } else { "" },
             ),
             ("scale", &scale),
             ("result", &result),

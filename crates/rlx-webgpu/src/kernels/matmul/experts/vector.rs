@@ -2,13 +2,12 @@
 
 use super::Experts;
 use crate::kernels::emit::{Emit, fill};
+use crate::kernels::matmul::vector::{ROWS, rows_of_team};
 use crate::kernels::{Context, Launch, formats};
 use rlx_core::Result;
 
 /// Threads of a workgroup.
 const THREADS: u64 = 64;
-/// Rows of a team: what it reads of x serves all of them. The elements of a `vec4f` of sums.
-const ROWS: u64 = 4;
 
 pub(super) fn launch(e: &Experts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result<Launch> {
     let p = &e.parts;
@@ -16,7 +15,9 @@ pub(super) fn launch(e: &Experts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resu
     let lanes = p.chunks().next_power_of_two().clamp(4, 32);
     let teams = THREADS / lanes;
     let sums = if p.glu { 2 * ROWS } else { ROWS };
-    let (words, groups) = e.words(teams * ROWS)?;
+    let results = if e.shares.is_some() { p.m } else { p.m * e.top_k };
+    let rows = rows_of_team(p.launched().iter().map(|s| s.rows).sum::<u64>() * results, teams);
+    let (words, groups) = e.words(teams * rows)?;
     let y = p.y_var()?;
     let (rows_len, skip) = cx.skip_rows(p.m, "m", emit);
 
@@ -79,7 +80,7 @@ pub(super) fn launch(e: &Experts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resu
             ("threads", &text(THREADS)),
             ("lanes", &text(lanes)),
             ("teams", &text(teams)),
-            ("rows", &text(ROWS)),
+            ("rows", &text(rows)),
             ("sums", &text(sums)),
             ("partials", &text(THREADS * sums)),
             ("ids", &e.ids.var),
@@ -90,15 +91,14 @@ pub(super) fn launch(e: &Experts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resu
             ("row_of_x", if e.own_rows { "pair" } else { "m" }),
             ("body", &body),
             ("ups", if p.glu { "var ups = vec4f();" } else { "" }),
-            ("store_ups", if p.glu { "store(thread * SUMS + ROWS, ups);" } else { "" }),
+            ("store_ups", if p.glu { "store(thread * SUMS + SUMS / 2u, ups);" } else { "" }),
             ("second", if p.glu { "var up = 0.0;" } else { "" }),
             (
                 "add_second",
-                if p.glu { "up += partial[(start + l) * SUMS + ROWS + r];" } else { "" },
+                if p.glu { "up += partial[(start + l) * SUMS + SUMS / 2u + r];" } else { "" },
             ),
             ("result", &result),
         ],
     );
-    let results = if summed { p.m } else { p.m * e.top_k };
     Ok(Launch { wgsl, entry: "grouped_matmul", words, groups: results * groups })
 }
