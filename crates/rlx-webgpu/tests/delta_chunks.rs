@@ -1,7 +1,7 @@
 //! Delta nets in chunks on the device: against the reference, and against the form that goes row by row.
 
 use crate::common;
-use crate::recurrent::{agrees, layer, rule};
+use crate::recurrent::{agrees, both_agree, layer, rule};
 use common::*;
 use rlx_core::ops::{DeltaNet, GatedDeltaNet};
 
@@ -43,15 +43,9 @@ fn chunks_are_the_references() {
     let d = device();
     let mut rng = Rng(91);
     for sizes in SIZES {
-        let [s, kh, h, n, v] = sizes;
+        let s = sizes[0];
         for (len, tiled) in [(s, false), (s - 1, true), (9, false), (0, false)] {
-            let what = format!("{s} rows, {len} real, {kh} {h} {n} {v}, tiled {tiled}");
-            let ctl = control(3, len as u32, 0);
-            let operands = rule(&mut rng, sizes, ctl.clone());
-            agrees(&d, net(n, tiled), &operands, (s * h * v) as usize, &what);
-            let op = DeltaNet { key_heads: kh as usize, state_size: n as usize, eps: 1e-6, tiled };
-            let operands = layer(&mut rng, sizes, ctl);
-            agrees(&d, op, &operands, (s * h * v) as usize, &format!("layer, {what}"));
+            both_agree(&d, &mut rng, sizes, len, tiled);
         }
     }
 }

@@ -73,6 +73,26 @@ pub(crate) fn layer(rng: &mut Rng, [s, kh, h, n, v]: [u64; 5], ctl: Operand) -> 
     ]
 }
 
+/// Both operators on rows, heads of keys and of values, and their widths, of which `len` rows are real.
+#[track_caller]
+pub(crate) fn both_agree(
+    d: &Arc<TestDevice>,
+    rng: &mut Rng,
+    sizes: [u64; 5],
+    len: u64,
+    tiled: bool,
+) {
+    let [s, kh, h, n, v] = sizes;
+    let what = format!("{s} rows, {len} real, {kh} {h} {n} {v}, tiled {tiled}");
+    let ctl = control(3, len as u32, 0);
+    let op = GatedDeltaNet { state_size: n as usize, carry: true, tiled };
+    let operands = rule(rng, sizes, ctl.clone());
+    agrees(d, op, &operands, (s * h * v) as usize, &what);
+    let op = DeltaNet { key_heads: kh as usize, state_size: n as usize, eps: 1e-6, tiled };
+    let operands = layer(rng, sizes, ctl);
+    agrees(d, op, &operands, (s * h * v) as usize, &format!("layer, {what}"));
+}
+
 /// Rows, heads of keys and of values, and their widths: of one part of a column and of several, of columns
 /// that no tile ends at, and of the widest.
 const SIZES: [[u64; 5]; 6] = [
@@ -88,16 +108,10 @@ const SIZES: [[u64; 5]; 6] = [
 fn delta_nets_of_one_row_and_of_many_are_the_references() {
     let d = device();
     let mut rng = Rng(81);
-    for [s, kh, h, n, v] in SIZES {
+    for sizes in SIZES {
+        let s = sizes[0];
         for (len, tiled) in [(s, false), (s, true), (1, false), (0, false)] {
-            let what = format!("{s} rows, {len} real, {kh} {h} {n} {v}, tiled {tiled}");
-            let ctl = control(3, len as u32, 0);
-            let op = GatedDeltaNet { state_size: n as usize, carry: true, tiled };
-            let operands = rule(&mut rng, [s, kh, h, n, v], ctl.clone());
-            agrees(&d, op, &operands, (s * h * v) as usize, &what);
-            let op = DeltaNet { key_heads: kh as usize, state_size: n as usize, eps: 1e-6, tiled };
-            let operands = layer(&mut rng, [s, kh, h, n, v], ctl);
-            agrees(&d, op, &operands, (s * h * v) as usize, &format!("layer, {what}"));
+            both_agree(&d, &mut rng, sizes, len, tiled);
         }
     }
 }

@@ -136,7 +136,7 @@ impl DeltaNet {
         }
     }
 
-    /// Rows of head `h` from `i` on, as many as a chunk has.
+    /// Computes one chunk of head `h`, from row `i` on.
     fn chunk(&self, cx: &mut Cx<'_>, i: usize, h: usize, room: &mut Room) {
         let (n, width) = (self.op.state_size, self.width);
         room.resize(n, width);

@@ -17,7 +17,7 @@ pub(super) fn suit(rows: u64, n: u64) -> bool {
     rows >= FEWEST && n <= LONGEST
 }
 
-/// What the text has beside what the form for single rows has, too.
+/// Values of the placeholders that only this form's text has.
 pub(super) fn texts() -> Vec<(&'static str, String)> {
     vec![("chunk", CHUNK.to_string()), ("solve", solve())]
 }

@@ -6,20 +6,7 @@
 //                  {{parts}}, in registers while it walks the chunks of {{chunk}} rows
 // numerics         f32; A and B are products of two rows' keys, and of query and key, times all decays between
 //                  them: a decay of zero is one factor, and nothing is divided; rows at or past ctl.len are zeros
-struct Step {
-    rows: u32, q: u32, k: u32, v: u32, q_row: u32, k_row: u32, v_row: u32, eps: f32,
-    a: u32, b: u32, decay: u32, dt: u32, state: u32, ctl: u32, y: u32, pad0: u32,
-}
-{{bindings}}
-const HEADS = {{heads}}u;
-const KEY_HEADS = {{key_heads}}u;
-const N = {{n}}u;
-const WIDTH = {{width}}u;
-const TILE = {{tile}}u;
-const TILES = (WIDTH + TILE - 1u) / TILE;
-const PARTS = {{parts}}u;
-const THREADS = TILE * PARTS;
-const CHUNK = {{chunk}}u;
+{{step}}const CHUNK = {{chunk}}u;
 const HALF = CHUNK / 2u;                  // rows whose products with M are summed at a time
 const PAIRS = CHUNK * CHUNK;              // of two rows; half of the threads each have half of N
 const EACH = {{each}}u;                   // quads of a thread's part

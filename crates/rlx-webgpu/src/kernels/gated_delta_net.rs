@@ -142,7 +142,7 @@ pub(super) fn delta_net(
     launch(&form, rows, [state, ctl], &step.results[0], entries, emit)
 }
 
-/// The entries are of the form for single rows, and of the one for chunks.
+/// The two entries are the names of the form for single rows and of the form for chunks.
 fn launch(
     form: &Form,
     rows: u64,
@@ -193,13 +193,19 @@ fn launch(
     own.extend(part(n.div_ceil(4 * parts)));
     let reads =
         fill(wgsl!("delta_reads.wgsl"), &[("q", q.as_str()), ("k", k), ("state", &state.var)]);
-    let (bindings, root) = (emit.bindings(), format!("{:e}", 1.0 / (n as f32).sqrt()));
+    let root = format!("{:e}", 1.0 / (n as f32).sqrt());
     let sizes = [heads, form.key_heads, n, width, tile, parts, tile * parts].map(text);
+    let names = ["heads", "key_heads", "n", "width", "tile", "parts", "threads"];
+    let mut sizes: Vec<(&str, &str)> =
+        names.into_iter().zip(sizes.iter().map(String::as_str)).collect();
+    let bindings = emit.bindings();
+    sizes.push(("bindings", &bindings));
+    let head = fill(wgsl!("delta_step.wgsl"), &sizes);
     let (of_q, of_k) = (length("products.y"), length("products.x"));
     let shared: [(&str, &str); 17] = [
         ("name", entry),
         ("entry", entry),
-        ("bindings", &bindings),
+        ("step", &head),
         ("root", &root),
         ("helpers", &form.helpers),
         ("reads", &reads),
@@ -215,15 +221,13 @@ fn launch(
         ("of_q", &of_q),
         ("of_k", &of_k),
     ];
-    let names = ["heads", "key_heads", "n", "width", "tile", "parts", "threads"];
-    let sizes = names.into_iter().zip(sizes.iter().map(String::as_str));
     let own = own.iter().map(|(name, text)| (*name, text.as_str()));
     let values: Vec<(&str, &str)> = shared.into_iter().chain(sizes).chain(own).collect();
     let groups = heads * width.div_ceil(tile);
     Ok(Some(Launch { wgsl: fill(template, &values), entry, words, groups }))
 }
 
-/// A thread's part of a column, `each` quads of it, and what is done with them.
+/// Values of placeholders: how a thread loads, uses and stores its part of a column, which is `each` quads.
 ///
 /// They are in variables `m0`, `m1`, ...: an array that a loop walks may end up in memory, and its reads one
 /// behind the other.

@@ -9,10 +9,10 @@ use rlx_core::Result;
 const THREADS: u64 = 64;
 /// The most rows of a team: what it reads of x serves all of them. The elements of a `vec4f` of sums.
 pub(super) const ROWS: u64 = 4;
-/// Workgroups that a device should have: fewer leave it waiting for memory.
+/// How many workgroups are enough: with fewer, a large GPU waits for memory.
 const GROUPS: u64 = 512;
 
-/// Rows of a team, of so many in all: as many as leave the device enough workgroups.
+/// How many of `rows` a team takes, if a workgroup has `teams`: as many as leave enough workgroups.
 pub(super) fn rows_of_team(rows: u64, teams: u64) -> u64 {
     (rows / (teams * GROUPS)).clamp(1, ROWS)
 }
