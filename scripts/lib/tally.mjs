@@ -1,6 +1,7 @@
 // Counts what test runners say they did, and knows which tests may be skipped.
 
 import { existsSync, readFileSync } from 'node:fs';
+import { STOPPED } from '../../tests/support/stopped.mjs';
 import { inRoot } from './tools.mjs';
 
 /** Tests that may be skipped: the beginning of `NAME: REASON`, one a line. */
@@ -11,6 +12,8 @@ export class Tally {
   failed = 0;
   /** `NAME: REASON` of each test that did not do what its name says. */
   skipped = [];
+  /** Whether a page of a browser stopped answering. */
+  stopped = false;
 
   /**
    * Adds up what cargo's and node's test runners print. A Rust test that skips itself is one of those that
@@ -28,6 +31,7 @@ export class Tally {
     for (const [, word, n] of text.matchAll(/^(?:#|ℹ) (pass|fail|cancelled) (\d+)$/gm)) {
       this[word === 'pass' ? 'passed' : 'failed'] += Number(n);
     }
+    this.stopped ||= text.includes(STOPPED);
     const ok = new Set(Array.from(text.matchAll(/^test (\S+) \.\.\. ok$/gm), ([, name]) => name));
     for (const [, skip] of skips.matchAll(/^rlx-skip: (.*)$/gm)) {
       this.skipped.push(skip);

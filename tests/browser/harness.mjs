@@ -1,10 +1,11 @@
 // Drives Chromium for the browser tests: pages with and without WebGPU, the heap as the browser
 // counts it, screenshots.
 
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
+import { STOPPED } from '../support/stopped.mjs';
 
 export { startServer } from './server.mjs';
 
@@ -125,6 +126,59 @@ function shareDevice() {
   };
 }
 
+/** Milliseconds that one call of a page may take: a GPU in software compiles kernels for a minute. */
+const PATIENCE = 300_000;
+
+/** The processes that a process and its children began: what they are, their CPU time, where the kernel has them wait. */
+function descendants(parent) {
+  const read = (pid, name) => {
+    try {
+      return readFileSync(`/proc/${pid}/${name}`, 'utf8');
+    } catch {
+      return ''; // it ended
+    }
+  };
+  const all = readdirSync('/proc').filter((name) => /^\d+$/.test(name)).map((pid) => {
+    const [state, from, ...rest] = read(pid, 'stat').replace(/^.*\) /, '').split(' ');
+    const kind = /--type=([\w-]+)/.exec(read(pid, 'cmdline'))?.[1] ?? 'browser';
+    // Fields 14 and 15 of proc_pid_stat(5).
+    return { pid: Number(pid), from: Number(from), state, ticks: Number(rest[9]) + Number(rest[10]), waits: read(pid, 'wchan'), kind };
+  });
+  const found = all.filter(({ from }) => from === parent);
+  for (const { pid } of found) found.push(...all.filter(({ from }) => from === pid));
+  return found;
+}
+
+/**
+ * Makes calls of a page fail that take too long, where they would hang the test and all behind it. What the browser's
+ * processes did goes to the log, and the browser is killed: nothing else of it would answer either.
+ */
+function bounded(page, patience) {
+  const evaluate = page.evaluate.bind(page);
+  page.evaluate = async (body, argument) => {
+    let timer;
+    const late = new Promise((_, reject) => {
+      timer = setTimeout(() => {
+        const processes = descendants(process.pid);
+        for (const { pid, state, ticks, waits, kind } of processes) console.log(`${kind} ${pid}: ${state}, ${ticks} ticks of CPU, waits in ${waits}`);
+        for (const { pid } of processes) {
+          try {
+            process.kill(pid, 'SIGKILL');
+          } catch {
+            // It ended with its parent.
+          }
+        }
+        reject(new Error(`${STOPPED} for ${patience / 1000} s`));
+      }, patience);
+    });
+    try {
+      return await Promise.race([evaluate(body, argument), late]);
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+}
+
 /** What pages of an origin keep about GPUs: every page of this process has what the ones before it found. */
 const kept = new Map();
 
@@ -132,9 +186,9 @@ const kept = new Map();
  * A page that fails the test on an uncaught error; `logs` has what it wrote to the console.
  * `relaxedSimd: false` makes it one of a browser that refuses such modules; `oneDevice: true` one whose engines
  * share a GPU device. It is a later visit of one visitor, who has nothing in storage but what was found about
- * the GPU.
+ * the GPU. A call of the page may take `patience` milliseconds.
  */
-export async function openPage(browser, url, { relaxedSimd = true, oneDevice = false, ...options } = {}) {
+export async function openPage(browser, url, { relaxedSimd = true, oneDevice = false, patience = PATIENCE, ...options } = {}) {
   const { origin } = new URL(url);
   const context = await browser.newContext({ ...options, storageState: { cookies: [], origins: kept.has(origin) ? [kept.get(origin)] : [] } });
   const close = context.close.bind(context);
@@ -145,6 +199,7 @@ export async function openPage(browser, url, { relaxedSimd = true, oneDevice = f
     await close();
   };
   const page = await context.newPage();
+  bounded(page, patience);
   const logs = [];
   page.on('console', (message) => logs.push(`${message.type()}: ${message.text()}`));
   page.on('pageerror', (error) => logs.push(`uncaught: ${error.stack ?? error}`));

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { inRoot } from '../../scripts/lib/tools.mjs';
 import { Tally } from '../../scripts/lib/tally.mjs';
+import { STOPPED } from '../support/stopped.mjs';
 
 const CARGO = `running 4 tests
 test a::works ... ok
@@ -32,6 +33,14 @@ test('a test that skipped several parts is one that did not pass', () => {
   const tally = new Tally();
   tally.add(CARGO, 'rlx-skip: a::works: one\nrlx-skip: a::works: two\n');
   assert.equal(`${tally}`, '1 passed, 1 failed, 3 skipped');
+});
+
+test('a page that stopped answering is told from a test that fails', () => {
+  const tally = new Tally();
+  tally.add('Error: the page answered 3\nℹ pass 1\nℹ fail 1\n');
+  assert.equal(tally.stopped, false);
+  tally.add(`Error: ${STOPPED} for 300 s\nℹ pass 1\nℹ fail 1\n`);
+  assert.equal(tally.stopped, true);
 });
 
 test('node counts a skipped test neither as passed nor as failed, and its name and reason are told', () => {
