@@ -161,6 +161,18 @@ export default [
     tests: ['core:lib passes::fuse_residual_norm'],
   },
   {
+    name: 'norm-add-other-readers', is: 'new', kind: 'guard', file: at('fuse_norm_add.rs'),
+    from: '&& rewrite.alone(normed)', to: '',
+    stands: 'A normed branch that others read, too, is never made.',
+    tests: ['core:lib passes::fuse_norm_add'],
+  },
+  {
+    name: 'head-norm-two-eps', is: 'new', kind: 'guard', file: at('fuse_head_norm.rs'),
+    from: 'q.eps.to_bits() != k.eps.to_bits()', to: 'false',
+    stands: 'Keys are normed with the eps of the queries.',
+    tests: ['core:lib passes::fuse_head_norm'],
+  },
+  {
     name: 'rope-kv-write-other-tables', is: 'new', kind: 'guard', file: at('fuse_rope_kv_write.rs'),
     from: 'g.nodes[qr].inputs[1..] != g.nodes[kr].inputs[1..]', to: 'false',
     stands: 'q and k that rotate by different tables are fused, and rotate by one.',

@@ -216,6 +216,18 @@ export default [
     tests: ['webgpu:all experts::'],
   },
   {
+    name: 'wgsl-experts-sum-of-first-teams', is: 'new', kind: 'bound', file: at('matmul/experts/sum'),
+    from: 'j < step.top_k; j += TEAMS', to: 'j < TEAMS; j += TEAMS',
+    stands: 'Of more experts than a workgroup has teams the last ones are left out.',
+    tests: ['webgpu:all experts::'],
+  },
+  {
+    name: 'wgsl-split-key-by-a-query', is: 'new', kind: 'operand', file: at('attention_split/inverse_rms'),
+    from: 'if head < GROUP {', to: 'if head <= GROUP {',
+    stands: 'The key of the row is divided by the length of a head of q.',
+    tests: ['webgpu:all attention_split::'],
+  },
+  {
     name: 'wgsl-experts-tile-rest', is: 'new', kind: 'arithmetic', file: at('matmul/experts/tile'),
     from: 'kept = pairs[32u + thread]', to: 'kept = pairs[31u + thread]',
     stands: 'A pair found beyond 32 is multiplied twice and another never.',

@@ -264,8 +264,14 @@ fn packed_weights_give_the_logits_of_the_same_weights_unpacked() {
             let (packed, unpacked) = (gguf(&packed), gguf(&unpacked));
             let want = logits(&unpacked, "cpu", false);
             // The reference fuses nothing.
-            let runs = [("cpu", true), ("cpu", false), ("reference", true)];
-            for (device, fused) in runs.into_iter().take(if is_wide() { 3 } else { 2 }) {
+            let runs = [
+                ("cpu", true),
+                ("cpu", false),
+                ("reference", true),
+                ("webgpu", true),
+                ("webgpu", false),
+            ];
+            for (device, fused) in runs.into_iter().take(if is_wide() { 5 } else { 2 }) {
                 let apart = difference(&logits(&packed, device, fused), &want).relative();
                 assert!(apart <= 1e-2, "{name}, {quant}, {device}, fused {fused}: {apart}");
             }

@@ -6,8 +6,8 @@ use common::*;
 use half::f16;
 use rlx_core::formats::activations::encode_q8_0;
 use rlx_core::ops::{
-    Attention, AttentionJoin, AttentionSplit, Op, RopeAttentionSplit, RopeKvWrite, RopeScaling,
-    RopeStyle, RopeTable,
+    Attention, AttentionJoin, AttentionSplit, Op, RmsNorm, RopeAttentionSplit, RopeKvWrite,
+    RopeScaling, RopeStyle, RopeTable,
 };
 use rlx_core::reference::{self, View};
 use rlx_core::types::{BlockFormat, DType, Type};
@@ -182,7 +182,8 @@ fn a_split_rotates_and_writes_what_the_step_of_its_own_does() {
                     let window = ring.then_some(250);
                     let whole = Attention { window, ring, ..Attention::causal(e as usize, 0.3) };
                     let split = AttentionSplit { whole: whole.clone(), splits: 3, least: 64 };
-                    let op = Op::from(RopeAttentionSplit { style, split: split.clone() });
+                    let op =
+                        Op::from(RopeAttentionSplit { style, norm: None, split: split.clone() });
                     let got = run_op(&d, op.clone(), &operands);
                     let what = format!("{which}, {dtype} heads of {e} past {past} done {done}");
 
@@ -204,6 +205,111 @@ fn a_split_rotates_and_writes_what_the_step_of_its_own_does() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn a_split_norms_heads_before_it_rotates_them() {
+    for (which, d) in devices() {
+        let mut rng = Rng(9);
+        for dtype in CACHES {
+            for (e, heads, kv) in [(64u64, 8u64, 2u64), (64, 1, 1), (80, 2, 2), (512, 2, 1)] {
+                let Some(e) = head(dtype, e) else { continue };
+                let (dims, context) = (e as usize, CAPACITY);
+                let table = RopeTable { base: 1e4, dims, context, scaling: RopeScaling::None };
+                let values = &reference::run(&Op::from(table.clone()), &[]).expect("a table")[0];
+                let ty = &Op::from(table).infer(&[]).expect("a table")[0];
+                let table = ty.shape.static_dims().expect("static");
+                let table = weight(DType::F32, &table, values.clone());
+                for past in [0u32, 64, 400] {
+                    // Rows of another size than one, which norms forget.
+                    let mut row = |n: u64| {
+                        let row: Vec<f32> =
+                            rng.floats(n as usize).iter().map(|x| 7.0 * x).collect();
+                        row
+                    };
+                    let (q, k) = (row(heads * e), row(kv * e));
+                    let v = input(&[1, kv * e], &row(kv * e));
+                    let norms = [row(e), row(e)];
+                    let [q_norm, k_norm] =
+                        [0, 1].map(|i: usize| weight(DType::F32, &[e], f32_bytes(&norms[i])));
+                    let operands = [
+                        input(&[1, heads * e], &q),
+                        input(&[1, kv * e], &k),
+                        v.clone(),
+                        table.clone(),
+                        cache(&mut rng, dtype, kv, e),
+                        cache(&mut rng, dtype, kv, e),
+                        control(past, 1, 0),
+                        q_norm.clone(),
+                        k_norm.clone(),
+                    ];
+                    let whole = Attention::causal(e as usize, 0.01);
+                    let split = AttentionSplit { whole: whole.clone(), splits: 3, least: 64 };
+                    let style = if past == 64 { RopeStyle::Adjacent } else { RopeStyle::Half };
+                    let op = RopeAttentionSplit { style, norm: Some(1e-5), split: split.clone() };
+                    let op = Op::from(op);
+                    let got = run_op(&d, op.clone(), &operands);
+                    let what = format!("{which}, {dtype} heads of {e} past {past}");
+
+                    // The reference's rows of the heads that its norm gives.
+                    let normed = |x: &[f32], heads: u64, weight: &Operand| {
+                        let norm = Op::from(RmsNorm { eps: 1e-5 });
+                        let y = truth(&norm, &[input(&[heads, e], x), weight.clone()]);
+                        let y: Vec<f32> = y.into_iter().map(|y| y as f32).collect();
+                        input(&[1, heads * e], &y)
+                    };
+                    let (q, k) = (normed(&q, heads, &q_norm), normed(&k, kv, &k_norm));
+                    let turn = Op::from(RopeKvWrite { style, head_dim: e as usize, ring: false });
+                    let mut turned = vec![q, k];
+                    turned.extend_from_slice(&operands[2..7]);
+                    let views: Vec<View<'_>> =
+                        turned.iter().map(|o| View::new(&o.ty, &o.bytes)).collect();
+                    let written = reference::run(&turn, &views).expect("the reference turns");
+                    // What is stored is rounded to the cache's type: a step of it apart at most.
+                    let step = match dtype {
+                        DType::F16 => 1e-3,
+                        DType::Block(_) => 1.0 / 127.0,
+                        _ => 1e-6,
+                    };
+                    for (i, name) in [(1, "keys"), (2, "values")] {
+                        let want: Vec<f64> = elements(dtype, &written[i]);
+                        let got: Vec<f32> =
+                            elements(dtype, &got[i + 1]).iter().map(|&x| x as f32).collect();
+                        assert_close(&format!("{what}: {name}"), &got, &want, step);
+                    }
+
+                    let types: Vec<&Type> = operands.iter().map(|o| &o.ty).collect();
+                    let results = op.infer(&types).expect("one row");
+                    let y = joined(&d, &split, &got[..2], &results[..2], None);
+                    let (mut k, mut v) = (operands[4].clone(), operands[5].clone());
+                    k.bytes.clone_from(&got[2]);
+                    v.bytes.clone_from(&got[3]);
+                    let q = input(&[1, heads * e], &floats(&written[0]));
+                    let want = truth(&Op::from(whole), &[q, k, v, operands[6].clone()]);
+                    assert_close(&what, &y, &want, 1e-5);
+                }
+            }
+        }
+    }
+}
+
+/// What a cache of this type holds.
+fn elements(dtype: DType, bytes: &[u8]) -> Vec<f64> {
+    match dtype {
+        DType::F16 => {
+            let halves = bytes.chunks_exact(2);
+            halves.map(|b| f16::from_le_bytes([b[0], b[1]]).to_f64()).collect()
+        }
+        DType::Block(_) => {
+            let blocks = bytes.chunks_exact(34);
+            let block = |b: &[u8]| {
+                let scale = f16::from_le_bytes([b[0], b[1]]).to_f64();
+                b[2..].iter().map(|&q| scale * f64::from(q.cast_signed())).collect::<Vec<_>>()
+            };
+            blocks.flat_map(block).collect()
+        }
+        _ => floats(bytes).into_iter().map(f64::from).collect(),
     }
 }
 

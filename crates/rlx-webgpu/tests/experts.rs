@@ -97,6 +97,8 @@ fn experts_products_are_the_references_for_common_types_in_every_form() {
     // Experts that no row names, and one that all do.
     every_form(&mut rng, DType::F32, [70, 1, 40, 40, 64]);
     every_form(&mut rng, DType::F32, [150, 3, 1, 5, 64]);
+    // More experts of a row than a workgroup has teams.
+    every_form(&mut rng, DType::Block(BlockFormat::Q8_0), [1, 20, 24, 9, 512]);
 }
 
 #[test]

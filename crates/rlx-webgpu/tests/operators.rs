@@ -4,8 +4,8 @@ use crate::common;
 use common::*;
 use half::f16;
 use rlx_core::ops::{
-    Attention, Binary, Gather, KvWrite, Map, Op, Predict, QuantizeRows, RmsNorm, Rope, RopeKvWrite,
-    RopeScaling, RopeStyle, RopeTable, Sample, TakeRows, Unary, Unmask, Zip,
+    Attention, Binary, Gather, KvWrite, Map, Op, Predict, QuantizeRows, RmsNorm, RmsNormAdd, Rope,
+    RopeKvWrite, RopeScaling, RopeStyle, RopeTable, Sample, TakeRows, Unary, Unmask, Zip,
 };
 use rlx_core::reference::{self, View};
 use rlx_core::sample::canvas::Filling;
@@ -62,6 +62,14 @@ fn rms_norm_holds_around_the_workgroup_width() {
             let want = f64s(&truth(&op, &operands)[0]);
             let got = run_op(&d, op, &operands);
             assert_close(&format!("{rows}x{k}"), &floats(&got[0]), &want, 2e-6);
+
+            // The same with the sum that it joins.
+            let [x, w] = operands;
+            let operands = [x, w, input(&[rows, k], &rng.floats((rows * k) as usize))];
+            let op = Op::from(RmsNormAdd { eps: 1e-5 });
+            let want = f64s(&truth(&op, &operands)[0]);
+            let got = run_op(&d, op, &operands);
+            assert_close(&format!("{rows}x{k} added"), &floats(&got[0]), &want, 2e-6);
         }
     }
 }

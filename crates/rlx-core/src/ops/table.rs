@@ -9,6 +9,8 @@ macro_rules! operators {
             Gather,
             /// Root-mean-square norm.
             RmsNorm,
+            /// That norm of a branch, and the sum that it joins.
+            RmsNormAdd,
             /// One input times 1..4 weights.
             MatMul,
             /// f32 rows to int8 blocks.
@@ -25,7 +27,7 @@ macro_rules! operators {
             Attention,
             /// The same of one row, over parts of its positions.
             AttentionSplit,
-            /// Rotation, cache writes and those parts, of one row.
+            /// Norms of heads, rotation, cache writes and those parts, of one row.
             RopeAttentionSplit,
             /// The row that the parts make.
             AttentionJoin,

@@ -36,7 +36,8 @@ pub fn fuse_rope_split(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
         {
             continue;
         }
-        let op = Op::from(RopeAttentionSplit { style: turn.style, split: split.clone() });
+        let op =
+            Op::from(RopeAttentionSplit { style: turn.style, norm: None, split: split.clone() });
         let inputs = rope.inputs.clone();
         if !cx.fuses(g, &op, &inputs) {
             continue;

@@ -4,9 +4,9 @@
 use super::control_flow;
 use super::{
     Context, DispatchReport, FusionReport, Traffic, bake, cse, dce, elementwise_region, fold,
-    fuse_attention, fuse_bias, fuse_glu, fuse_map, fuse_norm_prologue, fuse_residual,
-    fuse_residual_norm, fuse_rope_kv_write, fuse_rope_split, fuse_segments, legalise, precision,
-    simplify, split_attention,
+    fuse_attention, fuse_bias, fuse_glu, fuse_head_norm, fuse_map, fuse_norm_add,
+    fuse_norm_prologue, fuse_residual, fuse_residual_norm, fuse_rope_kv_write, fuse_rope_split,
+    fuse_segments, legalise, precision, simplify, split_attention,
 };
 use crate::error::{Error, Result};
 use crate::ir::mir::Graph;
@@ -73,6 +73,7 @@ const RECIPE: &[Group] = &[
         ("residual", Fusion(|f| f.residual), fuse_residual::fuse_residual),
         ("norm_prologue", Fusion(|f| f.norm_prologue), fuse_norm_prologue::fuse_norm_prologue),
         ("residual_norm", Fusion(|f| f.residual_norm), fuse_residual_norm::fuse_residual_norm), // left sums
+        ("norm_add", Fusion(|f| f.norm_add), fuse_norm_add::fuse_norm_add), // sums that have no norm behind
         ("attention", Fusion(|f| f.attention), fuse_attention::fuse_attention),
         ("rope_kv_write", Fusion(|f| f.rope_kv_write), fuse_rope_kv_write::fuse_rope_kv_write),
         // After the fusions that make and read attention.
@@ -86,6 +87,7 @@ const RECIPE: &[Group] = &[
             Fusion(|f| f.rope_attention_split),
             fuse_rope_split::fuse_rope_split,
         ),
+        ("head_norm", Fusion(|f| f.head_norm), fuse_head_norm::fuse_head_norm), // of rotating splits
         // After the matmul's epilogues, which take operators from its chains.
         ("elementwise_region", If(|o| !o.skip_fusion), elementwise_region::elementwise_region),
         ("legalise", Always, legalise::legalise),

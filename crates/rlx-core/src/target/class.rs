@@ -136,6 +136,7 @@ mod tests {
     const OPERATORS: &[(&str, Result<&str, Class>)] = &[
         ("gather", Ok("Gather")),
         ("rms_norm", Ok("RmsNorm")),
+        ("rms_norm_add", Ok("RmsNorm")),
         ("matmul", Ok("MatMul")),
         ("quantize_rows", Err(Class::Movement)), // activations to int8 blocks, a copy in another form
         ("rope_table", Err(Class::Boundary)),    // made while loading

@@ -43,10 +43,14 @@ pub struct Fusions {
     pub rope_kv_write: bool,
     /// Rotation and both cache writes as part of one row's split attention.
     pub rope_attention_split: bool,
+    /// Norms of the heads of q and k as part of the step that rotates them and splits the attention.
+    pub head_norm: bool,
     /// A bias, or a function of the product, as a matmul's epilogue.
     pub matmul_epilogue: bool,
     /// A residual with the norm of the sum.
     pub residual_norm: bool,
+    /// The norm of a branch with the sum that the branch joins.
+    pub norm_add: bool,
     /// Two products and the softmax between them, as attention.
     pub attention: bool,
 }
@@ -61,8 +65,10 @@ impl Fusions {
         glu: false,
         rope_kv_write: false,
         rope_attention_split: false,
+        head_norm: false,
         matmul_epilogue: false,
         residual_norm: false,
+        norm_add: false,
         attention: false,
     };
     /// All.
@@ -74,8 +80,10 @@ impl Fusions {
         glu: true,
         rope_kv_write: true,
         rope_attention_split: true,
+        head_norm: true,
         matmul_epilogue: true,
         residual_norm: true,
+        norm_add: true,
         attention: true,
     };
 }

@@ -62,6 +62,7 @@ fn all() -> Vec<(Op, Vec<Value>)> {
             ResidualRmsNorm { eps: 1e-6, bias: true }.into(),
             vec![f(&[2, 3, 8], 1), f(&[2, 3, 8], 2), f(&[8], 3), f(&[8], 4)],
         ),
+        (RmsNormAdd { eps: 1e-6 }.into(), vec![f(&[2, 3, 8], 1), f(&[8], 2), f(&[2, 3, 8], 3)]),
         (
             AdaNorm { norm: NormKind::RmsNorm, eps: 1e-6 }.into(),
             vec![f(&[2, 3, 8], 1), f(&[2, 1, 8], 2), f(&[8], 3)],

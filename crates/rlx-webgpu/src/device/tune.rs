@@ -275,7 +275,7 @@ impl Workload {
         let splits = (parts / HEADS).clamp(1, CAPACITY / 64) as usize;
         let whole = Attention::causal(HEAD as usize, 0.125);
         let split = AttentionSplit { whole, splits, least: 64 };
-        let split = Op::from(RopeAttentionSplit { style: RopeStyle::Half, split });
+        let split = Op::from(RopeAttentionSplit { style: RopeStyle::Half, norm: None, split });
         let join = Op::from(AttentionJoin { splits, sinks: false });
         let states = self.states.iter().zip(0u32..);
         let states: Vec<Slice> =

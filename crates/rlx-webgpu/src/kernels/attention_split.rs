@@ -6,7 +6,7 @@ mod teams;
 use super::attention::score_words;
 use super::emit::{Emit, Place, fill};
 use super::kv::{self, Kv, Rows};
-use super::rope::{angle, cache_dims, low_rows, pairs, turned};
+use super::rope::{angle, cache_dims, element_of, low_rows, pairs, turned};
 use super::takes::{self, Taken};
 use super::{Context, Launch, formats, matrix, mismatch, unsupported, word};
 use rlx_core::ir::lir::{Slice, Step};
@@ -25,8 +25,10 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
 
 /// The same with rows of keys and values to turn and write.
 pub(super) fn takes_rope(op: &Op, operands: &[&Type], _: &Target) -> Taken {
-    let known =
-        ["head_dim", "scale", "window", "softcap", "block", "ring", "splits", "least", "style"];
+    let known = [
+        "head_dim", "scale", "window", "softcap", "block", "ring", "splits", "least", "style",
+        "norm_eps",
+    ];
     takes::knows(op, &known)?;
     takes::floats_and_caches(operands)?;
     takes::matrix(operands)
@@ -51,12 +53,20 @@ struct Split {
     out: String,
 }
 
-/// What is rotated and written.
+/// What is normed, rotated and written.
 struct Turned<'a> {
     k: &'a Slice,
     v: &'a Slice,
     table: &'a Slice,
     style: RopeStyle,
+    norm: Option<Norms<'a>>,
+}
+
+/// Norms of the heads of q and k.
+struct Norms<'a> {
+    eps: f32,
+    q: &'a Slice,
+    k: &'a Slice,
 }
 
 pub(super) fn split(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
@@ -73,10 +83,15 @@ pub(super) fn rope_split(
     emit: &mut Emit<'_>,
 ) -> Result<Option<Launch>> {
     let Op::RopeAttentionSplit(op) = &step.op else { return Err(mismatch(step)) };
-    let [q, k, v, table, k_cache, v_cache, ctl] = step.operands.as_slice() else {
-        return Err(Error::internal("rope_attention_split has seven operands"));
+    let [q, k, v, table, k_cache, v_cache, ctl, norms @ ..] = step.operands.as_slice() else {
+        return Err(Error::internal("rope_attention_split has seven operands or more"));
     };
-    let turned = Some(Turned { k, v, table, style: op.style });
+    let norm = match (op.norm, norms) {
+        (None, []) => None,
+        (Some(eps), [q, k]) => Some(Norms { eps, q, k }),
+        _ => return Err(Error::internal("rope_attention_split has two norms or none")),
+    };
+    let turned = Some(Turned { k, v, table, style: op.style, norm });
     let operands = [q, k_cache, v_cache, ctl];
     launch("rope_attention_split", &op.split, turned, operands, &step.results, cx, emit)
 }
@@ -137,6 +152,7 @@ fn launch(
     let split = Split { e, group, quads, kv, held, softcap, k, v, out: acc.var };
     let mut text = Text {
         turn: String::new(),
+        norm: String::new(),
         query: format!(
             "let at = step.q + kv * GROUP * E + i * 4u;\n        \
              query[i] = step.scale * bitcast<vec4f>(vec4u({q}[at], {q}[at + 1u], {q}[at + 2u], {q}[at + 3u]));",
@@ -152,9 +168,15 @@ fn launch(
             return Err(Error::internal(format!("{} is no rope table", turned.table.ty)));
         };
         words.extend([k.word(), v.word(), table.word(), word(half)?, word(low_rows(table_rows))?]);
-        text = split.turning(turned.style, &q.var, &k.var, &v.var, &table.var);
+        let norms = match &turned.norm {
+            Some(n) => Some((n.eps.to_bits(), emit.read(n.q)?, emit.read(n.k)?)),
+            None => None,
+        };
+        let vars = norms.as_ref().map(|(_, q, k)| (q.var.as_str(), k.var.as_str()));
+        text = split.turning(turned.style, &q.var, &k.var, &v.var, &table.var, vars);
+        words.extend(norms.map_or([0; 3], |(eps, q, k)| [eps, q.word(), k.word()]));
     } else {
-        words.extend([0; 5]);
+        words.extend([0; 8]);
     }
     let bindings = emit.bindings();
     let start = fill(
@@ -162,6 +184,7 @@ fn launch(
         &[
             ("ctl", &ctl.var),
             ("out", &split.out),
+            ("norm", &text.norm),
             ("load_query", &text.query),
             ("write_caches", &text.write),
             ("end", &held.end("ctl.x + 1u")),
@@ -171,10 +194,12 @@ fn launch(
     let shared = [
         (
             "what",
-            if turned.is_some() {
-                ";\n//             q and k rotated here, k and v written"
-            } else {
-                ""
+            match &turned {
+                Some(Turned { norm: Some(_), .. }) => {
+                    ";\n//             heads of q and k normed and rotated here, k and v written"
+                }
+                Some(_) => ";\n//             q and k rotated here, k and v written",
+                None => "",
             },
         ),
         ("kv", kv.name()),
@@ -206,8 +231,10 @@ fn launch(
 
 /// Pieces of the start that differ between the operators.
 struct Text {
-    /// Functions.
+    /// Functions, and what they share.
     turn: String,
+    /// Finds how long the heads are.
+    norm: String,
     /// Brings four elements of the queries.
     query: String,
     /// Writes the row's own key and value.
@@ -216,8 +243,35 @@ struct Text {
 
 impl Split {
     /// The pieces of an operator that rotates.
-    fn turning(&self, style: RopeStyle, q: &str, k: &str, v: &str, table: &str) -> Text {
-        let turn = angle(table) + pairs(style) + &turned("q", q) + &turned("k", k);
+    /// `norms`: the arrays with the norms' weights of q and k.
+    fn turning(
+        &self,
+        style: RopeStyle,
+        q: &str,
+        k: &str,
+        v: &str,
+        table: &str,
+        norms: Option<(&str, &str)>,
+    ) -> Text {
+        let (mut shared, mut norm) = (String::new(), String::new());
+        let heads = match norms {
+            None => turned("q", &element_of(q)) + &turned("k", &element_of(k)),
+            Some((q_norm, k_norm)) => {
+                shared = fill(wgsl!("attention_split/inverse_rms.wgsl"), &[("q", q), ("k", k)]);
+                norm = "find_inverse_rms(kv, thread);".into();
+                let (q, k) = (element_of(q), element_of(k));
+                let normed = |x: String, head: &str, weight: String| {
+                    format!("{x} * inverse_rms[{head}] * bitcast<f32>({weight})")
+                };
+                turned("q", &|at| {
+                    let weight = format!("{q_norm}[step.q_norm + {at}]");
+                    normed(q(at), "(head - step.q) / E % GROUP", weight)
+                }) + &turned("k", &|at| {
+                    normed(k(at), "GROUP", format!("{k_norm}[step.k_norm + {at}]"))
+                })
+            }
+        };
+        let turn = angle(table) + pairs(style) + &shared + &heads;
         let query = "let head = step.q + (kv * GROUP + i / FOURS) * E;\n        let d = i % FOURS * 4u;\n        \
              query[i] = step.scale * vec4f(turn_q(head, d, ctl.x), turn_q(head, d + 2u, ctl.x));";
         let pair = format!(
@@ -225,7 +279,7 @@ impl Split {
         );
         if self.kv == Kv::Q8_0 {
             let turn = turn + &pair + &kv::maker(THREADS);
-            return Text { turn, query: query.into(), write: self.write_blocks() };
+            return Text { turn, norm, query: query.into(), write: self.write_blocks() };
         }
         // Sixteen bytes of element d on: pairs of them turned, or as they are.
         let quad = |pair: &dyn Fn(u32) -> String| match self.kv {
@@ -252,7 +306,7 @@ impl Split {
             self.k.var,
             self.v.var
         );
-        Text { turn: turn + &pair, query: query.into(), write }
+        Text { turn: turn + &pair, norm, query: query.into(), write }
     }
 
     /// Writes the row's own blocks: 32 threads have two of them.

@@ -12,8 +12,9 @@ use rlx_core::ir::lir::{Phase, Slice, Space, Step};
 use rlx_core::ops::{
     Attention, AttentionJoin, AttentionSplit, Binary, CausalConv1d, DeltaNet, Epilogue,
     GatedDeltaNet, GatedRmsNorm, Gather, GroupedEpilogue, GroupedMatMul, KvWrite, Map, MatMul, Op,
-    Predict, QuantizeRows, Region, RegionStep, RmsNorm, Rope, RopeAttentionSplit, RopeKvWrite,
-    RopeStyle, Route, Sample, StepFn, StepOperand, TakeRows, Unary, Unmask, WeightedSum, Zip,
+    Predict, QuantizeRows, Region, RegionStep, RmsNorm, RmsNormAdd, Rope, RopeAttentionSplit,
+    RopeKvWrite, RopeStyle, Route, Sample, StepFn, StepOperand, TakeRows, Unary, Unmask,
+    WeightedSum, Zip,
 };
 use rlx_core::plan::{Buffer, Entry, Origin, WeightPlan};
 use rlx_core::target::Target;
@@ -21,6 +22,7 @@ use rlx_core::types::{BlockFormat, DType, Shape, Type};
 use std::collections::BTreeMap;
 
 /// One step over made-up places.
+#[derive(Clone)]
 struct Maker {
     plan: WeightPlan,
     operands: Vec<Slice>,
@@ -144,6 +146,11 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
     out.insert("rms_norm".into(), made.kernel(RmsNorm { eps: 1e-5 }, false, true)?);
     let made = Maker::new().arena(DType::F32, &[3, 65])?.weight(DType::F32, &[65], 0)?;
     out.insert("rms_norm_rows".into(), made.kernel(RmsNorm { eps: 1e-5 }, true, true)?);
+    let made = Maker::new()
+        .arena(DType::F32, &[3, 64])?
+        .weight(DType::F32, &[64], 0)?
+        .arena(DType::F32, &[3, 64])?;
+    out.insert("rms_norm_add".into(), made.kernel(RmsNormAdd { eps: 1e-5 }, false, true)?);
     experts(&types, &mut out)?;
     for format in [BlockFormat::Q8_0, BlockFormat::Q8K] {
         let made = Maker::new().arena(DType::F32, &[3, 256])?;
@@ -470,9 +477,14 @@ fn splits(kv: DType, enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>)
                 .state(kv, &[2, 512, e])?
                 .state(DType::U32, &[16])?;
             let name = style.name();
-            let key = format!("rope_attention_split_{kv}_{name}_{e}_{group}_lanes_{lanes}");
-            let op = RopeAttentionSplit { style, split: split.clone() };
-            out.insert(key, made.kernel_in(op, false, wgsl)?);
+            let key = |normed| {
+                format!("rope_attention_split_{kv}_{name}_{e}_{group}{normed}_lanes_{lanes}")
+            };
+            let op = RopeAttentionSplit { style, norm: None, split: split.clone() };
+            out.insert(key(""), made.clone().kernel_in(op.clone(), false, wgsl)?);
+            let made = made.weight(DType::F32, &[e], 0)?.weight(DType::F32, &[e], 0)?;
+            let op = RopeAttentionSplit { norm: Some(1e-6), ..op };
+            out.insert(key("_normed"), made.kernel_in(op, false, wgsl)?);
         }
     }
     Ok(())

@@ -140,6 +140,7 @@ const fn row(op: &'static str, takes: Takes, build: Build) -> Row {
 const ROWS: &[Row] = &[
     row("gather", gather::takes, gather::gather),
     row("rms_norm", rms_norm::takes, rms_norm::rms_norm),
+    row("rms_norm_add", rms_norm::takes, rms_norm::rms_norm),
     row("gated_rms_norm", rms_norm::takes_gated, rms_norm::rms_norm),
     row("causal_conv1d", causal_conv1d::takes, causal_conv1d::causal_conv1d),
     row("gated_delta_net", gated_delta_net::takes, gated_delta_net::gated_delta_net),

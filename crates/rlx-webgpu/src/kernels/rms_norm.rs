@@ -1,11 +1,11 @@
-//! `rms_norm` as a step of its own, before a matmul it is that one's prologue; and `gated_rms_norm`.
+//! `rms_norm` as a step of its own, before a matmul it is that one's prologue; `rms_norm_add` and `gated_rms_norm`.
 
 use super::emit::{Emit, fill};
 use super::takes::{self, Taken};
 use super::{Context, Launch, matrix, mismatch, scalar, unsupported, word};
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
-use rlx_core::ops::Op;
+use rlx_core::ops::{Op, Unary};
 use rlx_core::target::Target;
 use rlx_core::types::Type;
 
@@ -27,14 +27,23 @@ pub(super) fn takes_gated(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     }
 }
 
+/// What joins the normed row, of the same shape.
+enum Second {
+    /// It is added.
+    Residual,
+    /// The row is multiplied by this function of it.
+    Gate(Unary),
+}
+
 pub(super) fn rms_norm(
     step: &Step,
     cx: &Context<'_>,
     emit: &mut Emit<'_>,
 ) -> Result<Option<Launch>> {
-    let (eps, act) = match &step.op {
+    let (eps, second) = match &step.op {
         Op::RmsNorm(op) => (op.eps, None),
-        Op::GatedRmsNorm(op) => (op.eps, Some(op.act)),
+        Op::RmsNormAdd(op) => (op.eps, Some(Second::Residual)),
+        Op::GatedRmsNorm(op) => (op.eps, Some(Second::Gate(op.act))),
         _ => return Err(mismatch(step)),
     };
     let (rows, k) = matrix(&step.operands[0])?;
@@ -43,19 +52,30 @@ pub(super) fn rms_norm(
     }
     let x = emit.read(&step.operands[0])?;
     let w = emit.read(&step.operands[1])?;
-    let (mut gate_word, mut gate, mut functions) = (0, String::new(), String::new());
-    if let Some(f) = act {
+    let (mut second_word, mut joined, mut functions) = (0, String::new(), String::new());
+    if let Some(second) = &second {
         let place = emit.read(&step.operands[2])?;
-        let text = scalar::unary(f);
-        let (helpers, text) =
-            text.ok_or_else(|| unsupported(format!("WGSL has no {}", f.name())))?;
-        functions = format!("{helpers}fn act(x: f32) -> f32 {{ return {text}; }}\n");
-        gate = format!(" * act(bitcast<f32>({}[step.gate + row * step.k + c]))", place.var);
-        gate_word = place.word();
+        let element = format!("bitcast<f32>({}[step.second + row * step.k + c])", place.var);
+        joined = match second {
+            Second::Residual => format!(" + {element}"),
+            Second::Gate(f) => {
+                let text = scalar::unary(*f);
+                let (helpers, text) =
+                    text.ok_or_else(|| unsupported(format!("WGSL has no {}", f.name())))?;
+                functions = format!("{helpers}fn act(x: f32) -> f32 {{ return {text}; }}\n");
+                format!(" * act({element})")
+            }
+        };
+        second_word = place.word();
     }
     let y = emit.write(&step.results[0])?;
     let words =
-        vec![word(k)?, word(rows)?, x.word(), w.word(), y.word(), eps.to_bits(), gate_word, 0];
+        vec![word(k)?, word(rows)?, x.word(), w.word(), y.word(), eps.to_bits(), second_word, 0];
+    let formula = match second {
+        None => "",
+        Some(Second::Residual) => " + residual[r, c]",
+        Some(Second::Gate(_)) => " * act(gate[r, c])",
+    };
     let (rows_len, skip) = cx.skip_rows(rows, "row", emit);
     let wgsl = fill(
         wgsl!("rms_norm.wgsl"),
@@ -63,9 +83,9 @@ pub(super) fn rms_norm(
             ("bindings", &emit.bindings()),
             ("rows_len", rows_len),
             ("skip", &skip),
-            ("formula", if act.is_some() { " * act(gate[r, c])" } else { "" }),
+            ("formula", formula),
             ("functions", &functions),
-            ("gate", &gate),
+            ("joined", &joined),
             ("x", &x.var),
             ("w", &w.var),
             ("y", &y.var),

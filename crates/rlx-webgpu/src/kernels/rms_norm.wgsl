@@ -3,7 +3,7 @@
 // bytes       at least 8*rows*k + 4*k; issued 16*rows*k (x twice, w per row)
 // launch      a workgroup of 256 threads is a row, a thread strides its columns
 // numerics    f32; 256 partial sums, then a tree of 8 steps
-struct Step { k: u32, rows: u32, x: u32, w: u32, y: u32, eps: f32, gate: u32, pad0: u32 }
+struct Step { k: u32, rows: u32, x: u32, w: u32, y: u32, eps: f32, second: u32, pad0: u32 }
 {{bindings}}
 var<workgroup> sums: array<f32, 256>;
 {{rows_len}}{{functions}}
@@ -31,7 +31,7 @@ fn rms_norm(
     }
     let scale = inverseSqrt(sums[0] / f32(step.k) + step.eps);
     for (var c = thread; c < step.k; c += 256u) {
-        let v = bitcast<f32>({{x}}[x + c]) * scale * bitcast<f32>({{w}}[step.w + c]){{gate}};
+        let v = bitcast<f32>({{x}}[x + c]) * scale * bitcast<f32>({{w}}[step.w + c]){{joined}};
         {{y}}[y + c] = bitcast<u32>(v);
     }
 }

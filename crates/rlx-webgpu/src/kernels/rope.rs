@@ -160,7 +160,7 @@ fn launch(
     if let Some(q) = &q {
         let (x, y) = (emit.read(q.x)?, emit.write(q.y)?);
         (q_word, q_out) = (x.word(), y.word());
-        writers += &turned("q", &x.var);
+        writers += &turned("q", &element_of(&x.var));
         body += &format!(
             "if e < step.q_width {{\n        let i = row * step.q_width + e;\n        \
              let d = e % step.head_dim;\n        \
@@ -202,7 +202,7 @@ fn launch(
     if let Some(k) = &k {
         let (x, cache) = (emit.read(k.x)?, emit.write(k.cache)?);
         (k_word, k_cache) = (x.word(), cache.word());
-        writers += &turned("k", &x.var);
+        writers += &turned("k", &element_of(&x.var));
         body += &format!(
             "if c < step.k_width {{\n        let h = c;\n        let d = h % step.head_dim;\n        \
              let p = turn_k(step.k + row * step.k_width + h - d, d, position);\n        {}\n    }}\n    ",
@@ -265,6 +265,11 @@ fn launch(
     Ok(Some(Launch { wgsl, entry, words, groups: pairs.div_ceil(64) }))
 }
 
+/// An element of a head as it stands in the array `var`.
+pub(super) fn element_of(var: &str) -> impl Fn(&str) -> String {
+    move |at| format!("bitcast<f32>({var}[head + {at}])")
+}
+
 /// `fn angle(position, pair) -> vec2f`: cosine and sine, of a table in the array `var`.
 pub(super) fn angle(var: &str) -> String {
     fill(wgsl!("rope_turn.wgsl"), &[("table", var)])
@@ -285,15 +290,16 @@ pub(super) fn pairs(style: RopeStyle) -> &'static str {
     }
 }
 
-/// `fn turn_<name>(head, d, position) -> vec2f`: dimensions d and d + 1 of the head at word
-/// `head` of `var`, turned.
-pub(super) fn turned(name: &str, var: &str) -> String {
+/// `fn turn_<name>(head, d, position) -> vec2f`: dimensions d and d + 1 of a head, turned. `element` is WGSL of
+/// what is at a dimension of the head that starts at word `head`.
+pub(super) fn turned(name: &str, element: &dyn Fn(&str) -> String) -> String {
+    let (one, other) = (element("d"), element("p.x"));
     format!(
         "fn turn_one_{name}(head: u32, d: u32, position: u32) -> f32 {{\n    \
-         let x = bitcast<f32>({var}[head + d]);\n    \
+         let x = {one};\n    \
          if d >= 2u * step.half {{ return x; }}\n    \
          let p = partner(d);\n    let cs = angle(position, p.y);\n    \
-         let other = bitcast<f32>({var}[head + p.x]);\n    \
+         let other = {other};\n    \
          return x * cs.x + select(other, -other, is_first(d)) * cs.y;\n}}\n\
          fn turn_{name}(head: u32, d: u32, position: u32) -> vec2f {{\n    \
          return vec2f(turn_one_{name}(head, d, position), turn_one_{name}(head, d + 1u, position));\n}}\n"

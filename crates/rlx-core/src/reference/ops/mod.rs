@@ -43,6 +43,7 @@ mod residual_layer_norm;
 mod residual_rms_norm;
 mod reverse;
 mod rms_norm;
+mod rms_norm_add;
 mod roll;
 mod rope;
 mod rope_attention_split;

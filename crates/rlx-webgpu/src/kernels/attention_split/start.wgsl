@@ -20,6 +20,7 @@
         return;
     }
     let cache = kv * step.capacity * QUADS;
+    {{norm}}
     for (var i = thread; i < GROUP * FOURS; i += THREADS) {
         {{load_query}}
     }

@@ -2,6 +2,7 @@
 //!
 //! Of a few rows each reads its experts' matrices; of many those that name an expert share its matrix.
 
+mod sum;
 mod tile;
 mod vector;
 
@@ -68,8 +69,9 @@ pub(in crate::kernels) fn grouped_matmul(
     if experts.parts.m * experts.top_k * rows == 0 {
         return Ok(None);
     }
-    match experts.parts.m {
-        ..=FEW => vector::launch(&experts, cx, emit).map(Some),
+    match (experts.parts.m, &experts.shares) {
+        (..=FEW, Some(shares)) => sum::launch(&experts, shares, cx, emit).map(Some),
+        (..=FEW, None) => vector::launch(&experts, cx, emit).map(Some),
         _ => tile::launch(&experts, cx, emit).map(Some),
     }
 }

@@ -1,4 +1,4 @@
-//! A few rows: a workgroup has one row and one of its experts, or all of them where they are summed.
+//! A few rows: a workgroup has one row and one of its experts.
 
 use super::Experts;
 use crate::kernels::emit::{Emit, fill};
@@ -15,7 +15,7 @@ pub(super) fn launch(e: &Experts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resu
     let lanes = p.chunks().next_power_of_two().clamp(4, 32);
     let teams = THREADS / lanes;
     let sums = if p.glu { 2 * ROWS } else { ROWS };
-    let results = if e.shares.is_some() { p.m } else { p.m * e.top_k };
+    let results = p.m * e.top_k;
     let rows = rows_of_team(p.launched().iter().map(|s| s.rows).sum::<u64>() * results, teams);
     let (words, groups) = e.words(teams * rows)?;
     let y = p.y_var()?;
@@ -24,10 +24,10 @@ pub(super) fn launch(e: &Experts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resu
     // One copy of the reader for all rows: unrolled, it compiles for seconds on software drivers.
     let body = |lines: &str| {
         format!(
-            "for (var c = lane; c < step.chunks; c += LANES) {{\n            let x = load_x(c);\n            \
-             for (var r = 0u; r < ROWS; r++) {{\n                \
-             let one = select(vec4f(0.0), vec4f(share), vec4u(0u, 1u, 2u, 3u) == vec4u(r));\n                \
-             let row = matrix + min(row0 + r, last);\n                {lines}\n            }}\n        }}"
+            "for (var c = lane; c < step.chunks; c += LANES) {{\n        let x = load_x(c);\n        \
+             for (var r = 0u; r < ROWS; r++) {{\n            \
+             let one = select(vec4f(0.0), vec4f(1.0), vec4u(0u, 1u, 2u, 3u) == vec4u(r));\n            \
+             let row = matrix + min(row0 + r, last);\n            {lines}\n        }}\n    }}"
         )
     };
     let line = |sum: &str, s: &str, reader: &str| {
@@ -38,7 +38,7 @@ pub(super) fn launch(e: &Experts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resu
     let body = match &p.segments[..] {
         [gate, up] if p.glu => {
             let gate = line("sums", "0u", &gate.reader);
-            body(&(gate + "\n                " + &line("ups", "1u", &up.reader)))
+            body(&(gate + "\n            " + &line("ups", "1u", &up.reader)))
         }
         _ => p.switch("s", |kind| body(&line("sums", "s", &kind.reader))),
     };
@@ -48,22 +48,8 @@ pub(super) fn launch(e: &Experts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resu
             "let gate = y + bias_of(0u, {of_pair});\n        \
              {y}[step.seg[0u].y + at] = bitcast<u32>(glu(gate, up + bias_of(1u, {of_pair})));"
         )
-    } else if e.shares.is_none() {
-        format!("{y}[step.seg[s].y + at] = bitcast<u32>(y + bias_of(s, {of_pair}));")
     } else {
-        let biases = if p.segments.iter().any(|s| s.bias.is_some()) {
-            "for (var j = 0u; j < step.top_k; j++) {\n            \
-             let pair = first_pair + j;\n            \
-             y += share_of(pair) * bias_of(s, expert_of(pair) * step.seg[s].rows + row);\n        }\n        "
-        } else {
-            ""
-        };
-        format!("{biases}{y}[step.seg[s].y + at] = bitcast<u32>(y + residual_at(at));")
-    };
-    let summed = e.shares.is_some();
-    let share = match &e.shares {
-        Some(shares) => format!("bitcast<f32>({}[step.shares + pair])", shares.var),
-        None => "1.0".into(),
+        format!("{y}[step.seg[s].y + at] = bitcast<u32>(y + bias_of(s, {of_pair}));")
     };
     let text = |n: u64| n.to_string();
     let wgsl = fill(
@@ -84,11 +70,7 @@ pub(super) fn launch(e: &Experts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resu
             ("sums", &text(sums)),
             ("partials", &text(THREADS * sums)),
             ("ids", &e.ids.var),
-            ("share", &share),
-            ("results_a_row", if summed { "1u" } else { "step.top_k" }),
-            ("first_pair", if summed { "m * step.top_k" } else { "result" }),
-            ("pairs", if summed { "step.top_k" } else { "1u" }),
-            ("row_of_x", if e.own_rows { "pair" } else { "m" }),
+            ("row_of_x", if e.own_rows { "result" } else { "m" }),
             ("body", &body),
             ("ups", if p.glu { "var ups = vec4f();" } else { "" }),
             ("store_ups", if p.glu { "store(thread * SUMS + SUMS / 2u, ups);" } else { "" }),

@@ -1,11 +1,11 @@
 // grouped_matmul  y_s[m, j, n] = sum_k x[m, k] W_s[e, n, k] + b_s[e, n] with e = ids[m, j]; with glu
-//             y[m, j, n] = f(y_0) * y_1; a sum has y[m, n] = sum_j shares[m, j] y_0[m, j, n] (+ residual)
-// shapes      x f32[m, k] or [m, j, k]    W_s [e, rows_s, k], any format    y_s f32[m, j, rows_s] or [m, rows_0]
+//             y[m, j, n] = f(y_0) * y_1
+// shapes      x f32[m, k] or [m, j, k]    W_s [e, rows_s, k], any format    y_s f32[m, j, rows_s]
 // bytes       every byte of the matrix of each expert of each row once, x once a workgroup (the caches'), 4 a
 //             result; matrices of no other expert; 2 rows_s k operations for each row and each of its experts
-// launch      a workgroup is {{teams}} teams of {{lanes}} lanes and has one row, or one expert of a row; a team
+// launch      a workgroup is {{teams}} teams of {{lanes}} lanes and has one expert of a row; a team
 //             owns {{rows}} rows of a matrix, a lane strides their chunks of 32
-// numerics    f32; {{lanes}} partial sums a row, added in order; a sum adds experts in the order of ids
+// numerics    f32; {{lanes}} partial sums a row, added in order
 {{step}}
 {{bindings}}
 const LANES = {{lanes}}u;
@@ -31,7 +31,6 @@ fn store(at: u32, sums: vec4f) {
 }
 
 fn expert_of(pair: u32) -> u32 { return min({{ids}}[step.ids + pair], step.experts - 1u); }
-fn share_of(pair: u32) -> f32 { return {{share}}; }
 
 @compute @workgroup_size({{threads}})
 fn grouped_matmul(
@@ -40,9 +39,9 @@ fn grouped_matmul(
     @builtin(local_invocation_index) thread: u32,
 ) {
     let group = id.y * launched.x + id.x;
-    // A row of the result, of which there is one for each pair of a row and an expert, or one for each row.
+    // A row of the result, of which there is one for each pair of a row and an expert.
     let result = group / step.groups;
-    let m = result / {{results_a_row}};
+    let m = result / step.top_k;
     if m >= step.m { return; }
     {{skip}}
     let column = group % step.groups;
@@ -53,16 +52,11 @@ fn grouped_matmul(
     let lane = thread % LANES;
     let row0 = (column - step.seg[s].first) * (TEAMS * ROWS) + (thread / LANES) * ROWS;
     let last = step.seg[s].rows - 1u;
-    let first_pair = {{first_pair}};
+    let matrix = expert_of(result) * step.seg[s].rows;
+    x_row = step.x + {{row_of_x}} * step.k;
     var sums = vec4f();
     {{ups}}
-    for (var j = 0u; j < {{pairs}}; j++) {
-        let pair = first_pair + j;
-        let matrix = expert_of(pair) * step.seg[s].rows;
-        let share = share_of(pair);
-        x_row = step.x + {{row_of_x}} * step.k;
-        {{body}}
-    }
+    {{body}}
     store(thread * SUMS, sums);
     {{store_ups}}
     workgroupBarrier();
