@@ -3,7 +3,9 @@
 use crate::common;
 use common::*;
 use rlx_core::ir::lir::ControlDecl;
-use rlx_core::ops::{GroupedEpilogue, GroupedMatMul, Op, Operator, Route, Unary, WeightedSum};
+use rlx_core::ops::{
+    GroupedEpilogue, GroupedMatMul, Op, Operator, QuantizeRows, Route, Unary, WeightedSum,
+};
 use rlx_core::reference::{self, View};
 use rlx_core::target::{Activations, CompileOptions};
 use rlx_core::types::{BlockFormat, DType, Shape, Type};
@@ -81,8 +83,28 @@ fn every_form(rng: &mut Rng, dtype: DType, [m, top_k, experts, n, k]: [u64; 5]) 
         return agrees(WeightedSum, &[each, shares], &what);
     }
     agrees(GroupedMatMul::sum(), &[&own, &gate, &ids, &shares].map(Operand::clone), &what);
-    let add = GroupedMatMul { segments: 1, epilogue: GroupedEpilogue::SumAdd, ..each };
+    let add = GroupedMatMul { segments: 1, epilogue: GroupedEpilogue::SumAdd, ..each.clone() };
+    agrees(add.clone(), &[&own, &gate, &b0, &ids, &shares, &residual].map(Operand::clone), &what);
+    // The same of int8 blocks.
+    let format = match dtype {
+        DType::Block(block) if block.elements() == 256 => BlockFormat::Q8K,
+        DType::Block(_) => BlockFormat::Q8_0,
+        _ => return,
+    };
+    let (shared, own) = (blocks_of(&shared, format), blocks_of(&own, format));
+    let glu = GroupedMatMul::glu(Unary::Silu);
+    agrees(glu, &[&shared, &gate, &up, &ids].map(Operand::clone), &what);
+    agrees(each, &[&own, &gate, &up, &b0, &b1, &ids].map(Operand::clone), &what);
     agrees(add, &[&own, &gate, &b0, &ids, &shares, &residual].map(Operand::clone), &what);
+}
+
+/// Rows as int8 blocks, which the device's own kernel makes of them.
+fn blocks_of(x: &Operand, format: BlockFormat) -> Operand {
+    let op = Op::from(QuantizeRows { format });
+    let made = run_op(&device(), op.clone(), std::slice::from_ref(x));
+    assert_eq!(made, oracle(&op, std::slice::from_ref(x)));
+    let ty = Type { dtype: DType::Block(format), ..x.ty.clone() };
+    Operand { ty, bytes: made.into_iter().next().expect("one result"), ..x.clone() }
 }
 
 #[test]
@@ -243,9 +265,10 @@ fn layer(rows: u64) -> String {
     )
 }
 
-/// Five steps: with attention's four a layer has nine. A prompt's has its sum and the residual apart.
+/// Five steps: with attention's four a layer has nine. Of int8 activations there are two more, which make the
+/// blocks. A prompt's has its sum and the residual apart, and its experts read f32.
 #[test]
-fn a_layers_experts_are_five_steps_in_decode() {
+fn a_layers_experts_are_five_steps_in_decode_and_seven_of_int8() {
     use rlx_core::ir::parse::parse_hir;
     use rlx_core::lower::lower_module;
     let target = rlx_webgpu::target(rlx_webgpu::DEFAULT_LIMITS);
@@ -257,9 +280,13 @@ fn a_layers_experts_are_five_steps_in_decode() {
             let program = rlx_core::plan::plan(g, &[], &target, &options).unwrap();
             program.steps.iter().map(|s| s.op.name().to_string()).collect::<Vec<_>>()
         };
-        let decode = ["rms_norm", "matmul", "route", "grouped_matmul", "grouped_matmul"];
-        assert_eq!(steps(1), decode);
-        let prompt = ["weighted_sum", "zip"];
-        assert_eq!(steps(64), [&decode[..], &prompt].concat());
+        let product: &[&str] = match activations {
+            Activations::F32 => &["grouped_matmul"],
+            Activations::Int8 => &["quantize_rows", "grouped_matmul"],
+        };
+        let start = ["rms_norm", "matmul", "route"];
+        assert_eq!(steps(1), [&start, product, product].concat());
+        let prompt = ["grouped_matmul", "grouped_matmul", "weighted_sum", "zip"];
+        assert_eq!(steps(64), [&start[..], &prompt].concat());
     }
 }

@@ -5,12 +5,12 @@
 //! numerics    rounded once; an integer type keeps the low bits
 
 use super::convert::FLOATS;
-use super::elementwise::layout::put_integers;
-use super::{Kernel, Planned, around, reduce};
+use super::{Kernel, Planned, around};
 use crate::place::Split;
 use crate::view::Cx;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
+use rlx_core::math::{to_bf16, to_f16};
 use rlx_core::ops;
 use rlx_core::target::Target;
 use rlx_core::types::{DType, Type};
@@ -42,9 +42,11 @@ impl Kernel for Iota {
         let first = cx.result(0).columns::<u8>().start / size;
         for (k, y) in cx.result(0).row::<u8>(0).chunks_exact_mut(size).enumerate() {
             let i = (first + k) / self.inner % self.n;
-            match self.dtype.is_float() {
-                true => reduce::put(self.dtype, &[i as f64], y),
-                false => put_integers(self.dtype, &[i as i64], y),
+            match self.dtype {
+                DType::F32 => y.copy_from_slice(&(i as f32).to_le_bytes()),
+                DType::F16 => y.copy_from_slice(&to_f16(i as f64).to_le_bytes()),
+                DType::BF16 => y.copy_from_slice(&to_bf16(i as f64).to_le_bytes()),
+                _ => y.copy_from_slice(&(i as u64).to_le_bytes()[..size]),
             }
         }
     }

@@ -28,7 +28,6 @@ mod claim;
 mod clamp;
 #[cfg(feature = "graphs")]
 mod compare;
-#[cfg(feature = "graphs")]
 mod concat;
 #[cfg_attr(not(feature = "graphs"), allow(dead_code))]
 mod convert;
@@ -52,7 +51,6 @@ mod gather_elements;
 mod group_norm;
 mod grouped_matmul;
 pub(crate) mod int8;
-#[cfg(feature = "graphs")]
 mod iota;
 mod kv_write;
 #[cfg(feature = "graphs")]
@@ -62,7 +60,6 @@ mod math;
 mod matmul;
 #[cfg(feature = "graphs")]
 mod pad;
-#[cfg(feature = "graphs")]
 mod picks;
 mod predict;
 #[cfg(feature = "graphs")]
@@ -92,7 +89,6 @@ mod scatter_add;
 mod sdpa;
 #[cfg(feature = "graphs")]
 mod select;
-#[cfg(feature = "graphs")]
 mod slice;
 #[cfg(feature = "graphs")]
 mod softmax;
@@ -194,6 +190,9 @@ kernels! {
     GatedDeltaNet: gated_delta_net::takes, gated_delta_net::plan;
     DeltaNet: gated_delta_net::takes_layer, gated_delta_net::plan_layer;
     GatedRmsNorm: gated_rms_norm::takes, gated_rms_norm::plan;
+    Slice: slice::takes, slice::plan;
+    Concat: concat::takes, concat::plan;
+    Iota: iota::takes, iota::plan;
     #[cfg(feature = "graphs")] Select: select::takes, select::plan;
     #[cfg(feature = "graphs")] Compare: compare::takes, compare::plan;
     #[cfg(feature = "graphs")] Cast: cast::takes, cast::plan;
@@ -221,19 +220,13 @@ kernels! {
     #[cfg(feature = "graphs")]
     Transpose: transpose::takes, transpose::plan;
     #[cfg(feature = "graphs")]
-    Slice: slice::takes, slice::plan;
-    #[cfg(feature = "graphs")]
     Reverse: reverse::takes, reverse::plan;
     #[cfg(feature = "graphs")]
     Roll: roll::takes, roll::plan;
     #[cfg(feature = "graphs")]
     Pad: pad::takes, pad::plan;
     #[cfg(feature = "graphs")]
-    Concat: concat::takes, concat::plan;
-    #[cfg(feature = "graphs")]
     GatherElements: gather_elements::takes, gather_elements::plan;
-    #[cfg(feature = "graphs")]
-    Iota: iota::takes, iota::plan;
     #[cfg(feature = "graphs")]
     StateWrite: state_write::takes, state_write::plan;
 }
@@ -286,7 +279,6 @@ fn rows_of(slice: &Slice) -> Result<(usize, usize)> {
 }
 
 /// Elements before an axis, along it, and behind each of its indices.
-#[cfg(feature = "graphs")]
 fn around(slice: &Slice, axis: usize) -> Result<[usize; 3]> {
     let dims = sizes(slice)?;
     let Some(&n) = dims.get(axis) else {

@@ -242,6 +242,15 @@ fn experts(types: &[DType], out: &mut BTreeMap<String, Kernel>) -> Result<()> {
             out.insert(name, made.kernel(op, !own, true)?);
         }
     }
+    // Of int8 blocks.
+    let q8k = DType::Block(BlockFormat::Q8K);
+    for packed_dot in [true, false] {
+        let made = Maker::new().arena(q8k, &[5, 256])?;
+        let made = made.weight(q4, &[3, 9, 256], 0)?.weight(q4, &[3, 9, 256], 1)?;
+        let made = made.arena(DType::U32, &[5, 2])?;
+        let name = format!("grouped_matmul_int8_{packed_dot}");
+        out.insert(name, made.kernel(glu.clone(), true, packed_dot)?);
+    }
     for (name, epilogue, bias) in
         [("sum", GroupedEpilogue::Sum, false), ("sum_add_bias", GroupedEpilogue::SumAdd, true)]
     {

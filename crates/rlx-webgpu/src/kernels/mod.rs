@@ -19,7 +19,6 @@ mod emit;
 mod formats;
 mod gated_delta_net;
 mod gather;
-#[cfg(feature = "graphs")]
 mod graphs;
 mod kv;
 mod matmul;
@@ -164,16 +163,10 @@ const ROWS: &[Row] = &[
     row("sample", sample::takes, sample::sample),
     row("predict", predict::takes, predict::predict),
     row("unmask", unmask::takes, unmask::unmask),
+    row("slice", graphs::slice::takes, graphs::slice::slice),
+    row("concat", graphs::concat::takes, graphs::concat::concat),
+    row("iota", graphs::iota::takes, graphs::iota::iota),
 ];
-
-/// A build for chat alone has no others.
-#[cfg(not(feature = "graphs"))]
-mod graphs {
-    use super::Row;
-
-    pub(super) const ROWS: &[Row] = &[];
-    pub(super) const ALSO: &[Row] = &[];
-}
 
 /// What the executor's kernels take.
 pub(crate) const KERNELS: &[KernelClaim] = &{

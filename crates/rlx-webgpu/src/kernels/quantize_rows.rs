@@ -9,11 +9,11 @@ use rlx_core::ops::Op;
 use rlx_core::target::Target;
 use rlx_core::types::{BlockFormat, Type};
 
-/// A matrix of f32.
+/// Rows of f32, of any rank.
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     takes::knows(op, &["to"])?;
     takes::floats_and_caches(operands)?;
-    takes::matrix(operands)
+    takes::rows(operands)
 }
 
 pub(super) fn quantize_rows(
@@ -29,6 +29,8 @@ pub(super) fn quantize_rows(
     let x = emit.read(&step.operands[0])?;
     let y = emit.write(&step.results[0])?;
     let (rows, k) = matrix(&step.operands[0])?;
+    // Rows of experts are none of tokens.
+    let rows = if step.operands[0].ty.shape.rank() == 2 { rows } else { 0 };
     let per_row = k / op.format.elements() as u64;
     let words = vec![word(blocks)?, x.word(), y.word(), word(per_row)?];
     let (text, entry, groups) = match op.format {

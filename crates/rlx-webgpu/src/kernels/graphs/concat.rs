@@ -18,7 +18,7 @@ use rlx_core::types::Type;
 const MOST: usize = 7;
 
 /// Tensors of any scalar type.
-pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+pub(in crate::kernels) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     takes::knows(op, &["axis"])?;
     if operands.len() > MOST {
         return Err(format!("its kernel takes {MOST} operands"));
@@ -29,7 +29,11 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     }
 }
 
-pub(super) fn concat(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+pub(in crate::kernels) fn concat(
+    step: &Step,
+    _: &Context<'_>,
+    emit: &mut Emit<'_>,
+) -> Result<Option<Launch>> {
     let Op::Concat(op) = &step.op else { return Err(mismatch(step)) };
     let y = &step.results[0];
     let (element, parts) = halves(&y.ty)?;

@@ -15,7 +15,7 @@ use rlx_core::target::Target;
 use rlx_core::types::Type;
 
 /// Floats or integers of up to 32 bits.
-pub(super) fn takes(op: &Op, _: &[&Type], _: &Target) -> Taken {
+pub(in crate::kernels) fn takes(op: &Op, _: &[&Type], _: &Target) -> Taken {
     takes::knows(op, &["type", "dims", "axis"])?;
     let Op::Iota(op) = op else { return Err("it takes an iota".into()) };
     match Element::of(op.dtype) {
@@ -24,7 +24,11 @@ pub(super) fn takes(op: &Op, _: &[&Type], _: &Target) -> Taken {
     }
 }
 
-pub(super) fn iota(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+pub(in crate::kernels) fn iota(
+    step: &Step,
+    _: &Context<'_>,
+    emit: &mut Emit<'_>,
+) -> Result<Option<Launch>> {
     let Op::Iota(op) = &step.op else { return Err(mismatch(step)) };
     let y = &step.results[0];
     let element = Element::of(op.dtype);

@@ -12,12 +12,16 @@ use rlx_core::types::Type;
 use rlx_core::{Error, Result};
 
 /// A tensor or a state of any scalar type.
-pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+pub(in crate::kernels) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     takes::knows(op, &["axis", "start", "len", "step"])?;
     copy::takes(operands, operands.first().map_or(0, |x| x.shape.rank()))
 }
 
-pub(super) fn slice(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
+pub(in crate::kernels) fn slice(
+    step: &Step,
+    _: &Context<'_>,
+    emit: &mut Emit<'_>,
+) -> Result<Option<Launch>> {
     let Op::Slice(op) = &step.op else { return Err(mismatch(step)) };
     let (x, y) = (&step.operands[0], &step.results[0]);
     let mut strides = row_major(&dims(&x.ty)?);

@@ -133,7 +133,9 @@ impl Parts {
         let int8 = self.x_type != DType::F32;
         if int8 {
             text += &self.int8_x(packed_dot)?;
-            text += "fn load_x(chunk: u32) -> X { return x_at(0u, chunk); }\n";
+            // A product of one row has the first of x; experts' products say which.
+            let row = if self.x_start == "x_row" { "x_row" } else { "0u" };
+            text += &format!("fn load_x(chunk: u32) -> X {{ return x_at({row}, chunk); }}\n");
         } else {
             text += &self.raw_x();
             text += &self.norm_at();

@@ -21,7 +21,7 @@ use rlx_core::{Code, Error, Result};
 /// rows of an expert together.
 const FEW: u64 = 8;
 
-/// Rows of f32, by banks of any type that the target reads.
+/// Rows of f32, or few of int8 blocks, by banks of any type that the target reads.
 pub(in crate::kernels) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
     takes::knows(op, &["segments", "bias", "epilogue", "glu", "limit"])?;
     let Op::GroupedMatMul(op) = op else { return Err("it takes a grouped_matmul".into()) };
@@ -37,6 +37,10 @@ pub(in crate::kernels) fn takes(op: &Op, operands: &[&Type], target: &Target) ->
         if (parts.banks..parts.banks + op.segments).contains(&i) {
             if !target.reads(ty.dtype) {
                 return Err(format!("it reads no {}", ty.dtype));
+            }
+        } else if i == 0 && ty.kind == Kind::Tensor && ty.dtype.is_block() {
+            if !target.int8 || rows.is_none_or(|m| m > FEW) {
+                return Err(takes::not(i, ty));
             }
         } else if i != parts.ids {
             takes::is_f32(i, ty)?;
@@ -77,6 +81,14 @@ pub(in crate::kernels) fn grouped_matmul(
 }
 
 impl Experts {
+    /// WGSL of where `row` of x starts: blocks are found by the row's number.
+    fn start_of(&self, row: &str) -> String {
+        match self.parts.x_type {
+            DType::F32 => format!("step.x + {row} * step.k"),
+            _ => row.into(),
+        }
+    }
+
     fn of(op: &GroupedMatMul, step: &Step, emit: &mut Emit<'_>) -> Result<Experts> {
         let at = op.parts();
         let x = &step.operands[0];
@@ -122,7 +134,7 @@ impl Experts {
             first: 0,
             x: x_place,
             x_start: "x_row",
-            x_type: DType::F32,
+            x_type: x.ty.dtype,
             norm: None,
             segments,
             residual,
@@ -164,7 +176,7 @@ impl Experts {
             word(p.chunks())?,
             word(p.m)?,
             word(groups)?,
-            p.x.word(),
+            if p.x_type == DType::F32 { p.x.word() } else { p.x.byte },
             p.residual.as_ref().map_or(0, Place::word),
             p.launched().len() as u32,
             word(self.top_k)?,

@@ -53,7 +53,7 @@ pub(super) fn launch(
             ("partials", &text(threads * ROWS)),
             ("ids", &e.ids.var),
             ("shares", &shares.var),
-            ("row_of_x", if e.own_rows { "pair" } else { "m" }),
+            ("start_of_x", &e.start_of(if e.own_rows { "pair" } else { "m" })),
             ("reader", &bank.reader),
             ("bias", bias),
             ("y", y),

@@ -1,6 +1,6 @@
 // grouped_matmul  y[m, n] = sum_j shares[m, j] (sum_k x[m, j, k] W[e, n, k] + b[e, n]) (+ residual[m, n])
 //             with e = ids[m, j]
-// shapes      x f32[m, k] or [m, j, k]    W [e, rows, k], any format    y f32[m, rows]
+// shapes      x f32[m, k] or [m, j, k], or int8 blocks    W [e, rows, k], any format    y f32[m, rows]
 // bytes       every byte of the matrix of each expert of each row once, x once a workgroup (the caches'), 4 a
 //             result; matrices of no other expert; 2 rows k operations for each row and each of its experts
 // launch      a workgroup has {{rows}} rows of the result of one m; each of its {{teams}} teams of {{lanes}} lanes has an
@@ -13,7 +13,7 @@ const TEAMS = {{teams}}u;
 const ROWS = {{rows}}u;
 const SUMS = 4u; // that a thread keeps, of which ROWS are used
 
-// Where the row of x starts that is being multiplied.
+// Where the row of x starts that is being multiplied; of int8 blocks its number.
 var<private> x_row: u32;
 
 {{common}}
@@ -45,7 +45,7 @@ fn grouped_matmul(
         let pair = m * step.top_k + j;
         let matrix = expert_of(pair) * step.seg[0].rows;
         let share = share_of(pair);
-        x_row = step.x + {{row_of_x}} * step.k;
+        x_row = {{start_of_x}};
         for (var c = lane; c < step.chunks; c += LANES) {
             let x = load_x(c);
             for (var r = 0u; r < ROWS; r++) {

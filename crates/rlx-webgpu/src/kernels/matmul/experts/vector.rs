@@ -70,7 +70,7 @@ pub(super) fn launch(e: &Experts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resu
             ("sums", &text(sums)),
             ("partials", &text(THREADS * sums)),
             ("ids", &e.ids.var),
-            ("row_of_x", if e.own_rows { "result" } else { "m" }),
+            ("start_of_x", &e.start_of(if e.own_rows { "result" } else { "m" })),
             ("body", &body),
             ("ups", if p.glu { "var ups = vec4f();" } else { "" }),
             ("store_ups", if p.glu { "store(thread * SUMS + SUMS / 2u, ups);" } else { "" }),

@@ -1,6 +1,6 @@
 // grouped_matmul  y_s[m, j, n] = sum_k x[m, k] W_s[e, n, k] + b_s[e, n] with e = ids[m, j]; with glu
 //             y[m, j, n] = f(y_0) * y_1
-// shapes      x f32[m, k] or [m, j, k]    W_s [e, rows_s, k], any format    y_s f32[m, j, rows_s]
+// shapes      x f32[m, k] or [m, j, k], or int8 blocks    W_s [e, rows_s, k], any format    y_s f32[m, j, rows_s]
 // bytes       every byte of the matrix of each expert of each row once, x once a workgroup (the caches'), 4 a
 //             result; matrices of no other expert; 2 rows_s k operations for each row and each of its experts
 // launch      a workgroup is {{teams}} teams of {{lanes}} lanes and has one expert of a row; a team
@@ -13,7 +13,7 @@ const TEAMS = {{teams}}u;
 const ROWS = {{rows}}u;
 const SUMS = {{sums}}u;
 
-// Where the row of x starts that is being multiplied.
+// Where the row of x starts that is being multiplied; of int8 blocks its number.
 var<private> x_row: u32;
 
 {{common}}
@@ -53,7 +53,7 @@ fn grouped_matmul(
     let row0 = (column - step.seg[s].first) * (TEAMS * ROWS) + (thread / LANES) * ROWS;
     let last = step.seg[s].rows - 1u;
     let matrix = expert_of(result) * step.seg[s].rows;
-    x_row = step.x + {{row_of_x}} * step.k;
+    x_row = {{start_of_x}};
     var sums = vec4f();
     {{ups}}
     {{body}}
