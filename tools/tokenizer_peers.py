@@ -149,7 +149,7 @@ class LlamaCpp:
         if self.pre in ("deepseek-llm", "deepseek-coder"):
             plain = lambda text: re.sub(f"[{BLANKS}]", lambda blank: blank[0] if blank[0] < "\u0800" else "\xa0", text)
             return [older, ("takes blanks above U+0800 for U+000B", plain, plain, same)]
-        if self.pre in ("tekken", "gpt-4o"):
+        if self.pre in ("tekken", "gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"):
             plain = lambda text: "".join(map(without_case, without_marks(text)))
             return [older, ("has no case outside ASCII, and no marks in words", plain, plain, same)]
         if self.pre == "youtu":
