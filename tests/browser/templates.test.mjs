@@ -1,5 +1,6 @@
-// Model files whose chat template is a hostile program, in Chromium: each call is an error soon,
-// within its memory and the page's stack, and the engine, the page and other engines go on.
+// Chat templates of model files, in Chromium. They are told the time that the visitor reads off the wall. Where one
+// is a hostile program each call is an error soon, within its memory and the page's stack, and the engine, the page
+// and other engines go on.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -52,10 +53,13 @@ const DEEP = {
   'a chain': `{{ 1${repeat('+1', 190)} }}`,
 };
 
+/** No call shows its prompt, but what a template raises is told. */
+const TIME = "{{ raise_exception(strftime_now('It is %Y-%m-%d %H:%M:%S.')) }}";
+
 let server, browser, page, logs;
 before(async () => {
   const file = readFileSync(MODEL);
-  const files = { '/good.gguf': file };
+  const files = { '/good.gguf': file, '/time.gguf': withTemplate(file, TIME) };
   for (const [name, template] of [...Object.entries({ ...BOMBS, ...UNREADABLE }).map(([name, [template]]) => [`bomb ${name}`, template]), ...Object.entries(DEEP).map(([name, template]) => [`deep ${name}`, template])]) {
     files[`/${name}.gguf`] = withTemplate(file, template);
   }
@@ -140,3 +144,30 @@ test('a good file loads and answers afterwards', async () => {
   });
   assert.equal(answer, wanted);
 });
+
+for (const { zone, times } of [
+  // The clocks of Berlin go an hour forward between these two; India's are half an hour off.
+  { zone: 'Europe/Berlin', times: { '2026-03-29T00:59:30.900Z': '2026-03-29 01:59:30', '2026-03-29T01:00:30Z': '2026-03-29 03:00:30' } },
+  { zone: 'Asia/Kolkata', times: { '2026-12-31T18:29:59Z': '2026-12-31 23:59:59', '2026-12-31T18:30:00Z': '2027-01-01 00:00:00' } },
+  { zone: 'America/New_York', times: { '1969-12-31T23:00:00.500Z': '1969-12-31 18:00:00' } },
+]) {
+  test(`a template is told the time in ${zone}, that of each question`, async () => {
+    const visit = await openPage(browser, `${server.url}/pages/empty.html`, { timezoneId: zone });
+    try {
+      await visit.page.evaluate(async () => {
+        const { Engine } = await import('/dist/index.js');
+        globalThis.engine = await Engine.load({ model: '/time.gguf', device: 'cpu', cache: false });
+      });
+      for (const [utc, local] of Object.entries(times)) {
+        await visit.page.clock.setFixedTime(utc);
+        const what = await visit.page.evaluate(async () => {
+          const question = { messages: [{ role: 'user', content: 'When?' }], max_tokens: 1 };
+          return engine.chat.completions.create(question).then(() => 'no error', (error) => error.what);
+        });
+        assert.equal(what, `the chat template refused the conversation: It is ${local}.`, visit.logs.join('\n'));
+      }
+    } finally {
+      await visit.context.close();
+    }
+  });
+}

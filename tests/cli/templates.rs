@@ -4,7 +4,7 @@
 use super::{SMALL, fails, fixture, folder, repository, rlx, run};
 use std::io::Write;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A small model with another chat template. What follows in the file keeps its alignment, for the
 /// template is filled up with blanks.
@@ -139,6 +139,33 @@ fn the_prompt_is_printed_and_nothing_else() {
     let language = file("tokens.jinja", "{{ bos_token }}{{ eos_token }}");
     let args = ["--template", &language, "--bos", "<s>", "--eos", "</s>", "--messages", &messages];
     assert_eq!(printed(&args), "<s></s>");
+}
+
+#[test]
+fn templates_are_told_the_local_time() {
+    let folder = folder("template-time");
+    let file = |name: &str, text: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let messages = file("messages.json", "[]");
+    let template = file("now.jinja", "{{ strftime_now('%H %M') }}");
+    let seconds = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    // Such a zone counts from the west: it is 5 hours and 30 minutes ahead of UTC, or 9 hours behind.
+    for (zone, ahead) in [("UTC0", 0), ("IST-5:30", 330 * 60), ("AKST9", 15 * 3600)] {
+        let wall = |seconds: u64| {
+            let minutes = (seconds + ahead) / 60 % (24 * 60);
+            format!("{:02} {:02}", minutes / 60, minutes % 60)
+        };
+        let before = seconds();
+        let mut command = rlx(&["template", "--template", &template, "--messages", &messages]);
+        let (code, stdout, stderr) = run(command.env("TZ", zone));
+        let after = seconds();
+        assert_eq!((code, stderr.as_str()), (0, ""));
+        let possible: Vec<String> = (before / 60..=after / 60).map(|m| wall(m * 60)).collect();
+        assert!(possible.contains(&stdout), "{zone}: {stdout} is none of {possible:?}");
+    }
 }
 
 #[test]

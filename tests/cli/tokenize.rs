@@ -87,6 +87,23 @@ fn control_tokens_are_read_or_are_text_and_ids_are_lines_or_json() {
 }
 
 #[test]
+fn many_texts_are_read_where_zero_bytes_end_them() {
+    const PHI: &str = "tests/fixtures/tokenizers/phi3.gguf";
+    // One with a line's end, an empty one, one that is no UTF-8; no zero byte need end the last.
+    let texts: [&[u8]; 4] = [b"hi\nyou", b"", b"a\xff", b"<|end|>"];
+    let input = texts.join(&0);
+    for args in [&[PHI][..], &[PHI, "--json"], &[PHI, "--no-special"]] {
+        let alone: String = texts.iter().map(|text| printed(args, text)).collect();
+        let many = [args, &["--null"]].concat();
+        assert_eq!(printed(&many, &input), alone, "{args:?}");
+        assert_eq!(printed(&many, &[&input[..], b"\0"].concat()), alone, "{args:?}");
+        assert_eq!(printed(&many, b""), "");
+    }
+    let ids = printed(&[PHI, "-0"], &input);
+    assert_eq!(printed(&[PHI, "-0", "--decode"], ids.as_bytes()), "hi\nyou\0\0a\u{fffd}\0\0");
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     const LLAMA: &str = "tests/fixtures/tokenizers/llama3.gguf";
     let said = |args: &[&str], input: &[u8]| {

@@ -95,9 +95,15 @@ export default [
   },
   {
     name: 'begin-token-of-a-family', is: 'new', kind: 'condition', file: at('tokenizer.rs'),
-    within: 'Family::Bytes => pretokenizer.add_bos,', from: 'pretokenizer.add_bos', to: 'false',
+    within: 'Family::Bytes | Family::Merges => pretokenizer.add_bos,', from: 'pretokenizer.add_bos', to: 'false',
     stands: 'A file that does not say whether a text begins with a begin token is not asked by its family.',
     tests: ['core:all noticed::', 'core:lib text::', 'core:all text::'],
+  },
+  {
+    name: 'begin-token-of-every-family', is: 'new', kind: 'condition', file: at('tokenizer.rs'),
+    within: 'Family::Bytes | Family::Merges => pretokenizer.add_bos,', from: 'pretokenizer.add_bos', to: 'true',
+    stands: 'A file that does not say whether a text begins with a begin token gets one, whatever its pre-tokenizer does.',
+    tests: ['core:lib text::', 'core:all text::'],
   },
   {
     name: 'no-normal-form', is: 'new', kind: 'condition', file: at('tokenizer.rs'),

@@ -2,11 +2,13 @@
 
 use crate::block_on::block_on;
 use crate::load::Model;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use rlx_core::runtime::generate::engine::{GenerateOptions, Progress};
 use rlx_core::runtime::generate::machine::Reason;
 use rlx_core::text::{Message, RenderOptions, Special, encode_chat};
 use rlx_core::{Error, Result};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// An answer and what it took.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,14 +63,15 @@ fn rate(n: usize, time: Duration) -> Option<f64> {
 pub fn chat_tokens(model: &Model, messages: &[Message]) -> Result<Vec<u32>> {
     let template = model.template.as_ref().map_err(Clone::clone)?;
     let options =
-        RenderOptions { add_generation_prompt: true, now: now(), ..RenderOptions::default() };
+        RenderOptions { add_generation_prompt: true, now: Some(now()), ..RenderOptions::default() };
     Ok(encode_chat(model.engine.tokenizer(), &template.render(messages, &options)?))
 }
 
-/// The time that templates are told, in seconds since 1970; the clock's, which is of UTC.
-pub(crate) fn now() -> Option<i64> {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.ok().map(|since| since.as_secs() as i64)
+/// The time that templates are told: the system's local time, in seconds since 1970 of that clock. It is UTC where the
+/// system names no time zone.
+pub(crate) fn now() -> i64 {
+    let now = Timestamp::now();
+    now.as_second() + i64::from(TimeZone::system().to_offset(now).seconds())
 }
 
 /// Tokens of a text as it is: control tokens parsed, a BOS as the file says.

@@ -53,9 +53,19 @@ impl Opened {
     /// The tokens of a conversation, up to where the answer begins.
     fn prompt(&self, messages: TemplateValue) -> Result<Vec<u32>> {
         let template = self.template.as_ref().map_err(Clone::clone)?;
-        let render = RenderOptions { add_generation_prompt: true, ..RenderOptions::default() };
+        let render = RenderOptions {
+            add_generation_prompt: true,
+            now: Some(local_time()),
+            ..RenderOptions::default()
+        };
         Ok(encode_chat(&self.tokenizer, &template.render_json(messages, &render)?))
     }
+}
+
+/// The time that the page's user reads off the wall, in seconds since 1970 of that clock.
+fn local_time() -> i64 {
+    let now = js_sys::Date::new_0();
+    (now.get_time() / 1e3 - now.get_timezone_offset() * 60.0).floor() as i64
 }
 
 struct Call {

@@ -105,8 +105,8 @@ impl Tokenizer {
             },
         };
         let add_bos = match kind {
-            Family::Bytes => pretokenizer.add_bos,
-            Family::Scores | Family::Merges => true,
+            Family::Bytes | Family::Merges => pretokenizer.add_bos,
+            Family::Scores => true,
             Family::Unigram => false,
         };
         Ok(Self {
@@ -436,6 +436,21 @@ mod tests {
         assert_eq!(t.decode(&literal, true), "<|im_end|><think>");
         assert_eq!(t.decode(&[260, 258, 999], true), "lo");
         assert!(t.is_eog(260) && t.is_control(260) && !t.is_control(259) && !t.is_eog(0));
+    }
+
+    #[test]
+    fn whether_a_text_begins_with_a_bos_is_the_files_word_or_its_pre_tokenizers() {
+        let begins = |pre: &str, add_bos: Option<bool>| {
+            let data = VocabData { pre: pre.into(), bos: Some(260), add_bos, ..data() };
+            let ids = Tokenizer::new(data).unwrap().encode_document("lo", Special::Parse);
+            ids.first() == Some(&260)
+        };
+        for (pre, without_a_word) in
+            [("llama-bpe", true), ("gpt-2", false), ("gemma4", true), ("sarvam-moe", false)]
+        {
+            assert_eq!(begins(pre, None), without_a_word, "{pre}");
+            assert!(begins(pre, Some(true)) && !begins(pre, Some(false)), "{pre}");
+        }
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub struct TemplateArgs {
     /// End the prompt behind the last message, and not where an answer begins
     #[arg(long)]
     no_generation_prompt: bool,
-    /// The time that the template is told, in seconds since 1970 [default: now]
+    /// The time that the template is told, in seconds since 1970 [default: now, in the system's time zone]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     now: Option<i64>,
 }
@@ -73,7 +73,7 @@ pub fn template(args: &TemplateArgs) -> Result<ExitCode> {
     let options = RenderOptions {
         add_generation_prompt: !args.no_generation_prompt,
         variables,
-        now: args.now.or_else(now),
+        now: Some(args.now.unwrap_or_else(now)),
     };
     let text = source.template.as_deref().filter(|text| !text.trim().is_empty());
     let text = text.ok_or_else(|| {

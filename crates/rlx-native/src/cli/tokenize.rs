@@ -1,6 +1,6 @@
 //! `rlx tokenize`: text to token ids and back.
 
-use super::{print_bytes, print_json, print_text};
+use super::print_bytes;
 use crate::tokens::AnyTokenizer;
 use clap::Args;
 use rlx_core::{Code, Error, Result};
@@ -21,6 +21,10 @@ pub struct TokenizeArgs {
     /// Read ids from stdin and print their text; control tokens have none
     #[arg(long)]
     decode: bool,
+    /// Read many texts, each ended by a zero byte, and print a line of ids for each; with `--decode`, read a line of
+    /// ids for each text, and end each text with a zero byte
+    #[arg(short = '0', long)]
+    null: bool,
 }
 
 pub fn tokenize(args: &TokenizeArgs) -> Result<ExitCode> {
@@ -28,18 +32,33 @@ pub fn tokenize(args: &TokenizeArgs) -> Result<ExitCode> {
     let mut input = Vec::new();
     let io = |e| Error::new(Code::Io, format!("stdin cannot be read: {e}"));
     std::io::stdin().lock().read_to_end(&mut input).map_err(io)?;
-    if args.decode {
-        print_bytes(&tokenizer.decode(&ids(&input)?)?)?;
-    } else {
-        let ids = tokenizer.encode(&input, !args.no_special);
-        if args.json {
-            print_json(&ids)?;
+    let mut output = Vec::new();
+    for part in parts(&input, args) {
+        if args.decode {
+            output.extend(tokenizer.decode(&ids(part)?)?);
+            output.extend(args.null.then_some(0));
         } else {
-            let words: Vec<String> = ids.iter().map(u32::to_string).collect();
-            print_text(&(words.join(" ") + "\n"))?;
+            let ids = tokenizer.encode(part, !args.no_special);
+            output.extend(line(&ids, args.json).bytes());
         }
     }
+    print_bytes(&output)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What stands for a text each: all of the input, or what its ends cut.
+fn parts<'a>(input: &'a [u8], args: &TokenizeArgs) -> Vec<&'a [u8]> {
+    if !args.null {
+        return vec![input];
+    }
+    let end = if args.decode { b'\n' } else { 0 };
+    let parts = input.split_inclusive(|&byte| byte == end);
+    parts.map(|part| part.strip_suffix(&[end]).unwrap_or(part)).collect()
+}
+
+fn line(ids: &[u32], json: bool) -> String {
+    let words: Vec<String> = ids.iter().map(u32::to_string).collect();
+    if json { format!("[{}]\n", words.join(",")) } else { words.join(" ") + "\n" }
 }
 
 /// Ids as this command prints them: numbers between blanks, or a JSON array.

@@ -357,7 +357,8 @@ pub(super) const TABLE: &[(&[&str], Pretokenizer)] = &[
             ])
         },
     ),
-    (&["gemma4", "granite-embed-multi-311m", "sarvam-moe"], of(&[ALL_LINES])),
+    (&["gemma4", "granite-embed-multi-311m"], Pretokenizer { add_bos: true, ..of(&[ALL_LINES]) }),
+    (&["sarvam-moe"], of(&[ALL_LINES])),
     (
         // Files from before `tokenizer.ggml.pre` say nothing.
         &["default", ""],
