@@ -270,6 +270,12 @@ export default [
     tests: ['core:all noticed::', 'core:all readers::'],
   },
   {
+    name: 'the-last-layer-that-differs-is-named', is: 'new', kind: 'order', file: 'crates/rlx-native/src/tools/verify.rs',
+    from: 'self.outputs.iter().find(', to: 'self.outputs.iter().rev().find(',
+    stands: 'A check of layers names the last one that differs instead of the first.',
+    tests: ['native:all names_the_first_layer', 'native:all json::verify'],
+  },
+  {
     name: 'tied-head-ignores-the-files', is: 'new', kind: 'condition', file: at('models/decoder/mod.rs'),
     from: 'self.tensors.has(&own)', to: 'self.tensors.has("no such tensor")',
     stands: 'A model with a head of its own uses its embeddings instead.',
