@@ -40,17 +40,24 @@ pub struct Placement {
     pub to: Destination,
 }
 
+/// The pieces of a weight, and where on the device each goes.
+fn pieces(entry: &Entry) -> Vec<(Piece, Placed)> {
+    let mut at = entry.offset;
+    let place = |piece: Piece| {
+        let to = Placed { buffer: entry.buffer, offset: at };
+        at += piece.bytes;
+        (piece, to)
+    };
+    entry.pieces().into_iter().map(place).collect()
+}
+
 /// The ranges of a shard that the plan needs, sorted by file offset.
 pub fn placements(plan: &WeightPlan, shard: u32) -> Vec<Placement> {
     let mut out = Vec::new();
     for e in &plan.entries {
-        let mut at = e.offset;
-        for piece in e.pieces() {
-            if piece.shard == shard {
-                let to = Destination::Device(Placed { buffer: e.buffer, offset: at });
-                out.push(Placement { file_offset: piece.offset, bytes: piece.bytes, to });
-            }
-            at += piece.bytes;
+        for (piece, at) in pieces(e).into_iter().filter(|(piece, _)| piece.shard == shard) {
+            let to = Destination::Device(at);
+            out.push(Placement { file_offset: piece.offset, bytes: piece.bytes, to });
         }
     }
     for h in plan.host.iter().filter(|h| h.shard == shard) {
@@ -209,22 +216,15 @@ impl Loader {
         let Some((values, scales)) = parts(i) else { return Ok(None) };
         let bytes = packed.packing.pack(values, scales)?;
         let mut to = Vec::new();
-        for entry in &plan.entries {
-            let mut at = entry.offset;
-            for piece in entry.pieces() {
-                let from = piece.offset.checked_sub(packed.place.offset);
-                let own = piece.shard == PACKED;
-                if let Some(from) = from.filter(|f| own && f + piece.bytes <= packed.place.bytes) {
-                    let mut start = from as usize;
-                    let end = start + piece.bytes as usize;
-                    while start < end {
-                        let n = SLICE.min(end - start);
-                        let offset = at + (start as u64 - from);
-                        to.push((Placed { buffer: entry.buffer, offset }, start..start + n));
-                        start += n;
-                    }
-                }
-                at += piece.bytes;
+        for (piece, at) in plan.entries.iter().flat_map(pieces) {
+            let from = piece.offset.checked_sub(packed.place.offset);
+            let own =
+                |from: &u64| piece.shard == PACKED && from + piece.bytes <= packed.place.bytes;
+            let Some(from) = from.filter(own) else { continue };
+            for skip in (0..piece.bytes).step_by(SLICE) {
+                let n = (piece.bytes - skip).min(SLICE as u64);
+                let start = (from + skip) as usize;
+                to.push((Placed { offset: at.offset + skip, ..at }, start..start + n as usize));
             }
         }
         to.reverse();
