@@ -129,8 +129,8 @@ fn wrong_shapes_quants_and_sizes_name_the_right_ones() {
         2,
         "there is no shape llama-9b",
         "give one of llama-3.2-1b, llama-3.1-8b, qwen3-0.6b, qwen3-4b, qwen3-30b-a3b, qwen35-0.8b, \
-         gemma-3-1b, gemma-3-270m, lfm2-350m, smollm3-3b, phi-4-mini, moe-1b-7b, llama-0.6b, llama-125m, \
-         llama-tiny",
+         gemma-3-1b, gemma-3-270m, lfm2-350m, smollm3-3b, phi-4-mini, gpt-oss-20b, moe-1b-7b, llama-0.6b, \
+         llama-125m, llama-tiny",
     );
     let (code, _, stderr) =
         run(&mut rlx(&["synth", "x.gguf", "--shape", "llama-tiny", "--quant", "q8_k"]));
@@ -160,6 +160,7 @@ fn a_file_of_every_family_opens_and_answers() {
         ("lfm2-350m", 3),
         ("smollm3-3b", 4),
         ("phi-4-mini", 1),
+        ("gpt-oss-20b", 2),
     ] {
         let mut shape =
             Shape { vocab: 320, ..Shape::find(name).unwrap().cut(Some(layers)).unwrap() };

@@ -291,8 +291,13 @@ fn devices_say_what_is_there_and_why_not() {
 
 #[test]
 fn verify_compares_a_folder_and_says_what_fails() {
-    let v = json(&["verify", "tests/fixtures/llama32", "--device", "reference", "--json"]);
+    let whole = ["verify", "tests/fixtures/llama32", "--device", "reference", "--json"];
+    let v = json(&whole);
+    assert_eq!(v["outputs"].as_array().unwrap().len(), 6);
+    assert_eq!(v.get("first_layer_that_differs"), None);
+    let v = json(&[&whole[..], &["--layers"]].concat());
     assert_eq!((&v["ok"], &v["device"]), (&Value::Bool(true), &Value::from("reference")));
+    assert_eq!(v.get("first_layer_that_differs"), Some(&Value::Null));
     let outputs = v["outputs"].as_array().unwrap();
     assert_eq!(outputs.len(), 10);
     for row in outputs {
@@ -314,11 +319,26 @@ fn verify_compares_a_folder_and_says_what_fails() {
         stderr.starts_with("error: ") && stderr.contains(" of 6 outputs fail the check (.)\n"),
         "{stderr}"
     );
+    // The norm is first used inside layer 0; the embedding passes.
+    let layers = ["verify", ".", "--device", "cpu", "--layers"];
+    let (code, stdout, stderr) = run(rlx(&layers).current_dir(&dir));
+    assert_eq!(code, 1);
+    let said = "the first layer that differs is layer.0, by ";
+    assert!(stderr.contains(said) && stderr.contains(" of its largest value (.)\n"), "{stderr}");
+    let passes = |line: &str| line.starts_with("layer.embed") && !line.ends_with("TOLERANCE");
+    assert!(stdout.lines().any(passes), "{stdout}");
+    let named = run(rlx(&[&layers[..], &["--json"]].concat()).current_dir(&dir)).1;
+    let v: Value = serde_json::from_str(&named).unwrap();
+    assert_eq!(v["first_layer_that_differs"], "layer.0");
 }
 
 #[test]
 fn verify_decodes_block_formats_bit_for_bit() {
     let file = "tests/fixtures/ggml_quants.safetensors";
+    let (code, _, stderr) = run(&mut rlx(&["verify", file, "--layers"]));
+    assert_eq!(code, 2);
+    let said = "error: --layers is for a folder, not for a file of block formats\n";
+    assert!(stderr.starts_with(said), "{stderr}");
     let v = json(&["verify", file, "--types", "f16,BF16,Q4_0,Q8_0,Q4_K,Q5_K,Q6_K", "--json"]);
     let rows = v["outputs"].as_array().unwrap();
     assert_eq!(rows.len(), 7);

@@ -270,6 +270,24 @@ export default [
     tests: ['core:all noticed::', 'core:all readers::'],
   },
   {
+    name: 'neighbours-of-a-microscaled-byte-swap', is: 'new', kind: 'order', file: at('formats/microscaled.rs'),
+    from: '(4 * (i % 2))', to: '(4 * (1 - i % 2))',
+    stands: 'The two values of a byte of a folder in MXFP4 change places.',
+    tests: ['core:lib microscaled', 'native:all mxfp4::'],
+  },
+  {
+    name: 'a-gate-has-the-rows-of-an-up', is: 'new', kind: 'operand', file: at('plan/packed.rs'),
+    from: 'all.skip(self.first as usize)', to: 'all.skip(0)',
+    stands: 'Of rows that stand in turn a packed tensor has always the first ones.',
+    tests: ['core:lib packed', 'native:all mxfp4::'],
+  },
+  {
+    name: 'the-last-layer-that-differs-is-named', is: 'new', kind: 'order', file: 'crates/rlx-native/src/tools/verify.rs',
+    from: 'self.outputs.iter().find(', to: 'self.outputs.iter().rev().find(',
+    stands: 'A check of layers names the last one that differs instead of the first.',
+    tests: ['native:all names_the_first_layer', 'native:all json::verify'],
+  },
+  {
     name: 'tied-head-ignores-the-files', is: 'new', kind: 'condition', file: at('models/decoder/mod.rs'),
     from: 'self.tensors.has(&own)', to: 'self.tensors.has("no such tensor")',
     stands: 'A model with a head of its own uses its embeddings instead.',

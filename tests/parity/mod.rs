@@ -198,15 +198,56 @@ fn logits(case: &Value, row: &DeviceRow) {
 fn verify(device: &str) {
     let row = devices::find(device).unwrap();
     let folder = repository("tests/fixtures/llama32");
-    let report = verify_model(&folder, row, open(row), DType::F32).unwrap();
+    let report = verify_model(&folder, row, open(row), DType::F32, true).unwrap();
     assert_eq!(report.info.kind, device);
     let count = |prefix: &str| report.outputs.iter().filter(|c| c.name.starts_with(prefix)).count();
     assert_eq!(count("out."), 6);
-    assert_eq!(count("layer."), if device == "reference" { 4 } else { 0 });
+    assert_eq!(count("layer."), 4);
     for c in &report.outputs {
         println!("{} on {device}: {:.2e} of the largest", c.name, c.relative);
         assert!(c.passes(), "{device}: {c:?}");
     }
+}
+
+/// A weight of layer 1 that is not the recorded one is found there and nowhere before.
+fn changed_layer(device: &str) {
+    let row = devices::find(device).unwrap();
+    let from = repository("tests/fixtures/llama32");
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("changed-layer-{device}"));
+    std::fs::create_dir_all(&dir).unwrap();
+    for file in ["config.json", "io.safetensors"] {
+        std::fs::copy(from.join(file), dir.join(file)).unwrap();
+    }
+    let mut weights = std::fs::read(from.join("model.safetensors")).unwrap();
+    let header = usize::from_le_bytes(*weights.first_chunk().unwrap());
+    let tensors: Value = serde_json::from_slice(&weights[8..8 + header]).unwrap();
+    let at = &tensors["model.layers.1.mlp.down_proj.weight"]["data_offsets"][0];
+    let at = 8 + header + at.as_u64().unwrap() as usize;
+    weights[at..at + 4].copy_from_slice(&1f32.to_le_bytes());
+    std::fs::write(dir.join("model.safetensors"), weights).unwrap();
+
+    let report = verify_model(&dir, row, open(row), DType::F32, true).unwrap();
+    let first = report.first_layer_that_differs().map(|c| c.name.as_str());
+    assert_eq!(first, Some("layer.1"), "{device}: {:?}", report.outputs);
+    let layers = report.outputs.iter().filter(|c| c.name.starts_with("layer."));
+    let passes: Vec<_> = layers.map(|c| (c.name.as_str(), c.passes())).collect();
+    let names = ["layer.embed", "layer.0", "layer.1", "layer.norm"];
+    assert_eq!(passes, names.map(|name| (name, ["layer.embed", "layer.0"].contains(&name))));
+}
+
+#[test]
+fn reference_names_the_first_layer_that_differs() {
+    changed_layer("reference");
+}
+
+#[test]
+fn cpu_names_the_first_layer_that_differs() {
+    changed_layer("cpu");
+}
+
+#[test]
+fn webgpu_names_the_first_layer_that_differs() {
+    changed_layer("webgpu");
 }
 
 #[test]
@@ -265,19 +306,19 @@ fn reference_outputs_and_layers_are_pytorchs() {
 }
 
 #[test]
-fn cpu_outputs_are_pytorchs() {
+fn cpu_outputs_and_layers_are_pytorchs() {
     verify("cpu");
 }
 
 #[test]
-fn webgpu_outputs_are_pytorchs() {
+fn webgpu_outputs_and_layers_are_pytorchs() {
     verify("webgpu");
 }
 
-/// Every output of a recorded folder.
+/// Every output of a recorded folder, and what lies between its layers.
 fn folder(case: &Value, row: &DeviceRow) {
     let folder = repository(text(case, "folder"));
-    let report = verify_model(&folder, row, open(row), DType::F32).unwrap();
+    let report = verify_model(&folder, row, open(row), DType::F32, true).unwrap();
     let outputs = report.outputs.iter().filter(|c| c.name.starts_with("out."));
     assert!(outputs.clone().count() >= 3, "{}: {:?}", text(case, "name"), report.outputs);
     let worst = outputs.clone().map(|c| c.relative).fold(0.0, f64::max);
@@ -285,6 +326,8 @@ fn folder(case: &Value, row: &DeviceRow) {
     for c in &report.outputs {
         assert!(c.passes(), "{} on {}: {c:?}", text(case, "name"), row.name);
     }
+    let layers = report.outputs.iter().filter(|c| c.name.starts_with("layer."));
+    assert!(layers.count() >= 3, "{}: {:?}", text(case, "name"), report.outputs);
 }
 
 #[test]
@@ -330,7 +373,7 @@ fn q8_0_caches(device: &str) {
     }
     assert!(n > 0);
     let folder = repository("tests/fixtures/llama32");
-    let report = verify_model(&folder, row, open(row), Q8_0).unwrap();
+    let report = verify_model(&folder, row, open(row), Q8_0, false).unwrap();
     for c in report.outputs.iter().filter(|c| c.name.starts_with("out.")) {
         assert!(c.passes(), "{device}: {c:?}");
     }

@@ -37,7 +37,8 @@ pub fn tensors_stay_on_the_device_and_are_copied_and_read(device: &dyn Device) {
     let ty = Type::state(DType::F32, Shape::of(&[8]));
     let states = [StateDecl { name: "kept".into(), ty, bytes: 32 }];
     let mut program = plan(g, &states, device.target(), &CompileOptions::default()).unwrap();
-    let weights = WeightPlan::new(&[&program], &device.target().limits, |_| None).unwrap();
+    let weights =
+        WeightPlan::new(&[&program], &device.target().limits, |_| None::<(u32, u64, u64)>).unwrap();
     weights.bind(&mut program).unwrap();
     let before = device.counters().live_bytes;
     let (model, t) = device.allocate(Arc::new(weights)).unwrap();

@@ -357,7 +357,8 @@ fn proven(text: &str, most: u64, sizes: &[u64]) {
     let (g, target, options) = (graph(text), Target::reference(), CompileOptions::default());
     let bounds = Binding::from_pairs(&[("SEQ", most)]);
     let mut program = plan_bounded(g.clone(), &bounds, &[], &target, &options).unwrap();
-    let weights = WeightPlan::new(&[&program], &target.limits, |_| None).unwrap();
+    let weights =
+        WeightPlan::new(&[&program], &target.limits, |_| None::<(u32, u64, u64)>).unwrap();
     weights.bind(&mut program).unwrap();
     for &seq in sizes {
         let size = Binding::from_pairs(&[("SEQ", seq)]);

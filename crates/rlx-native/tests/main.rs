@@ -12,6 +12,7 @@ mod limits;
 #[path = "../../../tests/support/load.rs"]
 mod load;
 mod lost;
+mod mxfp4;
 mod operators;
 #[path = "../../../tests/parity/mod.rs"]
 mod parity;

@@ -22,6 +22,7 @@ mod codebooks;
 pub mod encode;
 mod floats;
 mod k_quants;
+pub mod microscaled;
 
 use crate::types::{BlockFormat, DType, Scalar};
 use crate::{Code, Error, Result};

@@ -1,10 +1,12 @@
 //! A model's files as a family reads them: configuration and tensors, in either form.
 
 use super::keys::Keys;
+use super::microscaled;
 use super::naming::Naming;
 use super::pooling::Pooling;
 use crate::error::{Error, Result};
 use crate::gguf::ModelFiles;
+use crate::plan::{Located, Piece};
 use crate::safetensors;
 use crate::safetensors::json::Json;
 use crate::types::DType;
@@ -116,13 +118,21 @@ impl<'a> Checkpoint<'a> {
         names
     }
 
-    /// Shard, byte offset in it, and bytes of a tensor.
-    pub fn locate(&self, name: &str) -> Option<(u32, u64, u64)> {
-        match self.source {
-            Source::Gguf(f) => f.tensors.get(name).map(|(s, t)| (*s as u32, t.offset, t.bytes)),
-            Source::Transformers { headers, .. } => (0..)
-                .zip(headers)
-                .find_map(|(shard, h)| h.tensors.get(name).map(|t| (shard, t.offset, t.bytes))),
-        }
+    /// Where the bytes of a tensor are.
+    pub fn locate(&self, name: &str) -> Option<Located> {
+        let piece = |shard, offset, bytes| Piece { shard, offset, bytes };
+        let headers = match self.source {
+            Source::Gguf(files) => {
+                let (shard, t) = files.tensors.get(name)?;
+                return Some(Located::File(piece(*shard as u32, t.offset, t.bytes)));
+            }
+            Source::Transformers { headers, .. } => headers,
+        };
+        let find = |name: &str| {
+            let mut all = (0..).zip(headers);
+            all.find_map(|(shard, h)| h.tensors.get(name).map(|t| piece(shard, t.offset, t.bytes)))
+        };
+        let packed = || microscaled::packing(self, name, find).map(Located::Packed);
+        find(name).map(Located::File).or_else(packed)
     }
 }

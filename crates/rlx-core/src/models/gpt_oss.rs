@@ -60,6 +60,19 @@ fn read(checkpoint: &Checkpoint<'_>) -> Result<Decoder> {
         folder: Banks::TransposedPairs,
         ..experts
     };
+    if let Some(packed) = keys.object("quantization_config")? {
+        const METHOD: &str = "quant_method";
+        if packed.opt_str(METHOD)? != Some("mxfp4") {
+            let what = "weights that are packed otherwise than in MXFP4 are not supported";
+            return Err(packed.unsupported(
+                METHOD,
+                what,
+                "use the checkpoint of the model's maker",
+            ));
+        }
+        // The tensors say which of them are packed.
+        packed.inert(&["modules_to_not_convert"]);
+    }
     finish(&keys)?;
     let layer = |i: usize| {
         let attention = Attention {

@@ -26,6 +26,7 @@ mod language;
 mod lfm2;
 mod llada2;
 mod llama;
+mod microscaled;
 mod minicpm;
 mod minicpm3;
 mod mistral;

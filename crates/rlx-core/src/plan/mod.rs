@@ -15,6 +15,7 @@ mod lifetimes;
 mod live;
 mod liveness;
 #[cfg(feature = "reference")]
+mod packed;
 mod part;
 mod parts;
 mod picture;
@@ -29,6 +30,7 @@ pub use at_run::{at_run, plan_bounded};
 pub(crate) use constants::{at_load, tables};
 pub(crate) use fingerprint::Hasher;
 pub use fingerprint::hash;
+pub use packed::{Located, PACKED, Packed, Packing};
 pub use picture::picture;
 pub use schedule::plan;
 pub use weights::{Buffer, Entry, HostTensor, Origin, Piece, WeightPlan};

@@ -1,10 +1,11 @@
 //! The weight plan: from ranges of files to ranges of device buffers.
 
+use super::packed::{Located, PACKED, Packed, Packing};
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::{Program, Space, WeightUse};
 use crate::ir::recipe::{HOST_TENSOR_BYTES, Recipe};
 use crate::target::Limits;
-use crate::types::Type;
+use crate::types::{DType, Scalar, Shape, Type};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -17,7 +18,7 @@ const FULL_BUFFER: u64 = 1 << 30;
 /// A range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Which shard, as the caller numbers them.
+    /// Which shard, as the caller numbers them, or that of packed tensors.
     pub shard: u32,
     /// Bytes from the file's start.
     pub offset: u64,
@@ -87,7 +88,7 @@ pub struct Buffer {
     pub bytes: u64,
 }
 
-/// A tensor that the host must keep while loading, because a constant is made from it.
+/// A tensor that the host must keep while loading, because a constant is made from it or a tensor packed of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostTensor {
     /// Name in the file.
@@ -109,8 +110,10 @@ pub struct WeightPlan {
     pub entries: Vec<Entry>,
     /// Buffers that hold them.
     pub buffers: Vec<Buffer>,
-    /// Small tensors that constants are made from.
+    /// Tensors that constants are made from, which are small, and those that are packed.
     pub host: Vec<HostTensor>,
+    /// Tensors that the host packs, in the order of their places.
+    pub packed: Vec<Packed>,
     /// Weights that are part of an entry.
     within: Vec<Within>,
 }
@@ -137,10 +140,10 @@ impl WeightPlan {
     /// # Errors
     /// `Unsupported` for a tensor above the target's binding limit, or a constant that needs a large tensor;
     /// `BadFile` for a tensor that the file does not have.
-    pub fn new(
+    pub fn new<L: Into<Located>>(
         programs: &[&Program],
         limits: &Limits,
-        mut find: impl FnMut(&str) -> Option<(u32, u64, u64)>,
+        mut find: impl FnMut(&str) -> Option<L>,
     ) -> Result<WeightPlan> {
         Self::of(programs.iter().flat_map(|p| &p.weights), limits, &mut find)
     }
@@ -149,11 +152,12 @@ impl WeightPlan {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn of<'a>(
+    pub fn of<'a, L: Into<Located>>(
         weights: impl IntoIterator<Item = &'a WeightUse>,
         limits: &Limits,
-        mut find: impl FnMut(&str) -> Option<(u32, u64, u64)>,
+        mut find: impl FnMut(&str) -> Option<L>,
     ) -> Result<WeightPlan> {
+        let mut find = |name: &str| find(name).map(Into::into);
         let mut plan = WeightPlan::default();
         let mut wanted: Vec<Wanted<'_>> = Vec::new();
         let mut known: BTreeMap<&str, usize> = BTreeMap::new();
@@ -209,20 +213,24 @@ impl WeightPlan {
     fn origin(
         &mut self,
         used: &WeightUse,
-        find: &mut impl FnMut(&str) -> Option<(u32, u64, u64)>,
+        find: &mut dyn FnMut(&str) -> Option<Located>,
     ) -> Result<Origin> {
-        let mut tensor = |name: &str, ty: &Type| {
-            let (shard, offset, have) = find(name).ok_or_else(|| {
+        let mut tensor = |name: &str, ty: &Type| -> Result<Piece> {
+            let located = find(name).ok_or_else(|| {
                 Error::bad_file(format!("tensor {name} is missing"))
                     .hint("the file is incomplete, or of another model")
             })?;
-            let need = ty.bytes()?;
-            if have != need {
+            let (have, need) = (located.bytes(), ty.bytes()?);
+            if have != Some(need) {
+                let have = have.map_or_else(|| "no whole number of".into(), |n| format!("{n}"));
                 return Err(Error::bad_file(format!(
                     "tensor {name} has {have} bytes, its type {ty} needs {need}"
                 )));
             }
-            Ok(Piece { shard, offset, bytes: have })
+            Ok(match located {
+                Located::File(piece) => piece,
+                Located::Packed(packing) => self.pack(name, packing, need),
+            })
         };
         let Some(recipe) = &used.made else {
             let Piece { shard, offset, .. } = tensor(&used.name, &used.ty)?;
@@ -259,6 +267,25 @@ impl WeightPlan {
             }
         }
         Ok(Origin::Made(recipe.clone()))
+    }
+
+    /// The place of a packed tensor, whose parts the host must keep.
+    fn pack(&mut self, name: &str, packing: Packing, bytes: u64) -> Piece {
+        if let Some(packed) = self.packed.iter().find(|p| p.name == name) {
+            return packed.place;
+        }
+        for (name, piece) in [&packing.values, &packing.scales] {
+            if !self.host.iter().any(|h| h.name == *name) {
+                let Piece { shard, offset, bytes } = *piece;
+                let ty = Type::tensor(DType::Scalar(Scalar::U8), Shape::of(&[bytes]));
+                self.host.push(HostTensor { name: name.clone(), ty, shard, offset, bytes });
+            }
+        }
+        let end = self.packed.last().map_or(0, |p| p.place.offset + p.place.bytes);
+        // Views lie at words.
+        let place = Piece { shard: PACKED, offset: end.next_multiple_of(8), bytes };
+        self.packed.push(Packed { name: name.into(), packing, place });
+        place
     }
 
     /// The entry that has a weight's file bytes already, and the offset in it.

@@ -9,7 +9,7 @@ use crate::ir::lir::{Program, StateDecl};
 use crate::lower::{ProgramSpec, states};
 use crate::models::{self, Checkpoint, Diffusion, Model, Task};
 use crate::passes::FusionReport;
-use crate::plan::WeightPlan;
+use crate::plan::{Located, WeightPlan};
 use crate::profile::Presets;
 use crate::safetensors;
 use crate::safetensors::json::Json;
@@ -181,26 +181,26 @@ impl CompiledModel {
         Ok(CompiledModel { diffusion: Some(diffusion), ..compiled })
     }
 
-    /// Compiles a module without a family. `locate` finds its tensors: shard, byte offset, bytes.
+    /// Compiles a module without a family. `locate` finds its tensors.
     ///
     /// # Errors
     /// As [`CompilePipeline::compile_program`] and [`WeightPlan::new`].
-    pub fn from_module(
+    pub fn from_module<L: Into<Located>>(
         module: Module,
         target: &Target,
         options: &ModelOptions,
-        locate: impl FnMut(&str) -> Option<(u32, u64, u64)>,
+        locate: impl FnMut(&str) -> Option<L>,
     ) -> Result<Self> {
         Self::compile(module, target, options, None, locate)
     }
 
     /// Compiles a module of a family with these presets.
-    pub(super) fn compile(
+    pub(super) fn compile<L: Into<Located>>(
         module: Module,
         target: &Target,
         options: &ModelOptions,
         presets: Option<Presets>,
-        locate: impl FnMut(&str) -> Option<(u32, u64, u64)>,
+        locate: impl FnMut(&str) -> Option<L>,
     ) -> Result<Self> {
         if options.programs.is_empty() || options.chunk < 2 {
             return Err(Error::new(

@@ -15,7 +15,8 @@ pub struct SynthArgs {
     #[arg(value_name = "OUT")]
     out: PathBuf,
     /// Shapes: llama-3.2-1b, llama-3.1-8b, qwen3-0.6b, qwen3-4b, qwen3-30b-a3b, qwen35-0.8b, gemma-3-1b,
-    /// gemma-3-270m, lfm2-350m, smollm3-3b, phi-4-mini, moe-1b-7b, llama-0.6b, llama-125m or llama-tiny
+    /// gemma-3-270m, lfm2-350m, smollm3-3b, phi-4-mini, gpt-oss-20b, moe-1b-7b, llama-0.6b, llama-125m or
+    /// llama-tiny
     #[arg(long, value_name = "S")]
     shape: String,
     /// Format: q4_k_m, q5_k_m, f32, f16, bf16, or a block format such as q4_0 or iq4_xs

@@ -13,8 +13,7 @@ use std::process::ExitCode;
 #[derive(Args)]
 pub struct VerifyArgs {
     /// A folder with config.json, model.safetensors and io.safetensors; or a .safetensors file
-    /// with <TYPE>.bytes and <TYPE>.f32, which the reference decodes on any device. A language
-    /// model's `layer.*` are compared on the reference only
+    /// with <TYPE>.bytes and <TYPE>.f32, which the reference decodes on any device
     #[arg(value_name = "DIR")]
     path: PathBuf,
     #[command(flatten)]
@@ -22,6 +21,10 @@ pub struct VerifyArgs {
     /// Element type of the caches; f16 and q8_0 have wider tolerances [default: f32, as recorded]
     #[arg(long, value_name = "TYPE")]
     kv: Option<Kv>,
+    /// Also compare what the model has between its layers with the record's layer.*, and name the first that
+    /// differs
+    #[arg(long)]
+    layers: bool,
     /// For a file of block formats: only check these types, such as Q4_0,Q8_0
     #[arg(long, value_name = "TYPES", value_delimiter = ',')]
     types: Vec<String>,
@@ -49,6 +52,9 @@ struct Verified<'a> {
     device: &'a str,
     adapter: &'a str,
     ok: bool,
+    /// With `--layers`; null if none does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_layer_that_differs: Option<Option<&'a str>>,
     outputs: Vec<Row<'a>>,
 }
 
@@ -71,14 +77,14 @@ fn table(report: &Report) -> String {
         name => format!(" ({name})"),
     };
     let mut out = format!(
-        "{} on {}{adapter}\n{:<22} {:>9} {:>12} {:>12} {:>12}\n",
+        "{} on {}{adapter}\n{:<34} {:>9} {:>12} {:>12} {:>12}\n",
         report.family, report.info.kind, "", "elements", "difference", "relative", "cosine"
     );
     for c in &report.outputs {
         out += &match &c.skipped {
-            Some(why) => format!("{:<22} skipped: {why}\n", c.name),
+            Some(why) => format!("{:<34} skipped: {why}\n", c.name),
             None => format!(
-                "{:<22} {:>9} {:>12.3e} {:>12.3e} {:>12.9}{}\n",
+                "{:<34} {:>9} {:>12.3e} {:>12.3e} {:>12.9}{}\n",
                 c.name,
                 c.elements,
                 c.difference,
@@ -99,22 +105,28 @@ pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
             return Err(Error::usage("--types is for a file of block formats, not for a folder"));
         }
         let device = (device_row.open)(&args.device.open_options())?;
-        verify_model(&args.path, device_row, device, args.kv.map_or(DType::F32, Kv::dtype))?
+        let kv = args.kv.map_or(DType::F32, Kv::dtype);
+        verify_model(&args.path, device_row, device, kv, args.layers)?
     } else {
         if args.kv.is_some() {
             return Err(Error::usage(
                 "--kv is for a folder, a file of block formats has no caches",
             ));
         }
+        if args.layers {
+            return Err(Error::usage("--layers is for a folder, not for a file of block formats"));
+        }
         verify_formats(&args.path, &args.types)?
     };
     let failed = report.outputs.iter().filter(|c| !c.passes()).count();
+    let first = report.first_layer_that_differs();
     if args.json {
         print_json(&Verified {
             family: &report.family,
             device: &report.info.kind,
             adapter: &report.info.adapter,
             ok: failed == 0,
+            first_layer_that_differs: args.layers.then(|| first.map(|c| c.name.as_str())),
             outputs: report.outputs.iter().map(row).collect(),
         })?;
     } else {
@@ -124,10 +136,20 @@ pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let what = format!("{failed} of {} outputs fail the check", report.outputs.len());
-    let hint = if is_dir {
-        "run it with --device reference: its layer.* rows say where the difference begins"
-    } else {
-        "choose the types to check with --types"
+    let (what, hint) = match first {
+        _ if !is_dir => (what, "choose the types to check with --types"),
+        _ if !args.layers => (what, "add --layers: it names the first layer that differs"),
+        Some(layer) => {
+            let differs = format!(
+                "{what}; the first layer that differs is {}, by {:.1e} of its largest value",
+                layer.name, layer.relative
+            );
+            (differs, "look at what the model computes between the layer before and this one")
+        }
+        None => (
+            format!("{what}; no layer differs"),
+            "look at what comes behind the layers, and at steps that are fused across their ends when no layer is asked for",
+        ),
     };
     Err(Error::new(Code::CheckFailed, what).at(args.path.display().to_string()).hint(hint))
 }

@@ -35,6 +35,8 @@ pub enum Role {
     Matrix,
     /// A norm's gains, and other values about 1.
     Norm,
+    /// What is added: biases, and the sinks of attention's scores.
+    Bias,
     /// What a linear attention's decay is multiplied by, about -1.
     Decay,
     /// Scores of experts.
@@ -145,7 +147,8 @@ impl Quant {
     /// The element type of a tensor with rows of `row` elements, and the one that it would have if
     /// blocks of that filled its rows.
     pub fn of(self, model: &Traits, role: Role, row: u64) -> (DType, DType) {
-        if matches!(role, Role::Norm | Role::Decay | Role::Router | Role::RopeFactors) {
+        let small = [Role::Norm, Role::Bias, Role::Decay, Role::Router, Role::RopeFactors];
+        if small.contains(&role) {
             return (DType::F32, DType::F32);
         }
         let wanted = if self.pure { self.base } else { self.wanted(model, role, row) };

@@ -5,16 +5,16 @@
 //! metadata key `rlx` holds the family and the tolerance. A batch is run row by row and padding is
 //! left out: rows are fed as their real tokens, on whichever side the padding was. Activations are f32,
 //! as in the record, and so are K/V unless another type is asked for, which has a tolerance of its own
-//! ([`cache_tolerance`]). Taps (`layer.*`) are compared on the reference only,
-//! because a fused program never has them in memory.
+//! ([`cache_tolerance`]). What lies between layers is compared if asked: `verify/layers.rs`.
 //!
-//! An encoder's record is in `verify/encoder.rs`; its taps are compared on every device, as outputs.
+//! An encoder's record is in `verify/encoder.rs`.
 //!
 //! A file of block formats is decoded by the reference executor, whichever device is named: other
 //! executors read packed weights inside their matmuls, and parity tests compare those.
 
 mod blocks;
 mod encoder;
+mod layers;
 
 use crate::block_on::block_on;
 use crate::devices::DeviceRow;
@@ -41,6 +41,10 @@ use std::sync::Arc;
 
 /// Rows of a chunk: less than the longest recorded prompt, so that one spans chunks.
 const CHUNK: u64 = 32;
+
+/// The program that returns every row's logits, and the one that returns taps beside them.
+const VERIFY: &str = "verify";
+const LAYERS: &str = "verify_layers";
 
 /// One output against its record.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,8 +110,15 @@ pub struct Report {
     pub family: String,
     /// Which executor ran.
     pub info: DeviceInfo,
-    /// One row an output.
+    /// One row an output, then one a point between layers, in the order of the model.
     pub outputs: Vec<Comparison>,
+}
+
+impl Report {
+    /// The first point between layers that is further from the record than it may be.
+    pub fn first_layer_that_differs(&self) -> Option<&Comparison> {
+        self.outputs.iter().find(|c| !c.name.starts_with("out.") && !c.passes())
+    }
 }
 
 /// A safetensors file whose tensors are read as numbers.
@@ -239,16 +250,15 @@ impl Runner {
         Ok(())
     }
 
-    /// Every output of the program `verify` over a prompt, by name: its real rows one after
-    /// another.
-    fn all_rows(&self, ids: &[u32]) -> Result<BTreeMap<String, Vec<f32>>> {
+    /// Every output of such a program over a prompt, by name: its real rows one after another.
+    fn all_rows(&self, program: &str, ids: &[u32]) -> Result<BTreeMap<String, Vec<f32>>> {
         self.fits(ids.len())?;
-        let names = self.session.outputs("verify")?.iter().map(|o| o.name.clone());
+        let names = self.session.outputs(program)?.iter().map(|o| o.name.clone());
         let names: Vec<String> = names.collect();
         let mut out: BTreeMap<String, Vec<f32>> = BTreeMap::new();
         for (i, piece) in ids.chunks(CHUNK as usize).enumerate() {
             let writes = self.chunk(piece, i * CHUNK as usize, u32::MAX)?;
-            let outputs = self.run("verify", &writes)?;
+            let outputs = self.run(program, &writes)?;
             for (name, bytes) in names.iter().zip(&outputs.values) {
                 let rows = floats(bytes);
                 let real = rows.len() / CHUNK as usize * piece.len();
@@ -259,7 +269,7 @@ impl Runner {
     }
 
     fn logits(&self, ids: &[u32]) -> Result<Vec<f32>> {
-        self.all_rows(ids)?
+        self.all_rows(VERIFY, ids)?
             .remove("logits")
             .ok_or_else(|| Error::internal("the program verify returns no logits"))
     }
@@ -270,7 +280,7 @@ impl Runner {
         self.fits(prompt.len() + tokens)?;
         let split = (prompt.len() - 1) / CHUNK as usize * CHUNK as usize;
         if split > 0 {
-            self.all_rows(&prompt[..split])?;
+            self.all_rows(VERIFY, &prompt[..split])?;
         }
         let (mut ids, mut logits) = (Vec::new(), Vec::new());
         let mut writes = self.chunk(&prompt[split..], split, u32::MAX)?;
@@ -316,27 +326,37 @@ pub fn cache_tolerance(kv: DType) -> f64 {
     }
 }
 
-/// Compares a model's folder with its record, with caches of type `kv`.
+/// Compares a model's folder with its record, with caches of type `kv`, and what lies between layers if asked.
 ///
 /// # Errors
-/// `Io` and `BadFile` for files that are missing or malformed; what the compiler and the device
+/// `Usage` for layers of a record that has none; `Io` and `BadFile` for files that are missing or malformed; what
+/// the compiler and the device
 /// meet. A difference is no error here: ask [`Comparison::passes`].
 pub fn verify_model(
     dir: &Path,
     row: &DeviceRow,
     device: Arc<dyn Device>,
     kv: DType,
+    layers: bool,
 ) -> Result<Report> {
     let folder = Folder::open(dir)?;
     let record = Record::open(&dir.join("io.safetensors"))?;
     let (family, tolerance) = about(&record)?;
     let info = device.info();
     if models::open(&folder.checkpoint())?.facts().task == Task::Embed {
-        let outputs = encoder::outputs(&folder, &record, row, &device, tolerance)?;
+        let outputs = encoder::outputs(&folder, &record, row, &device, tolerance, layers)?;
         return Ok(Report { family, info, outputs });
     }
     let tolerance = tolerance.max(cache_tolerance(kv));
-    let taps = row.name == "reference";
+    let mut programs = vec![
+        ProgramSpec::verify(CHUNK, false),
+        ProgramSpec::prefill(CHUNK),
+        ProgramSpec::prefill_last(CHUNK).with_logits(),
+        ProgramSpec::decode().with_logits(),
+    ];
+    if layers {
+        programs.push(ProgramSpec { name: LAYERS.into(), ..ProgramSpec::verify(CHUNK, true) });
+    }
     let options = |block: Option<u64>| ModelOptions {
         block,
         context: None,
@@ -348,12 +368,7 @@ pub fn verify_model(
             ..CompileOptions::default()
         },
         presets: true,
-        programs: vec![
-            ProgramSpec::verify(CHUNK, taps),
-            ProgramSpec::prefill(CHUNK),
-            ProgramSpec::prefill_last(CHUNK).with_logits(),
-            ProgramSpec::decode().with_logits(),
-        ],
+        programs: programs.clone(),
     };
     let runner = |block| -> Result<Runner> {
         let target = device.target();
@@ -375,14 +390,12 @@ pub fn verify_model(
         let runner = if name == "out.block_logits" { &of_blocks } else { &runner };
         outputs.push(output(runner, &record, name, tolerance)?);
     }
-    if taps {
-        let rows = of_blocks.all_rows(&record.ids("in.input_ids")?)?;
-        for name in names().filter(|n| n.starts_with("layer.")) {
-            outputs.push(match rows.get(name) {
-                Some(got) => Comparison::of(name, got, &record.floats(name)?, tolerance),
-                None => Comparison::skip(name, "the model has no such tap"),
-            });
-        }
+    if layers {
+        let rows = of_blocks.all_rows(LAYERS, &record.ids("in.input_ids")?)?;
+        let taps = of_blocks.compiled.module.taps.iter().map(|(tap, _)| tap.as_str());
+        let made: Vec<(&str, &[f32])> =
+            taps.filter_map(|tap| Some((tap, rows.get(tap)?.as_slice()))).collect();
+        outputs.extend(layers::compared(&record, &made, tolerance)?);
     }
     Ok(Report { family, info, outputs })
 }

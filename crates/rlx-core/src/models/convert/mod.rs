@@ -68,11 +68,16 @@ pub fn conversion(checkpoint: &Checkpoint<'_>) -> Result<Conversion> {
     all.extend(keys::keys(model, architecture)?);
     all.extend(sections(config, model, architecture));
     let tensors = tensors::tensors(checkpoint, model, architecture)?;
-    let views = tensors.iter().flat_map(|t| match &t.numbers {
-        Numbers::Views(views) => views.as_slice(),
-        Numbers::Values(_) => &[],
-    });
-    let used: BTreeSet<&str> = views.map(|view| view.tensor.as_str()).collect();
+    let mut used: BTreeSet<&str> = BTreeSet::new();
+    for tensor in &tensors {
+        match &tensor.numbers {
+            Numbers::Views(views) => used.extend(views.iter().map(|view| view.tensor.as_str())),
+            Numbers::Packed(weight) => {
+                used.insert(weight);
+            }
+            Numbers::Values(_) => {}
+        }
+    }
     let mut weights = module.params.iter().filter(|p| p.kind == ParamKind::Weight);
     if let Some(weight) = weights.find(|w| !used.contains(w.name.as_str())) {
         let what = format!("tensor {} has no place in a GGUF file", weight.name);

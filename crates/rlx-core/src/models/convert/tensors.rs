@@ -8,9 +8,10 @@ use crate::models::decoder::{
     Attention, Banks, BranchNorms, Decoder, DeltaNet, Experts, FeedForward, KvSource,
     LatentAttention, Mixer, Names, Part, Projections, QkNorm,
 };
+use crate::models::microscaled;
 use crate::models::naming::Naming;
 use crate::ops::{RopeScaling, RopeStyle};
-use crate::types::{DType, Scalar};
+use crate::types::{BlockFormat, DType, Scalar};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -21,6 +22,8 @@ use alloc::vec::Vec;
 pub enum Numbers {
     /// Views one behind the other.
     Views(Vec<View>),
+    /// A weight that the host packs of two tensors.
+    Packed(String),
     /// These, which a folder has in its configuration.
     Values(Vec<f32>),
 }
@@ -465,24 +468,47 @@ impl Plan<'_> {
 
     /// Banks of which the gates' and the ups' columns stand in turn: each a tensor of rows of its own.
     fn transposed_pairs(&mut self, i: usize, e: &Experts) -> Result<()> {
+        let packed =
+            |from: &Names, part| microscaled::is_microscaled(self.checkpoint, &from.layer(i, part));
+        let [pairs, down] = [Part::GateUpExperts, Part::DownExperts].map(|p| packed(&self.from, p));
         for (n, part) in (0..).zip([Part::GateExperts, Part::UpExperts]) {
-            let both = self.layer(i, Part::GateUpExperts, "")?;
-            let rows = both.split(2, &[e.width, 2]).slice(3, n, 1).swap(1, 2);
             let dims = vec![e.count, e.width, self.model.dim];
-            self.put(i, part, ".weight", dims, vec![rows])?;
+            if pairs {
+                self.packed(i, [Part::GateUpExperts, part], dims, [n, 2]);
+            } else {
+                let both = self.layer(i, Part::GateUpExperts, "")?;
+                let rows = both.split(2, &[e.width, 2]).slice(3, n, 1).swap(1, 2);
+                self.put(i, part, ".weight", dims, vec![rows])?;
+            }
             if e.bias {
                 let both = self.layer(i, Part::GateUpExperts, "_bias")?;
                 let bias = both.split(1, &[e.width, 2]).slice(2, n, 1);
                 self.put(i, part, ".bias", vec![e.count, e.width], vec![bias])?;
             }
         }
-        let down = self.layer(i, Part::DownExperts, "")?.swap(1, 2);
-        self.put(i, Part::DownExperts, ".weight", sizes(&down), vec![down])?;
+        if down {
+            let dims = vec![e.count, self.model.dim, e.width];
+            self.packed(i, [Part::DownExperts; 2], dims, [0, 1]);
+        } else {
+            let down = self.layer(i, Part::DownExperts, "")?.swap(1, 2);
+            self.put(i, Part::DownExperts, ".weight", sizes(&down), vec![down])?;
+        }
         if e.bias {
             let bias = self.layer(i, Part::DownExperts, "_bias")?;
             self.put(i, Part::DownExperts, ".bias", sizes(&bias), vec![bias])?;
         }
         Ok(())
+    }
+
+    /// A bank that the folder has in MXFP4, and so the file: these rows of a part, as another one.
+    fn packed(&mut self, i: usize, [from, to]: [Part; 2], dims: Vec<u64>, rows: [u64; 2]) {
+        self.out.push(Converted {
+            name: format!("{}.weight", self.to.layer(i, to)),
+            dims,
+            dtype: DType::Block(BlockFormat::Mxfp4),
+            numbers: Numbers::Packed(microscaled::weight(&self.from.layer(i, from), rows)),
+            change: Change::None,
+        });
     }
 
     /// What the frequencies of the first rotary positions are divided by, where keys do not say it.

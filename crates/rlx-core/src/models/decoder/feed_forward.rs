@@ -67,7 +67,7 @@ pub enum Banks {
     Apart,
     /// The gates and ups of all experts in one tensor `[E, 2 F, D]`, gates first.
     Halves,
-    /// The same, transposed `[E, D, 2 F]`, a gate's row and an up's in turn.
+    /// The same, transposed `[E, D, 2 F]`, a gate's row and an up's in turn; or not transposed, in MXFP4.
     TransposedPairs,
 }
 
@@ -343,6 +343,9 @@ impl Builder<'_> {
         // A GGUF file that has gates and ups in one tensor has them in halves.
         let folder = self.names.naming == Naming::Transformers;
         let pairs = folder && e.folder == Banks::TransposedPairs;
+        if pairs && self.tensors.is_microscaled(&self.names.layer(i, Part::GateUpExperts)) {
+            return self.microscaled(m, e, i);
+        }
         let turned =
             |[e, out, input]: [u64; 3]| if pairs { [e, input, out] } else { [e, out, input] };
         let mut whole = |part, dims| -> Result<Vec<Tensor>> {
@@ -373,6 +376,34 @@ impl Builder<'_> {
             }
         }
         banks.extend(down);
+        Ok(banks)
+    }
+
+    /// The same of a folder that has the matrices in MXFP4.
+    fn microscaled(&self, m: &mut Module, e: &Experts, i: usize) -> Result<Vec<Tensor>> {
+        let dim = self.model.dim;
+        let bias = |m: &mut Module, name: &str, out: u64| -> Result<Option<Tensor>> {
+            let name = format!("{name}_bias");
+            Ok(match e.bias {
+                true => Some(m.weight(self.tensors.weight(&name, &[e.count, out])?)),
+                false => None,
+            })
+        };
+        let (mut banks, name) = (Vec::new(), self.names.layer(i, Part::GateUpExperts));
+        let biases = bias(m, &name, 2 * e.width)?;
+        for (first, label) in (0..).zip(["gate", "up"]) {
+            let both = [e.count, 2 * e.width, dim];
+            let weight = self.tensors.microscaled(&name, both, [first, 2])?;
+            banks.push(m.weight(weight));
+            if let Some(biases) = biases {
+                let own = Slice { axis: 1, start: first.into(), len: Dim::from(e.width), step: 2 };
+                banks.push(m.op(own, &[biases], &format!("blk.{i}.ffn_{label}_experts_bias")));
+            }
+        }
+        let name = self.names.layer(i, Part::DownExperts);
+        let weight = self.tensors.microscaled(&name, [e.count, dim, e.width], [0, 1])?;
+        banks.push(m.weight(weight));
+        banks.extend(bias(m, &name, dim)?);
         Ok(banks)
     }
 }

@@ -336,12 +336,14 @@ impl Builder<'_> {
             Mixer::DeltaNet(d) => self.delta_net(m, h, d, i)?,
             Mixer::ShortConv(c) => self.short_conv(m, h, *c, i)?,
         };
+        m.tap(format!("layer.{i}.mixer"), a);
         let a = norm(m, a, after[0], "attn_post_norm")?;
         let a = scaled(m, a, by, self.model.dim, &format!("blk.{i}.attn_scaled"))?;
         let x = m.add(x, a, &format!("blk.{i}.attn_residual"));
 
         let h = norm(m, x, before[1], "ffn_norm")?;
         let f = self.feed_forward(m, [h, x], &layer.feed_forward, i)?;
+        m.tap(format!("layer.{i}.feed_forward"), f);
         let f = norm(m, f, after[1], "ffn_post_norm")?;
         let f = scaled(m, f, by, self.model.dim, &format!("blk.{i}.ffn_scaled"))?;
         Ok(m.add(x, f, &format!("blk.{i}.ffn_residual")))

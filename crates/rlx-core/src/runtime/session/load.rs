@@ -2,11 +2,11 @@
 //!
 //! A loader first waits for memory, because some devices report a lack of memory only then. After that, bytes may
 //! come in any order; a table per shard says where its ranges go. Small tensors that constants are made from stay
-//! on the host.
+//! on the host, and those that a tensor is packed of do until both are there.
 
 use crate::error::{Error, Result};
 use crate::order;
-use crate::plan::{Entry, Origin, WeightPlan};
+use crate::plan::{Entry, Origin, PACKED, Piece, WeightPlan};
 use crate::reference::make::make;
 use crate::runtime::device::{AnyId, Bytes, Device, ModelId, Placed, Ticket};
 use alloc::collections::BTreeMap;
@@ -14,7 +14,11 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::task::{Context, Poll, ready};
+
+/// Bytes of a packed tensor that a device is given at once.
+const SLICE: usize = 4 << 20;
 
 /// Where a range of a shard goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,17 +40,24 @@ pub struct Placement {
     pub to: Destination,
 }
 
+/// The pieces of a weight, and where on the device each goes.
+fn pieces(entry: &Entry) -> Vec<(Piece, Placed)> {
+    let mut at = entry.offset;
+    let place = |piece: Piece| {
+        let to = Placed { buffer: entry.buffer, offset: at };
+        at += piece.bytes;
+        (piece, to)
+    };
+    entry.pieces().into_iter().map(place).collect()
+}
+
 /// The ranges of a shard that the plan needs, sorted by file offset.
 pub fn placements(plan: &WeightPlan, shard: u32) -> Vec<Placement> {
     let mut out = Vec::new();
     for e in &plan.entries {
-        let mut at = e.offset;
-        for piece in e.pieces() {
-            if piece.shard == shard {
-                let to = Destination::Device(Placed { buffer: e.buffer, offset: at });
-                out.push(Placement { file_offset: piece.offset, bytes: piece.bytes, to });
-            }
-            at += piece.bytes;
+        for (piece, at) in pieces(e).into_iter().filter(|(piece, _)| piece.shard == shard) {
+            let to = Destination::Device(at);
+            out.push(Placement { file_offset: piece.offset, bytes: piece.bytes, to });
         }
     }
     for h in plan.host.iter().filter(|h| h.shard == shard) {
@@ -55,6 +66,12 @@ pub fn placements(plan: &WeightPlan, shard: u32) -> Vec<Placement> {
     }
     order::sort_by_key(&mut out, |p| p.file_offset);
     out
+}
+
+/// A packed tensor, and what of it goes where: the next one last.
+struct Packing {
+    bytes: Vec<u8>,
+    to: Vec<(Placed, Range<usize>)>,
 }
 
 /// Loads weights to a device. Dropping it before [`keep`](Self::keep) frees them.
@@ -68,6 +85,10 @@ pub struct Loader {
     host: BTreeMap<String, Vec<u8>>,
     /// Constants not yet on the device.
     computed: Vec<usize>,
+    /// Tensors that are not packed yet.
+    unpacked: Vec<usize>,
+    /// The packed tensor that is on its way to the device.
+    packing: Option<Packing>,
     /// File bytes still to come.
     missing: u64,
     kept: bool,
@@ -88,6 +109,8 @@ impl Loader {
             memory: Some(ticket),
             host: BTreeMap::new(),
             computed: (0..plan.entries.len()).filter(|&i| is_made(&plan.entries[i])).collect(),
+            unpacked: (0..plan.packed.len()).collect(),
+            packing: None,
             missing: files + plan.host.iter().map(|h| h.bytes).sum::<u64>(),
             kept: false,
             device,
@@ -147,10 +170,74 @@ impl Loader {
             }
             Destination::Host(name) => {
                 self.host.entry(name.clone()).or_default().extend_from_slice(bytes.as_slice());
+                // What the device has no room for yet waits here until more comes, or the end.
+                if let Poll::Ready(Err(e)) = self.poll_packed(cx) {
+                    return Poll::Ready(Err(e));
+                }
             }
         }
         self.missing = self.missing.saturating_sub(n);
         Poll::Ready(Ok(()))
+    }
+
+    /// Packs every tensor whose parts are there, and gives it to the device.
+    fn poll_packed(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        loop {
+            if let Some(packing) = &mut self.packing {
+                while let Some((at, range)) = packing.to.last() {
+                    let bytes = Bytes::Slice(&packing.bytes[range.clone()]);
+                    ready!(self.device.poll_put(self.model, *at, bytes, cx))?;
+                    self.missing = self.missing.saturating_sub(range.len() as u64);
+                    packing.to.pop();
+                }
+                self.packing = None;
+            }
+            match self.next_packed() {
+                Ok(None) => return Poll::Ready(Ok(())),
+                Ok(packing) => self.packing = packing,
+                Err(e) => return Poll::Ready(Err(e)),
+            }
+        }
+    }
+
+    /// The next tensor whose parts are both there. Parts that no other tensor needs go.
+    fn next_packed(&mut self) -> Result<Option<Packing>> {
+        let (plan, host) = (self.plan.clone(), &self.host);
+        let part = |(name, piece): &(String, Piece)| {
+            host.get(name).filter(|bytes| bytes.len() as u64 == piece.bytes)
+        };
+        let parts = |i: usize| {
+            let packing = &plan.packed[i].packing;
+            Some((part(&packing.values)?, part(&packing.scales)?))
+        };
+        let found = self.unpacked.iter().position(|&i| parts(i).is_some());
+        let Some(i) = found.map(|at| self.unpacked.swap_remove(at)) else { return Ok(None) };
+        let packed = &plan.packed[i];
+        let Some((values, scales)) = parts(i) else { return Ok(None) };
+        let bytes = packed.packing.pack(values, scales)?;
+        let mut to = Vec::new();
+        for (piece, at) in plan.entries.iter().flat_map(pieces) {
+            let from = piece.offset.checked_sub(packed.place.offset);
+            let own =
+                |from: &u64| piece.shard == PACKED && from + piece.bytes <= packed.place.bytes;
+            let Some(from) = from.filter(own) else { continue };
+            for skip in (0..piece.bytes).step_by(SLICE) {
+                let n = (piece.bytes - skip).min(SLICE as u64);
+                let start = (from + skip) as usize;
+                to.push((Placed { offset: at.offset + skip, ..at }, start..start + n as usize));
+            }
+        }
+        to.reverse();
+        for (name, _) in [&packed.packing.values, &packed.packing.scales] {
+            let needs = |i: &usize| {
+                let packing = &plan.packed[*i].packing;
+                packing.values.0 == *name || packing.scales.0 == *name
+            };
+            if !self.unpacked.iter().any(needs) {
+                self.host.remove(name);
+            }
+        }
+        Ok(Some(Packing { bytes, to }))
     }
 
     /// Counts bytes that the host wrote to device buffers itself.
@@ -163,6 +250,9 @@ impl Loader {
     /// # Errors
     /// `BadFile` if bytes are missing; errors of the device.
     pub fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        if let Err(e) = ready!(self.poll_packed(cx)) {
+            return Poll::Ready(Err(e));
+        }
         if self.missing > 0 {
             return Poll::Ready(Err(Error::bad_file(format!(
                 "{} bytes of weights never arrived",

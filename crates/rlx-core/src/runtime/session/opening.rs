@@ -10,7 +10,7 @@ use crate::ir::lir::{Program, StateDecl, WeightUse};
 use crate::ir::mir::{Graph, Param, ParamKind};
 use crate::models::Entry;
 use crate::ops::Op;
-use crate::plan::{WeightPlan, tables};
+use crate::plan::{Located, WeightPlan, tables};
 use crate::profile::CompileProfile;
 use crate::runtime::device::{AnyId, Device, SessionId, Ticket};
 use crate::runtime::memory::Fit;
@@ -156,11 +156,11 @@ impl Opening {
     /// # Errors
     /// As lowering; `BadFile` for a tensor that is missing or has another size; `Unsupported` for entries
     /// whose states differ; errors that the device returns at once.
-    pub fn new(
+    pub fn new<L: Into<Located>>(
         device: Arc<dyn Device>,
         entries: Vec<Entry>,
         options: &CompileOptions,
-        locate: impl FnMut(&str) -> Option<(u32, u64, u64)>,
+        locate: impl FnMut(&str) -> Option<L>,
     ) -> Result<Self> {
         let options = CompileOptions { whole_weights: true, ..options.clone() };
         let target = device.target();

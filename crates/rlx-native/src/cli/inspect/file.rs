@@ -5,6 +5,7 @@ use crate::files::ModelSource;
 use crate::network::{CheckpointFiles, Folder};
 use rlx_core::gguf::{Array, Value};
 use rlx_core::models::Checkpoint;
+use rlx_core::plan::{Located, Piece};
 use rlx_core::types::{DType, Shape, Type};
 use rlx_core::{Error, Result};
 use serde_json::{Map, Value as Json, json};
@@ -67,7 +68,9 @@ fn value_json(value: &Value) -> Json {
 fn tensors(checkpoint: Checkpoint<'_>) -> Vec<Tensor<'_>> {
     let one = |name| {
         let (dtype, dims) = checkpoint.tensor(name)?;
-        let (file, offset, bytes) = checkpoint.locate(name)?;
+        let Located::File(Piece { shard: file, offset, bytes }) = checkpoint.locate(name)? else {
+            return None;
+        };
         Some(Tensor { name, dtype, dims, file, offset, bytes })
     };
     checkpoint.names().filter_map(one).collect()

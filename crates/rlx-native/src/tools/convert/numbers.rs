@@ -3,6 +3,7 @@
 use rlx_core::formats::decode_row;
 use rlx_core::models::Checkpoint;
 use rlx_core::models::convert::{Change, Converted, Numbers, View};
+use rlx_core::plan::{Located, Piece};
 use rlx_core::runtime::device::SharedBytes;
 use rlx_core::types::DType;
 use rlx_core::{Error, Result};
@@ -77,6 +78,7 @@ impl<'a> Source<'a> {
                 let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
                 put(DType::F32, &bytes)
             }
+            Numbers::Packed(weight) => self.packed(weight, tensor, elements, put),
             Numbers::Views(views) => {
                 // Views that stand behind each other in one tensor have one type.
                 let mut start = 0;
@@ -129,10 +131,38 @@ impl<'a> Source<'a> {
     fn bytes(&self, name: &str) -> Result<(DType, &'a [u8])> {
         let missing = || Error::internal(format!("tensor {name} is in no file of the folder"));
         let (dtype, _) = self.checkpoint.tensor(name).ok_or_else(missing)?;
-        let (file, offset, bytes) = self.checkpoint.locate(name).ok_or_else(missing)?;
-        let map = self.maps.get(file as usize).ok_or_else(missing)?;
-        let end = offset.checked_add(bytes).ok_or_else(missing)?;
-        let range = (**map).as_ref().get(offset as usize..end as usize);
-        Ok((dtype, range.ok_or_else(missing)?))
+        match self.checkpoint.locate(name) {
+            Some(Located::File(piece)) => Ok((dtype, self.piece(piece).ok_or_else(missing)?)),
+            _ => Err(missing()),
+        }
+    }
+
+    fn piece(&self, Piece { shard, offset, bytes }: Piece) -> Option<&'a [u8]> {
+        let map = self.maps.get(shard as usize)?;
+        (**map).as_ref().get(offset as usize..offset.checked_add(bytes)? as usize)
+    }
+
+    /// Hands the rows of a weight that is packed of two tensors to `put`.
+    fn packed(
+        &self,
+        weight: &str,
+        tensor: &Converted,
+        elements: usize,
+        put: &mut Put<'_>,
+    ) -> Result<()> {
+        let missing = || Error::internal(format!("{weight} is not packed of the folder's tensors"));
+        let Some(Located::Packed(packing)) = self.checkpoint.locate(weight) else {
+            return Err(missing());
+        };
+        let values = self.piece(packing.values.1).ok_or_else(missing)?;
+        let scales = self.piece(packing.scales.1).ok_or_else(missing)?;
+        let (row, rows) = tensor.dims.split_last().ok_or_else(missing)?;
+        let rows = rows.iter().product::<u64>() as usize;
+        let most = (elements / (*row).max(1) as usize).max(1);
+        for start in (0..rows).step_by(most) {
+            let own = start..rows.min(start + most);
+            put(tensor.dtype, &packing.pack_rows(values, scales, own)?)?;
+        }
+        Ok(())
     }
 }

@@ -83,6 +83,14 @@ impl Shape {
             out.push(name("attn_v"), Role::Values(values), &[kv, width]);
         }
         out.push(name("attn_output"), Role::AttentionOutput, &[width, q]);
+        if self.family == Family::GptOss {
+            for (part, n) in [("attn_q", q), ("attn_k", kv), ("attn_v", kv), ("attn_output", width)]
+            {
+                out.push(format!("blk.{i}.{part}.bias"), Role::Bias, &[n]);
+            }
+            out.push(name("attn_sinks"), Role::Bias, &[self.heads]);
+            return;
+        }
         if !matches!(self.family, Family::Llama | Family::SmolLm3 | Family::Phi3) {
             out.push(name("attn_q_norm"), Role::Norm, &[self.head]);
             out.push(name("attn_k_norm"), Role::Norm, &[self.head]);
@@ -108,13 +116,13 @@ impl Shape {
     fn feed_forward(&self, i: u32, out: &mut Tensors) {
         let name = |part: &str| format!("blk.{i}.{part}.weight");
         let (width, ff) = (self.width, self.feed_forward);
-        if matches!(self.family, Family::Gemma3 | Family::Qwen35) {
+        if matches!(self.family, Family::Gemma3 | Family::Qwen35 | Family::GptOss) {
             out.push(name("post_attention_norm"), Role::Norm, &[width]);
         }
         if self.family == Family::Gemma3 {
             out.push(name("post_ffw_norm"), Role::Norm, &[width]);
         }
-        if self.family != Family::Qwen35 {
+        if !matches!(self.family, Family::Qwen35 | Family::GptOss) {
             out.push(name("ffn_norm"), Role::Norm, &[width]);
         }
         if let Some(e) = self.experts {
@@ -122,6 +130,12 @@ impl Shape {
             out.push(name("ffn_gate_exps"), Role::Matrix, &[e.count, e.width, width]);
             out.push(name("ffn_up_exps"), Role::Matrix, &[e.count, e.width, width]);
             out.push(name("ffn_down_exps"), Role::Down(i), &[e.count, width, e.width]);
+            if self.family == Family::GptOss {
+                out.push(format!("blk.{i}.ffn_gate_inp.bias"), Role::Bias, &[e.count]);
+                for (part, n) in [("gate", e.width), ("up", e.width), ("down", width)] {
+                    out.push(format!("blk.{i}.ffn_{part}_exps.bias"), Role::Bias, &[e.count, n]);
+                }
+            }
             return;
         }
         if self.family == Family::Phi3 {
@@ -173,6 +187,11 @@ impl Shape {
         if let Some((positions, attention)) = self.long_rope {
             push("rope.scaling.original_context_length", Value::U32(positions));
             push("rope.scaling.attn_factor", Value::F32(attention));
+        }
+        if let Some((positions, factor)) = self.yarn {
+            push("rope.scaling.type", Value::String("yarn".into()));
+            push("rope.scaling.factor", Value::F32(factor));
+            push("rope.scaling.original_context_length", Value::U32(positions));
         }
         if let Some(e) = self.experts {
             push("expert_count", Value::U32(e.count));

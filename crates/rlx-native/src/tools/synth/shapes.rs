@@ -22,6 +22,8 @@ pub enum Family {
     Gemma3,
     /// Short convolutions in most blocks, attention in the others.
     Lfm2,
+    /// Biases, sinks of attention, windows in every other block, and experts.
+    GptOss,
 }
 
 impl Family {
@@ -36,6 +38,7 @@ impl Family {
             Self::Qwen35 => "qwen35",
             Self::Gemma3 => "gemma3",
             Self::Lfm2 => "lfm2",
+            Self::GptOss => "gpt-oss",
         }
     }
 
@@ -45,6 +48,7 @@ impl Family {
             Self::Llama | Self::SmolLm3 => "llama-bpe",
             Self::Qwen3 | Self::Qwen3Moe | Self::Qwen35 => "qwen2",
             Self::Gemma3 | Self::Phi3 | Self::Lfm2 => "gpt-2",
+            Self::GptOss => "gpt-4o",
         }
     }
 }
@@ -110,6 +114,8 @@ pub struct Shape {
     pub rope_dims: u32,
     /// LongRoPE: the positions of the first training, and the factor of attention.
     pub long_rope: Option<(u32, f32)>,
+    /// YaRN: the positions of the first training, and by how much more there are.
+    pub yarn: Option<(u32, f32)>,
     /// Experts, in place of the one feed-forward part.
     pub experts: Option<Experts>,
     /// What blocks without attention have, where that is linear attention.
@@ -138,6 +144,7 @@ const LLAMA: Shape = Shape {
     tied: true,
     rope_dims: 64,
     long_rope: None,
+    yarn: None,
     experts: None,
     delta: None,
     conv: None,
@@ -179,7 +186,7 @@ const GEMMA3: Shape = Shape {
 };
 
 /// Every shape that files can be made in.
-pub const SHAPES: [Shape; 15] = [
+pub const SHAPES: [Shape; 16] = [
     Shape { name: "llama-3.2-1b", ..LLAMA },
     Shape {
         name: "llama-3.1-8b",
@@ -266,6 +273,23 @@ pub const SHAPES: [Shape; 15] = [
         window: Some(262_144),
         rope_dims: 96,
         long_rope: Some((4096, 1.190_238)),
+        ..LLAMA
+    },
+    // Of the keys of openai/gpt-oss-20b's config.json.
+    Shape {
+        name: "gpt-oss-20b",
+        family: Family::GptOss,
+        layers: 24,
+        width: 2880,
+        feed_forward: 2880,
+        heads: 64,
+        vocab: 201_088,
+        rope_base: 150_000.0,
+        rope_factor: None,
+        window: Some(128),
+        tied: false,
+        yarn: Some((4096, 32.0)),
+        experts: Some(Experts { count: 32, used: 4, width: 2880 }),
         ..LLAMA
     },
     // No published model's: the sizes of OLMoE-1B-7B (1.3 B of 6.9 B parameters active) in Qwen 3's blocks.
@@ -376,6 +400,7 @@ mod tests {
             ("qwen3-30b-a3b", 30_532_122_624),
             ("smollm3-3b", 3_075_098_624),
             ("lfm2-350m", 354_483_968),
+            ("gpt-oss-20b", 20_914_757_184),
             // Its 96 divisors of frequencies are tensors of a file.
             ("phi-4-mini", 3_836_021_760 + 96),
         ];

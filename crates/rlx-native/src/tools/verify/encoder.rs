@@ -1,9 +1,9 @@
-//! An encoder's rows, taps and vectors against their record.
+//! An encoder's rows and vectors against their record, and what lies between its layers if asked.
 //!
 //! A record's batch is run as it is, padding included, and rows of padding, which are zero in the record, are
 //! left out. Vectors are recorded normalised, of every kind of pooling.
 
-use super::{Comparison, Record};
+use super::{Comparison, Record, layers};
 use crate::devices::DeviceRow;
 use crate::network::{Folder, Network, run};
 use rlx_core::models::{Checkpoint, Facts, Pooling, PoolingKind};
@@ -23,64 +23,74 @@ const KINDS: [(PoolingKind, &str); 2] =
 fn recorded(output: &str) -> String {
     match output {
         "hidden" => "out.last_hidden_state".into(),
-        tap if tap.starts_with("layer.") => tap.into(),
         other => format!("out.{other}"),
     }
 }
 
-/// Compares every output of the record, and every tap.
+/// Compares every output of the record, and every point between layers if asked.
 pub(super) fn outputs(
     folder: &Folder,
     record: &Record,
     row: &DeviceRow,
     device: &Arc<dyn Device>,
     tolerance: f64,
+    with_layers: bool,
 ) -> Result<Vec<Comparison>> {
-    let mut got: BTreeMap<String, (Vec<f32>, Vec<u64>)> = BTreeMap::new();
-    for (kind, name) in KINDS {
+    let batch = |kind, taps| -> Result<Vec<Tensor>> {
         let checkpoint = folder.checkpoint().with_pooling(Pooling { kind, normalise: true });
-        for t in encoded(checkpoint, folder.maps(), record, row, device)? {
+        encoded(checkpoint, folder.maps(), record, row, device, taps)
+    };
+    let mask: Vec<i64> = record.rows("in.attention_mask")?.concat();
+    let mut got: BTreeMap<String, Vec<f32>> = BTreeMap::new();
+    for (kind, name) in KINDS {
+        for t in batch(kind, false)? {
             let name = if t.name == "embedding" { name.to_owned() } else { recorded(&t.name) };
-            got.insert(name, (t.f32s()?, t.dims));
+            got.insert(name, real(&t, &mask)?);
         }
     }
-    let mask: Vec<i64> = record.rows("in.attention_mask")?.concat();
     let mut out = Vec::new();
-    let names = record.header.tensors.keys();
-    for name in names.filter(|n| n.starts_with("out.") || n.starts_with("layer.")) {
-        let Some((rows, dims)) = got.get_mut(name) else {
-            out.push(Comparison::skip(name, "the model has no such output"));
-            continue;
-        };
-        let mut want = record.floats(name)?;
-        if rows.len() != want.len() {
-            let what = format!("{name} has {} numbers, the model makes {}", want.len(), rows.len());
-            return Err(record.bad(what));
-        }
-        if let [_, _, width] = dims[..] {
-            for side in [&mut want, rows] {
-                let padding = side.chunks_mut(width.max(1) as usize).zip(&mask);
-                padding.filter(|(_, m)| **m == 0).for_each(|(row, _)| row.fill(0.0));
-            }
-        }
-        out.push(Comparison::of(name, rows, &want, tolerance));
+    for name in record.header.tensors.keys().filter(|n| n.starts_with("out.")) {
+        out.push(match got.get(name) {
+            Some(rows) => Comparison::of(name, rows, &record.floats(name)?, tolerance),
+            None => Comparison::skip(name, "the model has no such output"),
+        });
+    }
+    if with_layers {
+        let taps = batch(KINDS[0].0, true)?;
+        let rows = taps.iter().map(|t| real(t, &mask)).collect::<Result<Vec<_>>>()?;
+        let made: Vec<(&str, &[f32])> =
+            taps.iter().zip(&rows).map(|(t, rows)| (t.name.as_str(), rows.as_slice())).collect();
+        out.extend(layers::compared(record, &made, tolerance)?);
     }
     Ok(out)
 }
 
-/// The outputs of the record's batch, taps included.
+/// An output's numbers with rows of padding zero, as they are in the record.
+fn real(t: &Tensor, mask: &[i64]) -> Result<Vec<f32>> {
+    let mut rows = t.f32s()?;
+    if let [_, _, width] = t.dims[..] {
+        let padding = rows.chunks_mut(width.max(1) as usize).zip(mask);
+        padding.filter(|(_, m)| **m == 0).for_each(|(row, _)| row.fill(0.0));
+    }
+    Ok(rows)
+}
+
+/// The outputs of the record's batch; with `taps` those too, in the order of the model.
 fn encoded(
     checkpoint: Checkpoint<'_>,
     maps: &[SharedBytes],
     record: &Record,
     row: &DeviceRow,
     device: &Arc<dyn Device>,
+    taps: bool,
 ) -> Result<Vec<Tensor>> {
     let (mut network, _): (Network<'_>, Facts) = Network::of(checkpoint, maps, None)?;
     let entry = network.entries.first_mut().ok_or_else(|| Error::internal("no entry"))?;
     let (name, module) = (entry.name.clone(), entry.module.as_hir_mut()?);
-    for (tap, x) in module.taps.clone() {
-        module.output(tap, x);
+    if taps {
+        for (tap, x) in module.taps.clone() {
+            module.output(tap, x);
+        }
     }
     let options = CompileOptions::default();
     let mut session = network.open(row, device.clone(), &options, &mut |_, _| {})?;
