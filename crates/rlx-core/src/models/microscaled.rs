@@ -26,6 +26,7 @@ pub(super) fn weight(name: &str, [first, step]: [u64; 2]) -> String {
 }
 
 /// Whether a folder has the matrices `name` in MXFP4.
+#[cfg(feature = "encode")]
 pub(super) fn is_microscaled(checkpoint: &Checkpoint<'_>, name: &str) -> bool {
     parts(name).iter().any(|part| checkpoint.tensor(part).is_some())
 }

@@ -14,8 +14,8 @@ mod fingerprint;
 mod lifetimes;
 mod live;
 mod liveness;
-#[cfg(feature = "reference")]
 mod packed;
+#[cfg(feature = "reference")]
 mod part;
 mod parts;
 mod picture;
