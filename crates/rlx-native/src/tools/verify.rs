@@ -15,6 +15,7 @@
 mod blocks;
 mod encoder;
 mod layers;
+mod lengths;
 
 use crate::block_on::block_on;
 use crate::devices::DeviceRow;
@@ -357,9 +358,9 @@ pub fn verify_model(
     if layers {
         programs.push(ProgramSpec { name: LAYERS.into(), ..ProgramSpec::verify(CHUNK, true) });
     }
-    let options = |block: Option<u64>| ModelOptions {
+    let options = |block: Option<u64>, context: Option<u64>| ModelOptions {
         block,
-        context: None,
+        context,
         chunk: CHUNK,
         compile: CompileOptions {
             kv,
@@ -370,29 +371,39 @@ pub fn verify_model(
         presets: true,
         programs: programs.clone(),
     };
-    let runner = |block| -> Result<Runner> {
+    let runner = |block, context| -> Result<Runner> {
         let target = device.target();
-        let compiled = CompiledModel::new(&folder.checkpoint(), target, &options(block))?;
+        let compiled = CompiledModel::new(&folder.checkpoint(), target, &options(block, context))?;
         let (maps, keeps, device) = (folder.maps(), row.keeps_maps, device.clone());
         let session = put(&compiled, maps, device, keeps, &mut |_, _, _| {}, &mut |_, _| {})?;
         Ok(Runner { compiled, session })
     };
-    // A record of block diffusion has logits under two lengths of blocks, and its layers are of the shorter one.
-    let of_blocks = runner(blocks::length(&record)?)?;
-    let runner = runner(None)?;
+    // A record of block diffusion has logits under two lengths of blocks, one of LongRoPE under two contexts; its
+    // layers are of the shorter one.
+    let edge = lengths::short(&record)?;
+    let shorter = runner(blocks::length(&record)?, edge)?;
+    let runner = runner(None, None)?;
     let mut outputs = Vec::new();
     let names = || record.header.tensors.keys().map(String::as_str);
     for name in names().filter(|n| n.starts_with("out.")) {
-        if let Some(sampled) = blocks::sampled(&of_blocks, &record, name)? {
+        if let Some(sampled) = blocks::sampled(&shorter, &record, name)? {
             outputs.push(sampled);
             continue;
         }
-        let runner = if name == "out.block_logits" { &of_blocks } else { &runner };
+        if edge.is_some() {
+            let sides = [&shorter, &runner];
+            if let Some(made) = lengths::output(sides, &record, name, tolerance)? {
+                outputs.push(made);
+                continue;
+            }
+        }
+        let is_shorter = name == "out.block_logits" || edge.is_some() && !lengths::is_long(name);
+        let runner = if is_shorter { &shorter } else { &runner };
         outputs.push(output(runner, &record, name, tolerance)?);
     }
     if layers {
-        let rows = of_blocks.all_rows(LAYERS, &record.ids("in.input_ids")?)?;
-        let taps = of_blocks.compiled.module.taps.iter().map(|(tap, _)| tap.as_str());
+        let rows = shorter.all_rows(LAYERS, &record.ids("in.input_ids")?)?;
+        let taps = shorter.compiled.module.taps.iter().map(|(tap, _)| tap.as_str());
         let made: Vec<(&str, &[f32])> =
             taps.filter_map(|tap| Some((tap, rows.get(tap)?.as_slice()))).collect();
         outputs.extend(layers::compared(&record, &made, tolerance)?);
