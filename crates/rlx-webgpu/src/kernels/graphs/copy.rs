@@ -28,6 +28,26 @@ pub(super) fn halves(ty: &Type) -> Result<(Element, u64)> {
     moved(ty.dtype).ok_or_else(|| unsupported(format!("the movement of {ty}")))
 }
 
+/// A type as what moves: elements, how many of them are one of its own, and its sizes in its own. A packed row is
+/// its bytes, in the largest elements that it is whole ones of.
+pub(super) fn pieces(ty: &Type) -> Result<(Element, u64, Vec<u64>)> {
+    let mut dims = ty.shape.static_dims()?;
+    if !ty.dtype.is_block() {
+        let (element, parts) = halves(ty)?;
+        return Ok((element, parts, dims));
+    }
+    let nothing = || Error::internal(format!("{ty} has no rows"));
+    let last = dims.last_mut().ok_or_else(nothing)?;
+    let bytes = ty.dtype.row_bytes(*last).ok_or_else(nothing)?;
+    let (unit, size) = match bytes {
+        n if n.is_multiple_of(4) => (DType::U32, 4),
+        n if n.is_multiple_of(2) => (DType::F16, 2),
+        _ => (DType::BOOL, 1),
+    };
+    *last = bytes / size;
+    Ok((Element::of(unit).ok_or_else(nothing)?, 1, dims))
+}
+
 /// Any scalar type, of so many axes that their strides are step constants.
 pub(super) fn takes(operands: &[&Type], rank: usize) -> Taken {
     for (i, ty) in operands.iter().enumerate() {
@@ -51,8 +71,7 @@ pub(super) fn copy(
     strides: Vec<i64>,
     emit: &mut Emit<'_>,
 ) -> Result<Option<Launch>> {
-    let (element, parts) = halves(&y.ty)?;
-    let mut dims = y.ty.shape.static_dims()?;
+    let (element, parts, mut dims) = pieces(&y.ty)?;
     let wide = |n: i64| {
         n.checked_mul(parts as i64).ok_or_else(|| Error::internal("a stride beyond 64 bits"))
     };
@@ -61,7 +80,7 @@ pub(super) fn copy(
         dims.push(parts);
         strides.push(1);
     }
-    let n = y.ty.shape.elements()? * parts;
+    let n = dims.iter().product::<u64>();
     if n == 0 {
         return Ok(None);
     }
