@@ -100,8 +100,8 @@ async function browser(tally) {
 }
 
 /**
- * One file of the browser's tests. A GPU in software has been seen to hang, once in forty runs of all
- * tests: then a call of the page never ends. Such a file runs once more, in a new browser, and that is said; a test that fails does not.
+ * One file of the browser's tests. One landing's whole run hung: a call of a page, which had a GPU in software, never
+ * ended. A file with such a call runs once more, in a new browser, and that is said; one with a failing test does not.
  */
 async function browserFile(tally, file) {
   const first = new Tally();

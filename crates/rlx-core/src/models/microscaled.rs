@@ -1,7 +1,7 @@
 //! Matrices of experts that transformers' folders have in MXFP4 (gpt-oss): `NAME_blocks [E, out, in / 32, 16]` are
 //! their values and `NAME_scales [E, out, in / 32]` their scales, both bytes. The host packs both to blocks of
-//! [`BlockFormat::Mxfp4`] while it loads. Rows that stand in turn, a gate's and an up's, become tensors of their own,
-//! which are called by it: `NAME.0_of_2`.
+//! [`BlockFormat::Mxfp4`] while it loads. Where rows of a gate and of an up alternate, each of the two becomes a
+//! tensor of its own: `NAME.0_of_2` has every second row from row 0 on.
 
 use super::checkpoint::Checkpoint;
 use super::tensors::Tensors;

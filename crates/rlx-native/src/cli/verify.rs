@@ -113,7 +113,7 @@ pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
                 "--kv is for a folder, a file of block formats has no caches",
             ));
         }
-        if args.layers {
+        if args.layers && args.path.is_file() {
             return Err(Error::usage("--layers is for a folder, not for a file of block formats"));
         }
         verify_formats(&args.path, &args.types)?

@@ -86,6 +86,13 @@ impl Comparison {
         Comparison { name, elements, difference, relative, cosine, tolerance, skipped: None }
     }
 
+    /// Compares two lists of tokens, which must be equal.
+    fn of_ids(name: &str, got: &[u32], want: &[u32]) -> Self {
+        // Ids are exact in f32: a vocabulary is far below 2^24.
+        let float = |ids: &[u32]| ids.iter().map(|&id| id as f32).collect::<Vec<_>>();
+        Self::of(name, &float(got), &float(want), 0.0)
+    }
+
     fn skip(name: &str, why: impl Into<String>) -> Self {
         Comparison {
             name: name.to_owned(),
@@ -452,9 +459,7 @@ fn output(runner: &Runner, record: &Record, name: &str, tolerance: f64) -> Resul
         "out.greedy" => {
             let want = record.ids(name)?;
             let got = runner.greedy(&record.ids("in.prompt_ids")?, want.len())?.0;
-            // Ids are exact in f32: a vocabulary is far below 2^24.
-            let float = |ids: Vec<u32>| ids.into_iter().map(|id| id as f32).collect::<Vec<_>>();
-            return Ok(Comparison::of(name, &float(got), &float(want), 0.0));
+            return Ok(Comparison::of_ids(name, &got, &want));
         }
         _ => return Ok(Comparison::skip(name, "this version does not know how to make it")),
     };

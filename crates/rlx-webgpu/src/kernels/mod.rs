@@ -15,10 +15,14 @@ mod codebooks;
 mod delta_chunks;
 mod elementwise;
 mod elementwise_region;
+// A build for chat has movements alone.
+#[cfg_attr(not(feature = "graphs"), allow(dead_code))]
+mod elements;
 mod emit;
 mod formats;
 mod gated_delta_net;
 mod gather;
+#[cfg(feature = "graphs")]
 mod graphs;
 mod kv;
 mod matmul;
@@ -163,10 +167,19 @@ const ROWS: &[Row] = &[
     row("sample", sample::takes, sample::sample),
     row("predict", predict::takes, predict::predict),
     row("unmask", unmask::takes, unmask::unmask),
-    row("slice", graphs::slice::takes, graphs::slice::slice),
-    row("concat", graphs::concat::takes, graphs::concat::concat),
-    row("iota", graphs::iota::takes, graphs::iota::iota),
+    row("slice", elements::slice::takes, elements::slice::slice),
+    row("concat", elements::concat::takes, elements::concat::concat),
+    row("iota", elements::iota::takes, elements::iota::iota),
 ];
+
+/// A build for chat alone has no others.
+#[cfg(not(feature = "graphs"))]
+mod graphs {
+    use super::Row;
+
+    pub(super) const ROWS: &[Row] = &[];
+    pub(super) const ALSO: &[Row] = &[];
+}
 
 /// What the executor's kernels take.
 pub(crate) const KERNELS: &[KernelClaim] = &{

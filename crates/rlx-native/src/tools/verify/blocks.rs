@@ -77,7 +77,5 @@ pub(super) fn sampled(runner: &Runner, record: &Record, name: &str) -> Result<Op
         runner.run("denoise_logits", &[])?;
         got.extend(tokens);
     }
-    // Ids are exact in f32: a vocabulary is far below 2^24.
-    let float = |ids: &[u32]| ids.iter().map(|&id| id as f32).collect::<Vec<_>>();
-    Ok(Some(Comparison::of(name, &float(&got), &float(&want), 0.0)))
+    Ok(Some(Comparison::of_ids(name, &got, &want)))
 }

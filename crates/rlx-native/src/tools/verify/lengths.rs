@@ -1,6 +1,6 @@
-//! Recorded answers of a model that turns by other angles once a text is longer than those it was first trained
-//! with (LongRoPE, arXiv:2402.13753). An engine chooses the angles by its context, so a record has runs on
-//! either side, and each side is run with a context of its own.
+//! Recorded answers of a model with LongRoPE (arXiv:2402.13753): it rotates by other angles once a text is longer
+//! than the texts of its first training. An engine chooses the angles by its context. So a record has short and
+//! long runs, and each kind is run with a context of its own.
 
 use super::{Comparison, Record, Runner};
 use rlx_core::error::{Error, Result};
@@ -34,10 +34,7 @@ pub(super) fn output(
         let logits = side.logits(ids)?;
         Ok::<_, Error>(logits[logits.len() - vocab..].to_vec())
     };
-    let same = |got: &[u32]| -> Result<Option<Comparison>> {
-        let float = |ids: &[u32]| ids.iter().map(|&id| id as f32).collect::<Vec<_>>();
-        Ok(Some(Comparison::of(name, &float(got), &float(&record.ids(name)?), 0.0)))
-    };
+    let same = |got: &[u32]| Ok(Some(Comparison::of_ids(name, got, &record.ids(name)?)));
     let steps = || Ok::<_, Error>(record.floats("out.long_step_logits")?.len() / vocab);
     let got = match name {
         "out.edge_short_last_logits" => {

@@ -1,11 +1,11 @@
 //! Results of the operand's rank, whose index on each axis stands for one of the operand's on that axis: `pad`
 //! and `roll`.
 
-use super::copy::halves;
-use super::each::Each;
-use super::element::Element;
-use super::indices::{MOST_WORDS, Words, dims, row_major};
 use crate::kernels::Launch;
+use crate::kernels::elements::copy::halves;
+use crate::kernels::elements::each::Each;
+use crate::kernels::elements::element::Element;
+use crate::kernels::elements::indices::{MOST_WORDS, Words, dims, row_major};
 use crate::kernels::emit::Emit;
 use rlx_core::Result;
 use rlx_core::ir::lir::Slice;

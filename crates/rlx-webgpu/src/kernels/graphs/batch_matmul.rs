@@ -1,7 +1,7 @@
 //! `batch_matmul`: matrix products, batch by batch.
 
-use super::indices::{dims, repeated, row_major};
 use super::product::{self, Axes, Product};
+use crate::kernels::elements::indices::{dims, repeated, row_major};
 use crate::kernels::emit::Emit;
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, mismatch};

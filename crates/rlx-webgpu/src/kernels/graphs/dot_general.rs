@@ -1,7 +1,7 @@
 //! `dot_general`: products over any axes.
 
-use super::indices::{dims, row_major};
 use super::product::{self, Axes, Product};
+use crate::kernels::elements::indices::{dims, row_major};
 use crate::kernels::emit::Emit;
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, mismatch};

@@ -1,10 +1,11 @@
 //! `map`, `zip`, `compare`, `select`, `cast`, `clamp` and chains of them, of any element types up to 32 bits and
 //! over shapes that repeat to each other on any axis: one engine, for which a single operator is a chain of one.
 
-use super::each::Each;
-use super::element::{Element, Register};
 use super::functions;
-use super::indices::{MOST_WORDS, Walk, Words, dims, repeated};
+use crate::kernels::elements::cast;
+use crate::kernels::elements::each::Each;
+use crate::kernels::elements::element::{Element, Register};
+use crate::kernels::elements::indices::{MOST_WORDS, Walk, Words, dims, repeated};
 use crate::kernels::emit::Emit;
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, mismatch, unsupported};
@@ -226,7 +227,7 @@ fn expression(
             let (low, high) = (words.bits(low.to_bits()), words.bits(high.to_bits()));
             format!("min(max({x}, bitcast<f32>({low})), bitcast<f32>({high}))")
         }
-        (StepFn::Cast(to), [x]) => functions::cast(x, register, to, own.register(), texts),
+        (StepFn::Cast(to), [x]) => cast::cast(x, register, to, own.register(), texts),
         _ => return Err(Error::internal("a step of other operands than its function has")),
     })
 }

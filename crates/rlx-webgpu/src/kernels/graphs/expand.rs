@@ -1,7 +1,7 @@
 //! `expand`: elements repeated to a larger shape.
 
-use super::copy;
-use super::indices::{dims, repeated};
+use crate::kernels::elements::copy;
+use crate::kernels::elements::indices::{dims, repeated};
 use crate::kernels::emit::Emit;
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch};

@@ -1,8 +1,8 @@
 //! `argmax` and `argmin`: where the largest or the smallest element stands.
 
-use super::element::{Element, Register};
-use super::ids::around;
-use super::indices::{Words, dims};
+use crate::kernels::elements::element::{Element, Register};
+use crate::kernels::elements::indices::around;
+use crate::kernels::elements::indices::{Words, dims};
 use crate::kernels::emit::{Emit, fill};
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, mismatch, unsupported};

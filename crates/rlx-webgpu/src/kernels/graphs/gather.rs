@@ -1,10 +1,11 @@
 //! `gather` of any axis and rank: indices u32, i32 or i64, tables of any scalar type.
 
-use super::copy::moved;
-use super::each::Each;
-use super::element::Element;
-use super::ids::{self, around};
-use super::indices::{Words, dims};
+use super::ids;
+use crate::kernels::elements::copy::moved;
+use crate::kernels::elements::each::Each;
+use crate::kernels::elements::element::Element;
+use crate::kernels::elements::indices::around;
+use crate::kernels::elements::indices::{Words, dims};
 use crate::kernels::emit::Emit;
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, mismatch, unsupported};

@@ -1,9 +1,10 @@
 //! `gather_elements`: one element an index.
 
-use super::copy::{halves, moved};
-use super::each::Each;
-use super::ids::{self, around};
-use super::indices::{Words, dims};
+use super::ids;
+use crate::kernels::elements::copy::{halves, moved};
+use crate::kernels::elements::each::Each;
+use crate::kernels::elements::indices::around;
+use crate::kernels::elements::indices::{Words, dims};
 use crate::kernels::emit::Emit;
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, mismatch};

@@ -1,7 +1,7 @@
 //! `group_norm`: over runs of channels with all their places.
 
-use super::indices::dims;
 use super::standardise::Standardise;
+use crate::kernels::elements::indices::dims;
 use crate::kernels::emit::Emit;
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, mismatch};

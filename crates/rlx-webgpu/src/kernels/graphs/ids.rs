@@ -1,6 +1,6 @@
 //! Indices that operands hold: u32, i32 or i64; a negative one counts from the end.
 
-use super::indices::Words;
+use crate::kernels::elements::indices::Words;
 use crate::kernels::emit::{Emit, Place};
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::unsupported;
@@ -50,9 +50,4 @@ pub(super) fn places(
         ),
     };
     Ok(format!("const NOWHERE = 0xffffffffu;\nfn place(j: u32) -> u32 {{\n    {text}\n}}\n"))
-}
-
-/// Elements before an axis, on it and behind it.
-pub(super) fn around(dims: &[u64], axis: usize) -> (u64, u64, u64) {
-    (dims[..axis].iter().product(), dims[axis], dims[axis + 1..].iter().product())
 }

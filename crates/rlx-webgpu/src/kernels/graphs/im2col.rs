@@ -1,8 +1,8 @@
 //! `im2col`: windows of an image as columns, which a product makes a convolution of.
 
-use super::copy::halves;
-use super::each::Each;
-use super::indices::{Words, dims};
+use crate::kernels::elements::copy::halves;
+use crate::kernels::elements::each::Each;
+use crate::kernels::elements::indices::{Words, dims};
 use crate::kernels::emit::Emit;
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, mismatch};
@@ -16,7 +16,7 @@ use rlx_core::types::Type;
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     takes::knows(op, &["kernel", "stride", "pad_low", "pad_high", "dilation"])?;
     let [x] = operands else { return Err("it takes one operand".into()) };
-    super::copy::takes(&[x], 0)
+    crate::kernels::elements::copy::takes(&[x], 0)
 }
 
 pub(super) fn im2col(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {

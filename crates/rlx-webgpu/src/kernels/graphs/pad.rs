@@ -1,9 +1,9 @@
 //! `pad`: elements around a tensor.
 
 use super::axes;
-use super::copy::moved;
-use super::element::Element;
-use super::indices::{Words, dims};
+use crate::kernels::elements::copy::moved;
+use crate::kernels::elements::element::Element;
+use crate::kernels::elements::indices::{Words, dims};
 use crate::kernels::emit::Emit;
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, mismatch};
@@ -39,9 +39,9 @@ fn constant(mode: PadMode, dtype: DType) -> Option<String> {
     let bits = format!("bitcast<f32>({:#x}u)", value.to_bits());
     let mut texts = Vec::new();
     let finite = value.is_finite();
-    let value = super::functions::cast(
+    let value = crate::kernels::elements::cast::cast(
         &bits,
-        super::element::Register::F32,
+        crate::kernels::elements::element::Register::F32,
         dtype,
         element.register(),
         &mut texts,

@@ -1,7 +1,7 @@
 //! Products of two tensors over any axes: `batch_matmul` and `dot_general` are its forms.
 
-use super::element::{Element, once};
-use super::indices::{MOST_WORDS, Walk, Words};
+use crate::kernels::elements::element::{Element, once};
+use crate::kernels::elements::indices::{MOST_WORDS, Walk, Words};
 use crate::kernels::emit::{Emit, fill};
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Launch, unsupported};

@@ -1,8 +1,8 @@
 //! `reduce`: sums, means, extremes and products along any axes.
 
-use super::each::Each;
-use super::element::{Element, Register, once};
-use super::indices::{MOST_WORDS, Walk, Words, dims, row_major};
+use crate::kernels::elements::each::Each;
+use crate::kernels::elements::element::{Element, Register, once};
+use crate::kernels::elements::indices::{MOST_WORDS, Walk, Words, dims, row_major};
 use crate::kernels::emit::{Emit, fill};
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, mismatch, unsupported};

@@ -1,8 +1,8 @@
 //! `roll`: axes turned round.
 
 use super::axes;
-use super::copy::moved;
-use super::indices::{Words, dims};
+use crate::kernels::elements::copy::moved;
+use crate::kernels::elements::indices::{Words, dims};
 use crate::kernels::emit::Emit;
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, mismatch};

@@ -1,10 +1,11 @@
 //! `scatter_add`: updates added at indices. Each element of the result looks through all indices, so that sums
 //! have one order and no two invocations meet.
 
-use super::each::Each;
-use super::element::Element;
-use super::ids::{self, around};
-use super::indices::{Words, dims};
+use super::ids;
+use crate::kernels::elements::each::Each;
+use crate::kernels::elements::element::Element;
+use crate::kernels::elements::indices::around;
+use crate::kernels::elements::indices::{Words, dims};
 use crate::kernels::emit::Emit;
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, mismatch, unsupported};

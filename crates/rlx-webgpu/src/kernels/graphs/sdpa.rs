@@ -1,7 +1,7 @@
 //! `sdpa`: attention without a cache, in tiles of queries and keys.
 
-use super::element::{Element, once};
-use super::indices::{Words, dims, repeated};
+use crate::kernels::elements::element::{Element, once};
+use crate::kernels::elements::indices::{Words, dims, repeated};
 use crate::kernels::emit::{Emit, fill};
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, mismatch, unsupported};

@@ -1,7 +1,7 @@
 //! `softmax` along any axis.
 
-use super::ids::around;
-use super::indices::dims;
+use crate::kernels::elements::indices::around;
+use crate::kernels::elements::indices::dims;
 use crate::kernels::emit::{Emit, fill};
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, mismatch, word};

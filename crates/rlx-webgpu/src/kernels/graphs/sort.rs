@@ -1,9 +1,9 @@
 //! `sort` and `top_k`: each element counts those that come before it, which is its place. That is n^2
 //! comparisons for a run of n, without a second launch and in one order on every device.
 
-use super::element::{Element, Register};
-use super::ids::around;
-use super::indices::{Words, dims};
+use crate::kernels::elements::element::{Element, Register};
+use crate::kernels::elements::indices::around;
+use crate::kernels::elements::indices::{Words, dims};
 use crate::kernels::emit::{Emit, fill};
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, mismatch, unsupported};

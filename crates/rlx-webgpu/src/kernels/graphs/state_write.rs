@@ -1,9 +1,9 @@
 //! `state_write`: new slices of a state.
 
-use super::copy::moved;
-use super::element::{Element, once};
-use super::ids::around;
-use super::indices::{Words, dims};
+use crate::kernels::elements::copy::moved;
+use crate::kernels::elements::element::{Element, once};
+use crate::kernels::elements::indices::around;
+use crate::kernels::elements::indices::{Words, dims};
 use crate::kernels::emit::{Emit, fill};
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, mismatch, unsupported};

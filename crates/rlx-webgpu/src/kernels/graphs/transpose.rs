@@ -1,7 +1,7 @@
 //! `transpose`: axes in another order.
 
-use super::copy;
-use super::indices::{dims, row_major};
+use crate::kernels::elements::copy;
+use crate::kernels::elements::indices::{dims, row_major};
 use crate::kernels::emit::Emit;
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, mismatch};

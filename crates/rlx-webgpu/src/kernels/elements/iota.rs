@@ -1,9 +1,9 @@
 //! `iota`: indices along an axis.
 
+use super::cast;
 use super::each::Each;
 use super::element::{Element, Register};
-use super::functions;
-use super::ids::around;
+use super::indices::around;
 use super::indices::{Words, dims};
 use crate::kernels::emit::Emit;
 use crate::kernels::takes::{self, Taken};
@@ -41,8 +41,7 @@ pub(in crate::kernels) fn iota(
     let mut words = Words::default();
     let (size, inner) = (words.size(size)?, words.size(inner)?);
     let index = format!("(i / {inner} % {size})");
-    let value =
-        functions::cast(&index, Register::U32, op.dtype, element.register(), &mut Vec::new());
+    let value = cast::cast(&index, Register::U32, op.dtype, element.register(), &mut Vec::new());
     Each {
         entry: "iota",
         head: [

@@ -8,7 +8,7 @@ use rlx_core::Result;
 use rlx_core::ir::lir::Slice;
 
 /// What differs between such kernels.
-pub(super) struct Each<'a> {
+pub(in crate::kernels) struct Each<'a> {
     /// The entry point: the operator's name.
     pub entry: &'static str,
     /// Four lines of the header: formula, shapes, bytes, numerics.

@@ -7,10 +7,10 @@ use rlx_core::types::Type;
 
 /// Step constants of a kernel: WGSL sees them as sixteen `vec4u`.
 #[derive(Default)]
-pub(super) struct Words(pub Vec<u32>);
+pub(in crate::kernels) struct Words(pub Vec<u32>);
 
 /// How many words a step has.
-pub(super) const MOST_WORDS: usize = 64;
+pub(in crate::kernels) const MOST_WORDS: usize = 64;
 
 impl Words {
     /// Appends bits; returns the expression that reads them, a u32.
@@ -39,7 +39,7 @@ impl Words {
 }
 
 /// Elements from one index to the next on each axis of a shape.
-pub(super) fn row_major(dims: &[u64]) -> Vec<i64> {
+pub(in crate::kernels) fn row_major(dims: &[u64]) -> Vec<i64> {
     let mut strides = vec![0; dims.len()];
     let mut step = 1i64;
     for (stride, &n) in strides.iter_mut().zip(dims).rev() {
@@ -50,7 +50,7 @@ pub(super) fn row_major(dims: &[u64]) -> Vec<i64> {
 }
 
 /// Strides over `dims` of an operand of a shape that repeats to them (NumPy broadcasting): 0 where it does.
-pub(super) fn repeated(own: &[u64], dims: &[u64]) -> Vec<i64> {
+pub(in crate::kernels) fn repeated(own: &[u64], dims: &[u64]) -> Vec<i64> {
     let ahead = dims.len() - own.len();
     let mut strides = vec![0; ahead];
     let steps = row_major(own);
@@ -60,7 +60,7 @@ pub(super) fn repeated(own: &[u64], dims: &[u64]) -> Vec<i64> {
 
 /// Axes that several operands are walked along together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Walk {
+pub(in crate::kernels) struct Walk {
     /// Sizes, outermost first.
     pub dims: Vec<u64>,
     /// For each operand, its strides.
@@ -149,8 +149,13 @@ impl Walk {
 }
 
 /// Sizes of a static type.
-pub(super) fn dims(ty: &Type) -> Result<Vec<u64>> {
+pub(in crate::kernels) fn dims(ty: &Type) -> Result<Vec<u64>> {
     ty.shape.static_dims()
+}
+
+/// Elements before an axis, on it and behind it.
+pub(in crate::kernels) fn around(dims: &[u64], axis: usize) -> (u64, u64, u64) {
+    (dims[..axis].iter().product(), dims[axis], dims[axis + 1..].iter().product())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use rlx_core::types::{DType, Scalar};
 
 /// What WGSL computes with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Register {
+pub(in crate::kernels) enum Register {
     F32,
     I32,
     U32,
@@ -31,7 +31,7 @@ impl Register {
 
 /// A scalar type of at most 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Element(Scalar);
+pub(in crate::kernels) struct Element(Scalar);
 
 impl Element {
     /// `None` for types of 64 bits and packed ones.
@@ -129,7 +129,7 @@ impl Element {
 }
 
 /// The texts, each once.
-pub(super) fn once(texts: impl IntoIterator<Item = impl Into<String>>) -> String {
+pub(in crate::kernels) fn once(texts: impl IntoIterator<Item = impl Into<String>>) -> String {
     let mut all: Vec<String> = Vec::new();
     for text in texts {
         let text = text.into();

@@ -2,7 +2,7 @@
 
 use super::copy::{halves, moved};
 use super::each::Each;
-use super::ids::around;
+use super::indices::around;
 use super::indices::{Words, dims};
 use crate::kernels::emit::Emit;
 use crate::kernels::takes::{self, Taken};

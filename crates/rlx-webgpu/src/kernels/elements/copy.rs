@@ -12,7 +12,7 @@ use rlx_core::types::{DType, Type};
 use rlx_core::{Error, Result};
 
 /// A type that moves as elements of 8, 16 or 32 bits, and how many of them are one of its own.
-pub(super) fn moved(dtype: DType) -> Option<(Element, u64)> {
+pub(in crate::kernels) fn moved(dtype: DType) -> Option<(Element, u64)> {
     if dtype.is_block() {
         return None;
     }
@@ -24,13 +24,13 @@ pub(super) fn moved(dtype: DType) -> Option<(Element, u64)> {
 }
 
 /// The same of a step's operand.
-pub(super) fn halves(ty: &Type) -> Result<(Element, u64)> {
+pub(in crate::kernels) fn halves(ty: &Type) -> Result<(Element, u64)> {
     moved(ty.dtype).ok_or_else(|| unsupported(format!("the movement of {ty}")))
 }
 
 /// A type as what moves: elements, how many of them are one of its own, and its sizes in its own. A packed row is
 /// its bytes, in the largest elements that it is whole ones of.
-pub(super) fn pieces(ty: &Type) -> Result<(Element, u64, Vec<u64>)> {
+pub(in crate::kernels) fn pieces(ty: &Type) -> Result<(Element, u64, Vec<u64>)> {
     let mut dims = ty.shape.static_dims()?;
     if !ty.dtype.is_block() {
         let (element, parts) = halves(ty)?;
@@ -49,7 +49,7 @@ pub(super) fn pieces(ty: &Type) -> Result<(Element, u64, Vec<u64>)> {
 }
 
 /// Any scalar type, of so many axes that their strides are step constants.
-pub(super) fn takes(operands: &[&Type], rank: usize) -> Taken {
+pub(in crate::kernels) fn takes(operands: &[&Type], rank: usize) -> Taken {
     for (i, ty) in operands.iter().enumerate() {
         if moved(ty.dtype).is_none() {
             return Err(takes::not(i, ty));
@@ -63,7 +63,7 @@ pub(super) fn takes(operands: &[&Type], rank: usize) -> Taken {
 }
 
 /// A copy of `x` into `y`: from element `start` on, `strides` elements along each axis of `y`.
-pub(super) fn copy(
+pub(in crate::kernels) fn copy(
     entry: &'static str,
     formula: &str,
     (x, y): (&Slice, &Slice),
