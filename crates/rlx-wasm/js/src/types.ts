@@ -53,6 +53,12 @@ export interface LoadOptions {
    */
   threads?: number;
   /**
+   * Where the engine runs. In a page the default is true: in a module worker of its own, so that the page's thread
+   * is never busy with it. With `false`, and everywhere else, it runs in the calling thread. Or a `Worker` whose module
+   * imports `rlx-wasm/worker`, or the address of such a module. `gpu` needs the calling thread.
+   */
+  worker?: boolean | Worker | URL | string;
+  /**
    * Address of `rlx.wasm` or `rlx-relaxed.wasm`. Default: the best one for this browser, next to the package's
    * modules. A build at an address given here has one thread.
    */
@@ -107,7 +113,7 @@ export interface LoadProgress {
 
 /** Something worth showing that is not an error. */
 export interface Notice {
-  code: 'offline' | 'cache_unavailable' | 'cache_full' | 'kernels_demoted';
+  code: 'offline' | 'cache_unavailable' | 'cache_full' | 'kernels_demoted' | 'worker_unavailable';
   /** One sentence. */
   message: string;
 }
