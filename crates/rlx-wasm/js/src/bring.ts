@@ -8,6 +8,8 @@ import { GpuHost } from './gpu_host.js';
 import type { ScopeError } from './gpu_host.js';
 import { CHECKS, keep, kept, TUNINGS } from './kept.js';
 import { load } from './loader.js';
+import { modelItems } from './options.js';
+import type { FileItem } from './options.js';
 import { platform } from './platform.js';
 import { ShardReader } from './shard.js';
 import { BlobSource, UrlSource } from './source.js';
@@ -29,8 +31,6 @@ interface Extra {
 
 /** The options that say where a network runs and what is reported, for every kind of network. */
 export type DeviceOptions = Pick<LoadOptions, 'device' | 'gpu' | 'tuning' | 'activations' | 'contextLength' | 'kv' | 'cache' | 'onNotice' | 'signal'>;
-
-export type FileItem = string | URL | Blob;
 
 /** What a load uses: a device, readers of files, and the signal that ends it. */
 export interface Bringing {
@@ -135,10 +135,6 @@ export function webgpuReported(json: string): RlxError {
   return kind === 'out-of-memory'
     ? new RlxError('out_of_memory', `the GPU is out of memory: ${message}`, { hint: 'use a smaller model or contextLength, or close other tabs' })
     : new RlxError('internal', `WebGPU reported: ${message}`, { hint: 'please report it' });
-}
-
-export function modelItems({ model }: LoadOptions): FileItem[] {
-  return Array.isArray(model) ? [...model] as FileItem[] : [model as FileItem];
 }
 
 /** The device's host, and the options of the engine. */

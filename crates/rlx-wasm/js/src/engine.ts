@@ -1,13 +1,14 @@
-/** `Engine`: a model on a device. */
+/**
+ * `Engine`: a model on a device.
+ *
+ * What a page with a worker does not need in its own thread is imported when it is asked for.
+ */
 
-import { clearStores } from './cache.js';
 import type { Core } from './core.js';
 import { connect, loadInWorker, NoWorker, usually } from './in_worker.js';
 import { heard } from './listeners.js';
-import { LocalEngine } from './local.js';
 import { checkOptions } from './options.js';
 import { serve } from './serve.js';
-import { tune } from './tuning.js';
 import type { ChatMessage, Completions, EngineInfo, LoadOptions, ReloadOptions, TokenizeOptions, Tuned, TuneOptions } from './types.js';
 
 export class Engine {
@@ -38,6 +39,7 @@ export class Engine {
         onNotice?.({ code: 'worker_unavailable', message: `The model runs in the page’s own thread, which may stutter: ${error.what}.` });
       }
     }
+    const { LocalEngine } = await import('./local.js');
     return new Engine(await LocalEngine.load(options));
   }
 
@@ -62,11 +64,13 @@ export class Engine {
    * `device_lost`, `cancelled` (the signal, heeded at the end).
    */
   static async tune(options: TuneOptions = {}): Promise<Tuned> {
+    const { tune } = await import('./tuning.js');
     return tune(heard(options));
   }
 
   /** Removes every shard stored for this origin. Running loads keep working. */
   static async clearCache(): Promise<void> {
+    const { clearStores } = await import('./cache.js');
     await clearStores();
   }
 

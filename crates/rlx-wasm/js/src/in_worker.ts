@@ -1,8 +1,8 @@
 /** Loads a model in a worker, so that the page's thread never waits for it. */
 
-import { modelItems } from './bring.js';
 import { cancelled, RlxError, usage } from './error.js';
 import { keep, lend } from './kept.js';
+import { modelItems } from './options.js';
 import { RemoteEngine } from './remote.js';
 import type { LoadOptions } from './types.js';
 import { VERSION } from './wire.js';

@@ -1,6 +1,5 @@
 /** The options of `Engine.load`: which there are, and what they may be. */
 
-import { modelItems } from './bring.js';
 import { usage } from './error.js';
 import type { LoadOptions } from './types.js';
 
@@ -47,4 +46,12 @@ export function checkOptions(options: LoadOptions): void {
   if (items.length === 0 || !fits) {
     throw usage('model must be one address or Blob, or an array of at least one', 'model');
   }
+}
+
+/** A file of a model. */
+export type FileItem = string | URL | Blob;
+
+/** A model's files as a list. */
+export function modelItems({ model }: LoadOptions): FileItem[] {
+  return Array.isArray(model) ? [...model] as FileItem[] : [model as FileItem];
 }
