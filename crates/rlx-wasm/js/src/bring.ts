@@ -149,7 +149,7 @@ async function chooseDevice(options: DeviceOptions, fallback: string | null = nu
   const common = { contextLength, kv, activations };
   if (device !== 'cpu') {
     try {
-      const host = await GpuHost.create(gpu ?? (globalThis.navigator as Navigator | undefined)?.gpu);
+      const host = await GpuHost.create(gpu ?? (globalThis.navigator as Navigator | undefined)?.gpu, { software: device === 'webgpu' });
       return { host, options: { ...common, device: 'webgpu', fallbackReason: null, tuning, tunings: kept(TUNINGS), checks: kept(CHECKS) } };
     } catch (error) {
       if (device === 'webgpu') throw error;

@@ -1,6 +1,6 @@
 /** Loads a model in a worker, so that the page's thread never waits for it. */
 
-import { cancelled, RlxError, usage } from './error.js';
+import { cancelled, RlxError, throwIfAborted, usage } from './error.js';
 import { keep, lend } from './kept.js';
 import { modelItems } from './options.js';
 import { RemoteEngine } from './remote.js';
@@ -50,6 +50,7 @@ export async function loadInWorker(options: LoadOptions): Promise<RemoteEngine> 
   if (ours) signal?.addEventListener('abort', stop, { once: true });
   try {
     await Promise.race([engine.load(asData(options), lend()), late]);
+    throwIfAborted(signal); // the worker may hear of it after its last step
     return engine;
   } catch (error) {
     const freed = engine.dispose();

@@ -5,7 +5,8 @@
 
 /**
  * Which executor runs the model. `auto` takes WebGPU if it works, else the CPU: also if a load fails on the GPU
- * because of missing memory, a lost device or a rejected kernel. `info().fallbackReason` says why.
+ * because of missing memory, a lost device or a rejected kernel, or if the processor only simulates a GPU.
+ * `info().fallbackReason` says why.
  */
 export type DeviceChoice = 'auto' | 'webgpu' | 'cpu';
 
