@@ -1,6 +1,6 @@
 /** What an engine can do, wherever its model is: in this thread (`LocalEngine`) or behind a port (`RemoteEngine`). */
 
-import type { ChatMessage, Completions, EngineInfo, ReloadOptions, TokenizeOptions } from './types.js';
+import type { ChatMessage, Completions, EngineInfo, EngineMemory, ReloadOptions, TokenizeOptions } from './types.js';
 
 /** The methods of `Engine`, which are explained there. */
 export interface Core {
@@ -9,6 +9,7 @@ export interface Core {
   tokenize(text: string, options?: TokenizeOptions): Promise<Uint32Array>;
   detokenize(ids: Iterable<number>): Promise<string>;
   countTokens(input: string | readonly ChatMessage[]): Promise<number>;
+  memory(): Promise<EngineMemory>;
   reload(options?: ReloadOptions): Promise<void>;
   /** Resolves when the memory is free. */
   dispose(): Promise<void>;

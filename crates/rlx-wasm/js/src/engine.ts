@@ -9,7 +9,7 @@ import { connect, loadInWorker, NoWorker, usually } from './in_worker.js';
 import { heard } from './listeners.js';
 import { checkOptions } from './options.js';
 import { serve } from './serve.js';
-import type { ChatMessage, Completions, EngineInfo, LoadOptions, ReloadOptions, TokenizeOptions, Tuned, TuneOptions } from './types.js';
+import type { ChatMessage, Completions, EngineInfo, EngineMemory, LoadOptions, ReloadOptions, TokenizeOptions, Tuned, TuneOptions } from './types.js';
 
 export class Engine {
   readonly #core: Core;
@@ -110,6 +110,11 @@ export class Engine {
    */
   countTokens(input: string | readonly ChatMessage[]): Promise<number> {
     return this.#core.countTokens(input);
+  }
+
+  /** Bytes that the engine holds now, where. */
+  memory(): Promise<EngineMemory> {
+    return this.#core.memory();
   }
 
   /**

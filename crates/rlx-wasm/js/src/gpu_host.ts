@@ -10,6 +10,7 @@
  */
 
 import { RlxError } from './error.js';
+import type { GpuMemory } from './types.js';
 
 /** Most bytes in flight to the device while weights stream. */
 export const STAGING_BYTES = 16 * 1024 * 1024;
@@ -66,6 +67,8 @@ export class GpuHost {
   readonly lost: Promise<string>;
   #queue: GPUQueue;
   #buffers = new Map<number, GPUBuffer>();
+  /** Of the buffers that were made here. */
+  #sizes = new Map<number, { size: number; label: string }>();
   /** Numbers of buffers that the page made: they are not destroyed here. */
   #adopted = new Set<number>();
   #pipelines = new Map<number, GPUComputePipeline>();
@@ -167,6 +170,7 @@ export class GpuHost {
 
   createBuffer(id: number, size: number, usage: number, label: string): void {
     this.#buffers.set(id, this.device.createBuffer({ size, usage, label }));
+    this.#sizes.set(id, { size, label });
   }
 
   /** Gives a number to a buffer that the page made on this device. `destroyBuffer` frees the number. */
@@ -178,6 +182,14 @@ export class GpuHost {
   destroyBuffer(id: number): void {
     if (!this.#adopted.delete(id)) this.#buffers.get(id)?.destroy();
     this.#buffers.delete(id);
+    this.#sizes.delete(id);
+  }
+
+  /** Bytes of the buffers that were made here, by use. */
+  memory(): GpuMemory {
+    const memory = { weights: 0, arena: 0, other: 0 };
+    for (const { size, label } of this.#sizes.values()) memory[label === 'weights' || label === 'arena' ? label : 'other'] += size;
+    return memory;
   }
 
   /** The buffer with this number. */

@@ -24,7 +24,7 @@ export function usually({ gpu }: LoadOptions): boolean {
 
 /** Loads a model in a worker. Rejects with `NoWorker` if there can be none. */
 export async function loadInWorker(options: LoadOptions): Promise<RemoteEngine> {
-  const { worker: given, signal, onNotice } = options;
+  const { worker: given, signal, onNotice, onLost } = options;
   const { worker, ours } = start(given || true);
   const end = () => {
     if (ours) worker.terminate();
@@ -38,7 +38,7 @@ export async function loadInWorker(options: LoadOptions): Promise<RemoteEngine> 
     end();
     throw error;
   }
-  const engine = new RemoteEngine(port, { keep, onNotice, close: end });
+  const engine = new RemoteEngine(port, { keep, onNotice, onLost, close: end });
   let timer: ReturnType<typeof setTimeout> | undefined;
   let stop = () => {};
   // The worker may be in the middle of a long computation, and hear the signal after it.

@@ -9,7 +9,7 @@ import { heard } from './listeners.js';
 import { Pending } from './pending.js';
 import { platform } from './platform.js';
 import { Queue } from './queue.js';
-import type { ChatMessage, Completions, EngineInfo, LoadOptions, ReloadOptions, TokenizeOptions } from './types.js';
+import type { ChatMessage, Completions, EngineInfo, EngineMemory, LoadOptions, ReloadOptions, TokenizeOptions } from './types.js';
 import type { WasmEngine, WasmEvent } from './wasm.js';
 
 export class LocalEngine implements Core {
@@ -30,6 +30,7 @@ export class LocalEngine implements Core {
   private constructor(running: Running, private readonly options: LoadOptions) {
     this.#running = running;
     this.#info = running.wasm.info();
+    this.#watch(running);
     const engine = {
       start: (request: string) => {
         const { wasm } = this.#live();
@@ -77,6 +78,11 @@ export class LocalEngine implements Core {
     if (typeof input === 'string') return (await this.tokenize(input)).length;
     const messages = JSON.stringify(checkMessages(input));
     return this.#ask((wasm) => wasm.tokenizeMessages(messages)).length;
+  }
+
+  async memory(): Promise<EngineMemory> {
+    const { wasm, host } = this.#live();
+    return { gpu: host?.memory() ?? null, wasm: wasm.memoryBytes() };
   }
 
   reload(options: ReloadOptions = {}): Promise<void> {
@@ -138,6 +144,17 @@ export class LocalEngine implements Core {
     }
   }
 
+  /** Tells the caller if what runs the model ends. */
+  #watch(running: Running): void {
+    const { onLost } = this.options;
+    if (!onLost) return;
+    const tell = (error: RlxError) => {
+      if (this.#running === running) onLost(tellReload(error));
+    };
+    void running.wasm.ended.then(tell);
+    void running.host?.lost.then((what) => tell(new RlxError('device_lost', what)));
+  }
+
   async #loadAgain(options: ReloadOptions, abort: AbortController): Promise<void> {
     this.#check();
     const { onProgress, signal } = heard(options);
@@ -156,6 +173,7 @@ export class LocalEngine implements Core {
       const running = await bring({ ...this.options, signal: abort.signal }, { onProgress, tokens: this.#tokens });
       if (this.#over) free(running);
       else this.#running = running;
+      this.#watch(running);
       this.#check();
     } catch (error) {
       throw this.#over ?? tellReload(error);

@@ -5,7 +5,7 @@ import type { LoadOptions } from './types.js';
 
 const LOAD_KEYS: { [key in keyof Required<LoadOptions>]: true } = {
   model: true, device: true, contextLength: true, blockLength: true, gpu: true, cache: true, kv: true,
-  activations: true, tuning: true, threads: true, worker: true, wasmUrl: true, onProgress: true, onNotice: true, signal: true,
+  activations: true, tuning: true, threads: true, worker: true, wasmUrl: true, onProgress: true, onNotice: true, onLost: true, signal: true,
 };
 
 /** Throws `usage` for an option that is unknown, or out of its range. */

@@ -6,7 +6,7 @@ import type { RlxError } from './error.js';
 import type { Lent } from './kept.js';
 import { heard } from './listeners.js';
 import type {
-  ChatCompletion, ChatCompletionChunk, ChatMessage, ChatRequest, Completions, EngineInfo, LoadOptions, LoadProgress, ReloadOptions, TokenizeOptions,
+  ChatCompletion, ChatCompletionChunk, ChatMessage, ChatRequest, Completions, EngineInfo, EngineMemory, LoadOptions, LoadProgress, ReloadOptions, TokenizeOptions,
 } from './types.js';
 import { fromWire, WINDOW } from './wire.js';
 import type { FromEngine, Method, ToEngine } from './wire.js';
@@ -28,6 +28,7 @@ interface CallOptions {
 /** What the user of a port needs of its surroundings. */
 export interface Around {
   onNotice?: LoadOptions['onNotice'];
+  onLost?: LoadOptions['onLost'];
   /** Stores a fact for the origin. */
   keep(name: string, key: string, text: string): void;
   /** Called once, when the engine's side has freed everything or does not answer. */
@@ -55,7 +56,7 @@ export class RemoteEngine implements Core {
   }
 
   /** Loads the model there. `options` must be data, but for the listeners and the signal. */
-  async load({ signal, onProgress, onNotice: _, ...options }: LoadOptions, lent: Lent): Promise<void> {
+  async load({ signal, onProgress, onNotice: _, onLost: __, ...options }: LoadOptions, lent: Lent): Promise<void> {
     await this.#call('load', [plain(options), lent], { signal, onProgress });
   }
 
@@ -74,6 +75,10 @@ export class RemoteEngine implements Core {
 
   async countTokens(input: string | readonly ChatMessage[]): Promise<number> {
     return await this.#call('countTokens', [input]) as number;
+  }
+
+  async memory(): Promise<EngineMemory> {
+    return await this.#call('memory', []) as EngineMemory;
   }
 
   async reload(options: ReloadOptions = {}): Promise<void> {
@@ -139,6 +144,7 @@ export class RemoteEngine implements Core {
     if ('hello' in data) return;
     if ('disposed' in data) return this.#freed();
     if ('notice' in data) return this.around.onNotice?.(data.notice);
+    if ('lost' in data) return this.around.onLost?.(fromWire(data.lost));
     if ('keep' in data) return this.around.keep(...data.keep);
     const id = 'stream' in data ? data.stream : data.id;
     if ('info' in data && data.info) this.#info = data.info;

@@ -37,6 +37,7 @@ export function serve(port: MessagePort, engine: Promise<Core> | Loader): void {
         const listeners: Partial<LoadOptions> = {
           onProgress: (progress) => tell({ progress, id }),
           onNotice: (notice) => tell({ notice }),
+          onLost: (error) => tell({ lost: toWire(error) }),
         };
         core ??= engine({ ...options as LoadOptions, ...listeners, signal }, lent as Lent, (...keep) => tell({ keep }));
       }
@@ -46,6 +47,7 @@ export function serve(port: MessagePort, engine: Promise<Core> | Loader): void {
     tokenize: async (_, __, args) => (await live()).tokenize(...args as Parameters<Core['tokenize']>),
     detokenize: async (_, __, args) => (await live()).detokenize(...args as Parameters<Core['detokenize']>),
     countTokens: async (_, __, args) => (await live()).countTokens(...args as Parameters<Core['countTokens']>),
+    memory: async () => (await live()).memory(),
     reload: async (id, signal) => (await live()).reload({ signal, onProgress: (progress) => tell({ progress, id }) }),
   };
 

@@ -3,6 +3,8 @@
  * completions.
  */
 
+import type { RlxError } from './error.js';
+
 /**
  * Which executor runs the model. `auto` takes WebGPU if it works, else the CPU: also if a load fails on the GPU
  * because of missing memory, a lost device or a rejected kernel, or if the processor only simulates a GPU.
@@ -68,6 +70,11 @@ export interface LoadOptions {
   onProgress?: (progress: LoadProgress) => void;
   /** Called with news for users: offline, no room for the cache, a GPU that computes wrong values. It may throw like `onProgress`. */
   onNotice?: (notice: Notice) => void;
+  /**
+   * Called when the engine cannot go on without `reload`: its device was lost, or the wasm module stopped. Calls that
+   * run reject by themselves. It may throw like `onProgress`.
+   */
+  onLost?: (error: RlxError) => void;
   /** Aborting it rejects `load` with code `cancelled` and frees everything. */
   signal?: AbortSignal;
 }
@@ -157,6 +164,26 @@ export interface EngineInfo {
   decodeTokensPerSecond: number | null;
   /** Prompt tokens of the last call that were in the caches already. */
   reusedTokens: number;
+}
+
+/** Bytes that an engine holds now. */
+export interface EngineMemory {
+  /** On the GPU; null on the CPU. */
+  gpu: GpuMemory | null;
+  /**
+   * Of the wasm module, which on the CPU has the weights too. It never shrinks; engines with several threads in one
+   * thread of JavaScript share one.
+   */
+  wasm: number;
+}
+
+/** Bytes of GPU buffers, by use. */
+export interface GpuMemory {
+  weights: number;
+  /** What a step computes and the next one overwrites. */
+  arena: number;
+  /** Key-value caches and other states, constants, and what is read back. */
+  other: number;
 }
 
 export interface ChatMessage {

@@ -19,7 +19,7 @@ export interface Connect {
   rlx: 'connect';
 }
 
-export type Method = 'load' | 'create' | 'tokenize' | 'detokenize' | 'countTokens' | 'reload';
+export type Method = 'load' | 'create' | 'tokenize' | 'detokenize' | 'countTokens' | 'memory' | 'reload';
 
 export type ToEngine =
   | { call: Method; id: number; args: readonly unknown[] }
@@ -43,6 +43,7 @@ export type FromEngine =
   /** For the listeners of a call. */
   | { progress: LoadProgress; id: number }
   | { notice: Notice }
+  | { lost: WireError }
   /** A fact about this machine, to be stored for the origin. */
   | { keep: readonly [name: string, key: string, text: string] }
   /** The memory is free, or the user is forgotten. */

@@ -193,7 +193,7 @@ test('a load tells its listeners, lends what is stored, and stores what is found
   const seen: { progress: LoadProgress[]; notices: Notice[]; kept: unknown[]; options?: object; lent?: object } = { progress: [], notices: [], kept: [] };
   const progress: LoadProgress = { phase: 'ready', loadedBytes: 1, from: 'file' };
   const notice: Notice = { code: 'offline', message: 'no net' };
-  serve(port2, async ({ onProgress, onNotice, signal: _, ...options }, lent, keep) => {
+  serve(port2, async ({ onProgress, onNotice, onLost: _, signal: __, ...options }, lent, keep) => {
     Object.assign(seen, { options, lent });
     onProgress?.(progress);
     onNotice?.(notice);
