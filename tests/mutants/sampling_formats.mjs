@@ -48,8 +48,20 @@ export default [
   },
   {
     name: 'prompt-counts-as-generated', is: 'new', kind: 'operand', file: sample('mod.rs'),
-    from: 'word & !IN_PROMPT', to: 'word',
+    from: 'let n_generated = word & GENERATED', to: 'let n_generated = word & (GENERATED | IN_PROMPT)',
     stands: 'Frequency and presence penalties count the prompt.',
+    tests: ['core:all noticed::', 'core:all sample::'],
+  },
+  {
+    name: 'bias-as-an-occurrence', is: 'new', kind: 'operand', file: sample('mod.rs'),
+    from: 'if word & (IN_PROMPT | GENERATED) != 0', to: 'if word != 0',
+    stands: 'The repetition penalty takes a token with a bias for one of the text.',
+    tests: ['core:all noticed::', 'core:all sample::'],
+  },
+  {
+    name: 'full-count-goes-on', is: 'new', kind: 'bound', file: sample('mod.rs'),
+    from: 'u32::from(*word & GENERATED != GENERATED)', to: '1',
+    stands: 'A count past its most turns into the mark of the prompt.',
     tests: ['core:all noticed::', 'core:all sample::'],
   },
   {

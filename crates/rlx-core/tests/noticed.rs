@@ -460,6 +460,7 @@ fn machine(prompt: usize, chunk: usize, ahead: usize, max_tokens: usize) -> Mach
         max_tokens,
         stop_ids: vec![],
         stops: vec![],
+        controls: false,
         ahead,
     };
     Machine::new(request, Arc::new(t))
@@ -476,7 +477,7 @@ fn submissions(m: &mut Machine, next: &mut u32) -> usize {
                 n += 1;
                 assert!(n < 50, "it never waits");
             }
-            Action::Emit(_) => {}
+            Action::Emit(_) | Action::Control(_) => {}
             Action::Await | Action::Done(_) => return n,
         }
     }

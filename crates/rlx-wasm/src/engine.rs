@@ -7,7 +7,7 @@ use crate::files::Files;
 use crate::gpu::GpuHost;
 use crate::panic::tell_panics;
 use crate::placing::Placing;
-use crate::request::{Options, Prompt, request};
+use crate::request::{Options, Prompt, conversation, parse, request};
 use crate::wait::{Pace, Platform, wait};
 use core::cell::RefCell;
 use core::task::{Context, Poll};
@@ -31,10 +31,14 @@ use rlx_core::{Code, Error, Result};
 use rlx_webgpu::device::tune;
 use rlx_webgpu::gpu::Gpu;
 use rlx_webgpu::tuning::key;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
+
+/// Tokens at the end of a prompt that say where its answer begins: inside a block of thoughts, for one.
+const PROMPT_END: usize = 16;
 
 /// A compiled model: the result of `open`.
 struct Opened {
@@ -51,13 +55,14 @@ struct Opened {
 
 impl Opened {
     /// The tokens of a conversation, up to where the answer begins.
-    fn prompt(&self, messages: TemplateValue) -> Result<Vec<u32>> {
+    fn prompt(
+        &self,
+        messages: TemplateValue,
+        variables: BTreeMap<String, TemplateValue>,
+    ) -> Result<Vec<u32>> {
         let template = self.template.as_ref().map_err(Clone::clone)?;
-        let render = RenderOptions {
-            add_generation_prompt: true,
-            now: Some(local_time()),
-            ..RenderOptions::default()
-        };
+        let render =
+            RenderOptions { add_generation_prompt: true, variables, now: Some(local_time()) };
         Ok(encode_chat(&self.tokenizer, &template.render_json(messages, &render)?))
     }
 }
@@ -258,16 +263,21 @@ impl RlxEngine {
         })
     }
 
-    /// The tokens of the prompt that a call with these messages has.
+    /// The chat template's text; empty if the model has none that can be read.
+    pub fn template(&self) -> String {
+        let s = self.state.borrow();
+        let template = s.opened.as_ref().and_then(|opened| opened.template.as_ref().ok());
+        template.map_or_else(String::new, |template| template.source().into())
+    }
+
+    /// The tokens of the prompt that a call with these messages and variables has.
     #[wasm_bindgen(js_name = tokenizeMessages)]
-    pub fn tokenize_messages(
-        &self,
-        messages_json: &str,
-    ) -> core::result::Result<Vec<u32>, JsValue> {
+    pub fn tokenize_messages(&self, request_json: &str) -> core::result::Result<Vec<u32>, JsValue> {
         let s = self.state.borrow();
         let prompt = || {
             let opened = s.opened.as_ref().ok_or_else(not_open)?;
-            opened.prompt(TemplateValue::parse(messages_json)?)
+            let (messages, variables) = conversation(&parse(request_json)?);
+            opened.prompt(messages, variables)
         };
         prompt().map_err(|e| throw(&e))
     }
@@ -307,8 +317,8 @@ impl RlxEngine {
         })
     }
 
-    /// Starts a call. One runs at a time.
-    pub fn start(&self, request_json: &str) -> core::result::Result<(), JsValue> {
+    /// Starts a call; gives the end of its prompt, control tokens by their names. One runs at a time.
+    pub fn start(&self, request_json: &str) -> core::result::Result<String, JsValue> {
         self.state.borrow_mut().start(request_json).map_err(|e| throw(&e))
     }
 
@@ -474,7 +484,7 @@ impl State {
         }
     }
 
-    fn start(&mut self, request_json: &str) -> Result<()> {
+    fn start(&mut self, request_json: &str) -> Result<String> {
         let (opened, engine) =
             self.opened.as_ref().zip(self.engine.as_mut()).ok_or_else(not_open)?;
         if self.call.is_some() {
@@ -488,12 +498,14 @@ impl State {
             if self.executor.webgpu.is_some() { (4, 64) } else { (1, 1) };
         let prompt = match prompt {
             Prompt::Tokens(ids) => ids,
-            Prompt::Messages(messages) => opened.prompt(messages)?,
+            Prompt::Messages(messages, variables) => opened.prompt(messages, variables)?,
         };
+        let end = &prompt[prompt.len().saturating_sub(PROMPT_END)..];
+        let end = opened.tokenizer.decode(end, false);
         let generation = engine.start(prompt, &options)?;
         self.reused = generation.reused_tokens();
         self.call = Some(Call { generation, started: self.platform.now(), first: None });
-        Ok(())
+        Ok(end)
     }
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<String>> {
@@ -517,6 +529,10 @@ impl State {
                     return Poll::Pending;
                 }
                 Progress::Prompt(..) => continue,
+                Progress::Control(name) => {
+                    let event = Object::new().with("type", &"control").with("text", &name);
+                    return Poll::Ready(Ok(event.text()));
+                }
                 Progress::Text(text) => {
                     let event = Object::new().with("type", &"text").with("text", &text);
                     return Poll::Ready(Ok(event.text()));

@@ -15,6 +15,8 @@ use rlx_core::{Error, Result};
 use rlx_webgpu::Tuning;
 use rlx_webgpu::gpu::GpuInfo;
 use rlx_webgpu::tuning::key;
+#[cfg(feature = "chat")]
+use std::collections::BTreeMap;
 
 /// The constructor's first argument.
 #[cfg_attr(not(feature = "chat"), allow(dead_code))]
@@ -90,14 +92,14 @@ impl Options {
 /// A prompt.
 #[cfg(feature = "chat")]
 pub(crate) enum Prompt {
-    /// Messages for the chat template.
-    Messages(TemplateValue),
+    /// Messages for the chat template, and its further variables.
+    Messages(TemplateValue, BTreeMap<String, TemplateValue>),
     /// Token ids.
     Tokens(Vec<u32>),
 }
 
-#[cfg(feature = "chat")]
 /// `start`'s argument: the prompt, and how to sample.
+#[cfg(feature = "chat")]
 pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateOptions)> {
     let v = parse(json)?;
     let number = |key: &str| v.get(key).and_then(Json::as_f64);
@@ -111,6 +113,9 @@ pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateO
         repetition_penalty: float("repetition_penalty", off.repetition_penalty),
         frequency_penalty: float("frequency_penalty", off.frequency_penalty),
         presence_penalty: float("presence_penalty", off.presence_penalty),
+        logit_bias: v.get("logit_bias").and_then(Json::as_array).map_or_else(Vec::new, |rows| {
+            rows.iter().filter_map(Json::as_array).filter_map(bias).collect()
+        }),
         seed: number("seed").map_or(0, |n| n as u64),
         stop_ids: Vec::new(),
     };
@@ -121,6 +126,7 @@ pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateO
         max_tokens: v.get("max_tokens").and_then(Json::as_u64).map(|n| n as usize),
         params,
         stops,
+        controls: v.get("controls").and_then(Json::as_bool).unwrap_or(false),
         blocks: BlockOptions {
             steps: number("steps").map(|n| n as u32),
             threshold: number("threshold").map(|x| x as f32),
@@ -133,10 +139,28 @@ pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateO
         Some(ids) => {
             Prompt::Tokens(ids.iter().filter_map(Json::as_u64).map(|n| n as u32).collect())
         }
-        None => Prompt::Messages(match v.get("messages") {
-            Some(messages) => messages.clone().into(),
-            None => TemplateValue::List(Vec::new()),
-        }),
+        None => {
+            let (messages, variables) = conversation(&v);
+            Prompt::Messages(messages, variables)
+        }
     };
     Ok((prompt, options))
+}
+
+/// The messages of a request, and what else its template is told.
+#[cfg(feature = "chat")]
+pub(crate) fn conversation(request: &Json) -> (TemplateValue, BTreeMap<String, TemplateValue>) {
+    let messages = request.get("messages").cloned().unwrap_or(Json::Array(Vec::new()));
+    let variables = match request.get("variables") {
+        Some(Json::Object(members)) => members.clone().into_iter(),
+        _ => Vec::new().into_iter(),
+    };
+    (messages.into(), variables.map(|(name, value)| (name, value.into())).collect())
+}
+
+/// A token and its bias.
+#[cfg(feature = "chat")]
+fn bias(row: &[Json]) -> Option<(u32, f32)> {
+    let [id, bias] = row else { return None };
+    Some((u32::try_from(id.as_u64()?).ok()?, bias.as_f64()? as f32))
 }

@@ -17,7 +17,7 @@ use crate::runtime::generate::window::Window;
 use crate::runtime::model::CompiledModel;
 use crate::runtime::session::Session;
 use crate::sample::canvas::Filling;
-use crate::sample::{Control, IN_PROMPT, SampleParams};
+use crate::sample::{Control, IN_PROMPT, SampleParams, bias_word};
 use crate::text::Tokenizer;
 use alloc::format;
 use alloc::string::String;
@@ -35,6 +35,8 @@ pub struct GenerateOptions {
     pub params: SampleParams,
     /// Texts that end the answer.
     pub stops: Vec<String>,
+    /// Report control tokens of the answer, which have no text, as [`Progress::Control`].
+    pub controls: bool,
     /// Submissions in flight: decode steps, and chunks of the prompt.
     pub ahead: usize,
     /// Upper bound of the adaptive window of decode steps in flight, which grows if answers come in bursts (see
@@ -86,6 +88,7 @@ impl Default for GenerateOptions {
             max_tokens: None,
             params: SampleParams::default(),
             stops: Vec::new(),
+            controls: false,
             ahead: 4,
             ahead_most: 0,
             logits: false,
@@ -102,6 +105,8 @@ pub enum Progress {
     Prompt(usize, usize),
     /// More text.
     Text(String),
+    /// A control token of the answer, by its name, where [`GenerateOptions::controls`] asks for them.
+    Control(String),
     /// The generation has ended.
     Done(Reason),
 }
@@ -304,6 +309,11 @@ impl Engine {
             }
         }
         params.validate()?;
+        let mut biased = params.logit_bias.iter().map(|bias| bias.0);
+        if let Some(id) = biased.find(|&id| u64::from(id) >= self.compiled.module.vocab) {
+            let what = format!("token {id} is outside the vocabulary");
+            return Err(Error::usage(what).at("logit_bias"));
+        }
         let filling = self.filling(&params, options)?;
         let block = self.compiled.diffusion.map_or(1, |d| d.block as usize);
         // A block is computed whole; a token's own row must be, for its logits.
@@ -342,6 +352,10 @@ impl Engine {
             for &id in &prompt {
                 counts[id as usize] |= IN_PROMPT;
             }
+            for &(id, bias) in &params.logit_bias {
+                // Of an id that is there twice the last bias counts.
+                counts[id as usize] = counts[id as usize] & IN_PROMPT | bias_word(bias);
+            }
             first.push(Write {
                 to: WriteTo::State(self.states[2]),
                 offset: 0,
@@ -366,6 +380,7 @@ impl Engine {
             max_tokens,
             stop_ids: params.stop_ids.clone(),
             stops: options.stops.clone(),
+            controls: options.controls,
             ahead: options.ahead.max(1),
             block: filling.map(|_| block),
             prompt,
@@ -407,7 +422,7 @@ impl Engine {
         let SampleParams { top_k, top_p, .. } = *params;
         if top_k != 0 || top_p != 1.0 || params.has_penalties() {
             let what = "a model that fills blocks samples by temperature, min_p and seed alone";
-            return Err(Error::usage(what).hint("leave top_k, top_p and penalties out"));
+            return Err(Error::usage(what).hint("leave top_k, top_p, logit_bias and penalties out"));
         }
         let filling = options.blocks.filling(&diffusion);
         filling.validate()?;
@@ -464,6 +479,7 @@ impl Generation {
         loop {
             match self.machine.next_action() {
                 Action::Emit(text) => return Poll::Ready(Some(Progress::Text(text))),
+                Action::Control(name) => return Poll::Ready(Some(Progress::Control(name))),
                 Action::Done(_) if self.finished => return Poll::Ready(None),
                 Action::Done(reason) => {
                     self.finished = true;

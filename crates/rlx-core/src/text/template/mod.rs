@@ -101,6 +101,7 @@ impl Rendered {
 /// A model's chat template.
 #[derive(Clone, Debug)]
 pub struct ChatTemplate {
+    source: Arc<str>,
     program: Arc<Program>,
     /// Its private-use characters, which cannot be marks.
     private_use: Vec<char>,
@@ -148,6 +149,7 @@ impl ChatTemplate {
         let program =
             parser::parse(&source).map_err(|(line, what)| fault(Fault::Failed(what), line))?;
         Ok(Self {
+            source: source.as_str().into(),
             program: Arc::new(program),
             private_use: source.chars().filter(|&c| c >= '\u{100000}').collect(),
             bos: bos.into(),
@@ -155,6 +157,11 @@ impl ChatTemplate {
             controls: Vec::new(),
             first_bytes: Vec::new(),
         })
+    }
+
+    /// The template as its file has it, line breaks aside.
+    pub fn source(&self) -> &str {
+        &self.source
     }
 
     /// Renders a conversation.

@@ -1,0 +1,230 @@
+/** Takes an answer apart as it comes: text, thoughts, calls. */
+
+import type { Called } from './calls.js';
+import { Channels } from './channels.js';
+import type { Form } from './forms.js';
+import type { ChatTool } from './types.js';
+
+/** What an answer goes on with. */
+export type Delta = { text: string } | { thought: string } | { call: Called };
+
+/** Reads an answer piece by piece. */
+export interface AnswerReader {
+  /** The next piece; a control token has no text of its own, and is given by its name. */
+  push(piece: string, control: boolean): Delta[];
+  /** What was held back, when the answer is complete. */
+  end(): Delta[];
+}
+
+/** The place of the first of some marks in a text; without one, of the end of the text that may begin one. */
+export function firstMark(text: string, marks: readonly string[]): { at: number; mark?: string } {
+  let found: { at: number; mark?: string } = { at: text.length };
+  for (const mark of marks) {
+    const at = text.indexOf(mark);
+    if (at >= 0 && (at < found.at || (at === found.at && mark.length > (found.mark?.length ?? 0)))) found = { at, mark };
+  }
+  if (found.mark !== undefined) return found;
+  const longest = Math.max(0, ...marks.map((mark) => mark.length - 1));
+  for (let at = Math.max(0, text.length - longest); at < text.length; at++) {
+    if (marks.some((mark) => mark.startsWith(text.slice(at)))) return { at };
+  }
+  return found;
+}
+
+/** All of an answer is text. */
+class Plain implements AnswerReader {
+  push(piece: string, control: boolean): Delta[] {
+    return control ? [] : [{ text: piece }];
+  }
+  end(): Delta[] {
+    return [];
+  }
+}
+
+type Place = 'start' | 'thought' | 'text' | 'call';
+
+/** Thoughts first, if there are any, between two marks; then text with calls. */
+class Marked implements AnswerReader {
+  #place: Place = 'start';
+  /** What is not told yet. */
+  #held = '';
+  /** How much of it, inside a call, has no closing mark. */
+  #seen = 0;
+  #out: Delta[] = [];
+  /** Blanks before a call are no text. */
+  #blanks = '';
+  #began = false;
+
+  constructor(
+    private readonly form: Form,
+    private readonly tools: readonly ChatTool[],
+    promptEnd: string,
+  ) {
+    const { thoughts } = form;
+    // The template may have opened the thoughts itself; its own title stands behind the mark.
+    if (thoughts && promptEnd.trimEnd().replace(new RegExp(`${thoughts.title ?? ''}$`), '').trimEnd().endsWith(thoughts.open)) this.#place = 'thought';
+  }
+
+  push(piece: string, control: boolean): Delta[] {
+    if (control && !this.#marks().includes(piece)) return [];
+    this.#held += piece;
+    while (this.#step()) { /* as far as it goes */ }
+    return this.#told();
+  }
+
+  end(): Delta[] {
+    if (this.#place === 'call') {
+      this.#call(this.#held, '');
+    } else if (this.#place === 'thought') {
+      this.#thought(this.#held.trimEnd());
+    } else {
+      this.#text(this.#held);
+    }
+    this.#held = '';
+    // A call is not followed by blanks, an answer may be.
+    if (this.#blanks !== '' && !this.#called) this.#out.push({ text: this.#blanks });
+    this.#blanks = '';
+    return this.#told();
+  }
+
+  #called = false;
+
+  #told(): Delta[] {
+    return this.#out.splice(0);
+  }
+
+  #marks(): readonly string[] {
+    const { thoughts, calls } = this.form;
+    return [thoughts?.open, thoughts?.close, calls?.open, calls?.close, ...(calls?.inside ?? [])].filter((mark) => mark !== undefined);
+  }
+
+  /** Goes on as far as the next mark; false if more of the answer is needed. */
+  #step(): boolean {
+    switch (this.#place) {
+      case 'start': return this.#start();
+      case 'thought': return this.#thinking();
+      case 'text': return this.#telling();
+      case 'call': return this.#calling();
+    }
+  }
+
+  #start(): boolean {
+    const { thoughts, calls } = this.form;
+    const rest = this.#held.trimStart();
+    if (rest === '') return false;
+    if (thoughts && rest.startsWith(thoughts.open)) {
+      this.#held = rest.slice(thoughts.open.length);
+      this.#place = 'thought';
+      return true;
+    }
+    if (thoughts?.open.startsWith(rest)) return false;
+    if (calls?.bare && rest.startsWith('{')) {
+      this.#open(this.#held);
+      return true;
+    }
+    this.#place = 'text';
+    return true;
+  }
+
+  #thinking(): boolean {
+    const { close, title } = this.form.thoughts!;
+    if (!this.#began) {
+      this.#held = this.#held.trimStart();
+      if (title?.startsWith(this.#held.trimEnd())) return false;
+      if (title !== undefined && this.#held.startsWith(title)) this.#held = this.#held.slice(title.length).trimStart();
+      if (this.#held === '') return false;
+      this.#began = true;
+    }
+    const { at, mark } = firstMark(this.#held, [close]);
+    // Blanks at the end of thoughts are none.
+    const thought = this.#held.slice(0, at);
+    const sure = thought.trimEnd();
+    this.#thought(sure);
+    if (mark === undefined) {
+      this.#held = this.#held.slice(sure.length);
+      return false;
+    }
+    this.#held = this.#held.slice(at + mark.length);
+    this.#place = 'text';
+    this.#dropBlanks = true;
+    return true;
+  }
+
+  /** Whether blanks at the begin of the text stand behind thoughts. */
+  #dropBlanks = false;
+
+  #telling(): boolean {
+    const { calls } = this.form;
+    if (this.#dropBlanks) {
+      this.#held = this.#held.trimStart();
+      if (this.#held === '') return false;
+      this.#dropBlanks = false;
+      if (calls?.bare && this.#held.startsWith('{')) {
+        this.#open(this.#held);
+        return true;
+      }
+    }
+    const { at, mark } = firstMark(this.#held, calls ? [calls.open] : []);
+    this.#text(this.#held.slice(0, at));
+    this.#held = this.#held.slice(at);
+    if (mark === undefined) return false;
+    this.#open(this.#held.slice(mark.length), mark);
+    return true;
+  }
+
+  /** The mark that opened the call, for what turns out to be none. */
+  #mark = '';
+
+  #open(held: string, mark = ''): void {
+    this.#mark = mark;
+    this.#held = held;
+    this.#seen = 0;
+    this.#place = 'call';
+  }
+
+  #calling(): boolean {
+    const { close } = this.form.calls!;
+    if (close === undefined) return false;
+    const at = this.#held.indexOf(close, Math.max(0, this.#seen - close.length));
+    if (at < 0) {
+      this.#seen = this.#held.length;
+      return false;
+    }
+    this.#call(this.#held.slice(0, at), close);
+    this.#held = this.#held.slice(at + close.length);
+    this.#place = 'text';
+    return true;
+  }
+
+  /** Tells of the calls that a text is; of the text itself, marks included, if it is none. */
+  #call(text: string, close: string): void {
+    const calls = this.form.calls!.read(text.trim(), this.tools);
+    if (calls === null) return this.#text(this.#mark + text + close);
+    this.#called = true;
+    this.#blanks = '';
+    this.#out.push(...calls.map((call) => ({ call })));
+  }
+
+  #thought(thought: string): void {
+    if (thought !== '') this.#out.push({ thought });
+  }
+
+  #text(text: string): void {
+    if (!this.form.calls) {
+      if (text !== '') this.#out.push({ text });
+      return;
+    }
+    const all = this.#blanks + text;
+    const sure = all.trimEnd();
+    this.#blanks = all.slice(sure.length);
+    if (sure !== '') this.#out.push({ text: sure });
+  }
+}
+
+/** A reader of the answers of a form, behind a prompt that ends so. Without tools calls are text. */
+export function answerReader(form: Form, tools: readonly ChatTool[], promptEnd: string): AnswerReader {
+  if (form.channels) return new Channels(promptEnd, tools.length > 0);
+  const { calls, ...plain } = form;
+  const used = tools.length > 0 ? form : plain;
+  return used.calls || used.thoughts ? new Marked(used, tools, promptEnd) : new Plain();
+}
