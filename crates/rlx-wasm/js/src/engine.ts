@@ -3,14 +3,17 @@
 import { bring, free, modelItems, webgpuReported } from './bring.js';
 import type { Running } from './bring.js';
 import { clearStores } from './cache.js';
-import { checkMessages, completions } from './chat.js';
 import { RlxError, throwIfAborted, toRlxError } from './error.js';
 import { heard } from './listeners.js';
+import { completions } from './openai/chat.js';
+import { templateMessages } from './openai/messages.js';
+import { textCompletions } from './openai/text.js';
+import type { ChatMessage, Completions, TextCompletions } from './openai/types.js';
 import { Pending } from './pending.js';
 import { platform } from './platform.js';
 import { Queue } from './queue.js';
 import { tune } from './tuning.js';
-import type { ChatMessage, Completions, EngineInfo, LoadOptions, ReloadOptions, TokenizeOptions, Tuned, TuneOptions } from './types.js';
+import type { EngineInfo, LoadOptions, ReloadOptions, TokenizeOptions, Tuned, TuneOptions } from './types.js';
 import type { WasmEngine, WasmEvent } from './wasm.js';
 
 const LOAD_KEYS: { [key in keyof Required<LoadOptions>]: true } = {
@@ -21,6 +24,8 @@ const LOAD_KEYS: { [key in keyof Required<LoadOptions>]: true } = {
 export class Engine {
   /** Chat completions with OpenAI's shapes. */
   readonly chat: { readonly completions: Completions };
+  /** Text completions with OpenAI's shapes: no template, no messages. */
+  readonly completions: TextCompletions;
   readonly #queue = new Queue();
   /** Promises of events that calls wait for. */
   readonly #events = new Pending();
@@ -31,27 +36,28 @@ export class Engine {
   #running: Running | null;
   #info = '';
   #tokens = new Uint32Array();
+  /** The chat template's text, which a reload does not change. */
+  readonly #template: string;
   #reload: { abort: AbortController; done: Promise<void> } | undefined;
 
   private constructor(running: Running, private readonly options: LoadOptions) {
     this.#running = running;
     this.#info = running.wasm.info();
+    this.#template = running.wasm.template();
     const engine = {
-      start: (request: string) => {
-        const { wasm } = this.#live();
-        try {
-          wasm.start(request);
-        } catch (error) {
-          throw tellReload(error);
-        }
-      },
+      start: (request: string) => this.#ask((wasm) => wasm.start(request)),
+      template: () => this.#template,
+      tokenize: (text: string, special: boolean) => this.#ask((wasm) => wasm.tokenize(text, special)),
+      detokenize: (ids: Uint32Array) => this.#ask((wasm) => wasm.detokenize(ids)),
       nextEvent: () => this.#nextEvent(),
       cancel: () => {
         if (!this.#over) this.#running?.wasm.cancel();
       },
     };
     const modelName = (JSON.parse(this.#info) as EngineInfo).model.name;
-    this.chat = { completions: completions({ engine, queue: this.#queue, platform, modelName }) };
+    const context = { engine, queue: this.#queue, platform, modelName };
+    this.chat = { completions: completions(context) };
+    this.completions = textCompletions(context);
   }
 
   /**
@@ -125,8 +131,8 @@ export class Engine {
    */
   countTokens(input: string | readonly ChatMessage[]): number {
     if (typeof input === 'string') return this.tokenize(input).length;
-    const messages = JSON.stringify(checkMessages(input));
-    return this.#ask((wasm) => wasm.tokenizeMessages(messages)).length;
+    const request = JSON.stringify({ messages: templateMessages(input, this.#template) });
+    return this.#ask((wasm) => wasm.tokenizeMessages(request)).length;
   }
 
   /**

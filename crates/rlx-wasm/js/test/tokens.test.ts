@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Running } from '../src/bring.js';
 import { Engine } from '../src/engine.js';
-import type { ChatMessage, LoadOptions } from '../src/types.js';
+import type { ChatMessage } from '../src/openai/types.js';
+import type { LoadOptions } from '../src/types.js';
 import { FakeEngine } from './fakes.js';
 
 function setUp() {
@@ -25,7 +26,7 @@ test('tokens of a text and of messages are counted', () => {
   const engine = setUp();
   const messages: ChatMessage[] = [{ role: 'user', content: 'hi' }];
   assert.equal(engine.countTokens('hello'), 5);
-  assert.equal(engine.countTokens(messages), 1 + JSON.stringify(messages).length);
+  assert.equal(engine.countTokens(messages), 1 + JSON.stringify({ messages }).length);
 });
 
 test('what is no text, no id and no message is refused', () => {

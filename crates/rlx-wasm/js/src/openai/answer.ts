@@ -3,6 +3,7 @@
 import type { Called } from './calls.js';
 import { Channels } from './channels.js';
 import type { Form } from './forms.js';
+import { firstMark } from './marks.js';
 import type { ChatTool } from './types.js';
 
 /** What an answer goes on with. */
@@ -14,21 +15,6 @@ export interface AnswerReader {
   push(piece: string, control: boolean): Delta[];
   /** What was held back, when the answer is complete. */
   end(): Delta[];
-}
-
-/** The place of the first of some marks in a text; without one, of the end of the text that may begin one. */
-export function firstMark(text: string, marks: readonly string[]): { at: number; mark?: string } {
-  let found: { at: number; mark?: string } = { at: text.length };
-  for (const mark of marks) {
-    const at = text.indexOf(mark);
-    if (at >= 0 && (at < found.at || (at === found.at && mark.length > (found.mark?.length ?? 0)))) found = { at, mark };
-  }
-  if (found.mark !== undefined) return found;
-  const longest = Math.max(0, ...marks.map((mark) => mark.length - 1));
-  for (let at = Math.max(0, text.length - longest); at < text.length; at++) {
-    if (marks.some((mark) => mark.startsWith(text.slice(at)))) return { at };
-  }
-  return found;
 }
 
 /** All of an answer is text. */
@@ -225,6 +211,6 @@ class Marked implements AnswerReader {
 export function answerReader(form: Form, tools: readonly ChatTool[], promptEnd: string): AnswerReader {
   if (form.channels) return new Channels(promptEnd, tools.length > 0);
   const { calls, ...plain } = form;
-  const used = tools.length > 0 ? form : plain;
+  const used: Form = tools.length > 0 ? form : plain;
   return used.calls || used.thoughts ? new Marked(used, tools, promptEnd) : new Plain();
 }

@@ -1,7 +1,7 @@
 /** gpt-oss's answers: messages in channels. `analysis` is thought, `final` is text, `to=functions.f` is a call. */
 
-import { firstMark } from './answer.js';
 import type { AnswerReader, Delta } from './answer.js';
+import { firstMark } from './marks.js';
 
 const [START, CHANNEL, MESSAGE, CONSTRAIN] = ['<|start|>', '<|channel|>', '<|message|>', '<|constrain|>'];
 const ENDS = ['<|end|>', '<|call|>', '<|return|>', START];

@@ -63,7 +63,7 @@ export function telling(request: Partial<SamplingRequest>): Telling {
 }
 
 /** Checks how tokens are chosen, and fills in defaults. */
-export function sampling(request: Partial<SamplingRequest>): Omit<WasmRequest, 'messages'> {
+export function sampling(request: Partial<SamplingRequest>): Omit<WasmRequest, 'messages' | 'controls'> {
   const stop: unknown = request.stop ?? [];
   const stops: readonly unknown[] = Array.isArray(stop) ? stop : [stop];
   if (stops.length > 16 || stops.some((text) => typeof text !== 'string' || text === '')) {
