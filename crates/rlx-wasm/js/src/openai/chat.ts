@@ -1,6 +1,5 @@
 /** `engine.chat.completions`: checks a request, runs it in its turn, formats the answers. */
 
-import { usage as usageError } from '../error.js';
 import type { WasmRequest } from '../wasm.js';
 import { answerReader } from './answer.js';
 import type { Delta } from './answer.js';
@@ -8,18 +7,11 @@ import { Call } from './call.js';
 import type { Asked, ChatContext, Step } from './call.js';
 import { chatRequest } from './chat_request.js';
 import type { UsageMode } from './sampling.js';
+import { signalOf } from './signal.js';
 import { head, stream } from './stream.js';
 import type {
   CallOptions, ChatCompletion, ChatCompletionChunk, ChatDelta, ChatRequest, Completions, ToolCall, Usage,
 } from './types.js';
-
-/** The signal of a call, from either place where OpenAI's clients and the web put it. */
-export function signalOf(request: { signal?: AbortSignal | undefined }, options: CallOptions = {}): AbortSignal | undefined {
-  const [unknown] = Object.keys(options).filter((key) => key !== 'signal');
-  if (unknown !== undefined) throw usageError(`${unknown} is not an option of a call`, unknown);
-  const signals = [request.signal, options.signal].filter((signal) => signal !== undefined && signal !== null);
-  return signals.length < 2 ? signals[0] : AbortSignal.any(signals);
-}
 
 /** The same request once for each answer; each has a seed of its own. */
 export function eachAnswer(request: WasmRequest, n: number, reader: Asked['reader']): Asked[] {

@@ -5,10 +5,11 @@ import { answerReader } from './answer.js';
 import type { Delta } from './answer.js';
 import { Call } from './call.js';
 import type { Asked, ChatContext, Step } from './call.js';
-import { eachAnswer, signalOf } from './chat.js';
+import { eachAnswer } from './chat.js';
 import { parameters } from './parameters.js';
 import { SAMPLING, sampling, telling, truth } from './sampling.js';
 import type { UsageMode } from './sampling.js';
+import { signalOf } from './signal.js';
 import { head, stream } from './stream.js';
 import type { CallOptions, TextChunk, TextCompletion, TextCompletions, TextRequest, Usage } from './types.js';
 

@@ -210,8 +210,8 @@ export interface ChatCompletion {
   usage: Usage;
 }
 
-/** Text that goes on from a prompt: whole, or a chunk of it. */
-export interface TextCompletion<Reason = 'stop' | 'length'> {
+/** Text that goes on from a prompt. */
+export interface TextCompletion {
   id: string;
   object: 'text_completion';
   /** Seconds since 1970. */
@@ -221,13 +221,21 @@ export interface TextCompletion<Reason = 'stop' | 'length'> {
     index: number;
     text: string;
     logprobs: null;
-    finish_reason: Reason;
+    finish_reason: 'stop' | 'length';
+  }[];
+  usage: Usage;
+}
+
+/** A chunk of it. */
+export interface TextChunk extends Omit<TextCompletion, 'choices' | 'usage'> {
+  choices: {
+    index: number;
+    text: string;
+    logprobs: null;
+    finish_reason: 'stop' | 'length' | null;
   }[];
   usage?: Usage | null;
 }
-
-/** A chunk of a `TextCompletion`. */
-export type TextChunk = TextCompletion<'stop' | 'length' | null>;
 
 /**
  * Starts an answer. Calls run one at a time, in order.
