@@ -5,6 +5,7 @@ use crate::executor::{Executor, WASM_BYTES, cpu, where_it_runs};
 use crate::fault::throw;
 use crate::files::Files;
 use crate::gpu::GpuHost;
+use crate::likely::TokenLikely;
 use crate::panic::tell_panics;
 use crate::placing::Placing;
 use crate::request::{Options, Prompt, conversation, parse, request};
@@ -77,6 +78,24 @@ struct Call {
     generation: Generation,
     started: f64,
     first: Option<f64>,
+    /// Tokens whose probabilities have been told.
+    told: usize,
+}
+
+impl Call {
+    /// An event's text; with it is told how likely the tokens were that have come since the last one.
+    fn tell(&mut self, mut event: Object, tokenizer: &Tokenizer) -> String {
+        let from = core::mem::replace(&mut self.told, self.generation.tokens().len());
+        let tokens = &self.generation.tokens()[from..];
+        // A token that ends the answer is none of its text.
+        let shown = (from..).zip(tokens).filter(|(_, id)| !tokenizer.is_eog(**id));
+        let likely = shown.filter_map(|(i, _)| self.generation.likely(i));
+        let likely: Vec<_> = likely.map(|likely| TokenLikely::new(likely, tokenizer)).collect();
+        if !likely.is_empty() {
+            event.set("logprobs", &likely);
+        }
+        event.text()
+    }
 }
 
 struct State {
@@ -369,7 +388,9 @@ impl State {
         let checkpoint = weights.checkpoint(texts.config(&weights)?);
         let device = self.executor.device.clone();
         let mut options = ModelOptions::by(&device.target().policy);
-        if self.options.logits {
+        if self.options.logprobs {
+            options = options.with_logprobs();
+        } else if self.options.logits {
             options = options.with_logits();
         }
         (options.context, options.block) = (self.options.context, self.options.block);
@@ -492,6 +513,10 @@ impl State {
         }
         let (prompt, mut options) = request(request_json, opened.temperature)?;
         options.logits = self.options.logits;
+        if options.logprobs.is_some() && !self.options.logprobs {
+            let e = Error::usage("the model was loaded without logprobs").at("logprobs");
+            return Err(e.hint("load it with logprobs: true"));
+        }
         // The CPU gains nothing from steps in flight, and a stop would drop their work. A browser may report
         // a GPU's steps only every 100 ms: 64 steps of 1.6 ms cover that.
         (options.ahead, options.ahead_most) =
@@ -504,12 +529,14 @@ impl State {
         let end = opened.tokenizer.decode(end, false);
         let generation = engine.start(prompt, &options)?;
         self.reused = generation.reused_tokens();
-        self.call = Some(Call { generation, started: self.platform.now(), first: None });
+        self.call = Some(Call { generation, started: self.platform.now(), first: None, told: 0 });
         Ok(end)
     }
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<String>> {
-        let (Some(call), Some(engine)) = (&mut self.call, &mut self.engine) else {
+        let (Some(call), Some(engine), Some(opened)) =
+            (&mut self.call, &mut self.engine, &self.opened)
+        else {
             return Poll::Ready(Err(Error::internal("no call is running")));
         };
         loop {
@@ -531,11 +558,11 @@ impl State {
                 Progress::Prompt(..) => continue,
                 Progress::Control(name) => {
                     let event = Object::new().with("type", &"control").with("text", &name);
-                    return Poll::Ready(Ok(event.text()));
+                    return Poll::Ready(Ok(call.tell(event, &opened.tokenizer)));
                 }
                 Progress::Text(text) => {
                     let event = Object::new().with("type", &"text").with("text", &text);
-                    return Poll::Ready(Ok(event.text()));
+                    return Poll::Ready(Ok(call.tell(event, &opened.tokenizer)));
                 }
                 Progress::Done(reason) => reason,
             };
@@ -554,12 +581,14 @@ impl State {
             let checked = self.options.logits.then(|| {
                 (call.generation.tokens().to_vec(), call.generation.logits().map(<[f32]>::to_vec))
             });
-            self.call = None;
             let name = match reason {
                 Reason::Stop => "stop",
                 Reason::Length => "length",
                 Reason::Cancelled => "cancelled",
-                Reason::Failed(e) => return Poll::Ready(Err(e)),
+                Reason::Failed(e) => {
+                    self.call = None;
+                    return Poll::Ready(Err(e));
+                }
             };
             let mut done = Object::new()
                 .with("type", &"done")
@@ -573,7 +602,9 @@ impl State {
                 done.set("tokens", &tokens);
                 done.set("logits", &logits);
             }
-            return Poll::Ready(Ok(done.text()));
+            let event = call.tell(done, &opened.tokenizer);
+            self.call = None;
+            return Poll::Ready(Ok(event));
         }
     }
 

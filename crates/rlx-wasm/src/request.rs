@@ -37,6 +37,8 @@ pub(crate) struct Options {
     pub checks: Json,
     /// For RLX's own checks: whether `done` has the tokens, and the logits after the prompt.
     pub logits: bool,
+    /// Whether calls may ask how likely tokens were.
+    pub logprobs: bool,
 }
 
 /// Reads what JavaScript wrote.
@@ -65,6 +67,7 @@ impl Options {
             tunings: v.get("tunings").cloned().unwrap_or(Json::Null),
             checks: v.get("checks").cloned().unwrap_or(Json::Null),
             logits: v.get("logits").and_then(Json::as_bool).unwrap_or(false),
+            logprobs: v.get("logprobs").and_then(Json::as_bool).unwrap_or(false),
         })
     }
 }
@@ -127,6 +130,7 @@ pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateO
         params,
         stops,
         controls: v.get("controls").and_then(Json::as_bool).unwrap_or(false),
+        logprobs: v.get("logprobs").and_then(Json::as_u64).map(|n| n as usize),
         blocks: BlockOptions {
             steps: number("steps").map(|n| n as u32),
             threshold: number("threshold").map(|x| x as f32),

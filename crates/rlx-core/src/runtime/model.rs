@@ -90,6 +90,14 @@ impl ModelOptions {
         self.programs.push(ProgramSpec::prefill_last(self.chunk).with_logits());
         self
     }
+
+    /// Adds programs that also return the logits of each sampled token, so that callers may be told how likely it was.
+    #[must_use]
+    pub fn with_logprobs(self) -> Self {
+        let mut options = self.with_logits();
+        options.programs.push(ProgramSpec::decode().with_logits());
+        options
+    }
 }
 
 /// A compiled model.

@@ -40,12 +40,14 @@ use alloc::vec::Vec;
 
 pub mod canvas;
 pub mod control;
+mod likely;
 pub mod params;
 pub mod philox;
 mod predict;
 pub mod weight;
 
 pub use control::Control;
+pub use likely::{Likely, LogProb, MOST_LIKELY, likely};
 pub use params::SampleParams;
 pub use predict::{CERTAIN, PLAIN_SCALE, predict};
 

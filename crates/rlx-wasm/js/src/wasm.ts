@@ -40,6 +40,8 @@ export interface WasmOptions {
 
 /** Those of an engine, besides. */
 export interface WasmEngineOptions {
+  /** Whether calls may ask how likely tokens were. */
+  logprobs: boolean;
   /** Positions of a block; null: as many as the model was trained with. */
   blockLength: number | null;
 }
@@ -65,6 +67,8 @@ export interface WasmRequest {
   presence_penalty: number;
   /** Token ids with what is added to their logits. */
   logit_bias: readonly (readonly [number, number])[];
+  /** How many of the likeliest tokens are told beside each; null: no token's probability is. */
+  logprobs: number | null;
   seed: number;
   /** null: as the model has it. The four are for models that fill blocks. */
   steps: number | null;
@@ -74,8 +78,22 @@ export interface WasmRequest {
   stop: readonly string[];
 }
 
-/** The answer of `nextEvent`, as JSON. After `done` there is no further event. */
-export type WasmEvent =
+/** A token: its id, the logarithm of its probability (null where that is 0), its bytes. */
+export type WasmLogprob = readonly [id: number, logprob: number | null, bytes: readonly number[]];
+
+/** How likely a token of the answer was, and the likeliest ones in its place. */
+export interface WasmLikely {
+  chosen: WasmLogprob;
+  top: readonly WasmLogprob[];
+}
+
+/**
+ * The answer of `nextEvent`, as JSON. After `done` there is no further event. `logprobs`, where a call asks for them, are
+ * those of the tokens since the last event.
+ */
+export type WasmEvent = { logprobs?: readonly WasmLikely[] } & WasmOwnEvent;
+
+type WasmOwnEvent =
   /** The text of one or more tokens; never half a character, never the possible beginning of a stop text. */
   | { type: 'text'; text: string }
   /** A control token, by its name. */

@@ -5,7 +5,7 @@ import { chatRequest } from '../src/openai/chat_request.js';
 import type { ChatCompletionChunk, ChatRequest } from '../src/openai/types.js';
 import { platform } from '../src/platform.js';
 import { Queue } from '../src/queue.js';
-import type { WasmEvent } from '../src/wasm.js';
+import type { WasmEvent, WasmLogprob } from '../src/wasm.js';
 import { FakeEngine } from './fakes.js';
 
 const messages = [{ role: 'user', content: 'hi' }] as const;
@@ -207,7 +207,7 @@ test('defaults are filled in, and a missing seed is drawn', () => {
   assert.ok(Number.isInteger(seed) && seed >= 0);
   assert.deepEqual(rest, {
     messages, max_tokens: null, temperature: null, top_p: 1, top_k: 0, min_p: 0,
-    repetition_penalty: 1, frequency_penalty: 0, presence_penalty: 0, logit_bias: [], variables: {}, controls: false, steps: null, threshold: null,
+    repetition_penalty: 1, frequency_penalty: 0, presence_penalty: 0, logit_bias: [], logprobs: null, variables: {}, controls: false, steps: null, threshold: null,
     editing_threshold: null, max_post_steps: null, stop: [],
   });
   assert.deepEqual(checkRequest({ messages, stop: 'x', seed: 7 }).stop, ['x']);
@@ -259,6 +259,27 @@ test('a signal between two answers ends the call before the next begins', async 
     for await (const { choices } of chunks) if (choices[0]!.finish_reason) abort.abort();
   }, { code: 'cancelled' });
   assert.ok(engine.started.length < 3);
+});
+
+test('how likely tokens were is told with what they add, or with what is behind them', async () => {
+  const of = (id: number, text: string, logprob: number | null): WasmLogprob => [id, logprob, [...new TextEncoder().encode(text)]];
+  const [a, half, b] = [of(1, 'a', -0.5), [2, -1, [0xc3]], of(3, 'b', null)] as const;
+  const { api, engine } = setUp([
+    { type: 'text', text: 'a', logprobs: [{ chosen: a, top: [a, b] }] },
+    { type: 'control', text: '<|x|>', logprobs: [{ chosen: half, top: [] }] },
+    { type: 'text', text: 'b' },
+    { ...done(), logprobs: [{ chosen: b, top: [] }] },
+  ]);
+  const told = (token: string, logprob: number, bytes: number[], top_logprobs: object[] = []) => ({ token, logprob, bytes, top_logprobs });
+  const likelier = [{ token: 'a', logprob: -0.5, bytes: [97] }, { token: 'b', logprob: -9999, bytes: [98] }];
+  const wanted = [told('a', -0.5, [97], likelier), told('\ufffd', -1, [0xc3]), told('b', -9999, [98])];
+  const whole = await api.create({ messages, logprobs: true, top_logprobs: 2 });
+  assert.deepEqual(whole.choices[0]!.logprobs, { content: wanted, refusal: null });
+  assert.equal((engine.started[0] as { logprobs: number }).logprobs, 2);
+  const chunks = await collect(await api.create({ messages, logprobs: true, stream: true }));
+  assert.deepEqual(chunks.map(({ choices }) => choices[0]!.logprobs?.content), wanted.map((one) => [one]));
+  const plain = await collect(await api.create({ messages, stream: true }));
+  assert.ok(plain.every(({ choices }) => !('logprobs' in choices[0]!)));
 });
 
 test('usage comes as stream_options says', async () => {
@@ -314,7 +335,9 @@ const wrong: [Partial<Record<keyof ChatRequest, unknown>>, string][] = [
   [{ functions: [] } as object, 'functions is not done by RLX (functions); use tools'],
   [{ modalities: ['text', 'audio'] }, "modalities is not done by RLX (modalities); it may be ['text']"],
   [{ store: true }, 'store is not done by RLX (store); nothing is stored'],
-  [{ logprobs: true } as object, 'logprobs is not done by RLX (logprobs)'],
+  [{ logprobs: 3 }, 'logprobs must be true or false (logprobs)'],
+  [{ top_logprobs: 3 }, 'top_logprobs is beside logprobs (top_logprobs); set logprobs: true or leave it out'],
+  [{ logprobs: true, top_logprobs: 21 }, 'top_logprobs is 21, it must be a whole number from 0 to 20 (top_logprobs)'],
   [{ tool_choice: 'required' }, 'tool_choice required is not done by RLX (tool_choice); nothing forces a call: it may be auto or none'],
   [{ tool_choice: { type: 'function', function: { name: 'f' } } }, 'tool_choice function is not done by RLX (tool_choice); nothing forces a call: it may be auto or none'],
   [{ tools: [{ type: 'function', function: { name: 'f' } }] }, "the model's chat template takes no tools (tools); use a model that was made for tools, or leave them out"],

@@ -43,6 +43,19 @@ test('a stream begins with the echo and ends with reason and usage', async () =>
   assert.equal(chunks.at(-1)!.usage!.total_tokens, 5);
 });
 
+test('how likely tokens were, by their texts and places', async () => {
+  const { api, engine } = setUp();
+  const [a, b] = [[1, -0.5, [97]], [2, -1.5, [98, 99]]] as const;
+  engine.events = [{ type: 'text', text: 'abc', logprobs: [{ chosen: a, top: [b] }, { chosen: b, top: [b] }] }, engine.events[2]!];
+  const wanted = { tokens: ['a', 'bc'], token_logprobs: [-0.5, -1.5], top_logprobs: [{ bc: -1.5, a: -0.5 }, { bc: -1.5 }], text_offset: [0, 1] };
+  const { choices } = await api.create({ prompt: 'hi', logprobs: 1 });
+  assert.deepEqual(choices[0]!.logprobs, wanted);
+  const chunks = [];
+  for await (const chunk of await api.create({ prompt: 'hi', logprobs: 1, stream: true })) chunks.push(chunk.choices[0]!.logprobs);
+  assert.deepEqual(chunks, [wanted, null]);
+  await assert.rejects(api.create({ prompt: 'hi', logprobs: 1, echo: true }), { code: 'usage', at: 'echo' });
+});
+
 test('what is no prompt is refused, and the next call runs', async () => {
   const { api, engine } = setUp();
   for (const prompt of [5, [], [[]], [1, 'a'], [-1], [2 ** 32], null, [1.5]]) {

@@ -17,7 +17,7 @@ use crate::runtime::generate::window::Window;
 use crate::runtime::model::CompiledModel;
 use crate::runtime::session::Session;
 use crate::sample::canvas::Filling;
-use crate::sample::{Control, IN_PROMPT, SampleParams, bias_word};
+use crate::sample::{Control, IN_PROMPT, Likely, SampleParams, bias_word, likely};
 use crate::text::Tokenizer;
 use alloc::format;
 use alloc::string::String;
@@ -45,6 +45,9 @@ pub struct GenerateOptions {
     pub ahead_most: usize,
     /// Keep the logits after the prompt (needs the program `prefill_last_logits`).
     pub logits: bool,
+    /// Keep how likely each token was, and so many of the likeliest ones, at most
+    /// [`MOST_LIKELY`] (needs [`ModelOptions::with_logprobs`](crate::runtime::model::ModelOptions::with_logprobs)).
+    pub logprobs: Option<usize>,
     /// Continue past end tokens, for benches that need a fixed number of steps.
     pub ignore_stops: bool,
     /// How blocks are filled, for a model that fills blocks.
@@ -92,6 +95,7 @@ impl Default for GenerateOptions {
             ahead: 4,
             ahead_most: 0,
             logits: false,
+            logprobs: None,
             ignore_stops: false,
             blocks: BlockOptions::default(),
         }
@@ -150,6 +154,10 @@ pub struct Generation {
     want_logits: bool,
     logits: Option<Vec<f32>>,
     last_chunk: Option<Ticket>,
+    /// How many of the likeliest tokens are told, if any are.
+    logprobs: Option<usize>,
+    /// Submissions that sample, by the tokens that they give; of each how likely it was.
+    sampled: Vec<(Ticket, Option<Likely>)>,
     finished: bool,
     turn: u64,
     /// When the oldest submission in flight began, at the earliest.
@@ -298,6 +306,9 @@ impl Engine {
             return Err(Error::usage("the model was compiled without logits")
                 .hint("compile it with `ModelOptions::with_logits`"));
         }
+        if options.logprobs.is_some() {
+            self.tells_logprobs()?;
+        }
         let mut params = options.params.clone();
         if options.ignore_stops {
             params.stop_ids.clear();
@@ -398,12 +409,27 @@ impl Engine {
             want_logits: options.logits,
             logits: None,
             last_chunk: None,
+            logprobs: options.logprobs,
+            sampled: Vec::new(),
             finished: false,
             turn: self.turn,
             since: self.pacing.as_ref().map_or(0.0, |p| p.0()),
             most_ahead: options.ahead.max(1),
             filling,
         })
+    }
+
+    /// Whether the programs that give each token's logits are there.
+    fn tells_logprobs(&self) -> Result<()> {
+        if self.compiled.diffusion.is_some() {
+            return Err(Error::usage("a model that fills blocks tells no logprobs"));
+        }
+        let needed = ["prefill_last_logits", "decode_logits"];
+        if needed.iter().any(|name| self.compiled.program(name).is_none()) {
+            return Err(Error::usage("the model was compiled without logprobs")
+                .hint("compile it with `ModelOptions::with_logprobs`"));
+        }
+        Ok(())
     }
 
     /// How blocks are filled, if the model fills blocks.
@@ -466,6 +492,11 @@ impl Generation {
         self.logits.as_deref()
     }
 
+    /// How likely token number `i` of the answer was, if that was asked for and it has been sampled.
+    pub fn likely(&self, i: usize) -> Option<&Likely> {
+        self.sampled.get(i)?.1.as_ref()
+    }
+
     /// Works as far as possible without waiting. After `Done` it answers `None`.
     pub fn poll_next(
         &mut self,
@@ -494,16 +525,17 @@ impl Generation {
                 Action::Prefill { tokens, at, last } => {
                     engine.rings.submit(at as usize + tokens.len());
                     let answer = self.prefill(engine, &tokens, at, last);
-                    self.note(answer, last);
+                    self.note(answer, last, last);
                 }
                 Action::Decode => {
                     engine.rings.submit(self.machine.fed() + 1);
-                    let answer = engine.submit("decode", &[], 1);
-                    self.note(answer, false);
+                    let name = if self.logprobs.is_some() { "decode_logits" } else { "decode" };
+                    let answer = engine.submit(name, &[], 1);
+                    self.note(answer, false, true);
                 }
                 Action::Denoise { begin } => {
                     let answer = self.denoise(engine, begin);
-                    self.note(answer, false);
+                    self.note(answer, false, false);
                 }
                 Action::Await => {
                     let before = self.machine.prompt_rows();
@@ -540,11 +572,14 @@ impl Generation {
     }
 
     /// Tells the machine a submission's ticket, or that the submission failed.
-    fn note(&mut self, answer: Result<Ticket>, last_chunk: bool) {
+    fn note(&mut self, answer: Result<Ticket>, last_chunk: bool, samples: bool) {
         match answer {
             Ok(ticket) => {
                 if last_chunk {
                     self.last_chunk = Some(ticket);
+                }
+                if samples && self.logprobs.is_some() {
+                    self.sampled.push((ticket, None));
                 }
                 self.machine.submitted(ticket);
             }
@@ -566,7 +601,7 @@ impl Generation {
             bytes: words(&self.control.to_words()),
         });
         writes.push(Write { to: WriteTo::Input(0), offset: 0, bytes: words(tokens) });
-        let name = match (last, self.want_logits) {
+        let name = match (last, self.want_logits || self.logprobs.is_some()) {
             (false, _) => "prefill",
             (true, false) if engine.short_rows >= tokens.len() => "prefill_short",
             (true, false) => "prefill_last",
@@ -625,11 +660,17 @@ impl Generation {
         }
         let word = |b: &Vec<u8>| b.first_chunk::<4>().map(|b| u32::from_le_bytes(*b));
         let id = outputs.values.first().and_then(word);
+        let row = || -> Option<Vec<f32>> {
+            let words = outputs.values.get(1)?.as_chunks().0;
+            Some(words.iter().map(|b| f32::from_le_bytes(*b)).collect())
+        };
+        if let (Some(n), Some(id)) = (self.logprobs, id)
+            && let Some(sampled) = self.sampled.iter_mut().rev().find(|s| s.0 == ticket)
+        {
+            sampled.1 = row().map(|logits| likely(&logits, id, n));
+        }
         if self.want_logits && self.last_chunk == Some(ticket) {
-            self.logits = outputs.values.get(1).map(|bytes| {
-                let words = bytes.chunks_exact(4);
-                words.map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
-            });
+            self.logits = row();
         }
         self.machine.feed(Event::Read { ticket, id });
     }

@@ -2,7 +2,7 @@
 
 import { cancelled, RlxError, toRlxError, withText } from '../error.js';
 import type { Queue } from '../queue.js';
-import type { Platform, WasmEngine, WasmEvent, WasmRequest } from '../wasm.js';
+import type { Platform, WasmEngine, WasmEvent, WasmLikely, WasmRequest } from '../wasm.js';
 import type { AnswerReader, Delta } from './answer.js';
 import type { FinishReason, Usage } from './types.js';
 
@@ -30,7 +30,8 @@ export interface Asked {
 }
 
 /** What a call tells: a part of an answer, the end of one, and after the last the usage of all. */
-export type Step = { index: number; delta: Delta } | { index: number; reason: FinishReason; usage: Usage | undefined };
+export type Step = { index: number; likely: readonly WasmLikely[] }
+  & ({ delta: Delta } | { reason: FinishReason; usage: Usage | undefined });
 
 /**
  * A running call. It runs as fast as the device gives tokens and buffers unread text, so that a reader who is
@@ -106,15 +107,19 @@ export class Call {
     // A signal that fired meanwhile had nothing to stop.
     if (this.#stopped || this.signal?.aborted) this.#cancel();
     let calls = false;
+    // How likely tokens were is told with what they, or the ones behind them, add to the answer.
+    let likely: WasmLikely[] = [];
     const tell = (deltas: Delta[]) => {
       for (const delta of deltas) {
         if ('text' in delta) this.#text += delta.text;
         calls ||= 'call' in delta;
-        this.#unread.push({ index, delta });
+        this.#unread.push({ index, likely, delta });
+        likely = [];
       }
     };
     for (;;) {
       const event = JSON.parse(await engine.nextEvent()) as WasmEvent;
+      likely.push(...event.logprobs ?? []);
       if (event.type !== 'done') {
         tell(reader.push(event.text, event.type === 'control'));
       } else {
@@ -123,7 +128,7 @@ export class Call {
         this.#count(usage, event, counts);
         const last = index === this.asked.length - 1;
         const reason = event.reason === 'stop' && calls ? 'tool_calls' : event.reason;
-        this.#unread.push({ index, reason, usage: last ? usage : undefined });
+        this.#unread.push({ index, likely, reason, usage: last ? usage : undefined });
         if (last) return;
       }
       this.#wake();

@@ -1,12 +1,13 @@
 /** `engine.chat.completions`: checks a request, runs it in its turn, formats the answers. */
 
-import type { WasmRequest } from '../wasm.js';
+import type { WasmLikely, WasmRequest } from '../wasm.js';
 import { answerReader } from './answer.js';
 import type { Delta } from './answer.js';
 import { Call } from './call.js';
 import type { Asked, ChatContext, Step } from './call.js';
 import { chatRequest } from './chat_request.js';
 import type { UsageMode } from './sampling.js';
+import { choiceLogprobs } from './logprobs.js';
 import { signalOf } from './signal.js';
 import { head, stream } from './stream.js';
 import type {
@@ -30,7 +31,7 @@ function callId(): string {
 const toolCall = (called: ToolCall['function']): ToolCall => ({ id: callId(), type: 'function', function: called });
 
 /** Makes chunks of steps. */
-function chunker(modelName: string, mode: UsageMode): (step: Step) => ChatCompletionChunk[] {
+function chunker(modelName: string, mode: UsageMode, tellsLogprobs: boolean): (step: Step) => ChatCompletionChunk[] {
   const common = { ...head('chatcmpl', modelName), object: 'chat.completion.chunk' as const, ...(mode === 'own chunk' && { usage: null }) };
   /** Answers that have begun, and how many calls each has. */
   const begun = new Map<number, number>();
@@ -44,22 +45,25 @@ function chunker(modelName: string, mode: UsageMode): (step: Step) => ChatComple
     return { ...role, tool_calls: [{ index: calls ?? 0, ...toolCall(delta.call) }] };
   };
   return (step) => {
-    const { index } = step;
-    if ('delta' in step) return [{ ...common, choices: [{ index, delta: deltaOf(index, step.delta), finish_reason: null }] }];
-    const end: ChatCompletionChunk = { ...common, choices: [{ index, delta: {}, finish_reason: step.reason }] };
+    const { index, likely } = step;
+    const logprobs = tellsLogprobs ? { logprobs: likely.length > 0 ? choiceLogprobs(likely) : null } : {};
+    if ('delta' in step) return [{ ...common, choices: [{ index, delta: deltaOf(index, step.delta), ...logprobs, finish_reason: null }] }];
+    const end: ChatCompletionChunk = { ...common, choices: [{ index, delta: {}, ...logprobs, finish_reason: step.reason }] };
     if (!step.usage || mode === 'never') return [end];
     if (mode === 'own chunk') return [end, { ...common, choices: [], usage: step.usage }];
     return [{ ...end, usage: step.usage }];
   };
 }
 
-async function whole(modelName: string, call: Call): Promise<ChatCompletion> {
+async function whole(modelName: string, call: Call, tellsLogprobs: boolean): Promise<ChatCompletion> {
   const choices: ChatCompletion['choices'] = [];
   let usage: Usage | undefined;
   let [text, thought, calls]: [string, string, ToolCall[]] = ['', '', []];
+  let likely: WasmLikely[] = [];
   for (;;) {
     const step = await call.next();
     if (!step) return { ...head('chatcmpl', modelName), object: 'chat.completion', choices, usage: usage! };
+    likely.push(...step.likely);
     if ('delta' in step) {
       const { delta } = step;
       if ('text' in delta) text += delta.text;
@@ -77,22 +81,23 @@ async function whole(modelName: string, call: Call): Promise<ChatCompletion> {
         ...(thought !== '' && { reasoning_content: thought }),
         ...(calls.length > 0 && { tool_calls: calls }),
       },
-      logprobs: null,
+      logprobs: tellsLogprobs ? choiceLogprobs(likely) : null,
       finish_reason: step.reason,
     });
-    [text, thought, calls] = ['', '', []];
+    [text, thought, calls, likely] = ['', '', [], []];
   }
 }
 
 export function completions(cx: ChatContext): Completions {
   const create = async (request: ChatRequest, options?: CallOptions) => {
     const { wasm, form, tools, telling } = chatRequest(request, cx.engine.template());
+    const tellsLogprobs = wasm.logprobs !== null;
     const signal = signalOf(request, options);
     const asked = eachAnswer(wasm, telling.n, (promptEnd) => answerReader(form, tools, promptEnd));
     const release = await cx.queue.turn(signal);
     const call = new Call(cx, asked, signal);
     void call.ended.then(release);
-    return telling.stream ? stream(call, chunker(cx.modelName, telling.usage)) : whole(cx.modelName, call);
+    return telling.stream ? stream(call, chunker(cx.modelName, telling.usage, tellsLogprobs)) : whole(cx.modelName, call, tellsLogprobs);
   };
   return { create: create as Completions['create'] };
 }

@@ -6,13 +6,13 @@ import { formOf } from './forms.js';
 import type { Form } from './forms.js';
 import { templateMessages } from './messages.js';
 import { meant, parameters, typed } from './parameters.js';
-import { number, SAMPLING, sampling, telling, truth, whole } from './sampling.js';
+import { LIKELIEST, number, SAMPLING, sampling, telling, truth, whole } from './sampling.js';
 import type { Telling } from './sampling.js';
 import type { ChatRequest, ChatTool } from './types.js';
 
 const READ = {
   ...SAMPLING, messages: true, max_completion_tokens: true, tools: true, tool_choice: true, parallel_tool_calls: true,
-  reasoning_effort: true, chat_template_kwargs: true,
+  reasoning_effort: true, chat_template_kwargs: true, logprobs: true, top_logprobs: true,
 } as const;
 
 /** A request that has been checked. */
@@ -94,6 +94,15 @@ function mostTokens(request: Partial<ChatRequest>): number | null {
   return most;
 }
 
+/** How many of the likeliest tokens are told beside each; null if no probabilities are. */
+function likeliest(request: Partial<ChatRequest>): number | null {
+  const asks = truth(request.logprobs, 'logprobs');
+  const top = number({ top_logprobs: request.top_logprobs }, 'top_logprobs', LIKELIEST);
+  if (asks) return top ?? 0;
+  if (top !== undefined) throw usage('top_logprobs is beside logprobs', 'top_logprobs', 'set logprobs: true or leave it out');
+  return null;
+}
+
 /** Checks a request, except what needs the tokenizer, and fills in defaults. */
 export function chatRequest(request: ChatRequest, template: string): CheckedChat {
   const given = parameters(request, READ);
@@ -104,6 +113,7 @@ export function chatRequest(request: ChatRequest, template: string): CheckedChat
     ...sampling(given),
     max_tokens: mostTokens(given),
     messages,
+    logprobs: likeliest(given),
     variables: variablesOf(given, template, tools),
     controls: form.channels === true || form.thoughts !== undefined || tools.length > 0,
   };

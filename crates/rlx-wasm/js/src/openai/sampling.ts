@@ -12,7 +12,7 @@ export const SAMPLING = {
 } as const;
 
 type NumberKey = 'n' | 'max_tokens' | 'max_completion_tokens' | 'temperature' | 'top_p' | 'top_k' | 'min_p' | 'repetition_penalty'
-  | 'frequency_penalty' | 'presence_penalty' | 'seed' | 'steps' | 'threshold' | 'editing_threshold' | 'max_post_steps';
+  | 'top_logprobs' | 'logprobs' | 'frequency_penalty' | 'presence_penalty' | 'seed' | 'steps' | 'threshold' | 'editing_threshold' | 'max_post_steps';
 
 /** A number within its range; `above` excludes the lower end. */
 export function number(
@@ -62,8 +62,11 @@ export function telling(request: Partial<SamplingRequest>): Telling {
   return { stream, usage: own ? 'own chunk' : 'never', n };
 }
 
+/** How many of the likeliest tokens may be told. */
+export const LIKELIEST = { min: 0, max: 20, whole: true, text: 'a whole number from 0 to 20' };
+
 /** Checks how tokens are chosen, and fills in defaults. */
-export function sampling(request: Partial<SamplingRequest>): Omit<WasmRequest, 'messages' | 'controls'> {
+export function sampling(request: Partial<SamplingRequest>): Omit<WasmRequest, 'messages' | 'controls' | 'logprobs'> {
   const stop: unknown = request.stop ?? [];
   const stops: readonly unknown[] = Array.isArray(stop) ? stop : [stop];
   if (stops.length > 16 || stops.some((text) => typeof text !== 'string' || text === '')) {

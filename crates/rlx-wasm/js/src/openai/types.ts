@@ -119,6 +119,10 @@ export interface ChatRequest extends SamplingRequest {
   parallel_tool_calls?: boolean | null | undefined;
   /** For templates that take it; `none` also turns thoughts off where a template has `enable_thinking`. Ignored by others. */
   reasoning_effort?: string | null | undefined;
+  /** Tell how likely tokens were, at temperature 1, before penalties and biases. The model must be loaded with `logprobs: true`. */
+  logprobs?: boolean | null | undefined;
+  /** Beside `logprobs`: how many of the likeliest tokens are told in each token's place, 0 to 20. */
+  top_logprobs?: number | null | undefined;
   /** Variables of the model's template, such as `enable_thinking: false`. Those that it does not have are refused. */
   chat_template_kwargs?: { [name: string]: unknown } | null | undefined;
   metadata?: { [key: string]: string } | null | undefined;
@@ -139,12 +143,35 @@ export interface TextRequest extends SamplingRequest {
   prompt: string | readonly string[] | readonly number[] | readonly (readonly number[])[] | null;
   /** Begin each answer with its prompt. */
   echo?: boolean | null | undefined;
+  /** Tell how likely tokens were, and so many of the likeliest, 0 to 20. Refused beside `echo`; else as in a chat. */
+  logprobs?: number | null | undefined;
 }
 
 /** What `create` may be told besides the request. */
 export interface CallOptions {
   /** As the request's own. */
   signal?: AbortSignal | null | undefined;
+}
+
+/** A token with the natural logarithm of its probability; -9999 if it cannot come. */
+export interface TopLogprob {
+  token: string;
+  logprob: number;
+  bytes: number[] | null;
+}
+
+/** How likely the tokens of an answer were, those of thoughts and calls included, but for the one that ends it. */
+export interface ChoiceLogprobs {
+  content: (TopLogprob & { top_logprobs: TopLogprob[] })[];
+  refusal: null;
+}
+
+/** How likely the tokens of a text were. */
+export interface TextLogprobs {
+  tokens: string[];
+  token_logprobs: number[];
+  top_logprobs: { [token: string]: number }[];
+  text_offset: number[];
 }
 
 export type FinishReason = 'stop' | 'length' | 'tool_calls';
@@ -178,6 +205,8 @@ export interface ChatCompletionChunk {
   choices: {
     index: number;
     delta: ChatDelta;
+    /** Only if they are asked for. */
+    logprobs?: ChoiceLogprobs | null;
     finish_reason: FinishReason | null;
   }[];
   usage?: Usage | null;
@@ -204,7 +233,7 @@ export interface ChatCompletion {
   choices: {
     index: number;
     message: AnswerMessage;
-    logprobs: null;
+    logprobs: ChoiceLogprobs | null;
     finish_reason: FinishReason;
   }[];
   usage: Usage;
@@ -220,7 +249,7 @@ export interface TextCompletion {
   choices: {
     index: number;
     text: string;
-    logprobs: null;
+    logprobs: TextLogprobs | null;
     finish_reason: 'stop' | 'length';
   }[];
   usage: Usage;
@@ -231,7 +260,7 @@ export interface TextChunk extends Omit<TextCompletion, 'choices' | 'usage'> {
   choices: {
     index: number;
     text: string;
-    logprobs: null;
+    logprobs: TextLogprobs | null;
     finish_reason: 'stop' | 'length' | null;
   }[];
   usage?: Usage | null;
