@@ -239,7 +239,7 @@ test('wrong requests are refused with what and where', async () => {
     const requests = [
       { messages: [] }, { messages: 'x' }, { messages: [{ role: 'robot', content: 'x' }] },
       { messages: [{ role: 'user', content: 1 }] }, { messages, temperature: 3 }, { messages, max_tokens: 0 }, { messages, maxTokens: 2 },
-      { messages, tools: [{ type: 'function', function: { name: 'f' } }] }, { messages, logprobs: true }, { messages, logit_bias: { 99999999: 1 } },
+      { messages, tools: [{ type: 'function', function: { name: 'f' } }] }, { messages, top_logprobs: 1 }, { messages, logit_bias: { 99999999: 1 } },
     ];
     const errors = [];
     for (const request of requests) errors.push((await t.settled(t.ask(t.engine, request))).error);
@@ -254,7 +254,7 @@ test('wrong requests are refused with what and where', async () => {
     ['usage', 'max_tokens is 0, it must be a whole number, 1 or more', 'max_tokens'],
     ['usage', 'maxTokens is not a parameter of create', 'maxTokens'],
     ['usage', "the model's chat template takes no tools", 'tools'],
-    ['usage', 'the model was loaded without logprobs', 'logprobs'],
+    ['usage', 'top_logprobs is beside logprobs', 'top_logprobs'],
     ['usage', 'token 99999999 is outside the vocabulary', 'logit_bias'],
   ]);
 });

@@ -65,6 +65,18 @@ export default [
     tests: ['core:all noticed::', 'core:all sample::'],
   },
   {
+    name: 'likeliest-the-later-of-equals', is: 'new', kind: 'bound', file: sample('likely.rs'),
+    from: 'other.0 >= logit', to: 'other.0 > logit',
+    stands: 'Of tokens that are as likely the later one is told first.',
+    tests: ['core:all noticed::', 'core:lib likely'],
+  },
+  {
+    name: 'likely-without-the-best', is: 'new', kind: 'operand', file: sample('likely.rs'),
+    from: 'expf(number(logit) - max)', to: 'expf(number(logit))',
+    stands: 'Probabilities overflow where logits are large.',
+    tests: ['core:all noticed::', 'core:lib likely'],
+  },
+  {
     name: 'best-of-a-later-chunk', is: 'new', kind: 'bound', file: sample('mod.rs'),
     from: 'chunk_max > max', to: 'chunk_max >= max',
     stands: 'Of equal largest logits, 1,024 ids apart, the later one is taken.',

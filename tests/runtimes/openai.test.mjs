@@ -19,7 +19,7 @@ const clientOf = (engine) =>
 
 let engine, client;
 before(async () => {
-  engine = await Engine.load({ model: LARGE, device: 'cpu', threads: 1, activations: 'f32', kv: 'f32', logprobs: true });
+  engine = await Engine.load({ model: LARGE, device: 'cpu', threads: 1, activations: 'f32', kv: 'f32' });
   client = clientOf(engine);
 });
 after(() => engine?.dispose());
@@ -80,7 +80,7 @@ test('a GPU chooses, biases and tells as the CPU does', { timeout: 300_000 }, as
   globalThis.rlxTestGpu = (await import('webgpu')).create([]);
   const answers = [];
   for (const device of ['cpu', 'webgpu']) {
-    const own = await Engine.load({ model: new Blob([SMALL]), device, gpu: globalThis.rlxTestGpu, threads: 1, activations: 'f32', kv: 'f32', logprobs: true });
+    const own = await Engine.load({ model: new Blob([SMALL]), device, gpu: globalThis.rlxTestGpu, threads: 1, activations: 'f32', kv: 'f32' });
     const ask = (more) => own.chat.completions.create({ messages, temperature: 0, max_tokens: 6, logprobs: true, top_logprobs: 2, ...more });
     const plain = await ask({});
     const [first] = own.tokenize(plain.choices[0].message.content);

@@ -551,10 +551,6 @@ fn control_tokens_are_told_by_name_and_release_the_text_before_them() {
 
 /// Begins to load a model that is its embeddings onto the oracle.
 fn opening() -> (Opening, CompiledModel) {
-    opening_with(&ModelOptions::chat(4))
-}
-
-fn opening_with(options: &ModelOptions) -> (Opening, CompiledModel) {
     let ty = Type::tensor(DType::F32, Shape::of(&[5, 4]));
     let table = Weight { name: "table".into(), ty };
     let mut m = Module::new("small", 16, 5);
@@ -563,26 +559,27 @@ fn opening_with(options: &ModelOptions) -> (Opening, CompiledModel) {
     let x = m.out_rows(x);
     m.lm_head(x, LinearWeights { weight: table, bias: None });
     let device: Arc<dyn Device> = Arc::new(ReferenceDevice::new());
+    let options = ModelOptions::chat(4);
     let locate = |_: &str| Some((0, 0, 80));
-    let compiled = CompiledModel::from_module(m, device.target(), options, locate).unwrap();
+    let compiled = CompiledModel::from_module(m, device.target(), &options, locate).unwrap();
     (Opening::programs(device, &compiled).unwrap(), compiled)
 }
 
 fn engine() -> Engine {
-    engine_with(&ModelOptions::chat(4), &[0.0; 20])
+    engine_with(&[0.0; 20])
 }
 
-fn engine_with(options: &ModelOptions, table: &[f32]) -> Engine {
+fn engine_with(table: &[f32]) -> Engine {
     let tokens = ["a", "b", "c", "d", "<end>"];
     let t = tokenizer("gpt-2", &tokens, &[], |data| data.eos = Some(4));
-    let (opening, compiled) = opening_with(options);
-    let bytes = table.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let (opening, compiled) = opening();
+    let bytes: Vec<u8> = table.iter().flat_map(|x| x.to_le_bytes()).collect();
     let session = fill(opening, &[Arc::new(bytes)], Hand::Kept).unwrap();
     Engine::new(session, Arc::new(compiled), Arc::new(t)).unwrap()
 }
 
 #[test]
-fn how_likely_each_token_was_is_told_where_the_model_was_compiled_for_it() {
+fn how_likely_each_token_was_is_told_to_who_asks() {
     // Logits are products of rows: the one with the next one and with itself, so that the last wins.
     let mut table = [0.0; 20];
     for row in 0..5 {
@@ -595,7 +592,7 @@ fn how_likely_each_token_was_is_told_where_the_model_was_compiled_for_it() {
         params: SampleParams { logit_bias: vec![(4, -100.0)], ..SampleParams::default() },
         ..GenerateOptions::default()
     };
-    let mut engine = engine_with(&ModelOptions::chat(4).with_logprobs(), &table);
+    let mut engine = engine_with(&table);
     for asked in [asked(Some(2)), asked(Some(0)), asked(None)] {
         let mut generation = engine.start(vec![1, 2], &asked).unwrap();
         while let Poll::Ready(Some(_)) =
@@ -622,8 +619,10 @@ fn how_likely_each_token_was_is_told_where_the_model_was_compiled_for_it() {
             fed = 3;
         }
     }
-    let refused = self::engine().start(vec![1], &asked(Some(0))).err().unwrap();
-    assert_eq!(refused.what, "the model was compiled without logprobs");
+    let added = ["prefill_last_logits", "decode_logits"];
+    let programs: Vec<&str> = engine.entries().collect();
+    assert!(added.iter().all(|name| programs.iter().filter(|p| *p == name).count() == 1));
+    assert!(self::engine().entries().all(|name| !added.contains(&name)), "nobody asked");
 }
 
 #[test]

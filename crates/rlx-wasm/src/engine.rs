@@ -388,9 +388,7 @@ impl State {
         let checkpoint = weights.checkpoint(texts.config(&weights)?);
         let device = self.executor.device.clone();
         let mut options = ModelOptions::by(&device.target().policy);
-        if self.options.logprobs {
-            options = options.with_logprobs();
-        } else if self.options.logits {
+        if self.options.logits {
             options = options.with_logits();
         }
         (options.context, options.block) = (self.options.context, self.options.block);
@@ -513,10 +511,6 @@ impl State {
         }
         let (prompt, mut options) = request(request_json, opened.temperature)?;
         options.logits = self.options.logits;
-        if options.logprobs.is_some() && !self.options.logprobs {
-            let e = Error::usage("the model was loaded without logprobs").at("logprobs");
-            return Err(e.hint("load it with logprobs: true"));
-        }
         // The CPU gains nothing from steps in flight, and a stop would drop their work. A browser may report
         // a GPU's steps only every 100 ms: 64 steps of 1.6 ms cover that.
         (options.ahead, options.ahead_most) =

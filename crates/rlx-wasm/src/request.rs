@@ -37,8 +37,6 @@ pub(crate) struct Options {
     pub checks: Json,
     /// For RLX's own checks: whether `done` has the tokens, and the logits after the prompt.
     pub logits: bool,
-    /// Whether calls may ask how likely tokens were.
-    pub logprobs: bool,
 }
 
 /// Reads what JavaScript wrote.
@@ -67,7 +65,6 @@ impl Options {
             tunings: v.get("tunings").cloned().unwrap_or(Json::Null),
             checks: v.get("checks").cloned().unwrap_or(Json::Null),
             logits: v.get("logits").and_then(Json::as_bool).unwrap_or(false),
-            logprobs: v.get("logprobs").and_then(Json::as_bool).unwrap_or(false),
         })
     }
 }

@@ -90,14 +90,6 @@ impl ModelOptions {
         self.programs.push(ProgramSpec::prefill_last(self.chunk).with_logits());
         self
     }
-
-    /// Adds programs that also return the logits of each sampled token, so that callers may be told how likely it was.
-    #[must_use]
-    pub fn with_logprobs(self) -> Self {
-        let mut options = self.with_logits();
-        options.programs.push(ProgramSpec::decode().with_logits());
-        options
-    }
 }
 
 /// A compiled model.
@@ -244,6 +236,19 @@ impl CompiledModel {
             reports,
             plan,
         })
+    }
+
+    /// Compiles a program that returns logits beside what the program of its name does, with that one's options. Its
+    /// weights are not bound to the plan.
+    ///
+    /// # Errors
+    /// `Internal` for a program that the model does not have; as [`CompilePipeline::compile_program`].
+    pub fn also_with_logits(&self, name: &str, target: &Target) -> Result<(String, Arc<Program>)> {
+        let i = self.program(name);
+        let i = i.ok_or_else(|| Error::internal(format!("the model has no program {name}")))?;
+        let spec = self.specs[i].clone().with_logits();
+        let pipeline = CompilePipeline::new(target.clone()).with_options(self.options[i].clone());
+        Ok((spec.name.clone(), pipeline.compile_program(&self.module, &spec)?.lir))
     }
 
     /// Bytes of the largest program's arena.

@@ -60,7 +60,7 @@ const GPU_FAULTS: readonly ErrorCode[] = ['check_failed', 'out_of_memory', 'devi
 export function bring(options: LoadOptions, { onProgress, tokens }: Extra = options): Promise<Running> {
   return bringTo(options, {
     module: (host) => loadModule(options.wasmUrl, host ? 1 : chooseThreads(options.threads)),
-    options: { blockLength: options.blockLength ?? null, logprobs: options.logprobs ?? false } satisfies WasmEngineOptions,
+    options: { blockLength: options.blockLength ?? null } satisfies WasmEngineOptions,
     load: async (wasm, bringing) => {
       const { host, abort } = bringing;
       const shards = await openModel(wasm, languageFiles(modelItems(options)), bringing);

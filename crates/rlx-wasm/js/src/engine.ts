@@ -18,7 +18,7 @@ import type { WasmEngine, WasmEvent } from './wasm.js';
 
 const LOAD_KEYS: { [key in keyof Required<LoadOptions>]: true } = {
   model: true, device: true, contextLength: true, blockLength: true, gpu: true, cache: true, kv: true,
-  activations: true, logprobs: true, tuning: true, threads: true, wasmUrl: true, onProgress: true, onNotice: true, signal: true,
+  activations: true, tuning: true, threads: true, wasmUrl: true, onProgress: true, onNotice: true, signal: true,
 };
 
 export class Engine {
@@ -294,10 +294,6 @@ function checkOptions(options: LoadOptions): void {
   const { blockLength } = options;
   if (blockLength !== undefined && !(Number.isInteger(blockLength) && blockLength >= 2 && blockLength <= 4096)) {
     throw usage(`blockLength is ${String(blockLength)}, it must be a whole number from 2 to 4096`, 'blockLength');
-  }
-  const { logprobs } = options;
-  if (logprobs !== undefined && typeof logprobs !== 'boolean') {
-    throw usage(`logprobs is ${String(logprobs)}, it must be true or false`, 'logprobs');
   }
   const { threads } = options;
   if (threads !== undefined && !(Number.isInteger(threads) && threads >= 1 && threads <= 64)) {

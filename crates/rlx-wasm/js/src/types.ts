@@ -28,11 +28,6 @@ export interface LoadOptions {
   contextLength?: number;
   /** Positions of a block, 2 to 4096, of a model that fills blocks. Default: as many as it was trained with. */
   blockLength?: number;
-  /**
-   * Whether calls may ask for `logprobs`. The programs that read each token's logits back are made while the model is
-   * loaded; default false, as they take time then.
-   */
-  logprobs?: boolean;
   /** A WebGPU entry point to use instead of `navigator.gpu`, such as npm `webgpu` in Node. */
   gpu?: GPU;
   /** Whether to store shards from addresses in the browser, for the next visit. Default true. */

@@ -40,8 +40,6 @@ export interface WasmOptions {
 
 /** Those of an engine, besides. */
 export interface WasmEngineOptions {
-  /** Whether calls may ask how likely tokens were. */
-  logprobs: boolean;
   /** Positions of a block; null: as many as the model was trained with. */
   blockLength: number | null;
 }

@@ -45,8 +45,8 @@ pub struct GenerateOptions {
     pub ahead_most: usize,
     /// Keep the logits after the prompt (needs the program `prefill_last_logits`).
     pub logits: bool,
-    /// Keep how likely each token was, and so many of the likeliest ones, at most
-    /// [`MOST_LIKELY`] (needs [`ModelOptions::with_logprobs`](crate::runtime::model::ModelOptions::with_logprobs)).
+    /// Keep how likely each token was, and so many of the likeliest ones, at most [`MOST_LIKELY`]. The first generation
+    /// that asks for it compiles the programs that give logits.
     pub logprobs: Option<usize>,
     /// Continue past end tokens, for benches that need a fixed number of steps.
     pub ignore_stops: bool,
@@ -156,6 +156,8 @@ pub struct Generation {
     last_chunk: Option<Ticket>,
     /// How many of the likeliest tokens are told, if any are.
     logprobs: Option<usize>,
+    /// Whether programs may have been added that are not there yet.
+    adding: bool,
     /// Submissions that sample, by the tokens that they give; of each how likely it was.
     sampled: Vec<(Ticket, Option<Likely>)>,
     finished: bool,
@@ -235,6 +237,11 @@ impl Engine {
         self.session.programs().find(|p| p.0 == id).map(|p| p.1)
     }
 
+    /// Names of the programs on the device.
+    pub fn entries(&self) -> impl Iterator<Item = &str> {
+        self.session.entries()
+    }
+
     /// The compiled model.
     pub fn compiled(&self) -> &CompiledModel {
         &self.compiled
@@ -302,12 +309,12 @@ impl Engine {
             return Err(Error::usage("a model that fills blocks has no logits after a prompt")
                 .hint("ask a session for the entry `logits`"));
         }
+        if options.logprobs.is_some() && self.compiled.diffusion.is_some() {
+            return Err(Error::usage("a model that fills blocks tells no logprobs").at("logprobs"));
+        }
         if options.logits && self.compiled.program("prefill_last_logits").is_none() {
             return Err(Error::usage("the model was compiled without logits")
                 .hint("compile it with `ModelOptions::with_logits`"));
-        }
-        if options.logprobs.is_some() {
-            self.tells_logprobs()?;
         }
         let mut params = options.params.clone();
         if options.ignore_stops {
@@ -349,6 +356,9 @@ impl Engine {
         let (reused, cleared) =
             self.recurrences.begin(&mut self.session, held, &prompt, lengths)?;
         self.rings.begin(reused);
+        if options.logprobs.is_some() {
+            self.add_logits()?;
+        }
         // From here on, rows past the common prefix may be overwritten.
         self.cached.truncate(reused);
         self.exact = false;
@@ -410,6 +420,7 @@ impl Engine {
             logits: None,
             last_chunk: None,
             logprobs: options.logprobs,
+            adding: options.logprobs.is_some(),
             sampled: Vec::new(),
             finished: false,
             turn: self.turn,
@@ -419,15 +430,16 @@ impl Engine {
         })
     }
 
-    /// Whether the programs that give each token's logits are there.
-    fn tells_logprobs(&self) -> Result<()> {
-        if self.compiled.diffusion.is_some() {
-            return Err(Error::usage("a model that fills blocks tells no logprobs"));
-        }
-        let needed = ["prefill_last_logits", "decode_logits"];
-        if needed.iter().any(|name| self.compiled.program(name).is_none()) {
-            return Err(Error::usage("the model was compiled without logprobs")
-                .hint("compile it with `ModelOptions::with_logprobs`"));
+    /// Adds the programs that give each token's logits, where they are not there.
+    fn add_logits(&mut self) -> Result<()> {
+        for (name, with_logits) in
+            [("prefill_last", "prefill_last_logits"), ("decode", "decode_logits")]
+        {
+            if self.session.entries().all(|entry| entry != with_logits) {
+                let target = self.session.device().target();
+                let (name, program) = self.compiled.also_with_logits(name, target)?;
+                self.session.add(&name, &program)?;
+            }
         }
         Ok(())
     }
@@ -464,6 +476,7 @@ impl Engine {
 impl Generation {
     /// Stops the generation: nothing new is submitted. Keep polling until every ticket has answered.
     pub fn cancel(&mut self) {
+        self.adding = false;
         self.machine.feed(Event::Cancel);
     }
 
@@ -506,6 +519,18 @@ impl Generation {
         let latest = engine.turn == self.turn;
         if !latest {
             self.machine.feed(Event::Cancel);
+        }
+        if self.adding {
+            match engine.session.poll_added(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(e)) if e.code == Code::DeviceLost => self.machine.feed(Event::Lost),
+                // Nothing was submitted, so a placeholder stands for a ticket.
+                Poll::Ready(Err(error)) => {
+                    self.machine.feed(Event::Failed { ticket: Ticket(u32::MAX), error });
+                }
+            }
+            self.adding = false;
         }
         loop {
             match self.machine.next_action() {

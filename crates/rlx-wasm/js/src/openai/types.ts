@@ -119,7 +119,7 @@ export interface ChatRequest extends SamplingRequest {
   parallel_tool_calls?: boolean | null | undefined;
   /** For templates that take it; `none` also turns thoughts off where a template has `enable_thinking`. Ignored by others. */
   reasoning_effort?: string | null | undefined;
-  /** Tell how likely tokens were, at temperature 1, before penalties and biases. The model must be loaded with `logprobs: true`. */
+  /** Tell how likely tokens were, at temperature 1, before penalties and biases. The first call that asks compiles for it. */
   logprobs?: boolean | null | undefined;
   /** Beside `logprobs`: how many of the likeliest tokens are told in each token's place, 0 to 20. */
   top_logprobs?: number | null | undefined;
