@@ -29,11 +29,11 @@ pub fn likely(logits: &[f32], id: u32, n: usize) -> Likely {
     let number = |logit: f32| if logit.is_nan() { f32::NEG_INFINITY } else { logit };
     let max = logits.iter().copied().map(number).fold(f32::NEG_INFINITY, f32::max);
     let sum: f64 = logits.iter().map(|&logit| f64::from(expf(number(logit) - max))).sum();
-    let all = f64::from(max) + log(sum);
+    let rest = log(sum);
     let of = |id: u32| {
         let logit = logits.get(id as usize).copied().map_or(f32::NEG_INFINITY, number);
         let logprob =
-            if logit == f32::NEG_INFINITY { logit } else { (f64::from(logit) - all) as f32 };
+            if logit == f32::NEG_INFINITY { logit } else { (f64::from(logit - max) - rest) as f32 };
         LogProb { id, logprob }
     };
     let n = n.min(MOST_LIKELY).min(logits.len());
