@@ -36,10 +36,15 @@ class Marked implements AnswerReader {
   #held = '';
   /** How much of it, inside a call, has no closing mark. */
   #seen = 0;
+  /** The mark that opened the call, for what turns out to be none. */
+  #mark = '';
   #out: Delta[] = [];
-  /** Blanks before a call are no text. */
+  /** Blanks at the text's end so far: before a call they are none of it. */
   #blanks = '';
+  /** Whether thoughts have begun, a call has come, and blanks that come stand behind thoughts. */
   #began = false;
+  #called = false;
+  #behind = false;
 
   constructor(
     private readonly form: Form,
@@ -72,8 +77,6 @@ class Marked implements AnswerReader {
     this.#blanks = '';
     return this.#told();
   }
-
-  #called = false;
 
   #told(): Delta[] {
     return this.#out.splice(0);
@@ -132,19 +135,16 @@ class Marked implements AnswerReader {
     }
     this.#held = this.#held.slice(at + mark.length);
     this.#place = 'text';
-    this.#dropBlanks = true;
+    this.#behind = true;
     return true;
   }
 
-  /** Whether blanks at the begin of the text stand behind thoughts. */
-  #dropBlanks = false;
-
   #telling(): boolean {
     const { calls } = this.form;
-    if (this.#dropBlanks) {
+    if (this.#behind) {
       this.#held = this.#held.trimStart();
       if (this.#held === '') return false;
-      this.#dropBlanks = false;
+      this.#behind = false;
       if (calls?.bare && this.#held.startsWith('{')) {
         this.#open(this.#held);
         return true;
@@ -157,9 +157,6 @@ class Marked implements AnswerReader {
     this.#open(this.#held.slice(mark.length), mark);
     return true;
   }
-
-  /** The mark that opened the call, for what turns out to be none. */
-  #mark = '';
 
   #open(held: string, mark = ''): void {
     this.#mark = mark;
