@@ -41,7 +41,7 @@ async function peakOf(load, device) {
 
 async function streaming({ url, device: wanted }) {
   const { Engine } = await import('/dist/index.js');
-  const engine = await Engine.load({ model: url, device: wanted, cache: false, onProgress: () => globalThis.rlxSample() });
+  const engine = await Engine.load({ model: url, device: wanted, cache: false, worker: false, onProgress: () => globalThis.rlxSample() });
   const { device, adapter, weightBytes, stateBytes, arenaBytes } = engine.info();
   const wasmBytes = globalThis.rlxMemories.reduce((sum, memory) => sum + memory.buffer.byteLength, 0);
   engine.dispose();

@@ -14,8 +14,9 @@ before(async () => {
   browser = await launch();
   ({ page } = await openPage(browser, `${server.url}/pages/empty.html`));
   await page.evaluate(async (model) => {
-    const [{ Engine }, { countGpu }] = await Promise.all([import('/dist/index.js'), import('/support/count_gpu.mjs')]);
-    const { gpu: counted, counts } = countGpu(navigator.gpu);
+    const [{ Engine }, { countGpu }, { asHardware }] = await Promise.all(
+      ['/dist/index.js', '/support/count_gpu.mjs', '/support/hardware_gpu.mjs'].map((path) => import(path)));
+    const { gpu: counted, counts } = countGpu(asHardware(navigator.gpu));
     const devices = [];
     const gpu = {
       wgslLanguageFeatures: navigator.gpu.wgslLanguageFeatures,

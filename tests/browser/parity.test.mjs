@@ -30,19 +30,21 @@ const serverOf = ({ isolated }) => (isolated ? isolatedServer : server);
 /** Loads the case's model in a page and asks; `info` is from after the last answer. */
 function run(testCase, executor, questions, maxTokens) {
   const { device } = executor;
-  return inPage(executor, (page) => page.evaluate(async ({ model, device, kv, questions, maxTokens }) => {
+  // What `openPage` changes in a page, and what is counted there, is not in a worker.
+  const worker = device === 'cpu' && executor.page?.relaxedSimd !== false;
+  return inPage(executor, (page) => page.evaluate(async ({ model, device, kv, worker, questions, maxTokens }) => {
     const { Engine } = await import('/dist/index.js');
     const { differences, costOfToken } = await import('/support/parity.mjs');
     const { countGpu } = await import('/support/count_gpu.mjs');
     const counted = device === 'webgpu' ? countGpu(navigator.gpu) : undefined;
-    const engine = await Engine.load({ model, device, kv, threads: 2, cache: false, ...(counted && { gpu: counted.gpu }) });
+    const engine = await Engine.load({ model, device, kv, threads: 2, cache: false, worker, ...(counted && { gpu: counted.gpu }) });
     const found = await differences(engine, questions, maxTokens);
     const info = engine.info();
     const cost = counted && await costOfToken(engine, counted.counts, questions[0].messages);
     engine.dispose();
     await new Promise((resolve) => setTimeout(resolve)); // a pending promise may hold the buffers
     return { found, info, cost, liveBytes: counted?.counts.liveBytes };
-  }, { model: testCase.model.map(atServer), device, kv: testCase.kv, questions, maxTokens }));
+  }, { model: testCase.model.map(atServer), device, kv: testCase.kv, worker, questions, maxTokens }));
 }
 
 /** The program in the page is the one that the command line prints for the same target. */

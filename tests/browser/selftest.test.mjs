@@ -39,13 +39,14 @@ function attempt(changes, { device = 'auto', kept = false } = {}) {
     const { Engine } = await import('/dist/index.js');
     const { differences } = await import('/support/parity.mjs');
     const { faultyGpu } = await import('/support/faulty_gpu.mjs');
+    const { asHardware } = await import('/support/hardware_gpu.mjs');
     const notices = [];
     const onNotice = (notice) => notices.push(notice);
     const phases = new Set();
     const onProgress = ({ phase }) => phases.add(phase);
     if (!kept) localStorage.removeItem('rlx.checks');
     try {
-      const gpu = faultyGpu(navigator.gpu, changes);
+      const gpu = faultyGpu(asHardware(navigator.gpu), changes);
       const engine = await Engine.load({ model, device, gpu, onNotice, onProgress, cache: false, threads: 1 });
       const found = await differences(engine, [question], maxTokens);
       const info = engine.info();
@@ -106,7 +107,7 @@ test('where a GPU is wrong whatever it does without, auto takes the CPU', async 
   const { found, info, notices } = await attempt([['a.y * b.x + a.x * b.y);', 'a.y * b.x - a.x * b.y);']]);
   assert.deepEqual(found, []);
   assert.equal(info.device, 'cpu');
-  assert.match(info.fallbackReason, /swiftshader.* computes wrong values: logits of .* are off by \d+ %$/i);
+  assert.match(info.fallbackReason, /tests hardware.* computes wrong values: logits of .* are off by \d+ %$/i);
   assert.deepEqual(notices, []);
 });
 

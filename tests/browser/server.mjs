@@ -22,9 +22,9 @@ const ISOLATED = { 'cross-origin-opener-policy': 'same-origin', 'cross-origin-em
  * cut), `status`, `etag` (null: none), `lastModified`, `ranges` (default true), `head` (a status), `length` (default true),
  * `gzip` (whole answers are compressed for who takes it), `exposed` (pages of other origins may read the file, and
  * these headers beside those that CORS always shows).
- * `isolated`: pages are cross-origin isolated.
+ * `isolated`: pages are cross-origin isolated. `headers` go with every answer.
  */
-export async function startServer({ mounts = {}, files = {}, behave = {}, isolated = false } = {}) {
+export async function startServer({ mounts = {}, files = {}, behave = {}, isolated = false, headers: always = {} } = {}) {
   const requests = [];
   const sockets = new Set();
   const server = createServer((request, response) => {
@@ -39,7 +39,7 @@ export async function startServer({ mounts = {}, files = {}, behave = {}, isolat
       response.writeHead(status !== 200 ? status : how.head, shown).end();
       return;
     }
-    const headers = { 'content-type': TYPES[path.endsWith('/') ? '.html' : extname(path)] ?? 'application/octet-stream', 'cache-control': 'no-cache', ...shown };
+    const headers = { 'content-type': TYPES[path.endsWith('/') ? '.html' : extname(path)] ?? 'application/octet-stream', 'cache-control': 'no-cache', ...shown, ...always };
     if (isolated) Object.assign(headers, ISOLATED);
     if (how.etag !== null) headers.etag = how.etag ?? `"${file.bytes}-${file.version ?? 0}"`;
     if (how.lastModified) headers['last-modified'] = how.lastModified;

@@ -16,7 +16,8 @@ before(async () => {
   browser = await launch();
   ({ page } = await openPage(browser, `${server.url}/pages/empty.html`));
   await page.evaluate(async (model) => {
-    const [{ Engine }, { countGpu }] = await Promise.all([import('/dist/index.js'), import('/support/count_gpu.mjs')]);
+    const [{ Engine }, { countGpu }, { asHardware }] = await Promise.all(
+      ['/dist/index.js', '/support/count_gpu.mjs', '/support/hardware_gpu.mjs'].map((path) => import(path)));
     /** A `gpu` whose adapters give `device(descriptor, requestDevice)`. */
     const giving = (gpu, device) => ({
       wgslLanguageFeatures: navigator.gpu.wgslLanguageFeatures,
@@ -57,7 +58,7 @@ before(async () => {
       };
       return device;
     };
-    const { gpu: counted, counts } = countGpu(giving(navigator.gpu, async (descriptor, request) => limited(await request(descriptor))));
+    const { gpu: counted, counts } = countGpu(giving(asHardware(navigator.gpu), async (descriptor, request) => limited(await request(descriptor))));
     let only;
     const gpu = giving(counted, (descriptor, request) => (only ??= request(descriptor)));
     const load = (options) => Engine.load({ model, device: 'webgpu', cache: false, gpu, ...options });

@@ -52,10 +52,10 @@ test('logits are the same bits whatever the number of threads', { timeout: 120_0
   }
 });
 
-test('a page has one thread a core by default, and none but its own when asked for one', { timeout: 60_000 }, async () => {
-  const load = async ({ model, threads }) => {
+test('an engine has one thread a core by default, and none but its own when asked for one', { timeout: 60_000 }, async () => {
+  const load = async ({ model, threads, worker = false }) => {
     const { Engine } = await import('/dist/index.js');
-    const engine = await Engine.load({ model, device: 'cpu', cache: false, ...(threads && { threads }) });
+    const engine = await Engine.load({ model, device: 'cpu', cache: false, worker, ...(threads && { threads }) });
     const answer = await engine.chat.completions.create({ messages: [{ role: 'user', content: 'What is a Vec?' }], max_tokens: 8, temperature: 0 });
     return { adapter: engine.info().adapter, tokens: answer.usage.completion_tokens, cores: Math.min(8, navigator.hardwareConcurrency) };
   };
@@ -64,6 +64,9 @@ test('a page has one thread a core by default, and none but its own when asked f
   assert.equal(adapter, `relaxed-simd, ${cores} thread${cores === 1 ? '' : 's'}`);
   assert.ok(tokens > 0);
   assert.equal(many.workers, cores - 1);
+  // In a worker of its own it starts the others from there.
+  const apart = await inPage(load, { model: SMALL, worker: true });
+  assert.equal(apart.result.adapter, adapter);
   const one = await inPage(load, { model: SMALL, threads: 1 });
   assert.equal(one.result.adapter, 'relaxed-simd, 1 thread');
   assert.equal(one.workers, 0);
@@ -73,7 +76,7 @@ test('a page has one thread a core by default, and none but its own when asked f
 test('calls that were stopped and engines that were disposed leave workers for the next', { timeout: 60_000 }, async () => {
   const { result, workers, logs } = await inPage(async (model) => {
     const { Engine } = await import('/dist/index.js');
-    const load = () => Engine.load({ model, device: 'cpu', cache: false, threads: 2 });
+    const load = () => Engine.load({ model, device: 'cpu', cache: false, worker: false, threads: 2 });
     const messages = [{ role: 'user', content: 'What is ownership?' }];
     const ask = (engine, more) => engine.chat.completions.create({ messages, temperature: 0, max_tokens: 24, ...more });
     const engine = await load();

@@ -38,7 +38,7 @@ test('whole answers and streams say the same', async () => {
 });
 
 test('logprobs are those of the logits that a session gives', async () => {
-  const prompt = [...engine.tokenize('The quick brown fox', { special: true })];
+  const prompt = [...await engine.tokenize('The quick brown fox', { special: true })];
   const session = await Session.load({ model: LARGE, device: 'cpu', activations: 'f32' });
   const { logits } = await session.run('logits', { ids: { data: Uint32Array.from(prompt), dims: [prompt.length] } });
   session.dispose();
@@ -51,7 +51,7 @@ test('logprobs are those of the logits that a session gives', async () => {
   assert.equal(tokens.join(''), choices[0].text);
   assert.deepEqual(text_offset, [0, tokens[0].length, tokens[0].length + tokens[1].length]);
   assert.ok(Math.abs(token_logprobs[0] - (row[order[0]] - all)) < 1e-3, `${token_logprobs[0]} and ${row[order[0]] - all}`);
-  assert.deepEqual(Object.keys(top_logprobs[0]), order.map((id) => engine.detokenize([id])));
+  assert.deepEqual(Object.keys(top_logprobs[0]), await Promise.all(order.map((id) => engine.detokenize([id]))));
   for (const [i, logprob] of Object.values(top_logprobs[0]).entries()) assert.ok(Math.abs(logprob - (row[order[i]] - all)) < 1e-3);
 });
 
@@ -66,7 +66,7 @@ test('logprobs of a chat have a token each, the chosen one before biases', async
     assert.deepEqual([top_logprobs[0].token, top_logprobs[0].logprob], [token, logprob]);
     assert.ok(top_logprobs.reduce((sum, top) => sum + Math.exp(top.logprob), 0) <= 1.0001);
   }
-  const [first] = engine.tokenize(message.content);
+  const [first] = await engine.tokenize(message.content);
   const biased = (await ask({ logit_bias: { [first]: -100 } })).choices[0].logprobs.content[0];
   assert.notEqual(biased.token, logprobs.content[0].token);
   const [ours, before] = [biased.top_logprobs[0], logprobs.content[0].top_logprobs[0]];
@@ -83,7 +83,7 @@ test('a GPU chooses, biases and tells as the CPU does', { timeout: 300_000 }, as
     const own = await Engine.load({ model: new Blob([SMALL]), device, gpu: globalThis.rlxTestGpu, threads: 1, activations: 'f32', kv: 'f32' });
     const ask = (more) => own.chat.completions.create({ messages, temperature: 0, max_tokens: 6, logprobs: true, top_logprobs: 2, ...more });
     const plain = await ask({});
-    const [first] = own.tokenize(plain.choices[0].message.content);
+    const [first] = await own.tokenize(plain.choices[0].message.content);
     answers.push([plain, await ask({ logit_bias: { [first]: -100 } }), await ask({ logit_bias: { [first]: 100 }, frequency_penalty: 2 })]);
     own.dispose();
   }

@@ -595,9 +595,8 @@ fn how_likely_each_token_was_is_told_to_who_asks() {
     let mut engine = engine_with(&table);
     for asked in [asked(Some(2)), asked(Some(0)), asked(None)] {
         let mut generation = engine.start(vec![1, 2], &asked).unwrap();
-        while let Poll::Ready(Some(_)) =
-            generation.poll_next(&mut engine, &mut Waiting::from_waker(Waker::noop()))
-        {}
+        let mut cx = Waiting::from_waker(Waker::noop());
+        while !matches!(generation.poll_next(&mut engine, &mut cx), Poll::Ready(None)) {}
         assert_eq!(generation.tokens(), [3, 3, 3]);
         let mut fed = 2;
         for i in 0..3 {

@@ -8,6 +8,8 @@ import { GpuHost } from './gpu_host.js';
 import type { ScopeError } from './gpu_host.js';
 import { CHECKS, keep, kept, TUNINGS } from './kept.js';
 import { load } from './loader.js';
+import { modelItems } from './options.js';
+import type { FileItem } from './options.js';
 import { platform } from './platform.js';
 import { ShardReader } from './shard.js';
 import { BlobSource, UrlSource } from './source.js';
@@ -29,8 +31,6 @@ interface Extra {
 
 /** The options that say where a network runs and what is reported, for every kind of network. */
 export type DeviceOptions = Pick<LoadOptions, 'device' | 'gpu' | 'tuning' | 'activations' | 'contextLength' | 'kv' | 'cache' | 'onNotice' | 'signal'>;
-
-export type FileItem = string | URL | Blob;
 
 /** What a load uses: a device, readers of files, and the signal that ends it. */
 export interface Bringing {
@@ -137,10 +137,6 @@ export function webgpuReported(json: string): RlxError {
     : new RlxError('internal', `WebGPU reported: ${message}`, { hint: 'please report it' });
 }
 
-export function modelItems({ model }: LoadOptions): FileItem[] {
-  return Array.isArray(model) ? [...model] as FileItem[] : [model as FileItem];
-}
-
 /** The device's host, and the options of the engine. */
 interface Chosen {
   host: GpuHost | null;
@@ -153,7 +149,7 @@ async function chooseDevice(options: DeviceOptions, fallback: string | null = nu
   const common = { contextLength, kv, activations };
   if (device !== 'cpu') {
     try {
-      const host = await GpuHost.create(gpu ?? (globalThis.navigator as Navigator | undefined)?.gpu);
+      const host = await GpuHost.create(gpu ?? (globalThis.navigator as Navigator | undefined)?.gpu, { software: device === 'webgpu' });
       return { host, options: { ...common, device: 'webgpu', fallbackReason: null, tuning, tunings: kept(TUNINGS), checks: kept(CHECKS) } };
     } catch (error) {
       if (device === 'webgpu') throw error;

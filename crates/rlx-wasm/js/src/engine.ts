@@ -1,63 +1,22 @@
-/** `Engine`: a model on a device. */
+/**
+ * `Engine`: a model on a device.
+ *
+ * What a page with a worker does not need in its own thread is imported when it is asked for.
+ */
 
-import { bring, free, modelItems, webgpuReported } from './bring.js';
-import type { Running } from './bring.js';
-import { clearStores } from './cache.js';
-import { RlxError, throwIfAborted, toRlxError } from './error.js';
+import type { Core } from './core.js';
+import { connect, loadInWorker, NoWorker, usually } from './in_worker.js';
 import { heard } from './listeners.js';
-import { completions } from './openai/chat.js';
-import { templateMessages } from './openai/messages.js';
-import { textCompletions } from './openai/text.js';
 import type { ChatMessage, Completions, TextCompletions } from './openai/types.js';
-import { Pending } from './pending.js';
-import { platform } from './platform.js';
-import { Queue } from './queue.js';
-import { tune } from './tuning.js';
-import type { EngineInfo, LoadOptions, ReloadOptions, TokenizeOptions, Tuned, TuneOptions } from './types.js';
-import type { WasmEngine, WasmEvent } from './wasm.js';
-
-const LOAD_KEYS: { [key in keyof Required<LoadOptions>]: true } = {
-  model: true, device: true, contextLength: true, blockLength: true, gpu: true, cache: true, kv: true,
-  activations: true, tuning: true, threads: true, wasmUrl: true, onProgress: true, onNotice: true, signal: true,
-};
+import { checkOptions } from './options.js';
+import { serve } from './serve.js';
+import type { EngineInfo, EngineMemory, LoadOptions, ReloadOptions, TokenizeOptions, Tuned, TuneOptions } from './types.js';
 
 export class Engine {
-  /** Chat completions with OpenAI's shapes. */
-  readonly chat: { readonly completions: Completions };
-  /** Text completions with OpenAI's shapes: no template, no messages. */
-  readonly completions: TextCompletions;
-  readonly #queue = new Queue();
-  /** Promises of events that calls wait for. */
-  readonly #events = new Pending();
-  #over: RlxError | undefined;
-  /** The pending promise of the wasm engine, which may be freed only after it has settled. */
-  #pending: Promise<unknown> = Promise.resolve();
-  /** Null while `reload` loads, and after it failed; `#info` and `#tokens` then have the last values. */
-  #running: Running | null;
-  #info = '';
-  #tokens = new Uint32Array();
-  /** The chat template's text, which a reload does not change. */
-  readonly #template: string;
-  #reload: { abort: AbortController; done: Promise<void> } | undefined;
+  readonly #core: Core;
 
-  private constructor(running: Running, private readonly options: LoadOptions) {
-    this.#running = running;
-    this.#info = running.wasm.info();
-    this.#template = running.wasm.template();
-    const engine = {
-      start: (request: string) => this.#ask((wasm) => wasm.start(request)),
-      template: () => this.#template,
-      tokenize: (text: string, special: boolean) => this.#ask((wasm) => wasm.tokenize(text, special)),
-      detokenize: (ids: Uint32Array) => this.#ask((wasm) => wasm.detokenize(ids)),
-      nextEvent: () => this.#nextEvent(),
-      cancel: () => {
-        if (!this.#over) this.#running?.wasm.cancel();
-      },
-    };
-    const modelName = (JSON.parse(this.#info) as EngineInfo).model.name;
-    const context = { engine, queue: this.#queue, platform, modelName };
-    this.chat = { completions: completions(context) };
-    this.completions = textCompletions(context);
+  private constructor(core: Core) {
+    this.#core = core;
   }
 
   /**
@@ -65,17 +24,37 @@ export class Engine {
    *
    * If the wasm module ever stops (a bug, or no memory), the calls of its engine reject with `internal`;
    * `dispose`, `reload` and the next `load` work. Other engines continue, except that engines with several threads
-   * share one module and end together.
+   * in one thread of JavaScript share one module and end together.
    *
    * Rejects with an `RlxError`: `usage` (an option), `device_unavailable`, `io` (an address, a
    * stream that stopped), `bad_file`, `unsupported`, `out_of_memory`, `cancelled` (the signal).
    */
   static async load(options: LoadOptions): Promise<Engine> {
     checkOptions(options);
-    const { model } = options;
-    // A copy for `reload`: later changes to the caller's array must not change this load.
-    const kept = { ...heard(options), model: Array.isArray(model) ? [...model] as string[] : model };
-    return new Engine(await bring(kept), kept);
+    const { worker, onNotice } = options = heard(options);
+    if (worker ?? usually(options)) {
+      try {
+        return new Engine(await loadInWorker(options));
+      } catch (error) {
+        if (worker !== undefined || !(error instanceof NoWorker)) throw error;
+        onNotice?.({ code: 'worker_unavailable', message: `The model runs in the page’s own thread, which may stutter: ${error.what}.` });
+      }
+    }
+    const { LocalEngine } = await import('./local.js');
+    return new Engine(await LocalEngine.load(options));
+  }
+
+  /**
+   * An engine that another thread, such as a shared worker, serves on the other end of this port. `dispose` then ends
+   * this user's calls, not the engine. Rejects with what the load there rejected with, or `usage` if nothing answers.
+   */
+  static async connect(port: MessagePort, options?: { signal?: AbortSignal }): Promise<Engine> {
+    return new Engine(await connect(port, options));
+  }
+
+  /** Lets whoever has the other end of the port use an engine by `connect`, beside other users, also while it loads. */
+  static serve(port: MessagePort, engine: Engine | Promise<Engine>): void {
+    serve(port, Promise.resolve(engine).then((it) => it.#core));
   }
 
   /**
@@ -86,19 +65,29 @@ export class Engine {
    * `device_lost`, `cancelled` (the signal, heeded at the end).
    */
   static async tune(options: TuneOptions = {}): Promise<Tuned> {
+    const { tune } = await import('./tuning.js');
     return tune(heard(options));
   }
 
   /** Removes every shard stored for this origin. Running loads keep working. */
   static async clearCache(): Promise<void> {
+    const { clearStores } = await import('./cache.js');
     await clearStores();
+  }
+
+  /** Chat completions with OpenAI's shapes. */
+  get chat(): { readonly completions: Completions } {
+    return this.#core.chat;
+  }
+
+  /** Text completions with OpenAI's shapes: no template, no messages. */
+  get completions(): TextCompletions {
+    return this.#core.completions;
   }
 
   /** The device, the model, and the speed of the last answer; the last values if the engine has no device any more. */
   info(): EngineInfo {
-    this.#check();
-    if (this.#running) this.#remember(this.#running);
-    return JSON.parse(this.#info) as EngineInfo;
+    return this.#core.info();
   }
 
   /**
@@ -106,33 +95,32 @@ export class Engine {
    * control token stays text. With it, control tokens are recognised, and the tokens that begin and end a text
    * are added as the model's file wants it. A lone surrogate is read as U+FFFD.
    *
-   * Answers at once, also while calls run. Throws an `RlxError`: `usage` (no text), `device_lost` (a `reload`
+   * Answers also while calls run. Rejects with an `RlxError`: `usage` (no text), `device_lost` (a `reload`
    * is running or did not end well), `disposed`.
    */
-  tokenize(text: string, { special = false }: TokenizeOptions = {}): Uint32Array {
-    if (typeof text !== 'string') throw new RlxError('usage', 'tokenize takes a text', { at: 'text' });
-    return this.#ask((wasm) => wasm.tokenize(text, special));
+  tokenize(text: string, options?: TokenizeOptions): Promise<Uint32Array> {
+    return this.#core.tokenize(text, options);
   }
 
   /**
    * The text of tokens. Control tokens have none; what is not UTF-8, such as half a character at the end, is
-   * U+FFFD. Throws as `tokenize`, and `usage` for an id that is none of the model's.
+   * U+FFFD. Rejects as `tokenize`, and with `usage` for an id that is none of the model's.
    */
-  detokenize(ids: Iterable<number>): string {
-    const list = [...ids];
-    const wrong = list.find((id) => !(Number.isInteger(id) && id >= 0 && id < 2 ** 32));
-    if (wrong !== undefined) throw new RlxError('usage', `${String(wrong)} is no token id`, { at: 'ids' });
-    return this.#ask((wasm) => wasm.detokenize(Uint32Array.from(list)));
+  detokenize(ids: Iterable<number>): Promise<string> {
+    return this.#core.detokenize(ids);
   }
 
   /**
    * How many tokens a plain text has, or a prompt of messages: with the chat template, up to where the answer
-   * begins. Throws as `tokenize`, and as a call does for messages that the template refuses.
+   * begins. Rejects as `tokenize`, and as a call does for messages that the template refuses.
    */
-  countTokens(input: string | readonly ChatMessage[]): number {
-    if (typeof input === 'string') return this.tokenize(input).length;
-    const request = JSON.stringify({ messages: templateMessages(input, this.#template) });
-    return this.#ask((wasm) => wasm.tokenizeMessages(request)).length;
+  countTokens(input: string | readonly ChatMessage[]): Promise<number> {
+    return this.#core.countTokens(input);
+  }
+
+  /** Bytes that the engine holds now, where. */
+  memory(): Promise<EngineMemory> {
+    return this.#core.memory();
   }
 
   /**
@@ -147,161 +135,24 @@ export class Engine {
    * Rejects as `load` does. The engine then has no device: calls reject with `device_lost`, and
    * `reload` may be called again.
    */
-  reload(options: ReloadOptions = {}): Promise<void> {
-    if (!this.#reload) {
-      const abort = new AbortController();
-      const done = this.#loadAgain(options, abort).finally(() => {
-        this.#reload = undefined;
-      });
-      this.#reload = { abort, done };
-    }
-    return this.#reload.done;
+  reload(options?: ReloadOptions): Promise<void> {
+    return this.#core.reload(options);
   }
 
   /**
-   * Frees the model's memory. Calls that run or wait end with code `disposed`. The GPU device
-   * itself is not destroyed. Calling it again does nothing.
+   * Frees the model's memory, and ends the engine's worker. Calls that run or wait end with code `disposed`. In the
+   * calling thread the GPU device itself is not destroyed. Calling it again does nothing.
    */
   dispose(): void {
-    if (this.#over) return;
-    this.#over = new RlxError('disposed', 'the engine was disposed', { hint: 'load the model again' });
-    this.#running?.wasm.cancel();
-    this.#events.end(this.#over);
-    this.#queue.close(this.#over);
-    this.#reload?.abort.abort();
-    const free = () => this.#free();
-    void this.#pending.then(free, free);
+    void this.#core.dispose();
   }
 
   [Symbol.dispose](): void {
     this.dispose();
   }
 
-  #check(): void {
-    if (this.#over) throw this.#over;
-  }
-
-  #live(): Running {
-    this.#check();
-    if (this.#running) return this.#running;
-    throw tellReload(new RlxError('device_lost', 'the model is on no device: its reload did not end well'));
-  }
-
-  /** What the wasm engine answers at once. */
-  #ask<T>(question: (wasm: WasmEngine) => T): T {
-    const { wasm } = this.#live();
-    try {
-      return question(wasm);
-    } catch (error) {
-      throw tellReload(error);
-    }
-  }
-
-  #free(): void {
-    const running = this.#running;
-    this.#running = null;
-    if (running) free(running);
-  }
-
-  #remember({ wasm }: Running): void {
-    try {
-      this.#info = wasm.info();
-    } catch {
-      // A module that has stopped cannot be asked any more.
-    }
-  }
-
-  async #loadAgain(options: ReloadOptions, abort: AbortController): Promise<void> {
-    this.#check();
-    const { onProgress, signal } = heard(options);
-    const release = await this.#queue.turn(signal);
-    const stop = () => abort.abort();
-    signal?.addEventListener('abort', stop, { once: true });
-    try {
-      throwIfAborted(signal);
-      await this.#pending;
-      if (this.#running) {
-        // Freed before anything is loaded, so that a device need not hold the model twice.
-        this.#remember(this.#running);
-        this.#tokens = cached(this.#running);
-        this.#free();
-      }
-      const running = await bring({ ...this.options, signal: abort.signal }, { onProgress, tokens: this.#tokens });
-      if (this.#over) free(running);
-      else this.#running = running;
-      this.#check();
-    } catch (error) {
-      throw this.#over ?? tellReload(error);
-    } finally {
-      signal?.removeEventListener('abort', stop);
-      release();
-    }
-  }
-
-  async #nextEvent(): Promise<string> {
-    const { wasm, host } = this.#live();
-    const nextEvent = () => {
-      const event = wasm.nextEvent().catch((error: unknown) => {
-        throw tellReload(error);
-      });
-      this.#pending = event.catch(() => {});
-      return this.#events.add(event);
-    };
-    const json = await nextEvent();
-    const error = host?.takeError();
-    if (!error) return json;
-    // The device's results cannot be trusted: end the call, inside the engine too.
-    wasm.cancel();
-    for (let last = json; (JSON.parse(last) as WasmEvent).type !== 'done';) last = await nextEvent();
-    throw webgpuReported(error);
-  }
-}
-
-/** The tokens in the caches; none if the module has stopped, so that the next call computes its whole prompt. */
-function cached({ wasm }: Running): Uint32Array<ArrayBuffer> {
-  try {
-    return wasm.cached() as Uint32Array<ArrayBuffer>;
-  } catch {
-    return new Uint32Array();
-  }
-}
-
-/** The same error; after the loss of a device, with a hint for the page. */
-function tellReload(thrown: unknown): RlxError {
-  const error = toRlxError(thrown);
-  if (error.code !== 'device_lost') return error;
-  return new RlxError(error.code, error.what, { at: error.at, hint: 'call engine.reload()', cause: error.cause });
-}
-
-function checkOptions(options: LoadOptions): void {
-  const usage = (what: string, at: string) => new RlxError('usage', what, { at });
-  for (const key of Object.keys(options)) {
-    if (!(key in LOAD_KEYS)) throw usage(`${key} is not an option of load`, key);
-  }
-  const oneOf = (key: 'device' | 'kv' | 'activations', values: readonly string[]) => {
-    const value = options[key];
-    if (value !== undefined && !values.includes(value)) {
-      throw usage(`${key} is ${String(value)}, it must be ${values.join(' or ')}`, key);
-    }
-  };
-  oneOf('device', ['auto', 'webgpu', 'cpu']);
-  oneOf('kv', ['f32', 'f16', 'q8_0']);
-  oneOf('activations', ['f32', 'int8']);
-  const context = options.contextLength;
-  if (context !== undefined && !(Number.isInteger(context) && context >= 16 && context <= 2 ** 24)) {
-    throw usage(`contextLength is ${String(context)}, it must be a whole number from 16 to 16777216`, 'contextLength');
-  }
-  const { blockLength } = options;
-  if (blockLength !== undefined && !(Number.isInteger(blockLength) && blockLength >= 2 && blockLength <= 4096)) {
-    throw usage(`blockLength is ${String(blockLength)}, it must be a whole number from 2 to 4096`, 'blockLength');
-  }
-  const { threads } = options;
-  if (threads !== undefined && !(Number.isInteger(threads) && threads >= 1 && threads <= 64)) {
-    throw usage(`threads is ${String(threads)}, it must be a whole number from 1 to 64`, 'threads');
-  }
-  const items = modelItems(options);
-  const fits = items.every((item) => typeof item === 'string' || item instanceof URL || item instanceof Blob);
-  if (items.length === 0 || !fits) {
-    throw usage('model must be one address or Blob, or an array of at least one', 'model');
+  /** As `dispose`; resolves when the memory is free. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#core.dispose();
   }
 }

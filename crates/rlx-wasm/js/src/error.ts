@@ -43,6 +43,9 @@ export const cancelled = (what = 'the call was cancelled', text?: string): RlxEr
 
 export const usage = (what: string, at: string, hint = ''): RlxError => new RlxError('usage', what, { at, hint });
 
+/** What calls of an engine that was disposed end with. */
+export const disposed = (): RlxError => new RlxError('disposed', 'the engine was disposed', { hint: 'load the model again' });
+
 /** Throws `cancelled` if the signal has fired. */
 export function throwIfAborted(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw cancelled();

@@ -4,7 +4,8 @@
  * that `model.safetensors.index.json` names. It is an address with `/` at its end, or a list of its files.
  */
 
-import type { Bringing, FileItem } from './bring.js';
+import type { Bringing } from './bring.js';
+import type { FileItem } from './options.js';
 import { RlxError, usage } from './error.js';
 import type { ShardReader } from './shard.js';
 import { isMissing } from './source.js';

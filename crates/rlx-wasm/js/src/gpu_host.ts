@@ -10,6 +10,7 @@
  */
 
 import { RlxError } from './error.js';
+import type { GpuMemory } from './types.js';
 
 /** Most bytes in flight to the device while weights stream. */
 export const STAGING_BYTES = 16 * 1024 * 1024;
@@ -66,6 +67,8 @@ export class GpuHost {
   readonly lost: Promise<string>;
   #queue: GPUQueue;
   #buffers = new Map<number, GPUBuffer>();
+  /** Of the buffers that were made here. */
+  #sizes = new Map<number, { size: number; label: string }>();
   /** Numbers of buffers that the page made: they are not destroyed here. */
   #adopted = new Set<number>();
   #pipelines = new Map<number, GPUComputePipeline>();
@@ -98,8 +101,11 @@ export class GpuHost {
     this.#error ??= { kind, message: error.message };
   };
 
-  /** Requests a device of the best adapter, with the limits and features that RLX uses. */
-  static async create(gpu: GPU | undefined): Promise<GpuHost> {
+  /**
+   * Requests a device of the best adapter, with the limits and features that RLX uses. Without `software` an adapter
+   * that the processor simulates is none.
+   */
+  static async create(gpu: GPU | undefined, { software = true } = {}): Promise<GpuHost> {
     const unavailable = (what: string, cause?: unknown) => new RlxError('device_unavailable', what, {
       hint: "use a browser with WebGPU, or device: 'cpu'",
       cause,
@@ -112,6 +118,10 @@ export class GpuHost {
       throw unavailable('WebGPU failed to give an adapter', cause);
     }
     if (!adapter) throw unavailable('WebGPU has no adapter for this machine');
+    const info = adapter.info as Partial<GPUAdapterInfo> | undefined;
+    if (!software && isSoftware(info)) {
+      throw unavailable(`the GPU is simulated by the processor (${nameOf(info)}), which is faster without that`);
+    }
 
     const requiredFeatures = OPTIONAL_FEATURES.filter((name) => adapter.features.has(name));
     const best: Record<string, number> = {};
@@ -142,8 +152,7 @@ export class GpuHost {
 
   /** One line for people: the adapter's name. */
   adapterName(): string {
-    const { vendor, architecture, device, description } = this.description.adapter;
-    return description || [vendor, architecture, device].filter(Boolean).join(' ') || 'unknown adapter';
+    return nameOf(this.description.adapter);
   }
 
   /** The error that WebGPU reported outside any error scope, once: `ScopeError` as JSON. */
@@ -161,6 +170,7 @@ export class GpuHost {
 
   createBuffer(id: number, size: number, usage: number, label: string): void {
     this.#buffers.set(id, this.device.createBuffer({ size, usage, label }));
+    this.#sizes.set(id, { size, label });
   }
 
   /** Gives a number to a buffer that the page made on this device. `destroyBuffer` frees the number. */
@@ -172,6 +182,14 @@ export class GpuHost {
   destroyBuffer(id: number): void {
     if (!this.#adopted.delete(id)) this.#buffers.get(id)?.destroy();
     this.#buffers.delete(id);
+    this.#sizes.delete(id);
+  }
+
+  /** Bytes of the buffers that were made here, by use. */
+  memory(): GpuMemory {
+    const memory = { weights: 0, arena: 0, other: 0 };
+    for (const { size, label } of this.#sizes.values()) memory[label === 'weights' || label === 'arena' ? label : 'other'] += size;
+    return memory;
   }
 
   /** The buffer with this number. */
@@ -383,6 +401,16 @@ export class GpuHost {
     if (!buffer) throw new RlxError('internal', `no GPU buffer ${id}`);
     return buffer;
   }
+}
+
+function nameOf({ vendor, architecture, device, description }: Partial<GPUAdapterInfo> = {}): string {
+  return description || [vendor, architecture, device].filter(Boolean).join(' ') || 'unknown adapter';
+}
+
+/** Whether an adapter says that it is one in software. Not all of them say so but by name: Mesa's and Windows' do not. */
+function isSoftware(info: Partial<GPUAdapterInfo> = {}): boolean {
+  const names = [info.vendor, info.architecture, info.device, info.description].join(' ');
+  return info.isFallbackAdapter === true || /swiftshader|llvmpipe|lavapipe|softpipe|basic render/i.test(names);
 }
 
 async function describe(gpu: GPU, adapter: GPUAdapter, device: GPUDevice): Promise<GpuDescription> {

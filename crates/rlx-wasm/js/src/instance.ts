@@ -15,7 +15,7 @@ import type { Around } from './rlx_wasm.js';
 import type { WasmEngine } from './wasm.js';
 
 /** The glue's class. */
-export type BoundEngine = WasmEngine & { free(): void };
+export type BoundEngine = Omit<WasmEngine, 'ended' | 'memoryBytes'> & { free(): void };
 
 /** The error that ends work in an instance. */
 interface Ends {
@@ -31,14 +31,23 @@ export interface Bound<T> extends Ends {
 }
 
 export class Instance implements Around {
+  /** Resolves to why it stopped, if it ever does. */
+  readonly ended: Promise<RlxError>;
+  /** The module's memory, once it is there. */
+  memory: WebAssembly.Memory | undefined;
   readonly #pending = new Pending();
+  #end: (reason: RlxError) => void = () => {};
   #stopped: RlxError | undefined;
   #panic = '';
   /** How many of our own calls are under way: zero when the browser comes in by itself. */
   #calls = 0;
 
   /** `onStop` is called once, when the instance has stopped. */
-  constructor(private readonly onStop: () => void = () => {}) {}
+  constructor(private readonly onStop: () => void = () => {}) {
+    this.ended = new Promise((resolve) => {
+      this.#end = resolve;
+    });
+  }
 
   /** Why it stopped, if it did. */
   get stopped(): RlxError | undefined {
@@ -50,6 +59,7 @@ export class Instance implements Around {
     if (this.#stopped) return;
     this.#stopped = stopped(thrown, this.#panic);
     this.#pending.end(this.#stopped);
+    this.#end(this.#stopped);
     this.onStop();
   }
 
@@ -141,6 +151,8 @@ export class Instance implements Around {
   engine(make: () => BoundEngine, onLeave: () => void): WasmEngine {
     const { call, wait, ...ends } = this.bind(make, onLeave, 'the engine was disposed');
     return {
+      ended: this.ended,
+      memoryBytes: () => this.memory?.buffer.byteLength ?? 0,
       tune: (progress) => wait((e) => e.tune(progress)),
       text: (name, at, bytes) => call((e) => e.text(name, at, bytes)),
       index: (at, bytes) => call((e) => e.index(at, bytes)),

@@ -1,4 +1,4 @@
-/** The caller's `onProgress` and `onNotice`. */
+/** The caller's listeners. */
 
 /**
  * A listener that throws does not end the load: its error is reported as uncaught, as browsers do for
@@ -14,12 +14,20 @@ export function listening<T>(listener: (value: T) => void): (value: T) => void {
   };
 }
 
-type Listener = (value: never) => void;
+interface Listeners {
+  onProgress?: (value: never) => void;
+  onNotice?: (value: never) => void;
+  onLost?: (value: never) => void;
+}
 
 /** The same options, with listeners that may throw. */
-export function heard<T extends { onProgress?: Listener; onNotice?: Listener }>(options: T): T {
-  const { onProgress, onNotice } = options;
-  return { ...options, ...(onProgress && { onProgress: listening(onProgress) }), ...(onNotice && { onNotice: listening(onNotice) }) };
+export function heard<T extends Listeners>(options: T): T {
+  const heard = { ...options };
+  for (const name of ['onProgress', 'onNotice', 'onLost'] as const) {
+    const listener = options[name];
+    if (listener) heard[name] = listening(listener);
+  }
+  return heard;
 }
 
 function report(error: unknown): void {

@@ -1,6 +1,6 @@
 /** Checks the options of `Session.load` and `Embedder.load`, and lists the files to read. */
 
-import type { FileItem } from './bring.js';
+import type { FileItem } from './options.js';
 import { usage } from './error.js';
 import { folderOf, textOf } from './folder.js';
 import type { ModelFiles, TextFile } from './folder.js';

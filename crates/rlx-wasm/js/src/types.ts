@@ -1,8 +1,11 @@
 /** The public types of the package, written by hand; those of OpenAI's shapes stand in `openai/types.ts`. */
 
+import type { RlxError } from './error.js';
+
 /**
  * Which executor runs the model. `auto` takes WebGPU if it works, else the CPU: also if a load fails on the GPU
- * because of missing memory, a lost device or a rejected kernel. `info().fallbackReason` says why.
+ * because of missing memory, a lost device or a rejected kernel, or if the processor only simulates a GPU.
+ * `info().fallbackReason` says why.
  */
 export type DeviceChoice = 'auto' | 'webgpu' | 'cpu';
 
@@ -50,6 +53,12 @@ export interface LoadOptions {
    */
   threads?: number;
   /**
+   * Where the engine runs. In a page the default is true: in a module worker of its own, so that the page's thread
+   * is never busy with it. With `false`, and everywhere else, it runs in the calling thread. Or a `Worker` whose module
+   * imports `rlx-wasm/worker`, or the address of such a module. `gpu` needs the calling thread.
+   */
+  worker?: boolean | Worker | URL | string;
+  /**
    * Address of `rlx.wasm` or `rlx-relaxed.wasm`. Default: the best one for this browser, next to the package's
    * modules. A build at an address given here has one thread.
    */
@@ -58,6 +67,11 @@ export interface LoadOptions {
   onProgress?: (progress: LoadProgress) => void;
   /** Called with news for users: offline, no room for the cache, a GPU that computes wrong values. It may throw like `onProgress`. */
   onNotice?: (notice: Notice) => void;
+  /**
+   * Called when the engine cannot go on without `reload`: its device was lost, or the wasm module stopped. Calls that
+   * run reject by themselves. It may throw like `onProgress`.
+   */
+  onLost?: (error: RlxError) => void;
   /** Aborting it rejects `load` with code `cancelled` and frees everything. */
   signal?: AbortSignal;
 }
@@ -104,7 +118,7 @@ export interface LoadProgress {
 
 /** Something worth showing that is not an error. */
 export interface Notice {
-  code: 'offline' | 'cache_unavailable' | 'cache_full' | 'kernels_demoted';
+  code: 'offline' | 'cache_unavailable' | 'cache_full' | 'kernels_demoted' | 'worker_unavailable';
   /** One sentence. */
   message: string;
 }
@@ -147,6 +161,26 @@ export interface EngineInfo {
   decodeTokensPerSecond: number | null;
   /** Prompt tokens of the last call that were in the caches already. */
   reusedTokens: number;
+}
+
+/** Bytes that an engine holds now. */
+export interface EngineMemory {
+  /** On the GPU; null on the CPU. */
+  gpu: GpuMemory | null;
+  /**
+   * Of the wasm module, which on the CPU has the weights too. It never shrinks; engines with several threads in one
+   * thread of JavaScript share one.
+   */
+  wasm: number;
+}
+
+/** Bytes of GPU buffers, by use. */
+export interface GpuMemory {
+  weights: number;
+  /** What a step computes and the next one overwrites. */
+  arena: number;
+  /** Key-value caches and other states, constants, and what is read back. */
+  other: number;
 }
 
 /** Details of an `RlxError`: about missing memory, or an input that does not fit. */

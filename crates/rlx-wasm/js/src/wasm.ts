@@ -7,6 +7,7 @@
  * grow in any of them.
  */
 
+import type { RlxError } from './error.js';
 import type { GpuHost } from './gpu_host.js';
 import type { TemplateMessage } from './openai/messages.js';
 import type { EngineInfo, KvType } from './types.js';
@@ -140,6 +141,10 @@ export interface WasmLoading {
 
 /** A language model on a device. */
 export interface WasmEngine extends WasmLoading {
+  /** Resolves to the error with which its instance stopped, if it ever does. */
+  readonly ended: Promise<RlxError>;
+  /** Bytes of the instance's memory, which never shrinks. */
+  memoryBytes(): number;
   /** Measures the fastest tuning, without a model: `{"key", "tuning"}` as JSON. `progress` gets 0 to 1. */
   tune(progress: (done: number) => void): Promise<string>;
   /** Whether `finishLoad` runs a self-test of the GPU first; valid after `open`. */

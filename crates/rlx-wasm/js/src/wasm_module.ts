@@ -36,6 +36,11 @@ interface GlueModule<G> {
   default: (around: Around) => G & { init(options: { module_or_path: WebAssembly.Module }): Promise<unknown> };
 }
 
+/** What the glue answers once the module is there. */
+interface Initialised {
+  memory: WebAssembly.Memory;
+}
+
 interface Threaded extends Started {
   workers: Workers;
 }
@@ -77,7 +82,7 @@ function startSingle<G>(url: URL, bringGlue: () => Promise<GlueModule<G>>): Prom
     const { default: instantiate } = await bringGlue();
     const instance = new Instance();
     const glue = instantiate(instance);
-    await glue.init({ module_or_path: module });
+    ({ memory: instance.memory } = await glue.init({ module_or_path: module }) as Initialised);
     return { instance, glue };
   });
 }
@@ -95,6 +100,7 @@ function startThreaded(url: URL): Promise<Threaded> {
     });
     const glue = instantiate(instance);
     const { memory } = await glue.init({ module_or_path: module });
+    instance.memory = memory;
     workers = new Workers({ module, memory }, (trap) => instance.stop(trap));
     return { instance, glue, workers };
   });

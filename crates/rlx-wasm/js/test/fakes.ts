@@ -1,6 +1,7 @@
 /** Stand-ins for the parts that need a browser or the wasm module. */
 
 import type { Store } from '../src/cache.js';
+import type { RlxError } from '../src/error.js';
 import type { WasmEngine, WasmEvent } from '../src/wasm.js';
 import type { WasmSession } from '../src/wasm_session.js';
 
@@ -130,6 +131,11 @@ export class FakeStore implements Store {
 
 /** An engine that answers with given events and keeps what it was told. */
 export class FakeEngine implements WasmEngine {
+  /** Lets its instance stop. */
+  stop: (reason: RlxError) => void = () => {};
+  readonly ended = new Promise<RlxError>((resolve) => {
+    this.stop = resolve;
+  });
   log: string[] = [];
   started: unknown[] = [];
   events: WasmEvent[] = [];
@@ -162,6 +168,10 @@ export class FakeEngine implements WasmEngine {
   /** The fake's index is a list of names. */
   index(_at: string, bytes: Uint8Array) {
     return JSON.parse(new TextDecoder().decode(bytes)) as string[];
+  }
+
+  memoryBytes() {
+    return 65536;
   }
 
   async tune() {

@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Bringing, FileItem } from '../src/bring.js';
+import type { Bringing } from '../src/bring.js';
+import type { FileItem } from '../src/options.js';
 import { RlxError } from '../src/error.js';
 import { folderOf, languageFiles, openModel } from '../src/folder.js';
 import { ShardReader } from '../src/shard.js';

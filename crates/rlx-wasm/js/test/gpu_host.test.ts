@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { GpuHost, STAGING_BYTES } from '../src/gpu_host.js';
 
 /** A `gpu` whose device answers `workDone` as it is told. */
-function fakeGpu(workDone: () => Promise<undefined>): GPU {
+function fakeGpu(workDone: () => Promise<undefined>, info: object = {}): GPU {
   const queue = { submit: () => {}, writeBuffer: () => {}, onSubmittedWorkDone: workDone };
   const device = {
     queue,
@@ -14,7 +14,7 @@ function fakeGpu(workDone: () => Promise<undefined>): GPU {
     features: new Set(),
     createBuffer: () => ({ destroy: () => {} }),
   };
-  const adapter = { features: new Set(), limits: {}, info: {}, requestDevice: async () => device };
+  const adapter = { features: new Set(), limits: {}, info, requestDevice: async () => device };
   return { requestAdapter: async () => adapter } as unknown as GPU;
 }
 
@@ -35,5 +35,21 @@ test('a device that is lost while weights stream is told to whoever streams, and
     assert.deepEqual(unhandled, []);
   } finally {
     process.off('unhandledRejection', note);
+  }
+});
+
+test('a GPU in software is known by its mark or its name, and is taken only where it may be', async () => {
+  const done = () => Promise.resolve(undefined);
+  for (const info of [
+    { vendor: 'google', architecture: 'swiftshader' },
+    { description: 'llvmpipe (LLVM 15.0.6, 256 bits)' },
+    { device: 'Microsoft Basic Render Driver' },
+    { vendor: 'acme', isFallbackAdapter: true },
+  ]) {
+    await assert.rejects(GpuHost.create(fakeGpu(done, info), { software: false }), { code: 'device_unavailable', what: /simulated by the processor/ });
+    await GpuHost.create(fakeGpu(done, info));
+  }
+  for (const info of [{}, { vendor: 'nvidia', architecture: 'hopper', isFallbackAdapter: false }, { description: 'Intel(R) UHD Graphics 620' }]) {
+    assert.ok(await GpuHost.create(fakeGpu(done, info), { software: false }));
   }
 });
