@@ -36,14 +36,14 @@ export default [
     tests: ['js source', 'js cache'],
   },
   {
-    name: 'js-dispose-leaves-the-queue', is: 'review', kind: 'state', file: at('engine'),
+    name: 'js-dispose-leaves-the-queue', is: 'review', kind: 'state', file: at('local'),
     from: 'this.#queue.close(this.#over);', to: '', form: 'statement',
     stands: 'Calls that wait when the engine is disposed wait for ever.',
     tests: ['js dispose'],
   },
   {
-    name: 'js-dispose-frees-at-once', is: 'review', kind: 'order', file: at('engine'),
-    from: 'void this.#pending.then(free, free);', to: 'free();', form: 'statement',
+    name: 'js-dispose-frees-at-once', is: 'review', kind: 'order', file: at('local'),
+    from: 'await this.#pending.catch(() => {});', to: '', form: 'statement',
     stands: 'The engine is freed under a step that still uses it.',
     tests: ['js dispose'],
   },

@@ -32,7 +32,6 @@ use rlx_core::{Code, Error, Result};
 use rlx_webgpu::device::tune;
 use rlx_webgpu::gpu::Gpu;
 use rlx_webgpu::tuning::key;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use wasm_bindgen::prelude::*;
@@ -59,7 +58,7 @@ impl Opened {
     fn prompt(
         &self,
         messages: TemplateValue,
-        variables: BTreeMap<String, TemplateValue>,
+        variables: Vec<(String, TemplateValue)>,
     ) -> Result<Vec<u32>> {
         let template = self.template.as_ref().map_err(Clone::clone)?;
         let render =

@@ -15,8 +15,6 @@ use rlx_core::{Error, Result};
 use rlx_webgpu::Tuning;
 use rlx_webgpu::gpu::GpuInfo;
 use rlx_webgpu::tuning::key;
-#[cfg(feature = "chat")]
-use std::collections::BTreeMap;
 
 /// The constructor's first argument.
 #[cfg_attr(not(feature = "chat"), allow(dead_code))]
@@ -93,7 +91,7 @@ impl Options {
 #[cfg(feature = "chat")]
 pub(crate) enum Prompt {
     /// Messages for the chat template, and its further variables.
-    Messages(TemplateValue, BTreeMap<String, TemplateValue>),
+    Messages(TemplateValue, Vec<(String, TemplateValue)>),
     /// Token ids.
     Tokens(Vec<u32>),
 }
@@ -150,13 +148,13 @@ pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateO
 
 /// The messages of a request, and what else its template is told.
 #[cfg(feature = "chat")]
-pub(crate) fn conversation(request: &Json) -> (TemplateValue, BTreeMap<String, TemplateValue>) {
-    let messages = request.get("messages").cloned().unwrap_or(Json::Array(Vec::new()));
-    let variables = match request.get("variables") {
-        Some(Json::Object(members)) => members.clone().into_iter(),
-        _ => Vec::new().into_iter(),
+pub(crate) fn conversation(request: &Json) -> (TemplateValue, Vec<(String, TemplateValue)>) {
+    let part = |key: &str| request.get(key).cloned().map(TemplateValue::from);
+    let variables = match part("variables") {
+        Some(TemplateValue::Map(entries)) => entries,
+        _ => Vec::new(),
     };
-    (messages.into(), variables.map(|(name, value)| (name, value.into())).collect())
+    (part("messages").unwrap_or(TemplateValue::List(Vec::new())), variables)
 }
 
 /// A token and its bias.
