@@ -44,6 +44,21 @@ test('a whole answer and a stream are those of the engine', async () => {
   await engine.dispose();
 });
 
+test('texts, several answers, tools and signals of options go over a port too', async () => {
+  const { engine } = await setUp(texts('a', 'b'));
+  assert.deepEqual((await engine.completions.create({ prompt: ['x', 'y'], echo: true })).choices.map(({ text }) => text), ['xab', 'yab']);
+  const seen: (string | null)[] = [];
+  for await (const { choices } of await engine.completions.create({ prompt: 'x', stream: true })) seen.push(choices[0]!.text);
+  assert.deepEqual(seen, ['a', 'b', '']);
+  const several = await engine.chat.completions.create({ messages, n: 2, tools: undefined, logit_bias: { 5: 1 } });
+  assert.equal(several.choices.length, 2);
+  const abort = new AbortController();
+  abort.abort();
+  await assert.rejects(engine.chat.completions.create({ messages }, { signal: abort.signal }), { code: 'cancelled' });
+  await assert.rejects(engine.chat.completions.create({ messages }, { timeout: 1 } as object), { code: 'usage', at: 'timeout' });
+  await engine.dispose();
+});
+
 test('an error has its code, place, hint and the text before it', async () => {
   const { engine, wasm } = await setUp(texts('Hel', 'lo'));
   await assert.rejects(engine.chat.completions.create({ messages, temperature: 5 }), (error: unknown) =>
