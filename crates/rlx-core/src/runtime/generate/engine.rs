@@ -347,6 +347,9 @@ impl Engine {
             return Err(Error::new(Code::ContextFull, what)
                 .hint("shorten the prompt, start a new chat, or load with a longer context"));
         }
+        if options.logprobs.is_some() {
+            self.add_logits()?;
+        }
         let common =
             self.cached.iter().zip(&prompt).take_while(|(a, b)| a == b).count().min(reusable)
                 / block
@@ -356,9 +359,6 @@ impl Engine {
         let (reused, cleared) =
             self.recurrences.begin(&mut self.session, held, &prompt, lengths)?;
         self.rings.begin(reused);
-        if options.logprobs.is_some() {
-            self.add_logits()?;
-        }
         // From here on, rows past the common prefix may be overwritten.
         self.cached.truncate(reused);
         self.exact = false;
