@@ -38,6 +38,8 @@ pub struct LoadOptions {
     pub activations: Option<Activations>,
     /// Positions of a block, of a model that fills blocks; `None`: as many as it was trained with.
     pub block: Option<u64>,
+    /// Bytes for the rows of conversations besides the one in the caches.
+    pub conversations: u64,
     /// Whether the logits after a prompt may be asked for.
     pub logits: bool,
     /// What the compiler is asked for; `None`: what the presets of the model's family say.
@@ -52,6 +54,7 @@ impl LoadOptions {
         let mut options = ModelOptions::by(&target.policy);
         options.context = self.context;
         options.block = self.block;
+        options.conversations = self.conversations;
         options.compile.kv = self.kv.unwrap_or(options.compile.kv);
         options.compile.activations = self.activations.unwrap_or(options.compile.activations);
         if let Some(profile) = &self.profile {

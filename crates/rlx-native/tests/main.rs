@@ -5,6 +5,7 @@
 mod bless;
 #[path = "../../../tests/cli/mod.rs"]
 mod cli;
+mod conversations;
 mod convert;
 mod drift;
 mod facts;

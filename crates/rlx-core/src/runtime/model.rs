@@ -6,7 +6,7 @@ use crate::error::{Code, Error, Result};
 use crate::gguf::ModelFiles;
 use crate::ir::hir::{Block, Module};
 use crate::ir::lir::{Program, StateDecl};
-use crate::lower::{ProgramSpec, states};
+use crate::lower::{CANVAS, COUNTS, CTL, PARAMS, ProgramSpec, states};
 use crate::models::{self, Checkpoint, Diffusion, Model, Task};
 use crate::passes::FusionReport;
 use crate::plan::{Located, WeightPlan};
@@ -14,7 +14,7 @@ use crate::profile::Presets;
 use crate::safetensors;
 use crate::safetensors::json::Json;
 use crate::target::{CompileOptions, Policy, Target};
-use crate::types::DType;
+use crate::types::{DType, Shape, Type};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -25,6 +25,9 @@ use alloc::vec::Vec;
 /// Positions that the cache of a layer with a window keeps beyond the window, at least: a conversation whose last
 /// answer is asked for again, or begins otherwise, goes on from its rows if it is no longer than that.
 const CACHE_SPARE: u64 = 512;
+
+/// The state that has the rows of conversations besides the one in the caches.
+pub(super) const CONVERSATIONS: &str = "conversations";
 
 /// What to compile.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +46,8 @@ pub struct ModelOptions {
     pub programs: Vec<ProgramSpec>,
     /// Positions of a block, of a model that fills blocks; `None`: as many as it was trained with.
     pub block: Option<u64>,
+    /// Bytes for the rows of conversations besides the one in the caches; 0: none.
+    pub conversations: u64,
 }
 
 impl ModelOptions {
@@ -62,6 +67,7 @@ impl ModelOptions {
                 ProgramSpec::prefill_last(chunk),
             ]),
             block: None,
+            conversations: 0,
         }
     }
 
@@ -224,8 +230,14 @@ impl CompiledModel {
         for program in &mut programs {
             plan.bind(program)?;
         }
+        let mut states = states(&module, options.compile.caches())?;
+        if options.conversations > 0 {
+            let bytes = options.conversations.next_multiple_of(4);
+            let ty = Type::state(DType::U32, Shape::of(&[bytes / 4]));
+            states.push(StateDecl { name: CONVERSATIONS.into(), ty, bytes });
+        }
         Ok(CompiledModel {
-            states: states(&module, options.compile.caches())?,
+            states,
             specs: options.programs.clone(),
             context: module.context,
             chunk: options.chunk,
@@ -270,6 +282,13 @@ impl CompiledModel {
         let names: BTreeSet<String> = states.map(|(name, _)| name).collect();
         let numbered = (0..).zip(&self.states).filter(|(_, s)| names.contains(&s.name));
         numbered.map(|(i, s)| (i, s.bytes)).collect()
+    }
+
+    /// Numbers of the states that have something of a text's rows: caches and recurrences.
+    pub fn row_states(&self) -> Vec<u32> {
+        let others = [CTL, PARAMS, COUNTS, CANVAS, CONVERSATIONS];
+        let of_rows = (0..).zip(&self.states).filter(|(_, s)| !others.contains(&s.name.as_str()));
+        of_rows.map(|(i, _)| i).collect()
     }
 
     /// How many positions may have been written since the caches were as a prompt wants them, so that all that its

@@ -119,6 +119,7 @@ impl ModelArgs {
 
     pub fn load_options(&self, logits: bool) -> Result<LoadOptions> {
         Ok(LoadOptions {
+            conversations: 0, // a command has one
             context: self.context,
             block: self.block_length,
             kv: self.kv.map(Kv::dtype),

@@ -366,6 +366,7 @@ pub fn verify_model(
         programs.push(ProgramSpec { name: LAYERS.into(), ..ProgramSpec::verify(CHUNK, true) });
     }
     let options = |block: Option<u64>, context: Option<u64>| ModelOptions {
+        conversations: 0,
         block,
         context,
         chunk: CHUNK,

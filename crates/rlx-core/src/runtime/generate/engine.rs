@@ -9,6 +9,7 @@ use crate::runtime::device::{
     Device, DeviceInfo, Outputs, ProgramId, Submission, Ticket, Write, WriteTo,
 };
 use crate::runtime::generate::blocks::Pass;
+use crate::runtime::generate::conversations::{Conversations, Rows};
 use crate::runtime::generate::machine::{Action, Event, Machine, Reason, Request, device_lost};
 use crate::runtime::generate::pacing::Pacing;
 use crate::runtime::generate::recurrences::Recurrences;
@@ -126,6 +127,7 @@ pub struct Engine {
     exact: bool,
     recurrences: Recurrences,
     rings: Rings,
+    conversations: Conversations,
     /// Whether a generation has found the device lost.
     lost: bool,
     /// Numbers of the states: control block, sampling parameters, counts.
@@ -204,6 +206,7 @@ impl Engine {
         let short = compiled.program("prefill_short").map(|i| compiled.specs[i].seq as usize);
         let recurrences = Recurrences::new(compiled.recurrences());
         let rings = Rings::new(compiled.cache_spare());
+        let conversations = Conversations::new(&compiled);
         Ok(Engine {
             session,
             compiled,
@@ -212,6 +215,7 @@ impl Engine {
             exact: true,
             recurrences,
             rings,
+            conversations,
             lost: false,
             states,
             canvas,
@@ -273,6 +277,7 @@ impl Engine {
         self.cached.clear();
         self.exact = false;
         self.recurrences.forget();
+        self.conversations.forget();
     }
 
     /// Starts a generation. One runs at a time: callers must queue others. A generation that still runs is
@@ -350,6 +355,7 @@ impl Engine {
         if options.logprobs.is_some() {
             self.add_logits()?;
         }
+        self.turn_to(&prompt[..reusable])?;
         let common =
             self.cached.iter().zip(&prompt).take_while(|(a, b)| a == b).count().min(reusable)
                 / block
@@ -441,6 +447,23 @@ impl Engine {
                 self.session.add(&name, &program)?;
             }
         }
+        Ok(())
+    }
+
+    /// Has the caches hold the rows of the text that a prompt goes on with furthest.
+    fn turn_to(&mut self, prompt: &[u32]) -> Result<()> {
+        let tokens = core::mem::take(&mut self.cached);
+        let held = Rows { tokens, exact: self.exact, rings: self.rings.clone() };
+        let turned = self.conversations.turn(&self.session, &held, prompt);
+        // After a failure the caches may have anything.
+        let rows = match turned {
+            Ok(found) => found.unwrap_or(held),
+            Err(e) => {
+                self.reset();
+                return Err(e);
+            }
+        };
+        (self.cached, self.exact, self.rings) = (rows.tokens, rows.exact, rows.rings);
         Ok(())
     }
 

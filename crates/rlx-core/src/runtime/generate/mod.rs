@@ -2,6 +2,7 @@
 //! the window of steps in flight.
 
 pub mod blocks;
+mod conversations;
 pub mod engine;
 pub mod machine;
 pub mod pacing;

@@ -4,6 +4,7 @@
 //! first new row sees a ring may have lost some to later ones, which an answer wrote: then it goes on from nothing.
 
 /// What has been written to the rings of a session.
+#[derive(Clone)]
 pub(super) struct Rings {
     /// Positions that a ring has beyond its window; `None` without rings.
     spare: Option<usize>,

@@ -179,6 +179,14 @@ impl Session {
     }
 }
 
+/// Bytes of a state, from a multiple of 4 on, as many as a multiple of 4.
+#[cfg(feature = "text")]
+pub(in crate::runtime) struct Stretch {
+    pub state: u32,
+    pub offset: u64,
+    pub bytes: u64,
+}
+
 /// Copies of states, for the generation of text.
 #[cfg(feature = "text")]
 impl Session {
@@ -213,6 +221,27 @@ impl Session {
         from: &DeviceTensor,
     ) -> Result<()> {
         self.copy_states(states, from, false)
+    }
+
+    /// Copies stretches of states to the state `memory`, one behind the other from byte `at` on, or (not `out`) back.
+    ///
+    /// # Errors
+    /// Errors of the device.
+    pub(in crate::runtime) fn move_stretches(
+        &self,
+        stretches: &[Stretch],
+        memory: u32,
+        mut at: u64,
+        out: bool,
+    ) -> Result<()> {
+        let copy = |&Stretch { state, offset, bytes }: &Stretch| {
+            let (own, kept) = ((Memory::State(state), offset), (Memory::State(memory), at));
+            at += bytes;
+            let (from, to) = if out { (own, kept) } else { (kept, own) };
+            Copy { from: from.0, from_offset: from.1, to: to.0, to_offset: to.1, bytes }
+        };
+        let copies: Vec<Copy> = stretches.iter().map(copy).collect();
+        self.device.copy(self.memory_id()?, &copies)
     }
 
     fn copy_states(&self, states: &[(u32, u64)], tensor: &DeviceTensor, out: bool) -> Result<()> {

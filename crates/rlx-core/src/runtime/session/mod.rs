@@ -24,6 +24,8 @@ mod run;
 mod tensor;
 
 pub use crate::models::Entry;
+#[cfg(feature = "text")]
+pub(in crate::runtime) use kept::Stretch;
 pub use kept::{DeviceTensor, Given, Reading};
 pub use opening::Opening;
 pub use preview::Preview;
