@@ -260,7 +260,8 @@ test('wrong requests are refused with what and where', async () => {
     const messages = t.user('x');
     const requests = [
       { messages: [] }, { messages: 'x' }, { messages: [{ role: 'robot', content: 'x' }] },
-      { messages: [{ role: 'user', content: 1 }] }, { messages, temperature: 3 }, { messages, max_tokens: 0 }, { messages, n: 2 },
+      { messages: [{ role: 'user', content: 1 }] }, { messages, temperature: 3 }, { messages, max_tokens: 0 }, { messages, maxTokens: 2 },
+      { messages, tools: [{ type: 'function', function: { name: 'f' } }] }, { messages, top_logprobs: 1 }, { messages, logit_bias: { 99999999: 1 } },
     ];
     const errors = [];
     for (const request of requests) errors.push((await t.settled(t.ask(t.engine, request))).error);
@@ -269,12 +270,38 @@ test('wrong requests are refused with what and where', async () => {
   assert.deepEqual(errors, [
     ['usage', 'messages must be an array of at least one message', 'messages'],
     ['usage', 'messages must be an array of at least one message', 'messages'],
-    ['usage', 'role is robot, it must be system, user or assistant', 'messages[0]'],
-    ['usage', 'content must be a text', 'messages[0]'],
+    ['usage', 'role is robot, it must be system, developer, user, assistant or tool', 'messages[0]'],
+    ['usage', 'content must be a text, or a list of parts', 'messages[0]'],
     ['usage', 'temperature is 3, it must be from 0 to 2', 'temperature'],
     ['usage', 'max_tokens is 0, it must be a whole number, 1 or more', 'max_tokens'],
-    ['usage', 'n is not a parameter of create', 'n'],
+    ['usage', 'maxTokens is not a parameter of create', 'maxTokens'],
+    ['usage', "the model's chat template takes no tools", 'tools'],
+    ['usage', 'top_logprobs is beside logprobs', 'top_logprobs'],
+    ['usage', 'token 99999999 is outside the vocabulary', 'logit_bias'],
   ]);
+});
+
+test('several answers compute their prompt once, and biases reach the sampler', async () => {
+  const seen = await inPage(async () => {
+    const messages = t.user('What does Vec::push do?');
+    const one = await t.ask(t.engine, { messages, max_tokens: 8 });
+    const several = await t.ask(t.engine, { messages, n: 3, max_completion_tokens: 8, seed: 1, stop: null });
+    const reused = t.engine.info().reusedTokens;
+    const four = await t.ask(t.engine, { messages, max_tokens: 4 });
+    const [first] = await t.engine.tokenize(t.textOf(one));
+    const never = await t.ask(t.engine, { messages, max_tokens: 4, logit_bias: { [first]: -100 } });
+    const always = await t.ask(t.engine, { messages, max_tokens: 4, logit_bias: { [first]: 100 } });
+    return {
+      texts: several.choices.map(({ index, message }) => [index, message.content]), one: t.textOf(one), usage: several.usage, reused,
+      begin: await t.engine.detokenize([first]), four: t.textOf(four), never: t.textOf(never), always: t.textOf(always),
+    };
+  });
+  assert.deepEqual(seen.texts, [[0, seen.one], [1, seen.one], [2, seen.one]]);
+  assert.deepEqual(seen.usage, { prompt_tokens: 19, completion_tokens: 24, total_tokens: 43 });
+  assert.equal(seen.reused, 18);
+  assert.ok(seen.one.startsWith(seen.begin));
+  assert.notEqual(seen.never, seen.four);
+  assert.equal(seen.always, seen.begin.repeat(4));
 });
 
 test('wasm memory may grow between any two calls', async () => {

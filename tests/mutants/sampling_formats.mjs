@@ -48,9 +48,33 @@ export default [
   },
   {
     name: 'prompt-counts-as-generated', is: 'new', kind: 'operand', file: sample('mod.rs'),
-    from: 'word & !IN_PROMPT', to: 'word',
+    from: 'let n_generated = word & GENERATED', to: 'let n_generated = word & (GENERATED | IN_PROMPT)',
     stands: 'Frequency and presence penalties count the prompt.',
     tests: ['core:all noticed::', 'core:all sample::'],
+  },
+  {
+    name: 'bias-as-an-occurrence', is: 'new', kind: 'operand', file: sample('mod.rs'),
+    from: 'if word & (IN_PROMPT | GENERATED) != 0', to: 'if word != 0',
+    stands: 'The repetition penalty takes a token with a bias for one of the text.',
+    tests: ['core:all noticed::', 'core:all sample::'],
+  },
+  {
+    name: 'full-count-goes-on', is: 'new', kind: 'bound', file: sample('mod.rs'),
+    from: 'u32::from(*word & GENERATED != GENERATED)', to: '1',
+    stands: 'A count past its most turns into the mark of the prompt.',
+    tests: ['core:all noticed::', 'core:all sample::'],
+  },
+  {
+    name: 'likeliest-the-later-of-equals', is: 'new', kind: 'bound', file: sample('likely.rs'),
+    from: 'other.0 >= logit', to: 'other.0 > logit',
+    stands: 'Of tokens that are as likely the later one is told first.',
+    tests: ['core:all noticed::', 'core:lib likely'],
+  },
+  {
+    name: 'likely-without-the-best', is: 'new', kind: 'operand', file: sample('likely.rs'),
+    from: 'expf(number(logit) - max)', to: 'expf(number(logit))',
+    stands: 'Probabilities overflow where logits are large.',
+    tests: ['core:all noticed::', 'core:lib likely'],
   },
   {
     name: 'best-of-a-later-chunk', is: 'new', kind: 'bound', file: sample('mod.rs'),

@@ -40,6 +40,12 @@ export default [
     tests: ['webgpu:all operators::predict_and_unmask'],
   },
   {
+    name: 'wgsl-bias-as-an-occurrence', is: 'new', kind: 'operand', file: at('sample/logits'),
+    from: '(word & OCCURS) != 0u', to: 'word != 0u',
+    stands: 'The repetition penalty takes a token with a bias for one of the text.',
+    tests: ['webgpu:all noticed::', 'webgpu:all sample_wgsl::'],
+  },
+  {
     name: 'wgsl-top-p-one-more', is: 'review', kind: 'arithmetic', file: at('sample/cut'),
     from: 'if rest.x == 0u && rest.y == 0u { rest.x = 1u; }', to: 'rest = add(rest, vec2u(1u, 0u));',
     stands: 'Top-p must be exceeded where it must be reached.',

@@ -97,11 +97,11 @@ async function answer(question: string): Promise<void> {
   try {
     const chunks = await engine.chat.completions.create({ messages: turn, stream: true, temperature: 0, signal: abort.signal });
     for await (const chunk of chunks) {
-      text += chunk.choices[0].delta.content ?? '';
+      text += chunk.choices[0]?.delta.content ?? '';
       const atEnd = conversation.scrollHeight - conversation.scrollTop - conversation.clientHeight < 40;
       view.replaceChildren(render(text));
       if (atEnd) conversation.scrollTop = conversation.scrollHeight;
-      if (chunk.choices[0].finish_reason === 'length') addRemark(view, 'The context is full: start a new chat.');
+      if (chunk.choices[0]?.finish_reason === 'length') addRemark(view, 'The context is full: start a new chat.');
     }
   } catch (error) {
     if (error instanceof RlxError && error.code === 'cancelled') addRemark(view, 'Stopped.');

@@ -14,11 +14,11 @@ use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::reference::interpret;
 use rlx_core::runtime::device::{Bytes, Device, Ticket};
 use rlx_core::runtime::generate::engine::{Engine, GenerateOptions, Generation, Progress};
-use rlx_core::runtime::generate::machine::{Action, Event, Machine, Request};
+use rlx_core::runtime::generate::machine::{Action, Event, Machine, Reason, Request};
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::session::Opening;
 use rlx_core::runtime::session::load::placements;
-use rlx_core::sample::{Control, SampleParams, Scratch, params, philox, sample};
+use rlx_core::sample::{Control, Likely, LogProb, SampleParams, Scratch, params, philox, sample};
 use rlx_core::target::{CompileOptions, Target};
 use rlx_core::text::{ChatTemplate, Message, RenderOptions, Special, Tokenizer, VocabData, words};
 use rlx_core::types::{Binding, BlockFormat, DType, Dim, DimBinding, Scalar, Shape, Type};
@@ -460,6 +460,7 @@ fn machine(prompt: usize, chunk: usize, ahead: usize, max_tokens: usize) -> Mach
         max_tokens,
         stop_ids: vec![],
         stops: vec![],
+        controls: false,
         ahead,
     };
     Machine::new(request, Arc::new(t))
@@ -476,7 +477,7 @@ fn submissions(m: &mut Machine, next: &mut u32) -> usize {
                 n += 1;
                 assert!(n < 50, "it never waits");
             }
-            Action::Emit(_) => {}
+            Action::Emit(_) | Action::Control(_) => {}
             Action::Await | Action::Done(_) => return n,
         }
     }
@@ -508,6 +509,46 @@ fn no_step_is_submitted_whose_token_nobody_asked_for() {
     }
 }
 
+#[test]
+fn control_tokens_are_told_by_name_and_release_the_text_before_them() {
+    let t = Arc::new(tokenizer("gpt-2", &["a", "b", "<call>", "<end>"], &[], |d| d.eos = Some(3)));
+    let actions = |controls: bool| {
+        let request = Request {
+            block: None,
+            prompt: vec![0],
+            cached: 0,
+            chunk: 4,
+            capacity: 100,
+            max_tokens: 9,
+            stop_ids: vec![3],
+            stops: vec!["ab".into()],
+            controls,
+            ahead: 1,
+        };
+        let (mut m, mut next, mut told) = (Machine::new(request, t.clone()), 0, Vec::new());
+        submissions(&mut m, &mut next);
+        for id in [0, 2, 1, 2, 3] {
+            m.feed(Event::Read { ticket: Ticket(next - 1), id: Some(id) });
+            loop {
+                match m.next_action() {
+                    action @ (Action::Emit(_) | Action::Control(_)) => told.push(action),
+                    Action::Decode => {
+                        m.submitted(Ticket(next));
+                        next += 1;
+                    }
+                    Action::Done(reason) => return (told, reason),
+                    _ => break,
+                }
+            }
+        }
+        panic!("it goes on");
+    };
+    let (text, name) = (|t: &str| Action::Emit(t.into()), || Action::Control("<call>".into()));
+    assert_eq!(actions(true), (vec![text("a"), name(), text("b"), name()], Reason::Stop));
+    // Where nobody asks for them, a stop string reaches across.
+    assert_eq!(actions(false), (vec![], Reason::Stop));
+}
+
 /// Begins to load a model that is its embeddings onto the oracle.
 fn opening() -> (Opening, CompiledModel) {
     let ty = Type::tensor(DType::F32, Shape::of(&[5, 4]));
@@ -525,11 +566,62 @@ fn opening() -> (Opening, CompiledModel) {
 }
 
 fn engine() -> Engine {
+    engine_with(&[0.0; 20])
+}
+
+fn engine_with(table: &[f32]) -> Engine {
     let tokens = ["a", "b", "c", "d", "<end>"];
     let t = tokenizer("gpt-2", &tokens, &[], |data| data.eos = Some(4));
     let (opening, compiled) = opening();
-    let session = fill(opening, &[Arc::new(vec![0; 80])], Hand::Kept).unwrap();
+    let bytes: Vec<u8> = table.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let session = fill(opening, &[Arc::new(bytes)], Hand::Kept).unwrap();
     Engine::new(session, Arc::new(compiled), Arc::new(t)).unwrap()
+}
+
+#[test]
+fn how_likely_each_token_was_is_told_to_who_asks() {
+    // Logits are products of rows: the one with the next one and with itself, so that the last wins.
+    let mut table = [0.0; 20];
+    for row in 0..5 {
+        (table[4 * row], table[4 * row + 1]) = (1.0 + row as f32, -(row as f32));
+    }
+    let asked = |logprobs| GenerateOptions {
+        max_tokens: Some(3),
+        ignore_stops: true,
+        logprobs,
+        params: SampleParams { logit_bias: vec![(4, -100.0)], ..SampleParams::default() },
+        ..GenerateOptions::default()
+    };
+    let mut engine = engine_with(&table);
+    for asked in [asked(Some(2)), asked(Some(0)), asked(None)] {
+        let mut generation = engine.start(vec![1, 2], &asked).unwrap();
+        let mut cx = Waiting::from_waker(Waker::noop());
+        while !matches!(generation.poll_next(&mut engine, &mut cx), Poll::Ready(None)) {}
+        assert_eq!(generation.tokens(), [3, 3, 3]);
+        let mut fed = 2;
+        for i in 0..3 {
+            let Some(n) = asked.logprobs else {
+                assert_eq!(generation.likely(i), None);
+                continue;
+            };
+            let logits: Vec<f64> =
+                (0..5).map(|id| f64::from((1 + id) * (1 + fed) + id * fed)).collect();
+            let all = logits.iter().map(|l| l.exp()).sum::<f64>().ln();
+            let Likely { chosen, top } = generation.likely(i).unwrap();
+            let near = |got: &LogProb| {
+                (f64::from(got.logprob) - (logits[got.id as usize] - all)).abs() < 1e-4
+            };
+            assert!(chosen.id == 3 && near(chosen), "{chosen:?}");
+            // Before biases token 4 is the likeliest.
+            assert_eq!(top.iter().map(|t| t.id).collect::<Vec<_>>(), [4, 3][..n]);
+            assert!(top.iter().all(near), "{top:?}");
+            fed = 3;
+        }
+    }
+    let added = ["prefill_last_logits", "decode_logits"];
+    let programs: Vec<&str> = engine.entries().collect();
+    assert!(added.iter().all(|name| programs.iter().filter(|p| *p == name).count() == 1));
+    assert!(self::engine().entries().all(|name| !added.contains(&name)), "nobody asked");
 }
 
 #[test]

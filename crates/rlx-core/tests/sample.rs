@@ -2,7 +2,9 @@
 
 use rlx_core::sample::control::{FULL, RUNNING, STOPPED};
 use rlx_core::sample::weight::{FAR, weight};
-use rlx_core::sample::{Control, IN_PROMPT, SampleParams, Scratch, params, philox, sample};
+use rlx_core::sample::{
+    Control, GENERATED, IN_PROMPT, SampleParams, Scratch, bias_word, params, philox, sample,
+};
 
 const NONE: f32 = f32::NEG_INFINITY;
 
@@ -222,6 +224,34 @@ fn frequency_and_presence_count_generated_tokens_only() {
     assert_eq!(take(&presence, &[2.0, 1.2], &mut [IN_PROMPT, 0]), 0);
     assert_eq!(take(&presence, &[2.0, 0.5], &mut [9, 0]), 0);
     assert_eq!(take(&presence, &[2.0, 1.2], &mut [9, 0]), 1);
+}
+
+#[test]
+fn biases_are_added_after_penalties_and_forbid_or_force_a_token() {
+    let take = |params: &SampleParams, logits: &[f32], counts: &mut [u32]| {
+        let mut scratch = Scratch::default();
+        sample(logits, &params.to_words(), counts, &mut start(0), &mut scratch)
+    };
+    let biased = |bias| SampleParams { logit_bias: vec![(0, bias)], ..SampleParams::default() };
+    let mut counts = [bias_word(-100.0), 0];
+    assert_eq!(take(&biased(-100.0), &[90.0, -9.5], &mut counts), 1);
+    assert_eq!(counts, [bias_word(-100.0), 1]);
+    assert_eq!(take(&biased(100.0), &[-90.0, 9.5], &mut [bias_word(100.0), 0]), 0);
+    // 256ths: 0.5 + 1/256 is above 0.5, and a bias is no occurrence.
+    let both = SampleParams { repetition_penalty: 2.0, ..biased(1.0 / 256.0) };
+    assert_eq!(take(&both, &[0.5, 0.5], &mut [0, bias_word(1.0 / 256.0)]), 1);
+    assert_eq!(take(&both, &[4.0, 2.5], &mut [IN_PROMPT | bias_word(1.0), 0]), 0, "2 + 1");
+    assert_eq!(take(&both, &[f32::NEG_INFINITY, -50.0], &mut [bias_word(100.0), 0]), 1);
+}
+
+#[test]
+fn a_full_count_stays_and_leaves_bias_and_prompt_alone() {
+    let params = SampleParams { presence_penalty: -1.0, ..SampleParams::default() };
+    for word in [GENERATED, GENERATED | IN_PROMPT | bias_word(-1.0)] {
+        let (mut counts, mut scratch) = ([word], Scratch::default());
+        sample(&[1.0], &params.to_words(), &mut counts, &mut start(0), &mut scratch);
+        assert_eq!(counts, [word]);
+    }
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn recorded_templates_write_what_jinja_writes_and_fail_where_it_fails() {
                 options.variables.extend(set.iter().cloned());
             }
             if case.get("tools").is_some() {
-                options.variables.insert("tools".into(), tools.clone());
+                options.variables.push(("tools".into(), tools.clone()));
             }
             let got = template.render_json(case.get("messages").unwrap().clone(), &options);
             if let TemplateValue::Text(want) = want {

@@ -309,7 +309,7 @@ mod chat {
         let generate = variables.remove("add_generation_prompt");
         RenderOptions {
             add_generation_prompt: generate == Some(TemplateValue::Bool(true)),
-            variables,
+            variables: variables.into_iter().collect(),
             now: None,
         }
     }
@@ -490,7 +490,7 @@ mod chat {
         let rendered = template.render_json(parts.clone(), &options).unwrap();
         assert_eq!(rendered.text(), "<|im_end|>");
         assert!(rendered.segments.iter().all(|segment| segment.literal));
-        options.variables.insert("tools".into(), TemplateValue::parse("[1]").unwrap());
+        options.variables.push(("tools".into(), TemplateValue::parse("[1]").unwrap()));
         options.now = Some(0);
         let rendered = template.render_json(parts, &options).unwrap();
         assert_eq!(rendered.text(), "[1]01 Jan 1970<|im_end|>");

@@ -115,7 +115,7 @@ pub fn generate(
                 show(&more)?;
                 text += &more;
             }
-            Some(Progress::Prompt(..)) => {}
+            Some(Progress::Prompt(..) | Progress::Control(_)) => {}
             Some(Progress::Done(Reason::Failed(error))) => return Err(error),
             Some(Progress::Done(reason)) => break reason,
             None => return Err(Error::internal("a generation ended twice")),

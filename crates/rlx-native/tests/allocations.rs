@@ -95,7 +95,7 @@ fn the_allocator_agrees_with_the_plan_and_a_step_leaves_nothing_behind() {
             match progress {
                 Progress::Done(reason) => assert_eq!(reason, Reason::Length),
                 Progress::Text(_) => at.push((generation.tokens().len(), live())),
-                Progress::Prompt(..) => {}
+                Progress::Prompt(..) | Progress::Control(_) => {}
             }
         }
         assert_eq!(generation.tokens().len(), 96);

@@ -5,9 +5,10 @@ use crate::executor::{Executor, WASM_BYTES, cpu, where_it_runs};
 use crate::fault::throw;
 use crate::files::Files;
 use crate::gpu::GpuHost;
+use crate::likely::TokenLikely;
 use crate::panic::tell_panics;
 use crate::placing::Placing;
-use crate::request::{Options, Prompt, request};
+use crate::request::{Options, Prompt, conversation, parse, request};
 use crate::wait::{Pace, Platform, wait};
 use core::cell::RefCell;
 use core::task::{Context, Poll};
@@ -36,6 +37,9 @@ use std::sync::Arc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
 
+/// Tokens at the end of a prompt that say where its answer begins: inside a block of thoughts, for one.
+const PROMPT_END: usize = 16;
+
 /// A compiled model: the result of `open`.
 struct Opened {
     compiled: Arc<CompiledModel>,
@@ -51,13 +55,14 @@ struct Opened {
 
 impl Opened {
     /// The tokens of a conversation, up to where the answer begins.
-    fn prompt(&self, messages: TemplateValue) -> Result<Vec<u32>> {
+    fn prompt(
+        &self,
+        messages: TemplateValue,
+        variables: Vec<(String, TemplateValue)>,
+    ) -> Result<Vec<u32>> {
         let template = self.template.as_ref().map_err(Clone::clone)?;
-        let render = RenderOptions {
-            add_generation_prompt: true,
-            now: Some(local_time()),
-            ..RenderOptions::default()
-        };
+        let render =
+            RenderOptions { add_generation_prompt: true, variables, now: Some(local_time()) };
         Ok(encode_chat(&self.tokenizer, &template.render_json(messages, &render)?))
     }
 }
@@ -72,6 +77,24 @@ struct Call {
     generation: Generation,
     started: f64,
     first: Option<f64>,
+    /// Tokens whose probabilities have been told.
+    told: usize,
+}
+
+impl Call {
+    /// An event's text; with it is told how likely the tokens were that have come since the last one.
+    fn tell(&mut self, mut event: Object, tokenizer: &Tokenizer) -> String {
+        let from = core::mem::replace(&mut self.told, self.generation.tokens().len());
+        let tokens = &self.generation.tokens()[from..];
+        // A token that ends the answer is none of its text.
+        let shown = (from..).zip(tokens).filter(|(_, id)| !tokenizer.is_eog(**id));
+        let likely = shown.filter_map(|(i, _)| self.generation.likely(i));
+        let likely: Vec<_> = likely.map(|likely| TokenLikely::new(likely, tokenizer)).collect();
+        if !likely.is_empty() {
+            event.set("logprobs", &likely);
+        }
+        event.text()
+    }
 }
 
 struct State {
@@ -258,16 +281,21 @@ impl RlxEngine {
         })
     }
 
-    /// The tokens of the prompt that a call with these messages has.
+    /// The chat template's text; empty if the model has none that can be read.
+    pub fn template(&self) -> String {
+        let s = self.state.borrow();
+        let template = s.opened.as_ref().and_then(|opened| opened.template.as_ref().ok());
+        template.map_or_else(String::new, |template| template.source().into())
+    }
+
+    /// The tokens of the prompt that a call with these messages and variables has.
     #[wasm_bindgen(js_name = tokenizeMessages)]
-    pub fn tokenize_messages(
-        &self,
-        messages_json: &str,
-    ) -> core::result::Result<Vec<u32>, JsValue> {
+    pub fn tokenize_messages(&self, request_json: &str) -> core::result::Result<Vec<u32>, JsValue> {
         let s = self.state.borrow();
         let prompt = || {
             let opened = s.opened.as_ref().ok_or_else(not_open)?;
-            opened.prompt(TemplateValue::parse(messages_json)?)
+            let (messages, variables) = conversation(&parse(request_json)?);
+            opened.prompt(messages, variables)
         };
         prompt().map_err(|e| throw(&e))
     }
@@ -307,8 +335,8 @@ impl RlxEngine {
         })
     }
 
-    /// Starts a call. One runs at a time.
-    pub fn start(&self, request_json: &str) -> core::result::Result<(), JsValue> {
+    /// Starts a call; gives the end of its prompt, control tokens by their names. One runs at a time.
+    pub fn start(&self, request_json: &str) -> core::result::Result<String, JsValue> {
         self.state.borrow_mut().start(request_json).map_err(|e| throw(&e))
     }
 
@@ -474,7 +502,7 @@ impl State {
         }
     }
 
-    fn start(&mut self, request_json: &str) -> Result<()> {
+    fn start(&mut self, request_json: &str) -> Result<String> {
         let (opened, engine) =
             self.opened.as_ref().zip(self.engine.as_mut()).ok_or_else(not_open)?;
         if self.call.is_some() {
@@ -488,16 +516,20 @@ impl State {
             if self.executor.webgpu.is_some() { (4, 64) } else { (1, 1) };
         let prompt = match prompt {
             Prompt::Tokens(ids) => ids,
-            Prompt::Messages(messages) => opened.prompt(messages)?,
+            Prompt::Messages(messages, variables) => opened.prompt(messages, variables)?,
         };
+        let end = &prompt[prompt.len().saturating_sub(PROMPT_END)..];
+        let end = opened.tokenizer.decode(end, false);
         let generation = engine.start(prompt, &options)?;
         self.reused = generation.reused_tokens();
-        self.call = Some(Call { generation, started: self.platform.now(), first: None });
-        Ok(())
+        self.call = Some(Call { generation, started: self.platform.now(), first: None, told: 0 });
+        Ok(end)
     }
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<String>> {
-        let (Some(call), Some(engine)) = (&mut self.call, &mut self.engine) else {
+        let (Some(call), Some(engine), Some(opened)) =
+            (&mut self.call, &mut self.engine, &self.opened)
+        else {
             return Poll::Ready(Err(Error::internal("no call is running")));
         };
         loop {
@@ -517,9 +549,13 @@ impl State {
                     return Poll::Pending;
                 }
                 Progress::Prompt(..) => continue,
+                Progress::Control(name) => {
+                    let event = Object::new().with("type", &"control").with("text", &name);
+                    return Poll::Ready(Ok(call.tell(event, &opened.tokenizer)));
+                }
                 Progress::Text(text) => {
                     let event = Object::new().with("type", &"text").with("text", &text);
-                    return Poll::Ready(Ok(event.text()));
+                    return Poll::Ready(Ok(call.tell(event, &opened.tokenizer)));
                 }
                 Progress::Done(reason) => reason,
             };
@@ -538,12 +574,14 @@ impl State {
             let checked = self.options.logits.then(|| {
                 (call.generation.tokens().to_vec(), call.generation.logits().map(<[f32]>::to_vec))
             });
-            self.call = None;
             let name = match reason {
                 Reason::Stop => "stop",
                 Reason::Length => "length",
                 Reason::Cancelled => "cancelled",
-                Reason::Failed(e) => return Poll::Ready(Err(e)),
+                Reason::Failed(e) => {
+                    self.call = None;
+                    return Poll::Ready(Err(e));
+                }
             };
             let mut done = Object::new()
                 .with("type", &"done")
@@ -557,7 +595,9 @@ impl State {
                 done.set("tokens", &tokens);
                 done.set("logits", &logits);
             }
-            return Poll::Ready(Ok(done.text()));
+            let event = call.tell(done, &opened.tokenizer);
+            self.call = None;
+            return Poll::Ready(Ok(event));
         }
     }
 

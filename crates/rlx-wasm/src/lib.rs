@@ -22,6 +22,8 @@ mod fault;
 #[cfg(feature = "chat")]
 mod files;
 mod gpu;
+#[cfg(feature = "chat")]
+mod likely;
 #[cfg(feature = "graphs")]
 mod network;
 mod panic;

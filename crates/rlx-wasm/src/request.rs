@@ -90,14 +90,14 @@ impl Options {
 /// A prompt.
 #[cfg(feature = "chat")]
 pub(crate) enum Prompt {
-    /// Messages for the chat template.
-    Messages(TemplateValue),
+    /// Messages for the chat template, and its further variables.
+    Messages(TemplateValue, Vec<(String, TemplateValue)>),
     /// Token ids.
     Tokens(Vec<u32>),
 }
 
-#[cfg(feature = "chat")]
 /// `start`'s argument: the prompt, and how to sample.
+#[cfg(feature = "chat")]
 pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateOptions)> {
     let v = parse(json)?;
     let number = |key: &str| v.get(key).and_then(Json::as_f64);
@@ -111,6 +111,9 @@ pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateO
         repetition_penalty: float("repetition_penalty", off.repetition_penalty),
         frequency_penalty: float("frequency_penalty", off.frequency_penalty),
         presence_penalty: float("presence_penalty", off.presence_penalty),
+        logit_bias: v.get("logit_bias").and_then(Json::as_array).map_or_else(Vec::new, |rows| {
+            rows.iter().filter_map(Json::as_array).filter_map(bias).collect()
+        }),
         seed: number("seed").map_or(0, |n| n as u64),
         stop_ids: Vec::new(),
     };
@@ -121,6 +124,8 @@ pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateO
         max_tokens: v.get("max_tokens").and_then(Json::as_u64).map(|n| n as usize),
         params,
         stops,
+        controls: v.get("controls").and_then(Json::as_bool).unwrap_or(false),
+        logprobs: v.get("logprobs").and_then(Json::as_u64).map(|n| n as usize),
         blocks: BlockOptions {
             steps: number("steps").map(|n| n as u32),
             threshold: number("threshold").map(|x| x as f32),
@@ -133,10 +138,28 @@ pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateO
         Some(ids) => {
             Prompt::Tokens(ids.iter().filter_map(Json::as_u64).map(|n| n as u32).collect())
         }
-        None => Prompt::Messages(match v.get("messages") {
-            Some(messages) => messages.clone().into(),
-            None => TemplateValue::List(Vec::new()),
-        }),
+        None => {
+            let (messages, variables) = conversation(&v);
+            Prompt::Messages(messages, variables)
+        }
     };
     Ok((prompt, options))
+}
+
+/// The messages of a request, and what else its template is told.
+#[cfg(feature = "chat")]
+pub(crate) fn conversation(request: &Json) -> (TemplateValue, Vec<(String, TemplateValue)>) {
+    let part = |key: &str| request.get(key).cloned().map(TemplateValue::from);
+    let variables = match part("variables") {
+        Some(TemplateValue::Map(entries)) => entries,
+        _ => Vec::new(),
+    };
+    (part("messages").unwrap_or(TemplateValue::List(Vec::new())), variables)
+}
+
+/// A token and its bias.
+#[cfg(feature = "chat")]
+fn bias(row: &[Json]) -> Option<(u32, f32)> {
+    let [id, bias] = row else { return None };
+    Some((u32::try_from(id.as_u64()?).ok()?, bias.as_f64()? as f32))
 }

@@ -220,6 +220,7 @@ impl State {
         };
         let Poll::Ready(answer) = embedding.poll(embedder, cx) else { return Poll::Pending };
         let (done, truncated) = (embedding.progress().0, embedding.truncated());
+        let tokens = embedding.tokens();
         if answer.is_err() || self.cancelled {
             self.work = None;
         }
@@ -228,7 +229,7 @@ impl State {
         }
         Poll::Ready(answer.map(|over| {
             let batch = Object::new().with("over", &over);
-            batch.with("done", &done).with("truncated", &truncated).text()
+            batch.with("done", &done).with("truncated", &truncated).with("tokens", &tokens).text()
         }))
     }
 

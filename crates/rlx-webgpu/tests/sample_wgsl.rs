@@ -7,7 +7,8 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use rlx_core::sample::{
-    Control, IN_PROMPT, SampleParams, Scratch, control, params, philox, sample,
+    Control, GENERATED, IN_PROMPT, SampleParams, Scratch, bias_word, control, params, philox,
+    sample,
 };
 
 /// Waits by asking again: wgpu's native futures are ready at once or after a poll of the device.
@@ -190,7 +191,8 @@ fn random_case(random: &mut Random, vocab: usize, penalties: bool) -> Case {
     let logits: Vec<f32> = logits.collect();
     let counts = (0..vocab).map(|_| {
         let n = random.next() % 4;
-        random.pick(&[0, 0, IN_PROMPT, n, IN_PROMPT | n])
+        let bias = bias_word(random.pick(&[0.0, 0.0, 1.5, -2.25, 100.0, -100.0]));
+        random.pick(&[0, 0, IN_PROMPT, n, IN_PROMPT | n, GENERATED]) | bias
     });
     let counts = counts.collect();
     let mut p = SampleParams {

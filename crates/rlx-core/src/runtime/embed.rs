@@ -149,6 +149,11 @@ fn words(words: impl Iterator<Item = u32>) -> Vec<u8> {
 }
 
 impl Embedding {
+    /// How many tokens the texts have, special ones included, after cuts.
+    pub fn tokens(&self) -> usize {
+        self.ids.iter().map(Vec::len).sum()
+    }
+
     /// How many texts are done, and how many there are.
     pub fn progress(&self) -> (usize, usize) {
         (self.done, self.ids.len())

@@ -250,6 +250,19 @@ impl CompiledModel {
         })
     }
 
+    /// Compiles a program that returns logits beside what the program of its name does, with that one's options. Its
+    /// weights are not bound to the plan.
+    ///
+    /// # Errors
+    /// `Internal` for a program that the model does not have; as [`CompilePipeline::compile_program`].
+    pub fn also_with_logits(&self, name: &str, target: &Target) -> Result<(String, Arc<Program>)> {
+        let i = self.program(name);
+        let i = i.ok_or_else(|| Error::internal(format!("the model has no program {name}")))?;
+        let spec = self.specs[i].clone().with_logits();
+        let pipeline = CompilePipeline::new(target.clone()).with_options(self.options[i].clone());
+        Ok((spec.name.clone(), pipeline.compile_program(&self.module, &spec)?.lir))
+    }
+
     /// Bytes of the largest program's arena.
     pub fn arena_bytes(&self) -> u64 {
         self.programs.iter().map(|p| p.arena_bytes).max().unwrap_or(0)

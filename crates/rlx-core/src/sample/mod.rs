@@ -9,7 +9,7 @@
 //!
 //! In order, each over what the one before kept:
 //!
-//! 1. penalties; NaN counts as `-inf`; without any logit above `-inf` the token is 0
+//! 1. penalties, then biases; NaN counts as `-inf`; without any logit above `-inf` the token is 0
 //! 2. greedy: the lowest id with the largest logit, and that is all
 //! 3. top-k: the first `k` tokens in the order of (distance, id)
 //! 4. top-p: in that order the shortest run whose weights reach `max(1, total * P >> 31)`,
@@ -40,19 +40,29 @@ use alloc::vec::Vec;
 
 pub mod canvas;
 pub mod control;
+mod likely;
 pub mod params;
 pub mod philox;
 mod predict;
 pub mod weight;
 
 pub use control::Control;
+pub use likely::{Likely, LogProb, MOST_LIKELY, likely};
 pub use params::SampleParams;
 pub use predict::{CERTAIN, PLAIN_SCALE, predict};
 
 use weight::{FAR, weight};
 
-/// Bit of a counts word: the token occurs in the prompt. The other 31 count its generations.
-pub const IN_PROMPT: u32 = 1 << 31;
+/// Bit of a counts word: the token occurs in the prompt. The upper half is [`bias_word`].
+pub const IN_PROMPT: u32 = 1 << 15;
+/// Bits of a counts word that count the token's generations; full, they stay as they are.
+pub const GENERATED: u32 = IN_PROMPT - 1;
+
+/// The upper half of a counts word: what is added to the token's logit, in 256ths, signed.
+pub fn bias_word(bias: f32) -> u32 {
+    let units = (bias * 256.0 + if bias < 0.0 { -0.5 } else { 0.5 }) as i16;
+    u32::from(units as u16) << 16
+}
 
 /// Memory that [`sample`] reuses: at most 8 bytes a logit once it has grown.
 #[derive(Clone, Debug, Default)]
@@ -64,7 +74,7 @@ pub struct Scratch {
 /// Chooses a token, counts it and advances `control`; returns its id.
 ///
 /// `logits` is `f32[vocab]`, `params` is [`SampleParams::to_words`], `counts` is `u32[vocab]`
-/// ([`IN_PROMPT`]), read and written only when penalties are on; a word it lacks reads as 0 and
+/// ([`IN_PROMPT`]), read and written only under penalties or biases; a word it lacks reads as 0 and
 /// is not written. When `control` is done already nothing changes and its last token comes back.
 pub fn sample(
     logits: &[f32],
@@ -96,7 +106,7 @@ pub fn sample(
     };
 
     if has_penalties && let Some(word) = counts.get_mut(id as usize) {
-        *word = word.wrapping_add(1);
+        *word += u32::from(*word & GENERATED != GENERATED);
     }
     let n_stop = params[params::N_STOP] as usize;
     let is_stop = params[params::STOP..].iter().take(n_stop).any(|&stop| stop == id);
@@ -112,13 +122,14 @@ fn penalise(logits: &[f32], params: &[u32; params::WORDS], counts: &[u32], out: 
     out.clear();
     out.extend_from_slice(logits);
     for (logit, &word) in out.iter_mut().zip(counts) {
-        if word != 0 {
+        if word & (IN_PROMPT | GENERATED) != 0 {
             *logit *= if *logit > 0.0 { reciprocal } else { repetition };
-            let n_generated = word & !IN_PROMPT;
-            if n_generated > 0 {
-                *logit -= frequency * n_generated as f32 + presence;
-            }
         }
+        let n_generated = word & GENERATED;
+        if n_generated > 0 {
+            *logit -= frequency * n_generated as f32 + presence;
+        }
+        *logit += (word as i32 >> 16) as f32 / 256.0;
     }
 }
 

@@ -26,7 +26,7 @@ pub const REPETITION_RECIPROCAL: usize = 6;
 pub const FREQUENCY: usize = 7;
 /// Word index: presence penalty, f32 bits.
 pub const PRESENCE: usize = 8;
-/// Word index: 1 when any penalty is on; else counts are neither read nor written.
+/// Word index: 1 when any penalty or bias is on; else counts are neither read nor written.
 pub const PENALTIES: usize = 9;
 /// Word index: low half of the seed.
 pub const SEED_LO: usize = 10;
@@ -60,6 +60,8 @@ pub struct SampleParams {
     pub frequency_penalty: f32,
     /// Subtracted once from a logit whose token was generated, in [-2, 2]; 0 is off.
     pub presence_penalty: f32,
+    /// Added to the logits of these ids after penalties, each -100..=100, to the next 256th.
+    pub logit_bias: Vec<(u32, f32)>,
     /// With the position, what a token's random number depends on.
     pub seed: u64,
     /// Ids that end the generation, at most [`MAX_STOP_IDS`].
@@ -76,6 +78,7 @@ impl Default for SampleParams {
             repetition_penalty: 1.0,
             frequency_penalty: 0.0,
             presence_penalty: 0.0,
+            logit_bias: Vec::new(),
             seed: 0,
             stop_ids: Vec::new(),
         }
@@ -105,6 +108,10 @@ impl SampleParams {
         {
             within(name, value, (-2.0..=2.0).contains(&value), "-2 to 2")?;
         }
+        for &(id, bias) in &self.logit_bias {
+            let within = (-100.0..=100.0).contains(&bias);
+            self::within(&format!("logit_bias of token {id}"), bias, within, "-100 to 100")?;
+        }
         let n_stop = self.stop_ids.len();
         if n_stop > MAX_STOP_IDS {
             return Err(Error::usage(format!("stop_ids has {n_stop} ids, at most {MAX_STOP_IDS}")));
@@ -112,11 +119,12 @@ impl SampleParams {
         Ok(())
     }
 
-    /// Whether counts of past tokens matter.
+    /// Whether words of tokens matter: counts of past ones, or biases.
     pub fn has_penalties(&self) -> bool {
         self.repetition_penalty != 1.0
             || self.frequency_penalty != 0.0
             || self.presence_penalty != 0.0
+            || !self.logit_bias.is_empty()
     }
 
     /// The words a device reads, for parameters that [`validate`](Self::validate) accepts.
@@ -232,6 +240,10 @@ mod tests {
                 SampleParams { presence_penalty: f32::NAN, ..d() },
                 "presence_penalty NaN is out of range: -2 to 2",
             ),
+            (
+                SampleParams { logit_bias: vec![(3, 1.0), (7, -101.0)], ..d() },
+                "logit_bias of token 7 -101 is out of range: -100 to 100",
+            ),
             (SampleParams { stop_ids: vec![0; 17], ..d() }, "stop_ids has 17 ids, at most 16"),
         ];
         for (params, expected) in cases {
@@ -257,6 +269,7 @@ mod tests {
             repetition_penalty: 2.0,
             frequency_penalty: 0.5,
             presence_penalty: -1.0,
+            logit_bias: Vec::new(),
             seed: 0x0123_4567_89AB_CDEF,
             stop_ids: vec![2, 7],
         }

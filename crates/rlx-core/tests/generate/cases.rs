@@ -54,6 +54,10 @@ fn penalties_know_which_tokens_the_prompt_has() {
     ] {
         assert_eq!(counts(params).as_deref(), Some(&expected[..]));
     }
+    let logit_bias = vec![(0, -100.0), (3, 5.0), (3, 1.5)];
+    let expected = [0x9c00_0000 | IN_PROMPT, 0, IN_PROMPT, 0x0180_0000, 0, 0, 0, 0];
+    let biased = counts(SampleParams { logit_bias, ..SampleParams::default() });
+    assert_eq!(biased.as_deref(), Some(&expected[..]), "the last bias of an id counts");
 }
 
 #[test]
@@ -163,6 +167,9 @@ fn refusals_at_the_start_say_why() {
         (Code::ContextFull, "the prompt has 13 tokens, the context holds 12")
     );
     let (_, what) = say(&[99], options(&c));
+    assert_eq!(what, "token 99 is outside the vocabulary");
+    let params = SampleParams { logit_bias: vec![(99, 1.0)], ..SampleParams::default() };
+    let (_, what) = say(&[0], GenerateOptions { params, ..options(&c) });
     assert_eq!(what, "token 99 is outside the vocabulary");
     let (_, what) = say(&[0], GenerateOptions { max_tokens: Some(0), ..options(&c) });
     assert_eq!(what, "max_tokens is 0, expected 1 or more");

@@ -378,7 +378,7 @@ fn run(
         assert!(lost || in_flight <= 2 * case.ahead.max(1), "{in_flight} in flight: {history:?}");
         let mut may = Vec::new();
         match progress {
-            Poll::Ready(None) => panic!("no Done: {history:?}"),
+            Poll::Ready(Some(Progress::Control(_)) | None) => panic!("no Done: {history:?}"),
             Poll::Ready(Some(Progress::Done(reason))) => break reason,
             Poll::Ready(Some(Progress::Text(ref t))) => {
                 assert!(!t.is_empty());
@@ -483,7 +483,7 @@ fn run(
             Poll::Ready(Some(Progress::Text(t))) => answer += &t,
             Poll::Ready(Some(Progress::Done(reason))) => break reason,
             Poll::Ready(Some(Progress::Prompt(..))) => {}
-            Poll::Ready(None) => panic!("no Done"),
+            Poll::Ready(Some(Progress::Control(_)) | None) => panic!("no Done"),
             Poll::Pending => {
                 let first = fake.inner.lock().held()[0];
                 fake.inner.lock().release(first, false);
@@ -536,7 +536,7 @@ fn restored(
             Poll::Ready(Some(Progress::Text(t))) => text += &t,
             Poll::Ready(Some(Progress::Done(reason))) => break reason,
             Poll::Ready(Some(Progress::Prompt(..))) => {}
-            Poll::Ready(None) => panic!("no Done"),
+            Poll::Ready(Some(Progress::Control(_)) | None) => panic!("no Done"),
             Poll::Pending => {
                 let held = fake.inner.lock().held();
                 held.into_iter().for_each(|t| fake.inner.lock().release(t, false));

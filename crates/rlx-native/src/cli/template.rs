@@ -72,7 +72,7 @@ pub fn template(args: &TemplateArgs) -> Result<ExitCode> {
     let eos = args.eos.as_ref().or(source.eos.as_ref()).map_or("", String::as_str);
     let options = RenderOptions {
         add_generation_prompt: !args.no_generation_prompt,
-        variables,
+        variables: variables.into_iter().collect(),
         now: Some(args.now.unwrap_or_else(now)),
     };
     let text = source.template.as_deref().filter(|text| !text.trim().is_empty());

@@ -6,6 +6,9 @@ import { Live } from './live.js';
 import { heard, listening } from './listeners.js';
 import { bringNetwork } from './network.js';
 import { embedderFiles } from './network_files.js';
+import { embeddings } from './openai/embeddings.js';
+import type { Embedded } from './openai/embeddings.js';
+import type { CallOptions, EmbeddingList, EmbeddingRequest } from './openai/types.js';
 import { platform } from './platform.js';
 import type { EmbedCallOptions, EmbedderOptions, EmbedProgress, SessionInfo } from './session_types.js';
 import type { WasmSession } from './wasm_session.js';
@@ -15,6 +18,8 @@ export class Embedder {
   readonly width: number;
   /** Most tokens of a text, special tokens included; longer texts are cut. */
   readonly maxTokens: number;
+  /** Vectors in OpenAI's shape. */
+  readonly embeddings: { create(request: EmbeddingRequest, options?: CallOptions): Promise<EmbeddingList<number[] | string>> };
   readonly #live: Live;
 
   private constructor(running: Running<WasmSession>) {
@@ -22,6 +27,11 @@ export class Embedder {
     this.width = width;
     this.maxTokens = maxTokens;
     this.#live = new Live(running, 'embedder');
+    this.embeddings = embeddings({
+      width: this.width,
+      embed: (texts, signal) => this.#embed(texts, { ...(signal && { signal }) }),
+      modelName: () => this.info().model?.family ?? 'embedder',
+    });
   }
 
   /**
@@ -42,24 +52,30 @@ export class Embedder {
    *
    * Rejects with an `RlxError`: `usage`, `out_of_memory`, `device_lost`, `cancelled` (the signal), `disposed`.
    */
-  async embed(texts: readonly string[], { signal, onProgress }: EmbedCallOptions = {}): Promise<Float32Array[]> {
+  async embed(texts: readonly string[], options: EmbedCallOptions = {}): Promise<Float32Array[]> {
+    return (await this.#embed(texts, options)).vectors;
+  }
+
+  async #embed(texts: readonly string[], { signal, onProgress }: EmbedCallOptions): Promise<Embedded> {
     this.#live.check();
     if (!Array.isArray(texts) || !texts.every((text) => typeof text === 'string')) throw usage('embed takes an array of texts', 'texts');
     const all = [...texts];
     const total = all.length;
-    if (total === 0) return [];
+    if (total === 0) return { vectors: [], tokens: 0 };
     const tell = onProgress && listening(onProgress);
     return this.#live.call(signal, async (wasm) => {
       wasm.embed(all);
+      let tokens = 0;
       for (;;) {
-        const { over, done, truncated } = JSON.parse(await wasm.batch()) as { over: boolean } & EmbedProgress;
-        tell?.({ done, total, truncated });
-        if (over) break;
+        const batch = JSON.parse(await wasm.batch()) as { over: boolean; tokens: number } & EmbedProgress;
+        tokens = batch.tokens;
+        tell?.({ done: batch.done, total, truncated: batch.truncated });
+        if (batch.over) break;
         await platform.yieldToPage();
         throwIfAborted(signal);
       }
       const vectors = wasm.vectors();
-      return all.map((_, i) => vectors.slice(i * this.width, (i + 1) * this.width));
+      return { vectors: all.map((_, i) => vectors.slice(i * this.width, (i + 1) * this.width)), tokens };
     });
   }
 

@@ -7,9 +7,10 @@
 import type { Core } from './core.js';
 import { connect, loadInWorker, NoWorker, usually } from './in_worker.js';
 import { heard } from './listeners.js';
+import type { ChatMessage, Completions, TextCompletions } from './openai/types.js';
 import { checkOptions } from './options.js';
 import { serve } from './serve.js';
-import type { ChatMessage, Completions, EngineInfo, EngineMemory, LoadOptions, ReloadOptions, TokenizeOptions, Tuned, TuneOptions } from './types.js';
+import type { EngineInfo, EngineMemory, LoadOptions, ReloadOptions, TokenizeOptions, Tuned, TuneOptions } from './types.js';
 
 export class Engine {
   readonly #core: Core;
@@ -77,6 +78,11 @@ export class Engine {
   /** Chat completions with OpenAI's shapes. */
   get chat(): { readonly completions: Completions } {
     return this.#core.chat;
+  }
+
+  /** Text completions with OpenAI's shapes: no template, no messages. */
+  get completions(): TextCompletions {
+    return this.#core.completions;
   }
 
   /** The device, the model, and the speed of the last answer; the last values if the engine has no device any more. */

@@ -2,18 +2,22 @@
 
 import { bring, free, webgpuReported } from './bring.js';
 import type { Running } from './bring.js';
-import { checkMessages, completions } from './chat.js';
 import type { Core } from './core.js';
 import { disposed, RlxError, throwIfAborted, toRlxError, usage } from './error.js';
 import { heard } from './listeners.js';
+import { completions } from './openai/chat.js';
+import { templateMessages } from './openai/messages.js';
+import { textCompletions } from './openai/text.js';
+import type { ChatMessage, Completions, TextCompletions } from './openai/types.js';
 import { Pending } from './pending.js';
 import { platform } from './platform.js';
 import { Queue } from './queue.js';
-import type { ChatMessage, Completions, EngineInfo, EngineMemory, LoadOptions, ReloadOptions, TokenizeOptions } from './types.js';
+import type { EngineInfo, EngineMemory, LoadOptions, ReloadOptions, TokenizeOptions } from './types.js';
 import type { WasmEngine, WasmEvent } from './wasm.js';
 
 export class LocalEngine implements Core {
   readonly chat: { readonly completions: Completions };
+  readonly completions: TextCompletions;
   readonly #queue = new Queue();
   /** Promises of events that calls wait for. */
   readonly #events = new Pending();
@@ -24,6 +28,8 @@ export class LocalEngine implements Core {
   #running: Running | null;
   #info = '';
   #tokens = new Uint32Array();
+  /** The chat template's text, which a reload does not change. */
+  readonly #template: string;
   #disposed: Promise<void> | undefined;
   #reload: { abort: AbortController; done: Promise<void> } | undefined;
 
@@ -31,22 +37,24 @@ export class LocalEngine implements Core {
     this.#running = running;
     this.#info = running.wasm.info();
     this.#watch(running);
+    this.#template = running.wasm.template();
     const engine = {
-      start: (request: string) => {
-        const { wasm } = this.#live();
-        try {
-          wasm.start(request);
-        } catch (error) {
-          throw tellReload(error);
-        }
+      start: (request: string) => this.#ask((wasm) => wasm.start(request)),
+      template: () => {
+        this.#check();
+        return this.#template;
       },
+      tokenize: (text: string, special: boolean) => this.#ask((wasm) => wasm.tokenize(text, special)),
+      detokenize: (ids: Uint32Array) => this.#ask((wasm) => wasm.detokenize(ids)),
       nextEvent: () => this.#nextEvent(),
       cancel: () => {
         if (!this.#over) this.#running?.wasm.cancel();
       },
     };
     const modelName = (JSON.parse(this.#info) as EngineInfo).model.name;
-    this.chat = { completions: completions({ engine, queue: this.#queue, platform, modelName }) };
+    const context = { engine, queue: this.#queue, platform, modelName };
+    this.chat = { completions: completions(context) };
+    this.completions = textCompletions(context);
   }
 
   static async load(options: LoadOptions): Promise<LocalEngine> {
@@ -76,8 +84,8 @@ export class LocalEngine implements Core {
 
   async countTokens(input: string | readonly ChatMessage[]): Promise<number> {
     if (typeof input === 'string') return (await this.tokenize(input)).length;
-    const messages = JSON.stringify(checkMessages(input));
-    return this.#ask((wasm) => wasm.tokenizeMessages(messages)).length;
+    const request = JSON.stringify({ messages: templateMessages(input, this.#template) });
+    return this.#ask((wasm) => wasm.tokenizeMessages(request)).length;
   }
 
   async memory(): Promise<EngineMemory> {

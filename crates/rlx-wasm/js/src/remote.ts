@@ -5,9 +5,9 @@ import { disposed, throwIfAborted, usage } from './error.js';
 import type { RlxError } from './error.js';
 import type { Lent } from './kept.js';
 import { heard } from './listeners.js';
-import type {
-  ChatCompletion, ChatCompletionChunk, ChatMessage, ChatRequest, Completions, EngineInfo, EngineMemory, LoadOptions, LoadProgress, ReloadOptions, TokenizeOptions,
-} from './types.js';
+import { signalOf } from './openai/signal.js';
+import type { CallOptions, ChatMessage, Completions, SamplingRequest, TextCompletions } from './openai/types.js';
+import type { EngineInfo, EngineMemory, LoadOptions, LoadProgress, ReloadOptions, TokenizeOptions } from './types.js';
 import { fromWire, WINDOW } from './wire.js';
 import type { FromEngine, Method, ToEngine } from './wire.js';
 
@@ -19,7 +19,7 @@ interface Open {
   stream?: RemoteStream;
 }
 
-interface CallOptions {
+interface Heard {
   signal?: AbortSignal | undefined;
   onProgress?: ((progress: LoadProgress) => void) | undefined;
   transfer?: Transferable[];
@@ -40,6 +40,7 @@ const FREE_MS = 5000;
 
 export class RemoteEngine implements Core {
   readonly chat: { readonly completions: Completions };
+  readonly completions: TextCompletions;
   readonly #calls = new Map<number, Open>();
   #next = 0;
   #over: RlxError | undefined;
@@ -50,9 +51,10 @@ export class RemoteEngine implements Core {
   /** On a port whose other side has said `hello`. */
   constructor(private readonly port: MessagePort, private readonly around: Around) {
     port.onmessage = ({ data }: MessageEvent<FromEngine>) => this.#hear(data);
-    const create = async ({ signal, ...request }: ChatRequest) =>
-      await this.#call('create', [plain(request)], { signal }) as ChatCompletion | AsyncIterableIterator<ChatCompletionChunk>;
-    this.chat = { completions: { create: create as Completions['create'] } };
+    const create = (method: 'chat' | 'complete') => async ({ signal, ...request }: SamplingRequest, options?: CallOptions) =>
+      await this.#call(method, [plain(request)], { signal: signalOf({ signal }, options) });
+    this.chat = { completions: { create: create('chat') as Completions['create'] } };
+    this.completions = { create: create('complete') as TextCompletions['create'] };
   }
 
   /** Loads the model there. `options` must be data, but for the listeners and the signal. */
@@ -116,7 +118,7 @@ export class RemoteEngine implements Core {
     this.port.postMessage(message, transfer);
   }
 
-  async #call(call: Method, args: readonly unknown[], { signal, onProgress, transfer = [] }: CallOptions = {}): Promise<unknown> {
+  async #call(call: Method, args: readonly unknown[], { signal, onProgress, transfer = [] }: Heard = {}): Promise<unknown> {
     this.#check();
     throwIfAborted(signal);
     const id = this.#next++;
@@ -156,7 +158,7 @@ export class RemoteEngine implements Core {
       open.stream = new RemoteStream((message) => this.#tell(message), id);
       open.resolve(open.stream);
     } else if ('chunk' in data) {
-      open.stream?.push(data.chunk as ChatCompletionChunk);
+      open.stream?.push(data.chunk);
     } else {
       this.#calls.delete(id);
       const error = 'error' in data ? fromWire(data.error) : undefined;
@@ -168,11 +170,11 @@ export class RemoteEngine implements Core {
 }
 
 /** The chunks of an answer, as they come. Leaving the loop early stops the answer. */
-class RemoteStream implements AsyncIterableIterator<ChatCompletionChunk> {
+class RemoteStream implements AsyncIterableIterator<unknown> {
   /** Called once, when no more chunks will come. */
   onEnd: () => void = () => {};
-  #unread: ChatCompletionChunk[] = [];
-  #reads: { resolve(result: IteratorResult<ChatCompletionChunk>): void; reject(error: RlxError): void }[] = [];
+  #unread: unknown[] = [];
+  #reads: { resolve(result: IteratorResult<unknown>): void; reject(error: RlxError): void }[] = [];
   /** Chunks read since the other side was told. */
   #read = 0;
   #ended = false;
@@ -185,7 +187,7 @@ class RemoteStream implements AsyncIterableIterator<ChatCompletionChunk> {
     return this;
   }
 
-  push(chunk: ChatCompletionChunk): void {
+  push(chunk: unknown): void {
     if (this.#left) return;
     const read = this.#reads.shift();
     if (read) read.resolve(this.#took(chunk));
@@ -205,7 +207,7 @@ class RemoteStream implements AsyncIterableIterator<ChatCompletionChunk> {
     this.#left?.forEach((done) => done());
   }
 
-  async next(): Promise<IteratorResult<ChatCompletionChunk>> {
+  async next(): Promise<IteratorResult<unknown>> {
     const chunk = this.#unread.shift();
     if (chunk) return this.#took(chunk);
     if (!this.#ended && !this.#left) return new Promise((resolve, reject) => this.#reads.push({ resolve, reject }));
@@ -215,7 +217,7 @@ class RemoteStream implements AsyncIterableIterator<ChatCompletionChunk> {
   }
 
   /** Resolves when the engine is idle. */
-  async return(): Promise<IteratorResult<ChatCompletionChunk>> {
+  async return(): Promise<IteratorResult<unknown>> {
     this.#unread = [];
     if (!this.#ended) {
       if (!this.#left) this.tell({ leave: this.id });
@@ -225,7 +227,7 @@ class RemoteStream implements AsyncIterableIterator<ChatCompletionChunk> {
     return { value: undefined, done: true };
   }
 
-  #took(value: ChatCompletionChunk): IteratorResult<ChatCompletionChunk> {
+  #took(value: unknown): IteratorResult<unknown> {
     this.#read += 1;
     if (!this.#ended && this.#read >= WINDOW / 2) {
       this.tell({ read: this.id, count: this.#read });

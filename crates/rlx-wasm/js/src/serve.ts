@@ -3,7 +3,8 @@
 import type { Core } from './core.js';
 import { RlxError, toRlxError } from './error.js';
 import type { Lent } from './kept.js';
-import type { ChatRequest, EngineInfo, LoadOptions } from './types.js';
+import type { ChatRequest, TextRequest } from './openai/types.js';
+import type { EngineInfo, LoadOptions } from './types.js';
 import { toWire, VERSION, WINDOW } from './wire.js';
 import type { FromEngine, Method, ToEngine } from './wire.js';
 
@@ -43,7 +44,8 @@ export function serve(port: MessagePort, engine: Promise<Core> | Loader): void {
       }
       await core;
     },
-    create: async (_, signal, [request]) => (await live()).chat.completions.create({ ...request as ChatRequest, signal }),
+    chat: async (_, signal, [request]) => (await live()).chat.completions.create({ ...request as ChatRequest, signal }),
+    complete: async (_, signal, [request]) => (await live()).completions.create({ ...request as TextRequest, signal }),
     tokenize: async (_, __, args) => (await live()).tokenize(...args as Parameters<Core['tokenize']>),
     detokenize: async (_, __, args) => (await live()).detokenize(...args as Parameters<Core['detokenize']>),
     countTokens: async (_, __, args) => (await live()).countTokens(...args as Parameters<Core['countTokens']>),

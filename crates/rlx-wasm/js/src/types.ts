@@ -1,7 +1,4 @@
-/**
- * The public types of the package, written by hand; the chat types have the shapes of OpenAI's chat
- * completions.
- */
+/** The public types of the package, written by hand; those of OpenAI's shapes stand in `openai/types.ts`. */
 
 import type { RlxError } from './error.js';
 
@@ -184,105 +181,6 @@ export interface GpuMemory {
   arena: number;
   /** Key-value caches and other states, constants, and what is read back. */
   other: number;
-}
-
-export interface ChatMessage {
-  role: 'system' | 'user' | 'assistant';
-  content: string;
-}
-
-/** Sampling and limits of one call. */
-export interface ChatRequest {
-  messages: readonly ChatMessage[];
-  stream?: boolean;
-  /** Ignored: an engine has one model. Accepted so that code for a server runs unchanged. */
-  model?: string;
-  /** Most tokens of the answer, 1 or more. Default: the rest of the context. */
-  max_tokens?: number;
-  /** 0 to 2; 0 is greedy. Default: the file's, or 0.7. */
-  temperature?: number;
-  /** Above 0, at most 1. Default 1 (off). */
-  top_p?: number;
-  /** Whole, 0 or more. Default 0 (off). */
-  top_k?: number;
-  /** 0 to 1. Default 0 (off). */
-  min_p?: number;
-  /** Above 0, at most 2. Default 1 (off). */
-  repetition_penalty?: number;
-  /** -2 to 2. Default 0 (off). */
-  frequency_penalty?: number;
-  /** -2 to 2. Default 0 (off). */
-  presence_penalty?: number;
-  /** Whole, 0 to 2^53 - 1. Equal seeds give equal answers. Default: random. */
-  seed?: number;
-  /** Passes that a block is spread over, 1 or more, for a model that fills blocks. Default: one for each position. */
-  steps?: number;
-  /** 0 to 1: a pass over a block fixes every token of more than this probability. Default: the model's. */
-  threshold?: number;
-  /** 0 to 1: a pass replaces tokens of the block by others of more than this probability. Default: off. */
-  editing_threshold?: number;
-  /** Whole, 0 to 1024: passes behind a block's last mask, at most. Default 16. */
-  max_post_steps?: number;
-  /** Up to 16 texts, none empty, that end the answer and are not part of it. */
-  stop?: string | readonly string[];
-  /** Stops the answer, or takes a waiting call out of the queue; see `create`. */
-  signal?: AbortSignal;
-}
-
-export type FinishReason = 'stop' | 'length';
-
-export interface Usage {
-  prompt_tokens: number;
-  completion_tokens: number;
-  /** Tokens that each pass over a block fixed; only of a model that fills blocks. */
-  tokens_per_pass?: number[];
-  total_tokens: number;
-}
-
-/** A chunk of a streamed answer. The last one has `finish_reason` and `usage`. */
-export interface ChatCompletionChunk {
-  id: string;
-  object: 'chat.completion.chunk';
-  /** Seconds since 1970. */
-  created: number;
-  model: string;
-  choices: [{
-    index: 0;
-    delta: { role?: 'assistant'; content?: string };
-    finish_reason: FinishReason | null;
-  }];
-  usage?: Usage;
-}
-
-/** A whole answer. */
-export interface ChatCompletion {
-  id: string;
-  object: 'chat.completion';
-  /** Seconds since 1970. */
-  created: number;
-  model: string;
-  choices: [{
-    index: 0;
-    message: { role: 'assistant'; content: string };
-    finish_reason: FinishReason;
-  }];
-  usage: Usage;
-}
-
-/**
- * Starts an answer. Calls run one at a time, in order.
- *
- * With `stream: true` the promise resolves to chunks when the call's turn has come; leaving the loop early
- * stops the answer. Otherwise it resolves to the whole answer.
- *
- * Aborting `signal` ends the call with an `RlxError` of code `cancelled` (its `name` is
- * `AbortError`, as usual on the web): chunks already received stay valid, and `error.text` has the
- * text so far. The next call works, and reuses the beginning that both have in common.
- */
-export interface Completions {
-  create(request: ChatRequest & { stream: true }): Promise<AsyncIterableIterator<ChatCompletionChunk>>;
-  create(request: ChatRequest & { stream?: false }): Promise<ChatCompletion>;
-  create(request: ChatRequest): Promise<ChatCompletion | AsyncIterableIterator<ChatCompletionChunk>>;
 }
 
 /** Details of an `RlxError`: about missing memory, or an input that does not fit. */

@@ -9,7 +9,8 @@
 
 import type { RlxError } from './error.js';
 import type { GpuHost } from './gpu_host.js';
-import type { ChatMessage, EngineInfo, FinishReason, KvType } from './types.js';
+import type { TemplateMessage } from './openai/messages.js';
+import type { EngineInfo, KvType } from './types.js';
 
 /** The clock and the scheduler, which the core does not have. */
 export interface Platform {
@@ -46,8 +47,12 @@ export interface WasmEngineOptions {
 
 /** `start`'s argument, as JSON. Every number has been checked against its range. */
 export interface WasmRequest {
-  messages: readonly ChatMessage[];
-  /** For RLX's own checks: the prompt as ids, instead of messages. */
+  messages: readonly TemplateMessage[];
+  /** What else the template is told. */
+  variables?: { readonly [name: string]: unknown };
+  /** Whether control tokens are told, as events of their own. */
+  controls: boolean;
+  /** The prompt as ids, instead of messages. */
   prompt_ids?: readonly number[];
   /** null: the rest of the context. */
   max_tokens: number | null;
@@ -59,6 +64,10 @@ export interface WasmRequest {
   repetition_penalty: number;
   frequency_penalty: number;
   presence_penalty: number;
+  /** Token ids with what is added to their logits. */
+  logit_bias: readonly (readonly [number, number])[];
+  /** How many of the likeliest tokens are told beside each; null: no token's probability is. */
+  logprobs: number | null;
   seed: number;
   /** null: as the model has it. The four are for models that fill blocks. */
   steps: number | null;
@@ -68,11 +77,27 @@ export interface WasmRequest {
   stop: readonly string[];
 }
 
-/** The answer of `nextEvent`, as JSON. After `done` there is no further event. */
-export type WasmEvent =
+/** A token: its id, the logarithm of its probability (null where that is 0), its bytes. */
+export type WasmLogprob = readonly [id: number, logprob: number | null, bytes: readonly number[]];
+
+/** How likely a token of the answer was, and the likeliest ones in its place. */
+export interface WasmLikely {
+  chosen: WasmLogprob;
+  top: readonly WasmLogprob[];
+}
+
+/**
+ * The answer of `nextEvent`, as JSON. After `done` there is no further event. `logprobs`, where a call asks for them, are
+ * those of the tokens since the last event.
+ */
+export type WasmEvent = { logprobs?: readonly WasmLikely[] } & WasmOwnEvent;
+
+type WasmOwnEvent =
   /** The text of one or more tokens; never half a character, never the possible beginning of a stop text. */
   | { type: 'text'; text: string }
-  | { type: 'done'; reason: FinishReason | 'cancelled'; promptTokens: number; completionTokens: number; tokensPerPass?: number[]; tokens?: number[]; logits?: number[] };
+  /** A control token, by its name. */
+  | { type: 'control'; text: string }
+  | { type: 'done'; reason: 'stop' | 'length' | 'cancelled'; promptTokens: number; completionTokens: number; tokensPerPass?: number[]; tokens?: number[]; logits?: number[] };
 
 /**
  * A row of the placement table: four numbers in a Float64Array.
@@ -128,16 +153,21 @@ export interface WasmEngine extends WasmLoading {
   found(): string | undefined;
   /** The tokens of a text; with `special` as the text of a whole prompt. Valid after `open`, as the next two. */
   tokenize(text: string, special: boolean): Uint32Array;
-  /** The tokens of the prompt that a call with these messages has. */
-  tokenizeMessages(messagesJson: string): Uint32Array;
+  /** The tokens of the prompt that a call with these messages and variables has. */
+  tokenizeMessages(requestJson: string): Uint32Array;
+  /** The chat template's text; empty if there is none. */
+  template(): string;
   /** The text of tokens; control tokens have none. Throws for an id outside the vocabulary. */
   detokenize(ids: Uint32Array): string;
   /** Tokens whose rows are in the caches, or were when the device was lost. */
   cached(): Uint32Array;
   /** Computes the rows of tokens in the caches, for the next call to reuse. Not while a call runs. */
   restore(tokens: Uint32Array): Promise<void>;
-  /** Starts a call: renders and tokenizes the prompt; throws if the request is wrong. One call at a time. */
-  start(requestJson: string): void;
+  /**
+   * Starts a call: renders and tokenizes the prompt; throws if the request is wrong. Gives the end of the prompt's text,
+   * control tokens by their names. One call at a time.
+   */
+  start(requestJson: string): string;
   /** The next event of the running call, as `WasmEvent` JSON. */
   nextEvent(): Promise<string>;
   /** The running call ends with `done`, reason `cancelled`; `restore` resolves. */

@@ -19,7 +19,7 @@ export interface Connect {
   rlx: 'connect';
 }
 
-export type Method = 'load' | 'create' | 'tokenize' | 'detokenize' | 'countTokens' | 'memory' | 'reload';
+export type Method = 'load' | 'chat' | 'complete' | 'tokenize' | 'detokenize' | 'countTokens' | 'memory' | 'reload';
 
 export type ToEngine =
   | { call: Method; id: number; args: readonly unknown[] }

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkRequest, completions } from '../src/chat.js';
+import { completions } from '../src/openai/chat.js';
+import { chatRequest } from '../src/openai/chat_request.js';
+import type { ChatCompletionChunk, ChatRequest } from '../src/openai/types.js';
 import { platform } from '../src/platform.js';
 import { Queue } from '../src/queue.js';
-import type { ChatCompletionChunk, ChatRequest } from '../src/types.js';
-import type { WasmEvent } from '../src/wasm.js';
+import type { WasmEvent, WasmLogprob } from '../src/wasm.js';
 import { FakeEngine } from './fakes.js';
 
 const messages = [{ role: 'user', content: 'hi' }] as const;
@@ -27,8 +28,8 @@ async function collect(chunks: AsyncIterable<ChatCompletionChunk>): Promise<Chat
 test('a stream has the role first, texts, and reason and usage last', async () => {
   const { api } = setUp();
   const chunks = await collect(await api.create({ messages, stream: true }));
-  assert.deepEqual(chunks.map(({ choices }) => choices[0].delta), [{ role: 'assistant', content: 'Hel' }, { content: 'lo' }, {}]);
-  assert.deepEqual(chunks.map(({ choices }) => choices[0].finish_reason), [null, null, 'stop']);
+  assert.deepEqual(chunks.map(({ choices }) => choices[0]!.delta), [{ role: 'assistant', content: 'Hel' }, { content: 'lo' }, {}]);
+  assert.deepEqual(chunks.map(({ choices }) => choices[0]!.finish_reason), [null, null, 'stop']);
   assert.deepEqual(chunks.map(({ usage }) => usage), [undefined, undefined, { prompt_tokens: 5, completion_tokens: 3, total_tokens: 8 }]);
   assert.equal(new Set(chunks.map(({ id }) => id)).size, 1);
   assert.ok(chunks.every(({ object, model }) => object === 'chat.completion.chunk' && model === 'fake'));
@@ -37,7 +38,9 @@ test('a stream has the role first, texts, and reason and usage last', async () =
 test('without stream the answer comes whole, with length when the limit was reached', async () => {
   const { api } = setUp([...text('a', 'b'), done('length')]);
   const answer = await api.create({ messages });
-  assert.deepEqual(answer.choices, [{ index: 0, message: { role: 'assistant', content: 'ab' }, finish_reason: 'length' }]);
+  assert.deepEqual(answer.choices, [
+    { index: 0, message: { role: 'assistant', content: 'ab', refusal: null }, logprobs: null, finish_reason: 'length' },
+  ]);
   assert.equal(answer.object, 'chat.completion');
 });
 
@@ -59,14 +62,14 @@ test('a second call waits for the first and then runs', async () => {
   const second = api.create({ messages: [{ role: 'user', content: 'two' }] });
   assert.equal(engine.started.length, 1);
   await collect(first);
-  assert.equal((await second).choices[0].message.content, 'Hello');
+  assert.equal((await second).choices[0]!.message.content, 'Hello');
   assert.equal(engine.started.length, 2);
 });
 
 test('a stream that nobody reads does not hold up the next call', async () => {
   const { api } = setUp();
   await api.create({ messages, stream: true });
-  assert.equal((await api.create({ messages })).choices[0].message.content, 'Hello');
+  assert.equal((await api.create({ messages })).choices[0]!.message.content, 'Hello');
 });
 
 test('a signal stops a running answer, keeps its text, and the next call works', async () => {
@@ -78,12 +81,12 @@ test('a signal stops a running answer, keeps its text, and the next call works',
   const seen: string[] = [];
   await assert.rejects(async () => {
     for await (const chunk of await api.create({ messages, stream: true, signal: abort.signal })) {
-      seen.push(chunk.choices[0].delta.content ?? '');
+      seen.push(chunk.choices[0]!.delta.content ?? '');
     }
   }, { code: 'cancelled', name: 'AbortError', text: 'one two ' });
   assert.deepEqual(seen, ['one ', 'two ']);
   engine.before = () => {};
-  assert.equal((await api.create({ messages })).choices[0].message.content, 'one two three');
+  assert.equal((await api.create({ messages })).choices[0]!.message.content, 'one two three');
 });
 
 test('a signal takes a waiting call out of the queue, and it never starts', async () => {
@@ -101,7 +104,7 @@ test('leaving the loop stops the answer before the next call starts', async () =
   const { engine, api } = setUp([...text('a', 'b', 'c'), done()]);
   for await (const _ of await api.create({ messages, stream: true })) break;
   assert.ok(engine.log.includes('cancel'));
-  assert.equal((await api.create({ messages })).choices[0].message.content, 'abc');
+  assert.equal((await api.create({ messages })).choices[0]!.message.content, 'abc');
 });
 
 test('leaving resolves when the engine has come to rest, and not before', async () => {
@@ -136,7 +139,7 @@ test('a fault on the way ends the call with the text so far, and frees the queue
   };
   await assert.rejects(api.create({ messages }), { code: 'device_lost', text: 'one two ' });
   engine.before = () => {};
-  assert.equal((await api.create({ messages })).choices[0].message.content, 'one two ');
+  assert.equal((await api.create({ messages })).choices[0]!.message.content, 'one two ');
 });
 
 test('a signal that fires while the prompt is prepared stops the answer', async () => {
@@ -144,8 +147,8 @@ test('a signal that fires while the prompt is prepared stops the answer', async 
   const abort = new AbortController();
   const start = engine.start.bind(engine);
   engine.start = (request) => {
-    start(request);
     abort.abort();
+    return start(request);
   };
   await assert.rejects(api.create({ messages, signal: abort.signal }), { code: 'cancelled' });
 });
@@ -184,6 +187,8 @@ test('a stream that has ended stays ended', async () => {
   assert.deepEqual(await left.next(), { value: undefined, done: true });
 });
 
+const checkRequest = (request: ChatRequest) => chatRequest(request, '').wasm;
+
 test('the limits themselves are within the range', () => {
   const limits = [
     { temperature: 0 }, { temperature: 2 }, { top_p: 1 }, { top_k: 0 }, { min_p: 0 }, { min_p: 1 }, { repetition_penalty: 2 },
@@ -202,10 +207,88 @@ test('defaults are filled in, and a missing seed is drawn', () => {
   assert.ok(Number.isInteger(seed) && seed >= 0);
   assert.deepEqual(rest, {
     messages, max_tokens: null, temperature: null, top_p: 1, top_k: 0, min_p: 0,
-    repetition_penalty: 1, frequency_penalty: 0, presence_penalty: 0, steps: null, threshold: null,
+    repetition_penalty: 1, frequency_penalty: 0, presence_penalty: 0, logit_bias: [], logprobs: null, variables: {}, controls: false, steps: null, threshold: null,
     editing_threshold: null, max_post_steps: null, stop: [],
   });
   assert.deepEqual(checkRequest({ messages, stop: 'x', seed: 7 }).stop, ['x']);
+});
+
+test('undefined and null are as if left out, and what changes nothing is taken', async () => {
+  const { engine, api } = setUp();
+  const nothing = Object.fromEntries(['tools', 'n', 'stop', 'temperature', 'response_format', 'logit_bias', 'stream', 'signal', 'seed']
+    .flatMap((key, i) => [[key, i % 2 ? null : undefined]]));
+  await api.create({ ...nothing, messages, seed: 1 } as ChatRequest);
+  const harmless = {
+    model: 'gpt-9', user: 'ann', metadata: { a: 'b' }, service_tier: 'auto', store: false, parallel_tool_calls: true, modalities: ['text'],
+    response_format: { type: 'text' }, reasoning_effort: 'low', prompt_cache_key: 'k', safety_identifier: 's', verbosity: 'medium',
+    tool_choice: 'auto', tools: [], logprobs: false,
+  };
+  await api.create({ ...harmless, messages, seed: 1 } as ChatRequest);
+  assert.deepEqual(engine.started[1], engine.started[0]);
+});
+
+test('a call takes its signal from its options too, as OpenAI\'s clients give it', async () => {
+  const { engine, api } = setUp();
+  const abort = new AbortController();
+  abort.abort();
+  await assert.rejects(api.create({ messages }, { signal: abort.signal }), { code: 'cancelled' });
+  const other = new AbortController();
+  await assert.rejects(api.create({ messages, signal: other.signal }, { signal: abort.signal }), { code: 'cancelled' });
+  await assert.rejects(api.create({ messages }, { timeout: 5 } as object), { code: 'usage', at: 'timeout' });
+  assert.equal(engine.started.length, 0);
+});
+
+test('several answers come one after another, of one prompt, with seeds of their own', async () => {
+  const { engine, api } = setUp();
+  const answer = await api.create({ messages, n: 3, seed: Number.MAX_SAFE_INTEGER - 1 });
+  assert.deepEqual(answer.choices.map(({ index, message }) => [index, message.content]), [[0, 'Hello'], [1, 'Hello'], [2, 'Hello']]);
+  assert.deepEqual(answer.usage, { prompt_tokens: 5, completion_tokens: 9, total_tokens: 14 });
+  assert.deepEqual(engine.started.map((request) => (request as { seed: number }).seed), [Number.MAX_SAFE_INTEGER - 1, Number.MAX_SAFE_INTEGER, 0]);
+  const chunks = await collect(await api.create({ messages, n: 2, stream: true }));
+  assert.deepEqual(chunks.map(({ choices: [choice] }) => [choice!.index, choice!.delta.role, choice!.finish_reason]), [
+    [0, 'assistant', null], [0, undefined, null], [0, undefined, 'stop'], [1, 'assistant', null], [1, undefined, null], [1, undefined, 'stop'],
+  ]);
+  assert.deepEqual(chunks.map(({ usage }) => usage?.completion_tokens), [undefined, undefined, undefined, undefined, undefined, 6]);
+});
+
+test('a signal between two answers ends the call before the next begins', async () => {
+  const { engine, api } = setUp();
+  const abort = new AbortController();
+  const chunks = await api.create({ messages, n: 3, stream: true, signal: abort.signal });
+  await assert.rejects(async () => {
+    for await (const { choices } of chunks) if (choices[0]!.finish_reason) abort.abort();
+  }, { code: 'cancelled' });
+  assert.ok(engine.started.length < 3);
+});
+
+test('how likely tokens were is told with what they add, or with what is behind them', async () => {
+  const of = (id: number, text: string, logprob: number | null): WasmLogprob => [id, logprob, [...new TextEncoder().encode(text)]];
+  const [a, half, b] = [of(1, 'a', -0.5), [2, -1, [0xc3]], of(3, 'b', null)] as const;
+  const { api, engine } = setUp([
+    { type: 'text', text: 'a', logprobs: [{ chosen: a, top: [a, b] }] },
+    { type: 'control', text: '<|x|>', logprobs: [{ chosen: half, top: [] }] },
+    { type: 'text', text: 'b' },
+    { ...done(), logprobs: [{ chosen: b, top: [] }] },
+  ]);
+  const told = (token: string, logprob: number, bytes: number[], top_logprobs: object[] = []) => ({ token, logprob, bytes, top_logprobs });
+  const likelier = [{ token: 'a', logprob: -0.5, bytes: [97] }, { token: 'b', logprob: -9999, bytes: [98] }];
+  const wanted = [told('a', -0.5, [97], likelier), told('\ufffd', -1, [0xc3]), told('b', -9999, [98])];
+  const whole = await api.create({ messages, logprobs: true, top_logprobs: 2 });
+  assert.deepEqual(whole.choices[0]!.logprobs, { content: wanted, refusal: null });
+  assert.equal((engine.started[0] as { logprobs: number }).logprobs, 2);
+  const chunks = await collect(await api.create({ messages, logprobs: true, stream: true }));
+  assert.deepEqual(chunks.map(({ choices }) => choices[0]!.logprobs?.content), wanted.map((one) => [one]));
+  const plain = await collect(await api.create({ messages, stream: true }));
+  assert.ok(plain.every(({ choices }) => !('logprobs' in choices[0]!)));
+});
+
+test('usage comes as stream_options says', async () => {
+  const { api } = setUp();
+  const own = await collect(await api.create({ messages, stream: true, stream_options: { include_usage: true } }));
+  const usage = { prompt_tokens: 5, completion_tokens: 3, total_tokens: 8 };
+  assert.deepEqual(own.map((chunk) => [chunk.choices.length, chunk.usage]), [[1, null], [1, null], [1, null], [0, usage]]);
+  const never = await collect(await api.create({ messages, stream: true, stream_options: { include_usage: false } }));
+  assert.deepEqual(never.map((chunk) => [chunk.choices.length, chunk.usage]), [[1, undefined], [1, undefined], [1, undefined]]);
 });
 
 const wrong: [Partial<Record<keyof ChatRequest, unknown>>, string][] = [
@@ -229,9 +312,38 @@ const wrong: [Partial<Record<keyof ChatRequest, unknown>>, string][] = [
   [{ stop: Array.from({ length: 17 }, (_, i) => `stop ${i}`) }, 'stop must be at most 16 texts, none of them empty (stop)'],
   [{ stop: ['a', ''] }, 'stop must be at most 16 texts, none of them empty (stop)'],
   [{ messages: [] }, 'messages must be an array of at least one message (messages)'],
-  [{ messages: [{ role: 'tool', content: '' }] }, 'role is tool, it must be system, user or assistant (messages[0])'],
+  [{ messages: [{ role: 'robot', content: '' }] }, 'role is robot, it must be system, developer, user, assistant or tool (messages[0])'],
+  [{ messages: [{ role: 'function', name: 'f', content: '' }] }, 'role is function, it must be system, developer, user, assistant or tool (messages[0])'],
+  [{ messages: [{ role: 'tool', content: '' }] }, 'a message of role tool must have tool_call_id (messages[0])'],
+  [{ messages: [{ role: 'user', content: [{ type: 'image_url' }] }] }, 'a part is of type image_url, only text is read (messages[0].content[0])'],
+  [{ messages: [{ role: 'user', content: 'a', tool_calls: [{}] }] }, 'only an assistant calls tools (messages[0].tool_calls)'],
+  [{ messages: [{ role: 'user', content: 'a', contents: 'b' }] }, 'contents is nothing that a message has (messages[0].contents); did you mean content?'],
+  [{ messages: [{ role: 'assistant', content: 'a', audio: { id: 'b' } }] }, 'audio is not done by RLX (messages[0].audio)'],
   [{ messages: [{ role: 'user' }] }, 'content must be a text (messages[0])'],
-  [{ temprature: 1 } as object, 'temprature is not a parameter of create (temprature)'],
+  [{ temprature: 1 } as object, 'temprature is not a parameter of create (temprature); did you mean temperature?'],
+  [{ maxTokens: 1 } as object, 'maxTokens is not a parameter of create (maxTokens); did you mean max_tokens?'],
+  [{ grammar: '' } as object, 'grammar is not a parameter of create (grammar)'],
+  [{ constructor: 1 } as object, 'constructor is not a parameter of create (constructor)'],
+  [{ n: 0 }, 'n is 0, it must be a whole number from 1 to 128 (n)'],
+  [{ max_tokens: 1, max_completion_tokens: 2 }, 'max_tokens and max_completion_tokens differ (max_completion_tokens); they are one option: give one of them'],
+  [{ stream_options: {} }, 'stream_options is for streams (stream_options); set stream: true or leave it out'],
+  [{ stream: true, stream_options: { usage: true } }, 'usage is not an option of streams (stream_options.usage)'],
+  [{ stream: 1 }, 'stream must be true or false (stream)'],
+  [{ logit_bias: { 5: 101 } }, 'the bias of token 5 is 101, it must be from -100 to 100 (logit_bias)'],
+  [{ logit_bias: { a: 1 } }, 'a is no token id (logit_bias)'],
+  [{ response_format: { type: 'json_object' } }, "response_format is not done by RLX (response_format); it may be { type: 'text' }"],
+  [{ functions: [] } as object, 'functions is not done by RLX (functions); use tools'],
+  [{ modalities: ['text', 'audio'] }, "modalities is not done by RLX (modalities); it may be ['text']"],
+  [{ store: true }, 'store is not done by RLX (store); nothing is stored'],
+  [{ logprobs: 3 }, 'logprobs must be true or false (logprobs)'],
+  [{ top_logprobs: 3 }, 'top_logprobs is beside logprobs (top_logprobs); set logprobs: true or leave it out'],
+  [{ logprobs: true, top_logprobs: 21 }, 'top_logprobs is 21, it must be a whole number from 0 to 20 (top_logprobs)'],
+  [{ tool_choice: 'required' }, 'tool_choice required is not done by RLX (tool_choice); nothing forces a call: it may be auto or none'],
+  [{ tool_choice: { type: 'function', function: { name: 'f' } } }, 'tool_choice function is not done by RLX (tool_choice); nothing forces a call: it may be auto or none'],
+  [{ tools: [{ type: 'function', function: { name: 'f' } }] }, "the model's chat template takes no tools (tools); use a model that was made for tools, or leave them out"],
+  [{ tools: [{ type: 'custom' }] }, 'a tool is of type custom, only function is done by RLX (tools[0])'],
+  [{ tools: [{ type: 'function', function: { name: 'f', strict: true } }] }, 'strict is not done by RLX (tools[0]); nothing holds an answer to the schema: leave it out'],
+  [{ chat_template_kwargs: { enable_thinking: false } }, "the model's chat template has no variable enable_thinking (chat_template_kwargs.enable_thinking)"],
 ];
 for (const [change, message] of wrong) {
   test(`${message}: refused before it queues`, async () => {

@@ -141,6 +141,8 @@ export class FakeEngine implements WasmEngine {
   events: WasmEvent[] = [];
   #queue: WasmEvent[] = [];
   #cancelled = false;
+  /** What prompts end with. */
+  promptEnd = '';
   /** Called before each event; lets a test act in the middle of an answer. */
   before: (n: number) => Promise<void> | void = () => {};
   #n = 0;
@@ -204,8 +206,13 @@ export class FakeEngine implements WasmEngine {
     return Uint32Array.from([...(special ? [1] : []), ...Array.from(text, (c) => c.codePointAt(0) ?? 0)]);
   }
 
-  tokenizeMessages(messagesJson: string) {
-    return this.tokenize(messagesJson, true);
+  tokenizeMessages(requestJson: string) {
+    return this.tokenize(requestJson, true);
+  }
+
+  templateText = '';
+  template() {
+    return this.templateText;
   }
 
   detokenize(ids: Uint32Array) {
@@ -225,6 +232,7 @@ export class FakeEngine implements WasmEngine {
     this.#queue = [...this.events];
     this.#cancelled = false;
     this.#n = 0;
+    return this.promptEnd;
   }
 
   async nextEvent() {

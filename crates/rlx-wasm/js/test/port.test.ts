@@ -33,14 +33,29 @@ async function setUp(events: WasmEvent[]) {
 test('a whole answer and a stream are those of the engine', async () => {
   const { engine, wasm } = await setUp(texts('Hel', 'lo'));
   const whole = await engine.chat.completions.create({ messages, temperature: 0, max_tokens: undefined as never });
-  assert.equal(whole.choices[0].message.content, 'Hello');
+  assert.equal(whole.choices[0]!.message.content, 'Hello');
   assert.deepEqual(whole.usage, { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7 });
   const seen: string[] = [];
   for await (const chunk of await engine.chat.completions.create({ messages, stream: true })) {
-    seen.push(chunk.choices[0].delta.content ?? String(chunk.choices[0].finish_reason));
+    seen.push(chunk.choices[0]!.delta.content ?? String(chunk.choices[0]!.finish_reason));
   }
   assert.deepEqual(seen, ['Hel', 'lo', 'stop']);
   assert.equal((wasm.started[0] as { temperature: number }).temperature, 0);
+  await engine.dispose();
+});
+
+test('texts, several answers, tools and signals of options go over a port too', async () => {
+  const { engine } = await setUp(texts('a', 'b'));
+  assert.deepEqual((await engine.completions.create({ prompt: ['x', 'y'], echo: true })).choices.map(({ text }) => text), ['xab', 'yab']);
+  const seen: (string | null)[] = [];
+  for await (const { choices } of await engine.completions.create({ prompt: 'x', stream: true })) seen.push(choices[0]!.text);
+  assert.deepEqual(seen, ['a', 'b', '']);
+  const several = await engine.chat.completions.create({ messages, n: 2, tools: undefined, logit_bias: { 5: 1 } });
+  assert.equal(several.choices.length, 2);
+  const abort = new AbortController();
+  abort.abort();
+  await assert.rejects(engine.chat.completions.create({ messages }, { signal: abort.signal }), { code: 'cancelled' });
+  await assert.rejects(engine.chat.completions.create({ messages }, { timeout: 1 } as object), { code: 'usage', at: 'timeout' });
   await engine.dispose();
 });
 
@@ -59,7 +74,7 @@ test('an error has its code, place, hint and the text before it', async () => {
 test('what cannot be copied is refused, and the engine goes on', async () => {
   const { engine } = await setUp(texts('a'));
   await assert.rejects(engine.chat.completions.create({ messages, stop: (() => {}) as never }), { code: 'usage' });
-  assert.equal((await engine.chat.completions.create({ messages })).choices[0].message.content, 'a');
+  assert.equal((await engine.chat.completions.create({ messages })).choices[0]!.message.content, 'a');
   await engine.dispose();
 });
 
@@ -72,7 +87,7 @@ test('a signal ends a call that runs, one that waits, and one that has not begun
   const running = await engine.chat.completions.create({ messages, stream: true, signal });
   const waiting = engine.chat.completions.create({ messages, signal });
   waiting.catch(() => {});
-  assert.equal((await running.next()).value?.choices[0].delta.content, 'Hel');
+  assert.equal((await running.next()).value?.choices[0]!.delta.content, 'Hel');
   abort.abort();
   await assert.rejects(waiting, { code: 'cancelled' });
   go();
@@ -126,7 +141,7 @@ test('no more chunks are under way than the window has, and none is lost', { tim
   let text = '';
   let read = 0;
   for await (const chunk of stream) {
-    text += chunk.choices[0].delta.content ?? '';
+    text += chunk.choices[0]!.delta.content ?? '';
     read += 1;
     assert.ok(under - read <= WINDOW);
   }
@@ -154,7 +169,7 @@ test('users of a shared engine end their own calls, not the engine', async () =>
   await freed;
   assert.ok(wasm.log.includes('cancel'), 'the answer that nobody reads goes on');
   assert.ok(!wasm.log.includes('dispose'));
-  assert.equal((await two.chat.completions.create({ messages })).choices[0].message.content, 'ab');
+  assert.equal((await two.chat.completions.create({ messages })).choices[0]!.message.content, 'ab');
   await two.dispose();
   await shared.dispose();
 });

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { completions } from '../src/chat.js';
+import { completions } from '../src/openai/chat.js';
 import { platform } from '../src/platform.js';
 import { Queue } from '../src/queue.js';
 import type { WasmEvent } from '../src/wasm.js';
@@ -21,7 +21,7 @@ test('chunks asked for at once come in the order of the asking, and then it is d
   const { api } = setUp(['Hel', 'lo']);
   const chunks = await api.create({ messages, stream: true });
   const steps = await Promise.all([chunks.next(), chunks.next(), chunks.next(), chunks.next(), chunks.next()]);
-  assert.deepEqual(steps.map(({ value, done }) => (done ? 'done' : value.choices[0].delta.content ?? value.choices[0].finish_reason)),
+  assert.deepEqual(steps.map(({ value, done }) => (done ? 'done' : value.choices[0]!.delta.content ?? value.choices[0]!.finish_reason)),
     ['Hel', 'lo', 'stop', 'done', 'done']);
 });
 

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ChatMessage } from '../src/types.js';
+import type { ChatMessage } from '../src/openai/types.js';
 import { FakeEngine } from './fakes.js';
 import { PLACES } from './places.js';
 
@@ -20,7 +20,7 @@ for (const { name, engine: make } of PLACES) {
     const engine = await make(new FakeEngine());
     const messages: ChatMessage[] = [{ role: 'user', content: 'hi' }];
     assert.equal(await engine.countTokens('hello'), 5);
-    assert.equal(await engine.countTokens(messages), 1 + JSON.stringify(messages).length);
+    assert.equal(await engine.countTokens(messages), 1 + JSON.stringify({ messages }).length);
     await engine.dispose();
   });
 

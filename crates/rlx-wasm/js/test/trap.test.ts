@@ -104,6 +104,7 @@ function boundTo(exports: Exports, log: string[], traps: string[] = []): BoundEn
   const method = (name: string) => () => {
     log.push(name);
     if (traps.includes(name)) exports.trap();
+    return '';
   };
   const engine: Partial<BoundEngine> = {};
   for (const name of ['start', 'cancel', 'dispose', 'free'] as const) engine[name] = method(name);

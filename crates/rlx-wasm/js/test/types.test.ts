@@ -29,8 +29,8 @@ export async function calls(completions: Completions, engine: Engine): Promise<v
   (await completions.create({ messages, stream: true })).choices;
   // @ts-expect-error OpenAI's names, not camel case
   await completions.create({ messages, maxTokens: 3 });
-  // @ts-expect-error a tool's message
-  await completions.create({ messages: [{ role: 'tool', content: '' }] });
+  // @ts-expect-error no role
+  await completions.create({ messages: [{ role: 'robot', content: '' }] });
   engine satisfies Disposable;
   engine.info().device satisfies 'webgpu' | 'cpu';
   // @ts-expect-error made by load only

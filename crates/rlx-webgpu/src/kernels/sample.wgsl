@@ -46,7 +46,9 @@ const FINE_BITS = 11u;        // of a distance's 21 bits; the coarse bins take t
 const COARSE_BINS = 1024u;
 const FINE_BINS = 2048u;
 const LIST = 512u;            // ids that may be listed instead of going through all of them
-const GENERATED = 0x7fffffffu;  // bits of a counts word; the other one says: in the prompt
+// A counts word: how often the token was generated, whether it is in the prompt, and in the upper half its bias.
+const GENERATED = 0x7fffu;
+const OCCURS = 0xffffu;
 
 var<workgroup> is_done: u32;
 var<workgroup> best_key: atomic<u32>;
@@ -65,10 +67,10 @@ var<workgroup> part: Range;
 var<workgroup> chosen: u32;
 
 var<private> max_logit: f32;
-var<private> is_plain: bool;  // no penalties
+var<private> is_plain: bool;  // no penalties, no biases
 
 fn finish(id: u32, position: u32) {
-    if params[PENALTIES] != 0u { counts[id] += 1u; }
+    if params[PENALTIES] != 0u { counts[id] += select(0u, 1u, (counts[id] & GENERATED) != GENERATED); }
     var is_stop = false;
     for (var i = 0u; i < params[N_STOP]; i++) { is_stop = is_stop || params[STOP + i] == id; }
     let n_sampled = ctl[STEP] + 1u;

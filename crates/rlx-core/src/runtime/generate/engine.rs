@@ -18,7 +18,7 @@ use crate::runtime::generate::window::Window;
 use crate::runtime::model::CompiledModel;
 use crate::runtime::session::Session;
 use crate::sample::canvas::Filling;
-use crate::sample::{Control, IN_PROMPT, SampleParams};
+use crate::sample::{Control, IN_PROMPT, Likely, SampleParams, bias_word, likely};
 use crate::text::Tokenizer;
 use alloc::format;
 use alloc::string::String;
@@ -36,6 +36,8 @@ pub struct GenerateOptions {
     pub params: SampleParams,
     /// Texts that end the answer.
     pub stops: Vec<String>,
+    /// Report control tokens of the answer, which have no text, as [`Progress::Control`].
+    pub controls: bool,
     /// Submissions in flight: decode steps, and chunks of the prompt.
     pub ahead: usize,
     /// Upper bound of the adaptive window of decode steps in flight, which grows if answers come in bursts (see
@@ -44,6 +46,9 @@ pub struct GenerateOptions {
     pub ahead_most: usize,
     /// Keep the logits after the prompt (needs the program `prefill_last_logits`).
     pub logits: bool,
+    /// Keep how likely each token was, and so many of the likeliest ones, at most [`MOST_LIKELY`]. The first generation
+    /// that asks for it compiles the programs that give logits.
+    pub logprobs: Option<usize>,
     /// Continue past end tokens, for benches that need a fixed number of steps.
     pub ignore_stops: bool,
     /// How blocks are filled, for a model that fills blocks.
@@ -87,9 +92,11 @@ impl Default for GenerateOptions {
             max_tokens: None,
             params: SampleParams::default(),
             stops: Vec::new(),
+            controls: false,
             ahead: 4,
             ahead_most: 0,
             logits: false,
+            logprobs: None,
             ignore_stops: false,
             blocks: BlockOptions::default(),
         }
@@ -103,6 +110,8 @@ pub enum Progress {
     Prompt(usize, usize),
     /// More text.
     Text(String),
+    /// A control token of the answer, by its name, where [`GenerateOptions::controls`] asks for them.
+    Control(String),
     /// The generation has ended.
     Done(Reason),
 }
@@ -147,6 +156,12 @@ pub struct Generation {
     want_logits: bool,
     logits: Option<Vec<f32>>,
     last_chunk: Option<Ticket>,
+    /// How many of the likeliest tokens are told, if any are.
+    logprobs: Option<usize>,
+    /// Whether programs may have been added that are not there yet.
+    adding: bool,
+    /// Submissions that sample, by the tokens that they give; of each how likely it was.
+    sampled: Vec<(Ticket, Option<Likely>)>,
     finished: bool,
     turn: u64,
     /// When the oldest submission in flight began, at the earliest.
@@ -226,6 +241,11 @@ impl Engine {
         self.session.programs().find(|p| p.0 == id).map(|p| p.1)
     }
 
+    /// Names of the programs on the device.
+    pub fn entries(&self) -> impl Iterator<Item = &str> {
+        self.session.entries()
+    }
+
     /// The compiled model.
     pub fn compiled(&self) -> &CompiledModel {
         &self.compiled
@@ -294,6 +314,9 @@ impl Engine {
             return Err(Error::usage("a model that fills blocks has no logits after a prompt")
                 .hint("ask a session for the entry `logits`"));
         }
+        if options.logprobs.is_some() && self.compiled.diffusion.is_some() {
+            return Err(Error::usage("a model that fills blocks tells no logprobs").at("logprobs"));
+        }
         if options.logits && self.compiled.program("prefill_last_logits").is_none() {
             return Err(Error::usage("the model was compiled without logits")
                 .hint("compile it with `ModelOptions::with_logits`"));
@@ -309,6 +332,11 @@ impl Engine {
             }
         }
         params.validate()?;
+        let mut biased = params.logit_bias.iter().map(|bias| bias.0);
+        if let Some(id) = biased.find(|&id| u64::from(id) >= self.compiled.module.vocab) {
+            let what = format!("token {id} is outside the vocabulary");
+            return Err(Error::usage(what).at("logit_bias"));
+        }
         let filling = self.filling(&params, options)?;
         let block = self.compiled.diffusion.map_or(1, |d| d.block as usize);
         // A block is computed whole; a token's own row must be, for its logits.
@@ -323,6 +351,9 @@ impl Engine {
             );
             return Err(Error::new(Code::ContextFull, what)
                 .hint("shorten the prompt, start a new chat, or load with a longer context"));
+        }
+        if options.logprobs.is_some() {
+            self.add_logits()?;
         }
         self.turn_to(&prompt[..reusable])?;
         let common =
@@ -348,6 +379,10 @@ impl Engine {
             for &id in &prompt {
                 counts[id as usize] |= IN_PROMPT;
             }
+            for &(id, bias) in &params.logit_bias {
+                // Of an id that is there twice the last bias counts.
+                counts[id as usize] = counts[id as usize] & IN_PROMPT | bias_word(bias);
+            }
             first.push(Write {
                 to: WriteTo::State(self.states[2]),
                 offset: 0,
@@ -372,6 +407,7 @@ impl Engine {
             max_tokens,
             stop_ids: params.stop_ids.clone(),
             stops: options.stops.clone(),
+            controls: options.controls,
             ahead: options.ahead.max(1),
             block: filling.map(|_| block),
             prompt,
@@ -389,12 +425,29 @@ impl Engine {
             want_logits: options.logits,
             logits: None,
             last_chunk: None,
+            logprobs: options.logprobs,
+            adding: options.logprobs.is_some(),
+            sampled: Vec::new(),
             finished: false,
             turn: self.turn,
             since: self.pacing.as_ref().map_or(0.0, |p| p.0()),
             most_ahead: options.ahead.max(1),
             filling,
         })
+    }
+
+    /// Adds the programs that give each token's logits, where they are not there.
+    fn add_logits(&mut self) -> Result<()> {
+        for (name, with_logits) in
+            [("prefill_last", "prefill_last_logits"), ("decode", "decode_logits")]
+        {
+            if self.session.entries().all(|entry| entry != with_logits) {
+                let target = self.session.device().target();
+                let (name, program) = self.compiled.also_with_logits(name, target)?;
+                self.session.add(&name, &program)?;
+            }
+        }
+        Ok(())
     }
 
     /// Has the caches hold the rows of the text that a prompt goes on with furthest.
@@ -430,7 +483,7 @@ impl Engine {
         let SampleParams { top_k, top_p, .. } = *params;
         if top_k != 0 || top_p != 1.0 || params.has_penalties() {
             let what = "a model that fills blocks samples by temperature, min_p and seed alone";
-            return Err(Error::usage(what).hint("leave top_k, top_p and penalties out"));
+            return Err(Error::usage(what).hint("leave top_k, top_p, logit_bias and penalties out"));
         }
         let filling = options.blocks.filling(&diffusion);
         filling.validate()?;
@@ -446,6 +499,7 @@ impl Engine {
 impl Generation {
     /// Stops the generation: nothing new is submitted. Keep polling until every ticket has answered.
     pub fn cancel(&mut self) {
+        self.adding = false;
         self.machine.feed(Event::Cancel);
     }
 
@@ -474,6 +528,11 @@ impl Generation {
         self.logits.as_deref()
     }
 
+    /// How likely token number `i` of the answer was, if that was asked for and it has been sampled.
+    pub fn likely(&self, i: usize) -> Option<&Likely> {
+        self.sampled.get(i)?.1.as_ref()
+    }
+
     /// Works as far as possible without waiting. After `Done` it answers `None`.
     pub fn poll_next(
         &mut self,
@@ -484,9 +543,22 @@ impl Generation {
         if !latest {
             self.machine.feed(Event::Cancel);
         }
+        if self.adding {
+            match engine.session.poll_added(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(e)) if e.code == Code::DeviceLost => self.machine.feed(Event::Lost),
+                // Nothing was submitted, so a placeholder stands for a ticket.
+                Poll::Ready(Err(error)) => {
+                    self.machine.feed(Event::Failed { ticket: Ticket(u32::MAX), error });
+                }
+            }
+            self.adding = false;
+        }
         loop {
             match self.machine.next_action() {
                 Action::Emit(text) => return Poll::Ready(Some(Progress::Text(text))),
+                Action::Control(name) => return Poll::Ready(Some(Progress::Control(name))),
                 Action::Done(_) if self.finished => return Poll::Ready(None),
                 Action::Done(reason) => {
                     self.finished = true;
@@ -501,16 +573,17 @@ impl Generation {
                 Action::Prefill { tokens, at, last } => {
                     engine.rings.submit(at as usize + tokens.len());
                     let answer = self.prefill(engine, &tokens, at, last);
-                    self.note(answer, last);
+                    self.note(answer, last, last);
                 }
                 Action::Decode => {
                     engine.rings.submit(self.machine.fed() + 1);
-                    let answer = engine.submit("decode", &[], 1);
-                    self.note(answer, false);
+                    let name = if self.logprobs.is_some() { "decode_logits" } else { "decode" };
+                    let answer = engine.submit(name, &[], 1);
+                    self.note(answer, false, true);
                 }
                 Action::Denoise { begin } => {
                     let answer = self.denoise(engine, begin);
-                    self.note(answer, false);
+                    self.note(answer, false, false);
                 }
                 Action::Await => {
                     let before = self.machine.prompt_rows();
@@ -547,11 +620,14 @@ impl Generation {
     }
 
     /// Tells the machine a submission's ticket, or that the submission failed.
-    fn note(&mut self, answer: Result<Ticket>, last_chunk: bool) {
+    fn note(&mut self, answer: Result<Ticket>, last_chunk: bool, samples: bool) {
         match answer {
             Ok(ticket) => {
                 if last_chunk {
                     self.last_chunk = Some(ticket);
+                }
+                if samples && self.logprobs.is_some() {
+                    self.sampled.push((ticket, None));
                 }
                 self.machine.submitted(ticket);
             }
@@ -573,7 +649,7 @@ impl Generation {
             bytes: words(&self.control.to_words()),
         });
         writes.push(Write { to: WriteTo::Input(0), offset: 0, bytes: words(tokens) });
-        let name = match (last, self.want_logits) {
+        let name = match (last, self.want_logits || self.logprobs.is_some()) {
             (false, _) => "prefill",
             (true, false) if engine.short_rows >= tokens.len() => "prefill_short",
             (true, false) => "prefill_last",
@@ -632,11 +708,17 @@ impl Generation {
         }
         let word = |b: &Vec<u8>| b.first_chunk::<4>().map(|b| u32::from_le_bytes(*b));
         let id = outputs.values.first().and_then(word);
+        let row = || -> Option<Vec<f32>> {
+            let words = outputs.values.get(1)?.as_chunks().0;
+            Some(words.iter().map(|b| f32::from_le_bytes(*b)).collect())
+        };
+        if let (Some(n), Some(id)) = (self.logprobs, id)
+            && let Some(sampled) = self.sampled.iter_mut().rev().find(|s| s.0 == ticket)
+        {
+            sampled.1 = row().map(|logits| likely(&logits, id, n));
+        }
         if self.want_logits && self.last_chunk == Some(ticket) {
-            self.logits = outputs.values.get(1).map(|bytes| {
-                let words = bytes.chunks_exact(4);
-                words.map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
-            });
+            self.logits = row();
         }
         self.machine.feed(Event::Read { ticket, id });
     }

@@ -44,6 +44,8 @@ pub enum Action {
     Await,
     /// Show this text.
     Emit(String),
+    /// Tell of a control token, by its name.
+    Control(String),
     /// The generation has ended and every ticket has answered. Later calls return the same.
     Done(Reason),
 }
@@ -119,6 +121,8 @@ pub struct Request {
     pub stop_ids: Vec<u32>,
     /// Texts that end the answer.
     pub stops: Vec<String>,
+    /// Whether control tokens are told of. Text before one is released, so that no stop string reaches across it.
+    pub controls: bool,
     /// Most submissions in flight, chunks of the prompt included; at least one. Use one for a device that
     /// works inside `poll`, in slices: each ticket that is polled begins a slice. [`Machine::set_window`]
     /// may allow more decode steps.
@@ -166,7 +170,8 @@ pub struct Machine {
     flights: VecDeque<Flight>,
     /// Most submissions in flight after the prompt's last chunk.
     window: usize,
-    emit: String,
+    /// What is to be shown, the first first. Texts follow no texts.
+    shown: VecDeque<Action>,
     end: Option<Reason>,
     /// Whether a submission failed, so that the caches' contents are unknown.
     broken: bool,
@@ -178,6 +183,15 @@ pub struct Machine {
     pending: Option<Pending>,
     /// The blocks, of a model that fills them.
     blocks: Option<Blocks>,
+}
+
+/// Adds text to what is to be shown.
+fn show(shown: &mut VecDeque<Action>, text: &str) {
+    match shown.back_mut() {
+        Some(Action::Emit(last)) => last.push_str(text),
+        _ if text.is_empty() => {}
+        _ => shown.push_back(Action::Emit(text.into())),
+    }
 }
 
 /// A submission without a ticket.
@@ -201,7 +215,7 @@ impl Machine {
             tokens: Vec::new(),
             flights: VecDeque::new(),
             window: request.ahead,
-            emit: String::new(),
+            shown: VecDeque::new(),
             end: None,
             broken: false,
             device_ended: false,
@@ -253,8 +267,8 @@ impl Machine {
 
     /// The next action.
     pub fn next_action(&mut self) -> Action {
-        if !self.emit.is_empty() {
-            return Action::Emit(core::mem::take(&mut self.emit));
+        if let Some(action) = self.shown.pop_front() {
+            return action;
         }
         if let Some(reason) = &self.end {
             return if self.flights.is_empty() {
@@ -436,8 +450,13 @@ impl Machine {
             self.device_ended = true;
             return self.finish(Reason::Stop);
         }
-        let text = self.text.push_token(&self.tokenizer, id);
-        self.emit.push_str(text);
+        if self.request.controls && self.tokenizer.is_control(id) {
+            show(&mut self.shown, self.text.finish());
+            let name = String::from_utf8_lossy(self.tokenizer.piece(id)).into_owned();
+            self.shown.push_back(Action::Control(name));
+        } else {
+            show(&mut self.shown, self.text.push_token(&self.tokenizer, id));
+        }
         let last = self.tokens.len() >= self.request.max_tokens;
         self.device_ended = last;
         if self.text.stopped() {
@@ -452,8 +471,7 @@ impl Machine {
     /// released.
     fn finish(&mut self, reason: Reason) {
         if self.end.is_none() {
-            let rest = self.text.finish();
-            self.emit.push_str(rest);
+            show(&mut self.shown, self.text.finish());
             self.end = Some(reason);
         }
     }

@@ -52,7 +52,7 @@ impl Restore {
                     cx.waker().wake_by_ref();
                     Poll::Pending
                 }
-                Poll::Ready(Some(Progress::Text(_))) => continue,
+                Poll::Ready(Some(Progress::Text(_) | Progress::Control(_))) => continue,
                 Poll::Ready(Some(Progress::Done(Reason::Failed(e)))) => Poll::Ready(Err(e)),
                 Poll::Ready(Some(Progress::Done(_)) | None) => Poll::Ready(Ok(())),
             };

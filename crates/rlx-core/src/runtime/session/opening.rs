@@ -72,7 +72,7 @@ impl Template {
     }
 
     /// The entry of a program that lives as long as the session.
-    fn built(name: String, built: Built) -> Template {
+    pub(super) fn built(name: String, built: Built) -> Template {
         let signature = |name: &String, ty: &Type| Signature { name: name.clone(), ty: ty.clone() };
         let Program { inputs, outputs, .. } = &*built.program;
         let inputs = inputs.iter().map(|i| signature(&i.name, &i.ty)).collect();

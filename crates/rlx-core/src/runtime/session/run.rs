@@ -1,7 +1,7 @@
 //! A run of an entry: it prepares the device, submits the program, then answers with the outputs.
 
 use super::tensor::{ordered, sizes};
-use super::{Built, DeviceTensor, Given, Session, Source, Tensor, VARIANTS, Variant};
+use super::{Built, DeviceTensor, Given, Session, Source, Template, Tensor, VARIANTS, Variant};
 use crate::error::{Code, Error, Result};
 use crate::ir::GraphModule;
 use crate::ir::lir::Program;
@@ -232,6 +232,17 @@ impl Session {
             self.variants.push(variant);
             return Ok(found);
         }
+        let built = self.build(compiled)?;
+        if self.variants.len() >= VARIANTS {
+            let old = self.variants.remove(0);
+            self.device.free(AnyId::Program(old.built.id));
+        }
+        self.variants.push(Variant { compiled: compiled.clone(), built: built.clone() });
+        Ok(built)
+    }
+
+    /// Builds a program on the device. It is there once the work ahead is done.
+    fn build(&mut self, compiled: &Program) -> Result<Built> {
         if compiled.states != self.states {
             return Err(Error::internal("a program has other states than its session"));
         }
@@ -247,13 +258,30 @@ impl Session {
         let program = Arc::new(program);
         let (id, ticket) = self.device.build(self.model, program.clone())?;
         self.ahead.making.insert(0, (ticket, Made::Program(id)));
-        if self.variants.len() >= VARIANTS {
-            let old = self.variants.remove(0);
-            self.device.free(AnyId::Program(old.built.id));
+        Ok(Built { program, id })
+    }
+
+    /// Adds a program that lives as long as the session, under a name of its own, for [`submit`](Self::submit) once
+    /// [`poll_added`](Self::poll_added) has answered. Its weights must not be bound to a plan yet.
+    ///
+    /// # Errors
+    /// `Internal` for a program with other states; errors of the device.
+    pub fn add(&mut self, name: &str, compiled: &Program) -> Result<()> {
+        if let Some(e) = &self.ahead.broken {
+            return Err(e.clone());
         }
-        let built = Built { program, id };
-        self.variants.push(Variant { compiled: compiled.clone(), built: built.clone() });
-        Ok(built)
+        let built = self.build(compiled)?;
+        self.reserve(compiled.arena_bytes)?;
+        self.templates.push(Template::built(name.into(), built));
+        Ok(())
+    }
+
+    /// Waits until all programs are there that were added.
+    ///
+    /// # Errors
+    /// Errors of the device; a program that it refused is not added.
+    pub fn poll_added(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.poll_ahead(cx)
     }
 
     /// Makes sure that the arena has this many bytes.
@@ -288,6 +316,8 @@ impl Session {
                     Made::Weights => self.ahead.broken = Some(e.clone()),
                     Made::Program(id) => {
                         self.variants.retain(|v| v.built.id != id);
+                        self.templates
+                            .retain(|t| !matches!(&t.of, Source::Program(built) if built.id == id));
                         self.device.free(AnyId::Program(id));
                     }
                     Made::Memory => {

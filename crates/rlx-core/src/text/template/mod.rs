@@ -40,7 +40,7 @@ use self::value::Value;
 use super::{Special, Tokenizer};
 use crate::order;
 use crate::{Code, Error, Result};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -68,8 +68,9 @@ impl Message {
 pub struct RenderOptions {
     /// End the prompt where the assistant's answer begins.
     pub add_generation_prompt: bool,
-    /// Further variables: `tools`, `enable_thinking`, … Guarded like the messages.
-    pub variables: BTreeMap<String, TemplateValue>,
+    /// Further variables: `tools`, `enable_thinking`, … Guarded like the messages. Of a name that is there twice the first
+    /// counts.
+    pub variables: Vec<(String, TemplateValue)>,
     /// Local time in seconds since 1970, for `strftime_now`; without it that function is not
     /// defined and templates use the date they were written with.
     pub now: Option<i64>,
@@ -101,6 +102,7 @@ impl Rendered {
 /// A model's chat template.
 #[derive(Clone, Debug)]
 pub struct ChatTemplate {
+    source: Arc<str>,
     program: Arc<Program>,
     /// Its private-use characters, which cannot be marks.
     private_use: Vec<char>,
@@ -148,6 +150,7 @@ impl ChatTemplate {
         let program =
             parser::parse(&source).map_err(|(line, what)| fault(Fault::Failed(what), line))?;
         Ok(Self {
+            source: source.as_str().into(),
             program: Arc::new(program),
             private_use: source.chars().filter(|&c| c >= '\u{100000}').collect(),
             bos: bos.into(),
@@ -155,6 +158,11 @@ impl ChatTemplate {
             controls: Vec::new(),
             first_bytes: Vec::new(),
         })
+    }
+
+    /// The template as its file has it, line breaks aside.
+    pub fn source(&self) -> &str {
+        &self.source
     }
 
     /// Renders a conversation.
@@ -181,13 +189,11 @@ impl ChatTemplate {
         messages: TemplateValue,
         options: &RenderOptions,
     ) -> Result<Rendered> {
-        // Templates are written for a renderer that defines the first two, as none.
-        let mut variables: BTreeMap<&str, TemplateValue> =
-            ["tools", "documents"].map(|name| (name, TemplateValue::Null)).into();
-        variables.extend(options.variables.iter().map(|(name, value)| (&**name, value.clone())));
-        variables.insert("messages", messages);
-        let entries = variables.into_iter().map(|(name, value)| (name.into(), value));
-        let mut input = TemplateValue::Map(entries.collect());
+        // The first of a name counts. Templates are written for a renderer that defines the last two, as none.
+        let mut entries = Vec::from([(String::from("messages"), messages)]);
+        entries.extend(options.variables.iter().cloned());
+        entries.extend(["tools", "documents"].map(|name| (name.into(), TemplateValue::Null)));
+        let mut input = TemplateValue::Map(entries);
 
         if input.height() > usize::from(MAX_HEIGHT) {
             let what = format!("the messages nest lists deeper than {MAX_HEIGHT}");

@@ -27,17 +27,20 @@ fn ids_of(index: Eight, items: u32) -> Eight {
         vec4u(id_of(b.x, items), id_of(b.y, items), id_of(b.z, items), id_of(b.w, items)));
 }
 
-// A logit after penalties; `word` is its id's of counts.
+// A logit after penalties and bias; `word` is its id's of counts.
 fn penalised(bits: u32, word: u32) -> u32 {
     if word == 0u { return bits; }
     let logit = bitcast<f32>(bits);
-    let repetition = bitcast<f32>(params[select(REPETITION, REPETITION_RECIPROCAL, logit > 0.0)]);
-    var less = logit * repetition;
+    var less = logit;
+    if (word & OCCURS) != 0u {
+        less *= bitcast<f32>(params[select(REPETITION, REPETITION_RECIPROCAL, logit > 0.0)]);
+    }
     let n_generated = word & GENERATED;
     if n_generated > 0u {
         let frequency = bitcast<f32>(params[FREQUENCY]);
         less -= frequency * f32(n_generated) + bitcast<f32>(params[PRESENCE]);
     }
+    less += f32(bitcast<i32>(word) >> 16u) * 0.00390625;
     return bitcast<u32>(less);
 }
 
