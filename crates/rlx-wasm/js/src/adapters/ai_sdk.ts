@@ -18,7 +18,6 @@ import type {
 import type { Embedder } from '../embedder.js';
 import type { ChatCompletionChunk, ChatMessage, ChatRequest, FinishReason, Usage } from '../types.js';
 import type { ChatEngine } from './engine.js';
-import { readable } from './readable.js';
 
 /** The name of ours in `providerOptions`. */
 const PROVIDER = 'rlx';
@@ -146,6 +145,18 @@ const NO_USAGE: LanguageModelV4Usage = {
   inputTokens: { total: undefined, noCache: undefined, cacheRead: undefined, cacheWrite: undefined },
   outputTokens: { total: undefined, text: undefined, reasoning: undefined },
 };
+
+/** Items as a stream, read one by one as the reader asks for them. `cancel` is called when the reader leaves. */
+function readable<T>(items: AsyncIterator<T>, cancel: () => void): ReadableStream<T> {
+  return new ReadableStream<T>({
+    async pull(out) {
+      const { value, done } = await items.next();
+      if (done) out.close();
+      else out.enqueue(value);
+    },
+    cancel,
+  }, { highWaterMark: 0 });
+}
 
 /** The SDK's parts of an answer: one block of text. An error is a part too; what the signal ended is thrown. */
 async function* parts(
