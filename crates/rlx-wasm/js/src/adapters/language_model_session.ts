@@ -225,7 +225,8 @@ export class LanguageModel extends EventTarget {
           answer += delta.content;
           heard(delta.content);
         }
-        if (usage) this.#add([...messages, { role: 'assistant', content: answer }], usage.total_tokens);
+        // The last token of an answer that fills the window counts, but needs no place in it.
+        if (usage) this.#add([...messages, { role: 'assistant', content: answer }], Math.min(usage.total_tokens, this.contextWindow));
       }
     } catch (error) {
       const full = error instanceof RlxError && error.code === 'context_full' && !signal.aborted;
