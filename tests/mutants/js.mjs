@@ -281,4 +281,22 @@ export default [
     stands: 'JSON that is no error of Rust becomes one without words.',
     tests: ['js error'],
   },
+  {
+    name: 'js-model-freed-with-its-last-session', is: 'review', kind: 'condition', file: at('adapters/language_model_source'),
+    from: 'if (!this.#ready) return this.#free();', to: 'return this.#free();', form: 'statement',
+    stands: 'A page that ends one session of the Prompt API and begins another loads its model twice.',
+    tests: ['js language_model'],
+  },
+  {
+    name: 'js-load-stopped-for-all', is: 'review', kind: 'guard', file: at('adapters/language_model_source'),
+    from: 'if (this.#users > 0) return;', to: '', form: 'statement',
+    stands: 'One session that is given up while it is created stops the load of the others.',
+    tests: ['js language_model'],
+  },
+  {
+    name: 'js-cache-without-settings', is: 'review', kind: 'operand', file: at('adapters/langchain'),
+    from: 'model: this.#engine.info().model.name, ...this.#settings', to: 'model: this.#engine.info().model.name',
+    stands: "LangChain's cache gives an answer that was made with other settings.",
+    tests: ['js langchain'],
+  },
 ];

@@ -1,5 +1,10 @@
 /** Types as facts: this file need only compile. */
 
+import type { EmbeddingModel, LanguageModel } from 'ai';
+import type { BaseChatModel } from '@langchain/core/language_models/chat_models';
+import { embeddingModel, languageModel } from '../src/adapters/ai_sdk.js';
+import { ChatRlx } from '../src/adapters/langchain.js';
+import type { LanguageModelSource } from '../src/adapters/language_model.js';
 import type {
   ChatCompletion, ChatCompletionChunk, Completions, Embedder, EmbedderOptions, Engine, LoadOptions, Session, SessionOptions,
 } from '../src/index.js';
@@ -66,4 +71,15 @@ export async function networks(session: Session, embedder: Embedder): Promise<vo
   session.info().device satisfies 'webgpu' | 'cpu';
   // @ts-expect-error a GPU's buffer is not taken
   await session.run('f', { x: { data: {} as GPUBuffer, dims: [1] } });
+}
+
+export function peers(engine: Engine, embedder: Embedder): void {
+  languageModel(engine) satisfies LanguageModel;
+  embeddingModel(embedder) satisfies EmbeddingModel;
+  new ChatRlx({ engine, temperature: 0 }) satisfies BaseChatModel;
+  // @ts-expect-error OpenAI's names, not camel case
+  new ChatRlx({ engine, maxTokens: 1 });
+  ({ engine }) satisfies LanguageModelSource;
+  // @ts-expect-error sessions have signals of their own
+  ({ model: 'a', signal: new AbortController().signal }) satisfies LanguageModelSource;
 }
