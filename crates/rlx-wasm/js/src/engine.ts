@@ -2,23 +2,27 @@
 
 import { bring, free, modelItems, webgpuReported } from './bring.js';
 import type { Running } from './bring.js';
-import { clearStores } from './cache.js';
 import { checkMessages, completions } from './chat.js';
 import { RlxError, throwIfAborted, toRlxError } from './error.js';
 import { heard } from './listeners.js';
+import { models } from './models.js';
+import type { Models } from './models_types.js';
 import { Pending } from './pending.js';
 import { platform } from './platform.js';
 import { Queue } from './queue.js';
+import { clearStores } from './store.js';
 import { tune } from './tuning.js';
 import type { ChatMessage, Completions, EngineInfo, LoadOptions, ReloadOptions, TokenizeOptions, Tuned, TuneOptions } from './types.js';
 import type { WasmEngine, WasmEvent } from './wasm.js';
 
 const LOAD_KEYS: { [key in keyof Required<LoadOptions>]: true } = {
-  model: true, device: true, contextLength: true, blockLength: true, gpu: true, cache: true, kv: true,
+  model: true, device: true, contextLength: true, blockLength: true, gpu: true, cache: true, makeRoom: true, integrity: true, kv: true,
   activations: true, tuning: true, threads: true, wasmUrl: true, onProgress: true, onNotice: true, signal: true,
 };
 
 export class Engine {
+  /** The models that are stored for this origin. */
+  static readonly models: Models = models;
   /** Chat completions with OpenAI's shapes. */
   readonly chat: { readonly completions: Completions };
   readonly #queue = new Queue();
@@ -83,7 +87,10 @@ export class Engine {
     return tune(heard(options));
   }
 
-  /** Removes every shard stored for this origin. Running loads keep working. */
+  /**
+   * Removes every shard stored for this origin. Loads that run keep working; what they are writing is `io`, and
+   * everything else is removed.
+   */
   static async clearCache(): Promise<void> {
     await clearStores();
   }

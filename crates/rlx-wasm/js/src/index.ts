@@ -15,5 +15,6 @@ export { Embedder } from './embedder.js';
 export { Engine } from './engine.js';
 export { RlxError } from './error.js';
 export { Session } from './session.js';
+export type * from './models_types.js';
 export type * from './session_types.js';
 export type * from './types.js';
