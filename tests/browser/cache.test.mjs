@@ -24,7 +24,8 @@ beforeEach(() => {
 /** Reads the shard through the cache as a load does; says from where, what it was, what is kept. */
 async function visit(page) {
   return page.evaluate(async (path) => {
-    const { openStore, ShardCache } = await import('/dist/cache.js');
+    const { openStore } = await import('/dist/store.js');
+    const { ShardCache } = await import('/dist/cache.js');
     const notices = [];
     const store = await openStore();
     const cache = new ShardCache(store, ({ code }) => notices.push(code));
@@ -35,7 +36,7 @@ async function visit(page) {
     let shard;
     try {
       shard = await cache.reader(new URL(path, location.href).href);
-      from = shard.source.kind;
+      from = shard.from;
       for (let chunk = await shard.read(); chunk; chunk = await shard.read()) {
         bytes += chunk.byteLength;
         for (const byte of chunk) sum = (sum * 31 + byte) | 0;
@@ -44,7 +45,7 @@ async function visit(page) {
       error = code;
     }
     await shard?.close();
-    const kept = (await store.names()).map((name) => name.split('.').at(-1)).sort();
+    const kept = [...new Set((await store.names()).map((name) => name.split('.').slice(name.endsWith('.part.json') ? -2 : -1).join('.')))].sort();
     return { from, bytes, sum, notices, error, kept };
   }, MODEL);
 }
@@ -133,15 +134,17 @@ for (const kind of ['file system', 'Cache API']) {
     await context.close();
   });
 
-  test(`${kind}: a server that stops half way leaves nothing that is read`, async () => {
+  test(`${kind}: a server that stops half way leaves a part, which is not taken for the file and goes on later`, async () => {
     const { page, context } = await open();
     server.behave[MODEL] = { stopAfter: 1_000_000 };
     const stopped = await visit(page);
     assert.equal(stopped.error, 'io');
     assert.ok(stopped.bytes > 0 && stopped.bytes <= 1_000_000);
-    assert.deepEqual(stopped.kept, []);
+    assert.deepEqual(stopped.kept, ['bytes', 'part.json']);
     delete server.behave[MODEL];
+    server.requests.length = 0;
     assert.deepEqual(await visit(page), { ...whole, from: 'network', notices: [], kept: ['bytes', 'json'] });
+    assert.deepEqual(server.asked(MODEL).map(({ method, range }) => [method, range]), [['HEAD', null], ['GET', `bytes=${stopped.bytes}-`]]);
     await context.close();
   });
 
@@ -156,7 +159,7 @@ for (const kind of ['file system', 'Cache API']) {
   test(`${kind}: clearing removes everything`, async () => {
     const { page, context } = await open();
     await visit(page);
-    await page.evaluate(async () => (await import('/dist/cache.js')).clearStores());
+    await page.evaluate(async () => (await import('/dist/store.js')).clearStores());
     assert.equal((await visit(page)).from, 'network');
     await context.close();
   });
@@ -167,7 +170,7 @@ test('with neither, there is no store', async () => {
   const store = await page.evaluate(async () => {
     delete StorageManager.prototype.getDirectory;
     CacheStorage.prototype.open = () => Promise.reject(new DOMException('denied', 'SecurityError'));
-    return (await import('/dist/cache.js')).openStore();
+    return (await import('/dist/store.js')).openStore();
   });
   assert.equal(store, undefined);
   await context.close();

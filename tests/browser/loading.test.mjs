@@ -119,7 +119,7 @@ test('a server that stops half way is told with the place, and the next load wor
   server.behave[`/models/${two}`] = { stopAfter: 3_000_000 };
   const { error } = await attempt(urls(one, two, three));
   assert.equal(error.code, 'io');
-  assert.match(error.what, /^the stream stopped after \d+ of 6888512 bytes$/);
+  assert.match(error.what, /^the stream stopped after \d+ of 6888512 bytes, in 5 tries$/);
   assert.equal(error.at, `${server.url}/models/${two}`);
   assert.equal(error.hint, 'load again');
   delete server.behave[`/models/${two}`];

@@ -1,9 +1,9 @@
-// A static server that can be slow, stop half way, answer 404, forget ranges, and tell what it was asked.
+// A static server that can be slow, stop half way, fall silent, fail for a while, answer 404, send elsewhere, forget
+// ranges, and tell what it was asked and what it sent.
 
 import { createReadStream, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { extname, join, normalize } from 'node:path';
-import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 
 const TYPES = {
@@ -21,11 +21,14 @@ const ISOLATED = { 'cross-origin-opener-policy': 'same-origin', 'cross-origin-em
  * `behave[path]`, changeable at any time: `bytesPerSecond`, `stopAfter` (bytes, then the socket is
  * cut), `status`, `etag` (null: none), `lastModified`, `ranges` (default true), `head` (a status), `length` (default true),
  * `gzip` (whole answers are compressed for who takes it), `exposed` (pages of other origins may read the file, and
- * these headers beside those that CORS always shows).
+ * these headers beside those that CORS always shows), `redirect` (an address), `fails` (so many requests are answered
+ * 503 first), `retryAfter` (seconds, said with those), `stallAfter` (bytes, then nothing comes; `stalls` says how often,
+ * default always), `type` (of the content), `linked` (X-Linked-ETag).
  * `isolated`: pages are cross-origin isolated. `headers` go with every answer.
  */
 export async function startServer({ mounts = {}, files = {}, behave = {}, isolated = false, headers: always = {} } = {}) {
   const requests = [];
+  const sent = {};
   const sockets = new Set();
   const server = createServer((request, response) => {
     const path = decodeURIComponent(new URL(request.url, 'http://x').pathname);
@@ -33,15 +36,26 @@ export async function startServer({ mounts = {}, files = {}, behave = {}, isolat
     const how = behave[path] ?? {};
     const inMemory = files[path];
     let file = inMemory ? fromMemory(inMemory) : fromMounts(mounts, path);
-    const status = how.status ?? (file ? 200 : 404);
+    const failing = how.fails > 0;
+    if (failing) how.fails -= 1;
+    const status = failing ? 503 : how.status ?? (file ? 200 : 404);
     const shown = how.exposed && { 'access-control-allow-origin': '*', 'access-control-expose-headers': how.exposed.join(', ') };
-    if (status !== 200 || (request.method === 'HEAD' && how.head)) {
-      response.writeHead(status !== 200 ? status : how.head, shown).end();
+    if (how.redirect && !failing) {
+      response.writeHead(302, { location: how.redirect, ...shown }).end();
       return;
     }
-    const headers = { 'content-type': TYPES[path.endsWith('/') ? '.html' : extname(path)] ?? 'application/octet-stream', 'cache-control': 'no-cache', ...shown, ...always };
+    if (request.method === 'OPTIONS') {
+      response.writeHead(204, { ...shown, 'access-control-allow-headers': 'range' }).end();
+      return;
+    }
+    if (status !== 200 || (request.method === 'HEAD' && how.head)) {
+      response.writeHead(status !== 200 ? status : how.head, { ...shown, ...(failing && how.retryAfter && { 'retry-after': how.retryAfter }) }).end();
+      return;
+    }
+    const headers = { 'content-type': how.type ?? TYPES[path.endsWith('/') ? '.html' : extname(path)] ?? 'application/octet-stream', 'cache-control': 'no-cache', ...shown, ...always };
     if (isolated) Object.assign(headers, ISOLATED);
     if (how.etag !== null) headers.etag = how.etag ?? `"${file.bytes}-${file.version ?? 0}"`;
+    if (how.linked) headers['x-linked-etag'] = how.linked;
     if (how.lastModified) headers['last-modified'] = how.lastModified;
     if (how.gzip && /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')) {
       headers['content-encoding'] = 'gzip';
@@ -58,7 +72,7 @@ export async function startServer({ mounts = {}, files = {}, behave = {}, isolat
     if (how.length ?? true) headers['content-length'] = file.bytes - from;
     response.writeHead(range ? 206 : 200, headers);
     if (request.method === 'HEAD') response.end();
-    else send(response, file, from, how).catch(() => response.destroy());
+    else send(response, file, from, how, (bytes) => (sent[path] = (sent[path] ?? 0) + bytes)).catch(() => response.destroy());
   });
   server.on('connection', (socket) => {
     sockets.add(socket);
@@ -68,6 +82,8 @@ export async function startServer({ mounts = {}, files = {}, behave = {}, isolat
   return {
     url: `http://127.0.0.1:${server.address().port}`,
     requests,
+    /** Bytes of bodies, by path. */
+    sent,
     behave,
     /** Requests for paths that end in `suffix`, since the last `requests.length = 0`. */
     asked: (suffix) => requests.filter(({ path }) => path.endsWith(suffix)),
@@ -105,11 +121,9 @@ async function* chunksOf(file, from) {
   else for (let at = from; at < file.bytes; at += CHUNK) yield file.read(at, Math.min(at + CHUNK, file.bytes));
 }
 
-async function send(response, file, from, { bytesPerSecond, stopAfter }) {
-  if (!bytesPerSecond && stopAfter === undefined) {
-    Readable.from(chunksOf(file, from)).pipe(response);
-    return;
-  }
+async function send(response, file, from, how, note) {
+  const { bytesPerSecond, stopAfter } = how;
+  const silent = how.stalls === 0 ? undefined : how.stallAfter;
   const start = performance.now();
   let sent = 0;
   for await (let chunk of chunksOf(file, from)) {
@@ -118,6 +132,11 @@ async function send(response, file, from, { bytesPerSecond, stopAfter }) {
     chunk = chunk.subarray(0, Math.max(0, left));
     if (!response.write(chunk)) await drained(response);
     sent += chunk.length;
+    note(chunk.length);
+    if (from + sent >= silent) {
+      if (how.stalls) how.stalls -= 1;
+      return;
+    }
     if (left <= chunk.length) {
       // Let what was written arrive before the connection breaks.
       await new Promise((resolve) => setTimeout(resolve, 100));

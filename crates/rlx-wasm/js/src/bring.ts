@@ -7,6 +7,7 @@ import { languageFiles, openModel } from './folder.js';
 import { GpuHost } from './gpu_host.js';
 import type { ScopeError } from './gpu_host.js';
 import { CHECKS, keep, kept, TUNINGS } from './kept.js';
+import { Integrity } from './integrity.js';
 import { load } from './loader.js';
 import { modelItems } from './options.js';
 import type { FileItem } from './options.js';
@@ -30,7 +31,7 @@ interface Extra {
 }
 
 /** The options that say where a network runs and what is reported, for every kind of network. */
-export type DeviceOptions = Pick<LoadOptions, 'device' | 'gpu' | 'tuning' | 'activations' | 'contextLength' | 'kv' | 'cache' | 'onNotice' | 'signal'>;
+export type DeviceOptions = Pick<LoadOptions, 'device' | 'gpu' | 'tuning' | 'activations' | 'contextLength' | 'kv' | 'cache' | 'makeRoom' | 'integrity' | 'onNotice' | 'signal'>;
 
 /** What a load uses: a device, readers of files, and the signal that ends it. */
 export interface Bringing {
@@ -78,6 +79,7 @@ export function bring(options: LoadOptions, { onProgress, tokens }: Extra = opti
 export async function bringTo<W extends WasmLoading>(options: DeviceOptions, kind: Kind<W>, fallback?: string): Promise<Running<W>> {
   const { signal, onNotice } = options;
   throwIfAborted(signal);
+  const integrity = new Integrity(options);
   const abort = new AbortController();
   let host: GpuHost | null = null;
   let wasm: W | undefined;
@@ -94,7 +96,8 @@ export async function bringTo<W extends WasmLoading>(options: DeviceOptions, kin
     const { create, threads = 1 } = await kind.module(host);
     throwIfAborted(signal);
     wasm = create(JSON.stringify({ ...chosen.options, ...kind.options, threads }), platform, host);
-    await kind.load(wasm, { host, abort, open: opener(options, abort.signal) });
+    await kind.load(wasm, { host, abort, open: opener(options, integrity, abort.signal) });
+    integrity.check();
     const error = host?.takeError();
     if (error) throw webgpuReported(error);
     const { demoted } = JSON.parse(wasm.info()) as Pick<EngineInfo, 'demoted'>;
@@ -160,23 +163,24 @@ async function chooseDevice(options: DeviceOptions, fallback: string | null = nu
 }
 
 /** Opens files; addresses through the cache, if there is one. */
-function opener({ cache = true, onNotice }: DeviceOptions, signal: AbortSignal): Bringing['open'] {
+function opener({ cache = true, makeRoom, onNotice }: DeviceOptions, integrity: Integrity, signal: AbortSignal): Bringing['open'] {
   const prepare = async () => {
     const store = await openStore();
     if (!store) {
       onNotice?.({ code: 'cache_unavailable', message: 'The browser does not let this page keep the model: it will be downloaded again next time.' });
       return undefined;
     }
-    const shards = new ShardCache(store, once(onNotice));
+    const shards = new ShardCache(store, once(onNotice), undefined, { makeRoom });
     await shards.sweep().catch(() => {}); // housekeeping may fail without harm
     return shards;
   };
   let kept: ReturnType<typeof prepare> | undefined;
   return async (item) => {
-    if (item instanceof Blob) return new ShardReader(new BlobSource(item), signal);
+    const sha256 = integrity.of(item);
+    if (item instanceof Blob) return new ShardReader(new BlobSource(item), signal, { sha256 });
     const url = new URL(item, globalThis.location?.href).href;
     const shards = cache ? await (kept ??= prepare()) : undefined;
-    return shards ? shards.reader(url, signal) : new ShardReader(new UrlSource(url), signal);
+    return shards ? shards.reader(url, signal, sha256) : new ShardReader(new UrlSource(url), signal, { sha256 });
   };
 }
 

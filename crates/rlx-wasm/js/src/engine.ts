@@ -7,12 +7,22 @@
 import type { Core } from './core.js';
 import { connect, loadInWorker, NoWorker, usually } from './in_worker.js';
 import { heard } from './listeners.js';
+import type { Models } from './models_types.js';
 import type { ChatMessage, Completions, TextCompletions } from './openai/types.js';
 import { checkOptions } from './options.js';
 import { serve } from './serve.js';
 import type { EngineInfo, EngineMemory, LoadOptions, ReloadOptions, TokenizeOptions, Tuned, TuneOptions } from './types.js';
 
+const stored = async (): Promise<Models> => (await import('./models.js')).models;
+
 export class Engine {
+  /** The models that are stored for this origin. */
+  static readonly models: Models = {
+    list: async () => (await stored()).list(),
+    delete: async (id) => (await stored()).delete(id),
+    persist: async () => (await stored()).persist(),
+    usage: async () => (await stored()).usage(),
+  };
   readonly #core: Core;
 
   private constructor(core: Core) {
@@ -69,9 +79,12 @@ export class Engine {
     return tune(heard(options));
   }
 
-  /** Removes every shard stored for this origin. Running loads keep working. */
+  /**
+   * Removes every shard stored for this origin. Loads that run keep working; what they are writing is `io`, and
+   * everything else is removed.
+   */
   static async clearCache(): Promise<void> {
-    const { clearStores } = await import('./cache.js');
+    const { clearStores } = await import('./store.js');
     await clearStores();
   }
 

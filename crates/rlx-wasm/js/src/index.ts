@@ -15,6 +15,7 @@ export { Embedder } from './embedder.js';
 export { Engine } from './engine.js';
 export { RlxError } from './error.js';
 export { Session } from './session.js';
+export type * from './models_types.js';
 export type * from './openai/types.js';
 export type * from './session_types.js';
 export type * from './types.js';

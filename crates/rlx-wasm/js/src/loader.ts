@@ -46,7 +46,7 @@ export async function load(shards: readonly ShardReader[], cx: LoadContext): Pro
     await inParallel(shards, cx.abort, async (shard, i) => {
       held[i] = await readHeader(shard, i, cx, () => {
         waiting.goOn();
-        progress.report('headers');
+        progress.report('headers', shard);
       });
       if (i < HELD_STREAMS) {
         waiting.hold(shard);
@@ -61,7 +61,7 @@ export async function load(shards: readonly ShardReader[], cx: LoadContext): Pro
     await cx.engine.open();
     throwIfAborted(signal);
     await inParallel(shards, cx.abort, (shard, i) =>
-      readTensors(shard, i, held[i]!, cx, () => progress.report('weights')));
+      readTensors(shard, i, held[i]!, cx, () => progress.report('weights', shard)));
     await cx.host?.workDone();
     throwIfAborted(signal);
     if (cx.engine.checks?.()) progress.report('check');
@@ -147,7 +147,6 @@ async function readTensors(
   report: () => void,
 ): Promise<void> {
   const placer = new Placer(i, cx.engine.placements(i), cx);
-  shard.keepOpen();
   await placer.take(shard.position - held.byteLength, held);
   report();
   // To the very end, beyond the last tensor: the cache keeps whole files.
@@ -244,14 +243,20 @@ export class Placer {
   }
 }
 
+/** Speed is that of so many milliseconds. */
+const SPEED_MS = 3000;
+
 /** Adds up what the shards have read. */
 class Progress {
+  /** Times and bytes in that window, so that the first is its beginning. */
+  #seen: [ms: number, bytes: number][] = [];
+
   constructor(
     private readonly shards: readonly ShardReader[],
     private readonly tell: LoadContext['onProgress'],
   ) {}
 
-  report(phase: LoadProgress['phase']): void {
+  report(phase: LoadProgress['phase'], of?: ShardReader): void {
     if (!this.tell) return;
     let loadedBytes = 0;
     let totalBytes: number | undefined = 0;
@@ -260,9 +265,23 @@ class Progress {
       loadedBytes += shard.position;
       const bytes = shard.expectedBytes;
       totalBytes = bytes === undefined || totalBytes === undefined ? undefined : totalBytes + bytes;
-      kinds.add(shard.source.kind);
+      kinds.add(shard.from);
     }
     const from = kinds.size === 1 ? [...kinds][0]! : 'mixed';
-    this.tell({ phase, loadedBytes, from, ...(totalBytes === undefined ? {} : { totalBytes }) });
+    const bytesPerSecond = of && this.#speed(loadedBytes);
+    this.tell({
+      phase, loadedBytes, from, ...(totalBytes !== undefined && { totalBytes }),
+      ...(of && { file: { name: of.source.name, loadedBytes: of.position, ...(of.expectedBytes !== undefined && { totalBytes: of.expectedBytes }) } }),
+      ...(bytesPerSecond !== undefined && { bytesPerSecond }),
+    });
+  }
+
+  #speed(bytes: number): number | undefined {
+    const now = Date.now();
+    const [last] = this.#seen.at(-1) ?? [-Infinity];
+    if (now - last >= SPEED_MS / 30) this.#seen.push([now, bytes]);
+    while (this.#seen[0]![0] < now - SPEED_MS) this.#seen.shift();
+    const [since, before] = this.#seen[0]!;
+    return now > since ? ((bytes - before) * 1000) / (now - since) : undefined;
   }
 }

@@ -28,7 +28,7 @@ function fileOf(value: unknown, at: string): FileItem {
 /** Checks the options that all networks have in common; `keys` are the others. */
 function checkNetworkOptions(options: NetworkOptions, keys: readonly string[]): void {
   if (typeof options !== 'object' || options === null) throw usage('load takes an object of options', '');
-  const known = ['device', 'gpu', 'cache', 'tuning', 'activations', 'wasmUrl', 'onProgress', 'onNotice', 'signal', ...keys];
+  const known = ['device', 'gpu', 'cache', 'makeRoom', 'integrity', 'tuning', 'activations', 'wasmUrl', 'onProgress', 'onNotice', 'signal', ...keys];
   for (const key of Object.keys(options)) {
     if (!known.includes(key)) throw usage(`${key} is not an option of load`, key);
   }

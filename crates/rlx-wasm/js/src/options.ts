@@ -4,7 +4,7 @@ import { usage } from './error.js';
 import type { LoadOptions } from './types.js';
 
 const LOAD_KEYS: { [key in keyof Required<LoadOptions>]: true } = {
-  model: true, device: true, contextLength: true, blockLength: true, gpu: true, cache: true, kv: true,
+  model: true, device: true, contextLength: true, blockLength: true, gpu: true, cache: true, makeRoom: true, integrity: true, kv: true,
   activations: true, tuning: true, threads: true, worker: true, wasmUrl: true, onProgress: true, onNotice: true, onLost: true, signal: true,
 };
 

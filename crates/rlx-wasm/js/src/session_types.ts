@@ -1,12 +1,13 @@
 /** The public types of `Session` and `Embedder`, written by hand like `types.ts`. */
 
+import type { KeepingOptions } from './models_types.js';
 import type { DeviceChoice, LoadOptions } from './types.js';
 
 /** A file of a model: an address, or the file itself. */
 export type FileSource = string | URL | Blob;
 
 /** Options of both `Session.load` and `Embedder.load`, with the meaning of `LoadOptions`. */
-export interface NetworkOptions extends Pick<LoadOptions, 'gpu' | 'cache' | 'tuning' | 'onProgress' | 'onNotice' | 'signal'> {
+export interface NetworkOptions extends Pick<LoadOptions, 'gpu' | 'cache' | 'tuning' | 'onProgress' | 'onNotice' | 'signal'>, KeepingOptions {
   /** Default `auto`: WebGPU if it works, else the CPU, with one thread. */
   device?: DeviceChoice;
   /** Activation type in matmuls of packed weights. Default `f32`. */

@@ -3,7 +3,8 @@
  * only one chunk of it is in memory.
  */
 
-import { RlxError, throwIfAborted } from './error.js';
+import { cancelled, RlxError, throwIfAborted } from './error.js';
+import { inTime, passes, PassingError, PATIENCE, retryAfter } from './retry.js';
 
 /** What a response says about the version of a file. */
 export interface Version {
@@ -13,6 +14,8 @@ export interface Version {
   bytes?: number;
   /** Length that the server gives, if the page cannot see whether it counts compressed bytes. */
   claimed?: number;
+  /** The file's SHA-256, if the server says it: the Hub does, of files in its large file storage. */
+  sha256?: string;
 }
 
 /** A stream, with its version. */
@@ -28,9 +31,9 @@ export interface Source {
   readonly kind: 'network' | 'cache' | 'file';
   /**
    * A stream of the whole file. With `rest`, and if the source can prove that the version is the same, a stream
-   * of the bytes from `rest.offset` on.
+   * of the bytes from `rest.offset` on. An answer that does not begin in `stallMs` is an error.
    */
-  open(signal?: AbortSignal, rest?: { offset: number; of: Version }): Promise<Opened>;
+  open(signal?: AbortSignal, rest?: { offset: number; of: Version }, stallMs?: number): Promise<Opened>;
 }
 
 /** A `File` or `Blob` of the page; reading it again gives the same bytes. */
@@ -80,7 +83,9 @@ function versionOf({ headers, type }: Response): Version {
   // Across origins it does not even see which of the two is the case.
   const encoding = headers.get('content-encoding') ?? (type === 'cors' ? 'hidden' : 'identity');
   const known = encoding === 'identity' ? 'bytes' : encoding === 'hidden' ? 'claimed' : undefined;
+  const sha256 = /^"?([0-9a-f]{64})"?$/.exec(headers.get('x-linked-etag') ?? '')?.[1];
   return {
+    ...(sha256 === undefined ? {} : { sha256 }),
     ...(validator === undefined ? {} : { validator }),
     ...(length === null || known === undefined ? {} : { [known]: Number(length) }),
   };
@@ -98,8 +103,12 @@ function isRest({ status, headers }: Response, offset: number, of: Version): boo
 export function httpError(response: Response, url: string): RlxError {
   const what = `the server answered ${`${response.status} ${response.statusText}`.trim()}`;
   if (response.status === 404 || response.status === 410) return missingError(url, what);
-  return new RlxError('io', what, { at: url, hint: 'try again, or ask who runs the server' });
+  const more = { at: url, hint: 'try again, or ask who runs the server' };
+  return passes(response.status) ? new PassingError(what, more, retryAfter(response.headers)) : new RlxError('io', what, more);
 }
+
+/** Whether the answer is a page: of a network that wants a login first, or of a site. No file of a model is one. */
+export const isPage = ({ headers }: Response): boolean => /^\s*(text\/html|application\/xhtml)/i.test(headers.get('content-type') ?? '');
 
 /** The error for a file that a server has not. */
 export const missingError = (url: string, what: string): RlxError =>
@@ -111,11 +120,32 @@ const MISSING = new Error('there is no such file');
 export const isMissing = (error: unknown): boolean => error instanceof RlxError && error.cause === MISSING;
 
 export function networkError(cause: unknown, url: string): RlxError {
-  return new RlxError('io', 'the server could not be reached', {
-    at: url,
-    hint: 'check the address, the connection, and that the server allows this origin (CORS)',
-    cause,
+  const hint = 'check the address, the connection, and that the server allows this origin (CORS)';
+  return new PassingError('the server could not be reached', { at: url, hint, cause }, 0, true);
+}
+
+/** A request, which `signal` ends, and the lack of an answer. */
+export async function ask(fetcher: typeof fetch, url: string, init: RequestInit, signal?: AbortSignal, stallMs = PATIENCE.stallMs): Promise<Response> {
+  throwIfAborted(signal);
+  const attempt = new AbortController();
+  let stop = () => attempt.abort();
+  const stopped = new Promise<never>((_, reject) => {
+    stop = () => {
+      attempt.abort();
+      reject(cancelled());
+    };
   });
+  signal?.addEventListener('abort', stop, { once: true }); // it ends the body too
+  const late = () => {
+    attempt.abort();
+    return new PassingError(`the server did not answer for ${stallMs / 1000} s`, { at: url, hint: 'try again' }, 0, true);
+  };
+  try {
+    return await inTime(Promise.race([fetcher(url, { ...init, signal: attempt.signal }), stopped]), stallMs, late, true);
+  } catch (cause) {
+    throwIfAborted(signal);
+    throw cause instanceof RlxError ? cause : networkError(cause, url);
+  }
 }
 
 /** An address. */
@@ -129,34 +159,32 @@ export class UrlSource implements Source {
     private readonly fetcher: typeof fetch = (...args) => fetch(...args),
   ) {}
 
-  async open(signal?: AbortSignal, rest?: { offset: number; of: Version }): Promise<Opened> {
+  async open(signal?: AbortSignal, rest?: { offset: number; of: Version }, stallMs?: number): Promise<Opened> {
     // The browser's own cache may have the beginning of the first answer, and would complete it with a range of
     // the present file, even if only a date, or nothing, says that both have one version.
     const cache = rest ? 'no-store' : this.cacheMode;
+    const request = (init: RequestInit) => ask(this.fetcher, this.name, { cache, ...init }, signal, stallMs);
     if (rest && isStrong(rest.of.validator)) {
-      const response = await this.#ask({ cache, headers: { range: `bytes=${rest.offset}-` } }, signal);
+      const response = await request({ headers: { range: `bytes=${rest.offset}-` } });
       if (response.body && isRest(response, rest.offset, rest.of)) {
         return { ...rest.of, stream: response.body, at: rest.offset };
       }
-      if (response.status === 200) return this.#whole(response); // a server without ranges
+      // A server without ranges, or one that has no time: the whole would be no better asked for.
+      if (response.status === 200 || passes(response.status)) return this.#whole(response);
       // Another range or version, headers that this page may not see, or an error: request the whole file.
       await response.body?.cancel().catch(() => {});
     }
-    return this.#whole(await this.#ask({ cache }, signal));
-  }
-
-  async #ask(init: RequestInit, signal?: AbortSignal): Promise<Response> {
-    try {
-      return await this.fetcher(this.name, { ...init, signal: signal ?? null });
-    } catch (cause) {
-      throwIfAborted(signal);
-      throw networkError(cause, this.name);
-    }
+    return this.#whole(await request({}));
   }
 
   #whole(response: Response): Opened {
-    if (!response.ok) throw httpError(response, this.name);
-    if (!response.body) throw new RlxError('io', 'the server sent no body', { at: this.name });
-    return { ...versionOf(response), stream: response.body, at: 0 };
+    const fault = !response.ok ? httpError(response, this.name)
+      : isPage(response) ? new RlxError('io', 'the address gives a page (HTML) and not a file', { at: this.name, hint: 'check the address, and whether this network wants a login' })
+        : !response.body ? new RlxError('io', 'the server sent no body', { at: this.name }) : undefined;
+    if (fault) {
+      void response.body?.cancel().catch(() => {}); // it would keep the connection
+      throw fault;
+    }
+    return { ...versionOf(response), stream: response.body!, at: 0 };
   }
 }

@@ -2,6 +2,8 @@
 
 import type { RlxError } from './error.js';
 
+import type { KeepingOptions } from './models_types.js';
+
 /**
  * Which executor runs the model. `auto` takes WebGPU if it works, else the CPU: also if a load fails on the GPU
  * because of missing memory, a lost device or a rejected kernel, or if the processor only simulates a GPU.
@@ -13,7 +15,7 @@ export type DeviceChoice = 'auto' | 'webgpu' | 'cpu';
 export type KvType = 'f32' | 'f16' | 'q8_0';
 
 /** What to load and where to run it. */
-export interface LoadOptions {
+export interface LoadOptions extends KeepingOptions {
   /**
    * The model: the addresses of one GGUF file or of all its shards, or the files themselves.
    * Shards may come in any order; the files say which is which.
@@ -114,6 +116,10 @@ export interface LoadProgress {
   totalBytes?: number;
   /** Where the bytes come from; `mixed` when shards differ. */
   from: 'network' | 'cache' | 'file' | 'mixed';
+  /** The file that the last bytes are of; absent in phases that read none. */
+  file?: { name: string; loadedBytes: number; totalBytes?: number };
+  /** Bytes of all shards in the last seconds, for each of them; absent until there is something to say. */
+  bytesPerSecond?: number;
 }
 
 /** Something worth showing that is not an error. */

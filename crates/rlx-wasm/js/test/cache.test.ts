@@ -5,7 +5,7 @@ import type { ShardReader } from '../src/shard.js';
 import { isMissing } from '../src/source.js';
 import type { Notice } from '../src/types.js';
 import { Connections, FakeServer } from './fake_server.js';
-import { bytesOf, FakeStore } from './fakes.js';
+import { bytesOf, FakeStore, QUICK, withLocks } from './fakes.js';
 
 const url = 'https://models.test/a.gguf';
 
@@ -13,7 +13,7 @@ function setUp(bytes = bytesOf(10_500)) {
   const server = new FakeServer(bytes);
   const store = new FakeStore();
   const notices: Notice['code'][] = [];
-  const cache = new ShardCache(store, (notice) => notices.push(notice.code), server.fetch);
+  const cache = new ShardCache(store, (notice) => notices.push(notice.code), server.fetch, { patience: QUICK });
   return { server, store, notices, cache };
 }
 
@@ -29,7 +29,7 @@ test('a second visit asks for the version and nothing else', async () => {
   assert.deepEqual(await all(await cache.reader(url)), server.body);
   server.requests = [];
   const second = await cache.reader(url);
-  assert.equal(second.source.kind, 'cache');
+  assert.equal(second.from, 'cache');
   assert.deepEqual(await all(second), server.body);
   assert.deepEqual(server.requests, ['HEAD']);
 });
@@ -58,25 +58,27 @@ test('a server without HEAD is asked for the file, whose body is left when it is
   server.head = 405;
   server.requests = [];
   const second = await cache.reader(url);
-  assert.equal(second.source.kind, 'cache');
+  assert.equal(second.from, 'cache');
   assert.deepEqual(await all(second), server.body);
   assert.deepEqual(server.requests, ['HEAD', 'GET']);
 });
 
-test('a load that stops half way leaves nothing', async () => {
+test('a load that stops half way leaves what it has as a part, which is not taken for the file', async () => {
   const { server, store, cache } = setUp();
   server.stopAfter = 4000;
   const shard = await cache.reader(url);
   await assert.rejects(all(shard), { code: 'io' });
   await shard.close();
-  assert.equal(store.items.size, 0);
+  assert.deepEqual([...store.items.keys()].map((name) => name.split('.').slice(-2).join('.')), ['part.json', '0.bytes']);
+  server.online = false;
+  await assert.rejects(all(await cache.reader(url)), { code: 'io' });
 });
 
 test('bytes whose record was never written are not read', async () => {
   const { server, store, cache } = setUp();
   await all(await cache.reader(url));
   for (const name of store.items.keys()) if (name.endsWith('.json')) store.items.delete(name);
-  assert.equal((await cache.reader(url)).source.kind, 'network');
+  assert.equal((await cache.reader(url)).from, 'network');
   assert.equal(server.requests.length, 1);
 });
 
@@ -88,11 +90,11 @@ test('a record that names another address, or is no record, leads to nothing', a
   for (const text of [JSON.stringify({ ...record, url: 'https://models.test/b.gguf' }), JSON.stringify(record).slice(0, -9), '']) {
     store.items.set(name, new Blob([text]));
     const shard = await cache.reader(url);
-    assert.equal(shard.source.kind, 'network', text);
+    assert.equal(shard.from, 'network', text);
     await shard.close();
   }
   store.items.set(name, new Blob([JSON.stringify(record)]));
-  assert.equal((await cache.reader(url)).source.kind, 'cache');
+  assert.equal((await cache.reader(url)).from, 'cache');
   assert.equal(server.requests.length, 2);
 });
 
@@ -100,7 +102,7 @@ test('an entry of the wrong length is not read', async () => {
   const { store, cache } = setUp();
   await all(await cache.reader(url));
   for (const name of store.items.keys()) if (name.endsWith('.bytes')) store.items.set(name, new Blob(['short']));
-  assert.equal((await cache.reader(url)).source.kind, 'network');
+  assert.equal((await cache.reader(url)).from, 'network');
 });
 
 test('a full quota ends the keeping, with a notice, and not the loading', async () => {
@@ -135,7 +137,7 @@ test('that the server has no such file is kept, and holds until there is one', a
   const { server, store, notices, cache } = setUp();
   const none = async () => all(await cache.reader(url));
   server.online = false;
-  await assert.rejects(none(), { code: 'io', what: 'the server could not be reached' });
+  await assert.rejects(none(), { code: 'io', what: 'the server could not be reached, in 2 tries' });
   server.online = true;
   server.status = 404;
   await assert.rejects(none(), isMissing);
@@ -147,7 +149,7 @@ test('that the server has no such file is kept, and holds until there is one', a
   server.online = true;
   server.status = 200;
   assert.deepEqual(await none(), server.body);
-  assert.equal((await cache.reader(url)).source.kind, 'cache');
+  assert.equal((await cache.reader(url)).from, 'cache');
   server.online = false;
   assert.deepEqual(await none(), server.body);
 });
@@ -171,7 +173,8 @@ const deeds = (store: FakeStore) => store.log.filter((line) => !/^(read|names)/.
 test('the record is written after its bytes are closed, and the old bytes are removed after the new record', async () => {
   const { server, store, cache } = setUp();
   await all(await cache.reader(url));
-  const written = (n: number) => [`write bytes ${n}`, `chunk bytes ${n}`, `close bytes ${n}`, 'write record', 'chunk record', 'close record'];
+  const part = ['write part', 'chunk part', 'close part'];
+  const written = (n: number) => [...part, `write bytes ${n}`, `chunk bytes ${n}`, `close bytes ${n}`, 'write record', 'chunk record', 'close record', 'remove part'];
   assert.deepEqual(deeds(store), written(1));
   store.log = [];
   server.etag = '"v2"';
@@ -214,7 +217,7 @@ for (const [name, from] of [['at one operation', false], ['at one operation and 
       server.online = true;
       assert.deepEqual(await all(await cache.reader(url)), server.body, `the next visit, after failing at ${failed.join(', ')}`);
     }
-    const visited = ['read record', 'read bytes 1', 'write bytes 2', 'chunk bytes 2', 'close bytes 2', 'write record', 'chunk record', 'close record', 'remove bytes 1'];
+    const visited = ['read record', 'read bytes 1', 'write bytes 2', 'chunk bytes 2', 'close bytes 2', 'write record', 'chunk record', 'close record', 'remove bytes 1', 'read part', 'write part', 'close part', 'remove part'];
     for (const operation of visited) assert.ok(seen.has(operation), `${operation} was never failed at: ${[...seen].join(', ')}`);
   });
 }
@@ -224,27 +227,18 @@ test('old bytes that cannot be removed do not cost the new ones', async () => {
   server.etag = '"v3"';
   store.fails = (operation) => (operation === 'remove bytes 2' ? new DOMException('in use', 'NoModificationAllowedError') : undefined);
   await all(await cache.reader(url));
-  assert.equal((await cache.reader(url)).source.kind, 'cache');
+  assert.equal((await cache.reader(url)).from, 'cache');
   assert.deepEqual(notices, []);
 });
 
 test('of loads that keep the same shard at once, one leaves its bytes', async (t) => {
-  // A browser's locks: whoever asks for a name waits for those who asked before.
-  const turns = new Map<string, Promise<unknown>>();
-  const request = (name: string, work: () => Promise<void>) => {
-    const turn = (turns.get(name) ?? Promise.resolve()).then(work);
-    turns.set(name, turn.catch(() => {}));
-    return turn;
-  };
-  const navigator = Object.getOwnPropertyDescriptor(globalThis, 'navigator') ?? { configurable: true, value: undefined };
-  Object.defineProperty(globalThis, 'navigator', { configurable: true, value: { locks: { request } } });
-  t.after(() => Object.defineProperty(globalThis, 'navigator', navigator));
+  withLocks(t);
   const { server, store, cache } = setUp();
   for (const etag of ['"v1"', '"v2"']) {
     server.etag = etag;
     await Promise.all([1, 2, 3].map(async () => all(await cache.reader(url))));
     assert.equal(store.items.size, 2, [...store.items.keys()].join());
-    assert.equal((await cache.reader(url)).source.kind, 'cache');
+    assert.equal((await cache.reader(url)).from, 'cache');
   }
 });
 
@@ -279,7 +273,7 @@ test('Last-Modified alone, or a weak ETag, is enough to know a kept shard again'
     const { server, cache } = setUp();
     Object.assign(server, before);
     await all(await cache.reader(url));
-    assert.equal((await cache.reader(url)).source.kind, 'cache', JSON.stringify(before));
+    assert.equal((await cache.reader(url)).from, 'cache', JSON.stringify(before));
     Object.assign(server, after, { body: bytesOf(10_500, 3) });
     assert.deepEqual(await all(await cache.reader(url)), server.body, JSON.stringify(after));
   }
@@ -301,7 +295,7 @@ test('501 says nothing about the file: the server is asked for it', async () => 
   await all(await cache.reader(url));
   server.head = 501;
   server.requests = [];
-  assert.equal((await cache.reader(url)).source.kind, 'cache');
+  assert.equal((await cache.reader(url)).from, 'cache');
   assert.deepEqual(server.requests, ['HEAD', 'GET']);
   assert.deepEqual(notices, []);
 });
@@ -309,7 +303,7 @@ test('501 says nothing about the file: the server is asked for it', async () => 
 test('without a kept copy, 503 is an error', async () => {
   const { server, cache } = setUp();
   server.status = 503;
-  await assert.rejects(all(await cache.reader(url)), { code: 'io', what: 'the server answered 503 Service Unavailable' });
+  await assert.rejects(all(await cache.reader(url)), { code: 'io', what: 'the server answered 503 Service Unavailable, in 3 tries' });
 });
 
 test('a signal that fires while the version is asked for is cancelled, not offline', async () => {
@@ -340,7 +334,7 @@ test('a compressed answer of another origin is kept with the length that was rea
   Object.assign(server, { exposed: [], etag: null, lastModified: 'Tue, 03 Nov 2026 10:00:00 GMT', gzip: true });
   await all(await cache.reader(url));
   const second = await cache.reader(url);
-  assert.equal(second.source.kind, 'cache');
+  assert.equal(second.from, 'cache');
   assert.deepEqual(await all(second), server.body);
 });
 

@@ -1,9 +1,12 @@
 /** Stand-ins for the parts that need a browser or the wasm module. */
 
-import type { Store } from '../src/cache.js';
 import type { RlxError } from '../src/error.js';
+import type { Store } from '../src/store.js';
 import type { WasmEngine, WasmEvent } from '../src/wasm.js';
 import type { WasmSession } from '../src/wasm_session.js';
+
+/** Tries that take no time. */
+export const QUICK = { tries: 3, firstTries: 2, pauseMs: 1, longestMs: 50, stallMs: 2000 };
 
 export const bytesOf = (n: number, seed = 0): Uint8Array<ArrayBuffer> =>
   Uint8Array.from({ length: n }, (_, i) => (i * 31 + (i >> 8) * 7 + seed) & 255);
@@ -50,6 +53,39 @@ export function streamOf(bytes: Uint8Array, chunkBytes: number, { fail, signal, 
   }, { highWaterMark: 0 });
 }
 
+/** A browser's locks for the time of a test: whoever asks for a name waits for those who asked before. */
+export function withLocks(t: { after(work: () => void): void }): void {
+  const held = new Map<string, (() => void)[]>();
+  type Work = (lock: object | null) => unknown;
+  const request = async (name: string, ...rest: [Work] | [LockOptions, Work]) => {
+    const work = rest.at(-1) as Work;
+    const { ifAvailable = false, signal } = (rest.length > 1 ? rest[0] : {}) as LockOptions;
+    const waiting = held.get(name);
+    if (waiting && ifAvailable) return work(null);
+    if (waiting) {
+      await new Promise<void>((go, stop) => {
+        waiting.push(go);
+        signal?.addEventListener('abort', () => {
+          waiting.splice(waiting.indexOf(go), 1);
+          stop(signal.reason);
+        });
+      });
+    } else {
+      held.set(name, []);
+    }
+    try {
+      return await work({});
+    } finally {
+      const next = held.get(name)!.shift();
+      if (next) next();
+      else held.delete(name);
+    }
+  };
+  const before = Object.getOwnPropertyDescriptor(globalThis, 'navigator') ?? { configurable: true, value: undefined };
+  Object.defineProperty(globalThis, 'navigator', { configurable: true, value: { locks: { request } } });
+  t.after(() => Object.defineProperty(globalThis, 'navigator', before));
+}
+
 /**
  * A browser's storage in memory, as its file system behaves: an item is there, empty, from the
  * moment it is opened for writing, and has its bytes when `close` resolves, a while later. It
@@ -64,11 +100,12 @@ export class FakeStore implements Store {
   fails: (operation: string) => Error | undefined = () => undefined;
   #bytes: string[] = [];
 
-  /** `record`, or `bytes 1` for the first item of bytes that was written. */
+  /** `record`, `part` for that of a file that is not complete, or `bytes 1` for pieces of the first file that was written. */
   #word(name: string): string {
-    if (name.endsWith('.json')) return 'record';
-    if (!this.#bytes.includes(name)) this.#bytes.push(name);
-    return `bytes ${this.#bytes.indexOf(name) + 1}`;
+    if (name.endsWith('.json')) return name.endsWith('.part.json') ? 'part' : 'record';
+    const item = name.replace(/\.\d+\.bytes$/, '');
+    if (!this.#bytes.includes(item)) this.#bytes.push(item);
+    return `bytes ${this.#bytes.indexOf(item) + 1}`;
   }
 
   #note(operation: string): void {

@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { ShardReader } from '../src/shard.js';
 import { UrlSource } from '../src/source.js';
 import { FakeServer } from './fake_server.js';
-import { bytesOf } from './fakes.js';
+import { bytesOf, QUICK } from './fakes.js';
 
 const url = 'https://models.test/a.gguf';
 const TUESDAY = 'Tue, 03 Nov 2026 10:00:00 GMT';
@@ -47,13 +47,12 @@ function* servers(body: Uint8Array<ArrayBuffer>): Generator<[name: string, serve
 
 /** What a reader of the server's file has read that was paused after `chunks` chunks, when `meanwhile` happened. */
 async function paused(server: FakeServer, chunks: number, meanwhile: () => void = () => {}): Promise<Uint8Array> {
-  const shard = new ShardReader(new UrlSource(url, 'default', server.fetch));
+  const shard = new ShardReader(new UrlSource(url, 'default', server.fetch), undefined, { patience: QUICK });
   const parts: Uint8Array<ArrayBuffer>[] = [];
   for (let n = 0; n < chunks; n += 1) parts.push((await shard.read())!.slice() as Uint8Array<ArrayBuffer>);
   await shard.pause();
   server.chunkBytes = 700; // the network cuts the same bytes in other places
   meanwhile();
-  shard.keepOpen();
   for (let chunk = await shard.read(); chunk; chunk = await shard.read()) parts.push(chunk.slice() as Uint8Array<ArrayBuffer>);
   await shard.close();
   return new Uint8Array(await new Blob(parts).arrayBuffer());
@@ -166,12 +165,12 @@ test('a shard that had been read to its end before it was paused is asked for no
 
 test('a server that fails when it is asked for the rest is told by its status', async () => {
   const server = new FakeServer(file);
-  await assert.rejects(paused(server, 3, () => (server.status = 503)), { code: 'io', what: 'the server answered 503 Service Unavailable', at: url });
+  await assert.rejects(paused(server, 3, () => (server.status = 503)), { code: 'io', what: 'the server answered 503 Service Unavailable, in 3 tries', at: url });
 });
 
 test('a server that stops while the beginning is read again is told with the place', async () => {
   const server = unnamed(new FakeServer(file));
   await assert.rejects(paused(server, 3, () => (server.stopAfter = 2000)), {
-    code: 'io', what: 'the stream stopped after 2000 of 10500 bytes', at: url,
+    code: 'io', what: 'the stream stopped after 2000 of 10500 bytes, in 3 tries', at: url,
   });
 });

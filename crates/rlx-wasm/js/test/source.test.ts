@@ -4,11 +4,11 @@ import { RlxError } from '../src/error.js';
 import { ShardReader } from '../src/shard.js';
 import { BlobSource, UrlSource } from '../src/source.js';
 import { FakeServer } from './fake_server.js';
-import { bytesOf } from './fakes.js';
+import { bytesOf, QUICK } from './fakes.js';
 
 const url = 'https://models.test/a.gguf';
 const reader = (server: FakeServer, signal?: AbortSignal) =>
-  new ShardReader(new UrlSource(url, 'default', server.fetch), signal);
+  new ShardReader(new UrlSource(url, 'default', server.fetch), signal, { patience: QUICK });
 
 async function rest(shard: ShardReader): Promise<Uint8Array> {
   const parts: Uint8Array<ArrayBuffer>[] = [];
@@ -64,13 +64,13 @@ test('a server that stops half way is an error with the byte it stopped at', asy
   server.stopAfter = 4000;
   await assert.rejects(rest(reader(server)), {
     code: 'io',
-    message: `the stream stopped after 4000 of 10000 bytes (${url}); load again`,
+    message: `the stream stopped after 4000 of 10000 bytes, in 3 tries (${url}); load again`,
   });
 });
 
 test('a stream that ends early without a fault is the same error', async () => {
   const source = new UrlSource(url, 'default', async () => new Response(bytesOf(10), { headers: { 'content-length': '20' } }));
-  await assert.rejects(rest(new ShardReader(source)), { message: `the stream stopped after 10 of 20 bytes (${url}); load again` });
+  await assert.rejects(rest(new ShardReader(source, undefined, { patience: QUICK })), { message: `the stream stopped after 10 of 20 bytes, in 3 tries (${url}); load again` });
 });
 
 test('a server that cannot be reached is io, with the cause kept', async () => {

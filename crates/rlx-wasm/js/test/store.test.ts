@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
-import { openStore, ShardCache } from '../src/cache.js';
+import { Records } from '../src/records.js';
+import { openStore } from '../src/store.js';
 
 /** A folder of the origin private file system; a file that is being written cannot be removed. */
 class FakeFolder {
@@ -86,7 +87,7 @@ test('a probe that cannot be removed is no reason to keep nothing, and is swept 
   assert.ok(store);
   assert.equal(folder.files.size, 1);
   folder.removeEntry = removeEntry;
-  await new ShardCache(store).sweep(Date.now() + 48 * 3600 * 1000);
+  await new Records(store).sweep(Date.now() + 48 * 3600 * 1000);
   assert.equal(folder.files.size, 0);
 });
 
