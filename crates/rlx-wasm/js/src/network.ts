@@ -12,7 +12,8 @@ import type { WasmSession, WasmSessionOptions } from './wasm_session.js';
 /** A network on a device. */
 export function bringNetwork(options: NetworkOptions, files: NetworkFiles, embed: WasmSessionOptions['embed'] = null): Promise<Running<WasmSession>> {
   return bringTo(options, {
-    module: () => loadGraphs(options.wasmUrl),
+    module: () => loadGraphs(options.wasm),
+    files,
     options: { embed } satisfies WasmSessionOptions,
     load: async (wasm, bringing) => {
       if (files.graph !== undefined) wasm.text('graph', 'graph', new TextEncoder().encode(files.graph));

@@ -98,7 +98,10 @@ function isRest({ status, headers }: Response, offset: number, of: Version): boo
 export function httpError(response: Response, url: string): RlxError {
   const what = `the server answered ${`${response.status} ${response.statusText}`.trim()}`;
   if (response.status === 404 || response.status === 410) return missingError(url, what);
-  return new RlxError('io', what, { at: url, hint: 'try again, or ask who runs the server' });
+  const hint = response.status === 401 || response.status === 403
+    ? 'check the name; if the file is private or gated, give a token: headers: { authorization: \'Bearer …\' }'
+    : 'try again, or ask who runs the server';
+  return new RlxError('io', what, { at: url, hint });
 }
 
 /** The error for a file that a server has not. */
