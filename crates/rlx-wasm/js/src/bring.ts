@@ -183,10 +183,10 @@ function opener(options: DeviceOptions, model: readonly ModelItem[], signal: Abo
   let kept: ReturnType<typeof prepare> | undefined;
   return async (item) => {
     if (item instanceof Blob) return new ShardReader(new BlobSource(item), signal);
-    if (item instanceof ReadableStream) return new ShardReader(new (await lazy.stream()).StreamSource(item), signal);
-    if (!isAddress(item)) return new ShardReader(new BlobSource(await item.getFile()), signal);
+    if (item instanceof ReadableStream && lazy.stream) return new ShardReader(new (await lazy.stream()).StreamSource(item), signal);
+    if (!isAddress(item)) return new ShardReader(new BlobSource(await (item as FileSystemFileHandle).getFile()), signal);
     const url = addressOf(item);
-    if (isOnDisk(url)) return new ShardReader(new (await lazy.disk()).DiskSource(url), signal);
+    if (isOnDisk(url) && lazy.disk) return new ShardReader(new (await lazy.disk()).DiskSource(url), signal);
     const shards = cache ? await (kept ??= prepare()) : undefined;
     return shards ? shards.reader(url.href, signal) : new ShardReader(new UrlSource(url.href, 'default', fetcher), signal);
   };

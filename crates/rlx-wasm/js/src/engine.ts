@@ -6,7 +6,7 @@
 
 import type { Core } from './core.js';
 import { connect, loadInWorker, NoWorker, usually } from './in_worker.js';
-import { lazy } from './lazy.js';
+import { lazyHere } from './lazy_here.js';
 import { heard } from './listeners.js';
 import { checkOptions } from './options.js';
 import { serve } from './serve.js';
@@ -40,7 +40,7 @@ export class Engine {
         onNotice?.({ code: 'worker_unavailable', message: `The model runs in the page’s own thread, which may stutter: ${error.what}.` });
       }
     }
-    const { LocalEngine } = await lazy.local();
+    const { LocalEngine } = await lazyHere.local();
     return new Engine(await LocalEngine.load(options));
   }
 
@@ -65,13 +65,13 @@ export class Engine {
    * `device_lost`, `cancelled` (the signal, heeded at the end).
    */
   static async tune(options: TuneOptions = {}): Promise<Tuned> {
-    const { tune } = await lazy.tuning();
+    const { tune } = await lazyHere.tuning();
     return tune(heard(options));
   }
 
   /** Removes every shard stored for this origin. Running loads keep working. */
   static async clearCache(): Promise<void> {
-    const { clearStores } = await lazy.cache();
+    const { clearStores } = await lazyHere.cache();
     await clearStores();
   }
 

@@ -9,7 +9,7 @@ import { single } from './wasm_module.js';
 import { sessionIn } from './wasm_session.js';
 import type { GraphsModule } from './wasm_session.js';
 
-/** As `lazy.ts`, for what no chat needs: bundlers put into a worker whatever it might import. */
+/** As in `lazy.ts`; a chat's worker does not know of it. */
 export const lazyGraphs = { glue: () => import('./rlx_graphs.js') };
 
 /** Where the best build that runs here is. Bundlers know this form and bring the files along. */

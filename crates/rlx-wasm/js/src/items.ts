@@ -19,7 +19,7 @@ export async function filesOf(items: readonly ModelItem[], open: Bringing['open'
     return modelOf(await folderOfHandle(first));
   }
   const url = addressOf(first);
-  if (isOnDisk(url)) {
+  if (isOnDisk(url) && lazy.disk) {
     const listing = await (await lazy.disk()).folderOnDisk(url);
     if (listing) return (await lazy.listing()).modelOf(listing);
   }

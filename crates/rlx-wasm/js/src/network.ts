@@ -4,6 +4,7 @@ import { bringTo } from './bring.js';
 import type { Running } from './bring.js';
 import { openModel } from './folder.js';
 import { loadGraphs } from './graphs_module.js';
+import './lazy_here.js';
 import { load } from './loader.js';
 import type { NetworkFiles } from './network_files.js';
 import type { NetworkOptions } from './session_types.js';

@@ -6,21 +6,26 @@
 import * as cache from './cache.js';
 import * as directory from './directory.js';
 import * as disk from './disk.js';
+import { lazyGraphs } from './graphs_module.js';
 import * as hub from './hub.js';
 import { lazy } from './lazy.js';
+import { lazyHere } from './lazy_here.js';
 import * as listing from './listing.js';
 import * as local from './local.js';
-import { lazyGraphs } from './graphs_module.js';
 import * as graphsGlue from './rlx_graphs.js';
 import * as glue from './rlx_wasm.js';
 import * as threadsGlue from './rlx_wasm_threads.js';
 import * as stream from './stream_source.js';
 import * as tuning from './tuning.js';
 
-const all: { [name in keyof typeof lazy]: Awaited<ReturnType<(typeof lazy)[name]>> } = {
-  local, tuning, cache, glue, threadsGlue, hub, listing, directory, disk, stream,
-};
-for (const [name, module] of Object.entries(all)) Object.assign(lazy, { [name]: async () => module });
-lazyGraphs.glue = async () => graphsGlue;
+type Modules<T> = { [name in keyof T]-?: T[name] extends ((...args: never) => Promise<infer M>) | undefined ? M : never };
+
+function bring<T extends object>(into: T, modules: Modules<T>): void {
+  for (const [name, module] of Object.entries(modules)) Object.assign(into, { [name]: async () => module });
+}
+
+bring(lazy, { glue, threadsGlue, hub, listing, directory, disk, stream });
+bring(lazyHere, { local, tuning, cache });
+bring(lazyGraphs, { glue: graphsGlue });
 
 export * from './index.js';
