@@ -6,6 +6,28 @@
 import type { RlxError } from './error.js';
 
 /**
+ * Names of the web that these declarations use. Where the compiler's libraries or `@webgpu/types` have them, nothing
+ * is added; elsewhere they say nothing.
+ */
+declare global {
+  interface GPU {}
+  interface GPUDevice {}
+  interface GPUBuffer {}
+  interface Blob {}
+  interface FileSystemFileHandle {}
+  interface FileSystemDirectoryHandle {}
+  interface Worker {}
+  interface MessagePort {}
+  interface SymbolConstructor {
+    readonly dispose: unique symbol;
+    readonly asyncDispose: unique symbol;
+  }
+  namespace WebAssembly {
+    interface Module {}
+  }
+}
+
+/**
  * Which executor runs the model. `auto` takes WebGPU if it works, else the CPU: also if a load fails on the GPU
  * because of missing memory, a lost device or a rejected kernel, or if the processor only simulates a GPU.
  * `info().fallbackReason` says why.
@@ -23,7 +45,7 @@ export type ModelSource =
   | FileSource | FileSystemDirectoryHandle | readonly (string | URL)[] | readonly Blob[] | readonly FileSystemFileHandle[];
 
 /** A build of the wasm module: its address, its bytes, or the compiled module. */
-export type WasmSource = string | URL | BufferSource | WebAssembly.Module;
+export type WasmSource = string | URL | ArrayBuffer | ArrayBufferView<ArrayBuffer> | WebAssembly.Module;
 
 /** Element types that the key-value cache may have. */
 export type KvType = 'f32' | 'f16' | 'q8_0';
