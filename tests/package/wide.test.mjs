@@ -3,14 +3,15 @@
 // Each project names the versions that it is tested with. A browser that is not installed is a skip.
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
 import { chromiumPath, launch, openPage, startServer } from '../browser/harness.mjs';
-import { ask, html, lastLine, model, page, project, rightAnswer, root, run, serveModel, space, write } from './project.mjs';
+import { ask, html, lastLine, model, page, project, rightAnswer, run, serveModel, space, write } from './project.mjs';
 
 const ends = [];
 after(async () => {
@@ -60,7 +61,7 @@ async function start(command, args, options, url) {
 }
 
 test('webpack 5 builds it, with nothing to set up', async () => {
-  const folder = project('webpack', { 'src/ask.js': ask(), 'src/index.js': page("'/m.gguf'").replace('./ask.js', './ask.js') }, ['webpack@5.112.2', 'webpack-cli@6.0.1']);
+  const folder = project('webpack', { 'src/ask.js': ask(), 'src/index.js': page("'/m.gguf'") }, ['webpack@5.112.2', 'webpack-cli@6.0.1']);
   run('npx', ['webpack', '--mode', 'production'], { cwd: folder });
   write(folder, { 'dist/index.html': html('main.js') });
   serveModel(join(folder, 'dist'));
@@ -191,7 +192,9 @@ await browser.close();`,
   }, ['puppeteer-core@24']);
   const home = join(space, 'firefox-home');
   mkdirSync(home);
-  assert.equal(lastLine(run(process.execPath, ['main.js', firefox, url], { cwd: folder, env: { ...process.env, HOME: home } })), rightAnswer);
+  // Not `run`: it would wait, and the page's server is in this process.
+  const { stdout } = await promisify(execFile)(process.execPath, ['main.js', firefox, url], { cwd: folder, env: { ...process.env, HOME: home } });
+  assert.equal(lastLine(stdout), rightAnswer);
 });
 
 /** Debian has it in a folder of the machine's architecture and WebKit's version. */

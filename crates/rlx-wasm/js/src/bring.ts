@@ -151,7 +151,7 @@ interface Chosen {
 }
 
 /** The device; decides `auto`. */
-async function chooseDevice(options: DeviceOptions, fallback: string | null = null): Promise<Chosen> {
+export async function chooseDevice(options: DeviceOptions, fallback: string | null = null): Promise<Chosen> {
   const { device = 'auto', gpu, contextLength = null, kv = null, activations = null, tuning = null } = options;
   const common = { contextLength, kv, activations };
   if (device !== 'cpu') {
@@ -167,7 +167,7 @@ async function chooseDevice(options: DeviceOptions, fallback: string | null = nu
 }
 
 /** Opens files; addresses through the cache, if there is one. */
-function opener(options: DeviceOptions, model: readonly ModelItem[], signal: AbortSignal): Bringing['open'] {
+export function opener(options: DeviceOptions, model: readonly ModelItem[], signal: AbortSignal): Bringing['open'] {
   const { cache = true, onNotice } = options;
   const fetcher = fetcherFor(options, model);
   const prepare = async () => {

@@ -10,7 +10,7 @@ import { lazyHere } from './lazy_here.js';
 import { heard } from './listeners.js';
 import { checkOptions } from './options.js';
 import { serve } from './serve.js';
-import type { ChatMessage, Completions, EngineInfo, EngineMemory, LoadOptions, ReloadOptions, TokenizeOptions, Tuned, TuneOptions } from './types.js';
+import type { ChatMessage, Completions, EngineInfo, EngineMemory, Estimate, EstimateOptions, LoadOptions, ReloadOptions, TokenizeOptions, Tuned, TuneOptions } from './types.js';
 
 export class Engine {
   readonly #core: Core;
@@ -67,6 +67,18 @@ export class Engine {
   static async tune(options: TuneOptions = {}): Promise<Tuned> {
     const { tune } = await lazyHere.tuning();
     return tune(heard(options));
+  }
+
+  /**
+   * What a model would need, from its headers alone: bytes to download, memory, and whether this device can have it.
+   * It compiles the model in the calling thread, which takes up to a second or two.
+   *
+   * Rejects as `load` does, but not for missing memory: that is `refusal`.
+   */
+  static async estimate(options: EstimateOptions): Promise<Estimate> {
+    checkOptions({ worker: false, ...options });
+    const { estimate } = await lazyHere.estimate();
+    return estimate(options);
   }
 
   /** Removes every shard stored for this origin. Running loads keep working. */

@@ -11,5 +11,6 @@ lazy.stream = () => import('./stream_source.js');
 export const lazyHere = {
   local: () => import('./local.js'),
   tuning: () => import('./tuning.js'),
+  estimate: () => import('./estimate.js'),
   cache: () => import('./cache.js'),
 };

@@ -6,6 +6,7 @@
 import * as cache from './cache.js';
 import * as directory from './directory.js';
 import * as disk from './disk.js';
+import * as estimate from './estimate.js';
 import { lazyGraphs } from './graphs_module.js';
 import * as hub from './hub.js';
 import { lazy } from './lazy.js';
@@ -25,7 +26,7 @@ function bring<T extends object>(into: T, modules: Modules<T>): void {
 }
 
 bring(lazy, { glue, threadsGlue, hub, listing, directory, disk, stream });
-bring(lazyHere, { local, tuning, cache });
+bring(lazyHere, { local, tuning, estimate, cache });
 bring(lazyGraphs, { glue: graphsGlue });
 
 export * from './index.js';

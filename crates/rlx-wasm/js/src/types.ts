@@ -357,6 +357,34 @@ export interface TensorDetails {
   wanted: string;
 }
 
+/** Options of `Engine.estimate`: those of `load` that its answer depends on. */
+export type EstimateOptions = Pick<
+  LoadOptions, 'model' | 'device' | 'contextLength' | 'blockLength' | 'gpu' | 'cache' | 'kv' | 'activations' | 'wasm' | 'fetch' | 'headers' | 'signal'
+>;
+
+/** What a model would need. */
+export interface Estimate {
+  /** The device that `load` would take; with `auto`, why it would not be the GPU. */
+  device: 'webgpu' | 'cpu';
+  fallbackReason: string | null;
+  /** Whether the device can have it. Of a GPU it is not known how much memory it has, only what it binds. */
+  fits: boolean;
+  /** Why not, with the longest context that would fit. */
+  refusal?: Error;
+  /** Bytes of the files of weights, and those of them that are not stored yet; null if a server does not say. */
+  fileBytes: number | null;
+  downloadBytes: number | null;
+  /** Positions of the caches. */
+  contextLength: number;
+  /** Bytes on the device: of weights, of caches, and of everything; and the most while it loads. */
+  weightBytes: number;
+  stateBytes: number;
+  memoryBytes: number;
+  loadingBytes: number;
+  /** Bytes that the device has; null if that is unknown. */
+  availableBytes: number | null;
+}
+
 /** The kinds of `RlxError`, with the same names as in Rust and in the command line's JSON. */
 export type ErrorCode =
   | 'usage' | 'bad_file' | 'unsupported' | 'bad_graph' | 'wrong_stage' | 'device_unavailable'

@@ -13,6 +13,7 @@ import { DiskSource } from '../src/disk.js';
 import { RlxError } from '../src/error.js';
 import type { Folder } from '../src/folder.js';
 import { filesOf } from '../src/items.js';
+import '../src/lazy_here.js';
 import { modelOf } from '../src/listing.js';
 import { ShardReader } from '../src/shard.js';
 import { BlobSource, missingError } from '../src/source.js';
