@@ -161,6 +161,16 @@ export const STAGES = {
     await sizeReport();
     tally.passed += 1;
   },
+  // Fresh projects that have installed the packed package.
+  projects: async (tally) => {
+    await once(buildAll);
+    await nodeTests(tally, 'tests/package/package.test.mjs');
+  },
+  // Those whose tools come from the registry, or which need other browsers. In no lane.
+  projects_wide: async (tally) => {
+    await once(buildAll);
+    await nodeTests(tally, '--test-concurrency=1', 'tests/package/wide.test.mjs');
+  },
   browser,
   runtimes: async (tally) => {
     await once(buildAll);
@@ -181,7 +191,7 @@ export const STAGES = {
 /** Stages in the order they run in; a lane beside the other. Each stage is in one lane, but for the last, whose work they share. */
 export const LANES = [
   ['format', 'mutants', 'clippy', 'no_std', 'rust', 'tint', 'runtimes', 'browser'],
-  ['types', 'package', 'size', 'native', 'browser'],
+  ['types', 'package', 'size', 'projects', 'native', 'browser'],
 ];
 
 /** Installs what these stages need, before lanes could both try to. */
@@ -190,8 +200,8 @@ export async function prepare(stages) {
   const targets = [];
   if (needs('clippy')) targets.push(NEON);
   if (needs('no_std')) targets.push(NO_STD_TARGET);
-  if (needs('clippy', 'package', 'size', 'browser', 'runtimes', 'wide')) targets.push(WASM);
+  if (needs('clippy', 'package', 'size', 'projects', 'projects_wide', 'browser', 'runtimes', 'wide')) targets.push(WASM);
   await ensureTargets(...targets);
-  if (needs('package', 'size', 'browser', 'runtimes', 'wide')) await ensureNightly();
-  if (needs('rust', 'browser', 'runtimes', 'wide')) await system();
+  if (needs('package', 'size', 'projects', 'projects_wide', 'browser', 'runtimes', 'wide')) await ensureNightly();
+  if (needs('rust', 'projects', 'projects_wide', 'browser', 'runtimes', 'wide')) await system();
 }

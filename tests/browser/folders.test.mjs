@@ -24,7 +24,7 @@ before(async () => {
     /** Loads, answers, disposes; what came, or the error. */
     const attempt = async (model, { request, ...options } = {}) => {
       try {
-        const engine = await Engine.load({ model, device: 'cpu', cache: false, wasmUrl: '/dist/rlx.wasm', ...options });
+        const engine = await Engine.load({ model, device: 'cpu', cache: false, wasm: '/dist/rlx.wasm', ...options });
         const parts = [];
         let usage;
         for await (const chunk of await engine.chat.completions.create({ temperature: 0, ...request, stream: true })) {
@@ -94,7 +94,7 @@ test('a folder is kept for the next visit, and is whole without a server: also w
     const { Engine } = await import('/dist/index.js');
     const [from, notices] = [new Set(), []];
     const engine = await Engine.load({
-      model, device: 'cpu', wasmUrl: '/dist/rlx.wasm',
+      model, device: 'cpu', wasm: '/dist/rlx.wasm',
       onProgress: (progress) => from.add(progress.from), onNotice: ({ code }) => notices.push(code),
     });
     const answer = await engine.chat.completions.create({ ...request, temperature: 0 });
@@ -224,7 +224,7 @@ test('a session takes a folder in several files too: its logits are the recorded
   const best = await page.evaluate(async ({ paths, prompt }) => {
     const found = [];
     for (const model of ['/sharded/', await t.fetchFiles(paths)]) {
-      const session = await t.Session.load({ model, device: 'cpu', cache: false, contextLength: 64, wasmUrl: '/dist/rlx-graphs.wasm' });
+      const session = await t.Session.load({ model, device: 'cpu', cache: false, contextLength: 64, wasm: '/dist/rlx-graphs.wasm' });
       const { logits } = await session.run('logits', { ids: { data: Uint32Array.from(prompt), dims: [prompt.length] } });
       session.dispose();
       const last = Array.from(logits.data.subarray(-logits.dims.at(-1)));

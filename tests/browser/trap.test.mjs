@@ -205,7 +205,7 @@ test('an allocation that fails is told as what it is', { timeout: 120_000 }, asy
     const { chooseBuild } = await import('/dist/builds.js');
     const bytes = new Uint8Array(await (await fetch(`/dist/${chooseBuild(false)}.wasm`)).arrayBuffer());
     const load = async (pages) => {
-      const end = await t.settled(t.load({ wasmUrl: URL.createObjectURL(t.limitMemory(bytes, pages)) }));
+      const end = await t.settled(t.load({ wasm: URL.createObjectURL(t.limitMemory(bytes, pages)) }));
       return end.value ? t.ask(end.value) : end;
     };
     // None but what the module begins with, which is less than a header takes; and 64 MiB.

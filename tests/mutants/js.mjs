@@ -306,4 +306,28 @@ export default [
     stands: "LangChain's cache gives an answer that was made with other settings.",
     tests: ['js langchain'],
   },
+  {
+    name: 'js-headers-after-a-redirect', is: 'new', kind: 'guard', file: at('request'),
+    from: 'if (url.origin !== origin) return ask(url.href, init);', to: 'if (hops === 0 && url.origin !== origin) return ask(url.href, init);',
+    stands: 'A token goes to whatever server a redirect leads to.',
+    tests: ['js request'],
+  },
+  {
+    name: 'js-hidden-redirect-with-all-headers', is: 'new', kind: 'operand', file: at('request'),
+    from: "authorization === null ? [] : [['authorization', authorization]]", to: 'secret',
+    stands: 'In a browser every header goes along with a redirect.',
+    tests: ['js request'],
+  },
+  {
+    name: 'js-name-out-of-its-repository', is: 'new', kind: 'guard', file: at('hub'),
+    from: "part === '' || isDots(part)", to: "part === ''",
+    stands: 'A list of files names one of another repository.',
+    tests: ['js listing'],
+  },
+  {
+    name: 'js-disk-from-the-beginning', is: 'new', kind: 'constant', file: at('disk'),
+    from: 'let at = offset;', to: 'let at = 0;', form: 'statement',
+    stands: 'A file on disk that is read on begins again.',
+    tests: ['js listing'],
+  },
 ];

@@ -2,7 +2,7 @@
 
 use crate::answer::Object;
 use crate::executor::{Executor, WASM_BYTES, cpu, where_it_runs};
-use crate::fault::throw;
+use crate::fault::{error, throw};
 use crate::files::Files;
 use crate::gpu::GpuHost;
 use crate::likely::TokenLikely;
@@ -227,6 +227,19 @@ impl RlxEngine {
         })
     }
 
+    /// Call after all headers, in place of `open`: the memory that the model needs on this device, as JSON.
+    pub fn estimate(&self) -> Promise {
+        let (state, platform) = (self.state.clone(), self.platform.clone());
+        future_to_promise(async move {
+            let pace = state.borrow().executor.pace;
+            wait(&platform, pace, |cx| state.borrow_mut().executor.poll_probes(cx))
+                .await
+                .map_err(|e| throw(&e))?;
+            let estimate = state.borrow_mut().estimate().map_err(|e| throw(&e))?;
+            Ok(JsValue::from_str(&estimate))
+        })
+    }
+
     /// The placements of a shard: rows of file offset, bytes, target, offset.
     pub fn placements(&self, shard: usize) -> core::result::Result<Vec<f64>, JsValue> {
         self.state.borrow().placements(shard).map_err(|e| throw(&e))
@@ -379,14 +392,9 @@ impl RlxEngine {
 }
 
 impl State {
-    fn open(&mut self) -> Result<()> {
-        let mut texts = core::mem::take(&mut self.files);
-        let readers = core::mem::take(&mut texts.readers);
-        let shards = readers.len();
-        let weights = readers.files()?;
-        let checkpoint = weights.checkpoint(texts.config(&weights)?);
-        let device = self.executor.device.clone();
-        let mut options = ModelOptions::by(&device.target().policy);
+    /// The options of a compilation for the device, which become those of the engine.
+    fn model_options(&mut self) -> ModelOptions {
+        let mut options = ModelOptions::by(&self.executor.device.target().policy);
         if self.options.logits {
             options = options.with_logits();
         }
@@ -394,6 +402,42 @@ impl State {
         options.compile.kv = *self.options.kv.get_or_insert(options.compile.kv);
         options.compile.activations =
             *self.options.activations.get_or_insert(options.compile.activations);
+        options
+    }
+
+    fn estimate(&mut self) -> Result<String> {
+        let mut texts = core::mem::take(&mut self.files);
+        let weights = core::mem::take(&mut texts.readers).files()?;
+        let checkpoint = weights.checkpoint(texts.config(&weights)?);
+        let options = self.model_options();
+        let target = self.executor.device.target();
+        let compiled = CompiledModel::new(&checkpoint, target, &options)?;
+        let fit = Fit::of(&compiled, target);
+        let (within, available) = match self.executor.webgpu {
+            Some(_) => (fit.bound(), None),
+            None => (fits(&fit), Some(WASM_BYTES)),
+        };
+        let mut estimate = Object::new()
+            .with("contextLength", &compiled.context)
+            .with("weightBytes", &fit.weights)
+            .with("stateBytes", &fit.states)
+            .with("memoryBytes", &(fit.total() - fit.staging))
+            .with("loadingBytes", &fit.total())
+            .with("availableBytes", &available);
+        if let Err(e) = within {
+            estimate.set("refusal", &error(&e));
+        }
+        Ok(estimate.text())
+    }
+
+    fn open(&mut self) -> Result<()> {
+        let mut texts = core::mem::take(&mut self.files);
+        let readers = core::mem::take(&mut texts.readers);
+        let shards = readers.len();
+        let weights = readers.files()?;
+        let checkpoint = weights.checkpoint(texts.config(&weights)?);
+        let device = self.executor.device.clone();
+        let options = self.model_options();
         // Compiled before the tokenizer is read, so that the error for another kind of model says so.
         let compiled = CompiledModel::new(&checkpoint, device.target(), &options)?;
         let fit = Fit::of(&compiled, device.target());

@@ -5,8 +5,13 @@ use rlx_core::Error;
 use rlx_core::error::Details;
 use wasm_bindgen::JsValue;
 
-/// `{"code", "what", "at", "hint", "details"?}`, to be thrown.
+/// An error to be thrown, as text.
 pub(crate) fn throw(e: &Error) -> JsValue {
+    JsValue::from_str(&error(e).text())
+}
+
+/// `{"code", "what", "at", "hint", "details"?}`.
+pub(crate) fn error(e: &Error) -> Object {
     let mut value = Object::new()
         .with("code", &e.code.name())
         .with("what", &e.what)
@@ -20,8 +25,8 @@ pub(crate) fn throw(e: &Error) -> JsValue {
         Some(Details::Tensor { input, given, wanted }) => {
             Object::new().with("input", input).with("given", given).with("wanted", wanted)
         }
-        _ => return JsValue::from_str(&value.text()),
+        _ => return value,
     };
     value.set("details", &details);
-    JsValue::from_str(&value.text())
+    value
 }

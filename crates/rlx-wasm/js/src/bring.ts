@@ -1,17 +1,21 @@
 /** Loads a model to a device, from the options of `load`. */
 
+import { addressOf, isOnDisk } from './address.js';
 import { chooseThreads } from './builds.js';
 import { openStore, ShardCache } from './cache.js';
 import { cancelled, RlxError, throwIfAborted, toRlxError } from './error.js';
 import { languageFiles, openModel } from './folder.js';
+import type { ModelFiles } from './folder.js';
 import { GpuHost } from './gpu_host.js';
 import type { ScopeError } from './gpu_host.js';
 import { CHECKS, keep, kept, TUNINGS } from './kept.js';
 import { Integrity } from './integrity.js';
+import { lazy } from './lazy.js';
 import { load } from './loader.js';
-import { modelItems } from './options.js';
-import type { FileItem } from './options.js';
+import { isAddress, modelItems } from './options.js';
+import type { FileItem, ModelItem } from './options.js';
 import { platform } from './platform.js';
+import { fetcherFor } from './request.js';
 import { ShardReader } from './shard.js';
 import { BlobSource, UrlSource } from './source.js';
 import type { EngineInfo, ErrorCode, LoadOptions } from './types.js';
@@ -31,7 +35,7 @@ interface Extra {
 }
 
 /** The options that say where a network runs and what is reported, for every kind of network. */
-export type DeviceOptions = Pick<LoadOptions, 'device' | 'gpu' | 'tuning' | 'activations' | 'contextLength' | 'kv' | 'cache' | 'makeRoom' | 'integrity' | 'onNotice' | 'signal'>;
+export type DeviceOptions = Pick<LoadOptions, 'device' | 'gpu' | 'tuning' | 'activations' | 'contextLength' | 'kv' | 'cache' | 'makeRoom' | 'integrity' | 'fetch' | 'headers' | 'onNotice' | 'signal'>;
 
 /** What a load uses: a device, readers of files, and the signal that ends it. */
 export interface Bringing {
@@ -47,7 +51,8 @@ interface Kind<W> {
   module(host: GpuHost | null): Promise<{ threads?: number; create(optionsJson: string, platform: Platform, gpu: GpuHost | null): W }>;
   /** Constructor options besides those of every device. */
   options?: object;
-  /** Loads it. */
+  files: ModelFiles;
+  /** Loads it, from its files. */
   load(wasm: W, bringing: Bringing): Promise<void>;
 }
 
@@ -59,12 +64,14 @@ const GPU_FAULTS: readonly ErrorCode[] = ['check_failed', 'out_of_memory', 'devi
 
 /** Loads a language model to a device. The rows of `tokens` are computed in its caches. */
 export function bring(options: LoadOptions, { onProgress, tokens }: Extra = options): Promise<Running> {
+  const files = languageFiles(modelItems(options.model, 'model'));
   return bringTo(options, {
-    module: (host) => loadModule(options.wasmUrl, host ? 1 : chooseThreads(options.threads)),
+    module: (host) => loadModule(options.wasm, host ? 1 : chooseThreads(options.threads)),
     options: { blockLength: options.blockLength ?? null } satisfies WasmEngineOptions,
+    files,
     load: async (wasm, bringing) => {
       const { host, abort } = bringing;
-      const shards = await openModel(wasm, languageFiles(modelItems(options)), bringing);
+      const shards = await openModel(wasm, files, bringing);
       await load(shards, { engine: wasm, host, abort, onProgress, tokens });
       const found = wasm.found();
       if (found) {
@@ -96,7 +103,7 @@ export async function bringTo<W extends WasmLoading>(options: DeviceOptions, kin
     const { create, threads = 1 } = await kind.module(host);
     throwIfAborted(signal);
     wasm = create(JSON.stringify({ ...chosen.options, ...kind.options, threads }), platform, host);
-    await kind.load(wasm, { host, abort, open: opener(options, integrity, abort.signal) });
+    await kind.load(wasm, { host, abort, open: opener(options, kind.files.items, integrity, abort.signal) });
     integrity.check();
     const error = host?.takeError();
     if (error) throw webgpuReported(error);
@@ -147,7 +154,7 @@ interface Chosen {
 }
 
 /** The device; decides `auto`. */
-async function chooseDevice(options: DeviceOptions, fallback: string | null = null): Promise<Chosen> {
+export async function chooseDevice(options: DeviceOptions, fallback: string | null = null): Promise<Chosen> {
   const { device = 'auto', gpu, contextLength = null, kv = null, activations = null, tuning = null } = options;
   const common = { contextLength, kv, activations };
   if (device !== 'cpu') {
@@ -163,14 +170,16 @@ async function chooseDevice(options: DeviceOptions, fallback: string | null = nu
 }
 
 /** Opens files; addresses through the cache, if there is one. */
-function opener({ cache = true, makeRoom, onNotice }: DeviceOptions, integrity: Integrity, signal: AbortSignal): Bringing['open'] {
+export function opener(options: DeviceOptions, model: readonly ModelItem[], integrity: Integrity, signal: AbortSignal): Bringing['open'] {
+  const { cache = true, makeRoom, onNotice } = options;
+  const fetcher = fetcherFor(options, model);
   const prepare = async () => {
     const store = await openStore();
     if (!store) {
       onNotice?.({ code: 'cache_unavailable', message: 'The browser does not let this page keep the model: it will be downloaded again next time.' });
       return undefined;
     }
-    const shards = new ShardCache(store, once(onNotice), undefined, { makeRoom });
+    const shards = new ShardCache(store, once(onNotice), fetcher, { makeRoom });
     await shards.sweep().catch(() => {}); // housekeeping may fail without harm
     return shards;
   };
@@ -178,9 +187,12 @@ function opener({ cache = true, makeRoom, onNotice }: DeviceOptions, integrity: 
   return async (item) => {
     const sha256 = integrity.of(item);
     if (item instanceof Blob) return new ShardReader(new BlobSource(item), signal, { sha256 });
-    const url = new URL(item, globalThis.location?.href).href;
+    if (item instanceof ReadableStream && lazy.stream) return new ShardReader(new (await lazy.stream()).StreamSource(item), signal, { sha256 });
+    if (!isAddress(item)) return new ShardReader(new BlobSource(await (item as FileSystemFileHandle).getFile()), signal, { sha256 });
+    const url = addressOf(item);
+    if (isOnDisk(url) && lazy.disk) return new ShardReader(new (await lazy.disk()).DiskSource(url), signal, { sha256 });
     const shards = cache ? await (kept ??= prepare()) : undefined;
-    return shards ? shards.reader(url, signal, sha256) : new ShardReader(new UrlSource(url), signal, { sha256 });
+    return shards ? shards.reader(url.href, signal, sha256) : new ShardReader(new UrlSource(url.href, 'default', fetcher), signal, { sha256 });
   };
 }
 

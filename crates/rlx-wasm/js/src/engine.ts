@@ -6,14 +6,15 @@
 
 import type { Core } from './core.js';
 import { connect, loadInWorker, NoWorker, usually } from './in_worker.js';
+import { lazyHere } from './lazy_here.js';
 import { heard } from './listeners.js';
 import type { Models } from './models_types.js';
 import type { ChatMessage, Completions, TextCompletions } from './openai/types.js';
 import { checkOptions } from './options.js';
 import { serve } from './serve.js';
-import type { EngineInfo, EngineMemory, LoadOptions, ReloadOptions, TokenizeOptions, Tuned, TuneOptions } from './types.js';
+import type { EngineInfo, EngineMemory, Estimate, EstimateOptions, LoadOptions, ReloadOptions, TokenizeOptions, Tuned, TuneOptions } from './types.js';
 
-const stored = async (): Promise<Models> => (await import('./models.js')).models;
+const stored = async (): Promise<Models> => (await lazyHere.models()).models;
 
 export class Engine {
   /** The models that are stored for this origin. */
@@ -50,7 +51,7 @@ export class Engine {
         onNotice?.({ code: 'worker_unavailable', message: `The model runs in the page’s own thread, which may stutter: ${error.what}.` });
       }
     }
-    const { LocalEngine } = await import('./local.js');
+    const { LocalEngine } = await lazyHere.local();
     return new Engine(await LocalEngine.load(options));
   }
 
@@ -75,8 +76,20 @@ export class Engine {
    * `device_lost`, `cancelled` (the signal, heeded at the end).
    */
   static async tune(options: TuneOptions = {}): Promise<Tuned> {
-    const { tune } = await import('./tuning.js');
+    const { tune } = await lazyHere.tuning();
     return tune(heard(options));
+  }
+
+  /**
+   * What a model would need, from its headers alone: bytes to download, memory, and whether this device can have it.
+   * It compiles the model in the calling thread, which takes up to a second or two.
+   *
+   * Rejects as `load` does, but not for missing memory: that is `refusal`.
+   */
+  static async estimate(options: EstimateOptions): Promise<Estimate> {
+    checkOptions({ worker: false, ...options });
+    const { estimate } = await lazyHere.estimate();
+    return estimate(options);
   }
 
   /**
@@ -84,7 +97,7 @@ export class Engine {
    * everything else is removed.
    */
   static async clearCache(): Promise<void> {
-    const { clearStores } = await import('./store.js');
+    const { clearStores } = await lazyHere.store();
     await clearStores();
   }
 

@@ -1,12 +1,16 @@
 /**
  * A model's files. GGUF files, or one of safetensors, are read as they are given. A folder, as transformers and
  * sentence-transformers write them, has small files besides, and its weights are `model.safetensors` or the files
- * that `model.safetensors.index.json` names. It is an address with `/` at its end, or a list of its files.
+ * that `model.safetensors.index.json` names. It is an address with `/` at its end, a list of its files, or what
+ * `modelOf` made of a directory.
  */
 
+import { addressOf } from './address.js';
 import type { Bringing } from './bring.js';
-import type { FileItem } from './options.js';
 import { RlxError, usage } from './error.js';
+import { filesOf } from './items.js';
+import { isAddress } from './options.js';
+import type { FileItem, ModelItem } from './options.js';
 import type { ShardReader } from './shard.js';
 import { isMissing } from './source.js';
 import type { WasmLoading } from './wasm.js';
@@ -38,14 +42,16 @@ export interface TextFile {
 
 /** The files of a model. */
 export interface ModelFiles {
-  texts: TextFile[];
-  weights: FileItem[] | Folder;
+  /** Its weights, or the folder that has them, as the caller names them. */
+  items: ModelItem[];
+  /** The texts that it has besides, if its files are a folder, or if they are not. */
+  texts(folder: Folder | undefined): TextFile[];
 }
 
 /** The folder that these items are: one address with `/` at its end, or files of which one is JSON. */
 export function folderOf(items: readonly FileItem[]): Folder | undefined {
   const [first] = items;
-  if (items.length === 1 && first !== undefined && !(first instanceof Blob)) {
+  if (items.length === 1 && isAddress(first)) {
     const url = addressOf(first);
     if (url.pathname.endsWith('/') && url.protocol !== 'data:') return { name: url.href, file: (name) => new URL(name, url) };
   }
@@ -58,17 +64,9 @@ export function folderOf(items: readonly FileItem[]): Folder | undefined {
   return { name: 'the files', file: (name) => items[names.indexOf(name)], names };
 }
 
-function addressOf(item: string | URL): URL {
-  try {
-    return new URL(item, globalThis.location?.href);
-  } catch {
-    throw usage(`${String(item)} is no address`, 'model');
-  }
-}
-
 /** The name of a file in its folder: a path if a page was given the folder and the file is in one further inside. */
 function nameOf(item: FileItem): string {
-  if (!(item instanceof Blob)) {
+  if (isAddress(item)) {
     const last = addressOf(item).pathname.split('/').at(-1)!;
     try {
       return decodeURIComponent(last);
@@ -76,7 +74,7 @@ function nameOf(item: FileItem): string {
       return last; // a lone % stands for itself
     }
   }
-  const { webkitRelativePath: path, name = '' } = item as Partial<File>;
+  const { webkitRelativePath: path, name = '' } = item as Partial<File>; // a handle has a name too
   return path ? path.slice(path.indexOf('/') + 1) : name;
 }
 
@@ -85,18 +83,21 @@ export const textOf = (folder: Folder, name: string, without?: TextFile['else'])
   ({ name, from: folder.file(name), ...(without && { else: without }) });
 
 /** The files of a language model. */
-export function languageFiles(items: FileItem[]): ModelFiles {
-  const folder = folderOf(items);
-  if (!folder) return { texts: [], weights: items };
+export const languageFiles = (items: ModelItem[]): ModelFiles => ({ items, texts: languageTexts });
+
+function languageTexts(folder: Folder | undefined): TextFile[] {
+  if (!folder) return [];
   const texts = [textOf(folder, 'config.json'), textOf(folder, 'tokenizer.json', textOf(folder, 'tokenizer.model', 'none'))];
   for (const name of ['tokenizer_config.json', 'generation_config.json', 'chat_template.jinja']) texts.push(textOf(folder, name, 'none'));
-  return { texts, weights: folder };
+  return texts;
 }
 
 /** Gives the module the texts of a model, and answers with the readers of its weights. */
-export async function openModel(wasm: WasmLoading, { texts, weights }: ModelFiles, { open }: Bringing): Promise<ShardReader[]> {
-  await Promise.all(texts.map((text) => give(wasm, text, open)));
-  return Array.isArray(weights) ? Promise.all(weights.map(open)) : openWeights(wasm, weights, open);
+export async function openModel(wasm: WasmLoading, { items, texts }: ModelFiles, { open }: Bringing): Promise<ShardReader[]> {
+  const files = await filesOf(items, open);
+  const folder = Array.isArray(files) ? undefined : files;
+  await Promise.all(texts(folder).map((text) => give(wasm, text, open)));
+  return Array.isArray(files) ? Promise.all(files.map(open)) : openWeights(wasm, files, open);
 }
 
 /** Gives the module a text, or its substitute. */
@@ -143,7 +144,7 @@ async function ifThere<T>(from: FileItem | undefined, open: Bringing['open'], re
 }
 
 /** A whole small file, and its name in errors. */
-async function readText(reader: ShardReader): Promise<{ at: string; bytes: Uint8Array }> {
+export async function readText(reader: ShardReader): Promise<{ at: string; bytes: Uint8Array }> {
   const at = reader.source.name;
   const parts: Uint8Array<ArrayBuffer>[] = [];
   try {

@@ -4,9 +4,13 @@
  */
 
 import { chooseBuild } from './builds.js';
+import type { WasmSource } from './types.js';
 import { single } from './wasm_module.js';
 import { sessionIn } from './wasm_session.js';
 import type { GraphsModule } from './wasm_session.js';
+
+/** As in `lazy.ts`; a chat's worker does not know of it. */
+export const lazyGraphs = { glue: () => import('./rlx_graphs.js') };
 
 /** Where the best build that runs here is. Bundlers know this form and bring the files along. */
 function file(): URL {
@@ -14,9 +18,8 @@ function file(): URL {
 }
 
 /** A module for one session. A failed attempt is forgotten, so that the next load tries again. */
-export async function loadGraphs(wasmUrl?: string | URL): Promise<GraphsModule> {
-  const url = wasmUrl === undefined ? file() : new URL(wasmUrl, import.meta.url);
-  const { instance, glue, leave } = await single(url, () => import('./rlx_graphs.js'));
+export async function loadGraphs(wasm: WasmSource = file()): Promise<GraphsModule> {
+  const { instance, glue, leave } = await single(wasm, lazyGraphs.glue);
   return {
     create: (options, platform, gpu) => sessionIn(instance, () => new glue.RlxSession(options, platform, gpu ?? undefined), leave),
   };

@@ -2,7 +2,7 @@
 
 import { cancelled, RlxError, throwIfAborted, usage } from './error.js';
 import { keep, lend } from './kept.js';
-import { modelItems } from './options.js';
+import { isAddress, isData, modelItems } from './options.js';
 import { RemoteEngine } from './remote.js';
 import type { LoadOptions } from './types.js';
 import { VERSION } from './wire.js';
@@ -18,8 +18,8 @@ const ABORT_MS = 40;
 export class NoWorker extends RlxError {}
 
 /** Whether an engine is loaded in a worker, if the caller does not say: in pages, where the thread is the user's. */
-export function usually({ gpu }: LoadOptions): boolean {
-  return typeof document !== 'undefined' && typeof Worker !== 'undefined' && gpu === undefined;
+export function usually({ gpu, fetch, model }: LoadOptions): boolean {
+  return typeof document !== 'undefined' && typeof Worker !== 'undefined' && gpu === undefined && isData(fetch) && isData(model);
 }
 
 /** Loads a model in a worker. Rejects with `NoWorker` if there can be none. */
@@ -151,12 +151,12 @@ function hello(port: MessagePort, { worker, patience, signal }: Greeting): Promi
 
 /** The options as what a worker can get: addresses are made whole here, where they belong. */
 function asData({ worker: _, ...options }: LoadOptions): LoadOptions {
-  const whole = (item: unknown) => (typeof item === 'string' || item instanceof URL ? address(item) : item);
-  const { wasmUrl } = options;
+  const whole = (item: unknown) => (isAddress(item) ? address(item) : item);
+  const { wasm } = options;
   return {
     ...options,
-    model: modelItems(options).map(whole) as string[],
-    ...(wasmUrl !== undefined && { wasmUrl: String(wasmUrl) }),
+    model: modelItems(options.model, 'model').map(whole) as string[],
+    ...(wasm !== undefined && { wasm: wasm instanceof URL ? wasm.href : wasm }),
   };
 }
 

@@ -158,6 +158,7 @@ export class Instance implements Around {
       index: (at, bytes) => call((e) => e.index(at, bytes)),
       pushHeader: (shard, name, fileBytes, chunk) => call((e) => e.pushHeader(shard, name, fileBytes, chunk)),
       open: () => wait((e) => e.open()),
+      estimate: () => wait((e) => e.estimate()),
       placements: (shard) => call((e) => e.placements(shard)),
       put: (shard, fileOffset, bytes) => call((e) => e.put(shard, fileOffset, bytes)),
       checks: () => call((e) => e.checks()),

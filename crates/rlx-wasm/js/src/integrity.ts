@@ -1,10 +1,11 @@
 /** The hashes that files of a load must have. */
 
+import { addressOf } from './address.js';
 import { RlxError, usage } from './error.js';
 import type { KeepingOptions } from './models_types.js';
+import { isAddress } from './options.js';
 import { hexOf } from './sha256.js';
-
-type Item = string | URL | Blob;
+import type { FileSource } from './types.js';
 
 /** Hashes by the names of files. */
 export class Integrity {
@@ -27,7 +28,7 @@ export class Integrity {
   }
 
   /** The hash that a file must have, if one was given. */
-  of(item: Item): string | undefined {
+  of(item: FileSource): string | undefined {
     this.#files += 1;
     if (this.#all !== undefined && this.#files > 1) throw usage('integrity is one hash, and the model has several files', 'integrity', 'give an object of file names and hashes');
     const name = nameOf(item);
@@ -42,9 +43,9 @@ export class Integrity {
   }
 }
 
-function nameOf(item: Item): string {
-  if (item instanceof Blob) return (item as Partial<File>).name ?? '';
-  const last = new URL(item, globalThis.location?.href).pathname.split('/').at(-1)!;
+function nameOf(item: FileSource): string {
+  if (!isAddress(item)) return (item as Partial<File>).name ?? '';
+  const last = addressOf(item).pathname.split('/').at(-1)!;
   try {
     return decodeURIComponent(last);
   } catch {

@@ -100,7 +100,7 @@ class Waiting {
 }
 
 /** Runs `work` on every shard, four at a time. The first error stops the others and is thrown. */
-async function inParallel(
+export async function inParallel(
   shards: readonly ShardReader[],
   abort: AbortController,
   work: (shard: ShardReader, i: number) => Promise<void>,
@@ -123,7 +123,7 @@ async function inParallel(
 }
 
 /** Pushes chunks until the header is complete; answers the chunk that completed it. */
-async function readHeader(shard: ShardReader, i: number, cx: LoadContext, report: () => void): Promise<Uint8Array> {
+export async function readHeader(shard: ShardReader, i: number, cx: LoadContext, report: () => void): Promise<Uint8Array> {
   await shard.open();
   for (;;) {
     const chunk = await shard.read();

@@ -4,6 +4,7 @@ import { bringTo } from './bring.js';
 import type { Running } from './bring.js';
 import { openModel } from './folder.js';
 import { loadGraphs } from './graphs_module.js';
+import './lazy_here.js';
 import { load } from './loader.js';
 import type { NetworkFiles } from './network_files.js';
 import type { NetworkOptions } from './session_types.js';
@@ -12,7 +13,8 @@ import type { WasmSession, WasmSessionOptions } from './wasm_session.js';
 /** A network on a device. */
 export function bringNetwork(options: NetworkOptions, files: NetworkFiles, embed: WasmSessionOptions['embed'] = null): Promise<Running<WasmSession>> {
   return bringTo(options, {
-    module: () => loadGraphs(options.wasmUrl),
+    module: () => loadGraphs(options.wasm),
+    files,
     options: { embed } satisfies WasmSessionOptions,
     load: async (wasm, bringing) => {
       if (files.graph !== undefined) wasm.text('graph', 'graph', new TextEncoder().encode(files.graph));

@@ -2,22 +2,14 @@
 
 import type { FileItem } from './options.js';
 import { usage } from './error.js';
-import { folderOf, textOf } from './folder.js';
+import { textOf } from './folder.js';
 import type { ModelFiles, TextFile } from './folder.js';
+import { isFile, modelItems } from './options.js';
 import type { EmbedderOptions, NetworkOptions, SessionOptions } from './session_types.js';
 
 /** The files of a network: of a model, or of a graph. */
 export interface NetworkFiles extends ModelFiles {
   graph?: string | undefined;
-}
-
-const isFile = (item: unknown): item is FileItem => typeof item === 'string' || item instanceof URL || item instanceof Blob;
-
-/** One file, or several of a kind. */
-function filesOf(value: unknown, at: string): FileItem[] {
-  const items: unknown[] = Array.isArray(value) ? [...value] : [value];
-  if (items.length === 0 || !items.every(isFile)) throw usage(`${at} must be one address or Blob, or an array of at least one`, at);
-  return items as FileItem[];
 }
 
 function fileOf(value: unknown, at: string): FileItem {
@@ -28,7 +20,7 @@ function fileOf(value: unknown, at: string): FileItem {
 /** Checks the options that all networks have in common; `keys` are the others. */
 function checkNetworkOptions(options: NetworkOptions, keys: readonly string[]): void {
   if (typeof options !== 'object' || options === null) throw usage('load takes an object of options', '');
-  const known = ['device', 'gpu', 'cache', 'makeRoom', 'integrity', 'tuning', 'activations', 'wasmUrl', 'onProgress', 'onNotice', 'signal', ...keys];
+  const known = ['device', 'gpu', 'cache', 'makeRoom', 'integrity', 'tuning', 'activations', 'wasm', 'fetch', 'headers', 'onProgress', 'onNotice', 'signal', ...keys];
   for (const key of Object.keys(options)) {
     if (!known.includes(key)) throw usage(`${key} is not an option of load`, key);
   }
@@ -54,13 +46,15 @@ export function sessionFiles(options: SessionOptions): NetworkFiles {
     if (typeof graph !== 'string') throw usage('graph must be a graph\'s text', 'graph', 'fetch the file and give its text');
     if (config !== undefined) throw usage('config is of a model, and not of a graph', 'config');
     if (contextLength !== undefined) throw usage('contextLength is of a model; a graph says its own', 'contextLength');
-    return { graph, texts: [], weights: weights === undefined ? [] : filesOf(weights, 'weights') };
+    return { graph, texts: () => [], items: weights === undefined ? [] : modelItems(weights, 'weights') };
   }
   if (weights !== undefined) throw usage('weights are of a graph; a model has its own', 'weights');
-  const items = filesOf(model, 'model');
-  const folder = folderOf(items);
-  const text = config !== undefined ? { name: 'config.json', from: fileOf(config, 'config') } : folder && textOf(folder, 'config.json');
-  return { texts: text ? [text] : [], weights: folder ?? items };
+  const given = config === undefined ? undefined : { name: 'config.json', from: fileOf(config, 'config') };
+  const texts: NetworkFiles['texts'] = (folder) => {
+    const text = given ?? (folder && textOf(folder, 'config.json'));
+    return text ? [text] : [];
+  };
+  return { items: modelItems(model, 'model'), texts };
 }
 
 /** The files of an embedder, from checked options. */
@@ -72,14 +66,16 @@ export function embedderFiles(options: EmbedderOptions): NetworkFiles {
   if (maxTokens !== undefined && !(Number.isSafeInteger(maxTokens) && maxTokens >= 2)) {
     throw usage(`maxTokens is ${String(maxTokens)}, it must be a whole number from 2 on`, 'maxTokens');
   }
-  const items = filesOf(model, 'model');
-  const folder = folderOf(items);
-  const texts: TextFile[] = [];
-  if (config !== undefined) texts.push({ name: 'config.json', from: fileOf(config, 'config') });
-  if (tokenizer !== undefined) texts.push({ name: 'tokenizer', from: fileOf(tokenizer, 'tokenizer') });
-  if (!folder) return { texts, weights: items };
-  if (config === undefined) texts.push(textOf(folder, 'config.json'));
-  if (tokenizer === undefined) texts.push(textOf(folder, 'tokenizer.json', textOf(folder, 'vocab.txt', 'none')));
-  for (const name of ['1_Pooling/config.json', 'modules.json', 'sentence_bert_config.json']) texts.push(textOf(folder, name, 'none'));
-  return { texts, weights: folder };
+  const given: TextFile[] = [];
+  if (config !== undefined) given.push({ name: 'config.json', from: fileOf(config, 'config') });
+  if (tokenizer !== undefined) given.push({ name: 'tokenizer', from: fileOf(tokenizer, 'tokenizer') });
+  const texts: NetworkFiles['texts'] = (folder) => {
+    if (!folder) return given;
+    const found = [...given];
+    if (config === undefined) found.push(textOf(folder, 'config.json'));
+    if (tokenizer === undefined) found.push(textOf(folder, 'tokenizer.json', textOf(folder, 'vocab.txt', 'none')));
+    for (const name of ['1_Pooling/config.json', 'modules.json', 'sentence_bert_config.json']) found.push(textOf(folder, name, 'none'));
+    return found;
+  };
+  return { items: modelItems(model, 'model'), texts };
 }

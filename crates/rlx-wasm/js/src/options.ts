@@ -1,11 +1,12 @@
 /** The options of `Engine.load`: which there are, and what they may be. */
 
 import { usage } from './error.js';
-import type { LoadOptions } from './types.js';
+import type { FileSource, LoadOptions } from './types.js';
 
 const LOAD_KEYS: { [key in keyof Required<LoadOptions>]: true } = {
   model: true, device: true, contextLength: true, blockLength: true, gpu: true, cache: true, makeRoom: true, integrity: true, kv: true,
-  activations: true, tuning: true, threads: true, worker: true, wasmUrl: true, onProgress: true, onNotice: true, onLost: true, signal: true,
+  activations: true, tuning: true, threads: true, worker: true, wasm: true, fetch: true, headers: true, onProgress: true,
+  onNotice: true, onLost: true, signal: true,
 };
 
 /** Throws `usage` for an option that is unknown, or out of its range. */
@@ -41,17 +42,38 @@ export function checkOptions(options: LoadOptions): void {
   }
   if (worker && gpu !== undefined) throw usage('gpu cannot go to a worker', 'worker', 'use worker: false');
   if (worker && typeof Worker === 'undefined') throw usage('there are no workers here', 'worker', 'use worker: false');
-  const items = modelItems(options);
-  const fits = items.every((item) => typeof item === 'string' || item instanceof URL || item instanceof Blob);
-  if (items.length === 0 || !fits) {
-    throw usage('model must be one address or Blob, or an array of at least one', 'model');
+  for (const key of ['fetch', 'model'] as const) {
+    if (worker && !isData(options[key])) throw usage(`${key === 'fetch' ? key : 'a stream'} cannot go to a worker`, 'worker', 'use worker: false');
   }
+  modelItems(options.model, 'model');
 }
 
-/** A file of a model. */
-export type FileItem = string | URL | Blob;
+/** Whether an option can be sent to a worker in every browser. */
+export const isData = (value: unknown): boolean => typeof value !== 'function' && !(value instanceof ReadableStream);
 
-/** A model's files as a list. */
-export function modelItems({ model }: LoadOptions): FileItem[] {
-  return Array.isArray(model) ? [...model] as FileItem[] : [model as FileItem];
+/** A file of a model. */
+export type FileItem = FileSource;
+
+/** What stands for a model: a file, or what stands for all of its files. */
+export type ModelItem = FileItem | FileSystemDirectoryHandle;
+
+export const isAddress = (item: unknown): item is string | URL => typeof item === 'string' || item instanceof URL;
+
+/** Handles are known by what they do, because not every place with files has their classes. */
+export const isFile = (item: unknown): item is FileItem =>
+  isAddress(item) || item instanceof Blob || item instanceof ReadableStream || typeof (item as FileSystemFileHandle | null)?.getFile === 'function';
+
+export const isDirectory = (item: unknown): item is FileSystemDirectoryHandle => (item as FileSystemHandle | null)?.kind === 'directory';
+
+/** A name of the Hugging Face Hub. */
+export const isHubName = (item: unknown): boolean => isAddress(item) && String(item).startsWith('hf:');
+
+/** Checks a model, or its weights; answers with a list of its own. */
+export function modelItems(value: unknown, at: string): ModelItem[] {
+  const items: unknown[] = Array.isArray(value) ? [...value] : [value];
+  const wrong = items.length === 0 || !items.every((item) => isFile(item) || isDirectory(item));
+  if (wrong) throw usage(`${at} must be one address or Blob, or an array of at least one`, at, 'a File, a handle of a file or a directory, or a stream of bytes will do too');
+  const whole = items.length > 1 ? items.find((item) => isDirectory(item) || isHubName(item)) : undefined;
+  if (whole !== undefined) throw usage(`${isDirectory(whole) ? 'a directory' : String(whole)} is a model by itself, and cannot be one of several files`, at);
+  return items as ModelItem[];
 }

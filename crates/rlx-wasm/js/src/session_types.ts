@@ -1,29 +1,25 @@
 /** The public types of `Session` and `Embedder`, written by hand like `types.ts`. */
 
 import type { KeepingOptions } from './models_types.js';
-import type { DeviceChoice, LoadOptions } from './types.js';
-
-/** A file of a model: an address, or the file itself. */
-export type FileSource = string | URL | Blob;
+import type { DeviceChoice, FileSource, LoadOptions, ModelSource, WasmSource } from './types.js';
 
 /** Options of both `Session.load` and `Embedder.load`, with the meaning of `LoadOptions`. */
-export interface NetworkOptions extends Pick<LoadOptions, 'gpu' | 'cache' | 'tuning' | 'onProgress' | 'onNotice' | 'signal'>, KeepingOptions {
+export interface NetworkOptions extends Pick<LoadOptions, 'gpu' | 'cache' | 'fetch' | 'headers' | 'tuning' | 'onProgress' | 'onNotice' | 'signal'>, KeepingOptions {
   /** Default `auto`: WebGPU if it works, else the CPU, with one thread. */
   device?: DeviceChoice;
   /** Activation type in matmuls of packed weights. Default `f32`. */
   activations?: 'f32' | 'int8';
-  /** Address of `rlx-graphs.wasm` or `rlx-graphs-relaxed.wasm`. Default: the best one for this browser, next to the package's modules. */
-  wasmUrl?: string | URL;
+  /** As `LoadOptions.wasm`, of `rlx-graphs.wasm` or `rlx-graphs-relaxed.wasm`. */
+  wasm?: WasmSource;
 }
 
 /** What to load: a model, or a graph with its weights. */
 export interface SessionOptions extends NetworkOptions {
   /**
-   * A GGUF file or all its shards, a `.safetensors` file with `config`, or a folder as `LoadOptions.model` has it: its
-   * address, with `/` at its end, or a list of its files. A language model has the entry `logits`: the ids of one text
+   * As `LoadOptions.model`; or a `.safetensors` file with `config`. A language model has the entry `logits`: the ids of one text
    * to the logits behind each of them. `Engine` is what goes on with a text.
    */
-  model?: FileSource | readonly (string | URL)[] | readonly Blob[];
+  model?: ModelSource;
   /** The `config.json` of a model in a safetensors file. */
   config?: FileSource;
   /**
@@ -34,7 +30,7 @@ export interface SessionOptions extends NetworkOptions {
   /** A graph's text, blocks (`module`) or operators (`func`), as `rlx inspect` prints them. Instead of `model`. */
   graph?: string;
   /** The weights of `graph`: a `.safetensors` file, or a GGUF file or all its shards. */
-  weights?: FileSource | readonly (string | URL)[] | readonly Blob[];
+  weights?: ModelSource;
 }
 
 /**
@@ -127,7 +123,7 @@ export interface EmbedderOptions extends NetworkOptions {
    * sentence-transformers folder, `modules.json`, `1_Pooling/config.json` and `sentence_bert_config.json`; or a
    * `.safetensors` file with `config` and `tokenizer`.
    */
-  model: FileSource | readonly (string | URL)[] | readonly Blob[];
+  model: ModelSource;
   /** The `config.json` of a safetensors file. */
   config?: FileSource;
   /** The `tokenizer.json` or `vocab.txt` of a safetensors file. */

@@ -103,7 +103,10 @@ function isRest({ status, headers }: Response, offset: number, of: Version): boo
 export function httpError(response: Response, url: string): RlxError {
   const what = `the server answered ${`${response.status} ${response.statusText}`.trim()}`;
   if (response.status === 404 || response.status === 410) return missingError(url, what);
-  const more = { at: url, hint: 'try again, or ask who runs the server' };
+  const hint = response.status === 401 || response.status === 403
+    ? 'check the name; if the file is private or gated, give a token: headers: { authorization: \'Bearer …\' }'
+    : 'try again, or ask who runs the server';
+  const more = { at: url, hint };
   return passes(response.status) ? new PassingError(what, more, retryAfter(response.headers)) : new RlxError('io', what, more);
 }
 

@@ -8,12 +8,12 @@ import type { TuneOptions, Tuned } from './types.js';
 import { loadModule } from './wasm_module.js';
 
 /** `Engine.tune`. */
-export async function tune({ gpu, wasmUrl, onProgress, signal }: TuneOptions): Promise<Tuned> {
+export async function tune({ gpu, wasm: build, onProgress, signal }: TuneOptions): Promise<Tuned> {
   let host: GpuHost | undefined;
   try {
     throwIfAborted(signal);
     host = await GpuHost.create(gpu ?? (globalThis.navigator as Navigator | undefined)?.gpu);
-    const { create } = await loadModule(wasmUrl);
+    const { create } = await loadModule(build);
     throwIfAborted(signal);
     const options = { device: 'webgpu', fallbackReason: null, contextLength: null, kv: null, activations: null, threads: 1 };
     const wasm = create(JSON.stringify(options), platform, host);

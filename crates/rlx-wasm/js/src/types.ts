@@ -5,11 +5,46 @@ import type { RlxError } from './error.js';
 import type { KeepingOptions } from './models_types.js';
 
 /**
+ * Names of the web that these declarations use. Where the compiler's libraries or `@webgpu/types` have them, nothing
+ * is added; elsewhere they say nothing.
+ */
+declare global {
+  interface GPU {}
+  interface GPUDevice {}
+  interface GPUBuffer {}
+  interface Blob {}
+  interface FileSystemFileHandle {}
+  interface FileSystemDirectoryHandle {}
+  interface Worker {}
+  interface MessagePort {}
+  interface SymbolConstructor {
+    readonly dispose: unique symbol;
+    readonly asyncDispose: unique symbol;
+  }
+  namespace WebAssembly {
+    interface Module {}
+  }
+}
+
+/**
  * Which executor runs the model. `auto` takes WebGPU if it works, else the CPU: also if a load fails on the GPU
  * because of missing memory, a lost device or a rejected kernel, or if the processor only simulates a GPU.
  * `info().fallbackReason` says why.
  */
 export type DeviceChoice = 'auto' | 'webgpu' | 'cpu';
+
+/**
+ * A file: its address; outside a page also its path; the file itself, or its handle; or a stream of its bytes, which
+ * is read once, so that neither `reload` nor another device can read it again.
+ */
+export type FileSource = string | URL | Blob | FileSystemFileHandle | ReadableStream<Uint8Array>;
+
+/** A model: a file, an address that stands for several, a directory, or a list of all its files. */
+export type ModelSource =
+  | FileSource | FileSystemDirectoryHandle | readonly (string | URL)[] | readonly Blob[] | readonly FileSystemFileHandle[];
+
+/** A build of the wasm module: its address, its bytes, or the compiled module. */
+export type WasmSource = string | URL | ArrayBuffer | ArrayBufferView<ArrayBuffer> | WebAssembly.Module;
 
 /** Element types that the key-value cache may have. */
 export type KvType = 'f32' | 'f16' | 'q8_0';
@@ -17,8 +52,14 @@ export type KvType = 'f32' | 'f16' | 'q8_0';
 /** What to load and where to run it. */
 export interface LoadOptions extends KeepingOptions {
   /**
-   * The model: the addresses of one GGUF file or of all its shards, or the files themselves.
-   * Shards may come in any order; the files say which is which.
+   * The model: one GGUF file or all its shards. Shards may come in any order; the files say which is which. The
+   * address of one shard alone (`…-00001-of-00005.gguf`) stands for all.
+   *
+   * Or a model of the Hugging Face Hub: `hf:owner/repository`, which may go on with `:Q4_K_M` (a quantisation) or
+   * `:file.gguf`, and with `@revision`. By default it is Q4_K_M of a repository of GGUF files, or the nearest to it,
+   * else the repository's folder of safetensors.
+   *
+   * Or a directory: its handle, or, outside a page, its path. It is searched as a repository is.
    *
    * Or a folder of safetensors, as transformers writes it: its address with `/` at its end, or a list of its files
    * (addresses, or `File`s, also those of a chosen directory). It has `config.json`; `tokenizer.json` or
@@ -26,7 +67,7 @@ export interface LoadOptions extends KeepingOptions {
    * `tokenizer_config.json`, `generation_config.json` and `chat_template.jinja`. In a list they are known by these
    * names, and others are not read.
    */
-  model: string | URL | Blob | readonly (string | URL)[] | readonly Blob[];
+  model: ModelSource;
   /** Default `auto`. If there is no WebGPU, `webgpu` is an error; it never falls back to the CPU. */
   device?: DeviceChoice;
   /** Most tokens of prompt and answer together. Default: as the model was trained, at most 4096. */
@@ -57,14 +98,23 @@ export interface LoadOptions extends KeepingOptions {
   /**
    * Where the engine runs. In a page the default is true: in a module worker of its own, so that the page's thread
    * is never busy with it. With `false`, and everywhere else, it runs in the calling thread. Or a `Worker` whose module
-   * imports `rlx-wasm/worker`, or the address of such a module. `gpu` needs the calling thread.
+   * imports `rlx-wasm/worker`, or the address of such a module. `gpu`, `fetch` and
+   * a stream need the calling thread.
    */
   worker?: boolean | Worker | URL | string;
   /**
-   * Address of `rlx.wasm` or `rlx-relaxed.wasm`. Default: the best one for this browser, next to the package's
-   * modules. A build at an address given here has one thread.
+   * `rlx.wasm` or `rlx-relaxed.wasm`. Default: the best one for this browser, next to the package's modules. A build
+   * that is given here has one thread.
    */
-  wasmUrl?: string | URL;
+  wasm?: WasmSource;
+  /** What requests the model's files. Default: the global `fetch`. */
+  fetch?: typeof fetch;
+  /**
+   * Headers of the requests for the model's files, such as `{ authorization: 'Bearer …' }`. They go to the origin of
+   * the model's first address alone, also if it redirects elsewhere, and are not stored. A browser hides where a
+   * redirect leads: there it is followed with `authorization` alone, which browsers take off at another origin.
+   */
+  headers?: { readonly [name: string]: string };
   /** Called as bytes arrive, at most once per chunk. If it throws, the error is reported as uncaught, and the load continues. */
   onProgress?: (progress: LoadProgress) => void;
   /** Called with news for users: offline, no room for the cache, a GPU that computes wrong values. It may throw like `onProgress`. */
@@ -79,7 +129,7 @@ export interface LoadOptions extends KeepingOptions {
 }
 
 /** Options of `Engine.tune`. */
-export interface TuneOptions extends Pick<LoadOptions, 'gpu' | 'wasmUrl' | 'signal'> {
+export interface TuneOptions extends Pick<LoadOptions, 'gpu' | 'wasm' | 'signal'> {
   /** Called with the progress, from 0 to 1. */
   onProgress?: (done: number) => void;
 }
@@ -209,6 +259,34 @@ export interface TensorDetails {
   given: number[];
   /** The type that is wanted, symbols included: `tensor<BATCHxSEQxu32>`. */
   wanted: string;
+}
+
+/** Options of `Engine.estimate`: those of `load` that its answer depends on. */
+export type EstimateOptions = Pick<
+  LoadOptions, 'model' | 'device' | 'contextLength' | 'blockLength' | 'gpu' | 'cache' | 'kv' | 'activations' | 'wasm' | 'fetch' | 'headers' | 'signal'
+>;
+
+/** What a model would need. */
+export interface Estimate {
+  /** The device that `load` would take; with `auto`, why it would not be the GPU. */
+  device: 'webgpu' | 'cpu';
+  fallbackReason: string | null;
+  /** Whether the device can have it. Of a GPU it is not known how much memory it has, only what it binds. */
+  fits: boolean;
+  /** Why not, with the longest context that would fit. */
+  refusal?: Error;
+  /** Bytes of the files of weights, and those of them that are not stored yet; null if a server does not say. */
+  fileBytes: number | null;
+  downloadBytes: number | null;
+  /** Positions of the caches. */
+  contextLength: number;
+  /** Bytes on the device: of weights, of caches, and of everything; and the most while it loads. */
+  weightBytes: number;
+  stateBytes: number;
+  memoryBytes: number;
+  loadingBytes: number;
+  /** Bytes that the device has; null if that is unknown. */
+  availableBytes: number | null;
 }
 
 /** The kinds of `RlxError`, with the same names as in Rust and in the command line's JSON. */

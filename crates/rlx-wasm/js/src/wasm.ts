@@ -10,7 +10,7 @@
 import type { RlxError } from './error.js';
 import type { GpuHost } from './gpu_host.js';
 import type { TemplateMessage } from './openai/messages.js';
-import type { EngineInfo, KvType } from './types.js';
+import type { EngineInfo, Estimate, KvType } from './types.js';
 
 /** The clock and the scheduler, which the core does not have. */
 export interface Platform {
@@ -141,6 +141,8 @@ export interface WasmLoading {
 
 /** A language model on a device. */
 export interface WasmEngine extends WasmLoading {
+  /** Call after all headers, in place of `open`: `WasmEstimate` as JSON. */
+  estimate(): Promise<string>;
   /** Resolves to the error with which its instance stopped, if it ever does. */
   readonly ended: Promise<RlxError>;
   /** Bytes of the instance's memory, which never shrinks. */
@@ -174,6 +176,12 @@ export interface WasmEngine extends WasmLoading {
   cancel(): void;
   /** `EngineInfo` as JSON; valid after `open`. */
   info(): string;
+}
+
+/** The module's part of `Estimate`. */
+export interface WasmEstimate extends Pick<Estimate, 'contextLength' | 'weightBytes' | 'stateBytes' | 'memoryBytes' | 'loadingBytes' | 'availableBytes'> {
+  /** An error as JSON has it. */
+  refusal?: unknown;
 }
 
 /** The wasm module's part of `EngineInfo`. */

@@ -9,11 +9,14 @@
  * stack and JavaScript heap. There a trap ends all these engines, and the next engine starts new workers.
  */
 
+import { builtin } from './address.js';
 import { chooseBuild } from './builds.js';
 import type { Build } from './builds.js';
 import { RlxError } from './error.js';
 import { Instance } from './instance.js';
+import { lazy } from './lazy.js';
 import type { Around, Glue } from './rlx_wasm.js';
+import type { WasmSource } from './types.js';
 import type { WasmModule } from './wasm.js';
 import { Workers } from './workers.js';
 
@@ -45,40 +48,63 @@ interface Threaded extends Started {
   workers: Workers;
 }
 
-/** The compiled modules by address, each with the instance that an engine has left. */
-const modules = new Map<string, Promise<WebAssembly.Module>>();
-const idle = new Map<string, Started<unknown>>();
+/** Where a build is from. */
+type From = Exclude<WasmSource, string>;
+
+/** Values by where a build is from: by the address, or by the object that was given. */
+class Sources<T> {
+  readonly #byAddress = new Map<string, T>();
+  readonly #given = new WeakMap<object, T>();
+
+  get(from: From): T | undefined {
+    return from instanceof URL ? this.#byAddress.get(from.href) : this.#given.get(from);
+  }
+
+  set(from: From, value: T): void {
+    if (from instanceof URL) this.#byAddress.set(from.href, value);
+    else this.#given.set(from, value);
+  }
+
+  delete(from: From): void {
+    if (from instanceof URL) this.#byAddress.delete(from.href);
+    else this.#given.delete(from);
+  }
+}
+
+/** The compiled modules by where they are from, each with the instance that an engine has left. */
+const modules = new Sources<Promise<WebAssembly.Module>>();
+const idle = new Sources<Started<unknown>>();
 let threaded: Promise<Threaded> | undefined;
 
 /**
- * A module for an engine with `threads` threads, or fewer if workers do not start. A given `wasmUrl` must be a
- * build without threads. A failed attempt is forgotten, so that the next load tries again.
+ * A module for an engine with `threads` threads, or fewer if workers do not start. A given build must be one
+ * without threads. A failed attempt is forgotten, so that the next load tries again.
  */
-export async function loadModule(wasmUrl?: string | URL, threads = 1): Promise<WasmModule> {
-  if (threads > 1 && wasmUrl === undefined) {
+export async function loadModule(wasm?: WasmSource, threads = 1): Promise<WasmModule> {
+  if (threads > 1 && wasm === undefined) {
     const { workers, ...started } = await (threaded ??= startThreaded(FILES[chooseBuild(true)]()));
     return { threads: 1 + await workers.atLeast(threads - 1), create: creator(started, () => {}) };
   }
-  const url = wasmUrl === undefined ? FILES[chooseBuild(false)]() : new URL(wasmUrl, import.meta.url);
-  const { leave, ...started } = await single(url, () => import('./rlx_wasm.js'));
+  const { leave, ...started } = await single(wasm ?? FILES[chooseBuild(false)](), lazy.glue);
   return { threads: 1, create: creator(started, leave) };
 }
 
-/** A single-threaded instance of the build at an address: one that an engine has left, or a new one. `leave` gives it back. */
-export async function single<G>(url: URL, bringGlue: () => Promise<GlueModule<G>>): Promise<Started<G> & { leave: () => void }> {
+/** A single-threaded instance of a build: one that an engine has left, or a new one. `leave` gives it back. */
+export async function single<G>(wasm: WasmSource, bringGlue: () => Promise<GlueModule<G>>): Promise<Started<G> & { leave: () => void }> {
   // All instances of a build share its glue.
-  const left = idle.get(url.href) as Started<G> | undefined;
-  idle.delete(url.href);
-  const started = left ?? await startSingle(url, bringGlue);
-  return { ...started, leave: () => idle.set(url.href, started) };
+  const from = typeof wasm === 'string' ? new URL(wasm, import.meta.url) : wasm;
+  const left = idle.get(from) as Started<G> | undefined;
+  idle.delete(from);
+  const started = left ?? await startSingle(from, bringGlue);
+  return { ...started, leave: () => idle.set(from, started) };
 }
 
 function creator({ instance, glue: { RlxEngine } }: Started, onLeave: () => void): WasmModule['create'] {
   return (options, platform, gpu) => instance.engine(() => new RlxEngine(options, platform, gpu ?? undefined), onLeave);
 }
 
-function startSingle<G>(url: URL, bringGlue: () => Promise<GlueModule<G>>): Promise<Started<G>> {
-  return start(url, async (module) => {
+function startSingle<G>(from: From, bringGlue: () => Promise<GlueModule<G>>): Promise<Started<G>> {
+  return start(from, async (module) => {
     const { default: instantiate } = await bringGlue();
     const instance = new Instance();
     const glue = instantiate(instance);
@@ -93,7 +119,7 @@ function startThreaded(url: URL): Promise<Threaded> {
     if (threaded === starting) threaded = undefined;
   };
   const starting = start(url, async (module) => {
-    const { default: instantiate } = await import('./rlx_wasm_threads.js');
+    const { default: instantiate } = await lazy.threadsGlue();
     const instance = new Instance(() => {
       forget();
       workers?.end();
@@ -108,33 +134,36 @@ function startThreaded(url: URL): Promise<Threaded> {
   return starting;
 }
 
-async function start<T extends Started<unknown>>(url: URL, instantiate: (module: WebAssembly.Module) => Promise<T>): Promise<T> {
+async function start<T extends Started<unknown>>(from: From, instantiate: (module: WebAssembly.Module) => Promise<T>): Promise<T> {
   try {
-    const started = await instantiate(await compiled(url));
+    const started = await instantiate(await compiled(from));
     if (started.instance.stopped) throw started.instance.stopped;
     return started;
   } catch (cause) {
     if (cause instanceof RlxError) throw cause;
     throw new RlxError('io', 'the wasm module did not load', {
-      at: url.href,
+      at: from instanceof URL ? from.href : 'wasm',
       hint: 'check that the file is served, and that the browser has WebAssembly with SIMD',
       cause,
     });
   }
 }
 
-/** The module at an address, fetched and compiled once. */
-function compiled(url: URL): Promise<WebAssembly.Module> {
-  let module = modules.get(url.href);
+/** The module of a build, fetched and compiled once. */
+function compiled(from: From): Promise<WebAssembly.Module> {
+  let module = modules.get(from);
   if (!module) {
-    module = compile(url);
-    modules.set(url.href, module);
-    module.catch(() => modules.delete(url.href));
+    module = compile(from);
+    modules.set(from, module);
+    module.catch(() => modules.delete(from));
   }
   return module;
 }
 
-async function compile(url: URL): Promise<WebAssembly.Module> {
+async function compile(from: From): Promise<WebAssembly.Module> {
+  if (from instanceof WebAssembly.Module) return from;
+  if (!(from instanceof URL)) return WebAssembly.compile(from);
+  const url = from;
   const local = readLocal(url);
   if (local) return WebAssembly.compile(local);
   const response = await fetch(url);
@@ -147,7 +176,5 @@ async function compile(url: URL): Promise<WebAssembly.Module> {
 /** Node's `fetch` reads no files; Node and Deno have this instead. */
 function readLocal(url: URL): Uint8Array<ArrayBuffer> | undefined {
   if (url.protocol !== 'file:') return undefined;
-  type Fs = { readFileSync(path: URL): Uint8Array<ArrayBuffer> };
-  const { process } = globalThis as { process?: { getBuiltinModule?(name: string): unknown } };
-  return (process?.getBuiltinModule?.('node:fs') as Fs | undefined)?.readFileSync(url);
+  return builtin<{ readFileSync(path: URL): Uint8Array<ArrayBuffer> }>('node:fs')?.readFileSync(url);
 }

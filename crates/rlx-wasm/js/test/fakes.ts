@@ -215,6 +215,10 @@ export class FakeEngine implements WasmEngine {
     return JSON.stringify({ key: 'a fake; ; rlx 0.0.0', tuning: 'parts=64' });
   }
 
+  async estimate() {
+    return '{}';
+  }
+
   async open() {
     this.log.push('open');
   }

@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RlxError } from '../src/error.js';
-import type { Folder } from '../src/folder.js';
+import type { FileItem } from '../src/options.js';
+import { folderOf } from '../src/folder.js';
 import { Live } from '../src/live.js';
 import { embedderFiles, sessionFiles } from '../src/network_files.js';
 import { DeviceTensor } from '../src/device_tensor.js';
@@ -19,8 +20,9 @@ const fault = (code: string, what: RegExp) => (error: unknown) => {
 };
 
 const names = (options: SessionOptions) => {
-  const { texts, weights, graph } = sessionFiles(options);
-  return { graph, texts: texts.map(({ name, from }) => `${name} ${String(from)}`), weights: Array.isArray(weights) ? weights.map(String) : weights.name };
+  const { texts, items, graph } = sessionFiles(options);
+  const folder = folderOf(items as FileItem[]);
+  return { graph, texts: texts(folder).map(({ name, from }) => `${name} ${String(from)}`), weights: folder?.name ?? items.map(String) };
 };
 
 test('a session has a model or a graph: its files follow from that', () => {
@@ -53,16 +55,15 @@ test('options of a session that are wrong are usage, with their names', () => {
 });
 
 test('an embedder\'s folder has small files, of which some may be missing', () => {
-  const { texts, weights } = embedderFiles({ model: 'https://a/b/' });
-  assert.equal((weights as Folder).name, 'https://a/b/');
-  const rows = texts.map(({ name, else: without }) => [name, typeof without === 'object' ? [without.name, without.else] : without]);
+  const { texts, items } = embedderFiles({ model: 'https://a/b/' });
+  const rows = texts(folderOf(items as FileItem[])).map(({ name, else: without }) => [name, typeof without === 'object' ? [without.name, without.else] : without]);
   assert.deepEqual(rows, [
     ['config.json', undefined], ['tokenizer.json', ['vocab.txt', 'none']], ['1_Pooling/config.json', 'none'],
     ['modules.json', 'none'], ['sentence_bert_config.json', 'none'],
   ]);
   const given = embedderFiles({ model: new Blob(), config: new Blob(), tokenizer: new Blob() });
-  assert.deepEqual(given.texts.map(({ name }) => name), ['config.json', 'tokenizer']);
-  assert.deepEqual(embedderFiles({ model: 'https://a/b.gguf' }).texts, []);
+  assert.deepEqual(given.texts(undefined).map(({ name }) => name), ['config.json', 'tokenizer']);
+  assert.deepEqual(embedderFiles({ model: 'https://a/b.gguf' }).texts(undefined), []);
 });
 
 test('options of an embedder that are wrong are usage', () => {

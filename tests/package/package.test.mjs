@@ -1,0 +1,129 @@
+// The packed package: what is in it, what checkers of packages say, and that fresh projects run it.
+
+import assert from 'node:assert/strict';
+import { cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { launch, openPage, startServer } from '../browser/harness.mjs';
+import { ask, html, lastLine, model, packed, page, project, rightAnswer, root, run, serveModel, source, space, tool, write } from './project.mjs';
+
+let browser;
+const servers = [];
+before(async () => {
+  browser = await launch({ webgpu: false });
+});
+after(async () => {
+  await browser?.close();
+  for (const server of servers) await server.close();
+});
+
+/** What a served folder's page answers: its title, when it has one. */
+async function titleOf(folder, path = '/', { headers } = {}) {
+  const server = await startServer({ mounts: { '/': folder }, ...(headers && { headers }) });
+  servers.push(server);
+  const { page, context, logs } = await openPage(browser, `${server.url}${path}`);
+  try {
+    await page.waitForFunction(() => document.title !== '', undefined, { timeout: 60_000 });
+    return await page.title();
+  } catch (error) {
+    throw new Error(`${error.message}\n${logs.join('\n')}`, { cause: error });
+  } finally {
+    await context.close();
+  }
+}
+
+test('the package has its licences, its README and every file that it exports', () => {
+  const paths = packed.files.map(({ path }) => path);
+  for (const path of ['LICENSE-MIT', 'LICENSE-APACHE', 'README.md', 'package.json']) assert.ok(paths.includes(path), path);
+  for (const path of ['LICENSE-MIT', 'LICENSE-APACHE']) assert.deepEqual(readFileSync(join(source, path)), readFileSync(join(root, path)));
+  const { exports } = JSON.parse(readFileSync(join(source, 'package.json'), 'utf8'));
+  const exported = Object.values(exports).flatMap((target) => (typeof target === 'string' ? [target] : Object.values(target)));
+  for (const path of exported) assert.ok(paths.includes(path.slice(2)), path);
+  const others = paths.filter((path) => !/^(dist\/[\w-]+\.(js|d\.ts|wasm)|LICENSE-\w+|README\.md|package\.json)$/.test(path));
+  assert.deepEqual(others, []);
+});
+
+test('npm would publish it', () => {
+  run('npm', ['publish', '--dry-run', '--offline', packed.path], { cwd: space });
+});
+
+test('publint and attw find nothing', () => {
+  run(process.execPath, [tool('publint', 'src', 'cli.js'), 'run', packed.path, '--strict', '--pack=false']);
+  run(process.execPath, [tool('@arethetypeswrong', 'cli', 'dist', 'index.js'), packed.path, '--profile', 'esm-only', '--entrypoints', '.', 'static', 'worker', 'threads', 'package.json']);
+});
+
+test('its declarations compile with the types of Node alone, and with those of the DOM', () => {
+  const use = `import { Engine, Session, RlxError } from 'rlx-wasm';
+import * as all from 'rlx-wasm/static';
+const engine: Engine = await all.Engine.load({ model: 'hf:a/b', wasm: new Uint8Array(), headers: { a: 'b' } });
+const { choices } = await engine.chat.completions.create({ messages: [{ role: 'user', content: 'a' }] });
+choices[0].message.content satisfies string;
+// @ts-expect-error no such option
+await Session.load({ modle: 'a' });
+throw new RlxError('usage', 'a');
+`;
+  const withDom = `${use}
+const session = await Session.load({ model: 'a', gpu: navigator.gpu });
+session.gpuDevice?.createBuffer({ size: 4, usage: 8 }) satisfies GPUBuffer | undefined;
+`;
+  const folder = project('types', { 'use.ts': use, 'dom.ts': withDom });
+  const compile = (file, lib) => run(process.execPath, [
+    tool('typescript', 'bin', 'tsc'), '--ignoreConfig', '--noEmit', '--strict', '--target', 'es2022', '--module', 'nodenext', '--types', 'node', '--typeRoots', tool('@types'), '--lib', lib, file,
+  ], { cwd: folder });
+  compile('use.ts', 'es2022');
+  compile('dom.ts', 'es2022,dom');
+});
+
+test('Node answers, from a path', () => {
+  const folder = project('node', { 'ask.js': ask(), 'main.js': "import { ask } from './ask.js';\nconsole.log(await ask(process.argv[2]));" });
+  assert.equal(lastLine(run(process.execPath, ['main.js', model], { cwd: folder })), rightAnswer);
+});
+
+test('Deno answers, from a path', () => {
+  const folder = project('deno', { 'ask.js': ask(), 'main.js': "import { ask } from './ask.js';\nconsole.log(await ask(Deno.args[0]));" });
+  assert.equal(lastLine(run(tool('.bin', 'deno'), ['run', '-A', 'main.js', model], { cwd: folder })), rightAnswer);
+});
+
+test('a page answers without a bundler, under a strict security policy', async () => {
+  const folder = project('plain', { 'ask.js': ask('./node_modules/rlx-wasm/dist/index.js'), 'page.js': page("'/m.gguf'"), 'index.html': html('page.js') });
+  serveModel(folder);
+  const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'";
+  assert.equal(await titleOf(folder, '/index.html', { headers: { 'content-security-policy': policy } }), rightAnswer);
+});
+
+test('esbuild bundles it: scripts from its entries, wasm beside them', async () => {
+  const folder = project('esbuild', { 'ask.js': ask(), 'page.js': page("'/m.gguf'"), 'public/index.html': html('page.js') });
+  const { build } = await import('esbuild');
+  await build({
+    absWorkingDir: folder, outdir: 'public', bundle: true, splitting: true, format: 'esm', minify: true, logLevel: 'warning',
+    entryPoints: [{ in: 'page.js', out: 'page' }, { in: 'rlx-wasm/worker', out: 'engine_worker' }, { in: 'rlx-wasm/threads', out: 'worker' }],
+  });
+  const dist = join(folder, 'node_modules/rlx-wasm/dist');
+  for (const name of readdirSync(dist).filter((name) => name.endsWith('.wasm'))) cpSync(join(dist, name), join(folder, 'public', name));
+  serveModel(join(folder, 'public'));
+  assert.equal(await titleOf(join(folder, 'public'), '/index.html'), rightAnswer);
+});
+
+test('Vite builds it, with nothing to set up', async () => {
+  const folder = project('vite', { 'ask.js': ask(), 'page.js': page("new URL('m.gguf', location.href)"), 'index.html': html('./page.js') });
+  serveModel(join(folder, 'public'));
+  const { build } = await import('vite');
+  await build({ root: folder, configFile: false, logLevel: 'warn' });
+  assert.ok(existsSync(join(folder, 'dist/index.html')));
+  assert.equal(await titleOf(join(folder, 'dist'), '/index.html'), rightAnswer);
+});
+
+test('a service worker answers, by the static entry', async () => {
+  const folder = project('service', {
+    'ask.js': ask('./node_modules/rlx-wasm/dist/static.js'),
+    'service.js': `import { ask } from './ask.js';
+addEventListener('message', ({ data, source }) => { ask(data, { cache: false }).then((answer) => source.postMessage(answer), (error) => source.postMessage(String(error.stack))); });
+addEventListener('activate', (event) => event.waitUntil(clients.claim()));`,
+    'page.js': `navigator.serviceWorker.onmessage = ({ data }) => { document.title = data; };
+await navigator.serviceWorker.register('/service.js', { type: 'module' });
+(await navigator.serviceWorker.ready).active.postMessage(new URL('/m.gguf', location.href).href);`,
+    'index.html': html('page.js'),
+  });
+  serveModel(folder);
+  assert.equal(await titleOf(folder, '/index.html'), rightAnswer);
+});

@@ -1,0 +1,232 @@
+// Fresh projects whose tools come from the registry, and other browsers: `npm run test:package` runs them.
+//
+// Each project names the versions that it is tested with. A browser that is not installed is a skip.
+
+import assert from 'node:assert/strict';
+import { execFile, spawn } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { promisify } from 'node:util';
+import { chromium } from 'playwright-core';
+import { chromiumPath, launch, openPage, startServer } from '../browser/harness.mjs';
+import { ask, html, lastLine, model, page, project, rightAnswer, run, serveModel, space, write } from './project.mjs';
+
+const ends = [];
+after(async () => {
+  for (const end of ends.reverse()) await end();
+});
+
+async function serve(folder, options) {
+  const server = await startServer({ mounts: { '/': folder }, ...options });
+  ends.push(() => server.close());
+  return server;
+}
+
+/** The title of a page, when it has one. */
+async function titleOf(url) {
+  const browser = await launch({ webgpu: false });
+  try {
+    const { page, logs } = await openPage(browser, url);
+    await page.waitForFunction(() => document.title.startsWith('{') || document.title.includes('Error'), undefined, { timeout: 60_000 }).catch((error) => {
+      throw new Error(`${error.message}\n${logs.join('\n')}`);
+    });
+    return await page.title();
+  } finally {
+    await browser.close();
+  }
+}
+
+/** A port that nobody listens on. */
+const freePort = () => new Promise((resolve) => {
+  const server = createServer().listen(0, '127.0.0.1', () => {
+    const { port } = server.address();
+    server.close(() => resolve(port));
+  });
+});
+
+/** Starts a program that serves; ends with the test. Resolves when the address answers. */
+async function start(command, args, options, url) {
+  let said = '';
+  const child = spawn(command, args, options);
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => { said += text; });
+  ends.push(() => child.kill());
+  for (let tries = 0; tries < 300; tries += 1) {
+    if (child.exitCode !== null) break;
+    if (await fetch(url).then(() => true, () => false)) return child;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  throw new Error(`${command} does not answer: ${said}`);
+}
+
+test('webpack 5 builds it, with nothing to set up', async () => {
+  const folder = project('webpack', { 'src/ask.js': ask(), 'src/index.js': page("'/m.gguf'") }, ['webpack@5.112.2', 'webpack-cli@6.0.1']);
+  run('npx', ['webpack', '--mode', 'production'], { cwd: folder });
+  write(folder, { 'dist/index.html': html('main.js') });
+  serveModel(join(folder, 'dist'));
+  assert.equal(await titleOf(`${(await serve(join(folder, 'dist'))).url}/index.html`), rightAnswer);
+});
+
+test('Next builds it: a client component imports it in an effect', { timeout: 300_000 }, async () => {
+  const folder = project('next', {
+    'app/layout.js': "export default function Layout({ children }) { return <html><body>{children}</body></html>; }",
+    'app/page.js': `'use client';
+import { useEffect, useState } from 'react';
+export default function Page() {
+  const [answer, setAnswer] = useState('');
+  useEffect(() => {
+    import('./ask.js').then(({ ask }) => ask('/m.gguf')).then(setAnswer, (error) => setAnswer(String(error.stack)));
+  }, []);
+  useEffect(() => { document.title = answer; }, [answer]);
+  return <p>{answer}</p>;
+}`,
+    'app/ask.js': ask(),
+    'next.config.mjs': "export default { output: 'export' };",
+  }, ['next@16.4.6', 'react@19', 'react-dom@19']);
+  serveModel(join(folder, 'public'));
+  run('npx', ['next', 'build'], { cwd: folder, env: { ...process.env, NEXT_TELEMETRY_DISABLED: '1' } });
+  assert.equal(await titleOf(`${(await serve(join(folder, 'out'))).url}/index.html`), rightAnswer);
+});
+
+test('Bun answers, from a path', () => {
+  const folder = project('bun', { 'ask.js': ask(), 'main.js': "import { ask } from './ask.js';\nconsole.log(await ask(process.argv[2]));" }, ['@oven/bun-linux-x64-baseline@1.4.5']);
+  const bun = join(folder, 'node_modules/@oven/bun-linux-x64-baseline/bin/bun');
+  assert.equal(lastLine(run(bun, ['main.js', model], { cwd: folder })), rightAnswer);
+});
+
+test('workerd answers, with a compiled module', async () => {
+  const folder = project('workerd', {
+    'ask.js': ask('rlx-wasm/static'),
+    'main.js': `import { ask } from './ask.js';
+import wasm from 'rlx.wasm';
+export default {
+  async fetch(request, env) {
+    const answer = await ask(await (await env.files.fetch('http://files/m.gguf')).blob(), { wasm, cache: false }).catch((error) => String(error.stack));
+    return new Response(answer);
+  },
+};`,
+  }, ['@cloudflare/workerd-linux-64@1.20261117.1']);
+  const { build } = await import('esbuild');
+  await build({ absWorkingDir: folder, entryPoints: ['main.js'], outfile: 'worker.mjs', bundle: true, format: 'esm', external: ['rlx.wasm'], logLevel: 'warning' });
+  cpSync(join(folder, 'node_modules/rlx-wasm/dist/rlx.wasm'), join(folder, 'rlx.wasm'));
+  serveModel(join(folder, 'files'));
+  const port = await freePort();
+  write(folder, {
+    'config.capnp': `using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [(name = "main", worker = .worker), (name = "files", disk = (path = "files"))],
+  sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "main")],
+);
+const worker :Workerd.Worker = (
+  modules = [(name = "worker.mjs", esModule = embed "worker.mjs"), (name = "rlx.wasm", wasm = embed "rlx.wasm")],
+  bindings = [(name = "files", service = "files")],
+  compatibilityDate = "2026-01-01",
+);`,
+  });
+  const url = `http://127.0.0.1:${port}/`;
+  await start(join(folder, 'node_modules/@cloudflare/workerd-linux-64/bin/workerd'), ['serve', 'config.capnp'], { cwd: folder }, url);
+  assert.equal(await (await fetch(url)).text(), rightAnswer);
+});
+
+test('an extension answers (MV3): its page, and its background', async () => {
+  const folder = project('extension', {
+    'manifest.json': JSON.stringify({
+      manifest_version: 3, name: 'project', version: '1.0', background: { service_worker: 'background.js', type: 'module' },
+      content_security_policy: { extension_pages: "script-src 'self' 'wasm-unsafe-eval'" },
+    }),
+    'package/ask.js': ask('./dist/index.js'),
+    'package/ask_static.js': ask('./dist/static.js'),
+    'background.js': `import { ask } from './package/ask_static.js';
+chrome.runtime.onMessage.addListener((_, __, answer) => {
+  ask(chrome.runtime.getURL('m.gguf'), { cache: false }).then(answer, (error) => answer(String(error.stack)));
+  return true;
+});`,
+    'page.js': page("'m.gguf', { cache: false }").replace('./ask.js', './package/ask.js'),
+    'page.html': html('page.js'),
+    'asks.js': "chrome.runtime.sendMessage('ask').then((answer) => { document.title = answer; });",
+    'asks.html': html('asks.js'),
+  });
+  serveModel(folder);
+  // A folder with `node_modules` is an extension too, but Chromium reads every file of it.
+  const unpacked = join(space, 'unpacked');
+  mkdirSync(unpacked);
+  for (const name of ['manifest.json', 'package', 'background.js', 'page.js', 'page.html', 'asks.js', 'asks.html', 'm.gguf']) cpSync(join(folder, name), join(unpacked, name), { recursive: true });
+  cpSync(join(folder, 'node_modules/rlx-wasm/dist'), join(unpacked, 'package/dist'), { recursive: true });
+  const context = await chromium.launchPersistentContext(join(space, 'profile'), {
+    executablePath: chromiumPath(), args: ['--no-sandbox', '--headless=new', '--disable-gpu', `--disable-extensions-except=${unpacked}`, `--load-extension=${unpacked}`, '--disable-features=DisableLoadExtensionCommandLineSwitch'],
+    ignoreDefaultArgs: ['--disable-extensions'],
+  });
+  try {
+    const background = context.serviceWorkers()[0] ?? await context.waitForEvent('serviceworker', { timeout: 30_000 });
+    for (const name of ['page.html', 'asks.html']) {
+      const tab = await context.newPage();
+      await tab.goto(new URL(name, background.url()).href);
+      await tab.waitForFunction(() => document.title !== '', undefined, { timeout: 60_000 });
+      assert.equal(await tab.title(), rightAnswer, name);
+    }
+  } finally {
+    await context.close();
+  }
+});
+
+/** A page of one's own server, for other browsers. */
+async function plain(name) {
+  const folder = project(name, { 'ask.js': ask('./node_modules/rlx-wasm/dist/index.js'), 'page.js': page("'/m.gguf'"), 'index.html': html('page.js') });
+  serveModel(folder);
+  return `${(await serve(folder)).url}/index.html`;
+}
+
+const firefox = ['/usr/bin/firefox-esr', '/usr/bin/firefox'].find(existsSync);
+
+test('Firefox answers', { skip: !firefox && 'no Firefox: apt-get install firefox-esr' }, async () => {
+  const url = await plain('firefox');
+  const folder = project('firefox-driver', {
+    'main.js': `import puppeteer from 'puppeteer-core';
+const browser = await puppeteer.launch({ browser: 'firefox', executablePath: process.argv[2], headless: true });
+const page = await browser.newPage();
+await page.goto(process.argv[3]);
+await page.waitForFunction(() => document.title !== '', { timeout: 60_000 });
+console.log(await page.title());
+await browser.close();`,
+  }, ['puppeteer-core@24']);
+  const home = join(space, 'firefox-home');
+  mkdirSync(home);
+  // Not `run`: it would wait, and the page's server is in this process.
+  const { stdout } = await promisify(execFile)(process.execPath, ['main.js', firefox, url], { cwd: folder, env: { ...process.env, HOME: home } });
+  assert.equal(lastLine(stdout), rightAnswer);
+});
+
+/** Debian has it in a folder of the machine's architecture and WebKit's version. */
+const webkit = readdirSync('/usr/lib').flatMap((name) => ['4.0', '4.1'].map((version) => `/usr/lib/${name}/webkit2gtk-${version}/MiniBrowser`)).find(existsSync);
+const hasWebKit = webkit && existsSync('/usr/bin/WebKitWebDriver') && existsSync('/usr/bin/Xvfb');
+
+test('WebKit answers', { skip: !hasWebKit && 'no WebKit: apt-get install webkit2gtk-driver xvfb' }, async () => {
+  const url = await plain('webkit');
+  const display = `:${90 + (process.pid % 900)}`;
+  const screen = spawn('Xvfb', [display, '-screen', '0', '800x600x24'], { stdio: 'ignore' });
+  ends.push(() => screen.kill());
+  const port = await freePort();
+  const driver = `http://127.0.0.1:${port}`;
+  await start('/usr/bin/WebKitWebDriver', [`--port=${port}`], { env: { ...process.env, DISPLAY: display, WEBKIT_DISABLE_SANDBOX_THIS_IS_DANGEROUS: '1' } }, `${driver}/status`);
+  const ask = async (method, path, body) => {
+    const response = await fetch(`${driver}${path}`, { method, ...(body && { body: JSON.stringify(body) }) });
+    const { value } = await response.json();
+    if (!response.ok) throw new Error(JSON.stringify(value));
+    return value;
+  };
+  const { sessionId } = await ask('POST', '/session', {
+    capabilities: { alwaysMatch: { browserName: 'MiniBrowser', 'webkitgtk:browserOptions': { binary: webkit, args: ['--automation'] } } },
+  });
+  try {
+    await ask('POST', `/session/${sessionId}/url`, { url });
+    let title = '';
+    for (let tries = 0; tries < 600 && !title; tries += 1) {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      title = await ask('GET', `/session/${sessionId}/title`);
+    }
+    assert.equal(title, rightAnswer);
+  } finally {
+    await ask('DELETE', `/session/${sessionId}`);
+  }
+});
