@@ -3,7 +3,7 @@
 use super::{SMALL, fails, fixture, folder, repository, rlx, run};
 use rlx_core::gguf::{Header, HeaderReader};
 use rlx_native::tools::mix::Quant;
-use rlx_native::tools::synth::{Shape, synth};
+use rlx_native::tools::synth::{Experts, Llada2, Shape, synth, synth_folder};
 use std::path::Path;
 use std::process::Command;
 
@@ -130,7 +130,31 @@ fn wrong_shapes_quants_and_sizes_name_the_right_ones() {
         "there is no shape llama-9b",
         "give one of llama-3.2-1b, llama-3.1-8b, qwen3-0.6b, qwen3-4b, qwen3-30b-a3b, qwen35-0.8b, \
          gemma-3-1b, gemma-3-270m, lfm2-350m, smollm3-3b, phi-4-mini, gpt-oss-20b, moe-1b-7b, llama-0.6b, \
-         llama-125m, llama-tiny",
+         llama-125m, llama-tiny, llada2-mini",
+    );
+    fails(
+        &mut rlx(&["synth", "x.gguf", "--shape", "llama-tiny"]),
+        2,
+        "llama-tiny is written as a GGUF file, whose format is not said",
+        "give --quant, such as --quant q4_k_m",
+    );
+    for option in [&["--quant", "bf16"][..], &["--pure"], &["--force"]] {
+        let name = option[0];
+        fails(
+            &mut rlx(&[&["synth", "x", "--shape", "llada2-mini"], option].concat()),
+            2,
+            &format!("llada2-mini is written as a folder in bf16, and {name} is for GGUF files"),
+            &format!("leave {name} out"),
+        );
+    }
+    let cut = ["synth", "x", "--shape", "llada2-mini", "--layers", "21"];
+    fails(&mut rlx(&cut), 2, "llada2-mini has no 21 layers", "give 1 to 20");
+    let cut = ["synth", "tests", "--shape", "llada2-mini", "--layers", "1"];
+    fails(
+        &mut rlx(&cut),
+        2,
+        "there is a file or folder of this name already (tests)",
+        "give another name, or remove it; a folder is not replaced",
     );
     let (code, _, stderr) =
         run(&mut rlx(&["synth", "x.gguf", "--shape", "llama-tiny", "--quant", "q8_k"]));
@@ -181,6 +205,25 @@ fn a_file_of_every_family_opens_and_answers() {
         assert!(!answer["tokens"].as_array().unwrap().is_empty(), "{name}: {stdout}");
         std::fs::remove_file(&path).unwrap();
     }
+}
+
+/// LLaDA 2's two kinds of layers, with few tokens and small experts.
+#[test]
+fn a_folder_of_llada_2_opens_and_answers() {
+    let shape = Llada2::find("llada2-mini").unwrap().cut(Some(2)).unwrap();
+    let experts = Experts { width: 32, ..shape.experts };
+    let shape = Llada2 { width: 256, feed_forward: 512, vocab: 320, mask: 258, experts, ..shape };
+    let path = folder("synth-folder").join("llada2");
+    synth_folder(&shape, 1, &path, &mut |_, _| {}).unwrap();
+    let small = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"];
+    assert_eq!(names(&path), small);
+    let model = path.to_str().unwrap();
+    let args = ["run", "--json", "--max-tokens", "40", "--context", "128", "--model", model, "hi"];
+    let (code, stdout, stderr) = run(&mut rlx(&args));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let answer: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    let tokens = answer["tokens"].as_array().unwrap();
+    assert!(!tokens.is_empty() && !tokens.iter().any(|id| *id == 258), "{stdout}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! machine tests the same one; `RLX_TEST_ADAPTER` names another.
 
 mod table;
+mod unmask;
 
 use crate::skip::skip;
 use rlx_core::compare::difference;

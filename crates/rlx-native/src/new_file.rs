@@ -1,5 +1,5 @@
 //! Files that commands write: whole or not there. The bytes go to a temporary name in the same
-//! folder, which is renamed at the end and removed when the command fails.
+//! folder, which is renamed at the end and removed when the command fails. So does a folder of files.
 
 use rlx_core::gguf::{Sink, Stream, TensorSpec, Value, Writer};
 use rlx_core::{Code, Error, Result};
@@ -35,14 +35,8 @@ impl NewFile {
                 .at(path.display().to_string())
                 .hint("give another name, or --force to replace it"));
         }
-        let name = path.file_name().ok_or_else(|| {
-            Error::usage("this is no name of a file").at(path.display().to_string())
-        })?;
+        let temporary = hidden(path)?;
         room(path, bytes)?;
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}.part", std::process::id()));
-        let temporary = path.with_file_name(hidden);
         let file = OpenOptions::new()
             .write(true)
             .create(true)
@@ -81,6 +75,66 @@ impl Drop for NewFile {
         drop(self.file.take());
         let _ = std::fs::remove_file(&self.temporary);
     }
+}
+
+/// A folder of files that is being written. Dropped before [`commit`](Self::commit), it leaves nothing.
+#[derive(Debug)]
+pub struct NewFolder {
+    path: PathBuf,
+    temporary: PathBuf,
+}
+
+impl NewFolder {
+    /// Begins a folder whose files have `bytes` bytes. No folder is replaced.
+    ///
+    /// # Errors
+    /// `Usage` where there is something of this name already; `Io` where the folder that it is to be in cannot be
+    /// written or has too little room.
+    pub fn create(path: &Path, bytes: u64) -> Result<Self> {
+        if path.symlink_metadata().is_ok() {
+            return Err(Error::usage("there is a file or folder of this name already")
+                .at(path.display().to_string())
+                .hint("give another name, or remove it; a folder is not replaced"));
+        }
+        let temporary = hidden(path)?;
+        room(path, bytes)?;
+        std::fs::create_dir(&temporary).map_err(|e| write_error(path, &e))?;
+        Ok(Self { path: path.to_path_buf(), temporary })
+    }
+
+    /// Begins a file in it, to be committed before the folder is.
+    ///
+    /// # Errors
+    /// As [`NewFile::create`].
+    pub fn file(&self, name: &str) -> Result<NewFile> {
+        NewFile::create(&self.temporary.join(name), 0, false)
+    }
+
+    /// Gives the folder its name.
+    ///
+    /// # Errors
+    /// `Io` where something has that name by now.
+    pub fn commit(self) -> Result<()> {
+        std::fs::rename(&self.temporary, &self.path).map_err(|e| write_error(&self.path, &e))
+    }
+}
+
+impl Drop for NewFolder {
+    fn drop(&mut self) {
+        // As for a file.
+        let _ = std::fs::remove_dir_all(&self.temporary);
+    }
+}
+
+/// The name that a path has until it is whole.
+fn hidden(path: &Path) -> Result<PathBuf> {
+    let name = path.file_name().ok_or_else(|| {
+        Error::usage("this is no name of a file or folder").at(path.display().to_string())
+    })?;
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".{}.part", std::process::id()));
+    Ok(path.with_file_name(hidden))
 }
 
 /// A GGUF file that is being written: header, then tensors in order.

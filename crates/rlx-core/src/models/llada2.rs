@@ -114,7 +114,7 @@ fn diffusion(keys: &Keys<'_>, sizes: &Sizes) -> Result<Diffusion> {
     match u32::try_from(mask) {
         // There is a token beside the mask.
         Ok(id) if mask < sizes.vocab && sizes.vocab > 1 => {
-            Ok(Diffusion { block, mask: id, threshold: THRESHOLD })
+            Ok(Diffusion { block, whole: false, mask: id, threshold: THRESHOLD })
         }
         _ => {
             let what = format!("the mask is token {mask}, and there are {} tokens", sizes.vocab);

@@ -24,7 +24,9 @@ mod keys;
 #[cfg(feature = "jinja")]
 mod language;
 mod lfm2;
+mod llada;
 mod llada2;
+mod llada_moe;
 mod llama;
 mod microscaled;
 mod minicpm;
@@ -89,6 +91,8 @@ pub use wordpiece::wordpiece;
 /// Every family, by the row in its own file.
 pub const FAMILIES: &[Family] = &[
     llama::FAMILY,
+    llada::FAMILY,
+    llada_moe::FAMILY,
     llada2::FAMILY,
     mistral::FAMILY,
     mixtral::FAMILY,

@@ -29,6 +29,8 @@ pub enum Task {
 pub struct Diffusion {
     /// Positions of a block, which see each other: 1 or more.
     pub block: u64,
+    /// Whether there is one block, which has the whole text: the prompt and the answer. It is as long as the context.
+    pub whole: bool,
     /// The id of a position that has no token yet, within the vocabulary.
     pub mask: u32,
     /// A pass fixes every position whose token has more than this probability.

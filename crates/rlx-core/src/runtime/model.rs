@@ -155,7 +155,7 @@ impl CompiledModel {
         target: &Target,
         options: &ModelOptions,
     ) -> Result<Self> {
-        let model = with_block(models::open(checkpoint)?, options.block)?;
+        let (model, context) = with_block(models::open(checkpoint)?, options)?;
         let facts = model.facts();
         if facts.task != Task::Generate {
             let what = format!("a model of family {} generates no text", facts.family);
@@ -169,14 +169,19 @@ impl CompiledModel {
             );
             return Err(Error::internal(what));
         }
-        let module = model.module(checkpoint, model.positions(options.context)?)?;
+        let module = model.module(checkpoint, context)?;
         let presets = models::presets(facts.family);
         let locate = |name: &str| checkpoint.locate(name);
         let Some(diffusion) = model.diffusion() else {
             return Self::compile(module, target, options, presets, locate);
         };
-        fits(diffusion.block, options.chunk, module.context)?;
-        let programs = ProgramSpec::of_blocks(&options.programs, diffusion.block);
+        let mut programs = ProgramSpec::of_blocks(&options.programs, diffusion.block);
+        if diffusion.whole {
+            // Nothing stands before the one block.
+            programs.retain(|program| program.denoise);
+        } else {
+            fits(diffusion.block, options.chunk, module.context)?;
+        }
         let own = ModelOptions { programs, ..options.clone() };
         let compiled = Self::compile(module, target, &own, presets, locate)?;
         if !compiled.recurrences().is_empty() {
@@ -304,17 +309,30 @@ impl CompiledModel {
     }
 }
 
-/// The model with blocks of so many positions, if that was asked for.
-fn with_block(model: Box<dyn Model>, block: Option<u64>) -> Result<Box<dyn Model>> {
-    let Some(block) = block else { return Ok(model) };
-    if block == 0 {
-        return Err(Error::usage("blocks of 0 positions, expected 1 or more"));
-    }
-    model.with_block(block).ok_or_else(|| {
+/// The model with blocks as long as these options say, and the positions of its caches.
+fn with_block(model: Box<dyn Model>, options: &ModelOptions) -> Result<(Box<dyn Model>, u64)> {
+    let context = model.positions(options.context)?;
+    let whole = model.diffusion().is_some_and(|d| d.whole);
+    let block = match options.block {
+        Some(_) if whole => {
+            let what = format!(
+                "a model of family {} fills the whole context as one block",
+                model.facts().family
+            );
+            return Err(Error::usage(what)
+                .hint("leave the length of blocks out, and say how long the context is"));
+        }
+        Some(0) => return Err(Error::usage("blocks of 0 positions, expected 1 or more")),
+        None if whole => context,
+        None => return Ok((model, context)),
+        Some(block) => block,
+    };
+    let with = model.with_block(block).ok_or_else(|| {
         let what = format!("a model of family {} fills no blocks", model.facts().family);
         Error::usage(what)
             .hint("leave the length of blocks out; it is for models of block diffusion")
-    })
+    })?;
+    Ok((with, context))
 }
 
 /// Checks that chunks of a prompt are whole blocks, and that the caches hold one.

@@ -41,6 +41,8 @@ pub const FIXED: usize = 9;
 pub const EDITED: usize = 10;
 /// Word index: the position of the block's first token.
 pub const START: usize = 11;
+/// Word index: positions that [`STEPS`] spreads.
+pub const SPREAD: usize = 12;
 /// Word index: the first token.
 pub const IDS: usize = 16;
 
@@ -99,8 +101,20 @@ impl Filling {
         words[EDITING] = self.editing.map_or(NO_EDITING, share);
         words[POST] = self.post;
         words[START] = start;
+        words[SPREAD] = block as u32;
         words.extend_from_slice(prompt);
         words.resize(IDS + block, mask);
+        words
+    }
+
+    /// A canvas of a whole text in a block of `room` positions: `prompt`, so many masks behind it, over which passes
+    /// are spread, and what no row sees. There are no edits of it: [`editing`](Self::editing) is `None`.
+    pub fn whole(&self, mask: u32, prompt: &[u32], masks: usize, room: usize) -> Vec<u32> {
+        let mut words = self.canvas(mask, 0, prompt, prompt.len() + masks);
+        words[STEPS] = self.steps.unwrap_or(masks as u32);
+        words[SPREAD] = masks as u32;
+        // Where there is no mask nothing is placed.
+        words.resize(IDS + room, u32::from(mask == 0));
         words
     }
 }
@@ -123,7 +137,7 @@ pub fn unmask(ids: &[u32], confidence: &[u32], canvas: &mut [u32]) {
     let masked: Vec<bool> = tokens.iter().map(|&id| id == mask).collect();
     let above = |i: usize, threshold: u32| confidence[i] > threshold;
     let sure = (0..tokens.len()).filter(|&i| masked[i] && above(i, plan[THRESHOLD])).count();
-    let planned = planned(plan, tokens.len()) as usize;
+    let planned = planned(plan) as usize;
     let (mut fixed, mut edited) = (0, 0);
     for i in 0..tokens.len() {
         let moves = if !masked[i] {
@@ -157,9 +171,9 @@ pub fn unmask(ids: &[u32], confidence: &[u32], canvas: &mut [u32]) {
 }
 
 /// Positions that the next pass fixes at least.
-fn planned(plan: &[u32], block: usize) -> u32 {
-    let (block, steps) = (block as u32, plan[STEPS].max(1));
-    (block / steps + u32::from(plan[PASS] < block % steps)).max(1)
+fn planned(plan: &[u32]) -> u32 {
+    let (spread, steps) = (plan[SPREAD], plan[STEPS].max(1));
+    (spread / steps + u32::from(plan[PASS] < spread % steps)).max(1)
 }
 
 #[cfg(test)]
@@ -206,6 +220,24 @@ mod tests {
         let mut canvas = Filling { steps: Some(50), ..PLAIN }.canvas(9, 0, &[], 5);
         (0..5).for_each(|_| unmask(&[0, 1, 2, 3, 4], &confidence, &mut canvas));
         assert_eq!((canvas[FINISHED], canvas[PASS]), (1, 5));
+    }
+
+    #[test]
+    fn a_whole_text_has_its_masks_between_the_prompt_and_what_nobody_sees() {
+        for mask in [9, 0] {
+            let mut canvas = Filling { steps: Some(2), ..PLAIN }.whole(mask, &[5, 6], 3, 8);
+            let rest = u32::from(mask == 0);
+            assert_eq!(canvas[IDS..], [5, 6, mask, mask, mask, rest, rest, rest]);
+            // 3 masks in 2 steps, whatever is predicted elsewhere.
+            let confidence = shares([0.9, 0.9, 0.3, 0.4, 0.2, 0.9, 0.9, 0.9]);
+            unmask(&[7; 8], &confidence, &mut canvas);
+            assert_eq!(canvas[IDS..], [5, 6, 7, 7, mask, rest, rest, rest]);
+            assert_eq!((canvas[FIXED], canvas[FINISHED]), (2, 0));
+            unmask(&[8; 8], &confidence, &mut canvas);
+            assert_eq!(canvas[IDS..], [5, 6, 7, 7, 8, rest, rest, rest]);
+            assert_eq!((canvas[FIXED], canvas[FINISHED]), (1, 1));
+        }
+        assert_eq!(PLAIN.whole(9, &[5], 3, 8)[STEPS], 3, "a pass fixes one token");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use rlx_core::lower::{ProgramSpec, lower};
 use rlx_core::models::{self, Checkpoint};
 use rlx_core::safetensors::{self, json::Json};
 use rlx_core::sample::Control;
-use rlx_core::types::DType;
+use rlx_core::types::{DType, Scalar};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -185,6 +185,37 @@ impl Folder {
 
     pub fn checkpoint(&self) -> Checkpoint<'_> {
         Checkpoint::transformers(&self.config, &self.header)
+    }
+
+    /// Rounds every weight, which are f32, to f16 or bf16.
+    pub fn narrow(&mut self, dtype: Scalar) {
+        let round = |b: &[u8; 4]| match dtype {
+            Scalar::F16 => half::f16::from_f32(f32::from_le_bytes(*b)).to_le_bytes(),
+            _ => half::bf16::from_f32(f32::from_le_bytes(*b)).to_le_bytes(),
+        };
+        self.each(dtype, |bytes| bytes.as_chunks().0.iter().flat_map(round).collect());
+    }
+
+    /// Makes every weight f32 again.
+    pub fn widen(&mut self) {
+        let f16 = |b: &[u8; 2]| half::f16::from_le_bytes(*b).to_f32().to_le_bytes();
+        let bf16 = |b: &[u8; 2]| half::bf16::from_le_bytes(*b).to_f32().to_le_bytes();
+        let is_f16 = self.header.tensors.values().any(|t| t.dtype == Scalar::F16);
+        self.each(Scalar::F32, |bytes| {
+            let halves = bytes.as_chunks().0.iter();
+            halves.flat_map(|b| if is_f16 { f16(b) } else { bf16(b) }).collect()
+        });
+    }
+
+    /// Gives every weight other bytes and a type.
+    fn each(&mut self, dtype: Scalar, other: impl Fn(&[u8]) -> Vec<u8>) {
+        let mut weights = Vec::new();
+        for t in self.header.tensors.values_mut() {
+            let bytes = other(&self.weights[t.offset as usize..(t.offset + t.bytes) as usize]);
+            (t.dtype, t.offset, t.bytes) = (dtype, weights.len() as u64, bytes.len() as u64);
+            weights.extend(bytes);
+        }
+        self.weights = weights;
     }
 
     /// A recorded tensor's bytes and sizes.

@@ -7,6 +7,7 @@ use rlx_core::compare::difference;
 use rlx_core::gguf::{ModelFiles, Value};
 use rlx_core::models::{self, Checkpoint};
 use rlx_core::safetensors::json::Json;
+use rlx_core::types::Scalar;
 
 /// Ten times what was measured, of the largest logit.
 const TOLERANCE: f64 = 1e-5;
@@ -134,6 +135,56 @@ fn lfm2_with_short_convolutions() {
 fn delta_nets_of_qwen_3_next_and_qwen_3_5() {
     check("qwen3_next", PROMPTS);
     check("qwen35", PROMPTS);
+}
+
+/// Matrices, norms and biases in bf16 or f16, as folders are published, are read as the same numbers in f32 are.
+#[test]
+fn folders_in_half_precision_are_their_numbers() {
+    for name in [
+        "llama32",
+        "llama_untied_bias",
+        "granite",
+        "smollm3",
+        "olmo2",
+        "phi3",
+        "qwen2",
+        "qwen3",
+        "qwen3_moe",
+        "qwen3_next",
+        "qwen35",
+        "gemma",
+        "gemma2",
+        "gemma3",
+        "gemma4",
+        "gemma4_moe",
+        "mixtral",
+        "gpt_oss",
+        "deepseek_v2",
+        "deepseek_v3",
+        "minicpm3",
+        "lfm2",
+        "llada2",
+    ] {
+        let Some(path) = recorded(name) else {
+            skip(&format!("models: {name} in bf16"), "no folder `shared` beside the checkout");
+            continue;
+        };
+        for half in [Scalar::Bf16, Scalar::F16] {
+            let mut folder = Folder::open(&path, "config.json");
+            let ids = folder.ids("in.input_ids");
+            let logits = |folder: &Folder| {
+                let checkpoint = folder.checkpoint();
+                let model = models::open(&checkpoint).unwrap();
+                let module = model.module(&checkpoint, 64);
+                let module = module.unwrap_or_else(|e| panic!("{name} in {half:?}: {e}"));
+                rows(&module, &folder.weights(), &ids).remove("logits").unwrap()
+            };
+            folder.narrow(half);
+            let narrow = logits(&folder);
+            folder.widen();
+            assert!(narrow == logits(&folder), "{name} in {half:?}");
+        }
+    }
 }
 
 /// The mask of attention is blocks of 8 positions, or one block of all of them.

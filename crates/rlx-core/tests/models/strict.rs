@@ -57,6 +57,40 @@ fn a_value_of_another_architecture_says_what_it_changes() {
 }
 
 #[test]
+fn llada_reads_masks_of_its_own_positions_alone() {
+    let with = |more: &[(&str, Value)]| {
+        let (pairs, tensors) = llama();
+        let renamed = |(key, value): (String, Value)| match key.as_str() {
+            "general.architecture" => (key, text("llada")),
+            _ => (key.replace("llama.", "llada."), value),
+        };
+        let mut pairs: Vec<_> = pairs.into_iter().map(renamed).collect();
+        pairs.extend(more.iter().map(|(key, value)| ((*key).into(), value.clone())));
+        (pairs, tensors)
+    };
+    let mask = ("tokenizer.ggml.mask_token_id", Value::U32(3));
+    let own = ("llada.attention.causal", Value::Bool(false));
+    let (pairs, tensors) = with(&[mask.clone(), own.clone()]);
+    assert!(module(&gguf(&pairs, &tensors)).is_ok());
+    for (more, what) in [
+        (vec![own], "tokenizer.ggml.mask_token_id is missing"),
+        (vec![(mask.0, Value::U32(8))], "the mask is token 8, and there are 8 tokens"),
+        (
+            vec![mask.clone(), ("llada.attention.causal", Value::Bool(true))],
+            "hides rows from those before them",
+        ),
+        (
+            vec![mask, ("diffusion.shift_logits", Value::Bool(true))],
+            "diffusion.shift_logits is true: logits at a position are of the next one",
+        ),
+    ] {
+        let (pairs, tensors) = with(&more);
+        let said = refusal(&pairs, &tensors);
+        assert!(said.contains(what), "{said}");
+    }
+}
+
+#[test]
 fn a_tensor_that_no_weight_names_is_refused() {
     let (pairs, mut tensors) = llama();
     tensors.push(("blk.1.attn_sinks.weight".into(), vec![4]));

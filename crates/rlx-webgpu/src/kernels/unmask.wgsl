@@ -17,6 +17,7 @@ const AFTER = 7u;
 const FINISHED = 8u;
 const FIXED = 9u;
 const EDITED = 10u;
+const SPREAD = 12u;
 const IDS = 16u;
 const NO_EDITING = 0xffffffffu;
 const THREADS = 256u;
@@ -55,7 +56,8 @@ fn unmask(@builtin(local_invocation_index) thread: u32) {
     }
     workgroupBarrier();
     let steps = max(plan(STEPS), 1u);
-    let planned = max(step.block / steps + u32(plan(PASS) < step.block % steps), 1u);
+    let spread = plan(SPREAD);
+    let planned = max(spread / steps + u32(plan(PASS) < spread % steps), 1u);
     let by_threshold = atomicLoad(&n_sure) >= planned;
     // All decide by the canvas as it was: a bit for each of a thread's positions, of which it has 32 at most.
     var moves = 0u;

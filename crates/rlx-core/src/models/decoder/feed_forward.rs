@@ -1,6 +1,7 @@
 //! A layer's feed-forward: one for all rows, or experts of which each row chooses some.
 
 use super::names::Part;
+use super::widen::widened;
 use super::{Builder, scaled, small_row};
 use crate::error::Result;
 use crate::ir::hir::{GegluFfn, Linear, Module, MoeFfn, RmsNorm, SwigluFfn, Tensor};
@@ -320,11 +321,13 @@ impl Builder<'_> {
         let name = self.names.layer(i, part);
         let [experts, out, input] = dims;
         if self.names.naming == Naming::Gguf {
-            let mut bank = Vec::from([self.tensors.weight(&format!("{name}.weight"), &dims)?]);
+            let weight = self.tensors.weight(&format!("{name}.weight"), &dims)?;
+            let mut bank = Vec::from([m.weight(weight)]);
             if e.bias {
-                bank.push(self.tensors.weight(&format!("{name}.bias"), &[experts, out])?);
+                let bias = self.tensors.weight(&format!("{name}.bias"), &[experts, out])?;
+                bank.push(widened(m, bias));
             }
-            return Ok(bank.into_iter().map(|w| m.weight(w)).collect());
+            return Ok(bank);
         }
         // No known family has biases of experts in tensors of their own.
         let one = Shape([1, out, input].map(Dim::from).to_vec());
@@ -360,7 +363,7 @@ impl Builder<'_> {
             let mut bank = Vec::from([w]);
             if e.bias {
                 let bias = self.tensors.weight(&format!("{name}_bias"), &dims[..2])?;
-                bank.push(m.weight(bias));
+                bank.push(widened(m, bias));
             }
             Ok(bank)
         };
@@ -385,7 +388,7 @@ impl Builder<'_> {
         let bias = |m: &mut Module, name: &str, out: u64| -> Result<Option<Tensor>> {
             let name = format!("{name}_bias");
             Ok(match e.bias {
-                true => Some(m.weight(self.tensors.weight(&name, &[e.count, out])?)),
+                true => Some(widened(m, self.tensors.weight(&name, &[e.count, out])?)),
                 false => None,
             })
         };

@@ -286,7 +286,6 @@ pub(in crate::models) fn windows(
 
 /// Keys of GGUF files of which one value is read: the others make another architecture.
 const NEUTRAL: &[Neutral] = &[
-    ("attention.causal", 1.0, "lets rows see those after them"),
     ("attention.clamp_kqv", 0.0, "bounds q, k and v"),
     ("attention.max_alibi_bias", 0.0, "adds the distance to the scores"),
     ("use_parallel_residual", 0.0, "computes attention and feed-forward side by side"),
@@ -296,6 +295,9 @@ const NEUTRAL: &[Neutral] = &[
 /// pooling is for another use, and the layout is that of all files.
 const INERT: &[&str] =
     &["vocab_size", "pooling_type", "tensor_data_layout", "attention.layer_norm_epsilon"];
+
+/// The same where the family did not ask for it.
+const CAUSAL: &[Neutral] = &[("attention.causal", 1.0, "lets rows see those after them")];
 
 /// Keys of experts, of which a model without them has one value.
 const NO_EXPERTS: &[Neutral] = &[
@@ -310,6 +312,9 @@ const NO_EXPERTS: &[Neutral] = &[
 pub(in crate::models) fn finish(keys: &Keys<'_>) -> Result<()> {
     if keys.is_gguf() {
         keys.neutral(NEUTRAL)?;
+        if !keys.was_asked("attention.causal") {
+            keys.neutral(CAUSAL)?;
+        }
         // A family with experts has read their number already.
         if !keys.was_asked("expert_count") {
             keys.neutral(NO_EXPERTS)?;

@@ -2,6 +2,7 @@
 
 use super::Builder;
 use super::names::Part;
+use super::widen::widened;
 use crate::error::Result;
 use crate::ir::hir::{CausalConv1d, Module, Tensor};
 use crate::ops::Reshape;
@@ -50,11 +51,11 @@ impl Builder<'_> {
         let long = [channels, 1, kernel];
         let w = match self.tensors.find(&name) {
             Some((_, dims)) if dims.len() == 3 => {
-                let w = m.weight(self.tensors.weight(&name, &long)?);
+                let w = widened(m, self.tensors.weight(&name, &long)?);
                 let dims = Shape(flat.map(Dim::from).to_vec());
                 m.op(Reshape { dims }, &[w], &format!("{label}_taps"))
             }
-            _ => m.weight(self.tensors.weight(&name, &flat)?),
+            _ => widened(m, self.tensors.weight(&name, &flat)?),
         };
         let (channels, kernel) = (channels as usize, kernel as usize);
         Ok(m.push(CausalConv1d { layer: i, channels, kernel, act, gated }, &[x, w], label))

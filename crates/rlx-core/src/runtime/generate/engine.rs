@@ -70,6 +70,9 @@ pub struct BlockOptions {
     pub max_post_steps: Option<u32>,
 }
 
+/// Tokens of an answer that is filled with its prompt as one block, where nobody says how many: the published default.
+const WHOLE_ANSWER: usize = 128;
+
 /// The published default of passes that only edit.
 const POST_STEPS: u32 = 16;
 
@@ -306,10 +309,10 @@ impl Engine {
         if let Some(&id) = prompt.iter().find(|&&id| u64::from(id) >= self.compiled.module.vocab) {
             return Err(Error::usage(format!("token {id} is outside the vocabulary")));
         }
-        let max_tokens = options.max_tokens.unwrap_or(usize::MAX);
-        if max_tokens == 0 {
+        if options.max_tokens == Some(0) {
             return Err(Error::usage("max_tokens is 0, expected 1 or more"));
         }
+        let max_tokens = self.answer(prompt.len(), options)?;
         if options.logits && self.compiled.diffusion.is_some() {
             return Err(Error::usage("a model that fills blocks has no logits after a prompt")
                 .hint("ask a session for the entry `logits`"));
@@ -467,6 +470,24 @@ impl Engine {
         Ok(())
     }
 
+    /// Most tokens of an answer. Where it is one block with its prompt, it has as many and there must be room.
+    fn answer(&self, prompt: usize, options: &GenerateOptions) -> Result<usize> {
+        if !self.compiled.diffusion.is_some_and(|d| d.whole) {
+            return Ok(options.max_tokens.unwrap_or(usize::MAX));
+        }
+        let capacity = self.compiled.context as usize;
+        let room = capacity.saturating_sub(prompt);
+        let answer = options.max_tokens.unwrap_or(WHOLE_ANSWER.min(room.max(1)));
+        if answer > room {
+            let what = format!(
+                "the prompt has {prompt} tokens and the answer {answer}, the context holds {capacity}"
+            );
+            return Err(Error::new(Code::ContextFull, what)
+                .hint("ask for fewer tokens, shorten the prompt, or load with a longer context"));
+        }
+        Ok(answer)
+    }
+
     /// How blocks are filled, if the model fills blocks.
     fn filling(
         &self,
@@ -487,6 +508,10 @@ impl Engine {
         }
         let filling = options.blocks.filling(&diffusion);
         filling.validate()?;
+        if diffusion.whole && filling.editing.is_some() {
+            let what = "a model that fills prompt and answer as one block replaces no tokens";
+            return Err(Error::usage(what).hint("leave editing_threshold out"));
+        }
         Ok(Some((filling, diffusion)))
     }
 
@@ -663,9 +688,15 @@ impl Generation {
     fn denoise(&mut self, engine: &Engine, begin: Option<(u32, Vec<u32>)>) -> Result<Ticket> {
         let mut writes = core::mem::take(&mut self.first);
         if let (Some((at, prompt)), Some((filling, model))) = (begin, self.filling) {
+            let block = model.block as usize;
+            let (len, canvas) = if model.whole {
+                let masks = self.control.limit as usize;
+                (prompt.len() + masks, filling.whole(model.mask, &prompt, masks, block))
+            } else {
+                (block, filling.canvas(model.mask, at, &prompt, block))
+            };
             self.control.past = at;
-            self.control.len = model.block as u32;
-            let canvas = filling.canvas(model.mask, at, &prompt, model.block as usize);
+            self.control.len = len as u32;
             let to = engine.canvas.ok_or_else(|| Error::internal("there is no canvas"))?;
             for (state, bytes) in
                 [(engine.states[0], words(&self.control.to_words())), (to, words(&canvas))]

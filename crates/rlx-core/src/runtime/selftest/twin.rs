@@ -22,6 +22,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::task::{Context, Poll, ready};
+use half::{bf16, f16};
 
 /// Rows of the prompt: more than a tile of a matmul or of attention has.
 const ROWS: u64 = 80;
@@ -95,11 +96,19 @@ fn bytes_of(model: &dyn Model, name: &str, ty: &Type, number: u32) -> Result<Vec
     let mut bytes = vec![0; ty.bytes()? as usize];
     Weights::new(ty.dtype, sigma, 1, number)?.fill(0, &mut bytes);
     // Weights of norms, and divisors of frequencies, are factors near 1; exponents of a decay are near -1.
-    if !matrix && ty.dtype == DType::F32 && !name.ends_with(".bias") {
+    if !matrix && !name.ends_with(".bias") {
         let middle = if model.is_decay(name) { -1.0 } else { 1.0 };
-        for x in bytes.chunks_exact_mut(4) {
-            let value = middle + f32::from_le_bytes([x[0], x[1], x[2], x[3]]);
-            x.copy_from_slice(&value.to_le_bytes());
+        match ty.dtype {
+            DType::F32 => bytes.as_chunks_mut().0.iter_mut().for_each(|x| {
+                *x = (middle + f32::from_le_bytes(*x)).to_le_bytes();
+            }),
+            DType::F16 => bytes.as_chunks_mut().0.iter_mut().for_each(|x| {
+                *x = f16::from_f32(middle + f16::from_le_bytes(*x).to_f32()).to_le_bytes();
+            }),
+            DType::BF16 => bytes.as_chunks_mut().0.iter_mut().for_each(|x| {
+                *x = bf16::from_f32(middle + bf16::from_le_bytes(*x).to_f32()).to_le_bytes();
+            }),
+            _ => {}
         }
     }
     Ok(bytes)

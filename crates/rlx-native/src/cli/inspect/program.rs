@@ -61,9 +61,11 @@ pub(super) fn inspect(
     let compiled = CompiledModel::new(checkpoint, target, &options)?;
     let name = args.phase.unwrap_or(DecoderProgram::Decode);
     let name = name.program(compiled.diffusion.is_some());
-    let at = compiled
-        .program(name)
-        .ok_or_else(|| Error::internal(format!("the model has no program {name}")))?;
+    let at = compiled.program(name).ok_or_else(|| {
+        let names = compiled.specs.iter().map(|spec| spec.name.as_str());
+        Error::usage(format!("the model has no program {name}"))
+            .hint(format!("it has {}", names.collect::<Vec<_>>().join(", ")))
+    })?;
     let (spec, program) = (&compiled.specs[at], &compiled.programs[at]);
     let asked = &compiled.options[at];
     if let Some(path) = &args.plan {

@@ -16,10 +16,11 @@ pub struct Tensor {
 }
 
 /// Tensors in the order of a file.
-struct Tensors(Vec<Tensor>);
+#[derive(Default)]
+pub(super) struct Tensors(pub(super) Vec<Tensor>);
 
 impl Tensors {
-    fn push(&mut self, name: impl Into<String>, role: Role, dims: &[u32]) {
+    pub(super) fn push(&mut self, name: impl Into<String>, role: Role, dims: &[u32]) {
         let dims = dims.iter().map(|&n| u64::from(n)).collect();
         self.0.push(Tensor { name: name.into(), role, dims });
     }
@@ -28,7 +29,7 @@ impl Tensors {
 impl Shape {
     /// The tensors in the order of a converted file.
     pub fn tensors(&self) -> Vec<Tensor> {
-        let mut out = Tensors(Vec::new());
+        let mut out = Tensors::default();
         let width = self.width;
         out.push("token_embd.weight", Role::Embedding, &[self.vocab, width]);
         if self.rope_factor.is_some() {

@@ -5,15 +5,20 @@
 //! finite. A file is a function of shape, quant and seed.
 
 mod contents;
+mod folder;
+mod llada2;
 mod shapes;
 mod tokens;
 
 pub use contents::Tensor;
+pub use folder::synth_folder;
+pub use llada2::{FOLDERS, Llada2};
 pub use rlx_core::weights::random::{Weights, formats};
 pub use shapes::{Delta, Experts, Family, SHAPES, Shape};
 
 use crate::new_file::create_gguf;
 use crate::tools::mix::{Quant, Role};
+use half::bf16;
 use rlx_core::Result;
 use rlx_core::gguf::{TensorSpec, Value, Writer};
 use rlx_core::types::DType;
@@ -38,33 +43,18 @@ pub fn synth(
     let (tensors, specs) = tensors(shape, quant);
     let mut stream = create_gguf(out, &metadata(shape, quant, seed), &specs, force)?;
     let total = stream.layout().file_bytes();
-    let mut buffer = Vec::new();
     for (i, (tensor, spec)) in tensors.iter().zip(&specs).enumerate() {
-        // Rows of unit length: what is summed over a row keeps its size.
-        let row = tensor.dims.last().copied().unwrap_or(1) as f32;
-        let weights = Weights::new(spec.dtype, row.sqrt().recip(), seed, i as u32)?;
-        match tensor.role {
-            Role::RopeFactors => write_f32(&mut stream, &shape.rope_factors())?,
-            Role::Norm | Role::Decay => {
-                let n = tensor.dims.iter().product::<u64>() as usize;
-                let sign = if tensor.role == Role::Decay { -1.0 } else { 1.0 };
-                let gains: Vec<f32> = gains(&weights, n, row).iter().map(|g| sign * g).collect();
-                write_f32(&mut stream, &gains)?;
-            }
-            _ => {
-                let bytes = stream.layout().bytes(i);
-                let piece = weights.piece(PIECE) as u64;
-                let mut at = 0;
-                while at < bytes {
-                    let n = piece.min(bytes - at);
-                    buffer.resize(n as usize, 0);
-                    weights.fill(at, &mut buffer);
-                    stream.write(&buffer)?;
-                    at += n;
-                    progress(stream.layout().offset(i) + at, total);
-                }
-            }
+        if tensor.role == Role::RopeFactors {
+            stream.write(&stored(&shape.rope_factors(), spec.dtype))?;
+            continue;
         }
+        let (bytes, mut done) = (stream.layout().bytes(i), stream.layout().offset(i));
+        pieces(tensor, spec.dtype, bytes, seed, i as u32, &mut |piece| {
+            stream.write(piece)?;
+            done += piece.len() as u64;
+            progress(done, total);
+            Ok(())
+        })?;
     }
     stream.end()?.commit()?;
     Ok(total)
@@ -90,6 +80,36 @@ fn tensors(shape: &Shape, quant: Quant) -> (Vec<Tensor>, Vec<TensorSpec>) {
     (tensors, specs)
 }
 
+/// Makes the `bytes` bytes of a model's `i`-th tensor and gives them to `put`, in order.
+fn pieces(
+    tensor: &Tensor,
+    dtype: DType,
+    bytes: u64,
+    seed: u64,
+    i: u32,
+    put: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    // Rows of unit length: what is summed over a row keeps its size.
+    let row = tensor.dims.last().copied().unwrap_or(1) as f32;
+    let weights = |dtype| Weights::new(dtype, row.sqrt().recip(), seed, i);
+    if matches!(tensor.role, Role::Norm | Role::Decay) {
+        let n = tensor.dims.iter().product::<u64>() as usize;
+        let sign = if tensor.role == Role::Decay { -1.0 } else { 1.0 };
+        let gains = gains(&weights(DType::F32)?, n, row);
+        return put(&stored(&gains.iter().map(|g| sign * g).collect::<Vec<_>>(), dtype));
+    }
+    let weights = weights(dtype)?;
+    let (piece, mut at, mut buffer) = (weights.piece(PIECE) as u64, 0, Vec::new());
+    while at < bytes {
+        let n = piece.min(bytes - at);
+        buffer.resize(n as usize, 0);
+        weights.fill(at, &mut buffer);
+        put(&buffer)?;
+        at += n;
+    }
+    Ok(())
+}
+
 /// Gains of a norm: 1, give or take a tenth.
 fn gains(weights: &Weights, n: usize, row: f32) -> Vec<f32> {
     let mut bytes = vec![0; 4 * n];
@@ -98,12 +118,12 @@ fn gains(weights: &Weights, n: usize, row: f32) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(gain).collect()
 }
 
-fn write_f32<S: rlx_core::gguf::Sink>(
-    stream: &mut rlx_core::gguf::Stream<S>,
-    values: &[f32],
-) -> Result<()> {
-    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-    stream.write(&bytes)
+/// Numbers as a file has them, in bf16 or f32.
+fn stored(values: &[f32], dtype: DType) -> Vec<u8> {
+    match dtype {
+        DType::BF16 => values.iter().flat_map(|v| bf16::from_f32(*v).to_le_bytes()).collect(),
+        _ => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+    }
 }
 
 fn metadata(shape: &Shape, quant: Quant, seed: u64) -> Vec<(String, Value)> {

@@ -185,7 +185,7 @@ const GEMMA3: Shape = Shape {
     ..LLAMA
 };
 
-/// Every shape that files can be made in.
+/// Every shape that GGUF files can be made in.
 pub const SHAPES: [Shape; 16] = [
     Shape { name: "llama-3.2-1b", ..LLAMA },
     Shape {
@@ -350,12 +350,7 @@ impl Shape {
     /// # Errors
     /// `Usage` for none, or more than there are.
     pub fn cut(&self, layers: Option<u32>) -> Result<Shape> {
-        match layers {
-            None => Ok(*self),
-            Some(n) if (1..=self.layers).contains(&n) => Ok(Shape { layers: n, ..*self }),
-            Some(n) => Err(Error::usage(format!("{} has no {n} layers", self.name))
-                .hint(format!("give 1 to {}", self.layers))),
-        }
+        Ok(Shape { layers: fewer(self.name, self.layers, layers)?, ..*self })
     }
 
     /// Whether a block has attention.
@@ -381,6 +376,18 @@ impl Shape {
     pub fn parameters(&self) -> u64 {
         self.tensors().iter().map(|t| t.dims.iter().product::<u64>()).sum()
     }
+}
+
+/// How many of a model's `all` layers are made.
+///
+/// # Errors
+/// `Usage` for none, or more than there are.
+pub(super) fn fewer(name: &str, all: u32, asked: Option<u32>) -> Result<u32> {
+    let layers = asked.unwrap_or(all);
+    if (1..=all).contains(&layers) {
+        return Ok(layers);
+    }
+    Err(Error::usage(format!("{name} has no {layers} layers")).hint(format!("give 1 to {all}")))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::shapes::Shape;
 use rlx_core::gguf::{Array, Strings, Value};
+use serde_json::{Map, json};
 
 const NORMAL: i32 = 1;
 const CONTROL: i32 = 3;
@@ -9,7 +10,9 @@ const UNUSED: i32 = 5;
 
 /// The ids of the begin and the end of a text, after the 256 bytes.
 const BEGIN: u32 = 256;
-const END: u32 = 257;
+pub(super) const END: u32 = 257;
+const BEGIN_TEXT: &str = "<|begin_of_text|>";
+const END_TEXT: &str = "<|end_of_text|>";
 
 /// A message a line.
 const TEMPLATE: &str = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}";
@@ -36,8 +39,8 @@ pub fn metadata(shape: &Shape) -> Vec<(String, Value)> {
     for c in spelled() {
         push(c.encode_utf8(&mut [0; 4]), NORMAL);
     }
-    push("<|begin_of_text|>", CONTROL);
-    push("<|end_of_text|>", CONTROL);
+    push(BEGIN_TEXT, CONTROL);
+    push(END_TEXT, CONTROL);
     for id in END + 1..shape.vocab {
         push(&format!("<|unused_{id}|>"), UNUSED);
     }
@@ -53,4 +56,44 @@ pub fn metadata(shape: &Shape) -> Vec<(String, Value)> {
         (key("add_bos_token"), Value::Bool(true)),
         ("tokenizer.chat_template".into(), Value::String(TEMPLATE.into())),
     ]
+}
+
+/// The same as a `tokenizer.json`, with a token that stands for none.
+pub(super) fn tokenizer_json(vocab: u32, mask: u32) -> serde_json::Value {
+    let mut tokens: Map<String, serde_json::Value> =
+        spelled().zip(0..).map(|(c, id)| (c.into(), json!(id))).collect();
+    let special = [(BEGIN, BEGIN_TEXT), (END, END_TEXT), (mask, "<|mask|>")];
+    let unused = (END + 1..vocab).filter(|id| *id != mask);
+    tokens.extend(unused.map(|id| (format!("<|unused_{id}|>"), json!(id))));
+    let added = |(id, text): (u32, &str)| {
+        json!({
+            "id": id, "content": text, "special": true, "normalized": false,
+            "single_word": false, "lstrip": false, "rstrip": false,
+        })
+    };
+    let bytes = json!({
+        "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": true,
+    });
+    json!({
+        "version": "1.0",
+        "truncation": null,
+        "padding": null,
+        "added_tokens": special.map(added),
+        "normalizer": null,
+        "pre_tokenizer": bytes,
+        "post_processor": null,
+        "decoder": bytes,
+        "model": { "type": "BPE", "vocab": tokens, "merges": [] },
+    })
+}
+
+/// What stands in `tokenizer_config.json` beside it.
+pub(super) fn tokenizer_config() -> serde_json::Value {
+    json!({
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": BEGIN_TEXT,
+        "eos_token": END_TEXT,
+        "add_bos_token": true,
+        "chat_template": TEMPLATE,
+    })
 }
