@@ -38,7 +38,10 @@ export class Turn {
         asked();
         return this.mine ? new Promise<void>((release) => (this.#release = release)) : undefined;
       };
-      locks.request(`${FOLDER}/${this.key}/load`, options, hold).catch(() => asked()); // it was left, or locks are denied
+      locks.request(`${FOLDER}/${this.key}/load`, options, hold).catch(() => {
+        this.mine = !this.#abort.signal.aborted; // locks are denied here: as if there were none
+        asked();
+      });
     });
   }
 }

@@ -155,6 +155,18 @@ test('a load that waits for another one takes over when that ends', { timeout: 2
   assert.equal((await cache().reader(url)).from, 'cache');
 });
 
+test('where locks are denied, a load downloads at once', { timeout: 5000 }, async (t) => {
+  withLocks(t);
+  const { server, cache } = setUp();
+  const { locks } = navigator as unknown as { locks: { request: unknown } };
+  const { request } = locks as { request: (name: string, ...rest: unknown[]) => unknown };
+  locks.request = async (name: string, ...rest: unknown[]) => {
+    if (name.endsWith('/load')) throw new DOMException('denied', 'SecurityError');
+    return request(name, ...rest);
+  };
+  assert.deepEqual(await all(await cache().reader(url)), server.body);
+});
+
 test('a load that was cancelled while it waits leaves the turn to others', { timeout: 20_000 }, async (t) => {
   withLocks(t);
   const { server, cache } = setUp();
