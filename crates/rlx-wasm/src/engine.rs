@@ -399,6 +399,7 @@ impl State {
             options = options.with_logits();
         }
         (options.context, options.block) = (self.options.context, self.options.block);
+        options.conversations = self.options.conversations;
         options.compile.kv = *self.options.kv.get_or_insert(options.compile.kv);
         options.compile.activations =
             *self.options.activations.get_or_insert(options.compile.activations);

@@ -24,6 +24,8 @@ pub(crate) struct Options {
     pub context: Option<u64>,
     /// Positions of a block, of a model that fills blocks.
     pub block: Option<u64>,
+    /// Bytes for the rows of conversations besides the current one.
+    pub conversations: u64,
     pub kv: Option<DType>,
     pub activations: Option<Activations>,
     /// Threads of the CPU, the page's own included.
@@ -52,6 +54,7 @@ impl Options {
             fallback: text("fallbackReason").map(Into::into),
             context: v.get("contextLength").and_then(Json::as_u64),
             block: v.get("blockLength").and_then(Json::as_u64),
+            conversations: v.get("conversationBytes").and_then(Json::as_u64).unwrap_or(0),
             kv: text("kv").and_then(DType::from_name),
             activations: match text("activations") {
                 Some("int8") => Some(Activations::Int8),

@@ -62,12 +62,20 @@ interface Kind<W> {
  */
 const GPU_FAULTS: readonly ErrorCode[] = ['check_failed', 'out_of_memory', 'device_lost', 'internal'];
 
+/** Bytes for the rows of conversations besides the current one, if the caller does not say. */
+const CONVERSATION_BYTES = 32 * 1024 * 1024;
+
+/** A language model's own options, for the wasm engine. */
+export function engineOptions({ blockLength, conversationBytes = CONVERSATION_BYTES }: LoadOptions): WasmEngineOptions {
+  return { blockLength: blockLength ?? null, conversationBytes };
+}
+
 /** Loads a language model to a device. The rows of `tokens` are computed in its caches. */
 export function bring(options: LoadOptions, { onProgress, tokens }: Extra = options): Promise<Running> {
   const files = languageFiles(modelItems(options.model, 'model'));
   return bringTo(options, {
     module: (host) => loadModule(options.wasm, host ? 1 : chooseThreads(options.threads)),
-    options: { blockLength: options.blockLength ?? null } satisfies WasmEngineOptions,
+    options: engineOptions(options),
     files,
     load: async (wasm, bringing) => {
       const { host, abort } = bringing;

@@ -1,6 +1,6 @@
 /** What a model would need, from its headers alone. */
 
-import { chooseDevice, opener } from './bring.js';
+import { chooseDevice, engineOptions, opener } from './bring.js';
 import { throwIfAborted, toRlxError } from './error.js';
 import { languageFiles, openModel } from './folder.js';
 import type { GpuHost } from './gpu_host.js';
@@ -29,7 +29,7 @@ export async function estimate(options: EstimateOptions): Promise<Estimate> {
     host = chosen.host;
     const { create } = await loadModule(options.wasm);
     throwIfAborted(signal);
-    const engine = create(JSON.stringify({ ...chosen.options, blockLength: options.blockLength ?? null, threads: 1 }), platform, host);
+    const engine = create(JSON.stringify({ ...chosen.options, ...engineOptions(options), threads: 1 }), platform, host);
     wasm = engine;
     shards = await openModel(engine, languageFiles(items), { host, abort, open: opener(options, items, new Integrity({}), abort.signal) });
     await inParallel(shards, abort, async (shard, i) => {

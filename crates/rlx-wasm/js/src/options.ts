@@ -4,7 +4,7 @@ import { usage } from './error.js';
 import type { FileSource, LoadOptions } from './types.js';
 
 const LOAD_KEYS: { [key in keyof Required<LoadOptions>]: true } = {
-  model: true, device: true, contextLength: true, blockLength: true, gpu: true, cache: true, makeRoom: true, integrity: true, kv: true,
+  model: true, device: true, contextLength: true, blockLength: true, conversationBytes: true, gpu: true, cache: true, makeRoom: true, integrity: true, kv: true,
   activations: true, tuning: true, threads: true, worker: true, wasm: true, fetch: true, headers: true, onProgress: true,
   onNotice: true, onLost: true, signal: true,
 };
@@ -30,6 +30,10 @@ export function checkOptions(options: LoadOptions): void {
   const { blockLength } = options;
   if (blockLength !== undefined && !(Number.isInteger(blockLength) && blockLength >= 2 && blockLength <= 4096)) {
     throw usage(`blockLength is ${String(blockLength)}, it must be a whole number from 2 to 4096`, 'blockLength');
+  }
+  const { conversationBytes } = options;
+  if (conversationBytes !== undefined && !(Number.isInteger(conversationBytes) && conversationBytes >= 0 && conversationBytes < 2 ** 32)) {
+    throw usage(`conversationBytes is ${String(conversationBytes)}, it must be a whole number from 0 to 4294967295`, 'conversationBytes');
   }
   const { threads } = options;
   if (threads !== undefined && !(Number.isInteger(threads) && threads >= 1 && threads <= 64)) {

@@ -74,6 +74,12 @@ export interface LoadOptions extends KeepingOptions {
   contextLength?: number;
   /** Positions of a block, 2 to 4096, of a model that fills blocks. Default: as many as it was trained with. */
   blockLength?: number;
+  /**
+   * Bytes on the device for the rows of conversations besides the current one, so that a call which goes on with one of
+   * them computes only what is new. A token has `info().stateBytes / info().contextLength` bytes, about. Default 32 MiB;
+   * 0: none.
+   */
+  conversationBytes?: number;
   /** A WebGPU entry point to use instead of `navigator.gpu`, such as npm `webgpu` in Node. */
   gpu?: GPU;
   /** Whether to store shards from addresses in the browser, for the next visit. Default true. */
@@ -263,7 +269,7 @@ export interface TensorDetails {
 
 /** Options of `Engine.estimate`: those of `load` that its answer depends on. */
 export type EstimateOptions = Pick<
-  LoadOptions, 'model' | 'device' | 'contextLength' | 'blockLength' | 'gpu' | 'cache' | 'kv' | 'activations' | 'wasm' | 'fetch' | 'headers' | 'signal'
+  LoadOptions, 'model' | 'device' | 'contextLength' | 'blockLength' | 'conversationBytes' | 'gpu' | 'cache' | 'kv' | 'activations' | 'wasm' | 'fetch' | 'headers' | 'signal'
 >;
 
 /** What a model would need. */

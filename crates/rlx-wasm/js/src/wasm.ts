@@ -43,6 +43,8 @@ export interface WasmOptions {
 export interface WasmEngineOptions {
   /** Positions of a block; null: as many as the model was trained with. */
   blockLength: number | null;
+  /** Bytes for the rows of conversations besides the current one. */
+  conversationBytes: number;
 }
 
 /** `start`'s argument, as JSON. Every number has been checked against its range. */

@@ -115,6 +115,7 @@ impl SelfTest {
         device: Arc<dyn Device>,
         oracle: &Arc<dyn Device>,
     ) -> Result<Self> {
+        let options = &ModelOptions { conversations: 0, ..options.clone() };
         let twin = Twin::new(checkpoint, context, options)?;
         let mut trusted = ModelOptions::chat(twin.rows());
         trusted.compile.kv = options.compile.kv;

@@ -80,6 +80,8 @@ export class Call {
   #cancel = (): void => {
     this.#stopped = true;
     this.cx.engine.cancel();
+    // The engine ends after its step, which may be a long one: the caller does not wait for it.
+    this.#end(cancelled());
   };
 
   async #run(): Promise<void> {
@@ -88,14 +90,18 @@ export class Call {
     const usage: Usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
     try {
       for (let index = 0; index < this.asked.length; index++) await this.#answer(index, usage);
-      this.#over = {};
+      this.#end();
     } catch (thrown) {
-      const error = toRlxError(thrown);
-      this.#over = { error: error.text === undefined && this.#text !== '' ? withText(error, this.#text) : error };
+      this.#end(toRlxError(thrown));
     } finally {
       this.signal?.removeEventListener('abort', this.#cancel);
-      this.#wake();
     }
+  }
+
+  /** Lets the reader know that no more steps come, and why; what comes first counts. */
+  #end(error?: RlxError): void {
+    this.#over ??= !error ? {} : { error: error.text === undefined && this.#text !== '' ? withText(error, this.#text) : error };
+    this.#wake();
   }
 
   async #answer(index: number, usage: Usage): Promise<void> {
@@ -110,6 +116,7 @@ export class Call {
     // How likely tokens were is told with what they, or the ones behind them, add to the answer.
     let likely: WasmLikely[] = [];
     const tell = (deltas: Delta[]) => {
+      if (this.#over) return; // nobody reads on
       for (const delta of deltas) {
         if ('text' in delta) this.#text += delta.text;
         calls ||= 'call' in delta;
