@@ -124,6 +124,35 @@ test('turns of a conversation reuse what they have in common', async () => {
   }
 });
 
+test('going back to a conversation computes only what is new of it, and answers as before', async () => {
+  const seen = await inPage(async () => {
+    const engine = await t.load(t.SMALL);
+    const chats = ['What does Vec::push do? ', 'What is ownership? '].map((text) => t.user(text.repeat(12)));
+    const firsts = [];
+    for (const messages of chats) firsts.push(await t.ask(engine, { messages, max_tokens: 8 }));
+    const turns = [];
+    for (const [i, messages] of chats.entries()) {
+      messages.push(firsts[i].choices[0].message, ...t.user('And then?'));
+      const { usage, choices } = await t.ask(engine, { messages, max_tokens: 8 });
+      turns.push({ ...usage, reused: engine.info().reusedTokens, text: choices[0].message.content });
+    }
+    const memory = await engine.memory();
+    engine.dispose();
+    const fresh = [];
+    for (const messages of chats) {
+      const one = await t.load(t.SMALL, { conversationBytes: 0 });
+      fresh.push(t.textOf(await t.ask(one, { messages, max_tokens: 8 })));
+      one.dispose();
+    }
+    return { firsts: firsts.map(({ usage }) => usage.prompt_tokens), turns, fresh, memory };
+  });
+  for (const [i, turn] of seen.turns.entries()) {
+    assert.ok(turn.reused >= seen.firsts[i], JSON.stringify(seen));
+    assert.equal(turn.text, seen.fresh[i]);
+  }
+  assert.ok(seen.memory.wasm > 32 * 2 ** 20);
+});
+
 test('what was reused changes no answer', async () => {
   const [long, fresh] = await inPage(async () => {
     const messages = t.user('What does Vec::push do?');

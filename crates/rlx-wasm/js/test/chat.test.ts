@@ -100,6 +100,23 @@ test('a signal takes a waiting call out of the queue, and it never starts', asyn
   assert.equal(engine.started.length, 1);
 });
 
+test('a signal ends a call at once, though the engine is in the middle of a step, and the next call waits for it', async () => {
+  const { engine, api } = setUp([...text('one ', 'two '), done()]);
+  const abort = new AbortController();
+  let step = () => {};
+  engine.before = (n) => (n === 1 ? new Promise<void>((resolve) => { step = resolve; }) : undefined);
+  const call = api.create({ messages, signal: abort.signal });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  abort.abort();
+  await assert.rejects(call, { code: 'cancelled', text: 'one ' });
+  const next = api.create({ messages });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(engine.started.length, 1);
+  engine.before = () => {};
+  step();
+  assert.equal((await next).choices[0]!.message.content, 'one two ');
+});
+
 test('leaving the loop stops the answer before the next call starts', async () => {
   const { engine, api } = setUp([...text('a', 'b', 'c'), done()]);
   for await (const _ of await api.create({ messages, stream: true })) break;
