@@ -108,6 +108,10 @@ pub(crate) fn check(engine: &Engine, options: &BenchOptions) -> Result<()> {
     if prompt_tokens == 0 || tokens == 0 || repeat == 0 {
         return Err(Error::usage("a bench needs 1 or more prompt tokens, tokens and repetitions"));
     }
+    if engine.compiled().diffusion.is_some_and(|d| d.whole) {
+        let what = "prompt and answer of this model are one block, so their times are not apart";
+        return Err(Error::usage(what).hint("time an answer of `rlx run`"));
+    }
     let context = engine.compiled().context;
     // The last sampled token is never fed.
     let needed = depth as u64 + prompt_tokens as u64 + tokens as u64;
