@@ -38,7 +38,7 @@ class Talker extends FakeEngine {
     const done: WasmEvent = { type: 'done', reason: 'stop', promptTokens, completionTokens: 6 };
     const texts = this.events.filter(({ type }) => type === 'text');
     this.events = [...texts, done];
-    super.start(request);
+    return super.start(request);
   }
   messages(i: number) {
     return (this.started[i] as { messages: { role: string; content: string }[] }).messages.map(({ role, content }) => `${role[0]} ${content}`);
