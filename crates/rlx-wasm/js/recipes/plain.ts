@@ -24,7 +24,7 @@ form.addEventListener('submit', async (event) => {
   answer.textContent = '';
   try {
     const chunks = await engine.chat.completions.create({ messages: [{ role: 'user', content: question.value }], stream: true, signal });
-    for await (const chunk of chunks) answer.append(chunk.choices[0].delta.content ?? '');
+    for await (const chunk of chunks) answer.append(chunk.choices[0]?.delta.content ?? '');
   } catch (error) {
     if (!(error instanceof RlxError && error.code === 'cancelled')) answer.textContent = String(error);
   }

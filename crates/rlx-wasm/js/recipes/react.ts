@@ -30,8 +30,8 @@ export function useChat(engine: Engine | undefined, settings = DEFAULT) {
     setError(undefined);
     setMessages(asked);
     try {
-      for await (const { choices: [{ delta }] } of await engine.chat.completions.create({ ...settings, messages: asked, stream: true, signal })) {
-        answer += delta.content ?? '';
+      for await (const { choices: [choice] } of await engine.chat.completions.create({ ...settings, messages: asked, stream: true, signal })) {
+        answer += choice?.delta.content ?? '';
         if (!signal.aborted) setMessages([...asked, { role: 'assistant', content: answer }]);
       }
     } catch (thrown) {

@@ -36,8 +36,8 @@ export function useChat(state: ShallowRef<EngineState>, settings: Settings = {})
     messages.value = asked;
     try {
       const { completions } = state.value.engine.chat;
-      for await (const { choices: [{ delta }] } of await completions.create({ ...settings, messages: asked, stream: true, signal })) {
-        answer += delta.content ?? '';
+      for await (const { choices: [choice] } of await completions.create({ ...settings, messages: asked, stream: true, signal })) {
+        answer += choice?.delta.content ?? '';
         if (!signal.aborted) messages.value = [...asked, { role: 'assistant', content: answer }];
       }
     } catch (thrown) {

@@ -30,15 +30,15 @@ class Talker extends FakeEngine {
     return JSON.stringify({ model: { name: 'fake' }, contextLength: CONTEXT });
   }
   override tokenizeMessages(json: string) {
-    const messages = JSON.parse(json) as { content: string }[];
+    const { messages } = JSON.parse(json) as { messages: { content: string }[] };
     return new Uint32Array(messages.reduce((sum, { content }) => sum + 1 + content.length, 0));
   }
   override start(request: string) {
-    const promptTokens = this.tokenizeMessages(JSON.stringify((JSON.parse(request) as { messages: [] }).messages)).length;
+    const promptTokens = this.tokenizeMessages(request).length;
     const done: WasmEvent = { type: 'done', reason: 'stop', promptTokens, completionTokens: 6 };
     const texts = this.events.filter(({ type }) => type === 'text');
     this.events = [...texts, done];
-    super.start(request);
+    return super.start(request);
   }
   messages(i: number) {
     return (this.started[i] as { messages: { role: string; content: string }[] }).messages.map(({ role, content }) => `${role[0]} ${content}`);

@@ -16,7 +16,7 @@ import type {
   LanguageModelV4StreamPart, LanguageModelV4Usage, SharedV4Warning,
 } from '@ai-sdk/provider';
 import type { Embedder } from '../embedder.js';
-import type { ChatCompletionChunk, ChatMessage, ChatRequest, FinishReason, Usage } from '../types.js';
+import type { ChatCompletionChunk, ChatMessage, ChatRequest, FinishReason, Usage } from '../openai/types.js';
 import type { ChatEngine } from './engine.js';
 
 /** The name of ours in `providerOptions`. */
@@ -36,9 +36,10 @@ export function languageModel(engine: ChatEngine): LanguageModelV4 {
 
     async doGenerate(options) {
       const { request, warnings } = toRequest(options);
-      const { id, created, model, choices: [{ message, finish_reason }], usage } = await completions.create(request);
+      const { id, created, model, choices, usage } = await completions.create(request);
+      const { message, finish_reason } = choices[0]!;
       return {
-        content: [{ type: 'text', text: message.content }],
+        content: [{ type: 'text', text: message.content ?? '' }],
         finishReason: finishReason(finish_reason),
         usage: toUsage(usage),
         request: { body: body(request) },
@@ -128,7 +129,7 @@ function toMessages(prompt: LanguageModelV4Prompt, warn: (feature: string, detai
   });
 }
 
-const FINISH: Record<FinishReason, LanguageModelV4FinishReason['unified']> = { stop: 'stop', length: 'length' };
+const FINISH: Record<FinishReason, LanguageModelV4FinishReason['unified']> = { stop: 'stop', length: 'length', tool_calls: 'tool-calls' };
 
 const finishReason = (raw: FinishReason): LanguageModelV4FinishReason => ({ unified: FINISH[raw], raw });
 
@@ -167,7 +168,8 @@ async function* parts(
   yield { type: 'stream-start', warnings };
   try {
     for await (const chunk of chunks) {
-      const { id, created, model, choices: [{ delta, finish_reason }], usage } = chunk;
+      const { id, created, model, choices, usage } = chunk;
+      const { delta, finish_reason } = choices[0]!;
       if (raw) yield { type: 'raw', rawValue: chunk };
       if (state === 'start') {
         yield { type: 'response-metadata', id, timestamp: new Date(created * 1000), modelId: model };

@@ -17,7 +17,8 @@ import type { AIMessageFields, BaseMessage, MessageContent, UsageMetadata } from
 import type { ChatResult } from '@langchain/core/outputs';
 import { ChatGenerationChunk } from '@langchain/core/outputs';
 import { RlxError } from '../error.js';
-import type { ChatMessage, ChatRequest, Usage } from '../types.js';
+import type { ChatMessage, ChatRequest, Usage } from '../openai/types.js';
+import { SETTINGS } from './engine.js';
 import type { ChatEngine, Settings } from './engine.js';
 
 /** Settings of one call; those that it does not name are the model's. */
@@ -27,12 +28,6 @@ export interface ChatRlxCallOptions extends BaseChatModelCallOptions, Omit<Setti
 export interface ChatRlxParams extends BaseChatModelParams, Settings {
   engine: ChatEngine;
 }
-
-const SETTINGS: { [key in keyof Required<Settings>]: true } = {
-  max_tokens: true, temperature: true, top_p: true, top_k: true, min_p: true, repetition_penalty: true,
-  frequency_penalty: true, presence_penalty: true, seed: true, steps: true, threshold: true, editing_threshold: true,
-  max_post_steps: true, stop: true,
-};
 
 /** What is bound to a model for tools and structured output, and would change the answer. */
 const UNSUPPORTED = ['tools', 'tool_choice', 'functions', 'function_call', 'response_format'];
@@ -77,14 +72,16 @@ export class ChatRlx extends BaseChatModel<ChatRlxCallOptions> {
 
   async _generate(messages: BaseMessage[], options: this['ParsedCallOptions']): Promise<ChatResult> {
     try {
-      const { id, model, choices: [{ message, finish_reason }], usage } = await this.#engine.chat.completions.create(
+      const { id, model, choices, usage } = await this.#engine.chat.completions.create(
         { ...this.#request(messages, options), stream: false },
       );
+      const { message, finish_reason } = choices[0]!;
+      const text = message.content ?? '';
       return {
         generations: [{
-          text: message.content,
+          text,
           message: new AIMessage(fieldsOf({
-            id, content: message.content, usage_metadata: toUsage(usage), response_metadata: { model_name: model },
+            id, content: text, usage_metadata: toUsage(usage), response_metadata: { model_name: model },
           })),
           generationInfo: { finish_reason },
         }],
@@ -100,7 +97,8 @@ export class ChatRlx extends BaseChatModel<ChatRlxCallOptions> {
   ): AsyncGenerator<ChatGenerationChunk> {
     try {
       const chunks = await this.#engine.chat.completions.create({ ...this.#request(messages, options), stream: true });
-      for await (const { id, model, choices: [{ delta, finish_reason }], usage } of chunks) {
+      for await (const { id, model, choices, usage } of chunks) {
+        const { delta, finish_reason } = choices[0]!;
         const text = delta.content ?? '';
         const chunk = new ChatGenerationChunk({
           text,
@@ -120,7 +118,7 @@ export class ChatRlx extends BaseChatModel<ChatRlxCallOptions> {
     }
   }
 
-  #request(messages: BaseMessage[], options: this['ParsedCallOptions']): Omit<ChatRequest, 'stream'> {
+  #request(messages: BaseMessage[], options: this['ParsedCallOptions']): ChatRequest {
     const given = options as Record<string, unknown>;
     for (const key of UNSUPPORTED) {
       if (given[key] !== undefined) throw new LangChainError(`ChatRlx: ${key} is not supported yet`);

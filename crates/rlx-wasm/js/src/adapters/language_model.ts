@@ -175,7 +175,7 @@ function toSampling({ temperature, topK, samplingMode }: LanguageModelCreateCore
     return { mode, settings: MODES[mode] };
   }
   if (samplingMode !== undefined) throw new TypeError('samplingMode does not go with temperature or topK');
-  const settings: Settings = {};
+  const settings: { temperature?: number; top_k?: number } = {};
   if (temperature !== undefined) {
     if (!(temperature >= 0)) throw new RangeError(`temperature is ${temperature}, it must be 0 or more`);
     settings.temperature = Math.min(temperature, PARAMS.maxTemperature);

@@ -1,7 +1,6 @@
 /** Inputs of the Prompt API as an engine's messages, and its errors. */
 
 import { RlxError } from '../error.js';
-import type { ChatMessage } from '../types.js';
 
 /** A message of a prompt. A text as `content` is short for one text part. */
 export interface LanguageModelMessage {
@@ -9,6 +8,12 @@ export interface LanguageModelMessage {
   content: string | readonly { type: 'text' | 'image' | 'audio' | 'tool-call' | 'tool-response'; value: unknown }[];
   /** Whether the answer goes on with this last message: not supported yet. */
   prefix?: boolean;
+}
+
+/** A message of a conversation, as the engine takes it. */
+export interface TextMessage {
+  role: 'system' | 'user' | 'assistant';
+  content: string;
 }
 
 export type LanguageModelPrompt = string | readonly LanguageModelMessage[];
@@ -46,7 +51,7 @@ export function toFault(error: unknown, signal?: AbortSignal): unknown {
  * A prompt as messages. `begun`: the session has messages already, so that none of these may be the system's.
  * Throws as the specification's "validate and canonicalize a prompt", and `NotSupportedError` for all but text.
  */
-export function toMessages(input: LanguageModelPrompt, begun: boolean): ChatMessage[] {
+export function toMessages(input: LanguageModelPrompt, begun: boolean): TextMessage[] {
   if (!isList(input)) return [{ role: 'user', content: String(input) }];
   if (input.length === 0) return [{ role: 'user', content: '' }];
   return input.map(({ role, content, prefix = false }, i) => {

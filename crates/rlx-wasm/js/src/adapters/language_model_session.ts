@@ -1,10 +1,9 @@
 /** A session of the Prompt API: a conversation with an engine's model. */
 
 import { RlxError } from '../error.js';
-import type { ChatMessage } from '../types.js';
 import type { ChatEngine, Settings } from './engine.js';
 import { notSupported, quotaExceeded, toFault, toMessages } from './language_model_input.js';
-import type { LanguageModelPrompt } from './language_model_input.js';
+import type { LanguageModelPrompt, TextMessage } from './language_model_input.js';
 
 export interface LanguageModelPromptOptions {
   /** Not supported yet. */
@@ -37,9 +36,9 @@ export interface SharedEngine {
 export interface SessionState extends SharedEngine {
   sampling: Sampling;
   /** Never dropped. */
-  initial: readonly ChatMessage[];
+  initial: readonly TextMessage[];
   /** The rest of the conversation. */
-  rest: readonly ChatMessage[];
+  rest: readonly TextMessage[];
   /** Tokens of both. */
   usage: number;
 }
@@ -220,7 +219,8 @@ export class LanguageModel extends EventTarget {
         ...sampling.settings, messages: [...initial, ...rest, ...messages], signal, stream: true,
       });
       let answer = '';
-      for await (const { choices: [{ delta }], usage } of chunks) {
+      for await (const { choices, usage } of chunks) {
+        const { delta } = choices[0]!;
         if (delta.content) {
           answer += delta.content;
           heard(delta.content);
@@ -237,7 +237,7 @@ export class LanguageModel extends EventTarget {
   }
 
   /** The input as messages, after as many of the oldest were dropped as they need room. */
-  async #fit(input: LanguageModelPrompt, signal: AbortSignal): Promise<{ messages: ChatMessage[]; usage: number }> {
+  async #fit(input: LanguageModelPrompt, signal: AbortSignal): Promise<{ messages: TextMessage[]; usage: number }> {
     const { initial } = this.#state;
     let { rest } = this.#state;
     const messages = toMessages(input, initial.length + rest.length > 0);
@@ -260,12 +260,12 @@ export class LanguageModel extends EventTarget {
     return { messages, usage };
   }
 
-  #add(messages: readonly ChatMessage[], usage: number): void {
+  #add(messages: readonly TextMessage[], usage: number): void {
     this.#state.rest = [...this.#state.rest, ...messages];
     this.#state.usage = usage;
   }
 
-  #count(messages: readonly ChatMessage[]): Promise<number> {
+  #count(messages: readonly TextMessage[]): Promise<number> {
     return countTokens(this.#state.engine, messages);
   }
 
@@ -277,7 +277,7 @@ export class LanguageModel extends EventTarget {
 }
 
 /** The tokens of messages in the chat template; of their texts alone, where it does not take them as they are. */
-export async function countTokens(engine: ChatEngine, messages: readonly ChatMessage[]): Promise<number> {
+export async function countTokens(engine: ChatEngine, messages: readonly TextMessage[]): Promise<number> {
   if (messages.length === 0) return 0;
   try {
     return await engine.countTokens(messages);
