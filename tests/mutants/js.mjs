@@ -37,6 +37,24 @@ export default [
     tests: ['js source', 'js cache'],
   },
   {
+    name: 'js-more-chunks-than-asked-for', is: 'new', kind: 'condition', file: at('serve'),
+    from: 'open.room <= 0 && !left', to: 'open.room < -1e9 && !left',
+    stands: 'A page that does not read a stream is sent all of it.',
+    tests: ['js port'],
+  },
+  {
+    name: 'js-a-user-ends-a-shared-engine', is: 'new', kind: 'condition', file: at('serve'),
+    from: "if (typeof engine === 'function') await core?.then(", to: 'await core?.then(',
+    stands: 'One tab that leaves frees the engine of all others.',
+    tests: ['js port'],
+  },
+  {
+    name: 'js-a-step-before-the-signal', is: 'new', kind: 'order', file: at('openai/call'),
+    from: 'this.#end(cancelled());', to: '', form: 'statement',
+    stands: 'A cancelled call waits for the step under way.',
+    tests: ['js chat'],
+  },
+  {
     name: 'js-dispose-leaves-the-queue', is: 'review', kind: 'state', file: at('local'),
     from: 'this.#queue.close(this.#over);', to: '', form: 'statement',
     stands: 'Calls that wait when the engine is disposed wait for ever.',

@@ -131,7 +131,7 @@ export default [
     tests: ['core:all noticed::', 'core:all generate::'],
   },
   {
-    name: 'an-old-generation-speaks', is: 'new', kind: 'guard', file: at('runtime/generate/engine.rs'),
+    name: 'an-old-generation-speaks', is: 'new', kind: 'guard', file: at('runtime/generate/generation.rs'),
     from: 'engine.turn == self.turn', to: 'true',
     stands: 'A generation that another one has replaced goes on, and says what the caches hold.',
     tests: ['core:all noticed::', 'core:all generate::'],
@@ -143,7 +143,7 @@ export default [
     tests: ['core:all noticed::', 'core:all generate::'],
   },
   {
-    name: 'short-program-for-a-row-more', is: 'new', kind: 'bound', file: at('runtime/generate/engine.rs'),
+    name: 'short-program-for-a-row-more', is: 'new', kind: 'bound', file: at('runtime/generate/generation.rs'),
     from: 'engine.short_rows >= tokens.len()', to: 'engine.short_rows + 1 >= tokens.len()',
     stands: 'A chunk one row longer than the short program is given to it.',
     tests: ['core:all noticed::', 'core:all generate::', 'core:all reference::'],
@@ -310,6 +310,18 @@ export default [
     from: 'lengths.contains(&s.tokens.len()) && prompt.starts_with(&s.tokens)', to: 'lengths.contains(&s.tokens.len())',
     stands: 'A prompt goes on from the state of other tokens.',
     tests: ['native:all recurrences::'],
+  },
+  {
+    name: 'a-copy-of-fewer-rows', is: 'new', kind: 'arithmetic', file: at('runtime/generate/conversations.rs'),
+    from: '(tokens as u64).next_multiple_of(4).min(self.positions)', to: '(tokens as u64 / 2).next_multiple_of(4)',
+    stands: 'A conversation that is gone back to has rows of another one behind its first half.',
+    tests: ['native:all conversations::'],
+  },
+  {
+    name: 'copies-that-overlap', is: 'new', kind: 'condition', file: at('runtime/generate/conversations.rs'),
+    from: 'if from - at >= bytes {', to: 'if from - at > 0 {',
+    stands: 'The copy of a conversation overwrites that of the next one.',
+    tests: ['native:all conversations::'],
   },
   {
     name: 'a-ring-that-lost-what-a-prompt-sees', is: 'new', kind: 'arithmetic', file: at('runtime/generate/rings.rs'),

@@ -4,7 +4,9 @@
 pub mod blocks;
 mod conversations;
 pub mod engine;
+mod generation;
 pub mod machine;
+mod options;
 pub mod pacing;
 mod recurrences;
 pub mod restore;
