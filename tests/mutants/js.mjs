@@ -325,6 +325,30 @@ export default [
     tests: ['js langchain'],
   },
   {
+    name: 'js-thoughts-in-the-window', is: 'new', kind: 'operand', file: at('adapters/language_model_session'),
+    from: 'thought ? await this.#count([...initial, ...rest, ...said]) : usage.total_tokens', to: 'usage.total_tokens',
+    stands: 'A session of the Prompt API counts thoughts that its conversation does not have.',
+    tests: ['js language_model'],
+  },
+  {
+    name: 'js-sdk-forced-call', is: 'new', kind: 'guard', file: at('adapters/ai_sdk_input'),
+    from: "toolChoice && toolChoice.type !== 'auto' && toolChoice.type !== 'none'", to: 'false',
+    stands: "A call that the AI SDK must have is an engine's error, not the SDK's.",
+    tests: ['js ai_sdk'],
+  },
+  {
+    name: 'js-sdk-one-block', is: 'new', kind: 'condition', file: at('adapters/ai_sdk'),
+    from: 'this.#open?.kind !== kind', to: '!this.#open',
+    stands: 'Text behind thoughts goes on in the block of thoughts.',
+    tests: ['js ai_sdk'],
+  },
+  {
+    name: 'js-langchain-invalid-calls', is: 'new', kind: 'operand', file: at('adapters/langchain_messages'),
+    from: 'invalid_tool_calls.map', to: '([] as typeof invalid_tool_calls).map',
+    stands: 'A call whose arguments are no object is left out of what is sent back.',
+    tests: ['js langchain'],
+  },
+  {
     name: 'js-headers-after-a-redirect', is: 'new', kind: 'guard', file: at('request'),
     from: 'if (url.origin !== origin) return ask(url.href, init);', to: 'if (hops === 0 && url.origin !== origin) return ask(url.href, init);',
     stands: 'A token goes to whatever server a redirect leads to.',

@@ -1,7 +1,7 @@
 /** The adapter under the real `ai` package. */
 
 import { UnsupportedFunctionalityError } from '@ai-sdk/provider';
-import { customProvider, embedMany, generateText, streamText } from 'ai';
+import { customProvider, embedMany, generateText, isStepCount, jsonSchema, streamText, tool } from 'ai';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -15,10 +15,29 @@ import { PLACES } from './places.js';
 const done = (reason: 'stop' | 'length' = 'stop'): WasmEvent => ({ type: 'done', reason, promptTokens: 5, completionTokens: 2 });
 const texts = (...all: string[]): WasmEvent[] => all.map((text) => ({ type: 'text', text }));
 
+
+/** What a template that knows tools and thoughts has; its calls and thoughts are between marks. */
+const TEMPLATE = '{{ tools }} tool_calls reasoning_content <tool_call> </tool_call> <think></think>';
+const ARGUMENTS = '{"city":"Bern"}';
+const CALL = `<tool_call>{"name": "weather", "arguments": ${ARGUMENTS}}</tool_call>`;
+const SCHEMA = { type: 'object' as const, properties: { city: { type: 'string' as const } }, required: ['city'] };
+const WEATHER = { type: 'function' as const, name: 'weather', description: 'Tells the weather.', inputSchema: SCHEMA };
+/** What the template is told of it. */
+const TOLD = { type: 'function', function: { name: 'weather', description: 'Tells the weather.', parameters: SCHEMA } };
+
+interface Told {
+  role: string;
+  content: string;
+  tool_calls?: { id: string }[];
+  tool_call_id?: string;
+}
+const told = (wasm: FakeEngine, i = 0) => (wasm.started[i] as { messages: Told[] }).messages;
+
 for (const { name, engine: engineAt } of PLACES) {
-  const setUp = async (t: TestContext, events: WasmEvent[] = [...texts('Hel', 'lo'), done()]) => {
+  const setUp = async (t: TestContext, events: WasmEvent[] = [...texts('Hel', 'lo'), done()], template = '') => {
     const wasm = new FakeEngine();
     wasm.events = events;
+    wasm.templateText = template;
     const engine = await engineAt(wasm);
     t.after(() => engine.dispose());
     return { wasm, model: languageModel(engine) };
@@ -50,6 +69,59 @@ for (const { name, engine: engineAt } of PLACES) {
     assert.equal(await result.finishReason, 'length');
     assert.equal((await result.usage).outputTokens, 2);
     assert.equal((await result.response).modelId, 'fake');
+  });
+
+  /** A model that thinks and calls a tool first, and answers when the result is there. */
+  const withTools = async (t: TestContext) => {
+    const { wasm, model } = await setUp(t, [], TEMPLATE);
+    const start = wasm.start.bind(wasm);
+    wasm.start = (request) => {
+      const answers = (JSON.parse(request) as { messages: Told[] }).messages.at(-1)!.role === 'tool';
+      wasm.events = answers ? [...texts('It is', ' sunny.'), done()] : [...texts('<think>I must', ' look.</think>', CALL), done()];
+      return start(request);
+    };
+    const asked: unknown[] = [];
+    const weather = tool({
+      description: WEATHER.description,
+      inputSchema: jsonSchema<{ city: string }>(SCHEMA),
+      execute: async (input) => {
+        asked.push(input);
+        return { sky: 'clear' };
+      },
+    });
+    return { wasm, asked, call: { model, prompt: 'Hi', tools: { weather }, stopWhen: isStepCount(3) } };
+  };
+  /** What the second call was told: the first answer, as it was, and the tool's. */
+  const checkTold = (wasm: FakeEngine) => {
+    assert.deepEqual((wasm.started[0] as { variables: unknown }).variables, { tools: [TOLD] });
+    const [, answer, result] = told(wasm, 1);
+    const id = answer!.tool_calls![0]!.id;
+    assert.deepEqual([answer, result], [
+      { role: 'assistant', content: '', reasoning_content: 'I must look.', tool_calls: [{ id, type: 'function', function: { name: 'weather', arguments: { city: 'Bern' } } }] },
+      { role: 'tool', tool_call_id: id, name: 'weather', content: '{"sky":"clear"}' },
+    ]);
+  };
+
+  test(`${name}: generateText thinks, runs tools and goes on with their results`, async (t) => {
+    const { wasm, asked, call } = await withTools(t);
+    const { text, steps, finishReason } = await generateText(call);
+    assert.deepEqual([text, finishReason, asked], ['It is sunny.', 'stop', [{ city: 'Bern' }]]);
+    assert.deepEqual([steps[0]!.reasoningText, steps[0]!.finishReason, steps[0]!.text], ['I must look.', 'tool-calls', '']);
+    checkTold(wasm);
+    wasm.started = [];
+    await generateText({ ...call, toolChoice: 'none', stopWhen: isStepCount(1) });
+    assert.deepEqual((wasm.started[0] as { variables: unknown }).variables, {});
+  });
+
+  test(`${name}: streamText thinks, runs tools and goes on with their results`, async (t) => {
+    const { wasm, asked, call } = await withTools(t);
+    const result = streamText(call);
+    const seen: string[] = [];
+    for await (const text of result.textStream) seen.push(text);
+    const steps = await result.steps;
+    assert.deepEqual([seen, asked], [['It is', ' sunny.'], [{ city: 'Bern' }]]);
+    assert.deepEqual([steps[0]!.reasoningText, steps[0]!.finishReason], ['I must look.', 'tool-calls']);
+    checkTold(wasm);
   });
 
   test(`${name}: an aborted stream ends as aborted, and the engine goes on`, async (t) => {
@@ -91,9 +163,10 @@ for (const { name, engine: engineAt } of PLACES) {
 }
 
 const hi = { role: 'user' as const, content: [{ type: 'text' as const, text: 'Hi' }] };
-const fake = async () => {
+const fake = async (answer = ['Hello'], template = '') => {
   const wasm = new FakeEngine();
-  wasm.events = [...texts('Hello'), done()];
+  wasm.events = [...texts(...answer), done()];
+  wasm.templateText = template;
   return { wasm, model: languageModel(await PLACES[0]!.engine(wasm)) };
 };
 
@@ -105,32 +178,76 @@ test('the parts of a stream are in the order that the specification wants', asyn
   assert.deepEqual(kinds, ['stream-start', 'raw', 'response-metadata', 'text-start', 'text-delta', 'raw', 'text-end', 'finish']);
 });
 
+test('the parts of an answer with thoughts, text and calls are blocks in its order', async () => {
+  const { wasm, model } = await fake(['<think>hm', 'm</think>', 'Let me', ' look.', CALL, CALL], TEMPLATE);
+  const { stream } = await model.doStream({ prompt: [hi], tools: [WEATHER] });
+  const seen: unknown[][] = [];
+  for await (const part of stream) {
+    if (part.type !== 'stream-start' && part.type !== 'response-metadata') seen.push([part.type, 'id' in part && part.id, ...('delta' in part ? [part.delta] : [])]);
+  }
+  const calls = (seen.filter(([type]) => type === 'tool-input-start')).map(([, id]) => id);
+  assert.equal(new Set(calls).size, 2);
+  const call = (id: unknown) => [['tool-input-start', id], ['tool-input-delta', id, ARGUMENTS], ['tool-input-end', id], ['tool-call', false]];
+  assert.deepEqual(seen, [
+    ['reasoning-start', '0'], ['reasoning-delta', '0', 'hm'], ['reasoning-delta', '0', 'm'], ['reasoning-end', '0'],
+    ['text-start', '1'], ['text-delta', '1', 'Let me'], ['text-delta', '1', ' look.'], ['text-end', '1'],
+    ...call(calls[0]), ...call(calls[1]), ['finish', false],
+  ]);
+  assert.equal(wasm.started.length, 1);
+});
+
 test('what tunes an answer and is not heeded is a warning', async () => {
-  const { wasm, model } = await fake();
-  const { warnings } = await model.doGenerate({
-    prompt: [{ role: 'assistant', content: [{ type: 'reasoning', text: 'hm' }, { type: 'text', text: 'Yes?' }] }, hi], reasoning: 'high',
-  });
-  assert.deepEqual(warnings.map((warning) => 'feature' in warning && warning.feature), ['reasoning', 'reasoning parts']);
-  assert.deepEqual((wasm.started[0] as { messages: unknown }).messages, [{ role: 'assistant', content: 'Yes?' }, { role: 'user', content: 'Hi' }]);
+  const { model } = await fake(['Hello'], TEMPLATE);
+  const { warnings } = await model.doGenerate({ prompt: [hi], tools: [{ ...WEATHER, inputExamples: [{ input: { city: 'Bern' } }] }] });
+  assert.deepEqual(warnings, [{ type: 'unsupported', feature: 'inputExamples', details: 'the model is not told the examples of weather' }]);
+});
+
+test('results of every kind are told as text', async () => {
+  const { wasm, model } = await fake(['Hello'], TEMPLATE);
+  const outputs = [
+    { type: 'text', value: 'a' }, { type: 'json', value: { b: 1 } }, { type: 'error-text', value: 'c' }, { type: 'error-json', value: ['d'] },
+    { type: 'execution-denied' }, { type: 'execution-denied', reason: 'no' }, { type: 'content', value: [{ type: 'text', text: 'e' }, { type: 'text', text: 'f' }] },
+  ] as const;
+  const content = outputs.map((output, i) => ({ type: 'tool-result' as const, toolCallId: String(i), toolName: 'weather', output }));
+  await model.doGenerate({ prompt: [hi, { role: 'tool', content }] } as never);
+  assert.deepEqual(told(wasm).slice(1).map((message) => message.content), ['a', '{"b":1}', 'c', '["d"]', 'The call was denied.', 'no', 'ef']);
+});
+
+test('effort goes to templates that take it, and none turns thoughts off', async () => {
+  for (const [variable, reasoning, want] of [
+    ['enable_thinking', 'none', { enable_thinking: false }], ['enable_thinking', 'high', {}], ['reasoning_effort', 'high', { reasoning_effort: 'high' }],
+    ['reasoning_effort', 'provider-default', {}],
+  ] as const) {
+    const { wasm, model } = await fake(['Hello'], `${TEMPLATE} ${variable}`);
+    await generateText({ model, prompt: 'Hi', reasoning });
+    assert.deepEqual((wasm.started[0] as { variables: unknown }).variables, want);
+  }
 });
 
 test('what would change an answer and is not done is the SDK\'s error', async () => {
-  const { wasm, model } = await fake();
-  const tool = { type: 'function' as const, name: 'f', inputSchema: { type: 'object' as const } };
-  const result = { type: 'tool-result' as const, toolCallId: '1', toolName: 'f', output: { type: 'text' as const, value: '' } };
+  const { wasm, model } = await fake(['Hello'], TEMPLATE);
   const image = { type: 'file' as const, mediaType: 'image/png', data: { type: 'data' as const, data: new Uint8Array(1) } };
+  const call = { type: 'tool-call' as const, toolCallId: '1', toolName: 'f', input: {}, providerExecuted: true };
+  const result = { type: 'tool-result' as const, toolCallId: '1', toolName: 'f', output: { type: 'content' as const, value: [image] } };
+  const approval = { type: 'tool-approval-response' as const, approvalId: '1', approved: true };
   for (const [functionality, options] of [
-    ['tools', { prompt: [hi], tools: [tool] }],
-    ['responseFormat', { prompt: [hi], responseFormat: { type: 'json' as const } }],
-    ['file parts', { prompt: [{ role: 'user' as const, content: [image] }] }],
-    ['tool messages', { prompt: [hi, { role: 'tool' as const, content: [result] }] }],
+    ['responseFormat', { prompt: [hi], responseFormat: { type: 'json' } }],
+    ['toolChoice', { prompt: [hi], tools: [WEATHER], toolChoice: { type: 'required' } }],
+    ['toolChoice', { prompt: [hi], tools: [WEATHER], toolChoice: { type: 'tool', toolName: 'weather' } }],
+    ['tool rlx.search', { prompt: [hi], tools: [{ type: 'provider', id: 'rlx.search', name: 'search', args: {} }] }],
+    ['file parts', { prompt: [{ role: 'user', content: [image] }] }],
+    ['file parts', { prompt: [{ role: 'assistant', content: [image] }] }],
+    ['tool-call parts', { prompt: [{ role: 'assistant', content: [call] }] }],
+    ['file parts', { prompt: [hi, { role: 'tool', content: [result] }] }],
+    ['tool-approval-response parts', { prompt: [hi, { role: 'tool', content: [approval] }] }],
+    ['providerOptions.rlx.n', { prompt: [hi], providerOptions: { rlx: { n: 2 } } }],
   ] as const) {
     await assert.rejects(async () => model.doGenerate(options as never), (error: unknown) =>
-      UnsupportedFunctionalityError.isInstance(error) && error.functionality === functionality);
+      UnsupportedFunctionalityError.isInstance(error) && error.functionality === functionality, functionality);
   }
   await assert.rejects(async () => generateText({ model, prompt: 'Hi', providerOptions: { rlx: { temprature: 1 } } }), { code: 'usage', at: 'temprature' });
+  await assert.rejects(async () => model.doGenerate({ prompt: [hi], tools: [{ ...WEATHER, strict: true }] }), { code: 'usage', at: 'tools[0]' });
   assert.equal(wasm.started.length, 0);
-  await model.doGenerate({ prompt: [hi], tools: [tool], toolChoice: { type: 'none' } });
 });
 
 /** Vectors of a text's length, of texts of at most 3 characters. */

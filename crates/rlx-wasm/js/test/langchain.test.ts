@@ -2,10 +2,12 @@
 
 import { InMemoryCache } from '@langchain/core/caches';
 import { ContextOverflowError, LangChainError, ModelAbortError } from '@langchain/core/errors';
-import { AIMessage, HumanMessage, SystemMessage, ToolMessage } from '@langchain/core/messages';
-import type { AIMessageChunk } from '@langchain/core/messages';
+import { AIMessage, FunctionMessage, HumanMessage, SystemMessage } from '@langchain/core/messages';
+import type { AIMessageChunk, ToolMessage } from '@langchain/core/messages';
 import { StringOutputParser } from '@langchain/core/output_parsers';
 import { ChatPromptTemplate } from '@langchain/core/prompts';
+import { tool } from '@langchain/core/tools';
+import type { StructuredToolInterface } from '@langchain/core/tools';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -20,9 +22,18 @@ const done = (reason: 'stop' | 'length' = 'stop'): WasmEvent => ({ type: 'done',
 const texts = (...all: string[]): WasmEvent[] => all.map((text) => ({ type: 'text', text }));
 const started = (wasm: FakeEngine, i = 0) => wasm.started[i] as { [key: string]: unknown };
 
+/** What a template that knows tools and thoughts has; its calls and thoughts are between marks. */
+const TEMPLATE = '{{ tools }} tool_calls reasoning_content <tool_call> </tool_call> <think></think>';
+const CALL = '<tool_call>{"name": "weather", "arguments": {"city": "Bern"}}</tool_call>';
+const SCHEMA = { type: 'object' as const, properties: { city: { type: 'string' as const } }, required: ['city'] };
+const weather = tool(async ({ city }: { city: string }) => `sunny in ${city}`, { name: 'weather', description: 'Tells the weather.', schema: SCHEMA });
+/** What the template is told of it. */
+const TOLD = { type: 'function', function: { name: 'weather', description: 'Tells the weather.', parameters: SCHEMA } };
+
 for (const { name, engine: engineAt } of PLACES) {
-  const setUp = async (t: TestContext, params: Partial<ChatRlxParams> = {}, events: WasmEvent[] = [...texts('Hel', 'lo'), done()]) => {
+  const setUp = async (t: TestContext, params: Partial<ChatRlxParams> = {}, events: WasmEvent[] = [...texts('Hel', 'lo'), done()], template = '') => {
     const wasm = new FakeEngine();
+    wasm.templateText = template;
     wasm.events = events;
     const engine = await engineAt(wasm);
     t.after(() => engine.dispose());
@@ -69,6 +80,36 @@ for (const { name, engine: engineAt } of PLACES) {
     assert.equal(seen.join(''), 'Hello');
   });
 
+  test(`${name}: a bound tool is called, whole and streamed, and its result goes back with the thoughts`, async (t) => {
+    const { wasm, chat } = await setUp(t, {}, [...texts('<think>I must', ' look.</think>', CALL, CALL), done()], TEMPLATE);
+    const bound = chat.bindTools([weather]);
+    const whole = await bound.invoke('Hi');
+    let streamed: AIMessageChunk | undefined;
+    for await (const chunk of await bound.stream('Hi')) streamed = streamed ? streamed.concat(chunk) : chunk;
+    for (const answer of [whole, streamed!]) {
+      assert.equal(answer.content, '');
+      assert.deepEqual(answer.tool_calls!.map(({ id, ...call }) => call), Array(2).fill({ name: 'weather', args: { city: 'Bern' }, type: 'tool_call' }));
+      assert.equal(new Set(answer.tool_calls!.map(({ id }) => id)).size, 2);
+      assert.equal(answer.additional_kwargs.reasoning_content, 'I must look.');
+      assert.equal(answer.response_metadata.finish_reason, 'tool_calls');
+    }
+    assert.deepEqual(streamed!.tool_call_chunks!.map(({ index, args }) => [index, args]), [[0, '{"city":"Bern"}'], [1, '{"city":"Bern"}']]);
+    assert.deepEqual(started(wasm).variables, { tools: [TOLD] });
+    const [call] = streamed!.tool_calls!;
+    const result = await (weather as StructuredToolInterface).invoke({ ...call!, type: 'tool_call' }) as ToolMessage;
+    await bound.invoke([new HumanMessage('Hi'), new AIMessage({ content: '', tool_calls: [call!], additional_kwargs: streamed!.additional_kwargs }), result]);
+    assert.deepEqual(started(wasm, 2).messages, [
+      { role: 'user', content: 'Hi' },
+      {
+        role: 'assistant', content: '', reasoning_content: 'I must look.',
+        tool_calls: [{ id: call!.id, type: 'function', function: { name: 'weather', arguments: { city: 'Bern' } } }],
+      },
+      { role: 'tool', tool_call_id: call!.id, name: 'weather', content: 'sunny in Bern' },
+    ]);
+    await chat.bindTools([weather], { tool_choice: 'none' }).invoke('Hi');
+    assert.deepEqual(started(wasm, 3).variables, {});
+  });
+
   test(`${name}: a signal ends a call with what it has so far, and the next call works`, async (t) => {
     const { wasm, chat } = await setUp(t, {}, [...texts('one ', 'two ', 'three'), done()]);
     const abort = new AbortController();
@@ -92,24 +133,47 @@ for (const { name, engine: engineAt } of PLACES) {
   });
 }
 
-const fake = async (params: Partial<ChatRlxParams> = {}) => {
+const fake = async (params: Partial<ChatRlxParams> = {}, answer = 'Hello', template = '') => {
   const wasm = new FakeEngine();
-  wasm.events = [...texts('Hello'), done()];
+  wasm.events = [...texts(answer), done()];
+  wasm.templateText = template;
   return { wasm, chat: new ChatRlx({ engine: await PLACES[0]!.engine(wasm), ...params }) };
 };
 
+test('structured output is read from a call', async () => {
+  const { wasm, chat } = await fake({}, CALL.replace('weather', 'extract'), TEMPLATE);
+  assert.deepEqual(await chat.withStructuredOutput(SCHEMA).invoke('Hi'), { city: 'Bern' });
+  assert.deepEqual((started(wasm).variables as { tools: { function: object }[] }).tools[0]!.function, { ...TOLD.function, name: 'extract', description: 'A function available to call.' });
+});
+
+test('answers of the standard form, and one with a call that is no object, go back as they are', async () => {
+  const { wasm, chat } = await fake({ outputVersion: 'v1' }, `Look. ${CALL}`, TEMPLATE);
+  const answer = await chat.bindTools([weather]).invoke('Hi');
+  const [call] = answer.tool_calls!;
+  const standard = new AIMessage({ contentBlocks: [{ type: 'text', text: 'Look.' }, { type: 'tool_call', id: call!.id!, name: 'weather', args: { city: 'Bern' } }] });
+  const odd = new AIMessage({ content: '', invalid_tool_calls: [{ id: '1', name: 'weather', args: '[1]', error: 'Malformed args.', type: 'invalid_tool_call' }] });
+  await chat.invoke([new HumanMessage({ content: 'Hi', name: 'ann' }), answer, standard, odd]);
+  const told = { role: 'assistant', content: 'Look.', tool_calls: [{ id: call!.id, type: 'function', function: { name: 'weather', arguments: { city: 'Bern' } } }] };
+  assert.deepEqual(started(wasm, 1).messages, [
+    { role: 'user', content: 'Hi', name: 'ann' }, told, told,
+    { role: 'assistant', content: '', tool_calls: [{ id: '1', type: 'function', function: { name: 'weather', arguments: [1] } }] },
+  ]);
+});
+
 test('what is not done is LangChain\'s error, before the engine is asked', async () => {
-  const { wasm, chat } = await fake();
-  const call = new AIMessage({ content: '', tool_calls: [{ name: 'f', args: {}, id: '1' }] });
+  const { wasm, chat } = await fake({}, 'Hello', TEMPLATE);
   for (const work of [
     () => chat.invoke('Hi', { tool_choice: 'any' }),
-    () => chat.invoke([new ToolMessage({ content: '', tool_call_id: '1' })]),
-    () => chat.invoke([call]),
+    () => chat.bindTools([weather], { tool_choice: 'weather' }).invoke('Hi'),
+    () => chat.invoke('Hi', { n: 2 } as object),
+    () => chat.invoke([new FunctionMessage({ content: '', name: 'f' })]),
     () => chat.invoke([new HumanMessage({ content: [{ type: 'image_url', image_url: { url: 'data:,' } }] })]),
     async () => {
-      for await (const _ of await chat.withConfig({ tools: [] } as object).stream('Hi'));
+      for await (const _ of await chat.withConfig({ response_format: { type: 'json_object' } } as object).stream('Hi'));
     },
   ]) await assert.rejects(work, LangChainError.isInstance);
+  await assert.rejects(chat.bindTools([weather], { parallel_tool_calls: false }).invoke('Hi'), { code: 'usage', at: 'parallel_tool_calls' });
+  await assert.rejects(chat.bindTools([{ name: 'weather' }]).invoke('Hi'), { code: 'usage', at: 'tools[0]' });
   assert.equal(wasm.started.length, 0);
 });
 

@@ -48,8 +48,9 @@ class Talker extends FakeEngine {
 const named = (name: string) => (error: unknown) => (error as Error).name === name;
 
 for (const { name, engine: engineAt } of PLACES) {
-  const setUp = async (t: TestContext) => {
+  const setUp = async (t: TestContext, template = '') => {
     const wasm = new Talker();
+    wasm.templateText = template;
     const engine = await engineAt(wasm);
     t.after(() => engine.dispose());
     return { wasm, engine, LanguageModel: languageModel({ engine }) };
@@ -69,6 +70,16 @@ for (const { name, engine: engineAt } of PLACES) {
     await session.prompt('three');
     assert.deepEqual(wasm.messages(1), ['s Short.', 'u one', 'a Hello', 'u two', 'u three']);
     assert.deepEqual([session.inputUsage, session.inputQuota], [session.contextUsage, CONTEXT]);
+  });
+
+  test(`${name}: thoughts are not told, and are no part of the conversation`, async (t) => {
+    const { wasm, LanguageModel } = await setUp(t, '<think></think>');
+    wasm.events = ['<think>hm</think>', 'Hi'].map((text) => ({ type: 'text', text }));
+    const session = await LanguageModel.create();
+    assert.equal(await session.prompt('one'), 'Hi');
+    assert.equal(session.contextUsage, 4 + 3);
+    assert.equal(await session.prompt('two'), 'Hi');
+    assert.deepEqual(wasm.messages(1), ['u one', 'a Hi', 'u two']);
   });
 
   test(`${name}: a stream has texts as they come, runs unread, and calls keep their order`, async (t) => {

@@ -2,6 +2,7 @@
 
 import type { EmbeddingModel, LanguageModel } from 'ai';
 import type { BaseChatModel } from '@langchain/core/language_models/chat_models';
+import type { Runnable } from '@langchain/core/runnables';
 import { embeddingModel, languageModel } from '../src/adapters/ai_sdk.js';
 import { ChatRlx } from '../src/adapters/langchain.js';
 import type { LanguageModelSource } from '../src/adapters/language_model.js';
@@ -77,6 +78,7 @@ export function peers(engine: Engine, embedder: Embedder): void {
   languageModel(engine) satisfies LanguageModel;
   embeddingModel(embedder) satisfies EmbeddingModel;
   new ChatRlx({ engine, temperature: 0 }) satisfies BaseChatModel;
+  new ChatRlx({ engine }).bindTools([{ name: 'f', schema: {} }], { tool_choice: 'none', min_p: 0 }) satisfies Runnable;
   // @ts-expect-error OpenAI's names, not camel case
   new ChatRlx({ engine, maxTokens: 1 });
   ({ engine }) satisfies LanguageModelSource;

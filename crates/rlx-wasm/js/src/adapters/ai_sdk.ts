@@ -10,21 +10,18 @@
  * `customProvider` of `ai` makes a provider of several models.
  */
 
-import { UnsupportedFunctionalityError } from '@ai-sdk/provider';
 import type {
-  EmbeddingModelV4, LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4FinishReason, LanguageModelV4Prompt,
-  LanguageModelV4StreamPart, LanguageModelV4Usage, SharedV4Warning,
+  EmbeddingModelV4, LanguageModelV4, LanguageModelV4Content, LanguageModelV4FinishReason, LanguageModelV4StreamPart,
+  LanguageModelV4ToolCall, LanguageModelV4Usage, SharedV4Warning,
 } from '@ai-sdk/provider';
 import type { Embedder } from '../embedder.js';
-import type { ChatCompletionChunk, ChatMessage, ChatRequest, FinishReason, Usage } from '../openai/types.js';
+import type { AnswerMessage, ChatCompletionChunk, ChatDelta, ChatRequest, FinishReason, ToolCall, Usage } from '../openai/types.js';
+import { PROVIDER, toRequest, unsupported } from './ai_sdk_input.js';
 import type { ChatEngine } from './engine.js';
-
-/** The name of ours in `providerOptions`. */
-const PROVIDER = 'rlx';
 
 /**
  * The engine's model. `providerOptions: { rlx: { min_p: 0.1 } }` takes the settings of `ChatRequest` that the SDK has no
- * name for. What the engine cannot do (tools, JSON output, files) is an `UnsupportedFunctionalityError`.
+ * name for. What the engine cannot do (forced calls of tools, JSON output, files) is an `UnsupportedFunctionalityError`.
  */
 export function languageModel(engine: ChatEngine): LanguageModelV4 {
   const { completions } = engine.chat;
@@ -39,7 +36,7 @@ export function languageModel(engine: ChatEngine): LanguageModelV4 {
       const { id, created, model, choices, usage } = await completions.create(request);
       const { message, finish_reason } = choices[0]!;
       return {
-        content: [{ type: 'text', text: message.content ?? '' }],
+        content: contentOf(message),
         finishReason: finishReason(finish_reason),
         usage: toUsage(usage),
         request: { body: body(request) },
@@ -87,46 +84,18 @@ export function embeddingModel(embedder: Embedder, modelId = 'embedder'): Embedd
   };
 }
 
-const unsupported = (functionality: string, message: string) => new UnsupportedFunctionalityError({ functionality, message: `rlx: ${message}` });
-
-/** The engine's request for a call, and warnings of what the engine does not heed. */
-function toRequest(options: LanguageModelV4CallOptions): { request: ChatRequest & { stream?: false }; warnings: SharedV4Warning[] } {
-  const warnings: SharedV4Warning[] = [];
-  const warn = (feature: string, details: string) => warnings.push({ type: 'unsupported', feature, details });
-  if (options.tools?.length && options.toolChoice?.type !== 'none') throw unsupported('tools', 'tools are not supported yet');
-  if (options.responseFormat?.type === 'json') throw unsupported('responseFormat', 'JSON output is not supported yet');
-  if (options.reasoning && options.reasoning !== 'provider-default') warn('reasoning', 'the model reasons as its chat template says');
-  const settings: Partial<Record<keyof ChatRequest, unknown>> = {
-    max_tokens: options.maxOutputTokens,
-    temperature: options.temperature,
-    top_p: options.topP,
-    top_k: options.topK,
-    presence_penalty: options.presencePenalty,
-    frequency_penalty: options.frequencyPenalty,
-    seed: options.seed,
-    stop: options.stopSequences,
-    signal: options.abortSignal,
-  };
-  const given = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
-  const request = { ...options.providerOptions?.[PROVIDER], ...given, messages: toMessages(options.prompt, warn), stream: false as const };
-  return { request, warnings };
-}
-
 /** The request as data, for who looks at it. */
 const body = ({ signal: _, ...request }: ChatRequest) => request;
 
-function toMessages(prompt: LanguageModelV4Prompt, warn: (feature: string, details: string) => void): ChatMessage[] {
-  return prompt.map(({ role, content }): ChatMessage => {
-    if (role === 'system') return { role, content };
-    if (role === 'tool') throw unsupported('tool messages', 'messages of tools are not supported yet');
-    let text = '';
-    for (const part of content) {
-      if (part.type === 'text') text += part.text;
-      else if (part.type === 'reasoning') warn('reasoning parts', 'the thoughts of earlier answers are left out');
-      else throw unsupported(`${part.type} parts`, `${role} messages with ${part.type} parts are not supported`);
-    }
-    return { role, content: text };
-  });
+const toolCall = ({ id, function: { name, arguments: input } }: ToolCall): LanguageModelV4ToolCall =>
+  ({ type: 'tool-call', toolCallId: id, toolName: name, input });
+
+function contentOf({ reasoning_content: thoughts, content, tool_calls: calls = [] }: AnswerMessage): LanguageModelV4Content[] {
+  return [
+    ...(thoughts ? [{ type: 'reasoning' as const, text: thoughts }] : []),
+    ...(content ? [{ type: 'text' as const, text: content }] : []),
+    ...calls.map(toolCall),
+  ];
 }
 
 const FINISH: Record<FinishReason, LanguageModelV4FinishReason['unified']> = { stop: 'stop', length: 'length', tool_calls: 'tool-calls' };
@@ -159,29 +128,56 @@ function readable<T>(items: AsyncIterator<T>, cancel: () => void): ReadableStrea
   }, { highWaterMark: 0 });
 }
 
-/** The SDK's parts of an answer: one block of text. An error is a part too; what the signal ended is thrown. */
+/** The parts that deltas become: thoughts and texts in blocks that they begin and end, and whole calls. */
+class Blocks {
+  #open: { kind: 'reasoning' | 'text'; id: string } | undefined;
+  #begun = 0;
+
+  *add({ reasoning_content: thought, content, tool_calls: calls = [] }: ChatDelta): Generator<LanguageModelV4StreamPart> {
+    if (thought) yield* this.#block('reasoning', thought);
+    if (content) yield* this.#block('text', content);
+    for (const call of calls) {
+      yield* this.end();
+      const { id, function: { name, arguments: delta } } = call;
+      yield { type: 'tool-input-start', id, toolName: name };
+      yield { type: 'tool-input-delta', id, delta };
+      yield { type: 'tool-input-end', id };
+      yield toolCall(call);
+    }
+  }
+
+  *end(): Generator<LanguageModelV4StreamPart> {
+    if (this.#open) yield { type: `${this.#open.kind}-end`, id: this.#open.id };
+    this.#open = undefined;
+  }
+
+  *#block(kind: 'reasoning' | 'text', delta: string): Generator<LanguageModelV4StreamPart> {
+    if (this.#open?.kind !== kind) {
+      yield* this.end();
+      this.#open = { kind, id: String(this.#begun++) };
+      yield { type: `${kind}-start`, id: this.#open.id };
+    }
+    yield { type: `${kind}-delta`, id: this.#open.id, delta };
+  }
+}
+
+/** The SDK's parts of an answer. An error is a part too; what the signal ended is thrown. */
 async function* parts(
   chunks: AsyncIterable<ChatCompletionChunk>, warnings: SharedV4Warning[], signal: AbortSignal, raw: boolean,
 ): AsyncGenerator<LanguageModelV4StreamPart> {
-  const block = 'text';
-  let state: 'start' | 'head' | 'text' = 'start';
+  const blocks = new Blocks();
+  let begun = false;
   yield { type: 'stream-start', warnings };
   try {
     for await (const chunk of chunks) {
       const { id, created, model, choices, usage } = chunk;
       const { delta, finish_reason } = choices[0]!;
       if (raw) yield { type: 'raw', rawValue: chunk };
-      if (state === 'start') {
-        yield { type: 'response-metadata', id, timestamp: new Date(created * 1000), modelId: model };
-        state = 'head';
-      }
-      if (delta.content) {
-        if (state === 'head') yield { type: 'text-start', id: block };
-        state = 'text';
-        yield { type: 'text-delta', id: block, delta: delta.content };
-      }
+      if (!begun) yield { type: 'response-metadata', id, timestamp: new Date(created * 1000), modelId: model };
+      begun = true;
+      yield* blocks.add(delta);
       if (finish_reason && usage) {
-        if (state === 'text') yield { type: 'text-end', id: block };
+        yield* blocks.end();
         yield { type: 'finish', finishReason: finishReason(finish_reason), usage: toUsage(usage) };
       }
     }

@@ -5,34 +5,41 @@
  * import { ChatRlx } from 'rlx-wasm/langchain';
  * const chain = prompt.pipe(new ChatRlx({ engine, temperature: 0 })).pipe(new StringOutputParser());
  * ```
+ *
+ * Thoughts are in `additional_kwargs.reasoning_content`, of answers and of messages that are sent back.
  */
 
 import type { CallbackManagerForLLMRun } from '@langchain/core/callbacks/manager';
 import { ContextOverflowError, LangChainError, ModelAbortError } from '@langchain/core/errors';
-import type { BaseChatModelCallOptions, BaseChatModelParams } from '@langchain/core/language_models/chat_models';
+import type { BaseLanguageModelInput } from '@langchain/core/language_models/base';
+import type { BaseChatModelCallOptions, BaseChatModelParams, BindToolsInput } from '@langchain/core/language_models/chat_models';
 import { BaseChatModel } from '@langchain/core/language_models/chat_models';
 import type { ModelProfile } from '@langchain/core/language_models/profile';
-import { AIMessage, AIMessageChunk } from '@langchain/core/messages';
-import type { AIMessageFields, BaseMessage, MessageContent, UsageMetadata } from '@langchain/core/messages';
+import { AIMessageChunk } from '@langchain/core/messages';
+import type { BaseMessage, MessageContent } from '@langchain/core/messages';
 import type { ChatResult } from '@langchain/core/outputs';
 import { ChatGenerationChunk } from '@langchain/core/outputs';
+import type { Runnable } from '@langchain/core/runnables';
+import { convertToOpenAITool } from '@langchain/core/utils/function_calling';
 import { RlxError } from '../error.js';
-import type { ChatMessage, ChatRequest, Usage } from '../openai/types.js';
+import type { ChatRequest, ChatTool } from '../openai/types.js';
 import { SETTINGS } from './engine.js';
 import type { ChatEngine, Settings } from './engine.js';
+import { textOf, toAnswer, toMessage } from './langchain_messages.js';
 
 /** Settings of one call; those that it does not name are the model's. */
-export interface ChatRlxCallOptions extends BaseChatModelCallOptions, Omit<Settings, 'stop'> {}
+export interface ChatRlxCallOptions extends BaseChatModelCallOptions, Omit<Settings, 'stop'> {
+  /** In OpenAI's shape; `bindTools` makes them of others. */
+  tools?: readonly ChatTool[];
+}
 
 /** The engine, and the settings of all calls. */
 export interface ChatRlxParams extends BaseChatModelParams, Settings {
   engine: ChatEngine;
 }
 
-/** What is bound to a model for tools and structured output, and would change the answer. */
-const UNSUPPORTED = ['tools', 'tool_choice', 'functions', 'function_call', 'response_format'];
-
-const ROLES: { [type: string]: ChatMessage['role'] } = { system: 'system', human: 'user', ai: 'assistant' };
+/** What may be bound to a model, would change the answer, and is not done; or has no place in an answer of LangChain's. */
+const UNSUPPORTED = ['functions', 'function_call', 'response_format', 'n', 'logprobs', 'top_logprobs'];
 
 export class ChatRlx extends BaseChatModel<ChatRlxCallOptions> {
   readonly #engine: ChatEngine;
@@ -58,11 +65,18 @@ export class ChatRlx extends BaseChatModel<ChatRlxCallOptions> {
   }
 
   override invocationParams(options?: this['ParsedCallOptions']): Record<string, unknown> {
-    return { ...this._identifyingParams(), ...(options && settingsOf(options)) };
+    return { ...this._identifyingParams(), ...(options && { ...settingsOf(options), ...toolsOf(options) }) };
   }
 
   override get profile(): ModelProfile {
     return { maxInputTokens: this.#engine.info().contextLength };
+  }
+
+  /** The model with functions that it may call. Nothing forces a call: `tool_choice` may be `auto` or `none`. */
+  override bindTools(
+    tools: BindToolsInput[], kwargs: Partial<ChatRlxCallOptions> = {},
+  ): Runnable<BaseLanguageModelInput, AIMessageChunk, ChatRlxCallOptions> {
+    return this.withConfig({ ...kwargs, tools: tools.map((tool) => convertToOpenAITool(tool) as ChatTool) });
   }
 
   /** Counts with the model's own tokenizer. */
@@ -72,20 +86,12 @@ export class ChatRlx extends BaseChatModel<ChatRlxCallOptions> {
 
   async _generate(messages: BaseMessage[], options: this['ParsedCallOptions']): Promise<ChatResult> {
     try {
-      const { id, model, choices, usage } = await this.#engine.chat.completions.create(
-        { ...this.#request(messages, options), stream: false },
-      );
-      const { message, finish_reason } = choices[0]!;
-      const text = message.content ?? '';
+      const answer = await this.#engine.chat.completions.create({ ...this.#request(messages, options), stream: false });
+      const { message: { content }, finish_reason } = answer.choices[0]!;
+      const { prompt_tokens: promptTokens, completion_tokens: completionTokens, total_tokens: totalTokens } = answer.usage;
       return {
-        generations: [{
-          text,
-          message: new AIMessage(fieldsOf({
-            id, content: text, usage_metadata: toUsage(usage), response_metadata: { model_name: model },
-          })),
-          generationInfo: { finish_reason },
-        }],
-        llmOutput: { tokenUsage: { promptTokens: usage.prompt_tokens, completionTokens: usage.completion_tokens, totalTokens: usage.total_tokens } },
+        generations: [{ text: content ?? '', message: toAnswer(answer), generationInfo: { finish_reason } }],
+        llmOutput: { tokenUsage: { promptTokens, completionTokens, totalTokens } },
       };
     } catch (error) {
       throw toLangChain(error);
@@ -97,18 +103,11 @@ export class ChatRlx extends BaseChatModel<ChatRlxCallOptions> {
   ): AsyncGenerator<ChatGenerationChunk> {
     try {
       const chunks = await this.#engine.chat.completions.create({ ...this.#request(messages, options), stream: true });
-      for await (const { id, model, choices, usage } of chunks) {
-        const { delta, finish_reason } = choices[0]!;
+      for await (const part of chunks) {
+        const { delta, finish_reason } = part.choices[0]!;
         const text = delta.content ?? '';
         const chunk = new ChatGenerationChunk({
-          text,
-          message: new AIMessageChunk(fieldsOf({
-            id,
-            content: text,
-            ...(usage && { usage_metadata: toUsage(usage) }),
-            ...(finish_reason && { response_metadata: { model_name: model } }),
-          })),
-          ...(finish_reason && { generationInfo: { finish_reason } }),
+          text, message: toAnswer(part), ...(finish_reason && { generationInfo: { finish_reason } }),
         });
         yield chunk;
         await runManager?.handleLLMNewToken(text, undefined, undefined, undefined, undefined, { chunk });
@@ -126,46 +125,25 @@ export class ChatRlx extends BaseChatModel<ChatRlxCallOptions> {
     return {
       ...this.#settings,
       ...settingsOf(options),
+      ...toolsOf(options),
       messages: messages.map(toMessage),
       ...(options.signal && { signal: options.signal }),
     };
   }
 }
 
-interface Fields {
-  id: string;
-  content: string;
-  usage_metadata?: UsageMetadata;
-  response_metadata?: { model_name: string };
-}
-
-/** Fields of a message of the model: under `exactOptionalPropertyTypes` LangChain's type allows no usage. */
-const fieldsOf = (fields: Fields): AIMessageFields => fields as object as AIMessageFields;
-
 /** The settings among other fields. */
 function settingsOf(fields: object): Settings {
-  return Object.fromEntries(Object.entries(fields).filter(([key, value]) => key in SETTINGS && value !== undefined));
+  return Object.fromEntries(Object.entries(fields).filter(([key, value]) => Object.hasOwn(SETTINGS, key) && value !== undefined));
 }
 
-function toMessage(message: BaseMessage, i: number): ChatMessage {
-  const { type, content } = message;
-  const at = `messages[${i}]`;
-  const role = ROLES[type];
-  if (!role) throw new LangChainError(`ChatRlx: messages of type ${type} are not supported (${at})`);
-  if (AIMessage.isInstance(message) && message.tool_calls?.length) throw new LangChainError(`ChatRlx: tool calls are not supported yet (${at})`);
-  return { role, content: textOf(content, at) };
+/** The functions that a call may use. */
+function toolsOf({ tools, tool_choice: choice }: ChatRlxCallOptions): Pick<ChatRequest, 'tools' | 'tool_choice'> {
+  if (choice !== undefined && choice !== 'auto' && choice !== 'none') {
+    throw new LangChainError(`ChatRlx: tool_choice ${typeof choice === 'string' ? choice : JSON.stringify(choice)} is not supported, for nothing forces a call: it may be auto or none`);
+  }
+  return { ...(tools && { tools }), ...(choice && { tool_choice: choice }) };
 }
-
-function textOf(content: MessageContent, at: string): string {
-  if (typeof content === 'string') return content;
-  return content.map((block) => {
-    if (block.type === 'text' && typeof block.text === 'string') return block.text;
-    throw new LangChainError(`ChatRlx: content of type ${block.type} is not supported (${at})`);
-  }).join('');
-}
-
-const toUsage = ({ prompt_tokens, completion_tokens, total_tokens }: Usage): UsageMetadata =>
-  ({ input_tokens: prompt_tokens, output_tokens: completion_tokens, total_tokens });
 
 /** LangChain's own error for what it has one for; others stay the engine's. */
 function toLangChain(error: unknown): unknown {

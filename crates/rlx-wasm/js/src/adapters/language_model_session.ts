@@ -219,14 +219,19 @@ export class LanguageModel extends EventTarget {
         ...sampling.settings, messages: [...initial, ...rest, ...messages], signal, stream: true,
       });
       let answer = '';
+      let thought = false;
       for await (const { choices, usage } of chunks) {
         const { delta } = choices[0]!;
+        thought ||= delta.reasoning_content !== undefined;
         if (delta.content) {
           answer += delta.content;
           heard(delta.content);
         }
-        // The last token of an answer that fills the window counts, but needs no place in it.
-        if (usage) this.#add([...messages, { role: 'assistant', content: answer }], Math.min(usage.total_tokens, this.contextWindow));
+        if (!usage) continue;
+        const said: readonly TextMessage[] = [...messages, { role: 'assistant', content: answer }];
+        // Thoughts are no part of the conversation. The last token of an answer that fills the window counts, but needs no place in it.
+        const total = thought ? await this.#count([...initial, ...rest, ...said]) : usage.total_tokens;
+        this.#add(said, Math.min(total, this.contextWindow));
       }
     } catch (error) {
       const full = error instanceof RlxError && error.code === 'context_full' && !signal.aborted;
