@@ -33,6 +33,7 @@ pub mod error;
 pub mod math;
 pub mod nearest;
 pub(crate) mod order;
+pub(crate) mod sorted;
 pub mod types;
 
 pub mod formats;

@@ -1,7 +1,7 @@
 //! MIR as text, one node a line. `parse.rs` reads it back.
 
 use super::mir::{Graph, ParamKind, ValueId};
-use alloc::collections::BTreeMap;
+use crate::sorted::Map;
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
@@ -48,7 +48,7 @@ impl fmt::Display for Graph {
 /// One function, `depth` regions deep.
 pub(super) fn function(g: &Graph, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
     let pad = depth * 4;
-    let mut names: BTreeMap<ValueId, String> = BTreeMap::new();
+    let mut names: Map<ValueId, String> = Map::new();
     writeln!(f, "{:pad$}func @{} {{", "", g.name)?;
     for p in &g.params {
         names.insert(p.value, format!("%{}", p.name));

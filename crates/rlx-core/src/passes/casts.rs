@@ -2,15 +2,15 @@
 
 use crate::ir::mir::{Graph, Node, ValueId};
 use crate::ops::Cast;
+use crate::sorted::Map;
 use crate::types::{DType, Kind, Type};
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Casts there are already.
 #[derive(Default)]
-pub(super) struct Casts(BTreeMap<(ValueId, DType), ValueId>);
+pub(super) struct Casts(Map<(ValueId, DType), ValueId>);
 
 /// The label of a node that is a part of another's work.
 pub(super) fn part(label: &str, name: &str) -> String {

@@ -24,9 +24,9 @@ use crate::error::{Error, Result};
 use crate::ir::mir::{Graph, ValueId};
 use crate::ops::{Alias, Operator, Region, RegionStep, StepFn, StepOperand};
 use crate::plan::at_load;
+use crate::sorted::{Map, Set};
 use crate::target::{Path, RegionLimits, Target};
 use crate::types::{Kind, Type};
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -66,10 +66,10 @@ fn fuse(g: &mut Graph, limits: RegionLimits, target: &Target, loaded: &[bool]) -
             continue;
         }
         let shape = &g.ty(g.nodes[root].outputs[0]).shape;
-        let mut chain = BTreeSet::from([root]);
-        let mut reads: BTreeSet<ValueId> = g.nodes[root].inputs.iter().copied().collect();
+        let mut chain = Set::from_iter([root]);
+        let mut reads: Set<ValueId> = g.nodes[root].inputs.iter().copied().collect();
         let maker = |&v: &ValueId| rewrite.maker(v);
-        let mut candidates: BTreeSet<usize> = reads.iter().filter_map(maker).collect();
+        let mut candidates: Set<usize> = reads.iter().filter_map(maker).collect();
         // The latest first: all its readers are decided.
         while let Some(at) = candidates.pop_last() {
             let node = &g.nodes[at];
@@ -81,11 +81,11 @@ fn fuse(g: &mut Graph, limits: RegionLimits, target: &Target, loaded: &[bool]) -
                 && rewrite.readers(v).iter().all(|user| chain.contains(user))
                 && !g.is_output(v)
                 && !node.inputs.iter().any(|x| stateful[x.0 as usize]);
-            let new: BTreeSet<ValueId> = node.inputs.iter().copied().collect();
-            let count = reads.union(&new).count() - 1;
+            let new: Set<ValueId> = node.inputs.iter().copied().collect();
+            let count = reads.len() + new.iter().filter(|v| !reads.contains(v)).count() - 1;
             if joins && chain.len() < limits.steps && count <= limits.inputs {
                 reads.remove(&v);
-                reads.extend(new);
+                reads.extend(node.inputs.iter().copied());
                 chain.insert(at);
                 candidates.extend(node.inputs.iter().filter_map(maker));
             }
@@ -97,7 +97,7 @@ fn fuse(g: &mut Graph, limits: RegionLimits, target: &Target, loaded: &[bool]) -
         if !takes(target, &region, g, &operands) {
             continue;
         }
-        let chain: Vec<usize> = chain.into_iter().collect();
+        let chain: Vec<usize> = chain.iter().copied().collect();
         chain.iter().for_each(|&at| taken[at] = true);
         rewrite.replace(root, region, operands, &chain);
     }
@@ -118,16 +118,16 @@ fn stateful(g: &Graph) -> Vec<bool> {
 }
 
 /// The chain as an operator, and what it reads, in the order it does.
-fn region(g: &Graph, chain: &BTreeSet<usize>) -> Result<(Region, Vec<ValueId>)> {
-    let mut known: BTreeMap<ValueId, StepOperand> = BTreeMap::new();
+fn region(g: &Graph, chain: &Set<usize>) -> Result<(Region, Vec<ValueId>)> {
+    let mut known: Map<ValueId, StepOperand> = Map::new();
     let (mut operands, mut steps) = (Vec::new(), Vec::new());
-    for &at in chain {
+    for &at in chain.iter() {
         let node = &g.nodes[at];
         let f = StepFn::of(&node.op);
         let f = f.ok_or_else(|| Error::internal("a chain has another operator"))?;
         let mut reads = Vec::with_capacity(node.inputs.len());
         for &v in &node.inputs {
-            reads.push(*known.entry(v).or_insert_with(|| {
+            reads.push(*known.get_or_insert_with(v, || {
                 operands.push(v);
                 StepOperand::Input(operands.len() - 1)
             }));

@@ -65,8 +65,8 @@ mod oracle {
     use crate::ir::mir::{Graph, Node, ValueId};
     use crate::ops::{Class, Constant, Op};
     use crate::reference::{View, run};
+    use crate::sorted::{Map, Set};
     use crate::types::{DType, Kind, Type};
-    use alloc::collections::{BTreeMap, BTreeSet};
     use alloc::vec;
     use alloc::vec::Vec;
 
@@ -79,8 +79,8 @@ mod oracle {
         let returned = g.outputs.iter().map(|o| &o.value);
         let read = g.nodes.iter().flat_map(|n| &n.inputs).chain(returned);
         read.for_each(|v| reads[v.0 as usize] += 1);
-        let mut known: BTreeMap<ValueId, Constant> = BTreeMap::new();
-        let mut spent: BTreeSet<ValueId> = BTreeSet::new();
+        let mut known: Map<ValueId, Constant> = Map::new();
+        let mut spent: Set<ValueId> = Set::new();
         let mut total = 0u64;
         let mut nodes = Vec::with_capacity(g.nodes.len());
         for node in core::mem::take(&mut g.nodes) {
@@ -120,7 +120,7 @@ mod oracle {
     fn folded(
         g: &Graph,
         node: &Node,
-        known: &BTreeMap<ValueId, Constant>,
+        known: &Map<ValueId, Constant>,
         total: u64,
         spent_on: &mut u64,
     ) -> Option<Vec<Vec<u8>>> {

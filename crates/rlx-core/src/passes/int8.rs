@@ -24,9 +24,9 @@ use super::casts::{Casts, is_narrow, part};
 use crate::error::Result;
 use crate::ir::mir::{Graph, Node, ValueId};
 use crate::ops::{Cast, MatMul, Op, QuantizeRows};
+use crate::sorted::Map;
 use crate::target::Path;
 use crate::types::{BlockFormat, DType, Type};
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -44,7 +44,7 @@ pub(super) fn int8(g: &mut Graph, cx: &Context<'_>) -> Result<usize> {
     if !cx.int8() {
         return Ok(0);
     }
-    let mut blocks: BTreeMap<(ValueId, BlockFormat), ValueId> = BTreeMap::new();
+    let mut blocks: Map<(ValueId, BlockFormat), ValueId> = Map::new();
     let mut casts = Casts::default();
     let mut changed = 0;
     let mut nodes = Vec::with_capacity(g.nodes.len());

@@ -27,9 +27,9 @@ use crate::error::{Code, Error, Result};
 use crate::ir::mir::{Emitter, Graph, Node, ParamKind, ValueId};
 use crate::ops::{Cast, Class, Op};
 use crate::plan::at_load;
+use crate::sorted::Map;
 use crate::target::{DispatchPolicy, Path};
 use crate::types::{DType, Type};
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -102,7 +102,7 @@ fn unreadable(g: &Graph, cx: &Context<'_>, missing: &mut Vec<String>) {
 
 /// Lowers until nothing changes; what is left goes to the report. Returns the number of changes.
 pub(super) fn lower(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
-    let mut made_of = BTreeMap::new();
+    let mut made_of = Map::new();
     let mut changed = 0;
     let loaded = at_load(g, cx.options.whole_weights)?;
     for round in 0.. {
@@ -135,7 +135,7 @@ pub(super) fn lower(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
 fn unclaimed(
     g: &mut Graph,
     cx: &Context<'_>,
-    made_of: &BTreeMap<String, String>,
+    made_of: &Map<String, String>,
     loaded: &[bool],
     out: &mut Vec<Unsupported>,
 ) -> Result<()> {
@@ -187,7 +187,7 @@ fn is_loaded(node: &Node, loaded: &[bool]) -> bool {
 struct Round<'a, 'b> {
     cx: &'a mut Context<'b>,
     /// Of a part's label: the operator it is a part of.
-    made_of: &'a mut BTreeMap<String, String>,
+    made_of: &'a mut Map<String, String>,
     /// Of the graph's values, whether they are there once weights are loaded.
     loaded: &'a [bool],
     /// Whether nodes are counted for the report.
@@ -198,7 +198,7 @@ impl Round<'_, '_> {
     fn graph(&mut self, g: &mut Graph) -> Result<usize> {
         let mut changed = 0;
         // What stands for a value that lost its node.
-        let mut stands: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+        let mut stands: Map<ValueId, ValueId> = Map::new();
         let mut casts = Casts::default();
         let mut nodes = Vec::with_capacity(g.nodes.len());
         for mut node in core::mem::take(&mut g.nodes) {
@@ -252,7 +252,7 @@ impl Round<'_, '_> {
                 };
                 self.note(&kind, Route::Common, why);
                 for part in parts {
-                    self.made_of.entry(part.label.clone()).or_insert_with(|| kind.clone());
+                    self.made_of.get_or_insert_with(part.label.clone(), || kind.clone());
                     nodes.push(part);
                 }
                 stands.extend(node.outputs.iter().copied().zip(results));

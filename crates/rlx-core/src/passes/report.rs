@@ -5,9 +5,9 @@ use super::json;
 use crate::error::{Code, Error, Result};
 use crate::ir::mir::{Graph, ParamKind};
 use crate::ops::Op;
+use crate::sorted::Set;
 use crate::target::Path;
 use crate::types::{Kind, Type};
-use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -101,9 +101,9 @@ impl Traffic {
 }
 
 fn count(g: &Graph, cx: &Context<'_>, launches: &mut u64, bytes: &mut u64) -> Option<()> {
-    let weights: BTreeSet<_> =
+    let weights: Set<_> =
         g.params.iter().filter(|p| p.kind == ParamKind::Weight).map(|p| p.value).collect();
-    let mut seen = BTreeSet::new();
+    let mut seen = Set::new();
     for node in &g.nodes {
         let types: Vec<&Type> = node.inputs.iter().map(|&v| g.ty(v)).collect();
         if matches!(cx.target.path(&node.op, &types), Ok(Path::View | Path::HostConstant)) {
@@ -117,7 +117,7 @@ fn count(g: &Graph, cx: &Context<'_>, launches: &mut u64, bytes: &mut u64) -> Op
                 results = results.checked_add(size)?;
             }
         }
-        let written: BTreeSet<usize> = node.op.writes().iter().map(|w| w.0).collect();
+        let written: Set<usize> = node.op.writes().iter().map(|w| w.0).collect();
         let empty = results == 0 && written.is_empty();
         if empty {
             continue;

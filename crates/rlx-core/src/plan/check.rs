@@ -15,8 +15,8 @@ use super::liveness::view_alignment;
 use super::{ALIGNMENT, WeightPlan};
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::{Program, Slice, Space};
+use crate::sorted::Set;
 use crate::target::Limits;
-use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 
@@ -43,7 +43,7 @@ fn check_inner(program: &Program, plan: &WeightPlan, limits: &Limits) -> Result<
         for (k, slice) in step.results.iter().enumerate() {
             cx.slice(slice, &format!("result {k}")).map_err(|e| e.at(at.clone()))?;
         }
-        let bound: BTreeSet<(Space, u32)> = step
+        let bound: Set<(Space, u32)> = step
             .operands
             .iter()
             .chain(&step.results)

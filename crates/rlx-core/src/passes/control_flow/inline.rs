@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::ir::mir::{Graph, Node, ValueId};
 use crate::ops::{Alias, Op};
+use crate::sorted::Map;
 use crate::types::{DType, Kind, Scalar, Type};
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -13,9 +13,9 @@ use alloc::vec::Vec;
 pub(super) struct Inline<'a> {
     g: &'a mut Graph,
     nodes: Vec<Node>,
-    stands: BTreeMap<ValueId, ValueId>,
+    stands: Map<ValueId, ValueId>,
     /// Constants of one integer or bool.
-    constants: BTreeMap<ValueId, i64>,
+    constants: Map<ValueId, i64>,
     /// States' versions and views of them.
     stateful: Vec<ValueId>,
 }
@@ -25,7 +25,7 @@ impl<'a> Inline<'a> {
     pub fn new(g: &'a mut Graph, n: usize) -> Self {
         let params = g.params.iter().map(|p| p.value);
         let stateful = params.filter(|&v| g.ty(v).kind == Kind::State).collect();
-        let (stands, constants) = (BTreeMap::new(), BTreeMap::new());
+        let (stands, constants) = (Map::new(), Map::new());
         Inline { g, nodes: Vec::with_capacity(n), stands, constants, stateful }
     }
 
@@ -102,7 +102,7 @@ impl<'a> Inline<'a> {
         operands: &[ValueId],
         outer: &str,
     ) -> Vec<ValueId> {
-        let mut values: BTreeMap<ValueId, ValueId> =
+        let mut values: Map<ValueId, ValueId> =
             body.params.iter().map(|p| p.value).zip(operands.iter().copied()).collect();
         for node in &body.nodes {
             let mut copy = node.clone();
