@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { fetched, sizes } from '../../scripts/size.mjs';
 import { launch, openPage, root, screenshots, startServer } from './harness.mjs';
 
 const ANSWER = /appends an element to the back of a collection/;
@@ -52,6 +53,13 @@ test('a question button answers, and a follow-up stays in the conversation', { t
   assert.equal(await page.locator('.message').count(), 4);
   assert.ok((await lastAnswer().textContent()).length > 5);
   await screenshots(page, 'demo-answered');
+});
+
+test('until now the page has fetched what its size counts, and nothing else', () => {
+  const name = (path) => path.replace(/^.*\//, '').replace(/-[^/]{8}(?=\.(js|css)$)/, '');
+  const counted = fetched(sizes(join(root, 'www/dist')), { threads: false }).map((row) => name(row.name)).filter((each) => each !== 'index.html');
+  const asked = [...server.asked('.js'), ...server.asked('.css')].map(({ path }) => name(path));
+  assert.deepEqual([...new Set(asked)].sort(), counted.sort());
 });
 
 test('on a narrow screen nothing is wider than the page', async () => {
