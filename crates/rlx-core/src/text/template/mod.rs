@@ -68,8 +68,8 @@ impl Message {
 pub struct RenderOptions {
     /// End the prompt where the assistant's answer begins.
     pub add_generation_prompt: bool,
-    /// Further variables: `tools`, `enable_thinking`, … Guarded like the messages. Of a name that is there twice the first
-    /// counts.
+    /// Further variables: `tools`, `enable_thinking`, … Guarded like the messages. Of a name that is there twice the
+    /// first counts.
     pub variables: Vec<(String, TemplateValue)>,
     /// Local time in seconds since 1970, for `strftime_now`; without it that function is not
     /// defined and templates use the date they were written with.
