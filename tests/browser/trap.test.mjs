@@ -189,11 +189,13 @@ test("a panic is told in Rust's words, with its place", { timeout: 120_000 }, as
       if (name === 'clock' && !own) abort.abort();
       return false;
     };
-    const end = await t.settled(t.create(engine, { signal: abort.signal }));
+    const cancelled = await t.settled(t.create(engine, { signal: abort.signal }));
     t.traps.due = undefined;
+    const end = await t.settled(t.create(engine));
     engine.dispose();
-    return { end, answer: await t.ask(await t.load()), want: t.want };
+    return { cancelled: cancelled.code, end, answer: await t.ask(await t.load()), want: t.want };
   });
+  assert.equal(seen.cancelled, 'cancelled');
   assertStopped(seen.end, /^the wasm module stopped: .*borrowed.* \(crates\/rlx-wasm\/src\/engine\.rs:\d+\)$/);
   assert.match(seen.end.hint, /this is a bug in RLX, please report it/);
   assert.equal(seen.answer, seen.want);
