@@ -47,7 +47,7 @@ const run = (page, { path, names, prompt, device }) => page.evaluate(async ({ pa
 /** LLaDA 2's first recorded run, as a chat asks for it. */
 const fill = (page, { path, prompt, device }) => page.evaluate(async ({ path, content, device }) => {
   const { Engine } = await import('/dist/index.js');
-  const engine = await Engine.load({ model: path, device, cache: false, blockLength: 8, contextLength: 64, kv: 'f32', activations: 'f32' });
+  const engine = await Engine.load({ model: path, device, cache: false, worker: false, blockLength: 8, contextLength: 64, kv: 'f32', activations: 'f32' });
   const messages = [{ role: 'user', content }];
   const answer = await engine.chat.completions.create({ messages, temperature: 0, steps: 5, threshold: 0.55, max_post_steps: 0, max_tokens: 27 });
   const info = engine.info();
