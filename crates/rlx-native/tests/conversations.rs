@@ -147,3 +147,24 @@ fn what_a_prompt_changes_at_its_end_is_not_copied() {
     assert_eq!(answer.reused_tokens, 80);
     assert_eq!(answer.tokens, on.fresh(&edited));
 }
+
+/// Programs that give logits are added when they are asked for, to a session that has conversations.
+#[test]
+fn how_likely_tokens_are_is_told_beside_conversations() {
+    let on = On::new("cpu", "llama.gguf");
+    let mut model = on.model(64 << 20);
+    let prompt = ids(90, 1);
+    ask(&mut model, &prompt);
+    let options = GenerateOptions {
+        max_tokens: Some(5),
+        ignore_stops: true,
+        logprobs: Some(2),
+        ..GenerateOptions::default()
+    };
+    let other = ids(80, 2);
+    let answer = generate(&mut model, other.clone(), &options, &|| false, &mut |_| Ok(())).unwrap();
+    assert_eq!(answer.tokens, on.fresh(&other));
+    let back = ask(&mut model, &prompt);
+    assert_eq!(back.reused_tokens, 90 - 1);
+    assert_eq!(back.tokens, on.fresh(&prompt));
+}

@@ -243,7 +243,8 @@ impl Session {
 
     /// Builds a program on the device. It is there once the work ahead is done.
     fn build(&mut self, compiled: &Program) -> Result<Built> {
-        if compiled.states != self.states {
+        // A session may have further states behind those of its programs.
+        if !self.states.starts_with(&compiled.states) {
             return Err(Error::internal("a program has other states than its session"));
         }
         if let Some(plan) = self.plan.extended(compiled, &self.device.target().limits)? {
