@@ -231,31 +231,32 @@ impl Session {
         &self,
         stretches: &[Stretch],
         memory: u32,
-        mut at: u64,
+        at: u64,
+        out: bool,
+    ) -> Result<()> {
+        self.move_between(stretches, (Memory::State(memory), at), out)
+    }
+
+    fn copy_states(&self, states: &[(u32, u64)], tensor: &DeviceTensor, out: bool) -> Result<()> {
+        let whole = |&(state, bytes): &(u32, u64)| Stretch { state, offset: 0, bytes };
+        let stretches: Vec<Stretch> = states.iter().map(whole).collect();
+        self.move_between(&stretches, (tensor.memory(self)?, 0), out)
+    }
+
+    /// Copies stretches of states to a place, one behind the other, or (not `out`) back.
+    fn move_between(
+        &self,
+        stretches: &[Stretch],
+        (memory, mut at): (Memory, u64),
         out: bool,
     ) -> Result<()> {
         let copy = |&Stretch { state, offset, bytes }: &Stretch| {
-            let (own, kept) = ((Memory::State(state), offset), (Memory::State(memory), at));
+            let (own, kept) = ((Memory::State(state), offset), (memory, at));
             at += bytes;
             let (from, to) = if out { (own, kept) } else { (kept, own) };
             Copy { from: from.0, from_offset: from.1, to: to.0, to_offset: to.1, bytes }
         };
         let copies: Vec<Copy> = stretches.iter().map(copy).collect();
-        self.device.copy(self.memory_id()?, &copies)
-    }
-
-    fn copy_states(&self, states: &[(u32, u64)], tensor: &DeviceTensor, out: bool) -> Result<()> {
-        let memory = tensor.memory(self)?;
-        let mut at = 0;
-        let copies: Vec<Copy> = states
-            .iter()
-            .map(|&(state, bytes)| {
-                let (state, offset) = ((Memory::State(state), 0), (memory, at));
-                at += bytes;
-                let (from, to) = if out { (state, offset) } else { (offset, state) };
-                Copy { from: from.0, from_offset: from.1, to: to.0, to_offset: to.1, bytes }
-            })
-            .collect();
         self.device.copy(self.memory_id()?, &copies)
     }
 }
