@@ -59,7 +59,7 @@ pub(super) fn diffusion(
         let what = format!("{SHIFT} is true: logits at a position are of the next one");
         let mut error = files.metadata.bad_value(SHIFT, what);
         error.code = Code::Unsupported;
-        return Err(error.hint("use a model of LLaDA's kind"));
+        return Err(error.hint("use a LLaDA file, whose logits at a position are of that position"));
     }
     let mask = files.metadata.u32(MASK)?;
     // There is a token beside the mask.

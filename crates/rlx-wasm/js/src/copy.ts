@@ -229,7 +229,7 @@ export class Download implements Copy {
     const out = this.#out;
     this.#out = undefined;
     await out.close();
-    this.#pieces.push(new Blob());
+    this.#pieces.push(new Blob()); // it counts: the load that writes a piece does not read it
     this.#size += this.#written;
     this.#settle(this.#written);
     this.#written = 0;

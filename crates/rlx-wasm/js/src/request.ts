@@ -30,7 +30,7 @@ export function fetcherFor({ fetch: own, headers: given }: Pick<LoadOptions, 'fe
   try {
     secret = new Headers(given);
   } catch (cause) {
-    throw usage(`headers are not of HTTP: ${(cause as Error).message}`, 'headers');
+    throw usage(`headers have a name or a value that HTTP does not allow: ${(cause as Error).message}`, 'headers');
   }
   const origin = originOf(items);
   const withHeaders = (init: RequestInit | undefined, more: Iterable<[string, string]>): RequestInit => {

@@ -2,7 +2,7 @@
 
 import { cancelled, RlxError } from './error.js';
 
-/** How long a server that fails is borne with. */
+/** How often and how long a server that fails is asked again. */
 export interface Patience {
   /** Tries in a row without `STEP_BYTES` of progress. */
   tries: number;

@@ -1,4 +1,4 @@
-//! Conversations that an engine was asked to leave, and may go on with.
+//! Copies of the rows of earlier conversations, for prompts that go back to one of them.
 //!
 //! The caches hold the rows of one text. Before a prompt overwrites many of them, they are copied to memory of the
 //! session that is there for this; a prompt that begins like a copied text gets its rows back. The memory is one state
