@@ -12,6 +12,7 @@ import { asFactory } from './lib/glue.mjs';
 import {
   ask, atOnce, ensureBindgen, ensureNpm, ensureTargets, inRoot, main, requireNode, requireRust, run, step, Stop,
 } from './lib/tools.mjs';
+import { withoutCInterface } from './lib/c_interface.mjs';
 
 export const WASM = 'wasm32-unknown-unknown';
 /** TypeScript's compiler, run without npx, which writes about its own settings. */
@@ -64,6 +65,11 @@ export const GRAPHS = [
   { name: 'rlx-graphs-relaxed', target: 'target/graphs-relaxed', flags: RELAXED, features: ['--enable-relaxed-simd'], ...OTHERS },
 ];
 
+/** What holds answers to a form: fetched when a call asks for one. */
+export const GRAMMAR = [
+  { name: 'rlx-grammar', crate: 'rlx-grammar', glue: 'rlx_grammar', target: 'target/grammar', flags: [], features: [] },
+];
+
 /** Messages of panics name source files: of a crate its own path, not where this machine keeps it. */
 const registry = join(process.env.CARGO_HOME ?? join(homedir(), '.cargo'), 'registry', 'src');
 
@@ -76,7 +82,7 @@ const once = (what, work) => {
 
 /** One build and its glue, in dist; `usually` says how long that takes on two cores with nothing compiled. */
 export const buildWasm = (name) => once(name, async () => {
-  const { target, flags, features, glue, cargo = [], more = [] } = [...BUILDS, ...GRAPHS].find((build) => build.name === name);
+  const { target, flags, features, glue, crate = 'rlx-wasm', cargo = [], more = [] } = [...BUILDS, ...GRAPHS, ...GRAMMAR].find((build) => build.name === name);
   const usually = existsSync(inRoot(target, WASM)) ? 'under a minute' : '1 to 2 minutes the first time';
   await once('target', () => ensureTargets(WASM));
   // Compiled beside the module, which takes longer.
@@ -86,11 +92,12 @@ export const buildWasm = (name) => once(name, async () => {
   const rustflags = `target.${WASM}.rustflags=${JSON.stringify([...flags, `--remap-path-prefix=${registry}=crates`])}`;
   await step(`building ${name}.wasm`, usually, () =>
     run('cargo', [
-      ...cargo, 'build', '-p', 'rlx-wasm', '--profile', 'wasm', '--target', WASM, '--target-dir', inRoot(target),
+      ...cargo, 'build', '-p', crate, '--profile', 'wasm', '--target', WASM, '--target-dir', inRoot(target),
       '--config', rustflags, ...more,
     ]));
   const bound = inRoot(target, WASM, 'bindgen');
-  await run(await bindgen, [inRoot(target, WASM, 'wasm', 'rlx_wasm.wasm'), bound]);
+  await run(await bindgen, [inRoot(target, WASM, 'wasm', `${crate.replace('-', '_')}.wasm`), bound]);
+  await withoutCInterface(join(bound, 'rlx_wasm_bg.wasm'));
   mkdirSync(dist, { recursive: true });
   await step(`optimising ${name}.wasm`, 'about 20 s', () => run(process.execPath, [
     inRoot('node_modules', 'binaryen', 'bin', 'wasm-opt'), join(bound, 'rlx_wasm_bg.wasm'), '-Os',
@@ -129,7 +136,7 @@ export async function buildAll() {
   requireRust();
   rmSync(dist, { recursive: true, force: true });
   // Two beside each other: the last minute of each is one thread's.
-  await atOnce(2, [...BUILDS, ...GRAPHS].map(({ name }) => () => buildWasm(name)));
+  await atOnce(2, [...BUILDS, ...GRAPHS, ...GRAMMAR].map(({ name }) => () => buildWasm(name)));
   await buildPackage();
 }
 

@@ -72,6 +72,27 @@ fn nan_is_never_taken_and_nothing_gives_id_0() {
 }
 
 #[test]
+fn a_token_that_the_mask_leaves_out_is_never_taken() {
+    let logits: Vec<f32> = (0..70).map(|i| i as f32).collect();
+    for params in [SampleParams::default(), SampleParams { repetition_penalty: 1.5, ..hot() }] {
+        let mut words = params.to_words().to_vec();
+        let mut at = |mask: &[u32], masked: u32| {
+            words.truncate(params::WORDS);
+            words[params::MASKED] = masked;
+            words.extend_from_slice(mask);
+            sample(&logits, &words, &mut [0; 70], &mut start(3), &mut Scratch::default())
+        };
+        assert_eq!(at(&[1 << 4, 1 << 2, 0], 1), 34);
+        assert_eq!(at(&[1 << 4, 0, 0], 1), 4);
+        // Tokens that the mask has no word for are left out; without a mask all may be taken.
+        assert_eq!(at(&[1 << 9], 1), 9);
+        assert_eq!(at(&[0, 0, 0], 1), 0);
+        assert_eq!(at(&[1 << 4, 0, 0], 0), at(&[u32::MAX; 3], 1));
+        assert!(at(&[1 << 4, 0, 0], 0) > 60);
+    }
+}
+
+#[test]
 fn an_extreme_range_or_temperature_takes_the_best() {
     assert_eq!(support(&[f32::MIN, f32::MAX], hot()), [1]);
     let cold = SampleParams { temperature: 1e-45, ..hot() };

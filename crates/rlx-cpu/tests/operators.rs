@@ -296,6 +296,14 @@ fn last_rows_are_taken_from_the_real_ones() {
     }
 }
 
+/// Parameters with the mask behind them; without one, all tokens may be chosen.
+fn masked(params: &rlx_core::sample::SampleParams, mask: &[u32]) -> Vec<u32> {
+    let mut words = params.to_words().to_vec();
+    words[rlx_core::sample::params::MASKED] = u32::from(!mask.is_empty());
+    words.extend(if mask.is_empty() { &[0; 16] } else { mask });
+    words
+}
+
 /// By hand: of logits 4, 3.5, 2 and -1 the repetition penalty takes the largest, which the prompt has,
 /// down to 3.2; frequency and presence take the next, which was generated twice, to 3.5 / 1.25 - 1.25.
 /// So the third would be the best, were the first not still above it.
@@ -323,7 +331,7 @@ fn penalties_count_what_was_said() {
         let op = Op::from(Sample);
         let operands = [
             f32s(&[1, 5], &logits),
-            state(u32s(&[32], &params.to_words())),
+            state(u32s(&[33], &masked(&params, &[])[..33])),
             state(u32s(&[5], &counts)),
             control(3, 1, 0),
         ];
@@ -349,7 +357,11 @@ fn sampling_is_the_references() {
     let logits: Vec<f32> = random.floats(500).iter().map(|x| x * 8.0).collect();
     let counts: Vec<u32> =
         (0..500).map(|i| (if i % 3 == 0 { IN_PROMPT } else { 0 }) | (i % 7 / 4)).collect();
-    for temperature in [0.0, 0.8] {
+    // Every fifth token alone, then all.
+    let mask: Vec<u32> = (0..16)
+        .map(|word| (0..32).map(|bit| u32::from((32 * word + bit) % 5 == 0) << bit).sum())
+        .collect();
+    for (temperature, mask) in [(0.0, &mask[..]), (0.8, &mask), (0.0, &[]), (0.8, &[])] {
         let penalised = SampleParams {
             temperature,
             repetition_penalty: 1.1,
@@ -361,11 +373,14 @@ fn sampling_is_the_references() {
         let op = Op::from(Sample);
         let operands = [
             f32s(&[1, 500], &logits),
-            state(u32s(&[32], &penalised.to_words())),
+            state(u32s(&[48], &masked(&penalised, mask))),
             state(u32s(&[500], &counts)),
             control(3, 1, 0),
         ];
         let expected = oracle(&op, &operands);
+        if !mask.is_empty() {
+            assert_eq!(expected[1][8] % 5, 0, "the mask");
+        }
         for device in devices() {
             assert_eq!(run_op(&device, &op, &operands), expected);
         }

@@ -96,6 +96,9 @@ pub fn generate(
     let engine = &mut model.engine;
     let start = Instant::now();
     let mut generation = engine.start(prompt, options)?;
+    if let Some(form) = &model.form {
+        generation.constrain(engine, form.constraint()?)?;
+    }
     let (mut text, mut first, mut first_tokens) = (String::new(), None, 0);
     let reason = loop {
         let progress = block_on(|cx| {

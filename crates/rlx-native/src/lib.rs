@@ -33,6 +33,7 @@ pub mod cli;
 pub mod devices;
 pub mod embed;
 pub mod files;
+pub mod form;
 pub mod generate;
 pub mod load;
 pub mod lost;

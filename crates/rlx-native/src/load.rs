@@ -2,6 +2,7 @@
 
 use crate::block_on::block_on;
 use crate::devices::DeviceRow;
+use crate::form::Form;
 use crate::memory::free_bytes;
 use crate::network::CheckpointFiles;
 use crate::remembered::{CHECKS, remember, remembered};
@@ -78,6 +79,8 @@ pub struct Model {
     pub activations: Activations,
     /// The temperature that the file asks for.
     pub temperature: Option<f32>,
+    /// What form its answers have, if any is asked for.
+    pub form: Option<Form>,
     /// From the first byte read to the engine.
     pub load_time: Duration,
 }
@@ -125,6 +128,7 @@ pub fn load(
         kv: model_options.compile.kv,
         activations: model_options.compile.activations,
         temperature,
+        form: None,
         load_time: start.elapsed(),
     })
 }

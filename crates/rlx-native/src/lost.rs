@@ -14,6 +14,7 @@ use rlx_core::{Code, Result};
 pub fn replace(model: &mut Model, mut fresh: Model) -> Result<()> {
     let held = model.engine.cached_tokens().to_vec();
     let restore = fresh.engine.restore(held);
+    fresh.form = model.form.take();
     *model = fresh;
     let mut restore = restore?;
     block_on(|cx| restore.poll(&mut model.engine, cx))

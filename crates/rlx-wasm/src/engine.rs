@@ -4,6 +4,7 @@ use crate::answer::Object;
 use crate::executor::{Executor, WASM_BYTES, cpu, where_it_runs};
 use crate::fault::{error, throw};
 use crate::files::Files;
+use crate::form::{Held, vocabulary};
 use crate::gpu::GpuHost;
 use crate::likely::TokenLikely;
 use crate::panic::tell_panics;
@@ -349,8 +350,19 @@ impl RlxEngine {
     }
 
     /// Starts a call; gives the end of its prompt, control tokens by their names. One runs at a time.
-    pub fn start(&self, request_json: &str) -> core::result::Result<String, JsValue> {
-        self.state.borrow_mut().start(request_json).map_err(|e| throw(&e))
+    pub fn start(
+        &self,
+        request_json: &str,
+        constraint: Option<js_sys::Function>,
+    ) -> core::result::Result<String, JsValue> {
+        self.state.borrow_mut().start(request_json, constraint).map_err(|e| throw(&e))
+    }
+
+    /// The tokens' bytes, as `rlx-grammar` reads them.
+    pub fn vocabulary(&self) -> core::result::Result<Vec<u8>, JsValue> {
+        let s = self.state.borrow();
+        let opened = s.opened.as_ref().ok_or_else(|| throw(&not_open()))?;
+        Ok(vocabulary(&opened.tokenizer))
     }
 
     /// The next event of the running call, as JSON.
@@ -547,7 +559,11 @@ impl State {
         }
     }
 
-    fn start(&mut self, request_json: &str) -> Result<String> {
+    fn start(
+        &mut self,
+        request_json: &str,
+        constraint: Option<js_sys::Function>,
+    ) -> Result<String> {
         let (opened, engine) =
             self.opened.as_ref().zip(self.engine.as_mut()).ok_or_else(not_open)?;
         if self.call.is_some() {
@@ -565,7 +581,10 @@ impl State {
         };
         let end = &prompt[prompt.len().saturating_sub(PROMPT_END)..];
         let end = opened.tokenizer.decode(end, false);
-        let generation = engine.start(prompt, &options)?;
+        let mut generation = engine.start(prompt, &options)?;
+        if let Some(next) = constraint {
+            generation.constrain(engine, Box::new(Held(next)))?;
+        }
         self.reused = generation.reused_tokens();
         self.call = Some(Call { generation, started: self.platform.now(), first: None, told: 0 });
         Ok(end)

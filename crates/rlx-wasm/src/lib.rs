@@ -21,6 +21,8 @@ mod executor;
 mod fault;
 #[cfg(feature = "chat")]
 mod files;
+#[cfg(feature = "chat")]
+mod form;
 mod gpu;
 #[cfg(feature = "chat")]
 mod likely;

@@ -275,13 +275,14 @@ fn sample_chooses_and_advances_as_the_core_does() {
     let vocab = 1000u64;
     for (temperature, top_k) in [(0.0, 0), (0.9, 0), (1.3, 20)] {
         let options = SampleParams { temperature, top_k, seed: 7, ..SampleParams::default() };
-        let params = options.to_words();
+        let mut params = options.to_words().to_vec();
+        params.extend([0; 32]);
         let ctl = Control { past: 3, len: 1, limit: 9, capacity: 64, ..Control::default() };
         // Logits are made by a step: `sample` reads the arena.
         let logits = input(&[1, vocab], &rng.floats(vocab as usize));
         let operands = [
             logits,
-            state(DType::U32, &[32], u32_bytes(&params)),
+            state(DType::U32, &[64], u32_bytes(&params)),
             state(DType::U32, &[vocab], vec![0; 4 * vocab as usize]),
             state(DType::U32, &[16], u32_bytes(&ctl.to_words())),
         ];

@@ -74,7 +74,7 @@ impl Sampler {
         let step = buffer(16, Usage::UNIFORM | Usage::COPY_DST);
         let arena = buffer(4 * (vocab_max.next_multiple_of(4) + u64::from(LOGITS_AT)), storage);
         let ctl = buffer(4 * control::WORDS as u64, storage);
-        let params = buffer(4 * params::WORDS as u64, storage);
+        let params = buffer(4 * (params::WORDS as u64 + vocab_max.div_ceil(32)), storage);
         let counts = buffer(4 * vocab_max, storage);
         let read =
             buffer(4 * (control::WORDS as u64 + vocab_max), Usage::MAP_READ | Usage::COPY_DST);
@@ -139,7 +139,7 @@ impl Sampler {
 
 struct Case {
     logits: Vec<f32>,
-    words: [u32; params::WORDS],
+    words: Vec<u32>,
     counts: Vec<u32>,
     control: Control,
 }
@@ -217,7 +217,16 @@ fn random_case(random: &mut Random, vocab: usize, penalties: bool) -> Case {
     let ring = random.pick(&[0, u32::MAX]);
     let done = random.pick(&[0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
     let control = Control { past, len, token: 77, step: 0, done, limit, ring, capacity };
-    Case { logits, words: p.to_words(), counts, control }
+    let mut words = p.to_words().to_vec();
+    let masked = random.pick(&[0, 0, 1]);
+    words[params::MASKED] = masked;
+    // All, half of them, few, none; without a mask nobody reads them.
+    let least = random.pick(&[0, 1 << 31, 31 << 27, u32::MAX]);
+    words.extend(
+        (0..vocab.div_ceil(32))
+            .map(|_| (0..32).map(|bit| u32::from(random.next() >= least) << bit).sum::<u32>()),
+    );
+    Case { logits, words, counts, control }
 }
 
 #[test]
@@ -230,7 +239,7 @@ fn random_cases_equal_the_core() {
         let case = random_case(&mut random, vocab, case_id % 3 == 0);
         let expected = case.expected(2);
         n_tokens += expected.0.ring.wrapping_sub(case.control.ring);
-        let words = case.words;
+        let words = &case.words[..params::WORDS];
         assert_eq!(sampler.run(&case, 2), expected, "case {case_id}: vocab {vocab}, {words:?}");
     }
     assert!(n_tokens > 600, "cases ended too early to say much: {n_tokens} tokens");
@@ -242,7 +251,12 @@ fn a_vocabulary_of_128256_equals_the_core() {
     let mut random = Random(1 << 30);
     for case_id in 0..24 {
         let case = random_case(&mut random, 128_256, case_id % 3 == 0);
-        assert_eq!(sampler.run(&case, 1), case.expected(1), "case {case_id}: {:?}", case.words);
+        assert_eq!(
+            sampler.run(&case, 1),
+            case.expected(1),
+            "case {case_id}: {:?}",
+            &case.words[..params::WORDS]
+        );
     }
 }
 
@@ -254,7 +268,7 @@ fn sums_carry_past_32_bits_and_split_a_tie_of_every_id() {
             let p = SampleParams { temperature: 1.0, top_k, top_p, ..SampleParams::default() };
             let case = Case {
                 logits: vec![-3.5; 128_256],
-                words: p.to_words(),
+                words: p.to_words().to_vec(),
                 counts: vec![0; 128_256],
                 control: Control { past, len: 1, limit: 9, capacity: 99, ..Control::default() },
             };
@@ -269,7 +283,7 @@ fn words_that_no_parameters_give_equal_the_core() {
     let p = SampleParams { temperature: 1.0, seed: 3, ..SampleParams::default() };
     // A top-p of nothing keeps the best; a min-p above every weight falls back to it.
     for (word, value) in [(params::TOP_P, 0), (params::MIN_P, u32::MAX)] {
-        let mut words = p.to_words();
+        let mut words = p.to_words().to_vec();
         words[word] = value;
         let case = Case {
             logits: vec![0.5, 0.75, 0.25, 0.75],
@@ -305,7 +319,7 @@ fn extreme_logits_equal_the_core() {
         {
             let p = SampleParams { temperature, top_k, seed: 3, ..SampleParams::default() };
             let case = Case {
-                words: p.to_words(),
+                words: p.to_words().to_vec(),
                 counts: vec![0; logits.len()],
                 control: Control { len: 1, limit: 99, capacity: 99, ..Control::default() },
                 logits: logits.clone(),

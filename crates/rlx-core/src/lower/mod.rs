@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::ir::hir::{self, Block, BlockNode, Caches, FusionPolicy, Module, Tensor};
 use crate::ir::lir::StateDecl;
 use crate::ir::mir::{Graph, ParamKind, ValueId};
-use crate::ops::{CONTROL_WORDS, CanvasIds, Gather, PARAMS_WORDS, RopeTable, TakeRows, Token};
+use crate::ops::{CONTROL_WORDS, CanvasIds, Gather, RopeTable, TakeRows, Token};
 use crate::types::{Binding, DType, Dim, OUT_ROWS, SEQ, Shape, Type};
 use alloc::format;
 use alloc::string::String;
@@ -361,7 +361,7 @@ pub fn states(module: &Module, caches: impl Into<Caches>) -> Result<Vec<StateDec
         add(CTL.into(), words(CONTROL_WORDS))?;
     }
     if module.is_language_model() {
-        add(PARAMS.into(), words(PARAMS_WORDS))?;
+        add(PARAMS.into(), sampling::params_type(module))?;
         add(COUNTS.into(), words(module.vocab))?;
     }
     if let Some(block) = module.block() {

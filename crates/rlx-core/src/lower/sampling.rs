@@ -2,6 +2,7 @@
 
 use super::Lowering;
 use crate::error::{Error, Result};
+use crate::ir::hir::Module;
 use crate::ir::mir::{Graph, ParamKind, ValueId};
 use crate::ops::{
     CANVAS_WORDS, CONTROL_WORDS, PARAMS_WORDS, Predict, Sample, StateRead, Token, Unmask,
@@ -27,12 +28,18 @@ pub(super) fn control(g: &mut Graph) -> Result<ValueId> {
 pub(super) fn sample(cx: &mut Lowering<'_>, logits: ValueId) -> Result<()> {
     let ctl = cx.control()?;
     let words = |n: u64| Type::state(DType::U32, Shape::of(&[n]));
-    let params = cx.g.param_once(ParamKind::State, PARAMS, words(PARAMS_WORDS))?;
+    let params = cx.g.param_once(ParamKind::State, PARAMS, params_type(cx.module))?;
     let counts = cx.g.param_once(ParamKind::State, COUNTS, words(cx.module.vocab))?;
     let results = cx.g.push(Sample, &[logits, params, counts, ctl], "sample")?;
     let token = cx.g.push1(Token, &[results[1]], "token")?;
     cx.g.output("token", token);
     Ok(())
+}
+
+/// The type of the sampling parameters: with a mask behind them, unless the model fills blocks.
+pub(super) fn params_type(module: &Module) -> Type {
+    let mask = if module.block().is_some() { 0 } else { module.vocab.div_ceil(32) };
+    Type::state(DType::U32, Shape::of(&[PARAMS_WORDS + mask]))
 }
 
 /// The type of a canvas of so many positions.
@@ -52,8 +59,7 @@ pub(super) fn canvas(cx: &mut Lowering<'_>, block: u64) -> Result<ValueId> {
 /// Places tokens by the logits of a block, and returns `canvas`, a view of it.
 pub(super) fn denoise(cx: &mut Lowering<'_>, logits: ValueId, block: u64) -> Result<()> {
     let onto = canvas(cx, block)?;
-    let params = Type::state(DType::U32, Shape::of(&[PARAMS_WORDS]));
-    let params = cx.g.param_once(ParamKind::State, PARAMS, params)?;
+    let params = cx.g.param_once(ParamKind::State, PARAMS, params_type(cx.module))?;
     let predicted = cx.g.push(Predict, &[logits, params, onto], "predict")?;
     let onto = cx.g.push1(Unmask, &[predicted[0], predicted[1], onto], "unmask")?;
     let words = cx.g.push1(StateRead, &[onto], CANVAS)?;

@@ -2,15 +2,16 @@
 
 use super::{Class, Operator, PARAMS_WORDS, arity, attributes, control, expect};
 use crate::error::{Error, Result};
-use crate::types::{DType, Kind, Shape, Type};
+use crate::types::{DType, Dim, DimOp, Kind, Shape, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// `sample logits [1, V], params state [32] u32, counts state [V] u32, ctl -> counts', ctl'`.
+/// `sample logits [1, V], params state [32 + ceil(V / 32)] u32, counts state [V] u32, ctl -> counts', ctl'`.
 ///
 /// Chooses an id, counts it, and advances the control block; a control block that is done stays
-/// as it is. Logits are of any float type; f64 ones are rounded to f32 first.
+/// as it is. Behind the parameters is a bit for each token, read where the parameters say so: whether it may be chosen.
+/// Logits are of any float type; f64 ones are rounded to f32 first.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Sample;
 
@@ -35,7 +36,9 @@ impl Operator for Sample {
                 "sample: logits is {logits}, expected floats [1, V]"
             )));
         }
-        expect("sample", "params", params, &Type::state(DType::U32, Shape::of(&[PARAMS_WORDS])))?;
+        let mask = vocab.apply(DimOp::CeilDiv, &Dim::from(32u64))?;
+        let words = Shape(vec![Dim::from(PARAMS_WORDS).add(&mask)?]);
+        expect("sample", "params", params, &Type::state(DType::U32, words))?;
         expect("sample", "counts", counts, &Type::state(DType::U32, Shape(vec![vocab])))?;
         control("sample", ctl)?;
         Ok(vec![(*counts).clone(), (*ctl).clone()])

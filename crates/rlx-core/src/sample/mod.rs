@@ -9,7 +9,8 @@
 //!
 //! In order, each over what the one before kept:
 //!
-//! 1. penalties, then biases; NaN counts as `-inf`; without any logit above `-inf` the token is 0
+//! 1. penalties, then biases; NaN counts as `-inf`, and so does a token that the mask leaves out; without any
+//!    logit above `-inf` the token is 0
 //! 2. greedy: the lowest id with the largest logit, and that is all
 //! 3. top-k: the first `k` tokens in the order of (distance, id)
 //! 4. top-p: in that order the shortest run whose weights reach `max(1, total * P >> 31)`,
@@ -73,23 +74,35 @@ pub struct Scratch {
 
 /// Chooses a token, counts it and advances `control`; returns its id.
 ///
-/// `logits` is `f32[vocab]`, `params` is [`SampleParams::to_words`], `counts` is `u32[vocab]`
-/// ([`IN_PROMPT`]), read and written only under penalties or biases; a word it lacks reads as 0 and
-/// is not written. When `control` is done already nothing changes and its last token comes back.
+/// `logits` is `f32[vocab]`, `params` is [`SampleParams::to_words`] and behind it the mask, `counts` is
+/// `u32[vocab]` ([`IN_PROMPT`]), read and written only under penalties or biases; a word that mask or counts lack
+/// reads as 0 and is not written. When `control` is done already, or parameters are missing, nothing changes and
+/// its last token comes back.
 pub fn sample(
     logits: &[f32],
-    params: &[u32; params::WORDS],
+    params: &[u32],
     counts: &mut [u32],
     control: &mut Control,
     scratch: &mut Scratch,
 ) -> u32 {
+    let Some((params, mask)) = params.split_first_chunk::<{ params::WORDS }>() else {
+        return control.token;
+    };
     if control.done != control::RUNNING {
         return control.token;
     }
     let Scratch { penalised, distances } = scratch;
     let has_penalties = params[params::PENALTIES] != 0;
-    let logits = if has_penalties {
-        penalise(logits, params, counts, penalised);
+    let is_masked = params[params::MASKED] != 0;
+    let logits = if has_penalties || is_masked {
+        penalised.clear();
+        penalised.extend_from_slice(logits);
+        if has_penalties {
+            penalise(penalised, params, counts);
+        }
+        if is_masked {
+            leave_out(penalised, mask);
+        }
         penalised.as_slice()
     } else {
         logits
@@ -114,14 +127,12 @@ pub fn sample(
     id
 }
 
-fn penalise(logits: &[f32], params: &[u32; params::WORDS], counts: &[u32], out: &mut Vec<f32>) {
+fn penalise(logits: &mut [f32], params: &[u32; params::WORDS], counts: &[u32]) {
     let repetition = f32::from_bits(params[params::REPETITION]);
     let reciprocal = f32::from_bits(params[params::REPETITION_RECIPROCAL]);
     let frequency = f32::from_bits(params[params::FREQUENCY]);
     let presence = f32::from_bits(params[params::PRESENCE]);
-    out.clear();
-    out.extend_from_slice(logits);
-    for (logit, &word) in out.iter_mut().zip(counts) {
+    for (logit, &word) in logits.iter_mut().zip(counts) {
         if word & (IN_PROMPT | GENERATED) != 0 {
             *logit *= if *logit > 0.0 { reciprocal } else { repetition };
         }
@@ -130,6 +141,18 @@ fn penalise(logits: &[f32], params: &[u32; params::WORDS], counts: &[u32], out: 
             *logit -= frequency * n_generated as f32 + presence;
         }
         *logit += (word as i32 >> 16) as f32 / 256.0;
+    }
+}
+
+/// Tokens whose bits are 0 are never chosen.
+fn leave_out(logits: &mut [f32], mask: &[u32]) {
+    let words = mask.iter().copied().chain(core::iter::repeat(0));
+    for (logits, word) in logits.chunks_mut(32).zip(words).filter(|(_, word)| *word != u32::MAX) {
+        for (bit, logit) in logits.iter_mut().enumerate() {
+            if word >> bit & 1 == 0 {
+                *logit = f32::NEG_INFINITY;
+            }
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Sampling parameters: what a caller asks for, and the 32 words a device reads.
+//! Sampling parameters: what a caller asks for, and the 32 words a device reads. Behind these has the device a bit
+//! for each token, the lowest bit of a word first: whether it may be chosen ([`MASKED`]).
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -36,6 +37,8 @@ pub const SEED_HI: usize = 11;
 pub const N_STOP: usize = 12;
 /// Word index: the first stop id.
 pub const STOP: usize = 13;
+/// Word index: 1 when only some tokens may be chosen; behind the parameters is then a bit for each token.
+pub const MASKED: usize = 29;
 
 /// Stop ids at most.
 pub const MAX_STOP_IDS: usize = 16;

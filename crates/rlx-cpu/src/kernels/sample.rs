@@ -1,5 +1,5 @@
 //! sample      logits to a token, counted, and the control block advanced
-//! shapes      logits f32[1, v]   params u32[32]   counts u32[v]   ctl u32[16]
+//! shapes      logits f32[1, v]   params u32[32 + v/32]   counts u32[v]   ctl u32[16]
 //! bytes       4 v, some of it several times
 //! shares      one worker does it
 //! numerics    integers (`rlx_core::sample`)
@@ -35,7 +35,6 @@ std::thread_local! {
 impl Kernel for Sample {
     fn run(&self, cx: &mut Cx<'_>) {
         let (logits, params) = (cx.slice::<f32>(0), cx.slice::<u32>(1));
-        let Some(params) = params.first_chunk() else { return };
         let Some(words) = cx.result(1).row::<u32>(0).first_chunk().copied() else { return };
         let mut control = Control::from_words(&words);
         let counts = cx.result(0).row(0);

@@ -1,6 +1,6 @@
 //! `rlx chat`: several turns. The caches keep earlier turns, so no turn is computed twice.
 
-use super::options::{ModelArgs, SampleArgs};
+use super::options::{FormArgs, ModelArgs, SampleArgs};
 use super::run::AnswerJson;
 use super::{print_json, print_text, report};
 use crate::generate::chat_tokens;
@@ -19,6 +19,8 @@ pub struct ChatArgs {
     model: ModelArgs,
     #[command(flatten)]
     sample: SampleArgs,
+    #[command(flatten)]
+    form: FormArgs,
     /// Text of the system turn
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
@@ -69,6 +71,7 @@ pub fn chat(args: &ChatArgs) -> Result<ExitCode> {
     args.sample.generate(None)?; // a value out of range is said before a model is loaded
     let mut model = args.model.load(false)?;
     model.template.as_ref().map_err(Clone::clone)?;
+    args.form.apply(&mut model)?;
     let options = args.sample.generate(model.temperature)?;
     let phase = watch()?;
     let system: Vec<Message> =

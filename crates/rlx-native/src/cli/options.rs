@@ -3,6 +3,7 @@
 use super::progress::ProgressLine;
 use crate::devices::{self, DeviceRow, OpenOptions};
 use crate::files::ModelSource;
+use crate::form::Form;
 use crate::load::{LoadOptions, Model, load};
 use crate::network::CheckpointFiles;
 use crate::tools::profile::{check_device, from_toml_path};
@@ -12,7 +13,7 @@ use rlx_core::runtime::generate::engine::{BlockOptions, GenerateOptions};
 use rlx_core::sample::SampleParams;
 use rlx_core::target::Activations;
 use rlx_core::types::{BlockFormat, DType};
-use rlx_core::{Error, Result};
+use rlx_core::{Code, Error, Result};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -153,6 +154,52 @@ impl ModelArgs {
             let _ = writeln!(std::io::stderr().lock(), "not used: {why}");
         }
         Ok(model)
+    }
+}
+
+/// Options that say what form answers have.
+#[derive(Args)]
+#[group(multiple = false)]
+pub struct FormArgs {
+    /// Answer with a JSON object
+    #[arg(long)]
+    pub json_object: bool,
+    /// Answer with JSON of the schema in this file
+    #[arg(long, value_name = "FILE")]
+    pub json_schema: Option<PathBuf>,
+    /// Answer with a text of the grammar in this file: llama.cpp's GBNF; in a file *.lark llguidance's Lark
+    #[arg(long, value_name = "FILE")]
+    pub grammar: Option<PathBuf>,
+    /// Answer with a text that this regular expression matches as a whole
+    #[arg(long, value_name = "REGEX")]
+    pub regex: Option<String>,
+}
+
+impl FormArgs {
+    /// The form's kind and text.
+    fn read(&self) -> Result<Option<(&'static str, String)>> {
+        let file = |path: &Path| {
+            std::fs::read_to_string(path).map_err(|e| {
+                Error::new(Code::Io, format!("the file of the answer's form cannot be read: {e}"))
+                    .at(path.display().to_string())
+            })
+        };
+        let is_lark = |path: &Path| path.extension().is_some_and(|e| e == "lark");
+        Ok(match (&self.json_schema, &self.grammar, &self.regex) {
+            (Some(path), ..) => Some(("schema", file(path)?)),
+            (_, Some(path), _) => Some((if is_lark(path) { "lark" } else { "gbnf" }, file(path)?)),
+            (.., Some(regex)) => Some(("regex", regex.clone())),
+            _ if self.json_object => Some(("json", String::new())),
+            _ => None,
+        })
+    }
+
+    /// Has every answer of the model take the form.
+    pub fn apply(&self, model: &mut Model) -> Result<()> {
+        if let Some((kind, text)) = self.read()? {
+            model.form = Some(Form::new(model, kind, text)?);
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! `rlx run`: one prompt, one answer.
 
-use super::options::{ModelArgs, SampleArgs};
+use super::options::{FormArgs, ModelArgs, SampleArgs};
 use super::{print_json, print_text};
 use crate::generate::{Answer, chat_tokens, generate, raw_tokens};
 use crate::load::Model;
@@ -17,6 +17,8 @@ pub struct RunArgs {
     pub model: ModelArgs,
     #[command(flatten)]
     pub sample: SampleArgs,
+    #[command(flatten)]
+    pub form: FormArgs,
     /// Text of the system turn
     #[arg(long, value_name = "TEXT")]
     pub system: Option<String>,
@@ -109,6 +111,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         let messages: Vec<Message> = system.chain([Message::new("user", &args.prompt)]).collect();
         chat_tokens(&model, &messages)?
     };
+    args.form.apply(&mut model)?;
     let mut options = args.sample.generate(model.temperature)?;
     options.logits = args.top_logits.is_some();
     let mut show = |text: &str| if args.json { Ok(()) } else { print_text(text) };

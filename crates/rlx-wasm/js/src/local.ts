@@ -39,7 +39,8 @@ export class LocalEngine implements Core {
     this.#watch(running);
     this.#template = running.wasm.template();
     const engine = {
-      start: (request: string) => this.#ask((wasm) => wasm.start(request)),
+      start: (...given: Parameters<WasmEngine['start']>) => this.#ask((wasm) => wasm.start(...given)),
+      vocabulary: () => this.#ask((wasm) => wasm.vocabulary()),
       template: () => {
         this.#check();
         return this.#template;

@@ -169,9 +169,12 @@ export interface WasmEngine extends WasmLoading {
   restore(tokens: Uint32Array): Promise<void>;
   /**
    * Starts a call: renders and tokenizes the prompt; throws if the request is wrong. Gives the end of the prompt's text,
-   * control tokens by their names. One call at a time.
+   * control tokens by their names. One call at a time. `constraint` says before each token which ones may come: see
+   * `Constraint` in `openai/held.ts`.
    */
-  start(requestJson: string): string;
+  start(requestJson: string, constraint?: (sampled: Uint32Array) => Uint32Array | undefined | string): string;
+  /** The tokens: of each its kind (0 text, 1 control, 2 end of an answer), its length in four bytes, the lowest first, its bytes. */
+  vocabulary(): Uint8Array;
   /** The next event of the running call, as `WasmEvent` JSON. */
   nextEvent(): Promise<string>;
   /** The running call ends with `done`, reason `cancelled`; `restore` resolves. */

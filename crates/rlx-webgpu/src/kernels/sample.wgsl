@@ -1,5 +1,5 @@
 // sample      id = argmax, or a draw after penalties, top-k, top-p, min-p; advances ctl (rlx-core, sample/mod.rs)
-// shapes      logits f32[vocab] at arena[logits_at]    ctl u32[16]    params u32[32]    counts u32[vocab]
+// shapes      logits f32[vocab] at arena[logits_at]    ctl u32[16]    params u32[32], then a bit a token    counts u32[vocab]
 // bytes       4*vocab a pass, 8*vocab with penalties; passes: best 1, then with top-k of 256 at most 1, else
 //             draw 1, top-k and top-p 2 each, a split tie 2; without penalties the first two by 16 bytes
 // launch      (1, 1, 1) workgroup of 256 threads: a thread strides the ids, or owns a block where order counts
@@ -37,6 +37,8 @@ const SEED_LO = 10u;
 const SEED_HI = 11u;
 const N_STOP = 12u;
 const STOP = 13u;
+const MASKED = 29u;
+const MASK = 32u;
 const TOP_P_OFF = 0x80000000u;
 
 const THREADS = 256u;
@@ -67,7 +69,7 @@ var<workgroup> part: Range;
 var<workgroup> chosen: u32;
 
 var<private> max_logit: f32;
-var<private> is_plain: bool;  // no penalties, no biases
+var<private> is_plain: bool;  // no penalties, no biases, no mask
 
 fn finish(id: u32, position: u32) {
     if params[PENALTIES] != 0u { counts[id] += select(0u, 1u, (counts[id] & GENERATED) != GENERATED); }
@@ -91,7 +93,7 @@ fn sample(@builtin(local_invocation_index) thread: u32) {
         atomicStore(&best_id, NONE);
     }
     if workgroupUniformLoad(&is_done) != 0u { return; }
-    is_plain = params[PENALTIES] == 0u;
+    is_plain = params[PENALTIES] == 0u && params[MASKED] == 0u;
 
     let own_key = find_best(thread);
     if thread == 0u { chosen = atomicLoad(&best_id); }

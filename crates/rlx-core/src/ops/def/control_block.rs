@@ -10,7 +10,7 @@ use alloc::format;
 
 /// Words of the control block.
 pub const CONTROL_WORDS: u64 = 16;
-/// Words of the sampling parameters.
+/// Words of the sampling parameters, before the mask of tokens that [`Sample`](super::super::Sample) has behind them.
 pub const PARAMS_WORDS: u64 = 32;
 /// Words of a canvas before its tokens.
 pub const CANVAS_WORDS: u64 = 16;

@@ -314,6 +314,7 @@ impl Engine {
             since: self.pacing.as_ref().map_or(0.0, |p| p.0()),
             most_ahead: options.ahead.max(1),
             filling,
+            constrained: None,
         })
     }
 

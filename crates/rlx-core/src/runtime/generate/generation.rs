@@ -4,12 +4,14 @@ use crate::error::{Code, Error, Result};
 use crate::models::Diffusion;
 use crate::runtime::device::{Outputs, Ticket, Write, WriteTo};
 use crate::runtime::generate::blocks::Pass;
+use crate::runtime::generate::constraint::{Constrained, Constraint};
 use crate::runtime::generate::engine::{Engine, words};
 use crate::runtime::generate::machine::{Action, Event, Machine, Reason};
 use crate::runtime::generate::options::Progress;
 use crate::runtime::generate::window::Window;
 use crate::sample::canvas::Filling;
 use crate::sample::{Control, Likely, likely};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::task::{Context, Poll};
 
@@ -39,6 +41,8 @@ pub struct Generation {
     pub(super) most_ahead: usize,
     /// How blocks are filled, and by which model.
     pub(super) filling: Option<(Filling, Diffusion)>,
+    /// What limits its tokens.
+    pub(super) constrained: Option<Constrained>,
 }
 
 impl Generation {
@@ -46,6 +50,20 @@ impl Generation {
     pub fn cancel(&mut self) {
         self.adding = false;
         self.machine.feed(Event::Cancel);
+    }
+
+    /// Has a constraint limit the answer's tokens. Call it before the first poll.
+    ///
+    /// # Errors
+    /// `Usage` for a model that fills blocks, which writes no token after another.
+    pub fn constrain(&mut self, engine: &Engine, constraint: Box<dyn Constraint>) -> Result<()> {
+        if self.filling.is_some() {
+            let what = "a model that fills blocks cannot be held to a grammar";
+            return Err(Error::usage(what).hint("leave the grammar out, or take another model"));
+        }
+        self.constrained = Some(Constrained::new(constraint, engine.compiled.module.vocab));
+        self.machine.set_window(1);
+        Ok(())
     }
 
     /// Tokens of the prompt.
@@ -123,7 +141,8 @@ impl Generation {
                 Action::Decode => {
                     engine.rings.submit(self.machine.fed() + 1);
                     let name = if self.logprobs.is_some() { "decode_logits" } else { "decode" };
-                    let answer = engine.submit(name, &[], 1);
+                    let writes = self.allow(engine);
+                    let answer = writes.and_then(|writes| engine.submit(name, &writes, 1));
                     self.note(answer, false, true);
                 }
                 Action::Denoise { begin } => {
@@ -134,6 +153,9 @@ impl Generation {
                     let before = self.machine.prompt_rows();
                     let in_flight = self.machine.tickets().count();
                     if !self.poll_tickets(engine, cx) {
+                        if self.constrained.is_some() {
+                            return Poll::Pending;
+                        }
                         let grown = self.window.settle();
                         engine.ahead = self.window.size();
                         self.machine.set_window(engine.ahead);
@@ -184,10 +206,20 @@ impl Generation {
         }
     }
 
+    /// Which tokens the step may sample that is submitted next.
+    fn allow(&mut self, engine: &Engine) -> Result<Vec<Write>> {
+        let Some(constrained) = &mut self.constrained else { return Ok(Vec::new()) };
+        let write = constrained.next(self.machine.tokens(), engine.states[1])?;
+        Ok(write.into_iter().collect())
+    }
+
     fn prefill(&mut self, engine: &Engine, tokens: &[u32], at: u32, last: bool) -> Result<Ticket> {
         self.control.past = at;
         self.control.len = tokens.len() as u32;
         let mut writes = core::mem::take(&mut self.first);
+        if last {
+            writes.extend(self.allow(engine)?);
+        }
         writes.push(Write {
             to: WriteTo::State(engine.states[0]),
             offset: 0,

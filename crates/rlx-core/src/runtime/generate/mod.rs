@@ -2,6 +2,7 @@
 //! the window of steps in flight.
 
 pub mod blocks;
+pub mod constraint;
 mod conversations;
 pub mod engine;
 mod generation;

@@ -27,6 +27,12 @@ class Plain implements AnswerReader {
   }
 }
 
+/** Whether the template itself has opened the thoughts; their title stands behind the mark. */
+export function opensThoughts({ thoughts }: Form, promptEnd: string): boolean {
+  return thoughts !== undefined
+    && promptEnd.trimEnd().replace(new RegExp(`${thoughts.title ?? ''}$`), '').trimEnd().endsWith(thoughts.open);
+}
+
 type Place = 'start' | 'thought' | 'text' | 'call';
 
 /** Thoughts first, if there are any, between two marks; then text with calls. */
@@ -51,9 +57,7 @@ class Marked implements AnswerReader {
     private readonly tools: readonly ChatTool[],
     promptEnd: string,
   ) {
-    const { thoughts } = form;
-    // The template may have opened the thoughts itself; its own title stands behind the mark.
-    if (thoughts && promptEnd.trimEnd().replace(new RegExp(`${thoughts.title ?? ''}$`), '').trimEnd().endsWith(thoughts.open)) this.#place = 'thought';
+    if (opensThoughts(form, promptEnd)) this.#place = 'thought';
   }
 
   push(piece: string, control: boolean): Delta[] {

@@ -4,6 +4,7 @@ import { cancelled, RlxError, toRlxError, withText } from '../error.js';
 import type { Queue } from '../queue.js';
 import type { Platform, WasmEngine, WasmEvent, WasmLikely, WasmRequest } from '../wasm.js';
 import type { AnswerReader, Delta } from './answer.js';
+import type { Hold } from './held.js';
 import type { FinishReason, Usage } from './types.js';
 
 /**
@@ -14,7 +15,7 @@ const SLICE_MS = 4;
 
 /** The part of the engine that calls use. After `dispose` each method throws or rejects with `disposed`. */
 export interface ChatContext {
-  engine: Pick<WasmEngine, 'start' | 'nextEvent' | 'cancel' | 'template' | 'tokenize' | 'detokenize'>;
+  engine: Pick<WasmEngine, 'start' | 'nextEvent' | 'cancel' | 'template' | 'tokenize' | 'detokenize' | 'vocabulary'>;
   queue: Queue;
   platform: Platform;
   modelName: string;
@@ -27,6 +28,18 @@ export interface Asked {
   reader: (promptEnd: string) => AnswerReader;
   /** Whether the prompt is another than that of the answer before. */
   counts: boolean;
+  /** What holds it to a form, if it has one. */
+  hold?: Hold | undefined;
+}
+
+/** Prepares a call while it waits for its turn; gives both. */
+export async function whileWaiting<T>(turn: Promise<() => void>, work: Promise<T> | undefined): Promise<[release: () => void, done: T | undefined]> {
+  try {
+    return await Promise.all([turn, work]);
+  } catch (error) {
+    turn.then((release) => release(), () => {});
+    throw error;
+  }
 }
 
 /** What a call tells: a part of an answer, the end of one, and after the last the usage of all. */
@@ -105,11 +118,22 @@ export class Call {
   }
 
   async #answer(index: number, usage: Usage): Promise<void> {
+    if (this.#stopped) throw cancelled();
+    const held = this.asked[index]!.hold?.();
+    try {
+      await this.#heldAnswer(index, usage, held);
+    } finally {
+      held?.end();
+    }
+  }
+
+  async #heldAnswer(index: number, usage: Usage, held: ReturnType<Hold> | undefined): Promise<void> {
     const { engine } = this.cx;
     const { request, reader: readerOf, counts } = this.asked[index]!;
     this.#text = '';
-    if (this.#stopped) throw cancelled();
-    const reader = readerOf(engine.start(JSON.stringify(request)));
+    const promptEnd = engine.start(JSON.stringify(request), held?.next);
+    held?.begin(promptEnd);
+    const reader = readerOf(promptEnd);
     // A signal that fired meanwhile had nothing to stop.
     if (this.#stopped || this.signal?.aborted) this.#cancel();
     let calls = false;

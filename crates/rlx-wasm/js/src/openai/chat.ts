@@ -1,9 +1,10 @@
 /** `engine.chat.completions`: checks a request, runs it in its turn, formats the answers. */
 
+import { lazy } from '../lazy.js';
 import type { WasmLikely, WasmRequest } from '../wasm.js';
 import { answerReader } from './answer.js';
 import type { Delta } from './answer.js';
-import { Call } from './call.js';
+import { Call, whileWaiting } from './call.js';
 import type { Asked, ChatContext, Step } from './call.js';
 import { chatRequest } from './chat_request.js';
 import type { UsageMode } from './sampling.js';
@@ -15,10 +16,10 @@ import type {
 } from './types.js';
 
 /** The same request once for each answer; each has a seed of its own. */
-export function eachAnswer(request: WasmRequest, n: number, reader: Asked['reader']): Asked[] {
+export function eachAnswer(request: WasmRequest, n: number, reader: Asked['reader'], hold?: Asked['hold']): Asked[] {
   return Array.from({ length: n }, (_, i) => {
     const seed = (request.seed + i) % (Number.MAX_SAFE_INTEGER + 1);
-    return { request: { ...request, seed }, reader, counts: i === 0 };
+    return { request: { ...request, seed }, reader, counts: i === 0, hold };
   });
 }
 
@@ -90,11 +91,12 @@ async function whole(modelName: string, call: Call, tellsLogprobs: boolean): Pro
 
 export function completions(cx: ChatContext): Completions {
   const create = async (request: ChatRequest, options?: CallOptions) => {
-    const { wasm, form, tools, telling } = chatRequest(request, cx.engine.template());
+    const { wasm, form, tools, telling, held } = chatRequest(request, cx.engine.template());
     const tellsLogprobs = wasm.logprobs !== null;
     const signal = signalOf(request, options);
-    const asked = eachAnswer(wasm, telling.n, (promptEnd) => answerReader(form, tools, promptEnd));
-    const release = await cx.queue.turn(signal);
+    const holding = held && lazy.held().then(({ hold }) => hold(cx, held, form, tools));
+    const [release, hold] = await whileWaiting(cx.queue.turn(signal), holding);
+    const asked = eachAnswer(wasm, telling.n, (promptEnd) => answerReader(form, tools, promptEnd), hold);
     const call = new Call(cx, asked, signal);
     void call.ended.then(release);
     return telling.stream ? stream(call, chunker(cx.modelName, telling.usage, tellsLogprobs)) : whole(cx.modelName, call, tellsLogprobs);

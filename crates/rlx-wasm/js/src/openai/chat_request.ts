@@ -12,7 +12,7 @@ import type { ChatRequest, ChatTool } from './types.js';
 
 const READ = {
   ...SAMPLING, messages: true, max_completion_tokens: true, tools: true, tool_choice: true, parallel_tool_calls: true,
-  reasoning_effort: true, chat_template_kwargs: true, logprobs: true, top_logprobs: true,
+  reasoning_effort: true, chat_template_kwargs: true, logprobs: true, top_logprobs: true, response_format: true, grammar: true,
 } as const;
 
 /** A request that has been checked. */
@@ -22,6 +22,8 @@ export interface CheckedChat {
   /** Functions that the model may call. */
   tools: readonly ChatTool[];
   telling: Telling;
+  /** What may ask for a form of the answers, if anything does. */
+  held: Partial<ChatRequest> | undefined;
 }
 
 /** Whether a template has a variable. */
@@ -39,7 +41,7 @@ function toolsOf(given: unknown): ChatTool[] {
     if (typeof name !== 'string' || !/^[\w.-]{1,64}$/.test(name)) throw usage('a function must have a name of 1 to 64 letters, digits, _, . and -', at);
     if ((description ?? '') !== String(description ?? '')) throw usage('description must be a text', at);
     if (typeof (schema ?? {}) !== 'object' || Array.isArray(schema)) throw usage('parameters must be a JSON schema', at);
-    if (truth(strict ?? undefined, `${at}.function.strict`)) throw usage('strict is not done by RLX', at, 'nothing holds an answer to the schema: leave it out');
+    truth(strict ?? undefined, `${at}.function.strict`);
     return tool as ChatTool;
   });
 }
@@ -47,14 +49,8 @@ function toolsOf(given: unknown): ChatTool[] {
 /** The functions that a model is told of. */
 function toolsFor(request: Partial<ChatRequest>, template: string, form: Form): ChatTool[] {
   const tools = request.tools === undefined ? [] : toolsOf(request.tools);
-  const choice = request.tool_choice ?? 'auto';
-  if (choice !== 'auto' && choice !== 'none') {
-    throw usage(`tool_choice ${typeof choice === 'string' ? choice : String(typed(choice))} is not done by RLX`, 'tool_choice', 'nothing forces a call: it may be auto or none');
-  }
-  if (tools.length === 0 || choice === 'none') return [];
-  if (request.parallel_tool_calls !== undefined && !truth(request.parallel_tool_calls, 'parallel_tool_calls')) {
-    throw usage('parallel_tool_calls false is not done by RLX', 'parallel_tool_calls', 'read the first call of an answer');
-  }
+  truth(request.parallel_tool_calls, 'parallel_tool_calls');
+  if (tools.length === 0 || request.tool_choice === 'none') return [];
   const hint = 'use a model that was made for tools, or leave them out';
   if (!knows(template, 'tools')) throw usage("the model's chat template takes no tools", 'tools', hint);
   if (!form.calls && !form.channels) throw usage('the form of the calls that this model writes is not known to RLX', 'tools', hint);
@@ -103,6 +99,13 @@ function likeliest(request: Partial<ChatRequest>): number | null {
   return null;
 }
 
+/** Whether a request asks for a form of its answers: `asks.ts` then checks how. */
+function asksForForm(request: Partial<ChatRequest>, tools: readonly ChatTool[]): boolean {
+  const { response_format: format, grammar, tool_choice: choice = 'auto', parallel_tool_calls: parallel } = request;
+  return (format !== undefined && typed(format) !== 'text') || grammar !== undefined || (choice !== 'auto' && choice !== 'none')
+    || (tools.length > 0 && (parallel === false || tools.some((tool) => tool.function?.strict)));
+}
+
 /** Checks a request, except what needs the tokenizer, and fills in defaults. */
 export function chatRequest(request: ChatRequest, template: string): CheckedChat {
   const given = parameters(request, READ);
@@ -117,5 +120,5 @@ export function chatRequest(request: ChatRequest, template: string): CheckedChat
     variables: variablesOf(given, template, tools),
     controls: form.channels === true || form.thoughts !== undefined || tools.length > 0,
   };
-  return { wasm, form, tools, telling: telling(given) };
+  return { wasm, form, tools, telling: telling(given), held: asksForForm(given, tools) ? given : undefined };
 }

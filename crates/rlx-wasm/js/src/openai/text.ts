@@ -1,10 +1,11 @@
 /** `engine.completions`: text that the model goes on with, without a template. */
 
 import { usage as usageError } from '../error.js';
+import { lazy } from '../lazy.js';
 import type { WasmLikely } from '../wasm.js';
 import { answerReader } from './answer.js';
 import type { Delta } from './answer.js';
-import { Call } from './call.js';
+import { Call, whileWaiting } from './call.js';
 import type { Asked, ChatContext, Step } from './call.js';
 import { eachAnswer } from './chat.js';
 import { textLogprobs } from './logprobs.js';
@@ -15,7 +16,7 @@ import { signalOf } from './signal.js';
 import { head, stream } from './stream.js';
 import type { CallOptions, TextChunk, TextCompletion, TextCompletions, TextRequest, Usage } from './types.js';
 
-const READ = { ...SAMPLING, prompt: true, echo: true, logprobs: true } as const;
+const READ = { ...SAMPLING, prompt: true, echo: true, logprobs: true, grammar: true } as const;
 /** OpenAI's default, where a server would otherwise fill the context. */
 const MAX_TOKENS = 16;
 
@@ -87,12 +88,14 @@ export function textCompletions(cx: ChatContext): TextCompletions {
     const tellsLogprobs = common.logprobs !== null;
     if (echo && tellsLogprobs) throw usageError('logprobs of a prompt are not done by RLX', 'echo', 'leave echo or logprobs out');
     const signal = signalOf(request, options);
-    const release = await cx.queue.turn(signal);
+    const { grammar } = given;
+    const holding = grammar === undefined ? undefined : lazy.held().then(({ hold }) => hold(cx, { grammar }));
+    const [release, hold] = await whileWaiting(cx.queue.turn(signal), holding);
     const echoes: string[] = [];
     const answersOf = (prompt: Prompt): Asked[] => {
       const ids = typeof prompt === 'string' ? engine.tokenize(prompt, true) : Uint32Array.from(prompt);
       const text = typeof prompt === 'string' ? prompt : engine.detokenize(ids);
-      const asked = eachAnswer({ ...common, prompt_ids: [...ids] }, n, () => answerReader({}, [], ''));
+      const asked = eachAnswer({ ...common, prompt_ids: [...ids] }, n, () => answerReader({}, [], ''), hold);
       if (echo) echoes.push(...asked.map(() => text));
       return asked;
     };

@@ -46,7 +46,7 @@ export interface ChatTool {
     description?: string | undefined;
     /** A JSON schema. */
     parameters?: { [key: string]: unknown } | undefined;
-    /** True is refused: nothing holds an answer to the schema. */
+    /** Calls of this function are held to `parameters`. */
     strict?: boolean | null | undefined;
   };
 }
@@ -106,6 +106,21 @@ export interface StreamOptions {
   include_obfuscation?: boolean | undefined;
 }
 
+/** `json_schema` is beside the type `json_schema`. */
+export interface ResponseFormat {
+  type: string;
+  json_schema?: {
+    /** Ignored, as are `description` and `strict`: an answer is always held to the schema. */
+    name?: string;
+    description?: string | undefined;
+    schema?: { [key: string]: unknown } | undefined;
+    strict?: boolean | null | undefined;
+  };
+}
+
+/** A grammar: a text in llama.cpp's GBNF; or its syntax, of which `lark` is llguidance's, and its text. */
+export type AnswerGrammar = string | { syntax: 'gbnf' | 'lark' | 'regex'; definition: string };
+
 /** A request to `chat.completions.create`. README lists what is done with each of OpenAI's parameters. */
 export interface ChatRequest extends SamplingRequest {
   messages: readonly ChatMessage[];
@@ -113,9 +128,12 @@ export interface ChatRequest extends SamplingRequest {
   max_completion_tokens?: number | null | undefined;
   /** Functions that the model may call, if its template takes any. */
   tools?: readonly ChatTool[] | null | undefined;
-  /** `none` keeps the tools from the model; what forces a call is refused. Default `auto`. */
+  /**
+   * `none` keeps the tools from the model. `required`, and one function by its name, force calls, which are held to the
+   * functions' schemas. Default `auto`.
+   */
   tool_choice?: 'auto' | 'none' | 'required' | object | null | undefined;
-  /** False is refused beside tools. */
+  /** False: at most one call. */
   parallel_tool_calls?: boolean | null | undefined;
   /** For templates that take it; `none` also turns thoughts off where a template has `enable_thinking`. Ignored by others. */
   reasoning_effort?: string | null | undefined;
@@ -131,8 +149,13 @@ export interface ChatRequest extends SamplingRequest {
   prompt_cache_key?: string | null | undefined;
   /** True is refused: nothing is stored. */
   store?: boolean | null | undefined;
-  /** Others than `text` are refused. */
-  response_format?: { type: string } | null | undefined;
+  /**
+   * The form of the answer's text, thoughts and calls aside: `text`, `json_object`, or `json_schema`. A keyword of a schema
+   * that is not known is an error. An answer that ends by `length` is cut off.
+   */
+  response_format?: ResponseFormat | null | undefined;
+  /** As `response_format`, by a grammar of one's own. */
+  grammar?: AnswerGrammar | null | undefined;
   /** Others than `text` are refused. */
   modalities?: readonly string[] | null | undefined;
 }
@@ -143,6 +166,8 @@ export interface TextRequest extends SamplingRequest {
   prompt: string | readonly string[] | readonly number[] | readonly (readonly number[])[] | null;
   /** Begin each answer with its prompt. */
   echo?: boolean | null | undefined;
+  /** The form of the text, by a grammar. */
+  grammar?: AnswerGrammar | null | undefined;
   /** Tell how likely tokens were, and so many of the likeliest, 0 to 20. Refused beside `echo`; else as in a chat. */
   logprobs?: number | null | undefined;
 }

@@ -44,7 +44,15 @@ fn penalised(bits: u32, word: u32) -> u32 {
     return bitcast<u32>(less);
 }
 
-// The logits of these ids after penalties, as keys; 0 past the last id.
+// Whether tokens may be chosen.
+fn allowed(ids: vec4u) -> vec4<bool> {
+    if params[MASKED] == 0u { return vec4<bool>(true); }
+    let at = ids / 32u + vec4u(MASK);
+    let words = vec4u(params[at.x], params[at.y], params[at.z], params[at.w]);
+    return ((words >> (ids % 32u)) & vec4u(1u)) != vec4u(0u);
+}
+
+// The logits of these ids after penalties, as keys; 0 past the last id and for those that are masked.
 fn four_keys(ids: vec4u) -> vec4u {
     let i = min(ids, vec4u(step.vocab - 1u));
     let l = i / 4u + vec4u(step.quads_at);
@@ -52,10 +60,12 @@ fn four_keys(ids: vec4u) -> vec4u {
     let bits = bitcast<vec4u>(vec4f(arena[l.x][c.x], arena[l.y][c.y], arena[l.z][c.z], arena[l.w][c.w]));
     let raw = select(key_of(bits), vec4u(0u), ids >= vec4u(step.vocab));
     if is_plain { return raw; }
+    let may = select(vec4u(0u), raw, allowed(i));
+    if params[PENALTIES] == 0u { return may; }
     let w = vec4u(counts[i.x], counts[i.y], counts[i.z], counts[i.w]);
     let less = key_of(vec4u(penalised(bits.x, w.x), penalised(bits.y, w.y), penalised(bits.z, w.z),
         penalised(bits.w, w.w)));
-    return select(less, vec4u(0u), raw == vec4u(0u));
+    return select(less, vec4u(0u), may == vec4u(0u));
 }
 
 // The logits of four ids from 4 * quad on, without penalties.
@@ -69,7 +79,7 @@ fn keys_of_quad(quad: u32, logits: vec4f) -> vec4u {
     return select(key_of(bitcast<vec4u>(logits)), vec4u(0u), ids >= vec4u(step.vocab));
 }
 
-// After penalties.
+// After penalties and mask.
 fn quad_keys(quad: u32) -> vec4u {
     if is_plain { return keys_of_quad(quad, plain_quad(quad)); }
     return four_keys(vec4u(4u * quad) + vec4u(0u, 1u, 2u, 3u));
