@@ -25,6 +25,13 @@ const WASM_FEATURES = [
 ];
 
 /**
+ * For bytes, compressed ones: functions stand in the order of their names, so that a generic one's copies are within
+ * gzip's window (32 kB). No access below address 1024 is meant, so that constants go into offsets: rustc has the stack
+ * end there, and what would wrap around into it traps instead.
+ */
+const SMALL = ['-Os', '--low-memory-unused', '--reorder-functions-by-name'];
+
+/**
  * std itself must be built with atomics, which only nightly does; pinned by date. Workers share
  * memory that the page makes: imported, its size the same for both builds, for one glue.
  */
@@ -100,7 +107,7 @@ export const buildWasm = (name) => once(name, async () => {
   await withoutCInterface(join(bound, 'rlx_wasm_bg.wasm'));
   mkdirSync(dist, { recursive: true });
   await step(`optimising ${name}.wasm`, 'about 20 s', () => run(process.execPath, [
-    inRoot('node_modules', 'binaryen', 'bin', 'wasm-opt'), join(bound, 'rlx_wasm_bg.wasm'), '-Os',
+    inRoot('node_modules', 'binaryen', 'bin', 'wasm-opt'), join(bound, 'rlx_wasm_bg.wasm'), ...SMALL,
     ...WASM_FEATURES, ...features, '-o', join(dist, `${name}.wasm`),
   ]));
   const text = asFactory(readFileSync(join(bound, 'rlx_wasm.js'), 'utf8'));
