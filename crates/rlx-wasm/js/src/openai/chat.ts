@@ -90,12 +90,13 @@ async function whole(modelName: string, call: Call, tellsLogprobs: boolean): Pro
 
 export function completions(cx: ChatContext): Completions {
   const create = async (request: ChatRequest, options?: CallOptions) => {
+    const since = cx.platform.now();
     const { wasm, form, tools, telling } = chatRequest(request, cx.engine.template());
     const tellsLogprobs = wasm.logprobs !== null;
     const signal = signalOf(request, options);
     const asked = eachAnswer(wasm, telling.n, (promptEnd) => answerReader(form, tools, promptEnd));
     const release = await cx.queue.turn(signal);
-    const call = new Call(cx, asked, signal);
+    const call = new Call(cx, asked, signal, since);
     void call.ended.then(release);
     return telling.stream ? stream(call, chunker(cx.modelName, telling.usage, tellsLogprobs)) : whole(cx.modelName, call, tellsLogprobs);
   };
