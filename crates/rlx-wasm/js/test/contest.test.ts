@@ -150,7 +150,7 @@ test('a device that is very slow runs a few steps, one that is very fast enough 
   assert.deepEqual(slow.trials[0], 2);
   assert.deepEqual(slow.comparison.webgpuTokensPerSecond, 0.0333);
   assert.equal(slow.comparison.cpuTokensPerSecond, 100_000);
-  assert.ok(slow.trials[1]! <= 10, String(slow.trials[1]));
+  assert.ok(slow.trials[1]! <= 20, String(slow.trials[1]));
   // A clock that stands still.
   borrow({}, () => {});
   const { comparison } = await load({ step: 0 }, { step: 4 });
