@@ -10,12 +10,24 @@ import { launch, mounts, openPage, root, startServer } from './harness.mjs';
 const MODEL = '/fixtures/gguf/llama.gguf';
 const UNTIMED = { from: null, webgpuTokensPerSecond: null, cpuTokensPerSecond: null };
 
-let server, browser, page, logs;
+let server, isolated, browser, page, logs;
 before(async () => {
-  server = await startServer({ mounts: { ...mounts, '/fixtures/': join(root, 'tests/fixtures') } });
+  const all = { ...mounts, '/fixtures/': join(root, 'tests/fixtures') };
+  server = await startServer({ mounts: all });
+  isolated = await startServer({ mounts: all, isolated: true });
   browser = await launch();
-  ({ page, logs } = await openPage(browser, `${server.url}/pages/empty.html`, { oneDevice: true }));
-  await page.evaluate(async (model) => {
+  ({ page, logs } = await open(server));
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+  await isolated?.close();
+});
+
+/** A page that loads models, on GPUs that say that they are hardware. */
+async function open({ url }) {
+  const opened = await openPage(browser, `${url}/pages/empty.html`, { oneDevice: true });
+  await opened.page.evaluate(async (model) => {
     const [{ Engine }, { asHardware }, { asFastGpu }] = await Promise.all(
       ['/dist/index.js', '/support/hardware_gpu.mjs', '/support/fast_gpu.mjs'].map((path) => import(path)));
     const gpus = { slow: () => asHardware(navigator.gpu), fast: () => asFastGpu(asHardware(navigator.gpu)) };
@@ -41,11 +53,8 @@ before(async () => {
       },
     };
   }, MODEL);
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
+  return opened;
+}
 
 const load = (options) => page.evaluate((options) => t.load(options), options);
 const speeds = () => page.evaluate(() => Object.entries(JSON.parse(localStorage.getItem('rlx.speeds') ?? '{}')));
@@ -79,6 +88,16 @@ test('a GPU that says that it is hardware and is slow loses to the CPU, at the n
   assert.deepEqual(second.info.comparison, { ...comparison, from: 'remembered' });
   assert.deepEqual([second.info.device, second.text], ['cpu', cpu.text]);
   assert.ok(second.made < first.made, `${second.made} kernels, ${first.made} when it was timed`);
+});
+
+test('where the page may share memory the GPU is timed against threads', { timeout: 240_000 }, async () => {
+  const other = await open(isolated);
+  const { info } = await other.page.evaluate(() => t.load({ gpu: 'slow', threads: 2 }));
+  assert.deepEqual([info.device, info.adapter, info.comparison.from], ['cpu', 'relaxed-simd, 2 threads', 'measured']);
+  const [key] = await other.page.evaluate(() => Object.keys(JSON.parse(localStorage.getItem('rlx.speeds'))));
+  assert.match(key, /; rlx-threads-relaxed 2$/);
+  assert.deepEqual(other.logs.filter((line) => line.startsWith('uncaught')), []);
+  await other.context.close();
 });
 
 test('a GPU that is faster is taken, and stays so', { timeout: 240_000 }, async () => {
