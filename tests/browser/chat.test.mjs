@@ -59,7 +59,9 @@ test('the first chunk arrives before generation ends, the last has finish_reason
   assert.deepEqual(chunks[0].choices[0].delta.role, 'assistant');
   assert.ok(chunks.slice(0, -1).every(({ choices, usage }) => choices[0].finish_reason === null && usage === undefined));
   assert.equal(chunks.at(-1).choices[0].finish_reason, 'length');
-  assert.deepEqual(chunks.at(-1).usage, { prompt_tokens: 16, completion_tokens: 40, total_tokens: 56 });
+  const { extra, ...counted } = chunks.at(-1).usage;
+  assert.deepEqual(counted, { prompt_tokens: 16, completion_tokens: 40, total_tokens: 56 });
+  assert.ok(extra.time_to_first_token_s > 0 && extra.e2e_latency_s > extra.time_to_first_token_s, JSON.stringify(extra));
   assert.equal(new Set(chunks.map(({ id }) => id)).size, 1);
 });
 
@@ -326,7 +328,9 @@ test('several answers compute their prompt once, and biases reach the sampler', 
     };
   });
   assert.deepEqual(seen.texts, [[0, seen.one], [1, seen.one], [2, seen.one]]);
-  assert.deepEqual(seen.usage, { prompt_tokens: 19, completion_tokens: 24, total_tokens: 43 });
+  const { extra, ...counted } = seen.usage;
+  assert.deepEqual(counted, { prompt_tokens: 19, completion_tokens: 24, total_tokens: 43 });
+  assert.ok(extra.time_to_first_token_s < extra.e2e_latency_s, JSON.stringify(extra));
   assert.equal(seen.reused, 18);
   assert.ok(seen.one.startsWith(seen.begin));
   assert.notEqual(seen.never, seen.four);

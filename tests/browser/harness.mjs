@@ -186,9 +186,10 @@ const kept = new Map();
  * A page that fails the test on an uncaught error; `logs` has what it wrote to the console.
  * `relaxedSimd: false` makes it one of a browser that refuses such modules; `oneDevice: true` one whose engines
  * share a GPU device. It is a later visit of one visitor, who has nothing in storage but what was found about
- * the GPU. A call of the page may take `patience` milliseconds.
+ * the GPU. Without `contest` the script does not come with which `auto` times devices: it takes any GPU. A call of
+ * the page may take `patience` milliseconds.
  */
-export async function openPage(browser, url, { relaxedSimd = true, oneDevice = false, patience = PATIENCE, ...options } = {}) {
+export async function openPage(browser, url, { relaxedSimd = true, oneDevice = false, contest = true, patience = PATIENCE, ...options } = {}) {
   const { origin } = new URL(url);
   const context = await browser.newContext({ ...options, storageState: { cookies: [], origins: kept.has(origin) ? [kept.get(origin)] : [] } });
   const close = context.close.bind(context);
@@ -221,6 +222,7 @@ export async function openPage(browser, url, { relaxedSimd = true, oneDevice = f
     }
   });
   if (oneDevice) await page.addInitScript(shareDevice);
+  if (!contest) await page.route('**/contest.js', (route) => route.abort());
   if (!relaxedSimd) {
     await page.addInitScript(() => {
       WebAssembly.validate = () => false;

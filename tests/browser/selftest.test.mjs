@@ -23,7 +23,7 @@ let server, browser, page, logs;
 before(async () => {
   server = await startServer({ mounts: { ...mounts, '/models/': join(root, 'models'), '/tests/': join(root, 'tests') } });
   browser = await launch();
-  ({ page, logs } = await openPage(browser, `${server.url}/pages/empty.html`, { oneDevice: true }));
+  ({ page, logs } = await openPage(browser, `${server.url}/pages/empty.html`, { oneDevice: true, contest: false }));
 });
 after(async () => {
   await browser?.close();

@@ -40,6 +40,7 @@ mod text;
 #[path = "../../../tests/support/texts.rs"]
 mod texts;
 mod tidy;
+mod trial;
 mod window;
 
 #[test]

@@ -12,7 +12,7 @@ use crate::placing::Placing;
 use crate::request::{Options, Prompt, conversation, parse, request};
 use crate::wait::{Pace, Platform, wait};
 use core::cell::RefCell;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 use js_sys::Promise;
 use rlx_core::models::Language;
 use rlx_core::runtime::device::Device;
@@ -24,6 +24,7 @@ use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::selftest::check::Check;
 use rlx_core::runtime::selftest::{SelfTest, Verdict};
 use rlx_core::runtime::session::Opening;
+use rlx_core::runtime::trial::{Excerpt, Trial};
 use rlx_core::safetensors::files_of_index;
 use rlx_core::target::Activations;
 use rlx_core::text::{ChatTemplate, RenderOptions, Special, TemplateValue, Tokenizer, encode_chat};
@@ -98,11 +99,33 @@ impl Call {
     }
 }
 
+/// Of the last finished answer.
+#[derive(Default)]
+struct Speed {
+    /// Milliseconds from the call to its first token.
+    first: Option<f64>,
+    /// Tokens per second, of the prompt and of the answer.
+    prefill: Option<f64>,
+    decode: Option<f64>,
+}
+
+impl Speed {
+    /// Adds it to what is told.
+    fn tell(&self, mut to: Object) -> Object {
+        to.set("firstTokenMs", &self.first);
+        to.set("prefillTokensPerSecond", &self.prefill);
+        to.set("decodeTokensPerSecond", &self.decode);
+        to
+    }
+}
+
 struct State {
     platform: Rc<Platform>,
     options: Options,
     executor: Executor,
     files: Files,
+    /// What the device is timed with, before the model is opened.
+    trial: Option<Trial>,
     opened: Option<Opened>,
     opening: Option<Opening>,
     /// The self-test of the GPU, until it has answered; then its verdict, until the page asks for it.
@@ -111,7 +134,7 @@ struct State {
     engine: Option<Engine>,
     call: Option<Call>,
     restore: Option<Restore>,
-    speed: (Option<f64>, Option<f64>),
+    speed: Speed,
     reused: usize,
 }
 
@@ -153,6 +176,7 @@ impl RlxEngine {
                 options,
                 executor,
                 files: Files::default(),
+                trial: None,
                 opened: None,
                 opening: None,
                 check: None,
@@ -160,7 +184,7 @@ impl RlxEngine {
                 engine: None,
                 call: None,
                 restore: None,
-                speed: (None, None),
+                speed: Speed::default(),
                 reused: 0,
             })
         };
@@ -238,6 +262,23 @@ impl RlxEngine {
                 .map_err(|e| throw(&e))?;
             let estimate = state.borrow_mut().estimate().map_err(|e| throw(&e))?;
             Ok(JsValue::from_str(&estimate))
+        })
+    }
+
+    /// Call after all headers, before `open`: what the device is, and what of the model it would be timed with.
+    pub fn excerpt(&self) -> core::result::Result<String, JsValue> {
+        self.state.borrow_mut().excerpt().map_err(|e| throw(&e))
+    }
+
+    /// Runs steps of the excerpt on the device; it is put there first.
+    pub fn trial(&self, mut steps: u32) -> Promise {
+        let (state, platform) = (self.state.clone(), self.platform.clone());
+        future_to_promise(async move {
+            let pace = state.borrow().executor.pace;
+            wait(&platform, pace, |cx| state.borrow_mut().poll_trial(&mut steps, cx))
+                .await
+                .map_err(|e| throw(&e))?;
+            Ok(JsValue::UNDEFINED)
         })
     }
 
@@ -396,6 +437,7 @@ impl RlxEngine {
     pub fn dispose(&self) {
         let mut s = self.state.borrow_mut();
         s.call = None;
+        s.trial = None;
         s.check = None;
         s.opening = None;
         s.engine = None;
@@ -420,7 +462,7 @@ impl State {
 
     fn estimate(&mut self) -> Result<String> {
         let mut texts = core::mem::take(&mut self.files);
-        let weights = core::mem::take(&mut texts.readers).files()?;
+        let (weights, _) = texts.take_weights()?;
         let checkpoint = weights.checkpoint(texts.config(&weights)?);
         let options = self.model_options();
         let target = self.executor.device.target();
@@ -443,11 +485,36 @@ impl State {
         Ok(estimate.text())
     }
 
+    fn excerpt(&mut self) -> Result<String> {
+        let options = self.model_options();
+        let excerpt = Excerpt::new(&self.files.checkpoint()?, &options)?;
+        let device = match &self.executor.webgpu {
+            Some(webgpu) => key(&webgpu.gpu().info()),
+            None => self.executor.device.info().adapter,
+        };
+        let (class, scale) = (excerpt.class(), excerpt.scale());
+        Ok(Object::new().with("device", &device).with("class", &class).with("scale", &scale).text())
+    }
+
+    /// Puts the excerpt on the device, and runs steps there: those that have not begun.
+    fn poll_trial(&mut self, steps: &mut u32, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        ready!(self.executor.poll_probes(cx))?;
+        if self.trial.is_none() {
+            let options = self.model_options();
+            let excerpt = Excerpt::new(&self.files.checkpoint()?, &options)?;
+            self.trial = Some(excerpt.start(&self.executor.device, &options)?);
+        }
+        let trial = self.trial.as_mut().ok_or_else(not_open)?;
+        if *steps > 0 {
+            trial.run(core::mem::take(steps));
+        }
+        trial.poll(cx)
+    }
+
     fn open(&mut self) -> Result<()> {
+        self.trial = None;
         let mut texts = core::mem::take(&mut self.files);
-        let readers = core::mem::take(&mut texts.readers);
-        let shards = readers.len();
-        let weights = readers.files()?;
+        let (weights, shards) = texts.take_weights()?;
         let checkpoint = weights.checkpoint(texts.config(&weights)?);
         let device = self.executor.device.clone();
         let options = self.model_options();
@@ -569,6 +636,7 @@ impl State {
         if self.call.is_some() {
             return Err(Error::internal("a call is running"));
         }
+        let started = self.platform.now();
         let (prompt, mut options) = request(request_json, opened.temperature)?;
         options.logits = self.options.logits;
         // The CPU gains nothing from steps in flight, and a stop would drop their work. A browser may report
@@ -586,7 +654,7 @@ impl State {
             generation.constrain(engine, Box::new(Held(next)))?;
         }
         self.reused = generation.reused_tokens();
-        self.call = Some(Call { generation, started: self.platform.now(), first: None, told: 0 });
+        self.call = Some(Call { generation, started, first: None, told: 0 });
         Ok(end)
     }
 
@@ -630,10 +698,11 @@ impl State {
             };
             let ended = self.platform.now();
             let first = call.first.unwrap_or(ended);
-            self.speed = (
-                rate(prompt - call.generation.reused_tokens(), call.started, first),
-                rate(answer.saturating_sub(1), first, ended),
-            );
+            self.speed = Speed {
+                first: call.first.map(|first| first - call.started),
+                prefill: rate(prompt - call.generation.reused_tokens(), call.started, first),
+                decode: rate(answer.saturating_sub(1), first, ended),
+            };
             let passes: Vec<u32> = call.generation.passes().iter().map(|p| p.fixed).collect();
             let checked = self.options.logits.then(|| {
                 (call.generation.tokens().to_vec(), call.generation.logits().map(<[f32]>::to_vec))
@@ -651,7 +720,8 @@ impl State {
                 .with("type", &"done")
                 .with("reason", &name)
                 .with("promptTokens", &prompt)
-                .with("completionTokens", &answer);
+                .with("completionTokens", &answer)
+                .with("speed", &self.speed.tell(Object::new()));
             if !passes.is_empty() {
                 done.set("tokensPerPass", &passes);
             }
@@ -687,7 +757,7 @@ impl State {
         let fingerprints = Object::new()
             .with("prefill", &fingerprint(prefill))
             .with("decode", &fingerprint(decode));
-        Ok(where_it_runs(&about, &self.options, device.target())
+        let info = where_it_runs(&about, &self.options, device.target())
             .with("model", &model)
             .with("contextLength", &compiled.context)
             .with("kv", &self.options.kv.map(DType::name))
@@ -698,9 +768,7 @@ impl State {
             .with("memoryBytes", &(opened.fit.total() - opened.fit.staging))
             .with("fingerprint", &fingerprints)
             .with("dispatchesPerToken", &dispatches)
-            .with("prefillTokensPerSecond", &self.speed.0)
-            .with("decodeTokensPerSecond", &self.speed.1)
-            .with("reusedTokens", &self.reused)
-            .text())
+            .with("reusedTokens", &self.reused);
+        Ok(self.speed.tell(info).text())
     }
 }

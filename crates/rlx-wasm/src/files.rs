@@ -1,7 +1,7 @@
 //! A language model's files, as they arrive: headers of its weights, and the small files of a folder.
 
 use crate::readers::{Readers, no_config};
-use rlx_core::models::{Language, TokenizerFiles};
+use rlx_core::models::{Checkpoint, Language, TokenizerFiles};
 use rlx_core::safetensors::json::Json;
 use rlx_core::weights::WeightFiles;
 use rlx_core::{Error, Result};
@@ -10,6 +10,8 @@ use rlx_core::{Error, Result};
 #[derive(Default)]
 pub(crate) struct Files {
     pub readers: Readers,
+    /// What the readers have read, once it was asked for, and from how many files.
+    weights: Option<Result<(WeightFiles, usize)>>,
     config: Option<Json>,
     texts: TokenizerFiles,
     /// What errors call the folder's first text, if there is one.
@@ -25,6 +27,25 @@ impl Files {
             return Ok(());
         }
         self.texts.put(name, at, bytes)
+    }
+
+    /// The headers of the weights' files, and how many files there are, once. Call it when all have arrived.
+    pub fn take_weights(&mut self) -> Result<(WeightFiles, usize)> {
+        self.weights.take().unwrap_or_else(|| {
+            let readers = core::mem::take(&mut self.readers);
+            let shards = readers.len();
+            Ok((readers.files()?, shards))
+        })
+    }
+
+    /// The checkpoint; nothing is taken. Call it when all headers have arrived.
+    pub fn checkpoint(&mut self) -> Result<Checkpoint<'_>> {
+        self.weights = Some(self.take_weights());
+        match &self.weights {
+            Some(Ok((weights, _))) => Ok(weights.checkpoint(self.config(weights)?)),
+            Some(Err(e)) => Err(e.clone()),
+            None => Err(Error::internal("the headers were taken")),
+        }
     }
 
     /// What is known of the text that the model of these weights reads.

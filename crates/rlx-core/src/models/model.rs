@@ -77,6 +77,13 @@ pub trait Model {
     /// that kernels and blocks see.
     fn small(&self, layers: &[u64]) -> Box<dyn Model>;
 
+    /// The same model with these layers alone, at their own sizes, and a small vocabulary: what a device is timed
+    /// with. `None` where that is no language model.
+    fn only(&self, layers: &[u64]) -> Option<Box<dyn Model>> {
+        let _ = layers;
+        None
+    }
+
     /// The first layer that is built as this one is, the element types of its tensors apart.
     fn kind(&self, layer: u64) -> u64 {
         let _ = layer;

@@ -1,4 +1,5 @@
-//! Running networks: the device trait, sessions, the engine of language models, and the self-test of devices.
+//! Running networks: the device trait, sessions, the engine of language models, the self-test of devices, and what
+//! they are timed with.
 
 pub mod device;
 #[cfg(feature = "encoders")]
@@ -9,4 +10,5 @@ pub mod memory;
 pub mod model;
 pub mod selftest;
 pub mod session;
+pub mod trial;
 pub mod work;

@@ -171,7 +171,7 @@ impl CompiledModel {
         }
         let module = model.module(checkpoint, context)?;
         let presets = models::presets(facts.family);
-        let locate = |name: &str| checkpoint.locate(name);
+        let locate = &mut |name: &str| checkpoint.locate(name);
         let Some(diffusion) = model.diffusion() else {
             return Self::compile(module, target, options, presets, locate);
         };
@@ -200,18 +200,19 @@ impl CompiledModel {
         module: Module,
         target: &Target,
         options: &ModelOptions,
-        locate: impl FnMut(&str) -> Option<L>,
+        mut locate: impl FnMut(&str) -> Option<L>,
     ) -> Result<Self> {
+        let locate = &mut |name: &str| locate(name).map(Into::into);
         Self::compile(module, target, options, None, locate)
     }
 
     /// Compiles a module of a family with these presets.
-    pub(super) fn compile<L: Into<Located>>(
+    pub(super) fn compile(
         module: Module,
         target: &Target,
         options: &ModelOptions,
         presets: Option<Presets>,
-        locate: impl FnMut(&str) -> Option<L>,
+        locate: &mut dyn FnMut(&str) -> Option<Located>,
     ) -> Result<Self> {
         if options.programs.is_empty() || options.chunk < 2 {
             return Err(Error::new(

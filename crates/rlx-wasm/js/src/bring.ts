@@ -12,6 +12,7 @@ import { CHECKS, keep, kept, TUNINGS } from './kept.js';
 import { Integrity } from './integrity.js';
 import { lazy } from './lazy.js';
 import { load } from './loader.js';
+import type { LoadContext } from './loader.js';
 import { isAddress, modelItems } from './options.js';
 import type { FileItem, ModelItem } from './options.js';
 import { platform } from './platform.js';
@@ -37,23 +38,37 @@ interface Extra {
 /** The options that say where a network runs and what is reported, for every kind of network. */
 export type DeviceOptions = Pick<LoadOptions, 'device' | 'gpu' | 'tuning' | 'activations' | 'contextLength' | 'kv' | 'cache' | 'makeRoom' | 'integrity' | 'fetch' | 'headers' | 'onNotice' | 'signal'>;
 
+/** How a load on a GPU that `auto` took goes on with an engine on the CPU. */
+export interface Rival<W extends WasmLoading> {
+  create(): Promise<W>;
+  /** Has the load go on with this engine; the GPU's is disposed. */
+  replace(engine: W): void;
+}
+
+/** An engine, which `settle` may replace. */
+export interface Contending extends Pick<LoadContext, 'settle'> {
+  engine: WasmEngine;
+}
+
 /** What a load uses: a device, readers of files, and the signal that ends it. */
-export interface Bringing {
+export interface Bringing<W extends WasmLoading = WasmLoading> {
   host: GpuHost | null;
+  /** With `auto` and a GPU. */
+  rival?: Rival<W> | undefined;
   abort: AbortController;
   /** A reader of a file, from the cache if the file is there. */
   open(item: FileItem): Promise<ShardReader>;
 }
 
 /** A kind of network, and how to load it. */
-interface Kind<W> {
+interface Kind<W extends WasmLoading> {
   /** The wasm module, and how many threads it has. */
   module(host: GpuHost | null): Promise<{ threads?: number; create(optionsJson: string, platform: Platform, gpu: GpuHost | null): W }>;
   /** Constructor options besides those of every device. */
   options?: object;
   files: ModelFiles;
-  /** Loads it, from its files. */
-  load(wasm: W, bringing: Bringing): Promise<void>;
+  /** Loads it, from its files. Answers with an engine that took the place of `wasm`. */
+  load(wasm: W, bringing: Bringing<W>): Promise<W | void>;
 }
 
 /**
@@ -73,19 +88,25 @@ export function engineOptions({ blockLength, conversationBytes = CONVERSATION_BY
 /** Loads a language model to a device. The rows of `tokens` are computed in its caches. */
 export function bring(options: LoadOptions, { onProgress, tokens }: Extra = options): Promise<Running> {
   const files = languageFiles(modelItems(options.model, 'model'));
+  const threads = options.wasm ? 1 : chooseThreads(options.threads);
   return bringTo(options, {
-    module: (host) => loadModule(options.wasm, host ? 1 : chooseThreads(options.threads)),
+    module: (host) => loadModule(options.wasm, host ? 1 : threads),
     options: engineOptions(options),
     files,
     load: async (wasm, bringing) => {
-      const { host, abort } = bringing;
-      const shards = await openModel(wasm, files, bringing);
-      await load(shards, { engine: wasm, host, abort, onProgress, tokens });
-      const found = wasm.found();
+      const { host, abort, rival } = bringing;
+      // Without the script there is no contest, and the GPU is taken.
+      const lazily = rival && await lazy.contest().catch(() => undefined);
+      const running: Contending = lazily?.contest(wasm, host!, rival!, threads, abort.signal) ?? { engine: wasm };
+      const shards = await openModel(running.engine, files, bringing);
+      await load(shards, { ...running, host, abort, onProgress, tokens });
+      const { engine } = running;
+      const found = engine.found();
       if (found) {
         const { kernels, verdict } = JSON.parse(found) as { kernels: string; verdict: string };
         keep(CHECKS, kernels, verdict); // where it cannot be kept it is found again
       }
+      return engine;
     },
   });
 }
@@ -111,7 +132,21 @@ export async function bringTo<W extends WasmLoading>(options: DeviceOptions, kin
     const { create, threads = 1 } = await kind.module(host);
     throwIfAborted(signal);
     wasm = create(JSON.stringify({ ...chosen.options, ...kind.options, threads }), platform, host);
-    await kind.load(wasm, { host, abort, open: opener(options, kind.files.items, integrity, abort.signal) });
+    const rival: Rival<W> = {
+      async create() {
+        const { create: onCpu, threads: all = 1 } = await kind.module(null);
+        return onCpu(JSON.stringify({ ...chosen.options, device: 'cpu', ...kind.options, threads: all }), platform, null);
+      },
+      replace(engine) {
+        wasm?.dispose();
+        host?.dispose();
+        [wasm, host] = [engine, null];
+      },
+    };
+    const mayMove = host && (options.device ?? 'auto') === 'auto';
+    wasm = await kind.load(wasm, {
+      host, abort, open: opener(options, kind.files.items, integrity, abort.signal), rival: mayMove ? rival : undefined,
+    }) ?? wasm;
     integrity.check();
     const error = host?.takeError();
     if (error) throw webgpuReported(error);

@@ -159,6 +159,8 @@ export class Instance implements Around {
       pushHeader: (shard, name, fileBytes, chunk) => call((e) => e.pushHeader(shard, name, fileBytes, chunk)),
       open: () => wait((e) => e.open()),
       estimate: () => wait((e) => e.estimate()),
+      excerpt: () => call((e) => e.excerpt()),
+      trial: (steps) => wait((e) => e.trial(steps)),
       placements: (shard) => call((e) => e.placements(shard)),
       put: (shard, fileOffset, bytes) => call((e) => e.put(shard, fileOffset, bytes)),
       checks: () => call((e) => e.checks()),

@@ -10,6 +10,7 @@ export const lazy: Lazy = {
   listing: () => import('./listing.js'),
   directory: () => import('./directory.js'),
   held: () => import('./openai/held.js'),
+  contest: () => import('./contest.js'),
 };
 
 interface Lazy {
@@ -19,6 +20,7 @@ interface Lazy {
   listing(): Promise<typeof import('./listing.js')>;
   directory(): Promise<typeof import('./directory.js')>;
   held(): Promise<typeof import('./openai/held.js')>;
+  contest(): Promise<typeof import('./contest.js')>;
   /** For files of the calling thread alone: see `lazy_here.ts`. */
   disk?(): Promise<typeof import('./disk.js')>;
   stream?(): Promise<typeof import('./stream_source.js')>;

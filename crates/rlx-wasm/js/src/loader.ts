@@ -34,6 +34,8 @@ export interface LoadContext {
   onProgress?: ((progress: LoadProgress) => void) | undefined;
   /** Tokens of an earlier engine's caches, whose rows are computed again once the model is there. */
   tokens?: Uint32Array | undefined;
+  /** In place of opening the model where it is: opens it where it runs best. */
+  settle?: (() => Promise<Pick<LoadContext, 'engine' | 'host'>>) | undefined;
 }
 
 /** Loads all shards. They are closed when this settles, even after an error. */
@@ -58,7 +60,8 @@ export async function load(shards: readonly ShardReader[], cx: LoadContext): Pro
     waiting.over();
     throwIfAborted(signal);
     progress.report('compile');
-    await cx.engine.open();
+    if (cx.settle) cx = { ...cx, ...await cx.settle() };
+    else await cx.engine.open();
     throwIfAborted(signal);
     await inParallel(shards, cx.abort, (shard, i) =>
       readTensors(shard, i, held[i]!, cx, () => progress.report('weights', shard)));

@@ -13,7 +13,7 @@ import { Pending } from './pending.js';
 import { platform } from './platform.js';
 import { Queue } from './queue.js';
 import type { EngineInfo, EngineMemory, LoadOptions, ReloadOptions, TokenizeOptions } from './types.js';
-import type { WasmEngine, WasmEvent } from './wasm.js';
+import type { WasmEngine, WasmEvent, WasmInfo } from './wasm.js';
 
 export class LocalEngine implements Core {
   readonly chat: { readonly completions: Completions };
@@ -68,7 +68,7 @@ export class LocalEngine implements Core {
   info(): EngineInfo {
     this.#check();
     if (this.#running) this.#remember(this.#running);
-    return JSON.parse(this.#info) as EngineInfo;
+    return { comparison: null, ...JSON.parse(this.#info) as WasmInfo };
   }
 
   async tokenize(text: string, { special = false }: TokenizeOptions = {}): Promise<Uint32Array> {

@@ -3,6 +3,7 @@
  * import while they run.
  */
 
+import * as contest from './contest.js';
 import * as directory from './directory.js';
 import * as disk from './disk.js';
 import * as estimate from './estimate.js';
@@ -29,7 +30,7 @@ function bring<T extends object>(into: T, modules: Modules<T>): void {
   for (const [name, module] of Object.entries(modules)) Object.assign(into, { [name]: async () => module });
 }
 
-bring(lazy, { glue, threadsGlue, hub, listing, directory, held, disk, stream });
+bring(lazy, { glue, threadsGlue, hub, listing, directory, contest, held, disk, stream });
 bring(lazyHere, { local, tuning, estimate, store, models });
 bring(lazyGraphs, { glue: graphsGlue });
 bring(lazyGrammar, { glue: grammarGlue });

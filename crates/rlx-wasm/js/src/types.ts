@@ -27,9 +27,9 @@ declare global {
 }
 
 /**
- * Which executor runs the model. `auto` takes WebGPU if it works, else the CPU: also if a load fails on the GPU
- * because of missing memory, a lost device or a rejected kernel, or if the processor only simulates a GPU.
- * `info().fallbackReason` says why.
+ * Which executor runs the model. `auto` takes WebGPU if it works and is faster, else the CPU: also if a load fails on
+ * the GPU because of missing memory, a lost device or a rejected kernel, or if the processor only simulates a GPU.
+ * `info().fallbackReason` says why, and `info().comparison` what was timed.
  */
 export type DeviceChoice = 'auto' | 'webgpu' | 'cpu';
 
@@ -203,6 +203,8 @@ export interface EngineInfo {
   target: string;
   /** Why `auto` did not take WebGPU; null if it did, or the device was not `auto`. */
   fallbackReason: string | null;
+  /** How `auto` chose between a GPU and the CPU; null if there was nothing to choose. */
+  comparison: DeviceComparison | null;
   model: { name: string; architecture: string; contextLength: number };
   /** Most tokens of prompt and answer together. */
   contextLength: number;
@@ -218,11 +220,27 @@ export interface EngineInfo {
   fingerprint: { prefill: string; decode: string };
   /** GPU dispatches of one decode step; 0 on the CPU. */
   dispatchesPerToken: number;
+  /** Milliseconds from when the last finished answer was begun to its first token; null before the first. */
+  firstTokenMs: number | null;
   /** Speed of the last finished answer, tokens per second; null before the first. */
   prefillTokensPerSecond: number | null;
   decodeTokensPerSecond: number | null;
   /** Prompt tokens of the last call that were in the caches already. */
   reusedTokens: number;
+}
+
+/** How `auto` chose between a GPU and the CPU. */
+export interface DeviceComparison {
+  /**
+   * Tokens of an answer per second that the model would make on each, by the bytes it reads: a few of its layers were
+   * timed. Null if that was not possible.
+   */
+  webgpuTokensPerSecond: number | null;
+  cpuTokensPerSecond: number | null;
+  /** Whether this load measured it, or an earlier one of this origin; null if it was not possible. */
+  from: 'measured' | 'remembered' | null;
+  /** One sentence: why this device was taken. */
+  reason: string;
 }
 
 /** Bytes that an engine holds now. */
@@ -274,7 +292,7 @@ export type EstimateOptions = Pick<
 
 /** What a model would need. */
 export interface Estimate {
-  /** The device that `load` would take; with `auto`, why it would not be the GPU. */
+  /** The device that `load` would take, as far as is known without timing it; with `auto`, why it is not the GPU. */
   device: 'webgpu' | 'cpu';
   fallbackReason: string | null;
   /** Whether the device can have it. Of a GPU it is not known how much memory it has, only what it binds. */

@@ -94,12 +94,15 @@ export interface WasmLikely {
  */
 export type WasmEvent = { logprobs?: readonly WasmLikely[] } & WasmOwnEvent;
 
+/** How fast an answer was, as `info` has it. */
+export type WasmSpeed = Pick<EngineInfo, 'firstTokenMs' | 'prefillTokensPerSecond' | 'decodeTokensPerSecond'>;
+
 type WasmOwnEvent =
   /** The text of one or more tokens; never half a character, never the possible beginning of a stop text. */
   | { type: 'text'; text: string }
   /** A control token, by its name. */
   | { type: 'control'; text: string }
-  | { type: 'done'; reason: 'stop' | 'length' | 'cancelled'; promptTokens: number; completionTokens: number; tokensPerPass?: number[]; tokens?: number[]; logits?: number[] };
+  | { type: 'done'; reason: 'stop' | 'length' | 'cancelled'; promptTokens: number; completionTokens: number; speed?: WasmSpeed; tokensPerPass?: number[]; tokens?: number[]; logits?: number[] };
 
 /**
  * A row of the placement table: four numbers in a Float64Array.
@@ -145,6 +148,13 @@ export interface WasmLoading {
 export interface WasmEngine extends WasmLoading {
   /** Call after all headers, in place of `open`: `WasmEstimate` as JSON. */
   estimate(): Promise<string>;
+  /**
+   * Call after all headers, before `open`: the device with the version, the class of models whose steps take about as
+   * long, and how many times as long a step takes as one of `trial`: `WasmExcerpt` as JSON.
+   */
+  excerpt(): string;
+  /** Runs steps of a few of the model's layers, at most 256, to be timed. The first call puts them on the device. */
+  trial(steps: number): Promise<void>;
   /** Resolves to the error with which its instance stopped, if it ever does. */
   readonly ended: Promise<RlxError>;
   /** Bytes of the instance's memory, which never shrinks. */
@@ -189,8 +199,15 @@ export interface WasmEstimate extends Pick<Estimate, 'contextLength' | 'weightBy
   refusal?: unknown;
 }
 
+/** What a device can be timed with. */
+export interface WasmExcerpt {
+  device: string;
+  class: string;
+  scale: number;
+}
+
 /** The wasm module's part of `EngineInfo`. */
-export type WasmInfo = EngineInfo;
+export type WasmInfo = Omit<EngineInfo, 'comparison'>;
 
 /** The module's exports as the rest of the package uses them. */
 export interface WasmModule {

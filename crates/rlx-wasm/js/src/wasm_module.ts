@@ -73,7 +73,7 @@ class Sources<T> {
 
 /** The compiled modules by where they are from, each with the instance that an engine has left. */
 const modules = new Sources<Promise<WebAssembly.Module>>();
-const idle = new Sources<Started<unknown>>();
+let idle = new Sources<Started<unknown>>();
 let threaded: Promise<Threaded> | undefined;
 
 /**
@@ -87,6 +87,11 @@ export async function loadModule(wasm?: WasmSource, threads = 1): Promise<WasmMo
   }
   const { leave, ...started } = await single(wasm ?? FILES[chooseBuild(false)](), lazy.glue);
   return { threads: 1, create: creator(started, leave) };
+}
+
+/** Gives up the instances that engines have left, with their memory. */
+export function forgetIdle(): void {
+  idle = new Sources();
 }
 
 /** A single-threaded instance of a build: one that an engine has left, or a new one. `leave` gives it back. */

@@ -255,6 +255,30 @@ test('a call takes its signal from its options too, as OpenAI\'s clients give it
   assert.equal(engine.started.length, 0);
 });
 
+test('the usage says how long a call took: from the call, its turn waited for, to the first of its answers', async () => {
+  const { engine, queue } = setUp();
+  let ms = 1000;
+  const clock = { ...platform, now: () => ms };
+  const api = completions({ engine, queue, platform: clock, modelName: 'fake' });
+  const speed = { firstTokenMs: 40, prefillTokensPerSecond: 500, decodeTokensPerSecond: null };
+  engine.events = [...text('Hi'), { ...done(), speed } as WasmEvent];
+  const start = engine.start.bind(engine);
+  engine.start = (request) => {
+    const end = start(request);
+    ms += 300;
+    return end;
+  };
+  const release = await queue.turn(undefined);
+  const asked = api.create({ messages, n: 2 });
+  ms += 200; // another call's
+  release();
+  assert.deepEqual((await asked).usage.extra, {
+    e2e_latency_s: 0.8, time_to_first_token_s: 0.24, prefill_tokens_per_s: 500, decode_tokens_per_s: null,
+  });
+  engine.events = [{ ...done(), speed: { ...speed, firstTokenMs: null } } as WasmEvent];
+  assert.equal((await api.create({ messages })).usage.extra!.time_to_first_token_s, null);
+});
+
 test('several answers come one after another, of one prompt, with seeds of their own', async () => {
   const { engine, api } = setUp();
   const answer = await api.create({ messages, n: 3, seed: Number.MAX_SAFE_INTEGER - 1 });

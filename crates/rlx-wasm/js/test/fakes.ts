@@ -223,6 +223,11 @@ export class FakeEngine implements WasmEngine {
     this.log.push('open');
   }
 
+  excerpt() {
+    return JSON.stringify({ device: 'a fake; ; rlx 0.0.0', class: 'fake', scale: 1 });
+  }
+  async trial() {}
+
   placements(shard: number) {
     return this.tables[shard]!;
   }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
-import { keep, kept, TUNINGS } from '../src/kept.js';
+import { borrow, CHECKS, keep, kept, lend, SPEEDS, TUNINGS } from '../src/kept.js';
 
 const page = globalThis as { localStorage?: unknown };
 afterEach(() => {
@@ -41,4 +41,14 @@ test('of many texts the latest are kept, and one kept again is among them', () =
   assert.equal(Object.keys(texts).length, 64);
   assert.deepEqual([texts['key 0'], texts['key 1'], texts['key 2'], texts['key 64']], ['again', undefined, 'text 2', 'text 64']);
   assert.deepEqual(kept('b'), { key: 'text' });
+});
+
+test('a worker is lent all that is kept about devices, and what it finds is told', () => {
+  store('{"a key":"a text"}');
+  const lent = lend();
+  assert.deepEqual(lent, Object.fromEntries([TUNINGS, CHECKS, SPEEDS].map((name) => [name, { 'a key': 'a text' }])));
+  const told: string[][] = [];
+  borrow(lent, (...found) => told.push(found));
+  assert.ok(keep(SPEEDS, 'other', '1 2'));
+  assert.deepEqual([kept(SPEEDS), kept(CHECKS), told], [{ 'a key': 'a text', other: '1 2' }, { 'a key': 'a text' }, [[SPEEDS, 'other', '1 2']]]);
 });

@@ -6,6 +6,7 @@ import { textCompletions } from '../src/openai/text.js';
 import type { TextRequest } from '../src/openai/types.js';
 import { platform } from '../src/platform.js';
 import { Queue } from '../src/queue.js';
+import type { WasmEvent } from '../src/wasm.js';
 import { FakeEngine } from './fakes.js';
 
 function setUp() {
@@ -41,6 +42,15 @@ test('a stream begins with the echo and ends with reason and usage', async () =>
   for await (const chunk of await api.create({ prompt: 'hi', echo: true, stream: true })) chunks.push(chunk);
   assert.deepEqual(chunks.map(({ choices: [choice] }) => [choice!.text, choice!.finish_reason]), [['hi wor', null], ['ld', null], ['', 'length']]);
   assert.equal(chunks.at(-1)!.usage!.total_tokens, 5);
+});
+
+test('the usage says how long it took', async () => {
+  const { api, engine } = setUp();
+  const speed = { firstTokenMs: 40, prefillTokensPerSecond: 500, decodeTokensPerSecond: 20 };
+  engine.events = [...engine.events.slice(0, 2), { ...engine.events[2]!, speed } as WasmEvent];
+  const { extra } = (await api.create({ prompt: 'hi' })).usage;
+  assert.deepEqual([extra!.prefill_tokens_per_s, extra!.decode_tokens_per_s], [500, 20]);
+  assert.ok(extra!.time_to_first_token_s! >= 0.04 && extra!.e2e_latency_s > 0, JSON.stringify(extra));
 });
 
 test('how likely tokens were, by their texts and places', async () => {

@@ -233,6 +233,13 @@ impl Model for Decoder {
         })
     }
 
+    fn only(&self, layers: &[u64]) -> Option<Box<dyn Model>> {
+        let layers = layers.iter().filter_map(|&i| self.layers.get(i as usize));
+        let mut layers: Vec<Layer> = layers.cloned().collect();
+        attention::share_within(&mut layers);
+        Some(Box::new(Decoder { layers, vocab: small_row(self.vocab), ..self.clone() }))
+    }
+
     fn build(&self, tensors: &Tensors<'_>, context: u64) -> Result<Module> {
         let mut m =
             Module::new(self.family, context, self.vocab).with_policy(FusionPolicy::Fusable);

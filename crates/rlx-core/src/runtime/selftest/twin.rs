@@ -160,9 +160,9 @@ impl Twin {
         if self.short > 0 {
             options.programs.push(ProgramSpec::prefill_short(self.short).with_logits());
         }
-        let locate = |name: &str| {
+        let locate = &mut |name: &str| {
             let found = self.tensors.iter().find(|t| t.0 == name);
-            found.map(|(_, offset, bytes)| (0, *offset, *bytes))
+            found.map(|(_, offset, bytes)| (0, *offset, *bytes).into())
         };
         let module = self.module.clone();
         let target = device.target();

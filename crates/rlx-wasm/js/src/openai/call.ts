@@ -66,6 +66,8 @@ export class Call {
     private readonly cx: ChatContext,
     private readonly asked: readonly Asked[],
     private readonly signal: AbortSignal | undefined,
+    /** When it was asked for. */
+    private readonly since: number,
   ) {
     this.#sliceStart = cx.platform.now();
     this.ended = this.#run();
@@ -128,9 +130,10 @@ export class Call {
   }
 
   async #heldAnswer(index: number, usage: Usage, held: ReturnType<Hold> | undefined): Promise<void> {
-    const { engine } = this.cx;
+    const { engine, platform } = this.cx;
     const { request, reader: readerOf, counts } = this.asked[index]!;
     this.#text = '';
+    const started = platform.now();
     const promptEnd = engine.start(JSON.stringify(request), held?.next);
     held?.begin(promptEnd);
     const reader = readerOf(promptEnd);
@@ -156,7 +159,7 @@ export class Call {
       } else {
         if (event.reason === 'cancelled') throw cancelled(undefined, this.#text);
         tell(reader.end());
-        this.#count(usage, event, counts);
+        this.#count(usage, event, counts, started);
         const last = index === this.asked.length - 1;
         const reason = event.reason === 'stop' && calls ? 'tool_calls' : event.reason;
         this.#unread.push({ index, likely, reason, usage: last ? usage : undefined });
@@ -168,11 +171,20 @@ export class Call {
     }
   }
 
-  #count(usage: Usage, event: WasmEvent & { type: 'done' }, counts: boolean): void {
+  #count(usage: Usage, event: WasmEvent & { type: 'done' }, counts: boolean, started: number): void {
     if (counts) usage.prompt_tokens += event.promptTokens;
     usage.completion_tokens += event.completionTokens;
     usage.total_tokens = usage.prompt_tokens + usage.completion_tokens;
     if (event.tokensPerPass) usage.tokens_per_pass = [...(usage.tokens_per_pass ?? []), ...event.tokensPerPass];
+    if (!event.speed) return;
+    const { firstTokenMs, prefillTokensPerSecond, decodeTokensPerSecond } = event.speed;
+    const first = firstTokenMs === null ? null : (started - this.since + firstTokenMs) / 1000;
+    usage.extra = {
+      e2e_latency_s: (this.cx.platform.now() - this.since) / 1000,
+      time_to_first_token_s: usage.extra?.time_to_first_token_s ?? first,
+      prefill_tokens_per_s: prefillTokensPerSecond,
+      decode_tokens_per_s: decodeTokensPerSecond,
+    };
   }
 
   /** Gives the page its turn, if it had none for a while. */

@@ -91,13 +91,14 @@ async function whole(modelName: string, call: Call, tellsLogprobs: boolean): Pro
 
 export function completions(cx: ChatContext): Completions {
   const create = async (request: ChatRequest, options?: CallOptions) => {
+    const since = cx.platform.now();
     const { wasm, form, tools, telling, held } = chatRequest(request, cx.engine.template());
     const tellsLogprobs = wasm.logprobs !== null;
     const signal = signalOf(request, options);
     const holding = held && lazy.held().then(({ hold }) => hold(cx, held, form, tools));
     const [release, hold] = await whileWaiting(cx.queue.turn(signal), holding);
     const asked = eachAnswer(wasm, telling.n, (promptEnd) => answerReader(form, tools, promptEnd), hold);
-    const call = new Call(cx, asked, signal);
+    const call = new Call(cx, asked, signal, since);
     void call.ended.then(release);
     return telling.stream ? stream(call, chunker(cx.modelName, telling.usage, tellsLogprobs)) : whole(cx.modelName, call, tellsLogprobs);
   };

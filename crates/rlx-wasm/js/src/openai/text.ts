@@ -79,6 +79,7 @@ async function whole(modelName: string, call: Call, echoes: readonly string[], t
 export function textCompletions(cx: ChatContext): TextCompletions {
   const { engine } = cx;
   const create = async (request: TextRequest, options?: CallOptions) => {
+    const since = cx.platform.now();
     const given = parameters(request, READ);
     const prompts = promptsOf(given.prompt);
     const { stream: streams, usage, n } = telling(given);
@@ -101,7 +102,7 @@ export function textCompletions(cx: ChatContext): TextCompletions {
     };
     let call: Call;
     try {
-      call = new Call(cx, prompts.flatMap(answersOf), signal);
+      call = new Call(cx, prompts.flatMap(answersOf), signal, since);
     } catch (error) {
       release();
       throw error;

@@ -208,6 +208,17 @@ export interface Usage {
   /** Tokens that each pass over a block fixed; only of a model that fills blocks. */
   tokens_per_pass?: number[];
   total_tokens: number;
+  /** How long it took, by WebLLM's names. Rates are of the last answer, and null where there was too little to measure. */
+  extra?: {
+    /** Seconds from the call to the end of its answers, waiting for its turn included. */
+    e2e_latency_s: number;
+    /** Seconds from the call to its first token; null if there was none. */
+    time_to_first_token_s: number | null;
+    /** Tokens of the prompt that were computed, per second. */
+    prefill_tokens_per_s: number | null;
+    /** Tokens of the answer behind its first, per second. */
+    decode_tokens_per_s: number | null;
+  };
 }
 
 /** What a chunk adds to an answer. */
