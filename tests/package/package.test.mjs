@@ -194,6 +194,16 @@ test("OpenAI's client in a page is answered by a service worker, as the recipes 
       return { wrong, next: next.choices[0].message.content };
     }, questions);
     assert.deepEqual(ends, { wrong: [true, 'temperature'], next: questions[0].text });
+
+    // Browsers end a worker that has nothing to do.
+    const devtools = await context.newCDPSession(page);
+    await devtools.send('ServiceWorker.enable');
+    await devtools.send('ServiceWorker.stopAllWorkers');
+    const sent = server.sent['/model.gguf'];
+    assert.ok(sent > 0);
+    const after = await ask(async ([{ messages, tokens }]) => (await client.chat.completions.create({ model: 'rlx', messages, temperature: 0, max_tokens: tokens })).choices[0].message.content, questions);
+    assert.equal(after, questions[0].text);
+    assert.equal(server.sent['/model.gguf'], sent, 'the model was stored');
     assert.deepEqual(server.requests.filter(({ path }) => path.startsWith('/v1/')), [], 'nothing reached the server');
   } finally {
     await context.close();
