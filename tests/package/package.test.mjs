@@ -5,7 +5,7 @@ import { cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { launch, openPage, startServer } from '../browser/harness.mjs';
-import { ask, html, lastLine, model, packed, page, project, rightAnswer, root, run, serveModel, source, space, tool, write } from './project.mjs';
+import { ask, html, lastLine, model, packed, page, project, questions, rightAnswer, root, run, serveModel, source, space, tool, write } from './project.mjs';
 
 let browser;
 const servers = [];
@@ -126,4 +126,86 @@ await navigator.serviceWorker.register('/service.js', { type: 'module' });
   });
   serveModel(folder);
   assert.equal(await titleOf(folder, '/index.html'), rightAnswer);
+});
+
+test("OpenAI's client in a page is answered by a service worker, as the recipes have it", { timeout: 240_000 }, async () => {
+  const recipes = ['openai_service_worker.ts', 'openai_page.ts'];
+  const folder = project('openai', {
+    ...Object.fromEntries(recipes.map((name) => [name, readFileSync(join(source, 'recipes', name), 'utf8')])),
+    'page.js': "import OpenAI from 'openai';\nimport { clientHere } from './openai_page.ts';\nglobalThis.client = await clientHere();\nglobalThis.OpenAI = OpenAI;\ndocument.title = 'ready';",
+    'public/index.html': html('page.js'),
+  });
+  const { build } = await import('esbuild');
+  await build({
+    absWorkingDir: folder, outdir: 'public', bundle: true, format: 'esm', logLevel: 'warning', entryPoints: ['page.js', 'openai_service_worker.ts'],
+    nodePaths: [join(root, 'node_modules')], // the official client is the repository's
+  });
+  const at = join(folder, 'public');
+  assert.doesNotMatch(readFileSync(join(at, 'openai_service_worker.js'), 'utf8'), /\bimport\(/);
+  const dist = join(folder, 'node_modules/rlx-wasm/dist');
+  for (const name of readdirSync(dist).filter((name) => name.endsWith('.wasm'))) cpSync(join(dist, name), join(at, name));
+  cpSync(model, join(at, 'model.gguf'));
+  cpSync(join(root, 'tests/fixtures/bert/bert.gguf'), join(at, 'embedder.gguf'));
+  const server = await startServer({ mounts: { '/': at } });
+  servers.push(server);
+  const { page, context, logs } = await openPage(browser, `${server.url}/index.html`);
+  const ask = (work, argument) => page.evaluate(work, argument).catch((error) => {
+    throw new Error(`${error.message}\n${logs.join('\n')}`, { cause: error });
+  });
+  try {
+    await page.waitForFunction(() => document.title === 'ready');
+    assert.equal(page.workers().length, 0, 'the page has no engine of its own');
+    const seen = await ask(async (questions) => {
+      const answers = [];
+      for (const { messages, tokens } of questions) {
+        const request = { model: 'rlx', messages, temperature: 0, max_tokens: tokens };
+        const whole = await client.chat.completions.create(request);
+        let streamed = '';
+        for await (const { choices } of await client.chat.completions.create({ ...request, stream: true })) streamed += choices[0].delta.content ?? '';
+        answers.push([whole.choices[0].message.content, streamed]);
+      }
+      return answers;
+    }, questions);
+    assert.deepEqual(seen, questions.map(({ text }) => [text, text]));
+
+    const others = await ask(async () => {
+      const request = { model: 'rlx', prompt: '`Vec::push` appends an', temperature: 0, max_tokens: 5 };
+      const { choices } = await client.completions.create(request);
+      let streamed = '';
+      for await (const chunk of await client.completions.create({ ...request, stream: true })) streamed += chunk.choices[0].text;
+      const { data } = await client.embeddings.create({ model: 'rlx', input: ['a', 'b', 'a'] });
+      const models = (await client.models.list()).data.map(({ id }) => id);
+      return { text: choices[0].text, streamed, vectors: data.map(({ embedding }) => embedding), models };
+    });
+    assert.ok(others.text.length > 0);
+    assert.equal(others.streamed, others.text);
+    const [a, b, again] = others.vectors;
+    assert.ok(a.length > 0 && a.every(Number.isFinite));
+    assert.deepEqual(again, a);
+    assert.notDeepEqual(b, a);
+    assert.equal(others.models.length, 2);
+
+    const ends = await ask(async ([{ messages, tokens }]) => {
+      const wrong = await client.chat.completions.create({ model: 'rlx', messages, temperature: 9 }).catch((error) => [error instanceof OpenAI.BadRequestError, error.param]);
+      const stream = await client.chat.completions.create({ model: 'rlx', messages, stream: true });
+      for await (const _ of stream) break;
+      // The answer that nobody reads has made room.
+      const next = await client.chat.completions.create({ model: 'rlx', messages, temperature: 0, max_tokens: tokens });
+      return { wrong, next: next.choices[0].message.content };
+    }, questions);
+    assert.deepEqual(ends, { wrong: [true, 'temperature'], next: questions[0].text });
+
+    // Browsers end a worker that has nothing to do.
+    const devtools = await context.newCDPSession(page);
+    await devtools.send('ServiceWorker.enable');
+    await devtools.send('ServiceWorker.stopAllWorkers');
+    const sent = server.sent['/model.gguf'];
+    assert.ok(sent > 0);
+    const after = await ask(async ([{ messages, tokens }]) => (await client.chat.completions.create({ model: 'rlx', messages, temperature: 0, max_tokens: tokens })).choices[0].message.content, questions);
+    assert.equal(after, questions[0].text);
+    assert.equal(server.sent['/model.gguf'], sent, 'the model was stored');
+    assert.deepEqual(server.requests.filter(({ path }) => path.startsWith('/v1/')), [], 'nothing reached the server');
+  } finally {
+    await context.close();
+  }
 });

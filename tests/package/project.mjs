@@ -5,7 +5,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { questionsOf } from '../support/parity.mjs';
+import { differences, questionsOf } from '../support/parity.mjs';
 
 export const root = fileURLToPath(new URL('../../', import.meta.url));
 export const source = join(root, 'crates/rlx-wasm/js');
@@ -22,23 +22,29 @@ export const packed = (() => {
   return { ...said, path: join(space, said.filename) };
 })();
 
-/** The model and the question that every project asks, with the recorded answer. */
+/** The model and the questions that every project asks: all of the recorded ones. */
 const testCase = { format: 'q4_k_m' };
 const expected = JSON.parse(readFileSync(join(root, 'tests/fixtures/rustdoc-2m/expected.json'), 'utf8'));
 export const model = join(root, 'tests/fixtures/rustdoc-2m/rustdoc-2m-q4_k_m.gguf');
-const shortest = (questions) => questions.reduce((a, b) => (b.tokens < a.tokens ? b : a));
-export const question = shortest(questionsOf(testCase, expected, 'package'));
+export const questions = questionsOf(testCase, expected, 'package');
 
-/** Files that every project may use: `ask` loads the model on the CPU, asks, and answers with the text. */
+/**
+ * Files that every project may use: `ask` loads the model on the CPU, asks, and answers with what differs from what was
+ * recorded. `differences` is the one that every other executor is asked by.
+ */
 export const ask = (entry = 'rlx-wasm') => `
 import { Engine } from ${JSON.stringify(entry)};
 
+${differences}
+
+const questions = ${JSON.stringify(questions)};
+
 export async function ask(model, options = {}) {
   const engine = await Engine.load({ model, device: 'cpu', ...options });
-  const { choices } = await engine.chat.completions.create({ messages: ${JSON.stringify(question.messages)}, temperature: 0, max_tokens: ${question.tokens} });
+  const found = await differences(engine, questions, ${expected.max_new_tokens});
   const { device } = engine.info();
   engine.dispose();
-  return JSON.stringify({ device, text: choices[0].message.content });
+  return JSON.stringify({ device, asked: questions.length, found });
 }
 `;
 
@@ -49,7 +55,7 @@ ask(${body}).then((answer) => { document.title = answer; }, (error) => { documen
 
 export const html = (script) => `<!doctype html><meta charset="utf-8"><title></title><script type="module" src="${script}"></script>`;
 
-export const rightAnswer = JSON.stringify({ device: 'cpu', text: question.text });
+export const rightAnswer = JSON.stringify({ device: 'cpu', asked: questions.length, found: [] });
 
 /** A new project with these files, in which the package is installed, and `more` from the registry. */
 export function project(name, files, more = []) {

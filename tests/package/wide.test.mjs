@@ -5,13 +5,14 @@
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
 import { chromiumPath, launch, openPage, startServer } from '../browser/harness.mjs';
-import { ask, html, lastLine, model, page, project, rightAnswer, run, serveModel, space, write } from './project.mjs';
+import { freePort, start } from './programs.mjs';
+import { ask, html, lastLine, model, page, project, questions, rightAnswer, run, serveModel, space, write } from './project.mjs';
+import { workerd } from './workerd.mjs';
 
 const ends = [];
 after(async () => {
@@ -36,28 +37,6 @@ async function titleOf(url) {
   } finally {
     await browser.close();
   }
-}
-
-/** A port that nobody listens on. */
-const freePort = () => new Promise((resolve) => {
-  const server = createServer().listen(0, '127.0.0.1', () => {
-    const { port } = server.address();
-    server.close(() => resolve(port));
-  });
-});
-
-/** Starts a program that serves; ends with the test. Resolves when the address answers. */
-async function start(command, args, options, url) {
-  let said = '';
-  const child = spawn(command, args, options);
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => { said += text; });
-  ends.push(() => child.kill());
-  for (let tries = 0; tries < 300; tries += 1) {
-    if (child.exitCode !== null) break;
-    if (await fetch(url).then(() => true, () => false)) return child;
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-  throw new Error(`${command} does not answer: ${said}`);
 }
 
 test('webpack 5 builds it, with nothing to set up', async () => {
@@ -95,38 +74,39 @@ test('Bun answers, from a path', () => {
   assert.equal(lastLine(run(bun, ['main.js', model], { cwd: folder })), rightAnswer);
 });
 
-test('workerd answers, with a compiled module', async () => {
-  const folder = project('workerd', {
+test('workerd answers, with a compiled module and a model of its own binding; what it streams is sent as it comes', async () => {
+  const { url } = await workerd({
     'ask.js': ask('rlx-wasm/static'),
-    'main.js': `import { ask } from './ask.js';
+    'main.js': `import { Engine } from 'rlx-wasm/static';
+import { ask } from './ask.js';
 import wasm from 'rlx.wasm';
+
+/** How often a timer ran while an answer came: as often can workerd send what is there. */
+async function turnsOfStream(options) {
+  const engine = await Engine.load(options);
+  const stream = await engine.chat.completions.create({ messages: ${JSON.stringify(questions[0].messages)}, temperature: 0, stream: true });
+  let turns = 0;
+  const timer = setInterval(() => { turns += 1; });
+  for await (const _ of stream);
+  clearInterval(timer);
+  engine.dispose();
+  return turns;
+}
+
 export default {
-  async fetch(request, env) {
-    const answer = await ask(await (await env.files.fetch('http://files/m.gguf')).blob(), { wasm, cache: false }).catch((error) => String(error.stack));
-    return new Response(answer);
+  async fetch({ url }, { files }) {
+    const { pathname } = new URL(url);
+    if (pathname === '/') return new Response('here');
+    const model = 'http://files/m.gguf';
+    const options = { wasm, cache: false, fetch: (...request) => files.fetch(...request) };
+    const answer = pathname === '/turns' ? turnsOfStream({ model, ...options }) : ask(model, options);
+    return new Response(await answer.catch((error) => String(error.stack)));
   },
 };`,
-  }, ['@cloudflare/workerd-linux-64@1.20261117.1']);
-  const { build } = await import('esbuild');
-  await build({ absWorkingDir: folder, entryPoints: ['main.js'], outfile: 'worker.mjs', bundle: true, format: 'esm', external: ['rlx.wasm'], logLevel: 'warning' });
-  cpSync(join(folder, 'node_modules/rlx-wasm/dist/rlx.wasm'), join(folder, 'rlx.wasm'));
-  serveModel(join(folder, 'files'));
-  const port = await freePort();
-  write(folder, {
-    'config.capnp': `using Workerd = import "/workerd/workerd.capnp";
-const config :Workerd.Config = (
-  services = [(name = "main", worker = .worker), (name = "files", disk = (path = "files"))],
-  sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "main")],
-);
-const worker :Workerd.Worker = (
-  modules = [(name = "worker.mjs", esModule = embed "worker.mjs"), (name = "rlx.wasm", wasm = embed "rlx.wasm")],
-  bindings = [(name = "files", service = "files")],
-  compatibilityDate = "2026-01-01",
-);`,
-  });
-  const url = `http://127.0.0.1:${port}/`;
-  await start(join(folder, 'node_modules/@cloudflare/workerd-linux-64/bin/workerd'), ['serve', 'config.capnp'], { cwd: folder }, url);
-  assert.equal(await (await fetch(url)).text(), rightAnswer);
+  }, [[model, 'm.gguf']], ends);
+  const answerOf = async (path) => (await fetch(`${url}${path}`)).text();
+  assert.equal(await answerOf('ask'), rightAnswer);
+  assert.ok(Number(await answerOf('turns')) > 0, 'the answer held workerd up');
 });
 
 test('an extension answers (MV3): its page, and its background', async () => {
@@ -208,7 +188,7 @@ test('WebKit answers', { skip: !hasWebKit && 'no WebKit: apt-get install webkit2
   ends.push(() => screen.kill());
   const port = await freePort();
   const driver = `http://127.0.0.1:${port}`;
-  await start('/usr/bin/WebKitWebDriver', [`--port=${port}`], { env: { ...process.env, DISPLAY: display, WEBKIT_DISABLE_SANDBOX_THIS_IS_DANGEROUS: '1' } }, `${driver}/status`);
+  await start('/usr/bin/WebKitWebDriver', [`--port=${port}`], { env: { ...process.env, DISPLAY: display, WEBKIT_DISABLE_SANDBOX_THIS_IS_DANGEROUS: '1' } }, `${driver}/status`, ends);
   const ask = async (method, path, body) => {
     const response = await fetch(`${driver}${path}`, { method, ...(body && { body: JSON.stringify(body) }) });
     const { value } = await response.json();

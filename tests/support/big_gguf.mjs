@@ -1,22 +1,6 @@
 // A Llama model of any size, made while it is read: a real header, tensors of a repeated pattern.
 
-const STRING = 8, ARRAY = 9, U32 = 4, I32 = 5, F32 = 6;
-const TYPE_F32 = 0, TYPE_F16 = 1;
-const ALIGNMENT = 32;
-
-const u32 = (n) => Buffer.from(Uint32Array.of(n).buffer);
-const u64 = (n) => Buffer.from(BigUint64Array.of(BigInt(n)).buffer);
-const f32 = (x) => Buffer.from(Float32Array.of(x).buffer);
-const string = (text) => Buffer.concat([u64(Buffer.byteLength(text)), Buffer.from(text)]);
-const entry = (key, type, ...value) => Buffer.concat([string(key), u32(type), ...value]);
-const array = (key, type, values, write) => entry(key, ARRAY, u32(type), u64(values.length), ...values.map(write));
-
-/** The characters that stand for the 256 bytes in a byte-level vocabulary. */
-function byteTokens() {
-  const plain = (b) => (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
-  let next = 256;
-  return Array.from({ length: 256 }, (_, b) => String.fromCodePoint(plain(b) ? b : next++));
-}
+import { array, byteTokens, entry, f32, F32, header, I32, string, STRING, TYPE_F16, TYPE_F32, u32, U32 } from './gguf_parts.mjs';
 
 const TEMPLATE = "{% for message in messages %}<|im_start|>{{ message['content'] }}<|im_end|>{% endfor %}";
 
@@ -58,27 +42,15 @@ export function bigGguf({ layers, width = 512, hidden = 16384 }) {
       matrix(`${block}.ffn_down`, hidden, width),
     ]),
   ];
-  let offset = 0;
-  const infos = [...norms, ...matrices].map(({ name, shape, type }) => {
-    const info = Buffer.concat([
-      string(`${name}.weight`), u32(shape.length), ...shape.map(u64), u32(type), u64(offset),
-    ]);
-    const size = shape.reduce((n, d) => n * d, 1) * (type === TYPE_F32 ? 4 : 2);
-    offset += Math.ceil(size / ALIGNMENT) * ALIGNMENT;
-    return info;
-  });
-  const head = Buffer.concat([
-    Buffer.from('GGUF'), u32(3), u64(infos.length), u64(metadata.length), ...metadata, ...infos,
-  ]);
-  const padding = Buffer.alloc(-head.length & (ALIGNMENT - 1));
+  const { head, tensorBytes } = header(metadata, [...norms, ...matrices]);
   const ones = Buffer.from(new Float32Array(norms.length * width).fill(1).buffer);
-  const start = Buffer.concat([head, padding, ones]);
+  const start = Buffer.concat([head, ones]);
   // 64 KiB of F16 numbers of either sign, around 0.01.
   const pattern = Buffer.from(Uint16Array.from({ length: 1 << 15 }, (_, i) => {
     const mixed = Math.imul(i + 1, 0x9e3779b1) >>> 16;
     return 0x2000 | (mixed & 0x83ff);
   }).buffer);
-  const bytes = head.length + padding.length + offset;
+  const bytes = head.length + tensorBytes;
   const read = (from, to) => {
     const out = Buffer.allocUnsafe(to - from);
     let at = from;
@@ -89,5 +61,5 @@ export function bigGguf({ layers, width = 512, hidden = 16384 }) {
     }
     return out;
   };
-  return { bytes, tensorBytes: offset, read };
+  return { bytes, tensorBytes, read };
 }

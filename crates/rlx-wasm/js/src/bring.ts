@@ -235,7 +235,7 @@ export function opener(options: DeviceOptions, model: readonly ModelItem[], inte
     const url = addressOf(item);
     if (isOnDisk(url) && lazy.disk) return new ShardReader(new (await lazy.disk()).DiskSource(url), signal, { sha256 });
     const shards = cache ? await (kept ??= prepare()) : undefined;
-    return shards ? shards.reader(url.href, signal, sha256) : new ShardReader(new UrlSource(url.href, 'default', fetcher), signal, { sha256 });
+    return shards ? shards.reader(url.href, signal, sha256) : new ShardReader(new UrlSource(url.href, undefined, fetcher), signal, { sha256 });
   };
 }
 

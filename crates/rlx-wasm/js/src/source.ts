@@ -155,10 +155,10 @@ export async function ask(fetcher: typeof fetch, url: string, init: RequestInit,
 export class UrlSource implements Source {
   readonly kind = 'network';
 
-  /** `cacheMode`: `no-store` when the package keeps the bytes itself. */
+  /** `cacheMode`: `no-store` when the package keeps the bytes itself; none otherwise, for workerd knows no word for it. */
   constructor(
     readonly name: string,
-    private readonly cacheMode: RequestCache = 'default',
+    private readonly cacheMode?: RequestCache,
     private readonly fetcher: typeof fetch = (...args) => fetch(...args),
   ) {}
 
@@ -166,7 +166,7 @@ export class UrlSource implements Source {
     // The browser's own cache may have the beginning of the first answer, and would complete it with a range of
     // the present file, even if only a date, or nothing, says that both have one version.
     const cache = rest ? 'no-store' : this.cacheMode;
-    const request = (init: RequestInit) => ask(this.fetcher, this.name, { cache, ...init }, signal, stallMs);
+    const request = (init: RequestInit) => ask(this.fetcher, this.name, { ...(cache && { cache }), ...init }, signal, stallMs);
     if (rest && isStrong(rest.of.validator)) {
       const response = await request({ headers: { range: `bytes=${rest.offset}-` } });
       if (response.body && isRest(response, rest.offset, rest.of)) {

@@ -110,6 +110,24 @@ for (const { name, engine: engineAt } of PLACES) {
     assert.deepEqual(started(wasm, 3).variables, {});
   });
 
+  test(`${name}: log probabilities are where LangChain's OpenAI model has them, whole and streamed`, async (t) => {
+    const likely = (text: string, logprob: number) => ({ chosen: [1, logprob, [...new TextEncoder().encode(text)]] as const, top: [[1, logprob, [97]]] as const });
+    const { wasm, chat } = await setUp(t, { logprobs: true }, [
+      { type: 'text', text: 'a', logprobs: [likely('a', -0.5)] }, { type: 'text', text: 'bc', logprobs: [likely('b', -1), likely('c', -2)] }, done(),
+    ]);
+    const options = { top_logprobs: 1 };
+    const whole = await chat.invoke('Hi', options);
+    let streamed: AIMessageChunk | undefined;
+    for await (const chunk of await chat.stream('Hi', options)) streamed = streamed ? streamed.concat(chunk) : chunk;
+    const told = (token: string, logprob: number) =>
+      ({ token, logprob, bytes: [token.charCodeAt(0)], top_logprobs: [{ token: 'a', logprob, bytes: [97] }] });
+    for (const answer of [whole, streamed!]) {
+      assert.deepEqual(answer.response_metadata.logprobs, { content: [told('a', -0.5), told('b', -1), told('c', -2)], refusal: null });
+    }
+    assert.deepEqual([started(wasm).logprobs, started(wasm, 1).logprobs], [1, 1]);
+    assert.equal('logprobs' in (await chat.invoke('Hi', { logprobs: false })).response_metadata, false);
+  });
+
   test(`${name}: a signal ends a call with what it has so far, and the next call works`, async (t) => {
     const { wasm, chat } = await setUp(t, {}, [...texts('one ', 'two ', 'three'), done()]);
     const abort = new AbortController();

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { install, languageModel } from '../src/adapters/language_model.js';
-import type { LanguageModelPrompt, LanguageModelStatic } from '../src/adapters/language_model.js';
+import type { LanguageModelPrompt, LanguageModelStatic, LanguageModelTool } from '../src/adapters/language_model.js';
 import { Source } from '../src/adapters/language_model_source.js';
 import type { Core } from '../src/core.js';
 import type { LoadProgress } from '../src/types.js';
@@ -23,11 +23,15 @@ globalThis.ProgressEvent ??= class extends Event {
 
 const CONTEXT = 60;
 
+/** What a template that knows tools has. */
+const TOOLS_TEMPLATE = '{{ tools }} tool_calls <tool_call> </tool_call>';
+
 /** A fake whose prompt has a token for each message and each of its characters. */
 class Talker extends FakeEngine {
   override events: WasmEvent[] = ['Hel', 'lo'].map((text) => ({ type: 'text', text }));
+  contextLength = CONTEXT;
   override info() {
-    return JSON.stringify({ model: { name: 'fake' }, contextLength: CONTEXT });
+    return JSON.stringify({ model: { name: 'fake' }, contextLength: this.contextLength });
   }
   override tokenizeMessages(json: string) {
     const { messages } = JSON.parse(json) as { messages: { content: string }[] };
@@ -48,8 +52,8 @@ class Talker extends FakeEngine {
 const named = (name: string) => (error: unknown) => (error as Error).name === name;
 
 for (const { name, engine: engineAt } of PLACES) {
-  const setUp = async (t: TestContext, template = '') => {
-    const wasm = new Talker();
+  const setUp = async (t: TestContext, template = '', contextLength = CONTEXT) => {
+    const wasm = Object.assign(new Talker(), { contextLength });
     wasm.templateText = template;
     const engine = await engineAt(wasm);
     t.after(() => engine.dispose());
@@ -80,6 +84,64 @@ for (const { name, engine: engineAt } of PLACES) {
     assert.equal(session.contextUsage, 4 + 3);
     assert.equal(await session.prompt('two'), 'Hi');
     assert.deepEqual(wasm.messages(1), ['u one', 'a Hi', 'u two']);
+  });
+
+  test(`${name}: what the model calls is run, beside each other, and told; then it answers, and all of it is the conversation`, async (t) => {
+    const { wasm, LanguageModel } = await setUp(t, TOOLS_TEMPLATE, 1000);
+    const call = (city: string) => `<tool_call>{"name": "weather", "arguments": {"city": "${city}"}}</tool_call>`;
+    const turns = [`Let me see. ${call('Bern')}${call('Rome')}`, 'Bern.', 'Hello'];
+    const start = wasm.start.bind(wasm);
+    wasm.start = (request: string) => {
+      wasm.events = [{ type: 'text', text: turns.shift()! }];
+      return start(request);
+    };
+    wasm.tokenizeMessages = (json) => new Uint32Array((JSON.parse(json) as { messages: object[] }).messages.length);
+    const asked: string[] = [];
+    let release = () => {};
+    const both = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const weather = {
+      name: 'weather', description: 'Tells the weather.', inputSchema: { type: 'object' },
+      async execute({ city }: { city: string }) {
+        if (asked.push(city) === 2) release();
+        await both; // neither waits for the other
+        return `sunny in ${city}`;
+      },
+    };
+    const session = await LanguageModel.create({ tools: [weather] });
+    assert.ok(session.contextUsage > 0, 'tools need room');
+    let streamed = '';
+    for await (const text of session.promptStreaming('Which?')) streamed += text;
+    assert.equal(streamed, 'Let me see.Bern.'); // blanks before a call are part of it
+    assert.deepEqual(asked, ['Bern', 'Rome']);
+    assert.deepEqual((wasm.started[0] as { variables: object }).variables, {
+      tools: [{ type: 'function', function: { name: 'weather', description: 'Tells the weather.', parameters: { type: 'object' } } }],
+    });
+    assert.deepEqual(wasm.messages(1), ['u Which?', 'a Let me see.', 't sunny in Bern', 't sunny in Rome']);
+    assert.equal(await session.prompt('And?'), 'Hello');
+    assert.deepEqual(wasm.messages(2), ['u Which?', 'a Let me see.', 't sunny in Bern', 't sunny in Rome', 'a Bern.', 'u And?']);
+  });
+
+  test(`${name}: a call that fails, that nobody knows, or that is waited for when the signal fires ends the prompt`, async (t) => {
+    const { wasm, LanguageModel } = await setUp(t, TOOLS_TEMPLATE, 1000);
+    wasm.tokenizeMessages = (json) => new Uint32Array((JSON.parse(json) as { messages: object[] }).messages.length);
+    wasm.events = [{ type: 'text', text: '<tool_call>{"name": "weather", "arguments": {}}</tool_call>' }];
+    const tool = (execute: () => Promise<string>, name = 'weather') => ({ name, description: 'a', inputSchema: {}, execute });
+    const abort = new AbortController();
+    const [failing, other, endless] = await Promise.all([
+      LanguageModel.create({ tools: [tool(() => Promise.reject(new Error('no network')))] }),
+      LanguageModel.create({ tools: [tool(async () => '', 'another')] }),
+      LanguageModel.create({ tools: [tool(() => new Promise(() => abort.abort()))] }),
+    ]);
+    const before = endless.contextUsage;
+    await assert.rejects(failing.prompt('a'), /no network/);
+    await assert.rejects(other.prompt('a'), named('OperationError'));
+    await assert.rejects(endless.prompt('a', { signal: abort.signal }), named('AbortError'));
+    // Nothing of these is part of a conversation.
+    assert.equal(wasm.started.length, 3);
+    await failing.append('b');
+    assert.deepEqual([failing, other, endless].map((session) => session.contextUsage - before), [1, 0, 0]);
   });
 
   test(`${name}: a stream has texts as they come, runs unread, and calls keep their order`, async (t) => {
@@ -166,12 +228,21 @@ test('what is not done is a NotSupportedError, and unavailable', async () => {
   for (const work of [
     () => session.prompt(image), () => session.append(image), () => session.prompt(prefix), () => session.measureContextUsage(image),
     () => session.prompt('a', { responseConstraint: {} }), () => session.measureContextUsage('a', { responseConstraint: /a/ }),
-    () => LanguageModel.create({ tools: [{}] }), () => LanguageModel.create({ thinking: { effort: 'high' } }),
+    () => LanguageModel.create({ expectedOutputs: [{ type: 'tool-call' }] }), () => LanguageModel.create({ thinking: { effort: 'high' } }),
     () => LanguageModel.create({ expectedInputs: [{ type: 'audio' }] }), () => LanguageModel.create({ initialPrompts: image }),
   ]) await assert.rejects(work, named('NotSupportedError'));
   assert.equal(wasm.started.length, 0);
   assert.equal(await LanguageModel.availability({ expectedInputs: [{ type: 'image' }] }), 'unavailable');
   assert.equal(await LanguageModel.availability({ expectedInputs: [{ type: 'text', languages: ['fr'] }] }), 'available');
+});
+
+const NOTHING: LanguageModelTool = { name: 'nothing', description: 'Does nothing.', inputSchema: {}, execute: async () => '' };
+
+test('a model without tools does not support them', async () => {
+  const { wasm, LanguageModel } = await fake();
+  wasm.contextLength = 1000;
+  const session = await LanguageModel.create({ tools: [NOTHING] });
+  await assert.rejects(session.prompt('a'), named('NotSupportedError'));
 });
 
 test('wrong arguments have the errors of the specification', async () => {
@@ -184,6 +255,8 @@ test('wrong arguments have the errors of the specification', async () => {
     ['TypeError', () => session.prompt([{ role: 'user', content: [{ type: 'text', value: 1 }] }])],
     ['TypeError', () => session.prompt('a', { omitResponseConstraintInput: true })],
     ['SyntaxError', () => session.prompt([{ role: 'user', content: 'a', prefix: true }])],
+    ['TypeError', () => LanguageModel.create({ tools: [{} as LanguageModelTool] })],
+    ['TypeError', () => LanguageModel.create({ tools: [NOTHING, NOTHING] })],
     ['RangeError', () => LanguageModel.create({ temperature: -1 })],
     ['RangeError', () => LanguageModel.create({ topK: 0 })],
     ['RangeError', () => LanguageModel.availability({ expectedInputs: [{ type: 'text', languages: ['no language'] }] })],

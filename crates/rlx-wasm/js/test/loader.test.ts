@@ -48,7 +48,7 @@ for (const chunkBytes of [1, 2, 3, 5, 7, 64, 211, 100_000]) {
 function shardsOf(files: Uint8Array<ArrayBuffer>[], abort: AbortController, servers: FakeServer[] = []) {
   return files.map((file, i) => {
     servers[i] ??= new FakeServer(file);
-    return new ShardReader(new UrlSource(`https://m.test/${i}`, 'default', servers[i]!.fetch), abort.signal, { patience: QUICK });
+    return new ShardReader(new UrlSource(`https://m.test/${i}`, undefined, servers[i]!.fetch), abort.signal, { patience: QUICK });
   });
 }
 

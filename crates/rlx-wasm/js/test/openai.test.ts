@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import OpenAI from 'openai';
+import { RlxError } from '../src/error.js';
 import type { Embedder, Engine, ChatCompletion, ChatCompletionChunk, ChatRequest, Completions, EmbeddingList, TextChunk, TextCompletion, TextCompletions } from '../src/index.js';
 import { completions } from '../src/openai/chat.js';
 import { embeddings } from '../src/openai/embeddings.js';
@@ -133,6 +134,15 @@ test("errors are the client's own", async () => {
   for (const body of ['{', '[]', '3']) assert.equal((await post(body)).status, 400);
   assert.equal((await post('{}', 'constructor')).status, 404);
   assert.equal((await handle(new Request('http://rlx/v1/embeddings', { method: 'POST', body: '{"input": "a"}' }), {})).status, 404);
+});
+
+test('an engine that still loads is waited for, and one that does not load is an error of the client\'s', async () => {
+  const { served } = setUp([...text('a'), DONE]);
+  const get = (served: Served | Promise<Served>) => handle(new Request('http://rlx/v1/models'), served);
+  assert.equal((await get(Promise.resolve(served))).status, 200);
+  const failed = await get(Promise.reject(new RlxError('device_unavailable', 'no GPU')));
+  assert.equal(failed.status, 503);
+  assert.equal((await failed.json() as { error: { message: string } }).error.message, 'no GPU');
 });
 
 test('a client that stops stops the answer', async () => {

@@ -19,7 +19,7 @@ async function all(shard: ShardReader): Promise<Uint8Array> {
 }
 
 const reader = (server: FakeServer, patience = QUICK, signal?: AbortSignal) =>
-  new ShardReader(new UrlSource(url, 'default', server.fetch), signal, { patience });
+  new ShardReader(new UrlSource(url, undefined, server.fetch), signal, { patience });
 
 /** Before each request a step of the script changes the server; after the last it stays. */
 function scripted(server: FakeServer, ...script: Partial<FakeServer>[]): FakeServer {
@@ -124,7 +124,7 @@ test('Retry-After is obeyed, in seconds or as a date; one that is too long ends 
     assert.equal(retryAfter(new Headers(text ? { 'retry-after': text } : {}), now), ms, text);
   }
   const fetcher = (async () => new Response('', { status: 429, statusText: 'Too Many Requests', headers: { 'retry-after': '3600' } })) as typeof fetch;
-  const shard = new ShardReader(new UrlSource(url, 'default', fetcher), undefined, { patience: QUICK });
+  const shard = new ShardReader(new UrlSource(url, undefined, fetcher), undefined, { patience: QUICK });
   await assert.rejects(shard.read(), { code: 'io', what: 'the server answered 429 Too Many Requests, and asks to wait 3600 s' });
 });
 
@@ -146,7 +146,7 @@ test('a page in place of a file is told, and its connection given back', async (
   let cancelled = false;
   const body = new ReadableStream({ cancel: () => { cancelled = true; } });
   const fetcher = (async () => new Response(body, { headers: { 'content-type': 'text/html; charset=utf-8' } })) as typeof fetch;
-  const shard = new ShardReader(new UrlSource(url, 'default', fetcher), undefined, { patience: QUICK });
+  const shard = new ShardReader(new UrlSource(url, undefined, fetcher), undefined, { patience: QUICK });
   await assert.rejects(shard.read(), { code: 'io', what: 'the address gives a page (HTML) and not a file', at: url });
   assert.ok(cancelled);
 });

@@ -8,7 +8,7 @@ import { bytesOf, QUICK } from './fakes.js';
 
 const url = 'https://models.test/a.gguf';
 const reader = (server: FakeServer, signal?: AbortSignal) =>
-  new ShardReader(new UrlSource(url, 'default', server.fetch), signal, { patience: QUICK });
+  new ShardReader(new UrlSource(url, undefined, server.fetch), signal, { patience: QUICK });
 
 async function rest(shard: ShardReader): Promise<Uint8Array> {
   const parts: Uint8Array<ArrayBuffer>[] = [];
@@ -52,7 +52,7 @@ test('a file that changed while it was paused is an error', async () => {
 });
 
 test('404 names the address and says what to do', async () => {
-  const source = new UrlSource(url, 'default', async () => new Response('', { status: 404, statusText: 'Not Found' }));
+  const source = new UrlSource(url, undefined, async () => new Response('', { status: 404, statusText: 'Not Found' }));
   await assert.rejects(new ShardReader(source).read(), {
     code: 'io',
     message: `the server answered 404 Not Found (${url}); check the address`,
@@ -69,7 +69,7 @@ test('a server that stops half way is an error with the byte it stopped at', asy
 });
 
 test('a stream that ends early without a fault is the same error', async () => {
-  const source = new UrlSource(url, 'default', async () => new Response(bytesOf(10), { headers: { 'content-length': '20' } }));
+  const source = new UrlSource(url, undefined, async () => new Response(bytesOf(10), { headers: { 'content-length': '20' } }));
   await assert.rejects(rest(new ShardReader(source, undefined, { patience: QUICK })), { message: `the stream stopped after 10 of 20 bytes, in 3 tries (${url}); load again` });
 });
 

@@ -6,7 +6,8 @@
  * const chain = prompt.pipe(new ChatRlx({ engine, temperature: 0 })).pipe(new StringOutputParser());
  * ```
  *
- * Thoughts are in `additional_kwargs.reasoning_content`, of answers and of messages that are sent back.
+ * Thoughts are in `additional_kwargs.reasoning_content`, of answers and of messages that are sent back. With `logprobs: true`
+ * tokens' log probabilities are in `response_metadata.logprobs`, as those of LangChain's OpenAI model.
  */
 
 import type { CallbackManagerForLLMRun } from '@langchain/core/callbacks/manager';
@@ -22,28 +23,32 @@ import { ChatGenerationChunk } from '@langchain/core/outputs';
 import type { Runnable } from '@langchain/core/runnables';
 import { convertToOpenAITool } from '@langchain/core/utils/function_calling';
 import { RlxError } from '../error.js';
-import type { ChatRequest, ChatTool } from '../openai/types.js';
+import type { ChatCompletion, ChatCompletionChunk, ChatRequest, ChatTool } from '../openai/types.js';
 import { SETTINGS } from './engine.js';
-import type { ChatEngine, Settings } from './engine.js';
+import type { ChatEngine } from './engine.js';
 import { textOf, toAnswer, toMessage } from './langchain_messages.js';
 
+const CALL_SETTINGS = { ...SETTINGS, logprobs: true, top_logprobs: true } as const;
+
+type CallSettings = Pick<ChatRequest, keyof typeof CALL_SETTINGS>;
+
 /** Settings of one call; those that it does not name are the model's. */
-export interface ChatRlxCallOptions extends BaseChatModelCallOptions, Omit<Settings, 'stop'> {
+export interface ChatRlxCallOptions extends BaseChatModelCallOptions, Omit<CallSettings, 'stop'> {
   /** In OpenAI's shape; `bindTools` makes them of others. */
   tools?: readonly ChatTool[];
 }
 
 /** The engine, and the settings of all calls. */
-export interface ChatRlxParams extends BaseChatModelParams, Settings {
+export interface ChatRlxParams extends BaseChatModelParams, CallSettings {
   engine: ChatEngine;
 }
 
 /** What may be bound to a model, would change the answer, and is not done; or has no place in an answer of LangChain's. */
-const UNSUPPORTED = ['functions', 'function_call', 'response_format', 'n', 'logprobs', 'top_logprobs'];
+const UNSUPPORTED = ['functions', 'function_call', 'response_format', 'n'];
 
 export class ChatRlx extends BaseChatModel<ChatRlxCallOptions> {
   readonly #engine: ChatEngine;
-  readonly #settings: Settings;
+  readonly #settings: CallSettings;
 
   static override lc_name(): string {
     return 'ChatRlx';
@@ -87,10 +92,10 @@ export class ChatRlx extends BaseChatModel<ChatRlxCallOptions> {
   async _generate(messages: BaseMessage[], options: this['ParsedCallOptions']): Promise<ChatResult> {
     try {
       const answer = await this.#engine.chat.completions.create({ ...this.#request(messages, options), stream: false });
-      const { message: { content }, finish_reason } = answer.choices[0]!;
+      const [choice] = answer.choices;
       const { prompt_tokens: promptTokens, completion_tokens: completionTokens, total_tokens: totalTokens } = answer.usage;
       return {
-        generations: [{ text: content ?? '', message: toAnswer(answer), generationInfo: { finish_reason } }],
+        generations: [{ text: choice!.message.content ?? '', message: toAnswer(answer), generationInfo: infoOf(choice!) }],
         llmOutput: { tokenUsage: { promptTokens, completionTokens, totalTokens } },
       };
     } catch (error) {
@@ -104,11 +109,9 @@ export class ChatRlx extends BaseChatModel<ChatRlxCallOptions> {
     try {
       const chunks = await this.#engine.chat.completions.create({ ...this.#request(messages, options), stream: true });
       for await (const part of chunks) {
-        const { delta, finish_reason } = part.choices[0]!;
-        const text = delta.content ?? '';
-        const chunk = new ChatGenerationChunk({
-          text, message: toAnswer(part), ...(finish_reason && { generationInfo: { finish_reason } }),
-        });
+        const [choice] = part.choices;
+        const text = choice!.delta.content ?? '';
+        const chunk = new ChatGenerationChunk({ text, message: toAnswer(part), generationInfo: infoOf(choice!) });
         yield chunk;
         await runManager?.handleLLMNewToken(text, undefined, undefined, undefined, undefined, { chunk });
       }
@@ -133,8 +136,13 @@ export class ChatRlx extends BaseChatModel<ChatRlxCallOptions> {
 }
 
 /** The settings among other fields. */
-function settingsOf(fields: object): Settings {
-  return Object.fromEntries(Object.entries(fields).filter(([key, value]) => Object.hasOwn(SETTINGS, key) && value !== undefined));
+function settingsOf(fields: object): CallSettings {
+  return Object.fromEntries(Object.entries(fields).filter(([key, value]) => Object.hasOwn(CALL_SETTINGS, key) && value !== undefined));
+}
+
+/** What LangChain tells of an answer beside its message, and puts into `response_metadata`; of a stream it joins the chunks'. */
+function infoOf({ finish_reason, logprobs }: (ChatCompletion | ChatCompletionChunk)['choices'][number]): Record<string, unknown> {
+  return { ...(finish_reason && { finish_reason }), ...(logprobs && { logprobs }) };
 }
 
 /** The functions that a call may use. */

@@ -10,7 +10,7 @@
  *
  * It follows webmachinelearning/prompt-api: index.bs at 07c4a52, and for overflow, `samplingMode` and the members for
  * extensions (`params`, `temperature`, `topK`, the former names) the explainer at 04f5d0a. What it does not do (images,
- * audio, tools, `responseConstraint`, `prefix`, thinking) is a `NotSupportedError`.
+ * audio, calls that the page runs itself, `responseConstraint`, `prefix`, thinking) is a `NotSupportedError`.
  */
 
 import type { LoadOptions } from '../types.js';
@@ -20,9 +20,12 @@ import type { LanguageModelMessage } from './language_model_input.js';
 import { countTokens, LanguageModel } from './language_model_session.js';
 import type { Sampling, SamplingMode, SharedEngine } from './language_model_session.js';
 import { Source } from './language_model_source.js';
+import { toTools } from './language_model_tools.js';
+import type { LanguageModelTool } from './language_model_tools.js';
 
 export type { LanguageModelMessage, LanguageModelPrompt } from './language_model_input.js';
 export type { LanguageModel, LanguageModelPromptOptions, SamplingMode } from './language_model_session.js';
+export type { LanguageModelTool } from './language_model_tools.js';
 
 export interface LanguageModelExpected {
   type: 'text' | 'image' | 'audio' | 'tool-call' | 'tool-response';
@@ -40,8 +43,8 @@ export interface LanguageModelCreateCoreOptions {
   samplingMode?: SamplingMode;
   expectedInputs?: readonly LanguageModelExpected[];
   expectedOutputs?: readonly LanguageModelExpected[];
-  /** Not supported yet, if there are any. */
-  tools?: readonly object[];
+  /** Functions that the model may call while it answers. A model whose template takes none is a `NotSupportedError` of the prompt. */
+  tools?: readonly LanguageModelTool[];
   /** Not supported yet, but for `none`. */
   thinking?: { effort?: string; includeThoughts?: boolean };
 }
@@ -104,17 +107,18 @@ export function languageModel(given: LanguageModelSource): LanguageModelStatic {
       const sampling = toSampling(options);
       const missing = unsupported(options);
       if (missing !== undefined) throw notSupported(missing);
+      const tools = toTools(options.tools ?? []);
       const initial = initialPrompts?.length ? toMessages(initialPrompts, false) : [];
       const tell = progress(monitor);
       try {
         const shared = await share(signal, tell);
         try {
           tell(1);
-          const usage = await countTokens(shared.engine, initial);
+          const usage = await countTokens(shared.engine, initial, tools);
           const { contextLength } = shared.engine.info();
           if (usage > contextLength) throw quotaExceeded(usage, contextLength);
           signal.throwIfAborted();
-          const session = new named({ ...shared, sampling, initial, rest: [], usage });
+          const session = new named({ ...shared, sampling, tools, initial, rest: [], usage });
           signal.addEventListener('abort', () => session.endWith(signal.reason), { once: true });
           return session;
         } catch (error) {
@@ -128,6 +132,7 @@ export function languageModel(given: LanguageModelSource): LanguageModelStatic {
 
     static async availability(options: LanguageModelCreateCoreOptions = {}) {
       toSampling(options);
+      toTools(options.tools ?? []);
       return unsupported(options) === undefined ? source.state : 'unavailable';
     }
 
@@ -159,12 +164,11 @@ function loader(source: LanguageModelSource): ConstructorParameters<typeof Sourc
 }
 
 /** What of the options no session here can do. Throws for language tags that are none. */
-function unsupported({ expectedInputs = [], expectedOutputs = [], tools = [], thinking }: LanguageModelCreateCoreOptions): string | undefined {
+function unsupported({ expectedInputs = [], expectedOutputs = [], thinking }: LanguageModelCreateCoreOptions): string | undefined {
   for (const { type, languages = [] } of [...expectedInputs, ...expectedOutputs]) {
     Intl.getCanonicalLocales([...languages]);
     if (type !== 'text') return `content of type ${String(type)}`;
   }
-  if (tools.length > 0) return 'tools';
   return thinking && ((thinking.effort ?? 'none') !== 'none' || thinking.includeThoughts) ? 'thinking' : undefined;
 }
 

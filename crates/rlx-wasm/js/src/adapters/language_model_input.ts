@@ -1,6 +1,7 @@
 /** Inputs of the Prompt API as an engine's messages, and its errors. */
 
 import { RlxError } from '../error.js';
+import type { ToolCall } from '../openai/types.js';
 
 /** A message of a prompt. A text as `content` is short for one text part. */
 export interface LanguageModelMessage {
@@ -12,8 +13,12 @@ export interface LanguageModelMessage {
 
 /** A message of a conversation, as the engine takes it. */
 export interface TextMessage {
-  role: 'system' | 'user' | 'assistant';
+  role: 'system' | 'user' | 'assistant' | 'tool';
   content: string;
+  /** What the assistant called before it went on. */
+  tool_calls?: readonly ToolCall[];
+  /** The call that a tool answers. */
+  tool_call_id?: string;
 }
 
 export type LanguageModelPrompt = string | readonly LanguageModelMessage[];
@@ -39,9 +44,9 @@ export function quotaExceeded(requested: number, quota: number): DOMException {
 export function toFault(error: unknown, signal?: AbortSignal): unknown {
   if (signal?.aborted) return signal.reason;
   if (!(error instanceof RlxError)) return error;
-  const { code, message } = error;
+  const { code, message, at } = error;
   if (code === 'cancelled') return fault('AbortError', message, error);
-  if (code === 'unsupported') return fault('NotSupportedError', message, error);
+  if (code === 'unsupported' || at === 'tools') return fault('NotSupportedError', message, error);
   if (code === 'disposed') return fault('InvalidStateError', message, error);
   if (code === 'io') return fault('NetworkError', message, error);
   return fault(code === 'device_unavailable' || code === 'bad_file' || code === 'out_of_memory' ? 'OperationError' : 'UnknownError', message, error);

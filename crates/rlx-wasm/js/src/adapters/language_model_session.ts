@@ -1,9 +1,13 @@
 /** A session of the Prompt API: a conversation with an engine's model. */
 
 import { RlxError } from '../error.js';
+import type { ToolCall } from '../openai/types.js';
 import type { ChatEngine, Settings } from './engine.js';
 import { notSupported, quotaExceeded, toFault, toMessages } from './language_model_input.js';
 import type { LanguageModelPrompt, TextMessage } from './language_model_input.js';
+import { unless } from './language_model_source.js';
+import { NO_TOOLS } from './language_model_tools.js';
+import type { Tools } from './language_model_tools.js';
 
 export interface LanguageModelPromptOptions {
   /** Not supported yet. */
@@ -35,6 +39,7 @@ export interface SharedEngine {
 /** What a session has. */
 export interface SessionState extends SharedEngine {
   sampling: Sampling;
+  tools: Tools;
   /** Never dropped. */
   initial: readonly TextMessage[];
   /** The rest of the conversation. */
@@ -189,20 +194,12 @@ export class LanguageModel extends EventTarget {
       done = resolve;
     });
     this.#last = before.then(() => turn);
-    let leave = () => {};
     try {
-      await Promise.race([before, new Promise<never>((_, reject) => {
-        leave = () => reject(signal.reason);
-        signal.addEventListener('abort', leave, { once: true });
-        if (signal.aborted) leave();
-      })]);
-      signal.throwIfAborted();
+      await unless(signal, before);
       return done;
     } catch (error) {
       done();
       throw error;
-    } finally {
-      signal.removeEventListener('abort', leave);
     }
   }
 
@@ -212,33 +209,44 @@ export class LanguageModel extends EventTarget {
     const done = await this.#turn(signal);
     try {
       checkConstraint(options);
-      const { engine, sampling } = this.#state;
       const { messages } = await this.#fit(input, signal);
-      const { initial, rest } = this.#state;
-      const chunks = await engine.chat.completions.create({
-        ...sampling.settings, messages: [...initial, ...rest, ...messages], signal, stream: true,
-      });
-      let answer = '';
-      let thought = false;
-      for await (const { choices, usage } of chunks) {
-        const { delta } = choices[0]!;
-        thought ||= delta.reasoning_content !== undefined;
-        if (delta.content) {
-          answer += delta.content;
-          heard(delta.content);
-        }
-        if (!usage) continue;
-        const said: readonly TextMessage[] = [...messages, { role: 'assistant', content: answer }];
-        // Thoughts are no part of the conversation. The last token of an answer that fills the window counts, but needs no place in it.
-        const total = thought ? await this.#count([...initial, ...rest, ...said]) : usage.total_tokens;
-        this.#add(said, Math.min(total, this.contextWindow));
-      }
+      // Each turn has more messages, so that a model that calls without end fills its window.
+      let said: TextMessage[] = messages;
+      for (let more = true; more;) ({ said, more } = await this.#say(said, signal, heard));
     } catch (error) {
       const full = error instanceof RlxError && error.code === 'context_full' && !signal.aborted;
       throw full ? quotaExceeded(this.contextWindow + 1, this.contextWindow) : toFault(error, signal);
     } finally {
       done();
     }
+  }
+
+  /** What the model says next: its answer, or calls with their results, after which there is more to say. */
+  async #say(messages: TextMessage[], signal: AbortSignal, heard: (text: string) => void): Promise<{ said: TextMessage[]; more: boolean }> {
+    const { engine, sampling, tools, initial, rest } = this.#state;
+    const chunks = await engine.chat.completions.create({
+      ...sampling.settings, ...(tools.told.length > 0 && { tools: tools.told }), messages: [...initial, ...rest, ...messages], signal, stream: true,
+    });
+    let content = '';
+    let thought = false;
+    let total = 0;
+    const calls: ToolCall[] = [];
+    for await (const { choices, usage } of chunks) {
+      const { delta } = choices[0]!;
+      thought ||= delta.reasoning_content !== undefined;
+      for (const { index: _, ...call } of delta.tool_calls ?? []) calls.push(call);
+      if (delta.content) {
+        content += delta.content;
+        heard(delta.content);
+      }
+      if (usage) total = usage.total_tokens;
+    }
+    const said: TextMessage[] = [...messages, { role: 'assistant', content, ...(calls.length > 0 && { tool_calls: calls }) }];
+    if (calls.length > 0) return { said: [...said, ...await unless(signal, tools.run(calls))], more: true };
+    // Thoughts are no part of the conversation. The last token of an answer that fills the window counts, but needs no place in it.
+    if (thought) total = await this.#count([...initial, ...rest, ...said]);
+    this.#add(said, Math.min(total, this.contextWindow));
+    return { said, more: false };
   }
 
   /** The input as messages, after as many of the oldest were dropped as they need room. */
@@ -250,8 +258,8 @@ export class LanguageModel extends EventTarget {
     const first = await this.#count([...initial, ...rest, ...messages]);
     let usage = first;
     while (usage > window && rest.length > 0) {
-      // One pair of a prompt and its answer.
-      rest = rest.slice(rest.findIndex(({ role }) => role === 'assistant') + 1 || 1);
+      // One pair of a prompt and its answer, with what was called between them.
+      rest = rest.slice(rest.findIndex(({ role, tool_calls }) => role === 'assistant' && !tool_calls) + 1 || 1);
       usage = await this.#count([...initial, ...rest, ...messages]);
     }
     signal.throwIfAborted();
@@ -271,7 +279,7 @@ export class LanguageModel extends EventTarget {
   }
 
   #count(messages: readonly TextMessage[]): Promise<number> {
-    return countTokens(this.#state.engine, messages);
+    return countTokens(this.#state.engine, messages, this.#state.tools);
   }
 
   #overflow(type: string, handler: Handler): void {
@@ -281,16 +289,20 @@ export class LanguageModel extends EventTarget {
   }
 }
 
-/** The tokens of messages in the chat template; of their texts alone, where it does not take them as they are. */
-export async function countTokens(engine: ChatEngine, messages: readonly TextMessage[]): Promise<number> {
-  if (messages.length === 0) return 0;
+/**
+ * The tokens of messages in the chat template; of their texts alone, where it does not take them as they are. How the
+ * template tells of tools is not known: their JSON is counted.
+ */
+export async function countTokens(engine: ChatEngine, messages: readonly TextMessage[], { told } = NO_TOOLS): Promise<number> {
+  const tools = told.length > 0 ? await engine.countTokens(JSON.stringify(told)) : 0;
+  if (messages.length === 0) return tools;
   try {
-    return await engine.countTokens(messages);
+    return tools + await engine.countTokens(messages);
   } catch (error) {
     // Such as a system's message alone: more will come.
     if (!(error instanceof RlxError) || error.code !== 'usage') throw error;
     const counts = await Promise.all(messages.map(({ content }) => engine.countTokens(content)));
-    return counts.reduce((sum, count) => sum + count, 0);
+    return counts.reduce((sum, count) => sum + count, tools);
   }
 }
 

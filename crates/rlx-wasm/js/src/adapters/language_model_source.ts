@@ -31,18 +31,12 @@ export class Source {
     clearTimeout(this.#timer);
     this.#users += 1;
     this.#listeners.add(tell);
-    let leave = () => {};
     try {
-      const left = new Promise<never>((_, reject) => {
-        leave = () => reject(signal.reason);
-        signal.addEventListener('abort', leave, { once: true });
-      });
-      return await Promise.race([this.#engine ??= this.#begin(), left]);
+      return await unless(signal, this.#engine ??= this.#begin());
     } catch (error) {
       this.release();
       throw error;
     } finally {
-      signal.removeEventListener('abort', leave);
       this.#listeners.delete(tell);
     }
   }
@@ -80,5 +74,22 @@ export class Source {
     void this.#engine?.then((engine) => engine.dispose(), () => {});
     this.#engine = undefined;
     this.#ready = false;
+  }
+}
+
+/** What work resolves to, unless the signal fires before. */
+export async function unless<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  let leave = () => {};
+  const left = new Promise<never>((_, reject) => {
+    leave = () => reject(signal.reason);
+    signal.addEventListener('abort', leave, { once: true });
+    if (signal.aborted) leave();
+  });
+  try {
+    const result = await Promise.race([work, left]);
+    signal.throwIfAborted();
+    return result;
+  } finally {
+    signal.removeEventListener('abort', leave);
   }
 }

@@ -84,20 +84,20 @@ function models({ engine, embedder }: Served): { id: string; object: 'model'; cr
 /**
  * Answers a request for `/v1/chat/completions`, `/v1/completions`, `/v1/embeddings`, `/v1/models` or `/v1/models/…`; what
  * is before `/v1` does not matter. Errors are answers too: 400 for a wrong request, 404 for another path, 503 for an engine
- * without a device. Only a request that was aborted rejects, with its reason.
+ * without a device, also if it did not load. Only a request that was aborted rejects, with its reason.
  */
-export async function handle(request: Request, served: Served): Promise<Response> {
+export async function handle(request: Request, served: Served | Promise<Served>): Promise<Response> {
   const path = /\/v1\/(.+?)\/?$/.exec(new URL(request.url).pathname)?.[1] ?? '';
   try {
     const post = Object.hasOwn(POSTS, path) ? POSTS[path] : undefined;
     if (post && request.method === 'POST') {
-      const answer = await post(served, await bodyOf(request) as never);
+      const answer = await post(await served, await bodyOf(request) as never);
       if (answer) return isStream(answer) ? events(answer) : json(answer);
     } else if (request.method === 'GET' && path === 'models') {
-      return json({ object: 'list', data: models(served) });
+      return json({ object: 'list', data: models(await served) });
     } else if (request.method === 'GET' && path.startsWith('models/')) {
       const name = path.slice('models/'.length);
-      const found = models(served).find(({ id }) => id === name || encodeURIComponent(id) === name);
+      const found = models(await served).find(({ id }) => id === name || encodeURIComponent(id) === name);
       if (found) return json(found);
     }
     const missing = new RlxError('usage', `there is no ${request.method} ${path || new URL(request.url).pathname} here`);
