@@ -6,6 +6,7 @@ mod broken;
 mod chat;
 mod convert;
 mod embed;
+mod fidelity;
 mod files;
 mod graph;
 mod inspect;

@@ -115,9 +115,10 @@ fn missing_arguments_and_commands_are_usage_errors() {
     fails(&mut rlx(&[]), 2, "no command is given", "see `rlx --help`");
     let (code, stdout, stderr) = run(&mut rlx(&["--help"]));
     assert_eq!((code, stderr.as_str()), (0, ""));
-    for command in
-        ["run", "chat", "inspect", "devices", "bench", "verify", "synth", "split", "merge"]
-    {
+    for command in [
+        "run", "chat", "inspect", "devices", "bench", "fidelity", "verify", "synth", "split",
+        "merge",
+    ] {
         assert!(stdout.contains(&format!("  {command} ")), "{stdout}");
     }
 }

@@ -16,7 +16,7 @@ use rlx_core::runtime::selftest::check::Check;
 use rlx_core::runtime::selftest::{SelfTest, Verdict};
 use rlx_core::runtime::session::load::{Destination, placements};
 use rlx_core::runtime::session::{Opening, Session};
-use rlx_core::target::{Activations, Target};
+use rlx_core::target::{Activations, Policy, Target};
 use rlx_core::text::ChatTemplate;
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
@@ -39,6 +39,8 @@ pub struct LoadOptions {
     pub activations: Option<Activations>,
     /// Positions of a block, of a model that fills blocks; `None`: as many as it was trained with.
     pub block: Option<u64>,
+    /// Rows of a prompt's chunk; `None`: the device's usual.
+    pub chunk: Option<u64>,
     /// Bytes for the rows of conversations besides the one in the caches.
     pub conversations: u64,
     /// Whether the logits after a prompt may be asked for.
@@ -52,7 +54,8 @@ pub struct LoadOptions {
 impl LoadOptions {
     /// What to compile for that target, on a device of that row.
     pub fn model_options(&self, row: &DeviceRow, target: &Target) -> ModelOptions {
-        let mut options = ModelOptions::by(&target.policy);
+        let chunk = self.chunk.unwrap_or(target.policy.chunk);
+        let mut options = ModelOptions::by(&Policy { chunk, ..target.policy });
         options.context = self.context;
         options.block = self.block;
         options.conversations = self.conversations;
@@ -101,24 +104,12 @@ pub fn load(
 ) -> Result<Model> {
     let start = Instant::now();
     let model_options = options.model_options(row, device.target());
-    let compiled = CompiledModel::new(&source.checkpoint(), device.target(), &model_options)?;
-    // A GPU says what it has no room for when it is asked for buffers.
-    if device.target().buffers.is_none()
-        && let Some(available) = options.memory.or_else(free_bytes)
-    {
-        Fit::of(&compiled, device.target()).within("this machine", available)?;
-    }
+    let compiled = compile(source, &*device, &model_options, options.memory)?;
     let Language { tokenizer, template, temperature } = source.language()?;
     let tokenizer = Arc::new(tokenizer);
-    let mut placed = |file: usize, offset: usize, len: usize| source.release(file, offset, len);
     let policy = device.target().policy;
-    let mut opening = Opening::programs(device, &compiled)?;
-    block_on(|cx| opening.poll_ready(cx))?;
-    if policy.checked {
-        check(&mut opening, &compiled, source, &model_options)?;
-    }
-    fill(&mut opening, source.maps(), row.keeps_maps, &mut placed, progress)?;
-    let mut engine = Engine::new(opening.finish(), Arc::new(compiled), tokenizer)?;
+    let session = open(&compiled, source, row, device, &model_options, progress)?;
+    let mut engine = Engine::new(session, Arc::new(compiled), tokenizer)?;
     if policy.paced {
         engine.pace_by(Arc::new(milliseconds));
     }
@@ -131,6 +122,50 @@ pub fn load(
         form: None,
         load_time: start.elapsed(),
     })
+}
+
+/// Compiles a model for a device, and checks that this machine's memory holds it where that is what the device has.
+///
+/// # Errors
+/// As the readers and the compiler; `OutOfMemory`.
+pub fn compile(
+    source: &CheckpointFiles,
+    device: &dyn Device,
+    options: &ModelOptions,
+    memory: Option<u64>,
+) -> Result<CompiledModel> {
+    let target = device.target();
+    let compiled = CompiledModel::new(&source.checkpoint(), target, options)?;
+    // A GPU says what it has no room for when it is asked for buffers.
+    if target.buffers.is_none()
+        && let Some(available) = memory.or_else(free_bytes)
+    {
+        Fit::of(&compiled, target).within("this machine", available)?;
+    }
+    Ok(compiled)
+}
+
+/// Puts a compiled model on its device, which is compared with the CPU first where it may compute wrong values.
+///
+/// # Errors
+/// What the device refuses; `CheckFailed` for a device that computes wrong values even without its optional features.
+pub fn open(
+    compiled: &CompiledModel,
+    source: &CheckpointFiles,
+    row: &DeviceRow,
+    device: Arc<dyn Device>,
+    options: &ModelOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Session> {
+    let checked = device.target().policy.checked;
+    let mut placed = |file: usize, offset: usize, len: usize| source.release(file, offset, len);
+    let mut opening = Opening::programs(device, compiled)?;
+    block_on(|cx| opening.poll_ready(cx))?;
+    if checked {
+        check(&mut opening, compiled, source, options)?;
+    }
+    fill(&mut opening, source.maps(), row.keeps_maps, &mut placed, progress)?;
+    Ok(opening.finish())
 }
 
 /// Compares the device with the CPU, unless that was done before for what the model runs on.

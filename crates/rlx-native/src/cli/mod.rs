@@ -8,6 +8,7 @@ mod chat;
 mod convert;
 mod devices;
 mod embed;
+mod fidelity;
 mod graph;
 mod inspect;
 mod kernel_times;
@@ -59,6 +60,8 @@ enum Command {
     Devices(devices::DevicesArgs),
     /// Measure speed, launches and memory.
     Bench(bench::BenchArgs),
+    /// Compare what a model thinks of each next token of a text with a reference in f32.
+    Fidelity(fidelity::FidelityArgs),
     /// Compare the outputs of a model, or decoded block formats, with recorded values.
     Verify(verify::VerifyArgs),
     /// Write a model file with random weights in the shapes of a real model.
@@ -107,6 +110,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Resul
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Devices(args) => devices::devices(&args),
         Command::Bench(args) => bench::bench(&args),
+        Command::Fidelity(args) => fidelity::fidelity(&args),
         Command::Verify(args) => verify::verify(&args),
         Command::Synth(args) => synth::synth(&args),
         Command::Convert(args) => convert::convert(&args),

@@ -121,6 +121,7 @@ impl ModelArgs {
     pub fn load_options(&self, logits: bool) -> Result<LoadOptions> {
         Ok(LoadOptions {
             conversations: 0, // a command has one
+            chunk: None,
             context: self.context,
             block: self.block_length,
             kv: self.kv.map(Kv::dtype),
