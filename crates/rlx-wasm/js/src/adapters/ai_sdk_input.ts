@@ -23,10 +23,6 @@ type Whole = ChatRequest & { stream: false };
 /** The engine's request for a call, and warnings of what the engine does not heed. */
 export function toRequest(options: LanguageModelV4CallOptions): { request: Whole; warnings: SharedV4Warning[] } {
   const { responseFormat, toolChoice, reasoning, providerOptions } = options;
-  if (responseFormat?.type === 'json') throw unsupported('responseFormat', 'JSON output is not supported yet');
-  if (toolChoice && toolChoice.type !== 'auto' && toolChoice.type !== 'none') {
-    throw unsupported('toolChoice', `toolChoice ${toolChoice.type} is not supported, for nothing forces a call: it may be auto or none`);
-  }
   const more = providerOptions?.[PROVIDER] ?? {};
   for (const key of NOT_OPTIONS) {
     if (more[key] !== undefined) throw unsupported(`providerOptions.${PROVIDER}.${key}`, `${key} is no option of the provider`);
@@ -43,11 +39,17 @@ export function toRequest(options: LanguageModelV4CallOptions): { request: Whole
     stop: options.stopSequences,
     reasoning_effort: reasoning === 'provider-default' ? undefined : reasoning,
     tools: options.tools?.map((tool) => toTool(tool, warnings)),
-    tool_choice: toolChoice?.type,
+    tool_choice: toolChoice?.type === 'tool' ? { type: 'function', function: { name: toolChoice.toolName } } : toolChoice?.type,
+    response_format: responseFormat?.type === 'json' ? formatOf(responseFormat) : undefined,
     signal: options.abortSignal,
   };
   const given = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
   return { request: { ...more, ...given, messages: options.prompt.flatMap(toMessages), stream: false }, warnings };
+}
+
+/** JSON of a schema, or any. */
+function formatOf({ schema, name = 'answer' }: { schema?: object; name?: string }): ChatRequest['response_format'] {
+  return schema ? { type: 'json_schema', json_schema: { name, schema: { ...schema } } } : { type: 'json_object' };
 }
 
 function toTool(tool: NonNullable<LanguageModelV4CallOptions['tools']>[number], warnings: SharedV4Warning[]): ChatTool {

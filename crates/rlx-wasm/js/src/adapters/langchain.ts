@@ -44,7 +44,7 @@ export interface ChatRlxParams extends BaseChatModelParams, CallSettings {
 }
 
 /** What may be bound to a model, would change the answer, and is not done; or has no place in an answer of LangChain's. */
-const UNSUPPORTED = ['functions', 'function_call', 'response_format', 'n'];
+const UNSUPPORTED = ['functions', 'function_call', 'n'];
 
 export class ChatRlx extends BaseChatModel<ChatRlxCallOptions> {
   readonly #engine: ChatEngine;
@@ -77,7 +77,7 @@ export class ChatRlx extends BaseChatModel<ChatRlxCallOptions> {
     return { maxInputTokens: this.#engine.info().contextLength };
   }
 
-  /** The model with functions that it may call. Nothing forces a call: `tool_choice` may be `auto` or `none`. */
+  /** The model with functions that it may call; `tool_choice` may force a call. */
   override bindTools(
     tools: BindToolsInput[], kwargs: Partial<ChatRlxCallOptions> = {},
   ): Runnable<BaseLanguageModelInput, AIMessageChunk, ChatRlxCallOptions> {
@@ -147,10 +147,14 @@ function infoOf({ finish_reason, logprobs }: (ChatCompletion | ChatCompletionChu
 
 /** The functions that a call may use. */
 function toolsOf({ tools, tool_choice: choice }: ChatRlxCallOptions): Pick<ChatRequest, 'tools' | 'tool_choice'> {
-  if (choice !== undefined && choice !== 'auto' && choice !== 'none') {
-    throw new LangChainError(`ChatRlx: tool_choice ${typeof choice === 'string' ? choice : JSON.stringify(choice)} is not supported, for nothing forces a call: it may be auto or none`);
-  }
-  return { ...(tools && { tools }), ...(choice && { tool_choice: choice }) };
+  return { ...(tools && { tools }), ...(choice && { tool_choice: choiceOf(choice) }) };
+}
+
+/** LangChain's choices in OpenAI's shape: `any` forces a call, a name that of its function. */
+function choiceOf(choice: NonNullable<ChatRlxCallOptions['tool_choice']>): ChatRequest['tool_choice'] {
+  if (choice === 'any') return 'required';
+  if (typeof choice !== 'string' || choice === 'auto' || choice === 'none' || choice === 'required') return choice as ChatRequest['tool_choice'];
+  return { type: 'function', function: { name: choice } };
 }
 
 /** LangChain's own error for what it has one for; others stay the engine's. */

@@ -10,7 +10,7 @@
  *
  * It follows webmachinelearning/prompt-api: index.bs at 07c4a52, and for overflow, `samplingMode` and the members for
  * extensions (`params`, `temperature`, `topK`, the former names) the explainer at 04f5d0a. What it does not do (images,
- * audio, calls that the page runs itself, `responseConstraint`, `prefix`, thinking) is a `NotSupportedError`.
+ * audio, calls that the page runs itself, `prefix`, thinking) is a `NotSupportedError`.
  */
 
 import type { LoadOptions } from '../types.js';

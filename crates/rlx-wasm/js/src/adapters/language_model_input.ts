@@ -46,7 +46,7 @@ export function toFault(error: unknown, signal?: AbortSignal): unknown {
   if (!(error instanceof RlxError)) return error;
   const { code, message, at } = error;
   if (code === 'cancelled') return fault('AbortError', message, error);
-  if (code === 'unsupported' || at === 'tools') return fault('NotSupportedError', message, error);
+  if (code === 'unsupported' || at === 'tools' || at === 'grammar') return fault('NotSupportedError', message, error);
   if (code === 'disposed') return fault('InvalidStateError', message, error);
   if (code === 'io') return fault('NetworkError', message, error);
   return fault(code === 'device_unavailable' || code === 'bad_file' || code === 'out_of_memory' ? 'OperationError' : 'UnknownError', message, error);

@@ -1,17 +1,18 @@
 /** A session of the Prompt API: a conversation with an engine's model. */
 
 import { RlxError } from '../error.js';
-import type { ToolCall } from '../openai/types.js';
+import type { ChatRequest, ToolCall } from '../openai/types.js';
 import type { ChatEngine, Settings } from './engine.js';
-import { notSupported, quotaExceeded, toFault, toMessages } from './language_model_input.js';
+import { quotaExceeded, toFault, toMessages } from './language_model_input.js';
 import type { LanguageModelPrompt, TextMessage } from './language_model_input.js';
 import { unless } from './language_model_source.js';
 import { NO_TOOLS } from './language_model_tools.js';
 import type { Tools } from './language_model_tools.js';
 
 export interface LanguageModelPromptOptions {
-  /** Not supported yet. */
+  /** The form of the answer: a JSON schema, or a regular expression without look-around that matches it as a whole. */
   responseConstraint?: object;
+  /** Do not tell the model of it. */
   omitResponseConstraintInput?: boolean;
   signal?: AbortSignal;
 }
@@ -151,7 +152,7 @@ export class LanguageModel extends EventTarget {
     checkConstraint(options);
     const { initial, rest, usage } = this.#state;
     try {
-      const whole = await this.#count([...initial, ...rest, ...toMessages(input, false)]);
+      const whole = await this.#count([...initial, ...rest, ...withConstraint(toMessages(input, false), options)]);
       signal.throwIfAborted();
       return Math.max(0, whole - usage);
     } catch (error) {
@@ -209,10 +210,11 @@ export class LanguageModel extends EventTarget {
     const done = await this.#turn(signal);
     try {
       checkConstraint(options);
-      const { messages } = await this.#fit(input, signal);
+      const { messages } = await this.#fit(input, signal, options);
+      const form = formOf(options);
       // Each turn has more messages, so that a model that calls without end fills its window.
       let said: TextMessage[] = messages;
-      for (let more = true; more;) ({ said, more } = await this.#say(said, signal, heard));
+      for (let more = true; more;) ({ said, more } = await this.#say(said, form, signal, heard));
     } catch (error) {
       const full = error instanceof RlxError && error.code === 'context_full' && !signal.aborted;
       throw full ? quotaExceeded(this.contextWindow + 1, this.contextWindow) : toFault(error, signal);
@@ -222,10 +224,12 @@ export class LanguageModel extends EventTarget {
   }
 
   /** What the model says next: its answer, or calls with their results, after which there is more to say. */
-  async #say(messages: TextMessage[], signal: AbortSignal, heard: (text: string) => void): Promise<{ said: TextMessage[]; more: boolean }> {
+  async #say(
+    messages: TextMessage[], form: Partial<ChatRequest>, signal: AbortSignal, heard: (text: string) => void,
+  ): Promise<{ said: TextMessage[]; more: boolean }> {
     const { engine, sampling, tools, initial, rest } = this.#state;
     const chunks = await engine.chat.completions.create({
-      ...sampling.settings, ...(tools.told.length > 0 && { tools: tools.told }), messages: [...initial, ...rest, ...messages], signal, stream: true,
+      ...sampling.settings, ...form, ...(tools.told.length > 0 && { tools: tools.told }), messages: [...initial, ...rest, ...messages], signal, stream: true,
     });
     let content = '';
     let thought = false;
@@ -250,10 +254,10 @@ export class LanguageModel extends EventTarget {
   }
 
   /** The input as messages, after as many of the oldest were dropped as they need room. */
-  async #fit(input: LanguageModelPrompt, signal: AbortSignal): Promise<{ messages: TextMessage[]; usage: number }> {
+  async #fit(input: LanguageModelPrompt, signal: AbortSignal, options: LanguageModelPromptOptions = {}): Promise<{ messages: TextMessage[]; usage: number }> {
     const { initial } = this.#state;
     let { rest } = this.#state;
-    const messages = toMessages(input, initial.length + rest.length > 0);
+    const messages = withConstraint(toMessages(input, initial.length + rest.length > 0), options);
     const window = this.contextWindow;
     const first = await this.#count([...initial, ...rest, ...messages]);
     let usage = first;
@@ -307,6 +311,25 @@ export async function countTokens(engine: ChatEngine, messages: readonly TextMes
 }
 
 function checkConstraint({ responseConstraint, omitResponseConstraintInput = false }: LanguageModelPromptOptions): void {
-  if (responseConstraint !== undefined) throw notSupported('responseConstraint');
-  if (omitResponseConstraintInput) throw new TypeError('omitResponseConstraintInput needs a responseConstraint');
+  if (responseConstraint !== undefined && (typeof responseConstraint !== 'object' || responseConstraint === null)) {
+    throw new TypeError('responseConstraint must be a JSON schema or a RegExp');
+  }
+  if (responseConstraint === undefined && omitResponseConstraintInput) throw new TypeError('omitResponseConstraintInput needs a responseConstraint');
+}
+
+/** The constraint as the engine takes it. */
+function formOf({ responseConstraint: constraint }: LanguageModelPromptOptions): Partial<ChatRequest> {
+  if (constraint === undefined) return {};
+  if (constraint instanceof RegExp) return { grammar: { syntax: 'regex', definition: constraint.source } };
+  return { response_format: { type: 'json_schema', json_schema: { name: 'answer', schema: { ...constraint } } } };
+}
+
+/** Tells the model of the constraint, behind what it is asked. */
+function withConstraint(messages: TextMessage[], { responseConstraint: constraint, omitResponseConstraintInput: omits }: LanguageModelPromptOptions): TextMessage[] {
+  const last = messages.at(-1);
+  if (constraint === undefined || omits || !last) return messages;
+  const told = constraint instanceof RegExp
+    ? `Answer with a text that this regular expression matches: ${constraint.source}`
+    : `Answer with JSON of this schema: ${JSON.stringify(constraint)}`;
+  return [...messages.slice(0, -1), { ...last, content: `${last.content}\n\n${told}` }];
 }
