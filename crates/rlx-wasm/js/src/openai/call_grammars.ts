@@ -34,23 +34,40 @@ const list: Written = {
   all: (call, once) => `"[" ${call} ${once ? '' : `(", " ${call})*`} "]"`,
 };
 
-/** Qwen3-Coder's blocks. A value is text where the schema says so, else JSON. */
-const blocks: Written['call'] = ({ name, parameters = {} }) => {
-  const { properties = {}, required = [] } = parameters as { properties?: { [key: string]: object }; required?: string[] };
+/** A schema of a text that is written as it is. */
+interface TextSchema {
+  type?: unknown;
+  minLength?: number;
+  maxLength?: number;
+}
+
+/** Longer texts are not counted: a count is a part of the grammar for each character. */
+const MOST_COUNTED = 1000;
+
+/** Qwen3-Coder's blocks. A value is text where the schema says so, else JSON. `rules` takes those that values need. */
+function blocks({ name, parameters = {} }: Described, rules: string[]): string {
+  const { properties = {}, required = [] } = parameters as { properties?: { [key: string]: TextSchema }; required?: string[] };
+  const valueOf = (key: string, schema: TextSchema): string => {
+    if (schema.type !== 'string' || 'enum' in schema || 'const' in schema) return `${json(schema)} "\\n</parameter>"`;
+    const unknown = ['pattern', 'format'].find((keyword) => keyword in schema);
+    if (unknown) {
+      const what = `${unknown} of ${name}'s parameter ${key} is not done in the form of this model's calls, whose texts are no JSON`;
+      throw usage(what, 'tools', 'use enum, or leave it out');
+    }
+    const { minLength = 0, maxLength = Infinity } = schema;
+    const most = maxLength > MOST_COUNTED ? '' : maxLength;
+    rules.push(`text_${rules.length}[suffix="\\n</parameter>"]: /(.|\\n){${Math.min(minLength, MOST_COUNTED)},${most}}/`);
+    return `text_${rules.length - 1}`;
+  };
   const values = Object.entries(properties).map(([key, schema]) => {
-    const isText = (schema as { type?: unknown }).type === 'string' && !('enum' in schema) && !('const' in schema);
-    const value = isText ? 'block_text' : `${json(schema)} "\\n</parameter>"`;
-    const block = `${text(`\n<parameter=${key}>\n`)} ${value}`;
+    const block = `${text(`\n<parameter=${key}>\n`)} ${valueOf(key, schema)}`;
     return required.includes(key) ? block : `(${block})?`;
   });
   return `${text(`<function=${name}>`)} ${values.join(' ')} "\\n</function>"`;
-};
-
-/** The rule that `blocks` names. */
-const BLOCK_TEXT = 'block_text[suffix="\\n</parameter>"]: /(.|\\n)*/';
+}
 
 /** How a model with this template writes its calls. */
-function written(form: Form, template: string, vocabulary: Vocabulary): Written | undefined {
+function written(form: Form, template: string, vocabulary: Vocabulary, rules: string[]): Written | undefined {
   const mark = (literal: string) => vocabulary.lark(literal);
   if (form.channels) {
     return {
@@ -60,7 +77,7 @@ function written(form: Form, template: string, vocabulary: Vocabulary): Written 
   }
   switch (form.calls?.open) {
     case '<tool_call>': {
-      const call = template.includes('<function=') ? blocks : object('arguments');
+      const call = template.includes('<function=') ? (tool: Described) => blocks(tool, rules) : object('arguments');
       return { call: (tool) => `"\\n" ${call(tool)} "\\n"` };
     }
     case '[TOOL_CALLS]':
@@ -79,7 +96,8 @@ function written(form: Form, template: string, vocabulary: Vocabulary): Written 
 export function callGrammar(
   form: Form, template: string, vocabulary: Vocabulary, tools: readonly ChatTool[], { once, opened = false }: { once: boolean; opened?: boolean },
 ): string {
-  const how = written(form, template, vocabulary);
+  const rules: string[] = [];
+  const how = written(form, template, vocabulary, rules);
   if (!how) {
     throw usage("nothing holds this model's calls to a schema or forces one", 'tools', 'leave strict out, and tool_choice auto: the form of its calls is no JSON');
   }
@@ -88,5 +106,5 @@ export function callGrammar(
   const mark = (literal: string | undefined) => (literal === undefined || form.channels ? '' : vocabulary.lark(literal));
   const one = `${opened || bare ? '' : mark(open)} ${how.all ? how.all('call', once) : 'call'} ${mark(close)}`;
   const times = once || opened || how.all || bare ? '' : ' ("\\n"? one)*';
-  return `start: one${times}\none: ${one}\ncall: ${calls}\n${calls.includes('block_text') ? BLOCK_TEXT : ''}\n`;
+  return `start: one${times}\none: ${one}\ncall: ${calls}\n${rules.join('\n')}\n`;
 }
