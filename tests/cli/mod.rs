@@ -8,6 +8,7 @@ mod convert;
 mod embed;
 mod fidelity;
 mod files;
+mod forms;
 mod graph;
 mod inspect;
 mod json;
