@@ -5,7 +5,7 @@ import { cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { launch, openPage, startServer } from '../browser/harness.mjs';
-import { ask, html, lastLine, model, packed, page, project, questions, rightAnswer, root, run, serveModel, source, space, tool, write } from './project.mjs';
+import { ask, end, html, lastLine, model, packed, page, project, questions, rightAnswer, root, run, serveModel, source, space, tool, write } from './project.mjs';
 
 let browser;
 const servers = [];
@@ -82,6 +82,27 @@ test('Node answers, from a path', () => {
 test('Deno answers, from a path', () => {
   const folder = project('deno', { 'ask.js': ask(), 'main.js': "import { ask } from './ask.js';\nconsole.log(await ask(Deno.args[0]));" });
   assert.equal(lastLine(run(tool('.bin', 'deno'), ['run', '-A', 'main.js', model], { cwd: folder })), rightAnswer);
+});
+
+test('Deno reads and writes while an answer comes, so that a stream is sent as it comes', () => {
+  const folder = project('deno-streams', {
+    'main.js': `import { readFile } from 'node:fs/promises';
+import { Engine } from 'rlx-wasm';
+const engine = await Engine.load({ model: Deno.args[0], device: 'cpu' });
+// An answer of 300 tokens: the one that ends answers is never chosen.
+const stream = await engine.chat.completions.create({ messages: ${JSON.stringify(questions[0].messages)}, max_tokens: 300, logit_bias: { ${end}: -100 }, stream: true });
+let [over, reads] = [false, 0];
+const reading = (async () => {
+  for (; !over; reads += 1) await readFile('main.js');
+})();
+for await (const _ of stream);
+const between = reads;
+over = true;
+await reading;
+engine.dispose();
+console.log(between);`,
+  });
+  assert.ok(Number(lastLine(run(tool('.bin', 'deno'), ['run', '-A', 'main.js', model], { cwd: folder }))) > 0);
 });
 
 test('a page answers without a bundler, under a strict security policy', async () => {

@@ -27,6 +27,8 @@ const testCase = { format: 'q4_k_m' };
 const expected = JSON.parse(readFileSync(join(root, 'tests/fixtures/rustdoc-2m/expected.json'), 'utf8'));
 export const model = join(root, 'tests/fixtures/rustdoc-2m/rustdoc-2m-q4_k_m.gguf');
 export const questions = questionsOf(testCase, expected, 'package');
+/** The token that ends the model's answers. */
+export const end = expected.eos_token_id;
 
 /**
  * Files that every project may use: `ask` loads the model on the CPU, asks, and answers with what differs from what was

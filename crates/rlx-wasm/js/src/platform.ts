@@ -17,12 +17,14 @@ function yieldByMessage(): Promise<void> {
   });
 }
 
-/** A timer, where a message would be heard before anything is sent or received: in workerd a stream would come all at its end. */
-const yieldByTimer = () => new Promise<void>((resolve) => setTimeout(resolve));
+declare const setImmediate: typeof setTimeout | undefined;
 
 const isWorkerd = (globalThis.navigator as Navigator | undefined)?.userAgent === 'Cloudflare-Workers';
 
+/** Deno, Bun and workerd hear messages before they read and write, so that a stream would be sent all at its end. */
+const turn = typeof setImmediate === 'function' ? setImmediate : isWorkerd ? setTimeout : undefined;
+
 export const platform: Platform = {
   now: () => performance.now(),
-  yieldToPage: isWorkerd ? yieldByTimer : yieldByMessage,
+  yieldToPage: turn ? () => new Promise((resolve) => turn(resolve)) : yieldByMessage,
 };
