@@ -1,6 +1,7 @@
 // Answers that are held to a form, in Node with the package as it is shipped.
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import Ajv from 'ajv/dist/2020.js';
 import { Engine } from '../../crates/rlx-wasm/js/dist/index.js';
@@ -63,6 +64,18 @@ test('grammars hold texts as they hold chats; what is no grammar is told before 
   const { choices } = await engine.chat.completions.create({ messages, max_tokens: 5, temperature: 0 });
   assert.equal(choices[0].finish_reason, 'length');
 }));
+
+test('the module may be given, as bytes; one that is none is an error of the call alone', async () => {
+  const bytes = readFileSync(new URL('../../crates/rlx-wasm/js/dist/rlx-grammar.wasm', import.meta.url));
+  const asked = { messages, grammar: 'root ::= "a"', temperature: 0 };
+  const given = await Engine.load({ model: MODEL.pathname, device: 'cpu', grammarWasm: bytes });
+  assert.equal((await given.chat.completions.create(asked)).choices[0].message.content, 'a');
+  await given.dispose();
+  const broken = await Engine.load({ model: MODEL.pathname, device: 'cpu', grammarWasm: new Uint8Array(8) });
+  for (let i = 0; i < 2; i++) await assert.rejects(broken.chat.completions.create(asked), { code: 'io', at: 'wasm' });
+  assert.equal((await broken.chat.completions.create({ messages, max_tokens: 2 })).usage.completion_tokens, 2);
+  await broken.dispose();
+});
 
 test('an answer of a form is in no one\'s way: aborted, cut off by length, beside another', () => withEngine(async (engine) => {
   const form = { messages, response_format: { type: 'json_object' }, seed: 1, temperature: 1 };

@@ -3,6 +3,7 @@
 import { toRlxError } from './error.js';
 import type { Instance } from './instance.js';
 import type { BoundVocabulary, GrammarGlue } from './rlx_grammar.js';
+import type { WasmSource } from './types.js';
 import { single } from './wasm_module.js';
 
 /** As in `lazy.ts`. */
@@ -18,14 +19,15 @@ export interface Matcher {
   end(): void;
 }
 
-/** The one instance, until it traps. */
-let started: Promise<{ instance: Instance; glue: GrammarGlue }> | undefined;
+type Started = Promise<{ instance: Instance; glue: GrammarGlue }>;
 
-function module(): NonNullable<typeof started> {
-  const starting = (started ??= single(file(), lazyGrammar.glue));
-  starting.catch(() => {
-    if (started === starting) started = undefined;
-  });
+/** One instance of a module for all engines, until it traps; the package's own has no key. */
+const modules = new Map<WasmSource | undefined, Started>();
+
+function module(wasm: WasmSource | undefined): Started {
+  const starting = modules.get(wasm) ?? single(wasm ?? file(), lazyGrammar.glue);
+  modules.set(wasm, starting);
+  starting.catch(() => modules.delete(wasm));
   return starting;
 }
 
@@ -42,14 +44,14 @@ function inside<T>(instance: Instance, work: () => T): T {
 export class ModuleVocabulary {
   #made: { instance: Instance; bound: BoundVocabulary } | undefined;
 
-  constructor(private readonly bytes: Uint8Array) {}
+  constructor(private readonly bytes: Uint8Array, private readonly wasm?: WasmSource) {}
 
   /** Fetches the module and reads the vocabulary, if that is not done. */
   async ready(): Promise<void> {
     if (this.#made && !this.#made.instance.stopped) return;
-    const { instance, glue } = await module();
+    const { instance, glue } = await module(this.wasm);
     if (instance.stopped) {
-      started = undefined;
+      modules.delete(this.wasm);
       return this.ready();
     }
     this.#made = { instance, bound: inside(instance, () => new glue.RlxVocabulary(this.bytes)) };

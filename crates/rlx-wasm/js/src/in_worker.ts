@@ -152,11 +152,12 @@ function hello(port: MessagePort, { worker, patience, signal }: Greeting): Promi
 /** The options as what a worker can get: addresses are made whole here, where they belong. */
 function asData({ worker: _, ...options }: LoadOptions): LoadOptions {
   const whole = (item: unknown) => (isAddress(item) ? address(item) : item);
-  const { wasm } = options;
+  const { wasm, grammarWasm } = options;
   return {
     ...options,
     model: modelItems(options.model, 'model').map(whole) as string[],
     ...(wasm !== undefined && { wasm: wasm instanceof URL ? wasm.href : wasm }),
+    ...(grammarWasm !== undefined && { grammarWasm: grammarWasm instanceof URL ? grammarWasm.href : grammarWasm }),
   };
 }
 

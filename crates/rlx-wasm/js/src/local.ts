@@ -53,7 +53,7 @@ export class LocalEngine implements Core {
       },
     };
     const modelName = (JSON.parse(this.#info) as EngineInfo).model.name;
-    const context = { engine, queue: this.#queue, platform, modelName };
+    const context = { engine, queue: this.#queue, platform, modelName, grammarWasm: options.grammarWasm };
     this.chat = { completions: completions(context) };
     this.completions = textCompletions(context);
   }

@@ -5,7 +5,7 @@ import type { FileSource, LoadOptions } from './types.js';
 
 const LOAD_KEYS: { [key in keyof Required<LoadOptions>]: true } = {
   model: true, device: true, contextLength: true, blockLength: true, conversationBytes: true, gpu: true, cache: true, makeRoom: true, integrity: true, kv: true,
-  activations: true, tuning: true, threads: true, worker: true, wasm: true, fetch: true, headers: true, onProgress: true,
+  activations: true, tuning: true, threads: true, worker: true, wasm: true, grammarWasm: true, fetch: true, headers: true, onProgress: true,
   onNotice: true, onLost: true, signal: true,
 };
 

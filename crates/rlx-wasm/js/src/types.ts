@@ -113,6 +113,11 @@ export interface LoadOptions extends KeepingOptions {
    * that is given here has one thread.
    */
   wasm?: WasmSource;
+  /**
+   * `rlx-grammar.wasm`, which holds answers to a form. Default: the one next to the package's modules, fetched when a
+   * call asks for a form.
+   */
+  grammarWasm?: WasmSource;
   /** What requests the model's files. Default: the global `fetch`. */
   fetch?: typeof fetch;
   /**

@@ -2,6 +2,7 @@
 
 import { cancelled, RlxError, toRlxError, withText } from '../error.js';
 import type { Queue } from '../queue.js';
+import type { WasmSource } from '../types.js';
 import type { Platform, WasmEngine, WasmEvent, WasmLikely, WasmRequest } from '../wasm.js';
 import type { AnswerReader, Delta } from './answer.js';
 import type { Hold } from './held.js';
@@ -19,6 +20,8 @@ export interface ChatContext {
   queue: Queue;
   platform: Platform;
   modelName: string;
+  /** Where the module is that holds answers to a form, if not in the package. */
+  grammarWasm?: WasmSource | undefined;
 }
 
 /** An answer to compute. */

@@ -161,12 +161,13 @@ class Held {
 }
 
 /** What holds the answers of a request to its form. Fetches the module; throws for a grammar that is none. */
-export async function hold({ engine }: ChatContext, asked: Asked, form: Form = {}, tools: readonly ChatTool[] = []): Promise<Hold> {
+export async function hold(cx: ChatContext, asked: Asked, form: Form = {}, tools: readonly ChatTool[] = []): Promise<Hold> {
   const asks = asksOf(asked, tools);
+  const { engine } = cx;
   const template = engine.template();
   const { thoughts, calls } = form;
   const marks = [thoughts?.open, thoughts?.close, calls?.open, calls?.close, ...(calls?.inside ?? [])].filter((mark) => mark !== undefined);
-  const vocabulary = await vocabularyOf(engine, [...BLANKS, ...CHANNELS, ...marks]);
+  const vocabulary = await vocabularyOf(cx, [...BLANKS, ...CHANNELS, ...marks]);
   const id = (text: string | undefined) => (text === undefined ? undefined : vocabulary.token(text)?.id);
   const parts: Parts = { vocabulary, answer: asks.answer };
   const [open, close] = [id(thoughts?.open), id(thoughts?.close)];

@@ -1,7 +1,8 @@
 /** The tokens of an engine, for forms of answers. */
 
 import { ModuleVocabulary } from '../grammar_module.js';
-import type { WasmEngine } from '../wasm.js';
+import type { WasmSource } from '../types.js';
+import type { ChatContext } from './call.js';
 
 /** What a token is: `end` ends an answer, as control tokens do. */
 type Kind = 'text' | 'control' | 'end';
@@ -22,9 +23,12 @@ export class Vocabulary {
   readonly words: number;
   readonly #tokens: ReadonlyMap<string, Token>;
 
-  /** `bytes` is what `WasmEngine.vocabulary` gives; `texts` are the tokens that `token` will be asked for. */
-  constructor(bytes: Uint8Array, texts: readonly string[]) {
-    this.module = new ModuleVocabulary(bytes);
+  /**
+   * `bytes` is what `WasmEngine.vocabulary` gives; `texts` are the tokens that `token` will be asked for;
+   * `wasm` is the module, if not the package's.
+   */
+  constructor(bytes: Uint8Array, texts: readonly string[], wasm?: WasmSource) {
+    this.module = new ModuleVocabulary(bytes, wasm);
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const encoder = new TextEncoder();
     const wanted = texts.map((text) => ({ text, bytes: encoder.encode(text) }));
@@ -59,8 +63,8 @@ export class Vocabulary {
 const made = new WeakMap<object, Vocabulary>();
 
 /** The tokens of an engine, read once. */
-export async function vocabularyOf(engine: Pick<WasmEngine, 'vocabulary'>, texts: readonly string[]): Promise<Vocabulary> {
-  const vocabulary = made.get(engine) ?? new Vocabulary(engine.vocabulary(), texts);
+export async function vocabularyOf({ engine, grammarWasm }: Pick<ChatContext, 'engine' | 'grammarWasm'>, texts: readonly string[]): Promise<Vocabulary> {
+  const vocabulary = made.get(engine) ?? new Vocabulary(engine.vocabulary(), texts, grammarWasm);
   made.set(engine, vocabulary);
   await vocabulary.module.ready();
   return vocabulary;
