@@ -1,22 +1,22 @@
 //! A model on a device, from its first header byte to `dispose`.
 
 use crate::answer::Object;
+use crate::call::{Call, Speed};
 use crate::executor::{Executor, WASM_BYTES, cpu, where_it_runs};
 use crate::fault::{error, throw};
 use crate::files::Files;
 use crate::form::{Held, vocabulary};
 use crate::gpu::GpuHost;
-use crate::likely::TokenLikely;
 use crate::panic::tell_panics;
 use crate::placing::Placing;
 use crate::request::{Options, Prompt, conversation, parse, request};
 use crate::wait::{Pace, Platform, wait};
 use core::cell::RefCell;
-use core::task::{Context, Poll, ready};
+use core::task::{Context, Poll};
 use js_sys::Promise;
 use rlx_core::models::Language;
 use rlx_core::runtime::device::Device;
-use rlx_core::runtime::generate::engine::{Engine, Generation, Progress};
+use rlx_core::runtime::generate::engine::{Engine, Progress};
 use rlx_core::runtime::generate::machine::Reason;
 use rlx_core::runtime::generate::restore::Restore;
 use rlx_core::runtime::memory::Fit;
@@ -24,7 +24,7 @@ use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::selftest::check::Check;
 use rlx_core::runtime::selftest::{SelfTest, Verdict};
 use rlx_core::runtime::session::Opening;
-use rlx_core::runtime::trial::{Excerpt, Trial};
+use rlx_core::runtime::trial::Trial;
 use rlx_core::safetensors::files_of_index;
 use rlx_core::target::Activations;
 use rlx_core::text::{ChatTemplate, RenderOptions, Special, TemplateValue, Tokenizer, encode_chat};
@@ -75,57 +75,14 @@ fn local_time() -> i64 {
     (now.get_time() / 1e3 - now.get_timezone_offset() * 60.0).floor() as i64
 }
 
-struct Call {
-    generation: Generation,
-    started: f64,
-    first: Option<f64>,
-    /// Tokens whose probabilities have been told.
-    told: usize,
-}
-
-impl Call {
-    /// An event's text; with it is told how likely the tokens were that have come since the last one.
-    fn tell(&mut self, mut event: Object, tokenizer: &Tokenizer) -> String {
-        let from = core::mem::replace(&mut self.told, self.generation.tokens().len());
-        let tokens = &self.generation.tokens()[from..];
-        // A token that ends the answer is none of its text.
-        let shown = (from..).zip(tokens).filter(|(_, id)| !tokenizer.is_eog(**id));
-        let likely = shown.filter_map(|(i, _)| self.generation.likely(i));
-        let likely: Vec<_> = likely.map(|likely| TokenLikely::new(likely, tokenizer)).collect();
-        if !likely.is_empty() {
-            event.set("logprobs", &likely);
-        }
-        event.text()
-    }
-}
-
-/// Of the last finished answer.
-#[derive(Default)]
-struct Speed {
-    /// Milliseconds from the call to its first token.
-    first: Option<f64>,
-    /// Tokens per second, of the prompt and of the answer.
-    prefill: Option<f64>,
-    decode: Option<f64>,
-}
-
-impl Speed {
-    /// Adds it to what is told.
-    fn tell(&self, mut to: Object) -> Object {
-        to.set("firstTokenMs", &self.first);
-        to.set("prefillTokensPerSecond", &self.prefill);
-        to.set("decodeTokensPerSecond", &self.decode);
-        to
-    }
-}
-
-struct State {
+/// The engine behind its methods.
+pub(crate) struct State {
     platform: Rc<Platform>,
     options: Options,
-    executor: Executor,
-    files: Files,
+    pub executor: Executor,
+    pub files: Files,
     /// What the device is timed with, before the model is opened.
-    trial: Option<Trial>,
+    pub trial: Option<Trial>,
     opened: Option<Opened>,
     opening: Option<Opening>,
     /// The self-test of the GPU, until it has answered; then its verdict, until the page asks for it.
@@ -141,8 +98,8 @@ struct State {
 /// A model on a device. The methods are those of `WasmEngine` in `js/src/wasm.ts`.
 #[wasm_bindgen]
 pub struct RlxEngine {
-    state: Rc<RefCell<State>>,
-    platform: Rc<Platform>,
+    pub(crate) state: Rc<RefCell<State>>,
+    pub(crate) platform: Rc<Platform>,
 }
 
 /// Fails for a model that 32-bit wasm memory cannot hold, before any tensor is fetched.
@@ -153,7 +110,7 @@ fn fits(fit: &Fit) -> Result<()> {
     })
 }
 
-fn not_open() -> Error {
+pub(crate) fn not_open() -> Error {
     Error::internal("called before `open`")
 }
 
@@ -262,23 +219,6 @@ impl RlxEngine {
                 .map_err(|e| throw(&e))?;
             let estimate = state.borrow_mut().estimate().map_err(|e| throw(&e))?;
             Ok(JsValue::from_str(&estimate))
-        })
-    }
-
-    /// Call after all headers, before `open`: what the device is, and what of the model it would be timed with.
-    pub fn excerpt(&self) -> core::result::Result<String, JsValue> {
-        self.state.borrow_mut().excerpt().map_err(|e| throw(&e))
-    }
-
-    /// Runs steps of the excerpt on the device; it is put there first.
-    pub fn trial(&self, mut steps: u32) -> Promise {
-        let (state, platform) = (self.state.clone(), self.platform.clone());
-        future_to_promise(async move {
-            let pace = state.borrow().executor.pace;
-            wait(&platform, pace, |cx| state.borrow_mut().poll_trial(&mut steps, cx))
-                .await
-                .map_err(|e| throw(&e))?;
-            Ok(JsValue::UNDEFINED)
         })
     }
 
@@ -447,7 +387,7 @@ impl RlxEngine {
 
 impl State {
     /// The options of a compilation for the device, which become those of the engine.
-    fn model_options(&mut self) -> ModelOptions {
+    pub fn model_options(&mut self) -> ModelOptions {
         let mut options = ModelOptions::by(&self.executor.device.target().policy);
         if self.options.logits {
             options = options.with_logits();
@@ -483,32 +423,6 @@ impl State {
             estimate.set("refusal", &error(&e));
         }
         Ok(estimate.text())
-    }
-
-    fn excerpt(&mut self) -> Result<String> {
-        let options = self.model_options();
-        let excerpt = Excerpt::new(&self.files.checkpoint()?, &options)?;
-        let device = match &self.executor.webgpu {
-            Some(webgpu) => key(&webgpu.gpu().info()),
-            None => self.executor.device.info().adapter,
-        };
-        let (class, scale) = (excerpt.class(), excerpt.scale());
-        Ok(Object::new().with("device", &device).with("class", &class).with("scale", &scale).text())
-    }
-
-    /// Puts the excerpt on the device, and runs steps there: those that have not begun.
-    fn poll_trial(&mut self, steps: &mut u32, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        ready!(self.executor.poll_probes(cx))?;
-        if self.trial.is_none() {
-            let options = self.model_options();
-            let excerpt = Excerpt::new(&self.files.checkpoint()?, &options)?;
-            self.trial = Some(excerpt.start(&self.executor.device, &options)?);
-        }
-        let trial = self.trial.as_mut().ok_or_else(not_open)?;
-        if *steps > 0 {
-            trial.run(core::mem::take(steps));
-        }
-        trial.poll(cx)
     }
 
     fn open(&mut self) -> Result<()> {

@@ -16,6 +16,8 @@
 
 mod answer;
 #[cfg(feature = "chat")]
+mod call;
+#[cfg(feature = "chat")]
 mod engine;
 mod executor;
 mod fault;
@@ -36,6 +38,8 @@ mod request;
 mod session;
 #[cfg(feature = "graphs")]
 mod state;
+#[cfg(feature = "chat")]
+mod trial;
 mod wait;
 #[cfg(target_feature = "atomics")]
 mod worker;
