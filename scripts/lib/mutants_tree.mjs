@@ -84,10 +84,13 @@ function switched(file, from, mutants) {
   return `(${mutants.map((m) => `if ${on(m)} { ${m.to} } else `).join('')}{ ${from} })`;
 }
 
+/** A text that Rust includes, or several as one: by `wgsl!`, which cuts comments, or as it is. */
+const INCLUDED = /\b(?:wgsl|include_str)!\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)/g;
+
 const quoted = (text) => `r####"${text}"####`;
 
 /** Rust source with an edit at each place where it includes one of the WGSL `texts` (path: mutants). */
-function withEditedTexts(file, source, texts) {
+export function withEditedTexts(file, source, texts) {
   const used = new Set();
   const pick = (expression, mutants) => {
     const edits = mutants.flatMap(editsOf).map(({ name, from, to, within }) => {
@@ -96,12 +99,12 @@ function withEditedTexts(file, source, texts) {
     });
     return `rlx_core::mutant::pick(${expression}, &[${edits.join(', ')}])`;
   };
-  let out = source.replace(/include_str!\("([^"]+)"\)/g, (whole, path) => {
-    const target = normalize(join(dirname(file), path));
-    const mutants = texts.get(target);
-    if (!mutants || CONSTANT_TEXTS.some((c) => c.texts.test(target))) return whole;
-    used.add(target);
-    return pick(whole, mutants);
+  let out = source.replace(INCLUDED, (whole) => {
+    const included = [...whole.matchAll(/"([^"]+\.wgsl)"/g)].map(([, path]) => normalize(join(dirname(file), path)));
+    const edited = included.filter((path) => texts.has(path) && !CONSTANT_TEXTS.some((c) => c.texts.test(path)));
+    if (edited.length === 0) return whole;
+    edited.forEach((path) => used.add(path));
+    return pick(whole, edited.flatMap((path) => texts.get(path)));
   });
   for (const { texts: which, reader, use, edited } of CONSTANT_TEXTS) {
     const mutants = [...texts].filter(([path]) => which.test(path));
@@ -124,7 +127,10 @@ export function plannedFiles(mutants) {
     if (!paths.has(file)) throw new Stop(`the mutant ${list[0].name} is stale: there is no ${file}`);
     const text = readFileSync(inRoot(file), 'utf8');
     if (file.endsWith('.wgsl')) {
-      list.flatMap(editsOf).forEach((edit) => spanOf(edit, text));
+      for (const edit of list.flatMap(editsOf)) {
+        spanOf(edit, text);
+        if ((edit.within ?? edit.from).includes('//')) throw new Stop(`the mutant ${edit.name} is stale: its snippet has a comment, which kernels' texts have not`);
+      }
       wgsl.set(file, list);
     } else {
       changed.set(file, spliced(file, text, list));

@@ -173,7 +173,7 @@ export default [
   },
   {
     name: 'cpu-delta-chunk-own-decay', is: 'new', kind: 'constant', file: at('kernels/gated_delta_net/chunk.rs'),
-    from: 'self.remains[c] = 1.0;', to: 'self.remains[c] = *decay;',
+    from: 'self.remains[c] = 1.0;', to: 'self.remains[c] = *decay;', form: 'statement',
     stands: 'What a row of a chunk writes fades in the row itself.',
     tests: ['cpu:all recurrent::'],
   },

@@ -283,7 +283,7 @@ export default [
   },
   {
     name: 'the-last-layer-that-differs-is-named', is: 'new', kind: 'order', file: 'crates/rlx-native/src/tools/verify.rs',
-    from: 'self.outputs.iter().find(', to: 'self.outputs.iter().rev().find(',
+    within: 'self.outputs.iter().find(|c| !c.name', from: 'self.outputs.iter()', to: 'self.outputs.iter().rev()',
     stands: 'A check of layers names the last one that differs instead of the first.',
     tests: ['native:all names_the_first_layer', 'native:all json::verify'],
   },
@@ -319,7 +319,7 @@ export default [
   },
   {
     name: 'copies-that-overlap', is: 'new', kind: 'condition', file: at('runtime/generate/conversations.rs'),
-    from: 'if from - at >= bytes {', to: 'if from - at > 0 {',
+    from: 'from - at >= bytes', to: 'from - at > 0',
     stands: 'The copy of a conversation overwrites that of the next one.',
     tests: ['native:all conversations::'],
   },

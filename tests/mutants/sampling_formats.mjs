@@ -48,13 +48,13 @@ export default [
   },
   {
     name: 'prompt-counts-as-generated', is: 'new', kind: 'operand', file: sample('mod.rs'),
-    from: 'let n_generated = word & GENERATED', to: 'let n_generated = word & (GENERATED | IN_PROMPT)',
+    within: 'let n_generated = word & GENERATED', from: 'word & GENERATED', to: 'word & (GENERATED | IN_PROMPT)',
     stands: 'Frequency and presence penalties count the prompt.',
     tests: ['core:all noticed::', 'core:all sample::'],
   },
   {
     name: 'bias-as-an-occurrence', is: 'new', kind: 'operand', file: sample('mod.rs'),
-    from: 'if word & (IN_PROMPT | GENERATED) != 0', to: 'if word != 0',
+    from: 'word & (IN_PROMPT | GENERATED) != 0', to: 'word != 0',
     stands: 'The repetition penalty takes a token with a bias for one of the text.',
     tests: ['core:all noticed::', 'core:all sample::'],
   },

@@ -59,13 +59,13 @@ export default [
   },
   {
     name: 'template-value-in-another-order', is: 'new', kind: 'order', file: 'crates/rlx-core/src/safetensors/json.rs',
-    from: 'members.push((key, value));', to: 'members.insert(0, (key, value));',
+    from: 'members.push((key, value));', to: 'members.insert(0, (key, value));', form: 'statement',
     stands: 'A template prints the keys of a tool in another order than Python does.',
     tests: ['core:all templates::', 'core:lib text::'],
   },
   {
     name: 'template-filters-of-nothing', is: 'new', kind: 'condition', file: at('template/filters.rs'),
-    from: 'return Value::list([], &meter); // as `map`', to: '',
+    within: 'let rest = rest_of(args, at + 1);\n        if !value.is_true()', from: '!value.is_true()', to: 'false',
     stands: 'A template that selects among tools fails where there are none.',
     tests: ['core:lib text::'],
   },
@@ -143,7 +143,7 @@ export default [
   },
   {
     name: 'blanks-at-the-end', is: 'new', kind: 'condition', file: at('pretokenize/pattern.rs'),
-    from: 'is_none_or(is_white_space)', to: 'is_some_and(is_white_space)',
+    from: 'text.chars().next().is_none_or(is_white_space)', to: 'text.chars().next().is_some_and(is_white_space)',
     stands: 'Blanks at the end of a text are two words.',
     tests: ['core:all noticed::', 'core:all text::', 'core:lib text::'],
   },
@@ -173,7 +173,7 @@ export default [
   },
   {
     name: 'scores-lowest-first', is: 'new', kind: 'order', file: at('sentencepiece.rs'),
-    from: 'if bits >> 31 == 1', to: 'if bits >> 31 == 0',
+    from: 'bits >> 31 == 1', to: 'bits >> 31 == 0',
     stands: 'Of the pairs of a SentencePiece vocabulary the one with the lowest score merges first.',
     tests: ['core:all text::'],
   },
