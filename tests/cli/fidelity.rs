@@ -44,6 +44,12 @@ fn f32_is_as_good_as_the_reference_on_both_and_both_references_agree() {
 fn shorter_activations_and_caches_cost_what_they_must_in_both_ways() {
     let int8 = measured(&["--activations", "int8"]);
     let caches = measured(&["--activations", "f32", "--kv", "q8_0"]);
+    let int16 = measured(&["--activations", "int16"]);
+    for way in WAYS {
+        let kl = |v: &Value| number(v, way, "mean_kl");
+        assert!(kl(&int16) > 0.0 && kl(&int16) < 1e-3 * kl(&int8), "{int16}");
+        assert_eq!(number(&int16, way, "top1"), 1.0, "{int16}");
+    }
     assert_eq!((&int8["kv"], &caches["kv"]), (&"f32".into(), &"q8_0".into()));
     for (v, most) in [(&int8, 0.1), (&caches, 0.05)] {
         for way in WAYS {

@@ -41,7 +41,7 @@ export default [
   },
   {
     name: 'segments-forget-the-function', is: 'new', kind: 'condition', file: at('fuse_segments.rs'),
-    within: '(node.inputs[0], m.bias, m.epilogue, int8.then_some(format))', from: 'm.epilogue', to: 'Epilogue::None',
+    within: '(node.inputs[0], m.bias, m.epilogue, integers.then_some(format))', from: 'm.epilogue', to: 'Epilogue::None',
     stands: 'Products with different functions behind them are merged, and the functions are lost.',
     tests: ['core:lib passes::fuse_segments'],
   },

@@ -42,13 +42,13 @@ impl Activations {
         Ok(Self { m: x.len() / k, k, rows: Form::F32(x.to_vec()) })
     }
 
-    /// Rows of `q8_0` or `q8_k` blocks, as `quantize_rows` makes them.
+    /// Rows of `q8_0` or `q15_0` blocks, as `quantize_rows` makes them.
     ///
     /// # Errors
     /// `Usage` for another format, or a length that is no whole rows.
     pub fn int8(format: BlockFormat, k: usize, x: &[u8]) -> Result<Self> {
         let row = DType::Block(format).row_bytes(k as u64).unwrap_or(0) as usize;
-        let known = matches!(format, BlockFormat::Q8_0 | BlockFormat::Q8K);
+        let known = matches!(format, BlockFormat::Q8_0 | BlockFormat::Q15_0);
         if !known || row == 0 || !x.len().is_multiple_of(row) {
             return Err(Error::usage(format!(
                 "{} bytes are no rows of {k} in {}",
@@ -90,7 +90,7 @@ impl Matrix {
 
     /// The int8 blocks that meet this weight in integers, if any do.
     pub fn int8(&self) -> Option<BlockFormat> {
-        [BlockFormat::Q8_0, BlockFormat::Q8K].into_iter().find(|b| self.weight.meets(*b))
+        Some(BlockFormat::Q8_0).filter(|b| self.weight.meets(*b))
     }
 
     /// `y[m][rows]`: products of these rows, of whole panels but for the last, with every row of x.

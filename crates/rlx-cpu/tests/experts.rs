@@ -77,13 +77,13 @@ fn experts_products_are_the_references_for_every_type_of_bank() {
 }
 
 #[test]
-fn int8_rows_meet_their_experts() {
+fn rows_of_integers_meet_their_experts() {
     let mut random = Random(62);
     let k = if cfg!(miri) { 32 } else { 256 };
-    for dtype in weight_types().into_iter().filter(|d| d.is_block()) {
+    for (dtype, of) in integer_products() {
         let blocks = |random: &mut Random, dims: &[u64]| {
             let (rows, n) = (dims[..dims.len() - 1].iter().product(), dims.iter().product::<u64>());
-            shaped(quantized(int8_of(dtype), [rows, k], &random.floats(n as usize)), dims)
+            shaped(quantized(of, [rows, k], &random.floats(n as usize)), dims)
         };
         for [m, top_k, experts, n] in [[1, 3, 5, 48], [7, 2, 3, 19]] {
             every_form(&mut random, dtype, [m, top_k, experts, n, k], 2e-5, blocks);

@@ -194,11 +194,10 @@ fn elements_that_overflow_are_infinite_with_f32_rows() {
 #[test]
 fn hostile_scales_spoil_their_own_rows_alone_with_int8_rows() {
     let mut random = Random(23);
-    for format in blocks() {
+    for (format, of) in with_integers(blocks()) {
         let k = 2 * format.elements().max(64) as u64;
         let (w, kinds) = planted_weight(&mut random, format, [N, k]);
         for &m in MS {
-            let of = int8_of(DType::Block(format));
             let x = quantized(of, [m, k], &rows(&mut random, m, k));
             check(&x, &w, format.name(), |m, n, got, expected, most| match kinds[n] {
                 Planted::Finite => exact(m, n, got, expected, most),
@@ -246,13 +245,14 @@ fn an_infinite_scale_gives_the_infinity_of_its_sums_sign() {
             for m in [1, 5] {
                 let (x, dims) = (row.repeat(m), [m as u64, k as u64]);
                 check(&f32s(&dims, &x), &w, &what, exact);
-                let x = quantized(int8_of(DType::Block(format)), dims, &x);
-                check(&x, &w, &what, |m, n, got, expected, most| match n % 4 {
-                    0 => got != f32::INFINITY,
-                    1 => got != f32::NEG_INFINITY,
-                    2 => !got.is_nan(),
-                    _ => exact(m, n, got, expected, most),
-                });
+                for x in INTEGERS.map(|of| quantized(of, dims, &x)) {
+                    check(&x, &w, &what, |m, n, got, expected, most| match n % 4 {
+                        0 => got != f32::INFINITY,
+                        1 => got != f32::NEG_INFINITY,
+                        2 => !got.is_nan(),
+                        _ => exact(m, n, got, expected, most),
+                    });
+                }
             }
         }
     }
@@ -278,8 +278,7 @@ fn a_hostile_row_of_x_spoils_its_own_results_alone() {
 #[test]
 fn a_hostile_block_of_x_spoils_its_own_row_alone() {
     let mut random = Random(26);
-    for format in blocks() {
-        let of = int8_of(DType::Block(format));
+    for (format, of) in with_integers(blocks()) {
         let w = random.packed(DType::Block(format), [N, 512]);
         let mut x = quantized(of, [9, 512], &random.floats(9 * 512));
         let kinds: Vec<Planted> = (0..9)
@@ -317,7 +316,7 @@ fn a_hostile_block_of_x_spoils_its_own_row_alone() {
 #[test]
 fn hostile_rows_are_quantised_to_the_references_bits() {
     let mut random = Random(27);
-    for (format, k) in [(B::Q8_0, 96usize), (B::Q8K, 512)] {
+    for (format, k) in [(B::Q8_0, 96usize), (B::Q15_0, 96), (B::Q8K, 512)] {
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 1e-45, -f32::NAN] {
             for (from, to) in [(3, 4), (k - 1, k), (0, k), (7, k / 2)] {
                 let mut x = random.floats(3 * k);
@@ -359,7 +358,7 @@ fn weights_begin_at_any_byte_of_a_map() {
                 let floats = random.floats((m * k) as usize);
                 let mut rows = vec![f32s(&[m, k], &floats)];
                 if dtype.is_block() {
-                    rows.push(quantized(int8_of(dtype), [m, k], &floats));
+                    rows.extend(INTEGERS.map(|of| quantized(of, [m, k], &floats)));
                 }
                 let mut runs: Vec<(Op, Vec<Value>)> = rows
                     .into_iter()

@@ -28,8 +28,7 @@ fn matmul_of_f32_rows_is_the_references_for_every_weight_type() {
 #[test]
 fn integer_products_are_those_of_the_decoded_blocks() {
     let mut random = Random(2);
-    for dtype in weight_types().into_iter().filter(|d| d.is_block()) {
-        let format = int8_of(dtype);
+    for (dtype, format) in integer_products() {
         let all = [
             (1, 17, 1),
             (5, 16, 1),
@@ -44,8 +43,13 @@ fn integer_products_are_those_of_the_decoded_blocks() {
             let k = blocks * dtype.block_elements() as u64;
             let x = quantized(format, [m, k], &random.floats((m * k) as usize));
             let w = random.packed(dtype, [n, k]);
-            // Sums of a run are exact; minima are taken away in f32, run by run.
-            check(MatMul::plain(), &[x, w], 2e-6, &format!("{dtype} {m}x{n}x{k}"));
+            // Sums of a run are exact; scales of x join them, and minima are taken away, in f32, run by run.
+            check(
+                MatMul::plain(),
+                &[x, w],
+                5e-6,
+                &format!("{dtype} {} {m}x{n}x{k}", format.name()),
+            );
         }
     }
 }
@@ -53,8 +57,7 @@ fn integer_products_are_those_of_the_decoded_blocks() {
 #[test]
 fn extreme_payloads_do_not_saturate() {
     // All bits set, all clear, and q8_0's -128, against activations of +-127.
-    for dtype in weight_types().into_iter().filter(|d| d.is_block()) {
-        let format = int8_of(dtype);
+    for (dtype, format) in integer_products() {
         for fill in [0u8, 0x7f, 0x80, 0xff] {
             let mut w = Random(3).packed(dtype, [17, 512]);
             let DType::Block(kind) = dtype else { continue };
@@ -85,11 +88,11 @@ fn segments_of_mixed_types_biases_and_every_epilogue() {
     let mut random = Random(4);
     let (q4, q6) = (DType::Block(B::Q4K), DType::Block(B::Q6K));
     for m in [1, 6] {
-        for int8 in [false, true] {
+        for blocks in [None, Some(B::Q8_0), Some(B::Q15_0), Some(B::Q8K)] {
             let floats = random.floats((m * 256) as usize);
-            let x = match int8 {
-                true => quantized(B::Q8K, [m, 256], &floats),
-                false => f32s(&[m, 256], &floats),
+            let x = match blocks {
+                Some(format) => quantized(format, [m, 256], &floats),
+                None => f32s(&[m, 256], &floats),
             };
             let rows = |n: u64, random: &mut Random| f32s(&[n], &random.floats(n as usize));
             let op = MatMul { segments: 3, bias: true, ..MatMul::plain() };
@@ -113,7 +116,7 @@ fn segments_of_mixed_types_biases_and_every_epilogue() {
                 let (a, b) = (random.packed(q4, [70, 256]), random.packed(q4, [70, 256]));
                 check(op, &[x.clone(), a, b], 4e-6, f.name());
             }
-            if !int8 {
+            if blocks.is_none() {
                 let op = MatMul { norm: Some(1e-5), ..MatMul::plain() };
                 let norm = f32s(&[256], &random.floats(256)).weight();
                 check(op, &[x.clone(), norm, random.packed(q4, [33, 256])], 2e-6, "norm");
@@ -182,11 +185,12 @@ fn a_product_with_a_single_one_is_a_recorded_element_at_every_level() {
         let k = dtype.block_elements();
         let n = expected.len() / k;
         let w = Value::new(Type::tensor(dtype, Shape::of(&[n as u64, k as u64])), bytes).weight();
-        // Every element once: a row of x for each. And the same from int8 blocks.
+        // Every element once: a row of x for each. And the same from blocks of integers.
         let mut x = vec![0.0; k * k];
         (0..k).for_each(|i| x[i * k + i] = 1.0);
         let dims = [k as u64, k as u64];
-        for x in [f32s(&dims, &x), quantized(int8_of(dtype), dims, &x)] {
+        let [int8, int16] = INTEGERS.map(|format| quantized(format, dims, &x));
+        for x in [f32s(&dims, &x), int8, int16] {
             for device in devices() {
                 let y =
                     to_f32s(&run_op(&device, &MatMul::plain().into(), &[x.clone(), w.clone()])[0]);
@@ -214,7 +218,7 @@ fn a_product_with_a_single_one_is_a_recorded_element_at_every_level() {
 #[test]
 fn quantized_rows_have_the_references_bits() {
     let mut random = Random(6);
-    for (format, k) in [(B::Q8_0, 96u64), (B::Q8K, 768)] {
+    for (format, k) in [(B::Q8_0, 96u64), (B::Q15_0, 96), (B::Q8K, 768)] {
         for &m in sizes(&[1u64, 5], 1) {
             let n = (m * k) as usize;
             let mut halves = random.floats(n);

@@ -54,6 +54,7 @@ impl On {
             kv: rlx_core::types::DType::F32,
             activations: Activations::F32,
             temperature: None,
+            form: None,
             load_time: Duration::ZERO,
         }
     }

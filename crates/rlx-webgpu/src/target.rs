@@ -46,6 +46,8 @@ pub fn target(limits: Limits) -> Target {
         fusions: Fusions::ALL,
         formats: Target::every_format(),
         int8: true,
+        int16: false,
+        super_blocks: BlockFormat::Q8K,
         claims: Claims::of(KERNELS),
         region_limits: Some(REGIONS),
         caches: Some(Caches { types: CACHES, block_heads: BLOCK_HEADS }),

@@ -1,4 +1,4 @@
-//! Activations to 8 bits, as ggml's reference code rounds them; `decode_row` is the way back.
+//! Activations to 8 bits, as ggml's reference code rounds them, and to 15; `decode_row` is the way back.
 
 use crate::math::round;
 use crate::types::BlockFormat;
@@ -65,6 +65,33 @@ pub fn encode_q8_k(x: &[f32], out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
+/// The largest integer of a `q15_0` block: both parts are bytes, the low one in -64..=63.
+pub const Q15_MOST: f32 = 16_319.0;
+
+/// Packs rows of whole blocks of 32 into `q15_0`: f32 `d = max |x| / 16319`, then of the integers `x / d`, halves
+/// rounded to even, 32 `i8` high parts and 32 `i8` low parts: `128 high + low`. `out` has 68 bytes a block.
+///
+/// # Errors
+///
+/// `Internal` when the lengths do not fit each other.
+pub fn encode_q15_0(x: &[f32], out: &mut [u8]) -> Result<()> {
+    check("encode_q15_0", BlockFormat::Q15_0, x, out)?;
+    for (x, block) in x.as_chunks::<32>().0.iter().zip(out.as_chunks_mut::<68>().0) {
+        let d = x.iter().fold(0.0f32, |most, v| most.max(v.abs())) / Q15_MOST;
+        let inverse = if d != 0.0 { 1.0 / d } else { 0.0 };
+        block[..4].copy_from_slice(&d.to_le_bytes());
+        for (i, &v) in x.iter().enumerate() {
+            // Where d is subnormal its inverse is infinite, and a zero's quotient NaN.
+            let v = v * inverse;
+            let v = if v.is_nan() { 0.0 } else { v.clamp(-Q15_MOST, Q15_MOST) };
+            let q = round_even(v) as i32;
+            let high = (q + 64) >> 7;
+            (block[4 + i], block[36 + i]) = (high as i8 as u8, (q - 128 * high) as i8 as u8);
+        }
+    }
+    Ok(())
+}
+
 /// Rounds halves to even, for magnitudes below 2^22: adding 1.5 * 2^23 leaves no bits for a fraction.
 fn round_even(x: f32) -> f32 {
     const MAGIC: f32 = 12_582_912.0;
@@ -94,6 +121,41 @@ mod tests {
         let mut y = [0.0; 32];
         decode_block(BlockFormat::Q8_0, &block, &mut y).unwrap();
         assert_eq!(y[..4], [127.0, 1.0, -1.0, 3.0]);
+    }
+
+    #[test]
+    fn q15_0_has_every_number_within_half_a_step_and_its_ends_exactly() {
+        let mut x: [f32; 32] = core::array::from_fn(|i| (i as f32 - 15.7) * 37.3);
+        (x[0], x[1], x[2], x[3]) = (-16_319.0, 16_319.0, 64.0, -64.0);
+        (x[4], x[5], x[6]) = (0.5, 1.5, 63.49);
+        let mut block = [0; 68];
+        encode_q15_0(&x, &mut block).unwrap();
+        assert_eq!(block[..4], 1.0f32.to_le_bytes());
+        // 16319 is 128 * 127 + 63, -16319 is 128 * -127 - 63; 64 is 128 - 64.
+        assert_eq!(block[4..8], [(-127i8) as u8, 127, 1, 0]);
+        assert_eq!(block[36..40], [(-63i8) as u8, 63, (-64i8) as u8, (-64i8) as u8]);
+        let mut y = [0.0; 32];
+        decode_block(BlockFormat::Q15_0, &block, &mut y).unwrap();
+        assert_eq!((y[4], y[5], y[6]), (0.0, 2.0, 63.0));
+        assert!(x.iter().zip(y).all(|(x, y)| (x - y).abs() <= 0.5));
+    }
+
+    #[test]
+    fn q15_0_of_what_is_no_number_is_zero_and_of_the_smallest_numbers_finite() {
+        let mut x = [0.0f32; 32];
+        let mut block = [0; 68];
+        let mut y = [1.0; 32];
+        encode_q15_0(&x, &mut block).unwrap();
+        assert_eq!(block, [0; 68]);
+        (x[0], x[1]) = (f32::NAN, 1.0);
+        encode_q15_0(&x, &mut block).unwrap();
+        decode_block(BlockFormat::Q15_0, &block, &mut y).unwrap();
+        assert_eq!((y[0], y[2]), (0.0, 0.0));
+        assert!((y[1] - 1.0).abs() < 1e-6);
+        (x[0], x[1]) = (f32::from_bits(20_000), -f32::from_bits(1));
+        encode_q15_0(&x, &mut block).unwrap();
+        decode_block(BlockFormat::Q15_0, &block, &mut y).unwrap();
+        assert!(y.iter().all(|y| y.abs() < 1e-40), "{y:?}");
     }
 
     #[test]

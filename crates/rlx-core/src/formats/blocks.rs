@@ -63,6 +63,13 @@ pub(super) fn q8_1(b: &[u8], out: &mut [f32]) {
     bytes(half_at(b, 0), &b[4..], out);
 }
 
+pub(super) fn q15_0(b: &[u8], out: &mut [f32]) {
+    let d = f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+    for (y, (&high, &low)) in out.iter_mut().zip(b[4..36].iter().zip(&b[36..])) {
+        *y = (128 * i32::from(high as i8) + i32::from(low as i8)) as f32 * d;
+    }
+}
+
 fn bytes(d: f32, q: &[u8], out: &mut [f32]) {
     for (y, &q) in out.iter_mut().zip(q) {
         *y = f32::from(q as i8) * d;

@@ -6,7 +6,7 @@
 //! | `k_quants.rs` | `q2_k q3_k q4_k q5_k q6_k q8_k` | 256 elements with scales of 4 to 8 bits |
 //! | `codebooks.rs` | `iq1_* iq2_* iq3_* iq4_*` | indices into the books of [`codebook`] |
 //! | `floats.rs` | `mxfp4 nvfp4 tq1_0 tq2_0` | 4-bit floats; base 3 |
-//! | `activations.rs` | `q8_0 q8_k` | the other way, as a step of a program rounds its rows |
+//! | `activations.rs` | `q8_0 q8_k q15_0` | the other way, as a step of a program rounds its rows |
 //!
 //! The head of each file has the layouts. `d` and `m` are f16, the first bits of a byte are its lowest,
 //! unless it says otherwise; element `i` counts from the block's start, `e..f` is a range of
@@ -52,6 +52,7 @@ pub fn decode_block(format: BlockFormat, bytes: &[u8], out: &mut [f32]) -> Resul
         BlockFormat::Q5_1 => blocks::q5_1(bytes, out),
         BlockFormat::Q8_0 => blocks::q8_0(bytes, out),
         BlockFormat::Q8_1 => blocks::q8_1(bytes, out),
+        BlockFormat::Q15_0 => blocks::q15_0(bytes, out),
         BlockFormat::Q1_0 => blocks::q1_0(bytes, out),
         BlockFormat::Q2_0 => blocks::q2_0(bytes, out),
         BlockFormat::Q2K => k_quants::q2_k(bytes, out),

@@ -7,11 +7,11 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// `quantize_rows x [.., K] f32 -> [.., K] q8_0 | q8_k`. `legalise` inserts it where the policy
-/// says int8 activations; the result types never occur in files.
+/// `quantize_rows x [.., K] f32 -> [.., K] q8_0 | q8_k | q15_0`. `legalise` inserts it where the policy
+/// says int8 or int16 activations; the result types never occur in files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuantizeRows {
-    /// `Q8_0` (blocks of 32) or `Q8K` (blocks of 256).
+    /// `Q8_0` (blocks of 32), `Q8K` (blocks of 256), or `Q15_0` (blocks of 32 in two parts).
     pub format: BlockFormat,
 }
 
@@ -23,9 +23,9 @@ impl Operator for QuantizeRows {
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         arity("quantize_rows", operands, 1)?;
-        if !matches!(self.format, BlockFormat::Q8_0 | BlockFormat::Q8K) {
+        if !matches!(self.format, BlockFormat::Q8_0 | BlockFormat::Q8K | BlockFormat::Q15_0) {
             return Err(Error::bad_graph(format!(
-                "quantize_rows: {} is no activation format, expected q8_0 or q8_k",
+                "quantize_rows: {} is no activation format, expected q8_0, q8_k or q15_0",
                 self.format.name()
             )));
         }

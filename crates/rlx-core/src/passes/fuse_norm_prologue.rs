@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 
 /// Fuses in place; returns the number of matmuls that took a norm. The norms are left to `dce`.
 pub fn fuse_norm_prologue(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
-    let int8 = cx.int8();
+    let integers = cx.integers();
     let mut rewrite = Rewrite::new(g);
     for i in 0..rewrite.g.nodes.len() {
         let g = &*rewrite.g;
@@ -41,7 +41,7 @@ pub fn fuse_norm_prologue(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
         let reads_blocks = |j: usize| match &g.nodes[j].op {
             Op::MatMul(m) => {
                 let weights = &g.nodes[j].inputs[m.parts().weights..][..m.segments];
-                weights.iter().any(|&w| activation_format(g.ty(w).dtype).is_some())
+                weights.iter().any(|&w| activation_format(g.ty(w).dtype, cx).is_some())
             }
             _ => false,
         };
@@ -60,9 +60,9 @@ pub fn fuse_norm_prologue(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> 
             inputs[0] = x;
             inputs.insert(1, weight);
             let same = rewrite.gives(&op, &inputs, &g.nodes[j].outputs);
-            let runs = if int8 && reads_blocks(j) {
+            let runs = if integers && reads_blocks(j) {
                 let weights = inputs.get(crate::passes::weights(&op))?;
-                prologue(g, &op, &inputs, blocks_of(g, weights)?, cx).is_some()
+                prologue(g, &op, &inputs, blocks_of(g, weights, cx)?, cx).is_some()
             } else {
                 cx.fuses(g, &op, &inputs)
             };

@@ -25,7 +25,7 @@ const SEGMENTS: usize = 4;
 
 /// Fuses in place; returns the number of matmuls merged into another.
 pub fn fuse_segments(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
-    let int8 = cx.int8();
+    let integers = cx.integers();
     let mut merged = 0;
     let mut rewrite = Rewrite::new(g);
     for i in 0..rewrite.g.nodes.len() {
@@ -42,8 +42,8 @@ pub fn fuse_segments(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
                 && matches!(m.epilogue, Epilogue::None | Epilogue::Map(_))
                 // One that is made, as a part of a tensor is, must be so before the first of them.
                 && node.inputs[1..].iter().all(|v| rewrite.maker(*v).is_none_or(|at| at < i));
-            let format = activation_format(g.ty(*node.inputs.get(1)?).dtype);
-            plain.then(|| (node.inputs[0], m.bias, m.epilogue, int8.then_some(format)))
+            let format = activation_format(g.ty(*node.inputs.get(1)?).dtype, cx);
+            plain.then(|| (node.inputs[0], m.bias, m.epilogue, integers.then_some(format)))
         };
         let Some(first) = key(i) else { continue };
         let mut group = vec![i];

@@ -1,12 +1,12 @@
-//! Int8 activations: a matmul of packed weights reads int8 blocks of x.
+//! Integer activations: a matmul of packed weights reads blocks of integers of x.
 //!
 //! ```text
 //! %y = matmul %x, %w      =>      %b = quantize_rows %x {to = q8_k}
 //!                                 %y = matmul %b, %w
 //! ```
 //!
-//! Blocks are as long as the weight's: 32 (`q8_0`) or 256 (`q8_k`). One quantisation serves every
-//! matmul of that x. An x of f16 or bf16 is widened first, and the product rounded back.
+//! Blocks have 32 elements (`q8_0`, or `q15_0` for int16), or 256 (`q8_k`) where the target wants them for weights in
+//! blocks of 256. One quantisation serves every matmul of that x. An x of f16 or bf16 is widened first, and the product rounded back.
 //!
 //! Where the target gains from it and its kernel does so, a matmul makes the blocks itself:
 //!
@@ -21,27 +21,33 @@
 
 use super::Context;
 use super::casts::{Casts, is_narrow, part};
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::ir::mir::{Graph, Node, ValueId};
 use crate::ops::{Cast, MatMul, Op, QuantizeRows};
 use crate::sorted::Map;
-use crate::target::Path;
+use crate::target::{Activations, Path};
 use crate::types::{BlockFormat, DType, Type};
 use alloc::format;
 use alloc::vec::Vec;
 
-/// The int8 blocks that a weight's kernels read, or `None` where activations stay f32.
-pub(super) fn activation_format(weight: DType) -> Option<BlockFormat> {
+/// The blocks that a weight's kernels read, or `None` where activations stay f32.
+pub(super) fn activation_format(weight: DType, cx: &Context<'_>) -> Option<BlockFormat> {
     match weight {
-        DType::Block(b) if b.elements() == 256 => Some(BlockFormat::Q8K),
-        DType::Block(b) if b.elements() % 32 == 0 => Some(BlockFormat::Q8_0),
-        _ => None,
+        DType::Block(b) if b.elements() % 32 != 0 => None,
+        DType::Block(_) if cx.options.activations == Activations::Int16 => Some(BlockFormat::Q15_0),
+        DType::Block(b) if b.elements() == 256 => Some(cx.target.super_blocks),
+        DType::Block(_) => Some(BlockFormat::Q8_0),
+        DType::Scalar(_) => None,
     }
 }
 
 /// Quantises in place; returns the number of matmuls that now read int8.
 pub(super) fn int8(g: &mut Graph, cx: &Context<'_>) -> Result<usize> {
-    if !cx.int8() {
+    if cx.options.activations == Activations::Int16 && !cx.target.int16 {
+        let what = format!("the device {} multiplies no int16 activations", cx.target.name);
+        return Err(Error::new(Code::Unsupported, what).hint("take activations of int8 or f32"));
+    }
+    if !cx.integers() {
         return Ok(0);
     }
     let mut blocks: Map<(ValueId, BlockFormat), ValueId> = Map::new();
@@ -52,7 +58,7 @@ pub(super) fn int8(g: &mut Graph, cx: &Context<'_>) -> Result<usize> {
         for body in &mut node.regions {
             changed += int8(body, cx)?;
         }
-        let Some(format) = format(g, &node) else {
+        let Some(format) = format(g, &node, cx) else {
             nodes.push(node);
             continue;
         };
@@ -133,22 +139,22 @@ pub(super) fn prologue(
 }
 
 /// The one format that all weights of a product want of a float x.
-fn format(g: &Graph, node: &Node) -> Option<BlockFormat> {
+fn format(g: &Graph, node: &Node, cx: &Context<'_>) -> Option<BlockFormat> {
     let has_blocks = match &node.op {
         Op::MatMul(m) => m.quantize.is_some(),
         Op::GroupedMatMul(_) => false,
         _ => return None,
     };
     let weights = node.inputs.get(super::weights(&node.op))?;
-    let first = blocks_of(g, weights)?;
+    let first = blocks_of(g, weights, cx)?;
     let x = g.ty(*node.inputs.first()?);
     let float = x.dtype == DType::F32 || is_narrow(x);
     (!has_blocks && float).then_some(first)
 }
 
 /// The one format of activations that all these weights want.
-pub(super) fn blocks_of(g: &Graph, weights: &[ValueId]) -> Option<BlockFormat> {
-    let mut formats = weights.iter().map(|&w| activation_format(g.ty(w).dtype));
+pub(super) fn blocks_of(g: &Graph, weights: &[ValueId], cx: &Context<'_>) -> Option<BlockFormat> {
+    let mut formats = weights.iter().map(|&w| activation_format(g.ty(w).dtype, cx));
     let first = formats.next().flatten()?;
     formats.all(|f| f == Some(first)).then_some(first)
 }

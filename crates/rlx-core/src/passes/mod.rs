@@ -53,7 +53,7 @@ use rewrite::{Rewrite, remove_nodes};
 
 use crate::ir::mir::{Graph, ValueId};
 use crate::ops::{Alias, Op};
-use crate::target::{CompileOptions, Path, Target};
+use crate::target::{Activations, CompileOptions, Path, Target};
 use crate::types::{DType, Type};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -124,9 +124,13 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether matmuls of packed weights read int8 blocks of activations.
-    pub fn int8(&self) -> bool {
-        self.options.activations == crate::target::Activations::Int8 && self.target.int8
+    /// Whether matmuls of packed weights read blocks of integers.
+    pub fn integers(&self) -> bool {
+        match self.options.activations {
+            Activations::F32 => false,
+            Activations::Int8 => self.target.int8,
+            Activations::Int16 => self.target.int16,
+        }
     }
 }
 

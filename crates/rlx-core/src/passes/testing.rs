@@ -75,6 +75,7 @@ fn after(text: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usize>) ->
                     .map(|s| Splits { parts: n.parse().unwrap(), ..s });
             }
             ("activations", "int8") => options.activations = Activations::Int8,
+            ("activations", "int16") => options.activations = Activations::Int16,
             ("claims", _) => options.supported_ops = Some(list()),
             ("force_common", _) => options.dispatch.force_common = list(),
             ("force_native", _) => options.dispatch.force_native = list(),

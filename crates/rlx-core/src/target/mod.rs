@@ -144,6 +144,10 @@ pub struct Target {
     pub formats: Vec<BlockFormat>,
     /// Whether it multiplies int8 activations.
     pub int8: bool,
+    /// Whether it multiplies int16 activations.
+    pub int16: bool,
+    /// The int8 blocks of x that meet weights in super-blocks of 256: `q8_0`, or `q8_k` with one scale for all 256.
+    pub super_blocks: BlockFormat,
     /// The operators it runs.
     pub claims: Claims,
     /// The longest elementwise chain that one kernel takes; `None`: it has no such kernel.
@@ -197,8 +201,7 @@ pub struct Splits {
 impl Target {
     /// Every block format that a file's weights may have.
     pub fn every_format() -> Vec<BlockFormat> {
-        let working = [BlockFormat::Q8_1, BlockFormat::Q8K]; // activations only
-        BlockFormat::ALL.iter().copied().filter(|b| !working.contains(b)).collect()
+        BlockFormat::ALL.iter().copied().filter(|b| !b.is_for_activations()).collect()
     }
 
     /// The reference executor: nothing fused, no limits, every format.
@@ -214,6 +217,8 @@ impl Target {
             fusions: Fusions::NONE,
             formats: BlockFormat::ALL.to_vec(),
             int8: true,
+            int16: true,
+            super_blocks: BlockFormat::Q8_0,
             claims: Claims::EVERYTHING,
             region_limits: Some(RegionLimits::UNBOUNDED),
             caches: None,

@@ -14,6 +14,8 @@ pub enum Activations {
     F32,
     /// int8 blocks for packed weights, else f32.
     Int8,
+    /// Blocks of integers in two parts of 8 bits for packed weights, else f32.
+    Int16,
 }
 
 impl Activations {
@@ -22,6 +24,7 @@ impl Activations {
         match self {
             Self::F32 => "f32",
             Self::Int8 => "int8",
+            Self::Int16 => "int16",
         }
     }
 }

@@ -5,13 +5,13 @@
 use super::{DType, Scalar};
 
 macro_rules! formats {
-    ($($(#[$doc:meta])* $variant:ident $name:literal $id:literal $elements:literal / $bytes:literal;)*) => {
+    ($($(#[$doc:meta])* $variant:ident $name:literal $id:tt $elements:literal / $bytes:literal;)*) => {
         /// A packed block format. The discriminant is the row in [`BlockFormat::ALL`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum BlockFormat { $($(#[$doc])* $variant,)* }
 
         impl BlockFormat {
-            /// Every format, in ggml's order of ids.
+            /// Every format, in ggml's order of ids, and at the end what ggml has not.
             pub const ALL: &'static [BlockFormat] = &[$(BlockFormat::$variant,)*];
             const ROWS: &'static [(&'static str, u32, usize, usize)] = &[$(($name, $id, $elements, $bytes),)*];
         }
@@ -73,7 +73,12 @@ formats! {
     Q1_0 "q1_0" 41 128/18;
     /// 2 bits.
     Q2_0 "q2_0" 42 64/18;
+    /// 15 bits in two parts of 8, f32 scale: activations only, and no type of ggml's.
+    Q15_0 "q15_0" NO_ID 32/68;
 }
+
+/// Stands for an id where ggml has none.
+const NO_ID: u32 = u32::MAX;
 
 impl BlockFormat {
     /// The name in text IR and on the command line: `q4_k`.
@@ -81,9 +86,14 @@ impl BlockFormat {
         Self::ROWS[self as usize].0
     }
 
-    /// ggml's id of the type.
-    pub fn ggml_id(self) -> u32 {
-        Self::ROWS[self as usize].1
+    /// ggml's id of the type, if ggml has it.
+    pub fn ggml_id(self) -> Option<u32> {
+        Some(Self::ROWS[self as usize].1).filter(|id| *id != NO_ID)
+    }
+
+    /// Whether it is made for activations: no file's weights have it.
+    pub fn is_for_activations(self) -> bool {
+        matches!(self, Self::Q8_1 | Self::Q8K | Self::Q15_0)
     }
 
     /// Elements in a block.
@@ -128,17 +138,15 @@ pub const GGML_REMOVED: [(u32, &str); 8] = [
 
 /// The element type of a ggml id, if ggml still has it.
 pub fn from_ggml_id(id: u32) -> Option<DType> {
-    GGML_SCALARS
-        .iter()
-        .find(|row| row.0 == id)
-        .map(|row| DType::Scalar(row.1))
-        .or_else(|| BlockFormat::ALL.iter().copied().find(|f| f.ggml_id() == id).map(DType::Block))
+    GGML_SCALARS.iter().find(|row| row.0 == id).map(|row| DType::Scalar(row.1)).or_else(|| {
+        BlockFormat::ALL.iter().copied().find(|f| f.ggml_id() == Some(id)).map(DType::Block)
+    })
 }
 
 /// The ggml id of an element type, if ggml has it.
 pub fn to_ggml_id(dtype: DType) -> Option<u32> {
     match dtype {
         DType::Scalar(scalar) => GGML_SCALARS.iter().find(|row| row.1 == scalar).map(|row| row.0),
-        DType::Block(format) => Some(format.ggml_id()),
+        DType::Block(format) => format.ggml_id(),
     }
 }

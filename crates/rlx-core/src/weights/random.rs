@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn every_format_that_a_file_may_hold_has_a_row() {
         for &format in BlockFormat::ALL {
-            let activations = matches!(format, BlockFormat::Q8_1 | BlockFormat::Q8K);
+            let activations = format.is_for_activations();
             assert_eq!(formats().any(|f| f == format), !activations, "{}", format.name());
         }
     }

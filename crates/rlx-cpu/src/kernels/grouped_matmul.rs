@@ -1,6 +1,6 @@
 //! grouped_matmul  y_i[m, j, n] = epilogue(sum_k x[m, k] w_i[e, n, k] + b_i[e, n]) with e = ids[m, j]; a sum
 //!             has y[m, n] = sum_j shares[m, j] y_0[m, j, n] (+ residual)
-//! shapes      x f32|q8_0|q8_k[m, k] or [m, j, k]   w_i any[e, n, k]   ids u32[m, j]   y_i f32[m, j, n] or [m, n]
+//! shapes      x f32|q8_0|q15_0[m, k] or [m, j, k]   w_i any[e, n, k]   ids u32[m, j]   y_i f32[m, j, n] or [m, n]
 //! bytes       the matrices of experts that a row names, once for up to 512 of their rows; no other expert's.
 //!             rows of x of an expert of several rows are copied together first, by every share
 //! operations  2 n k for each row of each of its experts

@@ -1,5 +1,5 @@
 //! matmul      y_i[m, n] = epilogue(sum_k x[m, k] w_i[n, k] + b_i[n])
-//! shapes      x f32|q8_0|q8_k[.., k]   w_i any[n_i, k]   y_i f32[.., n_i]
+//! shapes      x f32|q8_0|q15_0|q8_k[.., k]   w_i any[n_i, k]   y_i f32[.., n_i]
 //! bytes       each weight once, of floats once for 512 rows of x; x from cache, once for 16 or 32 rows of a weight
 //! shares      columns of y: a worker owns the same share of every segment's rows
 //! numerics    with int8 x integer sums within a run of 16 or 32, else f32 sums in order of k
@@ -11,6 +11,7 @@ use super::{Kernel, Planned, claim, dims, int8, rms_norm, rows_of};
 use crate::panel::ROWS;
 use crate::place::Split;
 use crate::simd::f16_to_f32;
+use crate::target::INT16;
 use crate::view::Cx;
 use core::cell::RefCell;
 use core::ops::Range;
@@ -40,7 +41,7 @@ pub(super) fn takes(op: &MatMul, operands: &[&Type], target: &Target) -> Result<
     for (i, ty) in operands.iter().enumerate() {
         match ty.dtype {
             _ if (first..first + segments).contains(&i) => claim::weight(operands, i, target)?,
-            // Int8 blocks, which only `quantize_rows` makes.
+            // Blocks of integers, which only `quantize_rows` makes.
             DType::Block(_) if i == 0 && target.int8 => {}
             _ => claim::one_of(operands, i, &[DType::F32])?,
         }
@@ -63,6 +64,7 @@ pub(super) fn plan(op: &MatMul, step: &Step) -> Result<Planned> {
         .collect::<Result<_>>()?;
     let blocks = match step.operands[0].ty.dtype {
         DType::Block(b @ (BlockFormat::Q8_0 | BlockFormat::Q8K)) => Some(b),
+        DType::Block(b @ BlockFormat::Q15_0) if INT16 => Some(b),
         DType::Block(b) => {
             return Err(Error::new(Code::Unsupported, format!("matmul: x is {}", b.name())));
         }
@@ -232,16 +234,23 @@ pub(super) fn run(m: usize, n: usize) -> usize {
     if m == 1 { n.next_multiple_of(ROWS).max(ROWS) } else { ROWS }
 }
 
-/// Int8 blocks back to f32, for weights that meet them in no integer kernel.
+/// Blocks of integers back to f32, for weights that meet them in no integer kernel.
 fn decode_activations(format: BlockFormat, blocks: &[u8], y: &mut [f32]) {
     let (head, elements) = (format.bytes(), format.elements());
     for (block, y) in blocks.chunks_exact(head).zip(y.chunks_exact_mut(elements)) {
         let (d, q) = match format {
             BlockFormat::Q8_0 => {
-                (f16_to_f32(u16::from_le_bytes([block[0], block[1]])), &block[2..34])
+                (f16_to_f32(u16::from_le_bytes([block[0], block[1]])), &block[2..])
             }
-            _ => (f32::from_le_bytes([block[0], block[1], block[2], block[3]]), &block[4..260]),
+            _ => (f32::from_le_bytes([block[0], block[1], block[2], block[3]]), &block[4..]),
         };
+        let (q, low) = q.split_at(elements);
+        if format == BlockFormat::Q15_0 {
+            for ((y, &q), &low) in y.iter_mut().zip(q).zip(low) {
+                *y = d * (128 * i32::from(q as i8) + i32::from(low as i8)) as f32;
+            }
+            continue;
+        }
         y.iter_mut().zip(q).for_each(|(y, &q)| *y = d * f32::from(q as i8));
     }
 }

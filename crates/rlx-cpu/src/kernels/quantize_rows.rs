@@ -1,14 +1,16 @@
-//! quantize    x f32[.., k] -> q8_0 (34 bytes per 32) or q8_k (292 bytes per 256)
-//! bytes       4 in, 1.1 out, per element
+//! quantize    x f32[.., k] -> q8_0 (34 bytes per 32), q15_0 (68 bytes per 32) or q8_k (292 bytes per 256)
+//! bytes       4 in, 1.1 or 2.1 out, per element
 //! shares      columns, in whole blocks
-//! numerics    the reference encoder's, bit for bit: q8_0 rounds halves away from zero, q8_k to even
+//! numerics    the reference encoder's, bit for bit: q8_0 rounds halves away from zero, the others to even
 
 use super::{Kernel, Planned, claim, rows_of};
 use crate::place::Split;
 use crate::simd::{Level, Simd, Task, dispatch};
+use crate::target::INT16;
 use crate::view::Cx;
 use half::f16;
 use rlx_core::Result;
+use rlx_core::formats::activations::Q15_MOST;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::QuantizeRows;
 use rlx_core::target::Target;
@@ -20,7 +22,9 @@ struct Quantize {
 }
 
 pub(super) fn takes(op: &QuantizeRows, operands: &[&Type], _: &Target) -> Result<(), String> {
-    let QuantizeRows { format: _ } = op;
+    if op.format == BlockFormat::Q15_0 && !INT16 {
+        return Err("its kernel makes no q15_0 here".into());
+    }
     claim::floats(operands)
 }
 
@@ -48,6 +52,8 @@ impl Kernel for Quantize {
 pub(super) fn encode(level: Level, format: BlockFormat, x: &[f32], y: &mut [u8]) {
     match format {
         BlockFormat::Q8_0 => dispatch(level, ToQ8_0 { x, y }),
+        #[cfg(not(target_arch = "wasm32"))]
+        BlockFormat::Q15_0 => dispatch(level, ToQ15_0 { x, y }),
         _ => dispatch(level, ToQ8K { x, y }),
     }
 }
@@ -90,6 +96,38 @@ impl Task for ToQ8_0<'_> {
     }
 }
 
+struct ToQ15_0<'a> {
+    x: &'a [f32],
+    y: &'a mut [u8],
+}
+
+impl Task for ToQ15_0<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        for (x, y) in self.x.as_chunks::<32>().0.iter().zip(self.y.as_chunks_mut::<68>().0) {
+            let d = largest(x) / Q15_MOST;
+            let inverse = if d != 0.0 { 1.0 / d } else { 0.0 };
+            y[..4].copy_from_slice(&d.to_le_bytes());
+            let (high, low) = y[4..].split_at_mut(32);
+            for ((high, low), x) in high.iter_mut().zip(low).zip(x) {
+                let v = x * inverse;
+                let v = if v.is_nan() { 0.0 } else { v };
+                let q = rounded(v.min(Q15_MOST).max(-Q15_MOST));
+                let h = (q + 64) >> 7;
+                (*high, *low) = (h as i8 as u8, (q - 128 * h) as i8 as u8);
+            }
+        }
+    }
+}
+
+/// A number below 2^22 as an integer, halves to even: adding 1.5 * 2^23 leaves no bits for a fraction.
+#[inline(always)]
+fn rounded(v: f32) -> i32 {
+    const MAGIC: f32 = 12_582_912.0;
+    ((v + MAGIC).to_bits() as i32).wrapping_sub(MAGIC.to_bits() as i32)
+}
+
 struct ToQ8K<'a> {
     x: &'a [f32],
     y: &'a mut [u8],
@@ -99,8 +137,6 @@ impl Task for ToQ8K<'_> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        /// 1.5 * 2^23: adding it leaves no bits for a fraction, halves to even.
-        const MAGIC: f32 = 12_582_912.0;
         for (x, y) in self.x.as_chunks::<256>().0.iter().zip(self.y.as_chunks_mut::<292>().0) {
             let most = largest(x);
             // The first of the largest magnitude decides the sign.
@@ -117,8 +153,7 @@ impl Task for ToQ8K<'_> {
                 // is infinite, reach both ends, and their zeros (NaN here) the upper one.
                 #[allow(clippy::manual_clamp)] // clamp keeps NaN, min does not
                 let v = (inverse * x).min(127.0).max(-128.0);
-                let bits = (v + MAGIC).to_bits() as i32;
-                *q = bits.wrapping_sub(MAGIC.to_bits() as i32) as i8 as u8;
+                *q = rounded(v) as i8 as u8;
             }
             for (slot, q) in sums.as_chunks_mut::<2>().0.iter_mut().zip(q.as_chunks::<16>().0) {
                 let sum: i16 = q.iter().map(|&q| i16::from(q as i8)).sum();

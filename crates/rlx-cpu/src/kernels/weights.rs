@@ -260,8 +260,12 @@ impl Weight {
 /// Whether blocks of x of this format meet weights of this type in integers.
 pub(crate) fn meets(weight: DType, x: B) -> bool {
     match weight {
-        DType::Block(b) if b.elements() == 256 => x == B::Q8K,
-        DType::Block(b) => b.elements() % 32 == 0 && x == B::Q8_0,
+        DType::Block(b) if b.elements() % 32 == 0 => match x {
+            B::Q8_0 => true,
+            B::Q15_0 => crate::target::INT16,
+            _ => false,
+        },
+        DType::Block(_) => false,
         DType::Scalar(_) => false,
     }
 }

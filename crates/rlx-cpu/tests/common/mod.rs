@@ -154,15 +154,22 @@ pub fn weight_types() -> Vec<DType> {
         types.extend([B::Q4_1, B::Nvfp4].map(DType::Block));
         return types;
     }
-    let working = [BlockFormat::Q8_1, BlockFormat::Q8K];
-    types
-        .extend(BlockFormat::ALL.iter().filter(|b| !working.contains(b)).map(|b| DType::Block(*b)));
+    let weights = BlockFormat::ALL.iter().filter(|b| !b.is_for_activations());
+    types.extend(weights.map(|b| DType::Block(*b)));
     types
 }
 
-/// The int8 blocks that meet weights of this type.
-pub fn int8_of(dtype: DType) -> BlockFormat {
-    if dtype.block_elements() == 256 { BlockFormat::Q8K } else { BlockFormat::Q8_0 }
+/// The blocks of integers that meet packed weights.
+pub const INTEGERS: [BlockFormat; 2] = [BlockFormat::Q8_0, BlockFormat::Q15_0];
+
+/// Each of these with each of [`INTEGERS`].
+pub fn with_integers<T: Copy>(of: impl IntoIterator<Item = T>) -> Vec<(T, BlockFormat)> {
+    of.into_iter().flat_map(|of| INTEGERS.map(|x| (of, x))).collect()
+}
+
+/// Every packed type of weights, with each of [`INTEGERS`].
+pub fn integer_products() -> Vec<(DType, BlockFormat)> {
+    with_integers(weight_types().into_iter().filter(|d| d.is_block()))
 }
 
 pub fn f32s(dims: &[u64], x: &[f32]) -> Value {

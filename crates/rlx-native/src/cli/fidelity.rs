@@ -96,10 +96,11 @@ impl From<Fidelity> for Row {
 
 fn text_of(path: &Path) -> Result<String> {
     let at = || path.display().to_string();
-    let bytes =
-        small_file(path)?.ok_or_else(|| Error::new(Code::Io, "the file is not there").at(at()))?;
+    let bytes = small_file(path)?.ok_or_else(|| {
+        Error::new(Code::Io, "the file is not there").at(at()).hint("give the path of a text")
+    })?;
     let text = String::from_utf8((*bytes).as_ref().to_vec());
-    text.map_err(|_| Error::bad_file("the text is no UTF-8").at(at()))
+    text.map_err(|_| Error::bad_file("the text is no UTF-8").at(at()).hint("save it as UTF-8"))
 }
 
 /// The text's first tokens. What spells a control token is text.

@@ -41,6 +41,7 @@ impl Kv {
 pub enum Act {
     F32,
     Int8,
+    Int16,
 }
 
 impl Act {
@@ -48,6 +49,7 @@ impl Act {
         match self {
             Self::F32 => Activations::F32,
             Self::Int8 => Activations::Int8,
+            Self::Int16 => Activations::Int16,
         }
     }
 }

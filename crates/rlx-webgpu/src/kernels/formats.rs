@@ -119,7 +119,7 @@ fn reader(format: BlockFormat) -> Option<(&'static str, &'static [Uses])> {
         B::Tq1_0 => (wgsl!("formats/tq1_0.wgsl"), &[Trits]),
         B::Tq2_0 => (wgsl!("formats/tq2_0.wgsl"), &[]),
         // Activations only.
-        B::Q8_1 | B::Q8K => return None,
+        B::Q8_1 | B::Q8K | B::Q15_0 => return None,
     })
 }
 

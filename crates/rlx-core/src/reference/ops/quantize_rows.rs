@@ -1,4 +1,4 @@
-//! f32 rows to int8 blocks. Rows are whole blocks, so all of them are one run of blocks.
+//! f32 rows to blocks of integers. Rows are whole blocks, so all of them are one run of blocks.
 
 use crate::error::{Error, Result};
 use crate::formats::activations;
@@ -23,6 +23,7 @@ pub(super) fn blocks(x: &[f32], format: BlockFormat) -> Result<Vec<u8>> {
     match format {
         BlockFormat::Q8_0 => activations::encode_q8_0(x, &mut out)?,
         BlockFormat::Q8K => activations::encode_q8_k(x, &mut out)?,
+        BlockFormat::Q15_0 => activations::encode_q15_0(x, &mut out)?,
         other => return Err(Error::internal(format!("nothing encodes {}", other.name()))),
     }
     Ok(out)

@@ -24,7 +24,7 @@ use core::task::{Context, Poll};
 /// independently. At most 3e-2 was measured for two layers and 6e-2 for eight.
 fn tolerance(activations: Activations, layers: usize) -> f32 {
     match activations {
-        Activations::F32 => 5e-3,
+        Activations::F32 | Activations::Int16 => 5e-3,
         Activations::Int8 => 5e-2 * math::sqrtf(layers as f32 + 1.0),
     }
 }

@@ -1,34 +1,34 @@
-//! Int8 rows of x as kernels read them.
+//! Integer rows of x as kernels read them.
 
 use crate::simd::{Lanes, Level, Simd, Task, dispatch, f16_to_f32};
 use rlx_core::types::BlockFormat as B;
 
-/// Int8 rows of x, taken apart once for all panels.
+/// Integer rows of x, taken apart once for all panels: `d q`, or `d (128 q + q')` with two parts.
 #[derive(Default)]
 pub(crate) struct Rows {
     k: usize,
-    /// Elements of a block of x: 32 or 256.
-    pub(super) block: usize,
-    /// Words of four elements, each as the level reads it.
-    q: Vec<u8>,
+    /// Parts of an element: 1 or 2.
+    pub(super) parts: usize,
+    /// Words of four elements of each part, as the level reads them; the high part is first.
+    q: [Vec<u8>; 2],
     /// Bytes of such a word.
     word: usize,
-    /// Scales of blocks.
+    /// Scales of 32 elements.
     d: Vec<f32>,
-    /// Minus the sums of 16 and of 32 elements; times the scale, where blocks have 32 elements.
+    /// Minus the sums of 16 and of 32 elements, times their scale.
     sums16: Vec<f32>,
     sums32: Vec<f32>,
-    /// The sums as they are.
+    /// The sums in integers.
     whole16: Vec<i32>,
     whole32: Vec<i32>,
 }
 
 impl Rows {
-    /// Takes rows of `q8_0` or `q8_k` blocks apart, each of `k` elements.
+    /// Takes rows of `q8_0` or `q15_0` blocks apart, each of `k` elements.
     pub(crate) fn fill(&mut self, level: Level, format: B, k: usize, x: &[u8]) {
         let elements = x.len() / format.bytes() * format.elements();
-        (self.k, self.block) = (k, format.elements());
-        self.d.resize(elements / self.block, 0.0);
+        (self.k, self.parts) = (k, if format == B::Q15_0 { 2 } else { 1 });
+        self.d.resize(elements / 32, 0.0);
         self.sums16.resize(elements / 16, 0.0);
         self.whole16.resize(elements / 16, 0);
         self.sums32.resize(elements / 32, 0.0);
@@ -38,12 +38,12 @@ impl Rows {
 
     /// Takes some rows of others, in this order.
     pub(crate) fn take(&mut self, from: &Rows, rows: impl Iterator<Item = usize>) {
-        (self.k, self.block, self.word) = (from.k, from.block, from.word);
-        self.q.clear();
+        (self.k, self.parts, self.word) = (from.k, from.parts, from.word);
+        self.q.iter_mut().for_each(Vec::clear);
         [&mut self.d, &mut self.sums16, &mut self.sums32].into_iter().for_each(Vec::clear);
         [&mut self.whole16, &mut self.whole32].into_iter().for_each(Vec::clear);
         for row in rows.map(|m| from.row(m)) {
-            self.q.extend_from_slice(row.q);
+            self.q.iter_mut().zip(row.q).for_each(|(q, from)| q.extend_from_slice(from));
             self.d.extend_from_slice(row.d);
             self.sums16.extend_from_slice(row.sums16);
             self.sums32.extend_from_slice(row.sums32);
@@ -54,9 +54,11 @@ impl Rows {
 
     pub(super) fn row(&self, m: usize) -> Row<'_> {
         let part = |elements: usize| m * (self.k / elements)..(m + 1) * (self.k / elements);
+        let words = m * (self.k / 4) * self.word..(m + 1) * (self.k / 4) * self.word;
+        let low = if self.parts == 2 { words.clone() } else { 0..0 };
         Row {
-            q: &self.q[m * (self.k / 4) * self.word..(m + 1) * (self.k / 4) * self.word],
-            d: &self.d[part(self.block)],
+            q: [&self.q[0][words], &self.q[1][low]],
+            d: &self.d[part(32)],
             sums16: &self.sums16[part(16)],
             sums32: &self.sums32[part(32)],
             whole16: &self.whole16[part(16)],
@@ -75,42 +77,38 @@ impl Task for Fill<'_> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        let Rows { block, q, word, d, sums16, sums32, whole16, whole32, .. } = self.rows;
+        let Rows { parts, q, word, d, sums16, sums32, whole16, whole32, .. } = self.rows;
         *word = S::X;
-        q.resize(d.len() * *block / 4 * S::X, 0);
-        if *block == 32 {
-            let blocks = self.x.as_chunks::<34>().0.iter().zip(q.chunks_exact_mut(8 * S::X));
-            let sums = whole16.as_chunks_mut::<2>().0.iter_mut();
-            for (((x, q), sums), d) in blocks.zip(sums).zip(d.iter_mut()) {
+        let [q, low] = q;
+        q.resize(d.len() * 8 * S::X, 0);
+        let q = q.chunks_exact_mut(8 * S::X);
+        let blocks = q.zip(whole16.as_chunks_mut::<2>().0).zip(d.iter_mut());
+        if *parts == 1 {
+            for (((q, sums), d), x) in blocks.zip(self.x.as_chunks::<34>().0) {
                 *d = f16_to_f32(u16::from_le_bytes([x[0], x[1]]));
                 put::<S>(&x[2..], q);
                 *sums = [sum(&x[2..18]), sum(&x[18..])];
             }
         } else {
-            let blocks = self.x.as_chunks::<292>().0.iter().zip(q.chunks_exact_mut(64 * S::X));
-            let sums = whole16.as_chunks_mut::<16>().0.iter_mut();
-            for (((x, q), sums), d) in blocks.zip(sums).zip(d.iter_mut()) {
+            low.resize(self.x.len() / 68 * 8 * S::X, 0);
+            let low = low.chunks_exact_mut(8 * S::X);
+            for ((((q, sums), d), low), x) in blocks.zip(low).zip(self.x.as_chunks::<68>().0) {
                 *d = f32::from_le_bytes([x[0], x[1], x[2], x[3]]);
-                put::<S>(&x[4..260], q);
-                for (sum, s) in sums.iter_mut().zip(x[260..].as_chunks::<2>().0) {
-                    *sum = i16::from_le_bytes(*s).into();
-                }
+                put::<S>(&x[4..36], q);
+                put::<S>(&x[36..], low);
+                let whole = |i: usize| 128 * sum(&x[4 + i..20 + i]) + sum(&x[36 + i..52 + i]);
+                *sums = [whole(0), whole(16)];
             }
         }
         for (whole, [a, b]) in whole32.iter_mut().zip(whole16.as_chunks::<2>().0) {
             *whole = a + b;
         }
-        for (sum, whole) in sums16.iter_mut().zip(whole16) {
-            *sum = -(*whole as f32);
+        for ((sum, whole), d) in sums32.iter_mut().zip(whole32.iter()).zip(d.iter()) {
+            *sum = -(*whole as f32) * d;
         }
-        for (sum, whole) in sums32.iter_mut().zip(whole32) {
-            *sum = -(*whole as f32);
-        }
-        if *block == 32 {
-            for ((sums, sum), d) in sums16.as_chunks_mut::<2>().0.iter_mut().zip(sums32).zip(d) {
-                sums.iter_mut().for_each(|s| *s *= *d);
-                *sum *= *d;
-            }
+        let halves = sums16.as_chunks_mut::<2>().0.iter_mut().zip(whole16.as_chunks::<2>().0);
+        for ((sums, [a, b]), d) in halves.zip(d.iter()) {
+            *sums = [-(*a as f32) * d, -(*b as f32) * d];
         }
     }
 }
@@ -129,7 +127,7 @@ fn sum(q: &[u8]) -> i32 {
 
 #[derive(Clone, Copy)]
 pub(super) struct Row<'a> {
-    pub(super) q: &'a [u8],
+    pub(super) q: [&'a [u8]; 2],
     pub(super) d: &'a [f32],
     pub(super) sums16: &'a [f32],
     pub(super) sums32: &'a [f32],

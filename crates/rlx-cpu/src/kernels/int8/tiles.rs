@@ -28,7 +28,18 @@ pub(crate) struct Unpacked {
 
 /// Unpacks one panel.
 pub(crate) fn unpack<F: Format>(level: Level, panel: &[u8], k: usize, out: &mut Unpacked) {
-    const { assert!(F::SIGNED || F::LARGEST <= if F::RUN == 8 { 31 } else { 63 }) }; // as `multiply` has
+    // As `multiply` has.
+    const {
+        let most = if F::RUN == 8 {
+            31
+        } else if F::LEAST {
+            15
+        } else {
+            63
+        };
+        assert!(F::SIGNED && !F::LEAST || !F::SIGNED && F::LARGEST <= most);
+        assert!(!F::LEAST || F::ZERO == 0);
+    };
     out.q.resize(ROWS * k, 0);
     out.scale.resize(ROWS * (k / (4 * F::RUN)), 0.0);
     out.least.resize(ROWS * (k / (4 * F::RUN)), 0.0);
@@ -113,30 +124,44 @@ impl<S: Lanes, F: Format> Visitor<S> for Put<'_, S, F> {
 
 /// `y[m][0..16]` for the first `m` rows of x.
 pub(crate) fn multiply(level: Level, w: &Unpacked, x: &Rows, m: usize, y: &mut [f32]) {
-    match (w.run, x.block, w.largest) {
-        (8, 256, 0) => dispatch(level, Multiply::<8, 256, 0> { w, x, m, y }),
-        (8, 256, 1..=15) => dispatch(level, Multiply::<8, 256, 15> { w, x, m, y }),
-        (8, 256, _) => dispatch(level, Multiply::<8, 256, 31> { w, x, m, y }),
-        (8, _, 0) => dispatch(level, Multiply::<8, 32, 0> { w, x, m, y }),
-        (8, _, 1..=15) => dispatch(level, Multiply::<8, 32, 15> { w, x, m, y }),
-        (8, _, _) => dispatch(level, Multiply::<8, 32, 31> { w, x, m, y }),
-        (_, 256, 0) => dispatch(level, Multiply::<4, 256, 0> { w, x, m, y }),
-        (_, 256, 1..=15) => dispatch(level, Multiply::<4, 256, 15> { w, x, m, y }),
-        (_, 256, _) => dispatch(level, Multiply::<4, 256, 63> { w, x, m, y }),
-        (_, _, 0) => dispatch(level, Multiply::<4, 32, 0> { w, x, m, y }),
-        (_, _, _) => dispatch(level, Multiply::<4, 32, 63> { w, x, m, y }),
+    if x.parts == 1 {
+        return multiply_parts::<1>(level, w, x, m, y);
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    multiply_parts::<2>(level, w, x, m, y);
+}
+
+fn multiply_parts<const PARTS: usize>(
+    level: Level,
+    w: &Unpacked,
+    x: &Rows,
+    m: usize,
+    y: &mut [f32],
+) {
+    match (w.run, w.largest, w.has_least) {
+        (8, 0, _) => dispatch(level, Multiply::<8, 0, false, PARTS> { w, x, m, y }),
+        (8, 1..=15, true) => dispatch(level, Multiply::<8, 15, true, PARTS> { w, x, m, y }),
+        (8, 1..=15, false) => dispatch(level, Multiply::<8, 15, false, PARTS> { w, x, m, y }),
+        (8, _, true) => dispatch(level, Multiply::<8, 31, true, PARTS> { w, x, m, y }),
+        (8, _, false) => dispatch(level, Multiply::<8, 31, false, PARTS> { w, x, m, y }),
+        (_, 0, _) => dispatch(level, Multiply::<4, 0, false, PARTS> { w, x, m, y }),
+        (_, _, true) => dispatch(level, Multiply::<4, 15, true, PARTS> { w, x, m, y }),
+        (_, 1..=15, false) => dispatch(level, Multiply::<4, 15, false, PARTS> { w, x, m, y }),
+        (_, _, false) => dispatch(level, Multiply::<4, 63, false, PARTS> { w, x, m, y }),
     }
 }
 
-/// `LARGEST` is that of [`Unpacked`] or more, 0 for signed bytes.
-struct Multiply<'a, const RUN: usize, const X: usize, const LARGEST: i32> {
+/// `LARGEST` is that of [`Unpacked`] or more, 0 for signed bytes. With `LEAST` bytes stand above their values by nothing.
+struct Multiply<'a, const RUN: usize, const LARGEST: i32, const LEAST: bool, const PARTS: usize> {
     w: &'a Unpacked,
     x: &'a Rows,
     m: usize,
     y: &'a mut [f32],
 }
 
-impl<const RUN: usize, const X: usize, const LARGEST: i32> Task for Multiply<'_, RUN, X, LARGEST> {
+impl<const RUN: usize, const LARGEST: i32, const LEAST: bool, const PARTS: usize> Task
+    for Multiply<'_, RUN, LARGEST, LEAST, PARTS>
+{
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
@@ -153,9 +178,9 @@ impl<const RUN: usize, const X: usize, const LARGEST: i32> Task for Multiply<'_,
             };
             let (y, more) = rest.split_at_mut(tile * ROWS);
             match tile {
-                8 => eight_rows::<S, RUN, X, LARGEST>(s, self.w, self.x, at, y),
-                4 => four_rows::<S, RUN, X, LARGEST>(s, self.w, self.x, at, y),
-                _ => one_row::<S, RUN, X, LARGEST>(s, self.w, self.x, at, y),
+                8 => eight_rows::<S, RUN, LARGEST, LEAST, PARTS>(s, self.w, self.x, at, y),
+                4 => four_rows::<S, RUN, LARGEST, LEAST, PARTS>(s, self.w, self.x, at, y),
+                _ => one_row::<S, RUN, LARGEST, LEAST, PARTS>(s, self.w, self.x, at, y),
             }
             rest = more;
             at += tile;
@@ -167,7 +192,7 @@ impl<const RUN: usize, const X: usize, const LARGEST: i32> Task for Multiply<'_,
 macro_rules! tile {
     ($name:ident, $($m:literal)*) => {
         #[inline(always)]
-        fn $name<S: Lanes, const RUN: usize, const X: usize, const LARGEST: i32>(
+        fn $name<S: Lanes, const RUN: usize, const LARGEST: i32, const LEAST: bool, const PARTS: usize>(
             s: S,
             w: &Unpacked,
             x: &Rows,
@@ -175,13 +200,12 @@ macro_rules! tile {
             y: &mut [f32],
         ) {
             let x = [$(x.row(at + $m)),*];
-            let blocks = x[0].d.len();
-            let runs = X / (4 * RUN);
+            let runs = 8 / RUN;
             for h in 0..ROWS / S::LANES {
                 let lane = h * S::LANES;
                 let mut acc = [$({ let _ = $m; s.all(0.0) }),*];
-                for b in 0..blocks {
-                    let xb: [&[u8]; _] = [$(&x[$m].q[b * (X / 4 * S::X)..][..X / 4 * S::X]),*];
+                for b in 0..x[0].d.len() {
+                    // Of the short runs of a block of x before its scale.
                     let mut inner = [$({ let _ = $m; s.all(0.0) }),*];
                     for r in 0..runs {
                         let run = b * runs + r;
@@ -192,48 +216,56 @@ macro_rules! tile {
                             let sums = if RUN == 8 { x[$m].whole32 } else { x[$m].whole16 };
                             sums[run]
                         }),*];
-                        let mut u = [$(s.start(-w.zero * sums[$m])),*];
-                        let mut v = [$(s.zero_signed(sums[$m])),*];
-                        each!(I in 0 1 2 3 4 5 6 7 => if I < RUN {
-                            let q = s.words(&words[I][4 * lane..]);
-                            each!(M in $($m)* => {
-                                let x = &xb[M][(RUN * r + I) * S::X..][..S::X];
-                                if LARGEST == 0 {
-                                    v[M] = s.dot_signed(v[M], q, x);
-                                } else {
-                                    if I > 0 && I % const { steps::<S>(LARGEST) } == 0 {
-                                        u[M] = s.settle(u[M]);
+                        let mut totals = [$({ let _ = $m; s.set(0) }),*];
+                        each!(P in 0 1 => if P < PARTS {
+                            // The last part's sums take back what all have more than products.
+                            let more = |m: usize| if P + 1 == PARTS { sums[m] } else { 0 };
+                            let xb: [&[u8]; _] = [$(&x[$m].q[P][run * (RUN * S::X)..][..RUN * S::X]),*];
+                            let mut u = [$(s.start(if LEAST { 0 } else { -w.zero * more($m) })),*];
+                            let mut v = [$(s.zero_signed(more($m))),*];
+                            each!(I in 0 1 2 3 4 5 6 7 => if I < RUN {
+                                let q = s.words(&words[I][4 * lane..]);
+                                each!(M in $($m)* => {
+                                    let x = &xb[M][I * S::X..][..S::X];
+                                    if LARGEST == 0 {
+                                        v[M] = s.dot_signed(v[M], q, x);
+                                    } else {
+                                        if I > 0 && I % const { steps::<S>(LARGEST) } == 0 {
+                                            u[M] = s.settle(u[M]);
+                                        }
+                                        u[M] = s.dot(u[M], q, x);
                                     }
-                                    u[M] = s.dot(u[M], q, x);
-                                }
+                                });
+                            });
+                            each!(M in $($m)* => {
+                                let total =
+                                    if LARGEST == 0 { s.total_signed(v[M]) } else { s.total(u[M]) };
+                                totals[M] =
+                                    if P == 0 { total } else { s.plus(s.left(totals[M], 7), total) };
                             });
                         });
                         let scale = s.take(&w.scale[ROWS * run + lane..]);
                         each!(M in $($m)* => {
-                            let total =
-                                if LARGEST == 0 { s.total_signed(v[M]) } else { s.total(u[M]) };
-                            let total = s.floats(total);
-                            if X == 256 {
-                                inner[M] = s.add_product(total, scale, inner[M]);
-                            } else {
+                            let total = s.floats(totals[M]);
+                            if RUN == 8 {
+                                // The scales first: one may be so large that the sum is not finite without the other.
                                 let factor = s.product(scale, s.all(x[M].d[b]));
                                 acc[M] = s.add_product(total, factor, acc[M]);
+                            } else if r == 0 {
+                                inner[M] = s.product(total, scale);
+                            } else {
+                                inner[M] = s.add_product(total, scale, inner[M]);
                             }
                         });
-                        if w.has_least {
+                        if LEAST {
                             let least = s.take(&w.least[ROWS * run + lane..]);
                             each!(M in $($m)* => {
                                 let sums = if RUN == 8 { x[M].sums32 } else { x[M].sums16 };
-                                let sum = s.all(sums[run]);
-                                if X == 256 {
-                                    inner[M] = s.add_product(least, sum, inner[M]);
-                                } else {
-                                    acc[M] = s.add_product(least, sum, acc[M]);
-                                }
+                                acc[M] = s.add_product(least, s.all(sums[run]), acc[M]);
                             });
                         }
                     }
-                    if X == 256 {
+                    if RUN == 4 {
                         each!(M in $($m)* => {
                             acc[M] = s.add_product(inner[M], s.all(x[M].d[b]), acc[M])
                         });

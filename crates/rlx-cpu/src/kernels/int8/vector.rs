@@ -17,14 +17,19 @@ pub(crate) fn mat_vec<F: Format>(
     row: usize,
     y: &mut [f32],
 ) {
-    dispatch(level, MatVec::<F> { panels, row_bytes, x: x.row(row), y, of: PhantomData });
+    let (parts, x) = (x.parts, x.row(row));
+    if parts == 1 {
+        return dispatch(level, MatVec::<F, 1> { panels, row_bytes, x, y, of: PhantomData });
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    dispatch(level, MatVec::<F, 2> { panels, row_bytes, x, y, of: PhantomData });
 }
 
 /// How far ahead weights are fetched, to the second cache: the first one's few misses in flight do not
 /// cover memory's latency. Of 1 to 16 KiB and each cache this was the best over seven formats.
 const AHEAD: usize = 8192;
 
-struct MatVec<'a, F> {
+struct MatVec<'a, F, const PARTS: usize> {
     panels: &'a [u8],
     row_bytes: usize,
     x: Row<'a>,
@@ -32,7 +37,7 @@ struct MatVec<'a, F> {
     of: PhantomData<F>,
 }
 
-impl<F: Format> Task for MatVec<'_, F> {
+impl<F: Format, const PARTS: usize> Task for MatVec<'_, F, PARTS> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
@@ -42,7 +47,7 @@ impl<F: Format> Task for MatVec<'_, F> {
             for (b, block) in F::blocks(panel).enumerate() {
                 let ahead = block.words().wrapping_add(AHEAD);
                 for (h, acc) in acc[..ROWS / S::LANES].iter_mut().enumerate() {
-                    let mut dot = Dot::<S, F>::new(s, &self.x, b, *acc, ahead);
+                    let mut dot = Dot::<S, F, PARTS>::new(s, &self.x, b, *acc, ahead);
                     F::visit(s, block, h, &mut dot);
                     *acc = dot.end();
                 }
@@ -60,19 +65,19 @@ fn part<T>(v: &[T], b: usize, n: usize) -> &[T] {
     v.get(b * n..(b + 1) * n).unwrap_or(&[])
 }
 
-/// A block's products with a block of x.
-struct Dot<'a, S: Lanes, F> {
+/// A block's products with as many elements of x.
+struct Dot<'a, S: Lanes, F, const PARTS: usize> {
     s: S,
-    x: &'a [u8],
-    /// Scales of 32 elements of x each, or one of 256.
+    x: [&'a [u8]; 2],
+    /// Scales of 32 elements of x each.
     dx: &'a [f32],
     sums16: &'a [f32],
     sums32: &'a [f32],
     whole16: &'a [i32],
     whole32: &'a [i32],
-    /// Of this block before its scales, if x's block is as long; else everything so far.
+    /// Of this block before its scales, if it has such; else everything so far.
     acc: S::G,
-    /// Minima of this block before their scale, if x's block is as long.
+    /// Minima of this block before their scale, if it has one.
     low: S::G,
     before: S::G,
     /// The block's scales.
@@ -83,23 +88,24 @@ struct Dot<'a, S: Lanes, F> {
     of: PhantomData<F>,
 }
 
-impl<'a, S: Lanes, F: Format> Dot<'a, S, F> {
-    const WHOLE: bool = F::ELEMENTS == 256;
+impl<'a, S: Lanes, F: Format, const PARTS: usize> Dot<'a, S, F, PARTS> {
+    /// Whether the block has scales of scales and of minima.
+    const SCALES: bool = F::ELEMENTS == 256;
 
     #[inline(always)]
     fn new(s: S, x: &Row<'a>, b: usize, acc: S::G, ahead: *const u8) -> Self {
         let n16 = F::ELEMENTS / 16;
         let n32 = F::ELEMENTS / 32;
-        let n = if Self::WHOLE { 1 } else { n32 };
+        let words = F::ELEMENTS / 4 * S::X;
         Dot {
             s,
-            x: part(x.q, b, F::ELEMENTS / 4 * S::X),
-            dx: part(x.d, b, n),
+            x: [part(x.q[0], b, words), if PARTS == 2 { part(x.q[1], b, words) } else { &[] }],
+            dx: part(x.d, b, n32),
             sums16: part(x.sums16, b, n16),
             sums32: part(x.sums32, b, n32),
             whole16: part(x.whole16, b, n16),
             whole32: part(x.whole32, b, n32),
-            acc: if Self::WHOLE { s.all(0.0) } else { acc },
+            acc: if Self::SCALES { s.all(0.0) } else { acc },
             low: s.all(0.0),
             before: acc,
             d: s.all(1.0),
@@ -111,15 +117,11 @@ impl<'a, S: Lanes, F: Format> Dot<'a, S, F> {
 
     #[inline(always)]
     fn end(self) -> S::G {
-        let s = self.s;
-        match self.dx.first() {
-            Some(&dx) if Self::WHOLE => {
-                let acc = s.product(self.d, self.acc);
-                let acc = if F::LEAST { s.add_product(self.m, self.low, acc) } else { acc };
-                s.add_product(acc, s.all(dx), self.before)
-            }
-            _ => self.acc,
+        if !Self::SCALES {
+            return self.acc;
         }
+        let acc = self.s.add_product(self.d, self.acc, self.before);
+        if F::LEAST { self.s.add_product(self.m, self.low, acc) } else { acc }
     }
 
     /// Asks for run `r`'s part of what is ahead.
@@ -134,10 +136,10 @@ impl<'a, S: Lanes, F: Format> Dot<'a, S, F> {
     #[inline(always)]
     fn add(&mut self, d: f32, sum: f32, total: S::V, scale: S::G, least: S::G) {
         let s = self.s;
-        let factor = if Self::WHOLE { scale } else { s.product(scale, s.all(d)) };
+        let factor = s.product(scale, s.all(d));
         self.acc = s.add_product(s.floats(total), factor, self.acc);
         if F::LEAST {
-            let low = if Self::WHOLE { &mut self.low } else { &mut self.acc };
+            let low = if Self::SCALES { &mut self.low } else { &mut self.acc };
             *low = s.add_product(least, s.all(sum), *low);
         }
     }
@@ -163,7 +165,22 @@ macro_rules! products {
     };
 }
 
-impl<S: Lanes, F: Format> Visitor<S> for Dot<'_, S, F> {
+/// The products with all parts of run `r` of x, which has so many bytes. The last part's take back what sums have more.
+macro_rules! parts {
+    ($dot:expr, $q:expr, $bytes:expr, $r:expr, $sum:expr, $($n:literal)*) => {{
+        let s = $dot.s;
+        let x = &$dot.x[0][$bytes * $r..][..$bytes];
+        if PARTS == 1 {
+            products!(s, $q, x, $sum, $($n)*)
+        } else {
+            let high = products!(s, $q, x, 0, $($n)*);
+            let x = &$dot.x[1][$bytes * $r..][..$bytes];
+            s.plus(s.left(high, 7), products!(s, $q, x, $sum, $($n)*))
+        }
+    }};
+}
+
+impl<S: Lanes, F: Format, const PARTS: usize> Visitor<S> for Dot<'_, S, F, PARTS> {
     #[inline(always)]
     fn block(&mut self, d: S::G, m: S::G) {
         (self.d, self.m) = (d, m);
@@ -172,18 +189,14 @@ impl<S: Lanes, F: Format> Visitor<S> for Dot<'_, S, F> {
     #[inline(always)]
     fn run32(&mut self, r: usize, q: [S::V; 8], scale: S::G, least: S::G) {
         self.fetch(r);
-        let x = &self.x[8 * S::X * r..][..8 * S::X];
-        let total = products!(self.s, q, x, self.whole32[r], 0 1 2 3 4 5 6 7);
-        let d = if Self::WHOLE { 1.0 } else { self.dx[r] };
-        self.add(d, self.sums32[r], total, scale, least);
+        let total = parts!(self, q, 8 * S::X, r, self.whole32[r], 0 1 2 3 4 5 6 7);
+        self.add(self.dx[r], self.sums32[r], total, scale, least);
     }
 
     #[inline(always)]
     fn run16(&mut self, r: usize, q: [S::V; 4], scale: S::G, least: S::G) {
         self.fetch(r);
-        let x = &self.x[4 * S::X * r..][..4 * S::X];
-        let total = products!(self.s, q, x, self.whole16[r], 0 1 2 3);
-        let d = if Self::WHOLE { 1.0 } else { self.dx[r / 2] };
-        self.add(d, self.sums16[r], total, scale, least);
+        let total = parts!(self, q, 4 * S::X, r, self.whole16[r], 0 1 2 3);
+        self.add(self.dx[r / 2], self.sums16[r], total, scale, least);
     }
 }
