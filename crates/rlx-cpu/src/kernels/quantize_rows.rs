@@ -113,7 +113,7 @@ impl Task for ToQ15_0<'_> {
             for ((high, low), x) in high.iter_mut().zip(low).zip(x) {
                 let v = x * inverse;
                 let v = if v.is_nan() { 0.0 } else { v };
-                let q = rounded(v.min(Q15_MOST).max(-Q15_MOST));
+                let q = rounded(v.clamp(-Q15_MOST, Q15_MOST));
                 let h = (q + 64) >> 7;
                 (*high, *low) = (h as i8 as u8, (q - 128 * h) as i8 as u8);
             }
