@@ -332,7 +332,11 @@ test('usage comes as stream_options says', async () => {
   assert.deepEqual(never.map((chunk) => [chunk.choices.length, chunk.usage]), [[1, undefined], [1, undefined], [1, undefined]]);
 });
 
-const wrong: [Partial<Record<keyof ChatRequest, unknown>>, string][] = [
+const WEATHER = { type: 'function', function: { name: 'weather' } };
+/** What a template that knows tools has. */
+const TOOLS = '{{ tools }} <tool_call> </tool_call>';
+
+const wrong: [change: Partial<Record<keyof ChatRequest, unknown>>, message: string, template?: string][] = [
   [{ temperature: 2.5 }, 'temperature is 2.5, it must be from 0 to 2 (temperature)'],
   [{ temperature: '1' }, 'temperature is 1, it must be from 0 to 2 (temperature)'],
   [{ temperature: NaN }, 'temperature is NaN, it must be from 0 to 2 (temperature)'],
@@ -363,7 +367,10 @@ const wrong: [Partial<Record<keyof ChatRequest, unknown>>, string][] = [
   [{ messages: [{ role: 'user' }] }, 'content must be a text (messages[0])'],
   [{ temprature: 1 } as object, 'temprature is not a parameter of create (temprature); did you mean temperature?'],
   [{ maxTokens: 1 } as object, 'maxTokens is not a parameter of create (maxTokens); did you mean max_tokens?'],
-  [{ grammar: '' } as object, 'grammar is not a parameter of create (grammar)'],
+  [{ grammar: { syntax: 'ebnf', definition: 'a' } }, 'a grammar must be a text in GBNF, or have a syntax (gbnf, lark or regex) and its definition as a text (grammar)'],
+  [{ grammar: { syntax: 'regex' } }, 'a grammar must be a text in GBNF, or have a syntax (gbnf, lark or regex) and its definition as a text (grammar)'],
+  [{ grammar: { syntax: 'regex', definitions: 'a' } }, 'definitions is no part of a grammar (grammar.definitions); did you mean definition?'],
+  [{ grammar: 'root ::= "a"', response_format: { type: 'json_object' } }, 'grammar and response_format are two forms of one answer (grammar); give one of them'],
   [{ constructor: 1 } as object, 'constructor is not a parameter of create (constructor)'],
   [{ n: 0 }, 'n is 0, it must be a whole number from 1 to 128 (n)'],
   [{ max_tokens: 1, max_completion_tokens: 2 }, 'max_tokens and max_completion_tokens differ (max_completion_tokens); they are one option: give one of them'],
@@ -372,23 +379,29 @@ const wrong: [Partial<Record<keyof ChatRequest, unknown>>, string][] = [
   [{ stream: 1 }, 'stream must be true or false (stream)'],
   [{ logit_bias: { 5: 101 } }, 'the bias of token 5 is 101, it must be from -100 to 100 (logit_bias)'],
   [{ logit_bias: { a: 1 } }, 'a is no token id (logit_bias)'],
-  [{ response_format: { type: 'json_object' } }, "response_format is not done by RLX (response_format); it may be { type: 'text' }"],
+  [{ response_format: { type: 'xml' } }, 'response_format is of type xml, it must be text, json_object or json_schema (response_format)'],
+  [{ response_format: { type: 'json_schema' } }, 'json_schema must have a schema, which is an object (response_format.json_schema)'],
   [{ functions: [] } as object, 'functions is not done by RLX (functions); use tools'],
   [{ modalities: ['text', 'audio'] }, "modalities is not done by RLX (modalities); it may be ['text']"],
   [{ store: true }, 'store is not done by RLX (store); nothing is stored'],
   [{ logprobs: 3 }, 'logprobs must be true or false (logprobs)'],
   [{ top_logprobs: 3 }, 'top_logprobs is beside logprobs (top_logprobs); set logprobs: true or leave it out'],
   [{ logprobs: true, top_logprobs: 21 }, 'top_logprobs is 21, it must be a whole number from 0 to 20 (top_logprobs)'],
-  [{ tool_choice: 'required' }, 'tool_choice required is not done by RLX (tool_choice); nothing forces a call: it may be auto or none'],
-  [{ tool_choice: { type: 'function', function: { name: 'f' } } }, 'tool_choice function is not done by RLX (tool_choice); nothing forces a call: it may be auto or none'],
+  [{ tool_choice: 'required' }, 'tool_choice required needs tools (tool_choice)'],
+  [{ tool_choice: 'must' }, 'tool_choice must is not done by RLX (tool_choice); it may be auto, none, required or a function'],
+  [{ tool_choice: { type: 'function', function: { name: 'f' } } }, 'tool_choice is the function f, which is none of the tools (tool_choice)'],
+  [{ tools: [WEATHER], tool_choice: { type: 'function', function: { name: 'wether' } } }, 'tool_choice is the function wether, which is none of the tools (tool_choice); did you mean weather?', TOOLS],
+  [{ tools: [WEATHER], tool_choice: 'required', response_format: { type: 'json_object' } }, 'a forced call and another form exclude each other (tool_choice); leave response_format and grammar out, or choose auto', TOOLS],
   [{ tools: [{ type: 'function', function: { name: 'f' } }] }, "the model's chat template takes no tools (tools); use a model that was made for tools, or leave them out"],
   [{ tools: [{ type: 'custom' }] }, 'a tool is of type custom, only function is done by RLX (tools[0])'],
-  [{ tools: [{ type: 'function', function: { name: 'f', strict: true } }] }, 'strict is not done by RLX (tools[0]); nothing holds an answer to the schema: leave it out'],
+  [{ tools: [{ type: 'function', function: { name: 'f', strict: 1 } }] }, 'tools[0].function.strict must be true or false (tools[0].function.strict)'],
+  [{ tools: [WEATHER], parallel_tool_calls: 1 }, 'parallel_tool_calls must be true or false (parallel_tool_calls)', TOOLS],
   [{ chat_template_kwargs: { enable_thinking: false } }, "the model's chat template has no variable enable_thinking (chat_template_kwargs.enable_thinking)"],
 ];
-for (const [change, message] of wrong) {
-  test(`${message}: refused before it queues`, async () => {
+for (const [change, message, template = ''] of wrong) {
+  test(`${message}: refused before anything is started`, async () => {
     const { engine, api } = setUp();
+    engine.templateText = template;
     await assert.rejects(api.create({ messages, ...change } as ChatRequest), { code: 'usage', message });
     assert.equal(engine.started.length, 0);
   });

@@ -273,8 +273,18 @@ export class FakeEngine implements WasmEngine {
     this.log.push(`restore ${tokens.join()}`);
   }
 
-  start(request: string) {
+  /** The characters of ASCII, each under its code, and a token that ends answers. */
+  vocabulary() {
+    const characters = Array.from({ length: 128 }, (_, code) => [0, 1, 0, 0, 0, code]);
+    const end = [...new TextEncoder().encode('<end>')];
+    return Uint8Array.from([...characters.flat(), 2, end.length, 0, 0, 0, ...end]);
+  }
+
+  /** Whether calls of `start` were given a constraint. */
+  constrained: boolean[] = [];
+  start(request: string, constraint?: Parameters<WasmEngine['start']>[1]) {
     this.started.push(JSON.parse(request));
+    this.constrained.push(constraint !== undefined);
     this.#queue = [...this.events];
     this.#cancelled = false;
     this.#n = 0;

@@ -67,11 +67,23 @@ test('tools and variables reach the template; none keeps the tools from it', () 
   assert.equal(checked({ max_completion_tokens: 7 }).wasm.max_tokens, 7);
 });
 
+test('what asks for a form is told apart from what asks for none', () => {
+  const strict = { ...tool, function: { ...tool.function!, strict: true } };
+  const held = (request: Partial<ChatRequest>) => checked(request).held !== undefined;
+  for (const request of [
+    { tools: [tool], parallel_tool_calls: false }, { tools: [tool], tool_choice: 'required' }, { tools: [strict] },
+    { response_format: { type: 'json_object' } }, { grammar: 'root ::= "a"' },
+  ] as const) assert.ok(held(request), JSON.stringify(request));
+  for (const request of [
+    {}, { tools: [tool], parallel_tool_calls: true }, { tools: [tool], tool_choice: 'auto' }, { tools: [strict], tool_choice: 'none' },
+    { parallel_tool_calls: false }, { response_format: { type: 'text' } },
+  ] as const) assert.ok(!held(request), JSON.stringify(request));
+});
+
 test('what the template cannot do is refused by name', () => {
   const refused = (request: Partial<ChatRequest>, what: string, hint: string, template?: string) =>
     assert.throws(() => checked(request, template), { code: 'usage', what, hint });
   refused({ chat_template_kwargs: { enable_thinkng: 1 } }, "the model's chat template has no variable enable_thinkng", 'did you mean enable_thinking?');
   refused({ chat_template_kwargs: { messages: [] } }, 'messages is no variable to give', '');
-  refused({ tools: [tool], parallel_tool_calls: false }, 'parallel_tool_calls false is not done by RLX', 'read the first call of an answer');
   refused({ tools: [tool] }, 'the form of the calls that this model writes is not known to RLX', 'use a model that was made for tools, or leave them out', '{{ tools }}');
 });

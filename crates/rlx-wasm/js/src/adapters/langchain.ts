@@ -12,10 +12,13 @@
 
 import type { CallbackManagerForLLMRun } from '@langchain/core/callbacks/manager';
 import { ContextOverflowError, LangChainError, ModelAbortError } from '@langchain/core/errors';
-import type { BaseLanguageModelInput } from '@langchain/core/language_models/base';
+import type { BaseLanguageModelInput, StructuredOutputMethodOptions } from '@langchain/core/language_models/base';
 import type { BaseChatModelCallOptions, BaseChatModelParams, BindToolsInput } from '@langchain/core/language_models/chat_models';
 import { BaseChatModel } from '@langchain/core/language_models/chat_models';
 import type { ModelProfile } from '@langchain/core/language_models/profile';
+import {
+  assembleStructuredOutputPipeline, createContentParser, createFunctionCallingParser,
+} from '@langchain/core/language_models/structured_output';
 import { AIMessageChunk } from '@langchain/core/messages';
 import type { BaseMessage, MessageContent } from '@langchain/core/messages';
 import type { ChatResult } from '@langchain/core/outputs';
@@ -27,6 +30,8 @@ import type { ChatCompletion, ChatCompletionChunk, ChatRequest, ChatTool } from 
 import { SETTINGS } from './engine.js';
 import type { ChatEngine } from './engine.js';
 import { textOf, toAnswer, toMessage } from './langchain_messages.js';
+import { describe } from './langchain_structured.js';
+import type { OutputSchema } from './langchain_structured.js';
 
 const CALL_SETTINGS = { ...SETTINGS, logprobs: true, top_logprobs: true } as const;
 
@@ -82,6 +87,36 @@ export class ChatRlx extends BaseChatModel<ChatRlxCallOptions> {
     tools: BindToolsInput[], kwargs: Partial<ChatRlxCallOptions> = {},
   ): Runnable<BaseLanguageModelInput, AIMessageChunk, ChatRlxCallOptions> {
     return this.withConfig({ ...kwargs, tools: tools.map((tool) => convertToOpenAITool(tool) as ChatTool) });
+  }
+
+  /**
+   * The model with answers that have a form, and are read. By `method`: `jsonSchema`, which is taken if none is given, holds the
+   * answer to the schema; `jsonMode` to JSON; `functionCalling` has the model call a function with such arguments, and needs a
+   * model that was made for tools. No method tells the model of the schema but `functionCalling`.
+   */
+  override withStructuredOutput<Output extends Record<string, any> = Record<string, any>>(
+    schema: OutputSchema<Output>, config?: StructuredOutputMethodOptions<false>,
+  ): Runnable<BaseLanguageModelInput, Output>;
+  override withStructuredOutput<Output extends Record<string, any> = Record<string, any>>(
+    schema: OutputSchema<Output>, config?: StructuredOutputMethodOptions<true>,
+  ): Runnable<BaseLanguageModelInput, { raw: BaseMessage; parsed: Output }>;
+  override withStructuredOutput<Output extends Record<string, any> = Record<string, any>>(
+    schema: OutputSchema<Output>, { method = 'jsonSchema', name: given, strict, includeRaw }: StructuredOutputMethodOptions<boolean> = {},
+  ) {
+    const { name, description, parameters } = describe(schema, given);
+    const more = strict === undefined ? {} : { strict };
+    const held = (response_format: ChatRequest['response_format']) =>
+      assembleStructuredOutputPipeline(this.withConfig({ response_format }), createContentParser<Output>(schema), includeRaw, 'StructuredOutput');
+    switch (method) {
+      case 'jsonSchema': return held({ type: 'json_schema', json_schema: { name, schema: parameters, ...more } });
+      case 'jsonMode': return held({ type: 'json_object' });
+      case 'functionCalling': {
+        const tool = { type: 'function', function: { name, description, parameters, ...more } };
+        const calling = this.bindTools([tool], { tool_choice: name, parallel_tool_calls: false });
+        return assembleStructuredOutputPipeline(calling, createFunctionCallingParser<Output>(schema, name), includeRaw, 'StructuredOutput');
+      }
+      default: throw new LangChainError(`ChatRlx: the method ${method} is none of jsonSchema, jsonMode and functionCalling`);
+    }
   }
 
   /** Counts with the model's own tokenizer. */
