@@ -46,6 +46,9 @@ export const usage = (what: string, at: string, hint = ''): RlxError => new RlxE
 /** What calls of an engine that was disposed end with. */
 export const disposed = (): RlxError => new RlxError('disposed', 'the engine was disposed', { hint: 'load the model again' });
 
+/** What calls end with if the thread of their engine does. */
+export const gone = (): RlxError => new RlxError('internal', 'the worker of the engine ended', { hint: 'load the model again' });
+
 /** Throws `cancelled` if the signal has fired. */
 export function throwIfAborted(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw cancelled();

@@ -2,17 +2,15 @@
 
 import { cancelled, RlxError, throwIfAborted, usage } from './error.js';
 import { keep, lend } from './kept.js';
+import { lifeLock } from './life.js';
 import { isAddress, isData, modelItems } from './options.js';
-import { RemoteEngine } from './remote.js';
+import { ABORT_MS, RemoteEngine } from './remote.js';
 import type { LoadOptions } from './types.js';
 import { VERSION } from './wire.js';
-import type { Connect, FromEngine } from './wire.js';
+import type { Connect, FromEngine, ToEngine } from './wire.js';
 
 /** Milliseconds in which a worker of the caller's must say that it is RLX's too. */
 const HELLO_MS = 60_000;
-
-/** Milliseconds that a load in a worker of ours may go on after its signal has fired. */
-const ABORT_MS = 40;
 
 /** Why a worker of ours did not start, such as the page's security policy. */
 export class NoWorker extends RlxError {}
@@ -31,14 +29,16 @@ export async function loadInWorker(options: LoadOptions): Promise<RemoteEngine> 
   };
   const { port1: port, port2: theirs } = new MessageChannel();
   worker.postMessage({ rlx: 'connect' } satisfies Connect, [theirs]);
+  let lock: string | undefined;
   try {
-    await hello(port, { worker, patience: ours ? undefined : HELLO_MS, signal });
+    const known = given === undefined || given === true; // and comes, however slow the network is, or fails
+    lock = await hello(port, { worker, patience: known ? undefined : HELLO_MS, signal });
   } catch (error) {
     port.close();
     end();
     throw error;
   }
-  const engine = new RemoteEngine(port, { keep, onNotice, onLost, close: end });
+  const engine = new RemoteEngine(port, { keep, onNotice, onLost, lock, close: end });
   let timer: ReturnType<typeof setTimeout> | undefined;
   let stop = () => {};
   // The worker may be in the middle of a long computation, and hear the signal after it.
@@ -104,8 +104,9 @@ function noWorker(cause: unknown): NoWorker {
 
 /** An engine that another thread serves on a port. */
 export async function connect(port: MessagePort, { signal }: { signal?: AbortSignal } = {}): Promise<RemoteEngine> {
-  await hello(port, { patience: HELLO_MS, signal });
-  const engine = new RemoteEngine(port, { keep, close: () => {} });
+  const lock = await hello(port, { patience: HELLO_MS, signal });
+  const engine = new RemoteEngine(port, { keep, lock, close: () => {} });
+  void lifeLock().then((lock) => lock !== undefined && port.postMessage({ lock } satisfies ToEngine));
   try {
     await engine.load({ signal } as LoadOptions, {});
     return engine;
@@ -118,13 +119,13 @@ export async function connect(port: MessagePort, { signal }: { signal?: AbortSig
 interface Greeting {
   /** The worker behind the port, whose faults are heard. */
   worker?: Worker;
-  /** Milliseconds to wait, if not for ever: a worker of ours comes, however slow the network is, or fails. */
+  /** Milliseconds to wait, if not for ever. */
   patience?: number | undefined;
   signal?: AbortSignal | undefined;
 }
 
-/** Waits until the other side serves the port. */
-function hello(port: MessagePort, { worker, patience, signal }: Greeting): Promise<void> {
+/** Waits until the other side serves the port; the lock of its thread. */
+function hello(port: MessagePort, { worker, patience, signal }: Greeting): Promise<string | undefined> {
   return new Promise((resolve, reject) => {
     const over = (work: () => void) => {
       clearTimeout(timer);
@@ -142,7 +143,7 @@ function hello(port: MessagePort, { worker, patience, signal }: Greeting): Promi
     signal?.addEventListener('abort', aborted);
     if (signal?.aborted) return aborted();
     port.onmessage = ({ data }: MessageEvent<FromEngine>) => over(() => {
-      if ('hello' in data && data.hello === VERSION) return resolve();
+      if ('hello' in data && data.hello === VERSION) return resolve(data.lock);
       const version = 'hello' in data ? data.hello : 'another';
       reject(usage(`the worker is of version ${version} of the package, and the page of ${VERSION}`, 'worker', 'serve both from one version'));
     });

@@ -116,6 +116,7 @@ export class LocalEngine implements Core {
     this.#queue.close(this.#over);
     this.#reload?.abort.abort();
     await this.#pending.catch(() => {});
+    await this.#reload?.done.catch(() => {});
     this.#free();
   }
 

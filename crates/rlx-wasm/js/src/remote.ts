@@ -1,9 +1,10 @@
 /** An engine behind a port: in a worker, or one that several tabs share. */
 
 import type { Core } from './core.js';
-import { disposed, throwIfAborted, usage } from './error.js';
+import { cancelled, disposed, gone, throwIfAborted, usage } from './error.js';
 import type { RlxError } from './error.js';
 import type { Lent } from './kept.js';
+import { whenOver } from './life.js';
 import { heard } from './listeners.js';
 import { signalOf } from './openai/signal.js';
 import type { CallOptions, ChatMessage, Completions, SamplingRequest, TextCompletions } from './openai/types.js';
@@ -31,9 +32,14 @@ export interface Around {
   onLost?: LoadOptions['onLost'];
   /** Stores a fact for the origin. */
   keep(name: string, key: string, text: string): void;
+  /** The lock that the engine's thread holds for as long as it lives. */
+  lock?: string | undefined;
   /** Called once, when the engine's side has freed everything or does not answer. */
   close(): void;
 }
+
+/** Milliseconds that a call in another thread may go on after its signal has fired. */
+export const ABORT_MS = 40;
 
 /** Milliseconds that a disposed engine has to free its memory before its worker is ended. */
 const FREE_MS = 5000;
@@ -44,13 +50,15 @@ export class RemoteEngine implements Core {
   readonly #calls = new Map<number, Open>();
   #next = 0;
   #over: RlxError | undefined;
-  #disposed: Promise<void> | undefined;
+  #ended: Promise<void> | undefined;
   #freed: () => void = () => {};
+  readonly #forget: () => void;
   #info: EngineInfo | undefined;
 
   /** On a port whose other side has said `hello`. */
   constructor(private readonly port: MessagePort, private readonly around: Around) {
     port.onmessage = ({ data }: MessageEvent<FromEngine>) => this.#hear(data);
+    this.#forget = whenOver(around.lock, () => this.#gone());
     const create = (method: 'chat' | 'complete') => async ({ signal, ...request }: SamplingRequest, options?: CallOptions) =>
       await this.#call(method, [plain(request)], { signal: signalOf({ signal }, options) });
     this.chat = { completions: { create: create('chat') as Completions['create'] } };
@@ -88,7 +96,20 @@ export class RemoteEngine implements Core {
   }
 
   dispose(): Promise<void> {
-    return (this.#disposed ??= this.#end(disposed()));
+    const reason = disposed();
+    this.#ended ??= this.#end(reason);
+    this.#over = reason;
+    return this.#ended;
+  }
+
+  /** The engine's thread has ended. */
+  #gone(): void {
+    if (!this.#ended) {
+      const reason = gone();
+      this.#ended = this.#end(reason);
+      if (this.#info) this.around.onLost?.(reason); // else the load says so
+    }
+    this.#freed();
   }
 
   /** Ends every call with `reason`, and has the other side free everything. */
@@ -106,6 +127,7 @@ export class RemoteEngine implements Core {
       timer = setTimeout(resolve, FREE_MS);
     });
     clearTimeout(timer);
+    this.#forget();
     this.port.close();
     this.around.close();
   }
@@ -122,7 +144,11 @@ export class RemoteEngine implements Core {
     this.#check();
     throwIfAborted(signal);
     const id = this.#next++;
-    const abort = () => this.#tell({ abort: id });
+    const abort = () => {
+      this.#tell({ abort: id });
+      // The other side may be in the middle of a long step, such as reading a long text.
+      setTimeout(() => this.#settle(id, cancelled()), ABORT_MS);
+    };
     try {
       return await new Promise((resolve, reject) => {
         this.#calls.set(id, { resolve, reject, onProgress });
@@ -160,12 +186,18 @@ export class RemoteEngine implements Core {
     } else if ('chunk' in data) {
       open.stream?.push(data.chunk);
     } else {
-      this.#calls.delete(id);
-      const error = 'error' in data ? fromWire(data.error) : undefined;
-      open.stream?.end(error);
-      if (error) open.reject(error);
-      else open.resolve('value' in data ? data.value : undefined);
+      this.#settle(id, 'error' in data ? fromWire(data.error) : undefined, 'value' in data ? data.value : undefined);
     }
+  }
+
+  /** Ends a call, if it is open. */
+  #settle(id: number, error: RlxError | undefined, value?: unknown): void {
+    const open = this.#calls.get(id);
+    if (!open) return;
+    this.#calls.delete(id);
+    open.stream?.end(error);
+    if (error) open.reject(error);
+    else open.resolve(value);
   }
 }
 

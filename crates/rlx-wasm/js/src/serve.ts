@@ -3,6 +3,7 @@
 import type { Core } from './core.js';
 import { RlxError, toRlxError } from './error.js';
 import type { Lent } from './kept.js';
+import { lifeLock, whenOver } from './life.js';
 import type { ChatRequest, TextRequest } from './openai/types.js';
 import type { EngineInfo, LoadOptions } from './types.js';
 import { toWire, VERSION, WINDOW } from './wire.js';
@@ -73,7 +74,9 @@ export function serve(port: MessagePort, engine: Promise<Core> | Loader): void {
     }
   }
 
+  let forget = () => {};
   const end = async () => {
+    forget();
     for (const { abort } of calls.values()) abort.abort();
     // A load that fails, or was aborted now, leaves nothing to free.
     if (typeof engine === 'function') await core?.then((loaded) => loaded.dispose(), () => {});
@@ -86,6 +89,8 @@ export function serve(port: MessagePort, engine: Promise<Core> | Loader): void {
       void run(data);
     } else if ('abort' in data) {
       calls.get(data.abort)?.abort.abort();
+    } else if ('lock' in data) {
+      forget = whenOver(data.lock, end); // a tab may go without a word
     } else if ('dispose' in data) {
       void end();
     } else {
@@ -96,9 +101,7 @@ export function serve(port: MessagePort, engine: Promise<Core> | Loader): void {
       open.wake();
     }
   };
-  // A tab that went away without a word.
-  port.addEventListener('close', () => void end());
-  tell({ hello: VERSION });
+  void lifeLock().then((lock) => tell({ hello: VERSION, lock }));
 }
 
 /** Sends a stream's chunks while the user has room for them, until one of the two ends it. */

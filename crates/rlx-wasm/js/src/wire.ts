@@ -1,7 +1,7 @@
 /**
  * What travels between an engine and its users over a port: plain data, which `postMessage` can copy.
  *
- * The engine's side first says `hello`. Every call has a number of the user's choice. Its answer is a value, an error,
+ * The engine's side first says `hello`, with the lock that its thread holds for as long as it lives. Every call has a number of the user's choice. Its answer is a value, an error,
  * or a stream of chunks, of which the engine's side sends no more than the user has asked for.
  */
 
@@ -29,11 +29,13 @@ export type ToEngine =
   | { read: number; count: number }
   /** Nobody reads this stream any more. */
   | { leave: number }
+  /** The lock that the user's thread holds for as long as it lives. */
+  | { lock: string }
   /** The user is done with the engine. */
   | { dispose: true };
 
 export type FromEngine =
-  | { hello: string }
+  | { hello: string; lock: string | undefined }
   /** How a call ended, and what `info` answers now. */
   | { value: unknown; id: number; info: EngineInfo | undefined }
   | { error: WireError; id: number; info: EngineInfo | undefined }

@@ -1,0 +1,111 @@
+// Engines that come and go, and answers of every kind, leave nothing behind: heap, wasm memory, workers, listeners.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { join } from 'node:path';
+import { launch, mounts, openPage, root, startServer } from './harness.mjs';
+
+const MODEL = '/fixtures/gguf/llama.gguf';
+const MIB = 1 << 20;
+
+let server, browser;
+before(async () => {
+  server = await startServer({ mounts: { ...mounts, '/fixtures/': join(root, 'tests/fixtures') } });
+  browser = await launch({ webgpu: false });
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+/** A page with `t` in it, and its heap as it is after the garbage has gone. */
+async function open() {
+  const opened = await openPage(browser, `${server.url}/pages/empty.html`);
+  const { page, context } = opened;
+  await page.evaluate(async (model) => {
+    const { Engine } = await import('/dist/index.js');
+    const load = (options) => Engine.load({ model, device: 'cpu', cache: false, ...options });
+    /** Answers of a turn: whole and streamed, several, left in the middle, aborted, refused. `signal` is one for all. */
+    const turn = async (engine, signal) => {
+      const create = (more) => engine.chat.completions.create({ messages: [{ role: 'user', content: 'Hello' }], temperature: 0, max_tokens: 4, ...more });
+      const code = (promise) => promise.then(() => 'answered', (error) => error.code);
+      const read = async (stream, most = Infinity) => {
+        let n = 0;
+        for await (const _ of await stream) if (++n === most) break;
+      };
+      const abort = new AbortController();
+      const aborted = read(create({ stream: true, signal: abort.signal, max_tokens: 100 }));
+      setTimeout(() => abort.abort());
+      return Promise.all([
+        create({ signal }), read(create({ stream: true, signal })), create({ n: 2, seed: 1 }), read(create({ stream: true, max_tokens: 100 }), 2), aborted,
+        create({ tools: [{ type: 'function', function: { name: 'f' } }] }), create({ temperature: 9 }), create({ messages: [{ role: 'user', content: 'long '.repeat(9000) }] }),
+        create({ signal: AbortSignal.abort() }), engine.completions.create({ prompt: 'Hello', max_tokens: 3, logprobs: 2 }),
+      ].map(code));
+    };
+    globalThis.t = { load, turn };
+  }, MODEL);
+  const cdp = await context.newCDPSession(page);
+  const heap = async () => {
+    await cdp.send('HeapProfiler.collectGarbage');
+    const { usedSize, backingStorageSize = 0 } = await cdp.send('Runtime.getHeapUsage');
+    return usedSize + backingStorageSize;
+  };
+  const workers = async (count) => {
+    for (let i = 0; i < 100 && page.workers().length !== count; i += 1) await page.waitForTimeout(20);
+    return page.workers().length;
+  };
+  return { ...opened, heap, workers };
+}
+
+for (const worker of [true, false]) {
+  const where = worker ? 'a worker' : "the page's thread";
+
+  test(`twenty engines in ${where}, one after another, leave no heap, wasm memory or worker`, async (t) => {
+    const { page, context, heap, workers } = await open();
+    const cycles = (n) => page.evaluate(async ({ worker, n }) => {
+      for (let i = 0; i < n; i += 1) {
+        const engine = await t.load({ worker });
+        await t.turn(engine);
+        await engine[Symbol.asyncDispose]();
+      }
+      return rlxMemories.reduce((sum, memory) => sum + memory.buffer.byteLength, 0);
+    }, { worker, n });
+    const [wasm, before] = [await cycles(5), await heap()];
+    const [wasmAfter, after] = [await cycles(20), await heap()];
+    t.diagnostic(`${after - before} bytes of heap more, ${wasmAfter - wasm} of wasm memory`);
+    assert.ok(after - before < MIB / 2, `${after - before} bytes of heap`);
+    assert.ok(wasmAfter - wasm <= MIB, `${wasmAfter - wasm} bytes of wasm memory`);
+    assert.equal(await workers(0), 0);
+    await context.close();
+  });
+
+  test(`five hundred answers in ${where} leave no heap, wasm memory or listener`, async (t) => {
+    const { page, context, heap } = await open();
+    const answers = (turns) => page.evaluate(async ({ worker, turns }) => {
+      t.engine ??= await t.load({ worker });
+      if (!t.signal) {
+        t.signal = new AbortController().signal;
+        t.listeners = 0;
+        for (const [method, n] of [['addEventListener', 1], ['removeEventListener', -1]]) {
+          const original = t.signal[method].bind(t.signal);
+          t.signal[method] = (...args) => {
+            t.listeners += n;
+            return original(...args);
+          };
+        }
+      }
+      const ends = new Set();
+      for (let i = 0; i < turns; i += 1) ends.add((await t.turn(t.engine, t.signal)).join());
+      return { ends: [...ends], wasm: (await t.engine.memory()).wasm, listeners: t.listeners };
+    }, { worker, turns });
+    const [before, heapBefore] = [await answers(10), await heap()];
+    const [after, heapAfter] = [await answers(50), await heap()];
+    t.diagnostic(`${heapAfter - heapBefore} bytes of heap more, ${after.wasm - before.wasm} of wasm memory; ${after.ends.join(' | ')}`);
+    assert.deepEqual(after.ends, ['answered,answered,answered,answered,cancelled,usage,usage,context_full,cancelled,answered']);
+    assert.ok(heapAfter - heapBefore < MIB / 2, `${heapAfter - heapBefore} bytes of heap`);
+    assert.equal(after.wasm, before.wasm);
+    // Each is removed at least once; one that is removed twice counts below nothing.
+    assert.ok(after.listeners <= 0, `${after.listeners} listeners`);
+    await context.close();
+  });
+}
