@@ -69,8 +69,8 @@ async function open(place) {
   return { ...opened, assertClean };
 }
 
-/** Slow ones, of which others stand for the most part, run if RLX_LONG is set. */
-const skip = process.env.RLX_LONG ? false : 'npm run test:long';
+/** Slow ones, for which others stand, are there if RLX_LONG is set. */
+const LONG = process.env.RLX_LONG !== undefined;
 const PLACES = ['worker', 'page'];
 
 /** Steps of a load at which its device goes, and what it says of it. */
@@ -79,14 +79,15 @@ const LOST_LOADS = {
   'it makes the device': { fate: { act: 'lose', at: ['requestDevice'] }, code: 'device_lost' },
   'it asks what the device can do': { fate: { act: 'lose', at: ['createShaderModule'] }, code: 'device_lost' },
   'it compiles kernels': { fate: { act: 'lose', at: ['createComputePipelineAsync', 'createComputePipelineAsync'] }, code: 'device_lost' },
-  'it uploads weights': { fate: { act: 'lose', at: ['phase:weights', 'writeBuffer', 'writeBuffer'] }, code: 'device_lost', skip },
+  'it uploads weights': { fate: { act: 'lose', at: ['phase:weights', 'writeBuffer', 'writeBuffer'] }, code: 'device_lost', long: true },
   'it tests itself': { fate: { act: 'lose', at: ['phase:check', 'mapAsync'] }, code: 'device_lost' },
 };
 for (const place of PLACES) {
   test(`a device lost in a load, in the engine's thread, a ${place}`, { timeout: 240_000 }, async (t) => {
     const { page, context, assertClean } = await open(place);
-    for (const [step, { fate, code, skip }] of Object.entries(LOST_LOADS)) {
-      await t.test(`while ${step}`, { skip: skip || (place === 'page' && code === 'device_lost' && fate.at[0].startsWith('phase') && !process.env.RLX_LONG) }, async () => {
+    for (const [step, { fate, code, long }] of Object.entries(LOST_LOADS)) {
+      if (long && !LONG) continue;
+      await t.test(`while ${step}`, async () => {
         const seen = await page.evaluate(async (fate) => {
           localStorage.removeItem('rlx.checks');
           const code = await t.settled(t.load(fate, { device: 'webgpu' }));
@@ -99,7 +100,7 @@ for (const place of PLACES) {
     await context.close();
   });
 
-  test(`a device lost later, in the engine's thread, a ${place}`, { timeout: 240_000, skip }, async () => {
+  if (LONG) test(`a device lost later, in the engine's thread, a ${place}`, { timeout: 240_000 }, async () => {
     const { page, context, assertClean } = await open(place);
     const seen = await page.evaluate(async () => {
       const engine = await t.load(undefined, { device: 'webgpu' });
