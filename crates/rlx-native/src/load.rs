@@ -105,7 +105,7 @@ pub fn load(
     {
         Fit::of(&compiled, device.target()).within("this machine", available)?;
     }
-    let Language { tokenizer, template, temperature } = source.language()?;
+    let Language { tokenizer, template, temperature, .. } = source.language()?;
     let tokenizer = Arc::new(tokenizer);
     let mut placed = |file: usize, offset: usize, len: usize| source.release(file, offset, len);
     let policy = device.target().policy;

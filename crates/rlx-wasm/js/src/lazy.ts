@@ -9,6 +9,7 @@ export const lazy: Lazy = {
   hub: () => import('./hub.js'),
   listing: () => import('./listing.js'),
   directory: () => import('./directory.js'),
+  slide: () => import('./openai/slide.js'),
 };
 
 interface Lazy {
@@ -17,6 +18,7 @@ interface Lazy {
   hub(): Promise<typeof import('./hub.js')>;
   listing(): Promise<typeof import('./listing.js')>;
   directory(): Promise<typeof import('./directory.js')>;
+  slide(): Promise<typeof import('./openai/slide.js')>;
   /** For files of the calling thread alone: see `lazy_here.ts`. */
   disk?(): Promise<typeof import('./disk.js')>;
   stream?(): Promise<typeof import('./stream_source.js')>;

@@ -13,6 +13,7 @@ import { lazyHere } from './lazy_here.js';
 import * as listing from './listing.js';
 import * as local from './local.js';
 import * as models from './models.js';
+import * as slide from './openai/slide.js';
 import * as graphsGlue from './rlx_graphs.js';
 import * as glue from './rlx_wasm.js';
 import * as threadsGlue from './rlx_wasm_threads.js';
@@ -26,7 +27,7 @@ function bring<T extends object>(into: T, modules: Modules<T>): void {
   for (const [name, module] of Object.entries(modules)) Object.assign(into, { [name]: async () => module });
 }
 
-bring(lazy, { glue, threadsGlue, hub, listing, directory, disk, stream });
+bring(lazy, { glue, threadsGlue, hub, listing, directory, slide, disk, stream });
 bring(lazyHere, { local, tuning, estimate, store, models });
 bring(lazyGraphs, { glue: graphsGlue });
 

@@ -204,7 +204,7 @@ test('a stream that has ended stays ended', async () => {
   assert.deepEqual(await left.next(), { value: undefined, done: true });
 });
 
-const checkRequest = (request: ChatRequest) => chatRequest(request, '').wasm;
+const checkRequest = (request: ChatRequest) => chatRequest(request, () => '').wasm;
 
 test('the limits themselves are within the range', () => {
   const limits = [
@@ -365,6 +365,7 @@ const wrong: [Partial<Record<keyof ChatRequest, unknown>>, string][] = [
 for (const [change, message] of wrong) {
   test(`${message}: refused before it queues`, async () => {
     const { engine, api } = setUp();
+    engine.templateText = '{{ messages }}';
     await assert.rejects(api.create({ messages, ...change } as ChatRequest), { code: 'usage', message });
     assert.equal(engine.started.length, 0);
   });

@@ -11,4 +11,5 @@ pub mod pacing;
 mod recurrences;
 pub mod restore;
 mod rings;
+mod slide;
 pub mod window;

@@ -1,6 +1,7 @@
 /** A call: its answers, computed one after another when its turn has come. */
 
 import { cancelled, RlxError, toRlxError, withText } from '../error.js';
+import { lazy } from '../lazy.js';
 import type { Queue } from '../queue.js';
 import type { Platform, WasmEngine, WasmEvent, WasmLikely, WasmRequest } from '../wasm.js';
 import type { AnswerReader, Delta } from './answer.js';
@@ -14,7 +15,7 @@ const SLICE_MS = 4;
 
 /** The part of the engine that calls use. After `dispose` each method throws or rejects with `disposed`. */
 export interface ChatContext {
-  engine: Pick<WasmEngine, 'start' | 'nextEvent' | 'cancel' | 'template' | 'tokenize' | 'detokenize'>;
+  engine: Pick<WasmEngine, 'start' | 'nextEvent' | 'cancel' | 'template' | 'tokenize' | 'tokenizeMessages' | 'detokenize' | 'info'>;
   queue: Queue;
   platform: Platform;
   modelName: string;
@@ -108,8 +109,9 @@ export class Call {
     const { engine } = this.cx;
     const { request, reader: readerOf, counts } = this.asked[index]!;
     this.#text = '';
+    const fitted = request.slides && await (await lazy.slide()).fit(this.cx, request);
     if (this.#stopped) throw cancelled();
-    const reader = readerOf(engine.start(JSON.stringify(request)));
+    const reader = readerOf(engine.start(JSON.stringify(fitted ? fitted.request : request)));
     // A signal that fired meanwhile had nothing to stop.
     if (this.#stopped || this.signal?.aborted) this.#cancel();
     let calls = false;
@@ -133,6 +135,7 @@ export class Call {
         if (event.reason === 'cancelled') throw cancelled(undefined, this.#text);
         tell(reader.end());
         this.#count(usage, event, counts);
+        if (fitted) fitted.count(usage, event.leftOut);
         const last = index === this.asked.length - 1;
         const reason = event.reason === 'stop' && calls ? 'tool_calls' : event.reason;
         this.#unread.push({ index, likely, reason, usage: last ? usage : undefined });

@@ -90,7 +90,7 @@ async function whole(modelName: string, call: Call, tellsLogprobs: boolean): Pro
 
 export function completions(cx: ChatContext): Completions {
   const create = async (request: ChatRequest, options?: CallOptions) => {
-    const { wasm, form, tools, telling } = chatRequest(request, cx.engine.template());
+    const { wasm, form, tools, telling } = chatRequest(request, (tools) => cx.engine.template(tools));
     const tellsLogprobs = wasm.logprobs !== null;
     const signal = signalOf(request, options);
     const asked = eachAnswer(wasm, telling.n, (promptEnd) => answerReader(form, tools, promptEnd));
