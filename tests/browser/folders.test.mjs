@@ -148,6 +148,7 @@ test('what blocks cannot have is refused', async () => {
   assert.match((await refused('/llama/')).what, /a model of family llama32 fills no blocks/);
   assert.match((await refused('/llada/', { blockLength: 12 })).what, /blocks of 12 positions: a prompt's chunk of 128 rows is no whole number of them/);
   assert.match((await refused('/llada/', { blockLength: 1.5 })).what, /blockLength is 1.5, it must be a whole number/);
+  assert.match((await refused('/llada/', filling({ overflow: 'slide' }))).what, /a model that fills blocks has no context that slides/);
   assert.match((await refused('/llada/', filling({ top_k: 3 }))).what, /fills blocks samples by temperature, min_p and seed alone/);
 });
 

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';
 import { launch, mounts, openPage, root, startServer } from './harness.mjs';
-import { withTemplate } from '../support/gguf_template.mjs';
+import { withNamedTemplates, withTemplate } from '../support/gguf_template.mjs';
 
 const MODEL = join(root, 'tests/fixtures/rustdoc-2m/rustdoc-2m-q4_k_m.gguf');
 
@@ -171,3 +171,48 @@ for (const { zone, times } of [
     }
   });
 }
+
+/** A template that shows its prompt: nothing but the error of a call does. */
+const shows = (name) => `{{ raise_exception('${name}: ' ~ (tools | length if tools else 'no') ~ ' tools') }}<tool_call>{# tools #}`;
+const NAMED = {
+  // Names that RLX does not know are passed over, even where they are no template.
+  tools: { tool_use: shows('tool_use'), rag: '{{', 'any name': shows('any name') },
+  'no tools': { rag: shows('rag') },
+  'unreadable tools': { tool_use: deepParentheses(50000) },
+  'hostile tools': { tool_use: `${BOMBS['nested loops'][0]}<tool_call>{{ tools }}` },
+};
+
+test('a request with tools has the template named tool_use, where the file has one; what is wrong with it harms no other request', async () => {
+  const file = withTemplate(readFileSync(MODEL), shows('usual'));
+  const files = Object.fromEntries(Object.entries(NAMED).map(([name, templates]) => [`/${name}.gguf`, withNamedTemplates(file, templates)]));
+  const more = await startServer({ mounts, files });
+  const visit = await openPage(browser, `${more.url}/pages/empty.html`);
+  try {
+    const seen = await visit.page.evaluate(async (names) => {
+      const { Engine } = await import('/dist/index.js');
+      const seen = {};
+      for (const name of names) {
+        const engine = await Engine.load({ model: `/${encodeURIComponent(name)}.gguf`, device: 'cpu', cache: false });
+        const messages = [{ role: 'user', content: 'What is HashMap?' }];
+        const tools = [{ type: 'function', function: { name: 'f' } }];
+        const ask = (request) => engine.chat.completions.create({ messages, ...request })
+          .then(() => 'an answer', ({ code, what, at }) => `${code}: ${what} (${at})`);
+        seen[name] = [await ask({ tools }), await ask({}), await ask({ tools: [] }), await ask({ tools, tool_choice: 'none' })];
+        engine.dispose();
+      }
+      return seen;
+    }, Object.keys(NAMED));
+    const says = (name, n, key) => `usage: the chat template refused the conversation: ${name}: ${n} tools (tokenizer.chat_template${key})`;
+    const usual = says('usual', 'no', '');
+    const others = [usual, usual, usual];
+    assert.deepEqual(seen.tools, [says('tool_use', 1, '.tool_use'), ...others]);
+    assert.deepEqual(seen['no tools'], [says('usual', 1, ''), ...others]);
+    assert.match(seen['unreadable tools'][0], /^bad_file: .*nests deeper than 64 \(tokenizer\.chat_template\.tool_use, line 1\)$/);
+    assert.deepEqual(seen['unreadable tools'].slice(1), others);
+    assert.match(seen['hostile tools'][0], /^bad_file: .*did not end within \d+ steps \(tokenizer\.chat_template\.tool_use, line 1\)$/);
+    assert.deepEqual(seen['hostile tools'].slice(1), others);
+  } finally {
+    await visit.context.close();
+    await more.close();
+  }
+});

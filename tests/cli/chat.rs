@@ -34,6 +34,42 @@ fn a_second_turn_reuses_what_the_caches_hold_and_reset_does_not_remember() {
 }
 
 #[test]
+fn a_full_context_ends_a_chat_or_slides() {
+    let input = "What does Vec::push do?\n".repeat(12);
+    let args = ["--model", SMALL, "--json", "--context", "128", "--max-tokens", "12"];
+    let (code, stdout, stderr) = talk(&args, input.as_bytes());
+    assert_eq!(code, 2, "{stderr}");
+    let ended = stdout.lines().count();
+    assert!((2..12).contains(&ended), "{ended} turns");
+    let (code, stdout, stderr) =
+        talk(&[&args[..], &["--overflow", "slide"]].concat(), input.as_bytes());
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let turns: Vec<Value> = stdout.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!(turns.len(), 12);
+    let left = |turn: &Value| turn["left_out"]["turns"].as_u64().unwrap_or(0);
+    assert_eq!(left(&turns[1]), 0);
+    assert!(turns[1]["left_out"].is_null());
+    assert!(turns.is_sorted_by_key(left));
+    assert!(left(&turns[11]) >= 12 - ended as u64, "{}", turns[11]);
+    // Prompts begin alike for a while, and then with other turns.
+    let reused = |turn: &&Value| turn["reused_tokens"].as_u64().unwrap() > 20;
+    assert!(turns[ended..].iter().filter(reused).count() > 2, "{stdout}");
+    assert!(turns.iter().all(|turn| turn["prompt_tokens"].as_u64().unwrap() <= 128 - 12));
+}
+
+#[test]
+fn an_answer_goes_on_where_the_context_is_full() {
+    let args = ["run", "--model", SMALL, "--json", "--context", "64", "--max-tokens", "150"];
+    let how = ["--temperature", "100", "--seed", "1", "--overflow", "slide", "What is a slice?"];
+    let (code, stdout, stderr) = super::run(&mut rlx(&[&args[..], &how].concat()));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let answer: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(answer["tokens"].as_array().unwrap().len(), 150);
+    assert_eq!(answer["left_out"]["turns"], 0);
+    assert!(answer["left_out"]["tokens"].as_u64().unwrap() > 64);
+}
+
+#[test]
 fn text_that_is_not_utf_8_is_a_usage_error_with_its_line() {
     let args = ["--model", SMALL, "--max-tokens", "1"];
     let (code, _, stderr) = talk(&args, b"hello\nab\xff\n");

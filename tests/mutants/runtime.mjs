@@ -120,9 +120,28 @@ export default [
   },
   {
     name: 'a-token-more-than-asked', is: 'new', kind: 'bound', file: at('runtime/generate/machine.rs'),
-    from: 'self.asked < self.request.max_tokens', to: 'self.asked <= self.request.max_tokens',
+    from: 'self.fed < self.request.capacity && self.asked < self.request.max_tokens',
+    to: 'self.fed < self.request.capacity && self.asked <= self.request.max_tokens',
     stands: 'One decode step more is submitted than there may be tokens.',
     tests: ['core:all noticed::', 'core:all generate::'],
+  },
+  {
+    name: 'seeds-begin-anew-behind-a-slide', is: 'new', kind: 'state', file: at('runtime/generate/slide.rs'),
+    from: 'self.seed.wrapping_add(1 << 32)', to: 'self.seed',
+    stands: 'Behind a slide the random numbers are those that the same positions had before.',
+    tests: ['native:all slide::'],
+  },
+  {
+    name: 'a-slide-trusts-rings', is: 'new', kind: 'bound', file: at('runtime/generate/slide.rs'),
+    from: 'engine.rings.least()..=', to: '0..=',
+    stands: 'Behind a slide rows of a ring are reused that later positions have overwritten.',
+    tests: ['native:all slide::', 'native:all rings::'],
+  },
+  {
+    name: 'rows-of-a-full-context-are-kept', is: 'new', kind: 'bound', file: at('runtime/generate/machine.rs'),
+    from: 'self.behind = self.tokens.len();', to: '', form: 'statement',
+    stands: 'Behind a slide the caches are said to have tokens that are not in them.',
+    tests: ['native:all slide::'],
   },
   {
     name: 'stale-rows-after-a-dropped-answer', is: 'new', kind: 'state', file: at('runtime/generate/engine.rs'),

@@ -457,6 +457,7 @@ fn machine(prompt: usize, chunk: usize, ahead: usize, max_tokens: usize) -> Mach
         cached: 0,
         chunk,
         capacity: 100,
+        slide: None,
         max_tokens,
         stop_ids: vec![],
         stops: vec![],
@@ -478,7 +479,7 @@ fn submissions(m: &mut Machine, next: &mut u32) -> usize {
                 assert!(n < 50, "it never waits");
             }
             Action::Emit(_) | Action::Control(_) => {}
-            Action::Await | Action::Done(_) => return n,
+            Action::Slide | Action::Await | Action::Done(_) => return n,
         }
     }
 }
@@ -519,6 +520,7 @@ fn control_tokens_are_told_by_name_and_release_the_text_before_them() {
             cached: 0,
             chunk: 4,
             capacity: 100,
+            slide: None,
             max_tokens: 9,
             stop_ids: vec![3],
             stops: vec!["ab".into()],

@@ -21,6 +21,8 @@ pub struct Answer {
     pub prompt_tokens: usize,
     /// Of those, the ones that the caches still held.
     pub reused_tokens: usize,
+    /// Tokens of it that were left out while it was written, if the context was full and slid.
+    pub left_out: Option<usize>,
     /// Why it ended; never `Failed`.
     pub reason: Reason,
     /// Tokens that each pass over a block fixed, of a model that fills blocks.
@@ -130,6 +132,7 @@ pub fn generate(
         tokens: generation.tokens().to_vec(),
         prompt_tokens: generation.prompt_tokens(),
         reused_tokens: generation.reused_tokens(),
+        left_out: generation.left_out(),
         reason,
         passes: generation.passes().iter().map(|p| p.fixed).collect(),
         logits: generation.logits().map(<[f32]>::to_vec),

@@ -41,6 +41,7 @@ pub mod memory;
 pub mod network;
 pub mod new_file;
 pub mod npy;
+pub mod overflow;
 pub mod platform;
 pub mod remembered;
 pub mod tokens;

@@ -105,7 +105,7 @@ pub fn load(
     let start = Instant::now();
     let model_options = options.model_options(row, device.target());
     let compiled = compile(source, &*device, &model_options, options.memory)?;
-    let Language { tokenizer, template, temperature } = source.language()?;
+    let Language { tokenizer, template, temperature, .. } = source.language()?;
     let tokenizer = Arc::new(tokenizer);
     let policy = device.target().policy;
     let session = open(&compiled, source, row, device, &model_options, progress)?;

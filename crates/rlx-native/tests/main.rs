@@ -22,4 +22,5 @@ mod recurrences;
 mod rings;
 #[path = "../../../tests/support/skip.rs"]
 mod skip;
+mod slide;
 mod threads;

@@ -23,6 +23,7 @@ struct On {
     row: &'static DeviceRow,
     device: Arc<dyn Device>,
     source: CheckpointFiles,
+    context: Option<u64>,
 }
 
 fn on(name: &str) -> On {
@@ -30,7 +31,7 @@ fn on(name: &str) -> On {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let source = CheckpointFiles::open(&root.join("tests/fixtures/gguf/gemma3.gguf")).unwrap();
     let device = (row.open)(&OpenOptions { threads: Some(1), adapter: None }).unwrap();
-    On { row, device, source }
+    On { row, device, source, context: None }
 }
 
 impl On {
@@ -38,6 +39,7 @@ impl On {
         let mut options = ModelOptions::chat(CHUNK);
         options.compile.activations = Activations::F32;
         options.compile.cache_spare = spare;
+        options.context = self.context;
         CompiledModel::new(&self.source.checkpoint(), self.device.target(), &options).unwrap()
     }
 
@@ -134,4 +136,23 @@ fn a_conversation_goes_on_where_the_rings_still_have_what_it_sees() {
     // Positions that the rows behind 30 see were overwritten.
     let other: Vec<u32> = longer[..30].iter().copied().chain(ids(40, 4)).collect();
     check(&other, 0..1);
+}
+
+/// Read again from its first token where a ring has lost what is kept, and as with caches of all positions.
+#[test]
+fn an_answer_goes_on_where_the_context_is_full() {
+    let on = On { context: Some(96), ..on("cpu") };
+    let options = GenerateOptions {
+        max_tokens: Some(160),
+        ignore_stops: true,
+        slide: Some(ids(20, 2)),
+        ..GenerateOptions::default()
+    };
+    let [got, want] = [Some(SPARE), None].map(|spare| {
+        let mut model = on.model(spare);
+        generate(&mut model, ids(60, 2), &options, &|| false, &mut |_| Ok(())).unwrap()
+    });
+    assert_eq!(got.tokens, want.tokens);
+    // It slid behind 37, 77, 116 and 155 tokens, and 38 stayed.
+    assert_eq!(got.left_out, Some(155 - 38));
 }

@@ -48,6 +48,7 @@ struct Opened {
     fit: Fit,
     tokenizer: Arc<Tokenizer>,
     template: Result<ChatTemplate>,
+    tool_template: Option<Result<ChatTemplate>>,
     name: String,
     architecture: String,
     trained_context: u64,
@@ -56,13 +57,19 @@ struct Opened {
 }
 
 impl Opened {
+    /// The template of a conversation, with tools or without.
+    fn template(&self, tools: bool) -> Result<&ChatTemplate> {
+        let own = self.tool_template.as_ref().filter(|_| tools);
+        own.unwrap_or(&self.template).as_ref().map_err(Clone::clone)
+    }
+
     /// The tokens of a conversation, up to where the answer begins.
     fn prompt(
         &self,
         messages: TemplateValue,
         variables: Vec<(String, TemplateValue)>,
     ) -> Result<Vec<u32>> {
-        let template = self.template.as_ref().map_err(Clone::clone)?;
+        let template = self.template(variables.iter().any(|v| v.0 == "tools"))?;
         let render =
             RenderOptions { add_generation_prompt: true, variables, now: Some(local_time()) };
         Ok(encode_chat(&self.tokenizer, &template.render_json(messages, &render)?))
@@ -276,10 +283,11 @@ impl RlxEngine {
         })
     }
 
-    /// The chat template's text; empty if the model has none that can be read.
-    pub fn template(&self) -> String {
+    /// The text of the chat template, of conversations with tools or without; empty if the model has none that can be
+    /// read.
+    pub fn template(&self, tools: bool) -> String {
         let s = self.state.borrow();
-        let template = s.opened.as_ref().and_then(|opened| opened.template.as_ref().ok());
+        let template = s.opened.as_ref().and_then(|opened| opened.template(tools).ok());
         template.map_or_else(String::new, |template| template.source().into())
     }
 
@@ -438,7 +446,8 @@ impl State {
         if self.executor.webgpu.is_none() {
             fits(&fit)?;
         }
-        let Language { tokenizer, template, temperature } = texts.language(&weights)?;
+        let Language { tokenizer, template, tool_template, temperature } =
+            texts.language(&weights)?;
         let architecture = checkpoint.architecture()?;
         let name = match &weights {
             WeightFiles::Gguf(files) => files.metadata.opt_str("general.name")?,
@@ -448,6 +457,7 @@ impl State {
         let usual = if compiled.diffusion.is_some() { 0.0 } else { 0.7 };
         let opened = Opened {
             template,
+            tool_template,
             tokenizer: Arc::new(tokenizer),
             name: name.unwrap_or(architecture).into(),
             trained_context: rlx_core::models::open(&checkpoint)?.facts().context,
@@ -638,6 +648,9 @@ impl State {
                 .with("speed", &self.speed.tell(Object::new()));
             if !passes.is_empty() {
                 done.set("tokensPerPass", &passes);
+            }
+            if let Some(left_out) = call.generation.left_out() {
+                done.set("leftOut", &left_out);
             }
             if let Some((tokens, logits)) = checked {
                 done.set("tokens", &tokens);

@@ -124,6 +124,7 @@ pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateO
         stops.iter().filter_map(Json::as_str).map(Into::into).collect()
     });
     let options = GenerateOptions {
+        slide: v.get("slide_ids").map(ids),
         max_tokens: v.get("max_tokens").and_then(Json::as_u64).map(|n| n as usize),
         params,
         stops,
@@ -137,10 +138,8 @@ pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateO
         },
         ..GenerateOptions::default()
     };
-    let prompt = match v.get("prompt_ids").and_then(Json::as_array) {
-        Some(ids) => {
-            Prompt::Tokens(ids.iter().filter_map(Json::as_u64).map(|n| n as u32).collect())
-        }
+    let prompt = match v.get("prompt_ids") {
+        Some(prompt) => Prompt::Tokens(ids(prompt)),
         None => {
             let (messages, variables) = conversation(&v);
             Prompt::Messages(messages, variables)
@@ -158,6 +157,13 @@ pub(crate) fn conversation(request: &Json) -> (TemplateValue, Vec<(String, Templ
         _ => Vec::new(),
     };
     (part("messages").unwrap_or(TemplateValue::List(Vec::new())), variables)
+}
+
+/// Token ids.
+#[cfg(feature = "chat")]
+fn ids(list: &Json) -> Vec<u32> {
+    let ids = list.as_array().unwrap_or(&[]);
+    ids.iter().filter_map(Json::as_u64).map(|n| n as u32).collect()
 }
 
 /// A token and its bias.

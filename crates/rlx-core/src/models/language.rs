@@ -1,6 +1,6 @@
 //! What a language model's files say beside its network: tokenizer, chat template, temperature.
 
-use super::tokenizer::{chat_template, tokenizer};
+use super::tokenizer::{chat_template, tokenizer, tool_template};
 use super::tokenizer_files::TokenizerFiles;
 use crate::error::Result;
 use crate::gguf::ModelFiles;
@@ -12,6 +12,8 @@ pub struct Language {
     pub tokenizer: Tokenizer,
     /// The chat template, or why there is none.
     pub template: Result<ChatTemplate>,
+    /// The one for conversations with tools, where there is one beside it, or why it cannot be read.
+    pub tool_template: Option<Result<ChatTemplate>>,
     /// The temperature that the files ask for.
     pub temperature: Option<f32>,
 }
@@ -25,6 +27,7 @@ impl Language {
         let tokenizer = tokenizer(files)?;
         Ok(Language {
             template: chat_template(files, &tokenizer),
+            tool_template: tool_template(files, &tokenizer),
             temperature: files.metadata.opt_f32("general.sampling.temp")?,
             tokenizer,
         })
@@ -38,6 +41,7 @@ impl Language {
         let tokenizer = files.tokenizer()?;
         Ok(Language {
             template: files.chat_template(&tokenizer),
+            tool_template: files.tool_template(&tokenizer),
             temperature: files.temperature(),
             tokenizer,
         })

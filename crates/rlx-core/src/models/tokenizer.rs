@@ -112,3 +112,12 @@ pub(super) fn locate(meta: &Metadata, e: Error) -> Error {
 pub fn chat_template(files: &ModelFiles, tokenizer: &Tokenizer) -> Result<ChatTemplate> {
     ChatTemplate::new(files.metadata.opt_str("tokenizer.chat_template")?, tokenizer)
 }
+
+/// The chat template of a GGUF file for conversations with tools, if it has one of its own.
+#[cfg(feature = "jinja")]
+pub fn tool_template(files: &ModelFiles, tokenizer: &Tokenizer) -> Option<Result<ChatTemplate>> {
+    match files.metadata.opt_str("tokenizer.chat_template.tool_use") {
+        Ok(source) => ChatTemplate::of_tools(source, tokenizer),
+        Err(e) => Some(Err(e)),
+    }
+}

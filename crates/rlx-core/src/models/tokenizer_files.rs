@@ -11,12 +11,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 /// The files that [`TokenizerFiles::put`] takes, by their names in the folder.
-pub const TOKENIZER_FILES: [&str; 5] = [
+pub const TOKENIZER_FILES: [&str; 6] = [
     "tokenizer.json",
     "tokenizer.model",
     "tokenizer_config.json",
     "generation_config.json",
     "chat_template.jinja",
+    "chat_template.json",
 ];
 
 /// The small files of a folder that say how its language model reads text, as far as they were given.
@@ -28,6 +29,8 @@ pub struct TokenizerFiles {
     config: Option<Json>,
     generation: Option<Json>,
     template: Option<String>,
+    /// Of `chat_template.json`, which older processors have in place of it.
+    templates: Option<Json>,
 }
 
 impl TokenizerFiles {
@@ -51,6 +54,7 @@ impl TokenizerFiles {
             }
             "tokenizer_config.json" => self.config = Some(json()?),
             "generation_config.json" => self.generation = Some(json()?),
+            "chat_template.json" => self.templates = Some(json()?),
             "chat_template.jinja" => {
                 let text = core::str::from_utf8(bytes);
                 let text = text.map_err(|_| Error::bad_file("the file is no text").at(at))?;
@@ -101,17 +105,33 @@ impl TokenizerFiles {
         generation.get("temperature").and_then(Json::as_f64).map(|t| t as f32)
     }
 
-    /// The text of the chat template: of its own file, else of `tokenizer_config.json`. Where that has
-    /// several it is the one named `default`, or `tool_use` if there are `tools`.
+    /// The text of the chat template: of its own file, else of `chat_template.json`, else of `tokenizer_config.json`.
+    /// Where one of these has several it is the one named `default`, or `tool_use` if there are `tools`.
     pub fn chat_template_text(&self, tools: bool) -> Option<&str> {
-        let template = self.config.as_ref().and_then(|config| config.get("chat_template"));
-        let named = |name: &str| {
-            let is = |t: &&Json| t.get("name").and_then(Json::as_str) == Some(name);
-            template?.as_array()?.iter().find(is)?.get("template")?.as_str()
-        };
-        let of_tools = if tools { named("tool_use") } else { None };
-        let config = || of_tools.or(template?.as_str()).or(named("default"));
-        self.template.as_deref().or_else(config)
+        let default = || self.templates()?.as_str().or_else(|| self.named("default"));
+        let of_tools = if tools { self.tool_template_text() } else { None };
+        of_tools.or(self.template.as_deref()).or_else(default)
+    }
+
+    /// The text of the template for conversations with tools, if there is one of its own.
+    fn tool_template_text(&self) -> Option<&str> {
+        // A file of a template is the only one.
+        if self.template.is_some() { None } else { self.named("tool_use") }
+    }
+
+    /// The template, or a list or an object of several.
+    fn templates(&self) -> Option<&Json> {
+        let files = [&self.templates, &self.config];
+        files.into_iter().flatten().find_map(|file| file.get("chat_template"))
+    }
+
+    fn named(&self, name: &str) -> Option<&str> {
+        let templates = self.templates()?;
+        let is = |t: &&Json| t.get("name").and_then(Json::as_str) == Some(name);
+        match templates.as_array() {
+            Some(list) => list.iter().find(is)?.get("template")?.as_str(),
+            None => templates.get(name)?.as_str(),
+        }
     }
 
     /// The text of a token that `tokenizer_config.json` names, such as `bos_token`.
@@ -126,6 +146,12 @@ impl TokenizerFiles {
     #[cfg(feature = "jinja")]
     pub fn chat_template(&self, tokenizer: &Tokenizer) -> Result<ChatTemplate> {
         ChatTemplate::new(self.chat_template_text(false), tokenizer)
+    }
+
+    /// The chat template for conversations with tools, if there is one of its own.
+    #[cfg(feature = "jinja")]
+    pub fn tool_template(&self, tokenizer: &Tokenizer) -> Option<Result<ChatTemplate>> {
+        ChatTemplate::of_tools(self.tool_template_text(), tokenizer)
     }
 }
 
@@ -176,5 +202,47 @@ fn read_added(config: &Json, data: &mut VocabData) {
         let rule =
             TokenRule { left: on("lstrip"), right: on("rstrip"), whole_word: on("single_word") };
         data.rules.push((id as u32, rule, content.into()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TokenizerFiles;
+    use alloc::string::String;
+
+    /// The texts of templates without and with tools, of files by their names.
+    fn texts(files: &[(&str, &str)]) -> [Option<String>; 2] {
+        let mut read = TokenizerFiles::default();
+        for (name, text) in files {
+            read.put(name, name, text.as_bytes()).expect("it is read");
+        }
+        [false, true].map(|tools| read.chat_template_text(tools).map(String::from))
+    }
+
+    fn some(a: &str, b: &str) -> [Option<String>; 2] {
+        [a, b].map(|text| Some(text.into()))
+    }
+
+    const SEVERAL: &str = r#"{"chat_template": [{"name": "rag", "template": "r"},
+        {"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]}"#;
+
+    #[test]
+    fn a_template_for_tools_is_the_one_of_this_name() {
+        assert_eq!(texts(&[]), [None, None]);
+        assert_eq!(texts(&[("tokenizer_config.json", SEVERAL)]), some("d", "t"));
+        let object = r#"{"chat_template": {"default": "d", "tool_use": "t", "rag": 5}}"#;
+        assert_eq!(texts(&[("chat_template.json", object)]), some("d", "t"));
+        let one = r#"{"chat_template": "one"}"#;
+        assert_eq!(texts(&[("tokenizer_config.json", one)]), some("one", "one"));
+        let no_default = r#"{"chat_template": [{"name": "tool_use", "template": "t"}, 7, {}]}"#;
+        assert_eq!(texts(&[("tokenizer_config.json", no_default)]), [None, Some("t".into())]);
+    }
+
+    #[test]
+    fn a_file_of_its_own_counts_before_others() {
+        let older = ("chat_template.json", r#"{"chat_template": "older"}"#);
+        let config = ("tokenizer_config.json", SEVERAL);
+        assert_eq!(texts(&[config, older]), some("older", "older"));
+        assert_eq!(texts(&[config, older, ("chat_template.jinja", "j")]), some("j", "j"));
     }
 }

@@ -1,11 +1,14 @@
 //! `rlx chat`: several turns. The caches keep earlier turns, so no turn is computed twice.
 
-use super::options::{FormArgs, ModelArgs, SampleArgs};
+use super::options::{FormArgs, ModelArgs, Overflow, SampleArgs};
 use super::run::AnswerJson;
 use super::{print_json, print_text, report};
 use crate::generate::chat_tokens;
+use crate::load::Model;
 use crate::lost::generate_again;
+use crate::overflow::{Fitted, fit};
 use clap::Args;
+use rlx_core::runtime::generate::engine::GenerateOptions;
 use rlx_core::text::Message;
 use rlx_core::{Code, Error, Result};
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -67,12 +70,31 @@ fn read_line(input: &mut impl BufRead, number: usize) -> Result<Option<String>> 
     Ok(Some(text.trim_end_matches(['\n', '\r']).to_owned()))
 }
 
+/// The prompt of a conversation; where the context slides, without the oldest questions and their answers if need be.
+fn fitted(
+    model: &Model,
+    messages: &[Message],
+    system: usize,
+    overflow: Overflow,
+    options: &mut GenerateOptions,
+) -> Result<Fitted> {
+    let without = |turns: usize| {
+        let newest = &messages[system + 2 * turns..];
+        chat_tokens(model, &[&messages[..system], newest].concat())
+    };
+    let context = model.engine.compiled().context as usize;
+    match overflow {
+        Overflow::Error => Ok(Fitted::whole(without(0)?)),
+        Overflow::Slide => fit(context, (messages.len() - system) / 2, &without, options),
+    }
+}
+
 pub fn chat(args: &ChatArgs) -> Result<ExitCode> {
     args.sample.generate(None)?; // a value out of range is said before a model is loaded
     let mut model = args.model.load(false)?;
     model.template.as_ref().map_err(Clone::clone)?;
     args.form.apply(&mut model)?;
-    let options = args.sample.generate(model.temperature)?;
+    let mut options = args.sample.generate(model.temperature)?;
     let phase = watch()?;
     let system: Vec<Message> =
         args.system.iter().map(|text| Message::new("system", text)).collect();
@@ -102,14 +124,18 @@ pub fn chat(args: &ChatArgs) -> Result<ExitCode> {
             let _ = writeln!(io::stderr(), "\nthe device was lost: loading the model again");
             args.model.load(false)
         };
-        let turn = chat_tokens(&model, &messages).and_then(|prompt| {
-            generate_again(&mut model, prompt, &options, &mut reopen, &stopped, &mut show)
+        let turn = fitted(&model, &messages, system.len(), args.sample.overflow, &mut options);
+        let turn = turn.and_then(|turn| {
+            let prompt = turn.prompt.clone();
+            let answer =
+                generate_again(&mut model, prompt, &options, &mut reopen, &stopped, &mut show)?;
+            Ok((turn.left_out(&answer), answer))
         });
         phase.store(IDLE, Ordering::Release);
         match turn {
-            Ok(answer) => {
+            Ok((left_out, answer)) => {
                 if args.json {
-                    print_json(&AnswerJson::of(&model, &answer, None))?;
+                    print_json(&AnswerJson::of(&model, &answer, left_out, None))?;
                 } else {
                     print_text("\n")?;
                 }

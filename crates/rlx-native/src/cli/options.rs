@@ -54,6 +54,15 @@ impl Act {
     }
 }
 
+/// What happens where the context is full.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Overflow {
+    /// An answer ends, and a longer prompt is an error
+    Error,
+    /// The oldest is left out, and the answer goes on
+    Slide,
+}
+
 /// Options that choose and open a device.
 #[derive(Args)]
 pub struct DeviceArgs {
@@ -209,7 +218,7 @@ impl FormArgs {
 /// Options for sampling.
 #[derive(Args)]
 pub struct SampleArgs {
-    /// Most tokens of an answer [default: until the context is full]
+    /// Most tokens of an answer [default: until the context is full; as many as it has with --overflow slide]
     #[arg(
         long,
         value_name = "N",
@@ -217,6 +226,9 @@ pub struct SampleArgs {
         value_parser = clap::value_parser!(u64).range(1..)
     )]
     pub max_tokens: Option<u64>,
+    /// What happens where the context is full; system turn and newest question stay in it
+    #[arg(long, value_name = "WHAT", default_value = "error")]
+    pub overflow: Overflow,
     /// Sampling temperature, from 0 (always the best token) to 100 [default: the file's, else 0]
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub temperature: Option<f32>,

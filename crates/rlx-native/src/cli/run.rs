@@ -1,9 +1,10 @@
 //! `rlx run`: one prompt, one answer.
 
-use super::options::{FormArgs, ModelArgs, SampleArgs};
+use super::options::{FormArgs, ModelArgs, Overflow, SampleArgs};
 use super::{print_json, print_text};
 use crate::generate::{Answer, chat_tokens, generate, raw_tokens};
 use crate::load::Model;
+use crate::overflow::{Fitted, LeftOut, fit};
 use crate::platform::peak_rss_bytes;
 use clap::Args;
 use rlx_core::text::Message;
@@ -52,6 +53,9 @@ pub struct AnswerJson<'a> {
     fallback: Option<&'static str>,
     prefill_tokens_per_s: Option<f64>,
     decode_tokens_per_s: Option<f64>,
+    /// What of the conversation was left out of a full context.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<LeftOut>,
     /// Tokens that each pass over a block fixed, of a model that fills blocks.
     #[serde(skip_serializing_if = "<[u32]>::is_empty")]
     tokens_per_pass: &'a [u32],
@@ -65,7 +69,12 @@ pub struct AnswerJson<'a> {
 
 impl<'a> AnswerJson<'a> {
     /// `top_logits` is how many of the logits to show.
-    pub fn of(model: &Model, answer: &'a Answer, top_logits: Option<u32>) -> Self {
+    pub fn of(
+        model: &Model,
+        answer: &'a Answer,
+        left_out: Option<LeftOut>,
+        top_logits: Option<u32>,
+    ) -> Self {
         let info = model.engine.info();
         AnswerJson {
             text: &answer.text,
@@ -78,6 +87,7 @@ impl<'a> AnswerJson<'a> {
             fallback: None,
             prefill_tokens_per_s: answer.prefill_tokens_per_s(),
             decode_tokens_per_s: answer.decode_tokens_per_s(),
+            left_out,
             tokens_per_pass: &answer.passes,
             load_ms: model.load_time.as_secs_f64() * 1e3,
             peak_rss_bytes: peak_rss_bytes(),
@@ -114,10 +124,16 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     args.form.apply(&mut model)?;
     let mut options = args.sample.generate(model.temperature)?;
     options.logits = args.top_logits.is_some();
+    let context = model.engine.compiled().context as usize;
+    // A question alone has no turns to leave out: of its answer the oldest is.
+    let question = match args.sample.overflow {
+        Overflow::Error => Fitted::whole(prompt),
+        Overflow::Slide => fit(context, 0, &|_| Ok(prompt.clone()), &mut options)?,
+    };
     let mut show = |text: &str| if args.json { Ok(()) } else { print_text(text) };
-    let answer = generate(&mut model, prompt, &options, &|| false, &mut show)?;
+    let answer = generate(&mut model, question.prompt.clone(), &options, &|| false, &mut show)?;
     if args.json {
-        print_json(&AnswerJson::of(&model, &answer, args.top_logits))?;
+        print_json(&AnswerJson::of(&model, &answer, question.left_out(&answer), args.top_logits))?;
     } else {
         print_text("\n")?;
     }

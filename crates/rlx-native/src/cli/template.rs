@@ -109,7 +109,7 @@ impl Source {
     fn folder(path: &Path, tools: bool) -> Result<Self> {
         let mut files = TokenizerFiles::default();
         let mut found = false;
-        for name in ["tokenizer_config.json", "chat_template.jinja"] {
+        for name in ["tokenizer_config.json", "chat_template.json", "chat_template.jinja"] {
             let file = path.join(name);
             if let Some(bytes) = small_file(&file)? {
                 files.put(name, &file.display().to_string(), (*bytes).as_ref())?;

@@ -88,7 +88,8 @@ export const languageFiles = (items: ModelItem[]): ModelFiles => ({ items, texts
 function languageTexts(folder: Folder | undefined): TextFile[] {
   if (!folder) return [];
   const texts = [textOf(folder, 'config.json'), textOf(folder, 'tokenizer.json', textOf(folder, 'tokenizer.model', 'none'))];
-  for (const name of ['tokenizer_config.json', 'generation_config.json', 'chat_template.jinja']) texts.push(textOf(folder, name, 'none'));
+  for (const name of ['tokenizer_config.json', 'generation_config.json']) texts.push(textOf(folder, name, 'none'));
+  texts.push(textOf(folder, 'chat_template.jinja', textOf(folder, 'chat_template.json', 'none')));
   return texts;
 }
 

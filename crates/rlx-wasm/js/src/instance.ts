@@ -168,7 +168,7 @@ export class Instance implements Around {
       found: () => call((e) => e.found()),
       tokenize: (text, special) => call((e) => e.tokenize(text, special)),
       tokenizeMessages: (requestJson) => call((e) => e.tokenizeMessages(requestJson)),
-      template: () => call((e) => e.template()),
+      template: (tools) => call((e) => e.template(tools)),
       detokenize: (ids) => call((e) => e.detokenize(ids)),
       cached: () => call((e) => e.cached()),
       restore: (tokens) => wait((e) => e.restore(tokens)),

@@ -11,6 +11,7 @@ export const lazy: Lazy = {
   directory: () => import('./directory.js'),
   held: () => import('./openai/held.js'),
   contest: () => import('./contest.js'),
+  slide: () => import('./openai/slide.js'),
 };
 
 interface Lazy {
@@ -21,6 +22,7 @@ interface Lazy {
   directory(): Promise<typeof import('./directory.js')>;
   held(): Promise<typeof import('./openai/held.js')>;
   contest(): Promise<typeof import('./contest.js')>;
+  slide(): Promise<typeof import('./openai/slide.js')>;
   /** For files of the calling thread alone: see `lazy_here.ts`. */
   disk?(): Promise<typeof import('./disk.js')>;
   stream?(): Promise<typeof import('./stream_source.js')>;

@@ -28,8 +28,8 @@ export class LocalEngine implements Core {
   #running: Running | null;
   #info = '';
   #tokens = new Uint32Array();
-  /** The chat template's text, which a reload does not change. */
-  readonly #template: string;
+  /** The texts of the chat template, and of the one with tools, which a reload does not change. */
+  readonly #templates: readonly [string, string];
   #disposed: Promise<void> | undefined;
   #reload: { abort: AbortController; done: Promise<void> } | undefined;
 
@@ -37,15 +37,17 @@ export class LocalEngine implements Core {
     this.#running = running;
     this.#info = running.wasm.info();
     this.#watch(running);
-    this.#template = running.wasm.template();
+    this.#templates = [running.wasm.template(false), running.wasm.template(true)];
     const engine = {
       start: (...given: Parameters<WasmEngine['start']>) => this.#ask((wasm) => wasm.start(...given)),
       vocabulary: () => this.#ask((wasm) => wasm.vocabulary()),
-      template: () => {
+      template: (tools: boolean) => {
         this.#check();
-        return this.#template;
+        return this.#templates[tools ? 1 : 0];
       },
       tokenize: (text: string, special: boolean) => this.#ask((wasm) => wasm.tokenize(text, special)),
+      tokenizeMessages: (request: string) => this.#ask((wasm) => wasm.tokenizeMessages(request)),
+      info: () => this.#ask((wasm) => wasm.info()),
       detokenize: (ids: Uint32Array) => this.#ask((wasm) => wasm.detokenize(ids)),
       nextEvent: () => this.#nextEvent(),
       cancel: () => {
@@ -85,7 +87,7 @@ export class LocalEngine implements Core {
 
   async countTokens(input: string | readonly ChatMessage[]): Promise<number> {
     if (typeof input === 'string') return (await this.tokenize(input)).length;
-    const request = JSON.stringify({ messages: templateMessages(input, this.#template) });
+    const request = JSON.stringify({ messages: templateMessages(input, this.#templates[0]) });
     return this.#ask((wasm) => wasm.tokenizeMessages(request)).length;
   }
 

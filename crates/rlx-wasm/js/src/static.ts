@@ -17,6 +17,7 @@ import * as local from './local.js';
 import * as models from './models.js';
 import * as held from './openai/held.js';
 import * as grammarGlue from './rlx_grammar.js';
+import * as slide from './openai/slide.js';
 import * as graphsGlue from './rlx_graphs.js';
 import * as glue from './rlx_wasm.js';
 import * as threadsGlue from './rlx_wasm_threads.js';
@@ -30,7 +31,7 @@ function bring<T extends object>(into: T, modules: Modules<T>): void {
   for (const [name, module] of Object.entries(modules)) Object.assign(into, { [name]: async () => module });
 }
 
-bring(lazy, { glue, threadsGlue, hub, listing, directory, contest, held, disk, stream });
+bring(lazy, { glue, threadsGlue, hub, listing, directory, contest, held, slide, disk, stream });
 bring(lazyHere, { local, tuning, estimate, store, models });
 bring(lazyGraphs, { glue: graphsGlue });
 bring(lazyGrammar, { glue: grammarGlue });

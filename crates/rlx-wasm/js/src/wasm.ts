@@ -56,6 +56,10 @@ export interface WasmRequest {
   controls: boolean;
   /** The prompt as ids, instead of messages. */
   prompt_ids?: readonly number[];
+  /** What the answer goes on from when the context is full: it stands before the newest tokens. Without it the answer ends. */
+  slide_ids?: readonly number[];
+  /** Whether both are to be made of the messages, so that they fit; the module does not read it. */
+  slides?: boolean;
   /** null: the rest of the context. */
   max_tokens: number | null;
   /** null: the file's default, or 0.7. */
@@ -102,7 +106,7 @@ type WasmOwnEvent =
   | { type: 'text'; text: string }
   /** A control token, by its name. */
   | { type: 'control'; text: string }
-  | { type: 'done'; reason: 'stop' | 'length' | 'cancelled'; promptTokens: number; completionTokens: number; speed?: WasmSpeed; tokensPerPass?: number[]; tokens?: number[]; logits?: number[] };
+  | { type: 'done'; reason: 'stop' | 'length' | 'cancelled'; promptTokens: number; completionTokens: number; speed?: WasmSpeed; tokensPerPass?: number[]; leftOut?: number; tokens?: number[]; logits?: number[] };
 
 /**
  * A row of the placement table: four numbers in a Float64Array.
@@ -169,8 +173,8 @@ export interface WasmEngine extends WasmLoading {
   tokenize(text: string, special: boolean): Uint32Array;
   /** The tokens of the prompt that a call with these messages and variables has. */
   tokenizeMessages(requestJson: string): Uint32Array;
-  /** The chat template's text; empty if there is none. */
-  template(): string;
+  /** The text of the chat template, of a conversation with tools or without; empty if there is none that can be read. */
+  template(tools: boolean): string;
   /** The text of tokens; control tokens have none. Throws for an id outside the vocabulary. */
   detokenize(ids: Uint32Array): string;
   /** Tokens whose rows are in the caches, or were when the device was lost. */

@@ -204,7 +204,7 @@ test('a stream that has ended stays ended', async () => {
   assert.deepEqual(await left.next(), { value: undefined, done: true });
 });
 
-const checkRequest = (request: ChatRequest) => chatRequest(request, '').wasm;
+const checkRequest = (request: ChatRequest) => chatRequest(request, () => '').wasm;
 
 test('the limits themselves are within the range', () => {
   const limits = [
@@ -401,7 +401,7 @@ const wrong: [change: Partial<Record<keyof ChatRequest, unknown>>, message: stri
 for (const [change, message, template = ''] of wrong) {
   test(`${message}: refused before anything is started`, async () => {
     const { engine, api } = setUp();
-    engine.templateText = template;
+    engine.templateText = template || '{{ messages }}';
     await assert.rejects(api.create({ messages, ...change } as ChatRequest), { code: 'usage', message });
     assert.equal(engine.started.length, 0);
   });

@@ -257,8 +257,10 @@ export class FakeEngine implements WasmEngine {
   }
 
   templateText = '';
-  template() {
-    return this.templateText;
+  /** That of conversations with tools, if it is another. */
+  toolTemplateText?: string;
+  template(tools: boolean) {
+    return (tools ? this.toolTemplateText : undefined) ?? this.templateText;
   }
 
   detokenize(ids: Uint32Array) {

@@ -54,6 +54,9 @@ test('an address is asked for small files, then for the weights or their index',
   assert.ok(!whole.asked.includes('model.safetensors.index.json'));
   const json = await opened([base], { ...texts, 'tokenizer.json': 'j', 'model.safetensors': '' });
   assert.ok(!json.asked.includes('tokenizer.model'), 'tokenizer.json is read in its place');
+  assert.ok(!json.asked.includes('chat_template.json'), 'chat_template.jinja is read in its place');
+  const older = await opened([base], { 'config.json': '{}', 'chat_template.json': '{}', 'model.safetensors': '' });
+  assert.deepEqual(older.texts.map(([name]) => name).sort(), ['chat_template.json', 'config.json']);
   const sharded = { ...texts, 'model.safetensors.index.json': '["b.safetensors", "a b.safetensors"]', 'b.safetensors': '', 'a%20b.safetensors': '' };
   assert.deepEqual((await opened([base], sharded)).shards, [`${base}b.safetensors`, `${base}a%20b.safetensors`]);
 });

@@ -54,7 +54,7 @@ test('calls that cannot be told to the template are refused', () => {
   refused({ role: 'assistant', content: null }, QWEN, 'content must be a text');
 });
 
-const checked = (request: Partial<ChatRequest>, template = QWEN) => chatRequest({ messages: [user], ...request }, template);
+const checked = (request: Partial<ChatRequest>, template = QWEN) => chatRequest({ messages: [user], ...request }, () => template);
 
 test('tools and variables reach the template; none keeps the tools from it', () => {
   const { wasm, tools } = checked({ tools: [tool], tool_choice: 'auto', parallel_tool_calls: true, chat_template_kwargs: { enable_thinking: false } });
@@ -86,4 +86,22 @@ test('what the template cannot do is refused by name', () => {
   refused({ chat_template_kwargs: { enable_thinkng: 1 } }, "the model's chat template has no variable enable_thinkng", 'did you mean enable_thinking?');
   refused({ chat_template_kwargs: { messages: [] } }, 'messages is no variable to give', '');
   refused({ tools: [tool] }, 'the form of the calls that this model writes is not known to RLX', 'use a model that was made for tools, or leave them out', '{{ tools }}');
+});
+
+test('a request with tools is read by the template for tools, where the model has one of its own', async () => {
+  const asked: boolean[] = [];
+  const of = (request: Partial<ChatRequest>) => chatRequest({ messages: [user], ...request }, (tools) => {
+    asked.push(tools);
+    return tools ? QWEN : 'plain';
+  });
+  assert.equal(of({ tools: [tool] }).tools.length, 1);
+  assert.equal(of({ tools: [tool], tool_choice: 'none' }).tools.length, 0);
+  of({ tools: [] });
+  of({});
+  assert.deepEqual(asked, [true, false, false, false]);
+});
+
+test('with tools too a template that cannot be read says so itself when the prompt is made', () => {
+  const { wasm } = chatRequest({ messages: [user], tools: [tool] }, () => '');
+  assert.deepEqual(wasm.variables, { tools: [tool] });
 });

@@ -166,7 +166,7 @@ impl Engine {
     ///
     /// # Errors
     /// `Usage` for an empty prompt, sampling values out of range, or logits of a model compiled
-    /// without them, options of blocks for a model that fills none, or of sampling that one does not have;
+    /// without them, options of blocks for a model that fills none, or of sampling that one does not have, or a slide;
     /// `ContextFull` for a prompt that leaves no room for an answer; `DeviceLost` after a
     /// generation has found the device lost.
     pub fn start(&mut self, prompt: Vec<u32>, options: &GenerateOptions) -> Result<Generation> {
@@ -190,6 +190,7 @@ impl Engine {
         if options.max_tokens == Some(0) {
             return Err(Error::usage("max_tokens is 0, expected 1 or more"));
         }
+        self.check_slide(options)?;
         let max_tokens = self.answer(prompt.len(), options)?;
         if options.logits && self.compiled.diffusion.is_some() {
             return Err(Error::usage("a model that fills blocks has no logits after a prompt")
@@ -285,6 +286,7 @@ impl Engine {
                 * block)
                 .max(block),
             capacity,
+            slide: options.slide.clone(),
             max_tokens,
             stop_ids: params.stop_ids.clone(),
             stops: options.stops.clone(),
@@ -302,6 +304,7 @@ impl Engine {
             machine,
             window,
             control,
+            seed: params.seed,
             first,
             want_logits: options.logits,
             logits: None,
@@ -351,10 +354,12 @@ impl Engine {
 
     /// Most tokens of an answer. Where it is one block with its prompt, it has as many and there must be room.
     fn answer(&self, prompt: usize, options: &GenerateOptions) -> Result<usize> {
-        if !self.compiled.diffusion.is_some_and(|d| d.whole) {
-            return Ok(options.max_tokens.unwrap_or(usize::MAX));
-        }
         let capacity = self.compiled.context as usize;
+        if !self.compiled.diffusion.is_some_and(|d| d.whole) {
+            // An answer that slides has no end of its own.
+            let most = options.slide.as_ref().map_or(usize::MAX, |_| capacity);
+            return Ok(options.max_tokens.unwrap_or(most));
+        }
         let room = capacity.saturating_sub(prompt);
         let answer = options.max_tokens.unwrap_or(WHOLE_ANSWER.min(room.max(1)));
         if answer > room {

@@ -20,6 +20,7 @@ pub struct Generation {
     pub(super) machine: Machine,
     pub(super) window: Window,
     pub(super) control: Control,
+    pub(super) seed: u64,
     /// Writes that go with the first submission.
     pub(super) first: Vec<Write>,
     pub(super) prompt_len: usize,
@@ -74,6 +75,13 @@ impl Generation {
     /// Tokens of the prompt whose rows were in the caches from earlier turns.
     pub fn reused_tokens(&self) -> usize {
         self.reused
+    }
+
+    /// Tokens of the answer that were left out of a full context, if it slid: see [`GenerateOptions::slide`].
+    ///
+    /// [`GenerateOptions::slide`]: crate::runtime::generate::options::GenerateOptions::slide
+    pub fn left_out(&self) -> Option<usize> {
+        self.machine.left_out()
     }
 
     /// Sampled tokens so far, the end token included.
@@ -149,6 +157,12 @@ impl Generation {
                     let answer = self.denoise(engine, begin);
                     self.note(answer, false, false);
                 }
+                Action::Slide => {
+                    if let Err(error) = self.slide(engine) {
+                        // Nothing was submitted: as above.
+                        self.machine.feed(Event::Failed { ticket: Ticket(u32::MAX), error });
+                    }
+                }
                 Action::Await => {
                     let before = self.machine.prompt_rows();
                     let in_flight = self.machine.tickets().count();
@@ -170,7 +184,10 @@ impl Generation {
                     }
                     if rows > before {
                         self.pace(engine, rows - before);
-                        return Poll::Ready(Some(Progress::Prompt(rows, self.prompt_len)));
+                        return Poll::Ready(Some(Progress::Prompt(
+                            rows,
+                            self.machine.prompt_len(),
+                        )));
                     }
                 }
             }

@@ -40,6 +40,8 @@ pub enum Action {
         /// Of a block's first pass: the block's first position, and the prompt's tokens in it.
         begin: Option<(u32, Vec<u32>)>,
     },
+    /// The context is full and the answer goes on: call [`Machine::slide`].
+    Slide,
     /// Wait for a ticket's answer.
     Await,
     /// Show this text.
@@ -115,6 +117,9 @@ pub struct Request {
     pub chunk: usize,
     /// Rows that the caches have.
     pub capacity: usize,
+    /// What stands before the answer's newest tokens once these are used up: fewer tokens than rows. The answer ends
+    /// there without it. Not of a model that fills blocks.
+    pub slide: Option<Vec<u32>>,
     /// Most tokens to sample, at least one.
     pub max_tokens: usize,
     /// Ids that end the answer.
@@ -167,6 +172,10 @@ pub struct Machine {
     asked: usize,
     /// Sampled tokens read, the end token included.
     tokens: Vec<u32>,
+    /// How many of them went into the prompt when the context was full, or were left out.
+    behind: usize,
+    /// How many were left out; `None` before a slide.
+    left_out: Option<usize>,
     flights: VecDeque<Flight>,
     /// Most submissions in flight after the prompt's last chunk.
     window: usize,
@@ -213,6 +222,8 @@ impl Machine {
             rows: request.cached,
             asked: 0,
             tokens: Vec::new(),
+            behind: 0,
+            left_out: None,
             flights: VecDeque::new(),
             window: request.ahead,
             shown: VecDeque::new(),
@@ -235,7 +246,36 @@ impl Machine {
     /// submission failed. After a loss of the device, those that were in them.
     pub fn cached(&self) -> Vec<u32> {
         let rows = if self.broken { 0 } else { self.rows };
-        self.request.prompt.iter().chain(&self.tokens).take(rows).copied().collect()
+        let answer = &self.tokens[self.behind..];
+        self.request.prompt.iter().chain(answer).take(rows).copied().collect()
+    }
+
+    /// Tokens of the answer that the context has no more, once it has slid.
+    pub fn left_out(&self) -> Option<usize> {
+        self.left_out
+    }
+
+    /// Tokens of the prompt, with those of the answer that went into it.
+    pub fn prompt_len(&self) -> usize {
+        self.request.prompt.len()
+    }
+
+    /// Takes the newest tokens of the answer into the prompt of [`Request::slide`], as many as half of the room behind
+    /// it, so that the next slide is as far off. Gives the prompt, of which [`slid`](Self::slid) says what is cached.
+    pub fn slide(&mut self) -> &[u32] {
+        if let Some(prompt) = &self.request.slide {
+            let room = self.request.capacity.saturating_sub(prompt.len());
+            self.behind = self.tokens.len();
+            let left_out = self.behind.saturating_sub((room / 2).max(1));
+            self.request.prompt = [prompt, &self.tokens[left_out..]].concat();
+            self.left_out = Some(left_out);
+        }
+        &self.request.prompt
+    }
+
+    /// Notes how many tokens of the prompt of [`slide`](Self::slide) are in the caches; fewer than all.
+    pub fn slid(&mut self, cached: usize) {
+        (self.fed, self.rows) = (cached, cached);
     }
 
     /// Whether the device ran exactly the tokens of [`cached`](Self::cached): what it keeps beside caches is of these.
@@ -309,7 +349,15 @@ impl Machine {
             self.pending = Some(Pending::Step(true, 1));
             return Action::Decode;
         }
+        if self.slides() && self.flights.is_empty() {
+            return Action::Slide;
+        }
         Action::Await
+    }
+
+    /// Whether the answer goes on where the context is full.
+    fn slides(&self) -> bool {
+        self.request.slide.is_some() && self.asked < self.request.max_tokens
     }
 
     /// The next pass over a block, or the end of an answer for which there is no room.
@@ -408,7 +456,8 @@ impl Machine {
                 _ => {}
             }
         }
-        let full = self.asked >= self.request.max_tokens || self.fed >= self.request.capacity;
+        let full = self.asked >= self.request.max_tokens
+            || (self.fed >= self.request.capacity && !self.slides());
         let drained = self.flights.is_empty() && self.fed >= self.request.prompt.len();
         if self.end.is_none() && full && drained && self.asked > 0 {
             self.finish(Reason::Length);

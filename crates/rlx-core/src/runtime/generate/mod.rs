@@ -12,4 +12,5 @@ pub mod pacing;
 mod recurrences;
 pub mod restore;
 mod rings;
+mod slide;
 pub mod window;

@@ -102,6 +102,8 @@ impl Rendered {
 /// A model's chat template.
 #[derive(Clone, Debug)]
 pub struct ChatTemplate {
+    /// What errors call it.
+    key: &'static str,
     source: Arc<str>,
     program: Arc<Program>,
     /// Its private-use characters, which cannot be marks.
@@ -121,10 +123,24 @@ impl ChatTemplate {
     /// The file has no template, or one that is not Jinja, or is too long or too deeply nested.
     pub fn new(source: Option<&str>, tokenizer: &Tokenizer) -> Result<Self> {
         let source = source.filter(|source| !source.trim().is_empty()).ok_or_else(|| {
-            Error::usage("the model has no chat template").at("tokenizer.chat_template").hint(HINT)
+            Error::usage("the model has no chat template").at(CHAT_TEMPLATE).hint(HINT)
         })?;
+        Self::of_file(CHAT_TEMPLATE, source, tokenizer)
+    }
+
+    /// Reads the template for conversations with tools, where a file has one beside the other:
+    /// `tokenizer.chat_template.tool_use`. `None` where it has none.
+    ///
+    /// Other names that templates may have, such as `rag`, are nobody's here: they are for uses that RLX does not have,
+    /// and a file that has them too is as good for the others.
+    pub fn of_tools(source: Option<&str>, tokenizer: &Tokenizer) -> Option<Result<Self>> {
+        let source = source.filter(|source| !source.trim().is_empty())?;
+        Some(Self::of_file(TOOL_USE, source, tokenizer))
+    }
+
+    fn of_file(key: &'static str, source: &str, tokenizer: &Tokenizer) -> Result<Self> {
         let (bos, eos) = (tokenizer.text_of(tokenizer.bos()), tokenizer.text_of(tokenizer.eos()));
-        let mut template = Self::without_tokenizer(source, &bos, &eos)?;
+        let mut template = Self::read(key, source, &bos, &eos)?;
         template.controls = tokenizer.control_texts().map(String::from).collect();
         order::sort_by_key(&mut template.controls, |text| core::cmp::Reverse(text.len()));
         let first = |text: &String| text.as_bytes().first().map(u8::to_ascii_lowercase);
@@ -140,16 +156,21 @@ impl ChatTemplate {
     /// # Errors
     /// The template is not Jinja, or is too long or too deeply nested.
     pub fn without_tokenizer(source: &str, bos: &str, eos: &str) -> Result<Self> {
+        Self::read(CHAT_TEMPLATE, source, bos, eos)
+    }
+
+    fn read(key: &'static str, source: &str, bos: &str, eos: &str) -> Result<Self> {
         if source.len() > MAX_TEMPLATE_BYTES {
             let n = source.len();
             let what =
                 format!("the chat template has {n} bytes, at most {MAX_TEMPLATE_BYTES} are read");
-            return Err(Error::bad_file(what).at("tokenizer.chat_template").hint(HINT));
+            return Err(Error::bad_file(what).at(key).hint(HINT));
         }
         let source = source.replace("\r\n", "\n").replace('\r', "\n");
         let program =
-            parser::parse(&source).map_err(|(line, what)| fault(Fault::Failed(what), line))?;
+            parser::parse(&source).map_err(|(line, what)| fault(Fault::Failed(what), key, line))?;
         Ok(Self {
+            key,
             source: source.as_str().into(),
             program: Arc::new(program),
             private_use: source.chars().filter(|&c| c >= '\u{100000}').collect(),
@@ -214,7 +235,7 @@ impl ChatTemplate {
             name => input.get(name).map(|json| Value::from_json(json, &meter)).transpose(),
         });
         let text = text.map_err(|e| {
-            let mut e = fault(e, run.line);
+            let mut e = fault(e, self.key, run.line);
             e.what.retain(|c| c != mark);
             e
         })?;
@@ -304,20 +325,22 @@ pub fn encode_chat(tokenizer: &Tokenizer, prompt: &Rendered) -> Vec<u32> {
     ids
 }
 
+const CHAT_TEMPLATE: &str = "tokenizer.chat_template";
+const TOOL_USE: &str = "tokenizer.chat_template.tool_use";
 const HINT: &str = "use `--raw` to send the prompt as it is";
 /// Characters of a fault that are shown: a template may raise a text of megabytes.
 const FAULT_CHARS: usize = 1000;
 
 /// A fault of a template as an error: raised by it, or a fault of it.
-fn fault(fault: Fault, line: u32) -> Error {
+fn fault(fault: Fault, key: &str, line: u32) -> Error {
     let cut = |what: String| what.chars().take(FAULT_CHARS).collect::<String>();
     let what = match fault {
         Fault::Raised(message) => {
             let what = format!("the chat template refused the conversation: {}", cut(message));
-            return Error::usage(what).at("tokenizer.chat_template");
+            return Error::usage(what).at(key);
         }
         Fault::Failed(what) => format!("the chat template failed: {}", cut(what)),
         Fault::Limit(what) => format!("the chat template {what}"),
     };
-    Error::new(Code::BadFile, what).at(format!("tokenizer.chat_template, line {line}")).hint(HINT)
+    Error::new(Code::BadFile, what).at(format!("{key}, line {line}")).hint(HINT)
 }

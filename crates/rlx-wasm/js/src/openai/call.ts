@@ -1,6 +1,7 @@
 /** A call: its answers, computed one after another when its turn has come. */
 
 import { cancelled, RlxError, toRlxError, withText } from '../error.js';
+import { lazy } from '../lazy.js';
 import type { Queue } from '../queue.js';
 import type { WasmSource } from '../types.js';
 import type { Platform, WasmEngine, WasmEvent, WasmLikely, WasmRequest } from '../wasm.js';
@@ -16,7 +17,7 @@ const SLICE_MS = 4;
 
 /** The part of the engine that calls use. After `dispose` each method throws or rejects with `disposed`. */
 export interface ChatContext {
-  engine: Pick<WasmEngine, 'start' | 'nextEvent' | 'cancel' | 'template' | 'tokenize' | 'detokenize' | 'vocabulary'>;
+  engine: Pick<WasmEngine, 'start' | 'nextEvent' | 'cancel' | 'template' | 'tokenize' | 'tokenizeMessages' | 'detokenize' | 'info' | 'vocabulary'>;
   queue: Queue;
   platform: Platform;
   modelName: string;
@@ -137,7 +138,9 @@ export class Call {
     const { request, reader: readerOf, counts } = this.asked[index]!;
     this.#text = '';
     const started = platform.now();
-    const promptEnd = engine.start(JSON.stringify(request), held?.next);
+    const fitted = request.slides && await (await lazy.slide()).fit(this.cx, request);
+    if (this.#stopped) throw cancelled();
+    const promptEnd = engine.start(JSON.stringify(fitted ? fitted.request : request), held?.next);
     held?.begin(promptEnd);
     const reader = readerOf(promptEnd);
     // A signal that fired meanwhile had nothing to stop.
@@ -163,6 +166,7 @@ export class Call {
         if (event.reason === 'cancelled') throw cancelled(undefined, this.#text);
         tell(reader.end());
         this.#count(usage, event, counts, started);
+        if (fitted) fitted.count(usage, event.leftOut);
         const last = index === this.asked.length - 1;
         const reason = event.reason === 'stop' && calls ? 'tool_calls' : event.reason;
         this.#unread.push({ index, likely, reason, usage: last ? usage : undefined });

@@ -92,7 +92,7 @@ async function whole(modelName: string, call: Call, tellsLogprobs: boolean): Pro
 export function completions(cx: ChatContext): Completions {
   const create = async (request: ChatRequest, options?: CallOptions) => {
     const since = cx.platform.now();
-    const { wasm, form, tools, telling, held } = chatRequest(request, cx.engine.template());
+    const { wasm, form, tools, telling, held } = chatRequest(request, (tools) => cx.engine.template(tools));
     const tellsLogprobs = wasm.logprobs !== null;
     const signal = signalOf(request, options);
     const holding = held && lazy.held().then(({ hold }) => hold(cx, held, form, tools));

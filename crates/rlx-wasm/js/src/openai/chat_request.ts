@@ -13,6 +13,7 @@ import type { ChatRequest, ChatTool } from './types.js';
 const READ = {
   ...SAMPLING, messages: true, max_completion_tokens: true, tools: true, tool_choice: true, parallel_tool_calls: true,
   reasoning_effort: true, chat_template_kwargs: true, logprobs: true, top_logprobs: true, response_format: true, grammar: true,
+  overflow: true,
 } as const;
 
 /** A request that has been checked. */
@@ -52,6 +53,8 @@ function toolsFor(request: Partial<ChatRequest>, template: string, form: Form): 
   truth(request.parallel_tool_calls, 'parallel_tool_calls');
   if (tools.length === 0 || request.tool_choice === 'none') return [];
   const hint = 'use a model that was made for tools, or leave them out';
+  // One that cannot be read says why when the prompt is made.
+  if (template === '') return tools;
   if (!knows(template, 'tools')) throw usage("the model's chat template takes no tools", 'tools', hint);
   if (!form.calls && !form.channels) throw usage('the form of the calls that this model writes is not known to RLX', 'tools', hint);
   return tools;
@@ -107,16 +110,20 @@ function asksForForm(request: Partial<ChatRequest>, tools: readonly ChatTool[]):
 }
 
 /** Checks a request, except what needs the tokenizer, and fills in defaults. */
-export function chatRequest(request: ChatRequest, template: string): CheckedChat {
+export function chatRequest(request: ChatRequest, templateOf: (tools: boolean) => string): CheckedChat {
   const given = parameters(request, READ);
+  const template = templateOf(Array.isArray(given.tools) && given.tools.length > 0 && given.tool_choice !== 'none');
   const form = formOf(template);
   const messages = templateMessages(given.messages, template);
   const tools = toolsFor(given, template, form);
+  const { overflow = 'error' } = given;
+  if (overflow !== 'error' && overflow !== 'slide') throw usage('overflow must be error or slide', 'overflow');
   const wasm: WasmRequest = {
     ...sampling(given),
     max_tokens: mostTokens(given),
     messages,
     logprobs: likeliest(given),
+    ...(overflow === 'slide' && { slides: true }),
     variables: variablesOf(given, template, tools),
     controls: form.channels === true || form.thoughts !== undefined || tools.length > 0,
   };

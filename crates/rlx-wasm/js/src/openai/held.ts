@@ -164,7 +164,7 @@ class Held {
 export async function hold(cx: ChatContext, asked: Asked, form: Form = {}, tools: readonly ChatTool[] = []): Promise<Hold> {
   const asks = asksOf(asked, tools);
   const { engine } = cx;
-  const template = engine.template();
+  const template = engine.template(tools.length > 0);
   const { thoughts, calls } = form;
   const marks = [thoughts?.open, thoughts?.close, calls?.open, calls?.close, ...(calls?.inside ?? [])].filter((mark) => mark !== undefined);
   const vocabulary = await vocabularyOf(cx, [...BLANKS, ...CHANNELS, ...marks]);

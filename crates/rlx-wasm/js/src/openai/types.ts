@@ -57,7 +57,7 @@ export interface SamplingRequest {
   model?: string | undefined;
   /** Answers to the same prompt, 1 to 128, one after another; with a seed, answer `i` has `seed + i`. Default 1. */
   n?: number | null | undefined;
-  /** Most tokens of the answer, 1 or more. Default: the rest of the context. */
+  /** Most tokens of the answer, 1 or more. Default: the rest of the context; with `overflow: 'slide'` as many as it has. */
   max_tokens?: number | null | undefined;
   /** 0 to 2; 0 is greedy. Default: the file's, or 0.7. */
   temperature?: number | null | undefined;
@@ -126,6 +126,13 @@ export interface ChatRequest extends SamplingRequest {
   messages: readonly ChatMessage[];
   /** Most tokens of the answer: OpenAI's new name of `max_tokens`. */
   max_completion_tokens?: number | null | undefined;
+  /**
+   * What happens where the context is full. `error`, the default: an answer ends, and a longer prompt is `context_full`.
+   * `slide`: the oldest turns are left out, each whole, and of an answer that goes on its oldest tokens; the messages of
+   * system and developer and the newest of a user stay. `usage.left_out` says what was left out. Refused for a model
+   * that fills blocks.
+   */
+  overflow?: 'error' | 'slide' | null | undefined;
   /** Functions that the model may call, if its template takes any. */
   tools?: readonly ChatTool[] | null | undefined;
   /**
@@ -207,6 +214,11 @@ export interface Usage {
   completion_tokens: number;
   /** Tokens that each pass over a block fixed; only of a model that fills blocks. */
   tokens_per_pass?: number[];
+  /**
+   * What was left out of a full context when the answer ended, if anything was: the oldest messages, those of system and
+   * developer aside, and tokens of these and of the answer. Only with `overflow: 'slide'`; of several answers the most.
+   */
+  left_out?: { messages: number; tokens: number };
   total_tokens: number;
   /** How long it took, by WebLLM's names. Rates are of the last answer, and null where there was too little to measure. */
   extra?: {
