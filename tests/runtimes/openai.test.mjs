@@ -128,5 +128,5 @@ test("a template's own opening of thoughts, its variables and its calls reach th
 test('errors of the engine are the client\'s', async () => {
   const long = [{ role: 'user', content: 'push '.repeat(5000) }];
   await assert.rejects(client.chat.completions.create({ model: 'rlx', messages: long }), { status: 400, code: 'context_length_exceeded' });
-  await assert.rejects(client.chat.completions.create({ model: 'rlx', messages, response_format: { type: 'json_object' } }), { status: 400, param: 'response_format' });
+  await assert.rejects(client.chat.completions.create({ model: 'rlx', messages, response_format: { type: 'xml' } }), { status: 400, param: 'response_format' });
 });

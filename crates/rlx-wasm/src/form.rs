@@ -6,8 +6,8 @@ use rlx_core::text::Tokenizer;
 use rlx_core::{Error, Result};
 use wasm_bindgen::{JsCast, JsValue};
 
-/// A function of the page: it takes the tokens that were sampled since its last call, and answers with the bits of those
-/// that may follow, with nothing if all may, or with a text that says what is wrong.
+/// A function of the page: it takes the tokens that were sampled since its last call, and answers with the bits of
+/// those that may follow, with nothing if all may, or with a text that says what is wrong.
 pub(crate) struct Held(pub Function);
 
 impl Constraint for Held {

@@ -1,7 +1,7 @@
 /** The adapter under the real `ai` package. */
 
 import { UnsupportedFunctionalityError } from '@ai-sdk/provider';
-import { customProvider, embedMany, generateText, isStepCount, jsonSchema, streamText, tool } from 'ai';
+import { customProvider, embedMany, generateText, isStepCount, jsonSchema, Output, streamText, tool } from 'ai';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -9,7 +9,7 @@ import { embeddingModel, languageModel } from '../src/adapters/ai_sdk.js';
 import type { Embedder } from '../src/embedder.js';
 import type { EmbedCallOptions } from '../src/session_types.js';
 import type { WasmEvent } from '../src/wasm.js';
-import { FakeEngine } from './fakes.js';
+import { FakeEngine, withHeld } from './fakes.js';
 import { PLACES } from './places.js';
 
 const done = (reason: 'stop' | 'length' = 'stop'): WasmEvent => ({ type: 'done', reason, promptTokens: 5, completionTokens: 2 });
@@ -124,6 +124,41 @@ for (const { name, engine: engineAt } of PLACES) {
     checkTold(wasm);
   });
 
+  test(`${name}: an output is asked for as a form, and read`, async (t) => {
+    const asked = withHeld(t);
+    const { wasm, model } = await setUp(t, [...texts('{"city":', '"Bern"}'), done()]);
+    const ask = { model, prompt: 'Hi' };
+    const { output } = await generateText({ ...ask, output: Output.object({ schema: jsonSchema(SCHEMA), name: 'place' }) });
+    const streamed = await streamText({ ...ask, output: Output.object({ schema: jsonSchema(SCHEMA) }) }).output;
+    const any = await generateText({ ...ask, output: Output.json() });
+    await generateText(ask);
+    assert.deepEqual([output, streamed, any.output], Array(3).fill({ city: 'Bern' }));
+    const form = (name: string) => ({ response_format: { type: 'json_schema', json_schema: { name, schema: SCHEMA } } });
+    // The SDK says `auto` without tools too.
+    assert.deepEqual(asked, [form('place'), form('answer'), { response_format: { type: 'json_object' } }].map((form) => ({ ...form, tool_choice: 'auto' })));
+    assert.deepEqual(wasm.constrained, [true, true, true, false]);
+  });
+
+  test(`${name}: a call is forced, and strict`, async (t) => {
+    const asked = withHeld(t);
+    const { wasm, model } = await setUp(t, [...texts(CALL), done()], TEMPLATE);
+    const described = { description: WEATHER.description, inputSchema: jsonSchema<{ city: string }>(SCHEMA), execute: async () => '' };
+    const weather = tool(described);
+    const ask = { model, prompt: 'Hi', tools: { weather } };
+    await generateText({ ...ask, toolChoice: 'required' });
+    await generateText({ ...ask, toolChoice: { type: 'tool', toolName: 'weather' }, providerOptions: { rlx: { parallel_tool_calls: false } } });
+    await generateText({ ...ask, toolChoice: 'auto', tools: { weather: tool({ ...described, strict: true }) } });
+    await generateText({ ...ask, toolChoice: 'auto' });
+    assert.deepEqual(asked, [
+      { tool_choice: 'required' },
+      { tool_choice: { type: 'function', function: { name: 'weather' } }, parallel_tool_calls: false },
+      { tool_choice: 'auto' },
+    ]);
+    assert.deepEqual(wasm.constrained, [true, true, true, false]);
+    const { tools } = (wasm.started[2] as { variables: { tools: unknown } }).variables;
+    assert.deepEqual(tools, [{ ...TOLD, function: { ...TOLD.function, strict: true } }]);
+  });
+
   test(`${name}: an aborted stream ends as aborted, and the engine goes on`, async (t) => {
     const { wasm, model } = await setUp(t, [...texts('a', 'b', 'c'), done()]);
     const abort = new AbortController();
@@ -231,22 +266,21 @@ test('what would change an answer and is not done is the SDK\'s error', async ()
   const result = { type: 'tool-result' as const, toolCallId: '1', toolName: 'f', output: { type: 'content' as const, value: [image] } };
   const approval = { type: 'tool-approval-response' as const, approvalId: '1', approved: true };
   for (const [functionality, options] of [
-    ['responseFormat', { prompt: [hi], responseFormat: { type: 'json' } }],
-    ['toolChoice', { prompt: [hi], tools: [WEATHER], toolChoice: { type: 'required' } }],
-    ['toolChoice', { prompt: [hi], tools: [WEATHER], toolChoice: { type: 'tool', toolName: 'weather' } }],
     ['tool rlx.search', { prompt: [hi], tools: [{ type: 'provider', id: 'rlx.search', name: 'search', args: {} }] }],
     ['file parts', { prompt: [{ role: 'user', content: [image] }] }],
     ['file parts', { prompt: [{ role: 'assistant', content: [image] }] }],
     ['tool-call parts', { prompt: [{ role: 'assistant', content: [call] }] }],
     ['file parts', { prompt: [hi, { role: 'tool', content: [result] }] }],
     ['tool-approval-response parts', { prompt: [hi, { role: 'tool', content: [approval] }] }],
+    ['providerOptions.rlx.response_format', { prompt: [hi], providerOptions: { rlx: { response_format: { type: 'text' } } } }],
     ['providerOptions.rlx.n', { prompt: [hi], providerOptions: { rlx: { n: 2 } } }],
   ] as const) {
     await assert.rejects(async () => model.doGenerate(options as never), (error: unknown) =>
       UnsupportedFunctionalityError.isInstance(error) && error.functionality === functionality, functionality);
   }
   await assert.rejects(async () => generateText({ model, prompt: 'Hi', providerOptions: { rlx: { temprature: 1 } } }), { code: 'usage', at: 'temprature' });
-  await assert.rejects(async () => model.doGenerate({ prompt: [hi], tools: [{ ...WEATHER, strict: true }] }), { code: 'usage', at: 'tools[0]' });
+  const missing = { prompt: [hi], tools: [WEATHER], toolChoice: { type: 'tool' as const, toolName: 'time' } };
+  await assert.rejects(async () => model.doGenerate(missing), { code: 'usage', at: 'tool_choice' });
   assert.equal(wasm.started.length, 0);
 });
 

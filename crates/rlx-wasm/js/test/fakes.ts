@@ -1,6 +1,9 @@
 /** Stand-ins for the parts that need a browser or the wasm module. */
 
 import type { RlxError } from '../src/error.js';
+import { lazy } from '../src/lazy.js';
+import { asksOf } from '../src/openai/asks.js';
+import type { Asked } from '../src/openai/asks.js';
 import type { Store } from '../src/store.js';
 import type { WasmEngine, WasmEvent } from '../src/wasm.js';
 import type { WasmSession } from '../src/wasm_session.js';
@@ -313,6 +316,28 @@ export class FakeEngine implements WasmEngine {
   dispose() {
     this.log.push('dispose');
   }
+}
+
+/**
+ * For the time of a test, takes the place of what holds answers to forms: checks and keeps what calls ask for, and lets all
+ * tokens through; or says that a grammar is none.
+ */
+export function withHeld(t: { after(work: () => void): void }, wrong?: RlxError): Asked[] {
+  const asked: Asked[] = [];
+  const before = lazy.held;
+  lazy.held = async () => ({
+    async hold(_cx, { response_format, grammar, tool_choice, parallel_tool_calls }, _form, tools = []) {
+      const form = Object.fromEntries(Object.entries({ response_format, grammar, tool_choice, parallel_tool_calls }).filter(([, value]) => value !== undefined));
+      asksOf(form, tools);
+      if (wrong) throw wrong;
+      asked.push(form);
+      return () => ({ next: () => undefined, begin() {}, end() {} });
+    },
+  });
+  t.after(() => {
+    lazy.held = before;
+  });
+  return asked;
 }
 
 /** A session whose entry answers with its name, a while after it was started; `wrong` and `lost` are faults. */

@@ -11,11 +11,12 @@ import type { StructuredToolInterface } from '@langchain/core/tools';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
+import { z } from 'zod';
 import { ChatRlx } from '../src/adapters/langchain.js';
 import type { ChatRlxParams } from '../src/adapters/langchain.js';
 import { RlxError } from '../src/error.js';
 import type { WasmEvent } from '../src/wasm.js';
-import { FakeEngine } from './fakes.js';
+import { FakeEngine, withHeld } from './fakes.js';
 import { PLACES } from './places.js';
 
 const done = (reason: 'stop' | 'length' = 'stop'): WasmEvent => ({ type: 'done', reason, promptTokens: 5, completionTokens: 2 });
@@ -27,6 +28,7 @@ const TEMPLATE = '{{ tools }} tool_calls reasoning_content <tool_call> </tool_ca
 const CALL = '<tool_call>{"name": "weather", "arguments": {"city": "Bern"}}</tool_call>';
 const SCHEMA = { type: 'object' as const, properties: { city: { type: 'string' as const } }, required: ['city'] };
 const weather = tool(async ({ city }: { city: string }) => `sunny in ${city}`, { name: 'weather', description: 'Tells the weather.', schema: SCHEMA });
+const TOLD_CHOICE = { type: 'function' as const, function: { name: 'weather' } };
 /** What the template is told of it. */
 const TOLD = { type: 'function', function: { name: 'weather', description: 'Tells the weather.', parameters: SCHEMA } };
 
@@ -110,6 +112,22 @@ for (const { name, engine: engineAt } of PLACES) {
     assert.deepEqual(started(wasm, 3).variables, {});
   });
 
+  test(`${name}: a form and a forced call are asked for`, async (t) => {
+    const asked = withHeld(t);
+    const { wasm, chat } = await setUp(t, {}, [...texts(CALL), done()], TEMPLATE);
+    for (const tool_choice of ['any', 'required', 'weather', TOLD_CHOICE] as const) await chat.bindTools([weather], { tool_choice }).invoke('Hi');
+    await chat.bindTools([weather], { parallel_tool_calls: false }).invoke('Hi');
+    for await (const _ of await chat.stream('Hi', { response_format: { type: 'json_object' } }));
+    await chat.invoke('Hi', { grammar: 'root ::= "a"' });
+    await chat.bindTools([weather], { tool_choice: 'auto' }).invoke('Hi');
+    const required = { tool_choice: 'required' };
+    assert.deepEqual(asked, [
+      required, required, { tool_choice: TOLD_CHOICE }, { tool_choice: TOLD_CHOICE }, { parallel_tool_calls: false },
+      { response_format: { type: 'json_object' } }, { grammar: 'root ::= "a"' },
+    ]);
+    assert.deepEqual(wasm.constrained, [...Array<boolean>(7).fill(true), false]);
+  });
+
   test(`${name}: log probabilities are where LangChain's OpenAI model has them, whole and streamed`, async (t) => {
     const likely = (text: string, logprob: number) => ({ chosen: [1, logprob, [...new TextEncoder().encode(text)]] as const, top: [[1, logprob, [97]]] as const });
     const { wasm, chat } = await setUp(t, { logprobs: true }, [
@@ -158,10 +176,46 @@ const fake = async (params: Partial<ChatRlxParams> = {}, answer = 'Hello', templ
   return { wasm, chat: new ChatRlx({ engine: await PLACES[0]!.engine(wasm), ...params }) };
 };
 
-test('structured output is read from a call', async () => {
+const CITY = z.object({ city: z.string() });
+
+test('structured output is an answer of the schema, of any kind of schema', async (t) => {
+  const asked = withHeld(t);
+  const { chat } = await fake({}, '{"city":"Bern"}');
+  const { city }: { city: string } = await chat.withStructuredOutput(CITY, { name: 'place' }).invoke('Hi');
+  assert.equal(city, 'Bern');
+  for (const work of [
+    chat.withStructuredOutput(SCHEMA, { strict: true }), chat.withStructuredOutput({ ...SCHEMA, title: 'town' }, { method: 'jsonSchema' }),
+    chat.withStructuredOutput(TOLD.function), chat.withStructuredOutput(SCHEMA, { method: 'jsonMode' }),
+  ]) assert.deepEqual(await work.invoke('Hi'), { city: 'Bern' });
+  const form = (name: string, schema: object, more = {}) => ({ response_format: { type: 'json_schema', json_schema: { name, schema, ...more } } });
+  const [zod, ...others] = asked;
+  assert.deepEqual(others, [
+    form('extract', SCHEMA, { strict: true }), form('town', { ...SCHEMA, title: 'town' }), form('weather', SCHEMA), { response_format: { type: 'json_object' } },
+  ]);
+  const { name, schema } = zod!.response_format!.json_schema!;
+  assert.deepEqual([name, schema!.type, schema!.properties, schema!.required], ['place', 'object', SCHEMA.properties, ['city']]);
+});
+
+test('structured output is beside the message, and null if it is of another form', async (t) => {
+  withHeld(t);
+  const { wasm, chat } = await fake({}, '{"city":"Bern"}');
+  const both = chat.withStructuredOutput(CITY, { includeRaw: true });
+  const { raw, parsed } = await both.invoke('Hi');
+  assert.deepEqual([raw.content, parsed], ['{"city":"Bern"}', { city: 'Bern' }]);
+  wasm.events = [...texts('{"city":'), done('length')];
+  assert.equal((await both.invoke('Hi')).parsed, null);
+  await assert.rejects(chat.withStructuredOutput(CITY).invoke('Hi'));
+});
+
+test('structured output is read from a call that is forced', async (t) => {
+  const asked = withHeld(t);
   const { wasm, chat } = await fake({}, CALL.replace('weather', 'extract'), TEMPLATE);
-  assert.deepEqual(await chat.withStructuredOutput(SCHEMA).invoke('Hi'), { city: 'Bern' });
-  assert.deepEqual((started(wasm).variables as { tools: { function: object }[] }).tools[0]!.function, { ...TOLD.function, name: 'extract', description: 'A function available to call.' });
+  const method = 'functionCalling';
+  assert.deepEqual(await chat.withStructuredOutput(SCHEMA, { method, strict: true }).invoke('Hi'), { city: 'Bern' });
+  assert.deepEqual((await chat.withStructuredOutput(CITY, { method, includeRaw: true }).invoke('Hi')).parsed, { city: 'Bern' });
+  assert.deepEqual(asked, Array(2).fill({ tool_choice: { type: 'function', function: { name: 'extract' } }, parallel_tool_calls: false }));
+  const [tool] = (started(wasm).variables as { tools: { function: object }[] }).tools;
+  assert.deepEqual(tool!.function, { name: 'extract', description: 'A function available to call.', parameters: SCHEMA, strict: true });
 });
 
 test('answers of the standard form, and one with a call that is no object, go back as they are', async () => {
@@ -181,16 +235,16 @@ test('answers of the standard form, and one with a call that is no object, go ba
 test('what is not done is LangChain\'s error, before the engine is asked', async () => {
   const { wasm, chat } = await fake({}, 'Hello', TEMPLATE);
   for (const work of [
-    () => chat.invoke('Hi', { tool_choice: 'any' }),
-    () => chat.bindTools([weather], { tool_choice: 'weather' }).invoke('Hi'),
     () => chat.invoke('Hi', { n: 2 } as object),
     () => chat.invoke([new FunctionMessage({ content: '', name: 'f' })]),
     () => chat.invoke([new HumanMessage({ content: [{ type: 'image_url', image_url: { url: 'data:,' } }] })]),
     async () => {
-      for await (const _ of await chat.withConfig({ response_format: { type: 'json_object' } } as object).stream('Hi'));
+      for await (const _ of await chat.withConfig({ functions: [] } as object).stream('Hi'));
     },
+    async () => chat.withStructuredOutput(SCHEMA, { method: 'guess' }),
   ]) await assert.rejects(work, LangChainError.isInstance);
-  await assert.rejects(chat.bindTools([weather], { parallel_tool_calls: false }).invoke('Hi'), { code: 'usage', at: 'parallel_tool_calls' });
+  await assert.rejects(chat.invoke('Hi', { tool_choice: 'any' }), { code: 'usage', at: 'tool_choice' });
+  await assert.rejects(chat.bindTools([weather], { tool_choice: 'time' }).invoke('Hi'), { code: 'usage', at: 'tool_choice' });
   await assert.rejects(chat.bindTools([{ name: 'weather' }]).invoke('Hi'), { code: 'usage', at: 'tools[0]' });
   assert.equal(wasm.started.length, 0);
 });

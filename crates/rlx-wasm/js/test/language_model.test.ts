@@ -7,9 +7,10 @@ import { install, languageModel } from '../src/adapters/language_model.js';
 import type { LanguageModelPrompt, LanguageModelStatic, LanguageModelTool } from '../src/adapters/language_model.js';
 import { Source } from '../src/adapters/language_model_source.js';
 import type { Core } from '../src/core.js';
+import { RlxError } from '../src/error.js';
 import type { LoadProgress } from '../src/types.js';
 import type { WasmEvent } from '../src/wasm.js';
-import { FakeEngine } from './fakes.js';
+import { FakeEngine, withHeld } from './fakes.js';
 import { PLACES } from './places.js';
 
 // Node has no such event.
@@ -37,12 +38,12 @@ class Talker extends FakeEngine {
     const { messages } = JSON.parse(json) as { messages: { content: string }[] };
     return new Uint32Array(messages.reduce((sum, { content }) => sum + 1 + content.length, 0));
   }
-  override start(request: string) {
+  override start(request: string, constraint?: Parameters<FakeEngine['start']>[1]) {
     const promptTokens = this.tokenizeMessages(request).length;
     const done: WasmEvent = { type: 'done', reason: 'stop', promptTokens, completionTokens: 6 };
     const texts = this.events.filter(({ type }) => type === 'text');
     this.events = [...texts, done];
-    return super.start(request);
+    return super.start(request, constraint);
   }
   messages(i: number) {
     return (this.started[i] as { messages: { role: string; content: string }[] }).messages.map(({ role, content }) => `${role[0]} ${content}`);
@@ -227,7 +228,6 @@ test('what is not done is a NotSupportedError, and unavailable', async () => {
   const prefix = [{ role: 'assistant', content: '{', prefix: true }] as const;
   for (const work of [
     () => session.prompt(image), () => session.append(image), () => session.prompt(prefix), () => session.measureContextUsage(image),
-    () => session.prompt('a', { responseConstraint: {} }), () => session.measureContextUsage('a', { responseConstraint: /a/ }),
     () => LanguageModel.create({ expectedOutputs: [{ type: 'tool-call' }] }), () => LanguageModel.create({ thinking: { effort: 'high' } }),
     () => LanguageModel.create({ expectedInputs: [{ type: 'audio' }] }), () => LanguageModel.create({ initialPrompts: image }),
   ]) await assert.rejects(work, named('NotSupportedError'));
@@ -236,11 +236,37 @@ test('what is not done is a NotSupportedError, and unavailable', async () => {
   assert.equal(await LanguageModel.availability({ expectedInputs: [{ type: 'text', languages: ['fr'] }] }), 'available');
 });
 
+test('a constraint is asked for as a form, and told to the model unless it is left out', async (t) => {
+  const asked = withHeld(t);
+  const { wasm, LanguageModel } = await fake();
+  wasm.contextLength = 1000;
+  const session = await LanguageModel.create();
+  await session.prompt('a', { responseConstraint: { type: 'number' } });
+  await session.prompt('b', { responseConstraint: /yes|no/ });
+  await session.prompt('c', { responseConstraint: /yes|no/, omitResponseConstraintInput: true });
+  await session.prompt('d');
+  const regex = { grammar: { syntax: 'regex', definition: 'yes|no' } };
+  assert.deepEqual(asked, [{ response_format: { type: 'json_schema', json_schema: { name: 'answer', schema: { type: 'number' } } } }, regex, regex]);
+  assert.deepEqual(wasm.constrained, [true, true, true, false]);
+  assert.deepEqual(wasm.messages(3).filter((told) => told.startsWith('u')), [
+    'u a\n\nAnswer with JSON of this schema: {"type":"number"}', 'u b\n\nAnswer with a text that this regular expression matches: yes|no', 'u c', 'u d',
+  ]);
+});
+
+test('a constraint that cannot be used is not supported', async (t) => {
+  withHeld(t, new RlxError('usage', 'this is no grammar', { at: 'grammar' }));
+  const { wasm, LanguageModel } = await fake();
+  const session = await LanguageModel.create();
+  await assert.rejects(session.prompt('a', { responseConstraint: /a/, omitResponseConstraintInput: true }), named('NotSupportedError'));
+  assert.equal(wasm.started.length, 0);
+});
+
 const NOTHING: LanguageModelTool = { name: 'nothing', description: 'Does nothing.', inputSchema: {}, execute: async () => '' };
 
 test('a model without tools does not support them', async () => {
   const { wasm, LanguageModel } = await fake();
   wasm.contextLength = 1000;
+  wasm.templateText = '{{ messages }}';
   const session = await LanguageModel.create({ tools: [NOTHING] });
   await assert.rejects(session.prompt('a'), named('NotSupportedError'));
 });

@@ -151,7 +151,7 @@ fn multiply_parts<const PARTS: usize>(
     }
 }
 
-/// `LARGEST` is that of [`Unpacked`] or more, 0 for signed bytes. With `LEAST` bytes stand above their values by nothing.
+/// `LARGEST` is that of [`Unpacked`] or more, 0 for signed bytes. With `LEAST` bytes are their values.
 struct Multiply<'a, const RUN: usize, const LARGEST: i32, const LEAST: bool, const PARTS: usize> {
     w: &'a Unpacked,
     x: &'a Rows,

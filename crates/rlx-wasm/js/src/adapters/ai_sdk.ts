@@ -21,7 +21,7 @@ import type { ChatEngine } from './engine.js';
 
 /**
  * The engine's model. `providerOptions: { rlx: { min_p: 0.1 } }` takes the settings of `ChatRequest` that the SDK has no
- * name for. What the engine cannot do (forced calls of tools, JSON output, files) is an `UnsupportedFunctionalityError`.
+ * name for. What the engine cannot do, such as files, is an `UnsupportedFunctionalityError`.
  */
 export function languageModel(engine: ChatEngine): LanguageModelV4 {
   const { completions } = engine.chat;

@@ -14,7 +14,7 @@ export const unsupported = (functionality: string, message: string) =>
 
 /** What of a request `providerOptions` may not have: the SDK's own options say it, or its answers have no place for it. */
 const NOT_OPTIONS: readonly string[] = [
-  'messages', 'tools', 'tool_choice', 'n', 'stream', 'stream_options', 'signal', 'logprobs', 'top_logprobs',
+  'messages', 'tools', 'tool_choice', 'response_format', 'n', 'stream', 'stream_options', 'signal', 'logprobs', 'top_logprobs',
 ];
 
 type Content<Role> = Extract<LanguageModelV4Message, { role: Role }>['content'];
