@@ -350,8 +350,8 @@ export default [
   },
   {
     name: 'js-sdk-forced-call', is: 'new', kind: 'guard', file: at('adapters/ai_sdk_input'),
-    from: "toolChoice && toolChoice.type !== 'auto' && toolChoice.type !== 'none'", to: 'false',
-    stands: "A call that the AI SDK must have is an engine's error, not the SDK's.",
+    from: "toolChoice?.type === 'tool' ?", to: 'false ?',
+    stands: 'A forced call of one function, as the AI SDK asks for it, is told in no shape of OpenAI\'s.',
     tests: ['js ai_sdk'],
   },
   {
