@@ -349,9 +349,9 @@ export default [
     tests: ['js reopen'],
   },
   {
-    name: 'js-sdk-forced-call', is: 'new', kind: 'guard', file: at('adapters/ai_sdk_input'),
-    from: "toolChoice?.type === 'tool' ?", to: 'false ?',
-    stands: 'A forced call of one function, as the AI SDK asks for it, is told in no shape of OpenAI\'s.',
+    name: 'js-sdk-forced-call', is: 'new', kind: 'operand', file: at('adapters/ai_sdk_input'),
+    from: 'name: toolChoice.toolName', to: "name: ''",
+    stands: 'A call that the AI SDK forces is of no function.',
     tests: ['js ai_sdk'],
   },
   {
