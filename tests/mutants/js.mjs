@@ -349,9 +349,9 @@ export default [
     tests: ['js reopen'],
   },
   {
-    name: 'js-sdk-forced-call', is: 'new', kind: 'guard', file: at('adapters/ai_sdk_input'),
-    from: "toolChoice && toolChoice.type !== 'auto' && toolChoice.type !== 'none'", to: 'false',
-    stands: "A call that the AI SDK must have is an engine's error, not the SDK's.",
+    name: 'js-sdk-forced-call', is: 'new', kind: 'operand', file: at('adapters/ai_sdk_input'),
+    from: 'name: toolChoice.toolName', to: "name: ''",
+    stands: 'A call that the AI SDK forces is of no function.',
     tests: ['js ai_sdk'],
   },
   {

@@ -228,6 +228,7 @@ test('what is not done is a NotSupportedError, and unavailable', async () => {
   const prefix = [{ role: 'assistant', content: '{', prefix: true }] as const;
   for (const work of [
     () => session.prompt(image), () => session.append(image), () => session.prompt(prefix), () => session.measureContextUsage(image),
+    () => session.prompt('a', { responseConstraint: /a/i }),
     () => LanguageModel.create({ expectedOutputs: [{ type: 'tool-call' }] }), () => LanguageModel.create({ thinking: { effort: 'high' } }),
     () => LanguageModel.create({ expectedInputs: [{ type: 'audio' }] }), () => LanguageModel.create({ initialPrompts: image }),
   ]) await assert.rejects(work, named('NotSupportedError'));

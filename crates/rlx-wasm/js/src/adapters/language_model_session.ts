@@ -3,7 +3,7 @@
 import { RlxError } from '../error.js';
 import type { ChatRequest, ToolCall } from '../openai/types.js';
 import type { ChatEngine, Settings } from './engine.js';
-import { quotaExceeded, toFault, toMessages } from './language_model_input.js';
+import { notSupported, quotaExceeded, toFault, toMessages } from './language_model_input.js';
 import type { LanguageModelPrompt, TextMessage } from './language_model_input.js';
 import { unless } from './language_model_source.js';
 import { NO_TOOLS } from './language_model_tools.js';
@@ -314,6 +314,8 @@ function checkConstraint({ responseConstraint, omitResponseConstraintInput = fal
   if (responseConstraint !== undefined && (typeof responseConstraint !== 'object' || responseConstraint === null)) {
     throw new TypeError('responseConstraint must be a JSON schema or a RegExp');
   }
+  // The other flags are of how a text is searched.
+  if (responseConstraint instanceof RegExp && /[ims]/.test(responseConstraint.flags)) throw notSupported(`a RegExp with the flags ${responseConstraint.flags}`);
   if (responseConstraint === undefined && omitResponseConstraintInput) throw new TypeError('omitResponseConstraintInput needs a responseConstraint');
 }
 
