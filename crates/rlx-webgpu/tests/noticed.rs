@@ -125,7 +125,7 @@ fn a_token_of_exactly_the_least_probability_is_kept() {
         let ctl = Control { past, len: 1, limit: 90, capacity: 64, ..Control::default() };
         let operands = [
             input(&[1, 4], &[0.0, -0.693_152, -9.0, -9.0]),
-            state(DType::U32, &[32], u32_bytes(&options.to_words())),
+            state(DType::U32, &[33], [u32_bytes(&options.to_words()), vec![0; 4]].concat()),
             state(DType::U32, &[4], vec![0; 16]),
             state(DType::U32, &[16], u32_bytes(&ctl.to_words())),
         ];

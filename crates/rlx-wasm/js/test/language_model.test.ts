@@ -215,8 +215,9 @@ for (const { name, engine: engineAt } of PLACES) {
   });
 }
 
-async function fake(): Promise<{ wasm: Talker; engine: Core; LanguageModel: LanguageModelStatic }> {
+async function fake(template = ''): Promise<{ wasm: Talker; engine: Core; LanguageModel: LanguageModelStatic }> {
   const wasm = new Talker();
+  wasm.templateText = template;
   const engine = await PLACES[0]!.engine(wasm);
   return { wasm, engine, LanguageModel: languageModel({ engine }) };
 }
@@ -265,9 +266,8 @@ test('a constraint that cannot be used is not supported', async (t) => {
 const NOTHING: LanguageModelTool = { name: 'nothing', description: 'Does nothing.', inputSchema: {}, execute: async () => '' };
 
 test('a model without tools does not support them', async () => {
-  const { wasm, LanguageModel } = await fake();
+  const { wasm, LanguageModel } = await fake('{{ messages }}');
   wasm.contextLength = 1000;
-  wasm.templateText = '{{ messages }}';
   const session = await LanguageModel.create({ tools: [NOTHING] });
   await assert.rejects(session.prompt('a'), named('NotSupportedError'));
 });

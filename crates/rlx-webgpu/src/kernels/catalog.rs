@@ -179,7 +179,7 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
     out.insert("take_rows".into(), made.kernel(TakeRows { rows: 1u64.into() }, false, true)?);
     let made = Maker::new()
         .arena(DType::F32, &[1, 1000])?
-        .state(DType::U32, &[32])?
+        .state(DType::U32, &[64])?
         .state(DType::U32, &[1000])?
         .state(DType::U32, &[16])?;
     out.insert("sample".into(), made.kernel(Sample, false, true)?);
