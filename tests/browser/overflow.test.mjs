@@ -2,14 +2,15 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { launch, mounts, openPage, startServer } from './harness.mjs';
+import { join } from 'node:path';
+import { launch, mounts, openPage, root, startServer } from './harness.mjs';
 
-const MODEL = '/tests/fixtures/rustdoc-2m/rustdoc-2m-q4_k_m.gguf';
+const MODEL = '/fixtures/rustdoc-2m/rustdoc-2m-q4_k_m.gguf';
 const CONTEXT = 128;
 
 let server, browser, page, logs;
 before(async () => {
-  server = await startServer({ mounts });
+  server = await startServer({ mounts: { ...mounts, '/fixtures/': join(root, 'tests/fixtures') } });
   browser = await launch({ webgpu: false });
   ({ page, logs } = await openPage(browser, `${server.url}/pages/empty.html`));
   await page.evaluate(async ([model, contextLength]) => {
@@ -21,9 +22,11 @@ before(async () => {
       ...Array.from({ length: n }, (_, i) => [say('user', `What is number ${i} of a slice?`), say('assistant', `It is element ${i}.`)]).flat(),
       say('user', 'What does Vec::push do?'),
     ];
-    // Nearly every token is as likely as any other, so that no answer ends by itself.
-    const endless = { temperature: 2, min_p: 0, seed: 7 };
-    globalThis.t = { load, chat, endless, engine: await load(), ask: (engine, request) => engine.chat.completions.create(request) };
+    const engine = await load();
+    // No answer ends by itself.
+    const ends = await engine.tokenize('<|im_end|><|end_of_text|>', { special: true });
+    const endless = { temperature: 1, seed: 7, logit_bias: Object.fromEntries(Array.from(ends, (id) => [id, -100])) };
+    globalThis.t = { load, chat, endless, engine, ask: (engine, request) => engine.chat.completions.create(request) };
   }, [MODEL, CONTEXT]);
 });
 after(async () => {

@@ -38,8 +38,8 @@ impl Fitted {
     }
 }
 
-/// Fits a conversation into a context of so many tokens, and has it slide where an answer fills it. `without` gives the prompt without
-/// so many of the oldest turns, of which there are `turns`.
+/// Fits a conversation into a context of so many tokens, and has it slide where an answer fills it. `without` gives
+/// the prompt without so many of the oldest turns, of which there are `turns`.
 ///
 /// What is left out grows by a quarter of the context at a time: the next prompts then begin as this one does.
 ///

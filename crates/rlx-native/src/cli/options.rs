@@ -218,7 +218,7 @@ impl FormArgs {
 /// Options for sampling.
 #[derive(Args)]
 pub struct SampleArgs {
-    /// Most tokens of an answer [default: until the context is full; as many as it has with --overflow slide]
+    /// Most tokens of an answer [default: until the context is full; with `--overflow slide` as many as it has]
     #[arg(
         long,
         value_name = "N",

@@ -12,8 +12,8 @@ use alloc::vec::Vec;
 pub struct GenerateOptions {
     /// Most tokens to sample; `None`: until the context is full.
     pub max_tokens: Option<usize>,
-    /// The prompt to go on from when the context is full: it stands before the answer's newest tokens, and both are read
-    /// again. Without it the answer ends there; with it an answer has as many tokens as the context, unless
+    /// The prompt to go on from when the context is full: it stands before the answer's newest tokens, and both are
+    /// read again. Without it the answer ends there; with it an answer has as many tokens as the context, unless
     /// `max_tokens` says otherwise.
     pub slide: Option<Vec<u32>>,
     /// How to sample. Its stop ids are added to the tokenizer's.
