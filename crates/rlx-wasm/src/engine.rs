@@ -5,7 +5,7 @@ use crate::call::{Call, Speed};
 use crate::executor::{Executor, WASM_BYTES, cpu, where_it_runs};
 use crate::fault::{error, throw};
 use crate::files::Files;
-use crate::form::{Held, vocabulary};
+use crate::form::{hold, vocabulary};
 use crate::gpu::GpuHost;
 use crate::panic::tell_panics;
 use crate::placing::Placing;
@@ -574,9 +574,7 @@ impl State {
         let end = &prompt[prompt.len().saturating_sub(PROMPT_END)..];
         let end = opened.tokenizer.decode(end, false);
         let mut generation = engine.start(prompt, &options)?;
-        if let Some(next) = constraint {
-            generation.constrain(engine, Box::new(Held(next)))?;
-        }
+        hold(&mut generation, engine, constraint)?;
         self.reused = generation.reused_tokens();
         self.call = Some(Call { generation, started, first: None, told: 0 });
         Ok(end)

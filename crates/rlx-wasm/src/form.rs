@@ -2,13 +2,26 @@
 
 use js_sys::{Function, Uint32Array};
 use rlx_core::runtime::generate::constraint::Constraint;
+use rlx_core::runtime::generate::engine::{Engine, Generation};
 use rlx_core::text::Tokenizer;
 use rlx_core::{Error, Result};
 use wasm_bindgen::{JsCast, JsValue};
 
 /// A function of the page: it takes the tokens that were sampled since its last call, and answers with the bits of
 /// those that may follow, with nothing if all may, or with a text that says what is wrong.
-pub(crate) struct Held(pub Function);
+struct Held(Function);
+
+/// Has the page's function, if one is given, hold an answer to its form.
+pub(crate) fn hold(
+    generation: &mut Generation,
+    engine: &Engine,
+    next: Option<Function>,
+) -> Result<()> {
+    match next {
+        Some(next) => generation.constrain(engine, Box::new(Held(next))),
+        None => Ok(()),
+    }
+}
 
 impl Constraint for Held {
     fn next(&mut self, sampled: &[u32], allowed: &mut [u32]) -> Result<bool> {
