@@ -10,6 +10,7 @@ use crate::target::INT16;
 use crate::view::Cx;
 use half::f16;
 use rlx_core::Result;
+#[cfg(not(target_arch = "wasm32"))]
 use rlx_core::formats::activations::Q15_MOST;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::QuantizeRows;
@@ -96,11 +97,13 @@ impl Task for ToQ8_0<'_> {
     }
 }
 
+#[cfg(not(target_arch = "wasm32"))]
 struct ToQ15_0<'a> {
     x: &'a [f32],
     y: &'a mut [u8],
 }
 
+#[cfg(not(target_arch = "wasm32"))]
 impl Task for ToQ15_0<'_> {
     type Output = ();
     #[inline(always)]

@@ -124,11 +124,11 @@ impl<S: Lanes, F: Format> Visitor<S> for Put<'_, S, F> {
 
 /// `y[m][0..16]` for the first `m` rows of x.
 pub(crate) fn multiply(level: Level, w: &Unpacked, x: &Rows, m: usize, y: &mut [f32]) {
-    if x.parts == 1 {
-        return multiply_parts::<1>(level, w, x, m, y);
+    match x.parts {
+        #[cfg(not(target_arch = "wasm32"))]
+        2 => multiply_parts::<2>(level, w, x, m, y),
+        _ => multiply_parts::<1>(level, w, x, m, y),
     }
-    #[cfg(not(target_arch = "wasm32"))]
-    multiply_parts::<2>(level, w, x, m, y);
 }
 
 fn multiply_parts<const PARTS: usize>(

@@ -18,11 +18,11 @@ pub(crate) fn mat_vec<F: Format>(
     y: &mut [f32],
 ) {
     let (parts, x) = (x.parts, x.row(row));
-    if parts == 1 {
-        return dispatch(level, MatVec::<F, 1> { panels, row_bytes, x, y, of: PhantomData });
+    match parts {
+        #[cfg(not(target_arch = "wasm32"))]
+        2 => dispatch(level, MatVec::<F, 2> { panels, row_bytes, x, y, of: PhantomData }),
+        _ => dispatch(level, MatVec::<F, 1> { panels, row_bytes, x, y, of: PhantomData }),
     }
-    #[cfg(not(target_arch = "wasm32"))]
-    dispatch(level, MatVec::<F, 2> { panels, row_bytes, x, y, of: PhantomData });
 }
 
 /// How far ahead weights are fetched, to the second cache: the first one's few misses in flight do not
