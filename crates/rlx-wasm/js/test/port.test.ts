@@ -22,6 +22,13 @@ const greeted = (port: MessagePort) => new Promise<unknown>((resolve) => {
   port.onmessage = resolve;
 });
 
+/** A gate, and what opens it, also before anybody waits there. */
+function closed(): { gate: Promise<void>; go: () => void } {
+  let go = () => {};
+  const gate = new Promise<void>((resolve) => { go = resolve; });
+  return { gate, go };
+}
+
 async function setUp(events: WasmEvent[]) {
   const wasm = new FakeEngine();
   wasm.events = events;
@@ -80,8 +87,8 @@ test('what cannot be copied is refused, and the engine goes on', async () => {
 
 test('a signal ends a call that runs, one that waits, and one that has not begun', async () => {
   const { engine, wasm } = await setUp(texts('Hel', 'lo', 'again'));
-  let go = () => {};
-  wasm.before = (n) => (n === 1 ? new Promise<void>((resolve) => { go = resolve; }) : undefined);
+  const { gate, go } = closed();
+  wasm.before = (n) => (n === 1 ? gate : undefined);
   const abort = new AbortController();
   const { signal } = abort;
   const running = await engine.chat.completions.create({ messages, stream: true, signal });
@@ -102,8 +109,8 @@ test('leaving a stream stops the answer, also between two chunks', { timeout: 50
   const { engine, wasm } = await setUp(texts('Hel', 'lo', 'again'));
   for await (const _ of await engine.chat.completions.create({ messages, stream: true })) break;
   assert.ok(wasm.log.includes('cancel'));
-  let go = () => {};
-  wasm.before = (n) => (n === 1 ? new Promise<void>((resolve) => { go = resolve; }) : undefined);
+  const { gate, go } = closed();
+  wasm.before = (n) => (n === 1 ? gate : undefined);
   const stream = await engine.chat.completions.create({ messages, stream: true });
   await stream.next();
   const cancelled = new Promise<void>((resolve) => {
@@ -158,8 +165,8 @@ test('users of a shared engine end their own calls, not the engine', async () =>
     serve(port2, Promise.resolve(shared));
     return connect(port1);
   })) as [RemoteEngine, RemoteEngine];
-  let go = () => {};
-  wasm.before = () => new Promise<void>((resolve) => { go = resolve; });
+  const { gate, go } = closed();
+  wasm.before = () => gate;
   const call = one.chat.completions.create({ messages });
   await new Promise((resolve) => setTimeout(resolve, 20));
   const freed = one.dispose();
