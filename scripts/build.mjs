@@ -104,7 +104,7 @@ export const buildWasm = (name) => once(name, async () => {
     ]));
   const bound = inRoot(target, WASM, 'bindgen');
   await run(await bindgen, [inRoot(target, WASM, 'wasm', `${crate.replace('-', '_')}.wasm`), bound]);
-  await withoutCInterface(join(bound, 'rlx_wasm_bg.wasm'));
+  if (crate === 'rlx-grammar') await withoutCInterface(join(bound, 'rlx_wasm_bg.wasm'));
   mkdirSync(dist, { recursive: true });
   await step(`optimising ${name}.wasm`, 'about 20 s', () => run(process.execPath, [
     inRoot('node_modules', 'binaryen', 'bin', 'wasm-opt'), join(bound, 'rlx_wasm_bg.wasm'), ...SMALL,
