@@ -6,13 +6,15 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { gzipSync } from 'node:zlib';
-import { BUILDS, buildDemo, dist, GRAPHS } from './build.mjs';
+import { BUILDS, buildDemo, dist, GRAMMAR, GRAPHS } from './build.mjs';
 import { print } from './lib/output.mjs';
 import { inRoot, main, Stop } from './lib/tools.mjs';
 
 const BUDGET_BYTES = 1_000_000;
 /** Of each build for networks, alone. A session runs language models too, with their experts and recurrences. */
 const GRAPHS_BUDGET_BYTES = 1_150_000;
+/** Of the module that holds answers to a form, which a page fetches with the first call that asks for one. */
+const GRAMMAR_BUDGET_BYTES = 600_000;
 const PARTS = { '.wasm': 'wasm', '.js': 'JavaScript', '.css': 'style', '.html': 'page' };
 
 /** Rows of part, file, bytes, gzip bytes. */
@@ -54,7 +56,7 @@ export async function sizeReport() {
   if (scripts.some((text) => text.includes(other))) throw new Stop(`the demo's scripts name ${other}.wasm, which a page for chat does not need`);
   const wasm = rows.filter(({ part }) => part === 'wasm');
   // A page downloads one build of the module: each has the whole budget.
-  const builds = wasm.filter(({ name }) => !name.includes(other));
+  const builds = wasm.filter(({ name }) => ![other, ...GRAMMAR.map(({ name }) => name)].some((beside) => name.includes(beside)));
   if (builds.length !== BUILDS.length) throw new Stop(`the built demo has ${builds.length} wasm modules, expected ${BUILDS.length}`);
   for (const { name, gzip } of builds) {
     const rest = fetched(rows, { threads: name.includes('threads') });
@@ -63,11 +65,16 @@ export async function sizeReport() {
     if (total > BUDGET_BYTES) throw new Stop(`a page downloads ${total} bytes with ${name}, ${total - BUDGET_BYTES} more than allowed`);
   }
   const packed = sizes(dist);
-  for (const file of GRAPHS.map(({ name }) => `${name}.wasm`)) {
-    const graphs = packed.find(({ name }) => name === file);
-    if (!graphs) throw new Stop(`the package has no ${file}: run npm run build`);
-    print(`${String(graphs.gzip).padStart(9)} gzip -9  ${file}, fetched by sessions and embedders alone, of ${GRAPHS_BUDGET_BYTES} allowed`);
-    if (graphs.gzip > GRAPHS_BUDGET_BYTES) throw new Stop(`${file} has ${graphs.gzip} bytes, ${graphs.gzip - GRAPHS_BUDGET_BYTES} more than allowed`);
+  const beside = [
+    ...GRAPHS.map(({ name }) => ({ name, who: 'sessions and embedders', budget: GRAPHS_BUDGET_BYTES })),
+    ...GRAMMAR.map(({ name }) => ({ name, who: 'calls that ask for a form', budget: GRAMMAR_BUDGET_BYTES })),
+  ];
+  for (const { name, who, budget } of beside) {
+    const file = `${name}.wasm`;
+    const module = packed.find((row) => row.name === file);
+    if (!module) throw new Stop(`the package has no ${file}: run npm run build`);
+    print(`${String(module.gzip).padStart(9)} gzip -9  ${file}, fetched by ${who} alone, of ${budget} allowed`);
+    if (module.gzip > budget) throw new Stop(`${file} has ${module.gzip} bytes, ${module.gzip - budget} more than allowed`);
   }
 }
 
