@@ -11,13 +11,14 @@ pub struct Matcher {
     inner: Mutex<llguidance::Matcher>,
 }
 
-/// llguidance's words for people: the first line, and where that announces more, the last.
+/// llguidance's words for people: the first line, and where that announces an error of a regular expression, what that is.
 fn says(error: &impl ToString) -> String {
     let text = error.to_string();
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    match (lines.next().unwrap_or_default(), lines.next_back()) {
-        (first, Some(last)) if first.ends_with(':') => format!("{first} {last}"),
-        (first, _) => first.to_string(),
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default();
+    match lines.find_map(|line| line.strip_prefix("error: ")) {
+        Some(what) if first.ends_with(':') => format!("{first} {what}"),
+        _ => first.to_string(),
     }
 }
 

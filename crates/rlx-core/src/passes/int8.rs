@@ -36,7 +36,9 @@ pub(super) fn activation_format(weight: DType, cx: &Context<'_>) -> Option<Block
     match weight {
         DType::Block(b) if b.elements() % 32 != 0 => None,
         DType::Block(_) if cx.options.activations == Activations::Int16 => Some(BlockFormat::Q15_0),
-        DType::Block(b) if b.elements() == 256 => Some(cx.target.super_blocks),
+        DType::Block(b) if b.elements() == 256 => {
+            Some(cx.options.super_blocks.unwrap_or(cx.target.super_blocks))
+        }
         DType::Block(_) => Some(BlockFormat::Q8_0),
         DType::Scalar(_) => None,
     }

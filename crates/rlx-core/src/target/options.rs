@@ -2,7 +2,7 @@
 
 use super::{FusionTarget, KernelDispatch, PrecisionPolicy};
 use crate::ir::hir::{Caches, FusionPolicy};
-use crate::types::{Binding, DType};
+use crate::types::{Binding, BlockFormat, DType};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -48,6 +48,9 @@ impl RegionLimits {
 pub struct CompileOptions {
     /// Activation type in matmuls of packed weights.
     pub activations: Activations,
+    /// The int8 blocks of x that meet weights in super-blocks; absent: the target's. For comparing devices, of which one
+    /// may round as the other does.
+    pub super_blocks: Option<BlockFormat>,
     /// Element type of the caches: f32, f16 or q8_0.
     pub kv: DType,
     /// Positions that the cache of a layer with a window keeps beyond the window; `None`: the whole context. As
@@ -95,6 +98,7 @@ impl Default for CompileOptions {
     fn default() -> Self {
         CompileOptions {
             activations: Activations::F32,
+            super_blocks: None,
             kv: DType::F32,
             cache_spare: None,
             precision: PrecisionPolicy::AlwaysF32,

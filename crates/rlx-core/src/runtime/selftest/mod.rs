@@ -122,6 +122,7 @@ impl SelfTest {
         // Caches of the whole context, so that rings are compared with what they stand for.
         trusted.compile.cache_spare = None;
         trusted.compile.activations = options.compile.activations;
+        trusted.compile.super_blocks = Some(device.target().super_blocks);
         Ok(SelfTest {
             run: twin.start(&device, options)?,
             oracle: Some(twin.start(oracle, &trusted)?),
