@@ -48,8 +48,8 @@ impl RegionLimits {
 pub struct CompileOptions {
     /// Activation type in matmuls of packed weights.
     pub activations: Activations,
-    /// The int8 blocks of x that meet weights in super-blocks; absent: the target's. For comparing devices, of which one
-    /// may round as the other does.
+    /// The int8 blocks of x that meet weights in super-blocks; absent: the target's. For comparing devices: one rounds
+    /// as the other does.
     pub super_blocks: Option<BlockFormat>,
     /// Element type of the caches: f32, f16 or q8_0.
     pub kv: DType,
