@@ -11,7 +11,7 @@ pub struct Matcher {
     inner: Mutex<llguidance::Matcher>,
 }
 
-/// llguidance's words for people: the first line, and where that announces an error of a regular expression, what it is.
+/// llguidance's words for people: the first line, and where that announces an error of a regular expression, that.
 fn says(error: &impl ToString) -> String {
     let text = error.to_string();
     let mut lines = text.lines().map(str::trim);
