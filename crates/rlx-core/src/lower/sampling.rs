@@ -36,10 +36,9 @@ pub(super) fn sample(cx: &mut Lowering<'_>, logits: ValueId) -> Result<()> {
     Ok(())
 }
 
-/// The type of the sampling parameters: with a mask behind them, unless the model fills blocks.
+/// The type of the sampling parameters, with a mask of tokens behind them.
 pub(super) fn params_type(module: &Module) -> Type {
-    let mask = if module.block().is_some() { 0 } else { module.vocab.div_ceil(32) };
-    Type::state(DType::U32, Shape::of(&[PARAMS_WORDS + mask]))
+    Type::state(DType::U32, Shape::of(&[PARAMS_WORDS + module.vocab.div_ceil(32)]))
 }
 
 /// The type of a canvas of so many positions.

@@ -11,10 +11,10 @@ use alloc::vec::Vec;
 impl Run for Predict {
     fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
         let [logits, params, onto] = operands else { return Err(arity("predict")) };
-        let params: [u32; params::WORDS] = params
-            .words()
-            .try_into()
-            .map_err(|_| Error::internal("predict: params has not 32 words"))?;
+        let words = params.words();
+        let params = words
+            .first_chunk::<{ params::WORDS }>()
+            .ok_or_else(|| Error::internal("predict: params has not 32 words"))?;
         let [rows, vocab] = logits.dims()?;
         let plan = onto.words();
         let logits: Vec<f32> = logits.f64s()?.into_iter().map(|v| v as f32).collect();
@@ -22,7 +22,7 @@ impl Run for Predict {
         for i in 0..rows {
             let at = [plan[canvas::START].wrapping_add(i as u32), plan[canvas::PASS]];
             let row = &logits[i * vocab..(i + 1) * vocab];
-            let (id, share) = predict(row, &params, canvas::never(&plan, i), at);
+            let (id, share) = predict(row, params, canvas::never(&plan, i), at);
             ids.push(id);
             confidence.push(share);
         }
