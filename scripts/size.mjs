@@ -35,7 +35,7 @@ export function sizes(folder) {
  * asked for. Of the glue there are two copies, the page's and the worker's: one is fetched.
  */
 export function fetched(rows, { threads }) {
-  const wanted = ['index', 'engine_worker', threads ? 'rlx_wasm_threads' : 'rlx_wasm', ...(threads ? ['worker'] : [])];
+  const wanted = ['index', 'engine_worker', 'error', threads ? 'rlx_wasm_threads' : 'rlx_wasm', ...(threads ? ['worker'] : [])];
   const scripts = wanted.map((script) => {
     const copies = rows.filter(({ name }) => new RegExp(`(^|/)${script}-[^/]{8}\\.js$`).test(name));
     if (copies.length === 0) throw new Stop(`the built demo has no script ${script}`);
