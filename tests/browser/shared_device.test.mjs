@@ -14,7 +14,7 @@ let server, browser, page;
 before(async () => {
   server = await startServer({ mounts: { ...mounts, '/fixtures/': join(root, 'tests/fixtures') } });
   browser = await launch();
-  ({ page } = await openPage(browser, `${server.url}/pages/empty.html`));
+  ({ page } = await openPage(browser, `${server.url}/pages/empty.html`, { contest: false }));
   await page.evaluate(async (model) => {
     const [{ Engine }, { countGpu }, { asHardware }] = await Promise.all(
       ['/dist/index.js', '/support/count_gpu.mjs', '/support/hardware_gpu.mjs'].map((path) => import(path)));
