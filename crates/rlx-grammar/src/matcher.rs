@@ -11,7 +11,8 @@ pub struct Matcher {
     inner: Mutex<llguidance::Matcher>,
 }
 
-/// llguidance's words for people: the first line, and where that announces an error of a regular expression, that.
+/// The part of llguidance's message that a user can act on. A regular expression's fault stands some lines below the
+/// first.
 fn says(error: &impl ToString) -> String {
     let text = error.to_string();
     let mut lines = text.lines().map(str::trim);
@@ -28,12 +29,19 @@ impl Matcher {
     /// # Errors
     /// `Usage` for a grammar that is none, asks for what is not known, or is too complex.
     pub fn new(vocabulary: &Vocabulary, grammar: Grammar<'_>) -> Result<Self> {
-        let parser = vocabulary.factory().create_parser(grammar.top_level()?).map_err(|e| {
-            Error::usage(format!("the grammar cannot be used: {}", says(&e))).at("grammar")
-        })?;
-        let matcher = llguidance::Matcher::new(Ok(parser));
+        let refused = |said: String| {
+            // Other grammars become Lark, whose lines the user has not written.
+            let place = said.strip_prefix("at ").and_then(|rest| rest.split_once("): "));
+            let said = match place {
+                Some((_, what)) if !matches!(grammar, Grammar::Lark(_)) => what,
+                _ => &said,
+            };
+            Error::usage(format!("the grammar cannot be used: {said}")).at("grammar")
+        };
+        let parser = vocabulary.factory().create_parser(grammar.top_level()?);
+        let matcher = llguidance::Matcher::new(Ok(parser.map_err(|e| refused(says(&e)))?));
         if let Some(error) = matcher.get_error() {
-            return Err(Error::usage(format!("the grammar cannot be used: {}", says(&error))));
+            return Err(refused(says(&error)));
         }
         Ok(Matcher { inner: Mutex::new(matcher) })
     }
@@ -41,7 +49,7 @@ impl Matcher {
     /// Takes the tokens that were sampled since the last call, and sets the bits of those that may follow.
     ///
     /// # Errors
-    /// `Usage` where the grammar has become too complex to follow; `Internal` for a token that was not allowed.
+    /// `Usage` if the grammar has become too complex to follow, or a sampled token was not allowed.
     pub fn step(&mut self, sampled: &[u32], allowed: &mut [u32]) -> Result<()> {
         let matcher = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mask = matcher

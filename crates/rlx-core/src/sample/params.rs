@@ -1,4 +1,4 @@
-//! Sampling parameters: what a caller asks for, and the 32 words a device reads. Behind these has the device a bit
+//! Sampling parameters: what a caller asks for, and the 32 words a device reads. Behind these the device has a bit
 //! for each token, the lowest bit of a word first: whether it may be chosen ([`MASKED`]).
 
 use alloc::format;

@@ -5,7 +5,7 @@ import { meant, typed } from './parameters.js';
 import type { ChatRequest, ChatTool } from './types.js';
 
 /** The part of a request that may ask for a form. */
-export type Asked = Pick<Partial<ChatRequest>, 'response_format' | 'grammar' | 'tool_choice' | 'parallel_tool_calls'>;
+export type FormRequest = Pick<Partial<ChatRequest>, 'response_format' | 'grammar' | 'tool_choice' | 'parallel_tool_calls'>;
 
 /** A grammar, by a kind that `rlx-grammar` knows. */
 export interface Grammar {
@@ -73,7 +73,7 @@ function forcedOf(choice: unknown, tools: readonly ChatTool[]): readonly ChatToo
 }
 
 /** Checks what a request asks of its answers' form. */
-export function asksOf({ response_format, grammar, tool_choice, parallel_tool_calls }: Asked, tools: readonly ChatTool[]): Asks {
+export function asksOf({ response_format, grammar, tool_choice, parallel_tool_calls }: FormRequest, tools: readonly ChatTool[]): Asks {
   const format = response_format ? formatOf(response_format) : undefined;
   const own = grammar === undefined || grammar === null ? undefined : grammarOf(grammar);
   if (format && own) throw usage('grammar and response_format are two forms of one answer', 'grammar', 'give one of them');

@@ -8,7 +8,7 @@ import { toRlxError, usage } from '../error.js';
 import type { Matcher } from '../grammar_module.js';
 import { opensThoughts } from './answer.js';
 import { asksOf } from './asks.js';
-import type { Asked, Grammar } from './asks.js';
+import type { FormRequest, Grammar } from './asks.js';
 import type { ChatContext } from './call.js';
 import { callGrammar } from './call_grammars.js';
 import type { Form } from './forms.js';
@@ -161,7 +161,7 @@ class Held {
 }
 
 /** What holds the answers of a request to its form. Fetches the module; throws for a grammar that is none. */
-export async function hold(cx: ChatContext, asked: Asked, form: Form = {}, tools: readonly ChatTool[] = []): Promise<Hold> {
+export async function hold(cx: ChatContext, asked: FormRequest, form: Form = {}, tools: readonly ChatTool[] = []): Promise<Hold> {
   const asks = asksOf(asked, tools);
   const { engine } = cx;
   const template = engine.template(tools.length > 0);
