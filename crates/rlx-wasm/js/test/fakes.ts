@@ -3,7 +3,7 @@
 import type { RlxError } from '../src/error.js';
 import { lazy } from '../src/lazy.js';
 import { asksOf } from '../src/openai/asks.js';
-import type { Asked } from '../src/openai/asks.js';
+import type { FormRequest } from '../src/openai/asks.js';
 import type { Store } from '../src/store.js';
 import type { WasmEngine, WasmEvent } from '../src/wasm.js';
 import type { WasmSession } from '../src/wasm_session.js';
@@ -99,7 +99,7 @@ export class FakeStore implements Store {
   quota = Infinity;
   /** What was done: `write`, `chunk` (of many in a row one), `close`, `abort`, `read`, `remove`, `names`, and to what. */
   log: string[] = [];
-  /** Asked at every operation, under the name it has in the log; what it answers is thrown. */
+  /** FormRequest at every operation, under the name it has in the log; what it answers is thrown. */
   fails: (operation: string) => Error | undefined = () => undefined;
   #bytes: string[] = [];
 
@@ -322,8 +322,8 @@ export class FakeEngine implements WasmEngine {
  * For the time of a test, takes the place of what holds answers to forms: checks and keeps what calls ask for, and lets all
  * tokens through; or says that a grammar is none.
  */
-export function withHeld(t: { after(work: () => void): void }, wrong?: RlxError): Asked[] {
-  const asked: Asked[] = [];
+export function withHeld(t: { after(work: () => void): void }, wrong?: RlxError): FormRequest[] {
+  const asked: FormRequest[] = [];
   const before = lazy.held;
   lazy.held = async () => ({
     async hold(_cx, { response_format, grammar, tool_choice, parallel_tool_calls }, _form, tools = []) {
