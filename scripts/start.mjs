@@ -4,15 +4,15 @@
 // without relaxed SIMD follows behind it; a page that asks for one that is not there yet waits for it.
 
 import { basename, dirname, join } from 'node:path';
-import { BUILDS, GRAPHS, buildPackage, buildWasm, dist } from './build.mjs';
+import { BUILDS, GRAMMAR, GRAPHS, buildPackage, buildWasm, dist } from './build.mjs';
 import { ensureNpm, main, inRoot, requireNode, requireRust, say } from './lib/tools.mjs';
 
 /** What Chromium and Firefox take on a page that is not cross-origin isolated, and what the others do. */
 const FIRST = 'rlx-relaxed';
 const SECOND = 'rlx';
 
-/** What a page may ask for. */
-const ALL = [...BUILDS, ...GRAPHS];
+/** What a page may ask for. Builds that share their glue stand behind the one that is made first. */
+const ALL = [...BUILDS, ...GRAPHS, ...GRAMMAR].sort((a, b) => Number(b.name === FIRST) - Number(a.name === FIRST));
 
 /** Which build makes a file of the package's dist, if one does. */
 function buildOf(path) {
