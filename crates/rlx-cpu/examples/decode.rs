@@ -24,8 +24,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut options = ModelOptions::chat(64);
     options.context = Some(512);
     options.compile.kv = DType::F16;
-    options.compile.activations =
-        if activations == "int8" { Activations::Int8 } else { Activations::F32 };
+    let of_packed = if activations == "int8" { Activations::Int8 } else { Activations::F32 };
+    options.activations = of_packed.into();
     let cpu = CpuOptions { threads: Some(threads.parse()?), ..CpuOptions::default() };
     let device = Arc::new(CpuDevice::new(cpu)?);
     let shards: Vec<&Path> = shards.iter().map(Path::new).collect();

@@ -2,7 +2,8 @@
 
 use crate::kernels::KERNELS;
 use rlx_core::target::{
-    Activations, Caches, Claims, Cost, Fusions, Limits, Policy, RegionLimits, Splits, Target,
+    Activations, Caches, Claims, Cost, Fusions, Limits, Policy, ProgramActivations, RegionLimits,
+    Splits, Target,
 };
 use rlx_core::types::{BlockFormat, DType};
 
@@ -22,7 +23,7 @@ const POLICY: Policy = Policy {
     chunk: 128,
     short: None,
     kv: DType::F32,
-    activations: Activations::Int8,
+    activations: ProgramActivations::all(Activations::Int8),
     paced: false,
     checked: false,
 };

@@ -322,7 +322,7 @@ fn hostile_rows_are_quantised_to_the_references_bits() {
                 let mut x = random.floats(3 * k);
                 x[k + from..k + to].fill(bad);
                 let x = f32s(&[3, k as u64], &x);
-                let op = Op::from(QuantizeRows { format });
+                let op = Op::from(QuantizeRows::to(format));
                 let expected = oracle(&op, core::slice::from_ref(&x));
                 for device in devices() {
                     let got = run_op(&device, &op, core::slice::from_ref(&x));

@@ -46,7 +46,7 @@ fn recorded(format: &str) -> Vec<(Vec<u32>, Vec<u32>)> {
 fn check(format: &str, cpu: CpuOptions, activations: Activations, kv: DType, keep: bool) {
     let mut options = ModelOptions::chat(16);
     options.context = Some(256);
-    options.compile.activations = activations;
+    options.activations = activations.into();
     options.compile.kv = kv;
     let path = model(format).unwrap_or_else(|| panic!("no rustdoc-2m in {format}"));
     let device = Arc::new(CpuDevice::new(cpu).unwrap());

@@ -56,7 +56,7 @@ fn of_two_largest_magnitudes_the_first_decides_the_sign() {
     for first in [3.0f32, -3.0] {
         let mut x = [0.5f32; 512];
         (x[7], x[200], x[300], x[301]) = (first, -first, -first, first);
-        let op = Op::from(QuantizeRows { format: BlockFormat::Q8K });
+        let op = Op::from(QuantizeRows::to(BlockFormat::Q8K));
         exact(&op, &[f32s(&[1, 512], &x)], 0, &format!("{first} first"));
     }
 }

@@ -229,7 +229,7 @@ fn quantized_rows_have_the_references_bits() {
             let mut twice = vec![0.25; n];
             (twice[3], twice[5], twice[40]) = (2.0, -2.0, 2.0);
             for x in [random.floats(n), halves, tiny, twice, vec![0.0; n]] {
-                let op = Op::from(QuantizeRows { format });
+                let op = Op::from(QuantizeRows::to(format));
                 let x = f32s(&[m, k], &x);
                 let expected = oracle(&op, core::slice::from_ref(&x));
                 for device in devices() {

@@ -16,7 +16,7 @@ use rlx_core::runtime::selftest::check::Check;
 use rlx_core::runtime::selftest::{SelfTest, Verdict};
 use rlx_core::runtime::session::load::{Destination, placements};
 use rlx_core::runtime::session::{Opening, Session};
-use rlx_core::target::{Activations, Policy, Target};
+use rlx_core::target::{Policy, ProgramActivations, Target};
 use rlx_core::text::ChatTemplate;
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
@@ -36,7 +36,7 @@ pub struct LoadOptions {
     /// Element type of the caches; `None`: the device's usual.
     pub kv: Option<DType>,
     /// Activation type in matmuls of packed weights; `None`: the device's usual.
-    pub activations: Option<Activations>,
+    pub activations: Option<ProgramActivations>,
     /// Positions of a block, of a model that fills blocks; `None`: as many as it was trained with.
     pub block: Option<u64>,
     /// Rows of a prompt's chunk; `None`: the device's usual.
@@ -60,7 +60,7 @@ impl LoadOptions {
         options.block = self.block;
         options.conversations = self.conversations;
         options.compile.kv = self.kv.unwrap_or(options.compile.kv);
-        options.compile.activations = self.activations.unwrap_or(options.compile.activations);
+        options.activations = self.activations.unwrap_or(options.activations);
         if let Some(profile) = &self.profile {
             options.presets = false;
             options.compile.fusion_target = row.backend;
@@ -78,8 +78,8 @@ pub struct Model {
     pub template: Result<ChatTemplate>,
     /// The caches' element type.
     pub kv: DType,
-    /// Activation type in matmuls of packed weights.
-    pub activations: Activations,
+    /// Activation types in matmuls of packed weights.
+    pub activations: ProgramActivations,
     /// The temperature that the file asks for.
     pub temperature: Option<f32>,
     /// What form its answers have, if any is asked for.
@@ -117,7 +117,7 @@ pub fn load(
         engine,
         template,
         kv: model_options.compile.kv,
-        activations: model_options.compile.activations,
+        activations: model_options.activations,
         temperature,
         form: None,
         load_time: start.elapsed(),

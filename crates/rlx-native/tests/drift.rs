@@ -69,7 +69,7 @@ impl Run {
         let device = (find(device).unwrap().open)(&options).unwrap();
         let mut options = ModelOptions::chat(16);
         options.programs = vec![ProgramSpec::decode().with_logits()];
-        options.compile.activations = Activations::F32;
+        options.activations = Activations::F32.into();
         options.compile.kv = kv;
         options.context = Some(CONTEXT.into());
         let compiled = CompiledModel::from_gguf(files, device.target(), &options).unwrap();

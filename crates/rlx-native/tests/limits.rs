@@ -33,7 +33,7 @@ fn files(shape: &str, quant: &str) -> ModelFiles {
 fn compiled(files: &ModelFiles, activations: Activations) -> CompiledModel {
     let mut options = ModelOptions::chat(512);
     options.compile.kv = DType::F16;
-    options.compile.activations = activations;
+    options.activations = activations.into();
     CompiledModel::from_gguf(files, &rlx_webgpu::target(DEFAULT), &options).unwrap()
 }
 

@@ -36,7 +36,7 @@ fn options(row: &DeviceRow, without: &[&str]) -> ModelOptions {
     let mut options = ModelOptions::chat(32);
     options.context = Some(64);
     options.programs = vec![ProgramSpec::prefill_last(32), ProgramSpec::decode().with_logits()];
-    options.compile.activations = (row.target)().policy.activations;
+    options.activations = (row.target)().policy.activations;
     options.compile.without = without.iter().map(|s| (*s).to_owned()).collect();
     options
 }

@@ -37,7 +37,7 @@ fn on(name: &str) -> On {
 impl On {
     fn compiled(&self, spare: Option<u64>) -> CompiledModel {
         let mut options = ModelOptions::chat(CHUNK);
-        options.compile.activations = Activations::F32;
+        options.activations = Activations::F32.into();
         options.compile.cache_spare = spare;
         options.context = self.context;
         CompiledModel::new(&self.source.checkpoint(), self.device.target(), &options).unwrap()
@@ -54,7 +54,7 @@ impl On {
             engine: engine.unwrap(),
             template: Err(Error::usage("these tests ask with ids")),
             kv: rlx_core::types::DType::F32,
-            activations: Activations::F32,
+            activations: Activations::F32.into(),
             temperature: None,
             form: None,
             load_time: Duration::ZERO,

@@ -26,7 +26,6 @@ use rlx_core::runtime::selftest::{SelfTest, Verdict};
 use rlx_core::runtime::session::Opening;
 use rlx_core::runtime::trial::Trial;
 use rlx_core::safetensors::files_of_index;
-use rlx_core::target::Activations;
 use rlx_core::text::{ChatTemplate, RenderOptions, Special, TemplateValue, Tokenizer, encode_chat};
 use rlx_core::types::DType;
 use rlx_core::weights::WeightFiles;
@@ -403,8 +402,7 @@ impl State {
         (options.context, options.block) = (self.options.context, self.options.block);
         options.conversations = self.options.conversations;
         options.compile.kv = *self.options.kv.get_or_insert(options.compile.kv);
-        options.compile.activations =
-            *self.options.activations.get_or_insert(options.compile.activations);
+        options.activations = *self.options.activations.get_or_insert(options.activations);
         options
     }
 
@@ -686,7 +684,7 @@ impl State {
             .with("model", &model)
             .with("contextLength", &compiled.context)
             .with("kv", &self.options.kv.map(DType::name))
-            .with("activations", &self.options.activations.map(Activations::name))
+            .with("activations", &self.options.activations.map(|a| a.to_string()))
             .with("weightBytes", &compiled.plan.bytes())
             .with("stateBytes", &compiled.state_bytes())
             .with("arenaBytes", &compiled.arena_bytes())

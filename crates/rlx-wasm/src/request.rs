@@ -7,7 +7,7 @@ use rlx_core::runtime::selftest::Verdict;
 use rlx_core::safetensors::json::Json;
 #[cfg(feature = "chat")]
 use rlx_core::sample::SampleParams;
-use rlx_core::target::Activations;
+use rlx_core::target::ProgramActivations;
 #[cfg(feature = "chat")]
 use rlx_core::text::TemplateValue;
 use rlx_core::types::DType;
@@ -27,7 +27,7 @@ pub(crate) struct Options {
     /// Bytes for the rows of conversations besides the current one.
     pub conversations: u64,
     pub kv: Option<DType>,
-    pub activations: Option<Activations>,
+    pub activations: Option<ProgramActivations>,
     /// Threads of the CPU, the page's own included.
     pub threads: usize,
     /// The tuning that was asked for; then stored tunings, by [`key`](rlx_webgpu::tuning::key).
@@ -56,11 +56,7 @@ impl Options {
             block: v.get("blockLength").and_then(Json::as_u64),
             conversations: v.get("conversationBytes").and_then(Json::as_u64).unwrap_or(0),
             kv: text("kv").and_then(DType::from_name),
-            activations: match text("activations") {
-                Some("int8") => Some(Activations::Int8),
-                Some("f32") => Some(Activations::F32),
-                _ => None,
-            },
+            activations: text("activations").and_then(ProgramActivations::from_names),
             threads: v.get("threads").and_then(Json::as_u64).map_or(1, |n| n as usize),
             tuning: text("tuning").map(Into::into),
             tunings: v.get("tunings").cloned().unwrap_or(Json::Null),

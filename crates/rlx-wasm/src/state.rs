@@ -110,7 +110,7 @@ impl State {
 
     pub fn open(&mut self) -> Result<()> {
         let files = core::mem::take(&mut self.files);
-        let activations = self.options.activations.unwrap_or(Activations::F32);
+        let activations = self.options.activations.map_or(Activations::F32, |a| a.prompts);
         let context = self.options.context;
         let mut coming = files.open(&self.executor, activations, context, self.embed)?;
         self.weight_bytes = coming.weight_bytes;

@@ -2,8 +2,8 @@
 
 use crate::kernels::KERNELS;
 use rlx_core::target::{
-    Activations, Buffers, Caches, Claims, Cost, Fusions, Limits, Policy, RegionLimits, Splits,
-    Target,
+    Activations, Buffers, Caches, Claims, Cost, Fusions, Limits, Policy, ProgramActivations,
+    RegionLimits, Splits, Target,
 };
 use rlx_core::types::{BlockFormat, DType};
 
@@ -27,7 +27,7 @@ const POLICY: Policy = Policy {
     chunk: 512,
     short: Some(64),
     kv: DType::F16,
-    activations: Activations::Int8,
+    activations: ProgramActivations::all(Activations::Int8),
     paced: true,
     checked: true,
 };

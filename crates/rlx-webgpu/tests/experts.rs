@@ -100,7 +100,7 @@ fn every_form(rng: &mut Rng, dtype: DType, [m, top_k, experts, n, k]: [u64; 5]) 
 
 /// Rows as int8 blocks, which the device's own kernel makes of them.
 fn blocks_of(x: &Operand, format: BlockFormat) -> Operand {
-    let op = Op::from(QuantizeRows { format });
+    let op = Op::from(QuantizeRows::to(format));
     let made = run_op(&device(), op.clone(), std::slice::from_ref(x));
     assert_eq!(made, oracle(&op, std::slice::from_ref(x)));
     let ty = Type { dtype: DType::Block(format), ..x.ty.clone() };

@@ -46,7 +46,7 @@ fn the_fit_is_what_the_gpu_is_asked_for() {
         if logits {
             options = options.with_logits();
         }
-        options.compile.activations = activations;
+        options.activations = activations.into();
         options.compile.kv = kv;
         options.context = Some(context);
         let mut engine = load(device.clone(), &format!("{file}.gguf"), &options);

@@ -32,7 +32,7 @@ fn greedy_tokens_are_llama_cpps() {
         ("q8_0", Activations::Int8, DType::F16, 512),
     ] {
         let mut options = ModelOptions::chat(chunk);
-        options.compile.activations = activations;
+        options.activations = activations.into();
         options.compile.kv = kv;
         options.context = Some(256);
         if chunk > 64 {
@@ -96,7 +96,7 @@ fn logits_agree_with_the_reference_device() {
         ("rustdoc-2m/rustdoc-2m-f16.gguf", Activations::F32, Q8_0, 1e-3),
     ] {
         let mut options = ModelOptions::chat(16).with_logits();
-        options.compile.activations = activations;
+        options.activations = activations.into();
         // Both round x alike.
         options.compile.super_blocks = Some(BlockFormat::Q8K);
         options.compile.kv = kv;

@@ -83,7 +83,7 @@ fn blocks_are_the_references_where_nothing_rounds() {
     (signs[7], signs[200], signs[256], signs[511]) = (127.0, -127.0, -127.0, 127.0);
     for (format, xs) in [(BlockFormat::Q8_0, &halves[..]), (BlockFormat::Q8K, &signs[..])] {
         let operands = [input(&[1, xs.len() as u64], xs)];
-        let op = Op::from(QuantizeRows { format });
+        let op = Op::from(QuantizeRows::to(format));
         assert_eq!(run_op(&d, op.clone(), &operands), truth(&op, &operands), "{}", format.name());
     }
 }

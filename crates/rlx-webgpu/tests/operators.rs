@@ -91,7 +91,7 @@ fn quantize_rows_makes_the_reference_blocks() {
             xs[..format.elements()].fill(0.0);
         }
         let operands = [input(&[rows, k], &xs)];
-        let op = Op::from(QuantizeRows { format });
+        let op = Op::from(QuantizeRows::to(format));
         let want = &truth(&op, &operands)[0];
         let got = &run_op(&d, op, &operands)[0];
         assert_eq!(got.len(), want.len());

@@ -227,7 +227,7 @@ fn a_model_in_parts_has_the_tokens_and_logits_of_a_whole_one() {
         let narrow = |i: GpuInfo| GpuInfo { max_buffer: most, max_binding: most, ..i };
         let parted = masked(narrow);
         let mut options = ModelOptions::chat(16).with_logits();
-        options.compile.activations = activations;
+        options.activations = activations.into();
         options.context = Some(128);
         let path = format!("rustdoc-2m/rustdoc-2m-{format}.gguf");
         let question = &expected["questions"][0];

@@ -200,7 +200,7 @@ fn tested_with(
 ) -> Result<bool> {
     let mut options = ModelOptions::chat(512);
     options.compile.kv = kv;
-    options.compile.activations = activations;
+    options.activations = activations.into();
     let oracle: Arc<dyn Device> = Arc::new(CpuDevice::new(CpuOptions::default())?);
     let mut test =
         SelfTest::new(&Checkpoint::gguf(files), context, &options, device.clone(), &oracle)?;

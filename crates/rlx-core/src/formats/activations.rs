@@ -92,6 +92,44 @@ pub fn encode_q15_0(x: &[f32], out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
+/// How many times as large as the mean of its row's blocks the square of a block's scale must be for [`keep_large`].
+const LARGE: f64 = 3.0;
+
+/// Which blocks of a row of `q15_0` are large, from the scales of them all: those whose [`is_large`] is true of this
+/// bound. An int8 block's rounding errors grow with its scale, and in a row of activations a few blocks have nearly all
+/// of them.
+pub fn large_above(scales: impl Iterator<Item = f32>) -> f64 {
+    let (mut squares, mut blocks) = (0.0, 0u32);
+    for d in scales {
+        squares += f64::from(d) * f64::from(d);
+        blocks += 1;
+    }
+    LARGE * squares / f64::from(blocks.max(1))
+}
+
+/// Whether a block of this scale is large, by the bound of [`large_above`].
+pub fn is_large(d: f32, bound: f64) -> bool {
+    f64::from(d) * f64::from(d) > bound
+}
+
+/// Clears the low parts of a row's small blocks of `q15_0`. What is left is the nearest multiple of 128.
+///
+/// # Errors
+///
+/// `Internal` for a row that is no whole blocks.
+pub fn keep_large(row: &mut [u8]) -> Result<()> {
+    let (blocks, rest) = row.as_chunks_mut::<68>();
+    if !rest.is_empty() {
+        return Err(Error::internal("keep_large: the row is no whole blocks"));
+    }
+    let scale = |block: &[u8; 68]| f32::from_le_bytes([block[0], block[1], block[2], block[3]]);
+    let bound = large_above(blocks.iter().map(scale));
+    for block in blocks.iter_mut().filter(|block| !is_large(scale(block), bound)) {
+        block[36..].fill(0);
+    }
+    Ok(())
+}
+
 /// Rounds halves to even, for magnitudes below 2^22: adding 1.5 * 2^23 leaves no bits for a fraction.
 fn round_even(x: f32) -> f32 {
     const MAGIC: f32 = 12_582_912.0;
@@ -156,6 +194,38 @@ mod tests {
         encode_q15_0(&x, &mut block).unwrap();
         decode_block(BlockFormat::Q15_0, &block, &mut y).unwrap();
         assert!(y.iter().all(|y| y.abs() < 1e-40), "{y:?}");
+    }
+
+    #[test]
+    fn low_parts_of_large_blocks_are_kept() {
+        let mut x = [0.0f32; 32 * 8];
+        for (i, x) in x.iter_mut().enumerate() {
+            *x = (i as f32 * 0.7).sin() * if i / 32 == 5 { 8.0 } else { 1.0 };
+        }
+        let mut all = [0; 68 * 8];
+        encode_q15_0(&x, &mut all).unwrap();
+        let mut kept = all;
+        keep_large(&mut kept).unwrap();
+        for (b, (kept, all)) in
+            kept.as_chunks::<68>().0.iter().zip(all.as_chunks::<68>().0).enumerate()
+        {
+            assert_eq!(kept[..36], all[..36], "block {b}");
+            let low = if b == 5 { &all[36..] } else { &[0; 32] };
+            assert_eq!(&kept[36..], low, "block {b}");
+        }
+        let (mut whole, mut rough) = ([0.0; 32], [0.0; 32]);
+        decode_block(BlockFormat::Q15_0, &all[..68], &mut whole).unwrap();
+        decode_block(BlockFormat::Q15_0, &kept[..68], &mut rough).unwrap();
+        let d = f32::from_le_bytes(*all.first_chunk().unwrap());
+        assert!(whole.iter().zip(rough).all(|(a, b)| (a - b).abs() <= 64.5 * d));
+    }
+
+    #[test]
+    fn scales_that_are_no_numbers_make_no_block_large() {
+        assert!(!is_large(f32::INFINITY, large_above([f32::INFINITY, 1.0].into_iter())));
+        assert!(!is_large(0.0, large_above([0.0; 4].into_iter())));
+        assert!(!is_large(1.0, large_above(core::iter::empty())) || LARGE == 0.0);
+        assert!(keep_large(&mut [0; 67]).is_err());
     }
 
     #[test]

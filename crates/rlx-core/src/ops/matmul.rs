@@ -148,7 +148,7 @@ impl Operator for MatMul {
             rules::vector("matmul", "norm", operands[at], k, dtype)?;
         }
         if let Some(format) = self.quantize {
-            QuantizeRows { format }.infer(&[x])?;
+            QuantizeRows::to(format).infer(&[x])?;
         }
         let mut results = Vec::with_capacity(self.segments);
         for i in 0..self.segments {
@@ -238,7 +238,7 @@ impl MatMul {
             _ => x,
         };
         let x = match self.quantize {
-            Some(format) => e.one(QuantizeRows { format }, &[x])?,
+            Some(format) => e.one(QuantizeRows::to(format), &[x])?,
             None => x,
         };
         let mut results = Vec::with_capacity(self.segments);

@@ -13,9 +13,19 @@ use alloc::vec::Vec;
 pub struct QuantizeRows {
     /// `Q8_0` (blocks of 32), `Q8K` (blocks of 256), or `Q15_0` (blocks of 32 in two parts).
     pub format: BlockFormat,
+    /// Whether only the [large](crate::formats::activations::is_large) blocks of a row have low parts; those of the
+    /// others are zero, and their high parts rounded for that. Of `Q15_0` alone.
+    pub only_large: bool,
 }
 
-attributes! { QuantizeRows { format as "to" } }
+impl QuantizeRows {
+    /// To that format, with all that it has.
+    pub fn to(format: BlockFormat) -> Self {
+        QuantizeRows { format, only_large: false }
+    }
+}
+
+attributes! { QuantizeRows { format as "to", only_large = false } }
 
 impl Operator for QuantizeRows {
     const NAME: &'static str = "quantize_rows";
@@ -28,6 +38,10 @@ impl Operator for QuantizeRows {
                 "quantize_rows: {} is no activation format, expected q8_0, q8_k or q15_0",
                 self.format.name()
             )));
+        }
+        if self.only_large && self.format != BlockFormat::Q15_0 {
+            let what = format!("quantize_rows: blocks of {} have no low parts", self.format.name());
+            return Err(Error::bad_graph(what));
         }
         let x = operands[0];
         if (x.kind, x.dtype) != (Kind::Tensor, DType::F32)

@@ -5,7 +5,7 @@
 //!                                 %y = matmul %b, %w
 //! ```
 //!
-//! Blocks have 32 elements (`q8_0`, or `q15_0` for int16), or 256 (`q8_k`) where the target wants them for weights in
+//! Blocks have 32 elements (`q8_0`, or `q15_0` for int16 and mixed), or 256 (`q8_k`) where the target wants them for weights in
 //! blocks of 256. One quantisation serves every matmul of that x. An x of f16 or bf16 is widened first, and the product
 //! rounded back.
 //!
@@ -35,7 +35,7 @@ use alloc::vec::Vec;
 pub(super) fn activation_format(weight: DType, cx: &Context<'_>) -> Option<BlockFormat> {
     match weight {
         DType::Block(b) if b.elements() % 32 != 0 => None,
-        DType::Block(_) if cx.options.activations == Activations::Int16 => Some(BlockFormat::Q15_0),
+        DType::Block(_) if wants_parts(cx) => Some(BlockFormat::Q15_0),
         DType::Block(b) if b.elements() == 256 => {
             Some(cx.options.super_blocks.unwrap_or(cx.target.super_blocks))
         }
@@ -44,10 +44,27 @@ pub(super) fn activation_format(weight: DType, cx: &Context<'_>) -> Option<Block
     }
 }
 
+/// Whether integers are to have two parts.
+fn wants_parts(cx: &Context<'_>) -> bool {
+    matches!(cx.options.activations, Activations::Int16 | Activations::Mixed)
+}
+
+/// The operator that makes blocks of an x of this type. One row has all its low parts: they cost its products little.
+fn quantizer(format: BlockFormat, x: &Type, cx: &Context<'_>) -> Result<QuantizeRows> {
+    let one_row = x.shape.rows()?.as_static() == Some(1);
+    let only_large =
+        cx.options.activations == Activations::Mixed && format == BlockFormat::Q15_0 && !one_row;
+    Ok(QuantizeRows { only_large, ..QuantizeRows::to(format) })
+}
+
 /// Quantises in place; returns the number of matmuls that now read int8.
 pub(super) fn int8(g: &mut Graph, cx: &Context<'_>) -> Result<usize> {
-    if cx.options.activations == Activations::Int16 && !cx.target.int16 {
-        let what = format!("the device {} multiplies no int16 activations", cx.target.name);
+    if wants_parts(cx) && !cx.target.int16 {
+        let what = format!(
+            "the device {} multiplies no {} activations",
+            cx.target.name,
+            cx.options.activations.name()
+        );
         return Err(Error::new(Code::Unsupported, what).hint("take activations of int8 or f32"));
     }
     if !cx.integers() {
@@ -86,7 +103,7 @@ pub(super) fn int8(g: &mut Graph, cx: &Context<'_>) -> Result<usize> {
         };
         if matches!(node.op, Op::GroupedMatMul(_)) {
             let floats = Type { dtype: DType::F32, ..packed.clone() };
-            let makes = cx.runs_well(&QuantizeRows { format }.into(), &[&floats]);
+            let makes = cx.runs_well(&quantizer(format, &floats, cx)?.into(), &[&floats]);
             if !makes || !cx.runs_well(&node.op, &types) {
                 nodes.push(node);
                 continue;
@@ -96,7 +113,7 @@ pub(super) fn int8(g: &mut Graph, cx: &Context<'_>) -> Result<usize> {
             Some(&b) => b,
             None => {
                 let wide = casts.get(g, &mut nodes, x, DType::F32, &node.label);
-                let op = Op::from(QuantizeRows { format });
+                let op = Op::from(quantizer(format, g.ty(wide), cx)?);
                 op.infer(&[g.ty(wide)]).map_err(|e| e.at(node.label.clone()))?;
                 let b = g.value(packed);
                 nodes.push(Node::new(op, &[wide], &[b], format!("{}_x", node.label)));

@@ -129,7 +129,7 @@ impl<'a> Context<'a> {
         match self.options.activations {
             Activations::F32 => false,
             Activations::Int8 => self.target.int8,
-            Activations::Int16 => self.target.int16,
+            Activations::Int16 | Activations::Mixed => self.target.int16,
         }
     }
 }

@@ -76,6 +76,7 @@ fn after(text: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usize>) ->
             }
             ("activations", "int8") => options.activations = Activations::Int8,
             ("activations", "int16") => options.activations = Activations::Int16,
+            ("activations", "mixed") => options.activations = Activations::Mixed,
             ("claims", _) => options.supported_ops = Some(list()),
             ("force_common", _) => options.dispatch.force_common = list(),
             ("force_native", _) => options.dispatch.force_native = list(),

@@ -13,7 +13,7 @@ use crate::plan::{Located, WeightPlan};
 use crate::profile::Presets;
 use crate::safetensors;
 use crate::safetensors::json::Json;
-use crate::target::{CompileOptions, Policy, Target};
+use crate::target::{Activations, CompileOptions, Policy, ProgramActivations, Target};
 use crate::types::{DType, Shape, Type};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -37,8 +37,10 @@ pub struct ModelOptions {
     pub context: Option<u64>,
     /// Rows of a prompt's chunk.
     pub chunk: u64,
-    /// Options of the compiler: activations, caches, passes.
+    /// Options of the compiler: caches, passes. Each program has its own type of activations, as `activations` says.
     pub compile: CompileOptions,
+    /// Activation types in matmuls of packed weights.
+    pub activations: ProgramActivations,
     /// Whether the presets of the model's family change `compile`, each for its programs. Otherwise `compile` is
     /// used unchanged.
     pub presets: bool,
@@ -60,6 +62,7 @@ impl ModelOptions {
                 cache_spare: Some(chunk.max(CACHE_SPARE)),
                 ..CompileOptions::default()
             },
+            activations: Activations::F32.into(),
             presets: true,
             programs: Vec::from([
                 ProgramSpec::decode(),
@@ -78,7 +81,7 @@ impl ModelOptions {
             options = options.with_short(rows);
         }
         options.compile.kv = policy.kv;
-        options.compile.activations = policy.activations;
+        options.activations = policy.activations;
         options
     }
 
@@ -223,6 +226,7 @@ impl CompiledModel {
         let (mut programs, mut asked, mut reports) = (Vec::new(), Vec::new(), Vec::new());
         for spec in &options.programs {
             let mut own = options.compile.clone();
+            own.activations = options.activations.of_rows(spec.seq);
             if let Some(presets) = presets.filter(|_| options.presets) {
                 presets.profile(spec.seq).apply(&mut own);
             }

@@ -73,7 +73,7 @@ impl Excerpt {
             return Err(unsupported("the model's layers are too large to be timed"));
         }
         let whole = step_bytes(&*model, checkpoint)?;
-        let activations = options.compile.activations.name();
+        let activations = options.activations.decode.name();
         let size = whole.max(1).ilog2();
         Ok(Excerpt {
             class: format!("{} {} layers 2^{size} bytes {activations}", facts.family, facts.layers),

@@ -15,7 +15,7 @@ pub use claims::{Claims, KernelClaim, Path, Takes};
 pub use class::class_of_kind;
 pub use dispatch::{DispatchPolicy, KernelDispatch};
 pub use fusion_target::FusionTarget;
-pub use options::{Activations, CompileOptions, RegionLimits};
+pub use options::{Activations, CompileOptions, ProgramActivations, RegionLimits};
 pub use policy::Policy;
 pub use precision::{CastConfig, Precision, PrecisionPolicy};
 

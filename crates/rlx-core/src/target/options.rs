@@ -6,6 +6,7 @@ use crate::types::{Binding, BlockFormat, DType};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
 /// Activation type in matmuls of packed weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,16 +17,71 @@ pub enum Activations {
     Int8,
     /// Blocks of integers in two parts of 8 bits for packed weights, else f32.
     Int16,
+    /// As `Int16`, but where x has several rows the low parts of a row's small blocks are left out.
+    Mixed,
 }
 
 impl Activations {
+    /// All, in the order of their bytes.
+    pub const ALL: [Activations; 4] = [Self::Int8, Self::Mixed, Self::Int16, Self::F32];
+
+    /// The type of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|a| a.name() == name)
+    }
+
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
             Self::Int8 => "int8",
             Self::Int16 => "int16",
+            Self::Mixed => "mixed",
         }
+    }
+}
+
+/// Activation types of a language model's programs. Decode waits for weights from memory, so that more products cost it
+/// little; a prompt is all products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProgramActivations {
+    /// Of programs that read one row of x.
+    pub decode: Activations,
+    /// Of programs that read several rows: a prompt's chunks, and blocks.
+    pub prompts: Activations,
+}
+
+impl ProgramActivations {
+    /// One type in all programs.
+    pub const fn all(all: Activations) -> Self {
+        Self { decode: all, prompts: all }
+    }
+
+    /// Reads one name, or those for decode and for prompts, as [`Display`](fmt::Display) writes them.
+    pub fn from_names(names: &str) -> Option<Self> {
+        let (decode, prompts) = names.split_once('/').unwrap_or((names, names));
+        let (decode, prompts) = (Activations::from_name(decode)?, Activations::from_name(prompts)?);
+        Some(Self { decode, prompts })
+    }
+
+    /// The type in a program with that many rows.
+    pub fn of_rows(self, rows: u64) -> Activations {
+        if rows == 1 { self.decode } else { self.prompts }
+    }
+}
+
+impl From<Activations> for ProgramActivations {
+    /// As [`all`](Self::all).
+    fn from(all: Activations) -> Self {
+        Self::all(all)
+    }
+}
+
+impl fmt::Display for ProgramActivations {
+    /// One name, or those for decode and for prompts: `int16/int8`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.decode.name())?;
+        if self.prompts == self.decode { Ok(()) } else { write!(f, "/{}", self.prompts.name()) }
     }
 }
 
@@ -126,5 +182,31 @@ impl CompileOptions {
     /// How caches are kept.
     pub fn caches(&self) -> Caches {
         Caches { kv: self.kv, spare: self.cache_spare }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn types_of_programs_read_back() {
+        for decode in Activations::ALL {
+            for prompts in Activations::ALL {
+                let types = ProgramActivations { decode, prompts };
+                assert_eq!(ProgramActivations::from_names(&types.to_string()), Some(types));
+            }
+        }
+        for text in ["", "/", "int8/", "/int8", "int4", "int8/int8/int8", "INT8"] {
+            assert_eq!(ProgramActivations::from_names(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_row_is_decode() {
+        let types = ProgramActivations::from_names("int16/int8");
+        let of = |rows| types.map(|t| t.of_rows(rows));
+        assert_eq!([of(1), of(2)], [Some(Activations::Int16), Some(Activations::Int8)]);
     }
 }

@@ -1,6 +1,6 @@
 //! The options that an executor recommends for its device.
 
-use super::Activations;
+use super::{Activations, ProgramActivations};
 use crate::types::DType;
 
 /// The options that an executor recommends for a model, in a page and natively. Plans depend on it only through
@@ -13,8 +13,8 @@ pub struct Policy {
     pub short: Option<u64>,
     /// Element type of the caches.
     pub kv: DType,
-    /// Activation type in matmuls of packed weights.
-    pub activations: Activations,
+    /// Activation types in matmuls of packed weights.
+    pub activations: ProgramActivations,
     /// Whether others use the device too, so that submissions must be short.
     pub paced: bool,
     /// Whether a driver may compute wrong values, so that a model's twin is tested before the model.
@@ -27,7 +27,7 @@ impl Policy {
         chunk: 32,
         short: None,
         kv: DType::F32,
-        activations: Activations::F32,
+        activations: ProgramActivations::all(Activations::F32),
         paced: false,
         checked: false,
     };

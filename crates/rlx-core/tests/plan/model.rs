@@ -53,7 +53,8 @@ fn targets() -> [Target; 3] {
 fn options(activations: Activations) -> ModelOptions {
     let mut options = ModelOptions::chat(CHUNK).with_logits();
     options.programs.push(ProgramSpec::verify(32, true));
-    options.compile = CompileOptions { activations, ..CompileOptions::default() };
+    options.compile = CompileOptions::default();
+    options.activations = activations.into();
     options
 }
 
@@ -223,7 +224,7 @@ fn fingerprints_name_the_content() {
         decode(Target::reference(), &|_| {}),
         decode(targets::host(), &|_| {}),
         decode(narrow, &|_| {}),
-        decode(webgpu(), &|o| o.compile.activations = Activations::Int8),
+        decode(webgpu(), &|o| o.activations = Activations::Int8.into()),
         decode(webgpu(), &|o| o.compile.kv = DType::F16),
         decode(webgpu(), &|o| o.compile.without = vec!["glu".into()]),
         decode(webgpu(), &|o| o.context = Some(100)),

@@ -11,7 +11,7 @@ use crate::view::Cx;
 use half::f16;
 use rlx_core::Result;
 #[cfg(not(target_arch = "wasm32"))]
-use rlx_core::formats::activations::Q15_MOST;
+use rlx_core::formats::activations::{Q15_MOST, is_large, large_above};
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::QuantizeRows;
 use rlx_core::target::Target;
@@ -19,6 +19,7 @@ use rlx_core::types::{BlockFormat, Type};
 
 struct Quantize {
     format: BlockFormat,
+    only_large: bool,
     k: usize,
 }
 
@@ -32,7 +33,8 @@ pub(super) fn takes(op: &QuantizeRows, operands: &[&Type], _: &Target) -> Result
 pub(super) fn plan(op: &QuantizeRows, step: &Step) -> Result<Planned> {
     let (m, k) = rows_of(&step.operands[0])?;
     let split = Split::Columns(op.format.bytes());
-    Ok(Planned::new(Quantize { format: op.format, k }, &[split], m * k))
+    let QuantizeRows { format, only_large } = *op;
+    Ok(Planned::new(Quantize { format, only_large, k }, &[split], m * k))
 }
 
 impl Kernel for Quantize {
@@ -43,8 +45,13 @@ impl Kernel for Quantize {
         let start = columns.start / bytes * elements;
         let len = columns.len() / bytes * elements;
         for r in 0..cx.real(rows) {
-            let x = &x[r * self.k + start..][..len];
-            encode(level, self.format, x, cx.result(0).row(r));
+            let row = &x[r * self.k..][..self.k];
+            encode(level, self.format, &row[start..][..len], cx.result(0).row(r));
+            #[cfg(not(target_arch = "wasm32"))]
+            if self.only_large {
+                let bound = dispatch(level, LargeAbove { x: row });
+                keep_large(cx.result(0).row(r), bound);
+            }
         }
     }
 }
@@ -120,6 +127,35 @@ impl Task for ToQ15_0<'_> {
                 let h = (q + 64) >> 7;
                 (*high, *low) = (h as i8 as u8, (q - 128 * h) as i8 as u8);
             }
+        }
+    }
+}
+
+/// The scale that a large block of the row exceeds. Each worker looks at the whole row, of which it makes a share: as
+/// many bytes as it reads for that from a cache, and no barrier.
+#[cfg(not(target_arch = "wasm32"))]
+struct LargeAbove<'a> {
+    x: &'a [f32],
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+impl Task for LargeAbove<'_> {
+    type Output = f64;
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> f64 {
+        large_above(self.x.as_chunks::<32>().0.iter().map(
+            #[inline(always)]
+            |x| largest(x) / Q15_MOST,
+        ))
+    }
+}
+
+/// Clears the low parts of small blocks.
+#[cfg(not(target_arch = "wasm32"))]
+fn keep_large(blocks: &mut [u8], bound: f64) {
+    for block in blocks.as_chunks_mut::<68>().0 {
+        if !is_large(f32::from_le_bytes([block[0], block[1], block[2], block[3]]), bound) {
+            block[36..].fill(0);
         }
     }
 }

@@ -448,7 +448,7 @@ pub fn check(op: impl Into<Op>, operands: &[Value], tolerance: f32, what: &str) 
 
 /// Rows of int8 blocks, as the reference makes them of f32.
 pub fn quantized(format: BlockFormat, dims: [u64; 2], x: &[f32]) -> Value {
-    let op = Op::from(rlx_core::ops::QuantizeRows { format });
+    let op = Op::from(rlx_core::ops::QuantizeRows::to(format));
     let bytes = oracle(&op, &[f32s(&dims, x)]).remove(0);
     Value::new(Type::tensor(DType::Block(format), Shape::of(&dims)), bytes)
 }

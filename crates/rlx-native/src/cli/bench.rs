@@ -58,7 +58,7 @@ struct Measured {
     device: String,
     adapter: String,
     kv: &'static str,
-    activations: &'static str,
+    activations: String,
     prompt_tokens: u32,
     tokens: u32,
     depth: u32,
@@ -94,7 +94,7 @@ pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
         device: info.kind,
         adapter: info.adapter,
         kv: model.kv.name(),
-        activations: model.activations.name(),
+        activations: model.activations.to_string(),
         prompt_tokens: args.prompt_tokens,
         tokens: args.tokens,
         depth: args.depth,
@@ -130,7 +130,7 @@ pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
 
 /// Prints one measurement for each line read, so that another program can be measured in between.
 fn turns(model: &mut Model, options: &BenchOptions) -> Result<ExitCode> {
-    let (kv, activations) = (model.kv.name(), model.activations.name());
+    let (kv, activations) = (model.kv.name(), model.activations.to_string());
     let info = model.engine.info();
     let mut turns = Turns::new(&mut model.engine, options)?;
     print_json(&json!({

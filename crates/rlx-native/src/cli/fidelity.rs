@@ -1,6 +1,6 @@
 //! `rlx fidelity`: what a device and options cost, in answers.
 
-use super::options::{Act, DeviceArgs, Kv, profile};
+use super::options::{DeviceArgs, Kv, profile, program_activations};
 use super::progress::ProgressLine;
 use super::{print_json, print_text};
 use crate::devices;
@@ -11,6 +11,7 @@ use crate::tools::fidelity::{
     Fidelity, Side, Way, fidelity as compare, reference_options, windows,
 };
 use clap::Args;
+use rlx_core::target::ProgramActivations;
 use rlx_core::text::Special;
 use rlx_core::{Code, Error, Result};
 use serde::Serialize;
@@ -49,8 +50,8 @@ pub struct FidelityArgs {
     #[arg(long, value_name = "TYPE")]
     kv: Option<Kv>,
     /// Activation type in matmuls of packed weights [default: f32 on reference, else int8]
-    #[arg(long, value_name = "TYPE")]
-    activations: Option<Act>,
+    #[arg(long, value_name = "TYPE", value_parser = program_activations)]
+    activations: Option<ProgramActivations>,
     /// Compile profile: a TOML file as in profiles/ [default: the presets of the model's family]
     #[arg(long, value_name = "FILE")]
     compile_profile: Option<PathBuf>,
@@ -64,7 +65,7 @@ struct Measured<'a> {
     device: &'a str,
     adapter: &'a str,
     kv: &'static str,
-    activations: &'static str,
+    activations: String,
     chunk: u64,
     context: usize,
     /// Tokens of the text.
@@ -122,7 +123,7 @@ pub fn fidelity(args: &FidelityArgs) -> Result<ExitCode> {
         context: args.context,
         chunk: args.chunk,
         kv: args.kv.map(Kv::dtype),
-        activations: args.activations.map(Act::activations),
+        activations: args.activations,
         profile: profile(args.compile_profile.as_deref(), row)?,
         ..LoadOptions::default()
     };
@@ -159,7 +160,7 @@ pub fn fidelity(args: &FidelityArgs) -> Result<ExitCode> {
         device: &info.kind,
         adapter: &info.adapter,
         kv: compile.kv.name(),
-        activations: compile.activations.name(),
+        activations: side.options.activations.to_string(),
         chunk: side.options.chunk,
         context: side.context(),
         tokens: tokens.len(),

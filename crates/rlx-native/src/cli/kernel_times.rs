@@ -47,7 +47,7 @@ pub fn time_kernels(
             json!({ "submissions": submissions, "us": us(ns, submissions), "tokens": per, "kernels": rows })
         };
         print_json(&json!({
-            "adapter": adapter, "kv": model.kv.name(), "activations": model.activations.name(),
+            "adapter": adapter, "kv": model.kv.name(), "activations": model.activations.to_string(),
             "depth": options.depth, "copy_gb_per_s": copied / 1e9,
             "prefill": phase(DecoderPhase::Prefill, options.prompt_tokens),
             "decode": phase(DecoderPhase::Decode, 1),

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use rlx_core::profile::CompileProfile;
 use rlx_core::runtime::generate::engine::{BlockOptions, GenerateOptions};
 use rlx_core::sample::SampleParams;
-use rlx_core::target::Activations;
+use rlx_core::target::{Activations, ProgramActivations};
 use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Code, Error, Result};
 use std::io::Write;
@@ -42,6 +42,7 @@ pub enum Act {
     F32,
     Int8,
     Int16,
+    Mixed,
 }
 
 impl Act {
@@ -50,8 +51,17 @@ impl Act {
             Self::F32 => Activations::F32,
             Self::Int8 => Activations::Int8,
             Self::Int16 => Activations::Int16,
+            Self::Mixed => Activations::Mixed,
         }
     }
+}
+
+/// Reads `--activations`: a type, or those of decode and of prompts.
+pub fn program_activations(names: &str) -> std::result::Result<ProgramActivations, String> {
+    ProgramActivations::from_names(names).ok_or_else(|| {
+        let types = Activations::ALL.map(Activations::name).join(", ");
+        format!("expected {types}, or two of them for decode and for prompts, such as int16/int8")
+    })
 }
 
 /// What happens where the context is full.
@@ -102,8 +112,8 @@ pub struct ModelArgs {
     #[arg(long, value_name = "TYPE")]
     pub kv: Option<Kv>,
     /// Activation type in matmuls of packed weights [default: f32 on reference, else int8]
-    #[arg(long, value_name = "TYPE")]
-    pub activations: Option<Act>,
+    #[arg(long, value_name = "TYPE", value_parser = program_activations)]
+    pub activations: Option<ProgramActivations>,
     /// Positions of a block, for a model that fills blocks [default: as the model was trained]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub block_length: Option<u64>,
@@ -136,7 +146,7 @@ impl ModelArgs {
             context: self.context,
             block: self.block_length,
             kv: self.kv.map(Kv::dtype),
-            activations: self.activations.map(Act::activations),
+            activations: self.activations,
             logits,
             profile: profile(self.compile_profile.as_deref(), self.row()?)?,
             memory: None,

@@ -62,7 +62,7 @@ pub struct AnswerJson<'a> {
     load_ms: f64,
     peak_rss_bytes: Option<u64>,
     kv: &'static str,
-    activations: &'static str,
+    activations: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     top_logits: Option<Vec<(u32, f32)>>,
 }
@@ -92,7 +92,7 @@ impl<'a> AnswerJson<'a> {
             load_ms: model.load_time.as_secs_f64() * 1e3,
             peak_rss_bytes: peak_rss_bytes(),
             kv: model.kv.name(),
-            activations: model.activations.name(),
+            activations: model.activations.to_string(),
             top_logits: top_logits
                 .map(|k| largest(answer.logits.as_deref().unwrap_or_default(), k as usize)),
         }

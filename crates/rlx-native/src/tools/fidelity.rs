@@ -257,7 +257,7 @@ pub fn reference_options(of: &LoadOptions, side: &Side) -> LoadOptions {
         context: Some(side.compiled.context),
         chunk: Some(side.options.chunk),
         kv: Some(DType::F32),
-        activations: Some(Activations::F32),
+        activations: Some(Activations::F32.into()),
         profile: None,
         ..of.clone()
     }

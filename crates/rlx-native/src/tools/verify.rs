@@ -33,7 +33,7 @@ use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::session::Session;
 use rlx_core::safetensors::{Header, Tensor, json::Json};
 use rlx_core::sample::{Control, SampleParams};
-use rlx_core::target::CompileOptions;
+use rlx_core::target::{Activations, CompileOptions};
 use rlx_core::types::{BlockFormat, DType, Scalar};
 use rlx_core::{Code, Error, Result};
 use std::collections::BTreeMap;
@@ -376,6 +376,7 @@ pub fn verify_model(
             cache_spare: Some(CHUNK),
             ..CompileOptions::default()
         },
+        activations: Activations::F32.into(),
         presets: true,
         programs: programs.clone(),
     };

@@ -14,7 +14,7 @@ export function checkOptions(options: LoadOptions): void {
   for (const key of Object.keys(options)) {
     if (!(key in LOAD_KEYS)) throw usage(`${key} is not an option of load`, key);
   }
-  const oneOf = (key: 'device' | 'kv' | 'activations', values: readonly string[]) => {
+  const oneOf = (key: 'device' | 'kv', values: readonly string[]) => {
     const value = options[key];
     if (value !== undefined && !values.includes(value)) {
       throw usage(`${key} is ${String(value)}, it must be ${values.join(' or ')}`, key);
@@ -22,7 +22,10 @@ export function checkOptions(options: LoadOptions): void {
   };
   oneOf('device', ['auto', 'webgpu', 'cpu']);
   oneOf('kv', ['f32', 'f16', 'q8_0']);
-  oneOf('activations', ['f32', 'int8']);
+  const { activations } = options;
+  if (activations !== undefined && !/^(f32|int8|int16)(\/(f32|int8|int16))?$/.test(activations)) {
+    throw usage(`activations is ${String(activations)}, it must be f32, int8 or int16, or two of them such as int16/int8`, 'activations');
+  }
   const context = options.contextLength;
   if (context !== undefined && !(Number.isInteger(context) && context >= 16 && context <= 2 ** 24)) {
     throw usage(`contextLength is ${String(context)}, it must be a whole number from 16 to 16777216`, 'contextLength');

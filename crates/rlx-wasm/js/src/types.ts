@@ -46,6 +46,10 @@ export type ModelSource =
 /** A build of the wasm module: its address, its bytes, or the compiled module. */
 export type WasmSource = string | URL | ArrayBuffer | ArrayBufferView<ArrayBuffer> | WebAssembly.Module;
 
+/** An activation type in matmuls of packed weights. `int16`: integers of two bytes, on the CPU. */
+export type ActivationType = 'f32' | 'int8' | 'int16';
+/** One type, or those of decode and of prompts. */
+export type ActivationTypes = ActivationType | `${ActivationType}/${ActivationType}`;
 /** Element types that the key-value cache may have. */
 export type KvType = 'f32' | 'f16' | 'q8_0';
 
@@ -89,8 +93,11 @@ export interface LoadOptions extends KeepingOptions {
    * bytes each) takes about half the memory of `f16` and needs heads of whole blocks, on WebGPU of whole 64.
    */
   kv?: KvType;
-  /** Activation type in matmuls of packed weights. Default: the device's. */
-  activations?: 'f32' | 'int8';
+  /**
+   * Activation type in matmuls of packed weights, or two of them, for decode and for prompts: `int16/int8`. Default: the
+   * device's, see `info().activations`. A type that the device's kernels do not have is an error.
+   */
+  activations?: ActivationTypes;
   /**
    * The tuning of WebGPU's kernels, as `Engine.tune` found it on this device. Default: the one that it stored in
    * `localStorage`, which workers and Node do not have; else the usual tuning.
@@ -214,7 +221,7 @@ export interface EngineInfo {
   /** Most tokens of prompt and answer together. */
   contextLength: number;
   kv: KvType;
-  activations: 'f32' | 'int8';
+  activations: ActivationTypes;
   /** Bytes on the device. */
   weightBytes: number;
   stateBytes: number;

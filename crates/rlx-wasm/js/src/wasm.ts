@@ -10,7 +10,7 @@
 import type { RlxError } from './error.js';
 import type { GpuHost } from './gpu_host.js';
 import type { TemplateMessage } from './openai/messages.js';
-import type { EngineInfo, Estimate, KvType } from './types.js';
+import type { ActivationTypes, EngineInfo, Estimate, KvType } from './types.js';
 
 /** The clock and the scheduler, which the core does not have. */
 export interface Platform {
@@ -27,7 +27,7 @@ export interface WasmOptions {
   fallbackReason: string | null;
   contextLength: number | null;
   kv: KvType | null;
-  activations: 'f32' | 'int8' | null;
+  activations: ActivationTypes | null;
   /** The tuning that `load` was given; null: the one in `tunings` for this adapter, if there is one. */
   tuning?: string | null;
   tunings?: { [key: string]: string };

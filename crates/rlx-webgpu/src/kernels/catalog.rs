@@ -155,7 +155,7 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
     for format in [BlockFormat::Q8_0, BlockFormat::Q8K] {
         let made = Maker::new().arena(DType::F32, &[3, 256])?;
         let name = format!("quantize_rows_{}", format.name());
-        out.insert(name, made.kernel(QuantizeRows { format }, true, true)?);
+        out.insert(name, made.kernel(QuantizeRows::to(format), true, true)?);
     }
     for (f, name) in Unary::ALL.into_iter().filter(|row| scalar::unary(row.0).is_some()) {
         let made = Maker::new().arena(DType::F32, &[3, 65])?;

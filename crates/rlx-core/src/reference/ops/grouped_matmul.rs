@@ -154,7 +154,7 @@ mod tests {
         use crate::types::BlockFormat;
         let (x, w) = (f32s(&[2, 3, 32], &noise(192, 1)), q8_0(&[2, 5, 32], &noise(320, 2)));
         let ids = u32s(&[2, 3], &[0, 1, 1, 0, 0, 0]);
-        let blocks = &run(QuantizeRows { format: BlockFormat::Q8_0 }, &[&x])[0];
+        let blocks = &run(QuantizeRows::to(BlockFormat::Q8_0), &[&x])[0];
         let decoded = &run(Unpack, &[blocks])[0];
         assert_eq!(run(plain(), &[blocks, &w, &ids]), run(plain(), &[decoded, &w, &ids]));
     }

@@ -160,7 +160,7 @@ mod tests {
     fn int8_blocks_of_x_and_packed_weights_are_decoded() {
         for format in [BlockFormat::Q8_0, BlockFormat::Q8K] {
             let (x, w) = (noise(2 * 256, 6), noise(3 * 256, 7));
-            let quantized = &run(QuantizeRows { format }, &[&f32s(&[2, 256], &x)])[0];
+            let quantized = &run(QuantizeRows::to(format), &[&f32s(&[2, 256], &x)])[0];
             let y = run1(MatMul::plain(), &[quantized, &q8_0(&[3, 256], &w)]);
             let exact = product(&x, &w, 256);
             let largest = exact.iter().fold(0.0f64, |m, v| m.max(v.abs()));
@@ -176,7 +176,7 @@ mod tests {
         let (g, w) = (f32s(&[256], &noise(256, 8)), q8_0(&[3, 256], &noise(3 * 256, 7)));
         for format in [BlockFormat::Q8_0, BlockFormat::Q8K] {
             let normed = &run(RmsNorm { eps: 1e-5 }, &[&x, &g])[0];
-            let quantized = &run(QuantizeRows { format }, &[normed])[0];
+            let quantized = &run(QuantizeRows::to(format), &[normed])[0];
             let plain = MatMul { quantize: Some(format), ..MatMul::plain() };
             let expected = run(MatMul::plain(), &[quantized, &w]);
             assert_eq!(run(plain.clone(), &[normed, &w]), expected);

@@ -13,7 +13,15 @@ use alloc::vec::Vec;
 impl Run for QuantizeRows {
     fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
         let [x] = operands else { return Err(arity("quantize_rows")) };
-        Ok(vec![blocks(&x.f32s()?, self.format)?])
+        let mut out = blocks(&x.f32s()?, self.format)?;
+        if self.only_large {
+            let rows = x.ty.shape.rows()?.as_static().unwrap_or(0) as usize;
+            let row_bytes = (out.len() / rows.max(1)).max(1);
+            for row in out.chunks_exact_mut(row_bytes) {
+                activations::keep_large(row)?;
+            }
+        }
+        Ok(vec![out])
     }
 }
 

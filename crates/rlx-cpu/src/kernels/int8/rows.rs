@@ -3,6 +3,9 @@
 use crate::simd::{Lanes, Level, Simd, Task, dispatch, f16_to_f32};
 use rlx_core::types::BlockFormat as B;
 
+/// Rows of x whose low parts are multiplied together: the least tile.
+pub(super) const GROUP: usize = 4;
+
 /// Integer rows of x, taken apart once for all panels: `d q`, or `d (128 q + q')` with two parts.
 #[derive(Default)]
 pub(crate) struct Rows {
@@ -13,6 +16,10 @@ pub(crate) struct Rows {
     q: [Vec<u8>; 2],
     /// Bytes of such a word.
     word: usize,
+    /// Of two parts, whether a row's block of 32 elements has a low one that is not zero.
+    low: Vec<bool>,
+    /// The same of [`GROUP`] rows together: whether any of theirs has.
+    low_of_group: Vec<bool>,
     /// Scales of 32 elements.
     d: Vec<f32>,
     /// Minus the sums of 16 and of 32 elements, times their scale.
@@ -34,6 +41,26 @@ impl Rows {
         self.sums32.resize(elements / 32, 0.0);
         self.whole32.resize(elements / 32, 0);
         dispatch(level, Fill { x, rows: self });
+        self.group();
+    }
+
+    /// Which blocks of groups of rows have low parts.
+    fn group(&mut self) {
+        let blocks = self.k / 32;
+        self.low_of_group.clear();
+        for rows in self.low.chunks((GROUP * blocks).max(1)) {
+            let start = self.low_of_group.len();
+            self.low_of_group.resize(start + blocks, false);
+            for row in rows.chunks_exact(blocks) {
+                self.low_of_group[start..].iter_mut().zip(row).for_each(|(any, low)| *any |= low);
+            }
+        }
+    }
+
+    /// Of the group that row `m` is in, which blocks of 32 elements have low parts; nothing where there is one part.
+    pub(super) fn low(&self, m: usize) -> &[bool] {
+        let blocks = self.k / 32;
+        self.low_of_group.get(m / GROUP * blocks..).and_then(|low| low.get(..blocks)).unwrap_or(&[])
     }
 
     /// Takes some rows of others, in this order.
@@ -42,22 +69,26 @@ impl Rows {
         self.q.iter_mut().for_each(Vec::clear);
         [&mut self.d, &mut self.sums16, &mut self.sums32].into_iter().for_each(Vec::clear);
         [&mut self.whole16, &mut self.whole32].into_iter().for_each(Vec::clear);
+        self.low.clear();
         for row in rows.map(|m| from.row(m)) {
             self.q.iter_mut().zip(row.q).for_each(|(q, from)| q.extend_from_slice(from));
             self.d.extend_from_slice(row.d);
+            self.low.extend_from_slice(row.low);
             self.sums16.extend_from_slice(row.sums16);
             self.sums32.extend_from_slice(row.sums32);
             self.whole16.extend_from_slice(row.whole16);
             self.whole32.extend_from_slice(row.whole32);
         }
+        self.group();
     }
 
     pub(super) fn row(&self, m: usize) -> Row<'_> {
         let part = |elements: usize| m * (self.k / elements)..(m + 1) * (self.k / elements);
         let words = m * (self.k / 4) * self.word..(m + 1) * (self.k / 4) * self.word;
-        let low = if self.parts == 2 { words.clone() } else { 0..0 };
+        let (low, blocks) = if self.parts == 2 { (words.clone(), part(32)) } else { (0..0, 0..0) };
         Row {
             q: [&self.q[0][words], &self.q[1][low]],
+            low: &self.low[blocks],
             d: &self.d[part(32)],
             sums16: &self.sums16[part(16)],
             sums32: &self.sums32[part(32)],
@@ -77,9 +108,11 @@ impl Task for Fill<'_> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        let Rows { parts, q, word, d, sums16, sums32, whole16, whole32, .. } = self.rows;
+        let Rows { parts, q, word, low: has_low, d, sums16, sums32, whole16, whole32, .. } =
+            self.rows;
         *word = S::X;
         let [q, low] = q;
+        has_low.clear();
         q.resize(d.len() * 8 * S::X, 0);
         let q = q.chunks_exact_mut(8 * S::X);
         let blocks = q.zip(whole16.as_chunks_mut::<2>().0).zip(d.iter_mut());
@@ -90,6 +123,7 @@ impl Task for Fill<'_> {
                 *sums = [sum(&x[2..18]), sum(&x[18..])];
             }
         } else {
+            has_low.extend(self.x.as_chunks::<68>().0.iter().map(|x| x[36..] != [0; 32]));
             low.resize(self.x.len() / 68 * 8 * S::X, 0);
             let low = low.chunks_exact_mut(8 * S::X);
             for ((((q, sums), d), low), x) in blocks.zip(low).zip(self.x.as_chunks::<68>().0) {
@@ -128,6 +162,7 @@ fn sum(q: &[u8]) -> i32 {
 #[derive(Clone, Copy)]
 pub(super) struct Row<'a> {
     pub(super) q: [&'a [u8]; 2],
+    low: &'a [bool],
     pub(super) d: &'a [f32],
     pub(super) sums16: &'a [f32],
     pub(super) sums32: &'a [f32],

@@ -199,6 +199,8 @@ macro_rules! tile {
             at: usize,
             y: &mut [f32],
         ) {
+            // A tile begins where a group does, and a single row is of one.
+            let lows = [x.low(at), x.low(at + [$($m),*].len() - 1)];
             let x = [$(x.row(at + $m)),*];
             let runs = 8 / RUN;
             for h in 0..ROWS / S::LANES {
@@ -207,6 +209,8 @@ macro_rules! tile {
                 for b in 0..x[0].d.len() {
                     // Of the short runs of a block of x before its scale.
                     let mut inner = [$({ let _ = $m; s.all(0.0) }),*];
+                    // Low parts that are zero are not multiplied: the integers are the same.
+                    let low = PARTS == 2 && lows.iter().any(|low| low.get(b) != Some(&false));
                     for r in 0..runs {
                         let run = b * runs + r;
                         let words = &w.q[4 * ROWS * RUN * run..][..4 * ROWS * RUN];
@@ -217,9 +221,14 @@ macro_rules! tile {
                             sums[run]
                         }),*];
                         let mut totals = [$({ let _ = $m; s.set(0) }),*];
-                        each!(P in 0 1 => if P < PARTS {
-                            // The last part's sums take back what all have more than products.
-                            let more = |m: usize| if P + 1 == PARTS { sums[m] } else { 0 };
+                        each!(P in 0 1 => if P == 0 || low {
+                            // The last part's sums take back what all have more than products. A high part alone has
+                            // a 128th of them.
+                            let more = |m: usize| match (P, PARTS) {
+                                (0, 2) if low => 0,
+                                (0, 2) => sums[m] >> 7,
+                                _ => sums[m],
+                            };
                             let xb: [&[u8]; _] = [$(&x[$m].q[P][run * (RUN * S::X)..][..RUN * S::X]),*];
                             let mut u = [$(s.start(if LEAST { 0 } else { -w.zero * more($m) })),*];
                             let mut v = [$(s.zero_signed(more($m))),*];
@@ -244,6 +253,9 @@ macro_rules! tile {
                                     if P == 0 { total } else { s.plus(s.left(totals[M], 7), total) };
                             });
                         });
+                        if PARTS == 2 && !low {
+                            each!(M in $($m)* => totals[M] = s.left(totals[M], 7));
+                        }
                         let scale = s.take(&w.scale[ROWS * run + lane..]);
                         each!(M in $($m)* => {
                             let total = s.floats(totals[M]);

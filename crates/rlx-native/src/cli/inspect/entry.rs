@@ -2,7 +2,7 @@
 
 use super::{InspectArgs, Numbers, Stage, draw, report};
 use crate::cli::graph::chosen;
-use crate::cli::options::{Act, Kv};
+use crate::cli::options::Kv;
 use crate::cli::passes::{parsed, show};
 use crate::cli::{print_json, print_text};
 use crate::devices::DeviceRow;
@@ -39,7 +39,13 @@ pub(super) fn inspect(
     }
     let mut options = CompileOptions::default();
     options.kv = args.kv.map_or(options.kv, Kv::dtype);
-    options.activations = args.activations.map_or(options.activations, Act::activations);
+    if let Some(asked) = args.activations {
+        if asked.decode != asked.prompts {
+            let what = format!("an entry has one program, and no activation types of {asked}");
+            return Err(Error::usage(what).hint("give one type to --activations"));
+        }
+        options.activations = asked.prompts;
+    }
     if profile.is_some() {
         options.fusion_target = row.backend;
         entry.profile = profile;

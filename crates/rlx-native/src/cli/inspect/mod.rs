@@ -6,7 +6,7 @@ mod program;
 
 use self::program::DecoderProgram;
 use super::graph::{files, network};
-use super::options::{Act, Kv, profile};
+use super::options::{Kv, profile, program_activations};
 use super::passes::{PassArgs, Report};
 use crate::devices;
 use crate::files::ModelSource;
@@ -15,6 +15,7 @@ use clap::{Args, ValueEnum};
 use rlx_core::ir::lir::Program;
 use rlx_core::models::{self, Task};
 use rlx_core::plan::{WeightPlan, picture};
+use rlx_core::target::ProgramActivations;
 use rlx_core::{Code, Error, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -69,8 +70,8 @@ pub struct InspectArgs {
     #[arg(long, value_name = "TYPE")]
     kv: Option<Kv>,
     /// Activation type in matmuls of packed weights [default: the target device's; of an entry f32]
-    #[arg(long, value_name = "TYPE")]
-    activations: Option<Act>,
+    #[arg(long, value_name = "TYPE", value_parser = program_activations)]
+    activations: Option<ProgramActivations>,
     /// Compile profile: a TOML file as in profiles/ [default: the presets of the model's family]
     #[arg(long, value_name = "FILE")]
     compile_profile: Option<PathBuf>,

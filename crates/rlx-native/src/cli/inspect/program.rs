@@ -1,7 +1,7 @@
 //! `rlx inspect` of a language model: one of the programs that generate text.
 
 use super::{InspectArgs, Numbers, Stage, draw, report};
-use crate::cli::options::{Act, Kv};
+use crate::cli::options::Kv;
 use crate::cli::passes::{parsed, show};
 use crate::cli::{print_json, print_text};
 use crate::devices::DeviceRow;
@@ -53,7 +53,7 @@ pub(super) fn inspect(
     let load = LoadOptions {
         context: args.context,
         kv: args.kv.map(Kv::dtype),
-        activations: args.activations.map(Act::activations),
+        activations: args.activations,
         profile,
         ..LoadOptions::default()
     };
@@ -111,7 +111,7 @@ pub(super) fn inspect(
             context: compiled.context,
             chunk: compiled.chunk,
             kv: options.compile.kv.name(),
-            activations: options.compile.activations.name(),
+            activations: options.activations.to_string(),
             fusion: parsed(&compiled.reports[at].json()),
         }),
         Stage::Lir => {
@@ -150,6 +150,6 @@ struct Lir {
     context: u64,
     chunk: u64,
     kv: &'static str,
-    activations: &'static str,
+    activations: String,
     fusion: serde_json::Value,
 }
