@@ -18,12 +18,19 @@ pub(crate) const INT16: bool = cfg!(not(target_arch = "wasm32"));
 /// second cache.
 const REGIONS: RegionLimits = RegionLimits { steps: 32, inputs: 16 };
 
+/// Decode waits for memory, so that its second products cost little; a prompt has them where they count.
+const ACTIVATIONS: ProgramActivations = if INT16 {
+    ProgramActivations { decode: Activations::Int16, prompts: Activations::Mixed }
+} else {
+    ProgramActivations::all(Activations::Int8)
+};
+
 /// How a model is run here. A chunk is long enough that unpacked weights serve many rows.
 const POLICY: Policy = Policy {
     chunk: 128,
     short: None,
     kv: DType::F32,
-    activations: ProgramActivations::all(Activations::Int8),
+    activations: ACTIVATIONS,
     paced: false,
     checked: false,
 };

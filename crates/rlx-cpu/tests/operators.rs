@@ -83,6 +83,34 @@ fn extreme_payloads_do_not_saturate() {
     }
 }
 
+/// Rows of `q15_0` of which a few blocks have low parts, other ones in each row.
+fn mixed(m: u64, k: u64, random: &mut Random) -> Value {
+    let mut x = random.floats((m * k) as usize);
+    for (i, x) in x.iter_mut().enumerate() {
+        let (row, block) = (i as u64 / k, i as u64 % k / 32);
+        *x *= if (block + row / 3) % 8 == 5 { 8.0 } else { 1.0 };
+    }
+    let op = Op::from(QuantizeRows { only_large: true, ..QuantizeRows::to(B::Q15_0) });
+    let bytes = oracle(&op, &[f32s(&[m, k], &x)]).remove(0);
+    let has_low = |block: &&[u8; 68]| block[36..] != [0; 32];
+    let blocks = bytes.as_chunks::<68>().0;
+    let low = blocks.iter().filter(has_low).count();
+    assert!(0 < low && low < blocks.len() / 2, "{low} of {} blocks", blocks.len());
+    Value::new(Type::tensor(DType::Block(B::Q15_0), Shape::of(&[m, k])), bytes)
+}
+
+#[test]
+fn low_parts_that_are_left_out_count_as_zeros() {
+    let mut random = Random(23);
+    for dtype in weight_types() {
+        for &m in sizes(&[1u64, 4, 7, 13], 2) {
+            let x = mixed(m, 512, &mut random);
+            let what = format!("{dtype}, {m} rows");
+            check(MatMul::plain(), &[x, random.packed(dtype, [35, 512])], 2e-6, &what);
+        }
+    }
+}
+
 #[test]
 fn segments_of_mixed_types_biases_and_every_epilogue() {
     let mut random = Random(4);
@@ -218,7 +246,11 @@ fn a_product_with_a_single_one_is_a_recorded_element_at_every_level() {
 #[test]
 fn quantized_rows_have_the_references_bits() {
     let mut random = Random(6);
-    for (format, k) in [(B::Q8_0, 96u64), (B::Q15_0, 96), (B::Q8K, 768)] {
+    let mixed = QuantizeRows { only_large: true, ..QuantizeRows::to(B::Q15_0) };
+    let whole = [B::Q8_0, B::Q15_0, B::Q8K].map(QuantizeRows::to);
+    for op in whole.into_iter().chain([mixed]) {
+        let (format, k) = (op.format, if op.format == B::Q8K { 768u64 } else { 192 });
+        let op = Op::from(op);
         for &m in sizes(&[1u64, 5], 1) {
             let n = (m * k) as usize;
             let mut halves = random.floats(n);
@@ -228,8 +260,13 @@ fn quantized_rows_have_the_references_bits() {
             let tiny: Vec<f32> = random.floats(n).iter().map(|x| x * 1e-39).collect();
             let mut twice = vec![0.25; n];
             (twice[3], twice[5], twice[40]) = (2.0, -2.0, 2.0);
-            for x in [random.floats(n), halves, tiny, twice, vec![0.0; n]] {
-                let op = Op::from(QuantizeRows::to(format));
+            // Of a row's blocks the third alone is large.
+            let mut uneven = random.floats(n);
+            uneven
+                .iter_mut()
+                .enumerate()
+                .for_each(|(i, x)| *x *= if i as u64 % k / 32 == 2 { 8.0 } else { 1.0 });
+            for x in [random.floats(n), halves, tiny, twice, uneven, vec![0.0; n]] {
                 let x = f32s(&[m, k], &x);
                 let expected = oracle(&op, core::slice::from_ref(&x));
                 for device in devices() {

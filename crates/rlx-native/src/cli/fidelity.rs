@@ -49,7 +49,8 @@ pub struct FidelityArgs {
     /// Element type of the caches [default: f16 on webgpu, else f32]
     #[arg(long, value_name = "TYPE")]
     kv: Option<Kv>,
-    /// Activation type in matmuls of packed weights [default: f32 on reference, else int8]
+    /// Activation type in matmuls of packed weights, or two for decode and for prompts: int8, mixed, int16 or f32
+    /// [default: f32 on reference, int16/mixed on cpu, int8 on webgpu]
     #[arg(long, value_name = "TYPE", value_parser = program_activations)]
     activations: Option<ProgramActivations>,
     /// Compile profile: a TOML file as in profiles/ [default: the presets of the model's family]
