@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';
-import { launch, mounts, openPage, root, startServer } from './harness.mjs';
+import { caller, launch, mounts, openPage, root, startServer } from './harness.mjs';
 
 const LARGE = [1, 2, 3].map((n) => `/models/rustdoc-29m/rustdoc-29m-q4_k_m-0000${n}-of-00003.gguf`);
 const SMALL = ['/fixtures/rustdoc-2m/rustdoc-2m-q4_k_m.gguf'];
@@ -36,13 +36,7 @@ after(async () => {
 });
 
 /** Runs `body` in the page, with `t` there; what the page logged goes into a failure. */
-async function inPage(body, argument) {
-  try {
-    return await page.evaluate(body, argument);
-  } catch (error) {
-    throw new Error(`${error.message}\n${logs.join('\n')}`, { cause: error });
-  }
-}
+const inPage = caller(() => ({ page, logs }));
 
 test('the first chunk arrives before generation ends, the last has finish_reason and usage', async () => {
   const chunks = await inPage(async () => {

@@ -35,6 +35,18 @@ export function casesFor({ cases, wider }, kind, { name, wider: asks }) {
   return all.filter((c) => c.kind === kind && c.devices.includes(name));
 }
 
+/** Works with a page that `openPage` opened: what goes wrong comes with what the page wrote to the console. */
+export async function withLogs({ page, logs }, work) {
+  try {
+    return await work(page);
+  } catch (error) {
+    throw new Error(`${error.message}\n${logs.join('\n')}`, { cause: error });
+  }
+}
+
+/** Calls functions in a page that is open by then; `opened` gives it and its logs. */
+export const caller = (opened) => (body, argument) => withLogs(opened(), (page) => page.evaluate(body, argument));
+
 /** Opens the pages of executors' cases: one for each case, but a single one for all that share a GPU device. */
 export function casePages(browser, serverOf) {
   const shared = new Map();
@@ -45,13 +57,11 @@ export function casePages(browser, serverOf) {
   };
   return async (executor, work) => {
     if (executor.page?.oneDevice && !shared.has(executor)) shared.set(executor, await open(executor));
-    const { page, context, logs } = shared.get(executor) ?? await open(executor);
+    const opened = shared.get(executor) ?? await open(executor);
     try {
-      return await work(page);
-    } catch (error) {
-      throw new Error(`${error.message}\n${logs.join('\n')}`, { cause: error });
+      return await withLogs(opened, work);
     } finally {
-      if (!shared.has(executor)) await context.close();
+      if (!shared.has(executor)) await opened.context.close();
     }
   };
 }

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';
-import { launch, mounts, openPage, root, startServer } from './harness.mjs';
+import { caller, launch, mounts, openPage, root, startServer } from './harness.mjs';
 
 const MODEL = '/fixtures/rustdoc-2m/rustdoc-2m-q4_k_m.gguf';
 const CONTEXT = 128;
@@ -34,13 +34,7 @@ after(async () => {
   await server?.close();
 });
 
-async function inPage(body, argument) {
-  try {
-    return await page.evaluate(body, argument);
-  } catch (error) {
-    throw new Error(`${error.message}\n${logs.join('\n')}`, { cause: error });
-  }
-}
+const inPage = caller(() => ({ page, logs }));
 
 test('oldest turns give way: the answer is that to the messages which stay', async () => {
   const seen = await inPage(async () => {

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { folder, recorded, textOf } from '../support/folders.mjs';
 import { difference } from '../support/logits.mjs';
-import { EXECUTORS, casesFor, inRoot, launch, mounts, openPage, root, startServer } from './harness.mjs';
+import { EXECUTORS, casesFor, inRoot, launch, mounts, openPage, root, startServer, withLogs } from './harness.mjs';
 
 const lists = JSON.parse(readFileSync(join(root, 'tests/parity/cases.json'), 'utf8'));
 /** One build for the CPU: what builds and threads change is for others to compare. */
@@ -21,12 +21,7 @@ const pages = new Map();
 /** One page for all cases of an executor. */
 async function inPage({ name, page: options }, work) {
   if (!pages.has(name)) pages.set(name, await openPage(browser, `${server.url}/pages/empty.html`, options));
-  const { page, logs } = pages.get(name);
-  try {
-    return await work(page);
-  } catch (error) {
-    throw new Error(`${error.message}\n${logs.join('\n')}`, { cause: error });
-  }
+  return withLogs(pages.get(name), work);
 }
 before(async () => {
   server = await startServer({ mounts, files });

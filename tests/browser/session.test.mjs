@@ -6,7 +6,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { bertFolder } from '../support/random_weights.mjs';
-import { launch, mounts, openPage, root, startServer } from './harness.mjs';
+import { caller, launch, mounts, openPage, root, startServer } from './harness.mjs';
 
 const DEVICES = ['cpu', 'webgpu'];
 const ENCODERS = [['bert', 'bert'], ['nomic_bert', 'nomic-bert']];
@@ -60,13 +60,7 @@ after(async () => {
 });
 
 /** Runs in the page; a failure says what the page wrote. */
-async function inPage(body, argument) {
-  try {
-    return await page.evaluate(body, argument);
-  } catch (error) {
-    throw new Error(`${error.message}\n${logs.join('\n')}`, { cause: error });
-  }
-}
+const inPage = caller(() => ({ page, logs }));
 
 /** The largest difference, of the largest number. */
 function apart(a, b) {

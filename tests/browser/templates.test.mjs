@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';
-import { launch, mounts, openPage, root, startServer } from './harness.mjs';
+import { caller, launch, mounts, openPage, root, startServer } from './harness.mjs';
 import { withNamedTemplates, withTemplate } from '../support/gguf_template.mjs';
 
 const MODEL = join(root, 'tests/fixtures/rustdoc-2m/rustdoc-2m-q4_k_m.gguf');
@@ -89,13 +89,7 @@ after(async () => {
   await server?.close();
 });
 
-async function inPage(body, argument) {
-  try {
-    return await page.evaluate(body, argument);
-  } catch (error) {
-    throw new Error(`${error.message}\n${logs.join('\n')}`, { cause: error });
-  }
-}
+const inPage = caller(() => ({ page, logs }));
 
 for (const [name, [, what]] of Object.entries({ ...BOMBS, ...UNREADABLE })) {
   test(`${name}: an error within a second, and engine and page go on`, async (t) => {

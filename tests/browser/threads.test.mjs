@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { launch, mounts, openPage, root, startServer } from './harness.mjs';
+import { launch, mounts, openPage, root, startServer, withLogs } from './harness.mjs';
 
 const SMALL = '/tests/fixtures/rustdoc-2m/rustdoc-2m-q4_k_m.gguf';
 const all = { ...mounts, '/tests/': join(root, 'tests') };
@@ -20,14 +20,13 @@ after(async () => {
 
 /** Runs `work` in a page of its own, with the package as `rlx`. */
 async function inPage(work, argument) {
-  const { page, context, logs } = await openPage(browser, `${server.url}/pages/empty.html`);
+  const opened = await openPage(browser, `${server.url}/pages/empty.html`);
   server.requests.length = 0;
   try {
-    return { result: await page.evaluate(work, argument), workers: page.workers().length, logs };
-  } catch (error) {
-    throw new Error(`${error.message}\n${logs.join('\n')}`, { cause: error });
+    const result = await withLogs(opened, (page) => page.evaluate(work, argument));
+    return { result, workers: opened.page.workers().length, logs: opened.logs };
   } finally {
-    await context.close();
+    await opened.context.close();
   }
 }
 

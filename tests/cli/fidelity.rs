@@ -27,7 +27,16 @@ const WAYS: [&str; 2] = ["decode", "prompts"];
 #[test]
 fn f32_is_as_good_as_the_reference_on_both_and_both_references_agree() {
     for reference in ["cpu", "reference"] {
-        let v = measured(&["--activations", "f32", "--reference", reference, "--tokens", "60"]);
+        let v = measured(&[
+            "--activations",
+            "f32",
+            "--kv",
+            "f32",
+            "--reference",
+            reference,
+            "--tokens",
+            "60",
+        ]);
         assert_eq!((&v["reference"], &v["activations"]), (&reference.into(), &"f32".into()));
         assert_eq!(v["tokens"], 60);
         for way in WAYS {
@@ -43,11 +52,15 @@ fn f32_is_as_good_as_the_reference_on_both_and_both_references_agree() {
 
 #[test]
 fn shorter_activations_and_caches_cost_what_they_must_in_both_ways() {
-    let int8 = measured(&["--activations", "int8"]);
+    let int8 = measured(&["--activations", "int8", "--kv", "f32"]);
     let caches = measured(&["--activations", "f32", "--kv", "q8_0"]);
-    let int16 = measured(&["--activations", "int16"]);
+    let int16 = measured(&["--activations", "int16", "--kv", "f32"]);
+    // The caches that a device has where nothing is said.
+    let usual = measured(&["--activations", "f32"]);
+    assert_eq!(usual["kv"], "f16");
     for way in WAYS {
         let kl = |v: &Value| number(v, way, "mean_kl");
+        assert!(kl(&usual) > 0.0 && kl(&usual) < 1e-5, "{usual}");
         assert!(kl(&int16) > 0.0 && kl(&int16) < 1e-3 * kl(&int8), "{int16}");
         assert_eq!(number(&int16, way, "top1"), 1.0, "{int16}");
     }
@@ -70,9 +83,9 @@ fn shorter_activations_and_caches_cost_what_they_must_in_both_ways() {
 /// A window's rows see none of the window before.
 #[test]
 fn a_text_is_read_in_windows_of_the_context_and_in_chunks() {
-    let all = measured(&["--activations", "f32", "--tokens", "60"]);
-    let v =
-        measured(&["--activations", "f32", "--tokens", "60", "--context", "16", "--chunk", "4"]);
+    let f32s = ["--activations", "f32", "--kv", "f32", "--tokens", "60"];
+    let all = measured(&f32s);
+    let v = measured(&[&f32s[..], &["--context", "16", "--chunk", "4"]].concat());
     assert_eq!((&v["context"], &v["chunk"]), (&16.into(), &4.into()));
     for way in WAYS {
         assert!(number(&v, way, "rows") >= 60.0 && number(&v, way, "mean_kl") < 1e-9, "{v}");

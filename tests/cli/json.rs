@@ -31,14 +31,14 @@ fn run_has_the_fields_that_scripts_depend_on() {
     assert_eq!(v["prompt_tokens"], 19);
     assert_eq!(v["device"], "cpu");
     assert_eq!(v["finish_reason"], "stop");
-    assert_eq!((&v["kv"], &v["activations"]), (&Value::from("f32"), &Value::from("int8")));
+    assert_eq!((&v["kv"], &v["activations"]), (&Value::from("f16"), &Value::from("int8")));
     assert!(!keys(&v).contains(&"top_logits"));
     assert!(v["fallback"].is_null());
 }
 
 #[test]
 fn top_logits_are_the_largest_in_order() {
-    let args = ["--top-logits", "3", "--kv", "f16", "--activations", "f32", "--max-tokens", "2"];
+    let args = ["--top-logits", "3", "--kv", "f32", "--activations", "f32", "--max-tokens", "2"];
     let v = json(
         &[&["run", "--model", SMALL, "--json", "What does Vec::push do?"], &args[..]].concat(),
     );
@@ -47,7 +47,7 @@ fn top_logits_are_the_largest_in_order() {
     // rustdoc-2m's record: [473, 29.51446], [2046, 8.31365], [697, 7.42317].
     assert_eq!((&top[0][0], &top[1][0]), (&Value::from(473), &Value::from(2046)));
     assert!((top[0][1].as_f64().unwrap() - 29.51446).abs() < 3e-3 * 30.0);
-    assert_eq!((&v["kv"], &v["activations"]), (&Value::from("f16"), &Value::from("f32")));
+    assert_eq!((&v["kv"], &v["activations"]), (&Value::from("f32"), &Value::from("f32")));
     assert_eq!(v["finish_reason"], "length");
 }
 

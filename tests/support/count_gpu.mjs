@@ -1,25 +1,15 @@
 // Counts from outside what an engine does with WebGPU: wraps the methods of the device that an
 // injected `gpu` hands out. Runs in a page, in Node and in Deno.
 
+import { changedGpu } from './changed_gpu.mjs';
+
 /** A `gpu` to inject and the counts of everything done through it. */
 export function countGpu(gpu) {
   const counts = {
     dispatches: 0, submits: 0, mappedBytes: 0, writtenBytes: 0,
     createdBytes: 0, destroyedBytes: 0, liveBytes: 0, peakBytes: 0, devicesDestroyed: 0,
   };
-  const wrapped = {
-    get wgslLanguageFeatures() {
-      return gpu.wgslLanguageFeatures;
-    },
-    async requestAdapter(options) {
-      const adapter = await gpu.requestAdapter(options);
-      if (!adapter) return adapter;
-      const requestDevice = adapter.requestDevice.bind(adapter);
-      adapter.requestDevice = async (descriptor) => countDevice(await requestDevice(descriptor), counts);
-      return adapter;
-    },
-  };
-  return { gpu: wrapped, counts };
+  return { gpu: changedGpu(gpu, { device: (device) => countDevice(device, counts) }), counts };
 }
 
 function after(object, method, note) {

@@ -1,5 +1,7 @@
 // A `gpu` whose work takes next to no time by the page's clock, which goes slowly while it works. Runs in a page.
 
+import { changedGpu } from './changed_gpu.mjs';
+
 /** How much of the time passes while the GPU works. */
 const SHARE = 1e-4;
 
@@ -24,26 +26,15 @@ export function asFastGpu(gpu) {
       working -= 1;
     }
   };
-  return {
-    get wgslLanguageFeatures() {
-      return gpu.wgslLanguageFeatures;
-    },
-    async requestAdapter(options) {
-      const adapter = await gpu.requestAdapter(options);
-      if (!adapter) return adapter;
-      const requestDevice = adapter.requestDevice.bind(adapter);
-      adapter.requestDevice = async (descriptor) => {
-        const device = await requestDevice(descriptor);
-        const create = device.createBuffer.bind(device);
-        // Every step's token is read back: mapping is how the page waits for the GPU.
-        device.createBuffer = (descriptor) => {
-          const buffer = create(descriptor);
-          buffer.mapAsync = during(buffer.mapAsync.bind(buffer));
-          return buffer;
-        };
-        return device;
+  return changedGpu(gpu, {
+    device(device) {
+      const create = device.createBuffer.bind(device);
+      // Every step's token is read back: mapping is how the page waits for the GPU.
+      device.createBuffer = (descriptor) => {
+        const buffer = create(descriptor);
+        buffer.mapAsync = during(buffer.mapAsync.bind(buffer));
+        return buffer;
       };
-      return adapter;
     },
-  };
+  });
 }

@@ -11,14 +11,18 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 /// The files that [`TokenizerFiles::put`] takes, by their names in the folder.
-pub const TOKENIZER_FILES: [&str; 6] = [
+pub const TOKENIZER_FILES: [&str; 7] = [
     "tokenizer.json",
     "tokenizer.model",
     "tokenizer_config.json",
     "generation_config.json",
     "chat_template.jinja",
     "chat_template.json",
+    TOOL_TEMPLATE,
 ];
+
+/// The template for conversations with tools, in the folder of those that are not the usual one.
+const TOOL_TEMPLATE: &str = "additional_chat_templates/tool_use.jinja";
 
 /// The small files of a folder that say how its language model reads text, as far as they were given.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +33,7 @@ pub struct TokenizerFiles {
     config: Option<Json>,
     generation: Option<Json>,
     template: Option<String>,
+    tool_template: Option<String>,
     /// Of `chat_template.json`, which older processors have in place of it.
     templates: Option<Json>,
 }
@@ -45,6 +50,10 @@ impl TokenizerFiles {
             let place = if e.at.is_empty() { at.into() } else { format!("{at}: {}", e.at) };
             e.at(place)
         };
+        let text = || match core::str::from_utf8(bytes) {
+            Ok(text) => Ok(String::from(text)),
+            Err(_) => Err(Error::bad_file("the file is no text").at(at)),
+        };
         match name {
             "tokenizer.json" => {
                 self.json = Some(VocabData::from_tokenizer_json(&json()?).map_err(named)?);
@@ -55,11 +64,8 @@ impl TokenizerFiles {
             "tokenizer_config.json" => self.config = Some(json()?),
             "generation_config.json" => self.generation = Some(json()?),
             "chat_template.json" => self.templates = Some(json()?),
-            "chat_template.jinja" => {
-                let text = core::str::from_utf8(bytes);
-                let text = text.map_err(|_| Error::bad_file("the file is no text").at(at))?;
-                self.template = Some(text.into());
-            }
+            "chat_template.jinja" => self.template = Some(text()?),
+            TOOL_TEMPLATE => self.tool_template = Some(text()?),
             other => return Err(Error::usage(format!("{other} is no file of a tokenizer"))),
         }
         Ok(())
@@ -115,8 +121,9 @@ impl TokenizerFiles {
 
     /// The text of the template for conversations with tools, if there is one of its own.
     fn tool_template_text(&self) -> Option<&str> {
-        // A file of a template is the only one.
-        if self.template.is_some() { None } else { self.named("tool_use") }
+        // Templates in files of their own count in place of those in JSON.
+        let in_json = || if self.template.is_some() { None } else { self.named("tool_use") };
+        self.tool_template.as_deref().or_else(in_json)
     }
 
     /// The template, or a list or an object of several.
@@ -208,6 +215,7 @@ fn read_added(config: &Json, data: &mut VocabData) {
 #[cfg(test)]
 mod tests {
     use super::TokenizerFiles;
+    use crate::error::Code;
     use alloc::string::String;
 
     /// The texts of templates without and with tools, of files by their names.
@@ -243,6 +251,13 @@ mod tests {
         let older = ("chat_template.json", r#"{"chat_template": "older"}"#);
         let config = ("tokenizer_config.json", SEVERAL);
         assert_eq!(texts(&[config, older]), some("older", "older"));
-        assert_eq!(texts(&[config, older, ("chat_template.jinja", "j")]), some("j", "j"));
+        let own = ("chat_template.jinja", "j");
+        assert_eq!(texts(&[config, older, own]), some("j", "j"));
+        let tools = ("additional_chat_templates/tool_use.jinja", "u");
+        assert_eq!(texts(&[config, own, tools]), some("j", "u"));
+        assert_eq!(texts(&[config, tools]), some("d", "u"));
+        let mut read = TokenizerFiles::default();
+        let error = read.put(tools.0, "here", &[0xff]).unwrap_err();
+        assert_eq!((error.code, error.at.as_str()), (Code::BadFile, "here"));
     }
 }

@@ -281,7 +281,7 @@ pub fn host() -> Target {
             width: u64::MAX,
         }),
         buffers: None,
-        policy: Policy { activations: Activations::Int8, ..Policy::PLAIN },
+        policy: Policy { activations: Activations::Int8.into(), ..Policy::PLAIN },
     }
 }
 
@@ -316,7 +316,7 @@ pub fn gpu_with(limits: Limits) -> Target {
             width: 1024,
         }),
         buffers: Some(Buffers { multiple: 16, step: 256, staging: 16 << 20 }),
-        policy: Policy { activations: Activations::Int8, kv: DType::F16, ..Policy::PLAIN },
+        policy: Policy { activations: Activations::Int8.into(), kv: DType::F16, ..Policy::PLAIN },
     }
 }
 

@@ -46,7 +46,7 @@ pub struct FidelityArgs {
     /// Rows of a prompt's chunk [default: 512 on webgpu, 128 on cpu, 32 on reference]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=4096))]
     chunk: Option<u64>,
-    /// Element type of the caches [default: f16 on webgpu, else f32]
+    /// Element type of the caches [default: f32 on reference, else f16]
     #[arg(long, value_name = "TYPE")]
     kv: Option<Kv>,
     /// Activation type in matmuls of packed weights, or two for decode and for prompts: int8, mixed, int16 or f32

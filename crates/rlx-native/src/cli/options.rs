@@ -108,7 +108,7 @@ pub struct ModelArgs {
     /// Number of positions in the caches [default: as the model was trained, at most 4096]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub context: Option<u64>,
-    /// Element type of the caches [default: f16 on webgpu, else f32]
+    /// Element type of the caches [default: f32 on reference, else f16]
     #[arg(long, value_name = "TYPE")]
     pub kv: Option<Kv>,
     /// Activation type in matmuls of packed weights, or two for decode and for prompts: int8, mixed, int16 or f32

@@ -4,7 +4,7 @@ use super::print_text;
 use crate::files::{ModelSource, small_file};
 use crate::generate::now;
 use clap::Args;
-use rlx_core::models::TokenizerFiles;
+use rlx_core::models::{TOKENIZER_FILES, TokenizerFiles};
 use rlx_core::text::{ChatTemplate, RenderOptions, TemplateValue};
 use rlx_core::{Code, Error, Result};
 use std::collections::BTreeMap;
@@ -109,7 +109,10 @@ impl Source {
     fn folder(path: &Path, tools: bool) -> Result<Self> {
         let mut files = TokenizerFiles::default();
         let mut found = false;
-        for name in ["tokenizer_config.json", "chat_template.json", "chat_template.jinja"] {
+        for name in TOKENIZER_FILES
+            .into_iter()
+            .filter(|name| name.contains("template") || *name == "tokenizer_config.json")
+        {
             let file = path.join(name);
             if let Some(bytes) = small_file(&file)? {
                 files.put(name, &file.display().to_string(), (*bytes).as_ref())?;

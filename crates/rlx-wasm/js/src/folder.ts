@@ -18,6 +18,8 @@ import type { WasmLoading } from './wasm.js';
 /** Most bytes of a configuration or a tokenizer. */
 const TEXT_BYTES = 64 << 20;
 const WHOLE = 'model.safetensors';
+/** The folder inside a model's that has the templates which are not the usual one. */
+const TEMPLATES = 'additional_chat_templates';
 const INDEX = 'model.safetensors.index.json';
 
 /** A model's folder. */
@@ -67,9 +69,9 @@ export function folderOf(items: readonly FileItem[]): Folder | undefined {
 /** The name of a file in its folder: a path if a page was given the folder and the file is in one further inside. */
 function nameOf(item: FileItem): string {
   if (isAddress(item)) {
-    const last = addressOf(item).pathname.split('/').at(-1)!;
+    const [inside, last] = addressOf(item).pathname.split('/').slice(-2) as [string, string];
     try {
-      return decodeURIComponent(last);
+      return (inside === TEMPLATES ? `${inside}/` : '') + decodeURIComponent(last);
     } catch {
       return last; // a lone % stands for itself
     }
@@ -89,7 +91,7 @@ function languageTexts(folder: Folder | undefined): TextFile[] {
   if (!folder) return [];
   const texts = [textOf(folder, 'config.json'), textOf(folder, 'tokenizer.json', textOf(folder, 'tokenizer.model', 'none'))];
   for (const name of ['tokenizer_config.json', 'generation_config.json']) texts.push(textOf(folder, name, 'none'));
-  texts.push(textOf(folder, 'chat_template.jinja', textOf(folder, 'chat_template.json', 'none')));
+  texts.push(textOf(folder, `${TEMPLATES}/tool_use.jinja`, 'none'), textOf(folder, 'chat_template.jinja', textOf(folder, 'chat_template.json', 'none')));
   return texts;
 }
 

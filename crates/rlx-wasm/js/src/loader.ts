@@ -6,7 +6,7 @@
  * directly to a GPU buffer, without wasm memory, or to the engine.
  */
 
-import { RlxError, throwIfAborted } from './error.js';
+import { cancelled, RlxError, throwIfAborted } from './error.js';
 import type { GpuHost } from './gpu_host.js';
 import type { ShardReader } from './shard.js';
 import type { LoadProgress } from './types.js';
@@ -38,6 +38,16 @@ export interface LoadContext {
   settle?: (() => Promise<Pick<LoadContext, 'engine' | 'host'>>) | undefined;
 }
 
+/** The same promise; rejects once the signal fires. What the engine does is then of no use, and ends when it is freed. */
+function unless<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(cancelled());
+    if (signal.aborted) stop();
+    signal.addEventListener('abort', stop, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
+  });
+}
+
 /** Loads all shards. They are closed when this settles, even after an error. */
 export async function load(shards: readonly ShardReader[], cx: LoadContext): Promise<void> {
   const progress = new Progress(shards, cx.onProgress);
@@ -61,16 +71,14 @@ export async function load(shards: readonly ShardReader[], cx: LoadContext): Pro
     throwIfAborted(signal);
     progress.report('compile');
     if (cx.settle) cx = { ...cx, ...await cx.settle() };
-    else await cx.engine.open();
+    else await unless(signal, cx.engine.open());
     throwIfAborted(signal);
     await inParallel(shards, cx.abort, (shard, i) =>
       readTensors(shard, i, held[i]!, cx, () => progress.report('weights', shard)));
-    await cx.host?.workDone();
-    throwIfAborted(signal);
+    if (cx.host) await unless(signal, cx.host.workDone());
     if (cx.engine.checks?.()) progress.report('check');
-    await cx.engine.finishLoad();
-    throwIfAborted(signal);
-    if (cx.tokens) await cx.engine.restore?.(cx.tokens);
+    await unless(signal, cx.engine.finishLoad());
+    if (cx.tokens && cx.engine.restore) await unless(signal, cx.engine.restore(cx.tokens));
     throwIfAborted(signal);
     progress.report('ready');
   } finally {

@@ -68,8 +68,9 @@ export interface LoadOptions extends KeepingOptions {
    * Or a folder of safetensors, as transformers writes it: its address with `/` at its end, or a list of its files
    * (addresses, or `File`s, also those of a chosen directory). It has `config.json`; `tokenizer.json` or
    * `tokenizer.model`; `model.safetensors`, or the files that `model.safetensors.index.json` names; and may have
-   * `tokenizer_config.json`, `generation_config.json` and `chat_template.jinja` or `chat_template.json`. In a list they
-   * are known by these names, and others are not read.
+   * `tokenizer_config.json`, `generation_config.json`, `chat_template.jinja` or `chat_template.json`, and for
+   * conversations with tools `additional_chat_templates/tool_use.jinja`. In a list they are known by these names, and
+   * others are not read.
    */
   model: ModelSource;
   /** Default `auto`. If there is no WebGPU, `webgpu` is an error; it never falls back to the CPU. */

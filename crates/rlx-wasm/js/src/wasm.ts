@@ -58,7 +58,7 @@ export interface WasmRequest {
   prompt_ids?: readonly number[];
   /** What the answer goes on from when the context is full: it stands before the newest tokens. Without it the answer ends. */
   slide_ids?: readonly number[];
-  /** Whether both are to be made of the messages, so that they fit; the module does not read it. */
+  /** Whether both are to be made of the messages or the prompt, so that they fit; the module does not read it. */
   slides?: boolean;
   /** null: the rest of the context. */
   max_tokens: number | null;

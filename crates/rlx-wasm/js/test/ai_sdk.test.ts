@@ -47,7 +47,7 @@ for (const { name, engine: engineAt } of PLACES) {
     const { wasm, model } = await setUp(t);
     const result = await generateText({
       model, instructions: 'Be short.', prompt: 'Hi', temperature: 0, maxOutputTokens: 7, topK: 3, stopSequences: ['END'], seed: 4,
-      providerOptions: { rlx: { min_p: 0.25 } },
+      providerOptions: { rlx: { min_p: 0.25, overflow: 'slide' } },
     });
     assert.equal(result.text, 'Hello');
     assert.equal(result.finishReason, 'stop');
@@ -55,7 +55,8 @@ for (const { name, engine: engineAt } of PLACES) {
     assert.deepEqual([result.usage.inputTokens, result.usage.outputTokens, result.usage.totalTokens], [5, 2, 7]);
     assert.equal(result.response.modelId, 'fake');
     assert.deepEqual(result.warnings, []);
-    const { messages, temperature, max_tokens, top_k, stop, seed, min_p } = wasm.started[0] as Record<string, unknown>;
+    const { messages, temperature, max_tokens, top_k, stop, seed, min_p, slide_ids } = wasm.started[0] as Record<string, unknown>;
+    assert.ok(Array.isArray(slide_ids), 'the answer goes on where the context is full');
     assert.deepEqual(messages, [{ role: 'system', content: 'Be short.' }, { role: 'user', content: 'Hi' }]);
     assert.deepEqual({ temperature, max_tokens, top_k, stop, seed, min_p }, { temperature: 0, max_tokens: 7, top_k: 3, stop: ['END'], seed: 4, min_p: 0.25 });
   });

@@ -61,6 +61,18 @@ test('an address is asked for small files, then for the weights or their index',
   assert.deepEqual((await opened([base], sharded)).shards, [`${base}b.safetensors`, `${base}a%20b.safetensors`]);
 });
 
+test('the template for tools is read in the folder of templates, of an address and of a list', async () => {
+  const name = 'additional_chat_templates/tool_use.jinja';
+  const there = { 'config.json': '{}', 'chat_template.jinja': 'c', [name]: 't', 'model.safetensors': '' };
+  const all = ['config.json', 'chat_template.jinja', name].sort();
+  const named = ({ texts }: Awaited<ReturnType<typeof opened>>) => texts.map(([text]) => text).sort();
+  assert.deepEqual(named(await opened([base], there)), all);
+  assert.deepEqual(named(await opened(Object.keys(there).map((file) => base + file), there)), all);
+  assert.deepEqual(named(await opened(Object.keys(there).map((file) => inside(`m/${file}`)))), all);
+  // One of this name in another folder is something else.
+  assert.ok(!named(await opened(files('config.json', 'tool_use.jinja', 'model.safetensors'))).includes(name));
+});
+
 test('what an address lacks is told', async () => {
   await assert.rejects(opened([base]), fault('io', /404/, `${base}config.json`));
   await assert.rejects(opened([base], { 'config.json': '{}' }), fault('io', /no model.safetensors and no model.safetensors.index.json; pytorch_model.bin is not read/, base));

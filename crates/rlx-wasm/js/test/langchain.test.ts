@@ -57,6 +57,14 @@ for (const { name, engine: engineAt } of PLACES) {
     assert.deepEqual({ temperature, max_tokens, stop, min_p }, { temperature: 0, max_tokens: 7, stop: ['END'], min_p: 0.25 });
   });
 
+  test(`${name}: what happens where the context is full is a setting of all calls or of one`, async (t) => {
+    const { wasm, chat } = await setUp(t, { overflow: 'slide' });
+    await chat.invoke('Hi');
+    assert.ok(Array.isArray(started(wasm).slide_ids));
+    await chat.invoke('Hi', { overflow: 'error' });
+    assert.equal(started(wasm, 1).slide_ids, undefined);
+  });
+
   test(`${name}: a stream has texts as they come; together they are the answer`, async (t) => {
     const { chat } = await setUp(t, {}, [...texts('a', 'b', 'c'), done('length')]);
     let answer: AIMessageChunk | undefined;

@@ -77,6 +77,19 @@ test('no tensor byte is placed before every header is in and the plan exists; se
   assert.deepEqual(loaded, [...loaded].sort((a, b) => a - b));
 });
 
+for (const step of ['open', 'finishLoad', 'restore'] as const) {
+  test(`a signal does not wait for the engine's ${step}: the self-test may be under way`, async () => {
+    const abort = new AbortController();
+    const engine = new FakeEngine([1500], [rows([1600, 64, PUT, 0])]);
+    engine[step] = async () => {
+      setTimeout(() => abort.abort());
+      await new Promise(() => {});
+    };
+    const loading = load(shardsOf([bytesOf(2000)], abort), { engine, host: null, abort, tokens: Uint32Array.of(1) });
+    await assert.rejects(loading, { code: 'cancelled' });
+  });
+}
+
 const SERVERS: { [name: string]: Partial<FakeServer> } = {
   'Last-Modified and no ETag': { etag: null, lastModified: 'Tue, 03 Nov 2026 10:00:00 GMT' },
   'neither': { etag: null },

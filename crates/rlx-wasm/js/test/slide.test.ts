@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { completions } from '../src/openai/chat.js';
+import { textCompletions } from '../src/openai/text.js';
 import type { ChatMessage, ChatRequest } from '../src/openai/types.js';
 import { platform } from '../src/platform.js';
 import { Queue } from '../src/queue.js';
@@ -40,6 +41,34 @@ const chat = (letters: string): ChatMessage[] => [
   say('system', 's'), ...[...letters].flatMap((letter) => [say('user', letter), say('assistant', letter.toUpperCase())]), say('user', '?'),
 ];
 const spelled = (letters: string) => chat(letters).map(({ content }) => content as string).join('');
+
+test('a text without messages loses its oldest tokens, by quarters of the context, but not those that begin texts', async () => {
+  const { engine } = setUp();
+  const text = (ids: readonly number[] | undefined) => new TextDecoder().decode(Uint8Array.from(ids!));
+  const api = textCompletions({ engine, queue: new Queue(), platform, modelName: 'fake' });
+  const letters = (n: number) => Array.from({ length: n }, (_, i) => String.fromCharCode(97 + i % 26)).join('');
+  const ask = async (prompt: string | number[], max_tokens: number, first = '') => {
+    engine.tokenize = (text, special) => new TextEncoder().encode((special ? first : '') + text) as unknown as Uint32Array<ArrayBuffer>;
+    const { usage } = await api.create({ prompt, max_tokens, overflow: 'slide', echo: typeof prompt === 'string' });
+    const { prompt_ids, slide_ids } = engine.started.at(-1) as WasmRequest;
+    return { prompt: text(prompt_ids), stays: text(slide_ids), leftOut: usage.left_out };
+  };
+  engine.events = [{ type: 'text', text: 'Hi' }, { type: 'done', reason: 'length', promptTokens: 5, completionTokens: 3 }];
+  assert.deepEqual(await ask(letters(84), 16), { prompt: letters(84), stays: '', leftOut: undefined });
+  assert.deepEqual(await ask(letters(85), 16), { prompt: letters(85).slice(25), stays: '', leftOut: { messages: 0, tokens: 25 } });
+  // A long answer has a quarter of the context.
+  assert.deepEqual((await ask(letters(76), 99)).prompt, letters(76).slice(25));
+  const begun = await ask(letters(120), 16, '^');
+  assert.deepEqual(begun, { prompt: `^${letters(120).slice(50)}`, stays: '^', leftOut: { messages: 0, tokens: 50 } });
+  // Ids are taken as they are: these begin nowhere.
+  const ids = [...new TextEncoder().encode(letters(90))];
+  assert.deepEqual((await ask(ids, 16, '^')).stays, '');
+  assert.deepEqual((await ask([94, ...ids], 16, '^')), { prompt: `^${letters(90).slice(25)}`, stays: '^', leftOut: { messages: 0, tokens: 25 } });
+  // Behind a slide nothing of the prompt is there.
+  engine.events = [{ type: 'text', text: 'Hi' }, { type: 'done', reason: 'length', promptTokens: 5, completionTokens: 3, leftOut: 30 }];
+  assert.deepEqual((await ask(letters(80), 99, '^')).leftOut, { messages: 0, tokens: 110 });
+  await assert.rejects(api.create({ prompt: 'a', overflow: 'drop' as 'slide' }), { code: 'usage', at: 'overflow' });
+});
 
 test('what fits beside room for an answer stays, and half a context when it is full', async () => {
   const { ask } = setUp();

@@ -209,7 +209,11 @@ impl SelfTest {
             }
             let token = self.twin.sampled(step, &got.logits);
             if got.token != token {
-                return Some(format!("token {} is sampled after {at}, not {token}", got.token));
+                let how = if self.twin.is_masked(step) { " under a mask" } else { "" };
+                return Some(format!(
+                    "token {} is sampled{how} after {at}, not {token}",
+                    got.token
+                ));
             }
         }
         None

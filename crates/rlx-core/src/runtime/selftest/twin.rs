@@ -13,6 +13,7 @@ use crate::runtime::device::{Bytes, Device, Submission, Ticket, Write, WriteTo};
 use crate::runtime::model::{CompiledModel, ModelOptions};
 use crate::runtime::session::load::placements;
 use crate::runtime::session::{Opening, Session};
+use crate::sample::params::MASKED;
 use crate::sample::{Control, SampleParams, Scratch, sample};
 use crate::types::{DType, Type};
 use crate::weights::random::Weights;
@@ -224,18 +225,41 @@ impl Twin {
         Control { past, len, token, step, limit: u32::MAX, capacity, ..Control::default() }
     }
 
-    /// How a step is sampled: greedily at first, then at random.
-    fn params(step: u32) -> SampleParams {
-        if step == 0 {
-            return SampleParams::default();
-        }
+    /// Whether few tokens may be chosen after a step: after the last.
+    pub fn is_masked(&self, step: u32) -> bool {
+        step + 1 == self.steps()
+    }
+
+    /// What a device reads of how a step is sampled: greedily at first, then at random, at last under a mask.
+    fn params(&self, step: u32) -> Vec<u32> {
         let off = SampleParams::default();
-        SampleParams { temperature: 0.9, top_k: 40, top_p: 0.95, min_p: 0.01, seed: 5, ..off }
+        let params = match step {
+            0 => off,
+            _ => SampleParams {
+                temperature: 0.9,
+                top_k: 40,
+                top_p: 0.95,
+                min_p: 0.01,
+                seed: 5,
+                ..off
+            },
+        };
+        let mut words = Vec::from(params.to_words());
+        if self.is_masked(step) {
+            words[MASKED] = 1;
+            // Two bits in a word, in other places of each: a device that reads another word, or bits in another order,
+            // or none, chooses a token that may not be.
+            words.extend((0..self.module.vocab.div_ceil(32) as u32).map(|i| {
+                let mixed = (i + 1).wrapping_mul(0x9e37_79b1);
+                1 << (mixed >> 27) | 1 << (mixed >> 22 & 31)
+            }));
+        }
+        words
     }
 
     /// The token that the integer sampler chooses from these logits after a step: every device must agree.
     pub fn sampled(&self, step: u32, logits: &[f32]) -> u32 {
-        let (params, mut control) = (Self::params(step).to_words(), self.control(step));
+        let (params, mut control) = (self.params(step), self.control(step));
         sample(logits, &params, &mut [], &mut control, &mut Scratch::default())
     }
 }
@@ -317,7 +341,7 @@ fn submit(session: &Session, programs: &[String], twin: &Twin, step: u32) -> Res
         Ok(Write { to: WriteTo::State(session.state(name)?), offset: 0, bytes })
     };
     let mut writes = vec![
-        state(PARAMS, words(&Twin::params(step).to_words()))?,
+        state(PARAMS, words(&twin.params(step)))?,
         state(CTL, words(&twin.control(step).to_words()))?,
     ];
     let (past, rows, program) = twin.step(step);

@@ -6,7 +6,7 @@ import { formOf } from './forms.js';
 import type { Form } from './forms.js';
 import { templateMessages } from './messages.js';
 import { meant, parameters, typed } from './parameters.js';
-import { LIKELIEST, number, SAMPLING, sampling, telling, truth, whole } from './sampling.js';
+import { LIKELIEST, number, SAMPLING, sampling, sliding, telling, truth, whole } from './sampling.js';
 import type { Telling } from './sampling.js';
 import type { ChatRequest, ChatTool } from './types.js';
 
@@ -116,14 +116,12 @@ export function chatRequest(request: ChatRequest, templateOf: (tools: boolean) =
   const form = formOf(template);
   const messages = templateMessages(given.messages, template);
   const tools = toolsFor(given, template, form);
-  const { overflow = 'error' } = given;
-  if (overflow !== 'error' && overflow !== 'slide') throw usage('overflow must be error or slide', 'overflow');
   const wasm: WasmRequest = {
     ...sampling(given),
     max_tokens: mostTokens(given),
     messages,
     logprobs: likeliest(given),
-    ...(overflow === 'slide' && { slides: true }),
+    ...sliding(given),
     variables: variablesOf(given, template, tools),
     controls: form.channels === true || form.thoughts !== undefined || tools.length > 0,
   };

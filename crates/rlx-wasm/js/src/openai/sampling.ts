@@ -93,6 +93,12 @@ export function sampling(request: Partial<SamplingRequest>): Omit<WasmRequest, '
   };
 }
 
+/** What happens where the context is full. */
+export function sliding({ overflow }: { overflow?: unknown }): { slides?: true } {
+  if (![undefined, null, 'error', 'slide'].includes(overflow as string)) throw usage('overflow must be error or slide', 'overflow');
+  return overflow === 'slide' ? { slides: true } : {};
+}
+
 /** Token ids with their biases. */
 function biases(given: unknown): [number, number][] {
   if (given === undefined || given === null) return [];

@@ -10,13 +10,13 @@ import type { Asked, ChatContext, Step } from './call.js';
 import { eachAnswer } from './chat.js';
 import { textLogprobs } from './logprobs.js';
 import { parameters } from './parameters.js';
-import { LIKELIEST, number, SAMPLING, sampling, telling, truth } from './sampling.js';
+import { LIKELIEST, number, SAMPLING, sampling, sliding, telling, truth } from './sampling.js';
 import type { UsageMode } from './sampling.js';
 import { signalOf } from './signal.js';
 import { head, stream } from './stream.js';
 import type { CallOptions, TextChunk, TextCompletion, TextCompletions, TextRequest, Usage } from './types.js';
 
-const READ = { ...SAMPLING, prompt: true, echo: true, logprobs: true, grammar: true } as const;
+const READ = { ...SAMPLING, prompt: true, echo: true, logprobs: true, grammar: true, overflow: true } as const;
 /** OpenAI's default, where a server would otherwise fill the context. */
 const MAX_TOKENS = 16;
 
@@ -83,7 +83,7 @@ export function textCompletions(cx: ChatContext): TextCompletions {
     const given = parameters(request, READ);
     const prompts = promptsOf(given.prompt);
     const { stream: streams, usage, n } = telling(given);
-    const common = { ...sampling(given), messages: [], controls: false, logprobs: number(given, 'logprobs', LIKELIEST) ?? null };
+    const common = { ...sampling(given), ...sliding(given), messages: [], controls: false, logprobs: number(given, 'logprobs', LIKELIEST) ?? null };
     common.max_tokens ??= MAX_TOKENS;
     const echo = truth(given.echo, 'echo');
     const tellsLogprobs = common.logprobs !== null;

@@ -175,6 +175,12 @@ export interface TextRequest extends SamplingRequest {
   echo?: boolean | null | undefined;
   /** The form of the text, by a grammar. */
   grammar?: AnswerGrammar | null | undefined;
+  /**
+   * What happens where the context is full. `error`, the default: an answer ends, and a longer prompt is `context_full`.
+   * `slide`: the prompt's oldest tokens are left out, but for those that begin every text; an answer goes on from its
+   * own newest tokens.
+   */
+  overflow?: 'error' | 'slide' | null | undefined;
   /** Tell how likely tokens were, and so many of the likeliest, 0 to 20. Refused beside `echo`; else as in a chat. */
   logprobs?: number | null | undefined;
 }
