@@ -104,6 +104,18 @@ impl Tuning {
         self.shapes[class as usize]
     }
 
+    /// The shape where x stays f32. Every row reads four bytes of it for each weight, seven times as many as a
+    /// weight of 4 bits has, so a team multiplies what it read with two rows at least. Without subgroups x takes
+    /// less of the workgroup's memory than int8 blocks of the longest rows, and more rows have room.
+    pub fn shape_of_floats(&self, class: Class, wgsl: Wgsl) -> Shape {
+        let gated = class == Class::Gated;
+        if wgsl.lanes() == 1 {
+            return Shape { threads: 128, rows: if gated { 2 } else { 4 } };
+        }
+        let shape = self.shape(class);
+        Shape { rows: shape.rows.max(if gated { 1 } else { 2 }), ..shape }
+    }
+
     /// This tuning for kernels with these WGSL features: without subgroups it has the usual shapes.
     #[must_use]
     pub fn on(self, wgsl: Wgsl) -> Tuning {

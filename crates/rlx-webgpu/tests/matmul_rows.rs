@@ -1,5 +1,5 @@
-//! `matmul` that makes int8 blocks of its row, against the reference: every format, epilogue and
-//! length of row, with subgroups and without, with integer dot products and without.
+//! `matmul` of one row, in int8 blocks that it makes or as it is, against the reference: every format, epilogue
+//! and length of row, with subgroups and without, with integer dot products and without.
 
 use crate::common;
 use common::*;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// One quant that rounds the other way, of a row's largest sum: 1.2e-3 was seen, in one case of 72.
 const ONE_QUANT: f64 = 2e-3;
-/// Every other case: ten times the 2.4e-7 that was seen.
+/// Every other case, and all of floats: ten times the 2.4e-7 that was seen.
 const NO_QUANT: f64 = 2.5e-6;
 
 /// How many cases there were, and in how many of them a quant rounded the other way.
@@ -52,6 +52,35 @@ fn devices() -> Vec<(&'static str, Arc<TestDevice>)> {
 
 fn blocks(dtype: DType) -> BlockFormat {
     if dtype.block_elements() == 256 { BlockFormat::Q8K } else { BlockFormat::Q8_0 }
+}
+
+/// The operands of a product of one row: `n` rows of each of these types, of `k` elements.
+fn operands_of(rng: &mut Rng, op: &MatMul, types: &[(DType, usize)], k: usize) -> Vec<Operand> {
+    let mut operands = vec![input(&[1, k as u64], &rng.floats(k))];
+    if op.norm.is_some() {
+        let w = rng.floats(k);
+        operands.push(weight(DType::F32, &[k as u64], f32_bytes(&w)));
+    }
+    for &(dtype, n) in types {
+        let w = random_weights(rng, dtype, n, k);
+        operands.push(weight(dtype, &[n as u64, k as u64], w));
+    }
+    for &(_, n) in types.iter().filter(|_| op.bias) {
+        let b = f32_bytes(&rng.floats(n));
+        operands.push(weight(DType::F32, &[n as u64], b));
+    }
+    if op.epilogue == Epilogue::Add {
+        let n = types[0].1;
+        operands.push(input(&[1, n as u64], &rng.floats(n)));
+    }
+    operands
+}
+
+/// A product of floats, which rounds as any other order of its sums does.
+fn check_floats(what: &str, d: &Arc<TestDevice>, op: MatMul, operands: &[Operand]) {
+    let mut cases = Cases::default();
+    check(&mut cases, what, d, op, operands);
+    assert_eq!(cases.other_way, 0, "{what}");
 }
 
 fn check(cases: &mut Cases, what: &str, d: &Arc<TestDevice>, op: MatMul, operands: &[Operand]) {
@@ -93,27 +122,10 @@ fn every_format_epilogue_and_length() {
             }
             for (k, n, epilogue, norm) in cases {
                 let segments = if matches!(epilogue, Epilogue::Glu(_)) { 2 } else { 1 };
-                let bias = !norm;
-                let dims = [n as u64, k as u64];
-                let mut operands = vec![input(&[1, k as u64], &rng.floats(k))];
-                if norm {
-                    let w = rng.floats(k);
-                    operands.push(weight(DType::F32, &[k as u64], f32_bytes(&w)));
-                }
-                for _ in 0..segments {
-                    let w = random_weights(&mut rng, dtype, n, k);
-                    operands.push(weight(dtype, &dims, w));
-                }
-                for _ in 0..if bias { segments } else { 0 } {
-                    let b = f32_bytes(&rng.floats(n));
-                    operands.push(weight(DType::F32, &[n as u64], b));
-                }
-                if epilogue == Epilogue::Add {
-                    operands.push(input(&[1, n as u64], &rng.floats(n)));
-                }
                 let quantize = Some(blocks(dtype));
-                let norm = norm.then_some(1e-5);
+                let (bias, norm) = (!norm, norm.then_some(1e-5));
                 let op = MatMul { segments, bias, norm, quantize, epilogue };
+                let operands = operands_of(&mut rng, &op, &vec![(dtype, n); segments], k);
                 let what = format!("{name}: {dtype} 1x{k}x{n} {epilogue:?}");
                 check(&mut cases_seen, &what, &d, op, &operands);
             }
@@ -152,4 +164,77 @@ fn a_row_of_zeros_and_one_of_the_longest() {
             check(&mut cases, &format!("{name}: {k}"), &d, op, &operands);
         }
     }
+}
+
+/// As the first test, of rows as they are.
+#[test]
+fn floats_of_every_type_epilogue_and_length() {
+    let (add, map) = (Epilogue::Add, Epilogue::Map(Unary::Gelu));
+    let glu = Epilogue::Glu(Unary::Silu);
+    for (at, (name, d)) in devices().into_iter().enumerate() {
+        if name == "no packed dot" {
+            continue;
+        }
+        let mut rng = Rng(4);
+        let others = if at == 0 { other_formats() } else { Vec::new() };
+        for dtype in common_types().into_iter().chain(others) {
+            let short = dtype.block_elements() < 256;
+            let common = matches!(dtype, DType::Block(BlockFormat::Q4K | BlockFormat::Q8_0));
+            let mut cases = vec![(256, 70, add, true)];
+            if common {
+                // Rows that fill a lane's turns in part, and rows in spans of which the last is in part.
+                cases.extend([(1280, 33, map, false), (8448, 5, add, true)]);
+                cases.push((if short { 64 } else { 512 }, 66, glu, false));
+            }
+            for (k, n, epilogue, norm) in cases {
+                let segments = if matches!(epilogue, Epilogue::Glu(_)) { 2 } else { 1 };
+                let (bias, norm) = (!norm, norm.then_some(1e-5));
+                let op = MatMul { segments, bias, norm, quantize: None, epilogue };
+                let operands = operands_of(&mut rng, &op, &vec![(dtype, n); segments], k);
+                let what = format!("{name}: {dtype} 1x{k}x{n} {epilogue:?}");
+                check_floats(&what, &d, op, &operands);
+            }
+        }
+    }
+}
+
+/// Types that no int8 blocks serve together, and workgroups that take rows more than once.
+#[test]
+fn floats_meet_segments_of_any_types_and_a_matrix_of_many_rows() {
+    let types = [DType::Block(BlockFormat::Q4K), DType::F16, DType::Block(BlockFormat::Q8_0)];
+    for (name, d) in devices() {
+        let mut rng = Rng(5);
+        for (k, many) in [(256, 40_000), (4096, 3)] {
+            let of: Vec<_> = types.into_iter().zip([130usize, 33, many]).collect();
+            let op = MatMul { segments: 3, norm: Some(1e-5), ..MatMul::plain() };
+            let operands = operands_of(&mut rng, &op, &of, k);
+            check_floats(&format!("{name}: segments of {k}"), &d, op, &operands);
+        }
+    }
+}
+
+/// What does not lie at whole 16 bytes, or is no whole share, has a kernel that reads words.
+#[test]
+fn floats_anywhere_and_of_any_length() {
+    let d = device();
+    let mut rng = Rng(6);
+    let mut run_at = |dtype: DType, k: usize, moved: u64| {
+        let op = MatMul { norm: Some(1e-5), epilogue: Epilogue::Add, ..MatMul::plain() };
+        let operands = operands_of(&mut rng, &op, &[(dtype, 7)], k);
+        let views: Vec<View<'_>> = operands.iter().map(|o| View::new(&o.ty, &o.bytes)).collect();
+        let want = reference::run(&Op::from(op.clone()), &views).expect("the reference runs this");
+        let want: Vec<f64> = floats(&want[0]).into_iter().map(f64::from).collect();
+        let mut case = case(op, &operands, Buffers::One);
+        case.program.steps[0].results[0].offset += moved;
+        case.program.outputs[0].slice.offset += moved;
+        case.program.arena_bytes += 64;
+        case.program.arena_segments = vec![case.program.arena_bytes];
+        let got = run(&d, &case).expect("it runs");
+        assert_close(&format!("{dtype} {k}, {moved}"), &floats(&got[0]), &want, NO_QUANT);
+    };
+    for dtype in common_types().into_iter().chain(other_formats()) {
+        run_at(dtype, 512, 4);
+    }
+    run_at(DType::Block(BlockFormat::Q4_0), 96, 0);
+    run_at(DType::F32, 67, 0);
 }

@@ -142,6 +142,7 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
     }
     segments(&mut out)?;
     quantising(enable_subgroups, &mut out)?;
+    floats(enable_subgroups, &mut out)?;
     let made = Maker::new().arena(DType::F32, &[3, 65])?.weight(DType::F32, &[65], 0)?;
     out.insert("rms_norm".into(), made.kernel(RmsNorm { eps: 1e-5 }, false, true)?);
     let made = Maker::new().arena(DType::F32, &[3, 65])?.weight(DType::F32, &[65], 0)?;
@@ -392,43 +393,70 @@ fn matmuls(dtype: DType, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
 /// Matmuls that make int8 blocks of their row: every epilogue, with and without subgroups and norms.
 fn quantising(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
     for block in Target::every_format() {
-        let (dtype, short) = (DType::Block(block), block.elements() < 256);
+        let short = block.elements() < 256;
         let quantize = Some(if short { BlockFormat::Q8_0 } else { BlockFormat::Q8K });
-        for subgroup in [None, Some(4), Some(8), Some(32)] {
-            for (name, epilogue) in [
-                ("none", Epilogue::None),
-                ("add", Epilogue::Add),
-                ("map", Epilogue::Map(Unary::Gelu)),
-                ("glu", Epilogue::Glu(Unary::Silu)),
-            ] {
-                // All of them with a full team; with other teams what differs there.
-                let all: &[_] = &[(true, false, 512), (false, true, 8192), (true, true, 12_288)];
-                let few = if name == "glu" { &all[..1] } else { &[] };
-                let whole = subgroup == Some(32) && COMMON.contains(&block);
-                for &(norm, bias, k) in if whole { all } else { few } {
-                    let segments = if name == "glu" { 2 } else { 1 };
-                    let mut made = Maker::new().arena(DType::F32, &[1, k])?;
-                    if norm {
-                        made = made.weight(DType::F32, &[k], 1)?;
-                    }
-                    for _ in 0..segments {
-                        made = made.weight(dtype, &[9, k], 0)?;
-                    }
-                    for _ in 0..if bias { segments } else { 0 } {
-                        made = made.weight(DType::F32, &[9], 1)?;
-                    }
-                    if name == "add" {
-                        made = made.arena(DType::F32, &[1, 9])?;
-                    }
-                    let op =
-                        MatMul { segments, bias, norm: norm.then_some(1e-5), quantize, epilogue };
-                    let packed_dot = subgroup != Some(8);
-                    let wgsl = Wgsl { packed_dot, subgroup, enable_subgroups };
-                    let lanes = subgroup.unwrap_or(0);
-                    let key = format!("matmul_rows_{dtype}_{k}_{name}_norm_{norm}_lanes_{lanes}");
-                    out.insert(key, made.kernel_in(op, false, wgsl)?);
-                }
+        let dtype = DType::Block(block);
+        for lanes in [None, Some(4), Some(8), Some(32)] {
+            let wgsl = Wgsl { packed_dot: lanes != Some(8), subgroup: lanes, enable_subgroups };
+            rows(dtype, quantize, wgsl, COMMON.contains(&block), out)?;
+        }
+    }
+    Ok(())
+}
+
+/// Products of a row of floats with packed weights, and with others.
+fn floats(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
+    let packed = Target::every_format().into_iter().map(DType::Block);
+    for dtype in packed.chain([DType::F32, DType::F16, DType::BF16]) {
+        let common = matches!(dtype, DType::Block(b) if COMMON.contains(&b));
+        for lanes in [None, Some(4), Some(32)] {
+            let wgsl = Wgsl { packed_dot: true, subgroup: lanes, enable_subgroups };
+            if common || lanes == Some(32) {
+                rows(dtype, None, wgsl, common, out)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Products of one row by weights of a type: every epilogue and prologue with a full team, where `common` asks
+/// for them; with other teams what differs there.
+fn rows(
+    dtype: DType,
+    quantize: Option<BlockFormat>,
+    wgsl: Wgsl,
+    common: bool,
+    out: &mut BTreeMap<String, Kernel>,
+) -> Result<()> {
+    for (name, epilogue) in [
+        ("none", Epilogue::None),
+        ("add", Epilogue::Add),
+        ("map", Epilogue::Map(Unary::Gelu)),
+        ("glu", Epilogue::Glu(Unary::Silu)),
+    ] {
+        let all: &[_] = &[(true, false, 512), (false, true, 8192), (true, true, 12_288)];
+        let few = if name == "glu" { &all[..1] } else { &[] };
+        let whole = wgsl.subgroup == Some(32) && common;
+        for &(norm, bias, k) in if whole { all } else { few } {
+            let segments = if name == "glu" { 2 } else { 1 };
+            let mut made = Maker::new().arena(DType::F32, &[1, k])?;
+            if norm {
+                made = made.weight(DType::F32, &[k], 1)?;
+            }
+            for _ in 0..segments {
+                made = made.weight(dtype, &[9, k], 0)?;
+            }
+            for _ in 0..if bias { segments } else { 0 } {
+                made = made.weight(DType::F32, &[9], 1)?;
+            }
+            if name == "add" {
+                made = made.arena(DType::F32, &[1, 9])?;
+            }
+            let op = MatMul { segments, bias, norm: norm.then_some(1e-5), quantize, epilogue };
+            let lanes = wgsl.subgroup.unwrap_or(0);
+            let kind = if quantize.is_some() { "rows" } else { "rows_floats" };
+            let key = format!("matmul_{kind}_{dtype}_{k}_{name}_norm_{norm}_lanes_{lanes}");
+            out.insert(key, made.kernel_in(op, false, wgsl)?);
         }
     }
     Ok(())

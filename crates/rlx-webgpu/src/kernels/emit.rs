@@ -47,6 +47,7 @@ impl Place {
 }
 
 /// Collects a kernel's bindings while its text is made.
+#[derive(Clone)]
 pub(super) struct Emit<'a> {
     plan: &'a WeightPlan,
     /// Bound memory, from binding 1 on.
@@ -78,7 +79,8 @@ impl<'a> Emit<'a> {
         format!("b{}", at + 1)
     }
 
-    fn place(&mut self, slice: &Slice, access: Access, element: Element) -> Result<Place> {
+    /// The memory that a slice is in, and the byte of it where it starts.
+    fn start(&self, slice: &Slice) -> Result<(BindingResource, u64)> {
         let (memory, start) = match slice.space {
             Space::Arena => (BindingResource::Arena, 0),
             Space::State => (BindingResource::State(slice.index), 0),
@@ -90,7 +92,17 @@ impl<'a> Emit<'a> {
                 (BindingResource::Weights(entry.buffer), entry.offset)
             }
         };
-        let byte = u32::try_from(start + slice.offset).map_err(|_| {
+        Ok((memory, start + slice.offset))
+    }
+
+    /// Whether a slice can be read by 16 bytes.
+    pub fn in_quads(&self, slice: &Slice) -> bool {
+        self.start(slice).is_ok_and(|(_, byte)| byte.is_multiple_of(16))
+    }
+
+    fn place(&mut self, slice: &Slice, access: Access, element: Element) -> Result<Place> {
+        let (memory, start) = self.start(slice)?;
+        let byte = u32::try_from(start).map_err(|_| {
             Error::new(Code::Unsupported, "a buffer of more than 4 GiB").hint("use smaller buffers")
         })?;
         Ok(Place { var: self.bind(memory, access, element), byte })

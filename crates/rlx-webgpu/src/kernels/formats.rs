@@ -22,24 +22,24 @@ pub(super) fn suffix(dtype: DType, var: &str) -> String {
     format!("{}_{var}", dtype.name())
 }
 
-/// Products of 64 weights at a time.
+/// 64 weights at a time, `take_` and `dot_` of them, for products with one row of whole 64.
 pub(super) struct Share {
     pub text: &'static str,
     /// Whether it reads quads: of types whose rows are whole ones. Else it reads words.
     pub quads: bool,
 }
 
-/// The function of a type that has one of its own; others go through `unpack_`.
+/// The functions of a type that has some of its own; others go through `unpack_`.
 pub(super) fn share(dtype: DType) -> Option<Share> {
-    match dtype {
-        DType::Block(BlockFormat::Q4K) => {
-            Some(Share { text: wgsl!("formats/q4_k_share.wgsl"), quads: true })
-        }
-        DType::Block(BlockFormat::Q6K) => {
-            Some(Share { text: wgsl!("formats/q6_k_share.wgsl"), quads: false })
-        }
-        _ => None,
-    }
+    let DType::Block(format) = dtype else { return None };
+    let (text, quads) = match format {
+        BlockFormat::Q4K => (wgsl!("formats/q4_k_share.wgsl"), true),
+        BlockFormat::Q6K => (wgsl!("formats/q6_k_share.wgsl"), false),
+        BlockFormat::Q4_0 => (wgsl!("formats/q4_0_share.wgsl"), false),
+        BlockFormat::Q8_0 => (wgsl!("formats/q8_0_share.wgsl"), false),
+        _ => return None,
+    };
+    Some(Share { text, quads })
 }
 
 /// Whether a type's weights have an offset, which is multiplied with sums of x.

@@ -1,5 +1,7 @@
 //! `matmul`: a mat-vec for one row of x, a product without tiles for a few, a tiled one for more. And
 //! `grouped_matmul`, whose matrices ids name.
+//!
+//! One row has two kernels: `rows`, of whole 64 elements and 16-byte places, and `vector` for everything else.
 
 mod activations;
 pub(super) mod experts;
@@ -62,9 +64,11 @@ struct Parts {
 }
 
 /// The longest row that a kernel keeps as int8 blocks of 32 or 256, with their scales and sums, in the 16 KiB
-/// of memory that every WebGPU workgroup has; and what a lane multiplies at a time.
+/// of memory that every WebGPU workgroup has.
 const QUANTIZED_ROW: [u64; 2] = [12_288, 14_336];
-const QUANTIZED_SHARE: u64 = 64;
+
+/// Buffers that every device binds.
+const BINDINGS: usize = 8;
 
 /// Rows of f32 of any rank, or a matrix of int8 blocks that `quantize_rows` made, by weights of any type that
 /// the target reads.
@@ -104,24 +108,33 @@ fn quantizes(target: &Target, format: BlockFormat, x: &Type) -> Taken {
     }
     let [rows, k] = x.shape.0.as_slice() else { return Ok(()) };
     let longest = QUANTIZED_ROW[usize::from(format == BlockFormat::Q8K)];
-    let fits = |k: u64| k <= longest && k.is_multiple_of(QUANTIZED_SHARE);
+    let fits = |k: u64| k <= longest && k.is_multiple_of(rows::SHARE);
     if rows.as_static() == Some(1) && k.as_static().is_some_and(fits) {
         return Ok(());
     }
     Err(format!(
-        "its kernel makes {} of one row, of whole {QUANTIZED_SHARE} and at most {longest}",
-        format.name()
+        "its kernel makes {} of one row, of whole {} and at most {longest}",
+        format.name(),
+        rows::SHARE
     ))
 }
 
 pub(super) fn matmul(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
     let Op::MatMul(op) = &step.op else { return Err(mismatch(step)) };
-    let parts = Parts::of(op, step, emit)?;
+    let mut wide = op.quantize.is_some() || in_rows(op, step, emit)?;
+    let mut tried = emit.clone();
+    let mut parts = Parts::of(op, step, wide, &mut tried)?;
+    // A buffer that is read as words and by 16 bytes is bound twice.
+    if op.quantize.is_none() && tried.memory.len() > BINDINGS {
+        (wide, tried) = (false, emit.clone());
+        parts = Parts::of(op, step, wide, &mut tried)?;
+    }
+    *emit = tried;
     if parts.m == 0 || parts.segments.iter().all(|s| s.rows == 0) {
         return Ok(None);
     }
-    if let Some(format) = op.quantize {
-        rows::launch(&parts, format, cx, emit).map(Some)
+    if wide {
+        rows::launch(&parts, op.quantize, cx, emit).map(Some)
     } else if parts.m == 1 {
         vector::launch(&parts, cx, emit).map(Some)
     } else if parts.x_type != DType::F32 && few::fits(&parts, cx) {
@@ -133,14 +146,29 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resu
     }
 }
 
+/// Whether a step is a product of one row of f32 that is whole shares, with everything that is read or written by
+/// 16 bytes where it can be.
+fn in_rows(op: &MatMul, step: &Step, emit: &Emit<'_>) -> Result<bool> {
+    let (at, x) = (op.parts(), &step.operands[0]);
+    let (m, k) = matrix(x)?;
+    let weights = &step.operands[at.weights..at.weights + op.segments];
+    let quads = weights.iter().filter(|w| formats::share(w.ty.dtype).is_some_and(|s| s.quads));
+    let others = [Some(0), at.norm, at.residual].into_iter().flatten().map(|i| &step.operands[i]);
+    Ok(m == 1
+        && x.ty.dtype == DType::F32
+        && k > 0
+        && k.is_multiple_of(rows::SHARE)
+        && step.part.is_none_or(|p| p.first.is_multiple_of(4))
+        && others.chain(quads).chain(&step.results).all(|s| emit.in_quads(s)))
+}
+
 impl Parts {
-    fn of(op: &MatMul, step: &Step, emit: &mut Emit<'_>) -> Result<Parts> {
+    /// `wide` binds what is read and written by 16 bytes.
+    fn of(op: &MatMul, step: &Step, wide: bool, emit: &mut Emit<'_>) -> Result<Parts> {
         let at = op.parts();
         let x = &step.operands[0];
         let (m, k) = matrix(x)?;
         let mut readers = Readers::default();
-        // What makes blocks of x itself reads and writes by 16 bytes.
-        let wide = op.quantize.is_some();
         let read =
             |emit: &mut Emit<'_>, s: &Slice| if wide { emit.read_quads(s) } else { emit.read(s) };
         let x_place = read(emit, x)?;

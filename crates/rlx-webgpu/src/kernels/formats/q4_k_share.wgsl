@@ -1,21 +1,23 @@
-// 64 weights of the row at byte `row` of {{b}} times 64 elements of x: 32 bytes of a block of nine
-// quads, {d, dmin, scales[12]} and qs[128], whose nibbles are two groups of 32.
-fn dot_q4_k_{{b}}(row: u32, share: u32, x: X) -> f32 {
+// 64 weights of the row at byte `row` of {{b}} and their product with 64 elements of x: 32 bytes of a block of
+// nine quads, {d, dmin, scales[12]} and qs[128], whose nibbles are two groups of 32.
+struct Share_q4_k_{{b}} { head: vec4u, low: vec4u, high: vec4u, j: u32 }
+fn take_q4_k_{{b}}(row: u32, share: u32) -> Share_q4_k_{{b}} {
     let block = (row >> 4u) + (share >> 2u) * 9u;
     let j = share & 3u;
-    let head = {{b}}[block];
-    let low = {{b}}[block + 1u + j * 2u];
-    let high = {{b}}[block + 2u + j * 2u];
+    return Share_q4_k_{{b}}({{b}}[block], {{b}}[block + 1u + j * 2u], {{b}}[block + 2u + j * 2u], j);
+}
+fn dot_q4_k_{{b}}(w: Share_q4_k_{{b}}, x: X) -> f32 {
     // The 6-bit scales and minima of groups 2j and 2j + 1, a byte each.
-    let words = head.yzw >> vec3u((j & 1u) * 16u);
-    let early = j < 2u;
+    let words = w.head.yzw >> vec3u((w.j & 1u) * 16u);
+    let early = w.j < 2u;
     let scales = select((words.z & 0x0f0fu) | ((words.x >> 2u) & 0x3030u), words.x & 0x3f3fu, early);
     let minima = select(((words.z >> 4u) & 0x0f0fu) | ((words.y >> 2u) & 0x3030u), words.y & 0x3f3fu, early);
     let nibble = vec4u(0x0f0f0f0fu);
-    let first = dots(low & nibble, x.a) + dots(high & nibble, x.b);
-    let second = dots((low >> vec4u(4u)) & nibble, x.c) + dots((high >> vec4u(4u)) & nibble, x.d);
-    let product = i32(scales & 255u) * first + i32((scales >> 8u) & 255u) * second;
-    let least = i32(minima & 255u) * x.sums.x + i32((minima >> 8u) & 255u) * x.sums.y;
-    let dm = unpack2x16float(head.x);
+    let first = dots_of_nibbles(w.low & nibble, x.a) + dots_of_nibbles(w.high & nibble, x.b);
+    let second = dots_of_nibbles((w.low >> vec4u(4u)) & nibble, x.c)
+        + dots_of_nibbles((w.high >> vec4u(4u)) & nibble, x.d);
+    let product = Sum(scales & 255u) * first + Sum((scales >> 8u) & 255u) * second;
+    let least = Sum(minima & 255u) * x.sums.x + Sum((minima >> 8u) & 255u) * x.sums.y;
+    let dm = unpack2x16float(w.head.x);
     return x.scale.x * (dm.x * f32(product) - dm.y * f32(least));
 }
