@@ -61,9 +61,9 @@ struct Parts {
     readers: Readers,
 }
 
-/// The longest row that a kernel keeps as int8 blocks of 32 or 256, with their scales and sums, in the 16 KiB
-/// of memory that every WebGPU workgroup has; and what a lane multiplies at a time.
-const QUANTIZED_ROW: [u64; 2] = [12_288, 14_336];
+/// The longest row that a kernel keeps as int8 blocks, with their scales, in the 16 KiB of memory that every
+/// WebGPU workgroup has; and what a lane multiplies at a time.
+const QUANTIZED_ROW: u64 = 14_336;
 const QUANTIZED_SHARE: u64 = 64;
 
 /// Rows of f32 of any rank, or a matrix of int8 blocks that `quantize_rows` made, by weights of any type that
@@ -102,14 +102,16 @@ fn quantizes(target: &Target, format: BlockFormat, x: &Type) -> Taken {
     if !target.int8 {
         return Err("it reads no int8 blocks".into());
     }
+    if !matches!(format, BlockFormat::Q8_0 | BlockFormat::Q8K) {
+        return Err(format!("its kernel makes no {} of a row", format.name()));
+    }
     let [rows, k] = x.shape.0.as_slice() else { return Ok(()) };
-    let longest = QUANTIZED_ROW[usize::from(format == BlockFormat::Q8K)];
-    let fits = |k: u64| k <= longest && k.is_multiple_of(QUANTIZED_SHARE);
+    let fits = |k: u64| k <= QUANTIZED_ROW && k.is_multiple_of(QUANTIZED_SHARE);
     if rows.as_static() == Some(1) && k.as_static().is_some_and(fits) {
         return Ok(());
     }
     Err(format!(
-        "its kernel makes {} of one row, of whole {QUANTIZED_SHARE} and at most {longest}",
+        "its kernel makes {} of one row, of whole {QUANTIZED_SHARE} and at most {QUANTIZED_ROW}",
         format.name()
     ))
 }
@@ -152,13 +154,10 @@ impl Parts {
         }
         // Several rows of int8 blocks meet packed weights alone. A few rows read short blocks side by side,
         // for which words are faster; biases would bind a buffer of weights a second time, as words.
-        let in_quads = m > 1
-            && match x.ty.dtype {
-                DType::Block(BlockFormat::Q8K) => true,
-                DType::Block(_) => m > few::MOST,
-                _ => false,
-            }
-            && at.biases.is_none();
+        let weights = &step.operands[at.weights..at.weights + op.segments];
+        let long = weights.iter().any(|w| w.ty.dtype.block_elements() == 256);
+        let in_quads =
+            m > 1 && x.ty.dtype.is_block() && (long || m > few::MOST) && at.biases.is_none();
         let mut segments = Vec::with_capacity(op.segments);
         for i in 0..op.segments {
             let w = &step.operands[at.weights + i];

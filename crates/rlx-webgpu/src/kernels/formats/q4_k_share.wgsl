@@ -14,8 +14,8 @@ fn dot_q4_k_{{b}}(row: u32, share: u32, x: X) -> f32 {
     let nibble = vec4u(0x0f0f0f0fu);
     let first = dots(low & nibble, x.a) + dots(high & nibble, x.b);
     let second = dots((low >> vec4u(4u)) & nibble, x.c) + dots((high >> vec4u(4u)) & nibble, x.d);
-    let product = i32(scales & 255u) * first + i32((scales >> 8u) & 255u) * second;
-    let least = i32(minima & 255u) * x.sums.x + i32((minima >> 8u) & 255u) * x.sums.y;
+    let product = vec2i(vec2u(scales, scales >> 8u) & vec2u(255u)) * vec2i(first, second);
+    let least = vec2i(vec2u(minima, minima >> 8u) & vec2u(255u)) * x.sums;
     let dm = unpack2x16float(head.x);
-    return x.scale.x * (dm.x * f32(product) - dm.y * f32(least));
+    return dot(x.scale, dm.x * vec2f(product) - dm.y * vec2f(least));
 }

@@ -20,5 +20,5 @@ fn dot_q6_k_{{b}}(row: u32, share: u32, x: X) -> f32 {
     let sums = vec4i(dots(less(a, 32u), x.a), dots(less(b, 32u), x.b),
         dots(less(c, 32u), x.c), dots(less(d, 32u), x.d));
     let products = signed(word_{{b}}(s)) * sums;
-    return x.scale.x * half_{{b}}(block + 208u) * f32(products.x + products.y + products.z + products.w);
+    return half_{{b}}(block + 208u) * dot(x.scale, vec2f(products.xz + products.yw));
 }
