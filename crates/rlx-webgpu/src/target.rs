@@ -47,7 +47,7 @@ pub fn target(limits: Limits) -> Target {
         formats: Target::every_format(),
         int8: true,
         int16: false,
-        super_blocks: BlockFormat::Q8K,
+        super_blocks: BlockFormat::Q8_0,
         claims: Claims::of(KERNELS),
         region_limits: Some(REGIONS),
         caches: Some(Caches { types: CACHES, block_heads: BLOCK_HEADS }),

@@ -86,11 +86,10 @@ fn every_form(rng: &mut Rng, dtype: DType, [m, top_k, experts, n, k]: [u64; 5]) 
     let add = GroupedMatMul { segments: 1, epilogue: GroupedEpilogue::SumAdd, ..each.clone() };
     agrees(add.clone(), &[&own, &gate, &b0, &ids, &shares, &residual].map(Operand::clone), &what);
     // The same of int8 blocks.
-    let format = match dtype {
-        DType::Block(block) if block.elements() == 256 => BlockFormat::Q8K,
-        DType::Block(_) => BlockFormat::Q8_0,
-        _ => return,
-    };
+    if !dtype.is_block() {
+        return;
+    }
+    let format = BlockFormat::Q8_0;
     let (shared, own) = (blocks_of(&shared, format), blocks_of(&own, format));
     let glu = GroupedMatMul::glu(Unary::Silu);
     agrees(glu, &[&shared, &gate, &up, &ids].map(Operand::clone), &what);

@@ -235,16 +235,18 @@ fn int8_activations_multiply_packed_weights() {
     let wide = device_with(|info| info.wgsl.subgroup = Some(32));
     let mut rng = Rng(4);
     for dtype in common_types().into_iter().chain(other_formats()).filter(|t| t.is_block()) {
-        let format =
-            if dtype.block_elements() == 256 { BlockFormat::Q8K } else { BlockFormat::Q8_0 };
+        let (short, long) = (BlockFormat::Q8_0, BlockFormat::Q8K);
         // Inputs are whole words: an even number of 34-byte blocks.
-        let cases: [(_, usize, usize, &[usize]); 3] = [
-            (&d, 256, 7, rows_of(dtype)),
-            (&d, 1024, 70, &[66]),
+        let mut cases: Vec<(_, _, usize, usize, &[usize])> = vec![
+            (&d, short, 256, 7, rows_of(dtype)),
+            (&d, short, 1024, 70, &[66]),
             // Rows that are few are no tiles where subgroups are wide.
-            (&wide, 1024, 70, &[5, 13]),
+            (&wide, short, 1024, 70, &[5, 13]),
         ];
-        for (d, k, n, rows) in cases {
+        if dtype == DType::Block(BlockFormat::Q4K) {
+            cases.extend([(&d, long, 512, 7, &[1, 66][..]), (&wide, long, 512, 7, &[5])]);
+        }
+        for (d, format, k, n, rows) in cases {
             for &m in rows {
                 for glu in [false, true] {
                     let x = int8_input(&mut rng, format, m, k);

@@ -98,7 +98,7 @@ fn logits_agree_with_the_reference_device() {
         let mut options = ModelOptions::chat(16).with_logits();
         options.compile.activations = activations;
         // Both round x alike.
-        options.compile.super_blocks = Some(BlockFormat::Q8K);
+        options.compile.super_blocks = Some(BlockFormat::Q8_0);
         options.compile.kv = kv;
         options.context = Some(256);
         let on = |device: Arc<dyn Device>| {

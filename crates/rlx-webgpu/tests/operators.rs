@@ -82,6 +82,7 @@ fn quantize_rows_makes_the_reference_blocks() {
         (BlockFormat::Q8_0, 1u64, 32u64),
         (BlockFormat::Q8_0, 3, 96),
         (BlockFormat::Q8_0, 130, 64),
+        (BlockFormat::Q8_0, 7, 224),
         (BlockFormat::Q8K, 1, 256),
         (BlockFormat::Q8K, 3, 768),
     ] {

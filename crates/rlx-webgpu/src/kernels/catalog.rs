@@ -243,9 +243,9 @@ fn experts(types: &[DType], out: &mut BTreeMap<String, Kernel>) -> Result<()> {
         }
     }
     // Of int8 blocks.
-    let q8k = DType::Block(BlockFormat::Q8K);
+    let q8_0 = DType::Block(BlockFormat::Q8_0);
     for packed_dot in [true, false] {
-        let made = Maker::new().arena(q8k, &[5, 256])?;
+        let made = Maker::new().arena(q8_0, &[5, 256])?;
         let made = made.weight(q4, &[3, 9, 256], 0)?.weight(q4, &[3, 9, 256], 1)?;
         let made = made.arena(DType::U32, &[5, 2])?;
         let name = format!("grouped_matmul_int8_{packed_dot}");
@@ -326,15 +326,16 @@ const COMMON: [BlockFormat; 5] =
     [BlockFormat::Q4_0, BlockFormat::Q8_0, BlockFormat::Q4K, BlockFormat::Q5K, BlockFormat::Q6K];
 
 fn matmuls(dtype: DType, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
-    let int8 = match dtype {
-        DType::Block(b) if b.elements() == 256 => Some(DType::Block(BlockFormat::Q8K)),
-        DType::Block(_) => Some(DType::Block(BlockFormat::Q8_0)),
-        _ => None,
+    let int8: &[BlockFormat] = match dtype {
+        DType::Block(BlockFormat::Q4K) => &[BlockFormat::Q8_0, BlockFormat::Q8K],
+        DType::Block(_) => &[BlockFormat::Q8_0],
+        _ => &[],
     };
     let k = if dtype.is_block() { 256 } else { 64 };
     let few = matches!(dtype, DType::Block(b) if !COMMON.contains(&b));
     for m in [1, 5, 65] {
-        for (x, k) in [(DType::F32, k), (DType::F32, 33)].into_iter().chain(int8.map(|x| (x, k))) {
+        let int8 = int8.iter().map(|&x| (DType::Block(x), k));
+        for (x, k) in [(DType::F32, k), (DType::F32, 33)].into_iter().chain(int8) {
             if dtype.is_block() && k == 33 {
                 continue;
             }
@@ -392,8 +393,7 @@ fn matmuls(dtype: DType, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
 /// Matmuls that make int8 blocks of their row: every epilogue, with and without subgroups and norms.
 fn quantising(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
     for block in Target::every_format() {
-        let (dtype, short) = (DType::Block(block), block.elements() < 256);
-        let quantize = Some(if short { BlockFormat::Q8_0 } else { BlockFormat::Q8K });
+        let (dtype, quantize) = (DType::Block(block), Some(BlockFormat::Q8_0));
         for subgroup in [None, Some(4), Some(8), Some(32)] {
             for (name, epilogue) in [
                 ("none", Epilogue::None),
@@ -402,7 +402,7 @@ fn quantising(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Res
                 ("glu", Epilogue::Glu(Unary::Silu)),
             ] {
                 // All of them with a full team; with other teams what differs there.
-                let all: &[_] = &[(true, false, 512), (false, true, 8192), (true, true, 12_288)];
+                let all: &[_] = &[(true, false, 512), (false, true, 8192), (true, true, 14_336)];
                 let few = if name == "glu" { &all[..1] } else { &[] };
                 let whole = subgroup == Some(32) && COMMON.contains(&block);
                 for &(norm, bias, k) in if whole { all } else { few } {
