@@ -46,7 +46,7 @@ pub fn target(limits: Limits) -> Target {
         fusions: Fusions::ALL,
         formats: Target::every_format(),
         int8: true,
-        int16: false,
+        int16: true,
         super_blocks: BlockFormat::Q8_0,
         claims: Claims::of(KERNELS),
         region_limits: Some(REGIONS),

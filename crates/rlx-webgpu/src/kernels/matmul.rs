@@ -17,7 +17,7 @@ use super::{Context, Launch, matrix, mismatch, word};
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Epilogue, MatMul, Op};
 use rlx_core::target::Target;
-use rlx_core::types::{BlockFormat, DType, Kind, Type};
+use rlx_core::types::{BlockFormat, DType, Type};
 use rlx_core::{Code, Error, Result};
 
 /// Which step constant says how often a workgroup takes more rows.
@@ -66,7 +66,7 @@ struct Parts {
 const QUANTIZED_ROW: u64 = 14_336;
 const QUANTIZED_SHARE: u64 = 64;
 
-/// Rows of f32 of any rank, or a matrix of int8 blocks that `quantize_rows` made, by weights of any type that
+/// Rows of f32 of any rank, or a matrix of the blocks that `quantize_rows` made, by weights of any type that
 /// the target reads.
 pub(super) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
     let known = ["segments", "bias", "norm_eps", "quantize", "epilogue", "map", "glu"];
@@ -81,10 +81,10 @@ pub(super) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
             if !target.reads(ty.dtype) {
                 return Err(format!("it reads no {}", ty.dtype));
             }
-        } else if i > 0 || ty.kind != Kind::Tensor || !ty.dtype.is_block() {
+        } else if i == 0 && ty.dtype.is_block() {
+            takes::blocks(i, ty, target)?;
+        } else {
             takes::is_f32(i, ty)?;
-        } else if !target.int8 {
-            return Err(takes::not(i, ty));
         }
     }
     match operands.first() {
