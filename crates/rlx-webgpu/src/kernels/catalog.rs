@@ -141,6 +141,7 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
         }
     }
     segments(&mut out)?;
+    halves(&types, &mut out)?;
     quantising(enable_subgroups, &mut out)?;
     let made = Maker::new().arena(DType::F32, &[3, 65])?.weight(DType::F32, &[65], 0)?;
     out.insert("rms_norm".into(), made.kernel(RmsNorm { eps: 1e-5 }, false, true)?);
@@ -392,6 +393,29 @@ fn matmuls(dtype: DType, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
     Ok(())
 }
 
+/// Products of 16-bit floats: by every type, rows of f32 and of blocks.
+fn halves(types: &[DType], out: &mut BTreeMap<String, Kernel>) -> Result<()> {
+    let wgsl = Wgsl { f16: true, ..Wgsl::default() };
+    for &dtype in types {
+        for k in if dtype.is_block() { vec![256] } else { vec![64, 33] } {
+            let made = Maker::new().arena(DType::F32, &[5, k])?;
+            let made = made.weight(dtype, &[9, k], 0)?.weight(dtype, &[9, k], 0)?;
+            let op =
+                MatMul { segments: 2, epilogue: Epilogue::Glu(Unary::Silu), ..MatMul::plain() };
+            out.insert(format!("matmul_half_{dtype}_{k}_glu"), made.kernel_in(op, true, wgsl)?);
+        }
+    }
+    let (q4, q6) = (DType::Block(BlockFormat::Q4K), DType::Block(BlockFormat::Q6K));
+    for x in [DType::F32, DType::Block(BlockFormat::Q8_0)] {
+        let made = Maker::new().arena(x, &[5, 256])?;
+        let made = made.weight(q4, &[9, 256], 0)?.weight(q6, &[9, 256], 0)?;
+        let made = made.weight(DType::F32, &[9], 1)?.weight(DType::F32, &[9], 1)?;
+        let op = MatMul { segments: 2, bias: true, ..MatMul::plain() };
+        out.insert(format!("matmul_half_{x}_two"), made.kernel_in(op, true, wgsl)?);
+    }
+    Ok(())
+}
+
 /// Matmuls that make int8 blocks of their row: every epilogue, with and without subgroups and norms.
 fn quantising(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
     for block in Target::every_format() {
@@ -425,7 +449,7 @@ fn quantising(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Res
                     let op =
                         MatMul { segments, bias, norm: norm.then_some(1e-5), quantize, epilogue };
                     let packed_dot = subgroup != Some(8);
-                    let wgsl = Wgsl { packed_dot, subgroup, enable_subgroups };
+                    let wgsl = Wgsl { packed_dot, subgroup, enable_subgroups, f16: false };
                     let lanes = subgroup.unwrap_or(0);
                     let key = format!("matmul_rows_{dtype}_{k}_{name}_norm_{norm}_lanes_{lanes}");
                     out.insert(key, made.kernel_in(op, false, wgsl)?);

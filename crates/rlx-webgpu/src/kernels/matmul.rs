@@ -6,6 +6,7 @@ pub(super) mod experts;
 mod few;
 mod rows;
 mod tile;
+mod tile_half;
 mod tile_int8;
 mod vector;
 
@@ -130,6 +131,8 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resu
         few::launch(&parts, cx, emit).map(Some)
     } else if parts.x_type != DType::F32 && cx.wgsl.packed_dot {
         tile_int8::launch(&parts, cx, emit).map(Some)
+    } else if cx.wgsl.f16 && parts.norm.is_none() {
+        tile_half::launch(&parts, cx, emit).map(Some)
     } else {
         tile::launch(&parts, cx, emit).map(Some)
     }
