@@ -50,7 +50,8 @@ fn parts(program: &Program) -> Vec<(String, usize)> {
 }
 
 fn every_step_has_a_kernel(what: &str, model: &CompiledModel) {
-    let subgroups = Wgsl { packed_dot: true, subgroup: Some(32), enable_subgroups: true };
+    let subgroups =
+        Wgsl { packed_dot: true, subgroup: Some(32), enable_subgroups: true, f16: true };
     for (p, wgsl) in model.programs.iter().flat_map(|p| [(p, subgroups), (p, Wgsl::default())]) {
         check(p, &model.plan, &DEFAULT).unwrap_or_else(|e| panic!("{what}, {}: {e}", p.name));
         let state = model.states.iter().position(|s| s.name == rlx_core::lower::CTL).unwrap();

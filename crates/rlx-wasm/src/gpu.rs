@@ -152,7 +152,6 @@ impl HostGpu {
         let info = GpuInfo {
             adapter: host.adapter_name(),
             driver: String::new(), // no page is told
-            features: names("features"),
             max_buffer: limit("maxBufferSize", 256 << 20),
             max_binding: limit("maxStorageBufferBindingSize", 128 << 20),
             max_storage_buffers: limit("maxStorageBuffersPerShaderStage", 8) as u32,
@@ -166,7 +165,9 @@ impl HostGpu {
                     .filter(|&n| n > 0)
                     .map(|n| n as u32),
                 enable_subgroups: json.get("enableSubgroups").and_then(Json::as_bool) == Some(true),
+                f16: names("features").iter().any(|f| f == "shader-f16"),
             },
+            features: names("features"),
             // A page's kernel times come from the browser's own tools: timestamps here are rounded to 100 us.
             timestamps: false,
         };

@@ -158,6 +158,11 @@ impl<G: Gpu> WebGpuDevice<G> {
         }
     }
 
+    /// Of these features those that kernels use: f16 arithmetic where the tuning says so.
+    fn used(&self, wgsl: Wgsl) -> Wgsl {
+        Wgsl { f16: wgsl.f16 && self.tuning.get().half, ..wgsl }
+    }
+
     /// The tuning of its kernels.
     pub fn tuning(&self) -> Tuning {
         self.tuning.get()
@@ -270,14 +275,14 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
         DeviceInfo {
             kind: "webgpu".into(),
             adapter: self.info.adapter.clone(),
-            features: self.wgsl.get().features().into_iter().map(String::from).collect(),
+            features: self.used(self.wgsl.get()).features().into_iter().map(String::from).collect(),
             demoted: [self.broken.lock().as_slice(), &self.avoided.lock()].concat(),
             tuning: Some(self.tuning.get().on(self.wgsl.get()).to_string()),
         }
     }
 
     fn optional(&self) -> Vec<&'static str> {
-        self.works.get().features()
+        self.used(self.works.get()).features()
     }
 
     fn avoid(&self, features: &[&'static str], why: &str) {

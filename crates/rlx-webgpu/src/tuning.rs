@@ -63,6 +63,9 @@ pub struct Tuning {
     shapes: [Shape; 4],
     /// Wanted number of parallel parts of one row's attention: key and value heads times splits.
     pub parts: u64,
+    /// Whether products of f32 rows of a prompt are made of 16-bit floats, where the device has these. Their
+    /// roundings are larger than those of f32, and a hundred times smaller than those of int8.
+    pub half: bool,
 }
 
 /// The cache key of a tuning: the adapter, its driver and this version of RLX.
@@ -96,7 +99,7 @@ impl Tuning {
             lanes if lanes < WIDE => [shape(256, 2), shape(256, 2), shape(256, 1), shape(256, 2)],
             _ => [shape(256, 1), shape(256, 1), shape(256, 2), shape(256, 2)],
         };
-        Tuning { shapes, parts: 256 }
+        Tuning { shapes, parts: 256, half: false }
     }
 
     /// The shape of a class of products.
@@ -119,7 +122,7 @@ impl Tuning {
     /// This tuning for kernels with these WGSL features: without subgroups it has the usual shapes.
     #[must_use]
     pub fn on(self, wgsl: Wgsl) -> Tuning {
-        if wgsl.lanes() > 1 { self } else { Tuning { parts: self.parts, ..Tuning::usual(wgsl) } }
+        if wgsl.lanes() > 1 { self } else { Tuning { shapes: Tuning::usual(wgsl).shapes, ..self } }
     }
 
     /// This tuning with another shape of one class.
@@ -133,6 +136,12 @@ impl Tuning {
     #[must_use]
     pub fn with_parts(self, parts: u64) -> Tuning {
         Tuning { parts, ..self }
+    }
+
+    /// This tuning with products of 16-bit floats, or without.
+    #[must_use]
+    pub fn with_half(self, half: bool) -> Tuning {
+        Tuning { half, ..self }
     }
 
     /// Shapes to choose from, the present one first. Without subgroups there is only one, because sums pass
@@ -170,7 +179,12 @@ impl Tuning {
         }
         let parts = words.next().and_then(|w| w.strip_prefix("parts=")?.parse().ok());
         tuning.parts = parts.filter(|p| PARTS.contains(p)).ok_or_else(wrong)?;
-        if words.next().is_some() { Err(wrong()) } else { Ok(tuning) }
+        match (words.next(), words.next()) {
+            (None, _) => {}
+            (Some("half"), None) => tuning.half = true,
+            _ => return Err(wrong()),
+        }
+        Ok(tuning)
     }
 }
 
@@ -180,7 +194,8 @@ impl fmt::Display for Tuning {
             let Shape { threads, rows } = self.shape(class);
             write!(f, "{}={threads}x{rows} ", class.name())?;
         }
-        write!(f, "parts={}", self.parts)
+        write!(f, "parts={}", self.parts)?;
+        f.write_str(if self.half { " half" } else { "" })
     }
 }
 
@@ -197,6 +212,8 @@ mod tests {
         for wgsl in [Wgsl::default(), wide(), Wgsl { subgroup: Some(4), ..Wgsl::default() }] {
             let usual = Tuning::usual(wgsl);
             assert_eq!(Tuning::parse(&usual.to_string(), wgsl), Ok(usual));
+            let half = usual.with_half(true);
+            assert_eq!(Tuning::parse(&half.to_string(), wgsl), Ok(half));
             for class in Class::ALL {
                 for shape in usual.shapes(class, wgsl) {
                     let parts = usual.all_parts()[1];
@@ -221,6 +238,7 @@ mod tests {
             ("long=", "wide="),
             ("parts=256", "parts=0"),
             ("parts=256", "parts=256 more=1"),
+            ("parts=256", "parts=256 half half"),
             (" parts=256", ""),
         ] {
             let text = text.replace(from, to);

@@ -85,20 +85,22 @@ fn every_form(rng: &mut Rng, dtype: DType, [m, top_k, experts, n, k]: [u64; 5]) 
     agrees(GroupedMatMul::sum(), &[&own, &gate, &ids, &shares].map(Operand::clone), &what);
     let add = GroupedMatMul { segments: 1, epilogue: GroupedEpilogue::SumAdd, ..each.clone() };
     agrees(add.clone(), &[&own, &gate, &b0, &ids, &shares, &residual].map(Operand::clone), &what);
-    // The same of int8 blocks.
-    let format = match dtype {
-        DType::Block(block) if block.elements() == 256 => BlockFormat::Q8K,
-        DType::Block(_) => BlockFormat::Q8_0,
-        _ => return,
-    };
-    let (shared, own) = (blocks_of(&shared, format), blocks_of(&own, format));
-    let glu = GroupedMatMul::glu(Unary::Silu);
-    agrees(glu, &[&shared, &gate, &up, &ids].map(Operand::clone), &what);
-    agrees(each, &[&own, &gate, &up, &b0, &b1, &ids].map(Operand::clone), &what);
-    agrees(add, &[&own, &gate, &b0, &ids, &shares, &residual].map(Operand::clone), &what);
+    // The same of blocks of integers.
+    for format in [BlockFormat::Q8_0, BlockFormat::Q15_0] {
+        if !dtype.is_block() || format == BlockFormat::Q15_0 && m > 1 {
+            return;
+        }
+        let (shared, own) = (blocks_of(&shared, format), blocks_of(&own, format));
+        let glu = GroupedMatMul::glu(Unary::Silu);
+        agrees(glu, &[&shared, &gate, &up, &ids].map(Operand::clone), &what);
+        let operands = [&own, &gate, &up, &b0, &b1, &ids].map(Operand::clone);
+        agrees(each.clone(), &operands, &what);
+        let operands = [&own, &gate, &b0, &ids, &shares, &residual].map(Operand::clone);
+        agrees(add.clone(), &operands, &what);
+    }
 }
 
-/// Rows as int8 blocks, which the device's own kernel makes of them.
+/// Rows as blocks of integers, which the device's own kernel makes of them.
 fn blocks_of(x: &Operand, format: BlockFormat) -> Operand {
     let op = Op::from(QuantizeRows::to(format));
     let made = run_op(&device(), op.clone(), std::slice::from_ref(x));

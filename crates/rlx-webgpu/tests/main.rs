@@ -16,6 +16,7 @@ mod kv_blocks;
 #[path = "../../../tests/support/load.rs"]
 mod load;
 mod matmul;
+mod matmul_half;
 mod matmul_rows;
 mod model;
 #[path = "../../../tests/support/moves.rs"]

@@ -208,7 +208,7 @@ fn epilogues_and_the_norm_prologue_hold_for_every_type() {
     }
 }
 
-/// int8 blocks as `quantize_rows` makes them, here from random bytes.
+/// Blocks of integers as `quantize_rows` makes them, here from random bytes.
 fn int8_input(rng: &mut Rng, format: BlockFormat, m: usize, k: usize) -> Operand {
     let mut bytes = rng.bytes(m * k / format.elements() * format.bytes());
     for block in bytes.chunks_exact_mut(format.bytes()) {
@@ -230,21 +230,30 @@ fn int8_input(rng: &mut Rng, format: BlockFormat, m: usize, k: usize) -> Operand
 }
 
 #[test]
-fn int8_activations_multiply_packed_weights() {
+fn integer_activations_multiply_packed_weights() {
     let d = device();
     let wide = device_with(|info| info.wgsl.subgroup = Some(32));
+    let decoded = device_with(|info| info.wgsl.packed_dot = false);
     let mut rng = Rng(4);
     for dtype in common_types().into_iter().chain(other_formats()).filter(|t| t.is_block()) {
-        let format =
-            if dtype.block_elements() == 256 { BlockFormat::Q8K } else { BlockFormat::Q8_0 };
+        let (short, two, long) = (BlockFormat::Q8_0, BlockFormat::Q15_0, BlockFormat::Q8K);
         // Inputs are whole words: an even number of 34-byte blocks.
-        let cases: [(_, usize, usize, &[usize]); 3] = [
-            (&d, 256, 7, rows_of(dtype)),
-            (&d, 1024, 70, &[66]),
+        let mut cases: Vec<(_, _, usize, usize, &[usize])> = vec![
+            (&d, short, 256, 7, rows_of(dtype)),
+            (&d, short, 1024, 70, &[66]),
             // Rows that are few are no tiles where subgroups are wide.
-            (&wide, 1024, 70, &[5, 13]),
+            (&wide, short, 1024, 70, &[5, 13]),
+            (&d, two, 256, 7, rows_of(dtype)),
         ];
-        for (d, k, n, rows) in cases {
+        if common_types().contains(&dtype) {
+            cases.extend([(&d, two, 1024, 70, &[66][..]), (&wide, two, 1024, 70, &[5])]);
+        }
+        if dtype == DType::Block(BlockFormat::Q4K) {
+            cases.extend([(&d, long, 512, 7, &[1, 66][..]), (&wide, long, 512, 7, &[5])]);
+            cases
+                .extend([(&decoded, short, 512, 7, &[1, 5][..]), (&decoded, two, 512, 7, &[1, 5])]);
+        }
+        for (d, format, k, n, rows) in cases {
             for &m in rows {
                 for glu in [false, true] {
                     let x = int8_input(&mut rng, format, m, k);
@@ -264,7 +273,7 @@ fn int8_activations_multiply_packed_weights() {
                     let want: Vec<f64> = (0..m * n)
                         .map(|i| if glu { Unary::Silu.eval(ys[0][i]) * ys[1][i] } else { ys[0][i] })
                         .collect();
-                    let what = format!("{dtype} int8 {m}x{k}x{n} glu {glu}");
+                    let what = format!("{dtype} by {} {m}x{k}x{n} glu {glu}", format.name());
                     assert_close(&what, &floats(&got[0]), &want, 5e-6);
                 }
             }

@@ -50,10 +50,6 @@ fn devices() -> Vec<(&'static str, Arc<TestDevice>)> {
     ]
 }
 
-fn blocks(dtype: DType) -> BlockFormat {
-    if dtype.block_elements() == 256 { BlockFormat::Q8K } else { BlockFormat::Q8_0 }
-}
-
 /// The operands of a product of one row: `n` rows of each of these types, of `k` elements.
 fn operands_of(rng: &mut Rng, op: &MatMul, types: &[(DType, usize)], k: usize) -> Vec<Operand> {
     let mut operands = vec![input(&[1, k as u64], &rng.floats(k))];
@@ -113,16 +109,21 @@ fn every_format_epilogue_and_length() {
         for dtype in common_types().into_iter().chain(others).filter(|t| t.is_block()) {
             let short = dtype.block_elements() < 256;
             let common = matches!(dtype, DType::Block(BlockFormat::Q4K | BlockFormat::Q8_0));
-            let mut cases = vec![(256, 70, add, true)];
+            let q8_0 = BlockFormat::Q8_0;
+            let mut cases = vec![(256, 70, add, true, q8_0)];
             if common && at == 0 {
-                cases.extend([(1280, 33, map, false), (4352, 1, Epilogue::None, true)]);
+                let longest = (14_336, 1, Epilogue::None, true, q8_0);
+                cases.extend([(1280, 33, map, false, q8_0), longest]);
             }
             if common {
-                cases.push((if short { 192 } else { 512 }, 66, glu, false));
+                cases.push((if short { 192 } else { 512 }, 66, glu, false, q8_0));
             }
-            for (k, n, epilogue, norm) in cases {
+            if common && !short {
+                cases.push((512, 66, glu, false, BlockFormat::Q8K));
+            }
+            for (k, n, epilogue, norm, blocks) in cases {
                 let segments = if matches!(epilogue, Epilogue::Glu(_)) { 2 } else { 1 };
-                let quantize = Some(blocks(dtype));
+                let quantize = Some(blocks);
                 let (bias, norm) = (!norm, norm.then_some(1e-5));
                 let op = MatMul { segments, bias, norm, quantize, epilogue };
                 let operands = operands_of(&mut rng, &op, &vec![(dtype, n); segments], k);
@@ -145,7 +146,7 @@ fn segments_of_different_formats_and_a_matrix_of_many_rows() {
             let w = random_weights(&mut rng, dtype, n, k);
             operands.push(weight(dtype, &[n as u64, k as u64], w));
         }
-        let quantize = Some(BlockFormat::Q8K);
+        let quantize = Some(BlockFormat::Q8_0);
         let op = MatMul { segments: 3, quantize, ..MatMul::plain() };
         check(&mut cases, &format!("{name}: segments"), &d, op, &operands);
     }
@@ -160,7 +161,7 @@ fn a_row_of_zeros_and_one_of_the_longest() {
             let dtype = DType::Block(BlockFormat::Q4K);
             let w = random_weights(&mut rng, dtype, 9, k);
             let operands = [input(&[1, k as u64], &x), weight(dtype, &[9, k as u64], w)];
-            let op = MatMul { quantize: Some(BlockFormat::Q8K), ..MatMul::plain() };
+            let op = MatMul { quantize: Some(BlockFormat::Q8_0), ..MatMul::plain() };
             check(&mut cases, &format!("{name}: {k}"), &d, op, &operands);
         }
     }

@@ -159,7 +159,7 @@ fn a_row_that_becomes_int8_over_parts() {
     for (d, few) in [(masked(full), 0..4), (masked(alone), 3..4)] {
         let mut rng = Rng(2);
         for (op, types) in forms(false).drain(few) {
-            let op = MatMul { quantize: Some(BlockFormat::Q8K), ..op };
+            let op = MatMul { quantize: Some(BlockFormat::Q8_0), ..op };
             let operands = operands(&mut rng, &op, 1, 150, 512, &types);
             check_parts(&format!("{:?}", op.epilogue), &d, op, &operands, 2e-3);
         }
@@ -182,10 +182,11 @@ fn rows_of_int8_over_parts() {
             let one = matches!(op.epilogue, Epilogue::Glu(_));
             for m in if one { 1..=2 } else { 5..=5 } {
                 let mut operands = operands(&mut rng, &op, m, 150, 512, &types);
-                let blocks = DType::Block(BlockFormat::Q8K);
-                let mut bytes = rng.bytes(m as usize * 2 * 292);
-                for block in bytes.chunks_exact_mut(292) {
-                    block[..4].copy_from_slice(&(0.01 + rng.float().abs() * 0.02).to_le_bytes());
+                let blocks = DType::Block(BlockFormat::Q8_0);
+                let mut bytes = rng.bytes(m as usize * 16 * 34);
+                for block in bytes.chunks_exact_mut(34) {
+                    let d = half::f16::from_f32(0.01 + rng.float().abs() * 0.02);
+                    block[..2].copy_from_slice(&d.to_le_bytes());
                 }
                 operands[0] = Operand { space: Space::Input, ..weight(blocks, &[m, 512], bytes) };
                 check_parts(

@@ -19,7 +19,7 @@ if (!dir || !(part >= 1 && part <= parts)) {
 // Dawn frees what JavaScript no longer reaches, even while a promise of it is pending.
 globalThis.rlxGpu = create(['backend=null']);
 globalThis.rlxAdapter = await rlxGpu.requestAdapter();
-globalThis.rlxDevice = await rlxAdapter.requestDevice({ requiredFeatures: ['subgroups'] });
+globalThis.rlxDevice = await rlxAdapter.requestDevice({ requiredFeatures: ['subgroups', 'shader-f16'] });
 
 const files = readdirSync(dir).filter((name) => name.endsWith('.wgsl')).sort().filter((_, i) => i % parts === part - 1);
 let faults = 0;

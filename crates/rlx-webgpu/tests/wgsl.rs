@@ -14,7 +14,9 @@ fn naga_accepts_every_kernel() {
             .unwrap_or_else(|e| panic!("{name}: {}", e.emit_to_string(&kernel.wgsl)));
         // The first is naga's name for `unpack2x16float`, which every WebGPU has; the others are for
         // kernels that are printed where there are subgroups.
-        let capabilities = Capabilities::SHADER_FLOAT16_IN_FLOAT32 | Capabilities::SUBGROUP;
+        let capabilities = Capabilities::SHADER_FLOAT16_IN_FLOAT32
+            | Capabilities::SHADER_FLOAT16
+            | Capabilities::SUBGROUP;
         Validator::new(ValidationFlags::all(), capabilities)
             .subgroup_stages(ShaderStages::COMPUTE)
             .subgroup_operations(SubgroupOperationSet::all())
@@ -41,9 +43,10 @@ fn kernels_stay_within_default_limits() {
         assert!(kernel.memory.len() <= 8, "{name} binds {} buffers", kernel.memory.len());
         assert!(kernel.words.len() <= 64, "{name} has {} step constants", kernel.words.len());
         assert!(kernel.groups.iter().all(|&n| n > 0 && n <= 65_535), "{name}");
-        for directive in ["enable ", "requires "] {
-            assert!(!kernel.wgsl.contains(directive), "{name} asks for a feature");
-        }
+        let half = name.starts_with("matmul_half_");
+        assert_eq!(kernel.wgsl.contains("enable f16;"), half, "{name}");
+        assert_eq!(kernel.wgsl.matches("enable ").count(), usize::from(half), "{name}");
+        assert!(!kernel.wgsl.contains("requires "), "{name} asks for a feature");
         let shuffles = kernel.wgsl.contains("subgroup");
         assert_eq!(shuffles, name.contains("_lanes_") && !name.ends_with("_lanes_0"), "{name}");
     }

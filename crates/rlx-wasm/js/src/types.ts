@@ -204,8 +204,8 @@ export interface EngineInfo {
   /** The GPU adapter's name, or the CPU's SIMD level and threads. */
   adapter: string;
   /**
-   * Features of the device that are used: on the CPU `simd128` or `relaxed-simd`, on a GPU `subgroups` and
-   * `packed_4x8_integer_dot_product`.
+   * Features of the device that are used: on the CPU `simd128` or `relaxed-simd`, on a GPU `subgroups`,
+   * `packed_4x8_integer_dot_product` and `shader-f16`.
    */
   features: string[];
   /** Features that the GPU offers but computes wrong values with, so that they are not used: `subgroups: why`. */

@@ -26,7 +26,7 @@ impl<G: Gpu> WebGpuDevice<G> {
                 .control
                 .filter(|_| step.live.is_some())
                 .map(|c| RowsControl { state: c.state, rows: c.tokens });
-            let wgsl = self.wgsl.get();
+            let wgsl = self.used(self.wgsl.get());
             let tuning = self.tuning.get().on(wgsl);
             let cx = kernels::Context { plan: &plan, rows_control, wgsl, tuning };
             let Some(kernel) = kernels::kernel(step, &cx)? else { continue };

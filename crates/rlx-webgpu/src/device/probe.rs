@@ -5,7 +5,7 @@
 //! one dimension, which WGSL does not promise and kernels need.
 
 use super::{Buffer, WebGpuDevice};
-use crate::gpu::{Binding, BindingKind, Command, Gpu, PACKED_DOT, SUBGROUPS, Usage};
+use crate::gpu::{Binding, BindingKind, Command, Gpu, PACKED_DOT, SHADER_F16, SUBGROUPS, Usage};
 use crate::kernels::fill;
 use core::task::{Context, Poll};
 use rlx_core::{Code, Result};
@@ -88,6 +88,33 @@ impl Probe {
     }
 }
 
+/// Threads of the f16 products'.
+const HALVES: u32 = 64;
+
+impl Probe {
+    /// Products and sums that are numbers of 11 bits, so that none is rounded.
+    fn half() -> Probe {
+        let x = |i: u32| (i as f32 - 32.0) / 64.0;
+        let y = |i: u32| 2.0 * i as f32 - 63.0;
+        let z = |i: u32| (i % 32) as f32 / 64.0;
+        let all = |f: &dyn Fn(u32) -> f32| (0..HALVES).map(f).collect::<Vec<f32>>();
+        let mut before = [all(&x), all(&y), all(&z)].concat();
+        let mut after = before.clone();
+        after.extend((0..HALVES).flat_map(|thread| {
+            [0, 1, 2, 3].map(|j| (63 - thread + 16 * j) % HALVES).map(|i| x(i) * y(i) + z(i))
+        }));
+        before.resize(after.len(), 0.0);
+        let bits = |all: Vec<f32>| all.into_iter().map(f32::to_bits).collect();
+        Probe {
+            feature: SHADER_F16,
+            wgsl: wgsl!("probe_half.wgsl").into(),
+            entry: "probe_half",
+            before: bits(before),
+            after: bits(after),
+        }
+    }
+}
+
 /// A probe on the GPU.
 struct Running {
     probe: Probe,
@@ -124,6 +151,9 @@ impl Probes {
         }
         if wgsl.packed_dot {
             probes.push(Probe::dot());
+        }
+        if wgsl.f16 {
+            probes.push(Probe::half());
         }
         let ids = &mut device.state.lock().ids;
         let running = probes.into_iter().map(|probe| {

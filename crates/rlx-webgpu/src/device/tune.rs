@@ -258,7 +258,7 @@ impl Workload {
         let gated = class == Class::Gated;
         let segments = if gated { 2 } else { 1 };
         let epilogue = if gated { Epilogue::Glu(Unary::Silu) } else { Epilogue::None };
-        let quantize = Some(BlockFormat::Q8K);
+        let quantize = Some(BlockFormat::Q8_0);
         let op = Op::from(MatMul { segments, epilogue, quantize, ..MatMul::plain() });
         let (_, k) = size(class);
         let weights = self.weights(class.name());

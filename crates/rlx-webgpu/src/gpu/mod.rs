@@ -121,12 +121,16 @@ pub struct Wgsl {
     pub subgroup: Option<u32>,
     /// Whether a shader with subgroups must say `enable subgroups;`: Tint demands it, naga refuses it.
     pub enable_subgroups: bool,
+    /// `shader-f16`: arithmetic with 16-bit floats. Kernels use it where the [tuning](crate::tuning::Tuning) says so.
+    pub f16: bool,
 }
 
 /// Names of what kernels have a form without.
 pub const SUBGROUPS: &str = "subgroups";
 /// As WGSL names its language feature.
 pub const PACKED_DOT: &str = "packed_4x8_integer_dot_product";
+/// As WebGPU names its device feature.
+pub const SHADER_F16: &str = "shader-f16";
 
 impl Wgsl {
     /// Lanes that kernels shuffle among, at most 32; 1 where they do without.
@@ -139,7 +143,8 @@ impl Wgsl {
 
     /// Names of the features that kernels use.
     pub fn features(&self) -> Vec<&'static str> {
-        let all = [(self.lanes() > 1, SUBGROUPS), (self.packed_dot, PACKED_DOT)];
+        let all =
+            [(self.lanes() > 1, SUBGROUPS), (self.packed_dot, PACKED_DOT), (self.f16, SHADER_F16)];
         all.into_iter().filter(|f| f.0).map(|f| f.1).collect()
     }
 
@@ -149,6 +154,7 @@ impl Wgsl {
         Wgsl {
             packed_dot: self.packed_dot && !features.contains(&PACKED_DOT),
             subgroup: self.subgroup.filter(|_| !features.contains(&SUBGROUPS)),
+            f16: self.f16 && !features.contains(&SHADER_F16),
             ..self
         }
     }

@@ -109,7 +109,8 @@ fn fault(error: &wgpu::Error) -> Error {
 
 impl NativeGpu {
     /// Opens the adapter whose name contains `adapter_name` (letter case does not matter), or the
-    /// fastest one. Asks for the adapter's own buffer limits, and for subgroups where it has them.
+    /// fastest one. Asks for the adapter's own buffer limits, and for subgroups and f16 arithmetic
+    /// where it has them.
     ///
     /// # Errors
     /// `DeviceUnavailable` where there is no such adapter, or it refuses to open.
@@ -140,8 +141,9 @@ impl NativeGpu {
             max_storage_buffer_binding_size: own.max_storage_buffer_binding_size,
             ..wgpu::Limits::default()
         };
-        let features =
-            adapter.features() & (wgpu::Features::SUBGROUP | wgpu::Features::TIMESTAMP_QUERY);
+        let optional =
+            wgpu::Features::SUBGROUP | wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::SHADER_F16;
+        let features = adapter.features() & optional;
         let subgroups = features.contains(wgpu::Features::SUBGROUP);
         let open = |limits: wgpu::Limits| {
             block(adapter.request_device(&wgpu::DeviceDescriptor {
@@ -183,6 +185,7 @@ impl NativeGpu {
                     .contains(wgpu::WgslLanguageFeatures::Packed4x8IntegerDotProduct),
                 subgroup: subgroups.then_some(about.subgroup_min_size),
                 enable_subgroups: false,
+                f16: features.contains(wgpu::Features::SHADER_F16),
             },
             timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         };

@@ -141,6 +141,7 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
         }
     }
     segments(&mut out)?;
+    halves(&types, &mut out)?;
     quantising(enable_subgroups, &mut out)?;
     floats(enable_subgroups, &mut out)?;
     let made = Maker::new().arena(DType::F32, &[3, 65])?.weight(DType::F32, &[65], 0)?;
@@ -153,7 +154,7 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
         .arena(DType::F32, &[3, 64])?;
     out.insert("rms_norm_add".into(), made.kernel(RmsNormAdd { eps: 1e-5 }, false, true)?);
     experts(&types, &mut out)?;
-    for format in [BlockFormat::Q8_0, BlockFormat::Q8K] {
+    for format in [BlockFormat::Q8_0, BlockFormat::Q15_0, BlockFormat::Q8K] {
         let made = Maker::new().arena(DType::F32, &[3, 256])?;
         let name = format!("quantize_rows_{}", format.name());
         out.insert(name, made.kernel(QuantizeRows::to(format), true, true)?);
@@ -244,9 +245,9 @@ fn experts(types: &[DType], out: &mut BTreeMap<String, Kernel>) -> Result<()> {
         }
     }
     // Of int8 blocks.
-    let q8k = DType::Block(BlockFormat::Q8K);
+    let q8_0 = DType::Block(BlockFormat::Q8_0);
     for packed_dot in [true, false] {
-        let made = Maker::new().arena(q8k, &[5, 256])?;
+        let made = Maker::new().arena(q8_0, &[5, 256])?;
         let made = made.weight(q4, &[3, 9, 256], 0)?.weight(q4, &[3, 9, 256], 1)?;
         let made = made.arena(DType::U32, &[5, 2])?;
         let name = format!("grouped_matmul_int8_{packed_dot}");
@@ -327,15 +328,18 @@ const COMMON: [BlockFormat; 5] =
     [BlockFormat::Q4_0, BlockFormat::Q8_0, BlockFormat::Q4K, BlockFormat::Q5K, BlockFormat::Q6K];
 
 fn matmuls(dtype: DType, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
-    let int8 = match dtype {
-        DType::Block(b) if b.elements() == 256 => Some(DType::Block(BlockFormat::Q8K)),
-        DType::Block(_) => Some(DType::Block(BlockFormat::Q8_0)),
-        _ => None,
+    let int8: &[BlockFormat] = match dtype {
+        DType::Block(BlockFormat::Q4K) => {
+            &[BlockFormat::Q8_0, BlockFormat::Q15_0, BlockFormat::Q8K]
+        }
+        DType::Block(_) => &[BlockFormat::Q8_0, BlockFormat::Q15_0],
+        _ => &[],
     };
     let k = if dtype.is_block() { 256 } else { 64 };
     let few = matches!(dtype, DType::Block(b) if !COMMON.contains(&b));
     for m in [1, 5, 65] {
-        for (x, k) in [(DType::F32, k), (DType::F32, 33)].into_iter().chain(int8.map(|x| (x, k))) {
+        let int8 = int8.iter().map(|&x| (DType::Block(x), k));
+        for (x, k) in [(DType::F32, k), (DType::F32, 33)].into_iter().chain(int8) {
             if dtype.is_block() && k == 33 {
                 continue;
             }
@@ -390,14 +394,36 @@ fn matmuls(dtype: DType, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
     Ok(())
 }
 
+/// Products of 16-bit floats: by every type, rows of f32 and of blocks.
+fn halves(types: &[DType], out: &mut BTreeMap<String, Kernel>) -> Result<()> {
+    let wgsl = Wgsl { f16: true, ..Wgsl::default() };
+    for &dtype in types {
+        for k in if dtype.is_block() { vec![256] } else { vec![64, 33] } {
+            let made = Maker::new().arena(DType::F32, &[5, k])?;
+            let made = made.weight(dtype, &[9, k], 0)?.weight(dtype, &[9, k], 0)?;
+            let op =
+                MatMul { segments: 2, epilogue: Epilogue::Glu(Unary::Silu), ..MatMul::plain() };
+            out.insert(format!("matmul_half_{dtype}_{k}_glu"), made.kernel_in(op, true, wgsl)?);
+        }
+    }
+    let (q4, q6) = (DType::Block(BlockFormat::Q4K), DType::Block(BlockFormat::Q6K));
+    for x in [DType::F32, DType::Block(BlockFormat::Q8_0)] {
+        let made = Maker::new().arena(x, &[5, 256])?;
+        let made = made.weight(q4, &[9, 256], 0)?.weight(q6, &[9, 256], 0)?;
+        let made = made.weight(DType::F32, &[9], 1)?.weight(DType::F32, &[9], 1)?;
+        let op = MatMul { segments: 2, bias: true, ..MatMul::plain() };
+        out.insert(format!("matmul_half_{x}_two"), made.kernel_in(op, true, wgsl)?);
+    }
+    Ok(())
+}
+
 /// Matmuls that make int8 blocks of their row: every epilogue, with and without subgroups and norms.
 fn quantising(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
     for block in Target::every_format() {
-        let short = block.elements() < 256;
-        let quantize = Some(if short { BlockFormat::Q8_0 } else { BlockFormat::Q8K });
-        let dtype = DType::Block(block);
+        let (dtype, quantize) = (DType::Block(block), Some(BlockFormat::Q8_0));
         for lanes in [None, Some(4), Some(8), Some(32)] {
-            let wgsl = Wgsl { packed_dot: lanes != Some(8), subgroup: lanes, enable_subgroups };
+            let packed_dot = lanes != Some(8);
+            let wgsl = Wgsl { packed_dot, subgroup: lanes, enable_subgroups, f16: false };
             rows(dtype, quantize, wgsl, COMMON.contains(&block), out)?;
         }
     }
@@ -410,7 +436,7 @@ fn floats(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<
     for dtype in packed.chain([DType::F32, DType::F16, DType::BF16]) {
         let common = matches!(dtype, DType::Block(b) if COMMON.contains(&b));
         for lanes in [None, Some(4), Some(32)] {
-            let wgsl = Wgsl { packed_dot: true, subgroup: lanes, enable_subgroups };
+            let wgsl = Wgsl { packed_dot: true, subgroup: lanes, enable_subgroups, f16: false };
             if common || lanes == Some(32) {
                 rows(dtype, None, wgsl, common, out)?;
             }
@@ -434,7 +460,7 @@ fn rows(
         ("map", Epilogue::Map(Unary::Gelu)),
         ("glu", Epilogue::Glu(Unary::Silu)),
     ] {
-        let all: &[_] = &[(true, false, 512), (false, true, 8192), (true, true, 12_288)];
+        let all: &[_] = &[(true, false, 512), (false, true, 8192), (true, true, 14_336)];
         let few = if name == "glu" { &all[..1] } else { &[] };
         let whole = wgsl.subgroup == Some(32) && common;
         for &(norm, bias, k) in if whole { all } else { few } {

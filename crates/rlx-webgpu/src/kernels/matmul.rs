@@ -8,6 +8,7 @@ pub(super) mod experts;
 mod few;
 mod rows;
 mod tile;
+mod tile_half;
 mod tile_int8;
 mod vector;
 
@@ -19,7 +20,7 @@ use super::{Context, Launch, matrix, mismatch, word};
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Epilogue, MatMul, Op};
 use rlx_core::target::Target;
-use rlx_core::types::{BlockFormat, DType, Kind, Type};
+use rlx_core::types::{BlockFormat, DType, Type};
 use rlx_core::{Code, Error, Result};
 
 /// Which step constant says how often a workgroup takes more rows.
@@ -63,14 +64,14 @@ struct Parts {
     readers: Readers,
 }
 
-/// The longest row that a kernel keeps as int8 blocks of 32 or 256, with their scales and sums, in the 16 KiB
-/// of memory that every WebGPU workgroup has.
-const QUANTIZED_ROW: [u64; 2] = [12_288, 14_336];
+/// The longest row that a kernel keeps as int8 blocks, with their scales, in the 16 KiB of memory that every
+/// WebGPU workgroup has.
+const QUANTIZED_ROW: u64 = 14_336;
 
 /// Buffers that every device binds.
 const BINDINGS: usize = 8;
 
-/// Rows of f32 of any rank, or a matrix of int8 blocks that `quantize_rows` made, by weights of any type that
+/// Rows of f32 of any rank, or a matrix of the blocks that `quantize_rows` made, by weights of any type that
 /// the target reads.
 pub(super) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
     let known = ["segments", "bias", "norm_eps", "quantize", "epilogue", "map", "glu"];
@@ -85,10 +86,10 @@ pub(super) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
             if !target.reads(ty.dtype) {
                 return Err(format!("it reads no {}", ty.dtype));
             }
-        } else if i > 0 || ty.kind != Kind::Tensor || !ty.dtype.is_block() {
+        } else if i == 0 && ty.dtype.is_block() {
+            takes::blocks(i, ty, target)?;
+        } else {
             takes::is_f32(i, ty)?;
-        } else if !target.int8 {
-            return Err(takes::not(i, ty));
         }
     }
     match operands.first() {
@@ -106,14 +107,16 @@ fn quantizes(target: &Target, format: BlockFormat, x: &Type) -> Taken {
     if !target.int8 {
         return Err("it reads no int8 blocks".into());
     }
+    if !matches!(format, BlockFormat::Q8_0 | BlockFormat::Q8K) {
+        return Err(format!("its kernel makes no {} of a row", format.name()));
+    }
     let [rows, k] = x.shape.0.as_slice() else { return Ok(()) };
-    let longest = QUANTIZED_ROW[usize::from(format == BlockFormat::Q8K)];
-    let fits = |k: u64| k <= longest && k.is_multiple_of(rows::SHARE);
+    let fits = |k: u64| k <= QUANTIZED_ROW && k.is_multiple_of(rows::SHARE);
     if rows.as_static() == Some(1) && k.as_static().is_some_and(fits) {
         return Ok(());
     }
     Err(format!(
-        "its kernel makes {} of one row, of whole {} and at most {longest}",
+        "its kernel makes {} of one row, of whole {} and at most {QUANTIZED_ROW}",
         format.name(),
         rows::SHARE
     ))
@@ -141,6 +144,8 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resu
         few::launch(&parts, cx, emit).map(Some)
     } else if parts.x_type != DType::F32 && cx.wgsl.packed_dot {
         tile_int8::launch(&parts, cx, emit).map(Some)
+    } else if cx.wgsl.f16 && parts.norm.is_none() {
+        tile_half::launch(&parts, cx, emit).map(Some)
     } else {
         tile::launch(&parts, cx, emit).map(Some)
     }
@@ -180,13 +185,10 @@ impl Parts {
         }
         // Several rows of int8 blocks meet packed weights alone. A few rows read short blocks side by side,
         // for which words are faster; biases would bind a buffer of weights a second time, as words.
-        let in_quads = m > 1
-            && match x.ty.dtype {
-                DType::Block(BlockFormat::Q8K) => true,
-                DType::Block(_) => m > few::MOST,
-                _ => false,
-            }
-            && at.biases.is_none();
+        let weights = &step.operands[at.weights..at.weights + op.segments];
+        let long = weights.iter().any(|w| w.ty.dtype.block_elements() == 256);
+        let in_quads =
+            m > 1 && x.ty.dtype.is_block() && (long || m > few::MOST) && at.biases.is_none();
         let mut segments = Vec::with_capacity(op.segments);
         for i in 0..op.segments {
             let w = &step.operands[at.weights + i];

@@ -1,4 +1,4 @@
-//! `quantize_rows`: f32 rows to int8 blocks in ggml's layout.
+//! `quantize_rows`: f32 rows to blocks of integers, of one byte in ggml's layout or of two parts.
 
 use super::emit::{Emit, fill};
 use super::takes::{self, Taken};
@@ -34,20 +34,15 @@ pub(super) fn quantize_rows(
     let per_row = k / op.format.elements() as u64;
     let words = vec![word(blocks)?, x.word(), y.word(), word(per_row)?];
     let (text, entry, groups) = match op.format {
-        BlockFormat::Q8_0 => (wgsl!("quantize_q8_0.wgsl"), "quantize_q8_0", blocks.div_ceil(128)),
+        BlockFormat::Q8_0 => (wgsl!("quantize_q8_0.wgsl"), "quantize_q8_0", blocks.div_ceil(16)),
+        BlockFormat::Q15_0 => (wgsl!("quantize_q15_0.wgsl"), "quantize_q15_0", blocks.div_ceil(16)),
         BlockFormat::Q8K => (wgsl!("quantize_q8_k.wgsl"), "quantize_q8_k", blocks),
         other => {
             return Err(unsupported(format!("the WebGPU device makes no {} blocks", other.name())));
         }
     };
-    let (rows_len, skip) = match op.format {
-        BlockFormat::Q8K => cx.skip_rows(rows, "block / step.per_row", emit),
-        // Invocations on their own.
-        _ => match cx.counted(rows, emit) {
-            Some(ctl) => ("", format!("if first / step.per_row >= {ctl}[1] {{ return; }}")),
-            None => ("", String::new()),
-        },
-    };
+    let block = if op.format == BlockFormat::Q8K { "block" } else { "first" };
+    let (rows_len, skip) = cx.skip_rows(rows, &format!("{block} / step.per_row"), emit);
     let wgsl = fill(
         text,
         &[

@@ -5,7 +5,8 @@
 use super::scalar;
 use crate::target::{BLOCK_HEADS, CACHES};
 use rlx_core::ops::{Op, Unary};
-use rlx_core::types::{DType, Kind, Type};
+use rlx_core::target::Target;
+use rlx_core::types::{BlockFormat, DType, Kind, Type};
 
 /// Why a kernel does not take an operator.
 pub(super) type Taken = Result<(), String>;
@@ -36,6 +37,16 @@ pub(super) fn not(i: usize, ty: &Type) -> String {
 pub(super) fn is_f32(i: usize, ty: &Type) -> Taken {
     let fits = ty.kind == Kind::Tensor && ty.dtype == DType::F32;
     if fits { Ok(()) } else { Err(not(i, ty)) }
+}
+
+/// Refuses blocks of x that no product of the target reads.
+pub(super) fn blocks(i: usize, ty: &Type, target: &Target) -> Taken {
+    let reads = match ty.dtype {
+        DType::Block(BlockFormat::Q8_0 | BlockFormat::Q8K) => target.int8,
+        DType::Block(BlockFormat::Q15_0) => target.int16,
+        _ => false,
+    };
+    if reads && ty.kind == Kind::Tensor { Ok(()) } else { Err(not(i, ty)) }
 }
 
 /// Refuses tensors that are not f32, and states that are neither words nor caches.

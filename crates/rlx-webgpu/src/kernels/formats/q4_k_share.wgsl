@@ -16,8 +16,8 @@ fn dot_q4_k_{{b}}(w: Share_q4_k_{{b}}, x: X) -> f32 {
     let first = dots_of_nibbles(w.low & nibble, x.a) + dots_of_nibbles(w.high & nibble, x.b);
     let second = dots_of_nibbles((w.low >> vec4u(4u)) & nibble, x.c)
         + dots_of_nibbles((w.high >> vec4u(4u)) & nibble, x.d);
-    let product = Sum(scales & 255u) * first + Sum((scales >> 8u) & 255u) * second;
-    let least = Sum(minima & 255u) * x.sums.x + Sum((minima >> 8u) & 255u) * x.sums.y;
+    let product = vec2<Sum>(vec2u(scales, scales >> 8u) & vec2u(255u)) * vec2<Sum>(first, second);
+    let least = vec2<Sum>(vec2u(minima, minima >> 8u) & vec2u(255u)) * x.sums;
     let dm = unpack2x16float(w.head.x);
-    return x.scale.x * (dm.x * f32(product) - dm.y * f32(least));
+    return dot(x.scale, dm.x * vec2f(product) - dm.y * vec2f(least));
 }

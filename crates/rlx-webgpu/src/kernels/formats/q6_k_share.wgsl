@@ -28,5 +28,5 @@ fn dot_q6_k_{{b}}(w: Share_q6_k_{{b}}, x: X) -> f32 {
     let sums = vec4<Sum>(dots(less(a, 32u), x.a), dots(less(b, 32u), x.b),
         dots(less(c, 32u), x.c), dots(less(d, 32u), x.d));
     let products = vec4<Sum>(signed(w.scales)) * sums;
-    return x.scale.x * w.scale * f32(products.x + products.y + products.z + products.w);
+    return w.scale * dot(x.scale, vec2f(products.xz + products.yw));
 }

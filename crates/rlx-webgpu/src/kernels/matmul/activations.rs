@@ -1,9 +1,18 @@
-//! How matmul kernels read x: f32, or the int8 blocks that `quantize_rows` makes.
+//! How matmul kernels read x: f32, or the blocks of integers that `quantize_rows` makes.
 
 use super::Parts;
 use crate::kernels::emit::fill;
 use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Error, Result};
+
+/// How x lies in blocks.
+struct Blocks {
+    /// Bytes of a block, and those before its quants.
+    bytes: usize,
+    before: usize,
+    /// Chunks of 32 elements.
+    chunks: usize,
+}
 
 /// Four signed bytes times four; the second form, over `common.wgsl`, where WGSL lacks the first.
 pub(super) fn dot4(packed: bool) -> &'static str {
@@ -54,13 +63,20 @@ impl Parts {
         }
     }
 
-    /// `(block bytes, bytes before the quants, chunks in a block)` of int8 x.
-    fn int8(&self) -> Result<(usize, usize, usize)> {
-        match self.x_type {
-            DType::Block(BlockFormat::Q8_0) => Ok((34, 2, 1)),
-            DType::Block(BlockFormat::Q8K) => Ok((292, 4, 8)),
-            other => Err(Error::internal(format!("a matmul of {other} activations"))),
-        }
+    /// The blocks of x.
+    fn blocks(&self) -> Result<Blocks> {
+        let (bytes, before, chunks) = match self.x_type {
+            DType::Block(BlockFormat::Q8_0) => (34, 2, 1),
+            DType::Block(BlockFormat::Q8K) => (292, 4, 8),
+            DType::Block(BlockFormat::Q15_0) => (68, 4, 1),
+            other => return Err(Error::internal(format!("a matmul of {other} activations"))),
+        };
+        Ok(Blocks { bytes, before, chunks })
+    }
+
+    /// Parts of an integer of x: two for int16.
+    pub(super) fn x_parts(&self) -> u64 {
+        if self.x_type == DType::Block(BlockFormat::Q15_0) { 2 } else { 1 }
     }
 
     /// For the tile kernel: `fn quad_x(m, e) -> vec4f`, elements `e..e + 4` of row `m` of x,
@@ -72,28 +88,33 @@ impl Parts {
                 + "fn quad_x(m: u32, e: u32) -> vec4f {\n    \
                    return raw_x(step.x + m * step.k + e, max(step.k, e) - e);\n}\n");
         }
-        let (bytes, before, per) = self.int8()?;
+        let Blocks { bytes, before, chunks } = self.blocks()?;
         let x = &self.x.var;
         let scale = if before == 2 {
             format!("unpack2x16float({x}[block >> 2u] >> ((block & 2u) * 8u)).x")
         } else {
             format!("bitcast<f32>({x}[block >> 2u])")
         };
+        let value = match self.x_parts() {
+            1 => "bytes_of(q)".into(),
+            _ => format!("(128.0 * bytes_of(q) + bytes_of({x}[i + 8u]))"),
+        };
         Ok(self.norm_at()
             + &format!(
                 "fn quad_x(m: u32, e: u32) -> vec4f {{\n    \
                  let chunk = e >> 5u;\n    \
-                 let block = step.x + (m * (step.chunks / {per}u) + chunk / {per}u) * {bytes}u;\n    \
-                 let byte = block + {before}u + (chunk % {per}u) * 32u + (e & 31u);\n    \
+                 let block = step.x + (m * (step.chunks / {chunks}u) + chunk / {chunks}u) * {bytes}u;\n    \
+                 let byte = block + {before}u + (chunk % {chunks}u) * 32u + (e & 31u);\n    \
                  let i = byte >> 2u;\n    let shift = (byte & 2u) * 8u;\n    \
                  let q = ({x}[i] >> shift) | (({x}[i + 1u] << 1u) << (31u - shift));\n    \
-                 return {scale} * bytes_of(q);\n}}\n"
+                 return {scale} * {value};\n}}\n"
             ))
     }
 
-    /// Of int8 x `struct X` and `fn x_at(m, chunk) -> X`, a chunk of row `m`; `dot4`, `idots` and `dots`.
+    /// Of x in blocks of integers `struct X` and `fn x_at(m, chunk) -> X`, a chunk of row `m`; `low_dots(w, x)`
+    /// and `high_dots(w, x)`, its first and its last 16 elements by those of a weight; `idots` and `joined`.
     pub(super) fn int8_x(&self, packed_dot: bool) -> Result<String> {
-        let (bytes, before, per) = self.int8()?;
+        let Blocks { bytes, before, chunks } = self.blocks()?;
         let x = &self.x.var;
         let scale = if before == 2 { "half" } else { "float" };
         // Blocks of whole words have no word in two.
@@ -107,21 +128,33 @@ impl Parts {
         } else {
             format!("return vec4u({x}[i], {x}[i + 1u], {x}[i + 2u], {x}[i + 3u]);")
         };
+        // Sums of the parts join as integers: 128 of the high one, and the low one.
+        let (fields, read, low, high) = match self.x_parts() {
+            1 => ("", "", "idots(w, x.low)", "idots(w, x.high)"),
+            _ => (
+                "low_part: vec4u, high_part: vec4u, ",
+                "x_words(byte + 32u), x_words(byte + 48u), ",
+                "joined(idots(w, x.low), idots(w, x.low_part))",
+                "joined(idots(w, x.high), idots(w, x.high_part))",
+            ),
+        };
         Ok(format!(
-            "{}struct X {{ low: vec4u, high: vec4u, scale: f32, sums: vec2f, squares: f32 }}\n\
+            "{}struct X {{ low: vec4u, high: vec4u, {fields}scale: f32, sums: vec2f, squares: f32 }}\n\
              fn x_half(byte: u32) -> f32 {{\n    \
              return unpack2x16float({x}[byte >> 2u] >> ((byte & 2u) * 8u)).x;\n}}\n\
              fn x_float(byte: u32) -> f32 {{ return bitcast<f32>({x}[byte >> 2u]); }}\n\
              fn x_words(byte: u32) -> vec4u {{\n    let i = byte >> 2u;\n    {words}\n}}\n\
              fn idots(a: vec4u, b: vec4u) -> i32 {{\n    \
              return dot4(a.x, b.x) + dot4(a.y, b.y) + dot4(a.z, b.z) + dot4(a.w, b.w);\n}}\n\
-             fn dots(a: vec4u, b: vec4u) -> f32 {{ return f32(idots(a, b)); }}\n\
+             fn joined(high: i32, low: i32) -> i32 {{ return 128 * high + low; }}\n\
+             fn low_dots(w: vec4u, x: X) -> i32 {{ return {low}; }}\n\
+             fn high_dots(w: vec4u, x: X) -> i32 {{ return {high}; }}\n\
              fn x_at(m: u32, chunk: u32) -> X {{\n    \
-             let block = step.x + (m * (step.chunks / {per}u) + chunk / {per}u) * {bytes}u;\n    \
-             let byte = block + {before}u + (chunk % {per}u) * 32u;\n    \
-             let low = x_words(byte);\n    let high = x_words(byte + 16u);\n    \
+             let block = step.x + (m * (step.chunks / {chunks}u) + chunk / {chunks}u) * {bytes}u;\n    \
+             let byte = block + {before}u + (chunk % {chunks}u) * 32u;\n    \
              let ones = vec4u(0x01010101u);\n    \
-             return X(low, high, x_{scale}(block), vec2f(dots(low, ones), dots(high, ones)), 0.0);\n}}\n",
+             var x = X(x_words(byte), x_words(byte + 16u), {read}x_{scale}(block), vec2f(), 0.0);\n    \
+             x.sums = vec2f(f32(low_dots(ones, x)), f32(high_dots(ones, x)));\n    return x;\n}}\n",
             dot4(packed_dot)
         ))
     }
@@ -146,9 +179,8 @@ impl Parts {
             let packed = self.readers.text.contains(&format!("fn unpack_{r}("));
             let body = match (packed, int8) {
                 (true, true) => format!(
-                    "let w = unpack_{r}(row, chunk);\n    \
-                     return x.scale * (w.scale.x * dots(w.low, x.low) + w.scale.y * dots(w.high, x.high)\n        \
-                     + dot(w.offset, x.sums));"
+                    "let w = unpack_{r}(row, chunk);\n    let sums = vec2i(low_dots(w.low, x), high_dots(w.high, x));\n    \
+                     return x.scale * (dot(w.scale, vec2f(sums)) + dot(w.offset, x.sums));"
                 ),
                 (true, false) => format!("return dot_quants(unpack_{r}(row, chunk), x);"),
                 (false, false) => format!("return dot_weights(decode_{r}(row, chunk), x);"),

@@ -21,7 +21,7 @@ use rlx_core::{Code, Error, Result};
 /// rows of an expert together.
 const FEW: u64 = 8;
 
-/// Rows of f32, or few of int8 blocks, by banks of any type that the target reads.
+/// Rows of f32, or few of blocks of integers, by banks of any type that the target reads.
 pub(in crate::kernels) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
     takes::knows(op, &["segments", "bias", "epilogue", "glu", "limit"])?;
     let Op::GroupedMatMul(op) = op else { return Err("it takes a grouped_matmul".into()) };
@@ -38,8 +38,9 @@ pub(in crate::kernels) fn takes(op: &Op, operands: &[&Type], target: &Target) ->
             if !target.reads(ty.dtype) {
                 return Err(format!("it reads no {}", ty.dtype));
             }
-        } else if i == 0 && ty.kind == Kind::Tensor && ty.dtype.is_block() {
-            if !target.int8 || rows.is_none_or(|m| m > FEW) {
+        } else if i == 0 && ty.dtype.is_block() {
+            takes::blocks(i, ty, target)?;
+            if rows.is_none_or(|m| m > FEW) {
                 return Err(takes::not(i, ty));
             }
         } else if i != parts.ids {

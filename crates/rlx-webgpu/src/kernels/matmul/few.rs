@@ -73,9 +73,9 @@ pub(super) fn launch(p: &Parts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result
 /// 32 weights times 32 elements of x: one sum where both halves have one scale.
 fn product(p: &Parts) -> String {
     let mut text = if p.segments.iter().any(|s| formats::has_half_scales(s.dtype)) {
-        String::from("w.scale.x * dots(w.low, x.low) + w.scale.y * dots(w.high, x.high)")
+        String::from("w.scale.x * f32(low_dots(w.low, x)) + w.scale.y * f32(high_dots(w.high, x))")
     } else {
-        String::from("w.scale.x * f32(idots(w.low, x.low) + idots(w.high, x.high))")
+        String::from("w.scale.x * f32(low_dots(w.low, x) + high_dots(w.high, x))")
     };
     let any = |offset: Offset| p.segments.iter().any(|s| formats::offset(s.dtype) == offset);
     if any(Offset::Half) || any(Offset::Chunk) {

@@ -18,6 +18,9 @@ const LANES: u64 = 32;
 /// Workgroups beyond which each takes more rows: every one brings x anew.
 const GROUPS: u64 = 1024;
 
+/// Words of memory that every WebGPU workgroup has.
+const WORKGROUP_WORDS: u64 = 4096;
+
 /// How x is kept and multiplied.
 struct Form {
     /// The workgroup's memory for it.
@@ -92,7 +95,7 @@ pub(super) fn launch(
     let (mut words, groups) = p.words(teams * rows * repeat)?;
     words[super::REPEAT] = super::word(repeat)?;
     let form = match quantize {
-        Some(format) => int8::form(p, format, &team, cx),
+        Some(format) => int8::form(p, format, &team, sums, cx),
         None => float::form(p, &team, sums),
     };
     let exchanged = form.scratch.max(scratch(&team, sums));

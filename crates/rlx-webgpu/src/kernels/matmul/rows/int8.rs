@@ -1,7 +1,7 @@
 //! A row of x that becomes int8 blocks.
 
 use super::super::activations;
-use super::{Context, Form, Parts, Team};
+use super::{Context, Form, Parts, Team, WORKGROUP_WORDS};
 use crate::kernels::emit::fill;
 use crate::kernels::formats::{self, Offset};
 use rlx_core::types::BlockFormat;
@@ -9,36 +9,65 @@ use rlx_core::types::BlockFormat;
 /// Elements that one thread quantises.
 const PIECE: u64 = 16;
 
-pub(super) fn form(p: &Parts, format: BlockFormat, team: &Team, cx: &Context<'_>) -> Form {
+/// The form for a team that has `results` sums.
+pub(super) fn form(
+    p: &Parts,
+    format: BlockFormat,
+    team: &Team,
+    results: u64,
+    cx: &Context<'_>,
+) -> Form {
     let any = |offset: Offset| p.segments.iter().any(|s| formats::offset(s.dtype) == offset);
     let (sums, halves) = (any(Offset::Chunk), any(Offset::Half));
     let n = (p.k / PIECE).div_ceil(team.threads);
+    let exchanged = 2 * team.threads / team.shuffled;
+    // A long row leaves no room for its sums, which are then made where they are used.
+    let scratch = exchanged.max(super::scratch(team, results));
+    let words = p.k / 4 + scales(p.k, format) + p.k / 64 + scratch + team.threads / team.lanes * results;
+    let kept = sums && words <= WORKGROUP_WORDS;
     let functions = fill(
         wgsl!("int8.wgsl"),
         &[
             ("dot4", activations::dot4(cx.wgsl.packed_dot)),
             ("scale_of", scale_of(format)),
-            ("sums_of", if sums { SUMS_OF } else { "vec2i()" }),
+            ("sums_of", sums_of(sums, kept)),
             ("halves_of", if halves { HALVES_OF } else { "vec4i()" }),
             ("round", rounding(format)),
             ("pack", if cx.wgsl.packed_dot { "pack4xI8(q)" } else { PACK }),
             ("load", &load(p, n, team)),
             ("norm", &norm(p, n, team)),
             ("quantise", &quantise(p, n, team, format)),
-            ("sum", if sums { SUM } else { "" }),
+            ("sum", if kept { SUM } else { "" }),
         ],
     );
     let memory = format!(
         "const PIECES = K / 16u;\nvar<workgroup> xs: array<vec4u, PIECES>;\n\
          var<workgroup> x_scales: array<u32, {}>;\n{}",
-        p.k / format.elements() as u64,
-        if sums { "var<workgroup> x_sums: array<u32, SHARES>;" } else { "" }
+        scales(p.k, format),
+        if kept { "var<workgroup> x_sums: array<u32, SHARES>;" } else { "" }
     );
-    let groups = team.threads / team.shuffled;
-    Form { memory, functions, span: p.k / super::SHARE, scratch: 2 * groups, scaled: false }
+    Form { memory, functions, span: p.k / super::SHARE, scratch: exchanged, scaled: false }
 }
 
-const SUMS_OF: &str = "vec2i(vec2u(x_sums[share] << 16u, x_sums[share])) >> vec2u(16u)";
+/// Sums of two times 32 quants: those that [`SUM`] kept, or made of the quants.
+fn sums_of(used: bool, kept: bool) -> &'static str {
+    match (used, kept) {
+        (false, _) => "vec2i()",
+        (true, true) => "vec2i(vec2u(x_sums[share] << 16u, x_sums[share])) >> vec2u(16u)",
+        (true, false) => {
+            "vec2i(dots(xs[share], vec4u(0x01010101u)) + dots(xs[SHARES + share], vec4u(0x01010101u)),
+        dots(xs[2u * SHARES + share], vec4u(0x01010101u)) + dots(xs[3u * SHARES + share], vec4u(0x01010101u)))"
+        }
+    }
+}
+
+/// Words of the blocks' scales: an f32 for 256 elements, or an f16 for 32.
+fn scales(k: u64, format: BlockFormat) -> u64 {
+    match format {
+        BlockFormat::Q8K => k / 256,
+        _ => k / 64,
+    }
+}
 
 /// The sums of every 16 quants: only `q2_k` wants them, so nothing keeps them.
 const HALVES_OF: &str = "vec4i(dots(xs[share], vec4u(0x01010101u)), dots(xs[SHARES + share], vec4u(0x01010101u)),
@@ -58,7 +87,7 @@ const PACK: &str = "dot(vec4u(q) & vec4u(255u), vec4u(1u, 1u << 8u, 1u << 16u, 1
 fn scale_of(format: BlockFormat) -> &'static str {
     match format {
         BlockFormat::Q8K => "vec2f(bitcast<f32>(x_scales[share / 4u]))",
-        _ => "bitcast<vec2f>(vec2u(x_scales[2u * share], x_scales[2u * share + 1u]))",
+        _ => "unpack2x16float(x_scales[share])",
     }
 }
 
@@ -140,24 +169,37 @@ fn quantise(p: &Parts, n: u64, team: &Team, format: BlockFormat) -> String {
              m{i} = max(m{i}, scratch[{half}u + thread / {span}u * {per}u + i]);\n    }}\n    "
         )
     };
-    let (inverse, scale) = match format {
-        BlockFormat::Q8K => {
-            ("select(0.0, 127.0 / m{n}, m{n} != 0.0)", "bitcast<u32>(m{n} / 127.0)")
-        }
+    // Blocks of 32 have f16 scales, two in a word: one thread writes its own block's and the next one's.
+    let (inverse, first, scale) = match format {
+        BlockFormat::Q8K => (
+            "select(0.0, 127.0 / m{n}, m{n} != 0.0)",
+            "p{n} % 16u == 0u",
+            "x_scales[p{n} / 16u] = bitcast<u32>(m{n} / 127.0);",
+        ),
         _ => (
             "select(0.0, 1.0 / (m{n} / 127.0), m{n} != 0.0)",
-            "bitcast<u32>(unpack2x16float(pack2x16float(vec2f(m{n} / 127.0, 0.0))).x)",
+            "p{n} % 4u == 0u",
+            "x_scales[p{n} / 4u] = pack2x16float(vec2f(m{n}, next{n}) / 127.0);",
         ),
+    };
+    let next = |i: u64| match (format, team.shuffled) {
+        (BlockFormat::Q8K, _) => String::new(),
+        (_, 1) => {
+            let at = format!("scratch[{}u + thread / 4u * 4u", (i + 1) % 2 * groups);
+            format!("let next{i} = max({at} + 2u], {at} + 3u]);\n    ")
+        }
+        _ => format!("let next{i} = subgroupShuffleXor(m{i}, 2u);\n    "),
     };
     let keep = format!(
         "xs[place(p{{n}})] = piece(qa{{n}}, qb{{n}}, qc{{n}}, qd{{n}}, {inverse}); \
-         if p{{n}} % {span}u == 0u {{ x_scales[p{{n}} / {span}u] = {scale}; }}"
+         if {first} {{ {scale} }}"
     );
     let keep = guarded(p, n, team, &keep);
     let lines = (0..n).map(|i| {
         let text = format!(
-            "var m{{n}} = largest(qa{{n}}, qb{{n}}, qc{{n}}, qd{{n}});\n    {most}{}{keep}",
-            exchange(i)
+            "var m{{n}} = largest(qa{{n}}, qb{{n}}, qc{{n}}, qd{{n}});\n    {most}{}{}{keep}",
+            exchange(i),
+            next(i)
         );
         text.replace("{n}", &i.to_string())
     });
