@@ -1,5 +1,7 @@
 //! Every integration test of the core in one binary: one link, and tests beside each other.
 
+#[path = "../../../tests/support/begun.rs"]
+mod begun;
 #[path = "../../../tests/support/bless.rs"]
 mod bless;
 #[path = "../../../tests/support/blocks.rs"]
@@ -13,6 +15,8 @@ mod gated_delta_net;
 mod generate;
 mod gguf_metadata;
 mod graphs;
+#[path = "../../../tests/support/held.rs"]
+mod held;
 mod hir;
 #[path = "../../../tests/support/load.rs"]
 mod load;
@@ -65,6 +69,18 @@ fn outputs_of_the_reference_stay_on_the_device() {
 fn the_references_tensors_stay_and_are_copied_and_read() {
     let device = rlx_core::reference::device::ReferenceDevice::new();
     moves::tensors_stay_on_the_device_and_are_copied_and_read(&device);
+}
+
+#[test]
+fn held_answers_of_the_reference_are_those_of_whole_steps() {
+    let device = rlx_core::reference::device::ReferenceDevice::new();
+    held::answers_are_those_of_whole_steps(std::sync::Arc::new(device));
+}
+
+#[test]
+fn programs_of_the_reference_run_in_two_parts() {
+    let device = rlx_core::reference::device::ReferenceDevice::new();
+    assert!(!begun::programs_run_in_two_parts(&device), "all of it runs with the rest");
 }
 
 #[test]

@@ -92,7 +92,17 @@ struct Session {
     /// The copy of a weight that is an output and is being read, because the weights are shared.
     weight: Vec<u8>,
     queue: VecDeque<Queued>,
+    /// The program that has begun, of which nothing runs before its rest.
+    begun: Option<u32>,
     bytes: u64,
+}
+
+impl Session {
+    /// Queues work, which ends what has begun.
+    fn push(&mut self, queued: impl IntoIterator<Item = Queued>) {
+        self.begun = None;
+        self.queue.extend(queued);
+    }
 }
 
 /// Work of a session, which runs in order.
@@ -388,6 +398,7 @@ impl Device for CpuDevice {
                 tensors: Table::new(),
                 weight: Vec::new(),
                 queue: VecDeque::new(),
+                begun: None,
                 bytes,
             };
             inner.sessions.insert(id, session);
@@ -400,7 +411,7 @@ impl Device for CpuDevice {
         let inner = &mut *self.inner.lock();
         let ticket = inner.ids.next();
         let session = inner.sessions.get_mut(&s.0).ok_or_else(|| gone("session"))?;
-        session.queue.push_back(Queued::Grow { ticket, bytes: arena_bytes });
+        session.push([Queued::Grow { ticket, bytes: arena_bytes }]);
         Ok(Ticket(ticket))
     }
 
@@ -426,23 +437,28 @@ impl Device for CpuDevice {
     ) -> Result<Ticket> {
         let inner = &mut *self.inner.lock();
         let ticket = inner.ids.next();
-        let model = inner.programs.get(&p.0).ok_or_else(|| gone("program"))?.model;
-        if inner.sessions.get(&s.0).ok_or_else(|| gone("session"))?.model != model {
+        let Loaded { model, built } = inner.programs.get(&p.0).ok_or_else(|| gone("program"))?;
+        let session = inner.sessions.get_mut(&s.0).ok_or_else(|| gone("session"))?;
+        if session.model != *model {
             return Err(Error::internal("the program and the session are of different models"));
         }
+        how.check_begun(session.begun.take().map(ProgramId), p, built.cut)?;
         inner.make_inputs(s.0, p.0)?;
         if let Some(session) = inner.sessions.get_mut(&s.0) {
             let (writes, read) = (how.writes.to_vec(), how.read);
-            session.queue.push_back(Queued::Run(Submission {
-                ticket,
-                program: p.0,
-                writes,
-                read,
-                run: None,
-            }));
+            let run = Submission { ticket, program: p.0, writes, read, run: None };
+            session.push([Queued::Run(run)]);
         }
         inner.counters.submits += 1;
         Ok(Ticket(ticket))
+    }
+
+    fn begin(&self, s: SessionId, p: ProgramId) -> Result<bool> {
+        let inner = &mut *self.inner.lock();
+        let built = &inner.programs.get(&p.0).ok_or_else(|| gone("program"))?.built;
+        built.cut.ok_or_else(|| device::no_cut(p))?;
+        inner.sessions.get_mut(&s.0).ok_or_else(|| gone("session"))?.begun = Some(p.0);
+        Ok(false)
     }
 
     fn copy(&self, s: SessionId, copies: &[Copy]) -> Result<()> {
@@ -458,7 +474,7 @@ impl Device for CpuDevice {
             }
         }
         let session = inner.sessions.get_mut(&s.0).ok_or_else(|| gone("session"))?;
-        session.queue.extend(copies.iter().map(|copy| Queued::Copy(*copy)));
+        session.push(copies.iter().map(|copy| Queued::Copy(*copy)));
         Ok(())
     }
 
@@ -475,7 +491,7 @@ impl Device for CpuDevice {
         let ticket = inner.ids.next();
         let session = inner.sessions.get_mut(&s.0).ok_or_else(|| gone("session"))?;
         let range = offset as usize..(offset + bytes) as usize;
-        session.queue.push_back(Queued::Read { ticket, from, range });
+        session.push([Queued::Read { ticket, from, range }]);
         Ok(Ticket(ticket))
     }
 

@@ -72,6 +72,8 @@ pub(crate) struct Built {
     pub(crate) control: Option<usize>,
     /// True if the program changes no state and no output once its control block says `done`.
     pub(crate) idle_when_done: bool,
+    /// Where it can be cut in two.
+    pub(crate) cut: Option<lir::Cut>,
 }
 
 impl Built {
@@ -105,6 +107,7 @@ impl Built {
             outputs: program.outputs.iter().map(|o| Place::new(&o.slice)).collect(),
             control: program.control.map(|c| c.state as usize),
             idle_when_done: false,
+            cut: program.cut(),
         };
         for step in &program.steps {
             let at = || format!("@{}, {}", program.name, step.label);

@@ -1,5 +1,7 @@
 //! Every integration test of this executor in one binary: one link, and tests beside each other.
 
+#[path = "../../../tests/support/begun.rs"]
+mod begun;
 #[path = "../../../tests/support/blocks.rs"]
 mod blocks;
 mod caches;
@@ -8,6 +10,8 @@ mod elementwise;
 mod experts;
 mod functions;
 mod graphs;
+#[path = "../../../tests/support/held.rs"]
+mod held;
 mod hostile;
 mod internals;
 mod levels;
@@ -63,6 +67,20 @@ fn programs_are_built_right_behind_runs_of_several_threads() {
     let options = rlx_cpu::CpuOptions { threads: Some(4), ..rlx_cpu::CpuOptions::default() };
     let device = rlx_cpu::CpuDevice::new(options).unwrap();
     session::programs_are_built_right_behind_runs(std::sync::Arc::new(device));
+}
+
+#[test]
+fn held_answers_are_those_of_whole_steps() {
+    // The level that is fastest here, with several threads.
+    let device = common::devices().pop().unwrap();
+    held::answers_are_those_of_whole_steps(device);
+}
+
+#[test]
+fn programs_run_in_two_parts() {
+    for device in common::devices() {
+        assert!(!begun::programs_run_in_two_parts(&*device), "all of it runs with the rest");
+    }
 }
 
 #[test]

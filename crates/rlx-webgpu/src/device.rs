@@ -3,6 +3,7 @@
 //! A program is pipelines, one buffer of step constants and its inputs; with a session it becomes
 //! a run: bind groups, a recorded list, and readback buffers, one for each submission in flight.
 
+mod begin;
 mod build;
 mod moves;
 mod probe;
@@ -72,6 +73,14 @@ struct Session {
     arena: Buffer,
     /// Each tensor's buffer, and the bytes that were asked for.
     tensors: Table<TensorId, (Buffer, u64)>,
+    begun: Option<Begun>,
+}
+
+/// A program of which the first part was queued, or is left to its rest.
+#[derive(Clone, Copy)]
+struct Begun {
+    program: ProgramId,
+    queued: bool,
 }
 
 /// What a ticket waits for.
@@ -392,7 +401,8 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
         let scopes = s.ids.next();
         self.gpu.pop_scopes(scopes);
         let id = SessionId(s.ids.next());
-        s.sessions.insert(id, Session { model: m, states, arena, tensors: Table::new() });
+        s.sessions
+            .insert(id, Session { model: m, states, arena, tensors: Table::new(), begun: None });
         Ok((id, s.ticket(Pending::Scopes(scopes))))
     }
 
@@ -411,6 +421,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
         self.gpu.pop_scopes(scopes);
         if let Some(session) = s.sessions.get_mut(&id) {
             session.arena = arena;
+            session.begun = None;
         }
         Ok(s.ticket(Pending::Scopes(scopes)))
     }
@@ -435,40 +446,42 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
     }
 
     fn submit_with(&self, id: SessionId, p: ProgramId, how: &Submission<'_>) -> Result<Ticket> {
-        self.alive()?;
         let mut s = self.state.lock();
         let s = &mut *s;
-        let session = s.sessions.get(&id).ok_or_else(|| unknown("session", id.0))?;
-        let built = s.programs.get(&p).ok_or_else(|| unknown("program", p.0))?;
-        if built.model != session.model {
-            return Err(Error::usage("the program and the session belong to different models"));
-        }
-        if built.program.states.len() > session.states.len()
-            || built.program.arena_bytes > session.arena.bytes
-        {
-            return Err(Error::usage("the session is too small for the program"));
-        }
-        run::check(how.writes, built, session)?;
         let key = (id, p);
-        if !s.runs.contains_key(&key) {
-            let run = self.record(s, key)?;
-            s.runs.insert(key, run);
-        }
+        let begun = self.prepare(s, key)?;
+        let (Some(session), Some(built)) = (s.sessions.get(&id), s.programs.get(&p)) else {
+            return Err(unknown("session", id.0));
+        };
+        how.check_begun(begun.map(|b| b.program), p, built.program.cut())?;
+        run::check(how.writes, built, session)?;
         self.write_all(s, key, how.writes);
-        let pending = self.launch(s, key, how)?;
+        let rest = how.begun && begun.is_some_and(|b| b.queued);
+        let pending = self.launch(s, key, how, rest)?;
         Ok(s.ticket(pending))
+    }
+
+    fn begin(&self, id: SessionId, p: ProgramId) -> Result<bool> {
+        let mut s = self.state.lock();
+        let s = &mut *s;
+        let key = (id, p);
+        self.prepare(s, key)?;
+        self.begin_run(s, key)
     }
 
     fn copy(&self, id: SessionId, copies: &[Copy]) -> Result<()> {
         self.alive()?;
         let mut s = self.state.lock();
-        self.copy_all(&mut s, id, copies)
+        let s = &mut *s;
+        self.end_begun(s, id);
+        self.copy_all(s, id, copies)
     }
 
     fn read(&self, id: SessionId, from: device::Memory, offset: u64, bytes: u64) -> Result<Ticket> {
         self.alive()?;
         let mut s = self.state.lock();
         let s = &mut *s;
+        self.end_begun(s, id);
         let pending = self.read_memory(s, id, (from, offset), bytes)?;
         Ok(s.ticket(pending))
     }

@@ -127,6 +127,9 @@ impl Device for Full {
     fn submit_with(&self, s: SessionId, p: ProgramId, how: &Submission<'_>) -> Result<Ticket> {
         self.0.submit_with(s, p, how)
     }
+    fn begin(&self, s: SessionId, p: ProgramId) -> Result<bool> {
+        self.0.begin(s, p)
+    }
     fn poll(&self, _: Ticket, _: &mut Context<'_>) -> Poll<Result<Outputs>> {
         Poll::Ready(Err(Error::new(Code::OutOfMemory, "the driver's words")))
     }

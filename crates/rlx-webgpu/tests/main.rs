@@ -1,6 +1,8 @@
 //! Every integration test of this executor in one binary: one link, and tests beside each other.
 
 mod attention_split;
+#[path = "../../../tests/support/begun.rs"]
+mod begun;
 #[path = "../../../tests/support/bless.rs"]
 mod bless;
 #[path = "../../../tests/support/blocks.rs"]
@@ -12,6 +14,8 @@ mod experts;
 mod fit;
 mod functions;
 mod graphs;
+#[path = "../../../tests/support/held.rs"]
+mod held;
 mod kv_blocks;
 #[path = "../../../tests/support/load.rs"]
 mod load;
@@ -54,6 +58,23 @@ fn texts_give_the_references_logits() {
 #[test]
 fn outputs_stay_on_the_device() {
     session::outputs_stay_on_the_device(common::device());
+}
+
+#[test]
+fn held_answers_are_those_of_whole_steps() {
+    held::answers_are_those_of_whole_steps(common::device());
+}
+
+#[test]
+fn programs_run_in_two_parts() {
+    let device = common::device();
+    assert!(begun::programs_run_in_two_parts(&*device), "the first part runs at once");
+}
+
+#[test]
+fn a_loss_between_the_parts_of_a_program_is_told() {
+    let device = common::device();
+    begun::a_loss_between_the_parts_is_told(&*device, || device.gpu().inner().lose());
 }
 
 #[test]

@@ -202,6 +202,15 @@ pub struct Program {
     pub fingerprint: u64,
 }
 
+/// Where a program can be cut in two: what is written to the sampling parameters changes nothing of the steps before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The first step that reads them.
+    pub step: usize,
+    /// The state that has them.
+    pub params: u32,
+}
+
 /// What a program with runtime symbols was planned from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
@@ -235,6 +244,15 @@ impl Program {
     /// Index of the state of that name.
     pub fn state(&self, name: &str) -> Option<usize> {
         self.states.iter().position(|s| s.name == name)
+    }
+
+    /// Where the program can be cut in two. `None` for a program that samples no token.
+    pub fn cut(&self) -> Option<Cut> {
+        let sampler = self.steps.iter().find(|s| matches!(s.op, Op::Sample(_)))?;
+        let params = sampler.operands.get(1).filter(|o| o.space == Space::State)?.index;
+        let has = |s: &Slice| s.space == Space::State && s.index == params;
+        let step = self.steps.iter().position(|s| s.operands.iter().chain(&s.results).any(has))?;
+        Some(Cut { step, params })
     }
 
     /// Refuses tokens of several sequences, for a device whose kernels take one.

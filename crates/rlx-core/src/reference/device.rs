@@ -75,9 +75,17 @@ struct Session {
     inputs: Table<ProgramId, Vec<Vec<u8>>>,
     tensors: Table<TensorId, Vec<u8>>,
     queue: VecDeque<Queued>,
+    /// The program that has begun, of which nothing runs before its rest.
+    begun: Option<ProgramId>,
 }
 
 impl Session {
+    /// Queues work, which ends what has begun.
+    fn push(&mut self, queued: impl IntoIterator<Item = Queued>) {
+        self.begun = None;
+        self.queue.extend(queued);
+    }
+
     /// Bytes of the arena, when what is queued has run.
     fn arena_bytes(&self) -> u64 {
         let grown = self.queue.iter().rev().find_map(|q| match q {
@@ -444,7 +452,8 @@ impl Device for ReferenceDevice {
         };
         let id = SessionId(inner.ids.next());
         let (inputs, tensors, queue) = (Table::new(), Table::new(), VecDeque::new());
-        inner.sessions.insert(id, Session { model: m, memory, inputs, tensors, queue });
+        let session = Session { model: m, memory, inputs, tensors, queue, begun: None };
+        inner.sessions.insert(id, session);
         Ok((id, inner.answered()))
     }
 
@@ -452,7 +461,7 @@ impl Device for ReferenceDevice {
         let mut inner = self.inner.lock();
         let ticket = inner.ticket(Progress::Waiting(s));
         let session = inner.sessions.get_mut(&s).ok_or_else(|| unknown("session", s.0))?;
-        session.queue.push_back(Queued::Grow { ticket, bytes: arena_bytes });
+        session.push([Queued::Grow { ticket, bytes: arena_bytes }]);
         Ok(ticket)
     }
 
@@ -474,7 +483,7 @@ impl Device for ReferenceDevice {
             inner.make_inputs(s, copy.to)?;
         }
         if let Some(session) = inner.sessions.get_mut(&s) {
-            session.queue.extend(copies.iter().map(|copy| Queued::Copy(*copy)));
+            session.push(copies.iter().map(|copy| Queued::Copy(*copy)));
         }
         Ok(())
     }
@@ -490,7 +499,7 @@ impl Device for ReferenceDevice {
         let ticket = inner.ticket(Progress::Waiting(s));
         if let Some(session) = inner.sessions.get_mut(&s) {
             let range = offset as usize..(offset + bytes) as usize;
-            session.queue.push_back(Queued::Read { ticket, from, range });
+            session.push([Queued::Read { ticket, from, range }]);
         }
         Ok(ticket)
     }
@@ -523,6 +532,7 @@ impl Device for ReferenceDevice {
                 program.name
             )));
         }
+        how.check_begun(session.begun.take(), p, program.cut())?;
         for w in writes {
             let (name, size) = match w.to {
                 WriteTo::Input(n) => ("input", program.inputs.get(n as usize).map(|i| i.bytes)),
@@ -548,9 +558,19 @@ impl Device for ReferenceDevice {
             let writes = writes.to_vec();
             let (read, step) = (how.read, 0);
             let run = Submission { ticket, id: p, program, replay, writes, read, step };
-            session.queue.push_back(Queued::Run(run));
+            session.push([Queued::Run(run)]);
         }
         Ok(ticket)
+    }
+
+    fn begin(&self, s: SessionId, p: ProgramId) -> Result<bool> {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let built = inner.programs.get(&p).ok_or_else(|| unknown("program", p.0))?;
+        let session = inner.sessions.get_mut(&s).ok_or_else(|| unknown("session", s.0))?;
+        built.program.cut().ok_or_else(|| device::no_cut(p))?;
+        session.begun = Some(p);
+        Ok(false)
     }
 
     fn poll(&self, t: Ticket, cx: &mut Context<'_>) -> Poll<Result<Outputs>> {

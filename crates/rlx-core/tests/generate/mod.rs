@@ -7,6 +7,7 @@
 #![cfg(feature = "text")]
 
 mod cases;
+mod held;
 
 use crate::load::{Hand, fill};
 use rlx_core::ir::hir::{LinearWeights, Module, Weight};
@@ -49,9 +50,15 @@ struct Case {
     max_tokens: Option<usize>,
     stops: Vec<String>,
     ahead: usize,
+    /// Whether a constraint allows each step the one token that the answer has there.
+    held: bool,
 }
 
 impl Case {
+    fn held(self) -> Self {
+        Case { held: true, ..self }
+    }
+
     fn token(&self, step: usize) -> u32 {
         self.answer[step % self.answer.len()]
     }
@@ -115,6 +122,16 @@ struct Inner {
     next: u32,
     lost: bool,
     refuse: bool,
+    /// Whether first parts run at once.
+    parts: bool,
+    /// The program of which the first part has been asked for, and whether it has run.
+    begun: Option<(ProgramId, bool)>,
+    /// First parts that have run.
+    begins: u32,
+    /// The token that the last mask allows.
+    mask: Option<u32>,
+    /// What was asked of the device, and of the constraint.
+    log: Arc<Lock<Vec<&'static str>>>,
 }
 
 /// The ticket of all that takes this device no time.
@@ -146,11 +163,32 @@ impl Inner {
         self.rows[at] = if before == 0 { 0 } else { chain(before, token) };
     }
 
-    fn run(&mut self, program: &str, writes: &[Write]) -> Vec<u8> {
+    /// The step before the sampler, over these tokens or the one before.
+    fn body(&mut self, program: &str, mut ids: Vec<u32>) {
+        if program == "decode" {
+            ids = vec![self.control.token];
+        }
+        let Control { past, len, done, .. } = self.control;
+        if done == 0 {
+            assert_eq!(ids.len(), len as usize);
+            for (i, &id) in ids.iter().enumerate() {
+                self.write_row(past as usize + i, id);
+            }
+        }
+    }
+
+    /// The whole program, or the rest of it.
+    fn run(&mut self, program: &str, writes: &[Write], rest: bool) -> Vec<u8> {
         let mut ids = Vec::new();
         for w in writes {
             let words = to_words(&w.bytes);
             match w.to {
+                WriteTo::State(1) if w.offset > 0 => {
+                    assert_eq!((w.offset, words[0]), (4 * params::MASKED as u64, 1));
+                    let bits = words[params::WORDS - params::MASKED];
+                    assert_eq!(bits.count_ones(), 1, "one token is allowed");
+                    self.mask = Some(bits.trailing_zeros());
+                }
                 WriteTo::State(0) => {
                     self.control = Control::from_words(&words.try_into().unwrap());
                 }
@@ -163,27 +201,30 @@ impl Inner {
             }
         }
         if program == "decode" {
-            assert!(writes.is_empty(), "a decode step needs nothing from the host");
-            ids = vec![self.control.token];
+            let free = self.mask.is_none();
+            assert!(!free || writes.is_empty(), "a decode step needs nothing from the host");
+        }
+        if !rest {
+            self.body(program, ids);
         }
         let Control { past, len, done, step, .. } = self.control;
-        if done == 0 {
-            assert_eq!(ids.len(), len as usize);
-            for (i, &id) in ids.iter().enumerate() {
-                self.write_row(past as usize + i, id);
-            }
-            if program != "prefill" {
-                let so_far = (0..step as usize).map(|s| self.case.token(s));
-                let want = hash(self.case.prompt.iter().copied().chain(so_far));
-                let right = self.rows[(past + len) as usize - 1] == want;
-                let id = if right { self.case.token(step as usize) } else { WRONG };
-                self.control.advance(id, self.stop_ids.contains(&id));
-            }
+        if done == 0 && program != "prefill" {
+            let so_far = (0..step as usize).map(|s| self.case.token(s));
+            let want = hash(self.case.prompt.iter().copied().chain(so_far));
+            let right = self.rows[(past + len) as usize - 1] == want;
+            let id = if right { self.case.token(step as usize) } else { WRONG };
+            assert!(self.mask.is_none_or(|mask| mask == id), "the mask is that of the step");
+            self.control.advance(id, self.stop_ids.contains(&id));
         }
         match program {
             "prefill" => Vec::new(),
             _ => self.control.token.to_le_bytes().to_vec(),
         }
+    }
+
+    /// How much was submitted so far.
+    fn submitted(&self) -> u32 {
+        self.next + self.begins
     }
 
     fn held(&self) -> Vec<u32> {
@@ -261,11 +302,34 @@ impl Device for Fake {
             inner.rows.fill(0);
             return Err(Error::new(Code::OutOfMemory, "refused"));
         }
-        let bytes = inner.run(&self.names.lock()[p.0 as usize], writes);
+        let begun = inner.begun.take();
+        assert!(!how.begun || begun.is_some_and(|b| b.0 == p), "the rest of what has begun");
+        inner.log.lock().push(if how.begun { "rest" } else { "whole" });
+        let rest = how.begun && begun.is_some_and(|b| b.1);
+        let bytes = inner.run(&self.names.lock()[p.0 as usize], writes, rest);
         let ticket = inner.next;
         inner.next += 1;
         inner.tickets.insert(ticket, Answer::Held(bytes));
         Ok(Ticket(ticket))
+    }
+    fn begin(&self, _: SessionId, p: ProgramId) -> Result<bool> {
+        let mut inner = self.inner.lock();
+        if inner.lost {
+            return Err(Error::new(Code::DeviceLost, "lost"));
+        }
+        if std::mem::take(&mut inner.refuse) {
+            inner.rows.fill(0);
+            return Err(Error::new(Code::OutOfMemory, "refused"));
+        }
+        let parts = inner.parts;
+        inner.begun = Some((p, parts));
+        if parts {
+            inner.log.lock().push("body");
+            inner.begins += 1;
+            let name = self.names.lock()[p.0 as usize].clone();
+            inner.body(&name, Vec::new());
+        }
+        Ok(parts)
     }
     fn poll(&self, t: Ticket, _: &mut Context<'_>) -> Poll<Result<Outputs>> {
         if t == DONE {
@@ -321,6 +385,11 @@ fn engine(
         next: 0,
         lost: false,
         refuse: false,
+        parts: true,
+        begun: None,
+        begins: 0,
+        mask: None,
+        log: Arc::default(),
     };
     let (target, names) = (Target::reference(), Lock::default());
     let fake = Arc::new(Fake { target, names, inner: Lock::new(inner) });
@@ -338,6 +407,18 @@ fn options(case: &Case) -> GenerateOptions {
         ahead_most: 2 * case.ahead,
         ..GenerateOptions::default()
     }
+}
+
+/// Starts a case's answer, held to it if the case says so.
+fn start(engine: &mut Engine, fake: &Fake, case: &Case) -> Generation {
+    let mut generation = engine.start(case.prompt.clone(), &options(case)).unwrap();
+    fake.inner.lock().mask = None;
+    if case.held {
+        let log = fake.inner.lock().log.clone();
+        let constraint = held::Answer { case: case.clone(), told: 0, log };
+        generation.constrain(engine, Box::new(constraint)).unwrap();
+    }
+    generation
 }
 
 fn poll(generation: &mut Generation, engine: &mut Engine) -> Poll<Option<Progress>> {
@@ -364,13 +445,13 @@ fn run(
 ) {
     let (mut engine, fake) = engine(&world.0, &world.1, case);
     let (want_tokens, want_text, want_reason) = case.sequential();
-    let mut generation = engine.start(case.prompt.clone(), &options(case)).unwrap();
+    let mut generation = start(&mut engine, &fake, case);
     let mut history = Vec::new();
     let (mut text, mut rows, mut cancelled_at) = (String::new(), 0, None);
     let (mut failed, mut lost) = (false, false);
     let reason = loop {
         let progress = poll(&mut generation, &mut engine);
-        let submitted = fake.inner.lock().next;
+        let submitted = fake.inner.lock().submitted();
         if let Some(at) = cancelled_at {
             assert_eq!(submitted, at, "nothing new is submitted after a cancel: {history:?}");
         }
@@ -413,7 +494,7 @@ fn run(
             Do::Release(t) => inner.release(t, false),
             Do::Cancel => {
                 generation.cancel();
-                cancelled_at = Some(inner.next);
+                cancelled_at = Some(inner.submitted());
             }
             Do::Fail(t) => {
                 inner.release(t, true);
@@ -461,13 +542,16 @@ fn run(
     if knows_loss {
         return restored(world, case, (&mut engine, &all, tokens.len()), &history);
     }
-    let mut generation = engine.start(next.prompt.clone(), &options(&next)).unwrap();
+    let mut generation = start(&mut engine, &fake, &next);
     let reused = generation.reused_tokens();
     let most = all.len().min(next.prompt.len() - 1);
     if lost {
         assert!(reused <= most, "{history:?}");
     } else if failed || refused {
         assert_eq!(reused, 0, "{history:?}");
+    } else if reason == Reason::Cancelled && case.held {
+        // The next step may have begun: the row of the last token may be there or not.
+        assert!(reused <= written && reused + 1 >= written.min(most), "{history:?}");
     } else if reason == Reason::Cancelled {
         assert_eq!(reused, written.min(most), "{history:?}");
     } else if *tokens.last().unwrap() == EOS || reason == Reason::Length {
@@ -594,5 +678,6 @@ fn case(
         max_tokens,
         stops: stops.iter().map(|s| s.to_string()).collect(),
         ahead,
+        held: false,
     }
 }

@@ -348,8 +348,9 @@ export class GpuHost {
       const words = this.#lists.get(list);
       if (!words) throw new RlxError('internal', `no command list ${list}`);
       for (let i = 0; i + COMMAND_WORDS <= words.length; i += COMMAND_WORDS) {
-        const [op, a, b, c, d, e] = words.subarray(i, i + COMMAND_WORDS) as unknown as [number, number, number, number, number, number];
-        if (op === COPY) {
+        // Read one by one: an array for each command would take longer than all else here.
+        const a = words[i + 1]!, b = words[i + 2]!, c = words[i + 3]!, d = words[i + 4]!, e = words[i + 5]!;
+        if (words[i] === COPY) {
           pass?.end();
           pass = undefined;
           encoder.copyBufferToBuffer(this.#buffer(a), b, this.#buffer(c), d, e);

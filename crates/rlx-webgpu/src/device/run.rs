@@ -1,6 +1,6 @@
 //! A program in a session: recorded once, submitted for every token.
 
-use super::{Buffer, Built, Pending, Session, State, WebGpuDevice, unknown};
+use super::{Buffer, Built, Launch, Pending, Session, State, WebGpuDevice, unknown};
 use crate::gpu::{Binding, Command, Gpu, Usage};
 use crate::kernels::{BindingResource, STEP_BYTES};
 use core::task::{Context, Poll, Waker};
@@ -18,9 +18,11 @@ pub(super) struct Slot {
 
 pub(super) struct Run {
     pub bind_groups: Vec<u32>,
-    /// Its launches in order, in as many lists as it may have pieces, or fewer.
+    /// Its launches in order, in about as many lists as it may have pieces, or fewer.
     pub lists: Vec<u32>,
-    launches: u64,
+    launches: usize,
+    /// How many of its lists, and of its launches, are before the program's cut: none without one.
+    pub body: (usize, usize),
     /// As many as were ever in flight at once.
     pub slots: Vec<Slot>,
 }
@@ -130,8 +132,11 @@ impl<G: Gpu> WebGpuDevice<G> {
             self.gpu.record(list, commands);
             list
         };
-        let lists = commands.chunks(part).map(record).collect();
-        Ok(Run { bind_groups, lists, launches: commands.len() as u64, slots: Vec::new() })
+        let before = |l: &&Launch| built.program.cut().is_some_and(|c| (l.step as usize) < c.step);
+        let (body, rest) = commands.split_at(built.launches.iter().take_while(before).count());
+        let lists = body.chunks(part).chain(rest.chunks(part)).map(record).collect();
+        let body = (body.len().div_ceil(part), body.len());
+        Ok(Run { bind_groups, lists, launches: commands.len(), body, slots: Vec::new() })
     }
 
     /// Queues writes that [`check`] let pass.
@@ -156,12 +161,14 @@ impl<G: Gpu> WebGpuDevice<G> {
         }
     }
 
-    /// Submits the launches, in so many pieces or fewer, and with the last the copies of their outputs.
+    /// Submits the launches, in so many pieces or fewer, and with the last the copies of their outputs; only those
+    /// behind the program's cut if the others were submitted before.
     pub(super) fn launch(
         &self,
         s: &mut State,
         key: (SessionId, ProgramId),
         how: &Submission<'_>,
+        rest: bool,
     ) -> Result<Pending> {
         let (bytes, outputs): (u64, usize) = if !how.read {
             (0, 0)
@@ -173,13 +180,14 @@ impl<G: Gpu> WebGpuDevice<G> {
         let slot = if bytes == 0 { None } else { Some(self.slot(s, key, bytes)?) };
         let built = s.programs.get(&key.1).ok_or_else(|| unknown("program", key.1.0))?;
         let run = s.runs.get_mut(&key).ok_or_else(|| Error::internal("no run was recorded"))?;
-        let mut lists = run.lists.clone();
+        let (skipped, launched) = if rest { run.body } else { (0, 0) };
+        let mut lists = run.lists[skipped..].to_vec();
         let launches = lists.len();
         lists.extend(slot.map(|slot| run.slots[slot].list));
-        s.counters.dispatches += run.launches;
-        if s.timing.on && run.launches > 0 {
+        s.counters.dispatches += (run.launches - launched) as u64;
+        if s.timing.on && run.launches > launched {
             s.counters.submits += 1;
-            s.timing.submit(&self.gpu, s.ids.next(), &lists, key.1, &built.launches);
+            s.timing.submit(&self.gpu, s.ids.next(), &lists, key.1, &built.launches[launched..]);
         } else {
             let pieces = (how.pieces as usize).clamp(1, launches.max(1));
             let mut from = 0;

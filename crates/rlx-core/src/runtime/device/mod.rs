@@ -8,7 +8,7 @@ pub mod shared;
 pub mod table;
 
 use crate::error::{Code, Error, Result};
-use crate::ir::lir::{Program, StateDecl};
+use crate::ir::lir::{Cut, Program, StateDecl};
 use crate::plan::WeightPlan;
 use crate::runtime::device::shared::Anywhere;
 use crate::target::Target;
@@ -131,13 +131,48 @@ pub struct Submission<'a> {
     /// Into about how many pieces of equally many steps the submission is cut: other users of the device get
     /// their turn between two pieces. The ticket answers after the last.
     pub pieces: u32,
+    /// Whether [`Device::begin`] has begun the program: this is the rest of it.
+    pub begun: bool,
 }
 
 impl<'a> Submission<'a> {
-    /// These writes, in one piece, with its outputs read back.
+    /// These writes and the whole program, in one piece, with its outputs read back.
     pub fn new(writes: &'a [Write]) -> Self {
-        Submission { writes, read: true, pieces: 1 }
+        Submission { writes, read: true, pieces: 1, begun: false }
     }
+
+    /// For executors: fails for the rest of program `p` where a session has begun another one or none, or that writes
+    /// to other memory than the parameters of the program's cut.
+    ///
+    /// # Errors
+    /// `Usage` that says which.
+    pub fn check_begun(
+        &self,
+        begun: Option<ProgramId>,
+        p: ProgramId,
+        cut: Option<Cut>,
+    ) -> Result<()> {
+        if !self.begun {
+            return Ok(());
+        }
+        let Some(cut) = cut.filter(|_| begun == Some(p)) else {
+            let what = format!("program {} is not what the session has begun", p.0);
+            return Err(Error::usage(what).hint("begin it, and queue nothing else before its rest"));
+        };
+        let elsewhere = |w: &&Write| w.to != WriteTo::State(cut.params);
+        match self.writes.iter().find(elsewhere) {
+            Some(w) => Err(Error::usage(format!(
+                "the rest of program {} writes to {:?}, which the steps before it may have read",
+                p.0, w.to
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The error of [`Device::begin`] for a program without a cut.
+pub fn no_cut(p: ProgramId) -> Error {
+    Error::usage(format!("program {} samples no token, so that it has no rest to wait for", p.0))
 }
 
 /// Memory of a session that [`Device::copy`] and [`Device::read`] address.
@@ -314,6 +349,20 @@ pub trait Device: Anywhere {
 
     /// Queues a program with the options of a [`Submission`].
     fn submit_with(&self, s: SessionId, p: ProgramId, how: &Submission<'_>) -> Result<Ticket>;
+
+    /// Begins a program: queues the steps before its [`cut`](Program::cut), which depend on no sampling parameter. The
+    /// rest is a [`Submission`] that says `begun`; its writes are made between the two parts, and go to the state
+    /// of the cut alone. So a device computes while the host thinks about what to write there.
+    ///
+    /// False where nothing was queued: the rest then runs the whole program. A device that works inside
+    /// [`poll`](Self::poll) gains nothing from an early begin, and a rest that never comes costs it nothing.
+    ///
+    /// Whatever else is queued in the session ends what has begun: a submission, a copy, a read, a larger arena. Its
+    /// steps may then have run or not.
+    ///
+    /// # Errors
+    /// `Usage` for a program without a cut; else as [`submit_with`](Self::submit_with).
+    fn begin(&self, s: SessionId, p: ProgramId) -> Result<bool>;
 
     /// Queues copies on the device. To use a tensor as an input, copy it to [`Memory::Input`]; to keep an output on
     /// the device, copy it from [`Memory::Output`].

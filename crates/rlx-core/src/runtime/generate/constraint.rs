@@ -9,7 +9,8 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Says after each token which ones may follow. The next step waits for it, so that one step is in flight.
+/// Says after each token which ones may follow. The next choice waits for it, so that one step is in flight; a device
+/// that works on its own computes the next logits meanwhile.
 pub trait Constraint: Anywhere {
     /// Takes the tokens that were sampled since the last call, and sets the bit of each token that may follow, the
     /// lowest of a word first; all are 0 before. False if any token may follow: the bits are not read.

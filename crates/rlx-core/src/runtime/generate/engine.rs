@@ -318,6 +318,7 @@ impl Engine {
             most_ahead: options.ahead.max(1),
             filling,
             constrained: None,
+            begun: false,
         })
     }
 

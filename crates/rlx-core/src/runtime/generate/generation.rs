@@ -2,7 +2,7 @@
 
 use crate::error::{Code, Error, Result};
 use crate::models::Diffusion;
-use crate::runtime::device::{Outputs, Ticket, Write, WriteTo};
+use crate::runtime::device::{Outputs, Submission, Ticket, Write, WriteTo};
 use crate::runtime::generate::blocks::Pass;
 use crate::runtime::generate::constraint::{Constrained, Constraint};
 use crate::runtime::generate::engine::{Engine, words};
@@ -44,6 +44,8 @@ pub struct Generation {
     pub(super) filling: Option<(Filling, Diffusion)>,
     /// What limits its tokens.
     pub(super) constrained: Option<Constrained>,
+    /// Whether the next decode step has begun.
+    pub(super) begun: bool,
 }
 
 impl Generation {
@@ -63,7 +65,7 @@ impl Generation {
             return Err(Error::usage(what).hint("leave the grammar out, or take another model"));
         }
         self.constrained = Some(Constrained::new(constraint, engine.compiled.module.vocab));
-        self.machine.set_window(1);
+        self.machine.hold();
         Ok(())
     }
 
@@ -118,11 +120,7 @@ impl Generation {
             match engine.session.poll_added(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(e)) if e.code == Code::DeviceLost => self.machine.feed(Event::Lost),
-                // Nothing was submitted, so a placeholder stands for a ticket.
-                Poll::Ready(Err(error)) => {
-                    self.machine.feed(Event::Failed { ticket: Ticket(u32::MAX), error });
-                }
+                Poll::Ready(Err(error)) => self.fail(error),
             }
             self.adding = false;
         }
@@ -145,13 +143,13 @@ impl Generation {
                     engine.rings.submit(at as usize + tokens.len());
                     let answer = self.prefill(engine, &tokens, at, last);
                     self.note(answer, last, last);
+                    self.begin_next(engine);
                 }
                 Action::Decode => {
                     engine.rings.submit(self.machine.fed() + 1);
-                    let name = if self.logprobs.is_some() { "decode_logits" } else { "decode" };
-                    let writes = self.allow(engine);
-                    let answer = writes.and_then(|writes| engine.submit(name, &writes, 1));
+                    let answer = self.decode(engine);
                     self.note(answer, false, true);
+                    self.begin_next(engine);
                 }
                 Action::Denoise { begin } => {
                     let answer = self.denoise(engine, begin);
@@ -159,8 +157,7 @@ impl Generation {
                 }
                 Action::Slide => {
                     if let Err(error) = self.slide(engine) {
-                        // Nothing was submitted: as above.
-                        self.machine.feed(Event::Failed { ticket: Ticket(u32::MAX), error });
+                        self.fail(error);
                     }
                 }
                 Action::Await => {
@@ -215,11 +212,7 @@ impl Generation {
                 }
                 self.machine.submitted(ticket);
             }
-            Err(e) if e.code == Code::DeviceLost => self.machine.feed(Event::Lost),
-            Err(error) => {
-                // The submission failed, so a placeholder stands for its ticket.
-                self.machine.feed(Event::Failed { ticket: Ticket(u32::MAX), error });
-            }
+            Err(error) => self.fail(error),
         }
     }
 
@@ -228,6 +221,47 @@ impl Generation {
         let Some(constrained) = &mut self.constrained else { return Ok(Vec::new()) };
         let write = constrained.next(self.machine.tokens(), engine.states[1])?;
         Ok(write.into_iter().collect())
+    }
+
+    /// The program of a decode step.
+    fn decoder(&self) -> &'static str {
+        if self.logprobs.is_some() { "decode_logits" } else { "decode" }
+    }
+
+    /// Submits a decode step, or what has not begun of it.
+    fn decode(&mut self, engine: &Engine) -> Result<Ticket> {
+        let begun = core::mem::take(&mut self.begun);
+        let writes = self.allow(engine)?;
+        let how = Submission { begun, ..Submission::new(&writes) };
+        engine.session.submit(self.decoder(), &how)
+    }
+
+    /// Has the device compute the logits of the next step while its mask is made: only the choice among them waits for
+    /// the token before. If that token ends the answer, the device knows and writes nothing; if the host ends it, a
+    /// row is written behind those that count. A recurrence would be changed, so that it does not run ahead.
+    fn begin_next(&mut self, engine: &mut Engine) {
+        let ahead = self.constrained.is_some() && engine.recurrences.is_empty();
+        if !ahead || !self.machine.decodes_on() {
+            return;
+        }
+        match engine.session.begin(self.decoder()) {
+            Ok(queued) => {
+                self.begun = true;
+                if queued {
+                    engine.rings.submit(self.machine.fed() + 1);
+                }
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Tells the machine that something was not queued.
+    fn fail(&mut self, error: Error) {
+        match error.code {
+            Code::DeviceLost => self.machine.feed(Event::Lost),
+            // Nothing was submitted, so a placeholder stands for a ticket.
+            _ => self.machine.feed(Event::Failed { ticket: Ticket(u32::MAX), error }),
+        }
     }
 
     fn prefill(&mut self, engine: &Engine, tokens: &[u32], at: u32, last: bool) -> Result<Ticket> {

@@ -179,6 +179,8 @@ pub struct Machine {
     flights: VecDeque<Flight>,
     /// Most submissions in flight after the prompt's last chunk.
     window: usize,
+    /// Whether a step is submitted before the token before it is shown.
+    held: bool,
     /// What is to be shown, the first first. Texts follow no texts.
     shown: VecDeque<Action>,
     end: Option<Reason>,
@@ -226,6 +228,7 @@ impl Machine {
             left_out: None,
             flights: VecDeque::new(),
             window: request.ahead,
+            held: false,
             shown: VecDeque::new(),
             end: None,
             broken: false,
@@ -305,11 +308,40 @@ impl Machine {
         self.window = steps;
     }
 
+    /// Has one step in flight, because each waits for the token before it. The next step is then submitted before that
+    /// token is shown.
+    pub fn hold(&mut self) {
+        (self.window, self.held) = (1, true);
+    }
+
+    /// Whether a decode step follows the one that was submitted last, unless that one ends the answer.
+    pub fn decodes_on(&self) -> bool {
+        let prompt = self.fed >= self.request.prompt.len() && self.blocks.is_none();
+        prompt && self.end.is_none() && self.has_room()
+    }
+
+    /// Whether the context and the answer have room for another step.
+    fn has_room(&self) -> bool {
+        self.fed < self.request.capacity && self.asked < self.request.max_tokens
+    }
+
     /// The next action.
     pub fn next_action(&mut self) -> Action {
-        if let Some(action) = self.shown.pop_front() {
+        if !self.held
+            && let Some(action) = self.shown.pop_front()
+        {
             return action;
         }
+        match self.next_step() {
+            waits @ (Action::Await | Action::Slide | Action::Done(_)) => {
+                self.shown.pop_front().unwrap_or(waits)
+            }
+            step => step,
+        }
+    }
+
+    /// What comes next, whatever is to be shown.
+    fn next_step(&mut self) -> Action {
         if let Some(reason) = &self.end {
             return if self.flights.is_empty() {
                 Action::Done(reason.clone())
@@ -344,8 +376,7 @@ impl Machine {
         if self.blocks.is_some() {
             return self.next_pass();
         }
-        let room = self.fed < self.request.capacity && self.asked < self.request.max_tokens;
-        if room {
+        if self.has_room() {
             self.pending = Some(Pending::Step(true, 1));
             return Action::Decode;
         }

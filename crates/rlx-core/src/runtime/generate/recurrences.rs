@@ -35,6 +35,11 @@ impl Recurrences {
         Recurrences { states, snapshots: Vec::new() }
     }
 
+    /// Whether the model has none.
+    pub fn is_empty(&self) -> bool {
+        self.states.is_empty()
+    }
+
     /// Forgets all snapshots.
     pub fn forget(&mut self) {
         self.snapshots.clear();

@@ -176,12 +176,24 @@ impl Session {
     /// # Errors
     /// `Usage` for a name that no entry has, or an entry with a program for each set of sizes; errors of the device.
     pub fn submit(&self, entry: &str, how: &Submission<'_>) -> Result<Ticket> {
-        let template = &self.templates[self.entry(entry)?];
-        let Source::Program(built) = &template.of else {
-            return Err(Error::usage(format!("{entry} has no program of its own"))
-                .hint("run it with its inputs: their sizes select the program"));
-        };
-        self.device.submit_with(self.memory_id()?, built.id, how)
+        self.device.submit_with(self.memory_id()?, self.own_program(entry)?, how)
+    }
+
+    /// Begins the program of such an entry: what it computes before it samples. The next call is a
+    /// [`submit`](Self::submit) that says `begun`. True if the device does it at once: see [`Device::begin`].
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn begin(&self, entry: &str) -> Result<bool> {
+        self.device.begin(self.memory_id()?, self.own_program(entry)?)
+    }
+
+    fn own_program(&self, entry: &str) -> Result<ProgramId> {
+        match &self.templates[self.entry(entry)?].of {
+            Source::Program(built) => Ok(built.id),
+            Source::Graph(_) => Err(Error::usage(format!("{entry} has no program of its own"))
+                .hint("run it with its inputs: their sizes select the program")),
+        }
     }
 
     /// Asks for the answer of a ticket of [`submit`](Self::submit): the outputs' bytes, in the entry's order.
