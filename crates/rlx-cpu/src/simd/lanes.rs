@@ -29,6 +29,9 @@ pub(crate) trait Lanes: Copy {
     const VECTORS: usize = 2;
     /// Bytes that a word of x takes, as [`put_x`](Self::put_x) writes them.
     const X: usize = 4;
+    /// Whether [`dot`](Self::dot), and then whether [`dot_signed`](Self::dot_signed), reads whole integers of 16 bits: then
+    /// those of two parts take no more than bytes do.
+    const WHOLE: [bool; 2] = [false; 2];
     /// What a lane of `A` holds before it must [`settle`](Self::settle); each [`dot`](Self::dot) adds two
     /// products to it.
     const MOST: i32 = i32::MAX;
@@ -113,9 +116,11 @@ pub(crate) trait Lanes: Copy {
     // sums of products of four bytes
 
     /// Writes four signed bytes of x, each in -127..=127, as [`dot`](Self::dot) and
-    /// [`dot_signed`](Self::dot_signed) read them: `X` bytes.
+    /// [`dot_signed`](Self::dot_signed) read them: `X` bytes. `whole` has the integers whose high part the bytes are,
+    /// or which they are.
     #[inline(always)]
-    fn put_x(x: [u8; 4], out: &mut [u8]) {
+    fn put_x(x: [u8; 4], whole: [i16; 4], out: &mut [u8]) {
+        let _ = whole;
         out.copy_from_slice(&x);
     }
     /// Where sums begin: what they have more than products.
