@@ -88,7 +88,9 @@ impl Level {
             Self::Avx512Vbmi => "avx512vbmi",
             Self::Neon => "neon",
             Self::NeonDot => "neon-dotprod",
-            Self::Simd128 if cfg!(all(target_feature = "relaxed-simd", feature = "dot")) => "relaxed-simd-dot",
+            Self::Simd128 if cfg!(all(target_feature = "relaxed-simd", feature = "dot")) => {
+                "relaxed-simd-dot"
+            }
             Self::Simd128 if cfg!(target_feature = "relaxed-simd") => "relaxed-simd",
             Self::Simd128 => "simd128",
         }
@@ -120,6 +122,14 @@ impl Level {
         Self::ALL.iter().rev().copied().find(|l| l.is_available()).unwrap_or(Self::Scalar)
     }
 }
+
+/// Whether products of weights without a sign, and then with one, read whole integers of x, so that those of two parts
+/// take no more than bytes do. Of every level of this build.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub(crate) const WHOLE: [bool; 2] = wasm_sums::WHOLE;
+/// No level does.
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+pub(crate) const WHOLE: [bool; 2] = [false; 2];
 
 /// Work that is compiled once for each level.
 pub(crate) trait Task {
