@@ -6,11 +6,9 @@
 use super::{Kernel, Planned, claim, rows_of};
 use crate::place::Split;
 use crate::simd::{Level, Simd, Task, dispatch};
-use crate::target::INT16;
 use crate::view::Cx;
 use half::f16;
 use rlx_core::Result;
-#[cfg(not(target_arch = "wasm32"))]
 use rlx_core::formats::activations::{Q15_MOST, is_large, large_above};
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::QuantizeRows;
@@ -23,10 +21,7 @@ struct Quantize {
     k: usize,
 }
 
-pub(super) fn takes(op: &QuantizeRows, operands: &[&Type], _: &Target) -> Result<(), String> {
-    if op.format == BlockFormat::Q15_0 && !INT16 {
-        return Err("its kernel makes no q15_0 here".into());
-    }
+pub(super) fn takes(_: &QuantizeRows, operands: &[&Type], _: &Target) -> Result<(), String> {
     claim::floats(operands)
 }
 
@@ -47,7 +42,6 @@ impl Kernel for Quantize {
         for r in 0..cx.real(rows) {
             let row = &x[r * self.k..][..self.k];
             encode(level, self.format, &row[start..][..len], cx.result(0).row(r));
-            #[cfg(not(target_arch = "wasm32"))]
             if self.only_large {
                 let bound = dispatch(level, LargeAbove { x: row });
                 keep_large(cx.result(0).row(r), bound);
@@ -60,7 +54,6 @@ impl Kernel for Quantize {
 pub(super) fn encode(level: Level, format: BlockFormat, x: &[f32], y: &mut [u8]) {
     match format {
         BlockFormat::Q8_0 => dispatch(level, ToQ8_0 { x, y }),
-        #[cfg(not(target_arch = "wasm32"))]
         BlockFormat::Q15_0 => dispatch(level, ToQ15_0 { x, y }),
         _ => dispatch(level, ToQ8K { x, y }),
     }
@@ -104,13 +97,11 @@ impl Task for ToQ8_0<'_> {
     }
 }
 
-#[cfg(not(target_arch = "wasm32"))]
 struct ToQ15_0<'a> {
     x: &'a [f32],
     y: &'a mut [u8],
 }
 
-#[cfg(not(target_arch = "wasm32"))]
 impl Task for ToQ15_0<'_> {
     type Output = ();
     #[inline(always)]
@@ -133,12 +124,10 @@ impl Task for ToQ15_0<'_> {
 
 /// The scale that a large block of the row exceeds. Each worker looks at the whole row, of which it makes a share: as
 /// many bytes as it reads for that from a cache, and no barrier.
-#[cfg(not(target_arch = "wasm32"))]
 struct LargeAbove<'a> {
     x: &'a [f32],
 }
 
-#[cfg(not(target_arch = "wasm32"))]
 impl Task for LargeAbove<'_> {
     type Output = f64;
     #[inline(always)]
@@ -151,7 +140,6 @@ impl Task for LargeAbove<'_> {
 }
 
 /// Clears the low parts of small blocks.
-#[cfg(not(target_arch = "wasm32"))]
 fn keep_large(blocks: &mut [u8], bound: f64) {
     for block in blocks.as_chunks_mut::<68>().0 {
         if !is_large(f32::from_le_bytes([block[0], block[1], block[2], block[3]]), bound) {

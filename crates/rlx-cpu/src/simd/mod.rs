@@ -35,6 +35,11 @@ mod scalar_lanes;
 mod wasm;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm_lanes;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+#[cfg_attr(not(target_feature = "relaxed-simd"), path = "wasm_halves.rs")]
+#[cfg_attr(all(target_feature = "relaxed-simd", not(feature = "dot")), path = "wasm_pairs.rs")]
+#[cfg_attr(all(target_feature = "relaxed-simd", feature = "dot"), path = "wasm_dot.rs")]
+mod wasm_sums;
 
 pub(crate) use books::{Eights, Fours};
 pub(crate) use lanes::{Lanes, byte, head, high, low};
@@ -83,6 +88,9 @@ impl Level {
             Self::Avx512Vbmi => "avx512vbmi",
             Self::Neon => "neon",
             Self::NeonDot => "neon-dotprod",
+            Self::Simd128 if cfg!(all(target_feature = "relaxed-simd", feature = "dot")) => {
+                "relaxed-simd-dot"
+            }
             Self::Simd128 if cfg!(target_feature = "relaxed-simd") => "relaxed-simd",
             Self::Simd128 => "simd128",
         }
@@ -114,6 +122,14 @@ impl Level {
         Self::ALL.iter().rev().copied().find(|l| l.is_available()).unwrap_or(Self::Scalar)
     }
 }
+
+/// Whether products of weights without a sign, and then with one, read whole integers of x, so that those of two parts
+/// take no more than bytes do. Of every level of this build.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub(crate) const WHOLE: [bool; 2] = wasm_sums::WHOLE;
+/// No level does.
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+pub(crate) const WHOLE: [bool; 2] = [false; 2];
 
 /// Work that is compiled once for each level.
 pub(crate) trait Task {
@@ -216,11 +232,14 @@ pub(crate) trait Simd: Lanes {
     }
 }
 
-/// f16 to f32 without a branch on subnormals: the exponent moves by a product with 2^112.
+/// f16 to f32 without a branch on subnormals, and without a subnormal f32 on the way, which some processors are slow
+/// with: an exponent moved by 113 doubles a normal number and adds 2^-14 to a subnormal one.
 #[inline(always)]
 pub(crate) fn f16_to_f32(bits: u16) -> f32 {
-    let magnitude = u32::from(bits & 0x7fff) << 13;
-    let scaled = (f32::from_bits(magnitude) * f32::from_bits(0x7780_0000)).to_bits();
-    let special = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
-    f32::from_bits(scaled | special | (u32::from(bits & 0x8000) << 16))
+    let magnitude = u32::from(bits & 0x7fff);
+    let moved = f32::from_bits((magnitude << 13) + 0x3880_0000);
+    let (normal, subnormal) = (moved * 0.5, moved - f32::from_bits(0x3880_0000));
+    let finite = if normal < subnormal { normal } else { subnormal };
+    let special = if magnitude > 0x7bff { 0x7f80_0000 } else { 0 };
+    f32::from_bits(finite.to_bits() | special | (u32::from(bits & 0x8000) << 16))
 }

@@ -1,29 +1,13 @@
-//! WebAssembly simd128, with relaxed SIMD's dot product where the build has it: 8 rows in two vectors,
-//! which share the words of x and the constants.
+//! WebAssembly simd128: 8 rows in two vectors, which share the words of x and the constants. Products of bytes are in
+//! `wasm_halves.rs`, `wasm_pairs.rs` and `wasm_dot.rs`, of which a build has one.
 //!
 //! **Unsafe.** Only loads and stores are, as in `wasm.rs`.
 #![allow(unsafe_code)]
 
-use super::lanes::{Lanes, four, head, head_f32};
+use super::lanes::{Lanes, head, head_f32};
 use super::wasm::{Simd128, V2, each, f16x4, zip};
+use super::wasm_sums as sums;
 use core::arch::wasm32::*;
-
-/// Adds products of 16 bits: of each word's bytes 0 and 2, and of its bytes 1 and 3. The second and third
-/// word of x have these of x.
-#[inline(always)]
-fn add_pairs(acc: V2, even: V2, odd: V2, x: &[u8]) -> V2 {
-    let [x_even, x_odd] = [u32x4_splat(four(&x[4..])), u32x4_splat(four(&x[8..]))];
-    let acc = zip(acc, even, |acc, w| i32x4_add(acc, i32x4_dot_i16x8(w, x_even)));
-    zip(acc, odd, |acc, w| i32x4_add(acc, i32x4_dot_i16x8(w, x_odd)))
-}
-
-/// Sums of pairs of products in 16 bits, and what was settled of them.
-#[cfg(target_feature = "relaxed-simd")]
-#[derive(Clone, Copy)]
-pub(crate) struct Sums {
-    pairs: V2,
-    settled: V2,
-}
 
 /// Eight words of 16 bits, each in the low half of 32.
 #[inline(always)]
@@ -41,19 +25,20 @@ fn halves_of(x: &[u8]) -> V2 {
 impl Lanes for Simd128 {
     type V = V2;
     type G = V2;
-    #[cfg(target_feature = "relaxed-simd")]
-    type A = Sums;
-    #[cfg(not(target_feature = "relaxed-simd"))]
-    type A = V2;
-    type AS = V2;
+    type A = sums::A;
+    type AS = sums::AS;
     const LANES: usize = 8;
     const TILE: usize = 4;
     // A vector is two registers of the 16 that x86 has.
     const VECTORS: usize = 1;
-    const X: usize = 12;
-    #[cfg(target_feature = "relaxed-simd")]
-    const MOST: i32 = i16::MAX as i32;
+    const X: usize = sums::X;
+    const MOST: i32 = sums::MOST;
+    const APART: bool = true;
 
+    #[inline(always)]
+    fn ends(self, i: usize) -> bool {
+        self.zero() == i
+    }
     #[inline(always)]
     fn words(self, x: &[u8]) -> V2 {
         let x = head::<32>(x);
@@ -149,65 +134,37 @@ impl Lanes for Simd128 {
         })
     }
 
-    // The four bytes, then bytes 0 and 2 and bytes 1 and 3 as 16 bits each.
     #[inline(always)]
-    fn put_x(x: [u8; 4], out: &mut [u8]) {
-        let [a, b, c, d] = x.map(|x| i16::from(x as i8).to_le_bytes());
-        out.copy_from_slice(bytemuck::cast_slice(&[[x[0], x[1]], [x[2], x[3]], a, c, b, d]));
-    }
-    #[cfg(target_feature = "relaxed-simd")]
-    #[inline(always)]
-    fn start(self, sum: i32) -> Sums {
-        Sums { pairs: [u32x4_splat(0); 2], settled: [i32x4_splat(sum); 2] }
-    }
-    #[cfg(not(target_feature = "relaxed-simd"))]
-    #[inline(always)]
-    fn start(self, sum: i32) -> V2 {
-        [i32x4_splat(sum); 2]
-    }
-    // The relaxed product's second operand has 7 bits: w has, and then every engine's answer is the
-    // same. Of the two relaxed products this one is an instruction of every x86 processor.
-    #[cfg(target_feature = "relaxed-simd")]
-    #[inline(always)]
-    fn dot(self, acc: Sums, w: V2, x: &[u8]) -> Sums {
-        let x = u32x4_splat(four(x));
-        let add = |acc, w| i16x8_add(acc, i16x8_relaxed_dot_i8x16_i7x16(x, w));
-        Sums { pairs: zip(acc.pairs, w, add), ..acc }
-    }
-    #[cfg(not(target_feature = "relaxed-simd"))]
-    #[inline(always)]
-    fn dot(self, acc: V2, w: V2, x: &[u8]) -> V2 {
-        let even = self.and(w, self.set(0x00ff_00ff));
-        add_pairs(acc, even, each(w, |w| u16x8_shr(w, 8)), x)
-    }
-    #[cfg(target_feature = "relaxed-simd")]
-    #[inline(always)]
-    fn settle(self, acc: Sums) -> Sums {
-        Sums { pairs: [u32x4_splat(0); 2], settled: self.total(acc) }
-    }
-    #[cfg(target_feature = "relaxed-simd")]
-    #[inline(always)]
-    fn total(self, acc: Sums) -> V2 {
-        let add = |acc, pairs| i32x4_add(acc, i32x4_extadd_pairwise_i16x8(pairs));
-        zip(acc.settled, acc.pairs, add)
-    }
-    #[cfg(not(target_feature = "relaxed-simd"))]
-    #[inline(always)]
-    fn total(self, acc: V2) -> V2 {
-        acc
+    fn put_x(x: [u8; 4], whole: [i16; 4], out: &mut [u8]) {
+        sums::put_x(x, whole, out);
     }
     #[inline(always)]
-    fn zero_signed(self, _: i32) -> V2 {
-        [u32x4_splat(0); 2]
+    fn start(self, sum: i32) -> sums::A {
+        sums::start(sum)
     }
     #[inline(always)]
-    fn dot_signed(self, acc: V2, w: V2, x: &[u8]) -> V2 {
-        let even = each(w, |w| i16x8_shr(i16x8_shl(w, 8), 8));
-        add_pairs(acc, even, each(w, |w| i16x8_shr(w, 8)), x)
+    fn dot(self, acc: sums::A, w: V2, x: &[u8]) -> sums::A {
+        sums::dot(self, acc, w, x)
     }
     #[inline(always)]
-    fn total_signed(self, acc: V2) -> V2 {
-        acc
+    fn settle(self, acc: sums::A) -> sums::A {
+        sums::settle(acc)
+    }
+    #[inline(always)]
+    fn total(self, acc: sums::A) -> V2 {
+        sums::total(acc)
+    }
+    #[inline(always)]
+    fn zero_signed(self, _: i32) -> sums::AS {
+        sums::zero_signed()
+    }
+    #[inline(always)]
+    fn dot_signed(self, acc: sums::AS, w: V2, x: &[u8]) -> sums::AS {
+        sums::dot_signed(acc, w, x)
+    }
+    #[inline(always)]
+    fn total_signed(self, acc: sums::AS) -> V2 {
+        sums::total_signed(acc)
     }
 
     #[inline(always)]

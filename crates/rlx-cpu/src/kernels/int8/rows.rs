@@ -1,6 +1,6 @@
 //! Integer rows of x as kernels read them.
 
-use crate::simd::{Lanes, Level, Simd, Task, dispatch, f16_to_f32};
+use crate::simd::{Lanes, Level, Simd, Task, WHOLE, dispatch, f16_to_f32};
 use rlx_core::types::BlockFormat as B;
 
 /// Rows of x whose low parts are multiplied together: the least tile.
@@ -63,6 +63,12 @@ impl Rows {
         self.low_of_group.get(m / GROUP * blocks..).and_then(|low| low.get(..blocks)).unwrap_or(&[])
     }
 
+    /// Whether several rows are multiplied one after the other. A page's download has no room for tiles of two parts;
+    /// where whole integers are read, two parts are one.
+    pub(crate) fn is_without_tiles(&self) -> bool {
+        cfg!(target_arch = "wasm32") && self.parts == 2 && !(WHOLE[0] && WHOLE[1])
+    }
+
     /// Takes some rows of others, in this order.
     pub(crate) fn take(&mut self, from: &Rows, rows: impl Iterator<Item = usize>) {
         (self.k, self.parts, self.word) = (from.k, from.parts, from.word);
@@ -119,7 +125,8 @@ impl Task for Fill<'_> {
         if *parts == 1 {
             for (((q, sums), d), x) in blocks.zip(self.x.as_chunks::<34>().0) {
                 *d = f16_to_f32(u16::from_le_bytes([x[0], x[1]]));
-                put::<S>(&x[2..], q);
+                let q8 = |i: usize| i16::from(x[2 + i] as i8);
+                put::<S>(&x[2..], q8, q);
                 *sums = [sum(&x[2..18]), sum(&x[18..])];
             }
         } else {
@@ -128,8 +135,9 @@ impl Task for Fill<'_> {
             let low = low.chunks_exact_mut(8 * S::X);
             for ((((q, sums), d), low), x) in blocks.zip(low).zip(self.x.as_chunks::<68>().0) {
                 *d = f32::from_le_bytes([x[0], x[1], x[2], x[3]]);
-                put::<S>(&x[4..36], q);
-                put::<S>(&x[36..], low);
+                let q15 = |i: usize| 128 * i16::from(x[4 + i] as i8) + i16::from(x[36 + i] as i8);
+                put::<S>(&x[4..36], q15, q);
+                put::<S>(&x[36..], q15, low);
                 let whole = |i: usize| 128 * sum(&x[4 + i..20 + i]) + sum(&x[36 + i..52 + i]);
                 *sums = [whole(0), whole(16)];
             }
@@ -148,9 +156,10 @@ impl Task for Fill<'_> {
 }
 
 #[inline(always)]
-fn put<S: Lanes>(x: &[u8], out: &mut [u8]) {
-    for (x, out) in x.as_chunks().0.iter().zip(out.chunks_exact_mut(S::X)) {
-        S::put_x(*x, out);
+fn put<S: Lanes>(x: &[u8], whole: impl Fn(usize) -> i16, out: &mut [u8]) {
+    for (i, (x, out)) in x.as_chunks().0.iter().zip(out.chunks_exact_mut(S::X)).enumerate() {
+        let whole = [whole(4 * i), whole(4 * i + 1), whole(4 * i + 2), whole(4 * i + 3)];
+        S::put_x(*x, whole, out);
     }
 }
 
