@@ -3,14 +3,20 @@
 use super::{Context, Emit, Launch, Parts, activations};
 use crate::kernels::emit::fill;
 use crate::kernels::formats::{self, Offset};
-use crate::tuning::Class;
+use crate::tuning::{Class, Shape};
 use rlx_core::types::BlockFormat;
 use rlx_core::{Error, Result};
 
 /// Elements that one thread quantises.
 const PIECE: u64 = 16;
+/// Elements that a lane multiplies at a time.
+const SHARE: u64 = 64;
 /// Lanes of a team where there are no subgroups.
 const LANES: u64 = 32;
+/// Fewest threads of a workgroup.
+const FEWEST: u64 = 64;
+/// Bytes of a workgroup's memory that every device has.
+const MEMORY: u64 = 16_384;
 /// Workgroups beyond which each takes more rows: every one makes the blocks anew.
 const GROUPS: u64 = 1024;
 
@@ -30,6 +36,23 @@ impl Team {
             // Sums pass through the workgroup's memory.
             1 => Team { threads, shuffled: 1, lanes: LANES },
             lanes => Team { threads, shuffled: lanes, lanes },
+        }
+    }
+
+    /// The team of a shape and the rows of each, of fewer threads where `room` bytes of the workgroup's memory do not
+    /// hold their sums: beside the longest rows there is little.
+    fn within(shape: Shape, streams: u64, room: u64, cx: &Context<'_>) -> (Team, u64) {
+        let mut threads = shape.threads;
+        loop {
+            let team = Team::of(threads, cx);
+            let teams = threads / team.lanes;
+            // Teams of a workgroup write quads of rows.
+            let rows = shape.rows * 4u64.div_ceil(teams * shape.rows);
+            let floats = scratch(&team, rows * streams) + teams * rows * streams;
+            if 4 * floats <= room || threads <= FEWEST {
+                return (team, rows);
+            }
+            threads /= 2;
         }
     }
 
@@ -53,18 +76,17 @@ pub(super) fn launch(
     emit: &Emit<'_>,
 ) -> Result<Launch> {
     let most = p.launched().iter().map(|s| s.rows).sum::<u64>();
-    let shape = cx.tuning.shape(Class::of(most, p.k, p.glu));
-    let team = Team::of(shape.threads, cx);
-    let teams = team.threads / team.lanes;
-    let (rows, streams) = (shape.rows, if p.glu { 2 } else { 1 });
-    // Teams of a workgroup write quads of rows.
-    let rows = rows * 4u64.div_ceil(teams * rows);
-    let repeat = most.div_ceil(teams * rows).div_ceil(GROUPS).max(1);
-    let (mut words, groups) = p.words(teams * rows * repeat)?;
-    words[super::REPEAT] = super::word(repeat)?;
     let per = format.elements() as u64;
     let any = |offset: Offset| p.segments.iter().any(|s| formats::offset(s.dtype) == offset);
     let (sums, halves) = (any(Offset::Chunk), any(Offset::Half));
+    let streams = if p.glu { 2 } else { 1 };
+    let blocks = p.k + p.k / per * 4 + if sums { p.k / SHARE * 4 } else { 0 };
+    let shape = cx.tuning.shape(Class::of(most, p.k, p.glu));
+    let (team, rows) = Team::within(shape, streams, MEMORY.saturating_sub(blocks), cx);
+    let teams = team.threads / team.lanes;
+    let repeat = most.div_ceil(teams * rows).div_ceil(GROUPS).max(1);
+    let (mut words, groups) = p.words(teams * rows * repeat)?;
+    words[super::REPEAT] = super::word(repeat)?;
     let n = (p.k / PIECE).div_ceil(team.threads);
     let text = |n: u64| n.to_string();
     let dot4 = activations::dot4(cx.wgsl.packed_dot);
@@ -248,16 +270,29 @@ fn quantise(p: &Parts, n: u64, team: &Team, format: BlockFormat) -> String {
 fn body(p: &Parts, team: &Team, rows: u64, streams: u64) -> String {
     let sums = rows * streams;
     let declare: String = (0..sums).map(|i| format!("var y{i} = 0.0;\n        ")).collect();
+    // Lanes that shuffle take as many turns each: what some of them have too many counts nothing. WGSL has lanes
+    // meet again behind a loop; drivers may be wrong there.
+    let masked = team.shuffled > 1 && !(p.k / SHARE).is_multiple_of(team.lanes);
     let line = |i: u64, segment: &str, reader: &str| {
         let r = i / streams;
-        format!(
-            "y{i} += dot_{reader}(step.seg[{segment}].weight + min(row0 + {r}u, last) * step.seg[{segment}].row_bytes, c, x);"
-        )
+        let dot = format!(
+            "dot_{reader}(step.seg[{segment}].weight + min(row0 + {r}u, last) * step.seg[{segment}].row_bytes, c, x)"
+        );
+        if masked {
+            format!("y{i} += select(0.0, {dot}, inside);")
+        } else {
+            format!("y{i} += {dot};")
+        }
     };
     let around = |lines: String| {
-        format!(
-            "for (var c = lane; c < SHARES; c += LANES) {{\n            let x = load_x(c);\n            {lines}\n        }}"
-        )
+        let head = if masked {
+            "for (var start = 0u; start < SHARES; start += LANES) {
+            let inside = start + lane < SHARES;
+            let c = min(start + lane, SHARES - 1u);"
+        } else {
+            "for (var c = lane; c < SHARES; c += LANES) {"
+        };
+        format!("{head}\n            let x = load_x(c);\n            {lines}\n        }}")
     };
     let products = if p.glu {
         let readers = [&p.segments[0].reader, &p.segments[1].reader];
