@@ -88,11 +88,11 @@ const PARTS: [u64; 4] = [64, 128, 256, 512];
 const WIDE: u32 = 16;
 
 impl Tuning {
-    /// The fastest tuning that was measured, for wide subgroups on an H200, for narrow ones in software.
+    /// The fastest tuning that was measured: for wide subgroups on an H200, for narrow ones and for none in
+    /// software. Fewer rows a workgroup have more of them read x.
     pub fn usual(wgsl: Wgsl) -> Tuning {
         let shape = |threads, rows| Shape { threads, rows };
         let shapes = match wgsl.lanes() {
-            1 => [shape(64, 2), shape(64, 2), shape(64, 1), shape(64, 2)],
             lanes if lanes < WIDE => [shape(256, 2), shape(256, 2), shape(256, 1), shape(256, 2)],
             _ => [shape(256, 1), shape(256, 1), shape(256, 2), shape(256, 2)],
         };
@@ -123,8 +123,8 @@ impl Tuning {
         Tuning { parts, ..self }
     }
 
-    /// Shapes to choose from, the present one first. Without subgroups there is only one, because sums pass
-    /// through the workgroup's memory, which has no room for others.
+    /// Shapes to choose from, the present one first. Without subgroups there is only one: sums pass through the
+    /// workgroup's memory, which has no room for most others.
     pub fn shapes(&self, class: Class, wgsl: Wgsl) -> Vec<Shape> {
         let present = self.shape(class);
         let others = SHAPES.into_iter().filter(|s| wgsl.lanes() > 1 && *s != present);

@@ -13,6 +13,7 @@ mod fit;
 mod functions;
 mod graphs;
 mod kv_blocks;
+mod lanes;
 #[path = "../../../tests/support/load.rs"]
 mod load;
 mod matmul;
