@@ -14,8 +14,9 @@ pub(crate) const CACHES: &[DType] = &[DType::F32, DType::F16, DType::Block(Block
 /// second cache.
 const REGIONS: RegionLimits = RegionLimits { steps: 32, inputs: 16 };
 
-/// Decode waits for memory, so that its second products cost little; a prompt has them where they count.
-const ACTIVATIONS: ProgramActivations = if INT16 {
+/// Decode waits for memory, so that its second products cost little; a prompt has them where they count. In wasm decode
+/// waits for products, and a prompt's are of one part.
+const ACTIVATIONS: ProgramActivations = if cfg!(not(target_arch = "wasm32")) {
     ProgramActivations { decode: Activations::Int16, prompts: Activations::Mixed }
 } else {
     ProgramActivations::all(Activations::Int8)

@@ -81,6 +81,7 @@ pub(crate) fn where_it_runs(about: &DeviceInfo, options: &Options, target: &Targ
         .with("adapter", &about.adapter)
         .with("features", &about.features)
         .with("demoted", &about.demoted)
+        .with("subgroups", &about.subgroups)
         .with("tuning", &about.tuning)
         .with("fallbackReason", &options.fallback)
         .with("target", &target.describe())

@@ -12,7 +12,7 @@ use js_sys::{Promise, Uint8Array};
 use rlx_core::runtime::device::table::Table;
 use rlx_core::safetensors::json::Json;
 use rlx_core::{Code, Error, Result};
-use rlx_webgpu::gpu::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage, Wgsl};
+use rlx_webgpu::gpu::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage, Vendor, Wgsl, Width};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
@@ -149,6 +149,17 @@ impl HostGpu {
             let list = json.get(key).and_then(Json::as_array);
             list.into_iter().flatten().filter_map(Json::as_str).map(Into::into).collect()
         };
+        let lanes = |name: &str| json.get(name).and_then(Json::as_u64).unwrap_or(0) as u32;
+        let adapter = json.get("adapter").and_then(|a| a.get("vendor")?.as_str());
+        let vendor = match adapter {
+            Some("apple") => Vendor::Apple,
+            Some("intel") => Vendor::Intel,
+            _ => Vendor::Other,
+        };
+        let width = match lanes("subgroupMinSize") {
+            0 => Width::None,
+            least => Width::of(least, lanes("subgroupMaxSize"), vendor),
+        };
         let info = GpuInfo {
             adapter: host.adapter_name(),
             driver: String::new(), // no page is told
@@ -159,15 +170,12 @@ impl HostGpu {
                 packed_dot: names("wgslFeatures")
                     .iter()
                     .any(|f| f == "packed_4x8_integer_dot_product"),
-                subgroup: json
-                    .get("subgroupMinSize")
-                    .and_then(Json::as_u64)
-                    .filter(|&n| n > 0)
-                    .map(|n| n as u32),
+                subgroup: width.lanes(),
                 enable_subgroups: json.get("enableSubgroups").and_then(Json::as_bool) == Some(true),
                 f16: names("features").iter().any(|f| f == "shader-f16"),
             },
             features: names("features"),
+            width,
             // A page's kernel times come from the browser's own tools: timestamps here are rounded to 100 us.
             timestamps: false,
         };

@@ -17,7 +17,7 @@ mod weights;
 pub use probe::Probes;
 pub use tune::tune;
 
-use crate::gpu::{Gpu, GpuInfo, Usage, Wgsl};
+use crate::gpu::{Gpu, GpuInfo, Usage, Wgsl, Width};
 use crate::kernels::{BindingResource, Book};
 use crate::tuning::{self, Tuning};
 use core::task::{Context, Poll};
@@ -124,6 +124,8 @@ pub struct WebGpuDevice<G> {
     /// The features that kernels use.
     wgsl: Lock<Wgsl>,
     tuning: Lock<Tuning>,
+    /// The lanes of subgroups, as [`Probes`] found.
+    width: Lock<Width>,
     /// Features that are not used, with the reason: broken ones, and those avoided on request.
     broken: Lock<Vec<String>>,
     avoided: Lock<Vec<String>>,
@@ -160,6 +162,7 @@ impl<G: Gpu> WebGpuDevice<G> {
             works: Lock::new(info.wgsl),
             wgsl: Lock::new(info.wgsl),
             tuning: Lock::new(Tuning::usual(info.wgsl)),
+            width: Lock::new(info.width),
             broken: Lock::default(),
             avoided: Lock::default(),
             info,
@@ -170,6 +173,19 @@ impl<G: Gpu> WebGpuDevice<G> {
     /// Of these features those that kernels use: f16 arithmetic where the tuning says so.
     fn used(&self, wgsl: Wgsl) -> Wgsl {
         Wgsl { f16: wgsl.f16 && self.tuning.get().half, ..wgsl }
+    }
+
+    /// Keeps what was found of the lanes of subgroups, for all that is built from then on.
+    fn set_width(&self, width: Width) {
+        let before = self.works.get();
+        let wgsl = Wgsl { subgroup: width.lanes(), ..before };
+        // One that was measured holds for any width.
+        if self.tuning.get() == Tuning::usual(before) {
+            self.tuning.set(Tuning::usual(wgsl));
+        }
+        self.width.set(width);
+        self.works.set(wgsl);
+        self.wgsl.set(wgsl);
     }
 
     /// The tuning of its kernels.
@@ -286,6 +302,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
             adapter: self.info.adapter.clone(),
             features: self.used(self.wgsl.get()).features().into_iter().map(String::from).collect(),
             demoted: [self.broken.lock().as_slice(), &self.avoided.lock()].concat(),
+            subgroups: (self.wgsl.get().lanes() > 1).then(|| self.width.get().to_string()),
             tuning: Some(self.tuning.get().on(self.wgsl.get()).to_string()),
         }
     }

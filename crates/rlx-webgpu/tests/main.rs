@@ -17,6 +17,7 @@ mod graphs;
 #[path = "../../../tests/support/held.rs"]
 mod held;
 mod kv_blocks;
+mod lanes;
 #[path = "../../../tests/support/load.rs"]
 mod load;
 mod matmul;

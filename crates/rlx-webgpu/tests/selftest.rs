@@ -1,6 +1,7 @@
 //! The self-test, on a driver that is sound and on ones that compute wrong values: a GPU whose
 //! shaders are changed on their way to the compiler.
 
+use crate::common::changed::Changed;
 use rlx_core::gguf::{HeaderReader, ModelFiles, TensorSpec, Value, Writer};
 use rlx_core::models::Checkpoint;
 use rlx_core::runtime::device::Device;
@@ -13,9 +14,7 @@ use rlx_cpu::{CpuDevice, CpuOptions};
 use rlx_webgpu::WebGpuDevice;
 use rlx_webgpu::device::Probes;
 use rlx_webgpu::gpu::native::NativeGpu;
-use rlx_webgpu::gpu::{
-    Binding, BindingKind, Command, Gpu, GpuInfo, PACKED_DOT, SUBGROUPS, Usage, Wgsl,
-};
+use rlx_webgpu::gpu::{PACKED_DOT, SUBGROUPS, Wgsl};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -35,86 +34,11 @@ fn block<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
 type Fault = fn(&str) -> String;
 
 /// A GPU with a fault in its compiler.
-struct Faulty {
-    gpu: NativeGpu,
-    fault: Fault,
-}
-
-impl Gpu for Faulty {
-    fn info(&self) -> GpuInfo {
-        self.gpu.info()
-    }
-    fn is_lost(&self) -> bool {
-        self.gpu.is_lost()
-    }
-    fn take_error(&self) -> Option<rlx_core::Error> {
-        self.gpu.take_error()
-    }
-    fn create_buffer(&self, id: u32, size: u64, usage: Usage, label: &str) {
-        self.gpu.create_buffer(id, size, usage, label);
-    }
-    fn destroy_buffer(&self, id: u32) {
-        self.gpu.destroy_buffer(id);
-    }
-    fn write_buffer(&self, id: u32, offset: u64, bytes: &[u8]) {
-        self.gpu.write_buffer(id, offset, bytes);
-    }
-    fn create_pipeline(&self, id: u32, wgsl: &str, entry: &str, bindings: &[BindingKind]) {
-        self.gpu.create_pipeline(id, &(self.fault)(wgsl), entry, bindings);
-    }
-    fn poll_pipeline(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        self.gpu.poll_pipeline(id, cx)
-    }
-    fn free_pipeline(&self, id: u32) {
-        self.gpu.free_pipeline(id);
-    }
-    fn create_bind_group(&self, id: u32, pipeline: u32, bindings: &[Binding]) {
-        self.gpu.create_bind_group(id, pipeline, bindings);
-    }
-    fn free_bind_group(&self, id: u32) {
-        self.gpu.free_bind_group(id);
-    }
-    fn record(&self, list: u32, commands: &[Command]) {
-        self.gpu.record(list, commands);
-    }
-    fn free_list(&self, list: u32) {
-        self.gpu.free_list(list);
-    }
-    fn submit(&self, lists: &[u32]) {
-        self.gpu.submit(lists);
-    }
-    fn submit_timed(&self, id: u32, lists: &[u32]) {
-        self.gpu.submit_timed(id, lists);
-    }
-    fn poll_times(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<Vec<[u64; 2]>>> {
-        self.gpu.poll_times(id, cx)
-    }
-    fn read(&self, id: u32, buffer: u32, bytes: u64) {
-        self.gpu.read(id, buffer, bytes);
-    }
-    fn poll_read(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<Vec<u8>>> {
-        self.gpu.poll_read(id, cx)
-    }
-    fn fence(&self, id: u32) {
-        self.gpu.fence(id);
-    }
-    fn poll_fence(&self, id: u32, cx: &mut Context<'_>) -> Poll<()> {
-        self.gpu.poll_fence(id, cx)
-    }
-    fn push_scopes(&self) {
-        self.gpu.push_scopes();
-    }
-    fn pop_scopes(&self, id: u32) {
-        self.gpu.pop_scopes(id);
-    }
-    fn poll_scopes(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        self.gpu.poll_scopes(id, cx)
-    }
-}
+type Faulty = Changed;
 
 fn device(fault: Fault) -> Arc<WebGpuDevice<Faulty>> {
     let gpu = NativeGpu::new(None).expect("these tests need a WebGPU adapter");
-    Arc::new(WebGpuDevice::new(Faulty { gpu, fault }))
+    Arc::new(WebGpuDevice::new(Faulty::new(gpu, fault)))
 }
 
 /// A device with its features probed.
@@ -415,7 +339,7 @@ fn a_wrong_kernel_of_any_family_is_an_error() {
         CHANGE.set((from, to));
         CHANGED.set(0);
         // Without features there is nothing to give up.
-        let gpu = Faulty { gpu: gpu(), fault: change };
+        let gpu = Faulty::new(gpu(), change);
         let device = Arc::new(WebGpuDevice::with_wgsl(gpu, Wgsl::default()));
         let e = tested(&device, &files(Q4), activations, 4096).expect_err(what);
         assert!(CHANGED.get() > 0, "{what}: no shader has this text");

@@ -29,7 +29,7 @@ fn naga_accepts_every_kernel() {
 }
 
 /// Bytes of a workgroup's memory, as WebGPU counts them: each variable in whole runs of 16.
-fn workgroup_bytes(module: &naga::Module) -> u32 {
+pub fn workgroup_bytes(module: &naga::Module) -> u32 {
     let mut layouts = naga::proc::Layouter::default();
     layouts.update(module.to_ctx()).expect("every type has a size");
     let shared = module.global_variables.iter().map(|(_, variable)| variable);

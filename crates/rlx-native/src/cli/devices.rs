@@ -31,6 +31,8 @@ struct Row {
     features: Vec<String>,
     /// Features that the device offers and RLX does not use, because they compute wrong values.
     demoted: Vec<String>,
+    /// Lanes of a subgroup that its kernels count on, and how they are known.
+    subgroups: Option<String>,
     /// The tuning of its kernels, if it has one.
     tuning: Option<String>,
     /// The compilation target, as `rlx inspect --target` takes it.
@@ -58,6 +60,7 @@ pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
             adapter: info.as_ref().map(|i| i.adapter.clone()),
             features: info.as_ref().map(|i| i.features.clone()).unwrap_or_default(),
             demoted: info.as_ref().map(|i| i.demoted.clone()).unwrap_or_default(),
+            subgroups: info.as_ref().and_then(|i| i.subgroups.clone()),
             tuning: info.and_then(|i| i.tuning),
             target: opened.as_ref().ok().map(|device| device.target().describe()),
             reason: opened.err().map(|e| e.to_string()),
@@ -76,6 +79,9 @@ pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
         print_text(&format!("{:<10} {adapter}\n{:<10} {}\n", row.device, "", row.about))?;
         for why in &row.demoted {
             print_text(&format!("{:<10} not used: {why}\n", ""))?;
+        }
+        if let Some(lanes) = &row.subgroups {
+            print_text(&format!("{:<10} subgroups of {lanes}\n", ""))?;
         }
         if let Some(tuning) = &row.tuning {
             print_text(&format!("{:<10} kernels {tuning}\n", ""))?;

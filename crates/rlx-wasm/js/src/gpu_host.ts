@@ -46,6 +46,13 @@ const REPORTED_LIMITS = [
   'minStorageBufferOffsetAlignment', 'minUniformBufferOffsetAlignment',
 ] as const;
 
+const SUBGROUP_HEADERS = ['enable subgroups;\n', ''] as const;
+/** A shader that shuffles. */
+const SHUFFLE = `var<workgroup> x: f32;
+@compute @workgroup_size(32) fn main(@builtin(subgroup_size) n: u32) { x = subgroupShuffleXor(f32(n), 1u); }`;
+/** Lanes that WebGPU allows, for browsers that do not say more. */
+const SUBGROUP_SIZES = [4, 128] as const;
+
 // The numbers of GPUShaderStage and GPUMapMode: npm `webgpu` defines no such globals.
 const STAGE_COMPUTE = 4;
 const MODE_READ = 1;
@@ -56,10 +63,11 @@ export interface GpuDescription {
   limits: { [name: string]: number };
   features: string[];
   wgslFeatures: string[];
-  /** Whether the WGSL compiler requires `enable subgroups;`: Tint does, naga does not. */
+  /** Whether the WGSL compiler takes `enable subgroups;`: Tint requires it, naga refuses it. */
   enableSubgroups: boolean;
-  /** The fewest lanes of a subgroup; 0 if there are none, or the browser does not say. */
+  /** The fewest and the most lanes of a subgroup; 0 if shaders have none. */
   subgroupMinSize: number;
+  subgroupMaxSize: number;
 }
 
 export class GpuHost {
@@ -421,12 +429,7 @@ async function describe(gpu: GPU, adapter: GPUAdapter, device: GPUDevice): Promi
     const limit = device.limits[name];
     if (typeof limit === 'number') limits[name] = limit;
   }
-  let enableSubgroups = false;
-  if (device.features.has('subgroups')) {
-    device.pushErrorScope('validation');
-    device.createShaderModule({ code: 'enable subgroups;\n@compute @workgroup_size(1) fn main() {}' });
-    enableSubgroups = (await device.popErrorScope()) === null;
-  }
+  const header = await subgroupHeader(device);
   return {
     adapter: {
       vendor: info?.vendor ?? '',
@@ -438,7 +441,18 @@ async function describe(gpu: GPU, adapter: GPUAdapter, device: GPUDevice): Promi
     limits,
     features: OPTIONAL_FEATURES.filter((name) => device.features.has(name)),
     wgslFeatures: [...(gpu.wgslLanguageFeatures ?? [])].sort(),
-    enableSubgroups,
-    subgroupMinSize: enableSubgroups ? adapter.info?.subgroupMinSize ?? 0 : 0,
+    enableSubgroups: header === SUBGROUP_HEADERS[0],
+    subgroupMinSize: header === undefined ? 0 : info?.subgroupMinSize ?? SUBGROUP_SIZES[0],
+    subgroupMaxSize: header === undefined ? 0 : info?.subgroupMaxSize ?? SUBGROUP_SIZES[1],
   };
+}
+
+/** What a shader with subgroups begins with, where its compiler has them: not every one knows the directive. */
+async function subgroupHeader(device: GPUDevice): Promise<string | undefined> {
+  for (const header of SUBGROUP_HEADERS) {
+    device.pushErrorScope('validation');
+    device.createShaderModule({ code: header + SHUFFLE });
+    if ((await device.popErrorScope()) === null) return header;
+  }
+  return undefined;
 }

@@ -103,6 +103,7 @@ export interface SessionInfo {
   adapter: string;
   features: string[];
   demoted: string[];
+  subgroups: string | null;
   tuning: string | null;
   target: string;
   fallbackReason: string | null;

@@ -210,6 +210,8 @@ export interface EngineInfo {
   features: string[];
   /** Features that the GPU offers but computes wrong values with, so that they are not used: `subgroups: why`. */
   demoted: string[];
+  /** Lanes of a GPU's subgroup that kernels count on, and how they are known; null where they use none. */
+  subgroups: string | null;
   /** The tuning of WebGPU's kernels, as `Engine.tune` writes it; null on the CPU. */
   tuning: string | null;
   /** The target that the plan was made for, as `rlx inspect --target` takes it. */

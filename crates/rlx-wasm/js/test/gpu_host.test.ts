@@ -4,8 +4,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GpuHost, STAGING_BYTES } from '../src/gpu_host.js';
 
-/** A `gpu` whose device answers `workDone` as it is told. */
-function fakeGpu(workDone: () => Promise<undefined>, info: object = {}): GPU {
+/** A `gpu` whose device answers `workDone` as it is told, and whose compiler takes the texts that it is told. */
+function fakeGpu(workDone: () => Promise<undefined>, info: object = {}, compiles = (_: string) => false): GPU {
+  let failed: object | null = null;
   const queue = { submit: () => {}, writeBuffer: () => {}, onSubmittedWorkDone: workDone };
   const device = {
     queue,
@@ -13,6 +14,9 @@ function fakeGpu(workDone: () => Promise<undefined>, info: object = {}): GPU {
     limits: {},
     features: new Set(),
     createBuffer: () => ({ destroy: () => {} }),
+    pushErrorScope: () => { failed = null; },
+    createShaderModule: ({ code }: { code: string }) => { failed = compiles(code) ? null : { message: 'no' }; },
+    popErrorScope: async () => failed,
   };
   const adapter = { features: new Set(), limits: {}, info, requestDevice: async () => device };
   return { requestAdapter: async () => adapter } as unknown as GPU;
@@ -51,5 +55,22 @@ test('a GPU in software is known by its mark or its name, and is taken only wher
   }
   for (const info of [{}, { vendor: 'nvidia', architecture: 'hopper', isFallbackAdapter: false }, { description: 'Intel(R) UHD Graphics 620' }]) {
     assert.ok(await GpuHost.create(fakeGpu(done, info), { software: false }));
+  }
+});
+
+test('shaders begin as their compiler takes subgroups, which not every one knows by the directive', async () => {
+  const done = () => Promise.resolve(undefined);
+  const directive = (code: string) => code.startsWith('enable subgroups;');
+  const wide = { subgroupMinSize: 32, subgroupMaxSize: 64 };
+  for (const [compiles, info, described] of [
+    [directive, wide, { enableSubgroups: true, subgroupMinSize: 32, subgroupMaxSize: 64 }],
+    [(code: string) => !directive(code), wide, { enableSubgroups: false, subgroupMinSize: 32, subgroupMaxSize: 64 }],
+    // A browser that does not say how wide they are.
+    [directive, {}, { enableSubgroups: true, subgroupMinSize: 4, subgroupMaxSize: 128 }],
+    [() => false, wide, { enableSubgroups: false, subgroupMinSize: 0, subgroupMaxSize: 0 }],
+  ] as const) {
+    const host = await GpuHost.create(fakeGpu(done, info, compiles));
+    const { enableSubgroups, subgroupMinSize, subgroupMaxSize } = JSON.parse(host.describe());
+    assert.deepEqual({ enableSubgroups, subgroupMinSize, subgroupMaxSize }, described);
   }
 });

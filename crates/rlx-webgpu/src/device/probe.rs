@@ -3,15 +3,23 @@
 //! A probe is one shader of one workgroup and the words that it must write. What is wrong, or does not
 //! compile, is not used. For shuffles that also says whether lanes lie side by side in a workgroup of
 //! one dimension, which WGSL does not promise and kernels need.
+//!
+//! Where the width of subgroups is not known, shaders of other workgroups and registers tell it before. If they
+//! find different ones, the compiler chooses for each shader, and the fewest that the host allows count.
 
 use super::{Buffer, WebGpuDevice};
-use crate::gpu::{Binding, BindingKind, Command, Gpu, PACKED_DOT, SHADER_F16, SUBGROUPS, Usage};
+use crate::gpu::{
+    Binding, BindingKind, Command, Gpu, PACKED_DOT, SHADER_F16, SUBGROUPS, Usage, Width,
+};
 use crate::kernels::fill;
 use core::task::{Context, Poll};
 use rlx_core::{Code, Result};
 
 /// Threads of the shuffles' workgroup: that of the kernels that use them.
 const THREADS: u32 = 256;
+/// Threads and vectors in registers of the shaders that measure subgroups: the workgroups that kernels have, and
+/// one as full as the fullest kernel.
+const WIDTHS: [(u32, u32); 4] = [(64, 1), (128, 1), (256, 1), (256, 40)];
 /// Threads of the products'.
 const PAIRS: u32 = 64;
 
@@ -29,12 +37,19 @@ const WORDS: [u32; 8] = [
 
 /// What a probe runs and must find.
 struct Probe {
-    feature: &'static str,
+    asks: Asks,
     wgsl: String,
     entry: &'static str,
-    /// The buffer before, and after.
+    /// The buffer before.
     before: Vec<u32>,
-    after: Vec<u32>,
+}
+
+/// What a probe's answer is for.
+enum Asks {
+    /// Whether a feature works: then the buffer is this afterwards.
+    Works(&'static str, Vec<u32>),
+    /// How many lanes the subgroups of its threads have.
+    Width(u32),
 }
 
 impl Probe {
@@ -62,7 +77,31 @@ impl Probe {
                 ("shuffles", &shuffles),
             ],
         );
-        Probe { feature: SUBGROUPS, wgsl, entry: "probe_shuffle", before, after }
+        Probe { asks: Asks::Works(SUBGROUPS, after), wgsl, entry: "probe_shuffle", before }
+    }
+
+    fn width((threads, registers): (u32, u32), enable: bool) -> Probe {
+        let each = |separator: &str, line: &dyn Fn(u32) -> String| {
+            (0..registers).map(line).collect::<Vec<_>>().join(separator)
+        };
+        let next = |i: u32| (i + 1) % registers;
+        let wgsl = fill(
+            wgsl!("probe_width.wgsl"),
+            &[
+                ("enable", if enable { "enable subgroups;" } else { "" }),
+                ("threads", &threads.to_string()),
+                (
+                    "declare",
+                    &each("\n    ", &|i| {
+                        format!("var r{i} = load({threads}u + 4u * thread + {i}u);")
+                    }),
+                ),
+                ("turn", &each(" ", &|i| format!("r{i} = r{i} * r{} + r{i};", next(i)))),
+                ("sum", &each(" + ", &|i| format!("r{i}"))),
+            ],
+        );
+        let before = vec![0; (5 * threads + registers + 3) as usize];
+        Probe { asks: Asks::Width(threads), wgsl, entry: "probe_width", before }
     }
 
     fn dot() -> Probe {
@@ -84,7 +123,7 @@ impl Probe {
         );
         before.resize(after.len(), 0);
         let wgsl = wgsl!("probe_dot.wgsl").into();
-        Probe { feature: PACKED_DOT, wgsl, entry: "probe_dot", before, after }
+        Probe { asks: Asks::Works(PACKED_DOT, after), wgsl, entry: "probe_dot", before }
     }
 }
 
@@ -139,24 +178,38 @@ struct Launched {
 /// The probes of a device's features, under way.
 pub struct Probes {
     running: Vec<Running>,
+    /// Lanes that shaders found, where the width of subgroups is asked for; then features are asked for.
+    found: Option<Vec<u32>>,
 }
 
 impl Probes {
     /// Starts a probe for each optional feature that the device's kernels would use.
     pub fn new<G: Gpu>(device: &WebGpuDevice<G>) -> Self {
         let wgsl = device.works.get();
-        let mut probes = Vec::new();
-        if wgsl.lanes() > 1 {
-            probes.push(Probe::shuffle(wgsl.lanes(), wgsl.enable_subgroups));
+        let mut probes = Probes { running: Vec::new(), found: None };
+        // Devices of tests count on lanes of their own.
+        if matches!(device.width.get(), Width::Range(least, _) if wgsl.subgroup == Some(least)) {
+            let shaders = WIDTHS.map(|shader| Probe::width(shader, wgsl.enable_subgroups));
+            probes.start(device, shaders);
+            probes.found = Some(Vec::new());
+        } else {
+            probes.features(device);
         }
-        if wgsl.packed_dot {
-            probes.push(Probe::dot());
-        }
-        if wgsl.f16 {
-            probes.push(Probe::half());
-        }
+        probes
+    }
+
+    fn features<G: Gpu>(&mut self, device: &WebGpuDevice<G>) {
+        let wgsl = device.works.get();
+        let shuffle =
+            (wgsl.lanes() > 1).then(|| Probe::shuffle(wgsl.lanes(), wgsl.enable_subgroups));
+        let half = wgsl.f16.then(Probe::half);
+        let features = shuffle.into_iter().chain(wgsl.packed_dot.then(Probe::dot)).chain(half);
+        self.start(device, features);
+    }
+
+    fn start<G: Gpu>(&mut self, device: &WebGpuDevice<G>, probes: impl IntoIterator<Item = Probe>) {
         let ids = &mut device.state.lock().ids;
-        let running = probes.into_iter().map(|probe| {
+        self.running.extend(probes.into_iter().map(|probe| {
             let (pipeline, scopes) = (ids.next(), ids.next());
             device.gpu.push_scopes();
             device.gpu.create_pipeline(
@@ -167,8 +220,7 @@ impl Probes {
             );
             device.gpu.pop_scopes(scopes);
             Running { probe, pipeline, scopes: Some(scopes), launched: None }
-        });
-        Probes { running: running.collect() }
+        }));
     }
 
     /// Goes on. Once it has answered, the device builds kernels of what works alone, and its
@@ -181,37 +233,60 @@ impl Probes {
         device: &WebGpuDevice<G>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<()>> {
-        while let Some(running) = self.running.last_mut() {
-            let answer = match running.poll(device, cx) {
-                Poll::Ready(answer) => answer,
-                Poll::Pending => return Poll::Pending,
-            };
-            running.free(device);
-            let feature = running.probe.feature;
-            self.running.pop();
-            if let Err(e) = device.alive() {
-                return Poll::Ready(Err(e));
-            }
-            let why = match answer {
-                Ok(true) => continue,
-                Ok(false) => "a probe computes wrong values".into(),
-                Err(e) if matches!(e.code, Code::DeviceLost | Code::OutOfMemory) => {
+        loop {
+            while let Some(running) = self.running.last_mut() {
+                let answer = match running.poll(device, cx) {
+                    Poll::Ready(answer) => answer,
+                    Poll::Pending => return Poll::Pending,
+                };
+                running.free(device);
+                let Some(Running { probe, .. }) = self.running.pop() else { break };
+                if let Err(e) = device.alive() {
                     return Poll::Ready(Err(e));
                 }
-                Err(e) => e.what,
-            };
-            let works = device.works.get().without(&[feature]);
-            device.works.set(works);
-            device.wgsl.set(works);
-            device.broken.lock().push(format!("{feature}: {why}"));
+                match answer {
+                    Err(e) if matches!(e.code, Code::DeviceLost | Code::OutOfMemory) => {
+                        return Poll::Ready(Err(e));
+                    }
+                    answer => self.take(device, &probe.asks, answer),
+                }
+            }
+            let Some(found) = self.found.take() else { return Poll::Ready(Ok(())) };
+            device.set_width(device.width.get().measured(found.into_iter()));
+            self.features(device);
         }
-        Poll::Ready(Ok(()))
+    }
+
+    /// What a probe has found.
+    fn take<G: Gpu>(&mut self, device: &WebGpuDevice<G>, asks: &Asks, answer: Result<Vec<u32>>) {
+        let (feature, after) = match asks {
+            Asks::Works(feature, after) => (feature, after),
+            Asks::Width(threads) => {
+                // A shader that does not compile has found none.
+                let lanes = answer.unwrap_or_else(|_| vec![0]);
+                self.found.get_or_insert_default().extend(lanes.iter().take(*threads as usize));
+                return;
+            }
+        };
+        let why = match answer {
+            Ok(found) if found == *after => return,
+            Ok(_) => "a probe computes wrong values".into(),
+            Err(e) => e.what,
+        };
+        let works = device.works.get().without(&[feature]);
+        device.works.set(works);
+        device.wgsl.set(works);
+        device.broken.lock().push(format!("{feature}: {why}"));
     }
 }
 
 impl Running {
-    /// Whether the probe found what it must.
-    fn poll<G: Gpu>(&mut self, d: &WebGpuDevice<G>, cx: &mut Context<'_>) -> Poll<Result<bool>> {
+    /// The buffer afterwards.
+    fn poll<G: Gpu>(
+        &mut self,
+        d: &WebGpuDevice<G>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Vec<u32>>> {
         if let Some(scopes) = self.scopes {
             if d.gpu.poll_scopes(scopes, cx).is_pending() {
                 return Poll::Pending;
@@ -239,8 +314,8 @@ impl Running {
             Poll::Pending => return Poll::Pending,
         }
         let bytes = launched.bytes.take().unwrap_or(Ok(Vec::new()))?;
-        let after = self.probe.after.iter().flat_map(|w| w.to_le_bytes());
-        Poll::Ready(Ok(bytes.into_iter().eq(after)))
+        let words = bytes.as_chunks().0.iter().map(|w| u32::from_le_bytes(*w));
+        Poll::Ready(Ok(words.collect()))
     }
 
     fn free<G: Gpu>(&mut self, d: &WebGpuDevice<G>) {

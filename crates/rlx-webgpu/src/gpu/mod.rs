@@ -11,10 +11,12 @@ mod copy_rate;
 mod counting;
 #[cfg(all(feature = "native", not(target_arch = "wasm32")))]
 pub mod native;
+mod width;
 
 #[cfg(all(feature = "native", not(target_arch = "wasm32")))]
 pub use copy_rate::copy_rate;
 pub use counting::{CountingGpu, Counts};
+pub use width::{Vendor, Width};
 
 use core::task::{Context, Poll};
 use rlx_core::Result;
@@ -108,6 +110,8 @@ pub struct GpuInfo {
     pub max_storage_buffers: u32,
     /// What its WGSL has.
     pub wgsl: Wgsl,
+    /// The lanes of its subgroups, and how they are known.
+    pub width: Width,
     /// Whether [`Gpu::submit_timed`] notes times.
     pub timestamps: bool,
 }
@@ -117,7 +121,7 @@ pub struct GpuInfo {
 pub struct Wgsl {
     /// `packed_4x8_integer_dot_product`.
     pub packed_dot: bool,
-    /// The fewest lanes that a subgroup may have, where there are subgroups.
+    /// Lanes that every subgroup has at least, where there are subgroups.
     pub subgroup: Option<u32>,
     /// Whether a shader with subgroups must say `enable subgroups;`: Tint demands it, naga refuses it.
     pub enable_subgroups: bool,
@@ -136,7 +140,7 @@ impl Wgsl {
     /// Lanes that kernels shuffle among, at most 32; 1 where they do without.
     pub fn lanes(&self) -> u32 {
         match self.subgroup {
-            Some(least) if least >= 4 => least.min(32),
+            Some(least) if least >= 4 => least.min(width::MOST),
             _ => 1,
         }
     }

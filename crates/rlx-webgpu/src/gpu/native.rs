@@ -2,7 +2,7 @@
 
 mod timing;
 
-use super::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage, Wgsl};
+use super::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage, Vendor, Wgsl, Width};
 use core::future::Future;
 use core::task::{Context, Poll, Waker};
 use rlx_core::runtime::device::shared::Lock;
@@ -107,6 +107,16 @@ fn fault(error: &wgpu::Error) -> Error {
     }
 }
 
+/// What wgpu tells of the GPU's maker. On Metal it tells no number of one.
+fn vendor(about: &wgpu::AdapterInfo) -> Vendor {
+    const INTEL: u32 = 0x8086;
+    match about.backend {
+        wgpu::Backend::Metal if about.name.starts_with("Apple") => Vendor::Apple,
+        _ if about.vendor == INTEL || about.name.starts_with("Intel") => Vendor::Intel,
+        _ => Vendor::Other,
+    }
+}
+
 impl NativeGpu {
     /// Opens the adapter whose name contains `adapter_name` (letter case does not matter), or the
     /// fastest one. Asks for the adapter's own buffer limits, and for subgroups and f16 arithmetic
@@ -155,6 +165,10 @@ impl NativeGpu {
             }))
         };
         let about = adapter.get_info();
+        let width = match subgroups {
+            true => Width::of(about.subgroup_min_size, about.subgroup_max_size, vendor(&about)),
+            false => Width::None,
+        };
         let name = about.name;
         let (device, queue) = open(limits)
             .or_else(|_| open(wgpu::Limits::default()))
@@ -183,10 +197,11 @@ impl NativeGpu {
                 packed_dot: instance
                     .wgsl_language_features()
                     .contains(wgpu::WgslLanguageFeatures::Packed4x8IntegerDotProduct),
-                subgroup: subgroups.then_some(about.subgroup_min_size),
+                subgroup: width.lanes(),
                 enable_subgroups: false,
                 f16: features.contains(wgpu::Features::SHADER_F16),
             },
+            width,
             timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         };
         Ok(NativeGpu { device, queue, info, lost, uncaught, tables: Lock::default() })

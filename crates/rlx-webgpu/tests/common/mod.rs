@@ -1,5 +1,7 @@
 //! One step on the real device, and the f64 truth of packed formats.
 
+pub mod changed;
+pub mod lanes;
 pub mod model;
 
 use crate::load::{Hand, run_once};
@@ -10,7 +12,7 @@ use rlx_core::ir::lir::{InputDecl, OutputDecl, Phase, Program, Slice, Space, Sta
 use rlx_core::ir::mir::Graph;
 use rlx_core::ops::Op;
 use rlx_core::plan::{Buffer, Entry, Origin, WeightPlan};
-use rlx_core::runtime::device::{Write, WriteTo};
+use rlx_core::runtime::device::{Device, Write, WriteTo};
 use rlx_core::target::Target;
 use rlx_core::types::{BlockFormat, DType, Kind, Shape, Type};
 use rlx_core::{Error, Result};
@@ -224,14 +226,18 @@ pub fn case(op: impl Into<Op>, operands: &[Operand], buffers: Buffers) -> Case {
 }
 
 /// Runs the program once: its outputs.
-pub fn run(d: &Arc<TestDevice>, case: &Case) -> Result<Vec<Vec<u8>>> {
+pub fn run<D: Device + 'static>(d: &Arc<D>, case: &Case) -> Result<Vec<Vec<u8>>> {
     let (plan, program) = (case.plan.clone(), case.program.clone());
     let file = Arc::new(case.file.clone());
     run_once(d.clone(), plan, program, file, Hand::Pieces(usize::MAX), &case.writes)
 }
 
 /// `case` and `run` with all weights in one buffer.
-pub fn run_op(d: &Arc<TestDevice>, op: impl Into<Op>, operands: &[Operand]) -> Vec<Vec<u8>> {
+pub fn run_op<D: Device + 'static>(
+    d: &Arc<D>,
+    op: impl Into<Op>,
+    operands: &[Operand],
+) -> Vec<Vec<u8>> {
     run(d, &case(op, operands, Buffers::One)).unwrap_or_else(|e: Error| panic!("{e}"))
 }
 

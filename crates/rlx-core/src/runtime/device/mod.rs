@@ -273,6 +273,8 @@ pub struct DeviceInfo {
     pub features: Vec<String>,
     /// Features that the device offers and RLX does not use, each with the reason: `subgroups: …`.
     pub demoted: Vec<String>,
+    /// Lanes of a subgroup that kernels count on, and how they are known; absent where none are used.
+    pub subgroups: Option<String>,
     /// The tuning of the kernels, if the executor has one: `short=256x1 …`.
     pub tuning: Option<String>,
 }

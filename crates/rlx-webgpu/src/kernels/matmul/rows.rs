@@ -7,7 +7,7 @@ mod int8;
 use super::{Context, Emit, Launch, Parts, Segment};
 use crate::kernels::emit::fill;
 use crate::kernels::formats::{self, Offset};
-use crate::tuning::Class;
+use crate::tuning::{Class, Shape};
 use rlx_core::types::BlockFormat;
 use rlx_core::{Error, Result};
 
@@ -15,6 +15,8 @@ use rlx_core::{Error, Result};
 pub(super) const SHARE: u64 = 64;
 /// Lanes of a team where there are no subgroups.
 const LANES: u64 = 32;
+/// Fewest threads of a workgroup.
+const FEWEST: u64 = 32;
 /// Workgroups beyond which each takes more rows: every one brings x anew.
 const GROUPS: u64 = 1024;
 
@@ -72,6 +74,33 @@ fn scratch(team: &Team, sums: u64) -> u64 {
     if team.shuffled > 1 { 0 } else { team.threads * sums }
 }
 
+/// The team of a shape and its rows: with fewer threads where a row's blocks leave their sums no room.
+fn fitting(
+    shape: Shape,
+    streams: u64,
+    k: u64,
+    quantize: Option<BlockFormat>,
+    cx: &Context<'_>,
+) -> (Team, u64) {
+    let mut threads = shape.threads;
+    loop {
+        let team = Team::of(threads, cx);
+        let teams = threads / team.lanes;
+        // Teams of a workgroup write quads of rows.
+        let rows = shape.rows * 4u64.div_ceil(teams * shape.rows);
+        let sums = rows * streams;
+        let words = match quantize {
+            Some(format) => int8::words(k, format, &team, sums),
+            // Floats come in spans that fit.
+            None => 0,
+        };
+        if words <= WORKGROUP_WORDS || threads / 2 < team.lanes.max(FEWEST) {
+            return (team, rows);
+        }
+        threads /= 2;
+    }
+}
+
 /// The launch; int8 blocks of x are made where `quantize` says which.
 pub(super) fn launch(
     p: &Parts,
@@ -85,11 +114,9 @@ pub(super) fn launch(
         Some(_) => cx.tuning.shape(class),
         None => cx.tuning.shape_of_floats(class, cx.wgsl),
     };
-    let team = Team::of(shape.threads, cx);
+    let streams = if p.glu { 2 } else { 1 };
+    let (team, rows) = fitting(shape, streams, p.k, quantize, cx);
     let teams = team.threads / team.lanes;
-    let (rows, streams) = (shape.rows, if p.glu { 2 } else { 1 });
-    // Teams of a workgroup write quads of rows.
-    let rows = rows * 4u64.div_ceil(teams * rows);
     let sums = rows * streams;
     let repeat = most.div_ceil(teams * rows).div_ceil(GROUPS).max(1);
     let (mut words, groups) = p.words(teams * rows * repeat)?;

@@ -9,6 +9,18 @@ use rlx_core::types::BlockFormat;
 /// Elements that one thread quantises.
 const PIECE: u64 = 16;
 
+/// Floats that a team exchanges while it makes blocks.
+fn exchanged(team: &Team) -> u64 {
+    2 * team.threads / team.shuffled
+}
+
+/// Words of the workgroup's memory for a row of `k` elements and a team that has `results` sums, without the sums of
+/// the blocks' quants.
+pub(super) fn words(k: u64, format: BlockFormat, team: &Team, results: u64) -> u64 {
+    let scratch = exchanged(team).max(super::scratch(team, results));
+    k / 4 + scales(k, format) + scratch + team.threads / team.lanes * results
+}
+
 /// The form for a team that has `results` sums.
 pub(super) fn form(
     p: &Parts,
@@ -20,11 +32,9 @@ pub(super) fn form(
     let any = |offset: Offset| p.segments.iter().any(|s| formats::offset(s.dtype) == offset);
     let (sums, halves) = (any(Offset::Chunk), any(Offset::Half));
     let n = (p.k / PIECE).div_ceil(team.threads);
-    let exchanged = 2 * team.threads / team.shuffled;
+    let exchanged = exchanged(team);
     // A long row leaves no room for its sums, which are then made where they are used.
-    let scratch = exchanged.max(super::scratch(team, results));
-    let words = p.k / 4 + scales(p.k, format) + p.k / 64 + scratch + team.threads / team.lanes * results;
-    let kept = sums && words <= WORKGROUP_WORDS;
+    let kept = sums && words(p.k, format, team, results) + p.k / 64 <= WORKGROUP_WORDS;
     let functions = fill(
         wgsl!("int8.wgsl"),
         &[
