@@ -10,7 +10,7 @@ use crate::skip::skip;
 use rlx_core::compare::difference;
 use rlx_core::runtime::generate::engine::GenerateOptions;
 use rlx_core::sample::SampleParams;
-use rlx_core::target::Activations;
+use rlx_core::target::ProgramActivations;
 use rlx_core::text::Message;
 use rlx_core::types::{BlockFormat, DType};
 use rlx_native::devices::{self, DeviceRow, OpenOptions};
@@ -75,7 +75,7 @@ fn model(case: &Value, row: &DeviceRow, logits: bool) -> Model {
     let kv = case.get("kv").map(|kv| DType::from_name(kv.as_str().unwrap()).unwrap());
     let activations = case
         .get("activations")
-        .map(|a| if a == "int8" { Activations::Int8 } else { Activations::F32 });
+        .map(|a| ProgramActivations::from_names(a.as_str().unwrap()).unwrap());
     let context = case.get("context").and_then(Value::as_u64);
     let options = LoadOptions { context, kv, activations, logits, ..LoadOptions::default() };
     let source = CheckpointFiles::open(&repository(case["model"][0].as_str().unwrap())).unwrap();

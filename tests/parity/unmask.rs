@@ -34,7 +34,7 @@ fn passes(case: &Value, row: &DeviceRow, record: &Value) {
     let mut options = ModelOptions::chat(32).with_logits();
     options.context = case["context"].as_u64();
     options.compile.kv = DType::F32;
-    options.compile.activations = Activations::F32;
+    options.activations = Activations::F32.into();
     let compiled = CompiledModel::new(&source.checkpoint(), device.target(), &options).unwrap();
     let names: Vec<&str> = compiled.specs.iter().map(|spec| spec.name.as_str()).collect();
     assert_eq!(names, [ProgramSpec::denoise(1).name, "denoise_logits".into()]);

@@ -275,7 +275,7 @@ fn product(
         let mut commands = Vec::new();
         let mut operands = vec![arena(0, x.clone())?];
         if let Some(to) = to {
-            let step = step(QuantizeRows { format: to }, operands, blocks_at)?;
+            let step = step(QuantizeRows::to(to), operands, blocks_at)?;
             let made = kernel(&step, &cx)?.ok_or_else(|| Error::internal("nothing to do"))?;
             commands.push(run.launch(&made, weights, memory)?);
             operands = step.results;

@@ -114,7 +114,7 @@ fn epilogues_biases_segments_and_blocks_are_the_references() {
         let x = input(&[9, 512], &rng.floats(9 * 512));
         let views = [View::new(&x.ty, &x.bytes)];
         let made =
-            reference::run(&QuantizeRows { format }.into(), &views).expect("it makes blocks");
+            reference::run(&QuantizeRows::to(format).into(), &views).expect("it makes blocks");
         let ty = Type { dtype: DType::Block(format), ..x.ty.clone() };
         let x = Operand { ty, bytes: made.into_iter().next().expect("one result"), ..x };
         let w = matrix(&mut rng, q4, 20, 512);

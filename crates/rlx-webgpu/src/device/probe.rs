@@ -143,13 +143,12 @@ impl Probe {
             [0, 1, 2, 3].map(|j| (63 - thread + 16 * j) % HALVES).map(|i| x(i) * y(i) + z(i))
         }));
         before.resize(after.len(), 0.0);
-        let bits = |all: Vec<f32>| all.into_iter().map(f32::to_bits).collect();
+        let bits = |all: Vec<f32>| -> Vec<u32> { all.into_iter().map(f32::to_bits).collect() };
         Probe {
-            feature: SHADER_F16,
+            asks: Asks::Works(SHADER_F16, bits(after)),
             wgsl: wgsl!("probe_half.wgsl").into(),
             entry: "probe_half",
             before: bits(before),
-            after: bits(after),
         }
     }
 }
