@@ -136,7 +136,7 @@ export default [
     tests: ['webgpu:all noticed::', 'webgpu:all operators::quantize'],
   },
   {
-    name: 'wgsl-int8-tile-odd-chunks', is: 'new', kind: 'guard', file: at('matmul/tile_int8'),
+    name: 'wgsl-int8-tile-odd-chunks', is: 'new', kind: 'guard', file: 'crates/rlx-webgpu/src/kernels/matmul/tile_int8.rs',
     from: 'select(0.0, x.scale, c + half < step.chunks)', to: 'x.scale',
     stands: 'Where a row has an odd number of chunks the last one counts twice.',
     tests: ['webgpu:all noticed::', 'webgpu:all matmul::', 'webgpu:all parts::'],

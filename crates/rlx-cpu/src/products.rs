@@ -27,7 +27,7 @@ pub struct Activations {
 
 enum Form {
     F32(Vec<f32>),
-    Int8(BlockFormat, Rows),
+    Int8(BlockFormat, Box<Rows>),
 }
 
 impl Activations {
@@ -58,7 +58,7 @@ impl Activations {
         }
         let mut rows = Rows::default();
         rows.fill(Level::detect(), format, k, x);
-        Ok(Self { m: x.len() / row, k, rows: Form::Int8(format, rows) })
+        Ok(Self { m: x.len() / row, k, rows: Form::Int8(format, Box::new(rows)) })
     }
 }
 

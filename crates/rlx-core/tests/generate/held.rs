@@ -50,8 +50,7 @@ fn log(case: &Case, parts: bool) -> Vec<&'static str> {
     let (_, want, want_reason) = case.sequential();
     assert_eq!((text, reason), (want, want_reason));
     let inner = fake.inner.lock();
-    let log = inner.log.lock().clone();
-    log
+    inner.log.lock().clone()
 }
 
 #[test]

@@ -146,7 +146,7 @@ impl<'a, S: Lanes, F: Format, const PARTS: usize> Dot<'a, S, F, PARTS> {
         let x = [self.x[0], self.x[PARTS - 1]].map(|x| &x[first * S::X..][..bytes]);
         'words: {
             each!(I in 0 1 2 3 4 5 6 7 => if I < WORDS {
-                if I > 0 && s.ends(I) {
+                if I != 0 && s.ends(I) {
                     break 'words;
                 }
                 let w = q(I);
@@ -156,7 +156,7 @@ impl<'a, S: Lanes, F: Format, const PARTS: usize> Dot<'a, S, F, PARTS> {
                         if F::SIGNED {
                             signed[P][T] = s.dot_signed(signed[P][T], w[T], x);
                         } else {
-                            if I > 0 && I % const { steps::<S>(F::LARGEST) } == 0 {
+                            if I != 0 && I.is_multiple_of(const { steps::<S>(F::LARGEST) }) {
                                 plain[P][T] = s.settle(plain[P][T]);
                             }
                             plain[P][T] = s.dot(plain[P][T], w[T], x);
