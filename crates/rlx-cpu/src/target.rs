@@ -10,6 +10,10 @@ use rlx_core::types::{BlockFormat, DType};
 /// What caches of keys and values may be of.
 pub(crate) const CACHES: &[DType] = &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
 
+/// Whether kernels multiply activations of 16 bits. They are a second form of every format's kernel, for which a page's
+/// download has no room.
+pub(crate) const INT16: bool = cfg!(not(target_arch = "wasm32"));
+
 /// The longest chain of elementwise operators that is one step: registers of all of them stay in the
 /// second cache.
 const REGIONS: RegionLimits = RegionLimits { steps: 32, inputs: 16 };
@@ -48,7 +52,7 @@ pub fn target() -> Target {
         fusions: Fusions { norm_prologue: false, quantize_prologue: false, ..Fusions::ALL },
         formats: Target::every_format(),
         int8: true,
-        int16: true,
+        int16: INT16,
         super_blocks: BlockFormat::Q8_0,
         claims: Claims { loops: cfg!(feature = "reference"), ..Claims::of(KERNELS) },
         region_limits: cfg!(feature = "graphs").then_some(REGIONS),

@@ -1,8 +1,7 @@
 //! Super-blocks of 256: runs of 16 or 32 with small scales, one or two f16 for all.
 
 use super::{
-    Block, Format, Parts, Visitor, four, odd_f16, of_group, rows, shape, signed_byte, two_bits,
-    word,
+    Block, Format, Parts, Visitor, eight, four, odd_f16, shape, signed_byte, two_bits, word,
 };
 use crate::simd::{Lanes, byte, high, low};
 
@@ -65,34 +64,29 @@ fn scales_and_minima<S: Lanes>(s: S, x: S::V, y: S::V, z: S::V) -> ([S::V; 2], [
     ([s.and(x, six), s.or(low(s, z), top(x))], [s.and(y, six), s.or(high(s, z), top(y))])
 }
 
-/// Visits the eight runs of 32 of such a block, whose nibbles begin at word `first`. `pair(j, i, w)` gives words `i` of
-/// runs `2 j` and `2 j + 1` of their word `w`.
+/// Visits the eight runs of 32 of such a block; `pair(j)` gives runs `2 j` and `2 j + 1`.
 #[inline(always)]
 fn runs<S: Lanes, const N: usize, const O: usize>(
     s: S,
     b: Parts<'_, [u8; N], [u8; O]>,
     h: usize,
     v: &mut impl Visitor<S>,
-    first: usize,
-    pair: impl Fn(usize, usize, S::V) -> [S::V; 2],
+    pair: impl Fn(usize) -> [[S::V; 8]; 2],
 ) {
     let dm = word(s, b, h, 0);
     v.block(s.halves(dm), s.halves(s.right(dm, 16)));
     let (x, y, z) = (word(s, b, h, 1), word(s, b, h, 2), word(s, b, h, 3));
     let (scales, minima) = scales_and_minima(s, x, y, z);
     for j in 0..4 {
+        let [even, odd] = pair(j);
         // Runs 2 j and 2 j + 1 have bytes 2 (j mod 2) and the next of a word.
         let (scales, minima) = (scales[j / 2], minima[j / 2]);
         let shift = 16 * (j % 2) as u32;
         let (scales, minima) = (s.right(scales, shift), s.right(minima, shift));
-        let words = rows::<8, _, _>(b, first + 8 * j);
-        v.runs::<2, 8>(
-            2 * j,
-            #[inline(always)]
-            |i| pair(j, i, of_group(s, &words[i], h)),
-            #[inline(always)]
-            |t| [s.floats(byte(s, scales, t)), s.floats(byte(s, minima, t))],
-        );
+        let (scale, least) = (s.floats(byte(s, scales, 0)), s.floats(byte(s, minima, 0)));
+        v.run32(2 * j, even, scale, least);
+        let (scale, least) = (s.floats(byte(s, scales, 1)), s.floats(byte(s, minima, 1)));
+        v.run32(2 * j + 1, odd, scale, least);
     }
 }
 
@@ -108,9 +102,11 @@ impl Format for Q4K {
             b,
             h,
             v,
-            4,
             #[inline(always)]
-            |_, _, w| [low(s, w), high(s, w)],
+            |j| {
+                let w = eight!(i => word(s, b, h, 4 + 8 * j + i));
+                [eight!(i => low(s, w[i])), eight!(i => high(s, w[i]))]
+            },
         );
     }
 }
@@ -122,19 +118,22 @@ impl Format for Q5K {
     shape!(256, 16 * 176, 8, 0..=31, least);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
-        let fifths = rows::<8, _, _>(b, 4);
         runs(
             s,
             b,
             h,
             v,
-            12,
             #[inline(always)]
-            |j, i, w| {
-                let bits = s.right(of_group(s, &fifths[i], h), 2 * j as u32);
+            |j| {
+                let w = eight!(i => word(s, b, h, 12 + 8 * j + i));
+                let bits = eight!(i => s.right(word(s, b, h, 4 + i), 2 * j as u32));
                 let one = s.set(0x0101_0101);
-                let (even, odd) = (s.and(bits, one), s.and(s.right(bits, 1), one));
-                [s.or(low(s, w), s.left(even, 4)), s.or(high(s, w), s.left(odd, 4))]
+                [
+                    eight!(i => s.or(low(s, w[i]), s.left(s.and(bits[i], one), 4))),
+                    eight!(i => {
+                        s.or(high(s, w[i]), s.left(s.and(s.right(bits[i], 1), one), 4))
+                    }),
+                ]
             },
         );
     }
@@ -154,29 +153,26 @@ impl Format for Q6K {
             let (half, part) = (quarter / 2, quarter % 2);
             // Words stand in the order in which they are read (`panel`).
             let at = 26 * half + 2 + 12 * part;
+            let tops = four!(i => word(s, b, h, at + i));
             let six = s.set(0x3030_3030);
+            let x = four!(i => word(s, b, h, at + 4 + i));
+            let y = four!(i => word(s, b, h, at + 8 + i));
+            let q0 = four!(i => s.or(low(s, x[i]), s.and(s.left(tops[i], 4), six)));
+            let q1 = four!(i => s.or(low(s, y[i]), s.and(s.left(tops[i], 2), six)));
+            let q2 = four!(i => s.or(high(s, x[i]), s.and(tops[i], six)));
+            let q3 = four!(i => s.or(high(s, y[i]), s.and(s.right(tops[i], 2), six)));
             // Runs 8 half + 2 k + part: their scales are bytes 2 k + part of two words.
             let scale = |i: usize| s.right(word(s, b, h, 26 * half + i), 8 * part as u32);
             let scales = [scale(0), scale(1)];
             let first = 8 * half + part;
-            let words = rows::<12, _, _>(b, at);
-            v.runs::<4, 4>(
-                first,
-                #[inline(always)]
-                |i| {
-                    let [top, x, y] = [&words[i], &words[4 + i], &words[8 + i]];
-                    let (top, x) = (of_group(s, top, h), of_group(s, x, h));
-                    let y = of_group(s, y, h);
-                    [
-                        s.or(low(s, x), s.and(s.left(top, 4), six)),
-                        s.or(low(s, y), s.and(s.left(top, 2), six)),
-                        s.or(high(s, x), s.and(top, six)),
-                        s.or(high(s, y), s.and(s.right(top, 2), six)),
-                    ]
-                },
-                #[inline(always)]
-                |t| [s.floats(signed_byte(s, scales[t / 2], 2 * (t % 2))), s.all(0.0)],
-            );
+            let scale = s.floats(signed_byte(s, scales[0], 0));
+            v.run16(first, q0, scale, s.all(0.0));
+            let scale = s.floats(signed_byte(s, scales[0], 2));
+            v.run16(first + 2, q1, scale, s.all(0.0));
+            let scale = s.floats(signed_byte(s, scales[1], 0));
+            v.run16(first + 4, q2, scale, s.all(0.0));
+            let scale = s.floats(signed_byte(s, scales[1], 2));
+            v.run16(first + 6, q3, scale, s.all(0.0));
         }
     }
 }

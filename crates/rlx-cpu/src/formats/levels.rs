@@ -1,6 +1,6 @@
 //! 4 bits that number levels of a table.
 
-use super::{Block, Format, Visitor, four, odd_f16, of_group, rows, shape, word};
+use super::{Block, Format, Parts, Visitor, eight, four, odd_f16, shape, word};
 use crate::simd::{Lanes, byte, high, low};
 
 /// Levels of `iq4_nl` and `iq4_xs`, as bytes.
@@ -19,11 +19,17 @@ const fn bytes(x: [i8; 16]) -> [u8; 16] {
     y
 }
 
-/// Words `i` of both halves of a run, looked up: of sixteen bytes of nibbles the low ones are elements 0..16.
+/// Sixteen bytes of nibbles from word `first` on, looked up: low ones are elements 0..16.
 #[inline(always)]
-fn levels<S: Lanes>(s: S, w: &[[u8; 64]; 4], h: usize, i: usize, table: &[u8; 16]) -> [S::V; 2] {
-    let w = of_group(s, &w[i], h);
-    [s.look_up(table, low(s, w)), s.look_up(table, high(s, w))]
+fn levels<S: Lanes, const N: usize, const O: usize>(
+    s: S,
+    b: Parts<'_, [u8; N], [u8; O]>,
+    h: usize,
+    first: usize,
+    table: &[u8; 16],
+) -> [S::V; 8] {
+    let w = four!(i => word(s, b, h, first + i));
+    eight!(i => s.look_up(table, if i < 4 { low(s, w[i % 4]) } else { high(s, w[i % 4]) }))
 }
 
 /// 4 bits, one scale for 32.
@@ -33,14 +39,7 @@ impl Format for Iq4Nl {
     shape!(32, 16 * 18, 8, signed, plain);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
-        let words = rows(b, 0);
-        v.halves(
-            0,
-            #[inline(always)]
-            |i| levels(s, words, h, i, &IQ4),
-            odd_f16(s, b, h),
-            s.all(0.0),
-        );
+        v.run32(0, levels(s, b, h, 0, &IQ4), odd_f16(s, b, h), s.all(0.0));
     }
 }
 
@@ -57,14 +56,7 @@ impl Format for Iq4Xs {
             let low = s.and(s.right(nibbles, 4 * r as u32), s.set(15));
             let top = s.and(s.right(head, 16 + 2 * r as u32), s.set(3));
             let scale = s.minus(s.or(low, s.left(top, 4)), s.set(32));
-            let words = rows(b, 2 + 4 * r);
-            v.halves(
-                r,
-                #[inline(always)]
-                |i| levels(s, words, h, i, &IQ4),
-                s.floats(scale),
-                s.all(0.0),
-            );
+            v.run32(r, levels(s, b, h, 2 + 4 * r, &IQ4), s.floats(scale), s.all(0.0));
         }
     }
 }
@@ -82,14 +74,7 @@ impl Format for Mxfp4 {
         let half = s.right(e, 1);
         let power = |n: S::V| s.as_floats(s.left(s.plus(n, s.set(63)), 23));
         let scale = s.product(power(half), power(s.minus(e, half)));
-        let words = rows(b, 0);
-        v.halves(
-            0,
-            #[inline(always)]
-            |i| levels(s, words, h, i, &FP4),
-            scale,
-            s.all(0.0),
-        );
+        v.run32(0, levels(s, b, h, 0, &FP4), scale, s.all(0.0));
     }
 }
 

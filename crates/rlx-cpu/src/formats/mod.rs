@@ -21,27 +21,6 @@ pub(crate) use small::{Q1_0, Q2_0, Tq1_0, Tq2_0};
 
 use crate::panel::ROWS;
 use crate::simd::Lanes;
-use crate::written_out::each;
-
-/// `[e(0), …, e(7)]` and `[e(0), …, e(3)]`, written out: closures of `from_fn` and `map` are functions of
-/// their own, which are compiled without a level's features where they are not inlined.
-macro_rules! eight {
-    ($i:ident => $e:expr) => {
-        eight!($i => $e; 0 1 2 3 4 5 6 7)
-    };
-    ($i:ident => $e:expr; $($n:literal)*) => {
-        [$({
-            let $i: usize = $n;
-            $e
-        }),*]
-    };
-}
-macro_rules! four {
-    ($i:ident => $e:expr) => {
-        $crate::formats::eight!($i => $e; 0 1 2 3)
-    };
-}
-use {eight, four};
 
 /// What is done with a block's runs.
 pub(crate) trait Visitor<S: Lanes> {
@@ -51,56 +30,6 @@ pub(crate) trait Visitor<S: Lanes> {
     fn run32(&mut self, r: usize, q: [S::V; 8], scale: S::G, least: S::G);
     /// Run `r` of 16 elements.
     fn run16(&mut self, r: usize, q: [S::V; 4], scale: S::G, least: S::G);
-    /// Run `r` of 32 elements whose words `i` and `i + 4` come together, for `i` in 0..4.
-    #[inline(always)]
-    fn halves(&mut self, r: usize, q: impl Fn(usize) -> [S::V; 2], scale: S::G, least: S::G) {
-        one_run(self, r, q, scale, least);
-    }
-    /// `N` runs of `WORDS` words, 8 or 4, whose words `i` come together: run `r` and those 8 words on, 16 and so on.
-    /// Their scales and minima, by number.
-    #[inline(always)]
-    fn runs<const N: usize, const WORDS: usize>(
-        &mut self,
-        r: usize,
-        q: impl Fn(usize) -> [S::V; N],
-        scales: impl Fn(usize) -> [S::G; 2],
-    ) {
-        in_turn::<S, N, WORDS>(self, r, q, scales);
-    }
-}
-
-/// [`Visitor::halves`] by [`Visitor::run32`].
-#[inline(always)]
-pub(crate) fn one_run<S: Lanes>(
-    v: &mut (impl Visitor<S> + ?Sized),
-    r: usize,
-    q: impl Fn(usize) -> [S::V; 2],
-    scale: S::G,
-    least: S::G,
-) {
-    let [[a, e], [b, f], [c, g], [d, h]] = four!(i => q(i));
-    v.run32(r, [a, b, c, d, e, f, g, h], scale, least);
-}
-
-/// [`Visitor::runs`] one after the other.
-#[inline(always)]
-pub(crate) fn in_turn<S: Lanes, const N: usize, const WORDS: usize>(
-    v: &mut (impl Visitor<S> + ?Sized),
-    r: usize,
-    q: impl Fn(usize) -> [S::V; N],
-    scales: impl Fn(usize) -> [S::G; 2],
-) {
-    const { assert!((WORDS == 8 || WORDS == 4) && N <= 4) };
-    // Words behind the last are not read.
-    let w = eight!(i => q(i % WORDS));
-    each!(T in 0 1 2 3 => if T < N {
-        let [scale, least] = scales(T);
-        if WORDS == 8 {
-            v.run32(r + T, eight!(i => w[i][T]), scale, least);
-        } else {
-            v.run16(r + 2 * T, four!(i => w[i][T]), scale, least);
-        }
-    });
 }
 
 /// A block of a panel: words and odd bytes of 16 rows.
@@ -197,21 +126,25 @@ macro_rules! shape {
 }
 use shape;
 
-/// `M` words of a block's 16 rows, from word `first` on.
-#[inline(always)]
-fn rows<const M: usize, const N: usize, O>(
-    b: Parts<'_, [u8; N], O>,
-    first: usize,
-) -> &[[u8; 64]; M] {
-    let rows = b.words.as_chunks().0.get(first..).and_then(<[_]>::first_chunk);
-    rows.unwrap_or(const { &[[0; 64]; M] })
+/// `[e(0), …, e(7)]` and `[e(0), …, e(3)]`, written out: closures of `from_fn` and `map` are functions of
+/// their own, which are compiled without a level's features where they are not inlined.
+macro_rules! eight {
+    ($i:ident => $e:expr) => {
+        eight!($i => $e; 0 1 2 3 4 5 6 7)
+    };
+    ($i:ident => $e:expr; $($n:literal)*) => {
+        [$({
+            let $i: usize = $n;
+            $e
+        }),*]
+    };
 }
-
-/// The word of one row group of 16 rows' words.
-#[inline(always)]
-fn of_group<S: Lanes>(s: S, w: &[u8; 64], h: usize) -> S::V {
-    s.words(&w[4 * (h * S::LANES % ROWS)..])
+macro_rules! four {
+    ($i:ident => $e:expr) => {
+        super::eight!($i => $e; 0 1 2 3)
+    };
 }
+use {eight, four};
 
 /// Word `i` of a block's rows.
 #[inline(always)]

@@ -1,14 +1,18 @@
 //! Blocks of 32 with one scale, and a minimum or none.
 
-use super::{Block, Format, Parts, Visitor, eight, four, odd_f16, of_group, rows, shape, word};
+use super::{Block, Format, Parts, Visitor, eight, four, odd_f16, shape, word};
 use crate::simd::{Lanes, high, low};
 
-/// Words `i` of both halves of a run: of sixteen bytes of nibbles the low ones are elements 0..16, the high ones
-/// 16..32.
+/// Sixteen bytes of nibbles from word `first` on: low ones are elements 0..16, high ones 16..32.
 #[inline(always)]
-fn nibbles<S: Lanes>(s: S, w: &[[u8; 64]; 4], h: usize, i: usize) -> [S::V; 2] {
-    let w = of_group(s, &w[i], h);
-    [low(s, w), high(s, w)]
+fn nibbles<S: Lanes, const N: usize, const O: usize>(
+    s: S,
+    b: Parts<'_, [u8; N], [u8; O]>,
+    h: usize,
+    first: usize,
+) -> [S::V; 8] {
+    let w = four!(i => word(s, b, h, first + i));
+    eight!(i => if i < 4 { low(s, w[i % 4]) } else { high(s, w[i % 4]) })
 }
 
 /// The same with a fifth bit: bit `i` of word `first` is element `i`'s.
@@ -19,8 +23,8 @@ fn five_bits<S: Lanes, const N: usize, const O: usize>(
     h: usize,
     first: usize,
 ) -> [S::V; 8] {
-    let (fifth, q) = (word(s, b, h, first), four!(i => nibbles(s, rows(b, first + 1), h, i)));
-    eight!(i => s.or(q[i % 4][i / 4], s.bits(fifth, i, 4)))
+    let (fifth, q) = (word(s, b, h, first), nibbles(s, b, h, first + 1));
+    eight!(i => s.or(q[i], s.bits(fifth, i, 4)))
 }
 
 /// 4 bits less 8, one scale.
@@ -30,14 +34,8 @@ impl Format for Q4_0 {
     shape!(32, 16 * 18, 8, 0..=15, less 8);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
-        let (d, words) = (odd_f16(s, b, h), rows(b, 0));
-        v.halves(
-            0,
-            #[inline(always)]
-            |i| nibbles(s, words, h, i),
-            d,
-            s.all(0.0),
-        );
+        let d = odd_f16(s, b, h);
+        v.run32(0, nibbles(s, b, h, 0), d, s.all(0.0));
     }
 }
 
@@ -50,14 +48,7 @@ impl Format for Q4_1 {
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
         let dm = word(s, b, h, 0);
         let least = s.product(s.halves(s.right(dm, 16)), s.all(-1.0));
-        let words = rows(b, 1);
-        v.halves(
-            0,
-            #[inline(always)]
-            |i| nibbles(s, words, h, i),
-            s.halves(dm),
-            least,
-        );
+        v.run32(0, nibbles(s, b, h, 1), s.halves(dm), least);
     }
 }
 
@@ -93,13 +84,6 @@ impl Format for Q8_0 {
     shape!(32, 16 * 34, 8, signed, plain);
     #[inline(always)]
     fn visit<S: Lanes>(s: S, b: Block<Self>, h: usize, v: &mut impl Visitor<S>) {
-        let words = rows::<8, _, _>(b, 0);
-        v.halves(
-            0,
-            #[inline(always)]
-            |i| [of_group(s, &words[i], h), of_group(s, &words[i + 4], h)],
-            odd_f16(s, b, h),
-            s.all(0.0),
-        );
+        v.run32(0, eight!(i => word(s, b, h, i)), odd_f16(s, b, h), s.all(0.0));
     }
 }

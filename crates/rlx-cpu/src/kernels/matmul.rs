@@ -11,6 +11,7 @@ use super::{Kernel, Planned, claim, dims, int8, rms_norm, rows_of};
 use crate::panel::ROWS;
 use crate::place::Split;
 use crate::simd::f16_to_f32;
+use crate::target::INT16;
 use crate::view::Cx;
 use core::cell::RefCell;
 use core::ops::Range;
@@ -62,7 +63,8 @@ pub(super) fn plan(op: &MatMul, step: &Step) -> Result<Planned> {
         })
         .collect::<Result<_>>()?;
     let blocks = match step.operands[0].ty.dtype {
-        DType::Block(b @ (BlockFormat::Q8_0 | BlockFormat::Q15_0 | BlockFormat::Q8K)) => Some(b),
+        DType::Block(b @ (BlockFormat::Q8_0 | BlockFormat::Q8K)) => Some(b),
+        DType::Block(b @ BlockFormat::Q15_0) if INT16 => Some(b),
         DType::Block(b) => {
             return Err(Error::new(Code::Unsupported, format!("matmul: x is {}", b.name())));
         }

@@ -6,6 +6,7 @@
 use super::{Kernel, Planned, claim, rows_of};
 use crate::place::Split;
 use crate::simd::{Level, Simd, Task, dispatch};
+use crate::target::INT16;
 use crate::view::Cx;
 use half::f16;
 use rlx_core::Result;
@@ -21,7 +22,10 @@ struct Quantize {
     k: usize,
 }
 
-pub(super) fn takes(_: &QuantizeRows, operands: &[&Type], _: &Target) -> Result<(), String> {
+pub(super) fn takes(op: &QuantizeRows, operands: &[&Type], _: &Target) -> Result<(), String> {
+    if op.format == BlockFormat::Q15_0 && !INT16 {
+        return Err("its kernel makes no q15_0 here".into());
+    }
     claim::floats(operands)
 }
 
@@ -42,7 +46,7 @@ impl Kernel for Quantize {
         for r in 0..cx.real(rows) {
             let row = &x[r * self.k..][..self.k];
             encode(level, self.format, &row[start..][..len], cx.result(0).row(r));
-            if self.only_large {
+            if INT16 && self.only_large {
                 let bound = dispatch(level, LargeAbove { x: row });
                 keep_large(cx.result(0).row(r), bound);
             }
@@ -54,6 +58,7 @@ impl Kernel for Quantize {
 pub(super) fn encode(level: Level, format: BlockFormat, x: &[f32], y: &mut [u8]) {
     match format {
         BlockFormat::Q8_0 => dispatch(level, ToQ8_0 { x, y }),
+        #[cfg(not(target_arch = "wasm32"))]
         BlockFormat::Q15_0 => dispatch(level, ToQ15_0 { x, y }),
         _ => dispatch(level, ToQ8K { x, y }),
     }
@@ -97,11 +102,13 @@ impl Task for ToQ8_0<'_> {
     }
 }
 
+#[cfg(not(target_arch = "wasm32"))]
 struct ToQ15_0<'a> {
     x: &'a [f32],
     y: &'a mut [u8],
 }
 
+#[cfg(not(target_arch = "wasm32"))]
 impl Task for ToQ15_0<'_> {
     type Output = ();
     #[inline(always)]

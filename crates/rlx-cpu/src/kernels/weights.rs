@@ -235,10 +235,8 @@ impl Weight {
         let y = &mut y[..m * ROWS];
         match (self.dtype, x) {
             (DType::Scalar(t), X::F32(x)) => self.floats(level, t, panel, x, m, y),
-            (DType::Block(b), X::Int8(x)) if m == 1 || x.is_without_tiles() => {
-                for (row, y) in y.chunks_exact_mut(ROWS).enumerate() {
-                    by_format!(b, F => int8::mat_vec::<F>(level, panel, self.row_bytes, x, row, y), else {});
-                }
+            (DType::Block(b), X::Int8(x)) if m == 1 => {
+                by_format!(b, F => int8::mat_vec::<F>(level, panel, self.row_bytes, x, 0, y), else {});
             }
             (DType::Block(b), X::Int8(x)) => {
                 let w = &mut scratch.unpacked;
@@ -262,7 +260,12 @@ impl Weight {
 /// Whether blocks of x of this format meet weights of this type in integers.
 pub(crate) fn meets(weight: DType, x: B) -> bool {
     match weight {
-        DType::Block(b) => b.elements() % 32 == 0 && matches!(x, B::Q8_0 | B::Q15_0),
+        DType::Block(b) if b.elements() % 32 == 0 => match x {
+            B::Q8_0 => true,
+            B::Q15_0 => crate::target::INT16,
+            _ => false,
+        },
+        DType::Block(_) => false,
         DType::Scalar(_) => false,
     }
 }

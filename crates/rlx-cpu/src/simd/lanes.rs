@@ -29,9 +29,6 @@ pub(crate) trait Lanes: Copy {
     const VECTORS: usize = 2;
     /// Bytes that a word of x takes, as [`put_x`](Self::put_x) writes them.
     const X: usize = 4;
-    /// Whether each word of a run is unpacked and multiplied before the next is loaded. A compiler that puts all loads
-    /// first, on a processor of few registers, stores most words again.
-    const APART: bool = false;
     /// What a lane of `A` holds before it must [`settle`](Self::settle); each [`dot`](Self::dot) adds two
     /// products to it.
     const MOST: i32 = i32::MAX;
@@ -40,13 +37,6 @@ pub(crate) trait Lanes: Copy {
 
     /// The first `4 LANES` bytes.
     fn words(self, x: &[u8]) -> Self::V;
-    /// False, for `i` above 0. Where [`APART`](Self::APART) holds the compiler does not know it, and moves nothing
-    /// across the branch.
-    #[inline(always)]
-    fn ends(self, i: usize) -> bool {
-        let _ = i;
-        false
-    }
     /// Asks for a cache line that will be read soon. Any address will do.
     #[inline(always)]
     fn fetch(self, _: *const u8) {}

@@ -123,14 +123,6 @@ impl Level {
     }
 }
 
-/// Whether products of weights without a sign, and then with one, read whole integers of x, so that those of two parts
-/// take no more than bytes do. Of every level of this build.
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-pub(crate) const WHOLE: [bool; 2] = wasm_sums::WHOLE;
-/// No level does.
-#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
-pub(crate) const WHOLE: [bool; 2] = [false; 2];
-
 /// Work that is compiled once for each level.
 pub(crate) trait Task {
     /// What it answers.

@@ -21,12 +21,6 @@ impl Simd128 {
         Simd128 { zero: core::hint::black_box(0) }
     }
 
-    /// 0, as far as the compiler knows any number.
-    #[inline(always)]
-    pub(super) fn zero(self) -> usize {
-        self.zero as usize
-    }
-
     /// A constant that is made once for a loop. Engines make one that is known in three instructions, at
     /// every use.
     #[inline(always)]

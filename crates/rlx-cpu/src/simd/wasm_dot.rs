@@ -1,5 +1,5 @@
-//! Products of bytes by relaxed SIMD's dot product of 32 bits: one instruction with its addition where the processor
-//! has one (ARM's `sdot`, AVX-VNNI), and five elsewhere.
+//! Products of bytes by relaxed SIMD's dot product of 32 bits: one instruction with its addition where the processor has
+//! one (ARM's `sdot`, AVX-VNNI), and five elsewhere.
 //!
 //! Its second operand has 7 bits, so that every engine's answer is the same. Weights without a sign have no more. For
 //! weights with a sign x is the second operand: its positive elements, and then the magnitudes of its negative ones.
@@ -11,19 +11,15 @@ use core::arch::wasm32::*;
 pub(super) type A = V2;
 /// Sums with positive elements of x, and with negative ones.
 pub(super) type AS = [V2; 2];
-/// A power of two: an index is a shift.
-pub(super) const X: usize = 16;
+pub(super) const X: usize = 12;
 pub(super) const MOST: i32 = i32::MAX;
-/// Whether `dot`, and then whether `dot_signed`, reads whole integers of 16 bits, so that those of two parts take no
-/// more than bytes do.
-pub(super) const WHOLE: [bool; 2] = [false; 2];
 
 /// The four bytes, then what they have above zero and what they have below.
 #[inline(always)]
 pub(super) fn put_x(x: [u8; 4], _: [i16; 4], out: &mut [u8]) {
     let above = x.map(|x| (x as i8).max(0) as u8);
     let below = x.map(|x| (x as i8).min(0).unsigned_abs());
-    out.copy_from_slice(bytemuck::cast_slice(&[x, above, below, [0; 4]]));
+    out.copy_from_slice(bytemuck::cast_slice(&[x, above, below]));
 }
 #[inline(always)]
 pub(super) fn start(sum: i32) -> A {

@@ -1,5 +1,5 @@
-//! Products of bytes where simd128 has none: weights become 16 bits wide, and so is x, whose integers of one or two
-//! parts cost the same.
+//! Products of bytes where simd128 has none: weights become 16 bits wide, and so is x, whose integers of one or two parts
+//! cost the same.
 
 use super::lanes::{Lanes, four};
 use super::wasm::{Simd128, V2, each, zip};
@@ -9,9 +9,6 @@ pub(super) type A = V2;
 pub(super) type AS = V2;
 pub(super) const X: usize = 8;
 pub(super) const MOST: i32 = i32::MAX;
-/// Whether `dot`, and then whether `dot_signed`, reads whole integers of 16 bits, so that those of two parts take no
-/// more than bytes do.
-pub(super) const WHOLE: [bool; 2] = [true; 2];
 
 /// Elements 0 and 2, then 1 and 3.
 #[inline(always)]

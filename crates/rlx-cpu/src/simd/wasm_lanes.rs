@@ -33,12 +33,7 @@ impl Lanes for Simd128 {
     const VECTORS: usize = 1;
     const X: usize = sums::X;
     const MOST: i32 = sums::MOST;
-    const APART: bool = true;
 
-    #[inline(always)]
-    fn ends(self, i: usize) -> bool {
-        self.zero() == i
-    }
     #[inline(always)]
     fn words(self, x: &[u8]) -> V2 {
         let x = head::<32>(x);

@@ -1,6 +1,6 @@
-//! Products of bytes by relaxed SIMD's dot product of 16 bits, an instruction of every x86 processor. Its second
-//! operand has 7 bits: weights without a sign have, and then every engine's answer is the same. Weights with a sign
-//! become 16 bits wide, as x is for them.
+//! Products of bytes by relaxed SIMD's dot product of 16 bits, an instruction of every x86 processor. Its second operand
+//! has 7 bits: weights without a sign have, and then every engine's answer is the same. Weights with a sign become 16 bits
+//! wide, as x is for them.
 
 use super::lanes::four;
 use super::wasm::{Simd128, V2, each, zip};
@@ -13,27 +13,14 @@ pub(crate) struct A {
     settled: V2,
 }
 pub(super) type AS = V2;
-/// A power of two: an index is a shift.
-pub(super) const X: usize = 16;
+pub(super) const X: usize = 12;
 pub(super) const MOST: i32 = i16::MAX as i32;
-/// Whether `dot`, and then whether `dot_signed`, reads whole integers of 16 bits, so that those of two parts take no
-/// more than bytes do.
-pub(super) const WHOLE: [bool; 2] = [false, true];
 
 /// The four bytes, then elements 0 and 2 and elements 1 and 3 as 16 bits each.
 #[inline(always)]
 pub(super) fn put_x(x: [u8; 4], whole: [i16; 4], out: &mut [u8]) {
     let [a, b, c, d] = whole.map(i16::to_le_bytes);
-    out.copy_from_slice(bytemuck::cast_slice(&[
-        [x[0], x[1]],
-        [x[2], x[3]],
-        a,
-        c,
-        b,
-        d,
-        [0; 2],
-        [0; 2],
-    ]));
+    out.copy_from_slice(bytemuck::cast_slice(&[[x[0], x[1]], [x[2], x[3]], a, c, b, d]));
 }
 #[inline(always)]
 pub(super) fn start(sum: i32) -> A {

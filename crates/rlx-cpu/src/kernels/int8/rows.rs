@@ -1,6 +1,6 @@
 //! Integer rows of x as kernels read them.
 
-use crate::simd::{Lanes, Level, Simd, Task, WHOLE, dispatch, f16_to_f32};
+use crate::simd::{Lanes, Level, Simd, Task, dispatch, f16_to_f32};
 use rlx_core::types::BlockFormat as B;
 
 /// Rows of x whose low parts are multiplied together: the least tile.
@@ -61,12 +61,6 @@ impl Rows {
     pub(super) fn low(&self, m: usize) -> &[bool] {
         let blocks = self.k / 32;
         self.low_of_group.get(m / GROUP * blocks..).and_then(|low| low.get(..blocks)).unwrap_or(&[])
-    }
-
-    /// Whether several rows are multiplied one after the other. A page's download has no room for tiles of two parts;
-    /// where whole integers are read, two parts are one.
-    pub(crate) fn is_without_tiles(&self) -> bool {
-        cfg!(target_arch = "wasm32") && self.parts == 2 && !(WHOLE[0] && WHOLE[1])
     }
 
     /// Takes some rows of others, in this order.

@@ -2,9 +2,9 @@
 
 use super::rows::{Row, Rows};
 use super::steps;
-use crate::formats::{Format, Visitor, in_turn, one_run};
+use crate::formats::{Format, Visitor};
 use crate::panel::ROWS;
-use crate::simd::{Lanes, Level, Simd, Task, WHOLE, dispatch};
+use crate::simd::{Lanes, Level, Simd, Task, dispatch};
 use crate::written_out::each;
 use core::marker::PhantomData;
 
@@ -18,10 +18,9 @@ pub(crate) fn mat_vec<F: Format>(
     y: &mut [f32],
 ) {
     let (parts, x) = (x.parts, x.row(row));
-    // Where whole integers are read, those of two parts are words of one.
-    let whole = const { WHOLE[F::SIGNED as usize] };
     match parts {
-        2 if !whole => dispatch(level, MatVec::<F, 2> { panels, row_bytes, x, y, of: PhantomData }),
+        #[cfg(not(target_arch = "wasm32"))]
+        2 => dispatch(level, MatVec::<F, 2> { panels, row_bytes, x, y, of: PhantomData }),
         _ => dispatch(level, MatVec::<F, 1> { panels, row_bytes, x, y, of: PhantomData }),
     }
 }
@@ -125,57 +124,6 @@ impl<'a, S: Lanes, F: Format, const PARTS: usize> Dot<'a, S, F, PARTS> {
         if F::LEAST { self.s.add_product(self.m, self.low, acc) } else { acc }
     }
 
-    /// Sums of products of `N` times `WORDS` words, of which `q(i)` gives words `i`, with x from word `first` on, and
-    /// with x `STEP` words further on for each of the `N`. `sums` are what the bytes of x add up to.
-    #[inline(always)]
-    fn by_words<const N: usize, const WORDS: usize, const STEP: usize>(
-        &self,
-        first: usize,
-        q: impl Fn(usize) -> [S::V; N],
-        sums: [i32; N],
-    ) -> [S::V; N] {
-        let s = self.s;
-        let mut signed = [[s.zero_signed(0); N]; PARTS];
-        let mut plain = [[s.start(0); N]; PARTS];
-        // The last part's sums take back what all have more than products.
-        each!(T in 0 1 2 3 => if T < N {
-            signed[PARTS - 1][T] = s.zero_signed(sums[T]);
-            plain[PARTS - 1][T] = s.start(-F::ZERO * sums[T]);
-        });
-        let bytes = ((N - 1) * STEP + WORDS) * S::X;
-        let x = [self.x[0], self.x[PARTS - 1]].map(|x| &x[first * S::X..][..bytes]);
-        'words: {
-            each!(I in 0 1 2 3 4 5 6 7 => if I < WORDS {
-                if I != 0 && s.ends(I) {
-                    break 'words;
-                }
-                let w = q(I);
-                each!(T in 0 1 2 3 => if T < N {
-                    each!(P in 0 1 => if P < PARTS {
-                        let x = &x[P][(I + T * STEP) * S::X..][..S::X];
-                        if F::SIGNED {
-                            signed[P][T] = s.dot_signed(signed[P][T], w[T], x);
-                        } else {
-                            if I != 0 && I.is_multiple_of(const { steps::<S>(F::LARGEST) }) {
-                                plain[P][T] = s.settle(plain[P][T]);
-                            }
-                            plain[P][T] = s.dot(plain[P][T], w[T], x);
-                        }
-                    });
-                });
-            });
-        }
-        let mut totals = [s.set(0); N];
-        each!(T in 0 1 2 3 => if T < N {
-            each!(P in 0 1 => if P < PARTS {
-                let total =
-                    if F::SIGNED { s.total_signed(signed[P][T]) } else { s.total(plain[P][T]) };
-                totals[T] = if P == 0 { total } else { s.plus(s.left(totals[T], 7), total) };
-            });
-        });
-        totals
-    }
-
     /// Asks for run `r`'s part of what is ahead.
     #[inline(always)]
     fn fetch(&self, r: usize) {
@@ -250,43 +198,5 @@ impl<S: Lanes, F: Format, const PARTS: usize> Visitor<S> for Dot<'_, S, F, PARTS
         self.fetch(r);
         let total = parts!(self, q, 4 * S::X, r, self.whole16[r], 0 1 2 3);
         self.add(self.dx[r / 2], self.sums16[r], total, scale, least);
-    }
-
-    #[inline(always)]
-    fn halves(&mut self, r: usize, q: impl Fn(usize) -> [S::V; 2], scale: S::G, least: S::G) {
-        if !S::APART {
-            return one_run(self, r, q, scale, least);
-        }
-        self.fetch(r);
-        let [a, b] = self.by_words::<2, 4, 4>(8 * r, q, [self.whole32[r], 0]);
-        self.add(self.dx[r], self.sums32[r], self.s.plus(a, b), scale, least);
-    }
-
-    #[inline(always)]
-    fn runs<const N: usize, const WORDS: usize>(
-        &mut self,
-        r: usize,
-        q: impl Fn(usize) -> [S::V; N],
-        scales: impl Fn(usize) -> [S::G; 2],
-    ) {
-        if !S::APART {
-            return in_turn::<S, N, WORDS>(self, r, q, scales);
-        }
-        let step = if WORDS == 8 { 1 } else { 2 };
-        let mut sums = [0; N];
-        each!(T in 0 1 2 3 => if T < N {
-            self.fetch(r + step * T);
-            let whole = if WORDS == 8 { self.whole32 } else { self.whole16 };
-            sums[T] = whole[r + step * T];
-        });
-        let totals = self.by_words::<N, WORDS, 8>(WORDS * r, q, sums);
-        each!(T in 0 1 2 3 => if T < N {
-            let ([scale, least], r) = (scales(T), r + step * T);
-            if WORDS == 8 {
-                self.add(self.dx[r], self.sums32[r], totals[T], scale, least);
-            } else {
-                self.add(self.dx[r / 2], self.sums16[r], totals[T], scale, least);
-            }
-        });
     }
 }
