@@ -31,7 +31,7 @@ fn run_has_the_fields_that_scripts_depend_on() {
     assert_eq!(v["prompt_tokens"], 19);
     assert_eq!(v["device"], "cpu");
     assert_eq!(v["finish_reason"], "stop");
-    assert_eq!((&v["kv"], &v["activations"]), (&Value::from("f16"), &Value::from("int8")));
+    assert_eq!((&v["kv"], &v["activations"]), (&Value::from("f16"), &Value::from("int16/mixed")));
     assert!(!keys(&v).contains(&"top_logits"));
     assert!(v["fallback"].is_null());
 }

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Blocks have 32 elements (`q8_0`, or `q15_0` for int16 and mixed), or 256 (`q8_k`) where the target wants them for
-//! weights in blocks of 256. One quantisation serves every matmul of that x. An x of f16 or bf16 is widened first, and the product
-//! rounded back.
+//! weights in blocks of 256. One quantisation serves every matmul of that x. An x of f16 or bf16 is widened first, and
+//! the product rounded back.
 //!
 //! Where the target gains from it and its kernel does so, a matmul makes the blocks itself:
 //!

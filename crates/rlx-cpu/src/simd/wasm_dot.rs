@@ -1,5 +1,5 @@
-//! Products of bytes by relaxed SIMD's dot product of 32 bits: one instruction with its addition where the processor has
-//! one (ARM's `sdot`, AVX-VNNI), and five elsewhere.
+//! Products of bytes by relaxed SIMD's dot product of 32 bits: one instruction with its addition where the processor
+//! has one (ARM's `sdot`, AVX-VNNI), and five elsewhere.
 //!
 //! Its second operand has 7 bits, so that every engine's answer is the same. Weights without a sign have no more. For
 //! weights with a sign x is the second operand: its positive elements, and then the magnitudes of its negative ones.

@@ -1,5 +1,4 @@
-//! Products of bytes where simd128 has none: weights become 16 bits wide, and so is x, whose integers of one or two parts
-//! cost the same.
+//! Products of bytes where simd128 has none: weights become 16 bits wide, and so is x.
 
 use super::lanes::{Lanes, four};
 use super::wasm::{Simd128, V2, each, zip};

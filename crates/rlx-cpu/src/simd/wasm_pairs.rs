@@ -1,6 +1,6 @@
-//! Products of bytes by relaxed SIMD's dot product of 16 bits, an instruction of every x86 processor. Its second operand
-//! has 7 bits: weights without a sign have, and then every engine's answer is the same. Weights with a sign become 16 bits
-//! wide, as x is for them.
+//! Products of bytes by relaxed SIMD's dot product of 16 bits, an instruction of every x86 processor. Its second
+//! operand has 7 bits: weights without a sign have, and then every engine's answer is the same. Weights with a sign
+//! become 16 bits wide, as x is for them.
 
 use super::lanes::four;
 use super::wasm::{Simd128, V2, each, zip};
