@@ -103,7 +103,10 @@ fn a_table_for_people_has_both_ways() {
     let starts: Vec<&str> =
         stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(starts, ["cpu", "mean", "decode", "prompts"], "{stdout}");
-    assert!(stdout.contains("activations int16/mixed, beside cpu with f32, over 20 tokens"), "{stdout}");
+    assert!(
+        stdout.contains("activations int16/mixed, beside cpu with f32, over 20 tokens"),
+        "{stdout}"
+    );
 }
 
 /// A file of this test's own.
