@@ -309,8 +309,8 @@ const WRONG: &[(&str, Activations, &str, &str)] = &[
     (
         "blocks of int8 lose a sign",
         Activations::Int8,
-        "let b = bitcast<vec4u>(q) & vec4u(255u);",
-        "let b = bitcast<vec4u>(q) & vec4u(127u);",
+        "let b = bitcast<vec4u>(vec4i(sign(v) * floor(abs(v) + 0.5))) & vec4u(255u);",
+        "let b = bitcast<vec4u>(vec4i(sign(v) * floor(abs(v) + 0.5))) & vec4u(127u);",
     ),
     (
         "codes of q4_k lose their minima",
