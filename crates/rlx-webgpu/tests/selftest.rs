@@ -295,18 +295,6 @@ const WRONG: &[(&str, Activations, &str, &str)] = &[
         "fn finish(best: u32, position: u32) { let id = best + 1u;",
     ),
     (
-        "what is masked may be chosen",
-        Activations::F32,
-        "if params[MASKED] == 0u { return",
-        "if params[MASKED] < 2u { return",
-    ),
-    (
-        "a mask is read one word late",
-        Activations::F32,
-        "let at = ids / 32u + vec4u(MASK);",
-        "let at = ids / 32u + vec4u(MASK + 1u);",
-    ),
-    (
         "blocks of int8 lose a sign",
         Activations::Int8,
         "let b = bitcast<vec4u>(vec4i(sign(v) * floor(abs(v) + 0.5))) & vec4u(255u);",
