@@ -112,22 +112,31 @@ pub fn is_large(d: f32, bound: f64) -> bool {
     f64::from(d) * f64::from(d) > bound
 }
 
+fn q15_0_scale(block: &[u8; 68]) -> f32 {
+    f32::from_le_bytes([block[0], block[1], block[2], block[3]])
+}
+
 /// Clears the low parts of a row's small blocks of `q15_0`. What is left is the nearest multiple of 128.
 ///
 /// # Errors
 ///
 /// `Internal` for a row that is no whole blocks.
 pub fn keep_large(row: &mut [u8]) -> Result<()> {
-    let (blocks, rest) = row.as_chunks_mut::<68>();
+    let (blocks, rest) = row.as_chunks::<68>();
     if !rest.is_empty() {
         return Err(Error::internal("keep_large: the row is no whole blocks"));
     }
-    let scale = |block: &[u8; 68]| f32::from_le_bytes([block[0], block[1], block[2], block[3]]);
-    let bound = large_above(blocks.iter().map(scale));
-    for block in blocks.iter_mut().filter(|block| !is_large(scale(block), bound)) {
+    let bound = large_above(blocks.iter().map(q15_0_scale));
+    clear_small(row, bound);
+    Ok(())
+}
+
+/// The same for some of a row's blocks, by the row's bound of [`large_above`].
+pub fn clear_small(blocks: &mut [u8], bound: f64) {
+    let blocks = blocks.as_chunks_mut::<68>().0.iter_mut();
+    for block in blocks.filter(|block| !is_large(q15_0_scale(block), bound)) {
         block[36..].fill(0);
     }
-    Ok(())
 }
 
 /// Rounds halves to even, for magnitudes below 2^22: adding 1.5 * 2^23 leaves no bits for a fraction.

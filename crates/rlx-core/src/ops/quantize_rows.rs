@@ -13,13 +13,13 @@ use alloc::vec::Vec;
 pub struct QuantizeRows {
     /// `Q8_0` (blocks of 32), `Q8K` (blocks of 256), or `Q15_0` (blocks of 32 in two parts).
     pub format: BlockFormat,
-    /// Whether only the [large](crate::formats::activations::is_large) blocks of a row have low parts; those of the
-    /// others are zero, and their high parts rounded for that. Of `Q15_0` alone.
+    /// Whether only the [large](crate::formats::activations::is_large) blocks of a row keep their low parts, and those
+    /// of the others are zero. Only `Q15_0` has low parts.
     pub only_large: bool,
 }
 
 impl QuantizeRows {
-    /// To that format, with all that it has.
+    /// To that format, with the low parts of every block that has them.
     pub fn to(format: BlockFormat) -> Self {
         QuantizeRows { format, only_large: false }
     }

@@ -10,7 +10,7 @@ use crate::target::INT16;
 use crate::view::Cx;
 use half::f16;
 use rlx_core::Result;
-use rlx_core::formats::activations::{Q15_MOST, is_large, large_above};
+use rlx_core::formats::activations::{Q15_MOST, clear_small, large_above};
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::QuantizeRows;
 use rlx_core::target::Target;
@@ -48,7 +48,7 @@ impl Kernel for Quantize {
             encode(level, self.format, &row[start..][..len], cx.result(0).row(r));
             if INT16 && self.only_large {
                 let bound = dispatch(level, LargeAbove { x: row });
-                keep_large(cx.result(0).row(r), bound);
+                clear_small(cx.result(0).row(r), bound);
             }
         }
     }
@@ -143,15 +143,6 @@ impl Task for LargeAbove<'_> {
             #[inline(always)]
             |x| largest(x) / Q15_MOST,
         ))
-    }
-}
-
-/// Clears the low parts of small blocks.
-fn keep_large(blocks: &mut [u8], bound: f64) {
-    for block in blocks.as_chunks_mut::<68>().0 {
-        if !is_large(f32::from_le_bytes([block[0], block[1], block[2], block[3]]), bound) {
-            block[36..].fill(0);
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! `rlx embed`: computes vectors of texts.
 
-use super::options::{Act, DeviceArgs};
+use super::options::{DeviceArgs, activations};
 use super::progress::ProgressLine;
 use super::{print_json, print_text};
 use crate::embed::{EmbedOptions, embed as vectors_of, embedder};
@@ -10,6 +10,7 @@ use crate::npy::Array;
 use clap::{Args, ValueEnum};
 use rlx_core::gguf::Sink;
 use rlx_core::models::PoolingKind;
+use rlx_core::target::Activations;
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
 use serde::Serialize;
@@ -53,9 +54,9 @@ pub struct EmbedArgs {
     /// Most tokens of a text; longer texts are cut [default: as the model's files say]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_tokens: Option<u64>,
-    /// Activation type in matmuls of packed weights [default: f32]
-    #[arg(long, value_name = "TYPE")]
-    activations: Option<Act>,
+    /// Activation type in matmuls of packed weights: int8, mixed, int16 or f32 [default: f32]
+    #[arg(long, value_name = "TYPE", value_parser = activations)]
+    activations: Option<Activations>,
     /// Write the vectors to this .npy file, one row per text, instead of printing them
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -119,7 +120,7 @@ pub fn embed(args: &EmbedArgs) -> Result<ExitCode> {
         pooling: args.pooling.map(Pool::kind),
         normalise: args.normalise,
         max_tokens: args.max_tokens,
-        activations: args.activations.map(Act::activations),
+        activations: args.activations,
     };
     let device = (row.open)(&args.device.open_options())?;
     let mut line = ProgressLine::new("loading");

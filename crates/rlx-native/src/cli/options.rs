@@ -36,30 +36,19 @@ impl Kv {
     }
 }
 
-/// Activation type in matmuls of packed weights.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Act {
-    F32,
-    Int8,
-    Int16,
-    Mixed,
+/// Reads `--activations` of what has one program.
+pub fn activations(name: &str) -> std::result::Result<Activations, String> {
+    Activations::from_name(name).ok_or_else(|| format!("expected {}", activation_names()))
 }
 
-impl Act {
-    pub fn activations(self) -> Activations {
-        match self {
-            Self::F32 => Activations::F32,
-            Self::Int8 => Activations::Int8,
-            Self::Int16 => Activations::Int16,
-            Self::Mixed => Activations::Mixed,
-        }
-    }
+fn activation_names() -> String {
+    Activations::ALL.map(Activations::name).join(", ")
 }
 
 /// Reads `--activations`: a type, or those of decode and of prompts.
 pub fn program_activations(names: &str) -> std::result::Result<ProgramActivations, String> {
     ProgramActivations::from_names(names).ok_or_else(|| {
-        let types = Activations::ALL.map(Activations::name).join(", ");
+        let types = activation_names();
         format!("expected {types}, or two of them for decode and for prompts, such as int16/int8")
     })
 }

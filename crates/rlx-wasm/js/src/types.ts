@@ -46,7 +46,7 @@ export type ModelSource =
 /** A build of the wasm module: its address, its bytes, or the compiled module. */
 export type WasmSource = string | URL | ArrayBuffer | ArrayBufferView<ArrayBuffer> | WebAssembly.Module;
 
-/** An activation type in matmuls of packed weights. `int16`: integers of two bytes, on the CPU. */
+/** An activation type in matmuls of packed weights. `int16` is for WebGPU alone: a page's CPU has no kernels for it. */
 export type ActivationType = 'f32' | 'int8' | 'int16';
 /** One type, or those of decode and of prompts. */
 export type ActivationTypes = ActivationType | `${ActivationType}/${ActivationType}`;
