@@ -97,6 +97,18 @@ fn int16_activations_are_multiplied_by_the_cpu_and_by_webgpu() {
 }
 
 #[test]
+fn mixed_activations_are_refused_where_no_kernel_leaves_low_parts_out() {
+    let lir = ["inspect", SMALL, "--stage", "lir", "--activations", "mixed", "--target"];
+    let (code, stdout, stderr) = run(rlx(&lir).args(["cpu", "--phase", "prefill"]));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.contains("only_large"), "{stdout}");
+    let (code, _, stderr) = run(rlx(&lir).arg("webgpu"));
+    assert_eq!(code, 3, "{stderr}");
+    let first = "error: the device webgpu multiplies no mixed activations\n";
+    assert!(stderr.starts_with(first), "{stderr}");
+}
+
+#[test]
 fn webgpu_without_an_adapter_is_error_4_and_never_the_cpu() {
     let nowhere = repository("tests/fixtures/no-such-driver.json");
     for command in ["run", "bench", "chat"] {

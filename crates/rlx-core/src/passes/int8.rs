@@ -27,7 +27,7 @@ use crate::ir::mir::{Graph, Node, ValueId};
 use crate::ops::{Cast, MatMul, Op, QuantizeRows};
 use crate::sorted::Map;
 use crate::target::{Activations, Path};
-use crate::types::{BlockFormat, DType, Type};
+use crate::types::{BlockFormat, DType, Shape, Type};
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -49,6 +49,13 @@ fn wants_parts(cx: &Context<'_>) -> bool {
     matches!(cx.options.activations, Activations::Int16 | Activations::Mixed)
 }
 
+/// Whether the device makes integers of two parts of several rows as they are asked for.
+fn makes_parts(cx: &Context<'_>) -> bool {
+    let rows = Type::tensor(DType::F32, Shape::of(&[2, 32]));
+    let op = quantizer(BlockFormat::Q15_0, &rows, cx);
+    op.is_ok_and(|op| cx.path(&op.into(), &[&rows]).is_ok())
+}
+
 /// The operator that makes blocks of an x of this type. One row has all its low parts: they cost its products little.
 fn quantizer(format: BlockFormat, x: &Type, cx: &Context<'_>) -> Result<QuantizeRows> {
     let one_row = x.shape.rows()?.as_static() == Some(1);
@@ -59,7 +66,7 @@ fn quantizer(format: BlockFormat, x: &Type, cx: &Context<'_>) -> Result<Quantize
 
 /// Quantises in place; returns the number of matmuls that now read int8.
 pub(super) fn int8(g: &mut Graph, cx: &Context<'_>) -> Result<usize> {
-    if wants_parts(cx) && !cx.target.int16 {
+    if wants_parts(cx) && !(cx.target.int16 && makes_parts(cx)) {
         let what = format!(
             "the device {} multiplies no {} activations",
             cx.target.name,
