@@ -22,12 +22,13 @@ pub const DEFAULT_LIMITS: Limits =
     Limits { buffer: 256 << 20, binding: 128 << 20, storage_buffers: 8, alignment: 256 };
 
 /// How a model is run here. A chunk has enough rows for every core of a large GPU, which a slow one is not
-/// given at once: submissions are kept short, because the screen is drawn in between.
+/// given at once: submissions are kept short, because the screen is drawn in between. Decode has low parts of x
+/// too, which costs it little while it waits for weights; a prompt, which is all products, has not.
 const POLICY: Policy = Policy {
     chunk: 512,
     short: Some(64),
     kv: DType::F16,
-    activations: ProgramActivations::all(Activations::Int8),
+    activations: ProgramActivations { decode: Activations::Int16, prompts: Activations::Int8 },
     paced: true,
     checked: true,
 };

@@ -53,17 +53,20 @@ fn products_with_one_row_are_right_at_every_width() {
     // Shares of 64 elements: more than a team's lanes, fewer, and no multiple of them; the longest row too.
     let (k, legacy) = (DType::Block(BlockFormat::Q4K), DType::Block(BlockFormat::Q8_0));
     let glu = Epilogue::Glu(Unary::Silu);
+    let (int8, int16) = (BlockFormat::Q8_0, BlockFormat::Q15_0);
     let cases = [
-        (k, 256u64, 70u64, Epilogue::Add),
-        (k, 1280, 33, glu),
-        (k, 14_336, 9, Epilogue::None),
-        (legacy, 192, 66, glu),
-        (legacy, 4352, 18, Epilogue::None),
+        (k, 256u64, 70u64, Epilogue::Add, int8),
+        (k, 1280, 33, glu, int8),
+        (k, 14_336, 9, Epilogue::None, int8),
+        (legacy, 192, 66, glu, int8),
+        (legacy, 4352, 18, Epilogue::None, int8),
+        (k, 1280, 33, glu, int16),
+        (legacy, 6144, 18, Epilogue::None, int16),
     ];
     for lanes in WIDTHS {
         let gpu = Emulated::new(lanes);
         let mut rng = Rng(11);
-        for (dtype, k, n, epilogue) in cases {
+        for (dtype, k, n, epilogue, blocks) in cases {
             let segments = if epilogue == glu { 2 } else { 1 };
             let mut operands = vec![input(&[1, k], &rng.floats(k as usize))];
             operands.push(weight(DType::F32, &[k], f32_bytes(&rng.floats(k as usize))));
@@ -74,10 +77,16 @@ fn products_with_one_row_are_right_at_every_width() {
             if epilogue == Epilogue::Add {
                 operands.push(input(&[1, n], &rng.floats(n as usize)));
             }
-            let (norm, quantize) = (Some(1e-5), Some(BlockFormat::Q8_0));
+            let (norm, quantize) = (Some(1e-5), Some(blocks));
             let op = MatMul { segments, norm, quantize, epilogue, ..MatMul::plain() };
             // One quant may round the other way, as in tests/matmul_rows.rs.
-            check(&format!("{lanes} lanes: {dtype} 1x{k}x{n}"), &gpu, op, &operands, 2e-3);
+            check(
+                &format!("{lanes} lanes: {dtype} 1x{k}x{n} {blocks:?}"),
+                &gpu,
+                op,
+                &operands,
+                2e-3,
+            );
         }
         assert_eq!(gpu.shuffled(), cases.len(), "each has a kernel that shuffles");
     }

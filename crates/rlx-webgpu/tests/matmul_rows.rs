@@ -109,14 +109,20 @@ fn every_format_epilogue_and_length() {
         for dtype in common_types().into_iter().chain(others).filter(|t| t.is_block()) {
             let short = dtype.block_elements() < 256;
             let common = matches!(dtype, DType::Block(BlockFormat::Q4K | BlockFormat::Q8_0));
-            let q8_0 = BlockFormat::Q8_0;
+            let (q8_0, q15_0) = (BlockFormat::Q8_0, BlockFormat::Q15_0);
             let mut cases = vec![(256, 70, add, true, q8_0)];
+            if at == 0 {
+                cases.push((256, 70, add, true, q15_0));
+            }
             if common && at == 0 {
                 let longest = (14_336, 1, Epilogue::None, true, q8_0);
-                cases.extend([(1280, 33, map, false, q8_0), longest]);
+                let normed = (6144, 1, Epilogue::None, true, q15_0);
+                cases.extend([(1280, 33, map, false, q8_0), longest, normed]);
             }
             if common {
-                cases.push((if short { 192 } else { 512 }, 66, glu, false, q8_0));
+                let k = if short { 192 } else { 512 };
+                // Rows in spans, of which the last is in part.
+                cases.extend([(k, 66, glu, false, q8_0), (8448, 5, add, false, q15_0)]);
             }
             if common && !short {
                 cases.push((512, 66, glu, false, BlockFormat::Q8K));
@@ -154,15 +160,18 @@ fn segments_of_different_formats_and_a_matrix_of_many_rows() {
 
 #[test]
 fn a_row_of_zeros_and_one_of_the_longest() {
-    let mut cases = Cases::default();
+    let mut seen = Cases::default();
     for (name, d) in devices() {
         let mut rng = Rng(3);
-        for (k, x) in [(512usize, vec![0.0; 512]), (14_336, rng.floats(14_336))] {
+        let cases = [(512usize, vec![0.0; 512]), (14_336, rng.floats(14_336))];
+        let blocks = [BlockFormat::Q8_0, BlockFormat::Q15_0];
+        for ((k, x), quantize) in cases.iter().flat_map(|c| blocks.map(|b| (c, Some(b)))) {
+            let k = *k;
             let dtype = DType::Block(BlockFormat::Q4K);
             let w = random_weights(&mut rng, dtype, 9, k);
-            let operands = [input(&[1, k as u64], &x), weight(dtype, &[9, k as u64], w)];
-            let op = MatMul { quantize: Some(BlockFormat::Q8_0), ..MatMul::plain() };
-            check(&mut cases, &format!("{name}: {k}"), &d, op, &operands);
+            let operands = [input(&[1, k as u64], x), weight(dtype, &[9, k as u64], w)];
+            let op = MatMul { quantize, ..MatMul::plain() };
+            check(&mut seen, &format!("{name}: {k}"), &d, op, &operands);
         }
     }
 }

@@ -4,6 +4,7 @@ use super::Access;
 use super::codebooks::Book;
 use rlx_core::ir::lir::{Slice, Space};
 use rlx_core::plan::WeightPlan;
+use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Code, Error, Result};
 
 /// What a kernel binds.
@@ -98,6 +99,12 @@ impl<'a> Emit<'a> {
     /// Whether a slice can be read by 16 bytes.
     pub fn in_quads(&self, slice: &Slice) -> bool {
         self.start(slice).is_ok_and(|(_, byte)| byte.is_multiple_of(16))
+    }
+
+    /// Whether a weight starts at a multiple of 16 bytes, or has blocks that do not all start there anyway.
+    pub fn starts_as_blocks(&self, slice: &Slice) -> bool {
+        let whole = |b: BlockFormat| b.bytes().is_multiple_of(16);
+        !matches!(slice.ty.dtype, DType::Block(b) if whole(b)) || self.in_quads(slice)
     }
 
     fn place(&mut self, slice: &Slice, access: Access, element: Element) -> Result<Place> {

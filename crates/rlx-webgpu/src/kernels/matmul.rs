@@ -67,6 +67,8 @@ struct Parts {
 /// The longest row that a kernel keeps as int8 blocks, with their scales, in the 16 KiB of memory that every
 /// WebGPU workgroup has.
 const QUANTIZED_ROW: u64 = 14_336;
+/// The same of int16, where a norm wants all of the row; other rows come in spans.
+const NORMED_ROW: u64 = 6144;
 
 /// Buffers that every device binds.
 const BINDINGS: usize = 8;
@@ -97,29 +99,28 @@ pub(super) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
         _ => takes::rows(operands)?,
     }
     match (op.quantize, operands) {
-        (Some(format), [x, ..]) => quantizes(target, format, x),
+        (Some(format), [x, ..]) => quantizes(target, format, op.norm.is_some(), x),
         _ => Ok(()),
     }
 }
 
-/// Refuses a matmul that is to make int8 blocks of an `x` that its kernel makes none of.
-fn quantizes(target: &Target, format: BlockFormat, x: &Type) -> Taken {
-    if !target.int8 {
-        return Err("it reads no int8 blocks".into());
-    }
-    if !matches!(format, BlockFormat::Q8_0 | BlockFormat::Q8K) {
-        return Err(format!("its kernel makes no {} of a row", format.name()));
+/// Refuses a matmul that is to make blocks of integers of an `x` that its kernel makes none of.
+fn quantizes(target: &Target, format: BlockFormat, normed: bool, x: &Type) -> Taken {
+    let (has, most) = match format {
+        BlockFormat::Q8_0 | BlockFormat::Q8K => (target.int8, QUANTIZED_ROW),
+        BlockFormat::Q15_0 => (target.int16, if normed { NORMED_ROW } else { u64::MAX }),
+        _ => return Err(format!("its kernel makes no {} of a row", format.name())),
+    };
+    if !has {
+        return Err(format!("it reads no {}", format.name()));
     }
     let [rows, k] = x.shape.0.as_slice() else { return Ok(()) };
-    let fits = |k: u64| k <= QUANTIZED_ROW && k.is_multiple_of(rows::SHARE);
+    let fits = |k: u64| k <= most && k.is_multiple_of(rows::SHARE);
     if rows.as_static() == Some(1) && k.as_static().is_some_and(fits) {
         return Ok(());
     }
-    Err(format!(
-        "its kernel makes {} of one row, of whole {} and at most {QUANTIZED_ROW}",
-        format.name(),
-        rows::SHARE
-    ))
+    let at_most = if most == u64::MAX { String::new() } else { format!(" and at most {most}") };
+    Err(format!("its kernel makes {} of one row, of whole {}{at_most}", format.name(), rows::SHARE))
 }
 
 pub(super) fn matmul(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
@@ -187,8 +188,12 @@ impl Parts {
         // for which words are faster; biases would bind a buffer of weights a second time, as words.
         let weights = &step.operands[at.weights..at.weights + op.segments];
         let long = weights.iter().any(|w| w.ty.dtype.block_elements() == 256);
-        let in_quads =
-            m > 1 && x.ty.dtype.is_block() && (long || m > few::MOST) && at.biases.is_none();
+        let whole = weights.iter().all(|w| emit.starts_as_blocks(w));
+        let in_quads = m > 1
+            && x.ty.dtype.is_block()
+            && (long || m > few::MOST)
+            && at.biases.is_none()
+            && whole;
         let mut segments = Vec::with_capacity(op.segments);
         for i in 0..op.segments {
             let w = &step.operands[at.weights + i];

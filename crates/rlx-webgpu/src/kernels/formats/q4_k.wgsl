@@ -7,6 +7,6 @@ fn unpack_q4_k_{{b}}(row: u32, chunk: u32) -> Quants {
     let qs = block + 16u + (j >> 1u) * 32u;
     let shift = vec4u((j & 1u) * 4u);
     let mask = vec4u(0x0f0f0f0fu);
-    return Quants((words4_{{b}}(qs) >> shift) & mask, (words4_{{b}}(qs + 16u) >> shift) & mask,
+    return Quants((quad_{{b}}(qs) >> shift) & mask, (quad_{{b}}(qs + 16u) >> shift) & mask,
         vec2f(sm.x), vec2f(sm.y));
 }

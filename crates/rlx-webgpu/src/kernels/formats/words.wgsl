@@ -13,6 +13,11 @@ fn half_{{b}}(byte: u32) -> f32 {
 fn byte_{{b}}(byte: u32) -> u32 {
     return ({{b}}[byte >> 2u] >> ((byte & 3u) * 8u)) & 255u;
 }
+// 16 bytes at a multiple of 16.
+fn quad_{{b}}(byte: u32) -> vec4u {
+    let i = byte >> 2u;
+    return vec4u({{b}}[i], {{b}}[i + 1u], {{b}}[i + 2u], {{b}}[i + 3u]);
+}
 fn words4_{{b}}(byte: u32) -> vec4u {
     let i = byte >> 2u;
     let shift = (byte & 3u) * 8u;

@@ -10,6 +10,7 @@ fn half_{{b}}(byte: u32) -> f32 {
 fn byte_{{b}}(byte: u32) -> u32 {
     return (at_{{b}}(byte >> 2u) >> ((byte & 3u) * 8u)) & 255u;
 }
+fn quad_{{b}}(byte: u32) -> vec4u { return {{b}}[byte >> 4u]; }
 fn words4_{{b}}(byte: u32) -> vec4u {
     let a = {{b}}[byte >> 4u];
     let b = {{b}}[(byte >> 4u) + 1u];

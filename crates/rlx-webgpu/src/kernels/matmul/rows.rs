@@ -1,5 +1,5 @@
 //! One row of x by weights whose rows are whole shares: the kernel that decoding waits for. x is kept in the
-//! workgroup's memory, as it is or as int8 blocks.
+//! workgroup's memory, as it is or as blocks of integers.
 
 mod float;
 mod int8;
@@ -78,7 +78,7 @@ fn scratch(team: &Team, sums: u64) -> u64 {
 fn fitting(
     shape: Shape,
     streams: u64,
-    k: u64,
+    p: &Parts,
     quantize: Option<BlockFormat>,
     cx: &Context<'_>,
 ) -> (Team, u64) {
@@ -90,7 +90,7 @@ fn fitting(
         let rows = shape.rows * 4u64.div_ceil(teams * shape.rows);
         let sums = rows * streams;
         let words = match quantize {
-            Some(format) => int8::words(k, format, &team, sums),
+            Some(format) => int8::words(p.k, format, p.norm.is_some(), &team, sums),
             // Floats come in spans that fit.
             None => 0,
         };
@@ -101,7 +101,7 @@ fn fitting(
     }
 }
 
-/// The launch; int8 blocks of x are made where `quantize` says which.
+/// The launch; blocks of integers of x are made where `quantize` says which.
 pub(super) fn launch(
     p: &Parts,
     quantize: Option<BlockFormat>,
@@ -115,7 +115,7 @@ pub(super) fn launch(
         None => cx.tuning.shape_of_floats(class, cx.wgsl),
     };
     let streams = if p.glu { 2 } else { 1 };
-    let (team, rows) = fitting(shape, streams, p.k, quantize, cx);
+    let (team, rows) = fitting(shape, streams, p, quantize, cx);
     let teams = team.threads / team.lanes;
     let sums = rows * streams;
     let repeat = most.div_ceil(teams * rows).div_ceil(GROUPS).max(1);

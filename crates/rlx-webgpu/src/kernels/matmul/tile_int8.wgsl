@@ -19,16 +19,15 @@ const X_ROW = 5u;
 const W_ROW = {{w_row}}u;
 var<workgroup> xs: array<vec4u, 64u * X_ROW>;
 var<workgroup> ws: array<vec4u, 64u * W_ROW>;
-// By chunk and row: of x the scale, then it times the sums of 32, of the first 16 and of the others; of
-// weights both scales and both offsets.
-var<workgroup> x_scales: array<vec4f, 64u * CHUNKS>;
-var<workgroup> w_scales: array<vec4f, 64u * CHUNKS>;
-{{rows_len}}
+// By chunk and row.
+var<workgroup> x_scales: array<{{x_type}}, 64u * CHUNKS>;
+var<workgroup> w_scales: array<{{w_type}}, 64u * CHUNKS>;
+{{scales}}{{rows_len}}
 
 // Four rows of weights, 8 apart.
 struct Columns {
     l0: vec4u, h0: vec4u, l1: vec4u, h1: vec4u, l2: vec4u, h2: vec4u, l3: vec4u, h3: vec4u,
-    scale: vec4f, scale_high: vec4f, offset: vec4f, offset_high: vec4f,
+    {{fields}}
 }
 fn columns(row: u32, h: u32) -> Columns {
     let at = row * W_ROW + h * 2u;
@@ -41,7 +40,7 @@ fn columns(row: u32, h: u32) -> Columns {
     let at2 = at + 16u * W_ROW;
     let at3 = at + 24u * W_ROW;
     return Columns(ws[at], ws[at + 1u], ws[at1], ws[at1 + 1u], ws[at2], ws[at2 + 1u], ws[at3], ws[at3 + 1u],
-        vec4f(a.x, b.x, c.x, d.x), vec4f(a.y, b.y, c.y, d.y), vec4f(a.z, b.z, c.z, d.z), vec4f(a.w, b.w, c.w, d.w));
+        {{columns_of}});
 }
 
 // 32 elements of row `row` of x times those of four weights.
@@ -84,18 +83,7 @@ fn matmul_tile_int8(
     for (var c = 0u; c < step.chunks; c += CHUNKS) {
         {{load}}
         workgroupBarrier();
-        for (var h = 0u; h < CHUNKS; h++) {
-            let first = columns(tn, h);
-            low0 += products(tm, h, first);
-            low1 += products(tm + 16u, h, first);
-            low2 += products(tm + 32u, h, first);
-            low3 += products(tm + 48u, h, first);
-            let second = columns(tn + 32u, h);
-            high0 += products(tm, h, second);
-            high1 += products(tm + 16u, h, second);
-            high2 += products(tm + 32u, h, second);
-            high3 += products(tm + 48u, h, second);
-        }
+        {{all}}
         workgroupBarrier();
     }
     store(s, m0 + tm, n0 + tn, low0, high0);

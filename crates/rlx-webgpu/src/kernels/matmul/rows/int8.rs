@@ -1,24 +1,56 @@
-//! A row of x that becomes int8 blocks.
+//! A row of x that becomes blocks of integers, of one byte or of two: the high and the low parts of int16 stand in a
+//! table each, and each product is one of both.
 
 use super::super::activations;
-use super::{Context, Form, Parts, Team, WORKGROUP_WORDS};
+use super::{Context, Form, Parts, SHARE, Team, WORKGROUP_WORDS};
 use crate::kernels::emit::fill;
 use crate::kernels::formats::{self, Offset};
 use rlx_core::types::BlockFormat;
 
 /// Elements that one thread quantises.
 const PIECE: u64 = 16;
+/// Words that keep the sums of a share's two blocks, of each part.
+const SUMS: u64 = 1;
 
 /// Floats that a team exchanges while it makes blocks.
 fn exchanged(team: &Team) -> u64 {
     2 * team.threads / team.shuffled
 }
 
-/// Words of the workgroup's memory for a row of `k` elements and a team that has `results` sums, without the sums of
-/// the blocks' quants.
-pub(super) fn words(k: u64, format: BlockFormat, team: &Team, results: u64) -> u64 {
-    let scratch = exchanged(team).max(super::scratch(team, results));
-    k / 4 + scales(k, format) + scratch + team.threads / team.lanes * results
+/// Parts of an integer of these blocks.
+fn parts(format: BlockFormat) -> u64 {
+    if format == BlockFormat::Q15_0 { 2 } else { 1 }
+}
+
+/// Words of the quants of these shares and of their blocks' scales.
+fn words_of(shares: u64, format: BlockFormat) -> u64 {
+    shares * SHARE / 4 * parts(format) + scales(shares * SHARE, format)
+}
+
+/// Words of the workgroup's memory beside x.
+fn others(team: &Team, results: u64) -> u64 {
+    exchanged(team).max(super::scratch(team, results)) + team.threads / team.lanes * results
+}
+
+/// Words of the workgroup's memory for a row of `k` elements, or for what cannot be parted of it, and a team that has
+/// `results` sums; without the sums of the blocks' quants.
+pub(super) fn words(k: u64, format: BlockFormat, normed: bool, team: &Team, results: u64) -> u64 {
+    // A norm wants all of the row before any of it is quantised.
+    let whole = normed || parts(format) == 1;
+    let shares = if whole { k / SHARE } else { (k / SHARE).min(team.lanes) };
+    words_of(shares, format) + others(team, results)
+}
+
+/// Shares that are kept at a time: all, or as many whole turns of a team as have room.
+fn span(p: &Parts, format: BlockFormat, team: &Team, results: u64) -> u64 {
+    let shares = p.k / SHARE;
+    let room = WORKGROUP_WORDS.saturating_sub(others(team, results));
+    let most = room / (words_of(1, format) + SUMS * parts(format));
+    if p.norm.is_some() || parts(format) == 1 || shares <= most {
+        return shares;
+    }
+    let most = (most / team.lanes).max(1) * team.lanes;
+    shares.div_ceil(shares.div_ceil(most)).next_multiple_of(team.lanes)
 }
 
 /// The form for a team that has `results` sums.
@@ -31,80 +63,112 @@ pub(super) fn form(
 ) -> Form {
     let any = |offset: Offset| p.segments.iter().any(|s| formats::offset(s.dtype) == offset);
     let (sums, halves) = (any(Offset::Chunk), any(Offset::Half));
-    let n = (p.k / PIECE).div_ceil(team.threads);
-    let exchanged = exchanged(team);
+    let parts = parts(format);
+    let span = span(p, format, team, results);
+    let n = (span * SHARE / PIECE).div_ceil(team.threads);
     // A long row leaves no room for its sums, which are then made where they are used.
-    let kept = sums && words(p.k, format, team, results) + p.k / 64 <= WORKGROUP_WORDS;
+    let all = words_of(span, format) + span * SUMS * parts + others(team, results);
+    let kept = sums && all <= WORKGROUP_WORDS;
+    let (piece, load_piece, quants) = match parts {
+        1 => (wgsl!("int8_piece.wgsl"), "xs[at]", wgsl!("int8_quants.wgsl")),
+        _ => (wgsl!("int16_piece.wgsl"), "Piece(xs[at], x_lows[at])", wgsl!("int16_quants.wgsl")),
+    };
+    let quants = fill(
+        quants,
+        &[
+            ("round", rounding(format)),
+            ("pack", if cx.wgsl.packed_dot { "pack4xI8(q)" } else { PACK }),
+        ],
+    );
     let functions = fill(
         wgsl!("int8.wgsl"),
         &[
             ("dot4", activations::dot4(cx.wgsl.packed_dot)),
+            ("piece", piece),
+            ("load_piece", load_piece),
+            ("quants", &quants),
             ("scale_of", scale_of(format)),
-            ("sums_of", sums_of(sums, kept)),
+            ("sums_of", sums_of(sums, kept, parts)),
             ("halves_of", if halves { HALVES_OF } else { "vec4i()" }),
-            ("round", rounding(format)),
-            ("pack", if cx.wgsl.packed_dot { "pack4xI8(q)" } else { PACK }),
-            ("load", &load(p, n, team)),
-            ("norm", &norm(p, n, team)),
-            ("quantise", &quantise(p, n, team, format)),
-            ("sum", if kept { SUM } else { "" }),
+            ("load", &load(p, n, span, team)),
+            ("norm", &norm(p, n, span, team)),
+            ("quantise", &quantise(n, span, p.k, team, format)),
+            ("sum", &sum(kept, parts)),
         ],
     );
-    let memory = format!(
-        "const PIECES = K / 16u;\nvar<workgroup> xs: array<vec4u, PIECES>;\n\
-         var<workgroup> x_scales: array<u32, {}>;\n{}",
-        scales(p.k, format),
-        if kept { "var<workgroup> x_sums: array<u32, SHARES>;" } else { "" }
-    );
-    Form { memory, functions, span: p.k / super::SHARE, scratch: exchanged, scaled: false }
+    let table =
+        |name: &str, of: &str, n: u64| format!("var<workgroup> {name}: array<{of}, {n}>;\n");
+    let pieces = span * SHARE / PIECE;
+    let memory = [
+        format!("const SPAN = {span}u;\n"),
+        table("xs", "vec4u", pieces),
+        if parts == 2 { table("x_lows", "vec4u", pieces) } else { String::new() },
+        table("x_scales", "u32", scales(span * SHARE, format)),
+        match (kept, parts) {
+            (false, _) => String::new(),
+            (true, 1) => table("x_sums", "u32", span),
+            (true, _) => table("x_sums", "vec2i", span),
+        },
+    ];
+    Form { memory: memory.concat(), functions, span, scratch: exchanged(team), scaled: false }
 }
 
-/// Sums of two times 32 quants: those that [`SUM`] kept, or made of the quants.
-fn sums_of(used: bool, kept: bool) -> &'static str {
-    match (used, kept) {
-        (false, _) => "vec2i()",
-        (true, true) => "vec2i(vec2u(x_sums[share] << 16u, x_sums[share])) >> vec2u(16u)",
-        (true, false) => {
-            "vec2i(dots(xs[share], vec4u(0x01010101u)) + dots(xs[SHARES + share], vec4u(0x01010101u)),
-        dots(xs[2u * SHARES + share], vec4u(0x01010101u)) + dots(xs[3u * SHARES + share], vec4u(0x01010101u)))"
-        }
+/// Sums of two times 32 quants: those that [`sum`] kept, or made of the quants.
+fn sums_of(used: bool, kept: bool, parts: u64) -> &'static str {
+    match (used, kept, parts) {
+        (false, ..) => "vec2i()",
+        (true, true, 1) => "vec2i(vec2u(x_sums[share] << 16u, x_sums[share])) >> vec2u(16u)",
+        (true, true, _) => "x_sums[share]",
+        (true, false, _) => "vec2i(ones(a) + ones(b), ones(c) + ones(d))",
     }
 }
 
-/// Words of the blocks' scales: an f32 for 256 elements, or an f16 for 32.
+/// Words of the blocks' scales: an f32 for 256 elements or for 32 of int16, or an f16 for 32 of int8.
 fn scales(k: u64, format: BlockFormat) -> u64 {
     match format {
         BlockFormat::Q8K => k / 256,
+        BlockFormat::Q15_0 => k / 32,
         _ => k / 64,
     }
 }
 
 /// The sums of every 16 quants: only `q2_k` wants them, so nothing keeps them.
-const HALVES_OF: &str = "vec4i(dots(xs[share], vec4u(0x01010101u)), dots(xs[SHARES + share], vec4u(0x01010101u)),
-        dots(xs[2u * SHARES + share], vec4u(0x01010101u)), dots(xs[3u * SHARES + share], vec4u(0x01010101u)))";
+const HALVES_OF: &str = "vec4i(ones(a), ones(b), ones(c), ones(d))";
 
-/// The sums of every 32 quants, two in a word.
-const SUM: &str = "workgroupBarrier();
-    for (var i = thread; i < SHARES; i += THREADS) {
-        let ones = vec4u(0x01010101u);
-        let low = dots(xs[i], ones) + dots(xs[SHARES + i], ones);
-        let high = dots(xs[2u * SHARES + i], ones) + dots(xs[3u * SHARES + i], ones);
-        x_sums[i] = (u32(low) & 0xffffu) | (u32(high) << 16u);
-    }";
+/// Keeps the sums of every 32 quants: of int8 two in a word.
+fn sum(kept: bool, parts: u64) -> String {
+    let keep = match (kept, parts) {
+        (false, _) => return String::new(),
+        (true, 1) => "(u32(low) & 0xffffu) | (u32(high) << 16u)",
+        (true, _) => "vec2i(low, high)",
+    };
+    format!(
+        "workgroupBarrier();
+    for (var i = thread; i < SPAN; i += THREADS) {{
+        let low = ones(piece_at(i)) + ones(piece_at(SPAN + i));
+        let high = ones(piece_at(2u * SPAN + i)) + ones(piece_at(3u * SPAN + i));
+        x_sums[i] = {keep};
+    }}"
+    )
+}
 
 const PACK: &str = "dot(vec4u(q) & vec4u(255u), vec4u(1u, 1u << 8u, 1u << 16u, 1u << 24u))";
 
 fn scale_of(format: BlockFormat) -> &'static str {
     match format {
         BlockFormat::Q8K => "vec2f(bitcast<f32>(x_scales[share / 4u]))",
+        BlockFormat::Q15_0 => {
+            "bitcast<vec2f>(vec2u(x_scales[2u * share], x_scales[2u * share + 1u]))"
+        }
         _ => "unpack2x16float(x_scales[share])",
     }
 }
 
-/// Halves to even in blocks of 256, away from zero in those of 32.
+/// Halves to even in blocks of 256 and of int16, away from zero in those of int8 of 32.
 fn rounding(format: BlockFormat) -> &'static str {
     match format {
         BlockFormat::Q8K => "round(v * inverse)",
+        BlockFormat::Q15_0 => "round(clamp(v * inverse, vec4f(-16319.0), vec4f(16319.0)))",
         _ => "sign(v) * floor(abs(v * inverse) + 0.5)",
     }
 }
@@ -116,25 +180,27 @@ fn each(n: u64, template: &str) -> String {
 }
 
 /// Guards for the last threads where pieces are no whole number for each.
-fn guarded(p: &Parts, n: u64, team: &Team, text: &str) -> String {
-    if p.k / PIECE == n * team.threads {
-        text.into()
-    } else {
-        format!("if p{{n}} < PIECES {{ {text} }}")
+fn guarded(n: u64, span: u64, k: u64, team: &Team, text: &str) -> String {
+    let whole = span * SHARE / PIECE == n * team.threads;
+    match (whole, k.is_multiple_of(span * SHARE)) {
+        (true, true) => text.into(),
+        (false, true) => format!("if p{{n}} < SPAN * 4u {{ {text} }}"),
+        // The last span is shorter.
+        (_, false) => format!("if p{{n}} < min(SPAN, SHARES - share) * 4u {{ {text} }}"),
     }
 }
 
-fn load(p: &Parts, n: u64, team: &Team) -> String {
+fn load(p: &Parts, n: u64, span: u64, team: &Team) -> String {
     let read = "qa{n} = quad(at{n}); qb{n} = quad(at{n} + 1u); qc{n} = quad(at{n} + 2u); qd{n} = quad(at{n} + 3u);";
     let line = format!(
-        "let p{{n}} = thread + {{n}}u * THREADS;\n    let at{{n}} = step.x / 4u + p{{n}} * 4u;\n    \
+        "let p{{n}} = thread + {{n}}u * THREADS;\n    let at{{n}} = step.x / 4u + share * 16u + p{{n}} * 4u;\n    \
          var qa{{n}} = vec4f(); var qb{{n}} = vec4f(); var qc{{n}} = vec4f(); var qd{{n}} = vec4f();\n    {}",
-        guarded(p, n, team, read)
+        guarded(n, span, p.k, team, read)
     );
     each(n, &line)
 }
 
-fn norm(p: &Parts, n: u64, team: &Team) -> String {
+fn norm(p: &Parts, n: u64, span: u64, team: &Team) -> String {
     let Some((place, _)) = &p.norm else { return String::new() };
     let squares = each(
         n,
@@ -148,7 +214,7 @@ fn norm(p: &Parts, n: u64, team: &Team) -> String {
         ["qa", "qb", "qc", "qd"].iter().zip(0..).map(|(v, i)| part(v, i)).collect();
     let scaled = format!(
         "let w{{n}} = step.norm / 4u + p{{n}} * 4u;\n    {}",
-        guarded(p, n, team, &parts.join(" "))
+        guarded(n, span, p.k, team, &parts.join(" "))
     );
     let shuffled = team.shuffled;
     format!(
@@ -161,7 +227,7 @@ fn norm(p: &Parts, n: u64, team: &Team) -> String {
 }
 
 /// The largest magnitude of each block, its scale, and the blocks' bytes.
-fn quantise(p: &Parts, n: u64, team: &Team, format: BlockFormat) -> String {
+fn quantise(n: u64, shares: u64, k: u64, team: &Team, format: BlockFormat) -> String {
     let span = format.elements() as u64 / PIECE;
     let most = team.shuffles(span, "m{n}", &|a, b| format!("max({a}, {b})"));
     let groups = team.threads / team.shuffled;
@@ -186,6 +252,12 @@ fn quantise(p: &Parts, n: u64, team: &Team, format: BlockFormat) -> String {
             "p{n} % 16u == 0u",
             "x_scales[p{n} / 16u] = bitcast<u32>(m{n} / 127.0);",
         ),
+        // The inverse of a scale that is no normal number is infinite.
+        BlockFormat::Q15_0 => (
+            "select(0.0, 1.0 / (m{n} / 16319.0), m{n} / 16319.0 >= 1.17549435e-38)",
+            "p{n} % 2u == 0u",
+            "x_scales[p{n} / 2u] = bitcast<u32>(select(0.0, m{n} / 16319.0, m{n} / 16319.0 >= 1.17549435e-38));",
+        ),
         _ => (
             "select(0.0, 1.0 / (m{n} / 127.0), m{n} != 0.0)",
             "p{n} % 4u == 0u",
@@ -193,7 +265,7 @@ fn quantise(p: &Parts, n: u64, team: &Team, format: BlockFormat) -> String {
         ),
     };
     let next = |i: u64| match (format, team.shuffled) {
-        (BlockFormat::Q8K, _) => String::new(),
+        (BlockFormat::Q8K | BlockFormat::Q15_0, _) => String::new(),
         (_, 1) => {
             let at = format!("scratch[{}u + thread / 4u * 4u", (i + 1) % 2 * groups);
             format!("let next{i} = max({at} + 2u], {at} + 3u]);\n    ")
@@ -201,10 +273,9 @@ fn quantise(p: &Parts, n: u64, team: &Team, format: BlockFormat) -> String {
         _ => format!("let next{i} = subgroupShuffleXor(m{i}, 2u);\n    "),
     };
     let keep = format!(
-        "xs[place(p{{n}})] = piece(qa{{n}}, qb{{n}}, qc{{n}}, qd{{n}}, {inverse}); \
-         if {first} {{ {scale} }}"
+        "keep_piece(place(p{{n}}), qa{{n}}, qb{{n}}, qc{{n}}, qd{{n}}, {inverse}); if {first} {{ {scale} }}"
     );
-    let keep = guarded(p, n, team, &keep);
+    let keep = guarded(n, shares, k, team, &keep);
     let lines = (0..n).map(|i| {
         let text = format!(
             "var m{{n}} = largest(qa{{n}}, qb{{n}}, qc{{n}}, qd{{n}});\n    {most}{}{}{keep}",
