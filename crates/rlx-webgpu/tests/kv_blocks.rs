@@ -137,10 +137,16 @@ fn a_rotation_writes_turned_keys_and_values_as_they_are() {
 fn attention_reads_what_the_blocks_decode_to() {
     let d = device();
     let mut rng = Rng(34);
-    // Tiles, wide groups, and heads without tiles.
-    for (e, heads, kv_heads) in
-        [(64u64, 4u64, 2u64), (64, 5, 1), (128, 1, 1), (128, 6, 2), (192, 2, 1), (256, 3, 3)]
-    {
+    // Tiles, wide groups, and heads of several sums to a thread.
+    for (e, heads, kv_heads) in [
+        (64u64, 4u64, 2u64),
+        (64, 5, 1),
+        (128, 1, 1),
+        (128, 6, 2),
+        (192, 2, 1),
+        (256, 3, 3),
+        (512, 1, 1),
+    ] {
         for (rows, len, past) in
             [(1u64, 1usize, 0u32), (1, 1, 64), (1, 1, 300), (5, 3, 62), (70, 65, 0), (40, 40, 280)]
         {

@@ -255,14 +255,14 @@ const WRONG: &[(&str, Activations, &str, &str)] = &[
     (
         "a tile of attention sees the future",
         Activations::Int8,
-        "let seen = position < own + 1u &&",
+        "let seen = (position < vec4u(own + 1u)) &",
         "let seen =",
     ),
     (
         "a tile of attention forgets its maximum",
         Activations::Int8,
-        "let fade = exp(most - highest);",
-        "let fade = 1.0;",
+        "let fade0 = exp(before0 - most0);",
+        "let fade0 = vec4f(1.0);",
     ),
     (
         "rotation turns the other way",

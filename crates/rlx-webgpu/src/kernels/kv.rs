@@ -66,7 +66,7 @@ impl Rows {
     }
 }
 
-/// `pair_of_<array>`, `eight_of_`, `sixteen_of_` and `scale_of_`: elements of the cache at a word of each of
+/// `pair_of_<array>`, `four_of_`, `eight_of_` and `scale_of_`: elements of the cache at a word of each of
 /// these arrays.
 pub(super) fn readers(vars: &[&str]) -> String {
     let mut text = String::new();
