@@ -1,7 +1,7 @@
 //! `attention`: causal or block-causal, over the cache.
 
 use super::emit::{Emit, fill};
-use super::kv::{self, Kv, Rows};
+use super::kv::{Kv, Rows};
 use super::rope::cache_dims;
 use super::takes::{self, Taken};
 use super::{Context, Launch, attention_tile, matrix, mismatch, word};
@@ -101,13 +101,13 @@ pub(super) fn attention(
              fn v_at(at: u32) -> f32 {{ return bitcast<f32>({1}[step.v + at]); }}\n",
             k.var, v.var
         ),
-        Kv::Q8_0 => format!(
+        Kv::Q8_0 | Kv::Q4_0 => format!(
             "{2}fn k_pair(at: u32) -> vec2f {{ return pair_of_{0}(step.k, at / 2u); }}\n\
              fn v_at(at: u32) -> f32 {{\n    let pair = pair_of_{1}(step.v, at / 2u);\n    \
              return select(pair.x, pair.y, at % 2u == 1u);\n}}\n",
             k.var,
             v.var,
-            kv::readers(&[&k.var, &v.var])
+            kv.readers(&[&k.var, &v.var])
         ),
     };
     let held = Rows::of(op.ring, capacity);

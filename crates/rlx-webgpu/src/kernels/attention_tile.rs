@@ -2,7 +2,7 @@
 
 use super::attention::{block_end, score_words};
 use super::emit::{Emit, Place, fill};
-use super::kv::{self, Kv, Rows};
+use super::kv::{Kv, Rows};
 use super::rope::cache_dims;
 use super::{Launch, formats, matrix, word};
 use rlx_core::ir::lir::{Slice, Step};
@@ -163,23 +163,20 @@ impl Caches {
         let mut place = |cache: &Slice| match kv {
             Kv::F32 => emit.read_quads(cache),
             Kv::F16 => emit.read_pairs(cache),
-            Kv::Q8_0 => emit.read(cache),
+            Kv::Q8_0 | Kv::Q4_0 => emit.read(cache),
         };
         let (k, v) = (place(k)?, place(v)?);
         let (unit, raw, decoded) = match kv {
             Kv::F32 => (16, "vec4u", "bitcast<vec4f>(raw)"),
             Kv::F16 => (8, "vec2u", "pair_f16(raw)"),
-            Kv::Q8_0 => (4, "vec2u", "bitcast<f32>(raw.y) * bytes_of(raw.x)"),
+            Kv::Q8_0 | Kv::Q4_0 => (4, "vec2u", "bitcast<f32>(raw.y) * bytes_of(raw.x)"),
         };
-        let mut readers = match kv {
-            Kv::Q8_0 => kv::readers(&[&k.var, &v.var]),
-            _ => String::new(),
-        };
+        let mut readers = kv.readers(&[&k.var, &v.var]);
         readers +=
             &format!("alias Raw = {raw};\nfn four_of(raw: Raw) -> vec4f {{ return {decoded}; }}\n");
         for (name, field, var) in [("key", "k", &k.var), ("value", "v", &v.var)] {
             let four = match kv {
-                Kv::Q8_0 => format!("four_of_{var}(step.{field}, i)"),
+                Kv::Q8_0 | Kv::Q4_0 => format!("four_of_{var}(step.{field}, i)"),
                 _ => format!("{var}[step.{field} + i]"),
             };
             readers += &format!("fn {name}_four(i: u32) -> Raw {{ return {four}; }}\n");

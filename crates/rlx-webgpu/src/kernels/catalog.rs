@@ -554,7 +554,9 @@ fn splits(kv: DType, enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>)
 }
 
 fn caches(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
-    for kv in [DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)] {
+    for kv in
+        [DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0), DType::Block(BlockFormat::Q4_0)]
+    {
         // Heads of no power of two.
         let odd = if kv.is_block() { 192 } else { 80 };
         let made = Maker::new()
