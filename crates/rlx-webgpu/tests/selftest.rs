@@ -244,7 +244,7 @@ fn a_kernel_that_is_wrong_with_a_feature_is_built_without_it() {
 }
 
 /// Faults of single kernels that no feature explains: with which activations they are looked for, what
-/// each replaces, and by what. One position of 81 is less than what int8 rounds.
+/// each replaces, and by what. One position of 160 is less than what int8 rounds.
 const WRONG: &[(&str, Activations, &str, &str)] = &[
     (
         "a row of attention leaves out a position",

@@ -26,7 +26,7 @@ use core::task::{Context, Poll, ready};
 use half::{bf16, f16};
 
 /// Rows of the prompt: more than a tile of a matmul has, and more positions than attention takes in one step.
-const ROWS: u64 = 136;
+const ROWS: u64 = 160;
 /// Rows of a short prompt after it, if the model has a program for short prompts.
 const SHORT: u64 = 13;
 /// Number of single tokens after both prompts.
