@@ -1,5 +1,5 @@
 //! Rotation, cache writes and attention at every SIMD level, with one worker and with three, against the
-//! reference: caches of f32, f16 and q8_0.
+//! reference: caches of f32, f16, q8_0 and q4_0.
 
 use crate::common;
 use common::*;
@@ -10,7 +10,8 @@ use rlx_core::runtime::device::Write;
 use rlx_core::types::{BlockFormat, DType};
 
 const Q8_0: DType = DType::Block(BlockFormat::Q8_0);
-const CACHES: [DType; 3] = [DType::F32, DType::F16, Q8_0];
+const Q4_0: DType = DType::Block(BlockFormat::Q4_0);
+const CACHES: [DType; 4] = [DType::F32, DType::F16, Q8_0, Q4_0];
 
 fn table(dims: usize, context: u64) -> Value {
     let op = RopeTable { base: 10000.0, dims, context, scaling: RopeScaling::None };
@@ -86,11 +87,12 @@ fn cache_writes_stop_at_len() {
                     y
                 };
                 // A last bit before it is rounded may be a step of the cache's type after: an f16's
-                // last bit, or one of 127 parts of a block's largest element.
+                // last bit, or one of 127 or 8 parts of a block's largest element.
                 let tolerance = match dtype {
                     DType::F32 => 1e-6,
                     DType::F16 => 1e-3,
-                    _ => 1.001 / 127.0,
+                    Q8_0 => 1.001 / 127.0,
+                    _ => 1.001 / 8.0,
                 };
                 assert_close(&decode(&got[1]), &decode(&expected[1]), tolerance, &what);
             }

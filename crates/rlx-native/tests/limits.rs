@@ -9,7 +9,7 @@ use rlx_core::plan::check::check;
 use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::target::Activations;
-use rlx_core::types::DType;
+use rlx_core::types::{BlockFormat, DType};
 use rlx_native::devices::{OpenOptions, find};
 use rlx_native::load::{LoadOptions, load};
 use rlx_native::network::CheckpointFiles;
@@ -65,6 +65,30 @@ fn every_step_has_a_kernel(what: &str, model: &CompiledModel) {
             let most = DEFAULT.storage_buffers as usize;
             assert!(bound <= most, "{what}, {}: {} binds {bound}", p.name, step.label);
         }
+    }
+}
+
+/// 8 heads of 128 elements: 32,768 positions are 128 MiB of f32, just what WebGPU promises to bind.
+#[test]
+fn caches_of_32768_positions_of_the_8b_are_one_binding_each_at_default_limits() {
+    let files = files("llama-3.1-8b", "q4_k_m");
+    let elements = 8 * 128 * 32_768;
+    for (kv, bytes) in [
+        (DType::F32, 4 * elements),
+        (DType::F16, 2 * elements),
+        (DType::Block(BlockFormat::Q8_0), elements / 32 * 34),
+        (DType::Block(BlockFormat::Q4_0), elements / 32 * 18),
+    ] {
+        let mut options = ModelOptions::chat(512);
+        options.compile.kv = kv;
+        options.context = Some(32_768);
+        let target = rlx_webgpu::target(DEFAULT);
+        let model = CompiledModel::from_gguf(&files, &target, &options).unwrap();
+        let caches: Vec<_> = model.states.iter().filter(|s| s.ty.dtype == kv).collect();
+        assert!(caches.len() >= 64, "{kv}: {} caches", caches.len());
+        assert!(caches.iter().any(|s| s.bytes == bytes), "{kv}: {}", caches[0].bytes);
+        assert!(caches.iter().all(|s| s.bytes <= DEFAULT.binding), "{kv}");
+        every_step_has_a_kernel(&format!("32,768 positions of {kv}"), &model);
     }
 }
 

@@ -8,9 +8,10 @@ use rlx_core::target::{
 use rlx_core::types::{BlockFormat, DType};
 
 /// What caches of keys and values may be of.
-pub(crate) const CACHES: &[DType] = &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
+pub(crate) const CACHES: &[DType] =
+    &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0), DType::Block(BlockFormat::Q4_0)];
 
-/// Two blocks of `q8_0` are 17 words, one is eight and a half: kernels write words.
+/// Two blocks of `q8_0` are 17 words and two of `q4_0` 9, one is half as many: kernels write words.
 pub(crate) const BLOCK_HEADS: u64 = 64;
 
 /// The longest chain of elementwise operators that one kernel takes: the arena and six weights are within the

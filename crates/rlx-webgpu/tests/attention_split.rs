@@ -4,7 +4,6 @@
 use crate::common;
 use common::*;
 use half::f16;
-use rlx_core::formats::activations::encode_q8_0;
 use rlx_core::ops::{
     Attention, AttentionJoin, AttentionSplit, Op, RmsNorm, RopeAttentionSplit, RopeKvWrite,
     RopeScaling, RopeStyle, RopeTable,
@@ -15,7 +14,8 @@ use rlx_webgpu::gpu::Wgsl;
 use std::sync::Arc;
 
 const CAPACITY: u64 = 704;
-const CACHES: [DType; 3] = [DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
+const CACHES: [DType; 4] =
+    [DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0), DType::Block(BlockFormat::Q4_0)];
 
 /// The head's elements in a cache of this type, of blocks whole 64; `None` where that is another case.
 fn head(dtype: DType, e: u64) -> Option<u64> {
@@ -32,11 +32,7 @@ fn cache(rng: &mut Rng, dtype: DType, heads: u64, e: u64) -> Operand {
     let xs = rng.floats((heads * CAPACITY * e) as usize);
     let bytes = match dtype {
         DType::F16 => xs.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect(),
-        DType::Block(_) => {
-            let mut bytes = vec![0; xs.len() / 32 * 34];
-            encode_q8_0(&xs, &mut bytes).unwrap();
-            bytes
-        }
+        DType::Block(_) => cache_blocks(dtype, &xs),
         _ => f32_bytes(&xs),
     };
     state(dtype, &[heads, CAPACITY, e], bytes)

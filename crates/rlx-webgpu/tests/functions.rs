@@ -217,7 +217,7 @@ fn attention_looks_back_as_far_as_its_window_and_bounds_its_scores_and_has_sinks
     let d = device();
     let mut rng = Rng(23);
     for dtype in [DType::F32, DType::F16] {
-        for (e, heads, kv_heads) in [(64u64, 4u64, 2u64), (6, 3, 3)] {
+        for (e, heads, kv_heads) in [(64u64, 4u64, 2u64), (6, 3, 3), (20, 10, 2)] {
             for (rows, len, past) in
                 [(1u64, 1usize, 0u32), (1, 1, 63), (1, 1, 700), (5, 3, 62), (70, 70, 200)]
             {

@@ -1,13 +1,15 @@
-//! Caches of q8_0 on the device: blocks as the reference writes them, attention that reads them.
+//! Caches of q8_0 and q4_0 on the device: blocks as the reference writes them, attention that reads them.
 
 use crate::common;
 use common::*;
-use rlx_core::formats::activations::encode_q8_0;
 use rlx_core::ops::{Attention, KvWrite, Op, RopeKvWrite, RopeScaling, RopeStyle, RopeTable};
 use rlx_core::reference::{self, View};
 use rlx_core::types::{BlockFormat, DType};
 
 const Q8_0: DType = DType::Block(BlockFormat::Q8_0);
+const Q4_0: DType = DType::Block(BlockFormat::Q4_0);
+/// Types, and parts of a block's largest element that its codes count.
+const TYPES: [(DType, f32); 2] = [(Q8_0, 127.0), (Q4_0, 8.0)];
 const CAPACITY: u64 = 9;
 
 fn truth(op: &Op, operands: &[Operand]) -> Vec<Vec<u8>> {
@@ -15,25 +17,24 @@ fn truth(op: &Op, operands: &[Operand]) -> Vec<Vec<u8>> {
     reference::run(op, &views).expect("the reference runs this")
 }
 
-fn cache(rng: &mut Rng, heads: u64, capacity: u64, e: u64) -> Operand {
-    let n = heads * capacity * e;
-    let mut bytes = vec![0; n as usize / 32 * 34];
-    encode_q8_0(&rng.floats(n as usize), &mut bytes).unwrap();
-    state(Q8_0, &[heads, capacity, e], bytes)
+fn cache(rng: &mut Rng, dtype: DType, heads: u64, capacity: u64, e: u64) -> Operand {
+    let xs = rng.floats((heads * capacity * e) as usize);
+    state(dtype, &[heads, capacity, e], cache_blocks(dtype, &xs))
 }
 
-/// Rows whose blocks have a scale of a power of two, so that no product rounds: the largest is 127
+/// Rows whose blocks have a scale of a power of two, so that no product rounds: the largest is `parts`
 /// scales, others end in halves, quarters and nothing; some blocks are zeros.
-fn exact(rng: &mut Rng, rows: u64, width: u64) -> Operand {
+fn exact(rng: &mut Rng, parts: f32, rows: u64, width: u64) -> Operand {
     let mut xs = Vec::new();
     for block in 0..(rows * width / 32) as i32 {
         let d = 2.0f32.powi(block % 9 - 4);
-        let quarters = |rng: &mut Rng| (rng.next() % 1017) as f32 / 4.0 - 127.0;
+        let quarters =
+            |rng: &mut Rng| (rng.next() % (8.0 * parts + 1.0) as u64) as f32 / 4.0 - parts;
         let zeros = block % 7 == 6;
         let mut block: Vec<f32> =
             (0..32).map(|_| if zeros { 0.0 } else { quarters(rng) * d }).collect();
         if !zeros {
-            block[(rng.next() % 32) as usize] = 127.0 * d * rng.float().signum();
+            block[(rng.next() % 32) as usize] = parts * d * rng.float().signum();
         }
         xs.extend(block);
     }
@@ -55,14 +56,15 @@ const CASES: [(u64, u64, u64, u32, u32, u32); 7] = [
 fn blocks_are_the_references_bit_for_bit_where_nothing_rounds() {
     let d = device();
     let mut rng = Rng(31);
-    for (heads, e, rows, len, past, done) in CASES {
+    let cases = TYPES.into_iter().flat_map(|ty| CASES.map(|case| (ty, case)));
+    for ((dtype, parts), (heads, e, rows, len, past, done)) in cases {
         let operands = [
-            cache(&mut rng, heads, CAPACITY, e),
-            exact(&mut rng, rows, heads * e),
+            cache(&mut rng, dtype, heads, CAPACITY, e),
+            exact(&mut rng, parts, rows, heads * e),
             control(past, len, done),
         ];
         let op = Op::from(KvWrite::default());
-        let what = format!("{heads} heads of {e}, {len} of {rows} rows at {past}");
+        let what = format!("{dtype} {heads} heads of {e}, {len} of {rows} rows at {past}");
         let want = truth(&op, &operands);
         assert_eq!(want[0] == operands[0].bytes, done == 1, "{what}");
         assert!(run_op(&d, op, &operands) == want, "{what}");
@@ -78,21 +80,27 @@ fn blocks_are_the_references_bit_for_bit_where_nothing_rounds() {
 fn a_row_past_the_capacity_is_not_written() {
     let d = device();
     let mut rng = Rng(32);
-    let old = cache(&mut rng, 2, CAPACITY, 64);
-    let operands = [old.clone(), exact(&mut rng, 1, 128), control(CAPACITY as u32, 1, 0)];
-    assert_eq!(run_op(&d, KvWrite::default(), &operands)[0], old.bytes);
+    for (dtype, parts) in TYPES {
+        let old = cache(&mut rng, dtype, 2, CAPACITY, 64);
+        let x = exact(&mut rng, parts, 1, 128);
+        let operands = [old.clone(), x, control(CAPACITY as u32, 1, 0)];
+        assert_eq!(run_op(&d, KvWrite::default(), &operands)[0], old.bytes);
+    }
 }
 
 /// Fails unless blocks are equal but for bytes that a driver's division, or the last bit of a
 /// rotation, moved to the other side of a half.
-fn assert_blocks(what: &str, got: &[u8], want: &[u8]) {
+fn assert_blocks(what: &str, (dtype, parts): (DType, f32), got: &[u8], want: &[u8]) {
     assert_eq!(got.len(), want.len());
     let off = got.iter().zip(want).filter(|(a, b)| a != b).count();
     assert!(off * 500 <= got.len(), "{what}: {off} of {} bytes differ", got.len());
-    let (got, want) = (decode(Q8_0, got), decode(Q8_0, want));
+    let (got, want) = (decode(dtype, got), decode(dtype, want));
     for (i, (a, b)) in got.iter().zip(&want).enumerate() {
         // Values are below 1.5 once they are turned.
-        assert!((a - b).abs() <= 1.5 * 1.01 / 127.0, "{what}: element {i} is {a}, not {b}");
+        assert!(
+            (a - b).abs() <= 1.5 * 1.01 / f64::from(parts),
+            "{what}: element {i} is {a}, not {b}"
+        );
     }
 }
 
@@ -100,7 +108,8 @@ fn assert_blocks(what: &str, got: &[u8], want: &[u8]) {
 fn a_rotation_writes_turned_keys_and_values_as_they_are() {
     let d = device();
     let mut rng = Rng(33);
-    for (heads, e, rows, len, past, done) in CASES {
+    let cases = TYPES.into_iter().flat_map(|ty| CASES.map(|case| (ty, case)));
+    for ((dtype, parts), (heads, e, rows, len, past, done)) in cases {
         let op = RopeTable {
             base: 1e4,
             dims: e as usize / 2,
@@ -113,21 +122,21 @@ fn a_rotation_writes_turned_keys_and_values_as_they_are() {
         let operands = [
             row(&mut rng, 2 * heads * e),
             row(&mut rng, heads * e),
-            exact(&mut rng, rows, heads * e),
+            exact(&mut rng, parts, rows, heads * e),
             table,
-            cache(&mut rng, heads, CAPACITY, e),
-            cache(&mut rng, heads, CAPACITY, e),
+            cache(&mut rng, dtype, heads, CAPACITY, e),
+            cache(&mut rng, dtype, heads, CAPACITY, e),
             control(past, len, done),
         ];
         for style in [RopeStyle::Adjacent, RopeStyle::Half] {
             let op = Op::from(RopeKvWrite { style, head_dim: e as usize, ring: false });
             let want = truth(&op, &operands);
             let got = run_op(&d, op, &operands);
-            let what = format!("{} {heads} heads of {e}, {len} of {rows}", style.name());
+            let what = format!("{dtype} {} {heads} heads of {e}, {len} of {rows}", style.name());
             let real = (len as u64 * 2 * heads * e) as usize;
             let q: Vec<f64> = floats(&want[0])[..real].iter().map(|&x| f64::from(x)).collect();
             assert_close(&what, &floats(&got[0])[..real], &q, 2e-6);
-            assert_blocks(&what, &got[1], &want[1]);
+            assert_blocks(&what, (dtype, parts), &got[1], &want[1]);
             assert!(got[2] == want[2], "{what}: values");
         }
     }
@@ -137,18 +146,27 @@ fn a_rotation_writes_turned_keys_and_values_as_they_are() {
 fn attention_reads_what_the_blocks_decode_to() {
     let d = device();
     let mut rng = Rng(34);
-    // Tiles, wide groups, and heads without tiles.
-    for (e, heads, kv_heads) in
-        [(64u64, 4u64, 2u64), (64, 5, 1), (128, 1, 1), (128, 6, 2), (192, 2, 1), (256, 3, 3)]
-    {
+    // Tiles, wide groups, and heads of several sums to a thread.
+    for (dtype, e, heads, kv_heads) in [
+        (Q8_0, 64u64, 4u64, 2u64),
+        (Q8_0, 64, 5, 1),
+        (Q8_0, 128, 1, 1),
+        (Q8_0, 128, 6, 2),
+        (Q8_0, 192, 2, 1),
+        (Q8_0, 256, 3, 3),
+        (Q8_0, 512, 1, 1),
+        (Q4_0, 64, 4, 2),
+        (Q4_0, 128, 6, 2),
+        (Q4_0, 192, 2, 1),
+    ] {
         for (rows, len, past) in
             [(1u64, 1usize, 0u32), (1, 1, 64), (1, 1, 300), (5, 3, 62), (70, 65, 0), (40, 40, 280)]
         {
             let width = (heads * e) as usize;
             let operands = [
                 input(&[rows, heads * e], &rng.floats(rows as usize * width)),
-                cache(&mut rng, kv_heads, 320, e),
-                cache(&mut rng, kv_heads, 320, e),
+                cache(&mut rng, dtype, kv_heads, 320, e),
+                cache(&mut rng, dtype, kv_heads, 320, e),
                 control(past, len as u32, 0),
             ];
             let causal = Attention::causal(e as usize, 0.3);
@@ -160,7 +178,7 @@ fn attention_reads_what_the_blocks_decode_to() {
                 if op.ring {
                     operands[3] = control(past + 4 * 320, len as u32, 0);
                 }
-                let what = format!("heads of {e} past {past} rows {rows} {:?}", op.window);
+                let what = format!("{dtype} heads of {e} past {past} rows {rows} {:?}", op.window);
                 let op = Op::from(op);
                 let want = truth(&op, &operands);
                 let got = run_op(&d, op, &operands);
@@ -178,10 +196,11 @@ fn every_byte_of_a_block_is_read_with_its_sign() {
     let d = device();
     let mut rng = Rng(35);
     let scales = [0.0f32, 3e-7, -0.5, 7.0, 0.02];
-    for (e, rows) in [(64u64, 1u64), (64, 20), (128, 20), (192, 3)] {
+    let sizes = [(64u64, 1u64), (64, 20), (128, 20), (192, 3)];
+    for ((dtype, _), (e, rows)) in TYPES.into_iter().flat_map(|ty| sizes.map(|size| (ty, size))) {
         let mut blocks = || {
-            let mut operand = cache(&mut rng, 1, 40, e);
-            for (i, block) in operand.bytes.chunks_exact_mut(34).enumerate() {
+            let mut operand = cache(&mut rng, dtype, 1, 40, e);
+            for (i, block) in operand.bytes.chunks_exact_mut(dtype.block_bytes()).enumerate() {
                 block[..2].copy_from_slice(&half::f16::from_f32(scales[i % 5]).to_le_bytes());
                 for (j, b) in block[2..].iter_mut().enumerate() {
                     *b = (128 + 7 * i + 8 * j) as u8;
@@ -196,14 +215,15 @@ fn every_byte_of_a_block_is_read_with_its_sign() {
         let want: Vec<f64> =
             floats(&truth(&op, &operands)[0]).iter().map(|&x| f64::from(x)).collect();
         let got = floats(&run_op(&d, op, &operands)[0]);
-        assert_close(&format!("heads of {e}, {rows} rows"), &got, &want, 5e-6);
+        assert_close(&format!("{dtype} heads of {e}, {rows} rows"), &got, &want, 5e-6);
     }
 }
 
 #[test]
 fn heads_that_are_no_whole_words_are_refused() {
     let mut rng = Rng(36);
-    let operands = [cache(&mut rng, 1, 4, 96), input(&[1, 96], &rng.floats(96)), control(0, 1, 0)];
+    let operands =
+        [cache(&mut rng, Q8_0, 1, 4, 96), input(&[1, 96], &rng.floats(96)), control(0, 1, 0)];
     let e = run(&device(), &case(KvWrite::default(), &operands, Buffers::One)).unwrap_err();
     assert_eq!(e.what, "webgpu does not run kv_write: its caches of q8_0 have heads of whole 64");
 }

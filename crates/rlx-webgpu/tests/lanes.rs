@@ -4,7 +4,6 @@
 use crate::common::lanes::{Emulated, WIDTHS, emulate};
 use crate::common::*;
 use half::f16;
-use rlx_core::formats::activations::encode_q8_0;
 use rlx_core::ops::{
     Attention, AttentionSplit, Epilogue, MatMul, Op, RopeAttentionSplit, RopeScaling, RopeStyle,
     RopeTable, Unary,
@@ -98,11 +97,7 @@ fn cache(rng: &mut Rng, dtype: DType, heads: u64, e: u64) -> Operand {
     let xs = rng.floats((heads * CAPACITY * e) as usize);
     let bytes = match dtype {
         DType::F16 => xs.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect(),
-        DType::Block(_) => {
-            let mut bytes = vec![0; xs.len() / 32 * 34];
-            encode_q8_0(&xs, &mut bytes).expect("whole blocks");
-            bytes
-        }
+        DType::Block(_) => cache_blocks(dtype, &xs),
         _ => f32_bytes(&xs),
     };
     state(dtype, &[heads, CAPACITY, e], bytes)
@@ -110,7 +105,7 @@ fn cache(rng: &mut Rng, dtype: DType, heads: u64, e: u64) -> Operand {
 
 #[test]
 fn splits_of_attention_are_right_at_every_width() {
-    let q8_0 = DType::Block(BlockFormat::Q8_0);
+    let [q8_0, q4_0] = [BlockFormat::Q8_0, BlockFormat::Q4_0].map(DType::Block);
     for lanes in WIDTHS {
         let gpu = Emulated::new(lanes);
         let mut rng = Rng(12);
@@ -122,8 +117,9 @@ fn splits_of_attention_are_right_at_every_width() {
             (DType::F16, 8 * most),
             (DType::F16, 16),
             (q8_0, (8 * most).max(64)),
+            (q4_0, (8 * most).max(64)),
         ] {
-            if dtype == q8_0 && e > 8 * most {
+            if dtype.is_block() && e > 8 * most {
                 continue;
             }
             kernels += 2;

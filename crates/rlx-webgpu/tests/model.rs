@@ -14,6 +14,7 @@ use rlx_core::types::{BlockFormat, DType};
 use std::sync::Arc;
 
 const Q8_0: DType = DType::Block(BlockFormat::Q8_0);
+const Q4_0: DType = DType::Block(BlockFormat::Q4_0);
 
 #[test]
 fn greedy_tokens_are_llama_cpps() {
@@ -95,6 +96,7 @@ fn logits_agree_with_the_reference_device() {
         ("gguf/llama-q4_k_m.gguf", Activations::Int16, DType::F32, 1e-4),
         ("rustdoc-2m/rustdoc-2m-f16.gguf", Activations::F32, DType::F16, 3e-4),
         ("rustdoc-2m/rustdoc-2m-f16.gguf", Activations::F32, Q8_0, 1e-3),
+        ("rustdoc-2m/rustdoc-2m-f16.gguf", Activations::F32, Q4_0, 2e-2),
     ] {
         let mut options = ModelOptions::chat(16).with_logits();
         options.activations = activations.into();
@@ -111,6 +113,47 @@ fn logits_agree_with_the_reference_device() {
         let off = difference(&got, &want).relative();
         println!("{file} {activations:?} {kv}: {off:.2e} of the largest, {tolerance:.0e} allowed");
         assert!(off <= tolerance, "{file} {activations:?} {kv}: off by {off:e}");
+    }
+}
+
+/// The divergence of what one row of logits makes likely from what another does.
+fn divergence(of: &[f32], from: &[f32]) -> f64 {
+    let logs = |x: &[f32]| {
+        let most = x.iter().fold(f32::NEG_INFINITY, |most, x| most.max(*x));
+        let sum: f64 = x.iter().map(|x| f64::from(x - most).exp()).sum();
+        x.iter().map(|x| f64::from(x - most) - sum.ln()).collect::<Vec<f64>>()
+    };
+    let (p, q) = (logs(from), logs(of));
+    p.iter().zip(q).map(|(p, q)| p.exp() * (p - q)).sum()
+}
+
+/// What a cache's type costs in answers: the text behind these prompts is what the model was trained on.
+#[test]
+fn logits_over_caches_of_blocks_are_near_those_over_caches_of_f32() {
+    let text = std::fs::read_to_string(format!("{FIXTURES}/rustdoc-2m/expected.json")).unwrap();
+    let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let prompts: Vec<Vec<u32>> = expected["questions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|q| numbers(&q["prompt_ids"]))
+        .collect();
+    let logits = |kv: DType| {
+        let mut options = ModelOptions::chat(16).with_logits();
+        options.activations = Activations::F32.into();
+        options.compile.kv = kv;
+        options.context = Some(256);
+        let mut engine = load(device(), "rustdoc-2m/rustdoc-2m-f16.gguf", &options);
+        let last = |prompt: &Vec<u32>| generate(&mut engine, prompt.clone(), 2, true).1;
+        prompts.iter().map(last).collect::<Option<Vec<_>>>().expect("logits were asked for")
+    };
+    let want = logits(DType::F32);
+    for (kv, most) in [(DType::F16, 1e-5), (Q8_0, 1e-3), (Q4_0, 1e-1)] {
+        let got = logits(kv);
+        let each = got.iter().zip(&want).map(|(got, want)| divergence(got, want));
+        let mean = each.sum::<f64>() / want.len() as f64;
+        println!("{kv}: a mean divergence of {mean:.2e}, {most:.0e} allowed");
+        assert!(mean <= most, "{kv}: {mean:e}");
     }
 }
 

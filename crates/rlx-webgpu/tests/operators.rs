@@ -219,6 +219,10 @@ fn attention_sees_the_past_and_its_own_rows() {
     for dtype in [DType::F32, DType::F16] {
         for (e, heads, kv_heads) in
             [(64u64, 4u64, 2u64), (64, 5, 1), (2, 3, 3), (80, 2, 1), (128, 1, 1), (128, 6, 2)]
+                .into_iter()
+                // Parts of a chunk of dimensions, sums of several slices, more sums to a thread, groups without a
+                // tile.
+                .chain([(16, 3, 1), (36, 2, 2), (4, 32, 1), (16, 40, 1), (260, 1, 1), (512, 2, 1)])
         {
             for (rows, len, past) in [
                 (1u64, 1usize, 0u32),

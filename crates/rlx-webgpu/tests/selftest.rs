@@ -244,7 +244,7 @@ fn a_kernel_that_is_wrong_with_a_feature_is_built_without_it() {
 }
 
 /// Faults of single kernels that no feature explains: with which activations they are looked for, what
-/// each replaces, and by what. One position of 81 is less than what int8 rounds.
+/// each replaces, and by what. One position of 160 is less than what int8 rounds.
 const WRONG: &[(&str, Activations, &str, &str)] = &[
     (
         "a row of attention leaves out a position",
@@ -255,14 +255,14 @@ const WRONG: &[(&str, Activations, &str, &str)] = &[
     (
         "a tile of attention sees the future",
         Activations::Int8,
-        "let seen = position < own + 1u &&",
+        "let seen = (position < vec4u(own + 1u)) &",
         "let seen =",
     ),
     (
         "a tile of attention forgets its maximum",
         Activations::Int8,
-        "let fade = exp(most - highest);",
-        "let fade = 1.0;",
+        "let fade0 = exp(before0 - most0);",
+        "let fade0 = vec4f(1.0);",
     ),
     (
         "rotation turns the other way",

@@ -1,4 +1,4 @@
-//! Activations to 8 bits, as ggml's reference code rounds them, and to 15; `decode_row` is the way back.
+//! Activations to 8 bits and to 4, as ggml's reference code rounds them, and to 15; `decode_row` is the way back.
 
 use crate::math::round;
 use crate::types::BlockFormat;
@@ -23,6 +23,37 @@ pub fn encode_q8_0(x: &[f32], out: &mut [u8]) -> Result<()> {
         block[..2].copy_from_slice(&f16::from_f32(d).to_le_bytes());
         for (q, &v) in block[2..].iter_mut().zip(x) {
             *q = round(f64::from(v * inverse)) as i8 as u8;
+        }
+    }
+    Ok(())
+}
+
+/// Packs rows of whole blocks of 32 into `q4_0`: f16 `d`, then 16 bytes with `q` of element `i` in the low half of byte
+/// `i` and of element `16 + i` in the high half; an element is `d (q - 8)`. `out` has 18 bytes a block.
+///
+/// `d` is minus an eighth of the first value of the largest magnitude, sign kept: that value has the `q` 0. The others
+/// have the whole part of `x / d + 8.5`, 15 at most, with `d` before it is rounded to f16, as ggml's do. A block
+/// of zeros has the `d` 0, where ggml's has minus 0.
+///
+/// # Errors
+///
+/// `Internal` when the lengths do not fit each other.
+pub fn encode_q4_0(x: &[f32], out: &mut [u8]) -> Result<()> {
+    check("encode_q4_0", BlockFormat::Q4_0, x, out)?;
+    for (x, block) in x.as_chunks::<32>().0.iter().zip(out.as_chunks_mut::<18>().0) {
+        let mut largest = 0.0f32;
+        for &v in x {
+            if v.abs() > largest.abs() {
+                largest = v;
+            }
+        }
+        let d = if largest != 0.0 { largest / -8.0 } else { 0.0 };
+        let inverse = if d != 0.0 { 1.0 / d } else { 0.0 };
+        block[..2].copy_from_slice(&f16::from_f32(d).to_le_bytes());
+        // A cast cuts off the fraction; NaN becomes 0.
+        let code = |v: f32| ((v * inverse + 8.5) as u8).min(15);
+        for (i, q) in block[2..].iter_mut().enumerate() {
+            *q = code(x[i]) | (code(x[i + 16]) << 4);
         }
     }
     Ok(())

@@ -19,8 +19,9 @@ pub fn check_caches(module: &Module, caches: impl Into<Caches>) -> Result<()> {
     let caches = caches.into();
     let kv = caches.kv;
     if !is_cache_type(kv) {
-        return Err(Error::usage(format!("caches of {kv}: they are f32, f16 or q8_0"))
-            .hint("take caches of q8_0 for the least memory, of f16 or f32 otherwise"));
+        return Err(Error::usage(format!("caches of {kv}: they are f32, f16, q8_0 or q4_0")).hint(
+            "take caches of q4_0 for the least memory, of q8_0, f16 or f32 for more exact answers",
+        ));
     }
     let per = kv.block_elements() as u64;
     for node in &module.nodes {

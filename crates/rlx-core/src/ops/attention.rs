@@ -103,8 +103,8 @@ impl Attention {
         });
         let (heads, kv_heads) = sizes.ok_or_else(|| {
             Error::bad_graph(format!(
-                "{name}: q is {q}, k {k}, v {v}; expected whole heads of {e} and caches of floats or \
-                 q8_0 whose heads divide the query's"
+                "{name}: q is {q}, k {k}, v {v}; expected whole heads of {e} and caches of floats, \
+                 q8_0 or q4_0 whose heads divide the query's"
             ))
         })?;
         for sinks in sinks {

@@ -10,9 +10,9 @@ use alloc::vec::Vec;
 /// `kv_write cache [K, C, E], x [S, K * E], ctl -> cache'`: row `i < len` of `x` goes to the cache's row
 /// `p = past + i` of every head, rounded to the cache's type; in a ring to row `p mod C`, where it takes the place
 /// of the position `p - C`. Rows from `len` on write nothing, nor
-/// does a control block that is done. `x` is of any float type, the cache too, or of `q8_0`: blocks
-/// of 32 along the head, each rounded as
-/// [`encode_q8_0`](crate::formats::activations::encode_q8_0) does.
+/// does a control block that is done. `x` is of any float type, the cache too, or of `q8_0` or `q4_0`: blocks
+/// of 32 along the head, each rounded as [`encode_q8_0`](crate::formats::activations::encode_q8_0) or
+/// [`encode_q4_0`](crate::formats::activations::encode_q4_0) does.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct KvWrite {
     /// Whether the cache is a ring: it has the last `C` positions. Else it has the first, and no others may be
@@ -24,7 +24,7 @@ attributes! { KvWrite { ring } }
 
 /// Whether a cache may be of this type, whatever its heads.
 pub(crate) fn is_cache_type(dtype: DType) -> bool {
-    dtype.is_float() || dtype == DType::Block(BlockFormat::Q8_0)
+    dtype.is_float() || matches!(dtype, DType::Block(BlockFormat::Q8_0 | BlockFormat::Q4_0))
 }
 
 /// Whether a head's row in this type is whole blocks.
@@ -47,8 +47,8 @@ pub(super) fn check_cache(name: &str, cache: &Type, x: &Type) -> Result<()> {
         return Ok(());
     }
     Err(Error::bad_graph(format!(
-        "{name}: cache is {cache}, expected a state [heads, capacity, head_dim] of floats, or of q8_0 with \
-         heads of whole blocks, to match x {x}"
+        "{name}: cache is {cache}, expected a state [heads, capacity, head_dim] of floats, or of q8_0 or \
+         q4_0 with heads of whole blocks, to match x {x}"
     )))
 }
 

@@ -107,7 +107,7 @@ pub struct CompileOptions {
     /// The int8 blocks of x that meet weights in super-blocks; absent: the target's. For comparing devices: one rounds
     /// as the other does.
     pub super_blocks: Option<BlockFormat>,
-    /// Element type of the caches: f32, f16 or q8_0.
+    /// Element type of the caches: f32, f16, q8_0 or q4_0.
     pub kv: DType,
     /// Positions that the cache of a layer with a window keeps beyond the window; `None`: the whole context. As
     /// [`Caches::spare`].

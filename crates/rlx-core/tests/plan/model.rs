@@ -196,11 +196,11 @@ fn caches_that_a_device_or_a_model_cannot_have_are_named_before_anything_is_load
         );
         assert!(e.hint.contains("f16"));
     }
-    let q4_0 = DType::Block(BlockFormat::Q4_0);
-    let e = with_caches(&rustdoc_2m("f16"), &Target::reference(), q4_0).unwrap_err();
+    let q4_1 = DType::Block(BlockFormat::Q4_1);
+    let e = with_caches(&rustdoc_2m("f16"), &Target::reference(), q4_1).unwrap_err();
     assert_eq!(
         (e.code, e.what.as_str()),
-        (Code::Usage, "caches of q4_0: they are f32, f16 or q8_0")
+        (Code::Usage, "caches of q4_1: they are f32, f16, q8_0 or q4_0")
     );
 }
 

@@ -51,7 +51,8 @@ const fn row(op: &'static str, attrs: &'static [&'static str], form: Form) -> Ro
 }
 
 /// What caches may be of.
-const CACHES: &[DType] = &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
+const CACHES: &[DType] =
+    &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0), DType::Block(BlockFormat::Q4_0)];
 
 /// Elements of a head that are whole words in every type of cache.
 const GPU_HEADS: u64 = 64;

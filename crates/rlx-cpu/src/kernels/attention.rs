@@ -1,14 +1,14 @@
 //! attention   y[i, h] = softmax(cap(scale q[i, h] K[h']^T)) V[h'], positions p - window..=p of
 //!             p = past + i, or to the end of p's block; cap(s) = softcap tanh(s / softcap); a sink is one
 //!             more score                                                       arXiv:2205.14135
-//! shapes      q, y f32[s, heads e]   K, V f32|f16|q8_0[kv heads, capacity, e]   h' = h kv_heads / heads
+//! shapes      q, y f32[s, heads e]   K, V f32|f16|q8_0|q4_0[kv heads, capacity, e]   h' = h kv_heads / heads
 //! bytes       K and V once for up to 4 queries: rows of a prompt, or the heads of a group
 //! shares      heads of y
-//! numerics    online softmax over blocks of 32 positions, f32; exp within 2 ulp; blocks of q8_0 as they
+//! numerics    online softmax over blocks of 32 positions, f32; exp within 2 ulp; blocks as they
 //!             decode, their scale multiplied with a block's sum, and with a position's weight
 
 use super::attention_loops::{BLOCK, Loops, Queries};
-use super::cells::{Cells, F16, F32, Q8_0};
+use super::cells::{Cells, F16, F32, Q4_0, Q8_0};
 use super::kv_write::Cache;
 use super::{Kernel, Planned, claim, control, dims};
 use crate::place::Split;
@@ -236,6 +236,7 @@ where
         match self.cache.dtype {
             F16::DTYPE => self.attend::<S, F16>(s),
             Q8_0::DTYPE => self.attend::<S, Q8_0>(s),
+            Q4_0::DTYPE => self.attend::<S, Q4_0>(s),
             _ => self.attend::<S, F32>(s),
         }
     }

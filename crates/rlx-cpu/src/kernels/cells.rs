@@ -23,6 +23,8 @@ pub(super) struct F32;
 pub(super) struct F16;
 /// An f16, then 32 bytes.
 pub(super) struct Q8_0;
+/// An f16, then 16 bytes: the low halves are the first 16 elements plus 8, the high halves the others.
+pub(super) struct Q4_0;
 
 impl Cells for F32 {
     const BLOCK: usize = 0;
@@ -76,5 +78,29 @@ impl Cells for Q8_0 {
     #[inline(always)]
     fn element(row: &[u8], i: usize) -> f32 {
         f32::from(row[34 * (i / 32) + 2 + i % 32] as i8) * Self::scale(row, i / 32)
+    }
+}
+
+impl Cells for Q4_0 {
+    const BLOCK: usize = 32;
+    const DTYPE: DType = DType::Block(BlockFormat::Q4_0);
+
+    #[inline(always)]
+    fn load<S: Lanes>(s: S, row: &[u8], i: usize) -> S::G {
+        let half = 16 / S::LANES;
+        let bytes = s.bytes(&row[18 * (i / (2 * half)) + 2 + S::LANES * (i % half)..]);
+        let high = i % (2 * half) >= half;
+        let codes = if high { s.right(bytes, 4) } else { s.and(bytes, s.set(15)) };
+        s.floats(s.minus(codes, s.set(8)))
+    }
+    #[inline(always)]
+    fn scale(row: &[u8], b: usize) -> f32 {
+        f16_to_f32(u16::from_le_bytes(*head(&row[18 * b..])))
+    }
+    #[inline(always)]
+    fn element(row: &[u8], i: usize) -> f32 {
+        let byte = row[18 * (i / 32) + 2 + i % 16];
+        let code = if i % 32 < 16 { byte & 15 } else { byte >> 4 };
+        (f32::from(code) - 8.0) * Self::scale(row, i / 32)
     }
 }

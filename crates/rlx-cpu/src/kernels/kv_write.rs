@@ -1,11 +1,11 @@
 //! kv_write    cache[h, past + i, :] = x[i, h, :] for i < len, unless the block is done; position p of a ring has
 //!             row p mod capacity
-//! shapes      cache f32|f16|q8_0[heads, capacity, e]   x f32[s, heads e]
-//! bytes       4 in, 4, 2 or 1.06 out, per element
+//! shapes      cache f32|f16|q8_0|q4_0[heads, capacity, e]   x f32[s, heads e]
+//! bytes       4 in, 4, 2, 1.06 or 0.56 out, per element
 //! shares      heads of the cache
-//! numerics    f16 rounds halves to even, q8_0 away from zero: the reference encoder's bits
+//! numerics    f16 rounds halves to even, q8_0 away from zero, q4_0 up: the reference encoder's bits
 
-use super::cells::{Cells, F16, Q8_0};
+use super::cells::{Cells, F16, Q4_0, Q8_0};
 use super::{Kernel, Planned, claim, control, convert, dims, quantize_rows};
 use crate::place::Split;
 use crate::simd::Level;
@@ -62,6 +62,7 @@ impl Cache {
         match self.dtype {
             F16::DTYPE => convert::write(level, DType::F16, x, row),
             Q8_0::DTYPE => quantize_rows::encode(level, BlockFormat::Q8_0, x, row),
+            Q4_0::DTYPE => quantize_rows::encode(level, BlockFormat::Q4_0, x, row),
             _ => row.copy_from_slice(bytemuck::cast_slice(x)),
         }
     }

@@ -58,6 +58,7 @@ impl Kernel for Quantize {
 pub(super) fn encode(level: Level, format: BlockFormat, x: &[f32], y: &mut [u8]) {
     match format {
         BlockFormat::Q8_0 => dispatch(level, ToQ8_0 { x, y }),
+        BlockFormat::Q4_0 => dispatch(level, ToQ4_0 { x, y }),
         #[cfg(not(target_arch = "wasm32"))]
         BlockFormat::Q15_0 => dispatch(level, ToQ15_0 { x, y }),
         _ => dispatch(level, ToQ8K { x, y }),
@@ -97,6 +98,31 @@ impl Task for ToQ8_0<'_> {
                 let whole = v.trunc();
                 let up = if (v - whole).abs() >= 0.5 { 1.0f32.copysign(v) } else { 0.0 };
                 *y = (whole + up) as i8 as u8;
+            }
+        }
+    }
+}
+
+/// For caches: no activations are of `q4_0`.
+struct ToQ4_0<'a> {
+    x: &'a [f32],
+    y: &'a mut [u8],
+}
+
+impl Task for ToQ4_0<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        for (x, y) in self.x.as_chunks::<32>().0.iter().zip(self.y.as_chunks_mut::<18>().0) {
+            // The first of the largest magnitude: its sign is the scale's.
+            let most = largest(x);
+            let first = x.iter().find(|v| v.abs() == most).copied().unwrap_or(0.0);
+            let d = if most != 0.0 { first / -8.0 } else { 0.0 };
+            let inverse = if d != 0.0 { 1.0 / d } else { 0.0 };
+            [y[0], y[1]] = f16::from_f32(d).to_le_bytes();
+            let code = |v: f32| ((v * inverse + 8.5) as u8).min(15);
+            for (i, y) in y[2..].iter_mut().enumerate() {
+                *y = code(x[i]) | (code(x[i + 16]) << 4);
             }
         }
     }

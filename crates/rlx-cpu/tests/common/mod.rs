@@ -5,7 +5,7 @@ pub mod model;
 use crate::load::{Hand, run_once};
 use rlx_core::Result;
 use rlx_core::compare::difference_of_any;
-use rlx_core::formats::activations::encode_q8_0;
+use rlx_core::formats::activations::{encode_q4_0, encode_q8_0};
 use rlx_core::ir::lir::{
     ControlDecl, InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step, WeightUse,
 };
@@ -211,7 +211,10 @@ pub fn cache(dtype: DType, dims: &[u64], x: &[f32]) -> Value {
         DType::F16 => x.iter().flat_map(|x| half::f16::from_f32(*x).to_le_bytes()).collect(),
         DType::Block(_) => {
             let mut bytes = vec![0; dtype.row_bytes(x.len() as u64).unwrap() as usize];
-            encode_q8_0(x, &mut bytes).unwrap();
+            match dtype {
+                DType::Block(BlockFormat::Q4_0) => encode_q4_0(x, &mut bytes).unwrap(),
+                _ => encode_q8_0(x, &mut bytes).unwrap(),
+            }
             bytes
         }
         _ => x.iter().flat_map(|x| x.to_le_bytes()).collect(),

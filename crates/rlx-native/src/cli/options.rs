@@ -24,6 +24,8 @@ pub enum Kv {
     F16,
     #[value(name = "q8_0")]
     Q8_0,
+    #[value(name = "q4_0")]
+    Q4_0,
 }
 
 impl Kv {
@@ -32,6 +34,7 @@ impl Kv {
             Self::F32 => DType::F32,
             Self::F16 => DType::F16,
             Self::Q8_0 => DType::Block(BlockFormat::Q8_0),
+            Self::Q4_0 => DType::Block(BlockFormat::Q4_0),
         }
     }
 }

@@ -18,7 +18,7 @@ pub struct VerifyArgs {
     path: PathBuf,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Element type of the caches; f16 and q8_0 have wider tolerances [default: f32, as recorded]
+    /// Element type of the caches; others than f32 have wider tolerances [default: f32, as recorded]
     #[arg(long, value_name = "TYPE")]
     kv: Option<Kv>,
     /// Also compare what the model has between its layers with the record's layer.*, and name the first that

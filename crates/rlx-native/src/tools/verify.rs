@@ -330,6 +330,7 @@ pub fn cache_tolerance(kv: DType) -> f64 {
     match kv {
         DType::F32 => 0.0,
         DType::F16 => 3e-3,
+        DType::Block(BlockFormat::Q4_0) => 0.5,
         _ => 3e-2,
     }
 }

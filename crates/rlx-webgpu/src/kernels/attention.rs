@@ -1,7 +1,7 @@
 //! `attention`: causal or block-causal, over the cache.
 
 use super::emit::{Emit, fill};
-use super::kv::{self, Kv, Rows};
+use super::kv::{Kv, Rows};
 use super::rope::cache_dims;
 use super::takes::{self, Taken};
 use super::{Context, Launch, attention_tile, matrix, mismatch, word};
@@ -34,10 +34,9 @@ pub(super) fn score_words(op: &Attention) -> [u32; 3] {
     [op.scale.to_bits(), window, op.softcap.unwrap_or(0.0).to_bits()]
 }
 
-/// Where a head has a sink, the running maximum of the threads for which `first` holds starts there: `var` has
-/// the sinks.
-pub(super) fn sink(var: &str, first: &str, head: &str) -> String {
-    format!("if {first} {{ most = bitcast<f32>({var}[step.sinks + {head}]); total = 1.0; }}")
+/// Where a head has a sink, the running maximum of the first team starts there: `var` has the sinks.
+fn sink(var: &str) -> String {
+    format!("if team == 0u {{ most = bitcast<f32>({var}[step.sinks + head]); total = 1.0; }}")
 }
 
 /// In WGSL, the position behind the last of the block that the one at `position` is in. A block as long as
@@ -66,7 +65,7 @@ pub(super) fn attention(
     let (kv_heads, capacity, _) = cache_dims(k_cache)?;
     let heads = width / e;
     let kv = Kv::of(k_cache);
-    if rows > 1 && attention_tile::fits(e, heads / kv_heads.max(1), kv) {
+    if rows > 1 && attention_tile::fits(e, heads / kv_heads.max(1)) {
         return attention_tile::attention_tile(op, step, emit);
     }
     let teams = if rows == 1 { DECODE_TEAMS } else { 1 };
@@ -102,13 +101,13 @@ pub(super) fn attention(
              fn v_at(at: u32) -> f32 {{ return bitcast<f32>({1}[step.v + at]); }}\n",
             k.var, v.var
         ),
-        Kv::Q8_0 => format!(
+        Kv::Q8_0 | Kv::Q4_0 => format!(
             "{2}fn k_pair(at: u32) -> vec2f {{ return pair_of_{0}(step.k, at / 2u); }}\n\
              fn v_at(at: u32) -> f32 {{\n    let pair = pair_of_{1}(step.v, at / 2u);\n    \
              return select(pair.x, pair.y, at % 2u == 1u);\n}}\n",
             k.var,
             v.var,
-            kv::readers(&[&k.var, &v.var])
+            kv.readers(&[&k.var, &v.var])
         ),
     };
     let held = Rows::of(op.ring, capacity);
@@ -163,7 +162,7 @@ pub(super) fn attention(
             ("acc_vars", &each(&|d| format!("var acc{d} = 0.0;"))),
             ("acc_fade", &each(&|d| format!("acc{d} *= fade;"))),
             ("acc_add", &each(&|d| format!("acc{d} += p * v_at(v + {}u);", d * 64))),
-            ("sink", &sinks.map_or(String::new(), |s| sink(&s.var, "team == 0u", "head"))),
+            ("sink", &sinks.map_or(String::new(), |s| sink(&s.var))),
             ("finish", &finish),
         ],
     );

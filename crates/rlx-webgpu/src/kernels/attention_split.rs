@@ -5,7 +5,7 @@ mod teams;
 
 use super::attention::score_words;
 use super::emit::{Emit, Place, fill};
-use super::kv::{self, Kv, Rows};
+use super::kv::{Kv, Rows};
 use super::rope::{angle, cache_dims, element_of, low_rows, pairs, turned};
 use super::takes::{self, Taken};
 use super::{Context, Launch, formats, matrix, mismatch, unsupported, word};
@@ -112,7 +112,7 @@ fn launch(
     let (_, width) = matrix(q)?;
     let group = width / e.max(1) / kv_heads.max(1);
     let kv = Kv::of(k_cache);
-    let blocks = kv == Kv::Q8_0;
+    let blocks = kv.words().is_some();
     let quads = e / if kv == Kv::F32 { 4 } else { 8 };
     if !e.is_multiple_of(8) || e > 512 || !(1..=8).contains(&group) || group * e > 1024 {
         return Err(unsupported(format!("attention splits of {group} heads of {e}")));
@@ -213,10 +213,7 @@ fn launch(
         ("common", formats::COMMON),
         ("capped", if softcap { wgsl!("capped.wgsl") } else { "" }),
         ("piece", if blocks { "8 elements" } else { "16 bytes" }),
-        (
-            "readers",
-            &if blocks { kv::readers(&[&split.k.var, &split.v.var]) } else { String::new() },
-        ),
+        ("readers", &kv.readers(&[&split.k.var, &split.v.var])),
         ("turn", &text.turn),
         ("entry", entry),
         ("start", &start),
@@ -277,9 +274,9 @@ impl Split {
         let pair = format!(
             "fn pair_of_v(at: u32) -> vec2f {{ return bitcast<vec2f>(vec2u({v}[at], {v}[at + 1u])); }}\n"
         );
-        if self.kv == Kv::Q8_0 {
-            let turn = turn + &pair + &kv::maker(THREADS);
-            return Text { turn, norm, query: query.into(), write: self.write_blocks() };
+        if let Some(words) = self.kv.words() {
+            let turn = turn + &pair + &self.kv.maker(THREADS);
+            return Text { turn, norm, query: query.into(), write: self.write_blocks(words) };
         }
         // Sixteen bytes of element d on: pairs of them turned, or as they are.
         let quad = |pair: &dyn Fn(u32) -> String| match self.kv {
@@ -310,7 +307,7 @@ impl Split {
     }
 
     /// Writes the row's own blocks: 32 threads have two of them.
-    fn write_blocks(&self) -> String {
+    fn write_blocks(&self, words: u64) -> String {
         // Pairs of elements, k's and then v's.
         format!(
             "if ctl.z == 0u && ctl.x >= start && ctl.x < end {{\n        \
@@ -320,9 +317,9 @@ impl Split {
              if i < E / 2u {{ pair = turn_k(step.new_k + kv * E, d, ctl.x); }}\n            \
              else if i < E {{ pair = pair_of_v(step.new_v + kv * E + d); }}\n            \
              let bits = word_of_blocks(pair, thread);\n            \
-             let at = (cache + {} * QUADS + d / 8u) / 8u * 17u + thread % 32u;\n            \
-             if thread % 32u < 17u && i < E / 2u {{ {}[step.k + at] = bits; }}\n            \
-             else if thread % 32u < 17u && i < E {{ {}[step.v + at] = bits; }}\n        }}\n    }}\n    \
+             let at = (cache + {} * QUADS + d / 8u) / 8u * {words}u + thread % 32u;\n            \
+             if thread % 32u < {words}u && i < E / 2u {{ {}[step.k + at] = bits; }}\n            \
+             else if thread % 32u < {words}u && i < E {{ {}[step.v + at] = bits; }}\n        }}\n    }}\n    \
              storageBarrier();",
             self.held.row("ctl.x"),
             self.k.var,
@@ -334,7 +331,7 @@ impl Split {
     fn piece(&self, of: &str, index: &str) -> String {
         let var = if of == "k" { &self.k.var } else { &self.v.var };
         match self.kv {
-            Kv::Q8_0 => format!("eight_of_{var}(step.{of}, {index})"),
+            Kv::Q8_0 | Kv::Q4_0 => format!("eight_of_{var}(step.{of}, {index})"),
             _ => format!("{var}[step.{of} + {index}]"),
         }
     }
@@ -344,7 +341,7 @@ impl Split {
         match self.kv {
             Kv::F32 => &[("low", "bitcast<vec4f>(@)")],
             Kv::F16 => &[("low", "pair_f16(@.xy)"), ("high", "pair_f16(@.zw)")],
-            Kv::Q8_0 => &[
+            Kv::Q8_0 | Kv::Q4_0 => &[
                 ("low", "bitcast<f32>(@.z) * bytes_of(@.x)"),
                 ("high", "bitcast<f32>(@.z) * bytes_of(@.y)"),
             ],

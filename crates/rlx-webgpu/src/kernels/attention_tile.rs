@@ -1,38 +1,188 @@
 //! `attention` of several rows: a tile of them, all heads of a group, shares what it reads.
 
-use super::attention::{block_end, score_words, sink};
-use super::emit::{Emit, fill};
-use super::kv::{self, Kv, Rows};
+use super::attention::{block_end, score_words};
+use super::emit::{Emit, Place, fill};
+use super::kv::{Kv, Rows};
 use super::rope::cache_dims;
 use super::{Launch, formats, matrix, word};
-use rlx_core::ir::lir::Step;
+use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::Attention;
 use rlx_core::{Error, Result};
 
-/// A workgroup's shape: what fits 16 kB.
+/// Queries of a workgroup, eight to each quarter of its threads.
+const QUERIES: u64 = 32;
+/// Positions whose weights are in the workgroup's memory at a time.
+const WEIGHTS: u64 = 32;
+/// Floats of the workgroup's memory for keys, and for values: half of the 16 KiB that every device has.
+const FLOATS: u64 = 2048;
+/// Elements of a head at most: more are more sums than a thread has registers.
+const HEAD: u64 = 512;
+
+/// Whether a step of several rows has tiles: by its heads' elements and their group.
+pub(super) fn fits(e: u64, group: u64) -> bool {
+    e.is_multiple_of(4) && (4..=HEAD).contains(&e) && (1..=QUERIES).contains(&group)
+}
+
+/// A workgroup's shape.
 struct Tile {
-    queries: u64,
-    /// Positions at a time.
-    block: u64,
+    /// Elements of a head.
+    e: u64,
     threads: u64,
+    /// Dimensions of keys and queries in memory at a time.
+    chunk: u64,
+    /// Positions whose values are in memory at a time.
+    values: u64,
+    /// Threads that sum a position's values, four dimensions each at a time.
+    columns: u64,
+    /// Fours of dimensions that such a thread has.
+    fours: u64,
 }
 
 impl Tile {
-    /// Of heads of `e` elements; `None` where no tile is made for them.
-    fn of(e: u64, kv: Kv) -> Option<Tile> {
-        match (e, kv) {
-            (64, Kv::F16 | Kv::Q8_0) => Some(Tile { queries: 32, block: 32, threads: 128 }),
-            (64, Kv::F32) | (128, Kv::F16 | Kv::Q8_0) => {
-                Some(Tile { queries: 16, block: 16, threads: 64 })
-            }
-            _ => None,
+    fn of(e: u64) -> Tile {
+        let threads = if e <= 256 { 128 } else { 256 };
+        let lanes = threads / 4;
+        let values = (FLOATS / e).min(WEIGHTS);
+        Tile {
+            e,
+            threads,
+            chunk: FLOATS / threads,
+            values: 1 << values.ilog2(),
+            columns: (e / 4).next_power_of_two().min(lanes),
+            fours: (e / 4).div_ceil(lanes),
         }
+    }
+
+    /// Threads that share the positions of eight queries.
+    fn slices(&self) -> u64 {
+        self.threads / 4 / self.columns
+    }
+
+    /// Fours of floats of the workgroup's memory.
+    fn held(&self) -> u64 {
+        let lanes = self.threads / 4;
+        let keys = self.chunk * (lanes + 1) + self.chunk * QUERIES / 4;
+        let maxima = lanes * QUERIES / 4;
+        let values = WEIGHTS * 9 + self.values * self.e / 4;
+        let sums = if self.slices() > 1 { QUERIES * self.columns } else { 0 };
+        keys.max(maxima).max(values).max(sums)
+    }
+
+    /// The threads for which `i` is one of the first `n`, in WGSL: a condition, or all.
+    fn among(&self, n: u64, text: String) -> String {
+        if n < self.threads { format!("if thread < {n}u {{ {text} }}") } else { text }
+    }
+
+    /// Loads of four dimensions of keys and queries, from dimension `chunk` on.
+    fn load_keys(&self, chunk: &str, q: &str) -> String {
+        let (c, e) = (self.chunk, self.e);
+        let rest = !e.is_multiple_of(c);
+        let four = match rest {
+            true => format!("min({chunk} / 4u, FOURS - 1u - thread % {}u)", c / 4),
+            false => format!("{chunk} / 4u"),
+        };
+        let keys: Vec<String> =
+            (0..4).map(|i| format!("raw{i} = key_four(key_at[{i}] + {four});")).collect();
+        let d = match rest {
+            true => format!("min({chunk} + thread % {c}u, E - 1u)"),
+            false => format!("{chunk} + thread % {c}u"),
+        };
+        let one = |i: u64| format!("{q}[query_at[{i}] + d]");
+        let query = format!(
+            "let d = {d}; query = step.scale * bitcast<vec4f>(vec4u({}, {}, {}, {}));",
+            one(0),
+            one(1),
+            one(2),
+            one(3)
+        );
+        let keys = self.among(self.threads * c / 16, keys.join(" "));
+        format!("{keys}\n        {}", self.among(c * QUERIES / 4, format!("{{ {query} }}")))
+    }
+
+    /// Keys go to memory with four positions side by side, and queries with four queries.
+    fn keep_keys(&self) -> String {
+        let (c, part) = (self.chunk, ["x", "y", "z", "w"]);
+        let fours: Vec<String> = (0..4).map(|i| format!("let k{i} = four_of(raw{i});")).collect();
+        let rows: Vec<String> = (0..4)
+            .map(|d| {
+                let x = part[d];
+                format!(
+                    "memory[(thread % {n}u * 4u + {d}u) * PITCH + thread / {n}u] = vec4f(k0.{x}, k1.{x}, k2.{x}, k3.{x});",
+                    n = c / 4
+                )
+            })
+            .collect();
+        let keys = format!("{}\n            {}", fours.join(" "), rows.join("\n            "));
+        let query = format!("memory[QUERIES + thread % {c}u * 8u + thread / {c}u] = query;");
+        let keys = self.among(self.threads * c / 16, keys);
+        format!("{keys}\n            {}", self.among(c * QUERIES / 4, query))
+    }
+
+    /// Values that a thread moves at a time.
+    fn moves(&self) -> u64 {
+        (self.values * self.e / 4).div_ceil(self.threads)
+    }
+
+    /// Loads of values from position `start` of a step on. Weights of a thread's four positions are eight apart.
+    fn load_values(&self, read: &dyn Fn(&str) -> String) -> String {
+        let row = read("position");
+        let one = |j: u64| {
+            format!(
+                "{{ let i = thread + {}u; let n = start % 32u + i / FOURS; \
+                 let position = block + start / 32u * 32u + n % 8u * 4u + n / 8u; \
+                 raw{j} = value_four((cache + {row}) * FOURS + i % FOURS); }}",
+                j * self.threads
+            )
+        };
+        (0..self.moves()).map(one).collect::<Vec<_>>().join("\n        ")
+    }
+
+    fn keep_values(&self) -> String {
+        let all = self.values * self.e / 4;
+        let one = |j: u64| {
+            let before = j * self.threads;
+            let keep = format!("memory[WEIGHTS + thread + {before}u] = four_of(raw{j});");
+            self.among(all - before, keep)
+        };
+        (0..self.moves()).map(one).collect::<Vec<_>>().join("\n            ")
     }
 }
 
-/// Whether a step of several rows has tiles: by its heads' elements, their group and its caches.
-pub(super) fn fits(e: u64, group: u64, kv: Kv) -> bool {
-    Tile::of(e, kv).is_some_and(|t| (1..=t.queries).contains(&group))
+/// Caches in a kernel: where they are, and the functions that read four elements of a row and decode them.
+struct Caches {
+    k: Place,
+    v: Place,
+    /// Bytes of what `step.k` and `step.v` count.
+    unit: u32,
+    readers: String,
+}
+
+impl Caches {
+    fn of(k: &Slice, v: &Slice, emit: &mut Emit<'_>) -> Result<Caches> {
+        let kv = Kv::of(k);
+        let mut place = |cache: &Slice| match kv {
+            Kv::F32 => emit.read_quads(cache),
+            Kv::F16 => emit.read_pairs(cache),
+            Kv::Q8_0 | Kv::Q4_0 => emit.read(cache),
+        };
+        let (k, v) = (place(k)?, place(v)?);
+        let (unit, raw, decoded) = match kv {
+            Kv::F32 => (16, "vec4u", "bitcast<vec4f>(raw)"),
+            Kv::F16 => (8, "vec2u", "pair_f16(raw)"),
+            Kv::Q8_0 | Kv::Q4_0 => (4, "vec2u", "bitcast<f32>(raw.y) * bytes_of(raw.x)"),
+        };
+        let mut readers = kv.readers(&[&k.var, &v.var]);
+        readers +=
+            &format!("alias Raw = {raw};\nfn four_of(raw: Raw) -> vec4f {{ return {decoded}; }}\n");
+        for (name, field, var) in [("key", "k", &k.var), ("value", "v", &v.var)] {
+            let four = match kv {
+                Kv::Q8_0 | Kv::Q4_0 => format!("four_of_{var}(step.{field}, i)"),
+                _ => format!("{var}[step.{field} + i]"),
+            };
+            readers += &format!("fn {name}_four(i: u32) -> Raw {{ return {four}; }}\n");
+        }
+        Ok(Caches { k, v, unit, readers })
+    }
 }
 
 pub(super) fn attention_tile(
@@ -46,16 +196,16 @@ pub(super) fn attention_tile(
     let (rows, width) = matrix(q)?;
     let (kv_heads, capacity, e) = cache_dims(k_cache)?;
     let heads = width / e;
-    let (group, kv) = (heads / kv_heads, Kv::of(k_cache));
-    let tile = Tile::of(e, kv).filter(|t| group <= t.queries);
-    let tile = tile.ok_or_else(|| Error::internal("attention of several rows without a tile"))?;
-    let Tile { queries, block, threads } = tile;
-    let tile_rows = queries / group;
+    let group = heads / kv_heads;
+    if !fits(e, group) {
+        return Err(Error::internal("attention of several rows without a tile"));
+    }
+    let tile = Tile::of(e);
+    let tile_rows = QUERIES / group;
     let tiles = rows.div_ceil(tile_rows);
     let ctl = emit.read(ctl)?;
     let q_at = emit.read(q)?;
-    let k = if kv == Kv::Q8_0 { emit.read(k_cache)? } else { emit.read_quads(k_cache)? };
-    let v = emit.read(v_cache)?;
+    let caches = Caches::of(k_cache, v_cache, emit)?;
     let sinks = sinks.first().map(|sinks| emit.read(sinks)).transpose()?;
     let y = emit.write(&step.results[0])?;
     let mut words = vec![
@@ -64,27 +214,14 @@ pub(super) fn attention_tile(
         word(tiles)?,
         word(capacity)?,
         q_at.word(),
-        if kv == Kv::Q8_0 { k.word() } else { k.byte / 16 },
-        v.word(),
+        caches.k.byte / caches.unit,
+        caches.v.byte / caches.unit,
         y.word(),
         ctl.word(),
     ];
     words.extend(score_words(op));
     words.push(sinks.as_ref().map_or(0, |sinks| sinks.word()));
-    let sink = |s: &str| sink(s, "thread % 4u == 0u", "kv_head * GROUP + stats_of % GROUP");
-    // Four elements each of 16 bytes.
-    let fours: &[&str] = match kv {
-        Kv::F32 => &["a"],
-        Kv::F16 => &["a", "b"],
-        Kv::Q8_0 => &["a", "b", "c", "d"],
-    };
-    let n = fours.len();
-    let quads = e / (4 * n as u64);
-    let own = queries * (block / 4) / threads;
-    let summed = queries * (e / 2) / threads;
-    let list =
-        |n: u64, f: &dyn Fn(u64) -> String| (0..n).map(f).collect::<Vec<_>>().join("\n        ");
-    // Sixteen bytes of four positions' keys each.
+
     let held = Rows::of(op.ring, capacity);
     let last = block_end(op, "past + min(row0 + TILE, ctl.y) - 1u");
     let end = format!("min({last}, past + min(ctl.y, step.rows))");
@@ -93,149 +230,128 @@ pub(super) fn attention_tile(
         true => held.row(position),
         false => format!("min({position}, step.capacity - 1u)"),
     };
-    let keys = list(4, &|j| {
-        let at = format!("(lane + {j}u * LANES) * PITCH");
-        let w = format!("let w{j} = tile[{at} + piece];");
-        match kv {
-            Kv::F32 => format!("{w} let a{j} = bitcast<vec4f>(w{j});"),
-            Kv::F16 => {
-                format!("{w} let a{j} = pair_f16(w{j}.xy); let b{j} = pair_f16(w{j}.zw);")
-            }
-            Kv::Q8_0 => format!(
-                "{w} let scale{j} = bitcast<f32>(tile[{at} + QUADS][piece / 2u]); let a{j} = bytes_of(w{j}.x); \
-                 let b{j} = bytes_of(w{j}.y); let c{j} = bytes_of(w{j}.z); let d{j} = bytes_of(w{j}.w);"
-            ),
-        }
-    });
-    let score = list(own, &|i| {
-        let query = |(h, x): (usize, &&str)| {
-            format!("let q{x}{i} = query[(scores_of + {i}u) * FOURS + {n}u * piece + {h}u];")
-        };
-        let queries: Vec<String> = fours.iter().enumerate().map(query).collect();
-        let four = |x: &&str| {
-            format!(
-                "vec4f(dot(q{x}{i}, {x}0), dot(q{x}{i}, {x}1), dot(q{x}{i}, {x}2), dot(q{x}{i}, {x}3))"
-            )
-        };
-        let sums: Vec<String> = fours.iter().map(four).collect();
-        let sum = match kv {
-            // A block's scale once for 16 products.
-            Kv::Q8_0 => {
-                format!("s{i} += vec4f(scale0, scale1, scale2, scale3) * ({});", sums.join(" + "))
-            }
-            _ => sums.iter().map(|sum| format!("s{i} += {sum}; ")).collect(),
-        };
-        format!("{} {sum}", queries.join(" "))
-    });
     let part = ["x", "y", "z", "w"];
-    let cap = list(own, &|i| {
-        let four: Vec<String> = part.iter().map(|c| format!("capped(s{i}.{c})")).collect();
-        format!("s{i} = vec4f({});", four.join(", "))
+    let list = |n: u64, between: &str, f: &dyn Fn(u64) -> String| {
+        (0..n).map(f).collect::<Vec<_>>().join(between)
+    };
+    let lines = |n: u64, f: &dyn Fn(u64) -> String| list(n, "\n        ", f);
+    // Of the eight queries of a thread, the `i`th one's element of a pair of fours.
+    let of = |pair: &str, i: u64| format!("{pair}{}.{}", i / 4, part[i as usize % 4]);
+    let sums = |f: &dyn Fn(u64, u64) -> String| lines(8, &|i| list(tile.fours, " ", &|j| f(i, j)));
+    let query_at = list(4, ", ", &|i| {
+        let n = format!("min(thread / CHUNK * 4u + {i}u, TILE * GROUP - 1u)");
+        format!(
+            "step.q + (min(row0 + {n} / GROUP, step.rows - 1u) * step.heads + kv_head * GROUP + {n} % GROUP) * E"
+        )
     });
-    let keep = list(own, &|i| {
-        let one = |j: usize| {
-            format!("scored(s{i}.{}, block + lane + {j}u * LANES, own{i}, end)", part[j])
+    let sink = sinks.map_or(String::new(), |s| {
+        let one = |i: u64| {
+            let head = format!("kv_head * GROUP + (eight * 8u + {i}u) % GROUP");
+            format!("{} = bitcast<f32>({}[step.sinks + {head}]);", of("most", i), s.var)
         };
-        let four: Vec<String> = (0..4).map(one).collect();
+        let total = "if lane == 0u { total0 = vec4f(1.0); total1 = vec4f(1.0); }";
+        format!("{}\n    {total}", list(8, "\n    ", &one))
+    });
+    let each = |first: u64, f: &str| list(4, ", ", &|i| format!("{f}(s{})", first + i));
+    let keep_weights = list(4, "\n                ", &|j| {
+        let x = part[j as usize];
+        let at = format!("({}u + lane % 8u) * 9u + eight * 2u", 8 * j);
         format!(
-            "let own{i} = past + row0 + (scores_of + {i}u) / GROUP;\n        \
-             tile[(scores_of + {i}u) * LANES + lane] = bitcast<vec4u>(vec4f({}));",
-            four.join(", ")
+            "memory[{at}] = vec4f(s0.{x}, s1.{x}, s2.{x}, s3.{x}); \
+             memory[{at} + 1u] = vec4f(s4.{x}, s5.{x}, s6.{x}, s7.{x});"
         )
     });
-    let values = list(4, &|j| {
-        let position = read(&format!("block + i + {j}u * LANES"));
-        let v = &v.var;
-        match kv {
-            Kv::F16 => format!(
-                "let v{j} = unpack2x16float({v}[step.v + (cache + {position}) * COLUMNS + column]);"
-            ),
-            Kv::F32 => format!(
-                "let at{j} = step.v + (cache + {position}) * E + 2u * column;\n        \
-                 let v{j} = bitcast<vec2f>(vec2u({v}[at{j}], {v}[at{j} + 1u]));"
-            ),
-            Kv::Q8_0 => {
-                format!("let v{j} = pair_of_{v}(step.v, (cache + {position}) * COLUMNS + column);")
-            }
-        }
+    let whole = tile.columns * tile.fours == e / 4;
+    let loads = list(tile.fours, " ", &|j| {
+        let four = format!("column + {}u", j * tile.columns);
+        let four = if whole { four } else { format!("min({four}, FOURS - 1u)") };
+        format!("let v{j} = memory[WEIGHTS + i * FOURS + {four}];")
     });
-    let add = list(summed, &|i| {
-        format!(
-            "let w{i} = bitcast<vec4f>(tile[(sums_of + {i}u) * LANES + i]); \
-             sum{i} += w{i}.x * v0 + w{i}.y * v1 + w{i}.z * v2 + w{i}.w * v3;"
-        )
-    });
-    let store = list(summed, &|i| {
-        format!(
-            "{{\n        let n = sums_of + {i}u;\n        let row = row0 + n / GROUP;\n        \
-             if n < TILE * GROUP && row < step.rows {{\n            \
-             let all = parts[n * 4u] + parts[n * 4u + 1u] + parts[n * 4u + 2u] + parts[n * 4u + 3u];\n            \
-             let to = step.y + (row * step.heads + kv_head * GROUP + n % GROUP) * E + 2u * column;\n            \
-             {y}[to] = bitcast<u32>(sum{i}.x / all);\n            {y}[to + 1u] = bitcast<u32>(sum{i}.y / all);\n        \
-             }}\n    }}",
-            y = y.var
-        )
-    });
+    let add = sums(&|i, j| format!("sum{i}_{j} += {} * v{j};", of("w", i)));
     let text = |n: u64| n.to_string();
-    let memory = (block * (quads + 1)).max(queries * block / 4);
-    let (mut readers, mut load) = (String::new(), format!("{}[step.k + at]", k.var));
-    let mut scales = String::new();
-    if kv == Kv::Q8_0 {
-        readers = kv::readers(&[&k.var, &v.var]);
-        load = format!("sixteen_of_{}(step.k, at)", k.var);
-        let four: Vec<String> = (0..4u64)
-            .map(|b| {
-                if b < e / 32 {
-                    format!("scale_of_{}(step.k, row + {b}u)", k.var)
-                } else {
-                    "0.0".into()
-                }
-            })
-            .collect();
-        scales = format!(
-            "for (var i = thread; i < BLOCK; i += THREADS) {{\n            \
-             let row = (cache + {}) * (E / 32u);\n            \
-             tile[i * PITCH + QUADS] = bitcast<vec4u>(vec4f({}));\n        }}",
-            read("block + i"),
-            four.join(", ")
-        );
-    }
+    let q_var = &q_at.var;
     let wgsl = fill(
         wgsl!("attention_tile.wgsl"),
         &[
-            ("kv", kv.name()),
+            ("kv", Kv::of(k_cache).name()),
             ("bindings", &emit.bindings()),
             ("e", &text(e)),
-            ("block_end", &block_end(op, "own")),
-            ("end", &held.end(&end)),
-            ("key_row", &read("block + i / QUADS")),
             ("group", &text(group)),
             ("tile", &text(tile_rows)),
-            ("queries", &text(queries)),
-            ("block", &text(block)),
-            ("threads", &text(threads)),
-            ("quads", &text(quads)),
-            ("own", &text(own)),
-            ("summed", &text(summed)),
-            ("held", &text(memory)),
+            ("threads", &text(tile.threads)),
+            ("chunk", &text(tile.chunk)),
+            ("values", &text(tile.values)),
+            ("columns", &text(tile.columns)),
+            ("slices", &text(tile.slices())),
+            ("held", &text(tile.held())),
+            ("dims", if e.is_multiple_of(tile.chunk) { "CHUNK" } else { "min(CHUNK, E - chunk)" }),
+            ("block_end", &block_end(op, "own")),
+            ("end", &held.end(&end)),
             ("common", formats::COMMON),
             ("capped", wgsl!("capped.wgsl")),
+            ("readers", &caches.readers),
             ("ctl", &ctl.var),
-            ("q", &q_at.var),
-            ("readers", &readers),
-            ("load_key", &load),
-            ("load_scales", &scales),
-            ("sink", &sinks.map_or(String::new(), |s| sink(&s.var))),
-            ("sums", &list(summed, &|i| format!("var sum{i} = vec2f();"))),
-            ("scores", &list(own, &|i| format!("var s{i} = vec4f();"))),
-            ("keys", &keys),
-            ("score", &score),
-            ("cap", if op.softcap.is_some() { &cap } else { "" }),
-            ("keep", &keep),
-            ("fade", &list(summed, &|i| format!("sum{i} *= fades[sums_of + {i}u];"))),
-            ("values", &values),
-            ("add", &add),
-            ("store", &store),
+            ("y", &y.var),
+            ("query_at", &query_at),
+            ("sink", &sink),
+            ("sums", &sums(&|i, j| format!("var sum{i}_{j} = vec4f();"))),
+            ("key_rows", &list(4, ", ", &|i| read(&format!("four + {i}u")))),
+            ("raws", &lines(4.max(tile.moves()), &|i| format!("var raw{i} = Raw();"))),
+            ("load_keys", &tile.load_keys("0u", q_var)),
+            ("load_next_keys", &tile.load_keys("next", q_var)),
+            ("keep_keys", &tile.keep_keys()),
+            ("scores", &list(8, " ", &|i| format!("var s{i} = vec4f();"))),
+            ("score", &lines(8, &|i| format!("s{i} += {} * k;", of("q", i)))),
+            (
+                "cap",
+                &if op.softcap.is_some() {
+                    lines(8, &|i| {
+                        let one = |c: u64| format!("capped(s{i}.{})", part[c as usize]);
+                        format!("s{i} = vec4f({});", list(4, ", ", &one))
+                    })
+                } else {
+                    String::new()
+                },
+            ),
+            (
+                "mask",
+                &lines(8, &|i| {
+                    let own = format!("past + row0 + (eight * 8u + {i}u) / GROUP");
+                    format!("s{i} = scored(s{i}, position, {own}, end);")
+                }),
+            ),
+            ("most_low", &each(0, "most_of")),
+            ("most_high", &each(4, "most_of")),
+            ("weigh", &lines(8, &|i| format!("s{i} = weights_below(s{i}, {});", of("most", i)))),
+            ("total_low", &each(0, "sum_of")),
+            ("total_high", &each(4, "sum_of")),
+            ("fade", &sums(&|i, j| format!("sum{i}_{j} *= {};", of("fade", i)))),
+            ("keep_weights", &keep_weights),
+            ("load_values", &tile.load_values(&read)),
+            ("keep_values", &tile.keep_values()),
+            ("add", &format!("{loads}\n        {add}")),
+            (
+                "share_sums",
+                &lines(8, &|i| {
+                    format!("memory[(eight * 8u + {i}u) * COLUMNS + column] = sum{i}_0;")
+                }),
+            ),
+            (
+                "join_sums",
+                &lines(8, &|i| {
+                    format!("sum{i}_0 += memory[(eight * 8u + {i}u) * COLUMNS + column];")
+                }),
+            ),
+            (
+                "store",
+                &sums(&|i, j| {
+                    let four = format!("column + {}u", j * tile.columns);
+                    format!(
+                        "store(eight * 8u + {i}u, row0, kv_head, {four}, sum{i}_{j} / {});",
+                        of("all", i)
+                    )
+                }),
+            ),
         ],
     );
     Ok(Some(Launch { wgsl, entry: "attention_tile", words, groups: kv_heads * tiles }))

@@ -1,9 +1,11 @@
 // attention   y[s, h, :] = sum_j softmax_j(scale q[s, h, :] . k[j, :]) v[j, :], several rows; j from
 //             past + s - window to past + s, or to the end of its block; a sink is one more score      arXiv:2205.14135
 // shapes      q f32[S, H*E]    k, v caches [K, C, E] {{kv}}, heads h of a group share one    y f32[S, H*E]
-// bytes       keys and values of what a tile's rows see once, 8 for an element of q and y
-// launch      a workgroup of {{threads}} threads has {{queries}} queries, {{tile}} rows of a group, and takes {{block}} positions at a
-//             time: keys through its memory, values as they are
+// bytes       keys and values of what a tile's rows see once, 4 for an element of q every {{threads}} positions and of y;
+//             from the workgroup's memory 12 floats for 32 products, of which a query and a position have 2 E
+// launch      a workgroup of {{threads}} threads has 32 queries, {{tile}} rows of a group. A step takes {{threads}} positions: a
+//             thread scores 8 queries and 4 positions, {{chunk}} dimensions of queries and keys in memory at a time, then
+//             sums 8 queries and 4 dimensions, weights of 32 positions in memory and values of {{values}} of them
 // numerics    f32; online softmax; scores of positions that a row does not see are no numbers of its sum
 struct Step {
     heads: u32, rows: u32, tiles: u32, capacity: u32, q: u32, k: u32, v: u32, y: u32, ctl: u32,
@@ -11,32 +13,45 @@ struct Step {
 }
 {{bindings}}
 const E = {{e}}u;
+const FOURS = E / 4u;
 const GROUP = {{group}}u;      // query heads that share keys and values
 const TILE = {{tile}}u;        // rows of a workgroup
-const QUERIES = {{queries}}u;
-const BLOCK = {{block}}u;      // positions at a time
-const THREADS = {{threads}}u;
-const QUADS = {{quads}}u;      // of a row of the cache
-const PITCH = QUADS + 1u;      // keeps rows in different banks, and has the scales of blocks
-const FOURS = E / 4u;
-const LANES = BLOCK / 4u;      // threads that score one query, four positions each, LANES apart
-const COLUMNS = E / 2u;        // threads that sum values, two elements each
-const OWN = {{own}}u;          // queries that a thread scores
-const SUMMED = {{summed}}u;    // queries that a thread sums
+const THREADS = {{threads}}u;  // and positions of a step
+const LANES = THREADS / 4u;    // threads of 8 queries, with 4 positions each
+const CHUNK = {{chunk}}u;      // dimensions of queries and keys at a time
+const PITCH = LANES + 1u;      // of a dimension's keys, four positions each
+const QUERIES = CHUNK * PITCH; // where queries are behind keys, eight fours to a dimension
+const VALUES = {{values}}u;    // positions whose values are in memory at a time
+const WEIGHTS = 32u * 9u;      // where values are behind weights of 32 positions, nine fours each
+const COLUMNS = {{columns}}u;  // threads that sum a position's values
+const SLICES = {{slices}}u;    // that share the positions of 8 queries
+const PARTS = THREADS / 16u;   // of the positions, each with a maximum
 
 var<workgroup> control: vec2u;
-var<workgroup> query: array<vec4f, QUERIES * FOURS>;
-// Keys of a block, and when they are scored, the scores: four positions of one query.
-var<workgroup> tile: array<vec4u, {{held}}>;
-var<workgroup> parts: array<f32, THREADS>;
-var<workgroup> fades: array<f32, QUERIES>;
+var<workgroup> memory: array<vec4f, {{held}}>;
 
 {{common}}
 {{readers}}
 {{capped}}
-fn scored(score: f32, position: u32, own: u32, end: u32) -> f32 {
-    let seen = position < {{block_end}} && position + min(own, step.window) >= own && position < end;
-    return select(-3.0e38, score, seen);
+fn scored(score: vec4f, position: vec4u, own: u32, end: u32) -> vec4f {
+    let seen = (position < vec4u({{block_end}})) & (position + vec4u(min(own, step.window)) >= vec4u(own));
+    return select(vec4f(-3.0e38), score, seen & (position < vec4u(end)));
+}
+fn weights_below(score: vec4f, highest: f32) -> vec4f {
+    return select(vec4f(0.0), exp(score - vec4f(highest)), score > vec4f(-2.9e38));
+}
+fn most_of(x: vec4f) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
+fn sum_of(x: vec4f) -> f32 { return x.x + x.y + x.z + x.w; }
+// Four dimensions of a workgroup's query n.
+fn store(n: u32, row0: u32, kv_head: u32, four: u32, y: vec4f) {
+    let row = row0 + n / GROUP;
+    if n >= TILE * GROUP || row >= step.rows || four >= FOURS { return; }
+    let at = step.y + (row * step.heads + kv_head * GROUP + n % GROUP) * E + four * 4u;
+    let bits = bitcast<vec4u>(y);
+    {{y}}[at] = bits.x;
+    {{y}}[at + 1u] = bits.y;
+    {{y}}[at + 2u] = bits.z;
+    {{y}}[at + 3u] = bits.w;
 }
 
 @compute @workgroup_size({{threads}})
@@ -58,69 +73,118 @@ fn attention_tile(
     let first = past + row0 - min(past + row0, step.window);
     let cache = kv_head * step.capacity;
 
-    for (var i = thread; i < QUERIES * FOURS; i += THREADS) {
-        // Queries past the last are the last again, and not stored.
-        let n = min(i / FOURS, TILE * GROUP - 1u);
-        let row = min(row0 + n / GROUP, step.rows - 1u);
-        let start = step.q + (row * step.heads + kv_head * GROUP + n % GROUP) * E + (i % FOURS) * 4u;
-        query[i] = step.scale * bitcast<vec4f>(vec4u({{q}}[start], {{q}}[start + 1u], {{q}}[start + 2u], {{q}}[start + 3u]));
-    }
     let lane = thread % LANES;
-    let scores_of = thread / LANES * OWN;
-    let column = thread % COLUMNS;
-    let sums_of = thread / COLUMNS * SUMMED;
-    let stats_of = thread / 4u;
-    var most = -3.0e38;
-    var total = 0.0;
+    let eight = thread / LANES;
+    let column = lane % COLUMNS;
+    let slice = lane / COLUMNS;
+    // Where the four queries start of which this thread loads a dimension.
+    let query_at = vec4u({{query_at}});
+    var most0 = vec4f(-3.0e38);
+    var most1 = vec4f(-3.0e38);
+    var total0 = vec4f();
+    var total1 = vec4f();
     {{sink}}
     {{sums}}
-    for (var block = first; block < end; block += BLOCK) {
-        for (var i = thread; i < BLOCK * QUADS; i += THREADS) {
-            let at = (cache + {{key_row}}) * QUADS + i % QUADS;
-            tile[(i / QUADS) * PITCH + i % QUADS] = {{load_key}};
-        }
-        {{load_scales}}
-        workgroupBarrier();
+    for (var block = first; block < end; block += THREADS) {
+        // The row of four positions of which this thread loads the keys of four dimensions.
+        let four = block + thread / (CHUNK / 4u) * 4u;
+        let key_at = (cache + vec4u({{key_rows}})) * FOURS + thread % (CHUNK / 4u);
+        var query = vec4f();
+        {{raws}}
+        {{load_keys}}
         {{scores}}
-        for (var piece = 0u; piece < QUADS; piece++) {
-            {{keys}}
-            {{score}}
+        for (var chunk = 0u; chunk < E; chunk += CHUNK) {
+            workgroupBarrier();
+            {{keep_keys}}
+            workgroupBarrier();
+            if chunk + CHUNK < E {
+                let next = chunk + CHUNK;
+                {{load_next_keys}}
+            }
+            for (var d = 0u; d < {{dims}}; d++) {
+                let q0 = memory[QUERIES + d * 8u + eight * 2u];
+                let q1 = memory[QUERIES + d * 8u + eight * 2u + 1u];
+                let k = memory[d * PITCH + lane];
+                {{score}}
+            }
         }
         {{cap}}
-        workgroupBarrier();
-        {{keep}}
-        workgroupBarrier();
+        let position = vec4u(block + lane * 4u) + vec4u(0u, 1u, 2u, 3u);
+        {{mask}}
 
-        // Four threads have a query's scores.
-        let mine = stats_of * LANES + thread % 4u;
-        var highest = most;
-        for (var i = 0u; i < LANES; i += 4u) {
-            let s = bitcast<vec4f>(tile[mine + i]);
-            highest = max(highest, max(max(s.x, s.y), max(s.z, s.w)));
-        }
-        parts[thread] = highest;
+        // The largest score of each query, first of a thread's positions.
         workgroupBarrier();
-        for (var i = 0u; i < 4u; i++) { highest = max(highest, parts[stats_of * 4u + i]); }
-        let fade = exp(most - highest);
-        most = highest;
-        total *= fade;
-        for (var i = 0u; i < LANES; i += 4u) {
-            let s = bitcast<vec4f>(tile[mine + i]);
-            let w = select(vec4f(0.0), exp(s - vec4f(highest)), s > vec4f(-2.9e38));
-            total += w.x + w.y + w.z + w.w;
-            tile[mine + i] = bitcast<vec4u>(w);
-        }
-        if thread % 4u == 0u { fades[stats_of] = fade; }
+        memory[lane * 8u + eight * 2u] = vec4f({{most_low}});
+        memory[lane * 8u + eight * 2u + 1u] = vec4f({{most_high}});
         workgroupBarrier();
-
+        if thread < THREADS / 2u {
+            let low = max(memory[thread], memory[thread + THREADS / 2u]);
+            memory[thread] = max(low, max(memory[thread + THREADS], memory[thread + THREADS / 2u * 3u]));
+        }
+        workgroupBarrier();
+        let before0 = most0;
+        let before1 = most1;
+        for (var i = 0u; i < PARTS; i++) {
+            most0 = max(most0, memory[i * 8u + eight * 2u]);
+            most1 = max(most1, memory[i * 8u + eight * 2u + 1u]);
+        }
+        let fade0 = exp(before0 - most0);
+        let fade1 = exp(before1 - most1);
+        {{weigh}}
+        total0 = total0 * fade0 + vec4f({{total_low}});
+        total1 = total1 * fade1 + vec4f({{total_high}});
         {{fade}}
-        for (var i = 0u; i < LANES; i++) {
-            {{values}}
-            {{add}}
+
+        // Values, as far as a row may see them.
+        let pieces = (min(THREADS, end - block) + 31u) / 32u * (32u / VALUES);
+        var start = 0u;
+        {{load_values}}
+        for (var piece = 0u; piece < pieces; piece++) {
+            workgroupBarrier();
+            if start % 32u == 0u && lane / 8u == start / 32u {
+                {{keep_weights}}
+            }
+            {{keep_values}}
+            workgroupBarrier();
+            let weights = start % 32u;
+            start += VALUES;
+            if piece + 1u < pieces {
+                {{load_values}}
+            }
+            for (var i = slice; i < VALUES; i += SLICES) {
+                let w0 = memory[(weights + i) * 9u + eight * 2u];
+                let w1 = memory[(weights + i) * 9u + eight * 2u + 1u];
+                {{add}}
+            }
+        }
+    }
+
+    // Totals of all lanes, then sums of all slices.
+    workgroupBarrier();
+    memory[lane * 8u + eight * 2u] = total0;
+    memory[lane * 8u + eight * 2u + 1u] = total1;
+    workgroupBarrier();
+    if thread < THREADS / 2u {
+        let low = memory[thread] + memory[thread + THREADS / 2u];
+        memory[thread] = low + memory[thread + THREADS] + memory[thread + THREADS / 2u * 3u];
+    }
+    workgroupBarrier();
+    var all0 = vec4f();
+    var all1 = vec4f();
+    for (var i = 0u; i < PARTS; i++) {
+        all0 += memory[i * 8u + eight * 2u];
+        all1 += memory[i * 8u + eight * 2u + 1u];
+    }
+    for (var other = 1u; other < SLICES; other++) {
+        workgroupBarrier();
+        if slice == other {
+            {{share_sums}}
         }
         workgroupBarrier();
+        if slice == 0u {
+            {{join_sums}}
+        }
     }
-    parts[thread] = total;
-    workgroupBarrier();
+    if slice != 0u { return; }
     {{store}}
 }

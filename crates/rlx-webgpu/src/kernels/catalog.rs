@@ -554,8 +554,10 @@ fn splits(kv: DType, enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>)
 }
 
 fn caches(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
-    for kv in [DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)] {
-        // Heads that no kernel has tiles for.
+    for kv in
+        [DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0), DType::Block(BlockFormat::Q4_0)]
+    {
+        // Heads of no power of two.
         let odd = if kv.is_block() { 192 } else { 80 };
         let made = Maker::new()
             .state(kv, &[2, 8, 64])?
@@ -580,7 +582,7 @@ fn caches(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<
             "attention_join".into(),
             made.kernel(AttentionJoin { splits: 3, sinks: false }, false, true)?,
         );
-        for (rows, e) in [(1, 64), (5, 64), (1, odd), (5, odd), (5, 128)] {
+        for (rows, e) in [(1, 64), (5, 64), (1, odd), (5, odd), (5, 128), (5, 256), (5, 512)] {
             let made = Maker::new()
                 .arena(DType::F32, &[rows, 4 * e])?
                 .state(kv, &[2, 8, e])?

@@ -27,11 +27,13 @@ pub enum BindingResource {
 pub(super) enum Element {
     /// `array<u32>`.
     Word,
+    /// `array<vec2u>`: one load of 8 bytes.
+    Pair,
     /// `array<vec4u>`: one load of 16 bytes, where what is read starts at a multiple of them.
     Quad,
 }
 
-/// A slice as WGSL sees it: a flat array of words, or of quads, and where the slice starts in it.
+/// A slice as WGSL sees it: a flat array of words, pairs or quads, and where the slice starts in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// Name of the array.
@@ -130,7 +132,15 @@ impl<'a> Emit<'a> {
     /// # Errors
     /// `Internal` where it does not start at a multiple of them.
     pub fn read_quads(&mut self, slice: &Slice) -> Result<Place> {
-        aligned(self.place(slice, Access::Read, Element::Quad)?)
+        aligned(self.place(slice, Access::Read, Element::Quad)?, 16)
+    }
+
+    /// A slice that the kernel reads by 8 bytes.
+    ///
+    /// # Errors
+    /// `Internal` where it does not start at a multiple of them.
+    pub fn read_pairs(&mut self, slice: &Slice) -> Result<Place> {
+        aligned(self.place(slice, Access::Read, Element::Pair)?, 8)
     }
 
     /// A slice that the kernel writes by 16 bytes.
@@ -139,7 +149,7 @@ impl<'a> Emit<'a> {
     /// `Internal` for a weight or an input, or where it does not start at a multiple of them.
     pub fn write_quads(&mut self, slice: &Slice) -> Result<Place> {
         self.writable(slice)?;
-        aligned(self.place(slice, Access::ReadWrite, Element::Quad)?)
+        aligned(self.place(slice, Access::ReadWrite, Element::Quad)?, 16)
     }
 
     /// A slice that the kernel writes.
@@ -175,6 +185,7 @@ impl<'a> Emit<'a> {
             let n = i + 1;
             let element = match element {
                 Element::Word => "u32",
+                Element::Pair => "vec2u",
                 Element::Quad => "vec4u",
             };
             let access = match access {
@@ -189,11 +200,11 @@ impl<'a> Emit<'a> {
     }
 }
 
-fn aligned(place: Place) -> Result<Place> {
-    if place.byte.is_multiple_of(16) {
+fn aligned(place: Place, bytes: u32) -> Result<Place> {
+    if place.byte.is_multiple_of(bytes) {
         return Ok(place);
     }
-    Err(Error::internal(format!("a slice at byte {} is read by 16", place.byte)))
+    Err(Error::internal(format!("a slice at byte {} is read by {bytes}", place.byte)))
 }
 
 /// Replaces every `{{name}}` of a template.

@@ -2,7 +2,7 @@
 //! caches of blocks.
 
 use super::emit::{Emit, fill};
-use super::kv::{self, Kv, Rows};
+use super::kv::{Kv, Rows};
 use super::takes::{self, Taken};
 use super::{Context, Launch, matrix, mismatch, unsupported, word};
 use rlx_core::ir::lir::{Slice, Step};
@@ -146,12 +146,12 @@ fn launch(
     let mut writers = String::new();
     let mut body = String::new();
     let kv = v.as_ref().map_or(Kv::F32, |v| Kv::of(v.cache));
-    let blocks = kv == Kv::Q8_0;
-    if k.as_ref().is_some_and(|k| (Kv::of(k.cache) == Kv::Q8_0) != blocks) {
-        return Err(unsupported("caches of which one is q8_0".into()));
+    let blocks = kv.words().is_some();
+    if k.as_ref().is_some_and(|k| Kv::of(k.cache) != kv) {
+        return Err(unsupported("caches of two types".into()));
     }
     if blocks && !head_dim.is_multiple_of(64) {
-        return Err(unsupported(format!("caches of q8_0 for heads of {e}, whole 64 fit")));
+        return Err(unsupported(format!("caches of {} for heads of {e}, whole 64 fit", kv.name())));
     }
     // What an invocation gives that has nothing for a block.
     let nothing = if blocks { " Made(vec2f(), NOWHERE)" } else { "" };
@@ -195,8 +195,11 @@ fn launch(
             Kv::F16 => {
                 format!("{cache}[{base} + ({at}) / 2u] = pack2x16float(p);\n        return;")
             }
-            // Two blocks are 64 elements and 17 words.
-            Kv::Q8_0 => format!("return Made(p, {base} + ({at}) / 64u * 17u);"),
+            // Two blocks are 64 elements.
+            Kv::Q8_0 | Kv::Q4_0 => {
+                let words = kv.words().unwrap_or(0);
+                format!("return Made(p, {base} + ({at}) / 64u * {words}u);")
+            }
         }
     };
     if let Some(k) = &k {
@@ -249,7 +252,8 @@ fn launch(
             ("name", entry),
             ("kv", kv.name()),
             ("kv_bytes", if kv == Kv::F16 { "2" } else { "4" }),
-            ("maker", &if blocks { kv::maker(64) } else { String::new() }),
+            ("maker", &kv.maker(64)),
+            ("words", &kv.words().unwrap_or(0).to_string()),
             ("store", &store_blocks),
             ("bindings", &emit.bindings()),
             ("angle", &angle(&table_var)),

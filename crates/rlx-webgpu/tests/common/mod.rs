@@ -7,6 +7,7 @@ pub mod model;
 use crate::load::{Hand, run_once};
 use half::{bf16, f16};
 use rlx_core::compare::difference;
+use rlx_core::formats::activations::{encode_q4_0, encode_q8_0};
 use rlx_core::formats::decode_row;
 use rlx_core::ir::lir::{InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step};
 use rlx_core::ir::mir::Graph;
@@ -318,4 +319,15 @@ pub fn decode(dtype: DType, bytes: &[u8]) -> Vec<f64> {
     let mut out = vec![0.0f32; bytes.len() / block * elements];
     decode_row(dtype, bytes, &mut out).unwrap();
     out.into_iter().map(f64::from).collect()
+}
+
+/// Blocks of a cache's type, as the reference makes them.
+pub fn cache_blocks(dtype: DType, xs: &[f32]) -> Vec<u8> {
+    let mut bytes = vec![0; xs.len() / dtype.block_elements() * dtype.block_bytes()];
+    match dtype {
+        DType::Block(BlockFormat::Q4_0) => encode_q4_0(xs, &mut bytes),
+        _ => encode_q8_0(xs, &mut bytes),
+    }
+    .expect("whole blocks");
+    bytes
 }

@@ -8,7 +8,7 @@ const MULTIPLE: u64 = 8;
 /// What all caches of a model have in common. Of an element type alone: every cache has the whole context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caches {
-    /// Element type: f32, f16 or q8_0.
+    /// Element type: f32, f16, q8_0 or q4_0.
     pub kv: DType,
     /// Positions that the cache of a layer with a window keeps beyond the window, at least the rows of a
     /// submission; `None`: it keeps the whole context.

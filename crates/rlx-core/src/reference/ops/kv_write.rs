@@ -1,7 +1,7 @@
 //! New rows of a cache.
 
 use crate::error::{Code, Error, Result};
-use crate::formats::activations::encode_q8_0;
+use crate::formats::activations::{encode_q4_0, encode_q8_0};
 use crate::ops::KvWrite;
 use crate::reference::view::scalar_bytes;
 use crate::reference::{Run, View, arity};
@@ -47,11 +47,14 @@ pub(crate) fn write(cache: &View<'_>, x: &[f64], ctl: &Control, ring: bool) -> R
 
 /// A row as the cache holds it. Blocks are made of f32, as everywhere.
 fn stored(dtype: DType, row: &[f64]) -> Result<Vec<u8>> {
-    let DType::Block(BlockFormat::Q8_0) = dtype else { return scalar_bytes(dtype, row) };
+    let DType::Block(format) = dtype else { return scalar_bytes(dtype, row) };
     let row: Vec<f32> = row.iter().map(|x| *x as f32).collect();
     let blocks = row.len() / dtype.block_elements();
     let mut bytes = vec![0; blocks * dtype.block_bytes()];
-    encode_q8_0(&row, &mut bytes)?;
+    match format {
+        BlockFormat::Q4_0 => encode_q4_0(&row, &mut bytes)?,
+        _ => encode_q8_0(&row, &mut bytes)?,
+    }
     Ok(bytes)
 }
 
@@ -96,6 +99,27 @@ mod tests {
     }
 
     #[test]
+    fn a_cache_of_q4_0_holds_nibbles_around_8_with_the_sign_of_the_largest() {
+        let empty = Value {
+            ty: Type::state(DType::Block(BlockFormat::Q4_0), Shape::of(&[1, 2, 64])),
+            bytes: vec![0; 72],
+        };
+        let mut x = [0.0f32; 64];
+        // Largest -16: d is 2. Halves between two codes go up, and 9 is one code too many.
+        (x[0], x[1], x[2], x[16], x[17]) = (-16.0, 15.0, 16.0, 3.0, -3.0);
+        // Largest 4: d is -1 / 2.
+        (x[32], x[63]) = (4.0, -1.0);
+        let y = &run(KvWrite::default(), &[&empty, &f32s(&[1, 64], &x), &control(1, 1, 0)])[0];
+        assert!(y.bytes[..36].iter().all(|b| *b == 0));
+        let row = &y.bytes[36..];
+        assert_eq!(row[..6], [0x00, 0x40, 0xa0, 0x7f, 0x8f, 0x88]);
+        assert_eq!((row[18..20].to_vec(), row[20], row[35]), (vec![0x00, 0xb8], 0x80, 0xa8));
+        let decoded = y.f32s();
+        assert_eq!(decoded[64..67], [-16.0, 14.0, 14.0]);
+        assert_eq!((decoded[80], decoded[81], decoded[96], decoded[127]), (4.0, -2.0, 4.0, -1.0));
+    }
+
+    #[test]
     fn a_cache_of_q8_0_is_refused_where_a_head_is_no_whole_blocks() {
         let cache = Value {
             ty: Type::state(DType::Block(BlockFormat::Q8_0), Shape::of(&[1, 2, 48])),
@@ -106,7 +130,7 @@ mod tests {
         assert_eq!(
             e.what,
             "kv_write: cache is state<1x2x48xq8_0>, expected a state [heads, capacity, head_dim] of \
-             floats, or of q8_0 with heads of whole blocks, to match x tensor<1x48xf32>"
+             floats, or of q8_0 or q4_0 with heads of whole blocks, to match x tensor<1x48xf32>"
         );
     }
 

@@ -25,14 +25,14 @@ use alloc::vec::Vec;
 use core::task::{Context, Poll, ready};
 use half::{bf16, f16};
 
-/// Rows of the prompt: more than a tile of a matmul or of attention has.
-const ROWS: u64 = 80;
+/// Rows of the prompt: more than a tile of a matmul has, and more positions than attention takes in one step.
+const ROWS: u64 = 160;
 /// Rows of a short prompt after it, if the model has a program for short prompts.
 const SHORT: u64 = 13;
 /// Number of single tokens after both prompts.
 const STEPS: u32 = 2;
 /// Positions of its caches: enough for all steps, and no more than several splits of attention read.
-const CONTEXT: (u64, u64) = (128, 512);
+const CONTEXT: (u64, u64) = (192, 512);
 /// Most layers of a twin: a file may have different types in each of its layers.
 const LAYERS: usize = 32;
 /// The window of a twin's layer whose caches are rings: so short that the steps after the prompt begin them anew.

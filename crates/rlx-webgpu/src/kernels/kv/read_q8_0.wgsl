@@ -9,6 +9,15 @@ fn pair_of_{{b}}(start: u32, i: u32) -> vec2f {
     let bits = vec2u({{b}}[start + half / 2u] >> (half % 2u * 16u));
     return scale_of_{{b}}(start, i / 16u) * vec2f(bitcast<vec2i>(bits << vec2u(24u, 16u)) >> vec2u(24u));
 }
+// Elements 4 i to 4 i + 3: their bytes, and the bits of their scale.
+fn four_of_{{b}}(start: u32, i: u32) -> vec2u {
+    let half = i / 8u * 17u + 1u + i % 8u * 2u;
+    let at = start + half / 2u;
+    let shift = half % 2u * 16u;
+    // The double shift gives 0, not the word, for a shift of 32.
+    let bytes = ({{b}}[at] >> shift) | (({{b}}[at + 1u] << 1u) << (31u - shift));
+    return vec2u(bytes, bitcast<u32>(scale_of_{{b}}(start, i / 8u)));
+}
 // Elements 8 i to 8 i + 7: their bytes, and the bits of their scale.
 fn eight_of_{{b}}(start: u32, i: u32) -> vec3u {
     let half = i / 4u * 17u + 1u + i % 4u * 4u;
@@ -19,13 +28,4 @@ fn eight_of_{{b}}(start: u32, i: u32) -> vec3u {
     // The double shift gives 0, not the word, for a shift of 32.
     let bytes = (low >> vec2u(shift)) | ((high << vec2u(1u)) << vec2u(31u - shift));
     return vec3u(bytes, bitcast<u32>(scale_of_{{b}}(start, i / 4u)));
-}
-// The bytes of elements 16 i to 16 i + 15.
-fn sixteen_of_{{b}}(start: u32, i: u32) -> vec4u {
-    let half = i / 2u * 17u + 1u + i % 2u * 8u;
-    let at = start + half / 2u;
-    let shift = half % 2u * 16u;
-    let low = vec4u({{b}}[at], {{b}}[at + 1u], {{b}}[at + 2u], {{b}}[at + 3u]);
-    let high = vec4u(low.yzw, {{b}}[at + 4u]);
-    return (low >> vec4u(shift)) | ((high << vec4u(1u)) << vec4u(31u - shift));
 }
