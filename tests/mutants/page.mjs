@@ -91,7 +91,7 @@ export default [
   },
   {
     name: 'one-probe-for-all', is: 'new', kind: 'constant', file: at('store'),
-    within: 'const name = itemName(\'probe\');\n    const probe', from: 'itemName(\'probe\')',
+    within: 'const name = itemName(\'probe\');\n  const probe', from: 'itemName(\'probe\')',
     to: '\'probe\'',
     stands: 'Of two loads that start at once one finds its probe gone, and keeps its shards where nobody looks.',
     tests: ['js store'],
