@@ -1,4 +1,5 @@
-// Engines that come and go, and answers of every kind, leave nothing behind: heap, wasm memory, workers, listeners.
+// Engines that come and go, and answers of every kind, leave nothing behind: heap, wasm memory, workers, listeners, and
+// on a GPU its buffers.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -19,8 +20,8 @@ after(async () => {
 });
 
 /** A page with `t` in it, and its heap as it is after the garbage has gone. */
-async function open() {
-  const opened = await openPage(browser, `${server.url}/pages/empty.html`);
+async function open(from = browser) {
+  const opened = await openPage(from, `${server.url}/pages/empty.html`);
   const { page, context } = opened;
   await page.evaluate(async (model) => {
     const { Engine } = await import('/dist/index.js');
@@ -111,3 +112,36 @@ for (const worker of [true, false]) {
     await context.close();
   });
 }
+
+// One in software takes a second for ten.
+test('two hundred answers on a GPU leave no buffer, heap or wasm memory', { timeout: 300_000 }, async (t) => {
+  const withGpu = await launch();
+  try {
+    const { page, heap } = await open(withGpu);
+    const answers = (turns) => page.evaluate(async (turns) => {
+      if (!t.engine) {
+        const { countGpu } = await import('/support/count_gpu.mjs');
+        const { gpu, counts } = countGpu(navigator.gpu);
+        Object.assign(t, { counts, engine: await t.load({ device: 'webgpu', gpu }) });
+      }
+      const ends = new Set();
+      for (let i = 0; i < turns; i += 1) ends.add((await t.turn(t.engine)).join());
+      const { submits, liveBuffers, liveBytes } = t.counts;
+      return { ends: [...ends], wasm: (await t.engine.memory()).wasm, submits, buffers: [liveBuffers, liveBytes] };
+    }, turns);
+    const [before, heapBefore] = [await answers(4), await heap()];
+    const [after, heapAfter] = [await answers(20), await heap()];
+    t.diagnostic(`${after.submits - before.submits} submits; ${before.buffers} buffers and bytes, ${after.buffers} after; ${heapAfter - heapBefore} bytes of heap more`);
+    for (const end of after.ends) assert.match(end, /^(answered,){4}(cancelled|answered),usage,usage,context_full,cancelled,answered$/);
+    assert.ok(after.submits - before.submits > 200);
+    assert.deepEqual(after.buffers, before.buffers);
+    assert.equal(after.wasm, before.wasm);
+    assert.ok(heapAfter - heapBefore < MIB / 4, `${heapAfter - heapBefore} bytes of heap`);
+    assert.equal(await page.evaluate(async () => {
+      await t.engine[Symbol.asyncDispose]();
+      return t.counts.liveBuffers;
+    }), 0);
+  } finally {
+    await withGpu.close();
+  }
+});

@@ -98,6 +98,24 @@ export function launch({ webgpu = true } = {}) {
   });
 }
 
+/** A browser without WebGPU that keeps what pages store in a folder, and can be killed: `kill` resolves once it has ended. */
+export async function launchKept(folder) {
+  const context = await chromium.launchPersistentContext(folder, { executablePath: chromiumPath(), args: [...QUIET, ...NO_WEBGPU] });
+  // The process with this folder that no other process of the browser began.
+  const all = descendants(process.pid);
+  const { pid } = all.find(({ pid, kind }) => kind === 'browser' && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(folder));
+  const kill = async () => {
+    const closed = new Promise((resolve) => context.once('close', resolve));
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch {
+      return; // it has ended
+    }
+    await closed;
+  };
+  return { context, kill };
+}
+
 /**
  * The page's executors: their name in cases.json, the device, the module's build that Chromium
  * takes, and what `openPage` needs to make it another one. `isolated`: on a page that may share

@@ -89,7 +89,7 @@ fn ctrl_c_stops_an_answer_and_the_next_turn_works() {
     // Nearly every token is as likely as any other, so the answer goes on until the context is full: a busy machine
     // may send the signal late, and still somebody is answering.
     let args = ["--model", SMALL, "--device", "reference", "--temperature", "100", "--seed", "1"];
-    let args = [&args[..], &["--context", "512"]].concat();
+    let args = [&args[..], &["--context", "256"]].concat();
     let (code, whole, _) = talk(&args, b"What does Vec::push do?\n");
     assert_eq!(code, 0);
     let mut child = start(&args);

@@ -91,7 +91,7 @@ export default [
   },
   {
     name: 'one-probe-for-all', is: 'new', kind: 'constant', file: at('store'),
-    from: 'itemName(\'probe\')',
+    within: 'const name = itemName(\'probe\');\n  const probe', from: 'itemName(\'probe\')',
     to: '\'probe\'',
     stands: 'Of two loads that start at once one finds its probe gone, and keeps its shards where nobody looks.',
     tests: ['js store'],
@@ -238,9 +238,23 @@ export default [
   },
   {
     name: 'room-is-not-asked', is: 'new', kind: 'guard', file: at('cache'),
-    from: 'bytes + this.#promised > quota - usage',
+    from: 'quota !== undefined && more > quota - usage',
     to: 'false',
     stands: 'A model is stored for which there is no room.',
+    tests: ['js resume'],
+  },
+  {
+    name: 'room-is-not-tried', is: 'new', kind: 'guard', file: at('cache'),
+    from: 'await this.records.store.holds?.(more) ?? true',
+    to: 'true',
+    stands: 'A browser that tells of more room than there is has no model go, and the new one is not kept.',
+    tests: ['js resume'],
+  },
+  {
+    name: 'models-go-in-vain', is: 'new', kind: 'guard', file: at('cache'),
+    from: 'await fits(all - others.reduce((sum, model) => sum + model.bytes, 0))',
+    to: 'true',
+    stands: 'All models go for one that is larger than all room.',
     tests: ['js resume'],
   },
 ];

@@ -7,7 +7,7 @@ import { changedGpu } from './changed_gpu.mjs';
 export function countGpu(gpu) {
   const counts = {
     dispatches: 0, submits: 0, mappedBytes: 0, writtenBytes: 0,
-    createdBytes: 0, destroyedBytes: 0, liveBytes: 0, peakBytes: 0, devicesDestroyed: 0,
+    createdBytes: 0, destroyedBytes: 0, liveBytes: 0, liveBuffers: 0, peakBytes: 0, devicesDestroyed: 0,
   };
   return { gpu: changedGpu(gpu, { device: (device) => countDevice(device, counts) }), counts };
 }
@@ -24,6 +24,7 @@ function countDevice(device, counts) {
   after(device, 'createBuffer', (buffer, { size }) => {
     counts.createdBytes += size;
     counts.liveBytes += size;
+    counts.liveBuffers += 1;
     counts.peakBytes = Math.max(counts.peakBytes, counts.liveBytes);
     let live = true;
     after(buffer, 'destroy', () => {
@@ -31,6 +32,7 @@ function countDevice(device, counts) {
       live = false;
       counts.destroyedBytes += size;
       counts.liveBytes -= size;
+      counts.liveBuffers -= 1;
     });
     after(buffer, 'mapAsync', (_, _mode, offset = 0, bytes = size - offset) => {
       counts.mappedBytes += bytes;

@@ -52,7 +52,7 @@ fn gather_decodes_every_type() {
 fn rms_norm_holds_around_the_workgroup_width() {
     let d = device();
     let mut rng = Rng(12);
-    for k in [1u64, 63, 64, 65, 257] {
+    for k in [1u64, 63, 64, 65, 128, 129, 256, 257] {
         for rows in [1u64, 3] {
             let operands = [
                 input(&[rows, k], &rng.floats((rows * k) as usize)),

@@ -9,7 +9,7 @@
 import { Download, WholeCopy } from './copy.js';
 import type { Keeper } from './copy.js';
 import { RlxError, throwIfAborted } from './error.js';
-import { modelOf, remove } from './models.js';
+import { list, modelOf, remove } from './models.js';
 import { keyOf, Records, unsigned } from './records.js';
 import type { Record } from './records.js';
 import { PATIENCE } from './retry.js';
@@ -29,7 +29,7 @@ export interface CacheOptions {
   /** Whether models that were not used for longest may go if there is no room. */
   makeRoom?: boolean | undefined;
   patience?: typeof PATIENCE;
-  /** Tells the browser's room for this origin; Node has none to tell. */
+  /** Tells the browser's room for this origin, as far as the browser says it; Node has none to tell. */
   estimate?: () => Promise<StorageEstimate>;
 }
 
@@ -91,20 +91,27 @@ export class ShardCache implements Keeper {
 
   async room(bytes: number): Promise<boolean> {
     const { makeRoom = false, estimate = ESTIMATE } = this.options;
-    const lacks = async () => {
+    const all = bytes + this.#promised;
+    const fits = async (more: number) => {
       const { quota, usage = 0 } = await estimate().catch(() => ({}) as StorageEstimate);
-      return quota !== undefined && bytes + this.#promised > quota - usage;
+      if (quota !== undefined && more > quota - usage) return false;
+      // Browsers tell pages of more room than there is. Where something can be done about it, it is tried.
+      return !makeRoom || (await this.records.store.holds?.(more) ?? true);
     };
-    if (makeRoom && await lacks()) {
-      const all = (await this.records.all()).sort((a, b) => a.record.used - b.record.used);
-      const ours = new Set(all.filter((entry) => this.#inUse.has(entry.key)).map(({ record }) => modelOf(record.url)));
-      for (const model of new Set(all.map(({ record }) => modelOf(record.url)))) {
-        if (ours.has(model)) continue;
-        await remove(this.records, model);
-        if (!await lacks()) break;
+    let room = await fits(all);
+    if (!room && makeRoom) {
+      const ours = new Set((await this.records.all()).filter(({ key }) => this.#inUse.has(key)).map(({ record }) => modelOf(record.url)));
+      const others = (await list(this.records)).filter(({ id }) => !ours.has(id));
+      // None goes in vain.
+      if (await fits(all - others.reduce((sum, model) => sum + model.bytes, 0))) {
+        for (const { id } of others.reverse()) {
+          await remove(this.records, id);
+          room = await fits(all);
+          if (room) break;
+        }
       }
     }
-    if (await lacks()) {
+    if (!room) {
       this.#tellFull();
       return false;
     }

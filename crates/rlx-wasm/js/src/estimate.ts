@@ -4,7 +4,7 @@ import { chooseDevice, engineOptions, opener } from './bring.js';
 import { throwIfAborted, toRlxError } from './error.js';
 import { languageFiles, openModel } from './folder.js';
 import type { GpuHost } from './gpu_host.js';
-import { inParallel, readHeader } from './loader.js';
+import { inParallel, readHeader, unlessBad } from './loader.js';
 import { modelItems } from './options.js';
 import { Integrity } from './integrity.js';
 import { platform } from './platform.js';
@@ -34,9 +34,9 @@ export async function estimate(options: EstimateOptions): Promise<Estimate> {
     shards = await openModel(engine, languageFiles(items), { host, abort, open: opener(options, items, new Integrity({}), abort.signal) });
     await inParallel(shards, abort, async (shard, i) => {
       await readHeader(shard, i, { engine, host, abort }, () => {});
-      await shard.close();
+      await shard.pause(); // closed below: what is kept depends on the model
     });
-    const { refusal, ...needs } = JSON.parse(await engine.estimate()) as WasmEstimate;
+    const { refusal, ...needs } = JSON.parse(await unlessBad(shards, engine.estimate())) as WasmEstimate;
     const { device, fallbackReason } = chosen.options;
     return {
       device, fallbackReason, fits: refusal === undefined,

@@ -6,7 +6,7 @@
  * directly to a GPU buffer, without wasm memory, or to the engine.
  */
 
-import { cancelled, RlxError, throwIfAborted } from './error.js';
+import { cancelled, RlxError, throwIfAborted, toRlxError } from './error.js';
 import type { GpuHost } from './gpu_host.js';
 import type { ShardReader } from './shard.js';
 import type { LoadProgress } from './types.js';
@@ -70,8 +70,8 @@ export async function load(shards: readonly ShardReader[], cx: LoadContext): Pro
     waiting.over();
     throwIfAborted(signal);
     progress.report('compile');
-    if (cx.settle) cx = { ...cx, ...await cx.settle() };
-    else await unless(signal, cx.engine.open());
+    if (cx.settle) cx = { ...cx, ...await unlessBad(shards, cx.settle()) };
+    else await unless(signal, unlessBad(shards, cx.engine.open()));
     throwIfAborted(signal);
     await inParallel(shards, cx.abort, (shard, i) =>
       readTensors(shard, i, held[i]!, cx, () => progress.report('weights', shard)));
@@ -144,9 +144,29 @@ export async function readHeader(shard: ShardReader, i: number, cx: LoadContext,
         hint: 'the file is incomplete: get it again',
       });
     }
-    const done = cx.engine.pushHeader(i, shard.source.name, shard.bytes ?? -1, chunk);
+    let done: boolean;
+    try {
+      done = cx.engine.pushHeader(i, shard.source.name, shard.bytes ?? -1, chunk);
+    } catch (error) {
+      if (toRlxError(error).code === 'bad_file') shard.discard();
+      throw error;
+    }
     report();
     if (done) return chunk;
+  }
+}
+
+/**
+ * The same promise. If it says that a model of one file is bad, nothing is kept of what was downloaded: another load
+ * could only say the same. Of several files it is not known which is at fault, or whether only the list is.
+ */
+export async function unlessBad<T>(shards: readonly ShardReader[], opening: Promise<T>): Promise<T> {
+  try {
+    return await opening;
+  } catch (error) {
+    const [shard] = shards;
+    if (shards.length === 1 && shard!.from !== 'cache' && toRlxError(error).code === 'bad_file') shard!.discard();
+    throw error;
   }
 }
 

@@ -146,6 +146,11 @@ export class ShardReader {
     await Promise.all([this.#drop(), this.#copy?.flush()]);
   }
 
+  /** Has nothing of the file kept: it is not what it must be. */
+  discard(): void {
+    this.#wrong = true;
+  }
+
   /** Ends reading for good. */
   async close(): Promise<void> {
     await this.#drop();

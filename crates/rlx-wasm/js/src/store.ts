@@ -13,6 +13,8 @@ export interface Store {
   write(name: string): Promise<StoreWriter>;
   remove(name: string): Promise<void>;
   names(): Promise<string[]>;
+  /** Whether there is room for so many bytes more, by trying; absent where that would write them. */
+  holds?(bytes: number): Promise<boolean>;
 }
 
 export interface StoreWriter {
@@ -89,6 +91,21 @@ async function openFileSystem(): Promise<Store> {
       await folder.removeEntry(name).catch(missing);
     },
     names: () => namesIn(folder),
+    holds: async (bytes) => {
+      if (bytes <= 0) return true;
+      const name = itemName('probe');
+      const out = await (await folder.getFileHandle(name, { create: true })).createWritable();
+      try {
+        await out.truncate(bytes);
+        await out.truncate(0); // it counts until then
+        return true;
+      } catch (cause) {
+        return (cause as Error).name !== 'QuotaExceededError';
+      } finally {
+        await out.abort().catch(() => {});
+        await folder.removeEntry(name).catch(() => {});
+      }
+    },
   };
 }
 

@@ -96,6 +96,7 @@ export function withLocks(t: { after(work: () => void): void }): void {
  */
 export class FakeStore implements Store {
   items = new Map<string, Blob>();
+  holds?: (bytes: number) => Promise<boolean>;
   quota = Infinity;
   /** What was done: `write`, `chunk` (of many in a row one), `close`, `abort`, `read`, `remove`, `names`, and to what. */
   log: string[] = [];

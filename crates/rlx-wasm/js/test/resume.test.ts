@@ -253,15 +253,17 @@ test('the hash that the Hub says is checked', async () => {
   }
 });
 
-test('a model for which there is no room is loaded and not kept; with makeRoom those used longest ago go', async () => {
+test('a model for which there is no room is loaded and not kept; with makeRoom those used longest ago go, and none in vain', async () => {
   const old = 'https://models.test/old-00001-of-00002.gguf';
   const newer = 'https://models.test/newer.gguf';
-  for (const makeRoom of [false, true]) {
-    const body = bytesOf(1000);
-    const { server, store, notices, cache } = setUp(body, {
-      makeRoom,
-      estimate: async () => ({ quota: 2500, usage: [...store.items].reduce((sum, [name, { size }]) => sum + (name.endsWith('.bytes') ? size : 0), 0) }),
+  const QUOTA = 2500;
+  // `told`: the browser's estimate says what room there is; else only trying does.
+  for (const [makeRoom, size, told] of [[false, 1000, true], [true, 1000, true], [true, 1000, false], [true, 3000, true], [true, 3000, false]] as const) {
+    const used = () => [...store.items].reduce((sum, [name, { size }]) => sum + (name.endsWith('.bytes') ? size : 0), 0);
+    const { server, store, notices, cache } = setUp(bytesOf(1000), {
+      makeRoom, estimate: async () => ({ quota: told ? QUOTA : Infinity, usage: used() }),
     });
+    if (!told) store.holds = async (bytes) => bytes <= QUOTA - used();
     for (const [age, address] of [[9, old], [5, newer]] as const) {
       await all(await cache().reader(address));
       for (const [name, blob] of store.items) {
@@ -269,10 +271,12 @@ test('a model for which there is no room is loaded and not kept; with makeRoom t
         if (record?.url === address) store.items.set(name, new Blob([JSON.stringify({ ...record, used: Date.now() - age * 3600_000 })]));
       }
     }
+    server.body = bytesOf(size);
     assert.deepEqual(await all(await cache().reader(url)), server.body);
     const kept = (await list(new Records(store))).map(({ id }) => id);
-    assert.deepEqual(kept, makeRoom ? [url, newer] : [newer, modelOf(old)]);
-    assert.deepEqual(notices, makeRoom ? [] : ['cache_full']);
+    const made = makeRoom && size < QUOTA;
+    assert.deepEqual(kept, made ? [url, newer] : [newer, modelOf(old)]);
+    assert.deepEqual(notices, made ? [] : ['cache_full']);
   }
 });
 

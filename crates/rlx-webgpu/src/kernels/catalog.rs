@@ -146,6 +146,8 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
     floats(enable_subgroups, &mut out)?;
     let made = Maker::new().arena(DType::F32, &[3, 65])?.weight(DType::F32, &[65], 0)?;
     out.insert("rms_norm".into(), made.kernel(RmsNorm { eps: 1e-5 }, false, true)?);
+    let made = Maker::new().arena(DType::F32, &[3, 257])?.weight(DType::F32, &[257], 0)?;
+    out.insert("rms_norm_257".into(), made.kernel(RmsNorm { eps: 1e-5 }, false, true)?);
     let made = Maker::new().arena(DType::F32, &[3, 65])?.weight(DType::F32, &[65], 0)?;
     out.insert("rms_norm_rows".into(), made.kernel(RmsNorm { eps: 1e-5 }, true, true)?);
     let made = Maker::new()

@@ -35,6 +35,12 @@ enum Second {
     Gate(Unary),
 }
 
+/// Threads of a workgroup, which is a row: as many as its elements fill, rounded up. What 256 threads would
+/// add to that is zeros, so sums have the same bits. A software GPU takes as long for an idle thread.
+fn threads(k: u64) -> u64 {
+    k.next_power_of_two().clamp(64, 256)
+}
+
 pub(super) fn rms_norm(
     step: &Step,
     cx: &Context<'_>,
@@ -76,6 +82,7 @@ pub(super) fn rms_norm(
         Some(Second::Residual) => " + residual[r, c]",
         Some(Second::Gate(_)) => " * act(gate[r, c])",
     };
+    let threads = threads(k);
     let (rows_len, skip) = cx.skip_rows(rows, "row", emit);
     let wgsl = fill(
         wgsl!("rms_norm.wgsl"),
@@ -84,6 +91,8 @@ pub(super) fn rms_norm(
             ("rows_len", rows_len),
             ("skip", &skip),
             ("formula", formula),
+            ("threads", &threads.to_string()),
+            ("half", &(threads / 2).to_string()),
             ("functions", &functions),
             ("joined", &joined),
             ("x", &x.var),
