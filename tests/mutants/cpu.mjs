@@ -89,7 +89,7 @@ export default [
   },
   {
     name: 'cpu-q8-k-last-of-the-largest', is: 'new', kind: 'order', file: at('kernels/quantize_rows.rs'),
-    from: 'x.iter().find(|v| v.abs() == most)', to: 'x.iter().rev().find(|v| v.abs() == most)',
+    within: 'let signed = x.iter().find(|v| v.abs() == most)', from: 'x.iter().find(|v| v.abs() == most)', to: 'x.iter().rev().find(|v| v.abs() == most)',
     stands: 'Of two largest magnitudes of different signs the last one decides the scale\'s sign.',
     tests: ['cpu:all noticed::', 'cpu:all operators::quantized', 'cpu:all hostile::'],
   },

@@ -132,7 +132,7 @@ export default [
   },
   {
     name: 'q8-k-last-of-the-largest', is: 'new', kind: 'order', file: formats('activations.rs'),
-    from: 'v.abs() > largest.abs()', to: 'v.abs() >= largest.abs()',
+    within: 'the first of the largest magnitude, with its sign\n        for &v in x {\n            if v.abs() > largest.abs()', from: 'v.abs() > largest.abs()', to: 'v.abs() >= largest.abs()',
     stands: 'Of two largest magnitudes of different signs the last one decides the scale\'s sign.',
     tests: ['core:all noticed::', 'core:lib formats::activations', 'cpu:all operators::quantized', 'cpu:all hostile::'],
   },

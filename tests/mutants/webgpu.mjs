@@ -11,7 +11,7 @@ export default [
   },
   {
     name: 'wgsl-q4-k-minimum-bit', is: 'review', kind: 'constant', file: at('formats/k_scales'),
-    from: '((mid >> 2u) & 48u)', to: '((mid >> 2u) & 16u)',
+    from: '((s.y >> 2u) & 48u)', to: '((s.y >> 2u) & 16u)',
     stands: 'The top bit of a minimum of q4_k and q5_k is lost.',
     tests: ['webgpu:all noticed::', 'webgpu:all matmul::', 'webgpu:all operators::gather'],
   },
@@ -23,7 +23,7 @@ export default [
   },
   {
     name: 'wgsl-tile-sees-the-next', is: 'review', kind: 'bound', file: at('attention_tile'),
-    from: 'position < {{block_end}}', to: 'position <= {{block_end}}',
+    from: 'position < vec4u({{block_end}})', to: 'position <= vec4u({{block_end}})',
     stands: 'A row of a tile sees the position behind its own.',
     tests: ['webgpu:all noticed::', 'webgpu:all operators::attention'],
   },
@@ -65,7 +65,7 @@ export default [
   },
   {
     name: 'wgsl-tile-window-short', is: 'new', kind: 'bound', file: at('attention_tile'),
-    from: 'position + min(own, step.window) >= own', to: 'position + min(own, step.window) > own',
+    from: 'position + vec4u(min(own, step.window)) >= vec4u(own)', to: 'position + vec4u(min(own, step.window)) > vec4u(own)',
     stands: 'A window of a tile is one position short, and without a window the first is left out.',
     tests: ['webgpu:all noticed::', 'webgpu:all operators::attention', 'webgpu:all functions::'],
   },
@@ -94,7 +94,7 @@ export default [
     tests: ['webgpu:all noticed::', 'webgpu:all attention_split::'],
   },
   {
-    name: 'wgsl-kv-blocks-halves-down', is: 'new', kind: 'rounding', file: at('kv/make'),
+    name: 'wgsl-kv-blocks-halves-down', is: 'new', kind: 'rounding', file: at('kv/make_q8_0'),
     from: 'abs(v) - down >= 0.5', to: 'abs(v) - down > 0.5',
     stands: 'Halves in a cache of q8_0 are rounded towards zero.',
     tests: ['webgpu:all noticed::', 'webgpu:all kv_blocks::'],
