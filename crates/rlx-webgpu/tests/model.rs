@@ -127,7 +127,8 @@ fn divergence(of: &[f32], from: &[f32]) -> f64 {
     p.iter().zip(q).map(|(p, q)| p.exp() * (p - q)).sum()
 }
 
-/// What a cache's type costs in answers: the text behind these prompts is what the model was trained on.
+/// What a cache's type costs in answers. The model is certain of what follows these prompts, which it was trained on:
+/// seen are 2e-16, 5e-13 and 2e-10.
 #[test]
 fn logits_over_caches_of_blocks_are_near_those_over_caches_of_f32() {
     let text = std::fs::read_to_string(format!("{FIXTURES}/rustdoc-2m/expected.json")).unwrap();
@@ -148,7 +149,7 @@ fn logits_over_caches_of_blocks_are_near_those_over_caches_of_f32() {
         prompts.iter().map(last).collect::<Option<Vec<_>>>().expect("logits were asked for")
     };
     let want = logits(DType::F32);
-    for (kv, most) in [(DType::F16, 1e-5), (Q8_0, 1e-3), (Q4_0, 1e-1)] {
+    for (kv, most) in [(DType::F16, 1e-14), (Q8_0, 1e-11), (Q4_0, 1e-8)] {
         let got = logits(kv);
         let each = got.iter().zip(&want).map(|(got, want)| divergence(got, want));
         let mean = each.sum::<f64>() / want.len() as f64;

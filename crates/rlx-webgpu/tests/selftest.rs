@@ -259,10 +259,10 @@ const WRONG: &[(&str, Activations, &str, &str)] = &[
         "let seen =",
     ),
     (
-        "a tile of attention forgets its maximum",
+        "a tile of attention forgets the totals of its steps but the last",
         Activations::Int8,
-        "let fade0 = exp(before0 - most0);",
-        "let fade0 = vec4f(1.0);",
+        "total1 = total1 * fade1 + vec4f(",
+        "total1 = vec4f(",
     ),
     (
         "rotation turns the other way",
