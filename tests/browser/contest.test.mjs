@@ -81,7 +81,7 @@ test('a GPU that says that it is hardware and is slow loses to the CPU, at the n
   assert.equal(first.info.fallbackReason, `the CPU is faster: ${comparison.reason}`);
   const [[key, text], ...more] = await speeds();
   assert.deepEqual(more, []);
-  assert.match(key, /^tests hardware; ; rlx \d+\.\d+\.\d+; llama32 2 layers 2\^\d+ bytes int8; rlx-relaxed 1$/i);
+  assert.match(key, /^tests hardware; ; rlx \d+\.\d+\.\d+; llama32 2 layers 2\^\d+ bytes int16; rlx-relaxed 1$/i);
   assert.equal(text, `${comparison.webgpuTokensPerSecond} ${comparison.cpuTokensPerSecond}`);
 
   const second = await load({ gpu: 'slow' });
@@ -126,7 +126,7 @@ test('where the comparison fails the GPU is taken', { timeout: 240_000 }, async 
     try {
       const { Engine } = await import('/dist/index.js');
       const { asHardware } = await import('/support/hardware_gpu.mjs');
-      const engine = await Engine.load({ model: '/fixtures/gguf/llama.gguf', cache: false, threads: 1, gpu: asHardware(navigator.gpu) });
+      const engine = await Engine.load({ model: '/fixtures/gguf/llama.gguf', activations: 'int8', cache: false, threads: 1, gpu: asHardware(navigator.gpu) });
       const info = engine.info();
       engine.dispose();
       return info;

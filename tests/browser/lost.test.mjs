@@ -32,7 +32,7 @@ before(async () => {
         return adapter;
       },
     };
-    const load = (options) => Engine.load({ model, device: 'auto', threads: 1, cache: false, gpu, ...options });
+    const load = (options) => Engine.load({ model, device: 'auto', activations: 'int8', threads: 1, cache: false, gpu, ...options });
     const settled = (promise) => promise.then(
       (value) => ({ value }),
       ({ code, hint, text }) => ({ code, hint, ...(text === undefined ? {} : { text }) }),

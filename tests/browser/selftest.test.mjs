@@ -47,7 +47,7 @@ function attempt(changes, { device = 'auto', kept = false } = {}) {
     if (!kept) localStorage.removeItem('rlx.checks');
     try {
       const gpu = faultyGpu(asHardware(navigator.gpu), changes);
-      const engine = await Engine.load({ model, device, gpu, onNotice, onProgress, cache: false, threads: 1 });
+      const engine = await Engine.load({ model, device, gpu, onNotice, onProgress, activations: 'int16/int8', cache: false, threads: 1 });
       const found = await differences(engine, [question], maxTokens);
       const info = engine.info();
       engine.dispose();

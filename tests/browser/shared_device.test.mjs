@@ -61,7 +61,7 @@ before(async () => {
     const { gpu: counted, counts } = countGpu(giving(asHardware(navigator.gpu), async (descriptor, request) => limited(await request(descriptor))));
     let only;
     const gpu = giving(counted, (descriptor, request) => (only ??= request(descriptor)));
-    const load = (options) => Engine.load({ model, device: 'webgpu', cache: false, gpu, ...options });
+    const load = (options) => Engine.load({ model, device: 'webgpu', activations: 'int8', cache: false, gpu, ...options });
     const ask = async (engine, content) => {
       const messages = [{ role: 'user', content }];
       const { choices } = await engine.chat.completions.create({ messages, temperature: 0, max_tokens: 12 });

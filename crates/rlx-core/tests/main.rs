@@ -6,6 +6,7 @@ mod begun;
 mod bless;
 #[path = "../../../tests/support/blocks.rs"]
 mod blocks;
+mod choice;
 mod common;
 mod control_flow;
 mod dispatch;

@@ -6,8 +6,9 @@ use rlx_core::models::Checkpoint;
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::runtime::device::Device;
 use rlx_core::runtime::model::ModelOptions;
-use rlx_core::runtime::trial::{CONTEXT, Excerpt};
+use rlx_core::runtime::trial::{CONTEXT, Excerpt, Timed};
 use rlx_core::safetensors::{self, json::Json};
+use rlx_core::target::Activations;
 use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Code, Result};
 use std::path::PathBuf;
@@ -104,10 +105,16 @@ fn steps_of_every_family_run_and_begin_anew_each_time() {
         let files = read(&std::fs::read(&path).unwrap());
         let excerpt = Excerpt::new(&Checkpoint::gguf(&files), &options()).unwrap();
         assert!(excerpt.scale() > 0.5, "{}: {}", path.display(), excerpt.scale());
-        let mut trial = excerpt.start(&device, &options()).unwrap();
-        // More steps in all than there are positions.
+        let of = |rows, activations| Timed { rows, activations };
+        let timed = [of(1, Activations::F32), of(16, Activations::Int8), of(1, Activations::Int8)];
+        let mut trial = excerpt.start(&device, &options(), &timed).unwrap();
+        // More steps in all than there are positions, of each program.
         for steps in [0, 1, CONTEXT as u32 / 2, CONTEXT as u32 / 2] {
-            trial.run(steps);
+            for program in [0, 2] {
+                trial.run(program, steps);
+                wait(|cx| trial.poll(cx)).unwrap();
+            }
+            trial.run(1, steps / 7);
             wait(|cx| trial.poll(cx)).unwrap();
         }
     }

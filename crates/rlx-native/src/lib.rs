@@ -29,6 +29,7 @@
 //! files, reads the clock, parks the thread and prints.
 
 pub mod block_on;
+pub mod choice;
 pub mod cli;
 pub mod devices;
 pub mod embed;

@@ -1,6 +1,7 @@
 //! From files to an engine: compiles for the device, then puts every range where the plan says.
 
 use crate::block_on::block_on;
+use crate::choice::{self, Chosen};
 use crate::devices::DeviceRow;
 use crate::form::Form;
 use crate::memory::free_bytes;
@@ -35,7 +36,7 @@ pub struct LoadOptions {
     pub context: Option<u64>,
     /// Element type of the caches; `None`: the device's usual.
     pub kv: Option<DType>,
-    /// Activation type in matmuls of packed weights; `None`: the device's usual.
+    /// Activation type in matmuls of packed weights; `None`: the device's usual, or f32 where that is as fast.
     pub activations: Option<ProgramActivations>,
     /// Positions of a block, of a model that fills blocks; `None`: as many as it was trained with.
     pub block: Option<u64>,
@@ -80,6 +81,8 @@ pub struct Model {
     pub kv: DType,
     /// Activation types in matmuls of packed weights.
     pub activations: ProgramActivations,
+    /// Why these, where the device was timed for them.
+    pub chosen: Option<Chosen>,
     /// The temperature that the file asks for.
     pub temperature: Option<f32>,
     /// What form its answers have, if any is asked for.
@@ -103,7 +106,11 @@ pub fn load(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Model> {
     let start = Instant::now();
-    let model_options = options.model_options(row, device.target());
+    let mut model_options = options.model_options(row, device.target());
+    let chosen = match options.activations {
+        Some(_) => None,
+        None => choice::choose(&source.checkpoint(), &device, &mut model_options),
+    };
     let compiled = compile(source, &*device, &model_options, options.memory)?;
     let Language { tokenizer, template, temperature, .. } = source.language()?;
     let tokenizer = Arc::new(tokenizer);
@@ -118,6 +125,7 @@ pub fn load(
         template,
         kv: model_options.compile.kv,
         activations: model_options.activations,
+        chosen,
         temperature,
         form: None,
         load_time: start.elapsed(),
@@ -194,7 +202,7 @@ fn check(
 }
 
 /// Milliseconds since the process first asked.
-fn milliseconds() -> f64 {
+pub(crate) fn milliseconds() -> f64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_secs_f64() * 1e3
 }

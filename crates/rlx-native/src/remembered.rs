@@ -14,6 +14,8 @@ pub const FOLDER: &str = "RLX_CACHE_DIR";
 pub const TUNINGS: &str = "tuning.json";
 /// Verdicts by that and the kernels that were checked.
 pub const CHECKS: &str = "checks.json";
+/// Times of forms of products, by that, the kind of model and the forms.
+pub const TIMES: &str = "times.json";
 
 /// Texts that a file keeps; the next one takes the place of all.
 const MOST: usize = 1000;

@@ -3,6 +3,7 @@
 
 #[path = "../../../tests/support/bless.rs"]
 mod bless;
+mod choice;
 #[path = "../../../tests/cli/mod.rs"]
 mod cli;
 mod conversations;

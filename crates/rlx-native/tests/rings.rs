@@ -55,6 +55,7 @@ impl On {
             template: Err(Error::usage("these tests ask with ids")),
             kv: rlx_core::types::DType::F32,
             activations: Activations::F32.into(),
+            chosen: None,
             temperature: None,
             form: None,
             load_time: Duration::ZERO,

@@ -10,6 +10,7 @@ use crate::gpu::GpuHost;
 use crate::panic::tell_panics;
 use crate::placing::Placing;
 use crate::request::{Options, Prompt, conversation, parse, request};
+use crate::trial::{Chosen, choose};
 use crate::wait::{Pace, Platform, wait};
 use core::cell::RefCell;
 use core::task::{Context, Poll};
@@ -30,9 +31,6 @@ use rlx_core::text::{ChatTemplate, RenderOptions, Special, TemplateValue, Tokeni
 use rlx_core::types::DType;
 use rlx_core::weights::WeightFiles;
 use rlx_core::{Code, Error, Result};
-use rlx_webgpu::device::tune;
-use rlx_webgpu::gpu::Gpu;
-use rlx_webgpu::tuning::key;
 use std::rc::Rc;
 use std::sync::Arc;
 use wasm_bindgen::prelude::*;
@@ -84,11 +82,14 @@ fn local_time() -> i64 {
 /// The engine behind its methods.
 pub(crate) struct State {
     platform: Rc<Platform>,
-    options: Options,
+    pub options: Options,
     pub executor: Executor,
     pub files: Files,
     /// What the device is timed with, before the model is opened.
     pub trial: Option<Trial>,
+    /// Why the model has its activation types, once the device was timed for them.
+    pub chosen: Option<Chosen>,
+    pub disposed: bool,
     opened: Option<Opened>,
     opening: Option<Opening>,
     /// The self-test of the GPU, until it has answered; then its verdict, until the page asks for it.
@@ -140,6 +141,8 @@ impl RlxEngine {
                 executor,
                 files: Files::default(),
                 trial: None,
+                chosen: None,
+                disposed: false,
                 opened: None,
                 opening: None,
                 check: None,
@@ -153,27 +156,6 @@ impl RlxEngine {
         };
         let state = build().map_err(|e| throw(&e))?;
         Ok(RlxEngine { state: Rc::new(RefCell::new(state)), platform })
-    }
-
-    /// Measures which tuning is fastest on the GPU: `{"key", "tuning"}` as JSON. `progress` is called with
-    /// numbers from 0 to 1. An engine that tunes loads no model.
-    pub fn tune(&self, progress: js_sys::Function) -> Promise {
-        let (state, platform) = (self.state.clone(), self.platform.clone());
-        future_to_promise(async move {
-            let webgpu = state.borrow().executor.webgpu.clone();
-            let webgpu = webgpu.ok_or_else(|| {
-                throw(&Error::new(Code::DeviceUnavailable, "no WebGPU device was given"))
-            })?;
-            wait(&platform, Pace::Promises, |cx| state.borrow_mut().executor.poll_probes(cx))
-                .await
-                .map_err(|e| throw(&e))?;
-            // Errors of the listener are ignored.
-            let tell = |share: f64| drop(progress.call1(&JsValue::NULL, &share.into()));
-            let tuning = tune(&webgpu, &|| platform.now(), &tell).await.map_err(|e| throw(&e))?;
-            let key = key(&webgpu.gpu().info());
-            let tuning = tuning.to_string();
-            Ok(Object::new().with("key", &key).with("tuning", &tuning).text().into())
-        })
     }
 
     /// Takes the next bytes of a shard; true when its header is complete.
@@ -207,6 +189,7 @@ impl RlxEngine {
             wait(&platform, pace, |cx| state.borrow_mut().executor.poll_probes(cx))
                 .await
                 .map_err(|e| throw(&e))?;
+            choose(&state, &platform).await.map_err(|e| throw(&e))?;
             state.borrow_mut().open().map_err(|e| throw(&e))?;
             wait(&platform, pace, |cx| state.borrow_mut().poll_ready(cx))
                 .await
@@ -383,6 +366,7 @@ impl RlxEngine {
     /// Frees everything on the device.
     pub fn dispose(&self) {
         let mut s = self.state.borrow_mut();
+        s.disposed = true;
         s.call = None;
         s.trial = None;
         s.check = None;
@@ -402,7 +386,7 @@ impl State {
         (options.context, options.block) = (self.options.context, self.options.block);
         options.conversations = self.options.conversations;
         options.compile.kv = *self.options.kv.get_or_insert(options.compile.kv);
-        options.activations = *self.options.activations.get_or_insert(options.activations);
+        options.activations = self.activations(options.activations);
         options
     }
 
@@ -680,11 +664,13 @@ impl State {
         let fingerprints = Object::new()
             .with("prefill", &fingerprint(prefill))
             .with("decode", &fingerprint(decode));
+        let activations = self.activations(device.target().policy.activations);
         let info = where_it_runs(&about, &self.options, device.target())
             .with("model", &model)
             .with("contextLength", &compiled.context)
             .with("kv", &self.options.kv.map(DType::name))
-            .with("activations", &self.options.activations.map(|a| a.to_string()))
+            .with("activations", &activations.to_string())
+            .with("activationTimes", &self.chosen.as_ref().map(Chosen::tell))
             .with("weightBytes", &compiled.plan.bytes())
             .with("stateBytes", &compiled.state_bytes())
             .with("arenaBytes", &compiled.arena_bytes())

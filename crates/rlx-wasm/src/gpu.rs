@@ -150,6 +150,7 @@ impl HostGpu {
             list.into_iter().flatten().filter_map(Json::as_str).map(Into::into).collect()
         };
         let lanes = |name: &str| json.get(name).and_then(Json::as_u64).unwrap_or(0) as u32;
+        let software = json.get("software").and_then(Json::as_bool) == Some(true);
         let adapter = json.get("adapter").and_then(|a| a.get("vendor")?.as_str());
         let vendor = match adapter {
             Some("apple") => Vendor::Apple,
@@ -176,6 +177,7 @@ impl HostGpu {
             },
             features: names("features"),
             width,
+            software,
             // A page's kernel times come from the browser's own tools: timestamps here are rounded to 100 us.
             timestamps: false,
         };

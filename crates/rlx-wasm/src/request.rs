@@ -35,6 +35,8 @@ pub(crate) struct Options {
     pub tunings: Json,
     /// Stored verdicts of self-tests, by kernels.
     pub checks: Json,
+    /// Stored times of forms, by device and kind of model.
+    pub times: Json,
     /// For RLX's own checks: whether `done` has the tokens, and the logits after the prompt.
     pub logits: bool,
 }
@@ -61,6 +63,7 @@ impl Options {
             tuning: text("tuning").map(Into::into),
             tunings: v.get("tunings").cloned().unwrap_or(Json::Null),
             checks: v.get("checks").cloned().unwrap_or(Json::Null),
+            times: v.get("times").cloned().unwrap_or(Json::Null),
             logits: v.get("logits").and_then(Json::as_bool).unwrap_or(false),
         })
     }

@@ -1,20 +1,92 @@
-//! An engine's device is timed, before the model is opened: see `js/src/contest.ts`.
+//! An engine's device is timed: for its tuning, for a model's activation types before it is opened, and where `auto`
+//! compares devices (see `js/src/contest.ts`).
 
 use crate::answer::Object;
 use crate::engine::{RlxEngine, State, not_open};
 use crate::fault::throw;
-use crate::wait::wait;
-use core::task::{Context, Poll, ready};
+use crate::wait::{Pace, Platform, wait};
+use core::cell::RefCell;
+use core::task::{Context, Poll};
 use js_sys::Promise;
-use rlx_core::Result;
-use rlx_core::runtime::trial::Excerpt;
+use rlx_core::runtime::choice::{Choice, Times};
+use rlx_core::runtime::trial::{Excerpt, Timed};
+use rlx_core::safetensors::json::Json;
+use rlx_core::target::ProgramActivations;
+use rlx_core::{Code, Error, Result};
+use rlx_webgpu::device::tune;
 use rlx_webgpu::gpu::Gpu;
 use rlx_webgpu::tuning::key;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
 
+/// Why a model has its activation types.
+pub(crate) struct Chosen {
+    /// What the executor recommends.
+    pub recommended: ProgramActivations,
+    pub times: Times,
+    /// Whether this load measured it, to be kept under `key`.
+    pub measured: bool,
+    pub key: String,
+}
+
+impl Chosen {
+    /// As `info` has it.
+    pub fn tell(&self) -> Object {
+        let pair = |times: Option<[f64; 2]>| times.map(Vec::from);
+        Object::new()
+            .with("from", &if self.measured { "measured" } else { "remembered" })
+            .with("recommended", &self.recommended.to_string())
+            .with("decodeMs", &pair(self.times.decode))
+            .with("promptMs", &pair(self.times.prompts))
+    }
+}
+
+/// Finds which activation types are faster on the device, or was remembered to be, unless an option names them. Where
+/// that fails the recommended ones are used: what is wrong with the model or the device, `open` says.
+pub(crate) async fn choose(state: &RefCell<State>, platform: &Platform) -> Result<()> {
+    let Some((choice, kept)) = state.borrow_mut().choice() else { return Ok(()) };
+    let (recommended, key) = (choice.recommended(), choice.key().to_owned());
+    let found = choice.times(kept.as_deref(), &|| platform.now()).await;
+    let mut state = state.borrow_mut();
+    if state.disposed {
+        return Err(not_open());
+    }
+    state.chosen = found.ok().map(|(times, measured)| Chosen { recommended, times, measured, key });
+    Ok(())
+}
+
 #[wasm_bindgen]
 impl RlxEngine {
+    /// Measures which tuning is fastest on the GPU: `{"key", "tuning"}` as JSON. `progress` is called with
+    /// numbers from 0 to 1. An engine that tunes loads no model.
+    pub fn tune(&self, progress: js_sys::Function) -> Promise {
+        let (state, platform) = (self.state.clone(), self.platform.clone());
+        future_to_promise(async move {
+            let webgpu = state.borrow().executor.webgpu.clone();
+            let webgpu = webgpu.ok_or_else(|| {
+                throw(&Error::new(Code::DeviceUnavailable, "no WebGPU device was given"))
+            })?;
+            wait(&platform, Pace::Promises, |cx| state.borrow_mut().executor.poll_probes(cx))
+                .await
+                .map_err(|e| throw(&e))?;
+            // Errors of the listener are ignored.
+            let tell = |share: f64| drop(progress.call1(&JsValue::NULL, &share.into()));
+            let tuning = tune(&webgpu, &|| platform.now(), &tell).await.map_err(|e| throw(&e))?;
+            let key = key(&webgpu.gpu().info());
+            let tuning = tuning.to_string();
+            Ok(Object::new().with("key", &key).with("tuning", &tuning).text().into())
+        })
+    }
+
+    /// What the device was timed with for the model's activation types, for the page to keep: `{"key", "times"}` as
+    /// JSON. `None` if it was not, as when that was known.
+    pub fn timed(&self) -> Option<String> {
+        let s = self.state.borrow();
+        let chosen = s.chosen.as_ref().filter(|c| c.measured)?;
+        let times = chosen.times.to_string();
+        Some(Object::new().with("key", &chosen.key).with("times", &times).text())
+    }
+
     /// Call after all headers, before `open`: what the device is, and what of the model it would be timed with.
     pub fn excerpt(&self) -> core::result::Result<String, JsValue> {
         self.state.borrow_mut().excerpt().map_err(|e| throw(&e))
@@ -25,6 +97,10 @@ impl RlxEngine {
         let (state, platform) = (self.state.clone(), self.platform.clone());
         future_to_promise(async move {
             let pace = state.borrow().executor.pace;
+            wait(&platform, pace, |cx| state.borrow_mut().executor.poll_probes(cx))
+                .await
+                .map_err(|e| throw(&e))?;
+            choose(&state, &platform).await.map_err(|e| throw(&e))?;
             wait(&platform, pace, |cx| state.borrow_mut().poll_trial(&mut steps, cx))
                 .await
                 .map_err(|e| throw(&e))?;
@@ -34,6 +110,24 @@ impl RlxEngine {
 }
 
 impl State {
+    /// What is to be timed, and what is kept of it.
+    fn choice(&mut self) -> Option<(Choice, Option<String>)> {
+        if self.options.activations.is_some() || self.chosen.is_some() {
+            return None;
+        }
+        let options = self.model_options();
+        let checkpoint = self.files.checkpoint().ok()?;
+        let choice = Choice::new(&checkpoint, &self.executor.device, &options).ok()??;
+        let kept = self.options.times.get(choice.key()).and_then(Json::as_str).map(Into::into);
+        Some((choice, kept))
+    }
+
+    /// The activation types that were asked for, or found to be faster, or else the recommended ones.
+    pub fn activations(&self, recommended: ProgramActivations) -> ProgramActivations {
+        let chosen = || self.chosen.as_ref().map(|c| c.times.choose(c.recommended));
+        self.options.activations.or_else(chosen).unwrap_or(recommended)
+    }
+
     fn excerpt(&mut self) -> Result<String> {
         let options = self.model_options();
         let excerpt = Excerpt::new(&self.files.checkpoint()?, &options)?;
@@ -47,15 +141,15 @@ impl State {
 
     /// Puts the excerpt on the device, and runs steps there: those that have not begun.
     fn poll_trial(&mut self, steps: &mut u32, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        ready!(self.executor.poll_probes(cx))?;
         if self.trial.is_none() {
             let options = self.model_options();
             let excerpt = Excerpt::new(&self.files.checkpoint()?, &options)?;
-            self.trial = Some(excerpt.start(&self.executor.device, &options)?);
+            let timed = Timed { rows: 1, activations: options.activations.decode };
+            self.trial = Some(excerpt.start(&self.executor.device, &options, &[timed])?);
         }
         let trial = self.trial.as_mut().ok_or_else(not_open)?;
         if *steps > 0 {
-            trial.run(core::mem::take(steps));
+            trial.run(0, core::mem::take(steps));
         }
         trial.poll(cx)
     }

@@ -324,6 +324,15 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
         Some(format!("{}; kernels {:016x}", tuning::key(&self.info), hash(texts)))
     }
 
+    fn timed_as(&self) -> Option<String> {
+        if self.info.software {
+            return None;
+        }
+        let DeviceInfo { features, tuning, .. } = self.info();
+        let words = [features, tuning.into_iter().collect()].concat().join(" ");
+        Some(format!("{}; {words}", tuning::key(&self.info)))
+    }
+
     fn forget_kernels(&self) {
         let mut s = self.state.lock();
         let s = &mut *s;

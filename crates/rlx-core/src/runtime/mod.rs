@@ -1,6 +1,7 @@
 //! Running networks: the device trait, sessions, the engine of language models, the self-test of devices, and what
-//! they are timed with.
+//! they are timed with to choose among them and among their kernels.
 
+pub mod choice;
 pub mod device;
 #[cfg(feature = "encoders")]
 pub mod embed;

@@ -93,6 +93,20 @@ impl ModelOptions {
         self
     }
 
+    /// The compiler's options for one of the programs, of a model whose family has these presets.
+    pub(super) fn of_program(
+        &self,
+        spec: &ProgramSpec,
+        presets: Option<Presets>,
+    ) -> CompileOptions {
+        let mut own = self.compile.clone();
+        own.activations = self.activations.of_rows(spec.seq);
+        if let Some(presets) = presets.filter(|_| self.presets) {
+            presets.profile(spec.seq).apply(&mut own);
+        }
+        own
+    }
+
     /// Adds a program that also returns the last chunk's logits.
     #[must_use]
     pub fn with_logits(mut self) -> Self {
@@ -225,11 +239,7 @@ impl CompiledModel {
         }
         let (mut programs, mut asked, mut reports) = (Vec::new(), Vec::new(), Vec::new());
         for spec in &options.programs {
-            let mut own = options.compile.clone();
-            own.activations = options.activations.of_rows(spec.seq);
-            if let Some(presets) = presets.filter(|_| options.presets) {
-                presets.profile(spec.seq).apply(&mut own);
-            }
+            let own = options.of_program(spec, presets);
             let pipeline = CompilePipeline::new(target.clone()).with_options(own.clone());
             let compiled = pipeline.compile_program(&module, spec)?;
             programs.push(Arc::unwrap_or_clone(compiled.lir));

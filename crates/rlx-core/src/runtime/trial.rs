@@ -1,17 +1,22 @@
-//! What a device is timed with before a host chooses it for a model: decode steps of a few of the model's layers, one
-//! of each kind, at their own sizes. Their weights are zeros, so that headers are enough. The host has the clock.
+//! What a device is timed with before a host chooses it for a model, or how it multiplies: steps of a few of the
+//! model's layers, one of each kind, at their own sizes. Their weights are zeros, so that headers are enough. The host
+//! has the clock.
 
+use crate::compile::CompilePipeline;
 use crate::error::{Code, Error, Result};
 use crate::ir::hir::Module;
+use crate::ir::lir::Program;
 use crate::ir::mir::ParamKind;
-use crate::lower::{CTL, PARAMS, ProgramSpec};
+use crate::lower::{CTL, PARAMS, ProgramSpec, states};
 use crate::models::{self, Checkpoint, Model, Tensors};
+use crate::plan::WeightPlan;
 use crate::profile::Presets;
 use crate::runtime::device::{Bytes, Device, Submission, Ticket, Write, WriteTo};
-use crate::runtime::model::{CompiledModel, ModelOptions};
+use crate::runtime::model::ModelOptions;
 use crate::runtime::session::load::placements;
 use crate::runtime::session::{Opening, Session};
 use crate::sample::{Control, SampleParams};
+use crate::target::Activations;
 use crate::types::{Shape, Type};
 use alloc::format;
 use alloc::string::String;
@@ -26,6 +31,26 @@ pub const CONTEXT: u64 = 256;
 const MOST_BYTES: u64 = 256 << 20;
 /// Bytes of weights that are put at once.
 const PIECE: u64 = 1 << 20;
+
+/// A program whose steps are timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timed {
+    /// Rows of a step: one is a step of decode, more are a prompt of so many tokens, at most [`CONTEXT`].
+    pub rows: u64,
+    /// Activation type in matmuls of packed weights.
+    pub activations: Activations,
+}
+
+impl Timed {
+    /// The program, under a name of its own.
+    fn spec(self) -> ProgramSpec {
+        let usual = match self.rows {
+            1 => ProgramSpec::decode(),
+            rows => ProgramSpec::prefill_last(rows),
+        };
+        ProgramSpec { name: format!("{}_{}", usual.name, self.activations.name()), ..usual }
+    }
+}
 
 /// A few layers of a model.
 pub struct Excerpt {
@@ -94,41 +119,65 @@ impl Excerpt {
         self.scale
     }
 
-    /// Puts the excerpt on a device, compiled with these options.
+    /// Bytes of its weights.
+    pub fn bytes(&self) -> u64 {
+        self.tensors.iter().map(|t| t.2).sum()
+    }
+
+    /// Puts the excerpt on a device, with these programs, which share its weights.
     ///
     /// # Errors
     /// As the compiler, and errors that the device returns at once.
-    pub fn start(&self, device: &Arc<dyn Device>, options: &ModelOptions) -> Result<Trial> {
-        let mut options = ModelOptions { conversations: 0, ..options.clone() };
-        options.programs = Vec::from([ProgramSpec::decode()]);
+    pub fn start(
+        &self,
+        device: &Arc<dyn Device>,
+        options: &ModelOptions,
+        timed: &[Timed],
+    ) -> Result<Trial> {
+        let target = device.target();
+        let mut programs = Vec::new();
+        for timed in timed {
+            let (spec, activations) = (timed.spec(), timed.activations.into());
+            let own = ModelOptions { activations, ..options.clone() };
+            let own = own.of_program(&spec, self.presets);
+            let pipeline = CompilePipeline::new(target.clone()).with_options(own);
+            programs.push(pipeline.compile_program(&self.module, &spec)?.lir);
+        }
         let locate = &mut |name: &str| {
             let found = self.tensors.iter().find(|t| t.0 == name);
-            found.map(|(_, offset, bytes)| (0, *offset, *bytes).into())
+            found.map(|(_, offset, bytes)| (0, *offset, *bytes))
         };
-        let (module, target) = (self.module.clone(), device.target());
-        let compiled = CompiledModel::compile(module, target, &options, self.presets, locate)?;
-        let opening = Opening::programs(device.clone(), &compiled)?;
-        let (session, tickets) = (None, Vec::new());
-        Ok(Trial { opening: Some(opening), session, placed: (0, 0), wanted: 0, tickets })
+        let all: Vec<&Program> = programs.iter().map(|p| &**p).collect();
+        let plan = WeightPlan::new(&all, &target.limits, locate)?;
+        for program in &mut programs {
+            plan.bind(Arc::make_mut(program))?;
+        }
+        let names = timed.iter().map(|t| t.spec().name);
+        let programs = names.zip(programs).collect();
+        let states = states(&self.module, options.compile.caches())?;
+        let opening = Opening::of_programs(device.clone(), plan, states, programs)?;
+        let (timed, session, tickets) = (timed.to_vec(), None, Vec::new());
+        Ok(Trial { timed, opening: Some(opening), session, placed: (0, 0), wanted: None, tickets })
     }
 }
 
 /// An excerpt on a device. Dropping it frees everything there.
 pub struct Trial {
+    timed: Vec<Timed>,
     opening: Option<Opening>,
     session: Option<Session>,
     /// The range of weights that is being put, and how many of its bytes have been.
     placed: (usize, u64),
-    /// Steps that have still to be submitted.
-    wanted: u32,
+    /// Which program's steps have still to be submitted, and how many.
+    wanted: Option<(Timed, u32)>,
     /// Tickets of the others, the last first.
     tickets: Vec<Ticket>,
 }
 
 impl Trial {
-    /// Has [`poll`](Self::poll) run this many steps, at most [`CONTEXT`].
-    pub fn run(&mut self, steps: u32) {
-        self.wanted = steps.min(CONTEXT as u32);
+    /// Has [`poll`](Self::poll) run this many steps, at most [`CONTEXT`], of one of the programs, by its place.
+    pub fn run(&mut self, program: usize, steps: u32) {
+        self.wanted = self.timed.get(program).map(|&timed| (timed, steps.min(CONTEXT as u32)));
     }
 
     /// Waits until the weights are on the device, and then for the steps.
@@ -141,12 +190,13 @@ impl Trial {
             self.session = self.opening.take().map(Opening::finish);
         }
         let session = self.session.as_ref().ok_or_else(|| Error::internal("a trial has failed"))?;
-        let wanted = core::mem::take(&mut self.wanted);
-        if wanted > 0 {
-            let first = first(session)?;
-            for step in 0..wanted {
-                let writes = if step == 0 { &first[..] } else { &[] };
-                let ticket = session.submit("decode", &Submission::new(writes))?;
+        if let Some((timed, steps)) = self.wanted.take() {
+            let (name, first) = (timed.spec().name, first(session, timed.rows)?);
+            for step in 0..steps {
+                // Steps of decode go on from one another; a prompt is the same one each time.
+                let begins = step == 0 || timed.rows > 1;
+                let writes = if begins { &first[..] } else { &[] };
+                let ticket = session.submit(&name, &Submission::new(writes))?;
                 self.tickets.insert(0, ticket);
             }
         }
@@ -178,13 +228,18 @@ fn load(
     opening.poll(cx)
 }
 
-/// What is written before the first of some steps: they begin where the caches are empty.
-fn first(session: &Session) -> Result<[Write; 2]> {
+/// What is written before a step of so many rows that begins where the caches are empty.
+fn first(session: &Session, rows: u64) -> Result<Vec<Write>> {
     let state = |name: &str, words: &[u32]| -> Result<Write> {
         let bytes = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         Ok(Write { to: WriteTo::State(session.state(name)?), offset: 0, bytes })
     };
-    let capacity = CONTEXT as u32;
-    let control = Control { len: 1, limit: u32::MAX, capacity, ..Control::default() };
-    Ok([state(PARAMS, &SampleParams::default().to_words())?, state(CTL, &control.to_words())?])
+    let (len, capacity) = (rows as u32, CONTEXT as u32);
+    let control = Control { len, limit: u32::MAX, capacity, ..Control::default() };
+    let params = state(PARAMS, &SampleParams::default().to_words())?;
+    let mut writes = Vec::from([params, state(CTL, &control.to_words())?]);
+    if rows > 1 {
+        writes.push(Write { to: WriteTo::Input(0), offset: 0, bytes: vec![0; 4 * rows as usize] });
+    }
+    Ok(writes)
 }

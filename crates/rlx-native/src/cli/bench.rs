@@ -3,6 +3,7 @@
 use super::kernel_times::{Show, time_kernels};
 use super::options::ModelArgs;
 use super::{print_json, print_text};
+use crate::choice::ChosenJson;
 use crate::load::Model;
 use crate::platform::peak_rss_bytes;
 use crate::tools::bench::{BenchOptions, Turns, bench as measure};
@@ -59,6 +60,8 @@ struct Measured {
     adapter: String,
     kv: &'static str,
     activations: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    activation_times: Option<ChosenJson>,
     prompt_tokens: u32,
     tokens: u32,
     depth: u32,
@@ -95,6 +98,7 @@ pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
         adapter: info.adapter,
         kv: model.kv.name(),
         activations: model.activations.to_string(),
+        activation_times: model.chosen.as_ref().map(ChosenJson::from),
         prompt_tokens: args.prompt_tokens,
         tokens: args.tokens,
         depth: args.depth,
@@ -104,9 +108,10 @@ pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
         print_json(&m)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let chosen = model.chosen.as_ref().map_or(String::new(), |c| format!("layers    {c}\n"));
     let peak = m.peak_rss_bytes.map_or("unknown".into(), |n| format!("{:.1} MB", n as f64 / 1e6));
     print_text(&format!(
-        "{} ({}), kv {}, activations {}\n\
+        "{} ({}), kv {}, activations {}\n{chosen}\
          prefill   {:>10.1} tokens/s over {} tokens at depth {}\n\
          decode    {:>10.1} tokens/s over {} tokens\n\
          a token   {} dispatches, {} submits, {} bytes read back\n\

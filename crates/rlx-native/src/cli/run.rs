@@ -2,6 +2,7 @@
 
 use super::options::{FormArgs, ModelArgs, Overflow, SampleArgs};
 use super::{print_json, print_text};
+use crate::choice::ChosenJson;
 use crate::generate::{Answer, chat_tokens, generate, raw_tokens};
 use crate::load::Model;
 use crate::overflow::{Fitted, LeftOut, fit};
@@ -63,6 +64,9 @@ pub struct AnswerJson<'a> {
     peak_rss_bytes: Option<u64>,
     kv: &'static str,
     activations: String,
+    /// Why these, where the device was timed for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    activation_times: Option<ChosenJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     top_logits: Option<Vec<(u32, f32)>>,
 }
@@ -93,6 +97,7 @@ impl<'a> AnswerJson<'a> {
             peak_rss_bytes: peak_rss_bytes(),
             kv: model.kv.name(),
             activations: model.activations.to_string(),
+            activation_times: model.chosen.as_ref().map(ChosenJson::from),
             top_logits: top_logits
                 .map(|k| largest(answer.logits.as_deref().unwrap_or_default(), k as usize)),
         }

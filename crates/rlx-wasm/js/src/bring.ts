@@ -8,7 +8,7 @@ import { languageFiles, openModel } from './folder.js';
 import type { ModelFiles } from './folder.js';
 import { GpuHost } from './gpu_host.js';
 import type { ScopeError } from './gpu_host.js';
-import { CHECKS, keep, kept, TUNINGS } from './kept.js';
+import { CHECKS, keep, kept, TIMES, TUNINGS } from './kept.js';
 import { Integrity } from './integrity.js';
 import { lazy } from './lazy.js';
 import { load } from './loader.js';
@@ -105,6 +105,11 @@ export function bring(options: LoadOptions, { onProgress, tokens }: Extra = opti
       if (found) {
         const { kernels, verdict } = JSON.parse(found) as { kernels: string; verdict: string };
         keep(CHECKS, kernels, verdict); // where it cannot be kept it is found again
+      }
+      const timed = engine.timed();
+      if (timed) {
+        const { key, times } = JSON.parse(timed) as { key: string; times: string };
+        keep(TIMES, key, times);
       }
       return engine;
     },
@@ -203,7 +208,7 @@ export async function chooseDevice(options: DeviceOptions, fallback: string | nu
   if (device !== 'cpu') {
     try {
       const host = await GpuHost.create(gpu ?? (globalThis.navigator as Navigator | undefined)?.gpu, { software: device === 'webgpu' });
-      return { host, options: { ...common, device: 'webgpu', fallbackReason: null, tuning, tunings: kept(TUNINGS), checks: kept(CHECKS) } };
+      return { host, options: { ...common, device: 'webgpu', fallbackReason: null, tuning, tunings: kept(TUNINGS), checks: kept(CHECKS), times: kept(TIMES) } };
     } catch (error) {
       if (device === 'webgpu') throw error;
       return { host: null, options: { ...common, device: 'cpu', fallbackReason: toRlxError(error).what } };

@@ -60,6 +60,8 @@ const MODE_READ = 1;
 /** `describe`'s JSON. */
 export interface GpuDescription {
   adapter: { vendor: string; architecture: string; device: string; description: string; fallback: boolean };
+  /** Whether the processor simulates it. */
+  software: boolean;
   limits: { [name: string]: number };
   features: string[];
   wgslFeatures: string[];
@@ -438,6 +440,7 @@ async function describe(gpu: GPU, adapter: GPUAdapter, device: GPUDevice): Promi
       description: info?.description ?? '',
       fallback: info?.isFallbackAdapter ?? false,
     },
+    software: isSoftware(info),
     limits,
     features: OPTIONAL_FEATURES.filter((name) => device.features.has(name)),
     wgslFeatures: [...(gpu.wgslLanguageFeatures ?? [])].sort(),

@@ -159,6 +159,7 @@ export class Instance implements Around {
       pushHeader: (shard, name, fileBytes, chunk) => call((e) => e.pushHeader(shard, name, fileBytes, chunk)),
       open: () => wait((e) => e.open()),
       estimate: () => wait((e) => e.estimate()),
+      timed: () => call((e) => e.timed()),
       excerpt: () => call((e) => e.excerpt()),
       trial: (steps) => wait((e) => e.trial(steps)),
       placements: (shard) => call((e) => e.placements(shard)),

@@ -9,6 +9,8 @@ export const TUNINGS = 'rlx.tunings';
 export const CHECKS = 'rlx.checks';
 /** What `auto` has timed, by adapter, version, class of model and build for the CPU. */
 export const SPEEDS = 'rlx.speeds';
+/** What the forms of a GPU's products took, by adapter, version, kind of model and forms. */
+export const TIMES = 'rlx.times';
 
 /** Most texts under one name; the oldest are removed. */
 const MOST = 64;
@@ -25,7 +27,7 @@ export interface Lent {
 let borrowed: { texts: Lent; tell: (name: string, key: string, text: string) => void } | undefined;
 
 /** Everything that is stored, to be lent to a worker. */
-export const lend = (): Lent => (Object.fromEntries([TUNINGS, CHECKS, SPEEDS].map((name) => [name, kept(name)])));
+export const lend = (): Lent => (Object.fromEntries([TUNINGS, CHECKS, SPEEDS, TIMES].map((name) => [name, kept(name)])));
 
 /** From now on `texts` are what is stored here, and `tell` is told what is to be stored. */
 export function borrow(texts: Lent, tell: (name: string, key: string, text: string) => void): void {

@@ -97,7 +97,8 @@ export interface LoadOptions extends KeepingOptions {
   kv?: KvType;
   /**
    * Activation type in matmuls of packed weights, or two of them, for decode and for prompts: `int16/int8`. Default: the
-   * device's, see `info().activations`. A type that the device's kernels do not have is an error.
+   * device's, see `info().activations`; a GPU is timed before its first model of a kind, and has f32 where integers
+   * are not faster: see `info().activationTimes`. A type that the device's kernels do not have is an error.
    */
   activations?: ActivationTypes;
   /**
@@ -226,6 +227,8 @@ export interface EngineInfo {
   contextLength: number;
   kv: KvType;
   activations: ActivationTypes;
+  /** Why these, where the GPU was timed for them; null on the CPU, and where an option names the types. */
+  activationTimes: ActivationTimes | null;
   /** Bytes on the device. */
   weightBytes: number;
   stateBytes: number;
@@ -243,6 +246,20 @@ export interface EngineInfo {
   decodeTokensPerSecond: number | null;
   /** Prompt tokens of the last call that were in the caches already. */
   reusedTokens: number;
+}
+
+/**
+ * What a GPU was timed with before a model was loaded: steps of a few of its layers, in milliseconds, first with the
+ * recommended type, then with f32. Floats are more faithful, so integers are taken where they gain 5 %.
+ */
+export interface ActivationTimes {
+  /** Whether this load measured it, or an earlier one of this origin. */
+  from: 'measured' | 'remembered';
+  recommended: ActivationTypes;
+  /** Null where f32 is recommended. */
+  decodeMs: [number, number] | null;
+  /** Of a prompt of 128 tokens. */
+  promptMs: [number, number] | null;
 }
 
 /** How `auto` chose between a GPU and the CPU. */

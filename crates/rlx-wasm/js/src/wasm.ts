@@ -33,6 +33,8 @@ export interface WasmOptions {
   tunings?: { [key: string]: string };
   /** Stored verdicts by kernels, as `found` returned them in earlier loads. */
   checks?: { [kernels: string]: string };
+  /** Stored times of forms, as `timed` returned them in earlier loads. */
+  times?: { [key: string]: string };
   /** Threads of the CPU, including the page's own; more than one only in a module whose workers have joined. */
   threads: number;
   /** For RLX's own checks: whether `done` has the sampled ids and the logits after the prompt. */
@@ -169,6 +171,11 @@ export interface WasmEngine extends WasmLoading {
   checks(): boolean;
   /** The verdict of the self-test, once: `{"kernels", "verdict"}` as JSON; undefined if none ran. */
   found(): string | undefined;
+  /**
+   * What `open` has timed for the activation types: `{"key", "times"}` as JSON; undefined if it had nothing to time, or
+   * knew it.
+   */
+  timed(): string | undefined;
   /** The tokens of a text; with `special` as the text of a whole prompt. Valid after `open`, as the next two. */
   tokenize(text: string, special: boolean): Uint32Array;
   /** The tokens of the prompt that a call with these messages and variables has. */

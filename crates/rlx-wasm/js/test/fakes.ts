@@ -227,6 +227,10 @@ export class FakeEngine implements WasmEngine {
     this.log.push('open');
   }
 
+  timed(): string | undefined {
+    return undefined;
+  }
+
   excerpt() {
     return JSON.stringify({ device: 'a fake; ; rlx 0.0.0', class: 'fake', scale: 1 });
   }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
-import { borrow, CHECKS, keep, kept, lend, SPEEDS, TUNINGS } from '../src/kept.js';
+import { borrow, CHECKS, keep, kept, lend, SPEEDS, TIMES, TUNINGS } from '../src/kept.js';
 
 const page = globalThis as { localStorage?: unknown };
 afterEach(() => {
@@ -46,7 +46,7 @@ test('of many texts the latest are kept, and one kept again is among them', () =
 test('a worker is lent all that is kept about devices, and what it finds is told', () => {
   store('{"a key":"a text"}');
   const lent = lend();
-  assert.deepEqual(lent, Object.fromEntries([TUNINGS, CHECKS, SPEEDS].map((name) => [name, { 'a key': 'a text' }])));
+  assert.deepEqual(lent, Object.fromEntries([TUNINGS, CHECKS, SPEEDS, TIMES].map((name) => [name, { 'a key': 'a text' }])));
   const told: string[][] = [];
   borrow(lent, (...found) => told.push(found));
   assert.ok(keep(SPEEDS, 'other', '1 2'));

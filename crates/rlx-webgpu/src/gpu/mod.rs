@@ -112,6 +112,8 @@ pub struct GpuInfo {
     pub wgsl: Wgsl,
     /// The lanes of its subgroups, and how they are known.
     pub width: Width,
+    /// Whether the processor simulates it.
+    pub software: bool,
     /// Whether [`Gpu::submit_timed`] notes times.
     pub timestamps: bool,
 }

@@ -202,6 +202,7 @@ impl NativeGpu {
                 f16: features.contains(wgpu::Features::SHADER_F16),
             },
             width,
+            software: about.device_type == wgpu::DeviceType::Cpu,
             timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         };
         Ok(NativeGpu { device, queue, info, lost, uncaught, tables: Lock::default() })

@@ -302,6 +302,13 @@ pub trait Device: Anywhere {
         None
     }
 
+    /// Cache key of times of the device's kernels: adapter, driver, version, features in use. `None` where one form of
+    /// its products is the fastest everywhere, or nobody waits for it, so that it is not timed: see
+    /// [`choice`](crate::runtime::choice).
+    fn timed_as(&self) -> Option<String> {
+        None
+    }
+
     /// Frees kernels that no program uses: those of a self-test, and those with a feature that is avoided.
     fn forget_kernels(&self) {}
 
