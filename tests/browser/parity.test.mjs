@@ -61,7 +61,7 @@ function assertSameProgram(testCase, { target, kv, activations, contextLength, f
   }
 }
 
-const DEFAULTS = { cpu: ['f16', 'int8'], webgpu: ['f16', 'int8'] };
+const DEFAULTS = { cpu: ['f16', 'int8'], webgpu: ['f16', 'int16/int8'] };
 
 for (const executor of EXECUTORS) {
   const { name, device, build, adapter } = executor;
