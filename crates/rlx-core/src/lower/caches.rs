@@ -55,7 +55,7 @@ pub fn check_target(module: &Module, kv: DType, target: &Target) -> Result<()> {
             return Ok(());
         }
         let names: Vec<&str> = types.iter().map(|t| t.name()).collect();
-        let has = names.join(" and ");
+        let has = names.join(", ");
         return refused(format!("the {} device has no caches of {kv}, it has {has}", target.name));
     }
     let per = target.cache_heads(kv);

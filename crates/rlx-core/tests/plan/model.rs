@@ -172,7 +172,7 @@ fn caches_that_a_device_or_a_model_cannot_have_are_named_before_anything_is_load
     let (bf16, gpu) = (DType::BF16, targets::gpu());
     let e = with_caches(&rustdoc_2m("f16"), &gpu, bf16).unwrap_err();
     assert_eq!(e.code, Code::Unsupported);
-    assert_eq!(e.what, "the webgpu device has no caches of bf16, it has f32 and f16 and q8_0");
+    assert_eq!(e.what, "the webgpu device has no caches of bf16, it has f32, f16, q8_0, q4_0");
     assert_eq!(e.hint, "take caches of f16: --kv f16, or kv: 'f16' for Engine.load");
     let q8_0 = DType::Block(BlockFormat::Q8_0);
     // Heads of 16.
