@@ -7,9 +7,12 @@ use rlx_core::target::{
 };
 use rlx_core::types::{BlockFormat, DType};
 
-/// What caches of keys and values may be of.
-pub(crate) const CACHES: &[DType] =
-    &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0), DType::Block(BlockFormat::Q4_0)];
+/// What caches of keys and values may be of. A page's download has no room for attention over `q4_0`.
+pub(crate) const CACHES: &[DType] = if cfg!(target_arch = "wasm32") {
+    &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)]
+} else {
+    &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0), DType::Block(BlockFormat::Q4_0)]
+};
 
 /// Whether kernels multiply activations of 16 bits. They are a second form of every format's kernel, for which a page's
 /// download has no room.

@@ -8,8 +8,12 @@ use rlx_core::target::{
 use rlx_core::types::{BlockFormat, DType};
 
 /// What caches of keys and values may be of.
-pub(crate) const CACHES: &[DType] =
-    &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0), DType::Block(BlockFormat::Q4_0)];
+/// In a page the CPU, which says whether the GPU is right, has none of `q4_0`.
+pub(crate) const CACHES: &[DType] = if cfg!(target_arch = "wasm32") {
+    &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)]
+} else {
+    &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0), DType::Block(BlockFormat::Q4_0)]
+};
 
 /// Two blocks of `q8_0` are 17 words and two of `q4_0` 9, one is half as many: kernels write words.
 pub(crate) const BLOCK_HEADS: u64 = 64;

@@ -8,7 +8,9 @@
 //!             decode, their scale multiplied with a block's sum, and with a position's weight
 
 use super::attention_loops::{BLOCK, Loops, Queries};
-use super::cells::{Cells, F16, F32, Q4_0, Q8_0};
+#[cfg(not(target_arch = "wasm32"))]
+use super::cells::Q4_0;
+use super::cells::{Cells, F16, F32, Q8_0};
 use super::kv_write::Cache;
 use super::{Kernel, Planned, claim, control, dims};
 use crate::place::Split;
@@ -236,6 +238,7 @@ where
         match self.cache.dtype {
             F16::DTYPE => self.attend::<S, F16>(s),
             Q8_0::DTYPE => self.attend::<S, Q8_0>(s),
+            #[cfg(not(target_arch = "wasm32"))]
             Q4_0::DTYPE => self.attend::<S, Q4_0>(s),
             _ => self.attend::<S, F32>(s),
         }

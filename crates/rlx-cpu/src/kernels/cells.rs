@@ -24,6 +24,7 @@ pub(super) struct F16;
 /// An f16, then 32 bytes.
 pub(super) struct Q8_0;
 /// An f16, then 16 bytes: the low halves are the first 16 elements plus 8, the high halves the others.
+#[cfg(not(target_arch = "wasm32"))]
 pub(super) struct Q4_0;
 
 impl Cells for F32 {
@@ -81,6 +82,7 @@ impl Cells for Q8_0 {
     }
 }
 
+#[cfg(not(target_arch = "wasm32"))]
 impl Cells for Q4_0 {
     const BLOCK: usize = 32;
     const DTYPE: DType = DType::Block(BlockFormat::Q4_0);

@@ -5,7 +5,9 @@
 //! shares      heads of the cache
 //! numerics    f16 rounds halves to even, q8_0 away from zero, q4_0 up: the reference encoder's bits
 
-use super::cells::{Cells, F16, Q4_0, Q8_0};
+#[cfg(not(target_arch = "wasm32"))]
+use super::cells::Q4_0;
+use super::cells::{Cells, F16, Q8_0};
 use super::{Kernel, Planned, claim, control, convert, dims, quantize_rows};
 use crate::place::Split;
 use crate::simd::Level;
@@ -62,6 +64,7 @@ impl Cache {
         match self.dtype {
             F16::DTYPE => convert::write(level, DType::F16, x, row),
             Q8_0::DTYPE => quantize_rows::encode(level, BlockFormat::Q8_0, x, row),
+            #[cfg(not(target_arch = "wasm32"))]
             Q4_0::DTYPE => quantize_rows::encode(level, BlockFormat::Q4_0, x, row),
             _ => row.copy_from_slice(bytemuck::cast_slice(x)),
         }

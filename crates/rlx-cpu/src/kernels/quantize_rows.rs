@@ -58,6 +58,7 @@ impl Kernel for Quantize {
 pub(super) fn encode(level: Level, format: BlockFormat, x: &[f32], y: &mut [u8]) {
     match format {
         BlockFormat::Q8_0 => dispatch(level, ToQ8_0 { x, y }),
+        #[cfg(not(target_arch = "wasm32"))]
         BlockFormat::Q4_0 => dispatch(level, ToQ4_0 { x, y }),
         #[cfg(not(target_arch = "wasm32"))]
         BlockFormat::Q15_0 => dispatch(level, ToQ15_0 { x, y }),
@@ -104,11 +105,13 @@ impl Task for ToQ8_0<'_> {
 }
 
 /// For caches: no activations are of `q4_0`.
+#[cfg(not(target_arch = "wasm32"))]
 struct ToQ4_0<'a> {
     x: &'a [f32],
     y: &'a mut [u8],
 }
 
+#[cfg(not(target_arch = "wasm32"))]
 impl Task for ToQ4_0<'_> {
     type Output = ();
     #[inline(always)]

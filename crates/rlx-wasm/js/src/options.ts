@@ -21,7 +21,7 @@ export function checkOptions(options: LoadOptions): void {
     }
   };
   oneOf('device', ['auto', 'webgpu', 'cpu']);
-  oneOf('kv', ['f32', 'f16', 'q8_0', 'q4_0']);
+  oneOf('kv', ['f32', 'f16', 'q8_0']);
   const { activations } = options;
   if (activations !== undefined && !/^(f32|int8|int16)(\/(f32|int8|int16))?$/.test(activations)) {
     throw usage(`activations is ${String(activations)}, it must be f32, int8 or int16, or two of them such as int16/int8`, 'activations');

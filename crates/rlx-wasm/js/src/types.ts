@@ -51,7 +51,7 @@ export type ActivationType = 'f32' | 'int8' | 'int16';
 /** One type, or those of decode and of prompts. */
 export type ActivationTypes = ActivationType | `${ActivationType}/${ActivationType}`;
 /** Element types that the key-value cache may have. */
-export type KvType = 'f32' | 'f16' | 'q8_0' | 'q4_0';
+export type KvType = 'f32' | 'f16' | 'q8_0';
 
 /** What to load and where to run it. */
 export interface LoadOptions extends KeepingOptions {
@@ -91,8 +91,7 @@ export interface LoadOptions extends KeepingOptions {
   cache?: boolean;
   /**
    * Element type of the key-value cache. Default: the device's, see `info().kv`. `q8_0` (blocks of 32, 34
-   * bytes each) takes about half the memory of `f16`, `q4_0` (18 bytes each) about a quarter, with answers that differ
-   * more from those of `f32`. Both need heads of whole blocks, on WebGPU of whole 64.
+   * bytes each) takes about half the memory of `f16` and needs heads of whole blocks, on WebGPU of whole 64.
    */
   kv?: KvType;
   /**

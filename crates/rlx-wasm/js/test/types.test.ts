@@ -20,7 +20,7 @@ export const loads = [
   // @ts-expect-error a device that is not one of the three
   { model: 'a', device: 'gpu' },
   // @ts-expect-error a type that no cache has
-  { model: 'a', kv: 'q4_1' },
+  { model: 'a', kv: 'q4_0' },
   // @ts-expect-error addresses and files do not mix
   { model: ['a', new Blob()] },
   // @ts-expect-error a typing mistake
