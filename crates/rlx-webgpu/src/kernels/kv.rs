@@ -17,6 +17,10 @@ pub(super) enum Kv {
     Q4_0,
 }
 
+/// The texts of `q4_0`. A page has no such caches, and does not download them.
+const READ_Q4_0: &str = if cfg!(target_arch = "wasm32") { "" } else { wgsl!("kv/read_q4_0.wgsl") };
+const MAKE_Q4_0: &str = if cfg!(target_arch = "wasm32") { "" } else { wgsl!("kv/make_q4_0.wgsl") };
+
 impl Kv {
     /// Of a cache that its kernel's `takes` let pass.
     pub fn of(cache: &Slice) -> Self {
@@ -53,7 +57,7 @@ impl Kv {
         let reader = match self {
             Self::F32 | Self::F16 => return String::new(),
             Self::Q8_0 => wgsl!("kv/read_q8_0.wgsl"),
-            Self::Q4_0 => wgsl!("kv/read_q4_0.wgsl"),
+            Self::Q4_0 => READ_Q4_0,
         };
         let mut text = String::new();
         for (i, var) in vars.iter().enumerate() {
@@ -69,7 +73,7 @@ impl Kv {
         let maker = match self {
             Self::F32 | Self::F16 => return String::new(),
             Self::Q8_0 => wgsl!("kv/make_q8_0.wgsl"),
-            Self::Q4_0 => wgsl!("kv/make_q4_0.wgsl"),
+            Self::Q4_0 => MAKE_Q4_0,
         };
         let halves = (threads / 16 * 17).to_string();
         let values = [("threads", threads.to_string()), ("halves", halves)];
