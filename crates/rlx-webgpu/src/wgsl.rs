@@ -1,6 +1,7 @@
-//! Texts of WGSL files without their comments, which are a quarter of them: no page downloads those.
+//! Texts of WGSL files without their comments, which are a quarter of them, and without indentation: no page downloads
+//! those.
 
-/// The text of a WGSL file without comments, or `wgsl!(text: …)` of a constant text.
+/// The text of a WGSL file without comments and indentation, or `wgsl!(text: …)` of a constant text.
 macro_rules! wgsl {
     ($path:literal) => {
         wgsl!(text: include_str!($path))
@@ -13,12 +14,12 @@ macro_rules! wgsl {
     }};
 }
 
-/// Bytes of a text without its comments.
+/// Bytes of a text without its comments and indentation.
 pub(crate) const fn kept(text: &str) -> usize {
     strip::<0>(text).1
 }
 
-/// A text without its comments, and without lines that have nothing else. `N` is what [`kept`] says.
+/// A text without its comments and indentation, and without lines that have nothing else. `N` is what [`kept`] says.
 pub(crate) const fn without_comments<const N: usize>(text: &str) -> [u8; N] {
     strip(text).0
 }
@@ -38,6 +39,9 @@ const fn strip<const N: usize>(text: &str) -> ([u8; N], usize) {
     let mut start = 0;
     while start < text.len() {
         // The line is `start..end`, of which `start..code` stays.
+        while start < text.len() && text[start] == b' ' {
+            start += 1;
+        }
         let mut end = start;
         while end < text.len() && text[end] != b'\n' {
             end += 1;
@@ -74,7 +78,7 @@ mod tests {
 
     #[test]
     fn comments_go_and_nothing_else() {
-        const TEXT: &str = "// – head\nlet a = b / c; // why\n\n    // alone\nlet {{d}} = 1;";
+        const TEXT: &str = "// – head\nlet a = b / c; // why\n\n    // alone\n    let {{d}} = 1;";
         const KEPT: [u8; kept(TEXT)] = without_comments(TEXT);
         assert_eq!(core::str::from_utf8(&KEPT), Ok("let a = b / c;\n\nlet {{d}} = 1;"));
     }
