@@ -265,6 +265,7 @@ fn a_split_norms_heads_before_it_rotates_them() {
                     // What is stored is rounded to the cache's type: a step of it apart at most.
                     let step = match dtype {
                         DType::F16 => 1e-3,
+                        DType::Block(BlockFormat::Q4_0) => 1.0 / 8.0,
                         DType::Block(_) => 1.0 / 127.0,
                         _ => 1e-6,
                     };
@@ -297,13 +298,10 @@ fn elements(dtype: DType, bytes: &[u8]) -> Vec<f64> {
             let halves = bytes.chunks_exact(2);
             halves.map(|b| f16::from_le_bytes([b[0], b[1]]).to_f64()).collect()
         }
-        DType::Block(_) => {
-            let blocks = bytes.chunks_exact(34);
-            let block = |b: &[u8]| {
-                let scale = f16::from_le_bytes([b[0], b[1]]).to_f64();
-                b[2..].iter().map(|&q| scale * f64::from(q.cast_signed())).collect::<Vec<_>>()
-            };
-            blocks.flat_map(block).collect()
+        DType::Block(b) => {
+            let mut row = vec![0.0; bytes.len() / b.bytes() * b.elements()];
+            rlx_core::formats::decode_row(dtype, bytes, &mut row).expect("whole blocks");
+            row.into_iter().map(f64::from).collect()
         }
         _ => floats(bytes).into_iter().map(f64::from).collect(),
     }

@@ -39,8 +39,8 @@ pub(super) fn is_f32(i: usize, ty: &Type) -> Taken {
     if fits { Ok(()) } else { Err(not(i, ty)) }
 }
 
-/// Whether there are kernels for int8 blocks of 256. Tests compare them with blocks of 32; no device asks for them, so a
-/// page downloads none.
+/// Whether there are kernels for int8 blocks of 256. Tests compare them with blocks of 32; no device asks for them, so
+/// a page downloads none.
 pub(super) const SUPER_BLOCKS: bool = !cfg!(target_arch = "wasm32");
 
 /// Refuses blocks of x that no product of the target reads.
