@@ -27,8 +27,8 @@ pub const DEFAULT_LIMITS: Limits =
     Limits { buffer: 256 << 20, binding: 128 << 20, storage_buffers: 8, alignment: 256 };
 
 /// How a model is run here. A chunk has enough rows for every core of a large GPU, which a slow one is not
-/// given at once: submissions are kept short, because the screen is drawn in between. Decode has low parts of x
-/// too, which costs it little while it waits for weights; a prompt, which is all products, has not.
+/// given at once: submissions are kept short, because the screen is drawn in between. Decode waits for
+/// weights, so integers of two parts cost it little. A prompt is all products, so its integers have one part.
 const POLICY: Policy = Policy {
     chunk: 512,
     short: Some(64),

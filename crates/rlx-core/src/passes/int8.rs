@@ -49,7 +49,7 @@ fn wants_parts(cx: &Context<'_>) -> bool {
     matches!(cx.options.activations, Activations::Int16 | Activations::Mixed)
 }
 
-/// Whether the device makes integers of two parts of several rows as they are asked for.
+/// Whether the device can turn several rows of x into integers of two parts, as the options ask for them.
 fn makes_parts(cx: &Context<'_>) -> bool {
     let rows = Type::tensor(DType::F32, Shape::of(&[2, 32]));
     let op = quantizer(BlockFormat::Q15_0, &rows, cx);

@@ -1,5 +1,5 @@
-// matmul      y_s[n] = f(sum_k q[k] W_s[n, k] + b_s[n]) (+ residual[n]), one row of x; q is x, or x in int8
-//             blocks, with a norm of x * w / sqrt(mean(x^2) + eps); with glu y[n] = f(y_0[n]) * y_1[n]
+// matmul      y_s[n] = f(sum_k q[k] W_s[n, k] + b_s[n]) (+ residual[n]), one row of x; q is x, or x in blocks
+//             of integers, with a norm of x * w / sqrt(mean(x^2) + eps); with glu y[n] = f(y_0[n]) * y_1[n]
 // shapes      x f32[1, {{k}}]    W_s [rows_s, {{k}}]    y_s f32[1, rows_s]
 // bytes       every weight byte once, x once a workgroup (the caches'), 4 a result
 // launch      {{threads}} threads bring x to the workgroup's memory, {{span}} shares of 64 elements at a time; a team

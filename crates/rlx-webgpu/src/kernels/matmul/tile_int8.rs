@@ -1,7 +1,7 @@
 //! Several rows of x in blocks of integers: integer dot products, which WGSL has where `dot4I8Packed` is.
 //!
-//! In `tile_int8.wgsl`, for chunk `c` (0 or 1) of 32 elements, row `r` of x with the scale `s`, and row `n` of a
-//! weight, of these what the step's formats need:
+//! `tile_int8.wgsl` keeps the following for chunk `c` (0 or 1) of 32 elements, row `r` of x with the scale `s`, and
+//! row `n` of a weight. Numbers that no format of the step needs are left out:
 //!
 //! ```text
 //! x_scales[64 c + r] = (s, s sum(x[0..32]))                      or (s, s sum(x[0..16]), s sum(x[16..32]))
@@ -44,7 +44,7 @@ const EITHER: &str = "if half == 0u {
             x_scales[r] = x.scale * sums_of(x);
         }";
 
-/// The products of a chunk: a loop over two would keep all its addresses.
+/// The products of chunk `{h}`. Each chunk has its own copy: a loop over two chunks is slower.
 const CHUNK: &str = "let first{h} = columns(tn, {h}u);
         low0 += products(tm, {h}u, first{h});
         low1 += products(tm + 16u, {h}u, first{h});

@@ -1,5 +1,5 @@
-//! A row of x that becomes blocks of integers, of one byte or of two: the high and the low parts of int16 stand in a
-//! table each, and each product is one of both.
+//! A row of x that becomes blocks of integers of one byte, or of two. Of int16 the high bytes are in one table and the
+//! low bytes in another, and a weight is multiplied with both.
 
 use super::super::activations;
 use super::{Context, Form, Parts, SHARE, Team, WORKGROUP_WORDS};
@@ -32,8 +32,8 @@ fn others(team: &Team, results: u64) -> u64 {
     exchanged(team).max(super::scratch(team, results)) + team.threads / team.lanes * results
 }
 
-/// Words of the workgroup's memory for a row of `k` elements, or for what cannot be parted of it, and a team that has
-/// `results` sums; without the sums of the blocks' quants.
+/// Words of the workgroup's memory that a row of `k` elements needs at least, for a team that has `results` sums. Rows
+/// of int16 without a norm may come in spans, so one span is enough. The sums of the blocks' quants are not counted.
 pub(super) fn words(k: u64, format: BlockFormat, normed: bool, team: &Team, results: u64) -> u64 {
     // A norm wants all of the row before any of it is quantised.
     let whole = normed || parts(format) == 1;
