@@ -4,6 +4,9 @@ use crate::types::{Binding, OUT_ROWS, SEQ};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+/// Name of the program for a last chunk of few rows.
+const SHORT: &str = "prefill_short";
+
 /// Which of a model's programs to make.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgramSpec {
@@ -50,7 +53,12 @@ impl ProgramSpec {
 
     /// A last chunk of few rows.
     pub fn prefill_short(rows: u64) -> Self {
-        Self { name: "prefill_short".into(), seq: rows, ..Self::decode() }
+        Self { name: SHORT.into(), seq: rows, ..Self::decode() }
+    }
+
+    /// Whether this is [`prefill_short`](Self::prefill_short), with logits or without.
+    pub fn is_short(&self) -> bool {
+        self.name.starts_with(SHORT)
     }
 
     /// Every row's logits, and the taps if asked.

@@ -100,17 +100,23 @@ impl ModelOptions {
         presets: Option<Presets>,
     ) -> CompileOptions {
         let mut own = self.compile.clone();
-        own.activations = self.activations.of_rows(spec.seq);
+        own.activations = if spec.is_short() {
+            self.activations.of_short_prompts()
+        } else {
+            self.activations.of_rows(spec.seq)
+        };
         if let Some(presets) = presets.filter(|_| self.presets) {
             presets.profile(spec.seq).apply(&mut own);
         }
         own
     }
 
-    /// Adds a program that also returns the last chunk's logits.
+    /// Adds programs that also return a prompt's last logits. Asked last, after [`with_short`](Self::with_short).
     #[must_use]
     pub fn with_logits(mut self) -> Self {
+        let short = self.programs.iter().find(|p| p.is_short()).cloned();
         self.programs.push(ProgramSpec::prefill_last(self.chunk).with_logits());
+        self.programs.extend(short.map(ProgramSpec::with_logits));
         self
     }
 }

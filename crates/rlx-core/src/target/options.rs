@@ -68,6 +68,17 @@ impl ProgramActivations {
     pub fn of_rows(self, rows: u64) -> Activations {
         if rows == 1 { self.decode } else { self.prompts }
     }
+
+    /// The type in the program for short prompts. Its time goes to weights from memory more than to products, so it has
+    /// low parts where decode has them; prompts in f32 stay in f32.
+    pub fn of_short_prompts(self) -> Activations {
+        match self.prompts {
+            Activations::Int8 | Activations::Mixed if self.decode == Activations::Int16 => {
+                self.decode
+            }
+            prompts => prompts,
+        }
+    }
 }
 
 impl From<Activations> for ProgramActivations {
@@ -208,5 +219,22 @@ mod tests {
         let types = ProgramActivations::from_names("int16/int8");
         let of = |rows| types.map(|t| t.of_rows(rows));
         assert_eq!([of(1), of(2)], [Some(Activations::Int16), Some(Activations::Int8)]);
+    }
+
+    #[test]
+    fn short_prompts_have_low_parts_where_decode_has_them_and_prompts_have_integers() {
+        let short =
+            |types| ProgramActivations::from_names(types).unwrap().of_short_prompts().name();
+        for (types, want) in [
+            ("int16/int8", "int16"),
+            ("int16/mixed", "int16"),
+            ("int16/f32", "f32"),
+            ("f32/int8", "int8"),
+            ("int8/int16", "int16"),
+            ("int8", "int8"),
+            ("f32", "f32"),
+        ] {
+            assert_eq!(short(types), want, "{types}");
+        }
     }
 }

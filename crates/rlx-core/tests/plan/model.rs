@@ -7,7 +7,7 @@ use rlx_core::lower::ProgramSpec;
 use rlx_core::plan::check::check;
 use rlx_core::runtime::memory::Fit;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
-use rlx_core::target::{Activations, CompileOptions, Target};
+use rlx_core::target::{Activations, CompileOptions, ProgramActivations, Target};
 use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Code, Error};
 use std::path::Path;
@@ -69,6 +69,28 @@ fn each(mut f: impl FnMut(&str, &ModelFiles, &Target, &CompiledModel)) {
             }
         }
     }
+}
+
+/// A chat's question is read with decode's type: for few rows low parts cost little. With logits it has the same, so
+/// that an answer is the same with logprobs.
+#[test]
+fn programs_have_the_activations_of_their_rows() {
+    let mut options = ModelOptions::chat(CHUNK).with_short(64).with_logits();
+    options.activations = ProgramActivations::from_names("int16/int8").unwrap();
+    let model = CompiledModel::from_gguf(&rustdoc_2m("q4_k_m"), &Target::reference(), &options);
+    let model = model.unwrap();
+    let types = model.specs.iter().zip(&model.options);
+    let types: Vec<(&str, &str)> =
+        types.map(|(spec, own)| (spec.name.as_str(), own.activations.name())).collect();
+    let expected = [
+        ("decode", "int16"),
+        ("prefill", "int8"),
+        ("prefill_last", "int8"),
+        ("prefill_short", "int16"),
+        ("prefill_last_logits", "int8"),
+        ("prefill_short_logits", "int16"),
+    ];
+    assert_eq!(types, expected);
 }
 
 #[test]

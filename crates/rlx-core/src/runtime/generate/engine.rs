@@ -324,9 +324,14 @@ impl Engine {
 
     /// Adds the programs that give each token's logits, where they are not there.
     fn add_logits(&mut self) -> Result<()> {
-        for (name, with_logits) in
-            [("prefill_last", "prefill_last_logits"), ("decode", "decode_logits")]
-        {
+        for (name, with_logits) in [
+            ("prefill_short", "prefill_short_logits"),
+            ("prefill_last", "prefill_last_logits"),
+            ("decode", "decode_logits"),
+        ] {
+            if name == "prefill_short" && self.short_rows == 0 {
+                continue;
+            }
             if self.session.entries().all(|entry| entry != with_logits) {
                 let target = self.session.device().target();
                 let (name, program) = self.compiled.also_with_logits(name, target)?;

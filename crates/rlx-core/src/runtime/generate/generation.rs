@@ -277,11 +277,13 @@ impl Generation {
             bytes: words(&self.control.to_words()),
         });
         writes.push(Write { to: WriteTo::Input(0), offset: 0, bytes: words(tokens) });
-        let name = match (last, self.want_logits || self.logprobs.is_some()) {
-            (false, _) => "prefill",
-            (true, false) if engine.short_rows >= tokens.len() => "prefill_short",
-            (true, false) => "prefill_last",
-            (true, true) => "prefill_last_logits",
+        let short = engine.short_rows >= tokens.len();
+        let name = match (last, short, self.want_logits || self.logprobs.is_some()) {
+            (false, ..) => "prefill",
+            (true, true, false) => "prefill_short",
+            (true, false, false) => "prefill_last",
+            (true, true, true) => "prefill_short_logits",
+            (true, false, true) => "prefill_last_logits",
         };
         let pieces = engine.pacing.as_ref().map_or(1, |p| p.1.pieces(tokens.len()));
         engine.submit(name, &writes, pieces)

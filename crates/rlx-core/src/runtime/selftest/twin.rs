@@ -137,7 +137,7 @@ impl Twin {
             tensors.push((p.name.clone(), file.len() as u64, bytes.len() as u64));
             file.extend(bytes);
         }
-        let short = options.programs.iter().find(|p| p.name == "prefill_short");
+        let short = options.programs.iter().find(|p| p.is_short());
         let short = short.map_or(0, |p| SHORT.min(p.seq));
         let rows = ROWS.min(options.chunk);
         let presets = models::presets(model.facts().family);
