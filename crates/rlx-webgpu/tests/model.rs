@@ -41,7 +41,10 @@ fn greedy_tokens_are_llama_cpps() {
         }
         let path = format!("rustdoc-2m/rustdoc-2m-{format}.gguf");
         let mut engine = load(device.clone(), &path, &options);
-        for question in expected["questions"].as_array().unwrap() {
+        // The last has every question: `tests/parity` asks them of this executor, too.
+        let questions = expected["questions"].as_array().unwrap();
+        let asked = if chunk > 64 { questions.len() } else { 1 };
+        for question in &questions[..asked] {
             let prompt = numbers(&question["prompt_ids"]);
             let want = numbers(&question["formats"][format]["tokens"]);
             let (got, _) = generate(&mut engine, prompt, 64, false);
