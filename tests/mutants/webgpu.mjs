@@ -130,12 +130,6 @@ export default [
     tests: ['webgpu:all noticed::', 'webgpu:all operators::quantize'],
   },
   {
-    name: 'wgsl-q8-k-last-of-the-largest', is: 'new', kind: 'order', file: at('quantize_q8_k'),
-    from: 'abs(b) > abs(a)', to: 'abs(b) >= abs(a)',
-    stands: 'Of two largest magnitudes of different signs the last one decides the scale\'s sign.',
-    tests: ['webgpu:all noticed::', 'webgpu:all operators::quantize'],
-  },
-  {
     name: 'wgsl-int8-tile-odd-chunks', is: 'new', kind: 'guard', file: 'crates/rlx-webgpu/src/kernels/matmul/tile_int8.rs',
     from: 'select(0.0, x.scale, c + half < step.chunks)', to: 'x.scale',
     stands: 'Where a row has an odd number of chunks the last one counts twice.',

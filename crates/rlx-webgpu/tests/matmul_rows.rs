@@ -124,9 +124,6 @@ fn every_format_epilogue_and_length() {
                 // Rows in spans, of which the last is in part.
                 cases.extend([(k, 66, glu, false, q8_0), (8448, 5, add, false, q15_0)]);
             }
-            if common && !short {
-                cases.push((512, 66, glu, false, BlockFormat::Q8K));
-            }
             for (k, n, epilogue, norm, blocks) in cases {
                 let segments = if matches!(epilogue, Epilogue::Glu(_)) { 2 } else { 1 };
                 let quantize = Some(blocks);

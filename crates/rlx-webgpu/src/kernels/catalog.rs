@@ -156,7 +156,7 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
         .arena(DType::F32, &[3, 64])?;
     out.insert("rms_norm_add".into(), made.kernel(RmsNormAdd { eps: 1e-5 }, false, true)?);
     experts(&types, &mut out)?;
-    for format in [BlockFormat::Q8_0, BlockFormat::Q15_0, BlockFormat::Q8K] {
+    for format in [BlockFormat::Q8_0, BlockFormat::Q15_0] {
         let made = Maker::new().arena(DType::F32, &[3, 256])?;
         let name = format!("quantize_rows_{}", format.name());
         out.insert(name, made.kernel(QuantizeRows::to(format), true, true)?);
@@ -331,9 +331,6 @@ const COMMON: [BlockFormat; 5] =
 
 fn matmuls(dtype: DType, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
     let int8: &[BlockFormat] = match dtype {
-        DType::Block(BlockFormat::Q4K) => {
-            &[BlockFormat::Q8_0, BlockFormat::Q15_0, BlockFormat::Q8K]
-        }
         DType::Block(_) => &[BlockFormat::Q8_0, BlockFormat::Q15_0],
         _ => &[],
     };

@@ -108,7 +108,6 @@ pub(super) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
 fn quantizes(target: &Target, format: BlockFormat, normed: bool, x: &Type) -> Taken {
     let (has, most) = match format {
         BlockFormat::Q8_0 => (target.int8, QUANTIZED_ROW),
-        BlockFormat::Q8K => (target.int8 && takes::SUPER_BLOCKS, QUANTIZED_ROW),
         BlockFormat::Q15_0 => (target.int16, if normed { NORMED_ROW } else { u64::MAX }),
         _ => return Err(format!("its kernel makes no {} of a row", format.name())),
     };

@@ -123,10 +123,9 @@ fn sums_of(used: bool, kept: bool, parts: u64) -> &'static str {
     }
 }
 
-/// Words of the blocks' scales: an f32 for 256 elements or for 32 of int16, or an f16 for 32 of int8.
+/// Words of the blocks' scales: for 32 elements an f32 of int16, or an f16 of int8.
 fn scales(k: u64, format: BlockFormat) -> u64 {
     match format {
-        BlockFormat::Q8K => k / 256,
         BlockFormat::Q15_0 => k / 32,
         _ => k / 64,
     }
@@ -156,7 +155,6 @@ const PACK: &str = "dot(vec4u(q) & vec4u(255u), vec4u(1u, 1u << 8u, 1u << 16u, 1
 
 fn scale_of(format: BlockFormat) -> &'static str {
     match format {
-        BlockFormat::Q8K => "vec2f(bitcast<f32>(x_scales[share / 4u]))",
         BlockFormat::Q15_0 => {
             "bitcast<vec2f>(vec2u(x_scales[2u * share], x_scales[2u * share + 1u]))"
         }
@@ -164,10 +162,9 @@ fn scale_of(format: BlockFormat) -> &'static str {
     }
 }
 
-/// Halves to even in blocks of 256 and of int16, away from zero in those of int8 of 32.
+/// Halves to even in int16, away from zero in int8.
 fn rounding(format: BlockFormat) -> &'static str {
     match format {
-        BlockFormat::Q8K => "round(v * inverse)",
         BlockFormat::Q15_0 => "round(clamp(v * inverse, vec4f(-16319.0), vec4f(16319.0)))",
         _ => "sign(v) * floor(abs(v * inverse) + 0.5)",
     }
@@ -245,13 +242,8 @@ fn quantise(n: u64, shares: u64, k: u64, team: &Team, format: BlockFormat) -> St
              m{i} = max(m{i}, scratch[{half}u + thread / {span}u * {per}u + i]);\n    }}\n    "
         )
     };
-    // Blocks of 32 have f16 scales, two in a word: one thread writes its own block's and the next one's.
+    // Blocks of int8 have f16 scales, two in a word: one thread writes its own block's and the next one's.
     let (inverse, first, scale) = match format {
-        BlockFormat::Q8K => (
-            "select(0.0, 127.0 / m{n}, m{n} != 0.0)",
-            "p{n} % 16u == 0u",
-            "x_scales[p{n} / 16u] = bitcast<u32>(m{n} / 127.0);",
-        ),
         // The inverse of a scale that is no normal number is infinite.
         BlockFormat::Q15_0 => (
             "select(0.0, 1.0 / (m{n} / 16319.0), m{n} / 16319.0 >= 1.17549435e-38)",
@@ -265,7 +257,7 @@ fn quantise(n: u64, shares: u64, k: u64, team: &Team, format: BlockFormat) -> St
         ),
     };
     let next = |i: u64| match (format, team.shuffled) {
-        (BlockFormat::Q8K | BlockFormat::Q15_0, _) => String::new(),
+        (BlockFormat::Q15_0, _) => String::new(),
         (_, 1) => {
             let at = format!("scratch[{}u + thread / 4u * 4u", (i + 1) % 2 * groups);
             format!("let next{i} = max({at} + 2u], {at} + 3u]);\n    ")
