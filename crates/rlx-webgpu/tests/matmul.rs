@@ -252,6 +252,10 @@ fn integer_activations_multiply_packed_weights() {
             cases
                 .extend([(&decoded, short, 512, 7, &[1, 5][..]), (&decoded, two, 512, 7, &[1, 5])]);
         }
+        if dtype == DType::Block(BlockFormat::Q6K) {
+            // Rows that the device has in planes.
+            cases.extend([(&d, short, 2048, 7, &[1, 5, 66][..]), (&wide, two, 2048, 7, &[5])]);
+        }
         for (d, format, k, n, rows) in cases {
             for &m in rows {
                 for glu in [false, true] {

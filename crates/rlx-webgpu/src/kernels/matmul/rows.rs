@@ -293,11 +293,11 @@ impl Parts {
     /// `fn take_<reader>(row, share)` of 64 weights, and `fn dot_<reader>` of them and a share of x, for every
     /// reader of the step.
     fn shares(&self, int8: bool) -> Result<String> {
-        let mut text = String::new();
+        let (mut text, k) = (String::new(), self.k);
         for s in self.readers_once() {
             let r = &s.reader;
-            if let Some(share) = formats::share(s.dtype) {
-                text += &fill(share.text, &[("b", &s.weight.var)]);
+            if let Some(share) = formats::share(s.dtype, k) {
+                text += &share.text(&s.weight.var);
             } else if self.readers.text.contains(&format!("fn unpack_{r}(")) {
                 text += &of_quants(s);
             } else if !int8 {
