@@ -130,6 +130,12 @@ export default [
     tests: ['webgpu:all noticed::', 'webgpu:all operators::quantize'],
   },
   {
+    name: 'webgpu-planes-of-a-part', is: 'new', kind: 'bound', file: 'crates/rlx-webgpu/src/device/planes.rs',
+    from: 'w.missing.saturating_sub(w.own(put))', to: '0',
+    stands: 'A weight is rearranged before all of its bytes are there.',
+    tests: ['webgpu:all operators::weights_are_rearranged'],
+  },
+  {
     name: 'wgsl-int8-tile-odd-chunks', is: 'new', kind: 'guard', file: 'crates/rlx-webgpu/src/kernels/matmul/tile_int8.rs',
     from: 'select(0.0, x.scale, c + half < step.chunks)', to: 'x.scale',
     stands: 'Where a row has an odd number of chunks the last one counts twice.',
