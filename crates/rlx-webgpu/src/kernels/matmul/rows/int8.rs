@@ -246,7 +246,8 @@ fn norm(p: &Parts, n: u64, span: u64, team: &Team, scaled: bool) -> String {
     let shuffled = team.shuffled;
     if scaled {
         return format!(
-            "var squares = 0.0;\n    {squares}\n    {add}if thread % {shuffled}u == 0u {{ x_squares[thread / {shuffled}u] = squares; }}\n    {}",
+            "var squares = 0.0;\n    {squares}\n    {add}\
+             if thread % {shuffled}u == 0u {{ x_squares[thread / {shuffled}u] = squares; }}\n    {}",
             each(n, &scaled_x)
         );
     }
