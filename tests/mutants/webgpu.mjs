@@ -130,10 +130,10 @@ export default [
     tests: ['webgpu:all noticed::', 'webgpu:all operators::quantize'],
   },
   {
-    name: 'wgsl-q8-k-last-of-the-largest', is: 'new', kind: 'order', file: at('quantize_q8_k'),
-    from: 'abs(b) > abs(a)', to: 'abs(b) >= abs(a)',
-    stands: 'Of two largest magnitudes of different signs the last one decides the scale\'s sign.',
-    tests: ['webgpu:all noticed::', 'webgpu:all operators::quantize'],
+    name: 'webgpu-planes-of-a-part', is: 'new', kind: 'bound', file: 'crates/rlx-webgpu/src/device/planes.rs',
+    from: 'w.missing.saturating_sub(w.own(put))', to: '0',
+    stands: 'A weight is rearranged before all of its bytes are there.',
+    tests: ['webgpu:all operators::weights_are_rearranged'],
   },
   {
     name: 'wgsl-int8-tile-odd-chunks', is: 'new', kind: 'guard', file: 'crates/rlx-webgpu/src/kernels/matmul/tile_int8.rs',

@@ -15,7 +15,7 @@ use rlx_core::types::{BlockFormat, DType, Shape, Type};
 use rlx_core::{Error, Result};
 use rlx_webgpu::gpu::native::NativeGpu;
 use rlx_webgpu::gpu::{Binding, BindingKind, Command, Gpu, Usage, Wgsl};
-use rlx_webgpu::kernels::{Access, BindingResource, Context, Kernel, kernel};
+use rlx_webgpu::kernels::{Access, BindingResource, Context, Kernel, kernel, planes};
 use rlx_webgpu::tuning::Tuning;
 use std::task::{Poll, Waker};
 
@@ -259,6 +259,15 @@ fn product(
     let memory = run.buffer(y_at + m * n * 4, Usage::Storage);
     let bytes: Vec<u8> = xs.iter().flat_map(|x| x.to_le_bytes()).collect();
     run.gpu.write_buffer(memory.id, 0, &bytes);
+    // As a device does once weights are there.
+    for entry in &plan.entries {
+        let Some((k, rows)) = planes::rows(&entry.ty) else { continue };
+        let command = run.launch(&planes::kernel(k, entry.offset, rows)?, weights, memory)?;
+        let list = run.id();
+        run.gpu.record(list, &[command]);
+        run.gpu.submit(&[list]);
+        run.gpu.free_list(list);
+    }
 
     let truth = truth(&xs, &data, format, [m, n, k]);
     let x = Type::tensor(DType::F32, Shape::of(&[m, k]));

@@ -6,6 +6,7 @@
 mod begin;
 mod build;
 mod moves;
+mod planes;
 mod probe;
 mod run;
 mod staging;
@@ -20,7 +21,7 @@ pub use tune::tune;
 use crate::gpu::{Gpu, GpuInfo, Usage, Wgsl, Width};
 use crate::kernels::{BindingResource, Book};
 use crate::tuning::{self, Tuning};
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::plan::{WeightPlan, hash};
 use rlx_core::runtime::device::shared::Lock;
@@ -48,6 +49,8 @@ struct Model {
     buffers: Vec<Buffer>,
     /// The codebooks of the weights' formats.
     books: Vec<(Book, Buffer)>,
+    /// Weights that are rearranged once all of their bytes are there.
+    waiting: Vec<planes::Waiting>,
 }
 
 /// A launch of a program, with the resources of its bind group.
@@ -109,6 +112,8 @@ struct State {
     tickets: Table<Ticket, Pending>,
     /// Pipelines by their WGSL text; they outlive programs.
     pipelines: Table<String, u32>,
+    /// Pipelines that rearrange rows of weights, by the rows' elements.
+    planes: Table<u64, u32>,
     staging: Staging,
     timing: Timing,
     counters: Counters,
@@ -380,7 +385,12 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
                 buffer.bytes
             ))));
         }
-        s.staging.poll_put(&self.gpu, &mut s.ids, buffer.id, at.offset, bytes, cx).map(Ok)
+        let to = at.offset + bytes.len() as u64;
+        let put = planes::Range { buffer: at.buffer, from: at.offset, to };
+        ready!(self.poll_planes(s, m, &put, cx))?;
+        ready!(s.staging.poll_put(&self.gpu, &mut s.ids, buffer.id, at.offset, bytes, cx));
+        self.arrived(s, m, &put);
+        Poll::Ready(Ok(()))
     }
 
     fn build(&self, m: ModelId, program: Arc<Program>) -> Result<(ProgramId, Ticket)> {

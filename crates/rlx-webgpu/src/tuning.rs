@@ -14,7 +14,8 @@ use rlx_core::{Error, Result};
 pub struct Shape {
     /// Threads of a workgroup.
     pub threads: u64,
-    /// Rows of the weight that a team of lanes computes at a time; with a gate, as many of each weight.
+    /// Rows of the weight that a team of lanes computes at a time, where workgroups are many; with a gate, as many
+    /// of each weight.
     pub rows: u64,
 }
 
@@ -91,13 +92,13 @@ const PARTS: [u64; 4] = [64, 128, 256, 512];
 const WIDE: u32 = 16;
 
 impl Tuning {
-    /// The fastest tuning that was measured: for wide subgroups on an H200, for narrow ones and for none in
+    /// The fastest tuning that was measured: for wide subgroups on an H100, for narrow ones and for none in
     /// software. Fewer rows a workgroup have more of them read x.
     pub fn usual(wgsl: Wgsl) -> Tuning {
         let shape = |threads, rows| Shape { threads, rows };
         let shapes = match wgsl.lanes() {
             lanes if lanes < WIDE => [shape(256, 2), shape(256, 2), shape(256, 1), shape(256, 2)],
-            _ => [shape(256, 1), shape(256, 1), shape(256, 2), shape(256, 2)],
+            _ => [shape(256, 2), shape(256, 2), shape(256, 1), shape(256, 1)],
         };
         Tuning { shapes, parts: 256, half: false }
     }
@@ -224,7 +225,7 @@ mod tests {
         }
         assert_eq!(
             Tuning::usual(wide()).to_string(),
-            "short=256x1 long=256x1 gated=256x2 head=256x2 parts=256"
+            "short=256x2 long=256x2 gated=256x1 head=256x1 parts=256"
         );
     }
 
@@ -232,9 +233,9 @@ mod tests {
     fn other_texts_are_refused() {
         let text = Tuning::usual(wide()).to_string();
         for (from, to) in [
-            ("short=256x1", "short=256"),
-            ("short=256x1", "short=256x3"),
-            ("short=256x1", "short=1024x1"),
+            ("short=256x2", "short=256"),
+            ("short=256x2", "short=256x3"),
+            ("short=256x2", "short=1024x1"),
             ("long=", "wide="),
             ("parts=256", "parts=0"),
             ("parts=256", "parts=256 more=1"),

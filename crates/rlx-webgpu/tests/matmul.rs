@@ -240,7 +240,7 @@ fn integer_activations_multiply_packed_weights() {
         // Readers of a format and the epilogue are apart: other formats have one of both epilogues.
         let common = common_types().contains(&dtype);
         let epilogues = if common { vec![false, true] } else { vec![at % 2 == 0] };
-        let (short, two, long) = (BlockFormat::Q8_0, BlockFormat::Q15_0, BlockFormat::Q8K);
+        let (short, two) = (BlockFormat::Q8_0, BlockFormat::Q15_0);
         // Inputs are whole words: an even number of 34-byte blocks.
         let mut cases: Vec<(_, _, usize, usize, &[usize])> = vec![
             (&d, short, 256, 7, rows_of(dtype)),
@@ -253,9 +253,12 @@ fn integer_activations_multiply_packed_weights() {
             cases.extend([(&d, two, 1024, 70, &[66][..]), (&wide, two, 1024, 70, &[5])]);
         }
         if dtype == DType::Block(BlockFormat::Q4K) {
-            cases.extend([(&d, long, 512, 7, &[1, 66][..]), (&wide, long, 512, 7, &[5])]);
             cases
                 .extend([(&decoded, short, 512, 7, &[1, 5][..]), (&decoded, two, 512, 7, &[1, 5])]);
+        }
+        if dtype == DType::Block(BlockFormat::Q6K) {
+            // Rows that the device has in planes.
+            cases.extend([(&d, short, 2048, 7, &[1, 5, 66][..]), (&wide, two, 2048, 7, &[5])]);
         }
         for (d, format, k, n, rows) in cases {
             for &m in rows {

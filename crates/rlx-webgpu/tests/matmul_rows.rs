@@ -124,8 +124,9 @@ fn every_format_epilogue_and_length() {
                 // Rows in spans, of which the last is in part.
                 cases.extend([(k, 66, glu, false, q8_0), (8448, 5, add, false, q15_0)]);
             }
-            if common && !short {
-                cases.push((512, 66, glu, false, BlockFormat::Q8K));
+            if dtype == DType::Block(BlockFormat::Q6K) {
+                // Rows that the device has in planes.
+                cases.extend([(2048, 9, add, true, q8_0), (2048, 9, add, true, q15_0)]);
             }
             for (k, n, epilogue, norm, blocks) in cases {
                 let segments = if matches!(epilogue, Epilogue::Glu(_)) { 2 } else { 1 };
@@ -196,6 +197,9 @@ fn floats_of_every_type_epilogue_and_length() {
                 cases.extend([(1280, 33, map, false), (8448, 5, add, true)]);
                 cases.push((if short { 64 } else { 512 }, 66, glu, false));
             }
+            if dtype == DType::Block(BlockFormat::Q6K) {
+                cases.push((2048, 9, add, true));
+            }
             for (k, n, epilogue, norm) in cases {
                 let segments = if matches!(epilogue, Epilogue::Glu(_)) { 2 } else { 1 };
                 let (bias, norm) = (!norm, norm.then_some(1e-5));
@@ -245,6 +249,7 @@ fn floats_anywhere_and_of_any_length() {
     for dtype in common_types().into_iter().chain(other_formats()) {
         run_at(dtype, 512, 4);
     }
+    run_at(DType::Block(BlockFormat::Q6K), 2048, 4);
     run_at(DType::Block(BlockFormat::Q4_0), 96, 0);
     run_at(DType::F32, 67, 0);
 }

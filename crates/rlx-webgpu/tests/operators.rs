@@ -48,6 +48,26 @@ fn gather_decodes_every_type() {
     }
 }
 
+/// Rows of `q6_k` of whole eights of blocks lie in planes: however the bytes of a weight arrive, and whatever stands
+/// beside it.
+#[test]
+fn weights_are_rearranged_once_all_of_their_bytes_are_there() {
+    let d = device();
+    let mut rng = Rng(17);
+    let q6_k = DType::Block(BlockFormat::Q6K);
+    for k in [2048u64, 1792, 18_432, 20_480] {
+        let bytes = random_weights(&mut rng, q6_k, 7, k as usize);
+        let operands = [weight(q6_k, &[7, k], bytes), ids(&[6, 0, 3, 9, 3])];
+        let op = Op::from(Gather::default());
+        let want = f64s(&truth(&op, &operands)[0]);
+        for pieces in [4, 1000, 4096] {
+            let case = case(op.clone(), &operands, Buffers::One);
+            let got = run_in(&d, &case, pieces).expect("it runs");
+            assert_close(&format!("{k} by {pieces}"), &floats(&got[0]), &want, 1e-6);
+        }
+    }
+}
+
 #[test]
 fn rms_norm_holds_around_the_workgroup_width() {
     let d = device();
@@ -86,8 +106,6 @@ fn quantize_rows_makes_the_reference_blocks() {
         (BlockFormat::Q15_0, 1, 32),
         (BlockFormat::Q15_0, 7, 224),
         (BlockFormat::Q15_0, 130, 64),
-        (BlockFormat::Q8K, 1, 256),
-        (BlockFormat::Q8K, 3, 768),
     ] {
         let mut xs = rng.floats((rows * k) as usize);
         if rows > 1 {

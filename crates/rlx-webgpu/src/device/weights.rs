@@ -18,6 +18,7 @@ impl<G: Gpu> WebGpuDevice<G> {
         }
         let mut s = self.state.lock();
         let s = &mut *s;
+        let waiting = self.waiting(s, &plan.entries)?;
         self.gpu.push_scopes();
         let buffers = plan
             .buffers
@@ -40,7 +41,7 @@ impl<G: Gpu> WebGpuDevice<G> {
         let scopes = s.ids.next();
         self.gpu.pop_scopes(scopes);
         let m = ModelId(s.ids.next());
-        s.models.insert(m, Model { plan, buffers, books });
+        s.models.insert(m, Model { plan, buffers, books, waiting });
         Ok((m, s.ticket(Pending::Scopes(scopes))))
     }
 
@@ -51,16 +52,19 @@ impl<G: Gpu> WebGpuDevice<G> {
         let s = &mut *s;
         let model = s.models.get(&m).ok_or_else(|| unknown("model", m.0))?;
         model.plan.begins(&plan)?;
+        let known = model.plan.entries.len();
         let more = &plan.buffers[model.plan.buffers.len()..];
         for b in more {
             self.fits("a weight buffer", b.bytes, "plan for this device's limits")?;
         }
+        let waiting = self.waiting(s, &plan.entries[known..])?;
         self.gpu.push_scopes();
         let buffers: Vec<Buffer> =
             more.iter().map(|b| self.create(s, b.bytes, Usage::Storage, "weights")).collect();
         let scopes = s.ids.next();
         self.gpu.pop_scopes(scopes);
         if let Some(model) = s.models.get_mut(&m) {
+            model.waiting.extend(waiting);
             model.buffers.extend(buffers);
             model.plan = plan;
         }

@@ -4,7 +4,7 @@
 #[cfg(feature = "graphs")]
 mod graphs;
 
-use super::{Context, Kernel, RowsControl, kernel, scalar};
+use super::{Context, Kernel, RowsControl, kernel, planes, scalar};
 use crate::gpu::Wgsl;
 use crate::tuning::Tuning;
 use rlx_core::Result;
@@ -144,6 +144,7 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
     halves(&types, &mut out)?;
     quantising(enable_subgroups, &mut out)?;
     floats(enable_subgroups, &mut out)?;
+    in_planes(&mut out)?;
     let made = Maker::new().arena(DType::F32, &[3, 65])?.weight(DType::F32, &[65], 0)?;
     out.insert("rms_norm".into(), made.kernel(RmsNorm { eps: 1e-5 }, false, true)?);
     let made = Maker::new().arena(DType::F32, &[3, 257])?.weight(DType::F32, &[257], 0)?;
@@ -156,7 +157,7 @@ pub fn all(enable_subgroups: bool) -> Result<BTreeMap<String, Kernel>> {
         .arena(DType::F32, &[3, 64])?;
     out.insert("rms_norm_add".into(), made.kernel(RmsNormAdd { eps: 1e-5 }, false, true)?);
     experts(&types, &mut out)?;
-    for format in [BlockFormat::Q8_0, BlockFormat::Q15_0, BlockFormat::Q8K] {
+    for format in [BlockFormat::Q8_0, BlockFormat::Q15_0] {
         let made = Maker::new().arena(DType::F32, &[3, 256])?;
         let name = format!("quantize_rows_{}", format.name());
         out.insert(name, made.kernel(QuantizeRows::to(format), true, true)?);
@@ -325,15 +326,14 @@ fn recurrences(out: &mut BTreeMap<String, Kernel>) -> Result<()> {
     Ok(())
 }
 
+const Q8_0: DType = DType::Block(BlockFormat::Q8_0);
+
 /// Formats whose readers stand in every form of a kernel; the others' stand in a few.
 const COMMON: [BlockFormat; 5] =
     [BlockFormat::Q4_0, BlockFormat::Q8_0, BlockFormat::Q4K, BlockFormat::Q5K, BlockFormat::Q6K];
 
 fn matmuls(dtype: DType, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
     let int8: &[BlockFormat] = match dtype {
-        DType::Block(BlockFormat::Q4K) => {
-            &[BlockFormat::Q8_0, BlockFormat::Q15_0, BlockFormat::Q8K]
-        }
         DType::Block(_) => &[BlockFormat::Q8_0, BlockFormat::Q15_0],
         _ => &[],
     };
@@ -422,12 +422,35 @@ fn halves(types: &[DType], out: &mut BTreeMap<String, Kernel>) -> Result<()> {
 /// Matmuls that make int8 blocks of their row: every epilogue, with and without subgroups and norms.
 fn quantising(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<()> {
     for block in Target::every_format() {
-        let (dtype, quantize) = (DType::Block(block), Some(BlockFormat::Q8_0));
+        let dtype = DType::Block(block);
+        if matches!(block, BlockFormat::Q4K | BlockFormat::Q6K) {
+            for lanes in [None, Some(32)] {
+                let wgsl = Wgsl { packed_dot: true, subgroup: lanes, enable_subgroups, f16: false };
+                rows(dtype, Some(BlockFormat::Q15_0), wgsl, false, out)?;
+            }
+        }
+        let quantize = Some(BlockFormat::Q8_0);
         for lanes in [None, Some(4), Some(8), Some(32)] {
             let packed_dot = lanes != Some(8);
             let wgsl = Wgsl { packed_dot, subgroup: lanes, enable_subgroups, f16: false };
             rows(dtype, quantize, wgsl, COMMON.contains(&block), out)?;
         }
+    }
+    Ok(())
+}
+
+/// The kernel that brings weights into planes, and those that read them there; products of one row are among others.
+fn in_planes(out: &mut BTreeMap<String, Kernel>) -> Result<()> {
+    let (dtype, k) = (DType::Block(BlockFormat::Q6K), 2048);
+    out.insert("planes".into(), planes::kernel(k, 0, 9)?);
+    let made = Maker::new().weight(dtype, &[9, k], 0)?.arena(DType::U32, &[3])?;
+    out.insert(format!("gather_{dtype}_{k}"), made.kernel(Gather::default(), false, true)?);
+    for (m, x) in [(5, DType::F32), (5, Q8_0), (65, Q8_0)] {
+        let made = Maker::new().arena(x, &[m, k])?.weight(dtype, &[9, k], 0)?;
+        out.insert(
+            format!("matmul_{m}_{dtype}_{k}_{x}"),
+            made.kernel(MatMul::plain(), true, true)?,
+        );
     }
     Ok(())
 }
@@ -482,7 +505,11 @@ fn rows(
             }
             let op = MatMul { segments, bias, norm: norm.then_some(1e-5), quantize, epilogue };
             let lanes = wgsl.subgroup.unwrap_or(0);
-            let kind = if quantize.is_some() { "rows" } else { "rows_floats" };
+            let kind = match quantize {
+                None => "rows_floats",
+                Some(BlockFormat::Q15_0) => "rows_int16",
+                Some(_) => "rows",
+            };
             let key = format!("matmul_{kind}_{dtype}_{k}_{name}_norm_{norm}_lanes_{lanes}");
             out.insert(key, made.kernel_in(op, false, wgsl)?);
         }

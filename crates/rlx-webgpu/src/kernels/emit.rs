@@ -2,6 +2,7 @@
 
 use super::Access;
 use super::codebooks::Book;
+use super::planes;
 use rlx_core::ir::lir::{Slice, Space};
 use rlx_core::plan::WeightPlan;
 use rlx_core::types::{BlockFormat, DType};
@@ -92,6 +93,10 @@ impl<'a> Emit<'a> {
                 let entry = self.plan.entries.get(slice.index as usize).ok_or_else(|| {
                     Error::internal(format!("weight {} is not in the plan", slice.index))
                 })?;
+                let elements = |ty| planes::rows(ty).map(|rows| rows.0);
+                if elements(&entry.ty) != elements(&slice.ty) {
+                    return Err(Error::internal(format!("{} is read as {}", entry.ty, slice.ty)));
+                }
                 (BindingResource::Weights(entry.buffer), entry.offset)
             }
         };

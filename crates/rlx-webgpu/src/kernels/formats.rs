@@ -7,6 +7,7 @@
 
 use super::codebooks::Book;
 use super::emit::{Emit, fill};
+use super::planes;
 use rlx_core::formats::codebook;
 use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Code, Error, Result};
@@ -24,22 +25,59 @@ pub(super) fn suffix(dtype: DType, var: &str) -> String {
 
 /// 64 weights at a time, `take_` and `dot_` of them, for products with one row of whole 64.
 pub(super) struct Share {
-    pub text: &'static str,
+    text: &'static str,
+    planes: bool,
     /// Whether it reads quads: of types whose rows are whole ones. Else it reads words.
     pub quads: bool,
 }
 
-/// The functions of a type that has some of its own; others go through `unpack_`.
-pub(super) fn share(dtype: DType) -> Option<Share> {
+impl Share {
+    /// The functions over an array; those that read words of it are there.
+    pub fn text(&self, var: &str) -> String {
+        let [words, address] = q6_k(self.planes);
+        fill(&self.text.replace("{{at}}", address), &[("b", var), ("words", words)])
+    }
+
+    /// Whether the functions call those that read words, or quads as words.
+    pub fn calls(&self) -> bool {
+        !self.quads || self.planes
+    }
+}
+
+/// The function that reads 16 bytes of `q6_k`, and where of block `i` the four parts are: in a row's blocks or planes.
+fn q6_k(planes: bool) -> [&'static str; 2] {
+    match planes {
+        false => [
+            "words4",
+            "let block = row + i * 210u;
+    let ql = block;
+    let qh = block + 128u;
+    let s = block + 192u;
+    let d = block + 208u;",
+        ],
+        true => [
+            "quad",
+            "let n = step.k / 256u;
+    let ql = row + i * 128u;
+    let qh = row + n * 128u + i * 64u;
+    let s = row + n * 192u + i * 16u;
+    let d = row + n * 208u + i * 2u;",
+        ],
+    }
+}
+
+/// The functions of a type that has some of its own, for rows of `k` elements; others go through `unpack_`.
+pub(super) fn share(dtype: DType, k: u64) -> Option<Share> {
+    let planes = planes::has(dtype, k);
     let DType::Block(format) = dtype else { return None };
     let (text, quads) = match format {
         BlockFormat::Q4K => (wgsl!("formats/q4_k_share.wgsl"), true),
-        BlockFormat::Q6K => (wgsl!("formats/q6_k_share.wgsl"), false),
+        BlockFormat::Q6K => (wgsl!("formats/q6_k_share.wgsl"), planes),
         BlockFormat::Q4_0 => (wgsl!("formats/q4_0_share.wgsl"), false),
         BlockFormat::Q8_0 => (wgsl!("formats/q8_0_share.wgsl"), false),
         _ => return None,
     };
-    Some(Share { text, quads })
+    Some(Share { text, planes, quads })
 }
 
 /// Whether a type's weights have an offset, which is multiplied with sums of x.
@@ -245,8 +283,10 @@ impl Readers {
                 for &uses in uses {
                     self.calls(uses, var, &book);
                 }
+                let [read, address] = q6_k(planes::has(dtype, k));
                 self.once(key, || {
-                    fill(text, &[b, ("book", book.as_str())])
+                    let text = text.replace("{{at}}", address);
+                    fill(&text, &[b, ("book", book.as_str()), ("words", read)])
                         + &format!(
                             "fn decode_{suffix}(row: u32, chunk: u32) -> Weights {{\n    \
                              return weights_of(unpack_{suffix}(row, chunk));\n}}\n"

@@ -108,7 +108,6 @@ pub(super) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
 fn quantizes(target: &Target, format: BlockFormat, normed: bool, x: &Type) -> Taken {
     let (has, most) = match format {
         BlockFormat::Q8_0 => (target.int8, QUANTIZED_ROW),
-        BlockFormat::Q8K => (target.int8 && takes::SUPER_BLOCKS, QUANTIZED_ROW),
         BlockFormat::Q15_0 => (target.int16, if normed { NORMED_ROW } else { u64::MAX }),
         _ => return Err(format!("its kernel makes no {} of a row", format.name())),
     };
@@ -159,7 +158,7 @@ fn in_rows(op: &MatMul, step: &Step, emit: &Emit<'_>) -> Result<bool> {
     let (at, x) = (op.parts(), &step.operands[0]);
     let (m, k) = matrix(x)?;
     let weights = &step.operands[at.weights..at.weights + op.segments];
-    let quads = weights.iter().filter(|w| formats::share(w.ty.dtype).is_some_and(|s| s.quads));
+    let quads = weights.iter().filter(|w| formats::share(w.ty.dtype, k).is_some_and(|s| s.quads));
     let others = [Some(0), at.norm, at.residual].into_iter().flatten().map(|i| &step.operands[i]);
     Ok(m == 1
         && x.ty.dtype == DType::F32
@@ -199,7 +198,7 @@ impl Parts {
         for i in 0..op.segments {
             let w = &step.operands[at.weights + i];
             let (rows, _) = matrix(w)?;
-            let share = formats::share(w.ty.dtype).filter(|_| wide);
+            let share = formats::share(w.ty.dtype, k).filter(|_| wide);
             let quads = share.as_ref().is_some_and(|s| s.quads);
             let weight = if quads {
                 emit.read_quads(w)?
@@ -216,8 +215,10 @@ impl Parts {
                     readers.add(w.ty.dtype, &weight.var, k, emit)?
                 }
                 Some(share) => {
-                    if !share.quads {
-                        readers.words(&weight.var);
+                    match (share.calls(), share.quads) {
+                        (false, _) => {}
+                        (true, false) => readers.words(&weight.var),
+                        (true, true) => readers.quads(&weight.var),
                     }
                     formats::suffix(w.ty.dtype, &weight.var)
                 }

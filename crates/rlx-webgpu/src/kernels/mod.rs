@@ -26,6 +26,7 @@ mod gather;
 mod graphs;
 mod kv;
 mod matmul;
+pub mod planes;
 mod predict;
 mod quantize_rows;
 mod rms_norm;

@@ -36,15 +36,11 @@ pub(super) fn quantize_rows(
     let (text, entry, groups) = match op.format {
         BlockFormat::Q8_0 => (wgsl!("quantize_q8_0.wgsl"), "quantize_q8_0", blocks.div_ceil(16)),
         BlockFormat::Q15_0 => (wgsl!("quantize_q15_0.wgsl"), "quantize_q15_0", blocks.div_ceil(16)),
-        BlockFormat::Q8K if takes::SUPER_BLOCKS => {
-            (wgsl!("quantize_q8_k.wgsl"), "quantize_q8_k", blocks)
-        }
         other => {
             return Err(unsupported(format!("the WebGPU device makes no {} blocks", other.name())));
         }
     };
-    let block = if op.format == BlockFormat::Q8K { "block" } else { "first" };
-    let (rows_len, skip) = cx.skip_rows(rows, &format!("{block} / step.per_row"), emit);
+    let (rows_len, skip) = cx.skip_rows(rows, "first / step.per_row", emit);
     let wgsl = fill(
         text,
         &[

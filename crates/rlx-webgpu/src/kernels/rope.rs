@@ -298,13 +298,14 @@ pub(super) fn pairs(style: RopeStyle) -> &'static str {
 /// what is at a dimension of the head that starts at word `head`.
 pub(super) fn turned(name: &str, element: &dyn Fn(&str) -> String) -> String {
     let (one, other) = (element("d"), element("p.x"));
+    // No branch: a load behind one waits for those before it.
     format!(
         "fn turn_one_{name}(head: u32, d: u32, position: u32) -> f32 {{\n    \
          let x = {one};\n    \
-         if d >= 2u * step.half {{ return x; }}\n    \
-         let p = partner(d);\n    let cs = angle(position, p.y);\n    \
+         let p = partner(min(d, 2u * step.half - 1u));\n    let cs = angle(position, p.y);\n    \
          let other = {other};\n    \
-         return x * cs.x + select(other, -other, is_first(d)) * cs.y;\n}}\n\
+         let turned = x * cs.x + select(other, -other, is_first(d)) * cs.y;\n    \
+         return select(x, turned, d < 2u * step.half);\n}}\n\
          fn turn_{name}(head: u32, d: u32, position: u32) -> vec2f {{\n    \
          return vec2f(turn_one_{name}(head, d, position), turn_one_{name}(head, d + 1u, position));\n}}\n"
     )

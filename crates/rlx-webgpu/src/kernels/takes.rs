@@ -39,15 +39,10 @@ pub(super) fn is_f32(i: usize, ty: &Type) -> Taken {
     if fits { Ok(()) } else { Err(not(i, ty)) }
 }
 
-/// Whether there are kernels for int8 blocks of 256. Tests compare them with blocks of 32; no device asks for them, so
-/// a page downloads none.
-pub(super) const SUPER_BLOCKS: bool = !cfg!(target_arch = "wasm32");
-
 /// Refuses blocks of x that no product of the target reads.
 pub(super) fn blocks(i: usize, ty: &Type, target: &Target) -> Taken {
     let reads = match ty.dtype {
         DType::Block(BlockFormat::Q8_0) => target.int8,
-        DType::Block(BlockFormat::Q8K) => target.int8 && SUPER_BLOCKS,
         DType::Block(BlockFormat::Q15_0) => target.int16,
         _ => false,
     };

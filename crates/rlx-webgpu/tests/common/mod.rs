@@ -228,9 +228,14 @@ pub fn case(op: impl Into<Op>, operands: &[Operand], buffers: Buffers) -> Case {
 
 /// Runs the program once: its outputs.
 pub fn run<D: Device + 'static>(d: &Arc<D>, case: &Case) -> Result<Vec<Vec<u8>>> {
+    run_in(d, case, usize::MAX)
+}
+
+/// The same with weights that are put in pieces of at most so many bytes.
+pub fn run_in<D: Device + 'static>(d: &Arc<D>, case: &Case, bytes: usize) -> Result<Vec<Vec<u8>>> {
     let (plan, program) = (case.plan.clone(), case.program.clone());
     let file = Arc::new(case.file.clone());
-    run_once(d.clone(), plan, program, file, Hand::Pieces(usize::MAX), &case.writes)
+    run_once(d.clone(), plan, program, file, Hand::Pieces(bytes), &case.writes)
 }
 
 /// `case` and `run` with all weights in one buffer.

@@ -5,15 +5,15 @@ struct Share_q6_k_{{b}} {
     a: vec4u, b: vec4u, c: vec4u, d: vec4u, h0: vec4u, h1: vec4u, scales: u32, scale: f32, shift: u32,
 }
 fn take_q6_k_{{b}}(row: u32, share: u32) -> Share_q6_k_{{b}} {
-    let block = row + (share >> 2u) * 210u;
+    let i = share >> 2u;
+    {{at}}
     let half = (share >> 1u) & 1u;
     let high = share & 1u;
-    let ql = block + half * 64u;
-    let qh = block + 128u + half * 32u;
-    let s = block + 192u + half * 8u + high * 4u;
+    let l = ql + half * 64u;
+    let h = qh + half * 32u;
     return Share_q6_k_{{b}}(
-        words4_{{b}}(ql), words4_{{b}}(ql + 16u), words4_{{b}}(ql + 32u), words4_{{b}}(ql + 48u),
-        words4_{{b}}(qh), words4_{{b}}(qh + 16u), word_{{b}}(s), half_{{b}}(block + 208u), high * 4u);
+        {{words}}_{{b}}(l), {{words}}_{{b}}(l + 16u), {{words}}_{{b}}(l + 32u), {{words}}_{{b}}(l + 48u),
+        {{words}}_{{b}}(h), {{words}}_{{b}}(h + 16u), word_{{b}}(s + half * 8u + high * 4u), half_{{b}}(d), high * 4u);
 }
 fn dot_q6_k_{{b}}(w: Share_q6_k_{{b}}, x: X) -> f32 {
     let shift = vec4u(w.shift);

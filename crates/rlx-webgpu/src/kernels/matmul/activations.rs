@@ -10,8 +10,6 @@ struct Blocks {
     /// Bytes of a block, and those before its quants.
     bytes: usize,
     before: usize,
-    /// Chunks of 32 elements.
-    chunks: usize,
 }
 
 /// Four signed bytes times four; the second form, over `common.wgsl`, where WGSL lacks the first.
@@ -65,13 +63,12 @@ impl Parts {
 
     /// The blocks of x.
     fn blocks(&self) -> Result<Blocks> {
-        let (bytes, before, chunks) = match self.x_type {
-            DType::Block(BlockFormat::Q8_0) => (34, 2, 1),
-            DType::Block(BlockFormat::Q8K) => (292, 4, 8),
-            DType::Block(BlockFormat::Q15_0) => (68, 4, 1),
+        let (bytes, before) = match self.x_type {
+            DType::Block(BlockFormat::Q8_0) => (34, 2),
+            DType::Block(BlockFormat::Q15_0) => (68, 4),
             other => return Err(Error::internal(format!("a matmul of {other} activations"))),
         };
-        Ok(Blocks { bytes, before, chunks })
+        Ok(Blocks { bytes, before })
     }
 
     /// Parts of an integer of x: two for int16.
@@ -88,7 +85,7 @@ impl Parts {
                 + "fn quad_x(m: u32, e: u32) -> vec4f {\n    \
                    return raw_x(step.x + m * step.k + e, max(step.k, e) - e);\n}\n");
         }
-        let Blocks { bytes, before, chunks } = self.blocks()?;
+        let Blocks { bytes, before } = self.blocks()?;
         let x = &self.x.var;
         let scale = if before == 2 {
             format!("unpack2x16float({x}[block >> 2u] >> ((block & 2u) * 8u)).x")
@@ -103,8 +100,8 @@ impl Parts {
             + &format!(
                 "fn quad_x(m: u32, e: u32) -> vec4f {{\n    \
                  let chunk = e >> 5u;\n    \
-                 let block = step.x + (m * (step.chunks / {chunks}u) + chunk / {chunks}u) * {bytes}u;\n    \
-                 let byte = block + {before}u + (chunk % {chunks}u) * 32u + (e & 31u);\n    \
+                 let block = step.x + (m * step.chunks + chunk) * {bytes}u;\n    \
+                 let byte = block + {before}u + (e & 31u);\n    \
                  let i = byte >> 2u;\n    let shift = (byte & 2u) * 8u;\n    \
                  let q = ({x}[i] >> shift) | (({x}[i + 1u] << 1u) << (31u - shift));\n    \
                  return {scale} * {value};\n}}\n"
@@ -114,7 +111,7 @@ impl Parts {
     /// Of x in blocks of integers `struct X` and `fn x_at(m, chunk) -> X`, a chunk of row `m`; `low_dots(w, x)`
     /// and `high_dots(w, x)`, its first and its last 16 elements by those of a weight; `idots` and `joined`.
     pub(super) fn int8_x(&self, packed_dot: bool) -> Result<String> {
-        let Blocks { bytes, before, chunks } = self.blocks()?;
+        let Blocks { bytes, before } = self.blocks()?;
         let x = &self.x.var;
         let scale = if before == 2 { "half" } else { "float" };
         // Blocks of whole words have no word in two.
@@ -150,8 +147,8 @@ impl Parts {
              fn low_dots(w: vec4u, x: X) -> i32 {{ return {low}; }}\n\
              fn high_dots(w: vec4u, x: X) -> i32 {{ return {high}; }}\n\
              fn x_at(m: u32, chunk: u32) -> X {{\n    \
-             let block = step.x + (m * (step.chunks / {chunks}u) + chunk / {chunks}u) * {bytes}u;\n    \
-             let byte = block + {before}u + (chunk % {chunks}u) * 32u;\n    \
+             let block = step.x + (m * step.chunks + chunk) * {bytes}u;\n    \
+             let byte = block + {before}u;\n    \
              let ones = vec4u(0x01010101u);\n    \
              var x = X(x_words(byte), x_words(byte + 16u), {read}x_{scale}(block), vec2f(), 0.0);\n    \
              x.sums = vec2f(f32(low_dots(ones, x)), f32(high_dots(ones, x)));\n    return x;\n}}\n",

@@ -17,6 +17,12 @@ pub(super) const SHARE: u64 = 64;
 const LANES: u64 = 32;
 /// Fewest threads of a workgroup.
 const FEWEST: u64 = 32;
+/// Fewest threads where a row is short.
+const MIN_THREADS: u64 = 128;
+/// Lanes of a subgroup on a device that is assumed to run many workgroups side by side.
+const WIDE: u64 = 16;
+/// Workgroups below which such a device has idle processors: teams then take a row at a time.
+const FEW_GROUPS: u64 = 256;
 /// Workgroups beyond which each takes more rows: every one brings x anew.
 const GROUPS: u64 = 1024;
 
@@ -83,11 +89,19 @@ fn fitting(
     cx: &Context<'_>,
 ) -> (Team, u64) {
     let mut threads = shape.threads;
+    let most = p.launched().iter().map(|s| s.rows).sum::<u64>();
+    // Threads beyond the pieces of a row wait while the others quantise it.
+    let enough = if quantize.is_some() { (p.k / int8::PIECE).max(MIN_THREADS) } else { u64::MAX };
+    while threads / 2 >= enough {
+        threads /= 2;
+    }
     loop {
         let team = Team::of(threads, cx);
         let teams = threads / team.lanes;
+        let few = most < FEW_GROUPS * teams * shape.rows;
+        let rows = if few && quantize.is_some() && team.shuffled >= WIDE { 1 } else { shape.rows };
         // Teams of a workgroup write quads of rows.
-        let rows = shape.rows * 4u64.div_ceil(teams * shape.rows);
+        let rows = rows * 4u64.div_ceil(teams * rows);
         let sums = rows * streams;
         let words = match quantize {
             Some(format) => int8::words(p.k, format, p.norm.is_some(), &team, sums),
@@ -293,11 +307,11 @@ impl Parts {
     /// `fn take_<reader>(row, share)` of 64 weights, and `fn dot_<reader>` of them and a share of x, for every
     /// reader of the step.
     fn shares(&self, int8: bool) -> Result<String> {
-        let mut text = String::new();
+        let (mut text, k) = (String::new(), self.k);
         for s in self.readers_once() {
             let r = &s.reader;
-            if let Some(share) = formats::share(s.dtype) {
-                text += &fill(share.text, &[("b", &s.weight.var)]);
+            if let Some(share) = formats::share(s.dtype, k) {
+                text += &share.text(&s.weight.var);
             } else if self.readers.text.contains(&format!("fn unpack_{r}(")) {
                 text += &of_quants(s);
             } else if !int8 {

@@ -8,7 +8,7 @@ use crate::kernels::formats::{self, Offset};
 use rlx_core::types::BlockFormat;
 
 /// Elements that one thread quantises.
-const PIECE: u64 = 16;
+pub(super) const PIECE: u64 = 16;
 /// Words that keep the sums of a share's two blocks, of each part.
 const SUMS: u64 = 1;
 
@@ -27,9 +27,17 @@ fn words_of(shares: u64, format: BlockFormat) -> u64 {
     shares * SHARE / 4 * parts(format) + scales(shares * SHARE, format)
 }
 
+/// Whether the norm's scale meets the results. Blocks of int16 are those of any multiple of x; the scales of int8 are
+/// f16, which want numbers of ordinary size.
+fn scaled(format: BlockFormat, normed: bool) -> bool {
+    normed && parts(format) == 2
+}
+
 /// Words of the workgroup's memory beside x.
-fn others(team: &Team, results: u64) -> u64 {
-    exchanged(team).max(super::scratch(team, results)) + team.threads / team.lanes * results
+fn others(team: &Team, results: u64, scaled: bool) -> u64 {
+    let squares = if scaled { team.threads / team.shuffled } else { 0 };
+    let exchanged = exchanged(team).max(super::scratch(team, results));
+    exchanged + squares + team.threads / team.lanes * results
 }
 
 /// Words of the workgroup's memory that a row of `k` elements needs at least, for a team that has `results` sums. Rows
@@ -38,13 +46,14 @@ pub(super) fn words(k: u64, format: BlockFormat, normed: bool, team: &Team, resu
     // A norm wants all of the row before any of it is quantised.
     let whole = normed || parts(format) == 1;
     let shares = if whole { k / SHARE } else { (k / SHARE).min(team.lanes) };
-    words_of(shares, format) + others(team, results)
+    words_of(shares, format) + others(team, results, scaled(format, normed))
 }
 
 /// Shares that are kept at a time: all, or as many whole turns of a team as have room.
 fn span(p: &Parts, format: BlockFormat, team: &Team, results: u64) -> u64 {
     let shares = p.k / SHARE;
-    let room = WORKGROUP_WORDS.saturating_sub(others(team, results));
+    let room =
+        WORKGROUP_WORDS.saturating_sub(others(team, results, scaled(format, p.norm.is_some())));
     let most = room / (words_of(1, format) + SUMS * parts(format));
     if p.norm.is_some() || parts(format) == 1 || shares <= most {
         return shares;
@@ -67,7 +76,8 @@ pub(super) fn form(
     let span = span(p, format, team, results);
     let n = (span * SHARE / PIECE).div_ceil(team.threads);
     // A long row leaves no room for its sums, which are then made where they are used.
-    let all = words_of(span, format) + span * SUMS * parts + others(team, results);
+    let scaled = scaled(format, p.norm.is_some());
+    let all = words_of(span, format) + span * SUMS * parts + others(team, results, scaled);
     let kept = sums && all <= WORKGROUP_WORDS;
     let (piece, load_piece, quants) = match parts {
         1 => (wgsl!("int8_piece.wgsl"), "xs[at]", wgsl!("int8_quants.wgsl")),
@@ -91,9 +101,10 @@ pub(super) fn form(
             ("sums_of", sums_of(sums, kept, parts)),
             ("halves_of", if halves { HALVES_OF } else { "vec4i()" }),
             ("load", &load(p, n, span, team)),
-            ("norm", &norm(p, n, span, team)),
-            ("quantise", &quantise(n, span, p.k, team, format)),
-            ("sum", &sum(kept, parts)),
+            ("norm", &norm(p, n, span, team, scaled)),
+            ("quantise", &quantise(n, span, p.k, team, format, kept)),
+            ("sum", &sum(kept && !shuffles_sums(team), parts)),
+            ("scale", &if scaled { scale_of_norm(team) } else { String::new() }),
         ],
     );
     let table =
@@ -109,8 +120,13 @@ pub(super) fn form(
             (true, 1) => table("x_sums", "u32", span),
             (true, _) => table("x_sums", "vec2i", span),
         },
+        if scaled {
+            table("x_squares", "f32", team.threads / team.shuffled)
+        } else {
+            String::new()
+        },
     ];
-    Form { memory: memory.concat(), functions, span, scratch: exchanged(team), scaled: false }
+    Form { memory: memory.concat(), functions, span, scratch: exchanged(team), scaled }
 }
 
 /// Sums of two times 32 quants: those that [`sum`] kept, or made of the quants.
@@ -123,10 +139,9 @@ fn sums_of(used: bool, kept: bool, parts: u64) -> &'static str {
     }
 }
 
-/// Words of the blocks' scales: an f32 for 256 elements or for 32 of int16, or an f16 for 32 of int8.
+/// Words of the blocks' scales: for 32 elements an f32 of int16, or an f16 of int8.
 fn scales(k: u64, format: BlockFormat) -> u64 {
     match format {
-        BlockFormat::Q8K => k / 256,
         BlockFormat::Q15_0 => k / 32,
         _ => k / 64,
     }
@@ -135,13 +150,25 @@ fn scales(k: u64, format: BlockFormat) -> u64 {
 /// The sums of every 16 quants: only `q2_k` wants them, so nothing keeps them.
 const HALVES_OF: &str = "vec4i(ones(a), ones(b), ones(c), ones(d))";
 
-/// Keeps the sums of every 32 quants: of int8 two in a word.
-fn sum(kept: bool, parts: u64) -> String {
-    let keep = match (kept, parts) {
-        (false, _) => return String::new(),
-        (true, 1) => "(u32(low) & 0xffffu) | (u32(high) << 16u)",
-        (true, _) => "vec2i(low, high)",
-    };
+/// Whether threads side by side add the sums of their quants while they keep them.
+fn shuffles_sums(team: &Team) -> bool {
+    team.shuffled >= 4
+}
+
+/// The sums of two times 32 quants, `low` and `high`, as they are kept: of int8 two in a word.
+fn two_sums(parts: u64) -> &'static str {
+    match parts {
+        1 => "(u32(low) & 0xffffu) | (u32(high) << 16u)",
+        _ => "vec2i(low, high)",
+    }
+}
+
+/// Makes the sums of every 32 quants of those that are kept.
+fn sum(made: bool, parts: u64) -> String {
+    if !made {
+        return String::new();
+    }
+    let keep = two_sums(parts);
     format!(
         "workgroupBarrier();
     for (var i = thread; i < SPAN; i += THREADS) {{
@@ -156,7 +183,6 @@ const PACK: &str = "dot(vec4u(q) & vec4u(255u), vec4u(1u, 1u << 8u, 1u << 16u, 1
 
 fn scale_of(format: BlockFormat) -> &'static str {
     match format {
-        BlockFormat::Q8K => "vec2f(bitcast<f32>(x_scales[share / 4u]))",
         BlockFormat::Q15_0 => {
             "bitcast<vec2f>(vec2u(x_scales[2u * share], x_scales[2u * share + 1u]))"
         }
@@ -164,11 +190,11 @@ fn scale_of(format: BlockFormat) -> &'static str {
     }
 }
 
-/// Halves to even in blocks of 256 and of int16, away from zero in those of int8 of 32.
+/// Halves to even in int16, away from zero in int8.
 fn rounding(format: BlockFormat) -> &'static str {
     match format {
-        BlockFormat::Q8K => "round(v * inverse)",
-        BlockFormat::Q15_0 => "round(clamp(v * inverse, vec4f(-16319.0), vec4f(16319.0)))",
+        // Beside 1.5 * 2^23 a float has no bits for fractions. What `round` and a conversion add to it are bounds.
+        BlockFormat::Q15_0 => "bitcast<vec4i>(v * inverse + vec4f(12582912.0)) - vec4i(0x4b400000)",
         _ => "sign(v) * floor(abs(v * inverse) + 0.5)",
     }
 }
@@ -200,7 +226,7 @@ fn load(p: &Parts, n: u64, span: u64, team: &Team) -> String {
     each(n, &line)
 }
 
-fn norm(p: &Parts, n: u64, span: u64, team: &Team) -> String {
+fn norm(p: &Parts, n: u64, span: u64, team: &Team, scaled: bool) -> String {
     let Some((place, _)) = &p.norm else { return String::new() };
     let squares = each(
         n,
@@ -208,26 +234,44 @@ fn norm(p: &Parts, n: u64, span: u64, team: &Team) -> String {
     );
     let add = team.shuffles(team.shuffled, "squares", &|a, b| format!("{a} + {b}"));
     let var = &place.var;
+    let times = if scaled { "" } else { "scale * " };
     let part =
-        |v: &str, i: u64| format!("{v}{{n}} *= scale * bitcast<vec4f>({var}[w{{n}} + {i}u]);");
+        |v: &str, i: u64| format!("{v}{{n}} *= {times}bitcast<vec4f>({var}[w{{n}} + {i}u]);");
     let parts: Vec<String> =
         ["qa", "qb", "qc", "qd"].iter().zip(0..).map(|(v, i)| part(v, i)).collect();
-    let scaled = format!(
+    let scaled_x = format!(
         "let w{{n}} = step.norm / 4u + p{{n}} * 4u;\n    {}",
         guarded(n, span, p.k, team, &parts.join(" "))
     );
     let shuffled = team.shuffled;
+    if scaled {
+        return format!(
+            "var squares = 0.0;\n    {squares}\n    {add}\
+             if thread % {shuffled}u == 0u {{ x_squares[thread / {shuffled}u] = squares; }}\n    {}",
+            each(n, &scaled_x)
+        );
+    }
     format!(
         "var squares = 0.0;\n    {squares}\n    {add}if thread % {shuffled}u == 0u {{ scratch[thread / {shuffled}u] = squares; }}\n    \
          workgroupBarrier();\n    var total = 0.0;\n    \
          for (var i = 0u; i < THREADS / {shuffled}u; i++) {{ total += scratch[i]; }}\n    \
          let scale = inverseSqrt(total / f32(K) + step.eps);\n    {}",
-        each(n, &scaled)
+        each(n, &scaled_x)
     )
 }
 
-/// The largest magnitude of each block, its scale, and the blocks' bytes.
-fn quantise(n: u64, shares: u64, k: u64, team: &Team, format: BlockFormat) -> String {
+/// The norm's scale, of the squares that [`norm`] left.
+fn scale_of_norm(team: &Team) -> String {
+    let groups = team.threads / team.shuffled;
+    format!(
+        "fn scale_of_norm() -> f32 {{\n    var total = 0.0;\n    \
+         for (var i = 0u; i < {groups}u; i++) {{ total += x_squares[i]; }}\n    \
+         return inverseSqrt(total / f32(K) + step.eps);\n}}"
+    )
+}
+
+/// The largest magnitude of each block, its scale, the blocks' bytes, and where `kept` says so their sums.
+fn quantise(n: u64, shares: u64, k: u64, team: &Team, format: BlockFormat, kept: bool) -> String {
     let span = format.elements() as u64 / PIECE;
     let most = team.shuffles(span, "m{n}", &|a, b| format!("max({a}, {b})"));
     let groups = team.threads / team.shuffled;
@@ -245,13 +289,8 @@ fn quantise(n: u64, shares: u64, k: u64, team: &Team, format: BlockFormat) -> St
              m{i} = max(m{i}, scratch[{half}u + thread / {span}u * {per}u + i]);\n    }}\n    "
         )
     };
-    // Blocks of 32 have f16 scales, two in a word: one thread writes its own block's and the next one's.
+    // Blocks of int8 have f16 scales, two in a word: one thread writes its own block's and the next one's.
     let (inverse, first, scale) = match format {
-        BlockFormat::Q8K => (
-            "select(0.0, 127.0 / m{n}, m{n} != 0.0)",
-            "p{n} % 16u == 0u",
-            "x_scales[p{n} / 16u] = bitcast<u32>(m{n} / 127.0);",
-        ),
         // The inverse of a scale that is no normal number is infinite.
         BlockFormat::Q15_0 => (
             "select(0.0, 1.0 / (m{n} / 16319.0), m{n} / 16319.0 >= 1.17549435e-38)",
@@ -265,7 +304,7 @@ fn quantise(n: u64, shares: u64, k: u64, team: &Team, format: BlockFormat) -> St
         ),
     };
     let next = |i: u64| match (format, team.shuffled) {
-        (BlockFormat::Q8K | BlockFormat::Q15_0, _) => String::new(),
+        (BlockFormat::Q15_0, _) => String::new(),
         (_, 1) => {
             let at = format!("scratch[{}u + thread / 4u * 4u", (i + 1) % 2 * groups);
             format!("let next{i} = max({at} + 2u], {at} + 3u]);\n    ")
@@ -273,9 +312,18 @@ fn quantise(n: u64, shares: u64, k: u64, team: &Team, format: BlockFormat) -> St
         _ => format!("let next{i} = subgroupShuffleXor(m{i}, 2u);\n    "),
     };
     let keep = format!(
-        "keep_piece(place(p{{n}}), qa{{n}}, qb{{n}}, qc{{n}}, qd{{n}}, {inverse}); if {first} {{ {scale} }}"
+        "low{{n}} = keep_piece(place(p{{n}}), qa{{n}}, qb{{n}}, qc{{n}}, qd{{n}}, {inverse}); if {first} {{ {scale} }}"
     );
-    let keep = guarded(n, shares, k, team, &keep);
+    let mut keep = format!("var low{{n}} = 0;\n    {}", guarded(n, shares, k, team, &keep));
+    if kept && shuffles_sums(team) {
+        let sums = two_sums(parts(format)).replace("low", "low{n}").replace("high", "high{n}");
+        let put = format!("if p{{n}} % 4u == 0u {{ x_sums[p{{n}} / 4u] = {sums}; }}");
+        keep += &format!(
+            "\n    low{{n}} += subgroupShuffleXor(low{{n}}, 1u);\n    \
+             let high{{n}} = subgroupShuffleXor(low{{n}}, 2u);\n    {}",
+            guarded(n, shares, k, team, &put)
+        );
+    }
     let lines = (0..n).map(|i| {
         let text = format!(
             "var m{{n}} = largest(qa{{n}}, qb{{n}}, qc{{n}}, qd{{n}});\n    {most}{}{}{keep}",

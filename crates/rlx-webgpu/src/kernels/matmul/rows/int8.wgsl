@@ -25,6 +25,7 @@ fn largest(a: vec4f, b: vec4f, c: vec4f, d: vec4f) -> f32 {
     let m = max(max(abs(a), abs(b)), max(abs(c), abs(d)));
     return max(max(m.x, m.y), max(m.z, m.w));
 }
+// `keep_piece` keeps the quants of 16 elements and gives their sum.
 {{quants}}
 // Brings the shares from `share` on.
 fn keep_x(thread: u32, share: u32) {
@@ -33,3 +34,4 @@ fn keep_x(thread: u32, share: u32) {
     {{quantise}}
     {{sum}}
 }
+{{scale}}
