@@ -9,7 +9,7 @@
 
 use super::WebGpuDevice;
 use crate::gpu::Gpu;
-use crate::tuning::{Class, Tuning};
+use crate::tuning::{Class, Shape, Tuning};
 use core::future::poll_fn;
 use rlx_core::ir::lir::{Phase, Program, Slice, Space, StateDecl, Step};
 use rlx_core::ir::mir::Graph;
@@ -71,6 +71,25 @@ struct Candidate {
     submissions: u32,
 }
 
+/// What a run has found, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tuned {
+    /// The fastest tuning.
+    pub tuning: Tuning,
+    /// What was timed, in order. A choice that the device leaves no room for is absent.
+    pub choices: Vec<TunedChoice>,
+}
+
+/// What was timed for one choice.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TunedChoice {
+    /// As a tuning's text has it: `short`, `parts`.
+    pub name: &'static str,
+    /// What was tried, as that text has it (`256x1`), and the least milliseconds of a submission. The first was the
+    /// device's choice before.
+    pub tried: Vec<(String, f64)>,
+}
+
 /// The fastest tuning found; the device has it from then on. `now` gives milliseconds; `progress` is
 /// told how much is done, from 0 to 1.
 ///
@@ -80,14 +99,14 @@ pub async fn tune<G: Gpu>(
     device: &WebGpuDevice<G>,
     now: &dyn Fn() -> f64,
     progress: &dyn Fn(f64),
-) -> Result<Tuning> {
+) -> Result<Tuned> {
     let before = device.tuning.get();
     let workload = Workload::new(device)?;
     let (model, ticket) = device.allocate(Arc::new(workload.plan.clone()))?;
     let run = Run { device, now, progress, workload, model };
     let found = run.all(ticket).await;
     device.free(AnyId::Model(model));
-    device.tuning.set(*found.as_ref().unwrap_or(&before));
+    device.tuning.set(found.as_ref().map_or(before, |found| found.tuning));
     found
 }
 
@@ -104,7 +123,7 @@ impl<G: Gpu> Run<'_, G> {
         poll_fn(|cx| self.device.poll(t, cx)).await.map(|_| ())
     }
 
-    async fn all(&self, allocated: Ticket) -> Result<Tuning> {
+    async fn all(&self, allocated: Ticket) -> Result<Tuned> {
         self.wait(allocated).await?;
         let (session, ticket) =
             self.device.session(self.model, &self.workload.states, self.workload.arena)?;
@@ -116,8 +135,8 @@ impl<G: Gpu> Run<'_, G> {
         found
     }
 
-    async fn choices(&self, session: SessionId) -> Result<Tuning> {
-        let mut tuning = self.device.tuning.get();
+    async fn choices(&self, session: SessionId) -> Result<Tuned> {
+        let mut found = Tuned { tuning: self.device.tuning.get(), choices: Vec::new() };
         let wgsl = self.device.wgsl.get();
         let total = Class::ALL.len() as f64 + 1.0;
         for (i, class) in Class::ALL.into_iter().enumerate() {
@@ -126,27 +145,34 @@ impl<G: Gpu> Run<'_, G> {
             if self.workload.weights(class.name()).is_empty() {
                 continue;
             }
-            let shapes = tuning.shapes(class, wgsl);
-            let all = shapes.into_iter().map(|shape| tuning.with_shape(class, shape)).collect();
-            tuning = self.best(session, all, &|_| self.workload.product(class)).await?;
+            let shapes = found.tuning.shapes(class, wgsl);
+            let named = |shape: Shape| (shape.to_string(), found.tuning.with_shape(class, shape));
+            let all = shapes.into_iter().map(named).collect();
+            let steps = |_: &Tuning| self.workload.product(class);
+            self.best(session, class.name(), all, &steps, &mut found).await?;
         }
         (self.progress)((total - 1.0) / total);
-        let all = tuning.all_parts().into_iter().map(|parts| tuning.with_parts(parts)).collect();
-        tuning = self.best(session, all, &|t| self.workload.attention(t.parts)).await?;
+        let named = |parts: u64| (parts.to_string(), found.tuning.with_parts(parts));
+        let all = found.tuning.all_parts().into_iter().map(named).collect();
+        let steps = |t: &Tuning| self.workload.attention(t.parts);
+        self.best(session, "parts", all, &steps, &mut found).await?;
         (self.progress)(1.0);
-        Ok(tuning)
+        Ok(found)
     }
 
-    /// The fastest of some tunings, of which the first is the present one.
+    /// Takes the fastest of some tunings, of which the first is the present one, and notes their times.
     async fn best(
         &self,
         session: SessionId,
-        tunings: Vec<Tuning>,
+        name: &'static str,
+        all: Vec<(String, Tuning)>,
         steps: &dyn Fn(&Tuning) -> Result<Vec<Step>>,
-    ) -> Result<Tuning> {
-        if let [only] = tunings.as_slice() {
-            return Ok(*only);
+        to: &mut Tuned,
+    ) -> Result<()> {
+        if all.len() == 1 {
+            return Ok(());
         }
+        let (names, tunings): (Vec<String>, Vec<Tuning>) = all.into_iter().unzip();
         let mut candidates = Vec::new();
         let found = self.measure(session, tunings, steps, &mut candidates).await;
         for c in &candidates {
@@ -158,7 +184,10 @@ impl<G: Gpu> Run<'_, G> {
         };
         let best = others.iter().min_by(|a, b| a.least.total_cmp(&b.least));
         let best = best.filter(|b| b.least < GAIN * present.least).unwrap_or(present);
-        Ok(best.tuning)
+        to.tuning = best.tuning;
+        let tried = names.into_iter().zip(candidates.iter().map(|c| c.least)).collect();
+        to.choices.push(TunedChoice { name, tried });
+        Ok(())
     }
 
     async fn measure(
