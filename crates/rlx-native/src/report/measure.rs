@@ -124,3 +124,36 @@ fn forms_of(model: &str, device: &Arc<dyn Device>) -> Result<Forms> {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rlx_core::gguf::Progress;
+
+    /// The page makes headers of its own, of one layer and without a vocabulary's texts.
+    #[test]
+    fn a_page_times_the_same_layers() -> Result<()> {
+        const PAGE: [&[u8]; MODELS.len()] = [
+            include_bytes!("../../../../tests/fixtures/devices/llama-125m.gguf-header"),
+            include_bytes!("../../../../tests/fixtures/devices/llama-3.2-1b.gguf-header"),
+        ];
+        let target = rlx_webgpu::target(rlx_webgpu::DEFAULT_LIMITS);
+        let options = ModelOptions::by(&target.policy);
+        for (model, page) in MODELS.into_iter().zip(PAGE) {
+            let mut reader = HeaderReader::new(model, None);
+            assert_eq!(reader.push(page)?, Progress::Done);
+            let page = ModelFiles::new(vec![reader.into_header()?])?;
+            let own = headers(model)?;
+            let layer = |name: &str| !name.starts_with("blk.") || name.starts_with("blk.0.");
+            let of_it = own.tensors.iter().filter(|t| layer(t.0)).map(|(name, t)| (name, &t.1));
+            for (name, tensor) in of_it {
+                let (_, same) = page.tensor(name).expect(name);
+                assert_eq!((same.dtype, &same.dims), (tensor.dtype, &tensor.dims), "{name}");
+            }
+            assert_eq!(page.tensors.len(), own.tensors.keys().filter(|name| layer(name)).count());
+            let excerpt = |files: &ModelFiles| Excerpt::new(&Checkpoint::gguf(files), &options);
+            assert_eq!(excerpt(&page)?.bytes(), excerpt(&own)?.bytes());
+        }
+        Ok(())
+    }
+}
