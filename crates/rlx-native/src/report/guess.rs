@@ -1,7 +1,7 @@
 //! First guesses: the tuning of a report from another machine with the same device. A wrong guess costs speed, never
 //! an answer, and what this machine measures itself is used in its place.
 
-use super::{From, Report};
+use super::{Host, Report};
 use rlx_core::runtime::device::DeviceInfo;
 use rlx_webgpu::Tuning;
 use rlx_webgpu::gpu::GpuInfo;
@@ -33,7 +33,7 @@ pub fn guess_of<'a>(
 /// Whether a report is of a device like this one: measured natively on hardware, the same name and maker's driver,
 /// the same features and lanes, the same kernels.
 fn matches(report: &Report, gpu: &GpuInfo, info: &DeviceInfo) -> bool {
-    report.from == From::Terminal
+    report.from == Host::Terminal
         && !report.software
         && !gpu.software
         && report.kernels == KERNELS

@@ -1,6 +1,6 @@
 //! Measures a device for its report.
 
-use super::{FORMAT, Forms, From, Report, VERSION};
+use super::{FORMAT, Forms, Host, Report, VERSION};
 use crate::block_on::block_on;
 use crate::devices::{OpenOptions, webgpu};
 use crate::load::milliseconds;
@@ -63,7 +63,7 @@ pub fn measure(options: &OpenOptions, progress: &dyn Fn(f64)) -> Result<Report> 
         rlx: env!("CARGO_PKG_VERSION").into(),
         kernels: KERNELS,
         date: Timestamp::now().to_string().chars().take(10).collect(),
-        from: From::Terminal,
+        from: Host::Terminal,
         system: format!("{OS} {ARCH}"),
         adapter: gpu.adapter,
         driver: gpu.driver,

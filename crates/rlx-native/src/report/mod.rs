@@ -24,7 +24,7 @@ const MOST_TEXT: usize = 1000;
 /// What wrote a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum From {
+pub enum Host {
     /// `rlx devices`: kernels went through naga and wgpu to the system's driver.
     Terminal,
     /// The package: kernels went through the browser's compiler.
@@ -46,7 +46,7 @@ pub struct Report {
     /// The day, of UTC: `2026-11-26`.
     pub date: String,
     /// What measured.
-    pub from: From,
+    pub from: Host,
     /// The operating system and the processor's architecture, or what the browser calls itself.
     pub system: String,
     /// The adapter's name.
@@ -178,7 +178,7 @@ pub(crate) mod tests {
     fn a_report_reads_back() {
         let report = Report::parse(GPU, "gpu.json").unwrap();
         assert_eq!(report.to_text().unwrap(), GPU);
-        assert_eq!((report.from, report.software), (From::Terminal, false));
+        assert_eq!((report.from, report.software), (Host::Terminal, false));
         assert_eq!(report.choices["short"].len(), 7);
         assert_eq!(report.forms[1].failed.as_deref(), Some("the GPU has too little memory"));
     }
@@ -187,7 +187,7 @@ pub(crate) mod tests {
     fn what_a_page_writes_is_read_too() {
         let text = include_str!("../../../../tests/fixtures/devices/page.json");
         let report = Report::parse(text, "page.json").unwrap();
-        assert_eq!((report.from, report.software), (From::Page, true));
+        assert_eq!((report.from, report.software), (Host::Page, true));
         assert_eq!(report.driver, "");
     }
 
