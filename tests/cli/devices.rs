@@ -28,7 +28,11 @@ fn a_device_is_measured_into_a_report_and_keeps_its_tuning() {
     let here = dir.display().to_string();
     assert!(!text.contains(&here), "no path of this machine");
     let names: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(names.len(), 2, "a report and the cache, and nothing left of the writing: {names:?}");
+    assert_eq!(
+        names.len(),
+        2,
+        "a report and the cache, and nothing left of the writing: {names:?}"
+    );
 
     let taken = "there is a file of this name already (report.json)";
     let hint = "give another name, or --force to replace it";

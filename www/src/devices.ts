@@ -3,6 +3,9 @@
 import { Engine, RlxError } from 'rlx-wasm';
 import type { DeviceReport, FormsReport } from 'rlx-wasm';
 
+/** Three digits. */
+const short = (n: number) => String(Number(n.toPrecision(3)));
+
 const element = <T extends HTMLElement = HTMLElement>(id: string) => document.getElementById(id) as T;
 const measure = element<HTMLButtonElement>('measure');
 const progress = element<HTMLProgressElement>('progress');
@@ -48,7 +51,7 @@ function show(report: DeviceReport, kept: boolean): void {
   element('summary').textContent = summary(report, kept);
   const facts: [string, string][] = [
     ['GPU', report.adapter + (report.software ? ' (software: the processor simulates it)' : '')],
-    ['Memory', `${(report.copy_bytes_per_second / 1e9).toPrecision(3)} GB/s of copies, reads and writes counted`],
+    ['Memory', `${short(report.copy_bytes_per_second / 1e9)} GB/s of copies, reads and writes counted`],
     ['Features', report.features.join(', ') || 'none beyond what every WebGPU has'],
     ['Subgroups', report.subgroups ?? 'not used'],
     ...report.demoted.map((why): [string, string] => ['Not used', why]),
@@ -85,12 +88,12 @@ function summary({ software, forms: timed }: DeviceReport, kept: boolean): strin
 function choice({ tuning }: DeviceReport, name: string, tried: { [tried: string]: number }): HTMLElement {
   const taken = tuning.split(' ').find((word) => word.startsWith(`${name}=`))?.slice(name.length + 1);
   return table(CHOICES[name] ?? name, ['Tried', 'Milliseconds'], Object.entries(tried).map(([each, ms]) => [
-    each === taken ? `${each} (taken)` : each, ms.toPrecision(3),
+    each === taken ? `${each} (taken)` : each, short(ms),
   ]));
 }
 
 function forms(all: FormsReport[]): HTMLElement {
-  const pair = (ms: [number, number] | null) => (ms ? `${ms[0].toPrecision(3)} / ${ms[1].toPrecision(3)}` : '–');
+  const pair = (ms: [number, number] | null) => (ms ? `${short(ms[0])} / ${short(ms[1])}` : '–');
   return table('Layers of models: milliseconds with integers / with floats', ['Model', 'A token', 'A prompt of 128', 'Taken'], all.map((each) => [
     each.model, pair(each.decode_ms), pair(each.prompt_ms), each.chosen ?? each.failed ?? '',
   ]));

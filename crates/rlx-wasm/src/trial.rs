@@ -15,7 +15,7 @@ use rlx_core::runtime::trial::{Excerpt, Timed};
 use rlx_core::safetensors::json::Json;
 use rlx_core::target::ProgramActivations;
 use rlx_core::{Code, Error, Result};
-use rlx_webgpu::device::{TunedChoice, tune};
+use rlx_webgpu::device::tune;
 use rlx_webgpu::gpu::Gpu;
 use rlx_webgpu::tuning::{KERNELS, key};
 use wasm_bindgen::prelude::*;
@@ -74,17 +74,15 @@ impl RlxEngine {
             // Errors of the listener are ignored.
             let tell = |share: f64| drop(progress.call1(&JsValue::NULL, &share.into()));
             let found = tune(&webgpu, &|| platform.now(), &tell).await.map_err(|e| throw(&e))?;
-            let mut choices = Object::new();
-            for TunedChoice { name, tried } in &found.choices {
-                let mut times = Object::new();
-                tried.iter().for_each(|(name, ms)| times.set(name, ms));
-                choices.set(name, &times);
-            }
+            let tried = found.tried.iter().map(|t| format!("{} {}", t.choice, t.tuning));
+            let tried: Vec<String> = tried.collect();
+            let ms: Vec<f64> = found.tried.iter().map(|t| t.ms).collect();
             let state = state.borrow();
             let answer = where_it_runs(&webgpu.info(), &state.options, webgpu.target())
                 .with("key", &key(&webgpu.gpu().info()))
                 .with("kernels", &KERNELS)
-                .with("choices", &choices);
+                .with("tried", &tried)
+                .with("ms", &ms);
             Ok(answer.text().into())
         })
     }

@@ -15,7 +15,7 @@ mod tune;
 mod weights;
 
 pub use probe::Probes;
-pub use tune::{Tuned, TunedChoice, tune};
+pub use tune::{Tried, Tuned, tune};
 
 use crate::gpu::{Gpu, GpuInfo, Usage, Wgsl, Width};
 use crate::kernels::{BindingResource, Book};

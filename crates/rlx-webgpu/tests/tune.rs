@@ -51,17 +51,17 @@ fn the_fastest_shape_is_chosen_and_its_memory_freed() {
     let looks = 2 * shapes.len() as u32;
     let fourth = looks + 1 + looks + 2 * 3 + 1;
     let found = run(&d, |call| if call == fourth { 100.0 } else { 1000.0 }).unwrap();
-    let Tuned { tuning: found, choices } = found;
+    let Tuned { tuning: found, tried } = found;
     assert_eq!(found, usual.with_shape(Class::Short, shapes[3]));
     assert_eq!(d.tuning(), found);
     // The times behind it: of the one class that the device binds, and of attention.
-    let names: Vec<_> = choices.iter().map(|c| (c.name, c.tried.len())).collect();
-    assert_eq!(names, [("short", 7), ("parts", 4)]);
-    let tried = &choices[0].tried;
-    assert_eq!(tried[0].0, usual.shape(Class::Short).to_string());
-    let least = tried.iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
-    assert_eq!(least.0, shapes[3].to_string());
-    assert!(choices.iter().flat_map(|c| &c.tried).all(|t| t.1.is_finite() && t.1 > 0.0));
+    let times: Vec<_> = tried.iter().map(|t| (t.choice, t.tuning)).collect();
+    let short = shapes.iter().map(|shape| ("short", usual.with_shape(Class::Short, *shape)));
+    let parts = found.all_parts().into_iter().map(|parts| ("parts", found.with_parts(parts)));
+    assert_eq!(times, short.chain(parts).collect::<Vec<_>>());
+    let least = tried[..7].iter().min_by(|a, b| a.ms.total_cmp(&b.ms)).unwrap();
+    assert_eq!(least.tuning, found);
+    assert!(tried.iter().all(|t| t.ms.is_finite() && t.ms > 0.0));
     assert_eq!(d.counters().live_bytes, 0);
     let left = d.gpu().counts();
     assert_eq!((left.live_bytes, left.bind_groups, left.lists), (0, 0, 0));

@@ -15,10 +15,11 @@ use rlx_core::runtime::device::Device;
 use rlx_core::runtime::model::ModelOptions;
 use rlx_core::runtime::trial::Excerpt;
 use rlx_core::{Code, Error, Result};
-use rlx_webgpu::device::{Tuned, tune};
+use rlx_webgpu::device::{Tried, Tuned, tune};
 use rlx_webgpu::gpu::native::NativeGpu;
 use rlx_webgpu::gpu::{Gpu, copy_rate};
 use rlx_webgpu::tuning::KERNELS;
+use std::collections::BTreeMap;
 use std::env::consts::{ARCH, OS};
 use std::sync::Arc;
 
@@ -40,7 +41,7 @@ pub fn measure(options: &OpenOptions, progress: &dyn Fn(f64)) -> Result<Report> 
     let copy_bytes_per_second = copy_rate(&NativeGpu::new(options.adapter.as_deref())?)?;
     progress(COPIED);
     let (device, _) = webgpu(options, false)?;
-    let Tuned { tuning, choices } = {
+    let Tuned { tuning, tried } = {
         let share = |done: f64| progress(COPIED + (TUNED - COPIED) * done);
         let mut run = pin!(tune(&device, &milliseconds, &share));
         block_on(|cx| run.as_mut().poll(cx))?
@@ -56,6 +57,13 @@ pub fn measure(options: &OpenOptions, progress: &dyn Fn(f64)) -> Result<Report> 
         }
     }
     progress(1.0);
+    let mut choices = BTreeMap::<String, BTreeMap<String, f64>>::new();
+    for Tried { choice, tuning, ms } in tried {
+        let text = tuning.to_string();
+        let mut words = text.split(' ');
+        let word = words.find_map(|word| word.strip_prefix(choice)?.strip_prefix('='));
+        choices.entry(choice.into()).or_default().insert(word.unwrap_or_default().into(), ms);
+    }
     let info = device.info();
     Ok(Report {
         format: FORMAT.into(),
@@ -74,10 +82,7 @@ pub fn measure(options: &OpenOptions, progress: &dyn Fn(f64)) -> Result<Report> 
         target: device.target().describe(),
         copy_bytes_per_second,
         tuning: tuning.to_string(),
-        choices: choices
-            .into_iter()
-            .map(|c| (c.name.into(), c.tried.into_iter().collect()))
-            .collect(),
+        choices,
         forms,
     })
 }
@@ -88,7 +93,8 @@ fn headers(model: &str) -> Result<ModelFiles> {
     let writer = header(shape, Quant::parse(QUANT, false)?)?;
     let mut reader = HeaderReader::new(model, Some(writer.file_bytes()));
     reader.push(writer.header())?;
-    ModelFiles::new(vec![reader.into_header()?])
+    let header = reader.into_header();
+    ModelFiles::new(vec![header.ok_or_else(|| Error::internal("half a header was written"))?])
 }
 
 /// What the forms of products take on layers of a model.
@@ -142,7 +148,7 @@ mod tests {
         for (model, page) in MODELS.into_iter().zip(PAGE) {
             let mut reader = HeaderReader::new(model, None);
             assert_eq!(reader.push(page)?, Progress::Done);
-            let page = ModelFiles::new(vec![reader.into_header()?])?;
+            let page = ModelFiles::new(vec![reader.into_header().expect("a header")])?;
             let own = headers(model)?;
             let layer = |name: &str| !name.starts_with("blk.") || name.starts_with("blk.0.");
             let of_it = own.tensors.iter().filter(|t| layer(t.0)).map(|(name, t)| (name, &t.1));

@@ -80,15 +80,26 @@ export async function formsOf(model: ReportModel, engine: WasmEngine): Promise<F
   }
 }
 
+/** The times by choice and by what was tried for it. */
+function choicesOf({ tried, ms }: WasmTuned): DeviceReport['choices'] {
+  const choices: DeviceReport['choices'] = {};
+  tried.forEach((text, i) => {
+    const [choice = '', ...words] = text.split(' ');
+    const word = words.find((each) => each.startsWith(`${choice}=`)) ?? '';
+    (choices[choice] ??= {})[word.slice(choice.length + 1)] = ms[i]!;
+  });
+  return choices;
+}
+
 /** The report: its members are those of `rlx devices --report`, in the same order. */
 export function reportOf(tuned: WasmTuned, { software, rate, forms }: { software: boolean; rate: number; forms: FormsReport[] }): DeviceReport {
-  const { key, kernels, adapter, features, demoted, subgroups, target, tuning, choices } = tuned;
+  const { key, kernels, adapter, features, demoted, subgroups, target, tuning } = tuned;
   return {
     format: 'rlx-device-report', version: 1,
     rlx: key.slice(key.lastIndexOf(' ') + 1), kernels,
     date: new Date().toISOString().slice(0, 10),
     from: 'page', system: globalThis.navigator?.userAgent ?? '',
     adapter, driver: '', software, features, demoted, subgroups, target,
-    copy_bytes_per_second: rate, tuning, choices, forms,
+    copy_bytes_per_second: rate, tuning, choices: choicesOf(tuned), forms,
   };
 }

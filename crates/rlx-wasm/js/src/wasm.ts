@@ -222,7 +222,9 @@ export interface WasmTuned extends Pick<EngineInfo, 'adapter' | 'features' | 'de
   key: string;
   kernels: number;
   tuning: string;
-  choices: { [choice: string]: { [tried: string]: number } };
+  /** Of each time its choice and the whole tuning: `short short=256x1 …`; and the milliseconds. */
+  tried: string[];
+  ms: number[];
 }
 
 /** Times of forms of products, as they are kept under `key`, and the faster types. */

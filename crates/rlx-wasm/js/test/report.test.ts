@@ -47,11 +47,12 @@ test('times, and why there are none, come into the report', async () => {
   });
 
   const tuned: WasmTuned = {
-    key: 'a GPU; ; rlx 1.2.3', kernels: 7, adapter: 'a GPU', features: ['subgroups'], demoted: [], subgroups: '32 lanes', target: 'webgpu', tuning: 'parts=64',
-    choices: { parts: { 64: 0.5 } },
+    key: 'a GPU; ; rlx 1.2.3', kernels: 7, adapter: 'a GPU', features: ['subgroups'], demoted: [], subgroups: '32 lanes', target: 'webgpu', tuning: 'short=64x2 parts=64',
+    tried: ['short short=256x1 parts=256', 'short short=64x2 parts=256', 'parts short=64x2 parts=64'], ms: [3, 2, 0.5],
   };
   const report = reportOf(tuned, { software: false, rate: 1e9, forms: [forms] });
   assert.deepEqual([report.rlx, report.kernels, report.from], ['1.2.3', 7, 'page']);
+  assert.deepEqual(report.choices, { short: { '256x1': 3, '64x2': 2 }, parts: { 64: 0.5 } });
   assert.match(report.date, /^\d{4}-\d\d-\d\d$/);
   // One format: the members of both recorded reports, in their order.
   for (const name of ['gpu.json', 'page.json']) assert.deepEqual(Object.keys(report), Object.keys(json(name)));

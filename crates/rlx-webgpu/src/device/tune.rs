@@ -9,7 +9,7 @@
 
 use super::WebGpuDevice;
 use crate::gpu::Gpu;
-use crate::tuning::{Class, Shape, Tuning};
+use crate::tuning::{Class, Tuning};
 use core::future::poll_fn;
 use rlx_core::ir::lir::{Phase, Program, Slice, Space, StateDecl, Step};
 use rlx_core::ir::mir::Graph;
@@ -77,17 +77,18 @@ pub struct Tuned {
     /// The fastest tuning.
     pub tuning: Tuning,
     /// What was timed, in order. A choice that the device leaves no room for is absent.
-    pub choices: Vec<TunedChoice>,
+    pub tried: Vec<Tried>,
 }
 
-/// What was timed for one choice.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TunedChoice {
+/// What was timed of a choice. The first of each is what the device had before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tried {
     /// As a tuning's text has it: `short`, `parts`.
-    pub name: &'static str,
-    /// What was tried, as that text has it (`256x1`), and the least milliseconds of a submission. The first was the
-    /// device's choice before.
-    pub tried: Vec<(String, f64)>,
+    pub choice: &'static str,
+    /// With what is tried for this choice, and what was found before for others.
+    pub tuning: Tuning,
+    /// The least milliseconds of a submission.
+    pub ms: f64,
 }
 
 /// The fastest tuning found; the device has it from then on. `now` gives milliseconds; `progress` is
@@ -136,7 +137,7 @@ impl<G: Gpu> Run<'_, G> {
     }
 
     async fn choices(&self, session: SessionId) -> Result<Tuned> {
-        let mut found = Tuned { tuning: self.device.tuning.get(), choices: Vec::new() };
+        let mut found = Tuned { tuning: self.device.tuning.get(), tried: Vec::new() };
         let wgsl = self.device.wgsl.get();
         let total = Class::ALL.len() as f64 + 1.0;
         for (i, class) in Class::ALL.into_iter().enumerate() {
@@ -146,14 +147,14 @@ impl<G: Gpu> Run<'_, G> {
                 continue;
             }
             let shapes = found.tuning.shapes(class, wgsl);
-            let named = |shape: Shape| (shape.to_string(), found.tuning.with_shape(class, shape));
-            let all = shapes.into_iter().map(named).collect();
+            let all =
+                shapes.into_iter().map(|shape| found.tuning.with_shape(class, shape)).collect();
             let steps = |_: &Tuning| self.workload.product(class);
             self.best(session, class.name(), all, &steps, &mut found).await?;
         }
         (self.progress)((total - 1.0) / total);
-        let named = |parts: u64| (parts.to_string(), found.tuning.with_parts(parts));
-        let all = found.tuning.all_parts().into_iter().map(named).collect();
+        let all = found.tuning.all_parts().into_iter();
+        let all = all.map(|parts| found.tuning.with_parts(parts)).collect();
         let steps = |t: &Tuning| self.workload.attention(t.parts);
         self.best(session, "parts", all, &steps, &mut found).await?;
         (self.progress)(1.0);
@@ -164,15 +165,14 @@ impl<G: Gpu> Run<'_, G> {
     async fn best(
         &self,
         session: SessionId,
-        name: &'static str,
-        all: Vec<(String, Tuning)>,
+        choice: &'static str,
+        tunings: Vec<Tuning>,
         steps: &dyn Fn(&Tuning) -> Result<Vec<Step>>,
         to: &mut Tuned,
     ) -> Result<()> {
-        if all.len() == 1 {
+        if tunings.len() == 1 {
             return Ok(());
         }
-        let (names, tunings): (Vec<String>, Vec<Tuning>) = all.into_iter().unzip();
         let mut candidates = Vec::new();
         let found = self.measure(session, tunings, steps, &mut candidates).await;
         for c in &candidates {
@@ -185,8 +185,7 @@ impl<G: Gpu> Run<'_, G> {
         let best = others.iter().min_by(|a, b| a.least.total_cmp(&b.least));
         let best = best.filter(|b| b.least < GAIN * present.least).unwrap_or(present);
         to.tuning = best.tuning;
-        let tried = names.into_iter().zip(candidates.iter().map(|c| c.least)).collect();
-        to.choices.push(TunedChoice { name, tried });
+        to.tried.extend(candidates.iter().map(|c| Tried { choice, tuning: c.tuning, ms: c.least }));
         Ok(())
     }
 
