@@ -27,6 +27,8 @@ use std::sync::Arc;
 
 /// Most bytes of weights; fewer if the device's binding limit is lower.
 const WEIGHTS: u64 = 96 << 20;
+/// The same where the processor simulates the device: it has no cache of a GPU, and takes its time.
+const FEW_WEIGHTS: u64 = 20 << 20;
 /// Milliseconds of a measurement: far above a clock's steps and a submission's overhead.
 const LONG_ENOUGH: f64 = 20.0;
 /// Most submissions of one measurement.
@@ -252,7 +254,8 @@ fn f32s(dims: &[u64]) -> Type {
 impl Workload {
     fn new<G: Gpu>(device: &WebGpuDevice<G>) -> Result<Workload> {
         let limits = device.target().limits;
-        let weights = WEIGHTS.min(limits.binding).min(limits.buffer) / 256 * 256;
+        let most = if device.info.software { FEW_WEIGHTS } else { WEIGHTS };
+        let weights = most.min(limits.binding).min(limits.buffer) / 256 * 256;
         let mut plan = WeightPlan::default();
         plan.buffers = vec![Buffer { bytes: weights }];
         // As many matrices of each class as there is room for; those of two classes may overlap.
