@@ -132,9 +132,14 @@ export async function buildPackage() {
   await step('building the package', '', () => run(process.execPath, [tsc, '-p', 'crates/rlx-wasm/js']));
 }
 
+/** Each page apart, so that none downloads scripts in more pieces because of another. They share the modules' files. */
 export async function buildDemo() {
   const { build } = await import('vite');
-  await step('building the demo', '', () => build({ root: inRoot('www'), logLevel: 'warn' }));
+  await step('building the demo', '', async () => {
+    const usual = { root: inRoot('www'), logLevel: 'warn' };
+    await build(usual);
+    await build({ ...usual, publicDir: false, build: { emptyOutDir: false, rollupOptions: { input: inRoot('www', 'devices.html') } } });
+  });
 }
 
 export async function buildAll() {

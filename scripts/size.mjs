@@ -41,7 +41,9 @@ export function fetched(rows, { threads }) {
     if (copies.length === 0) throw new Stop(`the built demo has no script ${script}`);
     return copies[0]; // rows are sorted, the largest first
   });
-  return [...scripts, ...rows.filter(({ part }) => part === 'style' || part === 'page')];
+  // The page that measures a device has its own.
+  const own = ({ part, name }) => (part === 'style' || part === 'page') && /(^|\/)index\b/.test(name);
+  return [...scripts, ...rows.filter(own)];
 }
 
 export async function sizeReport() {

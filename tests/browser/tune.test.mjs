@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { questionsOf } from '../support/parity.mjs';
-import { atServer, casesFor, launch, mounts, openPage, root, startServer } from './harness.mjs';
+import { atServer, casesFor, launch, mounts, openPage, root, screenshots, startServer } from './harness.mjs';
 
 const json = (path) => JSON.parse(readFileSync(join(root, path), 'utf8'));
 const greedy = casesFor(json('tests/parity/cases.json'), 'greedy', { name: 'page-webgpu' });
@@ -13,11 +13,10 @@ const testCase = greedy.find(({ name }) => name === 'rustdoc-2m q4_k_m');
 const expected = json(testCase.expected);
 const [question] = questionsOf(testCase, expected, 'page-webgpu');
 
-let server, browser, page;
+let server, browser, page, context, logs;
 before(async () => {
-  server = await startServer({ mounts: { ...mounts, '/models/': join(root, 'models'), '/tests/': join(root, 'tests') } });
+  server = await startServer({ mounts: { ...mounts, '/models/': join(root, 'models'), '/tests/': join(root, 'tests'), '/demo/': join(root, 'www/dist') } });
   browser = await launch();
-  ({ page } = await openPage(browser, `${server.url}/pages/empty.html`));
 });
 after(async () => {
   await browser?.close();
@@ -43,22 +42,63 @@ function load(options = {}) {
 
 const kept = () => page.evaluate(() => JSON.parse(localStorage.getItem('rlx.tunings')));
 
-test('a tuning is measured, kept for the origin, and used by loads', async () => {
-  const { tuned, shares } = await page.evaluate(async () => {
-    const { Engine } = await import('/dist/index.js');
-    const { faultyGpu } = await import('/support/faulty_gpu.mjs');
-    const shares = [];
-    // What binds so little has one class of matrices: a run of all takes software GPUs minutes.
-    const gpu = faultyGpu(navigator.gpu, [], { maxStorageBufferBindingSize: 5 << 20 });
-    return { tuned: await Engine.tune({ gpu, onProgress: (share) => shares.push(share) }), shares };
+/** The page that measures, of the built demo. What binds so little has one class of matrices: all take software GPUs minutes. */
+async function measuringPage() {
+  const opened = await openPage(browser, `${server.url}/pages/empty.html`, { permissions: ['clipboard-read', 'clipboard-write'] });
+  await opened.page.addInitScript(() => {
+    if (!location.pathname.endsWith('/devices.html')) return;
+    const { get } = Object.getOwnPropertyDescriptor(GPUDevice.prototype, 'limits');
+    const few = { maxStorageBufferBindingSize: 5 << 20 };
+    const limited = (limits) => new Proxy(limits, { get: (of, name) => few[name] ?? of[name] });
+    Object.defineProperty(GPUDevice.prototype, 'limits', { get() { return limited(get.call(this)); } });
   });
-  assert.equal(shares[0], 0);
-  assert.equal(shares.at(-1), 1);
-  assert.deepEqual(shares.toSorted((a, b) => a - b), shares);
-  assert.equal(tuned.kept, true);
-  const [[key, text]] = Object.entries(await kept());
-  assert.equal(text, tuned.tuning);
-  assert.ok(key.startsWith(`${tuned.adapter}; `) && /; rlx \d+\.\d+\.\d+$/.test(key), key);
+  await opened.page.setViewportSize({ width: 360, height: 740 });
+  await opened.page.goto(`${server.url}/demo/devices.html`);
+  return opened;
+}
+
+test('the measuring page shows a report, and keeps the tuning for the origin, which loads use', { timeout: 240_000 }, async () => {
+  ({ page, context, logs } = await measuringPage());
+  const wide = () => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  assert.ok(await wide() <= 0, `${await wide()} px too wide`);
+  await page.getByRole('button', { name: 'Measure' }).click();
+  await page.waitForFunction(() => !document.getElementById('results').hidden || !document.getElementById('error').hidden, undefined, { timeout: 200_000 });
+  assert.equal(await page.locator('#error-what').textContent(), '');
+  assert.ok(await wide() <= 0, `with results ${await wide()} px too wide`);
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'results');
+  assert.equal(await page.locator('#progress').evaluate((bar) => bar.value), 1);
+  assert.match(await page.locator('#summary').textContent(), /^There is no GPU that this browser may use.* stored for this site\.$/);
+  assert.match(await page.locator('#device').textContent(), /GPU.*\(software: .*GB\/s/s);
+  assert.equal(await page.locator('caption').count(), 2);
+  assert.equal(await page.locator('td', { hasText: '(taken)' }).count(), 2);
+
+  const report = JSON.parse(await page.locator('#json').textContent());
+  const recorded = json('tests/fixtures/devices/page.json'); // rlx-native's tests read it
+  assert.deepEqual(Object.keys(report), Object.keys(recorded));
+  const { date, system, target, copy_bytes_per_second: rate, tuning: text, choices, ...rest } = report;
+  const { adapter, subgroups, features } = rest;
+  assert.deepEqual(rest, {
+    format: 'rlx-device-report', version: 1, rlx: recorded.rlx, kernels: recorded.kernels, from: 'page', adapter, driver: '', software: true,
+    features, demoted: [], subgroups, forms: [],
+  });
+  assert.match(date, /^\d{4}-\d\d-\d\d$/);
+  assert.match(system, /Chrome\//);
+  assert.match(target, /^webgpu buffer=\d+ binding=5242880 /);
+  assert.ok(rate > 1e6, `${rate} bytes a second`);
+  assert.deepEqual(Object.entries(choices).map(([name, tried]) => [name, Object.keys(tried).length]), [['short', 7], ['parts', 4]]);
+  for (const ms of Object.values(choices).flatMap((tried) => Object.values(tried))) assert.ok(ms > 0);
+  await page.getByRole('button', { name: 'Copy' }).click();
+  await page.waitForFunction(() => document.getElementById('copied').textContent === 'Copied.');
+  assert.deepEqual(JSON.parse(await page.evaluate(() => navigator.clipboard.readText())), report);
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download' }).click()]);
+  assert.deepEqual(JSON.parse(readFileSync(await download.path(), 'utf8')), report);
+  await screenshots(page, 'devices');
+  assert.deepEqual(logs.filter((line) => /^(error|uncaught)/.test(line)), []);
+
+  await page.goto(`${server.url}/pages/empty.html`);
+  const [[key, found]] = Object.entries(await kept());
+  assert.equal(found, text);
+  assert.ok(key.startsWith(`${adapter}; `) && /; rlx \d+\.\d+\.\d+$/.test(key), key);
 
   // Another one in its place, as if it had been the fastest.
   const other = text.replace(/parts=\d+/, text.endsWith('parts=64') ? 'parts=512' : 'parts=64');

@@ -2,7 +2,10 @@
 //! nobody says more is its target's [`Policy`](rlx_core::target::Policy), the same here and in a page.
 
 use crate::block_on::block_on;
+use crate::load::milliseconds;
 use crate::remembered::{TUNINGS, remember, remembered};
+use crate::report::{Report, first_guess, measure};
+use core::fmt;
 use core::future::Future;
 use core::pin::pin;
 use rlx_core::reference::device::ReferenceDevice;
@@ -13,10 +16,9 @@ use rlx_cpu::{CpuDevice, CpuOptions};
 use rlx_webgpu::device::{Probes, tune};
 use rlx_webgpu::gpu::native::NativeGpu;
 use rlx_webgpu::gpu::{Gpu, copy_rate};
-use rlx_webgpu::tuning::key;
+use rlx_webgpu::tuning::{key, key_of};
 use rlx_webgpu::{Tuning, WebGpuDevice};
 use std::sync::Arc;
-use std::time::Instant;
 
 /// What a device is opened with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,8 +29,29 @@ pub struct OpenOptions {
     pub adapter: Option<String>,
 }
 
-/// Measures, tells of progress from 0 to 1, and answers with a tuning's text.
-pub type Tune = fn(&OpenOptions, &dyn Fn(f64)) -> Result<String>;
+/// Measures, and tells of progress from 0 to 1.
+pub type Measure<T> = fn(&OpenOptions, &dyn Fn(f64)) -> Result<T>;
+
+/// Why a device has its tuning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TuningFrom {
+    /// Nothing is known of the device: it has the usual one.
+    Usual,
+    /// A report of a device like it, of this name in `profiles/devices/`.
+    Report(&'static str),
+    /// It was measured on this machine.
+    Measured,
+}
+
+impl fmt::Display for TuningFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usual => f.write_str("the usual ones: this device was not measured"),
+            Self::Report(name) => write!(f, "a first guess from profiles/devices/{name}"),
+            Self::Measured => f.write_str("as measured here"),
+        }
+    }
+}
 
 /// A device as the command line knows it.
 pub struct DeviceRow {
@@ -45,8 +68,12 @@ pub struct DeviceRow {
     /// Bytes a second that it copies, reads and writes counted, where it can be asked.
     pub copy_rate: Option<fn(&OpenOptions) -> Result<f64>>,
     /// Measures which shapes of kernels are fastest on it, where there is a choice, and keeps the answer
-    /// for `open`.
-    pub tune: Option<Tune>,
+    /// for `open`. The answer is the tuning's text.
+    pub tune: Option<Measure<String>>,
+    /// Measures all that a report says, and keeps its tuning.
+    pub report: Option<Measure<Report>>,
+    /// Why its kernels have the shapes that they have.
+    pub tuning_from: Option<fn(&OpenOptions) -> Result<TuningFrom>>,
     /// Opens it.
     pub open: fn(&OpenOptions) -> Result<Arc<dyn Device>>,
 }
@@ -64,6 +91,8 @@ pub const DEVICES: &[DeviceRow] = &[
         target: Target::reference,
         copy_rate: None,
         tune: None,
+        report: None,
+        tuning_from: None,
         open: |_| Ok(Arc::new(ReferenceDevice::new())),
     },
     DeviceRow {
@@ -74,6 +103,8 @@ pub const DEVICES: &[DeviceRow] = &[
         target: kernels_of_the_cpu,
         copy_rate: None,
         tune: None,
+        report: None,
+        tuning_from: None,
         open: |options| {
             let options = CpuOptions { threads: options.threads, ..CpuOptions::default() };
             Ok(Arc::new(CpuDevice::new(options)?))
@@ -87,31 +118,45 @@ pub const DEVICES: &[DeviceRow] = &[
         target: || rlx_webgpu::target(rlx_webgpu::DEFAULT_LIMITS),
         copy_rate: Some(|options| copy_rate(&NativeGpu::new(options.adapter.as_deref())?)),
         tune: Some(|options, progress| {
-            let device = webgpu(options, false)?;
-            let begin = Instant::now();
-            let now = || begin.elapsed().as_secs_f64() * 1e3;
-            let mut run = pin!(tune(&device, &now, progress));
-            let tuning = block_on(|cx| run.as_mut().poll(cx))?;
+            let (device, _) = webgpu(options, false)?;
+            let mut run = pin!(tune(&device, &milliseconds, progress));
+            let tuning = block_on(|cx| run.as_mut().poll(cx))?.tuning;
             remember(TUNINGS, key(&device.gpu().info()), tuning.to_string())?;
             Ok(tuning.to_string())
         }),
-        open: |options| Ok(Arc::new(webgpu(options, true)?)),
+        report: Some(|options, progress| {
+            let report = measure(options, progress)?;
+            let key = key_of(&report.adapter, &report.driver);
+            remember(TUNINGS, key, report.tuning.clone())?;
+            Ok(report)
+        }),
+        tuning_from: Some(|options| Ok(webgpu(options, true)?.1)),
+        open: |options| Ok(Arc::new(webgpu(options, true)?.0)),
     },
 ];
 
-/// A WebGPU device with the features that work, tuned as it was last if that is asked for.
-fn webgpu(options: &OpenOptions, tuned: bool) -> Result<WebGpuDevice<NativeGpu>> {
+/// A WebGPU device with the features that work. If that is asked for it is tuned as it was last on this machine, or
+/// else by a report of a device like it.
+pub(crate) fn webgpu(
+    options: &OpenOptions,
+    tuned: bool,
+) -> Result<(WebGpuDevice<NativeGpu>, TuningFrom)> {
     let gpu = NativeGpu::new(options.adapter.as_deref())?;
     let info = gpu.info();
     let kept = if tuned { remembered(TUNINGS, &key(&info)) } else { None };
-    let tuning = kept.and_then(|text| Tuning::parse(&text, info.wgsl).ok());
+    let kept = kept.and_then(|text| Tuning::parse(&text, info.wgsl).ok());
     let mut device = WebGpuDevice::new(gpu);
-    if let Some(tuning) = tuning {
+    if let Some(tuning) = kept {
         device = device.with_tuning(tuning);
     }
     let mut probes = Probes::new(&device);
     block_on(|cx| probes.poll(&device, cx))?;
-    Ok(device)
+    let guess = if tuned && kept.is_none() { first_guess(&info, &device.info()) } else { None };
+    Ok(match (kept, guess) {
+        (Some(_), _) => (device, TuningFrom::Measured),
+        (None, Some((name, tuning))) => (device.with_tuning(tuning), TuningFrom::Report(name)),
+        (None, None) => (device, TuningFrom::Usual),
+    })
 }
 
 /// The CPU executor's kernels, without the reference's loops: what a page has too.

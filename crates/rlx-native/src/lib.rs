@@ -45,5 +45,6 @@ pub mod npy;
 pub mod overflow;
 pub mod platform;
 pub mod remembered;
+pub mod report;
 pub mod tokens;
 pub mod tools;

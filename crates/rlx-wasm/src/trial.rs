@@ -3,19 +3,21 @@
 
 use crate::answer::Object;
 use crate::engine::{RlxEngine, State, not_open};
+use crate::executor::where_it_runs;
 use crate::fault::throw;
 use crate::wait::{Pace, Platform, wait};
 use core::cell::RefCell;
 use core::task::{Context, Poll};
 use js_sys::Promise;
 use rlx_core::runtime::choice::{Choice, Times};
+use rlx_core::runtime::device::Device;
 use rlx_core::runtime::trial::{Excerpt, Timed};
 use rlx_core::safetensors::json::Json;
 use rlx_core::target::ProgramActivations;
 use rlx_core::{Code, Error, Result};
 use rlx_webgpu::device::tune;
 use rlx_webgpu::gpu::Gpu;
-use rlx_webgpu::tuning::key;
+use rlx_webgpu::tuning::{KERNELS, key};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
 
@@ -57,8 +59,8 @@ pub(crate) async fn choose(state: &RefCell<State>, platform: &Platform) -> Resul
 
 #[wasm_bindgen]
 impl RlxEngine {
-    /// Measures which tuning is fastest on the GPU: `{"key", "tuning"}` as JSON. `progress` is called with
-    /// numbers from 0 to 1. An engine that tunes loads no model.
+    /// Measures which tuning is fastest on the GPU: `WasmTuned` as JSON. `progress` is called with numbers from 0 to 1.
+    /// An engine that tunes is opened for no model; `trial` works.
     pub fn tune(&self, progress: js_sys::Function) -> Promise {
         let (state, platform) = (self.state.clone(), self.platform.clone());
         future_to_promise(async move {
@@ -71,20 +73,28 @@ impl RlxEngine {
                 .map_err(|e| throw(&e))?;
             // Errors of the listener are ignored.
             let tell = |share: f64| drop(progress.call1(&JsValue::NULL, &share.into()));
-            let tuning = tune(&webgpu, &|| platform.now(), &tell).await.map_err(|e| throw(&e))?;
-            let key = key(&webgpu.gpu().info());
-            let tuning = tuning.to_string();
-            Ok(Object::new().with("key", &key).with("tuning", &tuning).text().into())
+            let found = tune(&webgpu, &|| platform.now(), &tell).await.map_err(|e| throw(&e))?;
+            let tried = found.tried.iter().map(|t| format!("{} {}", t.choice, t.tuning));
+            let tried: Vec<String> = tried.collect();
+            let ms: Vec<f64> = found.tried.iter().map(|t| t.ms).collect();
+            let state = state.borrow();
+            let answer = where_it_runs(&webgpu.info(), &state.options, webgpu.target())
+                .with("key", &key(&webgpu.gpu().info()))
+                .with("kernels", &KERNELS)
+                .with("tried", &tried)
+                .with("ms", &ms);
+            Ok(answer.text().into())
         })
     }
 
     /// What the device was timed with for the model's activation types, for the page to keep: `{"key", "times"}` as
-    /// JSON. `None` if it was not, as when that was known.
+    /// JSON, with what it recommends and the faster types. `None` if it was not, as when that was known.
     pub fn timed(&self) -> Option<String> {
         let s = self.state.borrow();
         let chosen = s.chosen.as_ref().filter(|c| c.measured)?;
-        let times = chosen.times.to_string();
-        Some(Object::new().with("key", &chosen.key).with("times", &times).text())
+        let faster = chosen.times.choose(chosen.recommended).to_string();
+        let answer = chosen.tell().with("key", &chosen.key).with("chosen", &faster);
+        Some(answer.with("times", &chosen.times.to_string()).text())
     }
 
     /// Call after all headers, before `open`: what the device is, and what of the model it would be timed with.

@@ -16,7 +16,7 @@ mod tune;
 mod weights;
 
 pub use probe::Probes;
-pub use tune::tune;
+pub use tune::{Tried, Tuned, tune};
 
 use crate::gpu::{Gpu, GpuInfo, Usage, Wgsl, Width};
 use crate::kernels::{BindingResource, Book};

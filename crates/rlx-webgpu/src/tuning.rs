@@ -19,6 +19,13 @@ pub struct Shape {
     pub rows: u64,
 }
 
+impl fmt::Display for Shape {
+    /// `256x1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.threads, self.rows)
+    }
+}
+
 /// A class of products that share a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
@@ -69,10 +76,19 @@ pub struct Tuning {
     pub half: bool,
 }
 
+/// The number of the kernels that a tuning was measured with. Raise it when a change of them makes another choice
+/// likely to be the fastest: reports of devices with another number are no first guesses.
+pub const KERNELS: u32 = 1;
+
 /// The cache key of a tuning: the adapter, its driver and this version of RLX.
 pub fn key(gpu: &GpuInfo) -> String {
+    key_of(&gpu.adapter, &gpu.driver)
+}
+
+/// The same, of what a report says.
+pub fn key_of(adapter: &str, driver: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
-    format!("{}; {}; rlx {version}", gpu.adapter, gpu.driver)
+    format!("{adapter}; {driver}; rlx {version}")
 }
 
 /// Shapes to try on GPUs with subgroups.
@@ -192,8 +208,7 @@ impl Tuning {
 impl fmt::Display for Tuning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for class in Class::ALL {
-            let Shape { threads, rows } = self.shape(class);
-            write!(f, "{}={threads}x{rows} ", class.name())?;
+            write!(f, "{}={} ", class.name(), self.shape(class))?;
         }
         write!(f, "parts={}", self.parts)?;
         f.write_str(if self.half { " half" } else { "" })

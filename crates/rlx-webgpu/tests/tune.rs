@@ -8,8 +8,7 @@ use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use rlx_core::Result;
 use rlx_core::runtime::device::Device;
-use rlx_webgpu::Tuning;
-use rlx_webgpu::device::tune;
+use rlx_webgpu::device::{Tuned, tune};
 use rlx_webgpu::gpu::Gpu;
 use rlx_webgpu::tuning::Class;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ fn small() -> Arc<TestDevice> {
     device_with(|info| info.max_binding = 5 << 20)
 }
 
-fn run(d: &TestDevice, clock: impl Fn(u32) -> f64) -> Result<Tuning> {
+fn run(d: &TestDevice, clock: impl Fn(u32) -> f64) -> Result<Tuned> {
     let (calls, ms) = (Cell::new(0), Cell::new(0.0));
     let now = || {
         ms.set(ms.get() + clock(calls.replace(calls.get() + 1)));
@@ -52,8 +51,17 @@ fn the_fastest_shape_is_chosen_and_its_memory_freed() {
     let looks = 2 * shapes.len() as u32;
     let fourth = looks + 1 + looks + 2 * 3 + 1;
     let found = run(&d, |call| if call == fourth { 100.0 } else { 1000.0 }).unwrap();
+    let Tuned { tuning: found, tried } = found;
     assert_eq!(found, usual.with_shape(Class::Short, shapes[3]));
     assert_eq!(d.tuning(), found);
+    // The times behind it: of the one class that the device binds, and of attention.
+    let times: Vec<_> = tried.iter().map(|t| (t.choice, t.tuning)).collect();
+    let short = shapes.iter().map(|shape| ("short", usual.with_shape(Class::Short, *shape)));
+    let parts = found.all_parts().into_iter().map(|parts| ("parts", found.with_parts(parts)));
+    assert_eq!(times, short.chain(parts).collect::<Vec<_>>());
+    let least = tried[..7].iter().min_by(|a, b| a.ms.total_cmp(&b.ms)).unwrap();
+    assert_eq!(least.tuning, found);
+    assert!(tried.iter().all(|t| t.ms.is_finite() && t.ms > 0.0));
     assert_eq!(d.counters().live_bytes, 0);
     let left = d.gpu().counts();
     assert_eq!((left.live_bytes, left.bind_groups, left.lists), (0, 0, 0));
@@ -64,7 +72,8 @@ fn the_fastest_shape_is_chosen_and_its_memory_freed() {
 fn a_gain_within_noise_changes_nothing() {
     let d = small();
     let usual = d.tuning();
-    assert_eq!(run(&d, |call| if call % 2 == 1 { 990.0 } else { 1000.0 }), Ok(usual));
+    let found = run(&d, |call| if call % 2 == 1 { 990.0 } else { 1000.0 });
+    assert_eq!(found.unwrap().tuning, usual);
 }
 
 #[test]

@@ -2,11 +2,15 @@
 
 use super::progress::ProgressLine;
 use super::{print_json, print_text};
-use crate::devices::{DEVICES, OpenOptions};
+use crate::devices::{DEVICES, DeviceRow, OpenOptions};
+use crate::new_file::NewFile;
+use crate::report::MOST_BYTES;
 use clap::Args;
 use core::cell::RefCell;
-use rlx_core::Result;
+use rlx_core::gguf::Sink;
+use rlx_core::{Error, Result};
 use serde::Serialize;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Args)]
@@ -14,6 +18,12 @@ pub struct DevicesArgs {
     /// Measure which kernel variants are fastest on each device, and remember them
     #[arg(long)]
     tune: bool,
+    /// Write what was measured to a file, for others with such a device: see docs/guides/devices.md
+    #[arg(long, value_name = "FILE", requires = "tune")]
+    report: Option<PathBuf>,
+    /// Replace an existing report
+    #[arg(long, requires = "report")]
+    force: bool,
     /// Part of the name of the WebGPU adapter to use [default: the fastest]
     #[arg(long, value_name = "NAME")]
     adapter: Option<String>,
@@ -35,6 +45,8 @@ struct Row {
     subgroups: Option<String>,
     /// The tuning of its kernels, if it has one.
     tuning: Option<String>,
+    /// Why it has that one.
+    tuning_from: Option<String>,
     /// The compilation target, as `rlx inspect --target` takes it.
     target: Option<String>,
     /// Why it is not available.
@@ -46,12 +58,11 @@ pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
     let options = OpenOptions { adapter: args.adapter.clone(), ..OpenOptions::default() };
     for row in DEVICES {
         let mut opened = (row.open)(&options);
-        if let (true, true, Some(tune)) = (args.tune, opened.is_ok(), row.tune) {
-            let line = RefCell::new(ProgressLine::new("tuning"));
-            tune(&options, &|done| line.borrow_mut().share(done))?;
+        if args.tune && measure(row, &options, args, opened.as_ref().err())? {
             // Opened again, with the tuning that was just stored.
             opened = (row.open)(&options);
         }
+        let from = row.tuning_from.filter(|_| opened.is_ok()).map(|from| from(&options));
         let info = opened.as_ref().ok().map(|device| device.info());
         rows.push(Row {
             device: row.name,
@@ -62,6 +73,7 @@ pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
             demoted: info.as_ref().map(|i| i.demoted.clone()).unwrap_or_default(),
             subgroups: info.as_ref().and_then(|i| i.subgroups.clone()),
             tuning: info.and_then(|i| i.tuning),
+            tuning_from: from.transpose()?.map(|from| from.to_string()),
             target: opened.as_ref().ok().map(|device| device.target().describe()),
             reason: opened.err().map(|e| e.to_string()),
         });
@@ -84,11 +96,38 @@ pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
             print_text(&format!("{:<10} subgroups of {lanes}\n", ""))?;
         }
         if let Some(tuning) = &row.tuning {
-            print_text(&format!("{:<10} kernels {tuning}\n", ""))?;
+            let from = row.tuning_from.as_deref().unwrap_or("as usual");
+            print_text(&format!("{:<10} kernels {tuning} ({from})\n", ""))?;
         }
         if let Some(target) = &row.target {
             print_text(&format!("{:<10} {target}\n", ""))?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Measures the device of a row, and writes its report if that is asked for; whether there was something to measure.
+/// `absent` says why it did not open.
+fn measure(
+    row: &DeviceRow,
+    options: &OpenOptions,
+    args: &DevicesArgs,
+    absent: Option<&Error>,
+) -> Result<bool> {
+    let line = RefCell::new(ProgressLine::new("measuring"));
+    let progress = |done| line.borrow_mut().share(done);
+    match (&args.report, row.report, row.tune, absent) {
+        // Without a device there is no report, and who asked for one is told.
+        (Some(_), Some(_), _, Some(why)) => Err(why.clone()),
+        (Some(path), Some(report), _, None) => {
+            // Before minutes are spent on what may not be written.
+            let mut file = NewFile::create(path, MOST_BYTES as u64, args.force)?;
+            let report = report(options, &progress)?;
+            file.put(report.to_text()?.as_bytes())?;
+            file.commit()?;
+            Ok(true)
+        }
+        (None, _, Some(tune), None) => tune(options, &progress).map(|_| true),
+        _ => Ok(false),
+    }
 }

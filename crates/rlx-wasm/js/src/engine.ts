@@ -70,10 +70,11 @@ export class Engine {
 
   /**
    * Measures which kernel variants are fastest on this GPU, and stores the result for later loads of this
-   * origin. It takes seconds. Loaded engines do not change. Offer it once, when the page waits anyway.
+   * origin. It takes seconds. Loaded engines do not change. Offer it once, when the page waits anyway. With `report` it
+   * also measures what others with such a device can use.
    *
    * Rejects with an `RlxError`: `device_unavailable`, `out_of_memory` (it takes some 100 MB for a while),
-   * `device_lost`, `cancelled` (the signal, heeded at the end).
+   * `device_lost`, `cancelled` (the signal, heeded between measurements).
    */
   static async tune(options: TuneOptions = {}): Promise<Tuned> {
     const { tune } = await lazyHere.tuning();

@@ -17,5 +17,6 @@ export { RlxError } from './error.js';
 export { Session } from './session.js';
 export type * from './models_types.js';
 export type * from './openai/types.js';
+export type * from './report_types.js';
 export type * from './session_types.js';
 export type * from './types.js';

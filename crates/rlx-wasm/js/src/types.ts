@@ -3,6 +3,7 @@
 import type { RlxError } from './error.js';
 
 import type { KeepingOptions } from './models_types.js';
+import type { DeviceReport } from './report_types.js';
 
 /**
  * Names of the web that these declarations use. Where the compiler's libraries or `@webgpu/types` have them, nothing
@@ -150,6 +151,11 @@ export interface LoadOptions extends KeepingOptions {
 
 /** Options of `Engine.tune`. */
 export interface TuneOptions extends Pick<LoadOptions, 'gpu' | 'wasm' | 'signal'> {
+  /**
+   * Also measure how fast memory is copied and which forms of products are faster, for a report that others with such a
+   * device can use. It takes about twice as long, and up to 300 MB of the GPU's memory for a while. Default false.
+   */
+  report?: boolean;
   /** Called with the progress, from 0 to 1. */
   onProgress?: (done: number) => void;
 }
@@ -162,6 +168,8 @@ export interface Tuned {
   tuning: string;
   /** Whether it is stored in `localStorage`, so that loads of this origin use it automatically. */
   kept: boolean;
+  /** What was measured, if that was asked for. */
+  report?: DeviceReport;
 }
 
 /** Options of `tokenize`. */

@@ -10,7 +10,7 @@
 import type { RlxError } from './error.js';
 import type { GpuHost } from './gpu_host.js';
 import type { TemplateMessage } from './openai/messages.js';
-import type { ActivationTypes, EngineInfo, Estimate, KvType } from './types.js';
+import type { ActivationTimes, ActivationTypes, EngineInfo, Estimate, KvType } from './types.js';
 
 /** The clock and the scheduler, which the core does not have. */
 export interface Platform {
@@ -165,15 +165,15 @@ export interface WasmEngine extends WasmLoading {
   readonly ended: Promise<RlxError>;
   /** Bytes of the instance's memory, which never shrinks. */
   memoryBytes(): number;
-  /** Measures the fastest tuning, without a model: `{"key", "tuning"}` as JSON. `progress` gets 0 to 1. */
+  /** Measures the fastest tuning, without a model: `WasmTuned` as JSON. `progress` gets 0 to 1. */
   tune(progress: (done: number) => void): Promise<string>;
   /** Whether `finishLoad` runs a self-test of the GPU first; valid after `open`. */
   checks(): boolean;
   /** The verdict of the self-test, once: `{"kernels", "verdict"}` as JSON; undefined if none ran. */
   found(): string | undefined;
   /**
-   * What `open` has timed for the activation types: `{"key", "times"}` as JSON; undefined if it had nothing to time, or
-   * knew it.
+   * What `open` or `trial` has timed for the activation types: `WasmTimed` as JSON; undefined if it had nothing to time,
+   * or knew it.
    */
   timed(): string | undefined;
   /** The tokens of a text; with `special` as the text of a whole prompt. Valid after `open`, as the next two. */
@@ -215,6 +215,23 @@ export interface WasmExcerpt {
   device: string;
   class: string;
   scale: number;
+}
+
+/** What a tuning run found on which device, and the times behind it. */
+export interface WasmTuned extends Pick<EngineInfo, 'adapter' | 'features' | 'demoted' | 'subgroups' | 'target'> {
+  key: string;
+  kernels: number;
+  tuning: string;
+  /** Of each time its choice and the whole tuning: `short short=256x1 …`; and the milliseconds. */
+  tried: string[];
+  ms: number[];
+}
+
+/** Times of forms of products, as they are kept under `key`, and the faster types. */
+export interface WasmTimed extends ActivationTimes {
+  key: string;
+  times: string;
+  chosen: ActivationTypes;
 }
 
 /** The wasm module's part of `EngineInfo`. */

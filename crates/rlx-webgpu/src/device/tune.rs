@@ -27,6 +27,8 @@ use std::sync::Arc;
 
 /// Most bytes of weights; fewer if the device's binding limit is lower.
 const WEIGHTS: u64 = 96 << 20;
+/// The same where the processor simulates the device: it has no cache of a GPU, and takes its time.
+const FEW_WEIGHTS: u64 = 20 << 20;
 /// Milliseconds of a measurement: far above a clock's steps and a submission's overhead.
 const LONG_ENOUGH: f64 = 20.0;
 /// Most submissions of one measurement.
@@ -71,6 +73,26 @@ struct Candidate {
     submissions: u32,
 }
 
+/// What a run has found, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tuned {
+    /// The fastest tuning.
+    pub tuning: Tuning,
+    /// What was timed, in order. A choice that the device leaves no room for is absent.
+    pub tried: Vec<Tried>,
+}
+
+/// What was timed of a choice. The first of each is what the device had before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tried {
+    /// As a tuning's text has it: `short`, `parts`.
+    pub choice: &'static str,
+    /// With what is tried for this choice, and what was found before for others.
+    pub tuning: Tuning,
+    /// The least milliseconds of a submission.
+    pub ms: f64,
+}
+
 /// The fastest tuning found; the device has it from then on. `now` gives milliseconds; `progress` is
 /// told how much is done, from 0 to 1.
 ///
@@ -80,14 +102,14 @@ pub async fn tune<G: Gpu>(
     device: &WebGpuDevice<G>,
     now: &dyn Fn() -> f64,
     progress: &dyn Fn(f64),
-) -> Result<Tuning> {
+) -> Result<Tuned> {
     let before = device.tuning.get();
     let workload = Workload::new(device)?;
     let (model, ticket) = device.allocate(Arc::new(workload.plan.clone()))?;
     let run = Run { device, now, progress, workload, model };
     let found = run.all(ticket).await;
     device.free(AnyId::Model(model));
-    device.tuning.set(*found.as_ref().unwrap_or(&before));
+    device.tuning.set(found.as_ref().map_or(before, |found| found.tuning));
     found
 }
 
@@ -104,7 +126,7 @@ impl<G: Gpu> Run<'_, G> {
         poll_fn(|cx| self.device.poll(t, cx)).await.map(|_| ())
     }
 
-    async fn all(&self, allocated: Ticket) -> Result<Tuning> {
+    async fn all(&self, allocated: Ticket) -> Result<Tuned> {
         self.wait(allocated).await?;
         let (session, ticket) =
             self.device.session(self.model, &self.workload.states, self.workload.arena)?;
@@ -116,8 +138,8 @@ impl<G: Gpu> Run<'_, G> {
         found
     }
 
-    async fn choices(&self, session: SessionId) -> Result<Tuning> {
-        let mut tuning = self.device.tuning.get();
+    async fn choices(&self, session: SessionId) -> Result<Tuned> {
+        let mut found = Tuned { tuning: self.device.tuning.get(), tried: Vec::new() };
         let wgsl = self.device.wgsl.get();
         let total = Class::ALL.len() as f64 + 1.0;
         for (i, class) in Class::ALL.into_iter().enumerate() {
@@ -126,26 +148,32 @@ impl<G: Gpu> Run<'_, G> {
             if self.workload.weights(class.name()).is_empty() {
                 continue;
             }
-            let shapes = tuning.shapes(class, wgsl);
-            let all = shapes.into_iter().map(|shape| tuning.with_shape(class, shape)).collect();
-            tuning = self.best(session, all, &|_| self.workload.product(class)).await?;
+            let shapes = found.tuning.shapes(class, wgsl);
+            let all =
+                shapes.into_iter().map(|shape| found.tuning.with_shape(class, shape)).collect();
+            let steps = |_: &Tuning| self.workload.product(class);
+            self.best(session, class.name(), all, &steps, &mut found).await?;
         }
         (self.progress)((total - 1.0) / total);
-        let all = tuning.all_parts().into_iter().map(|parts| tuning.with_parts(parts)).collect();
-        tuning = self.best(session, all, &|t| self.workload.attention(t.parts)).await?;
+        let all = found.tuning.all_parts().into_iter();
+        let all = all.map(|parts| found.tuning.with_parts(parts)).collect();
+        let steps = |t: &Tuning| self.workload.attention(t.parts);
+        self.best(session, "parts", all, &steps, &mut found).await?;
         (self.progress)(1.0);
-        Ok(tuning)
+        Ok(found)
     }
 
-    /// The fastest of some tunings, of which the first is the present one.
+    /// Takes the fastest of some tunings, of which the first is the present one, and notes their times.
     async fn best(
         &self,
         session: SessionId,
+        choice: &'static str,
         tunings: Vec<Tuning>,
         steps: &dyn Fn(&Tuning) -> Result<Vec<Step>>,
-    ) -> Result<Tuning> {
-        if let [only] = tunings.as_slice() {
-            return Ok(*only);
+        to: &mut Tuned,
+    ) -> Result<()> {
+        if tunings.len() == 1 {
+            return Ok(());
         }
         let mut candidates = Vec::new();
         let found = self.measure(session, tunings, steps, &mut candidates).await;
@@ -158,7 +186,9 @@ impl<G: Gpu> Run<'_, G> {
         };
         let best = others.iter().min_by(|a, b| a.least.total_cmp(&b.least));
         let best = best.filter(|b| b.least < GAIN * present.least).unwrap_or(present);
-        Ok(best.tuning)
+        to.tuning = best.tuning;
+        to.tried.extend(candidates.iter().map(|c| Tried { choice, tuning: c.tuning, ms: c.least }));
+        Ok(())
     }
 
     async fn measure(
@@ -224,7 +254,8 @@ fn f32s(dims: &[u64]) -> Type {
 impl Workload {
     fn new<G: Gpu>(device: &WebGpuDevice<G>) -> Result<Workload> {
         let limits = device.target().limits;
-        let weights = WEIGHTS.min(limits.binding).min(limits.buffer) / 256 * 256;
+        let most = if device.info.software { FEW_WEIGHTS } else { WEIGHTS };
+        let weights = most.min(limits.binding).min(limits.buffer) / 256 * 256;
         let mut plan = WeightPlan::default();
         plan.buffers = vec![Buffer { bytes: weights }];
         // As many matrices of each class as there is room for; those of two classes may overlap.
