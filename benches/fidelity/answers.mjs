@@ -1,4 +1,4 @@
-// How many greedy answers to the questions beside this file are those of f32 activations and caches; README.md says how.
+// How many greedy answers to the questions beside this file are those of f32 activations and caches: see README.md.
 import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
