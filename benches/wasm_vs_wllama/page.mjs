@@ -6,11 +6,14 @@ function prompt(run, n, perToken) {
   return `${run} ${words.repeat(Math.ceil((n * perToken) / words.length))}`.slice(0, Math.round(n * perToken));
 }
 
+/** The model, fetched once: a page has no room for a copy of a large one for each engine. */
+let fetched;
+const files = async (model) => [(fetched ??= new File([await (await fetch(model)).blob()], 'model.gguf'))];
+
 const engines = {
   async rlx({ model, threads, context, kv }) {
     const { Engine } = await import('/dist/index.js');
-    const blob = await (await fetch(model)).blob();
-    const options = { model: [new File([blob], 'model.gguf')], device: 'cpu', contextLength: context, kv, threads };
+    const options = { model: await files(model), device: 'cpu', contextLength: context, kv, threads };
     const engine = await Engine.load(options);
     return {
       async turn(text, tokens) {
@@ -37,8 +40,7 @@ const engines = {
     const { Wllama } = await import('/wllama/index.js');
     const quiet = { debug() {}, log() {}, warn() {}, error: console.error };
     const wllama = new Wllama({ default: '/wllama/wasm/wllama.wasm' }, { suppressNativeLog: true, logger: quiet });
-    const blob = await (await fetch(model)).blob();
-    await wllama.loadModel([new File([blob], 'model.gguf')], {
+    await wllama.loadModel(await files(model), {
       n_threads: threads, n_gpu_layers: 0, n_ctx: context, n_batch: 512, n_ubatch: 512, n_parallel: 1,
       cache_type_k: kv, cache_type_v: kv, flash_attn: flash, warmup: true,
     });

@@ -13,13 +13,15 @@ const root = join(here, '../..');
 const { values } = parseArgs({
   options: {
     model: { type: 'string' },
+    models: { type: 'string', default: 'llama-125m:q4_k_m,q4_0,q8_0,q6_k,iq4_xs;llama-3.2-1b:q4_k_m,q8_0' },
     rlx: { type: 'string', default: join(root, 'target/release/rlx') },
     dist: { type: 'string', default: join(root, 'crates/rlx-wasm/js/dist') },
     threads: { type: 'string', default: '1,2' },
     kv: { type: 'string', default: 'f16' },
-    'prompt-tokens': { type: 'string', default: '256' },
-    tokens: { type: 'string', default: '64' },
-    repeat: { type: 'string', default: '5' },
+    flash: { type: 'string' },
+    'prompt-tokens': { type: 'string' },
+    tokens: { type: 'string' },
+    repeat: { type: 'string' },
     quick: { type: 'boolean', default: false },
     again: { type: 'boolean', default: false },
     only: { type: 'string', default: '' },
@@ -27,29 +29,46 @@ const { values } = parseArgs({
     note: { type: 'string', default: '' },
   },
 });
-const repeat = values.quick ? 2 : Number(values.repeat);
-const promptTokens = values.quick ? 64 : Number(values['prompt-tokens']);
-const tokens = values.quick ? 16 : Number(values.tokens);
-const GOALS = { 1: 3, 2: 2.5 };
+/** Times wllama's best, by threads. */
+const GOALS = { 1: { prefill: 4, decode: 3 }, 2: { prefill: 3.5, decode: 2.5 } };
+/** A file above this many bytes is loaded twice in a page, not three times, and has shorter turns. */
+const LARGE = 400e6;
 const run = (command, ...args) => execFileSync(command, args, { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
 
-/** The model: a file that was given, or one made here. */
-function modelFile() {
-  if (values.model) return values.model;
-  const path = join(root, 'target/synth/llama-125m-q4_k_m.gguf');
+/** The models: one file that was given, or those that `--models` names, each made when its turn comes. */
+function models() {
+  if (values.model) return [{ name: values.model.split('/').at(-1), file: () => values.model }];
+  return values.models.split(';').flatMap((group) => {
+    const [shape, formats] = group.split(':');
+    return formats.split(',').map((format) => ({ name: `${shape} ${format}`, file: () => synth(shape, format) }));
+  });
+}
+
+/** A model with random weights, made once. */
+function synth(shape, format) {
+  const path = join(root, `target/synth/${shape}-${format}.gguf`);
   if (!existsSync(path)) {
     mkdirSync(dirname(path), { recursive: true });
-    run(values.rlx, 'synth', path, '--shape', 'llama-125m', '--quant', 'q4_k_m');
+    run(values.rlx, 'synth', path, '--shape', shape, '--quant', format);
   }
   return path;
+}
+
+/** How long turns are and how many: what the command line says, or what a model of this size takes in minutes. */
+function turnsOf(bytes) {
+  const usual = values.quick ? [64, 16, 2] : bytes > LARGE ? [64, 16, 3] : [256, 64, 5];
+  const [promptTokens, tokens, repeat] = ['prompt-tokens', 'tokens', 'repeat'].map((key, i) => Number(values[key] ?? usual[i]));
+  const flash = (values.flash ?? (bytes > LARGE ? 'on' : 'on,off')).split(',');
+  return { promptTokens, tokens, repeat, flash };
 }
 
 const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.mjs': 'text/javascript', '.wasm': 'application/wasm' };
 
 /** Serves the page cross-origin isolated, which wllama's threads need. */
-async function serve(model) {
+async function serve() {
+  const server = { model: undefined };
   const mounts = { '/dist/': values.dist, '/wllama/': join(here, 'node_modules/@wllama/wllama/esm'), '/bench/': here };
-  const server = createServer((request, response) => {
+  const listener = createServer((request, response) => {
     const path = new URL(request.url, 'http://x').pathname;
     const isolated = {
       'cross-origin-opener-policy': 'same-origin', 'cross-origin-embedder-policy': 'require-corp',
@@ -61,7 +80,7 @@ async function serve(model) {
       return;
     }
     const mount = Object.keys(mounts).find((prefix) => path.startsWith(prefix));
-    const file = path === '/model.gguf' ? model : mount && !path.includes('..') ? join(mounts[mount], path.slice(mount.length)) : undefined;
+    const file = path === '/model.gguf' ? server.model : mount && !path.includes('..') ? join(mounts[mount], path.slice(mount.length)) : undefined;
     if (!file || !existsSync(file)) {
       response.writeHead(404, isolated).end();
       return;
@@ -71,8 +90,8 @@ async function serve(model) {
     });
     createReadStream(file).pipe(response);
   });
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return { url: `http://127.0.0.1:${server.address().port}/`, close: () => server.close() };
+  await new Promise((resolve) => listener.listen(0, '127.0.0.1', resolve));
+  return Object.assign(server, { url: `http://127.0.0.1:${listener.address().port}/`, close: () => listener.close() });
 }
 
 const median = (list) => {
@@ -86,7 +105,7 @@ const rates = (turns, key) => {
 };
 
 /** One cell: both engines in one page, in turns. */
-async function measure(browser, url, threads) {
+async function measure(browser, url, id, threads, { promptTokens, tokens, repeat, flash }) {
   const page = await browser.newPage();
   const errors = [];
   page.on('pageerror', (error) => errors.push(String(error)));
@@ -108,12 +127,16 @@ async function measure(browser, url, threads) {
   const names = [];
   if (await load('rlx', 'rlx', {})) names.push('rlx');
   // wllama with and without flash attention: the faster one counts, for each measurement.
-  for (const flash of [true, false]) {
-    const name = flash ? 'wllama_flash' : 'wllama_plain';
-    if (await load(name, 'wllama', { flash })) names.push(name);
+  for (const way of flash) {
+    const name = way === 'on' ? 'wllama_flash' : 'wllama_plain';
+    if (await load(name, 'wllama', { flash: way === 'on' })) names.push(name);
   }
   const turn = (name, id, perToken) =>
     page.evaluate((args) => globalThis.turn(...args), [name, id, promptTokens, perToken, tokens]);
+  if (names.length === 0) {
+    await page.close();
+    return { id, threads, about, errors: errors.slice(0, 5) };
+  }
   // Characters of a token, by trial: prompts of both are then of about the wanted length.
   const trial = await turn(names[0], 0, 1);
   const perToken = promptTokens / trial.prompt_tokens;
@@ -122,7 +145,7 @@ async function measure(browser, url, threads) {
     for (const name of i % 2 === 0 ? names : [...names].reverse()) turns[name].push(await turn(name, i + 1, perToken));
   }
   await page.close();
-  const cell = { id: `threads=${threads}`, threads, prompt_tokens: promptTokens, tokens, kv: values.kv, about };
+  const cell = { id, threads, prompt_tokens: promptTokens, tokens, kv: values.kv, about };
   if (errors.length > 0) cell.errors = errors.slice(0, 5);
   for (const name of names) {
     cell[name] = {
@@ -135,12 +158,22 @@ async function measure(browser, url, threads) {
       const best = Math.max(...theirs.map((name) => cell[name][what].median_tokens_per_s));
       cell[`${what}_ratio`] = round(cell.rlx[what].median_tokens_per_s / best);
     }
-    cell.goal = GOALS[threads];
-    cell.goal_met = Math.min(cell.prefill_ratio, cell.decode_ratio) >= (GOALS[threads] ?? 1);
+    const goal = GOALS[threads];
+    if (goal) Object.assign(cell, { goal, goal_met: cell.prefill_ratio >= goal.prefill && cell.decode_ratio >= goal.decode });
   }
   cell.load_average = loadavg();
   cell.time = new Date().toISOString();
   return cell;
+}
+
+/** What the terminal is told of a cell. */
+function line(cell) {
+  const shown = (name) => `${name} ${cell[name].prefill.median_tokens_per_s.toFixed(1)} / ${cell[name].decode.median_tokens_per_s.toFixed(1)}`;
+  const rates = ['rlx', 'wllama_flash', 'wllama_plain'].filter((name) => cell[name]).map(shown).join(', ');
+  const ratio = cell.decode_ratio
+    ? `prefill ${cell.prefill_ratio} x, decode ${cell.decode_ratio} x, goals ${cell.goal?.prefill} x and ${cell.goal?.decode} x`
+    : JSON.stringify(cell.about);
+  return `${cell.id}: prefill / decode tok/s: ${rates}; ${ratio}`;
 }
 
 if (!existsSync(join(here, 'node_modules/@wllama/wllama'))) {
@@ -158,28 +191,27 @@ Object.assign(result, {
   machine: `${cpus().length} cores of ${cpus()[0].model}`,
   note: values.note,
 });
-const model = modelFile();
-result.model = model.split('/').at(-1);
-const server = await serve(model);
+const server = await serve();
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path));
 if (!executablePath) throw new Error('no Chromium: install it with `apt-get install chromium`');
 const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-features=WebGPU', '--disable-gpu', '--disable-background-networking'] });
 result.browser = browser.version();
 try {
-  for (const threads of values.threads.split(',').map(Number)) {
-    const id = `threads=${threads}`;
-    if (!id.includes(values.only)) continue;
-    const before = result.cells.findIndex((cell) => cell.id === id);
-    if (before >= 0 && !values.again) continue;
-    const cell = await measure(browser, server.url, threads);
-    if (before >= 0) result.cells.splice(before, 1);
-    result.cells.push(cell);
-    writeFileSync(`${out}.part`, `${JSON.stringify(result, null, 1)}\n`);
-    renameSync(`${out}.part`, out);
-    const shown = (name) => `${name} ${cell[name].prefill.median_tokens_per_s.toFixed(1)} / ${cell[name].decode.median_tokens_per_s.toFixed(1)}`;
-    const names = ['rlx', 'wllama_flash', 'wllama_plain'].filter((name) => cell[name]);
-    const ratio = cell.decode_ratio ? `prefill ${cell.prefill_ratio} x, decode ${cell.decode_ratio} x, goal ${cell.goal} x` : JSON.stringify(cell.about.rlx);
-    console.log(`${id}: prefill / decode tok/s: ${names.map(shown).join(', ')}; ${ratio}`);
+  for (const { name, file } of models()) {
+    for (const threads of values.threads.split(',').map(Number)) {
+      const id = `${name} threads=${threads}`;
+      if (!id.includes(values.only)) continue;
+      const before = result.cells.findIndex((cell) => cell.id === id);
+      if (before >= 0 && !values.again) continue;
+      server.model = file();
+      const bytes = statSync(server.model).size;
+      const cell = { ...(await measure(browser, server.url, id, threads, turnsOf(bytes))), model_bytes: bytes };
+      if (before >= 0) result.cells.splice(before, 1, cell);
+      else result.cells.push(cell);
+      writeFileSync(`${out}.part`, `${JSON.stringify(result, null, 1)}\n`);
+      renameSync(`${out}.part`, out);
+      console.log(line(cell));
+    }
   }
 } finally {
   await browser.close();

@@ -149,6 +149,12 @@ export default [
     tests: ['core:all noticed::', 'core:lib formats::activations'],
   },
   {
+    name: 'large-from-three', is: 'new', kind: 'constant', file: formats('activations.rs'),
+    from: 'const LARGE: f64 = 2.25', to: 'const LARGE: f64 = 3.0',
+    stands: 'Prompts lose low parts that weigh.',
+    tests: ['core:all noticed::', 'core:lib formats::activations'],
+  },
+  {
     name: 'fit-not-repeated', is: 'new', kind: 'constant', file: formats('encode/fit.rs'),
     within: 'for _ in 0..4 {\n        let Some(better)', from: '0..4', to: '0..0',
     stands: 'An encoder takes the best of its first scales and does not fit it any further.',
