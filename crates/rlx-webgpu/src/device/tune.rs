@@ -55,14 +55,16 @@ const GROUP: u64 = 4;
 const CAPACITY: u64 = 4096;
 const SEEN: u32 = 1500;
 const HEAD: u64 = 64;
-/// Layers of attention in a submission.
+/// Layers of attention in a submission, and in one of a simulated device.
 const LAYERS: u64 = 16;
+const FEW_LAYERS: u64 = 2;
 
 /// Weights, states and arena of the programs under test.
 struct Workload {
     plan: WeightPlan,
     states: Vec<StateDecl>,
     arena: u64,
+    layers: u64,
 }
 
 /// A program under test.
@@ -254,7 +256,8 @@ fn f32s(dims: &[u64]) -> Type {
 impl Workload {
     fn new<G: Gpu>(device: &WebGpuDevice<G>) -> Result<Workload> {
         let limits = device.target().limits;
-        let most = if device.info.software { FEW_WEIGHTS } else { WEIGHTS };
+        let simulated = device.info.software;
+        let (most, layers) = if simulated { (FEW_WEIGHTS, FEW_LAYERS) } else { (WEIGHTS, LAYERS) };
         let weights = most.min(limits.binding).min(limits.buffer) / 256 * 256;
         let mut plan = WeightPlan::default();
         plan.buffers = vec![Buffer { bytes: weights }];
@@ -276,7 +279,7 @@ impl Workload {
             Ok(StateDecl { name: name.into(), bytes: bytes(&ty)?, ty })
         };
         let states = vec![state("k", cache.clone())?, state("v", cache)?, state("ctl", control)?];
-        Ok(Workload { plan, states, arena: 4 << 20 })
+        Ok(Workload { plan, states, arena: 4 << 20, layers })
     }
 
     fn weights(&self, class: &str) -> Vec<Slice> {
@@ -317,7 +320,7 @@ impl Workload {
         operands.extend(self.weights("table"));
         operands.extend(states);
         let mut steps = Vec::new();
-        for _ in 0..LAYERS {
+        for _ in 0..self.layers {
             let split = step(split.clone(), operands.clone(), 1 << 20)?;
             let halves = split.results[..2].to_vec();
             steps.extend([split, step(join.clone(), halves, 0)?]);
