@@ -1,6 +1,5 @@
 //! Attention without a cache: `encoder_attention`, `cross_attention`.
 
-use super::linear::Weights;
 use super::{Inputs, Lower, Lowering};
 use crate::error::Result;
 use crate::ir::hir;
@@ -9,39 +8,6 @@ use crate::ops::{Epilogue, Mask, Sdpa};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
-
-impl Lowering<'_> {
-    /// q, k and v of one input: segments of one matmul when fused.
-    pub(super) fn qkv(
-        &mut self,
-        x: ValueId,
-        w: &[Weights; 3],
-        label: &str,
-    ) -> Result<[ValueId; 3]> {
-        let parts = ["q", "k", "v"].map(|part| format!("{label}_{part}"));
-        if self.direct && self.alike(w) {
-            let y = self.segments(x, w, Epilogue::None, &[], &parts[0])?;
-            return Ok([y[0], y[1], y[2]]);
-        }
-        let q = self.linear(x, w[0], &parts[0])?;
-        let k = self.linear(x, w[1], &parts[1])?;
-        Ok([q, k, self.linear(x, w[2], &parts[2])?])
-    }
-
-    /// Attention of projected q, k and v, and the projection of its result.
-    pub(super) fn sdpa(
-        &mut self,
-        qkv: [ValueId; 3],
-        (op, mask): (Sdpa, Option<ValueId>),
-        o: Weights,
-        label: &str,
-    ) -> Result<ValueId> {
-        let mut operands = Vec::from(qkv);
-        operands.extend(mask);
-        let a = self.g.push1(op, &operands, label)?;
-        self.linear(a, o, &format!("{label}_o"))
-    }
-}
 
 /// Whether the mask is a tensor.
 fn masked(mask: Mask) -> bool {

@@ -7,7 +7,9 @@ mod conv;
 mod decoder;
 #[cfg(feature = "vision")]
 mod dit;
+#[cfg(feature = "encoders")]
 mod encoder;
+#[cfg(feature = "encoders")]
 mod encoder_rope;
 mod error;
 mod ffn;
@@ -19,6 +21,8 @@ mod movement;
 mod norm;
 mod recurrent;
 mod sampling;
+#[cfg(any(feature = "encoders", feature = "vision"))]
+mod sdpa;
 mod spec;
 #[cfg(feature = "vision")]
 mod window;
@@ -203,8 +207,11 @@ impl<'a> Lowering<'a> {
             Block::Mlp(b) => b.lower(self, i, label),
             Block::Rope(b) => b.lower(self, i, label),
             Block::Attention(b) => b.lower(self, i, label),
+            #[cfg(feature = "encoders")]
             Block::EncoderAttention(b) => b.lower(self, i, label),
+            #[cfg(feature = "encoders")]
             Block::EncoderRope(b) => b.lower(self, i, label),
+            #[cfg(feature = "encoders")]
             Block::CrossAttention(b) => b.lower(self, i, label),
             Block::GatedDeltaNet(b) => b.lower(self, i, label),
             Block::DeltaNet(b) => b.lower(self, i, label),

@@ -6,6 +6,7 @@ use super::changed::Changed;
 use rlx_webgpu::WebGpuDevice;
 use rlx_webgpu::gpu::Width;
 use rlx_webgpu::gpu::native::NativeGpu;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -59,15 +60,21 @@ pub fn emulate(wgsl: &str, lanes: u32) -> String {
     }
     let mut text = String::new();
     let mut rest = told.as_str();
-    let mut vectors = false;
+    let mut kinds = BTreeSet::new();
     while let Some((before, after)) = rest.split_once("subgroupShuffleXor(") {
         let (arguments, after) = after.split_once(')').expect("a call ends");
         let (value, mask) = arguments.split_once(", ").expect("two arguments");
         let number: u32 = mask.strip_suffix('u').and_then(|m| m.parse().ok()).expect("a number");
         assert!(number < lanes, "a kernel shuffles {number} lanes away, of {lanes}:\n{wgsl}");
-        let vector = wgsl.contains(&format!("var {value} = vec4f()"));
-        vectors |= vector;
-        let kind = if vector { "vec4f" } else { "f32" };
+        let begins = |with: &str| wgsl.contains(&format!("var {value} = {with};"));
+        let kind = if begins("vec4f()") {
+            "vec4f"
+        } else if begins("0") {
+            "i32"
+        } else {
+            "f32"
+        };
+        kinds.insert(kind);
         text += &format!("{before}shuffled_{kind}({value}, {mask})");
         rest = after;
     }
@@ -76,7 +83,7 @@ pub fn emulate(wgsl: &str, lanes: u32) -> String {
     let (_, size) = text.split_once("@workgroup_size(").expect("an entry");
     let threads = size.split([')', ',']).next().expect("a size").to_string();
     let mut helpers = String::from("\nvar<private> emulated_thread: u32;\n");
-    for kind in if vectors { &["f32", "vec4f"][..] } else { &["f32"] } {
+    for kind in kinds {
         helpers += &format!(
             "var<workgroup> emulated_{kind}: array<{kind}, {threads}>;\n\
              fn shuffled_{kind}(value: {kind}, mask: u32) -> {kind} {{\n    \

@@ -3,8 +3,10 @@
 use super::caches::Caches;
 use crate::error::{Error, Result};
 use crate::ir::mir::Graph;
+#[cfg(feature = "encoders")]
+use crate::ops::Mask;
 use crate::ops::def::field::{attributes, read};
-use crate::ops::{Attrs, Field, Mask, Op, RopeStyle, RopeTable, Route, Unary};
+use crate::ops::{Attrs, Field, Op, RopeStyle, RopeTable, Route, Unary};
 use crate::types::{DType, Shape, Type};
 use alloc::format;
 use alloc::string::String;
@@ -97,6 +99,7 @@ const fn linear(bias: bool) -> usize {
 }
 
 /// The mask, where it is a tensor.
+#[cfg(feature = "encoders")]
 fn masked(mask: Mask) -> usize {
     usize::from(matches!(mask, Mask::Custom | Mask::Bias))
 }
@@ -259,7 +262,7 @@ blocks! {
     } inputs |b| 1 + b.written() + b.norms() + b.factors as usize + b.sinks as usize, results 1;
     /// `x [B, S, D], q, (b)?, k, (b)?, v, (b)?, o, (b)?, (mask)? -> [B, S, D]`: self-attention
     /// without a cache, its four projections among the inputs.
-    EncoderAttention "encoder_attention" {
+    EncoderAttention "encoder_attention" ["encoders"] {
         /// Query heads.
         heads: usize,
         /// Key and value heads.
@@ -277,7 +280,7 @@ blocks! {
     } inputs |b| 1 + 4 * linear(b.bias) + masked(b.mask), results 1;
     /// `x [B, S, H * head_dim] -> x`: rotary positions from 0 on (arXiv:2104.09864), the two halves of
     /// what turns of a head being pairs. The rest of a head passes through.
-    EncoderRope "encoder_rope" {
+    EncoderRope "encoder_rope" ["encoders"] {
         /// Width of a head.
         head_dim: usize,
         /// Angles.
@@ -285,7 +288,7 @@ blocks! {
     } inputs |b| 1, results 1;
     /// `x [B, S, D], memory [B, T, C], q, (b)?, k, (b)?, v, (b)?, o, (b)?, (mask)? -> [B, S, D]`:
     /// queries of x, keys and values of the memory.
-    CrossAttention "cross_attention" {
+    CrossAttention "cross_attention" ["encoders"] {
         /// Query heads.
         heads: usize,
         /// Key and value heads.

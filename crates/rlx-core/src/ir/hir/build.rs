@@ -1,10 +1,12 @@
 //! Builders: one method a block, weights by value, so that a model's file reads top to bottom.
 
 use super::{
-    Add, Attention, Block, CrossAttention, DecoderBlock, Embedding, EncoderAttention, EncoderRope,
-    GegluFfn, Ids, LayerNorm, Linear, LinearFused, LmHead, Mlp, Module, OutRows, ResidualRmsNorm,
-    RmsNorm, Rope, SharedLinearPair, SwigluFfn, Tensor, Weight,
+    Add, Attention, Block, DecoderBlock, Embedding, GegluFfn, Ids, LayerNorm, Linear, LinearFused,
+    LmHead, Mlp, Module, OutRows, ResidualRmsNorm, RmsNorm, Rope, SharedLinearPair, SwigluFfn,
+    Tensor, Weight,
 };
+#[cfg(feature = "encoders")]
+use super::{CrossAttention, EncoderAttention, EncoderRope};
 use crate::ops::{Op, RopeStyle, RopeTable, Unary};
 use alloc::format;
 use alloc::vec::Vec;
@@ -338,6 +340,7 @@ impl Module {
     }
 
     /// Self-attention without a cache; `projections` are q, k, v, o, all with a bias or none.
+    #[cfg(feature = "encoders")]
     pub fn encoder_attention(
         &mut self,
         x: Tensor,
@@ -354,6 +357,7 @@ impl Module {
     }
 
     /// Rotary positions of whole sequences `[B, S, H * head_dim]`, from 0 on.
+    #[cfg(feature = "encoders")]
     pub fn encoder_rope(
         &mut self,
         x: Tensor,
@@ -365,6 +369,7 @@ impl Module {
     }
 
     /// Attention of x over a memory; `projections` are q, k, v, o, all with a bias or none.
+    #[cfg(feature = "encoders")]
     pub fn cross_attention(
         &mut self,
         [x, memory]: [Tensor; 2],
