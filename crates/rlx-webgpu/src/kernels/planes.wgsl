@@ -1,4 +1,4 @@
-// planes      rows of q6_k blocks {ql[128], qh[64], scales[16], d} become {ql of all blocks, qh, scales, d}, in place
+// planes = all ql, all qh, all scales, all d of a row of q6_k blocks {ql[128], qh[64], scales[16], d}, in place
 // shapes      rows of whole 16 bytes, {{k}} elements each
 // bytes       every byte in and out once
 // launch      a workgroup of 256 threads is a row, which its memory holds
