@@ -105,7 +105,7 @@ const SHAPES: [Shape; 7] = [
 const PARTS: [u64; 4] = [64, 128, 256, 512];
 
 /// Fewest lanes of a subgroup on a device that is assumed to hide the latency of memory with many threads.
-const WIDE: u32 = 16;
+pub(crate) const WIDE: u32 = 16;
 
 impl Tuning {
     /// The fastest tuning that was measured: for wide subgroups on an H100, for narrow ones and for none in

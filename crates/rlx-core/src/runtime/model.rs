@@ -111,7 +111,8 @@ impl ModelOptions {
         own
     }
 
-    /// Adds programs that also return a prompt's last logits. Asked last, after [`with_short`](Self::with_short).
+    /// Adds programs that also return a prompt's last logits. Call it after [`with_short`](Self::with_short), whose
+    /// program then has one of them too.
     #[must_use]
     pub fn with_logits(mut self) -> Self {
         let short = self.programs.iter().find(|p| p.is_short()).cloned();

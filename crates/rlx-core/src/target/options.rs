@@ -47,7 +47,8 @@ impl Activations {
 pub struct ProgramActivations {
     /// Of programs that read one row of x.
     pub decode: Activations,
-    /// Of programs that read several rows: a prompt's chunks, and blocks.
+    /// Of programs that read several rows: a prompt's chunks, and blocks. For short prompts there is
+    /// [`of_short_prompts`](Self::of_short_prompts).
     pub prompts: Activations,
 }
 

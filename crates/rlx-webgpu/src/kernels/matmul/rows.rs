@@ -7,7 +7,7 @@ mod int8;
 use super::{Context, Emit, Launch, Parts, Segment};
 use crate::kernels::emit::fill;
 use crate::kernels::formats::{self, Offset};
-use crate::tuning::{Class, Shape};
+use crate::tuning::{Class, Shape, WIDE};
 use rlx_core::types::BlockFormat;
 use rlx_core::{Error, Result};
 
@@ -19,9 +19,7 @@ const LANES: u64 = 32;
 const FEWEST: u64 = 32;
 /// Fewest threads where a row is short.
 const MIN_THREADS: u64 = 128;
-/// Lanes of a subgroup on a device that is assumed to run many workgroups side by side.
-const WIDE: u64 = 16;
-/// Workgroups below which such a device has idle processors: teams then take a row at a time.
+/// Workgroups below which a device with wide subgroups has idle processors: teams then take a row at a time.
 const FEW_GROUPS: u64 = 256;
 /// Workgroups beyond which each takes more rows: every one brings x anew.
 const GROUPS: u64 = 1024;
@@ -99,7 +97,11 @@ fn fitting(
         let team = Team::of(threads, cx);
         let teams = threads / team.lanes;
         let few = most < FEW_GROUPS * teams * shape.rows;
-        let rows = if few && quantize.is_some() && team.shuffled >= WIDE { 1 } else { shape.rows };
+        let rows = if few && quantize.is_some() && team.shuffled >= u64::from(WIDE) {
+            1
+        } else {
+            shape.rows
+        };
         // Teams of a workgroup write quads of rows.
         let rows = rows * 4u64.div_ceil(teams * rows);
         let sums = rows * streams;
