@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
+import { runsOn } from '../support/parity.mjs';
 import { STOPPED } from '../support/stopped.mjs';
 
 export { startServer } from './server.mjs';
@@ -32,7 +33,7 @@ export const atServer = (path) => (path.startsWith('../') ? path.slice('..'.leng
 export function casesFor({ cases, wider }, kind, { name, wider: asks }) {
   const skip = shared ? false : 'no folder `shared` beside the checkout';
   const all = asks ? [...cases, ...wider.map((c) => ({ ...c, skip }))] : cases;
-  return all.filter((c) => c.kind === kind && c.devices.includes(name));
+  return all.filter((c) => c.kind === kind && runsOn(c, name));
 }
 
 /** Works with a page that `openPage` opened: what goes wrong comes with what the page wrote to the console. */
@@ -106,14 +107,31 @@ export async function launchKept(folder) {
   const { pid } = all.find(({ pid, kind }) => kind === 'browser' && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(folder));
   const kill = async () => {
     const closed = new Promise((resolve) => context.once('close', resolve));
+    const ending = [pid, ...descendants(pid).map((one) => one.pid)];
     try {
       process.kill(pid, 'SIGKILL');
     } catch {
       return; // it has ended
     }
     await closed;
+    await ended(ending);
   };
   return { context, kill };
+}
+
+/** Waits until processes have ended: those that a killed browser began still write to its folder for a moment. */
+async function ended(pids) {
+  const lives = (pid) => {
+    try {
+      // A zombie has ended, and waits for its parent to ask how.
+      return !readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\) /, '').startsWith('Z');
+    } catch {
+      return false;
+    }
+  };
+  for (const begun = Date.now(); pids.some(lives); await new Promise((resolve) => setTimeout(resolve, 20))) {
+    if (Date.now() - begun > PATIENCE) throw new Error(`processes ${pids.filter(lives).join(', ')} of a killed browser did not end`);
+  }
 }
 
 /**

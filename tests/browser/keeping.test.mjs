@@ -114,7 +114,7 @@ test('a download goes on in a new browser when the whole browser was killed', as
     await goesOn(t, next);
   } finally {
     await kept?.kill();
-    rmSync(folder, { recursive: true, force: true, maxRetries: 10 }); // processes of a killed browser end a moment later
+    rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
   }
 });
 
