@@ -183,7 +183,8 @@ export const STAGES = {
   wide: async (tally) => {
     process.env.RLX_WIDE = '1';
     await once(buildAll);
-    await cargoTests(tally, '--workspace', '--no-fail-fast', 'parity::');
+    await cargoTests(tally, '--workspace', '--no-fail-fast', 'parity::', '--', '--include-ignored');
+    await cargoTests(tally, '-p', 'rlx-native', '--no-fail-fast', 'drift::', '--', '--include-ignored');
     await cargoTests(tally, '-p', 'rlx-native', '--no-fail-fast', 'convert::');
     const files = ['tests/browser/parity.test.mjs', 'tests/browser/logits.test.mjs', 'tests/runtimes/parity.test.mjs'];
     await nodeTests(tally, '--test-concurrency=1', ...files);

@@ -272,6 +272,7 @@ fn webgpu_answers_are_the_recorded_tokens() {
 }
 
 #[test]
+#[ignore = "minutes on a GPU in software: npm test -- --only wide"]
 fn webgpu_answers_are_the_recorded_tokens_of_formats_that_are_not_tracked() {
     run_wider("greedy", "webgpu", greedy);
 }
@@ -297,6 +298,7 @@ fn webgpu_logits_are_the_recorded_ones() {
 }
 
 #[test]
+#[ignore = "minutes on a GPU in software: npm test -- --only wide"]
 fn webgpu_logits_are_the_recorded_ones_of_formats_that_are_not_tracked() {
     run_wider("logits", "webgpu", logits);
 }

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { difference } from '../support/logits.mjs';
-import { questionsOf, tokensOf } from '../support/parity.mjs';
+import { questionsOf, runsOn, tokensOf } from '../support/parity.mjs';
 
 const inRoot = (path) => fileURLToPath(new URL(`../../${path}`, import.meta.url));
 const json = (path) => JSON.parse(readFileSync(inRoot(path), 'utf8'));
@@ -34,7 +34,7 @@ function run(command, env, job) {
 }
 
 for (const { name, command, env, adapter } of RUNTIMES) {
-  for (const testCase of cases.filter(({ kind, devices }) => kind === 'logits' && devices.includes(name))) {
+  for (const testCase of cases.filter((one) => one.kind === 'logits' && runsOn(one, name))) {
     test(`${name}: ${testCase.name}`, { timeout: 240_000 }, (t) => {
       const { kv, activations, tolerance } = testCase;
       const expected = json(testCase.expected);
@@ -49,7 +49,7 @@ for (const { name, command, env, adapter } of RUNTIMES) {
       assert.deepEqual(tokens, expected.greedy.slice(0, tokens.length));
     });
   }
-  const wanted = cases.filter(({ kind, devices }) => kind === 'greedy' && devices.includes(name));
+  const wanted = cases.filter((one) => one.kind === 'greedy' && runsOn(one, name));
   test(`cases.json has cases for ${name}`, () => assert.ok(wanted.length > 0));
   for (const testCase of wanted) {
     test(`${name}: ${testCase.name} answers as recorded`, { timeout: 900_000 }, (t) => {

@@ -1,6 +1,9 @@
 // Recorded answers asked of an engine; runs in a page, in Node and in Deno. `cases.json` says
 // which models and devices, `expected.json` of a model what llama.cpp answered.
 
+/** Whether a device runs a case; some that are slow do with RLX_WIDE alone. */
+export const runsOn = ({ devices, wide = [] }, device) => devices.includes(device) && (Boolean(process.env.RLX_WIDE) || !wide.includes(device));
+
 /** How much of a case a device runs; all of it with RLX_WIDE. */
 const limitsOf = (testCase, device) => (process.env.RLX_WIDE ? {} : testCase.limits?.[device] ?? {});
 
