@@ -51,7 +51,7 @@ test('a GPU is timed for a model once, and the faster types are taken', { timeou
   console.log(`# ${first.adapter}: ${JSON.stringify(first.activationTimes)}`);
   const [[key, text], ...more] = await times();
   assert.deepEqual(more, []);
-  assert.match(key, /^tests hardware; ; rlx \d+\.\d+\.\d+; .*; llama32 2 layers /i);
+  assert.match(key, /^tests hardware; ; rlx \d+\.\d+\.\d+, kernels \d+; .*; llama32 2 layers /i);
   const read = text.split(' ').map((ns) => Number(ns) / 1e6);
   assert.equal(first.activations, either(faster(both(recommended)[0], decodeMs), faster(both(recommended)[1], promptMs)));
 

@@ -81,7 +81,7 @@ test('a GPU that says that it is hardware and is slow loses to the CPU, at the n
   assert.equal(first.info.fallbackReason, `the CPU is faster: ${comparison.reason}`);
   const [[key, text], ...more] = await speeds();
   assert.deepEqual(more, []);
-  assert.match(key, /^tests hardware; ; rlx \d+\.\d+\.\d+; llama32 2 layers 2\^\d+ bytes int16; rlx-relaxed 1$/i);
+  assert.match(key, /^tests hardware; ; rlx \d+\.\d+\.\d+, kernels \d+; llama32 2 layers 2\^\d+ bytes int16; rlx-relaxed 1$/i);
   assert.equal(text, `${comparison.webgpuTokensPerSecond} ${comparison.cpuTokensPerSecond}`);
 
   const second = await load({ gpu: 'slow' });

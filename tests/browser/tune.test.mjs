@@ -98,7 +98,7 @@ test('the measuring page shows a report, and keeps the tuning for the origin, wh
   await page.goto(`${server.url}/pages/empty.html`);
   const [[key, found]] = Object.entries(await kept());
   assert.equal(found, text);
-  assert.ok(key.startsWith(`${adapter}; `) && /; rlx \d+\.\d+\.\d+$/.test(key), key);
+  assert.ok(key.startsWith(`${adapter}; `) && /; rlx \d+\.\d+\.\d+, kernels \d+$/.test(key), key);
 
   // Another one in its place, as if it had been the fastest.
   const other = text.replace(/parts=\d+/, text.endsWith('parts=64') ? 'parts=512' : 'parts=64');

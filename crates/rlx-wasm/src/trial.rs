@@ -80,6 +80,7 @@ impl RlxEngine {
             let state = state.borrow();
             let answer = where_it_runs(&webgpu.info(), &state.options, webgpu.target())
                 .with("key", &key(&webgpu.gpu().info()))
+                .with("version", &env!("CARGO_PKG_VERSION"))
                 .with("kernels", &KERNELS)
                 .with("tried", &tried)
                 .with("ms", &ms);

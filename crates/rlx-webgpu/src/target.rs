@@ -29,7 +29,7 @@ pub const DEFAULT_LIMITS: Limits =
 /// How a model is run here. A chunk has enough rows for every core of a large GPU, which a slow one is not
 /// given at once: submissions are kept short, because the screen is drawn in between. Decode waits for
 /// weights, so integers of two parts cost it little. A prompt is all products, so its integers have one part.
-const POLICY: Policy = Policy {
+pub(crate) const POLICY: Policy = Policy {
     chunk: 512,
     short: Some(64),
     kv: DType::F16,

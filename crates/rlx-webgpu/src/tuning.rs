@@ -77,10 +77,11 @@ pub struct Tuning {
 }
 
 /// The number of the kernels that a tuning was measured with. Raise it when a change of them makes another choice
-/// likely to be the fastest: reports of devices with another number are no first guesses.
+/// likely to be the fastest: what was kept under another number is not used, and reports with another are no first
+/// guesses.
 pub const KERNELS: u32 = 1;
 
-/// The cache key of a tuning: the adapter, its driver and this version of RLX.
+/// The cache key of a tuning: the adapter, its driver, this version of RLX and its kernels.
 pub fn key(gpu: &GpuInfo) -> String {
     key_of(&gpu.adapter, &gpu.driver)
 }
@@ -88,7 +89,7 @@ pub fn key(gpu: &GpuInfo) -> String {
 /// The same, of what a report says.
 pub fn key_of(adapter: &str, driver: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
-    format!("{adapter}; {driver}; rlx {version}")
+    format!("{adapter}; {driver}; rlx {version}, kernels {KERNELS}")
 }
 
 /// Shapes to try on GPUs with subgroups.

@@ -93,10 +93,10 @@ function choicesOf({ tried, ms }: WasmTuned): DeviceReport['choices'] {
 
 /** The report: its members are those of `rlx devices --report`, in the same order. */
 export function reportOf(tuned: WasmTuned, { software, rate, forms }: { software: boolean; rate: number; forms: FormsReport[] }): DeviceReport {
-  const { key, kernels, adapter, features, demoted, subgroups, target, tuning } = tuned;
+  const { version, kernels, adapter, features, demoted, subgroups, target, tuning } = tuned;
   return {
     format: 'rlx-device-report', version: 1,
-    rlx: key.slice(key.lastIndexOf(' ') + 1), kernels,
+    rlx: version, kernels,
     date: new Date().toISOString().slice(0, 10),
     from: 'page', system: globalThis.navigator?.userAgent ?? '',
     adapter, driver: '', software, features, demoted, subgroups, target,

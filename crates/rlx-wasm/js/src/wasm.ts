@@ -220,6 +220,8 @@ export interface WasmExcerpt {
 /** What a tuning run found on which device, and the times behind it. */
 export interface WasmTuned extends Pick<EngineInfo, 'adapter' | 'features' | 'demoted' | 'subgroups' | 'target'> {
   key: string;
+  /** RLX's version, and the number of its kernels. */
+  version: string;
   kernels: number;
   tuning: string;
   /** Of each time its choice and the whole tuning: `short short=256x1 …`; and the milliseconds. */

@@ -9,6 +9,7 @@
 
 use super::WebGpuDevice;
 use crate::gpu::Gpu;
+use crate::target::POLICY;
 use crate::tuning::{Class, Tuning};
 use core::future::poll_fn;
 use rlx_core::ir::lir::{Phase, Program, Slice, Space, StateDecl, Step};
@@ -21,12 +22,13 @@ use rlx_core::plan::{Buffer, Entry, Origin, WeightPlan};
 use rlx_core::runtime::device::{
     AnyId, Device, ModelId, ProgramId, SessionId, Ticket, Write, WriteTo,
 };
+use rlx_core::target::Activations;
 use rlx_core::types::{BlockFormat, DType, Shape as Dims, Type};
 use rlx_core::{Error, Result};
 use std::sync::Arc;
 
-/// Most bytes of weights; fewer if the device's binding limit is lower.
-const WEIGHTS: u64 = 96 << 20;
+/// Most bytes of weights; fewer if the device's binding limit is lower. Above what a large GPU's cache holds.
+const WEIGHTS: u64 = 128 << 20;
 /// The same where the processor simulates the device: it has no cache of a GPU, and takes its time.
 const FEW_WEIGHTS: u64 = 20 << 20;
 /// Milliseconds of a measurement: far above a clock's steps and a submission's overhead.
@@ -37,26 +39,35 @@ const SUBMISSIONS: f64 = 64.0;
 const ROUNDS: usize = 5;
 const PATIENCE: f64 = 1500.0;
 /// The time of a new choice, as a fraction of the present one's, must be below this.
-const GAIN: f64 = 0.98;
+const GAIN: f64 = 0.97;
 
-/// Results and elements of a product of each class: those of a model of a billion parameters.
-fn size(class: Class) -> (u64, u64) {
+/// Results and elements of products of each class: a model's of a billion parameters, and one's of eight. What is
+/// faster with rows of 2,048 may be slower with rows of 4,096, and one choice serves both. Of the larger model's longest
+/// matrices there are fewer rows, so that half of the smallest binding has room for them.
+fn sizes(class: Class) -> [(u64, u64); 2] {
     match class {
-        Class::Short => (2048, 2048),
-        Class::Long => (2048, 8192),
-        Class::Gated => (8192, 2048),
-        Class::Head => (65_536, 2048),
+        Class::Short => [(2048, 2048), (4096, 4096)],
+        Class::Long => [(2048, 8192), (4096, 14_336)],
+        Class::Gated => [(8192, 2048), (10_240, 4096)],
+        Class::Head => [(32_768, 2048), (18_432, 4096)],
     }
 }
 
-/// Caches: heads of keys and values, query heads per such head, positions, positions in use, elements of a head.
+/// The format of a class's matrices in files of Q4_K_M.
+fn format(class: Class) -> BlockFormat {
+    if class == Class::Head { BlockFormat::Q6K } else { BlockFormat::Q4K }
+}
+
+/// Caches: heads of keys and values, query heads per such head, positions.
 const HEADS: u64 = 8;
 const GROUP: u64 = 4;
 const CAPACITY: u64 = 4096;
-const SEEN: u32 = 1500;
-const HEAD: u64 = 64;
-/// Layers of attention in a submission, and in one of a simulated device.
-const LAYERS: u64 = 16;
+/// Elements of a head, of the same models.
+const HEAD: [u64; 2] = [64, 128];
+/// Positions behind which attention is timed, in turns: a short conversation wants fewer parts than a long one.
+const SEEN: [u32; 2] = [500, 3900];
+/// Layers of attention in a submission with heads of each size, and in one of a simulated device.
+const LAYERS: u64 = 8;
 const FEW_LAYERS: u64 = 2;
 
 /// Weights, states and arena of the programs under test.
@@ -64,8 +75,13 @@ struct Workload {
     plan: WeightPlan,
     states: Vec<StateDecl>,
     arena: u64,
+    /// How many of the sizes are timed, and layers of attention with each.
+    sizes: usize,
     layers: u64,
 }
+
+/// Which state the control words are; keys and values of heads of each size follow.
+const CONTROL: usize = 0;
 
 /// A program under test.
 struct Candidate {
@@ -204,7 +220,8 @@ impl<G: Gpu> Run<'_, G> {
             self.device.tuning.set(tuning);
             let program = Arc::new(self.workload.program(steps(&tuning)?));
             let (program, ticket) = self.device.build(self.model, program)?;
-            candidates.push(Candidate { tuning, program, least: f64::INFINITY, submissions: 1 });
+            let submissions = SEEN.len() as u32;
+            candidates.push(Candidate { tuning, program, least: f64::INFINITY, submissions });
             self.wait(ticket).await?;
             // The first submission makes what is made once.
             self.submit(session, program, 1).await?;
@@ -215,8 +232,9 @@ impl<G: Gpu> Run<'_, G> {
                 let ms = self.submit(session, c.program, c.submissions).await?;
                 let one = ms / f64::from(c.submissions);
                 if round == 0 {
-                    c.submissions =
-                        (LONG_ENOUGH / one.max(0.1)).ceil().clamp(1.0, SUBMISSIONS) as u32;
+                    let wanted = (LONG_ENOUGH / one.max(0.1)).ceil().clamp(1.0, SUBMISSIONS) as u32;
+                    // Each of `SEEN` as often.
+                    c.submissions = wanted.next_multiple_of(SEEN.len() as u32);
                 } else {
                     c.least = c.least.min(one);
                 }
@@ -230,13 +248,15 @@ impl<G: Gpu> Run<'_, G> {
 
     /// Milliseconds of so many submissions.
     async fn submit(&self, session: SessionId, program: ProgramId, n: u32) -> Result<f64> {
-        // Attention of the row behind `SEEN` others.
-        let control: Vec<u8> = [SEEN, 1].iter().flat_map(|w: &u32| w.to_le_bytes()).collect();
-        let write = Write { to: WriteTo::State(2), offset: 0, bytes: control };
+        // One row, behind so many others.
+        let writes = SEEN.map(|seen| {
+            let bytes = [seen, 1].iter().flat_map(|w: &u32| w.to_le_bytes()).collect();
+            Write { to: WriteTo::State(CONTROL as u32), offset: 0, bytes }
+        });
         let begin = (self.now)();
         let mut tickets = Vec::new();
-        for _ in 0..n {
-            tickets.push(self.device.submit(session, program, core::slice::from_ref(&write))?);
+        for write in writes.iter().cycle().take(n as usize) {
+            tickets.push(self.device.submit(session, program, core::slice::from_ref(write))?);
         }
         for t in tickets {
             self.wait(t).await?;
@@ -258,33 +278,47 @@ impl Workload {
         let limits = device.target().limits;
         let simulated = device.info.software;
         let (most, layers) = if simulated { (FEW_WEIGHTS, FEW_LAYERS) } else { (WEIGHTS, LAYERS) };
-        let weights = most.min(limits.binding).min(limits.buffer) / 256 * 256;
+        let of_sizes = if simulated { 1 } else { HEAD.len() };
+        let weights = most.min(limits.binding).min(limits.buffer);
         let mut plan = WeightPlan::default();
         plan.buffers = vec![Buffer { bytes: weights }];
-        // As many matrices of each class as there is room for; those of two classes may overlap.
+        // As many matrices of each size as their share has room for; those of two classes may overlap.
+        let share = weights / of_sizes as u64 / 256 * 256;
         for class in Class::ALL {
-            let (rows, k) = size(class);
-            let ty = Type::tensor(DType::Block(BlockFormat::Q4K), Dims::of(&[rows, k]));
-            let each = bytes(&ty)?.next_multiple_of(256);
             let segments = if class == Class::Gated { 2 } else { 1 };
-            for i in 0..weights / each / segments * segments {
-                plan.entries.push(entry(class.name(), ty.clone(), i * each)?);
+            for (i, (rows, k)) in (0..).zip(sizes(class)).take(of_sizes) {
+                let ty = Type::tensor(DType::Block(format(class)), Dims::of(&[rows, k]));
+                let each = bytes(&ty)?.next_multiple_of(256);
+                for j in 0..share / each / segments * segments {
+                    plan.entries.push(entry(class.name(), ty.clone(), i * share + j * each)?);
+                }
             }
         }
         let low = CAPACITY.isqrt();
-        plan.entries.push(entry("table", f32s(&[2 * low, HEAD / 2, 2]), 0)?);
-        let cache = Type::state(DType::F16, Dims::of(&[HEADS, CAPACITY, HEAD]));
         let control = Type::state(DType::U32, Dims::of(&[CONTROL_WORDS]));
         let state = |name: &str, ty: Type| -> Result<StateDecl> {
             Ok(StateDecl { name: name.into(), bytes: bytes(&ty)?, ty })
         };
-        let states = vec![state("k", cache.clone())?, state("v", cache)?, state("ctl", control)?];
-        Ok(Workload { plan, states, arena: 4 << 20, layers })
+        let mut states = vec![state("ctl", control)?];
+        for head in HEAD.into_iter().take(of_sizes) {
+            plan.entries.push(entry("table", f32s(&[2 * low, head / 2, 2]), 0)?);
+            let cache = Type::state(DType::F16, Dims::of(&[HEADS, CAPACITY, head]));
+            states.extend([state("k", cache.clone())?, state("v", cache)?]);
+        }
+        for (_, k) in sizes(Class::Head) {
+            plan.entries.push(entry("norm", f32s(&[k]), 0)?);
+        }
+        Ok(Workload { plan, states, arena: 4 << 20, sizes: of_sizes, layers })
     }
 
-    fn weights(&self, class: &str) -> Vec<Slice> {
-        let all = self.plan.entries.iter().enumerate().filter(|(_, e)| e.name == class);
+    fn weights(&self, name: &str) -> Vec<Slice> {
+        let all = self.plan.entries.iter().enumerate().filter(|(_, e)| e.name == name);
         all.map(|(i, e)| slice(Space::Weight, i as u32, 0, e.ty.clone(), e.bytes)).collect()
+    }
+
+    fn state(&self, i: usize) -> Result<Slice> {
+        let of = self.states.get(i).ok_or_else(|| Error::internal("a state that is not there"))?;
+        Ok(slice(Space::State, i as u32, 0, of.ty.clone(), of.bytes))
     }
 
     /// Products with every matrix of a class.
@@ -292,12 +326,21 @@ impl Workload {
         let gated = class == Class::Gated;
         let segments = if gated { 2 } else { 1 };
         let epilogue = if gated { Epilogue::Glu(Unary::Silu) } else { Epilogue::None };
-        let quantize = Some(BlockFormat::Q8_0);
-        let op = Op::from(MatMul { segments, epilogue, quantize, ..MatMul::plain() });
-        let (_, k) = size(class);
+        // As a layer has them: blocks of int16 where the device's policy has these, and a norm before gate and up and
+        // before the head.
+        let quantize = Some(match POLICY.activations.decode {
+            Activations::Int16 | Activations::Mixed => BlockFormat::Q15_0,
+            Activations::Int8 | Activations::F32 => BlockFormat::Q8_0,
+        });
+        let norm = matches!(class, Class::Gated | Class::Head).then_some(1e-5);
+        let op = Op::from(MatMul { segments, epilogue, norm, quantize, ..MatMul::plain() });
         let weights = self.weights(class.name());
+        let norms = self.weights("norm");
         let steps = weights.chunks_exact(segments).map(|weights| {
-            let mut operands = vec![arena(0, f32s(&[1, k]))?];
+            let dims = weights[0].ty.shape.static_dims()?;
+            let k = f32s(&dims[1..]);
+            let mut operands = vec![arena(0, f32s(&[1, dims[1]]))?];
+            operands.extend(norms.iter().find(|n| norm.is_some() && n.ty == k).cloned());
             operands.extend(weights.iter().cloned());
             step(op.clone(), operands, 1 << 20)
         });
@@ -307,23 +350,28 @@ impl Workload {
     /// Layers of attention in so many parts.
     fn attention(&self, parts: u64) -> Result<Vec<Step>> {
         let splits = (parts / HEADS).clamp(1, CAPACITY / 64) as usize;
-        let whole = Attention::causal(HEAD as usize, 0.125);
-        let split = AttentionSplit { whole, splits, least: 64 };
-        let split = Op::from(RopeAttentionSplit { style: RopeStyle::Half, norm: None, split });
         let join = Op::from(AttentionJoin { splits, sinks: false });
-        let states = self.states.iter().zip(0u32..);
-        let states: Vec<Slice> =
-            states.map(|(s, i)| slice(Space::State, i, 0, s.ty.clone(), s.bytes)).collect();
-        let width = HEADS * HEAD;
-        let mut operands = vec![arena(0, f32s(&[1, GROUP * width]))?];
-        operands.extend([arena(1 << 16, f32s(&[1, width]))?, arena(1 << 17, f32s(&[1, width]))?]);
-        operands.extend(self.weights("table"));
-        operands.extend(states);
+        let tables = self.weights("table");
         let mut steps = Vec::new();
-        for _ in 0..self.layers {
-            let split = step(split.clone(), operands.clone(), 1 << 20)?;
-            let halves = split.results[..2].to_vec();
-            steps.extend([split, step(join.clone(), halves, 0)?]);
+        for (i, (head, table)) in HEAD.into_iter().zip(tables).enumerate().take(self.sizes) {
+            let whole = Attention::causal(head as usize, 0.125);
+            let split = AttentionSplit { whole, splits, least: 64 };
+            let split = Op::from(RopeAttentionSplit { style: RopeStyle::Half, norm: None, split });
+            let width = HEADS * head;
+            let operands = vec![
+                arena(0, f32s(&[1, GROUP * width]))?,
+                arena(1 << 16, f32s(&[1, width]))?,
+                arena(1 << 17, f32s(&[1, width]))?,
+                table,
+                self.state(1 + 2 * i)?,
+                self.state(2 + 2 * i)?,
+                self.state(CONTROL)?,
+            ];
+            for _ in 0..self.layers {
+                let split = step(split.clone(), operands.clone(), 1 << 20)?;
+                let halves = split.results[..2].to_vec();
+                steps.extend([split, step(join.clone(), halves, 0)?]);
+            }
         }
         Ok(steps)
     }
