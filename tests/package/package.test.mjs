@@ -49,7 +49,7 @@ test('npm would publish it', () => {
 
 test('publint and attw find nothing', () => {
   run(process.execPath, [tool('publint', 'src', 'cli.js'), 'run', packed.path, '--strict', '--pack=false']);
-  run(process.execPath, [tool('@arethetypeswrong', 'cli', 'dist', 'index.js'), packed.path, '--profile', 'esm-only', '--entrypoints', '.', 'static', 'worker', 'threads', 'openai', 'ai-sdk', 'langchain', 'language-model', 'package.json']);
+  run(process.execPath, [tool('@arethetypeswrong', 'cli', 'dist', 'index.js'), packed.path, '--profile', 'esm-only', '--entrypoints', '.', 'inspect', 'static', 'worker', 'threads', 'openai', 'ai-sdk', 'langchain', 'language-model', 'package.json']);
 });
 
 test('its declarations compile with the types of Node alone, and with those of the DOM', () => {

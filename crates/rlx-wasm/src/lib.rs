@@ -26,6 +26,8 @@ mod files;
 #[cfg(feature = "chat")]
 mod form;
 mod gpu;
+#[cfg(feature = "graphs")]
+mod inspect;
 #[cfg(feature = "chat")]
 mod likely;
 #[cfg(feature = "graphs")]

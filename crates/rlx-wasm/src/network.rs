@@ -5,7 +5,7 @@ use crate::executor::{Executor, WASM_BYTES};
 use crate::placing::Placing;
 use crate::readers::{Readers, no_config};
 use crate::request::parse;
-use rlx_core::models::{EmbedOptions, FolderTexts, PoolingKind, wordpiece};
+use rlx_core::models::{EmbedOptions, Facts, FolderTexts, PoolingKind, wordpiece};
 use rlx_core::runtime::embed::Embedder;
 use rlx_core::runtime::session::network::{check_encoder, entries, graph, open};
 use rlx_core::runtime::session::{Entry, Opening, Session};
@@ -38,6 +38,13 @@ struct Encoder {
     tokenizer: WordPiece,
     vocab: u64,
     limit: u64,
+}
+
+/// The headers of a network's files, or the text of a graph and the headers of its weights.
+pub(crate) struct Headers {
+    pub weights: Option<WeightFiles>,
+    pub config: Json,
+    pub graph: Option<Entry>,
 }
 
 /// An open network: a session or an embedder.
@@ -84,6 +91,20 @@ impl Files {
         Ok(())
     }
 
+    /// Call after all headers: what has been read, for somebody who only looks at it.
+    pub fn headers(self) -> Result<Headers> {
+        let Files { readers, graph, texts } = self;
+        let weights = if readers.len() == 0 { None } else { Some(readers.files()?) };
+        let config = texts.config().cloned();
+        if config.is_none()
+            && graph.is_none()
+            && matches!(weights, Some(WeightFiles::Safetensors(_)))
+        {
+            return Err(no_config());
+        }
+        Ok(Headers { weights, config: config.unwrap_or(Json::Null), graph })
+    }
+
     /// Call after all headers: plans the network and asks the device for memory.
     pub fn open(
         self,
@@ -126,14 +147,7 @@ impl Files {
                 all = entries(&checkpoint, None)?.0;
                 encoder = Some(Encoder { tokenizer, vocab: facts.vocab, limit });
             }
-            model = Some(
-                Object::new()
-                    .with("family", &facts.family)
-                    .with("layers", &facts.layers)
-                    .with("width", &facts.width)
-                    .with("vocab", &facts.vocab)
-                    .with("contextLength", &facts.context),
-            );
+            model = Some(about(&facts));
             open(device, all, Some(&checkpoint), &options)?
         };
         let weight_bytes = opening.loader().plan().bytes();
@@ -160,6 +174,16 @@ impl Coming {
             None => Network::Session(Box::new(session)),
         })
     }
+}
+
+/// What an answer says of a model.
+pub(crate) fn about(facts: &Facts) -> Object {
+    Object::new()
+        .with("family", &facts.family)
+        .with("layers", &facts.layers)
+        .with("width", &facts.width)
+        .with("vocab", &facts.vocab)
+        .with("contextLength", &facts.context)
 }
 
 impl Network {

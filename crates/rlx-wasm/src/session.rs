@@ -66,6 +66,20 @@ impl RlxSession {
         )
     }
 
+    /// Call after all headers in place of `open`: has the compiler look at the network, without memory for it.
+    /// `{"model", "target", "programs"}` as JSON.
+    pub fn inspect(&self) -> Promise {
+        self.answer(|s, cx| {
+            let ready = s.executor.poll_probes(cx);
+            ready.map(|answer| answer.and_then(|()| s.inspect()))
+        })
+    }
+
+    /// After `inspect`: what becomes of a program at every stage, as JSON (`InspectedProgram`).
+    pub fn program(&self, name: &str) -> Thrown<String> {
+        thrown(self.state.borrow().program(name))
+    }
+
     /// The placements of a file: rows of file offset, bytes, target, offset.
     pub fn placements(&self, shard: usize) -> Thrown<Vec<f64>> {
         let s = &mut *self.state.borrow_mut();
@@ -215,6 +229,7 @@ impl RlxSession {
         s.work = None;
         s.coming = None;
         s.network = None;
+        s.inspector = None;
         s.files = Files::default();
         s.inputs.clear();
         s.outputs.clear();

@@ -3,6 +3,7 @@
 use crate::answer::{Object, Put, text};
 use crate::executor::{Executor, where_it_runs};
 use crate::gpu::GpuHost;
+use crate::inspect::Inspector;
 use crate::network::{Coming, Files, Network, embed_options};
 use crate::request::Options;
 use core::task::{Context, Poll};
@@ -61,6 +62,7 @@ pub(crate) struct State {
     pub files: Files,
     pub coming: Option<Coming>,
     pub network: Option<Network>,
+    pub inspector: Option<Inspector>,
     model: Option<Object>,
     weight_bytes: u64,
     pub inputs: Vec<Input>,
@@ -93,6 +95,7 @@ impl State {
             files: Files::default(),
             coming: None,
             network: None,
+            inspector: None,
             model: None,
             weight_bytes: 0,
             inputs: Vec::new(),
@@ -117,6 +120,20 @@ impl State {
         self.model = coming.model.take();
         self.coming = Some(coming);
         Ok(())
+    }
+
+    /// Has the compiler look at the network, instead of `open`. Answers with what can be shown, as JSON.
+    pub fn inspect(&mut self) -> Result<String> {
+        let files = core::mem::take(&mut self.files);
+        let inspector = Inspector::new(files, &self.executor, &self.options)?;
+        let answer = inspector.about(&self.executor);
+        self.inspector = Some(inspector);
+        Ok(answer)
+    }
+
+    /// One of its programs, as JSON.
+    pub fn program(&self, name: &str) -> Result<String> {
+        self.inspector.as_ref().ok_or_else(not_open)?.program(name, &self.executor)
     }
 
     pub fn finish(&mut self) -> Result<()> {

@@ -15,6 +15,7 @@ mod timing;
 mod tune;
 mod weights;
 
+pub use build::Shader;
 pub use probe::Probes;
 pub use tune::{Tried, Tuned, tune};
 

@@ -19,8 +19,19 @@ export interface WasmOutput {
   kept?: number;
 }
 
+/** What an inspection shows. */
+export interface WasmInspection {
+  model: SessionInfo['model'];
+  target: string;
+  programs: string[];
+}
+
 /** A network on a device. */
 export interface WasmSession extends WasmLoading {
+  /** Call after all headers in place of `open`: `WasmInspection` as JSON. */
+  inspect(): Promise<string>;
+  /** After `inspect`: `InspectedProgram` as JSON. */
+  program(name: string): string;
   /** `SessionEntry[]` as JSON; valid after `finishLoad`. */
   entries(): string;
   /** An input of the next `start`; the bytes are copied. */
@@ -67,6 +78,8 @@ export function sessionIn(instance: Instance, make: () => WasmSession & { free()
     index: (at, bytes) => call((s) => s.index(at, bytes)),
     pushHeader: (shard, name, fileBytes, chunk) => call((s) => s.pushHeader(shard, name, fileBytes, chunk)),
     open: () => wait((s) => s.open()),
+    inspect: () => wait((s) => s.inspect()),
+    program: (name) => call((s) => s.program(name)),
     placements: (shard) => call((s) => s.placements(shard)),
     put: (shard, fileOffset, bytes) => call((s) => s.put(shard, fileOffset, bytes)),
     finishLoad: () => wait((s) => s.finishLoad()),

@@ -2,11 +2,21 @@
 
 use super::{Built, Launch, State, WebGpuDevice, unknown};
 use crate::gpu::{BindingKind, Gpu, Usage};
-use crate::kernels::{self, Access, RowsControl, STEP_BYTES};
-use rlx_core::ir::lir::Program;
+use crate::kernels::{self, Access, Kernel, RowsControl, STEP_BYTES};
+use rlx_core::ir::lir::{Program, Step};
+use rlx_core::plan::WeightPlan;
 use rlx_core::runtime::device::ModelId;
 use rlx_core::{Code, Error, Result};
 use std::sync::Arc;
+
+/// What a step launches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shader {
+    /// The text.
+    pub wgsl: String,
+    /// Workgroups along each axis.
+    pub groups: [u32; 3],
+}
 
 impl<G: Gpu> WebGpuDevice<G> {
     /// The program, and the scopes around its buffers.
@@ -21,15 +31,7 @@ impl<G: Gpu> WebGpuDevice<G> {
         let mut launches = Vec::new();
         let mut constants: Vec<u8> = Vec::new();
         for (i, step) in program.steps.iter().enumerate() {
-            // Kernels skip rows where a token has one; those of experts know how many a token has.
-            let rows_control = program
-                .control
-                .filter(|_| step.live.is_some())
-                .map(|c| RowsControl { state: c.state, rows: c.tokens });
-            let wgsl = self.used(self.wgsl.get());
-            let tuning = self.tuning.get().on(wgsl);
-            let cx = kernels::Context { plan: &plan, rows_control, wgsl, tuning };
-            let Some(kernel) = kernels::kernel(step, &cx)? else { continue };
+            let Some(kernel) = self.kernel(&program, step, &plan)? else { continue };
             if kernel.memory.len() > self.target.limits.storage_buffers as usize {
                 return Err(Error::new(
                     Code::Unsupported,
@@ -60,7 +62,35 @@ impl<G: Gpu> WebGpuDevice<G> {
         Ok((Built { model: m, program, launches, constants: buffer, inputs }, scopes))
     }
 
-    fn pipeline(&self, s: &mut State, kernel: &kernels::Kernel) -> u32 {
+    /// The kernel of a program's step, as this device has it; none for a step that computes nothing.
+    ///
+    /// # Errors
+    /// `Unsupported` for a step that no kernel takes.
+    fn kernel(&self, program: &Program, step: &Step, plan: &WeightPlan) -> Result<Option<Kernel>> {
+        // Kernels skip rows where a token has one; those of experts know how many a token has.
+        let rows_control = program
+            .control
+            .filter(|_| step.live.is_some())
+            .map(|c| RowsControl { state: c.state, rows: c.tokens });
+        let wgsl = self.used(self.wgsl.get());
+        let tuning = self.tuning.get().on(wgsl);
+        kernels::kernel(step, &kernels::Context { plan, rows_control, wgsl, tuning })
+    }
+
+    /// The shader of each step of a program whose weights have their places in `plan`; none for a step that computes
+    /// nothing.
+    ///
+    /// # Errors
+    /// As the build of the program, but for what a device runs out of.
+    pub fn shaders(&self, program: &Program, plan: &WeightPlan) -> Result<Vec<Option<Shader>>> {
+        let each = program.steps.iter().map(|step| {
+            let kernel = self.kernel(program, step, plan)?;
+            Ok(kernel.map(|k| Shader { wgsl: k.wgsl, groups: k.groups }))
+        });
+        each.collect()
+    }
+
+    fn pipeline(&self, s: &mut State, kernel: &Kernel) -> u32 {
         if let Some(&id) = s.pipelines.get(&kernel.wgsl) {
             return id;
         }

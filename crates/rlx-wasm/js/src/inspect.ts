@@ -1,0 +1,136 @@
+/**
+ * `rlx-wasm/inspect`: what the compiler makes of a network, from its headers alone. No weights are downloaded.
+ *
+ * ```js
+ * import { inspect } from 'rlx-wasm/inspect';
+ * using inspection = await inspect({ model: 'model.gguf', device: 'webgpu' });
+ * console.log(inspection.programs, inspection.program('decode').lir);
+ * ```
+ */
+
+import { chooseDevice, engineOptions, opener } from './bring.js';
+import { RlxError, throwIfAborted, toRlxError, usage } from './error.js';
+import { openModel } from './folder.js';
+import type { GpuHost } from './gpu_host.js';
+import { loadGraphs } from './graphs_module.js';
+import type { InspectedModel, InspectedProgram, InspectOptions } from './inspect_types.js';
+import { Integrity } from './integrity.js';
+import './lazy_here.js';
+import { inParallel, readHeader, unlessBad } from './loader.js';
+import { sessionFiles } from './network_files.js';
+import { checkOptions } from './options.js';
+import { platform } from './platform.js';
+import type { ShardReader } from './shard.js';
+import type { LoadOptions } from './types.js';
+import type { WasmInspection, WasmSession, WasmSessionOptions } from './wasm_session.js';
+
+export type * from './inspect_types.js';
+
+/** A network that the compiler has looked at. */
+export class Inspection {
+  /** Facts about the model; null for a graph. */
+  readonly model: InspectedModel | null;
+  /** The device that it is compiled for; with `auto`, why it is not the GPU. */
+  readonly device: 'webgpu' | 'cpu';
+  readonly fallbackReason: string | null;
+  /** The target that the plan is made for, as `rlx inspect --target` takes it. */
+  readonly target: string;
+  /** Names of programs: of a language model those that generate text, of another network its entries. */
+  readonly programs: readonly string[];
+  #running: { wasm: WasmSession; host: GpuHost | null } | undefined;
+
+  constructor(running: { wasm: WasmSession; host: GpuHost | null }, { model, target, programs }: WasmInspection, fallbackReason: string | null) {
+    [this.model, this.target, this.programs] = [model, target, programs];
+    this.device = running.host ? 'webgpu' : 'cpu';
+    this.fallbackReason = fallbackReason;
+    this.#running = running;
+  }
+
+  /**
+   * A program at every stage. An entry's is for one text, of 128 tokens or as many as the model takes.
+   *
+   * Throws an `RlxError`: `usage` (a name that is not in `programs`, a size that has no usual value), `unsupported`,
+   * `bad_file` (a tensor that is missing), `disposed`.
+   */
+  program(name: string): InspectedProgram {
+    if (!this.#running) throw new RlxError('disposed', 'the inspection was disposed');
+    try {
+      return JSON.parse(this.#running.wasm.program(String(name))) as InspectedProgram;
+    } catch (error) {
+      throw toRlxError(error);
+    }
+  }
+
+  /** Frees its memory. Calling it again does nothing. */
+  dispose(): void {
+    const running = this.#running;
+    this.#running = undefined;
+    try {
+      running?.wasm.dispose();
+    } finally {
+      running?.host?.dispose();
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}
+
+/** The members that are given. */
+function given<T extends object>(all: T): { [key in keyof T]?: NonNullable<T[key]> } {
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)) as { [key in keyof T]?: NonNullable<T[key]> };
+}
+
+/**
+ * Reads the headers of a network's files and compiles it, in the calling thread. This fetches the wasm module's build for
+ * networks that are no language models, which has the compiler's other half.
+ *
+ * Rejects with an `RlxError`: as `Session.load`, but for what a device runs out of.
+ */
+export async function inspect(options: InspectOptions): Promise<Inspection> {
+  if (typeof options !== 'object' || options === null) throw usage('inspect takes an object of options', '');
+  const { kv, activations, blockLength, conversationBytes, ...network } = options;
+  const files = sessionFiles(network);
+  const language: LoadOptions = { model: '', ...given({ kv, activations, blockLength, conversationBytes }) };
+  checkOptions(language);
+  const { signal } = options;
+  throwIfAborted(signal);
+  const abort = new AbortController();
+  const stop = () => abort.abort();
+  signal?.addEventListener('abort', stop, { once: true });
+  let shards: ShardReader[] = [];
+  let host: GpuHost | null = null;
+  let wasm: WasmSession | undefined;
+  try {
+    const chosen = await chooseDevice(options);
+    host = chosen.host;
+    const { create } = await loadGraphs(options.wasm);
+    throwIfAborted(signal);
+    const own: WasmSessionOptions = { embed: null };
+    const session = create(JSON.stringify({ ...chosen.options, ...engineOptions(language), ...own, threads: 1 }), platform, host);
+    wasm = session;
+    if (files.graph !== undefined) session.text('graph', 'graph', new TextEncoder().encode(files.graph));
+    shards = await openModel(session, files, { host, abort, open: opener(options, files.items, new Integrity({}), abort.signal) });
+    await inParallel(shards, abort, async (shard, i) => {
+      await readHeader(shard, i, { engine: session, host, abort }, () => {});
+      await shard.pause();
+    });
+    const about = JSON.parse(await unlessBad(shards, session.inspect())) as WasmInspection;
+    throwIfAborted(signal);
+    const inspection = new Inspection({ wasm: session, host }, about, chosen.options.fallbackReason);
+    [wasm, host] = [undefined, null];
+    return inspection;
+  } catch (error) {
+    throwIfAborted(signal);
+    throw toRlxError(error);
+  } finally {
+    signal?.removeEventListener('abort', stop);
+    await Promise.all(shards.map((shard) => shard.close()));
+    try {
+      wasm?.dispose();
+    } finally {
+      host?.dispose();
+    }
+  }
+}
