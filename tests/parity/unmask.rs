@@ -175,6 +175,7 @@ fn cpu_unmasks_what_llama_cpp_unmasks() {
 }
 
 #[test]
+#[ignore = "minutes on a GPU in software: npm test -- --only wide"]
 fn webgpu_unmasks_what_llama_cpp_unmasks() {
     run_wider("unmask", "webgpu", unmask);
 }
