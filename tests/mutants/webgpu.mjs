@@ -94,6 +94,30 @@ export default [
     tests: ['webgpu:all noticed::', 'webgpu:all attention_split::'],
   },
   {
+    name: 'wgsl-tile-split-positions-rounded-down', is: 'new', kind: 'rounding', file: at('attention_tile/start_split'),
+    from: '(seen + splits - 1u) / splits', to: 'seen / splits',
+    stands: 'Where positions are no whole number for each split of a tile, the last ones belong to none.',
+    tests: ['webgpu:all noticed::', 'webgpu:all attention_rows::'],
+  },
+  {
+    name: 'wgsl-tile-split-of-all-rows', is: 'new', kind: 'bound', file: at('attention_tile/start_split'),
+    from: 'let len = min(ctl.y, step.rows);', to: 'let len = step.rows;',
+    stands: 'Splits are shared by the tiles of rows that are not there.',
+    tests: ['webgpu:all noticed::', 'webgpu:all attention_rows::'],
+  },
+  {
+    name: 'wgsl-tile-split-without-a-score', is: 'new', kind: 'guard', file: at('attention_tile/store_split'),
+    from: 'most < -2.9e38', to: 'false',
+    stands: 'A split that a row sees nothing of has a maximum, and what stands in its sums counts.',
+    tests: ['webgpu:all noticed::', 'webgpu:all attention_rows::'],
+  },
+  {
+    name: 'wgsl-join-of-rows-in-the-first-tile', is: 'new', kind: 'operand', file: at('attention_join/rows'),
+    from: ' + row / TILE * splits', to: '',
+    stands: 'Every row is joined of the first tile\'s splits.',
+    tests: ['webgpu:all noticed::', 'webgpu:all attention_rows::'],
+  },
+  {
     name: 'wgsl-kv-blocks-halves-down', is: 'new', kind: 'rounding', file: at('kv/make_q8_0'),
     from: 'abs(v) - down >= 0.5', to: 'abs(v) - down > 0.5',
     stands: 'Halves in a cache of q8_0 are rounded towards zero.',

@@ -72,6 +72,7 @@ pub fn target() -> Target {
             multiple: 1,
             group: u64::MAX,
             width: u64::MAX,
+            rows: None,
         }),
         buffers: None,
         policy: POLICY,

@@ -7,17 +7,19 @@
 //! that of the results, of a sample of results) and its time: the least and the median of the rounds, in which all
 //! forms take turns. Forms of integers are timed with the kernel that makes their blocks beside them.
 
+mod run;
+
 use rlx_core::formats::decode_row;
-use rlx_core::ir::lir::{Phase, Slice, Space, Step};
-use rlx_core::ops::{Epilogue, MatMul, Op, QuantizeRows, Unary};
+use rlx_core::ir::lir::{Slice, Space};
+use rlx_core::ops::{Epilogue, MatMul, QuantizeRows, Unary};
 use rlx_core::plan::{Buffer, Entry, Origin, WeightPlan};
 use rlx_core::types::{BlockFormat, DType, Shape, Type};
 use rlx_core::{Error, Result};
 use rlx_webgpu::gpu::native::NativeGpu;
-use rlx_webgpu::gpu::{Binding, BindingKind, Command, Gpu, Usage, Wgsl};
-use rlx_webgpu::kernels::{Access, BindingResource, Context, Kernel, kernel, planes};
+use rlx_webgpu::gpu::{Gpu, Usage, Wgsl};
+use rlx_webgpu::kernels::{BindingResource, Context, kernel, planes};
 use rlx_webgpu::tuning::Tuning;
-use std::task::{Poll, Waker};
+use run::{Rng, Run, arena, step};
 
 /// Name, results, elements of a row, whether it is a gated product.
 const SHAPES: [(&str, u64, u64, bool); 7] = [
@@ -69,112 +71,21 @@ fn options() -> Result<Options> {
     Ok(options)
 }
 
-/// The GPU and its next number.
-struct Run {
-    gpu: NativeGpu,
-    next: u32,
-}
-
-/// A buffer and its bytes.
-#[derive(Clone, Copy)]
-struct Memory {
-    id: u32,
-    bytes: u64,
-}
-
-impl Run {
-    fn id(&mut self) -> u32 {
-        self.next += 1;
-        self.next
+/// Milliseconds of a launch of the list: by the GPU's clock, or where it tells none from a submission to the
+/// end of a fence.
+fn time(run: &mut Run, list: u32, commands: usize) -> Result<f64> {
+    let id = run.id();
+    if run.gpu.info().timestamps {
+        run.gpu.submit_timed(id, &[list]);
+        let times = run.wait(|gpu, cx| gpu.poll_times(id, cx))?;
+        let all = times.iter().map(|[from, to]| (to - from) as f64 / 1e6).sum::<f64>();
+        return Ok(all / (times.len() / commands) as f64);
     }
-
-    fn buffer(&mut self, bytes: u64, usage: Usage) -> Memory {
-        let (id, bytes) = (self.id(), bytes.next_multiple_of(16));
-        self.gpu.create_buffer(id, bytes, usage, "products");
-        Memory { id, bytes }
-    }
-
-    fn wait<T>(&self, poll: impl Fn(&NativeGpu, &mut std::task::Context<'_>) -> Poll<T>) -> T {
-        let mut cx = std::task::Context::from_waker(Waker::noop());
-        loop {
-            if let Poll::Ready(value) = poll(&self.gpu, &mut cx) {
-                return value;
-            }
-        }
-    }
-
-    /// A launch of a kernel over these buffers: its command and its bind group.
-    fn launch(&mut self, kernel: &Kernel, weights: Memory, arena: Memory) -> Result<Command> {
-        let (pipeline, bind_group) = (self.id(), self.id());
-        let constants = self.buffer(256, Usage::Uniform);
-        let words: Vec<u8> = kernel.words.iter().flat_map(|w| w.to_le_bytes()).collect();
-        self.gpu.write_buffer(constants.id, 0, &words);
-        let mut kinds = vec![BindingKind::Uniform];
-        let mut bindings = vec![Binding { buffer: constants.id, offset: 0, size: 256 }];
-        for (memory, access) in &kernel.memory {
-            let memory = match memory {
-                BindingResource::Weights(_) => weights,
-                _ => arena,
-            };
-            kinds.push(match access {
-                Access::Read => BindingKind::Read,
-                Access::ReadWrite => BindingKind::ReadWrite,
-            });
-            bindings.push(Binding { buffer: memory.id, offset: 0, size: memory.bytes });
-        }
-        self.gpu.create_pipeline(pipeline, &kernel.wgsl, kernel.entry, &kinds);
-        self.wait(|gpu, cx| gpu.poll_pipeline(pipeline, cx))?;
-        self.gpu.create_bind_group(bind_group, pipeline, &bindings);
-        Ok(Command::Dispatch { pipeline, bind_group, groups: kernel.groups })
-    }
-
-    fn read(&mut self, memory: Memory, from: u64, bytes: u64) -> Result<Vec<u8>> {
-        let back = self.buffer(bytes, Usage::Readback).id;
-        let (list, read) = (self.id(), self.id());
-        let copy =
-            Command::Copy { from: memory.id, from_offset: from, to: back, to_offset: 0, bytes };
-        self.gpu.record(list, &[copy]);
-        self.gpu.submit(&[list]);
-        self.gpu.read(read, back, bytes);
-        let got = self.wait(|gpu, cx| gpu.poll_read(read, cx));
-        self.gpu.free_list(list);
-        self.gpu.destroy_buffer(back);
-        got
-    }
-
-    /// Milliseconds of a launch of the list: by the GPU's clock, or where it tells none from a submission to the
-    /// end of a fence.
-    fn time(&mut self, list: u32, commands: usize) -> Result<f64> {
-        let id = self.id();
-        if self.gpu.info().timestamps {
-            self.gpu.submit_timed(id, &[list]);
-            let times = self.wait(|gpu, cx| gpu.poll_times(id, cx))?;
-            let all = times.iter().map(|[from, to]| (to - from) as f64 / 1e6).sum::<f64>();
-            return Ok(all / (times.len() / commands) as f64);
-        }
-        let start = std::time::Instant::now();
-        self.gpu.submit(&[list]);
-        self.gpu.fence(id);
-        self.wait(|gpu, cx| gpu.poll_fence(id, cx));
-        Ok(start.elapsed().as_secs_f64() * 1e3 / LAUNCHES as f64)
-    }
-}
-
-/// Numbers that repeat.
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// About normal: a sum of four in [-1, 1).
-    fn float(&mut self) -> f32 {
-        (0..4).map(|_| (self.next() >> 40) as f32 / (1u64 << 23) as f32 - 1.0).sum()
-    }
+    let start = std::time::Instant::now();
+    run.gpu.submit(&[list]);
+    run.gpu.fence(id);
+    run.wait(|gpu, cx| gpu.poll_fence(id, cx));
+    Ok(start.elapsed().as_secs_f64() * 1e3 / LAUNCHES as f64)
 }
 
 /// Blocks of random quants, whose scales make weights of about 0.02.
@@ -198,20 +109,6 @@ fn blocks(rng: &mut Rng, format: BlockFormat, bytes: usize) -> Vec<u8> {
         }
     }
     out
-}
-
-fn arena(offset: u64, ty: Type) -> Result<Slice> {
-    let bytes = ty.bytes()?;
-    Ok(Slice { space: Space::Arena, index: 0, offset, ty, bytes })
-}
-
-fn step(op: impl Into<Op>, operands: Vec<Slice>, at: u64) -> Result<Step> {
-    let op = op.into();
-    let types: Vec<&Type> = operands.iter().map(|s| &s.ty).collect();
-    let results = op.infer(&types)?.into_iter().map(|ty| arena(at, ty)).collect::<Result<_>>()?;
-    let (label, regions) = (op.name().into(), Vec::new());
-    let (part, live, phase) = (None, None, Phase::Steady);
-    Ok(Step { op, operands, results, regions, part, live, phase, label })
 }
 
 /// What a form takes, and how far its results are from those in f64.
@@ -259,10 +156,14 @@ fn product(
     let memory = run.buffer(y_at + m * n * 4, Usage::Storage);
     let bytes: Vec<u8> = xs.iter().flat_map(|x| x.to_le_bytes()).collect();
     run.gpu.write_buffer(memory.id, 0, &bytes);
+    let of = |bound: &BindingResource| match bound {
+        BindingResource::Weights(_) => weights,
+        _ => memory,
+    };
     // As a device does once weights are there.
     for entry in &plan.entries {
         let Some((k, rows)) = planes::rows(&entry.ty) else { continue };
-        let command = run.launch(&planes::kernel(k, entry.offset, rows)?, weights, memory)?;
+        let command = run.launch(&planes::kernel(k, entry.offset, rows)?, of)?;
         let list = run.id();
         run.gpu.record(list, &[command]);
         run.gpu.submit(&[list]);
@@ -286,7 +187,7 @@ fn product(
         if let Some(to) = to {
             let step = step(QuantizeRows::to(to), operands, blocks_at)?;
             let made = kernel(&step, &cx)?.ok_or_else(|| Error::internal("nothing to do"))?;
-            commands.push(run.launch(&made, weights, memory)?);
+            commands.push(run.launch(&made, of)?);
             operands = step.results;
         }
         for (i, entry) in plan.entries.iter().enumerate() {
@@ -295,11 +196,11 @@ fn product(
         }
         let step = step(op.clone(), operands, y_at)?;
         let made = kernel(&step, &cx)?.ok_or_else(|| Error::internal("nothing to do"))?;
-        commands.push(run.launch(&made, weights, memory)?);
+        commands.push(run.launch(&made, of)?);
         let list = run.id();
         run.gpu.write_buffer(memory.id, y_at, &vec![0; (m * n * 4) as usize]);
         run.gpu.record(list, &commands.repeat(LAUNCHES));
-        run.time(list, commands.len())?;
+        time(run, list, commands.len())?;
         let y = run.read(memory, y_at, m * n * 4)?;
         let y: Vec<f32> = y.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
         let (mut off, mut all) = (0.0, 0.0);
@@ -312,7 +213,7 @@ fn product(
     }
     for _ in 0..options.rounds {
         for form in &mut forms {
-            form.times.push(run.time(form.list, form.commands)?);
+            form.times.push(time(run, form.list, form.commands)?);
         }
     }
     let operations = 2.0 * (m * n * k * segments) as f64;

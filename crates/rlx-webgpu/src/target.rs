@@ -3,7 +3,7 @@
 use crate::kernels::KERNELS;
 use rlx_core::target::{
     Activations, Buffers, Caches, Claims, Cost, Fusions, Limits, Policy, ProgramActivations,
-    RegionLimits, Splits, Target,
+    RegionLimits, RowSplits, Splits, Target,
 };
 use rlx_core::types::{BlockFormat, DType};
 
@@ -70,6 +70,8 @@ pub fn target(limits: Limits) -> Target {
             multiple: 8,
             group: 8,
             width: 1024,
+            // A workgroup of several rows is a tile of 32 queries, which takes 128 positions a step.
+            rows: Some(RowSplits { most: 64, parts: 256, least: 128 }),
         }),
         buffers: Some(Buffers { multiple: 16, step: 256, staging: 16 << 20 }),
         policy: POLICY,

@@ -1,5 +1,6 @@
 //! Every integration test of this executor in one binary: one link, and tests beside each other.
 
+mod attention_rows;
 mod attention_split;
 #[path = "../../../tests/support/begun.rs"]
 mod begun;

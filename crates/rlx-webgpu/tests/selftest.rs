@@ -125,9 +125,19 @@ fn tested_with(
     let mut options = ModelOptions::chat(512);
     options.compile.kv = kv;
     options.activations = activations.into();
+    tested_by(device, files, &options, context)
+}
+
+/// The same, with options.
+fn tested_by(
+    device: &Arc<WebGpuDevice<Faulty>>,
+    files: &ModelFiles,
+    options: &ModelOptions,
+    context: u64,
+) -> Result<bool> {
     let oracle: Arc<dyn Device> = Arc::new(CpuDevice::new(CpuOptions::default())?);
     let mut test =
-        SelfTest::new(&Checkpoint::gguf(files), context, &options, device.clone(), &oracle)?;
+        SelfTest::new(&Checkpoint::gguf(files), context, options, device.clone(), &oracle)?;
     block(|cx| test.poll(cx))
 }
 
@@ -334,6 +344,30 @@ fn a_wrong_kernel_of_any_family_is_an_error() {
         assert_eq!(e.code, Code::CheckFailed, "{what}: {e}");
         assert!(e.hint.contains("another device"), "{e}");
         assert_eq!(device.counters().live_bytes, 0, "{what}");
+    }
+}
+
+/// A short prompt behind the first one has two splits of positions.
+#[test]
+fn a_wrong_split_of_few_rows_is_an_error() {
+    let options = ModelOptions::chat(512).with_short(64);
+    for (from, to) in [
+        // None, and all splits the first.
+        ("", ""),
+        ("place % splits * each", "place % 1u * each"),
+        // Sums of a split that lie where another's are joined.
+        ("row / TILE * splits) * TILE", "row / TILE * splits + 1u) * TILE"),
+    ] {
+        CHANGE.set((from, to));
+        CHANGED.set(0);
+        let gpu = NativeGpu::new(None).expect("these tests need a WebGPU adapter");
+        let device = Arc::new(WebGpuDevice::with_wgsl(Faulty::new(gpu, change), Wgsl::default()));
+        let got = tested_by(&device, &files(Q4), &options, 4096);
+        assert!(CHANGED.get() > 0, "no shader has {from}");
+        match from {
+            "" => assert_eq!(got, Ok(false)),
+            _ => assert_eq!(got.expect_err(from).code, Code::CheckFailed),
+        }
     }
 }
 

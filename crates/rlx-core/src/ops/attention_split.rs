@@ -1,6 +1,6 @@
-//! One row's attention over parts of its positions, for executors with more workers than heads.
+//! Attention over parts of its positions, for executors with more workers than heads.
 
-use super::{Attention, Class, Operator, attributes};
+use super::{Attention, Class, Operator, RowUse, attributes};
 use crate::error::{Error, Result};
 use crate::types::{DType, Kind, Shape, Type};
 use alloc::format;
@@ -8,26 +8,30 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// `attention_split q [1, H * E], kcache [K, C, E], vcache [K, C, E], ctl
-/// -> acc [K * S, H / K * E], stats [K * S, H / K * 2]`: [`Attention`] of one row, undivided, its
-/// positions in `S` splits. Row `k S + j` is split `j` of key and value head `k`, and has for each
-/// query head of that head's group, with `s` the scores of the split's positions,
+/// `attention_split q [N, H * E], kcache [K, C, E], vcache [K, C, E], ctl
+/// -> acc [K * S * R, H / K * E], stats [K * S * R, H / K * 2]`: [`Attention`], undivided, its positions in
+/// splits. `R` rows are a tile, which has splits of its own: one row is a tile with all `S` splits; of several rows
+/// as many as have [`QUERIES`](AttentionSplit::QUERIES) query heads of a key and value head are one, and at least
+/// one row. The `t = ceil(len / R)` tiles that have rows share the splits: each has `J = floor(S / t)`, so that few
+/// rows have many. Row `((k S + i J) + j) R + r` is of key and value head `k` and of row `r` in tile `i`, over the
+/// positions of split `j`. It has for each query head of that head's group, with `s` the scores of those
+/// positions that the row sees,
 ///
 /// ```text
 /// stats   max s, sum exp(s - max s)        acc   sum exp(s - max s) v
 /// ```
 ///
-/// Of the `n` positions that the row sees each split has
-/// `max(least, ceil(n / S))`, rounded up to whole blocks of 32, as long as there are any. A split that
-/// is left with none, or whose scores are all minus infinity, has the maximum minus infinity, and
-/// zeros. A score that is NaN is no maximum, but its sums are NaN. All tensors are f32.
-/// [`AttentionJoin`](super::AttentionJoin) makes the row of these; results are whatever the executor
-/// leaves there if `len` is 0.
+/// Of the `n` positions from the first that a tile's first row sees to the last that its last one sees, each split
+/// has `max(least, ceil(n / J))`, rounded up to whole blocks of 32, as long as there are any. A row that sees none
+/// of a split's, or whose scores are all minus infinity, has the maximum minus infinity, and zeros; in `acc` of
+/// several rows it has whatever the executor leaves there. A score that is NaN is no maximum, but its sums are NaN.
+/// All tensors are f32. [`AttentionJoin`](super::AttentionJoin) makes the rows of these; results are whatever the
+/// executor leaves there for rows from `len` on, and in rows of no tile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttentionSplit {
     /// What is split.
     pub whole: Attention,
-    /// Splits of each key and value head, 1 or more.
+    /// Splits of each key and value head for all tiles: no fewer than tiles, and 1 or more.
     pub splits: usize,
     /// Fewer positions than these are not worth a worker of their own.
     pub least: usize,
@@ -38,10 +42,17 @@ attributes! { AttentionSplit { whole, splits, least } }
 impl AttentionSplit {
     /// Positions of a split are a multiple of it: what kernels take at a time.
     pub const BLOCK: usize = 32;
+    /// Query heads of a tile of several rows, at most, unless one row has more: what kernels take at a time.
+    pub const QUERIES: u64 = 32;
 
-    /// The positions of split `j` where the row sees `seen`.
-    pub fn positions(&self, seen: Range<usize>, j: usize) -> Range<usize> {
-        let each = seen.len().div_ceil(self.splits.max(1)).max(self.least);
+    /// Rows of a tile, where there are so many rows in all and so many query heads to a key and value head.
+    pub fn tile(rows: u64, group: u64) -> u64 {
+        if rows < 2 { 1 } else { (Self::QUERIES / group.max(1)).max(1) }
+    }
+
+    /// The positions of split `j` of `splits` where the tile sees `seen`.
+    pub fn positions(&self, seen: Range<usize>, splits: usize, j: usize) -> Range<usize> {
+        let each = seen.len().div_ceil(splits.max(1)).max(self.least);
         let each = each.next_multiple_of(Self::BLOCK);
         let at = |j: usize| each.saturating_mul(j).saturating_add(seen.start).min(seen.end);
         at(j)..at(j + 1)
@@ -57,22 +68,32 @@ impl Operator for AttentionSplit {
             return Err(Error::bad_graph("attention_split: sinks belong to attention_join"));
         }
         let (heads, kv_heads) = self.whole.heads("attention_split", operands)?;
-        let q = operands[0];
-        let one = q.shape.0.first().and_then(|rows| rows.as_static()) == Some(1);
-        let rows = kv_heads.checked_mul(self.splits as u64).filter(|&n| n > 0);
-        let (Some(rows), true, DType::F32) = (rows, one, q.dtype) else {
-            return Err(Error::bad_graph(format!(
-                "attention_split: q is {q} in {} splits, expected one row of f32 in 1 or more",
+        let (q, group) = (operands[0], heads / kv_heads);
+        let rows = q.shape.0.first().and_then(|rows| rows.as_static()).filter(|&rows| rows > 0);
+        let results = rows.and_then(|rows| {
+            let tile = Self::tile(rows, group);
+            let enough = rows.div_ceil(tile) <= self.splits as u64 && q.dtype == DType::F32;
+            let splits = kv_heads.checked_mul(self.splits as u64).filter(|_| enough)?;
+            splits.checked_mul(tile)
+        });
+        let rows = results.ok_or_else(|| {
+            Error::bad_graph(format!(
+                "attention_split: q is {q} in {} splits, expected rows of f32 and a split or more for each tile of \
+                 them",
                 self.splits
-            )));
-        };
-        let group = heads / kv_heads;
+            ))
+        })?;
         let result = |columns: u64| Type {
             kind: Kind::Tensor,
             dtype: DType::F32,
             shape: Shape::of(&[rows, columns]),
         };
         Ok(vec![result(group * self.whole.head_dim as u64), result(2 * group)])
+    }
+
+    /// The results have rows for tiles and splits, and read those of q that are there.
+    fn row_use(&self, operand: usize, _: &[&Type]) -> RowUse {
+        if operand == 0 { RowUse::Live } else { RowUse::All }
     }
 
     fn control(&self, _: usize) -> Option<usize> {
@@ -89,7 +110,7 @@ mod tests {
         let ends = |start: usize, n: usize, splits: usize| -> Vec<usize> {
             let op = AttentionSplit { whole: Attention::causal(8, 1.0), splits, least: 256 };
             let seen = start..start + n;
-            let all: Vec<_> = (0..splits).map(|j| op.positions(seen.clone(), j)).collect();
+            let all: Vec<_> = (0..splits).map(|j| op.positions(seen.clone(), splits, j)).collect();
             assert_eq!(all[0].start, start);
             assert!(all.windows(2).all(|w| w[0].end == w[1].start));
             assert_eq!(all[splits - 1].end, start + n, "every position is in a split");

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::types::{Dim, Type, ValueId};
+use alloc::format;
 use alloc::vec::Vec;
 
 /// `rope_attention_split q [1, H * E], k [1, K * E], v [1, K * E], table, kcache, vcache, ctl, (q_norm [E],
@@ -50,6 +51,9 @@ impl Operator for RopeAttentionSplit {
         let head = Dim::from(self.split.whole.head_dim as u64);
         for (name, weight) in ["q_norm", "k_norm"].into_iter().zip(norms) {
             rules::vector(Self::NAME, name, weight, &head, q.dtype)?;
+        }
+        if q.shape.rows()?.as_static() != Some(1) {
+            return Err(Error::bad_graph(format!("{}: q is {q}, expected one row", Self::NAME)));
         }
         let mut results = self.split.infer(&[q, kcache, vcache, operands[6]])?;
         results.extend([kcache.clone(), vcache.clone()]);

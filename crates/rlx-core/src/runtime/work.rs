@@ -59,6 +59,8 @@ impl Work {
                 (Space::Weight, Op::Gather(_)) => s.bytes / dim(s, 0).max(1) * live,
                 (Space::Weight, _) => s.bytes,
                 (_, Op::AttentionJoin(_)) => 0,
+                // Its results have no rows for tokens.
+                (_, Op::AttentionSplit(_)) => s.bytes / dim(s, 0).max(1) * live,
                 _ => active(s),
             };
         }

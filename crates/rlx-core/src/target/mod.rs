@@ -160,7 +160,7 @@ pub struct Target {
     pub arena_segments: bool,
     /// Rows of a tile, if it can read a weight above the binding limit in parts of whole tiles.
     pub row_parts: Option<u64>,
-    /// How one row's attention is split, if at all.
+    /// How attention is split, if at all.
     pub attention_splits: Option<Splits>,
     /// How its buffers differ from the plan; `None` if it uses the host's memory.
     pub buffers: Option<Buffers>,
@@ -177,8 +177,8 @@ pub struct Caches {
     pub block_heads: u64,
 }
 
-/// How one row's attention is split by positions. It does not depend on the number of threads, because
-/// other splits round differently.
+/// How attention is split by positions: one row's, and that of few rows. It does not depend on the number of threads,
+/// because other splits round differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Splits {
     /// Wanted number of parts that can run in parallel: key and value heads times splits.
@@ -196,6 +196,20 @@ pub struct Splits {
     pub group: u64,
     /// Most elements of such a group's row.
     pub width: u64,
+    /// How several rows are split; `None`: only one row is.
+    pub rows: Option<RowSplits>,
+}
+
+/// How the attention of several rows is split, whose kernel takes tiles of them
+/// ([`AttentionSplit::tile`](crate::ops::AttentionSplit::tile)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowSplits {
+    /// Programs of more rows are not split: their tiles are parts enough.
+    pub most: u64,
+    /// Wanted number of parts that can run in parallel: key and value heads times tiles times splits.
+    pub parts: u64,
+    /// Fewest positions of a split; caches with fewer than two splits' positions are not split.
+    pub least: u64,
 }
 
 impl Target {

@@ -93,6 +93,29 @@ fn programs_have_the_activations_of_their_rows() {
     assert_eq!(types, expected);
 }
 
+/// Splits have rows for tiles, not for tokens: what comes before and behind them is still left out for rows that are
+/// not there.
+#[test]
+fn rows_that_are_not_there_are_left_out_around_splits_of_few_rows() {
+    let options = ModelOptions::chat(CHUNK).with_short(64);
+    let model = CompiledModel::from_gguf(&rustdoc_2m("q4_k_m"), &targets::gpu(), &options).unwrap();
+    let program = |name| &model.programs[model.program(name).unwrap()];
+    let whole = |name| {
+        let steps = program(name).steps.iter().filter(|s| s.live.is_none());
+        let names = steps.map(|s| s.op.name()).filter(|name| *name != "attention_split");
+        names.collect::<Vec<_>>()
+    };
+    let count = |name, op| program(name).steps.iter().filter(|s| s.op.name() == op).count();
+    assert_eq!(whole("prefill_short"), whole("prefill_last"));
+    let layers = count("prefill_last", "attention");
+    let splits = ["attention_split", "attention_join"].map(|op| count("prefill_short", op));
+    assert!(layers > 0 && splits == [layers; 2], "{layers} layers, {splits:?} splits");
+    assert_eq!(
+        [count("prefill_last", "attention_split"), count("prefill_short", "attention")],
+        [0; 2]
+    );
+}
+
 #[test]
 fn arenas_are_within_a_twentieth_of_the_largest_live_set() {
     each(|what, _, _, model| {

@@ -7,7 +7,7 @@
 use rlx_core::ops::{Op, StepFn};
 use rlx_core::target::{
     Activations, Buffers, Caches, Claims, Cost, Fusions, KernelClaim, Limits, Policy, RegionLimits,
-    Splits, Takes, Target,
+    RowSplits, Splits, Takes, Target,
 };
 use rlx_core::types::{BlockFormat, DType, Kind, Type};
 use std::format;
@@ -280,6 +280,7 @@ pub fn host() -> Target {
             multiple: 1,
             group: u64::MAX,
             width: u64::MAX,
+            rows: None,
         }),
         buffers: None,
         policy: Policy { activations: Activations::Int8.into(), ..Policy::PLAIN },
@@ -315,6 +316,7 @@ pub fn gpu_with(limits: Limits) -> Target {
             multiple: 8,
             group: 8,
             width: 1024,
+            rows: Some(RowSplits { most: 64, parts: 256, least: 128 }),
         }),
         buffers: Some(Buffers { multiple: 16, step: 256, staging: 16 << 20 }),
         policy: Policy { activations: Activations::Int8.into(), kv: DType::F16, ..Policy::PLAIN },

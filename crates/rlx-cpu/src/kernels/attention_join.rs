@@ -26,6 +26,9 @@ struct Join {
 
 pub(super) fn takes(op: &AttentionJoin, operands: &[&Type], _: &Target) -> Result<(), String> {
     let AttentionJoin { splits: _, sinks: _ } = op;
+    if AttentionJoin::several(operands).is_some() {
+        return Err("its kernel takes one row".into());
+    }
     claim::floats(operands)?;
     claim::matrix(operands)
 }

@@ -29,7 +29,10 @@ pub(super) fn takes(
     target: &Target,
 ) -> Result<(), String> {
     let AttentionSplit { whole, splits: _, least: _ } = op;
-    attention::takes(whole, operands, target)
+    match operands.first().and_then(|q| q.shape.rows().ok()?.as_static()) {
+        Some(1) => attention::takes(whole, operands, target),
+        _ => Err("its kernel takes one row".into()),
+    }
 }
 
 pub(super) fn plan(op: &AttentionSplit, step: &Step) -> Result<Planned> {
@@ -48,8 +51,8 @@ impl Kernel for Splits {
         let (e, n) = (self.attend.cache.head_dim, self.group);
         for row in cx.result(0).rows.clone() {
             let kv = row / self.op.splits;
-            let seen =
-                self.op.positions(self.attend.seen(ctl.past, ctl.past + 1), row % self.op.splits);
+            let (seen, splits) = (self.attend.seen(ctl.past, ctl.past + 1), self.op.splits);
+            let seen = self.op.positions(seen, splits, row % splits);
             if seen.is_empty() || ctl.len == 0 {
                 cx.result(0).row::<f32>(row).fill(0.0);
                 let stats = cx.result(1).row::<f32>(row).as_chunks_mut::<2>().0;

@@ -66,7 +66,7 @@ pub(super) fn attention(
     let heads = width / e;
     let kv = Kv::of(k_cache);
     if rows > 1 && attention_tile::fits(e, heads / kv_heads.max(1)) {
-        return attention_tile::attention_tile(op, step, emit);
+        return attention_tile::attention_tile(op, None, step, emit);
     }
     let teams = if rows == 1 { DECODE_TEAMS } else { 1 };
     let dims = e.div_ceil(64);

@@ -1,4 +1,5 @@
-//! `attention_split` and `rope_attention_split`: one row's attention over parts of its positions.
+//! `attention_split` and `rope_attention_split`: one row's attention over parts of its positions. Several rows have
+//! the tiles of [`attention_tile`].
 
 mod rows;
 mod teams;
@@ -8,19 +9,32 @@ use super::emit::{Emit, Place, fill};
 use super::kv::{Kv, Rows};
 use super::rope::{angle, cache_dims, element_of, low_rows, pairs, turned};
 use super::takes::{self, Taken};
-use super::{Context, Launch, formats, matrix, mismatch, unsupported, word};
+use super::{Context, Launch, attention_tile, formats, matrix, mismatch, unsupported, word};
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{AttentionSplit, Op, RopeStyle};
 use rlx_core::target::Target;
 use rlx_core::types::Type;
 use rlx_core::{Error, Result};
 
-/// One row of f32 over caches of any type that caches have.
+/// Rows of f32 over caches of any type that caches have, several of them where they have tiles.
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     let known = ["head_dim", "scale", "window", "softcap", "block", "ring", "splits", "least"];
     takes::knows(op, &known)?;
     takes::floats_and_caches(operands)?;
-    takes::matrix(operands)
+    takes::matrix(operands)?;
+    let sizes = |ty: &Type| ty.shape.static_dims().unwrap_or_default();
+    match (sizes(operands[0]).as_slice(), sizes(operands[1]).as_slice()) {
+        ([1, _], _) => Ok(()),
+        ([_, width], &[kv_heads, _, e])
+            if attention_tile::fits(e, width / e.max(1) / kv_heads.max(1)) =>
+        {
+            Ok(())
+        }
+        _ => Err(
+            "its kernel of several rows takes heads of whole 4, up to 512, in groups of up to 32"
+                .into(),
+        ),
+    }
 }
 
 /// The same with rows of keys and values to turn and write.
@@ -74,6 +88,9 @@ pub(super) fn split(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resul
     let [q, k_cache, v_cache, ctl] = step.operands.as_slice() else {
         return Err(Error::internal("attention_split has four operands"));
     };
+    if matrix(q)?.0 > 1 {
+        return attention_tile::attention_tile(&op.whole, Some(op), step, emit);
+    }
     launch("attention_split", op, None, [q, k_cache, v_cache, ctl], &step.results, cx, emit)
 }
 

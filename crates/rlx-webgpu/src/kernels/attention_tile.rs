@@ -1,4 +1,4 @@
-//! `attention` of several rows: a tile of them, all heads of a group, shares what it reads.
+//! `attention` and `attention_split` of several rows: a tile of them, all heads of a group, shares what it reads.
 
 use super::attention::{block_end, score_words};
 use super::emit::{Emit, Place, fill};
@@ -6,11 +6,11 @@ use super::kv::{Kv, Rows};
 use super::rope::cache_dims;
 use super::{Launch, formats, matrix, word};
 use rlx_core::ir::lir::{Slice, Step};
-use rlx_core::ops::Attention;
+use rlx_core::ops::{Attention, AttentionSplit};
 use rlx_core::{Error, Result};
 
 /// Queries of a workgroup, eight to each quarter of its threads.
-const QUERIES: u64 = 32;
+const QUERIES: u64 = AttentionSplit::QUERIES;
 /// Positions whose weights are in the workgroup's memory at a time.
 const WEIGHTS: u64 = 32;
 /// Floats of the workgroup's memory for keys, and for values: half of the 16 KiB that every device has.
@@ -185,12 +185,16 @@ impl Caches {
     }
 }
 
+/// Attention, whole or in splits.
 pub(super) fn attention_tile(
     op: &Attention,
+    split: Option<&AttentionSplit>,
     step: &Step,
     emit: &mut Emit<'_>,
 ) -> Result<Option<Launch>> {
-    let [q, k_cache, v_cache, ctl, sinks @ ..] = step.operands.as_slice() else {
+    let ([q, k_cache, v_cache, ctl, sinks @ ..], [y, stats @ ..]) =
+        (step.operands.as_slice(), step.results.as_slice())
+    else {
         return Err(Error::internal("attention has four operands or five"));
     };
     let (rows, width) = matrix(q)?;
@@ -202,16 +206,18 @@ pub(super) fn attention_tile(
     }
     let tile = Tile::of(e);
     let tile_rows = QUERIES / group;
-    let tiles = rows.div_ceil(tile_rows);
+    // Workgroups of a key and value head.
+    let places = split.map_or(rows.div_ceil(tile_rows), |split| split.splits as u64);
     let ctl = emit.read(ctl)?;
     let q_at = emit.read(q)?;
     let caches = Caches::of(k_cache, v_cache, emit)?;
     let sinks = sinks.first().map(|sinks| emit.read(sinks)).transpose()?;
-    let y = emit.write(&step.results[0])?;
+    let y = emit.write(y)?;
+    let stats = stats.first().map(|stats| emit.write(stats)).transpose()?;
     let mut words = vec![
         word(heads)?,
         word(rows)?,
-        word(tiles)?,
+        word(places)?,
         word(capacity)?,
         q_at.word(),
         caches.k.byte / caches.unit,
@@ -221,6 +227,8 @@ pub(super) fn attention_tile(
     ];
     words.extend(score_words(op));
     words.push(sinks.as_ref().map_or(0, |sinks| sinks.word()));
+    words.push(stats.as_ref().map_or(0, |stats| stats.word()));
+    words.push(word(split.map_or(0, |split| split.least as u64))?);
 
     let held = Rows::of(op.ring, capacity);
     let last = block_end(op, "past + min(row0 + TILE, ctl.y) - 1u");
@@ -270,6 +278,34 @@ pub(super) fn attention_tile(
     let add = sums(&|i, j| format!("sum{i}_{j} += {} * v{j};", of("w", i)));
     let text = |n: u64| n.to_string();
     let q_var = &q_at.var;
+    let end = held.end(&end);
+    let keep = lines(8, &|i| {
+        let (n, most, all) = (format!("eight * 8u + {i}u"), of("most", i), of("all", i));
+        format!("if lane == 0u && {n} < live {{ keep(at, {n}, {most}, {all}); }}")
+    });
+    let (entry, start, stores, keep, whose) = match split {
+        None => (
+            "attention_tile",
+            wgsl!("attention_tile/start.wgsl"),
+            wgsl!("attention_tile/store.wgsl"),
+            "",
+            "row0, kv_head",
+        ),
+        Some(_) => (
+            "attention_split_tile",
+            wgsl!("attention_tile/start_split.wgsl"),
+            wgsl!("attention_tile/store_split.wgsl"),
+            &*keep,
+            "at, live",
+        ),
+    };
+    let divided =
+        |i: u64| if split.is_none() { format!(" / {}", of("all", i)) } else { String::new() };
+    let outs = [
+        ("y", y.var.as_str()),
+        ("stats", stats.as_ref().map_or("", |stats| &stats.var)),
+        ("block", &text(AttentionSplit::BLOCK as u64)),
+    ];
     let wgsl = fill(
         wgsl!("attention_tile.wgsl"),
         &[
@@ -286,12 +322,14 @@ pub(super) fn attention_tile(
             ("held", &text(tile.held())),
             ("dims", if e.is_multiple_of(tile.chunk) { "CHUNK" } else { "min(CHUNK, E - chunk)" }),
             ("block_end", &block_end(op, "own")),
-            ("end", &held.end(&end)),
+            ("entry", entry),
+            ("start", &fill(start, &[("end", &end)])),
+            ("stores", &fill(stores, &outs)),
+            ("keep", keep),
             ("common", formats::COMMON),
             ("capped", wgsl!("capped.wgsl")),
             ("readers", &caches.readers),
             ("ctl", &ctl.var),
-            ("y", &y.var),
             ("query_at", &query_at),
             ("sink", &sink),
             ("sums", &sums(&|i, j| format!("var sum{i}_{j} = vec4f();"))),
@@ -346,13 +384,11 @@ pub(super) fn attention_tile(
                 "store",
                 &sums(&|i, j| {
                     let four = format!("column + {}u", j * tile.columns);
-                    format!(
-                        "store(eight * 8u + {i}u, row0, kv_head, {four}, sum{i}_{j} / {});",
-                        of("all", i)
-                    )
+                    let part = divided(i);
+                    format!("store(eight * 8u + {i}u, {whose}, {four}, sum{i}_{j}{part});")
                 }),
             ),
         ],
     );
-    Ok(Some(Launch { wgsl, entry: "attention_tile", words, groups: kv_heads * tiles }))
+    Ok(Some(Launch { wgsl, entry, words, groups: kv_heads * places }))
 }

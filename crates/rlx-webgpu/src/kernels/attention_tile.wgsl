@@ -1,15 +1,19 @@
 // attention   y[s, h, :] = sum_j softmax_j(scale q[s, h, :] . k[j, :]) v[j, :], several rows; j from
 //             past + s - window to past + s, or to the end of its block; a sink is one more score      arXiv:2205.14135
+//   split     of those j that a split has: y = sum_j exp(s_j - m) v_j undivided, stats = m, sum_j exp(s_j - m), with
+//             scores s_j and their maximum m
 // shapes      q f32[S, H*E]    k, v caches [K, C, E] {{kv}}, heads h of a group share one    y f32[S, H*E]
+//   split     y f32[K * places * {{tile}}, G*E]    stats f32[.., 2 G]
 // bytes       keys and values of what a tile's rows see once, 4 for an element of q every {{threads}} positions and of y;
 //             from the workgroup's memory 12 floats for 32 products, of which a query and a position have 2 E
-// launch      a workgroup of {{threads}} threads has 32 queries, {{tile}} rows of a group. A step takes {{threads}} positions: a
-//             thread scores 8 queries and 4 positions, {{chunk}} dimensions of queries and keys in memory at a time, then
-//             sums 8 queries and 4 dimensions, weights of 32 positions in memory and values of {{values}} of them
+// launch      a workgroup of {{threads}} threads has 32 queries, {{tile}} rows of a group, and a split if there are any.
+//             A step takes {{threads}} positions: a thread scores 8 queries and 4 positions, {{chunk}} dimensions of
+//             queries and keys in memory at a time, then sums 8 queries and 4 dimensions, weights of 32 positions in
+//             memory and values of {{values}} of them
 // numerics    f32; online softmax; scores of positions that a row does not see are no numbers of its sum
 struct Step {
-    heads: u32, rows: u32, tiles: u32, capacity: u32, q: u32, k: u32, v: u32, y: u32, ctl: u32,
-    scale: f32, window: u32, softcap: f32, sinks: u32,
+    heads: u32, rows: u32, places: u32, capacity: u32, q: u32, k: u32, v: u32, y: u32, ctl: u32,
+    scale: f32, window: u32, softcap: f32, sinks: u32, stats: u32, least: u32,
 }
 {{bindings}}
 const E = {{e}}u;
@@ -42,35 +46,20 @@ fn weights_below(score: vec4f, highest: f32) -> vec4f {
 }
 fn most_of(x: vec4f) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
 fn sum_of(x: vec4f) -> f32 { return x.x + x.y + x.z + x.w; }
-// Four dimensions of a workgroup's query n.
-fn store(n: u32, row0: u32, kv_head: u32, four: u32, y: vec4f) {
-    let row = row0 + n / GROUP;
-    if n >= TILE * GROUP || row >= step.rows || four >= FOURS { return; }
-    let at = step.y + (row * step.heads + kv_head * GROUP + n % GROUP) * E + four * 4u;
-    let bits = bitcast<vec4u>(y);
-    {{y}}[at] = bits.x;
-    {{y}}[at + 1u] = bits.y;
-    {{y}}[at + 2u] = bits.z;
-    {{y}}[at + 3u] = bits.w;
-}
-
+{{stores}}
 @compute @workgroup_size({{threads}})
-fn attention_tile(
+fn {{entry}}(
     @builtin(workgroup_id) id: vec3u,
     @builtin(num_workgroups) launched: vec3u,
     @builtin(local_invocation_index) thread: u32,
 ) {
     let at = id.y * launched.x + id.x;
-    let kv_head = at / step.tiles;
-    let row0 = (at % step.tiles) * TILE;
+    let kv_head = at / step.places;
     if kv_head * GROUP >= step.heads { return; }
     if thread == 0u { control = vec2u({{ctl}}[step.ctl], {{ctl}}[step.ctl + 1u]); }
     // Loop bounds must be the same for the whole workgroup, and known to be.
     let ctl = workgroupUniformLoad(&control);
-    if row0 >= ctl.y { return; }
-    let past = ctl.x;
-    let end = {{end}};
-    let first = past + row0 - min(past + row0, step.window);
+    {{start}}
     let cache = kv_head * step.capacity;
 
     let lane = thread % LANES;
@@ -186,5 +175,6 @@ fn attention_tile(
         }
     }
     if slice != 0u { return; }
+    {{keep}}
     {{store}}
 }

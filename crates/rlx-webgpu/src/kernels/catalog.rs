@@ -611,6 +611,32 @@ fn caches(enable_subgroups: bool, out: &mut BTreeMap<String, Kernel>) -> Result<
             "attention_join".into(),
             made.kernel(AttentionJoin { splits: 3, sinks: false }, false, true)?,
         );
+        // Few rows in splits: a tile of two rows and one with places of nobody, in rings and capped.
+        for (e, heads, ring) in [(64, 32, false), (odd, 6, true), (512, 4, false)] {
+            let made = Maker::new()
+                .arena(DType::F32, &[5, heads * e])?
+                .state(kv, &[2, 512, e])?
+                .state(kv, &[2, 512, e])?
+                .state(DType::U32, &[16])?;
+            let causal = Attention::causal(e as usize, 0.125);
+            let (window, softcap) = if ring { (Some(99), Some(50.0)) } else { (None, None) };
+            let op = AttentionSplit {
+                whole: Attention { window, softcap, ring, ..causal },
+                splits: 6,
+                least: 128,
+            };
+            let key = format!("attention_split_{kv}_rows_{heads}_{e}");
+            out.insert(key, made.kernel(op, false, true)?);
+        }
+        let made = Maker::new()
+            .arena(DType::F32, &[96, 128])?
+            .arena(DType::F32, &[96, 4])?
+            .arena(DType::F32, &[5, 128])?
+            .state(DType::U32, &[16])?;
+        out.insert(
+            "attention_join_rows".into(),
+            made.kernel(AttentionJoin { splits: 6, sinks: false }, false, true)?,
+        );
         for (rows, e) in [(1, 64), (5, 64), (1, odd), (5, odd), (5, 128), (5, 256), (5, 512)] {
             let made = Maker::new()
                 .arena(DType::F32, &[rows, 4 * e])?

@@ -1,8 +1,8 @@
-//! The row of attention that its splits make.
+//! The rows of attention that their splits make.
 
 use crate::error::Result;
 use crate::math;
-use crate::ops::AttentionJoin;
+use crate::ops::{AttentionJoin, AttentionSplit};
 use crate::reference::view::scalar_bytes;
 use crate::reference::{Run, View, arity};
 use crate::types::DType;
@@ -10,26 +10,40 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 impl Run for AttentionJoin {
-    /// Zeros where no score was above minus infinity, as of attention.
+    /// Zeros where no score was above minus infinity, as of attention, and NaN in rows from `len` on.
     fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
-        let [acc, stats, sinks @ ..] = operands else { return Err(arity("attention_join")) };
-        let sinks = sinks.first().map(View::f64s).transpose()?;
-        let [rows, columns] = acc.dims()?;
+        let [acc, stats, ..] = operands else { return Err(arity("attention_join")) };
+        let [slots, columns] = acc.dims()?;
         let [_, pairs] = stats.dims()?;
         let (acc, stats) = (acc.f64s()?, stats.f64s()?);
-        let (group, splits) = (pairs / 2, self.splits.max(1));
+        let group = pairs / 2;
+        let (rows, len) = match AttentionJoin::several(operands) {
+            Some((q, ctl)) => {
+                let [rows, _] = q.dims()?;
+                (rows, (ctl.control()?.len as usize).min(rows))
+            }
+            None => (1, 1),
+        };
+        let sinks = operands.last().filter(|_| self.sinks).map(View::f64s).transpose()?;
+        let tile = AttentionSplit::tile(rows as u64, group as u64) as usize;
+        let width = slots / (self.splits * tile).max(1) * columns;
+        let splits = self.splits / len.div_ceil(tile).max(1);
         let e = columns / group.max(1);
-        let mut y = vec![0.0; rows / splits * columns];
-        for (h, y) in y.chunks_exact_mut(e.max(1)).enumerate() {
+        let mut y = vec![f64::NAN; rows * width];
+        for (i, y) in y.chunks_exact_mut(e.max(1)).take(len * width / e.max(1)).enumerate() {
+            y.fill(0.0);
+            let (row, h) = (i / (width / e.max(1)), i % (width / e.max(1)));
             // Where the head stands in the rows of its splits.
-            let own = (0..splits).map(|j| (h / group * splits + j) * group + h % group);
+            let first = h / group * self.splits + row / tile * splits;
+            let own =
+                (first..first + splits).map(|slot| (slot * tile + row % tile) * group + h % group);
             let sink = sinks.as_ref().map_or(f64::NEG_INFINITY, |sinks| sinks[h]);
             let most = own.clone().fold(sink, |m, at| m.max(stats[2 * at]));
             if most == f64::NEG_INFINITY {
                 continue;
             }
             let mut total = math::exp(sink - most);
-            for at in own {
+            for at in own.filter(|at| stats[2 * at] != f64::NEG_INFINITY) {
                 let weight = math::exp(stats[2 * at] - most);
                 total += weight * stats[2 * at + 1];
                 y.iter_mut().zip(&acc[at * e..][..e]).for_each(|(y, acc)| *y += weight * acc);
@@ -91,6 +105,11 @@ mod tests {
             &[&f32s(&[2, 4], &[0.0; 8]), &f32s(&[1, 4], &[0.0; 4])],
         );
         assert!(rows.to_string().contains("stats is tensor<1x4xf32>"), "{rows}");
+        // Two rows are one tile of 16, of two heads; 32 of acc are one key and value head.
+        let (acc, stats) = (f32s(&[32, 4], &[0.0; 128]), f32s(&[32, 4], &[0.0; 128]));
+        let (q, ctl) = (f32s(&[2, 2], &[0.0; 4]), control(0, 2, 0));
+        let e = fails(AttentionJoin { splits: 2, sinks: false }, &[&acc, &stats, &q, &ctl]);
+        assert!(e.what.starts_with("attention_join: q is tensor<2x2xf32>"), "{e}");
         for stats in [&f32s(&[2, 3], &[0.0; 6]), &f32s(&[2, 0], &[])] {
             fails(AttentionJoin { splits: 1, sinks: false }, &[&f32s(&[2, 4], &[0.0; 8]), stats]);
         }
