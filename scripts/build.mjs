@@ -138,7 +138,7 @@ export async function buildDemo() {
   await step('building the demo', '', async () => {
     const usual = { root: inRoot('www'), logLevel: 'warn' };
     await build(usual);
-    await build({ ...usual, publicDir: false, build: { emptyOutDir: false, rollupOptions: { input: inRoot('www', 'devices.html') } } });
+    await build({ ...usual, publicDir: false, build: { emptyOutDir: false, rolldownOptions: { input: inRoot('www', 'devices.html') } } });
   });
 }
 

@@ -1,6 +1,6 @@
-// What a page downloads, as gzip -9 bytes per part: the built demo's scripts, styles and one build
-// of the wasm module (the model's shards are data, not code), and the build for other networks, which no page
-// for chat downloads. Fails above the budgets.
+// What a page downloads, as gzip -9 bytes per part: the package's scripts and one build of the wasm module, as the
+// built demo has them (the model's shards are data, not code); the demo's own scripts and styles; and the build for
+// other networks, which no page for chat downloads. Fails above the budgets.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
@@ -15,6 +15,8 @@ const BUDGET_BYTES = 1_000_000;
 const GRAPHS_BUDGET_BYTES = 1_150_000;
 /** Of the module that holds answers to a form, which a page fetches with the first call that asks for one. */
 const GRAMMAR_BUDGET_BYTES = 600_000;
+/** Of the page's own scripts and styles beside the package, as they are fetched before somebody opens a part of it. */
+const PAGE_BUDGET_BYTES = 150_000;
 const PARTS = { '.wasm': 'wasm', '.js': 'JavaScript', '.css': 'style', '.html': 'page' };
 
 /** Rows of part, file, bytes, gzip bytes. */
@@ -30,20 +32,25 @@ export function sizes(folder) {
 }
 
 /**
- * The scripts, styles and page of `rows` that a page fetches from opening to its first answer. The engine runs in a
+ * The package's scripts among `rows` that a page fetches from opening to its first answer. The engine runs in a
  * worker; what it needs for one in the page's thread, for stored models or for names of the Hub is fetched when it is
  * asked for. Of the glue there are two copies, the page's and the worker's: one is fetched.
  */
 export function fetched(rows, { threads }) {
-  const wanted = ['index', 'engine_worker', 'error', threads ? 'rlx_wasm_threads' : 'rlx_wasm', ...(threads ? ['worker'] : [])];
-  const scripts = wanted.map((script) => {
-    const copies = rows.filter(({ name }) => new RegExp(`(^|/)${script}-[^/]{8}\\.js$`).test(name));
-    if (copies.length === 0) throw new Stop(`the built demo has no script ${script}`);
-    return copies[0]; // rows are sorted, the largest first
-  });
+  return ['rlx', 'engine_worker', 'error', threads ? 'rlx_wasm_threads' : 'rlx_wasm', ...(threads ? ['worker'] : [])].map((name) => script(rows, name));
+}
+
+/** The page's own: its script, style and document. Its dialogs and the colours of code are fetched when they are used. */
+export function ownOf(rows) {
   // The page that measures a device has its own.
   const own = ({ part, name }) => (part === 'style' || part === 'page') && /(^|\/)index\b/.test(name);
-  return [...scripts, ...rows.filter(own)];
+  return [script(rows, 'index'), ...rows.filter(own)];
+}
+
+function script(rows, wanted) {
+  const copies = rows.filter(({ name }) => new RegExp(`(^|/)${wanted}-[^/]{8}\\.js$`).test(name));
+  if (copies.length === 0) throw new Stop(`the built demo has no script ${wanted}`);
+  return copies[0]; // rows are sorted, the largest first
 }
 
 export async function sizeReport() {
@@ -66,6 +73,9 @@ export async function sizeReport() {
     print(`${String(total).padStart(9)} gzip -9  in all with ${name}, of ${BUDGET_BYTES} allowed`);
     if (total > BUDGET_BYTES) throw new Stop(`a page downloads ${total} bytes with ${name}, ${total - BUDGET_BYTES} more than allowed`);
   }
+  const own = ownOf(rows).reduce((sum, row) => sum + row.gzip, 0);
+  print(`${String(own).padStart(9)} gzip -9  the page's own scripts and styles beside that, of ${PAGE_BUDGET_BYTES} allowed`);
+  if (own > PAGE_BUDGET_BYTES) throw new Stop(`the page itself has ${own} bytes, ${own - PAGE_BUDGET_BYTES} more than allowed`);
   const packed = sizes(dist);
   const beside = [
     ...GRAPHS.map(({ name }) => ({ name, who: 'sessions and embedders', budget: GRAPHS_BUDGET_BYTES })),

@@ -49,8 +49,9 @@ await main(async () => {
   await ensureNpm();
   await Promise.all([buildWasm(FIRST), buildPackage()]);
   const { createServer } = await import('vite');
-  // Nothing here needs bundling beforehand, and a search for it would stumble over builds that are not made yet.
-  const optimizeDeps = { noDiscovery: true };
+  // One library is CommonJS. Nothing else needs bundling beforehand, and a search for it would stumble over builds that
+  // are not made yet.
+  const optimizeDeps = { noDiscovery: true, include: ['highlight.js/lib/core'] };
   const server = await createServer({ root: inRoot('www'), server: { port: 8080 }, plugins: [onDemand], optimizeDeps });
   await server.listen();
   const address = server.resolvedUrls?.local[0] ?? 'http://localhost:8080/';

@@ -1,0 +1,25 @@
+/** What the model runs on. */
+
+import { loaded, loading, recovering } from '../state/engine.js';
+import { bytes } from '../ui/format.js';
+
+export function Status() {
+  return (
+    <footer class="column">
+      <span id="status" role="status" aria-label="Model and device">{text()}</span>
+      <a href="./devices.html">Measure this device</a>
+    </footer>
+  );
+}
+
+function text(): string {
+  if (recovering.value) return 'Loading again';
+  if (!loaded.value) return loading.value ? 'Loading' : 'No model loaded';
+  const info = loaded.value.engine.info();
+  return [
+    info.model.name,
+    info.device === 'webgpu' ? `WebGPU: ${info.adapter}` : `CPU: ${info.adapter}`,
+    info.fallbackReason && `not WebGPU, because ${info.fallbackReason}`,
+    `${bytes(info.weightBytes)} of weights`,
+  ].filter(Boolean).join(' · ');
+}
