@@ -102,6 +102,16 @@ test('what is stored is listed with its bytes, and freed', { timeout: 60_000 }, 
   await page.keyboard.press('Escape');
 });
 
+test('a model that stops is loaded again by itself', { timeout: 60_000 }, async () => {
+  const before = await model();
+  const [worker] = page.workers();
+  await worker.evaluate(() => self.close()).catch(() => {}); // it is gone before it can answer
+  await told('it is loaded again');
+  await loaded(before);
+  await ask('Are you back?');
+  assert.equal(await page.locator('.remark.fault').count(), 0);
+});
+
 test('a folder of files and files that are dropped are models too', { timeout: 60_000 }, async () => {
   await page.evaluate(async (address) => {
     const data = new DataTransfer();

@@ -145,20 +145,16 @@ export function cancel(): void {
   if (before) void load(before);
 }
 
-/** Loads a model whose device was lost, or whose module stopped, on a new device. */
+/** Loads a model whose device was lost, or whose module or worker stopped, on a new device; anew where that fails. */
 async function recover(engine: Engine, device: boolean): Promise<void> {
   if (loaded.value?.engine !== engine || recovering.value) return;
   const { source } = loaded.value;
   recovering.value = true;
   say(`${device ? 'The GPU was lost' : 'The model stopped'}, and it is loaded again. What was said is still here.`);
-  try {
-    await engine.reload();
-  } catch (error) {
-    if (loaded.value?.engine === engine) {
-      engine.dispose();
-      loaded.value = undefined;
-      failure.value = { ...failureOf(error), again: () => void load(source) };
-    }
-  }
+  const back = await engine.reload().then(() => true, () => false);
   recovering.value = false;
+  if (back || loaded.value?.engine !== engine) return;
+  engine.dispose();
+  loaded.value = undefined;
+  await load(source);
 }
