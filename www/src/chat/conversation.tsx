@@ -17,14 +17,14 @@ export function ConversationView() {
   useLayoutEffect(() => {
     follows.current = true;
   }, [id, messages.length]);
-  useLayoutEffect(() => {
-    if (follows.current && view.current) view.current.scrollTop = view.current.scrollHeight;
-  });
+  const follow = () => {
+    // The words of welcome are read from their beginning.
+    if (view.current && follows.current) view.current.scrollTop = isNew.value ? 0 : view.current.scrollHeight;
+  };
+  useLayoutEffect(follow);
   // The end stays in view also when the room for it changes.
   useEffect(() => {
-    const observer = new ResizeObserver(() => {
-      if (follows.current && view.current) view.current.scrollTop = view.current.scrollHeight;
-    });
+    const observer = new ResizeObserver(follow);
     observer.observe(view.current!);
     return () => observer.disconnect();
   }, []);

@@ -12,7 +12,10 @@ export function Welcome() {
       {source.model === BUILT_IN.model ? (
         <>
           <h2>Ask about the Rust standard library</h2>
-          <p>This small model has 29 million parameters, runs in this page, and knows little else. It can be wrong. Nothing you write leaves the page.</p>
+          <p>
+            This small model has 29 million parameters and knows little else. It can be wrong. It runs in this page, and
+            nothing you write leaves it.
+          </p>
         </>
       ) : (
         <>

@@ -27,7 +27,7 @@ export function Progress() {
         <ul class="files" aria-label="Files">
           {[...files].map(([name, file]) => (
             <li key={name}>
-              <bdi>{name}</bdi>
+              <bdi title={name}>{name.replace(/[?#].*/, '').split('/').pop()}</bdi>
               <span>{bytes(file.loadedBytes)}{file.totalBytes !== undefined && ` of ${bytes(file.totalBytes)}`}</span>
               <progress max={1} aria-label={name} value={file.totalBytes ? file.loadedBytes / file.totalBytes : undefined} />
             </li>
