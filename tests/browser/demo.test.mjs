@@ -15,17 +15,28 @@ before(async () => {
 });
 after(() => demo?.close());
 
-const shardRequests = () => server.asked('.gguf').map(({ method }) => method).sort();
+const shardRequests = () =>
+  server
+    .asked('.gguf')
+    .map(({ method }) => method)
+    .sort();
 
 test('the first visit loads the default model and says what it runs on', { timeout: 60_000 }, async () => {
   await ready();
   assert.equal(await page.evaluate(() => crossOriginIsolated), false);
-  assert.match(await page.locator('#status').textContent(), /^rustdoc-29m · CPU: relaxed-simd, 1 thread · not WebGPU, because (this browser has no WebGPU|WebGPU has no adapter)/);
+  assert.match(
+    await page.locator('#status').textContent(),
+    /^rustdoc-29m · CPU: relaxed-simd, 1 thread · not WebGPU, because (this browser has no WebGPU|WebGPU has no adapter)/,
+  );
   assert.equal(await page.locator('#loading').isVisible(), false);
   assert.equal(await page.locator('#error').isVisible(), false);
   assert.equal(await page.locator('#questions button').count(), 5);
   assert.deepEqual(shardRequests(), ['GET', 'GET', 'GET']);
-  assert.deepEqual(server.asked('.wasm').map(({ path }) => /rlx-?[a-z]*(?=-)/.exec(path)[0]), ['rlx-relaxed'], 'one build');
+  assert.deepEqual(
+    server.asked('.wasm').map(({ path }) => /rlx-?[a-z]*(?=-)/.exec(path)[0]),
+    ['rlx-relaxed'],
+    'one build',
+  );
   await screenshots(page, 'demo-ready');
 });
 
@@ -35,7 +46,10 @@ test('a question button answers, and a follow-up stays in the conversation', { t
   await idle();
   assert.match(await answers.last().textContent(), ANSWER);
   assert.match(await answers.last().locator('pre').textContent(), /vec\.push\(3\);/);
-  assert.match(await page.locator('.message.assistant .speed').textContent(), /^[\d.]+ tokens\/s · first after [\d.]+ m?s · \d+ tokens$/);
+  assert.match(
+    await page.locator('.message.assistant .speed').textContent(),
+    /^[\d.]+ tokens\/s · first after [\d.]+ m?s · \d+ tokens$/,
+  );
   await page.locator('#prompt').fill('Who are you?');
   await page.locator('#prompt').press('Enter');
   await page.waitForFunction(() => document.querySelectorAll('.message.assistant').length === 2);
@@ -48,7 +62,9 @@ test('a question button answers, and a follow-up stays in the conversation', { t
 test('until now the page has fetched what its size counts, and nothing else but the colours of code', () => {
   const name = (path) => path.replace(/^.*\//, '').replace(/-[^/]{8}(?=\.(js|css)$)/, '');
   const rows = sizes(join(root, 'www/dist'));
-  const counted = [...fetched(rows, { threads: false }), ...ownOf(rows)].map((row) => name(row.name)).filter((each) => each !== 'index.html');
+  const counted = [...fetched(rows, { threads: false }), ...ownOf(rows)]
+    .map((row) => name(row.name))
+    .filter((each) => each !== 'index.html');
   const asked = [...server.asked('.js'), ...server.asked('.css')].map(({ path }) => name(path));
   assert.deepEqual([...new Set(asked)].sort(), [...counted, 'highlight.js', 'rolldown-runtime.js'].sort());
 });
@@ -100,7 +116,10 @@ test('a second visit makes no shard request but a revalidation', { timeout: 60_0
 test('a model that is not there is told, with what to do', async () => {
   const { page: other } = await demo.open('?model=none.gguf');
   await other.locator('#error').waitFor();
-  assert.match(await other.locator('#error-what').textContent(), /^the server answered 404 Not Found \(.*\/none\.gguf\)$/);
+  assert.match(
+    await other.locator('#error-what').textContent(),
+    /^the server answered 404 Not Found \(.*\/none\.gguf\)$/,
+  );
   assert.equal(await other.locator('#error-hint').textContent(), 'check the address');
   assert.equal(await other.locator('#status').textContent(), 'No model loaded');
 });
@@ -110,22 +129,30 @@ test('the console has no error', async () => {
   assert.deepEqual(faults(logs), []);
 });
 
-test('on a page that may share memory the same demo has threads, and downloads one build', { timeout: 60_000 }, async () => {
-  const isolated = await startServer({ mounts: { '/': join(root, 'www/dist') }, isolated: true });
-  const other = await openPage(demo.browser, `${isolated.url}/`);
-  try {
-    const its = visitor(other.page);
-    await its.ready();
-    const cores = await other.page.evaluate(() => Math.min(8, navigator.hardwareConcurrency));
-    assert.match(await other.page.locator('#status').textContent(), new RegExp(`CPU: relaxed-simd, ${cores} thread`));
-    if (cores > 1) assert.deepEqual(isolated.asked('.wasm').map(({ path }) => /rlx-threads-relaxed/.test(path)), [true]);
-    await other.page.locator('#questions button').first().click();
-    await its.answers.first().waitFor();
-    await its.idle();
-    assert.match(await its.answers.last().textContent(), ANSWER);
-    assert.deepEqual(faults(other.logs), []);
-  } finally {
-    await other.context.close();
-    await isolated.close();
-  }
-});
+test(
+  'on a page that may share memory the same demo has threads, and downloads one build',
+  { timeout: 60_000 },
+  async () => {
+    const isolated = await startServer({ mounts: { '/': join(root, 'www/dist') }, isolated: true });
+    const other = await openPage(demo.browser, `${isolated.url}/`);
+    try {
+      const its = visitor(other.page);
+      await its.ready();
+      const cores = await other.page.evaluate(() => Math.min(8, navigator.hardwareConcurrency));
+      assert.match(await other.page.locator('#status').textContent(), new RegExp(`CPU: relaxed-simd, ${cores} thread`));
+      if (cores > 1)
+        assert.deepEqual(
+          isolated.asked('.wasm').map(({ path }) => /rlx-threads-relaxed/.test(path)),
+          [true],
+        );
+      await other.page.locator('#questions button').first().click();
+      await its.answers.first().waitFor();
+      await its.idle();
+      assert.match(await its.answers.last().textContent(), ANSWER);
+      assert.deepEqual(faults(other.logs), []);
+    } finally {
+      await other.context.close();
+      await isolated.close();
+    }
+  },
+);

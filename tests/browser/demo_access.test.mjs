@@ -10,19 +10,29 @@ import { outFolder } from './harness.mjs';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const CHATS = {
-  format: 'rlx-conversations', version: 1,
-  conversations: [{
-    title: 'How do I push to a vector?', created: 1, updated: 2, model: 'a model', system: '', settings: {},
-    messages: [
-      { role: 'user', text: 'How do I push to a vector?', attachments: [{ name: 'main.rs', text: 'fn main() {}' }] },
-      {
-        role: 'assistant', reasoning: 'They ask about `Vec`.', speed: { tokens: 120, firstTokenMs: 85, tokensPerSecond: 41.5 },
-        text: '### `Vec::push`\n\nIt appends an **element** to the end, see [the docs](https://doc.rust-lang.org/std/vec/).\n\n```rust\nlet mut v = vec![1, 2];\nv.push(3); // now three\n```\n\n| Call | Cost |\n|---|--:|\n| `push` | O(1) |\n| `insert` | O(n) |\n\n- [x] amortised\n- [ ] constant\n\n> It may reallocate: $c_{n+1} = 2 c_n$.',
-      },
-      { role: 'user', text: 'And pop?' },
-      { role: 'assistant', text: 'It takes the last', end: 'stopped' },
-    ],
-  }],
+  format: 'rlx-conversations',
+  version: 1,
+  conversations: [
+    {
+      title: 'How do I push to a vector?',
+      created: 1,
+      updated: 2,
+      model: 'a model',
+      system: '',
+      settings: {},
+      messages: [
+        { role: 'user', text: 'How do I push to a vector?', attachments: [{ name: 'main.rs', text: 'fn main() {}' }] },
+        {
+          role: 'assistant',
+          reasoning: 'They ask about `Vec`.',
+          speed: { tokens: 120, firstTokenMs: 85, tokensPerSecond: 41.5 },
+          text: '### `Vec::push`\n\nIt appends an **element** to the end, see [the docs](https://doc.rust-lang.org/std/vec/).\n\n```rust\nlet mut v = vec![1, 2];\nv.push(3); // now three\n```\n\n| Call | Cost |\n|---|--:|\n| `push` | O(1) |\n| `insert` | O(n) |\n\n- [x] amortised\n- [ ] constant\n\n> It may reallocate: $c_{n+1} = 2 c_n$.',
+        },
+        { role: 'user', text: 'And pop?' },
+        { role: 'assistant', text: 'It takes the last', end: 'stopped' },
+      ],
+    },
+  ],
 };
 
 let demo;
@@ -35,13 +45,20 @@ after(() => demo?.close());
 async function serious(page) {
   await page.evaluate(axe);
   const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
-  return violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html, any }) => `${html.slice(0, 120)} ${any[0]?.message ?? ''}`).join(' | ')}`);
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(
+      ({ id, nodes }) =>
+        `${id}: ${nodes.map(({ html, any }) => `${html.slice(0, 120)} ${any[0]?.message ?? ''}`).join(' | ')}`,
+    );
 }
 
 for (const colorScheme of ['light', 'dark']) {
   test(`nothing serious is found in ${colorScheme}, at three widths`, { timeout: 60_000 }, async () => {
-    const { page, context, logs, ready } = await demo.open(SMALL, { colorScheme, viewport: { width: 1440, height: 900 } });
+    const { page, context, logs, ready } = await demo.open(SMALL, {
+      colorScheme,
+      viewport: { width: 1440, height: 900 },
+    });
     await ready();
     const look = async (name) => {
       const { width } = page.viewportSize();
@@ -50,7 +67,9 @@ for (const colorScheme of ['light', 'dark']) {
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(wide <= 0, `${name} is ${wide} px too wide at ${width}`);
     };
-    await page.locator('#import').setInputFiles({ name: 'chats.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify(CHATS)) });
+    await page
+      .locator('#import')
+      .setInputFiles({ name: 'chats.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify(CHATS)) });
     await page.locator('#notice p').getByRole('button', { name: 'Dismiss' }).click();
     for (const width of [1440, 768, 360]) {
       await page.setViewportSize({ width, height: width === 360 ? 740 : 900 });
@@ -83,7 +102,13 @@ for (const colorScheme of ['light', 'dark']) {
 test('everything is done by keys: ask, stop, go on, choose, close', { timeout: 60_000 }, async () => {
   const { page, context, ready, idle, answers } = await demo.open(SMALL, { viewport: { width: 1280, height: 800 } });
   await ready();
-  const focus = () => page.evaluate(() => document.activeElement.id || document.activeElement.getAttribute('aria-label') || document.activeElement.textContent);
+  const focus = () =>
+    page.evaluate(
+      () =>
+        document.activeElement.id ||
+        document.activeElement.getAttribute('aria-label') ||
+        document.activeElement.textContent,
+    );
   const tabTo = async (name) => {
     for (let i = 0; i < 30; i += 1) {
       if ((await focus()) === name) return;
@@ -111,7 +136,9 @@ test('everything is done by keys: ask, stop, go on, choose, close', { timeout: 6
   await page.keyboard.press('Enter');
   await page.keyboard.type(' And a slice?');
   await page.keyboard.press('Enter');
-  await page.waitForFunction(() => document.querySelector('.message.user .text')?.textContent === 'What is a vector? And a slice?');
+  await page.waitForFunction(
+    () => document.querySelector('.message.user .text')?.textContent === 'What is a vector? And a slice?',
+  );
   await idle();
   await page.waitForFunction(() => document.activeElement?.id === 'prompt');
   await context.close();
@@ -120,16 +147,27 @@ test('everything is done by keys: ask, stop, go on, choose, close', { timeout: 6
 test('an answer is said once, when it is there', { timeout: 60_000 }, async () => {
   const { page, context, ready, ask, answers } = await demo.open(SMALL);
   await ready();
-  const live = await page.evaluate(() => [...document.querySelectorAll('[aria-live], [role=status], [role=alert], [role=log]')].filter((each) => each.querySelector('#conversation') || each.closest('#conversation')).length);
+  const live = await page.evaluate(
+    () =>
+      [...document.querySelectorAll('[aria-live], [role=status], [role=alert], [role=log]')].filter(
+        (each) => each.querySelector('#conversation') || each.closest('#conversation'),
+      ).length,
+  );
   assert.equal(live, 0, 'the conversation itself is not live');
   await page.evaluate(() => {
     globalThis.said = [];
-    new MutationObserver(() => said.push(document.getElementById('heard').textContent)).observe(document.getElementById('heard'), { childList: true, subtree: true, characterData: true });
+    new MutationObserver(() => said.push(document.getElementById('heard').textContent)).observe(
+      document.getElementById('heard'),
+      { childList: true, subtree: true, characterData: true },
+    );
   });
   await ask('What is a string?');
   const said = await page.evaluate(() => globalThis.said);
   assert.equal(said.length, 1);
-  assert.equal(said[0].replace(/\s+/g, ''), (await page.evaluate(() => document.getElementById('heard').textContent)).replace(/\s+/g, ''));
+  assert.equal(
+    said[0].replace(/\s+/g, ''),
+    (await page.evaluate(() => document.getElementById('heard').textContent)).replace(/\s+/g, ''),
+  );
   assert.ok(said[0].length > 0 && (await answers.last().textContent()).length > 0);
   await context.close();
 });
@@ -137,7 +175,9 @@ test('an answer is said once, when it is there', { timeout: 60_000 }, async () =
 test('the built-in model answers within seconds of opening the page', { timeout: 60_000 }, async () => {
   const { page, context, answers } = await demo.open();
   await page.locator('#questions button:enabled').first().click();
-  await page.waitForFunction(() => (document.querySelector('.message.assistant .markdown')?.textContent.length ?? 0) > 0);
+  await page.waitForFunction(
+    () => (document.querySelector('.message.assistant .markdown')?.textContent.length ?? 0) > 0,
+  );
   const ms = await page.evaluate(() => performance.now());
   console.log(`first words of the first answer after ${Math.round(ms)} ms`);
   assert.ok(ms < 10_000, `${ms} ms`); // 3 s on a machine that does nothing else

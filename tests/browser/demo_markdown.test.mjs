@@ -10,12 +10,23 @@ import { launch, openPage, root, startServer } from './harness.mjs';
 let server, browser, page, context, logs;
 before(async () => {
   const { outputFiles } = await build({
-    entryPoints: [join(root, 'tests/browser/pages/markdown.tsx')], bundle: true, write: false, splitting: true, format: 'esm', outdir: '/', minify: true,
-    jsx: 'automatic', jsxImportSource: 'preact',
+    entryPoints: [join(root, 'tests/browser/pages/markdown.tsx')],
+    bundle: true,
+    write: false,
+    splitting: true,
+    format: 'esm',
+    outdir: '/',
+    minify: true,
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
   });
   const files = Object.fromEntries(outputFiles.map(({ path, contents }) => [path, Buffer.from(contents)]));
-  const styles = ['style.css', 'styles/layout.css', 'styles/messages.css', 'styles/markdown.css'].map((name) => readFileSync(join(root, 'www/src', name), 'utf8'));
-  files['/'] = Buffer.from(`<!doctype html><link rel="icon" href="data:,"><style>${styles.join('')} body { overflow: auto; }</style><div id="app"></div><script type="module" src="/markdown.js"></script>`);
+  const styles = ['style.css', 'styles/layout.css', 'styles/messages.css', 'styles/markdown.css'].map((name) =>
+    readFileSync(join(root, 'www/src', name), 'utf8'),
+  );
+  files['/'] = Buffer.from(
+    `<!doctype html><link rel="icon" href="data:,"><style>${styles.join('')} body { overflow: auto; }</style><div id="app"></div><script type="module" src="/markdown.js"></script>`,
+  );
   server = await startServer({ files });
   browser = await launch({ webgpu: false });
   ({ page, context, logs } = await openPage(browser, `${server.url}/`));
@@ -26,10 +37,11 @@ after(async () => {
   await server?.close();
 });
 
-const show = (text) => page.evaluate((it) => {
-  show(it);
-  return { text: document.getElementById('app').textContent, html: document.getElementById('app').innerHTML };
-}, text);
+const show = (text) =>
+  page.evaluate((it) => {
+    show(it);
+    return { text: document.getElementById('app').textContent, html: document.getElementById('app').innerHTML };
+  }, text);
 
 test('scripts, frames and handlers are text', async () => {
   for (const hostile of [
@@ -50,26 +62,48 @@ test('scripts, frames and handlers are text', async () => {
 });
 
 test('links lead to the web and to mail alone, and images are not fetched', async () => {
-  const { html } = await show([
-    '[script](javascript:alert(1)) [data](data:text/html,x) [tabbed](java\tscript:alert(1)) [entity](&#106;avascript:alert(1)) [relative](/here) [file](file:///etc/passwd)',
-    '[web](https://example.com/?a=1&b=2) [mail](mailto:a@example.com) <https://example.org/> ![picture](https://example.net/spy.png) ![](//example.net/spy.png)',
-  ].join('\n\n'));
-  const links = await page.locator('#app a').evaluateAll((all) => all.map(({ href, rel, target }) => ({ href, rel, target })));
-  assert.deepEqual(links.map(({ href }) => href), ['https://example.com/?a=1&b=2', 'mailto:a@example.com', 'https://example.org/']);
+  const { html } = await show(
+    [
+      '[script](javascript:alert(1)) [data](data:text/html,x) [tabbed](java\tscript:alert(1)) [entity](&#106;avascript:alert(1)) [relative](/here) [file](file:///etc/passwd)',
+      '[web](https://example.com/?a=1&b=2) [mail](mailto:a@example.com) <https://example.org/> ![picture](https://example.net/spy.png) ![](//example.net/spy.png)',
+    ].join('\n\n'),
+  );
+  const links = await page
+    .locator('#app a')
+    .evaluateAll((all) => all.map(({ href, rel, target }) => ({ href, rel, target })));
+  assert.deepEqual(
+    links.map(({ href }) => href),
+    ['https://example.com/?a=1&b=2', 'mailto:a@example.com', 'https://example.org/'],
+  );
   assert.ok(links.every(({ rel, target }) => rel === 'noopener noreferrer' && target === '_blank'));
   assert.ok(!/<img/.test(html));
   assert.ok((await page.locator('#app').textContent()).includes('picture (image: https://example.net/spy.png)'));
-  assert.deepEqual(server.requests.filter(({ path }) => /spy/.test(path)), []);
+  assert.deepEqual(
+    server.requests.filter(({ path }) => /spy/.test(path)),
+    [],
+  );
 });
 
 test('what Markdown means is there, and formulas stay as they are', async () => {
-  const { html, text } = await show([
-    '# Title', 'A *word*, **strong**, ~~gone~~, `code`.', '1. one\n2. two\n   - inner', '- [x] done\n- [ ] open', '| a | b |\n|---|--:|\n| 1 | 2 |',
-    '&lt;b&gt; &#38; `&lt;`', '> quoted', '$$\\int_a^b f_1 * g_2 * h$$', 'Inline $a_1 * b_2 * c_3$ and \\(x_1 * y * z_2\\), which cost $5 and $6.', '---',
-  ].join('\n\n'));
-  for (const tag of ['h3', 'em', 'strong', 'del', 'code', 'ol', 'ul', 'table', 'blockquote', 'hr']) assert.match(html, new RegExp(`<${tag}\\b`), tag);
+  const { html, text } = await show(
+    [
+      '# Title',
+      'A *word*, **strong**, ~~gone~~, `code`.',
+      '1. one\n2. two\n   - inner',
+      '- [x] done\n- [ ] open',
+      '| a | b |\n|---|--:|\n| 1 | 2 |',
+      '&lt;b&gt; &#38; `&lt;`',
+      '> quoted',
+      '$$\\int_a^b f_1 * g_2 * h$$',
+      'Inline $a_1 * b_2 * c_3$ and \\(x_1 * y * z_2\\), which cost $5 and $6.',
+      '---',
+    ].join('\n\n'),
+  );
+  for (const tag of ['h3', 'em', 'strong', 'del', 'code', 'ol', 'ul', 'table', 'blockquote', 'hr'])
+    assert.match(html, new RegExp(`<${tag}\\b`), tag);
   assert.ok(text.includes('<b> & &lt;'));
-  for (const formula of ['$$\\int_a^b f_1 * g_2 * h$$', '$a_1 * b_2 * c_3$', '\\(x_1 * y * z_2\\)', '$5 and $6']) assert.ok(text.includes(formula), formula);
+  for (const formula of ['$$\\int_a^b f_1 * g_2 * h$$', '$a_1 * b_2 * c_3$', '\\(x_1 * y * z_2\\)', '$5 and $6'])
+    assert.ok(text.includes(formula), formula);
   assert.equal(await page.locator('#app input[type=checkbox]:checked').count(), 1);
 });
 
@@ -84,18 +118,40 @@ test('code has colours and keeps its text', async () => {
 
 test('text of another direction stays in its block', async () => {
   await show('safe \u202Eevil\n\n\u2067also\n\nשלום עולם');
-  const styles = await page.locator('#app .markdown > p').evaluateAll((all) => all.map((each) => [getComputedStyle(each).unicodeBidi, getComputedStyle(each).direction]));
-  assert.deepEqual(styles.map(([bidi]) => bidi), ['isolate', 'isolate', 'isolate']);
+  const styles = await page
+    .locator('#app .markdown > p')
+    .evaluateAll((all) => all.map((each) => [getComputedStyle(each).unicodeBidi, getComputedStyle(each).direction]));
+  assert.deepEqual(
+    styles.map(([bidi]) => bidi),
+    ['isolate', 'isolate', 'isolate'],
+  );
   assert.equal(styles[2][1], 'rtl');
 });
 
 test('text that is made to be slow is drawn in less than a second', { timeout: 60_000 }, async () => {
   const most = 1_000_000;
   for (const [name, text] of Object.entries({
-    line: 'x'.repeat(most), words: 'word '.repeat(most / 5), stars: '*'.repeat(most), starred: 'a**'.repeat(most / 3), brackets: '['.repeat(most),
-    links: '[a](b'.repeat(most / 5), ticks: '`a'.repeat(most / 2), quotes: '>'.repeat(most), deep: '- '.repeat(most / 2), nested: Array.from({ length: 500 }, (_, i) => `${'  '.repeat(i)}- x`).join('\n'),
-    underscores: '_a '.repeat(most / 3), dollars: '$a'.repeat(most / 2), html: '<a '.repeat(most / 3), tables: `|${'a|'.repeat(2000)}\n|${'-|'.repeat(2000)}\n`, fence: `\`\`\`js\n${'a = 1;\n'.repeat(most / 7)}`,
-    entities: '&#'.repeat(most / 2), mails: 'a@'.repeat(most / 2), breaks: '\n'.repeat(most), backslashes: '\\'.repeat(most), carriage: '\r'.repeat(most), angles: '<'.repeat(most),
+    line: 'x'.repeat(most),
+    words: 'word '.repeat(most / 5),
+    stars: '*'.repeat(most),
+    starred: 'a**'.repeat(most / 3),
+    brackets: '['.repeat(most),
+    links: '[a](b'.repeat(most / 5),
+    ticks: '`a'.repeat(most / 2),
+    quotes: '>'.repeat(most),
+    deep: '- '.repeat(most / 2),
+    nested: Array.from({ length: 500 }, (_, i) => `${'  '.repeat(i)}- x`).join('\n'),
+    underscores: '_a '.repeat(most / 3),
+    dollars: '$a'.repeat(most / 2),
+    html: '<a '.repeat(most / 3),
+    tables: `|${'a|'.repeat(2000)}\n|${'-|'.repeat(2000)}\n`,
+    fence: `\`\`\`js\n${'a = 1;\n'.repeat(most / 7)}`,
+    entities: '&#'.repeat(most / 2),
+    mails: 'a@'.repeat(most / 2),
+    breaks: '\n'.repeat(most),
+    backslashes: '\\'.repeat(most),
+    carriage: '\r'.repeat(most),
+    angles: '<'.repeat(most),
   })) {
     const { ms, length } = await page.evaluate((it) => {
       const start = performance.now();
@@ -106,27 +162,32 @@ test('text that is made to be slow is drawn in less than a second', { timeout: 6
       return { ms: took, length: found };
     }, text);
     assert.ok(ms < 1000, `${name}: ${ms} ms`);
-    if (['line', 'stars', 'brackets', 'quotes'].includes(name)) assert.ok(length >= most * 0.99, `${name}: ${length} of ${most} characters`);
+    if (['line', 'stars', 'brackets', 'quotes'].includes(name))
+      assert.ok(length >= most * 0.99, `${name}: ${length} of ${most} characters`);
   }
 });
 
 test('2,000 tokens of Markdown come without a task above 50 ms', { timeout: 60_000 }, async () => {
-  const section = '## A part\n\nSome *words* about `Vec<T>` and [a link](https://example.com), which go on for a while.\n\n- one\n- two\n\n```rust\nlet v = vec![1, 2, 3];\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n';
+  const section =
+    '## A part\n\nSome *words* about `Vec<T>` and [a link](https://example.com), which go on for a while.\n\n- one\n- two\n\n```rust\nlet v = vec![1, 2, 3];\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n';
   const text = section.repeat(45); // 8,000 characters, about 2,000 tokens
-  const tasks = async () => page.evaluate(async (all) => {
-    const found = [];
-    const observer = new PerformanceObserver((list) => found.push(...list.getEntries().map(({ duration }) => duration)));
-    observer.observe({ type: 'longtask' });
-    show('');
-    for (let i = 0; i < 2000; i += 8) {
-      show(all.slice(0, (i * all.length) / 2000), true);
-      await new Promise(requestAnimationFrame);
-    }
-    show(all);
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    observer.disconnect();
-    return found;
-  }, text);
+  const tasks = async () =>
+    page.evaluate(async (all) => {
+      const found = [];
+      const observer = new PerformanceObserver((list) =>
+        found.push(...list.getEntries().map(({ duration }) => duration)),
+      );
+      observer.observe({ type: 'longtask' });
+      show('');
+      for (let i = 0; i < 2000; i += 8) {
+        show(all.slice(0, (i * all.length) / 2000), true);
+        await new Promise(requestAnimationFrame);
+      }
+      show(all);
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      observer.disconnect();
+      return found;
+    }, text);
   // Other programs of this machine make tasks long too: what the page itself does is long each time.
   let found = await tasks();
   for (let again = 0; found.length > 0 && again < 2; again += 1) found = await tasks();
@@ -135,5 +196,8 @@ test('2,000 tokens of Markdown come without a task above 50 ms', { timeout: 60_0
 
 test('the console has no error', async () => {
   await context.close();
-  assert.deepEqual(logs.filter((line) => /^(error|uncaught)/.test(line)), []);
+  assert.deepEqual(
+    logs.filter((line) => /^(error|uncaught)/.test(line)),
+    [],
+  );
 });

@@ -16,10 +16,14 @@ let demo, page, logs, ready, ask, told;
 const elsewhere = [];
 before(async () => {
   // Its header is whole, and half of its weights are missing.
-  demo = await startDemo({ files: { '/slow.gguf': small, '/cut.gguf': small.subarray(0, small.length / 2) }, behave: { '/slow.gguf': slow } });
+  demo = await startDemo({
+    files: { '/slow.gguf': small, '/cut.gguf': small.subarray(0, small.length / 2) },
+    behave: { '/slow.gguf': slow },
+  });
   ({ page, logs, ready, ask, told } = await demo.open(SMALL, { viewport: { width: 1280, height: 800 } }));
   page.on('request', (request) => {
-    if (!request.url().startsWith(demo.server.url) && !/^(blob|data):/.test(request.url())) elsewhere.push(request.url());
+    if (!request.url().startsWith(demo.server.url) && !/^(blob|data):/.test(request.url()))
+      elsewhere.push(request.url());
   });
   await ready();
 });
@@ -27,7 +31,7 @@ after(() => demo?.close());
 
 const model = () => page.locator('#models bdi').textContent();
 const dialog = async () => {
-  if (!await page.locator('dialog').count()) await page.locator('#models').click();
+  if (!(await page.locator('dialog').count())) await page.locator('#models').click();
   await page.locator('#stored li').first().waitFor();
 };
 const choose = async (address) => {
@@ -35,11 +39,23 @@ const choose = async (address) => {
   await page.locator('#model-address').fill(address);
   await page.locator('#model-address').press('Enter');
 };
-const loaded = (name) => page.waitForFunction((wanted) => document.querySelector('#models bdi').textContent === wanted && document.getElementById('send')?.disabled === false, name);
+const loaded = (name) =>
+  page.waitForFunction(
+    (wanted) =>
+      document.querySelector('#models bdi').textContent === wanted &&
+      document.getElementById('send')?.disabled === false,
+    name,
+  );
 
 test('a bad file leaves the working model', { timeout: 60_000 }, async () => {
   await dialog();
-  await page.locator('#model-files').setInputFiles({ name: 'bad.gguf', mimeType: 'application/octet-stream', buffer: Buffer.from('GGUF and no more of it') });
+  await page
+    .locator('#model-files')
+    .setInputFiles({
+      name: 'bad.gguf',
+      mimeType: 'application/octet-stream',
+      buffer: Buffer.from('GGUF and no more of it'),
+    });
   await page.locator('#error').waitFor();
   assert.match(await page.locator('#error-what').textContent(), /bad\.gguf/);
   assert.equal(await model(), 'rustdoc-2m-q4_k_m');
@@ -64,7 +80,10 @@ test('a load is paused, goes on from where it was, and is cancelled', { timeout:
   delete slow.bytesPerSecond;
   await page.locator('#resume').click();
   await loaded('slow');
-  assert.ok(demo.server.asked('/slow.gguf').some(({ range }) => range !== null && !/^bytes=0-/.test(range)), 'it asked for the rest alone');
+  assert.ok(
+    demo.server.asked('/slow.gguf').some(({ range }) => range !== null && !/^bytes=0-/.test(range)),
+    'it asked for the rest alone',
+  );
 });
 
 test('a load that is cancelled gives the model back that was there', { timeout: 60_000 }, async () => {
@@ -87,7 +106,10 @@ test('whether a model fits is known from its header', { timeout: 60_000 }, async
   const own = page.locator('section', { has: page.locator('#models-own') });
   await own.getByRole('button', { name: 'Does it fit?' }).click();
   await own.locator('.fit', { hasText: 'It fits' }).waitFor();
-  assert.match(await own.locator('.fit').textContent(), /^It fits: [\d.]+ MB of files, [\d.]+ MB of memory for [\d,]+ tokens, on the CPU\.$/);
+  assert.match(
+    await own.locator('.fit').textContent(),
+    /^It fits: [\d.]+ MB of files, [\d.]+ MB of memory for [\d,]+ tokens, on the CPU\.$/,
+  );
 });
 
 test('what is stored is listed with its bytes, and freed', { timeout: 60_000 }, async () => {
@@ -126,7 +148,9 @@ test('a folder of files and files that are dropped are models too', { timeout: 6
   });
   await page.locator('#attached', { hasText: 'note.txt' }).waitFor();
   await page.locator('#models').click();
-  await page.locator('#model-files').setInputFiles({ name: 'words.txt', mimeType: 'text/plain', buffer: Buffer.from('no weights') });
+  await page
+    .locator('#model-files')
+    .setInputFiles({ name: 'words.txt', mimeType: 'text/plain', buffer: Buffer.from('no weights') });
   await page.getByText('None of these files has weights').waitFor();
   await page.keyboard.press('Escape');
 });
@@ -134,5 +158,8 @@ test('a folder of files and files that are dropped are models too', { timeout: 6
 test('nobody else was asked for anything', () => {
   assert.deepEqual(elsewhere, []);
   // The server's cut file breaks a request, which Chromium writes to the console.
-  assert.deepEqual(faults(logs).filter((line) => !/cut\.gguf|net::ERR|Failed to load resource/.test(line)), []);
+  assert.deepEqual(
+    faults(logs).filter((line) => !/cut\.gguf|net::ERR|Failed to load resource/.test(line)),
+    [],
+  );
 });

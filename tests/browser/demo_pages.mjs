@@ -11,7 +11,11 @@ const dist = join(root, 'www/dist');
 /** A server and a browser without a GPU. `open` opens a page of a new visitor; all is closed by `close`. */
 export async function startDemo({ files, behave } = {}) {
   assert.ok(existsSync(join(dist, 'index.html')), 'build the demo first: node scripts/build.mjs demo');
-  const server = await startServer({ mounts: { '/': dist, '/fixtures/': join(root, 'tests/fixtures') }, files, behave });
+  const server = await startServer({
+    mounts: { '/': dist, '/fixtures/': join(root, 'tests/fixtures') },
+    files,
+    behave,
+  });
   const browser = await launch({ webgpu: false });
   const open = async (query = '', options = {}) => {
     const opened = await openPage(browser, `${server.url}/${query}`, options);
@@ -41,7 +45,11 @@ export function visitor(page) {
       const before = await answers.count();
       await page.locator('#prompt').fill(question);
       await page.locator('#prompt').press('Enter');
-      await page.waitForFunction((count) => document.querySelectorAll('.message.assistant .markdown').length > count && !document.getElementById('stop'), before);
+      await page.waitForFunction(
+        (count) =>
+          document.querySelectorAll('.message.assistant .markdown').length > count && !document.getElementById('stop'),
+        before,
+      );
     },
     /** The news at the page's edge, once it has this text. */
     told: (text) => page.locator('#notice p').filter({ hasText: text }).first().waitFor(),

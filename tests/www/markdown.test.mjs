@@ -8,13 +8,27 @@ const { lex } = await load('chat/markdown/lex.ts');
 const { safeAddress } = await load('chat/markdown/link.ts');
 
 const TEXT = [
-  '# Title', 'A paragraph\nof two lines with *emphasis* and `code`.', '- one\n- two\n\n  still two\n- three', 'After the list.', '```rust\nlet x = 1;\n\n\nlet y;\n```',
-  '| a | b |\n|---|---|\n| 1 | 2 |', '> quote\n> goes on\n\n> another', 'Setext\n---', '    indented\n\n    code', '1. one\n2. two', '$$\na_1\n$$', '<div>\nraw\n</div>', 'End',
+  '# Title',
+  'A paragraph\nof two lines with *emphasis* and `code`.',
+  '- one\n- two\n\n  still two\n- three',
+  'After the list.',
+  '```rust\nlet x = 1;\n\n\nlet y;\n```',
+  '| a | b |\n|---|---|\n| 1 | 2 |',
+  '> quote\n> goes on\n\n> another',
+  'Setext\n---',
+  '    indented\n\n    code',
+  '1. one\n2. two',
+  '$$\na_1\n$$',
+  '<div>\nraw\n</div>',
+  'End',
 ].join('\n\n');
 const shape = ({ blocks }) => blocks.map(({ raw, token }) => `${token?.type}: ${raw}`);
 
 test('a text that comes piece by piece has the blocks of the whole', () => {
-  assert.ok(lex(TEXT).blocks.every(({ token }) => token), 'it is read, and not shown as it is');
+  assert.ok(
+    lex(TEXT).blocks.every(({ token }) => token),
+    'it is read, and not shown as it is',
+  );
   for (const step of [1, 3, 17]) {
     let before;
     for (let end = 0; end <= TEXT.length; end += step) {
@@ -37,11 +51,28 @@ test('another text is read anew', () => {
 });
 
 test('all of a text is in its blocks, also where it is too long or too deep to read', () => {
-  for (const text of [TEXT, 'x'.repeat(400_000), '> '.repeat(10_000), `${'word '.repeat(50_000)}\n\n# After`, '*'.repeat(9000), `${'a\n\n'.repeat(30_000)}`]) {
-    assert.equal(lex(text).blocks.map(({ raw }) => raw).join(''), text);
+  for (const text of [
+    TEXT,
+    'x'.repeat(400_000),
+    '> '.repeat(10_000),
+    `${'word '.repeat(50_000)}\n\n# After`,
+    '*'.repeat(9000),
+    `${'a\n\n'.repeat(30_000)}`,
+  ]) {
+    assert.equal(
+      lex(text)
+        .blocks.map(({ raw }) => raw)
+        .join(''),
+      text,
+    );
     let before;
     for (let end = 0; end < text.length; end += 37_000) before = lex(text.slice(0, end), before);
-    assert.equal(lex(text, before).blocks.map(({ raw }) => raw).join(''), text);
+    assert.equal(
+      lex(text, before)
+        .blocks.map(({ raw }) => raw)
+        .join(''),
+      text,
+    );
   }
 });
 
@@ -54,8 +85,18 @@ test('formulas are tokens of their own, and prices are not', () => {
 
 test('only whole addresses of the web and of mail are followed', () => {
   for (const [href, expected] of [
-    ['https://example.com/a b', 'https://example.com/a%20b'], ['HTTP://EXAMPLE.com', 'http://example.com/'], ['mailto:a@b.c', 'mailto:a@b.c'],
-    ['javascript:alert(1)', undefined], [' javascript:alert(1)', undefined], ['java\nscript:alert(1)', undefined], ['data:text/html,x', undefined], ['/path', undefined],
-    ['//example.com', undefined], ['vbscript:x', undefined], ['blob:https://example.com/x', undefined], ['', undefined],
-  ]) assert.equal(safeAddress(href), expected, href);
+    ['https://example.com/a b', 'https://example.com/a%20b'],
+    ['HTTP://EXAMPLE.com', 'http://example.com/'],
+    ['mailto:a@b.c', 'mailto:a@b.c'],
+    ['javascript:alert(1)', undefined],
+    [' javascript:alert(1)', undefined],
+    ['java\nscript:alert(1)', undefined],
+    ['data:text/html,x', undefined],
+    ['/path', undefined],
+    ['//example.com', undefined],
+    ['vbscript:x', undefined],
+    ['blob:https://example.com/x', undefined],
+    ['', undefined],
+  ])
+    assert.equal(safeAddress(href), expected, href);
 });

@@ -9,13 +9,28 @@ const { refusal, SETTINGS, validSettings } = await load('state/settings.ts');
 const format = await load('ui/format.ts');
 
 const chat = {
-  id: 'a-1', title: 'Title', created: 1000, updated: 2000, model: 'a model', system: 'Be short.', settings: { temperature: 0.5, top_k: 40 },
+  id: 'a-1',
+  title: 'Title',
+  created: 1000,
+  updated: 2000,
+  model: 'a model',
+  system: 'Be short.',
+  settings: { temperature: 0.5, top_k: 40 },
   messages: [
     { id: 'm', role: 'user', text: 'Hello', attachments: [{ name: 'a.txt', text: 'A' }] },
-    { id: 'n', role: 'assistant', text: 'Hi', reasoning: 'They greet.', end: 'failed', fault: 'It broke.', speed: { tokens: 2, firstTokenMs: 10, tokensPerSecond: null } },
+    {
+      id: 'n',
+      role: 'assistant',
+      text: 'Hi',
+      reasoning: 'They greet.',
+      end: 'failed',
+      fault: 'It broke.',
+      speed: { tokens: 2, firstTokenMs: 10, tokensPerSecond: null },
+    },
   ],
 };
-const file = (changes) => JSON.stringify({ format: 'rlx-conversations', version: 1, conversations: [{ ...chat, ...changes }] });
+const file = (changes) =>
+  JSON.stringify({ format: 'rlx-conversations', version: 1, conversations: [{ ...chat, ...changes }] });
 
 test('what is exported comes back, but for the names of messages', () => {
   const [found] = importText(exportText([chat]));
@@ -26,15 +41,29 @@ test('what is exported comes back, but for the names of messages', () => {
 
 test('what is no export is refused with a sentence', () => {
   for (const [text, sentence] of [
-    ['{', /not JSON/], ['null', /not exported by this page/], ['[]', /not exported/], ['{"format":"rlx-conversations","version":2}', /version 2/],
-    ['{"format":"rlx-conversations","version":1}', /no list/], [file({ messages: {} }), /no messages/], [file({ messages: [null] }), /not an object/],
-    [file({ title: 5 }), /title.*not a text/], [file({ messages: [{ role: 'user', text: 'x'.repeat(2_000_001) }] }), /longer than 2,000,000/],
-    [file({ messages: [{ role: 'user', text: '', attachments: [{}] }] }), /attachment.*not a text/], [file({ messages: Array(5001).fill({ role: 'user', text: '' }) }), /more than 5000 messages/],
-  ]) assert.throws(() => importText(text), (error) => error instanceof NotConversations && sentence.test(error.message), text.slice(0, 100));
+    ['{', /not JSON/],
+    ['null', /not exported by this page/],
+    ['[]', /not exported/],
+    ['{"format":"rlx-conversations","version":2}', /version 2/],
+    ['{"format":"rlx-conversations","version":1}', /no list/],
+    [file({ messages: {} }), /no messages/],
+    [file({ messages: [null] }), /not an object/],
+    [file({ title: 5 }), /title.*not a text/],
+    [file({ messages: [{ role: 'user', text: 'x'.repeat(2_000_001) }] }), /longer than 2,000,000/],
+    [file({ messages: [{ role: 'user', text: '', attachments: [{}] }] }), /attachment.*not a text/],
+    [file({ messages: Array(5001).fill({ role: 'user', text: '' }) }), /more than 5000 messages/],
+  ])
+    assert.throws(
+      () => importText(text),
+      (error) => error instanceof NotConversations && sentence.test(error.message),
+      text.slice(0, 100),
+    );
 });
 
 test('what an import does not know is left out, and what is of the wrong kind is not taken', () => {
-  const [found] = importText(file({ id: '../../x', extra: 1, created: 'then', settings: { temperature: 9, top_k: 1.5, seed: 3, other: 1 } }));
+  const [found] = importText(
+    file({ id: '../../x', extra: 1, created: 'then', settings: { temperature: 9, top_k: 1.5, seed: 3, other: 1 } }),
+  );
   assert.deepEqual(found.settings, { seed: 3 });
   assert.match(found.id, /^[\w-]+$/);
   assert.equal('extra' in found, false);
@@ -52,8 +81,29 @@ test('settings are held to what the package takes', () => {
 });
 
 test('numbers are in words', () => {
-  assert.deepEqual([0, 999, 1000, 999_949, 999_950, 12_345_678, 1.5e9].map(format.bytes), ['0 bytes', '999 bytes', '1.0 kB', '999.9 kB', '1.0 MB', '12.3 MB', '1.50 GB']);
-  assert.deepEqual([0.2, 1, 89, 90, 5400, Infinity].map(format.duration), ['less than a second', '1 second', '89 seconds', '2 minutes', '2 hours', 'a long time']);
-  assert.deepEqual([12.4, 999.4, 1000, 9949, 12_000].map(format.milliseconds), ['12 ms', '999 ms', '1.0 s', '9.9 s', '12 s']);
+  assert.deepEqual([0, 999, 1000, 999_949, 999_950, 12_345_678, 1.5e9].map(format.bytes), [
+    '0 bytes',
+    '999 bytes',
+    '1.0 kB',
+    '999.9 kB',
+    '1.0 MB',
+    '12.3 MB',
+    '1.50 GB',
+  ]);
+  assert.deepEqual([0.2, 1, 89, 90, 5400, Infinity].map(format.duration), [
+    'less than a second',
+    '1 second',
+    '89 seconds',
+    '2 minutes',
+    '2 hours',
+    'a long time',
+  ]);
+  assert.deepEqual([12.4, 999.4, 1000, 9949, 12_000].map(format.milliseconds), [
+    '12 ms',
+    '999 ms',
+    '1.0 s',
+    '9.9 s',
+    '12 s',
+  ]);
   assert.deepEqual([7.26, 99.94, 123.4].map(format.rate), ['7.3', '99.9', '123']);
 });

@@ -46,14 +46,39 @@ export function App() {
         <header class="bar">
           {!wide.value && (
             <>
-              <button type="button" class="quiet" aria-label="Chats" title="Chats" onClick={() => (over.value = 'conversations')}><Icon name="menu" /></button>
+              <button
+                type="button"
+                class="quiet"
+                aria-label="Chats"
+                title="Chats"
+                onClick={() => (over.value = 'conversations')}
+              >
+                <Icon name="menu" />
+              </button>
               <h1 class="hidden">RLX</h1>
             </>
           )}
-          <button id="models" type="button" class="quiet model" aria-haspopup="dialog" title="Choose a model" onClick={() => (over.value = 'models')}>
-            <span class="hidden">Model: </span><bdi>{name}</bdi><Icon name="down" />
+          <button
+            id="models"
+            type="button"
+            class="quiet model"
+            aria-haspopup="dialog"
+            title="Choose a model"
+            onClick={() => (over.value = 'models')}
+          >
+            <span class="hidden">Model: </span>
+            <bdi>{name}</bdi>
+            <Icon name="down" />
           </button>
-          <button id="settings" type="button" class="quiet" aria-haspopup="dialog" aria-label="Settings of this chat" title="Settings of this chat" onClick={() => (over.value = 'settings')}>
+          <button
+            id="settings"
+            type="button"
+            class="quiet"
+            aria-haspopup="dialog"
+            aria-label="Settings of this chat"
+            title="Settings of this chat"
+            onClick={() => (over.value = 'settings')}
+          >
             <Icon name="settings" />
           </button>
         </header>
@@ -67,9 +92,15 @@ export function App() {
       </div>
       <Heard />
       <NewsView />
-      {dragged.value && <div id="drop" aria-hidden="true"><p>Drop a model to load it, or text files to ask about them</p></div>}
+      {dragged.value && (
+        <div id="drop" aria-hidden="true">
+          <p>Drop a model to load it, or text files to ask about them</p>
+        </div>
+      )}
       {over.value === 'conversations' && !wide.value && (
-        <Dialog title="Chats" kind="left" onClose={close}><ConversationsList onDone={close} /></Dialog>
+        <Dialog title="Chats" kind="left" onClose={close}>
+          <ConversationsList onDone={close} />
+        </Dialog>
       )}
       {over.value === 'settings' && <SettingsDrawer key={current.value.id} onClose={close} />}
       {over.value === 'models' && <ModelsDialog onClose={close} />}

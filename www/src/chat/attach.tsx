@@ -9,13 +9,24 @@ export function AttachButton() {
   const field = useRef<HTMLInputElement>(null);
   return (
     <>
-      <button type="button" class="quiet" aria-label="Attach text files" title="Attach text files" onClick={() => field.current?.click()}>
+      <button
+        type="button"
+        class="quiet"
+        aria-label="Attach text files"
+        title="Attach text files"
+        onClick={() => field.current?.click()}
+      >
         <Icon name="attach" />
       </button>
       <input
-        id="attach" ref={field} type="file" multiple hidden aria-label="Text files"
+        id="attach"
+        ref={field}
+        type="file"
+        multiple
+        hidden
+        aria-label="Text files"
         onChange={() => {
-          const files = [...field.current!.files ?? []];
+          const files = [...(field.current!.files ?? [])];
           field.current!.value = ''; // the same files may be chosen again
           void attach(files);
         }}
@@ -31,7 +42,9 @@ export function Attached() {
       {attached.value.map((file, i) => (
         <li key={i}>
           <bdi>{file.name}</bdi> <small>{plural(file.text.length, 'character')}</small>
-          <button type="button" class="quiet" aria-label={`Remove ${file.name}`} onClick={() => detach(file)}><Icon name="close" /></button>
+          <button type="button" class="quiet" aria-label={`Remove ${file.name}`} onClick={() => detach(file)}>
+            <Icon name="close" />
+          </button>
         </li>
       ))}
     </ul>

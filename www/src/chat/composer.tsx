@@ -30,7 +30,8 @@ export function Composer() {
   };
   return (
     <form
-      id="composer" class="column"
+      id="composer"
+      class="column"
       onSubmit={(event) => {
         event.preventDefault();
         submit();
@@ -38,12 +39,26 @@ export function Composer() {
     >
       <Attached />
       <AttachButton />
-      <label for="prompt" class="hidden">Your question</label>
-      <textarea id="prompt" ref={area} rows={1} dir="auto" placeholder="Ask a question" autocomplete="off" onKeyDown={onKeyDown} />
+      <label for="prompt" class="hidden">
+        Your question
+      </label>
+      <textarea
+        id="prompt"
+        ref={area}
+        rows={1}
+        dir="auto"
+        placeholder="Ask a question"
+        autocomplete="off"
+        onKeyDown={onKeyDown}
+      />
       {busy.value ? (
-        <button id="stop" type="button" class="primary round" aria-label="Stop" title="Stop" onClick={stop}><Icon name="stop" /></button>
+        <button id="stop" type="button" class="primary round" aria-label="Stop" title="Stop" onClick={stop}>
+          <Icon name="stop" />
+        </button>
       ) : (
-        <button id="send" type="submit" class="primary round" aria-label="Send" title="Send" disabled={!idle}><Icon name="send" /></button>
+        <button id="send" type="submit" class="primary round" aria-label="Send" title="Send" disabled={!idle}>
+          <Icon name="send" />
+        </button>
       )}
     </form>
   );

@@ -33,12 +33,23 @@ export function ConversationView() {
     follows.current = scrollHeight - scrollTop - clientHeight < NEAR;
   };
   return (
-    <section id="conversation" ref={view} tabIndex={0} aria-label="Conversation" aria-busy={live !== undefined} onScroll={onScroll}>
+    <section
+      id="conversation"
+      ref={view}
+      tabIndex={0}
+      aria-label="Conversation"
+      aria-busy={live !== undefined}
+      onScroll={onScroll}
+    >
       <div class="column">
-        {isNew.value ? <Welcome /> : messages.map((message) => {
-          const shown = live?.id === message.id ? live : message;
-          return <MessageView key={message.id} message={shown} live={shown === live} />;
-        })}
+        {isNew.value ? (
+          <Welcome />
+        ) : (
+          messages.map((message) => {
+            const shown = live?.id === message.id ? live : message;
+            return <MessageView key={message.id} message={shown} live={shown === live} />;
+          })
+        )}
       </div>
     </section>
   );

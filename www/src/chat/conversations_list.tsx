@@ -11,26 +11,41 @@ export function ConversationsList({ onDone }: { onDone?: () => void }) {
   return (
     <div class="conversations">
       <button
-        id="new-chat" type="button" aria-current={isNew.value ? 'page' : undefined}
+        id="new-chat"
+        type="button"
+        aria-current={isNew.value ? 'page' : undefined}
         onClick={() => {
           newChat();
           onDone?.();
         }}
       >
-        <Icon name="plus" />New chat
+        <Icon name="plus" />
+        New chat
       </button>
       <ul aria-label="Conversations">
-        {conversations.value.map((each) => <Row key={each.id} conversation={each} onDone={onDone} />)}
+        {conversations.value.map((each) => (
+          <Row key={each.id} conversation={each} onDone={onDone} />
+        ))}
       </ul>
       <Exchange />
     </div>
   );
 }
 
-function Row({ conversation: { id, title }, onDone }: { conversation: Conversation; onDone: (() => void) | undefined }) {
+function Row({
+  conversation: { id, title },
+  onDone,
+}: {
+  conversation: Conversation;
+  onDone: (() => void) | undefined;
+}) {
   const [renaming, setRenaming] = useState(false);
   if (renaming) {
-    return <li><RenameField title={title} onSave={(changed) => rename(id, changed)} onEnd={() => setRenaming(false)} /></li>;
+    return (
+      <li>
+        <RenameField title={title} onSave={(changed) => rename(id, changed)} onEnd={() => setRenaming(false)} />
+      </li>
+    );
   }
   const go = () => {
     open(id);
@@ -38,9 +53,27 @@ function Row({ conversation: { id, title }, onDone }: { conversation: Conversati
   };
   return (
     <li class="conversation">
-      <button type="button" class="title" aria-current={current.value.id === id ? 'page' : undefined} title={title} onClick={go}><bdi>{title}</bdi></button>
-      <button type="button" class="quiet" aria-label={`Rename “${title}”`} title="Rename" onClick={() => setRenaming(true)}><Icon name="edit" /></button>
-      <button type="button" class="quiet" aria-label={`Delete “${title}”`} title="Delete" onClick={() => remove(id)}><Icon name="delete" /></button>
+      <button
+        type="button"
+        class="title"
+        aria-current={current.value.id === id ? 'page' : undefined}
+        title={title}
+        onClick={go}
+      >
+        <bdi>{title}</bdi>
+      </button>
+      <button
+        type="button"
+        class="quiet"
+        aria-label={`Rename “${title}”`}
+        title="Rename"
+        onClick={() => setRenaming(true)}
+      >
+        <Icon name="edit" />
+      </button>
+      <button type="button" class="quiet" aria-label={`Delete “${title}”`} title="Delete" onClick={() => remove(id)}>
+        <Icon name="delete" />
+      </button>
     </li>
   );
 }
@@ -60,7 +93,12 @@ function RenameField({ title, onSave, onEnd }: { title: string; onSave: (title: 
   };
   return (
     <input
-      ref={field} type="text" class="rename" aria-label="Title" defaultValue={title} maxLength={120}
+      ref={field}
+      type="text"
+      class="rename"
+      aria-label="Title"
+      defaultValue={title}
+      maxLength={120}
       onBlur={() => end(true)}
       onKeyDown={(event) => {
         if (event.key === 'Enter' && !event.isComposing) end(true);
@@ -79,15 +117,35 @@ function Exchange() {
   const fetch = () => import('./exchange_files.js');
   return (
     <div class="exchange">
-      <button type="button" class="quiet" disabled={isNew.value} onClick={async () => (await fetch()).exportFile([current.value])}>
-        <Icon name="export" />Export this chat
+      <button
+        type="button"
+        class="quiet"
+        disabled={isNew.value}
+        onClick={async () => (await fetch()).exportFile([current.value])}
+      >
+        <Icon name="export" />
+        Export this chat
       </button>
-      <button type="button" class="quiet" disabled={!some} onClick={async () => (await fetch()).exportFile(conversations.value)}>
-        <Icon name="export" />Export all
+      <button
+        type="button"
+        class="quiet"
+        disabled={!some}
+        onClick={async () => (await fetch()).exportFile(conversations.value)}
+      >
+        <Icon name="export" />
+        Export all
       </button>
-      <button type="button" class="quiet" onClick={() => files.current?.click()}><Icon name="import" />Import</button>
+      <button type="button" class="quiet" onClick={() => files.current?.click()}>
+        <Icon name="import" />
+        Import
+      </button>
       <input
-        id="import" ref={files} type="file" accept=".json,application/json" hidden aria-label="A file of conversations"
+        id="import"
+        ref={files}
+        type="file"
+        accept=".json,application/json"
+        hidden
+        aria-label="A file of conversations"
         onChange={async (event) => {
           const [file] = event.currentTarget.files ?? [];
           if (file) await (await fetch()).importFile(file);

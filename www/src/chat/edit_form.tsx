@@ -35,8 +35,12 @@ export function EditForm({ text, onSave, onCancel }: Properties) {
       <textarea ref={area} aria-label="Change the question" dir="auto" defaultValue={text} onKeyDown={onKeyDown} />
       <p class="hint">What was said after this question is dropped.</p>
       <div class="row">
-        <button type="button" onClick={onCancel}>Cancel</button>
-        <button type="submit" class="primary">Ask again</button>
+        <button type="button" onClick={onCancel}>
+          Cancel
+        </button>
+        <button type="submit" class="primary">
+          Ask again
+        </button>
       </div>
     </form>
   );

@@ -8,7 +8,13 @@ import { plural } from '../ui/format.js';
 
 export function exportFile(conversations: readonly Conversation[]): void {
   const [only] = conversations;
-  const name = conversations.length === 1 ? only!.title.replace(/[^\p{L}\p{N}]+/gu, '-').replace(/^-|-$/g, '').slice(0, 50) || 'chat' : 'chats';
+  const name =
+    conversations.length === 1
+      ? only!.title
+          .replace(/[^\p{L}\p{N}]+/gu, '-')
+          .replace(/^-|-$/g, '')
+          .slice(0, 50) || 'chat'
+      : 'chats';
   const address = URL.createObjectURL(new Blob([exportText(conversations)], { type: 'application/json' }));
   const link = Object.assign(document.createElement('a'), { href: address, download: `${name}.json` });
   link.click();

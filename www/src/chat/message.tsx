@@ -35,12 +35,25 @@ function Question({ message }: { message: Message }) {
     <article class="message user" aria-label="You">
       {attachments.length > 0 && (
         <ul class="chips" aria-label="Files">
-          {attachments.map((file, i) => <li key={i}><bdi>{file.name}</bdi> <small>{plural(file.text.length, 'character')}</small></li>)}
+          {attachments.map((file, i) => (
+            <li key={i}>
+              <bdi>{file.name}</bdi> <small>{plural(file.text.length, 'character')}</small>
+            </li>
+          ))}
         </ul>
       )}
-      <p class="text" dir="auto">{text}</p>
+      <p class="text" dir="auto">
+        {text}
+      </p>
       <div class="actions">
-        <button type="button" class="quiet" aria-label="Edit and ask again" title="Edit and ask again" disabled={!canAsk.value} onClick={() => setEditing(true)}>
+        <button
+          type="button"
+          class="quiet"
+          aria-label="Edit and ask again"
+          title="Edit and ask again"
+          disabled={!canAsk.value}
+          onClick={() => setEditing(true)}
+        >
           <Icon name="edit" />
         </button>
         <CopyButton text={text} label="Copy question" />
@@ -62,12 +75,23 @@ function Answer({ message, live }: { message: Message; live: boolean }) {
       )}
       <Markdown text={text} open={live} />
       {end && end !== 'failed' && <p class="remark">{ENDS[end]}</p>}
-      {end === 'failed' && <p class="remark fault" role="alert">{fault}</p>}
+      {end === 'failed' && (
+        <p class="remark fault" role="alert">
+          {fault}
+        </p>
+      )}
       <div class="actions">
         {!live && (
           <>
             <CopyButton text={text} label="Copy answer" />
-            <button type="button" class="quiet" aria-label="Ask again" title="Ask again" disabled={!canAsk.value} onClick={() => void retry(id)}>
+            <button
+              type="button"
+              class="quiet"
+              aria-label="Ask again"
+              title="Ask again"
+              disabled={!canAsk.value}
+              onClick={() => void retry(id)}
+            >
               <Icon name="retry" />
             </button>
           </>

@@ -16,16 +16,23 @@ export default function SettingsDrawer({ onClose }: { onClose: () => void }) {
       <label class="field">
         <span>System prompt</span>
         <textarea
-          id="system" rows={5} dir="auto" defaultValue={system} placeholder="How the model should answer. Not every model heeds it."
+          id="system"
+          rows={5}
+          dir="auto"
+          defaultValue={system}
+          placeholder="How the model should answer. Not every model heeds it."
           onInput={(event) => change(id, (it) => ({ ...it, system: event.currentTarget.value }), false)}
         />
       </label>
       <h3>How tokens are chosen</h3>
       <p class="hint">An empty field is left to the model.</p>
-      {SETTINGS.map((setting) => <Field key={`${setting.name} ${turn}`} setting={setting} />)}
+      {SETTINGS.map((setting) => (
+        <Field key={`${setting.name} ${turn}`} setting={setting} />
+      ))}
       <div class="row">
         <button
-          type="button" disabled={!any}
+          type="button"
+          disabled={!any}
           onClick={() => {
             change(id, (it) => ({ ...it, settings: {} }), false);
             setTurn(turn + 1);
@@ -45,23 +52,41 @@ function Field({ setting }: { setting: Setting }) {
   const set = (field: HTMLInputElement) => {
     const text = field.value.trim();
     // A number field has no text as long as what is in it is no number.
-    const refused = field.validity.badInput ? `${label} is a number.` : text === '' ? undefined : refusal(setting, Number(text));
+    const refused = field.validity.badInput
+      ? `${label} is a number.`
+      : text === ''
+        ? undefined
+        : refusal(setting, Number(text));
     setFault(refused);
     if (refused) return;
-    change(id, (it) => {
-      const { [name]: _, ...others } = it.settings;
-      return { ...it, settings: text === '' ? others : { ...others, [name]: Number(text) } };
-    }, false);
+    change(
+      id,
+      (it) => {
+        const { [name]: _, ...others } = it.settings;
+        return { ...it, settings: text === '' ? others : { ...others, [name]: Number(text) } };
+      },
+      false,
+    );
   };
   return (
     <label class="field number">
       <span>{label}</span>
       <input
-        id={`setting-${name}`} type="number" inputMode="decimal" min={setting.min} max={setting.max} step={step} placeholder="model’s"
-        defaultValue={settings[name] === undefined ? '' : String(settings[name])} aria-describedby={`help-${name}`} aria-invalid={fault !== undefined}
+        id={`setting-${name}`}
+        type="number"
+        inputMode="decimal"
+        min={setting.min}
+        max={setting.max}
+        step={step}
+        placeholder="model’s"
+        defaultValue={settings[name] === undefined ? '' : String(settings[name])}
+        aria-describedby={`help-${name}`}
+        aria-invalid={fault !== undefined}
         onInput={(event) => set(event.currentTarget)}
       />
-      <small id={`help-${name}`} class={fault ? 'fault' : undefined} role={fault ? 'alert' : undefined}>{fault ?? help}</small>
+      <small id={`help-${name}`} class={fault ? 'fault' : undefined} role={fault ? 'alert' : undefined}>
+        {fault ?? help}
+      </small>
     </label>
   );
 }

@@ -6,7 +6,9 @@ import { bytes } from '../ui/format.js';
 export function Status() {
   return (
     <footer class="column">
-      <span id="status" role="status" aria-label="Model and device">{text()}</span>
+      <span id="status" role="status" aria-label="Model and device">
+        {text()}
+      </span>
       <a href="./devices.html">Measure this device</a>
     </footer>
   );
@@ -21,5 +23,7 @@ function text(): string {
     info.device === 'webgpu' ? `WebGPU: ${info.adapter}` : `CPU: ${info.adapter}`,
     info.fallbackReason && `not WebGPU, because ${info.fallbackReason}`,
     `${bytes(info.weightBytes)} of weights`,
-  ].filter(Boolean).join(' · ');
+  ]
+    .filter(Boolean)
+    .join(' · ');
 }

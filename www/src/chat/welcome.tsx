@@ -26,7 +26,9 @@ export function Welcome() {
       {questions.length > 0 && (
         <div id="questions" role="group" aria-label="Questions it knows">
           {questions.map((question) => (
-            <button key={question} type="button" disabled={!canAsk.value} onClick={() => void ask(question)}>{question}</button>
+            <button key={question} type="button" disabled={!canAsk.value} onClick={() => void ask(question)}>
+              {question}
+            </button>
           ))}
         </div>
       )}

@@ -38,7 +38,8 @@ export async function filesOf(dropped: readonly (FileSystemEntry | File)[], most
   const walk = async (entry: FileSystemEntry | File): Promise<void> => {
     if (found.length >= most) return;
     if (entry instanceof File) return void found.push(entry);
-    if (entry.isFile) found.push(await new Promise<File>((resolve, reject) => (entry as FileSystemFileEntry).file(resolve, reject)));
+    if (entry.isFile)
+      found.push(await new Promise<File>((resolve, reject) => (entry as FileSystemFileEntry).file(resolve, reject)));
     if (!entry.isDirectory) return;
     const reader = (entry as FileSystemDirectoryEntry).createReader();
     // A reader gives some at a time, and none at the end.

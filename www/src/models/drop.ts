@@ -20,7 +20,9 @@ export function listen(over: (dragged: boolean) => void): void {
     // What was dropped is readable only during the event.
     // Where a browser has no entry for a file, it has the file.
     const dropped = [...event.dataTransfer!.items].flatMap((item) => item.webkitGetAsEntry() ?? item.getAsFile() ?? []);
-    void take(dropped).catch((error: unknown) => say(`What was dropped could not be read: ${error instanceof Error ? error.message : String(error)}`));
+    void take(dropped).catch((error: unknown) =>
+      say(`What was dropped could not be read: ${error instanceof Error ? error.message : String(error)}`),
+    );
   });
 }
 

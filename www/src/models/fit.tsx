@@ -23,10 +23,29 @@ export function Fit({ model, disabled = false }: { model: Source['model']; disab
       if (!own.signal.aborted) setAnswer({ failure: failureOf(error) });
     }
   };
-  if (!answer) return <button type="button" disabled={disabled} onClick={() => void ask()}>Does it fit?</button>;
-  if ('asking' in answer) return <p class="fit" role="status">Reading its header…</p>;
-  if ('failure' in answer) return <p class="fit fault" role="status">{[answer.failure.what, answer.failure.hint].filter(Boolean).join('; ')}</p>;
-  return <p class={`fit${answer.estimate.fits ? '' : ' fault'}`} role="status">{words(answer.estimate)}</p>;
+  if (!answer)
+    return (
+      <button type="button" disabled={disabled} onClick={() => void ask()}>
+        Does it fit?
+      </button>
+    );
+  if ('asking' in answer)
+    return (
+      <p class="fit" role="status">
+        Reading its header…
+      </p>
+    );
+  if ('failure' in answer)
+    return (
+      <p class="fit fault" role="status">
+        {[answer.failure.what, answer.failure.hint].filter(Boolean).join('; ')}
+      </p>
+    );
+  return (
+    <p class={`fit${answer.estimate.fits ? '' : ' fault'}`} role="status">
+      {words(answer.estimate)}
+    </p>
+  );
 }
 
 function words({ fits, refusal, fileBytes, memoryBytes, contextLength, device: where }: Estimate): string {

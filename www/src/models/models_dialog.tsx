@@ -20,15 +20,29 @@ export default function ModelsDialog({ onClose }: { onClose: () => void }) {
       <section aria-labelledby="models-here">
         <h3 id="models-here">With this page</h3>
         <ul class="models">
-          <Model source={BUILT_IN} facts={['29 million parameters', '19 MB', 'MIT or Apache 2.0']} about="Knows the Rust standard library, and little else." onChoose={choose} />
+          <Model
+            source={BUILT_IN}
+            facts={['29 million parameters', '19 MB', 'MIT or Apache 2.0']}
+            about="Knows the Rust standard library, and little else."
+            onChoose={choose}
+          />
         </ul>
       </section>
       <section aria-labelledby="models-hub">
         <h3 id="models-hub">From the Hugging Face Hub</h3>
-        <p class="hint">The Hub is asked for nothing until you press a button here. What is downloaded is kept in this browser.</p>
+        <p class="hint">
+          The Hub is asked for nothing until you press a button here. What is downloaded is kept in this browser.
+        </p>
         <ul class="models">
           {CATALOG.map(({ name, id, parameters, bytes: size, license, about }) => (
-            <Model key={id} source={{ name, model: id }} facts={[`${parameters} parameters`, roughly(size), license]} about={about} check onChoose={choose} />
+            <Model
+              key={id}
+              source={{ name, model: id }}
+              facts={[`${parameters} parameters`, roughly(size), license]}
+              about={about}
+              check
+              onChoose={choose}
+            />
           ))}
         </ul>
       </section>
@@ -57,8 +71,12 @@ function Model({ source, facts, about, check = false, onChoose }: Properties) {
       </div>
       <div class="row">
         {check && <Fit model={source.model} />}
-        {here ? <span class="here">Loaded</span> : (
-          <button type="button" aria-label={`Load ${source.name}`} onClick={() => onChoose(source)}>Load</button>
+        {here ? (
+          <span class="here">Loaded</span>
+        ) : (
+          <button type="button" aria-label={`Load ${source.name}`} onClick={() => onChoose(source)}>
+            Load
+          </button>
         )}
       </div>
     </li>

@@ -25,7 +25,13 @@ export function OwnModel({ onChoose }: { onChoose: (source: Source) => void }) {
         <label class="field">
           <span>Address of a file or folder, or a name of the Hub</span>
           <input
-            id="model-address" type="text" inputMode="url" autocomplete="off" spellcheck={false} value={text} placeholder="hf:owner/repository:Q4_K_M"
+            id="model-address"
+            type="text"
+            inputMode="url"
+            autocomplete="off"
+            spellcheck={false}
+            value={text}
+            placeholder="hf:owner/repository:Q4_K_M"
             onInput={(event) => {
               setText(event.currentTarget.value);
               setFault(undefined);
@@ -41,8 +47,14 @@ export function OwnModel({ onChoose }: { onChoose: (source: Source) => void }) {
         <Files label="Open files" id="model-files" onFiles={(files) => take(fromFiles(files))} />
         <Files label="Open a folder" id="model-folder" folder onFiles={(files) => take(fromFiles(files))} />
       </div>
-      <p class="hint">Or drop files or a folder on the page. Nothing of them leaves it. GGUF, or a folder as transformers writes it.</p>
-      {fault && <p class="fault" role="alert">{fault}</p>}
+      <p class="hint">
+        Or drop files or a folder on the page. Nothing of them leaves it. GGUF, or a folder as transformers writes it.
+      </p>
+      {fault && (
+        <p class="fault" role="alert">
+          {fault}
+        </p>
+      )}
     </section>
   );
 }
@@ -58,12 +70,19 @@ function Files({ label, id, folder = false, onFiles }: FilesProperties) {
   const field = useRef<HTMLInputElement>(null);
   return (
     <>
-      <button type="button" onClick={() => field.current?.click()}>{label}</button>
+      <button type="button" onClick={() => field.current?.click()}>
+        {label}
+      </button>
       <input
-        id={id} ref={field} type="file" multiple hidden aria-label={label}
+        id={id}
+        ref={field}
+        type="file"
+        multiple
+        hidden
+        aria-label={label}
         {...(folder ? { webkitdirectory: true } : { accept: '.gguf,.safetensors,.json,.model,.jinja' })}
         onChange={() => {
-          const files = [...field.current!.files ?? []];
+          const files = [...(field.current!.files ?? [])];
           field.current!.value = ''; // the same files may be chosen again
           if (files.length > 0) onFiles(files);
         }}

@@ -18,18 +18,47 @@ export function Progress() {
   return (
     <section id="loading" class="column" aria-label={`Loading ${source.name}`}>
       <div class="row">
-        <p id="loading-text" role="status">{text(load)}</p>
-        {state === 'paused' ? <button type="button" id="resume" onClick={resume}>Resume</button> : <button type="button" id="pause" onClick={pause}>Pause</button>}
-        <button type="button" id="cancel" onClick={cancel}>Cancel</button>
+        <p id="loading-text" role="status">
+          {text(load)}
+        </p>
+        {state === 'paused' ? (
+          <button type="button" id="resume" onClick={resume}>
+            Resume
+          </button>
+        ) : (
+          <button type="button" id="pause" onClick={pause}>
+            Pause
+          </button>
+        )}
+        <button type="button" id="cancel" onClick={cancel}>
+          Cancel
+        </button>
       </div>
-      <progress id="progress" max={1} aria-label="Bytes loaded" value={progress?.totalBytes ? progress.loadedBytes / progress.totalBytes : undefined} />
+      <progress
+        id="progress"
+        max={1}
+        aria-label="Bytes loaded"
+        value={progress?.totalBytes ? progress.loadedBytes / progress.totalBytes : undefined}
+      />
       {files.size > 1 && (
         <ul class="files" aria-label="Files">
           {[...files].map(([name, file]) => (
             <li key={name}>
-              <bdi title={name}>{name.replace(/[?#].*/, '').split('/').pop()}</bdi>
-              <span>{bytes(file.loadedBytes)}{file.totalBytes !== undefined && ` of ${bytes(file.totalBytes)}`}</span>
-              <progress max={1} aria-label={name} value={file.totalBytes ? file.loadedBytes / file.totalBytes : undefined} />
+              <bdi title={name}>
+                {name
+                  .replace(/[?#].*/, '')
+                  .split('/')
+                  .pop()}
+              </bdi>
+              <span>
+                {bytes(file.loadedBytes)}
+                {file.totalBytes !== undefined && ` of ${bytes(file.totalBytes)}`}
+              </span>
+              <progress
+                max={1}
+                aria-label={name}
+                value={file.totalBytes ? file.loadedBytes / file.totalBytes : undefined}
+              />
             </li>
           ))}
         </ul>
@@ -39,7 +68,8 @@ export function Progress() {
 }
 
 function text({ state, source, progress }: Loading): string {
-  if (state === 'checking') return `Checking whether ${source.name} fits${loaded.value ? `, while ${loaded.value.source.name} stays loaded` : ''}`;
+  if (state === 'checking')
+    return `Checking whether ${source.name} fits${loaded.value ? `, while ${loaded.value.source.name} stays loaded` : ''}`;
   if (!progress) return state === 'paused' ? 'Paused' : 'Starting';
   const { phase, loadedBytes, totalBytes, from, bytesPerSecond } = progress;
   const amount = `${bytes(loadedBytes)}${totalBytes ? ` of ${bytes(totalBytes)}` : ''}`;

@@ -29,19 +29,42 @@ export function StoredModels({ onChoose }: { onChoose: (source: Source) => void 
   return (
     <section aria-labelledby="models-stored">
       <h3 id="models-stored">Stored in this browser</h3>
-      {fault && <p class="fault" role="alert">{fault}</p>}
+      {fault && (
+        <p class="fault" role="alert">
+          {fault}
+        </p>
+      )}
       {stored && <Usage stored={stored} onPersist={() => void refresh(Engine.models.persist())} />}
       <ul id="stored" class="models">
         {stored?.models.map((model) => (
           <li key={model.id}>
             <div>
-              <strong><bdi>{sourceOf(model).name}</bdi></strong>
-              <small><bdi>{model.id}</bdi></small>
-              <small>{bytes(model.bytes)}{!model.complete && ', not whole yet'} · used {when(model.lastUsed.getTime())}</small>
+              <strong>
+                <bdi>{sourceOf(model).name}</bdi>
+              </strong>
+              <small>
+                <bdi>{model.id}</bdi>
+              </small>
+              <small>
+                {bytes(model.bytes)}
+                {!model.complete && ', not whole yet'} · used {when(model.lastUsed.getTime())}
+              </small>
             </div>
             <div class="row">
-              <button type="button" aria-label={`Load ${sourceOf(model).name} from storage`} onClick={() => onChoose(sourceOf(model))}>{model.complete ? 'Load' : 'Go on'}</button>
-              <button type="button" aria-label={`Free ${sourceOf(model).name}`} onClick={() => void refresh(Engine.models.delete(model.id))}>Free {bytes(model.bytes)}</button>
+              <button
+                type="button"
+                aria-label={`Load ${sourceOf(model).name} from storage`}
+                onClick={() => onChoose(sourceOf(model))}
+              >
+                {model.complete ? 'Load' : 'Go on'}
+              </button>
+              <button
+                type="button"
+                aria-label={`Free ${sourceOf(model).name}`}
+                onClick={() => void refresh(Engine.models.delete(model.id))}
+              >
+                Free {bytes(model.bytes)}
+              </button>
             </div>
           </li>
         ))}
@@ -56,9 +79,17 @@ function Usage({ stored: { models, usage }, onPersist }: { stored: Stored; onPer
   return (
     <div class="row">
       <p class="hint">
-        {bytes(usage.bytes)}{room}. {usage.persisted ? 'The browser keeps them when its disk is full.' : 'The browser may remove them when its disk is full.'}
+        {bytes(usage.bytes)}
+        {room}.{' '}
+        {usage.persisted
+          ? 'The browser keeps them when its disk is full.'
+          : 'The browser may remove them when its disk is full.'}
       </p>
-      {!usage.persisted && <button type="button" onClick={onPersist}>Keep them</button>}
+      {!usage.persisted && (
+        <button type="button" onClick={onPersist}>
+          Keep them
+        </button>
+      )}
     </div>
   );
 }

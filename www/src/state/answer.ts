@@ -87,15 +87,22 @@ async function answer(): Promise<void> {
     change(id, (it) => ({ ...it, model: source.name }));
     running.value = { ...message };
   });
-  const pace = new Pace((speed) => (running.value = { ...message, speed }), () => setMessage(id, { ...message, speed: pace.speed() }));
+  const pace = new Pace(
+    (speed) => (running.value = { ...message, speed }),
+    () => setMessage(id, { ...message, speed: pace.speed() }),
+  );
   let usage: Usage | undefined;
   try {
     const request = { messages, ...source.settings, ...settings, stream: true as const, signal: own.signal };
-    for await (const { choices: [choice], usage: counted } of await engine.chat.completions.create(request)) {
+    for await (const {
+      choices: [choice],
+      usage: counted,
+    } of await engine.chat.completions.create(request)) {
       usage = counted ?? usage;
       if (!choice) continue;
       message.text += choice.delta.content ?? '';
-      if (choice.delta.reasoning_content) message.reasoning = (message.reasoning ?? '') + choice.delta.reasoning_content;
+      if (choice.delta.reasoning_content)
+        message.reasoning = (message.reasoning ?? '') + choice.delta.reasoning_content;
       if (choice.delta.content || choice.delta.reasoning_content) pace.piece();
       if (choice.finish_reason === 'length') message.end = 'length';
     }
@@ -163,6 +170,10 @@ class Pace {
     const first = this.#first;
     if (first === undefined) return { tokens: 0, firstTokenMs: null, tokensPerSecond: null };
     const seconds = (this.#last - first) / 1000;
-    return { tokens: this.#pieces, firstTokenMs: first - this.#start, tokensPerSecond: seconds > 0 ? (this.#pieces - 1) / seconds : null };
+    return {
+      tokens: this.#pieces,
+      firstTokenMs: first - this.#start,
+      tokensPerSecond: seconds > 0 ? (this.#pieces - 1) / seconds : null,
+    };
   }
 }

@@ -45,6 +45,8 @@ async function tooLong(file: Attachment): Promise<string | undefined> {
   const tokens = await engine.countTokens(withFiles('', [...attached.value, file]));
   if (tokens < contextLength) return undefined;
   const characters = Math.floor((file.text.length * contextLength) / tokens);
-  return `“${file.name}” is too long: with it the files have ${tokens.toLocaleString('en')} tokens, and the model’s context has `
-    + `${contextLength.toLocaleString('en')}. About ${characters.toLocaleString('en')} characters would fill it.`;
+  return (
+    `“${file.name}” is too long: with it the files have ${tokens.toLocaleString('en')} tokens, and the model’s context has ` +
+    `${contextLength.toLocaleString('en')}. About ${characters.toLocaleString('en')} characters would fill it.`
+  );
 }

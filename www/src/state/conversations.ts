@@ -23,7 +23,16 @@ let store: Promise<Store | undefined> | undefined;
 
 function empty(): Conversation {
   const now = Date.now();
-  return { id: newId(), title: UNTITLED, created: now, updated: now, model: '', system: '', settings: {}, messages: [] };
+  return {
+    id: newId(),
+    title: UNTITLED,
+    created: now,
+    updated: now,
+    model: '',
+    system: '',
+    settings: {},
+    messages: [],
+  };
 }
 
 /** Reads what is stored; what was said meanwhile stays. */
@@ -38,7 +47,9 @@ export async function restore(): Promise<void> {
   }
   if (!found) {
     store = Promise.resolve(undefined);
-    return say('This browser stores nothing for this page, so conversations are gone when it is closed. You can export them.');
+    return say(
+      'This browser stores nothing for this page, so conversations are gone when it is closed. You can export them.',
+    );
   }
   const known = new Set(conversations.value.map(({ id }) => id));
   conversations.value = sorted([...conversations.value, ...found.filter(({ id }) => !known.has(id))]);
@@ -68,7 +79,11 @@ export function change(id: string, update: (conversation: Conversation) => Conve
 }
 
 export function addMessages(id: string, ...messages: Message[]): void {
-  change(id, (it) => ({ ...it, title: it.title === UNTITLED ? titleOf(messages[0]?.text ?? '') : it.title, messages: [...it.messages, ...messages] }));
+  change(id, (it) => ({
+    ...it,
+    title: it.title === UNTITLED ? titleOf(messages[0]?.text ?? '') : it.title,
+    messages: [...it.messages, ...messages],
+  }));
 }
 
 export function setMessage(id: string, message: Message): void {
@@ -118,11 +133,13 @@ export function remove(id: string): void {
 /** Adds imported conversations, or one that was deleted. One whose name is taken gets another. */
 export function add(all: readonly Conversation[]): void {
   const taken = new Set(conversations.value.map(({ id }) => id));
-  const added = all.filter(({ messages }) => messages.length > 0).map((each) => {
-    const named = taken.has(each.id) ? { ...each, id: newId() } : each;
-    taken.add(named.id);
-    return named;
-  });
+  const added = all
+    .filter(({ messages }) => messages.length > 0)
+    .map((each) => {
+      const named = taken.has(each.id) ? { ...each, id: newId() } : each;
+      taken.add(named.id);
+      return named;
+    });
   conversations.value = sorted([...conversations.value, ...added]);
   for (const each of added) void keep((opened) => opened.put(each));
 }

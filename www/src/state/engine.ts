@@ -67,7 +67,8 @@ const HINTS: { [code: string]: string } = {
 };
 
 export function failureOf(error: unknown): Failure {
-  if (!(error instanceof RlxError)) return { what: error instanceof Error ? error.message : String(error), hint: 'Load the page again.' };
+  if (!(error instanceof RlxError))
+    return { what: error instanceof Error ? error.message : String(error), hint: 'Load the page again.' };
   return { what: error.what + (error.at && ` (${error.at})`), hint: HINTS[error.code] ?? error.hint };
 }
 
@@ -151,7 +152,10 @@ async function recover(engine: Engine, device: boolean): Promise<void> {
   const { source } = loaded.value;
   recovering.value = true;
   say(`${device ? 'The GPU was lost' : 'The model stopped'}, and it is loaded again. What was said is still here.`);
-  const back = await engine.reload().then(() => true, () => false);
+  const back = await engine.reload().then(
+    () => true,
+    () => false,
+  );
   recovering.value = false;
   if (back || loaded.value?.engine !== engine) return;
   engine.dispose();

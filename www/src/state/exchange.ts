@@ -29,11 +29,16 @@ export function importText(text: string): Conversation[] {
   } catch {
     throw new NotConversations('The file is not JSON.');
   }
-  if (!isObject(value) || value['format'] !== FORMAT) throw new NotConversations('The file was not exported by this page.');
-  if (value['version'] !== VERSION) throw new NotConversations(`The file has version ${String(value['version']).slice(0, 20)}, and this page reads version ${VERSION}.`);
+  if (!isObject(value) || value['format'] !== FORMAT)
+    throw new NotConversations('The file was not exported by this page.');
+  if (value['version'] !== VERSION)
+    throw new NotConversations(
+      `The file has version ${String(value['version']).slice(0, 20)}, and this page reads version ${VERSION}.`,
+    );
   const all = value['conversations'];
   if (!Array.isArray(all)) throw new NotConversations('The file has no list of conversations.');
-  if (all.length > MOST_CONVERSATIONS) throw new NotConversations(`The file has more than ${MOST_CONVERSATIONS} conversations.`);
+  if (all.length > MOST_CONVERSATIONS)
+    throw new NotConversations(`The file has more than ${MOST_CONVERSATIONS} conversations.`);
   return all.map((each, i) => conversationOf(each, `Conversation ${i + 1}`));
 }
 
@@ -59,9 +64,11 @@ export function conversationOf(value: unknown, where: string): Conversation {
 function messageOf(value: unknown, where: string): Message {
   if (!isObject(value)) throw new NotConversations(`${where} is not an object.`);
   const { role } = value;
-  if (role !== 'user' && role !== 'assistant') throw new NotConversations(`${where} is by neither the user nor the assistant.`);
+  if (role !== 'user' && role !== 'assistant')
+    throw new NotConversations(`${where} is by neither the user nor the assistant.`);
   const message: Message = { id: newId(), role, text: text(value['text'], `The text of ${where.toLowerCase()}`) };
-  if (value['reasoning'] !== undefined) message.reasoning = text(value['reasoning'], `The reasoning of ${where.toLowerCase()}`);
+  if (value['reasoning'] !== undefined)
+    message.reasoning = text(value['reasoning'], `The reasoning of ${where.toLowerCase()}`);
   if (value['attachments'] !== undefined) message.attachments = attachmentsOf(value['attachments'], where);
   if (['stopped', 'length', 'context', 'failed'].includes(value['end'] as string)) message.end = value['end'] as End;
   if (message.end === 'failed') message.fault = text(value['fault'] ?? '', `The fault of ${where.toLowerCase()}`);
@@ -71,7 +78,8 @@ function messageOf(value: unknown, where: string): Message {
 }
 
 function attachmentsOf(value: unknown, where: string): Attachment[] {
-  if (!Array.isArray(value) || value.length > MOST_ATTACHMENTS) throw new NotConversations(`${where} has attachments that are no list of at most ${MOST_ATTACHMENTS}.`);
+  if (!Array.isArray(value) || value.length > MOST_ATTACHMENTS)
+    throw new NotConversations(`${where} has attachments that are no list of at most ${MOST_ATTACHMENTS}.`);
   return value.map((each) => {
     if (!isObject(each)) throw new NotConversations(`${where} has an attachment that is not an object.`);
     const what = `An attachment of ${where.toLowerCase()}`;
@@ -89,7 +97,8 @@ function speedOf(value: unknown): Speed | undefined {
 
 function text(value: unknown, what: string): string {
   if (typeof value !== 'string') throw new NotConversations(`${what} is not a text.`);
-  if (value.length > MOST_CHARACTERS) throw new NotConversations(`${what} is longer than ${MOST_CHARACTERS.toLocaleString('en')} characters.`);
+  if (value.length > MOST_CHARACTERS)
+    throw new NotConversations(`${what} is longer than ${MOST_CHARACTERS.toLocaleString('en')} characters.`);
   return value;
 }
 

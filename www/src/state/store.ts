@@ -25,15 +25,16 @@ export async function open(): Promise<Store | undefined> {
     return undefined;
   }
   return {
-    all: async () => (await base.getAll(CONVERSATIONS)).flatMap((each) => {
-      try {
-        return [conversationOf(each, 'A stored conversation')];
-      } catch (error) {
-        if (error instanceof NotConversations) return [];
-        throw error;
-      }
-    }),
-    put: async (conversation) => void await base.put(CONVERSATIONS, conversation),
+    all: async () =>
+      (await base.getAll(CONVERSATIONS)).flatMap((each) => {
+        try {
+          return [conversationOf(each, 'A stored conversation')];
+        } catch (error) {
+          if (error instanceof NotConversations) return [];
+          throw error;
+        }
+      }),
+    put: async (conversation) => void (await base.put(CONVERSATIONS, conversation)),
     delete: (id) => base.delete(CONVERSATIONS, id),
   };
 }

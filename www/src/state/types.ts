@@ -56,5 +56,8 @@ export interface Conversation {
 
 /** A name that no other has; `randomUUID` is there in secure contexts alone. */
 export function newId(): string {
-  return globalThis.crypto.randomUUID?.() ?? Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(36)).join('-');
+  return (
+    globalThis.crypto.randomUUID?.() ??
+    Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(36)).join('-')
+  );
 }

@@ -20,7 +20,13 @@ export function CopyButton({ text, label }: { text: string; label: string }) {
     }
   };
   return (
-    <button type="button" class="quiet copy" aria-label={copied ? 'Copied' : label} title={label} onClick={() => void copy()}>
+    <button
+      type="button"
+      class="quiet copy"
+      aria-label={copied ? 'Copied' : label}
+      title={label}
+      onClick={() => void copy()}
+    >
       <Icon name={copied ? 'done' : 'copy'} />
     </button>
   );

@@ -25,13 +25,18 @@ export function Dialog({ title, kind, onClose, children }: Properties) {
   const close = () => element.current?.close();
   return (
     <dialog
-      ref={element} class={kind} aria-labelledby={label} onClose={onClose}
+      ref={element}
+      class={kind}
+      aria-labelledby={label}
+      onClose={onClose}
       onClick={(event) => event.target === element.current && close()}
     >
       <div class="dialog">
         <header>
           <h2 id={label}>{title}</h2>
-          <button type="button" class="quiet" aria-label="Close" onClick={close}><Icon name="close" /></button>
+          <button type="button" class="quiet" aria-label="Close" onClick={close}>
+            <Icon name="close" />
+          </button>
         </header>
         {children}
       </div>

@@ -12,8 +12,14 @@ export function FailureView() {
         <strong id="error-what">{what}</strong>
         {hint && <span id="error-hint">{hint}</span>}
       </div>
-      {again && <button type="button" onClick={again}>Try again</button>}
-      <button type="button" class="quiet" aria-label="Dismiss" onClick={() => (failure.value = undefined)}><Icon name="close" /></button>
+      {again && (
+        <button type="button" onClick={again}>
+          Try again
+        </button>
+      )}
+      <button type="button" class="quiet" aria-label="Dismiss" onClick={() => (failure.value = undefined)}>
+        <Icon name="close" />
+      </button>
     </section>
   );
 }

@@ -2,7 +2,8 @@
 
 export function bytes(count: number): string {
   if (count < 1000) return `${count} bytes`;
-  const [unit, size] = count < 999_950 ? ['kB', 1e3] as const : count < 999_950_000 ? ['MB', 1e6] as const : ['GB', 1e9] as const;
+  const [unit, size] =
+    count < 999_950 ? (['kB', 1e3] as const) : count < 999_950_000 ? (['MB', 1e6] as const) : (['GB', 1e9] as const);
   return `${(count / size).toFixed(unit === 'GB' ? 2 : 1)} ${unit}`;
 }
 
@@ -18,7 +19,8 @@ export function duration(seconds: number): string {
   return plural(Math.round(seconds / 3600), 'hour');
 }
 
-export const plural = (count: number, noun: string): string => `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;
+export const plural = (count: number, noun: string): string =>
+  `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;
 
 /** Milliseconds to two digits, as seconds from a second on. */
 export function milliseconds(ms: number): string {

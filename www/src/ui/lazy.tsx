@@ -10,10 +10,13 @@ export function lazy<P extends object>(fetch: () => Promise<ComponentType<P>>): 
     const [, setFetched] = useState(found !== undefined);
     useEffect(() => {
       if (found) return;
-      fetch().then((component) => {
-        found = component;
-        setFetched(true);
-      }, () => say('A part of the page could not be fetched. Load the page again.'));
+      fetch().then(
+        (component) => {
+          found = component;
+          setFetched(true);
+        },
+        () => say('A part of the page could not be fetched. Load the page again.'),
+      );
     }, []);
     const Found = found;
     return Found ? <Found {...properties} /> : null;

@@ -20,7 +20,9 @@ export function NewsView() {
               {action.label}
             </button>
           )}
-          <button type="button" class="quiet" aria-label="Dismiss" onClick={() => dismiss(id)}><Icon name="close" /></button>
+          <button type="button" class="quiet" aria-label="Dismiss" onClick={() => dismiss(id)}>
+            <Icon name="close" />
+          </button>
         </p>
       ))}
     </div>

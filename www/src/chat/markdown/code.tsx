@@ -8,14 +8,36 @@ import type { Piece } from './highlight.js';
 const LONGEST = 20_000;
 
 export function Code({ text, language, open }: { text: string; language: string; open: boolean }) {
-  const pieces = usePieces(text, language.trim().split(/[\s,{]/)[0]!.toLowerCase(), open);
+  const pieces = usePieces(
+    text,
+    language
+      .trim()
+      .split(/[\s,{]/)[0]!
+      .toLowerCase(),
+    open,
+  );
   const label = language.trim().slice(0, 40);
   return (
     <figure class="code" dir="ltr">
-      <figcaption><bdi>{label || 'text'}</bdi><CopyButton text={text} label="Copy code" /></figcaption>
-      <pre tabIndex={0} aria-label={label ? `Code: ${label}` : 'Code'} role="group"><code>
-        {pieces ? pieces.map(({ kind, text: part }, i) => (kind ? <span key={i} class={kind}>{part}</span> : part)) : text}
-      </code></pre>
+      <figcaption>
+        <bdi>{label || 'text'}</bdi>
+        <CopyButton text={text} label="Copy code" />
+      </figcaption>
+      <pre tabIndex={0} aria-label={label ? `Code: ${label}` : 'Code'} role="group">
+        <code>
+          {pieces
+            ? pieces.map(({ kind, text: part }, i) =>
+                kind ? (
+                  <span key={i} class={kind}>
+                    {part}
+                  </span>
+                ) : (
+                  part
+                ),
+              )
+            : text}
+        </code>
+      </pre>
     </figure>
   );
 }
@@ -26,7 +48,10 @@ function usePieces(text: string, language: string, open: boolean): readonly Piec
   useEffect(() => {
     if (open || language === '' || text.length > LONGEST) return;
     let current = true;
-    void import('./highlight.js').then(({ highlight }) => current && setFound({ text, pieces: highlight(text, language) }), () => {});
+    void import('./highlight.js').then(
+      ({ highlight }) => current && setFound({ text, pieces: highlight(text, language) }),
+      () => {},
+    );
     return () => {
       current = false;
     };

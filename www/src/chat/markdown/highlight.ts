@@ -19,7 +19,25 @@ import typescript from 'highlight.js/lib/languages/typescript';
 import xml from 'highlight.js/lib/languages/xml';
 import yaml from 'highlight.js/lib/languages/yaml';
 
-const LANGUAGES = { bash, c, cpp, csharp, css, diff, go, java, javascript, json, kotlin, python, rust, sql, typescript, xml, yaml };
+const LANGUAGES = {
+  bash,
+  c,
+  cpp,
+  csharp,
+  css,
+  diff,
+  go,
+  java,
+  javascript,
+  json,
+  kotlin,
+  python,
+  rust,
+  sql,
+  typescript,
+  xml,
+  yaml,
+};
 for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(name, language);
 
 /** A piece of code, and the class of its colour. */
@@ -41,7 +59,8 @@ export function highlight(code: string, language: string): readonly Piece[] | un
   const pieces: Piece[] = [];
   const walk = (node: Node | string, kind: string | undefined) => {
     if (typeof node === 'string') pieces.push({ kind, text: node });
-    else for (const child of node.children ?? []) walk(child, node.scope ? `code-${node.scope.split(/[.:]/)[0]}` : kind);
+    else
+      for (const child of node.children ?? []) walk(child, node.scope ? `code-${node.scope.split(/[.:]/)[0]}` : kind);
   };
   walk((_emitter as unknown as { root: Node }).root, undefined);
   return pieces;

@@ -30,17 +30,20 @@ const TOO_DEEP = /^(?:(?:[ \t]*(?:[>*+-]|\d{1,9}[.)])){40}|[ \t]{80,}(?:[>*+-]|\
 const RULES = /^ {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,})$/gm;
 
 /** Formulas, which stay as they are: asterisks and underscores in them mean no emphasis. */
-const FORMULA = /^(?:\$\$(?:[^$\\]|\\[^])+?\$\$|\\\([^\n]+?\\\)|\\\[[^]+?\\\]|\$(?![\s$])(?:[^$\\\n]|\\.)*?[^\s$\\]\$(?!\d))/;
+const FORMULA =
+  /^(?:\$\$(?:[^$\\]|\\[^])+?\$\$|\\\([^\n]+?\\\)|\\\[[^]+?\\\]|\$(?![\s$])(?:[^$\\\n]|\\.)*?[^\s$\\]\$(?!\d))/;
 const BLOCK_FORMULA = /^(?:\$\$(?:[^$\\]|\\[^])+?\$\$|\\\[[^]+?\\\])[ \t]*(?:\n|$)/;
 
 const formula = (name: string, level: 'block' | 'inline', rule: RegExp) => ({
   name,
   level,
   // A block cuts no paragraph in two; there a formula is inline.
-  ...(level === 'inline' && { start: (text: string) => {
-    const at = text.search(/\$|\\[([]/);
-    return at < 0 ? undefined : at;
-  } }),
+  ...(level === 'inline' && {
+    start: (text: string) => {
+      const at = text.search(/\$|\\[([]/);
+      return at < 0 ? undefined : at;
+    },
+  }),
   tokenizer: (text: string): Tokens.Generic | undefined => {
     const found = rule.exec(text.slice(0, LONGEST_INLINE));
     return found ? { type: name, raw: found[0], text: found[0].trim() } : undefined;

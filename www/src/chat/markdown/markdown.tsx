@@ -11,7 +11,9 @@ export function Markdown({ text, open }: { text: string; open: boolean }) {
   const { blocks } = (before.current = lex(text, before.current));
   return (
     <div class="markdown">
-      {blocks.map((block, i) => <BlockView key={i} block={block} open={open && i === blocks.length - 1} />)}
+      {blocks.map((block, i) => (
+        <BlockView key={i} block={block} open={open && i === blocks.length - 1} />
+      ))}
     </div>
   );
 }
@@ -22,7 +24,12 @@ class BlockView extends Component<{ block: Block; open: boolean }> {
   }
 
   override render({ block, open }: { block: Block; open: boolean }) {
-    if (!block.token) return <p class="raw" dir="auto">{block.raw}</p>;
+    if (!block.token)
+      return (
+        <p class="raw" dir="auto">
+          {block.raw}
+        </p>
+      );
     return <TokenView token={block.token} open={open} />;
   }
 }

@@ -14,7 +14,15 @@ export function nodes(tokens: readonly Token[] | undefined, depth: number): Comp
 }
 
 /** An element for a token; `open` where more of it may come. */
-export function TokenView({ token, depth = 0, open = false }: { token: Token; depth?: number; open?: boolean }): JSX.Element | null {
+export function TokenView({
+  token,
+  depth = 0,
+  open = false,
+}: {
+  token: Token;
+  depth?: number;
+  open?: boolean;
+}): JSX.Element | null {
   if (depth > DEEPEST) return <>{token.raw}</>;
   const inside = () => nodes((token as Tokens.Generic).tokens, depth);
   switch (token.type) {
@@ -26,7 +34,13 @@ export function TokenView({ token, depth = 0, open = false }: { token: Token; de
     case 'heading':
       return <Heading level={(token as Tokens.Heading).depth}>{inside()}</Heading>;
     case 'code':
-      return <Code text={(token as Tokens.Code).text} language={(token as Tokens.Code).lang ?? ''} open={open && !closed(token.raw)} />;
+      return (
+        <Code
+          text={(token as Tokens.Code).text}
+          language={(token as Tokens.Code).lang ?? ''}
+          open={open && !closed(token.raw)}
+        />
+      );
     case 'blockquote':
       return <blockquote dir="auto">{inside()}</blockquote>;
     case 'list':
@@ -36,9 +50,17 @@ export function TokenView({ token, depth = 0, open = false }: { token: Token; de
     case 'hr':
       return <hr />;
     case 'formulaBlock':
-      return <pre class="formula" dir="ltr" tabIndex={0}>{(token as Tokens.Generic)['text']}</pre>;
+      return (
+        <pre class="formula" dir="ltr" tabIndex={0}>
+          {(token as Tokens.Generic)['text']}
+        </pre>
+      );
     case 'formula':
-      return <span class="formula" dir="ltr">{(token as Tokens.Generic)['text']}</span>;
+      return (
+        <span class="formula" dir="ltr">
+          {(token as Tokens.Generic)['text']}
+        </span>
+      );
     case 'strong':
       return <strong>{inside()}</strong>;
     case 'em':
@@ -60,7 +82,13 @@ export function TokenView({ token, depth = 0, open = false }: { token: Token; de
     case 'text':
       return <>{(token as Tokens.Text).tokens ? inside() : decoded((token as Tokens.Text).text)}</>;
     case 'html':
-      return depth <= 1 && (token as Tokens.HTML).block ? <p class="raw" dir="auto">{token.raw.trimEnd()}</p> : <>{token.raw}</>;
+      return depth <= 1 && (token as Tokens.HTML).block ? (
+        <p class="raw" dir="auto">
+          {token.raw.trimEnd()}
+        </p>
+      ) : (
+        <>{token.raw}</>
+      );
     default:
       return <>{token.raw}</>;
   }
@@ -81,7 +109,14 @@ function Heading({ level, children }: { level: number; children: ComponentChildr
 function List({ list, depth }: { list: Tokens.List; depth: number }) {
   const items = list.items.map((item, i) => (
     <li key={i} dir="auto" class={item.task ? 'task' : undefined}>
-      {item.task && <input type="checkbox" checked={item.checked ?? false} disabled aria-label={item.checked ? 'Done' : 'Not done'} />}
+      {item.task && (
+        <input
+          type="checkbox"
+          checked={item.checked ?? false}
+          disabled
+          aria-label={item.checked ? 'Done' : 'Not done'}
+        />
+      )}
       {nodes(item.tokens, depth)}
     </li>
   ));
@@ -94,11 +129,23 @@ function Table({ table, depth }: { table: Tokens.Table; depth: number }) {
     <div class="scroll" tabIndex={0} role="group" aria-label="Table">
       <table>
         <thead>
-          <tr>{table.header.map((cell, i) => <th key={i} scope="col" dir="auto" class={side(cell.align)}>{nodes(cell.tokens, depth)}</th>)}</tr>
+          <tr>
+            {table.header.map((cell, i) => (
+              <th key={i} scope="col" dir="auto" class={side(cell.align)}>
+                {nodes(cell.tokens, depth)}
+              </th>
+            ))}
+          </tr>
         </thead>
         <tbody>
           {table.rows.map((row, i) => (
-            <tr key={i}>{row.map((cell, j) => <td key={j} dir="auto" class={side(cell.align)}>{nodes(cell.tokens, depth)}</td>)}</tr>
+            <tr key={i}>
+              {row.map((cell, j) => (
+                <td key={j} dir="auto" class={side(cell.align)}>
+                  {nodes(cell.tokens, depth)}
+                </td>
+              ))}
+            </tr>
           ))}
         </tbody>
       </table>
@@ -109,7 +156,11 @@ function Table({ table, depth }: { table: Tokens.Table; depth: number }) {
 function Link({ link, depth }: { link: Tokens.Link; depth: number }) {
   const address = safeAddress(link.href);
   if (address === undefined) return <>{link.raw}</>;
-  return <a href={address} title={address} target="_blank" rel="noopener noreferrer"><bdi>{nodes(link.tokens, depth)}</bdi></a>;
+  return (
+    <a href={address} title={address} target="_blank" rel="noopener noreferrer">
+      <bdi>{nodes(link.tokens, depth)}</bdi>
+    </a>
+  );
 }
 
 /** Images are not fetched: who reads an answer would be known to whoever the model names. */
