@@ -40,11 +40,23 @@ export function fetched(rows, { threads }) {
   return ['rlx', 'engine_worker', 'error', threads ? 'rlx_wasm_threads' : 'rlx_wasm', ...(threads ? ['worker'] : [])].map((name) => script(rows, name));
 }
 
-/** The page's own: its script, style and document. Its dialogs and the colours of code are fetched when they are used. */
+/**
+ * The page's own: its script, what that imports beside the package's, style and document. Its dialogs, its other views and
+ * the colours of code are fetched when they are used.
+ */
 export function ownOf(rows) {
   // The page that measures a device has its own.
   const own = ({ part, name }) => (part === 'style' || part === 'page') && /(^|\/)index\b/.test(name);
-  return [script(rows, 'index'), ...rows.filter(own)];
+  const scripts = [script(rows, 'index')];
+  for (const { name } of scripts) {
+    const text = readFileSync(inRoot('www', 'dist', name), 'utf8');
+    for (const [, file] of text.matchAll(/\b(?:from|import)"\.\/([^"]+)"/g)) {
+      const row = rows.find((each) => each.name === `assets/${file}`);
+      if (row && !scripts.includes(row)) scripts.push(row);
+    }
+  }
+  const packaged = ['rlx', 'error'].map((name) => new RegExp(`(^|/)${name}-[^/]{8}\\.js$`));
+  return [...scripts.filter(({ name }) => !packaged.some((one) => one.test(name))), ...rows.filter(own)];
 }
 
 function script(rows, wanted) {
@@ -59,8 +71,9 @@ export async function sizeReport() {
   for (const { part, name, bytes, gzip } of rows) {
     print(`${String(gzip).padStart(9)} gzip -9  ${String(bytes).padStart(9)} bytes  ${part}: ${name}`);
   }
-  // The bundler copies the other networks' build too; no script of the demo knows it.
-  const scripts = rows.filter(({ part }) => part === 'JavaScript').map(({ name }) => readFileSync(inRoot('www', 'dist', name), 'utf8'));
+  // What looks inside a model has the build for other networks; no script that a chat fetches knows it.
+  const first = [...fetched(rows, { threads: false }), ...fetched(rows, { threads: true }), ...ownOf(rows)];
+  const scripts = first.filter(({ part }) => part === 'JavaScript').map(({ name }) => readFileSync(inRoot('www', 'dist', name), 'utf8'));
   const [{ name: other }] = GRAPHS; // and the beginning of its sister's name
   if (scripts.some((text) => text.includes(other))) throw new Stop(`the demo's scripts name ${other}.wasm, which a page for chat does not need`);
   const wasm = rows.filter(({ part }) => part === 'wasm');

@@ -19,6 +19,12 @@ import { NewsView } from './ui/news_view.js';
 const SettingsDrawer = lazy(async () => (await import('./chat/settings_drawer.js')).default);
 const ModelsDialog = lazy(async () => (await import('./models/models_dialog.js')).default);
 
+const InspectView = lazy(async () => (await import('./inspect/view.js')).default);
+
+/** The view in place of the chat, by the address's fragment, so that it can be gone back from and linked to. */
+const INSPECT = '#inspect';
+const fragment = signal(location.hash);
+addEventListener('hashchange', () => (fragment.value = location.hash));
 /** What lies over the page. */
 const over = signal<'conversations' | 'settings' | 'models' | undefined>(undefined);
 /** Whether there is room for the list of conversations beside the chat. */
@@ -34,6 +40,14 @@ listen((over) => (dragged.value = over));
 export function App() {
   const name = loaded.value?.source.name ?? loading.value?.source.name ?? 'No model';
   const close = () => (over.value = undefined);
+  if (fragment.value === INSPECT) {
+    return (
+      <>
+        <InspectView onClose={() => (location.hash = '')} />
+        <NewsView />
+      </>
+    );
+  }
   return (
     <>
       {wide.value && (

@@ -9,6 +9,7 @@ export function Status() {
       <span id="status" role="status" aria-label="Model and device">
         {text()}
       </span>
+      <a href="#inspect">Look inside the model</a>
       <a href="./devices.html">Measure this device</a>
     </footer>
   );

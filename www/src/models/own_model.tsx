@@ -5,7 +5,8 @@ import type { Source } from '../state/engine.js';
 import { fromFiles, fromText } from './choose.js';
 import { Fit } from './fit.js';
 
-export function OwnModel({ onChoose }: { onChoose: (source: Source) => void }) {
+/** `inspect`: the model is only looked at, so that it need not fit, and is not what a drop on the page means. */
+export function OwnModel({ onChoose, inspect = false }: { onChoose: (source: Source) => void; inspect?: boolean }) {
   const [text, setText] = useState('');
   const [fault, setFault] = useState<string>();
   const take = (source: Source | string) => {
@@ -39,8 +40,10 @@ export function OwnModel({ onChoose }: { onChoose: (source: Source) => void }) {
           />
         </label>
         <div class="row">
-          <button type="submit">Load</button>
-          <Fit key={text} model={typeof given === 'string' ? '' : given.model} disabled={typeof given === 'string'} />
+          <button type="submit">{inspect ? 'Inspect' : 'Load'}</button>
+          {!inspect && (
+            <Fit key={text} model={typeof given === 'string' ? '' : given.model} disabled={typeof given === 'string'} />
+          )}
         </div>
       </form>
       <div class="row">
@@ -48,7 +51,8 @@ export function OwnModel({ onChoose }: { onChoose: (source: Source) => void }) {
         <Files label="Open a folder" id="model-folder" folder onFiles={(files) => take(fromFiles(files))} />
       </div>
       <p class="hint">
-        Or drop files or a folder on the page. Nothing of them leaves it. GGUF, or a folder as transformers writes it.
+        {!inspect && 'Or drop files or a folder on the page. '}
+        Nothing of them leaves it. GGUF, or a folder as transformers writes it.
       </p>
       {fault && (
         <p class="fault" role="alert">
