@@ -17,6 +17,10 @@ export function Memory({
     documentElement.querySelectorAll('script').forEach((each) => each.remove());
     documentElement.setAttribute('width', '100%');
     documentElement.removeAttribute('height');
+    documentElement.setAttribute(
+      'aria-label',
+      'The arena: time to the right, bytes upwards, a rectangle for each buffer',
+    );
     root.replaceChildren(document.importNode(documentElement, true));
   }, [memory]);
   return (
@@ -26,12 +30,7 @@ export function Memory({
         take {bytes(unsharedBytes)}, and at most {bytes(largestLiveBytes)} are needed at one time. Weights take{' '}
         {bytes(weightBytes)}, caches and other states {bytes(stateBytes)}.
       </p>
-      <div
-        class="picture"
-        ref={place}
-        role="img"
-        aria-label="The arena: time from left to right, bytes upwards, a rectangle for each buffer"
-      />
+      <div class="picture" ref={place} />
     </section>
   );
 }
