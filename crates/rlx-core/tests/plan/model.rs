@@ -163,7 +163,11 @@ fn no_program_of_a_real_model_misses_a_fusion() {
             // Quantisation is a step of its own, and pays in the products.
             let quantizes = what.ends_with("int8");
             assert!(quantizes || after.launches <= before.launches, "{what}, {}\n{report}", p.name);
-            assert!(quantizes || after.time_us <= before.time_us, "{what}, {}\n{report}", p.name);
+            // Sums of few rows' splits are written for more workers, which the model of costs does not count.
+            let mut joins = p.steps.iter().filter(|s| s.op.name() == "attention_join");
+            let several = joins.any(|s| s.op.control(s.operands.len()).is_some());
+            let spends = quantizes || several;
+            assert!(spends || after.time_us <= before.time_us, "{what}, {}\n{report}", p.name);
             assert_eq!(after.launches, p.steps.len() as u64, "{what}, {}", p.name);
             let gains = target.name == "webgpu" && p.name == "decode" && !quantizes;
             assert!(!gains || after.launches * 2 < before.launches, "{what}\n{report}");
