@@ -31,7 +31,7 @@ use rlx_core::runtime::device::{
     self, AnyId, Bytes, Copy, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId,
     SessionId, Submission, TensorId, Ticket, TimedSubmission,
 };
-use rlx_core::target::{Limits, Target};
+use rlx_core::target::{Limits, RowSplits, Target};
 use rlx_core::{Code, Error, Result};
 use run::Run;
 use staging::Staging;
@@ -161,7 +161,11 @@ impl<G: Gpu> WebGpuDevice<G> {
             storage_buffers: info.max_storage_buffers,
             alignment: 256,
         };
-        let target = crate::target(limits);
+        let mut target = crate::target(limits);
+        if let (true, Some(splits)) = (info.software, &mut target.attention_splits) {
+            // A simulated GPU has no idle cores: a tile has one split, and workgroups are no more than without.
+            splits.rows = splits.rows.map(|rows| RowSplits { parts: 1, ..rows });
+        }
         WebGpuDevice {
             gpu,
             target,

@@ -88,7 +88,6 @@ struct Candidate {
     tuning: Tuning,
     program: ProgramId,
     least: f64,
-    submissions: u32,
 }
 
 /// What a run has found, and why.
@@ -220,24 +219,28 @@ impl<G: Gpu> Run<'_, G> {
             self.device.tuning.set(tuning);
             let program = Arc::new(self.workload.program(steps(&tuning)?));
             let (program, ticket) = self.device.build(self.model, program)?;
-            let submissions = SEEN.len() as u32;
-            candidates.push(Candidate { tuning, program, least: f64::INFINITY, submissions });
+            candidates.push(Candidate { tuning, program, least: f64::INFINITY });
             self.wait(ticket).await?;
             // The first submission makes what is made once.
             self.submit(session, program, 1).await?;
         }
         let begin = (self.now)();
+        // As many for each: what one submission costs by itself would weigh more where there are few.
+        let (mut submissions, mut fastest) = (SEEN.len() as u32, f64::INFINITY);
         for round in 0..ROUNDS {
             for c in candidates.iter_mut() {
-                let ms = self.submit(session, c.program, c.submissions).await?;
-                let one = ms / f64::from(c.submissions);
+                let ms = self.submit(session, c.program, submissions).await?;
+                let one = ms / f64::from(submissions);
                 if round == 0 {
-                    let wanted = (LONG_ENOUGH / one.max(0.1)).ceil().clamp(1.0, SUBMISSIONS) as u32;
-                    // Each of `SEEN` as often.
-                    c.submissions = wanted.next_multiple_of(SEEN.len() as u32);
+                    fastest = fastest.min(one);
                 } else {
                     c.least = c.least.min(one);
                 }
+            }
+            if round == 0 {
+                let wanted = (LONG_ENOUGH / fastest.max(0.1)).ceil().clamp(1.0, SUBMISSIONS) as u32;
+                // Each of `SEEN` as often.
+                submissions = wanted.next_multiple_of(SEEN.len() as u32);
             }
             if round > 0 && (self.now)() - begin > PATIENCE {
                 break;
