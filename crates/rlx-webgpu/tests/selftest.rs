@@ -14,7 +14,7 @@ use rlx_cpu::{CpuDevice, CpuOptions};
 use rlx_webgpu::WebGpuDevice;
 use rlx_webgpu::device::Probes;
 use rlx_webgpu::gpu::native::NativeGpu;
-use rlx_webgpu::gpu::{PACKED_DOT, SUBGROUPS, Wgsl};
+use rlx_webgpu::gpu::{Gpu, GpuInfo, PACKED_DOT, SUBGROUPS, Wgsl};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -347,7 +347,7 @@ fn a_wrong_kernel_of_any_family_is_an_error() {
     }
 }
 
-/// A short prompt behind the first one has two splits of positions.
+/// A short prompt behind the first one has two splits of positions, on a device that is not simulated.
 #[test]
 fn a_wrong_split_of_few_rows_is_an_error() {
     let options = ModelOptions::chat(512).with_short(64);
@@ -361,7 +361,8 @@ fn a_wrong_split_of_few_rows_is_an_error() {
         CHANGE.set((from, to));
         CHANGED.set(0);
         let gpu = NativeGpu::new(None).expect("these tests need a WebGPU adapter");
-        let device = Arc::new(WebGpuDevice::with_wgsl(Faulty::new(gpu, change), Wgsl::default()));
+        let info = GpuInfo { wgsl: Wgsl::default(), software: false, ..gpu.info() };
+        let device = Arc::new(WebGpuDevice::with_info(Faulty::new(gpu, change), info));
         let got = tested_by(&device, &files(Q4), &options, 4096);
         assert!(CHANGED.get() > 0, "no shader has {from}");
         match from {
