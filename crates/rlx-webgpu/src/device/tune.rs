@@ -42,8 +42,8 @@ const PATIENCE: f64 = 1500.0;
 const GAIN: f64 = 0.97;
 
 /// Results and elements of products of each class: a model's of a billion parameters, and one's of eight. What is
-/// faster with rows of 2,048 may be slower with rows of 4,096, and one choice serves both. Of the larger model's longest
-/// matrices there are fewer rows, so that half of the smallest binding has room for them.
+/// faster with rows of 2,048 may be slower with rows of 4,096, and one choice serves both. The larger model's longest
+/// matrices have fewer rows here, so that half of the smallest binding has room for them.
 fn sizes(class: Class) -> [(u64, u64); 2] {
     match class {
         Class::Short => [(2048, 2048), (4096, 4096)],
