@@ -104,17 +104,19 @@ test('a directory and a stream answer', async () => {
 });
 
 test('what a model would need is known from its headers', async () => {
-  const { needs, tooBig, info } = await inPage.evaluate(async (model) => {
+  const { needs, stored, tooBig, info } = await inPage.evaluate(async (model) => {
     const { Engine } = await import('/dist/index.js');
     const options = { model, device: 'cpu', contextLength: 256 };
     const needs = await Engine.estimate(options);
     const engine = await Engine.load(options);
     const info = engine.info();
     engine.dispose();
+    const stored = await Engine.estimate(options);
     const { fits, refusal, ...rest } = await Engine.estimate({ model: '/big.gguf', device: 'cpu' });
-    return { needs, tooBig: { ...rest, fits, code: refusal?.code }, info };
+    return { needs, stored, tooBig: { ...rest, fits, code: refusal?.code }, info };
   }, `/${model}`);
   assert.deepEqual([needs.device, needs.fits, needs.fileBytes, needs.downloadBytes], ['cpu', true, bytes, bytes]);
+  assert.deepEqual([stored.fileBytes, stored.downloadBytes], [bytes, 0], 'what is stored is not downloaded');
   for (const key of ['contextLength', 'weightBytes', 'memoryBytes']) assert.equal(needs[key], info[key], key);
   assert.deepEqual([tooBig.fits, tooBig.code, tooBig.fileBytes], [false, 'out_of_memory', big.bytes]);
   assert.ok(tooBig.memoryBytes > tooBig.availableBytes);

@@ -40,7 +40,7 @@ export async function estimate(options: EstimateOptions): Promise<Estimate> {
     const { device, fallbackReason } = chosen.options;
     return {
       device, fallbackReason, fits: refusal === undefined,
-      fileBytes: sum(shards), downloadBytes: sum(shards.filter(({ source }) => source.kind === 'network')),
+      fileBytes: sum(shards), downloadBytes: sum(shards.filter(({ from }) => from === 'network')),
       ...needs,
       ...(refusal !== undefined && { refusal: toRlxError(JSON.stringify(refusal)) }),
     };

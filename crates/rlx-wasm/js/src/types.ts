@@ -339,7 +339,7 @@ export interface Estimate {
   fits: boolean;
   /** Why not, with the longest context that would fit. */
   refusal?: Error;
-  /** Bytes of the files of weights, and those of them that are not stored yet; null if a server does not say. */
+  /** Bytes of the files of weights, and of those of them that are not stored whole; null if a server does not say. */
   fileBytes: number | null;
   downloadBytes: number | null;
   /** Positions of the caches. */

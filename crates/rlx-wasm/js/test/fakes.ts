@@ -364,6 +364,12 @@ export class FakeSession implements WasmSession {
   }
   put() {}
   async finishLoad() {}
+  async inspect() {
+    return '{"model":null,"target":"cpu","programs":[]}';
+  }
+  program() {
+    return '{}';
+  }
   entries() {
     return '[]';
   }

@@ -47,7 +47,7 @@ test('times, and why there are none, come into the report', async () => {
   });
 
   const tuned: WasmTuned = {
-    key: 'a GPU; ; rlx 1.2.3', kernels: 7, adapter: 'a GPU', features: ['subgroups'], demoted: [], subgroups: '32 lanes', target: 'webgpu', tuning: 'short=64x2 parts=64',
+    key: 'a GPU; ; rlx 1.2.3, kernels 7', version: '1.2.3', kernels: 7, adapter: 'a GPU', features: ['subgroups'], demoted: [], subgroups: '32 lanes', target: 'webgpu', tuning: 'short=64x2 parts=64',
     tried: ['short short=256x1 parts=256', 'short short=64x2 parts=256', 'parts short=64x2 parts=64'], ms: [3, 2, 0.5],
   };
   const report = reportOf(tuned, { software: false, rate: 1e9, forms: [forms] });
