@@ -52,7 +52,9 @@ await main(async () => {
   // One library is CommonJS. Nothing else needs bundling beforehand, and a search for it would stumble over builds that
   // are not made yet.
   const optimizeDeps = { noDiscovery: true, include: ['highlight.js/lib/core'] };
-  const server = await createServer({ root: inRoot('www'), server: { port: 8080 }, plugins: [onDemand], optimizeDeps });
+  // Builds that are made on demand are waited for: a page that is open must not begin anew with each.
+  const watch = { ignored: [`${dist}/**`] };
+  const server = await createServer({ root: inRoot('www'), server: { port: 8080, watch }, plugins: [onDemand], optimizeDeps });
   await server.listen();
   const address = server.resolvedUrls?.local[0] ?? 'http://localhost:8080/';
   say(`the demo is at ${address} (Ctrl-C stops it)`);

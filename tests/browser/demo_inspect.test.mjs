@@ -106,5 +106,8 @@ test('the chat is as it was, and the browser goes back to the look inside', asyn
   assert.equal(await answers.count(), 2);
   await page.goBack();
   await page.locator('.stage').first().waitFor();
+  await page.reload();
+  await page.locator('.stage').first().waitFor();
+  assert.match(await page.locator('h2').textContent(), /^Inside rustdoc-2m/, 'a link to the view shows the page\'s model');
   assert.deepEqual(faults(logs), []);
 });

@@ -3,7 +3,7 @@
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { OwnModel } from '../models/own_model.js';
-import { loaded } from '../state/engine.js';
+import { loaded, loading } from '../state/engine.js';
 import { Icon } from '../ui/icons.js';
 import { Listing } from './listing.js';
 import { Memory } from './memory.js';
@@ -36,7 +36,8 @@ const tab = signal<keyof typeof TABS>('stages');
 
 export default function InspectView({ onClose }: { onClose: () => void }) {
   useEffect(() => {
-    if (loaded.value) void open(loaded.value.source);
+    const source = loaded.value?.source ?? loading.value?.source;
+    if (source) void open(source);
     return close;
   }, []);
   return (
