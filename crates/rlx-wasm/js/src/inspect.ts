@@ -8,19 +8,15 @@
  * ```
  */
 
-import { chooseDevice, engineOptions, opener } from './bring.js';
-import { RlxError, throwIfAborted, toRlxError, usage } from './error.js';
-import { openModel } from './folder.js';
+import { engineOptions } from './bring.js';
+import { RlxError, toRlxError, usage } from './error.js';
 import type { GpuHost } from './gpu_host.js';
 import { loadGraphs } from './graphs_module.js';
+import { lookAtHeaders } from './headers.js';
 import type { InspectedModel, InspectedProgram, InspectOptions } from './inspect_types.js';
-import { Integrity } from './integrity.js';
 import './lazy_here.js';
-import { inParallel, readHeader, unlessBad } from './loader.js';
 import { sessionFiles } from './network_files.js';
 import { checkOptions } from './options.js';
-import { platform } from './platform.js';
-import type { ShardReader } from './shard.js';
 import type { LoadOptions } from './types.js';
 import type { WasmInspection, WasmSession, WasmSessionOptions } from './wasm_session.js';
 
@@ -94,43 +90,17 @@ export async function inspect(options: InspectOptions): Promise<Inspection> {
   const files = sessionFiles(network);
   const language: LoadOptions = { model: '', ...given({ kv, activations, blockLength, conversationBytes }) };
   checkOptions(language);
-  const { signal } = options;
-  throwIfAborted(signal);
-  const abort = new AbortController();
-  const stop = () => abort.abort();
-  signal?.addEventListener('abort', stop, { once: true });
-  let shards: ShardReader[] = [];
-  let host: GpuHost | null = null;
-  let wasm: WasmSession | undefined;
-  try {
-    const chosen = await chooseDevice(options);
-    host = chosen.host;
-    const { create } = await loadGraphs(options.wasm);
-    throwIfAborted(signal);
-    const own: WasmSessionOptions = { embed: null };
-    const session = create(JSON.stringify({ ...chosen.options, ...engineOptions(language), ...own, threads: 1 }), platform, host);
-    wasm = session;
-    if (files.graph !== undefined) session.text('graph', 'graph', new TextEncoder().encode(files.graph));
-    shards = await openModel(session, files, { host, abort, open: opener(options, files.items, new Integrity({}), abort.signal) });
-    await inParallel(shards, abort, async (shard, i) => {
-      await readHeader(shard, i, { engine: session, host, abort }, () => {});
-      await shard.pause();
-    });
-    const about = JSON.parse(await unlessBad(shards, session.inspect())) as WasmInspection;
-    throwIfAborted(signal);
-    const inspection = new Inspection({ wasm: session, host }, about, chosen.options.fallbackReason);
-    [wasm, host] = [undefined, null];
+  const embed: WasmSessionOptions = { embed: null };
+  const { graph } = files;
+  return lookAtHeaders(options, {
+    files,
+    module: () => loadGraphs(options.wasm),
+    own: { ...engineOptions(language), ...embed },
+    prepare: (wasm: WasmSession) => graph !== undefined && wasm.text('graph', 'graph', new TextEncoder().encode(graph)),
+    ask: (wasm) => wasm.inspect(),
+  }, ({ wasm, host, options: { fallbackReason }, text }, keep) => {
+    const inspection = new Inspection({ wasm, host }, JSON.parse(text) as WasmInspection, fallbackReason);
+    keep();
     return inspection;
-  } catch (error) {
-    throwIfAborted(signal);
-    throw toRlxError(error);
-  } finally {
-    signal?.removeEventListener('abort', stop);
-    await Promise.all(shards.map((shard) => shard.close()));
-    try {
-      wasm?.dispose();
-    } finally {
-      host?.dispose();
-    }
-  }
+  });
 }

@@ -225,7 +225,7 @@ impl<G: Gpu> Run<'_, G> {
             self.submit(session, program, 1).await?;
         }
         let begin = (self.now)();
-        // As many for each: what one submission costs by itself would weigh more where there are few.
+        // Each candidate gets equally many: the fixed cost of a submission would weigh more where there are few.
         let (mut submissions, mut fastest) = (SEEN.len() as u32, f64::INFINITY);
         for round in 0..ROUNDS {
             for c in candidates.iter_mut() {
@@ -281,15 +281,15 @@ impl Workload {
         let limits = device.target().limits;
         let simulated = device.info.software;
         let (most, layers) = if simulated { (FEW_WEIGHTS, FEW_LAYERS) } else { (WEIGHTS, LAYERS) };
-        let of_sizes = if simulated { 1 } else { HEAD.len() };
+        let timed_sizes = if simulated { 1 } else { HEAD.len() };
         let weights = most.min(limits.binding).min(limits.buffer);
         let mut plan = WeightPlan::default();
         plan.buffers = vec![Buffer { bytes: weights }];
         // As many matrices of each size as their share has room for; those of two classes may overlap.
-        let share = weights / of_sizes as u64 / 256 * 256;
+        let share = weights / timed_sizes as u64 / 256 * 256;
         for class in Class::ALL {
             let segments = if class == Class::Gated { 2 } else { 1 };
-            for (i, (rows, k)) in (0..).zip(sizes(class)).take(of_sizes) {
+            for (i, (rows, k)) in (0..).zip(sizes(class)).take(timed_sizes) {
                 let ty = Type::tensor(DType::Block(format(class)), Dims::of(&[rows, k]));
                 let each = bytes(&ty)?.next_multiple_of(256);
                 for j in 0..share / each / segments * segments {
@@ -303,7 +303,7 @@ impl Workload {
             Ok(StateDecl { name: name.into(), bytes: bytes(&ty)?, ty })
         };
         let mut states = vec![state("ctl", control)?];
-        for head in HEAD.into_iter().take(of_sizes) {
+        for head in HEAD.into_iter().take(timed_sizes) {
             plan.entries.push(entry("table", f32s(&[2 * low, head / 2, 2]), 0)?);
             let cache = Type::state(DType::F16, Dims::of(&[HEADS, CAPACITY, head]));
             states.extend([state("k", cache.clone())?, state("v", cache)?]);
@@ -311,7 +311,7 @@ impl Workload {
         for (_, k) in sizes(Class::Head) {
             plan.entries.push(entry("norm", f32s(&[k]), 0)?);
         }
-        Ok(Workload { plan, states, arena: 4 << 20, sizes: of_sizes, layers })
+        Ok(Workload { plan, states, arena: 4 << 20, sizes: timed_sizes, layers })
     }
 
     fn weights(&self, name: &str) -> Vec<Slice> {
