@@ -215,7 +215,8 @@ test('calls run in the order they were made; a signal takes one out of the queue
   assert.deepEqual(seen.order, ['second left', 'first', 'third']);
   assert.equal(seen.same, true);
   assert.equal(seen.second.error.code, 'cancelled');
-  assert.equal(seen.second.error.what, 'the call was cancelled while it waited');
+  // A worker that is busy for some time does not say where the call was: the page then speaks for it.
+  assert.match(seen.second.error.what, /^the call was cancelled( while it waited)?$/);
 });
 
 test('dispose ends the running call and the waiting one with code disposed', async () => {

@@ -88,7 +88,7 @@ for (const colorScheme of ['light', 'dark']) {
       await page.locator('#stored li').first().waitFor();
       await look('models');
       await page.keyboard.press('Escape');
-      await page.getByRole('link', { name: 'Look inside the model' }).click();
+      await page.getByRole('link', { name: 'Inspect' }).click();
       await page.locator('.stage').nth(2).waitFor();
       await look('inspect');
       for (const view of ['Fusion', 'Operators', 'Memory']) {
@@ -96,7 +96,7 @@ for (const colorScheme of ['light', 'dark']) {
         if (width === 1440) await look(`inspect-${view.toLowerCase()}`);
       }
       await page.getByRole('button', { name: 'Stages', exact: true }).click();
-      await page.getByRole('button', { name: 'Chat', exact: true }).click();
+      await page.getByRole('link', { name: 'Chat', exact: true }).click();
       if (width !== 360) continue;
       await page.getByRole('button', { name: 'Chats' }).click();
       await page.locator('dialog .conversation').first().waitFor();

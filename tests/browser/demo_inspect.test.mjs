@@ -24,10 +24,10 @@ const marked = (title) => page.locator(`section[aria-label="${title}"] .line.mar
 
 test('the loaded model is shown at three stages, and none of its weights is fetched again', async () => {
   demo.server.requests.length = 0;
-  await page.getByRole('link', { name: 'Look inside the model' }).click();
+  await page.getByRole('link', { name: 'Inspect' }).click();
   await page.locator('.stage').nth(2).waitFor();
-  assert.deepEqual(await page.locator('.stage h3').allTextContents(), ['HIR: blocks', 'MIR: operators', 'LIR: steps']);
-  assert.match(await page.locator('h2').textContent(), /^Inside rustdoc-2m/);
+  assert.deepEqual(await page.locator('.stage h2').allTextContents(), ['HIR: blocks', 'MIR: operators', 'LIR: steps']);
+  assert.match(await page.locator('h1').textContent(), /^Inside rustdoc-2m/);
   assert.equal(await page.locator('#program').inputValue(), 'decode');
   assert.match(await page.locator('.listing').nth(2).textContent(), /program @decode .*matmul/s);
   assert.ok(
@@ -88,7 +88,7 @@ test('another program, and another model by its file', async () => {
   await choose('bert.gguf', bert);
   await page.waitForFunction(() => document.getElementById('program')?.value === 'encode');
   assert.equal(await page.locator('#inspect-error').count(), 0);
-  assert.match(await page.locator('h2').textContent(), /^Inside bert/);
+  assert.match(await page.locator('h1').textContent(), /^Inside bert/);
 });
 
 test('on a narrow screen nothing is wider than the page', async () => {
@@ -100,7 +100,7 @@ test('on a narrow screen nothing is wider than the page', async () => {
 });
 
 test('the chat is as it was, and the browser goes back to the look inside', async () => {
-  await page.getByRole('button', { name: 'Chat', exact: true }).click();
+  await page.getByRole('link', { name: 'Chat', exact: true }).click();
   assert.equal(await answers.count(), 1);
   await ask('Who are you?');
   assert.equal(await answers.count(), 2);
@@ -108,6 +108,6 @@ test('the chat is as it was, and the browser goes back to the look inside', asyn
   await page.locator('.stage').first().waitFor();
   await page.reload();
   await page.locator('.stage').first().waitFor();
-  assert.match(await page.locator('h2').textContent(), /^Inside rustdoc-2m/, 'a link to the view shows the page\'s model');
+  assert.match(await page.locator('h1').textContent(), /^Inside rustdoc-2m/, 'a link to the view shows the page\'s model');
   assert.deepEqual(faults(logs), []);
 });

@@ -15,16 +15,11 @@ import { FailureView } from './ui/failure_view.js';
 import { Icon } from './ui/icons.js';
 import { lazy } from './ui/lazy.js';
 import { NewsView } from './ui/news_view.js';
+import { viewShown } from './views.js';
 
 const SettingsDrawer = lazy(async () => (await import('./chat/settings_drawer.js')).default);
 const ModelsDialog = lazy(async () => (await import('./models/models_dialog.js')).default);
 
-const InspectView = lazy(async () => (await import('./inspect/view.js')).default);
-
-/** The view in place of the chat, by the address's fragment, so that it can be gone back from and linked to. */
-const INSPECT = '#inspect';
-const fragment = signal(location.hash);
-addEventListener('hashchange', () => (fragment.value = location.hash));
 /** What lies over the page. */
 const over = signal<'conversations' | 'settings' | 'models' | undefined>(undefined);
 /** Whether there is room for the list of conversations beside the chat. */
@@ -40,10 +35,11 @@ listen((over) => (dragged.value = over));
 export function App() {
   const name = loaded.value?.source.name ?? loading.value?.source.name ?? 'No model';
   const close = () => (over.value = undefined);
-  if (fragment.value === INSPECT) {
+  const view = viewShown();
+  if (view) {
     return (
       <>
-        <InspectView onClose={() => (location.hash = '')} />
+        <view.Component />
         <NewsView />
       </>
     );

@@ -2,6 +2,7 @@
 
 import { loaded, loading, recovering } from '../state/engine.js';
 import { bytes } from '../ui/format.js';
+import { ViewLinks } from '../views.js';
 
 export function Status() {
   return (
@@ -9,7 +10,7 @@ export function Status() {
       <span id="status" role="status" aria-label="Model and device">
         {text()}
       </span>
-      <a href="#inspect">Look inside the model</a>
+      <ViewLinks />
       <a href="./devices.html">Measure this device</a>
     </footer>
   );

@@ -33,7 +33,7 @@ export function Listing({ stage, title, text }: { stage: string; title: string; 
   return (
     <section class="stage" aria-label={title}>
       <header>
-        <h3>{title}</h3>
+        <h2>{title}</h2>
         <span class="hint">
           {plural(
             sections.reduce((sum, { lines }) => sum + lines.length, 0),

@@ -5,6 +5,7 @@ import { useEffect } from 'preact/hooks';
 import { OwnModel } from '../models/own_model.js';
 import { loaded, loading } from '../state/engine.js';
 import { Icon } from '../ui/icons.js';
+import { ViewFrame } from '../ui/view_frame.js';
 import { Listing } from './listing.js';
 import { Memory } from './memory.js';
 import { Dispatch, Fusion } from './reports.js';
@@ -34,53 +35,42 @@ const TABS = {
 } as const;
 const tab = signal<keyof typeof TABS>('stages');
 
-export default function InspectView({ onClose }: { onClose: () => void }) {
+export default function InspectView() {
   useEffect(() => {
     const source = loaded.value?.source ?? loading.value?.source;
     if (source) void open(source);
     return close;
   }, []);
+  const heading = name.value ? (
+    <>
+      Inside <bdi>{name.value}</bdi>
+    </>
+  ) : (
+    'Inside a model'
+  );
   return (
-    <div class="main inspect">
-      <header class="bar">
-        <button type="button" class="quiet" onClick={onClose}>
-          <Icon name="back" />
-          Chat
-        </button>
-        <h2>
-          {name.value ? (
-            <>
-              Inside <bdi>{name.value}</bdi>
-            </>
-          ) : (
-            'Inside a model'
-          )}
-        </h2>
-      </header>
-      <main class="inside">
-        {opened.value ? (
-          <Controls />
-        ) : (
-          <p class="hint">
-            What the compiler makes of a model: blocks, operators, steps. Its headers are enough; no weights are
-            fetched.
-          </p>
-        )}
-        <p role="status" class="hint">
-          {opening.value ? `Reading the headers of ${opening.value.name}` : ''}
+    <ViewFrame name="inspect" heading={heading}>
+      {opened.value ? (
+        <Controls />
+      ) : (
+        <p class="hint">
+          What the compiler makes of a model: blocks, operators, steps. Its headers are enough; no weights are fetched.
         </p>
-        {failed.value && (
-          <p id="inspect-error" class="fault" role="alert">
-            <strong>{failed.value.what}</strong> {failed.value.hint}
-          </p>
-        )}
-        {shown.value && <Tabs />}
-        <details class="another" open={!opened.value && !opening.value}>
-          <summary>Look inside another model</summary>
-          <OwnModel onChoose={(source) => void open(source)} inspect />
-        </details>
-      </main>
-    </div>
+      )}
+      <p role="status" class="hint">
+        {opening.value ? `Reading the headers of ${opening.value.name}` : ''}
+      </p>
+      {failed.value && (
+        <p id="inspect-error" class="fault" role="alert">
+          <strong>{failed.value.what}</strong> {failed.value.hint}
+        </p>
+      )}
+      {shown.value && <Tabs />}
+      <details class="another" open={!opened.value && !opening.value}>
+        <summary>Look inside another model</summary>
+        <OwnModel onChoose={(source) => void open(source)} inspect />
+      </details>
+    </ViewFrame>
   );
 }
 

@@ -13,7 +13,6 @@ const PATHS = {
   send: 'M12 19V5M6 11l6-6 6 6',
   stop: 'M7 7h10v10H7z',
   down: 'M7 10l5 5 5-5',
-  back: 'M11 6l-6 6 6 6M5 12h14',
   export: 'M12 4v11M8 11l4 4 4-4M5 20h14',
   import: 'M12 15V4M8 8l4-4 4 4M5 20h14',
   attach: 'M8 12l5.5-5.5a3 3 0 0 1 4.2 4.2l-7.6 7.6a5 5 0 0 1-7-7L10 4.5',
