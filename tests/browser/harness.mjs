@@ -74,7 +74,12 @@ const QUIET = [
   '--no-sandbox', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync',
 ];
-const WEBGPU = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
+// SwiftShader compiles a constant of zeros for workgroup memory to a store of each word, for which a kernel with tiles
+// takes seconds more; without the toggle Dawn writes loops.
+const WEBGPU = [
+  '--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader',
+  '--disable-dawn-features=use_vulkan_zero_initialize_workgroup_memory_extension',
+];
 const NO_WEBGPU = ['--disable-features=WebGPU', '--disable-gpu'];
 
 /** The system's Chromium: Playwright's own download is not needed. */
