@@ -1,0 +1,45 @@
+/** Search by meaning in one's own text files: nothing of them leaves the page. */
+
+import { useEffect } from 'preact/hooks';
+import { ViewFrame } from '../ui/view_frame.js';
+import { givenByDrop } from './files.js';
+import { FilesPart } from './files_part.js';
+import { Finder } from './finder.js';
+import { IndexingPart } from './indexing_part.js';
+import { ModelPart } from './model_part.js';
+import { choose, chosen, index, kept } from './state.js';
+import { keptBytes } from './store.js';
+import '../styles/search.css';
+
+export default function SearchView() {
+  useEffect(() => {
+    void keptBytes().then((bytes) => (kept.value = bytes));
+    // What is dropped here is searched; elsewhere on the page it is a model, or goes with a question.
+    const drop = (event: DragEvent) => {
+      if (!event.dataTransfer?.types.includes('Files')) return;
+      event.preventDefault();
+      event.stopPropagation();
+      // What was dropped is readable only during the event.
+      const dropped = [...event.dataTransfer.items].flatMap(
+        (item) => item.webkitGetAsEntry() ?? item.getAsFile() ?? [],
+      );
+      void givenByDrop(dropped).then(choose);
+    };
+    document.addEventListener('drop', drop);
+    return () => document.removeEventListener('drop', drop);
+  }, []);
+  return (
+    <ViewFrame name="search" heading="Search your files">
+      <p class="hint">
+        A model reads your text files on this device and finds passages by what they mean, also where they use other
+        words than you do. Nothing of your files leaves this page.
+      </p>
+      <div class="needs">
+        <ModelPart />
+        <FilesPart />
+      </div>
+      <IndexingPart />
+      {index.value && chosen.value && <Finder />}
+    </ViewFrame>
+  );
+}
