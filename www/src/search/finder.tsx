@@ -3,7 +3,7 @@
 import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { attach } from '../state/attachments.js';
-import { milliseconds, plural } from '../ui/format.js';
+import { plural } from '../ui/format.js';
 import { answer, MOST_LETTERS, query } from './query.js';
 import type { Answer, Result } from './query.js';
 import { placeOf, Reading } from './reading.js';
@@ -65,7 +65,12 @@ export function Finder() {
         </p>
         {found && results.length > 0 && <ToChat found={found} />}
       </div>
-      <ol id="search-results" role="listbox" aria-label="Passages">
+      <ol
+        id="search-results"
+        role="listbox"
+        aria-label="Passages"
+        aria-busy={(found?.query ?? '') !== query.value.trim()}
+      >
         {results.map((result, i) => (
           <ResultView
             key={`${result.passage.file.path} ${result.passage.start}`}
@@ -88,8 +93,8 @@ export function Finder() {
 function told(found: Answer | undefined): string {
   if (!found) return query.value.trim() === '' ? 'Ask a question, or say what the passage is about.' : 'Searching';
   if (found.results.length === 0) return 'There is nothing to search yet.';
-  const time = indexing.value ? ' so far' : ` in ${milliseconds(found.ms)}`;
-  return `The ${plural(found.results.length, 'nearest passage')}${time}. Arrows choose one, Enter opens it.`;
+  const all = `${plural(found.of, 'passage')}${indexing.value ? ' that are read so far' : ''}`;
+  return `The nearest ${found.results.length} of ${all}. Arrows choose one, Enter opens it.`;
 }
 
 /** Takes the best passages to the chat, where a question about them can be asked. */
@@ -120,7 +125,7 @@ interface Properties {
 
 function ResultView({ id, result: { passage, score }, query, active, onOpen }: Properties) {
   const { file, start, end } = passage;
-  const text = file.text.slice(start, Math.min(end, start + SHOWN_LETTERS));
+  const text = file.text.slice(start, Math.min(end, start + SHOWN_LETTERS)).replace(/\n{2,}/g, '\n');
   return (
     <li id={id} class={active ? 'result active' : 'result'} role="option" aria-selected={active} onClick={onOpen}>
       <div class="place">

@@ -1,7 +1,7 @@
 /** The indexing that runs, and what is kept of it. */
 
 import { bytes, duration, plural } from '../ui/format.js';
-import { chosen, forgetAll, goOn, index, indexFailure, indexing, kept, stopIndexing } from './state.js';
+import { chosen, forgetAll, goOn, index, indexFailure, indexing, kept, reading, stopIndexing } from './state.js';
 import { reader } from './model.js';
 
 export function IndexingPart() {
@@ -22,6 +22,7 @@ export function IndexingPart() {
 
 /** What is said of it: its quarters, and its end. */
 function heard(): string {
+  if (reading.value > 0) return '';
   if (indexing.value) return `Reading passages: ${Math.floor(indexing.value.part * 4) * 25} % done`;
   return index.value && index.value.done === index.value.passages.length ? 'All passages can be searched' : '';
 }
@@ -65,7 +66,8 @@ function Rest() {
       )}
       {kept.value > 0 && (
         <p class="hint">
-          {bytes(kept.value)} of numbers about files are kept in this browser, so that only what changes is read again.{' '}
+          What the model made of files is kept in this browser ({bytes(kept.value)}), so that only what changes is read
+          again.{' '}
           <button id="search-forget" type="button" class="quiet link" onClick={() => void forgetAll()}>
             Forget them
           </button>
