@@ -118,6 +118,9 @@ for (const colorScheme of ['light', 'dark']) {
       await page.locator('dialog mark').waitFor();
       await look('search-reading');
       await page.keyboard.press('Escape');
+      await page.getByRole('link', { name: 'Try', exact: true }).click();
+      await page.locator('.tokens li').first().waitFor();
+      await look('try');
       await page.getByRole('link', { name: 'Chat', exact: true }).click();
       if (width !== 360) continue;
       await page.getByRole('button', { name: 'Chats' }).click();

@@ -63,6 +63,9 @@ async function loadModel(address) {
 }
 /** Chooses files and waits until all are read; answers with how many texts that took. */
 async function choose(id, files) {
+  return reads(() => page.locator(id).setInputFiles(files));
+}
+async function reads(give) {
   const before = await embedded();
   await page.evaluate(() => {
     globalThis.began = new Promise((resolve) => {
@@ -70,7 +73,7 @@ async function choose(id, files) {
       new MutationObserver(look).observe(document.body, { childList: true, subtree: true, characterData: true });
     });
   });
-  await page.locator(id).setInputFiles(files);
+  await give();
   await page.evaluate(() => globalThis.began);
   await page.waitForFunction(() =>
     [...document.querySelectorAll('[role=status]')].some(({ textContent }) => textContent === 'All passages can be searched'),
@@ -187,11 +190,25 @@ test('reading is stopped and goes on, and what was made of files is forgotten', 
   assert.equal(await choose('#search-file', buffers(some)), 2);
 });
 
+test('what is dropped is searched', async () => {
+  const drop = () =>
+    page.evaluate(() => {
+      const dataTransfer = new DataTransfer();
+      dataTransfer.items.add(new File(['A text that was dropped.'], 'dropped.txt'));
+      dataTransfer.items.add(new File(['A second text.'], 'b.txt'));
+      for (const type of ['dragover', 'drop'])
+        document.querySelector('main').dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
+    });
+  assert.equal(await reads(drop), 1, 'and what is known of the other is kept');
+  assert.equal((await found('a text that was dropped'))[0].path, 'dropped.txt');
+});
+
 test('passages go to the chat; all came from the page\'s own server', async () => {
   await found('second text');
   await page.locator('#search-chat').click();
   await page.locator('#attached li').first().waitFor();
-  assert.match((await page.locator('#attached').textContent()), /[ab]\.txt, line 1/);
+  assert.match(await page.locator('#attached').textContent(), /b\.txt, line 1/);
+  assert.equal(await page.locator('#drop').count(), 0, 'nothing is being dragged');
   assert.deepEqual(elsewhere, []);
   assert.deepEqual(faults(logs), []);
 });

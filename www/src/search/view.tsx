@@ -1,6 +1,7 @@
 /** Search by meaning in one's own text files: nothing of them leaves the page. */
 
 import { useEffect } from 'preact/hooks';
+import { say } from '../state/news.js';
 import { ViewFrame } from '../ui/view_frame.js';
 import { givenByDrop } from './files.js';
 import { FilesPart } from './files_part.js';
@@ -14,19 +15,7 @@ import '../styles/search.css';
 export default function SearchView() {
   useEffect(() => {
     void keptBytes().then((bytes) => (kept.value = bytes));
-    // What is dropped here is searched; elsewhere on the page it is a model, or goes with a question.
-    const drop = (event: DragEvent) => {
-      if (!event.dataTransfer?.types.includes('Files')) return;
-      event.preventDefault();
-      event.stopPropagation();
-      // What was dropped is readable only during the event.
-      const dropped = [...event.dataTransfer.items].flatMap(
-        (item) => item.webkitGetAsEntry() ?? item.getAsFile() ?? [],
-      );
-      void givenByDrop(dropped).then(choose);
-    };
-    document.addEventListener('drop', drop);
-    return () => document.removeEventListener('drop', drop);
+    return takeDrops();
   }, []);
   return (
     <ViewFrame name="search" heading="Search your files">
@@ -42,4 +31,23 @@ export default function SearchView() {
       {index.value && chosen.value && <Finder />}
     </ViewFrame>
   );
+}
+
+/** What is dropped here is searched; elsewhere on the page it is a model, or goes with a question. */
+function takeDrops(): () => void {
+  const take = (event: DragEvent) => {
+    if (!event.dataTransfer?.types.includes('Files')) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (event.type !== 'drop') return;
+    // What was dropped is readable only during the event.
+    const dropped = [...event.dataTransfer.items].flatMap((item) => item.webkitGetAsEntry() ?? item.getAsFile() ?? []);
+    givenByDrop(dropped).then(choose, () => say('What was dropped could not be read: choose it by a button.'));
+  };
+  document.addEventListener('dragover', take);
+  document.addEventListener('drop', take);
+  return () => {
+    document.removeEventListener('dragover', take);
+    document.removeEventListener('drop', take);
+  };
 }
