@@ -21,7 +21,8 @@ const paragraphs = (count, seed) =>
 const FILES = {
   'notes/checker.md': `# The borrow checker\n\n${paragraphs(9, 1)}.\n\n## Of macros\n\n${paragraphs(5, 2)}.\n`,
   'notes/deep/strings.txt': `What a string is.\n\n${paragraphs(24, 3)}.\n`,
-  'notes/page.html': '<title>Vectors</title><script>alert(1)</script><p>A <b>vector</b> has &lt;values&gt;.<img src="https://example.com/x.png">',
+  'notes/page.html':
+    '<title>Vectors</title><script>alert(1)</script><p>A <b>vector</b> has &lt;values&gt;.<img src="https://example.com/x.png">',
 };
 const PASSED_OVER = ['notes/.git/config', 'notes/node_modules/x/index.js'];
 
@@ -29,7 +30,10 @@ let demo, page, logs, folder;
 const elsewhere = [];
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'rlx-search-'));
-  for (const [name, text] of Object.entries({ ...FILES, ...Object.fromEntries(PASSED_OVER.map((name) => [name, 'words'])) })) {
+  for (const [name, text] of Object.entries({
+    ...FILES,
+    ...Object.fromEntries(PASSED_OVER.map((name) => [name, 'words'])),
+  })) {
     mkdirSync(dirname(join(folder, name)), { recursive: true });
     writeFileSync(join(folder, name), text);
   }
@@ -37,7 +41,8 @@ before(async () => {
   demo = await startDemo();
   ({ page, logs } = await demo.open(`${SMALL}#search`, { viewport: { width: 1280, height: 900 } }));
   page.context().on('request', (request) => {
-    if (!request.url().startsWith(demo.server.url) && !/^(blob|data):/.test(request.url())) elsewhere.push(request.url());
+    if (!request.url().startsWith(demo.server.url) && !/^(blob|data):/.test(request.url()))
+      elsewhere.push(request.url());
   });
   // How many texts were given to the model.
   await page.addInitScript(() => {
@@ -76,7 +81,9 @@ async function reads(give) {
   await give();
   await page.evaluate(() => globalThis.began);
   await page.waitForFunction(() =>
-    [...document.querySelectorAll('[role=status]')].some(({ textContent }) => textContent === 'All passages can be searched'),
+    [...document.querySelectorAll('[role=status]')].some(
+      ({ textContent }) => textContent === 'All passages can be searched',
+    ),
   );
   return (await embedded()) - before;
 }
@@ -106,7 +113,10 @@ test('nothing is fetched before a button is pressed, and a model that makes no v
   assert.match(await page.locator('#search-model-error').textContent(), /Choose an encoder/);
   await loadModel(MODEL);
   await page.locator('#search-reader').waitFor();
-  assert.match(await page.locator('#search-reader').textContent(), /^bert makes 64 numbers of each passage, on the CPU/);
+  assert.match(
+    await page.locator('#search-reader').textContent(),
+    /^bert makes 64 numbers of each passage, on the CPU/,
+  );
 });
 
 test('a folder is read, and what is no text is named', async () => {
@@ -175,7 +185,9 @@ test('reading is stopped and goes on, and what was made of files is forgotten', 
   await page.locator('#search-file').setInputFiles(buffers(many));
   await page.waitForFunction(() => /[1-9]\d* of/.test(document.getElementById('search-indexing')?.textContent ?? ''));
   await page.locator('#search-stop').click();
-  const [, done, all] = /Stopped: ([\d,]+) of ([\d,]+) passages/.exec(await page.locator('#search-stopped').textContent());
+  const [, done, all] = /Stopped: ([\d,]+) of ([\d,]+) passages/.exec(
+    await page.locator('#search-stopped').textContent(),
+  );
   const number = (text) => Number(text.replaceAll(',', ''));
   assert.ok(number(done) > 0 && number(done) < number(all), `${done} of ${all}`);
   assert.ok((await found(QUESTION)).length > 0, 'what was read is searched');
@@ -197,13 +209,15 @@ test('what is dropped is searched', async () => {
       dataTransfer.items.add(new File(['A text that was dropped.'], 'dropped.txt'));
       dataTransfer.items.add(new File(['A second text.'], 'b.txt'));
       for (const type of ['dragover', 'drop'])
-        document.querySelector('main').dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
+        document
+          .querySelector('main')
+          .dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
     });
   assert.equal(await reads(drop), 1, 'and what is known of the other is kept');
   assert.equal((await found('a text that was dropped'))[0].path, 'dropped.txt');
 });
 
-test('passages go to the chat; all came from the page\'s own server', async () => {
+test("passages go to the chat; all came from the page's own server", async () => {
   await found('second text');
   await page.locator('#search-chat').click();
   await page.locator('#attached li').first().waitFor();

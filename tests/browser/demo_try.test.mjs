@@ -38,7 +38,8 @@ test('a schema that is none is told, and a long answer is stopped', async () => 
   // In the page: the small model would have written all before a click comes from here.
   await page.evaluate(() => {
     new MutationObserver(() => {
-      if (document.getElementById('form-written')?.textContent.includes('word')) document.getElementById('form-stop')?.click();
+      if (document.getElementById('form-written')?.textContent.includes('word'))
+        document.getElementById('form-stop')?.click();
     }).observe(document.body, { childList: true, subtree: true, characterData: true });
   });
   await page.locator('#form-answer').click();
@@ -46,10 +47,13 @@ test('a schema that is none is told, and a long answer is stopped', async () => 
   await ended();
 });
 
-test('a text is shown in the model\'s tokens, which spell it', async () => {
+test("a text is shown in the model's tokens, which spell it", async () => {
   const text = 'let mut v = vec![1];\n\tv.push(2)';
   await page.locator('#tokens-text').fill(text);
-  await page.waitForFunction((letters) => document.getElementById('tokens-count').textContent.endsWith(`${letters} characters`), text.length);
+  await page.waitForFunction(
+    (letters) => document.getElementById('tokens-count').textContent.endsWith(`${letters} characters`),
+    text.length,
+  );
   const pieces = await page.locator('.tokens bdi').allTextContents();
   assert.equal(pieces.join('').replaceAll('·', ' ').replaceAll('↵', '\n').replaceAll('→', '\t'), text);
   assert.match(await page.locator('#tokens-count').textContent(), new RegExp(`^${pieces.length} tokens`));

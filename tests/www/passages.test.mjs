@@ -29,14 +29,26 @@ test('a long paragraph is cut behind a sentence, which the next passage begins w
     const next = found[i + 1];
     if (next) assert.ok(passage.endsWith(next.slice(0, next.indexOf('.') + 1)), `${passage} | ${next}`);
   }
-  assert.ok(sentences.every((each) => found.some((passage) => passage.includes(each))), 'nothing is lost');
+  assert.ok(
+    sentences.every((each) => found.some((passage) => passage.includes(each))),
+    'nothing is lost',
+  );
 });
 
 test('a section begins a passage, whose place is its heading; in other texts # is no heading', () => {
   const text = `# Title\n\n${sentence('intro', 30)}\n\n## Second part ##\n\n${sentence('more', 30)}\n\nlast\n`;
   const found = passagesOf(text, 100, true);
-  assert.deepEqual(found.map(({ heading, line }) => [heading, line]), [['Title', 1], ['Second part', 5]]);
-  assert.deepEqual(passagesOf(text, 100).map(({ heading }) => heading), ['']);
+  assert.deepEqual(
+    found.map(({ heading, line }) => [heading, line]),
+    [
+      ['Title', 1],
+      ['Second part', 5],
+    ],
+  );
+  assert.deepEqual(
+    passagesOf(text, 100).map(({ heading }) => heading),
+    [''],
+  );
 });
 
 test('a text of any kind is split whole, in a moment, into passages that a model reads', () => {
@@ -85,8 +97,14 @@ test('a file is text if it is UTF-8 without control characters, whatever its nam
 test('hidden folders and packages inside of what was chosen are passed over, and not what was chosen itself', () => {
   const over = ['a/.git/config', 'a/.env', 'a/b/node_modules/c/d.js', 'a/__MACOSX/x'];
   const taken = ['.env', '.notes/a.md', 'a/b.md', 'a/node_modules.md', 'node_modules/a.js'];
-  assert.deepEqual(over.map(isPassedOver), over.map(() => true));
-  assert.deepEqual(taken.map(isPassedOver), taken.map(() => false));
+  assert.deepEqual(
+    over.map(isPassedOver),
+    over.map(() => true),
+  );
+  assert.deepEqual(
+    taken.map(isPassedOver),
+    taken.map(() => false),
+  );
 });
 
 test('of HTML there is what it shows', () => {
@@ -99,7 +117,20 @@ test('of HTML there is what it shows', () => {
 });
 
 test('HTML that is made to be slow is read in a moment', () => {
-  for (const piece of ['<', '<!--', '<script>', '<a ', '<p>', '</', '&', '<pre>', '<style', '&#', 'İ<script>x</script>', ' ']) {
+  for (const piece of [
+    '<',
+    '<!--',
+    '<script>',
+    '<a ',
+    '<p>',
+    '</',
+    '&',
+    '<pre>',
+    '<style',
+    '&#',
+    'İ<script>x</script>',
+    ' ',
+  ]) {
     const begun = performance.now();
     assert.equal(typeof htmlText(piece.repeat(Math.floor(1_000_000 / piece.length))), 'string');
     const ms = performance.now() - begun;
@@ -108,7 +139,14 @@ test('HTML that is made to be slow is read in a moment', () => {
 });
 
 test('the nearest vectors come first, equal ones in their order, and what is no number never', () => {
-  const rows = [[1, 0, 0, 0, 0], [0.6, 0.8, 0, 0, 0], [NaN, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0.6, 0, 0, 0, 0.8], [1, 0, 0, 0, 0]];
+  const rows = [
+    [1, 0, 0, 0, 0],
+    [0.6, 0.8, 0, 0, 0],
+    [NaN, 0, 0, 0, 0],
+    [0, 1, 0, 0, 0],
+    [0.6, 0, 0, 0, 0.8],
+    [1, 0, 0, 0, 0],
+  ];
   const vectors = Float32Array.from(rows.flat());
   const query = Float32Array.from([1, 0, 0, 0, 0]);
   const at = (count, most) => nearest(vectors, count, query, most).map(({ at }) => at);
@@ -123,14 +161,25 @@ test('the nearest of random vectors are those of a plain sort', () => {
   const [count, width] = [500, 63];
   const vectors = Float32Array.from({ length: count * width }, () => Math.random() - 0.5);
   const query = Float32Array.from({ length: width }, () => Math.random() - 0.5);
-  const scores = Array.from({ length: count }, (_, at) => query.reduce((sum, x, i) => sum + x * vectors[at * width + i], 0));
+  const scores = Array.from({ length: count }, (_, at) =>
+    query.reduce((sum, x, i) => sum + x * vectors[at * width + i], 0),
+  );
   const plain = [...scores.keys()].sort((a, b) => scores[b] - scores[a]).slice(0, 20);
-  assert.deepEqual(nearest(vectors, count, query, 20).map(({ at }) => at), plain);
+  assert.deepEqual(
+    nearest(vectors, count, query, 20).map(({ at }) => at),
+    plain,
+  );
 });
 
 test('words of the question are marked, as they begin, but for common ones', () => {
-  const shown = (text, query) => marked(text, query).map(({ text, marked }) => (marked ? `[${text}]` : text)).join('');
-  assert.equal(shown('The borrow checker: borrows, reborrow.', 'how does the Borrow work?'), 'The [borrow] checker: [borrows], reborrow.');
+  const shown = (text, query) =>
+    marked(text, query)
+      .map(({ text, marked }) => (marked ? `[${text}]` : text))
+      .join('');
+  assert.equal(
+    shown('The borrow checker: borrows, reborrow.', 'how does the Borrow work?'),
+    'The [borrow] checker: [borrows], reborrow.',
+  );
   assert.equal(shown('a.b(c) $x', '.*( $x'), 'a.b(c) $[x]');
   assert.equal(shown('Über Größe', 'GRÖSSE größe'), 'Über [Größe]');
   assert.deepEqual(marked('text', 'what is it'), [{ text: 'text', marked: false }]);
