@@ -96,6 +96,31 @@ for (const colorScheme of ['light', 'dark']) {
         if (width === 1440) await look(`inspect-${view.toLowerCase()}`);
       }
       await page.getByRole('button', { name: 'Stages', exact: true }).click();
+      await page.getByRole('link', { name: 'Search', exact: true }).click();
+      await page.locator('#search-model').waitFor();
+      if (width === 1440) {
+        await look('search-first');
+        await page.locator('.need summary').first().click();
+        await page.locator('#model-address').fill('fixtures/bert/bert.gguf');
+        await page.locator('#model-address').press('Enter');
+        await page.locator('#search-reader').waitFor();
+        const text = 'What a vector is, and what the borrow checker says of it.';
+        await page.locator('#search-file').setInputFiles([
+          { name: 'a.md', mimeType: 'text/markdown', buffer: Buffer.from(`# Vectors\n\n${text}\n`) },
+          { name: 'photo.png', mimeType: 'image/png', buffer: Buffer.from([0x89, 0x50]) },
+        ]);
+        await page.locator('#search-query').fill('vector');
+      }
+      await page.locator('.result').first().waitFor();
+      await page.locator('#search-query').press('ArrowDown');
+      await look('search');
+      await page.locator('#search-query').press('Enter');
+      await page.locator('dialog mark').waitFor();
+      await look('search-reading');
+      await page.keyboard.press('Escape');
+      await page.getByRole('link', { name: 'Try', exact: true }).click();
+      await page.locator('.tokens li').first().waitFor();
+      await look('try');
       await page.getByRole('link', { name: 'Chat', exact: true }).click();
       if (width !== 360) continue;
       await page.getByRole('button', { name: 'Chats' }).click();

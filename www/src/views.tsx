@@ -15,6 +15,8 @@ interface View {
 
 const VIEWS: { readonly [fragment: string]: View } = {
   '#inspect': { link: 'Inspect', Component: lazy(async () => (await import('./inspect/view.js')).default) },
+  '#search': { link: 'Search', Component: lazy(async () => (await import('./search/view.js')).default) },
+  '#try': { link: 'Try', Component: lazy(async () => (await import('./try/view.js')).default) },
 };
 
 const fragment = signal(location.hash);

@@ -68,7 +68,7 @@ export default function InspectView() {
       {shown.value && <Tabs />}
       <details class="another" open={!opened.value && !opening.value}>
         <summary>Look inside another model</summary>
-        <OwnModel onChoose={(source) => void open(source)} inspect />
+        <OwnModel onChoose={(source) => void open(source)} use="inspect" />
       </details>
     </ViewFrame>
   );

@@ -1,12 +1,21 @@
 /** A model that is not in the list: by its address, or by its files. */
 
-import { useRef, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import type { Source } from '../state/engine.js';
+import { FilesButton } from '../ui/files_button.js';
 import { fromFiles, fromText } from './choose.js';
 import { Fit } from './fit.js';
 
-/** `inspect`: the model is only looked at, so that it need not fit, and is not what a drop on the page means. */
-export function OwnModel({ onChoose, inspect = false }: { onChoose: (source: Source) => void; inspect?: boolean }) {
+/** Files that a model may have. */
+const MODEL_FILES = '.gguf,.safetensors,.json,.model,.jinja,.txt';
+
+interface Properties {
+  onChoose: (source: Source) => void;
+  /** What it is for. Only a model to chat with is asked whether it fits, and is what a drop on the page means. */
+  use?: 'chat' | 'inspect' | 'search';
+}
+
+export function OwnModel({ onChoose, use = 'chat' }: Properties) {
   const [text, setText] = useState('');
   const [fault, setFault] = useState<string>();
   const take = (source: Source | string) => {
@@ -40,18 +49,23 @@ export function OwnModel({ onChoose, inspect = false }: { onChoose: (source: Sou
           />
         </label>
         <div class="row">
-          <button type="submit">{inspect ? 'Inspect' : 'Load'}</button>
-          {!inspect && (
+          <button type="submit">{use === 'inspect' ? 'Inspect' : 'Load'}</button>
+          {use === 'chat' && (
             <Fit key={text} model={typeof given === 'string' ? '' : given.model} disabled={typeof given === 'string'} />
           )}
         </div>
       </form>
       <div class="row">
-        <Files label="Open files" id="model-files" onFiles={(files) => take(fromFiles(files))} />
-        <Files label="Open a folder" id="model-folder" folder onFiles={(files) => take(fromFiles(files))} />
+        <FilesButton
+          label="Open files"
+          id="model-files"
+          accept={MODEL_FILES}
+          onFiles={(files) => take(fromFiles(files))}
+        />
+        <FilesButton label="Open a folder" id="model-folder" folder onFiles={(files) => take(fromFiles(files))} />
       </div>
       <p class="hint">
-        {!inspect && 'Or drop files or a folder on the page. '}
+        {use === 'chat' && 'Or drop files or a folder on the page. '}
         Nothing of them leaves it. GGUF, or a folder as transformers writes it.
       </p>
       {fault && (
@@ -60,37 +74,5 @@ export function OwnModel({ onChoose, inspect = false }: { onChoose: (source: Sou
         </p>
       )}
     </section>
-  );
-}
-
-interface FilesProperties {
-  label: string;
-  id: string;
-  folder?: boolean;
-  onFiles: (files: readonly File[]) => void;
-}
-
-function Files({ label, id, folder = false, onFiles }: FilesProperties) {
-  const field = useRef<HTMLInputElement>(null);
-  return (
-    <>
-      <button type="button" onClick={() => field.current?.click()}>
-        {label}
-      </button>
-      <input
-        id={id}
-        ref={field}
-        type="file"
-        multiple
-        hidden
-        aria-label={label}
-        {...(folder ? { webkitdirectory: true } : { accept: '.gguf,.safetensors,.json,.model,.jinja' })}
-        onChange={() => {
-          const files = [...(field.current!.files ?? [])];
-          field.current!.value = ''; // the same files may be chosen again
-          if (files.length > 0) onFiles(files);
-        }}
-      />
-    </>
   );
 }
