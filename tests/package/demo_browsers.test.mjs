@@ -79,7 +79,7 @@ async function visit(page, name) {
 
   // It is asked again, and this time whole.
   await page.click('.message.assistant:last-of-type [aria-label="Ask again"]');
-  await wait(() => /None\);\s*$/.test(document.querySelectorAll('.message.assistant .markdown')[1]?.innerText), 'the whole answer');
+  await wait(() => /None\);\s*$/.test(document.querySelectorAll('.message.assistant .markdown')[1]?.innerText) && !document.getElementById('stop'), 'the whole answer');
   await look('again');
 
   await page.click('#models');
