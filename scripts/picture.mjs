@@ -2,7 +2,7 @@
 // chart beside them. Run it after the page has changed, and look at what it made.
 //
 // The page asks the built-in model on the CPU at temperature 0, so its words are the same each time. Speeds are a
-// machine's own: in the pictures of the views they are not shown.
+// machine's own, and are not shown.
 
 import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -24,8 +24,8 @@ const SCREENS = [
 const HERO = { width: 1120, height: 700 };
 const HERO_BYTES = 150_000;
 const VIEWS_BYTES = 2_000_000;
-/** Of WebP, from 0 to 100: README's picture, and views, which are many. */
-const QUALITY = { hero: 80, view: 55 };
+/** Of WebP, from 0 to 1: README's picture, and views, which are many. */
+const QUALITY = { hero: 0.8, view: 0.55 };
 
 /** Asked in chats of their own; the last is the one in view. */
 const QUESTIONS = ['What is ownership?', 'How do I read a file to a string?', 'Show an example of Option::map.'];
@@ -47,13 +47,15 @@ const PARTS = {
 };
 
 /** Nothing blinks, moves or depends on the machine's speed. */
-const STILL = '*, ::before, ::after { caret-color: transparent !important; animation: none !important; transition: none !important; }';
-const NO_SPEED = '.speed { visibility: hidden; }';
+const STILL = `
+  *, ::before, ::after { caret-color: transparent !important; animation: none !important; transition: none !important; }
+  .speed { visibility: hidden; }
+`;
 
 /** A visitor's page with the built-in model, whose styles a policy of the page does not keep out. */
-async function visit(demo, options, css = STILL, query = '?device=cpu') {
+async function visit(demo, options, query = '?device=cpu') {
   const opened = await demo.open(query, { bypassCSP: true, serviceWorkers: 'block', reducedMotion: 'reduce', ...options });
-  await opened.page.addStyleTag({ content: css });
+  await opened.page.addStyleTag({ content: STILL });
   return opened;
 }
 
@@ -71,18 +73,20 @@ async function converse({ page, ready, ask }, wide) {
   await page.locator('.code-keyword').first().waitFor();
 }
 
-/** A picture in WebP, once the page is quiet. */
+/** A picture of a page in WebP, once it is quiet. Chromium's own canvas makes WebP of what it gives as PNG. */
 async function shoot(page, path, quality) {
   await page.mouse.move(0, 0);
   await page.waitForLoadState('networkidle');
-  await page.evaluate(async () => {
-    await document.fonts.ready;
-    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
-  });
-  const cdp = await page.context().newCDPSession(page);
-  const { data } = await cdp.send('Page.captureScreenshot', { format: 'webp', quality, optimizeForSpeed: false });
-  await cdp.detach();
-  writeFileSync(path, Buffer.from(data, 'base64'));
+  await page.evaluate(() => document.fonts.ready);
+  const png = await page.screenshot();
+  const encode = async ([png, quality]) => {
+    const bitmap = await createImageBitmap(await (await fetch(`data:image/png;base64,${png}`)).blob());
+    const canvas = new OffscreenCanvas(bitmap.width, bitmap.height);
+    canvas.getContext('2d').drawImage(bitmap, 0, 0);
+    const blob = await canvas.convertToBlob({ type: 'image/webp', quality });
+    return [...new Uint8Array(await blob.arrayBuffer())];
+  };
+  writeFileSync(path, Buffer.from(await page.evaluate(encode, [png.toString('base64'), quality])));
 }
 
 /** README's picture: an answer at a desk's width, sharp on screens with twice the pixels. */
@@ -99,7 +103,7 @@ async function hero(demo, colorScheme) {
 /** Pictures of all views on one screen; their names and headings in the order of the page's links. */
 async function views(demo, colorScheme, viewport) {
   const wide = viewport.width >= 960;
-  const opened = await visit(demo, { colorScheme, viewport }, STILL + NO_SPEED);
+  const opened = await visit(demo, { colorScheme, viewport });
   const { page } = opened;
   const taken = [];
   const take = async (name, heading) => {
@@ -129,7 +133,7 @@ async function views(demo, colorScheme, viewport) {
     }
   }
   await opened.context.close();
-  const devices = await visit(demo, { colorScheme, viewport }, STILL, 'devices.html');
+  const devices = await visit(demo, { colorScheme, viewport }, 'devices.html');
   await shoot(devices.page, join(VIEWS, `devices-${viewport.width}-${colorScheme}.webp`), QUALITY.view);
   taken.push({ name: 'devices', heading: 'Measure this device' });
   await devices.context.close();
