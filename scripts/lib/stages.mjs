@@ -171,7 +171,8 @@ export const STAGES = {
   // Those whose tools come from the registry, or which need other browsers. In no lane.
   projects_wide: async (tally) => {
     await once(buildAll);
-    await nodeTests(tally, '--test-concurrency=1', 'tests/package/wide.test.mjs');
+    await once(buildDemo);
+    await nodeTests(tally, '--test-concurrency=1', 'tests/package/wide.test.mjs', 'tests/package/demo_browsers.test.mjs');
   },
   browser,
   runtimes: async (tally) => {

@@ -3,14 +3,12 @@
 // Each project names the versions that it is tested with. A browser that is not installed is a skip.
 
 import assert from 'node:assert/strict';
-import { execFile, spawn } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { cpSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
 import { chromiumPath, launch, openPage, startServer } from '../browser/harness.mjs';
-import { freePort, start } from './programs.mjs';
+import { firefox, until, webkit } from './browsers.mjs';
 import { ask, html, lastLine, model, page, project, questions, rightAnswer, run, serveModel, space, write } from './project.mjs';
 import { workerd } from './workerd.mjs';
 
@@ -157,56 +155,15 @@ async function plain(name) {
   return `${(await serve(folder)).url}/index.html`;
 }
 
-const firefox = ['/usr/bin/firefox-esr', '/usr/bin/firefox'].find(existsSync);
-
-test('Firefox answers', { skip: !firefox && 'no Firefox: apt-get install firefox-esr' }, async () => {
-  const url = await plain('firefox');
-  const folder = project('firefox-driver', {
-    'main.js': `import puppeteer from 'puppeteer-core';
-const browser = await puppeteer.launch({ browser: 'firefox', executablePath: process.argv[2], headless: true });
-const page = await browser.newPage();
-await page.goto(process.argv[3]);
-await page.waitForFunction(() => document.title !== '', { timeout: 60_000 });
-console.log(await page.title());
-await browser.close();`,
-  }, ['puppeteer-core@24']);
-  const home = join(space, 'firefox-home');
-  mkdirSync(home);
-  // Not `run`: it would wait, and the page's server is in this process.
-  const { stdout } = await promisify(execFile)(process.execPath, ['main.js', firefox, url], { cwd: folder, env: { ...process.env, HOME: home } });
-  assert.equal(lastLine(stdout), rightAnswer);
-});
-
-/** Debian has it in a folder of the machine's architecture and WebKit's version. */
-const webkit = readdirSync('/usr/lib').flatMap((name) => ['4.0', '4.1'].map((version) => `/usr/lib/${name}/webkit2gtk-${version}/MiniBrowser`)).find(existsSync);
-const hasWebKit = webkit && existsSync('/usr/bin/WebKitWebDriver') && existsSync('/usr/bin/Xvfb');
-
-test('WebKit answers', { skip: !hasWebKit && 'no WebKit: apt-get install webkit2gtk-driver xvfb' }, async () => {
-  const url = await plain('webkit');
-  const display = `:${90 + (process.pid % 900)}`;
-  const screen = spawn('Xvfb', [display, '-screen', '0', '800x600x24'], { stdio: 'ignore' });
-  ends.push(() => screen.kill());
-  const port = await freePort();
-  const driver = `http://127.0.0.1:${port}`;
-  await start('/usr/bin/WebKitWebDriver', [`--port=${port}`], { env: { ...process.env, DISPLAY: display, WEBKIT_DISABLE_SANDBOX_THIS_IS_DANGEROUS: '1' } }, `${driver}/status`, ends);
-  const ask = async (method, path, body) => {
-    const response = await fetch(`${driver}${path}`, { method, ...(body && { body: JSON.stringify(body) }) });
-    const { value } = await response.json();
-    if (!response.ok) throw new Error(JSON.stringify(value));
-    return value;
-  };
-  const { sessionId } = await ask('POST', '/session', {
-    capabilities: { alwaysMatch: { browserName: 'MiniBrowser', 'webkitgtk:browserOptions': { binary: webkit, args: ['--automation'] } } },
-  });
-  try {
-    await ask('POST', `/session/${sessionId}/url`, { url });
-    let title = '';
-    for (let tries = 0; tries < 600 && !title; tries += 1) {
-      await new Promise((resolve) => setTimeout(resolve, 100));
-      title = await ask('GET', `/session/${sessionId}/title`);
+for (const browser of [firefox, webkit]) {
+  test(`${browser.name} answers`, { skip: browser.skip }, async () => {
+    const url = await plain(browser.name.toLowerCase());
+    const tab = await browser.open(ends);
+    try {
+      await tab.go(url);
+      assert.equal(await until(() => tab.title(), 'an answer'), rightAnswer);
+    } finally {
+      await tab.close();
     }
-    assert.equal(title, rightAnswer);
-  } finally {
-    await ask('DELETE', `/session/${sessionId}`);
-  }
-});
+  });
+}
