@@ -6,6 +6,7 @@ import type { GpuHost } from './gpu_host.js';
 const QUERIES = 4096;
 
 // The numbers of GPUBufferUsage and GPUMapMode: npm `webgpu` defines no such globals.
+const MODE_READ = 1;
 const [MAP_READ, COPY_SRC, COPY_DST, QUERY_RESOLVE] = [0x1, 0x4, 0x8, 0x200];
 
 export class GpuTimes {
@@ -55,5 +56,3 @@ export class GpuTimes {
     this.#readback.destroy();
   }
 }
-
-const MODE_READ = 1;
