@@ -31,7 +31,7 @@ test('equal steps of all layers are summed, and the longest comes first', () => 
 test('times, shares and bandwidths in words; a clock that saw no time pass gives no bandwidth', () => {
   assert.deepEqual([0.0042, 0.25, 0.9999, 3.456, 34.56, 2500].map(time), ['4.2 µs', '250 µs', '1.00 ms', '3.46 ms', '34.6 ms', '2.50 s']);
   assert.deepEqual([share(1, 8), share(1, 0)], ['12.5 %', '–']);
-  assert.deepEqual([bandwidth(2e6, 1), bandwidth(3.2e8, 1), bandwidth(1000, 0), bandwidth(1e4, 1)], ['2.0 GB/s', '320 GB/s', '–', '0.01 GB/s']);
+  assert.deepEqual([bandwidth(2e6, 1), bandwidth(3.2e8, 1), bandwidth(1000, 0), bandwidth(1e4, 1)], ['2.00 GB/s', '320.00 GB/s', '–', '10.0 MB/s']);
 });
 
 test('products and attention are told from all else', () => {

@@ -1,6 +1,7 @@
 /** The kernels of a timed step, by layers and by kinds. */
 
 import type { TracedLaunch } from 'rlx-wasm/inspect';
+import { bytes } from '../ui/format.js';
 import { layerOf } from './lines.js';
 
 /** Kernels of one layer that ran one after another, or kernels outside of layers. */
@@ -64,10 +65,9 @@ export function kindOf({ operator }: TracedLaunch): Kind {
 export const bytesOf = ({ readBytes, writtenBytes }: TracedLaunch): number => readBytes + writtenBytes;
 
 /** What a kernel moves in a second, in words; a dash where the clock saw no time pass. */
-export function bandwidth(bytes: number, ms: number): string {
+export function bandwidth(moved: number, ms: number): string {
   if (ms <= 0) return '–';
-  const perSecond = bytes / ms / 1e6;
-  return `${perSecond < 10 ? perSecond.toFixed(perSecond < 0.1 ? 2 : 1) : Math.round(perSecond)} GB/s`;
+  return `${bytes(Math.round((moved / ms) * 1000))}/s`;
 }
 
 export function time(ms: number): string {
