@@ -91,7 +91,7 @@ for (const colorScheme of ['light', 'dark']) {
       await page.getByRole('link', { name: 'Inspect' }).click();
       await page.locator('.stage').nth(2).waitFor();
       await look('inspect');
-      for (const view of ['Fusion', 'Operators', 'Memory']) {
+      for (const view of ['Fusion', 'Operators', 'Memory', 'Timeline']) {
         await page.getByRole('button', { name: view, exact: true }).click();
         if (width === 1440) await look(`inspect-${view.toLowerCase()}`);
       }

@@ -58,7 +58,35 @@ test('a label is followed through all stages, a name in one, and a search marks 
   assert.ok((await page.locator('[data-label="blk.1.ffn_down"]').count()) > 0);
 });
 
-test('fusion, operators and memory have their views; shaders are those of a GPU alone', async () => {
+test('names are followed by keyboard: a listing is one stop of Tab, arrows go from name to name', async () => {
+  await page.locator('section[aria-label="HIR: blocks"] .listing').focus();
+  const focus = () =>
+    page.evaluate(() => {
+      const { dataset, tabIndex, role, className } = document.activeElement;
+      return { name: dataset.name ?? dataset.label, tabIndex, role, listing: className === 'listing' };
+    });
+  const press = async (key) => {
+    await page.keyboard.press(key);
+    return focus();
+  };
+  const first = await press('ArrowRight');
+  assert.deepEqual([first.tabIndex, first.role], [-1, 'button']);
+  const second = await press('ArrowRight');
+  assert.notEqual(second.name, undefined);
+  assert.deepEqual(await press('ArrowLeft'), first);
+  const below = await press('ArrowDown');
+  assert.ok(below.name && !below.listing);
+  assert.deepEqual(await page.locator('.listing [role=button]').count(), 1, 'no name but the one with the focus is a button');
+  await press('Enter');
+  assert.equal(await page.locator('.view code').first().textContent(), below.name);
+  assert.ok((await marked('HIR: blocks')).length > 0);
+  assert.equal((await press('Escape')).name, below.name, 'following ends, the cursor stays');
+  assert.deepEqual(await marked('HIR: blocks'), []);
+  assert.ok((await press('Escape')).listing, 'and then leads back to the listing');
+  assert.equal(await page.locator('.listing :is([tabindex], [role=button])').count(), 0);
+});
+
+test('fusion, operators and memory have their views; shaders and times are those of a GPU alone', async () => {
   await tab('Fusion');
   assert.match(await page.locator('.report').textContent(), /\d+ operators became \d+\..*residual/s);
   await tab('Operators');
@@ -70,6 +98,8 @@ test('fusion, operators and memory have their views; shaders are those of a GPU 
   assert.ok(titles > 3, 'pointing at a buffer names it');
   await screenshots(page, 'demo-inspect-memory');
   assert.equal(await page.getByRole('button', { name: 'Shaders', exact: true }).count(), 0);
+  await tab('Timeline');
+  assert.match(await page.locator('.report').textContent(), /timed by a GPU’s own clock.*Choose WebGPU/);
   await tab('Stages');
 });
 

@@ -8,15 +8,15 @@ import { launch, openPage, root, startServer } from './harness.mjs';
 export const ANSWER = /appends an element to the back of a collection/;
 const dist = join(root, 'www/dist');
 
-/** A server and a browser without a GPU. `open` opens a page of a new visitor; all is closed by `close`. */
-export async function startDemo({ files, behave } = {}) {
+/** A server and a browser, without a GPU unless asked for one. `open` opens a page of a new visitor; all is closed by `close`. */
+export async function startDemo({ files, behave, webgpu = false } = {}) {
   assert.ok(existsSync(join(dist, 'index.html')), 'build the demo first: node scripts/build.mjs demo');
   const server = await startServer({
     mounts: { '/': dist, '/fixtures/': join(root, 'tests/fixtures') },
     files,
     behave,
   });
-  const browser = await launch({ webgpu: false });
+  const browser = await launch({ webgpu });
   const open = async (query = '', options = {}) => {
     const opened = await openPage(browser, `${server.url}/${query}`, options);
     opened.page.setDefaultTimeout(10_000);

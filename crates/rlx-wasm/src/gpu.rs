@@ -67,6 +67,10 @@ extern "C" {
     fn free_list(this: &GpuHost, list: u32);
     #[wasm_bindgen(method, catch)]
     fn submit(this: &GpuHost, lists: &[u32]) -> core::result::Result<(), JsValue>;
+    /// Only where an inspection has set it: see `js/src/gpu_times.ts`.
+    #[cfg(feature = "graphs")]
+    #[wasm_bindgen(method, getter)]
+    fn times(this: &GpuHost) -> Option<GpuTimes>;
     #[wasm_bindgen(method)]
     fn map(this: &GpuHost, buffer: u32, size: f64) -> Promise;
     #[wasm_bindgen(method, js_name = workDone)]
@@ -75,6 +79,14 @@ extern "C" {
     fn push_error_scopes(this: &GpuHost);
     #[wasm_bindgen(method, js_name = popErrorScopes)]
     fn pop_error_scopes(this: &GpuHost) -> Promise;
+
+    /// `GpuTimes` of the package.
+    #[cfg(feature = "graphs")]
+    type GpuTimes;
+
+    #[cfg(feature = "graphs")]
+    #[wasm_bindgen(method, catch)]
+    fn submit(this: &GpuTimes, lists: &[u32]) -> core::result::Result<Promise, JsValue>;
 }
 
 /// A pipeline: its promise, or the result.
@@ -96,6 +108,8 @@ pub struct HostGpu {
     reads: RefCell<Table<u32, JsFuture>>,
     fences: RefCell<Table<u32, JsFuture>>,
     scopes: RefCell<Table<u32, JsFuture>>,
+    #[cfg(feature = "graphs")]
+    times: RefCell<Table<u32, JsFuture>>,
     /// The error of the first call that threw: WebGPU throws only for misuse and after a loss.
     thrown: RefCell<Option<Error>>,
     lost: Cell<bool>,
@@ -175,11 +189,12 @@ impl HostGpu {
                 enable_subgroups: json.get("enableSubgroups").and_then(Json::as_bool) == Some(true),
                 f16: names("features").iter().any(|f| f == "shader-f16"),
             },
+            // Only an inspection times kernels; the build for chat has no code for that.
+            timestamps: cfg!(feature = "graphs")
+                && names("features").iter().any(|f| f == "timestamp-query"),
             features: names("features"),
             width,
             software,
-            // A page's kernel times come from the browser's own tools: timestamps here are rounded to 100 us.
-            timestamps: false,
         };
         Ok(HostGpu {
             host,
@@ -188,6 +203,8 @@ impl HostGpu {
             reads: RefCell::default(),
             fences: RefCell::default(),
             scopes: RefCell::default(),
+            #[cfg(feature = "graphs")]
+            times: RefCell::default(),
             thrown: RefCell::default(),
             lost: Cell::new(false),
         })
@@ -326,10 +343,31 @@ impl Gpu for HostGpu {
         self.note(self.host.submit(lists));
     }
 
+    #[cfg(feature = "graphs")]
+    fn submit_timed(&self, id: u32, lists: &[u32]) {
+        let Some(times) = self.host.times() else { return self.submit(lists) };
+        match times.submit(lists) {
+            Ok(promise) => {
+                self.times.borrow_mut().insert(id, JsFuture::from(promise));
+            }
+            Err(value) => self.note(Err(value)),
+        }
+    }
+
+    #[cfg(feature = "graphs")]
+    fn poll_times(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<Vec<[u64; 2]>>> {
+        let bytes = core::task::ready!(Self::poll_table(&self.times, id, cx))?;
+        let bytes = bytes.unchecked_into::<Uint8Array>().to_vec();
+        let times = bytes.as_chunks::<8>().0.as_chunks::<2>().0;
+        Poll::Ready(Ok(times.iter().map(|pair| pair.map(u64::from_le_bytes)).collect()))
+    }
+
+    #[cfg(not(feature = "graphs"))]
     fn submit_timed(&self, _: u32, lists: &[u32]) {
         self.submit(lists);
     }
 
+    #[cfg(not(feature = "graphs"))]
     fn poll_times(&self, id: u32, _: &mut Context<'_>) -> Poll<Result<Vec<[u64; 2]>>> {
         Poll::Ready(Err(Error::internal(format!("the page has no times {id}"))))
     }

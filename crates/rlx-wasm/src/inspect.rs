@@ -5,6 +5,7 @@ use crate::answer::{Object, Written};
 use crate::executor::Executor;
 use crate::network::{Files, Headers, about};
 use crate::request::Options;
+use crate::trace::Traceable;
 use rlx_core::compile::{CompilePipeline, Compiled};
 use rlx_core::ir::GraphModule;
 use rlx_core::ir::lir::Program;
@@ -33,6 +34,14 @@ pub(crate) struct Inspector {
     language: Option<Box<CompiledModel>>,
     /// The entries of another network.
     entries: Vec<Entry>,
+}
+
+/// The program of an entry, and what was said while it was made.
+struct Placed {
+    program: Box<Program>,
+    plan: WeightPlan,
+    fusion: FusionReport,
+    dispatch: DispatchReport,
 }
 
 /// A program and what was said while it was made.
@@ -99,13 +108,11 @@ impl Inspector {
     /// # Errors
     /// `Usage` for a program that is not there; as compiling it.
     pub fn program(&self, name: &str, executor: &Executor) -> Result<String> {
-        let none = || Error::usage(format!("there is no program {name}"));
         let target = executor.device.target();
         let Some(compiled) = &self.language else {
-            let entry = self.entries.iter().find(|e| e.name == name).ok_or_else(none)?;
-            return self.entry(entry, executor);
+            return self.entry(self.named(name)?, executor);
         };
-        let at = compiled.program(name).ok_or_else(none)?;
+        let at = compiled.program(name).ok_or_else(|| no_program(name))?;
         let pipeline = CompilePipeline::new(target.clone());
         let pipeline = pipeline.with_options(compiled.options[at].clone());
         let watch = &mut Watch::default();
@@ -123,8 +130,43 @@ impl Inspector {
         seen.text(executor)
     }
 
+    /// A program with all that it needs to run.
+    ///
+    /// # Errors
+    /// As [`program`](Self::program).
+    pub fn traceable(&self, name: &str, executor: &Executor) -> Result<Traceable> {
+        if let Some(compiled) = &self.language {
+            let at = compiled.program(name).ok_or_else(|| no_program(name))?;
+            return Ok(Traceable {
+                program: compiled.programs[at].clone(),
+                plan: compiled.plan.clone(),
+                states: compiled.states.clone(),
+                context: Some(compiled.context),
+            });
+        }
+        let Placed { program, plan, .. } = self.place(self.named(name)?, executor)?;
+        Ok(Traceable { states: program.states.clone(), program: *program, plan, context: None })
+    }
+
+    fn named(&self, name: &str) -> Result<&Entry> {
+        self.entries.iter().find(|e| e.name == name).ok_or_else(|| no_program(name))
+    }
+
     /// All stages of an entry, for one text of usual length.
     fn entry(&self, entry: &Entry, executor: &Executor) -> Result<String> {
+        let Placed { program, plan, fusion, dispatch } = self.place(entry, executor)?;
+        let hir = match &entry.module {
+            GraphModule::Hir(module) => Some(module.to_string()),
+            _ => None,
+        };
+        let state_bytes = program.states.iter().map(|s| s.bytes).sum();
+        let (plan, program) = (&plan, &*program);
+        let (fusion, dispatch) = (&fusion, &dispatch);
+        Seen { name: &entry.name, hir, program, plan, fusion, dispatch, state_bytes }.text(executor)
+    }
+
+    /// Compiles an entry for one text of usual length.
+    fn place(&self, entry: &Entry, executor: &Executor) -> Result<Placed> {
         let preview = Preview::new(entry, executor.device.target(), &self.options)?;
         let mut sizes = Binding::new();
         for symbol in preview.graph().symbols() {
@@ -150,15 +192,12 @@ impl Inspector {
                 _ => e,
             }
         })?;
-        let hir = match &entry.module {
-            GraphModule::Hir(module) => Some(module.to_string()),
-            _ => None,
-        };
-        let state_bytes = program.states.iter().map(|s| s.bytes).sum();
-        let (plan, program) = (&plan, &*program);
-        let (fusion, dispatch) = (&fusion, &dispatch);
-        Seen { name: &entry.name, hir, program, plan, fusion, dispatch, state_bytes }.text(executor)
+        Ok(Placed { program, plan, fusion, dispatch })
     }
+}
+
+fn no_program(name: &str) -> Error {
+    Error::usage(format!("there is no program {name}"))
 }
 
 impl Seen<'_> {

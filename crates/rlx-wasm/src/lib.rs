@@ -40,6 +40,8 @@ mod request;
 mod session;
 #[cfg(feature = "graphs")]
 mod state;
+#[cfg(feature = "graphs")]
+mod trace;
 #[cfg(feature = "chat")]
 mod trial;
 mod wait;

@@ -80,6 +80,29 @@ impl RlxSession {
         thrown(self.state.borrow().program(name))
     }
 
+    /// After `inspect`: takes memory for a program behind so many positions, to time its kernels.
+    pub fn trace(&self, name: &str, past: f64) -> Thrown<()> {
+        thrown(self.state.borrow_mut().trace(name, past as u64))
+    }
+
+    /// After `trace`, once: what is traced, as JSON (`WasmTraced`), when it can be timed.
+    #[wasm_bindgen(js_name = traceReady)]
+    pub fn trace_ready(&self) -> Promise {
+        self.answer(|s, cx| s.poll_trace(|t| t.poll_ready(cx)))
+    }
+
+    /// After `traceReady`: the times of a run, as JSON (`WasmLaunch[]`). One at a time.
+    #[wasm_bindgen(js_name = traceRun)]
+    pub fn trace_run(&self) -> Promise {
+        self.answer(|s, cx| s.poll_trace(|t| t.poll_run(cx)))
+    }
+
+    /// Frees the memory of what is traced; a run that is waited for ends with `cancelled`.
+    #[wasm_bindgen(js_name = endTrace)]
+    pub fn end_trace(&self) {
+        self.state.borrow_mut().trace = None;
+    }
+
     /// The placements of a file: rows of file offset, bytes, target, offset.
     pub fn placements(&self, shard: usize) -> Thrown<Vec<f64>> {
         let s = &mut *self.state.borrow_mut();
@@ -230,6 +253,7 @@ impl RlxSession {
         s.coming = None;
         s.network = None;
         s.inspector = None;
+        s.trace = None;
         s.files = Files::default();
         s.inputs.clear();
         s.outputs.clear();

@@ -6,6 +6,7 @@ use crate::gpu::GpuHost;
 use crate::inspect::Inspector;
 use crate::network::{Coming, Files, Network, embed_options};
 use crate::request::Options;
+use crate::trace::Trace;
 use core::task::{Context, Poll};
 use rlx_core::models::EmbedOptions;
 use rlx_core::runtime::device::table::{Ids, Table};
@@ -63,6 +64,7 @@ pub(crate) struct State {
     pub coming: Option<Coming>,
     pub network: Option<Network>,
     pub inspector: Option<Inspector>,
+    pub trace: Option<Trace>,
     model: Option<Object>,
     weight_bytes: u64,
     pub inputs: Vec<Input>,
@@ -96,6 +98,7 @@ impl State {
             coming: None,
             network: None,
             inspector: None,
+            trace: None,
             model: None,
             weight_bytes: 0,
             inputs: Vec::new(),
@@ -134,6 +137,27 @@ impl State {
     /// One of its programs, as JSON.
     pub fn program(&self, name: &str) -> Result<String> {
         self.inspector.as_ref().ok_or_else(not_open)?.program(name, &self.executor)
+    }
+
+    /// Takes memory for one of its programs behind so many positions, to time its kernels.
+    pub fn trace(&mut self, name: &str, past: u64) -> Result<()> {
+        self.trace = None; // its memory is free before more is asked for
+        let inspector = self.inspector.as_ref().ok_or_else(not_open)?;
+        let Some(webgpu) = &self.executor.webgpu else {
+            let what = "kernels are timed by a GPU's clock, and this is compiled for the CPU";
+            return Err(Error::new(Code::Unsupported, what).hint("use device: 'webgpu'"));
+        };
+        let traceable = inspector.traceable(name, &self.executor)?;
+        self.trace = Some(Trace::new(webgpu.clone(), traceable, past)?);
+        Ok(())
+    }
+
+    /// Polls the program that is traced, if it is not given up.
+    pub fn poll_trace(
+        &mut self,
+        poll: impl FnOnce(&mut Trace) -> Poll<Result<String>>,
+    ) -> Poll<Result<String>> {
+        self.trace.as_mut().map_or_else(|| Poll::Ready(Err(given_up())), poll)
     }
 
     pub fn finish(&mut self) -> Result<()> {

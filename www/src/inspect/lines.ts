@@ -26,6 +26,9 @@ export interface Section {
 const NAME = /%"[^"]*"|%[\w.]+|arena\+\d+|(?:weight|state|input)\[\d+\]/g;
 const LAYER = /(?:^|[\s%".])((?:[a-z_]+\.)*(?:blk|layers?|h|block)\.\d+)\./i;
 
+/** The layer of a label; empty outside of layers. */
+export const layerOf = (label: string): string => LAYER.exec(`${label}.`)?.[1] ?? '';
+
 export function linesOf(text: string): Line[] {
   return text
     .replace(/\n$/, '')
@@ -34,7 +37,7 @@ export function linesOf(text: string): Line[] {
       const found = /^(.*?)\s\/\/ ([^/]*)$/.exec(whole);
       // A comment at the begin of a line is no label.
       const [code, label] = found && found[1]!.trim() !== '' ? [found[1]!, found[2]!] : [whole, ''];
-      const layer = LAYER.exec(label !== '' ? `${label}.` : code)?.[1] ?? '';
+      const layer = label !== '' ? layerOf(label) : (LAYER.exec(code)?.[1] ?? '');
       return { at, pieces: piecesOf(code), label, layer };
     });
 }

@@ -3,6 +3,7 @@
 import { useMemo, useRef, useState } from 'preact/hooks';
 import { plural } from '../ui/format.js';
 import { memo } from '../ui/memo.js';
+import { pressed } from './names_by_keys.js';
 import { follows, has, linesOf, sectionsOf } from './lines.js';
 import type { Followed, Line, Section } from './lines.js';
 import { followed, query } from './state.js';
@@ -29,6 +30,11 @@ export function Listing({ stage, title, text }: { stage: string; title: string; 
     if (!name && !label) return;
     const next: Followed = label ? { label } : { stage, name: name! };
     followed.value = same(followed.value, next) ? undefined : next;
+  };
+  const stop = () => {
+    const was = followed.value !== undefined;
+    followed.value = undefined;
+    return was;
   };
   return (
     <section class="stage" aria-label={title}>
@@ -57,7 +63,9 @@ export function Listing({ stage, title, text }: { stage: string; title: string; 
         tabIndex={0}
         role="region"
         aria-label={`${title}, as text`}
+        aria-describedby="following-how"
         onClick={(event) => follow(event.target)}
+        onKeyDown={(event) => pressed(event, pane.current!, { follow, stop })}
       >
         {sections.map((section, at) => {
           const lines = section.layer === '' || open.has(at) ? section.lines : section.lines.filter(marked);

@@ -52,7 +52,7 @@ export function Dispatch({ report: { backend, kinds, unsupported } }: { report: 
   );
 }
 
-function Table({
+export function Table({
   caption,
   head,
   rows,

@@ -2,7 +2,7 @@
 
 import { computed, signal } from '@preact/signals';
 import { inspect } from 'rlx-wasm/inspect';
-import type { InspectedProgram, Inspection, InspectOptions } from 'rlx-wasm/inspect';
+import type { InspectedProgram, Inspection, InspectOptions, InspectPhase } from 'rlx-wasm/inspect';
 import { failureOf, loaded } from '../state/engine.js';
 import type { Failure, Source } from '../state/engine.js';
 import type { Followed } from './lines.js';
@@ -16,6 +16,8 @@ export interface Opened {
 export const opened = signal<Opened | undefined>(undefined);
 /** The model whose headers are being read. */
 export const opening = signal<Source | undefined>(undefined);
+/** What is waited for meanwhile. */
+export const phase = signal<InspectPhase>('compiler');
 export const failed = signal<Failure | undefined>(undefined);
 /** The program that is shown. */
 export const shown = signal<InspectedProgram | undefined>(undefined);
@@ -40,12 +42,16 @@ export async function open(source: Source): Promise<void> {
   const own = (abort = new AbortController());
   failed.value = undefined;
   opening.value = source;
+  phase.value = 'compiler';
   try {
     const inspection = await inspect({
       model: source.model,
       device: target.value,
       ...optionsOf(source),
       signal: own.signal,
+      onPhase: (now) => {
+        if (abort === own) phase.value = now;
+      },
     });
     if (own.signal.aborted) return inspection.dispose(); // another one was chosen
     opened.value?.inspection.dispose();

@@ -10,6 +10,7 @@ import { Listing } from './listing.js';
 import { Memory } from './memory.js';
 import { Dispatch, Fusion } from './reports.js';
 import { Shaders } from './shaders.js';
+import { Timeline } from './timeline.js';
 import {
   close,
   compileFor,
@@ -19,6 +20,7 @@ import {
   open,
   opened,
   opening,
+  phase,
   query,
   show,
   shown,
@@ -32,7 +34,17 @@ const TABS = {
   operators: 'Operators',
   memory: 'Memory',
   shaders: 'Shaders',
+  timeline: 'Timeline',
 } as const;
+/** What a first look waits for. `npm start` makes the compiler's build only when a page asks for it. */
+const WAITS = {
+  compiler: (_: string) =>
+    import.meta.env.DEV
+      ? 'Waiting for the compiler. Under npm start it is built first, which takes about two minutes the first time; the terminal shows how far it is'
+      : 'Fetching the compiler, about 1 MB, the first time only',
+  headers: (name: string) => `Reading the headers of ${name}`,
+  compile: (name: string) => `Compiling ${name}`,
+};
 const tab = signal<keyof typeof TABS>('stages');
 
 export default function InspectView() {
@@ -58,7 +70,7 @@ export default function InspectView() {
         </p>
       )}
       <p role="status" class="hint">
-        {opening.value ? `Reading the headers of ${opening.value.name}` : ''}
+        {opening.value ? WAITS[phase.value](opening.value.name) : ''}
       </p>
       {failed.value && (
         <p id="inspect-error" class="fault" role="alert">
@@ -139,6 +151,7 @@ function Tabs() {
       {now === 'fusion' && <Fusion report={program.fusion} />}
       {now === 'operators' && <Dispatch report={program.dispatch} />}
       {now === 'memory' && <Memory program={program} />}
+      {now === 'timeline' && <Timeline key={key} program={program} />}
       {now === 'shaders' && program.kernels && <Shaders key={key} kernels={program.kernels} />}
     </>
   );
@@ -146,7 +159,13 @@ function Tabs() {
 
 function Following() {
   const of = followed.value;
-  if (!of) return <span class="hint">Press a name to follow it; a label is followed through all stages.</span>;
+  if (!of)
+    return (
+      <span id="following-how" class="hint">
+        Press a name to follow it; a label is followed through all stages. By keyboard: arrows go from name to name,
+        Enter follows, Escape stops.
+      </span>
+    );
   return (
     <span class="hint" role="status">
       Following <code>{of.label ?? of.name}</code>

@@ -10,6 +10,7 @@
  */
 
 import { RlxError } from './error.js';
+import type { GpuTimes } from './gpu_times.js';
 import type { GpuMemory } from './types.js';
 
 /** Most bytes in flight to the device while weights stream. */
@@ -75,6 +76,8 @@ export interface GpuDescription {
 export class GpuHost {
   /** Resolves to the reason, as a sentence, when the device is lost. */
   readonly lost: Promise<string>;
+  /** Set by who times kernels. */
+  times?: GpuTimes;
   #queue: GPUQueue;
   #buffers = new Map<number, GPUBuffer>();
   /** Of the buffers that were made here. */
@@ -325,7 +328,7 @@ export class GpuHost {
   /** Encodes the lists in order and submits them, once. */
   submit(lists: Uint32Array): void {
     const encoder = this.device.createCommandEncoder();
-    this.#encode(encoder, lists);
+    this.encode(encoder, lists);
     this.#queue.submit([encoder.finish()]);
   }
 
@@ -351,7 +354,8 @@ export class GpuHost {
     return bytes;
   }
 
-  #encode(encoder: GPUCommandEncoder, lists: Uint32Array): void {
+  /** Encodes the lists in order. With `timed`, the descriptor of the next pass, each dispatch has a pass of its own. */
+  encode(encoder: GPUCommandEncoder, lists: Uint32Array, timed?: () => GPUComputePassDescriptor): void {
     let pass: GPUComputePassEncoder | undefined;
     let pipeline = -1;
     for (const list of lists) {
@@ -366,8 +370,9 @@ export class GpuHost {
           encoder.copyBufferToBuffer(this.#buffer(a), b, this.#buffer(c), d, e);
           continue;
         }
-        if (!pass) {
-          pass = encoder.beginComputePass();
+        if (!pass || timed) {
+          pass?.end();
+          pass = encoder.beginComputePass(timed?.());
           pipeline = -1;
         }
         if (pipeline !== a) pass.setPipeline(this.#pipelines.get(a)!);

@@ -13,10 +13,13 @@ import { RlxError, toRlxError, usage } from './error.js';
 import type { GpuHost } from './gpu_host.js';
 import { loadGraphs } from './graphs_module.js';
 import { lookAtHeaders } from './headers.js';
-import type { InspectedModel, InspectedProgram, InspectOptions } from './inspect_types.js';
+import { GpuTimes } from './gpu_times.js';
+import type { InspectedModel, InspectedProgram, InspectOptions, InspectPhase, Trace, TraceOptions } from './inspect_types.js';
 import './lazy_here.js';
+import { listening } from './listeners.js';
 import { sessionFiles } from './network_files.js';
 import { checkOptions } from './options.js';
+import { traced } from './trace.js';
 import type { LoadOptions } from './types.js';
 import type { WasmInspection, WasmSession, WasmSessionOptions } from './wasm_session.js';
 
@@ -34,6 +37,7 @@ export class Inspection {
   /** Names of programs: of a language model those that generate text, of another network its entries. */
   readonly programs: readonly string[];
   #running: { wasm: WasmSession; host: GpuHost | null } | undefined;
+  #tracing = false;
 
   constructor(running: { wasm: WasmSession; host: GpuHost | null }, { model, target, programs }: WasmInspection, fallbackReason: string | null) {
     [this.model, this.target, this.programs] = [model, target, programs];
@@ -49,12 +53,44 @@ export class Inspection {
    * `bad_file` (a tensor that is missing), `disposed`.
    */
   program(name: string): InspectedProgram {
-    if (!this.#running) throw new RlxError('disposed', 'the inspection was disposed');
+    const { wasm } = this.#live();
     try {
-      return JSON.parse(this.#running.wasm.program(String(name))) as InspectedProgram;
+      return JSON.parse(wasm.program(String(name))) as InspectedProgram;
     } catch (error) {
       throw toRlxError(error);
     }
+  }
+
+  /**
+   * Times a program's kernels on this GPU. The program gets memory of its own for weights, caches and arena, as much as
+   * a loaded model has, which is free again afterwards; the weights are zeros, so nothing is downloaded. Kernels take as
+   * long with other values, with two exceptions: with zeros all rows of a prompt have the same experts, and a GPU may
+   * keep a higher clock. Each kernel has a compute pass of its own, so that they do not overlap: a step takes somewhat
+   * longer than in an engine.
+   *
+   * Rejects with an `RlxError`: `unsupported` (the CPU, which has no such clock; a browser or a GPU without WebGPU's
+   * feature `timestamp-query`), `usage` (an option; a trace while another one runs), `out_of_memory`, `cancelled` (the
+   * signal), `device_lost`, `disposed`.
+   */
+  async trace(name: string, options: TraceOptions = {}): Promise<Trace> {
+    const { wasm, host } = this.#live();
+    if (this.#tracing) throw usage('a trace is under way', 'trace', 'wait for it, or end it by its signal');
+    this.#tracing = true;
+    try {
+      if (host?.device.features.has('timestamp-query')) host.times = new GpuTimes(host);
+      return await traced(wasm, String(name), options);
+    } catch (error) {
+      throw this.#running ? toRlxError(error) : ended();
+    } finally {
+      this.#tracing = false;
+      host?.times?.dispose();
+      delete host?.times;
+    }
+  }
+
+  #live(): { wasm: WasmSession; host: GpuHost | null } {
+    if (!this.#running) throw ended();
+    return this.#running;
   }
 
   /** Frees its memory. Calling it again does nothing. */
@@ -73,6 +109,8 @@ export class Inspection {
   }
 }
 
+const ended = () => new RlxError('disposed', 'the inspection was disposed');
+
 /** The members that are given. */
 function given<T extends object>(all: T): { [key in keyof T]?: NonNullable<T[key]> } {
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)) as { [key in keyof T]?: NonNullable<T[key]> };
@@ -86,18 +124,28 @@ function given<T extends object>(all: T): { [key in keyof T]?: NonNullable<T[key
  */
 export async function inspect(options: InspectOptions): Promise<Inspection> {
   if (typeof options !== 'object' || options === null) throw usage('inspect takes an object of options', '');
-  const { kv, activations, blockLength, conversationBytes, ...network } = options;
+  const { kv, activations, blockLength, conversationBytes, onPhase, ...network } = options;
   const files = sessionFiles(network);
   const language: LoadOptions = { model: '', ...given({ kv, activations, blockLength, conversationBytes }) };
   checkOptions(language);
   const embed: WasmSessionOptions = { embed: null };
   const { graph } = files;
+  const tell = onPhase ? listening(onPhase) : (_: InspectPhase) => {};
   return lookAtHeaders(options, {
     files,
-    module: () => loadGraphs(options.wasm),
+    module: () => {
+      tell('compiler');
+      return loadGraphs(options.wasm);
+    },
     own: { ...engineOptions(language), ...embed },
-    prepare: (wasm: WasmSession) => graph !== undefined && wasm.text('graph', 'graph', new TextEncoder().encode(graph)),
-    ask: (wasm) => wasm.inspect(),
+    prepare: (wasm: WasmSession) => {
+      tell('headers');
+      if (graph !== undefined) wasm.text('graph', 'graph', new TextEncoder().encode(graph));
+    },
+    ask: (wasm) => {
+      tell('compile');
+      return wasm.inspect();
+    },
   }, ({ wasm, host, options: { fallbackReason }, text }, keep) => {
     const inspection = new Inspection({ wasm, host }, JSON.parse(text) as WasmInspection, fallbackReason);
     keep();

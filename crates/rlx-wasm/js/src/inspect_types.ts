@@ -9,7 +9,14 @@ export interface InspectOptions extends
   Pick<LoadOptions, 'contextLength' | 'blockLength' | 'conversationBytes' | 'kv' | 'activations'> {
   /** A model; without it `graph` is given. */
   model?: LoadOptions['model'];
+  /**
+   * Called when something begins that takes its time: fetching the compiler, which is a build of the wasm module of its
+   * own, reading the headers, compiling. An exception that it throws is reported, and stops nothing.
+   */
+  onPhase?: (phase: InspectPhase) => void;
 }
+
+export type InspectPhase = 'compiler' | 'headers' | 'compile';
 
 /** A program of a network at every stage of its compilation. */
 export interface InspectedProgram {
@@ -72,6 +79,58 @@ export interface InspectedKernels {
   shaders: string[];
   /** One for each step; `shader` is an index, and null for a step that computes nothing. */
   steps: { label: string; operator: string; shader: number | null; groups: [number, number, number] | null }[];
+}
+
+/** How to time a program's kernels. */
+export interface TraceOptions {
+  /** Positions that are in the caches before, which attention reads. Default: 0. */
+  past?: number;
+  /** Most runs that are timed, 1 to 1,000. Default: 50. */
+  runs?: number;
+  /** No run begins after so many milliseconds, but for the first. Default: 4,000. */
+  milliseconds?: number;
+  /** Ends it, before its next run. */
+  signal?: AbortSignal | undefined;
+  /** Called after each run. An exception that it throws is reported, and stops nothing. */
+  onProgress?: (progress: { done: number; runs: number }) => void;
+}
+
+/** When the kernels of a program ran, by the GPU's clock: means of all runs, in milliseconds. */
+export interface Trace {
+  program: string;
+  /** Positions before, and rows of a run: 1 of a step that makes a token. */
+  past: number;
+  rows: number;
+  /** Runs that were timed. */
+  runs: number;
+  /** From the first begin to the last end. */
+  ms: number;
+  /**
+   * The clock's smallest step that was seen. Browsers round it, Chromium to about 0.1 ms: then the mean of many runs is
+   * what can be known of a shorter kernel, and sums of kernels are better known than one of them.
+   */
+  clockMs: number;
+  /** Bytes on the GPU that were taken for it, and are free again. */
+  bytes: number;
+  /** Kernels, in the order in which they ran. */
+  launches: TracedLaunch[];
+}
+
+/** A kernel's launch. */
+export interface TracedLaunch {
+  /** Its step's number in the program, label and operator. */
+  step: number;
+  label: string;
+  operator: string;
+  /** The kernel's name. */
+  kernel: string;
+  /** Begin after the first one's, and duration. */
+  startMs: number;
+  ms: number;
+  /** What the step cannot do without: bytes moved, and operations of matrix products and attention. */
+  readBytes: number;
+  writtenBytes: number;
+  operations: number;
 }
 
 /** Facts about a model. */

@@ -26,12 +26,36 @@ export interface WasmInspection {
   programs: string[];
 }
 
+/** What is traced. */
+export interface WasmTraced {
+  past: number;
+  rows: number;
+  bytes: number;
+  steps: { label: string; operator: string; read: number; written: number; operations: number }[];
+}
+
+/** A launch of a timed run; nanoseconds after the run's first. */
+export interface WasmLaunch {
+  step: number;
+  kernel: string;
+  begin: number;
+  end: number;
+}
+
 /** A network on a device. */
 export interface WasmSession extends WasmLoading {
   /** Call after all headers in place of `open`: `WasmInspection` as JSON. */
   inspect(): Promise<string>;
   /** After `inspect`: `InspectedProgram` as JSON. */
   program(name: string): string;
+  /** After `inspect`: takes memory for a program behind so many positions, to time its kernels. */
+  trace(program: string, past: number): void;
+  /** After `trace`, once: `WasmTraced` as JSON, when it can be timed. */
+  traceReady(): Promise<string>;
+  /** After `traceReady`: runs it, and answers `WasmLaunch[]` as JSON. One at a time. */
+  traceRun(): Promise<string>;
+  /** Frees what `trace` took. */
+  endTrace(): void;
   /** `SessionEntry[]` as JSON; valid after `finishLoad`. */
   entries(): string;
   /** An input of the next `start`; the bytes are copied. */
@@ -80,6 +104,10 @@ export function sessionIn(instance: Instance, make: () => WasmSession & { free()
     open: () => wait((s) => s.open()),
     inspect: () => wait((s) => s.inspect()),
     program: (name) => call((s) => s.program(name)),
+    trace: (program, past) => call((s) => s.trace(program, past)),
+    traceReady: () => wait((s) => s.traceReady()),
+    traceRun: () => wait((s) => s.traceRun()),
+    endTrace: () => call((s) => s.endTrace()),
     placements: (shard) => call((s) => s.placements(shard)),
     put: (shard, fileOffset, bytes) => call((s) => s.put(shard, fileOffset, bytes)),
     finishLoad: () => wait((s) => s.finishLoad()),

@@ -370,6 +370,14 @@ export class FakeSession implements WasmSession {
   program() {
     return '{}';
   }
+  trace() {}
+  async traceReady() {
+    return '{"past":0,"rows":1,"bytes":0,"steps":[]}';
+  }
+  async traceRun() {
+    return '[]';
+  }
+  endTrace() {}
   entries() {
     return '[]';
   }
