@@ -18,17 +18,14 @@ export function Memory({
 }) {
   const place = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
-    // The picture has styles of its own, which stay inside. The page's policy allows no style elements.
+    // The picture has styles of its own, which stay inside: as a sheet, for the page's policy allows no style elements,
+    // not even in a document that is only read.
     const root = place.current!.shadowRoot ?? place.current!.attachShadow({ mode: 'open' });
-    const text = picture?.createHTML(memory) ?? memory;
-    const { documentElement } = new DOMParser().parseFromString(text, 'image/svg+xml');
+    const styles = new CSSStyleSheet();
+    const text = memory.replace(/<style>([^<]*)<\/style>/, (_, rules: string) => (styles.replaceSync(rules), ''));
+    root.adoptedStyleSheets = [styles];
+    const { documentElement } = new DOMParser().parseFromString(picture?.createHTML(text) ?? text, 'image/svg+xml');
     documentElement.querySelectorAll('script').forEach((each) => each.remove());
-    root.adoptedStyleSheets = [...documentElement.querySelectorAll('style')].map((style) => {
-      const sheet = new CSSStyleSheet();
-      sheet.replaceSync(style.textContent);
-      style.remove();
-      return sheet;
-    });
     documentElement.setAttribute('width', '100%');
     documentElement.removeAttribute('height');
     documentElement.setAttribute(
