@@ -59,7 +59,11 @@ async function install(): Promise<void> {
   try {
     await take('index.html');
     const { headers } = (await cache.match(addressOf('index.html')))!;
-    await Promise.all(Object.keys(early).filter((path) => path !== 'index.html').map(take));
+    await Promise.all(
+      Object.keys(early)
+        .filter((path) => path !== 'index.html')
+        .map(take),
+    );
     await Promise.all(builds(headers).map(take));
     // What was used before and is the same: it need not be fetched again.
     for (const path of Object.keys(late)) {
@@ -108,7 +112,8 @@ async function answer(event: WorkerEvent, path: string): Promise<Response> {
   const { request } = event;
   try {
     const address = addressOf(path);
-    const kept = (await caches.match(address, { cacheName: NAME })) ?? (isHashed(path) ? await fromOthers(path) : undefined);
+    const kept =
+      (await caches.match(address, { cacheName: NAME })) ?? (isHashed(path) ? await fromOthers(path) : undefined);
     if (kept) return kept;
     if (path in late) {
       const came = await fetched(address, path);

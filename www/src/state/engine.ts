@@ -73,7 +73,7 @@ export function failureOf(error: unknown): Failure {
   if (!(error instanceof RlxError))
     return { what: error instanceof Error ? error.message : String(error), hint: 'Load the page again.' };
   const own = error.code === 'io' && error.at.endsWith('.wasm');
-  return { what: error.what + (error.at && ` (${error.at})`), hint: own ? ONCE : HINTS[error.code] ?? error.hint };
+  return { what: error.what + (error.at && ` (${error.at})`), hint: own ? ONCE : (HINTS[error.code] ?? error.hint) };
 }
 
 /** Loads a model in place of the present one. */
