@@ -89,6 +89,9 @@ export async function sizeReport() {
   const own = ownOf(rows).reduce((sum, row) => sum + row.gzip, 0);
   print(`${String(own).padStart(9)} gzip -9  the page's own scripts and styles beside that, of ${PAGE_BUDGET_BYTES} allowed`);
   if (own > PAGE_BUDGET_BYTES) throw new Stop(`the page itself has ${own} bytes, ${own - PAGE_BUDGET_BYTES} more than allowed`);
+  const keeper = rows.find(({ name }) => name === 'sw.js');
+  if (!keeper) throw new Stop('the built demo has no sw.js');
+  print(`${String(keeper.gzip).padStart(9)} gzip -9  sw.js, fetched behind the first view, with what it keeps`);
   const packed = sizes(dist);
   const beside = [
     ...GRAPHS.map(({ name }) => ({ name, who: 'sessions and embedders', budget: GRAPHS_BUDGET_BYTES })),

@@ -1,4 +1,6 @@
 import { defineConfig } from 'vite';
+import { offline } from './plugins/offline.js';
+import { policy } from './plugins/policy.js';
 
 export default defineConfig({
   base: './', // the built demo works from any folder of any static server
@@ -9,5 +11,6 @@ export default defineConfig({
     rolldownOptions: { output: { codeSplitting: { groups: [{ name: 'rlx', test: /rlx-wasm[\\/]js[\\/]dist[\\/](index|engine)\.js$/ }] } } },
   },
   worker: { format: 'es' }, // what an engine may never need is a file of its own, fetched when it is needed
+  plugins: [policy(), offline()],
   clearScreen: false,
 });

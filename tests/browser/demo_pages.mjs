@@ -18,7 +18,8 @@ export async function startDemo({ files, behave, webgpu = false } = {}) {
   });
   const browser = await launch({ webgpu });
   const open = async (query = '', options = {}) => {
-    const opened = await openPage(browser, `${server.url}/${query}`, options);
+    // What a service worker keeps behind the first visit would stand among the requests that tests count.
+    const opened = await openPage(browser, `${server.url}/${query}`, { serviceWorkers: 'block', ...options });
     opened.page.setDefaultTimeout(10_000);
     return { ...opened, ...visitor(opened.page) };
   };

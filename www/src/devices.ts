@@ -1,5 +1,6 @@
 /** Measures this browser's GPU by `Engine.tune`, and shows the report in words, in numbers and as JSON. */
 
+import './trusted.js';
 import { Engine, RlxError } from 'rlx-wasm';
 import type { DeviceReport, FormsReport } from 'rlx-wasm';
 

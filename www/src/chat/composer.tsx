@@ -4,6 +4,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { ask, busy, canAsk, finished, stop } from '../state/answer.js';
 import { attached } from '../state/attachments.js';
 import { current } from '../state/conversations.js';
+import { draft } from '../state/resume.js';
 import { Icon } from '../ui/icons.js';
 import { AttachButton, Attached } from './attach.js';
 
@@ -16,9 +17,9 @@ export function Composer() {
     if (idle && (activeElement === document.body || activeElement === null)) area.current?.focus();
   }, [idle, current.value.id, finished.value]);
   const submit = () => {
-    const question = area.current!.value.trim();
+    const question = draft.value.trim();
     if (question === '' || !idle) return;
-    area.current!.value = '';
+    draft.value = '';
     const files = attached.value;
     attached.value = [];
     void ask(question, files);
@@ -45,10 +46,12 @@ export function Composer() {
       <textarea
         id="prompt"
         ref={area}
+        value={draft.value}
         rows={1}
         dir="auto"
         placeholder="Ask a question"
         autocomplete="off"
+        onInput={(event) => (draft.value = event.currentTarget.value)}
         onKeyDown={onKeyDown}
       />
       {busy.value ? (

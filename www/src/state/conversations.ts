@@ -57,7 +57,16 @@ export async function restore(): Promise<void> {
 
 const sorted = (all: readonly Conversation[]) => [...all].sort((a, b) => b.updated - a.updated);
 
-async function keep(work: (store: Store) => Promise<void>): Promise<void> {
+let storing: Promise<unknown> = Promise.resolve();
+
+/** Resolves once everything until now is stored, or could not be. */
+export const stored = (): Promise<unknown> => storing;
+
+function keep(work: (store: Store) => Promise<void>): void {
+  storing = Promise.all([storing, put(work)]);
+}
+
+async function put(work: (store: Store) => Promise<void>): Promise<void> {
   const opened = await store;
   if (!opened) return;
   try {
@@ -75,7 +84,7 @@ export function change(id: string, update: (conversation: Conversation) => Conve
   if (current.value.id === id) current.value = after;
   if (after.messages.length === 0) return;
   conversations.value = sorted([after, ...conversations.value.filter((each) => each.id !== id)]);
-  void keep((opened) => opened.put(after));
+  keep((opened) => opened.put(after));
 }
 
 export function addMessages(id: string, ...messages: Message[]): void {
@@ -126,7 +135,7 @@ export function remove(id: string): void {
   if (!gone) return;
   conversations.value = conversations.value.filter((each) => each.id !== id);
   if (current.value.id === id) begin();
-  void keep((opened) => opened.delete(id));
+  keep((opened) => opened.delete(id));
   say(`Deleted “${gone.title}”.`, { label: 'Undo', run: () => add([gone]) });
 }
 
@@ -141,5 +150,5 @@ export function add(all: readonly Conversation[]): void {
       return named;
     });
   conversations.value = sorted([...conversations.value, ...added]);
-  for (const each of added) void keep((opened) => opened.put(each));
+  for (const each of added) keep((opened) => opened.put(each));
 }

@@ -66,10 +66,14 @@ const HINTS: { [code: string]: string } = {
   context_full: 'Begin a new chat, or ask something shorter.',
 };
 
+/** Parts that most visitors do not need are fetched when they are first used, and kept from then on. */
+const ONCE = 'This part of the page needs the network once. Connect, and load the page again.';
+
 export function failureOf(error: unknown): Failure {
   if (!(error instanceof RlxError))
     return { what: error instanceof Error ? error.message : String(error), hint: 'Load the page again.' };
-  return { what: error.what + (error.at && ` (${error.at})`), hint: HINTS[error.code] ?? error.hint };
+  const own = error.code === 'io' && error.at.endsWith('.wasm');
+  return { what: error.what + (error.at && ` (${error.at})`), hint: own ? ONCE : (HINTS[error.code] ?? error.hint) };
 }
 
 /** Loads a model in place of the present one. */

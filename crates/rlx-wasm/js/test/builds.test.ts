@@ -3,12 +3,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { chooseBuild, chooseThreads } from '../src/builds.js';
+import { engineFiles } from '../src/offline.js';
 
 test('where relaxed SIMD validates its build is taken, elsewhere the default', () => {
   assert.equal(chooseBuild(false, () => true), 'rlx-relaxed');
   assert.equal(chooseBuild(false, () => false), 'rlx');
   assert.equal(chooseBuild(true, () => true), 'rlx-threads-relaxed');
   assert.equal(chooseBuild(true, () => false), 'rlx-threads');
+});
+
+test('what a page keeps for its engines are the builds that they take, with threads where memory may be shared', () => {
+  assert.deepEqual(engineFiles(), [`${chooseBuild(false)}.wasm`]);
+  assert.deepEqual(engineFiles({ isolated: true }), [`${chooseBuild(false)}.wasm`, `${chooseBuild(true)}.wasm`]);
 });
 
 test('the probe is a whole module, refused for nothing but its one relaxed instruction', () => {

@@ -24,7 +24,8 @@ export function Code({ text, language, open }: { text: string; language: string;
         <CopyButton text={text} label="Copy code" />
       </figcaption>
       <pre tabIndex={0} aria-label={label ? `Code: ${label}` : 'Code'} role="group">
-        <code>
+        {/* Pieces are other nodes than the plain text: a text that became its own first word would count as moved. */}
+        <code key={pieces ? 'coloured' : 'plain'}>
           {pieces
             ? pieces.map(({ kind, text: part }, i) =>
                 kind ? (
