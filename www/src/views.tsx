@@ -15,6 +15,7 @@ interface View {
 
 const VIEWS: { readonly [fragment: string]: View } = {
   '#inspect': { link: 'Inspect', Component: lazy(async () => (await import('./inspect/view.js')).default) },
+  '#benchmark': { link: 'Benchmark', Component: lazy(async () => (await import('./benchmark/view.js')).default) },
 };
 
 const fragment = signal(location.hash);

@@ -11,7 +11,6 @@ export function Status() {
         {text()}
       </span>
       <ViewLinks />
-      <a href="./devices.html">Measure this device</a>
     </footer>
   );
 }

@@ -146,6 +146,18 @@ export function cancel(): void {
   if (before) void load(before);
 }
 
+/** Frees the model's memory while something else needs it, and loads the model again. */
+export async function aside(work: () => Promise<void>): Promise<void> {
+  const before = loaded.value;
+  before?.engine.dispose();
+  loaded.value = undefined;
+  try {
+    await work();
+  } finally {
+    if (before && !loaded.value && !loading.value) await load(before.source);
+  }
+}
+
 /** Loads a model whose device was lost, or whose module or worker stopped, on a new device; anew where that fails. */
 async function recover(engine: Engine, device: boolean): Promise<void> {
   if (loaded.value?.engine !== engine || recovering.value) return;
