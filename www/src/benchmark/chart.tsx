@@ -1,6 +1,6 @@
 /** Bars, one for each executor: lengths are shares of the width, so that texts have their size at every width. */
 
-import { rate } from '../ui/format.js';
+import { grouped } from './figures.js';
 
 export interface Bar {
   name: string;
@@ -30,7 +30,7 @@ export function Chart({ title, bars }: { title: string; bars: readonly Bar[] }) 
               {name}
             </text>
             <text class="value" x="100%" y="16" text-anchor="end">
-              {rate(value)} tokens/s
+              {grouped(value)} tokens/s
             </text>
             <rect class="track" y="24" width="100%" height="14" rx="3" />
             <rect class={peer ? 'peer' : 'own'} y="24" width={share(value)} height="14" rx="3" />

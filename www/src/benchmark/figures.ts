@@ -1,5 +1,6 @@
 /** Figures of a benchmark: the middle and the spread of what was measured, and what memory allows. */
 
+import { rate } from '../ui/format.js';
 import type { Measured, Turn } from './types.js';
 
 export interface Spread {
@@ -28,3 +29,6 @@ export const firstToken = ({ turns }: Measured, [first]: readonly number[]) => o
 export function ceiling({ bandwidth, weight_bytes: weights }: Measured): number | undefined {
   return bandwidth && weights ? bandwidth.bytes_per_s / weights : undefined;
 }
+
+/** A rate, with a comma behind thousands. */
+export const grouped = (perSecond: number): string => Number(rate(perSecond)).toLocaleString('en');

@@ -164,8 +164,8 @@ class Work {
     const { prompts, tokens } = this.plan;
     for (const [i, asked] of prompts.entries()) {
       const prompt = this.#prompts![round * prompts.length + i]!;
-      // The answer is decoded behind the first prompt alone: behind the others its time says little more.
-      const turn = await running.turn(prompt, i === 0 ? tokens : 2, this.signal);
+      // An answer is written behind the first prompt alone: behind the others its time says little more.
+      const turn = await running.turn(prompt, i === 0 ? tokens : 1, this.signal);
       measured.turns.push({ asked, ...turn });
     }
   }

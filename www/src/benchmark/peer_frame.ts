@@ -41,7 +41,7 @@ async function hear(asked: ToPeer): Promise<unknown> {
     prompt_tokens: timings.prompt_n,
     tokens: timings.predicted_n,
     prompt_tokens_per_s: timings.prompt_per_second,
-    decode_tokens_per_s: tokens > 2 ? timings.predicted_per_second : null,
+    decode_tokens_per_s: tokens > 1 ? timings.predicted_per_second : null,
     first_token_ms: timings.prompt_ms,
   };
   return turn;

@@ -1,15 +1,20 @@
 /** What a benchmark found: two charts, a table with the same numbers, what was not measured, and all of it as JSON. */
 
-import { bytes, milliseconds, rate } from '../ui/format.js';
+import { bytes, milliseconds, plural } from '../ui/format.js';
 import { Chart } from './chart.js';
 import type { Bar } from './chart.js';
 import { DataTable } from './data_table.js';
-import { ceiling, decodeRate, firstToken, promptRate } from './figures.js';
+import { ceiling, decodeRate, firstToken, grouped as rate, promptRate } from './figures.js';
 import type { Spread } from './figures.js';
 import { Share } from './share.js';
 import { NAMES } from './types.js';
 import type { Benchmark, Measured } from './types.js';
 
+/** With the threads that it had. */
+const nameOf = ({ executor, threads }: Measured) =>
+  threads && threads > 1
+    ? `${executor.startsWith('wllama') ? 'wllama' : 'CPU'}, ${plural(threads, 'thread')}`
+    : NAMES[executor];
 const isPeer = ({ executor }: Measured) => executor.startsWith('wllama');
 
 /** `62 % of what its memory allows`. */
@@ -24,7 +29,7 @@ function bars({ measured, plan }: Benchmark, of: (each: Measured) => Spread | un
     if (!found) return [];
     const spread = `${rate(found.least)} to ${rate(found.most)}`;
     return {
-      name: NAMES[each.executor],
+      name: nameOf(each),
       value: found.median,
       most: decode ? ceiling(each) : undefined,
       peer: isPeer(each),
@@ -77,7 +82,7 @@ export function Results({ benchmark }: { benchmark: Benchmark }) {
             head={[
               'Executor',
               'Writing, tokens/s',
-              'Of memory’s',
+              'Share of memory’s speed',
               ...plan.prompts.map((each) => `Prompt of ${each}, tokens/s`),
               'First token',
               'Load',
@@ -88,7 +93,7 @@ export function Results({ benchmark }: { benchmark: Benchmark }) {
               const most = ceiling(each);
               return [
                 <>
-                  {NAMES[each.executor]} <small>{each.adapter}</small>
+                  {nameOf(each)} <small>{each.adapter}</small>
                 </>,
                 cell(decode, rate),
                 decode && most

@@ -48,6 +48,8 @@ export const loading = signal<Loading | undefined>(undefined);
 export const failure = signal<Failure | undefined>(undefined);
 /** A lost device is requested again: calls wait. */
 export const recovering = signal(false);
+/** The model is put aside while something else needs its memory. */
+export const away = signal(false);
 export const ready = computed(() => loaded.value !== undefined && !recovering.value);
 /** Where models run: `?device=webgpu` or `cpu` in the address. */
 export const device = (new URLSearchParams(globalThis.location?.search).get('device') ?? 'auto') as DeviceChoice;
@@ -151,9 +153,11 @@ export async function aside(work: () => Promise<void>): Promise<void> {
   const before = loaded.value;
   before?.engine.dispose();
   loaded.value = undefined;
+  away.value = true;
   try {
     await work();
   } finally {
+    away.value = false;
     if (before && !loaded.value && !loading.value) await load(before.source);
   }
 }
